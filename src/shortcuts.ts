@@ -14,6 +14,7 @@ import { allocatePinned, type PinnedBuffer } from './memory/pinned-buffer.js'
 import { defaultStreamOf, ExternalStream, isStream, Stream } from './stream.js'
 import { currentCore } from './streams/current.js'
 import { EVENT_OPTIONS, EventCore, type EventOptions } from './streams/event-core.js'
+import { type GreenContext, type SplitDevice, type SplitOptions, splitDevice } from './streams/green-context.js'
 import { STREAM_OPTIONS, StreamCore, streamCoreOf } from './streams/stream-core.js'
 import type { StreamOptions, WaitEventOptions } from './streams/stream-options.js'
 import { type CudaStreamLike, isStreamLike, type PythonStreamLike } from './streams/stream-source.js'
@@ -56,7 +57,7 @@ declare module './device.js' {
     createStream(source: CudaStreamLike | PythonStreamLike): ExternalStream
     /**
      * Makes a stream on this device (`cuStreamCreateWithPriority`).
-     * @param options `priority` (0) and `nonBlocking` (true), as for `new Stream(options)`
+     * @param options `priority` (0), `nonBlocking` (true) and `context`, as for `new Stream(options)`
      * @throws {Error} as `new Stream(options)` does; ERR_DEVICE_MISMATCH where `options.device` is another
      * @example
      * ```ts
@@ -64,6 +65,25 @@ declare module './device.js' {
      * ```
      */
     createStream(options?: StreamOptions): Stream
+    /**
+     * Splits the multiprocessors of the device into green contexts (`cuDevSmResourceSplitByCount`, `cuGreenCtxCreate`):
+     * kernels of streams that are made in one run on its share, beside those of the others. Another split of the same
+     * device shares out the same multiprocessors once more. Waits until the device is idle; host functions run meanwhile.
+     * @param options `multiprocessors`: the least number that each part is to have, rounded up to whole groups, of 8 from
+     * compute capability 9.0 on. All that is left makes one part more.
+     * @returns the parts in that order, and behind them the rest
+     * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE where there are no numbers, ERR_OUT_OF_RANGE for less
+     * than 1 and for so many that none are left; ERR_DEADLOCK inside a host function
+     * @throws {CudaError} 915 where not enough are there once each number is rounded up; 801 where the driver cannot split
+     * this device
+     * @example
+     * ```ts
+     * const [small, rest] = device.split({ multiprocessors: [16] })
+     * console.log(small.multiprocessors, rest.multiprocessors) // 16 116, of the 132 of an H200
+     * const stream = new Stream({ context: small })
+     * ```
+     */
+    split<const N extends readonly number[]>(options: SplitOptions<N>): SplitDevice<N>
     /**
      * Makes an event on this device (`cuEventCreate`).
      * @param options `timing`, `blockingSync` and `interprocess`, all false by default
@@ -159,6 +179,14 @@ function createStream(this: Device, given?: StreamOptions | CudaStreamLike | Pyt
   return new Stream(StreamCore.make(device, readOptionsOn(device, given, STREAM_OPTIONS)))
 }
 Device.prototype.createStream = createStream
+
+Device.prototype.split = function <const N extends readonly number[]>(
+  this: Device,
+  options: SplitOptions<N>,
+): SplitDevice<N> {
+  const parts: GreenContext[] = splitDevice(checkThis(this, isDevice, 'a Device'), options)
+  return parts as SplitDevice<N>
+}
 
 Device.prototype.createEvent = function (options?: EventOptions): Event {
   const device = checkThis(this, isDevice, 'a Device')

@@ -150,6 +150,12 @@ export const webStreams = (): WebStreams => globalThis.process.getBuiltinModule(
 export const randomInteger = (least: number, limit: number): number =>
   globalThis.process.getBuiltinModule('node:crypto').randomInt(least, limit)
 
+/** Keeps an ArrayBuffer from being transferred. False where this cannot be done. */
+export function markAsUntransferable(buffer: object): boolean {
+  worker.markAsUntransferable?.(buffer)
+  return typeof worker.markAsUntransferable === 'function'
+}
+
 export const hostname = (): string => globalThis.process.getBuiltinModule('node:os').hostname()
 
 /**

@@ -5,6 +5,7 @@ import { invalidValue } from '../base/errors.js'
 import type { Driver } from './driver.js'
 import { wrapAsEnvironmentSays } from './environment-wrappers.js'
 import { H200_MEMORY, MOST_DEVICES, MOST_MEMORY } from './sim/properties.js'
+import { checkSyncAsEnvironmentSays } from './sync-check.js'
 import { type WrappableDriver, wrappableOf } from './wrappable-driver.js'
 
 /** Threads have modules of their own: the first that has to warn does so for all. */
@@ -30,6 +31,7 @@ function open(): WrappableDriver {
   opened ??= wrappableOf(choose(process.env['CUDA_STREAMS_DRIVER'] ?? 'auto'))
   const driver = opened
   // Not chosen before all have been told: a listener that refuses it refuses every use.
+  checkSyncAsEnvironmentSays(driver)
   wrapAsEnvironmentSays(driver)
   for (const tell of toBeTold) tell(driver)
   toBeTold.clear()

@@ -6,6 +6,7 @@
 import type { OwnBytes } from '../base/bytes.js'
 import type {
   AdoptedStream,
+  BatchedCopy,
   Cancel,
   CaptureMode,
   ContextHandle,
@@ -18,6 +19,7 @@ import type {
   GraphDriver,
   GraphExecHandle,
   GraphHandle,
+  GreenContextPart,
   HostFunction,
   KernelDriver,
   KernelHandle,
@@ -26,6 +28,7 @@ import type {
   LibraryDriver,
   MemoryDriver,
   MemoryPlace,
+  MemoryRows,
   ModuleHandle,
   OwnEvent,
   PinnedMemory,
@@ -38,6 +41,7 @@ import type {
   StreamHandle,
   Twin,
 } from './driver.js'
+import type { Comparison, MemoryValue } from './values.js'
 
 export class DriverWrapper implements Driver {
   /** Whom the verbs are passed to. It changes when a wrapper is put in or taken out in between. */
@@ -108,6 +112,13 @@ export class DriverWrapper implements Driver {
     return this.inner.relaxed(calls)
   }
 
+  deviceSplit(device: number, multiprocessors: readonly number[]): readonly GreenContextPart[] {
+    return this.inner.deviceSplit(device, multiprocessors)
+  }
+  greenContextDestroy(context: ContextHandle): void {
+    this.inner.greenContextDestroy(context)
+  }
+
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
     return this.inner.streamCreate(context, flags, priority)
   }
@@ -161,6 +172,9 @@ export class DriverWrapper implements Driver {
   }
   streamLaunchHostFunction(stream: StreamHandle, context: ContextHandle, call: HostFunction): void {
     this.inner.streamLaunchHostFunction(stream, context, call)
+  }
+  streamHold(stream: StreamHandle, context: ContextHandle): () => void {
+    return this.inner.streamHold(stream, context)
   }
 
   eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle {
@@ -222,6 +236,9 @@ export class MemoryWrapper implements MemoryDriver {
   allocatePinned(byteLength: number, context: ContextHandle): PinnedMemory {
     return this.inner.allocatePinned(byteLength, context)
   }
+  registerPinned(bytes: Uint8Array, context: ContextHandle): Pointer {
+    return this.inner.registerPinned(bytes, context)
+  }
   closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly OwnEvent[]): void {
     this.inner.closePinned(pointer, bytes, after)
   }
@@ -241,8 +258,27 @@ export class MemoryWrapper implements MemoryDriver {
   ): void {
     this.inner.copy(destination, source, byteLength, stream, route, name)
   }
+  copyRows(
+    destination: Pointer,
+    source: Pointer,
+    to: MemoryRows,
+    from: MemoryRows,
+    stream: StreamHandle,
+    route?: 'withinHost',
+  ): void {
+    this.inner.copyRows(destination, source, to, from, stream, route)
+  }
+  copyBatch(copies: readonly BatchedCopy[], stream: StreamHandle): void {
+    this.inner.copyBatch(copies, stream)
+  }
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
     this.inner.fill(pointer, value, width, count, stream)
+  }
+  waitForValue(at: MemoryValue, compare: Comparison, stream: StreamHandle, context: ContextHandle): void {
+    this.inner.waitForValue(at, compare, stream, context)
+  }
+  writeValue(at: MemoryValue, stream: StreamHandle): void {
+    this.inner.writeValue(at, stream)
   }
   placeOf(pointer: Pointer, byteLength: number, near: number): MemoryPlace {
     return this.inner.placeOf(pointer, byteLength, near)

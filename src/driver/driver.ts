@@ -4,6 +4,7 @@
  * a verb that the GPU refuses throws `CudaError`, and no verb checks again what the nouns have checked.
  */
 import type { OwnBytes } from '../base/bytes.js'
+import type { Comparison, MemoryValue } from './values.js'
 
 declare const kind: unique symbol
 
@@ -64,10 +65,20 @@ export interface HostFunction {
   readonly own?: boolean
 }
 
+/** A context whose kernels run on some multiprocessors of a device only. */
+export interface GreenContextPart {
+  /** `cuCtxFromGreenCtx` */
+  readonly context: ContextHandle
+  readonly multiprocessors: number
+}
+
 export interface AdoptedStream {
   readonly stream: StreamHandle
+  /** Of a stream in a green context it is the primary one: events, memory and modules of that are good for both. */
   readonly context: ContextHandle
   readonly device: number
+  /** The green context that it is in. */
+  readonly green?: GreenContextPart | undefined
 }
 
 /**
@@ -113,14 +124,24 @@ export interface Driver {
   /** `cuThreadExchangeStreamCaptureMode`: runs calls that would otherwise invalidate a capture of any thread. */
   relaxed<R>(calls: () => R): R
 
+  // Green contexts
+
+  /**
+   * `cuDevSmResourceSplitByCount`, `cuDevResourceGenerateDesc`, `cuGreenCtxCreate`: green contexts of at least so many
+   * multiprocessors each, and one of the rest, which comes last.
+   */
+  deviceSplit(device: number, multiprocessors: readonly number[]): readonly GreenContextPart[]
+  /** `cuGreenCtxDestroy`: when the last of its streams is destroyed, which CUDA does not wait for. */
+  greenContextDestroy(context: ContextHandle): void
+
   // Streams
 
-  /** `cuStreamCreateWithPriority` */
+  /** `cuStreamCreateWithPriority`; in a green context, whose streams are all non-blocking, `cuGreenCtxStreamCreate`. */
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle
   /** `cuStreamDestroy` */
   streamDestroy(stream: StreamHandle): void
   /**
-   * `cuStreamGetCtx`: takes in a stream that another library owns, by CUDA's own handle; 0, 1 and 2 are default streams of
+   * `cuStreamGetCtx_v2`: takes in a stream that another library owns, by CUDA's own handle; 0, 1 and 2 are default streams of
    * the device `near`. Throws ERR_INVALID_HANDLE or ERR_CLOSED for a number that is no stream's handle.
    */
   streamAdopt(cudaHandle: number, near: number): AdoptedStream
@@ -169,6 +190,11 @@ export interface Driver {
 
   /** `cuLaunchHostFunc` or `cuStreamAddCallback` */
   streamLaunchHostFunction(stream: StreamHandle, context: ContextHandle, call: HostFunction): void
+  /**
+   * Holds the stream at this point until the result is called; a stream that does not capture. What this thread blocks for
+   * meanwhile, and comes after it, is ERR_DEADLOCK. It alone does not keep the process alive.
+   */
+  streamHold(stream: StreamHandle, context: ContextHandle): () => void
   /** Runs host functions as they come due, and blocks until none is pending on any stream of any device. */
   drainHostFunctions(): void
 
@@ -231,6 +257,20 @@ export type CopyRoute = TwoDevices | 'withinHost'
 /** What the program has called for. Default 'copy'. */
 export type CopyName = 'copy' | 'upload' | 'download'
 
+/** One of several copies. */
+export interface BatchedCopy {
+  readonly destination: Pointer
+  readonly source: Pointer
+  readonly byteLength: number
+  readonly route: 'withinHost' | undefined
+}
+
+/** Bytes from the first byte of the rows to behind the last. */
+export const extentOf = ({ rowLength, rows, rowDistance, matrices, matrixDistance }: MemoryRows): number =>
+  (matrices - 1) * matrixDistance + (rows - 1) * rowDistance + rowLength
+/** Bytes of all rows. */
+export const bytesIn = ({ rowLength, rows, matrices }: MemoryRows): number => rowLength * rows * matrices
+
 /** Where another library's memory is. */
 export interface MemoryPlace {
   readonly device: number
@@ -260,7 +300,12 @@ export interface MemoryDriver {
   /** `cuMemHostAlloc`, portable and mapped. Invalidates no capture. Its bytes are those that GPUs of the driver see. */
   allocatePinned(byteLength: number, context: ContextHandle): PinnedMemory
   /**
-   * `cuMemFreeHost`: detaches `bytes`, the ArrayBuffer that came with it, if that is still reachable; gives the memory back
+   * `cuMemHostRegister`, portable and mapped: page-locks memory of the process, which stays where it is and is kept until
+   * `closePinned`. Invalidates no capture.
+   */
+  registerPinned(bytes: Uint8Array, context: ContextHandle): Pointer
+  /**
+   * `cuMemFreeHost`, or `cuMemHostUnregister` of what was registered, which is never detached: detaches `bytes`, the ArrayBuffer that came with it, if that is still reachable; gives the memory back
    * once the latest records of these events are done, and takes the events over.
    */
   closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly OwnEvent[]): void
@@ -284,8 +329,29 @@ export interface MemoryDriver {
     route?: CopyRoute,
     name?: CopyName,
   ): void
+  /**
+   * `cuMemcpy3DAsync`, of as many rows as long at both ends; within the host a host function copies. The distance of two
+   * matrices is a whole number of rows' distances.
+   */
+  copyRows(
+    destination: Pointer,
+    source: Pointer,
+    to: MemoryRows,
+    from: MemoryRows,
+    stream: StreamHandle,
+    route?: 'withinHost',
+  ): void
+  /** `cuMemcpyBatchAsync`, or one by one: copies that touch nothing of each other, in any order. */
+  copyBatch(copies: readonly BatchedCopy[], stream: StreamHandle): void
   /** `cuMemsetD8Async`, `D16` or `D32`. */
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void
+  /**
+   * `cuStreamWaitValue32` or `64`: later work of the stream waits until the word in memory meets the comparison. Not memory
+   * of a pool.
+   */
+  waitForValue(at: MemoryValue, compare: Comparison, stream: StreamHandle, context: ContextHandle): void
+  /** `cuStreamWriteValue32` or `64`: written when all earlier work of the stream is done, and all that it wrote is there. */
+  writeValue(at: MemoryValue, stream: StreamHandle): void
   /**
    * Where another library's memory is (`cuPointerGetAttribute`), asked in a context of the device `near`. Throws where the
    * driver does not know it.
@@ -367,6 +433,22 @@ export interface LaunchShape {
   readonly cooperative: boolean
   /** Blocks of a cluster in each direction. */
   readonly cluster: readonly [number, number, number] | undefined
+  /** What few launches want. */
+  readonly attributes: LaunchAttributes | undefined
+}
+
+/** CUlaunchAttribute, as far as it changes how a kernel runs and not what it computes. */
+export interface LaunchAttributes {
+  /** CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION */
+  readonly programmatic: boolean
+  /** CU_LAUNCH_ATTRIBUTE_PRIORITY */
+  readonly priority: number | undefined
+  /** CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: a percentage. */
+  readonly sharedMemoryCarveout: number | undefined
+  /** CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN, a CUlaunchMemSyncDomain. */
+  readonly memorySyncDomain: number | undefined
+  /** CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE, a CUclusterSchedulingPolicy. */
+  readonly clusterScheduling: number | undefined
 }
 
 /**

@@ -8,6 +8,7 @@ import { HandleCore } from '../kernels/handle-core.js'
 import { launchOn } from '../kernels/launchable.js'
 import { type CaptureRecord, Keeps } from '../streams/capture-record.js'
 import { currentCore } from '../streams/current.js'
+import { greenContextsOf } from '../streams/green-context.js'
 import { type StreamCore, streamCoreOf } from '../streams/stream-core.js'
 import { ExecCore } from './exec-core.js'
 
@@ -141,11 +142,13 @@ function owning<G extends Graph | GraphExec>(graph: G, owners: Owners | undefine
 
 /** The graph that a capture on this stream gave. */
 export function graphOf(
-  { device, context }: StreamCore,
+  { driver, device, context }: StreamCore,
   handle: GraphHandle,
   record: CaptureRecord | undefined,
 ): Graph {
-  const core = new GraphCore(device, handle, record?.keeps ?? new Keeps(), context)
+  const keeps = record?.keeps ?? new Keeps()
+  for (const green of greenContextsOf(driver)) keeps.add(green)
+  const core = new GraphCore(device, handle, keeps, context)
   return owning(makeGraph(core), record?.owners)
 }
 

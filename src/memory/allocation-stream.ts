@@ -3,7 +3,7 @@
  * events. This holds also where the home is closed first, or captures.
  */
 
-import { CudaError } from '../base/errors.js'
+import { CudaError, stateError } from '../base/errors.js'
 import { CUresult, isContextLost } from '../driver/cuda-results.js'
 import { type Driver, type OwnEvent, StreamFlag } from '../driver/driver.js'
 import { StreamCore } from '../streams/stream-core.js'
@@ -39,6 +39,24 @@ export class AllocationStream {
 
   allocated(): void {
     this.#pieces += 1
+  }
+
+  /**
+   * Lets another stream's later work come after all that this one holds. Throws ERR_UNSUPPORTED while it captures: the
+   * other would join the capture.
+   */
+  comeBefore(use: StreamCore): void {
+    const { stream } = this
+    if (use.isSame(stream)) return
+    const isWaitable = stream.closed ? this.#hasEnd() : this.#takesWork()
+    if (!isWaitable) {
+      throw stateError(
+        'ERR_UNSUPPORTED',
+        `${stream} captures, so that nothing outside can come after its work: end the capture first`,
+      )
+    }
+    if (this.#end !== undefined) use.driver.streamWaitEvent(use.handle, this.#end.event, 0)
+    else use.driver.streamWaitStream(use.handle, stream.handle, stream.context)
   }
 
   /** A piece will not be freed in its order after all. */

@@ -65,6 +65,19 @@ export abstract class Allocation extends NativeResource {
     this.uses.comeBefore(use)
   }
 
+  /** The same, and after the work of the stream that the memory is allocated on, whose uses are not tracked. */
+  makeReady(use: StreamCore): void {
+    this.comeAfterUses(use)
+  }
+
+  /** Are uses of the memory tracked, so that it is not given back before they are done? */
+  readonly tracks: boolean = true
+
+  /** Takes over an event behind uses by other code: the memory is not given back before it is done. */
+  usedByOthers(own: OwnEvent): void {
+    this.uses.add(own, this.driver, this.device)
+  }
+
   /** Done once the memory can be used; undefined where it can be used already. */
   readonly ready: EventHandle | undefined = undefined
 
@@ -145,6 +158,12 @@ export class DeviceAllocation extends Allocation {
     if (!this.ownedBy(use)) super.afterUse(use)
   }
 
+  override makeReady(use: StreamCore): void {
+    if (use.serial !== this.#homeSerial) use.driver.streamWaitEvent(use.handle, this.#allocated.event, 0)
+    super.makeReady(use)
+    this.#home?.comeBefore(use)
+  }
+
   override usedOn(use: StreamCore): void {
     if (!this.ownedBy(use)) super.usedOn(use)
   }
@@ -189,6 +208,7 @@ export class ForeignAllocation extends Allocation {
     super(device, driver, pointer, byteLength)
   }
 
+  override readonly tracks = false
   override ownedBy(use: StreamCore): boolean {
     return use.ordinal === this.device.ordinal
   }
@@ -255,6 +275,17 @@ export class PinnedAllocation extends Allocation {
   views: ArrayBuffer | undefined
 
   override readonly isOfHost = true
+
+  constructor(
+    device: Device,
+    driver: Driver,
+    pointer: Pointer,
+    byteLength: number,
+    /** Are its views to be emptied at the close? Not where the memory is the program's own. */
+    readonly emptiesViews = true,
+  ) {
+    super(device, driver, pointer, byteLength)
+  }
 
   /** Every device reaches it. */
   override admit(): boolean {

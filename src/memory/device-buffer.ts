@@ -29,7 +29,8 @@ export interface ForeignMemoryOptions {
   readonly owner?: object | undefined
 }
 
-let makeBuffer: (allocation: Allocation) => DeviceBuffer
+/** The buffer that stands on a piece of memory. */
+export let makeBuffer: (allocation: Allocation) => DeviceBuffer
 
 /** Is the value a DeviceBuffer itself? A proxy of one is not, nor is an object that inherits from one. */
 export const isDeviceBuffer = (value: unknown): value is DeviceBuffer => bufferCoreOf(value)?.isPinned === false
@@ -227,7 +228,8 @@ function checkWithin(value: unknown, name: string, most: number): number {
   throw notAsShared(name, value)
 }
 
-function placeOf(driver: Driver, pointer: Pointer, byteLength: number, near: number): MemoryPlace {
+/** Where another library's memory is. Throws ERR_INVALID_HANDLE where the driver does not know it. */
+export function placeOf(driver: Driver, pointer: Pointer, byteLength: number, near: number): MemoryPlace {
   try {
     return driver.memory.placeOf(pointer, byteLength, near)
   } catch (cause) {

@@ -1,7 +1,7 @@
 /** Queues work that uses memory, and tracks that use. */
 
 import { stateError } from '../base/errors.js'
-import type { CopyName, CopyRoute, FillWidth } from '../driver/driver.js'
+import type { BatchedCopy, CopyName, CopyRoute, FillWidth, MemoryRows } from '../driver/driver.js'
 import { recordOf } from '../streams/capture-record.js'
 import type { StreamCore } from '../streams/stream-core.js'
 import type { OpenMemory } from './buffer-core.js'
@@ -102,13 +102,57 @@ export function queueCopy(
   if (route === undefined || route === 'withinHost') isTracked = beforeWork(use, memory)
   else {
     keepForGraph(use, memory)
-    if (memory.every(({ allocation }) => allocation.admit(use))) route = undefined
+    if (areReached(use, memory)) route = undefined
     isTracked = beforeTracked(use, memory)
   }
   // No closure: of all work, programs queue the most copies.
   use.driver.memory.copy(to.pointer, from.pointer, byteLength, use.handle, route, name)
   if (isTracked) afterWork(use, memory)
 }
+
+/** Copies that touch nothing of each other. */
+export function queueCopies(
+  use: StreamCore,
+  copies: readonly { to: OpenMemory & Length; from: OpenMemory & Length }[],
+): void {
+  const some = copies.filter(({ to }) => to.byteLength > 0)
+  const memory = new Map(some.flatMap(({ to, from }) => [to, from]).map((each) => [each.allocation, each]))
+  const batch: BatchedCopy[] = []
+  for (const { to, from } of some) {
+    const route = routeOf(to, from)
+    if (route !== undefined && route !== 'withinHost' && !areReached(use, [to, from])) break
+    const { pointer, byteLength } = to
+    batch.push({
+      destination: pointer,
+      source: from.pointer,
+      byteLength,
+      route: route === 'withinHost' ? route : undefined,
+    })
+  }
+  if (batch.length === 0 || batch.length < some.length) {
+    for (const { to, from } of some) queueCopy(use, to, from, to.byteLength)
+  } else queueWith(use, [...memory.values()], () => use.driver.memory.copyBatch(batch, use.handle))
+}
+
+interface Length {
+  readonly byteLength: number
+}
+
+/** @throws ERR_UNSUPPORTED between devices that cannot reach each other */
+export function queueRows(
+  use: StreamCore,
+  to: OpenMemory,
+  from: OpenMemory,
+  rows: { readonly to: MemoryRows; readonly from: MemoryRows },
+): void {
+  const memory = from.allocation === to.allocation ? [to] : [to, from]
+  const { driver, handle } = use
+  const route = routeOf(to, from) === 'withinHost' ? 'withinHost' : undefined
+  queueWith(use, memory, () => driver.memory.copyRows(to.pointer, from.pointer, rows.to, rows.from, handle, route))
+}
+
+const areReached = (use: StreamCore, memory: readonly OpenMemory[]): boolean =>
+  memory.every(({ allocation }) => allocation.admit(use))
 
 /** Undefined between the host and a device, and on one device. */
 function routeOf(to: OpenMemory, from: OpenMemory): CopyRoute | undefined {

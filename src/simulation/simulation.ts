@@ -1,16 +1,16 @@
 /** Simulations, and the operations on their streams that no GPU offers. */
-import { checkBoolean, checkInteger, checkNanoseconds, checkPointer, readOptions } from '../base/arguments.js'
+import { checkInteger, checkNanoseconds, checkPointer, readOptions } from '../base/arguments.js'
 import { invalidType, stateError } from '../base/errors.js'
 import { shortCallSite } from '../base/stack.js'
-import { contextOf, type Device, deviceOf, driverOf, isDevice, readOptionsOn } from '../device.js'
+import { type Device, deviceOf, driverOf, isDevice, readOptionsOn } from '../device.js'
 import { CUresult } from '../driver/cuda-results.js'
-import { StreamFlag, type StreamHandle } from '../driver/driver.js'
+import type { StreamHandle } from '../driver/driver.js'
 import { SimOperationKind } from '../driver/sim/machine/work.js'
 import { MOST_DEVICES, MOST_MEMORY } from '../driver/sim/properties.js'
 import { SimDriver, simulatorOfHandle } from '../driver/sim/sim-driver.js'
 import { backendOf, wrappableOf } from '../driver/wrappable-driver.js'
 import { isStream, type Stream } from '../stream.js'
-import { checkPriority, openStream } from '../streams/stream-core.js'
+import { openStream, STREAM_OPTIONS, StreamCore } from '../streams/stream-core.js'
 import type { StreamOptions } from '../streams/stream-options.js'
 import { checkFault, checkFaults, type Fault } from './faults.js'
 
@@ -157,15 +157,14 @@ export function fault(stream: Stream, number: number = CUresult.ILLEGAL_ADDRESS)
  * })`. The stream lives until `destroyForeignStream(handle)`, and no longer than its simulation, which a handle does
  * not keep alive.
  * @param device A simulated device.
- * @param options `priority` (default 0) and `nonBlocking` (default true)
+ * @param options `priority` (default 0), `nonBlocking` (default true) and `context` (default none)
  * @throws {Error} ERR_UNSUPPORTED for a device of the NVIDIA driver; ERR_INVALID_ARG_TYPE; ERR_DEVICE_MISMATCH where
  * `options.device` is another one
  */
 export function foreignStream(device: Device, options?: StreamOptions): bigint {
   const driver = simDriverOf(device)
-  const given = readOptionsOn(device, options, ['nonBlocking', 'priority'])
-  const flags = checkBoolean(given.nonBlocking, 'options.nonBlocking', true) ? StreamFlag.NON_BLOCKING : 0
-  const handle = BigInt(driver.streamCreate(contextOf(device), flags, checkPriority(given.priority)))
+  const { handle: made } = StreamCore.make(device, readOptionsOn(device, options, STREAM_OPTIONS))
+  const handle = BigInt(made)
   const known = foreignStreams.get(driver) ?? new Set<bigint>()
   foreignStreams.set(driver, known.add(handle))
   return handle

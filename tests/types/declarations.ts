@@ -16,6 +16,7 @@ import {
   type ExternalStreamOptions,
   type Graph,
   type GraphExec,
+  GreenContext,
   type Kernel,
   MemoryPool,
   Module,
@@ -28,6 +29,7 @@ import {
   type StreamSource,
   type WaitEventOptions,
   type WaitOptions,
+  type WaitPromiseOptions,
   type WaitStreamOptions,
 } from 'cuda-streams'
 import {
@@ -87,7 +89,22 @@ export function devices(signal: AbortSignal): void {
       readonly defaultStream: Stream
     }
   >(true)
-  same<Only<Context, keyof Context>, { readonly handle: bigint; readonly device: Device }>(true)
+  same<
+    Only<Context, keyof Context>,
+    { readonly handle: bigint; readonly device: Device; readonly multiprocessors: number }
+  >(true)
+  const [small, rest] = device.split({ multiprocessors: [16] })
+  const three: [GreenContext, GreenContext, GreenContext] = device.split({ multiprocessors: [8, 16] })
+  const counts: readonly number[] = [8, 16]
+  const several: GreenContext[] = device.split({ multiprocessors: counts })
+  const parts: [Context, Disposable, number, boolean] = [small, rest, small.multiprocessors, small.closed]
+  const there: Stream[] = [new Stream({ context: small, priority: -1 }), device.createStream({ context: rest })]
+  // @ts-expect-error a context that is no part of a device
+  new Stream({ context: device.context })
+  // @ts-expect-error green contexts are had from device.split()
+  new GreenContext()
+  // @ts-expect-error an option that it has not
+  device.split({ sms: [16] })
   const made: Stream = device.createStream()
   const withOptions: Stream = device.createStream({ priority: -1, nonBlocking: false, device })
   const external: ExternalStream[] = [device.createStream(new Ours()), device.createStream(new Pythons())]
@@ -106,6 +123,7 @@ export function devices(signal: AbortSignal): void {
   // @ts-expect-error readonly
   device.ordinal = 1
   void [count, current, made, withOptions, external, events, waits, itself, scope, result, later, attribute]
+  void [three, several, parts, there]
 }
 
 export function options(device: Device, signal: AbortSignal, event: Event): void {
@@ -115,10 +133,11 @@ export function options(device: Device, signal: AbortSignal, event: Event): void
   const recorded: RecordOptions[] = [{}, { external: true, timing: true, blockingSync: false, interprocess: false }]
   const waited: WaitEventOptions[] = [{}, { external: false }]
   const waitedStream: WaitStreamOptions[] = [{}, { external: true, event }]
+  const waitedPromise: WaitPromiseOptions[] = [{}, { signal }]
   const wait: WaitOptions[] = [{}, { signal }]
   // @ts-expect-error an unknown option
   const unknown: StreamOptions = { nonblocking: true }
-  void [stream, external, made, recorded, waited, waitedStream, wait, unknown]
+  void [stream, external, made, recorded, waited, waitedStream, waitedPromise, wait, unknown]
 }
 
 export async function streams(signal: AbortSignal, event: Event, device: Device): Promise<void> {
@@ -163,6 +182,10 @@ export async function streams(signal: AbortSignal, event: Event, device: Device)
     .wait(stream, { event, external: true })
     .wait(new Ours())
     .wait(new Pythons(), { event })
+    .wait(Promise.resolve(1), { signal })
+    .wait(stream.device)
+    .waitValue(stream.device.allocPinned(8), 1, { compare: 'and', byteOffset: 4 })
+    .writeValue(stream.device.allocPinned(8), 1n)
   // @ts-expect-error a bare handle is wrapped first
   stream.wait(1n)
   const done: boolean = stream.query()

@@ -180,8 +180,11 @@ export class CaptureRules {
   }
 }
 
-/** Is a stream of the device in it? Which one began it is no matter. */
+/**
+ * Is a stream of the device's primary context in it? Which one began it is no matter; and a call about the whole context takes
+ * no notice of streams in green contexts.
+ */
 function isOn({ streams }: SimCapture, device: SimDevice): boolean {
-  for (const stream of streams) if (stream.device === device) return true
+  for (const stream of streams) if (stream.device === device && stream.partition === undefined) return true
   return false
 }

@@ -3,6 +3,7 @@
  * sees the GPU it is meant for.
  */
 import { DEVICE_ATTRIBUTES as A } from '../device-attributes.js'
+import { multiprocessorGroups } from '../multiprocessor-groups.js'
 
 /** More devices than any machine has; a mistyped figure should not fill the memory. */
 export const MOST_DEVICES = 64
@@ -10,10 +11,26 @@ export const MOST_DEVICES = 64
 export const H200_MEMORY = 141e9
 export const MOST_MEMORY = 2 ** 46
 export const SIMULATED_NAME = 'Simulated GPU'
+/** Of each device. */
+export const MULTIPROCESSORS = 132
 export const SIMULATED_PRIORITIES = { least: 0, greatest: -5 } as const
 
 export function simulatedUuid(device: number): string {
   return `GPU-00000000-0000-4000-8000-${device.toString(16).padStart(12, '0')}`
+}
+
+/** As compute capability 9.0 has it: the smallest group of multiprocessors that a device is split into. */
+const GROUP = 8
+/** An H200 gives one group of eight less than it has multiprocessors for. */
+const MOST_SMALL_GROUPS = 15
+
+/** The multiprocessors of each part and of the rest; undefined where there are not enough. */
+export function simulatedSplit(wanted: readonly number[]): readonly number[] | undefined {
+  const { size, counts } = multiprocessorGroups(wanted, GROUP, GROUP)
+  const needed = counts.reduce((sum, count) => sum + count, 0)
+  const rest = MULTIPROCESSORS - size * needed
+  if (rest <= 0 || (size === GROUP && needed > MOST_SMALL_GROUPS)) return undefined
+  return [...counts.map((count) => count * size), rest]
 }
 
 /** All others are 0. */
@@ -33,7 +50,7 @@ const NOT_ZERO: Readonly<Record<number, number>> = {
   [A.clockRate]: 1980000,
   [A.textureAlignment]: 512,
   [A.gpuOverlap]: 1,
-  [A.multiprocessorCount]: 132,
+  [A.multiprocessorCount]: MULTIPROCESSORS,
   [A.canMapHostMemory]: 1,
   [A.maximumTexture1dWidth]: 131072,
   [A.maximumTexture2dWidth]: 131072,

@@ -4,7 +4,7 @@ import { type ContextHandle, defaultStream, type EventHandle, type StreamHandle 
 import { closedHandle, refusedHandle } from '../handle-errors.js'
 import { type Behind, Handles, type Ranges } from './handles.js'
 import type { Machine } from './machine/machine.js'
-import { SimDevice, SimEvent, SimStream } from './machine/machine-state.js'
+import { SimDevice, SimEvent, SimPartition, SimStream } from './machine/machine-state.js'
 import { DevicePools } from './machine/pools.js'
 
 export class Registry {
@@ -14,6 +14,7 @@ export class Registry {
   readonly #defaultStreams = new Map<StreamHandle, SimStream>()
   readonly #events: Behind<SimEvent>
   readonly #contexts = new Map<ContextHandle, SimDevice>()
+  readonly #partitions = new Map<ContextHandle, SimPartition>()
   #ids = 0n
 
   constructor(
@@ -33,16 +34,41 @@ export class Registry {
     return { streams: this.#streams.size + this.#defaultStreams.size, events: this.#events.size }
   }
 
-  addStream(device: SimDevice, nonBlocking: boolean, priority: number): SimStream {
+  addStream(device: SimDevice, nonBlocking: boolean, priority: number, partition?: SimPartition): SimStream {
     const handle = this.handles.take('stream') as StreamHandle
     this.#ids += 1n
-    const stream = new SimStream(device, handle, this.#ids, nonBlocking, priority)
+    const stream = new SimStream(device, handle, this.#ids, nonBlocking, priority, partition)
     this.#streams.set(handle, stream)
+    if (partition !== undefined) partition.streams += 1
     return stream
+  }
+
+  addPartition(device: SimDevice, multiprocessors: number): SimPartition {
+    const context = this.handles.take('context') as ContextHandle
+    const partition = new SimPartition(device, context, multiprocessors)
+    this.#partitions.set(context, partition)
+    return partition
+  }
+
+  partition(context: ContextHandle): SimPartition | undefined {
+    return this.#partitions.get(context)
+  }
+
+  /** Once its last stream is destroyed. */
+  removePartition(partition: SimPartition): void {
+    partition.isClosed = true
+    if (partition.streams > 0) return
+    this.#partitions.delete(partition.context)
+    this.handles.giveBack('context', partition.context)
   }
 
   removeStream(stream: SimStream): void {
     this.#streams.delete(stream.handle)
+    const { partition } = stream
+    if (partition !== undefined) {
+      partition.streams -= 1
+      if (partition.isClosed) this.removePartition(partition)
+    }
     stream.destroyed = true
     stream.device.forgetDestroyed(stream)
     this.handles.giveBack('stream', stream.handle)
@@ -78,7 +104,7 @@ export class Registry {
   }
 
   contextDevice(context: ContextHandle): SimDevice {
-    const device = this.#contexts.get(context)
+    const device = this.#contexts.get(context) ?? this.#partitions.get(context)?.device
     if (device === undefined) throw cudaError('cuCtxSetCurrent', CUresult.INVALID_CONTEXT)
     return device
   }

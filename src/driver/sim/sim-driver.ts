@@ -6,6 +6,7 @@
 import { bare } from '../../base/arguments.js'
 import type { OwnBytes } from '../../base/bytes.js'
 import { stateError } from '../../base/errors.js'
+import { shortCallSite } from '../../base/stack.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import {
   type AdoptedStream,
@@ -16,6 +17,7 @@ import {
   EventFlag,
   type EventHandle,
   type ExternalFlag,
+  type GreenContextPart,
   type HostFunction,
   isDefaultStream,
   type Settle,
@@ -38,7 +40,14 @@ import {
 import type { Scheduler, Steps } from './machine/scheduler.js'
 import { TimedScheduler } from './machine/timed-scheduler.js'
 import { SimOperationKind, type Work } from './machine/work.js'
-import { H200_MEMORY, SIMULATED_NAME, SIMULATED_PRIORITIES, simulatedAttribute, simulatedUuid } from './properties.js'
+import {
+  H200_MEMORY,
+  SIMULATED_NAME,
+  SIMULATED_PRIORITIES,
+  simulatedAttribute,
+  simulatedSplit,
+  simulatedUuid,
+} from './properties.js'
 import { Registry } from './registry.js'
 import { SimGraphs } from './sim-graphs.js'
 import { SimKernels } from './sim-kernels.js'
@@ -176,12 +185,29 @@ export class SimDriver implements Driver, WorkQueue {
     return calls()
   }
 
+  deviceSplit(ordinal: number, multiprocessors: readonly number[]): readonly GreenContextPart[] {
+    const device = this.#registry.entered(this.#registry.device(ordinal), 'cuGreenCtxCreate')
+    this.machine.scheduler.tick()
+    const parts = simulatedSplit(multiprocessors)
+    if (parts === undefined) {
+      throw cudaError('cuDevSmResourceSplitByCount', CUresult.INVALID_RESOURCE_CONFIGURATION)
+    }
+    return parts.map((count) => this.#registry.addPartition(device, count))
+  }
+
+  greenContextDestroy(context: ContextHandle): void {
+    const partition = this.#registry.partition(context)
+    if (partition !== undefined) this.#registry.removePartition(partition)
+  }
+
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
-    const device = this.#registry.liveContextDevice(context, 'cuStreamCreateWithPriority')
+    const partition = this.#registry.partition(context)
+    const call = partition === undefined ? 'cuStreamCreateWithPriority' : 'cuGreenCtxStreamCreate'
+    const device = this.#registry.liveContextDevice(context, call)
     this.machine.scheduler.tick()
     const { least, greatest } = SIMULATED_PRIORITIES
     const clamped = Math.min(least, Math.max(greatest, priority))
-    return this.#registry.addStream(device, (flags & StreamFlag.NON_BLOCKING) !== 0, clamped).handle
+    return this.#registry.addStream(device, (flags & StreamFlag.NON_BLOCKING) !== 0, clamped, partition).handle
   }
 
   streamDestroy(handle: StreamHandle): void {
@@ -212,7 +238,8 @@ export class SimDriver implements Driver, WorkQueue {
     const handle = isDefault ? defaultStream(near, cudaHandle) : (cudaHandle as StreamHandle)
     const stream = isDefault || !isDefaultStream(handle) ? this.#registry.peekStream(handle) : undefined
     if (stream === undefined) throw this.#registry.refusedHandle('stream', handle, 'cuStreamGetCtx')
-    return { stream: handle, context: stream.device.context, device: stream.device.ordinal }
+    const { device, partition } = stream
+    return { stream: handle, context: device.context, device: device.ordinal, green: partition }
   }
 
   streamHandedOut(stream: StreamHandle): void {
@@ -313,6 +340,13 @@ export class SimDriver implements Driver, WorkQueue {
     this.machine.enqueueHostFunction(stream, host)
   }
 
+  streamHold(handle: StreamHandle): () => void {
+    const stream = this.#registry.liveStream(handle, 'cuStreamBatchMemOp')
+    this.#captures.refuseToTell(stream, 'cuStreamIsCapturing')
+    const hold = this.machine.enqueueHold(stream, shortCallSite())
+    return () => this.machine.open(hold)
+  }
+
   eventCreate(context: ContextHandle, flags: number): EventHandle {
     const device = this.#registry.liveContextDevice(context, 'cuEventCreate')
     return this.#registry.addEvent(device, flags).handle
@@ -402,7 +436,7 @@ export class SimDriver implements Driver, WorkQueue {
     const stream = this.#registry.liveStream(handle, call)
     const fails = kind === SimOperationKind.FAULT ? amount : 0
     if (stream.capture !== undefined) {
-      this.#captures.add(stream, stream.capture, call, capturedWork(call, kind, amount, work, fails))
+      this.#captures.add(stream, stream.capture, call, capturedWork(stream, call, kind, amount, work, fails))
       return this.machine.marker(stream, [])
     }
     this.#captures.refuseImplicit(stream, call)
@@ -512,13 +546,15 @@ export class SimDriver implements Driver, WorkQueue {
 }
 
 function capturedWork(
+  { partition }: SimStream,
   call: string,
   operation: SimOperationKind,
   amount: number,
   work: Work | undefined,
   fails: number,
 ): SimNodeWork {
-  if (operation !== SimOperationKind.LATCH) return { kind: 'work', call, operation, amount, work, fails }
+  if (operation !== SimOperationKind.LATCH || work !== undefined)
+    return { kind: 'work', call, operation, amount, work, fails, partition }
   throw stateError(
     'ERR_UNSUPPORTED',
     'A latch cannot be captured: it is opened once, and a graph is launched many times',

@@ -2,25 +2,30 @@
  * Memory of the simulated machine: ArrayBuffers behind pointers of its own. Bytes move when an operation ends in virtual
  * time, so that a wait which is missing shows as wrong bytes.
  */
+import { shortCallSite } from '../../base/stack.js'
 import { CUresult, cudaError } from '../cuda-results.js'
-import type {
-  ContextHandle,
-  EventHandle,
-  FillWidth,
-  MemoryDriver,
-  MemoryPlace,
-  OwnEvent,
-  Pointer,
-  PoolHandle,
-  StreamHandle,
+import {
+  type BatchedCopy,
+  type ContextHandle,
+  type EventHandle,
+  extentOf,
+  type FillWidth,
+  type MemoryDriver,
+  type MemoryPlace,
+  type MemoryRows,
+  type OwnEvent,
+  type Pointer,
+  type PoolHandle,
+  type StreamHandle,
 } from '../driver.js'
+import type { Comparison, MemoryValue } from '../values.js'
 import type { Machine } from './machine/machine.js'
 import type { SimDevice, SimOperation } from './machine/machine-state.js'
 import type { SimPool } from './machine/pools.js'
 import { Queue } from './machine/queue.js'
 import { SimOperationKind, type Work } from './machine/work.js'
-import { DeviceMemory, type MemoryBlock, PinnedMemory } from './memory-blocks.js'
-import { CopyWork, FillWork, FreeWork } from './memory-work.js'
+import { DeviceMemory, type MemoryBlock, PinnedMemory, RegisteredMemory } from './memory-blocks.js'
+import { CopyWork, FillWork, FreeWork, RowsWork, WaitValueWork, WriteValueWork } from './memory-work.js'
 import type { Registry } from './registry.js'
 import type { SimPools } from './sim-pools.js'
 
@@ -32,6 +37,7 @@ const SLAB = 2 ** 29
 /** Bytes in a nanosecond: 50 GB/s between host and device, 2000 GB/s on the device. */
 const HOST_BANDWIDTH = 50
 const DEVICE_BANDWIDTH = 2000
+const BATCH = 'cuStreamBatchMemOp'
 const FILL_CALLS = { 1: 'cuMemsetD8Async', 2: 'cuMemsetD16Async', 4: 'cuMemsetD32Async' } as const
 /** Virtual nanoseconds that the shortest copy takes. */
 const SHORTEST = 1000
@@ -122,8 +128,24 @@ export class SimMemory implements MemoryDriver {
     return { pointer: block.pointer, bytes }
   }
 
+  registerPinned(bytes: Uint8Array, context: ContextHandle): Pointer {
+    const call = 'cuMemHostRegister'
+    const device = this.registry.liveContextDevice(context, call)
+    this.machine.scheduler.tick()
+    for (const block of this.#blocks) {
+      if (!(block instanceof RegisteredMemory && block.overlaps(bytes))) continue
+      const { end } = block
+      this.machine.look([end])
+      if (end === undefined || !end.over) throw cudaError(call, CUresult.HOST_MEMORY_ALREADY_REGISTERED)
+    }
+    const block = new RegisteredMemory(this.#address(rounded(bytes.length)), bytes, device)
+    this.#insert(block)
+    return block.pointer
+  }
+
   closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly OwnEvent[]): void {
     const block = this.#blockAt(pointer, 1)
+    if (block instanceof RegisteredMemory) block.end = this.#freeBlockAfter(block, after)
     if (!(block instanceof PinnedMemory)) return
     block.detach(bytes)
     this.#freeBlockAfter(block, after)
@@ -149,6 +171,30 @@ export class SimMemory implements MemoryDriver {
     this.queue.enqueue(stream, SimOperationKind.COPY, duration, call, work)
   }
 
+  copyRows(
+    destination: Pointer,
+    source: Pointer,
+    toRows: MemoryRows,
+    fromRows: MemoryRows,
+    stream: StreamHandle,
+  ): void {
+    const call = 'cuMemcpy3DAsync'
+    const to = this.#live(destination, extentOf(toRows), call)
+    const from = this.#live(source, extentOf(fromRows), call)
+    const { engine, bandwidth } = route(to, from)
+    const [there, here] = [
+      { block: to, pointer: destination, rows: toRows },
+      { block: from, pointer: source, rows: fromRows },
+    ]
+    const work = orOutOfMemory(call, () => new RowsWork(there, here, engine))
+    const duration = Math.max(SHORTEST, work.byteLength / bandwidth)
+    this.queue.enqueue(stream, SimOperationKind.COPY, duration, call, work)
+  }
+
+  copyBatch(copies: readonly BatchedCopy[], stream: StreamHandle): void {
+    for (const { destination, source, byteLength } of copies) this.copy(destination, source, byteLength, stream)
+  }
+
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
     const call = FILL_CALLS[width]
     const byteLength = count * width
@@ -158,10 +204,29 @@ export class SimMemory implements MemoryDriver {
     this.queue.enqueue(stream, SimOperationKind.COPY, duration, call, work)
   }
 
+  waitForValue(at: MemoryValue, compare: Comparison, stream: StreamHandle): void {
+    const work = new WaitValueWork(this.#wordBlock(at), at, compare)
+    const operation = this.queue.enqueue(stream, SimOperationKind.LATCH, 0, BATCH, work)
+    operation.site = shortCallSite()
+    this.machine.passValues()
+  }
+
+  writeValue(at: MemoryValue, stream: StreamHandle): void {
+    const work = new WriteValueWork(this.#wordBlock(at), at)
+    this.queue.enqueue(stream, SimOperationKind.COPY, SHORTEST, BATCH, work)
+  }
+
+  /** CUDA takes no memory of a pool for this. */
+  #wordBlock({ pointer, bits }: MemoryValue): MemoryBlock {
+    const block = this.#live(pointer as Pointer, bits / 8, BATCH)
+    if (block instanceof DeviceMemory && block.pool !== undefined) throw cudaError(BATCH, CUresult.INVALID_VALUE)
+    return block
+  }
+
   placeOf(pointer: Pointer, byteLength: number): MemoryPlace {
     const block = this.#blockAt(pointer, byteLength)
     if (block === undefined || block.freed) throw cudaError('cuPointerGetAttribute', CUresult.INVALID_VALUE)
-    return { device: block.device.ordinal, isOfHost: block instanceof PinnedMemory }
+    return { device: block.device.ordinal, isOfHost: !(block instanceof DeviceMemory) }
   }
 
   viewed(pointer: Pointer, byteLength: number): void {
@@ -195,9 +260,9 @@ export class SimMemory implements MemoryDriver {
     return block.pointer
   }
 
-  #freeBlockAfter(block: MemoryBlock, after: readonly OwnEvent[], size = 0): void {
+  #freeBlockAfter(block: MemoryBlock, after: readonly OwnEvent[], size = 0): SimOperation {
     const records = after.map(({ event }) => this.registry.peekEvent(event)?.record)
-    this.machine.marker(block.device.nullStream, records, new FreeWork(block, this.#giveBack))
+    const free = this.machine.marker(block.device.nullStream, records, new FreeWork(block, this.#giveBack))
     block.device.pools.apart -= size
     try {
       for (const { event } of after) this.registry.destroyEvent(event)
@@ -205,6 +270,7 @@ export class SimMemory implements MemoryDriver {
       // The stack has run over. The memory is given back, which must not be done once more; some events are left.
       if (!(error instanceof RangeError)) throw error
     }
+    return free
   }
 
   #live(pointer: Pointer, byteLength: number, call: string): MemoryBlock {

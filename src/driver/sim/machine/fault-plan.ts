@@ -25,6 +25,8 @@ export const FAILING_CALLS = [
   'cuEventRecord',
   'cuEventSynchronize',
   'cuGraphLaunch',
+  'cuGreenCtxCreate',
+  'cuGreenCtxStreamCreate',
   'cuLaunchHostFunc',
   'cuLaunchKernelEx',
   'cuMemAllocAsync',

@@ -6,7 +6,7 @@
  * time, events, host functions and promises, is as it would be without this.
  */
 import { Search, type SimOperation, type SimStream } from './machine-state.js'
-import { SimOperationKind, type Touch } from './work.js'
+import { isLatch, SimOperationKind, type Touch } from './work.js'
 
 /** So many effects of operations that are over are put off; a free of so many MiB counts as so many more. */
 const MOST_LATE = 64
@@ -311,7 +311,7 @@ const freesMemory = ({ kind }: SimOperation): boolean => kind === SimOperationKi
 
 /** The stream stands here until the host has done something, or does not come past it. */
 const isHeldUp = ({ kind, fails }: SimOperation): boolean =>
-  fails !== 0 || kind === SimOperationKind.HOST || kind === SimOperationKind.LATCH || kind === SimOperationKind.FAULT
+  fails !== 0 || kind === SimOperationKind.HOST || isLatch(kind) || kind === SimOperationKind.FAULT
 
 /** Those of these operations, and of all before them, that owe an effect, in order; none where one is refused. */
 function owedBefore(

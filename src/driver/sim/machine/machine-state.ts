@@ -15,7 +15,7 @@ import {
 } from '../../driver.js'
 import type { Listed } from './live-operations.js'
 import type { DevicePools } from './pools.js'
-import { SimOperationKind, type Touch, type Work } from './work.js'
+import { isLatch, SimOperationKind, type Touch, type Work } from './work.js'
 
 export class SimDevice {
   /** Where its operations run: the numbers of its kernel slots, and of the engines that copy from and to the host. */
@@ -84,6 +84,19 @@ export class SimDevice {
   }
 }
 
+/** A share of a device's multiprocessors: a kernel there needs one of its kernel slots, and one of the device's. */
+export class SimPartition {
+  /** Streams of it that are not destroyed. */
+  streams = 0
+  isClosed = false
+
+  constructor(
+    readonly device: SimDevice,
+    readonly context: ContextHandle,
+    readonly multiprocessors: number,
+  ) {}
+}
+
 export class SimStream {
   /** The operation queued last. */
   tail: SimOperation | undefined
@@ -103,6 +116,7 @@ export class SimStream {
     readonly id: bigint,
     readonly nonBlocking: boolean,
     readonly priority: number,
+    readonly partition?: SimPartition,
   ) {}
 
   forgetWork(): void {
@@ -171,6 +185,8 @@ export class SimOperation implements Listed<SimOperation> {
   declare settle: Settle | undefined
   host: HostFunction | undefined
   work: Work | undefined
+  /** Where a kernel runs: in the partition of the stream that it was queued or captured on, if that is in one. */
+  partition: SimPartition | undefined
   /** The CUresult of the fault that it ends in, or 0. */
   fails = 0
   /** The first of `after`, and the others: mostly there is one, which takes no array. */
@@ -243,7 +259,7 @@ export class SimOperation implements Listed<SimOperation> {
 
   /** Does it stand at the front, for JavaScript to run or open it? */
   get waitsForHost(): boolean {
-    return (this.kind === SimOperationKind.HOST || this.kind === SimOperationKind.LATCH) && this.#state === READY
+    return (this.kind === SimOperationKind.HOST || isLatch(this.kind)) && this.#state === READY
   }
 
   get isBlocked(): boolean {
@@ -404,6 +420,8 @@ export type SimNodeWork =
       readonly work: Work | undefined
       /** The CUresult of the fault that it ends in, or 0. */
       readonly fails: number
+      /** Of the stream that it was captured on: it runs there whatever stream the graph is launched on. */
+      readonly partition: SimPartition | undefined
     }
   | { readonly kind: 'host'; readonly host: HostFunction }
   | { readonly kind: 'eventRecord' | 'eventWait'; readonly event: SimEvent }

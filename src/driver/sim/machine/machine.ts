@@ -16,7 +16,7 @@ import { LateEffects } from './late-effects.js'
 import { LiveOperations } from './live-operations.js'
 import { type SimDevice, type SimEvent, type SimNodeWork, SimOperation, type SimStream } from './machine-state.js'
 import type { HostWait, Scheduler, Steps } from './scheduler.js'
-import { SimOperationKind, type Work } from './work.js'
+import { isLatch, SimOperationKind, type Work } from './work.js'
 
 /** Watches the operations of a machine. It is called in the middle of changes: it may only take notes. */
 export interface Observer {
@@ -55,6 +55,10 @@ export class Machine implements Steps {
   readonly #owed = new Set<SimOperation>()
   /** Changes under way, one inside the other. */
   #changes = 0
+  /** It is being looked which values are there. */
+  #passes = false
+  /** A stream may be held by a promise. */
+  #hasPromises = false
   /** At which streams stand, and since when, by the clock on the wall. */
   readonly #latches = new Map<SimOperation, number>()
   /** Latches that were opened before the stream came to them. */
@@ -92,6 +96,14 @@ export class Machine implements Steps {
 
   enqueueHostFunction(stream: SimStream, host: HostFunction): void {
     this.#queue(stream, SimOperationKind.HOST, 0, undefined, 0, host)
+  }
+
+  /** Queues a latch that a promise opens. */
+  enqueueHold(stream: SimStream, site: string | undefined): SimOperation {
+    this.#hasPromises = true
+    const operation = this.#queue(stream, SimOperationKind.PROMISE, 0)
+    operation.site = site
+    return operation
   }
 
   /**
@@ -240,6 +252,16 @@ export class Machine implements Steps {
     return this.#live.all().find((each) => each.waitsForHost && each.isBefore(operation))
   }
 
+  /** A promise that stands before the end of a wait, or will: it settles in no blocking call. */
+  promiseBefore(wait: HostWait): SimOperation | undefined {
+    if (!this.#hasPromises) return undefined
+    const promises = this.#live
+      .all()
+      .filter((each) => each.kind === SimOperationKind.PROMISE && !this.#opened.has(each))
+    this.#hasPromises = promises.length > 0
+    return promises.find((each) => wait.needs(each))
+  }
+
   /** The number of the operation that was made last. */
   get lastSequence(): number {
     return this.#sequence
@@ -263,6 +285,7 @@ export class Machine implements Steps {
       if (operation.fails === 0) this.#end(operation)
       else this.break(operation.fails, operation)
     })
+    this.passValues()
   }
 
   /**
@@ -282,7 +305,34 @@ export class Machine implements Steps {
     })
   }
 
+  /** Lets streams go on that stand for values which are there now. False where there are none. */
+  passValues(): boolean {
+    if (this.#latches.size === 0 || this.#changes > 0 || this.#passes) return false
+    let anyPassed = false
+    this.#passes = true
+    try {
+      for (const latch of this.#latches.keys()) {
+        if (latch.work?.isReady === undefined) continue
+        // What is over may be seen by now, and a stream that waits for it sees it some time.
+        this.#late?.doAll()
+        if (!latch.work.isReady()) continue
+        anyPassed = true
+        this.open(latch)
+      }
+    } finally {
+      this.#passes = false
+    }
+    return anyPassed
+  }
+
+  /** Does any stream stand for a value? */
+  get standsForValue(): boolean {
+    for (const { work } of this.#latches.keys()) if (work?.isReady !== undefined) return true
+    return false
+  }
+
   mend(): void {
+    if (!this.damaged) this.passValues()
     if (!this.damaged || this.#changes > 0) return
     this.#changes += 1
     this.damaged = false
@@ -453,6 +503,7 @@ export class Machine implements Steps {
     let operation: SimOperation
     if (work.kind === 'work') {
       operation = this.#operation(work.operation, stream, work.amount, work.work, work.fails)
+      operation.partition = work.partition
     } else {
       operation = this.#operation(work.kind === 'host' ? SimOperationKind.HOST : SimOperationKind.INSTANT, stream, 0)
       if (work.kind === 'host') operation.host = work.host
@@ -465,6 +516,7 @@ export class Machine implements Steps {
     this.#sequence += 1
     const operation = new SimOperation(kind, stream, this.#sequence, amount, this.#explores)
     operation.work = work
+    operation.partition = stream.partition
     operation.fails = fails === 0 && !this.faults.empty ? this.faults.ofOperation(operation) : fails
     if (this.#explores) this.scheduler.queued(operation)
     return operation
@@ -502,7 +554,7 @@ export class Machine implements Steps {
   }
 
   #hand(operation: SimOperation): void {
-    if (operation.kind !== SimOperationKind.LATCH) {
+    if (!isLatch(operation.kind)) {
       this.scheduler.ready(operation)
       return
     }
@@ -514,9 +566,7 @@ export class Machine implements Steps {
   #endsAtOnce(operation: SimOperation): boolean {
     const { kind, work, host } = operation
     if (kind === SimOperationKind.INSTANT) return !(work !== undefined && this.#explores)
-    return kind === SimOperationKind.HOST
-      ? host === undefined
-      : kind === SimOperationKind.LATCH && this.#opened.has(operation)
+    return kind === SimOperationKind.HOST ? host === undefined : isLatch(kind) && this.#opened.has(operation)
   }
 
   #end(first: SimOperation): void {
