@@ -18,6 +18,8 @@ export const GROUPS = [
       'docs/memory.md',
       'docs/kernels.md',
       'docs/graphs.md',
+      'docs/promises.md',
+      'docs/green-contexts.md',
       'docs/foreign-streams.md',
       'docs/default-streams.md',
       'docs/python.md',
