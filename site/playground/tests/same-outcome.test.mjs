@@ -4,6 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { buildRunner, inNode } from './in-node.mjs'
+import { PROGRAMS } from './programs.mjs'
 import { randomProgram } from './random-program.mjs'
 import { dist, findChromium, launch, serve } from './serve.mjs'
 
@@ -64,6 +65,12 @@ describe('the same in Node and in the page', { skip, timeout: 180_000 }, () => {
   for (const name of lessons) {
     it(`the program ${name}`, async () => {
       const code = readFileSync(join(dist, '..', 'lessons', name), 'utf8')
+      for (const what of ['run', 'explore']) same(await inPage(what, code), plain(await inNode(what, code)))
+    })
+  }
+
+  for (const [name, code] of Object.entries(PROGRAMS)) {
+    it(name, async () => {
       for (const what of ['run', 'explore']) same(await inPage(what, code), plain(await inNode(what, code)))
     })
   }

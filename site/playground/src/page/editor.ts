@@ -75,6 +75,7 @@ export function openEditor(parent: HTMLElement, types: Types, changed: () => voi
         javascript({ typescript: true }),
         syntaxHighlighting(classHighlighter),
         lintGutter(),
+        EditorView.lineWrapping,
         marks,
         autocompletion({
           override: [
@@ -112,7 +113,8 @@ export function openEditor(parent: HTMLElement, types: Types, changed: () => voi
         EditorView.contentAttributes.of({ 'aria-label': 'The program' }),
         EditorView.updateListener.of(({ docChanged, focusChanged }) => {
           if (docChanged) changed()
-          if (docChanged || focusChanged) check()
+          // The types are a large file: it is asked for when somebody begins to write.
+          if (view.hasFocus && (docChanged || focusChanged)) check()
         }),
       ],
     }),

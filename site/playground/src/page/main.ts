@@ -9,7 +9,7 @@ import { type Mark, openEditor } from './editor.js'
 import { noFindings, showFindings, withCode } from './findings.js'
 import { Lanes } from './lanes.js'
 import { checksOf, type Lesson } from './lesson.js'
-import { showOrders, showProgress } from './orders.js'
+import { noOrders, showOrders, showProgress } from './orders.js'
 import { Types } from './types.js'
 
 const MOST_LINES = 1000
@@ -46,7 +46,7 @@ function start(): void {
   editor.mark([])
   noFindings()
   lanes.clear()
-  byId('orders', HTMLElement).replaceChildren()
+  noOrders()
   showChecks()
   say('Running …')
   ask({ what: 'run', code: editor.text })
@@ -157,7 +157,7 @@ function open(wanted: Lesson | undefined, code: string | undefined): void {
   output.replaceChildren()
   noFindings()
   lanes.clear()
-  byId('orders', HTMLElement).replaceChildren()
+  noOrders()
   byId('lesson', HTMLElement).hidden = wanted === undefined
   if (wanted !== undefined) {
     const nth = LESSONS.indexOf(wanted)

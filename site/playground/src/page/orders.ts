@@ -3,6 +3,10 @@ import { byId, element, hint } from '../../../../src/timeline/page/elements.js'
 import type { Explored, Insertion, Memory, Order } from '../run/messages.js'
 import { advice } from './findings.js'
 
+export function noOrders(): void {
+  byId('orders', HTMLElement).replaceChildren(hint('All orders that CUDA allows are tried after each run.'))
+}
+
 export function showProgress(runs: number, maxRuns: number): void {
   byId('orders', HTMLElement).replaceChildren(hint(`Trying orders: ${runs} of at most ${maxRuns} …`))
 }

@@ -54,7 +54,7 @@ export function lineIn(text: string | undefined): number | undefined {
 
 /** Places without the folder, and without those that are none of the program's. */
 export const brief = (text: string): string =>
-  text.replaceAll(`${folder()}/${FILE}`, FILE).replaceAll(/ \(from (?!program\.ts)[^)]*\)/g, '')
+  text.replaceAll(`${folder()}/${FILE}`, FILE).replaceAll(/ \(from (?!program\.ts)[^\s():]+:\d+\)/g, '')
 
 const MAKES = String.raw`(?:await\s+)?(?:new\s+(?:Stream|ExternalStream)\b|[\w$.[\]!?]+\.(?:createStream|alloc|allocPinned|slice)\b|(?:Stream|DeviceBuffer)\.from\b)[^(\n]*`
 const VARIABLE = String.raw`([A-Za-z_$][\w$]*)(?:\s*:\s*[\w<>[\]| ]+)?\s*=\s*`

@@ -146,7 +146,9 @@ function withOwnSites(page: PageData): PageData {
   const own = page.sites.map((site) => (lineIn(site) === undefined ? '' : brief(site)))
   const sites = [...new Set(['', ...own])]
   const site = page.site.map((at) => sites.indexOf(own[at] ?? ''))
-  const holdUps = page.holdUps.map((one) => (one.callSite === undefined ? one : { ...one, callSite: brief(one.callSite) }))
+  const holdUps = page.holdUps.map((one) =>
+    one.callSite === undefined ? one : { ...one, callSite: brief(one.callSite) },
+  )
   return { ...page, sites, site, holdUps }
 }
 
