@@ -75,6 +75,7 @@ for (const { in: input, out, plugins = [] } of outputs) {
   await build({
     ...common,
     minifyIdentifiers: !out.startsWith('library'),
+    keepNames: out.startsWith('library'),
     plugins: [...plugins, ...common.plugins],
     entryPoints: [join(here, input)],
     outfile: join(dist, out),

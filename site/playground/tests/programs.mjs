@@ -1,6 +1,7 @@
-// Programs by hand, for what random ones do not do: time that passes, errors, deadlocks, contexts, other devices.
+// Programs by hand, for what random ones do not do: errors, deadlocks, contexts, and real time that passes; how far the GPU is then is chance,
+// unless it is explored.
 export const PROGRAMS = {
-  'a sleep instead of a wait': `
+  'time: a sleep instead of a wait': `
 import { Device, Stream } from 'cuda-streams'
 import { setTimeout as sleep } from 'node:timers/promises'
 const stream = new Stream()
@@ -9,14 +10,14 @@ stream.fill(data, 7)
 await sleep(5)
 export const result = data.bytes
 `,
-  'a timer that looks': `
+  'time: a timer that looks': `
 import { Stream } from 'cuda-streams'
 const stream = new Stream()
 let ran = false
 stream.launchHostFunc(() => { ran = true })
 export const result = await new Promise((resolve) => setTimeout(() => resolve(ran), 3))
 `,
-  'an interval that polls': `
+  'time: an interval that polls': `
 import { Device, Stream } from 'cuda-streams'
 const stream = new Stream()
 stream.fill(Device.get().alloc(64), 1)
@@ -117,8 +118,11 @@ function export_(error: unknown) { console.log(error instanceof Error ? error.me
 `,
   'what it shows of itself': `
 import { Device, Stream } from 'cuda-streams'
+import { simulate } from 'cuda-streams/sim'
+import { Timeline } from 'cuda-streams/timeline'
 console.log(Device.get().name, Device.get().driver, Device.count(), Device.get().priorityRange)
 console.log(new Stream({ priority: -1 }).priority, [new Map([['a', 1]]), new Set([1n]), null, undefined, -0], new Error('x').message)
+console.log(await Timeline.record(() => {}), simulate().devices.length)
 console.log('%s is %d', 'six', 6, { deep: { deeper: { deepest: { no: 1 } } } })
 try { new Stream({ priority: 'high' as never }) } catch (error) { console.log(String(error)) }
 `,
