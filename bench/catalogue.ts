@@ -172,6 +172,8 @@ const scale = {
     { key: 'sim-million-10000', title: '10 000 streams', calls: 1_000_000 },
     { key: 'sim-random-100', title: '100 streams, random order', calls: 1_000_000 },
     { key: 'sim-random-10000', title: '10 000 streams, random order', calls: 1_000_000 },
+    { key: 'sim-mixed-0', title: '8 streams picked at random, with memory and host functions', calls: 1_000_000 },
+    { key: 'sim-mixed-7', title: 'the same, random order', calls: 1_000_000 },
   ],
 } as const satisfies Group
 

@@ -208,7 +208,7 @@ function replace(text, name, table) {
 
 function ledger() {
   const source = readFileSync(join(root, 'src', 'driver', 'cuda', 'libcuda', 'signatures.ts'), 'utf8')
-  return [...source.matchAll(/^ {2}(cu\w+):\s+["']/gm)].map(([, name]) => name)
+  return [...source.slice(0, source.indexOf('} as const')).matchAll(/^ {2}(cu\w+):\s+["']/gm)].map(([, name]) => name)
 }
 
 const [path] = process.argv.slice(2).filter((argument) => argument !== '--print')

@@ -11,6 +11,7 @@ import { defaultDriver } from './driver/default-driver.js'
 import { DEVICE_ATTRIBUTES, type DeviceAttribute } from './driver/device-attributes.js'
 import type { ContextHandle, Driver } from './driver/driver.js'
 import { finished, type WaitOptions } from './driver/finished.js'
+import { following, promisesOn, throwRejected } from './driver/promise-waits.js'
 import { WrappableDriver } from './driver/wrappable-driver.js'
 
 /** The CUDA context that a stream or device works in. */
@@ -19,6 +20,8 @@ export interface Context {
   readonly handle: bigint
   /** The device it is on. */
   readonly device: Device
+  /** How many multiprocessors kernels may run on there: all of the device, or those of a green context. */
+  readonly multiprocessors: number
 }
 
 /** The wrappable driver behind a device. */
@@ -97,9 +100,19 @@ export class Device {
     return Device.#driverOf(this).name
   }
 
+  /**
+   * The device's memory in bytes (`cuMemGetInfo`): all of it, and what no process has. What pools keep is not free, though
+   * allocations can have it.
+   * @throws {CudaError} where the GPU has faulted
+   */
+  get memory(): { readonly free: number; readonly total: number } {
+    const { free, total } = Device.#driverOf(this).pools.info(this.ordinal)
+    return { free, total }
+  }
+
   /** The device's primary context (`cuDevicePrimaryCtxRetain`), retained once for each device. */
   get context(): Context {
-    return { handle: BigInt(Device.#driverOf(this).deviceContext(this.ordinal)), device: this }
+    return contextAt(checkThis(this, isDevice, 'a Device'))
   }
 
   /**
@@ -125,6 +138,7 @@ export class Device {
     } catch (error) {
       throw heardFrom(error, `${this}`)
     }
+    throwRejected(promisesOn(this))
   }
 
   /**
@@ -139,7 +153,10 @@ export class Device {
     return finished(
       options,
       () => `${this}`,
-      (settle) => Device.#driverOf(this).deviceFinished(this.ordinal, settle),
+      (settle) => {
+        const driver = Device.#driverOf(this)
+        return following(promisesOn(this), settle, (told) => driver.deviceFinished(this.ordinal, told))
+      },
     )
   }
 
@@ -294,4 +311,15 @@ export function readOptionsOn<T extends object, K extends keyof T>(
 
 export function contextOf(device: Device): ContextHandle {
   return driverOf(device).deviceContext(device.ordinal)
+}
+
+/** A context that is no green one, as programs see it. */
+export function contextAt(device: Device, handle = contextOf(device)): Context {
+  return {
+    handle: BigInt(handle),
+    device,
+    get multiprocessors() {
+      return device.attribute('multiprocessorCount')
+    },
+  }
 }

@@ -16,6 +16,7 @@ import { contextOf, type Device, driverOf, resolveDevice } from './device.js'
 import { CUresult } from './driver/cuda-results.js'
 import type { EventHandle } from './driver/driver.js'
 import { finished, type WaitOptions } from './driver/finished.js'
+import { following, throwRejected } from './driver/promise-waits.js'
 import { EVENT_OPTIONS, EventCore, type EventOptions, flagsOf, PLAIN, settingsIn } from './streams/event-core.js'
 import { announce, checkFact, receive, type SharedEvent } from './streams/shared.js'
 
@@ -180,6 +181,7 @@ export class Event implements Disposable {
       throw heardFrom(error, whom(this))
     }
     core.sawDone(records)
+    throwRejected(core.promises)
   }
 
   /**
@@ -200,8 +202,8 @@ export class Event implements Disposable {
       options,
       () => whom(this),
       (settle) => {
-        const { driver, handle } = open(this)
-        return driver.eventFinished(handle, settle)
+        const { driver, handle, promises } = open(this)
+        return following(promises, settle, (told) => driver.eventFinished(handle, told))
       },
     )
   }

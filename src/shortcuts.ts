@@ -9,13 +9,17 @@ import { Event, isEvent } from './event.js'
 import { GraphExec, launchExec, uploadExec } from './graphs/graph.js'
 import { checkLength } from './memory/buffer-core.js'
 import { allocateInterprocess, allocateOn, type DeviceBuffer } from './memory/device-buffer.js'
+import { type MemoryPool, openPool, poolOfDevice } from './memory/memory-pool.js'
 import { allocatePinned, type PinnedBuffer } from './memory/pinned-buffer.js'
 import { defaultStreamOf, ExternalStream, isStream, Stream } from './stream.js'
 import { currentCore } from './streams/current.js'
 import { EVENT_OPTIONS, EventCore, type EventOptions } from './streams/event-core.js'
+import { type GreenContext, type SplitDevice, type SplitOptions, splitDevice } from './streams/green-context.js'
 import { STREAM_OPTIONS, StreamCore, streamCoreOf } from './streams/stream-core.js'
 import type { StreamOptions, WaitEventOptions } from './streams/stream-options.js'
 import { type CudaStreamLike, isStreamLike, type PythonStreamLike } from './streams/stream-source.js'
+
+const ALLOC_OPTIONS = ['stream', 'interprocess', 'pool'] as const
 
 /** Where and how device memory is allocated. */
 export interface AllocOptions {
@@ -29,12 +33,21 @@ export interface AllocOptions {
    * MiB. Default: false.
    */
   readonly interprocess?: boolean | undefined
+  /** The pool that the memory comes from. Default: `device.memoryPool`. Excludes `interprocess`. */
+  readonly pool?: MemoryPool | undefined
 }
 
 declare module './device.js' {
   interface Device {
     /** The null stream of this device (handle 0): always the same object, and `close()` does nothing to it. */
     readonly defaultStream: Stream
+    /**
+     * The pool that `alloc()` takes memory from where no other is named (`cuDeviceGetMemPool`): the device's own, which
+     * libraries in the process share, unless one has exchanged it. `close()` does nothing to it. Unless a library has set
+     * its release threshold before, the first allocation sets that to CUDA_STREAMS_RELEASE_THRESHOLD, Infinity by default.
+     * @throws {Error} ERR_INVALID_ARG_VALUE where that variable is no number of bytes
+     */
+    readonly memoryPool: MemoryPool
     /**
      * Wraps the stream of an object with the stream protocol.
      * @param source An object of another library that has `[cudaStream]()` or `__cuda_stream__()`, or a Stream.
@@ -44,7 +57,7 @@ declare module './device.js' {
     createStream(source: CudaStreamLike | PythonStreamLike): ExternalStream
     /**
      * Makes a stream on this device (`cuStreamCreateWithPriority`).
-     * @param options `priority` (0) and `nonBlocking` (true), as for `new Stream(options)`
+     * @param options `priority` (0), `nonBlocking` (true) and `context`, as for `new Stream(options)`
      * @throws {Error} as `new Stream(options)` does; ERR_DEVICE_MISMATCH where `options.device` is another
      * @example
      * ```ts
@@ -52,6 +65,25 @@ declare module './device.js' {
      * ```
      */
     createStream(options?: StreamOptions): Stream
+    /**
+     * Splits the multiprocessors of the device into green contexts (`cuDevSmResourceSplitByCount`, `cuGreenCtxCreate`):
+     * kernels of streams that are made in one run on its share, beside those of the others. Another split of the same
+     * device shares out the same multiprocessors once more. Waits until the device is idle; host functions run meanwhile.
+     * @param options `multiprocessors`: the least number that each part is to have, rounded up to whole groups, of 8 from
+     * compute capability 9.0 on. All that is left makes one part more.
+     * @returns the parts in that order, and behind them the rest
+     * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE where there are no numbers, ERR_OUT_OF_RANGE for less
+     * than 1 and for so many that none are left; ERR_DEADLOCK inside a host function
+     * @throws {CudaError} 915 where not enough are there once each number is rounded up; 801 where the driver cannot split
+     * this device
+     * @example
+     * ```ts
+     * const [small, rest] = device.split({ multiprocessors: [16] })
+     * console.log(small.multiprocessors, rest.multiprocessors) // 16 116, of the 132 of an H200
+     * const stream = new Stream({ context: small })
+     * ```
+     */
+    split<const N extends readonly number[]>(options: SplitOptions<N>): SplitDevice<N>
     /**
      * Makes an event on this device (`cuEventCreate`).
      * @param options `timing`, `blockingSync` and `interprocess`, all false by default
@@ -63,11 +95,12 @@ declare module './device.js' {
      * streams may use it at once: their first use waits for the allocation.
      * @param byteLength Bytes, at least 1.
      * @param options `stream`: the stream to allocate on, and to free on in the end (default: the device's current
-     * stream). `interprocess`: memory that other processes can open, from `cuMemAlloc`, without a stream (default
-     * false).
+     * stream). `pool`: where the memory comes from (default: `device.memoryPool`). `interprocess`: memory that other
+     * processes can open, from `cuMemAlloc`, without a stream (default false).
      * @throws {Error} ERR_OUT_OF_RANGE, ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for options that exclude each
-     * other; ERR_CLOSED, ERR_DEVICE_MISMATCH for a stream of another device, ERR_UNSUPPORTED while it captures
-     * @throws {CudaError} 2, CUDA_ERROR_OUT_OF_MEMORY
+     * other; ERR_CLOSED, ERR_DEVICE_MISMATCH for a stream or pool of another device, ERR_UNSUPPORTED while it captures
+     * @throws {CudaError} 2, CUDA_ERROR_OUT_OF_MEMORY, which says what is free and who holds the rest. What pools keep
+     * unused was given back before; frees behind work that is not done are not waited for
      * @example
      * ```ts
      * const samples = new Float32Array([1, 2, 3])
@@ -147,22 +180,38 @@ function createStream(this: Device, given?: StreamOptions | CudaStreamLike | Pyt
 }
 Device.prototype.createStream = createStream
 
+Device.prototype.split = function <const N extends readonly number[]>(
+  this: Device,
+  options: SplitOptions<N>,
+): SplitDevice<N> {
+  const parts: GreenContext[] = splitDevice(checkThis(this, isDevice, 'a Device'), options)
+  return parts as SplitDevice<N>
+}
+
 Device.prototype.createEvent = function (options?: EventOptions): Event {
   const device = checkThis(this, isDevice, 'a Device')
   return new Event(EventCore.make(device, readOptionsOn(device, options, EVENT_OPTIONS)))
 }
 
+Object.defineProperty(Device.prototype, 'memoryPool', {
+  configurable: true,
+  get(this: Device): MemoryPool {
+    return poolOfDevice(checkThis(this, isDevice, 'a Device'))
+  },
+})
+
 Device.prototype.alloc = function (byteLength: number, options?: AllocOptions): DeviceBuffer {
   const device = checkThis(this, isDevice, 'a Device')
-  const { stream, interprocess } = readOptions(options, ['stream', 'interprocess'])
+  const { stream, interprocess, pool } = readOptions(options, ALLOC_OPTIONS)
   checkLength(byteLength)
   if (checkBoolean(interprocess, 'options.interprocess', false)) {
+    if (pool !== undefined) throw invalidValue('options.pool and options.interprocess exclude each other')
     if (stream === undefined) return allocateInterprocess(device, byteLength)
     throw invalidValue('options.stream and options.interprocess exclude each other: such memory is there at once')
   }
   const core = stream === undefined ? currentCore(device) : streamCoreOf(stream)
   if (core === undefined) throw invalidType('options.stream', 'a Stream', stream)
-  return allocateOn(core, device, byteLength)
+  return allocateOn(core, device, byteLength, pool === undefined ? undefined : openPool(pool, device))
 }
 
 Device.prototype.allocPinned = function (byteLength: number): PinnedBuffer {

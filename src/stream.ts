@@ -1,13 +1,35 @@
 /** Streams: queues of GPU work, with all of their methods. */
-import { checkBoolean, checkFunction, checkThis, type Given, isInstance, readOptions } from './base/arguments.js'
+import {
+  checkBoolean,
+  checkFunction,
+  checkSignal,
+  checkThis,
+  type Given,
+  isInstance,
+  isRevoked,
+  propertyOf,
+  readOptions,
+} from './base/arguments.js'
 import type { OwnBytes } from './base/bytes.js'
 import { heardFrom, inspectAsPrinted, invalidType, printed, refuseReceiver, stateError } from './base/errors.js'
 import { destroyWhenUnreachable } from './base/finalization.js'
 import { pollsInVain, tellOfPolling } from './base/polling.js'
 import { calledFromHere } from './base/stack.js'
-import { type Context, Device, driverOf, elsewhere, resolveDevice } from './device.js'
-import { canonicalStream, cudaHandleOf, ExternalFlag, type HostFunction } from './driver/driver.js'
-import { finished, type WaitOptions } from './driver/finished.js'
+import {
+  another,
+  type Context,
+  contextAt,
+  contextOf,
+  Device,
+  driverOf,
+  elsewhere,
+  isDevice,
+  resolveDevice,
+} from './device.js'
+import { CUresult, cudaError } from './driver/cuda-results.js'
+import { canonicalStream, cudaHandleOf, EventFlag, ExternalFlag, type HostFunction } from './driver/driver.js'
+import { finished, type WaitOptions, whenAborted } from './driver/finished.js'
+import { following, followingResult, promisesOn, throwRejected } from './driver/promise-waits.js'
 import { giveName } from './driver/stream-names.js'
 import { Event, eventCore, eventCoreOf, isEvent } from './event.js'
 import { beginCapture, type CaptureModeName, type CaptureOptions, capture, endCapture } from './graphs/capture.js'
@@ -17,11 +39,13 @@ import { type ExternalWork, queueExternal } from './kernels/external-work.js'
 import type { Kernel, LaunchConfig } from './kernels/kernel.js'
 import type { ArgumentsOf, ParameterType } from './kernels/kernel-signature.js'
 import { launch } from './kernels/launchable.js'
+import type { Bytes } from './memory/bytes.js'
 import type { DeviceBuffer } from './memory/device-buffer.js'
 import type { PinnedBuffer } from './memory/pinned-buffer.js'
+import type { CopyOptions } from './memory/row-layout.js'
 import {
-  type Bytes,
   copy,
+  copyAll,
   type DownloaderOptions,
   download,
   downloader,
@@ -30,9 +54,11 @@ import {
   upload,
   uploader,
 } from './memory/transfers.js'
+import { type WaitValueOptions, type WriteValueOptions, waitValue, writeValue } from './memory/values.js'
 import type { ViewConstructor } from './memory/views.js'
 import { currentOn, defaultCoresOf } from './streams/current.js'
 import { EVENT_OPTIONS, EventCore, PLAIN, settingsOf } from './streams/event-core.js'
+import { greenContextCoreOf } from './streams/green-context.js'
 import { hostFunction } from './streams/host-function.js'
 import { announce, isShared, type SharedStream } from './streams/shared.js'
 import {
@@ -57,6 +83,12 @@ import {
 export interface WaitStreamOptions extends WaitEventOptions {
   /** The event to record on the other stream, and of its device. Default: one of the library's own. */
   readonly event?: Event | undefined
+}
+
+/** How a stream waits for a promise. */
+export interface WaitPromiseOptions {
+  /** Gives up the wait: the stream goes on, as if the promise were rejected with the signal's reason. */
+  readonly signal?: AbortSignal | undefined
 }
 
 /** Is it a Stream, and not merely an heir to one, as a proxy is? */
@@ -93,17 +125,22 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   #cachedEvent: Event | undefined
 
   /**
-   * Makes a stream (`cuStreamCreateWithPriority`).
+   * Makes a stream (`cuStreamCreateWithPriority`, or `cuGreenCtxStreamCreate`).
    * @param options `device`: a Device or an ordinal (default: the current device). `priority`: lower goes first,
    * clamped to the device's `priorityRange` (default 0). `nonBlocking`: free of the null stream's rules (default true).
-   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for a device that does not exist
+   * `context`: a part of a device, from `device.split()`, whose multiprocessors the stream's kernels keep to.
+   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for a device that does not exist; where `context` is given,
+   * ERR_CLOSED, ERR_DEVICE_MISMATCH where `device` is another, ERR_INVALID_ARG_VALUE for `nonBlocking: false`
    * @example
    * ```ts
    * await using stream = new Stream({ priority: -1 }) // waits for its work, then closes it
    * stream.fill(buffer, 0)
    * ```
    */
-  constructor(options?: StreamOptions) {
+  constructor(options?: StreamOptions)
+  /** @internal */
+  constructor(core: StreamCore)
+  constructor(options?: StreamOptions | StreamCore) {
     const core = StreamCore.is(options) ? options : newStream(options)
     super(core)
     this.device = core.device
@@ -192,9 +229,13 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
     return open(this).id
   }
 
-  /** The context of the stream: its device's primary one, unless another library made the stream elsewhere. */
+  /**
+   * The context of the stream: its device's primary one, the GreenContext that it was made in, or that in which another
+   * library made it. Its `multiprocessors` are those that kernels of the stream may run on.
+   */
   get context(): Context {
-    return { handle: BigInt(open(this).context), device: this.device }
+    const { green, context } = open(this)
+    return green ?? contextAt(this.device, context)
   }
 
   /** The priority that the driver gave the stream (`cuStreamGetPriority`, asked once): lower goes first. */
@@ -306,14 +347,61 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * ```
    */
   wait(stream: Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this
-  wait(target: Event | Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this {
+  /**
+   * Lets later work of this stream wait for all work that a device holds now, on every stream of it, those of other
+   * libraries too (`cuCtxRecordEvent`, `cuStreamWaitEvent`). Never blocks. Work that is queued there later is not
+   * waited for.
+   * @param device A Device of the same driver, this stream's own or another.
+   * @throws {Error} ERR_DEVICE_MISMATCH for a device of another driver
+   * @throws {CudaError} 900 while a stream of the device captures, which does not invalidate the capture; 905 where
+   * this stream captures on another device, which does
+   * @example
+   * ```ts
+   * stream.wait(device).copy(pinned, buffer) // after whatever was queued
+   * ```
+   */
+  wait(device: Device): this
+  /**
+   * Lets later work of this stream wait for a promise: the stream stands here until it settles (`cuStreamBatchMemOp`).
+   * Queued work cannot be taken back, so where the promise is rejected the stream goes on too, and the reason is told
+   * by those `finished()`, `synchronize()` and `download()` that come after it: of this stream, of events recorded
+   * behind it, of streams that waited for either, and of the device. Those that are pending tell it, else the next one
+   * does; where none does before the stream is closed or the process ends, it is an uncaught exception. To block for
+   * work behind it is ERR_DEADLOCK, since no promise settles meanwhile. The wait alone does not keep the process alive.
+   * @param promise Any promise, or an object with `then()`. What it resolves with is not used.
+   * @param options `signal`: an AbortSignal that gives up the wait, as if the promise were rejected with its reason
+   * @throws {Error} ERR_UNSUPPORTED while the stream captures, which does not invalidate the capture; `signal.reason`
+   * where it is aborted already; nothing is queued then
+   * @throws {CudaError} 906 on the null stream while a blocking stream of the device captures
+   * @example
+   * ```ts
+   * const weights = fetch('https://example.com/weights').then((response) => response.arrayBuffer())
+   * stream.wait(weights.then((bytes) => pinned.bytes.set(new Uint8Array(bytes))))
+   * stream.copy(buffer, pinned) // once it is there
+   * await stream.finished() // rejects where the fetch did
+   * ```
+   */
+  wait(promise: PromiseLike<unknown>, options?: WaitPromiseOptions): this
+  wait(
+    target: Event | Stream | CudaStreamLike | PythonStreamLike | Device | PromiseLike<unknown>,
+    options?: WaitStreamOptions & WaitPromiseOptions,
+  ): this {
     const core = open(this)
     // Options are read, and protocols asked, before anything is opened: what runs then may close it.
     const own = eventCoreOf(target)
     if (own !== undefined) {
       const external = options === undefined ? ExternalFlag.NONE : externalFlag(readOptions(options, ['external']))
       core.makeRoom(0)
-      core.driver.streamWaitEvent(core.handle, own.openFor(core.driver), external)
+      core.waitFor(own, external)
+      return this
+    }
+    if (isDevice(target)) {
+      readOptions<object, never>(options, [])
+      waitForDevice(core, target)
+      return this
+    }
+    if (!isStream(target) && isThenable(target)) {
+      waitForPromise(core, target, options)
       return this
     }
     const { event, external } = readOptions(options, WAIT_OPTIONS)
@@ -325,6 +413,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
     if (from.driver !== core.driver) throw mismatch(from, core)
     if (event === undefined && !(isExternal && (core.isCapturing || from.isCapturing))) {
       core.driver.streamWaitStream(core.handle, from.handle, from.context)
+      core.followPromises(from.promises)
       return this
     }
     const between = event ?? other.cachedEvent
@@ -361,14 +450,16 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   synchronize(): void {
     const core = open(this)
     // To ask costs less than to wait, where there is likely nothing to wait for.
-    if (core.isQuiet && isDone(core)) return
-    const { queued } = core
-    try {
-      core.driver.streamSynchronize(core.handle)
-    } catch (error) {
-      throw heardFrom(error, whom(core))
+    if (!(core.isQuiet && isDone(core))) {
+      const { queued } = core
+      try {
+        core.driver.streamSynchronize(core.handle)
+      } catch (error) {
+        throw heardFrom(error, whom(core))
+      }
+      core.sawIdle(queued)
     }
-    core.sawIdle(queued)
+    throwRejected(core.promises)
   }
 
   /**
@@ -390,8 +481,8 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
       options,
       () => whom(streamCoreOf(this)),
       (settle) => {
-        const { driver, handle, context } = open(this)
-        return driver.streamFinished(handle, context, settle)
+        const { driver, handle, context, promises } = open(this)
+        return following(promises, settle, (told) => driver.streamFinished(handle, context, told))
       },
     )
   }
@@ -405,8 +496,41 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * @throws {Error} ERR_OUT_OF_RANGE where the lengths differ, ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH
    * for a buffer of another driver; ERR_UNSUPPORTED for pinned memory and that of a GPU which the stream's cannot reach
    */
-  copy(destination: DeviceBuffer | PinnedBuffer, source: DeviceBuffer | PinnedBuffer): this {
-    copy(open(this), destination, source)
+  copy(destination: DeviceBuffer | PinnedBuffer, source: DeviceBuffer | PinnedBuffer): this
+  /**
+   * Queues a copy of rows with gaps between them, as of a part of an image or of a volume (`cuMemcpy3DAsync`). Within the
+   * host a host function copies. Never blocks.
+   * @param destination The buffer to write, which may be longer. A slice says where the rows begin.
+   * @param source The buffer to read, the same.
+   * @param options `shape`: [rows, bytes of each] or [planes, rows, bytes]. `destinationStrides`, `sourceStrides`: bytes from
+   * one row to the next, [row] or [plane, row]; a plane's is a whole number of rows' (default: without gaps)
+   * @throws {Error} ERR_OUT_OF_RANGE where rows lie outside of a buffer, or overlap; ERR_INVALID_ARG_VALUE for another number of
+   * strides; otherwise as above, and ERR_UNSUPPORTED between GPUs that cannot reach each other's memory
+   * @example
+   * ```ts
+   * // 16 rows of 64 bytes, out of an image with 256 bytes in a row
+   * stream.copy(to, from.slice(64, 15 * 256 + 64), { shape: [16, 64], sourceStrides: [256] })
+   * ```
+   */
+  copy(destination: DeviceBuffer | PinnedBuffer, source: DeviceBuffer | PinnedBuffer, options: CopyOptions): this
+  /**
+   * Queues many copies, in any order among themselves (`cuMemcpyBatchAsync`, where the driver has it and the stream is no null
+   * stream and does not capture; else one by one). More than 256 are queued in parts.
+   * @param copies Pairs of a destination and a source of one length. None may write what another reads or writes.
+   * @throws {Error} as above; ERR_INVALID_ARG_VALUE where two touch the same memory and one writes it
+   * @example
+   * ```ts
+   * stream.copy([
+   *   [to.slice(0, 16), from.slice(32, 16)],
+   *   [to.slice(16, 16), from.slice(0, 16)],
+   * ])
+   * ```
+   */
+  copy(copies: readonly (readonly [DeviceBuffer | PinnedBuffer, DeviceBuffer | PinnedBuffer])[]): this
+  copy(destination: unknown, source?: unknown, options?: CopyOptions): this {
+    const core = open(this)
+    if (!isRevoked(destination) && Array.isArray(destination)) copyAll(core, destination, source)
+    else copy(core, destination, source, options)
     return this
   }
 
@@ -421,6 +545,45 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    */
   fill(buffer: DeviceBuffer | PinnedBuffer, value: number, options?: FillOptions): this {
     fill(open(this), buffer, value, options)
+    return this
+  }
+
+  /**
+   * Lets later work of this stream wait until a word in memory has a value (`cuStreamWaitValue32`, or `64` for a
+   * bigint). Another stream writes it, also of another GPU or process (`writeValue`), or JavaScript, through a view of
+   * pinned memory. What the writer wrote before is there for the work behind the wait. Nothing tells whether it will
+   * ever be written: a wait of the host behind it is warned of after five seconds; on the simulator one that blocks is
+   * ERR_DEADLOCK where nothing is left to run. Can be captured.
+   * @param buffer Pinned memory, interprocess memory or memory of another library; not memory of `device.alloc()`
+   * without `interprocess`, which CUDA takes from a pool.
+   * @param value A number of 32 bits or a bigint of 64, signed or not.
+   * @param options `compare`: 'geq' (default), 'eq', 'and' or 'nor'. `byteOffset`: where in the buffer (default 0)
+   * @throws {Error} ERR_UNSUPPORTED for memory of a pool, and for what the device cannot do; ERR_OUT_OF_RANGE for a
+   * value that has more bits, or lies beyond the buffer; ERR_INVALID_ARG_VALUE for one that is not aligned, and for no
+   * comparison; ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH
+   * @throws {CudaError} 1 for a pool's memory that another library owns
+   * @example
+   * ```ts
+   * const flags = device.allocPinned(64)
+   * other.waitValue(flags, 1).copy(to, from) // once the word is at least 1
+   * stream.writeValue(flags, 1) // after all work that stream holds now
+   * ```
+   */
+  waitValue(buffer: DeviceBuffer | PinnedBuffer, value: number | bigint, options?: WaitValueOptions): this {
+    waitValue(open(this), buffer, value, options)
+    return this
+  }
+
+  /**
+   * Writes a word to memory once all earlier work of the stream is done, and what it wrote is there
+   * (`cuStreamWriteValue32`, or `64` for a bigint). Can be captured.
+   * @param buffer As for `waitValue()`.
+   * @param value A number of 32 bits or a bigint of 64, signed or not.
+   * @param options `byteOffset`: where in the buffer, a multiple of the value's bytes (default 0)
+   * @throws {Error} as `waitValue()`
+   */
+  writeValue(buffer: DeviceBuffer | PinnedBuffer, value: number | bigint, options?: WriteValueOptions): this {
+    writeValue(open(this), buffer, value, options)
     return this
   }
 
@@ -488,7 +651,10 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    */
   download<A extends Bytes>(buffer: DeviceBuffer | PinnedBuffer, into: A): Promise<A>
   async download(buffer: DeviceBuffer | PinnedBuffer, to: unknown = Uint8Array): Promise<unknown> {
-    return download(open(this), buffer, to)
+    const core = open(this)
+    const { promises } = core
+    if (promises.length === 0) return download(core, buffer, to)
+    return followingResult(promises, () => download(core, buffer, to))
   }
 
   /**
@@ -528,8 +694,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * @param config `grid`: blocks. `block`: threads of each block. Both are numbers or [x, y, z]. `sharedMemory`: bytes
    * for each block (default 0). `cooperative` and `cluster`: see LaunchConfig.
    * @param args One argument for each parameter: numbers, bigints, booleans, buffers, or addresses, which count as no
-   * use of a buffer. Buffers may be on another GPU that this one can reach, and may be closed as soon as this returns,
-   * but for those of a launch that is captured.
+   * use of a buffer. Buffers may be on another GPU that this one can reach, and may be closed as soon as this returns.
    * @throws {Error} ERR_INVALID_ARG_VALUE for another number of arguments, or memory that begins in the middle of an
    * element; ERR_INVALID_ARG_TYPE; ERR_OUT_OF_RANGE for a number that the parameter cannot hold, or that no grid or
    * block has; ERR_CLOSED, of the module too; ERR_DEVICE_MISMATCH for a stream of another device or memory of another
@@ -594,7 +759,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * waiting for an event of it, and must be waited for before the end. Until the end, in every mode, CudaError 900 or
    * 907 refuses to ask or to wait for the capture's streams and events or the whole device, and to launch a graph on
    * those streams; this invalidates the capture, but for `finished()` of a stream, an event or the device. `alloc`, `upload` and
-   * `download` there are ERR_UNSUPPORTED. Captured work does not count as a use of buffers.
+   * `download` there are ERR_UNSUPPORTED. The graph keeps the buffers, modules and events that the work uses.
    * @param mode Other calls that the capture forbids meanwhile: 'threadLocal' (default), 'global' or 'relaxed'.
    * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for no mode; ERR_CLOSED
    * @throws {CudaError} 401 where the stream captures already, 900 for the null stream, or 906 while a blocking stream
@@ -821,7 +986,8 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   /** The stream of another library that has the stream protocol. */
   #wrapped(target: unknown): Stream {
     if (isStreamLike(target)) return new Stream(StreamCore.adopt(handleOf(target), this.device))
-    throw invalidType('target', 'an Event, a Stream or an object with a stream protocol (wrap a handle first)', target)
+    const expected = 'an Event, a Stream, a Device, a promise or an object with a stream protocol (wrap a handle first)'
+    throw invalidType('target', expected, target)
   }
 }
 inspectAsPrinted(Stream)
@@ -912,7 +1078,8 @@ function ownOfShared(shared: SharedStream): Stream | undefined {
 
 function newStream(options: StreamOptions | undefined): StreamCore {
   const given = readOptions(options, NEW_STREAM_OPTIONS)
-  return StreamCore.make(resolveDevice(given.device), given)
+  const { device = greenContextCoreOf(given.context)?.device } = given
+  return StreamCore.make(resolveDevice(device), given)
 }
 
 function coreOf(stream: unknown): StreamCore {
@@ -937,6 +1104,56 @@ function queueHostFunction(core: StreamCore, host: HostFunction, what: string): 
   core.makeRoom(1)
   core.driver.streamLaunchHostFunction(core.handle, core.context, host)
   core.last = what
+}
+
+/** An object that has a stream protocol is a stream, whatever else it has. */
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  const isObject = (typeof value === 'object' && value !== null) || typeof value === 'function'
+  return isObject && typeof propertyOf(value, 'then') === 'function' && !isStreamLike(value)
+}
+
+function waitForDevice(core: StreamCore, device: Device): void {
+  const { driver, handle } = core
+  core.makeRoom(0)
+  if (driverOf(device) !== driver) {
+    throw stateError('ERR_DEVICE_MISMATCH', `${device} is of ${another(driverOf(device), driver)} than ${core}`)
+  }
+  const context = contextOf(device)
+  const event = driver.eventCreate(context, EventFlag.DISABLE_TIMING, true)
+  try {
+    if (!driver.deviceRecordOwn(event, device.ordinal)) {
+      throw cudaError('cuCtxRecordEvent', CUresult.STREAM_CAPTURE_UNSUPPORTED)
+    }
+    driver.streamWaitEvent(handle, event, ExternalFlag.NONE)
+    core.followPromises(promisesOn(device))
+  } finally {
+    driver.eventRecycle(context, event)
+  }
+}
+
+function waitForPromise(
+  core: StreamCore,
+  promise: PromiseLike<unknown>,
+  options: WaitPromiseOptions | undefined,
+): void {
+  const signal = checkSignal(readOptions(options, ['signal']).signal)
+  if (signal?.aborted) throw signal.reason
+  core.holdFor((passed, rejected) => {
+    let forget: (() => void) | undefined
+    let isOver = false
+    const once = (end: () => void): void => {
+      if (isOver) return
+      isOver = true
+      forget?.()
+      end()
+    }
+    if (signal !== undefined) forget = whenAborted(signal, () => once(() => rejected(signal.reason)))
+    // A promise of our own: nothing of the program's runs here.
+    new Promise<unknown>((resolve) => resolve(promise)).then(
+      () => once(passed),
+      (reason: unknown) => once(() => rejected(reason)),
+    )
+  })
 }
 
 /** The work that a wait is for, in the words of an error. */

@@ -12,6 +12,10 @@ export abstract class NativeResource {
   gone = false
   /** The garbage collector watches its owner. */
   registered = false
+  /** Graphs and instances that keep it. */
+  #keepers = 0
+  /** Its owner has let it go: it is destroyed when the last graph that keeps it does. */
+  #isLeft = false
   /** If the driver refuses to destroy it, it still exists, as far as the library can know. */
   get staysWhereRefused(): boolean {
     return false
@@ -19,11 +23,37 @@ export abstract class NativeResource {
 
   abstract destroy(): void
 
-  /** Destroys it now, once. */
+  /** Its owner has let it go, and a graph keeps it still. */
+  protected left(): void {}
+
+  /** One more graph, or instance of one, keeps it: it is not destroyed before `letGo()`. */
+  keep(): void {
+    this.#keepers += 1
+  }
+
+  /** The reverse of `keep()`. Destroys it where it was the last to keep it, and its owner has let it go. */
+  letGo(): void {
+    this.#keepers -= 1
+    if (this.#keepers > 0 || !this.#isLeft) return
+    this.#isLeft = false
+    this.destroy()
+  }
+
+  /** Destroys it, once no graph keeps it any more. */
+  abandon(): void {
+    if (this.#keepers === 0) {
+      this.destroy()
+      return
+    }
+    this.#isLeft = true
+    this.left()
+  }
+
+  /** `abandon()`, once. */
   release(): void {
     if (this.gone) return
     try {
-      this.destroy()
+      this.abandon()
       this.gone = true
     } catch (error) {
       // Where the stack has run over it can be tried again, and the garbage collector does in any case.
@@ -39,7 +69,7 @@ const MOST_YOUNG = 1024
 
 const registry = new FinalizationRegistry((resource: NativeResource) => {
   try {
-    resource.destroy()
+    resource.abandon()
   } catch {
     // The context is lost, and the resource with it.
   }

@@ -97,8 +97,8 @@ function here(): <R>(fn: () => R) => R {
 class Scope implements AsyncScope {
   readonly #within = here()
 
-  runInAsyncScope<A>(fn: (argument: A) => void, _self: undefined, argument: A): void {
-    this.#within(() => fn(argument))
+  runInAsyncScope<A, B>(fn: (first: A, second: B) => void, _self: undefined, first: A, second: B): void {
+    this.#within(() => fn(first, second))
   }
 }
 
@@ -308,6 +308,8 @@ export const unsubscribe = (name: string | symbol, listener: (message: unknown) 
 export const LONGEST_ARRAY = 2 ** 32
 
 export const webStreams = (): WebStreams => globalThis
+
+export const markAsUntransferable = (_buffer: object): boolean => false
 
 export const hostname = (): string => 'browser'
 export const openTerminal = (): Terminal | undefined => undefined

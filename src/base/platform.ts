@@ -18,7 +18,7 @@ export interface ContextStorage<T> {
 
 /** The chain in which it was made, to run a function in. */
 export interface AsyncScope {
-  runInAsyncScope<A>(fn: (argument: A) => void, self: undefined, argument: A): void
+  runInAsyncScope<A, B>(fn: (first: A, second: B) => void, self: undefined, first: A, second: B): void
 }
 
 /** What is called as the event loop comes to what was asked of it; each request has a number. */
@@ -149,6 +149,12 @@ export const webStreams = (): WebStreams => globalThis.process.getBuiltinModule(
 /** From the first, and less than the second. */
 export const randomInteger = (least: number, limit: number): number =>
   globalThis.process.getBuiltinModule('node:crypto').randomInt(least, limit)
+
+/** Keeps an ArrayBuffer from being transferred. False where this cannot be done. */
+export function markAsUntransferable(buffer: object): boolean {
+  worker.markAsUntransferable?.(buffer)
+  return typeof worker.markAsUntransferable === 'function'
+}
 
 export const hostname = (): string => globalThis.process.getBuiltinModule('node:os').hostname()
 

@@ -123,6 +123,7 @@ const EXPLANATIONS: Readonly<Record<number, string>> = {
   600: 'The work is not done yet: wait for it first',
   700: 'A kernel used an address that is not its own. The context is lost: every later call on this device fails the same way until the process starts anew',
   709: 'The context is gone: its device was reset, or another library released it',
+  712: 'The memory, or a part of it, is registered: use the PinnedBuffer that it has, or close that one and wait for the work with it',
   719: 'A kernel failed. The context is lost: every later call on this device fails the same way until the process starts anew',
   900: 'This cannot be done while a stream captures: end the capture first, or do it before',
   901: 'An earlier mistake has invalidated the capture: end it and begin anew',
@@ -130,6 +131,7 @@ const EXPLANATIONS: Readonly<Record<number, string>> = {
   905: 'The event was recorded outside the capture: record it inside, or wait with { external: true }',
   906: 'The null stream would wait for a stream that is capturing: use a non-blocking stream',
   907: 'The event was last recorded inside a capture: it stands for a point in the graph, not for work that runs',
+  915: 'The device has not so many multiprocessors: each part is rounded up to whole groups, of 8 from compute capability 9.0 on, and some must be left for the rest',
 }
 
 export const cudaResultName = (result: number): string => RESULT_NAMES[result] ?? `CUDA_ERROR_${result}`
@@ -146,6 +148,8 @@ export const CUresult = {
   ILLEGAL_ADDRESS: 700,
   PEER_ACCESS_ALREADY_ENABLED: 704,
   CONTEXT_IS_DESTROYED: 709,
+  HOST_MEMORY_ALREADY_REGISTERED: 712,
+  HOST_MEMORY_NOT_REGISTERED: 713,
   STREAM_CAPTURE_UNSUPPORTED: 900,
   STREAM_CAPTURE_INVALIDATED: 901,
   STREAM_CAPTURE_MERGE: 902,
@@ -156,10 +160,15 @@ export const CUresult = {
   CAPTURED_EVENT: 907,
   STREAM_CAPTURE_WRONG_THREAD: 908,
   GRAPH_EXEC_UPDATE_FAILURE: 910,
+  INVALID_RESOURCE_CONFIGURATION: 915,
 } as const
 
 /** Is it one of the results with which a context fails that is lost or destroyed? */
-export const isContextLost = (result: number): boolean => result >= CUresult.ILLEGAL_ADDRESS && result < 800
+export const isContextLost = (result: number): boolean =>
+  result >= CUresult.ILLEGAL_ADDRESS &&
+  result < 800 &&
+  result !== CUresult.HOST_MEMORY_ALREADY_REGISTERED &&
+  result !== CUresult.HOST_MEMORY_NOT_REGISTERED
 
 let lost = false
 
@@ -171,8 +180,18 @@ export function noteLoss(result: number): void {
   if (isContextLost(result)) lost = true
 }
 
+let whyRefused: (call: string, result: number) => string | undefined = () => undefined
+
+/** A driver that says why it has just refused a call is asked for each error. */
+export function askDriverWhy(ask: (call: string, result: number) => string | undefined): void {
+  whyRefused = ask
+}
+
 /** The error for a result that is not success. Every driver call that fails ends here, on either backend. */
 export function cudaError(call: string, result: number): CudaError {
   noteLoss(result)
-  return new CudaError(call, result, cudaResultName(result), cudaResultExplanation(result))
+  const why = whyRefused(call, result)
+  const said = why === undefined ? [] : [`The driver says: ${why}`]
+  const explanation = [cudaResultExplanation(result) ?? [], said].flat().join('. ')
+  return new CudaError(call, result, cudaResultName(result), explanation || undefined)
 }

@@ -13,6 +13,10 @@ export const comesAfterItself =
 
 export const tooDeep = `${MOST_NESTED} host functions wait one inside the other, and JavaScript's stack has no room for more. Return first, or await the finished() of it`
 
+/** `held` is the promise, as `heldBy` names it. */
+export const behindPromise = (held: string): string =>
+  `it comes after ${held}, and while this thread blocks no promise settles. Await the finished() of it instead`
+
 export function deadlock(what: string, why: string): Error {
   return stateError('ERR_DEADLOCK', `${what} would wait forever: ${why}`)
 }

@@ -4,7 +4,8 @@ import { onceInAllThreads, process } from '#platform'
 import { invalidValue } from '../base/errors.js'
 import type { Driver } from './driver.js'
 import { wrapAsEnvironmentSays } from './environment-wrappers.js'
-import { MOST_DEVICES } from './sim/properties.js'
+import { H200_MEMORY, MOST_DEVICES, MOST_MEMORY } from './sim/properties.js'
+import { checkSyncAsEnvironmentSays } from './sync-check.js'
 import { type WrappableDriver, wrappableOf } from './wrappable-driver.js'
 
 /** Threads have modules of their own: the first that has to warn does so for all. */
@@ -30,6 +31,7 @@ function open(): WrappableDriver {
   opened ??= wrappableOf(choose(process.env['CUDA_STREAMS_DRIVER'] ?? 'auto'))
   const driver = opened
   // Not chosen before all have been told: a listener that refuses it refuses every use.
+  checkSyncAsEnvironmentSays(driver)
   wrapAsEnvironmentSays(driver)
   for (const tell of toBeTold) tell(driver)
   toBeTold.clear()
@@ -77,7 +79,12 @@ function withoutCudaDriver(wanted: string): Driver {
 function openSimulator(): Driver {
   const { SimDriver } = simulatedBackend()
   const devices = wholeNumber('CUDA_STREAMS_SIM_DEVICES', '1', 1, MOST_DEVICES)
-  return new SimDriver({ devices, seed: wholeNumber('CUDA_STREAMS_SIM_SEED', '0', 0, Number.MAX_SAFE_INTEGER) })
+  const seed = wholeNumber('CUDA_STREAMS_SIM_SEED', '0', 0, Number.MAX_SAFE_INTEGER)
+  return new SimDriver({
+    devices,
+    seed,
+    memory: wholeNumber('CUDA_STREAMS_SIM_MEMORY', `${H200_MEMORY}`, 1, MOST_MEMORY),
+  })
 }
 
 function wholeNumber(variable: string, byDefault: string, least: number, most: number): number {

@@ -6,6 +6,7 @@
 import type { OwnBytes } from '../base/bytes.js'
 import type {
   AdoptedStream,
+  BatchedCopy,
   Cancel,
   CaptureMode,
   ContextHandle,
@@ -18,6 +19,7 @@ import type {
   GraphDriver,
   GraphExecHandle,
   GraphHandle,
+  GreenContextPart,
   HostFunction,
   KernelDriver,
   KernelHandle,
@@ -26,16 +28,20 @@ import type {
   LibraryDriver,
   MemoryDriver,
   MemoryPlace,
+  MemoryRows,
   ModuleHandle,
   OwnEvent,
   PinnedMemory,
   Pointer,
+  PoolDriver,
+  PoolHandle,
   ScalarType,
   Settle,
   SharingDriver,
   StreamHandle,
   Twin,
 } from './driver.js'
+import type { Comparison, MemoryValue } from './values.js'
 
 export class DriverWrapper implements Driver {
   /** Whom the verbs are passed to. It changes when a wrapper is put in or taken out in between. */
@@ -59,6 +65,9 @@ export class DriverWrapper implements Driver {
   }
   get memory(): MemoryDriver {
     return this.inner.memory
+  }
+  get pools(): PoolDriver {
+    return this.inner.pools
   }
   get sharing(): SharingDriver {
     return this.inner.sharing
@@ -101,6 +110,13 @@ export class DriverWrapper implements Driver {
 
   relaxed<R>(calls: () => R): R {
     return this.inner.relaxed(calls)
+  }
+
+  deviceSplit(device: number, multiprocessors: readonly number[]): readonly GreenContextPart[] {
+    return this.inner.deviceSplit(device, multiprocessors)
+  }
+  greenContextDestroy(context: ContextHandle): void {
+    this.inner.greenContextDestroy(context)
   }
 
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
@@ -157,6 +173,9 @@ export class DriverWrapper implements Driver {
   streamLaunchHostFunction(stream: StreamHandle, context: ContextHandle, call: HostFunction): void {
     this.inner.streamLaunchHostFunction(stream, context, call)
   }
+  streamHold(stream: StreamHandle, context: ContextHandle): () => void {
+    return this.inner.streamHold(stream, context)
+  }
 
   eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle {
     return this.inner.eventCreate(context, flags, recordedNext)
@@ -208,8 +227,8 @@ export class MemoryWrapper implements MemoryDriver {
     return this.wrapper.inner.memory
   }
 
-  allocate(byteLength: number, stream: StreamHandle, context: ContextHandle): Pointer {
-    return this.inner.allocate(byteLength, stream, context)
+  allocate(byteLength: number, stream: StreamHandle, context: ContextHandle, pool?: PoolHandle): Pointer {
+    return this.inner.allocate(byteLength, stream, context, pool)
   }
   free(pointer: Pointer, stream: StreamHandle): void {
     this.inner.free(pointer, stream)
@@ -217,8 +236,14 @@ export class MemoryWrapper implements MemoryDriver {
   allocatePinned(byteLength: number, context: ContextHandle): PinnedMemory {
     return this.inner.allocatePinned(byteLength, context)
   }
+  registerPinned(bytes: Uint8Array, context: ContextHandle): Pointer {
+    return this.inner.registerPinned(bytes, context)
+  }
   closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly OwnEvent[]): void {
     this.inner.closePinned(pointer, bytes, after)
+  }
+  detachPinned(pointer: Pointer, bytes: ArrayBuffer): void {
+    this.inner.detachPinned(pointer, bytes)
   }
   admit(pointer: Pointer, owner: number, user: number): boolean {
     return this.inner.admit(pointer, owner, user)
@@ -233,8 +258,27 @@ export class MemoryWrapper implements MemoryDriver {
   ): void {
     this.inner.copy(destination, source, byteLength, stream, route, name)
   }
+  copyRows(
+    destination: Pointer,
+    source: Pointer,
+    to: MemoryRows,
+    from: MemoryRows,
+    stream: StreamHandle,
+    route?: 'withinHost',
+  ): void {
+    this.inner.copyRows(destination, source, to, from, stream, route)
+  }
+  copyBatch(copies: readonly BatchedCopy[], stream: StreamHandle): void {
+    this.inner.copyBatch(copies, stream)
+  }
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
     this.inner.fill(pointer, value, width, count, stream)
+  }
+  waitForValue(at: MemoryValue, compare: Comparison, stream: StreamHandle, context: ContextHandle): void {
+    this.inner.waitForValue(at, compare, stream, context)
+  }
+  writeValue(at: MemoryValue, stream: StreamHandle): void {
+    this.inner.writeValue(at, stream)
   }
   placeOf(pointer: Pointer, byteLength: number, near: number): MemoryPlace {
     return this.inner.placeOf(pointer, byteLength, near)
@@ -306,6 +350,9 @@ export class GraphWrapper implements GraphDriver {
   }
   end(stream: StreamHandle): GraphHandle {
     return this.inner.end(stream)
+  }
+  captureId(stream: StreamHandle): bigint | undefined {
+    return this.inner.captureId(stream)
   }
   abandon(stream: StreamHandle): void {
     this.inner.abandon(stream)

@@ -4,6 +4,7 @@
  * a verb that the GPU refuses throws `CudaError`, and no verb checks again what the nouns have checked.
  */
 import type { OwnBytes } from '../base/bytes.js'
+import type { Comparison, MemoryValue } from './values.js'
 
 declare const kind: unique symbol
 
@@ -21,6 +22,8 @@ export type GraphExecHandle = number & { readonly [kind]: 'CUgraphExec' }
 export type ModuleHandle = number & { readonly [kind]: 'CUmodule' }
 /** A CUfunction. */
 export type KernelHandle = number & { readonly [kind]: 'kernel' }
+/** A CUmemoryPool. */
+export type PoolHandle = number & { readonly [kind]: 'CUmemoryPool' }
 /** A CUdeviceptr. Addresses are unified: pinned memory has the same one for JavaScript and for every GPU. */
 export type Pointer = number & { readonly [kind]: 'CUdeviceptr' }
 
@@ -62,10 +65,20 @@ export interface HostFunction {
   readonly own?: boolean
 }
 
+/** A context whose kernels run on some multiprocessors of a device only. */
+export interface GreenContextPart {
+  /** `cuCtxFromGreenCtx` */
+  readonly context: ContextHandle
+  readonly multiprocessors: number
+}
+
 export interface AdoptedStream {
   readonly stream: StreamHandle
+  /** Of a stream in a green context it is the primary one: events, memory and modules of that are good for both. */
   readonly context: ContextHandle
   readonly device: number
+  /** The green context that it is in. */
+  readonly green?: GreenContextPart | undefined
 }
 
 /**
@@ -74,6 +87,7 @@ export interface AdoptedStream {
 export interface Driver {
   readonly name: 'cuda' | 'sim'
   readonly memory: MemoryDriver
+  readonly pools: PoolDriver
   readonly kernels: KernelDriver
   readonly graphs: GraphDriver
   readonly libraries: LibraryDriver
@@ -110,14 +124,24 @@ export interface Driver {
   /** `cuThreadExchangeStreamCaptureMode`: runs calls that would otherwise invalidate a capture of any thread. */
   relaxed<R>(calls: () => R): R
 
+  // Green contexts
+
+  /**
+   * `cuDevSmResourceSplitByCount`, `cuDevResourceGenerateDesc`, `cuGreenCtxCreate`: green contexts of at least so many
+   * multiprocessors each, and one of the rest, which comes last.
+   */
+  deviceSplit(device: number, multiprocessors: readonly number[]): readonly GreenContextPart[]
+  /** `cuGreenCtxDestroy`: when the last of its streams is destroyed, which CUDA does not wait for. */
+  greenContextDestroy(context: ContextHandle): void
+
   // Streams
 
-  /** `cuStreamCreateWithPriority` */
+  /** `cuStreamCreateWithPriority`; in a green context, whose streams are all non-blocking, `cuGreenCtxStreamCreate`. */
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle
   /** `cuStreamDestroy` */
   streamDestroy(stream: StreamHandle): void
   /**
-   * `cuStreamGetCtx`: takes in a stream that another library owns, by CUDA's own handle; 0, 1 and 2 are default streams of
+   * `cuStreamGetCtx_v2`: takes in a stream that another library owns, by CUDA's own handle; 0, 1 and 2 are default streams of
    * the device `near`. Throws ERR_INVALID_HANDLE or ERR_CLOSED for a number that is no stream's handle.
    */
   streamAdopt(cudaHandle: number, near: number): AdoptedStream
@@ -166,6 +190,11 @@ export interface Driver {
 
   /** `cuLaunchHostFunc` or `cuStreamAddCallback` */
   streamLaunchHostFunction(stream: StreamHandle, context: ContextHandle, call: HostFunction): void
+  /**
+   * Holds the stream at this point until the result is called; a stream that does not capture. What this thread blocks for
+   * meanwhile, and comes after it, is ERR_DEADLOCK. It alone does not keep the process alive.
+   */
+  streamHold(stream: StreamHandle, context: ContextHandle): () => void
   /** Runs host functions as they come due, and blocks until none is pending on any stream of any device. */
   drainHostFunctions(): void
 
@@ -176,10 +205,7 @@ export interface Driver {
    * recycled before. Of an event without such a past a query is true, and a wait waits for nothing.
    */
   eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle
-  /**
-   * `cuEventDestroy`. A graph that records the event, or waits for it, may be launched still, and knows it then as it
-   * did.
-   */
+  /** `cuEventDestroy`. No graph records the event, or waits for it. */
   eventDestroy(event: EventHandle): void
   /**
    * Destroys an event with no flags, or DISABLE_TIMING alone, whose handle was not handed out: the driver may use it again,
@@ -231,6 +257,20 @@ export type CopyRoute = TwoDevices | 'withinHost'
 /** What the program has called for. Default 'copy'. */
 export type CopyName = 'copy' | 'upload' | 'download'
 
+/** One of several copies. */
+export interface BatchedCopy {
+  readonly destination: Pointer
+  readonly source: Pointer
+  readonly byteLength: number
+  readonly route: 'withinHost' | undefined
+}
+
+/** Bytes from the first byte of the rows to behind the last. */
+export const extentOf = ({ rowLength, rows, rowDistance, matrices, matrixDistance }: MemoryRows): number =>
+  (matrices - 1) * matrixDistance + (rows - 1) * rowDistance + rowLength
+/** Bytes of all rows. */
+export const bytesIn = ({ rowLength, rows, matrices }: MemoryRows): number => rowLength * rows * matrices
+
 /** Where another library's memory is. */
 export interface MemoryPlace {
   readonly device: number
@@ -250,17 +290,27 @@ export interface PinnedMemory {
 }
 
 export interface MemoryDriver {
-  /** `cuMemAllocAsync`: there once the stream's work gets here. */
-  allocate(byteLength: number, stream: StreamHandle, context: ContextHandle): Pointer
+  /**
+   * `cuMemAllocAsync`, or `cuMemAllocFromPoolAsync` where a pool is given: there once the stream's work gets here. Where
+   * memory runs out, what the pools of the device keep unused is given back first. Never waits.
+   */
+  allocate(byteLength: number, stream: StreamHandle, context: ContextHandle, pool?: PoolHandle): Pointer
   /** `cuMemFreeAsync`: gone once the stream's work gets here. */
   free(pointer: Pointer, stream: StreamHandle): void
   /** `cuMemHostAlloc`, portable and mapped. Invalidates no capture. Its bytes are those that GPUs of the driver see. */
   allocatePinned(byteLength: number, context: ContextHandle): PinnedMemory
   /**
-   * `cuMemFreeHost`: detaches `bytes`, the ArrayBuffer that came with it, if that is still reachable; gives the memory back
+   * `cuMemHostRegister`, portable and mapped: page-locks memory of the process, which stays where it is and is kept until
+   * `closePinned`. Invalidates no capture.
+   */
+  registerPinned(bytes: Uint8Array, context: ContextHandle): Pointer
+  /**
+   * `cuMemFreeHost`, or `cuMemHostUnregister` of what was registered, which is never detached: detaches `bytes`, the ArrayBuffer that came with it, if that is still reachable; gives the memory back
    * once the latest records of these events are done, and takes the events over.
    */
   closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly OwnEvent[]): void
+  /** Detaches `bytes`, the ArrayBuffer that came with pinned memory. The memory stays until `closePinned()`. */
+  detachPinned(pointer: Pointer, bytes: ArrayBuffer): void
   /**
    * Lets the device `user` reach memory of the device `owner` (`cuCtxEnablePeerAccess`, `cuMemPoolSetAccess`), which it
    * must before work on one of its streams uses that. False where the two cannot reach each other. Invalidates no capture.
@@ -279,8 +329,29 @@ export interface MemoryDriver {
     route?: CopyRoute,
     name?: CopyName,
   ): void
+  /**
+   * `cuMemcpy3DAsync`, of as many rows as long at both ends; within the host a host function copies. The distance of two
+   * matrices is a whole number of rows' distances.
+   */
+  copyRows(
+    destination: Pointer,
+    source: Pointer,
+    to: MemoryRows,
+    from: MemoryRows,
+    stream: StreamHandle,
+    route?: 'withinHost',
+  ): void
+  /** `cuMemcpyBatchAsync`, or one by one: copies that touch nothing of each other, in any order. */
+  copyBatch(copies: readonly BatchedCopy[], stream: StreamHandle): void
   /** `cuMemsetD8Async`, `D16` or `D32`. */
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void
+  /**
+   * `cuStreamWaitValue32` or `64`: later work of the stream waits until the word in memory meets the comparison. Not memory
+   * of a pool.
+   */
+  waitForValue(at: MemoryValue, compare: Comparison, stream: StreamHandle, context: ContextHandle): void
+  /** `cuStreamWriteValue32` or `64`: written when all earlier work of the stream is done, and all that it wrote is there. */
+  writeValue(at: MemoryValue, stream: StreamHandle): void
   /**
    * Where another library's memory is (`cuPointerGetAttribute`), asked in a context of the device `near`. Throws where the
    * driver does not know it.
@@ -294,6 +365,42 @@ export interface MemoryDriver {
   isDone(event: EventHandle): boolean
   /** Zeros in ordinary memory, about to be filled. */
   newArrayBuffer(byteLength: number): ArrayBuffer
+}
+
+/** Bytes of a device. */
+export interface MemoryInfo {
+  readonly free: number
+  readonly total: number
+}
+
+/** Bytes of a pool: in use, and taken from the device; now, and at most since the peaks were reset. */
+export interface PoolUsage {
+  readonly used: number
+  readonly peakUsed: number
+  readonly reserved: number
+  readonly peakReserved: number
+}
+
+/** Pools that stream-ordered memory comes from. No verb invalidates a capture, or waits for a stream. */
+export interface PoolDriver {
+  /** `cuMemGetInfo` */
+  info(device: number): MemoryInfo
+  /** `cuDeviceGetMemPool`: the pool that `allocate` takes memory from where none is given. */
+  current(device: number): PoolHandle
+  /** `cuMemPoolCreate`. `maxBytes`: the most that it takes from the device; 0: as much as there is. */
+  create(device: number, maxBytes: number): PoolHandle
+  /** `cuMemPoolDestroy`: no memory of it is in use, but frees may be in flight. */
+  destroy(pool: PoolHandle): void
+  /** `cuMemPoolGetAttribute`: the release threshold; Infinity where nothing is given back. */
+  threshold(pool: PoolHandle): number
+  /** `cuMemPoolSetAttribute` */
+  setThreshold(pool: PoolHandle, bytes: number): void
+  /** `cuMemPoolGetAttribute` */
+  usage(pool: PoolHandle): PoolUsage
+  /** `cuMemPoolSetAttribute`: the peaks are what is used and reserved now. */
+  resetPeaks(pool: PoolHandle): void
+  /** `cuMemPoolTrimTo`: gives back to the device what is not in use, but for so many bytes. */
+  trim(pool: PoolHandle, bytesToKeep: number): void
 }
 
 /**
@@ -326,6 +433,22 @@ export interface LaunchShape {
   readonly cooperative: boolean
   /** Blocks of a cluster in each direction. */
   readonly cluster: readonly [number, number, number] | undefined
+  /** What few launches want. */
+  readonly attributes: LaunchAttributes | undefined
+}
+
+/** CUlaunchAttribute, as far as it changes how a kernel runs and not what it computes. */
+export interface LaunchAttributes {
+  /** CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION */
+  readonly programmatic: boolean
+  /** CU_LAUNCH_ATTRIBUTE_PRIORITY */
+  readonly priority: number | undefined
+  /** CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: a percentage. */
+  readonly sharedMemoryCarveout: number | undefined
+  /** CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN, a CUlaunchMemSyncDomain. */
+  readonly memorySyncDomain: number | undefined
+  /** CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE, a CUclusterSchedulingPolicy. */
+  readonly clusterScheduling: number | undefined
 }
 
 /**
@@ -410,7 +533,12 @@ export interface GraphDriver {
   begin(stream: StreamHandle, mode: CaptureMode): void
   /** `cuStreamEndCapture`, of the capture that this stream began. */
   end(stream: StreamHandle): GraphHandle
-  /** The same, if that capture is still under way, and throws the graph away. */
+  /**
+   * `cuStreamGetCaptureInfo`: the driver's number for the capture that the stream is in; undefined where it is in none, or
+   * in one that is invalidated. The stream is no null stream.
+   */
+  captureId(stream: StreamHandle): bigint | undefined
+  /** Ends the capture that this stream began, if it is still under way, and throws the graph away. */
   abandon(stream: StreamHandle): void
   /** `cuGraphDestroy` */
   destroy(graph: GraphHandle): void

@@ -10,6 +10,8 @@ export function streamInWords(stream: StreamHandle): string {
 const ENDS = {
   'a host function': 'which runs in a turn of the event loop',
   'a latch': 'which stands until its open() is called',
+  'a wait for a value': 'which stands until the value is written',
+  'a promise': 'which the stream waits for until it settles',
 } as const
 
 /** `site` is where the program queued it, if that is known. */

@@ -214,6 +214,7 @@ const NAMES: Readonly<Record<number, string>> = {
   [SimOperationKind.LATCH]: 'latch',
   [SimOperationKind.FAULT]: 'fault',
   [SimOperationKind.COPY]: 'copy',
+  [SimOperationKind.PROMISE]: 'promise',
 }
 
 function whatOf({ kind, work }: SimOperation): string {

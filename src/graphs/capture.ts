@@ -5,6 +5,7 @@ import { CudaError, describe, explained, invalidType, invalidValue } from '../ba
 import { CUresult } from '../driver/cuda-results.js'
 import { CaptureMode, isNullStream } from '../driver/driver.js'
 import { freeDeferred } from '../memory/allocation-stream.js'
+import { captureBegan, captureOver, takeRecord } from '../streams/capture-record.js'
 import type { StreamCore } from '../streams/stream-core.js'
 import { type Graph, graphOf } from './graph.js'
 
@@ -50,6 +51,7 @@ export function beginCapture(stream: StreamCore, mode: CaptureModeName): void {
     if (!isNullStream(handle) || !isUnsupported(error)) throw error
     throw explained(error, 'A null stream cannot capture: capture on a stream that you made')
   }
+  captureBegan(stream)
 }
 
 /** Asks for the facts that a stream keeps once they were asked, and that a capturing stream cannot be asked for. */
@@ -69,9 +71,21 @@ export function endCapture(stream: StreamCore): Graph {
   stream.makeRoom(0)
   const { driver, handle } = stream
   try {
-    return graphOf(stream, driver.graphs.end(handle))
+    return graphOf(stream, driver.graphs.end(handle), takeRecord(stream))
+  } catch (error) {
+    if (!stillCaptures(stream)) captureOver(stream)
+    throw error
   } finally {
     freeDeferred(driver)
+  }
+}
+
+function stillCaptures(stream: StreamCore): boolean {
+  try {
+    return !isNullStream(stream.handle) && stream.isCapturing
+  } catch {
+    // Its context is lost.
+    return false
   }
 }
 

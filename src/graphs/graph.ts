@@ -3,24 +3,49 @@ import { isInstance } from '../base/arguments.js'
 import { inspectAsPrinted, invalidType, printed, refuseReceiver, stateError } from '../base/errors.js'
 import { destroyWhenUnreachable } from '../base/finalization.js'
 import { another, type Device, elsewhere } from '../device.js'
-import type { GraphExecHandle, GraphHandle } from '../driver/driver.js'
+import type { ContextHandle, GraphHandle } from '../driver/driver.js'
 import { HandleCore } from '../kernels/handle-core.js'
 import { launchOn } from '../kernels/launchable.js'
+import { type CaptureRecord, Keeps } from '../streams/capture-record.js'
 import { currentCore } from '../streams/current.js'
+import { greenContextsOf } from '../streams/green-context.js'
 import { type StreamCore, streamCoreOf } from '../streams/stream-core.js'
+import { ExecCore } from './exec-core.js'
 
-type GraphCore = HandleCore<GraphHandle>
-type ExecCore = HandleCore<GraphExecHandle>
+type Owners = ReadonlySet<object>
+
+/** Of foreign memory and events: reachable as long as the noun, so that an owner that knows it is collected with it. */
+const ownersOf = new WeakMap<Graph | GraphExec, Owners>()
 
 let graphCoreOf: (value: unknown) => GraphCore | undefined
 let execCoreOf: (value: unknown) => ExecCore | undefined
 let makeGraph: (core: GraphCore) => Graph
 let makeExec: (core: ExecCore) => GraphExec
 
+class GraphCore extends HandleCore<GraphHandle> {
+  constructor(
+    device: Device,
+    graph: GraphHandle,
+    readonly keeps: Keeps,
+    context: ContextHandle,
+  ) {
+    super('Graph', device, graph, () => this.#end(), context)
+  }
+
+  #end(): void {
+    try {
+      this.driver.graphs.destroy(this.handle)
+    } finally {
+      this.keeps.letGo()
+    }
+  }
+}
+
 /**
- * Work written down by a capture: a template, to be instantiated. It outlives the streams it was captured from, but
- * keeps no buffers or modules reachable: hold those as long as instances of the graph are launched. A graph that is
- * closed is ERR_CLOSED, and only `handle`, `device`, `closed` and `close()` still answer.
+ * Work written down by a capture: a template, to be instantiated. It outlives the streams it was captured from, and
+ * keeps what its work uses: buffers, modules and events that are closed, or that the program cannot reach any more, are
+ * given back when the graph, its instances and their launches are over. A graph that is closed is ERR_CLOSED, and only
+ * `handle`, `device`, `closed` and `close()` still answer.
  */
 export class Graph implements Disposable {
   /** The device of the stream that the graph was captured from. */
@@ -31,7 +56,7 @@ export class Graph implements Disposable {
 
   /** Use `stream.capture(fn)` or `stream.endCapture()`. */
   private constructor(core: GraphCore) {
-    if (!isInstance(core, HandleCore)) throw invalidType('Graph', 'obtained from stream.capture(fn)', core)
+    if (!isInstance(core, GraphCore)) throw invalidType('Graph', 'obtained from stream.capture(fn)', core)
     this.device = core.device
     this.serial = core.serial
     this.#core = core
@@ -78,11 +103,9 @@ export class Graph implements Disposable {
    * ```
    */
   instantiate(): GraphExec {
-    const { driver, device, handle, context } = openGraph(this)
+    const { driver, device, handle, context, keeps } = openGraph(this)
     const exec = driver.graphs.instantiate(handle, context)
-    return makeExec(
-      new HandleCore('GraphExec', device, exec, (core) => driver.graphs.destroyExec(core.handle), context),
-    )
+    return owning(makeExec(new ExecCore(device, exec, keeps.copy(), context)), ownersOf.get(this))
   }
 
   /** Destroys the graph (`cuGraphDestroy`); instances of it live on. May be called twice. */
@@ -111,9 +134,22 @@ export class Graph implements Disposable {
 }
 inspectAsPrinted(Graph)
 
+function owning<G extends Graph | GraphExec>(graph: G, owners: Owners | undefined): G {
+  if (owners === undefined || owners.size === 0) ownersOf.delete(graph)
+  else ownersOf.set(graph, owners)
+  return graph
+}
+
 /** The graph that a capture on this stream gave. */
-export function graphOf({ driver, device, context }: StreamCore, handle: GraphHandle): Graph {
-  return makeGraph(new HandleCore('Graph', device, handle, (core) => driver.graphs.destroy(core.handle), context))
+export function graphOf(
+  { driver, device, context }: StreamCore,
+  handle: GraphHandle,
+  record: CaptureRecord | undefined,
+): Graph {
+  const keeps = record?.keeps ?? new Keeps()
+  for (const green of greenContextsOf(driver)) keeps.add(green)
+  const core = new GraphCore(device, handle, keeps, context)
+  return owning(makeGraph(core), record?.owners)
 }
 
 function graphCore(graph: unknown): GraphCore {
@@ -126,8 +162,8 @@ function openGraph(graph: unknown): GraphCore {
 
 /**
  * An instance of a graph, ready to be launched any number of times. Launches of one instance run one after another. It
- * keeps no buffers or modules reachable. An instance that is closed is ERR_CLOSED, and only `device`, `closed` and
- * `close()` still answer.
+ * keeps what its work uses, as the graph does, and until its launches are over. An instance that is closed is
+ * ERR_CLOSED, and only `device`, `closed` and `close()` still answer.
  */
 export class GraphExec implements Disposable {
   /** The device of the streams that the instance can be launched on. */
@@ -138,7 +174,7 @@ export class GraphExec implements Disposable {
 
   /** Use `graph.instantiate()`. */
   private constructor(core: ExecCore) {
-    if (!isInstance(core, HandleCore)) throw invalidType('GraphExec', 'obtained from graph.instantiate()', core)
+    if (!isInstance(core, ExecCore)) throw invalidType('GraphExec', 'obtained from graph.instantiate()', core)
     this.device = core.device
     this.serial = core.serial
     this.#core = core
@@ -172,6 +208,8 @@ export class GraphExec implements Disposable {
       throw stateError('ERR_DEVICE_MISMATCH', `${from} belongs to ${owner} than the instance it is to update`)
     }
     core.driver.graphs.update(core.handle, from.handle)
+    owning(this, ownersOf.get(graph))
+    core.replaced(from.keeps)
     return this
   }
 
@@ -230,6 +268,7 @@ function launchOnStream(core: ExecCore, target: StreamCore): void {
   target.makeRoom(1)
   core.checkOpen()
   core.driver.graphs.launch(core.handle, target.handle)
+  core.launchedOn(target)
   target.last = 'a graph'
 }
 

@@ -12,9 +12,11 @@ import {
 } from '../base/arguments.js'
 import {
   CudaError,
+  describe,
   explained,
   inspectAsPrinted,
   invalidType,
+  invalidValue,
   outOfRange,
   printed,
   refuseReceiver,
@@ -24,9 +26,10 @@ import { destroyWhenUnreachable } from '../base/finalization.js'
 import { contextOf, type Device, driverOf, resolveDevice } from '../device.js'
 import { CUresult } from '../driver/cuda-results.js'
 import type { DeviceAttribute } from '../driver/device-attributes.js'
-import type { KernelHandle, LaunchShape, ModuleHandle } from '../driver/driver.js'
+import type { KernelHandle, LaunchAttributes, LaunchShape, ModuleHandle } from '../driver/driver.js'
 import { queueWith } from '../memory/queue-with-memory.js'
-import type { StreamCore } from '../streams/stream-core.js'
+import { recordOf } from '../streams/capture-record.js'
+import { checkPriority, type StreamCore } from '../streams/stream-core.js'
 import { HandleCore } from './handle-core.js'
 import { type ArgumentMemory, type LaunchValues, openArguments } from './kernel-arguments.js'
 import {
@@ -60,6 +63,25 @@ export interface LaunchConfig {
    * it.
    */
   readonly cluster?: Extent | undefined
+  /**
+   * Programmatic dependent launch (compute capability 9.0 and later): the kernel may begin before the one before it in
+   * the stream has ended, once all blocks of that have called `griddepcontrol.launch_dependents`
+   * (cudaTriggerProgrammaticLaunchCompletion) or ended. It must call `griddepcontrol.wait`
+   * (cudaGridDependencySynchronize) before it touches memory that earlier work uses: the library, and the sanitizer,
+   * take it for ordered. Captured, it is an edge of that kind. Default false. The simulator runs one after the other.
+   */
+  readonly programmatic?: boolean | undefined
+  /** The priority of this launch, in place of the stream's: lower goes first. Default: the stream's. */
+  readonly priority?: number | undefined
+  /** How much of the L1 cache is preferred as shared memory, in percent. Default: the driver's choice. */
+  readonly sharedMemoryCarveout?: number | undefined
+  /**
+   * Which memory domain the launch is in (compute capability 9.0 and later): 'remote' keeps its fences from waiting for
+   * writes of other kernels, such as those of communication. Default: the stream's.
+   */
+  readonly memorySyncDomain?: 'default' | 'remote' | undefined
+  /** How clusters are placed (compute capability 9.0 and later). Default: the driver's choice. */
+  readonly clusterScheduling?: 'spread' | 'loadBalancing' | undefined
 }
 
 const LARGEST_EXTENT = 2 ** 31 - 1
@@ -240,6 +262,7 @@ export class Kernel<out S extends readonly ParameterType[] = readonly ParameterT
     core.checkOpen()
     const { driver, handle } = stream
     const memory = openArguments(values, core.parameters, driver) ?? NO_MEMORY
+    recordOf(stream)?.keeps.add(core.code)
     const queue = (): void => driver.kernels.launch(core.handle, handle, shape, values as LaunchValues, memory)
     queueLaunch(stream, memory, shape, queue)
     stream.last = core.label
@@ -278,7 +301,8 @@ export class Shapes {
     const { grid, block, sharedMemory } = given
     // An array may have other numbers in it the next time, and special launches are checked each time.
     const isPlain = typeof grid === 'number' && typeof block === 'number' && !shape.cooperative
-    this.#latest = isPlain && shape.cluster === undefined ? shape : undefined
+    const isSpecial = shape.cluster !== undefined || shape.attributes !== undefined
+    this.#latest = isPlain && !isSpecial ? shape : undefined
     this.#grid = grid
     this.#block = block
     this.#sharedMemory = sharedMemory
@@ -302,8 +326,19 @@ export class Shapes {
   }
 }
 
-const CONFIG = ['grid', 'block', 'sharedMemory', 'cooperative', 'cluster'] as const
-/** Quicker than to search the list, at each launch. */
+const ATTRIBUTES = [
+  'programmatic',
+  'priority',
+  'sharedMemoryCarveout',
+  'memorySyncDomain',
+  'clusterScheduling',
+] as const
+const CONFIG = ['grid', 'block', 'sharedMemory', 'cooperative', 'cluster', ...ATTRIBUTES] as const
+/** CUlaunchMemSyncDomain and CUclusterSchedulingPolicy. */
+const DOMAINS = { default: 0, remote: 1 } as const
+const POLICIES = { spread: 1, loadBalancing: 2 } as const
+const LEAST_CAPABILITY = 9
+/** Of the usual launches, whose shape is kept. Quicker than to search the list, at each launch. */
 const isConfigName = (key: string): boolean =>
   key === 'grid' || key === 'block' || key === 'sharedMemory' || key === 'cooperative' || key === 'cluster'
 type GivenConfig = Given<LaunchConfig, (typeof CONFIG)[number]>
@@ -321,6 +356,7 @@ export function queueLaunch(
   shape: LaunchShape,
   queue: () => void,
 ): void {
+  if (shape.attributes !== undefined) refuseAttributes(stream.device, shape.attributes)
   try {
     queueWith(stream, memory, queue)
   } catch (error) {
@@ -328,6 +364,23 @@ export function queueLaunch(
     const why = beyondLimits(stream.device, shape)
     throw why === undefined ? error : explained(error, why)
   }
+}
+
+/** The simulator takes what an H200 takes. */
+function refuseAttributes(device: Device, attributes: LaunchAttributes): void {
+  const { programmatic, memorySyncDomain, clusterScheduling } = attributes
+  const named = programmatic
+    ? 'programmatic'
+    : memorySyncDomain !== undefined
+      ? 'memorySyncDomain'
+      : clusterScheduling === undefined
+        ? undefined
+        : 'clusterScheduling'
+  if (named === undefined) return
+  const { major, minor } = device.computeCapability
+  if (major >= LEAST_CAPABILITY) return
+  const needs = `needs compute capability ${LEAST_CAPABILITY}.0 or later`
+  throw stateError('ERR_UNSUPPORTED', `config.${named} ${needs}, and ${device} has ${major}.${minor}: leave it out`)
 }
 
 /** The limit of the device that a shape goes beyond. */
@@ -351,14 +404,39 @@ function beyondLimits(device: Device, { grid, block, sharedMemory }: LaunchShape
 }
 
 /** Checks a launch's configuration. */
-function shapeOf({ grid, block, sharedMemory = 0, cooperative, cluster }: GivenConfig): LaunchShape {
+function shapeOf(given: GivenConfig): LaunchShape {
+  const { grid, block, sharedMemory = 0, cooperative, cluster } = given
+  const attributes = ATTRIBUTES.some((name) => given[name] !== undefined) ? attributesOf(given) : undefined
   return {
+    attributes,
     sharedMemory: checkSharedMemory(sharedMemory, 'config.sharedMemory'),
     grid: extentOf(grid, 'config.grid'),
     block: extentOf(block, 'config.block'),
     cooperative: checkBoolean(cooperative, 'config.cooperative', false),
     cluster: cluster === undefined ? undefined : extentOf(cluster, 'config.cluster'),
   }
+}
+
+function attributesOf(given: GivenConfig): LaunchAttributes {
+  const { programmatic, priority, sharedMemoryCarveout: carveout, memorySyncDomain, clusterScheduling } = given
+  return {
+    programmatic: checkBoolean(programmatic, 'config.programmatic', false),
+    priority: priority === undefined ? undefined : checkPriority(priority, 'config.priority'),
+    sharedMemoryCarveout:
+      carveout === undefined ? undefined : checkInteger(carveout, 'config.sharedMemoryCarveout', 0, 100),
+    memorySyncDomain: oneOf(memorySyncDomain, DOMAINS, 'config.memorySyncDomain'),
+    clusterScheduling: oneOf(clusterScheduling, POLICIES, 'config.clusterScheduling'),
+  }
+}
+
+/** The number that a name stands for. */
+function oneOf(value: unknown, numbers: Readonly<Record<string, number>>, name: string): number | undefined {
+  if (value === undefined) return undefined
+  const names = Object.keys(numbers).map((each) => `'${each}'`)
+  const expected = names.join(' or ')
+  if (typeof value !== 'string') throw invalidType(name, expected, value)
+  if (!Object.hasOwn(numbers, value)) throw invalidValue(`${name} must be ${expected}, not ${describe(value)}`)
+  return numbers[value]
 }
 
 function extentOf(extent: unknown, name: string): readonly [number, number, number] {

@@ -3,10 +3,12 @@
  * events. This holds also where the home is closed first, or captures.
  */
 
-import { CudaError } from '../base/errors.js'
+import { CudaError, stateError } from '../base/errors.js'
 import { CUresult, isContextLost } from '../driver/cuda-results.js'
 import { type Driver, type OwnEvent, StreamFlag } from '../driver/driver.js'
 import { StreamCore } from '../streams/stream-core.js'
+import { type Holder, holderOf } from './holders.js'
+import { sweepLeft } from './left-resources.js'
 import { hiddenStream, recordedEvent } from './stream-uses.js'
 
 /** Frees a piece of memory in the order of this stream. */
@@ -28,12 +30,46 @@ export class AllocationStream {
   #end: End | undefined
   #deferred: Free[] = []
 
+  readonly holder: Holder
+
   constructor(private readonly stream: StreamCore) {
+    this.holder = holderOf(stream)
     stream.whenClosing(() => unlessLost(() => this.#close()))
   }
 
   allocated(): void {
     this.#pieces += 1
+  }
+
+  /**
+   * Lets another stream's later work come after all that this one holds. Throws ERR_UNSUPPORTED while it captures: the
+   * other would join the capture.
+   */
+  comeBefore(use: StreamCore): void {
+    const { stream } = this
+    if (use.isSame(stream)) return
+    const isWaitable = stream.closed ? this.#hasEnd() : this.#takesWork()
+    if (!isWaitable) {
+      throw stateError(
+        'ERR_UNSUPPORTED',
+        `${stream} captures, so that nothing outside can come after its work: end the capture first`,
+      )
+    }
+    if (this.#end !== undefined) use.driver.streamWaitEvent(use.handle, this.#end.event, 0)
+    else use.driver.streamWaitStream(use.handle, stream.handle, stream.context)
+  }
+
+  /** A piece will not be freed in its order after all. */
+  forgotten(): void {
+    this.#pieces -= 1
+    if (this.#pieces > 0 || this.#end === undefined) return
+    const { context, event } = this.#end
+    this.#end = undefined
+    try {
+      this.stream.driver.eventRecycle(context, event)
+    } catch {
+      // The stack has run over: an event is left, but the memory is given back, which must not be done once more.
+    }
   }
 
   /** Calls the function with the stream that must free: now, or once that is allowed. */
@@ -74,15 +110,7 @@ export class AllocationStream {
       hidden.driver.streamWaitEvent(hidden.handle, this.#end.event, 0)
       free(hidden)
     }
-    this.#pieces -= 1
-    if (this.#pieces > 0 || this.#end === undefined) return
-    const { context, event } = this.#end
-    this.#end = undefined
-    try {
-      this.stream.driver.eventRecycle(context, event)
-    } catch {
-      // The stack has run over: an event is left, but the memory is given back, which must not be done once more.
-    }
+    this.forgotten()
   }
 
   /** On a stream of its own: a wait for all work of the device must not hold up other memory that is to be freed. */
@@ -155,6 +183,7 @@ export function allocationStreamOf(stream: StreamCore): AllocationStream {
  */
 export function freeDeferred(driver: Driver): void {
   for (const home of [...(waiting.get(driver) ?? [])]) home.freeDeferred()
+  unlessLost(() => sweepLeft(driver))
 }
 
 function waitingOf(driver: Driver): Set<AllocationStream> {
@@ -175,4 +204,4 @@ export function unlessLost(fn: () => void): void {
   }
 }
 
-const isLost = (error: unknown): boolean => error instanceof CudaError && isContextLost(error.number)
+export const isLost = (error: unknown): boolean => error instanceof CudaError && isContextLost(error.number)

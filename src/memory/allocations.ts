@@ -5,6 +5,9 @@ import { contextOf, type Device, driverOf } from '../device.js'
 import type { Driver, EventHandle, ImportedMemory, OwnEvent, Pointer } from '../driver/driver.js'
 import type { StreamCore } from '../streams/stream-core.js'
 import { type AllocationStream, allocationStreamOf, unlessLost } from './allocation-stream.js'
+import { type Holder, holderOf } from './holders.js'
+import type { PoolCore } from './memory-pool.js'
+import { outOfMemory } from './out-of-memory.js'
 import { hiddenStream, ownEvent, StreamUses } from './stream-uses.js'
 
 export abstract class Allocation extends NativeResource {
@@ -24,6 +27,9 @@ export abstract class Allocation extends NativeResource {
   ) {
     super()
   }
+
+  /** The owner of foreign memory. The garbage collector must be able to collect one that knows the buffer. */
+  owner: WeakRef<object> | undefined
 
   /** Is the memory the host's, which every device reaches? */
   readonly isOfHost: boolean = false
@@ -48,9 +54,28 @@ export abstract class Allocation extends NativeResource {
     this.uses.record(use)
   }
 
+  /** Work that was queued on the stream before has used the memory. */
+  usedOn(use: StreamCore): void {
+    this.uses.prepare(use, this.device)
+    this.uses.record(use)
+  }
+
   /** Lets the stream's later work come after all work that used the memory. */
   comeAfterUses(use: StreamCore): void {
     this.uses.comeBefore(use)
+  }
+
+  /** The same, and after the work of the stream that the memory is allocated on, whose uses are not tracked. */
+  makeReady(use: StreamCore): void {
+    this.comeAfterUses(use)
+  }
+
+  /** Are uses of the memory tracked, so that it is not given back before they are done? */
+  readonly tracks: boolean = true
+
+  /** Takes over an event behind uses by other code: the memory is not given back before it is done. */
+  usedByOthers(own: OwnEvent): void {
+    this.uses.add(own, this.driver, this.device)
   }
 
   /** Done once the memory can be used; undefined where it can be used already. */
@@ -82,16 +107,20 @@ export class DeviceAllocation extends Allocation {
   readonly #allocated: OwnEvent
   override readonly ready: EventHandle
 
-  constructor(device: Device, stream: StreamCore, byteLength: number) {
+  readonly #holder: Holder
+  readonly #pool: PoolCore | undefined
+
+  /** `pool`: undefined for the device's own. */
+  constructor(device: Device, stream: StreamCore, byteLength: number, pool?: PoolCore) {
     stream.checkOpen()
     const { driver, handle, context, serial } = stream
     const allocated = ownEvent(stream)
     let pointer: Pointer
     try {
-      pointer = driver.memory.allocate(byteLength, handle, context)
+      pointer = driver.memory.allocate(byteLength, handle, context, pool?.handle)
     } catch (error) {
       driver.eventRecycle(context, allocated.event)
-      throw error
+      throw outOfMemory(error, driver, { device, byteLength, pool })
     }
     super(device, driver, pointer, byteLength)
     this.#home = stream.isExternal ? undefined : allocationStreamOf(stream)
@@ -106,6 +135,10 @@ export class DeviceAllocation extends Allocation {
       throw error
     }
     this.#home?.allocated()
+    this.#holder = this.#home === undefined ? holderOf(stream) : this.#home.holder
+    this.#holder.add(pointer, byteLength)
+    this.#pool = pool
+    pool?.allocated()
   }
 
   override ownedBy({ serial }: StreamCore): boolean {
@@ -125,6 +158,16 @@ export class DeviceAllocation extends Allocation {
     if (!this.ownedBy(use)) super.afterUse(use)
   }
 
+  override makeReady(use: StreamCore): void {
+    if (use.serial !== this.#homeSerial) use.driver.streamWaitEvent(use.handle, this.#allocated.event, 0)
+    super.makeReady(use)
+    this.#home?.comeBefore(use)
+  }
+
+  override usedOn(use: StreamCore): void {
+    if (!this.ownedBy(use)) super.usedOn(use)
+  }
+
   protected override giveBack(): void {
     if (this.#home === undefined) this.#free(hiddenStream(this.device))
     else this.#home.free((last) => this.#free(last))
@@ -141,9 +184,11 @@ export class DeviceAllocation extends Allocation {
       if (!isFinding(error)) throw error
       finding = error
     }
+    this.#holder.remove(this.pointer, this.byteLength)
     try {
       driver.eventRecycle(this.#allocated.context, this.#allocated.event)
       this.uses.recycle(driver)
+      this.#pool?.freed()
     } catch {
       // The stack has run over: events are left, but the memory is given back, which must not be done once more.
     }
@@ -163,11 +208,13 @@ export class ForeignAllocation extends Allocation {
     super(device, driver, pointer, byteLength)
   }
 
+  override readonly tracks = false
   override ownedBy(use: StreamCore): boolean {
     return use.ordinal === this.device.ordinal
   }
   override beforeUse(_use: StreamCore): void {}
   override afterUse(_use: StreamCore): void {}
+  override usedOn(_use: StreamCore): void {}
   protected override giveBack(): void {}
 }
 
@@ -229,9 +276,26 @@ export class PinnedAllocation extends Allocation {
 
   override readonly isOfHost = true
 
+  constructor(
+    device: Device,
+    driver: Driver,
+    pointer: Pointer,
+    byteLength: number,
+    /** Are its views to be emptied at the close? Not where the memory is the program's own. */
+    readonly emptiesViews = true,
+  ) {
+    super(device, driver, pointer, byteLength)
+  }
+
   /** Every device reaches it. */
   override admit(): boolean {
     return true
+  }
+
+  protected override left(): void {
+    const { views } = this
+    this.views = undefined
+    if (views !== undefined) this.driver.memory.detachPinned(this.pointer, views)
   }
 
   protected override giveBack(): void {

@@ -28,6 +28,8 @@ export class BufferCore implements OpenMemory {
   owner: object | undefined
   /** Of the whole: the ArrayBuffer of the views of pinned memory. */
   bytes: ArrayBuffer | undefined
+  /** Of the whole: where it begins in that one. */
+  bytesBegin = 0
   #closed = false
   #view: OwnBytes | undefined
 
@@ -84,8 +86,13 @@ export class BufferCore implements OpenMemory {
   /** The bytes of pinned memory. The driver is not told: it is where programs look at them. */
   ownBytes(): OwnBytes {
     this.checkFitsArray(this.byteLength)
-    this.#view ??= new Uint8Array(this.ownBuffer(), this.byteOffset, this.byteLength)
+    this.#view ??= new Uint8Array(this.ownBuffer(), this.viewOffset, this.byteLength)
     return this.#view
+  }
+
+  /** Where it begins in `ownBuffer()`. */
+  get viewOffset(): number {
+    return this.whole.bytesBegin + this.byteOffset
   }
 
   ownBuffer(): ArrayBuffer {
@@ -109,21 +116,29 @@ export class BufferCore implements OpenMemory {
 
   /** Runs code of the program that uses memory: closed in there, it is given back afterwards. */
   static keepAll(cores: readonly BufferCore[], fn: () => void): void {
-    for (const { allocation } of cores) allocation.users += 1
+    for (const core of cores) core.lend()
     try {
       fn()
     } finally {
-      for (const { allocation, whole } of cores) {
-        allocation.users -= 1
-        if (allocation.users === 0 && whole.#closed && !allocation.gone) whole.#end()
-      }
+      for (const core of cores) core.takeBack()
     }
+  }
+
+  /** Lends the memory to other code: closed meanwhile, it is given back when it has been taken back as often. */
+  lend(): void {
+    this.allocation.users += 1
+  }
+
+  takeBack(): void {
+    const { allocation, whole } = this
+    allocation.users -= 1
+    if (allocation.users === 0 && whole.#closed && !allocation.gone) whole.#end()
   }
 
   #end(): void {
     const { allocation } = this
     try {
-      if (allocation instanceof PinnedAllocation) allocation.views = this.bytes
+      if (allocation instanceof PinnedAllocation && allocation.emptiesViews) allocation.views = this.bytes
       allocation.release()
     } finally {
       // Where the driver has refused, it is as it was before.

@@ -50,8 +50,9 @@ export abstract class Memory implements Disposable {
    * those others too. Where the stream is another library's it holds up no free: wait until that work is done. To close
    * a slice only ends that slice. May be called twice.
    *
-   * Not counted is work that only had the address, and captured work: let the buffer's stream wait for theirs first,
-   * `stream.wait(theirs)`, then close; and keep buffers as long as the graph.
+   * A graph that uses the buffer keeps the memory: it is given back when the graph, its instances and their launches are
+   * over. Not counted is work that only had the address: let the buffer's stream wait for theirs first,
+   * `stream.wait(theirs)`, then close.
    */
   close(): void {
     coreOf(this).close()

@@ -19,6 +19,7 @@ import {
 import { bufferCoreOf, Memory } from './buffer.js'
 import { BufferCore, checkLength } from './buffer-core.js'
 import { checkIpcBytes, exportMemory, importMemory } from './interprocess-memory.js'
+import type { PoolCore } from './memory-pool.js'
 
 /** The device and the owner of memory that another library owns. */
 export interface ForeignMemoryOptions {
@@ -28,7 +29,8 @@ export interface ForeignMemoryOptions {
   readonly owner?: object | undefined
 }
 
-let makeBuffer: (allocation: Allocation) => DeviceBuffer
+/** The buffer that stands on a piece of memory. */
+export let makeBuffer: (allocation: Allocation) => DeviceBuffer
 
 /** Is the value a DeviceBuffer itself? A proxy of one is not, nor is an object that inherits from one. */
 export const isDeviceBuffer = (value: unknown): value is DeviceBuffer => bufferCoreOf(value)?.isPinned === false
@@ -89,7 +91,9 @@ export class DeviceBuffer extends Memory {
     if (wanted !== undefined && device !== near) {
       throw stateError('ERR_DEVICE_MISMATCH', `The memory is on ${device}, not on ${near} as options.device says`)
     }
-    const core = new BufferCore(new ForeignAllocation(device, driver, address, byteLength, isOfHost))
+    const allocation = new ForeignAllocation(device, driver, address, byteLength, isOfHost)
+    if (owner !== undefined) allocation.owner = new WeakRef(owner)
+    const core = new BufferCore(allocation)
     core.owner = owner
     return new DeviceBuffer(core)
   }
@@ -173,7 +177,7 @@ export class DeviceBuffer extends Memory {
 }
 
 /** `device.alloc()` in the order of a stream. */
-export function allocateOn(stream: StreamCore, device: Device, byteLength: number): DeviceBuffer {
+export function allocateOn(stream: StreamCore, device: Device, byteLength: number, pool?: PoolCore): DeviceBuffer {
   if (stream.device !== device) {
     const where = elsewhere(device, stream.device)
     throw stateError('ERR_DEVICE_MISMATCH', `${stream} is on ${stream.device}, and cannot allocate memory of ${where}`)
@@ -184,7 +188,7 @@ export function allocateOn(stream: StreamCore, device: Device, byteLength: numbe
     throw stateError('ERR_UNSUPPORTED', `${stream} captures: allocate before the capture begins, or on another stream`)
   }
   freeDeferred(stream.driver)
-  return makeBuffer(new DeviceAllocation(device, stream, byteLength))
+  return makeBuffer(new DeviceAllocation(device, stream, byteLength, pool))
 }
 
 /** `device.alloc()` of memory that other processes may see. */
@@ -224,7 +228,8 @@ function checkWithin(value: unknown, name: string, most: number): number {
   throw notAsShared(name, value)
 }
 
-function placeOf(driver: Driver, pointer: Pointer, byteLength: number, near: number): MemoryPlace {
+/** Where another library's memory is. Throws ERR_INVALID_HANDLE where the driver does not know it. */
+export function placeOf(driver: Driver, pointer: Pointer, byteLength: number, near: number): MemoryPlace {
   try {
     return driver.memory.placeOf(pointer, byteLength, near)
   } catch (cause) {

@@ -1,10 +1,13 @@
 /** Pinned memory of the host, and its views in JavaScript. */
+import { bytesOf, checkInteger, readOptions } from '../base/arguments.js'
 import type { OwnBytes } from '../base/bytes.js'
-import { refuseReceiver } from '../base/errors.js'
-import { contextOf, type Device, driverOf } from '../device.js'
+import { invalidType, refuseReceiver } from '../base/errors.js'
+import { contextOf, type Device, driverOf, resolveDevice } from '../device.js'
 import { PinnedAllocation } from './allocations.js'
 import { bufferCoreOf, Memory } from './buffer.js'
 import { BufferCore } from './buffer-core.js'
+import { type Bytes, isBytes } from './bytes.js'
+import { keepInPlace } from './keep-in-place.js'
 import { type ViewConstructor, viewOf } from './views.js'
 
 let makeBuffer: (core: BufferCore) => PinnedBuffer
@@ -26,8 +29,32 @@ export class PinnedBuffer extends Memory {
   }
 
   /**
+   * Page-locks memory that JavaScript has already (`cuMemHostRegister`): a SharedArrayBuffer, which other threads may write, a
+   * file that an addon has mapped, or any array. The array stays yours, and is not emptied at the close. It is kept until
+   * the buffer is closed and all work is done that was queued with it; then it is unlocked. The call is slow.
+   * @param array A typed array, a DataView or a whole ArrayBuffer, shared or not, of at least one byte. An ArrayBuffer can never
+   * again be transferred: `postMessage` copies it or refuses, and its `transfer()` throws. Do not call that of the prototype on it.
+   * @param options `device`: the device whose context locks it (default: the current device); every device reaches it
+   * @throws {Error} ERR_INVALID_ARG_TYPE; ERR_INVALID_ARG_VALUE for an array that is detached, ERR_OUT_OF_RANGE for an
+   * empty one and a device that does not exist; ERR_UNSUPPORTED for a resizable ArrayBuffer, and where it cannot be kept
+   * @throws {CudaError} 712 for memory that is registered already, or was and is in use still
+   * @example
+   * ```ts
+   * const shared = new SharedArrayBuffer(4096) // other threads write it
+   * using pinned = PinnedBuffer.from(shared)
+   * await stream.copy(buffer, pinned).finished()
+   * ```
+   */
+  static from(array: Bytes, options?: { readonly device?: Device | number | undefined }): PinnedBuffer {
+    const given = readOptions(options, ['device'])
+    if (!isBytes(array)) throw invalidType('array', 'a typed array, a DataView or an ArrayBuffer', array)
+    return register(bytesOf(array, 'array'), resolveDevice(given.device))
+  }
+
+  /**
    * The memory itself, not a copy: bytes that GPUs write appear here once that work is done, which this does not wait
-   * for. Closing the buffer detaches the array at once: its length is 0 then.
+   * for. Closing the buffer detaches the array at once: its length is 0 then. Of memory that was registered it is a view of
+   * your array, whose memory may be a SharedArrayBuffer.
    * @throws {Error} ERR_CLOSED; ERR_UNSUPPORTED for more bytes than this Node's typed arrays have: take slices
    */
   get bytes(): OwnBytes {
@@ -51,7 +78,7 @@ export class PinnedBuffer extends Memory {
   view<V extends ArrayBufferView>(type: ViewConstructor<V>): V {
     const core = coreOf(this)
     core.viewed()
-    return viewOf(type, core, core.byteOffset, () => core.ownBuffer())
+    return viewOf(type, core, core.viewOffset, () => core.ownBuffer())
   }
 
   /**
@@ -79,6 +106,19 @@ export function allocatePinned(device: Device, byteLength: number): PinnedBuffer
   const buffer = makeBuffer(core)
   buffersOfViews.set(core.ownBuffer(), buffer)
   return buffer
+}
+
+/** Memory that JavaScript has: kept by the driver as long as it is registered. */
+function register(bytes: Uint8Array, device: Device): PinnedBuffer {
+  checkInteger(bytes.length, 'array.byteLength', 1)
+  keepInPlace(bytes.buffer)
+  const driver = driverOf(device)
+  const pointer = driver.memory.registerPinned(bytes, contextOf(device))
+  const core = new BufferCore(new PinnedAllocation(device, driver, pointer, bytes.length, false))
+  // Views are made of it as of any ArrayBuffer, though it may be a SharedArrayBuffer.
+  core.bytes = bytes.buffer as ArrayBuffer
+  core.bytesBegin = bytes.byteOffset
+  return makeBuffer(core)
 }
 
 /** Pinned memory of the library's own. */

@@ -1,7 +1,8 @@
 /** Queues work that uses memory, and tracks that use. */
 
 import { stateError } from '../base/errors.js'
-import type { CopyName, CopyRoute, FillWidth } from '../driver/driver.js'
+import type { BatchedCopy, CopyName, CopyRoute, FillWidth, MemoryRows } from '../driver/driver.js'
+import { recordOf } from '../streams/capture-record.js'
 import type { StreamCore } from '../streams/stream-core.js'
 import type { OpenMemory } from './buffer-core.js'
 
@@ -16,7 +17,8 @@ export function makeRoomInAll(streams: ReadonlySet<StreamCore>, entries: number)
 }
 
 /**
- * Queues work that uses memory.
+ * Queues work that uses memory. Captured work runs when its graph is launched, so nothing is used yet; the graph keeps the
+ * memory.
  * @throws ERR_UNSUPPORTED where the stream's device cannot reach the memory of another
  */
 export function queueWith(use: StreamCore, memory: readonly OpenMemory[], queue: () => void): void {
@@ -27,9 +29,20 @@ export function queueWith(use: StreamCore, memory: readonly OpenMemory[], queue:
 
 /** To be called before the work is queued. Is its use tracked, so that `afterWork` must be called behind it? */
 function beforeWork(use: StreamCore, memory: readonly OpenMemory[]): boolean {
+  keepForGraph(use, memory)
   if (allOwned(memory, use)) return false
   admitAll(memory, use)
   return beforeTracked(use, memory)
+}
+
+function keepForGraph(use: StreamCore, memory: readonly OpenMemory[]): void {
+  const record = recordOf(use)
+  if (record === undefined) return
+  for (const { allocation } of memory) {
+    record.keeps.add(allocation)
+    const owner = allocation.owner?.deref()
+    if (owner !== undefined) record.owners.add(owner)
+  }
 }
 
 /** Is all of it the stream's own, so that nothing need be done before and after? */
@@ -49,7 +62,6 @@ function admitAll(memory: readonly OpenMemory[], use: StreamCore): void {
 }
 
 function beforeTracked(use: StreamCore, memory: readonly OpenMemory[]): boolean {
-  // Captured work runs when its graph is launched, so nothing is used yet.
   if (use.driver.streamIsCapturing(use.handle)) return false
   for (const { allocation } of memory) allocation.beforeUse(use)
   return true
@@ -67,6 +79,7 @@ export interface MemoryUse {
 
 /** As `queueWith`, for work that is put into several streams at once. */
 export function queueAllWith(parts: readonly MemoryUse[], queue: () => void): void {
+  for (const { use, memory } of parts) keepForGraph(use, memory)
   const others = parts.filter(({ use, memory }) => !allOwned(memory, use))
   for (const { use, memory } of others) admitAll(memory, use)
   const running = others.filter(({ use }) => !use.driver.streamIsCapturing(use.handle))
@@ -88,13 +101,58 @@ export function queueCopy(
   let isTracked: boolean
   if (route === undefined || route === 'withinHost') isTracked = beforeWork(use, memory)
   else {
-    if (memory.every(({ allocation }) => allocation.admit(use))) route = undefined
+    keepForGraph(use, memory)
+    if (areReached(use, memory)) route = undefined
     isTracked = beforeTracked(use, memory)
   }
   // No closure: of all work, programs queue the most copies.
   use.driver.memory.copy(to.pointer, from.pointer, byteLength, use.handle, route, name)
   if (isTracked) afterWork(use, memory)
 }
+
+/** Copies that touch nothing of each other. */
+export function queueCopies(
+  use: StreamCore,
+  copies: readonly { to: OpenMemory & Length; from: OpenMemory & Length }[],
+): void {
+  const some = copies.filter(({ to }) => to.byteLength > 0)
+  const memory = new Map(some.flatMap(({ to, from }) => [to, from]).map((each) => [each.allocation, each]))
+  const batch: BatchedCopy[] = []
+  for (const { to, from } of some) {
+    const route = routeOf(to, from)
+    if (route !== undefined && route !== 'withinHost' && !areReached(use, [to, from])) break
+    const { pointer, byteLength } = to
+    batch.push({
+      destination: pointer,
+      source: from.pointer,
+      byteLength,
+      route: route === 'withinHost' ? route : undefined,
+    })
+  }
+  if (batch.length === 0 || batch.length < some.length) {
+    for (const { to, from } of some) queueCopy(use, to, from, to.byteLength)
+  } else queueWith(use, [...memory.values()], () => use.driver.memory.copyBatch(batch, use.handle))
+}
+
+interface Length {
+  readonly byteLength: number
+}
+
+/** @throws ERR_UNSUPPORTED between devices that cannot reach each other */
+export function queueRows(
+  use: StreamCore,
+  to: OpenMemory,
+  from: OpenMemory,
+  rows: { readonly to: MemoryRows; readonly from: MemoryRows },
+): void {
+  const memory = from.allocation === to.allocation ? [to] : [to, from]
+  const { driver, handle } = use
+  const route = routeOf(to, from) === 'withinHost' ? 'withinHost' : undefined
+  queueWith(use, memory, () => driver.memory.copyRows(to.pointer, from.pointer, rows.to, rows.from, handle, route))
+}
+
+const areReached = (use: StreamCore, memory: readonly OpenMemory[]): boolean =>
+  memory.every(({ allocation }) => allocation.admit(use))
 
 /** Undefined between the host and a device, and on one device. */
 function routeOf(to: OpenMemory, from: OpenMemory): CopyRoute | undefined {

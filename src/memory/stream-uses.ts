@@ -2,6 +2,7 @@
  * The streams that have used a piece of memory, and how far: an event after the last use by each. Work that comes after
  * all of these may free the memory.
  */
+import { nextSerial } from '../base/identity.js'
 import type { Device } from '../device.js'
 import { type Driver, EventFlag, type EventHandle, type OwnEvent } from '../driver/driver.js'
 import { StreamCore } from '../streams/stream-core.js'
@@ -87,6 +88,12 @@ export class StreamUses {
   handOver(to: (events: readonly OwnEvent[]) => void): void {
     to(this.#uses)
     this.#uses = NONE
+  }
+
+  /** Takes over an event that is recorded behind uses by other code. */
+  add(own: OwnEvent, driver: Driver, device: Device): void {
+    if (this.#uses.length >= MOST_EVENTS) this.#join(driver, hiddenStream(device))
+    this.#add(nextSerial(), own)
   }
 
   recycle(driver: Driver): void {

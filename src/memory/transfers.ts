@@ -1,20 +1,19 @@
 /** Moves bytes in the order of a stream: copies, fills, and ordinary arrays through pinned memory. */
-import { types, webStreams } from '#platform'
-import { bare, bytesOf, checkInteger, readOptions } from '../base/arguments.js'
+import { webStreams } from '#platform'
+import { bare, bytesOf, checkArray, checkInteger, readOptions } from '../base/arguments.js'
 import type { OwnBytes } from '../base/bytes.js'
 import { describe, invalidType, invalidValue, outOfRange, stateError } from '../base/errors.js'
 import type { FillWidth } from '../driver/driver.js'
 import type { StreamCore } from '../streams/stream-core.js'
 import { bufferCoreOf } from './buffer.js'
 import type { BufferCore } from './buffer-core.js'
+import { type Bytes, isBytes } from './bytes.js'
 import type { DeviceBuffer } from './device-buffer.js'
 import type { PinnedBuffer } from './pinned-buffer.js'
-import { queueCopy, queueFill } from './queue-with-memory.js'
+import { queueCopies, queueCopy, queueFill, queueRows } from './queue-with-memory.js'
+import { COPY_OPTIONS, type CopyOptions, checkRowsFit, readRows } from './row-layout.js'
 import { stageDownload, stageUpload } from './staging.js'
 import { type ViewConstructor, viewOf } from './views.js'
-
-/** Bytes of an ordinary array: a typed array, a DataView, a Buffer, or a whole ArrayBuffer, shared or not. */
-export type Bytes = ArrayBufferView | ArrayBufferLike
 
 /** The width of the value that a fill writes. */
 export interface FillOptions {
@@ -31,18 +30,83 @@ export interface DownloaderOptions {
 type Buffer = DeviceBuffer | PinnedBuffer
 
 const CHUNK_BYTES = 4 * 1024 * 1024
+/** Room is made for this many copies at a time: streams need not take more. */
+const MOST_AT_ONCE = 256
 const FILL_OPTIONS = ['width'] as const
 
 /** `stream.copy()`. */
-export function copy(stream: StreamCore, destination: unknown, source: unknown): void {
+export function copy(stream: StreamCore, destination: unknown, source: unknown, options?: CopyOptions): void {
+  const rows = options === undefined ? 'all' : readRows(readOptions(options, COPY_OPTIONS))
   const to = checkBuffer(destination, 'destination')
   const from = checkBuffer(source, 'source')
   to.checkOpen()
   from.checkOpen()
-  checkLengths(to.byteLength, 'source', from.byteLength)
+  if (rows === 'all') checkLengths(to.byteLength, 'source', from.byteLength)
+  else if (rows !== undefined) {
+    checkRowsFit(to, rows.to, 'destination')
+    checkRowsFit(from, rows.from, 'source')
+  }
   stream.makeRoom(1)
-  queueCopy(stream, to.openFor(stream.driver), from.openFor(stream.driver), from.byteLength)
+  to.openFor(stream.driver)
+  from.openFor(stream.driver)
+  if (rows === 'all') queueCopy(stream, to, from, from.byteLength)
+  else if (rows !== undefined) queueRows(stream, to, from, rows)
   stream.last = 'a copy'
+}
+
+/** `stream.copy()` of several. */
+export function copyAll(stream: StreamCore, pairs: unknown, source: unknown): void {
+  if (source !== undefined) throw invalidType('source', 'left out where copies are given as pairs', source)
+  const expected = 'an array of [destination, source]'
+  const copies = checkArray(pairs, 'copies', expected).map((pair, index): Copied => {
+    const name = `copies[${index}]`
+    const [destination, source, ...rest] = checkArray(pair, name, '[destination, source]')
+    if (rest.length > 0) throw invalidType(name, '[destination, source]', pair)
+    const to = checkBuffer(destination, `${name}[0]`).checkOpen()
+    const from = checkBuffer(source, `${name}[1]`).checkOpen()
+    checkLengths(to.byteLength, `${name}[1]`, from.byteLength)
+    return { to, from, name }
+  })
+  checkApart(copies)
+  for (let at = 0; at < copies.length; at += MOST_AT_ONCE) {
+    const some = copies.slice(at, at + MOST_AT_ONCE)
+    stream.makeRoom(some.length)
+    for (const { to, from } of some) {
+      to.openFor(stream.driver)
+      from.openFor(stream.driver)
+    }
+    queueCopies(stream, some)
+  }
+  if (copies.length > 0) stream.last = 'copies'
+}
+
+interface Copied {
+  readonly to: BufferCore
+  readonly from: BufferCore
+  readonly name: string
+}
+
+/** They are made in any order. Throws ERR_INVALID_ARG_VALUE where one writes what another reads or writes. */
+function checkApart(copies: readonly Copied[]): void {
+  const pieces = copies.flatMap(({ to, from, name }) => [
+    { begin: to.pointer, end: to.pointer + to.byteLength, writes: true, name },
+    { begin: from.pointer, end: from.pointer + from.byteLength, writes: false, name },
+  ])
+  pieces.sort((a, b) => a.begin - b.begin)
+  // The furthest ends so far, of what is written and of anything, and whose they are.
+  let written = pieces[0]
+  let touched = pieces[0]
+  for (const piece of pieces.slice(1)) {
+    if (piece.begin === piece.end) continue
+    const before = piece.writes ? touched : written?.writes === true ? written : undefined
+    if (before !== undefined && before.begin !== before.end && before.end > piece.begin) {
+      throw invalidValue(
+        `${before.name} and ${piece.name} touch the same memory, and one of them writes it: copies of one call are made in any order`,
+      )
+    }
+    if (touched === undefined || piece.end > touched.end) touched = piece
+    if (piece.writes && (written?.writes !== true || piece.end > written.end)) written = piece
+  }
 }
 
 /** `stream.fill()`. */
@@ -148,7 +212,7 @@ export function downloader(
   return new (webStreams().ReadableStream)(bare(source), bare({ highWaterMark: 0 }))
 }
 
-function checkBuffer(value: unknown, name: string): BufferCore {
+export function checkBuffer(value: unknown, name: string): BufferCore {
   const core = bufferCoreOf(value)
   if (core === undefined) throw invalidType(name, 'a DeviceBuffer or a PinnedBuffer', value)
   return core
@@ -157,8 +221,6 @@ function checkBuffer(value: unknown, name: string): BufferCore {
 function checkLengths(wanted: number, name: string, given: number, as = 'the destination'): void {
   if (given !== wanted) throw outOfRange(name, `${wanted} bytes long, as ${as} is (take a slice)`, given)
 }
-
-const isBytes = (value: unknown): value is Bytes => ArrayBuffer.isView(value) || types.isAnyArrayBuffer(value)
 
 function checkSource(source: unknown, name: string): Uint8Array {
   if (isBytes(source)) return bytesOf(source, name)

@@ -172,6 +172,12 @@ export class Detector {
     this.#views.asked(region, operation, pointer, pointer + byteLength)
   }
 
+  /** A promise that a stream waits for has settled: what JavaScript has done until now comes before the work behind it. */
+  holdOpens(): void {
+    this.#views.look()
+    this.#views.forgetReads()
+  }
+
   /** What JavaScript has done until now is none of the host function's, and what that does none of what comes behind it. */
   hostFunctionRuns(isOwn: boolean): void {
     this.#views.look()
@@ -312,6 +318,17 @@ export class Detector {
     mend?: (awaited: readonly CheckedOperation[]) => boolean,
   ): void {
     if (findings.length === 0) return
+    // Work behind a promise may come after all that this one does.
+    const isHeld = ({ first, second }: Finding): boolean =>
+      [first, second].some((side) => side !== undefined && this.order.isHeld(side.operation))
+    if (findings.some(isHeld)) {
+      this.#found(
+        operation,
+        findings.filter((finding) => !isHeld(finding)),
+        mend,
+      )
+      return
+    }
     for (const { first, second } of findings) for (const side of [first, second]) reported(side?.operation.stack)
     const left = this.findings.gathered(findings, operation)
     if (left.length === 0) return

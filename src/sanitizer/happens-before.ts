@@ -12,6 +12,7 @@ import { KnownEvents } from './known-events.js'
 import { KnownStreams } from './known-streams.js'
 import { PendingHostFunctions } from './pending.js'
 import { Capture, type EventState, type StreamStrand } from './streams.js'
+import { Values } from './values.js'
 
 export class HappensBefore implements LaunchOrder {
   readonly pending = new PendingHostFunctions()
@@ -28,6 +29,14 @@ export class HappensBefore implements LaunchOrder {
   readonly events: KnownEvents
   /** By stream: the latest launch there of an instance of which nothing is known, since it is older than the sanitizer. */
   readonly #unknownLaunches = new Map<number, StrandPoint>()
+
+  readonly values = new Values({
+    pointOf: (stream) => (this.streams.at(stream).capture === undefined ? this.arriveAt(stream).next() : undefined),
+    learn: (stream, at) => this.streams.known(stream)?.join(at),
+    hold: (stream) => this.hold(stream),
+  })
+  /** Where streams wait for promises that have not settled. */
+  readonly #holds = new Set<StrandPoint>()
 
   /** `isCausal`: JavaScript's waits order only what comes of them. */
   constructor(
@@ -124,6 +133,27 @@ export class HappensBefore implements LaunchOrder {
     const stream = this.#arriveAtWait(streamHandle)
     if (other.capture !== undefined) other.capture.join(stream, other.capture.frontierOf(other))
     else if (stream.capture === undefined) for (const point of recorded) stream.join(point)
+  }
+
+  /**
+   * The stream waits for a promise. Until that settles it is not known what it stands for: perhaps for all that is queued, on
+   * any stream. Call the result when it settles: what JavaScript knows then comes before the stream's work.
+   */
+  hold(handle: StreamHandle): () => void {
+    const stream = this.arriveAt(handle)
+    for (const other of this.streams.all) stream.join(other.point())
+    const at = stream.next()
+    this.#holds.add(at)
+    return () => {
+      this.#holds.delete(at)
+      this.streams.known(handle)?.join(this.host)
+    }
+  }
+
+  /** Does it come after a promise that has not settled? */
+  isHeld(work: StrandPoint): boolean {
+    for (const hold of this.#holds) if (isBefore(hold, work)) return true
+    return false
   }
 
   /** The work that is done once a wait for the stream is over. */

@@ -60,6 +60,11 @@ export class KnownStreams {
     return [...this.#streams.values()].filter((stream) => stream.foreign)
   }
 
+  /** Of every device, and those that are destroyed too. */
+  get all(): Strand[] {
+    return [...this.#streams.values(), ...this.#leaving, ...this.#left.values()]
+  }
+
   /** Those that are destroyed too. */
   ofDevice(device: number): Strand[] {
     const streams: Strand[] = [...this.#streams.values(), ...this.#leaving].filter((one) => one.device === device)

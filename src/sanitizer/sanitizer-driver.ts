@@ -146,6 +146,16 @@ export class SanitizerDriver extends DriverWrapper {
     this.detector.hostFunctionQueued(stream, place, own)
   }
 
+  override streamHold(stream: StreamHandle, context: ContextHandle): () => void {
+    const open = super.streamHold(stream, context)
+    const opened = this.#order.hold(stream)
+    return () => {
+      this.detector.holdOpens()
+      opened()
+      open()
+    }
+  }
+
   override eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle {
     const event = super.eventCreate(context, flags, recordedNext)
     this.#order.events.created(event, (flags & EventFlag.DISABLE_TIMING) === 0)

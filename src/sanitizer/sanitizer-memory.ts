@@ -1,17 +1,23 @@
 /** Memory: allocations, copies, fills, frees, and views of pinned memory. */
-import type {
-  ContextHandle,
-  CopyName,
-  CopyRoute,
-  FillWidth,
-  MemoryPlace,
-  OwnEvent,
-  PinnedMemory,
-  Pointer,
-  StreamHandle,
+import {
+  type BatchedCopy,
+  type ContextHandle,
+  type CopyName,
+  type CopyRoute,
+  extentOf,
+  type FillWidth,
+  type MemoryPlace,
+  type MemoryRows,
+  type OwnEvent,
+  type PinnedMemory,
+  type Pointer,
+  type PoolHandle,
+  type StreamHandle,
 } from '../driver/driver.js'
 import { type DriverWrapper, MemoryWrapper } from '../driver/driver-wrapper.js'
+import type { Comparison, MemoryValue } from '../driver/values.js'
 import type { Detector } from './detector.js'
+import type { Touched } from './operations.js'
 
 export class SanitizerMemory extends MemoryWrapper {
   constructor(
@@ -21,8 +27,8 @@ export class SanitizerMemory extends MemoryWrapper {
     super(wrapper)
   }
 
-  override allocate(byteLength: number, stream: StreamHandle, context: ContextHandle): Pointer {
-    const pointer = super.allocate(byteLength, stream, context)
+  override allocate(byteLength: number, stream: StreamHandle, context: ContextHandle, pool?: PoolHandle): Pointer {
+    const pointer = super.allocate(byteLength, stream, context, pool)
     this.detector.allocated(pointer, byteLength, stream)
     return pointer
   }
@@ -37,6 +43,12 @@ export class SanitizerMemory extends MemoryWrapper {
     const pinned = super.allocatePinned(byteLength, context)
     this.detector.allocatedApart(pinned.pointer, byteLength, 'pinned', pinned.bytes)
     return pinned
+  }
+
+  override registerPinned(bytes: Uint8Array, context: ContextHandle): Pointer {
+    const pointer = super.registerPinned(bytes, context)
+    this.detector.allocatedApart(pointer, bytes.length, 'pinned')
+    return pointer
   }
 
   override closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly OwnEvent[]): void {
@@ -58,11 +70,45 @@ export class SanitizerMemory extends MemoryWrapper {
     detector.work(stream, name, memory)
   }
 
+  override copyRows(
+    destination: Pointer,
+    source: Pointer,
+    to: MemoryRows,
+    from: MemoryRows,
+    stream: StreamHandle,
+    route?: 'withinHost',
+  ): void {
+    const memory = [this.#inRows(destination, to, 'out'), this.#inRows(source, from, 'in')]
+    this.detector.probe(stream, 'copy', memory)
+    super.copyRows(destination, source, to, from, stream, route)
+    this.detector.work(stream, 'copy', memory)
+  }
+
+  override copyBatch(copies: readonly BatchedCopy[], stream: StreamHandle): void {
+    const memory = copies.flatMap(({ destination, source, byteLength }) => [
+      this.detector.touching(destination, byteLength, 'out'),
+      this.detector.touching(source, byteLength, 'in'),
+    ])
+    this.detector.probe(stream, 'copy', memory)
+    super.copyBatch(copies, stream)
+    this.detector.work(stream, 'copy', memory)
+  }
+
   override fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
     const memory = [this.detector.touching(pointer, count * width, 'out')]
     this.detector.probe(stream, 'fill', memory)
     super.fill(pointer, value, width, count, stream)
     this.detector.work(stream, 'fill', memory)
+  }
+
+  override waitForValue(at: MemoryValue, compare: Comparison, stream: StreamHandle, context: ContextHandle): void {
+    super.waitForValue(at, compare, stream, context)
+    this.detector.order.values.awaited(at, compare, stream)
+  }
+
+  override writeValue(at: MemoryValue, stream: StreamHandle): void {
+    super.writeValue(at, stream)
+    this.detector.order.values.written(at, stream)
   }
 
   override placeOf(pointer: Pointer, byteLength: number, near: number): MemoryPlace {
@@ -74,5 +120,11 @@ export class SanitizerMemory extends MemoryWrapper {
   override viewed(pointer: Pointer, byteLength: number): void {
     this.detector.viewed(pointer, byteLength)
     super.viewed(pointer, byteLength)
+  }
+
+  #inRows(pointer: Pointer, rows: MemoryRows, access: 'in' | 'out'): Touched {
+    const isDense = rows.rowDistance === rows.rowLength && rows.matrixDistance === rows.rows * rows.rowLength
+    const touched = this.detector.touching(pointer, extentOf(rows), access)
+    return isDense ? touched : { ...touched, rows }
   }
 }

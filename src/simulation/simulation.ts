@@ -1,16 +1,16 @@
 /** Simulations, and the operations on their streams that no GPU offers. */
-import { checkBoolean, checkInteger, checkNanoseconds, checkPointer, readOptions } from '../base/arguments.js'
+import { checkInteger, checkNanoseconds, checkPointer, readOptions } from '../base/arguments.js'
 import { invalidType, stateError } from '../base/errors.js'
 import { shortCallSite } from '../base/stack.js'
-import { contextOf, type Device, deviceOf, driverOf, isDevice, readOptionsOn } from '../device.js'
+import { type Device, deviceOf, driverOf, isDevice, readOptionsOn } from '../device.js'
 import { CUresult } from '../driver/cuda-results.js'
-import { StreamFlag, type StreamHandle } from '../driver/driver.js'
+import type { StreamHandle } from '../driver/driver.js'
 import { SimOperationKind } from '../driver/sim/machine/work.js'
-import { MOST_DEVICES } from '../driver/sim/properties.js'
+import { MOST_DEVICES, MOST_MEMORY } from '../driver/sim/properties.js'
 import { SimDriver, simulatorOfHandle } from '../driver/sim/sim-driver.js'
 import { backendOf, wrappableOf } from '../driver/wrappable-driver.js'
 import { isStream, type Stream } from '../stream.js'
-import { checkPriority, openStream } from '../streams/stream-core.js'
+import { openStream, STREAM_OPTIONS, StreamCore } from '../streams/stream-core.js'
 import type { StreamOptions } from '../streams/stream-options.js'
 import { checkFault, checkFaults, type Fault } from './faults.js'
 
@@ -24,6 +24,8 @@ export interface SimulationOptions {
    * wait which is missing shows as wrong bytes. With another seed operations start late at random.
    */
   readonly seed?: number | undefined
+  /** Bytes of memory of each device, from 1 to 2 ** 46. Default 141e9, as an H200 has. */
+  readonly memory?: number | undefined
   /** The calls and operations that are to fail. More can be asked for later, by `simulation.inject()`. */
   readonly faults?: readonly Fault[] | undefined
 }
@@ -59,9 +61,10 @@ const foreignStreams = new WeakMap<SimDriver, Set<bigint>>()
 /**
  * A private machine beside the default driver, which is not opened by this. Its devices are used as any: `new Stream({
  * device })`.
- * @param options `devices` (default 1), `seed` for the order of work (default 0) and `faults` (default none)
+ * @param options `devices` (default 1), `seed` for the order of work (default 0), `memory` of each device in bytes
+ * (default 141e9) and `faults` (default none)
  * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for a fault that is none; ERR_OUT_OF_RANGE for `devices`,
- * and numbers in a fault
+ * `memory` and numbers in a fault
  * @example
  * ```ts
  * import { simulate } from 'cuda-streams/sim'
@@ -71,11 +74,13 @@ const foreignStreams = new WeakMap<SimDriver, Set<bigint>>()
  * ```
  */
 export function simulate(options?: SimulationOptions): Simulation {
-  const { devices = 1, seed = 0, faults: wanted } = readOptions(options, ['devices', 'seed', 'faults'])
+  const given = readOptions(options, ['devices', 'seed', 'memory', 'faults'])
+  const { devices = 1, seed = 0, memory, faults: wanted } = given
   checkInteger(devices, 'options.devices', 1, MOST_DEVICES)
   checkInteger(seed, 'options.seed')
+  if (memory !== undefined) checkInteger(memory, 'options.memory', 1, MOST_MEMORY)
   const faults = checkFaults(wanted, 'options.faults')
-  const driver = new SimDriver({ devices, seed })
+  const driver = new SimDriver({ devices, seed, memory })
   for (const fault of faults) driver.machine.faults.add(fault)
   return simulationFor(driver)
 }
@@ -152,15 +157,14 @@ export function fault(stream: Stream, number: number = CUresult.ILLEGAL_ADDRESS)
  * })`. The stream lives until `destroyForeignStream(handle)`, and no longer than its simulation, which a handle does
  * not keep alive.
  * @param device A simulated device.
- * @param options `priority` (default 0) and `nonBlocking` (default true)
+ * @param options `priority` (default 0), `nonBlocking` (default true) and `context` (default none)
  * @throws {Error} ERR_UNSUPPORTED for a device of the NVIDIA driver; ERR_INVALID_ARG_TYPE; ERR_DEVICE_MISMATCH where
  * `options.device` is another one
  */
 export function foreignStream(device: Device, options?: StreamOptions): bigint {
   const driver = simDriverOf(device)
-  const given = readOptionsOn(device, options, ['nonBlocking', 'priority'])
-  const flags = checkBoolean(given.nonBlocking, 'options.nonBlocking', true) ? StreamFlag.NON_BLOCKING : 0
-  const handle = BigInt(driver.streamCreate(contextOf(device), flags, checkPriority(given.priority)))
+  const { handle: made } = StreamCore.make(device, readOptionsOn(device, options, STREAM_OPTIONS))
+  const handle = BigInt(made)
   const known = foreignStreams.get(driver) ?? new Set<bigint>()
   foreignStreams.set(driver, known.add(handle))
   return handle

@@ -6,6 +6,7 @@ import { nextSerial } from '../base/identity.js'
 import { another, contextOf, type Device, deviceOf, driverOf, resolveDevice } from '../device.js'
 import { driverForHandle } from '../driver/default-driver.js'
 import { type ContextHandle, type Driver, EventFlag, type EventHandle } from '../driver/driver.js'
+import { NO_PROMISES } from '../driver/promise-waits.js'
 import { withdraw } from './shared.js'
 
 /** How an event is made. All false by default. */
@@ -49,6 +50,8 @@ export class EventCore extends NativeResource implements EventSettings {
   #doneAt = -1
   /** The work that was queued last before its latest record by this library, for errors. */
   behind: string | undefined
+  /** Promises that its latest record comes after. */
+  promises = NO_PROMISES
   /** A record of it takes an entry of the hardware queue; assumed of an event that another library made. */
   readonly entries: 0 | 1
   /** Nothing but this object has its handle: no other program, no graph. */

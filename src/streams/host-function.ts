@@ -7,18 +7,19 @@ let running = 0
 
 export const isInsideHostFunction = (): boolean => running > 0
 
+function guarded(callback: (status: number) => void, status: number): void {
+  running += 1
+  try {
+    callback(status)
+  } catch (error) {
+    // A caller that happens to wait for the stream did not cause this: it is an uncaught exception instead.
+    throwUncaught(error)
+  } finally {
+    running -= 1
+  }
+}
+
 export function hostFunction(callback: (status: number) => void, runsAfterFault: boolean, own = false): HostFunction {
   const context = newAsyncScope('CudaHostFunction')
-  const guarded = (status: number): void => {
-    running += 1
-    try {
-      callback(status)
-    } catch (error) {
-      // A caller that happens to wait for the stream did not cause this: it is an uncaught exception instead.
-      throwUncaught(error)
-    } finally {
-      running -= 1
-    }
-  }
-  return { runsAfterFault, own, run: (status) => context.runInAsyncScope(guarded, undefined, status) }
+  return { runsAfterFault, own, run: (status) => context.runInAsyncScope(guarded, undefined, callback, status) }
 }

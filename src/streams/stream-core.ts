@@ -3,10 +3,10 @@
  * graphs work on cores, and so do the streams that the library makes for itself.
  */
 import { checkBoolean, checkOwner, type Given, readOptions } from '../base/arguments.js'
-import { invalidType, refuseReceiver, stateError } from '../base/errors.js'
+import { invalidType, invalidValue, refuseReceiver, stateError } from '../base/errors.js'
 import { destroyWhenUnreachable, NativeResource } from '../base/finalization.js'
 import { nextSerial } from '../base/identity.js'
-import { contextOf, type Device, deviceOf, driverOf, elsewhere, resolveDevice } from '../device.js'
+import { type Context, contextOf, type Device, deviceOf, driverOf, elsewhere, resolveDevice } from '../device.js'
 import { driverForHandle } from '../driver/default-driver.js'
 import {
   type ContextHandle,
@@ -16,17 +16,21 @@ import {
   defaultStream,
   type ExternalFlag,
   isDefaultStream,
+  isNullStream,
   StreamFlag,
   type StreamHandle,
 } from '../driver/driver.js'
+import { joined, NO_PROMISES, PromiseWait } from '../driver/promise-waits.js'
+import { captureOver, recordOf } from './capture-record.js'
 import type { EventCore } from './event-core.js'
+import { type GreenContext, greenContextCoreOf } from './green-context.js'
 import { isInsideHostFunction } from './host-function.js'
 import { checkFact, isShared, receive, type SharedStream, withdraw } from './shared.js'
 import type { ExternalStreamOptions, StreamOptions } from './stream-options.js'
 import { handleOf, type StreamSource } from './stream-source.js'
 
 /** The names of `StreamOptions` but for the device. */
-export const STREAM_OPTIONS = ['priority', 'nonBlocking'] as const
+export const STREAM_OPTIONS = ['priority', 'nonBlocking', 'context'] as const
 const WRAP_OPTIONS = ['device', 'owner'] as const
 
 const NOTHING: readonly undefined[] = []
@@ -46,6 +50,8 @@ export class StreamCore extends NativeResource {
   #idleAt = -1
   /** The work that was queued through it last, for errors. */
   last: string | undefined
+  /** Promises that its work comes after: its own, and those of streams and events that it waited for. */
+  promises = NO_PROMISES
   #id: bigint | undefined
   #priority: number | undefined
   #nonBlocking: boolean | undefined
@@ -61,6 +67,8 @@ export class StreamCore extends NativeResource {
     readonly handle: StreamHandle,
     private readonly tenure: Tenure,
     public held: readonly (object | undefined)[] = NOTHING,
+    /** The green context that it is in: kept reachable, and with that alive. */
+    readonly green?: Context,
   ) {
     super()
     this.driver = driverOf(device)
@@ -74,9 +82,31 @@ export class StreamCore extends NativeResource {
   /** A new stream: `cuStreamCreateWithPriority`. */
   static make(device: Device, given?: Given<StreamOptions, (typeof STREAM_OPTIONS)[number]>): StreamCore {
     const priority = checkPriority(given?.priority)
-    const flags = checkBoolean(given?.nonBlocking, 'options.nonBlocking', true) ? StreamFlag.NON_BLOCKING : 0
+    const isNonBlocking = checkBoolean(given?.nonBlocking, 'options.nonBlocking', true)
+    const green = given?.context
+    if (green !== undefined) return StreamCore.#makeIn(green, device, isNonBlocking, priority)
     const context = contextOf(device)
+    const flags = isNonBlocking ? StreamFlag.NON_BLOCKING : 0
     return new StreamCore(device, context, driverOf(device).streamCreate(context, flags, priority), 'owned')
+  }
+
+  /** A new stream of a green context: `cuGreenCtxStreamCreate`. */
+  static #makeIn(green: GreenContext, device: Device, isNonBlocking: boolean, priority: number): StreamCore {
+    const core = greenContextCoreOf(green)
+    if (core === undefined) throw invalidType('options.context', 'a GreenContext from device.split()', green)
+    core.checkOpen()
+    if (core.device !== device) {
+      const where = elsewhere(core.device, device)
+      throw stateError(
+        'ERR_DEVICE_MISMATCH',
+        `options.context is a part of ${where}, but the stream is to be on ${device}`,
+      )
+    }
+    if (!isNonBlocking) {
+      throw invalidValue('options.nonBlocking must not be false in a green context: CUDA has no blocking streams there')
+    }
+    const handle = core.driver.streamCreate(core.part.context, StreamFlag.NON_BLOCKING, priority)
+    return new StreamCore(device, contextOf(device), handle, 'owned', NOTHING, green)
   }
 
   /** A stream of the library's own, to be destroyed once `owner` is unreachable. */
@@ -95,9 +125,11 @@ export class StreamCore extends NativeResource {
   static adopt(cudaHandle: number, wanted: Device | number | undefined, held?: StreamCore['held']): StreamCore {
     const near = resolveDevice(wanted)
     const driver = wanted === undefined ? driverForHandle(cudaHandle, driverOf(near)) : driverOf(near)
-    const { stream, context, device } = driver.streamAdopt(cudaHandle, near.ordinal)
+    const { stream, context, device: ordinal, green } = driver.streamAdopt(cudaHandle, near.ordinal)
     driver.streamHandedOut(stream)
-    return new StreamCore(deviceOf(driver, device), context, stream, 'wrapped', held)
+    const device = deviceOf(driver, ordinal)
+    const inGreen = green && { handle: BigInt(green.context), device, multiprocessors: green.multiprocessors }
+    return new StreamCore(device, context, stream, 'wrapped', held, inGreen)
   }
 
   /** A stream that another library or thread hands over. */
@@ -140,12 +172,17 @@ export class StreamCore extends NativeResource {
     // Its owner may have destroyed it meanwhile, and that may have been this library.
     if (this.tenure === 'wrapped') this.driver.streamAdopt(cudaHandleOf(this.handle), this.ordinal)
     else this.handOut()
-    return new StreamCore(this.device, this.context, this.handle, 'wrapped', [...held, ...this.held])
+    return new StreamCore(this.device, this.context, this.handle, 'wrapped', [...held, ...this.held], this.green)
   }
 
   /** The driver's own number for the stream. It is asked once, as the two below are. */
   get id(): bigint {
     this.#id ??= this.driver.streamGetId(this.handle)
+    return this.#id
+  }
+
+  /** The same where it was asked before: it may be destroyed by now, and the driver crashes for what is. */
+  get knownId(): bigint | undefined {
     return this.#id
   }
 
@@ -212,11 +249,61 @@ export class StreamCore extends NativeResource {
   /** Records an event, which must be open; room has been made for it. */
   recordIn(event: EventCore, external: ExternalFlag): void {
     const handle = event.openFor(this.driver)
+    if (external !== 0) this.#keepForGraph(event)
     event.records += 1
     this.driver.eventRecord(handle, this.handle, external)
     event.behind = this.last
-    // A graph records it again at each launch.
-    if (external !== 0) event.handOut()
+    event.promises = this.promises
+  }
+
+  /** Waits for an event, which must be open. */
+  waitFor(event: EventCore, external: ExternalFlag): void {
+    const handle = event.openFor(this.driver)
+    if (external !== 0) this.#keepForGraph(event)
+    this.driver.streamWaitEvent(this.handle, handle, external)
+    this.followPromises(event.promises)
+  }
+
+  /** Each launch of a graph records the event, or waits for it. Of a graph of another library the end is not known. */
+  #keepForGraph(event: EventCore): void {
+    if (isNullStream(this.handle) || !this.isCapturing) return
+    event.handOut()
+    const record = recordOf(this)
+    if (event.owner !== undefined) record?.owners.add(event.owner)
+    if (!event.isOurs) return
+    if (record === undefined) event.keep()
+    else record.keeps.add(event)
+  }
+
+  /**
+   * Queues a wait for a promise. `start` is called once it is queued, with what to call when the promise settles.
+   * @throws ERR_UNSUPPORTED while the stream captures
+   */
+  holdFor(start: (passed: () => void, rejected: (reason: unknown) => void) => void): void {
+    this.makeRoom(1)
+    if (this.isCapturing) {
+      throw stateError(
+        'ERR_UNSUPPORTED',
+        `${this} captures: a promise settles once, and a graph is launched many times`,
+      )
+    }
+    const open = this.driver.streamHold(this.handle, this.context)
+    this.last = 'wait(promise)'
+    const wait = new PromiseWait(this, this.device)
+    this.promises = joined(this.promises, [wait])
+    const passed = (): void => {
+      wait.passed()
+      open()
+    }
+    start(passed, (reason) => {
+      wait.rejected(reason)
+      open()
+    })
+  }
+
+  /** Later work comes after these promises, too. */
+  followPromises(others: readonly PromiseWait[]): void {
+    if (others.length > 0) this.promises = joined(this.promises, others)
   }
 
   /** Nothing was queued through it since it was last seen idle. */
@@ -278,7 +365,9 @@ export class StreamCore extends NativeResource {
     const closing = this.#closing ?? []
     this.#closing = undefined
     for (const each of closing) each()
+    if (this.isOurs) captureOver(this)
     this.closed = true
+    for (const wait of this.promises) if (wait.owner === this) wait.ownerClosed()
   }
 
   override destroy(): void {
@@ -340,8 +429,8 @@ export function checkWrapOptions(stream: StreamBase, options: ExternalStreamOpti
 }
 
 /** An integer of any size: the driver clamps it to the device's range itself, but takes 32 bits. */
-export function checkPriority(priority: number | undefined): number {
+export function checkPriority(priority: number | undefined, name = 'options.priority'): number {
   if (priority === undefined) return 0
-  if (!Number.isInteger(priority)) throw invalidType('options.priority', 'an integer', priority)
+  if (!Number.isInteger(priority)) throw invalidType(name, 'an integer', priority)
   return Math.max(-(2 ** 31), Math.min(2 ** 31 - 1, priority)) + 0 // never -0
 }

@@ -1,6 +1,7 @@
 /** The options of streams, records and waits. */
 import type { Device } from '../device.js'
 import type { EventOptions } from './event-core.js'
+import type { GreenContext } from './green-context.js'
 
 /** How a stream is made. */
 export interface StreamOptions {
@@ -10,6 +11,11 @@ export interface StreamOptions {
   readonly priority?: number | undefined
   /** The stream does not wait for the null stream, nor the null stream for it. Default true. */
   readonly nonBlocking?: boolean | undefined
+  /**
+   * A part of the device, from `device.split()`: the stream's kernels run on its multiprocessors. Such a stream is always
+   * non-blocking. Default: none, and they run on all of the device.
+   */
+  readonly context?: GreenContext | undefined
 }
 
 /** The device and the owner of a stream that another library owns. */

@@ -81,10 +81,11 @@ export class EventMeter implements Meter {
     const driver = this.driver
     const near = isDefaultStream(stream) ? deviceOfDefaultStream(stream) : 0
     try {
-      const { device, context } = driver.streamAdopt(cudaHandleOf(stream), near)
+      const { device, context, green } = driver.streamAdopt(cudaHandleOf(stream), near)
+      const multiprocessors = green?.multiprocessors
       this.#clockOf(context, device)
       // These two are refused while the stream captures; captured work is not recorded either.
-      if (this.captures(stream)) return { ...UNKNOWN, id: BigInt(stream), device, context }
+      if (this.captures(stream)) return { ...UNKNOWN, id: BigInt(stream), device, context, multiprocessors }
       const nonBlocking = (driver.streamGetFlags(stream) & StreamFlag.NON_BLOCKING) !== 0
       return {
         device,
@@ -92,6 +93,7 @@ export class EventMeter implements Meter {
         id: driver.streamGetId(stream),
         nonBlocking,
         priority: driver.streamGetPriority(stream),
+        multiprocessors,
         isProvisional: false,
       }
     } catch {

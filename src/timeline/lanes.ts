@@ -18,6 +18,8 @@ export interface TimelineLane {
   readonly context: ContextHandle
   readonly nonBlocking: boolean
   readonly priority: number
+  /** Of the green context that it is in, if it is in one. */
+  readonly multiprocessors?: number | undefined
   /** What the stream is called: it may get its name later, and the lane keeps it when the stream is gone. */
   name: string
 }
@@ -94,9 +96,10 @@ const NO_HANDLE = DEFAULT_STREAM_LIMIT as StreamHandle
 
 const keyOf = (device: number, id: bigint): string => `${device} ${id}`
 
-function nameOf(driver: Driver, { id, handle }: Omit<TimelineLane, 'name'>): string {
+function nameOf(driver: Driver, { id, handle, multiprocessors }: Omit<TimelineLane, 'name'>): string {
   const given = givenName(driver, handle, id)
   if (given !== undefined) return given
-  if (!isDefaultStream(handle)) return `stream ${id}`
+  const share = multiprocessors === undefined ? '' : ` (${multiprocessors} multiprocessors)`
+  if (!isDefaultStream(handle)) return `stream ${id}${share}`
   return cudaHandleOf(handle) === 2 ? 'per-thread stream' : 'null stream'
 }

@@ -12,12 +12,14 @@ export interface TimelineStream {
   readonly id: bigint
   /** The device's ordinal. */
   readonly device: number
-  /** What `nameStream` called it; otherwise 'stream 13', by `id`, 'null stream' or 'per-thread stream'; 'foreign stream 13' where only other code used it. */
+  /** What `nameStream` called it; otherwise 'stream 13', by `id`, or 'stream 13 (16 multiprocessors)' in a green context, 'null stream' or 'per-thread stream'; 'foreign stream 13' where only other code used it. */
   readonly name: string
   /** `stream.priority`: lower numbers go first. */
   readonly priority: number
   /** `stream.nonBlocking`: false where it waits for the null stream, and the null stream for it. */
   readonly nonBlocking: boolean
+  /** The multiprocessors of the green context that it is in; undefined where it is in none. */
+  readonly multiprocessors: number | undefined
 }
 
 /** One thing that a stream did. Times are nanoseconds since the recording began. */
@@ -90,8 +92,8 @@ export interface IdleGap {
 }
 
 export function streamsOf({ lanes, laneNames }: Trace): TimelineStream[] {
-  return lanes.map(({ index, id, device, priority, nonBlocking }) => {
-    return { index, id, device, name: laneNames[index] ?? '', priority, nonBlocking }
+  return lanes.map(({ index, id, device, priority, nonBlocking, multiprocessors }) => {
+    return { index, id, device, name: laneNames[index] ?? '', priority, nonBlocking, multiprocessors }
   })
 }
 

@@ -106,6 +106,12 @@ export class TimelineDriver extends DriverWrapper {
     writer.during(row, stream, () => super.streamLaunchHostFunction(stream, context, this.#watched(call, row)))
   }
 
+  override streamHold(stream: StreamHandle, context: ContextHandle): () => void {
+    const { writer } = this
+    const row = writer.begin(RowKind.WAIT, stream, writer.names.of('promise'))
+    return writer.during(row, stream, () => super.streamHold(stream, context))
+  }
+
   /** The library's own events are also destroyed without passing here, and the handle may be that of one of them. */
   override eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle {
     const event = super.eventCreate(context, flags, recordedNext)

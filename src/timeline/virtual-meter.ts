@@ -68,8 +68,9 @@ export class VirtualMeter implements Meter, Observer {
       const context = this.driver.deviceContext(0)
       return { id: BigInt(handle), device: 0, context, nonBlocking: true, priority: 0, isProvisional: true }
     }
-    const { id, device, nonBlocking, priority } = stream
-    return { id, device: device.ordinal, context: device.context, nonBlocking, priority, isProvisional: false }
+    const { id, device, nonBlocking, priority, partition } = stream
+    const described = { id, device: device.ordinal, context: device.context, nonBlocking, priority }
+    return { ...described, multiprocessors: partition?.multiprocessors, isProvisional: false }
   }
 
   captures(handle: StreamHandle): boolean {

@@ -4,8 +4,19 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { runInNewContext } from 'node:vm'
-import { DeviceBuffer, defineKernel, Event, ExternalStream, Module, Program, Stream } from 'cuda-streams'
+import {
+  DeviceBuffer,
+  defineKernel,
+  Event,
+  ExternalStream,
+  MemoryPool,
+  Module,
+  PinnedBuffer,
+  Program,
+  Stream,
+} from 'cuda-streams'
 import { Cublas } from 'cuda-streams/cublas'
+import { fromCudaArrayInterface, fromDLPack, toCudaArrayInterface, toDLPack } from 'cuda-streams/dlpack'
 import { Communicator } from 'cuda-streams/nccl'
 import { traceOperations } from 'cuda-streams/opentelemetry'
 import { declareAccess, Sanitizer, sanitize } from 'cuda-streams/sanitizer'
@@ -19,14 +30,16 @@ import { checkError, refused } from './expect.js'
 /** A call that takes options: where they are read, their names, and the call. */
 type Row = readonly [file: string, call: string, names: string, pass: (options: never) => unknown]
 
-const STREAM = 'device, priority, nonBlocking'
+const STREAM = 'device, priority, nonBlocking, context'
 const EVENT = 'timing, blockingSync, interprocess'
+const DLPACK = 'dtype, shape, strides, readOnly, stream, maxVersion'
 const GEMM = 'type, m, n, k, transposeA, transposeB, alpha, beta, order, lda, ldb, ldc'
 const BATCH = `${GEMM}, batchCount, strideA, strideB, strideC`
 const FAULT = 'call, operation, nth, times, probability, result'
 const SANITIZER = 'mode, mend, causal, device, stacks, suppress, atOnce, exitCode'
 const EXPLORE = 'devices, maxRuns, maxMilliseconds, seed, strategy, faults, onProgress'
-const LAUNCH = 'grid, block, sharedMemory, cooperative, cluster'
+const LAUNCH =
+  'grid, block, sharedMemory, cooperative, cluster, programmatic, priority, sharedMemoryCarveout, memorySyncDomain, clusterScheduling'
 const KERNEL = 'name, source, signature, simulate, simulateGrid, nanoseconds'
 
 /** Objects of the rows, which are closed with it. */
@@ -58,14 +71,25 @@ function rowsOf(bench: Workbench, held: Held): readonly Row[] {
     ['streams/stream-core', 'new Stream()', STREAM, (o) => new Stream(o)],
     ['streams/stream-core', 'new ExternalStream()', 'device, owner', (o) => new ExternalStream(stream.handle, o)],
     ['streams/stream-core', 'Stream.from(stream)', 'device, owner', (o) => Stream.from(stream, o)],
-    ['shortcuts', 'device.createStream()', 'priority, nonBlocking, device', (o) => device.createStream(o)],
+    ['shortcuts', 'device.createStream()', 'priority, nonBlocking, context, device', (o) => device.createStream(o)],
+    ['streams/green-context', 'device.split()', 'multiprocessors', (o) => device.split(o)],
     ['stream', 'stream.record()', `${EVENT}, external`, (o) => stream.record(o)],
     ['stream', 'stream.record(event)', `${EVENT}, external`, (o) => stream.record(event, o)],
     ['stream', 'event.record(stream)', `${EVENT}, external`, (o) => event.record(stream, o)],
     ['stream', 'stream.wait(event)', 'external', (o) => stream.wait(event, o)],
     ['stream', 'event.wait(stream)', 'external', (o) => event.wait(stream, o)],
     ['stream', 'stream.wait(stream)', 'event, external', (o) => stream.wait(bench.stream(), o)],
+    ['stream', 'stream.wait(promise)', 'signal', (o) => stream.wait(Promise.resolve(), o)],
+    ['memory/values', 'stream.waitValue()', 'byteOffset, compare', (o) => stream.waitValue(buffer, 0, o)],
+    ['memory/values', 'stream.writeValue()', 'byteOffset', (o) => stream.writeValue(buffer, 0, o)],
     ['stream', 'stream.downloader()', 'chunkBytes', (o) => stream.downloader(buffer, o)],
+    [
+      'memory/transfers',
+      'stream.copy()',
+      'shape, destinationStrides, sourceStrides',
+      (o) => stream.copy(buffer, buffer, o),
+    ],
+    ['memory/pinned-buffer', 'PinnedBuffer.from()', 'device', (o) => PinnedBuffer.from(new Uint8Array(8), o)],
     ['memory/transfers', 'stream.fill()', 'width', (o) => stream.fill(buffer, 0, o)],
     ['graphs/capture', 'stream.capture()', 'mode', (o) => stream.capture(() => {}, o)],
     ['driver/finished', 'stream.finished()', 'signal', (o) => stream.finished(o)],
@@ -79,7 +103,13 @@ function rowsOf(bench: Workbench, held: Held): readonly Row[] {
     ['shortcuts', 'device.createEvent()', `${EVENT}, device`, (o) => device.createEvent(o)],
   ]
   const memory: readonly Row[] = [
-    ['shortcuts', 'device.alloc()', 'stream, interprocess', (o) => device.alloc(8, o)],
+    ['shortcuts', 'device.alloc()', 'stream, interprocess, pool', (o) => device.alloc(8, o)],
+    [
+      'memory/memory-pool',
+      'new MemoryPool()',
+      'device, releaseThreshold, maxBytes',
+      (o) => held.use(new MemoryPool(o)),
+    ],
     ['memory/device-buffer', 'DeviceBuffer.from()', 'device, owner', (o) => DeviceBuffer.from(buffer.pointer, 8, o)],
     [
       'memory/device-buffer',
@@ -113,7 +143,7 @@ function rowsOf(bench: Workbench, held: Held): readonly Row[] {
     ],
   ]
   const tools: readonly Row[] = [
-    ['simulation/simulation', 'simulate()', 'devices, seed, faults', (o) => simulate(o)],
+    ['simulation/simulation', 'simulate()', 'devices, seed, memory, faults', (o) => simulate(o)],
     ['simulation/faults', 'simulate({ faults })', FAULT, (fault) => simulate({ faults: [fault] })],
     ['explore/explore', 'explore()', EXPLORE, (o) => explore(() => {}, o)],
     ['explore/explore', 'replay()', 'devices, seed, faults', (o) => replay(() => {}, '2:5=7,9=0', o)],
@@ -158,6 +188,20 @@ function rowsOf(bench: Workbench, held: Held): readonly Row[] {
     ],
     ['timeline/channels', 'publish()', 'device, interval', (o) => publish(o)],
     ['timeline/spans', 'traceOperations()', 'tracer, device, interval', (o) => traceOperations(o)],
+    ['libraries/dlpack/dlpack', 'toDLPack()', DLPACK, (o) => toDLPack(buffer, o)],
+    ['libraries/dlpack/dlpack', 'fromDLPack()', 'stream', (o) => fromDLPack({ pointer: 8n, versioned: true }, o)],
+    [
+      'libraries/dlpack/array-interface',
+      'toCudaArrayInterface()',
+      'dtype, shape, strides, readOnly, stream',
+      (o) => toCudaArrayInterface(buffer, o),
+    ],
+    [
+      'libraries/dlpack/array-interface',
+      'fromCudaArrayInterface()',
+      'stream, owner',
+      (o) => fromCudaArrayInterface({} as never, o),
+    ],
     ['libraries/cublas/cublas', 'new Cublas()', 'device, workspace', (o) => new Cublas(stream, o)],
     [
       'libraries/nccl/communicator',
@@ -194,7 +238,12 @@ function rowsOf(bench: Workbench, held: Held): readonly Row[] {
       return [`libraries/nccl/${file}`, `rank.${call}()`, names, (o) => withRank((rank) => pass(rank, o))()]
     }
     return [
-      ['simulation/simulation', 'foreignStream()', 'nonBlocking, priority, device', (o) => foreignStream(device, o)],
+      [
+        'simulation/simulation',
+        'foreignStream()',
+        'priority, nonBlocking, context, device',
+        (o) => foreignStream(device, o),
+      ],
       ['simulation/faults', 'simulation.inject()', FAULT, (fault) => simulationOf(device).inject(fault)],
       ['libraries/cublas/gemm-shape', 'cublas.gemm()', GEMM, (o) => cublas.gemm(buffer, buffer, buffer, o)],
       [

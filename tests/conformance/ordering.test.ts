@@ -1,10 +1,10 @@
 /** N1 and O1 to O5: records and waits, in one stream and across streams. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Event, Stream } from 'cuda-streams'
+import { type Device, Event, ExternalStream, Stream } from 'cuda-streams'
 import { latch, simulate } from 'cuda-streams/sim'
 import { onEveryBackend } from '../helpers/suite.js'
-import { ONE_DEVICE, refused, secondDevice, stillWorks, turns } from './expect.js'
+import { ONE_DEVICE, refused, refusedByDriver, secondDevice, stillWorks, turns } from './expect.js'
 
 onEveryBackend('ordering', (bench) => {
   const { device } = bench
@@ -269,7 +269,6 @@ onEveryBackend('ordering', (bench) => {
       [undefined, /undefined/],
       [null, /null/],
       [{}, /\{\}/],
-      [device, /Device/],
       [() => {}, /function/],
     ] as const) {
       refused(() => wait(target), 'ERR_INVALID_ARG_TYPE', /an Event/, /Stream/, said)
@@ -368,5 +367,58 @@ onEveryBackend('waiting for a stream with options', (bench) => {
     assert.equal(event.query(), true)
     held.open()
     assert.equal(device.driver, bench.name)
+  })
+
+  test('O8 waiting for a device waits for the work of all its streams, also of other libraries, and for none of later', async () => {
+    using first = bench.stream()
+    using blocking = bench.stream({ nonBlocking: false })
+    using waiting = bench.stream()
+    const handle = bench.foreignStream(bench.device)
+    const foreign = new ExternalStream(handle, { device: bench.device })
+    const held = [first, blocking, foreign].map((stream) => bench.latch(stream))
+    assert.equal(waiting.wait(bench.device), waiting)
+    using after = waiting.record()
+    for (const [index, latch] of held.entries()) {
+      assert.equal(after.query(), false, `after ${index} of them`)
+      latch.open()
+      if (index < held.length - 1) await turns(5)
+    }
+    await after.finished()
+    using later = bench.latch(first)
+    assert.equal(waiting.query(), true)
+    later.open()
+    foreign.close()
+    bench.destroyForeignStream(handle)
+  })
+
+  test('O8 a device of another driver is refused, and a capture there is left as it is: 900', () => {
+    using simulation = simulate()
+    using stream = bench.stream()
+    using other = bench.stream()
+    refused(() => stream.wait(simulation.devices[0] as Device), 'ERR_DEVICE_MISMATCH', /simulation|driver/)
+    refused(() => stream.wait(...([bench.device, { external: true }] as unknown as [Device])), 'ERR_INVALID_ARG_VALUE')
+    other.beginCapture('relaxed')
+    refusedByDriver(() => stream.wait(bench.device), 900)
+    refusedByDriver(() => other.wait(bench.device), 900)
+    other.endCapture().close()
+    stream.wait(bench.device)
+    stillWorks(bench, stream)
+  })
+
+  test('O8 inside a host function a wait behind it is ERR_DEADLOCK', async () => {
+    using stream = bench.stream()
+    using other = bench.stream()
+    let code: unknown
+    stream.launchHostFunc(() => {
+      other.wait(bench.device)
+      try {
+        other.synchronize()
+      } catch (error) {
+        code = (error as { readonly code?: unknown }).code
+      }
+    })
+    await stream.finished()
+    assert.equal(code, 'ERR_DEADLOCK')
+    await other.finished()
   })
 })

@@ -41,6 +41,10 @@ const LATCH: Row = {
     new RegExp(`comes after a latch on the stream 0x\\w+ \\(queued at .*${SITE}.*, which stands until its open\\(\\)`),
   ],
 }
+const PROMISED: Warning = [
+  'PROMISE',
+  new RegExp(`a promise on the stream 0x\\w+ \\(queued at .*${SITE}.*, which the stream waits for until it settles`),
+]
 const blocked = (stands: string, thread = 'The main thread'): Row => {
   const says = new RegExp(`${thread} has been .*stands at a host function \\(${stands} ${SITE}.*drainHostFunctions`)
   return { cuda: ['BLOCKED_THREAD', says] }
@@ -68,6 +72,8 @@ const ROWS: Readonly<Record<Scenario, Row>> = {
   upload: LATCH,
   uploader: LATCH,
   graph: LATCH,
+  promise: { sim: PROMISED, cuda: PROMISED },
+  promiseHostFunction: { sim: PROMISED, cuda: PROMISED },
   drain: { sim: ['DRAIN', /returns only when none is/], cuda: ['DRAIN', /returns only when none is/] },
   ranks: {
     sim: ['RANKS', /rank 1 of 3 has waited .*This thread has rank 1; ranks 0, 2 must be made in this thread, too/],
@@ -86,6 +92,7 @@ const ROWS: Readonly<Record<Scenario, Row>> = {
   streamQueryForAWhile: polling('stream.query'),
   worker: blocked('queued at', String.raw`Worker thread \d+`),
   longWork: { cuda: 'ends' },
+  slowPromise: ENDS,
   politePolling: ENDS,
   pollingLongWork: { cuda: 'ends' },
   busyJavaScript: ENDS,

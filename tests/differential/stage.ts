@@ -1,10 +1,29 @@
 /** The streams, events and buffers that a program is played with: made before it, and gone after it. */
-import { type DeviceBuffer, type Event, ExternalStream, type PinnedBuffer, Stream } from 'cuda-streams'
+import {
+  type Device,
+  type DeviceBuffer,
+  type Event,
+  ExternalStream,
+  type GreenContext,
+  type PinnedBuffer,
+  Stream,
+} from 'cuda-streams'
 import type { Workbench } from '../helpers/workbench.js'
 import { isOrdinary } from './rules.js'
 import { type BufferPlan, buffersOf, CELL_BYTES, CELLS, type Program, pick } from './steps.js'
 
 export type Memory = DeviceBuffer | PinnedBuffer
+
+/** Made once for a device: it takes a GPU a millisecond. */
+const greenContexts = new WeakMap<Device, GreenContext>()
+
+function greenContextOf(device: Device): GreenContext {
+  const known = greenContexts.get(device)
+  if (known !== undefined) return known
+  const [made] = device.split({ multiprocessors: [16] })
+  greenContexts.set(device, made)
+  return made
+}
 
 export class Stage {
   readonly bench: Workbench
@@ -61,7 +80,7 @@ export class Stage {
   /** Was it made by this library, so that closing it destroys it? */
   isOwn(stream: number): boolean {
     const { origin } = pick(this.#program.streams, stream)
-    return origin === 'own' || origin === 'ownBlocking'
+    return origin === 'own' || origin === 'ownBlocking' || origin === 'green'
   }
 
   renewStream(index: number): void {
@@ -130,6 +149,13 @@ export class Stage {
       case 'foreign':
       case 'foreignBlocking': {
         const handle = this.bench.foreignStream(device, { priority, nonBlocking: origin === 'foreign' })
+        this.#foreign.set(index, handle)
+        return new ExternalStream(handle, { device })
+      }
+      case 'green':
+        return new Stream({ context: greenContextOf(device), priority })
+      case 'foreignGreen': {
+        const handle = this.bench.foreignStream(device, { priority, context: greenContextOf(device) })
         this.#foreign.set(index, handle)
         return new ExternalStream(handle, { device })
       }

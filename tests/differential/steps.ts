@@ -67,7 +67,18 @@ export type Step = Plain | Inside | Act
  * Where a stream comes from: the library's own or another's, non-blocking or blocking; the null stream, that wrapped by
  * its handle, and the per-thread stream.
  */
-export const ORIGINS = ['own', 'ownBlocking', 'foreign', 'foreignBlocking', 'null', 'wrappedNull', 'perThread'] as const
+/** Recordings have them by their places. */
+export const ORIGINS = [
+  'own',
+  'ownBlocking',
+  'foreign',
+  'foreignBlocking',
+  'null',
+  'wrappedNull',
+  'perThread',
+  'green',
+  'foreignGreen',
+] as const
 export type Origin = (typeof ORIGINS)[number]
 
 export interface StreamPlan {

@@ -60,7 +60,7 @@
   X(cuCtxDisablePeerAccess) X(cuMemPoolSetAccess) X(cuMemPoolTrimTo) X(cuDevicePrimaryCtxRetain)                        \
   X(cuDevicePrimaryCtxRelease) X(cuDevicePrimaryCtxSetFlags) X(cuCtxGetCurrent) X(cuCtxSetCurrent) X(cuCtxGetDevice)    \
   X(cuCtxSynchronize) X(cuCtxRecordEvent) X(cuCtxGetStreamPriorityRange) X(cuStreamCreateWithPriority)                  \
-  X(cuStreamDestroy) X(cuStreamGetCtx) X(cuStreamGetId) X(cuStreamGetFlags) X(cuStreamGetPriority)                      \
+  X(cuStreamDestroy) X(cuStreamGetCtx_v2) X(cuStreamGetId) X(cuStreamGetFlags) X(cuStreamGetPriority)                      \
   X(cuStreamIsCapturing) X(cuStreamQuery) X(cuStreamSynchronize) X(cuStreamWaitEvent) X(cuStreamBatchMemOp)             \
   X(cuStreamBeginCapture) X(cuStreamEndCapture) X(cuGraphCreate) X(cuGraphAddMemcpyNode) X(cuGraphGetNodes)             \
   X(cuGraphDebugDotPrint) X(cuGraphDestroy) X(cuGraphInstantiateWithFlags) X(cuGraphBatchMemOpNodeSetParams)            \
@@ -69,10 +69,14 @@
   X(cuIpcGetEventHandle) X(cuIpcOpenEventHandle) X(cuIpcGetMemHandle) X(cuIpcOpenMemHandle) X(cuIpcCloseMemHandle)      \
   X(cuLinkCreate) X(cuLinkAddData) X(cuLinkComplete) X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction)       \
   X(cuFuncGetAttribute) X(cuFuncSetAttribute) X(cuCtxGetLimit) X(cuCtxSetLimit) X(cuLaunchKernelEx) X(cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuMemGetInfo)              \
-  X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemHostRegister) X(cuMemHostGetDevicePointer) X(cuMemAlloc) X(cuMemFree)       \
+  X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemHostRegister) X(cuMemHostUnregister) X(cuMemHostGetDevicePointer) X(cuMemAlloc) X(cuMemFree)       \
   X(cuMemGetAddressRange) X(cuMemAllocAsync) X(cuMemFreeAsync) X(cuMemcpyAsync) X(cuMemcpyPeerAsync)                    \
+  X(cuDeviceGetDevResource) X(cuDevSmResourceSplitByCount) X(cuDevResourceGenerateDesc) X(cuGreenCtxCreate)            \
+  X(cuGreenCtxDestroy) X(cuGreenCtxGetDevResource) X(cuGreenCtxStreamCreate) X(cuCtxFromGreenCtx)                       \
   X(cuMemcpyDtoH) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync) X(cuMemcpy2DAsync) X(cuMemcpy3DAsync)  \
-  X(cuMemsetD8) X(cuMemsetD8Async) X(cuMemsetD16Async) X(cuMemsetD32Async) X(cuPointerGetAttribute)
+  X(cuMemsetD8) X(cuMemsetD8Async) X(cuMemsetD16Async) X(cuMemsetD32Async) X(cuPointerGetAttribute)              \
+  X(cuDeviceGetMemPool) X(cuMemPoolCreate) X(cuMemPoolDestroy) X(cuMemPoolGetAttribute) X(cuMemPoolSetAttribute)        \
+  X(cuMemAllocFromPoolAsync)
 #define X(name) static __typeof__(&name) p_##name;
 FUNCTIONS(X)
 #undef X
@@ -83,6 +87,8 @@ static CUresult (*p_cuDeviceGetUuid_v2)(void *, CUdevice);
 static CUresult (*p_cuStreamGetCaptureInfo_v3)(CUstream, int *, uint64_t *, CUgraph *, void *, void *, size_t *);
 static CUresult (*p_cuFuncGetParamInfo)(CUfunction, size_t, size_t *, size_t *);
 /* As CUDA 12.8 had it, which is what the library calls; the header has a newer one by this name. */
+static CUresult (*p_cuLogsCurrent)(unsigned *, unsigned);
+static CUresult (*p_cuLogsDumpToMemory)(unsigned *, char *, size_t *, unsigned);
 static CUresult (*p_cuMemcpyBatchAsync_12)(CUdeviceptr *, CUdeviceptr *, size_t *, size_t, void *, size_t *, size_t, size_t *, CUstream);
 
 static void *find(void *library, const char *name) {
@@ -104,6 +110,8 @@ static void load_library(const char *path) {
   *(void **)&p_cuDeviceGetUuid_v2 = find(library, "cuDeviceGetUuid_v2");
   *(void **)&p_cuStreamGetCaptureInfo_v3 = find(library, "cuStreamGetCaptureInfo_v3");
   *(void **)&p_cuFuncGetParamInfo = find(library, "cuFuncGetParamInfo");
+  *(void **)&p_cuLogsCurrent = dlsym(library, "cuLogsCurrent");
+  *(void **)&p_cuLogsDumpToMemory = dlsym(library, "cuLogsDumpToMemory");
   *(void **)&p_cuMemcpyBatchAsync_12 = dlsym(library, "cuMemcpyBatchAsync");
 }
 
@@ -746,7 +754,67 @@ STEP(c_stream_destroy) {
 STEP(c_stream_context) {
   UNUSED;
   CUcontext got;
-  return p_cuStreamGetCtx(S, &got);
+  CUgreenCtx green;
+  return p_cuStreamGetCtx_v2(S, &got, &green);
+}
+
+/* ---- green contexts */
+
+static CUdevResource all_multiprocessors, groups[16], rest;
+static CUdevResourceDesc description;
+static CUgreenCtx green_context;
+
+STEP(c_get_resource) {
+  UNUSED;
+  return p_cuDeviceGetDevResource(device[0], &all_multiprocessors, CU_DEV_RESOURCE_TYPE_SM);
+}
+STEP(c_split) {
+  unsigned count = 2;
+  (void)t;
+  return p_cuDevSmResourceSplitByCount(groups, &count, &all_multiprocessors, &rest, 0, 8);
+}
+STEP(c_describe) {
+  UNUSED;
+  return p_cuDevResourceGenerateDesc(&description, groups, 2);
+}
+STEP(c_green_create) {
+  UNUSED;
+  return p_cuGreenCtxCreate(&green_context, description, device[0], CU_GREEN_CTX_DEFAULT_STREAM);
+}
+STEP(c_green_destroy) {
+  UNUSED;
+  return p_cuGreenCtxDestroy(green_context);
+}
+STEP(c_green_resource) {
+  UNUSED;
+  return p_cuGreenCtxGetDevResource(green_context, &rest, CU_DEV_RESOURCE_TYPE_SM);
+}
+STEP(c_from_green) {
+  UNUSED;
+  CUcontext got;
+  return p_cuCtxFromGreenCtx(&got, green_context);
+}
+STEP(c_green_stream) {
+  for (long i = 0; i < t->b; i += 1) TRY(p_cuGreenCtxStreamCreate(&streams[i], green_context, CU_STREAM_NON_BLOCKING, 0));
+  return CUDA_SUCCESS;
+}
+STEP(p_resource) { return c_get_resource(t); }
+STEP(p_groups) {
+  TRY(c_get_resource(t));
+  return c_split(t);
+}
+STEP(p_description) {
+  TRY(p_groups(t));
+  return c_describe(t);
+}
+STEP(p_green) {
+  TRY(p_description(t));
+  return c_green_create(t);
+}
+STEP(d_green) { return c_green_destroy(t); }
+STEP(d_green_streams) {
+  for (long i = 0; i < t->b; i += 1) p_cuStreamDestroy(streams[i]);
+  return c_green_destroy(t);
 }
 STEP(c_stream_id) {
   UNUSED;
@@ -947,6 +1015,17 @@ STEP(c_get_function_attribute) {
   int value;
   return p_cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, shared);
 }
+STEP(c_logs_current) {
+  (void)t;
+  unsigned iterator;
+  return p_cuLogsCurrent == NULL ? CUDA_ERROR_NOT_FOUND : p_cuLogsCurrent(&iterator, 0);
+}
+STEP(c_logs_dump) {
+  (void)t;
+  static char log[25600];
+  size_t size = sizeof log;
+  return p_cuLogsDumpToMemory == NULL ? CUDA_ERROR_NOT_FOUND : p_cuLogsDumpToMemory(NULL, log, &size, 0);
+}
 STEP(c_get_limit) {
   (void)t;
   size_t value;
@@ -981,6 +1060,23 @@ STEP(c_host_free) {
   hosts[0] = NULL;
   return result;
 }
+STEP(make_plain) {
+  hosts[1] = aligned_alloc(4096, t->size);
+  return hosts[1] == NULL ? CUDA_ERROR_OUT_OF_MEMORY : (memset(hosts[1], 1, t->size), CUDA_SUCCESS);
+}
+STEP(c_host_register) { return p_cuMemHostRegister(hosts[1], t->size, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP); }
+STEP(make_registered) { return make_plain(t) == CUDA_SUCCESS ? c_host_register(t) : CUDA_ERROR_OUT_OF_MEMORY; }
+STEP(c_host_unregister) {
+  UNUSED;
+  return p_cuMemHostUnregister(hosts[1]);
+}
+STEP(drop_plain) {
+  UNUSED;
+  p_cuMemHostUnregister(hosts[1]);
+  free(hosts[1]);
+  hosts[1] = NULL;
+  return CUDA_SUCCESS;
+}
 STEP(c_allocate) { return p_cuMemAlloc(&pointers[0], t->size); }
 STEP(c_free) {
   UNUSED;
@@ -1008,6 +1104,85 @@ STEP(c_memset) {
 STEP(c_pointer_attribute) {
   uint64_t value[4];
   return p_cuPointerGetAttribute(value, (CUpointer_attribute)t->a, t->b ? (CUdeviceptr)(uintptr_t)some_pinned : some_memory);
+}
+
+/* A pool of one's own, which keeps what was freed. */
+static CUmemoryPool own_pool[MOST];
+STEP(make_own_pool) {
+  UNUSED;
+  CUmemPoolProps props;
+  cuuint64_t all = ~(cuuint64_t)0;
+  memset(&props, 0, sizeof props);
+  props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  props.location.id = 0;
+  TRY(p_cuMemPoolCreate(&own_pool[made], &props));
+  return p_cuMemPoolSetAttribute(own_pool[made], CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all);
+}
+/* One with memory that it keeps unused. */
+STEP(make_filled_pool) {
+  TRY(make_own_pool(t));
+  TRY(p_cuMemAllocFromPoolAsync(&pointers[0], t->size, own_pool[0], NULL));
+  if (t->a == 1) return CUDA_SUCCESS;
+  return p_cuMemFreeAsync(pointers[0], NULL);
+}
+STEP(free_behind) {
+  UNUSED;
+  return p_cuMemFreeAsync(pointers[0], G);
+}
+STEP(drop_own_pools) {
+  for (int i = 0; i < made || i == 0; i += 1) {
+    if (own_pool[i] != NULL) TRY(p_cuMemPoolDestroy(own_pool[i]));
+    own_pool[i] = NULL;
+  }
+  UNUSED;
+  return CUDA_SUCCESS;
+}
+STEP(drop_pool_memory) {
+  TRY(p_cuMemFreeAsync(pointers[0], NULL));
+  pointers[0] = 0;
+  TRY(p_cuCtxSynchronize());
+  return drop_own_pools(t);
+}
+STEP(c_memory_info) {
+  UNUSED;
+  size_t unused, total;
+  return p_cuMemGetInfo(&unused, &total);
+}
+STEP(c_default_pool) {
+  UNUSED;
+  CUmemoryPool pool;
+  return pool_of(0, &pool);
+}
+STEP(c_device_pool) {
+  UNUSED;
+  CUmemoryPool pool;
+  return p_cuDeviceGetMemPool(&pool, device[0]);
+}
+STEP(c_pool_destroy) {
+  UNUSED;
+  CUmemoryPool pool = own_pool[0];
+  own_pool[0] = NULL;
+  return p_cuMemPoolDestroy(pool);
+}
+STEP(c_pool_get) {
+  cuuint64_t value;
+  return p_cuMemPoolGetAttribute(own_pool[0], (CUmemPool_attribute)t->a, &value);
+}
+STEP(c_pool_set) {
+  cuuint64_t value = 0;
+  return p_cuMemPoolSetAttribute(own_pool[0], (CUmemPool_attribute)t->a, &value);
+}
+STEP(c_pool_trim) {
+  UNUSED;
+  return p_cuMemPoolTrimTo(own_pool[0], 0);
+}
+STEP(c_allocate_from_pool) { return p_cuMemAllocFromPoolAsync(&pointers[0], t->size, own_pool[0], S); }
+STEP(d_allocated_from_pool) {
+  if (pointers[0] != 0) TRY(p_cuMemFreeAsync(pointers[0], NULL));
+  pointers[0] = 0;
+  TRY(p_cuCtxSynchronize());
+  return drop_own_pools(t);
 }
 
 /* The last of the memory, freed behind the gate: does an allocation that needs it wait? */
@@ -1277,7 +1452,16 @@ static const struct test ledger[] = {
     {"cuStreamCreateWithPriority", "64 of them", .call = c_stream_create, .done = d_streams, .a = 1, .b = 64},
     {"cuStreamDestroy_v2", "the call's stream", .call = c_stream_destroy, .flags = STREAM},
     {"cuStreamDestroy_v2", "64 idle streams", .prepare = p_streams, .call = c_streams_destroy, .a = 1, .b = 64},
-    {"cuStreamGetCtx", "", .call = c_stream_context, .flags = STREAM},
+    {"cuStreamGetCtx_v2", "", .call = c_stream_context, .flags = STREAM},
+    {"cuDeviceGetDevResource", "", .call = c_get_resource},
+    {"cuDevSmResourceSplitByCount", "", .prepare = p_resource, .call = c_split},
+    {"cuDevResourceGenerateDesc", "", .prepare = p_groups, .call = c_describe},
+    {"cuGreenCtxCreate", "", .prepare = p_description, .call = c_green_create, .done = d_green},
+    {"cuGreenCtxDestroy", "without streams", .prepare = p_green, .call = c_green_destroy},
+    {"cuGreenCtxGetDevResource", "", .prepare = p_green, .call = c_green_resource, .done = d_green},
+    {"cuCtxFromGreenCtx", "", .prepare = p_green, .call = c_from_green, .done = d_green},
+    {"cuGreenCtxStreamCreate", "", .prepare = p_green, .call = c_green_stream, .done = d_green_streams, .b = 1},
+    {"cuGreenCtxStreamCreate", "64 of them", .prepare = p_green, .call = c_green_stream, .done = d_green_streams, .b = 64},
     {"cuStreamGetId", "", .call = c_stream_id, .flags = STREAM},
     {"cuStreamGetFlags", "", .call = c_stream_flags, .flags = STREAM},
     {"cuStreamGetPriority", "", .call = c_stream_priority, .flags = STREAM},
@@ -1348,6 +1532,8 @@ static const struct test ledger[] = {
     {"cuFuncGetParamInfo", "", .prepare = load_fresh, .call = c_param_info, .done = drop_fresh},
     {"cuFuncGetAttribute", "local memory", .call = c_get_function_attribute},
     {"cuCtxGetLimit", "stack", .call = c_get_limit},
+    {"cuLogsCurrent", "", .call = c_logs_current},
+    {"cuLogsDumpToMemory", "", .call = c_logs_dump},
     {"cuCtxSetLimit", "a larger stack", .call = c_set_limit},
     {"cuStreamCreateWithPriority", "100 of them", .call = c_many_streams, .where = APART},
     {"cuFuncSetAttribute", "dynamic shared memory", .call = c_function_attribute, .a = 8, .b = 65536},
@@ -1364,6 +1550,10 @@ static const struct test ledger[] = {
     {"cuMemHostAlloc", "64 MiB", .call = c_host_allocate, .done = drop_pinned, .size = M64},
     {"cuMemFreeHost", "64 KiB", .prepare = allocate_pinned, .call = c_host_free, .done = drop_pinned, .size = K64},
     {"cuMemFreeHost", "64 MiB", .prepare = allocate_pinned, .call = c_host_free, .done = drop_pinned, .size = M64},
+    {"cuMemHostRegister_v2", "64 KiB", .prepare = make_plain, .call = c_host_register, .done = drop_plain, .size = K64},
+    {"cuMemHostRegister_v2", "64 MiB", .prepare = make_plain, .call = c_host_register, .done = drop_plain, .size = M64},
+    {"cuMemHostUnregister", "64 KiB", .prepare = make_registered, .call = c_host_unregister, .done = drop_plain, .size = K64},
+    {"cuMemHostUnregister", "64 MiB", .prepare = make_registered, .call = c_host_unregister, .done = drop_plain, .size = M64},
     {"cuMemFreeHost", "in use behind the gate", .prepare = allocate_pinned, .queue = fill_pinned_on_gated, .call = c_host_free, .done = drop_pinned, .size = K64, .where = APART & ~AT(DEV1_NB)},
     {"cuMemAlloc_v2", "64 B", .call = c_allocate, .done = drop_device, .size = 64},
     {"cuMemAlloc_v2", "64 MiB", .call = c_allocate, .done = drop_device, .size = M64},
@@ -1381,6 +1571,21 @@ static const struct test ledger[] = {
     {"cuMemAlloc_v2", "where memory runs short and some is freed behind the gate", .prepare = p_nearly_all, .queue = q_free_nearly_all, .call = c_allocate, .done = d_nearly_all, .b = 2, .size = G4, .where = AT(NONE) | AT(NB_NB), .group = "alone: memory runs short", .limit = 1500},
     {"cuMemFreeAsync", "64 B", .prepare = allocate_many_async, .call = c_free_async, .done = drop_rest_async, .size = 64, .flags = STREAM | QUEUES},
     {"cuMemFreeAsync", "64 MiB", .prepare = allocate_many_async, .call = c_free_async, .done = drop_rest_async, .size = M64, .flags = STREAM, .where = FEW},
+    {"cuMemGetInfo_v2", "", .call = c_memory_info},
+    {"cuDeviceGetDefaultMemPool", "", .call = c_default_pool},
+    {"cuDeviceGetMemPool", "", .call = c_device_pool},
+    {"cuMemPoolCreate", "", .call = make_own_pool, .done = drop_own_pools},
+    {"cuMemPoolDestroy", "that keeps 64 MiB unused", .prepare = make_filled_pool, .call = c_pool_destroy, .size = M64},
+    {"cuMemPoolDestroy", "with 64 MiB alive", .prepare = make_filled_pool, .call = c_pool_destroy, .done = drop_pool_memory, .size = M64, .a = 1},
+    {"cuMemPoolDestroy", "with 64 MiB freed behind the gate", .prepare = make_filled_pool, .queue = free_behind, .call = c_pool_destroy, .size = M64, .a = 1, .where = APART & ~AT(DEV1_NB)},
+    {"cuMemPoolGetAttribute", "the bytes in use", .prepare = make_own_pool, .call = c_pool_get, .done = drop_own_pools, .a = 7},
+    {"cuMemPoolSetAttribute", "the release threshold", .prepare = make_filled_pool, .call = c_pool_set, .done = drop_own_pools, .size = M64, .a = 4},
+    {"cuMemPoolSetAttribute", "the most bytes in use", .prepare = make_own_pool, .call = c_pool_set, .done = drop_own_pools, .a = 8},
+    {"cuMemPoolTrimTo", "64 MiB unused", .prepare = make_filled_pool, .call = c_pool_trim, .done = drop_own_pools, .size = M64},
+    {"cuMemPoolTrimTo", "1 GiB unused", .prepare = make_filled_pool, .call = c_pool_trim, .done = drop_own_pools, .size = G4 / 4},
+    {"cuMemPoolTrimTo", "64 MiB freed behind the gate", .prepare = make_filled_pool, .queue = free_behind, .call = c_pool_trim, .done = drop_own_pools, .size = M64, .a = 1, .where = APART & ~AT(DEV1_NB)},
+    {"cuMemAllocFromPoolAsync", "64 B", .prepare = make_own_pool, .call = c_allocate_from_pool, .done = d_allocated_from_pool, .size = 64, .flags = STREAM},
+    {"cuMemAllocFromPoolAsync", "64 MiB", .prepare = make_own_pool, .call = c_allocate_from_pool, .done = d_allocated_from_pool, .size = M64, .flags = STREAM},
     {"cuMemFreeAsync", "of memory from cuMemAlloc", .prepare = allocate_many_device, .call = c_free_async, .done = drop_rest_device, .size = M1, .flags = STREAM, .where = EVERY},
     {"cuMemsetD8Async", "64 B of device memory", .call = c_memset, .a = 8, .size = 64, .flags = STREAM | QUEUES},
     {"cuMemsetD8Async", "1 MiB of device memory", .call = c_memset, .a = 8, .size = M1, .flags = STREAM},
@@ -1421,19 +1626,22 @@ static const struct {
 } together[] = {
     {"getters", "cuInit cuDriverGetVersion cuDeviceGetCount cuDeviceGet cuDeviceGetName cuDeviceGetUuid_v2 cuDeviceGetAttribute "
                 "cuDeviceCanAccessPeer cuDevicePrimaryCtxRetain cuCtxGetCurrent cuCtxSetCurrent cuCtxGetDevice "
-                "cuCtxGetStreamPriorityRange cuStreamGetCtx cuStreamGetId cuStreamGetFlags cuStreamGetPriority "
+                "cuCtxGetStreamPriorityRange cuStreamGetCtx_v2 cuStreamGetId cuStreamGetFlags cuStreamGetPriority "
                 "cuStreamIsCapturing cuStreamQuery cuStreamGetCaptureInfo_v3 cuThreadExchangeStreamCaptureMode "
-                "cuPointerGetAttribute cuMemGetAddressRange_v2 cuIpcGetMemHandle "},
+                "cuPointerGetAttribute cuMemGetAddressRange_v2 cuIpcGetMemHandle cuLogsCurrent cuLogsDumpToMemory "},
     {"functions", "cuModuleGetFunction cuFuncGetParamInfo cuFuncGetAttribute cuFuncSetAttribute cuCtxGetLimit cuCtxSetLimit cuOccupancyMaxActiveBlocksPerMultiprocessor "},
     {"events", "cuCtxRecordEvent cuEventCreate cuEventDestroy_v2 cuEventRecord cuEventRecordWithFlags cuEventQuery "
                "cuEventElapsedTime cuIpcGetEventHandle "},
     {"streams", "cuStreamCreateWithPriority cuStreamDestroy_v2 cuStreamWaitEvent cuStreamBatchMemOp_v2 "
                 "cuStreamBeginCapture_v2 cuStreamEndCapture "},
+    {"green contexts", "cuDeviceGetDevResource cuDevSmResourceSplitByCount cuDevResourceGenerateDesc cuGreenCtxCreate "
+                       "cuGreenCtxDestroy cuGreenCtxGetDevResource cuGreenCtxStreamCreate cuCtxFromGreenCtx "},
     {"graphs", "cuGraphGetNodes cuGraphDebugDotPrint cuGraphDestroy cuGraphInstantiateWithFlags "
                "cuGraphBatchMemOpNodeSetParams cuGraphExecUpdate_v2 cuGraphUpload "},
     {"launches of graphs", "cuGraphLaunch cuGraphExecDestroy "},
     {"fills", "cuMemsetD8Async cuMemsetD16Async cuMemsetD32Async "},
     {"allocations", "cuMemHostAlloc cuMemAlloc_v2 cuMemAllocAsync cuMemFreeAsync "},
+    {"pools", "cuMemGetInfo_v2 cuDeviceGetDefaultMemPool cuDeviceGetMemPool cuMemPoolCreate cuMemPoolDestroy cuMemPoolGetAttribute cuMemPoolSetAttribute cuMemPoolTrimTo cuMemAllocFromPoolAsync "},
 };
 
 static const char *group_of(const char *function_name) {

@@ -43,6 +43,7 @@ const ONE_THREAD: LaunchShape = {
   sharedMemory: 0,
   cooperative: false,
   cluster: undefined,
+  attributes: undefined,
 }
 
 let opened: Workbench | string | undefined
@@ -146,7 +147,8 @@ function make(raw: Raw): Workbench {
       run('wild', stream, [])
     },
     foreignStream(on: Device, options: StreamOptions = {}) {
-      enter(on)
+      // Where a green context is current, a stream is made in that.
+      setContext(Number((options.context ?? on.context).handle))
       createStream(raw.out, options.nonBlocking === false ? 0 : 1, options.priority ?? 0)
       const handle = raw.result()
       enter(device)

@@ -63,6 +63,7 @@ async function useEverything(simulation: Simulation, device: main.Device, second
   const { Stream, Event, DeviceBuffer, ExternalStream, Module, Program } = main
   const stream = new Stream({ device })
   const other = device.createStream({})
+  for (const context of device.split({ multiprocessors: [8] })) new Stream({ context }).close()
   const event = stream.record()
   const given = new Event({})
   stream.record(given, {})
@@ -70,7 +71,9 @@ async function useEverything(simulation: Simulation, device: main.Device, second
   other.wait(event, {}).wait(stream, {}).wait(stream, { event: given })
   event.record(stream, {}).wait(other, {})
   stream.launchHostFunc(() => {}).addCallback(() => {}, 1)
+  other.wait(device).wait(Promise.resolve(), {}).wait(Promise.resolve(), { signal: new AbortController().signal })
   await stream.finished({})
+  await other.finished()
   await device.finished({})
   const held = latch(stream)
   const { signal } = new AbortController()
@@ -84,7 +87,14 @@ async function useEverything(simulation: Simulation, device: main.Device, second
     device.alloc(64, { interprocess: true }),
     device.allocPinned(64),
   ]
+  const pool = new main.MemoryPool({ device })
+  pool.releaseThreshold = device.memoryPool.releaseThreshold
+  device.alloc(64, { stream, pool }).close()
+  pool.trim().resetPeaks().close()
+  void [pool.closed, device.memory.free, device.memoryPool.used, device.memoryPool.peakReserved]
   stream.copy(a, pinned).fill(a, 1, {}).fill(b, 2, { width: 2 }).fill(shared, 3)
+  pinned.bytes.fill(0)
+  stream.writeValue(pinned, 1, {}).waitValue(pinned, 1n, { compare: 'geq' })
   await stream.upload(a, new Uint8Array(64))
   await stream.download(b)
   await stream.download(b, Uint8Array)

@@ -7,6 +7,7 @@ import { describe, it } from 'node:test'
 import { inspect } from 'node:util'
 import * as main from 'cuda-streams'
 import * as cublas from 'cuda-streams/cublas'
+import * as dlpack from 'cuda-streams/dlpack'
 import * as nccl from 'cuda-streams/nccl'
 import * as opentelemetry from 'cuda-streams/opentelemetry'
 import * as sanitizer from 'cuda-streams/sanitizer'
@@ -32,14 +33,20 @@ const genuine = new Map<Class, object | undefined>([
   [main.Event, device.createEvent()],
   [main.DeviceBuffer, device.alloc(64, { stream })],
   [main.PinnedBuffer, device.allocPinned(64)],
+  [main.MemoryPool, new main.MemoryPool({ device })],
   [main.Graph, graph],
   [main.GraphExec, graph.instantiate()],
+  [main.GreenContext, device.split({ multiprocessors: [8] })[0]],
   [main.Module as unknown as Class, undefined],
   [main.Kernel, undefined],
   [main.DefinedKernel, main.defineKernel({ name: 'k', source: '', signature: [], simulateGrid() {} })],
   [main.CudaError, new main.CudaError('cuInit', 1, 'CUDA_ERROR_INVALID_VALUE')],
   [cublas.Cublas, new cublas.Cublas(stream)],
   [cublas.LibraryError, new cublas.LibraryError('cublasGemmEx', 1, 'CUBLAS_STATUS_NOT_INITIALIZED')],
+  [
+    dlpack.DLPackTensor as unknown as Class,
+    dlpack.toDLPack(device.alloc(64, { stream }), { dtype: 'u8', shape: [64], stream }),
+  ],
   [nccl.Communicator as unknown as Class, communicator],
   [sanitizer.Sanitizer as unknown as Class, sanitizer.Sanitizer.start({ device })],
   [sanitizer.SanitizerError, new sanitizer.SanitizerError([])],
@@ -113,7 +120,7 @@ async function refusal({ call }: Member, receiver: unknown): Promise<unknown> {
   return undefined
 }
 
-const doors = { main, sim, cublas, nccl, sanitizer, timeline, opentelemetry }
+const doors = { main, sim, cublas, dlpack, nccl, sanitizer, timeline, opentelemetry }
 const classes = new Set(Object.values(doors).flatMap((door) => classesOf(door)))
 
 describe('members of classes', () => {

@@ -26,7 +26,9 @@ const FLOORS: readonly (readonly string[])[] = [
   ['door'],
 ]
 /** The entry points of the package, which are lists of exports. */
-const DOORS = ['index', 'sim', 'sanitizer', 'timeline', 'opentelemetry', 'cublas', 'nccl'].map((name) => `${name}.ts`)
+const DOORS = ['index', 'sim', 'sanitizer', 'timeline', 'opentelemetry', 'cublas', 'dlpack', 'nccl'].map(
+  (name) => `${name}.ts`,
+)
 const NOUNS = ['default-driver', 'device', 'streams', 'event', 'memory', 'kernels', 'graphs', 'stream', 'shortcuts']
 /** The sanitizer and the timeline watch the wall from outside; these files of theirs know the nouns too. */
 const TOP_FILES = ['sanitizer/sanitizer.ts', 'timeline/timeline.ts', 'timeline/channels.ts']

@@ -21,7 +21,8 @@ typedef int R;
 typedef uint64_t u64;
 typedef uint32_t u32;
 typedef uint8_t u8;
-enum { OK = 0, INVALID_VALUE = 1, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600,
+enum { OK = 0, INVALID_VALUE = 1, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, CONTEXT_IS_DESTROYED = 709,
+  INVALID_RESOURCE_TYPE = 914, INVALID_RESOURCE_CONFIGURATION = 915,
   CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901, CAPTURE_UNMATCHED = 903, CAPTURE_UNJOINED = 904, CAPTURE_ISOLATION = 905,
   CAPTURE_IMPLICIT = 906, CAPTURED_EVENT = 907 };
 
@@ -34,7 +35,9 @@ static int forgets;
 
 typedef struct Stream Stream;
 typedef struct Op Op;
-typedef struct { u32 kind; u64 address; u32 value; u32 flags; } MemOp;
+/* The primary context, or a green one. */
+typedef struct Context { u64 magic; u32 multiprocessors; int alive, streams, places; } Context;
+typedef struct { u32 kind; u64 address; u64 value; u32 flags; } MemOp;
 typedef struct { Stream *stream; u64 life, seq; } Mark; /* all that the stream held then */
 
 typedef enum { SET, COPY, MEMOPS, FREE, KERNEL, WAIT, RECORD, GRAPH, NOTHING } Kind;
@@ -45,10 +48,12 @@ struct Op {
   Op *next;
   int entry;
   void *to; const void *from; size_t bytes; u32 value; int width;
+  size_t rows, planes, toRow, fromRow, toPlane, fromPlane; /* of a copy of rows */
   int ops, at; MemOp mem[3];
   Mark mark; Mark *marks; int nmarks;
   int fn; u32 grid, block; double until; u64 args[8];
   struct Exec *exec; int node;
+  Context *green; /* of the stream that it was captured on */
   double *time;
   double asked, begun; u64 thread; /* when its call was made, by which thread, and when it began to run */
 };
@@ -56,26 +61,30 @@ typedef struct { u64 magic; Stream *self; u64 id; } Inner;
 struct Stream {
   Inner *inner;
   int alive; u64 life; u32 flags; int priority; u64 queued, done; int channel; int placed;
-  struct Capture *capture; struct Node *last;
+  struct Capture *capture; struct Node *last; Context *green;
 };
-typedef struct Context { u64 magic; } Context;
 typedef struct Event { Context *context; u64 magic; u32 flags; int recorded; Mark mark; Mark *marks; int nmarks; double *time; struct Capture *capture; struct Node *node; } Event;
 typedef struct Node { Op op; struct Node *next; u64 id; } Node;
 typedef struct Capture { u64 id; int valid, active, refs, branches; Stream *origin; struct Graph *graph; } Capture;
 typedef struct Graph { Node *first, *last; int count, branches; } Graph;
 typedef struct Exec { Op *ops; int count, branches; u64 launched, done; int alive; } Exec;
 typedef struct { Op *first, *last; int entries; } Channel;
-typedef struct { u8 *at; size_t bytes; int host; int pooled; } Range;
+/* What was freed stays in its pool; that a free is done it learns only when the host waits for it. */
+typedef struct { int alive; size_t most, used, mostUsed, reserved, mostReserved, leaving, done; u64 threshold; } Pool;
+typedef struct { u8 *at; size_t bytes; int host; Pool *pool; } Range;
 
 /* `api` is CUDA's own lock, which most calls take and some keep while they wait; `g` guards what is below. */
 static pthread_mutex_t api = PTHREAD_MUTEX_INITIALIZER, g = PTHREAD_MUTEX_INITIALIZER;
 static Channel channels[CHANNELS];
 static Stream *streams[MOST_STREAMS];
-static int nstreams, places = FIRST_PLACES, nextChannel, started;
+static int nstreams, nextChannel, started;
 static u64 nextId = 1;
-static Context context = {0xc0ffee};
+static Context context = {.magic = 0xc0ffee, .multiprocessors = 132, .alive = 1, .places = FIRST_PLACES};
+/* Each context has blocks of streams of its own. */
+#define PLACES(green) (*((green) ? &(green)->places : &context.places))
 static Stream nullStream, perThread;
 static Range *ranges; static int nranges, mranges;
+static Pool defaultPool = {.alive = 1}, *pools[4096] = {&defaultPool}; static int npools = 1;
 static int capturesActive;
 static __thread Context *current;
 static __thread int mode;
@@ -119,11 +128,14 @@ static void runKernel(Op *op) {
 static int memops(Op *op) {
   for (; op->at < op->ops; op->at++) {
     MemOp *m = &op->mem[op->at];
-    u32 *word = (u32 *)m->address;
-    if (m->kind == 2) __atomic_store_n(word, m->value, __ATOMIC_SEQ_CST);
+    int wide = m->kind >= 4;
+    if (m->kind == 2) __atomic_store_n((u32 *)m->address, (u32)m->value, __ATOMIC_SEQ_CST);
+    else if (m->kind == 5) __atomic_store_n((u64 *)m->address, m->value, __ATOMIC_SEQ_CST);
     else {
-      u32 is = __atomic_load_n(word, __ATOMIC_SEQ_CST);
-      int there = (m->flags & 7) == 1 ? is == m->value : (int)(is - m->value) >= 0;
+      u64 is = wide ? __atomic_load_n((u64 *)m->address, __ATOMIC_SEQ_CST) : __atomic_load_n((u32 *)m->address, __ATOMIC_SEQ_CST);
+      int how = m->flags & 7, ahead = wide ? (int64_t)(is - m->value) >= 0 : (int32_t)((u32)is - (u32)m->value) >= 0;
+      u64 nor = wide ? ~(is | m->value) : (u32)~((u32)is | (u32)m->value);
+      int there = how == 1 ? is == m->value : how == 2 ? (is & m->value) != 0 : how == 3 ? nor != 0 : ahead;
       if (!there) return 0;
     }
   }
@@ -133,7 +145,7 @@ static void forget(void *at);
 static int run(Op *op) {
   switch (op->kind) {
     case SET: if (op->width == 1) memset(op->to, (int)op->value, op->bytes); else for (size_t i = 0; i < op->bytes; i++) { if (op->width == 2) ((uint16_t *)op->to)[i] = (uint16_t)op->value; else ((u32 *)op->to)[i] = op->value; } return 1;
-    case COPY: if (!forgets) memmove(op->to, op->from, op->bytes); return 1;
+    case COPY: for (size_t z = 0; !forgets && z < op->planes; z++) for (size_t y = 0; y < op->rows; y++) memmove((u8 *)op->to + z * op->toPlane + y * op->toRow, (const u8 *)op->from + z * op->fromPlane + y * op->fromRow, op->bytes); return 1;
     case MEMOPS: return memops(op);
     case FREE: forget(op->to); return 1;
     case KERNEL: runKernel(op); return op->until == 0 || now() >= op->until;
@@ -166,7 +178,7 @@ static void *gpu(void *unused) {
         if (!channel->first) channel->last = 0;
         channel->entries -= op->entry;
         op->stream->done = op->seq;
-        if (!op->stream->alive && op->stream->done == op->stream->queued && op->stream->placed) { op->stream->placed = 0; places++; }
+        if (!op->stream->alive && op->stream->done == op->stream->queued && op->stream->placed) { op->stream->placed = 0; PLACES(op->stream->green)++; }
         free(op->marks); free(op);
         moved = 1;
       }
@@ -180,11 +192,12 @@ static void *gpu(void *unused) {
 static void addNull(Op *op) {
   Stream *s = op->stream;
   if (s == &nullStream) {
-    op->marks = malloc(sizeof(Mark) * (size_t)(nstreams + 1));
+    /* A wait for an event behind a whole device has marks already. */
+    op->marks = realloc(op->marks, sizeof(Mark) * (size_t)(op->nmarks + nstreams + 1));
     for (int i = 0; i < nstreams; i++) if (streams[i]->alive && isBlocking(streams[i])) op->marks[op->nmarks++] = tail(streams[i]);
     op->marks[op->nmarks++] = tail(&perThread);
   } else if (isBlocking(s) && nullStream.done < nullStream.queued) {
-    op->marks = malloc(sizeof(Mark));
+    op->marks = realloc(op->marks, sizeof(Mark) * (size_t)(op->nmarks + 1));
     op->marks[op->nmarks++] = tail(&nullStream);
   }
 }
@@ -204,7 +217,7 @@ static void enqueue(Op *o) {
 static Node *capture(Stream *s, Op *o) {
   Graph *graph = s->capture->graph;
   Node *node = calloc(1, sizeof *node);
-  node->op = *o; free(o);
+  node->op = *o; node->op.green = s->green; free(o);
   if (graph->last) graph->last->next = node; else graph->first = node;
   graph->last = node; graph->count++;
   s->last = node;
@@ -231,28 +244,40 @@ static void waitForDevice(void) {
 #define LOCK pthread_mutex_lock(&api)
 #define UNLOCK pthread_mutex_unlock(&api)
 /* Takes places for streams; CUDA waits for the device where it needs another block of them, with its lock. */
-static void takePlaces(int n) {
+static void takePlaces(int n, Context *green) {
   for (;;) {
     pthread_mutex_lock(&g);
-    if (places >= n) { places -= n; pthread_mutex_unlock(&g); return; }
+    if (PLACES(green) >= n) { PLACES(green) -= n; pthread_mutex_unlock(&g); return; }
     pthread_mutex_unlock(&g);
     waitForDevice();
-    pthread_mutex_lock(&g); places += block; pthread_mutex_unlock(&g);
+    pthread_mutex_lock(&g); PLACES(green) += block; pthread_mutex_unlock(&g);
   }
 }
 
 /* -- memory */
 static Range *rangeOf(const void *at) { for (int i = nranges - 1; i >= 0; i--) if ((u8 *)at >= ranges[i].at && (u8 *)at < ranges[i].at + ranges[i].bytes) return &ranges[i]; return 0; }
-static void *keep(size_t bytes, int host) {
-  u8 *at = aligned_alloc(512, (bytes + 511) / 512 * 512);
-  if (!at) return 0;
+static void range(u8 *at, size_t bytes, int host) {
   if (nranges == mranges) ranges = realloc(ranges, sizeof(Range) * (size_t)(mranges = mranges * 2 + 64));
   ranges[nranges++] = (Range){at, bytes ? bytes : 1, host, 0};
+}
+static void *keep(size_t bytes, int host) {
+  u8 *at = aligned_alloc(512, (bytes + 511) / 512 * 512);
+  if (at) range(at, bytes, host);
   return at;
 }
 static void forget(void *at) {
-  for (int i = nranges - 1; i >= 0; i--) if (ranges[i].at == (u8 *)at) { memset(at, 0xdd, ranges[i].bytes); free(at); ranges[i] = ranges[--nranges]; return; }
+  for (int i = nranges - 1; i >= 0; i--) if (ranges[i].at == (u8 *)at) { if (ranges[i].pool) ranges[i].pool->done += ranges[i].bytes; memset(at, 0xdd, ranges[i].bytes); free(at); ranges[i] = ranges[--nranges]; return; }
   DIE("memory is freed that was not allocated: %p", at);
+}
+/* Pools have memory of the device in steps. */
+static size_t steps(size_t bytes) { size_t step = (size_t)32 << 20; return (bytes + step - 1) / step * step; }
+static void giveBack(Pool *p, u64 keep) { size_t needed = steps(p->used + p->leaving); if (keep > needed) needed = keep < p->reserved ? (size_t)keep : p->reserved; if (p->reserved > needed) p->reserved = needed; }
+/* The host has waited: not by a query. */
+static void notice(void) { pthread_mutex_lock(&g); for (int i = 0; i < npools; i++) if (pools[i]->done) { pools[i]->leaving -= pools[i]->done; pools[i]->done = 0; giveBack(pools[i], pools[i]->threshold / ((u64)32 << 20) * ((u64)32 << 20)); } pthread_mutex_unlock(&g); }
+static Pool *poolOf(void *handle, const char *call) {
+  Pool *p = handle;
+  for (int i = 0; i < npools; i++) if (pools[i] == p) { if (!p->alive) DIE("%s is asked about a pool that was destroyed: %p", call, handle); return p; }
+  DIE("%s is asked about what is no pool: %p", call, handle);
 }
 static void checkRange(const void *at, size_t bytes, const char *call) {
   if (bytes == 0) return;
@@ -271,7 +296,7 @@ API R cuInit(u32 f) { (void)f;
   if (init) return init;
   if (getenv("PRETENDED_SAYS")) { printf("%s", getenv("PRETENDED_SAYS")); fflush(stdout); }
   LOCK;
-  if (!started) { started = 1; forgets = getenv("PRETENDED_FORGETS") != 0; if (getenv("PRETENDED_BLOCK")) places = block = atoi(getenv("PRETENDED_BLOCK")); nullStream.alive = perThread.alive = 1; nullStream.life = perThread.life = 1; perThread.channel = 1; nextChannel = 2; pthread_t t; pthread_create(&t, 0, gpu, 0); pthread_detach(t); }
+  if (!started) { started = 1; forgets = getenv("PRETENDED_FORGETS") != 0; if (getenv("PRETENDED_BLOCK")) context.places = block = atoi(getenv("PRETENDED_BLOCK")); nullStream.alive = perThread.alive = 1; nullStream.life = perThread.life = 1; perThread.channel = 1; nextChannel = 2; pthread_t t; pthread_create(&t, 0, gpu, 0); pthread_detach(t); }
   UNLOCK; return OK; }
 API R cuDriverGetVersion(int *v) { *v = number("PRETENDED_VERSION", 13000); return OK; }
 API R cuDeviceGetCount(int *n) { if (!started) return 3; *n = 1; return OK; }
@@ -289,41 +314,61 @@ API R cuCtxGetCurrent(void **c) { *c = current; return OK; }
 API R cuCtxSetCurrent(void *c) { current = c; return OK; }
 API R cuCtxGetDevice(int *d) { *d = 0; return OK; }
 API R cuCtxSynchronize(void) {
-  pthread_mutex_lock(&g); int captures = capturesActive; if (captures) for (int i = 0; i < nstreams; i++) if (streams[i]->capture) streams[i]->capture->valid = 0; pthread_mutex_unlock(&g);
+  pthread_mutex_lock(&g); int captures = capturesActive; if (captures) for (int i = 0; i < nstreams; i++) if (streams[i]->capture && !streams[i]->green) streams[i]->capture->valid = 0; pthread_mutex_unlock(&g);
   if (captures) return CAPTURE_UNSUPPORTED;
-  waitForDevice(); return OK; }
+  waitForDevice(); notice(); return OK; }
 API R cuCtxGetLimit(size_t *v, int l) { (void)l; *v = 1024; return OK; }
 API R cuCtxSetLimit(int l, size_t v) { (void)l; (void)v; LOCK; waitForDevice(); UNLOCK; return OK; }
 API R cuCtxGetStreamPriorityRange(int *l, int *h) { *l = 0; *h = -5; return OK; }
 
-API R cuStreamCreateWithPriority(void **out, u32 flags, int priority) {
+static R makeStream(void **out, u32 flags, int priority, Context *green) {
   LOCK;
-  takePlaces(1);
+  takePlaces(1, green);
   pthread_mutex_lock(&g);
   Stream *s = 0;
   /* As an allocator does, it hands out what was given back last. */
   for (int i = nstreams - 1; i >= 0; i--) if (!streams[i]->alive && streams[i]->done == streams[i]->queued) { s = streams[i]; streams[i] = streams[nstreams - 1]; streams[nstreams - 1] = s; break; }
   if (!s) { if (nstreams == MOST_STREAMS) DIE("too many streams"); s = calloc(1, sizeof *s); s->inner = calloc(1, sizeof(Inner)); s->channel = nextChannel++ % CHANNELS; streams[nstreams++] = s; }
-  s->alive = 1; s->life++; s->flags = flags; s->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority; s->queued = s->done = 0; s->placed = 1; s->capture = 0; s->last = 0;
+  s->alive = 1; s->life++; s->flags = flags; s->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority; s->queued = s->done = 0; s->placed = 1; s->capture = 0; s->last = 0; s->green = green; if (green) green->streams++;
   s->inner->self = s; s->inner->id = nextId++;
   pthread_mutex_unlock(&g);
   UNLOCK; *out = s; return OK; }
-static void leave(Capture *c) { if (c && c->active) { c->active = 0; capturesActive--; } }
+/* In a green context that is current every stream is a non-blocking one of it. */
+API R cuStreamCreateWithPriority(void **out, u32 flags, int priority) { Context *green = current && current != &context ? current : 0; return makeStream(out, green ? 1 : flags, priority, green); }
+/* Calls about the primary context do not know of captures in green ones. */
+static void leave(Capture *c) { if (c && c->active) { c->active = 0; if (!c->origin->green) capturesActive--; } }
+
+/* -- green contexts: as many multiprocessors and groups as an H200 has */
+typedef struct { u32 type; u8 padding[92]; u32 count, least, step; u8 more[36]; } Resource;
+typedef struct { u32 multiprocessors; } Description;
+API R cuDeviceGetDevResource(int d, Resource *r, int type) { (void)d; if (type != 1) return INVALID_RESOURCE_TYPE; memset(r, 0, sizeof *r); r->type = 1; r->count = 132; r->least = r->step = 8; return OK; }
+API R cuDevSmResourceSplitByCount(Resource *result, u32 *n, const Resource *input, Resource *rest, u32 flags, u32 count) { (void)flags;
+  u32 size = count < 8 ? 8 : (count + 7) / 8 * 8, most = size == 8 ? 15 : input->count / size;
+  if (count > input->count) return INVALID_RESOURCE_CONFIGURATION;
+  if (*n > most) *n = most;
+  for (u32 i = 0; i < *n; i++) { memset(&result[i], 0, sizeof *result); result[i].type = 1; result[i].count = size; }
+  memset(rest, 0, sizeof *rest); rest->count = input->count - *n * size; rest->type = rest->count > 0; return OK; }
+API R cuDevResourceGenerateDesc(void **out, Resource *r, u32 n) { Description *d = calloc(1, sizeof *d); for (u32 i = 0; i < n; i++) { if (r[i].type != 1) return INVALID_RESOURCE_TYPE; d->multiprocessors += r[i].count; } *out = d; return OK; }
+API R cuGreenCtxCreate(void **out, Description *d, int device, u32 flags) { (void)device; if (flags != 1) return INVALID_VALUE; LOCK; waitForDevice(); Context *c = calloc(1, sizeof *c); c->magic = 0x94ee7; c->multiprocessors = d->multiprocessors; c->alive = 1; UNLOCK; *out = c; return OK; }
+API R cuGreenCtxDestroy(Context *c) { if (!c->alive) return CONTEXT_IS_DESTROYED; if (c->streams) DIE("a green context is destroyed that has %d streams", c->streams); c->alive = 0; return OK; }
+API R cuGreenCtxGetDevResource(Context *c, Resource *r, int type) { if (type != 1) return INVALID_RESOURCE_TYPE; if (!c->alive) return CONTEXT_IS_DESTROYED; memset(r, 0, sizeof *r); r->type = 1; r->count = c->multiprocessors; r->least = r->step = 8; return OK; }
+API R cuGreenCtxStreamCreate(void **out, Context *c, u32 flags, int priority) { if (!c->alive) return CONTEXT_IS_DESTROYED; if (flags != 1) return INVALID_VALUE; return makeStream(out, flags, priority, c); }
+API R cuCtxFromGreenCtx(void **out, Context *c) { *out = c; return OK; }
 API R cuStreamDestroy_v2(void *h) {
   LOCK; Stream *s = streamOf(h, "cuStreamDestroy");
   pthread_mutex_lock(&g);
   if (s->capture && s->capture->origin == s) { Capture *c = s->capture; leave(c); for (int i = 0; i < nstreams; i++) if (streams[i]->capture == c) streams[i]->capture = 0; }
-  s->alive = 0; s->capture = 0; s->inner->self = 0;
-  if (s->done == s->queued && s->placed) { s->placed = 0; places++; }
+  s->alive = 0; s->capture = 0; s->inner->self = 0; if (s->green) s->green->streams--;
+  if (s->done == s->queued && s->placed) { s->placed = 0; PLACES(s->green)++; }
   pthread_mutex_unlock(&g); UNLOCK; return OK; }
-API R cuStreamGetCtx(void *h, void **c) { streamOf(h, "cuStreamGetCtx"); *c = &context; return OK; }
+API R cuStreamGetCtx_v2(void *h, void **c, void **green) { Stream *s = streamOf(h, "cuStreamGetCtx"); *c = &context; *green = s == &nullStream && current && current != &context ? current : s->green; return OK; }
 API R cuStreamGetId(void *h, u64 *id) { Stream *s = streamOf(h, "cuStreamGetId"); *id = s->inner ? s->inner->id : (s == &nullStream ? 1u << 30 : (1u << 30) + 1); return OK; }
 API R cuStreamGetFlags(void *h, u32 *f) { *f = streamOf(h, "cuStreamGetFlags")->flags; return OK; }
 API R cuStreamGetPriority(void *h, int *p) { *p = streamOf(h, "cuStreamGetPriority")->priority; return OK; }
 API R cuStreamIsCapturing(void *h, int *c) { Stream *s = streamOf(h, "cuStreamIsCapturing"); *c = !s->capture ? 0 : s->capture->valid ? 1 : 2; return OK; }
 static R spoil(Capture *c, R r) { if (!c->valid) return CAPTURE_INVALIDATED; c->valid = 0; return r; }
 API R cuStreamQuery(void *h) { Stream *s = streamOf(h, "cuStreamQuery"); if (s->capture) return spoil(s->capture, CAPTURE_UNSUPPORTED); pthread_mutex_lock(&g); int idle = s->done == s->queued; pthread_mutex_unlock(&g); return idle ? OK : NOT_READY; }
-API R cuStreamSynchronize(void *h) { Stream *s = streamOf(h, "cuStreamSynchronize"); if (s->capture) return spoil(s->capture, CAPTURE_UNSUPPORTED); pthread_mutex_lock(&g); Mark m = tail(s); pthread_mutex_unlock(&g); for (;;) { pthread_mutex_lock(&g); int over = isOver(m); pthread_mutex_unlock(&g); if (over) return OK; nap(); } }
+API R cuStreamSynchronize(void *h) { Stream *s = streamOf(h, "cuStreamSynchronize"); if (s->capture) return spoil(s->capture, CAPTURE_UNSUPPORTED); pthread_mutex_lock(&g); Mark m = tail(s); pthread_mutex_unlock(&g); for (;;) { pthread_mutex_lock(&g); int over = isOver(m); pthread_mutex_unlock(&g); if (over) { notice(); return OK; } nap(); } }
 API R cuStreamWaitEvent(void *h, void *e, u32 flags) {
   Stream *s = streamOf(h, "cuStreamWaitEvent"); Event *event = eventOf(e, "cuStreamWaitEvent");
   if (flags == 1 && s->capture) return put(op(NOTHING, s));
@@ -341,14 +386,28 @@ API R cuStreamWaitEvent(void *h, void *e, u32 flags) {
   if (s->capture) { free(o->marks); free(o); return CAPTURE_ISOLATION; }
   if (!recorded) { free(o->marks); free(o); return OK; }
   enqueue(o); return OK; }
+/* The log: entries of one failing call, and the call's own. */
+static char logged[16384]; static u32 entries; static size_t ends[256];
+static void say(const char *why, const char *name, R r, const char *call) {
+  if (entries > 250) return;
+  size_t at = entries ? ends[entries - 1] : 0;
+  at += (size_t)snprintf(logged + at, sizeof logged - at, "[12:00:00.000][4711][CUDA][E] %s\n", why); ends[entries++] = at;
+  at += (size_t)snprintf(logged + at, sizeof logged - at, "[12:00:00.000][4711][CUDA][E] Returning %d (%s) from %s\n", r, name, call); ends[entries++] = at;
+}
+API R cuLogsCurrent(u32 *it, u32 f) { (void)f; *it = entries; return OK; }
+API R cuLogsDumpToMemory(u32 *it, char *to, size_t *n, u32 f) { (void)f;
+  size_t from = it && *it ? ends[*it - 1] : 0, end = entries ? ends[entries - 1] : 0;
+  if (end - from > *n) return INVALID_VALUE;
+  memcpy(to, logged + from, end - from); *n = end - from; if (it) *it = entries; return OK; }
 API R cuStreamBatchMemOp_v2(void *h, u32 n, u8 *p, u32 f) { (void)f;
+  for (u32 i = 0; i < n; i++) { u64 at = *(u64 *)(p + 48 * i + 8); pthread_mutex_lock(&g); Range *r = rangeOf((void *)at); int bad = !r || r->pool || at % (*(u32 *)(p + 48 * i) >= 4 ? 8 : 4) != 0; pthread_mutex_unlock(&g); if (bad) { say("Batch memory address is not valid", "CUDA_ERROR_INVALID_VALUE", INVALID_VALUE, "cuStreamBatchMemOp_v2"); return INVALID_VALUE; } }
   Op *o = op(MEMOPS, streamOf(h, "cuStreamBatchMemOp")); o->ops = (int)n;
-  for (u32 i = 0; i < n; i++) { u8 *at = p + 48 * i; o->mem[i] = (MemOp){*(u32 *)at, *(u64 *)(at + 8), *(u32 *)(at + 16), *(u32 *)(at + 24)}; }
+  for (u32 i = 0; i < n; i++) { u8 *at = p + 48 * i; o->mem[i] = (MemOp){*(u32 *)at, *(u64 *)(at + 8), *(u64 *)(at + 16), *(u32 *)(at + 24)}; }
   return put(o); }
 API R cuStreamWaitValue32_v2(void *h, u64 a, u32 v, u32 f) { Op *o = op(MEMOPS, streamOf(h, "cuStreamWaitValue32")); o->ops = 1; o->mem[0] = (MemOp){1, a, v, f}; return put(o); }
 API R cuStreamBeginCapture_v2(void *h, int m) { (void)m; LOCK; Stream *s = streamOf(h, "cuStreamBeginCapture"); R r = OK;
   if (s == &nullStream) r = CAPTURE_UNSUPPORTED; else if (s->capture) r = CAPTURE_UNMATCHED;
-  else { pthread_mutex_lock(&g); Capture *c = calloc(1, sizeof *c); c->id = nextId++; c->valid = c->active = c->branches = 1; c->origin = s; c->graph = calloc(1, sizeof(Graph)); s->capture = c; s->last = 0; capturesActive++; pthread_mutex_unlock(&g); }
+  else { pthread_mutex_lock(&g); Capture *c = calloc(1, sizeof *c); c->id = nextId++; c->valid = c->active = c->branches = 1; c->origin = s; c->graph = calloc(1, sizeof(Graph)); s->capture = c; s->last = 0; if (!s->green) capturesActive++; pthread_mutex_unlock(&g); }
   UNLOCK; return r; }
 API R cuStreamEndCapture(void *h, void **out) { LOCK; Stream *s = streamOf(h, "cuStreamEndCapture"); R r = OK; *out = 0;
   pthread_mutex_lock(&g); Capture *c = s->capture;
@@ -371,16 +430,17 @@ API R cuGraphGetNodes(Graph *graph, void **nodes, size_t *n) { (void)nodes; *n =
 API R cuGraphDebugDotPrint(Graph *graph, const char *path, u32 f) { (void)f; FILE *file = fopen(path, "w"); if (!file) return INVALID_VALUE; fprintf(file, "digraph { %d }", graph->count); fclose(file); return OK; }
 API R cuGraphDestroy(Graph *graph) { LOCK; for (Node *n = graph->first; n;) { Node *next = n->next; free(n); n = next; } free(graph); UNLOCK; return OK; }
 static void fillExec(Exec *x, Graph *graph) { x->ops = calloc((size_t)graph->count + 1, sizeof(Op)); x->count = 0; for (Node *n = graph->first; n; n = n->next) x->ops[x->count++] = n->op; }
-API R cuGraphInstantiateWithFlags(void **out, Graph *graph, u64 f) { (void)f; LOCK; takePlaces(graph->branches); Exec *x = calloc(1, sizeof *x); x->alive = 1; x->branches = graph->branches; fillExec(x, graph); *out = x; UNLOCK; return OK; }
-API R cuGraphBatchMemOpNodeSetParams(Node *node, u64 *params) { u32 n = ((u32 *)params)[2]; u8 *p = (u8 *)params[2]; node->op.ops = (int)n; for (u32 i = 0; i < n; i++) { u8 *at = p + 48 * i; node->op.mem[i] = (MemOp){*(u32 *)at, *(u64 *)(at + 8), *(u32 *)(at + 16), *(u32 *)(at + 24)}; } return OK; }
-API R cuGraphExecUpdate_v2(Exec *x, Graph *graph, void *info) { (void)info; LOCK; pthread_mutex_lock(&g); R r = OK; if (graph->count != x->count) r = 910; else { Op *before = x->ops; if (x->launched == x->done) { fillExec(x, graph); free(before); } else fillExec(x, graph); } pthread_mutex_unlock(&g); UNLOCK; return r; }
+API R cuGraphInstantiateWithFlags(void **out, Graph *graph, u64 f) { (void)f; LOCK; takePlaces(graph->branches, 0); Exec *x = calloc(1, sizeof *x); x->alive = 1; x->branches = graph->branches; fillExec(x, graph); *out = x; UNLOCK; return OK; }
+API R cuGraphBatchMemOpNodeSetParams(Node *node, u64 *params) { u32 n = ((u32 *)params)[2]; u8 *p = (u8 *)params[2]; node->op.ops = (int)n; for (u32 i = 0; i < n; i++) { u8 *at = p + 48 * i; node->op.mem[i] = (MemOp){*(u32 *)at, *(u64 *)(at + 8), *(u64 *)(at + 16), *(u32 *)(at + 24)}; } return OK; }
+API R cuGraphExecUpdate_v2(Exec *x, Graph *graph, void *info) { (void)info; LOCK; pthread_mutex_lock(&g); R r = OK; if (graph->count != x->count) r = 910; else for (Node *n = graph->first, *at = n; at; at = at->next) { Op *was = &x->ops[0]; int i = 0; for (Node *b = n; b != at; b = b->next) i++; if (was[i].kind == KERNEL && was[i].green != at->op.green) r = 910; } if (r == OK) { Op *before = x->ops; if (x->launched == x->done) { fillExec(x, graph); free(before); } else fillExec(x, graph); } pthread_mutex_unlock(&g); UNLOCK; return r; }
 API R cuGraphUpload(Exec *x, void *h) { (void)x; LOCK; Op *o = op(NOTHING, streamOf(h, "cuGraphUpload")); R r = o->stream->capture ? CAPTURE_UNSUPPORTED : OK; if (r) free(o); else enqueue(o); UNLOCK; return r; }
 /* What is launched is the instance as it was then. */
 API R cuGraphLaunch(Exec *x, void *h) { LOCK; Op *o = op(GRAPH, streamOf(h, "cuGraphLaunch")); R r = OK; if (!x->alive) DIE("a graph is launched whose instance was destroyed");
+  for (int i = 0; i < x->count; i++) if (x->ops[i].green && !x->ops[i].green->alive) DIE("a graph is launched that was captured in a green context which is destroyed");
   if (o->stream->capture) { free(o); r = CAPTURE_UNSUPPORTED; }
   else { Exec *copy = calloc(1, sizeof *copy); copy->count = x->count; copy->ops = calloc((size_t)x->count + 1, sizeof(Op)); memcpy(copy->ops, x->ops, sizeof(Op) * (size_t)x->count); o->exec = copy; enqueue(o); }
   UNLOCK; return r; }
-API R cuGraphExecDestroy(Exec *x) { LOCK; pthread_mutex_lock(&g); if (!x->alive) DIE("an instance of a graph is destroyed twice"); x->alive = 0; places += x->branches; pthread_mutex_unlock(&g); UNLOCK; return OK; }
+API R cuGraphExecDestroy(Exec *x) { LOCK; pthread_mutex_lock(&g); if (!x->alive) DIE("an instance of a graph is destroyed twice"); x->alive = 0; context.places += x->branches; pthread_mutex_unlock(&g); UNLOCK; return OK; }
 
 API R cuEventCreate(void **out, u32 flags) { LOCK; Event *e = calloc(1, sizeof *e); e->context = &context; e->magic = 0xe7e47; e->flags = flags; UNLOCK; *out = e; return OK; }
 API R cuEventDestroy_v2(void *h) { LOCK; Event *e = eventOf(h, "cuEventDestroy"); pthread_mutex_lock(&g); e->magic = 0; e->context = 0; pthread_mutex_unlock(&g); UNLOCK; /* never freed: what asks about it is told so */ return OK; }
@@ -401,7 +461,7 @@ API R cuCtxRecordEvent(void *c, void *h) { (void)c; LOCK; Event *e = eventOf(h, 
   else { e->marks = malloc(sizeof(Mark) * (size_t)(nstreams + 2)); e->nmarks = 0; for (int i = 0; i < nstreams; i++) if (streams[i]->done < streams[i]->queued) e->marks[e->nmarks++] = tail(streams[i]); e->marks[e->nmarks++] = tail(&nullStream); e->marks[e->nmarks++] = tail(&perThread); e->mark = (Mark){0, 0, 0}; e->capture = 0; e->recorded = 1; }
   pthread_mutex_unlock(&g); UNLOCK; return r; }
 API R cuEventQuery(void *h) { Event *e = eventOf(h, "cuEventQuery"); pthread_mutex_lock(&g); if (e->capture && e->capture->active) e->capture->valid = 0; R r = e->capture ? CAPTURED_EVENT : isOver(e->mark) && allOver(e->marks, e->nmarks) ? OK : NOT_READY; pthread_mutex_unlock(&g); return r; }
-API R cuEventSynchronize(void *h) { for (;;) { R r = cuEventQuery(h); if (r != NOT_READY) return r; nap(); } }
+API R cuEventSynchronize(void *h) { for (;;) { R r = cuEventQuery(h); if (r != NOT_READY) { notice(); return r; } nap(); } }
 API R cuEventElapsedTime(float *ms, void *a, void *b) { Event *x = eventOf(a, "cuEventElapsedTime"), *y = eventOf(b, "cuEventElapsedTime"); if (cuEventQuery(x) || cuEventQuery(y)) return NOT_READY; if (!x->time || !y->time) return INVALID_HANDLE; *ms = (float)(*y->time - *x->time); return OK; }
 API R cuIpcGetEventHandle(u8 *h, void *e) { if ((((Event *)e)->flags & 4) == 0) return INVALID_HANDLE; memset(h, 0, 64); memcpy(h, &e, 8); return OK; }
 typedef struct { char reserved[64]; } Ipc;
@@ -434,24 +494,59 @@ API R cuLaunchKernelEx(u8 *config, Function *f, void **params, void **extra) { (
 static R allocate(void **out, size_t bytes, int host) { pthread_mutex_lock(&g); *out = bytes > (u64)64 << 30 ? 0 : keep(bytes, host); pthread_mutex_unlock(&g); return *out ? OK : 2; }
 API R cuMemHostAlloc(void **p, size_t n, u32 f) { (void)f; LOCK; R r = allocate(p, n, 1); UNLOCK; return r; }
 API R cuMemFreeHost(void *p) { LOCK; waitForDevice(); pthread_mutex_lock(&g); forget(p); pthread_mutex_unlock(&g); UNLOCK; return OK; }
+API R cuMemHostRegister_v2(void *p, size_t n, u32 f) { (void)f; LOCK; R r = OK; pthread_mutex_lock(&g);
+  for (int i = 0; i < nranges; i++) if ((u8 *)p < ranges[i].at + ranges[i].bytes && ranges[i].at < (u8 *)p + n) r = 712;
+  if (!r) { range(p, n, 1); }
+  pthread_mutex_unlock(&g); UNLOCK; return r; }
+/* The memory is the program's. */
+API R cuMemHostUnregister(void *p) { LOCK; waitForDevice(); pthread_mutex_lock(&g); R r = 713; for (int i = 0; i < nranges; i++) if (ranges[i].at == (u8 *)p) { ranges[i] = ranges[--nranges]; r = OK; break; } pthread_mutex_unlock(&g); UNLOCK; return r; }
 API R cuMemAlloc_v2(void **p, size_t n) { LOCK; R r = allocate(p, n, 0); UNLOCK; return r; }
 API R cuMemFree_v2(void *p) { LOCK; waitForDevice(); pthread_mutex_lock(&g); forget(p); pthread_mutex_unlock(&g); UNLOCK; return OK; }
 API R cuMemGetAddressRange_v2(void **b, size_t *s, void *p) { pthread_mutex_lock(&g); Range *r = rangeOf(p); R result = r ? OK : NOT_FOUND; if (r) { if (b) *b = r->at; if (s) *s = r->bytes; } pthread_mutex_unlock(&g); return result; }
-API R cuMemAllocAsync(void **p, size_t n, void *h) { LOCK; Stream *s = streamOf(h, "cuMemAllocAsync"); R r = s->capture ? CAPTURE_UNSUPPORTED : allocate(p, n, 0); if (!r) { pthread_mutex_lock(&g); rangeOf(*p)->pooled = 1; pthread_mutex_unlock(&g); } UNLOCK; return r; }
-API R cuMemFreeAsync(void *p, void *h) { LOCK; Op *o = op(FREE, streamOf(h, "cuMemFreeAsync")); o->to = p; o->entry = 0; R r = OK; if (o->stream->capture) { free(o); r = CAPTURE_UNSUPPORTED; } else enqueue(o); UNLOCK; return r; }
-static R copy(void *to, const void *from, size_t n, Stream *s) { checkRange(to, n, "a copy"); checkRange(from, n, "a copy"); Op *o = op(COPY, s); o->to = to; o->from = from; o->bytes = n; return put(o); }
-API R cuMemcpyAsync(void *to, const void *from, size_t n, void *h) { LOCK; Stream *s = streamOf(h, "cuMemcpyAsync"); R r = copy(to, from, n, s);
+static R allocateFrom(Pool *pool, void **p, size_t n, Stream *s) {
+  if (s->capture) return CAPTURE_UNSUPPORTED;
+  pthread_mutex_lock(&g); size_t reserved = steps(pool->used + pool->leaving + n); if (pool->most && reserved > pool->most) reserved = steps(pool->used + n); R r = pool->most && reserved > pool->most ? 2 : OK; pthread_mutex_unlock(&g);
+  if (!r) r = allocate(p, n, 0);
+  if (r) return r;
+  pthread_mutex_lock(&g); rangeOf(*p)->pool = pool; pool->used += n; if (pool->reserved < reserved) pool->reserved = reserved; if (pool->mostUsed < pool->used) pool->mostUsed = pool->used; if (pool->mostReserved < pool->reserved) pool->mostReserved = pool->reserved; pthread_mutex_unlock(&g);
+  return OK; }
+API R cuMemAllocAsync(void **p, size_t n, void *h) { LOCK; R r = allocateFrom(&defaultPool, p, n, streamOf(h, "cuMemAllocAsync")); UNLOCK; return r; }
+API R cuMemAllocFromPoolAsync(void **p, size_t n, void *pool, void *h) { LOCK; R r = allocateFrom(poolOf(pool, "cuMemAllocFromPoolAsync"), p, n, streamOf(h, "cuMemAllocFromPoolAsync")); UNLOCK; return r; }
+API R cuMemFreeAsync(void *p, void *h) { LOCK; Op *o = op(FREE, streamOf(h, "cuMemFreeAsync")); o->to = p; o->entry = 0; R r = OK; if (o->stream->capture) { free(o); r = CAPTURE_UNSUPPORTED; } else { pthread_mutex_lock(&g); Range *range = rangeOf(p); if (range && range->pool) { range->pool->used -= range->bytes; range->pool->leaving += range->bytes; } pthread_mutex_unlock(&g); enqueue(o); } UNLOCK; return r; }
+/* Refused while a stream captures, unless the thread says that it knows. */
+#define POOL_CALL(name) Pool *pool = poolOf(h, name); if (capturesActive && mode != 2) { for (int i = 0; i < nstreams; i++) if (streams[i]->capture) streams[i]->capture->valid = 0; return CAPTURE_UNSUPPORTED; }
+API R cuDeviceGetDefaultMemPool(void **p, int d) { (void)d; *p = &defaultPool; return OK; }
+API R cuDeviceGetMemPool(void **p, int d) { (void)d; *p = &defaultPool; return OK; }
+API R cuMemPoolCreate(void **out, u8 *properties) { void *h = &defaultPool; POOL_CALL("cuMemPoolCreate") LOCK; pthread_mutex_lock(&g); pool = 0; for (int i = 1; i < npools; i++) if (!pools[i]->alive && pools[i]->leaving == 0 && pools[i]->used == 0) pool = pools[i]; if (!pool) { if (npools == 4096) DIE("too many pools"); pool = pools[npools++] = malloc(sizeof *pool); } *pool = (Pool){.alive = 1, .most = steps(*(size_t *)(properties + 24))}; pthread_mutex_unlock(&g); UNLOCK; *out = pool; return OK; }
+API R cuMemPoolDestroy(void *h) { POOL_CALL("cuMemPoolDestroy") if (pool == &defaultPool) return INVALID_VALUE; LOCK; pthread_mutex_lock(&g); if (pool->used) DIE("a pool is destroyed of which %zu bytes are in use", pool->used); pool->alive = 0; pthread_mutex_unlock(&g); UNLOCK; return OK; }
+API R cuMemPoolGetAttribute(void *h, int a, u64 *v) { POOL_CALL("cuMemPoolGetAttribute") pthread_mutex_lock(&g); *v = a == 4 ? pool->threshold : a == 5 ? pool->reserved : a == 6 ? pool->mostReserved : a == 7 ? pool->used : a == 8 ? pool->mostUsed : 0; pthread_mutex_unlock(&g); return OK; }
+API R cuMemPoolSetAttribute(void *h, int a, u64 *v) { POOL_CALL("cuMemPoolSetAttribute") R r = OK; pthread_mutex_lock(&g); if (a == 4) pool->threshold = *v; else if ((a != 6 && a != 8) || *v) r = INVALID_VALUE; else if (a == 6) pool->mostReserved = pool->reserved; else pool->mostUsed = pool->used; pthread_mutex_unlock(&g); return r; }
+API R cuMemPoolTrimTo(void *h, size_t keep) { POOL_CALL("cuMemPoolTrimTo") LOCK; pthread_mutex_lock(&g); giveBack(pool, steps(keep)); pthread_mutex_unlock(&g); UNLOCK; return OK; }
+static R copy(void *to, const void *from, size_t n, Stream *s) { checkRange(to, n, "a copy"); checkRange(from, n, "a copy"); Op *o = op(COPY, s); o->to = to; o->from = from; o->bytes = n; o->rows = o->planes = 1; return put(o); }
+/* Within the host the call waits for the stream. */
+static void waitWithinHost(void *to, const void *from, Stream *s) {
   pthread_mutex_lock(&g); Range *a = rangeOf(to), *b = rangeOf(from); int within = a && b && a->host && b->host && !s->capture; Mark m = tail(s); pthread_mutex_unlock(&g);
-  /* Within the host the call waits for the stream. */
   while (within) { pthread_mutex_lock(&g); int over = isOver(m); pthread_mutex_unlock(&g); if (over) break; nap(); }
-  UNLOCK; return r; }
+}
+API R cuMemcpyAsync(void *to, const void *from, size_t n, void *h) { LOCK; Stream *s = streamOf(h, "cuMemcpyAsync"); R r = copy(to, from, n, s); waitWithinHost(to, from, s); UNLOCK; return r; }
+/* CUDA_MEMCPY3D: words. */
+enum { SRC_DEVICE = 6, SRC_PITCH = 9, SRC_HEIGHT = 10, DST_DEVICE = 17, DST_PITCH = 20, DST_HEIGHT = 21, WIDTH = 22, HEIGHT = 23, DEPTH = 24 };
+API R cuMemcpy3DAsync_v2(const u64 *p, void *h) {
+  size_t w = p[WIDTH], rows = p[HEIGHT], planes = p[DEPTH];
+  if (!w || !rows || !planes) return OK;
+  if (p[SRC_PITCH] < w || p[DST_PITCH] < w || (planes > 1 && (p[SRC_HEIGHT] < rows || p[DST_HEIGHT] < rows))) return INVALID_VALUE;
+  LOCK; Stream *s = streamOf(h, "cuMemcpy3DAsync"); Op *o = op(COPY, s);
+  o->to = (void *)p[DST_DEVICE]; o->from = (void *)p[SRC_DEVICE]; o->bytes = w; o->rows = rows; o->planes = planes;
+  o->toRow = p[DST_PITCH]; o->fromRow = p[SRC_PITCH]; o->toPlane = p[DST_PITCH] * p[DST_HEIGHT]; o->fromPlane = p[SRC_PITCH] * p[SRC_HEIGHT];
+  checkRange(o->to, (planes - 1) * o->toPlane + (rows - 1) * o->toRow + w, "a copy of rows"); checkRange(o->from, (planes - 1) * o->fromPlane + (rows - 1) * o->fromRow + w, "a copy of rows");
+  void *to = o->to; const void *from = o->from; R r = put(o); waitWithinHost(to, from, s); UNLOCK; return r; }
 API R cuMemcpyPeerAsync(void *to, void *tc, const void *from, void *fc, size_t n, void *h) { (void)tc; (void)fc; LOCK; R r = copy(to, from, n, streamOf(h, "cuMemcpyPeerAsync")); UNLOCK; return r; }
-API R cuMemcpyBatchAsync(void **to, void **from, size_t *n, size_t count, void *a, void *i, size_t na, size_t *f, void *h) { (void)a; (void)i; (void)na; (void)f; if (h == 0) return INVALID_VALUE; LOCK; Stream *s = streamOf(h, "cuMemcpyBatchAsync"); R r = OK; for (size_t k = 0; k < count && !r; k++) r = copy(to[k], from[k], n[k], s); UNLOCK; return r; }
+API R cuMemcpyBatchAsync(void **to, void **from, size_t *n, size_t count, void *a, void *i, size_t na, size_t *f, void *h) { (void)a; (void)i; (void)na; (void)f; if (h == 0) return INVALID_VALUE; LOCK; Stream *s = streamOf(h, "cuMemcpyBatchAsync"); R r = s->capture ? CAPTURE_UNSUPPORTED : OK; for (size_t k = 0; k < count && !r; k++) if (n[k] == 0) { r = INVALID_VALUE; } for (size_t k = 0; k < count && !r; k++) r = copy(to[k], from[k], n[k], s); UNLOCK; return r; }
 static R fill(void *to, u32 v, size_t n, int width, void *h) { checkRange(to, n * (size_t)width, "a fill"); Op *o = op(SET, streamOf(h, "a fill")); LOCK; o->to = to; o->value = v; o->bytes = n; o->width = width; R r = put(o); UNLOCK; return r; }
 API R cuMemsetD8Async(void *to, u32 v, size_t n, void *h) { return fill(to, v & 255, n, 1, h); }
 API R cuMemsetD16Async(void *to, u32 v, size_t n, void *h) { return fill(to, v, n, 2, h); }
 API R cuMemsetD32Async(void *to, u32 v, size_t n, void *h) { return fill(to, v, n, 4, h); }
-API R cuPointerGetAttribute(void *data, int a, void *p) { pthread_mutex_lock(&g); Range *r = rangeOf(p); R result = r ? OK : INVALID_VALUE; if (r) { if (a == 10) *(int *)data = !r->host && !r->pooled; else if (a == 9) *(int *)data = 0; else if (a == 2) *(u32 *)data = r->host ? 1 : 2; else if (a == 8) *(u32 *)data = 0; else *(u64 *)data = 0; } pthread_mutex_unlock(&g); return result; }
+API R cuPointerGetAttribute(void *data, int a, void *p) { pthread_mutex_lock(&g); Range *r = rangeOf(p); R result = r ? OK : INVALID_VALUE; if (r) { if (a == 10) *(int *)data = !r->host && !r->pool; else if (a == 17) *(u64 *)data = (u64)r->pool; else if (a == 9) *(int *)data = 0; else if (a == 2) *(u32 *)data = r->host ? 1 : 2; else if (a == 8) *(u32 *)data = 0; else *(u64 *)data = 0; } pthread_mutex_unlock(&g); return result; }
 
 API R cuMemGetInfo_v2(size_t *left, size_t *all) { pthread_mutex_lock(&g); size_t used = 0; for (int i = 0; i < nranges; i++) if (!ranges[i].host) used += ranges[i].bytes; pthread_mutex_unlock(&g); *all = (size_t)64 << 30; *left = *all - used; return OK; }
 

@@ -14,6 +14,7 @@ import { pretendedCuda } from './pretend.js'
 
 const CONFORMANCE = [
   ...[
+    'blocking-calls',
     'captures',
     'closing',
     'completion',
@@ -22,6 +23,8 @@ const CONFORMANCE = [
     'draining',
     'foreign-handles',
     'foreign-streams',
+    'graph-keeps',
+    'green-contexts',
     'heard',
   ],
   ...[
@@ -29,14 +32,16 @@ const CONFORMANCE = [
     'host-functions',
     'identity',
     'memory',
+    'memory-pools',
     'option-names',
     'options',
     'ordering',
     'process-life',
+    'promises',
     'sharing',
     'silent-waits',
   ],
-  ...['stream-protocol', 'streams', 'transfers'],
+  ...['stream-protocol', 'streams', 'transfers', 'values'],
 ]
 /** What the pretended libcuda lacks for the others. */
 const NOT_PLAYED: Readonly<Record<string, string>> = {
@@ -49,6 +54,7 @@ const NOT_PLAYED: Readonly<Record<string, string>> = {
   'foreign-capture': 'captures in the mode that forbids queries on any thread',
   graphs: 'kinds of nodes, dependencies, and drawings',
   kernels: 'code for a GPU',
+  'launch-attributes': 'code for a GPU',
   'large-file': 'gigabytes, for nothing that is about CUDA',
   matrix: 'rules of captures, faults, cuBLAS and NCCL',
 }

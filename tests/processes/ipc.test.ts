@@ -41,6 +41,20 @@ describe('memory and events between processes', { skip }, () => {
     assert.deepEqual([...copied], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], 'what the other process wrote is seen here')
   })
 
+  it('values are waited for and written by streams of two processes', async () => {
+    const device = Device.get(0)
+    using stream = new Stream({ device })
+    using buffer = device.alloc(4096, { interprocess: true })
+    await stream.fill(buffer, 0).finished()
+    const IPC_BYTES = Buffer.from(buffer.ipcHandle()).toString('hex')
+    stream.waitValue(buffer, 1).copy(buffer.slice(128, 64), buffer.slice(64, 64))
+    const copied = stream.download(buffer.slice(128, 64))
+    stream.fill(buffer.slice(128, 64), 6).writeValue(buffer, 2n, { byteOffset: 8 })
+    const ended = start(child('importer'), ['values'], { ...env, IPC_BYTES })
+    assert.deepEqual(await copied, new Uint8Array(64).fill(5), 'what the other process wrote before its value')
+    assertOk(await ended)
+  })
+
   it('nothing waits for a host function that this thread would have to run', async () => {
     using buffer = Device.get(0).alloc(4096, { interprocess: true })
     const IPC_BYTES = Buffer.from(buffer.ipcHandle()).toString('hex')

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { describe, it } from 'node:test'
 import { Worker } from 'node:worker_threads'
-import { Device, type DeviceBuffer, type Event, Stream } from 'cuda-streams'
+import { Device, type DeviceBuffer, type Event, type GreenContext, Stream } from 'cuda-streams'
 import { openCudaWorkbench } from '../helpers/cuda-workbench.js'
 import { simWorkbench } from '../helpers/workbench.js'
 import type { Reply, Request, SharedThings } from './children/thread.js'
@@ -43,8 +43,8 @@ interface Things extends Disposable {
   readonly shared: SharedThings
 }
 
-function makeThings(device: Device): Things {
-  const stream = new Stream({ device })
+function makeThings(device: Device, context?: GreenContext): Things {
+  const stream = new Stream({ device, context })
   const written = device.createEvent()
   const answered = device.createEvent({ blockingSync: true })
   const buffer = device.alloc(LENGTH, { stream })
@@ -96,8 +96,9 @@ describe('threads on a GPU', { skip }, () => {
     using things = makeThings(Device.get(0))
     await using other = new OtherThread('cuda')
     const reply = await other.ask({ act: 'take', things: things.shared })
+    const { multiprocessors } = Device.get(0).context
     const expected = { kind: '[object ExternalStream]', id: things.stream.id, timing: false, sameAgain: true }
-    assert.deepEqual(reply, expected)
+    assert.deepEqual(reply, { ...expected, multiprocessors })
     await other.ask({ act: 'close' })
     assert.equal(things.stream.query(), true, 'closing there does nothing here')
   })
@@ -130,6 +131,27 @@ describe('threads on a GPU', { skip }, () => {
       }
       await other.ask({ act: 'close' })
     }
+  })
+
+  it('know that a stream is of a green context, and queue work on it for each other', async () => {
+    const device = Device.get(0)
+    const [context, rest] = device.split({ multiprocessors: [16] })
+    using seen = device.allocPinned(LENGTH)
+    using writer = new Stream({ context: rest })
+    using things = makeThings(device, context)
+    await using other = new OtherThread('cuda')
+    const taken = await other.ask({ act: 'take', things: things.shared })
+    assert.ok('multiprocessors' in taken)
+    assert.equal(taken.multiprocessors, context.multiprocessors)
+    writer.fill(things.buffer, 7).record(things.written)
+    await other.ask({ act: 'read', wait: true })
+    assert.deepEqual(await other.ask({ act: 'relay', value: 7, answer: 8 }), { right: true })
+    writer.wait(things.answered).copy(seen, things.buffer)
+    await writer.finished()
+    assert.ok(Buffer.alloc(LENGTH, 8).equals(seen.bytes))
+    await other.ask({ act: 'close' })
+    context.close()
+    rest.close()
   })
 
   it('run their own host functions of one stream, in the order of the stream', async () => {

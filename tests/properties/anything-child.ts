@@ -6,6 +6,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { types } from 'node:util'
 import * as main from 'cuda-streams'
 import * as cublas from 'cuda-streams/cublas'
+import * as dlpack from 'cuda-streams/dlpack'
 import * as nccl from 'cuda-streams/nccl'
 import * as opentelemetry from 'cuda-streams/opentelemetry'
 import * as sanitizer from 'cuda-streams/sanitizer'
@@ -44,6 +45,7 @@ function makeObjects(device: main.Device): readonly object[] {
   for (const one of closed) one.close()
   return [
     ...[...open, ...closed, device, kernel, stream.record({ timing: true }), buffer.slice(8, 8), graph.instantiate()],
+    dlpack.toDLPack(buffer, { dtype: 'u8', shape: [8], stream }),
     ...[new cublas.Cublas(stream), stream.share(), buffer.share(), buffer.slice(0, 8).share()],
   ]
 }
@@ -59,7 +61,7 @@ const isClass = (value: unknown): value is new (...args: readonly unknown[]) => 
 /** Functions and constructors of the doors, and static members of their classes. */
 function exported(): readonly Callable[] {
   const found: Callable[] = []
-  for (const door of [main, sim, cublas, nccl, sanitizer, timeline, opentelemetry]) {
+  for (const door of [main, sim, cublas, dlpack, nccl, sanitizer, timeline, opentelemetry]) {
     for (const [name, value] of Object.entries(door) as [string, unknown][]) {
       if (isClass(value) && !(value.prototype instanceof Error)) {
         found.push({ name: `new ${name}`, call: (...args) => Reflect.construct(value, args) })

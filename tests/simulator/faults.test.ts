@@ -92,6 +92,7 @@ describe('a call that is to fail', () => {
           () => stream.launchHostFunc(() => {}),
           () => stream.addCallback(() => {}, 0),
           () => new Stream({ device }).close(),
+          () => device.split({ multiprocessors: [8] }).forEach((context) => void new Stream({ context }).close()),
           () => stream.query(),
           () => device.createEvent({ timing: true }).query(),
           () => stream.record().synchronize(),

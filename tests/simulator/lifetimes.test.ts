@@ -101,23 +101,28 @@ describe('an event of a capture', () => {
       assert.equal(event.closed, false)
     })
 
-    it(`goes when it is closed, and the graph is launched all the same: ${how}`, () => {
+    it(`goes when it is closed and no graph uses it, which is launched all the same until then: ${how}`, () => {
       const simulation = simulate()
       const device = deviceOf(simulation)
       const backend = backendOf(driverOf(device))
       assert.ok(backend instanceof SimDriver)
       const stream = new Stream({ device })
       const event = new Event({ device })
-      const exec = stream.capture(() => use(stream, event)).instantiate()
+      const graph = stream.capture(() => use(stream, event))
+      const exec = graph.instantiate()
       const { events } = backend.counts
       event.close()
-      assert.equal(backend.counts.events, events - 1)
+      assert.equal(backend.counts.events, how === 'recorded inside' ? events - 1 : events)
       const other = new Event({ device })
       const held = latch(stream)
       exec.launch(stream)
       assert.equal(other.query(), true, 'the graph records an event that it does not know')
       held.open()
       stream.synchronize()
+      exec.close()
+      graph.close()
+      assert.equal(backend.counts.events, events, 'it is gone, and the other is there')
+      assert.equal(other.closed, false)
     })
   }
 })

@@ -52,6 +52,28 @@ describe('a missing wait, on the simulator', () => {
 })
 
 describe('effects that are put off', () => {
+  it('are all there after the launch of a graph with many of them', async () => {
+    const [device] = simulate().devices
+    assert.ok(device)
+    const stream = new Stream({ device })
+    const [buffer, pinned] = [device.alloc(500), device.allocPinned(500)]
+    const exec = stream
+      .capture(() => {
+        for (let nth = 0; nth < 500; nth += 1) stream.fill(buffer.slice(nth, 1), nth % 251)
+        stream.copy(pinned, buffer)
+      })
+      .instantiate()
+    for (let launch = 0; launch < 3; launch += 1) {
+      stream.fill(buffer, 255)
+      exec.launch(stream)
+      stream.synchronize()
+      assert.deepEqual(
+        [...pinned.bytes],
+        Array.from({ length: 500 }, (_, nth) => nth % 251),
+      )
+    }
+  })
+
   it('are never done before a host function that they come after, whatever else is waited for', async () => {
     const [device] = simulate().devices
     assert.ok(device)

@@ -66,6 +66,28 @@ const closing = (thing: { close(): void; readonly closed: boolean }): Attempt =>
 export const CALLS: Readonly<Record<string, Prepare>> = {
   'new Stream()': ({ device }) => making(() => new Stream({ device })),
   'device.createStream()': ({ device }) => making(() => device.createStream({ nonBlocking: false })),
+  'device.split()': ({ device }) =>
+    making(() => {
+      const parts = device.split({ multiprocessors: [8] })
+      return { close: () => parts.forEach((part) => void part.close()) }
+    }),
+  'new Stream({ context })': ({ device }) => {
+    const [context, rest] = device.split({ multiprocessors: [8] })
+    rest.close()
+    const { act, end } = making(() => new Stream({ context }))
+    return {
+      act,
+      end: () => {
+        end?.()
+        context.close()
+      },
+    }
+  },
+  'greenContext.close()': ({ device }) => {
+    const [context, rest] = device.split({ multiprocessors: [8] })
+    rest.close()
+    return closing(context)
+  },
   'new Event()': ({ device }) => making(() => new Event({ device })),
   'device.createEvent({ timing })': ({ device }) => making(() => device.createEvent({ timing: true })),
   'foreignStream()': ({ device }) => {

@@ -6,7 +6,7 @@ import { Stream } from 'cuda-streams'
 import { busy, simulate } from 'cuda-streams/sim'
 import fc from 'fast-check'
 import { Heap } from '../../src/driver/sim/machine/heap.js'
-import type { SimOperation } from '../../src/driver/sim/machine/machine-state.js'
+import { SimOperation } from '../../src/driver/sim/machine/machine-state.js'
 import { Queue } from '../../src/driver/sim/machine/queue.js'
 import type { Steps } from '../../src/driver/sim/machine/scheduler.js'
 import { TimedScheduler } from '../../src/driver/sim/machine/timed-scheduler.js'
@@ -111,6 +111,44 @@ describe('many streams', () => {
   it('do not make an operation wait for more, nor a wait look at idle streams', () => {
     const [few, many] = [predecessorsPerOperation(10), predecessorsPerOperation(2_000)]
     assert.ok(many < few + 0.5, `${few} predecessors an operation with 10 streams, ${many} with 2000`)
+  })
+
+  /** How often an operation is asked for its effect, for each of a program whose streams and host functions race for memory. */
+  function looksPerOperation(count: number): number {
+    const owesEffect = Object.getOwnPropertyDescriptor(SimOperation.prototype, 'owesEffect')
+    assert.ok(owesEffect?.get)
+    let looks = 0
+    function counted(this: SimOperation): boolean {
+      looks += 1
+      return owesEffect?.get?.call(this) === true
+    }
+    Object.defineProperty(SimOperation.prototype, 'owesEffect', { ...owesEffect, get: counted })
+    try {
+      using simulation = simulate()
+      const [device] = simulation.devices
+      assert.ok(device)
+      const streams = Array.from({ length: 8 }, () => new Stream({ device }))
+      const buffers = streams.map(() => device.alloc(4))
+      const event = device.createEvent()
+      for (let nth = 0; nth < count; nth += 6) {
+        const [stream, other] = [streams[nth % 8] as Stream, streams[(nth + 3) % 8] as Stream]
+        stream.copy(buffers[nth % 8] as never, buffers[(nth + 1) % 8] as never)
+        stream.fill(buffers[(nth + 5) % 8] as never, 1)
+        busy(stream, 5_000)
+        stream.launchHostFunc(() => {})
+        stream.record(event)
+        other.wait(event)
+      }
+      device.synchronize()
+    } finally {
+      Object.defineProperty(SimOperation.prototype, 'owesEffect', owesEffect)
+    }
+    return looks / count
+  }
+
+  it('that race for memory cost each host function a look at the first of each stream, and no more where more is queued', () => {
+    const [few, many] = [looksPerOperation(3_000), looksPerOperation(24_000)]
+    assert.ok(many < 30, `${few} looks an operation in a program of 3 000, ${many} in one of 24 000`)
   })
 
   it('cost a logarithm of comparisons each time that the next operation is looked for', () => {

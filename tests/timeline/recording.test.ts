@@ -50,6 +50,33 @@ describe('recording on the simulator', () => {
     assert.deepEqual(timeline.calibrations, [])
   })
 
+  it('shows work of streams of green contexts side by side, with the share of each in its name', async () => {
+    const { simulation, device, a } = machine()
+    const [small, rest] = device.split({ multiprocessors: [16] })
+    const [one, other] = [new Stream({ context: small }), new Stream({ context: rest })]
+    const timeline = await Timeline.record(
+      () => {
+        for (const stream of [one, other, a]) busy(stream, 1000)
+      },
+      { simulation },
+    )
+    assert.deepEqual(
+      timeline.operations.map(({ stream, start, end }) => [stream.multiprocessors, start, end]),
+      [
+        [16, 100, 1100],
+        [116, 200, 1200],
+        [undefined, 300, 1300],
+      ],
+    )
+    const names = timeline.operations.map(({ stream }) => stream.name)
+    assert.deepEqual(names, [
+      `stream ${one.id} (16 multiprocessors)`,
+      `stream ${other.id} (116 multiprocessors)`,
+      `stream ${a.id}`,
+    ])
+    assert.match(timeline.toText(), /\(16 multiprocessors\)/)
+  })
+
   it('shows a wait from when its stream gets there until the record is done', async () => {
     const { simulation, a, b } = machine()
     nameStream(a, 'a')

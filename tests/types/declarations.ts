@@ -16,7 +16,9 @@ import {
   type ExternalStreamOptions,
   type Graph,
   type GraphExec,
+  GreenContext,
   type Kernel,
+  MemoryPool,
   Module,
   type PinnedBuffer,
   Program,
@@ -27,6 +29,7 @@ import {
   type StreamSource,
   type WaitEventOptions,
   type WaitOptions,
+  type WaitPromiseOptions,
   type WaitStreamOptions,
 } from 'cuda-streams'
 import {
@@ -86,7 +89,22 @@ export function devices(signal: AbortSignal): void {
       readonly defaultStream: Stream
     }
   >(true)
-  same<Only<Context, keyof Context>, { readonly handle: bigint; readonly device: Device }>(true)
+  same<
+    Only<Context, keyof Context>,
+    { readonly handle: bigint; readonly device: Device; readonly multiprocessors: number }
+  >(true)
+  const [small, rest] = device.split({ multiprocessors: [16] })
+  const three: [GreenContext, GreenContext, GreenContext] = device.split({ multiprocessors: [8, 16] })
+  const counts: readonly number[] = [8, 16]
+  const several: GreenContext[] = device.split({ multiprocessors: counts })
+  const parts: [Context, Disposable, number, boolean] = [small, rest, small.multiprocessors, small.closed]
+  const there: Stream[] = [new Stream({ context: small, priority: -1 }), device.createStream({ context: rest })]
+  // @ts-expect-error a context that is no part of a device
+  new Stream({ context: device.context })
+  // @ts-expect-error green contexts are had from device.split()
+  new GreenContext()
+  // @ts-expect-error an option that it has not
+  device.split({ sms: [16] })
   const made: Stream = device.createStream()
   const withOptions: Stream = device.createStream({ priority: -1, nonBlocking: false, device })
   const external: ExternalStream[] = [device.createStream(new Ours()), device.createStream(new Pythons())]
@@ -105,6 +123,7 @@ export function devices(signal: AbortSignal): void {
   // @ts-expect-error readonly
   device.ordinal = 1
   void [count, current, made, withOptions, external, events, waits, itself, scope, result, later, attribute]
+  void [three, several, parts, there]
 }
 
 export function options(device: Device, signal: AbortSignal, event: Event): void {
@@ -114,10 +133,11 @@ export function options(device: Device, signal: AbortSignal, event: Event): void
   const recorded: RecordOptions[] = [{}, { external: true, timing: true, blockingSync: false, interprocess: false }]
   const waited: WaitEventOptions[] = [{}, { external: false }]
   const waitedStream: WaitStreamOptions[] = [{}, { external: true, event }]
+  const waitedPromise: WaitPromiseOptions[] = [{}, { signal }]
   const wait: WaitOptions[] = [{}, { signal }]
   // @ts-expect-error an unknown option
   const unknown: StreamOptions = { nonblocking: true }
-  void [stream, external, made, recorded, waited, waitedStream, wait, unknown]
+  void [stream, external, made, recorded, waited, waitedStream, waitedPromise, wait, unknown]
 }
 
 export async function streams(signal: AbortSignal, event: Event, device: Device): Promise<void> {
@@ -162,6 +182,10 @@ export async function streams(signal: AbortSignal, event: Event, device: Device)
     .wait(stream, { event, external: true })
     .wait(new Ours())
     .wait(new Pythons(), { event })
+    .wait(Promise.resolve(1), { signal })
+    .wait(stream.device)
+    .waitValue(stream.device.allocPinned(8), 1, { compare: 'and', byteOffset: 4 })
+    .writeValue(stream.device.allocPinned(8), 1n)
   // @ts-expect-error a bare handle is wrapped first
   stream.wait(1n)
   const done: boolean = stream.query()
@@ -248,6 +272,12 @@ export async function memory(device: Device, stream: Stream): Promise<void> {
   const buffer: DeviceBuffer = device.alloc(16)
   device.alloc(16, {})
   device.alloc(16, { stream })
+  const pool: MemoryPool = new MemoryPool({ device, maxBytes: 1, releaseThreshold: Number.POSITIVE_INFINITY })
+  new MemoryPool().trim(1).resetPeaks().close()
+  device.alloc(16, { stream, pool })
+  pool.releaseThreshold = 0
+  const figures: number[] = [pool.used, pool.peakUsed, pool.reserved, pool.peakReserved, device.memory.free]
+  void [figures, device.memoryPool.handle, pool.maxBytes]
   const pinned: PinnedBuffer = device.allocPinned(16)
   const bytes: Uint8Array = pinned.bytes
   const floats: Float32Array = pinned.view(Float32Array)

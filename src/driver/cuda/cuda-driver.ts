@@ -16,6 +16,7 @@ import {
   EventFlag,
   type EventHandle,
   type ExternalFlag,
+  type GreenContextPart,
   type HostFunction,
   isDefaultStream,
   isNullStream,
@@ -26,9 +27,11 @@ import {
 import { HandedOutStreams } from '../handed-out-streams.js'
 import { refusedHandle } from '../handle-errors.js'
 import { CudaGraphs } from './cuda-graphs.js'
+import { CudaGreenContexts } from './cuda-green-contexts.js'
 import { CudaKernels } from './cuda-kernels.js'
 import { CudaLibraries } from './cuda-libraries.js'
 import { CudaMemory } from './cuda-memory.js'
+import { CudaPools } from './cuda-pools.js'
 import { CudaSharing, IPC_HANDLE_BYTES } from './cuda-sharing.js'
 import type { HandleCheck } from './handles/handle-check.js'
 import { HandlesInUse } from './handles/handles-in-use.js'
@@ -45,6 +48,7 @@ import type { Blocking } from './waiting/blocking.js'
 import type { CallsApart } from './waiting/calls-apart.js'
 import { type EventPool, isPooled } from './waiting/event-pool.js'
 import type { Promises } from './waiting/promises.js'
+import type { ValueWaits } from './waiting/value-waits.js'
 
 const NAME_BYTES = 256
 
@@ -58,6 +62,7 @@ export interface CudaDriverParts extends LibcudaParts {
   readonly blocking: Blocking
   readonly promises: Promises
   readonly callsApart: CallsApart
+  readonly valueWaits: ValueWaits
   readonly pool: EventPool
 }
 
@@ -67,11 +72,13 @@ export class CudaDriver implements Driver {
   readonly kernels: CudaKernels
   readonly libraries: CudaLibraries
   readonly memory: CudaMemory
+  readonly pools: CudaPools
   readonly sharing: CudaSharing
   readonly #library: Library
   /** Where out parameters go. */
   readonly #out: NativeMemory
   readonly #calls: StreamCalls
+  readonly #green: CudaGreenContexts
   readonly #hostFunctions: HostFunctions
   readonly #handedOut = new HandedOutStreams()
   readonly #inUse = new HandlesInUse()
@@ -81,17 +88,17 @@ export class CudaDriver implements Driver {
    * A record of these takes an entry of the hardware queue: those with timing, those of processes, and foreign ones.
    */
   readonly #takeEntries = new Set<EventHandle>()
-  /** A graph may record them, or wait for them, at any later time: they are never destroyed. */
-  readonly #inGraphs = new Set<EventHandle>()
 
   constructor(private readonly parts: CudaDriverParts) {
     this.#library = parts.library
     this.#out = parts.memory
     this.#calls = parts.calls
+    this.#green = new CudaGreenContexts(parts)
     this.#hostFunctions = parts.hostFunctions
     this.kernels = new CudaKernels(parts)
     this.libraries = new CudaLibraries(parts)
-    const ownParts = { ...parts, driver: this }
+    this.pools = new CudaPools(parts)
+    const ownParts = { ...parts, driver: this, pools: this.pools }
     this.graphs = new CudaGraphs(ownParts)
     this.memory = new CudaMemory(ownParts)
     this.sharing = new CudaSharing(ownParts)
@@ -141,7 +148,7 @@ export class CudaDriver implements Driver {
   deviceSynchronize(device: number): void {
     const context = this.parts.contexts.primary(device)
     // The driver's own wait is refused while another thread captures, and invalidates that.
-    if (this.#hostFunctions.anyPending || this.parts.threads.others) this.parts.blocking.forContext(context, device)
+    if (this.#mustLook || this.parts.threads.others) this.parts.blocking.forContext(context, device)
     else this.#calls.inContext(context, 'cuCtxSynchronize', () => this.#library.cuCtxSynchronize())
   }
 
@@ -156,7 +163,9 @@ export class CudaDriver implements Driver {
     if (this.#anyCaptures(device, context)) return false
     const record = (): void => check('cuCtxRecordEvent', this.#library.cuCtxRecordEvent(context, event))
     // It would invalidate another thread's capture.
-    return this.parts.threads.recording.now(record) !== undefined
+    const isRecorded = this.parts.threads.recording.now(record) !== undefined
+    if (isRecorded) this.#hostFunctions.recordedDevice(event, context, device)
+    return isRecorded
   }
 
   contextCheck(context: ContextHandle): void {
@@ -175,7 +184,17 @@ export class CudaDriver implements Driver {
     return this.parts.relaxed.run(calls)
   }
 
+  deviceSplit(device: number, multiprocessors: readonly number[]): readonly GreenContextPart[] {
+    return this.#green.split(device, multiprocessors)
+  }
+
+  greenContextDestroy(context: ContextHandle): void {
+    this.#green.destroy(context)
+  }
+
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
+    const device = this.#green.deviceOf(context)
+    if (device !== undefined) return this.#createGreen(device, context, priority)
     const stream = this.#streams.take(context, flags, priority) ?? this.#create(context, flags, priority)
     this.#calls.created(stream, context)
     return stream
@@ -186,11 +205,24 @@ export class CudaDriver implements Driver {
     const createThere = (): void => this.#calls.inContext(context, 'cuStreamCreateWithPriority', create)
     this.withStreams(context, 1, createThere, 'making one more stream, for which CUDA waits for the device,')
     const stream = this.#out.pointerAt(0) as StreamHandle
-    this.parts.handles.streamCreated(stream)
-    // It may stand where another library's stood, which was handed over and has been destroyed.
-    this.#handedOut.forget(stream)
+    this.#isNew(stream)
+    this.#green.foreignIsGone(stream)
     this.#streams.made(stream, context, flags, priority)
     return stream
+  }
+
+  /** It is destroyed when it is closed, and never given out again. */
+  #createGreen(device: number, green: ContextHandle, priority: number): StreamHandle {
+    const stream = this.#green.createStream(green, priority)
+    this.#isNew(stream)
+    this.#calls.created(stream, this.parts.contexts.primary(device))
+    return stream
+  }
+
+  /** It may stand where another library's stood, which was handed over and has been destroyed. */
+  #isNew(stream: StreamHandle): void {
+    this.parts.handles.streamCreated(stream)
+    this.#handedOut.forget(stream)
   }
 
   /** Makes a call that makes streams: at once where there is place for them, else when no host function is pending. */
@@ -231,13 +263,18 @@ export class CudaDriver implements Driver {
     this.#streams.forget(stream)
     if (!wasOut) this.parts.handles.streamLeft(stream)
     if (kept !== undefined && this.parts.reserve.keep(kept, stream)) return
-    checkDestroyed('cuStreamDestroy', this.#library.cuStreamDestroy_v2(stream))
+    const captures = this.#green.isGreen(stream) && this.#captures(stream)
+    try {
+      checkDestroyed('cuStreamDestroy', this.#library.cuStreamDestroy_v2(stream))
+    } finally {
+      this.#green.streamDestroyed(stream, captures)
+    }
   }
 
   /** Where a stream that is idle need not be destroyed: it will be another, or make place for one on its device. */
   #whereKept(stream: StreamHandle): 'pool' | number | undefined {
     const context = this.#calls.own.get(stream)
-    if (context === undefined) return undefined
+    if (context === undefined || this.#green.isGreen(stream)) return undefined
     const device = this.parts.contexts.deviceOf(context)
     const inPool = this.#streams.wants(stream)
     if ((!inPool && !this.parts.reserve.wants(device)) || !this.isIdle(stream)) return undefined
@@ -246,27 +283,43 @@ export class CudaDriver implements Driver {
 
   streamAdopt(cudaHandle: number, near: number): AdoptedStream {
     if (cudaHandle === 0 || cudaHandle === 1 || cudaHandle === 2) {
+      this.#refuseOfGreen(cudaHandle)
       return { stream: defaultStream(near, cudaHandle), device: near, context: this.parts.contexts.primary(near) }
     }
     const stream = cudaHandle as StreamHandle
     const id = this.parts.handles.checkStream(stream)
-    const context = this.#contextOfAdopted(stream, near)
+    const { context, green: handle } = this.#contextsOfAdopted(stream, near)
+    const green = this.#green.adopted(stream, handle)
     if (this.#calls.adopt(stream, context, id)) {
       this.parts.promises.forgetStream(stream)
       this.#hostFunctions.streamAdopted(stream)
       this.memory.forgetStream(stream)
     }
-    return { stream, context, device: this.parts.contexts.deviceOf(context) }
+    return { stream, context, device: this.parts.contexts.deviceOf(context), green }
   }
 
   /** A stream in a capture that is invalidated does not tell its context. */
-  #contextOfAdopted(stream: StreamHandle, near: number): ContextHandle {
-    const result = this.#library.cuStreamGetCtx(stream, this.#out.address)
-    if (result === 0) return this.#out.pointerAt(0) as ContextHandle
+  #contextsOfAdopted(stream: StreamHandle, near: number): { readonly context: ContextHandle; readonly green: number } {
+    const { address } = this.#out
+    const result = this.#library.cuStreamGetCtx_v2(stream, address, address + 8)
+    if (result === 0) return { context: this.#out.pointerAt(0) as ContextHandle, green: this.#out.pointerAt(8) }
     if (result !== CUresult.STREAM_CAPTURE_INVALIDATED) {
       throw refusedHandle('stream', stream, cudaError('cuStreamGetCtx', result))
     }
-    return this.#calls.contextOf(stream) ?? this.parts.contexts.primary(near)
+    return { context: this.#calls.contextOf(stream) ?? this.parts.contexts.primary(near), green: 0 }
+  }
+
+  /** While another library has a green context current, the handles of default streams mean streams of that. */
+  #refuseOfGreen(cudaHandle: number): void {
+    const { contexts } = this.parts
+    const { address } = this.#out
+    if (this.#library.cuCtxGetCurrent(address) !== 0) return
+    const current = this.#out.pointerAt(0)
+    if (current === 0 || contexts.isPrimary(current as ContextHandle)) return
+    const result = this.#library.cuStreamGetCtx_v2(0, address, address + 8)
+    if (result !== 0 || this.#out.pointerAt(8) === 0) return
+    const what = `A green context is current on this thread, where the stream ${cudaHandle} is one of its own`
+    throw stateError('ERR_UNSUPPORTED', `${what}: pass a stream that was made in it, or wrap this one outside of it`)
   }
 
   streamHandedOut(stream: StreamHandle): void {
@@ -320,7 +373,7 @@ export class CudaDriver implements Driver {
   }
 
   streamSynchronize(stream: StreamHandle): void {
-    if (stream < DEFAULT_STREAM_LIMIT || this.#hostFunctions.anyPending) {
+    if (stream < DEFAULT_STREAM_LIMIT || this.#mustLook) {
       this.#synchronizeWith(stream)
       return
     }
@@ -365,6 +418,11 @@ export class CudaDriver implements Driver {
     else queue()
   }
 
+  streamHold(stream: StreamHandle, context: ContextHandle): () => void {
+    const hold = (): (() => void) => this.#hostFunctions.hold(stream, cudaHandleOf(stream), context)
+    return isDefaultStream(stream) ? this.parts.contexts.within(context, hold) : hold()
+  }
+
   /**
    * Is it a stream of our own whose work is done? False where the driver refuses to say, or would invalidate a capture by
    * it. Streams of other libraries are not asked: they may have been destroyed.
@@ -401,8 +459,6 @@ export class CudaDriver implements Driver {
     const isKept = recordedNext && isPooled(flags)
     const event = isKept ? this.parts.pool.take(context, flags) : this.parts.pool.create(context, flags)
     this.parts.handles.eventCreated(event)
-    // The handle may have been that of another library's event.
-    this.#inGraphs.delete(event)
     if ((flags & EventFlag.DISABLE_TIMING) === 0) this.#timedEvents.add(event)
     if ((flags & EventFlag.DISABLE_TIMING) === 0 || (flags & EventFlag.INTERPROCESS) !== 0) this.#takeEntries.add(event)
     return event
@@ -410,7 +466,6 @@ export class CudaDriver implements Driver {
 
   eventDestroy(event: EventHandle): void {
     if (this.#inUse.postpones(event, () => this.eventDestroy(event))) return
-    if (this.#inGraphs.has(event)) return
     this.#timedEvents.delete(event)
     this.#takeEntries.delete(event)
     this.#forgetEvent(event)
@@ -420,7 +475,6 @@ export class CudaDriver implements Driver {
 
   eventRecycle(context: ContextHandle, event: EventHandle, neverRecorded = false): void {
     if (this.#inUse.postpones(event, () => this.eventRecycle(context, event, neverRecorded))) return
-    if (this.#inGraphs.has(event)) return
     const isTimed = this.#timedEvents.has(event)
     if (neverRecorded && !isTimed && this.parts.pool.giveBackNew(context, event)) return
     this.#forgetEvent(event)
@@ -457,7 +511,7 @@ export class CudaDriver implements Driver {
   }
 
   eventSynchronize(event: EventHandle): void {
-    if (this.#hostFunctions.anyPending) {
+    if (this.#mustLook) {
       this.#inUse.during(event, () => this.parts.blocking.forEvent(event, () => this.eventQuery(event)))
     } else check('cuEventSynchronize', this.#library.cuEventSynchronize(event))
   }
@@ -529,8 +583,13 @@ export class CudaDriver implements Driver {
     return result === 0
   }
 
+  /** A native wait may never end, and would run and tell nothing meanwhile. */
+  get #mustLook(): boolean {
+    return this.#hostFunctions.anyPending || this.parts.valueWaits.any
+  }
+
   #synchronizeWith(stream: StreamHandle): void {
-    if (this.#hostFunctions.anyPending) {
+    if (this.#mustLook) {
       this.#inUse.during(stream, () => this.parts.blocking.forStream(stream, () => this.streamQuery(stream)))
     } else this.#calls.onStream(stream, 'cuStreamSynchronize', (raw) => this.#library.cuStreamSynchronize(raw))
   }
@@ -545,7 +604,6 @@ export class CudaDriver implements Driver {
       this.#calls.onStream(stream, 'cuEventRecordWithFlags', (raw) =>
         this.#library.cuEventRecordWithFlags(event, raw, 1),
       )
-      this.#inGraphs.add(event)
     } else this.#calls.onStream(stream, 'cuEventRecord', (raw) => this.#library.cuEventRecord(event, raw))
     if (!this.#hostFunctions.tracksOrder) return
     this.#hostFunctions.recorded(event, stream, () => (external === 0 ? this.#captureOf(stream) : undefined))
@@ -554,7 +612,6 @@ export class CudaDriver implements Driver {
   #waitWith(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
     const flags = external !== 0 && this.#isCapturing(stream) ? 1 : 0
     this.#calls.onStream(stream, 'cuStreamWaitEvent', (raw) => this.#library.cuStreamWaitEvent(raw, event, flags))
-    if (flags !== 0) this.#inGraphs.add(event)
   }
 
   /** To ask a capturing stream for its id would invalidate the capture. */
@@ -569,8 +626,11 @@ export class CudaDriver implements Driver {
   #anyCaptures(device: number, context: ContextHandle): boolean {
     const calls = this.#calls
     const { begun } = this.graphs
-    for (const stream of begun.keys()) if (calls.contextOf(stream) === context && this.#captures(stream)) return true
-    const mayCapture = (stream: StreamHandle): boolean => begun.size > 0 || this.#handedOut.has(stream)
+    // Calls about a primary context leave captures in its green contexts alone.
+    const isIn = (stream: StreamHandle): boolean => calls.contextOf(stream) === context && !this.#green.isGreen(stream)
+    for (const stream of begun.keys()) if (isIn(stream) && this.#captures(stream)) return true
+    const mayCapture = (stream: StreamHandle): boolean =>
+      (begun.size > 0 || this.#handedOut.has(stream)) && !this.#green.isGreen(stream)
     for (const [stream, its] of calls.own)
       if (its === context && mayCapture(stream) && this.#captures(stream)) return true
     return this.#captures(defaultStream(device, 2))

@@ -95,6 +95,11 @@ export class CudaGraphs implements GraphDriver {
     return graph
   }
 
+  captureId(stream: StreamHandle): bigint | undefined {
+    const { id, valid } = this.#captureInfo(stream)
+    return valid ? id : undefined
+  }
+
   abandon(stream: StreamHandle): void {
     const begun = this.#begun.get(stream)
     if (begun === undefined) return

@@ -52,6 +52,12 @@ export interface CudaKernelsParts extends LibcudaParts {
 const LAUNCH = 'cuLaunchKernelEx'
 const ATTRIBUTE_COOPERATIVE = 2
 const ATTRIBUTE_CLUSTER = 4
+const ATTRIBUTE_CLUSTER_SCHEDULING = 5
+const ATTRIBUTE_PROGRAMMATIC = 6
+const ATTRIBUTE_PRIORITY = 8
+const ATTRIBUTE_MEMORY_SYNC_DOMAIN = 10
+const ATTRIBUTE_CARVEOUT = 14
+const MOST_ATTRIBUTES = 7
 /** sizeof(CUlaunchAttribute), and where its value stands. */
 const ATTRIBUTE_BYTES = 72
 const ATTRIBUTE_VALUE = 8
@@ -67,7 +73,7 @@ export class CudaKernels implements KernelDriver {
   readonly #loaded = new Map<ModuleHandle, Loaded>()
   /** Closed, and not yet given back. */
   readonly #unloaded: { readonly module: ModuleHandle; readonly context: ContextHandle }[] = []
-  readonly #config = new NativeMemory(CONFIG_BYTES + 2 * ATTRIBUTE_BYTES)
+  readonly #config = new NativeMemory(CONFIG_BYTES + MOST_ATTRIBUTES * ATTRIBUTE_BYTES)
 
   constructor(private readonly parts: CudaKernelsParts) {
     this.#config.bytes.fill(0)
@@ -232,7 +238,8 @@ export class CudaKernels implements KernelDriver {
   }
 
   /** Writes a CUlaunchConfig down. Returns its address. */
-  #configure(raw: number, { grid, block, sharedMemory, cooperative, cluster }: LaunchShape): number {
+  #configure(raw: number, shape: LaunchShape): number {
+    const { grid, block, sharedMemory, cooperative, cluster, attributes } = shape
     const { address, uint32 } = this.#config
     uint32[0] = grid[0]
     uint32[1] = grid[1]
@@ -243,12 +250,12 @@ export class CudaKernels implements KernelDriver {
     uint32[6] = sharedMemory
     uint32[8] = raw
     uint32[9] = raw / 2 ** 32
-    uint32[12] = cooperative || cluster !== undefined ? this.#attributes(cooperative, cluster) : 0
+    uint32[12] = cooperative || cluster !== undefined || attributes !== undefined ? this.#attributes(shape) : 0
     return address
   }
 
   /** Writes down what more a launch wants. Returns how many attributes there are. */
-  #attributes(cooperative: boolean, cluster: LaunchShape['cluster']): number {
+  #attributes({ cooperative, cluster, attributes }: LaunchShape): number {
     const { address, uint32, uint64 } = this.#config
     uint64[5] = BigInt(address + CONFIG_BYTES)
     let count = 0
@@ -261,6 +268,13 @@ export class CudaKernels implements KernelDriver {
     }
     if (cooperative) attribute(ATTRIBUTE_COOPERATIVE, [1])
     if (cluster !== undefined) attribute(ATTRIBUTE_CLUSTER, cluster)
+    if (attributes === undefined) return count
+    const { programmatic, priority, sharedMemoryCarveout, memorySyncDomain, clusterScheduling } = attributes
+    if (programmatic) attribute(ATTRIBUTE_PROGRAMMATIC, [1])
+    if (priority !== undefined) attribute(ATTRIBUTE_PRIORITY, [priority])
+    if (sharedMemoryCarveout !== undefined) attribute(ATTRIBUTE_CARVEOUT, [sharedMemoryCarveout])
+    if (memorySyncDomain !== undefined) attribute(ATTRIBUTE_MEMORY_SYNC_DOMAIN, [memorySyncDomain])
+    if (clusterScheduling !== undefined) attribute(ATTRIBUTE_CLUSTER_SCHEDULING, [clusterScheduling])
     return count
   }
 }

@@ -2,7 +2,9 @@
  * Memory of real GPUs. Pinned memory that was closed is kept for the next that wants some: freeing it can wait for the
  * whole device.
  */
+import { CUresult } from '../cuda-results.js'
 import {
+  type BatchedCopy,
   type ContextHandle,
   type CopyRoute,
   cudaHandleOf,
@@ -10,29 +12,41 @@ import {
   type FillWidth,
   type MemoryDriver,
   type MemoryPlace,
+  type MemoryRows,
   type OwnEvent,
   type PinnedMemory,
   type Pointer,
+  type PoolHandle,
   type StreamHandle,
 } from '../driver.js'
+import type { Comparison, MemoryValue } from '../values.js'
+import type { CudaPools } from './cuda-pools.js'
 import type { StreamReserve } from './handles/stream-reserve.js'
 import type { HostFunctions } from './host-functions/host-functions.js'
 import { check } from './libcuda/library.js'
-import { koffi } from './libcuda/native.js'
+import { koffi, NativeMemory } from './libcuda/native.js'
 import type { LibcudaParts } from './libcuda/stream-calls.js'
+import { CopyBatches } from './memory/copy-batches.js'
 import { CopyOrder, type CopyOrderDriver } from './memory/copy-order.js'
 import { detach } from './memory/detach.js'
 import { HostCopies, type HostCopiesDriver } from './memory/host-copies.js'
 import { newArrayBuffer } from './memory/huge-pages.js'
 import { type Block, KeptBlocks, type KeptBlocksParts } from './memory/kept-blocks.js'
 import { PeerAccess } from './memory/peer-access.js'
+import { RegisteredMemory, type RegisteredMemoryParts } from './memory/registered-memory.js'
+import { RowCopies } from './memory/row-copies.js'
 import type { EventPool } from './waiting/event-pool.js'
+import type { ValueWaits } from './waiting/value-waits.js'
 
 const PORTABLE_AND_MAPPED = 0x3
 const POINTER_MEMORY_TYPE = 2
 const POINTER_IS_MANAGED = 8
 const POINTER_DEVICE_ORDINAL = 9
 const MEMORY_TYPE_HOST = 1
+/** CUstreamBatchMemOpType. */
+const MemOp = { WAIT_32: 1, WRITE_32: 2, WAIT_64: 4, WRITE_64: 5 } as const
+/** sizeof(CUstreamBatchMemOpParams). */
+const MEM_OP_BYTES = 48
 /** Pinned memory is handed out in multiples of this: a closed block fits the next request more often. */
 const GRANULE = 65_536
 
@@ -40,15 +54,24 @@ export interface CudaMemoryParts extends LibcudaParts, KeptBlocksParts {
   readonly hostFunctions: Pick<HostFunctions, 'countEntries' | 'exclusivelyNow'>
   readonly pool: EventPool
   readonly reserve: StreamReserve
-  readonly driver: KeptBlocksParts['driver'] & CopyOrderDriver & HostCopiesDriver
+  readonly valueWaits: ValueWaits
+  readonly pools: CudaPools
+  readonly driver: RegisteredMemoryParts['driver'] & CopyOrderDriver & HostCopiesDriver
 }
 
 export class CudaMemory implements MemoryDriver {
   readonly #peers: PeerAccess
   readonly #copyOrder: CopyOrder
   readonly #hostCopies: HostCopies
+  readonly #rowCopies: RowCopies
+  readonly #copyBatches: CopyBatches
   readonly #pinned = new Map<Pointer, Block>()
   readonly #kept: KeptBlocks
+  readonly #registered: RegisteredMemory
+  /** Of `#batch`: other calls have their parameters elsewhere. */
+  #operation: NativeMemory | undefined
+  /** Of pinned memory that is still to be closed: views that could not be detached. */
+  readonly #stillViewed = new Map<Pointer, WeakRef<ArrayBuffer>>()
   /** For a buffer that could not be detached: its memory dies when the last view does. */
   readonly #undetached = new FinalizationRegistry(
     (dying: { readonly block: Block; readonly after: readonly OwnEvent[] }) =>
@@ -59,6 +82,9 @@ export class CudaMemory implements MemoryDriver {
     this.#peers = new PeerAccess(parts)
     this.#copyOrder = new CopyOrder(parts)
     this.#hostCopies = new HostCopies(parts)
+    this.#rowCopies = new RowCopies(parts, this.#copyOrder)
+    this.#copyBatches = new CopyBatches(parts, this.#copyOrder)
+    this.#registered = new RegisteredMemory(parts)
     const { library, relaxed } = parts
     this.#kept = new KeptBlocks(parts, (block) => relaxed.run(() => library.cuMemFreeHost(block.pointer)))
   }
@@ -68,13 +94,20 @@ export class CudaMemory implements MemoryDriver {
     this.#copyOrder.forget(stream)
   }
 
-  allocate(byteLength: number, stream: StreamHandle, context: ContextHandle): Pointer {
-    const { library, memory, contexts, relaxed } = this.parts
+  allocate(byteLength: number, stream: StreamHandle, context: ContextHandle, pool?: PoolHandle): Pointer {
+    const { library, memory, contexts, relaxed, pools } = this.parts
     const raw = cudaHandleOf(stream)
-    const result = contexts.within(context, () =>
-      relaxed.run(() => library.cuMemAllocAsync(memory.address, byteLength, raw)),
-    )
-    check('cuMemAllocAsync', result)
+    const { address } = memory
+    pools.makeReady(context)
+    const attempt =
+      pool === undefined
+        ? (): number => library.cuMemAllocAsync(address, byteLength, raw)
+        : (): number => library.cuMemAllocFromPoolAsync(address, byteLength, pool, raw)
+    let result = contexts.within(context, () => relaxed.run(attempt))
+    if (result === CUresult.OUT_OF_MEMORY && pools.giveBackUnused(context)) {
+      result = contexts.within(context, () => relaxed.run(attempt))
+    }
+    if (result !== 0) check(pool === undefined ? 'cuMemAllocAsync' : 'cuMemAllocFromPoolAsync', result)
     return memory.pointerAt(0) as Pointer
   }
 
@@ -91,13 +124,24 @@ export class CudaMemory implements MemoryDriver {
     return { pointer: block.pointer, bytes: koffi().view(BigInt(block.pointer), byteLength) }
   }
 
+  registerPinned(bytes: Uint8Array, context: ContextHandle): Pointer {
+    return this.#registered.register(bytes, context)
+  }
+
   closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly OwnEvent[]): void {
+    if (this.#registered.unregister(pointer, after)) return
     const block = this.#pinned.get(pointer)
     if (block === undefined) return
     this.#pinned.delete(pointer)
-    if (bytes === undefined || detach(bytes)) this.#kept.giveBack(block, after)
-    else this.#undetached.register(bytes, { block, after })
+    const viewed = bytes ?? this.#stillViewed.get(pointer)?.deref()
+    this.#stillViewed.delete(pointer)
+    if (viewed === undefined || detach(viewed)) this.#kept.giveBack(block, after)
+    else this.#undetached.register(viewed, { block, after })
     this.#kept.sweep()
+  }
+
+  detachPinned(pointer: Pointer, bytes: ArrayBuffer): void {
+    if (!detach(bytes)) this.#stillViewed.set(pointer, new WeakRef(bytes))
   }
 
   admit(pointer: Pointer, owner: number, user: number): boolean {
@@ -128,6 +172,26 @@ export class CudaMemory implements MemoryDriver {
     )
   }
 
+  copyRows(
+    destination: Pointer,
+    source: Pointer,
+    to: MemoryRows,
+    from: MemoryRows,
+    stream: StreamHandle,
+    route?: 'withinHost',
+  ): void {
+    this.parts.hostFunctions.countEntries(stream, 1)
+    if (route === 'withinHost') this.#hostCopies.copyRows(destination, source, to, from, stream)
+    else this.#rowCopies.copy(destination, source, to, from, stream)
+  }
+
+  copyBatch(copies: readonly BatchedCopy[], stream: StreamHandle): void {
+    if (this.#copyBatches.copy(copies, stream)) this.parts.hostFunctions.countEntries(stream, copies.length)
+    else
+      for (const { destination, source, byteLength, route } of copies)
+        this.copy(destination, source, byteLength, stream, route)
+  }
+
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
     const { library, hostFunctions, calls } = this.parts
     hostFunctions.countEntries(stream, 1)
@@ -138,6 +202,29 @@ export class CudaMemory implements MemoryDriver {
     } else {
       calls.inContextOf(stream, 'cuMemsetD32Async', (raw) => library.cuMemsetD32Async(pointer, value, count, raw))
     }
+  }
+
+  waitForValue(at: MemoryValue, compare: Comparison, stream: StreamHandle, context: ContextHandle): void {
+    this.#batch(at.bits === 32 ? MemOp.WAIT_32 : MemOp.WAIT_64, at, compare, stream)
+    this.parts.valueWaits.queued(stream, context)
+  }
+
+  writeValue(at: MemoryValue, stream: StreamHandle): void {
+    this.#batch(at.bits === 32 ? MemOp.WRITE_32 : MemOp.WRITE_64, at, 0, stream)
+  }
+
+  /** One operation, as cuStreamWaitValue32 and its like are. */
+  #batch(operation: number, { pointer, value }: MemoryValue, flags: number, stream: StreamHandle): void {
+    const { library, hostFunctions, calls } = this.parts
+    hostFunctions.countEntries(stream, 1)
+    this.#operation ??= new NativeMemory(MEM_OP_BYTES)
+    const { uint32, uint64, address } = this.#operation
+    uint64.fill(0n)
+    uint32[0] = operation
+    uint64[1] = BigInt(pointer)
+    uint64[2] = value
+    uint32[6] = flags
+    calls.inContextOf(stream, 'cuStreamBatchMemOp', (raw) => library.cuStreamBatchMemOp_v2(raw, 1, address, 0))
   }
 
   placeOf(pointer: Pointer, _byteLength: number, near: number): MemoryPlace {

@@ -7,6 +7,7 @@ import {
   deviceOfDefaultStream,
   EventFlag,
   isDefaultStream,
+  isNullStream,
   type StreamHandle,
 } from '../driver.js'
 import { LoopPump } from '../loop-pump.js'
@@ -35,6 +36,7 @@ import { Completions } from './waiting/completions.js'
 import { EventPool } from './waiting/event-pool.js'
 import { Promises } from './waiting/promises.js'
 import { BackOffSleeper, makeRest } from './waiting/sleeper.js'
+import { ValueWaits } from './waiting/value-waits.js'
 
 export { absence, noDriver } from './libcuda/installed-driver.js'
 
@@ -94,7 +96,11 @@ export function openCudaDriver(): Driver | undefined {
   const depth = new QueueDepth(gates, connections, threads)
   const isIdle = (stream: StreamHandle): boolean => driver.isIdle(stream)
   const pending = { gates, depth, dependencies, captures, eventWaits, isIdle }
-  const parts = { ...libcuda, ...pending, threads, pool, pump, sleeper, rest, deadlockAfter }
+  const valueWaits = new ValueWaits(
+    { ...libcuda, pool },
+    (stream) => !isNullStream(stream) && driver.streamIsCapturing(stream),
+  )
+  const parts = { ...libcuda, ...pending, valueWaits, threads, pool, pump, sleeper, rest, deadlockAfter }
   const hostFunctions = new HostFunctions(parts)
   const blocking = new Blocking({ ...parts, hostFunctions })
   const promises = new Promises({ ...parts, hostFunctions })
@@ -106,7 +112,7 @@ export function openCudaDriver(): Driver | undefined {
     (event) => pool.hides(event),
     () => learn(libcuda, reserve, memoryCheck),
   )
-  const waiting = { captures, hostFunctions, blocking, promises, callsApart }
+  const waiting = { captures, valueWaits, hostFunctions, blocking, promises, callsApart }
   const driver: CudaDriver = new CudaDriver({ ...libcuda, ...waiting, threads, pool, reserve, graphGates, handles })
   return driver
 }
@@ -116,7 +122,7 @@ const keptOut = (milliseconds: number): string =>
 
 function deviceOf({ library, memory, contexts }: LibcudaParts, stream: StreamHandle): number {
   if (isDefaultStream(stream)) return deviceOfDefaultStream(stream)
-  check('cuStreamGetCtx', library.cuStreamGetCtx(stream, memory.address))
+  check('cuStreamGetCtx', library.cuStreamGetCtx_v2(stream, memory.address, memory.address + 8))
   return contexts.deviceOf(memory.pointerAt(0) as ContextHandle)
 }
 

@@ -7,6 +7,7 @@ import { SimCapture, type SimDevice, type SimEvent, type SimNodeWork, type SimSt
 
 export class CaptureRules {
   readonly #captures = new Set<SimCapture>()
+  #begun = 0n
 
   /** Is any stream of the machine capturing? The rules cost nothing while none is. */
   get active(): boolean {
@@ -24,7 +25,8 @@ export class CaptureRules {
       throw cudaError('cuStreamBeginCapture', CUresult.STREAM_CAPTURE_UNSUPPORTED)
     }
     if (stream.capture !== undefined) throw cudaError('cuStreamBeginCapture', CUresult.ILLEGAL_STATE)
-    this.#captures.add(new SimCapture(stream, mode))
+    this.#begun += 1n
+    this.#captures.add(new SimCapture(stream, mode, this.#begun))
   }
 
   end(stream: SimStream): readonly CapturedNode<SimNodeWork>[] {
@@ -178,8 +180,11 @@ export class CaptureRules {
   }
 }
 
-/** Is a stream of the device in it? Which one began it is no matter. */
+/**
+ * Is a stream of the device's primary context in it? Which one began it is no matter; and a call about the whole context takes
+ * no notice of streams in green contexts.
+ */
 function isOn({ streams }: SimCapture, device: SimDevice): boolean {
-  for (const stream of streams) if (stream.device === device) return true
+  for (const stream of streams) if (stream.device === device && stream.partition === undefined) return true
   return false
 }

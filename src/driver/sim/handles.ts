@@ -4,7 +4,7 @@
  */
 import { threadId } from '#platform'
 
-type SimHandleKind = 'stream' | 'event' | 'context' | 'graph' | 'graphExec'
+type SimHandleKind = 'stream' | 'event' | 'context' | 'graph' | 'graphExec' | 'pool'
 
 /** Small enough for a thread to have a hundred thousand simulations at a time, where it is the main one. */
 const RANGE = 2 ** 29
@@ -98,11 +98,17 @@ export class Handles {
     stream: new HandleSeries(2 ** 20),
     graph: new HandleSeries(2 ** 27),
     graphExec: new HandleSeries(3 * 2 ** 26),
+    pool: new HandleSeries(2 ** 28 - 2 ** 22),
     event: new HandleSeries(2 ** 28),
   }
 
   constructor(ranges: Ranges) {
     this.base = ranges.take(RANGE).base
+  }
+
+  /** What stands behind handles of a kind; the next to be made is the first. */
+  behind<T>(name: SimHandleKind): Behind<T> {
+    return new Behind(this.base + this.#kinds[name].next + SPACING)
   }
 
   take(name: SimHandleKind): number {
@@ -127,5 +133,35 @@ export class Handles {
 
   remembers(kind: SimHandleKind, handle: number): boolean {
     return this.#kinds[kind].remembered.has(handle)
+  }
+}
+
+/** The objects behind the handles of one kind: a handle is the number of a place, which is quicker than a Map of handles. */
+export class Behind<T> {
+  readonly #objects: (T | undefined)[] = []
+  #size = 0
+
+  /** `first` is a handle no higher than any of them. */
+  constructor(private readonly first: number) {}
+
+  get size(): number {
+    return this.#size
+  }
+
+  get(handle: number): T | undefined {
+    const place = (handle - this.first) / SPACING
+    // Any other number is no place, and slow to look up.
+    return place >>> 0 === place ? this.#objects[place] : undefined
+  }
+
+  set(handle: number, object: T): void {
+    this.#objects[(handle - this.first) / SPACING] = object
+    this.#size += 1
+  }
+
+  delete(handle: number): void {
+    if (this.get(handle) === undefined) return
+    this.#objects[(handle - this.first) / SPACING] = undefined
+    this.#size -= 1
   }
 }

@@ -1,6 +1,7 @@
 /** The memory behind simulated pointers. Freed memory reads as poison, and writes to it are lost. */
 import type { FillWidth, Pointer } from '../driver.js'
-import type { SimDevice } from './machine/machine-state.js'
+import type { SimDevice, SimOperation } from './machine/machine-state.js'
+import type { SimPool } from './machine/pools.js'
 
 /** Reads of freed memory. */
 export const POISON = 0xdd
@@ -25,8 +26,12 @@ export abstract class MemoryBlock {
   /** Makes sure that there are bytes, and returns what an operation must keep reachable. Throws a RangeError where the process has no more. */
   abstract prepare(pointer: Pointer, byteLength: number): unknown
   /** Undefined where the bytes are gone. */
-  protected abstract get buffer(): ArrayBuffer | undefined
+  protected abstract get buffer(): ArrayBufferLike | undefined
   protected abstract drop(): void
+  /** Where the block begins in the buffer. */
+  protected get begin(): number {
+    return 0
+  }
 
   free(): void {
     this.freed = true
@@ -58,12 +63,22 @@ export abstract class MemoryBlock {
     MemoryBlock.uses += 1
     this.prepare(pointer, byteLength)
     const { buffer } = this
-    return buffer && new Uint8Array(buffer, pointer - this.pointer, byteLength)
+    return buffer && new Uint8Array(buffer, this.begin + pointer - this.pointer, byteLength)
   }
 }
 
 /** Memory of a device: its bytes exist from the first touch on. */
 export class DeviceMemory extends MemoryBlock {
+  /** `pool`: undefined for memory of `cuMemAlloc`. */
+  constructor(
+    pointer: Pointer,
+    byteLength: number,
+    device: SimDevice,
+    readonly pool?: SimPool,
+  ) {
+    super(pointer, byteLength, device)
+  }
+
   #bytes: ArrayBuffer | undefined
   /** For each chunk: have its bytes been touched? */
   #touched = new Uint8Array(0)
@@ -135,5 +150,40 @@ export class PinnedMemory extends MemoryBlock {
 
   protected override drop(): void {
     this.#closed = undefined
+  }
+}
+
+/** Memory of the program's own, page-locked: it is kept as long as it is. */
+export class RegisteredMemory extends MemoryBlock {
+  /** Of its registration, once it was closed. */
+  end: SimOperation | undefined
+  #bytes: Uint8Array | undefined
+
+  constructor(pointer: Pointer, bytes: Uint8Array, device: SimDevice) {
+    super(pointer, bytes.length, device)
+    this.#bytes = bytes
+  }
+
+  override prepare(): unknown {
+    return this.#bytes
+  }
+
+  /** Do some of these bytes lie here? */
+  overlaps({ buffer, byteOffset, length }: Uint8Array): boolean {
+    const own = this.#bytes
+    if (own === undefined || own.buffer !== buffer) return false
+    return byteOffset < own.byteOffset + own.length && own.byteOffset < byteOffset + length
+  }
+
+  protected override get buffer(): ArrayBufferLike | undefined {
+    return this.#bytes?.buffer
+  }
+
+  protected override get begin(): number {
+    return this.#bytes?.byteOffset ?? 0
+  }
+
+  protected override drop(): void {
+    this.#bytes = undefined
   }
 }

@@ -1,5 +1,6 @@
 /** The effects of operations on memory when they end, and the bytes that they read and write. */
-import type { FillWidth, Pointer } from '../driver.js'
+import { bytesIn, extentOf, type FillWidth, type MemoryRows, type Pointer } from '../driver.js'
+import { type Comparison, isMet, type MemoryValue } from '../values.js'
 import type { Touch, Work } from './machine/work.js'
 import { DeviceMemory, type MemoryBlock, PIECE } from './memory-blocks.js'
 
@@ -41,6 +42,54 @@ export class CopyWork implements Work {
   }
 }
 
+/** One end of a copy of rows. */
+interface RowsAt {
+  readonly block: MemoryBlock
+  readonly pointer: Pointer
+  readonly rows: MemoryRows
+}
+
+export class RowsWork implements Work {
+  readonly what = 'copy'
+  readonly name = 'copy'
+  readonly byteLength: number
+  /** Kept reachable until it is done. */
+  readonly held: readonly unknown[]
+
+  constructor(
+    private readonly to: RowsAt,
+    private readonly from: RowsAt,
+    readonly engine: number | undefined,
+  ) {
+    this.byteLength = bytesIn(to.rows)
+    this.held = [to, from].map(({ block, pointer, rows }) => block.prepare(pointer, extentOf(rows)))
+  }
+
+  get touches(): readonly Touch[] {
+    const touch = ({ pointer, rows }: RowsAt, writes: boolean): Touch => ({
+      pointer,
+      byteLength: extentOf(rows),
+      writes,
+    })
+    return [touch(this.from, false), touch(this.to, true)]
+  }
+
+  get shape(): string {
+    return `copy of rows ${placeOf(this.to.block)} from ${placeOf(this.from.block)}`
+  }
+
+  effect(): void {
+    const { to, from } = this
+    const at = ({ pointer, rows }: RowsAt, matrix: number, row: number): Pointer =>
+      (pointer + matrix * rows.matrixDistance + row * rows.rowDistance) as Pointer
+    for (let matrix = 0; matrix < to.rows.matrices; matrix += 1) {
+      for (let row = 0; row < to.rows.rows; row += 1) {
+        to.block.write(at(to, matrix, row), from.block.read(at(from, matrix, row), to.rows.rowLength))
+      }
+    }
+  }
+}
+
 export class FillWork implements Work {
   readonly what = 'fill'
   readonly name = 'fill'
@@ -69,6 +118,64 @@ export class FillWork implements Work {
   effect(): void {
     this.block.fill(this.pointer, this.value, this.width, this.count)
   }
+}
+
+/** A word is written. */
+export class WriteValueWork implements Work {
+  readonly what = 'writeValue'
+  readonly name = 'writeValue'
+  readonly engine = undefined
+  readonly shape = 'writeValue'
+  readonly byteLength: number
+  readonly held: unknown
+
+  constructor(
+    private readonly block: MemoryBlock,
+    private readonly at: MemoryValue,
+  ) {
+    this.byteLength = at.bits / 8
+    this.held = block.prepare(at.pointer as Pointer, this.byteLength)
+  }
+
+  get touches(): readonly Touch[] {
+    return [{ pointer: this.at.pointer, byteLength: this.byteLength, writes: true }]
+  }
+
+  effect(): void {
+    const bytes = new BigUint64Array([this.at.value])
+    this.block.write(this.at.pointer as Pointer, new Uint8Array(bytes.buffer, 0, this.byteLength))
+  }
+}
+
+/** The stream stands until a word meets a comparison. */
+export class WaitValueWork implements Work {
+  readonly what = 'waitValue'
+  readonly name = 'waitValue'
+  readonly engine = undefined
+  readonly shape = 'waitValue'
+  readonly byteLength = undefined
+  readonly held: unknown
+
+  constructor(
+    private readonly block: MemoryBlock,
+    private readonly at: MemoryValue,
+    private readonly compare: Comparison,
+  ) {
+    this.held = block.prepare(at.pointer as Pointer, at.bits / 8)
+  }
+
+  get touches(): readonly Touch[] {
+    return [{ pointer: this.at.pointer, byteLength: this.at.bits / 8, writes: false }]
+  }
+
+  readonly isReady = (): boolean => {
+    const { pointer, bits } = this.at
+    const bytes = new Uint8Array(8)
+    bytes.set(this.block.read(pointer as Pointer, bits / 8))
+    return isMet(new BigUint64Array(bytes.buffer)[0] ?? 0n, this.compare, this.at)
+  }
+
+  effect(): void {}
 }
 
 /** The memory is gone: what is read there is poison. */

@@ -3,14 +3,34 @@
  * sees the GPU it is meant for.
  */
 import { DEVICE_ATTRIBUTES as A } from '../device-attributes.js'
+import { multiprocessorGroups } from '../multiprocessor-groups.js'
 
 /** More devices than any machine has; a mistyped figure should not fill the memory. */
 export const MOST_DEVICES = 64
+/** Bytes that an H200 has (nominally), and more than any device has. */
+export const H200_MEMORY = 141e9
+export const MOST_MEMORY = 2 ** 46
 export const SIMULATED_NAME = 'Simulated GPU'
+/** Of each device. */
+export const MULTIPROCESSORS = 132
 export const SIMULATED_PRIORITIES = { least: 0, greatest: -5 } as const
 
 export function simulatedUuid(device: number): string {
   return `GPU-00000000-0000-4000-8000-${device.toString(16).padStart(12, '0')}`
+}
+
+/** As compute capability 9.0 has it: the smallest group of multiprocessors that a device is split into. */
+const GROUP = 8
+/** An H200 gives one group of eight less than it has multiprocessors for. */
+const MOST_SMALL_GROUPS = 15
+
+/** The multiprocessors of each part and of the rest; undefined where there are not enough. */
+export function simulatedSplit(wanted: readonly number[]): readonly number[] | undefined {
+  const { size, counts } = multiprocessorGroups(wanted, GROUP, GROUP)
+  const needed = counts.reduce((sum, count) => sum + count, 0)
+  const rest = MULTIPROCESSORS - size * needed
+  if (rest <= 0 || (size === GROUP && needed > MOST_SMALL_GROUPS)) return undefined
+  return [...counts.map((count) => count * size), rest]
 }
 
 /** All others are 0. */
@@ -30,7 +50,7 @@ const NOT_ZERO: Readonly<Record<number, number>> = {
   [A.clockRate]: 1980000,
   [A.textureAlignment]: 512,
   [A.gpuOverlap]: 1,
-  [A.multiprocessorCount]: 132,
+  [A.multiprocessorCount]: MULTIPROCESSORS,
   [A.canMapHostMemory]: 1,
   [A.maximumTexture1dWidth]: 131072,
   [A.maximumTexture2dWidth]: 131072,
@@ -136,7 +156,10 @@ const NOT_ZERO: Readonly<Record<number, number>> = {
 
 const known = new Set<number>(Object.values(A))
 
-/** Undefined for a number that is no attribute. */
+/** The newest that the H200's driver, of CUDA 13.0, knew: newer ones it refuses. */
+const NEWEST_ATTRIBUTE = 147
+
+/** Undefined for one that is refused. */
 export function simulatedAttribute(attribute: number): number | undefined {
-  return NOT_ZERO[attribute] ?? (known.has(attribute) ? 0 : undefined)
+  return attribute > NEWEST_ATTRIBUTE ? undefined : (NOT_ZERO[attribute] ?? (known.has(attribute) ? 0 : undefined))
 }

@@ -2,42 +2,73 @@
 import { CUresult, cudaError, isContextLost } from '../cuda-results.js'
 import { type ContextHandle, defaultStream, type EventHandle, type StreamHandle } from '../driver.js'
 import { closedHandle, refusedHandle } from '../handle-errors.js'
-import { Handles, type Ranges } from './handles.js'
+import { type Behind, Handles, type Ranges } from './handles.js'
 import type { Machine } from './machine/machine.js'
-import { SimDevice, SimEvent, SimStream } from './machine/machine-state.js'
+import { SimDevice, SimEvent, SimPartition, SimStream } from './machine/machine-state.js'
+import { DevicePools } from './machine/pools.js'
 
 export class Registry {
   readonly handles: Handles
   readonly devices: readonly SimDevice[]
-  readonly #streams = new Map<StreamHandle, SimStream>()
-  readonly #events = new Map<EventHandle, SimEvent>()
+  readonly #streams: Behind<SimStream>
+  readonly #defaultStreams = new Map<StreamHandle, SimStream>()
+  readonly #events: Behind<SimEvent>
   readonly #contexts = new Map<ContextHandle, SimDevice>()
+  readonly #partitions = new Map<ContextHandle, SimPartition>()
   #ids = 0n
 
   constructor(
     private readonly machine: Machine,
     ranges: Ranges,
     devices: number,
+    private readonly deviceBytes: number,
   ) {
     this.handles = new Handles(ranges)
+    this.#streams = this.handles.behind('stream')
+    this.#events = this.handles.behind('event')
     this.devices = Array.from({ length: devices }, (_, ordinal) => this.#makeDevice(ordinal))
   }
 
   /** How many there are, default streams among them: for tests that look for objects left behind. */
   get counts(): { readonly streams: number; readonly events: number } {
-    return { streams: this.#streams.size, events: this.#events.size }
+    return { streams: this.#streams.size + this.#defaultStreams.size, events: this.#events.size }
   }
 
-  addStream(device: SimDevice, nonBlocking: boolean, priority: number): SimStream {
+  addStream(device: SimDevice, nonBlocking: boolean, priority: number, partition?: SimPartition): SimStream {
     const handle = this.handles.take('stream') as StreamHandle
     this.#ids += 1n
-    const stream = new SimStream(device, handle, this.#ids, nonBlocking, priority)
+    const stream = new SimStream(device, handle, this.#ids, nonBlocking, priority, partition)
     this.#streams.set(handle, stream)
+    if (partition !== undefined) partition.streams += 1
     return stream
+  }
+
+  addPartition(device: SimDevice, multiprocessors: number): SimPartition {
+    const context = this.handles.take('context') as ContextHandle
+    const partition = new SimPartition(device, context, multiprocessors)
+    this.#partitions.set(context, partition)
+    return partition
+  }
+
+  partition(context: ContextHandle): SimPartition | undefined {
+    return this.#partitions.get(context)
+  }
+
+  /** Once its last stream is destroyed. */
+  removePartition(partition: SimPartition): void {
+    partition.isClosed = true
+    if (partition.streams > 0) return
+    this.#partitions.delete(partition.context)
+    this.handles.giveBack('context', partition.context)
   }
 
   removeStream(stream: SimStream): void {
     this.#streams.delete(stream.handle)
+    const { partition } = stream
+    if (partition !== undefined) {
+      partition.streams -= 1
+      if (partition.isClosed) this.removePartition(partition)
+    }
     stream.destroyed = true
     stream.device.forgetDestroyed(stream)
     this.handles.giveBack('stream', stream.handle)
@@ -59,7 +90,7 @@ export class Registry {
 
   /** To look takes no virtual time. */
   peekStream(handle: StreamHandle): SimStream | undefined {
-    return this.#streams.get(handle)
+    return this.#streams.get(handle) ?? this.#defaultStreams.get(handle)
   }
 
   peekEvent(handle: EventHandle): SimEvent | undefined {
@@ -73,7 +104,7 @@ export class Registry {
   }
 
   contextDevice(context: ContextHandle): SimDevice {
-    const device = this.#contexts.get(context)
+    const device = this.#contexts.get(context) ?? this.#partitions.get(context)?.device
     if (device === undefined) throw cudaError('cuCtxSetCurrent', CUresult.INVALID_CONTEXT)
     return device
   }
@@ -84,7 +115,7 @@ export class Registry {
 
   stream(handle: StreamHandle, call: string): SimStream {
     this.machine.scheduler.tick()
-    const stream = this.#streams.get(handle)
+    const stream = this.peekStream(handle)
     if (stream === undefined) throw cudaError(call, CUresult.INVALID_HANDLE)
     return stream
   }
@@ -129,11 +160,11 @@ export class Registry {
 
   #makeDevice(ordinal: number): SimDevice {
     const context = this.handles.take('context') as ContextHandle
-    const device = new SimDevice(ordinal, context, this.#ids + 1n)
+    const device = new SimDevice(ordinal, context, this.#ids + 1n, new DevicePools(this.deviceBytes))
     this.#ids += 2n
     this.#contexts.set(context, device)
-    for (const which of [0, 1] as const) this.#streams.set(defaultStream(ordinal, which), device.nullStream)
-    this.#streams.set(defaultStream(ordinal, 2), device.perThread)
+    for (const which of [0, 1] as const) this.#defaultStreams.set(defaultStream(ordinal, which), device.nullStream)
+    this.#defaultStreams.set(defaultStream(ordinal, 2), device.perThread)
     return device
   }
 }

@@ -6,6 +6,7 @@
 import { bare } from '../../base/arguments.js'
 import type { OwnBytes } from '../../base/bytes.js'
 import { stateError } from '../../base/errors.js'
+import { shortCallSite } from '../../base/stack.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import {
   type AdoptedStream,
@@ -16,6 +17,7 @@ import {
   EventFlag,
   type EventHandle,
   type ExternalFlag,
+  type GreenContextPart,
   type HostFunction,
   isDefaultStream,
   type Settle,
@@ -28,22 +30,38 @@ import { Ranges, rangeOf } from './handles.js'
 import { FaultPlan } from './machine/fault-plan.js'
 import { HostWaits, hasRoom, inWords } from './machine/host-waits.js'
 import { Machine } from './machine/machine.js'
-import { SimEvent, type SimNodeWork, type SimOperation, type SimStream } from './machine/machine-state.js'
+import {
+  type SimDevice,
+  SimEvent,
+  type SimNodeWork,
+  type SimOperation,
+  type SimStream,
+} from './machine/machine-state.js'
 import type { Scheduler, Steps } from './machine/scheduler.js'
 import { TimedScheduler } from './machine/timed-scheduler.js'
 import { SimOperationKind, type Work } from './machine/work.js'
-import { SIMULATED_NAME, SIMULATED_PRIORITIES, simulatedAttribute, simulatedUuid } from './properties.js'
+import {
+  H200_MEMORY,
+  SIMULATED_NAME,
+  SIMULATED_PRIORITIES,
+  simulatedAttribute,
+  simulatedSplit,
+  simulatedUuid,
+} from './properties.js'
 import { Registry } from './registry.js'
 import { SimGraphs } from './sim-graphs.js'
 import { SimKernels } from './sim-kernels.js'
 import { SimLibraries } from './sim-libraries.js'
 import { SimMemory, type WorkQueue } from './sim-memory.js'
+import { SimPools } from './sim-pools.js'
 import { noOtherProcess, SimSharing } from './sim-sharing.js'
 
 export interface SimDriverOptions {
   readonly devices: number
   /** Of the allowed orders; with 0 effects on memory are put off, and else nothing is by chance. */
   readonly seed: number
+  /** Bytes of each device. Default: as an H200. */
+  readonly memory?: number | undefined
   /** Picks the faults that are random. Default: the seed. */
   readonly faultSeed?: number
   /** In the place of virtual time, and of the seed. */
@@ -68,6 +86,7 @@ export class SimDriver implements Driver, WorkQueue {
   readonly kernels: SimKernels
   readonly libraries: SimLibraries
   readonly memory: SimMemory
+  readonly pools: SimPools
   readonly sharing: SimSharing
   readonly machine: Machine
   readonly seed: number
@@ -78,12 +97,12 @@ export class SimDriver implements Driver, WorkQueue {
 
   constructor(options: SimDriverOptions) {
     const given = bare(options)
-    const { seed, devices, faultSeed = seed, ranges = new Ranges() } = given
+    const { seed, devices, memory = H200_MEMORY, faultSeed = seed, ranges = new Ranges() } = given
     this.seed = seed
     if (given.ranges === undefined) unreachable.register(this, ranges)
     const scheduler = given.scheduler ?? ((steps) => new TimedScheduler(steps, seed))
     this.machine = new Machine(scheduler, new FaultPlan(faultSeed))
-    this.#registry = new Registry(this.machine, ranges, devices)
+    this.#registry = new Registry(this.machine, ranges, devices, memory)
     this.machine.devices = this.#registry.devices
     this.#waits = new HostWaits(this.machine, SimDriver.#allWaits)
     // The machine keeps its driver: while work is pending, no other driver takes its handles.
@@ -91,7 +110,8 @@ export class SimDriver implements Driver, WorkQueue {
     this.graphs = new SimGraphs(this.machine, this.#captures, this.#registry)
     drivers.set(rangeOf(this.#registry.handles.base), new WeakRef(this))
     const takeAddresses = (byteLength: number): number => this.#takeAddresses(ranges, byteLength)
-    this.memory = new SimMemory(this.machine, this.#registry, this, takeAddresses)
+    this.pools = new SimPools(this.#registry)
+    this.memory = new SimMemory(this.machine, this.#registry, this, this.pools, takeAddresses)
     this.sharing = new SimSharing(this.memory)
     this.kernels = new SimKernels(this.memory, this, this.#registry, this.#captures)
     this.libraries = new SimLibraries(this.kernels)
@@ -134,6 +154,7 @@ export class SimDriver implements Driver, WorkQueue {
     const target = this.#registry.entered(this.#registry.device(device), 'cuCtxSynchronize')
     this.#captures.refuseOnDevice(target, 'cuCtxSynchronize')
     this.#waits.blockFor(this.machine.marker(target.nullStream, target.tails()), 'device.synchronize()')
+    this.#waitedFor(target)
     this.#registry.alive(target, 'cuCtxSynchronize')
   }
 
@@ -164,12 +185,29 @@ export class SimDriver implements Driver, WorkQueue {
     return calls()
   }
 
+  deviceSplit(ordinal: number, multiprocessors: readonly number[]): readonly GreenContextPart[] {
+    const device = this.#registry.entered(this.#registry.device(ordinal), 'cuGreenCtxCreate')
+    this.machine.scheduler.tick()
+    const parts = simulatedSplit(multiprocessors)
+    if (parts === undefined) {
+      throw cudaError('cuDevSmResourceSplitByCount', CUresult.INVALID_RESOURCE_CONFIGURATION)
+    }
+    return parts.map((count) => this.#registry.addPartition(device, count))
+  }
+
+  greenContextDestroy(context: ContextHandle): void {
+    const partition = this.#registry.partition(context)
+    if (partition !== undefined) this.#registry.removePartition(partition)
+  }
+
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
-    const device = this.#registry.liveContextDevice(context, 'cuStreamCreateWithPriority')
+    const partition = this.#registry.partition(context)
+    const call = partition === undefined ? 'cuStreamCreateWithPriority' : 'cuGreenCtxStreamCreate'
+    const device = this.#registry.liveContextDevice(context, call)
     this.machine.scheduler.tick()
     const { least, greatest } = SIMULATED_PRIORITIES
     const clamped = Math.min(least, Math.max(greatest, priority))
-    return this.#registry.addStream(device, (flags & StreamFlag.NON_BLOCKING) !== 0, clamped).handle
+    return this.#registry.addStream(device, (flags & StreamFlag.NON_BLOCKING) !== 0, clamped, partition).handle
   }
 
   streamDestroy(handle: StreamHandle): void {
@@ -200,7 +238,8 @@ export class SimDriver implements Driver, WorkQueue {
     const handle = isDefault ? defaultStream(near, cudaHandle) : (cudaHandle as StreamHandle)
     const stream = isDefault || !isDefaultStream(handle) ? this.#registry.peekStream(handle) : undefined
     if (stream === undefined) throw this.#registry.refusedHandle('stream', handle, 'cuStreamGetCtx')
-    return { stream: handle, context: stream.device.context, device: stream.device.ordinal }
+    const { device, partition } = stream
+    return { stream: handle, context: device.context, device: device.ordinal, green: partition }
   }
 
   streamHandedOut(stream: StreamHandle): void {
@@ -253,6 +292,7 @@ export class SimDriver implements Driver, WorkQueue {
     const stream = this.#registry.liveStream(handle, 'cuStreamSynchronize')
     this.#refuseLooking(stream, 'cuStreamSynchronize')
     this.#waits.blockFor(this.machine.marker(stream, this.#tailsOf(stream)), 'stream.synchronize()')
+    this.#waitedFor(stream.device, stream === stream.device.nullStream ? undefined : stream)
     this.#registry.alive(stream.device, 'cuStreamSynchronize')
   }
 
@@ -300,6 +340,13 @@ export class SimDriver implements Driver, WorkQueue {
     this.machine.enqueueHostFunction(stream, host)
   }
 
+  streamHold(handle: StreamHandle): () => void {
+    const stream = this.#registry.liveStream(handle, 'cuStreamBatchMemOp')
+    this.#captures.refuseToTell(stream, 'cuStreamIsCapturing')
+    const hold = this.machine.enqueueHold(stream, shortCallSite())
+    return () => this.machine.open(hold)
+  }
+
   eventCreate(context: ContextHandle, flags: number): EventHandle {
     const device = this.#registry.liveContextDevice(context, 'cuEventCreate')
     return this.#registry.addEvent(device, flags).handle
@@ -340,7 +387,10 @@ export class SimDriver implements Driver, WorkQueue {
   eventSynchronize(handle: EventHandle): void {
     const event = this.#liveEvent(handle, 'cuEventSynchronize')
     const { record } = event
-    if (record !== undefined) this.#waits.blockFor(record, 'event.synchronize()')
+    if (record !== undefined) {
+      this.#waits.blockFor(record, 'event.synchronize()')
+      this.#waitedFor(event.device, record.stream)
+    }
     this.#registry.alive(event.device, 'cuEventSynchronize')
   }
 
@@ -386,7 +436,7 @@ export class SimDriver implements Driver, WorkQueue {
     const stream = this.#registry.liveStream(handle, call)
     const fails = kind === SimOperationKind.FAULT ? amount : 0
     if (stream.capture !== undefined) {
-      this.#captures.add(stream, stream.capture, call, capturedWork(call, kind, amount, work, fails))
+      this.#captures.add(stream, stream.capture, call, capturedWork(stream, call, kind, amount, work, fails))
       return this.machine.marker(stream, [])
     }
     this.#captures.refuseImplicit(stream, call)
@@ -401,6 +451,11 @@ export class SimDriver implements Driver, WorkQueue {
   /** For tests that look for objects left behind. */
   get counts(): { readonly streams: number; readonly events: number; readonly bytes: number } {
     return { ...this.#registry.counts, bytes: this.memory.bytesUsed }
+  }
+
+  /** The host has waited for all work of the stream, or of the device: pools give back what they need not keep. */
+  #waitedFor(device: SimDevice, stream?: SimStream): void {
+    for (const pool of device.pools.all) pool.waitedFor(stream)
   }
 
   #takeAddresses(ranges: Ranges, byteLength: number): number {
@@ -491,13 +546,15 @@ export class SimDriver implements Driver, WorkQueue {
 }
 
 function capturedWork(
+  { partition }: SimStream,
   call: string,
   operation: SimOperationKind,
   amount: number,
   work: Work | undefined,
   fails: number,
 ): SimNodeWork {
-  if (operation !== SimOperationKind.LATCH) return { kind: 'work', call, operation, amount, work, fails }
+  if (operation !== SimOperationKind.LATCH || work !== undefined)
+    return { kind: 'work', call, operation, amount, work, fails, partition }
   throw stateError(
     'ERR_UNSUPPORTED',
     'A latch cannot be captured: it is opened once, and a graph is launched many times',

@@ -5,6 +5,7 @@ import type { CaptureMode, GraphDriver, GraphExecHandle, GraphHandle, StreamHand
 import type { CaptureRules } from './capture-rules.js'
 import type { Machine } from './machine/machine.js'
 import type { SimNodeWork, SimOperation } from './machine/machine-state.js'
+import { SimOperationKind } from './machine/work.js'
 import type { Registry } from './registry.js'
 
 type Nodes = readonly CapturedNode<SimNodeWork>[]
@@ -34,6 +35,11 @@ export class SimGraphs implements GraphDriver {
     const graph = this.registry.handles.take('graph') as GraphHandle
     this.#graphs.set(graph, nodes)
     return graph
+  }
+
+  captureId(handle: StreamHandle): bigint | undefined {
+    const { capture } = this.registry.liveStream(handle, 'cuStreamGetCaptureInfo')
+    return capture === undefined || capture.invalid ? undefined : capture.id
   }
 
   abandon(handle: StreamHandle): void {
@@ -107,8 +113,12 @@ export class SimGraphs implements GraphDriver {
 
 function sameShape(a: Nodes, b: Nodes): boolean {
   const shapeOf = (nodes: Nodes): string =>
-    nodes.map(({ after, work }) => `${labelOf(work)}<${after.map(({ index }) => index).sort()}`).join()
+    nodes.map(({ after, work }) => `${labelOf(work)}${placeOf(work)}<${after.map(({ index }) => index).sort()}`).join()
   return shapeOf(a) === shapeOf(b)
 }
+
+/** A kernel stays in its part of the device. */
+const placeOf = (work: SimNodeWork): string =>
+  work.kind === 'work' && work.operation === SimOperationKind.KERNEL ? ` in ${work.partition?.context}` : ''
 
 const labelOf = (work: SimNodeWork): string => (work.kind === 'work' ? (work.work?.shape ?? work.call) : work.kind)

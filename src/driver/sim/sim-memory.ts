@@ -2,35 +2,43 @@
  * Memory of the simulated machine: ArrayBuffers behind pointers of its own. Bytes move when an operation ends in virtual
  * time, so that a wait which is missing shows as wrong bytes.
  */
+import { shortCallSite } from '../../base/stack.js'
 import { CUresult, cudaError } from '../cuda-results.js'
-import type {
-  ContextHandle,
-  EventHandle,
-  FillWidth,
-  MemoryDriver,
-  MemoryPlace,
-  OwnEvent,
-  Pointer,
-  StreamHandle,
+import {
+  type BatchedCopy,
+  type ContextHandle,
+  type EventHandle,
+  extentOf,
+  type FillWidth,
+  type MemoryDriver,
+  type MemoryPlace,
+  type MemoryRows,
+  type OwnEvent,
+  type Pointer,
+  type PoolHandle,
+  type StreamHandle,
 } from '../driver.js'
+import type { Comparison, MemoryValue } from '../values.js'
 import type { Machine } from './machine/machine.js'
 import type { SimDevice, SimOperation } from './machine/machine-state.js'
+import type { SimPool } from './machine/pools.js'
 import { Queue } from './machine/queue.js'
 import { SimOperationKind, type Work } from './machine/work.js'
-import { DeviceMemory, type MemoryBlock, PinnedMemory } from './memory-blocks.js'
-import { CopyWork, FillWork, FreeWork } from './memory-work.js'
+import { DeviceMemory, type MemoryBlock, PinnedMemory, RegisteredMemory } from './memory-blocks.js'
+import { CopyWork, FillWork, FreeWork, RowsWork, WaitValueWork, WriteValueWork } from './memory-work.js'
 import type { Registry } from './registry.js'
+import type { SimPools } from './sim-pools.js'
 
-/** What an H200 has (nominally): 141 GB. */
-const DEVICE_BYTES = 141e9
 /** More than a host has. */
 const HOST_BYTES = 2 ** 40
-/** A page of CUDA's pools; allocations begin and end at a multiple of it. */
+/** Allocations begin and end at a multiple of it. */
 const GRANULE = 512
 const SLAB = 2 ** 29
 /** Bytes in a nanosecond: 50 GB/s between host and device, 2000 GB/s on the device. */
 const HOST_BANDWIDTH = 50
 const DEVICE_BANDWIDTH = 2000
+const BATCH = 'cuStreamBatchMemOp'
+const FILL_CALLS = { 1: 'cuMemsetD8Async', 2: 'cuMemsetD16Async', 4: 'cuMemsetD32Async' } as const
 /** Virtual nanoseconds that the shortest copy takes. */
 const SHORTEST = 1000
 
@@ -50,18 +58,22 @@ export class SimMemory implements MemoryDriver {
     private readonly machine: Machine,
     private readonly registry: Registry,
     private readonly queue: WorkQueue,
+    private readonly pools: SimPools,
     /** Where so many addresses begin that no other simulation has. */
     private readonly takeAddresses: (byteLength: number) => number,
   ) {}
 
-  allocate(byteLength: number, stream: StreamHandle): Pointer {
-    const call = 'cuMemAllocAsync'
-    return this.#allocateOn(this.registry.liveStream(stream, call).device, byteLength, call)
+  allocate(byteLength: number, stream: StreamHandle, _context: ContextHandle, from?: PoolHandle): Pointer {
+    const call = from === undefined ? 'cuMemAllocAsync' : 'cuMemAllocFromPoolAsync'
+    const live = this.registry.liveStream(stream, call)
+    const pool = from === undefined ? live.device.pools.current : this.pools.of(from, call)
+    if (!pool.allocate(byteLength, live)) throw cudaError(call, CUresult.OUT_OF_MEMORY)
+    return this.#newBlock(live.device, byteLength, pool)
   }
 
   /** Bytes of the devices that are allocated and not freed. */
   get bytesUsed(): number {
-    return this.machine.devices.reduce((sum, { bytesUsed }) => sum + bytesUsed, 0)
+    return this.machine.devices.reduce((sum, { pools }) => sum + pools.used, 0)
   }
 
   /** `cuMemAlloc`: no stream comes before it. */
@@ -69,7 +81,10 @@ export class SimMemory implements MemoryDriver {
     const call = 'cuMemAlloc'
     const device = this.registry.liveContextDevice(context, call)
     this.machine.scheduler.tick()
-    return this.#allocateOn(device, byteLength, call)
+    const size = rounded(byteLength)
+    if (!device.pools.has(size)) throw cudaError(call, CUresult.OUT_OF_MEMORY)
+    device.pools.apart += size
+    return this.#newBlock(device, byteLength)
   }
 
   /** Frees it when the latest records of these events are done. */
@@ -84,11 +99,22 @@ export class SimMemory implements MemoryDriver {
     if (!(block instanceof DeviceMemory) || block.pointer !== pointer || block.freed) {
       throw cudaError('cuMemFreeAsync', CUresult.INVALID_VALUE)
     }
-    const work = new FreeWork(block, this.#giveBack)
-    const size = rounded(block.byteLength)
-    this.queue.enqueue(stream, SimOperationKind.INSTANT, 0, 'cuMemFreeAsync', work)
-    // As in CUDA's pools, freed memory counts as free for later allocations.
-    block.device.bytesUsed -= size
+    const call = 'cuMemFreeAsync'
+    const on = this.registry.peekStream(stream)
+    if (on === undefined) throw cudaError(call, CUresult.INVALID_HANDLE)
+    const { pool, byteLength } = block
+    const work = new FreeWork(block, (freed) => {
+      this.#giveBack(freed)
+      pool?.left(byteLength, on)
+    })
+    // Before it is queued: on an idle stream it is over at once.
+    pool?.free(byteLength, on)
+    try {
+      this.queue.enqueue(stream, SimOperationKind.INSTANT, 0, call, work)
+    } catch (error) {
+      pool?.notFreed(byteLength, on)
+      throw error
+    }
   }
 
   allocatePinned(byteLength: number, context: ContextHandle): ReturnType<MemoryDriver['allocatePinned']> {
@@ -102,11 +128,32 @@ export class SimMemory implements MemoryDriver {
     return { pointer: block.pointer, bytes }
   }
 
+  registerPinned(bytes: Uint8Array, context: ContextHandle): Pointer {
+    const call = 'cuMemHostRegister'
+    const device = this.registry.liveContextDevice(context, call)
+    this.machine.scheduler.tick()
+    for (const block of this.#blocks) {
+      if (!(block instanceof RegisteredMemory && block.overlaps(bytes))) continue
+      const { end } = block
+      this.machine.look([end])
+      if (end === undefined || !end.over) throw cudaError(call, CUresult.HOST_MEMORY_ALREADY_REGISTERED)
+    }
+    const block = new RegisteredMemory(this.#address(rounded(bytes.length)), bytes, device)
+    this.#insert(block)
+    return block.pointer
+  }
+
   closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly OwnEvent[]): void {
     const block = this.#blockAt(pointer, 1)
+    if (block instanceof RegisteredMemory) block.end = this.#freeBlockAfter(block, after)
     if (!(block instanceof PinnedMemory)) return
     block.detach(bytes)
     this.#freeBlockAfter(block, after)
+  }
+
+  detachPinned(pointer: Pointer, bytes: ArrayBuffer): void {
+    const block = this.#blockAt(pointer, 1)
+    if (block instanceof PinnedMemory) block.detach(bytes)
   }
 
   /** Every simulated device reaches all memory. */
@@ -124,8 +171,32 @@ export class SimMemory implements MemoryDriver {
     this.queue.enqueue(stream, SimOperationKind.COPY, duration, call, work)
   }
 
+  copyRows(
+    destination: Pointer,
+    source: Pointer,
+    toRows: MemoryRows,
+    fromRows: MemoryRows,
+    stream: StreamHandle,
+  ): void {
+    const call = 'cuMemcpy3DAsync'
+    const to = this.#live(destination, extentOf(toRows), call)
+    const from = this.#live(source, extentOf(fromRows), call)
+    const { engine, bandwidth } = route(to, from)
+    const [there, here] = [
+      { block: to, pointer: destination, rows: toRows },
+      { block: from, pointer: source, rows: fromRows },
+    ]
+    const work = orOutOfMemory(call, () => new RowsWork(there, here, engine))
+    const duration = Math.max(SHORTEST, work.byteLength / bandwidth)
+    this.queue.enqueue(stream, SimOperationKind.COPY, duration, call, work)
+  }
+
+  copyBatch(copies: readonly BatchedCopy[], stream: StreamHandle): void {
+    for (const { destination, source, byteLength } of copies) this.copy(destination, source, byteLength, stream)
+  }
+
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
-    const call = `cuMemsetD${8 * width}Async`
+    const call = FILL_CALLS[width]
     const byteLength = count * width
     const block = this.#live(pointer, byteLength, call)
     const work = orOutOfMemory(call, () => new FillWork(block, pointer, value, width, count))
@@ -133,10 +204,29 @@ export class SimMemory implements MemoryDriver {
     this.queue.enqueue(stream, SimOperationKind.COPY, duration, call, work)
   }
 
+  waitForValue(at: MemoryValue, compare: Comparison, stream: StreamHandle): void {
+    const work = new WaitValueWork(this.#wordBlock(at), at, compare)
+    const operation = this.queue.enqueue(stream, SimOperationKind.LATCH, 0, BATCH, work)
+    operation.site = shortCallSite()
+    this.machine.passValues()
+  }
+
+  writeValue(at: MemoryValue, stream: StreamHandle): void {
+    const work = new WriteValueWork(this.#wordBlock(at), at)
+    this.queue.enqueue(stream, SimOperationKind.COPY, SHORTEST, BATCH, work)
+  }
+
+  /** CUDA takes no memory of a pool for this. */
+  #wordBlock({ pointer, bits }: MemoryValue): MemoryBlock {
+    const block = this.#live(pointer as Pointer, bits / 8, BATCH)
+    if (block instanceof DeviceMemory && block.pool !== undefined) throw cudaError(BATCH, CUresult.INVALID_VALUE)
+    return block
+  }
+
   placeOf(pointer: Pointer, byteLength: number): MemoryPlace {
     const block = this.#blockAt(pointer, byteLength)
     if (block === undefined || block.freed) throw cudaError('cuPointerGetAttribute', CUresult.INVALID_VALUE)
-    return { device: block.device.ordinal, isOfHost: block instanceof PinnedMemory }
+    return { device: block.device.ordinal, isOfHost: !(block instanceof DeviceMemory) }
   }
 
   viewed(pointer: Pointer, byteLength: number): void {
@@ -164,25 +254,23 @@ export class SimMemory implements MemoryDriver {
     return this.#live(pointer, byteLength, call).read(pointer, byteLength)
   }
 
-  #allocateOn(device: SimDevice, byteLength: number, call: string): Pointer {
-    const size = rounded(byteLength)
-    if (device.bytesUsed + size > DEVICE_BYTES) throw cudaError(call, CUresult.OUT_OF_MEMORY)
-    const block = new DeviceMemory(this.#address(size), byteLength, device)
+  #newBlock(device: SimDevice, byteLength: number, pool?: SimPool): Pointer {
+    const block = new DeviceMemory(this.#address(rounded(byteLength)), byteLength, device, pool)
     this.#insert(block)
-    device.bytesUsed += size
     return block.pointer
   }
 
-  #freeBlockAfter(block: MemoryBlock, after: readonly OwnEvent[], size = 0): void {
+  #freeBlockAfter(block: MemoryBlock, after: readonly OwnEvent[], size = 0): SimOperation {
     const records = after.map(({ event }) => this.registry.peekEvent(event)?.record)
-    this.machine.marker(block.device.nullStream, records, new FreeWork(block, this.#giveBack))
-    block.device.bytesUsed -= size
+    const free = this.machine.marker(block.device.nullStream, records, new FreeWork(block, this.#giveBack))
+    block.device.pools.apart -= size
     try {
       for (const { event } of after) this.registry.destroyEvent(event)
     } catch (error) {
       // The stack has run over. The memory is given back, which must not be done once more; some events are left.
       if (!(error instanceof RangeError)) throw error
     }
+    return free
   }
 
   #live(pointer: Pointer, byteLength: number, call: string): MemoryBlock {

@@ -8,6 +8,7 @@ import { LIBRARY_ENTRIES, type LibraryWork, type MemoryRows } from '../../driver
 import type { DeviceBuffer } from '../../memory/device-buffer.js'
 import { queueWith } from '../../memory/queue-with-memory.js'
 import { isStream, Stream } from '../../stream.js'
+import { recordOf } from '../../streams/capture-record.js'
 import { openStream } from '../../streams/stream-core.js'
 import { checkDeviceBuffer, type GivenMemory, openGiven, type UsedMemory, wholeOf } from '../library-memory.js'
 import { callGemm, type GemmFunction } from './gemm-call.js'
@@ -216,6 +217,7 @@ export class Cublas implements Disposable {
       twin: { nanoseconds: durationOf(shape), run: (contents) => multiply(shape, contents) },
     }
     use.driver.streamHandedOut(use.handle)
+    if (this.#handle !== undefined) recordOf(use)?.keeps.add(this.#handle)
     queueWith(use, memory, () => use.driver.libraries.queue([work]))
     // What a capture has taken up is not computed yet.
     if (isNew && !use.driver.streamIsCapturing(use.handle)) learn(use.context, kind)

@@ -9,6 +9,7 @@ import { invalidType, invalidValue, messageOf, stateError } from '../../base/err
 import { LIBRARY_ENTRIES, type LibraryWork } from '../../driver/driver.js'
 import { makeRoomInAll, queueAllWith } from '../../memory/queue-with-memory.js'
 import type { Stream } from '../../stream.js'
+import { recordOf } from '../../streams/capture-record.js'
 import { openStream } from '../../streams/stream-core.js'
 import { type GivenMemory, openGiven } from '../library-memory.js'
 import { checkTogether, type NcclRequest } from './clique.js'
@@ -124,7 +125,10 @@ function queueOperations(operations: readonly NcclOperation[]): void {
         throw error
       }
     })
-  for (const { use } of parts) use.driver.streamHandedOut(use.handle)
+  for (const { operation, use } of parts) {
+    use.driver.streamHandedOut(use.handle)
+    recordOf(use)?.keeps.add(operation.handle)
+  }
   queueAllWith(parts, name === 'sim' ? () => queueSimulated(parts) : queueReal)
   for (const handle of handles) {
     const own = parts.filter(({ operation }) => operation.handle === handle)

@@ -49,6 +49,28 @@ const withBench = {
   pendingCallback: (bench) => {
     hold(bench).addCallback((_stream, status) => say(`callback ${status}`), undefined)
   },
+  rejectedPromises: async (bench) => {
+    process.on('uncaughtException', (error) => say(`uncaught: ${error.message}`))
+    atTheEnd()
+    const closed = bench.stream()
+    closed.wait(Promise.reject(new Error('closed')))
+    closed.close()
+    const left = bench.stream()
+    left.wait(Promise.reject(new Error('at the end')))
+    Reflect.set(globalThis, 'left', left)
+  },
+  promiseAlone: (bench) => {
+    atTheEnd()
+    const stream = bench.stream()
+    stream.wait(new Promise(() => {}))
+    bench.busy(stream, 1000)
+  },
+  promiseWithFinished: (bench) => {
+    atTheEnd()
+    const stream = bench.stream()
+    stream.wait(new Promise<void>((resolve) => setTimeout(resolve, 50).unref()))
+    void stream.finished().then(() => say('finished'))
+  },
   hostFunctionAlone: (bench) => {
     atTheEnd()
     bench.stream().launchHostFunc(() => say('host function'))

@@ -128,6 +128,16 @@ const scenarios = {
     kept.push(exec)
     exec.launch(stuck(bench))
   },
+  promise: (bench) => {
+    const stream = bench.stream()
+    stream.wait(new Promise(nothing))
+    return stream.finished()
+  },
+  promiseHostFunction: (bench) => {
+    const stream = bench.stream()
+    kept.push(stream)
+    stream.wait(new Promise(nothing)).launchHostFunc(nothing)
+  },
   drain: (bench) => {
     again(bench.stream())
     bench.device.drainHostFunctions()
@@ -189,6 +199,9 @@ const scenarios = {
     const latch = bench.latch(stream)
     setTimeout(() => latch.open(), LONG)
     await stream.launchHostFunc(nothing).finished()
+  },
+  slowPromise: async (bench) => {
+    await bench.stream().wait(sleep(50)).finished()
   },
   politePolling: async (bench) => {
     const stream = bench.stream()

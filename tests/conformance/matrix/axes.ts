@@ -11,7 +11,8 @@ export const HOLDS = {
 } as const
 export type Hold = keyof typeof HOLDS
 
-export type StreamKind = 'blocking' | 'non-blocking' | 'per-thread' | 'null' | 'external'
+/** `green`: of a green context. */
+export type StreamKind = 'blocking' | 'non-blocking' | 'per-thread' | 'null' | 'external' | 'green'
 
 export interface CaptureUnderWay {
   readonly of: 'the stream' | 'a blocking stream' | 'a non-blocking stream'
@@ -29,9 +30,10 @@ export interface Situation {
 const MODES: readonly CaptureModeName[] = ['threadLocal', 'relaxed', 'global']
 
 export const SITUATIONS: readonly Situation[] = [
-  ...(['blocking', 'non-blocking', 'per-thread', 'null', 'external'] as const).map((stream) => ({ stream })),
+  ...(['blocking', 'non-blocking', 'per-thread', 'null', 'external', 'green'] as const).map((stream) => ({ stream })),
   ...MODES.map((mode): Situation => ({ stream: 'non-blocking', capture: { of: 'the stream', mode } })),
   { stream: 'non-blocking', capture: { of: 'the stream', mode: 'threadLocal', invalidated: true } },
+  { stream: 'green', capture: { of: 'the stream', mode: 'global' } },
   ...MODES.flatMap((mode): Situation[] => [
     { stream: 'null', capture: { of: 'a blocking stream', mode } },
     { stream: 'blocking', capture: { of: 'a blocking stream', mode } },

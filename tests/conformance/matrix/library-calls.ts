@@ -1,7 +1,8 @@
 /** Calls of cuda-streams/cublas, cuda-streams/nccl and cuda-streams/sim: rows of the matrix. */
 import assert from 'node:assert/strict'
-import type { DeviceBuffer } from 'cuda-streams'
+import { type DeviceBuffer, PinnedBuffer } from 'cuda-streams'
 import { Cublas } from 'cuda-streams/cublas'
+import { fromCudaArrayInterface, fromDLPack, toCudaArrayInterface, toDLPack } from 'cuda-streams/dlpack'
 import { Communicator, group, ncclVersion, uniqueId } from 'cuda-streams/nccl'
 import { busy, destroyForeignStream, foreignStream, latch } from 'cuda-streams/sim'
 import type { Call } from './call.js'
@@ -225,6 +226,52 @@ const ncclCalls: readonly Call[] = [
   },
 ]
 
+const lent = { name: 'buffer', takes: 'of the device' as const }
+const WORD_ELEMENTS = { dtype: 'u32', shape: [1] } as const
+
+/** To hand memory out, or to take it in, on the stream: neither can be captured. */
+function dlpack(name: string, members: readonly string[], act: (buffer: DeviceBuffer, scene: Scene) => unknown): Call {
+  return {
+    name,
+    members,
+    act: 'allocates',
+    memory: [lent],
+    prepare: (scene) => () => {
+      const buffer = scene.buffer(0)
+      // Handed out as memory of the host, without a stream: tests/libraries/dlpack.
+      if (buffer instanceof PinnedBuffer) return toCudaArrayInterface(buffer as never, WORD_ELEMENTS)
+      return act(buffer, scene)
+    },
+  }
+}
+
+const dlpackCalls: readonly Call[] = [
+  dlpack(
+    'toDLPack() and release()',
+    ['toDLPack', 'DLPackTensor#release', 'DLPackTensor#released'],
+    (buffer, { stream }) => {
+      const tensor = toDLPack(buffer, { ...WORD_ELEMENTS, stream })
+      tensor.release()
+      return tensor.released
+    },
+  ),
+  dlpack('fromDLPack()', ['fromDLPack'], (buffer, { stream }) => {
+    const tensor = toDLPack(buffer, { ...WORD_ELEMENTS, stream: null })
+    try {
+      fromDLPack(tensor, { stream }).buffer.close()
+    } finally {
+      tensor.release()
+    }
+  }),
+  dlpack('toCudaArrayInterface()', ['toCudaArrayInterface'], (buffer, { stream }) => {
+    return toCudaArrayInterface(buffer, { ...WORD_ELEMENTS, stream })
+  }),
+  dlpack('fromCudaArrayInterface()', ['fromCudaArrayInterface'], (buffer, { stream }) => {
+    const dict = toCudaArrayInterface(buffer, { ...WORD_ELEMENTS, stream: null })
+    fromCudaArrayInterface(dict, { stream, owner: buffer }).buffer.close()
+  }),
+]
+
 const onlySimulated: NonNullable<Call['lacks']> = ({ bench }) =>
   bench.name === 'sim' ? undefined : 'only the simulator offers it'
 
@@ -257,4 +304,4 @@ const simCalls: readonly Call[] = [
   },
 ]
 
-export const libraryCalls: readonly Call[] = [...cublasCalls, ...ncclCalls, ...simCalls]
+export const libraryCalls: readonly Call[] = [...cublasCalls, ...dlpackCalls, ...ncclCalls, ...simCalls]

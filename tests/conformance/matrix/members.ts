@@ -1,6 +1,7 @@
 /** All public members, and those that the matrix need not try. */
 import * as main from 'cuda-streams'
 import * as cublas from 'cuda-streams/cublas'
+import * as dlpack from 'cuda-streams/dlpack'
 import * as nccl from 'cuda-streams/nccl'
 import * as sim from 'cuda-streams/sim'
 
@@ -24,12 +25,17 @@ export const QUIET: Readonly<Record<string, readonly string[]>> = {
       ),
     ),
     'DeviceBuffer#owner',
+    ...['handle', 'closed', 'toString', '[Symbol.toStringTag]', '[nodejs.util.inspect.custom]'].flatMap((name) => [
+      `GreenContext#${name}`,
+      `MemoryPool#${name}`,
+    ]),
     ...['Graph#handle', 'Graph#closed', 'Graph#toString', 'Graph#[Symbol.toStringTag]'],
     ...['GraphExec#closed', 'GraphExec#toString', 'GraphExec#[Symbol.toStringTag]'],
     ...['Graph', 'GraphExec', 'Kernel', 'Module', 'DefinedKernel'].map(
       (name) => `${name}#[nodejs.util.inspect.custom]`,
     ),
     ...['Kernel#toString', 'DefinedKernel#toString', 'Module#closed', 'Module#toString', 'Module#[Symbol.toStringTag]'],
+    ...['toString', '[Symbol.toStringTag]', '[nodejs.util.inspect.custom]'].map((name) => `DLPackTensor#${name}`),
     ...['closed', 'toString', '[Symbol.toStringTag]', '[nodejs.util.inspect.custom]'].flatMap((name) => [
       `Cublas#${name}`,
       `Communicator#${name}`,
@@ -45,7 +51,7 @@ export const QUIET: Readonly<Record<string, readonly string[]>> = {
   ],
   'is no constructor for programs': [
     ...['new Device', 'new DeviceBuffer', 'new PinnedBuffer', 'new Graph', 'new GraphExec', 'new Kernel', 'new Module'],
-    'new Communicator',
+    ...['new Communicator', 'new GreenContext', 'new DLPackTensor'],
   ],
   'is what stream.launch() calls: the rows of that are its own': [
     'Kernel#[launchOn]',
@@ -64,7 +70,7 @@ export const QUIET: Readonly<Record<string, readonly string[]>> = {
 
 /** As `new Stream`, `Stream.from`, `Stream#record`, or `simulate` for a function. */
 export function publicMembers(): readonly string[] {
-  const exported = Object.entries({ ...main, ...sim, ...cublas, ...nccl })
+  const exported = Object.entries({ ...main, ...sim, ...cublas, ...dlpack, ...nccl })
   const classes = new Set(exported.flatMap(([, value]) => (isClass(value) ? [value.prototype] : [])))
   return exported.flatMap(([name, value]) => {
     if (isClass(value)) return membersOfClass(name, value, classes)

@@ -1,6 +1,6 @@
 /** Calls on events, devices, graphs and kernels: rows of the matrix. */
 import assert from 'node:assert/strict'
-import { defineKernel, Event, Module, Program } from 'cuda-streams'
+import { defineKernel, Event, Module, Program, Stream } from 'cuda-streams'
 import { added, CONFIG, kernelOf, needsCompiler, needsGpu, PTX, SIGNATURE } from './adding.js'
 import type { Call } from './call.js'
 import { BYTES, WORDS } from './lab.js'
@@ -323,6 +323,32 @@ const kernels: readonly Call[] = [
       return () => scene.stream.launch(kernel, CONFIG, scene.buffer(0), WORDS, ADDED)
     },
   },
+  {
+    name: 'device.split()',
+    members: ['Device#split'],
+    act: 'makes',
+    slow: true,
+    // CUDA waits for the whole device, so host functions run first.
+    waits: ({ bench }) => (bench.name === 'sim' ? undefined : 'everything'),
+    prepare: (scene) => () => {
+      for (const part of scene.device.split({ multiprocessors: [8] })) scene.keep(part)
+    },
+  },
+  ...(['close', Symbol.dispose] as const).map(
+    (how): Call => ({
+      name: `greenContext${typeof how === 'symbol' ? '[Symbol.dispose]' : '.close'}(), with a stream and without`,
+      members: [typeof how === 'symbol' ? 'GreenContext#[Symbol.dispose]' : 'GreenContext#close'],
+      act: 'makes',
+      slow: true,
+      prepare: (scene) => {
+        const parts = scene.device.split({ multiprocessors: [8] })
+        scene.keep(new Stream({ context: parts[0] }))
+        return () => {
+          for (const part of parts) part[how]()
+        }
+      },
+    }),
+  ),
   {
     name: 'Module.load()',
     members: ['Module.load'],

@@ -37,6 +37,8 @@ interface Rule {
   readonly plainNull?: Answer
   /** The call's stream captures. Default: returns. */
   readonly capturing?: Answer | ByMode
+  /** The same where it is in a green context. Default: as `capturing`. */
+  readonly capturingGreen?: Answer
   /** It is in a capture that is invalidated. Default: returns. */
   readonly invalidated?: Answer
   /** The call is about the null stream, and a blocking stream captures. Default: as `beside`. */
@@ -137,14 +139,16 @@ const RULES = {
     invalidated: refused('1'),
   },
   'waits for the device': {
-    what: 'waits for the device, blocking: every capture there forbids it, in any mode',
+    what: 'waits for the device, blocking: every capture there forbids it, in any mode, but for one in a green context',
     capturing: invalidating('900'),
+    capturingGreen: returns,
     invalidated: refused('900'),
     beside: invalidating('900'),
   },
   'promises the device': {
     what: 'promises the end of the device by finished()',
     capturing: mayInvalidate('900'),
+    capturingGreen: returns,
     invalidated: refused('900'),
     beside: mayInvalidate('900'),
   },
@@ -152,8 +156,15 @@ const RULES = {
     what: 'asks what the driver tells of a stream that captures, too; but not of the null stream while a blocking one does',
     nullBesideBlocking: refused('906'),
   },
+  'waits for its device': {
+    what: 'lets the stream wait for all work of its device, where a stream may capture',
+    capturing: refused('900'),
+    invalidated: refused('900'),
+    nullBesideBlocking: refused('900', '906'),
+    beside: refused('900'),
+  },
   allocates: {
-    what: 'allocates in the order of the stream, or moves an ordinary array, which cannot be captured',
+    what: 'allocates in the order of the stream, moves an ordinary array, or waits for a promise, which cannot be captured',
     capturing: refused('ERR_UNSUPPORTED'),
     invalidated: refused('ERR_UNSUPPORTED'),
     nullBesideBlocking: refused('906'),
@@ -199,7 +210,7 @@ export function answerOf(act: Act, { stream, capture }: Situation): Answer {
   }
   if (capture.of === 'the stream') {
     if (capture.invalidated) return rule.invalidated ?? returns
-    return byMode(rule.capturing ?? returns)
+    return (stream === 'green' ? rule.capturingGreen : undefined) ?? byMode(rule.capturing ?? returns)
   }
   if (stream === 'null' && capture.of === 'a blocking stream' && rule.nullBesideBlocking !== undefined) {
     return rule.nullBesideBlocking

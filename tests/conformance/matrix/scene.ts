@@ -93,6 +93,10 @@ export class Scene {
         this.#cleanups.push(() => bench.destroyForeignStream(handle))
         return this.keep(new ExternalStream(handle, { device }))
       }
+      case 'green': {
+        const [context] = this.lab.once('green contexts', () => device.split({ multiprocessors: [16] }))
+        return this.keep(new Stream({ context }))
+      }
       default:
         return this.keep(new Stream({ device, nonBlocking: kind === 'non-blocking' }))
     }

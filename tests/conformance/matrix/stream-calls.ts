@@ -1,6 +1,6 @@
 /** Calls on streams: rows of the matrix. */
 import assert from 'node:assert/strict'
-import { DeviceBuffer, ExternalStream, Graph, Stream } from 'cuda-streams'
+import { DeviceBuffer, ExternalStream, Graph, MemoryPool, PinnedBuffer, Stream } from 'cuda-streams'
 import { hasWorkBehind } from './axes.js'
 import type { Call } from './call.js'
 import { BYTES, WORDS } from './lab.js'
@@ -44,6 +44,16 @@ const making: readonly Call[] = [
     members: ['new Stream'],
     act: 'makes',
     prepare: (scene) => () => scene.keep(new Stream({ device: scene.device })).handle,
+  },
+  {
+    name: 'new Stream({ context })',
+    members: [],
+    act: 'makes',
+    prepare: (scene) => {
+      const [, context] = scene.device.split({ multiprocessors: [8] })
+      scene.keep(context)
+      return () => scene.keep(new Stream({ context })).handle
+    },
   },
   {
     name: 'device.createStream()',
@@ -284,6 +294,19 @@ const ordering: readonly Call[] = [
     },
   },
   {
+    name: 'stream.wait(device)',
+    members: [],
+    act: 'waits for its device',
+    prepare: (scene) => () => scene.stream.wait(scene.device),
+  },
+  {
+    name: 'stream.wait(promise)',
+    members: [],
+    act: 'allocates',
+    takesRoom: 'on both drivers',
+    prepare: (scene) => () => scene.stream.wait(Promise.resolve()),
+  },
+  {
     name: 'stream.wait(itself)',
     members: [],
     act: 'waits for nothing',
@@ -343,6 +366,19 @@ const moving: readonly Call[] = [
     takesRoom: 'on both drivers',
     prepare: (scene) => () => scene.stream.fill(scene.buffer(0), FILLED, { width: 4 }),
   },
+  ...(['writeValue', 'waitValue'] as const).map(
+    (name): Call => ({
+      name: `stream.${name}()`,
+      members: [`Stream#${name}`],
+      act: 'queues',
+      takesRoom: 'on both drivers',
+      prepare: (scene) => {
+        const flags = scene.keep(scene.device.allocPinned(64))
+        flags.view(Uint32Array)[0] = 1
+        return () => scene.stream[name](flags, 1)
+      },
+    }),
+  ),
   {
     name: 'stream.upload()',
     members: ['Stream#upload'],
@@ -484,10 +520,69 @@ const buffers: readonly Call[] = [
     prepare: (scene) => () => scene.keep(scene.device.alloc(BYTES, { stream: scene.stream })).pointer,
   },
   {
+    name: 'device.alloc(length, { stream, pool })',
+    members: [],
+    act: 'allocates',
+    prepare: (scene) => {
+      const pool = scene.keep(new MemoryPool({ device: scene.device }))
+      return () => scene.keep(scene.device.alloc(BYTES, { stream: scene.stream, pool })).pointer
+    },
+  },
+  {
+    name: 'new MemoryPool(), its figures, and pool.close()',
+    members: [
+      ...['new MemoryPool', 'Device#memory', 'Device#memoryPool'],
+      ...['releaseThreshold', 'used', 'peakUsed', 'reserved', 'peakReserved', 'resetPeaks', 'trim', 'close'].map(
+        (name) => `MemoryPool#${name}`,
+      ),
+      'MemoryPool#[Symbol.dispose]',
+    ],
+    act: 'makes',
+    prepare: (scene) => () => {
+      const { device } = scene
+      const pools = [scene.keep(new MemoryPool({ device, maxBytes: 2 ** 20 })), device.memoryPool]
+      const figures = pools.map((pool) => {
+        pool.releaseThreshold = Number.POSITIVE_INFINITY
+        pool.trim().resetPeaks()
+        return pool.peakUsed - pool.used + pool.peakReserved - pool.reserved
+      })
+      for (const pool of pools) pool.close()
+      return [...figures, Math.sign(device.memory.total - device.memory.free)]
+    },
+    answers: (_scene, value) => assert.deepEqual((value as readonly number[]).slice(0, 2), [0, 0]),
+  },
+  {
+    name: 'pool.close() and buffer.close() of memory that it lent behind the host function',
+    members: [],
+    act: 'makes',
+    withoutStream: true,
+    prepare: (scene) => {
+      const pool = scene.keep(new MemoryPool({ device: scene.device }))
+      const buffer = scene.keep(scene.device.alloc(BYTES, { stream: scene.stream, pool }))
+      scene.stream.fill(buffer, 1)
+      return () => {
+        pool.close()
+        buffer.close()
+      }
+    },
+  },
+  {
     name: 'device.alloc(length, { interprocess: true })',
     members: [],
     act: 'makes',
     prepare: (scene) => () => scene.keep(scene.device.alloc(BYTES, { interprocess: true })).pointer,
+  },
+  {
+    name: 'PinnedBuffer.from()',
+    members: ['PinnedBuffer.from'],
+    act: 'makes',
+    prepare:
+      ({ device }) =>
+      () => {
+        const array = new Uint8Array(new SharedArrayBuffer(BYTES))
+        const pinned = PinnedBuffer.from(array, { device })
+        pinned.close()
+      },
   },
   {
     name: 'device.allocPinned()',

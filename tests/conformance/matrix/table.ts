@@ -33,7 +33,7 @@ export interface Row {
 }
 
 /** Every kind of stream, and one capture. */
-const FEW_SITUATIONS = 6
+const FEW_SITUATIONS = 7
 
 export const calls: readonly Call[] = [...streamCalls, ...otherCalls, ...libraryCalls]
 

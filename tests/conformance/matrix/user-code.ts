@@ -3,7 +3,7 @@
  * functions that it is given. Here it closes what the call uses. The call then is ERR_CLOSED, or does what it says.
  */
 import assert from 'node:assert/strict'
-import { DeviceBuffer, Event, ExternalStream, PinnedBuffer, Stream } from 'cuda-streams'
+import { DeviceBuffer, Event, ExternalStream, MemoryPool, PinnedBuffer, Stream } from 'cuda-streams'
 import { Cublas } from 'cuda-streams/cublas'
 import { Communicator, group } from 'cuda-streams/nccl'
 import { added, needsCompiler } from './adding.js'
@@ -217,10 +217,17 @@ const memory: readonly UserCode[] = [
   ),
   ...forEachOption(
     'device.alloc(length, options)',
-    ({ stream }) => ({ stream, interprocess: false }),
-    ['stream', 'interprocess'],
+    ({ stream, device }) => ({ stream, interprocess: false, pool: device.memoryPool }),
+    ['stream', 'interprocess', 'pool'],
     {},
     (scene, hooked) => () => scene.keep(scene.device.alloc(BYTES, hooked())).pointer,
+  ),
+  ...forEachOption(
+    'new MemoryPool(options)',
+    ({ device }) => ({ device, releaseThreshold: 0, maxBytes: 2 ** 20 }),
+    ['device', 'releaseThreshold', 'maxBytes'],
+    {},
+    (scene, hooked) => () => scene.keep(new MemoryPool(hooked())).handle,
   ),
   ...forEachOption(
     'DeviceBuffer.from(pointer, length, options)',

@@ -176,9 +176,11 @@ function pretend() {
       trackOrder: () => {},
       calmDown: () => {},
       forgetStream: () => {},
+      recordedDevice: () => {},
       streamAdopted: () => {},
       exclusivelyNow: <R>(call: () => R) => ({ made: call() }),
     },
+    valueWaits: { any: false },
     blocking: { exclusively: <R>(call: () => R): R => call() },
     promises: {
       forgetStream: () => {},

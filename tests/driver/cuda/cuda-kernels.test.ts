@@ -15,6 +15,7 @@ const shape = (sharedMemory = 0): LaunchShape => ({
   sharedMemory,
   cooperative: false,
   cluster: undefined,
+  attributes: undefined,
 })
 
 function pretend() {

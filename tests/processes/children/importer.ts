@@ -1,4 +1,4 @@
-/** Opens what the parent shared: importer.js <garbage | memory | ended | pending>. Says 'ok', or throws with what is wrong. */
+/** Opens what the parent shared: importer.js <garbage | memory | ended | pending | values>. Says 'ok', or throws with what is wrong. */
 import assert from 'node:assert/strict'
 import { Device, DeviceBuffer, Stream } from 'cuda-streams'
 
@@ -28,6 +28,16 @@ if (what === 'garbage') {
     step(name)
     assertRefused(given, name)
   }
+} else if (what === 'values') {
+  // The parent's stream stands until the first word is 1, and writes the second when it goes on.
+  using stream = new Stream({ device })
+  using theirs = open(bytes)
+  step('writes')
+  stream.fill(theirs.slice(64, 64), 5).writeValue(theirs, 1)
+  step('waits')
+  stream.waitValue(theirs, 2n, { byteOffset: 8 })
+  await stream.finished()
+  assert.equal((await stream.download(theirs.slice(128, 1)))[0], 6)
 } else if (what === 'ended') {
   step('memory of a process that has ended')
   assertRefused(bytes, 'memory of a process that has ended')

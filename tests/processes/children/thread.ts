@@ -35,7 +35,13 @@ export type Request =
 export type Reply =
   | { readonly codes: readonly string[]; readonly messages: readonly string[] }
   | { readonly right: boolean }
-  | { readonly kind: string; readonly id: bigint; readonly timing: boolean; readonly sameAgain: boolean }
+  | {
+      readonly kind: string
+      readonly id: bigint
+      readonly multiprocessors: number
+      readonly timing: boolean
+      readonly sameAgain: boolean
+    }
   | { readonly thread: number }
   | { readonly failed: string }
 
@@ -84,6 +90,7 @@ function take({ stream, written, answered, buffer }: SharedThings): Reply {
   return {
     kind: Object.prototype.toString.call(taken.stream),
     id: taken.stream.id,
+    multiprocessors: taken.stream.context.multiprocessors,
     timing: taken.written.timing,
     sameAgain,
   }

@@ -79,10 +79,19 @@ export class Dependencies {
 
   /** The same of a device, of which these are the lanes: its streams may come after those of others. */
   deviceComesAfter(device: number, lanes: readonly GateLane[]): ComesAfter {
+    return comesAfter(this.#afterDevice(device, lanes))
+  }
+
+  /** The event was recorded behind all work of the device. */
+  recordedDevice(event: EventHandle, device: number, lanes: readonly GateLane[]): void {
+    this.#events.set(event, this.#afterDevice(device, lanes))
+  }
+
+  #afterDevice(device: number, lanes: readonly GateLane[]): After {
     const after: After = new Map()
     for (const lane of lanes) after.set(lane, lane.calls.at(-1)?.sequence ?? 0)
     for (const [stream, theirs] of this.#streams) if (this.#facts.get(stream)?.device === device) merge(after, theirs)
-    return comesAfter(after)
+    return after
   }
 
   /** Of a stream that is in use now. */

@@ -1,6 +1,7 @@
 /**
  * The pinned memory where streams and JavaScript meet: two words for each gate, "arrived" and "go", and the memory
- * operations by which a stream writes the one and waits for the other.
+ * operations by which a stream writes the one and waits for the other. Where no function is to run, the stream writes
+ * "reached" instead, behind all pairs: other threads and the watchdog do not take it for one that waits to be served.
  */
 
 import { NativeMemory } from '../libcuda/native.js'
@@ -12,6 +13,7 @@ export const GATE_SLOTS = 4096
 /** As every byte of "go" it is at least any sequence that a slot gets to in 2,139,062,143 calls. */
 const EVERY_GATE_OPEN = 0x7f
 const SLOT_BYTES = 8
+const REACHED_BYTES = 4
 /** sizeof(CUstreamBatchMemOpParams). */
 const OPERATION_BYTES = 48
 const MOST_OPERATIONS = 3
@@ -22,7 +24,7 @@ const WRITE_VALUE_32 = 2
 export const WaitUntil = { AT_LEAST: 0, EQUAL: 1 } as const
 
 export interface WriteOperation {
-  readonly write: 'arrived' | 'go'
+  readonly write: 'arrived' | 'go' | 'reached'
   readonly value: number
 }
 export interface WaitOperation {
@@ -45,7 +47,7 @@ export class GateMemory {
     allocate: (bytes: number) => number,
     private readonly made: (address: number, slots: number, labels: number) => void,
   ) {
-    this.#allocate = () => allocate(GATE_SLOTS * SLOT_BYTES)
+    this.#allocate = () => allocate(GATE_SLOTS * (SLOT_BYTES + REACHED_BYTES))
   }
 
   /** A slot that is not in use, or undefined. */
@@ -60,6 +62,10 @@ export class GateMemory {
 
   arrived(slot: number): number {
     return Atomics.load(this.#prepared(), slot * 2)
+  }
+
+  reached(slot: number): number {
+    return Atomics.load(this.#prepared(), GATE_SLOTS * 2 + slot)
   }
 
   setArrived(slot: number, value: number): void {
@@ -87,11 +93,10 @@ export class GateMemory {
   describe(slot: number, operations: readonly (WriteOperation | WaitOperation)[]): number {
     this.#prepared()
     const { uint32, address } = this.#operations
-    const gate = (this.#words?.address ?? 0) + slot * SLOT_BYTES
     let at = 0
     for (const operation of operations) {
       const waits = 'waitUntilGo' in operation
-      const word = gate + (waits || operation.write === 'go' ? 4 : 0)
+      const word = (this.#words?.address ?? 0) + 4 * (waits ? slot * 2 + 1 : wordOf(operation.write, slot))
       // The words between stay zero.
       uint32[at] = waits ? WAIT_VALUE_32 : WRITE_VALUE_32
       uint32[at + 2] = word
@@ -105,14 +110,19 @@ export class GateMemory {
 
   #prepared(): Int32Array {
     if (this.#words === undefined) {
-      this.#words = new NativeMemory(GATE_SLOTS * SLOT_BYTES, this.#allocate())
+      this.#words = new NativeMemory(GATE_SLOTS * (SLOT_BYTES + REACHED_BYTES), this.#allocate())
       this.#words.bytes.fill(0)
       this.#operations.bytes.fill(0)
-      fillAtExit(this.#words.address, this.#words.bytes.length, EVERY_GATE_OPEN)
+      fillAtExit(this.#words.address, GATE_SLOTS * SLOT_BYTES, EVERY_GATE_OPEN)
       this.#labels = new NativeMemory(GATE_SLOTS * LABEL_BYTES)
       this.made(this.#words.address, GATE_SLOTS, this.#labels.address)
       for (let slot = GATE_SLOTS - 1; slot >= 0; slot -= 1) this.#free.push(slot)
     }
     return this.#words.int32
   }
+}
+
+function wordOf(what: WriteOperation['write'], slot: number): number {
+  if (what === 'reached') return GATE_SLOTS * 2 + slot
+  return slot * 2 + (what === 'go' ? 1 : 0)
 }

@@ -20,7 +20,18 @@ export interface GateCall {
   readonly host: HostFunction
   /** Where it was queued, if that was looked up. */
   readonly site: string | undefined
+  /** Of a gate that no host function opens. */
+  readonly hold: Hold | undefined
 }
+
+/** A gate that JavaScript opens when it likes, also before the stream comes there. */
+export class Hold {
+  isOpen = false
+  /** When it was queued, by `performance.now()`. */
+  readonly since = performance.now()
+}
+
+const NO_FUNCTION: HostFunction = { run() {}, runsAfterFault: false, own: true }
 
 /** To look up where a host function was queued costs more than to queue it: the first ones are, then ever fewer. */
 const ALL_UP_TO = 4
@@ -69,6 +80,8 @@ export class Gates {
   #pending = 0
   /** The calls that JavaScript is inside of, innermost last. */
   readonly running: GateCall[] = []
+  /** Those that no host function opens, and that are not open. */
+  readonly holds = new Set<GateCall>()
   readonly #lanes = new Map<StreamHandle, StreamLane>()
   readonly #sequences = new Int32Array(GATE_SLOTS)
   #active: GateLane[] = []
@@ -103,6 +116,11 @@ export class Gates {
     }
   }
 
+  /** Of those, host functions. */
+  get functionsPending(): number {
+    return this.#pending - this.holds.size
+  }
+
   /** Lanes with calls pending. */
   get active(): readonly GateLane[] {
     return this.#active
@@ -119,28 +137,43 @@ export class Gates {
 
   /** Queues a gate on `raw`, CUDA's own handle of the stream, whose context must be current for a default stream. */
   queue(stream: StreamHandle, raw: number, context: ContextHandle, host: HostFunction): GateCall {
+    return this.#announced(() => this.#queue(stream, raw, context, host))
+  }
+
+  /** The same with a gate that `open` opens. */
+  hold(stream: StreamHandle, raw: number, context: ContextHandle): GateCall {
+    return this.#announced(() => this.#queue(stream, raw, context, NO_FUNCTION, new Hold()))
+  }
+
+  /** Opens such a gate, once those before it in its stream are open. */
+  open(call: GateCall): void {
+    if (call.hold === undefined || !this.holds.has(call)) return
+    call.hold.isOpen = true
+    this.#passHolds(call.lane)
+  }
+
+  #announced(queue: () => GateCall): GateCall {
     this.announce(1)
     try {
-      return this.#queue(stream, raw, context, host)
+      return queue()
     } catch (error) {
       this.#count(0)
       throw error
     }
   }
 
-  #queue(stream: StreamHandle, raw: number, context: ContextHandle, host: HostFunction): GateCall {
+  #queue(stream: StreamHandle, raw: number, context: ContextHandle, host: HostFunction, hold?: Hold): GateCall {
     const lane = this.#lanes.get(stream) ?? this.#openLane(stream, context)
     const { slot } = lane
     const sequence = ((this.#sequences[slot] ?? 0) + 1) | 0
-    const call = { lane, stream, sequence, host, site: siteOf(sequence) }
+    const call = { lane, stream, sequence, host, site: siteOf(hold === undefined ? sequence : 1), hold }
     if (lane.calls.length === 0) lane.label(call)
-    const operations = this.memory.describe(slot, [
-      { write: 'arrived', value: sequence },
-      { waitUntilGo: WaitUntil.AT_LEAST, value: sequence },
-    ])
+    const wait = { waitUntilGo: WaitUntil.AT_LEAST, value: sequence }
+    const write = hold === undefined ? 'arrived' : 'reached'
+    const operations = this.memory.describe(slot, [{ write, value: sequence }, wait])
     const result = this.library.cuStreamBatchMemOp_v2(raw, 2, operations, 0)
     if (result !== 0 && lane.calls.length === 0) lane.emptied()
-    check('cuLaunchHostFunc', result)
+    check(hold === undefined ? 'cuLaunchHostFunc' : 'cuStreamBatchMemOp', result)
     this.#sequences[slot] = sequence
     this.add(call)
     return call
@@ -151,6 +184,7 @@ export class Gates {
     const { lane } = call
     if (lane.calls.length === 0) this.#active.push(lane)
     lane.calls.push(call)
+    if (call.hold !== undefined) this.holds.add(call)
     this.#count(1)
   }
 
@@ -182,6 +216,7 @@ export class Gates {
     for (const lane of [...this.#active]) {
       if (lane.context !== context) continue
       const calls = lane.calls.splice(lane.running ? 1 : 0)
+      for (const call of calls) this.holds.delete(call)
       this.#count(-calls.length)
       if (!lane.running) this.#retire(lane)
       for (const { host } of calls) if (host.runsAfterFault) host.run(status)
@@ -202,7 +237,7 @@ export class Gates {
     this.threads.beat()
     for (const lane of this.#active) {
       const [first] = lane.calls
-      if (lane.running || first === undefined) continue
+      if (lane.running || first === undefined || first.hold !== undefined) continue
       if ((mayRun === undefined || mayRun(first)) && lane.arrived(first)) return lane
     }
     return undefined
@@ -218,12 +253,27 @@ export class Gates {
     } finally {
       this.running.splice(this.running.indexOf(call), 1)
       lane.running = false
-      lane.calls.shift()
-      const [next] = lane.calls
-      if (next !== undefined) lane.label(next)
-      lane.open(call)
-      this.#count(-1)
-      if (lane.calls.length === 0) this.#retire(lane)
+      this.#pass(lane, call)
+      this.#passHolds(lane)
+    }
+  }
+
+  /** Lets the stream go on from the gate that is the first of the lane. */
+  #pass(lane: GateLane, call: GateCall): void {
+    lane.calls.shift()
+    const [next] = lane.calls
+    if (next !== undefined) lane.label(next)
+    lane.open(call)
+    this.#count(-1)
+    if (lane.calls.length === 0) this.#retire(lane)
+  }
+
+  #passHolds(lane: GateLane): void {
+    for (;;) {
+      const [first] = lane.calls
+      if (lane.running || first?.hold?.isOpen !== true) return
+      this.holds.delete(first)
+      this.#pass(lane, first)
     }
   }
 
@@ -259,8 +309,9 @@ class StreamLane extends GateLane {
     super(context, memory, slot)
   }
 
-  override arrived({ sequence }: GateCall): boolean {
-    return ((this.memory.arrived(this.slot) - sequence) | 0) >= 0
+  override arrived({ sequence, hold }: GateCall): boolean {
+    const latest = hold === undefined ? this.memory.arrived(this.slot) : this.memory.reached(this.slot)
+    return ((latest - sequence) | 0) >= 0
   }
 
   override open({ sequence }: GateCall): void {

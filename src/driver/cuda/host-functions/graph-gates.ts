@@ -96,7 +96,7 @@ export class GraphLane extends GateLane {
   next(stream: StreamHandle): GateCall {
     this.#launches += 1
     const sequence = this.#launches
-    const call = { lane: this, stream, sequence, host: this.host, site: siteOf(sequence) }
+    const call = { lane: this, stream, sequence, host: this.host, site: siteOf(sequence), hold: undefined }
     if (this.calls.length === 0) this.label(call)
     return call
   }

@@ -17,7 +17,7 @@ import type { Library } from '../libcuda/library.js'
 import type { RelaxedCaptures } from '../libcuda/relaxed-captures.js'
 import type { Captures } from './captures.js'
 import type { ComesAfter, Dependencies } from './dependencies.js'
-import type { Gates } from './gates.js'
+import type { GateCall, Gates } from './gates.js'
 import type { GraphLane } from './graph-gates.js'
 import type { QueueDepth } from './queue-depth.js'
 import type { Threads } from './thread-table.js'
@@ -55,6 +55,11 @@ export class HostFunctions {
     return this.parts.gates.pending > 0
   }
 
+  /** Of those of this thread, host functions: streams that are only held need no turns of the event loop. */
+  get functionsPending(): boolean {
+    return this.parts.gates.functionsPending > 0
+  }
+
   /** Of any thread: a native wait could be for one that only its thread runs. */
   get anyPending(): boolean {
     return this.parts.gates.pending > 0 || this.parts.threads.othersPending
@@ -74,6 +79,22 @@ export class HostFunctions {
     dependencies.queued(key, call)
     this.#tracksOrder = true
     pump.wake()
+  }
+
+  /** Holds the stream until the result is called. */
+  hold(stream: StreamHandle, raw: number, context: ContextHandle): () => void {
+    const key = canonicalStream(stream)
+    const { gates, depth, dependencies, pump } = this.parts
+    const call = gates.hold(key, raw, context)
+    depth.count(key, 1)
+    depth.gateQueued(key)
+    dependencies.queued(key, call)
+    this.#tracksOrder = true
+    return () => {
+      gates.open(call)
+      // What comes behind it may soon be done.
+      pump.wake()
+    }
   }
 
   /** Makes the call that launches a graph with these gates on the stream. */
@@ -116,6 +137,14 @@ export class HostFunctions {
     // A record in a capture comes after nothing that runs.
     if (captures.recorded(event, captureOf)) dependencies.forgetEvent(event)
     else if (this.pending) dependencies.recorded(event, stream)
+  }
+
+  /** The event has been recorded behind all work of the device. */
+  recordedDevice(event: EventHandle, context: ContextHandle, device: number): void {
+    const { gates, dependencies } = this.parts
+    if (!this.pending) return
+    const lanes = gates.active.filter((lane) => lane.context === context)
+    dependencies.recordedDevice(event, device, lanes)
   }
 
   waitedForEvent(stream: StreamHandle, event: EventHandle): void {
@@ -174,7 +203,21 @@ export class HostFunctions {
     const call = gates.active.flatMap(({ calls }) => calls.slice(0, 1)).find(comesAfter)
     if (call === undefined) return undefined
     threads.told()
-    return heldBy('a host function', call.stream, call.site)
+    return inWords(call)
+  }
+
+  /** In words: a gate among those that something comes after, which opens in no blocking call. */
+  heldByPromise(comesAfter: ComesAfter): string | undefined {
+    for (const call of this.parts.gates.holds) if (call.hold?.isOpen === false && comesAfter(call)) return inWords(call)
+    return undefined
+  }
+
+  /** In words: a gate that has stood for so many milliseconds, and opens in a turn of the event loop alone. */
+  heldFor(milliseconds: number): string | undefined {
+    const since = performance.now() - milliseconds
+    for (const call of this.parts.gates.holds)
+      if (call.hold !== undefined && call.hold.since < since) return inWords(call)
+    return undefined
   }
 
   /** All that the stream held is done. */
@@ -207,3 +250,6 @@ export class HostFunctions {
     }
   }
 }
+
+const inWords = ({ stream, site, hold }: GateCall): string =>
+  heldBy(hold === undefined ? 'a host function' : 'a promise', stream, site)

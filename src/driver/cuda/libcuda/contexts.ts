@@ -38,6 +38,10 @@ export class Contexts {
     return this.#primaries.entries()
   }
 
+  isPrimary(context: ContextHandle): boolean {
+    return this.#primaries.includes(context)
+  }
+
   /** The contexts that were ever used. */
   get known(): Iterable<ContextHandle> {
     return this.#devices.keys()

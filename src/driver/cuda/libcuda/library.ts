@@ -1,7 +1,8 @@
 /** Declares each function of libcuda once, and starts the driver. Nothing here knows what the functions are for. */
 import { existsSync } from 'node:fs'
 import { explained } from '../../../base/errors.js'
-import { cudaError, isContextLost, noteLoss } from '../../cuda-results.js'
+import { askDriverWhy, cudaError, isContextLost, noteLoss } from '../../cuda-results.js'
+import { DriverLog } from './driver-log.js'
 import { fileOf, type LoadedLibrary } from './find-library.js'
 import { loadLibcuda, noDriver } from './installed-driver.js'
 import { koffi, NativeMemory } from './native.js'
@@ -57,6 +58,11 @@ export function startLibrary(): { readonly library: Library; readonly connection
     const wayOut = result === NO_DEVICE ? wayToADevice() : (WAYS_OUT[result] ?? 'nvidia-smi may tell more')
     const cause = explained(cudaError('cuInit', result), wayOut)
     throw unusable(loaded, `does not start: ${cause.message}`, cause)
+  }
+  const { cuLogsCurrent, cuLogsDumpToMemory } = library
+  if (cuLogsCurrent !== undefined && cuLogsDumpToMemory !== undefined) {
+    const log = new DriverLog(cuLogsCurrent, cuLogsDumpToMemory)
+    askDriverWhy((call, refused) => log.why(call, refused))
   }
   return { library, connections }
 }

@@ -14,6 +14,13 @@ export const SIGNATURES = {
   cuDeviceCanAccessPeer: 'int *canAccessPeer, CUdevice dev, CUdevice peerDev',
   cuCtxEnablePeerAccess: 'CUcontext peerContext, unsigned int Flags',
   cuMemPoolSetAccess: 'CUmemoryPool pool, const CUmemAccessDesc *map, size_t count',
+  cuDeviceGetDefaultMemPool: 'CUmemoryPool *pool_out, CUdevice dev',
+  cuDeviceGetMemPool: 'CUmemoryPool *pool, CUdevice dev',
+  cuMemPoolCreate: 'CUmemoryPool *pool, const CUmemPoolProps *poolProps',
+  cuMemPoolDestroy: 'CUmemoryPool pool',
+  cuMemPoolGetAttribute: 'CUmemoryPool pool, CUmemPool_attribute attr, void *value',
+  cuMemPoolSetAttribute: 'CUmemoryPool pool, CUmemPool_attribute attr, void *value',
+  cuMemPoolTrimTo: 'CUmemoryPool pool, size_t minBytesToKeep',
   cuDevicePrimaryCtxRetain: 'CUcontext *pctx, CUdevice dev',
   cuCtxGetCurrent: 'CUcontext *pctx',
   cuCtxSetCurrent: 'CUcontext ctx',
@@ -23,9 +30,18 @@ export const SIGNATURES = {
   cuCtxGetLimit: 'size_t *pvalue, CUlimit limit',
   cuCtxSetLimit: 'CUlimit limit, size_t value',
   cuCtxGetStreamPriorityRange: 'int *leastPriority, int *greatestPriority',
+  cuDeviceGetDevResource: 'CUdevice device, CUdevResource *resource, CUdevResourceType type',
+  cuDevSmResourceSplitByCount:
+    'CUdevResource *result, unsigned int *nbGroups, const CUdevResource *input, CUdevResource *remainder, unsigned int flags, unsigned int minCount',
+  cuDevResourceGenerateDesc: 'CUdevResourceDesc *phDesc, CUdevResource *resources, unsigned int nbResources',
+  cuGreenCtxCreate: 'CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags',
+  cuGreenCtxDestroy: 'CUgreenCtx hCtx',
+  cuGreenCtxGetDevResource: 'CUgreenCtx hCtx, CUdevResource *resource, CUdevResourceType type',
+  cuGreenCtxStreamCreate: 'CUstream *phStream, CUgreenCtx greenCtx, unsigned int flags, int priority',
+  cuCtxFromGreenCtx: 'CUcontext *pContext, CUgreenCtx hCtx',
   cuStreamCreateWithPriority: 'CUstream *phStream, unsigned int flags, int priority',
   cuStreamDestroy_v2: 'CUstream hStream',
-  cuStreamGetCtx: 'CUstream hStream, CUcontext *pctx',
+  cuStreamGetCtx_v2: 'CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx',
   cuStreamGetId: 'CUstream hStream, unsigned long long *streamId',
   cuStreamGetFlags: 'CUstream hStream, unsigned int *flags',
   cuStreamGetPriority: 'CUstream hStream, int *priority',
@@ -71,20 +87,27 @@ export const SIGNATURES = {
   cuOccupancyMaxActiveBlocksPerMultiprocessor: 'int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize',
   cuMemHostAlloc: 'void **pp, size_t bytesize, unsigned int Flags',
   cuMemFreeHost: 'void *p',
+  cuMemHostRegister_v2: 'void *p, size_t bytesize, unsigned int Flags',
+  cuMemHostUnregister: 'void *p',
   cuMemAlloc_v2: 'CUdeviceptr *dptr, size_t bytesize',
   cuMemFree_v2: 'CUdeviceptr dptr',
   cuMemGetAddressRange_v2: 'CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr',
   cuMemAllocAsync: 'CUdeviceptr *dptr, size_t bytesize, CUstream hStream',
+  cuMemAllocFromPoolAsync: 'CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream',
   cuMemFreeAsync: 'CUdeviceptr dptr, CUstream hStream',
+  cuMemGetInfo_v2: 'size_t *free, size_t *total',
   cuMemcpyAsync: 'CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream',
   cuMemcpyPeerAsync:
     'CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, CUstream hStream',
+  cuMemcpy3DAsync_v2: 'const CUDA_MEMCPY3D *pCopy, CUstream hStream',
   cuMemcpyBatchAsync:
     'CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, size_t *failIdx, CUstream hStream',
   cuMemsetD8Async: 'CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream',
   cuMemsetD16Async: 'CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream',
   cuMemsetD32Async: 'CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream',
   cuPointerGetAttribute: 'void *data, CUpointer_attribute attribute, CUdeviceptr ptr',
+  cuLogsCurrent: 'CUlogIterator *iterator_out, unsigned int flags',
+  cuLogsDumpToMemory: 'CUlogIterator *iterator, char *buffer, size_t *size, unsigned int flags',
 } as const
 
 export type DriverFunction = keyof typeof SIGNATURES
@@ -104,6 +127,7 @@ export const CALLED_OFTEN: ReadonlySet<string> = new Set<DriverFunction>([
   'cuMemsetD8Async',
   'cuMemsetD32Async',
   'cuMemAllocAsync',
+  'cuMemAllocFromPoolAsync',
   'cuMemFreeAsync',
   'cuEventCreate',
   'cuEventDestroy_v2',
@@ -113,7 +137,11 @@ export const CALLED_OFTEN: ReadonlySet<string> = new Set<DriverFunction>([
 ])
 
 /** Those that an older driver lacks, with the version of CUDA that brought them. */
-export const NEWER_FUNCTIONS = { cuMemcpyBatchAsync: '12.8' } as const
+export const NEWER_FUNCTIONS = {
+  cuMemcpyBatchAsync: '12.8',
+  cuLogsCurrent: '12.9',
+  cuLogsDumpToMemory: '12.9',
+} as const
 export type NewerFunction = keyof typeof NEWER_FUNCTIONS
 
 /** koffi's names for the C types in use; the last two are structs of 64 bytes passed by value. */
@@ -121,8 +149,9 @@ export type ArgumentType = 'int' | 'uint' | 'uint64' | 'uintptr_t' | 'CUipcEvent
 
 /** Pointers, handles and sizes have 47 bits, and numbers are what koffi passes fastest. */
 const AS_NUMBERS =
-  'size_t CUdeviceptr CUcontext CUstream CUevent CUgraph CUgraphExec CUgraphNode CUmodule CUfunction CUmemoryPool'
-const ENUMS = 'CUdevice CUdevice_attribute CUfunction_attribute CUlimit CUpointer_attribute CUstreamCaptureMode'
+  'size_t CUdeviceptr CUcontext CUstream CUevent CUgraph CUgraphExec CUgraphNode CUmodule CUfunction CUmemoryPool CUgreenCtx CUdevResourceDesc'
+const ENUMS =
+  'CUdevice CUdevice_attribute CUfunction_attribute CUlimit CUmemPool_attribute CUpointer_attribute CUstreamCaptureMode CUdevResourceType'
 /** Of each C type that is no pointer. A type smaller than an int goes in a register of its own all the same. */
 const ARGUMENT_TYPES: ReadonlyMap<string, ArgumentType> = new Map<string, ArgumentType>([
   ...AS_NUMBERS.split(' ').map((type) => [type, 'uintptr_t'] as const),

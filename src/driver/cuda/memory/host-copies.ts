@@ -7,6 +7,7 @@ import {
   cudaHandleOf,
   type Driver,
   isNullStream,
+  type MemoryRows,
   type Pointer,
   type StreamHandle,
 } from '../../driver.js'
@@ -43,8 +44,7 @@ export class HostCopies {
     const isCapturing = (): boolean => !isNullStream(stream) && driver.streamIsCapturing(stream)
     // A graph takes such a copy, but its launch would wait for the stream as the copy does.
     if (library.cuMemcpyBatchAsync === undefined || isCapturing()) {
-      this.#memcpy ??= koffi().load(null).func('memmove', 'uintptr_t', ['uintptr_t', 'uintptr_t', 'uintptr_t'])
-      const memcpy = this.#memcpy
+      const memcpy = this.#memmove
       const run = (): void => void memcpy(destination, source, byteLength)
       driver.streamLaunchHostFunction(stream, context, { run, runsAfterFault: false, own: true })
       return
@@ -53,6 +53,27 @@ export class HostCopies {
       if (isNullStream(stream)) this.#besideNullStream(destination, source, byteLength, context)
       else check(CALL, this.#queue(destination, source, byteLength, cudaHandleOf(stream)))
     })
+  }
+
+  /** By a host function: each of CUDA's calls that copies rows waits for the stream here, too. */
+  copyRows(destination: Pointer, source: Pointer, to: MemoryRows, from: MemoryRows, stream: StreamHandle): void {
+    const { contexts, calls, driver } = this.parts
+    const memcpy = this.#memmove
+    const run = (): void => {
+      for (let matrix = 0; matrix < to.matrices; matrix += 1) {
+        for (let row = 0; row < to.rows; row += 1) {
+          const at = destination + matrix * to.matrixDistance + row * to.rowDistance
+          memcpy(at, source + matrix * from.matrixDistance + row * from.rowDistance, to.rowLength)
+        }
+      }
+    }
+    const context = calls.contextOf(stream) ?? contexts.primary(0)
+    driver.streamLaunchHostFunction(stream, context, { run, runsAfterFault: false, own: true })
+  }
+
+  get #memmove(): (destination: number, source: number, byteLength: number) => number {
+    this.#memcpy ??= koffi().load(null).func('memmove', 'uintptr_t', ['uintptr_t', 'uintptr_t', 'uintptr_t'])
+    return this.#memcpy
   }
 
   /** The call refuses the null stream: a stream beside it makes its copies, each between two waits. */

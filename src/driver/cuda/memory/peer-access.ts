@@ -4,6 +4,7 @@
  */
 import { CUresult } from '../../cuda-results.js'
 import type { Pointer } from '../../driver.js'
+import type { CudaPools } from '../cuda-pools.js'
 import { check } from '../libcuda/library.js'
 import { NativeMemory } from '../libcuda/native.js'
 import type { LibcudaParts } from '../libcuda/stream-calls.js'
@@ -14,19 +15,23 @@ const DESCRIPTION_BYTES = 16
 const LOCATION_DEVICE = 1
 const READ_AND_WRITE = 3
 
+export interface PeerAccessParts extends LibcudaParts {
+  readonly pools: Pick<CudaPools, 'accesses'>
+}
+
 export class PeerAccess {
-  /** `owner:user` of devices, by whether they can reach each other; and of contexts and pools that are open. */
+  /** `owner:user` of devices, by whether they can reach each other; and of contexts that are open. */
   readonly #reachable = new Map<string, boolean>()
   readonly #open = new Set<string>()
 
-  constructor(private readonly parts: LibcudaParts) {}
+  constructor(private readonly parts: PeerAccessParts) {}
 
   /** Lets the device `user` reach memory of the device `owner`. False where it cannot. */
   admit(pointer: Pointer, owner: number, user: number): boolean {
     if (!this.#canReach(owner, user)) return false
     this.#openContext(owner, user)
     const pool = this.#poolOf(pointer, owner)
-    if (pool !== 0) this.#openPool(pool, user)
+    if (pool !== 0) this.#openPool(pool, owner, user)
     return true
   }
 
@@ -61,14 +66,15 @@ export class PeerAccess {
     return result === 0 ? this.parts.memory.pointerAt(0) : 0
   }
 
-  #openPool(pool: number, user: number): void {
-    const key = `pool ${pool}:${user}`
-    if (this.#open.has(key)) return
+  /** Another thread or library may destroy its pool, and make one with the same handle: there it is asked for each time. */
+  #openPool(pool: number, owner: number, user: number): void {
+    const open = this.parts.pools.accesses(pool, owner)
+    if (open?.has(user)) return
     const description = new NativeMemory(DESCRIPTION_BYTES)
     description.uint32.set([LOCATION_DEVICE, this.parts.contexts.cudaDevice(user), READ_AND_WRITE, 0])
     const result = this.parts.relaxed.run(() => this.parts.library.cuMemPoolSetAccess(pool, description.address, 1))
     description.free()
     check('cuMemPoolSetAccess', result)
-    this.#open.add(key)
+    open?.add(user)
   }
 }

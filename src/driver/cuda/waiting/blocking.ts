@@ -2,8 +2,10 @@
  * Waits that block JavaScript on a real GPU. While one lasts, host functions that come due must run, or the stream would
  * never go on: so each wait looks in turn whether it is over and whether a stream stands at a gate.
  */
+
+import { seconds, warnAfter, warnOnce } from '../../../base/warnings.js'
 import { CUresult, cudaError } from '../../cuda-results.js'
-import { comesAfterItself, deadlock, drained, MOST_NESTED, tooDeep } from '../../deadlocks.js'
+import { behindPromise, comesAfterItself, deadlock, drained, MOST_NESTED, tooDeep } from '../../deadlocks.js'
 import { type ContextHandle, canonicalStream, type EventHandle, type StreamHandle } from '../../driver.js'
 import type { Sleeper } from '../../loop-pump.js'
 import type { ComesAfter } from '../host-functions/dependencies.js'
@@ -12,6 +14,7 @@ import type { HostFunctions, HostFunctionsParts } from '../host-functions/host-f
 import { check } from '../libcuda/library.js'
 import type { Completions } from './completions.js'
 import type { EventPool } from './event-pool.js'
+import type { ValueWaits } from './value-waits.js'
 
 /** Milliseconds in which host functions that queue others are likely to be through. */
 const CALM_WITHIN = 100
@@ -39,6 +42,12 @@ const needsAll: Needs = () => () => true
 /** The library does not know which work another library waits for. */
 const needsNone: Needs = () => () => false
 
+/** Where a wait can never end: which host function it may not run, and which promises it comes after. */
+interface Never {
+  readonly neverRun: Needs
+  readonly neverSettle: Needs
+}
+
 /** Gates at which streams of other threads have stood since then. */
 interface OthersStanding {
   readonly gates: ReadonlySet<string>
@@ -50,6 +59,7 @@ export interface WaitingParts extends HostFunctionsParts {
   readonly hostFunctions: HostFunctions
   readonly pool: EventPool
   readonly eventWaits: Completions
+  readonly valueWaits: ValueWaits
   /** How the event loop sleeps between two turns. */
   readonly sleeper: Sleeper
   /** Called over and over while JavaScript blocks: rests the processor after a while. */
@@ -103,8 +113,10 @@ export class Blocking {
     // Where no more gates can be had, whichever runs may give one back.
     const needs: Needs = () => (gates.full ? needsAll() : dependencies.streamComesAfter(key))
     // What the stream holds before something that comes after the running one may go on, and make room.
-    const behindItself: Needs = () => (call) => call.stream === key
-    this.#block(hasRoom, needs, 'queuing more work', behindItself)
+    const neverRun: Needs = () => (call) => call.stream === key
+    // And what comes after a promise only once the stream stands there: before, its work makes room.
+    const neverSettle: Needs = () => (call) => call.stream === key && call.lane.arrived(call)
+    this.#block(hasRoom, needs, 'queuing more work', { neverRun, neverSettle })
   }
 
   /**
@@ -170,18 +182,32 @@ export class Blocking {
     this.#block(isDone, needsAll, LIBRARY_CALL)
   }
 
-  #block(isDone: () => boolean, needs: Needs, what: string, neverRun = needs): void {
+  #block(isDone: () => boolean, needs: Needs, what: string, never: Partial<Never> = {}): void {
     const { hostFunctions } = this.parts
-    if (hostFunctions.isInside) this.#insideHostFunction(() => this.#blockInside(isDone, needs, what, neverRun))
-    else this.#blockOutside(isDone, what)
+    const { neverRun = needs, neverSettle = needs } = never
+    this.#refusePromises(neverSettle, what)
+    const look = (waited: number): void => {
+      this.#refusePromises(waited > this.parts.deadlockAfter ? needs : neverSettle, what)
+      if (waited > warnAfter()) this.#tellOfStanding(what)
+    }
+    if (hostFunctions.isInside) this.#insideHostFunction(() => this.#blockInside(isDone, needs, what, neverRun, look))
+    else this.#blockOutside(isDone, what, look)
     // A thread that sleeps after this takes no turn in which it would tell the others.
     hostFunctions.refreshRoom()
     hostFunctions.calmDown()
   }
 
+  /** No promise settles while JavaScript blocks. */
+  #refusePromises(never: Needs, what: string): void {
+    const { hostFunctions, gates } = this.parts
+    if (gates.holds.size === 0) return
+    const held = hostFunctions.heldByPromise(never())
+    if (held !== undefined) throw deadlock(what, behindPromise(held))
+  }
+
   /** Runs every host function that comes due: each has returned before the next begins. */
-  #blockOutside(isDone: () => boolean, what: string): void {
-    const { hostFunctions, gates, rest } = this.parts
+  #blockOutside(isDone: () => boolean, what: string, look: (waited: number) => void): void {
+    const { hostFunctions, gates, rest, valueWaits } = this.parts
     let since: number | undefined
     let others: OthersStanding | undefined
     let waited = 0
@@ -190,6 +216,7 @@ export class Blocking {
       if (gates.runDue()) {
         since = undefined
         others = undefined
+        look(0)
         continue
       }
       const now = performance.now()
@@ -198,9 +225,19 @@ export class Blocking {
       if (turn % 64 === 63) {
         hostFunctions.lookForFaults()
         if (waited > CALM_WITHIN) others = this.#lookAtOthers(others, what)
+        if (gates.holds.size > 0 || valueWaits.any) look(waited)
       }
       rest(waited * 1e6)
     }
+  }
+
+  /** The library does not know which streams share a hardware queue, nor what other libraries wait for. */
+  #tellOfStanding(what: string): void {
+    const { hostFunctions, valueWaits } = this.parts
+    const held = hostFunctions.heldFor(warnAfter())
+    if (held !== undefined) warnOnce('CUDA_STREAMS_PROMISE', mayWaitFor(what, held))
+    const value = valueWaits.standingFor(warnAfter())
+    if (value !== undefined) warnOnce('CUDA_STREAMS_VALUE', needsValue(what, value))
   }
 
   /**
@@ -235,8 +272,14 @@ export class Blocking {
    * Runs the host functions that the wait needs. The one that JavaScript is inside of cannot go on before they have
    * returned, and what they wait for may come after it: so others run only where nothing else happens any more.
    */
-  #blockInside(isDone: () => boolean, needs: Needs, what: string, neverRun: Needs): void {
-    const { hostFunctions, gates, rest, deadlockAfter } = this.parts
+  #blockInside(
+    isDone: () => boolean,
+    needs: Needs,
+    what: string,
+    neverRun: Needs,
+    look: (waited: number) => void,
+  ): void {
+    const { hostFunctions, gates, rest, deadlockAfter, valueWaits } = this.parts
     const patience = Math.min(PATIENCE, deadlockAfter * SHARE_OF_DEADLOCK)
     const isFull = gates.running.length >= MOST_NESTED
     /** As long as none runs, none is needed anew. */
@@ -256,7 +299,10 @@ export class Blocking {
       }
       const waited = performance.now() - since
       if (waited > deadlockAfter) throw deadlock(what, noProgress(deadlockAfter))
-      if (turn % 64 === 63) hostFunctions.lookForFaults()
+      if (turn % 64 === 63) {
+        hostFunctions.lookForFaults()
+        if (gates.holds.size > 0 || valueWaits.any) look(waited)
+      }
       rest(waited * 1e6)
     }
   }
@@ -268,6 +314,10 @@ export class Blocking {
   }
 }
 
+const mayWaitFor = (what: string, held: string): string =>
+  `${what} has blocked for ${seconds(warnAfter())} while a stream stands at ${held}. Where the two share a hardware queue it never ends: await the finished() of it instead`
+const needsValue = (what: string, value: string): string =>
+  `${what} has blocked for ${seconds(warnAfter())} while a stream stands at ${value}. This thread writes none meanwhile: where it is to write that one, await the finished() of it instead`
 const isOver = (call: GateCall): boolean => !call.lane.calls.includes(call)
 const neverNone = (milliseconds: number): string =>
   `it is made while no host function is pending, and for ${milliseconds} ms some have been all the time, of this thread or another: each that ran was followed by the next. Make it before they begin, or let them pause; CUDA_STREAMS_DEADLOCK_TIMEOUT sets this time, in milliseconds`

@@ -107,10 +107,22 @@ export class Promises {
     if (!progress && !ran && hostFunctions.pending) hostFunctions.lookForFaults()
     hostFunctions.calmDown()
     const pending = this.#streams.pending + eventWaits.pending + this.#later.length
-    if (pending === 0 && !hostFunctions.pending) return 'idle'
-    if (!progress && !ran) return 'later'
+    if (pending === 0 && !hostFunctions.functionsPending) return 'idle'
+    if (!progress && !ran) {
+      this.#tellOfStanding()
+      return 'later'
+    }
     sleeper.cancel()
     return 'soon'
+  }
+
+  /** Something that is waited for may come after a promise that never settles, or a value that is never written. */
+  #tellOfStanding(): void {
+    const { gates, hostFunctions, valueWaits } = this.parts
+    const held = gates.holds.size === 0 ? undefined : hostFunctions.heldFor(warnAfter())
+    if (held !== undefined) warnOnce('CUDA_STREAMS_PROMISE', stands(held, warnAfter()))
+    const value = valueWaits.any ? valueWaits.standingFor(warnAfter()) : undefined
+    if (value !== undefined) warnOnce('CUDA_STREAMS_VALUE', stands(value, warnAfter()))
   }
 
   #contextFinished(context: ContextHandle, settle: Settle): Cancel {
@@ -162,6 +174,9 @@ export class Promises {
     return cancel
   }
 }
+
+const stands = (held: string, milliseconds: number): string =>
+  `A stream has stood for ${seconds(milliseconds)} at ${held}, while work is waited for that may come after it`
 
 const captured = (milliseconds: number): string =>
   `device.finished() has waited for ${seconds(milliseconds)} for a capture of a stream, of this thread or another, to end: to ask before would invalidate it. Call endCapture() on the stream that began it, or await the finished() of the streams that matter`

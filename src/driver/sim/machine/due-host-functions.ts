@@ -49,7 +49,7 @@ export class DueHostFunctions {
     const last = this.#turns.pop()
     if (stream === undefined || last === undefined) return undefined
     if (picked < this.#turns.length) this.#turns[picked] = last
-    return this.#takeOf(stream, () => true)
+    return this.#takeOf(stream, (queue) => queue.shift())
   }
 
   /** The same among those that are needed. */
@@ -61,13 +61,17 @@ export class DueHostFunctions {
     const due = needed[Math.floor(this.random.next() * needed.length)] as DueHostFunction
     const { stream } = due.operation
     this.#turns.splice(this.#turns.indexOf(stream), 1)
-    return this.#takeOf(stream, (one) => one === due)
+    return this.#takeOf(stream, (queue) => queue.take((one) => one === due))
   }
 
-  #takeOf(stream: SimStream, isWanted: (due: DueHostFunction) => boolean): DueHostFunction | undefined {
+  #takeOf(
+    stream: SimStream,
+    take: (queue: Queue<DueHostFunction>) => DueHostFunction | undefined,
+  ): DueHostFunction | undefined {
     const queue = this.#ofStream.get(stream)
-    const due = queue?.take(isWanted)
-    if (queue?.length === 0) this.#ofStream.delete(stream)
+    if (queue === undefined) return undefined
+    const due = take(queue)
+    if (queue.length === 0) this.#ofStream.delete(stream)
     return due
   }
 

@@ -1,6 +1,6 @@
 /** How the host waits for the machine: blocked, or turn by turn of the event loop. */
 import { seconds, warnAfter, warnOnce } from '../../../base/warnings.js'
-import { comesAfterItself, deadlock, drained, MOST_NESTED, tooDeep } from '../../deadlocks.js'
+import { behindPromise, comesAfterItself, deadlock, drained, MOST_NESTED, tooDeep } from '../../deadlocks.js'
 import { heldBy } from '../../held-by.js'
 import { LoopPump, type Sleeper, type TurnResult } from '../../loop-pump.js'
 import type { Machine } from './machine.js'
@@ -10,6 +10,8 @@ import { SimOperationKind } from './work.js'
 
 /** Launches that a stream accepts before the driver blocks the caller: measured on an H200. */
 const QUEUE_ENTRIES = 1020
+/** Milliseconds between two looks at values for which streams stand. */
+const LOOK_FOR_VALUES = 1
 const LONGEST_TIMEOUT = 2 ** 31 - 1
 
 export class HostWaits {
@@ -78,8 +80,11 @@ export class HostWaits {
   #block(wait: HostWait, what: string): void {
     const { scheduler, nested } = this.machine
     if (this.machine.comesAfterRunning(wait)) throw deadlock(what, comesAfterItself)
+    const promise = this.machine.promiseBefore(wait)
+    if (promise !== undefined) throw deadlock(what, behindPromise(inWords(promise)))
     const runs: Runs = nested === 0 ? 'any' : nested < MOST_NESTED ? 'needed' : 'none'
     while (!scheduler.block(wait, runs)) {
+      if (this.machine.passValues()) continue
       if (runs === 'none') throw deadlock(what, tooDeep)
       if (!this.#othersGoOn()) throw deadlock(what, this.#whyStuck())
     }
@@ -101,21 +106,30 @@ export class HostWaits {
    * Nothing goes on by itself any more, and promises or host functions are pending: they wait for latches. Tells of those
    * that have stood for a while. The result is the time in milliseconds after which to call this again.
    */
-  #warn(): number {
+  #warn(): number | undefined {
+    if (this.machine.passValues()) {
+      this.#pump.wake()
+      return undefined
+    }
     const now = performance.now()
     const late = now - this.#warnAfter
     let next = (this.#pendingSince ?? now) - late
-    if (next > 0) return next
+    if (next > 0) return this.machine.standsForValue ? LOOK_FOR_VALUES : next
     next = this.#warnAfter
-    for (const latch of this.machine.latchesStanding) {
+    for (const [latch, since] of this.machine.latchesStanding) {
       if (!this.machine.isWaitedFor(latch)) continue
-      if (latch.standsSince > late) next = Math.min(next, latch.standsSince - late)
-      else warnOnce('CUDA_STREAMS_LATCH', stands(latch, this.#warnAfter))
+      if (since > late) next = Math.min(next, since - late)
+      else warnOnce(`CUDA_STREAMS_${codeOf(latch)}`, stands(latch, this.#warnAfter))
     }
-    return next
+    // JavaScript writes to memory without a call.
+    return this.machine.standsForValue ? Math.min(next, LOOK_FOR_VALUES) : next
   }
 
   #whyStuck(): string {
+    const value = [...this.machine.latchesStanding.keys()].find(({ work }) => work !== undefined)
+    if (value !== undefined) {
+      return `nothing runs any more, and a stream stands at ${inWords(value)}. Write it first, or await the finished() of it`
+    }
     return `nothing runs any more, and ${this.machine.latchesStanding.size} latch(es) stand. Open the latch first, or await the finished() of it`
   }
 }
@@ -124,11 +138,12 @@ export class HostWaits {
 class Park implements Sleeper {
   #timer: NodeJS.Timeout | undefined
 
-  /** `look` tells after how many milliseconds it is to be called again. */
-  constructor(private readonly look: () => number) {}
+  /** `look` tells after how many milliseconds it is to be called again; undefined where it has woken the sleeper. */
+  constructor(private readonly look: () => number | undefined) {}
 
   readonly sleep = (): void => {
-    this.#timer = setTimeout(this.sleep, Math.min(Math.ceil(this.look()), LONGEST_TIMEOUT))
+    const wait = this.look()
+    if (wait !== undefined) this.#timer = setTimeout(this.sleep, Math.min(Math.ceil(wait), LONGEST_TIMEOUT))
   }
 
   cancel(): void {
@@ -138,8 +153,15 @@ class Park implements Sleeper {
 }
 
 /** An operation that stands until JavaScript runs or opens it. */
-export const inWords = ({ kind, stream, site }: SimOperation): string =>
-  heldBy(kind === SimOperationKind.HOST ? 'a host function' : 'a latch', stream.handle, site)
+export const inWords = (operation: SimOperation): string => {
+  const { kind, stream, site } = operation
+  return heldBy(kind === SimOperationKind.HOST ? 'a host function' : NAMES[codeOf(operation)], stream.handle, site)
+}
+
+const NAMES = { LATCH: 'a latch', PROMISE: 'a promise', VALUE: 'a wait for a value' } as const
+
+const codeOf = ({ kind, work }: SimOperation): keyof typeof NAMES =>
+  kind === SimOperationKind.PROMISE ? 'PROMISE' : work === undefined ? 'LATCH' : 'VALUE'
 
 const stands = (latch: SimOperation, milliseconds: number): string =>
   `Nothing has gone on for ${seconds(milliseconds)}: work that is waited for comes after ${inWords(latch)}`

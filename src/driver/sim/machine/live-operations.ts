@@ -5,7 +5,6 @@
 
 /** The place of an operation in the list. */
 export interface Listed<Operation> {
-  isLive: boolean
   previousLive: Operation | undefined
   nextLive: Operation | undefined
 }
@@ -19,19 +18,17 @@ export class LiveOperations<Operation extends Listed<Operation>> {
     if (this.#last === undefined) this.#first = operation
     else this.#last.nextLive = operation
     this.#last = operation
-    operation.isLive = true
   }
 
   remove(operation: Operation): void {
-    if (!operation.isLive) return
     const { previousLive, nextLive } = operation
+    if (previousLive === undefined && this.#first !== operation) return
     if (previousLive === undefined) this.#first = nextLive
     else previousLive.nextLive = nextLive
     if (nextLive === undefined) this.#last = previousLive
     else nextLive.previousLive = previousLive
     operation.previousLive = undefined
     operation.nextLive = undefined
-    operation.isLive = false
   }
 
   all(): Operation[] {

@@ -14,7 +14,8 @@ import {
   type StreamHandle,
 } from '../../driver.js'
 import type { Listed } from './live-operations.js'
-import { SimOperationKind, type Touch, type Work } from './work.js'
+import type { DevicePools } from './pools.js'
+import { isLatch, SimOperationKind, type Touch, type Work } from './work.js'
 
 export class SimDevice {
   /** Where its operations run: the numbers of its kernel slots, and of the engines that copy from and to the host. */
@@ -23,8 +24,6 @@ export class SimDevice {
   readonly engineToHost: number
   /** The CUresult of the fault that broke it, or 0. */
   fault = 0
-  /** Bytes that are allocated and not freed. */
-  bytesUsed = 0
   /** Unfinished operations in blocking streams, the null stream among them. */
   blockingUnfinished = 0
   /** Blocking streams with work queued since the null stream last waited for all of them. */
@@ -38,6 +37,7 @@ export class SimDevice {
     readonly ordinal: number,
     readonly context: ContextHandle,
     firstId: bigint,
+    readonly pools: DevicePools,
   ) {
     this.kernelSlots = 3 * ordinal
     this.engineToDevice = 3 * ordinal + 1
@@ -84,6 +84,19 @@ export class SimDevice {
   }
 }
 
+/** A share of a device's multiprocessors: a kernel there needs one of its kernel slots, and one of the device's. */
+export class SimPartition {
+  /** Streams of it that are not destroyed. */
+  streams = 0
+  isClosed = false
+
+  constructor(
+    readonly device: SimDevice,
+    readonly context: ContextHandle,
+    readonly multiprocessors: number,
+  ) {}
+}
+
 export class SimStream {
   /** The operation queued last. */
   tail: SimOperation | undefined
@@ -103,6 +116,7 @@ export class SimStream {
     readonly id: bigint,
     readonly nonBlocking: boolean,
     readonly priority: number,
+    readonly partition?: SimPartition,
   ) {}
 
   forgetWork(): void {
@@ -131,43 +145,62 @@ const DONE = 2
 const DROPPED = 3
 const NONE: readonly SimOperation[] = []
 
+/** Operations that a search has found, each of them once. */
+export class Search {
+  static #last = 0
+  readonly found: SimOperation[] = []
+  readonly #number: number
+
+  constructor(first: readonly SimOperation[]) {
+    Search.#last += 1
+    this.#number = Search.#last
+    for (const one of first) this.add(one)
+  }
+
+  add(operation: SimOperation): void {
+    if (operation.foundBy === this.#number) return
+    operation.foundBy = this.#number
+    this.found.push(operation)
+  }
+}
+
+/** There are hundreds of thousands at a time: what most of them do not need is not in all of them. */
 export class SimOperation implements Listed<SimOperation> {
-  isLive = false
   previousLive: SimOperation | undefined
   nextLive: SimOperation | undefined
   #state: number = BLOCKED
   #blockers = 0
-  #dependents: SimOperation[] | undefined
-  #touches: readonly Touch[] | undefined
-  /** Virtual nanoseconds: when it will end while it runs, when it ended once it is done. */
-  time = 0
-  /** It runs: its time is known. */
-  begun = false
+  /** Those that come after it and are blocked: mostly there is one, which takes no array. */
+  #next: SimOperation | undefined
+  #others = NONE
+  /** Virtual nanoseconds: when it will end while it runs, when it ended once it is done; -1 before. */
+  time = -1
   /** Its effect is there, though it may not be over yet. */
   hadEffect = false
-  /** It is queued when this one is: all operations of a launch are queued at once, or none. */
-  lead: SimOperation = this
-  queued = false
+  /** It is queued when this one is, which leads itself then: all operations of a launch are queued at once, or none. */
+  lead: SimOperation | undefined
   /** The event that it is the latest record of once it is queued. */
-  records: SimEvent | undefined
+  declare records: SimEvent | undefined
   /** Told when it is done or dropped. */
-  settle: Settle | undefined
+  declare settle: Settle | undefined
   host: HostFunction | undefined
   work: Work | undefined
+  /** Where a kernel runs: in the partition of the stream that it was queued or captured on, if that is in one. */
+  partition: SimPartition | undefined
   /** The CUresult of the fault that it ends in, or 0. */
   fails = 0
-  /**
-   * The operations that it was queued behind: those unfinished or owing, and once it is over those that owe; for one that
-   * remembers all, and forever.
-   */
-  after: readonly SimOperation[] = NONE
+  /** The first of `after`, and the others: mostly there is one, which takes no array. */
+  #before: SimOperation | undefined
+  #besides = NONE
+  #touches: readonly Touch[] | undefined
   /** False for a marker, which stands beside the streams. */
   inStream = true
+  /** The number of the last search that found it. */
+  foundBy = 0
   /** The observer's number for it. */
   observed = -1
-  /** Of a latch, for warnings: where it was made, and since when a stream stands there, by the clock on the wall. */
-  site: string | undefined
-  standsSince = Number.POSITIVE_INFINITY
+  /** Of a latch, for warnings: where it was made. */
+  declare site: string | undefined
 
   /**
    * @param sequence the order in which operations were queued
@@ -196,9 +229,37 @@ export class SimOperation implements Listed<SimOperation> {
     return this.kind !== SimOperationKind.INSTANT
   }
 
+  get isQueued(): boolean {
+    return this.lead?.lead !== undefined
+  }
+
+  /** It runs: its time is known. */
+  get begun(): boolean {
+    return this.time >= 0
+  }
+
+  /**
+   * The operations that it was queued behind: those unfinished or owing, and once it is over those that owe; for one that
+   * remembers all, and forever.
+   */
+  get after(): readonly SimOperation[] {
+    if (this.#before === undefined) return NONE
+    return this.#besides === NONE ? [this.#before] : [this.#before, ...this.#besides]
+  }
+
+  set after(operations: readonly SimOperation[]) {
+    this.#before = operations[0]
+    this.#besides = operations.length > 1 ? operations.slice(1) : NONE
+  }
+
+  addBeforeTo(search: Search): void {
+    if (this.#before !== undefined) search.add(this.#before)
+    for (const one of this.#besides) search.add(one)
+  }
+
   /** Does it stand at the front, for JavaScript to run or open it? */
   get waitsForHost(): boolean {
-    return (this.kind === SimOperationKind.HOST || this.kind === SimOperationKind.LATCH) && this.#state === READY
+    return (this.kind === SimOperationKind.HOST || isLatch(this.kind)) && this.#state === READY
   }
 
   get isBlocked(): boolean {
@@ -223,14 +284,15 @@ export class SimOperation implements Listed<SimOperation> {
 
   /** Of one that is over: its effect is not there yet, or that of one before it. */
   get owes(): boolean {
-    return this.owesEffect || (this.after !== NONE && this.after.some(({ owesEffect }) => owesEffect))
+    if (this.owesEffect) return true
+    return this.#before !== undefined && (this.#before.owesEffect || this.#besides.some(({ owesEffect }) => owesEffect))
   }
 
   waitFor(predecessor: SimOperation | undefined): void {
     if (predecessor === undefined) return
     if (predecessor.#state >= DONE && !this.remembers && !predecessor.owes) return
-    if (this.after === NONE) this.after = [predecessor]
-    else (this.after as SimOperation[]).push(predecessor)
+    if (this.#before === undefined) this.#before = predecessor
+    else this.#besides = withOneMore(this.#besides, predecessor)
     this.#waitFor(predecessor)
   }
 
@@ -238,7 +300,12 @@ export class SimOperation implements Listed<SimOperation> {
   unlink(): void {
     this.#state = BLOCKED
     this.#blockers = 0
-    this.#dependents = undefined
+    this.#forgetDependents()
+  }
+
+  #forgetDependents(): void {
+    this.#next = undefined
+    this.#others = NONE
   }
 
   /** Is blocked by those operations before it that are not over. */
@@ -249,8 +316,8 @@ export class SimOperation implements Listed<SimOperation> {
   #waitFor(predecessor: SimOperation): void {
     if (predecessor.#state >= DONE) return
     this.#blockers += 1
-    if (predecessor.#dependents === undefined) predecessor.#dependents = [this]
-    else predecessor.#dependents.push(this)
+    if (predecessor.#next === undefined) predecessor.#next = this
+    else predecessor.#others = withOneMore(predecessor.#others, this)
   }
 
   /** Does the other one come after this, which is not over? */
@@ -258,10 +325,9 @@ export class SimOperation implements Listed<SimOperation> {
     let one: SimOperation = this
     // Most of what comes after it is a chain, for which nothing need be remembered.
     while (one !== other) {
-      const after = one.#dependents ?? NONE
-      if (after.length > 1) return one.#allAfter().has(other)
-      if (after[0] === undefined) return false
-      one = after[0]
+      if (one.#others !== NONE) return one.#allAfter().includes(other)
+      if (one.#next === undefined) return false
+      one = one.#next
     }
     return true
   }
@@ -274,10 +340,13 @@ export class SimOperation implements Listed<SimOperation> {
   }
 
   /** Itself, and what comes after it. */
-  #allAfter(): ReadonlySet<SimOperation> {
-    const later = new Set<SimOperation>([this])
-    for (const one of later) for (const dependent of one.#dependents ?? NONE) later.add(dependent)
-    return later
+  #allAfter(): readonly SimOperation[] {
+    const later = new Search([this])
+    for (const one of later.found) {
+      if (one.#next !== undefined) later.add(one.#next)
+      for (const other of one.#others) later.add(other)
+    }
+    return later.found
   }
 
   /** Marks it ready if nothing blocks it. True once only. */
@@ -295,15 +364,32 @@ export class SimOperation implements Listed<SimOperation> {
     this.after = NONE
   }
 
-  /** Ends it and takes one blocker from each operation that waits for it, which are returned. */
-  end(dropped: boolean): readonly SimOperation[] {
+  /** Ends it. `owing`: effects are put off, so that those before it may owe theirs. */
+  end(dropped: boolean, owing: boolean): void {
     this.#state = dropped ? DROPPED : DONE
-    if (!this.remembers && this.after !== NONE) this.after = dropped ? NONE : thatOwe(this.after)
-    const dependents = this.#dependents ?? NONE
-    this.#dependents = undefined
-    for (const dependent of dependents) dependent.#blockers -= 1
-    return dependents
+    if (!this.remembers && this.#before !== undefined) this.after = owing && !dropped ? thatOwe(this.after) : NONE
+    if (this.#next !== undefined) this.#next.#blockers -= 1
+    for (const other of this.#others) other.#blockers -= 1
   }
+
+  /** Gives those that waited for it to the function, in their order, with `among`. To be called once it is over. */
+  letGo<A>(to: (dependent: SimOperation, among: A) => void, among: A): void {
+    const next = this.#next
+    if (next === undefined) return
+    const others = this.#others
+    this.#forgetDependents()
+    to(next, among)
+    for (const other of others) to(other, among)
+  }
+}
+
+/** Made as long as it has to be: one that grows by `push` takes room for seventeen more. */
+function withOneMore(operations: readonly SimOperation[], one: SimOperation): readonly SimOperation[] {
+  const [first, second] = operations
+  if (first === undefined) return [one]
+  if (second === undefined) return [first, one]
+  ;(operations as SimOperation[]).push(one)
+  return operations
 }
 
 /** Those with effects that are not there yet; in the place of one that has none, such as a wait, those before it. */
@@ -334,6 +420,8 @@ export type SimNodeWork =
       readonly work: Work | undefined
       /** The CUresult of the fault that it ends in, or 0. */
       readonly fails: number
+      /** Of the stream that it was captured on: it runs there whatever stream the graph is launched on. */
+      readonly partition: SimPartition | undefined
     }
   | { readonly kind: 'host'; readonly host: HostFunction }
   | { readonly kind: 'eventRecord' | 'eventWait'; readonly event: SimEvent }
@@ -345,6 +433,8 @@ export class SimCapture extends CapturedGraph<SimStream, SimEvent, SimNodeWork> 
   constructor(
     origin: SimStream,
     readonly mode: CaptureMode,
+    /** Never used twice. */
+    readonly id: bigint,
   ) {
     super(origin)
   }

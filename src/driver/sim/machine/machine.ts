@@ -16,7 +16,7 @@ import { LateEffects } from './late-effects.js'
 import { LiveOperations } from './live-operations.js'
 import { type SimDevice, type SimEvent, type SimNodeWork, SimOperation, type SimStream } from './machine-state.js'
 import type { HostWait, Scheduler, Steps } from './scheduler.js'
-import { SimOperationKind, type Work } from './work.js'
+import { isLatch, SimOperationKind, type Work } from './work.js'
 
 /** Watches the operations of a machine. It is called in the middle of changes: it may only take notes. */
 export interface Observer {
@@ -55,7 +55,12 @@ export class Machine implements Steps {
   readonly #owed = new Set<SimOperation>()
   /** Changes under way, one inside the other. */
   #changes = 0
-  readonly #latches = new Set<SimOperation>()
+  /** It is being looked which values are there. */
+  #passes = false
+  /** A stream may be held by a promise. */
+  #hasPromises = false
+  /** At which streams stand, and since when, by the clock on the wall. */
+  readonly #latches = new Map<SimOperation, number>()
   /** Latches that were opened before the stream came to them. */
   readonly #opened = new WeakSet<SimOperation>()
   /** The operations whose host functions run now, the innermost last. */
@@ -74,26 +79,31 @@ export class Machine implements Steps {
 
   /** Queues work behind all that is in the stream. `fails` is the CUresult of the fault that it ends in, or 0. */
   enqueue(stream: SimStream, kind: SimOperationKind, amount: number, work?: Work, fails = 0): SimOperation {
-    const operation = this.#change(() => this.#enqueue(this.#operation(kind, stream, amount, work, fails)))
+    const operation = this.#queue(stream, kind, amount, work, fails)
     if (this.#explores && work !== undefined) this.scheduler.handedOver(operation)
     return operation
   }
 
   enqueueRecord(stream: SimStream): SimOperation {
-    return this.#change(() => this.#enqueueInstant(stream, NOTHING))
+    return this.#queue(stream, SimOperationKind.INSTANT, 0)
   }
 
   /** Queues a wait. On a blocking stream it waits for nothing else: only work waits for the null stream's. */
   enqueueWait(stream: SimStream, record: SimOperation): void {
-    this.#change(() => this.#enqueueInstant(stream, [record], stream === stream.device.nullStream))
+    const isWork = stream === stream.device.nullStream
+    this.#queue(stream, SimOperationKind.INSTANT, 0, undefined, 0, undefined, record, isWork)
   }
 
   enqueueHostFunction(stream: SimStream, host: HostFunction): void {
-    this.#change(() => {
-      const operation = this.#operation(SimOperationKind.HOST, stream, 0)
-      operation.host = host
-      this.#enqueue(operation)
-    })
+    this.#queue(stream, SimOperationKind.HOST, 0, undefined, 0, host)
+  }
+
+  /** Queues a latch that a promise opens. */
+  enqueueHold(stream: SimStream, site: string | undefined): SimOperation {
+    this.#hasPromises = true
+    const operation = this.#queue(stream, SimOperationKind.PROMISE, 0)
+    operation.site = site
+    return operation
   }
 
   /**
@@ -108,7 +118,7 @@ export class Machine implements Steps {
     const operations: SimOperation[] = []
     const end = this.#change(() => {
       const begin = this.#operation(SimOperationKind.INSTANT, stream, 0)
-      this.#append(begin, [before])
+      this.#append(begin, before === undefined ? NOTHING : [before])
       for (const { after, work } of nodes) {
         const operation = this.#operationOf(work, stream)
         operation.waitFor(begin)
@@ -121,7 +131,7 @@ export class Machine implements Steps {
       const last = this.#operation(SimOperationKind.INSTANT, stream, 0)
       this.#append(last, operations)
       this.onWork()
-      this.#commit([begin, ...operations, last])
+      this.#commit(begin, [...operations, last])
       return last
     })
     if (this.#explores) for (const operation of operations) this.scheduler.handedOver(operation)
@@ -242,6 +252,16 @@ export class Machine implements Steps {
     return this.#live.all().find((each) => each.waitsForHost && each.isBefore(operation))
   }
 
+  /** A promise that stands before the end of a wait, or will: it settles in no blocking call. */
+  promiseBefore(wait: HostWait): SimOperation | undefined {
+    if (!this.#hasPromises) return undefined
+    const promises = this.#live
+      .all()
+      .filter((each) => each.kind === SimOperationKind.PROMISE && !this.#opened.has(each))
+    this.#hasPromises = promises.length > 0
+    return promises.find((each) => wait.needs(each))
+  }
+
   /** The number of the operation that was made last. */
   get lastSequence(): number {
     return this.#sequence
@@ -251,7 +271,7 @@ export class Machine implements Steps {
     return !this.#live.all().some((each) => each.host !== undefined && each.sequence <= sequence)
   }
 
-  get latchesStanding(): ReadonlySet<SimOperation> {
+  get latchesStanding(): ReadonlyMap<SimOperation, number> {
     return this.#latches
   }
 
@@ -265,6 +285,7 @@ export class Machine implements Steps {
       if (operation.fails === 0) this.#end(operation)
       else this.break(operation.fails, operation)
     })
+    this.passValues()
   }
 
   /**
@@ -278,13 +299,40 @@ export class Machine implements Steps {
       for (const device of this.devices) device.fault = fault
       if (cause !== undefined) this.#finish(cause)
       for (const operation of this.scheduler.drop()) this.#finish(operation)
-      for (const latch of this.#latches) this.#finish(latch)
+      for (const latch of this.#latches.keys()) this.#finish(latch)
       this.#latches.clear()
       this.#tell()
     })
   }
 
+  /** Lets streams go on that stand for values which are there now. False where there are none. */
+  passValues(): boolean {
+    if (this.#latches.size === 0 || this.#changes > 0 || this.#passes) return false
+    let anyPassed = false
+    this.#passes = true
+    try {
+      for (const latch of this.#latches.keys()) {
+        if (latch.work?.isReady === undefined) continue
+        // What is over may be seen by now, and a stream that waits for it sees it some time.
+        this.#late?.doAll()
+        if (!latch.work.isReady()) continue
+        anyPassed = true
+        this.open(latch)
+      }
+    } finally {
+      this.#passes = false
+    }
+    return anyPassed
+  }
+
+  /** Does any stream stand for a value? */
+  get standsForValue(): boolean {
+    for (const { work } of this.#latches.keys()) if (work?.isReady !== undefined) return true
+    return false
+  }
+
   mend(): void {
+    if (!this.damaged) this.passValues()
     if (!this.damaged || this.#changes > 0) return
     this.#changes += 1
     this.damaged = false
@@ -326,34 +374,71 @@ export class Machine implements Steps {
     }
   }
 
+  /** Puts one operation at the end of a stream: a change that is made a million times, and so without a closure. */
+  #queue(
+    stream: SimStream,
+    kind: SimOperationKind,
+    amount: number,
+    work?: Work,
+    fails = 0,
+    host?: HostFunction,
+    after?: SimOperation,
+    isWork = true,
+  ): SimOperation {
+    this.mend()
+    this.#changes += 1
+    let isWhole = false
+    try {
+      const operation = this.#operation(kind, stream, amount, work, fails)
+      operation.host = host
+      this.#append(operation, after === undefined ? NOTHING : [after], isWork)
+      // The event loop has to turn for it, but not for a record or wait that is over at once.
+      if (!operation.isOverAtOnce) this.onWork()
+      this.#commit(operation)
+      isWhole = true
+      return operation
+    } finally {
+      this.#changes -= 1
+      if (!isWhole) this.damaged = true
+    }
+  }
+
   /**
    * They are queued, all of them or none: that is one assignment, which nothing can cut off. Where a later step is cut off it
    * is made up for, and the call that queues them need not know.
    */
-  #commit(operations: readonly [SimOperation, ...SimOperation[]]): void {
-    const [lead] = operations
-    if (lead.isOverAtOnce && operations.length === 1) {
+  #commit(lead: SimOperation, others: readonly SimOperation[] = NOTHING): void {
+    if (lead.isOverAtOnce && others.length === 0) {
       this.#start(lead)
       return
     }
-    for (const operation of operations) {
-      operation.lead = lead
-      this.#live.add(operation)
-      if (operation.work !== undefined) this.#late?.queued(operation)
+    this.#list(lead)
+    for (const other of others) {
+      other.lead = lead
+      this.#list(other)
     }
-    lead.queued = true
+    lead.lead = lead
     try {
-      for (const operation of operations) {
-        this.#isRecord(operation)
-        if (operation.host === undefined) continue
-        this.hostFunctionsPending += 1
-        // The event loop has to turn for it, though nothing else may keep the process alive.
-        this.onWork()
-      }
-      for (const operation of operations) this.#start(operation)
+      this.#isQueued(lead)
+      for (const other of others) this.#isQueued(other)
+      this.#start(lead)
+      for (const other of others) this.#start(other)
     } catch {
       this.damaged = true
     }
+  }
+
+  #list(operation: SimOperation): void {
+    this.#live.add(operation)
+    if (operation.work !== undefined) this.#late?.queued(operation)
+  }
+
+  #isQueued(operation: SimOperation): void {
+    if (operation.records !== undefined) this.#isRecord(operation)
+    if (operation.host === undefined) return
+    this.hostFunctionsPending += 1
+    // The event loop has to turn for it, though nothing else may keep the process alive.
+    this.onWork()
   }
 
   #isRecord(operation: SimOperation): void {
@@ -367,8 +452,9 @@ export class Machine implements Steps {
   /** Makes out what follows from the operations themselves: which waits for which, which are ready, and all counts. */
   #makeOutAnew(): void {
     this.#doAllEffects()
+    this.#late?.makeOutAnew()
     for (const operation of this.#live.all()) {
-      if (operation.over || !operation.lead.queued) this.#live.remove(operation)
+      if (operation.over || !operation.isQueued) this.#live.remove(operation)
     }
     const live = this.#live.all()
     for (const operation of live) this.#isRecord(operation)
@@ -398,21 +484,6 @@ export class Machine implements Steps {
     this.#tell()
   }
 
-  #enqueue(operation: SimOperation): SimOperation {
-    this.#append(operation, NOTHING)
-    this.onWork()
-    this.#commit([operation])
-    return operation
-  }
-
-  #enqueueInstant(stream: SimStream, after: Iterable<SimOperation | undefined>, isWork = true): SimOperation {
-    const operation = this.#operation(SimOperationKind.INSTANT, stream, 0)
-    this.#append(operation, after, isWork)
-    if (operation.isBlocked) this.onWork()
-    this.#commit([operation])
-    return operation
-  }
-
   #enqueueBeside(
     stream: SimStream,
     predecessors: Iterable<SimOperation | undefined>,
@@ -423,7 +494,7 @@ export class Machine implements Steps {
     operation.inStream = false
     for (const predecessor of predecessors) operation.waitFor(predecessor)
     if (isObserved) this.observer?.queued(operation)
-    this.#commit([operation])
+    this.#commit(operation)
     return operation
   }
 
@@ -432,6 +503,7 @@ export class Machine implements Steps {
     let operation: SimOperation
     if (work.kind === 'work') {
       operation = this.#operation(work.operation, stream, work.amount, work.work, work.fails)
+      operation.partition = work.partition
     } else {
       operation = this.#operation(work.kind === 'host' ? SimOperationKind.HOST : SimOperationKind.INSTANT, stream, 0)
       if (work.kind === 'host') operation.host = work.host
@@ -444,13 +516,14 @@ export class Machine implements Steps {
     this.#sequence += 1
     const operation = new SimOperation(kind, stream, this.#sequence, amount, this.#explores)
     operation.work = work
+    operation.partition = stream.partition
     operation.fails = fails === 0 && !this.faults.empty ? this.faults.ofOperation(operation) : fails
     if (this.#explores) this.scheduler.queued(operation)
     return operation
   }
 
   /** Puts it at the end of its stream and, by the null stream's rules, behind others. */
-  #append(operation: SimOperation, after: Iterable<SimOperation | undefined>, isWork = true): void {
+  #append(operation: SimOperation, after: readonly SimOperation[], isWork = true): void {
     const { stream } = operation
     const { device } = stream
     operation.waitFor(stream.tail)
@@ -481,12 +554,11 @@ export class Machine implements Steps {
   }
 
   #hand(operation: SimOperation): void {
-    if (operation.kind !== SimOperationKind.LATCH) {
+    if (!isLatch(operation.kind)) {
       this.scheduler.ready(operation)
       return
     }
-    this.#latches.add(operation)
-    operation.standsSince = performance.now()
+    this.#latches.set(operation, performance.now())
     this.observer?.started(operation, this.scheduler.now)
   }
 
@@ -494,9 +566,7 @@ export class Machine implements Steps {
   #endsAtOnce(operation: SimOperation): boolean {
     const { kind, work, host } = operation
     if (kind === SimOperationKind.INSTANT) return !(work !== undefined && this.#explores)
-    return kind === SimOperationKind.HOST
-      ? host === undefined
-      : kind === SimOperationKind.LATCH && this.#opened.has(operation)
+    return kind === SimOperationKind.HOST ? host === undefined : isLatch(kind) && this.#opened.has(operation)
   }
 
   #end(first: SimOperation): void {
@@ -511,17 +581,19 @@ export class Machine implements Steps {
       const operation = ending[at] as SimOperation
       if (operation.over) continue
       this.#leave(operation)
-      const dependents = operation.end(operation.stream.device.fault !== 0)
+      operation.end(operation.stream.device.fault !== 0, this.#late?.isIdle === false)
       this.#live.remove(operation)
       if (operation.stream.unfinished === 0) this.#leaveTail(operation.stream)
       if (operation.work !== undefined && this.#late?.putOff(operation) === true) this.#doAllEffects()
-      for (const dependent of dependents) {
-        if (dependent.stream.device.fault !== 0) ending.push(dependent)
-        else if (dependent.becomeReady()) {
-          if (this.#endsAtOnce(dependent)) ending.push(dependent)
-          else this.#hand(dependent)
-        }
-      }
+      operation.letGo(this.#letGo, ending)
+    }
+  }
+
+  readonly #letGo = (dependent: SimOperation, ending: SimOperation[]): void => {
+    if (dependent.stream.device.fault !== 0) ending.push(dependent)
+    else if (dependent.becomeReady()) {
+      if (this.#endsAtOnce(dependent)) ending.push(dependent)
+      else this.#hand(dependent)
     }
   }
 
@@ -598,7 +670,7 @@ export class Machine implements Steps {
   }
 }
 
-const NOTHING: readonly undefined[] = []
+const NOTHING: readonly SimOperation[] = []
 
 /** The latest record of the event that the same graph makes before. */
 const recordAmong = (operations: readonly SimOperation[], event: SimEvent): SimOperation | undefined =>

@@ -3,15 +3,20 @@
  * done first ends first. Without a seed that is the natural order, and effects on memory are put off; with one, operations
  * start late at random, which reaches the orders that the rules allow.
  */
+
+import { MULTIPROCESSORS } from '../properties.js'
 import { type DueHostFunction, DueHostFunctions } from './due-host-functions.js'
 import { Heap } from './heap.js'
-import type { SimOperation } from './machine-state.js'
+import type { SimOperation, SimPartition } from './machine-state.js'
 import { Queue } from './queue.js'
 import { Random } from './random.js'
 import type { HostWait, Runs, Scheduler, Steps } from './scheduler.js'
 import { SimOperationKind } from './work.js'
 
-/** Kernels that run at one time on a device; the rest queue by priority. CUDA documents 128 for compute capability 9.0. */
+/**
+ * Kernels that run at one time on a device; the rest queue by priority. CUDA documents 128 for compute capability 9.0. In a
+ * partition it is the share of them that its multiprocessors are, and at least one.
+ */
 const KERNEL_SLOTS = 128
 /** Virtual nanoseconds until a faulting kernel is noticed: calls that follow its launch at once still succeed. */
 const TIME_TO_FAULT = 10_000
@@ -53,6 +58,8 @@ export class TimedScheduler implements Scheduler {
   #running = new Heap<SimOperation>(endsBefore)
   /** By their numbers. */
   #slots: Slots[] = []
+  /** Of the partitions in which a kernel runs or waits. */
+  readonly #partitions = new Map<SimPartition, Slots>()
   readonly #due: DueHostFunctions
   /** Over, and their promises not settled yet. */
   #settled: SimOperation[] = []
@@ -76,7 +83,7 @@ export class TimedScheduler implements Scheduler {
     else if (kind === SimOperationKind.HOST) {
       if (this.#random === undefined) this.#due.add(operation, 0)
       else this.#run(operation, 0)
-    } else if (this.#slotsFor(operation)?.take(operation) !== false) this.#run(operation, operation.amount)
+    } else if (this.#slotsOfPartition(operation)?.take(operation) !== false) this.#runWithSlot(operation)
   }
 
   over(operation: SimOperation): void {
@@ -84,13 +91,12 @@ export class TimedScheduler implements Scheduler {
     if (operation.stream.device.fault !== 0) return
     const next = this.#slotsFor(operation)?.pass()
     if (next !== undefined) this.#run(next, next.amount)
+    if (operation.partition !== undefined) this.#leavePartition(operation.partition, operation.kind)
   }
 
   drop(): Iterable<SimOperation> {
     const dropped = [...this.#running, ...this.#due.drop()]
-    this.#slots.forEach(({ waiting }) => {
-      dropped.push(...waiting)
-    })
+    for (const { waiting } of [...Object.values(this.#slots), ...this.#partitions.values()]) dropped.push(...waiting)
     return dropped
   }
 
@@ -105,6 +111,7 @@ export class TimedScheduler implements Scheduler {
   reset(): void {
     this.#running = new Heap(endsBefore)
     this.#slots = []
+    this.#partitions.clear()
     this.#due.clear()
     this.#settled = []
   }
@@ -205,9 +212,32 @@ export class TimedScheduler implements Scheduler {
 
   /** It runs already: it has its place, and its time. */
   #resume(operation: SimOperation): void {
-    const slots = this.#slotsFor(operation)
-    if (slots !== undefined) slots.free -= 1
+    for (const slots of [this.#slotsFor(operation), this.#slotsOfPartition(operation)]) {
+      if (slots !== undefined) slots.free -= 1
+    }
     this.#running.push(operation)
+  }
+
+  /** Once the device has a slot for it, too. */
+  #runWithSlot(operation: SimOperation): void {
+    if (this.#slotsFor(operation)?.take(operation) !== false) this.#run(operation, operation.amount)
+  }
+
+  #slotsOfPartition({ kind, partition }: SimOperation): Slots | undefined {
+    if (partition === undefined || kind !== SimOperationKind.KERNEL) return undefined
+    let slots = this.#partitions.get(partition)
+    if (slots === undefined) {
+      slots = new Slots(slotsOf(partition), new Heap(startsBefore))
+      this.#partitions.set(partition, slots)
+    }
+    return slots
+  }
+
+  #leavePartition(partition: SimPartition, kind: SimOperationKind): void {
+    const slots = kind === SimOperationKind.KERNEL ? this.#partitions.get(partition) : undefined
+    const next = slots?.pass()
+    if (next !== undefined) this.#runWithSlot(next)
+    else if (slots?.free === slotsOf(partition)) this.#partitions.delete(partition)
   }
 
   /** The slots of which the operation needs one. */
@@ -226,7 +256,6 @@ export class TimedScheduler implements Scheduler {
   #run(operation: SimOperation, duration: number): void {
     const start = this.now + this.#delay()
     operation.time = start + duration
-    operation.begun = true
     if (operation.kind !== SimOperationKind.HOST) this.steps.started(operation, start)
     this.#running.push(operation)
   }
@@ -237,6 +266,9 @@ export class TimedScheduler implements Scheduler {
     return 100 * 10 ** (4 * this.#random.next())
   }
 }
+
+const slotsOf = ({ multiprocessors }: SimPartition): number =>
+  Math.max(1, Math.floor((KERNEL_SLOTS * multiprocessors) / MULTIPROCESSORS))
 
 const endsBefore = (a: SimOperation, b: SimOperation): boolean =>
   a.time < b.time || (a.time === b.time && a.sequence < b.sequence)

@@ -13,7 +13,11 @@ export const SimOperationKind = {
   FAULT: 4,
   /** Takes its time, on a copy engine if it needs one. */
   COPY: 5,
+  /** A latch that a promise opens. */
+  PROMISE: 6,
 } as const
+/** Does it stand until it is opened? */
+export const isLatch = (kind: number): boolean => kind === SimOperationKind.LATCH || kind === SimOperationKind.PROMISE
 export type SimOperationKind = (typeof SimOperationKind)[keyof typeof SimOperationKind]
 
 /** Bytes that an operation, or JavaScript, reads or writes. */
@@ -48,6 +52,8 @@ export interface Work {
   readonly byteLength: number | undefined
   /** What an update of a graph must leave as it is; if not given, the call that queued it. */
   readonly shape: string | undefined
+  /** Of one that stands until this is true. */
+  readonly isReady?: () => boolean
   /**
    * Run when the operation ends, unless it is dropped. It may be run once more where the stack ran over in the midst of
    * it; not so functions of the program's, whose errors it lets surface.

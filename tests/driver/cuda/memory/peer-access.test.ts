@@ -42,7 +42,9 @@ function pretend(results: { readonly canReach?: boolean; readonly enable?: numbe
     within: <R>(_context: number, calls: () => R): R => calls(),
   }
   const relaxed = { run: <R>(fn: () => R): R => fn() }
-  const parts = { library, memory, contexts, relaxed } as unknown as ConstructorParameters<typeof PeerAccess>[0]
+  const accesses = new Map([IN_POOL, IN_OTHER_POOL].map((pool) => [pool as number, new Set<number>()]))
+  const pools = { accesses: (pool: number) => accesses.get(pool) }
+  const parts = { library, memory, contexts, relaxed, pools } as unknown as ConstructorParameters<typeof PeerAccess>[0]
   return { peers: new PeerAccess(parts), calls }
 }
 
@@ -59,6 +61,12 @@ test('a context and a pool are opened once for each device that uses their memor
   ])
   assert.equal(peers.admit(IN_POOL, 0, 2), true)
   assert.deepEqual(calls.slice(3), ['context 100', `pool ${IN_POOL} for ${[location, 2, readAndWrite, 0]}`])
+})
+
+test('a pool that other code may destroy, and make anew with the same handle, is opened at each use', () => {
+  const { peers, calls } = pretend()
+  for (let use = 0; use < 2; use += 1) assert.equal(peers.admit(0x5000 as Pointer, 0, 1), true)
+  assert.equal(calls.filter((call) => call.startsWith('pool')).length, 2)
 })
 
 test('devices that cannot reach each other are told apart, and nothing is opened', () => {

@@ -13,6 +13,14 @@ interface Pretended {
   readonly rest?: () => void
   readonly sleeper?: Sleeper
   readonly library?: object
+  readonly gates?: object
+}
+
+/** Gates at which no stream stands for a promise. */
+function withoutHolds(gates: object | undefined): object | undefined {
+  if (gates === undefined || 'holds' in gates) return gates
+  const functionsPending = { get: (): unknown => Reflect.get(gates, 'pending') }
+  return Object.defineProperties(gates, { holds: { value: new Set() }, functionsPending })
 }
 
 export function waitingOf(pretended: Pretended) {
@@ -24,7 +32,9 @@ export function waitingOf(pretended: Pretended) {
     sleeper,
     () => true,
   )
-  const given = { ...pretended, rest, sleeper, captures, eventWaits, pump }
+  const gates = withoutHolds(pretended.gates)
+  const valueWaits = { any: false }
+  const given = { ...pretended, gates, valueWaits, rest, sleeper, captures, eventWaits, pump }
   const hostFunctions = new HostFunctions(given as unknown as HostFunctionsParts)
   const parts = { ...given, hostFunctions } as unknown as WaitingParts
   const promises = new Promises(parts)

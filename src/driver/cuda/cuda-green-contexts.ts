@@ -1,0 +1,255 @@
+/**
+ * Green contexts of a real GPU: shares of its multiprocessors. A stream that was made in one keeps to them, whichever
+ * context is current when work is queued there; its events, memory and kernels are those of the primary context.
+ */
+import { CUresult, cudaError } from '../cuda-results.js'
+import type { ContextHandle, GreenContextPart, StreamHandle } from '../driver.js'
+import { multiprocessorGroups } from '../multiprocessor-groups.js'
+import type { StreamReserve } from './handles/stream-reserve.js'
+import type { HostFunctions } from './host-functions/host-functions.js'
+import { check, checkDestroyed } from './libcuda/library.js'
+import { NativeMemory } from './libcuda/native.js'
+import type { LibcudaParts } from './libcuda/stream-calls.js'
+import type { Blocking } from './waiting/blocking.js'
+
+/** A CUgreenCtx. */
+type GreenHandle = number
+
+/** CUdevResource: its type, and from byte 96 on a CUdevSmResource. */
+const RESOURCE_BYTES = 144
+const MULTIPROCESSORS = 24
+const LEAST = 25
+const STEP = 26
+const CU_DEV_RESOURCE_TYPE_SM = 1
+const CU_GREEN_CTX_DEFAULT_STREAM = 1
+const CU_STREAM_NON_BLOCKING = 1
+
+/**
+ * Streams that are made with a context, and that nothing is queued on: a block of streams is of one context, and where
+ * another one has to be begun CUDA waits for the device. While a host function is pending, one of them makes place for each
+ * stream that is wanted.
+ */
+const SPARE_STREAMS = 16
+const LEFT_FOR_HOST_FUNCTIONS = 8
+
+export interface CudaGreenContextsParts extends LibcudaParts {
+  readonly hostFunctions: HostFunctions
+  readonly reserve: StreamReserve
+  readonly blocking: Blocking
+}
+
+interface OwnGreenContext extends GreenContextPart {
+  readonly green: GreenHandle
+  readonly device: number
+  /** Streams that are not destroyed. */
+  streams: number
+  isClosed: boolean
+  readonly spare: StreamHandle[]
+}
+
+export class CudaGreenContexts {
+  readonly #own = new Map<ContextHandle, OwnGreenContext>()
+  /** Of the streams of this library in one of its own. */
+  readonly #streams = new Map<StreamHandle, OwnGreenContext>()
+  /** Streams of other libraries in theirs, which may be gone by now. */
+  readonly #foreign = new Set<StreamHandle>()
+
+  constructor(private readonly parts: CudaGreenContextsParts) {}
+
+  split(device: number, multiprocessors: readonly number[]): readonly GreenContextPart[] {
+    this.parts.contexts.primary(device)
+    return this.#exclusively(
+      () => this.#makeParts(device, multiprocessors),
+      'splitting a device, for which CUDA waits for it,',
+    )
+  }
+
+  #makeParts(device: number, multiprocessors: readonly number[]): readonly GreenContextPart[] {
+    const { contexts } = this.parts
+    const cudaDevice = contexts.cudaDevice(device)
+    const primary = contexts.primary(device)
+    const { resources, counts } = this.#split(cudaDevice, multiprocessors)
+    const made: OwnGreenContext[] = []
+    try {
+      contexts.within(primary, () => {
+        let at = resources.address
+        for (const count of [...counts, 1]) {
+          made.push(this.#make(device, cudaDevice, at, count))
+          at += count * RESOURCE_BYTES
+        }
+      })
+    } catch (error) {
+      for (const own of made) this.#end(own)
+      throw error
+    } finally {
+      resources.free()
+    }
+    for (const each of made) this.#own.set(each.context, each)
+    return made
+  }
+
+  /** The device of one that this library made; undefined for any other context. */
+  deviceOf(context: ContextHandle): number | undefined {
+    return this.#own.get(context)?.device
+  }
+
+  createStream(context: ContextHandle, priority: number): StreamHandle {
+    const own = this.#own.get(context)
+    if (own === undefined) throw cudaError('cuGreenCtxStreamCreate', CUresult.INVALID_CONTEXT)
+    // A host function that runs meanwhile may close the context.
+    own.streams += 1
+    try {
+      const stream = this.#createIn(own, priority)
+      this.#foreign.delete(stream)
+      this.#streams.set(stream, own)
+      return stream
+    } catch (error) {
+      this.#streamLeft(own)
+      throw error
+    }
+  }
+
+  #createIn(own: OwnGreenContext, priority: number): StreamHandle {
+    const { hostFunctions, reserve, library } = this.parts
+    if (hostFunctions.pending && own.spare.length > (hostFunctions.isInside ? 0 : LEFT_FOR_HOST_FUNCTIONS)) {
+      return reserve.making(() => {
+        const spare = own.spare.pop()
+        if (spare !== undefined) library.cuStreamDestroy_v2(spare)
+        return this.#makeStream(own, priority)
+      })
+    }
+    const make = (): StreamHandle => {
+      this.#fill(own)
+      return this.#makeStream(own, priority)
+    }
+    return this.#exclusively(make, 'making one more stream, for which CUDA waits for the device,')
+  }
+
+  #fill(own: OwnGreenContext): void {
+    while (own.spare.length < SPARE_STREAMS) own.spare.push(this.#makeStream(own, 0))
+  }
+
+  #makeStream({ green, device }: OwnGreenContext, priority: number): StreamHandle {
+    const { library, memory, calls, contexts } = this.parts
+    calls.inContext(contexts.primary(device), 'cuGreenCtxStreamCreate', () =>
+      library.cuGreenCtxStreamCreate(memory.address, green, CU_STREAM_NON_BLOCKING, priority),
+    )
+    return memory.pointerAt(0) as StreamHandle
+  }
+
+  /** Makes a call that waits for the device, or may; no other thread makes streams meanwhile. */
+  #exclusively<R>(call: () => R, what: string): R {
+    const { hostFunctions, reserve, blocking } = this.parts
+    const make = (): R => reserve.making(call)
+    const now = hostFunctions.exclusivelyNow(make)
+    return now === undefined ? blocking.exclusively(make, what) : now.made
+  }
+
+  /** `wasCapturing`: a graph may come of that, which needs the context forever. */
+  streamDestroyed(stream: StreamHandle, wasCapturing: boolean): void {
+    this.#foreign.delete(stream)
+    const own = this.#streams.get(stream)
+    this.#streams.delete(stream)
+    if (own !== undefined && !wasCapturing) this.#streamLeft(own)
+  }
+
+  #streamLeft(own: OwnGreenContext): void {
+    own.streams -= 1
+    this.#endUnused(own)
+  }
+
+  /** The handle is that of a stream in no green context now. */
+  foreignIsGone(stream: StreamHandle): void {
+    if (this.#foreign.size > 0) this.#foreign.delete(stream)
+  }
+
+  /** Is the stream in a green context? Calls about the whole primary context take no notice of a capture there. */
+  isGreen(stream: StreamHandle): boolean {
+    return this.#streams.has(stream) || this.#foreign.has(stream)
+  }
+
+  /** The green context of a stream that is handed over, which CUDA has just told; 0 where it is in none. */
+  adopted(stream: StreamHandle, green: GreenHandle): GreenContextPart | undefined {
+    const own = this.#streams.get(stream)
+    if (own !== undefined) return own
+    if (green === 0) {
+      this.#foreign.delete(stream)
+      return undefined
+    }
+    this.#foreign.add(stream)
+    return this.#part(green)
+  }
+
+  destroy(context: ContextHandle): void {
+    const own = this.#own.get(context)
+    if (own === undefined) return
+    own.isClosed = true
+    this.#endUnused(own)
+  }
+
+  #endUnused(own: OwnGreenContext): void {
+    if (!own.isClosed || own.streams > 0) return
+    this.#own.delete(own.context)
+    checkDestroyed('cuGreenCtxDestroy', this.#end(own))
+  }
+
+  /** Returns a CUresult. */
+  #end({ green, spare }: OwnGreenContext): number {
+    const { library } = this.parts
+    for (const stream of spare.splice(0)) library.cuStreamDestroy_v2(stream)
+    return library.cuGreenCtxDestroy(green)
+  }
+
+  /** Groups, one after the other, of which each part takes so many, and behind them one resource of all that is left. */
+  #split(
+    cudaDevice: number,
+    multiprocessors: readonly number[],
+  ): { readonly resources: NativeMemory; readonly counts: readonly number[] } {
+    const { library, memory } = this.parts
+    const all = memory.address + 8
+    const got = library.cuDeviceGetDevResource(cudaDevice, all, CU_DEV_RESOURCE_TYPE_SM)
+    check('cuDeviceGetDevResource', got)
+    const [least = 1, step = 1] = [memory.uint32[2 + LEAST], memory.uint32[2 + STEP]]
+    const { size, counts } = multiprocessorGroups(multiprocessors, least, step)
+    const needed = counts.reduce((sum, count) => sum + count, 0)
+    const resources = new NativeMemory((needed + 1) * RESOURCE_BYTES)
+    const rest = needed * RESOURCE_BYTES
+    resources.bytes.fill(0)
+    memory.uint32[0] = needed
+    const call = 'cuDevSmResourceSplitByCount'
+    const result = library[call](resources.address, memory.address, all, resources.address + rest, 0, size)
+    const isThere = (memory.uint32[0] ?? 0) >= needed && resources.uint32[rest / 4] === CU_DEV_RESOURCE_TYPE_SM
+    if (result === 0 && isThere) return { resources, counts }
+    resources.free()
+    throw cudaError(call, result === 0 ? CUresult.INVALID_RESOURCE_CONFIGURATION : result)
+  }
+
+  /** Of so many resources that stand there one after the other. */
+  #make(device: number, cudaDevice: number, resources: number, count: number): OwnGreenContext {
+    const { library, memory } = this.parts
+    const { address } = memory
+    check('cuDevResourceGenerateDesc', library.cuDevResourceGenerateDesc(address, resources, count))
+    const description = memory.pointerAt(0)
+    check('cuGreenCtxCreate', library.cuGreenCtxCreate(address, description, cudaDevice, CU_GREEN_CTX_DEFAULT_STREAM))
+    const green = memory.pointerAt(0)
+    try {
+      const own = { ...this.#part(green), green, device, streams: 0, isClosed: false, spare: [] }
+      this.#fill(own)
+      return own
+    } catch (error) {
+      library.cuGreenCtxDestroy(green)
+      throw error
+    }
+  }
+
+  #part(green: GreenHandle): GreenContextPart {
+    const { library, memory } = this.parts
+    check('cuCtxFromGreenCtx', library.cuCtxFromGreenCtx(memory.address, green))
+    const context = memory.pointerAt(0) as ContextHandle
+    const known = this.#own.get(context)
+    if (known !== undefined) return known
+    const got = library.cuGreenCtxGetDevResource(green, memory.address, CU_DEV_RESOURCE_TYPE_SM)
+    check('cuGreenCtxGetDevResource', got)
+    return { context, multiprocessors: memory.uint32[MULTIPROCESSORS] ?? 0 }
+  }
+}

@@ -1,0 +1,47 @@
+/** Copies of rows, by `cuMemcpy3DAsync`: one entry of the hardware queue, however many rows there are. */
+import { bytesIn, type MemoryRows, type Pointer, type StreamHandle } from '../../driver.js'
+import { NativeMemory } from '../libcuda/native.js'
+import type { LibcudaParts } from '../libcuda/stream-calls.js'
+import type { CopyOrder } from './copy-order.js'
+
+const UNIFIED = 4n
+/** Where the fields of a CUDA_MEMCPY3D begin, in words of 8 bytes; the other end has the same some words later. */
+const Field = { TYPE: 4, DEVICE: 6, PITCH: 9, HEIGHT: 10, WIDTH: 22, ROWS: 23, DEPTH: 24 } as const
+const DESTINATION = 11
+const STRUCT_BYTES = 200
+
+export class RowCopies {
+  #struct: NativeMemory | undefined
+
+  constructor(
+    private readonly parts: LibcudaParts,
+    private readonly order: CopyOrder,
+  ) {}
+
+  copy(destination: Pointer, source: Pointer, to: MemoryRows, from: MemoryRows, stream: StreamHandle): void {
+    this.#struct ??= new NativeMemory(STRUCT_BYTES)
+    const { uint64, address } = this.#struct
+    uint64.fill(0n)
+    const describe = (
+      at: number,
+      pointer: Pointer,
+      { rows, rowDistance, matrices, matrixDistance }: MemoryRows,
+    ): void => {
+      uint64[at + Field.TYPE] = UNIFIED
+      uint64[at + Field.DEVICE] = BigInt(pointer)
+      uint64[at + Field.PITCH] = BigInt(rowDistance)
+      uint64[at + Field.HEIGHT] = BigInt(matrices === 1 ? rows : matrixDistance / rowDistance)
+    }
+    describe(0, source, from)
+    describe(DESTINATION, destination, to)
+    uint64[Field.WIDTH] = BigInt(to.rowLength)
+    uint64[Field.ROWS] = BigInt(to.rows)
+    uint64[Field.DEPTH] = BigInt(to.matrices)
+    const { library, calls } = this.parts
+    calls.inContextOf(
+      stream,
+      'cuMemcpy3DAsync',
+      (raw) => this.order.before(stream, raw, bytesIn(to)) || library.cuMemcpy3DAsync_v2(address, raw),
+    )
+  }
+}

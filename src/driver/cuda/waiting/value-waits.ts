@@ -1,0 +1,66 @@
+/**
+ * Waits for values that this thread has queued, and that may stand: who writes the value is not known. Behind each an event is
+ * recorded, which tells whether the stream has come past it.
+ */
+import { shortCallSite } from '../../../base/stack.js'
+import { CUresult } from '../../cuda-results.js'
+import type { ContextHandle, EventHandle, StreamHandle } from '../../driver.js'
+import { heldBy } from '../../held-by.js'
+import type { LibcudaParts } from '../libcuda/stream-calls.js'
+import type { EventPool } from './event-pool.js'
+
+interface ValueWait {
+  readonly stream: StreamHandle
+  readonly context: ContextHandle
+  readonly event: EventHandle
+  readonly site: string | undefined
+  /** By `performance.now()`. */
+  readonly since: number
+}
+
+/** So many are followed: of more, the first. */
+const MOST = 256
+
+export class ValueWaits {
+  #waits: ValueWait[] = []
+
+  constructor(
+    private readonly parts: LibcudaParts & { readonly pool: EventPool },
+    private readonly captures: (stream: StreamHandle) => boolean,
+  ) {}
+
+  /** Its wait is the last thing in the stream. */
+  queued(stream: StreamHandle, context: ContextHandle): void {
+    if (this.#waits.length >= MOST) this.#prune()
+    if (this.#waits.length >= MOST || this.captures(stream)) return
+    const { pool, library, calls } = this.parts
+    const event = pool.take(context)
+    calls.onStream(stream, 'cuEventRecord', (raw) => library.cuEventRecord(event, raw))
+    this.#waits.push({ stream, context, event, site: shortCallSite(), since: performance.now() })
+  }
+
+  /** May any stand? */
+  get any(): boolean {
+    return this.#waits.length > 0
+  }
+
+  /** In words: one that was queued so many milliseconds ago, and is not over; undefined where none is known. */
+  standingFor(milliseconds: number): string | undefined {
+    const since = performance.now() - milliseconds
+    if (!this.#waits.some((wait) => wait.since < since)) return undefined
+    this.#prune()
+    const first = this.#waits.find((wait) => wait.since < since)
+    return first === undefined ? undefined : heldBy('a wait for a value', first.stream, first.site)
+  }
+
+  #prune(): void {
+    const { pool, library, relaxed } = this.parts
+    relaxed.run(() => {
+      this.#waits = this.#waits.filter(({ context, event }) => {
+        if (library.cuEventQuery(event) === CUresult.NOT_READY) return true
+        pool.giveBack(context, event)
+        return false
+      })
+    })
+  }
+}

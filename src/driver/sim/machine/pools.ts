@@ -1,0 +1,184 @@
+/**
+ * Where the stream-ordered memory of a simulated device is taken from, counted as an H200's is: memory that was freed stays with
+ * its pool, which gives it back when the host waits for the stream that freed it, but for what the release threshold lets it keep.
+ * Fragmentation is not simulated.
+ */
+import { releaseThreshold } from '../../release-threshold.js'
+
+/** Pools take memory from the device, and give it back, in steps of this. */
+const STEP = 2 ** 25
+
+const roundedUp = (bytes: number): number => Math.ceil(bytes / STEP) * STEP
+const roundedDown = (bytes: number): number => Math.floor(bytes / STEP) * STEP
+
+/** Frees of one stream that are queued and not over. */
+interface Leaving {
+  /** Bytes that no other stream can have yet. */
+  bytes: number
+  /** Bytes that later allocations of the same stream have had again. */
+  reused: number
+  /** The stream freed memory since the host last waited for it. */
+  isNew: boolean
+}
+
+/** As many streams are remembered that nothing is leaving on. */
+const MOST_STREAMS = 64
+
+export class SimPool {
+  /** Bytes that are allocated and not freed. */
+  used = 0
+  /** Bytes taken from the device. */
+  reserved = 0
+  peakUsed = 0
+  peakReserved = 0
+  #threshold: number | undefined
+  readonly #leaving = new Map<object, Leaving>()
+  /** Of all streams together. */
+  #leavingBytes = 0
+  readonly #most: number
+
+  /** `maxBytes`: 0 for as much as there is. */
+  constructor(
+    private readonly device: DevicePools,
+    maxBytes: number,
+  ) {
+    this.#most = maxBytes === 0 ? Number.POSITIVE_INFINITY : roundedUp(maxBytes)
+  }
+
+  get threshold(): number {
+    this.#threshold ??= releaseThreshold()
+    return this.#threshold
+  }
+
+  set threshold(bytes: number) {
+    this.#threshold = bytes
+  }
+
+  /** False where neither the pool nor the device has so much. */
+  allocate(size: number, stream: object): boolean {
+    const leaving = this.#leavingBytes === 0 ? undefined : this.#leaving.get(stream)
+    const again = leaving === undefined ? 0 : Math.min(size, leaving.bytes)
+    if (this.#grow(this.used + this.#leavingBytes - again + size)) {
+      if (leaving !== undefined) this.#reuse(leaving, again)
+    } else if (this.#grow(this.used + size)) {
+      // Work of other streams that is given the memory comes after the frees, on a GPU.
+      for (const each of this.#leaving.values()) this.#reuse(each, each.bytes)
+    } else return false
+    this.used += size
+    if (this.used > this.peakUsed) this.peakUsed = this.used
+    return true
+  }
+
+  /** A free was queued on the stream. */
+  free(size: number, stream: object): void {
+    this.used -= size
+    const leaving = this.#of(stream)
+    leaving.bytes += size
+    leaving.isNew = true
+    this.#leavingBytes += size
+  }
+
+  /** The free that was to be queued was not. */
+  notFreed(size: number, stream: object): void {
+    this.used += size
+    this.left(size, stream)
+  }
+
+  /** The earliest free of the stream that was not over is. */
+  left(size: number, stream: object): void {
+    const leaving = this.#leaving.get(stream)
+    if (leaving === undefined) return
+    const reused = Math.min(size, leaving.reused)
+    leaving.reused -= reused
+    const bytes = Math.min(leaving.bytes, size - reused)
+    leaving.bytes -= bytes
+    this.#leavingBytes -= bytes
+  }
+
+  /** The host has waited for this stream, or for all: now the pool knows that the frees are done. */
+  waitedFor(stream: object | undefined): void {
+    const leaving = stream && this.#leaving.get(stream)
+    if (stream !== undefined && leaving?.isNew !== true) return
+    if (leaving !== undefined) leaving.isNew = false
+    this.#giveBack(roundedDown(this.threshold))
+  }
+
+  trim(bytesToKeep: number): void {
+    this.#giveBack(roundedUp(bytesToKeep))
+  }
+
+  resetPeaks(): void {
+    this.peakUsed = this.used
+    this.peakReserved = this.reserved
+  }
+
+  #of(stream: object): Leaving {
+    const known = this.#leaving.get(stream)
+    if (known !== undefined) return known
+    if (this.#leaving.size >= MOST_STREAMS) {
+      for (const [other, { bytes, reused }] of this.#leaving) if (bytes + reused === 0) this.#leaving.delete(other)
+    }
+    const made = { bytes: 0, reused: 0, isNew: true }
+    this.#leaving.set(stream, made)
+    return made
+  }
+
+  #reuse(leaving: Leaving, bytes: number): void {
+    leaving.bytes -= bytes
+    leaving.reused += bytes
+    this.#leavingBytes -= bytes
+  }
+
+  #grow(needed: number): boolean {
+    if (needed <= this.reserved) return true
+    const reserved = roundedUp(needed)
+    if (reserved > this.#most || !this.device.has(reserved - this.reserved, this)) return false
+    this.reserved = reserved
+    this.peakReserved = Math.max(this.peakReserved, reserved)
+    return true
+  }
+
+  #giveBack(keep: number): void {
+    const needed = roundedUp(this.used + this.#leavingBytes)
+    this.reserved = Math.min(this.reserved, Math.max(keep, needed))
+  }
+}
+
+export class DevicePools {
+  /** Bytes that come from no pool. */
+  apart = 0
+  readonly all = new Set<SimPool>()
+  /** The one that memory comes from where no other is named. */
+  readonly current: SimPool
+
+  /** `total`: the bytes of the device. */
+  constructor(readonly total: number) {
+    this.current = this.add(0)
+  }
+
+  add(maxBytes: number): SimPool {
+    const pool = new SimPool(this, maxBytes)
+    this.all.add(pool)
+    return pool
+  }
+
+  get free(): number {
+    let free = this.total - this.apart
+    for (const { reserved } of this.all) free -= reserved
+    return free
+  }
+
+  /** Bytes that are allocated and not freed. */
+  get used(): number {
+    let used = this.apart
+    for (const pool of this.all) used += pool.used
+    return used
+  }
+
+  /** Has the device so many bytes, if need be with what the pools keep for nothing? */
+  has(bytes: number, asking?: SimPool): boolean {
+    if (bytes <= this.free) return true
+    for (const pool of this.all) if (pool !== asking) pool.trim(0)
+    return bytes <= this.free
+  }
+}

@@ -1,0 +1,176 @@
+/** Arrays by __cuda_array_interface__, version 3: what libraries without DLPack have, such as Numba. */
+import {
+  checkArray,
+  checkBoolean,
+  checkInteger,
+  checkOwner,
+  checkPointer,
+  propertyOf,
+  readOptions,
+} from '../../base/arguments.js'
+import { invalidType, invalidValue, stateError } from '../../base/errors.js'
+import { Device } from '../../device.js'
+import { bufferCoreOf } from '../../memory/buffer.js'
+import type { DeviceBuffer } from '../../memory/device-buffer.js'
+import type { Stream } from '../../stream.js'
+import { currentCore } from '../../streams/current.js'
+import { type StreamCore, streamCoreOf } from '../../streams/stream-core.js'
+import { numberOf, openOn, streamOfNumber } from './consumer-stream.js'
+import { parseType, typeOfTypestr } from './dtype.js'
+import { rowMajor } from './layout.js'
+import { type ElementOptions, layoutIn, type Tensor, takeIn } from './tensor.js'
+
+/** The dict of the protocol, as JSON carries it. */
+export interface CudaArrayInterface {
+  /** Elements in each direction. */
+  readonly shape: readonly number[]
+  /** The type of the elements, such as '<f4'. */
+  readonly typestr: string
+  /** The address of the first element, and whether it may only be read. */
+  readonly data: readonly [pointer: bigint | number, readOnly: boolean]
+  /** Of the protocol: 3 by this library, which takes 2 too. */
+  readonly version: number
+  /** Bytes from one element to the next in each direction; null: without gaps, the last direction the densest. */
+  readonly strides?: readonly number[] | null | undefined
+  /** The stream to wait for: 1 is the null stream, 2 the per-thread one, others are handles; null: none. */
+  readonly stream?: bigint | number | null | undefined
+  /** Not taken: which elements are valid. */
+  readonly mask?: unknown
+}
+
+/** An object with the protocol. */
+export interface CudaArray {
+  /** The dict. */
+  readonly __cuda_array_interface__: CudaArrayInterface
+}
+
+/** How a buffer is described. */
+export interface ToCudaArrayInterfaceOptions extends ElementOptions {
+  /** The consumer is asked not to write it. Default: false. */
+  readonly readOnly?: boolean | undefined
+  /**
+   * The stream that the consumer waits for: it comes after all work with the buffer. null: none. Default: the current stream
+   * of the device.
+   */
+  readonly stream?: Stream | null | undefined
+}
+
+/** How an array is taken in. */
+export interface FromCudaArrayInterfaceOptions {
+  /** The stream that will use it first: it waits for the array's. null: nothing waits. Default: the current stream of the device. */
+  readonly stream?: Stream | null | undefined
+  /** Kept reachable until the buffer is closed and all work with it is done. Default: the source. */
+  readonly owner?: object | undefined
+}
+
+const TO_OPTIONS = ['dtype', 'shape', 'strides', 'readOnly', 'stream'] as const
+
+/**
+ * Describes a buffer as `__cuda_array_interface__` does, for libraries that take no DLPack. Keep the buffer as long as they use
+ * it: the protocol has nobody who lets go of it.
+ * @param buffer Memory of a device.
+ * @param options `dtype` and `shape` of its elements, `strides` in elements; `readOnly`; the `stream` to wait for
+ * @returns the dict, with strides in bytes
+ * @throws {Error} as `toDLPack()`: ERR_OUT_OF_RANGE, ERR_INVALID_ARG_VALUE, ERR_INVALID_ARG_TYPE, ERR_CLOSED,
+ * ERR_DEVICE_MISMATCH, ERR_UNSUPPORTED; ERR_UNSUPPORTED for a type that NumPy does not have
+ * @example
+ * ```ts
+ * import { toCudaArrayInterface } from 'cuda-streams/dlpack'
+ *
+ * const dict = toCudaArrayInterface(buffer, { dtype: 'i32', shape: [1024], stream })
+ * console.log(dict.typestr, dict.stream) // '<i4', the handle of the stream
+ * ```
+ */
+export function toCudaArrayInterface(buffer: DeviceBuffer, options: ToCudaArrayInterfaceOptions): CudaArrayInterface {
+  const given = readOptions(options, TO_OPTIONS)
+  const core = bufferCoreOf(buffer)
+  if (core === undefined || core.isPinned) throw invalidType('buffer', 'a DeviceBuffer', buffer)
+  const type = parseType(given.dtype)
+  const { typestr } = type
+  if (typestr === undefined)
+    throw stateError('ERR_UNSUPPORTED', `NumPy has no typestr for ${type.name}: use toDLPack()`)
+  const readOnly = checkBoolean(given.readOnly, 'options.readOnly', false)
+  const use = given.stream === null ? undefined : streamGiven(given.stream, core.device)
+  core.checkOpen()
+  const { shape, strides } = layoutIn(core, type, given.shape, given.strides)
+  if (use !== undefined) {
+    openOn(core.device, use, 'To hand memory out')
+    core.openFor(use.driver).allocation.makeReady(use)
+  }
+  return {
+    shape,
+    typestr,
+    data: [core.pointer, readOnly],
+    strides: strides.map((stride) => stride * type.byteLength),
+    version: 3,
+    stream: use === undefined ? null : numberOf(use),
+  }
+}
+
+/**
+ * Takes in an array of another library by `__cuda_array_interface__`.
+ * @param source The dict, or an object that has it.
+ * @param options `stream`: the stream that will use it first; `owner`: kept reachable as long as the memory is in use
+ * @returns the buffer, with the type, the shape and the strides of its elements
+ * @throws {Error} ERR_UNSUPPORTED for a mask, other types, and while the stream captures; ERR_INVALID_ARG_VALUE for an array
+ * without elements, strides that are no whole elements, stream 0, and other versions than 2 and 3; ERR_INVALID_HANDLE for memory
+ * that the driver does not know, and a stream that is none; ERR_DEVICE_MISMATCH, ERR_INVALID_ARG_TYPE, ERR_CLOSED
+ * @example
+ * ```ts
+ * import { fromCudaArrayInterface, toCudaArrayInterface } from 'cuda-streams/dlpack'
+ *
+ * const dict = toCudaArrayInterface(buffer, { dtype: 'i32', shape: [1024], stream }) // or an array of Python's
+ * const { buffer: theirs, shape } = fromCudaArrayInterface(dict, { stream, owner: buffer })
+ * stream.fill(theirs, 0)
+ * ```
+ */
+export function fromCudaArrayInterface(
+  source: CudaArray | CudaArrayInterface,
+  options?: FromCudaArrayInterfaceOptions,
+): Tensor {
+  const given = readOptions(options, ['stream', 'owner'])
+  const owner = checkOwner(given.owner) ?? source
+  if ((typeof source !== 'object' && typeof source !== 'function') || source === null) {
+    throw invalidType('source', 'an object with __cuda_array_interface__, or that dict', source)
+  }
+  const dict = (propertyOf(source, '__cuda_array_interface__') ?? source) as Record<keyof CudaArrayInterface, unknown>
+  const version = propertyOf(dict, 'version')
+  if (version !== 2 && version !== 3) throw invalidValue(`The array's version must be 2 or 3, not ${String(version)}`)
+  if ((propertyOf(dict, 'mask') ?? null) !== null)
+    throw stateError('ERR_UNSUPPORTED', 'The array has a mask, which says that some of its elements are not valid')
+  const type = typeOfTypestr(propertyOf(dict, 'typestr'))
+  const shape = integers(propertyOf(dict, 'shape'), 'shape', 0)
+  const bytes = propertyOf(dict, 'strides') ?? null
+  const strides =
+    bytes === null ? rowMajor(shape) : inElements(integers(bytes, 'strides'), type.byteLength, shape.length)
+  const [address, readOnly] = checkArray(propertyOf(dict, 'data'), "The array's data", '[pointer, readOnly]')
+  const pointer = checkPointer(address, "The array's pointer", 'a bigint or a safe integer')
+  const use = given.stream === null ? undefined : streamGiven(given.stream, Device.current)
+  const near = use?.device ?? Device.current
+  const stream = propertyOf(dict, 'stream') ?? null
+  const behind = stream === null ? undefined : streamOfNumber(stream, near, "The array's stream")
+  const lent = { pointer, type, shape, strides, readOnly: checkBoolean(readOnly, "The array's readOnly", false) }
+  const kept = new Set([owner])
+  return takeIn(lent, near, use, behind, () => kept.clear())
+}
+
+function streamGiven(given: unknown, device: Device): StreamCore {
+  const use = given === undefined ? currentCore(device) : streamCoreOf(given)
+  if (use === undefined) throw invalidType('options.stream', 'a Stream or null', given)
+  return use.checkOpen()
+}
+
+function integers(value: unknown, name: string, least?: number): readonly number[] {
+  return checkArray(value, `The array's ${name}`, 'an array of integers').map((each, axis) =>
+    checkInteger(each, `The array's ${name}[${axis}]`, least),
+  )
+}
+
+function inElements(strides: readonly number[], byteLength: number, dimensions: number): readonly number[] {
+  if (strides.length !== dimensions)
+    throw invalidValue(`The array has ${strides.length} strides for ${dimensions} directions`)
+  return strides.map((stride) => {
+    if (stride % byteLength === 0) return stride / byteLength
+    throw invalidValue(`A stride of ${stride} bytes is no whole number of elements, which have ${byteLength}`)
+  })
+}

@@ -1,0 +1,221 @@
+/**
+ * DLPack's structs in memory, as dlpack.h has them: a DLManagedTensorVersioned (versions 1.x), and a DLManagedTensor, which
+ * older consumers take.
+ */
+import { invalidValue, stateError } from '../../base/errors.js'
+import { type Reader, safeReader } from '../../driver/cuda/libcuda/memory-reader.js'
+import { koffi, NativeMemory } from '../../driver/cuda/libcuda/native.js'
+import { type ParsedType, typeOfCode } from './dtype.js'
+import { type Layout, MOST_DIMENSIONS, rowMajor } from './layout.js'
+
+/** DLDeviceType. */
+export const DeviceType = { CPU: 1, CUDA: 2, CUDA_HOST: 3, CUDA_MANAGED: 13 } as const
+
+/** What a DLManagedTensor, versioned or not, says of memory. */
+export interface TensorFacts extends Layout {
+  readonly pointer: number
+  readonly deviceType: number
+  readonly deviceId: number
+  readonly type: ParsedType
+  readonly readOnly: boolean
+}
+
+export const MAJOR_VERSION = 1
+const MINOR_VERSION = 1
+const FLAG_READ_ONLY = 1n
+
+/** Where the fields of either struct begin, in bytes. `tensor` is its DLTensor. */
+const VERSIONED = { tensor: 32, context: 8, deleter: 16, byteLength: 80 } as const
+const LEGACY = { tensor: 0, context: 48, deleter: 56, byteLength: 64 } as const
+const FLAGS = 24
+/** More than a tensor has dimensions, or DLPack versions. */
+const MANY = 1024n
+/** In a DLTensor, in words of 8 bytes: data, device, ndim with dtype, shape, strides, byte_offset. */
+const Word = { DATA: 0, DEVICE: 1, NDIM_AND_DTYPE: 2, SHAPE: 3, STRIDES: 4, BYTE_OFFSET: 5 } as const
+const TENSOR_WORDS = 6
+/** As much as any C library's sigset_t has; shape and strides come behind. */
+const SIGSET_BYTES = 128
+
+/**
+ * The deleter of what is handed out. A consumer calls it on any thread, also while this one waits in C, so it must be C,
+ * and it must leave a sign in the struct: the library of C has a function of one pointer that writes there and does nothing
+ * else. `sigfillset` sets the first word to what no address and no version is, by its last store.
+ */
+interface Deleter {
+  readonly address: bigint
+  /** What it writes to the first word. */
+  readonly sign: bigint
+}
+
+let deleter: Deleter | undefined
+let reader: Reader | undefined
+
+/** A struct that was handed out. */
+export class HandedOutStruct {
+  readonly address: number
+  readonly #memory: NativeMemory
+  readonly #deleter: Deleter
+
+  constructor(facts: TensorFacts, versioned: boolean) {
+    this.#deleter = findDeleter()
+    const { shape, strides } = facts
+    const { tensor, deleter: at } = versioned ? VERSIONED : LEGACY
+    const memory = new NativeMemory(SIGSET_BYTES + 16 * Math.max(1, shape.length))
+    const { uint32, uint64, address } = memory
+    uint64.fill(0n)
+    if (versioned) {
+      uint32[0] = MAJOR_VERSION
+      uint32[1] = MINOR_VERSION
+      uint64[FLAGS / 8] = facts.readOnly ? FLAG_READ_ONLY : 0n
+    }
+    uint64[at / 8] = this.#deleter.address
+    const word = tensor / 8
+    uint64[word + Word.DATA] = BigInt(facts.pointer)
+    uint32[2 * (word + Word.DEVICE)] = facts.deviceType
+    uint32[2 * (word + Word.DEVICE) + 1] = facts.deviceId
+    uint32[2 * (word + Word.NDIM_AND_DTYPE)] = shape.length
+    const { code, bits, lanes } = facts.type
+    uint32[2 * (word + Word.NDIM_AND_DTYPE) + 1] = code + bits * 2 ** 8 + lanes * 2 ** 16
+    uint64[word + Word.SHAPE] = BigInt(address + SIGSET_BYTES)
+    uint64[word + Word.STRIDES] = BigInt(address + SIGSET_BYTES + 8 * shape.length)
+    const numbers = new BigInt64Array(uint64.buffer, SIGSET_BYTES)
+    for (const [index, value] of [...shape, ...strides].entries()) numbers[index] = BigInt(value)
+    this.#memory = memory
+    this.address = address
+  }
+
+  /** Has the consumer called the deleter? */
+  get isDeleted(): boolean {
+    return Atomics.load(this.#memory.uint64, 0) === this.#deleter.sign
+  }
+
+  /** Calls the deleter in a consumer's place. */
+  delete(): void {
+    callDeleter(this.#deleter.address, this.address)
+  }
+
+  /** Once it is deleted. */
+  free(): void {
+    this.#memory.free()
+  }
+}
+
+/** A struct that was taken over: its deleter has to be called once. */
+export class TakenStruct {
+  readonly #deleter: bigint
+
+  /** @throws ERR_INVALID_HANDLE for an address at which no such struct can be: its deleter is not called */
+  constructor(
+    private readonly address: number,
+    private readonly versioned: boolean,
+  ) {
+    const { deleter: at, tensor } = versioned ? VERSIONED : LEGACY
+    const deleter = this.#words(at, 1)[0] ?? 0n
+    const [major = 0n, kind = 0n] = [this.#words(0, 1)[0], this.#words(tensor + 8 * Word.NDIM_AND_DTYPE, 1)[0]]
+    const version = versioned ? major & 0xffffffffn : 1n
+    // Of a later major version nothing but the deleter is known.
+    const isPlausible =
+      version > 1n ? version < MANY : version === 1n && (kind & 0xffffffffn) < MANY && kind >> 48n > 0n
+    if (!isPlausible || (deleter !== 0n && !this.#isMapped(Number(deleter)))) throw this.#none()
+    this.#deleter = deleter
+  }
+
+  /** @throws ERR_UNSUPPORTED, ERR_INVALID_ARG_VALUE */
+  read(): TensorFacts {
+    if (this.versioned) this.#checkVersion()
+    const { tensor } = this.versioned ? VERSIONED : LEGACY
+    const [data = 0n, device = 0n, kind = 0n, shapeAt = 0n, stridesAt = 0n, byteOffset = 0n] = this.#words(
+      tensor,
+      TENSOR_WORDS,
+    )
+    const dimensions = Number(BigInt.asIntN(32, kind))
+    if (dimensions < 0 || dimensions > MOST_DIMENSIONS) {
+      throw invalidValue(`The tensor has ${dimensions} dimensions; from 0 to ${MOST_DIMENSIONS} are known`)
+    }
+    const type = typeOfCode(Number((kind >> 32n) & 0xffn), Number((kind >> 40n) & 0xffn), Number(kind >> 48n))
+    const shape = this.#numbers(shapeAt, dimensions)
+    if (shape.some((extent) => extent < 0)) throw invalidValue(`The tensor's shape is (${shape.join(', ')})`)
+    return {
+      pointer: Number(data + byteOffset),
+      deviceType: Number(BigInt.asIntN(32, device)),
+      deviceId: Number(BigInt.asIntN(32, device >> 32n)),
+      type,
+      shape,
+      strides: stridesAt === 0n ? rowMajor(shape) : this.#numbers(stridesAt, dimensions),
+      readOnly: this.versioned && ((this.#words(FLAGS, 1)[0] ?? 0n) & FLAG_READ_ONLY) !== 0n,
+    }
+  }
+
+  /** Gives it back to its producer. */
+  delete(): void {
+    if (this.#deleter !== 0n) callDeleter(this.#deleter, this.address)
+  }
+
+  #checkVersion(): void {
+    const version = this.#words(0, 1)[0] ?? 0n
+    const [major, minor] = [version & 0xffffffffn, version >> 32n]
+    if (major === BigInt(MAJOR_VERSION)) return
+    throw stateError('ERR_UNSUPPORTED', `The tensor is of DLPack ${major}.${minor}; ask for max_version (1, 1)`)
+  }
+
+  #numbers(at: bigint, count: number): readonly number[] {
+    return Array.from({ length: count }, (_, index) =>
+      Number(BigInt.asIntN(64, this.#wordsAt(Number(at) + 8 * index, 1)[0] ?? 0n)),
+    )
+  }
+
+  #words(offset: number, count: number): BigUint64Array {
+    return this.#wordsAt(this.address + offset, count)
+  }
+
+  #wordsAt(address: number, count: number): BigUint64Array {
+    reader ??= safeReader()
+    // A copy: the reader's memory is the next look's.
+    const words = reader.wordsAt(address, count)?.slice()
+    if (words === undefined) throw this.#none()
+    return words
+  }
+
+  #isMapped(address: number): boolean {
+    return address < 2 ** 47 && reader?.wordsAt(address - (address % 8), 1) !== undefined
+  }
+
+  #none(): Error {
+    const kind = this.versioned ? 'DLManagedTensorVersioned' : 'DLManagedTensor'
+    const what = `No ${kind} lies at 0x${this.address.toString(16)}`
+    return stateError('ERR_INVALID_HANDLE', `${what}: pass on the pointer in the capsule, and not that of the capsule`)
+  }
+}
+
+function findDeleter(): Deleter {
+  if (deleter !== undefined) return deleter
+  if (process.platform === 'win32') {
+    throw stateError('ERR_UNSUPPORTED', 'A tensor cannot be handed out on Windows: its library of C has no sigfillset')
+  }
+  const address = BigInt(koffi().load(null).symbol('sigfillset'))
+  const scratch = new NativeMemory(SIGSET_BYTES)
+  scratch.uint64.fill(0n)
+  callDeleter(address, scratch.address)
+  const sign = scratch.uint64[0] ?? 0n
+  scratch.free()
+  if (sign < 2n ** 48n)
+    throw stateError(
+      'ERR_UNSUPPORTED',
+      'A tensor cannot be handed out: sigfillset of this library of C does not mark what it is given',
+    )
+  deleter = { address, sign }
+  return deleter
+}
+
+/** Where bytes lie, for as long as their ArrayBuffer is not detached. */
+export const addressOfBytes = (bytes: Uint8Array): number => Number(koffi().address(bytes))
+
+type Call = (address: bigint, type: object, argument: number) => void
+
+let deleterType: object | undefined
+
+function callDeleter(address: bigint, struct: number): void {
+  const { call, proto } = koffi()
+  deleterType ??= proto('void (uintptr_t)') as object
+  ;(call as Call)(address, deleterType, struct)
+}

@@ -1,0 +1,119 @@
+/** `stream.waitValue()` and `stream.writeValue()`: words of memory by which streams, JavaScript and processes signal each other. */
+import { checkInteger, type Given, readOptions } from '../base/arguments.js'
+import { describe, invalidType, invalidValue, outOfRange, stateError } from '../base/errors.js'
+import { DEVICE_ATTRIBUTES } from '../driver/device-attributes.js'
+import { Comparison, type MemoryValue } from '../driver/values.js'
+import type { StreamCore } from '../streams/stream-core.js'
+import { DeviceAllocation } from './allocations.js'
+import type { BufferCore } from './buffer-core.js'
+import { queueWith } from './queue-with-memory.js'
+import { checkBuffer } from './transfers.js'
+
+/** Where in a buffer a value is. */
+export interface WriteValueOptions {
+  /** Bytes from the beginning of the buffer, a multiple of the value's 4 or 8. Default 0. */
+  readonly byteOffset?: number | undefined
+}
+
+/** Which value is waited for, and where it is. */
+export interface WaitValueOptions extends WriteValueOptions {
+  /**
+   * What holds of the word in memory when the wait is over: 'geq': it is at least the value, counted cyclically (the
+   * difference is not negative as a signed number); 'eq': it is the value; 'and': it has one of the value's bits; 'nor':
+   * it lacks one of the bits that the value lacks. Default 'geq'.
+   */
+  readonly compare?: 'geq' | 'eq' | 'and' | 'nor' | undefined
+}
+
+const COMPARISONS = { geq: Comparison.GEQ, eq: Comparison.EQ, and: Comparison.AND, nor: Comparison.NOR } as const
+
+/** `stream.waitValue()`. */
+export function waitValue(
+  stream: StreamCore,
+  buffer: unknown,
+  value: unknown,
+  options: WaitValueOptions | undefined,
+): void {
+  const given = readOptions(options, ['byteOffset', 'compare'])
+  const { compare = 'geq' } = given
+  if (typeof compare !== 'string') throw invalidType('options.compare', "'geq', 'eq', 'and' or 'nor'", compare)
+  if (!Object.hasOwn(COMPARISONS, compare)) {
+    throw invalidValue(`options.compare must be 'geq', 'eq', 'and' or 'nor', not ${describe(compare)}`)
+  }
+  if (compare === 'nor') need(stream, 'canUseStreamWaitValueNor', "compare: 'nor'")
+  queue(stream, buffer, value, given, (at) => {
+    stream.driver.memory.waitForValue(at, COMPARISONS[compare], stream.handle, stream.context)
+  })
+  stream.last = 'waitValue()'
+}
+
+/** `stream.writeValue()`. */
+export function writeValue(
+  stream: StreamCore,
+  buffer: unknown,
+  value: unknown,
+  options: WriteValueOptions | undefined,
+): void {
+  const given = readOptions(options, ['byteOffset'])
+  queue(stream, buffer, value, given, (at) => stream.driver.memory.writeValue(at, stream.handle))
+  stream.last = 'writeValue()'
+}
+
+function queue(
+  stream: StreamCore,
+  buffer: unknown,
+  value: unknown,
+  { byteOffset = 0 }: Given<WriteValueOptions, 'byteOffset'>,
+  call: (at: MemoryValue) => void,
+): void {
+  const core = checkBuffer(buffer, 'buffer')
+  core.checkOpen()
+  const word = checkValue(value)
+  const bytes = word.bits / 8
+  if (word.bits === 64) need(stream, 'canUse64BitStreamMemOps', 'a value of 64 bits (a bigint)')
+  const most = core.byteLength - bytes
+  const expected = (): string => `from 0 to ${most}: ${core} ends there, and the value has ${bytes} bytes`
+  checkInteger(byteOffset, 'options.byteOffset', 0, most, expected)
+  if ((core.pointer + byteOffset) % bytes !== 0) {
+    throw invalidValue(
+      `A value of ${bytes} bytes must begin at a multiple of them, and byte ${byteOffset} of ${core} does not`,
+    )
+  }
+  stream.makeRoom(1)
+  const open = core.openFor(stream.driver)
+  refusePool(open)
+  const pointer = open.pointer + byteOffset
+  queueWith(stream, [open], () => call({ ...word, pointer }))
+}
+
+/** A number has 32 bits, a bigint 64. */
+function checkValue(value: unknown): Pick<MemoryValue, 'bits' | 'value'> {
+  if (typeof value === 'bigint') {
+    if (value < -(2n ** 63n) || value >= 2n ** 64n) {
+      throw outOfRange('value', 'from -2n ** 63n to 2n ** 64n - 1n (a bigint has 64 bits)', value)
+    }
+    return { bits: 64, value: BigInt.asUintN(64, value) }
+  }
+  if (typeof value !== 'number') throw invalidType('value', 'a number (32 bits) or a bigint (64 bits)', value)
+  checkInteger(value, 'value', -(2 ** 31), 2 ** 32 - 1, () => 'from -2 ** 31 to 2 ** 32 - 1: for 64 bits pass a bigint')
+  return { bits: 32, value: BigInt.asUintN(32, BigInt(value)) }
+}
+
+function need(
+  { driver, ordinal, device }: StreamCore,
+  attribute: 'canUse64BitStreamMemOps' | 'canUseStreamWaitValueNor',
+  what: string,
+): void {
+  if (driver.deviceAttribute(ordinal, DEVICE_ATTRIBUTES[attribute]) !== 0) return
+  throw stateError('ERR_UNSUPPORTED', `${device} has no ${what}: its attribute ${attribute} is 0`)
+}
+
+/** CUDA takes no memory of a pool for this, which `cuMemAllocAsync` gives. */
+function refusePool(core: BufferCore): void {
+  if (!(core.allocation instanceof DeviceAllocation)) return
+  const way = 'take device.allocPinned(byteLength), or device.alloc(byteLength, { interprocess: true })'
+  throw stateError(
+    'ERR_UNSUPPORTED',
+    `${core} is memory of a pool, where CUDA can neither wait for a value nor write one: ${way}`,
+  )
+}

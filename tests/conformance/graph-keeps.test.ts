@@ -1,0 +1,622 @@
+/**
+ * G13: a graph keeps what its work uses. Each kind of thing, dropped in each way, in each state that a graph and its
+ * launches can be in: the bytes are right, and afterwards it is given back, once.
+ */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import {
+  DeviceBuffer as Buffers,
+  type DeviceBuffer,
+  Event,
+  ExternalStream,
+  type Graph,
+  type GraphExec,
+  type PinnedBuffer,
+  Program,
+  type Stream,
+} from 'cuda-streams'
+import { driverOf } from '../../src/device.js'
+import type { EventHandle, PinnedMemory, Pointer, SharingDriver } from '../../src/driver/driver.js'
+import { DriverWrapper, KernelWrapper, MemoryWrapper } from '../../src/driver/driver-wrapper.js'
+import { WrappableDriver } from '../../src/driver/wrappable-driver.js'
+import { onEveryBackend } from '../helpers/suite.js'
+import type { Workbench } from '../helpers/workbench.js'
+import { isPretended } from '../pretend/pretend.js'
+import { collectUntil, refused, turns } from './expect.js'
+
+const BYTES = 1024
+const VALUE = 7
+/** `CUDA_STREAMS_TEST_LAUNCHES=10000` for the long form. */
+const LAUNCHES = Number(process.env['CUDA_STREAMS_TEST_LAUNCHES'] ?? 1000)
+
+/** Counts what is given back to the driver. */
+class Books extends DriverWrapper {
+  readonly freed = new Map<number, number>()
+  readonly #others = new Set<number>()
+  readonly #memory = new CountedMemory(this)
+  readonly #kernels = new CountedKernels(this)
+
+  override get memory(): MemoryWrapper {
+    return this.#memory
+  }
+  override get kernels(): KernelWrapper {
+    return this.#kernels
+  }
+  override get sharing(): SharingDriver {
+    const { sharing } = this.inner
+    return {
+      allocate: (byteLength, context) => sharing.allocate(byteLength, context),
+      free: (pointer, after) => {
+        sharing.free(pointer, after)
+        this.count(pointer)
+      },
+      exportMemory: (pointer, context) => sharing.exportMemory(pointer, context),
+      importMemory: (handle, context) => sharing.importMemory(handle, context),
+      raiseMark: (words) => sharing.raiseMark(words),
+      lowerMark: (mark) => sharing.lowerMark(mark),
+      readMark: (mark, key) => sharing.readMark(mark, key),
+    }
+  }
+  override eventDestroy(event: never): void {
+    super.eventDestroy(event)
+    this.count(event)
+  }
+  override eventCreate(context: never, flags: number, recordedNext?: boolean): EventHandle {
+    return this.made(super.eventCreate(context, flags, recordedNext))
+  }
+  /** What was given back may come again for something else, which is not counted. */
+  made<H extends number>(handle: H): H {
+    if (this.freed.has(handle)) this.#others.add(handle)
+    return handle
+  }
+  count(handle: number): void {
+    if (this.#others.has(handle)) return
+    this.freed.set(handle, (this.freed.get(handle) ?? 0) + 1)
+  }
+}
+
+class CountedMemory extends MemoryWrapper {
+  constructor(private readonly books: Books) {
+    super(books)
+  }
+  override allocate(byteLength: number, stream: never, context: never): Pointer {
+    return this.books.made(super.allocate(byteLength, stream, context))
+  }
+  override allocatePinned(byteLength: number, context: never): PinnedMemory {
+    const pinned = super.allocatePinned(byteLength, context)
+    this.books.made(pinned.pointer)
+    return pinned
+  }
+  override free(pointer: never, stream: never): void {
+    super.free(pointer, stream)
+    this.books.count(pointer)
+  }
+  override closePinned(pointer: never, bytes: ArrayBuffer | undefined, after: never): void {
+    super.closePinned(pointer, bytes, after)
+    this.books.count(pointer)
+  }
+}
+
+class CountedKernels extends KernelWrapper {
+  constructor(private readonly books: Books) {
+    super(books)
+  }
+  override unload(module: never, context: never): void {
+    super.unload(module, context)
+    this.books.count(module)
+  }
+}
+
+/** A thing that a graph uses. The program has it by `held` alone. */
+interface Thing {
+  held: { close(): void } | undefined
+  /** Captures work with it, which writes VALUE into `out`. */
+  readonly capture: (stream: Stream, out: DeviceBuffer) => void
+  /** How often it was given back. */
+  readonly givenBack: () => number
+  /** Memory that is filled by junk where it was given back too early. */
+  readonly spoils: boolean
+}
+
+type Make = (bench: Workbench, books: Books, home: Stream) => Thing | Promise<Thing>
+
+function ofMemory<M extends DeviceBuffer | PinnedBuffer>(
+  books: Books,
+  memory: M,
+  use: (memory: M) => DeviceBuffer | PinnedBuffer,
+): Thing {
+  const pointer = Number(memory.pointer)
+  const thing: Thing = {
+    held: memory,
+    capture: (stream, out) => void stream.copy(out, use(thing.held as unknown as M)),
+    givenBack: () => books.freed.get(pointer) ?? 0,
+    spoils: true,
+  }
+  return thing
+}
+
+const same = <M>(memory: M): M => memory
+
+const KINDS: Readonly<Record<string, Make>> = {
+  'memory of the stream': (bench, books, home) => {
+    const buffer = bench.device.alloc(BYTES, { stream: home })
+    home.fill(buffer, VALUE).synchronize()
+    return ofMemory(books, buffer, same)
+  },
+  'memory of another stream': (bench, books) => {
+    const other = bench.stream()
+    const buffer = bench.device.alloc(BYTES, { stream: other })
+    other.fill(buffer, VALUE).synchronize()
+    return ofMemory(books, buffer, same)
+  },
+  'memory of a stream that is closed': (bench, books) => {
+    using other = bench.stream()
+    const buffer = bench.device.alloc(BYTES, { stream: other })
+    other.fill(buffer, VALUE).synchronize()
+    return ofMemory(books, buffer, same)
+  },
+  'a slice': (bench, books, home) => {
+    const buffer = bench.device.alloc(2 * BYTES, { stream: home })
+    home.fill(buffer, VALUE).synchronize()
+    return ofMemory(books, buffer, (whole) => whole.slice(BYTES, BYTES))
+  },
+  'pinned memory': (bench, books) => {
+    const buffer = bench.device.allocPinned(BYTES)
+    buffer.bytes.fill(VALUE)
+    return ofMemory(books, buffer, same)
+  },
+  'interprocess memory': (bench, books, home) => {
+    const buffer = bench.device.alloc(BYTES, { interprocess: true })
+    home.fill(buffer, VALUE).synchronize()
+    return ofMemory(books, buffer, same)
+  },
+  'an event that it records': (bench, books) => {
+    const event = new Event({ device: bench.device })
+    const thing: Thing = {
+      held: event,
+      capture: (stream, out) => {
+        stream.fill(out, VALUE).record(thing.held as Event, { external: true })
+      },
+      givenBack: countOf(books, Number(event.handle)),
+      spoils: false,
+    }
+    return thing
+  },
+  'an event that it waits for': (bench, books, home) => {
+    const event = home.record(new Event({ device: bench.device }))
+    const thing: Thing = {
+      held: event,
+      capture: (stream, out) => {
+        stream.wait(thing.held as Event, { external: true }).fill(out, VALUE)
+      },
+      givenBack: countOf(books, Number(event.handle)),
+      spoils: false,
+    }
+    return thing
+  },
+}
+
+const countOf = (books: Books, handle: number) => (): number => books.freed.get(handle) ?? 0
+
+const ofModule: Make = async (bench, books) => {
+  const source = `extern "C" __global__ void put(unsigned char* x) { x[threadIdx.x] = ${VALUE}; }`
+  let handle = 0
+  const load = books.kernels.load
+  books.kernels.load = (image, context) => {
+    const module = load.call(books.kernels, image, context)
+    handle = module
+    return module
+  }
+  const module = await Program.compile(source, { device: bench.device })
+  books.kernels.load = load
+  const thing: Thing = {
+    held: module,
+    capture: (stream, out) => {
+      const kernel = (thing.held as typeof module).kernel('put', ['out u8*'])
+      if (isPretended()) stream.fill(out, VALUE)
+      stream.launch(kernel, { grid: 1, block: BYTES }, out)
+    },
+    givenBack: () => books.freed.get(handle) ?? 0,
+    spoils: false,
+  }
+  return thing
+}
+
+/** Lets the program drop the thing. The graph is captured between the two. */
+const WAYS: Readonly<Record<string, { inside(thing: Thing): void; after(thing: Thing): void | Promise<void> }>> = {
+  'closed in the capture': { inside: close, after: () => {} },
+  'closed after the capture': { inside: () => {}, after: close },
+  collected: {
+    inside: () => {},
+    after: async (thing) => {
+      thing.held = undefined
+      await collect()
+    },
+  },
+}
+
+function close(thing: Thing): void {
+  thing.held?.close()
+  thing.held = undefined
+}
+
+async function collect(): Promise<void> {
+  for (let round = 0; round < 3; round += 1) {
+    await turns(3)
+    globalThis.gc?.()
+  }
+  await turns(3)
+}
+
+interface Stage {
+  readonly bench: Workbench
+  readonly home: Stream
+  readonly thing: Thing
+  readonly out: DeviceBuffer
+  /** Captures a graph that uses the thing, and lets the program drop it. */
+  captured(): Promise<Graph>
+  /** The thing was given back so often, or will be without any more call of the program. */
+  isGivenBack(times: 0 | 1): Promise<void>
+  /** All bytes of the result are right. */
+  isRight(stream: Stream): Promise<void>
+}
+
+const STATES: Readonly<Record<string, (stage: Stage) => Promise<void>>> = {
+  'the graph is instantiated later': async ({ home, captured, isGivenBack, isRight }) => {
+    const graph = await captured()
+    await isGivenBack(0)
+    const exec = graph.instantiate()
+    home.launch(exec).launch(exec)
+    await isRight(home)
+    exec.close()
+    await isGivenBack(0)
+    graph.instantiate().close()
+    await isGivenBack(0)
+    graph.close()
+    await isGivenBack(1)
+  },
+  'the graph is never launched': async ({ captured, isGivenBack }) => {
+    const graph = await captured()
+    graph.instantiate().close()
+    graph.close()
+    await isGivenBack(1)
+  },
+  'the graph is closed, and its instances are launched': async ({ home, bench, captured, isGivenBack, isRight }) => {
+    const graph = await captured()
+    const [one, two] = [graph.instantiate(), graph.instantiate()]
+    graph.close()
+    using other = bench.stream()
+    home.launch(one)
+    await isRight(home)
+    one.close()
+    await isGivenBack(0)
+    other.launch(two)
+    await isRight(other)
+    two.close()
+    other.synchronize()
+    await isGivenBack(1)
+  },
+  'everything is closed with a launch in flight': async ({ bench, home, captured, isGivenBack, isRight }) => {
+    const graph = await captured()
+    const exec = graph.instantiate()
+    using latch = bench.latch(home)
+    home.launch(exec)
+    exec.close()
+    graph.close()
+    latch.open()
+    await isRight(home)
+    await isGivenBack(1)
+  },
+  'everything is closed with a launch in flight on another stream': async (stage) => {
+    const { bench, captured, isGivenBack, isRight } = stage
+    const graph = await captured()
+    const exec = graph.instantiate()
+    using other = bench.stream()
+    using latch = bench.latch(other)
+    other.launch(exec)
+    exec.close()
+    graph.close()
+    latch.open()
+    await isRight(other)
+    await isGivenBack(1)
+  },
+  'the stream of a launch in flight is closed first': async ({ bench, home, captured, isGivenBack, isRight }) => {
+    const graph = await captured()
+    const exec = graph.instantiate()
+    const other = bench.stream()
+    using latch = bench.latch(other)
+    other.launch(exec)
+    home.wait(other)
+    other.close()
+    exec.close()
+    graph.close()
+    latch.open()
+    await isRight(home)
+    await isGivenBack(1)
+  },
+  'launches move between streams': async ({ bench, home, captured, isGivenBack, isRight }) => {
+    const graph = await captured()
+    const exec = graph.instantiate()
+    using other = bench.stream()
+    for (const stream of [other, home, other, home, other]) stream.launch(exec)
+    exec.close()
+    graph.close()
+    await isRight(other)
+    await isGivenBack(1)
+  },
+  'a stream of another library launches it, and is destroyed': async (stage) => {
+    const { bench, home, captured, isGivenBack, isRight } = stage
+    const graph = await captured()
+    const exec = graph.instantiate()
+    const handle = bench.foreignStream(bench.device)
+    const theirs = new ExternalStream(handle, { device: bench.device })
+    using latch = bench.latch(home)
+    theirs.wait(home).launch(exec).launch(exec)
+    home.wait(theirs)
+    theirs.close()
+    latch.open()
+    home.synchronize()
+    bench.destroyForeignStream(handle)
+    exec.close()
+    graph.close()
+    await isRight(home)
+    await isGivenBack(1)
+  },
+  'the stream of the launch captures when all is closed': async ({ home, captured, isGivenBack, isRight }) => {
+    const graph = await captured()
+    const exec = graph.instantiate()
+    home.launch(exec)
+    home.beginCapture()
+    exec.close()
+    graph.close()
+    home.endCapture().close()
+    await isRight(home)
+    await isGivenBack(1)
+  },
+  'the instance is updated': async ({ bench, home, captured, isGivenBack, isRight }) => {
+    const graph = await captured()
+    const exec = graph.instantiate()
+    using latch = bench.latch(home)
+    home.launch(exec)
+    // The same work, and the instance keeps what it uses.
+    exec.update(graph)
+    graph.close()
+    latch.open()
+    home.launch(exec)
+    await isRight(home)
+    await isGivenBack(0)
+    exec.close()
+    await home.finished()
+    await isGivenBack(1)
+  },
+  'a capture under way is ended by a mistake': async ({ home, thing, out, isGivenBack }) => {
+    home.beginCapture()
+    thing.capture(home, out)
+    close(thing)
+    assert.throws(() => home.query(), { number: 900 })
+    assert.equal(thing.givenBack(), 0)
+    assert.throws(() => home.endCapture(), { number: 901 })
+    await isGivenBack(1)
+  },
+  'the function that captures throws': async ({ home, thing, out, isGivenBack }) => {
+    const cause = new Error('mine')
+    const failing = (): void => {
+      thing.capture(home, out)
+      close(thing)
+      throw cause
+    }
+    assert.throws(
+      () => home.capture(failing),
+      (error) => error === cause,
+    )
+    await isGivenBack(1)
+  },
+  'the stream that captures is closed': async ({ bench, thing, out, isGivenBack }) => {
+    const other = bench.stream()
+    other.beginCapture()
+    thing.capture(other, out)
+    close(thing)
+    other.close()
+    await isGivenBack(1)
+  },
+  'graph and instance are dropped, and collected': async ({ home, captured, isGivenBack, isRight }) => {
+    const launched = async (): Promise<void> => {
+      const graph = await captured()
+      home.launch(graph.instantiate())
+    }
+    await launched()
+    await isRight(home)
+    await collect()
+    await isGivenBack(1)
+  },
+}
+
+/** States of which the way that the program drops the thing is a part. */
+const OWN_WAY = /^a capture under way|^the function|^the stream that captures/
+
+onEveryBackend('a graph keeps what it uses', (bench) => {
+  const { device } = bench
+
+  async function play(make: Make, way: (typeof WAYS)[string], state: (stage: Stage) => Promise<void>): Promise<void> {
+    const front = driverOf(device)
+    assert.ok(front instanceof WrappableDriver)
+    const { wrapper: books, unwrap } = front.wrap((inner) => new Books(inner))
+    try {
+      using home = bench.stream()
+      using out = device.alloc(BYTES, { stream: home })
+      using result = device.allocPinned(BYTES)
+      home.fill(out, 0).synchronize()
+      const thing = await make(bench, books, home)
+      const stage: Stage = {
+        bench,
+        home,
+        thing,
+        out,
+        captured: async () => {
+          const graph = home.capture(() => {
+            thing.capture(home, out)
+            way.inside(thing)
+          })
+          await way.after(thing)
+          if (thing.spoils) spoil(home)
+          return graph
+        },
+        isGivenBack: async (times) => {
+          // What was put off is done at the next allocation.
+          const sweep = (): void => {
+            home.synchronize()
+            device.alloc(16, { stream: home }).close()
+          }
+          sweep()
+          const done = (): boolean => thing.givenBack() === times
+          // Queued work keeps pinned memory of the simulator reachable.
+          if (way === WAYS['collected'] && times === 1) await collectUntil(done)
+          sweep()
+          assert.equal(thing.givenBack(), times)
+        },
+        isRight: async (stream) => {
+          await stream.copy(result, out).finished()
+          assert.deepEqual(new Set(result.bytes), new Set([VALUE]))
+        },
+      }
+      await state(stage)
+      home.synchronize()
+    } finally {
+      unwrap()
+    }
+  }
+
+  /** Memory of the same length, filled with other bytes: what was given back too early is among it. */
+  function spoil(home: Stream): void {
+    const junk = [BYTES, BYTES, 2 * BYTES].map((length) => device.alloc(length, { stream: home }))
+    for (const buffer of junk) home.fill(buffer, 0xee)
+    const pinned = device.allocPinned(BYTES)
+    pinned.bytes.fill(0xee)
+    home.synchronize()
+    for (const buffer of [...junk, pinned]) buffer.close()
+  }
+
+  const kinds = bench.name === 'cuda' ? { ...KINDS, 'a module': ofModule } : KINDS
+  for (const [kind, make] of Object.entries(kinds)) {
+    for (const [state, run] of Object.entries(STATES)) {
+      for (const [way, how] of Object.entries(WAYS)) {
+        if (OWN_WAY.test(state) && way !== 'closed in the capture') continue
+        const of = OWN_WAY.test(state) ? '' : `, ${way}`
+        test(`G13 ${kind}${of}: ${state}`, () => play(make, how, run))
+      }
+    }
+  }
+
+  test('G13 an instance that is updated lets go of what its new work does not use', async () => {
+    using home = bench.stream()
+    const [before, after] = [0, 1].map(() => device.alloc(BYTES, { stream: home })) as [DeviceBuffer, DeviceBuffer]
+    const front = driverOf(device)
+    assert.ok(front instanceof WrappableDriver)
+    const { wrapper: books, unwrap } = front.wrap((inner) => new Books(inner))
+    try {
+      const graph = (buffer: DeviceBuffer): Graph => home.capture(() => void home.fill(buffer, 1))
+      const [first, second] = [graph(before), graph(after)]
+      using exec = first.instantiate()
+      const [one, two] = [before, after].map(({ pointer }) => Number(pointer)) as [number, number]
+      before.close()
+      after.close()
+      home.launch(exec)
+      first.close()
+      exec.update(second)
+      assert.deepEqual([books.freed.get(one), books.freed.get(two)], [1, undefined])
+      second.close()
+      home.launch(exec).synchronize()
+      assert.deepEqual([books.freed.get(one), books.freed.get(two)], [1, undefined])
+      exec.close()
+      assert.equal(books.freed.get(two), 1)
+    } finally {
+      unwrap()
+    }
+  })
+
+  test('G13 the buffer is closed for the program, and its views are empty', () => {
+    using home = bench.stream()
+    const pinned = device.allocPinned(BYTES)
+    const buffer = device.alloc(BYTES, { stream: home })
+    using graph = home.capture(() => void home.copy(buffer, pinned))
+    const { bytes } = pinned
+    pinned.close()
+    buffer.close()
+    assert.equal(bytes.length, 0)
+    refused(() => pinned.bytes, 'ERR_CLOSED')
+    refused(() => home.fill(buffer, 1), 'ERR_CLOSED')
+    assert.equal(graph.nodeCount, 1)
+    using exec = graph.instantiate()
+    home.launch(exec).synchronize()
+  })
+
+  test('G13 the owner of foreign memory is reachable as long as the graph, and is collected with it', async () => {
+    using home = bench.stream()
+    using theirs = device.alloc(BYTES, { stream: home })
+    home.fill(theirs, 1).synchronize()
+    const make = (): { graph: Graph; owner: WeakRef<object> } => {
+      const owner: { graph?: Graph } = {}
+      const buffer = Buffers.from(theirs.pointer, BYTES, { device, owner })
+      const graph = home.capture(() => void home.fill(buffer, 3))
+      // An owner that knows the graph is no reason to keep both.
+      owner.graph = graph
+      buffer.close()
+      return { graph, owner: new WeakRef(owner) }
+    }
+    const made: { graph: Graph | undefined; owner: WeakRef<object> } = make()
+    await collect()
+    assert.ok(made.owner.deref(), 'the graph keeps the owner')
+    made.graph = undefined
+    assert.ok(await collectUntil(() => made.owner.deref() === undefined), 'the owner is collected with the graph')
+  })
+
+  test(`G13 ${LAUNCHES} launches of a graph of which everything was dropped and collected, then all memory back`, async () => {
+    const front = driverOf(device)
+    assert.ok(front instanceof WrappableDriver)
+    const { wrapper: books, unwrap } = front.wrap((inner) => new Books(inner))
+    using _ = { [Symbol.dispose]: unwrap }
+    using home = bench.stream()
+    using out = device.alloc(BYTES, { stream: home })
+    using result = device.allocPinned(BYTES)
+    const make = (): { readonly exec: GraphExec; readonly handles: readonly number[] } => {
+      const other = bench.stream()
+      const parts = Array.from({ length: 8 }, () => device.alloc(BYTES, { stream: other }))
+      const pinned = device.allocPinned(BYTES)
+      pinned.bytes.fill(VALUE)
+      const event = other.record(new Event({ device }))
+      const graph = home.capture(() => {
+        home.wait(event, { external: true })
+        let from: DeviceBuffer | PinnedBuffer = pinned
+        for (const part of parts) {
+          home.copy(part, from)
+          from = part
+        }
+        home.copy(out, from)
+      })
+      const handles = [...parts, pinned].map(({ pointer }) => Number(pointer))
+      return { exec: graph.instantiate(), handles: [...handles, Number(event.handle)] }
+    }
+    const { exec, handles } = make()
+    const givenBack = (): unknown[] => handles.map((handle) => books.freed.get(handle))
+    await collect()
+    for (let launch = 0; launch < LAUNCHES; launch += 1) {
+      home.fill(out, 0).launch(exec)
+      if (launch % 500 !== 0) continue
+      await home.copy(result, out).finished()
+      assert.deepEqual(new Set(result.bytes), new Set([VALUE]))
+      await collect()
+      spoil(home)
+    }
+    await home.copy(result, out).finished()
+    assert.deepEqual(new Set(result.bytes), new Set([VALUE]))
+    assert.deepEqual(new Set(givenBack()), new Set([undefined]))
+    exec.close()
+    await home.finished()
+    const isAllBack = (): boolean => {
+      device.alloc(16, { stream: home }).close()
+      return givenBack().every((times) => times === 1)
+    }
+    await collectUntil(isAllBack)
+    assert.deepEqual(givenBack(), Array(handles.length).fill(1))
+  })
+})

@@ -1,0 +1,84 @@
+/** K9: programmatic dependent launch and the other attributes of a launch. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { defineKernel, type LaunchConfig } from 'cuda-streams'
+import { onEveryBackend } from '../helpers/suite.js'
+import { refused, stillWorks } from './expect.js'
+
+/** Adds one to each number once the kernel before has written them; begins early where it may. */
+const increment = defineKernel({
+  name: 'increment',
+  source: `extern "C" __global__ void increment(unsigned *numbers) {
+    asm volatile("griddepcontrol.launch_dependents;");
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    numbers[blockIdx.x * blockDim.x + threadIdx.x] += 1;
+  }`,
+  signature: ['inout u32*'],
+  simulate({ globalX }, numbers) {
+    numbers[globalX] = (numbers[globalX] ?? 0) + 1
+  },
+})
+
+const ATTRIBUTES: readonly Partial<LaunchConfig>[] = [
+  { programmatic: true },
+  { programmatic: false },
+  { priority: -2 },
+  { priority: 100 },
+  { sharedMemoryCarveout: 0 },
+  { sharedMemoryCarveout: 100 },
+  { memorySyncDomain: 'remote' },
+  { memorySyncDomain: 'default' },
+  { clusterScheduling: 'spread' },
+  { clusterScheduling: 'loadBalancing' },
+  {
+    programmatic: true,
+    priority: -1,
+    sharedMemoryCarveout: 50,
+    memorySyncDomain: 'remote',
+    clusterScheduling: 'spread',
+  },
+]
+const SHAPE = { grid: 8, block: 64 }
+const BYTES = 8 * 64 * 4
+
+onEveryBackend('the attributes of a launch', (bench) => {
+  const { device } = bench
+
+  test('K9 it computes the same with each of them', async () => {
+    await increment.prepare(device)
+    using stream = bench.stream()
+    using numbers = device.alloc(BYTES, { stream })
+    stream.fill(numbers, 0)
+    for (const attributes of ATTRIBUTES) stream.launch(increment, { ...SHAPE, ...attributes }, numbers)
+    const got = await stream.download(numbers, Uint32Array)
+    assert.deepEqual(got, new Uint32Array(BYTES / 4).fill(ATTRIBUTES.length))
+  })
+
+  test('K9 a long chain of kernels that begin early is in order, captured too', async () => {
+    await increment.prepare(device)
+    using stream = bench.stream()
+    using numbers = device.alloc(BYTES, { stream })
+    stream.fill(numbers, 0)
+    const launch = (): void => {
+      for (let nth = 0; nth < 50; nth += 1) stream.launch(increment, { ...SHAPE, programmatic: true }, numbers)
+    }
+    launch()
+    using exec = stream.capture(launch).instantiate()
+    for (let nth = 0; nth < 3; nth += 1) exec.launch(stream)
+    assert.deepEqual(await stream.download(numbers, Uint32Array), new Uint32Array(BYTES / 4).fill(200))
+  })
+
+  test('K9 a value that an attribute does not have is refused, and nothing is queued', async () => {
+    await increment.prepare(device)
+    using stream = bench.stream()
+    using numbers = device.alloc(BYTES, { stream })
+    const launch = (more: object): void => void stream.launch(increment, { ...SHAPE, ...more }, numbers)
+    refused(() => launch({ programmatic: 1 }), 'ERR_INVALID_ARG_TYPE', /config.programmatic/)
+    refused(() => launch({ priority: 0.5 }), 'ERR_INVALID_ARG_TYPE', /config.priority/)
+    refused(() => launch({ sharedMemoryCarveout: 101 }), 'ERR_OUT_OF_RANGE', /config.sharedMemoryCarveout/)
+    refused(() => launch({ memorySyncDomain: 'far' }), 'ERR_INVALID_ARG_VALUE', /'default' or 'remote'/)
+    refused(() => launch({ clusterScheduling: 2 }), 'ERR_INVALID_ARG_TYPE', /'spread' or 'loadBalancing'/)
+    refused(() => launch({ programatic: true }), 'ERR_INVALID_ARG_VALUE', /programmatic/)
+    stillWorks(bench, stream)
+  })
+})

@@ -1,0 +1,248 @@
+/** Copies of rows, and many copies in one call: the bytes of the definition, in the order of the stream, and nothing beside them. */
+import assert from 'node:assert/strict'
+import { after, it } from 'node:test'
+import type { CopyOptions, DeviceBuffer, PinnedBuffer } from 'cuda-streams'
+import { PinnedBuffer as Pinned } from 'cuda-streams'
+import { Sanitizer } from 'cuda-streams/sanitizer'
+import { refused } from '../conformance/expect.js'
+import { onEveryBackend } from '../helpers/suite.js'
+
+type Buffer = DeviceBuffer | PinnedBuffer
+
+/** The next of numbers that look random. */
+function random(seed: number): (below: number) => number {
+  let state = seed
+  return (below) => {
+    state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fffffff
+    return Math.floor((state / 0x80000000) * below)
+  }
+}
+
+/** What a copy of rows is, by its definition. */
+function copyRows(to: Uint8Array, from: Uint8Array, { shape, destinationStrides, sourceStrides }: CopyOptions): void {
+  const [planes, rows, length] = shape.length === 3 ? shape : [1, ...shape]
+  const at = (strides: readonly number[] | undefined, plane: number, row: number): number => {
+    const [planeStride = 0, rowStride = 0] = strides === undefined ? [rows * length, length] : [0, ...strides].slice(-2)
+    return plane * planeStride + row * rowStride
+  }
+  for (let plane = 0; plane < planes; plane += 1) {
+    for (let row = 0; row < rows; row += 1) {
+      const begin = at(sourceStrides, plane, row)
+      to.set(from.subarray(begin, begin + length), at(destinationStrides, plane, row))
+    }
+  }
+}
+
+onEveryBackend('copies', (bench) => {
+  const { device } = bench
+  const stream = bench.stream()
+  const other = bench.stream()
+  after(() => {
+    stream.close()
+    other.close()
+  })
+  const LENGTH = 20_000
+  const make: Readonly<Record<string, () => Buffer>> = {
+    device: () => device.alloc(LENGTH, { stream }),
+    pinned: () => device.allocPinned(LENGTH),
+    registered: () => Pinned.from(new Uint8Array(LENGTH + 7).subarray(7), { device }),
+  }
+
+  for (const [there, makeTo] of Object.entries(make)) {
+    for (const [here, makeFrom] of Object.entries(make)) {
+      it(`rows of ${here} memory to ${there} memory are those of the definition`, async () => {
+        const next = random(there.length * 31 + here.length)
+        using to = makeTo()
+        using from = makeFrom()
+        const expected = new Uint8Array(LENGTH)
+        const source = Uint8Array.from({ length: LENGTH }, (_, index) => (index * 7) % 253)
+        await Promise.all([stream.upload(to, expected), stream.upload(from, source)])
+        for (let round = 0; round < 25; round += 1) {
+          const [planes, rows, length] = [1 + next(4), 1 + next(12), 1 + next(100)]
+          const ends = [0, 1].map(() => {
+            const row = length + (next(2) === 0 ? 0 : next(40))
+            return { row, plane: row * (rows + next(3)) }
+          })
+          const [a, b] = ends
+          assert.ok(a && b)
+          const options: CopyOptions =
+            next(2) === 0
+              ? { shape: [rows, length], destinationStrides: [a.row], sourceStrides: [b.row] }
+              : {
+                  shape: [planes, rows, length],
+                  destinationStrides: [a.plane, a.row],
+                  ...(next(3) === 0 ? {} : { sourceStrides: [b.plane, b.row] }),
+                }
+          const [begin, origin] = [next(5000), next(5000)]
+          stream.copy(to.slice(begin, LENGTH - begin), from.slice(origin, LENGTH - origin), options)
+          copyRows(expected.subarray(begin), source.subarray(origin), options)
+        }
+        const got = await stream.download(to)
+        assert.equal(
+          got.findIndex((byte, index) => byte !== expected[index]),
+          -1,
+        )
+      })
+    }
+  }
+
+  it('rows come in the order of the stream, and do not block', async () => {
+    using image = device.alloc(64 * 64, { stream })
+    using pinned = device.allocPinned(16 * 16)
+    stream.fill(image, 1)
+    using latch = bench.latch(stream)
+    stream.fill(image, 2)
+    const part = { shape: [16, 16], sourceStrides: [64] } as const
+    stream.copy(pinned, image.slice(64, 16 * 64), part)
+    stream.fill(image, 3)
+    latch.open()
+    await stream.finished()
+    assert.deepEqual([...new Set(pinned.bytes)], [2])
+  })
+
+  it('rows are captured as one node, of each kind of memory', async () => {
+    for (const [to, from] of [
+      ['device', 'pinned'],
+      ['pinned', 'device'],
+      ['pinned', 'pinned'],
+      ['device', 'device'],
+    ] as const) {
+      using a = (make[to] as () => Buffer)()
+      using b = (make[from] as () => Buffer)()
+      stream.fill(b, 9)
+      stream.fill(a, 0)
+      await stream.finished()
+      using graph = stream.capture(() => stream.copy(a, b, { shape: [4, 8], destinationStrides: [16] }))
+      assert.equal(graph.nodeCount, 1, `${to} from ${from}`)
+      using exec = graph.instantiate()
+      exec.launch(stream)
+      const bytes = await stream.download(a.slice(0, 64))
+      const row = [...Array(8).fill(9), ...Array(8).fill(0)]
+      assert.deepEqual([...bytes], [...row, ...row, ...row, ...row])
+    }
+  })
+
+  it('rows on the null stream and the per-thread stream', async () => {
+    using a = device.alloc(256)
+    using pinned = device.allocPinned(256)
+    pinned.bytes.fill(5)
+    await device.finished()
+    for (const each of [device.defaultStream]) {
+      each.fill(a, 0).copy(a, pinned, { shape: [2, 8], destinationStrides: [32] })
+      const bytes = await each.download(a.slice(0, 48))
+      assert.deepEqual([bytes[0], bytes[8], bytes[32], bytes[40]], [5, 0, 5, 0])
+    }
+  })
+
+  it('refuses rows that do not fit, with numbers', () => {
+    using buffer = device.alloc(100, { stream })
+    using pinned = device.allocPinned(50)
+    const copy = (options: object) => () => stream.copy(buffer, pinned, options as CopyOptions)
+    refused(copy({ shape: [6, 10] }), 'ERR_OUT_OF_RANGE', /rows of the source must be at most 50.*not 60/)
+    refused(copy({ shape: [5, 10], destinationStrides: [23] }), 'ERR_OUT_OF_RANGE', /destination.*at most 100.*not 102/)
+    refused(copy({ shape: [2, 10], sourceStrides: [9] }), 'ERR_OUT_OF_RANGE', /sourceStrides\[0\] must be at least 10/)
+    refused(copy({ shape: [2, 2, 10], sourceStrides: [19, 10] }), 'ERR_OUT_OF_RANGE', /at least 20/)
+    refused(copy({ shape: [2, 2, 10], sourceStrides: [25, 10] }), 'ERR_INVALID_ARG_VALUE', /whole number/)
+    refused(copy({ shape: [2, 10], sourceStrides: [1, 1] }), 'ERR_INVALID_ARG_VALUE', /1 number/)
+    refused(copy({ shape: [2] }), 'ERR_INVALID_ARG_VALUE', /\[rows, rowLength\]/)
+    refused(copy({ shape: [1, 2, 3, 4] }), 'ERR_INVALID_ARG_VALUE')
+    refused(copy({ shape: [2, -1] }), 'ERR_OUT_OF_RANGE')
+    refused(copy({ shape: [2, 1.5] }), 'ERR_INVALID_ARG_TYPE')
+    refused(copy({}), 'ERR_INVALID_ARG_TYPE', /options\.shape/)
+    stream.copy(buffer, pinned, { shape: [0, 10] })
+    const closed = device.allocPinned(64)
+    closed.close()
+    refused(() => stream.copy(buffer, closed, { shape: [1, 1] }), 'ERR_CLOSED')
+  })
+
+  it('the sanitizer sees rows, and not the gaps between them', async () => {
+    for (const [offset, races] of [
+      [0, 1],
+      [8, 0],
+    ] as const) {
+      using sanitizer = Sanitizer.start({ device })
+      using image = device.alloc(1024, { stream })
+      using left = device.alloc(64, { stream })
+      using right = device.alloc(64, { stream: other })
+      other.wait(stream)
+      await device.finished()
+      stream.copy(image, left, { shape: [8, 8], destinationStrides: [16] })
+      other.copy(image.slice(offset, 512), right, { shape: [8, 8], destinationStrides: [16] })
+      await device.finished()
+      assert.equal(sanitizer.reports.length, races, `offset ${offset}`)
+    }
+  })
+
+  it('makes many copies in one call, in all directions', async () => {
+    for (const on of [stream, device.defaultStream]) {
+      using from = device.alloc(LENGTH, { stream })
+      using pinned = device.allocPinned(LENGTH)
+      using to = device.alloc(LENGTH, { stream })
+      pinned.bytes.set(Uint8Array.from({ length: LENGTH }, (_, index) => index % 255))
+      await stream.fill(to, 0).copy(from, pinned).finished()
+      const pairs: [Buffer, Buffer][] = []
+      for (let index = 0; index < 600; index += 1) {
+        const source = index % 2 === 0 ? from : pinned
+        pairs.push([to.slice(index * 20, 10 + (index % 7)), source.slice((599 - index) * 30, 10 + (index % 7))])
+      }
+      pairs.push([to.slice(0, 0), from.slice(0, 0)], [pinned.slice(19_000, 10), pinned.slice(19_500, 10)])
+      await on.copy(pairs).finished()
+      const got = await stream.download(to)
+      for (let index = 0; index < 600; index += 1) {
+        const length = 10 + (index % 7)
+        for (let at = 0; at < 20; at += 1) {
+          const expected = at < length ? ((599 - index) * 30 + at) % 255 : 0
+          assert.equal(got[index * 20 + at], expected, `copy ${index}, byte ${at}`)
+        }
+      }
+      assert.equal(pinned.bytes[19_000], 19_500 % 255)
+    }
+  })
+
+  it('makes them in a capture, too, and none where one is refused', async () => {
+    using from = device.alloc(64, { stream })
+    using to = device.alloc(64, { stream })
+    await stream.fill(from, 4).fill(to, 0).finished()
+    const halves = [0, 32].map((at) => [to.slice(at, 32), from.slice(at, 32)] as const)
+    using graph = stream.capture(() => stream.copy(halves))
+    assert.equal(graph.nodeCount, 2)
+    using exec = graph.instantiate()
+    exec.launch(stream)
+    assert.deepEqual([...new Set(await stream.download(to))], [4])
+    stream.copy([])
+    stream.fill(to, 0)
+    const first = [to.slice(0, 8), from.slice(0, 8)] as const
+    for (const [pairs, code, says] of [
+      [[first, [to.slice(4, 8), from.slice(8, 8)]], 'ERR_INVALID_ARG_VALUE', /copies\[0\] and copies\[1\]/],
+      [[first, [from.slice(4, 8), to.slice(32, 8)]], 'ERR_INVALID_ARG_VALUE', /same memory/],
+      [[first, [to.slice(16, 8), from.slice(0, 4)]], 'ERR_OUT_OF_RANGE', /copies\[1\]\[1\].*8 bytes/],
+      [[first, [to.slice(16, 8)]], 'ERR_INVALID_ARG_TYPE', /copies\[1\]\[1\]/],
+      [[first, 7], 'ERR_INVALID_ARG_TYPE', /copies\[1\]/],
+      [[first, [to.slice(16, 8), from.slice(8, 8), 1]], 'ERR_INVALID_ARG_TYPE', /copies\[1\]/],
+    ] as const)
+      refused(() => stream.copy(pairs as never), code, says)
+    assert.deepEqual([...new Set(await stream.download(to))], [0], 'nothing of them was queued')
+  })
+
+  it('the sanitizer sees each of many copies', async () => {
+    using sanitizer = Sanitizer.start({ device })
+    using from = device.alloc(64, { stream })
+    using to = device.alloc(64, { stream })
+    other.wait(stream)
+    await device.finished()
+    stream.copy([
+      [to.slice(0, 8), from.slice(0, 8)],
+      [to.slice(32, 8), from.slice(8, 8)],
+    ])
+    other.fill(to.slice(16, 8), 1)
+    await device.finished()
+    assert.equal(sanitizer.reports.length, 0)
+    stream.copy([
+      [to.slice(0, 8), from.slice(0, 8)],
+      [to.slice(32, 8), from.slice(8, 8)],
+    ])
+    other.fill(to.slice(36, 2), 1)
+    await device.finished()
+    assert.equal(sanitizer.reports.length, 1)
+  })
+})

@@ -1,0 +1,408 @@
+/**
+ * Memory that Python's libraries and ours hand to each other in one process. NumPy proves on any machine how capsules are
+ * made, taken and given back; PyTorch and CuPy on a GPU prove the order: each exchange has a twin without its wait, whose
+ * writer is held until the reader is done.
+ */
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Device, type DeviceBuffer, ExternalStream, type PinnedBuffer, Stream } from 'cuda-streams'
+import {
+  type CudaArrayInterface,
+  fromCudaArrayInterface,
+  fromDLPack,
+  toCudaArrayInterface,
+  toDLPack,
+} from 'cuda-streams/dlpack'
+import { type Hold, holdOn } from '../../examples/hold.js'
+import { capsuleOf, OfferedBuffer, PythonTensor } from '../../examples/python/dlpack.js'
+import { gpuUnavailable } from '../../examples/python/gpu.js'
+import { type Python, PythonError, pythonUnavailable, startPython } from '../../examples/python/python.js'
+import { refused } from '../conformance/expect.js'
+
+const device = Device.get()
+const python = startPython()
+
+/** Why a module cannot be used here. */
+function lackOf(module: string): string | undefined {
+  if (python === undefined) return pythonUnavailable()
+  try {
+    python.run(`import ${module}`)
+    return undefined
+  } catch (error) {
+    return `no ${module} here: ${(error as Error).message.split('\n').at(-1)}`
+  }
+}
+
+function running(): Python {
+  assert.ok(python)
+  return python
+}
+
+async function until(isSo: () => boolean): Promise<void> {
+  const end = performance.now() + 5000
+  while (!isSo()) {
+    assert.ok(performance.now() < end, 'it did not come to be')
+    await sleep(5)
+  }
+}
+
+const noNumpy = lackOf('numpy')
+if (noNumpy !== undefined) console.log(`skipped: ${noNumpy}`)
+
+describe('NumPy and pinned memory', { skip: noNumpy ?? false }, () => {
+  it('sees the memory itself, with its shape and strides, as often as it likes', () => {
+    const py = running()
+    using pinned = device.allocPinned(4 * 24)
+    const floats = pinned.view(Float32Array)
+    floats.set(Array.from({ length: 24 }, (_, index) => index))
+    using whole = new OfferedBuffer(py, pinned, { dtype: 'f32', shape: [4, 6] })
+    using part = new OfferedBuffer(py, pinned.slice(4, 92), { dtype: 'f32', shape: [3, 2], strides: [6, 2] })
+    py.run(`a, b = numpy.from_dlpack(${whole.expression}), numpy.from_dlpack(${part.expression})`)
+    assert.deepEqual(py.json('[a.shape, a.strides, str(a.dtype), b.tolist()]'), [
+      [4, 6],
+      [24, 4],
+      'float32',
+      [
+        [1, 3],
+        [7, 9],
+        [13, 15],
+      ],
+    ])
+    py.run('a[0, 1] = 77')
+    assert.deepEqual([floats[1], py.number('b[0, 0]')], [77, 77])
+    py.run('del a, b')
+  })
+
+  it('keeps the memory of a closed buffer until Python lets go, on whichever thread', async () => {
+    const py = running()
+    const pinned = device.allocPinned(64)
+    pinned.bytes.fill(9)
+    const tensors = [0, 1].map(() => toDLPack(pinned, { dtype: 'u8', shape: [64], maxVersion: [1, 0] }))
+    for (const [index, tensor] of tensors.entries()) {
+      using capsule = capsuleOf(py, tensor)
+      py.run(`class Given: pass
+given = Given()
+given.__class__.__dlpack__ = lambda self, **more: ${capsule.expression}
+given.__class__.__dlpack_device__ = lambda self: (1, 0)
+kept${index} = numpy.from_dlpack(given)`)
+    }
+    pinned.close()
+    assert.deepEqual(py.json('[int(kept0.sum()), int(kept1.sum())]'), [576, 576])
+    assert.deepEqual(
+      tensors.map(({ released }) => released),
+      [false, false],
+    )
+    py.run('del kept0')
+    assert.deepEqual(
+      tensors.map(({ released }) => released),
+      [true, false],
+    )
+    // The thread lets go while this one waits in C for it: the deleter may need no JavaScript.
+    py.run(`
+      import threading
+      box = [kept1]
+      del kept1
+      thread = threading.Thread(target=box.clear)
+      thread.start()
+      thread.join()
+    `)
+    assert.deepEqual(
+      tensors.map(({ released }) => released),
+      [true, true],
+    )
+  })
+
+  it('takes back what nobody has taken', () => {
+    const py = running()
+    using pinned = device.allocPinned(64)
+    for (const maxVersion of [undefined, [1, 0]] as const) {
+      const tensor = toDLPack(pinned, { dtype: 'u8', shape: [64], maxVersion })
+      const capsule = capsuleOf(py, tensor)
+      assert.match(py.text(capsule.expression), maxVersion ? /"dltensor_versioned"/ : /"dltensor"/)
+      assert.equal(tensor.released, false)
+      capsule.close()
+      assert.equal(tensor.released, true)
+    }
+  })
+
+  it('is told why it is given nothing', () => {
+    const py = running()
+    using pinned = device.allocPinned(64)
+    using readOnly = new OfferedBuffer(py, pinned, { dtype: 'u8', shape: [65] })
+    const raises = (code: string, says: RegExp): void => {
+      assert.throws(
+        () => py.run(code),
+        (error) => error instanceof PythonError && says.test(error.message),
+      )
+    }
+    raises(`numpy.from_dlpack(${readOnly.expression})`, /BufferError: .*at most 64.*not 65/)
+    using fits = new OfferedBuffer(py, pinned, { dtype: 'u8', shape: [64] })
+    raises(`numpy.from_dlpack(${fits.expression}, copy=True)`, /BufferError: .*not copied/)
+    py.run(`
+      def take():
+          global told
+          try: numpy.from_dlpack(${fits.expression})
+          except BufferError as error: told = str(error)
+      thread = threading.Thread(target=take)
+      thread.start()
+      thread.join()
+    `)
+    assert.match(py.text('told'), /on its thread only/)
+    const late = new OfferedBuffer(py, pinned, { dtype: 'u8', shape: [64] })
+    py.run(`late = ${late.expression}`)
+    late.close()
+    raises('numpy.from_dlpack(late)', /BufferError: .*no longer/)
+  })
+
+  it('cannot hand over pageable memory, and has it back', () => {
+    const py = running()
+    py.run('n = numpy.arange(1000); import sys; before = sys.getrefcount(n)')
+    {
+      using tensor = new PythonTensor(py, 'n')
+      refused(() => fromDLPack(tensor), 'ERR_UNSUPPORTED', /pageable memory/)
+    }
+    assert.equal(py.number('sys.getrefcount(n) - before'), 0)
+  })
+})
+
+const WORDS = 4096
+const BYTES = 4 * WORDS
+const ELEMENTS = { dtype: 'i32', shape: [WORDS] } as const
+
+/** What users of the two libraries write; the methods are the same. */
+const ADAPTERS = `
+import gc
+
+class Torch:
+    def __init__(self, count, ordinal):
+        import torch
+        self.torch = torch
+        self.device = torch.device('cuda', ordinal)
+        self.stream = torch.cuda.Stream(self.device)
+        self.handle = self.stream.cuda_stream
+        torch.cuda.set_stream(self.stream)
+        self.mine = torch.zeros(count, dtype=torch.int32, device=self.device)
+        self.result = torch.zeros_like(self.mine)
+        self.strided = torch.arange(24, dtype=torch.float32, device=self.device).reshape(4, 6)[1:, ::2].T
+        self.take_interface = lambda array: torch.as_tensor(array, device=self.device)
+        self.from_dlpack = torch.from_dlpack
+        self.stream.synchronize()
+    def fill(self, value): self.mine.fill_(value)
+    def read(self): self.result.copy_(self.theirs)
+    def values(self):
+        self.stream.synchronize()
+        return self.result.unique().tolist()
+    def big(self): return self.torch.zeros(1 << 26, dtype=self.torch.uint8, device=self.device)
+    def used(self): return self.torch.cuda.memory_allocated(self.device)
+
+class Cupy:
+    def __init__(self, count, ordinal):
+        import cupy
+        self.cupy = cupy
+        cupy.cuda.Device(ordinal).use()
+        self.stream = cupy.cuda.Stream(non_blocking=True)
+        self.handle = self.stream.ptr
+        self.stream.use()
+        self.mine = cupy.zeros(count, dtype=cupy.int32)
+        self.result = cupy.zeros_like(self.mine)
+        self.strided = cupy.arange(24, dtype=cupy.float32).reshape(4, 6)[1:, ::2].T
+        self.take_interface = cupy.asarray
+        self.from_dlpack = cupy.from_dlpack
+        self.stream.synchronize()
+    def fill(self, value): self.mine.fill(value)
+    def read(self): self.cupy.copyto(self.result, self.theirs)
+    def values(self):
+        self.stream.synchronize()
+        return self.cupy.unique(self.result).get().tolist()
+    def big(self): return self.cupy.zeros(1 << 26, dtype=self.cupy.uint8)
+    def used(self): return self.cupy.get_default_memory_pool().used_bytes()
+
+class FromInterface:
+    def __init__(self, told):
+        told['shape'], told['data'] = tuple(told['shape']), tuple(told['data'])
+        if told['strides'] is not None: told['strides'] = tuple(told['strides'])
+        self.__cuda_array_interface__ = told
+`
+
+const noGpu = gpuUnavailable()
+for (const [name, module] of [
+  ['Torch', 'torch'],
+  ['Cupy', 'cupy'],
+] as const) {
+  const reason = noGpu ?? lackOf(module)
+  if (reason !== undefined) console.log(`${module} skipped: ${reason}`)
+  describe(`${name} and device memory`, { skip: reason ?? false, timeout: 300_000 }, () => {
+    let py: Python
+    let ours: Stream
+    let theirs: ExternalStream
+    let buffer: DeviceBuffer
+    let pinned: PinnedBuffer
+    let offered: OfferedBuffer
+    let hold: Hold
+    let value = 100
+
+    const words = (): readonly number[] => [...new Set(pinned.view(Int32Array))]
+
+    before(async () => {
+      py = running()
+      hold = holdOn(device)
+      py.run(ADAPTERS)
+      py.run(`lib = ${name}(${WORDS}, ${device.ordinal})`)
+      ours = new Stream({ device })
+      theirs = new ExternalStream(py.handle('lib.handle'), { device })
+      buffer = device.alloc(BYTES, { stream: ours })
+      pinned = device.allocPinned(BYTES)
+      offered = new OfferedBuffer(py, buffer, ELEMENTS)
+      // Code is loaded at its first use, which waits for what is held.
+      await ours.fill(buffer, 0).finished()
+      py.run(`lib.theirs = lib.from_dlpack(${offered.expression}); lib.fill(1); lib.read(); lib.values()`)
+      await device.finished()
+    })
+    after(() => {
+      py.run('lib.theirs = None; gc.collect()')
+      for (const thing of [offered, buffer, pinned, theirs, ours]) thing.close()
+    })
+
+    it('takes our memory behind our work', () => {
+      for (let round = 0; round < 5; round += 1) {
+        value += 1
+        const held = hold(ours)
+        ours.fill(buffer, value, { width: 4 })
+        py.run(`lib.theirs = lib.from_dlpack(${offered.expression}); lib.read()`)
+        held.release()
+        assert.deepEqual(py.json('lib.values()'), [value])
+      }
+    })
+
+    it('takes it too early without the wait', async () => {
+      for (let round = 0; round < 5; round += 1) {
+        const old = value
+        value += 1
+        const held = hold(ours)
+        ours.fill(buffer, value, { width: 4 })
+        using capsule = capsuleOf(py, toDLPack(buffer, { ...ELEMENTS, stream: null, maxVersion: [1, 0] }))
+        py.run(`lib.theirs = lib.from_dlpack(${capsule.expression}); lib.read()`)
+        assert.deepEqual(py.json('lib.values()'), [old])
+        held.release()
+        await ours.finished()
+      }
+    })
+
+    it('takes an unversioned capsule as well', () => {
+      const tensor = toDLPack(buffer, { ...ELEMENTS, stream: theirs })
+      using capsule = capsuleOf(py, tensor)
+      py.run(`lib.theirs = lib.from_dlpack(${capsule.expression}); lib.read()`)
+      assert.deepEqual(py.json('lib.values()'), [value])
+      py.run('lib.theirs = None; gc.collect()')
+      assert.equal(tensor.released, true)
+    })
+
+    it('gives us its memory behind its work', async () => {
+      using mine = new PythonTensor(py, 'lib.mine')
+      for (let round = 0; round < 5; round += 1) {
+        value += 1
+        const held = hold(theirs)
+        py.run(`lib.fill(${value})`)
+        const tensor = fromDLPack(mine, { stream: ours })
+        ours.copy(pinned, tensor.buffer)
+        tensor.buffer.close()
+        held.release()
+        await ours.finished()
+        assert.deepEqual(words(), [value])
+      }
+    })
+
+    it('gives it too early without the wait', async () => {
+      using mine = new PythonTensor(py, 'lib.mine')
+      for (let round = 0; round < 5; round += 1) {
+        const old = value
+        value += 1
+        const held = hold(theirs)
+        py.run(`lib.fill(${value})`)
+        const tensor = fromDLPack(mine, { stream: null })
+        await ours.copy(pinned, tensor.buffer).finished()
+        held.release()
+        assert.deepEqual(words(), [old])
+        tensor.buffer.close()
+        await theirs.finished()
+      }
+    })
+
+    it('agrees with us on shapes and strides', async () => {
+      using strided = new PythonTensor(py, 'lib.strided')
+      const { buffer: memory, shape, strides, dtype, byteOffset } = fromDLPack(strided, { stream: ours })
+      assert.deepEqual([shape, strides, dtype, byteOffset], [[3, 3], [2, 6], 'f32', 0])
+      const floats = await ours.download(memory, Float32Array)
+      const elements = [0, 1, 2].map((x) => [0, 1, 2].map((y) => floats[2 * x + 6 * y]))
+      assert.deepEqual(elements, py.json('lib.strided.tolist()'))
+      const again = capsuleOf(py, toDLPack(memory, { dtype, shape, strides, stream: theirs }))
+      py.run(`back = lib.from_dlpack(${again.expression})`)
+      again.close()
+      assert.deepEqual(py.json('back.tolist()'), elements)
+      py.run('del back; gc.collect()')
+      memory.close()
+    })
+
+    it('keeps its memory as long as our buffer, and the work with it', async () => {
+      const before = py.number('lib.used()')
+      py.run('big = lib.big()')
+      const source = new PythonTensor(py, 'big')
+      const tensor = fromDLPack(source, { stream: ours })
+      source.close()
+      py.run('del big; gc.collect()')
+      assert.ok(py.number('lib.used()') >= before + 2 ** 26)
+      const held = hold(ours)
+      ours.fill(tensor.buffer, 3)
+      tensor.buffer.close()
+      await sleep(60)
+      assert.ok(py.number('lib.used()') >= before + 2 ** 26, 'given back while a fill was pending')
+      held.release()
+      await until(() => py.number('lib.used()') <= before)
+    })
+
+    it('lets us free our memory only behind its work', async () => {
+      const memory = device.alloc(BYTES, { stream: ours })
+      ours.fill(memory, 5)
+      const { pointer } = memory
+      const lent = capsuleOf(py, toDLPack(memory, { ...ELEMENTS, stream: theirs }))
+      py.run(`lib.theirs = lib.from_dlpack(${lent.expression})`)
+      lent.close()
+      memory.close()
+      const held = hold(theirs)
+      py.run('lib.read(); lib.theirs = None; gc.collect()')
+      // Looks for what was given back.
+      toDLPack(buffer, { ...ELEMENTS, stream: ours }).release()
+      using next = device.alloc(BYTES, { stream: ours })
+      ours.fill(next, 6)
+      held.release()
+      assert.deepEqual(py.json('lib.values()'), [0x05050505])
+      console.log(`the same memory again: ${next.pointer === pointer}`)
+      await ours.finished()
+    })
+
+    it('exchanges arrays by __cuda_array_interface__', async () => {
+      value += 1
+      ours.fill(buffer, value, { width: 4 })
+      const told = JSON.stringify(toCudaArrayInterface(buffer, { ...ELEMENTS, stream: ours }))
+      py.run(`import json; lib.theirs = lib.take_interface(FromInterface(json.loads('${told}')))`)
+      // PyTorch does not read the stream.
+      theirs.wait(ours)
+      py.run('lib.read()')
+      assert.deepEqual(py.json('lib.values()'), [value])
+
+      value += 1
+      const held = hold(theirs)
+      py.run(`lib.fill(${value})`)
+      const dict = py.json('lib.mine.__cuda_array_interface__') as CudaArrayInterface
+      if (dict.version === 2) ours.wait(theirs)
+      const { buffer: array, shape, dtype } = fromCudaArrayInterface(dict, { stream: ours, owner: theirs })
+      assert.deepEqual([shape, dtype], [[WORDS], 'i32'])
+      ours.copy(pinned, array)
+      held.release()
+      await ours.finished()
+      assert.deepEqual(words(), [value])
+      array.close()
+    })
+  })
+}
