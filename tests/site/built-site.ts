@@ -9,7 +9,7 @@ export const site = join(root, 'site', 'dist')
 
 /** Which folders and files the pages are made of. */
 const SOURCES = ['docs', 'examples', 'site', 'src', 'README.md', 'CONTRIBUTING.md', 'CHANGELOG.md']
-const BUILT = new Set(['.cache', 'dist', 'node_modules'])
+const BUILT = /^(?:\.cache|dist.*|node_modules)$/
 
 /** Why there is no site to test, or undefined. */
 export function siteUnavailable(): string | undefined {
@@ -23,7 +23,7 @@ export function siteUnavailable(): string | undefined {
 function newestOf(path: string): { readonly path: string; readonly time: number } {
   if (!statSync(path).isDirectory()) return { path, time: statSync(path).mtimeMs }
   return readdirSync(path)
-    .filter((name) => !BUILT.has(name))
+    .filter((name) => !BUILT.test(name))
     .map((name) => newestOf(join(path, name)))
     .reduce((a, b) => (a.time > b.time ? a : b), { path, time: 0 })
 }
