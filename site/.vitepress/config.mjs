@@ -48,6 +48,7 @@ export default defineConfig({
   head: [['link', { rel: 'icon', type: 'image/svg+xml', href: `${facts.base}icon.svg` }]],
   markdown: {
     anchor: { slugify },
+    languageAlias: { cuda: 'cpp' },
     theme: { light: 'github-light-high-contrast', dark: 'github-dark-high-contrast' },
     config(md) {
       // A table that is wider than the page scrolls by itself, also by keyboard.

@@ -154,7 +154,7 @@ describe('the site, in Chromium', { skip: missing ?? false, timeout: 300_000 }, 
   for (const [words, found] of [
     ['launchHostFunc', /launchHostFunc/],
     ['null stream', /null stream/],
-    ['CUDA_STREAMS_SANITIZER', /CUDA_STREAMS_SANITIZER/],
+    ['CUDA_STREAMS_RELEASE_THRESHOLD', /release_?threshold/i],
   ] as const) {
     it(`a search for "${words}" finds a page, by keyboard alone`, () =>
       using('index.html', 1440, async (page) => {
@@ -193,6 +193,15 @@ describe('the site, in Chromium', { skip: missing ?? false, timeout: 300_000 }, 
       assert.ok(await isDark())
       await page.reload({ waitUntil: 'networkidle' })
       assert.ok(await isDark())
+    }))
+
+  it('the playground, where there is one, is a click away and leads back', () =>
+    using('quickstart.html', 1440, async (page) => {
+      if (!existsSync(join(site, 'playground'))) return assert.equal(await page.getByText('Playground').count(), 0)
+      await page.locator('.VPNavBarMenu').getByText('Playground').click()
+      await page.waitForURL('**/playground/')
+      await page.getByRole('link', { name: 'cuda-streams' }).click()
+      await page.waitForURL((url) => url.pathname === '/')
     }))
 
   it('the first stop of the keyboard leads to the content', () =>
