@@ -53,7 +53,7 @@ onEveryBackend('green contexts', (bench) => {
     }
   }
 
-  test('P1 a device is split into at least so many multiprocessors each, and the rest', () => {
+  test('E1 a device is split into at least so many multiprocessors each, and the rest', () => {
     for (const multiprocessors of [[1], [8], [16], [17], [16, 16], [8, 16, 40], [64, 32]]) {
       const parts = device.split({ multiprocessors })
       assert.equal(parts.length, multiprocessors.length + 1)
@@ -78,7 +78,7 @@ onEveryBackend('green contexts', (bench) => {
     assert.equal(device.context.multiprocessors, all)
   })
 
-  test('P1 what cannot be split is refused, and says how many there are', () => {
+  test('E1 what cannot be split is refused, and says how many there are', () => {
     const split = (multiprocessors: unknown) => device.split({ multiprocessors } as SplitOptions)
     for (const wrong of [undefined, 16, '16', { 0: 16 }, null]) {
       refused(() => split(wrong), 'ERR_INVALID_ARG_TYPE', /options\.multiprocessors/, /array/)
@@ -95,7 +95,7 @@ onEveryBackend('green contexts', (bench) => {
     refused(() => device.split(unknown), 'ERR_INVALID_ARG_VALUE', /'sms'/)
   })
 
-  test('P2 a stream is made in a green context, and tells it', () => {
+  test('E2 a stream is made in a green context, and tells it', () => {
     halves((small, rest) => {
       for (const context of [small, rest]) {
         using stream = new Stream({ context })
@@ -115,7 +115,7 @@ onEveryBackend('green contexts', (bench) => {
     })
   })
 
-  test('P2 a context that is none, of another device, or closed is refused', () => {
+  test('E2 a context that is none, of another device, or closed is refused', () => {
     halves((small) => {
       const make = (options: unknown) => new Stream(options as StreamOptions)
       for (const wrong of [device.context, 5, 'small', null, {}, new Proxy(small, {})]) {
@@ -133,7 +133,7 @@ onEveryBackend('green contexts', (bench) => {
     })
   })
 
-  test('P2 a second device is split for itself', (t) => {
+  test('E2 a second device is split for itself', (t) => {
     const second = secondDevice(bench)
     if (second === undefined) {
       t.skip(ONE_DEVICE)
@@ -147,7 +147,7 @@ onEveryBackend('green contexts', (bench) => {
     rest.close()
   })
 
-  test('P3 memory, events, kernels and copies are the device’s in all of its green contexts', async () => {
+  test('E3 memory, events, kernels and copies are the device’s in all of its green contexts', async () => {
     const [small, rest] = device.split({ multiprocessors: [16] })
     const streams = [new Stream({ context: small }), bench.stream(), new Stream({ context: rest })]
     const pinned = device.allocPinned(4096)
@@ -174,7 +174,7 @@ onEveryBackend('green contexts', (bench) => {
     for (const each of [...streams, pinned, small, rest]) each.close()
   })
 
-  test('P3 the device’s waits cover the streams of its green contexts, and theirs do not cover others', async () => {
+  test('E3 the device’s waits cover the streams of its green contexts, and theirs do not cover others', async () => {
     const [small, rest] = device.split({ multiprocessors: [16] })
     using one = new Stream({ context: small })
     using other = new Stream({ context: rest })
@@ -195,7 +195,7 @@ onEveryBackend('green contexts', (bench) => {
     rest.close()
   })
 
-  test('P3 host functions, waits by promise, and the current stream are as on any stream', async () => {
+  test('E3 host functions, waits by promise, and the current stream are as on any stream', async () => {
     const [small, rest] = device.split({ multiprocessors: [8] })
     await using stream = new Stream({ context: small })
     await using plain = bench.stream()
@@ -221,7 +221,7 @@ onEveryBackend('green contexts', (bench) => {
     small.close()
   })
 
-  test('P3 a device is not split inside a host function, and before it others run', async () => {
+  test('E3 a device is not split inside a host function, and before it others run', async () => {
     using stream = bench.stream()
     let ran = 0
     stream.launchHostFunc(() => {
@@ -245,7 +245,7 @@ onEveryBackend('green contexts', (bench) => {
   })
 
   for (const [mode] of CAPTURE_MODES) {
-    test(`P4 captures of mode ${mode} on streams of a green context leave the device’s waits allowed`, async () => {
+    test(`E4 captures of mode ${mode} on streams of a green context leave the device’s waits allowed`, async () => {
       const [small, rest] = device.split({ multiprocessors: [16] })
       using stream = new Stream({ context: small })
       using plain = bench.stream()
@@ -272,7 +272,7 @@ onEveryBackend('green contexts', (bench) => {
     })
   }
 
-  test('P4 a capture may have streams of several parts, and of none', async () => {
+  test('E4 a capture may have streams of several parts, and of none', async () => {
     const [small, rest] = device.split({ multiprocessors: [16] })
     using one = new Stream({ context: small })
     using other = new Stream({ context: rest })
@@ -293,7 +293,7 @@ onEveryBackend('green contexts', (bench) => {
     rest.close()
   })
 
-  test('P5 a context that is closed goes on until its streams are closed', async () => {
+  test('E5 a context that is closed goes on until its streams are closed', async () => {
     const [small, rest] = device.split({ multiprocessors: [16] })
     const stream = new Stream({ context: small })
     using buffer = device.alloc(64, { stream })
@@ -313,7 +313,7 @@ onEveryBackend('green contexts', (bench) => {
     stillWorks(bench, plain)
   })
 
-  test('P5 graphs keep the green contexts that they were captured in', async () => {
+  test('E5 graphs keep the green contexts that they were captured in', async () => {
     const [small, rest] = device.split({ multiprocessors: [16] })
     const stream = new Stream({ context: small })
     using plain = bench.stream()
@@ -337,7 +337,7 @@ onEveryBackend('green contexts', (bench) => {
     second.close()
   })
 
-  test('P5 an instance that is updated keeps the green contexts of the new graph', async () => {
+  test('E5 an instance that is updated keeps the green contexts of the new graph', async () => {
     using plain = bench.stream()
     using buffer = device.alloc(64, { stream: plain })
     plain.fill(buffer, 1).synchronize()
@@ -360,7 +360,7 @@ onEveryBackend('green contexts', (bench) => {
     assert.deepEqual(await plain.download(buffer.slice(0, 1)), new Uint8Array([value]))
   })
 
-  test('P5 an update moves no kernel to another part of the device', () => {
+  test('E5 an update moves no kernel to another part of the device', () => {
     const [small, rest] = device.split({ multiprocessors: [16] })
     using stream = new Stream({ context: small })
     using plain = bench.stream()
@@ -374,7 +374,7 @@ onEveryBackend('green contexts', (bench) => {
     rest.close()
   })
 
-  test('P3 streams are made in a green context while a host function is pending, and inside of one', () => {
+  test('E3 streams are made in a green context while a host function is pending, and inside of one', () => {
     const [small, rest] = device.split({ multiprocessors: [16] })
     using plain = bench.stream()
     const made: Stream[] = []
@@ -398,7 +398,7 @@ onEveryBackend('green contexts', (bench) => {
     rest.close()
   })
 
-  test('P5 a stream of a green context is never given out as another stream', () => {
+  test('E5 a stream of a green context is never given out as another stream', () => {
     halves((small) => {
       for (let round = 0; round < 20; round += 1) {
         new Stream({ context: small }).close()
@@ -414,7 +414,7 @@ onEveryBackend('green contexts', (bench) => {
     })
   })
 
-  test('P6 a stream of a green context that another library made is wrapped as what it is', async () => {
+  test('E6 a stream of a green context that another library made is wrapped as what it is', async () => {
     const [small, rest] = device.split({ multiprocessors: [16] })
     for (const context of [small, rest]) {
       const handle = bench.foreignStream(device, { context })
@@ -448,7 +448,7 @@ onEveryBackend('green contexts', (bench) => {
     rest.close()
   })
 
-  test('P6 our stream of a green context, wrapped by its handle, is the same stream', () => {
+  test('E6 our stream of a green context, wrapped by its handle, is the same stream', () => {
     halves((small) => {
       using stream = new Stream({ context: small })
       using wrapper = new ExternalStream(stream)
@@ -460,7 +460,7 @@ onEveryBackend('green contexts', (bench) => {
     })
   })
 
-  test('P7 an unreachable green context is destroyed, and not before its streams', async () => {
+  test('E7 an unreachable green context is destroyed, and not before its streams', async () => {
     using watcher = watch(device)
     const has = (handle: bigint): boolean => watcher.ended.includes(Number(handle) as ContextHandle)
     const made = (() => {
@@ -476,7 +476,7 @@ onEveryBackend('green contexts', (bench) => {
     stream.close()
   })
 
-  test('P8 contexts, streams and graphs of green contexts leave nothing behind', () => {
+  test('E8 contexts, streams and graphs of green contexts leave nothing behind', () => {
     for (let round = 0; round < 10; round += 1) {
       const parts = device.split({ multiprocessors: [8, 8, 8] })
       const streams = parts.flatMap((context) => [new Stream({ context }), new Stream({ context })])

@@ -16,6 +16,7 @@ const ARCHITECTURES = ['sm_75', 'sm_90', 'sm_100']
 const FOLDERS = ['src', 'examples', 'tests', 'bench']
 /** One value of each expression that stands in a source. */
 const EXPRESSIONS: Readonly<Record<string, string>> = {
+  VALUE: '7',
   name: 'decode',
   key: 'rw',
   parameters: 'unsigned char* p0, unsigned char* p1',

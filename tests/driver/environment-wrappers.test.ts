@@ -23,7 +23,14 @@ describe('a bundle', () => {
   rmSync(join(folder, 'src', 'timeline', 'whole-process.js'))
   writeFileSync(
     join(folder, 'package.json'),
-    '{ "type": "module", "imports": { "#backends": "./src/driver/backends.js" } }',
+    JSON.stringify({
+      type: 'module',
+      imports: {
+        '#backends': './src/driver/backends.js',
+        '#cupti': './src/timeline/cupti/listen.js',
+        '#platform': './src/base/platform.js',
+      },
+    }),
   )
   writeFileSync(join(folder, 'program.js'), PROGRAM)
 

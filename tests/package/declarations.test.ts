@@ -28,6 +28,7 @@ const FIELDS: Readonly<Record<string, string>> = {
   Graph: 'device serial',
   GraphExec: 'device serial',
   GreenContext: 'device multiprocessors serial',
+  MemoryPool: 'device maxBytes serial',
   Module: 'device serial',
   Kernel: 'name module',
   DefinedKernel: 'name',

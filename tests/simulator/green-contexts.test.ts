@@ -37,14 +37,14 @@ const isAbout = (found: number, wanted: number): void =>
   assert.ok(Math.abs(found - wanted) < 1e-3, `${found}, and not ${wanted}`)
 
 describe('partitions of the simulated device', () => {
-  it('P9 a kernel takes as long in a green context as elsewhere', async () => {
+  it('E9 a kernel takes as long in a green context as elsewhere', async () => {
     const device = deviceOf()
     for (const context of device.split({ multiprocessors: [8, 64] })) {
       isAbout(await latencyOn(new Stream({ context })), SHORT)
     }
   })
 
-  it('P9 as many kernels run at one time as the context has multiprocessors, in proportion', async () => {
+  it('E9 as many kernels run at one time as the context has multiprocessors, in proportion', async () => {
     for (const multiprocessors of [8, 16, 64]) {
       const device = deviceOf()
       const [context] = device.split({ multiprocessors: [multiprocessors] })
@@ -57,7 +57,7 @@ describe('partitions of the simulated device', () => {
     }
   })
 
-  it('P9 a tenant that fills its own part holds up no other, and one that fills the device does', async () => {
+  it('E9 a tenant that fills its own part holds up no other, and one that fills the device does', async () => {
     const waits: Record<string, number> = {}
     for (const where of ['plain', 'its own part', 'the whole device']) {
       const device = deviceOf()
@@ -71,7 +71,7 @@ describe('partitions of the simulated device', () => {
     isAbout(waits['its own part'] ?? 0, SHORT)
   })
 
-  it('P9 kernels of a graph run in the parts where they were captured', async () => {
+  it('E9 kernels of a graph run in the parts where they were captured', async () => {
     const device = deviceOf()
     const [small, rest] = device.split({ multiprocessors: [16] })
     const there = new Stream({ context: small })
@@ -92,7 +92,7 @@ describe('partitions of the simulated device', () => {
     isAbout(to.elapsedSince(from) * 1e6, SHORT + CALL)
   })
 
-  it('P9 a fault drops what waits for its turn in a part, and the turn of the event loop goes on', async () => {
+  it('E9 a fault drops what waits for its turn in a part, and the turn of the event loop goes on', async () => {
     const device = deviceOf(7)
     const [small] = device.split({ multiprocessors: [8] })
     const streams = fill(device, 40, LONG, small)
@@ -100,7 +100,7 @@ describe('partitions of the simulated device', () => {
     for (const stream of streams) await assert.rejects(stream.finished(), /ILLEGAL_ADDRESS/)
   })
 
-  it('P9 every order of kernels of two parts is explored, as they run side by side', async () => {
+  it('E9 every order of kernels of two parts is explored, as they run side by side', async () => {
     const seen = new Set<string>()
     await explore(({ devices: [device] }) => {
       assert.ok(device)

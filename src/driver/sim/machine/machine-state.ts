@@ -202,6 +202,11 @@ export class SimOperation implements Listed<SimOperation> {
   /** Of a latch, for warnings: where it was made. */
   declare site: string | undefined
 
+  static {
+    // Few operations have one: what the others lack is found here, and not in a prototype that a program may have changed.
+    Object.assign(this.prototype, { records: undefined, settle: undefined, site: undefined })
+  }
+
   /**
    * @param sequence the order in which operations were queued
    * @param amount virtual nanoseconds that it takes
