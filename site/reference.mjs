@@ -85,6 +85,8 @@ function tidy(path) {
     .replace(/^#{4,} Get Signature\n\n/gm, '')
     .replace(/^#{4,} (.+)\n\n(?=[^|`#\n]|`[^`])/gm, '**$1:** ')
     .replace(/^#{4,} (.+)$/gm, '**$1**')
+    // The signature has said so.
+    .replace(/^\*\*Returns:\*\* `[^`\n]+`\n\n(?=\*\*|#)/gm, '')
   const titled = coded.replace(
     /^# cuda-streams\n\n## Modules/,
     '# API reference\n\nFrom the doc comments, which editors show, too: a page for each export. [Every export](../api.md) says in a line what each is for.',
