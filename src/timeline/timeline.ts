@@ -31,6 +31,7 @@ import {
   type TimelineStream,
 } from './operations.js'
 import { pageData } from './page-data.js'
+import type { PageData } from './page-format.js'
 import { DEFAULT_LIMIT, Session } from './session.js'
 import type { TimelineSummary } from './summary.js'
 import { type SvgOptions, toSvg } from './svg.js'
@@ -70,6 +71,8 @@ let isTimeline: (value: unknown) => value is Timeline
 let record: (session: Session) => Recording
 /** The timeline of a recording that is over. */
 export let timelineOf: (trace: Trace) => Timeline
+/** What a page draws, for a page that draws it in the place where it was recorded. */
+export let pageDataOf: (timeline: Timeline) => PageData
 
 /** A recording under way. */
 export class Recording {
@@ -339,6 +342,7 @@ export class Timeline {
 
   static {
     timelineOf = (trace) => new Timeline(trace)
+    pageDataOf = (timeline) => pageData(timeline.#trace, Timeline.#analysisOf(timeline), '')
     isTimeline = (value): value is Timeline => typeof value === 'object' && value !== null && #trace in value
   }
 }

@@ -1,0 +1,126 @@
+// The pages, as the generator reads them: copies of the repository's Markdown whose links lead to pages of the site, or to the
+// repository where a file is no page.
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, extname, join, posix } from 'node:path'
+import { FRONT, GROUPS, pageOf } from './contents.mjs'
+
+const IMAGES = new Set(['.svg', '.png'])
+
+/** Writes all pages but the reference, whose exports are given as `path by "entry point#name"`; returns the sidebar. */
+export function writePages({ root, folder, repository, reference }) {
+  const named = new Set(GROUPS.flatMap(({ files }) => files))
+  const others = readdirSync(join(root, 'docs'))
+    .map((name) => `docs/${name}`)
+    .filter((file) => file.endsWith('.md') && !named.has(file))
+  const groups = GROUPS.map((group) =>
+    group.text === 'Guides' ? { ...group, files: [...group.files, ...others] } : group,
+  )
+  const files = groups.flatMap((group) => group.files)
+  const pages = new Map(files.map((file) => [file, pageOf(file)]))
+  const titles = new Map()
+  const site = { root, folder, repository, pages }
+  for (const [file, page] of pages) {
+    const text = readFileSync(join(root, file), 'utf8')
+    titles.set(file, titleOf(text))
+    const body = mapText(text, (part) => withLinks(part, { ...site, file, page }))
+    write(join(folder, `${page}.md`), file === 'docs/api.md' ? withReference(body, reference) : body, { source: file })
+  }
+  writeFront(site)
+  return groups.map(({ text, files }) => ({
+    text,
+    items: files.map((file) => ({
+      text: file === 'README.md' ? 'README' : titles.get(file),
+      link: `/${pages.get(file)}`,
+    })),
+  }))
+}
+
+/** The first lines of the README and some of its parts. It is not searched: the README's own page is. */
+function writeFront({ root, ...site }) {
+  const readme = readFileSync(join(root, 'README.md'), 'utf8')
+  const [first, ...parts] = readme.split(/^(?=## )/m)
+  const byTitle = new Map(parts.map((part) => [/^## (.*)/.exec(part)[1], part]))
+  const chosen = FRONT.map((title) => {
+    const part = byTitle.get(title)
+    if (part === undefined)
+      throw new Error(`README.md has no part "${title}", which site/contents.mjs puts on the front page`)
+    // Of the examples the first, with its output.
+    return title === 'Ten lines' ? part.split('\n`using` closes')[0] : part
+  })
+  const text = [first, ...chosen].join('\n')
+  const body = mapText(text, (part) => withLinks(part, { ...site, root, file: 'README.md', page: 'index' }))
+  const bare = { sidebar: false, aside: false, prev: false, next: false }
+  write(join(site.folder, 'index.md'), body, { source: 'README.md', search: false, pageClass: 'front', ...bare })
+}
+
+function write(path, body, frontmatter) {
+  mkdirSync(dirname(path), { recursive: true })
+  const head = Object.entries(frontmatter).map(([name, value]) => `${name}: ${JSON.stringify(value)}`)
+  writeFileSync(path, `---\n${head.join('\n')}\n---\n\n${body}`)
+}
+
+export function titleOf(markdown) {
+  return /^# (.*)$/m.exec(markdown)?.[1]?.replaceAll('`', '')
+}
+
+/** The Markdown with `change` made to all that is neither a fenced block nor between backticks. */
+export function mapText(markdown, change) {
+  const parts = markdown.split(/(^```[\s\S]*?^```|`[^`\n]+`)/m)
+  return parts.map((part, at) => (at % 2 === 1 ? part : change(part))).join('')
+}
+
+function withLinks(text, site) {
+  return text.replace(/\]\(([^)\s]+)\)/g, (all, target) =>
+    /^([a-z]+:|#)/.test(target) ? all : `](${linkTo(target, site)})`,
+  )
+}
+
+function linkTo(target, { root, folder, repository, pages, file, page }) {
+  const [path, anchor] = target.split('#')
+  const found = posix.normalize(posix.join(posix.dirname(file), path)).replace(/\/$/, '')
+  const behind = anchor === undefined ? '' : `#${anchor}`
+  if (!existsSync(join(root, found))) throw new Error(`${file}: ${target} is not there`)
+  if (pages.has(found)) return `${relative(page, pages.get(found))}.md${behind}`
+  if (IMAGES.has(extname(found))) {
+    copyFileSync(join(root, found), join(folder, posix.basename(found)))
+    return relative(page, posix.basename(found))
+  }
+  const kind = statSync(join(root, found)).isDirectory() ? 'tree' : 'blob'
+  return `${repository}/${kind}/main/${found}${behind}`
+}
+
+function relative(from, to) {
+  const path = posix.relative(posix.dirname(from), to)
+  return path.startsWith('.') ? path : `./${path}`
+}
+
+/** The names of exports in the first column of the tables lead to their pages of the reference. */
+function withReference(markdown, reference) {
+  let door
+  const lines = markdown.split('\n').map((line) => {
+    door = /^## (.*)$/.exec(line)?.[1] ?? door
+    if (!line.startsWith('| `')) return line
+    const [, names, ...rest] = line.split('|')
+    const linked = names.replace(/`(\w+)`/g, (code, name) => {
+      const page = reference.get(`${door}#${name}`)
+      if (page === undefined) throw new Error(`docs/api.md names ${name} of ${door}, which the reference does not have`)
+      return `[${code}](./${page}.md)`
+    })
+    return ['', linked, ...rest].join('|')
+  })
+  return lines.join('\n')
+}
+
+export function emptyFolder(folder) {
+  rmSync(folder, { recursive: true, force: true })
+  mkdirSync(folder, { recursive: true })
+}

@@ -1,0 +1,120 @@
+// Builds the playground into dist/: a folder to be served as it is. The library is taken from the root's dist/.
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname, join, relative, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { gzipSync } from 'node:zlib'
+import { build } from 'esbuild'
+import ts from 'typescript'
+
+const here = dirname(fileURLToPath(import.meta.url))
+const root = resolve(here, '..', '..')
+const compiled = join(root, 'dist', 'src')
+const dist = join(here, 'dist')
+const DOORS = ['index', 'sim', 'sanitizer', 'timeline']
+
+if (!existsSync(join(compiled, 'index.js'))) {
+  console.error('The library is not built: run `npm run build` in the root of the repository first')
+  process.exit(1)
+}
+rmSync(dist, { recursive: true, force: true })
+mkdirSync(dist, { recursive: true })
+
+const alias = Object.fromEntries(
+  DOORS.map((door) => [door === 'index' ? 'cuda-streams' : `cuda-streams/${door}`, join(compiled, `${door}.js`)]),
+)
+
+/** `import { text } from './file.ts?text'` */
+const asText = {
+  name: 'text',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /\?text$/ }, ({ path, resolveDir }) => ({
+      path: resolve(resolveDir, path.slice(0, -'?text'.length)),
+      namespace: 'text',
+    }))
+    onLoad({ filter: /.*/, namespace: 'text' }, ({ path }) => ({
+      contents: `export const text = ${JSON.stringify(readFileSync(path, 'utf8'))}`,
+    }))
+  },
+}
+
+/** What the compiler asks of Node where it finds itself there. */
+const noNode = {
+  name: 'no-node',
+  setup({ onResolve, onLoad }) {
+    const filter = /^(node:)?(fs|path|os|inspector|perf_hooks|module|source-map-support|crypto|url|util)$/
+    onResolve({ filter }, ({ path }) => ({ path, namespace: 'nothing' }))
+    onLoad({ filter: /.*/, namespace: 'nothing' }, () => ({ contents: 'module.exports = {}' }))
+  },
+}
+
+const require = createRequire(join(root, 'package.json'))
+const common = {
+  bundle: true,
+  format: 'esm',
+  platform: 'browser',
+  target: 'es2022',
+  // Names are left as they are: errors and values tell of their classes.
+  minifyWhitespace: true,
+  minifySyntax: true,
+  legalComments: 'linked',
+  nodePaths: [join(here, '..', 'node_modules')],
+  alias: { ...alias, 'node-inspect-extracted': require.resolve('node-inspect-extracted') },
+  plugins: [asText],
+  logLevel: 'warning',
+}
+
+const outputs = [
+  { in: 'src/page/main.ts', out: 'playground.js' },
+  // Frames of this file are the library's: it finds its own lines by this name, and what is not in that folder is the program.
+  { in: 'src/run/worker.ts', out: 'library/base/stack.js' },
+  { in: 'src/types/worker.ts', out: 'types.js', plugins: [noNode] },
+]
+for (const { in: input, out, plugins = [] } of outputs) {
+  if (!existsSync(join(here, input))) continue
+  await build({
+    ...common,
+    minifyIdentifiers: !out.startsWith('library'),
+    keepNames: out.startsWith('library'),
+    plugins: [...plugins, ...common.plugins],
+    entryPoints: [join(here, input)],
+    outfile: join(dist, out),
+  })
+}
+writeFileSync(join(dist, 'declarations.json'), JSON.stringify(declarations()))
+for (const file of ['index.html', 'playground.css'])
+  if (existsSync(join(here, file))) cpSync(join(here, file), join(dist, file))
+
+/** The text of each file of declarations that the doors need, and of TypeScript's own for the language. */
+function declarations() {
+  const program = ts.createProgram(
+    DOORS.map((door) => join(compiled, `${door}.d.ts`)),
+    {
+      lib: ['lib.es2023.d.ts', 'lib.esnext.disposable.d.ts'],
+      types: [],
+      module: ts.ModuleKind.NodeNext,
+      skipLibCheck: true,
+    },
+  )
+  const files = {}
+  for (const { fileName, text } of program.getSourceFiles()) {
+    const isOwn = fileName.startsWith(compiled)
+    if (!isOwn && !/[\\/]lib\.[\w.]+\.d\.ts$/.test(fileName)) continue
+    const name = isOwn ? `/library/${relative(compiled, fileName)}` : `/lib/${fileName.split(/[\\/]/).at(-1)}`
+    files[name.replaceAll('\\', '/')] = text
+  }
+  return files
+}
+
+let total = 0
+for (const file of readdirSync(dist, { recursive: true })) {
+  const path = join(dist, file)
+  if (!statSync(path).isFile() || file.endsWith('LEGAL.txt')) continue
+  const bytes = readFileSync(path)
+  const zipped = gzipSync(bytes).length
+  total += zipped
+  console.log(
+    `${String(Math.ceil(bytes.length / 1000)).padStart(6)} kB  ${String(Math.ceil(zipped / 1000)).padStart(5)} kB gzip  ${file}`,
+  )
+}
+console.log(`${''.padStart(11)}${String(Math.ceil(total / 1000)).padStart(5)} kB gzip in all`)

@@ -1,0 +1,148 @@
+/** The lessons, in their order: each program with its bug, and as it is mended. */
+import type { Lesson } from '../src/page/lesson.js'
+import { text as eventsMended } from './events.mended.ts?text'
+import { text as events } from './events.ts?text'
+import { text as foreignStreamMended } from './foreign-stream.mended.ts?text'
+import { text as foreignStream } from './foreign-stream.ts?text'
+import { text as freedMemoryMended } from './freed-memory.mended.ts?text'
+import { text as freedMemory } from './freed-memory.ts?text'
+import { text as graphsMended } from './graphs.mended.ts?text'
+import { text as graphs } from './graphs.ts?text'
+import { text as hostFunctionsMended } from './host-functions.mended.ts?text'
+import { text as hostFunctions } from './host-functions.ts?text'
+import { text as noOverlapMended } from './no-overlap.mended.ts?text'
+import { text as noOverlap } from './no-overlap.ts?text'
+import { text as nullStreamMended } from './null-stream.mended.ts?text'
+import { text as nullStream } from './null-stream.ts?text'
+import { text as pinnedStagingMended } from './pinned-staging.mended.ts?text'
+import { text as pinnedStaging } from './pinned-staging.ts?text'
+import { text as tripleBufferMended } from './triple-buffer.mended.ts?text'
+import { text as tripleBuffer } from './triple-buffer.ts?text'
+import { text as twoStreamsMended } from './two-streams.mended.ts?text'
+import { text as twoStreams } from './two-streams.ts?text'
+
+export const LESSONS: readonly Lesson[] = [
+  {
+    slug: 'two-streams',
+    title: 'Two streams',
+    text: [
+      'A stream is a queue of work for the GPU. Work of one stream runs in the order in which it was queued; two streams run side by side, and nothing orders them.',
+      'Here one stream fills `data` and another one copies it. The copy may come first: then it takes over bytes that nobody has written, `cd` in this simulator.',
+    ],
+    look: 'the two lines that the sanitizer marks, and the two orders under Orders: step through them, and see `copy` get other bytes.',
+    program: twoStreams,
+    mended: twoStreamsMended,
+    expected: { result: 'Uint8Array(4) [ 7, 7, 7, 7 ]' },
+  },
+  {
+    slug: 'events',
+    title: 'Events',
+    text: [
+      'An event is a mark in a stream: `record()` sets it behind all that was queued so far, and `wait(event)` lets another stream wait for that mark only.',
+      'So the place of the record matters: what is queued behind it is not waited for.',
+    ],
+    look: 'which line comes first, `record()` or `upload()`. The advice waits for the whole stream, which is right, too; better is to move the record.',
+    program: events,
+    mended: eventsMended,
+    expected: { result: 'Uint8Array(4) [ 1, 2, 3, 4 ]' },
+  },
+  {
+    slug: 'null-stream',
+    title: "The null stream's trap",
+    text: [
+      'Work that names no stream goes to the null stream. It is ordered with blocking streams, which CUDA makes by default, and not with non-blocking ones, which `new Stream()` makes, as PyTorch does.',
+      'Programs that mix both seem to work, until the GPU is fast enough.',
+    ],
+    look: 'the lanes: `work` does not wait for the null stream.',
+    program: nullStream,
+    mended: nullStreamMended,
+    expected: { result: 'Uint8Array(4) [ 5, 5, 5, 5 ]' },
+  },
+  {
+    slug: 'pinned-staging',
+    title: 'Pinned staging',
+    text: [
+      'Copies from pinned memory return at once: the GPU reads the bytes later. Until then they belong to the GPU.',
+      'This program writes the next bytes into the same memory while the first copy may still read.',
+    ],
+    look: 'the finding: its second line is JavaScript, not a stream. So it is JavaScript that has to wait.',
+    program: pinnedStaging,
+    mended: pinnedStagingMended,
+    expected: { result: '[ Uint8Array(4) [ 1, 1, 1, 1 ], Uint8Array(4) [ 2, 2, 2, 2 ] ]' },
+  },
+  {
+    slug: 'host-functions',
+    title: 'Host functions',
+    text: [
+      '`launchHostFunc()` queues a function: it runs when the work before it in its stream is done. Work of other streams is not waited for.',
+      'Here the function adds up bytes that another stream copies.',
+    ],
+    look: 'which stream the host function is queued on, and which one copies.',
+    program: hostFunctions,
+    mended: hostFunctionsMended,
+    expected: { result: '40' },
+  },
+  {
+    slug: 'graphs',
+    title: 'Graphs',
+    text: [
+      'A capture records work instead of running it; the graph is launched with one call. In a capture, waits between streams become edges of the graph.',
+      'An edge that is missing is missing in each launch.',
+    ],
+    look: 'the order of the lines inside `capture()`: does the copy come after `side`?',
+    program: graphs,
+    mended: graphsMended,
+    expected: { result: 'Uint8Array(4) [ 3, 3, 3, 3 ]' },
+  },
+  {
+    slug: 'foreign-stream',
+    title: "Somebody else's stream",
+    text: [
+      'Other libraries have streams of their own. `ExternalStream` wraps the handle of one, so that work can be ordered with theirs, without knowing how they made it.',
+      'Nothing is ordered by the wrapping alone.',
+    ],
+    look: 'the lane of `theirs`: it is a stream like any other.',
+    program: foreignStream,
+    mended: foreignStreamMended,
+    expected: { result: 'Uint8Array(4) [ 9, 9, 9, 9 ]' },
+  },
+  {
+    slug: 'freed-memory',
+    title: 'Memory freed in stream order',
+    text: [
+      '`close()` frees memory in the order of the stream that it was allocated on. The library waits for each use that it knows of. It does not know of a use through a bare address.',
+      'Freed memory may belong to somebody else at once; the simulator writes `dd` over it.',
+    ],
+    look: 'which stream frees, and which one still reads.',
+    program: freedMemory,
+    mended: freedMemoryMended,
+    expected: { result: 'Uint8Array(4) [ 6, 6, 6, 6 ]' },
+  },
+  {
+    slug: 'triple-buffer',
+    title: 'A triple-buffered pipeline',
+    text: [
+      'With three buffers, one can be filled while others are in use. From the fourth frame on, a buffer is used again.',
+      'Computing waits for the upload. Does the upload wait for the computing?',
+    ],
+    look: "the finding's two lines: the fill of a later frame, and the copy of an earlier one. The advice waits for all of `compute`; an event for each frame waits for less.",
+    program: tripleBuffer,
+    mended: tripleBufferMended,
+    expected: {
+      result: 'Uint8Array(20) [ 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5 ]',
+    },
+  },
+  {
+    slug: 'no-overlap',
+    title: 'Why does it not overlap?',
+    text: [
+      'Nothing is wrong with the bytes here, and the sanitizer finds nothing. But two streams that could run side by side take turns.',
+      '`synchronize()` stops JavaScript until a stream is done: meanwhile nothing is queued for the other one.',
+    ],
+    look: 'the lanes, and what held streams up below them: it names the line that costs most. Streams can wait for each other without JavaScript.',
+    program: noOverlap,
+    mended: noOverlapMended,
+    expected: { result: 'Uint8Array(2) [ 1, 2 ]' },
+    most: 60_000,
+  },
+]

@@ -1,0 +1,137 @@
+/** The editor: TypeScript with the library's declarations, and the lines that something is to be said of. */
+import { autocompletion, type CompletionContext, closeBrackets, completionKeymap } from '@codemirror/autocomplete'
+import { defaultKeymap, history, historyKeymap } from '@codemirror/commands'
+import { javascript } from '@codemirror/lang-javascript'
+import { bracketMatching, indentOnInput, syntaxHighlighting } from '@codemirror/language'
+import { lintGutter, lintKeymap, setDiagnostics } from '@codemirror/lint'
+import { EditorState, StateEffect, StateField } from '@codemirror/state'
+import {
+  Decoration,
+  type DecorationSet,
+  drawSelection,
+  EditorView,
+  highlightActiveLine,
+  hoverTooltip,
+  keymap,
+  lineNumbers,
+} from '@codemirror/view'
+import { classHighlighter } from '@lezer/highlight'
+import type { Types } from './types.js'
+
+export interface Mark {
+  /** From 1. */
+  readonly line: number
+  readonly kind: 'first' | 'second' | 'step'
+}
+
+const setMarks = StateEffect.define<readonly Mark[]>()
+const marks = StateField.define<DecorationSet>({
+  create: () => Decoration.none,
+  update(decorations, { changes, effects, state }) {
+    let now = decorations.map(changes)
+    for (const effect of effects) {
+      if (!effect.is(setMarks)) continue
+      const known = effect.value.filter(({ line }) => line >= 1 && line <= state.doc.lines)
+      const ranges = known.map(({ line, kind }) =>
+        Decoration.line({ class: `marked ${kind}` }).range(state.doc.line(line).from),
+      )
+      now = Decoration.set(ranges, true)
+    }
+    return now
+  },
+  provide: (field) => EditorView.decorations.from(field),
+})
+
+export interface Editor {
+  readonly text: string
+  /** Replaces all of it; one step of the history. */
+  write(text: string): void
+  mark(marks: readonly Mark[]): void
+  show(line: number): void
+  focus(): void
+}
+
+export function openEditor(parent: HTMLElement, types: Types, changed: () => void, run: () => void): Editor {
+  let timer = 0
+  const check = (): void => {
+    clearTimeout(timer)
+    timer = window.setTimeout(async () => {
+      const { doc } = view.state
+      const found = await types.check(doc.toString())
+      if (found !== undefined && view.state.doc === doc) view.dispatch(setDiagnostics(view.state, [...found]))
+    }, 300)
+  }
+  const view = new EditorView({
+    parent,
+    state: EditorState.create({
+      extensions: [
+        lineNumbers(),
+        history(),
+        drawSelection(),
+        highlightActiveLine(),
+        bracketMatching(),
+        closeBrackets(),
+        indentOnInput(),
+        javascript({ typescript: true }),
+        syntaxHighlighting(classHighlighter),
+        lintGutter(),
+        EditorView.lineWrapping,
+        marks,
+        autocompletion({
+          override: [
+            async (context: CompletionContext) => {
+              const word = context.matchBefore(/[\w$]+/)
+              if (word === null && !context.explicit && context.matchBefore(/[.'"/]/) === null) return null
+              const options = await types.complete(context.state.doc.toString(), context.pos)
+              return options.length === 0 ? null : { from: word?.from ?? context.pos, options: [...options] }
+            },
+          ],
+        }),
+        hoverTooltip(async ({ state }, pos) => {
+          const about = await types.describe(state.doc.toString(), pos)
+          if (about === undefined) return null
+          const dom = document.createElement('div')
+          dom.className = 'about'
+          const head = document.createElement('code')
+          head.textContent = about.text
+          dom.append(head, about.documentation)
+          return { pos: about.from, end: about.to, create: () => ({ dom }) }
+        }),
+        keymap.of([
+          {
+            key: 'Mod-Enter',
+            run: () => {
+              run()
+              return true
+            },
+          },
+          ...completionKeymap,
+          ...lintKeymap,
+          ...historyKeymap,
+          ...defaultKeymap,
+        ]),
+        EditorView.contentAttributes.of({ 'aria-label': 'The program' }),
+        EditorView.updateListener.of(({ docChanged, focusChanged }) => {
+          if (docChanged) changed()
+          // The types are a large file: it is asked for when somebody begins to write.
+          if (view.hasFocus && (docChanged || focusChanged)) check()
+        }),
+      ],
+    }),
+  })
+  return {
+    get text() {
+      return view.state.doc.toString()
+    },
+    write(text) {
+      view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text }, effects: setMarks.of([]) })
+    },
+    mark: (all) => view.dispatch({ effects: setMarks.of(all) }),
+    show(line) {
+      const { doc } = view.state
+      if (line < 1 || line > doc.lines) return
+      view.dispatch({ effects: EditorView.scrollIntoView(doc.line(line).from, { y: 'center' }) })
+    },
+    focus: () => view.focus(),
+  }
+}

@@ -1,0 +1,48 @@
+/** A lesson: a program with a bug, what to look at, and how it is known to be mended. */
+import type { Explored, Ran } from '../run/messages.js'
+
+export interface Lesson {
+  /** In the address. */
+  readonly slug: string
+  readonly title: string
+  /** Paragraphs; code between backticks. */
+  readonly text: readonly string[]
+  /** What to look at in the page. */
+  readonly look: string
+  readonly program: string
+  readonly mended: string
+  /** What the mended program exports, as text. */
+  readonly expected: Readonly<Record<string, string>>
+  /** Where the bug costs time: virtual nanoseconds that the mended program takes at most. */
+  readonly most?: number
+}
+
+export interface Check {
+  readonly text: string
+  /** Undefined: not known yet. */
+  readonly holds: boolean | undefined
+}
+
+export function checksOf(
+  { expected, most }: Lesson,
+  ran: Ran | undefined,
+  explored: Explored | undefined,
+): readonly Check[] {
+  const known = <T>(what: T | undefined, test: (what: T) => boolean): boolean | undefined =>
+    what === undefined ? undefined : test(what)
+  const results = Object.entries(expected).map(([name, value]) => ({
+    text: `\`${name}\` is \`${value}\``,
+    holds: known(ran, ({ outcome }) => outcome.exports[name] === value),
+  }))
+  const time = {
+    text: `it takes at most ${(most ?? 0) / 1000} µs of virtual time`,
+    holds: known(ran, ({ duration }) => duration <= (most ?? 0)),
+  }
+  return [
+    { text: 'the sanitizer finds nothing', holds: known(ran, ({ findings }) => findings.length === 0) },
+    { text: 'it ends without an error', holds: known(ran, ({ outcome }) => outcome.errors.length === 0) },
+    ...results,
+    ...(most === undefined ? [] : [time]),
+    { text: 'all orders agree', holds: known(explored, ({ verdict }) => verdict === 'agree') },
+  ]
+}

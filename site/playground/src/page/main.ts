@@ -1,0 +1,245 @@
+/** The page: puts its parts together, runs the program in a worker, and ends it. */
+import { byId, element } from '../../../../src/timeline/page/elements.js'
+import { themeButton } from '../../../../src/timeline/page/theme.js'
+import { LESSONS } from '../../lessons/lessons.js'
+import { withInsertions } from '../run/insertions.js'
+import type { Explored, Finding, Insertion, Level, Ran, Reply, Request } from '../run/messages.js'
+import { readAddress, writeAddress } from './address.js'
+import { type Mark, openEditor } from './editor.js'
+import { noFindings, showFindings, withCode } from './findings.js'
+import { Lanes } from './lanes.js'
+import { checksOf, type Lesson } from './lesson.js'
+import { noOrders, showOrders, showProgress } from './orders.js'
+import { Types } from './types.js'
+
+const MOST_LINES = 1000
+const button = (id: string): HTMLButtonElement => byId(id, HTMLButtonElement)
+
+const types = new Types()
+const editor = openEditor(byId('editor', HTMLElement), types, edited, start)
+const lanes = new Lanes((line) => editor.mark([...findingMarks(), { line, kind: 'step' }]))
+const output = byId('console', HTMLElement)
+// It scrolls: the keyboard must get there.
+output.tabIndex = 0
+const status = byId('status', HTMLElement)
+const chooser = byId('lessons', HTMLSelectElement)
+
+let lesson: Lesson | undefined
+let worker: Worker | undefined
+let ran: Ran | undefined
+let explored: Explored | undefined
+let shownFinding: Finding | undefined
+let addressTimer = 0
+
+const say = (text: string): void => {
+  status.textContent = text
+}
+
+// Running.
+
+function start(): void {
+  stop('')
+  ran = undefined
+  explored = undefined
+  shownFinding = undefined
+  output.replaceChildren()
+  editor.mark([])
+  noFindings()
+  lanes.clear()
+  noOrders()
+  showChecks()
+  say('Running …')
+  ask({ what: 'run', code: editor.text })
+}
+
+function ask(request: Request): void {
+  // Named so for the library, which finds its own lines by it.
+  worker = new Worker(new URL('library/base/stack.js', document.baseURI), { type: 'module' })
+  button('stop').disabled = false
+  const asked = worker
+  asked.addEventListener('message', ({ data }: MessageEvent<Reply>) => {
+    if (asked === worker) take(data, request)
+  })
+  asked.addEventListener('error', ({ message }) => {
+    print('error', message)
+    if (asked === worker) stop('The program could not be run')
+  })
+  asked.postMessage(request)
+}
+
+function stop(text: string): void {
+  worker?.terminate()
+  worker = undefined
+  button('stop').disabled = true
+  if (text !== '') say(text)
+}
+
+function take(reply: Reply, request: Request): void {
+  switch (reply.what) {
+    case 'console':
+      if (request.what === 'run') print(reply.level, reply.text)
+      break
+    case 'progress':
+      showProgress(reply.runs, reply.maxRuns)
+      break
+    case 'refused':
+      print('error', reply.message)
+      if (reply.line !== undefined) editor.mark([{ line: reply.line, kind: 'second' }])
+      stop(request.what === 'run' ? 'It is no program' : 'Its orders cannot be tried')
+      break
+    case 'ran':
+      ran = reply.ran
+      showFindings(ran.findings, { insert, mark: markFinding, show: (line) => editor.show(line) })
+      lanes.show(ran.timeline)
+      if (ran.findings[0] !== undefined) markFinding(ran.findings[0])
+      showChecks()
+      stop('')
+      say('It ran. Trying other orders …')
+      ask({ what: 'explore', code: request.code })
+      break
+    case 'explored':
+      explored = reply.explored
+      showOrders(explored, insert, (lines) => editor.mark(lines.map((line): Mark => ({ line, kind: 'step' }))))
+      showChecks()
+      stop(verdict())
+      break
+  }
+}
+
+function verdict(): string {
+  const isMended = lesson !== undefined && checksOf(lesson, ran, explored).every(({ holds }) => holds)
+  if (isMended) return 'Mended. Well done!'
+  const found = ran?.findings.length ?? 0
+  const waits = found === 0 ? 'No missing wait' : found === 1 ? 'One missing wait' : `${found} missing waits`
+  const orders = {
+    agree: 'all orders agree',
+    disagree: 'two orders disagree',
+    deadlock: 'an order waits forever',
+    unfinished: 'its orders could not be tried',
+  }
+  return `${waits}; ${orders[explored?.verdict ?? 'unfinished']}.`
+}
+
+function print(level: Level, text: string): void {
+  if (output.childElementCount >= MOST_LINES) output.firstElementChild?.remove()
+  output.append(element('pre', { className: level }, text))
+  output.scrollTop = output.scrollHeight
+}
+
+// What was found.
+
+function findingMarks(): Mark[] {
+  const marks: Mark[] = []
+  if (shownFinding?.first?.line !== undefined) marks.push({ line: shownFinding.first.line, kind: 'first' })
+  if (shownFinding?.second.line !== undefined) marks.push({ line: shownFinding.second.line, kind: 'second' })
+  return marks
+}
+
+function markFinding(finding: Finding): void {
+  shownFinding = finding
+  editor.mark(findingMarks())
+}
+
+function insert(insertions: readonly Insertion[]): void {
+  editor.write(withInsertions(editor.text, insertions))
+  start()
+}
+
+// Lessons, and the address.
+
+function open(wanted: Lesson | undefined, code: string | undefined): void {
+  stop('')
+  lesson = wanted
+  ran = undefined
+  explored = undefined
+  chooser.value = wanted?.slug ?? ''
+  editor.write(code ?? wanted?.program ?? FREE)
+  output.replaceChildren()
+  noFindings()
+  lanes.clear()
+  noOrders()
+  byId('lesson', HTMLElement).hidden = wanted === undefined
+  if (wanted !== undefined) {
+    const nth = LESSONS.indexOf(wanted)
+    byId('lesson-title', HTMLElement).textContent = `${nth + 1}. ${wanted.title}`
+    const paragraphs = wanted.text.map((text) => element('p', {}, ...withCode(text)))
+    const look = element('p', { className: 'look' }, element('strong', {}, 'Look at: '), ...withCode(wanted.look))
+    byId('lesson-text', HTMLElement).replaceChildren(...paragraphs, look)
+    button('next').disabled = LESSONS[nth + 1] === undefined
+  }
+  showChecks()
+  say('Ready')
+}
+
+function showChecks(): void {
+  const target = byId('checks', HTMLElement)
+  target.replaceChildren()
+  if (lesson === undefined) return
+  for (const { text, holds } of checksOf(lesson, ran, explored)) {
+    const sign = holds === undefined ? '·' : holds ? '✓' : '✗'
+    const state = holds === undefined ? 'not known yet: ' : holds ? 'yes: ' : 'no: '
+    target.append(
+      element(
+        'li',
+        { className: holds === undefined ? '' : holds ? 'holds' : 'fails' },
+        element('span', { ariaHidden: 'true' }, sign),
+        element('span', { className: 'hidden' }, state),
+        element('span', {}, ...withCode(text)),
+      ),
+    )
+  }
+}
+
+/** What the address says of the program as it is now. */
+const place = (): Parameters<typeof writeAddress>[0] => ({
+  lesson: lesson?.slug,
+  code: editor.text === lesson?.program ? undefined : editor.text,
+})
+
+function edited(): void {
+  clearTimeout(addressTimer)
+  addressTimer = window.setTimeout(() => void writeAddress(place()), 300)
+}
+
+async function share(): Promise<void> {
+  const address = await writeAddress(place())
+  try {
+    await navigator.clipboard.writeText(address)
+    say('The address is copied: it has the program in it')
+  } catch {
+    say('The address of this page has the program in it now')
+  }
+}
+
+async function openAddress(): Promise<void> {
+  const { lesson: slug, code } = await readAddress()
+  const wanted = LESSONS.find((one) => one.slug === slug)
+  open(wanted ?? (code === undefined ? LESSONS[0] : undefined), code)
+}
+
+const FREE = LESSONS[0]?.mended ?? ''
+
+chooser.append(
+  ...LESSONS.map(({ slug, title }, nth) => element('option', { value: slug }, `${nth + 1}. ${title}`)),
+  element('option', { value: '' }, 'A program of your own'),
+)
+chooser.addEventListener('change', () =>
+  open(
+    LESSONS.find(({ slug }) => slug === chooser.value),
+    undefined,
+  ),
+)
+button('run').addEventListener('click', start)
+button('stop').addEventListener('click', () => stop('Stopped'))
+button('share').addEventListener('click', () => void share())
+button('restart').addEventListener('click', () => open(lesson, undefined))
+button('solution').addEventListener('click', () => {
+  if (lesson !== undefined) editor.write(lesson.mended)
+})
+button('next').addEventListener('click', () => {
+  const next = LESSONS[lesson === undefined ? 0 : LESSONS.indexOf(lesson) + 1]
+  if (next !== undefined) open(next, undefined)
+})
+window.addEventListener('hashchange', () => void openAddress())
+themeButton(button('theme'), (colours) => lanes.restyle(colours))
+void openAddress()

@@ -1,0 +1,61 @@
+/** What the types say: asked of a worker, which is started when it is first needed. */
+import type { Answer, Question } from '../types/messages.js'
+
+export interface Diagnostic {
+  readonly from: number
+  readonly to: number
+  readonly severity: 'error' | 'warning'
+  readonly message: string
+}
+
+export interface Completion {
+  readonly label: string
+  readonly type: string
+  readonly boost?: number
+}
+
+export interface About {
+  readonly from: number
+  readonly to: number
+  readonly text: string
+  readonly documentation: string
+}
+
+export class Types {
+  #worker: Worker | undefined
+  #asked = 0
+  readonly #waiting = new Map<number, (answer: Answer) => void>()
+
+  /** Undefined where it could not be looked at. */
+  async check(code: string): Promise<readonly Diagnostic[] | undefined> {
+    return (await this.#ask({ what: 'check', code, at: 0 })).diagnostics
+  }
+
+  async complete(code: string, at: number): Promise<readonly Completion[]> {
+    return (await this.#ask({ what: 'complete', code, at })).completions ?? []
+  }
+
+  async describe(code: string, at: number): Promise<About | undefined> {
+    return (await this.#ask({ what: 'describe', code, at })).about
+  }
+
+  /** It is large: the page is there before. */
+  start(): void {
+    if (this.#worker !== undefined) return
+    this.#worker = new Worker(new URL('types.js', document.baseURI), { type: 'module' })
+    this.#worker.addEventListener('message', ({ data }: MessageEvent<Answer & { id: number }>) => {
+      this.#waiting.get(data.id)?.(data)
+      this.#waiting.delete(data.id)
+    })
+  }
+
+  #ask(question: Question): Promise<Answer> {
+    this.start()
+    this.#asked += 1
+    const id = this.#asked
+    return new Promise((resolve) => {
+      this.#waiting.set(id, resolve)
+      this.#worker?.postMessage({ id, ...question })
+    })
+  }
+}

@@ -1,0 +1,44 @@
+/** A worker that runs one program, and is ended then. */
+import { process } from '../../../../dist/src/base/platform-in-browser.js'
+import { NoProgram } from './compile.js'
+import type { Reply, Request } from './messages.js'
+import { explore, run } from './runner.js'
+
+const reply = (message: Reply): void => self.postMessage(message)
+
+// The page says that the GPU is simulated.
+process.env['CUDA_STREAMS_DRIVER'] = 'sim'
+// What the library warns of, and what a program does with the console behind our back.
+for (const level of ['log', 'warn', 'error'] as const)
+  console[level] = (...values: unknown[]) => reply({ what: 'console', level, text: values.join(' ') })
+self.addEventListener('error', (event) => {
+  event.preventDefault()
+  reply({ what: 'console', level: 'error', text: `Uncaught ${event.message}` })
+})
+self.addEventListener('unhandledrejection', (event) => {
+  event.preventDefault()
+  reply({ what: 'console', level: 'error', text: `Uncaught (in a promise) ${event.reason}` })
+})
+Object.assign(self, {
+  setImmediate: (fn: () => void) => self.setTimeout(fn, 0),
+  clearImmediate: (timer: number) => self.clearTimeout(timer),
+})
+
+self.addEventListener('message', ({ data }: MessageEvent<Request>) => {
+  void answer(data)
+})
+
+async function answer({ what, code }: Request): Promise<void> {
+  try {
+    if (what === 'run')
+      reply({ what: 'ran', ran: await run(code, (level, text) => reply({ what: 'console', level, text })) })
+    else
+      reply({
+        what: 'explored',
+        explored: await explore(code, (runs, maxRuns) => reply({ what: 'progress', runs, maxRuns })),
+      })
+  } catch (error) {
+    const line = error instanceof NoProgram ? error.line : undefined
+    reply({ what: 'refused', message: error instanceof Error ? error.message : String(error), line })
+  }
+}

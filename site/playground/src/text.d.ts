@@ -1,0 +1,3 @@
+declare module '*?text' {
+  export const text: string
+}

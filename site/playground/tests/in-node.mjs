@@ -1,0 +1,57 @@
+// Runs programs in Node by the playground's own runner: each in a worker, so that it finds a library of its own.
+import { createRequire } from 'node:module'
+import { dirname, join, resolve } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { Worker } from 'node:worker_threads'
+import { build } from 'esbuild'
+import { root } from './serve.mjs'
+
+const here = dirname(fileURLToPath(import.meta.url))
+const runner = resolve(here, '..', 'dist-of-tests', 'runner.mjs')
+
+/** Bundles the runner alone: the library stays where it is. */
+export async function buildRunner() {
+  const compiled = join(root, 'dist', 'src')
+  const library = {
+    name: 'library',
+    setup({ onResolve }) {
+      onResolve({ filter: /^cuda-streams/ }, ({ path }) => {
+        const door = path.split('/')[1] ?? 'index'
+        return { path: join(compiled, `${door}.js`), external: true }
+      })
+      onResolve({ filter: /\/dist\/src\// }, ({ path, resolveDir }) => ({
+        path: resolve(resolveDir, path),
+        external: true,
+      }))
+    },
+  }
+  await build({
+    entryPoints: [resolve(here, '..', 'src', 'run', 'runner.ts')],
+    bundle: true,
+    platform: 'node',
+    format: 'esm',
+    target: 'es2022',
+    outfile: runner,
+    alias: { 'node-inspect-extracted': createRequire(join(root, 'package.json')).resolve('node-inspect-extracted') },
+    plugins: [library],
+    logLevel: 'warning',
+  })
+}
+
+const SCRIPT = `
+import { parentPort, workerData } from 'node:worker_threads'
+const { run, explore } = await import(workerData.runner)
+const { what, code } = workerData
+parentPort.postMessage(what === 'run' ? await run(code, () => {}) : await explore(code, () => {}))
+`
+
+export function inNode(what, code) {
+  return new Promise((done, fail) => {
+    const worker = new Worker(new URL(`data:text/javascript,${encodeURIComponent(SCRIPT)}`), {
+      workerData: { runner: pathToFileURL(runner).href, what, code },
+      env: { ...process.env, CUDA_STREAMS_DRIVER: 'sim' },
+    })
+    worker.on('message', done)
+    worker.on('error', fail)
+  })
+}

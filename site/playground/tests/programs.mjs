@@ -1,0 +1,129 @@
+// Programs by hand, for what random ones do not do: errors, deadlocks, contexts, and real time that passes; how far the GPU is then is chance,
+// unless it is explored.
+export const PROGRAMS = {
+  'time: a sleep instead of a wait': `
+import { Device, Stream } from 'cuda-streams'
+import { setTimeout as sleep } from 'node:timers/promises'
+const stream = new Stream()
+const data = Device.get().allocPinned(4)
+stream.fill(data, 7)
+await sleep(5)
+export const result = data.bytes
+`,
+  'time: a timer that looks': `
+import { Stream } from 'cuda-streams'
+const stream = new Stream()
+let ran = false
+stream.launchHostFunc(() => { ran = true })
+export const result = await new Promise((resolve) => setTimeout(() => resolve(ran), 3))
+`,
+  'time: an interval that polls': `
+import { Device, Stream } from 'cuda-streams'
+const stream = new Stream()
+stream.fill(Device.get().alloc(64), 1)
+let looks = 0
+await new Promise<void>((resolve) => {
+  const timer = setInterval(() => {
+    looks += 1
+    if (looks > 2 || stream.query()) { clearInterval(timer); resolve() }
+  }, 1)
+})
+export const done = stream.query()
+`,
+  'a deadlock': `
+import { Stream } from 'cuda-streams'
+const [a, b] = [new Stream(), new Stream()]
+a.launchHostFunc(() => b.synchronize())
+b.wait(a)
+b.launchHostFunc(() => {})
+await b.finished()
+`,
+  'an error of a host function': `
+import { Stream } from 'cuda-streams'
+const stream = new Stream()
+stream.launchHostFunc(() => { throw new TypeError('inside') })
+await stream.finished()
+console.log('it went on')
+`,
+  'a fault': `
+import { Device, Stream } from 'cuda-streams'
+import { fault } from 'cuda-streams/sim'
+const stream = new Stream()
+fault(stream, 700)
+try {
+  await stream.finished()
+} catch (error) {
+  console.log(String(error))
+}
+Device.get().alloc(4)
+`,
+  'current streams': `
+import { Device, Stream } from 'cuda-streams'
+const device = Device.get()
+const [a, b] = [new Stream(), new Stream()]
+export const inside = await a.run(async () => {
+  await a.finished()
+  const nested = b.run(() => Stream.current().equals(b))
+  return [nested, Stream.current().equals(a)]
+})
+export const outside = Stream.current().equals(device.defaultStream)
+const scope = b.enter()
+export const entered = Stream.current().equals(b)
+scope[Symbol.dispose]()
+export const left = Stream.current().equals(b)
+let seen = ''
+a.run(() => b.launchHostFunc(() => { seen = Stream.current().equals(a) ? 'the context of the call' : 'another' }))
+await b.finished()
+export { seen }
+`,
+  'a kernel with a twin, two orders of atomics': `
+import { Device, defineKernel, Stream } from 'cuda-streams'
+const add = defineKernel({
+  name: 'add',
+  source: 'extern "C" __global__ void add(unsigned* to, unsigned by) { to[threadIdx.x] += by; }',
+  signature: ['inout u32*', 'u32'],
+  simulate({ threadIdx: { x } }, to, by) { to[x] = (to[x] ?? 0) * 2 + by },
+})
+const device = Device.get()
+const [a, b] = [new Stream(), new Stream()]
+const data = device.alloc(16, { stream: a })
+a.fill(data, 0)
+b.wait(a)
+a.launch(add, { grid: 1, block: 4 }, data, 1)
+b.launch(add, { grid: 1, block: 4 }, data, 2)
+a.wait(b)
+export const result = new Uint32Array((await a.download(data)).buffer)
+`,
+  'a timeline and a sanitizer of its own': `
+import { Device, Stream } from 'cuda-streams'
+import { sanitize } from 'cuda-streams/sanitizer'
+import { Timeline } from 'cuda-streams/timeline'
+const device = Device.get()
+const [a, b] = [new Stream(), new Stream()]
+const data = device.alloc(4)
+const timeline = await Timeline.record(async () => {
+  a.wait(Stream.null).fill(data, 1)
+  b.wait(a).fill(data, 2)
+  await b.finished()
+})
+export const text = timeline.toText()
+export const svg = timeline.toSvg().length
+export const json = JSON.parse(timeline.toJson()).traceEvents.length
+try {
+  await sanitize(async () => { a.fill(data, 3); await b.finished(); b.fill(data, 4) })
+} catch (error) {
+  export_(error)
+}
+function export_(error: unknown) { console.log(error instanceof Error ? error.message.split('\\n')[0]?.replace(/ \\(.*/, '') : error) }
+`,
+  'what it shows of itself': `
+import { Device, Stream } from 'cuda-streams'
+import { simulate } from 'cuda-streams/sim'
+import { Timeline } from 'cuda-streams/timeline'
+console.log(Device.get().name, Device.get().driver, Device.count(), Device.get().priorityRange)
+console.log(new Stream({ priority: -1 }).priority, [new Map([['a', 1]]), new Set([1n]), null, undefined, -0], new Error('x').message)
+console.log(await Timeline.record(() => {}), simulate().devices.length)
+console.log('%s is %d', 'six', 6, { deep: { deeper: { deepest: { no: 1 } } } })
+try { new Stream({ priority: 'high' as never }) } catch (error) { console.log(String(error)) }
+`,
+}

@@ -1,0 +1,111 @@
+// The API reference: Markdown from the doc comments of each entry point, by TypeDoc. It does not run on TypeScript 7, which the
+// library is compiled with, so a TypeScript 6 stands in the package.json of this folder.
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { basename, join, sep } from 'node:path'
+import { Application, Converter, ReflectionKind } from 'typedoc'
+import { mapText } from './pages.mjs'
+
+/**
+ * Writes a page for each export below `folder`/reference. Returns the sidebar, and the path of each export's page by
+ * "entry point#name".
+ */
+export async function writeReference({ root, manifest, folder, repository }) {
+  const doors = doorsOf(manifest)
+  const below = join(folder, 'reference')
+  const app = await Application.bootstrapWithPlugins({
+    plugin: ['typedoc-plugin-markdown'],
+    tsconfig: join(root, 'site', 'tsconfig.json'),
+    entryPoints: doors.map(({ source }) => join(root, source)),
+    basePath: root,
+    outputs: [{ name: 'markdown', path: below }],
+    // TypeScript 7 has checked the code; 6 does not infer a type that 7 does.
+    skipErrorChecking: true,
+    readme: 'none',
+    disableGit: true,
+    sourceLinkTemplate: `${repository}/blob/main/src/{path}#L{line}`,
+    excludeExternals: true,
+    excludeInternal: true,
+    excludePrivate: true,
+    sort: ['kind', 'instance-first', 'alphabetical-ignoring-documents'],
+    router: 'member',
+    entryFileName: 'index',
+    hidePageHeader: true,
+    hideBreadcrumbs: true,
+    useCodeBlocks: true,
+    parametersFormat: 'table',
+    logLevel: 'Warn',
+  })
+  const names = new Map(doors.map(({ name, source }) => [source.replace(/(\/index)?\.ts$/, ''), name]))
+  app.converter.on(Converter.EVENT_RESOLVE_BEGIN, ({ project }) => {
+    for (const door of project.children ?? []) door.name = names.get(door.name) ?? door.name
+  })
+  // Members that a class inherits stand on the page of the class that has them: ExternalStream's would repeat all of Stream's.
+  app.converter.on(Converter.EVENT_RESOLVE_END, ({ project }) => {
+    for (const owner of project.getReflectionsByKind(ReflectionKind.Class)) {
+      for (const member of [...(owner.children ?? [])]) {
+        if (member.inheritedFrom?.reflection !== undefined) project.removeReflection(member)
+      }
+    }
+  })
+  const project = await app.convert()
+  if (project === undefined) throw new Error('TypeDoc cannot read the entry points')
+  await app.generateOutputs(project)
+  if (app.logger.hasErrors()) throw new Error('TypeDoc reports errors')
+  const pages = readdirSync(below, { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.md'))
+    .sort()
+  for (const page of pages) tidy(join(below, page))
+  const listing = listed(doors, pages)
+  // An export that another entry point has, too, has one page.
+  for (const door of project.children ?? []) {
+    for (const child of door.children ?? []) {
+      const target = child.isReference() ? child.getTargetReflection() : undefined
+      const page = listing.exported.get(`${target?.parent?.name}#${target?.name}`)
+      if (page !== undefined) listing.exported.set(`${door.name}#${child.name}`, page)
+    }
+  }
+  return listing
+}
+
+function doorsOf({ name, exports }) {
+  return Object.entries(exports).flatMap(([path, { types }]) =>
+    types === undefined
+      ? []
+      : [{ name: join(name, path), source: types.replace('./dist/', '').replace('.d.ts', '.ts') }],
+  )
+}
+
+/** Codes of errors look like code, as they do in the guides. Below a member no headings: they would crowd the search. */
+function tidy(path) {
+  const text = readFileSync(path, 'utf8')
+  const coded = mapText(text, (part) => part.replace(/\bERR_[A-Z_]+\b/g, '`$&`'))
+    .replace(/ \| \\\| /g, ' | ')
+    // A class of the inside: its members stand on this page.
+    .replace(/^## Extends\n\n- `(?!Error|Disposable)\w+`\n\n/gm, '')
+    .replace(/^#{4,} Get Signature\n\n/gm, '')
+    .replace(/^#{4,} (.+)\n\n(?=[^|`#\n]|`[^`])/gm, '**$1:** ')
+    .replace(/^#{4,} (.+)$/gm, '**$1**')
+    // The signature has said so.
+    .replace(/^\*\*Returns:\*\* `[^`\n]+`\n\n(?=\*\*|#)/gm, '')
+  const titled = coded.replace(
+    /^# cuda-streams\n\n## Modules/,
+    '# API reference\n\nFrom the doc comments, which editors show, too: a page for each export. [Every export](../api.md) says in a line what each is for.',
+  )
+  writeFileSync(path, `---\neditLink: false\npageClass: reference\n---\n\n${titled}`)
+}
+
+function listed(doors, pages) {
+  const exported = new Map()
+  const sidebar = doors.map(({ name: door }) => {
+    const items = pages.flatMap((page) => {
+      const parts = page.split(sep)
+      if (parts.length < 3 || parts.slice(0, -2).join('/') !== door) return []
+      const name = basename(page, '.md')
+      const path = `reference/${page.replaceAll(sep, '/').replace(/\.md$/, '')}`
+      exported.set(`${door}#${name}`, path)
+      return [{ text: name, link: `/${path}`, kind: parts.at(-2) }]
+    })
+    return { text: door, link: `/reference/${door}/`, items }
+  })
+  return { sidebar, exported }
+}

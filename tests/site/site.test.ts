@@ -1,0 +1,233 @@
+/**
+ * The built site in a real browser, from a plain server of static files: nothing complains, nothing is asked of another host, it
+ * can be searched, it is readable in light and dark, at 1440 and at 390 pixels, and axe finds nothing against it.
+ * CUDA_STREAMS_TEST_SCREENSHOTS names a directory for pictures of each page.
+ */
+import assert from 'node:assert/strict'
+import { existsSync } from 'node:fs'
+import type { Server } from 'node:http'
+import { createRequire } from 'node:module'
+import { delimiter, join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import type { Browser, Page } from 'playwright-core'
+import { root } from '../helpers/root.js'
+import { serve, site, siteUnavailable } from './built-site.js'
+
+const SCREENSHOTS = process.env['CUDA_STREAMS_TEST_SCREENSHOTS']
+const WIDTHS = [1440, 390] as const
+const SCHEMES = ['light', 'dark'] as const
+
+/** One page of each kind: the front, guides with code, tables and pictures, the reference. */
+const PAGES = [
+  'index.html',
+  'guides.html',
+  'quickstart.html',
+  'coming-from.html',
+  'timeline.html',
+  'laws.html',
+  'cuda-facts.html',
+  'examples/pipeline.html',
+  'changelog.html',
+  'reference/index.html',
+  'reference/cuda-streams/index.html',
+  'reference/cuda-streams/classes/Stream.html',
+  'reference/cuda-streams/functions/defineKernel.html',
+  'reference/cuda-streams/sim/interfaces/SimulationOptions.html',
+]
+
+function findChromium(): string | undefined {
+  const places = (process.env['PATH'] ?? '').split(delimiter)
+  const names = ['chromium', 'chromium-browser', 'google-chrome']
+  return process.env['CHROMIUM'] ?? names.flatMap((name) => places.map((place) => join(place, name))).find(existsSync)
+}
+
+function findAxe(): string | undefined {
+  try {
+    return createRequire(join(root, 'site', 'package.json')).resolve('axe-core/axe.min.js')
+  } catch {
+    return undefined
+  }
+}
+
+async function openPlaywright(): Promise<typeof import('playwright-core') | undefined> {
+  try {
+    return await import('playwright-core')
+  } catch {
+    return undefined
+  }
+}
+
+const chromium = findChromium()
+const axe = findAxe()
+const playwright = await openPlaywright()
+const missing =
+  chromium === undefined
+    ? 'no Chromium on the PATH'
+    : playwright === undefined
+      ? 'no playwright-core here'
+      : axe === undefined
+        ? 'no axe-core in site/node_modules: `npm run site` installs it'
+        : siteUnavailable()
+if (missing !== undefined) console.log(`skipped: ${missing}`)
+
+interface Violation {
+  readonly id: string
+  readonly nodes: readonly { readonly html: string; readonly failureSummary?: string }[]
+}
+
+describe('the site, in Chromium', { skip: missing ?? false, timeout: 300_000 }, () => {
+  const problems: string[] = []
+  let browser: Browser
+  let server: Server
+  let address: string
+
+  before(async () => {
+    assert.ok(chromium !== undefined && playwright !== undefined)
+    ;({ server, address } = await serve(site))
+    // The site asks for nothing that the sandbox guards, and CI runs as root.
+    browser = await playwright.chromium.launch({ executablePath: chromium, args: ['--no-sandbox'] })
+  })
+
+  after(async () => {
+    await browser?.close()
+    server?.close()
+  })
+
+  async function open(path: string, width: number, colorScheme: 'light' | 'dark'): Promise<Page> {
+    const page = await browser.newPage({ viewport: { width, height: 860 }, colorScheme })
+    page.on('console', (message) => problems.push(`${path}: ${message.type()}: ${message.text()}`))
+    page.on('pageerror', (error) => problems.push(`${path}: ${error.message}`))
+    page.on('request', (request) => {
+      const url = request.url()
+      if (!url.startsWith(address) && !url.startsWith('data:')) problems.push(`${path} asks for ${url}`)
+    })
+    await page.goto(`${address}/${path}`, { waitUntil: 'networkidle' })
+    return page
+  }
+
+  /** How many pixels stick out to the right. */
+  const overhang = (page: Page): Promise<number> =>
+    page.evaluate<number>('document.documentElement.scrollWidth - document.documentElement.clientWidth')
+
+  async function violationsOf(page: Page, except: readonly string[] = []): Promise<readonly string[]> {
+    assert.ok(axe !== undefined)
+    await page.addScriptTag({ path: axe })
+    const rules = Object.fromEntries(except.map((rule) => [rule, { enabled: false }]))
+    const found = await page.evaluate<readonly Violation[]>(
+      `axe.run(document, ${JSON.stringify({ rules })}).then(({ violations }) => violations)`,
+    )
+    return found.flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${node.html} ${node.failureSummary ?? ''}`))
+  }
+
+  for (const path of PAGES) {
+    for (const scheme of SCHEMES) {
+      for (const width of WIDTHS) {
+        it(`${path}, ${scheme}, ${width} pixels wide`, async () => {
+          const page = await open(path, width, scheme)
+          try {
+            if (SCREENSHOTS !== undefined) {
+              const name = `${path.replace(/\W/g, '-')}-${scheme}-${width}.png`
+              await page.screenshot({ path: join(SCREENSHOTS, name) })
+            }
+            assert.equal(await page.evaluate('document.documentElement.classList.contains("dark")'), scheme === 'dark')
+            assert.equal(await overhang(page), 0, 'it scrolls sideways')
+            assert.deepEqual(await violationsOf(page), [])
+            assert.deepEqual(problems.splice(0), [])
+          } finally {
+            await page.close()
+          }
+        })
+      }
+    }
+  }
+
+  async function using(path: string, width: number, act: (page: Page) => Promise<void>): Promise<void> {
+    const page = await open(path, width, 'light')
+    try {
+      await act(page)
+      assert.deepEqual(problems.splice(0), [])
+    } finally {
+      await page.close()
+    }
+  }
+
+  for (const [words, found] of [
+    ['launchHostFunc', /launchHostFunc/],
+    ['null stream', /null stream/],
+    ['CUDA_STREAMS_RELEASE_THRESHOLD', /release_?threshold/i],
+  ] as const) {
+    it(`a search for "${words}" finds a page, by keyboard alone`, () =>
+      using('index.html', 1440, async (page) => {
+        await page.keyboard.press('Control+k')
+        await page.locator('.VPLocalSearchBox input').fill(words)
+        await page.locator('.VPLocalSearchBox .result').first().waitFor()
+        await page.keyboard.press('Enter')
+        await page.waitForURL((url) => url.pathname !== '/index.html')
+        await page.locator('main').filter({ hasText: found }).waitFor()
+      }))
+  }
+
+  // The list of results is the generator's: its options have links inside, and names that leave out the excerpts.
+  const OF_SEARCH = ['nested-interactive', 'label-content-name-mismatch']
+
+  it('the open search has nothing else that axe finds, and words that are nowhere find nothing', () =>
+    using('quickstart.html', 1440, async (page) => {
+      await page.locator('.DocSearch-Button').click()
+      await page.locator('.VPLocalSearchBox input').fill('launch')
+      await page.locator('.VPLocalSearchBox .result').first().waitFor()
+      assert.deepEqual(await violationsOf(page, OF_SEARCH), [])
+      await page.locator('.VPLocalSearchBox input').fill('xyzzyqux')
+      await page.locator('.VPLocalSearchBox .no-results').waitFor()
+    }))
+
+  it('the switch makes it dark, which another page and the next visit keep', () =>
+    using('quickstart.html', 1440, async (page) => {
+      const isDark = (): Promise<boolean> => page.evaluate('document.documentElement.classList.contains("dark")')
+      const background = (): Promise<string> => page.evaluate('getComputedStyle(document.body).backgroundColor')
+      const light = await background()
+      await page.locator('.VPNavBarAppearance button').click()
+      assert.ok(await isDark())
+      assert.notEqual(await background(), light)
+      await page.locator('.VPSidebar').getByText('Memory', { exact: true }).click()
+      await page.waitForURL('**/memory.html')
+      assert.ok(await isDark())
+      await page.reload({ waitUntil: 'networkidle' })
+      assert.ok(await isDark())
+    }))
+
+  it('the playground, where there is one, is a click away and leads back', () =>
+    using('quickstart.html', 1440, async (page) => {
+      if (!existsSync(join(site, 'playground'))) return assert.equal(await page.getByText('Playground').count(), 0)
+      await page.locator('.VPNavBarMenu').getByText('Playground').click()
+      await page.waitForURL('**/playground/')
+      await page.getByRole('link', { name: 'cuda-streams' }).click()
+      await page.waitForURL((url) => url.pathname === '/')
+    }))
+
+  it('the first stop of the keyboard leads to the content', () =>
+    using('memory.html', 1440, async (page) => {
+      await page.keyboard.press('Tab')
+      await page.keyboard.press('Enter')
+      assert.match(page.url(), /#VPContent$/)
+    }))
+
+  it('at 390 pixels the menus open, without anything that axe finds', () =>
+    using('memory.html', 390, async (page) => {
+      await page.locator('.VPNavBarHamburger').click()
+      await page.locator('.VPNavScreen').getByText('Reference').waitFor()
+      assert.deepEqual(await violationsOf(page), [])
+      await page.locator('.VPNavBarHamburger').click()
+      await page.locator('.VPLocalNav .menu').click()
+      await page.locator('.VPSidebar').getByText('Graphs', { exact: true }).click()
+      await page.waitForURL('**/graphs.html')
+      assert.equal(await overhang(page), 0)
+    }))
+
+  it('an address that is no page says so', async () => {
+    const page = await open('no-such-page.html', 390, 'dark')
+    assert.match(await page.locator('main').innerText(), /There is no such page/)
+    assert.deepEqual(await violationsOf(page), [])
+    assert.match(problems.splice(0).join(), /^no-such-page.html: error: Failed to load resource: .*404[^,]*$/)
+    await page.close()
+  })
+})
