@@ -8,7 +8,9 @@ export function noOrders(): void {
 }
 
 export function showProgress(runs: number, maxRuns: number): void {
-  byId('orders', HTMLElement).replaceChildren(hint(`Trying orders: ${runs} of at most ${maxRuns} …`))
+  byId('orders', HTMLElement).replaceChildren(
+    hint(runs === 0 ? 'Trying orders …' : `Trying orders: ${runs} of at most ${maxRuns} …`),
+  )
 }
 
 export function showOrders(

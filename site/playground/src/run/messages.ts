@@ -89,5 +89,10 @@ export type Reply =
   | { readonly what: 'progress'; readonly runs: number; readonly maxRuns: number }
   | { readonly what: 'ran'; readonly ran: Ran }
   | { readonly what: 'explored'; readonly explored: Explored }
-  /** The text is no program. */
-  | { readonly what: 'refused'; readonly message: string; readonly line: number | undefined }
+  /** The text is no program, or its orders cannot be tried. */
+  | {
+      readonly what: 'refused'
+      readonly isProgram: boolean
+      readonly message: string
+      readonly line: number | undefined
+    }
