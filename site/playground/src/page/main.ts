@@ -12,7 +12,6 @@ import { checksOf, type Lesson } from './lesson.js'
 import { noOrders, showOrders, showProgress } from './orders.js'
 import { Types } from './types.js'
 
-const MOST_LINES = 1000
 const button = (id: string): HTMLButtonElement => byId(id, HTMLButtonElement)
 
 const types = new Types()
@@ -114,6 +113,7 @@ function take(reply: Reply, request: Request): void {
       ran = reply.ran
       showFindings(ran.findings, { insert, mark: markFinding, show: (line) => editor.show(line) })
       lanes.show(ran.timeline)
+      if (lesson?.most !== undefined) byId('why', HTMLDetailsElement).open = true
       if (ran.findings[0] !== undefined) markFinding(ran.findings[0])
       end(request)
       break
@@ -151,7 +151,6 @@ function verdict(): string {
 }
 
 function print(level: Level, text: string): void {
-  if (output.childElementCount >= MOST_LINES) output.firstElementChild?.remove()
   output.append(element('pre', { className: level }, text))
   output.scrollTop = output.scrollHeight
 }

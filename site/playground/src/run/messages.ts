@@ -71,7 +71,11 @@ export interface Step {
 export interface Order {
   readonly schedule: string
   readonly outcome: string
+  /** Of a long order those around the place where it parts from the other. */
   readonly steps: readonly Step[]
+  /** Steps before these, and how many there are in all. */
+  readonly from: number
+  readonly all: number
 }
 
 export interface Explored {
