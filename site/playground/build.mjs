@@ -57,7 +57,8 @@ const common = {
   // Names are left as they are: errors and values tell of their classes.
   minifyWhitespace: true,
   minifySyntax: true,
-  legalComments: 'linked',
+  // All of them stand in licences.txt.
+  legalComments: 'none',
   nodePaths: [join(here, '..', 'node_modules')],
   alias: { ...alias, 'node-inspect-extracted': require.resolve('node-inspect-extracted') },
   plugins: [asText],
@@ -70,20 +71,37 @@ const outputs = [
   { in: 'src/run/worker.ts', out: 'library/base/stack.js' },
   { in: 'src/types/worker.ts', out: 'types.js', plugins: [noNode] },
 ]
+/** Packages whose code goes out with the page, by their folders. */
+const packages = new Set()
 for (const { in: input, out, plugins = [] } of outputs) {
-  if (!existsSync(join(here, input))) continue
-  await build({
+  const { metafile } = await build({
     ...common,
     minifyIdentifiers: !out.startsWith('library'),
     keepNames: out.startsWith('library'),
     plugins: [...plugins, ...common.plugins],
     entryPoints: [join(here, input)],
     outfile: join(dist, out),
+    absWorkingDir: here,
+    metafile: true,
   })
+  for (const path of Object.keys(metafile.inputs)) {
+    const folder = /^(.*node_modules[\\/](?:@[^\\/]+[\\/])?[^\\/]+)[\\/]/.exec(resolve(here, path))?.[1]
+    if (folder !== undefined) packages.add(folder)
+  }
 }
+writeFileSync(join(dist, 'licences.txt'), [...packages].sort().map(licenceOf).join('\n\n'))
 writeFileSync(join(dist, 'declarations.json'), JSON.stringify(declarations()))
 for (const file of ['index.html', 'playground.css'])
   if (existsSync(join(here, file))) cpSync(join(here, file), join(dist, file))
+
+/** What its authors want to be said. */
+function licenceOf(folder) {
+  const { name, version, license, author } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
+  const file = readdirSync(folder).find((one) => /^(licen[cs]e|copying)/i.test(one))
+  const text =
+    file === undefined ? `Author: ${author?.name ?? author ?? 'not named'}` : readFileSync(join(folder, file), 'utf8')
+  return `${name} ${version} (${license})\n\n${text.trim()}\n${'-'.repeat(72)}`
+}
 
 /** The text of each file of declarations that the doors need, and of TypeScript's own for the language. */
 function declarations() {
@@ -109,7 +127,7 @@ function declarations() {
 let total = 0
 for (const file of readdirSync(dist, { recursive: true })) {
   const path = join(dist, file)
-  if (!statSync(path).isFile() || file.endsWith('LEGAL.txt')) continue
+  if (!statSync(path).isFile()) continue
   const bytes = readFileSync(path)
   const zipped = gzipSync(bytes).length
   total += zipped

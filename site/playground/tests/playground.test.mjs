@@ -12,7 +12,7 @@ const SCREENSHOTS = process.env['PLAYGROUND_SCREENSHOTS']
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const DESKTOP = { width: 1440, height: 900 }
 const PHONE = { width: 390, height: 844 }
-const OVER = /No missing wait|missing waits?;|Mended|no program|Stopped|cannot be/
+const OVER = /No missing wait|missing waits?;|Mended|no program|Stopped|cannot be|waits forever/
 
 /** The advised line mends these; of the others a person has to think. */
 const LESSONS = [
@@ -99,7 +99,6 @@ describe('the playground, in Chromium', { skip, timeout: 180_000 }, () => {
       assert.doesNotMatch(await run(), /Mended/)
       assert.notDeepEqual(await failing(), [])
       if (slug === 'no-overlap') {
-        await page.click('#streams-section summary')
         assert.match(await page.innerText('#hold-ups'), /stream\.synchronize\(\).*held/)
       } else {
         assert.ok((await page.locator('.finding').count()) > 0, 'the sanitizer finds it')
@@ -160,6 +159,15 @@ describe('the playground, in Chromium', { skip, timeout: 180_000 }, () => {
     assert.match(await page.innerText('#console'), /\(2:/)
   })
 
+  it('a program whose orders cannot be tried is run all the same', async () => {
+    await write(
+      "import { Stream } from 'cuda-streams'\nconst a = new Stream()\nif (Math.random() < 0.5) a.launchHostFunc(() => {})\nconst b = new Stream()\nb.launchHostFunc(() => {})\nawait Promise.all([a.finished(), b.finished()])\nconsole.log('ran')\n",
+    )
+    await run()
+    assert.equal(await page.innerText('#console'), 'ran')
+    assert.notEqual(await page.innerText('#orders'), '')
+  })
+
   it('an error is told with its line', async () => {
     await write("console.warn('careful')\nthrow new RangeError('too far')\n")
     await run()
@@ -167,15 +175,26 @@ describe('the playground, in Chromium', { skip, timeout: 180_000 }, () => {
   })
 
   it('an endless loop is ended by the button, and the next run is a new one', async () => {
-    await write("console.log('before')\nwhile (true) {}\n")
+    await write("console.log('before')\nwhile (true) console.log('again')\n")
     await page.click('#run')
-    await page.waitForFunction(() => document.getElementById('console').textContent.includes('before'))
+    await page.waitForFunction(() => document.getElementById('console').textContent.includes('More lines'))
     await page.click('#stop')
     assert.equal(await status(), 'Stopped')
+    assert.match(await page.innerText('#console'), /More lines are not shown$/)
     assert.ok(await page.isDisabled('#stop'))
     await write("console.log('after')\n")
     await run()
     assert.equal(await page.innerText('#console'), 'after')
+  })
+
+  it('a program that waits forever is told of, with the order in which it does', async () => {
+    await write(
+      "import { Stream } from 'cuda-streams'\nimport { latch } from 'cuda-streams/sim'\nconst stream = new Stream()\nlatch(stream)\nawait stream.finished()\n",
+    )
+    assert.match(await run(), /waits forever/)
+    assert.equal(await page.locator('.order').count(), 1)
+    assert.match(await page.innerText('.order'), /waits forever.*latch/s)
+    assert.ok(await page.isDisabled('#stop'))
   })
 
   it('two orders are stepped through, with the bytes of each buffer beside', async () => {

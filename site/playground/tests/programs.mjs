@@ -57,6 +57,16 @@ try {
 }
 Device.get().alloc(4)
 `,
+  'an order of a thousand steps': `
+import { Device, Stream } from 'cuda-streams'
+const [a, b] = [new Stream(), new Stream()]
+const data = Device.get().alloc(4, { stream: a })
+for (let at = 0; at < 1000; at += 1) a.fill(data, at % 256)
+b.wait(a)
+for (let at = 0; at < 50; at += 1) a.fill(data, at)
+export const result = await b.download(data)
+for (let at = 0; at < 2000; at += 1) console.log(at)
+`,
   'current streams': `
 import { Device, Stream } from 'cuda-streams'
 const device = Device.get()

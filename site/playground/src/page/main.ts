@@ -12,7 +12,6 @@ import { checksOf, type Lesson } from './lesson.js'
 import { noOrders, showOrders, showProgress } from './orders.js'
 import { Types } from './types.js'
 
-const MOST_LINES = 1000
 const button = (id: string): HTMLButtonElement => byId(id, HTMLButtonElement)
 
 const types = new Types()
@@ -25,7 +24,8 @@ const status = byId('status', HTMLElement)
 const chooser = byId('lessons', HTMLSelectElement)
 
 let lesson: Lesson | undefined
-let worker: Worker | undefined
+/** A program that waits forever, or loops, is no reason not to try its orders: both at once. */
+const workers = new Map<Request['what'], Worker>()
 let ran: Ran | undefined
 let explored: Explored | undefined
 let shownFinding: Finding | undefined
@@ -49,29 +49,45 @@ function start(): void {
   noOrders()
   showChecks()
   say('Running …')
-  ask({ what: 'run', code: editor.text })
+  showProgress(0, 0)
+  const code = editor.text
+  ask({ what: 'run', code })
+  ask({ what: 'explore', code })
 }
 
 function ask(request: Request): void {
   // Named so for the library, which finds its own lines by it.
-  worker = new Worker(new URL('library/base/stack.js', document.baseURI), { type: 'module' })
+  const worker = new Worker(new URL('library/base/stack.js', document.baseURI), { type: 'module' })
+  workers.set(request.what, worker)
   button('stop').disabled = false
-  const asked = worker
-  asked.addEventListener('message', ({ data }: MessageEvent<Reply>) => {
-    if (asked === worker) take(data, request)
+  worker.addEventListener('message', ({ data }: MessageEvent<Reply>) => {
+    if (worker === workers.get(request.what)) take(data, request)
   })
-  asked.addEventListener('error', ({ message }) => {
+  worker.addEventListener('error', ({ message }) => {
     print('error', message)
-    if (asked === worker) stop('The program could not be run')
+    if (worker === workers.get(request.what)) end(request)
   })
-  asked.postMessage(request)
+  worker.postMessage(request)
 }
 
 function stop(text: string): void {
-  worker?.terminate()
-  worker = undefined
+  for (const worker of workers.values()) worker.terminate()
+  workers.clear()
   button('stop').disabled = true
-  if (text !== '') say(text)
+  if (text === '') return
+  if (explored === undefined) noOrders()
+  say(text)
+}
+
+/** One of the two is over. */
+function end({ what }: Request): void {
+  workers.get(what)?.terminate()
+  workers.delete(what)
+  showChecks()
+  if (workers.size === 0) stop(verdict())
+  else if (explored === undefined) say('It ran. Trying other orders …')
+  else if (explored.verdict === 'deadlock') stop('It waits forever: see the order.')
+  else say('Its orders are tried; it still runs …')
 }
 
 function take(reply: Reply, request: Request): void {
@@ -83,33 +99,47 @@ function take(reply: Reply, request: Request): void {
       showProgress(reply.runs, reply.maxRuns)
       break
     case 'refused':
+      if (reply.isProgram && request.what === 'explore') {
+        explored = notTried(reply.message)
+        showOrders(explored, insert, () => {})
+        end(request)
+        break
+      }
       print('error', reply.message)
       if (reply.line !== undefined) editor.mark([{ line: reply.line, kind: 'second' }])
-      stop(request.what === 'run' ? 'It is no program' : 'Its orders cannot be tried')
+      stop(reply.isProgram ? 'It could not be run' : 'It is no program')
       break
     case 'ran':
       ran = reply.ran
       showFindings(ran.findings, { insert, mark: markFinding, show: (line) => editor.show(line) })
       lanes.show(ran.timeline)
+      if (lesson?.most !== undefined) byId('why', HTMLDetailsElement).open = true
       if (ran.findings[0] !== undefined) markFinding(ran.findings[0])
-      showChecks()
-      stop('')
-      say('It ran. Trying other orders …')
-      ask({ what: 'explore', code: request.code })
+      end(request)
       break
     case 'explored':
       explored = reply.explored
       showOrders(explored, insert, (lines) => editor.mark(lines.map((line): Mark => ({ line, kind: 'step' }))))
-      showChecks()
-      stop(verdict())
+      end(request)
       break
   }
 }
 
+const notTried = (summary: string): Explored => ({
+  verdict: 'unfinished',
+  complete: false,
+  runs: 0,
+  summary,
+  missing: '',
+  insertions: [],
+  orders: [],
+})
+
 function verdict(): string {
+  if (ran === undefined || explored === undefined) return 'It could not be run'
   const isMended = lesson !== undefined && checksOf(lesson, ran, explored).every(({ holds }) => holds)
   if (isMended) return 'Mended. Well done!'
-  const found = ran?.findings.length ?? 0
+  const found = ran.findings.length
   const waits = found === 0 ? 'No missing wait' : found === 1 ? 'One missing wait' : `${found} missing waits`
   const orders = {
     agree: 'all orders agree',
@@ -117,11 +147,10 @@ function verdict(): string {
     deadlock: 'an order waits forever',
     unfinished: 'its orders could not be tried',
   }
-  return `${waits}; ${orders[explored?.verdict ?? 'unfinished']}.`
+  return `${waits}; ${orders[explored.verdict]}.`
 }
 
 function print(level: Level, text: string): void {
-  if (output.childElementCount >= MOST_LINES) output.firstElementChild?.remove()
   output.append(element('pre', { className: level }, text))
   output.scrollTop = output.scrollHeight
 }

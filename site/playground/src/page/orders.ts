@@ -8,7 +8,9 @@ export function noOrders(): void {
 }
 
 export function showProgress(runs: number, maxRuns: number): void {
-  byId('orders', HTMLElement).replaceChildren(hint(`Trying orders: ${runs} of at most ${maxRuns} …`))
+  byId('orders', HTMLElement).replaceChildren(
+    hint(runs === 0 ? 'Trying orders …' : `Trying orders: ${runs} of at most ${maxRuns} …`),
+  )
 }
 
 export function showOrders(
@@ -47,7 +49,7 @@ export function showOrders(
   const go = (to: number, moves = true): void => {
     at = Math.max(0, Math.min(to, length - 1))
     slider.value = String(at)
-    place.value = `step ${at + 1} of ${length}`
+    place.value = `step ${first.from + at + 1} of ${Math.max(...orders.map(({ all }) => all))}`
     for (const { rows } of lists)
       for (const [index, row] of rows.entries()) row.ariaCurrent = index === at ? 'step' : 'false'
     memory.replaceChildren(memoryTable(orders, at))
@@ -66,7 +68,7 @@ const titleOf = (count: number, which: number): string =>
   count === 1 ? 'An order that waits forever' : which === 0 ? 'The usual order' : 'Another that is allowed'
 
 function listOf(
-  { steps, outcome, schedule }: Order,
+  { steps, outcome, schedule, from }: Order,
   title: string,
   go: (step: number) => void,
 ): { readonly box: HTMLElement; readonly rows: readonly HTMLElement[] } {
@@ -77,7 +79,7 @@ function listOf(
       text,
     ),
   )
-  const list = element('ol', {}, ...rows.map((row) => element('li', {}, row)))
+  const list = element('ol', { start: from + 1 }, ...rows.map((row) => element('li', {}, row)))
   const end = element('pre', { className: 'outcome', title: `replay(program, '${schedule}')`, tabIndex: 0 }, outcome)
   return { box: element('div', { className: 'order' }, element('h3', {}, title), list, end), rows }
 }

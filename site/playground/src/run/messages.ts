@@ -71,7 +71,11 @@ export interface Step {
 export interface Order {
   readonly schedule: string
   readonly outcome: string
+  /** Of a long order those around the place where it parts from the other. */
   readonly steps: readonly Step[]
+  /** Steps before these, and how many there are in all. */
+  readonly from: number
+  readonly all: number
 }
 
 export interface Explored {
@@ -89,5 +93,10 @@ export type Reply =
   | { readonly what: 'progress'; readonly runs: number; readonly maxRuns: number }
   | { readonly what: 'ran'; readonly ran: Ran }
   | { readonly what: 'explored'; readonly explored: Explored }
-  /** The text is no program. */
-  | { readonly what: 'refused'; readonly message: string; readonly line: number | undefined }
+  /** The text is no program, or its orders cannot be tried. */
+  | {
+      readonly what: 'refused'
+      readonly isProgram: boolean
+      readonly message: string
+      readonly line: number | undefined
+    }

@@ -34,7 +34,13 @@ const MODULES: Readonly<Record<string, unknown>> = {
 
 /** Bytes of a buffer that are shown. */
 const MOST_SHOWN = 64
+const MOST_BUFFERS = 24
 const EXPLORED_RUNS = 500
+/** Lines of the console: a loop without end must not drown the page. */
+const MOST_LINES = 1000
+/** Steps of an order that are shown, and how many of them come before the orders part. */
+const MOST_STEPS = 400
+const BEFORE = 200
 
 /** What a program has made for its variables. */
 class Names {
@@ -74,8 +80,10 @@ async function play(body: Body, tell: Tell, played: Played, devices?: readonly c
   const write =
     (level: Level) =>
     (...values: unknown[]): void => {
-      const text = brief(format(...values))
-      played.lines.push(text)
+      const { lines } = played
+      if (lines.length > MOST_LINES) return
+      const text = lines.length === MOST_LINES ? 'More lines are not shown' : brief(format(...values))
+      lines.push(text)
       tell(level, text)
     }
   const [log, warn, error] = [write('log'), write('warn'), write('error')]
@@ -193,6 +201,7 @@ export async function explore(code: string, progress: (runs: number, maxRuns: nu
   })
   const { verdict, complete, runs, disagreement, deadlock, message } = found
   const orders = disagreement === undefined ? [deadlock] : [disagreement.first, disagreement.second]
+  const from = Math.max(0, (disagreement?.step ?? 0) - BEFORE)
   const shown: Order[] = []
   let named = (text: string): string => text
   for (const order of orders) {
@@ -200,7 +209,8 @@ export async function explore(code: string, progress: (runs: number, maxRuns: nu
     const memory: Memory[][] = []
     named = await memoryInEachStep(program, order.schedule, () => played.names, memory)
     const outcome = outcomeText(order.outcome, played)
-    shown.push({ schedule: order.schedule, outcome, steps: stepsOf(order, memory, named) })
+    const steps = stepsOf(order, from, memory, named)
+    shown.push({ schedule: order.schedule, outcome, steps, from, all: order.listing.split('\n').length })
   }
   const place = disagreement?.missing.split('Missing: ')[1] ?? ''
   const missing = named(brief(disagreement?.missing ?? ''))
@@ -241,7 +251,7 @@ async function memoryInEachStep(
       for (const [name, stream] of names().streams) {
         if (!stream.closed) streams.set(`${Number(stream.id) - 2 * devices}`, name)
       }
-      return [...names().buffers].map(([name, buffer]) => memoryOf(simulation, name, buffer))
+      return [...names().buffers].slice(0, MOST_BUFFERS).map(([name, buffer]) => memoryOf(simulation, name, buffer))
     }
     return program(simulation)
   }
@@ -290,15 +300,18 @@ function memoryOf(
   }
 }
 
-function stepsOf(order: sim.Order, memory: readonly Memory[][], named: (text: string) => string): Order['steps'] {
-  return order.listing.split('\n').map((row, at) => {
-    const text = named(brief(row.slice(2).replace(/^\s*\d+\s+/, '')))
-    return {
-      text,
-      line: lineIn(row),
-      parts: row.startsWith('>'),
-      races: row[1] === '*',
-      memory: memory[at] ?? memory.at(-1) ?? [],
-    }
-  })
+function stepsOf(
+  order: sim.Order,
+  from: number,
+  memory: readonly Memory[][],
+  named: (text: string) => string,
+): Order['steps'] {
+  const rows = order.listing.split('\n').slice(from, from + MOST_STEPS)
+  return rows.map((row, at) => ({
+    text: named(brief(row.slice(2).replace(/^\s*\d+\s+/, ''))),
+    line: lineIn(row),
+    parts: row.startsWith('>'),
+    races: row[1] === '*',
+    memory: memory[from + at] ?? memory.at(-1) ?? [],
+  }))
 }

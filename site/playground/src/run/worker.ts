@@ -38,7 +38,8 @@ async function answer({ what, code }: Request): Promise<void> {
         explored: await explore(code, (runs, maxRuns) => reply({ what: 'progress', runs, maxRuns })),
       })
   } catch (error) {
-    const line = error instanceof NoProgram ? error.line : undefined
-    reply({ what: 'refused', message: error instanceof Error ? error.message : String(error), line })
+    const isProgram = !(error instanceof NoProgram)
+    const message = error instanceof Error ? error.message : String(error)
+    reply({ what: 'refused', isProgram, message, line: isProgram ? undefined : error.line })
   }
 }
