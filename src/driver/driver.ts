@@ -133,7 +133,7 @@ export interface Driver {
    * multiprocessors each, and one of the rest, which comes last.
    */
   deviceSplit(device: number, multiprocessors: readonly number[]): readonly GreenContextPart[]
-  /** `cuGreenCtxDestroy`: when the last of its streams is destroyed, which CUDA does not wait for. */
+  /** No more streams will be made in it: it may be given out again by a split once it has none. */
   greenContextDestroy(context: ContextHandle): void
 
   // Streams

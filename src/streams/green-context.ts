@@ -135,9 +135,9 @@ export class GreenContext implements Context, Disposable {
   }
 
   /**
-   * Lets no more streams be made in it. Its streams go on: the context is destroyed (`cuGreenCtxDestroy`) when the last
-   * of them is closed, and the last graph that was captured while it was there. May be called twice. Graphs that other
-   * libraries or threads captured on its streams are not known here, and must be gone before.
+   * Lets no more streams be made in it. Its streams go on. CUDA gives nothing back for a context that is destroyed, so it
+   * is kept for the next split of the same shape, once its streams are closed and the graphs are gone that were captured
+   * while it was there. May be called twice.
    */
   close(): void {
     greenContext(this).close()

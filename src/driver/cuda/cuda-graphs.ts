@@ -21,15 +21,14 @@ import {
   type StreamHandle,
 } from '../driver.js'
 import type { CudaKernels } from './cuda-kernels.js'
-import { GraphNodes } from './graph-nodes.js'
+import { GraphNodes, type GraphNodesParts } from './graph-nodes.js'
 import type { Captures } from './host-functions/captures.js'
 import type { CapturedHostFunction, GraphGates, GraphLane } from './host-functions/graph-gates.js'
 import type { HostFunctions } from './host-functions/host-functions.js'
 import { check, checkDestroyed } from './libcuda/library.js'
 import { koffi, NativeMemory } from './libcuda/native.js'
-import type { LibcudaParts } from './libcuda/stream-calls.js'
 
-export interface CudaGraphsParts extends LibcudaParts {
+export interface CudaGraphsParts extends GraphNodesParts {
   readonly graphGates: GraphGates
   readonly hostFunctions: HostFunctions
   readonly captures: Captures

@@ -7,7 +7,7 @@ import type { ContextHandle, GreenContextPart, StreamHandle } from '../driver.js
 import { multiprocessorGroups } from '../multiprocessor-groups.js'
 import type { StreamReserve } from './handles/stream-reserve.js'
 import type { HostFunctions } from './host-functions/host-functions.js'
-import { check, checkDestroyed } from './libcuda/library.js'
+import { check } from './libcuda/library.js'
 import { NativeMemory } from './libcuda/native.js'
 import type { LibcudaParts } from './libcuda/stream-calls.js'
 import type { Blocking } from './waiting/blocking.js'
@@ -41,6 +41,9 @@ export interface CudaGreenContextsParts extends LibcudaParts {
 interface OwnGreenContext extends GreenContextPart {
   readonly green: GreenHandle
   readonly device: number
+  /** All that were made with it by one call, and the shape of that. */
+  readonly set: OwnGreenContext[]
+  readonly shape: string
   /** Streams that are not destroyed. */
   streams: number
   isClosed: boolean
@@ -51,6 +54,11 @@ export class CudaGreenContexts {
   readonly #own = new Map<ContextHandle, OwnGreenContext>()
   /** Of the streams of this library in one of its own. */
   readonly #streams = new Map<StreamHandle, OwnGreenContext>()
+  /**
+   * Sets that no program uses any more, by their shape: to be given out again. None is destroyed: CUDA gives no memory back by
+   * that, and to launch a graph that was captured in one is a segmentation fault then.
+   */
+  readonly #unused = new Map<string, OwnGreenContext[][]>()
   /** Streams of other libraries in theirs, which may be gone by now. */
   readonly #foreign = new Set<StreamHandle>()
 
@@ -58,13 +66,20 @@ export class CudaGreenContexts {
 
   split(device: number, multiprocessors: readonly number[]): readonly GreenContextPart[] {
     this.parts.contexts.primary(device)
+    const shape = `${device}: ${multiprocessors.join(' ')}`
     return this.#exclusively(
-      () => this.#makeParts(device, multiprocessors),
+      () => this.#useAgain(shape) ?? this.#makeParts(device, multiprocessors, shape),
       'splitting a device, for which CUDA waits for it,',
     )
   }
 
-  #makeParts(device: number, multiprocessors: readonly number[]): readonly GreenContextPart[] {
+  #useAgain(shape: string): readonly GreenContextPart[] | undefined {
+    const unused = this.#unused.get(shape)?.pop()
+    for (const each of unused ?? []) each.isClosed = false
+    return unused
+  }
+
+  #makeParts(device: number, multiprocessors: readonly number[], shape: string): readonly GreenContextPart[] {
     const { contexts } = this.parts
     const cudaDevice = contexts.cudaDevice(device)
     const primary = contexts.primary(device)
@@ -74,12 +89,12 @@ export class CudaGreenContexts {
       contexts.within(primary, () => {
         let at = resources.address
         for (const count of [...counts, 1]) {
-          made.push(this.#make(device, cudaDevice, at, count))
+          made.push(this.#make({ device, set: made, shape }, cudaDevice, at, count))
           at += count * RESOURCE_BYTES
         }
       })
     } catch (error) {
-      for (const own of made) this.#end(own)
+      for (const own of made) this.#undo(own)
       throw error
     } finally {
       resources.free()
@@ -91,6 +106,11 @@ export class CudaGreenContexts {
   /** The device of one that this library made; undefined for any other context. */
   deviceOf(context: ContextHandle): number | undefined {
     return this.#own.get(context)?.device
+  }
+
+  /** Those that this library made. */
+  get contexts(): Iterable<ContextHandle> {
+    return this.#own.keys()
   }
 
   createStream(context: ContextHandle, priority: number): StreamHandle {
@@ -155,7 +175,7 @@ export class CudaGreenContexts {
 
   #streamLeft(own: OwnGreenContext): void {
     own.streams -= 1
-    this.#endUnused(own)
+    this.#keepUnused(own)
   }
 
   /** The handle is that of a stream in no green context now. */
@@ -184,20 +204,21 @@ export class CudaGreenContexts {
     const own = this.#own.get(context)
     if (own === undefined) return
     own.isClosed = true
-    this.#endUnused(own)
+    this.#keepUnused(own)
   }
 
-  #endUnused(own: OwnGreenContext): void {
-    if (!own.isClosed || own.streams > 0) return
-    this.#own.delete(own.context)
-    checkDestroyed('cuGreenCtxDestroy', this.#end(own))
+  #keepUnused({ set, shape }: OwnGreenContext): void {
+    if (set.some(({ isClosed, streams }) => !isClosed || streams > 0)) return
+    const unused = this.#unused.get(shape)
+    if (unused === undefined) this.#unused.set(shape, [set])
+    else if (!unused.includes(set)) unused.push(set)
   }
 
-  /** Returns a CUresult. */
-  #end({ green, spare }: OwnGreenContext): number {
+  /** One of a set that could not be made as a whole. */
+  #undo({ green, spare }: OwnGreenContext): void {
     const { library } = this.parts
     for (const stream of spare.splice(0)) library.cuStreamDestroy_v2(stream)
-    return library.cuGreenCtxDestroy(green)
+    library.cuGreenCtxDestroy(green)
   }
 
   /** Groups, one after the other, of which each part takes so many, and behind them one resource of all that is left. */
@@ -225,7 +246,12 @@ export class CudaGreenContexts {
   }
 
   /** Of so many resources that stand there one after the other. */
-  #make(device: number, cudaDevice: number, resources: number, count: number): OwnGreenContext {
+  #make(
+    of: Pick<OwnGreenContext, 'device' | 'set' | 'shape'>,
+    cudaDevice: number,
+    resources: number,
+    count: number,
+  ): OwnGreenContext {
     const { library, memory } = this.parts
     const { address } = memory
     check('cuDevResourceGenerateDesc', library.cuDevResourceGenerateDesc(address, resources, count))
@@ -233,7 +259,7 @@ export class CudaGreenContexts {
     check('cuGreenCtxCreate', library.cuGreenCtxCreate(address, description, cudaDevice, CU_GREEN_CTX_DEFAULT_STREAM))
     const green = memory.pointerAt(0)
     try {
-      const own = { ...this.#part(green), green, device, streams: 0, isClosed: false, spare: [] }
+      const own = { ...this.#part(green), ...of, green, streams: 0, isClosed: false, spare: [] }
       this.#fill(own)
       return own
     } catch (error) {

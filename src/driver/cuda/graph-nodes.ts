@@ -1,4 +1,5 @@
 /** The nodes of a graph on a real GPU: what the driver tells of them, and how one of an instance is changed. */
+import { CUresult } from '../cuda-results.js'
 import type {
   ContextHandle,
   FillWidth,
@@ -24,10 +25,14 @@ const Copy = { SOURCE_TYPE: 4, SOURCE: 6, TO_TYPE: 15, TO: 17, WIDTH: 22, HEIGHT
 /** Of CUDA_MEMSET_NODE_PARAMS, in words of 64 bits; the value and the width of it share one. */
 const Fill = { TO: 0, VALUE: 2, COUNT: 3, HEIGHT: 4 } as const
 
+export interface GraphNodesParts extends LibcudaParts {
+  readonly greenContexts: { readonly contexts: Iterable<ContextHandle> }
+}
+
 export class GraphNodes {
   readonly #params = new NativeMemory(200)
 
-  constructor(private readonly parts: LibcudaParts) {}
+  constructor(private readonly parts: GraphNodesParts) {}
 
   /** Each comes after those that it depends on. */
   factsOf(graph: GraphHandle): readonly NodeFacts[] {
@@ -76,7 +81,13 @@ export class GraphNodes {
     uint64[Fill.VALUE] = BigInt(value) | (BigInt(width) << 32n)
     uint64[Fill.COUNT] = BigInt(count)
     uint64[Fill.HEIGHT] = 1n
-    const result = this.parts.library.cuGraphExecMemsetNodeSetParams(exec, node, address, context)
+    let result = 0
+    const { library, greenContexts } = this.parts
+    // CUDA wants the context in which the node was captured, and tells it of none: for any other it refuses, and no more.
+    for (const each of [context, ...greenContexts.contexts]) {
+      result = library.cuGraphExecMemsetNodeSetParams(exec, node, address, each)
+      if (result !== CUresult.INVALID_VALUE) break
+    }
     check('cuGraphExecMemsetNodeSetParams', result)
   }
 

@@ -204,7 +204,7 @@ export class SimOperation implements Listed<SimOperation> {
 
   static {
     // Few operations have one: what the others lack is found here, and not in a prototype that a program may have changed.
-    Object.assign(this.prototype, { records: undefined, settle: undefined, site: undefined })
+    Object.assign(SimOperation.prototype, { records: undefined, settle: undefined, site: undefined })
   }
 
   /**
