@@ -299,7 +299,7 @@ function targetsOf(f: Fixture): Target[] {
   ]
 
   function noEventToWaitFor(): Wrong {
-    return wrong.either(wrong.noWaitTarget(live), ofOurs(closedEvent, otherEvent, device))
+    return wrong.either(wrong.noWaitTarget(live), ofOurs(closedEvent, otherEvent))
   }
 }
 
