@@ -354,7 +354,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * @param device A Device of the same driver, this stream's own or another.
    * @throws {Error} ERR_DEVICE_MISMATCH for a device of another driver
    * @throws {CudaError} 900 while a stream of the device captures, which does not invalidate the capture; 905 where
-   * this stream captures on another device, which does
+   * this stream captures on another device or in a green context, which does
    * @example
    * ```ts
    * stream.wait(device).copy(pinned, buffer) // after whatever was queued

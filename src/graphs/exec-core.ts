@@ -13,6 +13,12 @@ import { type Keeps, letGoOf } from '../streams/capture-record.js'
 import type { StreamCore } from '../streams/stream-core.js'
 import { NodeKeeps } from './node-keeps.js'
 
+/** What an instance tells the graph that it was made from. */
+export interface InstantiatedGraph {
+  instanceMade(): void
+  instanceOver(): void
+}
+
 export class ExecCore extends HandleCore<GraphExecHandle> {
   /**
    * The stream of the latest launch, which comes after the earlier ones, where this library owns it; it may be closed
@@ -36,12 +42,12 @@ export class ExecCore extends HandleCore<GraphExecHandle> {
   constructor(
     device: Device,
     exec: GraphExecHandle,
-    readonly graph: NativeResource,
+    readonly graph: InstantiatedGraph,
     private keeps: Keeps,
     context: ContextHandle,
   ) {
     super('GraphExec', device, exec, () => this.#end(), context)
-    graph.keep()
+    graph.instanceMade()
   }
 
   get ordinal(): number {
@@ -96,7 +102,7 @@ export class ExecCore extends HandleCore<GraphExecHandle> {
       this.#letGo([...this.keeps.take(), ...this.#nodeKeeps.takeAll()])
       this.#order = undefined
       this.#forgetLaunched()
-      this.graph.letGo()
+      this.graph.instanceOver()
       sweepLeft(this.driver)
     }
   }

@@ -34,7 +34,7 @@ import {
 import { currentCore } from '../streams/current.js'
 import { greenContextsOf } from '../streams/green-context.js'
 import { type StreamCore, streamCoreOf } from '../streams/stream-core.js'
-import { ExecCore } from './exec-core.js'
+import { ExecCore, type InstantiatedGraph } from './exec-core.js'
 import {
   type CopyNode,
   type FillNode,
@@ -61,10 +61,13 @@ let execCoreOf: (value: unknown) => ExecCore | undefined
 let makeGraph: (core: GraphCore) => Graph
 let makeExec: (core: ExecCore) => GraphExec
 
-class GraphCore extends HandleCore<GraphHandle> implements GrowingGraph {
+class GraphCore extends HandleCore<GraphHandle> implements GrowingGraph, InstantiatedGraph {
   /** Captures that add to it. */
   #growing = 0
   #isLost = false
+  /** Instances of it that are not over. */
+  #instances = 0
+  #isTold = false
 
   constructor(
     device: Device,
@@ -93,6 +96,26 @@ class GraphCore extends HandleCore<GraphHandle> implements GrowingGraph {
     this.#growing -= 1
     this.release()
     this.letGo()
+  }
+
+  /**
+   * The program has nodes of it, which the driver takes for those of instances as long as the graph exists: from now on
+   * instances keep it. Without nodes they do not, since after an update they use nothing of it any more.
+   */
+  told(): void {
+    if (this.#isTold) return
+    this.#isTold = true
+    for (let left = this.#instances; left > 0; left -= 1) this.keep()
+  }
+
+  instanceMade(): void {
+    this.#instances += 1
+    if (this.#isTold) this.keep()
+  }
+
+  instanceOver(): void {
+    this.#instances -= 1
+    if (this.#isTold) this.letGo()
   }
 
   #end(): void {
@@ -189,6 +212,7 @@ export class Graph implements Disposable {
     if (nodes === undefined) {
       nodes = nodesOf(core, core.driver.graphs.nodes(core.handle), notesOf.get(this) ?? NO_NOTES)
       nodesOfGraphs.set(this, nodes)
+      core.told()
     }
     return nodes
   }

@@ -171,8 +171,8 @@ export class Thread {
   }
 }
 
-/** What a simulated device has, in whole blocks. */
-const SIMULATED_BYTES = 141e9 - (141e9 % 512)
+/** What a simulated device has for pools, which take whole steps of 32 MiB. */
+const SIMULATED_BYTES = 141e9 - (141e9 % 2 ** 25)
 
 /** Chooses by weight. */
 function chooser(actions: readonly Action[], random: Random): () => Action {

@@ -34,8 +34,8 @@ interface SimGraph {
 }
 
 interface SimGraphExec {
-  /** The graph that it was made from. */
-  readonly graph: SimGraph
+  /** The graph that it was made from, without its nodes: an update lets go of what their work refers to. */
+  readonly origin: { readonly id: bigint; readonly life: { readonly ended: boolean }; readonly nodeCount: number }
   nodes: Nodes
   /** The places of nodes that are switched off. */
   readonly off: Set<number>
@@ -157,7 +157,9 @@ export class SimGraphs implements GraphDriver {
     const graph = this.#graph(handle, 'cuGraphInstantiate')
     this.captures.refuseWhileAdding(graph.id, 'cuGraphInstantiate')
     const exec = this.registry.handles.take('graphExec') as GraphExecHandle
-    this.#instances.set(exec, { graph, nodes: graph.nodes, off: new Set(), last: undefined })
+    const { id, life, nodes } = graph
+    const origin = { id, life, nodeCount: nodes.length }
+    this.#instances.set(exec, { origin, nodes, off: new Set(), last: undefined })
     return exec
   }
 
@@ -235,9 +237,9 @@ export class SimGraphs implements GraphDriver {
 
   /** The place of a node of the graph that the instance was made from. */
   #indexOf(exec: GraphExecHandle, node: NodeHandle, call: string): number {
-    const { id, nodes, life } = this.#instance(exec, call).graph
+    const { id, life, nodeCount } = this.#instance(exec, call).origin
     const index = node - nodeHandle(id, 0)
-    if (life.ended || index < 0 || index >= nodes.length) throw cudaError(call, CUresult.INVALID_VALUE)
+    if (life.ended || index < 0 || index >= nodeCount) throw cudaError(call, CUresult.INVALID_VALUE)
     return index
   }
 

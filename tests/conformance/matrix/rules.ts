@@ -159,6 +159,7 @@ const RULES = {
   'waits for its device': {
     what: 'lets the stream wait for all work of its device, where a stream may capture',
     capturing: refused('900'),
+    capturingGreen: invalidating('905'),
     invalidated: refused('900'),
     nullBesideBlocking: refused('900', '906'),
     beside: refused('900'),
