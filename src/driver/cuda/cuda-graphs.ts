@@ -22,6 +22,7 @@ import {
 } from '../driver.js'
 import type { CudaKernels } from './cuda-kernels.js'
 import { GraphNodes, type GraphNodesParts } from './graph-nodes.js'
+import type { HandleCheck } from './handles/handle-check.js'
 import type { Captures } from './host-functions/captures.js'
 import type { CapturedHostFunction, GraphGates, GraphLane } from './host-functions/graph-gates.js'
 import type { HostFunctions } from './host-functions/host-functions.js'
@@ -32,6 +33,7 @@ export interface CudaGraphsParts extends GraphNodesParts {
   readonly graphGates: GraphGates
   readonly hostFunctions: HostFunctions
   readonly captures: Captures
+  readonly handles: Pick<HandleCheck, 'checkStream'>
   readonly driver: {
     /** Makes a call that may make so many streams of CUDA's own in a context. */
     withStreams<R>(context: ContextHandle, streams: number, call: () => R, what: string): R
@@ -83,8 +85,22 @@ export class CudaGraphs implements GraphDriver {
     this.#nodes = new GraphNodes(parts)
   }
 
+  /** By the streams that captures were begun on. */
   get begun(): ReadonlyMap<StreamHandle, unknown> {
+    for (const stream of this.#begun.keys()) if (!this.#lives(stream)) this.#captureOver(stream)
     return this.#begun
+  }
+
+  /** One of another library may have been destroyed since: then to ask it would end the process. */
+  #lives(stream: StreamHandle): boolean {
+    const { calls, handles } = this.parts
+    if (isDefaultStream(stream) || calls.own.has(stream)) return true
+    try {
+      handles.checkStream(stream)
+      return true
+    } catch {
+      return false
+    }
   }
 
   begin(stream: StreamHandle, mode: CaptureMode): void {
@@ -146,13 +162,15 @@ export class CudaGraphs implements GraphDriver {
   abandon(stream: StreamHandle): void {
     const begun = this.#begun.get(stream)
     if (begun === undefined) return
-    const { id, valid } = this.#captureInfo(stream)
-    // Another library may have ended its own; to end one that it joined since would invalidate that.
-    if (valid && id !== begun.id) return
     try {
-      this.destroy(this.end(stream))
+      const { id, valid } = this.#captureInfo(stream)
+      // Another library may have ended its own; to end one that it joined since would invalidate that.
+      if (!valid || id === begun.id) this.destroy(this.end(stream))
     } catch {
       // One that is invalidated gives no graph, and is over all the same.
+    } finally {
+      // The stream may be gone from now on: it must not be asked about the capture any more.
+      this.#captureOver(stream)
     }
   }
 
@@ -172,7 +190,7 @@ export class CudaGraphs implements GraphDriver {
     const { id } = this.#captureInfo(stream)
     if (id === undefined) return undefined
     return () => {
-      for (const origin of this.#begun.keys()) {
+      for (const origin of this.begun.keys()) {
         const now = this.#captureInfo(origin)
         if (now.id === id) return now.valid
       }
