@@ -45,6 +45,16 @@ NOTHING(cuGraphBatchMemOpNodeSetParams) NOTHING(cuGraphExecUpdate_v2) NOTHING(cu
 NOTHING(cuGraphExecDestroy) NOTHING(cuThreadExchangeStreamCaptureMode) NOTHING(cuModuleUnload) NOTHING(cuFuncSetAttribute)
 NOTHING(cuLaunchKernelEx) NOTHING(cuLaunchKernel) NOTHING(cuMemcpyAsync) NOTHING(cuMemcpyPeerAsync)
 NOTHING(cuMemcpyBatchAsync) NOTHING(cuMemsetD8Async) NOTHING(cuMemsetD16Async) NOTHING(cuMemsetD32Async)
+NOTHING(cuMemPoolDestroy) NOTHING(cuMemPoolSetAttribute) NOTHING(cuMemPoolTrimTo)
+NOTHING(cuDeviceGetDevResource) NOTHING(cuDevSmResourceSplitByCount) NOTHING(cuDevResourceGenerateDesc)
+NOTHING(cuGreenCtxCreate) NOTHING(cuGreenCtxDestroy) NOTHING(cuGreenCtxGetDevResource)
+NOTHING(cuGreenCtxStreamCreate) NOTHING(cuCtxFromGreenCtx) NOTHING(cuStreamBeginCaptureToGraph)
+NOTHING(cuStreamUpdateCaptureDependencies_v2) NOTHING(cuGraphAddChildGraphNode) NOTHING(cuGraphChildGraphNodeGetGraph)
+NOTHING(cuGraphNodeFindInClone) NOTHING(cuGraphNodeGetType) NOTHING(cuGraphGetEdges_v2)
+NOTHING(cuGraphKernelNodeGetParams_v2) NOTHING(cuFuncGetName) NOTHING(cuGraphMemcpyNodeGetParams)
+NOTHING(cuGraphMemsetNodeGetParams) NOTHING(cuGraphExecKernelNodeSetParams_v2) NOTHING(cuGraphExecMemcpyNodeSetParams)
+NOTHING(cuGraphExecMemsetNodeSetParams) NOTHING(cuGraphNodeSetEnabled) NOTHING(cuMemHostRegister_v2)
+NOTHING(cuMemHostUnregister) NOTHING(cuMemcpy3DAsync_v2)
 NOTHING(cuIpcGetEventHandle) NOTHING(cuIpcOpenEventHandle) NOTHING(cuIpcGetMemHandle) NOTHING(cuIpcOpenMemHandle_v2)
 NOTHING(cuIpcCloseMemHandle)
 
@@ -67,6 +77,7 @@ Result cuStreamCreate(Thing **made, unsigned flags) { (void)flags; *made = make(
 Result cuStreamCreateWithPriority(Thing **made, unsigned flags, int priority) { (void)priority; return cuStreamCreate(made, flags); }
 Result cuStreamDestroy_v2(Thing *stream) { return drop(stream); }
 Result cuStreamGetCtx(Thing *stream, void **is) { (void)stream; *is = context; return 0; }
+Result cuStreamGetCtx_v2(Thing *stream, void **is, void **green) { *green = NULL; return cuStreamGetCtx(stream, is); }
 Result cuStreamGetId(Thing *stream, uint64_t *id) { *id = (uint64_t)stream; return 0; }
 Result cuStreamGetFlags(Thing *stream, unsigned *flags) { *flags = !isDefault(stream); return 0; }
 Result cuStreamGetPriority(Thing *stream, int *priority) { (void)stream; *priority = 0; return 0; }
@@ -126,5 +137,11 @@ Result cuMemAlloc_v2(void **made, size_t bytes) { *made = malloc(bytes); return 
 Result cuMemFree_v2(void *memory) { free(memory); return 0; }
 Result cuMemAllocAsync(void **made, size_t bytes, Thing *stream) { (void)stream; return cuMemAlloc_v2(made, bytes); }
 Result cuMemFreeAsync(void *memory, Thing *stream) { (void)stream; free(memory); return 0; }
+Result cuDeviceGetDefaultMemPool(Thing **pool, int device) { (void)device; *pool = make(); return 0; }
+Result cuDeviceGetMemPool(Thing **pool, int device) { return cuDeviceGetDefaultMemPool(pool, device); }
+Result cuMemPoolCreate(Thing **pool, const void *properties) { (void)properties; *pool = make(); return 0; }
+Result cuMemPoolGetAttribute(Thing *pool, int attribute, uint64_t *value) { (void)pool; (void)attribute; *value = 1; return 0; }
+Result cuMemAllocFromPoolAsync(void **made, size_t bytes, Thing *pool, Thing *stream) { (void)pool; return cuMemAllocAsync(made, bytes, stream); }
+Result cuMemGetInfo_v2(size_t *unused, size_t *total) { *unused = *total = (size_t)1 << 36; return 0; }
 Result cuMemGetAddressRange_v2(uint64_t *base, size_t *size, uint64_t pointer) { *base = pointer; *size = 0; return 0; }
 Result cuPointerGetAttribute(void *data, int attribute, uint64_t pointer) { (void)data; (void)attribute; (void)pointer; return 1; }

@@ -163,7 +163,8 @@ export function fault(stream: Stream, number: number = CUresult.ILLEGAL_ADDRESS)
  */
 export function foreignStream(device: Device, options?: StreamOptions): bigint {
   const driver = simDriverOf(device)
-  const { handle: made } = StreamCore.make(device, readOptionsOn(device, options, STREAM_OPTIONS))
+  // What wraps the driver must not see it being made: to the sanitizer it would be a stream of this library.
+  const { handle: made } = StreamCore.make(device, readOptionsOn(device, options, STREAM_OPTIONS), driver)
   const handle = BigInt(made)
   const known = foreignStreams.get(driver) ?? new Set<bigint>()
   foreignStreams.set(driver, known.add(handle))

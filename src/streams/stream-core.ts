@@ -79,19 +79,29 @@ export class StreamCore extends NativeResource {
     return typeof value === 'object' && value !== null && #users in value
   }
 
-  /** A new stream: `cuStreamCreateWithPriority`. */
-  static make(device: Device, given?: Given<StreamOptions, (typeof STREAM_OPTIONS)[number]>): StreamCore {
+  /** A new stream: `cuStreamCreateWithPriority`. One that passes the wrappers of the driver by is made with `driver`. */
+  static make(
+    device: Device,
+    given?: Given<StreamOptions, (typeof STREAM_OPTIONS)[number]>,
+    driver: Driver = driverOf(device),
+  ): StreamCore {
     const priority = checkPriority(given?.priority)
     const isNonBlocking = checkBoolean(given?.nonBlocking, 'options.nonBlocking', true)
     const green = given?.context
-    if (green !== undefined) return StreamCore.#makeIn(green, device, isNonBlocking, priority)
+    if (green !== undefined) return StreamCore.#makeIn(green, device, isNonBlocking, priority, driver)
     const context = contextOf(device)
     const flags = isNonBlocking ? StreamFlag.NON_BLOCKING : 0
-    return new StreamCore(device, context, driverOf(device).streamCreate(context, flags, priority), 'owned')
+    return new StreamCore(device, context, driver.streamCreate(context, flags, priority), 'owned')
   }
 
   /** A new stream of a green context: `cuGreenCtxStreamCreate`. */
-  static #makeIn(green: GreenContext, device: Device, isNonBlocking: boolean, priority: number): StreamCore {
+  static #makeIn(
+    green: GreenContext,
+    device: Device,
+    isNonBlocking: boolean,
+    priority: number,
+    driver: Driver,
+  ): StreamCore {
     const core = greenContextCoreOf(green)
     if (core === undefined) throw invalidType('options.context', 'a GreenContext from device.split()', green)
     core.checkOpen()
@@ -105,7 +115,7 @@ export class StreamCore extends NativeResource {
     if (!isNonBlocking) {
       throw invalidValue('options.nonBlocking must not be false in a green context: CUDA has no blocking streams there')
     }
-    const handle = core.driver.streamCreate(core.part.context, StreamFlag.NON_BLOCKING, priority)
+    const handle = driver.streamCreate(core.part.context, StreamFlag.NON_BLOCKING, priority)
     return new StreamCore(device, contextOf(device), handle, 'owned', NOTHING, green)
   }
 

@@ -91,7 +91,7 @@ function rowsOf(bench: Workbench, held: Held): readonly Row[] {
     ],
     ['memory/pinned-buffer', 'PinnedBuffer.from()', 'device', (o) => PinnedBuffer.from(new Uint8Array(8), o)],
     ['memory/transfers', 'stream.fill()', 'width', (o) => stream.fill(buffer, 0, o)],
-    ['graphs/capture', 'stream.capture()', 'mode', (o) => stream.capture(() => {}, o)],
+    ['graphs/capture', 'stream.capture()', 'mode, into, after', (o) => stream.capture(() => {}, o)],
     ['driver/finished', 'stream.finished()', 'signal', (o) => stream.finished(o)],
     ['driver/finished', 'event.finished()', 'signal', (o) => event.finished(o)],
     ['driver/finished', 'device.finished()', 'signal', (o) => device.finished(o)],

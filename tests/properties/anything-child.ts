@@ -84,7 +84,7 @@ function membersOf(at: () => object, prototype: object): readonly Callable[] {
   const found: Callable[] = []
   for (let where = prototype; where !== Object.prototype; where = Object.getPrototypeOf(where)) {
     for (const key of Reflect.ownKeys(where)) {
-      if (key === 'constructor' || String(key) === 'Symbol(launchOn)') continue
+      if (key === 'constructor' || /^Symbol\((launchOn|updateNode)\)$/.test(String(key))) continue
       const { value, get } = Object.getOwnPropertyDescriptor(where, key) ?? {}
       const member: unknown = value ?? get
       if (typeof member !== 'function') continue

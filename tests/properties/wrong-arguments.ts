@@ -254,7 +254,7 @@ function targetsOf(f: Fixture): Target[] {
     target(
       'stream.wait(stream)',
       (what, options) => stream.wait(what, options),
-      parameter(second, wrong.noWaitTarget(live), ofOurs(closedStream, closedWrapper, otherStream, device)),
+      parameter(second, wrong.noWaitTarget(live), ofOurs(closedStream, closedWrapper, otherStream)),
       parameter(undefined, wrong.wrongBag({ external: wrong.noBoolean, event: noEvent })),
     ),
     target('stream.finished', (options) => stream.finished(options), signal),
@@ -299,7 +299,7 @@ function targetsOf(f: Fixture): Target[] {
   ]
 
   function noEventToWaitFor(): Wrong {
-    return wrong.either(wrong.noWaitTarget(live), ofOurs(closedEvent, otherEvent, device))
+    return wrong.either(wrong.noWaitTarget(live), ofOurs(closedEvent, otherEvent))
   }
 }
 

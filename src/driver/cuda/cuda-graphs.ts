@@ -146,13 +146,15 @@ export class CudaGraphs implements GraphDriver {
   abandon(stream: StreamHandle): void {
     const begun = this.#begun.get(stream)
     if (begun === undefined) return
-    const { id, valid } = this.#captureInfo(stream)
-    // Another library may have ended its own; to end one that it joined since would invalidate that.
-    if (valid && id !== begun.id) return
     try {
-      this.destroy(this.end(stream))
+      const { id, valid } = this.#captureInfo(stream)
+      // Another library may have ended its own; to end one that it joined since would invalidate that.
+      if (!valid || id === begun.id) this.destroy(this.end(stream))
     } catch {
       // One that is invalidated gives no graph, and is over all the same.
+    } finally {
+      // The stream may be gone from now on: it must not be asked about the capture any more.
+      this.#captureOver(stream)
     }
   }
 
