@@ -236,6 +236,7 @@ export class Graph implements Disposable {
   /** Destroys the graph (`cuGraphDestroy`); instances of it live on. May be called twice. */
   close(): void {
     graphCore(this).release()
+    forgetNodes(this)
   }
 
   /** `close()`, for `using`. */
@@ -315,8 +316,15 @@ function grown(core: GraphCore, record: CaptureRecord): Graph {
   owning(graph, new Set([...(ownersOf.get(graph) ?? []), ...record.owners]))
   notesOf.set(graph, new Map([...(notesOf.get(graph) ?? NO_NOTES), ...record.notes]))
   nodesOfGraphs.delete(graph)
+  if (core.gone) forgetNodes(graph)
   core.grown()
   return graph
+}
+
+/** A graph that is closed tells no nodes, and holds no kernels for them. */
+function forgetNodes(graph: Graph): void {
+  notesOf.delete(graph)
+  nodesOfGraphs.delete(graph)
 }
 
 function checkHome(core: GraphCore, stream: StreamCore): void {
