@@ -22,6 +22,7 @@ import {
 } from '../driver.js'
 import type { CudaKernels } from './cuda-kernels.js'
 import { GraphNodes, type GraphNodesParts } from './graph-nodes.js'
+import type { HandleCheck } from './handles/handle-check.js'
 import type { Captures } from './host-functions/captures.js'
 import type { CapturedHostFunction, GraphGates, GraphLane } from './host-functions/graph-gates.js'
 import type { HostFunctions } from './host-functions/host-functions.js'
@@ -32,6 +33,7 @@ export interface CudaGraphsParts extends GraphNodesParts {
   readonly graphGates: GraphGates
   readonly hostFunctions: HostFunctions
   readonly captures: Captures
+  readonly handles: HandleCheck
   readonly driver: {
     /** Makes a call that may make so many streams of CUDA's own in a context. */
     withStreams<R>(context: ContextHandle, streams: number, call: () => R, what: string): R
@@ -57,6 +59,7 @@ interface CapturedGraph {
   readonly branches: number
 }
 
+const NO_STREAMS: readonly StreamHandle[] = []
 const NOTHING_CAPTURED: CapturedGraph = { hostFunctions: [], branches: 1 }
 
 interface Instance {
@@ -83,8 +86,15 @@ export class CudaGraphs implements GraphDriver {
     this.#nodes = new GraphNodes(parts)
   }
 
-  get begun(): ReadonlyMap<StreamHandle, unknown> {
-    return this.#begun
+  /** Of these those that may be asked about: another library's may have been destroyed, and the capture is over then. */
+  get begun(): readonly StreamHandle[] {
+    if (this.#begun.size === 0) return NO_STREAMS
+    const { calls, handles } = this.parts
+    for (const stream of [...this.#begun.keys()]) {
+      if (calls.own.has(stream) || isDefaultStream(stream)) continue
+      if (!handles.isStill(stream, calls.foreignId(stream))) this.#captureOver(stream)
+    }
+    return [...this.#begun.keys()]
   }
 
   begin(stream: StreamHandle, mode: CaptureMode): void {
@@ -156,6 +166,10 @@ export class CudaGraphs implements GraphDriver {
     }
   }
 
+  leave(stream: StreamHandle): void {
+    if (!this.parts.calls.own.has(stream) && !isDefaultStream(stream)) this.#captureOver(stream)
+  }
+
   /** The stream is about to be destroyed, and takes the capture that it began, if it did, along. */
   streamGoes(stream: StreamHandle): void {
     if (!this.#begun.has(stream)) return
@@ -172,7 +186,7 @@ export class CudaGraphs implements GraphDriver {
     const { id } = this.#captureInfo(stream)
     if (id === undefined) return undefined
     return () => {
-      for (const origin of this.#begun.keys()) {
+      for (const origin of this.begun) {
         const now = this.#captureInfo(origin)
         if (now.id === id) return now.valid
       }
