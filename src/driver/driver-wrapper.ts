@@ -368,6 +368,9 @@ export class GraphWrapper implements GraphDriver {
   abandon(stream: StreamHandle): void {
     this.inner.abandon(stream)
   }
+  leave(stream: StreamHandle): void {
+    this.inner.leave(stream)
+  }
   destroy(graph: GraphHandle): void {
     this.inner.destroy(graph)
   }

@@ -583,6 +583,11 @@ export interface GraphDriver {
   beginInto(stream: StreamHandle, mode: CaptureMode, graph: GraphHandle, after: readonly NodeHandle[]): void
   /** Ends the capture that this stream began, if it is still under way, and throws the graph away. */
   abandon(stream: StreamHandle): void
+  /**
+   * Another library's stream, which a capture was begun on here, may be destroyed at any time from now on: it is not asked
+   * any more whether that is under way.
+   */
+  leave(stream: StreamHandle): void
   /** `cuGraphDestroy` */
   destroy(graph: GraphHandle): void
   /** `cuGraphGetNodes` */

@@ -63,10 +63,20 @@ export function beginCapture(
       driver.graphs.begin(handle, MODES[mode])
       captureBegan(stream)
     } else beginInto(stream, MODES[mode], into, after)
+    // Its owner may destroy it then, whether it captures or not.
+    if (stream.isExternal) leaveAtClose(stream)
   } catch (error) {
     if (!isNullStream(handle) || !isUnsupported(error)) throw error
     throw explained(error, 'A null stream cannot capture: capture on a stream that you made')
   }
+}
+
+const leaving = new WeakSet<StreamCore>()
+
+function leaveAtClose(stream: StreamCore): void {
+  if (leaving.has(stream)) return
+  leaving.add(stream)
+  stream.whenClosing(() => stream.driver.graphs.leave(stream.handle))
 }
 
 /** Asks for the facts that a stream keeps once they were asked, and that a capturing stream cannot be asked for. */

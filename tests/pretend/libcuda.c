@@ -30,6 +30,8 @@ enum { OK = 0, INVALID_VALUE = 1, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, N
 enum { ENTRIES = 1020, CHANNELS = 32, FIRST_PLACES = 33, MORE_PLACES = 36, MOST_STREAMS = 1 << 16 };
 /* PRETENDED_BLOCK=1 makes it strict: each stream that finds no place waits for the device. */
 static int block = MORE_PLACES;
+/* PRETENDED_FRESH=1: no stream has the handle of an earlier one, so that each use of one that is destroyed is found. */
+static int fresh;
 /* PRETENDED_FORGETS=1 makes it broken: copies do not arrive. */
 static int forgets;
 
@@ -296,7 +298,7 @@ API R cuInit(u32 f) { (void)f;
   if (init) return init;
   if (getenv("PRETENDED_SAYS")) { printf("%s", getenv("PRETENDED_SAYS")); fflush(stdout); }
   LOCK;
-  if (!started) { started = 1; forgets = getenv("PRETENDED_FORGETS") != 0; if (getenv("PRETENDED_BLOCK")) context.places = block = atoi(getenv("PRETENDED_BLOCK")); nullStream.alive = perThread.alive = 1; nullStream.life = perThread.life = 1; perThread.channel = 1; nextChannel = 2; pthread_t t; pthread_create(&t, 0, gpu, 0); pthread_detach(t); }
+  if (!started) { started = 1; forgets = getenv("PRETENDED_FORGETS") != 0; fresh = getenv("PRETENDED_FRESH") != 0; if (getenv("PRETENDED_BLOCK")) context.places = block = atoi(getenv("PRETENDED_BLOCK")); nullStream.alive = perThread.alive = 1; nullStream.life = perThread.life = 1; perThread.channel = 1; nextChannel = 2; pthread_t t; pthread_create(&t, 0, gpu, 0); pthread_detach(t); }
   UNLOCK; return OK; }
 API R cuDriverGetVersion(int *v) { *v = number("PRETENDED_VERSION", 13000); return OK; }
 API R cuDeviceGetCount(int *n) { if (!started) return 3; *n = 1; return OK; }
@@ -327,7 +329,7 @@ static R makeStream(void **out, u32 flags, int priority, Context *green) {
   pthread_mutex_lock(&g);
   Stream *s = 0;
   /* As an allocator does, it hands out what was given back last. */
-  for (int i = nstreams - 1; i >= 0; i--) if (!streams[i]->alive && streams[i]->done == streams[i]->queued) { s = streams[i]; streams[i] = streams[nstreams - 1]; streams[nstreams - 1] = s; break; }
+  for (int i = fresh ? -1 : nstreams - 1; i >= 0; i--) if (!streams[i]->alive && streams[i]->done == streams[i]->queued) { s = streams[i]; streams[i] = streams[nstreams - 1]; streams[nstreams - 1] = s; break; }
   if (!s) { if (nstreams == MOST_STREAMS) DIE("too many streams"); s = calloc(1, sizeof *s); s->inner = calloc(1, sizeof(Inner)); s->channel = nextChannel++ % CHANNELS; streams[nstreams++] = s; }
   s->alive = 1; s->life++; s->flags = flags; s->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority; s->queued = s->done = 0; s->placed = 1; s->capture = 0; s->last = 0; s->green = green; if (green) green->streams++;
   s->inner->self = s; s->inner->id = nextId++;

@@ -221,6 +221,7 @@ export class CudaDriver implements Driver {
 
   /** It may stand where another library's stood, which was handed over and has been destroyed. */
   #isNew(stream: StreamHandle): void {
+    this.graphs.leave(stream)
     this.parts.handles.streamCreated(stream)
     this.#handedOut.forget(stream)
   }
@@ -291,6 +292,7 @@ export class CudaDriver implements Driver {
     const { context, green: handle } = this.#contextsOfAdopted(stream, near)
     const green = this.#green.adopted(stream, handle)
     if (this.#calls.adopt(stream, context, id)) {
+      if (id !== undefined) this.graphs.leave(stream)
       this.parts.promises.forgetStream(stream)
       this.#hostFunctions.streamAdopted(stream)
       this.memory.forgetStream(stream)
@@ -628,9 +630,9 @@ export class CudaDriver implements Driver {
     const { begun } = this.graphs
     // Calls about a primary context leave captures in its green contexts alone.
     const isIn = (stream: StreamHandle): boolean => calls.contextOf(stream) === context && !this.#green.isGreen(stream)
-    for (const stream of begun.keys()) if (isIn(stream) && this.#captures(stream)) return true
+    for (const stream of begun) if (isIn(stream) && this.#captures(stream)) return true
     const mayCapture = (stream: StreamHandle): boolean =>
-      (begun.size > 0 || this.#handedOut.has(stream)) && !this.#green.isGreen(stream)
+      (begun.length > 0 || this.#handedOut.has(stream)) && !this.#green.isGreen(stream)
     for (const [stream, its] of calls.own)
       if (its === context && mayCapture(stream) && this.#captures(stream)) return true
     return this.#captures(defaultStream(device, 2))

@@ -33,7 +33,7 @@ export interface CudaGraphsParts extends GraphNodesParts {
   readonly graphGates: GraphGates
   readonly hostFunctions: HostFunctions
   readonly captures: Captures
-  readonly handles: Pick<HandleCheck, 'checkStream'>
+  readonly handles: HandleCheck
   readonly driver: {
     /** Makes a call that may make so many streams of CUDA's own in a context. */
     withStreams<R>(context: ContextHandle, streams: number, call: () => R, what: string): R
@@ -59,6 +59,7 @@ interface CapturedGraph {
   readonly branches: number
 }
 
+const NO_STREAMS: readonly StreamHandle[] = []
 const NOTHING_CAPTURED: CapturedGraph = { hostFunctions: [], branches: 1 }
 
 interface Instance {
@@ -85,22 +86,15 @@ export class CudaGraphs implements GraphDriver {
     this.#nodes = new GraphNodes(parts)
   }
 
-  /** By the streams that captures were begun on. */
-  get begun(): ReadonlyMap<StreamHandle, unknown> {
-    for (const stream of this.#begun.keys()) if (!this.#lives(stream)) this.#captureOver(stream)
-    return this.#begun
-  }
-
-  /** One of another library may have been destroyed since: then to ask it would end the process. */
-  #lives(stream: StreamHandle): boolean {
+  /** Of these those that may be asked about: another library's may have been destroyed, and the capture is over then. */
+  get begun(): readonly StreamHandle[] {
+    if (this.#begun.size === 0) return NO_STREAMS
     const { calls, handles } = this.parts
-    if (isDefaultStream(stream) || calls.own.has(stream)) return true
-    try {
-      handles.checkStream(stream)
-      return true
-    } catch {
-      return false
+    for (const stream of [...this.#begun.keys()]) {
+      if (calls.own.has(stream) || isDefaultStream(stream)) continue
+      if (!handles.isStill(stream, calls.foreignId(stream))) this.#captureOver(stream)
     }
+    return [...this.#begun.keys()]
   }
 
   begin(stream: StreamHandle, mode: CaptureMode): void {
@@ -174,6 +168,10 @@ export class CudaGraphs implements GraphDriver {
     }
   }
 
+  leave(stream: StreamHandle): void {
+    if (!this.parts.calls.own.has(stream) && !isDefaultStream(stream)) this.#captureOver(stream)
+  }
+
   /** The stream is about to be destroyed, and takes the capture that it began, if it did, along. */
   streamGoes(stream: StreamHandle): void {
     if (!this.#begun.has(stream)) return
@@ -190,7 +188,7 @@ export class CudaGraphs implements GraphDriver {
     const { id } = this.#captureInfo(stream)
     if (id === undefined) return undefined
     return () => {
-      for (const origin of this.begun.keys()) {
+      for (const origin of this.begun) {
         const now = this.#captureInfo(origin)
         if (now.id === id) return now.valid
       }

@@ -123,6 +123,9 @@ export class SimGraphs implements GraphDriver {
     this.captures.abandon(this.registry.liveStream(handle, 'cuStreamEndCapture'))
   }
 
+  /** The simulator is told when the stream is destroyed. */
+  leave(): void {}
+
   destroy(graph: GraphHandle): void {
     this.#graph(graph, 'cuGraphDestroy').life.ended = true
     this.#graphs.delete(graph)

@@ -166,6 +166,7 @@ function pretend() {
         streamLeft: () => {},
         readAfterEnd: (stream: StreamHandle) => gone.push(stream),
         checkStream: () => {},
+        isStill: () => true,
       },
       ...{ eventCreated: () => {}, eventDestroyed: () => {} },
     },

@@ -84,6 +84,14 @@ export class HandleCheck {
     return undefined
   }
 
+  /** Is it the stream of this number still, as far as can be seen? The driver is not asked. */
+  isStill(stream: StreamHandle, id: number | undefined): boolean {
+    if (this.#destroyedStreams.has(stream)) return false
+    const verdict = this.memory.stream(stream)
+    if (verdict === 'alive') return id === undefined || this.memory.idOfStream(stream) === id
+    return verdict === 'unknown' && !this.#seenStreams.has(stream)
+  }
+
   /** Throws where the handle is no event as far as can be seen. Returns its context where that is known. */
   checkEvent(event: EventHandle, contexts: Iterable<ContextHandle>): ContextHandle | undefined {
     this.#learnOnce()

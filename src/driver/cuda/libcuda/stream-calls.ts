@@ -53,6 +53,11 @@ export class StreamCalls {
     return this.#own
   }
 
+  /** The driver's number for another library's stream, where it is known. */
+  foreignId(stream: StreamHandle): number | undefined {
+    return this.#foreign.get(stream)?.id
+  }
+
   contextOf(stream: StreamHandle): ContextHandle | undefined {
     if (isDefaultStream(stream)) return this.contexts.primary(deviceOfDefaultStream(stream))
     return this.#own.get(stream) ?? this.#foreign.get(stream)?.context
