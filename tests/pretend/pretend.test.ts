@@ -23,6 +23,7 @@ const CONFORMANCE = [
     'draining',
     'foreign-handles',
     'foreign-streams',
+    'gone-captures',
     'graph-keeps',
     'graph-nodes',
     'green-contexts',
