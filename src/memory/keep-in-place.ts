@@ -30,12 +30,14 @@ export function keepInPlace(buffer: ArrayBufferLike): void {
   }
   markAsUntransferable(buffer)
   for (const name of TRANSFERS) {
-    if (!(name in buffer)) continue
-    const value = (): never => {
-      throw invalidValue(`This ArrayBuffer stays where it is: its memory was registered by PinnedBuffer.from()`)
-    }
-    Object.defineProperty(buffer, name, { value })
+    // One that was registered before has it already.
+    const isKept = Object.getOwnPropertyDescriptor(buffer, name)?.value === stays
+    if (name in buffer && !isKept) Object.defineProperty(buffer, name, { value: stays })
   }
+}
+
+function stays(): never {
+  throw invalidValue('This ArrayBuffer stays where it is: its memory was registered by PinnedBuffer.from()')
 }
 
 /** Does what is marked stay, by copying or by an error? Not every run time heeds it. */
