@@ -4,7 +4,6 @@ import { notCloneable } from '../base/identity.js'
 import { type Device, driverOf, isDevice } from '../device.js'
 import type { LaunchShape, ScalarType, Twin } from '../driver/driver.js'
 import type { OpenMemory } from '../memory/buffer-core.js'
-import { noteKernel, noteNode, recordOf } from '../streams/capture-record.js'
 import type { StreamCore } from '../streams/stream-core.js'
 import { CHECKED_THREADS, checkedViews } from './checked-views.js'
 import { explainLimits, type Kernel, type LaunchConfig, Module, queueLaunch, Shapes } from './kernel.js'
@@ -181,10 +180,8 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
   /** @internal */
   [launchOn](stream: StreamCore, config: unknown, args: unknown[]): void {
     checkThis(this, isDefinedKernel, 'a DefinedKernel')
-    if (stream.device.driver === 'cuda') this.#compiledFor(stream.device)[launchOn](stream, config, args)
+    if (stream.device.driver === 'cuda') this.#compiledFor(stream.device)[launchOn](stream, config, args, this)
     else this.#launchTwin(stream, config as LaunchConfig, args)
-    const record = recordOf(stream)
-    if (record !== undefined) noteKernel(record, stream, this)
   }
 
   /** @internal */
@@ -238,9 +235,7 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
     const { driver, handle } = stream
     const memory = openArguments(args, this.#parameters, driver) ?? []
     const twin = this.#twin(shape, args as LaunchValues, memory)
-    queueLaunch(stream, memory, shape, () => driver.kernels.launchTwin(handle, twin))
-    const record = recordOf(stream)
-    if (record !== undefined) noteNode(record, stream, { kernel: this, shape })
+    queueLaunch(stream, memory, { kernel: this, shape }, () => driver.kernels.launchTwin(handle, twin))
     stream.last = `kernel '${this.name}'`
   }
 

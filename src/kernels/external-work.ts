@@ -59,7 +59,7 @@ export function queueExternal(stream: StreamCore, work: ExternalWork, call: (han
   })
   driver.streamHandedOut(handle)
   const queued = { name, stream: handle, context, memory, twin, call: (stream: number) => call(BigInt(stream)) }
-  const queue = (): void => queueWith(stream, memory, () => driver.libraries.queue([queued]))
+  const queue = (): void => void queueWith(stream, memory, () => driver.libraries.queue([queued]))
   stream.keepWhile(() => BufferCore.keepAll(cores, queue))
 }
 

@@ -28,7 +28,7 @@ import { CUresult } from '../driver/cuda-results.js'
 import type { DeviceAttribute } from '../driver/device-attributes.js'
 import type { KernelHandle, LaunchAttributes, LaunchShape, ModuleHandle } from '../driver/driver.js'
 import { admitAll, queueWith } from '../memory/queue-with-memory.js'
-import { noteNode, recordOf } from '../streams/capture-record.js'
+import { type CapturedLaunch, type CaptureRecord, noteNode } from '../streams/capture-record.js'
 import { checkPriority, type StreamCore } from '../streams/stream-core.js'
 import { HandleCore } from './handle-core.js'
 import { type ArgumentMemory, type LaunchValues, openArguments } from './kernel-arguments.js'
@@ -252,7 +252,7 @@ export class Kernel<out S extends readonly ParameterType[] = readonly ParameterT
   }
 
   /** @internal */
-  [launchOn](stream: StreamCore, config: unknown, args: unknown[]): void {
+  [launchOn](stream: StreamCore, config: unknown, args: unknown[], kernel: object = this): void {
     const core = kernelCore(this)
     // Before anything is opened: a getter of the configuration may close it.
     const shape = core.shapes.of(config as LaunchConfig)
@@ -262,11 +262,8 @@ export class Kernel<out S extends readonly ParameterType[] = readonly ParameterT
     core.checkOpen()
     const { driver, handle } = stream
     const memory = openArguments(values, core.parameters, driver) ?? NO_MEMORY
-    const record = recordOf(stream)
-    record?.keeps.add(core.code)
     const queue = (): void => driver.kernels.launch(core.handle, handle, shape, values as LaunchValues, memory)
-    queueLaunch(stream, memory, shape, queue)
-    if (record !== undefined) noteNode(record, stream, { kernel: this, shape })
+    queueLaunch(stream, memory, { kernel, shape }, queue)?.keeps.add(core.code)
     stream.last = core.label
   }
 
@@ -373,17 +370,21 @@ function readConfig(config: LaunchConfig): GivenConfig {
 export function queueLaunch(
   stream: StreamCore,
   memory: readonly ArgumentMemory[],
-  shape: LaunchShape,
+  launch: CapturedLaunch,
   queue: () => void,
-): void {
-  if (shape.attributes !== undefined) refuseAttributes(stream.device, shape.attributes)
-  explainLimits(stream.device, shape, () => queueWith(stream, memory, queue))
+): CaptureRecord | undefined {
+  const { device } = stream
+  const { shape } = launch
+  if (shape.attributes !== undefined) refuseAttributes(device, shape.attributes)
+  const record = explainLimits(device, shape, () => queueWith(stream, memory, queue))
+  if (record !== undefined) noteNode(record, stream, launch)
+  return record
 }
 
 /** Calls the driver, which does not say why it refuses a shape. */
-export function explainLimits(device: Device, shape: LaunchShape, call: () => void): void {
+export function explainLimits<R>(device: Device, shape: LaunchShape, call: () => R): R {
   try {
-    call()
+    return call()
   } catch (error) {
     if (!(error instanceof CudaError) || error.number !== CUresult.INVALID_VALUE) throw error
     const why = beyondLimits(device, shape)

@@ -28,14 +28,7 @@ export interface NodeKernel {
   [updateNode](place: LaunchNode, config: unknown, args: unknown[]): readonly OpenMemory[]
 }
 
-export function isNodeKernel(value: unknown): value is NodeKernel {
-  try {
-    return typeof (value as Partial<NodeKernel> | null | undefined)?.[updateNode] === 'function'
-  } catch {
-    // Such as a revoked proxy.
-    return false
-  }
-}
+export const isNodeKernel = (value: unknown): value is NodeKernel => hasMethod(value, updateNode)
 
 const isSameAs = (one: LaunchAttributes | undefined, other: LaunchAttributes | undefined): boolean =>
   JSON.stringify(one) === JSON.stringify(other)
@@ -67,9 +60,11 @@ export function launch(stream: StreamCore, target: unknown, config: unknown, arg
   target[launchOn](stream, config, args)
 }
 
-function isLaunchable(target: unknown): target is Launchable {
+const isLaunchable = (target: unknown): target is Launchable => hasMethod(target, launchOn)
+
+function hasMethod(value: unknown, name: typeof launchOn | typeof updateNode): boolean {
   try {
-    return typeof (target as Partial<Launchable> | null | undefined)?.[launchOn] === 'function'
+    return typeof (value as Partial<Launchable & NodeKernel> | null | undefined)?.[name] === 'function'
   } catch {
     // Such as a revoked proxy.
     return false

@@ -2,7 +2,7 @@
 
 import { stateError } from '../base/errors.js'
 import type { BatchedCopy, CopyName, CopyRoute, FillWidth, MemoryRows } from '../driver/driver.js'
-import { type CapturedCopy, type CopyEnd, noteNode, recordOf } from '../streams/capture-record.js'
+import { type CapturedCopy, type CaptureRecord, type CopyEnd, noteNode, recordOf } from '../streams/capture-record.js'
 import type { StreamCore } from '../streams/stream-core.js'
 import type { OpenMemory } from './buffer-core.js'
 
@@ -18,25 +18,30 @@ export function makeRoomInAll(streams: ReadonlySet<StreamCore>, entries: number)
 
 /**
  * Queues work that uses memory. Captured work runs when its graph is launched, so nothing is used yet; the graph keeps the
- * memory.
+ * memory. Returns the record of the capture that the work has gone into.
  * @throws ERR_UNSUPPORTED where the stream's device cannot reach the memory of another
  */
-export function queueWith(use: StreamCore, memory: readonly OpenMemory[], queue: () => void): void {
-  const isTracked = beforeWork(use, memory)
+export function queueWith(
+  use: StreamCore,
+  memory: readonly OpenMemory[],
+  queue: () => void,
+): CaptureRecord | undefined {
+  const record = recordOf(use)
+  const isTracked = beforeWork(use, memory, record)
   queue()
   if (isTracked) afterWork(use, memory)
+  return record
 }
 
 /** To be called before the work is queued. Is its use tracked, so that `afterWork` must be called behind it? */
-function beforeWork(use: StreamCore, memory: readonly OpenMemory[]): boolean {
-  keepForGraph(use, memory)
+function beforeWork(use: StreamCore, memory: readonly OpenMemory[], record: CaptureRecord | undefined): boolean {
+  keepForGraph(record, memory)
   if (allOwned(memory, use)) return false
   admitAll(memory, use)
-  return beforeTracked(use, memory)
+  return beforeTracked(use, memory, record)
 }
 
-function keepForGraph(use: StreamCore, memory: readonly OpenMemory[]): void {
-  const record = recordOf(use)
+function keepForGraph(record: CaptureRecord | undefined, memory: readonly OpenMemory[]): void {
   if (record === undefined) return
   for (const { allocation } of memory) {
     record.keeps.add(allocation)
@@ -62,8 +67,9 @@ export function admitAll(memory: readonly OpenMemory[], use: Pick<StreamCore, 'o
   }
 }
 
-function beforeTracked(use: StreamCore, memory: readonly OpenMemory[]): boolean {
-  if (use.driver.streamIsCapturing(use.handle)) return false
+function beforeTracked(use: StreamCore, memory: readonly OpenMemory[], record: CaptureRecord | undefined): boolean {
+  // A capture that another library or thread began has no record.
+  if (record !== undefined || use.driver.streamIsCapturing(use.handle)) return false
   for (const { allocation } of memory) allocation.beforeUse(use)
   return true
 }
@@ -80,7 +86,7 @@ export interface MemoryUse {
 
 /** As `queueWith`, for work that is put into several streams at once. */
 export function queueAllWith(parts: readonly MemoryUse[], queue: () => void): void {
-  for (const { use, memory } of parts) keepForGraph(use, memory)
+  for (const { use, memory } of parts) keepForGraph(recordOf(use), memory)
   const others = parts.filter(({ use, memory }) => !allOwned(memory, use))
   for (const { use, memory } of others) admitAll(memory, use)
   const running = others.filter(({ use }) => !use.driver.streamIsCapturing(use.handle))
@@ -99,17 +105,17 @@ export function queueCopy(
   if (byteLength === 0) return
   const memory = from.allocation === to.allocation ? [to] : [to, from]
   let route = routeOf(to, from)
+  const record = recordOf(use)
   let isTracked: boolean
-  if (route === undefined || route === 'withinHost') isTracked = beforeWork(use, memory)
+  if (route === undefined || route === 'withinHost') isTracked = beforeWork(use, memory, record)
   else {
-    keepForGraph(use, memory)
+    keepForGraph(record, memory)
     if (areReached(use, memory)) route = undefined
-    isTracked = beforeTracked(use, memory)
+    isTracked = beforeTracked(use, memory, record)
   }
   // No closure: of all work, programs queue the most copies.
   use.driver.memory.copy(to.pointer, from.pointer, byteLength, use.handle, route, name)
   if (isTracked) afterWork(use, memory)
-  const record = recordOf(use)
   if (record !== undefined) noteNode(record, use, endsOf(to, from))
 }
 
@@ -179,9 +185,9 @@ function routeOf(to: OpenMemory, from: OpenMemory): CopyRoute | undefined {
 export function queueFill(use: StreamCore, to: OpenMemory, value: number, width: FillWidth, count: number): void {
   if (count === 0) return
   const memory = [to]
-  const isTracked = beforeWork(use, memory)
+  const record = recordOf(use)
+  const isTracked = beforeWork(use, memory, record)
   use.driver.memory.fill(to.pointer, value, width, count, use.handle)
   if (isTracked) afterWork(use, memory)
-  const record = recordOf(use)
   if (record !== undefined) noteNode(record, use, { fills: endOf(to) })
 }

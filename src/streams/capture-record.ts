@@ -159,13 +159,6 @@ export function noteNode(record: CaptureRecord, { driver, handle }: Capturable, 
   if (node !== undefined) record.notes.set(node, note)
 }
 
-/** The program knows the kernel that the stream was given last by another object. */
-export function noteKernel(record: CaptureRecord, { driver, handle }: Capturable, kernel: object): void {
-  const node = driver.graphs.capturedNode(handle)
-  const note = node === undefined ? undefined : record.notes.get(node)
-  if (node !== undefined && note !== undefined && 'shape' in note) record.notes.set(node, { ...note, kernel })
-}
-
 /** The record of the capture that the stream is in. */
 export function recordOf({ driver, handle }: Capturable): CaptureRecord | undefined {
   if (underWay === 0) return undefined
