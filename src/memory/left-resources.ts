@@ -3,36 +3,27 @@
  * graph's launches are over. No call waits for that, so later calls look.
  */
 import type { NativeResource } from '../base/finalization.js'
+import { AfterWork } from '../driver/after-work.js'
 import type { Driver, OwnEvent } from '../driver/driver.js'
 
-interface Left {
-  readonly resources: readonly NativeResource[]
-  readonly after: OwnEvent
-}
+type Left = AfterWork<readonly NativeResource[]>
 
-const left = new WeakMap<Driver, Left[]>()
+const left = new WeakMap<Driver, Left>()
 
 /** Lets go of them when the event's latest record is done, and takes the event over. */
 export function letGoAfter(driver: Driver, resources: readonly NativeResource[], after: OwnEvent): void {
   let all = left.get(driver)
   if (all === undefined) {
-    all = []
+    all = new AfterWork(driver, (some) => {
+      for (const resource of some) resource.letGo()
+    })
     left.set(driver, all)
   }
-  all.push({ resources, after })
+  all.add(resources, [after])
 }
 
 /** Lets go of those whose work is done by now. */
 export function sweepLeft(driver: Driver): void {
   const all = left.get(driver)
-  if (all === undefined || all.length === 0) return
-  for (const each of all.splice(0)) {
-    const { resources, after } = each
-    if (!driver.memory.isDone(after.event)) {
-      all.push(each)
-      continue
-    }
-    driver.eventRecycle(after.context, after.event)
-    for (const resource of resources) resource.letGo()
-  }
+  if (all?.pending === true) all.sweep()
 }

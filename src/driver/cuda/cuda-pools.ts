@@ -1,4 +1,5 @@
 /** Pools of stream-ordered memory. */
+import { LookAgain } from '../../base/look-again.js'
 import {
   type ContextHandle,
   cudaHandleOf,
@@ -33,9 +34,7 @@ const MAX_SIZE = 3
 
 const EVERYTHING = 2n ** 64n - 1n
 
-/** Milliseconds between two looks at pools that could not be destroyed yet. */
-const LOOK_AGAIN_AFTER = 20
-/** Then they are destroyed as they are, which CUDA allows. */
+/** After so many looks pools are destroyed as they are, which CUDA allows. */
 const MOST_LOOKS = 250
 
 /** Milliseconds for a record on an idle stream: it takes microseconds, unless another thread has queued work there since. */
@@ -59,7 +58,7 @@ export class CudaPools implements PoolDriver {
   readonly #defaults = new Map<number, { readonly pool: number; readonly accesses: Set<number> }>()
   /** To be destroyed, and how often they could not be. */
   readonly #leaving = new Map<PoolHandle, number>()
-  #lookAgain: NodeJS.Timeout | undefined
+  readonly #again = new LookAgain(() => this.#sweep())
   /** The contexts whose device's pool was asked for its threshold. */
   readonly #ready = new Set<ContextHandle>()
   #lastReady = 0
@@ -240,11 +239,7 @@ export class CudaPools implements PoolDriver {
         relaxed.run(() => library.cuMemPoolDestroy(pool)),
       )
     }
-    if (this.#leaving.size === 0 || this.#lookAgain !== undefined) return
-    this.#lookAgain = setTimeout(() => {
-      this.#lookAgain = undefined
-      this.#sweep()
-    }, LOOK_AGAIN_AFTER).unref()
+    if (this.#leaving.size > 0) this.#again.later()
   }
 
   #poolOf(device: number, call: 'cuDeviceGetMemPool' | 'cuDeviceGetDefaultMemPool'): PoolHandle {

@@ -2,13 +2,15 @@
  * Memory that other processes see. Freeing and unmapping it can wait for the whole device, host functions included, which
  * only this thread could run: so both happen when no host function is pending, and freed memory is kept for reuse.
  */
+
 import { stateError } from '../../base/errors.js'
+import { LookAgain } from '../../base/look-again.js'
+import { AfterWork } from '../after-work.js'
 import { CUresult, cudaError, isContextLost } from '../cuda-results.js'
 import type { ContextHandle, ExportedMemory, ImportedMemory, OwnEvent, Pointer, SharingDriver } from '../driver.js'
 import { Marks } from './handles/marks.js'
 import { check } from './libcuda/library.js'
 import type { LibcudaParts } from './libcuda/stream-calls.js'
-import { AfterWork } from './memory/after-work.js'
 import { type Block, KeptBlocks, type KeptBlocksParts } from './memory/kept-blocks.js'
 
 export const IPC_HANDLE_BYTES = 64
@@ -16,8 +18,6 @@ const LAZY_ENABLE_PEER_ACCESS = 1
 const POINTER_IS_LEGACY_CUDA_IPC_CAPABLE = 10
 /** A smaller allocation may lie in one block with other memory, all of which the other process would see. */
 const GRANULE = 2 * 1024 * 1024
-/** Milliseconds between two looks at mappings that could not be given up yet. */
-const LOOK_AGAIN_AFTER = 20
 
 export interface CudaSharingParts extends LibcudaParts, KeptBlocksParts {}
 
@@ -37,7 +37,7 @@ export class CudaSharing implements SharingDriver {
   readonly #exported = new Map<number, string>()
   readonly #mappings = new Set<Mapping>()
   readonly #closed: AfterWork<Mapping>
-  #lookAgain: NodeJS.Timeout | undefined
+  readonly #again = new LookAgain(() => this.#sweepMappings())
 
   constructor(private readonly parts: CudaSharingParts) {
     this.#kept = new KeptBlocks(parts, (block) => this.#free(block))
@@ -143,11 +143,7 @@ export class CudaSharing implements SharingDriver {
 
   #sweepMappings(): void {
     if (this.#closed.pending) this.parts.hostFunctions.exclusivelyNow(() => this.#closed.sweep())
-    if (!this.#closed.pending || this.#lookAgain !== undefined) return
-    this.#lookAgain = setTimeout(() => {
-      this.#lookAgain = undefined
-      this.#sweepMappings()
-    }, LOOK_AGAIN_AFTER).unref()
+    if (this.#closed.pending) this.#again.later()
   }
 
   #mappingAt(pointer: Pointer): Mapping | undefined {

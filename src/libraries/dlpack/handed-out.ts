@@ -1,5 +1,6 @@
 /** Memory that was handed out, kept until its consumers are done with it. */
 import { stateError } from '../../base/errors.js'
+import { LookAgain } from '../../base/look-again.js'
 import { contextOf, driverOf } from '../../device.js'
 import { unlessLost } from '../../memory/allocation-stream.js'
 import type { BufferCore } from '../../memory/buffer-core.js'
@@ -47,7 +48,6 @@ export class HandedOut {
 }
 
 const handedOut = new Set<HandedOut>()
-let lookAgain: NodeJS.Timeout | undefined
 
 /** Takes back all whose deleters were called. */
 export function lookForReturns(): void {
@@ -79,16 +79,20 @@ function comeBehindConsumer({ allocation, device }: BufferCore): boolean {
   return isRecorded
 }
 
-function lookLater(): void {
-  const [oldest] = handedOut
-  if (oldest === undefined || lookAgain !== undefined) return
-  const wait = Math.min(LONGEST, Math.max(SHORTEST, (performance.now() - oldest.since) / 8))
-  lookAgain = setTimeout(() => {
-    lookAgain = undefined
+const again = new LookAgain(
+  () => {
     try {
       lookForReturns()
     } finally {
       lookLater()
     }
-  }, wait).unref()
+  },
+  () => {
+    const [oldest] = handedOut
+    return Math.min(LONGEST, Math.max(SHORTEST, (performance.now() - (oldest?.since ?? 0)) / 8))
+  },
+)
+
+function lookLater(): void {
+  if (handedOut.size > 0) again.later()
 }

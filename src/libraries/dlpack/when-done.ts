@@ -1,42 +1,28 @@
 /** Tells other libraries that the GPU is done with what they lent. */
+import { LookAgain } from '../../base/look-again.js'
+import { AfterWork } from '../../driver/after-work.js'
 import type { Driver, OwnEvent } from '../../driver/driver.js'
 
-interface Lent {
-  readonly driver: Driver
-  readonly after: readonly OwnEvent[]
-  readonly tell: () => void
-}
-
-/** Milliseconds between two looks. */
-const LOOK_AGAIN_AFTER = 20
-
-let waiting: Lent[] = []
-let lookAgain: NodeJS.Timeout | undefined
+/** By the drivers of those that are not told yet. */
+const waiting = new Map<Driver, AfterWork<() => void>>()
+const again = new LookAgain(look)
 
 /**
  * Calls the function once the latest records of these events, which it takes over, are done, and no host function is pending:
  * the other library may wait for the device. Where the process ends before, it is not called.
  */
 export function whenDone(driver: Driver, after: readonly OwnEvent[], tell: () => void): void {
-  waiting.push({ driver, after, tell })
+  const work = waiting.get(driver) ?? new AfterWork<() => void>(driver, (tellOne) => tellOne())
+  waiting.set(driver, work)
+  work.add(tell, after)
   look()
 }
 
 function look(): void {
-  const looked = waiting
-  waiting = []
-  for (const lent of looked) {
-    if (isDone(lent)) {
-      for (const { context, event } of lent.after) lent.driver.eventRecycle(context, event)
-      lent.tell()
-    } else waiting.push(lent)
+  for (const [driver, work] of waiting) {
+    if (!driver.libraries.hostFunctionsPending) work.sweep()
+    // One that was told may have lent something anew.
+    if (!work.pending && waiting.get(driver) === work) waiting.delete(driver)
   }
-  if (waiting.length === 0 || lookAgain !== undefined) return
-  lookAgain = setTimeout(() => {
-    lookAgain = undefined
-    look()
-  }, LOOK_AGAIN_AFTER).unref()
+  if (waiting.size > 0) again.later()
 }
-
-const isDone = ({ driver, after }: Lent): boolean =>
-  !driver.libraries.hostFunctionsPending && after.every(({ event }) => driver.memory.isDone(event))

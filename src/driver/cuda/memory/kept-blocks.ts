@@ -2,9 +2,10 @@
  * Memory that was given back, and is kept for the next request once the GPU is done with it: giving it to the driver can
  * wait for the whole device, host functions included, which only this thread could run.
  */
+
+import { AfterWork, type AfterWorkDriver } from '../../after-work.js'
 import type { ContextHandle, OwnEvent, Pointer } from '../../driver.js'
 import type { HostFunctions } from '../host-functions/host-functions.js'
-import { AfterWork, type AfterWorkDriver } from './after-work.js'
 
 export interface Block {
   readonly pointer: Pointer

@@ -3,16 +3,15 @@
  * only this thread could let go on: so it happens when all is done that was queued before the close, and no host function is
  * pending.
  */
+import { LookAgain } from '../../../base/look-again.js'
+import type { AfterWorkDriver } from '../../after-work.js'
 import { type ContextHandle, type Driver, EventFlag, type OwnEvent, type Pointer } from '../../driver.js'
 import type { HostFunctions } from '../host-functions/host-functions.js'
 import { check } from '../libcuda/library.js'
 import { koffi } from '../libcuda/native.js'
 import type { LibcudaParts } from '../libcuda/stream-calls.js'
-import type { AfterWorkDriver } from './after-work.js'
 
 const PORTABLE_AND_MAPPED = 0x3
-/** Milliseconds between two looks at what could not be unlocked yet. */
-const LOOK_AGAIN_AFTER = 20
 
 export interface RegisteredMemoryParts extends LibcudaParts {
   readonly driver: AfterWorkDriver & Pick<Driver, 'eventCreate' | 'deviceRecordOwn'>
@@ -36,7 +35,7 @@ interface Closed {
 export class RegisteredMemory {
   readonly #registered = new Map<Pointer, Registered>()
   #closed: Closed[] = []
-  #lookAgain: NodeJS.Timeout | undefined
+  readonly #again = new LookAgain(() => this.#sweep())
 
   constructor(private readonly parts: RegisteredMemoryParts) {}
 
@@ -75,11 +74,7 @@ export class RegisteredMemory {
       this.#registered.delete(pointer)
       return false
     })
-    if (this.#closed.length === 0 || this.#lookAgain !== undefined) return
-    this.#lookAgain = setTimeout(() => {
-      this.#lookAgain = undefined
-      this.#sweep()
-    }, LOOK_AGAIN_AFTER).unref()
+    if (this.#closed.length > 0) this.#again.later()
   }
 
   /** Is all work done that was queued before the close, or before a capture was over that hid it? */

@@ -1,5 +1,5 @@
 /** Things that the GPU may still use, until it is done with them. */
-import type { Driver, MemoryDriver, OwnEvent } from '../../driver.js'
+import type { Driver, MemoryDriver, OwnEvent } from './driver.js'
 
 interface Leaving<T> {
   readonly thing: T
