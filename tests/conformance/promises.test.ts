@@ -85,6 +85,14 @@ onEveryBackend('promises that streams wait for', (bench) => {
     for (const stream of streams) stream.close()
   })
 
+  test('P1 each takes one place of the hardware queue: as many stand behind one another as host functions could', async () => {
+    using stream = bench.stream()
+    const { promise, resolve } = unsettled()
+    for (let nth = 0; nth < 600; nth += 1) stream.wait(promise)
+    resolve()
+    await stream.finished()
+  })
+
   test('P1 it takes whatever has then(), asks it once, and resolves what it resolves with', async () => {
     using stream = bench.stream()
     let asked = 0

@@ -73,28 +73,27 @@ export class HostFunctions {
   /** Queues one on `raw`, CUDA's own handle of the stream, whose context must be current for a default stream. */
   queue(stream: StreamHandle, raw: number, context: ContextHandle, host: HostFunction): void {
     const key = canonicalStream(stream)
-    const { gates, depth, dependencies, pump } = this.parts
-    const call = gates.queue(key, raw, context, host)
-    depth.gateQueued(key)
-    dependencies.queued(key, call)
-    this.#tracksOrder = true
-    pump.wake()
+    this.#queued(key, this.parts.gates.queue(key, raw, context, host))
+    this.parts.pump.wake()
   }
 
   /** Holds the stream until the result is called. */
   hold(stream: StreamHandle, raw: number, context: ContextHandle): () => void {
     const key = canonicalStream(stream)
-    const { gates, depth, dependencies, pump } = this.parts
+    const { gates, pump } = this.parts
     const call = gates.hold(key, raw, context)
-    depth.count(key, 1)
-    depth.gateQueued(key)
-    dependencies.queued(key, call)
-    this.#tracksOrder = true
+    this.#queued(key, call)
     return () => {
       gates.open(call)
       // What comes behind it may soon be done.
       pump.wake()
     }
+  }
+
+  #queued(stream: StreamHandle, call: GateCall): void {
+    this.parts.depth.gateQueued(stream)
+    this.parts.dependencies.queued(stream, call)
+    this.#tracksOrder = true
   }
 
   /** Makes the call that launches a graph with these gates on the stream. */
