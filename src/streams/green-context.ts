@@ -11,7 +11,7 @@ import {
 } from '../base/errors.js'
 import { destroyWhenUnreachable, NativeResource } from '../base/finalization.js'
 import { nextSerial, notCloneable } from '../base/identity.js'
-import { type Context, contextAt, type Device, driverOf } from '../device.js'
+import { type Context, type Device, driverOf } from '../device.js'
 import type { Driver, GreenContextPart } from '../driver/driver.js'
 
 /** How a device is split. */
@@ -71,8 +71,8 @@ export class GreenContextCore extends NativeResource {
 }
 
 /**
- * Those that a graph has to keep whose capture ends now: all that there are, since a capture does not tell which streams took
- * part in it, and CUDA crashes where one is launched without the context of a kernel.
+ * Those that a graph has to keep whose capture ends now, so that the next split is not given parts where the graph still runs:
+ * all that there are, since a capture does not tell which streams took part in it.
  */
 export const greenContextsOf = (driver: Driver): readonly GreenContextCore[] =>
   [...living].filter((core) => core.driver === driver)
@@ -179,7 +179,7 @@ export function splitDevice(device: Device, options: SplitOptions): GreenContext
       `options.multiprocessors must have from 1 to ${MOST_PARTS} numbers: the rest makes one more part`,
     )
   }
-  const all = contextAt(device).multiprocessors
+  const all = device.attribute('multiprocessorCount')
   const wanted = given.map((count, index) =>
     checkInteger(
       count,

@@ -109,8 +109,18 @@ describe('the site, in Chromium', { skip: missing ?? false, timeout: 300_000 }, 
   const overhang = (page: Page): Promise<number> =>
     page.evaluate<number>('document.documentElement.scrollWidth - document.documentElement.clientWidth')
 
+  /** What fades in has its contrast when it has faded in, which begins two frames after it is there. */
+  const atRest = (page: Page): Promise<void> =>
+    page.evaluate(`(async () => {
+      const frame = () => new Promise((resolve) => requestAnimationFrame(resolve))
+      await frame().then(frame)
+      for (let moving; (moving = document.getAnimations()).length > 0; await frame().then(frame))
+        await Promise.allSettled(moving.map(({ finished }) => finished))
+    })()`)
+
   async function violationsOf(page: Page, except: readonly string[] = []): Promise<readonly string[]> {
     assert.ok(axe !== undefined)
+    await atRest(page)
     await page.addScriptTag({ path: axe })
     const rules = Object.fromEntries(except.map((rule) => [rule, { enabled: false }]))
     const found = await page.evaluate<readonly Violation[]>(

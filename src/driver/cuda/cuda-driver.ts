@@ -264,11 +264,10 @@ export class CudaDriver implements Driver {
     this.#streams.forget(stream)
     if (!wasOut) this.parts.handles.streamLeft(stream)
     if (kept !== undefined && this.parts.reserve.keep(kept, stream)) return
-    const captures = this.#green.isGreen(stream) && this.#captures(stream)
     try {
       checkDestroyed('cuStreamDestroy', this.#library.cuStreamDestroy_v2(stream))
     } finally {
-      this.#green.streamDestroyed(stream, captures)
+      this.#green.streamDestroyed(stream)
     }
   }
 
@@ -587,7 +586,7 @@ export class CudaDriver implements Driver {
 
   /** A native wait may never end, and would run and tell nothing meanwhile. */
   get #mustLook(): boolean {
-    return this.#hostFunctions.anyPending || this.parts.valueWaits.any
+    return this.#hostFunctions.anyPending || this.parts.valueWaits.anyStands()
   }
 
   #synchronizeWith(stream: StreamHandle): void {

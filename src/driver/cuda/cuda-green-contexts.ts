@@ -165,12 +165,11 @@ export class CudaGreenContexts {
     return now === undefined ? blocking.exclusively(make, what) : now.made
   }
 
-  /** `wasCapturing`: a graph may come of that, which needs the context forever. */
-  streamDestroyed(stream: StreamHandle, wasCapturing: boolean): void {
+  streamDestroyed(stream: StreamHandle): void {
     this.#foreign.delete(stream)
     const own = this.#streams.get(stream)
     this.#streams.delete(stream)
-    if (own !== undefined && !wasCapturing) this.#streamLeft(own)
+    if (own !== undefined) this.#streamLeft(own)
   }
 
   #streamLeft(own: OwnGreenContext): void {
@@ -214,8 +213,8 @@ export class CudaGreenContexts {
     else if (!unused.includes(set)) unused.push(set)
   }
 
-  /** One of a set that could not be made as a whole. */
-  #undo({ green, spare }: OwnGreenContext): void {
+  /** One that could not be made, or is of a set that could not. */
+  #undo({ green, spare }: Pick<OwnGreenContext, 'green' | 'spare'>): void {
     const { library } = this.parts
     for (const stream of spare.splice(0)) library.cuStreamDestroy_v2(stream)
     library.cuGreenCtxDestroy(green)
@@ -258,12 +257,13 @@ export class CudaGreenContexts {
     const description = memory.pointerAt(0)
     check('cuGreenCtxCreate', library.cuGreenCtxCreate(address, description, cudaDevice, CU_GREEN_CTX_DEFAULT_STREAM))
     const green = memory.pointerAt(0)
+    const spare: StreamHandle[] = []
     try {
-      const own = { ...this.#part(green), ...of, green, streams: 0, isClosed: false, spare: [] }
+      const own = { ...this.#part(green), ...of, green, streams: 0, isClosed: false, spare }
       this.#fill(own)
       return own
     } catch (error) {
-      library.cuGreenCtxDestroy(green)
+      this.#undo({ green, spare })
       throw error
     }
   }

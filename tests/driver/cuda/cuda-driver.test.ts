@@ -181,7 +181,7 @@ function pretend() {
       streamAdopted: () => {},
       exclusivelyNow: <R>(call: () => R) => ({ made: call() }),
     },
-    valueWaits: { any: false },
+    valueWaits: { any: false, anyStands: () => false },
     blocking: { exclusively: <R>(call: () => R): R => call() },
     promises: {
       forgetStream: () => {},

@@ -44,6 +44,16 @@ export class ValueWaits {
     return this.#waits.length > 0
   }
 
+  /** As `any`, for where a wrong yes costs more than a look: it asks about the oldest until one of them does. */
+  anyStands(): boolean {
+    if (this.#waits.length === 0) return false
+    this.parts.relaxed.run(() => {
+      for (let wait = this.#waits[0]; wait !== undefined && this.#isOver(wait); wait = this.#waits[0])
+        this.#waits.shift()
+    })
+    return this.#waits.length > 0
+  }
+
   /** In words: one that was queued so many milliseconds ago, and is not over; undefined where none is known. */
   standingFor(milliseconds: number): string | undefined {
     const since = performance.now() - milliseconds
@@ -54,13 +64,16 @@ export class ValueWaits {
   }
 
   #prune(): void {
-    const { pool, library, relaxed } = this.parts
-    relaxed.run(() => {
-      this.#waits = this.#waits.filter(({ context, event }) => {
-        if (library.cuEventQuery(event) === CUresult.NOT_READY) return true
-        pool.giveBack(context, event)
-        return false
-      })
+    this.parts.relaxed.run(() => {
+      this.#waits = this.#waits.filter((wait) => !this.#isOver(wait))
     })
+  }
+
+  /** Its event goes back where it is. */
+  #isOver({ context, event }: ValueWait): boolean {
+    const { pool, library } = this.parts
+    if (library.cuEventQuery(event) === CUresult.NOT_READY) return false
+    pool.giveBack(context, event)
+    return true
   }
 }
