@@ -1,7 +1,7 @@
 /** Memory among a kernel's arguments: opened for the launch. */
 
 import { invalidValue } from '../base/errors.js'
-import { type Driver, type KernelMemory, SCALAR_BYTES } from '../driver/driver.js'
+import type { Driver, KernelMemory } from '../driver/driver.js'
 import { openMemory } from '../memory/buffer.js'
 import type { OpenMemory } from '../memory/buffer-core.js'
 import type { CheckedArgument, Parameter } from './kernel-signature.js'
@@ -25,14 +25,14 @@ export function openArguments(
   let memory: ArgumentMemory[] | undefined
   for (let index = 0; index < args.length; index += 1) {
     const argument = args[index]
-    if (typeof argument !== 'object') continue
+    const parameter = parameters[index]
+    if (typeof argument !== 'object' || parameter?.access === undefined) continue
     const { allocation, pointer } = openMemory(argument, driver)
     const { byteLength } = argument
-    const type = parameters[index]?.type ?? 'u8'
-    if (pointer % SCALAR_BYTES[type] !== 0) {
-      throw invalidValue(
-        `Argument ${index}: ${argument} does not begin at a multiple of ${SCALAR_BYTES[type]}, for ${type}`,
-      )
+    const { type, access, bytes } = parameter
+    // By the last bits: V8 calls C for the remainder of a number beyond 32 bits.
+    if ((pointer & (bytes - 1)) !== 0) {
+      throw invalidValue(`Argument ${index}: ${argument} does not begin at a multiple of ${bytes}, for ${type}`)
     }
     args[index] = pointer
     memory ??= []
@@ -40,7 +40,7 @@ export function openArguments(
       allocation,
       pointer,
       byteLength,
-      access: parameters[index]?.access ?? 'inout',
+      access,
       argument: index,
       rows: undefined,
     })

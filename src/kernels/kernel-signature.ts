@@ -37,6 +37,8 @@ export interface Parameter {
   readonly type: ScalarType
   /** Set for a pointer. */
   readonly access: Access | undefined
+  /** Of a value of that type: what a pointer points to begins at a multiple of them. */
+  readonly bytes: 1 | 2 | 4 | 8
 }
 
 const POINTER = /^(in|out|inout|(?:inout )?atomic) ([a-z0-9]+)\*$/
@@ -64,7 +66,8 @@ export function parseSignature(signature: unknown): readonly Parameter[] {
         `signature[${index}] is '${text}': it must be one of ${scalars}, or for a pointer 'in', 'out', 'inout' or 'atomic', then one of them and *`,
       )
     }
-    return { type, access: (access === 'inout atomic' ? 'atomic' : access) as Access | undefined }
+    const way = (access === 'inout atomic' ? 'atomic' : access) as Access | undefined
+    return { type, access: way, bytes: SCALAR_BYTES[type] }
   })
 }
 
