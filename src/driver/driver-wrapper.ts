@@ -6,6 +6,7 @@
 import type { OwnBytes } from '../base/bytes.js'
 import type {
   AdoptedStream,
+  ArgumentUse,
   BatchedCopy,
   Cancel,
   CaptureMode,
@@ -23,7 +24,7 @@ import type {
   HostFunction,
   KernelDriver,
   KernelHandle,
-  KernelMemory,
+  LaunchArgument,
   LaunchShape,
   LibraryDriver,
   MemoryDriver,
@@ -329,10 +330,10 @@ export class KernelWrapper implements KernelDriver {
     kernel: KernelHandle,
     stream: StreamHandle,
     shape: LaunchShape,
-    values: readonly (number | bigint)[],
-    memory: readonly KernelMemory[],
+    args: readonly LaunchArgument[],
+    uses: readonly ArgumentUse[],
   ): void {
-    this.inner.launch(kernel, stream, shape, values, memory)
+    this.inner.launch(kernel, stream, shape, args, uses)
   }
   activeBlocks(kernel: KernelHandle, blockSize: number, sharedMemory: number): number {
     return this.inner.activeBlocks(kernel, blockSize, sharedMemory)
@@ -403,10 +404,10 @@ export class GraphWrapper implements GraphDriver {
     node: NodeHandle,
     kernel: KernelHandle,
     shape: LaunchShape,
-    values: readonly (number | bigint)[],
-    memory: readonly KernelMemory[],
+    args: readonly LaunchArgument[],
+    uses: readonly ArgumentUse[],
   ): void {
-    this.inner.updateKernel(exec, node, kernel, shape, values, memory)
+    this.inner.updateKernel(exec, node, kernel, shape, args, uses)
   }
   updateTwin(exec: GraphExecHandle, node: NodeHandle, twin: Twin): void {
     this.inner.updateTwin(exec, node, twin)

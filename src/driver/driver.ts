@@ -459,6 +459,15 @@ export interface LaunchAttributes {
  */
 export type Access = 'in' | 'out' | 'inout' | 'atomic'
 
+/** An argument of a kernel as it is passed: memory by its address. */
+export type LaunchArgument = number | bigint | Pick<KernelMemory, 'pointer' | 'byteLength'>
+
+/** What a kernel does with an argument. */
+export interface ArgumentUse {
+  /** Undefined for one that is no pointer. */
+  readonly access: Access | undefined
+}
+
 /** Memory that a kernel is given. */
 export interface KernelMemory {
   readonly pointer: Pointer
@@ -468,6 +477,17 @@ export interface KernelMemory {
   readonly argument: number | undefined
   /** Only these of its bytes are touched; undefined: all. */
   readonly rows: MemoryRows | undefined
+}
+
+/** The memory among a kernel's arguments. */
+export function memoryAmong(args: readonly LaunchArgument[], uses: readonly ArgumentUse[]): readonly KernelMemory[] {
+  const memory: KernelMemory[] = []
+  for (const [argument, given] of args.entries()) {
+    if (typeof given !== 'object') continue
+    const { pointer, byteLength } = given
+    memory.push({ pointer, byteLength, access: uses[argument]?.access ?? 'inout', argument, rows: undefined })
+  }
+  return memory
 }
 
 /** Matrices at equal distances, the rows of each at equal distances: in bytes, from the first byte of the memory on. */
@@ -514,13 +534,13 @@ export interface KernelDriver {
   kernel(module: ModuleHandle, name: string, parameters: readonly ScalarType[]): KernelHandle
   /** The name that the kernel has in its module. */
   nameOf(kernel: KernelHandle): string
-  /** `cuLaunchKernelEx`. `memory` tells of the pointers among the values, for wrappers: a GPU does not need it. */
+  /** `cuLaunchKernelEx`. `uses` is for wrappers, which ask `memoryAmong()`: a GPU does not need it. */
   launch(
     kernel: KernelHandle,
     stream: StreamHandle,
     shape: LaunchShape,
-    values: readonly (number | bigint)[],
-    memory: readonly KernelMemory[],
+    args: readonly LaunchArgument[],
+    uses: readonly ArgumentUse[],
   ): void
   /** `cuOccupancyMaxActiveBlocksPerMultiprocessor`. */
   activeBlocks(kernel: KernelHandle, blockSize: number, sharedMemory: number): number
@@ -615,8 +635,8 @@ export interface GraphDriver {
     node: NodeHandle,
     kernel: KernelHandle,
     shape: LaunchShape,
-    values: readonly (number | bigint)[],
-    memory: readonly KernelMemory[],
+    args: readonly LaunchArgument[],
+    uses: readonly ArgumentUse[],
   ): void
   /** The same for a kernel's twin. Throws ERR_UNSUPPORTED on a driver that runs the kernel itself. */
   updateTwin(exec: GraphExecHandle, node: NodeHandle, twin: Twin): void

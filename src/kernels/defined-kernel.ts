@@ -2,12 +2,12 @@ import { checkFunction, checkNanoseconds, checkText, checkThis, readOptions } fr
 import { inspectAsPrinted, invalidType, invalidValue, printed } from '../base/errors.js'
 import { notCloneable } from '../base/identity.js'
 import { type Device, driverOf, isDevice } from '../device.js'
-import type { LaunchShape, ScalarType, Twin } from '../driver/driver.js'
+import { type LaunchShape, memoryAmong, type ScalarType, type Twin } from '../driver/driver.js'
 import type { OpenMemory } from '../memory/buffer-core.js'
 import type { StreamCore } from '../streams/stream-core.js'
 import { CHECKED_THREADS, checkedViews } from './checked-views.js'
 import { explainLimits, type Kernel, type LaunchConfig, Module, queueLaunch, Shapes } from './kernel.js'
-import { type ArgumentMemory, type LaunchValues, openArguments } from './kernel-arguments.js'
+import { checkMemoryOpen, memoryIn } from './kernel-arguments.js'
 import {
   type ArgumentsOf,
   type CheckedArgument,
@@ -189,15 +189,13 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
     checkThis(this, isDefinedKernel, 'a DefinedKernel')
     if (place.device.driver === 'cuda') return this.#compiledFor(place.device)[updateNode](place, config, args)
     const shape = this.#shapes.of(config as LaunchConfig)
-    const values = this.#checkTwinArguments(args)
+    const checked = this.#checkTwinArguments(args)
     place.checkOpen()
     checkUpdate(place, shape)
     const { driver, exec, node } = place
-    const memory = openArguments(values, this.#parameters, driver) ?? []
-    explainLimits(place.device, shape, () =>
-      driver.graphs.updateTwin(exec, node, this.#twin(shape, values as LaunchValues, memory)),
-    )
-    return memory
+    checkMemoryOpen(checked, this.#parameters, driver)
+    explainLimits(place.device, shape, () => driver.graphs.updateTwin(exec, node, this.#twin(shape, checked)))
+    return memoryIn(checked)
   }
 
   toString(): string {
@@ -233,15 +231,16 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
     const args = this.#checkTwinArguments(given)
     stream.makeRoom(1)
     const { driver, handle } = stream
-    const memory = openArguments(args, this.#parameters, driver) ?? []
-    const twin = this.#twin(shape, args as LaunchValues, memory)
-    queueLaunch(stream, memory, { kernel: this, shape }, () => driver.kernels.launchTwin(handle, twin))
+    checkMemoryOpen(args, this.#parameters, driver)
+    const twin = this.#twin(shape, args)
+    queueLaunch(stream, args, { kernel: this, shape }, () => driver.kernels.launchTwin(handle, twin))
     stream.last = `kernel '${this.name}'`
   }
 
-  #twin(shape: LaunchShape, values: LaunchValues, memory: readonly ArgumentMemory[]): Twin {
+  #twin(shape: LaunchShape, args: readonly CheckedArgument[]): Twin {
+    const memory = memoryAmong(args, this.#parameters)
     const run = (bytes: readonly Uint8Array[]): void => {
-      this.#run(shape, twinArguments(this.#parameters, values, bytes))
+      this.#run(shape, twinArguments(this.#parameters, args, bytes))
     }
     return { name: this.name, memory, memoryNames: this.#memoryNames, nanoseconds: this.#nanoseconds, run, shape }
   }
@@ -290,13 +289,13 @@ function lengthOfLongest(args: readonly unknown[]): number {
 
 function twinArguments(
   parameters: readonly Parameter[],
-  values: readonly (number | bigint)[],
+  args: readonly CheckedArgument[],
   bytes: readonly Uint8Array[],
 ): unknown[] {
   let next = 0
-  return parameters.map(({ type, access }, index) => {
-    const value = values[index] ?? 0
-    if (access === undefined) return twinValue(type, value)
+  return parameters.map(({ type }, index) => {
+    const value = args[index] ?? 0
+    if (typeof value !== 'object') return twinValue(type, value)
     const piece = bytes[next] ?? new Uint8Array(0)
     next += 1
     const View = VIEWS[type]

@@ -3,7 +3,8 @@
 import { checkArray } from '../base/arguments.js'
 import { invalidType, invalidValue, outOfRange } from '../base/errors.js'
 import { type Access, SCALAR_BYTES, type ScalarType } from '../driver/driver.js'
-import { isMemory, type Memory } from '../memory/buffer.js'
+import { bufferCoreOf } from '../memory/buffer.js'
+import type { BufferCore } from '../memory/buffer-core.js'
 import type { DeviceBuffer } from '../memory/device-buffer.js'
 import type { PinnedBuffer } from '../memory/pinned-buffer.js'
 
@@ -78,8 +79,8 @@ export const typeOf = ({ type, access }: Parameter): ParameterType =>
 /** The type by which a parameter is passed: a pointer is 64 bits. */
 export const passedAs = ({ type, access }: Parameter): ScalarType => (access === undefined ? type : 'u64')
 
-/** An argument that is checked: a scalar as it is passed, or memory. */
-export type CheckedArgument = number | bigint | Memory
+/** An argument that is checked: a scalar or an address as it is passed, or memory, which may be closed. */
+export type CheckedArgument = number | bigint | BufferCore
 
 /** Checks the arguments of a launch, in place: returns the same array. */
 export function checkArguments(parameters: readonly Parameter[], args: unknown[]): CheckedArgument[] {
@@ -122,7 +123,8 @@ function inRange(type: ScalarType, value: number | bigint, index: number): numbe
 }
 
 function checkMemory(value: unknown, index: number): CheckedArgument {
-  if (isMemory(value)) return value
+  const memory = bufferCoreOf(value)
+  if (memory !== undefined) return memory
   if (typeof value === 'bigint') {
     if (BigInt.asUintN(64, value) === value) return value
   } else if (typeof value !== 'number' || !Number.isInteger(value)) {

@@ -27,13 +27,15 @@ import { contextOf, type Device, driverOf, resolveDevice } from '../device.js'
 import { CUresult } from '../driver/cuda-results.js'
 import type { DeviceAttribute } from '../driver/device-attributes.js'
 import type { KernelHandle, LaunchAttributes, LaunchShape, ModuleHandle } from '../driver/driver.js'
+import type { OpenMemory } from '../memory/buffer-core.js'
 import { admitAll, queueWith } from '../memory/queue-with-memory.js'
 import { type CapturedLaunch, type CaptureRecord, noteNode } from '../streams/capture-record.js'
 import { checkPriority, type StreamCore } from '../streams/stream-core.js'
 import { HandleCore } from './handle-core.js'
-import { type ArgumentMemory, type LaunchValues, openArguments } from './kernel-arguments.js'
+import { checkMemoryOpen, memoryIn } from './kernel-arguments.js'
 import {
   type ArgumentsOf,
+  type CheckedArgument,
   checkArguments,
   type Parameter,
   type ParameterType,
@@ -85,7 +87,6 @@ export interface LaunchConfig {
 }
 
 const LARGEST_EXTENT = 2 ** 31 - 1
-const NO_MEMORY: readonly ArgumentMemory[] = []
 
 let moduleCoreOf: (value: unknown) => HandleCore<ModuleHandle> | undefined
 let kernelCoreOf: (value: unknown) => KernelCore | undefined
@@ -257,30 +258,31 @@ export class Kernel<out S extends readonly ParameterType[] = readonly ParameterT
     // Before anything is opened: a getter of the configuration may close it.
     const shape = core.shapes.of(config as LaunchConfig)
     core.checkDevice(stream)
-    const values = checkArguments(core.parameters, args)
+    const checked = checkArguments(core.parameters, args)
     stream.makeRoom(1)
     core.checkOpen()
     const { driver, handle } = stream
-    const memory = openArguments(values, core.parameters, driver) ?? NO_MEMORY
-    const queue = (): void => driver.kernels.launch(core.handle, handle, shape, values as LaunchValues, memory)
-    queueLaunch(stream, memory, { kernel, shape }, queue)?.keeps.add(core.code)
+    checkMemoryOpen(checked, core.parameters, driver)
+    const queue = (): void => driver.kernels.launch(core.handle, handle, shape, checked, core.parameters)
+    queueLaunch(stream, checked, { kernel, shape }, queue)?.keeps.add(core.code)
     stream.last = core.label
   }
 
   /** @internal */
-  [updateNode](place: LaunchNode, config: unknown, args: unknown[]): readonly ArgumentMemory[] {
+  [updateNode](place: LaunchNode, config: unknown, args: unknown[]): readonly OpenMemory[] {
     const core = kernelCore(this)
     const shape = core.shapes.of(config as LaunchConfig)
-    const values = checkArguments(core.parameters, args)
+    const checked = checkArguments(core.parameters, args)
     // A getter of the configuration may have closed them.
     core.checkOpen()
     place.checkOpen()
     checkUpdate(place, shape)
     const { driver, exec, node } = place
-    const memory = openArguments(values, core.parameters, driver) ?? NO_MEMORY
+    checkMemoryOpen(checked, core.parameters, driver)
+    const memory = memoryIn(checked)
     admitAll(memory, place)
     explainLimits(place.device, shape, () =>
-      driver.graphs.updateKernel(exec, node, core.handle, shape, values as LaunchValues, memory),
+      driver.graphs.updateKernel(exec, node, core.handle, shape, checked, core.parameters),
     )
     return memory
   }
@@ -366,17 +368,17 @@ function readConfig(config: LaunchConfig): GivenConfig {
   throw invalidType('config', 'an object such as { grid, block }', config, way)
 }
 
-/** Queues a launch. Of a shape that it refuses the driver does not say why; the error does. */
+/** Queues a launch with arguments whose memory is open. Of a shape that it refuses the driver does not say why; the error does. */
 export function queueLaunch(
   stream: StreamCore,
-  memory: readonly ArgumentMemory[],
+  args: readonly CheckedArgument[],
   launch: CapturedLaunch,
   queue: () => void,
 ): CaptureRecord | undefined {
   const { device } = stream
   const { shape } = launch
   if (shape.attributes !== undefined) refuseAttributes(device, shape.attributes)
-  const record = explainLimits(device, shape, () => queueWith(stream, memory, queue))
+  const record = explainLimits(device, shape, () => queueWith(stream, args, queue))
   if (record !== undefined) noteNode(record, stream, launch)
   return record
 }

@@ -17,20 +17,33 @@ export function makeRoomInAll(streams: ReadonlySet<StreamCore>, entries: number)
 }
 
 /**
- * Queues work that uses memory. Captured work runs when its graph is launched, so nothing is used yet; the graph keeps the
- * memory. Returns the record of the capture that the work has gone into.
+ * Queues work that uses the memory among these; a launch passes all of its arguments. Captured work runs when its graph is
+ * launched, so nothing is used yet; the graph keeps the memory. Returns the record of the capture that the work has gone
+ * into.
  * @throws ERR_UNSUPPORTED where the stream's device cannot reach the memory of another
  */
 export function queueWith(
   use: StreamCore,
-  memory: readonly OpenMemory[],
+  given: readonly (OpenMemory | number | bigint)[],
   queue: () => void,
 ): CaptureRecord | undefined {
   const record = recordOf(use)
+  if (record === undefined && allOwned(given, use)) queue()
+  else queueTracked(use, given.filter(isMemory), record, queue)
+  return record
+}
+
+const isMemory = (given: OpenMemory | number | bigint): given is OpenMemory => typeof given === 'object'
+
+function queueTracked(
+  use: StreamCore,
+  memory: readonly OpenMemory[],
+  record: CaptureRecord | undefined,
+  queue: () => void,
+): void {
   const isTracked = beforeWork(use, memory, record)
   queue()
   if (isTracked) afterWork(use, memory)
-  return record
 }
 
 /** To be called before the work is queued. Is its use tracked, so that `afterWork` must be called behind it? */
@@ -50,9 +63,12 @@ function keepForGraph(record: CaptureRecord | undefined, memory: readonly OpenMe
   }
 }
 
-/** Is all of it the stream's own, so that nothing need be done before and after? */
-function allOwned(memory: readonly OpenMemory[], use: StreamCore): boolean {
-  for (const { allocation } of memory) if (!allocation.ownedBy(use)) return false
+/** Is all memory among these the stream's own, so that nothing need be done before and after? */
+function allOwned(given: readonly (OpenMemory | number | bigint)[], use: StreamCore): boolean {
+  for (let index = 0; index < given.length; index += 1) {
+    const each = given[index]
+    if (typeof each === 'object' && !each.allocation.ownedBy(use)) return false
+  }
   return true
 }
 

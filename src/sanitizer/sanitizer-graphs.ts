@@ -1,17 +1,19 @@
 /** Graphs: captures, instances, launches. */
-import type {
-  CaptureMode,
-  ContextHandle,
-  FillWidth,
-  GraphExecHandle,
-  GraphHandle,
-  KernelHandle,
-  KernelMemory,
-  LaunchShape,
-  NodeHandle,
-  Pointer,
-  StreamHandle,
-  Twin,
+import {
+  type ArgumentUse,
+  type CaptureMode,
+  type ContextHandle,
+  type FillWidth,
+  type GraphExecHandle,
+  type GraphHandle,
+  type KernelHandle,
+  type LaunchArgument,
+  type LaunchShape,
+  memoryAmong,
+  type NodeHandle,
+  type Pointer,
+  type StreamHandle,
+  type Twin,
 } from '../driver/driver.js'
 import { type DriverWrapper, GraphWrapper } from '../driver/driver-wrapper.js'
 import type { Detector } from './detector.js'
@@ -113,11 +115,11 @@ export class SanitizerGraphs extends GraphWrapper {
     node: NodeHandle,
     kernel: KernelHandle,
     shape: LaunchShape,
-    values: readonly (number | bigint)[],
-    memory: readonly KernelMemory[],
+    args: readonly LaunchArgument[],
+    uses: readonly ArgumentUse[],
   ): void {
-    super.updateKernel(exec, node, kernel, shape, values, memory)
-    this.#updated(exec, node, memory)
+    super.updateKernel(exec, node, kernel, shape, args, uses)
+    this.#updated(exec, node, memoryAmong(args, uses))
   }
 
   override updateTwin(exec: GraphExecHandle, node: NodeHandle, twin: Twin): void {

@@ -1,5 +1,14 @@
 /** Kernels: what they read and write is what their signatures say. */
-import type { KernelHandle, KernelMemory, LaunchShape, StreamHandle, Twin } from '../driver/driver.js'
+import {
+  type ArgumentUse,
+  type KernelHandle,
+  type KernelMemory,
+  type LaunchArgument,
+  type LaunchShape,
+  memoryAmong,
+  type StreamHandle,
+  type Twin,
+} from '../driver/driver.js'
 import { type DriverWrapper, KernelWrapper } from '../driver/driver-wrapper.js'
 import type { Detector } from './detector.js'
 
@@ -21,11 +30,11 @@ export class SanitizerKernels extends KernelWrapper {
     kernel: KernelHandle,
     stream: StreamHandle,
     shape: LaunchShape,
-    values: readonly (number | bigint)[],
-    memory: readonly KernelMemory[],
+    args: readonly LaunchArgument[],
+    uses: readonly ArgumentUse[],
   ): void {
-    this.#launch(stream, `kernel '${this.nameOf(kernel)}'`, memory, () =>
-      super.launch(kernel, stream, shape, values, memory),
+    this.#launch(stream, `kernel '${this.nameOf(kernel)}'`, memoryAmong(args, uses), () =>
+      super.launch(kernel, stream, shape, args, uses),
     )
   }
 

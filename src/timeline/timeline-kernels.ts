@@ -1,8 +1,9 @@
 /** Launches, on their way to the driver. */
 import type {
+  ArgumentUse,
   ContextHandle,
   KernelHandle,
-  KernelMemory,
+  LaunchArgument,
   LaunchShape,
   ModuleHandle,
   StreamHandle,
@@ -32,12 +33,12 @@ export class TimelineKernels extends KernelWrapper {
     kernel: KernelHandle,
     stream: StreamHandle,
     shape: LaunchShape,
-    values: readonly (number | bigint)[],
-    memory: readonly KernelMemory[],
+    args: readonly LaunchArgument[],
+    uses: readonly ArgumentUse[],
   ): void {
     const { writer } = this
     const row = writer.begin(RowKind.KERNEL, stream, this.#names.get(kernel) ?? this.#learn(kernel))
-    writer.during(row, stream, () => super.launch(kernel, stream, shape, values, memory))
+    writer.during(row, stream, () => super.launch(kernel, stream, shape, args, uses))
   }
 
   override unload(module: ModuleHandle, context: ContextHandle): void {

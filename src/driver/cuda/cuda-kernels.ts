@@ -6,6 +6,7 @@ import {
   isDefaultStream,
   type KernelDriver,
   type KernelHandle,
+  type LaunchArgument,
   type LaunchShape,
   type ModuleHandle,
   SCALAR_BYTES,
@@ -170,14 +171,14 @@ export class CudaKernels implements KernelDriver {
     return this.#kernels.get(kernel)?.function.name ?? `kernel 0x${kernel.toString(16)}`
   }
 
-  launch(kernel: KernelHandle, stream: StreamHandle, shape: LaunchShape, values: readonly (number | bigint)[]): void {
+  launch(kernel: KernelHandle, stream: StreamHandle, shape: LaunchShape, args: readonly LaunchArgument[]): void {
     const callable = this.#kernels.get(kernel)
     if (callable === undefined) throw cudaError(LAUNCH, CUresult.INVALID_HANDLE)
     const { handle } = callable.function
     if (shape.sharedMemory > SHARED_MEMORY_WITHOUT_LEAVE)
       allowSharedMemory(this.parts.library, callable.function, shape)
     this.parts.hostFunctions.countEntries(stream, 1)
-    const parameters = callable.parameters.write(values)
+    const parameters = callable.parameters.write(args)
     if (isDefaultStream(stream)) {
       this.parts.calls.onStream(stream, LAUNCH, (raw) =>
         this.parts.library.cuLaunchKernelEx(this.#configure(raw, shape), handle, parameters, 0),
@@ -189,7 +190,7 @@ export class CudaKernels implements KernelDriver {
   }
 
   /** Writes a CUDA_KERNEL_NODE_PARAMS down for a node of a graph. Returns its address. */
-  nodeParams(kernel: KernelHandle, shape: LaunchShape, values: readonly (number | bigint)[]): number {
+  nodeParams(kernel: KernelHandle, shape: LaunchShape, args: readonly LaunchArgument[]): number {
     const callable = this.#kernels.get(kernel)
     if (callable === undefined) throw cudaError(SET_NODE, CUresult.INVALID_HANDLE)
     const { handle } = callable.function
@@ -197,7 +198,7 @@ export class CudaKernels implements KernelDriver {
       allowSharedMemory(this.parts.library, callable.function, shape)
     const { grid, block, sharedMemory } = shape
     const { address, uint32 } = this.#node
-    const parameters = callable.parameters.write(values)
+    const parameters = callable.parameters.write(args)
     uint32[0] = handle
     uint32[1] = handle / 2 ** 32
     uint32[2] = grid[0]

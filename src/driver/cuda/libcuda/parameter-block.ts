@@ -1,5 +1,5 @@
 /** The arguments that a launch hands over to a kernel, laid out as in C. */
-import { SCALAR_BYTES, type ScalarType } from '../../driver.js'
+import { type LaunchArgument, SCALAR_BYTES, type ScalarType } from '../../driver.js'
 import { NativeMemory } from './native.js'
 
 /** How a value is written: V8 compares numbers faster than texts. */
@@ -37,11 +37,12 @@ export class ParameterBlock {
   }
 
   /** Returns the address of the pointers. */
-  write(values: readonly (number | bigint)[]): number {
+  write(args: readonly LaunchArgument[]): number {
     const writers = this.#writers
     const view = this.#view
     for (let index = 0; index < writers.length; index += 1) {
-      const value = values[index] ?? 0
+      const given = args[index] ?? 0
+      const value = typeof given === 'object' ? given.pointer : given
       const writer = writers[index]
       if (writer === Writer.INT64) writeInt64(view, 8 * index, value)
       else if (writer === Writer.INT32) view.setInt32(8 * index, Number(value), true)
