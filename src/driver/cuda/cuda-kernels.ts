@@ -73,11 +73,14 @@ const LIMIT_STACK_SIZE = 0
 const SHARED_MEMORY_WITHOUT_LEAVE = 48 * 1024
 
 export class CudaKernels implements KernelDriver {
-  readonly #kernels = new Map<KernelHandle, Callable>()
+  /** By handle: a number that no other kernel has ever had. Undefined where the module is unloaded. */
+  readonly #kernels: (Callable | undefined)[] = []
   readonly #loaded = new Map<ModuleHandle, Loaded>()
   /** Closed, and not yet given back. */
   readonly #unloaded: { readonly module: ModuleHandle; readonly context: ContextHandle }[] = []
   readonly #config = new NativeMemory(CONFIG_BYTES + MOST_ATTRIBUTES * ATTRIBUTE_BYTES)
+  /** The shape in it: mostly that of the next launch, too. */
+  #configured: LaunchShape | undefined
 
   readonly #node = new NativeMemory(NODE_PARAMS_BYTES)
 
@@ -138,8 +141,8 @@ export class CudaKernels implements KernelDriver {
   #unload(module: ModuleHandle, context: ContextHandle): void {
     // A function of another module may get the same address.
     for (const kernel of this.#loaded.get(module)?.kernels.values() ?? []) {
-      this.#kernels.get(kernel)?.parameters.free()
-      this.#kernels.delete(kernel)
+      this.#kernels[kernel]?.parameters.free()
+      this.#kernels[kernel] = undefined
     }
     this.#loaded.delete(module)
     const result = this.parts.contexts.within(context, () =>
@@ -158,21 +161,19 @@ export class CudaKernels implements KernelDriver {
     if (known !== undefined) return known
     this.#checkParameters(found, parameters)
     this.#makeLocalMemory(found, context)
-    const block = new ParameterBlock(parameters)
-    // The address of its block is a number that no other kernel has.
-    const kernel = block.address as KernelHandle
+    const kernel = this.#kernels.length as KernelHandle
     functions.set(name, found)
     kernels.set(key, kernel)
-    this.#kernels.set(kernel, { function: found, parameters: block })
+    this.#kernels.push({ function: found, parameters: new ParameterBlock(parameters) })
     return kernel
   }
 
   nameOf(kernel: KernelHandle): string {
-    return this.#kernels.get(kernel)?.function.name ?? `kernel 0x${kernel.toString(16)}`
+    return this.#kernels[kernel]?.function.name ?? `kernel 0x${kernel.toString(16)}`
   }
 
   launch(kernel: KernelHandle, stream: StreamHandle, shape: LaunchShape, args: readonly LaunchArgument[]): void {
-    const callable = this.#kernels.get(kernel)
+    const callable = this.#kernels[kernel]
     if (callable === undefined) throw cudaError(LAUNCH, CUresult.INVALID_HANDLE)
     const { handle } = callable.function
     if (shape.sharedMemory > SHARED_MEMORY_WITHOUT_LEAVE)
@@ -180,18 +181,23 @@ export class CudaKernels implements KernelDriver {
     this.parts.hostFunctions.countEntries(stream, 1)
     const parameters = callable.parameters.write(args)
     if (isDefaultStream(stream)) {
-      this.parts.calls.onStream(stream, LAUNCH, (raw) =>
-        this.parts.library.cuLaunchKernelEx(this.#configure(raw, shape), handle, parameters, 0),
-      )
+      this.#launchOnDefault(stream, shape, handle, parameters)
       return
     }
     const result = this.parts.library.cuLaunchKernelEx(this.#configure(stream, shape), handle, parameters, 0)
     if (result !== 0) throw cudaError(LAUNCH, result)
   }
 
+  /** A method of its own: one with a closure in it allocates at each call, also where the closure is not made. */
+  #launchOnDefault(stream: StreamHandle, shape: LaunchShape, handle: number, parameters: number): void {
+    this.parts.calls.onStream(stream, LAUNCH, (raw) =>
+      this.parts.library.cuLaunchKernelEx(this.#configure(raw, shape), handle, parameters, 0),
+    )
+  }
+
   /** Writes a CUDA_KERNEL_NODE_PARAMS down for a node of a graph. Returns its address. */
   nodeParams(kernel: KernelHandle, shape: LaunchShape, args: readonly LaunchArgument[]): number {
-    const callable = this.#kernels.get(kernel)
+    const callable = this.#kernels[kernel]
     if (callable === undefined) throw cudaError(SET_NODE, CUresult.INVALID_HANDLE)
     const { handle } = callable.function
     if (shape.sharedMemory > SHARED_MEMORY_WITHOUT_LEAVE)
@@ -216,7 +222,7 @@ export class CudaKernels implements KernelDriver {
   activeBlocks(kernel: KernelHandle, blockSize: number, sharedMemory: number): number {
     const call = 'cuOccupancyMaxActiveBlocksPerMultiprocessor'
     const { address } = this.parts.memory
-    const handle = this.#kernels.get(kernel)?.function.handle ?? 0
+    const handle = this.#kernels[kernel]?.function.handle ?? 0
     check(
       call,
       this.parts.library.cuOccupancyMaxActiveBlocksPerMultiprocessor(address, handle, blockSize, sharedMemory),
@@ -270,8 +276,16 @@ export class CudaKernels implements KernelDriver {
 
   /** Writes a CUlaunchConfig down. Returns its address. */
   #configure(raw: number, shape: LaunchShape): number {
-    const { grid, block, sharedMemory, cooperative, cluster, attributes } = shape
     const { address, uint32 } = this.#config
+    if (shape !== this.#configured) this.#configureShape(shape)
+    uint32[8] = raw
+    uint32[9] = raw * 2 ** -32
+    return address
+  }
+
+  #configureShape(shape: LaunchShape): void {
+    const { grid, block, sharedMemory, cooperative, cluster, attributes } = shape
+    const { uint32 } = this.#config
     uint32[0] = grid[0]
     uint32[1] = grid[1]
     uint32[2] = grid[2]
@@ -279,10 +293,8 @@ export class CudaKernels implements KernelDriver {
     uint32[4] = block[1]
     uint32[5] = block[2]
     uint32[6] = sharedMemory
-    uint32[8] = raw
-    uint32[9] = raw / 2 ** 32
     uint32[12] = cooperative || cluster !== undefined || attributes !== undefined ? this.#attributes(shape) : 0
-    return address
+    this.#configured = shape
   }
 
   /** Writes down what more a launch wants. Returns how many attributes there are. */

@@ -57,6 +57,6 @@ function writeInt64(view: DataView, offset: number, value: number | bigint): voi
   if (typeof value === 'bigint') view.setBigUint64(offset, BigInt.asUintN(64, value), true)
   else {
     view.setUint32(offset, value, true)
-    view.setInt32(offset + 4, Math.floor(value / 4294967296), true)
+    view.setInt32(offset + 4, Math.floor(value * 2 ** -32), true)
   }
 }
