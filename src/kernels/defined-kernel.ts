@@ -6,7 +6,7 @@ import { type LaunchShape, memoryAmong, type ScalarType, type Twin } from '../dr
 import type { OpenMemory } from '../memory/buffer-core.js'
 import type { StreamCore } from '../streams/stream-core.js'
 import { CHECKED_THREADS, checkedViews } from './checked-views.js'
-import { explainLimits, type Kernel, type LaunchConfig, Module, queueLaunch, Shapes } from './kernel.js'
+import { beginLaunch, endLaunch, explainLimits, type Kernel, type LaunchConfig, Module, Shapes } from './kernel.js'
 import { checkMemoryOpen, memoryIn } from './kernel-arguments.js'
 import {
   type ArgumentsOf,
@@ -194,7 +194,11 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
     checkUpdate(place, shape)
     const { driver, exec, node } = place
     checkMemoryOpen(checked, this.#parameters, driver)
-    explainLimits(place.device, shape, () => driver.graphs.updateTwin(exec, node, this.#twin(shape, checked)))
+    try {
+      driver.graphs.updateTwin(exec, node, this.#twin(shape, checked))
+    } catch (error) {
+      throw explainLimits(error, place.device, shape)
+    }
     return memoryIn(checked)
   }
 
@@ -233,7 +237,13 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
     const { driver, handle } = stream
     checkMemoryOpen(args, this.#parameters, driver)
     const twin = this.#twin(shape, args)
-    queueLaunch(stream, args, { kernel: this, shape }, () => driver.kernels.launchTwin(handle, twin))
+    const work = beginLaunch(stream, args, shape)
+    try {
+      driver.kernels.launchTwin(handle, twin)
+    } catch (error) {
+      throw explainLimits(error, stream.device, shape)
+    }
+    if (work !== undefined) endLaunch(stream, work, { kernel: this, shape })
     stream.last = `kernel '${this.name}'`
   }
 

@@ -28,7 +28,7 @@ import { CUresult } from '../driver/cuda-results.js'
 import type { DeviceAttribute } from '../driver/device-attributes.js'
 import type { KernelHandle, LaunchAttributes, LaunchShape, ModuleHandle } from '../driver/driver.js'
 import type { OpenMemory } from '../memory/buffer-core.js'
-import { admitAll, queueWith } from '../memory/queue-with-memory.js'
+import { admitAll, beginWork, endWork, type WorkWithMemory } from '../memory/queue-with-memory.js'
 import { type CapturedLaunch, type CaptureRecord, noteNode } from '../streams/capture-record.js'
 import { checkPriority, type StreamCore } from '../streams/stream-core.js'
 import { HandleCore } from './handle-core.js'
@@ -261,10 +261,15 @@ export class Kernel<out S extends readonly ParameterType[] = readonly ParameterT
     const checked = checkArguments(core.parameters, args)
     stream.makeRoom(1)
     core.checkOpen()
-    const { driver, handle } = stream
+    const { driver } = stream
     checkMemoryOpen(checked, core.parameters, driver)
-    const queue = (): void => driver.kernels.launch(core.handle, handle, shape, checked, core.parameters)
-    queueLaunch(stream, checked, { kernel, shape }, queue)?.keeps.add(core.code)
+    const work = beginLaunch(stream, checked, shape)
+    try {
+      driver.kernels.launch(core.handle, stream.handle, shape, checked, core.parameters)
+    } catch (error) {
+      throw explainLimits(error, stream.device, shape)
+    }
+    if (work !== undefined) endLaunch(stream, work, { kernel, shape })?.keeps.add(core.code)
     stream.last = core.label
   }
 
@@ -281,9 +286,11 @@ export class Kernel<out S extends readonly ParameterType[] = readonly ParameterT
     checkMemoryOpen(checked, core.parameters, driver)
     const memory = memoryIn(checked)
     admitAll(memory, place)
-    explainLimits(place.device, shape, () =>
-      driver.graphs.updateKernel(exec, node, core.handle, shape, checked, core.parameters),
-    )
+    try {
+      driver.graphs.updateKernel(exec, node, core.handle, shape, checked, core.parameters)
+    } catch (error) {
+      throw explainLimits(error, place.device, shape)
+    }
     return memory
   }
 
@@ -368,30 +375,33 @@ function readConfig(config: LaunchConfig): GivenConfig {
   throw invalidType('config', 'an object such as { grid, block }', config, way)
 }
 
-/** Queues a launch with arguments whose memory is open. Of a shape that it refuses the driver does not say why; the error does. */
-export function queueLaunch(
+/** To be called before a launch is queued, with arguments whose memory is open. As `beginWork`. */
+export function beginLaunch(
   stream: StreamCore,
   args: readonly CheckedArgument[],
+  shape: LaunchShape,
+): WorkWithMemory | undefined {
+  if (shape.attributes !== undefined) refuseAttributes(stream.device, shape.attributes)
+  return beginWork(stream, args)
+}
+
+/** To be called when it is queued, where `beginLaunch` says so. Returns the record of the capture that it has gone into. */
+export function endLaunch(
+  stream: StreamCore,
+  work: WorkWithMemory,
   launch: CapturedLaunch,
-  queue: () => void,
 ): CaptureRecord | undefined {
-  const { device } = stream
-  const { shape } = launch
-  if (shape.attributes !== undefined) refuseAttributes(device, shape.attributes)
-  const record = explainLimits(device, shape, () => queueWith(stream, args, queue))
+  endWork(stream, work)
+  const { record } = work
   if (record !== undefined) noteNode(record, stream, launch)
   return record
 }
 
-/** Calls the driver, which does not say why it refuses a shape. */
-export function explainLimits<R>(device: Device, shape: LaunchShape, call: () => R): R {
-  try {
-    return call()
-  } catch (error) {
-    if (!(error instanceof CudaError) || error.number !== CUresult.INVALID_VALUE) throw error
-    const why = beyondLimits(device, shape)
-    throw why === undefined ? error : explained(error, why)
-  }
+/** The error of the driver, which does not say why it refuses a shape, with the limit that the shape goes beyond. */
+export function explainLimits(error: unknown, device: Device, shape: LaunchShape): unknown {
+  if (!(error instanceof CudaError) || error.number !== CUresult.INVALID_VALUE) return error
+  const why = beyondLimits(device, shape)
+  return why === undefined ? error : explained(error, why)
 }
 
 /** The simulator takes what an H200 takes. */

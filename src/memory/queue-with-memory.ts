@@ -16,34 +16,39 @@ export function makeRoomInAll(streams: ReadonlySet<StreamCore>, entries: number)
   }
 }
 
-/**
- * Queues work that uses the memory among these; a launch passes all of its arguments. Captured work runs when its graph is
- * launched, so nothing is used yet; the graph keeps the memory. Returns the record of the capture that the work has gone
- * into.
- * @throws ERR_UNSUPPORTED where the stream's device cannot reach the memory of another
- */
-export function queueWith(
-  use: StreamCore,
-  given: readonly (OpenMemory | number | bigint)[],
-  queue: () => void,
-): CaptureRecord | undefined {
-  const record = recordOf(use)
-  if (record === undefined && allOwned(given, use)) queue()
-  else queueTracked(use, given.filter(isMemory), record, queue)
-  return record
+/** Work that is being queued, whose memory is tracked or kept by a graph. */
+export interface WorkWithMemory {
+  readonly memory: readonly OpenMemory[]
+  readonly isTracked: boolean
+  /** Of the capture that the work goes into. */
+  readonly record: CaptureRecord | undefined
 }
 
-const isMemory = (given: OpenMemory | number | bigint): given is OpenMemory => typeof given === 'object'
-
-function queueTracked(
+/**
+ * To be called before work is queued that uses the memory among these; a launch passes all of its arguments. Captured work
+ * runs when its graph is launched, so nothing is used yet; the graph keeps the memory. Returns what to call `endWork` with
+ * once the work is queued; undefined where there is nothing to do then, as for most work.
+ * @throws ERR_UNSUPPORTED where the stream's device cannot reach the memory of another
+ */
+export function beginWork(
   use: StreamCore,
-  memory: readonly OpenMemory[],
-  record: CaptureRecord | undefined,
-  queue: () => void,
-): void {
-  const isTracked = beforeWork(use, memory, record)
-  queue()
+  given: readonly (OpenMemory | number | bigint)[],
+): WorkWithMemory | undefined {
+  const record = recordOf(use)
+  if (record === undefined && allOwned(given, use)) return undefined
+  const memory = given.filter((each) => typeof each === 'object')
+  return { memory, record, isTracked: beforeWork(use, memory, record) }
+}
+
+export function endWork(use: StreamCore, { memory, isTracked }: WorkWithMemory): void {
   if (isTracked) afterWork(use, memory)
+}
+
+/** Queues work that uses memory. */
+export function queueWith(use: StreamCore, memory: readonly OpenMemory[], queue: () => void): void {
+  const work = beginWork(use, memory)
+  queue()
+  if (work !== undefined) endWork(use, work)
 }
 
 /** To be called before the work is queued. Is its use tracked, so that `afterWork` must be called behind it? */
