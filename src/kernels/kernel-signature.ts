@@ -94,14 +94,18 @@ export function checkArguments(parameters: readonly Parameter[], args: unknown[]
   return args as CheckedArgument[]
 }
 
+/** What most launches have; the rest is out of line, since V8 inlines short functions alone, and a launch is a hot path. */
 function checkArgument({ type, access }: Parameter, value: unknown, index: number): CheckedArgument {
-  if (access !== undefined) return checkMemory(value, index)
-  // What most launches have, without the tables below: a launch is a hot path.
+  if (access !== undefined) return bufferCoreOf(value) ?? checkAddress(value, index)
   if (typeof value === 'number') {
     if (type === 'f32' || type === 'f64') return value
     if (type === 'i32' && (value | 0) === value) return value
     if (type === 'u32' && value >>> 0 === value) return value
   }
+  return checkScalar(type, value, index)
+}
+
+function checkScalar(type: ScalarType, value: unknown, index: number): number | bigint {
   if (type === 'bool') {
     if (typeof value !== 'boolean') throw invalidType(`Argument ${index}`, 'true or false', value)
     return value ? 1 : 0
@@ -122,9 +126,7 @@ function inRange(type: ScalarType, value: number | bigint, index: number): numbe
   return value
 }
 
-function checkMemory(value: unknown, index: number): CheckedArgument {
-  const memory = bufferCoreOf(value)
-  if (memory !== undefined) return memory
+function checkAddress(value: unknown, index: number): number | bigint {
   if (typeof value === 'bigint') {
     if (BigInt.asUintN(64, value) === value) return value
   } else if (typeof value !== 'number' || !Number.isInteger(value)) {

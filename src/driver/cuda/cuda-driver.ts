@@ -43,6 +43,7 @@ import type { HostFunctions } from './host-functions/host-functions.js'
 import type { Threads } from './host-functions/thread-table.js'
 import { check, checkDestroyed, type Library } from './libcuda/library.js'
 import type { NativeMemory } from './libcuda/native.js'
+import type { CFunction } from './libcuda/quick-calls.js'
 import type { LibcudaParts, StreamCalls } from './libcuda/stream-calls.js'
 import type { Blocking } from './waiting/blocking.js'
 import type { CallsApart } from './waiting/calls-apart.js'
@@ -75,6 +76,9 @@ export class CudaDriver implements Driver {
   readonly pools: CudaPools
   readonly sharing: CudaSharing
   readonly #library: Library
+  /** Kept at hand: the library has more functions than V8 finds without a table of them. */
+  readonly #cuEventRecord: CFunction
+  readonly #cuStreamWaitEvent: CFunction
   /** Where out parameters go. */
   readonly #out: NativeMemory
   readonly #calls: StreamCalls
@@ -91,6 +95,8 @@ export class CudaDriver implements Driver {
 
   constructor(private readonly parts: CudaDriverParts) {
     this.#library = parts.library
+    this.#cuEventRecord = parts.library.cuEventRecord
+    this.#cuStreamWaitEvent = parts.library.cuStreamWaitEvent
     this.#out = parts.memory
     this.#calls = parts.calls
     this.#green = new CudaGreenContexts(parts)
@@ -388,7 +394,7 @@ export class CudaDriver implements Driver {
       this.#waitWith(stream, event, external)
       return
     }
-    const result = this.#library.cuStreamWaitEvent(stream, event, 0)
+    const result = this.#cuStreamWaitEvent(stream, event, 0)
     if (result !== 0) throw cudaError('cuStreamWaitEvent', result)
   }
 
@@ -495,7 +501,7 @@ export class CudaDriver implements Driver {
       this.#recordWith(event, stream, external)
       return
     }
-    const result = this.#library.cuEventRecord(event, stream)
+    const result = this.#cuEventRecord(event, stream)
     if (result !== 0) throw cudaError('cuEventRecord', result)
   }
 

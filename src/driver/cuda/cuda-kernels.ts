@@ -18,6 +18,7 @@ import { check, checkDestroyed, type Library } from './libcuda/library.js'
 import { NativeMemory } from './libcuda/native.js'
 import { compileCuda, compileCudaNow } from './libcuda/nvrtc.js'
 import { ParameterBlock } from './libcuda/parameter-block.js'
+import type { CFunction } from './libcuda/quick-calls.js'
 import type { LibcudaParts } from './libcuda/stream-calls.js'
 import type { Blocking } from './waiting/blocking.js'
 
@@ -83,8 +84,11 @@ export class CudaKernels implements KernelDriver {
   #configured: LaunchShape | undefined
 
   readonly #node = new NativeMemory(NODE_PARAMS_BYTES)
+  /** Kept at hand: the library has more functions than V8 finds without a table of them. */
+  readonly #cuLaunchKernelEx: CFunction
 
   constructor(private readonly parts: CudaKernelsParts) {
+    this.#cuLaunchKernelEx = parts.library.cuLaunchKernelEx
     this.#config.bytes.fill(0)
     this.#node.bytes.fill(0)
   }
@@ -184,14 +188,14 @@ export class CudaKernels implements KernelDriver {
       this.#launchOnDefault(stream, shape, handle, parameters)
       return
     }
-    const result = this.parts.library.cuLaunchKernelEx(this.#configure(stream, shape), handle, parameters, 0)
+    const result = this.#cuLaunchKernelEx(this.#configure(stream, shape), handle, parameters, 0)
     if (result !== 0) throw cudaError(LAUNCH, result)
   }
 
   /** A method of its own: one with a closure in it allocates at each call, also where the closure is not made. */
   #launchOnDefault(stream: StreamHandle, shape: LaunchShape, handle: number, parameters: number): void {
     this.parts.calls.onStream(stream, LAUNCH, (raw) =>
-      this.parts.library.cuLaunchKernelEx(this.#configure(raw, shape), handle, parameters, 0),
+      this.#cuLaunchKernelEx(this.#configure(raw, shape), handle, parameters, 0),
     )
   }
 
