@@ -386,11 +386,7 @@ export function beginLaunch(
 }
 
 /** To be called when it is queued, where `beginLaunch` says so. Returns the record of the capture that it has gone into. */
-export function endLaunch(
-  stream: StreamCore,
-  work: WorkWithMemory,
-  launch: CapturedLaunch,
-): CaptureRecord | undefined {
+export function endLaunch(stream: StreamCore, work: WorkWithMemory, launch: CapturedLaunch): CaptureRecord | undefined {
   endWork(stream, work)
   const { record } = work
   if (record !== undefined) noteNode(record, stream, launch)
