@@ -230,6 +230,7 @@ export class CudaDriver implements Driver {
     this.graphs.leave(stream)
     this.parts.handles.streamCreated(stream)
     this.#handedOut.forget(stream)
+    this.#hostFunctions.streamAdopted(stream)
   }
 
   /** Makes a call that makes streams: at once where there is place for them, else when no host function is pending. */

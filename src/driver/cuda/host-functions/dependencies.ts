@@ -32,11 +32,11 @@ export class Dependencies {
     private readonly deviceOf: (stream: StreamHandle) => number,
   ) {}
 
+  /** Nothing is pending any more. What streams are like still holds: it takes five calls of the driver to ask. */
   clear(): void {
     // A map that is cleared gets a new table, and this is called after each wait.
     if (this.#streams.size > 0) this.#streams.clear()
     if (this.#events.size > 0) this.#events.clear()
-    if (this.#facts.size > 0) this.#facts.clear()
   }
 
   queued(stream: StreamHandle, call: GateCall): void {

@@ -156,18 +156,16 @@ export class HostFunctions {
     const { gates, depth, dependencies } = this.parts
     // Entries are counted also while only other threads have host functions pending.
     depth.forget(stream)
-    if (!this.#tracksOrder) return
-    gates.forget(stream)
     dependencies.forgetStream(stream)
+    if (this.#tracksOrder) gates.forget(stream)
   }
 
-  /** Another library may have destroyed the stream that had this handle, and made a new one. */
+  /** Another library may have destroyed the stream that had this handle; a new one has it. */
   streamAdopted(stream: StreamHandle): void {
     const { gates, depth, dependencies } = this.parts
     depth.forget(stream)
-    if (!this.pending) return
-    gates.forget(stream)
     dependencies.streamAdopted(stream)
+    if (this.pending) gates.forget(stream)
   }
 
   forgetEvent(event: EventHandle): void {

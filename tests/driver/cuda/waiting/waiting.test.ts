@@ -164,15 +164,22 @@ test('a blocked thread looks eight times at the gates for each query, in its fir
 
 test('a stream that is closed counts no more, though only another thread has host functions pending', () => {
   const forgotten: number[] = []
+  const ofNoInterest: number[] = []
   const parts = {
     gates: { pending: 0, running: [], active: [] },
     threads: { ...alone(), othersPending: true },
     depth: { forget: (stream: number) => forgotten.push(stream) },
+    // Nothing is pending, and its handle may be another stream's later all the same.
+    dependencies: {
+      forgetStream: (stream: number) => ofNoInterest.push(stream),
+      streamAdopted: (stream: number) => ofNoInterest.push(stream),
+    },
   }
   const { hostFunctions } = waitingOf(parts)
   hostFunctions.forgetStream(0x1000 as StreamHandle)
   hostFunctions.streamAdopted(0x2000 as StreamHandle)
   assert.deepEqual(forgotten, [0x1000, 0x2000])
+  assert.deepEqual(ofNoInterest, [0x1000, 0x2000])
 })
 
 /** A call on a thread of its own, which is over when the test says so, and whether the right to make it is held. */
