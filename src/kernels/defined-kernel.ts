@@ -4,6 +4,7 @@ import { notCloneable } from '../base/identity.js'
 import { type Device, driverOf, isDevice } from '../device.js'
 import type { LaunchShape, ScalarType, Twin } from '../driver/driver.js'
 import type { OpenMemory } from '../memory/buffer-core.js'
+import { admitAll } from '../memory/queue-with-memory.js'
 import type { StreamCore } from '../streams/stream-core.js'
 import { CHECKED_THREADS, checkedViews } from './checked-views.js'
 import { explainLimits, type Kernel, type LaunchConfig, Module, queueLaunch, Shapes } from './kernel.js'
@@ -194,6 +195,7 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
     checkUpdate(place, shape)
     const { driver, exec, node } = place
     const memory = openArguments(values, this.#parameters, driver) ?? []
+    admitAll(memory, place)
     explainLimits(place.device, shape, () =>
       driver.graphs.updateTwin(exec, node, this.#twin(shape, values as LaunchValues, memory)),
     )

@@ -73,6 +73,8 @@ export class CudaGraphs implements GraphDriver {
    * number of a capture that is invalidated.
    */
   readonly #begun = new Map<StreamHandle, BegunCapture>()
+  /** The same of other libraries' streams whose wrappers were closed: another wrapper may end it, or the owner. */
+  readonly #left = new Map<StreamHandle, BegunCapture>()
   /** Host functions captured so far, by the driver's number for the capture. */
   readonly #capturing = new Map<bigint, CapturedHostFunction[]>()
   readonly #captured = new Map<GraphHandle, CapturedGraph>()
@@ -121,6 +123,7 @@ export class CudaGraphs implements GraphDriver {
 
   #begin(stream: StreamHandle, into: GraphHandle | undefined, begin: () => void): void {
     const { captures, hostFunctions } = this.parts
+    this.#forgetLeft()
     const isKnown = this.#begun.has(stream)
     if (isKnown) begin()
     else captures.beginBy(begin)
@@ -132,10 +135,12 @@ export class CudaGraphs implements GraphDriver {
   }
 
   end(stream: StreamHandle): GraphHandle {
-    const begun = this.#begun.get(stream)
+    const begun = this.#begun.get(stream) ?? this.#leftOf(stream)
     const before = begun?.into === undefined ? NOTHING_CAPTURED : (this.#captured.get(begun.into) ?? NOTHING_CAPTURED)
     const ofGraphs = begun?.id === undefined ? 0 : (this.#childBranches.get(begun.id) ?? 0)
-    const branches = before.branches + ofGraphs + this.parts.captures.joins - (begun?.joins ?? 0)
+    // What is added to a graph may run beside the rest.
+    const added = begun?.into === undefined ? 0 : 1
+    const branches = before.branches + added + ofGraphs + this.parts.captures.joins - (begun?.joins ?? 0)
     const hostFunctions = [...before.hostFunctions, ...this.#captureGoes(stream)]
     // Where the end is refused the graph is gone, too.
     if (begun?.into !== undefined) this.#captured.delete(begun.into)
@@ -169,7 +174,28 @@ export class CudaGraphs implements GraphDriver {
   }
 
   leave(stream: StreamHandle): void {
-    if (!this.parts.calls.own.has(stream) && !isDefaultStream(stream)) this.#captureOver(stream)
+    const begun = this.#begun.get(stream)
+    if (begun === undefined || this.parts.calls.own.has(stream) || isDefaultStream(stream)) return
+    this.#left.set(stream, begun)
+    this.#captureOver(stream)
+  }
+
+  /** The capture that the stream is in, where it is one that was left. */
+  #leftOf(stream: StreamHandle): BegunCapture | undefined {
+    const left = this.#left.get(stream)
+    return left === undefined || left.id !== this.#captureInfo(stream).id ? undefined : left
+  }
+
+  /** Forgets captures that were left and are over: the owner may have ended them, or destroyed the stream. */
+  #forgetLeft(): void {
+    const { calls, handles } = this.parts
+    for (const [stream, { id }] of this.#left) {
+      if (handles.isStill(stream, calls.foreignId(stream)) && this.#leftOf(stream) !== undefined) continue
+      this.#left.delete(stream)
+      if (id === undefined) continue
+      this.#capturing.delete(id)
+      this.#childBranches.delete(id)
+    }
   }
 
   /** The stream is about to be destroyed, and takes the capture that it began, if it did, along. */
