@@ -496,7 +496,7 @@ static int placeOf(Graph *graph, Node *wanted) { int i = 0; for (Node *n = graph
 API R cuGraphKernelNodeGetParams_v2(Node *node, u8 *params) { (void)node; memset(params, 0, 72); return OK; }
 API R cuFuncGetName(const char **name, void *f) { (void)f; *name = "kernel"; return OK; }
 API R cuGraphMemcpyNodeGetParams(Node *node, u64 *params) { memset(params, 0, 200); params[22] = node->op.bytes; params[23] = params[24] = 1; return OK; }
-API R cuGraphMemsetNodeGetParams(Node *node, u64 *params) { memset(params, 0, 40); params[2] = node->op.value | (u64)node->op.width << 32; params[3] = node->op.bytes / (size_t)node->op.width; params[4] = 1; return OK; }
+API R cuGraphMemsetNodeGetParams(Node *node, u64 *params) { memset(params, 0, 40); params[2] = node->op.value | (u64)node->op.width << 32; params[3] = node->op.bytes; params[4] = 1; return OK; }
 /* The operation of an instance that a node stands for: one of the graph that it was made from, which must be there still. */
 static Op *opOf(Exec *x, Node *node, Kind kind) { if (!x->alive) DIE("a node of an instance is changed that was destroyed"); if (x->graph->gone) return 0; int i = placeOf(x->graph, node); return i >= 0 && i < x->count && x->ops[i].kind == kind ? &x->ops[i] : 0; }
 API R cuGraphDebugDotPrint(Graph *graph, const char *path, u32 f) { (void)f; FILE *file = fopen(path, "w"); if (!file) return INVALID_VALUE; fprintf(file, "digraph {\n"); for (Node *n = graph->first; n; n = n->next) { fprintf(file, "  \"%p\"\n", (void *)n); for (int i = 0; i < n->after.n; i++) fprintf(file, "  \"%p\" -> \"%p\"\n", (void *)n->after.at[i], (void *)n); } fprintf(file, "}\n"); fclose(file); return OK; }
@@ -513,7 +513,7 @@ API R cuGraphExecUpdate_v2(Exec *x, Graph *graph, void *info) { (void)info; LOCK
   free(now.ops); pthread_mutex_unlock(&g); UNLOCK; return r; }
 API R cuGraphExecKernelNodeSetParams_v2(Exec *x, Node *node, u8 *params);
 API R cuGraphExecMemcpyNodeSetParams(Exec *x, Node *node, u64 *params, void *c) { (void)c; Op *o = opOf(x, node, COPY); if (!o) return INVALID_VALUE; if (params[4] != 4 || params[15] != 4) return INVALID_VALUE; o->from = (void *)params[6]; o->to = (void *)params[17]; o->bytes = params[22] * params[23] * params[24]; return OK; }
-API R cuGraphExecMemsetNodeSetParams(Exec *x, Node *node, u64 *params, void *c) { (void)c; Op *o = opOf(x, node, SET); if (!o) return INVALID_VALUE; o->to = (void *)params[0]; o->value = (u32)params[2]; o->width = (int)(params[2] >> 32); o->bytes = params[3] * params[4] * (u64)o->width; return OK; }
+API R cuGraphExecMemsetNodeSetParams(Exec *x, Node *node, u64 *params, void *c) { (void)c; Op *o = opOf(x, node, SET); if (!o) return INVALID_VALUE; o->to = (void *)params[0]; o->value = (u32)params[2]; o->width = (int)(params[2] >> 32); o->bytes = params[3] * params[4]; return OK; }
 API R cuGraphNodeSetEnabled(Exec *x, Node *node, u32 on) { if (x->graph->gone) return INVALID_VALUE; int i = placeOf(x->graph, node); if (i < 0 || node->child) return INVALID_VALUE; Kind k = x->ops[i].kind; if (k != KERNEL && k != COPY && k != SET) return INVALID_VALUE; x->off[i] = !on; return OK; }
 API R cuGraphUpload(Exec *x, void *h) { (void)x; LOCK; Op *o = op(NOTHING, streamOf(h, "cuGraphUpload")); R r = implicit(o->stream, 1); if (o->stream->capture) r = spoil(o->stream->capture, CAPTURE_UNSUPPORTED); if (r) free(o); else enqueue(o); UNLOCK; return r; }
 /* A launch waits for events as they are recorded then, and records others. */
