@@ -90,7 +90,7 @@ export class CudaGraphs implements GraphDriver {
   get begun(): readonly StreamHandle[] {
     if (this.#begun.size === 0) return NO_STREAMS
     const { calls, handles } = this.parts
-    for (const stream of [...this.#begun.keys()]) {
+    for (const stream of this.#begun.keys()) {
       if (calls.own.has(stream) || isDefaultStream(stream)) continue
       if (!handles.isStill(stream, calls.foreignId(stream))) this.#captureOver(stream)
     }
@@ -335,7 +335,7 @@ export class CudaGraphs implements GraphDriver {
   ): void {
     const params = this.parts.driver.kernels.nodeParams(kernel, shape, values)
     const result = this.parts.library.cuGraphExecKernelNodeSetParams_v2(exec, node, params)
-    if (result !== 0) throw cudaError('cuGraphExecKernelNodeSetParams', result)
+    check('cuGraphExecKernelNodeSetParams', result)
   }
 
   updateTwin(): void {

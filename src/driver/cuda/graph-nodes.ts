@@ -13,15 +13,13 @@ import type {
 import { check } from './libcuda/library.js'
 import { koffi, NativeMemory } from './libcuda/native.js'
 import type { LibcudaParts } from './libcuda/stream-calls.js'
+import { DESTINATION, Field, STRUCT_BYTES, UNIFIED } from './memory/row-copies.js'
 
 /** By CUgraphNodeType; a batch of memory operations is a host function's gate. */
 const KINDS: readonly NodeKind[] = [
   ...(['kernel', 'copy', 'fill', 'hostFunction', 'graph', 'empty', 'eventWait', 'eventRecord'] as const),
   ...(['other', 'other', 'alloc', 'free', 'hostFunction'] as const),
 ]
-const MEMORY_TYPE_UNIFIED = 4
-/** Of CUDA_MEMCPY3D, in words of 64 bits; it has 25. */
-const Copy = { SOURCE_TYPE: 4, SOURCE: 6, TO_TYPE: 15, TO: 17, WIDTH: 22, HEIGHT: 23, DEPTH: 24 } as const
 /** Of CUDA_MEMSET_NODE_PARAMS, in words of 64 bits; the value and the width of it share one. */
 const Fill = { TO: 0, VALUE: 2, COUNT: 3, HEIGHT: 4 } as const
 
@@ -30,7 +28,7 @@ export interface GraphNodesParts extends LibcudaParts {
 }
 
 export class GraphNodes {
-  readonly #params = new NativeMemory(200)
+  readonly #params = new NativeMemory(STRUCT_BYTES)
 
   constructor(private readonly parts: GraphNodesParts) {}
 
@@ -55,13 +53,16 @@ export class GraphNodes {
   ): void {
     const { address, uint64 } = this.#params
     uint64.fill(0n)
-    uint64[Copy.SOURCE_TYPE] = BigInt(MEMORY_TYPE_UNIFIED)
-    uint64[Copy.SOURCE] = BigInt(from)
-    uint64[Copy.TO_TYPE] = BigInt(MEMORY_TYPE_UNIFIED)
-    uint64[Copy.TO] = BigInt(to)
-    uint64[Copy.WIDTH] = BigInt(byteLength)
-    uint64[Copy.HEIGHT] = 1n
-    uint64[Copy.DEPTH] = 1n
+    for (const [at, pointer] of [
+      [0, from],
+      [DESTINATION, to],
+    ] as const) {
+      uint64[at + Field.TYPE] = UNIFIED
+      uint64[at + Field.DEVICE] = BigInt(pointer)
+    }
+    uint64[Field.WIDTH] = BigInt(byteLength)
+    uint64[Field.ROWS] = 1n
+    uint64[Field.DEPTH] = 1n
     const result = this.parts.library.cuGraphExecMemcpyNodeSetParams(exec, node, address, context)
     check('cuGraphExecMemcpyNodeSetParams', result)
   }
@@ -144,7 +145,7 @@ export class GraphNodes {
     const { address, uint32 } = this.#params
     if (kind === 'copy') {
       check('cuGraphMemcpyNodeGetParams', this.parts.library.cuGraphMemcpyNodeGetParams(node, address))
-      return [Copy.WIDTH, Copy.HEIGHT, Copy.DEPTH].reduce((product, at) => product * this.#params.pointerAt(8 * at), 1)
+      return [Field.WIDTH, Field.ROWS, Field.DEPTH].reduce((product, at) => product * this.#params.pointerAt(8 * at), 1)
     }
     if (kind !== 'fill') return undefined
     check('cuGraphMemsetNodeGetParams', this.parts.library.cuGraphMemsetNodeGetParams(node, address))

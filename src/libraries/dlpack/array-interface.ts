@@ -2,7 +2,7 @@
 import {
   checkArray,
   checkBoolean,
-  checkInteger,
+  checkIntegers,
   checkOwner,
   checkPointer,
   propertyOf,
@@ -160,11 +160,8 @@ function streamGiven(given: unknown, device: Device): StreamCore {
   return use.checkOpen()
 }
 
-function integers(value: unknown, name: string, least?: number): readonly number[] {
-  return checkArray(value, `The array's ${name}`, 'an array of integers').map((each, axis) =>
-    checkInteger(each, `The array's ${name}[${axis}]`, least),
-  )
-}
+const integers = (value: unknown, name: string, least?: number): readonly number[] =>
+  checkIntegers(value, `The array's ${name}`, 'an array of integers', least)
 
 function inElements(strides: readonly number[], byteLength: number, dimensions: number): readonly number[] {
   if (strides.length !== dimensions)

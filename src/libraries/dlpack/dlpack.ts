@@ -229,8 +229,9 @@ function fromProducer(source: DLPackProducer, wanted: StreamCore | null | undefi
   const expected = '[type, id]: a DLDeviceType and an ordinal'
   const what = 'The result of __dlpack_device__()'
   const [deviceType, id] = checkArray(source.__dlpack_device__(), what, expected)
-  const isOnDevice = checkDeviceType(checkInteger(deviceType, what))
-  const near = deviceAt(checkInteger(deviceType, what), checkInteger(id, what), wanted?.device ?? Device.current)
+  const type = checkInteger(deviceType, what)
+  const isOnDevice = checkDeviceType(type)
+  const near = deviceAt(type, checkInteger(id, what), wanted?.device ?? Device.current)
   const use = wanted === null ? undefined : openOn(near, wanted ?? currentCore(near), 'To take memory in')
   const number = use === undefined ? -1 : numberOf(use)
   const request = { stream: isOnDevice ? number : undefined, max_version: [MAJOR_VERSION, 1] } as const

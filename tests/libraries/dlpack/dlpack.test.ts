@@ -160,6 +160,7 @@ onEveryBackend('DLPack', (bench: Workbench) => {
     assert.equal(early, undefined, 'another stream has not waited')
     latch.open()
     assert.equal(await firstByte(other, tensor.buffer), 2)
+    assert.notEqual(tensor.buffer.share().ready, 0n, 'other threads wait, too')
     tensor.buffer.close()
 
     device.run(() => fromDLPack(producer, { stream: null })).buffer.close()
