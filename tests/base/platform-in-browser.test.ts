@@ -22,20 +22,15 @@ const NOT_PLAYED: Readonly<Record<string, string>> = {
 /** Milliseconds after which a process hangs. */
 const LONGEST = 120_000
 
-const skip =
-  'bun' in process.versions || 'deno' in process.versions
-    ? 'the platform is chosen by NODE_OPTIONS, which Node reads'
-    : false
+const skip = 'bun' in process.versions || 'deno' in process.versions ? '--conditions is an option of Node' : false
 
 const fileOf = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
 const files = readdirSync(fileOf('../conformance')).flatMap((name) => /^(.*)\.test\.js$/.exec(name)?.[1] ?? [])
 
 function run(args: readonly string[]): Promise<{ readonly code: unknown; readonly output: string }> {
-  const child = spawn(process.execPath, args, {
+  const child = spawn(process.execPath, ['--conditions=browser', ...args], {
     env: {
       ...process.env,
-      // Of the processes and workers that the test starts, too.
-      NODE_OPTIONS: `${process.env['NODE_OPTIONS'] ?? ''} --conditions=browser`,
       NODE_TEST_CONTEXT: undefined,
       CUDA_STREAMS_DRIVER: 'sim',
       CUDA_STREAMS_TEST_SEEDS: '1',
@@ -71,6 +66,16 @@ describe('on the platform for browsers', { skip, concurrency: 2 }, () => {
     assert.equal(code, 0, output)
     assert.match(output, /^true /m)
     assert.match(output, /CUDA_STREAMS_SIMULATED/, 'the variable CUDA_STREAMS_DRIVER is not read')
+  })
+
+  test('memory of the program is refused where it cannot be kept in place, also where a page has no SharedArrayBuffer', async () => {
+    const program = `
+      Reflect.deleteProperty(globalThis, 'SharedArrayBuffer')
+      const { PinnedBuffer } = await import('cuda-streams')
+      try { PinnedBuffer.from(new Uint8Array(8)) } catch (error) { console.log(error.code) }`
+    const { code, output } = await run(['--input-type=module', '-e', program])
+    assert.equal(code, 0, output)
+    assert.match(output, /^ERR_UNSUPPORTED$/m)
   })
 
   for (const name of files.filter((file) => NOT_PLAYED[file] === undefined)) {
