@@ -1,6 +1,6 @@
 /** Random programs, by fast-check. */
 import fc from 'fast-check'
-import { FIELDS, normalized, ORIGINS, type Program, SETS, type Step, type What } from './steps.js'
+import { FIELDS, normalized, ORIGINS, type PlainWhat, type Program, SETS, type Step } from './steps.js'
 import { WRONG_CALLS } from './wrong-calls.js'
 
 const SMALL = fc.nat(63)
@@ -17,9 +17,11 @@ const SPECIAL: Readonly<Record<string, fc.Arbitrary<number>>> = {
   event: fc.nat(11),
   graph: fc.nat(7),
   exec: fc.nat(7),
+  pool: fc.nat(7),
+  planes: fc.nat(2),
+  rows: fc.nat(2),
+  gap: fc.nat(15),
 }
-
-type PlainWhat = Exclude<What, 'inside' | 'act'>
 
 function step(what: PlainWhat): fc.Arbitrary<Step> {
   const fields = FIELDS[what].map((field: string) => [field, SPECIAL[field] ?? SMALL])
@@ -39,6 +41,11 @@ const QUEUED: Weights = {
   mix: 6,
   recordExternal: 1,
   waitExternal: 1,
+  copyRows: 3,
+  copyAll: 2,
+  signal: 2,
+  waitDevice: 1,
+  launchGraph: 1,
 }
 const HARMLESS: Weights = { queryEvent: 2, queryStream: 2, isCapturing: 1, ask: 1, wrong: 2 }
 const ANYTHING: Weights = {
@@ -67,8 +74,19 @@ const ANYTHING: Weights = {
   launch: 2,
   update: 1,
   nodeCount: 1,
-  updateNode: 1,
+  updateFill: 1,
+  updateCopy: 1,
+  updateKernel: 1,
   setEnabled: 1,
+  uploadExec: 1,
+  waitPromise: 2,
+  settle: 1,
+  waitValue: 1,
+  makePool: 1,
+  usePool: 2,
+  overfill: 1,
+  closePool: 1,
+  renewBuffer: 2,
   closeStream: 1,
   renewStream: 1,
   renewEvent: 2,
@@ -111,6 +129,8 @@ const BESIDE: Weights = {
   waitStream: 1,
   fill: 5,
   copy: 6,
+  copyRows: 2,
+  copyAll: 1,
   mix: 5,
   upload: 3,
   download: 4,
@@ -168,7 +188,10 @@ const capture: fc.Arbitrary<Step[]> = fc
     branch: fc.array(among(QUEUED), { maxLength: 3 }),
     last: fc.array(among({ ...QUEUED, ...HARMLESS }), { maxLength: 2 }),
     joins: fc.constantFrom(true, true, true, false),
-    launches: fc.array(among({ launch: 3, updateNode: 1, setEnabled: 1 }), { maxLength: 4 }),
+    launches: fc.array(
+      among({ launch: 5, updateFill: 1, updateCopy: 1, updateKernel: 1, setEnabled: 2, uploadExec: 1 }),
+      { maxLength: 5 },
+    ),
     graph: fc.nat(7),
   })
   .map(({ stream, other, event, mode, first, branch, last, joins, launches, graph }) => {
@@ -192,12 +215,22 @@ const capture: fc.Arbitrary<Step[]> = fc
     ]
   })
 
+const grow: fc.Arbitrary<Step> = fc.record({
+  what: fc.constant('grow' as const),
+  graph: fc.nat(7),
+  stream: fc.nat(11),
+  node: SMALL,
+  mode: fc.nat(2),
+  body: fc.array(among(QUEUED), { minLength: 1, maxLength: 4 }),
+})
+
 const steps: fc.Arbitrary<Step[]> = fc
   .array(
     fc.oneof(
       { weight: 30, arbitrary: among(ANYTHING).map((one) => [one]) },
       { weight: 1, arbitrary: inside.map((one) => [one]) },
       { weight: 2, arbitrary: act.map((one) => [one]) },
+      { weight: 1, arbitrary: grow.map((one) => [one]) },
       { weight: 1, arbitrary: capture },
     ),
     { minLength: 1, maxLength: 40, size: 'max' },
@@ -212,7 +245,7 @@ export function programs(devices = 1, oneFaultIn = ONE_FAULT_IN): fc.Arbitrary<P
     { weight: 1, arbitrary: fault },
   )
   const program: fc.Arbitrary<Program> = fc.record({
-    edition: fc.constant(3 as const),
+    edition: fc.constant(4 as const),
     devices: fc.constant(devices),
     streams: fc.array(
       fc.record({
