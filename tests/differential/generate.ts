@@ -45,7 +45,6 @@ const QUEUED: Weights = {
   copyAll: 2,
   signal: 2,
   waitDevice: 1,
-  launchGraph: 1,
 }
 const HARMLESS: Weights = { queryEvent: 2, queryStream: 2, isCapturing: 1, ask: 1, wrong: 2 }
 const ANYTHING: Weights = {
@@ -82,10 +81,6 @@ const ANYTHING: Weights = {
   waitPromise: 2,
   settle: 1,
   waitValue: 1,
-  makePool: 1,
-  usePool: 2,
-  overfill: 1,
-  closePool: 1,
   renewBuffer: 2,
   closeStream: 1,
   renewStream: 1,
@@ -193,8 +188,10 @@ const capture: fc.Arbitrary<Step[]> = fc
       { maxLength: 5 },
     ),
     graph: fc.nat(7),
+    within: fc.option(fc.array(among(QUEUED), { maxLength: 2 }), { freq: 2 }),
+    grown: fc.option(fc.array(among(QUEUED), { minLength: 1, maxLength: 3 }), { freq: 3 }),
   })
-  .map(({ stream, other, event, mode, first, branch, last, joins, launches, graph }) => {
+  .map(({ stream, other, event, mode, first, branch, last, joins, launches, graph, within, grown }) => {
     const on = (steps: readonly Step[], where: number): Step[] => {
       return steps.map((one) => ('stream' in one ? { ...one, stream: where } : one))
     }
@@ -202,36 +199,42 @@ const capture: fc.Arbitrary<Step[]> = fc
       { what: 'record', stream: other, event },
       { what: 'wait', stream, event },
     ]
+    const inner: Step[] =
+      within === null ? [] : [{ what: 'begin', stream, mode }, ...on(within, stream), { what: 'end', stream }]
     return [
+      ...inner,
       { what: 'begin', stream, mode },
       ...on(first, stream),
+      ...(within === null ? [] : [{ what: 'launchGraph' as const, graph, stream }]),
       { what: 'waitStream', stream: other, other: stream },
       ...on(branch, other),
       ...on(last, stream),
       ...(joins ? join : []),
       { what: 'end', stream },
+      ...(grown === null ? [] : [{ what: 'grow' as const, graph, stream, node: event, mode, body: grown }]),
       { what: 'instantiate', graph },
       ...launches,
     ]
   })
 
-const grow: fc.Arbitrary<Step> = fc.record({
-  what: fc.constant('grow' as const),
-  graph: fc.nat(7),
-  stream: fc.nat(11),
-  node: SMALL,
-  mode: fc.nat(2),
-  body: fc.array(among(QUEUED), { minLength: 1, maxLength: 4 }),
-})
+/** A pool, and what is done with it. */
+const pool: fc.Arbitrary<Step[]> = fc
+  .tuple(
+    step('makePool'),
+    fc.array(among({ renewBuffer: 4, usePool: 5, overfill: 1, closeBuffer: 1, fill: 1, closePool: 1 }), {
+      maxLength: 8,
+    }),
+  )
+  .map(([first, later]) => [first, ...later])
 
 const steps: fc.Arbitrary<Step[]> = fc
   .array(
     fc.oneof(
-      { weight: 30, arbitrary: among(ANYTHING).map((one) => [one]) },
-      { weight: 1, arbitrary: inside.map((one) => [one]) },
-      { weight: 2, arbitrary: act.map((one) => [one]) },
-      { weight: 1, arbitrary: grow.map((one) => [one]) },
-      { weight: 1, arbitrary: capture },
+      { weight: 60, arbitrary: among(ANYTHING).map((one) => [one]) },
+      { weight: 2, arbitrary: inside.map((one) => [one]) },
+      { weight: 4, arbitrary: act.map((one) => [one]) },
+      { weight: 3, arbitrary: capture },
+      { weight: 1, arbitrary: pool },
     ),
     { minLength: 1, maxLength: 40, size: 'max' },
   )

@@ -199,7 +199,8 @@ export class GraphSteps {
     const { stage, rules } = this.#parts
     const { graph, captured } = pick(this.#graphs, index)
     // On a GPU host functions may be one graph deep.
-    if (captured.nodes.some(({ work }) => work.within !== undefined && worksOf(work.within).some(isOnHost))) return SKIPPED
+    if (captured.nodes.some(({ work }) => work.within !== undefined && worksOf(work.within).some(isOnHost)))
+      return SKIPPED
     return outcome(() => {
       stage.stream(stream).launch(graph)
       rules.queue(stream, { within: [...captured.nodes] })
@@ -218,7 +219,11 @@ export class GraphSteps {
       const after = graph.nodeCount === 0 ? [] : [pick(graph.nodes, node)]
       const work = (): void => {
         began = true
-        rules.begin(stream, captured.nodes, after.map(({ index: at }) => at))
+        rules.begin(
+          stream,
+          captured.nodes,
+          after.map(({ index: at }) => at),
+        )
         for (const step of body) results.push(play('stream' in step ? { ...step, stream } : step))
       }
       stage.stream(stream).capture(work, { into: graph, after, mode: pick(MODES, mode) })

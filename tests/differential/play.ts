@@ -46,7 +46,7 @@ const IMPLICIT = 'STREAM_CAPTURE_IMPLICIT 906'
 /** Words of memory that are not written have no bit of it, and each of those that it lacks is lacking there. */
 const SIGNAL = 5
 const COMPARISONS = ['geq', 'eq', 'and', 'nor'] as const
-const valueOf = (bits: number): number | bigint => (bits % 2 === 0 ? SIGNAL : BigInt(SIGNAL))
+const signalOf = (bits: number): number | bigint => (bits % 2 === 0 ? SIGNAL : BigInt(SIGNAL))
 
 /** Compiles and loads all that the programs use, which is nothing for the middle of a capture. */
 export async function prepare(bench: Workbench): Promise<void> {
@@ -440,7 +440,7 @@ class Player {
     if (word === undefined) return SKIPPED
     let id = -1
     const written = outcome(() => {
-      this.#stage.stream(other).writeValue(this.#stage.words, valueOf(bits), { byteOffset: word })
+      this.#stage.stream(other).writeValue(this.#stage.words, signalOf(bits), { byteOffset: word })
       id = this.#rules.queue(other, {})
     })
     if (id < 0) return written
@@ -455,7 +455,7 @@ class Player {
 
   #waitFor(stream: number, byteOffset: number, compare: number, bits: number): void {
     const options = { byteOffset, compare: pick(COMPARISONS, compare) }
-    this.#stage.stream(stream).waitValue(this.#stage.words, valueOf(bits), options)
+    this.#stage.stream(stream).waitValue(this.#stage.words, signalOf(bits), options)
   }
 
   #query(query: () => boolean, certainty: Certainty): string {

@@ -283,7 +283,13 @@ export class Rules {
     if (others.length === 0) return first
     const last = points.find((point) => points.every((other) => (other & ~point) === 0n))
     if (last !== undefined) return last
-    return this.upTo(this.#add(stream, {}, others.reduce((all, point) => all & point, first)))
+    return this.upTo(
+      this.#add(
+        stream,
+        {},
+        others.reduce((all, point) => all & point, first),
+      ),
+    )
   }
 
   /** All that a query or a wait for this stream looks at. */

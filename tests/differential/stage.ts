@@ -9,8 +9,8 @@ import {
   Stream,
 } from 'cuda-streams'
 import type { Workbench } from '../helpers/workbench.js'
-import { isOrdinary } from './rules.js'
 import { Pools } from './pool-steps.js'
+import { isOrdinary } from './rules.js'
 import { type BufferPlan, buffersOf, CELL_BYTES, CELLS, type Program, pick } from './steps.js'
 
 const WORDS = 32
