@@ -115,6 +115,8 @@ export class GraphSteps {
   update(exec: number, graph: number): string {
     if (this.#execs.length === 0 || this.#graphs.length === 0 || !this.#parts.mayAllocate()) return SKIPPED
     const [to, from] = [pick(this.#execs, exec), pick(this.#graphs, graph)]
+    if (to.works.some(({ node }, at) => isSpecial(node) !== isSpecial(from.captured.nodes[at]?.work.node)))
+      return SKIPPED
     return outcome(() => {
       to.exec.update(from.graph)
       if (!isAlike(to.instance.nodes, from.captured.nodes)) to.isMixed = true
@@ -260,7 +262,10 @@ export class GraphSteps {
 
 const kernelsOf = (graph: Graph) => graph.nodesOf(mix)
 
-const isOnHost = ({ label, onHost }: Work): boolean => label !== undefined || onHost === true
+const isOnHost = ({ label, node }: Work): boolean => label !== undefined || node === 'host'
+
+/** What an update makes of them, or out of other nodes, nobody has measured. */
+const isSpecial = (node: Work['node']): Work['node'] => (node === 'host' ? undefined : node)
 
 /** Have two graphs the same order among their nodes? CUDA pairs nodes by it. */
 function isAlike(a: readonly Node[], b: readonly Node[]): boolean {

@@ -66,7 +66,7 @@ export class MemorySteps {
         ...accessesOf(this.#cell(buffer, at), cells, { read: false, write: true }),
       ],
       undefinedResult: buffer === source && Math.abs(at - from) < cells,
-      onHost,
+      node: onHost ? 'host' : undefined,
     }
     return this.#queue(stream, [buffer, source], work, guarded, () => {
       this.#stage.stream(stream).copy(this.#part(buffer, at, cells), this.#part(source, from, cells))
@@ -85,7 +85,7 @@ export class MemorySteps {
         ...cellsIn(to ?? [], this.#cell(buffer, at)).map((cell) => ({ cell, read: true, write: true })),
       ],
       undefinedResult: buffer === source && overlap(to ?? [], at, by ?? [], from),
-      onHost: this.#isWithinHost(buffer, source),
+      node: this.#isWithinHost(buffer, source) ? 'host' : 'rows',
     }
     return this.#queue(stream, [buffer, source], work, guarded, () => {
       const [end, begin] = [this.#part(buffer, at, CELLS - at), this.#part(source, from, CELLS - from)]
@@ -106,7 +106,7 @@ export class MemorySteps {
           ...accessesOf(this.#cell(source, from), 1, { read: true, write: false }),
           ...accessesOf(this.#cell(buffer, at), 1, { read: false, write: true }),
         ],
-        onHost: this.#isWithinHost(buffer, source),
+        node: this.#isWithinHost(buffer, source) ? 'host' : undefined,
       }),
     )
     const buffers = pairs.flatMap(({ buffer, source }) => [buffer, source])

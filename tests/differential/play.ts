@@ -441,13 +441,13 @@ class Player {
     let id = -1
     const written = outcome(() => {
       this.#stage.stream(other).writeValue(this.#stage.words, signalOf(bits), { byteOffset: word })
-      id = this.#rules.queue(other, {})
+      id = this.#rules.queue(other, { node: 'value' })
     })
     if (id < 0) return written
     const waited = outcome(() => {
       this.#waitFor(stream, word, compare, bits)
       const isOrdered = pick(COMPARISONS, compare) !== 'nor'
-      if (this.#rules.isCapturing(stream)) this.#rules.queue(stream, {})
+      if (this.#rules.isCapturing(stream)) this.#rules.queue(stream, { node: 'value' })
       else this.#rules.queueBehind(stream, isOrdered ? this.#rules.upTo(id) : 0n)
     })
     return written + waited

@@ -9,8 +9,11 @@ export interface Access {
 export interface Work {
   /** Of a graph within a graph: what is in it. */
   readonly within?: readonly Node[]
-  /** Is it a host function on a GPU, as a copy within the host is? */
-  readonly onHost?: boolean
+  /**
+   * What it is in a graph, where that is not what it does: a copy within the host is a host function there, and nobody has
+   * measured what becomes of a copy of rows, or of a value, that is updated to be something else.
+   */
+  readonly node?: 'host' | 'rows' | 'value' | undefined
   /** Of a host function: what it logs. */
   readonly label?: string
   readonly accesses?: readonly Access[]

@@ -14,10 +14,10 @@ import { check } from './libcuda/library.js'
 import { koffi, NativeMemory } from './libcuda/native.js'
 import type { LibcudaParts } from './libcuda/stream-calls.js'
 
-/** By CUgraphNodeType; a batch of memory operations is a host function's gate. */
+/** By CUgraphNodeType. */
 const KINDS: readonly NodeKind[] = [
   ...(['kernel', 'copy', 'fill', 'hostFunction', 'graph', 'empty', 'eventWait', 'eventRecord'] as const),
-  ...(['other', 'other', 'alloc', 'free', 'hostFunction'] as const),
+  ...(['other', 'other', 'alloc', 'free'] as const),
 ]
 const MEMORY_TYPE_UNIFIED = 4
 /** Of CUDA_MEMCPY3D, in words of 64 bits; it has 25. */
@@ -34,13 +34,13 @@ export class GraphNodes {
 
   constructor(private readonly parts: GraphNodesParts) {}
 
-  /** Each comes after those that it depends on. */
-  factsOf(graph: GraphHandle): readonly NodeFacts[] {
+  /** Each comes after those that it depends on. To CUDA the gate of a host function is a batch of memory operations. */
+  factsOf(graph: GraphHandle, gates: ReadonlySet<number>): readonly NodeFacts[] {
     const after = new Map<NodeHandle, NodeHandle[]>()
     for (const node of this.#nodesOf(graph)) after.set(node, [])
     if (after.size > 1) for (const [from, to] of this.#edgesOf(graph)) after.get(to)?.push(from)
     return [...after].map(([node, before]) => {
-      const kind = this.#kindOf(node)
+      const kind = gates.has(node) ? 'hostFunction' : this.#kindOf(node)
       return { node, kind, after: before, name: this.#nameOf(node, kind), byteLength: this.#bytesOf(node, kind) }
     })
   }
