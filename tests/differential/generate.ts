@@ -78,6 +78,7 @@ const ANYTHING: Weights = {
   updateKernel: 1,
   setEnabled: 1,
   uploadExec: 1,
+  lend: 1,
   waitPromise: 2,
   settle: 1,
   waitValue: 1,

@@ -1,4 +1,5 @@
 /** The steps of a program that touch memory. */
+import { fromDLPack, toDLPack } from 'cuda-streams/dlpack'
 import { mix } from './kernel.js'
 import { errorText, isError, OPEN, outcome, SKIPPED } from './outcome.js'
 import type { Rules } from './rules.js'
@@ -32,8 +33,8 @@ export class MemorySteps {
   readonly #rules: Rules
   readonly #wait: (stream: number, other: number) => string
   readonly #edition: Edition
-  /** Buffers that a graph uses. */
-  readonly #captured = new Set<number>()
+  /** Buffers that a graph uses, or that were lent. */
+  readonly #kept = new Set<number>()
   /** The first cells of buffers that were allocated anew. */
   readonly #first = new Map<number, number>()
 
@@ -118,13 +119,36 @@ export class MemorySteps {
     })
   }
 
+  /** Handed out and taken in again, as by another library, which fills it. */
+  lend({ stream, buffer, at: start, cells: count, value, guarded }: StepOf<'lend'>): string {
+    if (this.#stage.pinned(buffer) !== undefined) return SKIPPED
+    const { at, cells } = cellsOf(start, start, count)
+    const work: Work = { accesses: accessesOf(this.#cell(buffer, at), cells, { read: false, write: true }) }
+    return this.#queue(stream, [buffer], work, guarded, () => {
+      // It is given back when the driver says that the work is done.
+      this.#kept.add(buffer)
+      const consumer = this.#stage.stream(stream)
+      const lent = toDLPack(this.#part(buffer, at, cells), {
+        dtype: 'u8',
+        shape: [cells * CELL_BYTES],
+        stream: consumer,
+      })
+      const tensor = fromDLPack(lent, { stream: consumer })
+      try {
+        consumer.fill(tensor.buffer, value % 256)
+      } finally {
+        tensor.buffer.close()
+      }
+    })
+  }
+
   /** The buffer is closed, and another one takes its place, which no host function writes before it is there. */
   renew({ buffer, stream, pool }: StepOf<'renewBuffer'>): string {
     if (this.#stage.pinned(buffer) !== undefined) return SKIPPED
     return outcome(() => {
       this.#stage.renewBuffer(buffer, stream, pool, this.#freesSurely(buffer))
       this.#first.set(buffer, this.#rules.extraCells(CELLS))
-      this.#captured.delete(buffer)
+      this.#kept.delete(buffer)
       const accesses = accessesOf(this.#cell(buffer, 0), CELLS, { read: false, write: true })
       this.#rules.queue(stream, { accesses, undefinedResult: true })
     })
@@ -132,7 +156,7 @@ export class MemorySteps {
 
   /** Is the memory freed as soon as the buffer is closed? Graphs keep what they use; and what captures frees nothing. */
   #freesSurely(buffer: number): boolean {
-    return !this.#captured.has(buffer) && !this.#rules.captures
+    return !this.#kept.has(buffer) && !this.#rules.captures
   }
 
   #isWithinHost(buffer: number, source: number): boolean {
@@ -249,7 +273,7 @@ export class MemorySteps {
   }
 
   #captures(buffers: readonly number[], work: Work): Work {
-    for (const buffer of buffers) this.#captured.add(buffer)
+    for (const buffer of buffers) this.#kept.add(buffer)
     return work
   }
 
@@ -269,7 +293,7 @@ export class MemorySteps {
   }
 
   close(index: number): string {
-    const mustStay = this.#edition < 3 && this.#captured.has(index)
+    const mustStay = this.#edition < 3 && this.#kept.has(index)
     return mustStay ? SKIPPED : outcome(() => this.#stage.closeBuffer(index, this.#freesSurely(index)))
   }
 
@@ -309,7 +333,7 @@ export class MemorySteps {
     const captures = this.#rules.isCapturing(stream)
     const result = outcome(queue)
     if (isError(result)) return guard + result
-    if (captures) for (const buffer of buffers) this.#captured.add(buffer)
+    if (captures) for (const buffer of buffers) this.#kept.add(buffer)
     for (const work of works) this.#rules.queue(stream, work)
     return guard + result
   }

@@ -195,6 +195,8 @@ class Player {
         return this.#memory.copyRows(step)
       case 'copyAll':
         return this.#memory.copyAll(step)
+      case 'lend':
+        return this.#memory.lend(step)
       case 'waitDevice':
         return outcome(() => {
           stage.stream(step.stream).wait(pick(stage.devices, step.device))

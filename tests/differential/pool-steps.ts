@@ -54,9 +54,9 @@ export class Pools {
     const uses: readonly (() => unknown)[] = [
       () => used(pool.used),
       () => pool.peakUsed >= pool.used && pool.reserved >= pool.used && pool.peakReserved >= pool.reserved,
-      () => void pool.trim(value % 2 === 0 ? undefined : value * STEP),
+      () => void pool.trim(value % 2 === 0 ? undefined : (value % 8) * STEP),
       () => {
-        pool.releaseThreshold = value % 2 === 0 ? value * STEP : Number.POSITIVE_INFINITY
+        pool.releaseThreshold = value % 2 === 0 ? (value % 8) * STEP : Number.POSITIVE_INFINITY
         return pool.releaseThreshold
       },
       () => pool.resetPeaks().peakUsed === pool.used,

@@ -72,6 +72,7 @@ export const FIELDS = {
   updateCopy: ['exec', 'node', 'buffer', 'at', 'source', 'from', 'cells'],
   updateFill: ['exec', 'node', 'buffer', 'at', 'cells', 'width', 'value'],
   uploadExec: ['exec', 'stream'],
+  lend: ['stream', 'buffer', 'at', 'cells', 'value', 'guarded'],
 } as const
 
 /** Steps that have steps of their own. */
