@@ -81,9 +81,13 @@ export class MemorySteps {
     const [to, by] = [destinationStrides, sourceStrides].map((strides) => touched(shape, strides))
     const work: Work = {
       accesses: [
-        ...cellsIn(by ?? [], this.#cell(source, from)).map((cell) => ({ cell, read: true, write: false })),
+        ...cellsIn(by ?? [], this.#cell(source, from), CELLS - from).map((cell) => ({
+          cell,
+          read: true,
+          write: false,
+        })),
         // The bytes between the rows stay.
-        ...cellsIn(to ?? [], this.#cell(buffer, at)).map((cell) => ({ cell, read: true, write: true })),
+        ...cellsIn(to ?? [], this.#cell(buffer, at), CELLS - at).map((cell) => ({ cell, read: true, write: true })),
       ],
       undefinedResult: buffer === source && overlap(to ?? [], at, by ?? [], from),
       node: this.#isWithinHost(buffer, source) ? 'host' : 'rows',
@@ -353,6 +357,8 @@ interface Rows {
   readonly sourceStrides: readonly number[] | undefined
 }
 
+type Spans = readonly (readonly [number, number])[]
+
 /** Up to two planes of up to three rows; the gaps are in one end, in both, or in none. */
 function rowsOf(step: StepOf<'copyRows'>): Rows {
   const bytes = pick(ROW_BYTES, step.bytes)
@@ -376,15 +382,14 @@ function touched(shape: Shape, strides: readonly number[] | undefined): (readonl
   })
 }
 
-function cellsIn(rows: readonly (readonly [number, number])[], first: number): number[] {
+/** Those of the cells from the first on that rows touch; the buffer has so many. */
+function cellsIn(rows: Spans, first: number, most: number): number[] {
   const cells = rows.flatMap(([begin, end]) => {
     const from = Math.floor(begin / CELL_BYTES)
     return Array.from({ length: Math.ceil(end / CELL_BYTES) - from }, (_, index) => first + from + index)
   })
-  return [...new Set(cells)]
+  return [...new Set(cells)].filter((cell) => cell < first + most)
 }
-
-type Spans = readonly (readonly [number, number])[]
 
 function overlap(to: Spans, at: number, by: Spans, from: number): boolean {
   const apart = (at - from) * CELL_BYTES

@@ -69,7 +69,7 @@ typedef struct Event { Context *context; u64 magic; u32 flags; int recorded; Mar
 typedef struct Node { Op op; struct Node *next; u64 id; } Node;
 typedef struct Capture { u64 id; int valid, active, refs, branches; Stream *origin; struct Graph *graph; } Capture;
 typedef struct Graph { Node *first, *last; int count, branches, gone; } Graph;
-typedef struct Exec { Op *ops; int count, branches; u64 launched, done; int alive; Graph *graph; u8 *off; } Exec;
+typedef struct Exec { Op *ops; int count, branches; u64 launched, done; int alive; Graph *graph; u8 *off; Mark last; } Exec;
 typedef struct { Op *first, *last; int entries; } Channel;
 /* What was freed stays in its pool; that a free is done it learns only when the host waits for it. */
 typedef struct { int alive; size_t most, used, mostUsed, reserved, mostReserved, leaving, done; u64 threshold; } Pool;
@@ -205,6 +205,7 @@ static void addNull(Op *op) {
   }
 }
 static Op *op(Kind kind, Stream *stream) { Op *o = calloc(1, sizeof *o); o->kind = kind; o->stream = stream; o->entry = 1; o->asked = now(); o->thread = (u64)pthread_self(); return o; }
+static int isNothing(Op *o) { return allOver(o->marks, o->nmarks) && (o->kind == RECORD || isOver(o->mark)); }
 /* Blocks where the hardware queue is full, with whatever locks the caller has but `g`. */
 static void enqueue(Op *o) {
   Channel *channel = &channels[o->stream->channel];
@@ -212,6 +213,8 @@ static void enqueue(Op *o) {
   while (o->entry && channel->entries >= ENTRIES) { pthread_mutex_unlock(&g); nap(); pthread_mutex_lock(&g); }
   if (o->kind != WAIT || o->stream == &nullStream) addNull(o);
   o->seq = ++o->stream->queued;
+  /* What is no work and has nothing to come after is over at once. */
+  if (!o->entry && (o->kind == RECORD || o->kind == WAIT) && o->stream->done + 1 == o->seq && isNothing(o)) { o->stream->done = o->seq; pthread_mutex_unlock(&g); free(o->marks); free(o); return; }
   channel->entries += o->entry;
   if (channel->last) channel->last->next = o; else channel->first = o;
   channel->last = o;
@@ -370,7 +373,7 @@ API R cuStreamGetFlags(void *h, u32 *f) { *f = streamOf(h, "cuStreamGetFlags")->
 API R cuStreamGetPriority(void *h, int *p) { *p = streamOf(h, "cuStreamGetPriority")->priority; return OK; }
 API R cuStreamIsCapturing(void *h, int *c) { Stream *s = streamOf(h, "cuStreamIsCapturing"); *c = !s->capture ? 0 : s->capture->valid ? 1 : 2; return OK; }
 static R spoil(Capture *c, R r) { if (!c->valid) return CAPTURE_INVALIDATED; c->valid = 0; return r; }
-API R cuStreamQuery(void *h) { Stream *s = streamOf(h, "cuStreamQuery"); if (s->capture) return spoil(s->capture, CAPTURE_UNSUPPORTED); pthread_mutex_lock(&g); int idle = s->done == s->queued; pthread_mutex_unlock(&g); return idle ? OK : NOT_READY; }
+API R cuStreamQuery(void *h) { Stream *s = streamOf(h, "cuStreamQuery"); if (s->capture) return spoil(s->capture, CAPTURE_UNSUPPORTED); pthread_mutex_lock(&g); int idle = s->done == s->queued; if (s == &nullStream) { for (int i = 0; i < nstreams; i++) if (isBlocking(streams[i]) && streams[i]->done < streams[i]->queued) idle = 0; if (perThread.done < perThread.queued) idle = 0; } pthread_mutex_unlock(&g); return idle ? OK : NOT_READY; }
 API R cuStreamSynchronize(void *h) { Stream *s = streamOf(h, "cuStreamSynchronize"); if (s->capture) return spoil(s->capture, CAPTURE_UNSUPPORTED); pthread_mutex_lock(&g); Mark m = tail(s); pthread_mutex_unlock(&g); for (;;) { pthread_mutex_lock(&g); int over = isOver(m); pthread_mutex_unlock(&g); if (over) { notice(); return OK; } nap(); } }
 API R cuStreamWaitEvent(void *h, void *e, u32 flags) {
   Stream *s = streamOf(h, "cuStreamWaitEvent"); Event *event = eventOf(e, "cuStreamWaitEvent");
@@ -443,7 +446,7 @@ API R cuStreamBeginCaptureToGraph(void *h, void *graph, void *after, void *how, 
 API R cuGraphKernelNodeGetParams_v2(Node *node, u8 *params) { (void)node; memset(params, 0, 72); return OK; }
 API R cuFuncGetName(const char **name, void *f) { (void)f; *name = "kernel"; return OK; }
 API R cuGraphMemcpyNodeGetParams(Node *node, u64 *params) { memset(params, 0, 200); params[22] = node->op.bytes; params[23] = params[24] = 1; return OK; }
-API R cuGraphMemsetNodeGetParams(Node *node, u64 *params) { memset(params, 0, 40); params[2] = node->op.value | (u64)node->op.width << 32; params[3] = node->op.bytes / (size_t)node->op.width; params[4] = 1; return OK; }
+API R cuGraphMemsetNodeGetParams(Node *node, u64 *params) { memset(params, 0, 40); params[2] = node->op.value | (u64)node->op.width << 32; params[3] = node->op.bytes; params[4] = 1; return OK; }
 /* The operation of an instance that a node stands for: one of the graph that it was made from, which must be there still. */
 static Op *opOf(Exec *x, Node *node, Kind kind) { if (!x->alive) DIE("a node of an instance is changed that was destroyed"); if (x->graph->gone) return 0; int i = 0; for (Node *n = x->graph->first; n; n = n->next, i++) if (n == node) return x->ops[i].kind == kind ? &x->ops[i] : 0; return 0; }
 API R cuGraphDebugDotPrint(Graph *graph, const char *path, u32 f) { (void)f; FILE *file = fopen(path, "w"); if (!file) return INVALID_VALUE; fprintf(file, "digraph { %d }", graph->count); fclose(file); return OK; }
@@ -454,14 +457,14 @@ API R cuGraphBatchMemOpNodeSetParams(Node *node, u64 *params) { u32 n = ((u32 *)
 API R cuGraphExecUpdate_v2(Exec *x, Graph *graph, void *info) { (void)info; LOCK; pthread_mutex_lock(&g); R r = OK; if (graph->count != x->count) r = 910; else for (Node *n = graph->first, *at = n; at; at = at->next) { Op *was = &x->ops[0]; int i = 0; for (Node *b = n; b != at; b = b->next) i++; if (was[i].kind == KERNEL && was[i].green != at->op.green) r = 910; } if (r == OK) { Op *before = x->ops; if (x->launched == x->done) { fillExec(x, graph); free(before); } else fillExec(x, graph); } pthread_mutex_unlock(&g); UNLOCK; return r; }
 API R cuGraphExecKernelNodeSetParams_v2(Exec *x, Node *node, u8 *params);
 API R cuGraphExecMemcpyNodeSetParams(Exec *x, Node *node, u64 *params, void *c) { (void)c; Op *o = opOf(x, node, COPY); if (!o) return INVALID_VALUE; if (params[4] != 4 || params[15] != 4) return INVALID_VALUE; o->from = (void *)params[6]; o->to = (void *)params[17]; o->bytes = params[22] * params[23] * params[24]; return OK; }
-API R cuGraphExecMemsetNodeSetParams(Exec *x, Node *node, u64 *params, void *c) { (void)c; Op *o = opOf(x, node, SET); if (!o) return INVALID_VALUE; o->to = (void *)params[0]; o->value = (u32)params[2]; o->width = (int)(params[2] >> 32); o->bytes = params[3] * params[4] * (u64)o->width; return OK; }
+API R cuGraphExecMemsetNodeSetParams(Exec *x, Node *node, u64 *params, void *c) { (void)c; Op *o = opOf(x, node, SET); if (!o) return INVALID_VALUE; o->to = (void *)params[0]; o->value = (u32)params[2]; o->width = (int)(params[2] >> 32); o->bytes = params[3] * params[4]; return OK; }
 API R cuGraphNodeSetEnabled(Exec *x, Node *node, u32 on) { if (x->graph->gone) return INVALID_VALUE; int i = 0; for (Node *n = x->graph->first; n; n = n->next, i++) if (n == node) { Kind k = x->ops[i].kind; if (k != KERNEL && k != COPY && k != SET) return INVALID_VALUE; x->off[i] = !on; return OK; } return INVALID_VALUE; }
 API R cuGraphUpload(Exec *x, void *h) { (void)x; LOCK; Op *o = op(NOTHING, streamOf(h, "cuGraphUpload")); R r = o->stream->capture ? CAPTURE_UNSUPPORTED : OK; if (r) free(o); else enqueue(o); UNLOCK; return r; }
-/* What is launched is the instance as it was then. */
+/* What is launched is the instance as it was then, behind its launch before. */
 API R cuGraphLaunch(Exec *x, void *h) { LOCK; Op *o = op(GRAPH, streamOf(h, "cuGraphLaunch")); R r = OK; if (!x->alive) DIE("a graph is launched whose instance was destroyed");
   for (int i = 0; i < x->count; i++) if (x->ops[i].green && !x->ops[i].green->alive) DIE("a graph is launched that was captured in a green context which is destroyed");
   if (o->stream->capture) { free(o); r = CAPTURE_UNSUPPORTED; }
-  else { Exec *copy = calloc(1, sizeof *copy); copy->count = x->count; copy->ops = calloc((size_t)x->count + 1, sizeof(Op)); memcpy(copy->ops, x->ops, sizeof(Op) * (size_t)x->count); for (int i = 0; i < x->count; i++) if (x->off[i]) copy->ops[i].kind = NOTHING; o->exec = copy; enqueue(o); }
+  else { Exec *copy = calloc(1, sizeof *copy); copy->count = x->count; copy->ops = calloc((size_t)x->count + 1, sizeof(Op)); memcpy(copy->ops, x->ops, sizeof(Op) * (size_t)x->count); for (int i = 0; i < x->count; i++) if (x->off[i]) copy->ops[i].kind = NOTHING; o->exec = copy; if (x->last.stream) { o->marks = malloc(sizeof(Mark)); o->marks[o->nmarks++] = x->last; } Stream *s = o->stream; enqueue(o); pthread_mutex_lock(&g); x->last = tail(s); pthread_mutex_unlock(&g); }
   UNLOCK; return r; }
 API R cuGraphExecDestroy(Exec *x) { LOCK; pthread_mutex_lock(&g); if (!x->alive) DIE("an instance of a graph is destroyed twice"); x->alive = 0; context.places += x->branches; pthread_mutex_unlock(&g); UNLOCK; return OK; }
 
@@ -471,6 +474,8 @@ static R record(Event *e, Stream *s) {
   pthread_mutex_lock(&g);
   if (s->capture) { if (!s->capture->valid) { pthread_mutex_unlock(&g); return CAPTURE_INVALIDATED; } e->capture = s->capture; e->node = s->last; e->recorded = 1; pthread_mutex_unlock(&g); return OK; }
   pthread_mutex_unlock(&g);
+  /* On a blocking stream it is no work: the stream is as idle as it was, though the null stream's work is to come before. */
+  if (e->flags & 2 && isBlocking(s)) { pthread_mutex_lock(&g); e->capture = 0; e->recorded = 1; e->mark = tail(s); e->marks = malloc(sizeof(Mark)); e->marks[0] = tail(&nullStream); e->nmarks = 1; e->time = 0; pthread_mutex_unlock(&g); return OK; }
   double *time = 0;
   Op *o = op(RECORD, s); o->entry = (e->flags & 2) == 0;
   if (o->entry) { time = calloc(1, sizeof *time); o->time = time; }
@@ -485,7 +490,7 @@ API R cuCtxRecordEvent(void *c, void *h) { (void)c; LOCK; Event *e = eventOf(h, 
   pthread_mutex_unlock(&g); UNLOCK; return r; }
 API R cuEventQuery(void *h) { Event *e = eventOf(h, "cuEventQuery"); pthread_mutex_lock(&g); if (e->capture && e->capture->active) e->capture->valid = 0; R r = e->capture ? e->capture->active ? CAPTURED_EVENT : INVALID_VALUE : isOver(e->mark) && allOver(e->marks, e->nmarks) ? OK : NOT_READY; pthread_mutex_unlock(&g); return r; }
 API R cuEventSynchronize(void *h) { for (;;) { R r = cuEventQuery(h); if (r != NOT_READY) { notice(); return r; } nap(); } }
-API R cuEventElapsedTime(float *ms, void *a, void *b) { Event *x = eventOf(a, "cuEventElapsedTime"), *y = eventOf(b, "cuEventElapsedTime"); if (cuEventQuery(x) || cuEventQuery(y)) return NOT_READY; if (!x->time || !y->time) return INVALID_HANDLE; *ms = (float)(*y->time - *x->time); return OK; }
+API R cuEventElapsedTime(float *ms, void *a, void *b) { Event *x = eventOf(a, "cuEventElapsedTime"), *y = eventOf(b, "cuEventElapsedTime"); if ((x->flags | y->flags) & 2 || !x->recorded || !y->recorded) return INVALID_HANDLE; if (cuEventQuery(x) || cuEventQuery(y)) return NOT_READY; if (!x->time || !y->time) return INVALID_HANDLE; *ms = (float)(*y->time - *x->time); return OK; }
 API R cuIpcGetEventHandle(u8 *h, void *e) { if ((((Event *)e)->flags & 4) == 0) return INVALID_HANDLE; memset(h, 0, 64); memcpy(h, &e, 8); return OK; }
 typedef struct { char reserved[64]; } Ipc;
 API R cuIpcOpenEventHandle(void **e, Ipc h) { (void)e; (void)h; return INVALID_CONTEXT; }
