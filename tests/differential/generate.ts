@@ -229,7 +229,17 @@ const pool: fc.Arbitrary<Step[]> = fc
   .map(([first, later]) => [first, ...later])
 
 /** What a capture takes without any mistake, whatever else is under way. */
-const CAPTURABLE: Weights = { host: 2, fill: 4, copy: 5, mix: 6, copyRows: 3, copyAll: 2 }
+const CAPTURABLE: Weights = {
+  host: 2,
+  fill: 4,
+  copy: 5,
+  mix: 6,
+  copyRows: 3,
+  copyAll: 2,
+  launchGraph: 2,
+  recordExternal: 1,
+  waitExternal: 1,
+}
 const calmCapture: fc.Arbitrary<Step[]> = fc
   .record({
     stream: fc.nat(11),
@@ -237,11 +247,13 @@ const calmCapture: fc.Arbitrary<Step[]> = fc
     body: fc.array(among(CAPTURABLE), { maxLength: 5 }),
     launches: fc.array(among(LAUNCHES), { maxLength: 5 }),
     graph: fc.nat(7),
+    grown: fc.option(fc.array(among(CAPTURABLE), { minLength: 1, maxLength: 3 }), { freq: 2 }),
   })
-  .map(({ stream, mode, body, launches, graph }) => [
+  .map(({ stream, mode, body, launches, graph, grown }) => [
     { what: 'begin', stream, mode },
     ...body.map((one) => ({ ...one, stream })),
     { what: 'end', stream },
+    ...(grown === null ? [] : [{ what: 'grow' as const, graph, stream, node: 0, mode, body: grown }]),
     { what: 'instantiate', graph },
     ...launches,
   ])
