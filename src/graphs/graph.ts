@@ -418,7 +418,8 @@ export class GraphExec implements Disposable {
    * @param node A copy of the graph that the instance was made from.
    * @param destination The buffer to write, on the device or host that the captured one was on.
    * @param source The buffer to read, likewise.
-   * @throws {Error} ERR_INVALID_ARG_VALUE for a node of another graph, and buffers elsewhere; otherwise as `stream.copy()`
+   * @throws {Error} ERR_INVALID_ARG_VALUE for a node of another graph, buffers elsewhere, and a copy that was captured of several
+   * rows; otherwise as `stream.copy()`
    */
   update(node: CopyNode, destination: DeviceBuffer | PinnedBuffer, source: DeviceBuffer | PinnedBuffer): this
   /**
@@ -544,6 +545,8 @@ function putNode(core: ExecCore, noun: GraphNode, node: NodeCore, given: unknown
   if (noun.kind === 'copy') {
     const { to, from } = checkCopy(given[0], given[1])
     checkNode(core.checkOpen(), noun, node)
+    if (node.copy?.isOfRows)
+      throw invalidValue(`${noun} copies several rows, and CUDA changes no such copy: capture another graph`)
     const memory = [to.openFor(driver), from.openFor(driver)] as const
     checkEnds(noun, node, endsOf(to, from))
     admitAll(memory, core)

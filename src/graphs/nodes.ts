@@ -112,7 +112,7 @@ export type OtherNodeKind =
 
 /**
  * A node that cannot be changed alone: a host function (on a GPU also a copy from pinned to pinned memory), a record of
- * an event or a wait with `external`, or what another library made.
+ * an event or a wait with `external`, a value that is written or waited for, or what another library made.
  */
 export class OtherNode extends AnyNode<OtherNodeKind> {}
 

@@ -69,6 +69,8 @@ export interface CapturedLaunch {
 export interface CapturedCopy {
   readonly to: CopyEnd
   readonly from: CopyEnd
+  /** Is it of several rows? CUDA changes none of those (`cuGraphExecMemcpyNodeSetParams`). */
+  readonly isOfRows?: boolean
 }
 
 export interface CopyEnd {

@@ -318,7 +318,8 @@ export class CudaGraphs implements GraphDriver {
   }
 
   nodes(graph: GraphHandle): readonly NodeFacts[] {
-    return this.#nodes.factsOf(graph)
+    const { hostFunctions } = this.#captured.get(graph) ?? NOTHING_CAPTURED
+    return this.#nodes.factsOf(graph, new Set(hostFunctions.map(({ node }) => node)))
   }
 
   capturedNode(stream: StreamHandle): NodeHandle | undefined {

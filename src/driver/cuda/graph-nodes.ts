@@ -15,10 +15,10 @@ import { koffi, NativeMemory } from './libcuda/native.js'
 import type { LibcudaParts } from './libcuda/stream-calls.js'
 import { DESTINATION, Field, STRUCT_BYTES, UNIFIED } from './memory/row-copies.js'
 
-/** By CUgraphNodeType; a batch of memory operations is a host function's gate. */
+/** By CUgraphNodeType. */
 const KINDS: readonly NodeKind[] = [
   ...(['kernel', 'copy', 'fill', 'hostFunction', 'graph', 'empty', 'eventWait', 'eventRecord'] as const),
-  ...(['other', 'other', 'alloc', 'free', 'hostFunction'] as const),
+  ...(['other', 'other', 'alloc', 'free'] as const),
 ]
 /** Of CUDA_MEMSET_NODE_PARAMS, in words of 64 bits; the value and the width of it share one. */
 const Fill = { TO: 0, VALUE: 2, COUNT: 3, HEIGHT: 4 } as const
@@ -32,13 +32,13 @@ export class GraphNodes {
 
   constructor(private readonly parts: GraphNodesParts) {}
 
-  /** Each comes after those that it depends on. */
-  factsOf(graph: GraphHandle): readonly NodeFacts[] {
+  /** Each comes after those that it depends on. To CUDA the gate of a host function is a batch of memory operations. */
+  factsOf(graph: GraphHandle, gates: ReadonlySet<number>): readonly NodeFacts[] {
     const after = new Map<NodeHandle, NodeHandle[]>()
     for (const node of this.#nodesOf(graph)) after.set(node, [])
     if (after.size > 1) for (const [from, to] of this.#edgesOf(graph)) after.get(to)?.push(from)
     return [...after].map(([node, before]) => {
-      const kind = this.#kindOf(node)
+      const kind = gates.has(node) ? 'hostFunction' : this.#kindOf(node)
       return { node, kind, after: before, name: this.#nameOf(node, kind), byteLength: this.#bytesOf(node, kind) }
     })
   }

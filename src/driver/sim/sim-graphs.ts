@@ -18,7 +18,7 @@ import type { CaptureRules } from './capture-rules.js'
 import type { Machine } from './machine/machine.js'
 import type { SimNodeWork, SimOperation } from './machine/machine-state.js'
 import { SimOperationKind } from './machine/work.js'
-import { CopyWork } from './memory-work.js'
+import { CopyWork, FillWork, RowsWork } from './memory-work.js'
 import type { Registry } from './registry.js'
 import { refuse, type SimKernels } from './sim-kernels.js'
 import type { Queued, SimMemory } from './sim-memory.js'
@@ -289,6 +289,8 @@ const shapeOf = (nodes: Nodes): string =>
 
 function labelOf(work: SimNodeWork): string {
   if (work.kind === 'graph') return `graph(${shapeOf(work.nodes)})`
+  // A copy within the host is a host function, and may become another one.
+  if (kindOf(work) === 'hostFunction') return 'host'
   return work.kind === 'work' ? (work.work?.shape ?? work.call) : work.kind
 }
 
@@ -296,8 +298,9 @@ function kindOf(work: SimNodeWork): NodeKind {
   if (work.kind === 'host') return 'hostFunction'
   if (work.kind !== 'work') return work.kind
   if (work.operation === SimOperationKind.KERNEL) return 'kernel'
-  if (work.work instanceof CopyWork) return work.work.isWithinHost ? 'hostFunction' : 'copy'
-  return work.operation === SimOperationKind.COPY ? 'fill' : 'other'
+  const { work: memory } = work
+  if (memory instanceof CopyWork || memory instanceof RowsWork) return memory.isWithinHost ? 'hostFunction' : 'copy'
+  return memory instanceof FillWork ? 'fill' : 'other'
 }
 
 /** A kernel stays in its part of the device. */
