@@ -20,7 +20,7 @@ export function whenDone(driver: Driver, after: readonly OwnEvent[], tell: () =>
 
 function look(): void {
   for (const [driver, work] of waiting) {
-    if (!driver.libraries.hostFunctionsPending) work.sweep()
+    work.sweep(() => !driver.libraries.hostFunctionsPending)
     // One that was told may have lent something anew.
     if (!work.pending && waiting.get(driver) === work) waiting.delete(driver)
   }
