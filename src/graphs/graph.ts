@@ -430,7 +430,8 @@ export class GraphExec implements Disposable {
    * @param destination The buffer to write, on the device or host that the captured one was on.
    * @param source The buffer to read, likewise.
    * @throws {Error} ERR_INVALID_ARG_VALUE for a node of another graph, buffers elsewhere, and a copy that was captured of several
-   * rows; otherwise as `stream.copy()`
+   * rows; ERR_OUT_OF_RANGE for buffers without bytes; ERR_UNSUPPORTED for a copy that another library queued; otherwise as
+   * `stream.copy()`
    */
   update(node: CopyNode, destination: DeviceBuffer | PinnedBuffer, source: DeviceBuffer | PinnedBuffer): this
   /**
@@ -441,7 +442,8 @@ export class GraphExec implements Disposable {
    * @param value An integer of `width` bytes, signed or not.
    * @param options `width`: the bytes of the value, 1, 2 or 4 (default 1)
    * @throws {Error} ERR_INVALID_ARG_VALUE for a node of another graph, and for pinned memory where the captured fill's was
-   * a device's, or the reverse; otherwise as `stream.fill()`
+   * a device's, or the reverse; ERR_OUT_OF_RANGE for a buffer without bytes; ERR_UNSUPPORTED for a fill that another library
+   * queued; otherwise as `stream.fill()`
    */
   update(node: FillNode, buffer: DeviceBuffer | PinnedBuffer, value: number, options?: FillOptions): this
   update(target: Graph | GraphNode, ...given: unknown[]): this {
