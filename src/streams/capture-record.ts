@@ -4,6 +4,7 @@
  */
 import type { NativeResource } from '../base/finalization.js'
 import {
+  type ContextHandle,
   cudaHandleOf,
   type Driver,
   isNullStream,
@@ -76,6 +77,8 @@ export interface CapturedLaunch {
 export interface CapturedCopy {
   readonly to: CopyEnd
   readonly from: CopyEnd
+  /** Is it of several rows? CUDA changes none of those (`cuGraphExecMemcpyNodeSetParams`). */
+  readonly isOfRows?: boolean
 }
 
 export interface CopyEnd {
@@ -90,10 +93,16 @@ export interface CapturedFill {
 
 export type NodeNote = CapturedLaunch | CapturedCopy | CapturedFill
 
+export interface NotedNode {
+  /** In which it was captured: no update changes that, and CUDA does not tell it. */
+  readonly context: ContextHandle
+  readonly note: NodeNote
+}
+
 export class CaptureRecord {
   readonly keeps = new Keeps()
   /** What the driver does not tell of nodes. */
-  readonly notes = new Map<NodeHandle, NodeNote>()
+  readonly notes = new Map<NodeHandle, NotedNode>()
   /** Objects that programs have as owners of foreign memory and events. */
   readonly owners = new Set<object>()
   /** The wrapper that began the capture was closed: another may end it, or the stream's owner, who may destroy it, too. */
@@ -204,11 +213,11 @@ function dropIfOver(driver: Driver, record: CaptureRecord): void {
 /** Notes something of the node that the stream was given last. */
 export function noteNode(
   record: CaptureRecord,
-  { driver, handle }: Pick<Capturable, 'driver' | 'handle'>,
+  { driver, handle, ownContext }: Pick<Capturable, 'driver' | 'handle'> & { readonly ownContext: ContextHandle },
   note: NodeNote,
 ): void {
   const node = driver.graphs.capturedNode(handle)
-  if (node !== undefined) record.notes.set(node, note)
+  if (node !== undefined) record.notes.set(node, { context: ownContext, note })
 }
 
 /** The record of the capture that the stream is in. */

@@ -42,7 +42,7 @@ typedef struct Context { u64 magic; u32 multiprocessors; int alive, streams, pla
 typedef struct { u32 kind; u64 address; u64 value; u32 flags; } MemOp;
 typedef struct { Stream *stream; u64 life, seq; } Mark; /* all that the stream held then */
 
-typedef enum { SET, COPY, MEMOPS, FREE, KERNEL, WAIT, RECORD, GRAPH, CHILD, OUTSIDE, NOTHING } Kind;
+typedef enum { SET, COPY, MEMOPS, FREE, KERNEL, WAIT, RECORD, GRAPH, NOTHING, EVENT_WAIT, EVENT_RECORD } Kind;
 struct Op {
   Kind kind;
   Stream *stream;
@@ -54,9 +54,10 @@ struct Op {
   int ops, at; MemOp mem[3];
   Mark mark; Mark *marks; int nmarks;
   int fn; u32 grid, block; double until; u64 args[8];
-  struct Exec *exec; int node;
-  struct Event *event; /* which a launch records, or waits for */
+  struct Exec *exec; int node; struct Graph *child; /* of a graph within a graph: the copy of that */
+  struct Event *event;
   Context *green; /* of the stream that it was captured on */
+  void *function;
   double *time;
   double asked, begun; u64 thread; /* when its call was made, by which thread, and when it began to run */
 };
@@ -69,10 +70,10 @@ struct Stream {
   struct Capture *capture; Nodes last; Context *green;
 };
 typedef struct Event { Context *context; u64 magic; u32 flags; int recorded; Mark mark; Mark *marks; int nmarks; double *time; struct Capture *capture; Nodes nodes; } Event;
-typedef struct Node { Op op; struct Node *next; Nodes after; struct Graph *child; struct Node *original; u64 seen, capture; } Node;
+typedef struct Node { Op op; struct Node *next, *original; Nodes after; u64 seen, capture; } Node;
 typedef struct Capture { u64 id, thread; int valid, active, branches, mode, adds; Stream *origin; struct Graph *graph; } Capture;
 typedef struct Graph { Node *first, *last; int count, branches, gone; } Graph;
-typedef struct Exec { Op *ops; int count, branches; u64 launched, done; int alive; Graph *graph; u8 *off; } Exec;
+typedef struct Exec { Op *ops; int count, branches; u64 launched, done; int alive; Graph *graph; u8 *off; Mark last; } Exec;
 typedef struct { Op *first, *last; int entries; } Channel;
 /* What was freed stays in its pool; that a free is done it learns only when the host waits for it. */
 typedef struct { int alive; size_t most, used, mostUsed, reserved, mostReserved, leaving, done; u64 threshold; } Pool;
@@ -121,11 +122,12 @@ static int isBlocking(Stream *s) { return s != &nullStream && (s == &perThread |
 static int isIdle(void) { for (int i = 0; i < CHANNELS; i++) if (channels[i].first) return 0; return 1; }
 
 /* -- kernels */
-static const char *KERNELS[] = {"bump", "affine", "add", "mirror", "spin", "added"};
+static const char *KERNELS[] = {"bump", "affine", "add", "mirror", "spin", "mix", "added"};
 static void runKernel(Op *op) {
   if (op->fn == 2) { u8 *to = (u8 *)op->args[0], *from = (u8 *)op->args[1]; for (u64 i = 0; i < op->args[2]; i++) to[i] += from[i]; }
   else if (op->fn == 3) { u8 *p = (u8 *)op->args[0]; for (u32 b = 0; b < op->grid; b++, p += op->block) for (u32 i = 0; i < op->block / 2; i++) { u8 x = p[i]; p[i] = p[op->block - 1 - i]; p[op->block - 1 - i] = x; } }
-  else if (op->fn == 5) { u32 *words = (u32 *)op->args[0]; for (u32 i = 0; i < (u32)op->args[1]; i++) words[i] += (u32)op->args[2]; }
+  else if (op->fn == 5) { u32 *to = (u32 *)op->args[0], *from = (u32 *)op->args[1]; for (u32 i = 0; i < op->block; i++) { u32 value = from[i]; for (u32 round = 0; round < (u32)op->args[2]; round++) value = value * 1664525u + 1013904223u; to[i] = (to[i] ^ value) + i; } }
+  else if (op->fn == 6) { u32 *words = (u32 *)op->args[0]; for (u32 i = 0; i < (u32)op->args[1]; i++) words[i] += (u32)op->args[2]; }
   else if (op->fn == 4) { if (op->until == 0 && op->args[0] >= 1000) op->until = now() + (double)op->args[0] / 1e6; }
   else if (op->fn == 0 || op->fn == 1) { u8 *p = (u8 *)op->args[0]; int n = (int)op->args[1]; u8 v = (u8)op->args[2]; for (int i = 0; i < n; i++) p[i] = p[i] * 3 + v; }
 }
@@ -155,9 +157,10 @@ static int run(Op *op) {
     case MEMOPS: return memops(op);
     case FREE: forget(op->to); return 1;
     case KERNEL: runKernel(op); return op->until == 0 || now() >= op->until;
-    case WAIT: case OUTSIDE: return isOver(op->mark) && allOver(op->marks, op->nmarks);
-    case RECORD: if (op->time) *op->time = now(); return 1;
-    case GRAPH: for (; op->node < op->exec->count; op->node++) { Op *node = &op->exec->ops[op->node]; if (!run(node)) return 0; node->at = 0; node->until = 0; } op->exec->done++; return 1;
+    case WAIT: return isOver(op->mark) && allOver(op->marks, op->nmarks);
+    case RECORD: case EVENT_RECORD: if (op->time) *op->time = now(); return 1;
+    case GRAPH: for (; op->node < op->exec->count; op->node++) { Op *node = &op->exec->ops[op->node]; if (!run(node)) return 0; node->at = 0; node->until = 0; node->node = 0; } op->exec->done++; return 1;
+    case EVENT_WAIT: return isOver(op->mark) && allOver(op->marks, op->nmarks);
     default: return 1;
   }
 }
@@ -208,6 +211,7 @@ static void addNull(Op *op) {
   }
 }
 static Op *op(Kind kind, Stream *stream) { Op *o = calloc(1, sizeof *o); o->kind = kind; o->stream = stream; o->entry = 1; o->asked = now(); o->thread = (u64)pthread_self(); return o; }
+static int isNothing(Op *o) { return allOver(o->marks, o->nmarks) && (o->kind == RECORD || isOver(o->mark)); }
 /* Blocks where the hardware queue is full, with whatever locks the caller has but `g`. */
 static void enqueue(Op *o) {
   Channel *channel = &channels[o->stream->channel];
@@ -215,6 +219,8 @@ static void enqueue(Op *o) {
   while (o->entry && channel->entries >= ENTRIES) { pthread_mutex_unlock(&g); nap(); pthread_mutex_lock(&g); }
   if (o->kind != WAIT || o->stream == &nullStream) addNull(o);
   o->seq = ++o->stream->queued;
+  /* What is no work and has nothing to come after is over at once. */
+  if (!o->entry && (o->kind == RECORD || o->kind == WAIT) && o->stream->done + 1 == o->seq && isNothing(o)) { o->stream->done = o->seq; pthread_mutex_unlock(&g); free(o->marks); free(o); return; }
   channel->entries += o->entry;
   if (channel->last) channel->last->next = o; else channel->first = o;
   channel->last = o;
@@ -230,13 +236,24 @@ static void join(Nodes *to, Nodes *more) {
   to->n = n;
   for (int i = 0; i < more->n; i++) if (!isBefore(more->at[i], to)) { set(to, to->at, to->n); to->at[to->n++] = more->at[i]; }
 }
-static Node *capture(Stream *s, Op *o) {
-  Graph *graph = s->capture->graph;
+static Node *append(Graph *graph, Op op) {
   Node *node = calloc(1, sizeof *node);
-  node->op = *o; node->op.green = s->green; node->capture = s->capture->id; free(o);
-  set(&node->after, s->last.at, s->last.n);
+  node->op = op;
   if (graph->last) graph->last->next = node; else graph->first = node;
   graph->last = node; graph->count++;
+  return node;
+}
+static Graph *cloneOf(Graph *graph) {
+  Graph *clone = calloc(1, sizeof *clone);
+  clone->branches = graph->branches;
+  for (Node *node = graph->first; node; node = node->next) { Op op = node->op; if (op.child) op.child = cloneOf(op.child); append(clone, op)->original = node; }
+  return clone;
+}
+static Node *capture(Stream *s, Op *o) {
+  o->green = s->green;
+  Node *node = append(s->capture->graph, *o); free(o);
+  node->capture = s->capture->id;
+  set(&node->after, s->last.at, s->last.n);
   set(&s->last, &node, 1);
   return node;
 }
@@ -410,7 +427,7 @@ API R cuStreamWaitEvent(void *h, void *e, u32 flags) {
   Stream *s = streamOf(h, "cuStreamWaitEvent"); Event *event = eventOf(e, "cuStreamWaitEvent");
   IMPLICIT(s);
   if (s->capture && !s->capture->valid) return CAPTURE_INVALIDATED;
-  if (flags == 1 && s->capture) { Op *o = op(OUTSIDE, s); o->event = event; return put(o); }
+  if (flags == 1 && s->capture) { Op *o = op(EVENT_WAIT, s); o->event = event; return put(o); }
   pthread_mutex_lock(&g);
   Capture *c = event->capture;
   if (c && c->active && c->valid) {
@@ -477,58 +494,54 @@ API R cuThreadExchangeStreamCaptureMode(int *m) { int was = mode; mode = *m; *m 
 
 API R cuGraphGetNodes(Graph *graph, void **nodes, size_t *n) { int i = 0; if (nodes) for (Node *node = graph->first; node; node = node->next) nodes[i++] = node; *n = (size_t)graph->count; return OK; }
 API R cuGraphGetEdges_v2(Graph *graph, void **from, void **to, u64 *how, size_t *n) { size_t i = 0; for (Node *node = graph->first; node; node = node->next) for (int k = 0; k < node->after.n; k++, i++) if (from) { from[i] = node->after.at[k]; to[i] = node; how[i] = 0; } *n = i; return OK; }
-API R cuGraphNodeGetType(Node *node, int *type) { Kind k = node->op.kind; *type = k == KERNEL ? 0 : k == COPY ? 1 : k == SET ? 2 : k == CHILD ? 4 : k == OUTSIDE ? 6 : k == MEMOPS ? 12 : 7; return OK; }
-/* A graph within a graph is a copy of it. */
-static Graph *cloneOf(Graph *graph) { Graph *clone = calloc(1, sizeof *clone); clone->branches = graph->branches; clone->count = graph->count;
-  for (Node *n = graph->first; n; n = n->next) { Node *copy = calloc(1, sizeof *copy); copy->op = n->op; copy->original = n; if (n->child) copy->child = cloneOf(n->child); if (clone->last) clone->last->next = copy; else clone->first = copy; clone->last = copy; }
-  return clone; }
-API R cuGraphAddChildGraphNode(Node **node, Graph *graph, Node **after, size_t n, Graph *child) { LOCK; pthread_mutex_lock(&g); if (child->gone) DIE("a graph is put into another that was destroyed");
-  Node *added = calloc(1, sizeof *added); added->op.kind = CHILD; added->child = cloneOf(child); set(&added->after, after, (int)n);
-  for (int i = -1; i < nstreams; i++) { Capture *c = i < 0 ? perThread.capture : streams[i]->capture; if (c && c->graph == graph) added->capture = c->id; }
-  if (graph->last) graph->last->next = added; else graph->first = added;
-  graph->last = added; graph->count++; *node = added; pthread_mutex_unlock(&g); UNLOCK; return OK; }
-API R cuGraphChildGraphNodeGetGraph(Node *node, Graph **graph) { *graph = node->child; return OK; }
-API R cuGraphNodeFindInClone(Node **node, Node *original, Graph *clone) { for (Node *n = clone->first; n; n = n->next) if (n->original == original) { *node = n; return OK; } return INVALID_VALUE; }
-/* Of an instance, which has the operations of graphs within the graph, too. */
-static int operations(Graph *graph) { int n = 0; for (Node *node = graph->first; node; node = node->next) n += node->child ? operations(node->child) : 1; return n; }
-static int branchesOf(Graph *graph) { int n = graph->branches; for (Node *node = graph->first; node; node = node->next) if (node->child) n += branchesOf(node->child); return n; }
-static int placeOf(Graph *graph, Node *wanted) { int i = 0; for (Node *n = graph->first; n; n = n->next) { if (n == wanted) return i; i += n->child ? operations(n->child) : 1; } return -1; }
-API R cuGraphKernelNodeGetParams_v2(Node *node, u8 *params) { (void)node; memset(params, 0, 72); return OK; }
+API R cuGraphNodeGetType(Node *node, int *type) { *type = node->op.kind == KERNEL ? 0 : node->op.kind == COPY ? 1 : node->op.kind == SET ? 2 : node->op.kind == MEMOPS ? 12 : node->op.kind == GRAPH ? 4 : node->op.kind == EVENT_WAIT ? 6 : node->op.kind == EVENT_RECORD ? 7 : 5; return OK; }
+API R cuGraphAddChildGraphNode(Node **out, Graph *graph, Node **after, size_t n, Graph *child) { LOCK; pthread_mutex_lock(&g); if (child->gone) DIE("a graph is put into another that was destroyed");
+  Node *node = append(graph, (Op){.kind = GRAPH, .child = cloneOf(child)}); set(&node->after, after, (int)n); *out = node;
+  for (int i = -1; i < nstreams; i++) { Capture *c = i < 0 ? perThread.capture : streams[i]->capture; if (c && c->graph == graph) node->capture = c->id; }
+  pthread_mutex_unlock(&g); UNLOCK; return OK; }
+API R cuGraphChildGraphNodeGetGraph(Node *node, Graph **graph) { *graph = node->op.child; return OK; }
+API R cuGraphNodeFindInClone(Node **out, Node *original, Graph *clone) { for (Node *node = clone->first; node; node = node->next) if (node->original == original) { *out = node; return OK; } return INVALID_VALUE; }
+API R cuGraphKernelNodeGetParams_v2(Node *node, void **params) { memset(params, 0, 72); params[0] = node->op.function; params[8] = node->op.green; return OK; }
 API R cuFuncGetName(const char **name, void *f) { (void)f; *name = "kernel"; return OK; }
 API R cuGraphMemcpyNodeGetParams(Node *node, u64 *params) { memset(params, 0, 200); params[22] = node->op.bytes; params[23] = params[24] = 1; return OK; }
 API R cuGraphMemsetNodeGetParams(Node *node, u64 *params) { memset(params, 0, 40); params[2] = node->op.value | (u64)node->op.width << 32; params[3] = node->op.bytes; params[4] = 1; return OK; }
 /* The operation of an instance that a node stands for: one of the graph that it was made from, which must be there still. */
-static Op *opOf(Exec *x, Node *node, Kind kind) { if (!x->alive) DIE("a node of an instance is changed that was destroyed"); if (x->graph->gone) return 0; int i = placeOf(x->graph, node); return i >= 0 && i < x->count && x->ops[i].kind == kind ? &x->ops[i] : 0; }
+static Op *opOf(Exec *x, Node *node, Kind kind) { if (!x->alive) DIE("a node of an instance is changed that was destroyed"); if (x->graph->gone) return 0; int i = 0; for (Node *n = x->graph->first; n; n = n->next, i++) if (n == node) return x->ops[i].kind == kind ? &x->ops[i] : 0; return 0; }
 API R cuGraphDebugDotPrint(Graph *graph, const char *path, u32 f) { (void)f; FILE *file = fopen(path, "w"); if (!file) return INVALID_VALUE; fprintf(file, "digraph {\n"); for (Node *n = graph->first; n; n = n->next) { fprintf(file, "  \"%p\"\n", (void *)n); for (int i = 0; i < n->after.n; i++) fprintf(file, "  \"%p\" -> \"%p\"\n", (void *)n->after.at[i], (void *)n); } fprintf(file, "}\n"); fclose(file); return OK; }
 API R cuGraphDestroy(Graph *graph) { LOCK; if (graph->gone) DIE("a graph is destroyed twice"); graph->gone = 1; UNLOCK; /* never freed: what asks about it is told so */ return OK; }
-static void flatten(Exec *x, Graph *graph) { for (Node *n = graph->first; n; n = n->next) if (n->child) flatten(x, n->child); else x->ops[x->count++] = n->op; }
-static void fillExec(Exec *x, Graph *graph) { x->ops = calloc((size_t)operations(graph) + 1, sizeof(Op)); x->count = 0; flatten(x, graph); }
-API R cuGraphInstantiateWithFlags(void **out, Graph *graph, u64 f) { (void)f; UNSAFE; LOCK; if (graph->gone) DIE("an instance is made of a graph that was destroyed"); int branches = branchesOf(graph); takePlaces(branches, 0); Exec *x = calloc(1, sizeof *x); x->alive = 1; x->branches = branches; x->graph = graph; x->off = calloc((size_t)operations(graph) + 1, 1); fillExec(x, graph); *out = x; UNLOCK; return OK; }
+/* Other kinds of nodes, or of memory, are another shape. */
+static int isHost(const void *at) { Range *r = rangeOf(at); return r && r->host; }
+static int isAlike(Op *a, Op *b) { return a->kind == b->kind && (a->kind != COPY || (isHost(a->to) == isHost(b->to) && isHost(a->from) == isHost(b->from))); }
+static void fillExec(Exec *x, Graph *graph) { x->ops = calloc((size_t)graph->count + 1, sizeof(Op)); x->count = 0; for (Node *n = graph->first; n; n = n->next) { Op *o = &x->ops[x->count++]; *o = n->op; if (o->child) { o->exec = calloc(1, sizeof(Exec)); fillExec(o->exec, o->child); } } }
+static int branchesOf(Graph *graph) { int n = graph->branches; for (Node *node = graph->first; node; node = node->next) if (node->op.child) n += branchesOf(node->op.child); return n; }
+API R cuGraphInstantiateWithFlags(void **out, Graph *graph, u64 f) { (void)f; UNSAFE; LOCK; if (graph->gone) DIE("an instance is made of a graph that was destroyed"); int branches = branchesOf(graph); takePlaces(branches, 0); Exec *x = calloc(1, sizeof *x); x->alive = 1; x->branches = branches; x->graph = graph; x->off = calloc((size_t)graph->count + 1, 1); fillExec(x, graph); *out = x; UNLOCK; return OK; }
 API R cuGraphBatchMemOpNodeSetParams(Node *node, u64 *params) { u32 n = ((u32 *)params)[2]; u8 *p = (u8 *)params[2]; node->op.ops = (int)n; for (u32 i = 0; i < n; i++) { u8 *at = p + 48 * i; node->op.mem[i] = (MemOp){*(u32 *)at, *(u64 *)(at + 8), *(u64 *)(at + 16), *(u32 *)(at + 24)}; } return OK; }
-static int isOfHost(const void *at) { Range *r = rangeOf(at); return r && r->host; }
-static int areElsewhere(Op *a, Op *b) { return a->kind == COPY && (isOfHost(a->to) != isOfHost(b->to) || isOfHost(a->from) != isOfHost(b->from)); }
-API R cuGraphExecUpdate_v2(Exec *x, Graph *graph, void *info) { (void)info; LOCK; pthread_mutex_lock(&g); Exec now = {0}; fillExec(&now, graph); R r = now.count == x->count ? OK : 910;
-  for (int i = 0; i < now.count && !r; i++) if (x->ops[i].kind != now.ops[i].kind || areElsewhere(&x->ops[i], &now.ops[i]) || (now.ops[i].kind == KERNEL && x->ops[i].green != now.ops[i].green)) r = 910;
-  if (!r) { Op *before = x->ops; x->ops = now.ops; now.ops = x->launched == x->done ? before : 0; }
-  free(now.ops); pthread_mutex_unlock(&g); UNLOCK; return r; }
+API R cuGraphExecUpdate_v2(Exec *x, Graph *graph, void *info) { (void)info; LOCK; pthread_mutex_lock(&g); R r = OK; if (graph->count != x->count) r = 910; else for (Node *n = graph->first, *at = n; at; at = at->next) { Op *was = &x->ops[0]; int i = 0; for (Node *b = n; b != at; b = b->next) i++; if (!isAlike(&was[i], &at->op) || (was[i].kind == KERNEL && was[i].green != at->op.green)) r = 910; } if (r == OK) { Op *before = x->ops; if (x->launched == x->done) { fillExec(x, graph); free(before); } else fillExec(x, graph); } pthread_mutex_unlock(&g); UNLOCK; return r; }
 API R cuGraphExecKernelNodeSetParams_v2(Exec *x, Node *node, u8 *params);
-API R cuGraphExecMemcpyNodeSetParams(Exec *x, Node *node, u64 *params, void *c) { (void)c; Op *o = opOf(x, node, COPY); if (!o) return INVALID_VALUE; if (params[4] != 4 || params[15] != 4) return INVALID_VALUE; o->from = (void *)params[6]; o->to = (void *)params[17]; o->bytes = params[22] * params[23] * params[24]; return OK; }
-API R cuGraphExecMemsetNodeSetParams(Exec *x, Node *node, u64 *params, void *c) { (void)c; Op *o = opOf(x, node, SET); if (!o) return INVALID_VALUE; o->to = (void *)params[0]; o->value = (u32)params[2]; o->width = (int)(params[2] >> 32); o->bytes = params[3] * params[4]; return OK; }
-API R cuGraphNodeSetEnabled(Exec *x, Node *node, u32 on) { if (x->graph->gone) return INVALID_VALUE; int i = placeOf(x->graph, node); if (i < 0 || node->child) return INVALID_VALUE; Kind k = x->ops[i].kind; if (k != KERNEL && k != COPY && k != SET) return INVALID_VALUE; x->off[i] = !on; return OK; }
+/* What is changed stays in the context in which it was captured. */
+static int isElsewhere(Op *o, void *c) { return c != (o->green ? o->green : &context); }
+API R cuGraphExecMemcpyNodeSetParams(Exec *x, Node *node, u64 *params, void *c) { Op *o = opOf(x, node, COPY); if (!o || isElsewhere(o, c)) return INVALID_VALUE; if (params[4] != 4 || params[15] != 4) return INVALID_VALUE; o->from = (void *)params[6]; o->to = (void *)params[17]; o->bytes = params[22] * params[23] * params[24]; return OK; }
+API R cuGraphExecMemsetNodeSetParams(Exec *x, Node *node, u64 *params, void *c) { Op *o = opOf(x, node, SET); if (!o || isElsewhere(o, c)) return INVALID_VALUE; o->to = (void *)params[0]; o->value = (u32)params[2]; o->width = (int)(params[2] >> 32); o->bytes = params[3] * params[4]; return OK; }
+API R cuGraphNodeSetEnabled(Exec *x, Node *node, u32 on) { if (x->graph->gone) return INVALID_VALUE; int i = 0; for (Node *n = x->graph->first; n; n = n->next, i++) if (n == node) { Kind k = x->ops[i].kind; if (k != KERNEL && k != COPY && k != SET) return INVALID_VALUE; x->off[i] = !on; return OK; } return INVALID_VALUE; }
 API R cuGraphUpload(Exec *x, void *h) { (void)x; LOCK; Op *o = op(NOTHING, streamOf(h, "cuGraphUpload")); R r = implicit(o->stream, 1); if (o->stream->capture) r = spoil(o->stream->capture, CAPTURE_UNSUPPORTED); if (r) free(o); else enqueue(o); UNLOCK; return r; }
-/* A launch waits for events as they are recorded then, and records others. */
-static void launchEvents(Exec *x, Op *o) {
-  Stream *s = o->stream;
-  for (int i = 0; i < x->count; i++) if (x->ops[i].kind == OUTSIDE) { Op *wait = &x->ops[i]; Event *e = wait->event; pthread_mutex_lock(&g); wait->mark = e->mark; wait->marks = malloc(sizeof(Mark) * (size_t)(e->nmarks + 1)); if (e->nmarks) memcpy(wait->marks, e->marks, sizeof(Mark) * (size_t)e->nmarks); wait->nmarks = e->nmarks; pthread_mutex_unlock(&g); }
-  enqueue(o);
-  for (int i = 0; i < x->count; i++) if (x->ops[i].kind == NOTHING && x->ops[i].event) { Event *e = x->ops[i].event; pthread_mutex_lock(&g); e->capture = 0; e->recorded = 1; e->mark = tail(s); e->nmarks = 0; pthread_mutex_unlock(&g); }
+/* The events that a graph waits for, as they are now; those that it records are over when all of it is. */
+static void external(Exec *x, Stream *s) {
+  pthread_mutex_lock(&g);
+  for (int i = 0; i < x->count; i++) {
+    Op *o = &x->ops[i]; Event *e = o->event;
+    if (o->kind == GRAPH) { pthread_mutex_unlock(&g); external(o->exec, s); pthread_mutex_lock(&g); }
+    /* A record before it in the same launch it comes after anyway. */
+    if (o->kind == EVENT_WAIT && !(e->mark.stream == s && e->mark.seq > s->queued)) { o->mark = e->mark; o->nmarks = e->nmarks; o->marks = e->marks; }
+    if (o->kind == EVENT_RECORD) { Mark mark = tail(s); mark.seq++; e->mark = mark; e->nmarks = 0; e->marks = 0; e->capture = 0; e->recorded = 1; o->time = e->time = e->flags & 2 ? 0 : calloc(1, sizeof *e->time); }
+  }
+  pthread_mutex_unlock(&g);
 }
-/* What is launched is the instance as it was then. */
+/* What is launched is the instance as it was then, behind its launch before. */
 API R cuGraphLaunch(Exec *x, void *h) { LOCK; Op *o = op(GRAPH, streamOf(h, "cuGraphLaunch")); R r = OK; if (!x->alive) DIE("a graph is launched whose instance was destroyed");
   for (int i = 0; i < x->count; i++) if (x->ops[i].green && !x->ops[i].green->alive) DIE("a graph is launched that was captured in a green context which is destroyed");
   r = implicit(o->stream, 1); if (o->stream->capture) r = spoil(o->stream->capture, CAPTURE_UNSUPPORTED);
   if (r) free(o);
-  else { Exec *copy = calloc(1, sizeof *copy); copy->count = x->count; copy->ops = calloc((size_t)x->count + 1, sizeof(Op)); memcpy(copy->ops, x->ops, sizeof(Op) * (size_t)x->count); for (int i = 0; i < x->count; i++) if (x->off[i]) copy->ops[i].kind = NOTHING; o->exec = copy; launchEvents(copy, o); }
+  else { Exec *copy = calloc(1, sizeof *copy); copy->count = x->count; copy->ops = calloc((size_t)x->count + 1, sizeof(Op)); memcpy(copy->ops, x->ops, sizeof(Op) * (size_t)x->count); for (int i = 0; i < x->count; i++) if (x->off[i]) copy->ops[i].kind = NOTHING; o->exec = copy; external(copy, o->stream); if (x->last.stream) { o->marks = malloc(sizeof(Mark)); o->marks[o->nmarks++] = x->last; } Stream *s = o->stream; enqueue(o); pthread_mutex_lock(&g); x->last = tail(s); pthread_mutex_unlock(&g); }
   UNLOCK; return r; }
 API R cuGraphExecDestroy(Exec *x) { UNSAFE; LOCK; pthread_mutex_lock(&g); if (!x->alive) DIE("an instance of a graph is destroyed twice"); x->alive = 0; context.places += x->branches; pthread_mutex_unlock(&g); UNLOCK; return OK; }
 
@@ -539,6 +552,8 @@ static R record(Event *e, Stream *s) {
   pthread_mutex_lock(&g);
   if (s->capture) { if (!s->capture->valid) { pthread_mutex_unlock(&g); return CAPTURE_INVALIDATED; } e->capture = s->capture; set(&e->nodes, s->last.at, s->last.n); e->recorded = 1; pthread_mutex_unlock(&g); return OK; }
   pthread_mutex_unlock(&g);
+  /* On a blocking stream it is no work: the stream is as idle as it was, though the null stream's work is to come before. */
+  if (e->flags & 2 && isBlocking(s)) { pthread_mutex_lock(&g); e->capture = 0; e->recorded = 1; e->mark = tail(s); e->marks = malloc(sizeof(Mark)); e->marks[0] = tail(&nullStream); e->nmarks = 1; e->time = 0; pthread_mutex_unlock(&g); return OK; }
   double *time = 0;
   Op *o = op(RECORD, s); o->entry = (e->flags & 2) == 0;
   if (o->entry) { time = calloc(1, sizeof *time); o->time = time; }
@@ -546,14 +561,14 @@ static R record(Event *e, Stream *s) {
   pthread_mutex_lock(&g); e->capture = 0; e->recorded = 1; e->mark = tail(s); e->mark.seq = o == 0 ? 0 : e->mark.seq; e->nmarks = 0; e->time = time; pthread_mutex_unlock(&g);
   return OK; }
 API R cuEventRecord(void *e, void *h) { LOCK; R r = record(eventOf(e, "cuEventRecord"), streamOf(h, "cuEventRecord")); UNLOCK; return r; }
-API R cuEventRecordWithFlags(void *h, void *on, u32 f) { LOCK; Event *e = eventOf(h, "cuEventRecordWithFlags"); Stream *s = streamOf(on, "cuEventRecordWithFlags"); R r; if (f == 1 && s->capture) { Op *o = op(NOTHING, s); o->event = e; r = put(o); } else r = record(e, s); UNLOCK; return r; }
+API R cuEventRecordWithFlags(void *e, void *h, u32 f) { if (f != 1 || !streamOf(h, "cuEventRecordWithFlags")->capture) return cuEventRecord(e, h); LOCK; Op *o = op(EVENT_RECORD, streamOf(h, "cuEventRecordWithFlags")); o->event = eventOf(e, "cuEventRecordWithFlags"); R r = put(o); UNLOCK; return r; }
 API R cuCtxRecordEvent(void *c, void *h) { (void)c; LOCK; Event *e = eventOf(h, "cuCtxRecordEvent"); R r = OK; pthread_mutex_lock(&g);
   if (invalidateAll()) r = CAPTURE_UNSUPPORTED;
   else { e->marks = malloc(sizeof(Mark) * (size_t)(nstreams + 2)); e->nmarks = 0; for (int i = 0; i < nstreams; i++) if (streams[i]->done < streams[i]->queued) e->marks[e->nmarks++] = tail(streams[i]); e->marks[e->nmarks++] = tail(&nullStream); e->marks[e->nmarks++] = tail(&perThread); e->mark = (Mark){0, 0, 0}; e->capture = 0; e->recorded = 1; }
   pthread_mutex_unlock(&g); UNLOCK; return r; }
 API R cuEventQuery(void *h) { Event *e = eventOf(h, "cuEventQuery"); if (!e->capture) UNSAFE; pthread_mutex_lock(&g); int under = e->capture && e->capture->active && e->capture->valid; if (under) e->capture->valid = 0; R r = e->capture ? under ? CAPTURED_EVENT : INVALID_VALUE : isOver(e->mark) && allOver(e->marks, e->nmarks) ? OK : NOT_READY; pthread_mutex_unlock(&g); return r; }
 API R cuEventSynchronize(void *h) { for (;;) { R r = cuEventQuery(h); if (r != NOT_READY) { notice(); return r; } nap(); } }
-API R cuEventElapsedTime(float *ms, void *a, void *b) { Event *x = eventOf(a, "cuEventElapsedTime"), *y = eventOf(b, "cuEventElapsedTime"); if (cuEventQuery(x) || cuEventQuery(y)) return NOT_READY; if (!x->time || !y->time) return INVALID_HANDLE; *ms = (float)(*y->time - *x->time); return OK; }
+API R cuEventElapsedTime(float *ms, void *a, void *b) { Event *x = eventOf(a, "cuEventElapsedTime"), *y = eventOf(b, "cuEventElapsedTime"); if ((x->flags | y->flags) & 2 || !x->recorded || !y->recorded) return INVALID_HANDLE; if (cuEventQuery(x) || cuEventQuery(y)) return NOT_READY; if (!x->time || !y->time) return INVALID_HANDLE; *ms = (float)(*y->time - *x->time); return OK; }
 API R cuIpcGetEventHandle(u8 *h, void *e) { if ((((Event *)e)->flags & 4) == 0) return INVALID_HANDLE; memset(h, 0, 64); memcpy(h, &e, 8); return OK; }
 typedef struct { char reserved[64]; } Ipc;
 API R cuIpcOpenEventHandle(void **e, Ipc h) { (void)e; (void)h; return INVALID_CONTEXT; }
@@ -576,14 +591,14 @@ API R cuModuleGetFunction(void **out, Module *m, const char *name) {
     f->sizes[f->params++] = strchr(part, '*') || strstr(part, "long") || strstr(part, "double") || strstr(part, ".u64") ? 8 : strstr(part, "char") || strstr(part, "bool") ? 1 : strstr(part, "short") ? 2 : 4;
     p = stop + 1; }
   /* There are two of this name: to bytes a number, or other bytes. */
-  if (f->fn == 2 && f->sizes[1] == 4) f->fn = 5;
+  if (f->fn == 2 && f->sizes[1] == 4) f->fn = 6;
   *out = f; return OK; }
 API R cuFuncGetParamInfo(Function *f, size_t i, size_t *o, size_t *s) { if (i >= (size_t)f->params) return INVALID_VALUE; *o = i * 8; *s = (size_t)f->sizes[i]; return OK; }
 API R cuFuncGetAttribute(int *v, int a, void *f) { (void)a; (void)f; *v = 0; return OK; }
 API R cuFuncSetAttribute(void *f, int a, int v) { (void)f; (void)a; (void)v; return OK; }
-API R cuGraphExecKernelNodeSetParams_v2(Exec *x, Node *node, u8 *params) { Op *o = opOf(x, node, KERNEL); if (!o) return INVALID_VALUE; Function *f = *(Function **)params; u32 *n = (u32 *)(params + 8); void **values = *(void ***)(params + 40); if (n[3] * n[4] * n[5] > 1024) return INVALID_VALUE; o->fn = f->fn; o->grid = n[0] * n[1] * n[2]; o->block = n[3]; for (int i = 0; i < f->params && i < 8; i++) { o->args[i] = 0; memcpy(&o->args[i], values[i], (size_t)f->sizes[i]); } return OK; }
+API R cuGraphExecKernelNodeSetParams_v2(Exec *x, Node *node, u8 *params) { Op *o = opOf(x, node, KERNEL); if (!o || (o->green && *(void **)(params + 64) != o->green)) return INVALID_VALUE; Function *f = *(Function **)params; u32 *n = (u32 *)(params + 8); void **values = *(void ***)(params + 40); if (n[3] * n[4] * n[5] > 1024) return INVALID_VALUE; o->fn = f->fn; o->grid = n[0] * n[1] * n[2]; o->block = n[3]; for (int i = 0; i < f->params && i < 8; i++) { o->args[i] = 0; memcpy(&o->args[i], values[i], (size_t)f->sizes[i]); } return OK; }
 API R cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, void *f, int b, size_t s) { (void)f; (void)b; (void)s; *n = 16; return OK; }
-API R cuLaunchKernelEx(u8 *config, Function *f, void **params, void **extra) { (void)extra; LOCK; Op *o = op(KERNEL, streamOf(*(void **)(config + 32), "cuLaunchKernelEx")); o->fn = f->fn; o->grid = *(u32 *)config * ((u32 *)config)[1] * ((u32 *)config)[2]; o->block = ((u32 *)config)[3]; for (int i = 0; i < f->params && i < 8; i++) memcpy(&o->args[i], params[i], (size_t)f->sizes[i]); u32 *n = (u32 *)config; if ((u64)n[3] * n[4] * n[5] > 1024 || n[5] > 64 || n[1] > 65535 || n[2] > 65535) { Stream *s = o->stream; free(o); UNLOCK; return s->capture ? spoil(s->capture, INVALID_VALUE) : INVALID_VALUE; } R r = put(o); UNLOCK; return r; }
+API R cuLaunchKernelEx(u8 *config, Function *f, void **params, void **extra) { (void)extra; LOCK; Op *o = op(KERNEL, streamOf(*(void **)(config + 32), "cuLaunchKernelEx")); o->fn = f->fn; o->function = f; o->grid = *(u32 *)config * ((u32 *)config)[1] * ((u32 *)config)[2]; o->block = ((u32 *)config)[3]; for (int i = 0; i < f->params && i < 8; i++) memcpy(&o->args[i], params[i], (size_t)f->sizes[i]); u32 *n = (u32 *)config; if ((u64)n[3] * n[4] * n[5] > 1024 || n[5] > 64 || n[1] > 65535 || n[2] > 65535) { Stream *s = o->stream; free(o); UNLOCK; return s->capture ? spoil(s->capture, INVALID_VALUE) : INVALID_VALUE; } R r = put(o); UNLOCK; return r; }
 
 static R allocate(void **out, size_t bytes, int host) { pthread_mutex_lock(&g); *out = bytes > (u64)64 << 30 ? 0 : keep(bytes, host); pthread_mutex_unlock(&g); return *out ? OK : 2; }
 API R cuMemHostAlloc(void **p, size_t n, u32 f) { (void)f; UNSAFE; LOCK; R r = allocate(p, n, 1); UNLOCK; return r; }
