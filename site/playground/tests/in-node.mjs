@@ -1,13 +1,14 @@
 // Runs programs in Node by the playground's own runner: each in a worker, so that it finds a library of its own.
 import { createRequire } from 'node:module'
-import { dirname, join, resolve } from 'node:path'
+import { basename, dirname, join, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { Worker } from 'node:worker_threads'
 import { build } from 'esbuild'
 import { root } from './serve.mjs'
 
 const here = dirname(fileURLToPath(import.meta.url))
-const runner = resolve(here, '..', 'dist-of-tests', 'runner.mjs')
+/** Of each test file, since these run beside each other. */
+const runner = resolve(here, '..', 'dist-of-tests', `runner-of-${basename(process.argv[1] ?? '', '.test.mjs')}.mjs`)
 
 /** Bundles the runner alone: the library stays where it is. */
 export async function buildRunner() {
