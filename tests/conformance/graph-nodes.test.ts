@@ -159,6 +159,44 @@ onEveryBackend('nodes', (bench) => {
       assert.deepEqual([...bytes.subarray(0, 17)], [...Array(8).fill(5), ...Array(8).fill(255), 5])
     }))
 
+  test('G14 copies of rows and of batches are copies, within the host host functions; values are of no other kind', () =>
+    scene(({ stream, a, b }) => {
+      using pinned = device.allocPinned(BYTES)
+      const rows = { shape: [2, 8], sourceStrides: [16] } as const
+      using graph = stream.capture(() => {
+        stream.copy(a, b, rows).copy(pinned.slice(0, 16), pinned.slice(24, 24), rows)
+        stream.copy([[pinned.slice(0, 16), a.slice(0, 16)]]).launchHostFunc(() => {})
+        stream.writeValue(pinned, 1).waitValue(pinned, 1)
+      })
+      const kinds = graph.nodes.map(({ kind }) => kind)
+      assert.deepEqual(kinds, ['copy', 'hostFunction', 'copy', 'hostFunction', 'other', 'other'])
+    }))
+
+  test('G15 copies of one batch are changed as other copies are, and a copy of several rows is not', () =>
+    scene(async ({ stream, a, b, c }) => {
+      using pinned = device.allocPinned(BYTES)
+      const half = BYTES / 2
+      const rows = { shape: [2, 8], sourceStrides: [16] } as const
+      using graph = stream.capture(() => {
+        stream.copy([[a.slice(0, half), b.slice(0, half)]])
+        stream.copy(a, b, rows).copy(a, b, { shape: [1, 8] })
+      })
+      const [batched, several, one] = graph.nodes.filter((node): node is CopyNode => node.kind === 'copy')
+      assert.ok(batched && several && one)
+      using exec = graph.instantiate()
+      for (const node of [batched, one]) {
+        refused(() => exec.update(node, pinned, a), 'ERR_INVALID_ARG_VALUE', /no update changes that/)
+      }
+      refused(() => exec.update(several, a, b), 'ERR_INVALID_ARG_VALUE', /several rows/)
+      exec.setEnabled(several, false).update(batched, c, b).update(one, c.slice(8, 8), a.slice(0, 8))
+      stream.fill(a, 1).fill(b, 2).launch(exec)
+      const bytes = [...(await stream.download(c))]
+      assert.deepEqual(
+        bytes,
+        bytes.map((_, at) => (at >= 8 && at < 16 ? 1 : 2)),
+      )
+    }))
+
   test('G15 a node is switched off and on, and stays off through updates', () =>
     scene(async ({ stream, b, exec, kernel, copy, fill, read }) => {
       exec.setEnabled(kernel, false).launch(stream)
@@ -286,6 +324,8 @@ onEveryBackend('nodes', (bench) => {
       using pinned = device.allocPinned(BYTES)
       refused(() => update(copy, pinned, b), 'ERR_INVALID_ARG_VALUE', /device 0.*no update changes that/s)
       refused(() => update(fill, b, 256), 'ERR_OUT_OF_RANGE')
+      refused(() => update(fill, b.slice(0, 0), 1), 'ERR_OUT_OF_RANGE', /setEnabled/)
+      refused(() => update(copy, b.slice(0, 0), b.slice(0, 0)), 'ERR_OUT_OF_RANGE', /setEnabled/)
       refused(() => update(fill, b, 1, { width: 3 }), 'ERR_INVALID_ARG_VALUE')
       refused(() => update({ kind: 'fill' }, b, 1), 'ERR_INVALID_ARG_TYPE', /a Graph, or a node of one/)
       refused(() => update(undefined), 'ERR_INVALID_ARG_TYPE')
@@ -574,9 +614,8 @@ onEveryBackend('nodes', (bench) => {
       )
       assert.equal(graph.closed, true)
       refused(() => graph.instantiate(), 'ERR_CLOSED')
-      // Its nodes are gone.
-      refusedByDriver(() => exec.update(fill, c, 2), 1)
-      refusedByDriver(() => exec.setEnabled(fill, false), 1)
+      refused(() => exec.update(fill, c, 2), 'ERR_CLOSED', /CUDA destroyed the graph/)
+      refused(() => exec.setEnabled(fill, false), 'ERR_CLOSED', /CUDA destroyed the graph/)
       stream.launch(exec)
       assert.deepEqual(await read(), [1, 5, 0])
     }))
