@@ -23,7 +23,7 @@ const plain = (value) =>
     1,
   )
 
-describe('the same in Node and in the page', { skip, timeout: 180_000 }, () => {
+describe('the same in Node and in the page', { skip, timeout: 600_000 }, () => {
   let server
   let browser
   let page
