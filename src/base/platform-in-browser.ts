@@ -102,7 +102,7 @@ class Scope implements AsyncScope {
   }
 }
 
-export const newAsyncScope = (): AsyncScope => new Scope()
+export const newAsyncScope = (_type: string): AsyncScope => new Scope()
 export const isAsyncScope = (value: object): boolean => value instanceof Scope
 
 /** A timer, with the properties by which one of Node's tells of itself. */
@@ -188,7 +188,7 @@ export const sleep = (milliseconds: number): Promise<void> =>
 const turns: (() => void)[] = []
 const { port1, port2 } = new MessageChannel()
 /** A port of Node, on which bundles for browsers run too, keeps a process alive by listening. */
-const held: { ref?(): void; unref?(): void } = port1
+const held: typeof port1 & { ref?(): void; unref?(): void } = port1
 Reflect.set(port1, 'onmessage', () => {
   const turn = turns.shift()
   if (turns.length === 0) held.unref?.()
@@ -269,7 +269,7 @@ export const process: Process = {
 export const isMainThread = true
 export const threadId = 0
 
-export function onceInAllThreads(): () => boolean {
+export function onceInAllThreads(_name: string): () => boolean {
   let isFirst = true
   return () => {
     const was = isFirst

@@ -3,12 +3,14 @@
  * come to the same in a real page is tested there: site/playground/tests.
  */
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
-import { readdirSync } from 'node:fs'
-import { describe, test } from 'node:test'
+import { spawn, spawnSync } from 'node:child_process'
+import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import * as ofNode from '../../src/base/platform.js'
 import * as ofBrowsers from '../../src/base/platform-in-browser.js'
+import { root } from '../helpers/root.js'
 import { runsTestFile } from '../helpers/run-time.js'
 
 /** Files of the conformance suite that cannot pass there, or would say nothing. */
@@ -18,6 +20,15 @@ const NOT_PLAYED: Readonly<Record<string, string>> = {
   'foreign-capture': 'it needs a GPU',
   matrix: 'it takes minutes; on 22 November 2026 all of it passed there',
   'silent-waits': 'CUDA_STREAMS_WARN_AFTER, and the warnings of a process',
+}
+/** What only Node needs to compile, and why. The files of a page name the types of some. */
+const OF_NODE: Readonly<Record<string, string>> = {
+  'base/platform.ts': 'what Node has',
+  'base/look-again.ts': 'for the CUDA driver and DLPack',
+  'base/stack.ts': "V8's own properties of Error, which other engines leave undefined",
+  'driver/cuda/': 'a page has no GPU',
+  'sanitizer/sanitizer.ts': 'the type of a signal',
+  'timeline/cupti/': 'a page has no GPU',
 }
 /** Milliseconds after which a process hangs. */
 const LONGEST = 120_000
@@ -46,6 +57,36 @@ test('each exports what the other does', () => {
   const kinds = (platform: object): Record<string, string> =>
     Object.fromEntries(Object.entries(platform).map(([name, value]) => [name, typeof value]))
   assert.deepEqual(kinds(ofBrowsers), kinds(ofNode))
+})
+
+test('what a page loads names nothing that only Node has, and takes timers for numbers', (t) => {
+  if (!existsSync(join(root, 'src', 'index.ts'))) return t.skip('the sources are not here')
+  // In the package: `imports` of package.json lead to sources only from there.
+  const folder = mkdtempSync(join(root, 'dist', 'types-in-browser-'))
+  after(() => rmSync(folder, { recursive: true }))
+  const project = {
+    extends: join(root, 'tsconfig.json'),
+    compilerOptions: {
+      ...{ noEmit: true, rootDir: root, types: [], customConditions: ['browser'] },
+      lib: ['ES2023', 'ESNext.Disposable', 'DOM', 'DOM.Iterable'],
+    },
+    include: [],
+    files: ['index', 'sim', 'sanitizer', 'timeline'].map((door) => join(root, 'src', `${door}.ts`)),
+  }
+  writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(project))
+  const compiler = join(root, 'node_modules', 'typescript', 'bin', 'tsc')
+  const { stdout } = spawnSync(process.execPath, [compiler, '-p', folder], { encoding: 'utf8', cwd: root })
+  const complaints = stdout.split('\n').filter((line) => /^src\/.*: error TS/.test(line))
+  // Those of Node's platform: the compiler has looked.
+  assert.ok(
+    complaints.some((line) => line.startsWith('src/base/platform.ts')),
+    stdout.slice(0, 2000),
+  )
+  const ofNode = Object.keys(OF_NODE)
+  assert.deepEqual(
+    complaints.filter((line) => !ofNode.some((path) => line.startsWith(`src/${path}`))),
+    [],
+  )
 })
 
 test('what is not played is a file of the conformance suite', () => {
