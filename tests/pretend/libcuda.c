@@ -21,12 +21,14 @@ typedef int R;
 typedef uint64_t u64;
 typedef uint32_t u32;
 typedef uint8_t u8;
-enum { OK = 0, INVALID_VALUE = 1, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, CONTEXT_IS_DESTROYED = 709,
+enum { OK = 0, INVALID_VALUE = 1, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, ILLEGAL_STATE = 401, NOT_FOUND = 500, NOT_READY = 600, CONTEXT_IS_DESTROYED = 709,
   INVALID_RESOURCE_TYPE = 914, INVALID_RESOURCE_CONFIGURATION = 915,
-  CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901, CAPTURE_UNMATCHED = 903, CAPTURE_UNJOINED = 904, CAPTURE_ISOLATION = 905,
+  CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901, CAPTURE_MERGE = 902, CAPTURE_UNMATCHED = 903, CAPTURE_UNJOINED = 904, CAPTURE_ISOLATION = 905,
   CAPTURE_IMPLICIT = 906, CAPTURED_EVENT = 907 };
 
 /* Entries of a hardware queue, and how many streams CUDA makes at one time. */
+/* Nodes that one comes after at once. */
+enum { WIDEST = 16 };
 enum { ENTRIES = 1020, CHANNELS = 32, FIRST_PLACES = 33, MORE_PLACES = 36, MOST_STREAMS = 1 << 16 };
 /* PRETENDED_BLOCK=1 makes it strict: each stream that finds no place waits for the device. */
 static int block = MORE_PLACES;
@@ -56,19 +58,22 @@ struct Op {
   int fn; u32 grid, block; double until; u64 args[8];
   struct Exec *exec; int node; struct Graph *child; /* of a graph within a graph: the copy of that */
   struct Event *event;
+  int index, after[WIDEST], nafter; /* its place in its graph, and those that it comes after */
   Context *green; /* of the stream that it was captured on */
   double *time;
   double asked, begun; u64 thread; /* when its call was made, by which thread, and when it began to run */
 };
 typedef struct { u64 magic; Stream *self; u64 id; } Inner;
+/* The nodes that the next work of a stream comes after. */
+typedef struct { struct Node *nodes[WIDEST]; int n; } Front;
 struct Stream {
   Inner *inner;
   int alive; u64 life; u32 flags; int priority; u64 queued, done; int channel; int placed;
-  struct Capture *capture; struct Node *last; Context *green;
+  struct Capture *capture; Front front; Context *green;
 };
-typedef struct Event { Context *context; u64 magic; u32 flags; int recorded; Mark mark; Mark *marks; int nmarks; double *time; struct Capture *capture; struct Node *node; } Event;
+typedef struct Event { Context *context; u64 magic; u32 flags; int recorded; Mark mark; Mark *marks; int nmarks; double *time; struct Capture *capture; Front front; } Event;
 typedef struct Node { Op op; struct Node *next, *original; u64 id; } Node;
-typedef struct Capture { u64 id; int valid, active, refs, branches, adds; Stream *origin; struct Graph *graph; } Capture;
+typedef struct Capture { u64 id; int valid, active, refs, branches, adds, before, mode; Stream *origin; struct Graph *graph; } Capture;
 typedef struct Graph { Node *first, *last; int count, branches, gone; } Graph;
 typedef struct Exec { Op *ops; int count, branches; u64 launched, done; int alive; Graph *graph; u8 *off; Mark last; } Exec;
 typedef struct { Op *first, *last; int entries; } Channel;
@@ -222,9 +227,12 @@ static void enqueue(Op *o) {
   channel->last = o;
   pthread_mutex_unlock(&g);
 }
-static Node *append(Graph *graph, Op op) {
+static Front frontOf(Node *node) { Front front = {{node}, node != 0}; return front; }
+static void add(Front *to, Node *node) { for (int i = 0; i < to->n; i++) if (to->nodes[i] == node) return; if (to->n == WIDEST) DIE("a node comes after too many"); to->nodes[to->n++] = node; }
+static Node *append(Graph *graph, Op op, Front after) {
   Node *node = calloc(1, sizeof *node);
-  node->op = op;
+  node->op = op; node->op.index = graph->count; node->op.nafter = after.n;
+  for (int i = 0; i < after.n; i++) node->op.after[i] = after.nodes[i]->op.index;
   if (graph->last) graph->last->next = node; else graph->first = node;
   graph->last = node; graph->count++;
   return node;
@@ -232,14 +240,24 @@ static Node *append(Graph *graph, Op op) {
 static Graph *cloneOf(Graph *graph) {
   Graph *clone = calloc(1, sizeof *clone);
   clone->branches = graph->branches;
-  for (Node *node = graph->first; node; node = node->next) { Op op = node->op; if (op.child) op.child = cloneOf(op.child); append(clone, op)->original = node; }
+  for (Node *node = graph->first; node; node = node->next) { Op op = node->op; if (op.child) op.child = cloneOf(op.child); Node *copy = append(clone, op, frontOf(0)); copy->original = node; memcpy(copy->op.after, op.after, sizeof op.after); copy->op.nafter = op.nafter; }
   return clone;
 }
 static Node *capture(Stream *s, Op *o) {
   o->green = s->green;
-  s->last = append(s->capture->graph, *o); free(o);
-  return s->last;
+  Node *node = append(s->capture->graph, *o, s->front); free(o);
+  s->front = frontOf(node);
+  return node;
 }
+/* The null stream would have to wait for blocking streams that capture: it is refused, and they are invalidated. The caller has `g`. */
+static int isImplicit(Stream *s) {
+  int found = 0;
+  if (s != &nullStream) return 0;
+  for (int i = 0; i < nstreams; i++) if (streams[i]->alive && isBlocking(streams[i]) && streams[i]->capture) { streams[i]->capture->valid = 0; found = 1; }
+  if (perThread.capture) { perThread.capture->valid = 0; found = 1; }
+  return found;
+}
+static int implicit(Stream *s) { pthread_mutex_lock(&g); int is = isImplicit(s); pthread_mutex_unlock(&g); return is; }
 /* Into the stream's capture, or its queue. */
 static R put(Op *o) {
   Stream *s = o->stream;
@@ -248,6 +266,7 @@ static R put(Op *o) {
     pthread_mutex_lock(&g); capture(s, o); pthread_mutex_unlock(&g);
     return OK;
   }
+  if (implicit(s)) { free(o); return CAPTURE_IMPLICIT; }
   enqueue(o);
   return OK;
 }
@@ -330,8 +349,10 @@ API R cuDevicePrimaryCtxRetain(void **c, int d) { (void)d; *c = &context; return
 API R cuCtxGetCurrent(void **c) { *c = current; return OK; }
 API R cuCtxSetCurrent(void *c) { current = c; return OK; }
 API R cuCtxGetDevice(int *d) { *d = 0; return OK; }
+/* Calls about the primary context know of captures that a stream of it is in. */
+static int invalidateAll(void) { int found = 0; for (int i = -1; i < nstreams; i++) { Stream *s = i < 0 ? &perThread : streams[i]; if (s->capture && !s->green) { s->capture->valid = 0; found = 1; } } return found; }
 API R cuCtxSynchronize(void) {
-  pthread_mutex_lock(&g); int captures = capturesActive; if (captures) for (int i = 0; i < nstreams; i++) if (streams[i]->capture && !streams[i]->green) streams[i]->capture->valid = 0; pthread_mutex_unlock(&g);
+  pthread_mutex_lock(&g); int captures = invalidateAll(); pthread_mutex_unlock(&g);
   if (captures) return CAPTURE_UNSUPPORTED;
   waitForDevice(); notice(); return OK; }
 API R cuCtxGetLimit(size_t *v, int l) { (void)l; *v = 1024; return OK; }
@@ -346,7 +367,7 @@ static R makeStream(void **out, u32 flags, int priority, Context *green) {
   /* As an allocator does, it hands out what was given back last. */
   for (int i = fresh ? -1 : nstreams - 1; i >= 0; i--) if (!streams[i]->alive && streams[i]->done == streams[i]->queued) { s = streams[i]; streams[i] = streams[nstreams - 1]; streams[nstreams - 1] = s; break; }
   if (!s) { if (nstreams == MOST_STREAMS) DIE("too many streams"); s = calloc(1, sizeof *s); s->inner = calloc(1, sizeof(Inner)); s->channel = nextChannel++ % CHANNELS; streams[nstreams++] = s; }
-  s->alive = 1; s->life++; s->flags = flags; s->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority; s->queued = s->done = 0; s->placed = 1; s->capture = 0; s->last = 0; s->green = green; if (green) green->streams++;
+  s->alive = 1; s->life++; s->flags = flags; s->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority; s->queued = s->done = 0; s->placed = 1; s->capture = 0; s->front = frontOf(0); s->green = green; if (green) green->streams++;
   s->inner->self = s; s->inner->id = nextId++;
   pthread_mutex_unlock(&g);
   UNLOCK; *out = s; return OK; }
@@ -379,29 +400,42 @@ API R cuStreamDestroy_v2(void *h) {
   if (s->done == s->queued && s->placed) { s->placed = 0; PLACES(s->green)++; }
   pthread_mutex_unlock(&g); UNLOCK; return OK; }
 API R cuStreamGetCtx_v2(void *h, void **c, void **green) { Stream *s = streamOf(h, "cuStreamGetCtx"); *c = &context; *green = s == &nullStream && current && current != &context ? current : s->green; return OK; }
-API R cuStreamGetId(void *h, u64 *id) { Stream *s = streamOf(h, "cuStreamGetId"); *id = s->inner ? s->inner->id : (s == &nullStream ? 1u << 30 : (1u << 30) + 1); return OK; }
-API R cuStreamGetFlags(void *h, u32 *f) { *f = streamOf(h, "cuStreamGetFlags")->flags; return OK; }
-API R cuStreamGetPriority(void *h, int *p) { *p = streamOf(h, "cuStreamGetPriority")->priority; return OK; }
-API R cuStreamIsCapturing(void *h, int *c) { Stream *s = streamOf(h, "cuStreamIsCapturing"); *c = !s->capture ? 0 : s->capture->valid ? 1 : 2; return OK; }
-static R spoil(Capture *c, R r) { if (!c->valid) return CAPTURE_INVALIDATED; c->valid = 0; return r; }
-API R cuStreamQuery(void *h) { Stream *s = streamOf(h, "cuStreamQuery"); if (s->capture) return spoil(s->capture, CAPTURE_UNSUPPORTED); pthread_mutex_lock(&g); int idle = s->done == s->queued; if (s == &nullStream) { for (int i = 0; i < nstreams; i++) if (isBlocking(streams[i]) && streams[i]->done < streams[i]->queued) idle = 0; if (perThread.done < perThread.queued) idle = 0; } pthread_mutex_unlock(&g); return idle ? OK : NOT_READY; }
-API R cuStreamSynchronize(void *h) { Stream *s = streamOf(h, "cuStreamSynchronize"); if (s->capture) return spoil(s->capture, CAPTURE_UNSUPPORTED); pthread_mutex_lock(&g); Mark m = tail(s); pthread_mutex_unlock(&g); for (;;) { pthread_mutex_lock(&g); int over = isOver(m); pthread_mutex_unlock(&g); if (over) { notice(); return OK; } nap(); } }
+/* While it captures, or would invalidate those that do, a stream tells nothing of itself. */
+static R refuseToSay(Stream *s) { return implicit(s) ? CAPTURE_IMPLICIT : s->capture ? (s->capture->valid = 0, CAPTURE_UNSUPPORTED) : OK; }
+/* To ask about the null stream while a blocking one captures is refused, which leaves the capture valid. */
+static int isAnyBlocking(void) { pthread_mutex_lock(&g); int found = perThread.capture != 0; for (int i = 0; i < nstreams; i++) if (streams[i]->alive && isBlocking(streams[i]) && streams[i]->capture) found = 1; pthread_mutex_unlock(&g); return found; }
+static R refuseToTell(Stream *s) { return s == &nullStream && isAnyBlocking() ? CAPTURE_IMPLICIT : OK; }
+API R cuStreamGetId(void *h, u64 *id) { Stream *s = streamOf(h, "cuStreamGetId"); R refused = refuseToSay(s); if (refused) return refused; *id = s->inner ? s->inner->id : (s == &nullStream ? 1u << 30 : (1u << 30) + 1); return OK; }
+API R cuStreamGetFlags(void *h, u32 *f) { Stream *s = streamOf(h, "cuStreamGetFlags"); R refused = refuseToSay(s); if (refused) return refused; *f = s->flags; return OK; }
+API R cuStreamGetPriority(void *h, int *p) { Stream *s = streamOf(h, "cuStreamGetPriority"); if (implicit(s)) return CAPTURE_IMPLICIT; *p = s->priority; return OK; }
+API R cuStreamIsCapturing(void *h, int *c) { Stream *s = streamOf(h, "cuStreamIsCapturing"); if (refuseToTell(s)) return CAPTURE_IMPLICIT; *c = !s->capture ? 0 : s->capture->valid ? 1 : 2; return OK; }
+/* What may not be asked while a stream captures: it invalidates each capture that is not relaxed, unless the thread is. */
+static int isUnsafe(void) { int found = 0; if (mode == 2) return 0; pthread_mutex_lock(&g); for (int i = -1; i < nstreams; i++) { Capture *c = (i < 0 ? &perThread : streams[i])->capture; if (c && c->mode != 2) { c->valid = 0; found = 1; } } pthread_mutex_unlock(&g); return found; }
+static R spoil(Capture *c, R r) { c->valid = 0; return r; }
+/* How far a stream is cannot be asked beside captures. */
+static R refuseLooking(Stream *s) { if (implicit(s)) return CAPTURE_IMPLICIT; if (s->capture) return spoil(s->capture, CAPTURE_UNSUPPORTED); return isUnsafe() ? CAPTURE_UNSUPPORTED : OK; }
+API R cuStreamQuery(void *h) { Stream *s = streamOf(h, "cuStreamQuery"); R refused = refuseLooking(s); if (refused) return refused; pthread_mutex_lock(&g); int idle = s->done == s->queued; if (s == &nullStream) { for (int i = 0; i < nstreams; i++) if (isBlocking(streams[i]) && streams[i]->done < streams[i]->queued) idle = 0; if (perThread.done < perThread.queued) idle = 0; } pthread_mutex_unlock(&g); return idle ? OK : NOT_READY; }
+API R cuStreamSynchronize(void *h) { Stream *s = streamOf(h, "cuStreamSynchronize"); R refused = refuseLooking(s); if (refused) return refused; pthread_mutex_lock(&g); Mark m = tail(s); pthread_mutex_unlock(&g); for (;;) { pthread_mutex_lock(&g); int over = isOver(m); pthread_mutex_unlock(&g); if (over) { notice(); return OK; } nap(); } }
 API R cuStreamWaitEvent(void *h, void *e, u32 flags) {
   Stream *s = streamOf(h, "cuStreamWaitEvent"); Event *event = eventOf(e, "cuStreamWaitEvent");
-  if (flags == 1 && s->capture) { Op *o = op(EVENT_WAIT, s); o->event = event; return put(o); }
+  if (flags == 1 && s->capture) { if (s->capture->valid && event->capture && (!event->capture->active || !event->capture->valid)) return spoil(s->capture, INVALID_VALUE); Op *o = op(EVENT_WAIT, s); o->event = event; return put(o); }
   pthread_mutex_lock(&g);
-  if (event->capture && event->capture->active) {
+  if (s->capture && !s->capture->valid) { pthread_mutex_unlock(&g); return CAPTURE_INVALIDATED; }
+  if (isImplicit(s)) { pthread_mutex_unlock(&g); return CAPTURE_IMPLICIT; }
+  if (event->capture && (!event->capture->active || !event->capture->valid)) { if (s->capture) s->capture->valid = 0; pthread_mutex_unlock(&g); return INVALID_VALUE; }
+  if (event->capture) {
     Capture *c = event->capture;
-    if (s->capture && s->capture != c) { pthread_mutex_unlock(&g); return CAPTURE_ISOLATION; }
-    if (!s->capture) { s->capture = c; c->branches++; }
-    s->last = event->node;
+    R r = s == &nullStream ? CAPTURE_IMPLICIT : s->capture && s->capture != c ? CAPTURE_MERGE : OK;
+    if (r) { c->valid = 0; if (s->capture) s->capture->valid = 0; pthread_mutex_unlock(&g); return r; }
+    if (!s->capture) { s->capture = c; s->front = frontOf(0); c->branches++; }
+    for (int i = 0; i < event->front.n; i++) add(&s->front, event->front.nodes[i]);
     pthread_mutex_unlock(&g); return OK; }
   Op *o = op(WAIT, s); o->entry = 0; o->mark = event->mark; o->nmarks = 0;
   if (event->nmarks) { o->marks = malloc(sizeof(Mark) * (size_t)event->nmarks); memcpy(o->marks, event->marks, sizeof(Mark) * (size_t)event->nmarks); o->nmarks = event->nmarks; }
   int recorded = event->recorded;
   pthread_mutex_unlock(&g);
-  if (s->capture) { free(o->marks); free(o); return CAPTURE_ISOLATION; }
   if (!recorded) { free(o->marks); free(o); return OK; }
+  if (s->capture) { s->capture->valid = 0; free(o->marks); free(o); return CAPTURE_ISOLATION; }
   enqueue(o); return OK; }
 /* The log: entries of one failing call, and the call's own. */
 static char logged[16384]; static u32 entries; static size_t ends[256];
@@ -422,38 +456,55 @@ API R cuStreamBatchMemOp_v2(void *h, u32 n, u8 *p, u32 f) { (void)f;
   for (u32 i = 0; i < n; i++) { u8 *at = p + 48 * i; o->mem[i] = (MemOp){*(u32 *)at, *(u64 *)(at + 8), *(u64 *)(at + 16), *(u32 *)(at + 24)}; }
   return put(o); }
 API R cuStreamWaitValue32_v2(void *h, u64 a, u32 v, u32 f) { Op *o = op(MEMOPS, streamOf(h, "cuStreamWaitValue32")); o->ops = 1; o->mem[0] = (MemOp){1, a, v, f}; return put(o); }
-static R beginCapture(void *h, Graph *graph, Node *after) { LOCK; Stream *s = streamOf(h, "cuStreamBeginCapture"); R r = OK;
-  if (s == &nullStream) r = CAPTURE_UNSUPPORTED; else if (s->capture) r = CAPTURE_UNMATCHED;
-  else { pthread_mutex_lock(&g); Capture *c = calloc(1, sizeof *c); c->id = nextId++; c->valid = c->active = c->branches = 1; c->origin = s; c->adds = graph != 0; c->graph = graph ? graph : calloc(1, sizeof(Graph)); s->capture = c; s->last = after; if (!s->green) capturesActive++; pthread_mutex_unlock(&g); }
+static R beginCapture(void *h, int how, Graph *graph, Front after) { LOCK; Stream *s = streamOf(h, "cuStreamBeginCapture"); R r = OK;
+  if (implicit(s)) r = CAPTURE_IMPLICIT; else if (s == &nullStream) r = CAPTURE_UNSUPPORTED; else if (s->capture) r = ILLEGAL_STATE;
+  else { pthread_mutex_lock(&g); Capture *c = calloc(1, sizeof *c); c->id = nextId++; c->valid = c->active = c->branches = 1; c->origin = s; c->adds = graph != 0; c->graph = graph ? graph : calloc(1, sizeof(Graph)); c->mode = how; c->before = c->graph->count; s->capture = c; s->front = after; if (!s->green) capturesActive++; pthread_mutex_unlock(&g); }
   UNLOCK; return r; }
-API R cuStreamBeginCapture_v2(void *h, int m) { (void)m; return beginCapture(h, 0, 0); }
-API R cuStreamBeginCaptureToGraph(void *h, Graph *graph, Node **after, void *how, size_t n, int m) { (void)how; (void)m; return beginCapture(h, graph, n ? after[n - 1] : 0); }
+API R cuStreamBeginCapture_v2(void *h, int m) { return beginCapture(h, m, 0, frontOf(0)); }
+API R cuStreamBeginCaptureToGraph(void *h, Graph *graph, Node **after, void *how, size_t n, int m) { (void)how; Front front = {.n = 0}; for (size_t i = 0; i < n; i++) add(&front, after[i]); return beginCapture(h, m, graph, front); }
+/* Has a stream work that nothing of the capture comes after, and that is not on the stream which began it? */
+static int isUnjoined(Capture *c) {
+  for (Node *node = c->graph->first; node; node = node->next) {
+    int followed = node->op.index < c->before;
+    for (int i = 0; i < c->origin->front.n; i++) if (c->origin->front.nodes[i] == node) followed = 1;
+    for (Node *later = node->next; later; later = later->next) for (int i = 0; i < later->op.nafter; i++) if (later->op.after[i] == node->op.index) followed = 1;
+    if (!followed) return 1;
+  }
+  return 0;
+}
 /* Where the capture has failed, the graph that it was to add to is destroyed, too. */
-API R cuStreamEndCapture(void *h, void **out) { LOCK; Stream *s = streamOf(h, "cuStreamEndCapture"); R r = OK; *out = 0;
+API R cuStreamEndCapture(void *h, void **out) { LOCK; Stream *s = streamOf(h, "cuStreamEndCapture"); R r = OK; *out = 0; if (implicit(s)) { UNLOCK; return CAPTURE_IMPLICIT; }
   pthread_mutex_lock(&g); Capture *c = s->capture;
-  if (!c) r = 401; else if (c->origin != s) { c->valid = 0; r = CAPTURE_UNMATCHED; }
-  else { c->graph->branches += c->branches; if (c->valid) *out = c->graph; else { r = CAPTURE_INVALIDATED; if (c->adds) c->graph->gone = 1; } leave(c); perThread.capture = perThread.capture == c ? 0 : perThread.capture; for (int i = 0; i < nstreams; i++) if (streams[i]->capture == c) { streams[i]->capture = 0; streams[i]->last = 0; } }
+  if (!c) r = ILLEGAL_STATE; else if (c->origin != s) { c->valid = 0; r = CAPTURE_UNMATCHED; }
+  else { c->graph->branches += c->branches; r = !c->valid ? CAPTURE_INVALIDATED : isUnjoined(c) ? CAPTURE_UNJOINED : OK; if (!r) *out = c->graph; else if (c->adds) c->graph->gone = 1; leave(c); perThread.capture = perThread.capture == c ? 0 : perThread.capture; for (int i = 0; i < nstreams; i++) if (streams[i]->capture == c) streams[i]->capture = 0; }
   pthread_mutex_unlock(&g); UNLOCK; return r; }
 API R cuStreamGetCaptureInfo_v3(void *h, int *status, u64 *id, void **graph, void ***deps, void **edges, size_t *n) {
-  Stream *s = streamOf(h, "cuStreamGetCaptureInfo"); Capture *c = s->capture;
+  Stream *s = streamOf(h, "cuStreamGetCaptureInfo"); if (refuseToTell(s)) return CAPTURE_IMPLICIT; Capture *c = s->capture;
   if (status) *status = !c ? 0 : c->valid ? 1 : 2;
   if (!c) return OK;
   if (id) *id = c->id;
   if (graph) *graph = c->graph;
   if (edges) *edges = 0;
-  if (deps) *deps = (void **)&s->last;
-  if (n) *n = s->last ? 1 : 0;
+  if (deps) *deps = (void **)s->front.nodes;
+  if (n) *n = (size_t)s->front.n;
   return OK; }
 API R cuThreadExchangeStreamCaptureMode(int *m) { int was = mode; mode = *m; *m = was; return OK; }
 
 API R cuGraphGetNodes(Graph *graph, void **nodes, size_t *n) { int i = 0; if (nodes) for (Node *node = graph->first; node; node = node->next) nodes[i++] = node; *n = (size_t)graph->count; return OK; }
-/* Each node comes after the one that was captured before it. */
-API R cuGraphGetEdges_v2(Graph *graph, void **from, void **to, u64 *how, size_t *n) { int i = 0; for (Node *node = graph->first; from && node && node->next; node = node->next, i++) { from[i] = node; to[i] = node->next; how[i] = 0; } *n = graph->count > 0 ? (size_t)graph->count - 1 : 0; return OK; }
+API R cuGraphGetEdges_v2(Graph *graph, void **from, void **to, u64 *how, size_t *n) {
+  size_t found = 0;
+  for (Node *node = graph->first; node; node = node->next) for (int i = 0; i < node->op.nafter; i++, found++) {
+    if (!from) continue;
+    Node *before = graph->first;
+    while (before->op.index != node->op.after[i]) before = before->next;
+    from[found] = before; to[found] = node; how[found] = 0;
+  }
+  *n = found; return OK; }
 API R cuGraphNodeGetType(Node *node, int *type) { *type = node->op.kind == KERNEL ? 0 : node->op.kind == COPY ? 1 : node->op.kind == SET ? 2 : node->op.kind == MEMOPS ? 12 : node->op.kind == GRAPH ? 4 : node->op.kind == EVENT_WAIT ? 6 : node->op.kind == EVENT_RECORD ? 7 : 5; return OK; }
-API R cuGraphAddChildGraphNode(Node **out, Graph *graph, void *after, size_t n, Graph *child) { (void)after; (void)n; LOCK; pthread_mutex_lock(&g); *out = append(graph, (Op){.kind = GRAPH, .child = cloneOf(child)}); pthread_mutex_unlock(&g); UNLOCK; return OK; }
+API R cuGraphAddChildGraphNode(Node **out, Graph *graph, Node **after, size_t n, Graph *child) { Front front = {.n = 0}; for (size_t i = 0; i < n; i++) add(&front, after[i]); LOCK; pthread_mutex_lock(&g); *out = append(graph, (Op){.kind = GRAPH, .child = cloneOf(child)}, front); pthread_mutex_unlock(&g); UNLOCK; return OK; }
 API R cuGraphChildGraphNodeGetGraph(Node *node, Graph **graph) { *graph = node->op.child; return OK; }
 API R cuGraphNodeFindInClone(Node **out, Node *original, Graph *clone) { for (Node *node = clone->first; node; node = node->next) if (node->original == original) { *out = node; return OK; } return INVALID_VALUE; }
-API R cuStreamUpdateCaptureDependencies_v2(void *h, Node **nodes, void *how, size_t n, u32 f) { (void)how; (void)f; Stream *s = streamOf(h, "cuStreamUpdateCaptureDependencies"); s->last = n ? nodes[n - 1] : 0; return OK; }
+API R cuStreamUpdateCaptureDependencies_v2(void *h, Node **nodes, void *how, size_t n, u32 f) { (void)how; (void)f; Stream *s = streamOf(h, "cuStreamUpdateCaptureDependencies"); s->front = frontOf(0); for (size_t i = 0; i < n; i++) add(&s->front, nodes[i]); return OK; }
 API R cuGraphKernelNodeGetParams_v2(Node *node, u8 *params) { (void)node; memset(params, 0, 72); return OK; }
 API R cuFuncGetName(const char **name, void *f) { (void)f; *name = "kernel"; return OK; }
 API R cuGraphMemcpyNodeGetParams(Node *node, u64 *params) { memset(params, 0, 200); params[22] = node->op.bytes; params[23] = params[24] = 1; return OK; }
@@ -464,7 +515,10 @@ API R cuGraphDebugDotPrint(Graph *graph, const char *path, u32 f) { (void)f; FIL
 API R cuGraphDestroy(Graph *graph) { LOCK; if (graph->gone) DIE("a graph is destroyed twice"); graph->gone = 1; UNLOCK; /* never freed: what asks about it is told so */ return OK; }
 /* Other kinds of nodes, or of memory, are another shape. */
 static int isHost(const void *at) { Range *r = rangeOf(at); return r && r->host; }
-static int isAlike(Op *a, Op *b) { return a->kind == b->kind && (a->kind != COPY || (isHost(a->to) == isHost(b->to) && isHost(a->from) == isHost(b->from))); }
+static int isAlike(Op *a, Op *b);
+static int areAlike(Graph *a, Graph *b) { Node *x = a->first, *y = b->first; for (; x && y; x = x->next, y = y->next) if (!isAlike(&x->op, &y->op)) return 0; return !x && !y; }
+static int isAfter(Op *o, int index) { for (int i = 0; i < o->nafter; i++) if (o->after[i] == index) return 1; return 0; }
+static int isAlike(Op *a, Op *b) { if (a->nafter != b->nafter) return 0; for (int i = 0; i < a->nafter; i++) if (!isAfter(b, a->after[i])) return 0; return a->kind == b->kind && (a->kind != GRAPH || areAlike(a->child, b->child)) && (a->kind != COPY || (isHost(a->to) == isHost(b->to) && isHost(a->from) == isHost(b->from))); }
 static void fillExec(Exec *x, Graph *graph) { x->ops = calloc((size_t)graph->count + 1, sizeof(Op)); x->count = 0; for (Node *n = graph->first; n; n = n->next) { Op *o = &x->ops[x->count++]; *o = n->op; if (o->child) { o->exec = calloc(1, sizeof(Exec)); fillExec(o->exec, o->child); } } }
 API R cuGraphInstantiateWithFlags(void **out, Graph *graph, u64 f) { (void)f; LOCK; takePlaces(graph->branches, 0); Exec *x = calloc(1, sizeof *x); x->alive = 1; x->branches = graph->branches; x->graph = graph; x->off = calloc((size_t)graph->count + 1, 1); fillExec(x, graph); *out = x; UNLOCK; return OK; }
 API R cuGraphBatchMemOpNodeSetParams(Node *node, u64 *params) { u32 n = ((u32 *)params)[2]; u8 *p = (u8 *)params[2]; node->op.ops = (int)n; for (u32 i = 0; i < n; i++) { u8 *at = p + 48 * i; node->op.mem[i] = (MemOp){*(u32 *)at, *(u64 *)(at + 8), *(u64 *)(at + 16), *(u32 *)(at + 24)}; } return OK; }
@@ -473,7 +527,7 @@ API R cuGraphExecKernelNodeSetParams_v2(Exec *x, Node *node, u8 *params);
 API R cuGraphExecMemcpyNodeSetParams(Exec *x, Node *node, u64 *params, void *c) { (void)c; Op *o = opOf(x, node, COPY); if (!o) return INVALID_VALUE; if (params[4] != 4 || params[15] != 4) return INVALID_VALUE; o->from = (void *)params[6]; o->to = (void *)params[17]; o->bytes = params[22] * params[23] * params[24]; return OK; }
 API R cuGraphExecMemsetNodeSetParams(Exec *x, Node *node, u64 *params, void *c) { (void)c; Op *o = opOf(x, node, SET); if (!o) return INVALID_VALUE; o->to = (void *)params[0]; o->value = (u32)params[2]; o->width = (int)(params[2] >> 32); o->bytes = params[3] * params[4]; return OK; }
 API R cuGraphNodeSetEnabled(Exec *x, Node *node, u32 on) { if (x->graph->gone) return INVALID_VALUE; int i = 0; for (Node *n = x->graph->first; n; n = n->next, i++) if (n == node) { Kind k = x->ops[i].kind; if (k != KERNEL && k != COPY && k != SET) return INVALID_VALUE; x->off[i] = !on; return OK; } return INVALID_VALUE; }
-API R cuGraphUpload(Exec *x, void *h) { (void)x; LOCK; Op *o = op(NOTHING, streamOf(h, "cuGraphUpload")); R r = o->stream->capture ? CAPTURE_UNSUPPORTED : OK; if (r) free(o); else enqueue(o); UNLOCK; return r; }
+API R cuGraphUpload(Exec *x, void *h) { (void)x; LOCK; Op *o = op(NOTHING, streamOf(h, "cuGraphUpload")); R r = o->stream->capture ? spoil(o->stream->capture, CAPTURE_UNSUPPORTED) : OK; if (r) free(o); else enqueue(o); UNLOCK; return r; }
 /* The events that a graph waits for, as they are now; those that it records are over when all of it is. */
 static void external(Exec *x, Stream *s) {
   pthread_mutex_lock(&g);
@@ -489,7 +543,8 @@ static void external(Exec *x, Stream *s) {
 /* What is launched is the instance as it was then, behind its launch before. */
 API R cuGraphLaunch(Exec *x, void *h) { LOCK; Op *o = op(GRAPH, streamOf(h, "cuGraphLaunch")); R r = OK; if (!x->alive) DIE("a graph is launched whose instance was destroyed");
   for (int i = 0; i < x->count; i++) if (x->ops[i].green && !x->ops[i].green->alive) DIE("a graph is launched that was captured in a green context which is destroyed");
-  if (o->stream->capture) { free(o); r = CAPTURE_UNSUPPORTED; }
+  if (o->stream->capture) { r = spoil(o->stream->capture, CAPTURE_UNSUPPORTED); free(o); }
+  else if (implicit(o->stream)) { free(o); r = CAPTURE_IMPLICIT; }
   else { Exec *copy = calloc(1, sizeof *copy); copy->count = x->count; copy->ops = calloc((size_t)x->count + 1, sizeof(Op)); memcpy(copy->ops, x->ops, sizeof(Op) * (size_t)x->count); for (int i = 0; i < x->count; i++) if (x->off[i]) copy->ops[i].kind = NOTHING; o->exec = copy; external(copy, o->stream); if (x->last.stream) { o->marks = malloc(sizeof(Mark)); o->marks[o->nmarks++] = x->last; } Stream *s = o->stream; enqueue(o); pthread_mutex_lock(&g); x->last = tail(s); pthread_mutex_unlock(&g); }
   UNLOCK; return r; }
 API R cuGraphExecDestroy(Exec *x) { LOCK; pthread_mutex_lock(&g); if (!x->alive) DIE("an instance of a graph is destroyed twice"); x->alive = 0; context.places += x->branches; pthread_mutex_unlock(&g); UNLOCK; return OK; }
@@ -498,8 +553,9 @@ API R cuEventCreate(void **out, u32 flags) { LOCK; Event *e = calloc(1, sizeof *
 API R cuEventDestroy_v2(void *h) { LOCK; Event *e = eventOf(h, "cuEventDestroy"); pthread_mutex_lock(&g); e->magic = 0; e->context = 0; pthread_mutex_unlock(&g); UNLOCK; /* never freed: what asks about it is told so */ return OK; }
 static R record(Event *e, Stream *s) {
   pthread_mutex_lock(&g);
-  if (s->capture) { if (!s->capture->valid) { pthread_mutex_unlock(&g); return CAPTURE_INVALIDATED; } e->capture = s->capture; e->node = s->last; e->recorded = 1; pthread_mutex_unlock(&g); return OK; }
+  if (s->capture) { if (!s->capture->valid) { pthread_mutex_unlock(&g); return CAPTURE_INVALIDATED; } e->capture = s->capture; e->front = s->front; pthread_mutex_unlock(&g); return OK; }
   pthread_mutex_unlock(&g);
+  if (implicit(s)) return CAPTURE_IMPLICIT;
   /* On a blocking stream it is no work: the stream is as idle as it was, though the null stream's work is to come before. */
   if (e->flags & 2 && isBlocking(s)) { pthread_mutex_lock(&g); e->capture = 0; e->recorded = 1; e->mark = tail(s); e->marks = malloc(sizeof(Mark)); e->marks[0] = tail(&nullStream); e->nmarks = 1; e->time = 0; pthread_mutex_unlock(&g); return OK; }
   double *time = 0;
@@ -511,12 +567,19 @@ static R record(Event *e, Stream *s) {
 API R cuEventRecord(void *e, void *h) { LOCK; R r = record(eventOf(e, "cuEventRecord"), streamOf(h, "cuEventRecord")); UNLOCK; return r; }
 API R cuEventRecordWithFlags(void *e, void *h, u32 f) { (void)f; LOCK; Op *o = op(EVENT_RECORD, streamOf(h, "cuEventRecordWithFlags")); o->event = eventOf(e, "cuEventRecordWithFlags"); R r = put(o); UNLOCK; return r; }
 API R cuCtxRecordEvent(void *c, void *h) { (void)c; LOCK; Event *e = eventOf(h, "cuCtxRecordEvent"); R r = OK; pthread_mutex_lock(&g);
-  if (capturesActive) r = CAPTURE_UNSUPPORTED;
+  if (invalidateAll()) r = CAPTURE_UNSUPPORTED;
   else { e->marks = malloc(sizeof(Mark) * (size_t)(nstreams + 2)); e->nmarks = 0; for (int i = 0; i < nstreams; i++) if (streams[i]->done < streams[i]->queued) e->marks[e->nmarks++] = tail(streams[i]); e->marks[e->nmarks++] = tail(&nullStream); e->marks[e->nmarks++] = tail(&perThread); e->mark = (Mark){0, 0, 0}; e->capture = 0; e->recorded = 1; }
   pthread_mutex_unlock(&g); UNLOCK; return r; }
-API R cuEventQuery(void *h) { Event *e = eventOf(h, "cuEventQuery"); pthread_mutex_lock(&g); if (e->capture && e->capture->active) e->capture->valid = 0; R r = e->capture ? e->capture->active ? CAPTURED_EVENT : INVALID_VALUE : isOver(e->mark) && allOver(e->marks, e->nmarks) ? OK : NOT_READY; pthread_mutex_unlock(&g); return r; }
+/* An event of a capture has no work to ask about, and none at all when the capture is over. */
+static R ofCapture(Event *e) { return e->capture->active && e->capture->valid ? CAPTURED_EVENT : INVALID_VALUE; }
+static int isEventOver(Event *e) { pthread_mutex_lock(&g); int over = isOver(e->mark) && allOver(e->marks, e->nmarks); pthread_mutex_unlock(&g); return over; }
+API R cuEventQuery(void *h) { Event *e = eventOf(h, "cuEventQuery"); if (e->capture) { R r = ofCapture(e); e->capture->valid = 0; return r; } if (isUnsafe()) return CAPTURE_UNSUPPORTED; return isEventOver(e) ? OK : NOT_READY; }
 API R cuEventSynchronize(void *h) { for (;;) { R r = cuEventQuery(h); if (r != NOT_READY) { notice(); return r; } nap(); } }
-API R cuEventElapsedTime(float *ms, void *a, void *b) { Event *x = eventOf(a, "cuEventElapsedTime"), *y = eventOf(b, "cuEventElapsedTime"); if ((x->flags | y->flags) & 2 || !x->recorded || !y->recorded) return INVALID_HANDLE; if (cuEventQuery(x) || cuEventQuery(y)) return NOT_READY; if (!x->time || !y->time) return INVALID_HANDLE; *ms = (float)(*y->time - *x->time); return OK; }
+API R cuEventElapsedTime(float *ms, void *a, void *b) { Event *events[] = {eventOf(a, "cuEventElapsedTime"), eventOf(b, "cuEventElapsedTime")};
+  for (int i = 0; i < 2; i++) { Event *e = events[i]; if (e->capture) return ofCapture(e); if ((e->flags & 2) || !e->recorded) return INVALID_HANDLE; }
+  for (int i = 0; i < 2; i++) if (!isEventOver(events[i])) return NOT_READY;
+  if (!events[0]->time || !events[1]->time) return INVALID_HANDLE;
+  *ms = (float)(*events[1]->time - *events[0]->time); return OK; }
 API R cuIpcGetEventHandle(u8 *h, void *e) { if ((((Event *)e)->flags & 4) == 0) return INVALID_HANDLE; memset(h, 0, 64); memcpy(h, &e, 8); return OK; }
 typedef struct { char reserved[64]; } Ipc;
 API R cuIpcOpenEventHandle(void **e, Ipc h) { (void)e; (void)h; return INVALID_CONTEXT; }
