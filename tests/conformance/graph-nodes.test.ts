@@ -16,7 +16,6 @@ import {
 } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
 import { onEveryBackend } from '../helpers/suite.js'
-import { isPretended } from '../pretend/pretend.js'
 import { add, affine } from '../soak/kernels.js'
 import { collectUntil, ONE_DEVICE, refused, refusedByDriver, secondDevice } from './expect.js'
 
@@ -93,8 +92,7 @@ onEveryBackend('nodes', (bench) => {
       assert.throws(() => structuredClone(kernel))
     }))
 
-  test('G14 branches join again, and events and host functions have kinds of their own', (t) => {
-    if (isPretended()) return t.skip('it knows no branches')
+  test('G14 branches join again, and events and host functions have kinds of their own', () => {
     using stream = bench.stream()
     using side = bench.stream()
     using buffer = device.alloc(BYTES, { stream })
@@ -466,9 +464,8 @@ onEveryBackend('nodes', (bench) => {
   test('G14 a kernel that a graph does not have has no nodes there', () =>
     scene(({ graph }) => assert.deepEqual(graph.nodesOf(noArguments), [])))
 
-  test('G16 a graph is launched within another, as often as it stands there', (t) =>
+  test('G16 a graph is launched within another, as often as it stands there', () =>
     scene(async ({ stream, a, b, c, graph, read }) => {
-      if (isPretended()) return t.skip('it has no graphs within graphs')
       using outer = stream.capture(() => {
         stream.fill(c, 4).launch(graph).launch(add, ONE, c, b, BYTES).launch(graph).launch(add, ONE, c, a, BYTES)
       })
@@ -491,8 +488,7 @@ onEveryBackend('nodes', (bench) => {
       refused(() => exec.setEnabled(outer.nodes[1] as unknown as KernelNode, false), 'ERR_INVALID_ARG_VALUE')
     }))
 
-  test('G16 its host functions run once for each launch, its order holds, and it keeps what it uses', async (t) => {
-    if (isPretended()) return t.skip('it has no graphs within graphs')
+  test('G16 its host functions run once for each launch, its order holds, and it keeps what it uses', async () => {
     using stream = bench.stream()
     using side = bench.stream()
     const order: string[] = []
@@ -527,12 +523,11 @@ onEveryBackend('nodes', (bench) => {
     result.close()
   })
 
-  test('G16 an empty graph within another is one that does nothing; outside of a capture a graph is no target', async (t) => {
+  test('G16 an empty graph within another is one that does nothing; outside of a capture a graph is no target', async () => {
     using stream = bench.stream()
     using buffer = device.alloc(BYTES, { stream })
     using empty = stream.capture(() => {})
     refused(() => stream.launch(empty), 'ERR_INVALID_ARG_TYPE', /instantiate\(\)/)
-    if (isPretended()) return t.skip('it has no graphs within graphs')
     using outer = stream.capture(() => void stream.fill(buffer, 1).launch(empty).fill(buffer, 2))
     using exec = outer.instantiate()
     stream.launch(exec)
@@ -551,9 +546,8 @@ onEveryBackend('nodes', (bench) => {
     return other.createStream().capture(() => {})
   }
 
-  test('G17 a capture adds to a graph: instances stay as they are, new ones do the new work too', (t) =>
+  test('G17 a capture adds to a graph: instances stay as they are, new ones do the new work too', () =>
     scene(async ({ stream, b, c, graph, exec, kernel, read }) => {
-      if (isPretended()) return t.skip('it has no captures into graphs')
       const before = graph.nodes
       const same = stream.capture(() => void stream.launch(add, ONE, c, b, BYTES), { into: graph, after: [kernel] })
       assert.equal(same, graph)
@@ -581,8 +575,7 @@ onEveryBackend('nodes', (bench) => {
       refusedByDriver(() => exec.update(added, ONE, c, b, BYTES), 1)
     }))
 
-  test('G17 without after the new work stands beside the old, and host functions are added', async (t) => {
-    if (isPretended()) return t.skip('it has no captures into graphs')
+  test('G17 without after the new work stands beside the old, and host functions are added', async () => {
     using stream = bench.stream()
     const ran: string[] = []
     using graph = stream.capture(() => void stream.launchHostFunc(() => ran.push('one')))
@@ -597,9 +590,8 @@ onEveryBackend('nodes', (bench) => {
     assert.deepEqual(ran.sort(), ['one', 'one', 'two', 'two'])
   })
 
-  test('G17 where the capture fails the graph is closed, as CUDA destroys it; its instances live on', (t) =>
+  test('G17 where the capture fails the graph is closed, as CUDA destroys it; its instances live on', () =>
     scene(async ({ stream, c, graph, exec, fill, read }) => {
-      if (isPretended()) return t.skip('it has no captures into graphs')
       assert.throws(
         () =>
           stream.capture(
@@ -619,7 +611,7 @@ onEveryBackend('nodes', (bench) => {
       assert.deepEqual(await read(), [1, 5, 0])
     }))
 
-  test('G17 what is no graph, or no node of it, is refused, and nothing captures', (t) =>
+  test('G17 what is no graph, or no node of it, is refused, and nothing captures', () =>
     scene(({ stream, graph, kernel }) => {
       using other = stream.capture(() => {})
       const capture = (options: object): unknown => stream.capture(() => {}, options)
@@ -630,7 +622,6 @@ onEveryBackend('nodes', (bench) => {
       refused(() => capture({ into: other, after: [kernel] }), 'ERR_INVALID_ARG_VALUE', /not a node of/)
       refused(() => capture({ into: simulated() }), 'ERR_DEVICE_MISMATCH')
       assert.equal(stream.isCapturing, false)
-      if (isPretended()) return t.skip('it has no captures into graphs')
       using second = bench.stream()
       stream.capture(
         () => refused(() => second.capture(() => {}, { into: graph }), 'ERR_INVALID_ARG_VALUE', /adds to/),

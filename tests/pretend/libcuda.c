@@ -24,7 +24,7 @@ typedef uint8_t u8;
 enum { OK = 0, INVALID_VALUE = 1, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, ILLEGAL_STATE = 401, NOT_FOUND = 500, NOT_READY = 600, CONTEXT_IS_DESTROYED = 709,
   INVALID_RESOURCE_TYPE = 914, INVALID_RESOURCE_CONFIGURATION = 915,
   CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901, CAPTURE_MERGE = 902, CAPTURE_UNMATCHED = 903, CAPTURE_UNJOINED = 904, CAPTURE_ISOLATION = 905,
-  CAPTURE_IMPLICIT = 906, CAPTURED_EVENT = 907 };
+  CAPTURE_IMPLICIT = 906, CAPTURED_EVENT = 907, CAPTURE_WRONG_THREAD = 908 };
 
 /* Entries of a hardware queue, and how many streams CUDA makes at one time. */
 /* Nodes that one comes after at once. */
@@ -73,7 +73,7 @@ struct Stream {
 };
 typedef struct Event { Context *context; u64 magic; u32 flags; int recorded; Mark mark; Mark *marks; int nmarks; double *time; struct Capture *capture; Front front; } Event;
 typedef struct Node { Op op; struct Node *next, *original; u64 id; } Node;
-typedef struct Capture { u64 id; int valid, active, refs, branches, adds, before, mode; Stream *origin; struct Graph *graph; } Capture;
+typedef struct Capture { u64 id; int valid, active, refs, branches, adds, before, mode; pthread_t thread; Stream *origin; struct Graph *graph; } Capture;
 typedef struct Graph { Node *first, *last; int count, branches, gone; } Graph;
 typedef struct Exec { Op *ops; int count, branches; u64 launched, done; int alive; Graph *graph; u8 *off; Mark last; } Exec;
 typedef struct { Op *first, *last; int entries; } Channel;
@@ -458,7 +458,7 @@ API R cuStreamBatchMemOp_v2(void *h, u32 n, u8 *p, u32 f) { (void)f;
 API R cuStreamWaitValue32_v2(void *h, u64 a, u32 v, u32 f) { Op *o = op(MEMOPS, streamOf(h, "cuStreamWaitValue32")); o->ops = 1; o->mem[0] = (MemOp){1, a, v, f}; return put(o); }
 static R beginCapture(void *h, int how, Graph *graph, Front after) { LOCK; Stream *s = streamOf(h, "cuStreamBeginCapture"); R r = OK;
   if (implicit(s)) r = CAPTURE_IMPLICIT; else if (s == &nullStream) r = CAPTURE_UNSUPPORTED; else if (s->capture) r = ILLEGAL_STATE;
-  else { pthread_mutex_lock(&g); Capture *c = calloc(1, sizeof *c); c->id = nextId++; c->valid = c->active = c->branches = 1; c->origin = s; c->adds = graph != 0; c->graph = graph ? graph : calloc(1, sizeof(Graph)); c->mode = how; c->before = c->graph->count; s->capture = c; s->front = after; if (!s->green) capturesActive++; pthread_mutex_unlock(&g); }
+  else { pthread_mutex_lock(&g); Capture *c = calloc(1, sizeof *c); c->id = nextId++; c->valid = c->active = c->branches = 1; c->origin = s; c->adds = graph != 0; c->graph = graph ? graph : calloc(1, sizeof(Graph)); c->mode = how; c->thread = pthread_self(); c->before = c->graph->count; s->capture = c; s->front = after; if (!s->green) capturesActive++; pthread_mutex_unlock(&g); }
   UNLOCK; return r; }
 API R cuStreamBeginCapture_v2(void *h, int m) { return beginCapture(h, m, 0, frontOf(0)); }
 API R cuStreamBeginCaptureToGraph(void *h, Graph *graph, Node **after, void *how, size_t n, int m) { (void)how; Front front = {.n = 0}; for (size_t i = 0; i < n; i++) add(&front, after[i]); return beginCapture(h, m, graph, front); }
@@ -476,7 +476,7 @@ static int isUnjoined(Capture *c) {
 API R cuStreamEndCapture(void *h, void **out) { LOCK; Stream *s = streamOf(h, "cuStreamEndCapture"); R r = OK; *out = 0; if (implicit(s)) { UNLOCK; return CAPTURE_IMPLICIT; }
   pthread_mutex_lock(&g); Capture *c = s->capture;
   if (!c) r = ILLEGAL_STATE; else if (c->origin != s) { c->valid = 0; r = CAPTURE_UNMATCHED; }
-  else { c->graph->branches += c->branches; r = !c->valid ? CAPTURE_INVALIDATED : isUnjoined(c) ? CAPTURE_UNJOINED : OK; if (!r) *out = c->graph; else if (c->adds) c->graph->gone = 1; leave(c); perThread.capture = perThread.capture == c ? 0 : perThread.capture; for (int i = 0; i < nstreams; i++) if (streams[i]->capture == c) streams[i]->capture = 0; }
+  else { c->graph->branches += c->branches; r = c->mode != 2 && !pthread_equal(c->thread, pthread_self()) ? CAPTURE_WRONG_THREAD : !c->valid ? CAPTURE_INVALIDATED : isUnjoined(c) ? CAPTURE_UNJOINED : OK; if (!r) *out = c->graph; else if (c->adds) c->graph->gone = 1; leave(c); perThread.capture = perThread.capture == c ? 0 : perThread.capture; for (int i = 0; i < nstreams; i++) if (streams[i]->capture == c) streams[i]->capture = 0; }
   pthread_mutex_unlock(&g); UNLOCK; return r; }
 API R cuStreamGetCaptureInfo_v3(void *h, int *status, u64 *id, void **graph, void ***deps, void **edges, size_t *n) {
   Stream *s = streamOf(h, "cuStreamGetCaptureInfo"); if (refuseToTell(s)) return CAPTURE_IMPLICIT; Capture *c = s->capture;
@@ -607,7 +607,7 @@ API R cuFuncGetAttribute(int *v, int a, void *f) { (void)a; (void)f; *v = 0; ret
 API R cuFuncSetAttribute(void *f, int a, int v) { (void)f; (void)a; (void)v; return OK; }
 API R cuGraphExecKernelNodeSetParams_v2(Exec *x, Node *node, u8 *params) { Op *o = opOf(x, node, KERNEL); if (!o) return INVALID_VALUE; Function *f = *(Function **)params; u32 *n = (u32 *)(params + 8); void **values = *(void ***)(params + 40); if (n[3] * n[4] * n[5] > 1024) return INVALID_VALUE; o->fn = f->fn; o->grid = n[0] * n[1] * n[2]; o->block = n[3]; for (int i = 0; i < f->params && i < 8; i++) { o->args[i] = 0; memcpy(&o->args[i], values[i], (size_t)f->sizes[i]); } return OK; }
 API R cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, void *f, int b, size_t s) { (void)f; (void)b; (void)s; *n = 16; return OK; }
-API R cuLaunchKernelEx(u8 *config, Function *f, void **params, void **extra) { (void)extra; LOCK; Op *o = op(KERNEL, streamOf(*(void **)(config + 32), "cuLaunchKernelEx")); o->fn = f->fn; o->grid = *(u32 *)config * ((u32 *)config)[1] * ((u32 *)config)[2]; o->block = ((u32 *)config)[3]; for (int i = 0; i < f->params && i < 8; i++) memcpy(&o->args[i], params[i], (size_t)f->sizes[i]); R r = put(o); UNLOCK; return r; }
+API R cuLaunchKernelEx(u8 *config, Function *f, void **params, void **extra) { (void)extra; LOCK; Op *o = op(KERNEL, streamOf(*(void **)(config + 32), "cuLaunchKernelEx")); u32 *shape = (u32 *)config; if ((u64)shape[3] * shape[4] * shape[5] > 1024 || shape[5] > 64 || shape[1] > 65535 || shape[2] > 65535 || shape[6] > 232448) { if (o->stream->capture) o->stream->capture->valid = 0; free(o); UNLOCK; return INVALID_VALUE; } o->fn = f->fn; o->grid = *(u32 *)config * ((u32 *)config)[1] * ((u32 *)config)[2]; o->block = ((u32 *)config)[3]; for (int i = 0; i < f->params && i < 8; i++) memcpy(&o->args[i], params[i], (size_t)f->sizes[i]); R r = put(o); UNLOCK; return r; }
 
 static R allocate(void **out, size_t bytes, int host) { pthread_mutex_lock(&g); *out = bytes > (u64)64 << 30 ? 0 : keep(bytes, host); pthread_mutex_unlock(&g); return *out ? OK : 2; }
 API R cuMemHostAlloc(void **p, size_t n, u32 f) { (void)f; LOCK; R r = allocate(p, n, 1); UNLOCK; return r; }
