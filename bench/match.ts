@@ -4,7 +4,7 @@ import { ProgressLine } from '../src/base/progress-line.js'
 import { type Contestant, type Group, groups, type Row } from './catalogue.js'
 import type { ResultRow } from './result.js'
 
-export interface MatchOptions {
+interface MatchOptions {
   readonly rounds: number
   /** No round starts after so many milliseconds, but that each row is played once. */
   readonly limitMs: number
@@ -16,7 +16,7 @@ export interface MatchOptions {
   readonly quick: boolean
 }
 
-export interface MatchResult {
+interface MatchResult {
   readonly rows: readonly ResultRow[]
   readonly failures: readonly string[]
 }

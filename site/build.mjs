@@ -24,7 +24,7 @@ const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 const repository = manifest.repository.url.replace(/^git\+|\.git$/g, '')
 const playground = join(here, 'playground', 'dist')
 if (existsSync(join(here, 'playground', 'build.mjs'))) {
-  if (!existsSync(join(root, 'dist', 'src', 'index.js'))) run('npm', ['run', 'build'], root)
+  run('npm', ['run', 'build'], root)
   run(process.execPath, ['playground/build.mjs'], here)
 }
 const cache = join(here, '.cache')

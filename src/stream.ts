@@ -400,7 +400,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
       waitForDevice(core, target)
       return this
     }
-    if (!isStream(target) && isThenable(target)) {
+    if (!isStream(target) && isPromise(target)) {
       waitForPromise(core, target, options)
       return this
     }
@@ -1116,7 +1116,7 @@ function queueHostFunction(core: StreamCore, host: HostFunction, what: string): 
 }
 
 /** An object that has a stream protocol is a stream, whatever else it has. */
-function isThenable(value: unknown): value is PromiseLike<unknown> {
+function isPromise(value: unknown): value is PromiseLike<unknown> {
   const isObject = (typeof value === 'object' && value !== null) || typeof value === 'function'
   return isObject && typeof propertyOf(value, 'then') === 'function' && !isStreamLike(value)
 }

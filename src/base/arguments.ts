@@ -195,6 +195,10 @@ export function checkInteger(
   throw outOfRange(name, expected?.() ?? (isTooLittle ? `at least ${least}` : `from ${least} to ${most}`), value)
 }
 
+/** An array of integers, each at least `least`. */
+export const checkIntegers = (value: unknown, name: string, expected: string, least?: number): readonly number[] =>
+  checkArray(value, name, expected).map((each, index) => checkInteger(each, `${name}[${index}]`, least))
+
 /** A duration of the simulator's clock, which counts to the nanosecond. */
 export function checkNanoseconds(value: unknown, name: string): number {
   if (typeof value !== 'number') throw invalidType(name, 'a number', value)

@@ -187,11 +187,19 @@ export const sleep = (milliseconds: number): Promise<void> =>
 
 const turns: (() => void)[] = []
 const { port1, port2 } = new MessageChannel()
-Reflect.set(port1, 'onmessage', () => turns.shift()?.())
+/** A port of Node, on which bundles for browsers run too, keeps a process alive by listening. */
+const held: { ref?(): void; unref?(): void } = port1
+Reflect.set(port1, 'onmessage', () => {
+  const turn = turns.shift()
+  if (turns.length === 0) held.unref?.()
+  turn?.()
+})
+held.unref?.()
 
 /** A message: timers of browsers come after milliseconds. */
 export function atNextTurn(fn: () => void): Turn {
   turns.push(fn)
+  held.ref?.()
   port2.postMessage(undefined)
   const turn: Turn = { hasRef: () => true, unref: () => turn }
   return turn

@@ -1,5 +1,6 @@
 /** Warnings of waits that may never end, and the time after which they are given. */
 import { process } from '#platform'
+import { variable } from './environment.js'
 import { invalidValue } from './errors.js'
 import { surfacing } from './uncaught.js'
 
@@ -9,12 +10,12 @@ const given = new Set<string>()
 let after: number | undefined
 
 /** Milliseconds that a variable of the environment asks for; more than 0 unless `none` is allowed too. */
-export function millisecondsOf(variable: string, byDefault: number, none = false): number {
-  const wanted = Object.hasOwn(process.env, variable) ? process.env[variable] : undefined
-  if (wanted === undefined || wanted === '') return byDefault
+export function millisecondsOf(name: string, byDefault: number, none = false): number {
+  const wanted = variable(name)
+  if (wanted === undefined) return byDefault
   const milliseconds = Number(wanted)
   if (Number.isFinite(milliseconds) && (milliseconds > 0 || (none && milliseconds === 0))) return milliseconds
-  throw invalidValue(`${variable} must be a number of milliseconds, not '${wanted}'`)
+  throw invalidValue(`${name} must be a number of milliseconds, not '${wanted}'`)
 }
 
 /** Milliseconds after which a wait that may never end is worth a warning; Infinity where there are to be none. */

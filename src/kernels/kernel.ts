@@ -276,11 +276,11 @@ export class Kernel<out S extends readonly ParameterType[] = readonly ParameterT
     core.checkOpen()
     place.checkOpen()
     checkUpdate(place, shape)
-    const { driver, exec, node } = place
+    const { driver, exec, node, context } = place
     const memory = openArguments(values, core.parameters, driver) ?? NO_MEMORY
     admitAll(memory, place)
     explainLimits(place.device, shape, () =>
-      driver.graphs.updateKernel(exec, node, core.handle, shape, values as LaunchValues, memory),
+      driver.graphs.updateKernel(exec, node, context, core.handle, shape, values as LaunchValues, memory),
     )
     return memory
   }

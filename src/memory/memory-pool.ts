@@ -24,7 +24,7 @@ export interface MemoryPoolOptions {
 }
 
 /** The core of a MemoryPool; undefined for any other value. */
-export let poolCoreOf: (value: unknown) => PoolCore | undefined
+let poolCoreOf: (value: unknown) => PoolCore | undefined
 
 const MOST = Number.MAX_SAFE_INTEGER
 

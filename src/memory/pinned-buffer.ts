@@ -1,12 +1,12 @@
 /** Pinned memory of the host, and its views in JavaScript. */
-import { bytesOf, checkInteger, readOptions } from '../base/arguments.js'
+import { checkInteger, readOptions } from '../base/arguments.js'
 import type { OwnBytes } from '../base/bytes.js'
-import { invalidType, refuseReceiver } from '../base/errors.js'
+import { refuseReceiver } from '../base/errors.js'
 import { contextOf, type Device, driverOf, resolveDevice } from '../device.js'
 import { PinnedAllocation } from './allocations.js'
 import { bufferCoreOf, Memory } from './buffer.js'
 import { BufferCore } from './buffer-core.js'
-import { type Bytes, isBytes } from './bytes.js'
+import { type Bytes, checkSource } from './bytes.js'
 import { keepInPlace } from './keep-in-place.js'
 import { type ViewConstructor, viewOf } from './views.js'
 
@@ -47,8 +47,7 @@ export class PinnedBuffer extends Memory {
    */
   static from(array: Bytes, options?: { readonly device?: Device | number | undefined }): PinnedBuffer {
     const given = readOptions(options, ['device'])
-    if (!isBytes(array)) throw invalidType('array', 'a typed array, a DataView or an ArrayBuffer', array)
-    return register(bytesOf(array, 'array'), resolveDevice(given.device))
+    return register(checkSource(array, 'array'), resolveDevice(given.device))
   }
 
   /**

@@ -1,5 +1,5 @@
 /** Copies of rows: how long the rows are, how many there are, and where they lie at either end. */
-import { checkArray, checkInteger, type Given } from '../base/arguments.js'
+import { checkArray, checkInteger, checkIntegers, type Given } from '../base/arguments.js'
 import { invalidValue, outOfRange } from '../base/errors.js'
 import { extentOf, type MemoryRows } from '../driver/driver.js'
 import type { BufferCore } from './buffer-core.js'
@@ -26,9 +26,7 @@ export function readRows(
   given: Given<CopyOptions, (typeof COPY_OPTIONS)[number]>,
 ): { readonly to: MemoryRows; readonly from: MemoryRows } | undefined {
   const expected = '[rows, rowLength] or [planes, rows, rowLength]'
-  const shape = checkArray(given.shape, 'options.shape', expected).map((each, axis) =>
-    checkInteger(each, `options.shape[${axis}]`, 0),
-  )
+  const shape = checkIntegers(given.shape, 'options.shape', expected, 0)
   if (shape.length !== 2 && shape.length !== 3)
     throw invalidValue(`options.shape must be ${expected}, not (${shape.join(', ')})`)
   const [rowLength = 0, rows = 0, matrices = 1] = [...shape].reverse()

@@ -7,7 +7,7 @@ import type { Driver, FillWidth } from '../driver/driver.js'
 import type { StreamCore } from '../streams/stream-core.js'
 import { bufferCoreOf } from './buffer.js'
 import type { BufferCore } from './buffer-core.js'
-import { type Bytes, isBytes } from './bytes.js'
+import { type Bytes, checkSource, isBytes } from './bytes.js'
 import type { DeviceBuffer } from './device-buffer.js'
 import type { PinnedBuffer } from './pinned-buffer.js'
 import { queueCopies, queueCopy, queueFill, queueRows } from './queue-with-memory.js'
@@ -37,10 +37,7 @@ const FILL_OPTIONS = ['width'] as const
 /** `stream.copy()`. */
 export function copy(stream: StreamCore, destination: unknown, source: unknown, options?: CopyOptions): void {
   const rows = options === undefined ? 'all' : readRows(readOptions(options, COPY_OPTIONS))
-  const to = checkBuffer(destination, 'destination')
-  const from = checkBuffer(source, 'source')
-  to.checkOpen()
-  from.checkOpen()
+  const { to, from } = checkEnds(destination, source)
   if (rows === 'all') checkLengths(to.byteLength, 'source', from.byteLength)
   else if (rows !== undefined) {
     checkRowsFit(to, rows.to, 'destination')
@@ -80,9 +77,12 @@ export function copyAll(stream: StreamCore, pairs: unknown, source: unknown): vo
   if (copies.length > 0) stream.last = 'copies'
 }
 
-interface Copied {
+interface Ends {
   readonly to: BufferCore
   readonly from: BufferCore
+}
+
+interface Copied extends Ends {
   readonly name: string
 }
 
@@ -110,15 +110,17 @@ function checkApart(copies: readonly Copied[]): void {
 }
 
 /** The buffers of a copy, for a node of a graph. */
-export function checkCopy(
-  destination: unknown,
-  source: unknown,
-): { readonly to: BufferCore; readonly from: BufferCore } {
+export function checkCopy(destination: unknown, source: unknown): Ends {
+  const ends = checkEnds(destination, source)
+  checkLengths(ends.to.byteLength, 'source', ends.from.byteLength)
+  return ends
+}
+
+function checkEnds(destination: unknown, source: unknown): Ends {
   const to = checkBuffer(destination, 'destination')
   const from = checkBuffer(source, 'source')
   to.checkOpen()
   from.checkOpen()
-  checkLengths(to.byteLength, 'source', from.byteLength)
   return { to, from }
 }
 
@@ -252,11 +254,6 @@ export function checkBuffer(value: unknown, name: string): BufferCore {
 
 function checkLengths(wanted: number, name: string, given: number, as = 'the destination'): void {
   if (given !== wanted) throw outOfRange(name, `${wanted} bytes long, as ${as} is (take a slice)`, given)
-}
-
-function checkSource(source: unknown, name: string): Uint8Array {
-  if (isBytes(source)) return bytesOf(source, name)
-  throw invalidType(name, 'a typed array, a DataView or an ArrayBuffer', source)
 }
 
 /** The chunk's part of an uploader's queue. A value that is no chunk is refused when it is written, with a reason. */

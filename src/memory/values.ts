@@ -1,6 +1,7 @@
 /** `stream.waitValue()` and `stream.writeValue()`: words of memory by which streams, JavaScript and processes signal each other. */
 import { checkInteger, type Given, readOptions } from '../base/arguments.js'
 import { describe, invalidType, invalidValue, outOfRange, stateError } from '../base/errors.js'
+import type { Device } from '../device.js'
 import { DEVICE_ATTRIBUTES } from '../driver/device-attributes.js'
 import { Comparison, type MemoryValue } from '../driver/values.js'
 import type { StreamCore } from '../streams/stream-core.js'
@@ -99,12 +100,19 @@ function checkValue(value: unknown): Pick<MemoryValue, 'bits' | 'value'> {
   return { bits: 32, value: BigInt.asUintN(32, BigInt(value)) }
 }
 
-function need(
-  { driver, ordinal, device }: StreamCore,
-  attribute: 'canUse64BitStreamMemOps' | 'canUseStreamWaitValueNor',
-  what: string,
-): void {
-  if (driver.deviceAttribute(ordinal, DEVICE_ATTRIBUTES[attribute]) !== 0) return
+type Ability = 'canUse64BitStreamMemOps' | 'canUseStreamWaitValueNor'
+/** What devices have answered yes to: to ask again costs more than the call that needs it. */
+const able: { readonly [A in Ability]: WeakSet<Device> } = {
+  canUse64BitStreamMemOps: new WeakSet(),
+  canUseStreamWaitValueNor: new WeakSet(),
+}
+
+function need({ driver, ordinal, device }: StreamCore, attribute: Ability, what: string): void {
+  if (able[attribute].has(device)) return
+  if (driver.deviceAttribute(ordinal, DEVICE_ATTRIBUTES[attribute]) !== 0) {
+    able[attribute].add(device)
+    return
+  }
   throw stateError('ERR_UNSUPPORTED', `${device} has no ${what}: its attribute ${attribute} is 0`)
 }
 

@@ -111,12 +111,13 @@ export class SanitizerGraphs extends GraphWrapper {
   override updateKernel(
     exec: GraphExecHandle,
     node: NodeHandle,
+    context: ContextHandle,
     kernel: KernelHandle,
     shape: LaunchShape,
     values: readonly (number | bigint)[],
     memory: readonly KernelMemory[],
   ): void {
-    super.updateKernel(exec, node, kernel, shape, values, memory)
+    super.updateKernel(exec, node, context, kernel, shape, values, memory)
     this.#updated(exec, node, memory)
   }
 
@@ -128,23 +129,25 @@ export class SanitizerGraphs extends GraphWrapper {
   override updateCopy(
     exec: GraphExecHandle,
     node: NodeHandle,
+    context: ContextHandle,
     destination: Pointer,
     source: Pointer,
     byteLength: number,
   ): void {
-    super.updateCopy(exec, node, destination, source, byteLength)
+    super.updateCopy(exec, node, context, destination, source, byteLength)
     this.#updated(exec, node, [touching(destination, byteLength, 'out'), touching(source, byteLength, 'in')])
   }
 
   override updateFill(
     exec: GraphExecHandle,
     node: NodeHandle,
+    context: ContextHandle,
     pointer: Pointer,
     value: number,
     width: FillWidth,
     count: number,
   ): void {
-    super.updateFill(exec, node, pointer, value, width, count)
+    super.updateFill(exec, node, context, pointer, value, width, count)
     this.#updated(exec, node, [touching(pointer, width * count, 'out')])
   }
 

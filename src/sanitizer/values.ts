@@ -15,7 +15,6 @@ interface Written {
 
 interface Awaited {
   readonly isMet: (value: bigint) => boolean
-  readonly stream: StreamHandle
   /** The write is queued, and comes before. */
   readonly met: (at: StrandPoint) => void
 }
@@ -42,10 +41,14 @@ export class Values {
     const written = this.#written.get(pointer) ?? []
     this.#written.set(pointer, [...written.slice(1 - MOST), { value, at }])
     const awaited = this.#awaited.get(pointer) ?? []
-    const left = awaited.filter((wait) => !wait.isMet(value))
-    if (left.length === 0) this.#awaited.delete(pointer)
-    else this.#awaited.set(pointer, left)
-    for (const wait of awaited) if (wait.isMet(value)) wait.met(at)
+    const met = new Set(awaited.filter((wait) => wait.isMet(value)))
+    if (met.size === awaited.length) this.#awaited.delete(pointer)
+    else
+      this.#awaited.set(
+        pointer,
+        awaited.filter((wait) => !met.has(wait)),
+      )
+    for (const wait of met) wait.met(at)
   }
 
   awaited(awaited: MemoryValue, compare: Comparison, stream: StreamHandle): void {
@@ -61,6 +64,6 @@ export class Values {
       passed()
       this.order.learn(stream, at)
     }
-    this.#awaited.set(pointer, [...(this.#awaited.get(pointer) ?? []), { isMet: matches, stream, met }])
+    this.#awaited.set(pointer, [...(this.#awaited.get(pointer) ?? []), { isMet: matches, met }])
   }
 }

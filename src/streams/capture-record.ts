@@ -3,7 +3,14 @@
  * has no record, and its graph keeps nothing.
  */
 import type { NativeResource } from '../base/finalization.js'
-import { type Driver, isNullStream, type LaunchShape, type NodeHandle, type StreamHandle } from '../driver/driver.js'
+import {
+  type ContextHandle,
+  type Driver,
+  isNullStream,
+  type LaunchShape,
+  type NodeHandle,
+  type StreamHandle,
+} from '../driver/driver.js'
 
 /** Resources that live as long as a graph, or an instance of one. */
 export class Keeps {
@@ -85,10 +92,16 @@ export interface CapturedFill {
 
 export type NodeNote = CapturedLaunch | CapturedCopy | CapturedFill
 
+export interface NotedNode {
+  /** In which it was captured: no update changes that, and CUDA does not tell it. */
+  readonly context: ContextHandle
+  readonly note: NodeNote
+}
+
 export class CaptureRecord {
   readonly keeps = new Keeps()
   /** What the driver does not tell of nodes. */
-  readonly notes = new Map<NodeHandle, NodeNote>()
+  readonly notes = new Map<NodeHandle, NotedNode>()
   /** Objects that programs have as owners of foreign memory and events. */
   readonly owners = new Set<object>()
 
@@ -156,9 +169,13 @@ export function captureOver(stream: Capturable): void {
 }
 
 /** Notes something of the node that the stream was given last. */
-export function noteNode(record: CaptureRecord, { driver, handle }: Capturable, note: NodeNote): void {
+export function noteNode(
+  record: CaptureRecord,
+  { driver, handle, ownContext }: Capturable & { readonly ownContext: ContextHandle },
+  note: NodeNote,
+): void {
   const node = driver.graphs.capturedNode(handle)
-  if (node !== undefined) record.notes.set(node, note)
+  if (node !== undefined) record.notes.set(node, { context: ownContext, note })
 }
 
 /** The record of the capture that the stream is in. */

@@ -21,15 +21,16 @@ import {
   type StreamHandle,
 } from '../driver.js'
 import type { CudaKernels } from './cuda-kernels.js'
-import { GraphNodes, type GraphNodesParts } from './graph-nodes.js'
+import { GraphNodes } from './graph-nodes.js'
 import type { HandleCheck } from './handles/handle-check.js'
 import type { Captures } from './host-functions/captures.js'
 import type { CapturedHostFunction, GraphGates, GraphLane } from './host-functions/graph-gates.js'
 import type { HostFunctions } from './host-functions/host-functions.js'
 import { check, checkDestroyed } from './libcuda/library.js'
 import { koffi, NativeMemory } from './libcuda/native.js'
+import type { LibcudaParts } from './libcuda/stream-calls.js'
 
-export interface CudaGraphsParts extends GraphNodesParts {
+export interface CudaGraphsParts extends LibcudaParts {
   readonly graphGates: GraphGates
   readonly hostFunctions: HostFunctions
   readonly captures: Captures
@@ -90,7 +91,7 @@ export class CudaGraphs implements GraphDriver {
   get begun(): readonly StreamHandle[] {
     if (this.#begun.size === 0) return NO_STREAMS
     const { calls, handles } = this.parts
-    for (const stream of [...this.#begun.keys()]) {
+    for (const stream of this.#begun.keys()) {
       if (calls.own.has(stream) || isDefaultStream(stream)) continue
       if (!handles.isStill(stream, calls.foreignId(stream))) this.#captureOver(stream)
     }
@@ -339,42 +340,46 @@ export class CudaGraphs implements GraphDriver {
   updateKernel(
     exec: GraphExecHandle,
     node: NodeHandle,
+    context: ContextHandle,
     kernel: KernelHandle,
     shape: LaunchShape,
     values: readonly (number | bigint)[],
   ): void {
     const params = this.parts.driver.kernels.nodeParams(kernel, shape, values)
-    const result = this.parts.library.cuGraphExecKernelNodeSetParams_v2(exec, node, params)
-    if (result !== 0) throw cudaError('cuGraphExecKernelNodeSetParams', result)
+    if (context !== this.#instances.get(exec)?.context) this.#nodes.keepFunction(node, params)
+    const result = this.parts.library.cuGraphExecKernelNodeSetParams_v2(exec, node, params.address)
+    check('cuGraphExecKernelNodeSetParams', result)
   }
 
   updateTwin(): void {
     throw stateError('ERR_UNSUPPORTED', 'A real GPU runs the kernel itself, not its twin')
   }
 
-  updateCopy(exec: GraphExecHandle, node: NodeHandle, destination: Pointer, source: Pointer, byteLength: number): void {
-    this.#nodes.updateCopy(exec, node, destination, source, byteLength, this.#contextOf(exec))
+  updateCopy(
+    exec: GraphExecHandle,
+    node: NodeHandle,
+    context: ContextHandle,
+    destination: Pointer,
+    source: Pointer,
+    byteLength: number,
+  ): void {
+    this.#nodes.updateCopy(exec, node, context, destination, source, byteLength)
   }
 
   updateFill(
     exec: GraphExecHandle,
     node: NodeHandle,
+    context: ContextHandle,
     pointer: Pointer,
     value: number,
     width: FillWidth,
     count: number,
   ): void {
-    this.#nodes.updateFill(exec, node, pointer, value, width, count, this.#contextOf(exec))
+    this.#nodes.updateFill(exec, node, context, pointer, value, width, count)
   }
 
   setEnabled(exec: GraphExecHandle, node: NodeHandle, enabled: boolean): void {
     check('cuGraphNodeSetEnabled', this.parts.library.cuGraphNodeSetEnabled(exec, node, enabled ? 1 : 0))
-  }
-
-  #contextOf(exec: GraphExecHandle): ContextHandle {
-    const instance = this.#instances.get(exec)
-    if (instance === undefined) throw cudaError('cuGraphExecMemcpyNodeSetParams', CUresult.INVALID_HANDLE)
-    return instance.context
   }
 
   /** Lets go of the host functions of the capture that the stream is in, and returns them. */

@@ -3,6 +3,7 @@ import type { CapturedNode } from '../captured-graph.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import type {
   CaptureMode,
+  ContextHandle,
   FillWidth,
   GraphDriver,
   GraphExecHandle,
@@ -199,7 +200,14 @@ export class SimGraphs implements GraphDriver {
     this.#put(exec, node, call, 'kernel', this.works.kernels.work(twin, call))
   }
 
-  updateCopy(exec: GraphExecHandle, node: NodeHandle, destination: Pointer, source: Pointer, byteLength: number): void {
+  updateCopy(
+    exec: GraphExecHandle,
+    node: NodeHandle,
+    _context: ContextHandle,
+    destination: Pointer,
+    source: Pointer,
+    byteLength: number,
+  ): void {
     const call = 'cuGraphExecMemcpyNodeSetParams'
     this.#put(exec, node, call, 'copy', this.works.memory.copyWork(destination, source, byteLength, call))
   }
@@ -207,6 +215,7 @@ export class SimGraphs implements GraphDriver {
   updateFill(
     exec: GraphExecHandle,
     node: NodeHandle,
+    _context: ContextHandle,
     pointer: Pointer,
     value: number,
     width: FillWidth,

@@ -2,7 +2,7 @@
 import {
   checkArray,
   checkBoolean,
-  checkInteger,
+  checkIntegers,
   checkOwner,
   checkPointer,
   propertyOf,
@@ -67,7 +67,7 @@ const TO_OPTIONS = ['dtype', 'shape', 'strides', 'readOnly', 'stream'] as const
 
 /**
  * Describes a buffer as `__cuda_array_interface__` does, for libraries that take no DLPack. Keep the buffer as long as they use
- * it: the protocol has nobody who lets go of it.
+ * it: the protocol has no call that lets go of it.
  * @param buffer Memory of a device.
  * @param options `dtype` and `shape` of its elements, `strides` in elements; `readOnly`; the `stream` to wait for
  * @returns the dict, with strides in bytes
@@ -160,11 +160,8 @@ function streamGiven(given: unknown, device: Device): StreamCore {
   return use.checkOpen()
 }
 
-function integers(value: unknown, name: string, least?: number): readonly number[] {
-  return checkArray(value, `The array's ${name}`, 'an array of integers').map((each, axis) =>
-    checkInteger(each, `The array's ${name}[${axis}]`, least),
-  )
-}
+const integers = (value: unknown, name: string, least?: number): readonly number[] =>
+  checkIntegers(value, `The array's ${name}`, 'an array of integers', least)
 
 function inElements(strides: readonly number[], byteLength: number, dimensions: number): readonly number[] {
   if (strides.length !== dimensions)

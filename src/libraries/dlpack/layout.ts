@@ -1,5 +1,5 @@
 /** Where the elements of a tensor lie: its shape and its strides, both in elements. */
-import { checkArray, checkInteger } from '../../base/arguments.js'
+import { checkIntegers } from '../../base/arguments.js'
 import { invalidValue, outOfRange } from '../../base/errors.js'
 
 /** NumPy's most, with which others go along. */
@@ -20,16 +20,12 @@ export interface Span {
 
 /** @throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_OUT_OF_RANGE */
 export function checkLayout(shape: unknown, strides: unknown): Layout {
-  const extents = checkArray(shape, 'options.shape', 'an array of extents').map((extent, axis) =>
-    checkInteger(extent, `options.shape[${axis}]`, 0),
-  )
+  const extents = checkIntegers(shape, 'options.shape', 'an array of extents', 0)
   if (extents.length > MOST_DIMENSIONS) {
     throw outOfRange('options.shape', `at most ${MOST_DIMENSIONS} extents long`, extents.length)
   }
   if (strides === undefined) return { shape: extents, strides: rowMajor(extents) }
-  const given = checkArray(strides, 'options.strides', 'an array of strides, in elements').map((stride, axis) =>
-    checkInteger(stride, `options.strides[${axis}]`, 0),
-  )
+  const given = checkIntegers(strides, 'options.strides', 'an array of strides, in elements', 0)
   if (given.length === extents.length) return { shape: extents, strides: given }
   throw invalidValue(
     `options.strides must be as many as options.shape, which is ${extents.length}, not ${given.length}`,

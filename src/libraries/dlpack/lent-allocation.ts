@@ -1,12 +1,14 @@
 /** Memory that another library lent, as a piece of memory on which buffers stand. */
 import type { Device } from '../../device.js'
-import type { Driver, OwnEvent, Pointer } from '../../driver/driver.js'
+import type { Driver, EventHandle, OwnEvent, Pointer } from '../../driver/driver.js'
 import { Allocation } from '../../memory/allocations.js'
 import type { StreamCore } from '../../streams/stream-core.js'
 import { whenDone } from './when-done.js'
 
 /** Its owner is told when all work is done that was queued with it here. */
 export class LentAllocation extends Allocation {
+  override readonly ready: EventHandle | undefined
+
   constructor(
     device: Device,
     driver: Driver,
@@ -18,6 +20,7 @@ export class LentAllocation extends Allocation {
     private readonly handBack: () => void,
   ) {
     super(device, driver, pointer, byteLength)
+    this.ready = there?.event
   }
 
   override admit(use: StreamCore): boolean {
@@ -33,7 +36,8 @@ export class LentAllocation extends Allocation {
   }
 
   override makeReady(use: StreamCore): void {
-    if (this.there !== undefined) use.driver.streamWaitEvent(use.handle, this.there.event, 0)
+    const { there } = this
+    if (there !== undefined && use.serial !== there.serial) use.driver.streamWaitEvent(use.handle, there.event, 0)
     super.makeReady(use)
   }
 

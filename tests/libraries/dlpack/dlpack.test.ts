@@ -160,6 +160,7 @@ onEveryBackend('DLPack', (bench: Workbench) => {
     assert.equal(early, undefined, 'another stream has not waited')
     latch.open()
     assert.equal(await firstByte(other, tensor.buffer), 2)
+    assert.notEqual(tensor.buffer.share().ready, 0n, 'other threads wait, too')
     tensor.buffer.close()
 
     device.run(() => fromDLPack(producer, { stream: null })).buffer.close()
@@ -327,6 +328,18 @@ onEveryBackend('DLPack', (bench: Workbench) => {
     refused(() => fromDLPack(onNone, { stream: home }), 'ERR_OUT_OF_RANGE', /99/)
     const shapeless = { ...throws, __dlpack_device__: () => 2 as never }
     refused(() => fromDLPack(shapeless, { stream: home }), 'ERR_INVALID_ARG_TYPE', /__dlpack_device__/)
+  })
+
+  it('takes pinned memory in again that it handed out', async () => {
+    using stream = bench.stream()
+    const pinned = device.allocPinned(256)
+    const lent = toDLPack(pinned.slice(64, 128), { dtype: 'u8', shape: [128] })
+    const { buffer } = fromDLPack(lent, { stream })
+    assert.deepEqual([buffer.pointer, buffer.byteLength], [pinned.pointer + 64n, 128])
+    await stream.fill(buffer, 7).finished()
+    assert.deepEqual([pinned.bytes.indexOf(7), pinned.bytes.lastIndexOf(7)], [64, 191])
+    buffer.close()
+    pinned.close()
   })
 
   it('hands pinned memory out as memory of the host', () => {

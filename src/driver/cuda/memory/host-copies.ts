@@ -29,24 +29,24 @@ export interface HostCopiesParts extends LibcudaParts {
   readonly driver: HostCopiesDriver
 }
 
+type Memcpy = (destination: number, source: number, byteLength: number) => number
+
 export class HostCopies {
   /** One copy of a batch: its addresses, its length, and a CUmemcpyAttributes of zeros but for the order. */
   #batch: NativeMemory | undefined
   /** The streams beside null streams, by context. */
   readonly #besides = new Map<ContextHandle, number>()
-  #memcpy: ((destination: number, source: number, byteLength: number) => number) | undefined
+  #memcpy: Memcpy | undefined
 
   constructor(private readonly parts: HostCopiesParts) {}
 
   copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle): void {
-    const { library, contexts, calls, driver } = this.parts
-    const context = calls.contextOf(stream) ?? contexts.primary(0)
+    const { library, contexts, driver } = this.parts
+    const context = this.#contextOf(stream)
     const isCapturing = (): boolean => !isNullStream(stream) && driver.streamIsCapturing(stream)
     // A graph takes such a copy, but its launch would wait for the stream as the copy does.
     if (library.cuMemcpyBatchAsync === undefined || isCapturing()) {
-      const memcpy = this.#memmove
-      const run = (): void => void memcpy(destination, source, byteLength)
-      driver.streamLaunchHostFunction(stream, context, { run, runsAfterFault: false, own: true })
+      this.#byHostFunction(stream, context, (memcpy) => void memcpy(destination, source, byteLength))
       return
     }
     contexts.within(context, () => {
@@ -57,23 +57,26 @@ export class HostCopies {
 
   /** By a host function: each of CUDA's calls that copies rows waits for the stream here, too. */
   copyRows(destination: Pointer, source: Pointer, to: MemoryRows, from: MemoryRows, stream: StreamHandle): void {
-    const { contexts, calls, driver } = this.parts
-    const memcpy = this.#memmove
-    const run = (): void => {
+    this.#byHostFunction(stream, this.#contextOf(stream), (memcpy) => {
       for (let matrix = 0; matrix < to.matrices; matrix += 1) {
         for (let row = 0; row < to.rows; row += 1) {
           const at = destination + matrix * to.matrixDistance + row * to.rowDistance
           memcpy(at, source + matrix * from.matrixDistance + row * from.rowDistance, to.rowLength)
         }
       }
-    }
-    const context = calls.contextOf(stream) ?? contexts.primary(0)
-    driver.streamLaunchHostFunction(stream, context, { run, runsAfterFault: false, own: true })
+    })
   }
 
-  get #memmove(): (destination: number, source: number, byteLength: number) => number {
+  #byHostFunction(stream: StreamHandle, context: ContextHandle, copy: (memcpy: Memcpy) => void): void {
     this.#memcpy ??= koffi().load(null).func('memmove', 'uintptr_t', ['uintptr_t', 'uintptr_t', 'uintptr_t'])
-    return this.#memcpy
+    const memcpy = this.#memcpy
+    const run = (): void => copy(memcpy)
+    this.parts.driver.streamLaunchHostFunction(stream, context, { run, runsAfterFault: false, own: true })
+  }
+
+  #contextOf(stream: StreamHandle): ContextHandle {
+    const { calls, contexts } = this.parts
+    return calls.contextOf(stream) ?? contexts.primary(0)
   }
 
   /** The call refuses the null stream: a stream beside it makes its copies, each between two waits. */

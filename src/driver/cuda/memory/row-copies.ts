@@ -4,11 +4,12 @@ import { NativeMemory } from '../libcuda/native.js'
 import type { LibcudaParts } from '../libcuda/stream-calls.js'
 import type { CopyOrder } from './copy-order.js'
 
-const UNIFIED = 4n
+/** The kind of memory that has CUDA look at the pointer. */
+export const UNIFIED = 4n
 /** Where the fields of a CUDA_MEMCPY3D begin, in words of 8 bytes; the other end has the same some words later. */
-const Field = { TYPE: 4, DEVICE: 6, PITCH: 9, HEIGHT: 10, WIDTH: 22, ROWS: 23, DEPTH: 24 } as const
-const DESTINATION = 11
-const STRUCT_BYTES = 200
+export const Field = { TYPE: 4, DEVICE: 6, PITCH: 9, HEIGHT: 10, WIDTH: 22, ROWS: 23, DEPTH: 24 } as const
+export const DESTINATION = 11
+export const STRUCT_BYTES = 200
 
 export class RowCopies {
   #struct: NativeMemory | undefined

@@ -186,9 +186,9 @@ export class SimOperation implements Listed<SimOperation> {
   host: HostFunction | undefined
   work: Work | undefined
   /** Where a kernel runs: in the partition of the stream that it was queued or captured on, if that is in one. */
-  partition: SimPartition | undefined
+  declare partition: SimPartition | undefined
   /** The CUresult of the fault that it ends in, or 0. */
-  fails = 0
+  declare fails: number
   /** The first of `after`, and the others: mostly there is one, which takes no array. */
   #before: SimOperation | undefined
   #besides = NONE
@@ -204,7 +204,8 @@ export class SimOperation implements Listed<SimOperation> {
 
   static {
     // Few operations have one: what the others lack is found here, and not in a prototype that a program may have changed.
-    Object.assign(SimOperation.prototype, { records: undefined, settle: undefined, site: undefined })
+    const none = { records: undefined, settle: undefined, site: undefined, partition: undefined, fails: 0 }
+    Object.assign(SimOperation.prototype, none)
   }
 
   /**

@@ -503,7 +503,7 @@ export class Machine implements Steps {
     let operation: SimOperation
     if (work.kind === 'work') {
       operation = this.#operation(work.operation, stream, work.amount, work.work, work.fails)
-      operation.partition = work.partition
+      if (operation.partition !== work.partition) operation.partition = work.partition
     } else {
       operation = this.#operation(work.kind === 'host' ? SimOperationKind.HOST : SimOperationKind.INSTANT, stream, 0)
       if (work.kind === 'host') operation.host = work.host
@@ -516,8 +516,9 @@ export class Machine implements Steps {
     this.#sequence += 1
     const operation = new SimOperation(kind, stream, this.#sequence, amount, this.#explores)
     operation.work = work
-    operation.partition = stream.partition
-    operation.fails = fails === 0 && !this.faults.empty ? this.faults.ofOperation(operation) : fails
+    if (stream.partition !== undefined) operation.partition = stream.partition
+    const failsIn = fails === 0 && !this.faults.empty ? this.faults.ofOperation(operation) : fails
+    if (failsIn !== 0) operation.fails = failsIn
     if (this.#explores) this.scheduler.queued(operation)
     return operation
   }

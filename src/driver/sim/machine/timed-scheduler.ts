@@ -263,7 +263,7 @@ export class TimedScheduler implements Scheduler {
   /** How late an operation starts: never without a seed; with one, half of the time, by up to a millisecond. */
   #delay(): number {
     if (this.#random === undefined || this.#random.next() < 0.5) return 0
-    return 100 * 10 ** (4 * this.#random.next())
+    return Math.round(100 * 10 ** (4 * this.#random.next()))
   }
 }
 
