@@ -293,6 +293,31 @@ onEveryBackend('green contexts', (bench) => {
     rest.close()
   })
 
+  test('E4 where a stream of no part has joined, the device’s waits are refused, and the capture stays valid', async () => {
+    const [small, rest] = device.split({ multiprocessors: [16] })
+    using one = new Stream({ context: small })
+    const handle = bench.foreignStream(device)
+    try {
+      using theirs = new ExternalStream(handle, { device })
+      using plain = bench.stream()
+      for (const joining of [plain, theirs]) {
+        one.beginCapture('relaxed')
+        joining.wait(one)
+        refusedByDriver(() => joining.wait(device), 900)
+        refusedByDriver(() => plain.wait(device), 900)
+        await rejected(() => device.finished(), 'CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED')
+        one.wait(joining)
+        one.endCapture().close()
+        plain.wait(device)
+        await device.finished()
+      }
+    } finally {
+      bench.destroyForeignStream(handle)
+      small.close()
+      rest.close()
+    }
+  })
+
   test('E5 a context that is closed goes on until its streams are closed', async () => {
     const [small, rest] = device.split({ multiprocessors: [16] })
     const stream = new Stream({ context: small })

@@ -228,46 +228,16 @@ const pool: fc.Arbitrary<Step[]> = fc
   )
   .map(([first, later]) => [first, ...later])
 
-/** What a capture takes without any mistake, whatever else is under way. */
-const CAPTURABLE: Weights = {
-  host: 2,
-  fill: 4,
-  copy: 5,
-  mix: 6,
-  copyRows: 3,
-  copyAll: 2,
-  launchGraph: 2,
-  recordExternal: 1,
-  waitExternal: 1,
-}
-const calmCapture: fc.Arbitrary<Step[]> = fc
-  .record({
-    stream: fc.nat(11),
-    mode: fc.nat(2),
-    body: fc.array(among(CAPTURABLE), { maxLength: 5 }),
-    launches: fc.array(among(LAUNCHES), { maxLength: 5 }),
-    graph: fc.nat(7),
-    grown: fc.option(fc.array(among(CAPTURABLE), { minLength: 1, maxLength: 3 }), { freq: 2 }),
-  })
-  .map(({ stream, mode, body, launches, graph, grown }) => [
-    { what: 'begin', stream, mode },
-    ...body.map((one) => ({ ...one, stream })),
-    { what: 'end', stream },
-    ...(grown === null ? [] : [{ what: 'grow' as const, graph, stream, node: 0, mode, body: grown }]),
-    { what: 'instantiate', graph },
-    ...launches,
-  ])
-
-function stepsOf(anything: Weights, captures: fc.Arbitrary<Step[]>): fc.Arbitrary<Step[]> {
-  const part = fc.oneof(
-    { weight: 60, arbitrary: among(anything).map((one) => [one]) },
-    { weight: 2, arbitrary: inside.map((one) => [one]) },
-    { weight: 4, arbitrary: act.map((one) => [one]) },
-    { weight: 3, arbitrary: captures },
-    { weight: 1, arbitrary: pool },
-  )
-  return fc.array(part, { minLength: 1, maxLength: 40, size: 'max' }).map((parts) => parts.flat())
-}
+const part = fc.oneof(
+  { weight: 60, arbitrary: among(ANYTHING).map((one) => [one]) },
+  { weight: 2, arbitrary: inside.map((one) => [one]) },
+  { weight: 4, arbitrary: act.map((one) => [one]) },
+  { weight: 3, arbitrary: capture },
+  { weight: 1, arbitrary: pool },
+)
+const steps: fc.Arbitrary<Step[]> = fc
+  .array(part, { minLength: 1, maxLength: 40, size: 'max' })
+  .map((parts) => parts.flat())
 
 /** Of so many programs one ends in a fault. */
 export function programs(devices = 1, oneFaultIn = ONE_FAULT_IN): fc.Arbitrary<Program> {
@@ -277,20 +247,15 @@ export function programs(devices = 1, oneFaultIn = ONE_FAULT_IN): fc.Arbitrary<P
   )
   return programsOf(
     devices,
-    fc.tuple(stepsOf(ANYTHING, capture), end).map((parts) => parts.flat()),
+    fc.tuple(steps, end).map((parts) => parts.flat()),
   )
 }
 
-/** Programs whose captures are not disturbed, and that do not fault. */
-export function calmPrograms(): fc.Arbitrary<Program> {
-  const { begin: _begin, end: _end, ...calm } = ANYTHING
-  return programsOf(1, stepsOf(calm, calmCapture))
-}
+/** Those that the driver of this process can play: a pretended one has one device, which never faults. */
+export const playable = (devices: number): fc.Arbitrary<Program> =>
+  isPretended() ? programsOf(1, steps) : programs(devices)
 
-/** Those that the driver of this process can play: a pretended one does not know all that a capture forbids. */
-export const playable = (devices: number): fc.Arbitrary<Program> => (isPretended() ? calmPrograms() : programs(devices))
-
-function programsOf(devices: number, steps: fc.Arbitrary<Step[]>): fc.Arbitrary<Program> {
+function programsOf(devices: number, played: fc.Arbitrary<Step[]>): fc.Arbitrary<Program> {
   const device = fc.nat(devices - 1)
   const program: fc.Arbitrary<Program> = fc.record({
     edition: fc.constant(4 as const),
@@ -305,7 +270,7 @@ function programsOf(devices: number, steps: fc.Arbitrary<Step[]>): fc.Arbitrary<
     ),
     events: fc.array(fc.record({ timing: fc.boolean(), device }), { minLength: 1, maxLength: 4, size: 'max' }),
     ending: fc.constantFrom('blocking' as const, 'event loop' as const),
-    steps,
+    steps: played,
   })
   return program.map(normalized)
 }

@@ -1,6 +1,6 @@
 /**
  * The CUDA driver of the library against the simulator, on a machine without a GPU: the pretended libcuda moves bytes in the order
- * that streams force. It lacks most of what a capture forbids, so the captures of these programs are not disturbed.
+ * that streams force, and refuses what captures forbid.
  */
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'

@@ -37,6 +37,8 @@ const CONFORMANCE = [
   ],
   ...[
     'allocation-streams',
+    'beside-captures',
+    'deadlocks',
     'host-functions',
     'identity',
     'matrix',

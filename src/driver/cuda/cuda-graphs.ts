@@ -100,6 +100,15 @@ export class CudaGraphs implements GraphDriver {
     return [...this.#begun.keys()]
   }
 
+  /** Streams that joined a capture, and that may be asked about likewise. */
+  get joined(): readonly StreamHandle[] {
+    const { calls, handles, captures } = this.parts
+    if (captures.joined.size === 0) return NO_STREAMS
+    const isThere = (stream: StreamHandle): boolean =>
+      calls.own.has(stream) || isDefaultStream(stream) || handles.isStill(stream, calls.foreignId(stream))
+    return [...captures.joined].filter(isThere)
+  }
+
   begin(stream: StreamHandle, mode: CaptureMode): void {
     const { calls, library } = this.parts
     this.#begin(stream, undefined, () =>
