@@ -260,7 +260,7 @@ class Numba:
         target.copy_to_device(source, stream=self.stream)
 
 class Warp:
-    abilities = ['waits for events']
+    abilities = ['waits for events', 'captures']
     def __init__(self, count, ordinal):
         import warp
         warp.init()
@@ -300,6 +300,14 @@ class Warp:
     def fill_theirs_on_adopted(self, value):
         with self.on(self.adopted):
             self.theirs.fill_(value)
+    def capture_fill(self, value, ours):
+        with self.warp.ScopedCapture(stream=self.stream) as capture:
+            with self.on(self.stream):
+                (self.theirs if ours else self.mine).fill_(value)
+        self.graph = capture.graph
+        self.launch_captured(False)
+    def launch_captured(self, on_adopted):
+        self.warp.capture_launch(self.graph, stream=self.adopted if on_adopted else self.stream)
     def copy_part(self, part, length):
         self.warp.copy(self.theirs, self.theirs, dest_offset=length * (part + 1), src_offset=length * part,
                        count=length, stream=self.stream)

@@ -118,9 +118,14 @@ export class Table {
 }
 
 /** They write late on their stream; ours, which `wait` made wait, reads. */
-function theyWrite(table: Table, value: number, wait: () => void): DeviceBuffer {
+function theyWrite(
+  table: Table,
+  value: number,
+  wait: () => void,
+  write = (): void => table.library.fill(value),
+): DeviceBuffer {
   table.late(table.theirs)
-  table.library.fill(value)
+  write()
   wait()
   table.ours.copy(table.result, table.theirBuffer)
   return table.result
@@ -157,12 +162,23 @@ function theyWaitForAdopted(table: Table, value: number, waits: boolean, by: 'ha
 function theyWriteOnOurs(table: Table, value: number, waits: boolean, by: 'handle' | 'protocol'): DeviceBuffer {
   table.library.adoptStream(table.ours, by)
   table.library.adoptMemory(table.buffer.pointer, undefined)
+  return writtenOnOurs(table, waits, () => table.library.fillOursOnAdopted(value))
+}
+
+function writtenOnOurs(table: Table, waits: boolean, write: () => void): DeviceBuffer {
   table.late(table.ours)
   table.ours.fill(table.buffer, POISON, { width: 4 })
-  table.library.fillOursOnAdopted(value)
+  write()
   if (waits) table.reader.wait(table.ours)
   table.reader.copy(table.result, table.buffer)
   return table.result
+}
+
+/** Their graph that fills our memory or theirs, which holds what it held before. */
+function theyCapture(table: Table, value: number, ours: boolean): void {
+  table.library.captureFill(value, ours)
+  table.theirs.fill(ours ? table.buffer : table.theirBuffer, POISON, { width: 4 })
+  table.theirs.synchronize()
 }
 
 export const EXCHANGES: readonly Exchange[] = [
@@ -246,6 +262,49 @@ export const EXCHANGES: readonly Exchange[] = [
     title: 'they heed the stream that our memory names',
     needs: 'heeds our stream',
     run: (table, value, waits) => weWriteOurs(table, value, () => (waits ? table.ours.handle : undefined)),
+  },
+  {
+    title: 'ours waits for a graph of theirs',
+    needs: 'captures',
+    run: (table, value, waits) => {
+      theyCapture(table, value, false)
+      const wait = (): void => void (waits && table.ours.wait(table.theirs))
+      return theyWrite(table, value, wait, () => table.library.launchCaptured(false))
+    },
+  },
+  {
+    title: 'they launch their graph on our stream',
+    needs: 'captures',
+    run: (table, value, waits) => {
+      table.library.adoptStream(table.ours, 'handle')
+      table.library.adoptMemory(table.buffer.pointer, undefined)
+      theyCapture(table, value, true)
+      return writtenOnOurs(table, waits, () => table.library.launchCaptured(true))
+    },
+  },
+  {
+    title: 'our graph has their work',
+    needs: 'captures',
+    run: (table, value, waits) => {
+      table.library.adoptStream(table.ours, 'handle')
+      table.library.adoptMemory(table.buffer.pointer, undefined)
+      using graph = table.ours.capture(() => table.library.fillOursOnAdopted(value), { mode: 'relaxed' })
+      using exec = graph.instantiate()
+      return writtenOnOurs(table, waits, () => void table.ours.launch(exec))
+    },
+  },
+  {
+    title: 'their stream launches our graph',
+    run: (table, value, waits) => {
+      using graph = table.ours.capture(() => void table.ours.fill(table.theirBuffer, value, { width: 4 }))
+      using exec = graph.instantiate()
+      return theyWrite(
+        table,
+        value,
+        () => void (waits && table.ours.wait(table.theirs)),
+        () => void table.theirs.launch(exec),
+      )
+    },
   },
 ]
 

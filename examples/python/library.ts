@@ -16,6 +16,8 @@ export type Ability =
   | 'computes'
   /** Heeds the stream that `__cuda_array_interface__` of our memory names. */
   | 'heeds our stream'
+  /** Captures graphs, launches them on streams of ours, and can be captured there. */
+  | 'captures'
 
 /** What `__cuda_array_interface__` of an array says. */
 export interface ArrayInterface {
@@ -62,6 +64,13 @@ export interface Library {
   readOurs(): void
   /** Our memory is filled on our stream, as it wrapped both. */
   fillOursOnAdopted(value: number): void
+  /**
+   * Where it captures: a graph that fills its array or, if so told, our memory. It is launched once, on its stream: a library may
+   * make the instance only then.
+   */
+  captureFill(value: number, ours: boolean): void
+  /** Where it captures: the graph is launched, on its stream or on the stream of ours that it wrapped. */
+  launchCaptured(onAdopted: boolean): void
   /** Where it computes: the first `length` numbers of our memory become three times what they were, plus `value`. */
   transform(value: number, length: number): void
   /** Elsewhere: our memory in parts of `length` numbers, of which one is copied to the next. */

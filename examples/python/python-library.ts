@@ -78,6 +78,12 @@ export class PythonLibrary implements Library {
   fillOursOnAdopted(value: number): void {
     this.#run(`fill_theirs_on_adopted(${value})`)
   }
+  captureFill(value: number, ours: boolean): void {
+    this.#run(`capture_fill(${value}, ${ours ? 'True' : 'False'})`)
+  }
+  launchCaptured(onAdopted: boolean): void {
+    this.#run(`launch_captured(${onAdopted ? 'True' : 'False'})`)
+  }
   transform(value: number, length: number): void {
     this.#run(`transform(${value}, ${length})`)
   }

@@ -1,5 +1,13 @@
 /** A library of the simulation that owns a stream and memory of its own: it stands in where there is no GPU or no Python. */
-import { type Device, DeviceBuffer, Event, ExternalStream, type PythonStreamLike, type Stream } from 'cuda-streams'
+import {
+  type Device,
+  DeviceBuffer,
+  Event,
+  ExternalStream,
+  type GraphExec,
+  type PythonStreamLike,
+  type Stream,
+} from 'cuda-streams'
 import { foreignStream } from 'cuda-streams/sim'
 import type { Ability, ArrayInterface, Library } from './library.js'
 import { TRIPLE, tripleConfig } from './triple.js'
@@ -10,6 +18,7 @@ const ALL: readonly Ability[] = [
   'waits for events',
   'names its stream',
   'heeds our stream',
+  'captures',
 ]
 
 export class SimulatedLibrary implements Library {
@@ -25,6 +34,7 @@ export class SimulatedLibrary implements Library {
   #event: Event | undefined
   #adopted: Stream | undefined
   #ours: DeviceBuffer | undefined
+  #exec: GraphExec | undefined
 
   /** `only` takes abilities away, so that it resembles a library which has just these. */
   constructor(device: Device, count: number, only: readonly Ability[] = ALL) {
@@ -76,6 +86,15 @@ export class SimulatedLibrary implements Library {
   }
   fillOursOnAdopted(value: number): void {
     known(this.#adopted).fill(known(this.#ours), value, { width: 4 })
+  }
+  captureFill(value: number, ours: boolean): void {
+    const buffer = ours ? known(this.#ours) : this.#mine
+    this.#exec = this.#stream.capture(() => void this.#stream.fill(buffer, value, { width: 4 })).instantiate()
+    this.launchCaptured(false)
+  }
+  launchCaptured(onAdopted: boolean): void {
+    const stream = onAdopted ? known(this.#adopted) : this.#stream
+    stream.launch(known(this.#exec))
   }
   transform(value: number, length: number): void {
     this.#stream.launch(TRIPLE, tripleConfig(length), known(this.#ours), value, length)

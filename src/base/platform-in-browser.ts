@@ -102,7 +102,7 @@ class Scope implements AsyncScope {
   }
 }
 
-export const newAsyncScope = (): AsyncScope => new Scope()
+export const newAsyncScope = (_type: string): AsyncScope => new Scope()
 export const isAsyncScope = (value: object): boolean => value instanceof Scope
 
 /** A timer, with the properties by which one of Node's tells of itself. */
@@ -187,11 +187,19 @@ export const sleep = (milliseconds: number): Promise<void> =>
 
 const turns: (() => void)[] = []
 const { port1, port2 } = new MessageChannel()
-Reflect.set(port1, 'onmessage', () => turns.shift()?.())
+/** A port of Node, on which bundles for browsers run too, keeps a process alive by listening. */
+const held: typeof port1 & { ref?(): void; unref?(): void } = port1
+Reflect.set(port1, 'onmessage', () => {
+  const turn = turns.shift()
+  if (turns.length === 0) held.unref?.()
+  turn?.()
+})
+held.unref?.()
 
 /** A message: timers of browsers come after milliseconds. */
 export function atNextTurn(fn: () => void): Turn {
   turns.push(fn)
+  held.ref?.()
   port2.postMessage(undefined)
   const turn: Turn = { hasRef: () => true, unref: () => turn }
   return turn
@@ -261,7 +269,7 @@ export const process: Process = {
 export const isMainThread = true
 export const threadId = 0
 
-export function onceInAllThreads(): () => boolean {
+export function onceInAllThreads(_name: string): () => boolean {
   let isFirst = true
   return () => {
     const was = isFirst

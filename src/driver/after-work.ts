@@ -27,16 +27,23 @@ export class AfterWork<T> {
     this.#leaving.push({ thing, after })
   }
 
-  sweep(): void {
+  /** What giving up throws is thrown when all are gone that can go. `mayGo` is asked for each: giving up may run other code. */
+  sweep(mayGo: () => boolean = () => true): void {
     const leaving = this.#leaving
     this.#leaving = []
+    const errors: unknown[] = []
     for (const { thing, after } of leaving) {
-      if (!after.every(({ event }) => this.driver.memory.isDone(event))) {
+      if (!mayGo() || !after.every(({ event }) => this.driver.memory.isDone(event))) {
         this.#leaving.push({ thing, after })
         continue
       }
-      for (const { context, event } of after) this.driver.eventRecycle(context, event)
-      this.giveUp(thing)
+      try {
+        for (const { context, event } of after) this.driver.eventRecycle(context, event)
+        this.giveUp(thing)
+      } catch (error) {
+        errors.push(error)
+      }
     }
+    if (errors.length > 0) throw errors[0]
   }
 }

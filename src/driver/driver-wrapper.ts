@@ -402,28 +402,37 @@ export class GraphWrapper implements GraphDriver {
   updateKernel(
     exec: GraphExecHandle,
     node: NodeHandle,
+    context: ContextHandle,
     kernel: KernelHandle,
     shape: LaunchShape,
     args: readonly LaunchArgument[],
     uses: readonly ArgumentUse[],
   ): void {
-    this.inner.updateKernel(exec, node, kernel, shape, args, uses)
+    this.inner.updateKernel(exec, node, context, kernel, shape, args, uses)
   }
   updateTwin(exec: GraphExecHandle, node: NodeHandle, twin: Twin): void {
     this.inner.updateTwin(exec, node, twin)
   }
-  updateCopy(exec: GraphExecHandle, node: NodeHandle, destination: Pointer, source: Pointer, byteLength: number): void {
-    this.inner.updateCopy(exec, node, destination, source, byteLength)
+  updateCopy(
+    exec: GraphExecHandle,
+    node: NodeHandle,
+    context: ContextHandle,
+    destination: Pointer,
+    source: Pointer,
+    byteLength: number,
+  ): void {
+    this.inner.updateCopy(exec, node, context, destination, source, byteLength)
   }
   updateFill(
     exec: GraphExecHandle,
     node: NodeHandle,
+    context: ContextHandle,
     pointer: Pointer,
     value: number,
     width: FillWidth,
     count: number,
   ): void {
-    this.inner.updateFill(exec, node, pointer, value, width, count)
+    this.inner.updateFill(exec, node, context, pointer, value, width, count)
   }
   setEnabled(exec: GraphExecHandle, node: NodeHandle, enabled: boolean): void {
     this.inner.setEnabled(exec, node, enabled)

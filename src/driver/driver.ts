@@ -627,12 +627,13 @@ export interface GraphDriver {
   /** `cuGraphGetNodes`, `cuGraphNodeGetType`, `cuGraphGetEdges`: each node comes after those that it depends on. */
   nodes(graph: GraphHandle): readonly NodeFacts[]
   /**
-   * `cuGraphExecKernelNodeSetParams`. The node is one of the graph that the instance was made from, which still lives; so
-   * for the verbs below.
+   * `cuGraphExecKernelNodeSetParams`. The node is one of the graph that the instance was made from, which still lives, and
+   * the context the one that it was captured in; so for the verbs below.
    */
   updateKernel(
     exec: GraphExecHandle,
     node: NodeHandle,
+    context: ContextHandle,
     kernel: KernelHandle,
     shape: LaunchShape,
     args: readonly LaunchArgument[],
@@ -641,11 +642,19 @@ export interface GraphDriver {
   /** The same for a kernel's twin. Throws ERR_UNSUPPORTED on a driver that runs the kernel itself. */
   updateTwin(exec: GraphExecHandle, node: NodeHandle, twin: Twin): void
   /** `cuGraphExecMemcpyNodeSetParams` */
-  updateCopy(exec: GraphExecHandle, node: NodeHandle, destination: Pointer, source: Pointer, byteLength: number): void
+  updateCopy(
+    exec: GraphExecHandle,
+    node: NodeHandle,
+    context: ContextHandle,
+    destination: Pointer,
+    source: Pointer,
+    byteLength: number,
+  ): void
   /** `cuGraphExecMemsetNodeSetParams` */
   updateFill(
     exec: GraphExecHandle,
     node: NodeHandle,
+    context: ContextHandle,
     pointer: Pointer,
     value: number,
     width: FillWidth,

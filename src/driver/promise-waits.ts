@@ -8,7 +8,7 @@ import type { Cancel, Settle } from './driver.js'
 
 export const NO_PROMISES: readonly PromiseWait[] = []
 
-/** Those that have not settled, and those that were rejected and told to nobody yet. */
+/** Those that have not settled, and those that were rejected and not reported yet. */
 const unsettled = new Set<PromiseWait>()
 /** Those of them that were rejected. */
 const untold = new Set<PromiseWait>()

@@ -5,7 +5,7 @@ import { CudaError, describe, explained, invalidType, invalidValue } from '../ba
 import { CUresult } from '../driver/cuda-results.js'
 import { CaptureMode, isNullStream } from '../driver/driver.js'
 import { freeDeferred } from '../memory/allocation-stream.js'
-import { captureBegan, captureOver, takeRecord } from '../streams/capture-record.js'
+import { captureBegan, captureLeft, captureOver, takeRecord } from '../streams/capture-record.js'
 import type { StreamCore } from '../streams/stream-core.js'
 import { beginInto, type Graph, graphOf, isGraph } from './graph.js'
 import type { GraphNode } from './nodes.js'
@@ -76,7 +76,10 @@ const leaving = new WeakSet<StreamCore>()
 function leaveAtClose(stream: StreamCore): void {
   if (leaving.has(stream)) return
   leaving.add(stream)
-  stream.whenClosing(() => stream.driver.graphs.leave(stream.handle))
+  stream.whenClosing(() => {
+    captureLeft(stream)
+    stream.driver.graphs.leave(stream.handle)
+  })
 }
 
 /** Asks for the facts that a stream keeps once they were asked, and that a capturing stream cannot be asked for. */
@@ -96,7 +99,8 @@ export function endCapture(stream: StreamCore): Graph {
   stream.makeRoom(0)
   const { driver, handle } = stream
   try {
-    return graphOf(stream, driver.graphs.end(handle), takeRecord(stream))
+    const id = isNullStream(handle) ? undefined : driver.graphs.captureId(handle)
+    return graphOf(stream, driver.graphs.end(handle), takeRecord(stream, id))
   } catch (error) {
     if (!stillCaptures(stream)) captureOver(stream)
     throw error

@@ -15,6 +15,8 @@ import { NodeKeeps } from './node-keeps.js'
 
 /** What an instance tells the graph that it was made from. */
 export interface InstantiatedGraph {
+  /** The driver has destroyed it, and its nodes with it. */
+  readonly isLost: boolean
   instanceMade(): void
   instanceOver(): void
 }
@@ -67,7 +69,7 @@ export class ExecCore extends HandleCore<GraphExecHandle> {
     this.#last = undefined
     this.#order = undefined
     if (stream.isExternal) {
-      if (this.keeps.resources.size === 0) return
+      if (this.keeps.resources.size === 0 && this.#nodeKeeps.isEmpty) return
       this.#launched ??= ownEvent(stream)
       this.driver.eventRecordOwn(this.#launched.event, stream.handle)
     } else {

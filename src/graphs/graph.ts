@@ -1,6 +1,14 @@
 /** Graphs and their instances; graphs come from captures (capture.ts). */
 import { isInstance } from '../base/arguments.js'
-import { inspectAsPrinted, invalidType, invalidValue, printed, refuseReceiver, stateError } from '../base/errors.js'
+import {
+  inspectAsPrinted,
+  invalidType,
+  invalidValue,
+  outOfRange,
+  printed,
+  refuseReceiver,
+  stateError,
+} from '../base/errors.js'
 import { destroyWhenUnreachable } from '../base/finalization.js'
 import { another, type Device, elsewhere } from '../device.js'
 import {
@@ -16,7 +24,7 @@ import { HandleCore } from '../kernels/handle-core.js'
 import type { Kernel, LaunchConfig } from '../kernels/kernel.js'
 import type { ArgumentsOf, ParameterType } from '../kernels/kernel-signature.js'
 import { isNodeKernel, type LaunchNode, launchOn, updateNode } from '../kernels/launchable.js'
-import type { OpenMemory } from '../memory/buffer-core.js'
+import type { BufferCore, OpenMemory } from '../memory/buffer-core.js'
 import type { DeviceBuffer } from '../memory/device-buffer.js'
 import type { PinnedBuffer } from '../memory/pinned-buffer.js'
 import { admitAll, endOf, endsOf } from '../memory/queue-with-memory.js'
@@ -28,7 +36,7 @@ import {
   captureBegan,
   type GrowingGraph,
   Keeps,
-  type NodeNote,
+  type NotedNode,
   recordOf,
 } from '../streams/capture-record.js'
 import { currentCore } from '../streams/current.js'
@@ -51,9 +59,9 @@ type Owners = ReadonlySet<object>
 const ownersOf = new WeakMap<Graph | GraphExec, Owners>()
 /** Of updated nodes, likewise. */
 const nodeOwnersOf = new WeakMap<GraphExec, Map<NodeHandle, readonly object[]>>()
-const NO_NOTES: ReadonlyMap<NodeHandle, NodeNote> = new Map()
+const NO_NOTES: ReadonlyMap<NodeHandle, NotedNode> = new Map()
 /** By the noun: a kernel that knows the graph is collected with it. */
-const notesOf = new WeakMap<Graph, ReadonlyMap<NodeHandle, NodeNote>>()
+const notesOf = new WeakMap<Graph, ReadonlyMap<NodeHandle, NotedNode>>()
 const nodesOfGraphs = new WeakMap<Graph, readonly GraphNode[]>()
 
 let graphCoreOf: (value: unknown) => GraphCore | undefined
@@ -64,7 +72,7 @@ let makeExec: (core: ExecCore) => GraphExec
 class GraphCore extends HandleCore<GraphHandle> implements GrowingGraph, InstantiatedGraph {
   /** Captures that add to it. */
   #growing = 0
-  #isLost = false
+  isLost = false
   /** Instances of it that are not over. */
   #instances = 0
   #isTold = false
@@ -92,8 +100,11 @@ class GraphCore extends HandleCore<GraphHandle> implements GrowingGraph, Instant
   }
 
   lost(): void {
-    this.#isLost = true
+    this.isLost = true
     this.#growing -= 1
+    const noun = growing.get(this)
+    growing.delete(this)
+    if (noun !== undefined) forgetNodes(noun)
     this.release()
     this.letGo()
   }
@@ -120,7 +131,7 @@ class GraphCore extends HandleCore<GraphHandle> implements GrowingGraph, Instant
 
   #end(): void {
     try {
-      if (!this.#isLost) this.driver.graphs.destroy(this.handle)
+      if (!this.isLost) this.driver.graphs.destroy(this.handle)
     } finally {
       this.keeps.letGo()
     }
@@ -418,7 +429,9 @@ export class GraphExec implements Disposable {
    * @param node A copy of the graph that the instance was made from.
    * @param destination The buffer to write, on the device or host that the captured one was on.
    * @param source The buffer to read, likewise.
-   * @throws {Error} ERR_INVALID_ARG_VALUE for a node of another graph, and buffers elsewhere; otherwise as `stream.copy()`
+   * @throws {Error} ERR_INVALID_ARG_VALUE for a node of another graph, buffers elsewhere, and a copy that was captured of several
+   * rows; ERR_OUT_OF_RANGE for buffers without bytes; ERR_UNSUPPORTED for a copy that another library queued; otherwise as
+   * `stream.copy()`
    */
   update(node: CopyNode, destination: DeviceBuffer | PinnedBuffer, source: DeviceBuffer | PinnedBuffer): this
   /**
@@ -429,7 +442,8 @@ export class GraphExec implements Disposable {
    * @param value An integer of `width` bytes, signed or not.
    * @param options `width`: the bytes of the value, 1, 2 or 4 (default 1)
    * @throws {Error} ERR_INVALID_ARG_VALUE for a node of another graph, and for pinned memory where the captured fill's was
-   * a device's, or the reverse; otherwise as `stream.fill()`
+   * a device's, or the reverse; ERR_OUT_OF_RANGE for a buffer without bytes; ERR_UNSUPPORTED for a fill that another library
+   * queued; otherwise as `stream.fill()`
    */
   update(node: FillNode, buffer: DeviceBuffer | PinnedBuffer, value: number, options?: FillOptions): this
   update(target: Graph | GraphNode, ...given: unknown[]): this {
@@ -530,42 +544,60 @@ function execCore(exec: unknown): ExecCore {
 function putNode(core: ExecCore, noun: GraphNode, node: NodeCore, given: unknown[]): readonly OpenMemory[] {
   const { driver, handle: exec } = core
   if (noun.kind === 'kernel') {
-    checkNode(core.checkOpen(), noun, node)
-    if (node.launch === undefined) {
-      throw stateError(
-        'ERR_UNSUPPORTED',
-        `${noun} was not launched by this library, which does not know its parameters`,
-      )
-    }
-    const place = core.places.get(node) ?? placeOf(core, node, node.launch.shape)
+    const context = contextOfNode(core, noun, node)
+    if (node.launch === undefined) throw unknownNode(noun)
+    const place = core.places.get(node) ?? placeOf(core, node, context, node.launch.shape)
     const config = given.shift()
     return node.launch.kernel[updateNode](place, config, given)
   }
   if (noun.kind === 'copy') {
     const { to, from } = checkCopy(given[0], given[1])
-    checkNode(core.checkOpen(), noun, node)
+    const context = contextOfNode(core, noun, node)
+    if (node.copy?.isOfRows)
+      throw invalidValue(`${noun} copies several rows, and CUDA changes no such copy: capture another graph`)
     const memory = [to.openFor(driver), from.openFor(driver)] as const
     checkEnds(noun, node, endsOf(to, from))
+    refuseNothing(noun, to)
     admitAll(memory, core)
-    driver.graphs.updateCopy(exec, node.handle, to.pointer, from.pointer, from.byteLength)
+    driver.graphs.updateCopy(exec, node.handle, context, to.pointer, from.pointer, from.byteLength)
     return memory
   }
   if (noun.kind === 'fill') {
     const fill = checkFill(given[0], given[1] as number, given[2] as FillOptions | undefined)
-    checkNode(core.checkOpen(), noun, node)
+    const context = contextOfNode(core, noun, node)
     const { to, value, width } = openFill(fill, driver)
     checkEnd(noun, node, endOf(to))
+    refuseNothing(noun, to)
     admitAll([to], core)
-    driver.graphs.updateFill(exec, node.handle, to.pointer, value, width, to.byteLength / width)
+    driver.graphs.updateFill(exec, node.handle, context, to.pointer, value, width, to.byteLength / width)
     return [to]
   }
   throw invalidValue(`${noun} cannot be changed alone: only kernels, copies and fills can`)
 }
 
+/** Where the node was captured, if it can be changed. */
+function contextOfNode(core: ExecCore, noun: GraphNode, node: NodeCore): ContextHandle {
+  checkNode(core.checkOpen(), noun, node)
+  if (node.context === undefined) throw unknownNode(noun)
+  return node.context
+}
+
+const unknownNode = (noun: GraphNode): Error =>
+  stateError(
+    'ERR_UNSUPPORTED',
+    `${noun} was queued by another library, so that it is not known what may be changed: capture another graph`,
+  )
+
+/** CUDA takes no update to nothing. */
+function refuseNothing(noun: GraphNode, { byteLength }: BufferCore): void {
+  if (byteLength > 0) return
+  throw outOfRange('The memory', `at least 1 byte long: exec.setEnabled(node, false) switches ${noun} off`, byteLength)
+}
+
 /** Made once: a program changes the same node again and again. */
-function placeOf(core: ExecCore, node: NodeCore, shape: LaunchShape): LaunchNode {
+function placeOf(core: ExecCore, node: NodeCore, context: ContextHandle, shape: LaunchShape): LaunchNode {
   const { driver, device, ordinal, handle: exec } = core
-  const place = { driver, device, ordinal, exec, node: node.handle, shape, checkOpen: () => core.checkOpen() }
+  const place = { driver, device, ordinal, exec, node: node.handle, context, shape, checkOpen: () => core.checkOpen() }
   core.places.set(node, place)
   return place
 }
@@ -576,8 +608,12 @@ function excluded(core: ExecCore): Error {
 }
 
 function checkNode(core: ExecCore, noun: object, node: NodeCore): void {
-  if (node.graph === core.graph) return
-  throw invalidValue(`${noun} is not of the graph that ${core} was made from: graph.nodes of that has its nodes`)
+  if (node.graph !== core.graph) {
+    throw invalidValue(`${noun} is not of the graph that ${core} was made from: graph.nodes of that has its nodes`)
+  }
+  if (!core.graph.isLost) return
+  const why = 'a capture that added to its graph has failed, and CUDA destroyed the graph'
+  throw stateError('ERR_CLOSED', `${noun} cannot be used any more: ${why}`)
 }
 
 const isSameEnd = (a: CopyEnd, b: CopyEnd): boolean =>

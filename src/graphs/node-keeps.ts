@@ -15,6 +15,10 @@ export class NodeKeeps {
   readonly #uses = new Map<NativeResource, number>()
   readonly #unused = new Set<NativeResource>()
 
+  get isEmpty(): boolean {
+    return this.#uses.size === 0 && this.#unused.size === 0
+  }
+
   /** The node uses this from now on. Returns what is to be let go of when the launches under way are over. */
   put(node: NodeHandle, memory: readonly OpenMemory[]): readonly NativeResource[] {
     const before = this.#byNode.get(node)

@@ -1,18 +1,20 @@
 /** The nodes of a graph, as programs see them. */
 import { inspectAsPrinted } from '../base/errors.js'
 import { nextSerial, notCloneable } from '../base/identity.js'
-import type { LaunchShape, NodeFacts, NodeHandle } from '../driver/driver.js'
+import type { ContextHandle, LaunchShape, NodeFacts, NodeHandle } from '../driver/driver.js'
 import type { DefinedKernel } from '../kernels/defined-kernel.js'
 import type { Extent, Kernel, LaunchConfig } from '../kernels/kernel.js'
 import type { ArgumentsOf, ParameterType } from '../kernels/kernel-signature.js'
 import type { NodeKernel } from '../kernels/launchable.js'
-import type { CapturedCopy, CopyEnd, NodeNote } from '../streams/capture-record.js'
+import type { CapturedCopy, CopyEnd, NodeNote, NotedNode } from '../streams/capture-record.js'
 
 /** What stands behind a node. */
 export interface NodeCore {
   /** The core of the graph. */
   readonly graph: object
   readonly handle: NodeHandle
+  /** In which it was captured. Undefined where another library queued it: it cannot be changed then. */
+  readonly context: ContextHandle | undefined
   readonly launch: { readonly kernel: NodeKernel; readonly shape: LaunchShape } | undefined
   readonly copy: CapturedCopy | undefined
   readonly fills: CopyEnd | undefined
@@ -112,7 +114,7 @@ export type OtherNodeKind =
 
 /**
  * A node that cannot be changed alone: a host function (on a GPU also a copy from pinned to pinned memory), a record of
- * an event or a wait with `external`, or what another library made.
+ * an event or a wait with `external`, a value that is written or waited for, or what another library made.
  */
 export class OtherNode extends AnyNode<OtherNodeKind> {}
 
@@ -121,22 +123,25 @@ export type GraphNode = KernelNode | CopyNode | FillNode | OtherNode
 
 for (const each of [KernelNode, CopyNode, FillNode, OtherNode]) inspectAsPrinted(each)
 
+const UNKNOWN: Partial<NotedNode> = {}
+
 /** The nodes that the driver tells of, with what is noted of them. */
 export function nodesOf(
   graph: object,
   facts: readonly NodeFacts[],
-  notes: ReadonlyMap<NodeHandle, NodeNote>,
+  notes: ReadonlyMap<NodeHandle, NotedNode>,
 ): readonly GraphNode[] {
   const made = new Map<NodeHandle, GraphNode>()
   for (const [index, each] of facts.entries()) {
     const after = each.after.flatMap((before) => made.get(before) ?? [])
-    const note = notes.get(each.node)
+    const { note, context } = notes.get(each.node) ?? UNKNOWN
     const node = nodeOf(index, each, after, note)
     const launch = note !== undefined && 'shape' in note ? note : undefined
     Object.freeze(node)
     cores.set(node, {
       graph,
       handle: each.node,
+      context,
       launch: launch === undefined ? undefined : { kernel: launch.kernel as NodeKernel, shape: launch.shape },
       copy: note !== undefined && 'to' in note ? note : undefined,
       fills: note !== undefined && 'fills' in note ? note.fills : undefined,

@@ -4,6 +4,7 @@ import { notCloneable } from '../base/identity.js'
 import { type Device, driverOf, isDevice } from '../device.js'
 import { type LaunchShape, memoryAmong, type ScalarType, type Twin } from '../driver/driver.js'
 import type { OpenMemory } from '../memory/buffer-core.js'
+import { admitAll } from '../memory/queue-with-memory.js'
 import type { StreamCore } from '../streams/stream-core.js'
 import { CHECKED_THREADS, checkedViews } from './checked-views.js'
 import { beginLaunch, endLaunch, explainLimits, type Kernel, type LaunchConfig, Module, Shapes } from './kernel.js'
@@ -194,12 +195,14 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
     checkUpdate(place, shape)
     const { driver, exec, node } = place
     checkMemoryOpen(checked, this.#parameters, driver)
+    const memory = memoryIn(checked)
+    admitAll(memory, place)
     try {
       driver.graphs.updateTwin(exec, node, this.#twin(shape, checked))
     } catch (error) {
       throw explainLimits(error, place.device, shape)
     }
-    return memoryIn(checked)
+    return memory
   }
 
   toString(): string {

@@ -282,12 +282,12 @@ export class Kernel<out S extends readonly ParameterType[] = readonly ParameterT
     core.checkOpen()
     place.checkOpen()
     checkUpdate(place, shape)
-    const { driver, exec, node } = place
+    const { driver, exec, node, context } = place
     checkMemoryOpen(checked, core.parameters, driver)
     const memory = memoryIn(checked)
     admitAll(memory, place)
     try {
-      driver.graphs.updateKernel(exec, node, core.handle, shape, checked, core.parameters)
+      driver.graphs.updateKernel(exec, node, context, core.handle, shape, checked, core.parameters)
     } catch (error) {
       throw explainLimits(error, place.device, shape)
     }

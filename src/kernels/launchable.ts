@@ -1,7 +1,14 @@
 /** The targets of `stream.launch()`: objects that queue themselves, as graphs and kernels do. */
 import { invalidType, invalidValue, printed } from '../base/errors.js'
 import type { Device } from '../device.js'
-import type { Driver, GraphExecHandle, LaunchAttributes, LaunchShape, NodeHandle } from '../driver/driver.js'
+import type {
+  ContextHandle,
+  Driver,
+  GraphExecHandle,
+  LaunchAttributes,
+  LaunchShape,
+  NodeHandle,
+} from '../driver/driver.js'
 import type { OpenMemory } from '../memory/buffer-core.js'
 import type { StreamCore } from '../streams/stream-core.js'
 
@@ -16,6 +23,8 @@ export interface LaunchNode {
   readonly ordinal: number
   readonly exec: GraphExecHandle
   readonly node: NodeHandle
+  /** In which it was captured. */
+  readonly context: ContextHandle
   /** As it was captured. */
   readonly shape: LaunchShape
   /** Throws ERR_CLOSED where the instance is closed. */

@@ -14,7 +14,8 @@ let marks: boolean | undefined
  * @throws ERR_UNSUPPORTED where it cannot be kept
  */
 export function keepInPlace(buffer: ArrayBufferLike): void {
-  if (buffer instanceof SharedArrayBuffer) return
+  // A page has that class only where it is isolated from those of other origins.
+  if (typeof SharedArrayBuffer === 'function' && buffer instanceof SharedArrayBuffer) return
   if (Reflect.get(buffer, 'resizable') === true) {
     throw stateError(
       'ERR_UNSUPPORTED',

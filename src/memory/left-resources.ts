@@ -5,6 +5,7 @@
 import type { NativeResource } from '../base/finalization.js'
 import { AfterWork } from '../driver/after-work.js'
 import type { Driver, OwnEvent } from '../driver/driver.js'
+import { letGoOf } from '../streams/capture-record.js'
 
 type Left = AfterWork<readonly NativeResource[]>
 
@@ -14,9 +15,7 @@ const left = new WeakMap<Driver, Left>()
 export function letGoAfter(driver: Driver, resources: readonly NativeResource[], after: OwnEvent): void {
   let all = left.get(driver)
   if (all === undefined) {
-    all = new AfterWork(driver, (some) => {
-      for (const resource of some) resource.letGo()
-    })
+    all = new AfterWork(driver, (some) => letGoOf([...some], (resource) => resource.letGo()))
     left.set(driver, all)
   }
   all.add(resources, [after])

@@ -157,6 +157,11 @@ export function queueCopies(
   copies: readonly { to: OpenMemory & Length; from: OpenMemory & Length }[],
 ): void {
   const some = copies.filter(({ to }) => to.byteLength > 0)
+  if (recordOf(use) !== undefined) {
+    // Each is a node of its own, with a note.
+    for (const { to, from } of some) queueCopy(use, to, from, to.byteLength)
+    return
+  }
   const memory = new Map(some.flatMap(({ to, from }) => [to, from]).map((each) => [each.allocation, each]))
   const batch: BatchedCopy[] = []
   for (const { to, from } of some) {
@@ -189,7 +194,11 @@ export function queueRows(
   const memory = from.allocation === to.allocation ? [to] : [to, from]
   const { driver, handle } = use
   const route = routeOf(to, from) === 'withinHost' ? 'withinHost' : undefined
-  queueWith(use, memory, () => driver.memory.copyRows(to.pointer, from.pointer, rows.to, rows.from, handle, route))
+  const record = queueWith(use, memory, () => {
+    driver.memory.copyRows(to.pointer, from.pointer, rows.to, rows.from, handle, route)
+  })
+  const isOfRows = rows.to.rows * rows.to.matrices > 1
+  if (record !== undefined) noteNode(record, use, { ...endsOf(to, from), isOfRows })
 }
 
 const areReached = (use: StreamCore, memory: readonly OpenMemory[]): boolean =>

@@ -200,7 +200,7 @@ export class Detector {
     this.#turnBegan = this.#sequence
   }
 
-  /** Queued work reads bytes that have changed, and nobody asked for them: through a view that was kept from earlier. */
+  /** Queued work reads bytes that have changed, which no call has told of: through a view that was kept from earlier. */
   #changed(region: Region, read: CheckedOperation, start: number, end: number): void {
     const { host } = this.order
     const at = { slot: NOWHERE, tick: 1, clock: host.clock }

@@ -113,12 +113,13 @@ export class SanitizerGraphs extends GraphWrapper {
   override updateKernel(
     exec: GraphExecHandle,
     node: NodeHandle,
+    context: ContextHandle,
     kernel: KernelHandle,
     shape: LaunchShape,
     args: readonly LaunchArgument[],
     uses: readonly ArgumentUse[],
   ): void {
-    super.updateKernel(exec, node, kernel, shape, args, uses)
+    super.updateKernel(exec, node, context, kernel, shape, args, uses)
     this.#updated(exec, node, memoryAmong(args, uses))
   }
 
@@ -130,23 +131,25 @@ export class SanitizerGraphs extends GraphWrapper {
   override updateCopy(
     exec: GraphExecHandle,
     node: NodeHandle,
+    context: ContextHandle,
     destination: Pointer,
     source: Pointer,
     byteLength: number,
   ): void {
-    super.updateCopy(exec, node, destination, source, byteLength)
+    super.updateCopy(exec, node, context, destination, source, byteLength)
     this.#updated(exec, node, [touching(destination, byteLength, 'out'), touching(source, byteLength, 'in')])
   }
 
   override updateFill(
     exec: GraphExecHandle,
     node: NodeHandle,
+    context: ContextHandle,
     pointer: Pointer,
     value: number,
     width: FillWidth,
     count: number,
   ): void {
-    super.updateFill(exec, node, pointer, value, width, count)
+    super.updateFill(exec, node, context, pointer, value, width, count)
     this.#updated(exec, node, [touching(pointer, width * count, 'out')])
   }
 

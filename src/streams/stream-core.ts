@@ -75,6 +75,11 @@ export class StreamCore extends NativeResource {
     this.ordinal = device.ordinal
   }
 
+  /** In which its work runs: its green context, or the primary one. */
+  get ownContext(): ContextHandle {
+    return this.green === undefined ? this.context : (Number(this.green.handle) as ContextHandle)
+  }
+
   static is(value: unknown): value is StreamCore {
     return typeof value === 'object' && value !== null && #users in value
   }

@@ -241,9 +241,10 @@ onEveryBackend('errors of captures', (bench) => {
       const worker = new Worker(fileURLToPath(new URL('./children/end-capture.js', import.meta.url)), {
         workerData: stream.handle,
       })
+      const exited = once(worker, 'exit')
       const [answer]: unknown[] = await once(worker, 'message')
       assert.equal(answer, expected, mode)
-      await once(worker, 'exit')
+      await exited
       refusedByDriver(() => stream.endCapture(), 401)
       usable(stream)
     }

@@ -1,9 +1,13 @@
-/** U1 to U4: the current stream and the current device, and which code sees them. */
+/**
+ * U1 to U4: the current stream and the current device, and which code sees them. Where contexts do not follow awaits, as in
+ * browsers, scopes that overlap are those of all code, and the latest counts.
+ */
 import assert from 'node:assert/strict'
 import { AsyncResource } from 'node:async_hooks'
 import { test } from 'node:test'
 import { setTimeout as pause, setImmediate as turn } from 'node:timers/promises'
 import { Device, Stream } from 'cuda-streams'
+import { contextsFollowAwaits } from '../helpers/run-time.js'
 import { onEveryBackend } from '../helpers/suite.js'
 import { ONE_DEVICE, refused, secondDevice, stillWorks } from './expect.js'
 
@@ -53,31 +57,42 @@ onEveryBackend('what is current', (bench) => {
     await waiting.finished()
   })
 
-  test('U2 concurrent requests never see each other’s', async () => {
+  test('U2 concurrent requests never see each other’s; in a browser the latest use() counts for all', async () => {
+    const before = { stream: device.defaultStream, there: device }
+    let latest = before
     const request = (stream: Stream, there: Device) =>
       new AsyncResource('Request').runInAsyncScope(async () => {
-        assert.equal(Stream.current(device), device.defaultStream)
+        const own = { stream, there }
+        const seesIts = (expected: typeof own): void => {
+          assert.equal(Stream.current(device), expected.stream)
+          assert.equal(Device.current, expected.there)
+        }
+        const sees = (): void => seesIts(contextsFollowAwaits ? own : latest)
+        seesIts(contextsFollowAwaits ? before : latest)
         stream.use()
         there.use()
+        latest = own
         for (let round = 0; round < 20; round += 1) {
-          assert.equal(Stream.current(device), stream)
-          assert.equal(Device.current, there)
+          sees()
           await (round % 2 === 0 ? turn() : pause(1))
         }
-        await Promise.all([
-          pause(1).then(() => assert.equal(Stream.current(device), stream)),
-          turn().then(() => assert.equal(Device.current, there)),
-        ])
+        await Promise.all([pause(1).then(sees), turn().then(sees)])
       })
     const streams = Array.from({ length: 6 }, () => bench.stream())
-    const requests = streams.map((stream, index) => {
-      const there = bench.devices[index % bench.devices.length]
-      assert.ok(there)
-      return new Promise<void>((resolve, reject) => {
-        setImmediate(() => request(stream, there).then(resolve, reject))
-      })
-    })
-    await Promise.all(requests)
+    // A scope of their own: in a browser it is what ends the effect of use().
+    await device.run(() =>
+      device.defaultStream.run(async () => {
+        const requests = streams.map((stream, index) => {
+          const there = bench.devices[index % bench.devices.length]
+          assert.ok(there)
+          return new Promise<void>((resolve, reject) => {
+            setImmediate(() => request(stream, there).then(resolve, reject))
+          })
+        })
+        await Promise.all(requests)
+        assert.equal(Stream.current(device), (contextsFollowAwaits ? before : latest).stream)
+      }),
+    )
     assert.equal(Stream.current(device), device.defaultStream)
     for (const stream of streams) stream.close()
   })
@@ -110,9 +125,9 @@ onEveryBackend('what is current', (bench) => {
     assert.equal(Stream.current(device), device.defaultStream)
   })
 
-  test('U2 run(fn) scopes an async function to its end', async () => {
-    using a = bench.stream()
-    using b = bench.stream()
+  test('U2 run(fn) scopes an async function to its end, and its errors come through', async () => {
+    using outer = bench.stream()
+    using inner = bench.stream()
     const work = async (stream: Stream): Promise<Stream> => {
       for (let round = 0; round < 5; round += 1) {
         await turn()
@@ -123,10 +138,52 @@ onEveryBackend('what is current', (bench) => {
       await new Promise<void>((resolve) => setTimeout(resolve, 1))
       return Stream.current(device)
     }
-    const both = Promise.all([a.run(() => work(a)), b.run(() => work(b))])
+    const mine = new Error('mine')
+    const found = await outer.run(async () => {
+      assert.equal(await inner.run(() => work(inner)), inner)
+      await assert.rejects(
+        inner.run(async () => {
+          await turn()
+          throw mine
+        }),
+        (error) => error === mine,
+      )
+      return work(outer)
+    })
+    assert.equal(found, outer)
     assert.equal(Stream.current(device), device.defaultStream)
-    assert.deepEqual(await both, [a, b])
+  })
+
+  test('U2 async functions that overlap see their own; in a browser all see that of the latest that is not over', async () => {
+    const streams = Array.from({ length: 4 }, () => bench.stream())
+    const running: Stream[] = []
+    let rounds = 0
+    const work = async (stream: Stream, count: number): Promise<void> => {
+      running.push(stream)
+      for (let round = 0; round < count; round += 1) {
+        assert.equal(Stream.current(device), contextsFollowAwaits ? stream : running.at(-1))
+        rounds += 1
+        await (round % 2 === 0 ? turn() : pause(1))
+      }
+      running.splice(running.indexOf(stream), 1)
+    }
+    // The first and the last to begin are not the last to end.
+    const works = [4, 16, 8, 2].map((count, index) => {
+      const stream = streams[index]
+      assert.ok(stream)
+      return stream.run(() => work(stream, count))
+    })
+    assert.equal(Stream.current(device), contextsFollowAwaits ? device.defaultStream : running.at(-1))
+    // A scope without an await is one everywhere, also beside those that are not over.
+    for (const stream of streams) {
+      stream.run(() => assert.equal(Stream.current(device), stream))
+      using _scope = stream.enter()
+      assert.equal(Stream.current(device), stream)
+    }
+    await Promise.all(works)
+    assert.equal(rounds, 30)
     assert.equal(Stream.current(device), device.defaultStream)
+    for (const stream of streams) stream.close()
   })
 
   test('U2 use() inside run(fn) ends with it', () => {
@@ -167,19 +224,31 @@ onEveryBackend('what is current', (bench) => {
     })
   })
 
-  test('U2 enter() holds over await, and is not seen from outside', async () => {
+  test('U2 enter() holds over await, and is not seen from outside; in a browser it is', async () => {
     using stream = bench.stream()
+    let isIn = false
+    let isOver = false
     const task = new AsyncResource('Task').runInAsyncScope(async () => {
       await turn()
-      using _scope = stream.enter()
+      {
+        using _scope = stream.enter()
+        isIn = true
+        await pause(2)
+        assert.equal(Stream.current(device), stream)
+      }
+      isIn = false
       await turn()
-      assert.equal(Stream.current(device), stream)
+      isOver = true
     })
-    for (let round = 0; round < 5; round += 1) {
-      assert.equal(Stream.current(device), device.defaultStream)
+    let seen = 0
+    while (!isOver) {
+      assert.equal(Stream.current(device), isIn && !contextsFollowAwaits ? stream : device.defaultStream)
+      seen += Number(isIn)
       await turn()
     }
+    assert.ok(seen > 0)
     await task
+    assert.equal(Stream.current(device), device.defaultStream)
   })
 
   test('U2 the current device has scopes too', async () => {

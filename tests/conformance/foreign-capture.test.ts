@@ -8,9 +8,12 @@ import { openCudaWorkbench } from '../helpers/cuda-workbench.js'
 
 const bench = openCudaWorkbench()
 const skip = typeof bench === 'string' ? `no NVIDIA driver here: ${bench}` : false
+const where = typeof bench === 'string' ? 'cuda' : bench.title
 const GLOBAL_MODE = 0
 
-test('C5 a global-mode capture begun by other code survives our polling and our host functions', { skip }, async () => {
+test(`C5 a global-mode capture begun by other code survives our polling and our host functions (${where})`, {
+  skip,
+}, async () => {
   if (typeof bench === 'string') return
   const koffi: typeof Koffi = createRequire(import.meta.url)('koffi')
   const libcuda = koffi.load('libcuda.so.1')

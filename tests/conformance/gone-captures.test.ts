@@ -37,3 +37,119 @@ for (const bench of workbenches().benches) {
     })
   }
 }
+
+for (const bench of workbenches().benches) {
+  const { device } = bench
+
+  test(`G13 a capture that ends unnoticed, since its wrapper was closed, keeps nothing (${bench.title})`, async () => {
+    using home = bench.stream()
+    using other = device.alloc(64, { stream: home })
+    await home.finished()
+    const { used } = device.memoryPool
+    const handle = bench.foreignStream(device)
+    const stream = new ExternalStream(handle, { device })
+    const kept = device.alloc(64, { stream: home })
+    stream.beginCapture('relaxed').fill(kept, 1)
+    kept.close()
+    stream.close()
+    home.fill(other, 1)
+    assert.ok(device.memoryPool.used > used, 'another wrapper may end the capture still, and launch what it gives')
+    bench.destroyForeignStream(handle)
+    home.fill(other, 2)
+    assert.equal(device.memoryPool.used, used)
+  })
+
+  test(`G13 what one wrapper began and another ended keeps what its work uses (${bench.title})`, async () => {
+    using home = bench.stream()
+    await home.finished()
+    const { used } = device.memoryPool
+    const handle = bench.foreignStream(device)
+    const [first, second] = [new ExternalStream(handle, { device }), new ExternalStream(handle, { device })]
+    const kept = device.alloc(64, { stream: home })
+    first.beginCapture('relaxed').fill(kept, 1)
+    first.close()
+    kept.close()
+    using graph = second.endCapture()
+    using exec = graph.instantiate()
+    graph.close()
+    assert.ok(device.memoryPool.used > used, 'the instance uses it')
+    await second.launch(exec).finished()
+    exec.close()
+    second.close()
+    bench.destroyForeignStream(handle)
+    await home.finished()
+    assert.equal(device.memoryPool.used, used)
+  })
+
+  test(`G17 a capture into a graph that another wrapper ends leaves the graph its host functions (${bench.title})`, async () => {
+    using home = bench.stream()
+    const ran: string[] = []
+    using graph = home.capture(() => void home.launchHostFunc(() => ran.push('before')))
+    const handle = bench.foreignStream(device)
+    const second = new ExternalStream(handle, { device })
+    second.capture(
+      () => {
+        second.launchHostFunc(() => ran.push('added'))
+      },
+      { into: graph, after: graph.nodes },
+    )
+    const third = new ExternalStream(handle, { device })
+    third.capture(
+      () => {
+        third.launchHostFunc(() => ran.push('last'))
+        third.close()
+      },
+      { into: graph, after: graph.nodes.slice(1) },
+    )
+    using exec = graph.instantiate()
+    await home.launch(exec).finished()
+    assert.deepEqual(ran, ['before', 'added', 'last'])
+    second.close()
+    bench.destroyForeignStream(handle)
+  })
+
+  test(`C2 an instance of what a wrapper began and another ended is made beside a host function that stands (${bench.title})`, async () => {
+    using home = bench.stream()
+    using side = bench.stream()
+    using held = bench.stream()
+    using buffer = device.alloc(64, { stream: home })
+    // More branches than the library has streams in reserve: of other graphs, so that they are none of this one.
+    for (let branch = 0; branch < 150; branch += 1) {
+      home.capture(() => void home.wait(side.wait(home).fill(buffer, 1))).close()
+    }
+    const handle = bench.foreignStream(device)
+    const [first, second] = [new ExternalStream(handle, { device }), new ExternalStream(handle, { device })]
+    await device.finished()
+    let ran = 0
+    held.launchHostFunc(() => {
+      ran += 1
+    })
+    first.beginCapture('relaxed').fill(buffer, 2)
+    first.close()
+    using graph = second.endCapture()
+    using exec = graph.instantiate()
+    assert.equal(ran, 0, 'the host function ran to make room for streams')
+    exec.launch(home)
+    await device.finished()
+    second.close()
+    bench.destroyForeignStream(handle)
+  })
+
+  test(`C2 a capture into a graph may make a branch of it, beside a host function that stands (${bench.title})`, async () => {
+    using stream = bench.stream()
+    using held = bench.stream()
+    using buffer = device.alloc(64, { stream })
+    using other = device.alloc(64, { stream })
+    using graph = stream.capture(() => void stream.fill(buffer, 1))
+    for (let branch = 0; branch < 100; branch += 1) stream.capture(() => void stream.fill(other, 2), { into: graph })
+    await device.finished()
+    let ran = 0
+    held.launchHostFunc(() => {
+      ran += 1
+    })
+    using exec = graph.instantiate()
+    assert.equal(ran, 0)
+    exec.launch(stream)
+    await device.finished()
+  })
+}

@@ -1,9 +1,9 @@
 /** Graphs: what is captured runs at each launch, in the order of the capture, and not before. */
 import assert from 'node:assert/strict'
-import { AsyncLocalStorage } from 'node:async_hooks'
 import { test } from 'node:test'
 import { ExternalStream, type Graph, type GraphExec, Stream } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
+import { newContextStorage } from '#platform'
 import { onEveryBackend } from '../helpers/suite.js'
 import { ONE_DEVICE, refused, refusedByDriver, secondDevice, turns } from './expect.js'
 
@@ -398,7 +398,7 @@ onEveryBackend('graphs', (bench) => {
   })
 
   test('H1 a host function in a graph runs in the async context it was captured in', async () => {
-    const request = new AsyncLocalStorage<string>()
+    const request = newContextStorage<string>()
     using stream = bench.stream()
     let seen: string | undefined
     using graph = request.run('captured', () =>

@@ -293,6 +293,31 @@ onEveryBackend('green contexts', (bench) => {
     rest.close()
   })
 
+  test('E4 where a stream of no part has joined, the device’s waits are refused, and the capture stays valid', async () => {
+    const [small, rest] = device.split({ multiprocessors: [16] })
+    using one = new Stream({ context: small })
+    const handle = bench.foreignStream(device)
+    try {
+      using theirs = new ExternalStream(handle, { device })
+      using plain = bench.stream()
+      for (const joining of [plain, theirs]) {
+        one.beginCapture('relaxed')
+        joining.wait(one)
+        refusedByDriver(() => joining.wait(device), 900)
+        refusedByDriver(() => plain.wait(device), 900)
+        await rejected(() => device.finished(), 'CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED')
+        one.wait(joining)
+        one.endCapture().close()
+        plain.wait(device)
+        await device.finished()
+      }
+    } finally {
+      bench.destroyForeignStream(handle)
+      small.close()
+      rest.close()
+    }
+  })
+
   test('E5 a context that is closed goes on until its streams are closed', async () => {
     const [small, rest] = device.split({ multiprocessors: [16] })
     const stream = new Stream({ context: small })
@@ -358,6 +383,40 @@ onEveryBackend('green contexts', (bench) => {
     for (const each of [graph, stream, small, rest]) each.close()
     exec.launch(plain)
     assert.deepEqual(await plain.download(buffer.slice(0, 1)), new Uint8Array([value]))
+  })
+
+  test('E5 nodes that were captured in a part are changed, and stay in that part', async () => {
+    const [small, rest] = device.split({ multiprocessors: [16] })
+    const stream = new Stream({ context: small })
+    using plain = bench.stream()
+    using a = device.alloc(64, { stream: plain })
+    using b = device.alloc(64, { stream: plain })
+    plain.fill(a, 1).fill(b, 2).synchronize()
+    using graph = stream.capture(() => {
+      stream.fill(a, 7)
+      stream.copy(b, a)
+      stream.launch(add, { grid: 1, block: 64 }, a, a, 64n)
+    })
+    const exec = graph.instantiate()
+    for (const node of graph.nodes) {
+      if (node.kind === 'fill') exec.update(node, b, 3)
+      if (node.kind === 'copy') exec.update(node, a, b)
+    }
+    for (const node of graph.nodesOf(add)) exec.update(node, { grid: 1, block: 64 }, b, a, 64n)
+    exec.launch(plain)
+    assert.deepEqual(await plain.download(a.slice(0, 1)), new Uint8Array([3]))
+    assert.deepEqual(await plain.download(b.slice(0, 1)), new Uint8Array([6]))
+    // Of another part it would be another shape.
+    using same = stream.capture(() => {
+      stream.fill(a, 7)
+      stream.copy(b, a)
+      stream.launch(add, { grid: 1, block: 64 }, a, a, 64n)
+    })
+    exec.update(same)
+    exec.close()
+    stream.close()
+    small.close()
+    rest.close()
   })
 
   test('E5 an update moves no kernel to another part of the device', () => {

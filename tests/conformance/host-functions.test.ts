@@ -1,9 +1,9 @@
 /** H1, H3, H4 and H5: when host functions run, what they are given, what becomes of a throw, and how many there may be. */
 import assert from 'node:assert/strict'
-import { AsyncLocalStorage } from 'node:async_hooks'
 import { test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { Device, Stream } from 'cuda-streams'
+import { newContextStorage } from '#platform'
 import { onEveryBackend } from '../helpers/suite.js'
 import { runScenario } from './child.js'
 import { refused, stillWorks, turns } from './expect.js'
@@ -98,7 +98,7 @@ onEveryBackend('host functions', (bench) => {
 
   test('H1 it runs in the async context it was queued in, whichever code waits', async () => {
     using stream = bench.stream()
-    const storage = new AsyncLocalStorage<string>()
+    const storage = newContextStorage<string>()
     const seen: unknown[] = []
     const look = (): void => void seen.push(storage.getStore())
     storage.run('first', () => stream.launchHostFunc(look))

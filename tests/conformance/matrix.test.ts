@@ -10,8 +10,10 @@ import { onEveryBackend } from '../helpers/suite.js'
 import type { Workbench } from '../helpers/workbench.js'
 import { backendOf } from '../torture/backend.js'
 import { player, type Report } from './matrix/children.js'
-import { publicMembers, QUIET } from './matrix/members.js'
+import { publicMembers, QUIET, QUIET_OPTIONS } from './matrix/members.js'
+import { publicOptions } from './matrix/option-list.js'
 import { calls, TABLES } from './matrix/table.js'
+import { triedOptions } from './matrix/user-code.js'
 
 /** How many child processes play a table: the start of one costs more than hundreds of cells. */
 const CHILDREN: Readonly<Record<string, number>> = { calls: 12, closings: 4, 'user code': 4 }
@@ -88,6 +90,30 @@ describe('the matrix is complete', () => {
       [...tried].filter((member) => quiet.has(member)),
       [],
     )
+  })
+
+  const isQuiet = (option: string): boolean => {
+    const [call = ''] = option.split(': ')
+    return Object.values(QUIET_OPTIONS).some((names) => names.includes(option) || names.includes(call))
+  }
+  const options = [...publicOptions()].filter((option) => all.has(option.split(': ')[0] ?? ''))
+
+  test('every option of a public call has a row of user code, or a reason to have none', () => {
+    assert.ok(options.length > 150, `only ${options.length} options were found`)
+    const tried = new Set(triedOptions)
+    assert.deepEqual(
+      options.filter((option) => !tried.has(option) && !isQuiet(option)),
+      [],
+    )
+  })
+
+  test('no row of user code and no reason is about an option that is not there, or has both', () => {
+    const known = new Set(options.flatMap((option) => [option, option.split(': ')[0]]))
+    assert.deepEqual(
+      [...triedOptions, ...Object.values(QUIET_OPTIONS).flat()].filter((option) => !known.has(option)),
+      [],
+    )
+    assert.deepEqual(triedOptions.filter(isQuiet), [])
   })
 
   test('no two rows of a table have one name', () => {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { DeviceBuffer, type PinnedBuffer, type Stream } from 'cuda-streams'
+import { DeviceBuffer, PinnedBuffer, type Stream } from 'cuda-streams'
 import { onEveryBackend } from '../helpers/suite.js'
 import { follow, refused, refusedByDriver, stillWorks, turns } from './expect.js'
 
@@ -23,6 +23,20 @@ onEveryBackend('values that streams wait for', (bench) => {
     buffer.bytes.fill(0)
     return buffer
   }
+
+  test('registered memory that is closed while a stream stands at a value is unlocked later: nothing blocks', async () => {
+    using stream = bench.stream()
+    const flags = device.allocPinned(64)
+    flags.bytes.fill(0)
+    const array = new Uint8Array(64)
+    bench.busy(stream, 5_000_000)
+    PinnedBuffer.from(array, { device }).close()
+    stream.waitValue(flags, 1)
+    await sleep(50)
+    flags.bytes[0] = 1
+    await stream.finished()
+    flags.close()
+  })
 
   test('W1 work behind the wait comes after the write of another stream, and all before that', async () => {
     using waiter = bench.stream()

@@ -8,7 +8,7 @@ import { openCudaWorkbench } from '../helpers/cuda-workbench.js'
 import { simWorkbench, type Workbench } from '../helpers/workbench.js'
 import { differences } from './compare.js'
 import { type Recorded, recordedOf } from './corpus.js'
-import { programs } from './generate.js'
+import { playable } from './generate.js'
 import { outcome } from './outcome.js'
 import { type Observation, play, prepare } from './play.js'
 import { shrink } from './shrink.js'
@@ -109,7 +109,7 @@ class Batch {
     let index = -1
     let recorded: Recorded[] = []
     const { failed, errorInstance } = await fc.check(
-      fc.asyncProperty(programs(devices), async (program) => {
+      fc.asyncProperty(playable(devices), async (program) => {
         index += 1
         if (index < from || this.isLost) return
         tell({ kind: 'plays', index })

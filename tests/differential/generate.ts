@@ -1,6 +1,7 @@
 /** Random programs, by fast-check. */
 import fc from 'fast-check'
-import { FIELDS, normalized, ORIGINS, type Program, SETS, type Step, type What } from './steps.js'
+import { isPretended } from '../pretend/pretend.js'
+import { FIELDS, normalized, ORIGINS, type PlainWhat, type Program, SETS, type Step } from './steps.js'
 import { WRONG_CALLS } from './wrong-calls.js'
 
 const SMALL = fc.nat(63)
@@ -17,9 +18,11 @@ const SPECIAL: Readonly<Record<string, fc.Arbitrary<number>>> = {
   event: fc.nat(11),
   graph: fc.nat(7),
   exec: fc.nat(7),
+  pool: fc.nat(7),
+  planes: fc.nat(2),
+  rows: fc.nat(2),
+  gap: fc.nat(15),
 }
-
-type PlainWhat = Exclude<What, 'inside' | 'act'>
 
 function step(what: PlainWhat): fc.Arbitrary<Step> {
   const fields = FIELDS[what].map((field: string) => [field, SPECIAL[field] ?? SMALL])
@@ -39,6 +42,10 @@ const QUEUED: Weights = {
   mix: 6,
   recordExternal: 1,
   waitExternal: 1,
+  copyRows: 3,
+  copyAll: 2,
+  signal: 2,
+  waitDevice: 1,
 }
 const HARMLESS: Weights = { queryEvent: 2, queryStream: 2, isCapturing: 1, ask: 1, wrong: 2 }
 const ANYTHING: Weights = {
@@ -67,8 +74,16 @@ const ANYTHING: Weights = {
   launch: 2,
   update: 1,
   nodeCount: 1,
-  updateNode: 1,
+  updateFill: 1,
+  updateCopy: 1,
+  updateKernel: 1,
   setEnabled: 1,
+  uploadExec: 1,
+  lend: 1,
+  waitPromise: 2,
+  settle: 1,
+  waitValue: 1,
+  renewBuffer: 2,
   closeStream: 1,
   renewStream: 1,
   renewEvent: 2,
@@ -111,6 +126,8 @@ const BESIDE: Weights = {
   waitStream: 1,
   fill: 5,
   copy: 6,
+  copyRows: 2,
+  copyAll: 1,
   mix: 5,
   upload: 3,
   download: 4,
@@ -157,6 +174,8 @@ const fault: fc.Arbitrary<Step[]> = fc
 /** On a GPU each program with a fault needs a process of its own. */
 const ONE_FAULT_IN = 400
 
+const LAUNCHES: Weights = { launch: 5, updateFill: 1, updateCopy: 1, updateKernel: 1, setEnabled: 2, uploadExec: 1 }
+
 /** A capture that goes well, spreads over a second stream, and is launched a few times. */
 const capture: fc.Arbitrary<Step[]> = fc
   .record({
@@ -168,10 +187,12 @@ const capture: fc.Arbitrary<Step[]> = fc
     branch: fc.array(among(QUEUED), { maxLength: 3 }),
     last: fc.array(among({ ...QUEUED, ...HARMLESS }), { maxLength: 2 }),
     joins: fc.constantFrom(true, true, true, false),
-    launches: fc.array(among({ launch: 3, updateNode: 1, setEnabled: 1 }), { maxLength: 4 }),
+    launches: fc.array(among(LAUNCHES), { maxLength: 5 }),
     graph: fc.nat(7),
+    within: fc.option(fc.array(among(QUEUED), { maxLength: 2 }), { freq: 2 }),
+    grown: fc.option(fc.array(among(QUEUED), { minLength: 1, maxLength: 3 }), { freq: 3 }),
   })
-  .map(({ stream, other, event, mode, first, branch, last, joins, launches, graph }) => {
+  .map(({ stream, other, event, mode, first, branch, last, joins, launches, graph, within, grown }) => {
     const on = (steps: readonly Step[], where: number): Step[] => {
       return steps.map((one) => ('stream' in one ? { ...one, stream: where } : one))
     }
@@ -179,40 +200,65 @@ const capture: fc.Arbitrary<Step[]> = fc
       { what: 'record', stream: other, event },
       { what: 'wait', stream, event },
     ]
+    const inner: Step[] =
+      within === null ? [] : [{ what: 'begin', stream, mode }, ...on(within, stream), { what: 'end', stream }]
     return [
+      ...inner,
       { what: 'begin', stream, mode },
       ...on(first, stream),
+      ...(within === null ? [] : [{ what: 'launchGraph' as const, graph, stream }]),
       { what: 'waitStream', stream: other, other: stream },
       ...on(branch, other),
       ...on(last, stream),
       ...(joins ? join : []),
       { what: 'end', stream },
+      ...(grown === null ? [] : [{ what: 'grow' as const, graph, stream, node: event, mode, body: grown }]),
       { what: 'instantiate', graph },
       ...launches,
     ]
   })
 
-const steps: fc.Arbitrary<Step[]> = fc
-  .array(
-    fc.oneof(
-      { weight: 30, arbitrary: among(ANYTHING).map((one) => [one]) },
-      { weight: 1, arbitrary: inside.map((one) => [one]) },
-      { weight: 2, arbitrary: act.map((one) => [one]) },
-      { weight: 1, arbitrary: capture },
-    ),
-    { minLength: 1, maxLength: 40, size: 'max' },
+/** A pool, and what is done with it. */
+const pool: fc.Arbitrary<Step[]> = fc
+  .tuple(
+    step('makePool'),
+    fc.array(among({ renewBuffer: 4, usePool: 5, overfill: 1, closeBuffer: 1, fill: 1, closePool: 1 }), {
+      maxLength: 8,
+    }),
   )
+  .map(([first, later]) => [first, ...later])
+
+const part = fc.oneof(
+  { weight: 60, arbitrary: among(ANYTHING).map((one) => [one]) },
+  { weight: 2, arbitrary: inside.map((one) => [one]) },
+  { weight: 4, arbitrary: act.map((one) => [one]) },
+  { weight: 3, arbitrary: capture },
+  { weight: 1, arbitrary: pool },
+)
+const steps: fc.Arbitrary<Step[]> = fc
+  .array(part, { minLength: 1, maxLength: 40, size: 'max' })
   .map((parts) => parts.flat())
 
 /** Of so many programs one ends in a fault. */
 export function programs(devices = 1, oneFaultIn = ONE_FAULT_IN): fc.Arbitrary<Program> {
-  const device = fc.nat(devices - 1)
   const end: fc.Arbitrary<Step[]> = fc.oneof(
     { weight: oneFaultIn - 1, arbitrary: fc.constant<Step[]>([]) },
     { weight: 1, arbitrary: fault },
   )
+  return programsOf(
+    devices,
+    fc.tuple(steps, end).map((parts) => parts.flat()),
+  )
+}
+
+/** Those that the driver of this process can play: a pretended one has one device, which never faults. */
+export const playable = (devices: number): fc.Arbitrary<Program> =>
+  isPretended() ? programsOf(1, steps) : programs(devices)
+
+function programsOf(devices: number, played: fc.Arbitrary<Step[]>): fc.Arbitrary<Program> {
+  const device = fc.nat(devices - 1)
   const program: fc.Arbitrary<Program> = fc.record({
-    edition: fc.constant(3 as const),
+    edition: fc.constant(4 as const),
     devices: fc.constant(devices),
     streams: fc.array(
       fc.record({
@@ -224,7 +270,7 @@ export function programs(devices = 1, oneFaultIn = ONE_FAULT_IN): fc.Arbitrary<P
     ),
     events: fc.array(fc.record({ timing: fc.boolean(), device }), { minLength: 1, maxLength: 4, size: 'max' }),
     ending: fc.constantFrom('blocking' as const, 'event loop' as const),
-    steps: fc.tuple(steps, end).map((parts) => parts.flat()),
+    steps: played,
   })
   return program.map(normalized)
 }

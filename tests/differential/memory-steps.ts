@@ -1,4 +1,5 @@
 /** The steps of a program that touch memory. */
+import { fromDLPack, toDLPack } from 'cuda-streams/dlpack'
 import { mix } from './kernel.js'
 import { errorText, isError, OPEN, outcome, SKIPPED } from './outcome.js'
 import type { Rules } from './rules.js'
@@ -19,13 +20,23 @@ interface Cells {
   readonly cells: number
 }
 
+/** What a node of a graph is to do. */
+export interface NodeParts {
+  readonly cells: number
+  readonly to: () => Memory
+  /** From now on a graph does this. */
+  readonly work: () => Work
+}
+
 export class MemorySteps {
   readonly #stage: Stage
   readonly #rules: Rules
   readonly #wait: (stream: number, other: number) => string
   readonly #edition: Edition
-  /** Buffers that a graph uses. */
-  readonly #captured = new Set<number>()
+  /** Buffers that a graph uses, or that were lent. */
+  readonly #kept = new Set<number>()
+  /** The first cells of buffers that were allocated anew. */
+  readonly #first = new Map<number, number>()
 
   /** `wait` lets a stream wait for another. */
   constructor(stage: Stage, rules: Rules, edition: Edition, wait: (stream: number, other: number) => string) {
@@ -39,7 +50,7 @@ export class MemorySteps {
     if (!this.#reaches(stream, buffer)) return SKIPPED
     const { at, cells } = cellsOf(start, start, count)
     const width = pick(WIDTHS, index)
-    const work: Work = { accesses: accessesOf(buffer, at, cells, { read: false, write: true }) }
+    const work: Work = { accesses: accessesOf(this.#cell(buffer, at), cells, { read: false, write: true }) }
     return this.#queue(stream, [buffer], work, guarded, () => {
       this.#stage.stream(stream).fill(this.#part(buffer, at, cells), value % 2 ** (8 * width), { width })
     })
@@ -47,19 +58,117 @@ export class MemorySteps {
 
   copy({ stream, buffer, at: to, source, from: start, cells: count, guarded }: StepOf<'copy'>): string {
     const { at, from, cells } = cellsOf(to, start, count)
-    const onHost = this.#stage.pinned(buffer) !== undefined && this.#stage.pinned(source) !== undefined
+    const onHost = this.#isWithinHost(buffer, source)
     if (this.#edition === 1 && onHost && (!this.#rules.idle || this.#rules.captures)) return SKIPPED
     if (!this.#reaches(stream, buffer) && !this.#reaches(stream, source)) return SKIPPED
     const work: Work = {
       accesses: [
-        ...accessesOf(source, from, cells, { read: true, write: false }),
-        ...accessesOf(buffer, at, cells, { read: false, write: true }),
+        ...accessesOf(this.#cell(source, from), cells, { read: true, write: false }),
+        ...accessesOf(this.#cell(buffer, at), cells, { read: false, write: true }),
       ],
       undefinedResult: buffer === source && Math.abs(at - from) < cells,
+      node: onHost ? 'host' : undefined,
     }
     return this.#queue(stream, [buffer, source], work, guarded, () => {
       this.#stage.stream(stream).copy(this.#part(buffer, at, cells), this.#part(source, from, cells))
     })
+  }
+
+  /** Rows of any length, with gaps or without, of which the last may be outside. */
+  copyRows(step: StepOf<'copyRows'>): string {
+    const { stream, buffer, at, source, from, guarded } = step
+    const { shape, destinationStrides, sourceStrides } = rowsOf(step)
+    const [to, by] = [destinationStrides, sourceStrides].map((strides) => touched(shape, strides))
+    const work: Work = {
+      accesses: [
+        ...cellsIn(by ?? [], this.#cell(source, from), CELLS - from).map((cell) => ({
+          cell,
+          read: true,
+          write: false,
+        })),
+        // The bytes between the rows stay.
+        ...cellsIn(to ?? [], this.#cell(buffer, at), CELLS - at).map((cell) => ({ cell, read: true, write: true })),
+      ],
+      undefinedResult: buffer === source && overlap(to ?? [], at, by ?? [], from),
+      node: this.#isWithinHost(buffer, source) ? 'host' : 'rows',
+    }
+    return this.#queue(stream, [buffer, source], work, guarded, () => {
+      const [end, begin] = [this.#part(buffer, at, CELLS - at), this.#part(source, from, CELLS - from)]
+      this.#stage.stream(stream).copy(end, begin, { shape, destinationStrides, sourceStrides })
+    })
+  }
+
+  /** Two copies of one cell in one call. */
+  copyAll(step: StepOf<'copyAll'>): string {
+    const { stream, guarded } = step
+    const pairs = [
+      { buffer: step.buffer, at: step.at, source: step.source, from: step.from },
+      { buffer: step.buffer2, at: step.at2, source: step.source2, from: step.from2 },
+    ]
+    const works = pairs.map(
+      ({ buffer, at, source, from }): Work => ({
+        accesses: [
+          ...accessesOf(this.#cell(source, from), 1, { read: true, write: false }),
+          ...accessesOf(this.#cell(buffer, at), 1, { read: false, write: true }),
+        ],
+        node: this.#isWithinHost(buffer, source) ? 'host' : undefined,
+      }),
+    )
+    const buffers = pairs.flatMap(({ buffer, source }) => [buffer, source])
+    return this.#queueAll(stream, buffers, works, guarded, () => {
+      const parts = pairs.map(
+        ({ buffer, at, source, from }) => [this.#part(buffer, at, 1), this.#part(source, from, 1)] as const,
+      )
+      this.#stage.stream(stream).copy(parts)
+    })
+  }
+
+  /** Handed out and taken in again, as by another library, which fills it. */
+  lend({ stream, buffer, at: start, cells: count, value, guarded }: StepOf<'lend'>): string {
+    if (this.#stage.pinned(buffer) !== undefined) return SKIPPED
+    const { at, cells } = cellsOf(start, start, count)
+    const work: Work = { accesses: accessesOf(this.#cell(buffer, at), cells, { read: false, write: true }) }
+    return this.#queue(stream, [buffer], work, guarded, () => {
+      // It is given back when the driver says that the work is done.
+      this.#kept.add(buffer)
+      const consumer = this.#stage.stream(stream)
+      const lent = toDLPack(this.#part(buffer, at, cells), {
+        dtype: 'u8',
+        shape: [cells * CELL_BYTES],
+        stream: consumer,
+      })
+      const tensor = fromDLPack(lent, { stream: consumer })
+      try {
+        consumer.fill(tensor.buffer, value % 256)
+      } finally {
+        tensor.buffer.close()
+      }
+    })
+  }
+
+  /** The buffer is closed, and another one takes its place, which no host function writes before it is there. */
+  renew({ buffer, stream, pool }: StepOf<'renewBuffer'>): string {
+    if (this.#stage.pinned(buffer) !== undefined) return SKIPPED
+    return outcome(() => {
+      this.#stage.renewBuffer(buffer, stream, pool, this.#freesSurely(buffer))
+      this.#first.set(buffer, this.#rules.extraCells(CELLS))
+      this.#kept.delete(buffer)
+      const accesses = accessesOf(this.#cell(buffer, 0), CELLS, { read: false, write: true })
+      this.#rules.queue(stream, { accesses, undefinedResult: true })
+    })
+  }
+
+  /** Is the memory freed as soon as the buffer is closed? Graphs keep what they use; and what captures frees nothing. */
+  #freesSurely(buffer: number): boolean {
+    return !this.#kept.has(buffer) && !this.#rules.captures
+  }
+
+  #isWithinHost(buffer: number, source: number): boolean {
+    return this.#stage.pinned(buffer) !== undefined && this.#stage.pinned(source) !== undefined
+  }
+
+  #cell(buffer: number, at: number): number {
+    return (this.#first.get(buffer) ?? buffer * CELLS) + at
   }
 
   mix({ stream, buffer, at: to, source, from: start, cells: count, rounds, guarded }: StepOf<'mix'>): string {
@@ -67,8 +176,8 @@ export class MemorySteps {
     if (!this.#reaches(stream, buffer) || !this.#reaches(stream, source)) return SKIPPED
     const work: Work = {
       accesses: [
-        ...accessesOf(source, from, cells, { read: true, write: false }),
-        ...accessesOf(buffer, at, cells, { read: true, write: true }),
+        ...accessesOf(this.#cell(source, from), cells, { read: true, write: false }),
+        ...accessesOf(this.#cell(buffer, at), cells, { read: true, write: true }),
       ],
       undefinedResult: buffer === source && at !== from && Math.abs(at - from) < cells,
     }
@@ -81,7 +190,7 @@ export class MemorySteps {
   upload({ stream, buffer, at: start, cells: count, value, guarded }: StepOf<'upload'>, follow: Follow): string {
     if (!this.#reaches(stream, buffer)) return SKIPPED
     const { at, cells } = cellsOf(start, start, count)
-    const work: Work = { accesses: accessesOf(buffer, at, cells, { read: false, write: true }) }
+    const work: Work = { accesses: accessesOf(this.#cell(buffer, at), cells, { read: false, write: true }) }
     return this.#queue(stream, [buffer], work, guarded, () => {
       const bytes = Uint8Array.from({ length: cells * CELL_BYTES }, (_, index) => value + index)
       follow(this.#stage.stream(stream).upload(this.#part(buffer, at, cells), bytes), 0n)
@@ -93,7 +202,7 @@ export class MemorySteps {
     const rules = this.#rules
     const { at, cells } = cellsOf(start, start, count)
     const extra = rules.extraCells(1)
-    const reads = accessesOf(buffer, at, cells, { read: true, write: false })
+    const reads = accessesOf(this.#cell(buffer, at), cells, { read: true, write: false })
     const work: Work = { accesses: [...reads, { cell: extra, read: false, write: true }] }
     const guard = guarded === 1 ? this.guard(stream, [work]) : ''
     const result = outcome(() => {
@@ -117,7 +226,7 @@ export class MemorySteps {
     const extra = this.#rules.extraCells(1)
     const work: Work = {
       accesses: [
-        ...accessesOf(buffer, at, cells, { read: true, write: false }),
+        ...accessesOf(this.#cell(buffer, at), cells, { read: true, write: false }),
         { cell: extra, read: false, write: true },
       ],
     }
@@ -140,11 +249,36 @@ export class MemorySteps {
     return others.map((other) => this.#wait(stream, other)).join('')
   }
 
-  /** Part of a buffer for a node of a graph, with what the node does there. */
-  partOf(buffer: number, start: number, count: number): { readonly part: () => Memory; readonly work: Work } {
+  /** A fill for a node of a graph. */
+  fillOf({ buffer, at: start, cells: count }: Pick<StepOf<'updateFill'>, 'buffer' | 'at' | 'cells'>): NodeParts {
     const { at, cells } = cellsOf(start, start, count)
-    const work: Work = { accesses: accessesOf(buffer, at, cells, { read: false, write: true }) }
-    return { part: () => this.#part(buffer, at, cells), work }
+    const work: Work = { accesses: accessesOf(this.#cell(buffer, at), cells, { read: false, write: true }) }
+    return { cells, to: () => this.#part(buffer, at, cells), work: () => this.#captures([buffer], work) }
+  }
+
+  /** A copy for a node of a graph, or a kernel, which reads what it writes. */
+  copyOf(step: StepOf<'updateCopy'> | StepOf<'updateKernel'>): NodeParts & { readonly from: () => Memory } {
+    const { buffer, source, what } = step
+    const { at, from, cells } = cellsOf(step.at, step.from, step.cells)
+    const isKernel = what === 'updateKernel'
+    const work: Work = {
+      accesses: [
+        ...accessesOf(this.#cell(source, from), cells, { read: true, write: false }),
+        ...accessesOf(this.#cell(buffer, at), cells, { read: isKernel, write: true }),
+      ],
+      undefinedResult: buffer === source && Math.abs(at - from) < cells && !(isKernel && at === from),
+    }
+    return {
+      cells,
+      to: () => this.#part(buffer, at, cells),
+      from: () => this.#part(source, from, cells),
+      work: () => this.#captures([buffer, source], work),
+    }
+  }
+
+  #captures(buffers: readonly number[], work: Work): Work {
+    for (const buffer of buffers) this.#kept.add(buffer)
+    return work
   }
 
   peek(index: number): string {
@@ -154,7 +288,7 @@ export class MemorySteps {
 
   poke(index: number, at: number, value: number): string {
     const buffer = this.#stage.pinned(index)
-    const cell = index * CELLS + at
+    const cell = this.#cell(index, at)
     if (buffer === undefined || !this.#rules.isQuiet(cell)) return SKIPPED
     return outcome(() => {
       buffer.bytes.fill(value, at * CELL_BYTES, (at + 1) * CELL_BYTES)
@@ -163,8 +297,8 @@ export class MemorySteps {
   }
 
   close(index: number): string {
-    const mustStay = this.#edition < 3 && this.#captured.has(index)
-    return mustStay ? SKIPPED : outcome(() => this.#stage.buffer(index).close())
+    const mustStay = this.#edition < 3 && this.#kept.has(index)
+    return mustStay ? SKIPPED : outcome(() => this.#stage.closeBuffer(index, this.#freesSurely(index)))
   }
 
   /** What every buffer holds in the end. */
@@ -176,7 +310,7 @@ export class MemorySteps {
   #show(bytes: Uint8Array, index: number): string {
     const open = this.#rules.openCells()
     const cells = Array.from({ length: CELLS }, (_, at) => {
-      const cell = index * CELLS + at
+      const cell = this.#cell(index, at)
       if (open[cell] || !this.#rules.isQuiet(cell)) return OPEN
       return Buffer.from(bytes.subarray(at * CELL_BYTES, (at + 1) * CELL_BYTES)).toString('hex')
     })
@@ -189,18 +323,77 @@ export class MemorySteps {
   }
 
   #queue(stream: number, buffers: readonly number[], work: Work, guarded: number, queue: () => void): string {
-    const guard = guarded === 1 ? this.guard(stream, [work]) : ''
+    return this.#queueAll(stream, buffers, [work], guarded, queue)
+  }
+
+  #queueAll(
+    stream: number,
+    buffers: readonly number[],
+    works: readonly Work[],
+    guarded: number,
+    queue: () => void,
+  ): string {
+    const guard = guarded === 1 ? this.guard(stream, works) : ''
     const captures = this.#rules.isCapturing(stream)
     const result = outcome(queue)
     if (isError(result)) return guard + result
-    if (captures) for (const buffer of buffers) this.#captured.add(buffer)
-    this.#rules.queue(stream, work)
+    if (captures) for (const buffer of buffers) this.#kept.add(buffer)
+    for (const work of works) this.#rules.queue(stream, work)
     return guard + result
   }
 
   #part(buffer: number, at: number, cells: number): Memory {
     return this.#stage.buffer(buffer).slice(at * CELL_BYTES, cells * CELL_BYTES)
   }
+}
+
+type Shape = readonly [rows: number, bytes: number] | readonly [planes: number, rows: number, bytes: number]
+
+const ROW_BYTES = [4, 8, 16, 5] as const
+
+interface Rows {
+  readonly shape: Shape
+  readonly destinationStrides: readonly number[] | undefined
+  readonly sourceStrides: readonly number[] | undefined
+}
+
+type Spans = readonly (readonly [number, number])[]
+
+/** Up to two planes of up to three rows; the gaps are in one end, in both, or in none. */
+function rowsOf(step: StepOf<'copyRows'>): Rows {
+  const bytes = pick(ROW_BYTES, step.bytes)
+  const [planes, rows] = [step.planes % 3, 1 + (step.rows % 3)]
+  const shape: Shape = planes === 0 ? [rows, bytes] : [planes, rows, bytes]
+  const strides = (gap: number): readonly number[] | undefined => {
+    if (gap === 0) return undefined
+    const distance = bytes + 3 * gap
+    return planes === 0 ? [distance] : [rows * distance, distance]
+  }
+  return { shape, destinationStrides: strides(step.gap % 3), sourceStrides: strides((step.gap >> 2) % 3) }
+}
+
+/** The first bytes of rows, and the bytes behind their last. */
+function touched(shape: Shape, strides: readonly number[] | undefined): (readonly [number, number])[] {
+  const [bytes, rows, planes = 1] = [...shape].reverse() as [number, number, number?]
+  const [row = bytes, plane = rows * row] = [...(strides ?? [])].reverse()
+  return Array.from({ length: planes * rows }, (_, index) => {
+    const begin = Math.floor(index / rows) * plane + (index % rows) * row
+    return [begin, begin + bytes] as const
+  })
+}
+
+/** Those of the cells from the first on that rows touch; the buffer has so many. */
+function cellsIn(rows: Spans, first: number, most: number): number[] {
+  const cells = rows.flatMap(([begin, end]) => {
+    const from = Math.floor(begin / CELL_BYTES)
+    return Array.from({ length: Math.ceil(end / CELL_BYTES) - from }, (_, index) => first + from + index)
+  })
+  return [...new Set(cells)].filter((cell) => cell < first + most)
+}
+
+function overlap(to: Spans, at: number, by: Spans, from: number): boolean {
+  const apart = (at - from) * CELL_BYTES
+  return to.some(([a, b]) => by.some(([c, d]) => a + apart < d && c < b + apart))
 }
 
 function cellsOf(at: number, from: number, cells: number): Cells {

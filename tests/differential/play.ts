@@ -19,6 +19,7 @@ import {
   type Program,
   pick,
   type Step,
+  type StepOf,
   withSets,
 } from './steps.js'
 import { WRONG_CALLS } from './wrong-calls.js'
@@ -42,6 +43,10 @@ const TURNS = 3
 const LOST = 'lost'
 const NOT_READY = 'NOT_READY 600'
 const IMPLICIT = 'STREAM_CAPTURE_IMPLICIT 906'
+/** Words of memory that are not written have no bit of it, and each of those that it lacks is lacking there. */
+const SIGNAL = 5
+const COMPARISONS = ['geq', 'eq', 'and', 'nor'] as const
+const signalOf = (bits: number): number | bigint => (bits % 2 === 0 ? SIGNAL : BigInt(SIGNAL))
 
 /** Compiles and loads all that the programs use, which is nothing for the middle of a capture. */
 export async function prepare(bench: Workbench): Promise<void> {
@@ -68,6 +73,13 @@ export async function play(program: Program, bench: Workbench): Promise<Observat
   }
 }
 
+/** A promise that a stream waits for. */
+interface AwaitedPromise {
+  readonly settle: () => void
+  readonly id: number
+  isSettled: boolean
+}
+
 class Player {
   readonly #program: Program
   /** As in the first recordings: see `Edition`. */
@@ -77,7 +89,9 @@ class Player {
   readonly #log: HostLog
   readonly #memory: MemorySteps
   readonly #graphs: GraphSteps
-  readonly #latches: { readonly latch: Latch; readonly id: number }[] = []
+  readonly #latches: { readonly latch: Pick<Latch, 'open'>; readonly id: number }[] = []
+  /** Promises that streams wait for. */
+  readonly #awaited: AwaitedPromise[] = []
   /** What each promise came to, to be told when all is done. */
   readonly #promises: Promise<() => string>[] = []
   /** Those of the host function whose body is played. */
@@ -105,6 +119,8 @@ class Player {
       stage: this.#stage,
       rules: this.#rules,
       guard: (stream, works) => this.#memory.guard(stream, works),
+      memory: this.#memory,
+      sparesMixed: program.edition > 3,
       mayAllocate: () => !this.#isFirst || this.#drain(),
       sparesCaptures: this.#isFirst,
     })
@@ -127,6 +143,7 @@ class Player {
   /** After this the bench is as it was. */
   close(): void {
     this.#openLatches()
+    for (const { settle } of this.#awaited) settle()
     this.#graphs.close()
     this.#stage.close(this.#isLost)
   }
@@ -174,6 +191,17 @@ class Player {
         return this.#memory.copy(step)
       case 'mix':
         return this.#memory.mix(step)
+      case 'copyRows':
+        return this.#memory.copyRows(step)
+      case 'copyAll':
+        return this.#memory.copyAll(step)
+      case 'lend':
+        return this.#memory.lend(step)
+      case 'waitDevice':
+        return outcome(() => {
+          stage.stream(step.stream).wait(pick(stage.devices, step.device))
+          rules.waitDevice(step.stream, step.device)
+        })
       case 'peek':
         return this.#memory.peek(step.buffer)
       case 'poke':
@@ -197,12 +225,16 @@ class Player {
       case 'nodeCount':
         return this.#graphs.nodeCount(step.graph)
       case 'updateNode':
-        return this.#graphs.updateNode(
-          step.exec,
-          step.node,
-          step.value,
-          this.#memory.partOf(step.buffer, step.at, step.cells),
-        )
+      case 'updateFill':
+        return this.#graphs.updateFill(step)
+      case 'updateCopy':
+        return this.#graphs.updateCopy(step)
+      case 'updateKernel':
+        return this.#graphs.updateKernel(step)
+      case 'uploadExec':
+        return this.#graphs.uploadExec(step.exec, step.stream)
+      case 'launchGraph':
+        return this.#graphs.launchGraph(step.graph, step.stream)
       case 'setEnabled':
         return this.#graphs.setEnabled(step.exec, step.node, step.on)
       case 'closeEvent':
@@ -271,18 +303,40 @@ class Player {
       case 'download':
         if (!rules.isCapturing(step.stream) && !this.#drain()) return SKIPPED
         return this.#download(step)
+      case 'waitPromise':
+        return this.#waitPromise(step.stream)
+      case 'settle':
+        return this.#awaited.length === 0 ? SKIPPED : this.#settle([pick(this.#awaited, step.promise)]).then(() => '')
+      case 'waitValue':
+        return this.#waitValue(step)
+      case 'signal':
+        return this.#signal(step)
+      case 'makePool':
+        return stage.pools.make(pick(stage.devices, step.device), step.limit)
+      case 'closePool':
+        return stage.pools.closeOne(step.pool)
+      case 'usePool':
+        return stage.pools.use(step.pool, step.use, step.value)
+      case 'overfill':
+        return stage.pools.overfill(step.pool, stage.stream(step.stream))
+      case 'renewBuffer':
+        return this.#memory.renew(step)
+      case 'grow':
+        return this.#graphs.grow(step, (one) => this.#step(one) as string)
       case 'begin':
         return this.#graphs.begin(step.stream, step.mode)
       case 'end':
         return this.#graphs.end(step.stream)
       case 'instantiate':
-        return this.#graphs.instantiate(step.graph)
+        return this.#mayWait(() => this.#graphs.instantiate(step.graph))
       case 'update':
         return this.#graphs.update(step.exec, step.graph)
       case 'renewStream':
         if ((this.#isFirst && rules.isCapturing(step.stream)) || !stage.isOrdinary(step.stream)) return SKIPPED
-        rules.closeStream(step.stream)
-        return outcome(() => stage.renewStream(step.stream))
+        return this.#mayWait(() => {
+          rules.closeStream(step.stream)
+          return outcome(() => stage.renewStream(step.stream))
+        })
       case 'inside':
         return this.#runInside(step)
       case 'act':
@@ -342,6 +396,70 @@ class Player {
     for (const index of this.#latches.keys()) this.#open(index)
   }
 
+  /** The stream stands until the promise settles, and nothing may block for that. */
+  #waitPromise(stream: number): string {
+    let settle = (): void => {}
+    const promise = new Promise<void>((resolve) => {
+      settle = resolve
+    })
+    return outcome(() => {
+      this.#stage.stream(stream).wait(promise)
+      this.#awaited.push({ settle, id: this.#rules.latch(stream), isSettled: false })
+    })
+  }
+
+  async #settle(awaited: readonly AwaitedPromise[]): Promise<void> {
+    for (const each of awaited) {
+      each.isSettled = true
+      each.settle()
+      this.#rules.open(each.id)
+    }
+    this.#rules.yields()
+    // It counts as pending until JavaScript has come to its reactions.
+    await turn()
+  }
+
+  /** What blocks where a stream stands at a promise is a deadlock: all are settled first. */
+  #mayWait(step: () => string): string | Promise<string> {
+    const pending = this.#awaited.filter(({ isSettled }) => !isSettled)
+    return pending.length === 0 ? step() : this.#settle(pending).then(step)
+  }
+
+  /** A latch of the library's own: JavaScript writes the value. */
+  #waitValue({ stream, compare, bits }: StepOf<'waitValue'>): string {
+    const word = this.#rules.captures ? undefined : this.#stage.word()
+    if (word === undefined || this.#stage.stream(stream).closed) return SKIPPED
+    return outcome(() => {
+      this.#waitFor(stream, word, compare, bits)
+      const id = pick(COMPARISONS, compare) === 'nor' ? this.#rules.queue(stream, {}) : this.#rules.latch(stream)
+      this.#latches.push({ latch: { open: () => this.#stage.write(word, SIGNAL) }, id })
+    })
+  }
+
+  /** One stream writes the value that another waits for. What is captured waits for a write that is not. */
+  #signal({ stream, other, compare, bits }: StepOf<'signal'>): string {
+    const word = this.#stage.word()
+    if (word === undefined) return SKIPPED
+    let id = -1
+    const written = outcome(() => {
+      this.#stage.stream(other).writeValue(this.#stage.words, signalOf(bits), { byteOffset: word })
+      id = this.#rules.queue(other, { node: 'value' })
+    })
+    if (id < 0) return written
+    const waited = outcome(() => {
+      this.#waitFor(stream, word, compare, bits)
+      const isOrdered = pick(COMPARISONS, compare) !== 'nor'
+      if (this.#rules.isCapturing(stream)) this.#rules.queue(stream, { node: 'value' })
+      else this.#rules.queueBehind(stream, isOrdered ? this.#rules.upTo(id) : 0n)
+    })
+    return written + waited
+  }
+
+  #waitFor(stream: number, byteOffset: number, compare: number, bits: number): void {
+    const options = { byteOffset, compare: pick(COMPARISONS, compare) }
+    this.#stage.stream(stream).waitValue(this.#stage.words, signalOf(bits), options)
+  }
+
   #query(query: () => boolean, certainty: Certainty): string {
     const result = outcome(query)
     return certainty === 'open' && !isError(result) ? OPEN : result
@@ -394,16 +512,19 @@ class Player {
    * A latch that stood meanwhile could make this wait forever, also one of another stream: streams share hardware queues.
    * What is done already is waited for beside a latch, too.
    */
-  #block(wait: () => void, work: bigint): string {
-    if (this.#isFirst || this.#rules.certainty(work) !== 'done') this.#openLatches()
-    this.#rules.yields()
-    return outcome(() => {
-      wait()
-      this.#waited(work)
+  #block(wait: () => void, work: bigint): string | Promise<string> {
+    return this.#mayWait(() => {
+      if (this.#isFirst || this.#rules.certainty(work) !== 'done') this.#openLatches()
+      this.#rules.yields()
+      return outcome(() => {
+        wait()
+        this.#waited(work)
+      })
     })
   }
 
   async #await(wait: () => Promise<void>, mark: () => bigint): Promise<string> {
+    await this.#mayWait(() => '')
     this.#openLatches()
     this.#rules.yields()
     try {
@@ -494,7 +615,10 @@ class Player {
   /** The device is lost, and the process with it: what is done afterwards is refused, and nothing is compared but that. */
   async #fault(index: number): Promise<string> {
     const stream = this.#stage.stream(index)
+    await this.#mayWait(() => '')
     if (stream.closed || !this.#drain()) return SKIPPED
+    // All is done, but of a promise the event loop has to hear: a fault that comes first makes it reject.
+    if (this.#program.edition > 3) await Promise.all(this.#promises)
     const { bench } = this.#stage
     const ran: string[] = []
     const latch = bench.latch(stream)
@@ -520,6 +644,7 @@ class Player {
 
   /** A host function that makes steps runs alone: when it runs is certain then. */
   async #runInside({ stream: index, how, body }: Inside): Promise<string> {
+    await this.#mayWait(() => '')
     if (!this.#drain()) return SKIPPED
     const results: string[] = []
     const label = this.#log.label()
@@ -543,6 +668,7 @@ class Player {
   }
 
   async #finish(): Promise<string> {
+    await this.#mayWait(() => '')
     this.#openLatches()
     this.#rules.yields()
     const ends = this.#graphs.endAll()

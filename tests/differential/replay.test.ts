@@ -16,7 +16,7 @@ const MOST_SHOWN = 5
 
 const files = existsSync(FOLDER) ? readdirSync(FOLDER).filter((name) => name.endsWith('.br')) : []
 
-describe('the simulator does what GPUs did', { timeout: 120_000 }, () => {
+describe('the simulator does what GPUs did', { timeout: 600_000 }, () => {
   if (files.length === 0)
     it('in recorded programs', { skip: 'there is no recording of a GPU in tests/differential/corpus' })
   for (const file of files) {

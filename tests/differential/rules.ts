@@ -5,12 +5,7 @@
  */
 import { openCells } from './races.js'
 import { buffersOf, CELLS, type Program, type StreamPlan } from './steps.js'
-import { bit, collide, type Queued, type Work } from './work.js'
-
-interface Node {
-  readonly work: Work
-  readonly after: ReadonlySet<number>
-}
+import { bit, collide, type Node, type Queued, type Work, worksOf } from './work.js'
 
 export interface Captured {
   readonly nodes: readonly Node[]
@@ -23,13 +18,14 @@ export interface Instance {
 
 class Capture implements Captured {
   readonly origin: number
-  readonly nodes: Node[] = []
+  readonly nodes: Node[]
   /** What the next work of each stream of the capture comes after. */
   readonly fronts = new Map<number, Set<number>>()
 
-  constructor(origin: number) {
+  constructor(origin: number, before: readonly Node[], after: readonly number[]) {
     this.origin = origin
-    this.fronts.set(origin, new Set())
+    this.nodes = [...before]
+    this.fronts.set(origin, new Set(after))
   }
 }
 
@@ -57,6 +53,8 @@ export class Rules {
   #running = 0n
   readonly #firstExtraCell: number
   #extraCells = 0
+  /** Work of all streams that are gone. */
+  #gone = 0n
   /** By device: work of blocking streams that are gone. Nobody says whether the null stream still waits for it. */
   readonly #ofGone = new Map<number, bigint>()
 
@@ -91,6 +89,23 @@ export class Rules {
     const id = this.#add(stream, work, this.#before(stream))
     this.#setPoint(stream, this.upTo(id))
     return id
+  }
+
+  /** Work that other work of the stream is to come after, and that itself comes after this. Returns its number. */
+  queueBehind(stream: number, work: bigint): number {
+    const id = this.#add(stream, {}, this.#before(stream) | work)
+    this.#setPoint(stream, this.upTo(id))
+    return id
+  }
+
+  /** Something that a driver may queue, or not. */
+  queueNothing(stream: number): void {
+    this.#queueAfter(stream, 0n)
+  }
+
+  /** The stream comes after all that the device holds. Nobody says whether that has work of streams that are gone. */
+  waitDevice(stream: number, device: number): void {
+    this.#queueAfter(stream, this.ofDevice(device) & ~this.#gone)
   }
 
   latch(stream: number): number {
@@ -186,6 +201,7 @@ export class Rules {
   closeStream(stream: number): void {
     const { origin, device } = this.#plan(stream)
     if (!isOrdinary(origin)) return
+    for (const [id, queued] of this.#queued.entries()) if (queued.stream === stream) this.#gone |= bit(id)
     this.#leaveCapture(stream)
     if (isBlocking(origin)) this.#ofGone.set(device, (this.#ofGone.get(device) ?? 0n) | this.#point(stream))
     this.#setPoint(stream, 0n)
@@ -205,8 +221,9 @@ export class Rules {
     this.#events[event] = { point: 0n }
   }
 
-  begin(stream: number): void {
-    this.#captures.push(new Capture(this.#key(stream)))
+  /** A capture begins; one that adds to a graph has nodes already, and its first work comes after some of them. */
+  begin(stream: number, before: readonly Node[] = [], after: readonly number[] = []): void {
+    this.#captures.push(new Capture(this.#key(stream), before, after))
   }
 
   /** A capture ended, with a graph or without. */
@@ -222,24 +239,57 @@ export class Rules {
   }
 
   launch(stream: number, instance: Instance): void {
-    if (instance.nodes.length === 0) {
+    if (worksOf(instance.nodes).length === 0) {
       this.#queueAfter(stream, instance.last)
       return
     }
-    const begin = this.#before(stream) | instance.last
-    const ids: number[] = []
-    let end = begin
-    for (const { work, after } of instance.nodes) {
-      let upTo = begin
-      for (const index of after) upTo |= this.upTo(ids[index] ?? -1)
-      if (work.waitsFor !== undefined) upTo |= this.#event(work.waitsFor).point
-      const id = this.#add(stream, work, upTo)
-      if (work.records !== undefined) this.#events[work.records] = { point: this.upTo(id) }
-      ids.push(id)
-      end |= this.upTo(id)
-    }
+    const records = new Map<number, bigint[]>()
+    for (const { records: event } of worksOf(instance.nodes)) if (event !== undefined) records.set(event, [])
+    const end = this.#launchAll(stream, instance.nodes, this.#before(stream) | instance.last, records)
+    for (const [event, points] of records) this.#events[event] = { point: this.#recordedBy(stream, points) }
     this.#setPoint(stream, end)
     instance.last = end
+  }
+
+  /** Returns what comes before all that is behind these nodes. `records` has what comes before the records, by the event. */
+  #launchAll(stream: number, nodes: readonly Node[], begin: bigint, records: Map<number, bigint[]>): bigint {
+    const ends: bigint[] = []
+    let end = begin
+    for (const { work, after } of nodes) {
+      let upTo = begin
+      for (const index of after) upTo |= ends[index] ?? 0n
+      if (work.waitsFor !== undefined && !records.has(work.waitsFor)) upTo |= this.#outsideGraphs(work.waitsFor)
+      if (work.within === undefined) upTo |= this.upTo(this.#add(stream, work, upTo))
+      else upTo = this.#launchAll(stream, work.within, upTo, records)
+      if (work.records !== undefined) records.get(work.records)?.push(upTo)
+      ends.push(upTo)
+      end |= upTo
+    }
+    return end
+  }
+
+  /**
+   * What a graph waits for. Where an event was recorded in a capture since, nobody says whether the record before still
+   * stands; and a graph that records an event and waits for it, which of the two comes first.
+   */
+  #outsideGraphs(event: number): bigint {
+    const { captured, point } = this.#event(event)
+    return captured === undefined ? point : 0n
+  }
+
+  /** What comes before an event that a graph records: of several records in no order, any is the latest. */
+  #recordedBy(stream: number, points: readonly bigint[]): bigint {
+    const [first = 0n, ...others] = points
+    if (others.length === 0) return first
+    const last = points.find((point) => points.every((other) => (other & ~point) === 0n))
+    if (last !== undefined) return last
+    return this.upTo(
+      this.#add(
+        stream,
+        {},
+        others.reduce((all, point) => all & point, first),
+      ),
+    )
   }
 
   /** All that a query or a wait for this stream looks at. */

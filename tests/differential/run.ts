@@ -12,7 +12,7 @@ import { parseArgs } from 'node:util'
 import fc from 'fast-check'
 import type { Message, Order } from './batch.js'
 import { type Header, type Recorded, save } from './corpus.js'
-import { programs } from './generate.js'
+import { playable } from './generate.js'
 import { encode, listing } from './steps.js'
 
 const OPTIONS = {
@@ -147,7 +147,7 @@ function showHanging(order: Order, current: Extract<Message, { kind: 'plays' }> 
   else {
     let index = -1
     fc.check(
-      fc.property(programs(order.devices), (program) => {
+      fc.property(playable(order.devices), (program) => {
         index += 1
         if (index === current.index) console.log(`${listing(program)}\n--only '${JSON.stringify(encode(program))}'`)
       }),

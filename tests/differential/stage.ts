@@ -5,12 +5,16 @@ import {
   type Event,
   ExternalStream,
   type GreenContext,
-  type PinnedBuffer,
+  PinnedBuffer,
   Stream,
 } from 'cuda-streams'
 import type { Workbench } from '../helpers/workbench.js'
+import { Pools } from './pool-steps.js'
 import { isOrdinary } from './rules.js'
 import { type BufferPlan, buffersOf, CELL_BYTES, CELLS, type Program, pick } from './steps.js'
+
+const WORDS = 32
+const WORD_BYTES = 8
 
 export type Memory = DeviceBuffer | PinnedBuffer
 
@@ -28,7 +32,8 @@ function greenContextOf(device: Device): GreenContext {
 export class Stage {
   readonly bench: Workbench
   readonly devices: Workbench['devices']
-  readonly buffers: readonly Memory[]
+  readonly pools = new Pools()
+  readonly #buffers: Memory[]
   readonly #plans: readonly BufferPlan[]
   /** For each device: memory is allocated and freed there, where the program does nothing. */
   readonly #homes: readonly Stream[]
@@ -37,6 +42,8 @@ export class Stage {
   readonly #events: Event[]
   /** Streams that another library made, by the place of the stream that wraps them. */
   readonly #foreign = new Map<number, bigint>()
+  #words: PinnedBuffer | undefined
+  #wordsGiven = 0
 
   constructor(program: Program, bench: Workbench) {
     this.#program = program
@@ -46,18 +53,39 @@ export class Stage {
     this.#streams = program.streams.map((_, index) => this.#makeStream(index))
     this.#events = program.events.map((_, index) => this.#makeEvent(index))
     this.#plans = buffersOf(program)
-    this.buffers = this.#plans.map(({ pinned, device }) => {
+    this.#buffers = this.#plans.map(({ pinned, registered, device }) => {
       const where = pick(this.devices, device)
+      if (registered) return PinnedBuffer.from(new Uint8Array(CELLS * CELL_BYTES), { device: where })
       if (pinned) return where.allocPinned(CELLS * CELL_BYTES)
       return where.alloc(CELLS * CELL_BYTES, { stream: pick(this.#homes, device) })
     })
-    for (const [index, buffer] of this.buffers.entries()) {
+    for (const [index, buffer] of this.#buffers.entries()) {
       if (this.#plans[index]?.pinned) (buffer as PinnedBuffer).bytes.fill(index + 1)
       else
         this.#allocationStreamOf(buffer)
           .fill(buffer, index + 1)
           .synchronize()
     }
+  }
+
+  /** Memory for words that streams wait for. */
+  get words(): PinnedBuffer {
+    if (this.#words === undefined) {
+      this.#words = this.bench.device.allocPinned(WORDS * WORD_BYTES)
+      this.#words.bytes.fill(0)
+    }
+    return this.#words
+  }
+
+  /** Where there is a word that was never written; undefined where there is none any more. */
+  word(): number | undefined {
+    if (this.#wordsGiven === WORDS) return undefined
+    this.#wordsGiven += 1
+    return (this.#wordsGiven - 1) * WORD_BYTES
+  }
+
+  write(word: number, value: number): void {
+    this.words.view(BigInt64Array)[word / WORD_BYTES] = BigInt(value)
   }
 
   get streams(): readonly Stream[] {
@@ -95,7 +123,21 @@ export class Stage {
   }
 
   buffer(index: number): Memory {
-    return pick(this.buffers, index)
+    return pick(this.#buffers, index)
+  }
+
+  closeBuffer(index: number, freesSurely: boolean): void {
+    const buffer = this.buffer(index)
+    buffer.close()
+    this.pools.freed(buffer, freesSurely)
+  }
+
+  /** Of the pool, or of the device's own. Throws where nothing is allocated, and the buffer stays. */
+  renewBuffer(index: number, stream: number, pool: number, freesSurely: boolean): void {
+    const home = this.stream(stream)
+    const made = this.pools.alloc(home, CELLS * CELL_BYTES, pool, this.isOwn(stream))
+    this.closeBuffer(index, freesSurely)
+    this.#buffers[index] = made
   }
 
   pinned(index: number): PinnedBuffer | undefined {
@@ -110,7 +152,7 @@ export class Stage {
   /** The bytes of every buffer, where nothing is under way; undefined for one that is closed. */
   contents(): (Uint8Array | undefined)[] {
     using pinned = this.bench.device.allocPinned(CELLS * CELL_BYTES)
-    return this.buffers.map((buffer, index) => {
+    return this.#buffers.map((buffer, index) => {
       if (buffer.closed) return undefined
       const own = this.pinned(index)
       if (own === undefined) this.#allocationStreamOf(buffer).copy(pinned, buffer).synchronize()
@@ -121,7 +163,9 @@ export class Stage {
   /** Where the device is lost, nothing of another library's can be destroyed. */
   close(isLost: boolean): void {
     for (const event of this.#events) event.close()
-    for (const buffer of this.buffers) buffer.close()
+    for (const buffer of this.#buffers) buffer.close()
+    this.#words?.close()
+    this.pools.close()
     for (const stream of this.#streams) stream.close()
     if (!isLost) for (const index of [...this.#foreign.keys()]) this.#destroyForeign(index)
     for (const home of this.#homes) home.close()

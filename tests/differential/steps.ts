@@ -54,22 +54,47 @@ export const FIELDS = {
   fault: ['stream'],
   updateNode: ['exec', 'node', 'buffer', 'at', 'cells', 'value'],
   setEnabled: ['exec', 'node', 'on'],
+  copyRows: ['stream', 'buffer', 'at', 'source', 'from', 'planes', 'rows', 'bytes', 'gap', 'guarded'],
+  copyAll: ['stream', 'buffer', 'at', 'source', 'from', 'buffer2', 'at2', 'source2', 'from2', 'guarded'],
+  waitDevice: ['stream', 'device'],
+  waitPromise: ['stream'],
+  settle: ['promise'],
+  waitValue: ['stream', 'compare', 'bits'],
+  signal: ['stream', 'other', 'compare', 'bits'],
+  makePool: ['device', 'limit'],
+  closePool: ['pool'],
+  usePool: ['pool', 'use', 'value'],
+  overfill: ['pool', 'stream'],
+  renewBuffer: ['buffer', 'stream', 'pool'],
+  launchGraph: ['graph', 'stream'],
+  grow: ['graph', 'stream', 'node', 'mode'],
+  updateKernel: ['exec', 'node', 'buffer', 'at', 'source', 'from', 'cells', 'rounds'],
+  updateCopy: ['exec', 'node', 'buffer', 'at', 'source', 'from', 'cells'],
+  updateFill: ['exec', 'node', 'buffer', 'at', 'cells', 'width', 'value'],
+  uploadExec: ['exec', 'stream'],
+  lend: ['stream', 'buffer', 'at', 'cells', 'value', 'guarded'],
 } as const
 
+/** Steps that have steps of their own. */
+const WITH_BODY = ['inside', 'act', 'grow'] as const
+type WithBody = (typeof WITH_BODY)[number]
+
 export type What = keyof typeof FIELDS
-type StepOf<W extends What> = { readonly what: W } & { readonly [F in (typeof FIELDS)[W][number]]: number }
+export type StepOf<W extends What> = { readonly what: W } & { readonly [F in (typeof FIELDS)[W][number]]: number }
 /** `inside` queues a host function whose body makes steps, and waits for it, with nothing else under way. */
 export type Inside = StepOf<'inside'> & { readonly body: readonly Step[] }
 /** `act` queues a host function whose body makes steps whenever it runs, with a stream, an event and memory of its own. */
 export type Act = StepOf<'act'> & { readonly body: readonly Step[] }
-export type Plain = { [W in Exclude<What, 'inside' | 'act'>]: StepOf<W> }[Exclude<What, 'inside' | 'act'>]
-export type Step = Plain | Inside | Act
+/** `grow` captures the work of its body into a graph that is there. */
+export type Grow = StepOf<'grow'> & { readonly body: readonly Step[] }
+export type PlainWhat = Exclude<What, WithBody>
+export type Plain = { [W in PlainWhat]: StepOf<W> }[PlainWhat]
+export type Step = Plain | Inside | Act | Grow
 
 /**
  * Where a stream comes from: the library's own or another's, non-blocking or blocking; the null stream, that wrapped by
- * its handle, and the per-thread stream.
+ * its handle, the per-thread stream, and those of green contexts. Recordings have them by their places.
  */
-/** Recordings have them by their places. */
 export const ORIGINS = [
   'own',
   'ownBlocking',
@@ -95,10 +120,10 @@ export type Ending = 'blocking' | 'event loop'
 /**
  * What is played at any time. In the first edition that was less, since nobody knew whether the driver waits: copies within
  * the host, what allocates (instances of graphs, uploads, downloads) and the end of a stream that captures came only when
- * all was done. In the second no buffer was closed that a graph uses. Programs that were recorded then are played as they
- * were.
+ * all was done. In the second no buffer was closed that a graph uses. In the third no memory was registered, and what came
+ * of promises before a fault was looked at only afterwards. Programs that were recorded then are played as they were.
  */
-export type Edition = 1 | 2 | 3
+export type Edition = 1 | 2 | 3 | 4
 
 export interface Program {
   readonly edition: Edition
@@ -111,13 +136,15 @@ export interface Program {
 }
 
 /** Every program has these buffers. */
-export const BUFFERS = [
+const BUFFERS: readonly BufferPlan[] = [
   { name: 'd0', pinned: false, device: 0 },
   { name: 'd1', pinned: false, device: 0 },
   { name: 'd2', pinned: false, device: 1 },
   { name: 'p0', pinned: true, device: 0 },
   { name: 'p1', pinned: true, device: 0 },
-] as const
+]
+/** Memory that JavaScript has already. Programs have it from the fourth edition on. */
+const REGISTERED: BufferPlan = { name: 'r0', pinned: true, registered: true, device: 0 }
 /** What the host functions of `act` have for themselves, in programs of the second edition. */
 export const SETS = 2
 const SET_BUFFERS = [
@@ -128,16 +155,23 @@ const SET_BUFFERS = [
 export interface BufferPlan {
   readonly name: string
   readonly pinned: boolean
+  /** Is it memory that JavaScript had before? */
+  readonly registered?: boolean
   readonly device: number
 }
 
+/** Buffers that steps can name. */
+const namedBuffers = ({ edition }: Pick<Program, 'edition'>): readonly BufferPlan[] =>
+  edition < 4 ? BUFFERS : [...BUFFERS, REGISTERED]
+
 /** All buffers of a program. Those of the sets come last. */
-export function buffersOf({ edition }: Program): readonly BufferPlan[] {
-  if (edition === 1) return BUFFERS
-  return [...BUFFERS, ...Array.from({ length: SETS }, (_, set) => SET_BUFFERS.map((one) => named(one, set))).flat()]
+export function buffersOf(program: Pick<Program, 'edition'>): readonly BufferPlan[] {
+  const named = namedBuffers(program)
+  if (program.edition === 1) return named
+  return [...named, ...Array.from({ length: SETS }, (_, set) => SET_BUFFERS.map((one) => ofSet(one, set))).flat()]
 }
 
-const named = (plan: BufferPlan, set: number): BufferPlan => ({ ...plan, name: `${plan.name} of set ${set}` })
+const ofSet = (plan: BufferPlan, set: number): BufferPlan => ({ ...plan, name: `${plan.name} of set ${set}` })
 
 /** The program with the streams and events of the sets behind its own. */
 export function withSets(program: Program): Program {
@@ -148,11 +182,12 @@ export function withSets(program: Program): Program {
 }
 
 /** A step of a host function's body, with the names of what its set has. */
-export function inSet({ streams, events }: Program, set: number, step: Step): Step {
+export function inSet(program: Program, set: number, step: Step): Step {
+  const { streams, events } = program
   const place: Readonly<Record<string, (value: number) => number>> = {
     stream: () => streams.length + set,
     event: () => events.length + set,
-    buffer: (value) => BUFFERS.length + set * SET_BUFFERS.length + (value % SET_BUFFERS.length),
+    buffer: (value) => namedBuffers(program).length + set * SET_BUFFERS.length + (value % SET_BUFFERS.length),
   }
   return mapFields(step, (kind, value) => place[kind]?.(value) ?? value)
 }
@@ -206,10 +241,8 @@ function decodeStep(written: Written): Step {
   const what = pick(WHATS, written[0] as number)
   const fields = fieldsOf(what)
   const step = Object.fromEntries(fields.map((field, index) => [field, written[index + 1]]))
-  const body =
-    what === 'inside' || what === 'act'
-      ? { body: (written[fields.length + 1] as readonly Written[]).map(decodeStep) }
-      : {}
+  const hasBody = (WITH_BODY as readonly What[]).includes(what)
+  const body = hasBody ? { body: (written[fields.length + 1] as readonly Written[]).map(decodeStep) } : {}
   return { what, ...step, ...body } as unknown as Step
 }
 
@@ -242,7 +275,7 @@ function fieldText(what: What, field: string, value: number): string {
     case 'event':
       return `e${value}`
     case 'buffer':
-      return BUFFERS[value]?.name ?? `buffer ${value}`
+      return buffersOf({ edition: 4 })[value]?.name ?? `buffer ${value}`
     default:
       return `${field}=${value}`
   }
@@ -250,7 +283,8 @@ function fieldText(what: What, field: string, value: number): string {
 
 /** What a field names. */
 function kindOf(what: What, field: string): string {
-  if (field === 'source') return 'buffer'
+  if (field === 'source' || field === 'buffer2' || field === 'source2') return 'buffer'
+  if (field === 'at2' || field === 'from2') return 'at'
   if (field === 'other') return what === 'elapsed' ? 'event' : 'stream'
   return field
 }
@@ -260,7 +294,7 @@ export function normalized(program: Program): Program {
   const most: Readonly<Record<string, number>> = {
     stream: program.streams.length,
     event: program.events.length,
-    buffer: BUFFERS.length,
+    buffer: namedBuffers(program).length,
     at: CELLS,
     from: CELLS,
     device: program.devices,
@@ -268,6 +302,8 @@ export function normalized(program: Program): Program {
     mode: 3,
     about: 3,
     set: SETS,
+    compare: 4,
+    bits: 2,
   }
   const steps = program.steps.map((step) => mapFields(step, (kind, value) => value % (most[kind] ?? value + 1)))
   return { ...program, steps }

@@ -1,6 +1,4 @@
 /** Pieces of work, as the rules see them: what they do with memory, and what comes before them. */
-import { CELLS } from './steps.js'
-
 export interface Access {
   readonly cell: number
   readonly read: boolean
@@ -9,6 +7,13 @@ export interface Access {
 
 /** A host function, what touches memory, or work of which only matters whether it is done: latches, records and waits. */
 export interface Work {
+  /** Of a graph within a graph: what is in it. */
+  readonly within?: readonly Node[]
+  /**
+   * What it is in a graph, where that is not what it does: a copy within the host is a host function there, and nobody has
+   * measured what becomes of a copy of rows, or of a value, that is updated to be something else.
+   */
+  readonly node?: 'host' | 'rows' | 'value' | undefined
   /** Of a host function: what it logs. */
   readonly label?: string
   readonly accesses?: readonly Access[]
@@ -17,6 +22,17 @@ export interface Work {
   /** An event that each launch of the graph records here, or waits for. */
   readonly records?: number
   readonly waitsFor?: number
+}
+
+/** Captured work, and the places of the nodes that it comes after. */
+export interface Node {
+  readonly work: Work
+  readonly after: ReadonlySet<number>
+}
+
+/** The work of all nodes, with that of graphs within them. */
+export function worksOf(nodes: readonly Node[]): Work[] {
+  return nodes.flatMap(({ work }) => (work.within === undefined ? [work] : worksOf(work.within)))
 }
 
 export interface Queued {
@@ -36,7 +52,7 @@ export function collide(a: Work, b: Work): boolean {
   )
 }
 
-/** What work does with so many cells of a buffer. */
-export function accessesOf(buffer: number, at: number, cells: number, how: Omit<Access, 'cell'>): Access[] {
-  return Array.from({ length: cells }, (_, index) => ({ cell: buffer * CELLS + at + index, ...how }))
+/** What work does with so many cells, from one on. */
+export function accessesOf(first: number, cells: number, how: Omit<Access, 'cell'>): Access[] {
+  return Array.from({ length: cells }, (_, index) => ({ cell: first + index, ...how }))
 }

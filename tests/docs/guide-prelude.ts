@@ -42,11 +42,22 @@ declare global {
   const shared: cuda.SharedEvent
   const work: cuda.ExternalWork
   const call: (handle: bigint) => void
+  const context: cuda.GreenContext
+  const dict: import('cuda-streams/dlpack').CudaArrayInterface
+  const dtype: import('cuda-streams/dlpack').DType
+  const fromCudaArrayInterface: typeof import('cuda-streams/dlpack').fromCudaArrayInterface
+  const fromDLPack: typeof import('cuda-streams/dlpack').fromDLPack
   const fn: () => void
   const from: cuda.DeviceBuffer
   const graph: cuda.Graph
   const interprocess: boolean
   const kernel: cuda.Kernel<readonly []>
+  const node: cuda.KernelNode<readonly []>
+  const pool: cuda.MemoryPool
+  const shape: readonly number[]
+  const tensor: import('cuda-streams/dlpack').DLPackTensor
+  const toCudaArrayInterface: typeof import('cuda-streams/dlpack').toCudaArrayInterface
+  const toDLPack: typeof import('cuda-streams/dlpack').toDLPack
   const name: cuda.DeviceAttribute
   const nonBlocking: boolean
   const options: cuda.EventOptions

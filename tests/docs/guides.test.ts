@@ -33,7 +33,7 @@ const MOST_CONTINUED = 7
 /** Pages whose expressions between backticks are all of this library. */
 const TABLES = new Set(['docs/coming-from.md', 'docs/default-streams.md'])
 const EXPRESSION =
-  /^(?:(?:await )?using \w+ = |new |(?:await |!)?(?:stream|event|device|buffer|graph|wrapped|Stream|Event|Device)\.)/
+  /^(?:(?:await )?using \w+ = |new |(?:await |!)?(?:stream|event|device|buffer|pinned|pool|graph|exec|context|wrapped|other|Stream|Event|Device|DeviceBuffer|PinnedBuffer)\.|(?:to|from)(?:DLPack|CudaArrayInterface)\()/
 
 /** The expressions between backticks in a page, as one block in which each stands on its line of the page. */
 function expressionsOf({ path, codeSpans }: Page): Block {
@@ -228,6 +228,9 @@ describe('docs/coming-from.md', { skip }, () => {
   if (skip !== false) return
   const [device] = simulate().devices
   assert.ok(device)
+  const own = new Stream({ device })
+  const captured = own.capture(() => undefined)
+  const [context] = device.split({ multiprocessors: [16] })
   const made: Readonly<Record<string, object>> = {
     Device,
     DeviceBuffer,
@@ -238,9 +241,12 @@ describe('docs/coming-from.md', { skip }, () => {
     buffer: device.alloc(16),
     device,
     event: new Event({ device }),
-    graph: new Stream({ device }).capture(() => undefined),
+    context,
+    exec: captured.instantiate(),
+    graph: captured,
     pinned: device.allocPinned(16),
-    stream: new Stream({ device }),
+    pool: device.memoryPool,
+    stream: own,
     wrapped: new ExternalStream(foreignStream(device), { device }),
   }
   const page = (): Page => {

@@ -1385,14 +1385,18 @@ static CUresult fill(long memory, CUdeviceptr at, int value, size_t size) {
 }
 
 enum how {
-  PLAIN, HTOD, DTOH, DTOD, TWO_D_HOST, TWO_D_DEVICE, TWO_D_UNIFIED, TWO_D_MIXED, THREE_D, PEER_COPY, BATCH,
+  PLAIN, HTOD, DTOH, DTOD, TWO_D_HOST, TWO_D_DEVICE, TWO_D_UNIFIED, TWO_D_MIXED, THREE_D, ROWS, PEER_COPY, BATCH,
   GRAPH_NODE, CAPTURED, CAPTURING, BOUNCE, KERNEL, HOWS
 };
+
+/* As the library copies rows. */
+enum { ROW_COUNT = 8 };
 
 static CUmemorytype side(long how, int source) {
   switch (how) {
     case TWO_D_DEVICE: return CU_MEMORYTYPE_DEVICE;
-    case TWO_D_UNIFIED: return CU_MEMORYTYPE_UNIFIED;
+    case TWO_D_UNIFIED:
+    case ROWS: return CU_MEMORYTYPE_UNIFIED;
     case TWO_D_MIXED: return source ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
     default: return CU_MEMORYTYPE_HOST;
   }
@@ -1409,6 +1413,10 @@ static CUDA_MEMCPY3D described(long how, CUdeviceptr to, CUdeviceptr from, size_
   copy.dstDevice = to;
   copy.srcPitch = copy.dstPitch = copy.WidthInBytes = size;
   copy.srcHeight = copy.dstHeight = copy.Height = copy.Depth = 1;
+  if (how == ROWS) {
+    copy.srcPitch = copy.dstPitch = copy.WidthInBytes = size / ROW_COUNT;
+    copy.srcHeight = copy.dstHeight = copy.Height = ROW_COUNT;
+  }
   return copy;
 }
 
@@ -1479,7 +1487,8 @@ STEP(copy_call) {
       copy.Height = 1;
       return p_cuMemcpy2DAsync(&copy, S);
     }
-    case THREE_D: return p_cuMemcpy3DAsync(&whole, S);
+    case THREE_D:
+    case ROWS: return p_cuMemcpy3DAsync(&whole, S);
     case BATCH: {
       if (p_cuMemcpyBatchAsync_12 == NULL) return CUDA_ERROR_NOT_FOUND;
       /* CUmemcpyAttributes: srcAccessOrder (in the stream's), two locations of two ints each, flags. */
@@ -1826,6 +1835,7 @@ static void collect_tests(void) {
       [TWO_D_UNIFIED] = {"cuMemcpy2DAsync_v2", ", UNIFIED to UNIFIED"},
       [TWO_D_MIXED] = {"cuMemcpy2DAsync_v2", ", HOST to DEVICE"},
       [THREE_D] = {"cuMemcpy3DAsync_v2", ", HOST to HOST"},
+      [ROWS] = {"cuMemcpy3DAsync_v2", ", in eight rows, UNIFIED to UNIFIED"},
       [PEER_COPY] = {"cuMemcpyPeerAsync", ""},
       [BATCH] = {"cuMemcpyBatchAsync", ""},
       [GRAPH_NODE] = {"cuGraphLaunch", ", a graph with this copy"},
@@ -1845,6 +1855,12 @@ static void collect_tests(void) {
     add_copy("cuMemcpyPeerAsync", PEER_COPY, "", DEVICE, PEER, size, 0, size == 0 ? QUEUES : 0, "cuMemcpyPeerAsync");
     add_copy("cuMemcpyPeerAsync", PEER_COPY, "", PEER, DEVICE, size, 0, 0, "cuMemcpyPeerAsync");
     add_copy("cuMemcpyPeerAsync", PEER_COPY, "", DEVICE, PINNED, size, FEW, 0, "cuMemcpyPeerAsync");
+  }
+  static const long ends[][2] = {{DEVICE, DEVICE}, {DEVICE, PINNED}, {PINNED, DEVICE}, {DEVICE, REGISTERED}, {REGISTERED, DEVICE}, {DEVICE, PEER}, {PEER, DEVICE}};
+  for (size_t end = 0; end < sizeof ends / sizeof *ends; end += 1) {
+    for (int size = 0; size < 4; size += 1) {
+      add_copy(hows[ROWS].name, ROWS, hows[ROWS].with, ends[end][0], ends[end][1], size, size == 0 || size == 2 ? FEW : AT(OWN_NB) | AT(NB_NB), size == 0 ? QUEUES : 0, "copies of rows");
+    }
   }
   for (size_t i = 0; i < sizeof ledger / sizeof *ledger; i += 1) tests[test_count++] = ledger[i];
   for (int i = 0; i < test_count; i += 1) {

@@ -1,4 +1,8 @@
-/** What differs between Node, Bun and Deno where a test starts a process of the run time that it is run by. */
+/**
+ * What differs between Node, Bun and Deno where a test starts a process of the run time that it is run by, and on the platform
+ * for browsers, which the library has under `node --conditions=browser`.
+ */
+import { process as platformProcess } from '#platform'
 
 const ARGUMENTS = process.env['CUDA_STREAMS_TEST_ARGUMENTS'] ?? '["--expose-gc", "--test-reporter=tap"]'
 
@@ -16,3 +20,12 @@ export const withoutPromiseHooks =
 /** The arguments that run the text of a module. */
 export const runsModule = (text: string): string[] =>
   'deno' in process.versions ? ['eval', text] : ['--input-type=module', '-e', text]
+
+/** Whether the process is that of the platform, with its variables and its end: browsers have none. */
+export const hasProcess = platformProcess === process
+
+/** The arguments by which a process has the platform of this one. */
+export const onPlatform: readonly string[] = hasProcess ? [] : ['--conditions=browser']
+
+/** Whether what a function makes current follows it over each `await`, and is seen by no other: browsers cannot do that. */
+export const contextsFollowAwaits = hasProcess

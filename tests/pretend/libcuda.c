@@ -23,8 +23,8 @@ typedef uint32_t u32;
 typedef uint8_t u8;
 enum { OK = 0, INVALID_VALUE = 1, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, CONTEXT_IS_DESTROYED = 709,
   INVALID_RESOURCE_TYPE = 914, INVALID_RESOURCE_CONFIGURATION = 915,
-  CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901, CAPTURE_UNMATCHED = 903, CAPTURE_UNJOINED = 904, CAPTURE_ISOLATION = 905,
-  CAPTURE_IMPLICIT = 906, CAPTURED_EVENT = 907 };
+  CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901, CAPTURE_MERGE = 902, CAPTURE_UNMATCHED = 903, CAPTURE_UNJOINED = 904, CAPTURE_ISOLATION = 905,
+  CAPTURE_IMPLICIT = 906, CAPTURED_EVENT = 907, CAPTURE_WRONG_THREAD = 908 };
 
 /* Entries of a hardware queue, and how many streams CUDA makes at one time. */
 enum { ENTRIES = 1020, CHANNELS = 32, FIRST_PLACES = 33, MORE_PLACES = 36, MOST_STREAMS = 1 << 16 };
@@ -42,7 +42,7 @@ typedef struct Context { u64 magic; u32 multiprocessors; int alive, streams, pla
 typedef struct { u32 kind; u64 address; u64 value; u32 flags; } MemOp;
 typedef struct { Stream *stream; u64 life, seq; } Mark; /* all that the stream held then */
 
-typedef enum { SET, COPY, MEMOPS, FREE, KERNEL, WAIT, RECORD, GRAPH, NOTHING } Kind;
+typedef enum { SET, COPY, MEMOPS, FREE, KERNEL, WAIT, RECORD, GRAPH, NOTHING, EVENT_WAIT, EVENT_RECORD } Kind;
 struct Op {
   Kind kind;
   Stream *stream;
@@ -54,22 +54,26 @@ struct Op {
   int ops, at; MemOp mem[3];
   Mark mark; Mark *marks; int nmarks;
   int fn; u32 grid, block; double until; u64 args[8];
-  struct Exec *exec; int node;
+  struct Exec *exec; int node; struct Graph *child; /* of a graph within a graph: the copy of that */
+  struct Event *event;
   Context *green; /* of the stream that it was captured on */
+  void *function;
   double *time;
   double asked, begun; u64 thread; /* when its call was made, by which thread, and when it began to run */
 };
+/* Nodes that come before what is captured next. */
+typedef struct { struct Node **at; int n; } Nodes;
 typedef struct { u64 magic; Stream *self; u64 id; } Inner;
 struct Stream {
   Inner *inner;
   int alive; u64 life; u32 flags; int priority; u64 queued, done; int channel; int placed;
-  struct Capture *capture; struct Node *last; Context *green;
+  struct Capture *capture; Nodes last; Context *green;
 };
-typedef struct Event { Context *context; u64 magic; u32 flags; int recorded; Mark mark; Mark *marks; int nmarks; double *time; struct Capture *capture; struct Node *node; } Event;
-typedef struct Node { Op op; struct Node *next; u64 id; } Node;
-typedef struct Capture { u64 id; int valid, active, refs, branches; Stream *origin; struct Graph *graph; } Capture;
+typedef struct Event { Context *context; u64 magic; u32 flags; int recorded; Mark mark; Mark *marks; int nmarks; double *time; struct Capture *capture; Nodes nodes; } Event;
+typedef struct Node { Op op; struct Node *next, *original; Nodes after; u64 seen, capture; } Node;
+typedef struct Capture { u64 id, thread; int valid, active, branches, mode, adds; Stream *origin; struct Graph *graph; } Capture;
 typedef struct Graph { Node *first, *last; int count, branches, gone; } Graph;
-typedef struct Exec { Op *ops; int count, branches; u64 launched, done; int alive; Graph *graph; u8 *off; } Exec;
+typedef struct Exec { Op *ops; int count, branches; u64 launched, done; int alive; Graph *graph; u8 *off; Mark last; } Exec;
 typedef struct { Op *first, *last; int entries; } Channel;
 /* What was freed stays in its pool; that a free is done it learns only when the host waits for it. */
 typedef struct { int alive; size_t most, used, mostUsed, reserved, mostReserved, leaving, done; u64 threshold; } Pool;
@@ -118,11 +122,13 @@ static int isBlocking(Stream *s) { return s != &nullStream && (s == &perThread |
 static int isIdle(void) { for (int i = 0; i < CHANNELS; i++) if (channels[i].first) return 0; return 1; }
 
 /* -- kernels */
-static const char *KERNELS[] = {"bump", "affine", "add", "mirror", "spin"};
+static const char *KERNELS[] = {"bump", "affine", "add", "mirror", "spin", "mix", "added"};
 static void runKernel(Op *op) {
   if (op->fn == 2) { u8 *to = (u8 *)op->args[0], *from = (u8 *)op->args[1]; for (u64 i = 0; i < op->args[2]; i++) to[i] += from[i]; }
   else if (op->fn == 3) { u8 *p = (u8 *)op->args[0]; for (u32 b = 0; b < op->grid; b++, p += op->block) for (u32 i = 0; i < op->block / 2; i++) { u8 x = p[i]; p[i] = p[op->block - 1 - i]; p[op->block - 1 - i] = x; } }
-  else if (op->fn == 4) { if (op->until == 0) op->until = now() + (double)op->args[0] / 1e6; }
+  else if (op->fn == 5) { u32 *to = (u32 *)op->args[0], *from = (u32 *)op->args[1]; for (u32 i = 0; i < op->block; i++) { u32 value = from[i]; for (u32 round = 0; round < (u32)op->args[2]; round++) value = value * 1664525u + 1013904223u; to[i] = (to[i] ^ value) + i; } }
+  else if (op->fn == 6) { u32 *words = (u32 *)op->args[0]; for (u32 i = 0; i < (u32)op->args[1]; i++) words[i] += (u32)op->args[2]; }
+  else if (op->fn == 4) { if (op->until == 0 && op->args[0] >= 1000) op->until = now() + (double)op->args[0] / 1e6; }
   else if (op->fn == 0 || op->fn == 1) { u8 *p = (u8 *)op->args[0]; int n = (int)op->args[1]; u8 v = (u8)op->args[2]; for (int i = 0; i < n; i++) p[i] = p[i] * 3 + v; }
 }
 
@@ -152,8 +158,9 @@ static int run(Op *op) {
     case FREE: forget(op->to); return 1;
     case KERNEL: runKernel(op); return op->until == 0 || now() >= op->until;
     case WAIT: return isOver(op->mark) && allOver(op->marks, op->nmarks);
-    case RECORD: if (op->time) *op->time = now(); return 1;
-    case GRAPH: for (; op->node < op->exec->count; op->node++) { Op *node = &op->exec->ops[op->node]; if (!run(node)) return 0; node->at = 0; node->until = 0; } op->exec->done++; return 1;
+    case RECORD: case EVENT_RECORD: if (op->time) *op->time = now(); return 1;
+    case GRAPH: for (; op->node < op->exec->count; op->node++) { Op *node = &op->exec->ops[op->node]; if (!run(node)) return 0; node->at = 0; node->until = 0; node->node = 0; } op->exec->done++; return 1;
+    case EVENT_WAIT: return isOver(op->mark) && allOver(op->marks, op->nmarks);
     default: return 1;
   }
 }
@@ -204,6 +211,7 @@ static void addNull(Op *op) {
   }
 }
 static Op *op(Kind kind, Stream *stream) { Op *o = calloc(1, sizeof *o); o->kind = kind; o->stream = stream; o->entry = 1; o->asked = now(); o->thread = (u64)pthread_self(); return o; }
+static int isNothing(Op *o) { return allOver(o->marks, o->nmarks) && (o->kind == RECORD || isOver(o->mark)); }
 /* Blocks where the hardware queue is full, with whatever locks the caller has but `g`. */
 static void enqueue(Op *o) {
   Channel *channel = &channels[o->stream->channel];
@@ -211,23 +219,63 @@ static void enqueue(Op *o) {
   while (o->entry && channel->entries >= ENTRIES) { pthread_mutex_unlock(&g); nap(); pthread_mutex_lock(&g); }
   if (o->kind != WAIT || o->stream == &nullStream) addNull(o);
   o->seq = ++o->stream->queued;
+  /* What is no work and has nothing to come after is over at once. */
+  if (!o->entry && (o->kind == RECORD || o->kind == WAIT) && o->stream->done + 1 == o->seq && isNothing(o)) { o->stream->done = o->seq; pthread_mutex_unlock(&g); free(o->marks); free(o); return; }
   channel->entries += o->entry;
   if (channel->last) channel->last->next = o; else channel->first = o;
   channel->last = o;
   pthread_mutex_unlock(&g);
 }
-static Node *capture(Stream *s, Op *o) {
-  Graph *graph = s->capture->graph;
+static void set(Nodes *to, Node **at, int n) { Node **before = to->at; to->at = malloc(sizeof *at * (size_t)(n + 1)); if (n) memcpy(to->at, at, sizeof *at * (size_t)n); to->n = n; free(before); }
+/* Is the node one of these, or before one of them? */
+static u64 looks;
+static int leadsTo(Node *node, Nodes *to) { for (int i = 0; i < to->n; i++) { Node *each = to->at[i]; if (each == node) return 1; if (each->seen == looks) continue; each->seen = looks; if (leadsTo(node, &each->after)) return 1; } return 0; }
+static int isBefore(Node *node, Nodes *to) { looks++; return leadsTo(node, to); }
+static void join(Nodes *to, Nodes *more) {
+  int n = 0; for (int i = 0; i < to->n; i++) if (!isBefore(to->at[i], more)) to->at[n++] = to->at[i];
+  to->n = n;
+  for (int i = 0; i < more->n; i++) if (!isBefore(more->at[i], to)) { set(to, to->at, to->n); to->at[to->n++] = more->at[i]; }
+}
+static Node *append(Graph *graph, Op op) {
   Node *node = calloc(1, sizeof *node);
-  node->op = *o; node->op.green = s->green; free(o);
+  node->op = op;
   if (graph->last) graph->last->next = node; else graph->first = node;
   graph->last = node; graph->count++;
-  s->last = node;
   return node;
 }
+static Graph *cloneOf(Graph *graph) {
+  Graph *clone = calloc(1, sizeof *clone);
+  clone->branches = graph->branches;
+  for (Node *node = graph->first; node; node = node->next) { Op op = node->op; if (op.child) op.child = cloneOf(op.child); append(clone, op)->original = node; }
+  return clone;
+}
+static Node *capture(Stream *s, Op *o) {
+  o->green = s->green;
+  Node *node = append(s->capture->graph, *o); free(o);
+  node->capture = s->capture->id;
+  set(&node->after, s->last.at, s->last.n);
+  set(&s->last, &node, 1);
+  return node;
+}
+/* Null streams come after blocking ones, which a capture cannot write down. */
+static int isOfBlocking(Capture *c) { if (!c->active) return 0; if (isBlocking(c->origin)) return 1; for (int i = 0; i < nstreams; i++) if (streams[i]->capture == c && isBlocking(streams[i])) return 1; return 0; }
+static R implicit(Stream *s, int invalidates) {
+  if (s != &nullStream) return OK;
+  R r = OK; pthread_mutex_lock(&g);
+  for (int i = -1; i < nstreams; i++) { Capture *c = i < 0 ? perThread.capture : streams[i]->capture; if (c && isOfBlocking(c)) { r = CAPTURE_IMPLICIT; if (invalidates) c->valid = 0; } }
+  pthread_mutex_unlock(&g); return r; }
+/* To ask about what is not captured, or to wait for it: strict captures forbid it. */
+static R unsafe(void) {
+  R r = OK; if (mode == 2) return OK;
+  pthread_mutex_lock(&g);
+  for (int i = -1; i < nstreams; i++) { Capture *c = i < 0 ? perThread.capture : streams[i]->capture; if (c && c->mode != 2 && (c->thread == (u64)pthread_self() || (c->mode == 0 && mode == 0))) { c->valid = 0; r = CAPTURE_UNSUPPORTED; } }
+  pthread_mutex_unlock(&g); return r; }
+#define IMPLICIT(s) do { R i_ = implicit(s, 1); if (i_) return i_; } while (0)
+#define UNSAFE do { R u_ = unsafe(); if (u_) return u_; } while (0)
 /* Into the stream's capture, or its queue. */
 static R put(Op *o) {
   Stream *s = o->stream;
+  R r = implicit(s, 1); if (r) { free(o); return r; }
   if (s->capture) {
     if (!s->capture->valid) { free(o); return CAPTURE_INVALIDATED; }
     pthread_mutex_lock(&g); capture(s, o); pthread_mutex_unlock(&g);
@@ -315,8 +363,10 @@ API R cuDevicePrimaryCtxRetain(void **c, int d) { (void)d; *c = &context; return
 API R cuCtxGetCurrent(void **c) { *c = current; return OK; }
 API R cuCtxSetCurrent(void *c) { current = c; return OK; }
 API R cuCtxGetDevice(int *d) { *d = 0; return OK; }
+/* Calls about the primary context do not know of captures in green ones. */
+static int invalidateAll(void) { int n = capturesActive; for (int i = -1; n && i < nstreams; i++) { Stream *s = i < 0 ? &perThread : streams[i]; if (s->capture && !s->capture->origin->green) s->capture->valid = 0; } return n; }
 API R cuCtxSynchronize(void) {
-  pthread_mutex_lock(&g); int captures = capturesActive; if (captures) for (int i = 0; i < nstreams; i++) if (streams[i]->capture && !streams[i]->green) streams[i]->capture->valid = 0; pthread_mutex_unlock(&g);
+  pthread_mutex_lock(&g); int captures = invalidateAll(); pthread_mutex_unlock(&g);
   if (captures) return CAPTURE_UNSUPPORTED;
   waitForDevice(); notice(); return OK; }
 API R cuCtxGetLimit(size_t *v, int l) { (void)l; *v = 1024; return OK; }
@@ -331,13 +381,12 @@ static R makeStream(void **out, u32 flags, int priority, Context *green) {
   /* As an allocator does, it hands out what was given back last. */
   for (int i = fresh ? -1 : nstreams - 1; i >= 0; i--) if (!streams[i]->alive && streams[i]->done == streams[i]->queued) { s = streams[i]; streams[i] = streams[nstreams - 1]; streams[nstreams - 1] = s; break; }
   if (!s) { if (nstreams == MOST_STREAMS) DIE("too many streams"); s = calloc(1, sizeof *s); s->inner = calloc(1, sizeof(Inner)); s->channel = nextChannel++ % CHANNELS; streams[nstreams++] = s; }
-  s->alive = 1; s->life++; s->flags = flags; s->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority; s->queued = s->done = 0; s->placed = 1; s->capture = 0; s->last = 0; s->green = green; if (green) green->streams++;
+  s->alive = 1; s->life++; s->flags = flags; s->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority; s->queued = s->done = 0; s->placed = 1; s->capture = 0; s->last.n = 0; s->green = green; if (green) green->streams++;
   s->inner->self = s; s->inner->id = nextId++;
   pthread_mutex_unlock(&g);
   UNLOCK; *out = s; return OK; }
 /* In a green context that is current every stream is a non-blocking one of it. */
 API R cuStreamCreateWithPriority(void **out, u32 flags, int priority) { Context *green = current && current != &context ? current : 0; return makeStream(out, green ? 1 : flags, priority, green); }
-/* Calls about the primary context do not know of captures in green ones. */
 static void leave(Capture *c) { if (c && c->active) { c->active = 0; if (!c->origin->green) capturesActive--; } }
 
 /* -- green contexts: as many multiprocessors and groups as an H200 has */
@@ -363,30 +412,36 @@ API R cuStreamDestroy_v2(void *h) {
   s->alive = 0; s->capture = 0; s->inner->self = 0; if (s->green) s->green->streams--;
   if (s->done == s->queued && s->placed) { s->placed = 0; PLACES(s->green)++; }
   pthread_mutex_unlock(&g); UNLOCK; return OK; }
-API R cuStreamGetCtx_v2(void *h, void **c, void **green) { Stream *s = streamOf(h, "cuStreamGetCtx"); *c = &context; *green = s == &nullStream && current && current != &context ? current : s->green; return OK; }
-API R cuStreamGetId(void *h, u64 *id) { Stream *s = streamOf(h, "cuStreamGetId"); *id = s->inner ? s->inner->id : (s == &nullStream ? 1u << 30 : (1u << 30) + 1); return OK; }
-API R cuStreamGetFlags(void *h, u32 *f) { *f = streamOf(h, "cuStreamGetFlags")->flags; return OK; }
-API R cuStreamGetPriority(void *h, int *p) { *p = streamOf(h, "cuStreamGetPriority")->priority; return OK; }
-API R cuStreamIsCapturing(void *h, int *c) { Stream *s = streamOf(h, "cuStreamIsCapturing"); *c = !s->capture ? 0 : s->capture->valid ? 1 : 2; return OK; }
-static R spoil(Capture *c, R r) { if (!c->valid) return CAPTURE_INVALIDATED; c->valid = 0; return r; }
-API R cuStreamQuery(void *h) { Stream *s = streamOf(h, "cuStreamQuery"); if (s->capture) return spoil(s->capture, CAPTURE_UNSUPPORTED); pthread_mutex_lock(&g); int idle = s->done == s->queued; pthread_mutex_unlock(&g); return idle ? OK : NOT_READY; }
-API R cuStreamSynchronize(void *h) { Stream *s = streamOf(h, "cuStreamSynchronize"); if (s->capture) return spoil(s->capture, CAPTURE_UNSUPPORTED); pthread_mutex_lock(&g); Mark m = tail(s); pthread_mutex_unlock(&g); for (;;) { pthread_mutex_lock(&g); int over = isOver(m); pthread_mutex_unlock(&g); if (over) { notice(); return OK; } nap(); } }
+static R spoil(Capture *c, R r) { c->valid = 0; return r; }
+#define ASKED(s) IMPLICIT(s); if (s->capture) return spoil(s->capture, CAPTURE_UNSUPPORTED);
+API R cuStreamGetCtx_v2(void *h, void **c, void **green) { Stream *s = streamOf(h, "cuStreamGetCtx"); IMPLICIT(s); *c = &context; *green = s == &nullStream && current && current != &context ? current : s->green; return OK; }
+API R cuStreamGetId(void *h, u64 *id) { Stream *s = streamOf(h, "cuStreamGetId"); ASKED(s) *id = s->inner ? s->inner->id : (s == &nullStream ? 1u << 30 : (1u << 30) + 1); return OK; }
+API R cuStreamGetFlags(void *h, u32 *f) { Stream *s = streamOf(h, "cuStreamGetFlags"); ASKED(s) *f = s->flags; return OK; }
+API R cuStreamGetPriority(void *h, int *p) { Stream *s = streamOf(h, "cuStreamGetPriority"); IMPLICIT(s); *p = s->priority; return OK; }
+API R cuStreamIsCapturing(void *h, int *c) { Stream *s = streamOf(h, "cuStreamIsCapturing"); if (implicit(s, 0)) return CAPTURE_IMPLICIT; *c = !s->capture ? 0 : s->capture->valid ? 1 : 2; return OK; }
+/* The null stream is not done before the blocking ones are. */
+static Mark *tails(Stream *s, int *n) { Mark *m = malloc(sizeof(Mark) * (size_t)(nstreams + 2)); *n = 0; m[(*n)++] = tail(s); if (s == &nullStream) { m[(*n)++] = tail(&perThread); for (int i = 0; i < nstreams; i++) if (isBlocking(streams[i])) m[(*n)++] = tail(streams[i]); } return m; }
+API R cuStreamQuery(void *h) { Stream *s = streamOf(h, "cuStreamQuery"); ASKED(s) UNSAFE; pthread_mutex_lock(&g); int n; Mark *m = tails(s, &n); int idle = allOver(m, n); free(m); pthread_mutex_unlock(&g); return idle ? OK : NOT_READY; }
+API R cuStreamSynchronize(void *h) { Stream *s = streamOf(h, "cuStreamSynchronize"); ASKED(s) UNSAFE; pthread_mutex_lock(&g); int n; Mark *m = tails(s, &n); pthread_mutex_unlock(&g); for (;;) { pthread_mutex_lock(&g); int over = allOver(m, n); pthread_mutex_unlock(&g); if (over) { free(m); notice(); return OK; } nap(); } }
 API R cuStreamWaitEvent(void *h, void *e, u32 flags) {
   Stream *s = streamOf(h, "cuStreamWaitEvent"); Event *event = eventOf(e, "cuStreamWaitEvent");
-  if (flags == 1 && s->capture) return put(op(NOTHING, s));
+  IMPLICIT(s);
+  if (s->capture && !s->capture->valid) return CAPTURE_INVALIDATED;
+  if (flags == 1 && s->capture) { Op *o = op(EVENT_WAIT, s); o->event = event; return put(o); }
   pthread_mutex_lock(&g);
-  if (event->capture && event->capture->active) {
-    Capture *c = event->capture;
-    if (s->capture && s->capture != c) { pthread_mutex_unlock(&g); return CAPTURE_ISOLATION; }
-    if (!s->capture) { s->capture = c; c->branches++; }
-    s->last = event->node;
+  Capture *c = event->capture;
+  if (c && c->active && c->valid) {
+    R r = s == &nullStream ? CAPTURE_IMPLICIT : s->capture && s->capture != c ? CAPTURE_MERGE : OK;
+    if (r) { c->valid = 0; if (s->capture) s->capture->valid = 0; pthread_mutex_unlock(&g); return r; }
+    if (!s->capture) { s->capture = c; s->last.n = 0; c->branches++; }
+    join(&s->last, &event->nodes);
     pthread_mutex_unlock(&g); return OK; }
+  if (c) { pthread_mutex_unlock(&g); return INVALID_VALUE; }
+  if (!event->recorded) { pthread_mutex_unlock(&g); return OK; }
+  if (s->capture) { s->capture->valid = 0; pthread_mutex_unlock(&g); return CAPTURE_ISOLATION; }
   Op *o = op(WAIT, s); o->entry = 0; o->mark = event->mark; o->nmarks = 0;
   if (event->nmarks) { o->marks = malloc(sizeof(Mark) * (size_t)event->nmarks); memcpy(o->marks, event->marks, sizeof(Mark) * (size_t)event->nmarks); o->nmarks = event->nmarks; }
-  int recorded = event->recorded;
   pthread_mutex_unlock(&g);
-  if (s->capture) { free(o->marks); free(o); return CAPTURE_ISOLATION; }
-  if (!recorded) { free(o->marks); free(o); return OK; }
   enqueue(o); return OK; }
 /* The log: entries of one failing call, and the call's own. */
 static char logged[16384]; static u32 entries; static size_t ends[256];
@@ -407,69 +462,98 @@ API R cuStreamBatchMemOp_v2(void *h, u32 n, u8 *p, u32 f) { (void)f;
   for (u32 i = 0; i < n; i++) { u8 *at = p + 48 * i; o->mem[i] = (MemOp){*(u32 *)at, *(u64 *)(at + 8), *(u64 *)(at + 16), *(u32 *)(at + 24)}; }
   return put(o); }
 API R cuStreamWaitValue32_v2(void *h, u64 a, u32 v, u32 f) { Op *o = op(MEMOPS, streamOf(h, "cuStreamWaitValue32")); o->ops = 1; o->mem[0] = (MemOp){1, a, v, f}; return put(o); }
-API R cuStreamBeginCapture_v2(void *h, int m) { (void)m; LOCK; Stream *s = streamOf(h, "cuStreamBeginCapture"); R r = OK;
-  if (s == &nullStream) r = CAPTURE_UNSUPPORTED; else if (s->capture) r = CAPTURE_UNMATCHED;
-  else { pthread_mutex_lock(&g); Capture *c = calloc(1, sizeof *c); c->id = nextId++; c->valid = c->active = c->branches = 1; c->origin = s; c->graph = calloc(1, sizeof(Graph)); s->capture = c; s->last = 0; if (!s->green) capturesActive++; pthread_mutex_unlock(&g); }
+static R begin(void *h, int m, Graph *into, Node **after, size_t n, const char *call) { LOCK; Stream *s = streamOf(h, call);
+  R r = implicit(s, 1); if (!r) r = s == &nullStream ? CAPTURE_UNSUPPORTED : s->capture ? 401 : OK;
+  if (!r) { pthread_mutex_lock(&g); Capture *c = calloc(1, sizeof *c); c->id = nextId++; c->valid = c->active = c->branches = 1; c->mode = m; c->thread = (u64)pthread_self(); c->origin = s; c->adds = into != 0; c->graph = into ? into : calloc(1, sizeof(Graph)); s->capture = c; set(&s->last, after, (int)n); if (!s->green) capturesActive++; pthread_mutex_unlock(&g); }
   UNLOCK; return r; }
-API R cuStreamEndCapture(void *h, void **out) { LOCK; Stream *s = streamOf(h, "cuStreamEndCapture"); R r = OK; *out = 0;
-  pthread_mutex_lock(&g); Capture *c = s->capture;
-  if (!c) r = 401; else if (c->origin != s) { c->valid = 0; r = CAPTURE_UNMATCHED; }
-  else { c->graph->branches = c->branches; if (c->valid) *out = c->graph; else r = CAPTURE_INVALIDATED; leave(c); perThread.capture = perThread.capture == c ? 0 : perThread.capture; for (int i = 0; i < nstreams; i++) if (streams[i]->capture == c) { streams[i]->capture = 0; streams[i]->last = 0; } }
+API R cuStreamBeginCapture_v2(void *h, int m) { return begin(h, m, 0, 0, 0, "cuStreamBeginCapture"); }
+API R cuStreamBeginCaptureToGraph(void *h, Graph *graph, Node **after, void *how, size_t n, int m) { (void)how; return begin(h, m, graph, after, n, "cuStreamBeginCaptureToGraph"); }
+API R cuStreamEndCapture(void *h, void **out) { LOCK; Stream *s = streamOf(h, "cuStreamEndCapture"); *out = 0;
+  R r = implicit(s, 1); pthread_mutex_lock(&g); Capture *c = s->capture;
+  if (r); else if (!c) r = 401; else if (c->origin != s) r = spoil(c, CAPTURE_UNMATCHED);
+  else {
+    if (c->thread != (u64)pthread_self() && c->mode != 2) r = CAPTURE_WRONG_THREAD; else if (!c->valid) r = CAPTURE_INVALIDATED;
+    else for (Node *n = c->graph->first; n; n = n->next) if (n->capture == c->id && !isBefore(n, &s->last)) r = CAPTURE_UNJOINED;
+    c->graph->branches += c->branches;
+    if (!r) *out = c->graph; else if (c->adds) c->graph->gone = 1;
+    leave(c); for (int i = -1; i < nstreams; i++) { Stream *each = i < 0 ? &perThread : streams[i]; if (each->capture == c) { each->capture = 0; each->last.n = 0; } } }
   pthread_mutex_unlock(&g); UNLOCK; return r; }
 API R cuStreamGetCaptureInfo_v3(void *h, int *status, u64 *id, void **graph, void ***deps, void **edges, size_t *n) {
   Stream *s = streamOf(h, "cuStreamGetCaptureInfo"); Capture *c = s->capture;
+  if (implicit(s, 0)) return CAPTURE_IMPLICIT;
   if (status) *status = !c ? 0 : c->valid ? 1 : 2;
-  if (!c) return OK;
+  if (!c || !c->valid) return OK;
   if (id) *id = c->id;
   if (graph) *graph = c->graph;
   if (edges) *edges = 0;
-  if (deps) *deps = (void **)&s->last;
-  if (n) *n = s->last ? 1 : 0;
+  if (deps) *deps = (void **)s->last.at;
+  if (n) *n = (size_t)s->last.n;
   return OK; }
+API R cuStreamUpdateCaptureDependencies_v2(void *h, Node **nodes, void *how, size_t n, u32 f) { (void)how; Stream *s = streamOf(h, "cuStreamUpdateCaptureDependencies"); if (!s->capture) return 401; if (f != 1) DIE("dependencies are added, not set"); pthread_mutex_lock(&g); set(&s->last, nodes, (int)n); pthread_mutex_unlock(&g); return OK; }
 API R cuThreadExchangeStreamCaptureMode(int *m) { int was = mode; mode = *m; *m = was; return OK; }
 
 API R cuGraphGetNodes(Graph *graph, void **nodes, size_t *n) { int i = 0; if (nodes) for (Node *node = graph->first; node; node = node->next) nodes[i++] = node; *n = (size_t)graph->count; return OK; }
-/* Each node comes after the one that was captured before it. */
-API R cuGraphGetEdges_v2(Graph *graph, void **from, void **to, u64 *how, size_t *n) { int i = 0; for (Node *node = graph->first; from && node && node->next; node = node->next, i++) { from[i] = node; to[i] = node->next; how[i] = 0; } *n = graph->count > 0 ? (size_t)graph->count - 1 : 0; return OK; }
-API R cuGraphNodeGetType(Node *node, int *type) { *type = node->op.kind == KERNEL ? 0 : node->op.kind == COPY ? 1 : node->op.kind == SET ? 2 : node->op.kind == MEMOPS ? 12 : 7; return OK; }
-/* What it does not know. */
-enum { NOT_SUPPORTED = 801 };
-API R cuGraphAddChildGraphNode(void **node, void *graph, void *after, size_t n, void *child) { (void)node; (void)graph; (void)after; (void)n; (void)child; return NOT_SUPPORTED; }
-API R cuGraphChildGraphNodeGetGraph(void *node, void **graph) { (void)node; (void)graph; return NOT_SUPPORTED; }
-API R cuGraphNodeFindInClone(void **node, void *original, void *graph) { (void)node; (void)original; (void)graph; return NOT_SUPPORTED; }
-API R cuStreamUpdateCaptureDependencies_v2(void *h, void **nodes, void *how, size_t n, u32 f) { (void)h; (void)nodes; (void)how; (void)n; (void)f; return NOT_SUPPORTED; }
-API R cuStreamBeginCaptureToGraph(void *h, void *graph, void *after, void *how, size_t n, int m) { (void)h; (void)graph; (void)after; (void)how; (void)n; (void)m; return NOT_SUPPORTED; }
-API R cuGraphKernelNodeGetParams_v2(Node *node, u8 *params) { (void)node; memset(params, 0, 72); return OK; }
+API R cuGraphGetEdges_v2(Graph *graph, void **from, void **to, u64 *how, size_t *n) { size_t i = 0; for (Node *node = graph->first; node; node = node->next) for (int k = 0; k < node->after.n; k++, i++) if (from) { from[i] = node->after.at[k]; to[i] = node; how[i] = 0; } *n = i; return OK; }
+API R cuGraphNodeGetType(Node *node, int *type) { *type = node->op.kind == KERNEL ? 0 : node->op.kind == COPY ? 1 : node->op.kind == SET ? 2 : node->op.kind == MEMOPS ? 12 : node->op.kind == GRAPH ? 4 : node->op.kind == EVENT_WAIT ? 6 : node->op.kind == EVENT_RECORD ? 7 : 5; return OK; }
+API R cuGraphAddChildGraphNode(Node **out, Graph *graph, Node **after, size_t n, Graph *child) { LOCK; pthread_mutex_lock(&g); if (child->gone) DIE("a graph is put into another that was destroyed");
+  Node *node = append(graph, (Op){.kind = GRAPH, .child = cloneOf(child)}); set(&node->after, after, (int)n); *out = node;
+  for (int i = -1; i < nstreams; i++) { Capture *c = i < 0 ? perThread.capture : streams[i]->capture; if (c && c->graph == graph) node->capture = c->id; }
+  pthread_mutex_unlock(&g); UNLOCK; return OK; }
+API R cuGraphChildGraphNodeGetGraph(Node *node, Graph **graph) { *graph = node->op.child; return OK; }
+API R cuGraphNodeFindInClone(Node **out, Node *original, Graph *clone) { for (Node *node = clone->first; node; node = node->next) if (node->original == original) { *out = node; return OK; } return INVALID_VALUE; }
+API R cuGraphKernelNodeGetParams_v2(Node *node, void **params) { memset(params, 0, 72); params[0] = node->op.function; params[8] = node->op.green; return OK; }
 API R cuFuncGetName(const char **name, void *f) { (void)f; *name = "kernel"; return OK; }
 API R cuGraphMemcpyNodeGetParams(Node *node, u64 *params) { memset(params, 0, 200); params[22] = node->op.bytes; params[23] = params[24] = 1; return OK; }
-API R cuGraphMemsetNodeGetParams(Node *node, u64 *params) { memset(params, 0, 40); params[2] = node->op.value | (u64)node->op.width << 32; params[3] = node->op.bytes / (size_t)node->op.width; params[4] = 1; return OK; }
+API R cuGraphMemsetNodeGetParams(Node *node, u64 *params) { memset(params, 0, 40); params[2] = node->op.value | (u64)node->op.width << 32; params[3] = node->op.bytes; params[4] = 1; return OK; }
 /* The operation of an instance that a node stands for: one of the graph that it was made from, which must be there still. */
 static Op *opOf(Exec *x, Node *node, Kind kind) { if (!x->alive) DIE("a node of an instance is changed that was destroyed"); if (x->graph->gone) return 0; int i = 0; for (Node *n = x->graph->first; n; n = n->next, i++) if (n == node) return x->ops[i].kind == kind ? &x->ops[i] : 0; return 0; }
-API R cuGraphDebugDotPrint(Graph *graph, const char *path, u32 f) { (void)f; FILE *file = fopen(path, "w"); if (!file) return INVALID_VALUE; fprintf(file, "digraph { %d }", graph->count); fclose(file); return OK; }
+API R cuGraphDebugDotPrint(Graph *graph, const char *path, u32 f) { (void)f; FILE *file = fopen(path, "w"); if (!file) return INVALID_VALUE; fprintf(file, "digraph {\n"); for (Node *n = graph->first; n; n = n->next) { fprintf(file, "  \"%p\"\n", (void *)n); for (int i = 0; i < n->after.n; i++) fprintf(file, "  \"%p\" -> \"%p\"\n", (void *)n->after.at[i], (void *)n); } fprintf(file, "}\n"); fclose(file); return OK; }
 API R cuGraphDestroy(Graph *graph) { LOCK; if (graph->gone) DIE("a graph is destroyed twice"); graph->gone = 1; UNLOCK; /* never freed: what asks about it is told so */ return OK; }
-static void fillExec(Exec *x, Graph *graph) { x->ops = calloc((size_t)graph->count + 1, sizeof(Op)); x->count = 0; for (Node *n = graph->first; n; n = n->next) x->ops[x->count++] = n->op; }
-API R cuGraphInstantiateWithFlags(void **out, Graph *graph, u64 f) { (void)f; LOCK; takePlaces(graph->branches, 0); Exec *x = calloc(1, sizeof *x); x->alive = 1; x->branches = graph->branches; x->graph = graph; x->off = calloc((size_t)graph->count + 1, 1); fillExec(x, graph); *out = x; UNLOCK; return OK; }
+/* Other kinds of nodes, or of memory, are another shape. */
+static int isHost(const void *at) { Range *r = rangeOf(at); return r && r->host; }
+static int isAlike(Op *a, Op *b) { return a->kind == b->kind && (a->kind != COPY || (isHost(a->to) == isHost(b->to) && isHost(a->from) == isHost(b->from))); }
+static void fillExec(Exec *x, Graph *graph) { x->ops = calloc((size_t)graph->count + 1, sizeof(Op)); x->count = 0; for (Node *n = graph->first; n; n = n->next) { Op *o = &x->ops[x->count++]; *o = n->op; if (o->child) { o->exec = calloc(1, sizeof(Exec)); fillExec(o->exec, o->child); } } }
+static int branchesOf(Graph *graph) { int n = graph->branches; for (Node *node = graph->first; node; node = node->next) if (node->op.child) n += branchesOf(node->op.child); return n; }
+API R cuGraphInstantiateWithFlags(void **out, Graph *graph, u64 f) { (void)f; UNSAFE; LOCK; if (graph->gone) DIE("an instance is made of a graph that was destroyed"); int branches = branchesOf(graph); takePlaces(branches, 0); Exec *x = calloc(1, sizeof *x); x->alive = 1; x->branches = branches; x->graph = graph; x->off = calloc((size_t)graph->count + 1, 1); fillExec(x, graph); *out = x; UNLOCK; return OK; }
 API R cuGraphBatchMemOpNodeSetParams(Node *node, u64 *params) { u32 n = ((u32 *)params)[2]; u8 *p = (u8 *)params[2]; node->op.ops = (int)n; for (u32 i = 0; i < n; i++) { u8 *at = p + 48 * i; node->op.mem[i] = (MemOp){*(u32 *)at, *(u64 *)(at + 8), *(u64 *)(at + 16), *(u32 *)(at + 24)}; } return OK; }
-API R cuGraphExecUpdate_v2(Exec *x, Graph *graph, void *info) { (void)info; LOCK; pthread_mutex_lock(&g); R r = OK; if (graph->count != x->count) r = 910; else for (Node *n = graph->first, *at = n; at; at = at->next) { Op *was = &x->ops[0]; int i = 0; for (Node *b = n; b != at; b = b->next) i++; if (was[i].kind == KERNEL && was[i].green != at->op.green) r = 910; } if (r == OK) { Op *before = x->ops; if (x->launched == x->done) { fillExec(x, graph); free(before); } else fillExec(x, graph); } pthread_mutex_unlock(&g); UNLOCK; return r; }
+API R cuGraphExecUpdate_v2(Exec *x, Graph *graph, void *info) { (void)info; LOCK; pthread_mutex_lock(&g); R r = OK; if (graph->count != x->count) r = 910; else for (Node *n = graph->first, *at = n; at; at = at->next) { Op *was = &x->ops[0]; int i = 0; for (Node *b = n; b != at; b = b->next) i++; if (!isAlike(&was[i], &at->op) || (was[i].kind == KERNEL && was[i].green != at->op.green)) r = 910; } if (r == OK) { Op *before = x->ops; if (x->launched == x->done) { fillExec(x, graph); free(before); } else fillExec(x, graph); } pthread_mutex_unlock(&g); UNLOCK; return r; }
 API R cuGraphExecKernelNodeSetParams_v2(Exec *x, Node *node, u8 *params);
-API R cuGraphExecMemcpyNodeSetParams(Exec *x, Node *node, u64 *params, void *c) { (void)c; Op *o = opOf(x, node, COPY); if (!o) return INVALID_VALUE; if (params[4] != 4 || params[15] != 4) return INVALID_VALUE; o->from = (void *)params[6]; o->to = (void *)params[17]; o->bytes = params[22] * params[23] * params[24]; return OK; }
-API R cuGraphExecMemsetNodeSetParams(Exec *x, Node *node, u64 *params, void *c) { (void)c; Op *o = opOf(x, node, SET); if (!o) return INVALID_VALUE; o->to = (void *)params[0]; o->value = (u32)params[2]; o->width = (int)(params[2] >> 32); o->bytes = params[3] * params[4] * (u64)o->width; return OK; }
+/* What is changed stays in the context in which it was captured. */
+static int isElsewhere(Op *o, void *c) { return c != (o->green ? o->green : &context); }
+API R cuGraphExecMemcpyNodeSetParams(Exec *x, Node *node, u64 *params, void *c) { Op *o = opOf(x, node, COPY); if (!o || isElsewhere(o, c)) return INVALID_VALUE; if (params[4] != 4 || params[15] != 4) return INVALID_VALUE; o->from = (void *)params[6]; o->to = (void *)params[17]; o->bytes = params[22] * params[23] * params[24]; return OK; }
+API R cuGraphExecMemsetNodeSetParams(Exec *x, Node *node, u64 *params, void *c) { Op *o = opOf(x, node, SET); if (!o || isElsewhere(o, c)) return INVALID_VALUE; o->to = (void *)params[0]; o->value = (u32)params[2]; o->width = (int)(params[2] >> 32); o->bytes = params[3] * params[4]; return OK; }
 API R cuGraphNodeSetEnabled(Exec *x, Node *node, u32 on) { if (x->graph->gone) return INVALID_VALUE; int i = 0; for (Node *n = x->graph->first; n; n = n->next, i++) if (n == node) { Kind k = x->ops[i].kind; if (k != KERNEL && k != COPY && k != SET) return INVALID_VALUE; x->off[i] = !on; return OK; } return INVALID_VALUE; }
-API R cuGraphUpload(Exec *x, void *h) { (void)x; LOCK; Op *o = op(NOTHING, streamOf(h, "cuGraphUpload")); R r = o->stream->capture ? CAPTURE_UNSUPPORTED : OK; if (r) free(o); else enqueue(o); UNLOCK; return r; }
-/* What is launched is the instance as it was then. */
+API R cuGraphUpload(Exec *x, void *h) { (void)x; LOCK; Op *o = op(NOTHING, streamOf(h, "cuGraphUpload")); R r = implicit(o->stream, 1); if (o->stream->capture) r = spoil(o->stream->capture, CAPTURE_UNSUPPORTED); if (r) free(o); else enqueue(o); UNLOCK; return r; }
+/* The events that a graph waits for, as they are now; those that it records are over when all of it is. */
+static void external(Exec *x, Stream *s) {
+  pthread_mutex_lock(&g);
+  for (int i = 0; i < x->count; i++) {
+    Op *o = &x->ops[i]; Event *e = o->event;
+    if (o->kind == GRAPH) { pthread_mutex_unlock(&g); external(o->exec, s); pthread_mutex_lock(&g); }
+    /* A record before it in the same launch it comes after anyway. */
+    if (o->kind == EVENT_WAIT && !(e->mark.stream == s && e->mark.seq > s->queued)) { o->mark = e->mark; o->nmarks = e->nmarks; o->marks = e->marks; }
+    if (o->kind == EVENT_RECORD) { Mark mark = tail(s); mark.seq++; e->mark = mark; e->nmarks = 0; e->marks = 0; e->capture = 0; e->recorded = 1; o->time = e->time = e->flags & 2 ? 0 : calloc(1, sizeof *e->time); }
+  }
+  pthread_mutex_unlock(&g);
+}
+/* What is launched is the instance as it was then, behind its launch before. */
 API R cuGraphLaunch(Exec *x, void *h) { LOCK; Op *o = op(GRAPH, streamOf(h, "cuGraphLaunch")); R r = OK; if (!x->alive) DIE("a graph is launched whose instance was destroyed");
   for (int i = 0; i < x->count; i++) if (x->ops[i].green && !x->ops[i].green->alive) DIE("a graph is launched that was captured in a green context which is destroyed");
-  if (o->stream->capture) { free(o); r = CAPTURE_UNSUPPORTED; }
-  else { Exec *copy = calloc(1, sizeof *copy); copy->count = x->count; copy->ops = calloc((size_t)x->count + 1, sizeof(Op)); memcpy(copy->ops, x->ops, sizeof(Op) * (size_t)x->count); for (int i = 0; i < x->count; i++) if (x->off[i]) copy->ops[i].kind = NOTHING; o->exec = copy; enqueue(o); }
+  r = implicit(o->stream, 1); if (o->stream->capture) r = spoil(o->stream->capture, CAPTURE_UNSUPPORTED);
+  if (r) free(o);
+  else { Exec *copy = calloc(1, sizeof *copy); copy->count = x->count; copy->ops = calloc((size_t)x->count + 1, sizeof(Op)); memcpy(copy->ops, x->ops, sizeof(Op) * (size_t)x->count); for (int i = 0; i < x->count; i++) if (x->off[i]) copy->ops[i].kind = NOTHING; o->exec = copy; external(copy, o->stream); if (x->last.stream) { o->marks = malloc(sizeof(Mark)); o->marks[o->nmarks++] = x->last; } Stream *s = o->stream; enqueue(o); pthread_mutex_lock(&g); x->last = tail(s); pthread_mutex_unlock(&g); }
   UNLOCK; return r; }
-API R cuGraphExecDestroy(Exec *x) { LOCK; pthread_mutex_lock(&g); if (!x->alive) DIE("an instance of a graph is destroyed twice"); x->alive = 0; context.places += x->branches; pthread_mutex_unlock(&g); UNLOCK; return OK; }
+API R cuGraphExecDestroy(Exec *x) { UNSAFE; LOCK; pthread_mutex_lock(&g); if (!x->alive) DIE("an instance of a graph is destroyed twice"); x->alive = 0; context.places += x->branches; pthread_mutex_unlock(&g); UNLOCK; return OK; }
 
 API R cuEventCreate(void **out, u32 flags) { LOCK; Event *e = calloc(1, sizeof *e); e->context = &context; e->magic = 0xe7e47; e->flags = flags; UNLOCK; *out = e; return OK; }
 API R cuEventDestroy_v2(void *h) { LOCK; Event *e = eventOf(h, "cuEventDestroy"); pthread_mutex_lock(&g); e->magic = 0; e->context = 0; pthread_mutex_unlock(&g); UNLOCK; /* never freed: what asks about it is told so */ return OK; }
 static R record(Event *e, Stream *s) {
+  IMPLICIT(s);
   pthread_mutex_lock(&g);
-  if (s->capture) { if (!s->capture->valid) { pthread_mutex_unlock(&g); return CAPTURE_INVALIDATED; } e->capture = s->capture; e->node = s->last; e->recorded = 1; pthread_mutex_unlock(&g); return OK; }
+  if (s->capture) { if (!s->capture->valid) { pthread_mutex_unlock(&g); return CAPTURE_INVALIDATED; } e->capture = s->capture; set(&e->nodes, s->last.at, s->last.n); e->recorded = 1; pthread_mutex_unlock(&g); return OK; }
   pthread_mutex_unlock(&g);
+  /* On a blocking stream it is no work: the stream is as idle as it was, though the null stream's work is to come before. */
+  if (e->flags & 2 && isBlocking(s)) { pthread_mutex_lock(&g); e->capture = 0; e->recorded = 1; e->mark = tail(s); e->marks = malloc(sizeof(Mark)); e->marks[0] = tail(&nullStream); e->nmarks = 1; e->time = 0; pthread_mutex_unlock(&g); return OK; }
   double *time = 0;
   Op *o = op(RECORD, s); o->entry = (e->flags & 2) == 0;
   if (o->entry) { time = calloc(1, sizeof *time); o->time = time; }
@@ -477,14 +561,14 @@ static R record(Event *e, Stream *s) {
   pthread_mutex_lock(&g); e->capture = 0; e->recorded = 1; e->mark = tail(s); e->mark.seq = o == 0 ? 0 : e->mark.seq; e->nmarks = 0; e->time = time; pthread_mutex_unlock(&g);
   return OK; }
 API R cuEventRecord(void *e, void *h) { LOCK; R r = record(eventOf(e, "cuEventRecord"), streamOf(h, "cuEventRecord")); UNLOCK; return r; }
-API R cuEventRecordWithFlags(void *e, void *h, u32 f) { (void)f; LOCK; eventOf(e, "cuEventRecordWithFlags"); Op *o = op(NOTHING, streamOf(h, "cuEventRecordWithFlags")); R r = put(o); UNLOCK; return r; }
+API R cuEventRecordWithFlags(void *e, void *h, u32 f) { if (f != 1 || !streamOf(h, "cuEventRecordWithFlags")->capture) return cuEventRecord(e, h); LOCK; Op *o = op(EVENT_RECORD, streamOf(h, "cuEventRecordWithFlags")); o->event = eventOf(e, "cuEventRecordWithFlags"); R r = put(o); UNLOCK; return r; }
 API R cuCtxRecordEvent(void *c, void *h) { (void)c; LOCK; Event *e = eventOf(h, "cuCtxRecordEvent"); R r = OK; pthread_mutex_lock(&g);
-  if (capturesActive) r = CAPTURE_UNSUPPORTED;
+  if (invalidateAll()) r = CAPTURE_UNSUPPORTED;
   else { e->marks = malloc(sizeof(Mark) * (size_t)(nstreams + 2)); e->nmarks = 0; for (int i = 0; i < nstreams; i++) if (streams[i]->done < streams[i]->queued) e->marks[e->nmarks++] = tail(streams[i]); e->marks[e->nmarks++] = tail(&nullStream); e->marks[e->nmarks++] = tail(&perThread); e->mark = (Mark){0, 0, 0}; e->capture = 0; e->recorded = 1; }
   pthread_mutex_unlock(&g); UNLOCK; return r; }
-API R cuEventQuery(void *h) { Event *e = eventOf(h, "cuEventQuery"); pthread_mutex_lock(&g); if (e->capture && e->capture->active) e->capture->valid = 0; R r = e->capture ? e->capture->active ? CAPTURED_EVENT : INVALID_VALUE : isOver(e->mark) && allOver(e->marks, e->nmarks) ? OK : NOT_READY; pthread_mutex_unlock(&g); return r; }
+API R cuEventQuery(void *h) { Event *e = eventOf(h, "cuEventQuery"); if (!e->capture) UNSAFE; pthread_mutex_lock(&g); int under = e->capture && e->capture->active && e->capture->valid; if (under) e->capture->valid = 0; R r = e->capture ? under ? CAPTURED_EVENT : INVALID_VALUE : isOver(e->mark) && allOver(e->marks, e->nmarks) ? OK : NOT_READY; pthread_mutex_unlock(&g); return r; }
 API R cuEventSynchronize(void *h) { for (;;) { R r = cuEventQuery(h); if (r != NOT_READY) { notice(); return r; } nap(); } }
-API R cuEventElapsedTime(float *ms, void *a, void *b) { Event *x = eventOf(a, "cuEventElapsedTime"), *y = eventOf(b, "cuEventElapsedTime"); if (cuEventQuery(x) || cuEventQuery(y)) return NOT_READY; if (!x->time || !y->time) return INVALID_HANDLE; *ms = (float)(*y->time - *x->time); return OK; }
+API R cuEventElapsedTime(float *ms, void *a, void *b) { Event *x = eventOf(a, "cuEventElapsedTime"), *y = eventOf(b, "cuEventElapsedTime"); if ((x->flags | y->flags) & 2 || !x->recorded || !y->recorded) return INVALID_HANDLE; if (cuEventQuery(x) || cuEventQuery(y)) return NOT_READY; if (!x->time || !y->time) return INVALID_HANDLE; *ms = (float)(*y->time - *x->time); return OK; }
 API R cuIpcGetEventHandle(u8 *h, void *e) { if ((((Event *)e)->flags & 4) == 0) return INVALID_HANDLE; memset(h, 0, 64); memcpy(h, &e, 8); return OK; }
 typedef struct { char reserved[64]; } Ipc;
 API R cuIpcOpenEventHandle(void **e, Ipc h) { (void)e; (void)h; return INVALID_CONTEXT; }
@@ -506,16 +590,18 @@ API R cuModuleGetFunction(void **out, Module *m, const char *name) {
     if (strspn(part, " ") == strlen(part)) break;
     f->sizes[f->params++] = strchr(part, '*') || strstr(part, "long") || strstr(part, "double") || strstr(part, ".u64") ? 8 : strstr(part, "char") || strstr(part, "bool") ? 1 : strstr(part, "short") ? 2 : 4;
     p = stop + 1; }
+  /* There are two of this name: to bytes a number, or other bytes. */
+  if (f->fn == 2 && f->sizes[1] == 4) f->fn = 6;
   *out = f; return OK; }
 API R cuFuncGetParamInfo(Function *f, size_t i, size_t *o, size_t *s) { if (i >= (size_t)f->params) return INVALID_VALUE; *o = i * 8; *s = (size_t)f->sizes[i]; return OK; }
 API R cuFuncGetAttribute(int *v, int a, void *f) { (void)a; (void)f; *v = 0; return OK; }
 API R cuFuncSetAttribute(void *f, int a, int v) { (void)f; (void)a; (void)v; return OK; }
-API R cuGraphExecKernelNodeSetParams_v2(Exec *x, Node *node, u8 *params) { Op *o = opOf(x, node, KERNEL); if (!o) return INVALID_VALUE; Function *f = *(Function **)params; u32 *n = (u32 *)(params + 8); void **values = *(void ***)(params + 40); if (n[3] * n[4] * n[5] > 1024) return INVALID_VALUE; o->fn = f->fn; o->grid = n[0] * n[1] * n[2]; o->block = n[3]; for (int i = 0; i < f->params && i < 8; i++) { o->args[i] = 0; memcpy(&o->args[i], values[i], (size_t)f->sizes[i]); } return OK; }
+API R cuGraphExecKernelNodeSetParams_v2(Exec *x, Node *node, u8 *params) { Op *o = opOf(x, node, KERNEL); if (!o || (o->green && *(void **)(params + 64) != o->green)) return INVALID_VALUE; Function *f = *(Function **)params; u32 *n = (u32 *)(params + 8); void **values = *(void ***)(params + 40); if (n[3] * n[4] * n[5] > 1024) return INVALID_VALUE; o->fn = f->fn; o->grid = n[0] * n[1] * n[2]; o->block = n[3]; for (int i = 0; i < f->params && i < 8; i++) { o->args[i] = 0; memcpy(&o->args[i], values[i], (size_t)f->sizes[i]); } return OK; }
 API R cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, void *f, int b, size_t s) { (void)f; (void)b; (void)s; *n = 16; return OK; }
-API R cuLaunchKernelEx(u8 *config, Function *f, void **params, void **extra) { (void)extra; LOCK; Op *o = op(KERNEL, streamOf(*(void **)(config + 32), "cuLaunchKernelEx")); o->fn = f->fn; o->grid = *(u32 *)config * ((u32 *)config)[1] * ((u32 *)config)[2]; o->block = ((u32 *)config)[3]; for (int i = 0; i < f->params && i < 8; i++) memcpy(&o->args[i], params[i], (size_t)f->sizes[i]); R r = put(o); UNLOCK; return r; }
+API R cuLaunchKernelEx(u8 *config, Function *f, void **params, void **extra) { (void)extra; LOCK; Op *o = op(KERNEL, streamOf(*(void **)(config + 32), "cuLaunchKernelEx")); o->fn = f->fn; o->function = f; o->grid = *(u32 *)config * ((u32 *)config)[1] * ((u32 *)config)[2]; o->block = ((u32 *)config)[3]; for (int i = 0; i < f->params && i < 8; i++) memcpy(&o->args[i], params[i], (size_t)f->sizes[i]); u32 *n = (u32 *)config; if ((u64)n[3] * n[4] * n[5] > 1024 || n[5] > 64 || n[1] > 65535 || n[2] > 65535) { Stream *s = o->stream; free(o); UNLOCK; return s->capture ? spoil(s->capture, INVALID_VALUE) : INVALID_VALUE; } R r = put(o); UNLOCK; return r; }
 
 static R allocate(void **out, size_t bytes, int host) { pthread_mutex_lock(&g); *out = bytes > (u64)64 << 30 ? 0 : keep(bytes, host); pthread_mutex_unlock(&g); return *out ? OK : 2; }
-API R cuMemHostAlloc(void **p, size_t n, u32 f) { (void)f; LOCK; R r = allocate(p, n, 1); UNLOCK; return r; }
+API R cuMemHostAlloc(void **p, size_t n, u32 f) { (void)f; UNSAFE; LOCK; R r = allocate(p, n, 1); UNLOCK; return r; }
 API R cuMemFreeHost(void *p) { LOCK; waitForDevice(); pthread_mutex_lock(&g); forget(p); pthread_mutex_unlock(&g); UNLOCK; return OK; }
 API R cuMemHostRegister_v2(void *p, size_t n, u32 f) { (void)f; LOCK; R r = OK; pthread_mutex_lock(&g);
   for (int i = 0; i < nranges; i++) if ((u8 *)p < ranges[i].at + ranges[i].bytes && ranges[i].at < (u8 *)p + n) r = 712;
@@ -523,7 +609,7 @@ API R cuMemHostRegister_v2(void *p, size_t n, u32 f) { (void)f; LOCK; R r = OK; 
   pthread_mutex_unlock(&g); UNLOCK; return r; }
 /* The memory is the program's. */
 API R cuMemHostUnregister(void *p) { LOCK; waitForDevice(); pthread_mutex_lock(&g); R r = 713; for (int i = 0; i < nranges; i++) if (ranges[i].at == (u8 *)p) { ranges[i] = ranges[--nranges]; r = OK; break; } pthread_mutex_unlock(&g); UNLOCK; return r; }
-API R cuMemAlloc_v2(void **p, size_t n) { LOCK; R r = allocate(p, n, 0); UNLOCK; return r; }
+API R cuMemAlloc_v2(void **p, size_t n) { UNSAFE; LOCK; R r = allocate(p, n, 0); UNLOCK; return r; }
 API R cuMemFree_v2(void *p) { LOCK; waitForDevice(); pthread_mutex_lock(&g); forget(p); pthread_mutex_unlock(&g); UNLOCK; return OK; }
 API R cuMemGetAddressRange_v2(void **b, size_t *s, void *p) { pthread_mutex_lock(&g); Range *r = rangeOf(p); R result = r ? OK : NOT_FOUND; if (r) { if (b) *b = r->at; if (s) *s = r->bytes; } pthread_mutex_unlock(&g); return result; }
 static R allocateFrom(Pool *pool, void **p, size_t n, Stream *s) {

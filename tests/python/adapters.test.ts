@@ -56,6 +56,7 @@ describe('the Python half of the exchanges', { skip: reason ?? false }, () => {
       const can = py.json(`${name}.abilities`) as string[]
       assert.equal(has('adopt_stream_object'), can.includes('adopts by protocol'), `${name} and __cuda_stream__`)
       assert.equal(has('wait_for_event'), can.includes('waits for events'), `${name} and events`)
+      assert.equal(has('capture_fill') && has('launch_captured'), can.includes('captures'), `${name} and graphs`)
       // Numba learns only at run time whether it compiles, and has both.
       assert.ok(has('transform') || has('copy_part'), `${name} has nothing to do in a pipeline`)
       if (can.includes('computes')) assert.ok(has('transform'), `${name} computes`)
@@ -114,6 +115,8 @@ describe('the Python half of the exchanges', { skip: reason ?? false }, () => {
     library.adoptMemory(4096n, ours.handle)
     library.readOurs()
     library.fillOursOnAdopted(-6)
+    library.captureFill(8, true)
+    library.launchCaptured(false)
     library.transform(7, 8)
     library.copyPart(1, 8)
     const handle = Number(ours.handle)
@@ -131,6 +134,8 @@ describe('the Python half of the exchanges', { skip: reason ?? false }, () => {
       ['adopt_memory', 4096, handle],
       ['read_theirs'],
       ['fill_theirs_on_adopted', -6],
+      ['capture_fill', 8, true],
+      ['launch_captured', false],
       ['transform', 7, 8],
       ['copy_part', 1, 8],
     ])

@@ -1,6 +1,6 @@
 /**
  * Memory that Python's libraries and ours hand to each other in one process. NumPy proves on any machine how capsules are
- * made, taken and given back; PyTorch and CuPy on a GPU prove the order: each exchange has a twin without its wait, whose
+ * made, taken and given back, and so does Warp in memory of the host; PyTorch, CuPy and Warp on a GPU prove the order: each exchange has a twin without its wait, whose
  * writer is held until the reader is done.
  */
 import assert from 'node:assert/strict'
@@ -155,6 +155,23 @@ kept${index} = numpy.from_dlpack(given)`)
     raises('numpy.from_dlpack(late)', /BufferError: .*no longer/)
   })
 
+  it('gives back a part of what it had from us', async () => {
+    const py = running()
+    using stream = new Stream({ device })
+    using pinned = device.allocPinned(96)
+    pinned.bytes.fill(1)
+    using offered = new OfferedBuffer(py, pinned.slice(32, 64), { dtype: 'i32', shape: [4, 4] })
+    py.run(`part = numpy.from_dlpack(${offered.expression})[1:3, ::2]`)
+    using tensor = new PythonTensor(py, 'part')
+    const { buffer, shape, strides } = fromDLPack(tensor)
+    assert.deepEqual([shape, strides, buffer.pointer, buffer.byteLength], [[2, 2], [4, 2], pinned.pointer + 48n, 28])
+    await stream.fill(buffer, 2).finished()
+    assert.deepEqual(py.json('part.tolist()'), [Array(2).fill(0x02020202), Array(2).fill(0x02020202)])
+    assert.deepEqual([pinned.bytes.indexOf(2), pinned.bytes.lastIndexOf(2)], [48, 75])
+    buffer.close()
+    py.run('del part')
+  })
+
   it('cannot hand over pageable memory, and has it back', () => {
     const py = running()
     py.run('n = numpy.arange(1000); import sys; before = sys.getrefcount(n)')
@@ -163,6 +180,89 @@ kept${index} = numpy.from_dlpack(given)`)
       refused(() => fromDLPack(tensor), 'ERR_UNSUPPORTED', /pageable memory/)
     }
     assert.equal(py.number('sys.getrefcount(n) - before'), 0)
+  })
+})
+
+const noWarp = lackOf('warp')
+if (noWarp !== undefined) console.log(`skipped: ${noWarp}`)
+
+describe('Warp and pinned memory', { skip: noWarp ?? false }, () => {
+  before(() => running().run('warp.config.quiet = True; warp.init()'))
+
+  it('sees the memory itself, with its shape and strides, from objects and from capsules', () => {
+    const py = running()
+    using pinned = device.allocPinned(4 * 24)
+    const floats = pinned.view(Float32Array)
+    floats.set(Array.from({ length: 24 }, (_, index) => index))
+    using whole = new OfferedBuffer(py, pinned, { dtype: 'f32', shape: [4, 6] })
+    const strided = { dtype: 'f32', shape: [3, 2], strides: [6, 2] } as const
+    using part = capsuleOf(py, toDLPack(pinned.slice(4, 92), strided))
+    using vectors = new OfferedBuffer(py, pinned, { dtype: 'f32', shape: [8, 3] })
+    py.run(`w, v = warp.from_dlpack(${whole.expression}), warp.from_dlpack(${part.expression})
+v3 = warp.from_dlpack(${vectors.expression}, dtype=warp.vec3)`)
+    assert.deepEqual(
+      py.json('[w.shape, w.strides, w.dtype is warp.float32, str(w.device), v.numpy().tolist(), v3.shape]'),
+      [
+        [4, 6],
+        [24, 4],
+        true,
+        'cpu',
+        [
+          [1, 3],
+          [7, 9],
+          [13, 15],
+        ],
+        [8],
+      ],
+    )
+    py.run('v.fill_(5); v3[7:8].fill_(warp.vec3(1.0, 2.0, 3.0))')
+    assert.deepEqual([...floats.slice(0, 4)], [0, 5, 2, 5])
+    assert.deepEqual([...floats.slice(21)], [1, 2, 3])
+    py.run('del w, v, v3')
+  })
+
+  it('gives back what it had from us, and keeps it as long as we do', async () => {
+    const py = running()
+    using stream = new Stream({ device })
+    const pinned = device.allocPinned(64)
+    const lent = toDLPack(pinned, { dtype: 'i32', shape: [4, 4] })
+    using capsule = capsuleOf(py, lent)
+    py.run(`w = warp.from_dlpack(${capsule.expression})`)
+    using tensor = new PythonTensor(py, 'w')
+    const { buffer, shape, dtype } = fromDLPack(tensor)
+    assert.deepEqual([shape, dtype, buffer.pointer], [[4, 4], 'i32', pinned.pointer])
+    pinned.close()
+    await stream.fill(buffer, 7, { width: 4 }).finished()
+    assert.deepEqual(py.json('w.numpy().flatten().tolist()'), Array(16).fill(7))
+    tensor.close()
+    py.run('del w')
+    assert.equal(lent.released, false)
+    buffer.close()
+    await until(() => {
+      // Looks for what can be given back.
+      toDLPack(device.allocPinned(4), { dtype: 'i32', shape: [1] }).release()
+      return lent.released
+    })
+  })
+
+  it('cannot have its pageable memory taken in, and has it back', () => {
+    const py = running()
+    py.run("w = warp.zeros(16, dtype=warp.int32, device='cpu'); import sys; before = sys.getrefcount(w)")
+    {
+      using tensor = new PythonTensor(py, 'w')
+      refused(() => fromDLPack(tensor), 'ERR_UNSUPPORTED', /pageable memory/)
+    }
+    assert.equal(py.number('sys.getrefcount(w) - before'), 0)
+  })
+
+  it('takes no versioned capsule', () => {
+    const py = running()
+    using pinned = device.allocPinned(64)
+    using capsule = capsuleOf(py, toDLPack(pinned, { dtype: 'u8', shape: [64], maxVersion: [1, 0] }))
+    assert.throws(
+      () => py.run(`warp.from_dlpack(${capsule.expression})`),
+      (error) => error instanceof PythonError && /valid DLPack capsule/.test(error.message),
+    )
   })
 })
 
@@ -193,6 +293,7 @@ class Torch:
     def values(self):
         self.stream.synchronize()
         return self.result.unique().tolist()
+    def listed(self, array): return array.tolist()
     def big(self): return self.torch.zeros(1 << 26, dtype=self.torch.uint8, device=self.device)
     def used(self): return self.torch.cuda.memory_allocated(self.device)
 
@@ -215,10 +316,38 @@ class Cupy:
     def values(self):
         self.stream.synchronize()
         return self.cupy.unique(self.result).get().tolist()
+    def listed(self, array): return array.tolist()
     def big(self): return self.cupy.zeros(1 << 26, dtype=self.cupy.uint8)
     def used(self): return self.cupy.get_default_memory_pool().used_bytes()
 
+class Warp:
+    def __init__(self, count, ordinal):
+        import numpy, warp
+        warp.init()
+        self.warp, self.device = warp, warp.get_device('cuda:%d' % ordinal)
+        self.stream = warp.Stream(self.device)
+        self.handle = self.stream.cuda_stream
+        warp.set_stream(self.stream, self.device)
+        self.mine = warp.zeros(count, dtype=warp.int32, device=self.device)
+        self.result = warp.zeros_like(self.mine)
+        numbers = numpy.arange(24, dtype=numpy.float32).reshape(4, 6)
+        self.strided = warp.array(numbers, device=self.device)[1:, ::2].transpose()
+        self.take_interface = lambda array: warp.array(array, dtype=warp.int32, device=self.device, copy=False)
+        self.from_dlpack = warp.from_dlpack
+        warp.synchronize_stream(self.stream)
+    def fill(self, value): self.mine.fill_(value)
+    def read(self): self.warp.copy(self.result, self.theirs, stream=self.stream)
+    def values(self):
+        self.warp.synchronize_stream(self.stream)
+        return sorted(set(self.result.numpy().tolist()))
+    def listed(self, array): return array.numpy().tolist()
+    def big(self): return self.warp.zeros(1 << 26, dtype=self.warp.uint8, device=self.device)
+    def used(self):
+        self.warp.synchronize_stream(self.device.null_stream)  # Warp frees there
+        return self.warp.get_mempool_used_mem_current(self.device)
+
 class FromInterface:
+    def __len__(self): return self.__cuda_array_interface__['shape'][0]  # Warp takes sequences
     def __init__(self, told):
         told['shape'], told['data'] = tuple(told['shape']), tuple(told['data'])
         if told['strides'] is not None: told['strides'] = tuple(told['strides'])
@@ -226,9 +355,10 @@ class FromInterface:
 `
 
 const noGpu = gpuUnavailable()
-for (const [name, module] of [
-  ['Torch', 'torch'],
-  ['Cupy', 'cupy'],
+for (const [name, module, maxVersion] of [
+  ['Torch', 'torch', [1, 0]],
+  ['Cupy', 'cupy', [1, 0]],
+  ['Warp', 'warp', undefined],
 ] as const) {
   const reason = noGpu ?? lackOf(module)
   if (reason !== undefined) console.log(`${module} skipped: ${reason}`)
@@ -281,7 +411,7 @@ for (const [name, module] of [
         value += 1
         const held = hold(ours)
         ours.fill(buffer, value, { width: 4 })
-        using capsule = capsuleOf(py, toDLPack(buffer, { ...ELEMENTS, stream: null, maxVersion: [1, 0] }))
+        using capsule = capsuleOf(py, toDLPack(buffer, { ...ELEMENTS, stream: null, maxVersion }))
         py.run(`lib.theirs = lib.from_dlpack(${capsule.expression}); lib.read()`)
         assert.deepEqual(py.json('lib.values()'), [old])
         held.release()
@@ -335,11 +465,11 @@ for (const [name, module] of [
       assert.deepEqual([shape, strides, dtype, byteOffset], [[3, 3], [2, 6], 'f32', 0])
       const floats = await ours.download(memory, Float32Array)
       const elements = [0, 1, 2].map((x) => [0, 1, 2].map((y) => floats[2 * x + 6 * y]))
-      assert.deepEqual(elements, py.json('lib.strided.tolist()'))
+      assert.deepEqual(elements, py.json('lib.listed(lib.strided)'))
       const again = capsuleOf(py, toDLPack(memory, { dtype, shape, strides, stream: theirs }))
       py.run(`back = lib.from_dlpack(${again.expression})`)
       again.close()
-      assert.deepEqual(py.json('back.tolist()'), elements)
+      assert.deepEqual(py.json('lib.listed(back)'), elements)
       py.run('del back; gc.collect()')
       memory.close()
     })
@@ -386,7 +516,7 @@ for (const [name, module] of [
       ours.fill(buffer, value, { width: 4 })
       const told = JSON.stringify(toCudaArrayInterface(buffer, { ...ELEMENTS, stream: ours }))
       py.run(`import json; lib.theirs = lib.take_interface(FromInterface(json.loads('${told}')))`)
-      // PyTorch does not read the stream.
+      // PyTorch and Warp do not read the stream.
       theirs.wait(ours)
       py.run('lib.read()')
       assert.deepEqual(py.json('lib.values()'), [value])

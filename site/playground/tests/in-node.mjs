@@ -1,13 +1,14 @@
 // Runs programs in Node by the playground's own runner: each in a worker, so that it finds a library of its own.
 import { createRequire } from 'node:module'
-import { dirname, join, resolve } from 'node:path'
+import { basename, dirname, join, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { Worker } from 'node:worker_threads'
 import { build } from 'esbuild'
 import { root } from './serve.mjs'
 
 const here = dirname(fileURLToPath(import.meta.url))
-const runner = resolve(here, '..', 'dist-of-tests', 'runner.mjs')
+/** Of each test file, since these run beside each other. */
+const runner = resolve(here, '..', 'dist-of-tests', `runner-of-${basename(process.argv[1] ?? '', '.test.mjs')}.mjs`)
 
 /** Bundles the runner alone: the library stays where it is. */
 export async function buildRunner() {
@@ -44,14 +45,24 @@ const { run, explore } = await import(workerData.runner)
 const { what, code } = workerData
 parentPort.postMessage(what === 'run' ? await run(code, () => {}) : await explore(code, () => {}))
 `
+const OF_TEXT = new URL(`data:text/javascript,${encodeURIComponent(SCRIPT)}`)
 
-export function inNode(what, code) {
+export const inNode = (what, code) => inWorker(OF_TEXT, { what, code })
+
+/** Which members of the library's classes the programs themselves call, to an end, as `Stream#record` or `Stream.from`. */
+export const membersUsed = (codes) => inWorker(new URL('./watched-worker.mjs', import.meta.url), { codes })
+
+function inWorker(script, data) {
   return new Promise((done, fail) => {
-    const worker = new Worker(new URL(`data:text/javascript,${encodeURIComponent(SCRIPT)}`), {
-      workerData: { runner: pathToFileURL(runner).href, what, code },
+    const worker = new Worker(script, {
+      workerData: { runner: pathToFileURL(runner).href, ...data },
       env: { ...process.env, CUDA_STREAMS_DRIVER: 'sim' },
     })
-    worker.on('message', done)
+    // It is ended as the page's is, which comes to no end of its own.
+    worker.on('message', (found) => {
+      done(found)
+      void worker.terminate()
+    })
     worker.on('error', fail)
   })
 }

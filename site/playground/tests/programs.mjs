@@ -137,3 +137,31 @@ console.log('%s is %d', 'six', 6, { deep: { deeper: { deepest: { no: 1 } } } })
 try { new Stream({ priority: 'high' as never }) } catch (error) { console.log(String(error)) }
 `,
 }
+
+/** The run time has a part in when something is done there, and in the stacks: what comes of them is the same. */
+export const OUTCOMES = {
+  'web streams': `
+import { Device, Stream } from 'cuda-streams'
+const stream = new Stream()
+const buffer = Device.get().alloc(10)
+await new Blob([new Uint8Array(10).fill(3)]).stream().pipeTo(stream.uploader(buffer))
+stream.fill(buffer.slice(4, 2), 7)
+export const chunks: number[][] = []
+for await (const chunk of stream.downloader(buffer, { chunkBytes: 4 })) chunks.push([...chunk])
+`,
+  'functions that follow each other, each with a stream of its own': `
+import { Device, Stream } from 'cuda-streams'
+const device = Device.get()
+const streams = [new Stream(), new Stream()]
+export const current: boolean[] = []
+for (const stream of streams) {
+  await stream.run(async () => {
+    for (let turn = 0; turn < 3; turn += 1) {
+      await stream.finished()
+      current.push(Stream.current() === stream)
+    }
+  })
+}
+current.push(Stream.current() === device.defaultStream)
+`,
+}

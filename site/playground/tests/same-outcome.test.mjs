@@ -4,11 +4,10 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { buildRunner, inNode } from './in-node.mjs'
-import { PROGRAMS } from './programs.mjs'
-import { randomProgram } from './random-program.mjs'
+import { OUTCOMES, PROGRAMS } from './programs.mjs'
+import { RANDOM_PROGRAMS, randomProgram } from './random-program.mjs'
 import { dist, findChromium, launch, serve } from './serve.mjs'
 
-const RANDOM_PROGRAMS = 100
 const skip = findChromium() === undefined ? 'no Chromium on the PATH' : false
 
 /** Where addresses begin depends on the thread. */
@@ -24,7 +23,7 @@ const plain = (value) =>
     1,
   )
 
-describe('the same in Node and in the page', { skip, timeout: 180_000 }, () => {
+describe('the same in Node and in the page', { skip, timeout: 600_000 }, () => {
   let server
   let browser
   let page
@@ -73,6 +72,14 @@ describe('the same in Node and in the page', { skip, timeout: 180_000 }, () => {
     it(name, async () => {
       const ways = name.startsWith('time:') ? ['explore'] : ['run', 'explore']
       for (const what of ways) same(await inPage(what, code), plain(await inNode(what, code)))
+    })
+  }
+
+  for (const [name, code] of Object.entries(OUTCOMES)) {
+    it(name, async () => {
+      const { outcome } = JSON.parse(await inPage('run', code))
+      assert.deepEqual(outcome, (await inNode('run', code)).outcome)
+      assert.deepEqual(outcome.errors, [])
     })
   }
 

@@ -633,10 +633,11 @@ export class CudaDriver implements Driver {
    */
   #anyCaptures(device: number, context: ContextHandle): boolean {
     const calls = this.#calls
-    const { begun } = this.graphs
+    const { begun, joined } = this.graphs
     // Calls about a primary context leave captures in its green contexts alone.
     const isIn = (stream: StreamHandle): boolean => calls.contextOf(stream) === context && !this.#green.isGreen(stream)
-    for (const stream of begun) if (isIn(stream) && this.#captures(stream)) return true
+    // Another library's stream may have joined one that began in a green context.
+    for (const stream of [...begun, ...joined]) if (isIn(stream) && this.#captures(stream)) return true
     const mayCapture = (stream: StreamHandle): boolean =>
       (begun.length > 0 || this.#handedOut.has(stream)) && !this.#green.isGreen(stream)
     for (const [stream, its] of calls.own)

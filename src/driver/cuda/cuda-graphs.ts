@@ -21,15 +21,16 @@ import {
   type StreamHandle,
 } from '../driver.js'
 import type { CudaKernels } from './cuda-kernels.js'
-import { GraphNodes, type GraphNodesParts } from './graph-nodes.js'
+import { GraphNodes } from './graph-nodes.js'
 import type { HandleCheck } from './handles/handle-check.js'
 import type { Captures } from './host-functions/captures.js'
 import type { CapturedHostFunction, GraphGates, GraphLane } from './host-functions/graph-gates.js'
 import type { HostFunctions } from './host-functions/host-functions.js'
 import { check, checkDestroyed } from './libcuda/library.js'
 import { koffi, NativeMemory } from './libcuda/native.js'
+import type { LibcudaParts } from './libcuda/stream-calls.js'
 
-export interface CudaGraphsParts extends GraphNodesParts {
+export interface CudaGraphsParts extends LibcudaParts {
   readonly graphGates: GraphGates
   readonly hostFunctions: HostFunctions
   readonly captures: Captures
@@ -73,6 +74,8 @@ export class CudaGraphs implements GraphDriver {
    * number of a capture that is invalidated.
    */
   readonly #begun = new Map<StreamHandle, BegunCapture>()
+  /** The same of other libraries' streams whose wrappers were closed: another wrapper may end it, or the owner. */
+  readonly #left = new Map<StreamHandle, BegunCapture>()
   /** Host functions captured so far, by the driver's number for the capture. */
   readonly #capturing = new Map<bigint, CapturedHostFunction[]>()
   readonly #captured = new Map<GraphHandle, CapturedGraph>()
@@ -95,6 +98,15 @@ export class CudaGraphs implements GraphDriver {
       if (!handles.isStill(stream, calls.foreignId(stream))) this.#captureOver(stream)
     }
     return [...this.#begun.keys()]
+  }
+
+  /** Streams that joined a capture, and that may be asked about likewise. */
+  get joined(): readonly StreamHandle[] {
+    const { calls, handles, captures } = this.parts
+    if (captures.joined.size === 0) return NO_STREAMS
+    const isThere = (stream: StreamHandle): boolean =>
+      calls.own.has(stream) || isDefaultStream(stream) || handles.isStill(stream, calls.foreignId(stream))
+    return [...captures.joined].filter(isThere)
   }
 
   begin(stream: StreamHandle, mode: CaptureMode): void {
@@ -121,6 +133,7 @@ export class CudaGraphs implements GraphDriver {
 
   #begin(stream: StreamHandle, into: GraphHandle | undefined, begin: () => void): void {
     const { captures, hostFunctions } = this.parts
+    this.#forgetLeft()
     const isKnown = this.#begun.has(stream)
     if (isKnown) begin()
     else captures.beginBy(begin)
@@ -132,10 +145,12 @@ export class CudaGraphs implements GraphDriver {
   }
 
   end(stream: StreamHandle): GraphHandle {
-    const begun = this.#begun.get(stream)
+    const begun = this.#begun.get(stream) ?? this.#leftOf(stream)
     const before = begun?.into === undefined ? NOTHING_CAPTURED : (this.#captured.get(begun.into) ?? NOTHING_CAPTURED)
     const ofGraphs = begun?.id === undefined ? 0 : (this.#childBranches.get(begun.id) ?? 0)
-    const branches = before.branches + ofGraphs + this.parts.captures.joins - (begun?.joins ?? 0)
+    // What is added to a graph may run beside the rest.
+    const added = begun?.into === undefined ? 0 : 1
+    const branches = before.branches + added + ofGraphs + this.parts.captures.joins - (begun?.joins ?? 0)
     const hostFunctions = [...before.hostFunctions, ...this.#captureGoes(stream)]
     // Where the end is refused the graph is gone, too.
     if (begun?.into !== undefined) this.#captured.delete(begun.into)
@@ -169,7 +184,28 @@ export class CudaGraphs implements GraphDriver {
   }
 
   leave(stream: StreamHandle): void {
-    if (!this.parts.calls.own.has(stream) && !isDefaultStream(stream)) this.#captureOver(stream)
+    const begun = this.#begun.get(stream)
+    if (begun === undefined || this.parts.calls.own.has(stream) || isDefaultStream(stream)) return
+    this.#left.set(stream, begun)
+    this.#captureOver(stream)
+  }
+
+  /** The capture that the stream is in, where it is one that was left. */
+  #leftOf(stream: StreamHandle): BegunCapture | undefined {
+    const left = this.#left.get(stream)
+    return left === undefined || left.id !== this.#captureInfo(stream).id ? undefined : left
+  }
+
+  /** Forgets captures that were left and are over: the owner may have ended them, or destroyed the stream. */
+  #forgetLeft(): void {
+    const { calls, handles } = this.parts
+    for (const [stream, { id }] of this.#left) {
+      if (handles.isStill(stream, calls.foreignId(stream)) && this.#leftOf(stream) !== undefined) continue
+      this.#left.delete(stream)
+      if (id === undefined) continue
+      this.#capturing.delete(id)
+      this.#childBranches.delete(id)
+    }
   }
 
   /** The stream is about to be destroyed, and takes the capture that it began, if it did, along. */
@@ -318,7 +354,8 @@ export class CudaGraphs implements GraphDriver {
   }
 
   nodes(graph: GraphHandle): readonly NodeFacts[] {
-    return this.#nodes.factsOf(graph)
+    const { hostFunctions } = this.#captured.get(graph) ?? NOTHING_CAPTURED
+    return this.#nodes.factsOf(graph, new Set(hostFunctions.map(({ node }) => node)))
   }
 
   capturedNode(stream: StreamHandle): NodeHandle | undefined {
@@ -329,12 +366,14 @@ export class CudaGraphs implements GraphDriver {
   updateKernel(
     exec: GraphExecHandle,
     node: NodeHandle,
+    context: ContextHandle,
     kernel: KernelHandle,
     shape: LaunchShape,
     values: readonly (number | bigint)[],
   ): void {
     const params = this.parts.driver.kernels.nodeParams(kernel, shape, values)
-    const result = this.parts.library.cuGraphExecKernelNodeSetParams_v2(exec, node, params)
+    if (context !== this.#instances.get(exec)?.context) this.#nodes.keepFunction(node, params)
+    const result = this.parts.library.cuGraphExecKernelNodeSetParams_v2(exec, node, params.address)
     check('cuGraphExecKernelNodeSetParams', result)
   }
 
@@ -342,29 +381,31 @@ export class CudaGraphs implements GraphDriver {
     throw stateError('ERR_UNSUPPORTED', 'A real GPU runs the kernel itself, not its twin')
   }
 
-  updateCopy(exec: GraphExecHandle, node: NodeHandle, destination: Pointer, source: Pointer, byteLength: number): void {
-    this.#nodes.updateCopy(exec, node, destination, source, byteLength, this.#contextOf(exec))
+  updateCopy(
+    exec: GraphExecHandle,
+    node: NodeHandle,
+    context: ContextHandle,
+    destination: Pointer,
+    source: Pointer,
+    byteLength: number,
+  ): void {
+    this.#nodes.updateCopy(exec, node, context, destination, source, byteLength)
   }
 
   updateFill(
     exec: GraphExecHandle,
     node: NodeHandle,
+    context: ContextHandle,
     pointer: Pointer,
     value: number,
     width: FillWidth,
     count: number,
   ): void {
-    this.#nodes.updateFill(exec, node, pointer, value, width, count, this.#contextOf(exec))
+    this.#nodes.updateFill(exec, node, context, pointer, value, width, count)
   }
 
   setEnabled(exec: GraphExecHandle, node: NodeHandle, enabled: boolean): void {
     check('cuGraphNodeSetEnabled', this.parts.library.cuGraphNodeSetEnabled(exec, node, enabled ? 1 : 0))
-  }
-
-  #contextOf(exec: GraphExecHandle): ContextHandle {
-    const instance = this.#instances.get(exec)
-    if (instance === undefined) throw cudaError('cuGraphExecMemcpyNodeSetParams', CUresult.INVALID_HANDLE)
-    return instance.context
   }
 
   /** Lets go of the host functions of the capture that the stream is in, and returns them. */

@@ -199,15 +199,15 @@ export class CudaKernels implements KernelDriver {
     )
   }
 
-  /** Writes a CUDA_KERNEL_NODE_PARAMS down for a node of a graph. Returns its address. */
-  nodeParams(kernel: KernelHandle, shape: LaunchShape, args: readonly LaunchArgument[]): number {
+  /** The CUDA_KERNEL_NODE_PARAMS for a node of a graph, until the next call. */
+  nodeParams(kernel: KernelHandle, shape: LaunchShape, args: readonly LaunchArgument[]): NativeMemory {
     const callable = this.#kernels[kernel]
     if (callable === undefined) throw cudaError(SET_NODE, CUresult.INVALID_HANDLE)
     const { handle } = callable.function
     if (shape.sharedMemory > SHARED_MEMORY_WITHOUT_LEAVE)
       allowSharedMemory(this.parts.library, callable.function, shape)
     const { grid, block, sharedMemory } = shape
-    const { address, uint32 } = this.#node
+    const { uint32 } = this.#node
     const parameters = callable.parameters.write(args)
     uint32[0] = handle
     uint32[1] = handle / 2 ** 32
@@ -220,7 +220,9 @@ export class CudaKernels implements KernelDriver {
     uint32[8] = sharedMemory
     uint32[10] = parameters
     uint32[11] = parameters / 2 ** 32
-    return address
+    // A CUkernel and a context: the function has its own.
+    uint32.fill(0, 14, 18)
+    return this.#node
   }
 
   activeBlocks(kernel: KernelHandle, blockSize: number, sharedMemory: number): number {

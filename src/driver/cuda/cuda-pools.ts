@@ -114,7 +114,7 @@ export class CudaPools implements PoolDriver {
 
   /**
    * 1 for 0, which amounts to the same: 0 is how CUDA begins, and this library in another thread, and others such as
-   * cuda.core, take that for a pool whose threshold nobody has chosen.
+   * cuda.core, take that for a pool whose threshold no program has chosen.
    */
   setThreshold(pool: PoolHandle, bytes: number): void {
     this.#set(pool, PoolAttribute.RELEASE_THRESHOLD, Number.isFinite(bytes) ? BigInt(Math.max(bytes, 1)) : EVERYTHING)
@@ -171,7 +171,7 @@ export class CudaPools implements PoolDriver {
     return any
   }
 
-  /** To be called before memory is allocated there: the pool that nobody has set a threshold for keeps what it has. */
+  /** To be called before memory is allocated there: a pool without a threshold of a program keeps what it has. */
   makeReady(context: ContextHandle): void {
     if (context === this.#lastReady) return
     this.#lastReady = context

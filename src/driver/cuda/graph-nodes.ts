@@ -1,5 +1,4 @@
 /** The nodes of a graph on a real GPU: what the driver tells of them, and how one of an instance is changed. */
-import { CUresult } from '../cuda-results.js'
 import type {
   ContextHandle,
   FillWidth,
@@ -15,30 +14,28 @@ import { koffi, NativeMemory } from './libcuda/native.js'
 import type { LibcudaParts } from './libcuda/stream-calls.js'
 import { DESTINATION, Field, STRUCT_BYTES, UNIFIED } from './memory/row-copies.js'
 
-/** By CUgraphNodeType; a batch of memory operations is a host function's gate. */
+/** By CUgraphNodeType. */
 const KINDS: readonly NodeKind[] = [
   ...(['kernel', 'copy', 'fill', 'hostFunction', 'graph', 'empty', 'eventWait', 'eventRecord'] as const),
-  ...(['other', 'other', 'alloc', 'free', 'hostFunction'] as const),
+  ...(['other', 'other', 'alloc', 'free'] as const),
 ]
+/** Of CUDA_KERNEL_NODE_PARAMS, in words of 64 bits. */
+const Kernel = { FUNCTION: 0, KERNEL: 7, CONTEXT: 8 } as const
 /** Of CUDA_MEMSET_NODE_PARAMS, in words of 64 bits; the value and the width of it share one. */
 const Fill = { TO: 0, VALUE: 2, COUNT: 3, HEIGHT: 4 } as const
-
-export interface GraphNodesParts extends LibcudaParts {
-  readonly greenContexts: { readonly contexts: Iterable<ContextHandle> }
-}
 
 export class GraphNodes {
   readonly #params = new NativeMemory(STRUCT_BYTES)
 
-  constructor(private readonly parts: GraphNodesParts) {}
+  constructor(private readonly parts: LibcudaParts) {}
 
-  /** Each comes after those that it depends on. */
-  factsOf(graph: GraphHandle): readonly NodeFacts[] {
+  /** Each comes after those that it depends on. To CUDA the gate of a host function is a batch of memory operations. */
+  factsOf(graph: GraphHandle, gates: ReadonlySet<number>): readonly NodeFacts[] {
     const after = new Map<NodeHandle, NodeHandle[]>()
     for (const node of this.#nodesOf(graph)) after.set(node, [])
     if (after.size > 1) for (const [from, to] of this.#edgesOf(graph)) after.get(to)?.push(from)
     return [...after].map(([node, before]) => {
-      const kind = this.#kindOf(node)
+      const kind = gates.has(node) ? 'hostFunction' : this.#kindOf(node)
       return { node, kind, after: before, name: this.#nameOf(node, kind), byteLength: this.#bytesOf(node, kind) }
     })
   }
@@ -46,10 +43,10 @@ export class GraphNodes {
   updateCopy(
     exec: GraphExecHandle,
     node: NodeHandle,
+    context: ContextHandle,
     to: Pointer,
     from: Pointer,
     byteLength: number,
-    context: ContextHandle,
   ): void {
     const { address, uint64 } = this.#params
     uint64.fill(0n)
@@ -70,11 +67,11 @@ export class GraphNodes {
   updateFill(
     exec: GraphExecHandle,
     node: NodeHandle,
+    context: ContextHandle,
     to: Pointer,
     value: number,
     width: FillWidth,
     count: number,
-    context: ContextHandle,
   ): void {
     const { address, uint64 } = this.#params
     uint64.fill(0n)
@@ -82,14 +79,21 @@ export class GraphNodes {
     uint64[Fill.VALUE] = BigInt(value) | (BigInt(width) << 32n)
     uint64[Fill.COUNT] = BigInt(count)
     uint64[Fill.HEIGHT] = 1n
-    let result = 0
-    const { library, greenContexts } = this.parts
-    // CUDA wants the context in which the node was captured, and tells it of none: for any other it refuses, and no more.
-    for (const each of [context, ...greenContexts.contexts]) {
-      result = library.cuGraphExecMemsetNodeSetParams(exec, node, address, each)
-      if (result !== CUresult.INVALID_VALUE) break
-    }
+    const result = this.parts.library.cuGraphExecMemsetNodeSetParams(exec, node, address, context)
     check('cuGraphExecMemsetNodeSetParams', result)
+  }
+
+  /** Writes what a kernel's node runs, and in which context, into these CUDA_KERNEL_NODE_PARAMS: no update may change that. */
+  keepFunction(node: NodeHandle, params: NativeMemory): void {
+    this.#getKernel(node)
+    for (const at of [Kernel.FUNCTION, Kernel.KERNEL, Kernel.CONTEXT]) {
+      params.uint64[at] = this.#params.uint64[at] ?? 0n
+    }
+  }
+
+  #getKernel(node: NodeHandle): void {
+    const result = this.parts.library.cuGraphKernelNodeGetParams_v2(node, this.#params.address)
+    check('cuGraphKernelNodeGetParams', result)
   }
 
   #nodesOf(graph: GraphHandle): NodeHandle[] {
@@ -135,8 +139,8 @@ export class GraphNodes {
   #nameOf(node: NodeHandle, kind: NodeKind): string | undefined {
     if (kind !== 'kernel') return undefined
     const { memory, library } = this.parts
-    check('cuGraphKernelNodeGetParams', library.cuGraphKernelNodeGetParams_v2(node, this.#params.address))
-    const handle = this.#params.pointerAt(0)
+    this.#getKernel(node)
+    const handle = this.#params.pointerAt(8 * Kernel.FUNCTION)
     if (handle === 0 || library.cuFuncGetName(memory.address, handle) !== 0) return undefined
     return koffi().decode(memory.pointerAt(0), 'char', -1) as string
   }

@@ -31,7 +31,7 @@ export class CopyWork implements Work {
 
   /** A GPU lets the host make such a copy. */
   get isWithinHost(): boolean {
-    return !(this.to instanceof DeviceMemory || this.from instanceof DeviceMemory)
+    return isWithinHost(this.to, this.from)
   }
 
   /** Which kinds of memory, and of which device, cannot be changed. */
@@ -77,6 +77,10 @@ export class RowsWork implements Work {
       writes,
     })
     return [touch(this.from, false), touch(this.to, true)]
+  }
+
+  get isWithinHost(): boolean {
+    return isWithinHost(this.to.block, this.from.block)
   }
 
   get shape(): string {
@@ -205,6 +209,9 @@ export class FreeWork implements Work {
     this.giveBack(this.block)
   }
 }
+
+const isWithinHost = (to: MemoryBlock, from: MemoryBlock): boolean =>
+  !(to instanceof DeviceMemory || from instanceof DeviceMemory)
 
 const placeOf = (block: MemoryBlock): string =>
   block instanceof DeviceMemory ? `device ${block.device.ordinal}` : 'host'

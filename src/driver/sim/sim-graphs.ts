@@ -3,6 +3,7 @@ import type { CapturedNode } from '../captured-graph.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import type {
   CaptureMode,
+  ContextHandle,
   FillWidth,
   GraphDriver,
   GraphExecHandle,
@@ -18,7 +19,7 @@ import type { CaptureRules } from './capture-rules.js'
 import type { Machine } from './machine/machine.js'
 import type { SimNodeWork, SimOperation } from './machine/machine-state.js'
 import { SimOperationKind } from './machine/work.js'
-import { CopyWork } from './memory-work.js'
+import { CopyWork, FillWork, RowsWork } from './memory-work.js'
 import type { Registry } from './registry.js'
 import { refuse, type SimKernels } from './sim-kernels.js'
 import type { Queued, SimMemory } from './sim-memory.js'
@@ -199,7 +200,14 @@ export class SimGraphs implements GraphDriver {
     this.#put(exec, node, call, 'kernel', this.works.kernels.work(twin, call))
   }
 
-  updateCopy(exec: GraphExecHandle, node: NodeHandle, destination: Pointer, source: Pointer, byteLength: number): void {
+  updateCopy(
+    exec: GraphExecHandle,
+    node: NodeHandle,
+    _context: ContextHandle,
+    destination: Pointer,
+    source: Pointer,
+    byteLength: number,
+  ): void {
     const call = 'cuGraphExecMemcpyNodeSetParams'
     this.#put(exec, node, call, 'copy', this.works.memory.copyWork(destination, source, byteLength, call))
   }
@@ -207,6 +215,7 @@ export class SimGraphs implements GraphDriver {
   updateFill(
     exec: GraphExecHandle,
     node: NodeHandle,
+    _context: ContextHandle,
     pointer: Pointer,
     value: number,
     width: FillWidth,
@@ -289,6 +298,8 @@ const shapeOf = (nodes: Nodes): string =>
 
 function labelOf(work: SimNodeWork): string {
   if (work.kind === 'graph') return `graph(${shapeOf(work.nodes)})`
+  // A copy within the host is a host function, and may become another one.
+  if (kindOf(work) === 'hostFunction') return 'host'
   return work.kind === 'work' ? (work.work?.shape ?? work.call) : work.kind
 }
 
@@ -296,8 +307,9 @@ function kindOf(work: SimNodeWork): NodeKind {
   if (work.kind === 'host') return 'hostFunction'
   if (work.kind !== 'work') return work.kind
   if (work.operation === SimOperationKind.KERNEL) return 'kernel'
-  if (work.work instanceof CopyWork) return work.work.isWithinHost ? 'hostFunction' : 'copy'
-  return work.operation === SimOperationKind.COPY ? 'fill' : 'other'
+  const { work: memory } = work
+  if (memory instanceof CopyWork || memory instanceof RowsWork) return memory.isWithinHost ? 'hostFunction' : 'copy'
+  return memory instanceof FillWork ? 'fill' : 'other'
 }
 
 /** A kernel stays in its part of the device. */

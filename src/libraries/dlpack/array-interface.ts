@@ -67,7 +67,7 @@ const TO_OPTIONS = ['dtype', 'shape', 'strides', 'readOnly', 'stream'] as const
 
 /**
  * Describes a buffer as `__cuda_array_interface__` does, for libraries that take no DLPack. Keep the buffer as long as they use
- * it: the protocol has nobody who lets go of it.
+ * it: the protocol has no call that lets go of it.
  * @param buffer Memory of a device.
  * @param options `dtype` and `shape` of its elements, `strides` in elements; `readOnly`; the `stream` to wait for
  * @returns the dict, with strides in bytes

@@ -12,7 +12,7 @@ import { currentCore } from '../../streams/current.js'
 import { type StreamCore, streamCoreOf } from '../../streams/stream-core.js'
 import { numberOf, openOn, type ProtocolStream, streamOfNumber } from './consumer-stream.js'
 import { parseType } from './dtype.js'
-import { HandedOut, lookForReturns } from './handed-out.js'
+import { HandedOut, lookForReturns, pointerTo } from './handed-out.js'
 import { addressOfBytes, DeviceType, HandedOutStruct, MAJOR_VERSION, TakenStruct, type TensorFacts } from './structs.js'
 import { type ElementOptions, layoutIn, type Tensor, takeIn } from './tensor.js'
 
@@ -165,7 +165,7 @@ export function toDLPack(buffer: DeviceBuffer | PinnedBuffer, options: ToDLPackO
   const [deviceType, deviceId] = device
   const pointer = core.isPinned ? addressOfBytes(core.ownBytes()) : core.pointer
   const facts: TensorFacts = { ...layout, pointer, type, readOnly, deviceType, deviceId }
-  return makeTensor(new HandedOut(new HandedOutStruct(facts, versioned), { core, buffer }), versioned, device)
+  return makeTensor(new HandedOut(new HandedOutStruct(facts, versioned), pointer, { core, buffer }), versioned, device)
 }
 
 /** Lets the consumer's stream come after all work with the memory. */
@@ -243,8 +243,9 @@ function takeOver(capsule: DLPackCapsule, use: StreamCore | undefined): Tensor {
   const pointer = checkPointer(propertyOf(capsule, 'pointer'), 'capsule.pointer', 'the address of a struct')
   const struct = new TakenStruct(pointer, checkBoolean(propertyOf(capsule, 'versioned'), 'capsule.versioned', false))
   try {
-    const facts = struct.read()
-    const isOnDevice = checkDeviceType(facts.deviceType)
+    const told = struct.read()
+    const isOnDevice = checkDeviceType(told.deviceType)
+    const facts = isOnDevice ? told : { ...told, pointer: pointerTo(told.pointer) }
     const driver = use === undefined ? driverForHandle(facts.pointer, driverOf(Device.current)) : driverOf(use.device)
     const near = deviceAt(facts.deviceType, facts.deviceId, use?.device ?? deviceOf(driver, 0))
     const take = (): Tensor => takeIn(facts, near, use, undefined, () => struct.delete())

@@ -18,6 +18,8 @@ export class HandedOut {
 
   constructor(
     readonly struct: HandedOutStruct,
+    /** Where the memory begins for the consumer. */
+    readonly address: number,
     /** Kept reachable, since the memory would be given back with the buffer; undefined once it was given back. */
     public memory: { readonly core: BufferCore; readonly buffer: object } | undefined,
   ) {
@@ -48,6 +50,16 @@ export class HandedOut {
 }
 
 const handedOut = new Set<HandedOut>()
+
+/** What the driver calls an address of pinned memory that is out: on the simulator it is another number. */
+export function pointerTo(address: number): number {
+  for (const { address: first, memory } of handedOut) {
+    if (memory === undefined || !memory.core.isPinned) continue
+    const { pointer, byteLength } = memory.core
+    if (address >= first && address < first + byteLength) return pointer + (address - first)
+  }
+  return address
+}
 
 /** Takes back all whose deleters were called. */
 export function lookForReturns(): void {

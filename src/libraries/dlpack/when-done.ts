@@ -19,10 +19,13 @@ export function whenDone(driver: Driver, after: readonly OwnEvent[], tell: () =>
 }
 
 function look(): void {
-  for (const [driver, work] of waiting) {
-    if (!driver.libraries.hostFunctionsPending) work.sweep()
-    // One that was told may have lent something anew.
-    if (!work.pending && waiting.get(driver) === work) waiting.delete(driver)
+  try {
+    for (const [driver, work] of waiting) {
+      work.sweep(() => !driver.libraries.hostFunctionsPending)
+      // One that was told may have lent something anew.
+      if (!work.pending && waiting.get(driver) === work) waiting.delete(driver)
+    }
+  } finally {
+    if (waiting.size > 0) again.later()
   }
-  if (waiting.size > 0) again.later()
 }

@@ -86,12 +86,17 @@ export const MEMORY = {
   foreign: 'wrapped by DeviceBuffer.from(pointer)',
   interprocess: 'interprocess',
   shared: 'had from a token of share()',
+  registered: "a part of the program's own array, by PinnedBuffer.from()",
+  'registered shared': 'a SharedArrayBuffer, likewise',
+  pool: 'of a MemoryPool of its own, allocated on another stream',
+  dlpack: 'taken in by fromDLPack()',
   'second device': 'of a second device',
 } as const
 export type MemoryKind = keyof typeof MEMORY
 export const MEMORY_KINDS = Object.keys(MEMORY) as readonly MemoryKind[]
 
-export const isPinned = (kind: MemoryKind): boolean => kind === 'pinned' || kind === 'pinned slice'
+const PINNED: readonly MemoryKind[] = ['pinned', 'pinned slice', 'registered', 'registered shared']
+export const isPinned = (kind: MemoryKind): boolean => PINNED.includes(kind)
 
 /** All choices of a kind for each of so many operands. */
 export function memoryChoices(operands: number): readonly (readonly MemoryKind[])[] {

@@ -5,7 +5,8 @@
  * to others: what they write there must stay.
  */
 import assert from 'node:assert/strict'
-import { MEMORY_KINDS, type MemoryKind } from './axes.js'
+import { isPretended } from '../../pretend/pretend.js'
+import { isPinned, MEMORY_KINDS, type MemoryKind } from './axes.js'
 import type { Call } from './call.js'
 import type { Lab } from './lab.js'
 import { RETURNS } from './rules.js'
@@ -36,7 +37,8 @@ function rowOf(call: Call): Row {
       return call.lacks?.({ lab, bench: lab.bench })
     },
     *cells(lab) {
-      for (const place of PLACES) for (const kinds of choices(call)) yield* cellsFor(lab, call, place, kinds)
+      for (const place of isPretended() ? PLACES.slice(0, 1) : PLACES)
+        for (const kinds of choices(call)) yield* cellsFor(lab, call, place, kinds)
     },
   }
 }
@@ -52,7 +54,7 @@ function choices({ memory = [] }: Call): readonly (readonly MemoryKind[])[] {
   return [plain, ...others]
 }
 
-const isOfDevice = (kind: MemoryKind): boolean => !['pinned', 'pinned slice', 'second device'].includes(kind)
+const isOfDevice = (kind: MemoryKind): boolean => !isPinned(kind) && kind !== 'second device'
 
 function* cellsFor(lab: Lab, call: Call, place: Place, kinds: readonly MemoryKind[]): Generator<PlayableCell> {
   // A graph keeps no memory open: the program must, as long as it launches the graph.

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
-import { type Device, DeviceBuffer, PinnedBuffer, type SharedBuffer, type Stream } from 'cuda-streams'
+import { type Device, DeviceBuffer, MemoryPool, PinnedBuffer, type SharedBuffer, type Stream } from 'cuda-streams'
+import { fromDLPack, toDLPack } from 'cuda-streams/dlpack'
 import type { Workbench } from '../../helpers/workbench.js'
 import type { MemoryKind } from './axes.js'
 
@@ -113,6 +114,22 @@ export class Lab {
         if (token !== undefined) return whole(DeviceBuffer.from(token))
         const all = device.alloc(AROUND * BYTES, { stream: home })
         return { ...part(all), buffer: DeviceBuffer.from(all.slice(BYTES, BYTES).share()) }
+      }
+      case 'registered': {
+        const array = new Uint32Array(AROUND * WORDS)
+        return whole(PinnedBuffer.from(array.subarray(WORDS, 2 * WORDS), { device }))
+      }
+      case 'registered shared':
+        return whole(PinnedBuffer.from(new SharedArrayBuffer(BYTES), { device }))
+      case 'pool': {
+        const pool = this.once('a pool', () => new MemoryPool({ device }))
+        return whole(device.alloc(BYTES, { stream: home, pool }))
+      }
+      case 'dlpack': {
+        const base = device.alloc(BYTES, { stream: home })
+        const tensor = toDLPack(base, { dtype: 'u32', shape: [WORDS], stream: home })
+        const { buffer } = fromDLPack(tensor, { stream: home })
+        return { ...whole(buffer), dispose: () => [buffer, base].forEach((each) => void each.close()) }
       }
       case 'second device': {
         assert.ok(second !== undefined && secondHome !== undefined, 'there is a second device')

@@ -70,6 +70,31 @@ export const QUIET: Readonly<Record<string, readonly string[]>> = {
   'loses the whole machine: tests/torture/faults.test.ts': ['fault'],
 }
 
+/** Options whose getters nothing closes anything in, by the reason: a call stands for all of its own. */
+export const QUIET_OPTIONS: Readonly<Record<string, readonly string[]>> = {
+  'is a machine of its own, or runs programs on many: tests/simulator and tests/explore': [
+    ...['simulate', 'explore', 'replay', 'foreignStream'],
+  ],
+  'is read before there is anything to close: K8 in tests/conformance/defined-kernels.test.ts': [
+    ...['defineKernel', 'new DefinedKernel', 'Module.load'],
+  ],
+  'needs another process: tests/processes': ['Event.fromIpcHandle', 'DeviceBuffer.fromIpcHandle'],
+  'is read by the code that reads those of gemm()': ['Cublas#gemmStridedBatched'],
+  'is read by the code that reads those of allReduce()': [
+    ...['broadcast', 'reduce', 'allGather', 'reduceScatter', 'send', 'recv'].map((name) => `Communicator#${name}`),
+  ],
+  'is about ranks, of which each has a process: tests/libraries and tests/processes': [
+    ...['Communicator.create', 'Communicator.createAll', 'Communicator#finished', 'Communicator#close'],
+  ],
+  'describes memory of another library, and comes with it: tests/libraries/dlpack': [
+    ...['__cuda_array_interface__', 'shape', 'typestr', 'data', 'version', 'strides', 'mask'].map(
+      (name) => `fromCudaArrayInterface: ${name}`,
+    ),
+    ...['pointer', 'versioned'].map((name) => `fromDLPack: ${name}`),
+  ],
+  'is the device itself': ['Device#createStream: device'],
+}
+
 /** As `new Stream`, `Stream.from`, `Stream#record`, or `simulate` for a function. */
 export function publicMembers(): readonly string[] {
   const exported = Object.entries({ ...main, ...sim, ...cublas, ...dlpack, ...nccl })

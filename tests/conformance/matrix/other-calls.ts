@@ -1,6 +1,18 @@
 /** Calls on events, devices, graphs and kernels: rows of the matrix. */
 import assert from 'node:assert/strict'
-import { defineKernel, Event, type FillNode, Module, Program, Stream } from 'cuda-streams'
+import {
+  type CopyNode,
+  defineKernel,
+  Event,
+  type FillNode,
+  type Graph,
+  type GraphExec,
+  type GraphNode,
+  type KernelNode,
+  Module,
+  Program,
+  Stream,
+} from 'cuda-streams'
 import { added, CONFIG, kernelOf, needsCompiler, needsGpu, PTX, SIGNATURE } from './adding.js'
 import type { Call } from './call.js'
 import { BYTES, WORDS } from './lab.js'
@@ -190,6 +202,88 @@ const execOf = (scene: Scene) => {
   return exec
 }
 
+/** One node of an instance is given other work, then it is launched. */
+function updated<N>(
+  what: string,
+  memory: NonNullable<Call['memory']>,
+  capture: (scene: Scene, home: Stream) => void,
+  nodeOf: (graph: Graph) => N | undefined,
+  update: (exec: GraphExec, node: N, scene: Scene) => void,
+  lacks?: Call['lacks'],
+): Call {
+  return {
+    name: `stream.launch(exec) of which ${what}`,
+    members: [],
+    act: 'launches a graph',
+    uses: ['the graph exec'],
+    memory,
+    takesRoom: 'on both drivers',
+    lacks: lacks ?? (() => undefined),
+    prepare: (scene) => {
+      const { home } = scene.lab
+      const graph = scene.keep(home.capture(() => capture(scene, home)))
+      const exec = scene.keep(graph.instantiate())
+      scene.closers.set('the graph exec', () => exec.close())
+      const node = nodeOf(graph)
+      assert.ok(node !== undefined, 'the graph has the node')
+      return () => {
+        update(exec, node, scene)
+        scene.stream.launch(exec)
+      }
+    },
+  }
+}
+
+const HALF = BYTES / 2
+const copiedTo = { name: 'destination', becomes: (scene: Scene) => scene.wordRead(1) }
+const isCopy = (node: GraphNode): node is CopyNode => node.kind === 'copy'
+const isFill = (node: GraphNode): node is FillNode => node.kind === 'fill'
+
+const updates: readonly Call[] = [
+  updated(
+    'a fill was updated',
+    [written],
+    (scene, home) => home.fill(scene.buffer(0).slice(0, HALF), 1),
+    (graph) => graph.nodes.find(isFill),
+    (exec, node, scene) => exec.update(node, scene.buffer(0), FILLED, { width: 4 }),
+  ),
+  updated(
+    'a copy was updated',
+    [copiedTo, { name: 'source' }],
+    (scene, home) => home.copy(scene.buffer(0).slice(0, HALF), scene.buffer(1).slice(HALF, HALF)),
+    (graph) => graph.nodes.find(isCopy) ?? graph.nodes[0],
+    (exec, node, scene) => {
+      // Within the host it is a host function on a GPU, which no update changes.
+      const [to, from] = [scene.buffer(0), scene.buffer(1)]
+      if (isCopy(node)) exec.update(node, to, from)
+      else scene.stream.copy(to, from)
+    },
+  ),
+  updated(
+    'a fill was switched off',
+    [written],
+    (scene, home) => home.fill(scene.buffer(0), FILLED, { width: 4 }).fill(scene.buffer(0).slice(0, HALF), 1),
+    (graph) => graph.nodes.filter(isFill)[1],
+    (exec, node) => exec.setEnabled(node, false),
+  ),
+  updated(
+    'a kernel with a twin was updated',
+    [addedTo],
+    (scene, home) => home.launch(added, CONFIG, scene.buffer(0), 1, 77),
+    (graph) => graph.nodesOf(added)[0],
+    (exec, node, scene) => exec.update(node, CONFIG, scene.buffer(0), WORDS, ADDED),
+    needsCompiler,
+  ),
+  updated(
+    'a kernel of a module was updated',
+    [addedTo],
+    (scene, home) => home.launch(kernelOf(scene), CONFIG, scene.buffer(0), 1, 77),
+    (graph) => graph.nodes.find((node) => node.kind === 'kernel') as KernelNode<typeof SIGNATURE>,
+    (exec, node, scene) => exec.update(node, CONFIG, scene.buffer(0), WORDS, ADDED),
+    needsGpu,
+  ),
+]
+
 const graphs: readonly Call[] = [
   {
     name: 'stream.launch(exec)',
@@ -230,6 +324,34 @@ const graphs: readonly Call[] = [
     },
     answers: ({ log }) => assert.equal(log.filter((each) => each === 'call').length, 1, 'so often the function ran'),
   },
+  {
+    name: 'stream.launch(graph)',
+    members: [],
+    act: 'adds a graph',
+    memory: [written],
+    uses: ['the graph'],
+    nodes: () => 1,
+    prepare: (scene) => {
+      const graph = graphOf(scene)
+      scene.closers.set('the graph', () => graph.close())
+      return () => scene.stream.launch(graph)
+    },
+  },
+  {
+    name: 'stream.launch(graph) of a host function',
+    members: [],
+    act: 'adds a graph',
+    nodes: () => 1,
+    prepare: (scene) => {
+      const { home } = scene.lab
+      const graph = scene.keep(home.capture(() => void home.launchHostFunc(() => scene.log.push('call'))))
+      return () => scene.stream.launch(graph)
+    },
+    answers: ({ log, stream }) => {
+      if (!stream.closed) assert.equal(log.filter((each) => each === 'call').length, 1, 'so often the function ran')
+    },
+  },
+  ...updates,
   {
     name: 'exec.upload(stream)',
     members: ['GraphExec#upload'],
@@ -350,6 +472,23 @@ const kernels: readonly Call[] = [
     takesRoom: 'on both drivers',
     lacks: needsCompiler,
     prepare: (scene) => () => scene.stream.launch(added, CONFIG, scene.buffer(0), WORDS, ADDED),
+  },
+  {
+    name: 'stream.launch(a kernel with a twin) with attributes',
+    members: [],
+    act: 'queues',
+    memory: [addedTo],
+    takesRoom: 'on both drivers',
+    lacks: needsCompiler,
+    prepare: (scene) => {
+      const attributes = {
+        programmatic: false,
+        priority: 0,
+        sharedMemoryCarveout: 50,
+        memorySyncDomain: 'default',
+      } as const
+      return () => scene.stream.launch(added, { ...CONFIG, ...attributes }, scene.buffer(0), WORDS, ADDED)
+    },
   },
   {
     name: 'stream.launch(kernel)',

@@ -1,7 +1,7 @@
 /** Plays one cell of the matrix. */
 import assert from 'node:assert/strict'
 import { Graph } from 'cuda-streams'
-import type { Hold, MemoryKind, Situation } from './axes.js'
+import { type Hold, isPinned, type MemoryKind, type Situation } from './axes.js'
 import { type Call, queues } from './call.js'
 import type { Lab } from './lab.js'
 import { type Answer, answerOf, RETURNS, type Runs, refused, runsDuring, whatItDoes } from './rules.js'
@@ -83,8 +83,8 @@ function wanted(scene: Scene, call: Call, where: Situation): Answer {
 function wrongMemory({ memory = [] }: Call, { pieces }: Scene): readonly string[] {
   return memory.flatMap(({ takes }, index) => {
     const kind = pieces[index]?.kind
-    if (takes === undefined) return []
-    if (kind === 'pinned' || kind === 'pinned slice') return ['ERR_INVALID_ARG_TYPE']
+    if (takes === undefined || kind === undefined) return []
+    if (isPinned(kind)) return ['ERR_INVALID_ARG_TYPE']
     return kind === 'second device' ? ['ERR_DEVICE_MISMATCH'] : []
   })
 }

@@ -170,6 +170,12 @@ const RULES = {
     invalidated: refused('ERR_UNSUPPORTED'),
     nullBesideBlocking: refused('906'),
   },
+  'adds a graph': {
+    what: 'puts a graph into a capture as one node, and is refused where the stream does not capture',
+    plain: refused('ERR_INVALID_ARG_TYPE'),
+    capturing: returns,
+    invalidated: refused('901'),
+  },
   'launches a graph': {
     what: 'launches a graph',
     capturing: invalidating('900'),

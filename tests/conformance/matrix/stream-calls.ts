@@ -1,10 +1,15 @@
 /** Calls on streams: rows of the matrix. */
 import assert from 'node:assert/strict'
 import { DeviceBuffer, ExternalStream, Graph, MemoryPool, PinnedBuffer, Stream } from 'cuda-streams'
-import { hasWorkBehind } from './axes.js'
+import { hasWorkBehind, type MemoryKind } from './axes.js'
 import type { Call } from './call.js'
-import { BYTES, WORDS } from './lab.js'
+import { BYTES, type Piece, WORDS } from './lab.js'
 import type { Scene } from './scene.js'
+
+/** The reason of a signal, which a wait of the host behind the stream's wait tells. */
+class GivenUp extends Error {
+  readonly code = 'ERR_GIVEN_UP'
+}
 
 const UPLOADED = 0x55555555
 const FILLED = 0x44444444
@@ -300,11 +305,58 @@ const ordering: readonly Call[] = [
     prepare: (scene) => () => scene.stream.wait(scene.device),
   },
   {
+    name: 'stream.wait(device), then a host function',
+    members: [],
+    act: 'waits for its device',
+    prepare: (scene) => () => {
+      scene.stream.wait(scene.device)
+      scene.stream.launchHostFunc(() => scene.log.push('call'))
+    },
+    answers: ({ log, hold }) => assert.deepEqual(log, hold === 'nothing' ? ['call'] : ['hold', 'call']),
+  },
+  {
     name: 'stream.wait(promise)',
     members: [],
     act: 'allocates',
     takesRoom: 'on both drivers',
     prepare: (scene) => () => scene.stream.wait(Promise.resolve()),
+  },
+  {
+    name: 'stream.wait(promise) that settles later',
+    members: [],
+    act: 'allocates',
+    takesRoom: 'on both drivers',
+    prepare: (scene) => {
+      const marker = scene.keep(scene.device.allocPinned(4))
+      return () => {
+        marker.bytes.fill(0)
+        let settle = (): void => {}
+        scene.stream.wait(
+          new Promise<void>((resolve) => {
+            settle = resolve
+          }),
+        )
+        scene.stream.fill(marker, 1)
+        return passes(scene.stream, marker, settle)
+      }
+    },
+  },
+  {
+    name: 'stream.wait(promise, { signal })',
+    members: [],
+    act: 'allocates',
+    takesRoom: 'on both drivers',
+    prepare: (scene) => {
+      const marker = scene.keep(scene.device.allocPinned(4))
+      return () => {
+        marker.bytes.fill(0)
+        const controller = new AbortController()
+        scene.stream.wait(new Promise(() => {}), { signal: controller.signal })
+        scene.stream.fill(marker, 1)
+        const told = assert.rejects(scene.stream.finished(), GivenUp)
+        return Promise.all([passes(scene.stream, marker, () => controller.abort(new GivenUp())), told])
+      }
+    },
   },
   {
     name: 'stream.wait(itself)',
@@ -349,6 +401,105 @@ const calling: readonly Call[] = [
   },
 ]
 
+/** Where the value is, in bytes from the beginning: not at it, and not at the end. */
+const BYTE_OFFSET = 16
+const UNWRITTEN = 0x11111111
+
+/** The words of memory, when all is done. */
+async function wordsOf({ lab }: Scene, { whole }: Piece): Promise<Uint32Array> {
+  return lab.home.download(whole, Uint32Array)
+}
+
+function flagsOf(scene: Scene, kind: MemoryKind): Piece {
+  const piece = scene.lab.make(kind, scene.lab.home)
+  scene.keep({ close: () => piece.dispose() })
+  scene.closers.set('the flags', () => piece.whole.close())
+  scene.lab.write(piece, UNWRITTEN)
+  return piece
+}
+
+/** A number has 32 bits, a bigint 64, and nothing beside them is written. */
+function writing(kind: MemoryKind, value: number | bigint): Call {
+  return {
+    name: `stream.writeValue() of a ${typeof value} into memory: ${kind}`,
+    members: ['Stream#writeValue'],
+    act: 'queues',
+    takesRoom: 'on both drivers',
+    uses: ['the flags'],
+    prepare: (scene) => {
+      const flags = flagsOf(scene, kind)
+      scene.lab.once('the flags', () => new WeakMap<Scene, Piece>()).set(scene, flags)
+      return () => scene.stream.writeValue(flags.whole, value, { byteOffset: BYTE_OFFSET })
+    },
+    answers: async (scene) => {
+      const flags = scene.lab.once('the flags', () => new WeakMap<Scene, Piece>()).get(scene)
+      if (flags === undefined || flags.whole.closed) return
+      const wanted = new Uint32Array(WORDS).fill(UNWRITTEN)
+      wanted[BYTE_OFFSET / 4] = Number(BigInt(value) & 0xffffffffn)
+      if (typeof value === 'bigint') wanted[BYTE_OFFSET / 4 + 1] = Number(value >> 32n)
+      if (isTaken(scene)) assert.deepEqual(await wordsOf(scene, flags), wanted)
+    },
+  }
+}
+
+/** Was the work done, and not only written down in a capture that gave no graph? */
+const isTaken = ({ situation: { capture } }: Scene): boolean => !(capture?.of === 'the stream' && capture.invalidated)
+
+/** Of each comparison a word for which the wait stands, and one for which it is over. */
+const COMPARED = {
+  geq: { value: 5, stands: 4, over: 6 },
+  eq: { value: 5, stands: 6, over: 5 },
+  and: { value: 4, stands: 3, over: 12 },
+  nor: { value: 1, stands: 0xffffffff, over: 0xfffffffd },
+} as const
+
+/** What is queued behind it has not run while the word is another; then the program writes it, where the memory is the host's. */
+function waiting(kind: MemoryKind, compare: keyof typeof COMPARED): Call {
+  const { value, stands, over } = COMPARED[compare]
+  return {
+    name: `stream.waitValue() by ${compare} for memory: ${kind}`,
+    members: ['Stream#waitValue'],
+    act: 'queues',
+    takesRoom: 'on both drivers',
+    uses: ['the flags'],
+    nodes: () => 2,
+    prepare: (scene) => {
+      const { stream, lab } = scene
+      const flags = flagsOf(scene, kind)
+      const marker = scene.keep(scene.device.allocPinned(4))
+      if (!(flags.whole instanceof PinnedBuffer)) lab.write(flags, over)
+      const write = (word: number): void => {
+        const { whole } = flags
+        if (whole instanceof PinnedBuffer && !whole.closed) whole.view(Uint32Array).fill(word)
+      }
+      return () => {
+        marker.bytes.fill(0)
+        write(stands)
+        stream.waitValue(flags.whole, value, { byteOffset: BYTE_OFFSET, compare })
+        stream.fill(marker, 1)
+        return flags.whole instanceof PinnedBuffer ? passes(scene.stream, marker, () => write(over)) : undefined
+      }
+    },
+  }
+}
+
+const TURNS = 5
+
+/** Nothing has passed the wait before this ends it. */
+async function passes(stream: Stream, marker: PinnedBuffer, end: () => void): Promise<void> {
+  try {
+    // On the simulator time passes where something is waited for.
+    const isPast = stream.isCapturing ? undefined : stream.finished().catch(() => {})
+    const turns = async (): Promise<void> => {
+      for (let turn = 0; turn < TURNS; turn += 1) await new Promise((resolve) => setImmediate(resolve))
+    }
+    await (isPast === undefined ? turns() : Promise.race([isPast, turns()]))
+    assert.equal(marker.bytes[0], 0, 'what is queued behind the wait has run before the wait was over')
+  } finally {
+    end()
+  }
+}
+
 const moving: readonly Call[] = [
   {
     name: 'stream.copy()',
@@ -359,6 +510,53 @@ const moving: readonly Call[] = [
     prepare: (scene) => () => scene.stream.copy(scene.buffer(0), scene.buffer(1)),
   },
   {
+    name: 'stream.copy() of rows',
+    members: [],
+    act: 'queues',
+    memory: [destination, source],
+    takesRoom: 'on both drivers',
+    prepare: (scene) => {
+      const rowLength = BYTES / 8
+      const strides = { destinationStrides: [rowLength], sourceStrides: [rowLength] }
+      return () => scene.stream.copy(scene.buffer(0), scene.buffer(1), { shape: [8, rowLength], ...strides })
+    },
+  },
+  {
+    name: 'stream.copy() of planes, every other row and then the rest',
+    members: [],
+    act: 'queues',
+    memory: [destination, source],
+    takesRoom: 'on both drivers',
+    nodes: () => 2,
+    prepare: (scene) => {
+      const rowLength = BYTES / 16
+      const strides = [8 * rowLength, 2 * rowLength]
+      const options = { shape: [2, 4, rowLength], destinationStrides: strides, sourceStrides: strides } as const
+      const rest = BYTES - rowLength
+      return () => {
+        const [to, from] = [scene.buffer(0), scene.buffer(1)]
+        scene.stream.copy(to, from, options)
+        scene.stream.copy(to.slice(rowLength, rest), from.slice(rowLength, rest), options)
+      }
+    },
+  },
+  {
+    name: 'stream.copy(pairs)',
+    members: [],
+    act: 'queues',
+    memory: [destination, source],
+    takesRoom: 'on both drivers',
+    nodes: () => 2,
+    prepare: (scene) => () => {
+      const [to, from] = [scene.buffer(0), scene.buffer(1)]
+      const half = BYTES / 2
+      return scene.stream.copy([
+        [to.slice(0, half), from.slice(0, half)],
+        [to.slice(half, half), from.slice(half, half)],
+      ])
+    },
+  },
+  {
     name: 'stream.fill()',
     members: ['Stream#fill'],
     act: 'queues',
@@ -366,19 +564,11 @@ const moving: readonly Call[] = [
     takesRoom: 'on both drivers',
     prepare: (scene) => () => scene.stream.fill(scene.buffer(0), FILLED, { width: 4 }),
   },
-  ...(['writeValue', 'waitValue'] as const).map(
-    (name): Call => ({
-      name: `stream.${name}()`,
-      members: [`Stream#${name}`],
-      act: 'queues',
-      takesRoom: 'on both drivers',
-      prepare: (scene) => {
-        const flags = scene.keep(scene.device.allocPinned(64))
-        flags.view(Uint32Array)[0] = 1
-        return () => scene.stream[name](flags, 1)
-      },
-    }),
-  ),
+  ...(['pinned', 'registered shared', 'interprocess'] as const).flatMap((kind) => [
+    writing(kind, 7),
+    writing(kind, 2n ** 40n + 7n),
+    ...(['geq', 'eq', 'and', 'nor'] as const).map((compare) => waiting(kind, compare)),
+  ]),
   {
     name: 'stream.upload()',
     members: ['Stream#upload'],
@@ -700,6 +890,30 @@ const buffers: readonly Call[] = [
   },
 ]
 
+const unregistering: Call = {
+  name: 'pinned.close() of registered memory in use',
+  members: [],
+  act: 'queues',
+  consumes: true,
+  prepare: (scene) => {
+    const array = new Uint8Array(new SharedArrayBuffer(BYTES))
+    const pinned = PinnedBuffer.from(array, { device: scene.device })
+    scene.keep(pinned)
+    return () => {
+      scene.stream.fill(pinned, 2)
+      pinned.close()
+      return scene.stream.isCapturing ? undefined : scene.stream.finished().then(() => array)
+    }
+  },
+  answers: (_scene, value) => {
+    if (value instanceof Uint8Array)
+      assert.ok(
+        value.every((byte) => byte === 2),
+        'it was unlocked too early',
+      )
+  },
+}
+
 const freeing: Call = {
   name: 'buffer.close() of memory that the stream allocated',
   members: [],
@@ -734,6 +948,31 @@ const capturing: readonly Call[] = [
     },
   },
   {
+    name: 'stream.capture(fn, { into, after })',
+    members: [],
+    act: 'begins a capture',
+    prepare: (scene) => {
+      const { home } = scene.lab
+      const graph = scene.keep(home.capture(() => void home.launchHostFunc(() => scene.log.push('before'))))
+      const { nodes } = graph
+      return () => {
+        const { stream } = scene
+        stream.capture(() => void stream.launchHostFunc(() => scene.log.push('added')), { into: graph, after: nodes })
+        return graph
+      }
+    },
+    answers: async (scene, value) => {
+      const { home } = scene.lab
+      const graph = value as Graph
+      assert.equal(graph.nodeCount, 2)
+      await home.launch(scene.keep(graph.instantiate())).finished()
+      assert.deepEqual(
+        scene.log.filter((each) => each !== 'hold'),
+        ['before', 'added'],
+      )
+    },
+  },
+  {
     name: 'stream.endCapture()',
     members: ['Stream#endCapture'],
     act: 'ends a capture',
@@ -750,5 +989,6 @@ export const streamCalls: readonly Call[] = [
   ...moving,
   ...buffers,
   freeing,
+  unregistering,
   ...capturing,
 ]

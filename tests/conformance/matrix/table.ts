@@ -1,4 +1,5 @@
 /** The tables of the matrix, their rows and cells, as a child process plays them. */
+import { isPretended } from '../../pretend/pretend.js'
 import {
   describeSituation,
   HOLDS,
@@ -8,6 +9,7 @@ import {
   type MemoryKind,
   memoryChoices,
   SITUATIONS,
+  type Situation,
 } from './axes.js'
 import type { Call } from './call.js'
 import { closingRows } from './closings.js'
@@ -34,18 +36,43 @@ export interface Row {
 
 /** Every kind of stream, and one capture. */
 const FEW_SITUATIONS = 7
+/** A non-blocking stream. */
+const QUICK_SITUATION = 1
 
 export const calls: readonly Call[] = [...streamCalls, ...otherCalls, ...libraryCalls]
+
+const isPlain = (choice: readonly MemoryKind[]): boolean => choice.every((kind) => kind === 'device')
 
 /** Of two operands every pair of kinds is tried where the call is copy(), else one kind after the other beside plain memory. */
 export function choicesFor({ memory = [], name, slow = false }: Call): readonly (readonly MemoryKind[])[] {
   const plain: readonly MemoryKind[] = memory.map(() => 'device')
   if (slow) return [plain]
-  if (memory.length < 2 || name === 'stream.copy()') return memoryChoices(memory.length)
+  if (memory.length < 2 || name === 'stream.copy()') {
+    return memoryChoices(memory.length).toSorted((a, b) => Number(isPlain(b)) - Number(isPlain(a)))
+  }
   const others = plain.flatMap((_, index) =>
     MEMORY_KINDS.filter((kind) => kind !== 'device').map((kind) => plain.with(index, kind)),
   )
   return [plain, ...others]
+}
+
+/** At these places the call is made with every choice of memory, elsewhere with a third, so that each kind still meets each. */
+const FULL: readonly Hold[] = ['nothing', 'own']
+const SHARE = 3
+/** On a pretended GPU, which has threads that sleep: with every kind of memory in one situation. */
+const isQuick = isPretended()
+
+function choicesAt(choices: readonly (readonly MemoryKind[])[], situation: number, hold: Hold): typeof choices {
+  if (isQuick && situation !== QUICK_SITUATION) return choices.slice(0, 1)
+  if (FULL.includes(hold)) return choices
+  const turn = situation + Object.keys(HOLDS).indexOf(hold)
+  return choices.filter((_, index) => index === 0 || (index + turn) % SHARE === 0)
+}
+
+function holdsAt(call: Call, situation: Situation): readonly Hold[] {
+  if (call.slow) return FULL
+  const holds = holdsFor(situation)
+  return isQuick ? holds.filter((hold) => FULL.includes(hold)) : [...holds].reverse()
 }
 
 function rowOf(call: Call): Row {
@@ -54,11 +81,11 @@ function rowOf(call: Call): Row {
     lacks: (lab) => call.lacks?.({ lab, bench: lab.bench }),
     *cells(lab) {
       const { slow = false } = call
-      for (const situation of slow ? SITUATIONS.slice(0, FEW_SITUATIONS) : SITUATIONS) {
+      const choices = choicesFor(call)
+      for (const [at, situation] of (slow ? SITUATIONS.slice(0, FEW_SITUATIONS) : SITUATIONS).entries()) {
         // First where nothing stands: what is loaded at the first use of all is loaded then.
-        const holds: readonly Hold[] = slow ? ['nothing', 'own'] : [...holdsFor(situation)].reverse()
-        for (const hold of holds) {
-          for (const memory of choicesFor(call)) {
+        for (const hold of holdsAt(call, situation)) {
+          for (const memory of choicesAt(choices, at, hold)) {
             const operands = memory.length === 0 ? '' : `, with memory: ${memory.join(', ')}`
             yield {
               name: `${describeSituation(situation)}, ${HOLDS[hold]} stands${operands}`,

@@ -330,6 +330,18 @@ onEveryBackend('DLPack', (bench: Workbench) => {
     refused(() => fromDLPack(shapeless, { stream: home }), 'ERR_INVALID_ARG_TYPE', /__dlpack_device__/)
   })
 
+  it('takes pinned memory in again that it handed out', async () => {
+    using stream = bench.stream()
+    const pinned = device.allocPinned(256)
+    const lent = toDLPack(pinned.slice(64, 128), { dtype: 'u8', shape: [128] })
+    const { buffer } = fromDLPack(lent, { stream })
+    assert.deepEqual([buffer.pointer, buffer.byteLength], [pinned.pointer + 64n, 128])
+    await stream.fill(buffer, 7).finished()
+    assert.deepEqual([pinned.bytes.indexOf(7), pinned.bytes.lastIndexOf(7)], [64, 191])
+    buffer.close()
+    pinned.close()
+  })
+
   it('hands pinned memory out as memory of the host', () => {
     using pinned = device.allocPinned(256)
     pinned.bytes[64] = 77

@@ -3,12 +3,14 @@
  * would invalidate the capture, and a stream that waits for it joins the capture.
  */
 import { CUresult, cudaError } from '../../cuda-results.js'
-import type { EventHandle } from '../../driver.js'
+import type { EventHandle, StreamHandle } from '../../driver.js'
 import type { Threads } from './thread-table.js'
 
 export class Captures {
   #underWay = 0
   #joins = 0
+  /** Streams that have waited for such events, while any capture is under way. */
+  readonly #joined = new Set<StreamHandle>()
   /** By event: is the capture under way still? */
   readonly #recorded = new Map<EventHandle, () => boolean>()
 
@@ -26,6 +28,11 @@ export class Captures {
   /** Waits so far for events recorded in captures: each may have made a branch of a graph. */
   get joins(): number {
     return this.#joins
+  }
+
+  /** Streams that joined a capture, and may have left it. */
+  get joined(): ReadonlySet<StreamHandle> {
+    return this.#joined
   }
 
   /** Must it be known which events are recorded, and waited for? */
@@ -50,6 +57,7 @@ export class Captures {
 
   ended(): void {
     this.#underWay = Math.max(0, this.#underWay - 1)
+    if (this.#underWay === 0) this.#joined.clear()
     this.threads.announceCaptures(this.#underWay)
   }
 
@@ -65,10 +73,16 @@ export class Captures {
   }
 
   /** A stream waits for the event. True where its latest record was a part of a capture. */
-  waitedFor(event: EventHandle): boolean {
-    const isCaptured = this.#recorded.has(event)
-    if (isCaptured) this.#joins += 1
-    return isCaptured
+  waitedFor(event: EventHandle, stream: StreamHandle): boolean {
+    if (!this.#recorded.has(event)) return false
+    this.#joins += 1
+    if (this.#underWay > 0) this.#joined.add(stream)
+    return true
+  }
+
+  /** The stream is gone. */
+  forgetStream(stream: StreamHandle): void {
+    this.#joined.delete(stream)
   }
 
   forgetEvent(event: EventHandle): void {

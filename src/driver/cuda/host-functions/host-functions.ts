@@ -147,7 +147,7 @@ export class HostFunctions {
   }
 
   waitedForEvent(stream: StreamHandle, event: EventHandle): void {
-    const isCaptured = this.parts.captures.waitedFor(event)
+    const isCaptured = this.parts.captures.waitedFor(event, stream)
     if (this.pending && !isCaptured) this.parts.dependencies.waitedForEvent(stream, event)
   }
 
@@ -156,6 +156,7 @@ export class HostFunctions {
     const { gates, depth, dependencies } = this.parts
     // Entries are counted also while only other threads have host functions pending.
     depth.forget(stream)
+    this.parts.captures.forgetStream(stream)
     dependencies.forgetStream(stream)
     if (this.#tracksOrder) gates.forget(stream)
   }

@@ -18,7 +18,7 @@ interface ValueWait {
   readonly since: number
 }
 
-/** So many are followed: of more, the first. */
+/** So many are followed each; beyond, one event stands for all of a stream. */
 const MOST = 256
 
 export class ValueWaits {
@@ -31,11 +31,13 @@ export class ValueWaits {
 
   /** Its wait is the last thing in the stream. */
   queued(stream: StreamHandle, context: ContextHandle): void {
+    if (this.captures(stream)) return
     if (this.#waits.length >= MOST) this.#prune()
-    if (this.#waits.length >= MOST || this.captures(stream)) return
     const { pool, library, calls } = this.parts
-    const event = pool.take(context)
+    const latest = this.#waits.length < MOST ? undefined : this.#waits.findLast((wait) => wait.stream === stream)
+    const event = latest?.event ?? pool.take(context)
     calls.onStream(stream, 'cuEventRecord', (raw) => library.cuEventRecord(event, raw))
+    if (latest !== undefined) return
     this.#waits.push({ stream, context, event, site: shortCallSite(), since: performance.now() })
   }
 

@@ -136,7 +136,7 @@ export class HostWaits {
 
 /** Keeps the process alive, as pending work does on a GPU. Nothing happens until a call comes. */
 class Park implements Sleeper {
-  #timer: NodeJS.Timeout | undefined
+  #timer: ReturnType<typeof setTimeout> | undefined
 
   /** `look` tells after how many milliseconds it is to be called again; undefined where it has woken the sleeper. */
   constructor(private readonly look: () => number | undefined) {}

@@ -1,6 +1,7 @@
 /** How one device is let into another's memory, on a driver that is pretended: what is opened once, and what is said where it cannot be. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { defineKernel } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
 import { CudaError } from '../../../../src/base/errors.js'
 import { driverOf } from '../../../../src/device.js'
@@ -81,6 +82,14 @@ test('a context that other code has opened before is open; another refusal is th
   assert.throws(() => pretend({ pool: 1 }).peers.admit(IN_POOL, 0, 1), CudaError)
 })
 
+const ONE = { grid: 1, block: 1 }
+const bump = defineKernel({
+  name: 'bump',
+  source: 'extern "C" __global__ void bump(unsigned char* bytes) { *bytes = 1; }',
+  signature: ['inout u8*'],
+  simulateGrid: (_grid, bytes) => bytes.fill(1, 0, 1),
+})
+
 test('memory that a stream’s device cannot reach is refused, but for copies between devices, which CUDA brings over', async () => {
   const [near, far] = simulate({ devices: 2 }).devices
   assert.ok(near && far)
@@ -111,7 +120,13 @@ test('memory that a stream’s device cannot reach is refused, but for copies be
   using pinned = near.allocPinned(64)
   stream.fill(here, 1).copy(there, here).copy(here, there).copy(pinned, here)
   assert.deepEqual(betweens, [{ to: 1, from: 0 }, { to: 0, from: 1 }, undefined])
+  using graph = stream.capture(() => void stream.launch(bump, ONE, here))
+  const [kernel] = graph.nodesOf(bump)
+  assert.ok(kernel)
+  using exec = graph.instantiate()
   for (const call of [
+    () => stream.launch(bump, ONE, there),
+    () => exec.update(kernel, ONE, there),
     () => stream.fill(there, 1),
     () => stream.copy(pinned, there),
     () => stream.copy(there, pinned),

@@ -127,13 +127,12 @@ test('while a library is waited for, host functions run', () => {
   )
 })
 
-test('a blocked thread looks eight times at the gates for each query, in its first millisecond and while any are pending', (t) => {
+test('a blocked thread looks eight times at the gates for each query, in its first millisecond and while any are pending', () => {
   for (const [pending, asked] of [
     [1, `${'q.'.padEnd(9, '.')}${'q.'.padEnd(9, '.')}q.q.q.q`],
     [0, 'q.q.q.q'],
   ] as const) {
     let clock = 0
-    t.mock.method(performance, 'now', () => clock)
     let done = ''
     const parts = {
       gates: {
@@ -153,12 +152,17 @@ test('a blocked thread looks eight times at the gates for each query, in its fir
       },
     }
     const { blocking } = waitingOf(parts)
-    blocking.forLibrary(() => {
-      done += 'q'
-      return done.length >= asked.length
-    }, 'the library')
+    // By hand: Deno's mock of the test's context leaves its clock there.
+    Object.defineProperty(performance, 'now', { configurable: true, value: () => clock })
+    try {
+      blocking.forLibrary(() => {
+        done += 'q'
+        return done.length >= asked.length
+      }, 'the library')
+    } finally {
+      Reflect.deleteProperty(performance, 'now')
+    }
     assert.equal(done, asked, `${pending} pending`)
-    t.mock.reset()
   }
 })
 

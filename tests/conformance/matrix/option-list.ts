@@ -1,0 +1,70 @@
+/** All options of public calls, as the declarations of the package have them. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const DECLARATIONS = fileURLToPath(new URL('../../../src', import.meta.url))
+/** TypeScript writes each signature on one line. */
+const INTERFACE = /^ *(?:export )?interface (\w+)(?:<.*?>)?(?: extends ([\w, ]+))? \{$([\s\S]*?)^ *\}$/gm
+const CLASS = /^(?:export )?(?:declare )?(?:abstract )?class (\w+).* \{$([\s\S]*?)^\}$/gm
+const FUNCTION = /^export declare function (\w+)(\(.*\)|<.*\)): /gm
+const METHOD = /^ +(static )?(?:protected )?(\w+)(?:<.*?>)?\((.*)\)(?:: .*)?;$/gm
+const PROPERTY = /^ +readonly (\w+)\??: /gm
+const LITERAL = /\{([^{}]*)\}/g
+const LITERAL_PROPERTY = /readonly (\w+)\??: /g
+
+const NO_BAGS = /^(?:Shared|Device$|ViewConstructor$)/
+
+interface Bag {
+  readonly parents: readonly string[]
+  readonly names: readonly string[]
+}
+
+/** As `Stream#record: external`, `new Event: timing`, or `fromDLPack: stream` of a function. */
+export function publicOptions(): ReadonlySet<string> {
+  const texts = readdirSync(DECLARATIONS, { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.d.ts'))
+    .map((path) => plain(readFileSync(join(DECLARATIONS, path), 'utf8')))
+  const bags = new Map<string, Bag>()
+  for (const text of texts) {
+    for (const [, name = '', parents = '', body = ''] of text.matchAll(INTERFACE)) {
+      const names = [...body.matchAll(PROPERTY)].map(([, each = '']) => each)
+      const isBag = names.length > 0 || parents !== ''
+      // Tokens of share(), and classes that get more members, are no options.
+      if (isBag && !NO_BAGS.test(name)) bags.set(name, { parents: parents.split(', '), names })
+    }
+  }
+  const found = new Set<string>()
+  const add = (call: string, parameters: string): void => {
+    for (const name of namesIn(parameters, bags)) found.add(`${call}: ${name}`)
+  }
+  for (const text of texts) {
+    for (const [, name = '', parameters = ''] of text.matchAll(FUNCTION)) add(name, parameters)
+    for (const [, name = '', body = ''] of text.matchAll(CLASS)) addMethods(name, body, add)
+    // Methods that shortcuts.ts adds to a class.
+    for (const [, name = '', , body = ''] of text.matchAll(INTERFACE)) addMethods(name, body, add)
+  }
+  return found
+}
+
+function addMethods(name: string, body: string, add: (call: string, parameters: string) => void): void {
+  for (const [, isStatic, method = '', parameters = ''] of body.matchAll(METHOD)) {
+    if (method === 'constructor') add(`new ${name}`, parameters)
+    else add(`${name}${isStatic === undefined ? '#' : '.'}${method}`, parameters)
+  }
+}
+
+function namesIn(parameters: string, bags: ReadonlyMap<string, Bag>): readonly string[] {
+  const literal = [...parameters.matchAll(LITERAL)].flatMap(([, body = '']) => [...body.matchAll(LITERAL_PROPERTY)])
+  const named = [...new Set(parameters.match(/\b[A-Z]\w+/g))].flatMap((name) => namesOf(name, bags))
+  return [...literal.map(([, name = '']) => name), ...named]
+}
+
+function namesOf(name: string, bags: ReadonlyMap<string, Bag>): readonly string[] {
+  const { parents, names } = bags.get(name) ?? { parents: [], names: [] }
+  return [...names, ...parents.flatMap((parent) => namesOf(parent, bags))]
+}
+
+/** Without comments, and each list of parameters on one line. */
+const plain = (text: string): string =>
+  text.replaceAll(/\/\*[\s\S]*?\*\//g, '').replaceAll(/\([^()]*\)/g, (list) => list.replaceAll(/\s+/g, ' '))
