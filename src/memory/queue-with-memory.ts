@@ -44,11 +44,16 @@ export function endWork(use: StreamCore, { memory, isTracked }: WorkWithMemory):
   if (isTracked) afterWork(use, memory)
 }
 
-/** Queues work that uses memory. */
-export function queueWith(use: StreamCore, memory: readonly OpenMemory[], queue: () => void): void {
+/** Queues work that uses memory. Returns the record of the capture that it has gone into. */
+export function queueWith(
+  use: StreamCore,
+  memory: readonly OpenMemory[],
+  queue: () => void,
+): CaptureRecord | undefined {
   const work = beginWork(use, memory)
   queue()
   if (work !== undefined) endWork(use, work)
+  return work?.record
 }
 
 /** To be called before the work is queued. Is its use tracked, so that `afterWork` must be called behind it? */
