@@ -24,7 +24,7 @@ onEveryBackend('values that streams wait for', (bench) => {
     return buffer
   }
 
-  test('registered memory that is closed while a stream stands at a value is unlocked later: nothing blocks', async () => {
+  test('registered memory that is closed while a stream stands at a value is unlocked later, and so with all that waits for the device: nothing blocks', async () => {
     using stream = bench.stream()
     const flags = device.allocPinned(64)
     flags.bytes.fill(0)
@@ -33,6 +33,11 @@ onEveryBackend('values that streams wait for', (bench) => {
     PinnedBuffer.from(array, { device }).close()
     stream.waitValue(flags, 1)
     await sleep(50)
+    // So are the calls that make streams, for which CUDA may wait, and those that give code and memory back.
+    const streams = Array.from({ length: 12 }, () => device.createStream())
+    for (const each of streams) each.close()
+    device.allocPinned(257 * 1024 * 1024).close()
+    await sleep(20)
     flags.bytes[0] = 1
     await stream.finished()
     flags.close()

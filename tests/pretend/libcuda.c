@@ -21,12 +21,14 @@ typedef int R;
 typedef uint64_t u64;
 typedef uint32_t u32;
 typedef uint8_t u8;
-enum { OK = 0, INVALID_VALUE = 1, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, CONTEXT_IS_DESTROYED = 709,
+enum { OK = 0, INVALID_VALUE = 1, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, ILLEGAL_STATE = 401, NOT_FOUND = 500, NOT_READY = 600, CONTEXT_IS_DESTROYED = 709,
   INVALID_RESOURCE_TYPE = 914, INVALID_RESOURCE_CONFIGURATION = 915,
   CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901, CAPTURE_MERGE = 902, CAPTURE_UNMATCHED = 903, CAPTURE_UNJOINED = 904, CAPTURE_ISOLATION = 905,
   CAPTURE_IMPLICIT = 906, CAPTURED_EVENT = 907, CAPTURE_WRONG_THREAD = 908 };
 
 /* Entries of a hardware queue, and how many streams CUDA makes at one time. */
+/* Nodes that one comes after at once. */
+enum { WIDEST = 16 };
 enum { ENTRIES = 1020, CHANNELS = 32, FIRST_PLACES = 33, MORE_PLACES = 36, MOST_STREAMS = 1 << 16 };
 /* PRETENDED_BLOCK=1 makes it strict: each stream that finds no place waits for the device. */
 static int block = MORE_PLACES;
@@ -56,22 +58,23 @@ struct Op {
   int fn; u32 grid, block; double until; u64 args[8];
   struct Exec *exec; int node; struct Graph *child; /* of a graph within a graph: the copy of that */
   struct Event *event;
+  int index, after[WIDEST], nafter; /* its place in its graph, and those that it comes after */
   Context *green; /* of the stream that it was captured on */
   void *function;
   double *time;
   double asked, begun; u64 thread; /* when its call was made, by which thread, and when it began to run */
 };
-/* Nodes that come before what is captured next. */
-typedef struct { struct Node **at; int n; } Nodes;
 typedef struct { u64 magic; Stream *self; u64 id; } Inner;
+/* The nodes that the next work of a stream comes after. */
+typedef struct { struct Node *nodes[WIDEST]; int n; } Front;
 struct Stream {
   Inner *inner;
   int alive; u64 life; u32 flags; int priority; u64 queued, done; int channel; int placed;
-  struct Capture *capture; Nodes last; Context *green;
+  struct Capture *capture; Front front; Context *green;
 };
-typedef struct Event { Context *context; u64 magic; u32 flags; int recorded; Mark mark; Mark *marks; int nmarks; double *time; struct Capture *capture; Nodes nodes; } Event;
-typedef struct Node { Op op; struct Node *next, *original; Nodes after; u64 seen, capture; } Node;
-typedef struct Capture { u64 id, thread; int valid, active, branches, mode, adds; Stream *origin; struct Graph *graph; } Capture;
+typedef struct Event { Context *context; u64 magic; u32 flags; int recorded; Mark mark; Mark *marks; int nmarks; double *time; struct Capture *capture; Front front; } Event;
+typedef struct Node { Op op; struct Node *next, *original; u64 id; } Node;
+typedef struct Capture { u64 id; int valid, active, refs, branches, adds, before, mode; pthread_t thread; Stream *origin; struct Graph *graph; } Capture;
 typedef struct Graph { Node *first, *last; int count, branches, gone; } Graph;
 typedef struct Exec { Op *ops; int count, branches; u64 launched, done; int alive; Graph *graph; u8 *off; Mark last; } Exec;
 typedef struct { Op *first, *last; int entries; } Channel;
@@ -226,19 +229,12 @@ static void enqueue(Op *o) {
   channel->last = o;
   pthread_mutex_unlock(&g);
 }
-static void set(Nodes *to, Node **at, int n) { Node **before = to->at; to->at = malloc(sizeof *at * (size_t)(n + 1)); if (n) memcpy(to->at, at, sizeof *at * (size_t)n); to->n = n; free(before); }
-/* Is the node one of these, or before one of them? */
-static u64 looks;
-static int leadsTo(Node *node, Nodes *to) { for (int i = 0; i < to->n; i++) { Node *each = to->at[i]; if (each == node) return 1; if (each->seen == looks) continue; each->seen = looks; if (leadsTo(node, &each->after)) return 1; } return 0; }
-static int isBefore(Node *node, Nodes *to) { looks++; return leadsTo(node, to); }
-static void join(Nodes *to, Nodes *more) {
-  int n = 0; for (int i = 0; i < to->n; i++) if (!isBefore(to->at[i], more)) to->at[n++] = to->at[i];
-  to->n = n;
-  for (int i = 0; i < more->n; i++) if (!isBefore(more->at[i], to)) { set(to, to->at, to->n); to->at[to->n++] = more->at[i]; }
-}
-static Node *append(Graph *graph, Op op) {
+static Front frontOf(Node *node) { Front front = {{node}, node != 0}; return front; }
+static void add(Front *to, Node *node) { for (int i = 0; i < to->n; i++) if (to->nodes[i] == node) return; if (to->n == WIDEST) DIE("a node comes after too many"); to->nodes[to->n++] = node; }
+static Node *append(Graph *graph, Op op, Front after) {
   Node *node = calloc(1, sizeof *node);
-  node->op = op;
+  node->op = op; node->op.index = graph->count; node->op.nafter = after.n;
+  for (int i = 0; i < after.n; i++) node->op.after[i] = after.nodes[i]->op.index;
   if (graph->last) graph->last->next = node; else graph->first = node;
   graph->last = node; graph->count++;
   return node;
@@ -246,41 +242,33 @@ static Node *append(Graph *graph, Op op) {
 static Graph *cloneOf(Graph *graph) {
   Graph *clone = calloc(1, sizeof *clone);
   clone->branches = graph->branches;
-  for (Node *node = graph->first; node; node = node->next) { Op op = node->op; if (op.child) op.child = cloneOf(op.child); append(clone, op)->original = node; }
+  for (Node *node = graph->first; node; node = node->next) { Op op = node->op; if (op.child) op.child = cloneOf(op.child); Node *copy = append(clone, op, frontOf(0)); copy->original = node; memcpy(copy->op.after, op.after, sizeof op.after); copy->op.nafter = op.nafter; }
   return clone;
 }
 static Node *capture(Stream *s, Op *o) {
   o->green = s->green;
-  Node *node = append(s->capture->graph, *o); free(o);
-  node->capture = s->capture->id;
-  set(&node->after, s->last.at, s->last.n);
-  set(&s->last, &node, 1);
+  Node *node = append(s->capture->graph, *o, s->front); free(o);
+  s->front = frontOf(node);
   return node;
 }
-/* Null streams come after blocking ones, which a capture cannot write down. */
-static int isOfBlocking(Capture *c) { if (!c->active) return 0; if (isBlocking(c->origin)) return 1; for (int i = 0; i < nstreams; i++) if (streams[i]->capture == c && isBlocking(streams[i])) return 1; return 0; }
-static R implicit(Stream *s, int invalidates) {
-  if (s != &nullStream) return OK;
-  R r = OK; pthread_mutex_lock(&g);
-  for (int i = -1; i < nstreams; i++) { Capture *c = i < 0 ? perThread.capture : streams[i]->capture; if (c && isOfBlocking(c)) { r = CAPTURE_IMPLICIT; if (invalidates) c->valid = 0; } }
-  pthread_mutex_unlock(&g); return r; }
-/* To ask about what is not captured, or to wait for it: strict captures forbid it. */
-static R unsafe(void) {
-  R r = OK; if (mode == 2) return OK;
-  pthread_mutex_lock(&g);
-  for (int i = -1; i < nstreams; i++) { Capture *c = i < 0 ? perThread.capture : streams[i]->capture; if (c && c->mode != 2 && (c->thread == (u64)pthread_self() || (c->mode == 0 && mode == 0))) { c->valid = 0; r = CAPTURE_UNSUPPORTED; } }
-  pthread_mutex_unlock(&g); return r; }
-#define IMPLICIT(s) do { R i_ = implicit(s, 1); if (i_) return i_; } while (0)
-#define UNSAFE do { R u_ = unsafe(); if (u_) return u_; } while (0)
+/* The null stream would have to wait for blocking streams that capture: it is refused, and they are invalidated. The caller has `g`. */
+static int isImplicit(Stream *s) {
+  int found = 0;
+  if (s != &nullStream) return 0;
+  for (int i = 0; i < nstreams; i++) if (streams[i]->alive && isBlocking(streams[i]) && streams[i]->capture) { streams[i]->capture->valid = 0; found = 1; }
+  if (perThread.capture) { perThread.capture->valid = 0; found = 1; }
+  return found;
+}
+static int implicit(Stream *s) { pthread_mutex_lock(&g); int is = isImplicit(s); pthread_mutex_unlock(&g); return is; }
 /* Into the stream's capture, or its queue. */
 static R put(Op *o) {
   Stream *s = o->stream;
-  R r = implicit(s, 1); if (r) { free(o); return r; }
   if (s->capture) {
     if (!s->capture->valid) { free(o); return CAPTURE_INVALIDATED; }
     pthread_mutex_lock(&g); capture(s, o); pthread_mutex_unlock(&g);
     return OK;
   }
+  if (implicit(s)) { free(o); return CAPTURE_IMPLICIT; }
   enqueue(o);
   return OK;
 }
@@ -363,8 +351,8 @@ API R cuDevicePrimaryCtxRetain(void **c, int d) { (void)d; *c = &context; return
 API R cuCtxGetCurrent(void **c) { *c = current; return OK; }
 API R cuCtxSetCurrent(void *c) { current = c; return OK; }
 API R cuCtxGetDevice(int *d) { *d = 0; return OK; }
-/* Calls about the primary context do not know of captures in green ones. */
-static int invalidateAll(void) { int n = capturesActive; for (int i = -1; n && i < nstreams; i++) { Stream *s = i < 0 ? &perThread : streams[i]; if (s->capture && !s->capture->origin->green) s->capture->valid = 0; } return n; }
+/* Calls about the primary context know of captures that a stream of it is in. */
+static int invalidateAll(void) { int found = 0; for (int i = -1; i < nstreams; i++) { Stream *s = i < 0 ? &perThread : streams[i]; if (s->capture && !s->green) { s->capture->valid = 0; found = 1; } } return found; }
 API R cuCtxSynchronize(void) {
   pthread_mutex_lock(&g); int captures = invalidateAll(); pthread_mutex_unlock(&g);
   if (captures) return CAPTURE_UNSUPPORTED;
@@ -381,12 +369,13 @@ static R makeStream(void **out, u32 flags, int priority, Context *green) {
   /* As an allocator does, it hands out what was given back last. */
   for (int i = fresh ? -1 : nstreams - 1; i >= 0; i--) if (!streams[i]->alive && streams[i]->done == streams[i]->queued) { s = streams[i]; streams[i] = streams[nstreams - 1]; streams[nstreams - 1] = s; break; }
   if (!s) { if (nstreams == MOST_STREAMS) DIE("too many streams"); s = calloc(1, sizeof *s); s->inner = calloc(1, sizeof(Inner)); s->channel = nextChannel++ % CHANNELS; streams[nstreams++] = s; }
-  s->alive = 1; s->life++; s->flags = flags; s->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority; s->queued = s->done = 0; s->placed = 1; s->capture = 0; s->last.n = 0; s->green = green; if (green) green->streams++;
+  s->alive = 1; s->life++; s->flags = flags; s->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority; s->queued = s->done = 0; s->placed = 1; s->capture = 0; s->front = frontOf(0); s->green = green; if (green) green->streams++;
   s->inner->self = s; s->inner->id = nextId++;
   pthread_mutex_unlock(&g);
   UNLOCK; *out = s; return OK; }
 /* In a green context that is current every stream is a non-blocking one of it. */
 API R cuStreamCreateWithPriority(void **out, u32 flags, int priority) { Context *green = current && current != &context ? current : 0; return makeStream(out, green ? 1 : flags, priority, green); }
+/* Calls about the primary context do not know of captures in green ones. */
 static void leave(Capture *c) { if (c && c->active) { c->active = 0; if (!c->origin->green) capturesActive--; } }
 
 /* -- green contexts: as many multiprocessors and groups as an H200 has */
@@ -412,36 +401,43 @@ API R cuStreamDestroy_v2(void *h) {
   s->alive = 0; s->capture = 0; s->inner->self = 0; if (s->green) s->green->streams--;
   if (s->done == s->queued && s->placed) { s->placed = 0; PLACES(s->green)++; }
   pthread_mutex_unlock(&g); UNLOCK; return OK; }
+API R cuStreamGetCtx_v2(void *h, void **c, void **green) { Stream *s = streamOf(h, "cuStreamGetCtx"); *c = &context; *green = s == &nullStream && current && current != &context ? current : s->green; return OK; }
+/* While it captures, or would invalidate those that do, a stream tells nothing of itself. */
+static R refuseToSay(Stream *s) { return implicit(s) ? CAPTURE_IMPLICIT : s->capture ? (s->capture->valid = 0, CAPTURE_UNSUPPORTED) : OK; }
+/* To ask about the null stream while a blocking one captures is refused, which leaves the capture valid. */
+static int isAnyBlocking(void) { pthread_mutex_lock(&g); int found = perThread.capture != 0; for (int i = 0; i < nstreams; i++) if (streams[i]->alive && isBlocking(streams[i]) && streams[i]->capture) found = 1; pthread_mutex_unlock(&g); return found; }
+static R refuseToTell(Stream *s) { return s == &nullStream && isAnyBlocking() ? CAPTURE_IMPLICIT : OK; }
+API R cuStreamGetId(void *h, u64 *id) { Stream *s = streamOf(h, "cuStreamGetId"); R refused = refuseToSay(s); if (refused) return refused; *id = s->inner ? s->inner->id : (s == &nullStream ? 1u << 30 : (1u << 30) + 1); return OK; }
+API R cuStreamGetFlags(void *h, u32 *f) { Stream *s = streamOf(h, "cuStreamGetFlags"); R refused = refuseToSay(s); if (refused) return refused; *f = s->flags; return OK; }
+API R cuStreamGetPriority(void *h, int *p) { Stream *s = streamOf(h, "cuStreamGetPriority"); if (implicit(s)) return CAPTURE_IMPLICIT; if (s->capture && !s->capture->valid) return CAPTURE_INVALIDATED; *p = s->priority; return OK; }
+API R cuStreamIsCapturing(void *h, int *c) { Stream *s = streamOf(h, "cuStreamIsCapturing"); if (refuseToTell(s)) return CAPTURE_IMPLICIT; *c = !s->capture ? 0 : s->capture->valid ? 1 : 2; return OK; }
+/* What may not be asked while a stream captures: it invalidates each capture that is not relaxed, unless the thread is. */
+static int isUnsafe(void) { int found = 0; if (mode == 2) return 0; pthread_mutex_lock(&g); for (int i = -1; i < nstreams; i++) { Capture *c = (i < 0 ? &perThread : streams[i])->capture; if (c && c->mode != 2) { c->valid = 0; found = 1; } } pthread_mutex_unlock(&g); return found; }
 static R spoil(Capture *c, R r) { c->valid = 0; return r; }
-#define ASKED(s) IMPLICIT(s); if (s->capture) return spoil(s->capture, CAPTURE_UNSUPPORTED);
-API R cuStreamGetCtx_v2(void *h, void **c, void **green) { Stream *s = streamOf(h, "cuStreamGetCtx"); IMPLICIT(s); *c = &context; *green = s == &nullStream && current && current != &context ? current : s->green; return OK; }
-API R cuStreamGetId(void *h, u64 *id) { Stream *s = streamOf(h, "cuStreamGetId"); ASKED(s) *id = s->inner ? s->inner->id : (s == &nullStream ? 1u << 30 : (1u << 30) + 1); return OK; }
-API R cuStreamGetFlags(void *h, u32 *f) { Stream *s = streamOf(h, "cuStreamGetFlags"); ASKED(s) *f = s->flags; return OK; }
-API R cuStreamGetPriority(void *h, int *p) { Stream *s = streamOf(h, "cuStreamGetPriority"); IMPLICIT(s); *p = s->priority; return OK; }
-API R cuStreamIsCapturing(void *h, int *c) { Stream *s = streamOf(h, "cuStreamIsCapturing"); if (implicit(s, 0)) return CAPTURE_IMPLICIT; *c = !s->capture ? 0 : s->capture->valid ? 1 : 2; return OK; }
-/* The null stream is not done before the blocking ones are. */
-static Mark *tails(Stream *s, int *n) { Mark *m = malloc(sizeof(Mark) * (size_t)(nstreams + 2)); *n = 0; m[(*n)++] = tail(s); if (s == &nullStream) { m[(*n)++] = tail(&perThread); for (int i = 0; i < nstreams; i++) if (isBlocking(streams[i])) m[(*n)++] = tail(streams[i]); } return m; }
-API R cuStreamQuery(void *h) { Stream *s = streamOf(h, "cuStreamQuery"); ASKED(s) UNSAFE; pthread_mutex_lock(&g); int n; Mark *m = tails(s, &n); int idle = allOver(m, n); free(m); pthread_mutex_unlock(&g); return idle ? OK : NOT_READY; }
-API R cuStreamSynchronize(void *h) { Stream *s = streamOf(h, "cuStreamSynchronize"); ASKED(s) UNSAFE; pthread_mutex_lock(&g); int n; Mark *m = tails(s, &n); pthread_mutex_unlock(&g); for (;;) { pthread_mutex_lock(&g); int over = allOver(m, n); pthread_mutex_unlock(&g); if (over) { free(m); notice(); return OK; } nap(); } }
+/* How far a stream is cannot be asked beside captures. */
+static R refuseLooking(Stream *s) { if (implicit(s)) return CAPTURE_IMPLICIT; if (s->capture) return spoil(s->capture, CAPTURE_UNSUPPORTED); return isUnsafe() ? CAPTURE_UNSUPPORTED : OK; }
+API R cuStreamQuery(void *h) { Stream *s = streamOf(h, "cuStreamQuery"); R refused = refuseLooking(s); if (refused) return refused; pthread_mutex_lock(&g); int idle = s->done == s->queued; if (s == &nullStream) { for (int i = 0; i < nstreams; i++) if (isBlocking(streams[i]) && streams[i]->done < streams[i]->queued) idle = 0; if (perThread.done < perThread.queued) idle = 0; } pthread_mutex_unlock(&g); return idle ? OK : NOT_READY; }
+API R cuStreamSynchronize(void *h) { Stream *s = streamOf(h, "cuStreamSynchronize"); R refused = refuseLooking(s); if (refused) return refused; pthread_mutex_lock(&g); Mark m = tail(s); pthread_mutex_unlock(&g); for (;;) { pthread_mutex_lock(&g); int over = isOver(m); pthread_mutex_unlock(&g); if (over) { notice(); return OK; } nap(); } }
 API R cuStreamWaitEvent(void *h, void *e, u32 flags) {
   Stream *s = streamOf(h, "cuStreamWaitEvent"); Event *event = eventOf(e, "cuStreamWaitEvent");
-  IMPLICIT(s);
-  if (s->capture && !s->capture->valid) return CAPTURE_INVALIDATED;
-  if (flags == 1 && s->capture) { Op *o = op(EVENT_WAIT, s); o->event = event; return put(o); }
+  if (flags == 1 && s->capture) { if (s->capture->valid && event->capture && (!event->capture->active || !event->capture->valid)) return spoil(s->capture, INVALID_VALUE); Op *o = op(EVENT_WAIT, s); o->event = event; return put(o); }
   pthread_mutex_lock(&g);
-  Capture *c = event->capture;
-  if (c && c->active && c->valid) {
+  if (s->capture && !s->capture->valid) { pthread_mutex_unlock(&g); return CAPTURE_INVALIDATED; }
+  if (isImplicit(s)) { pthread_mutex_unlock(&g); return CAPTURE_IMPLICIT; }
+  if (event->capture && (!event->capture->active || !event->capture->valid)) { if (s->capture) s->capture->valid = 0; pthread_mutex_unlock(&g); return INVALID_VALUE; }
+  if (event->capture) {
+    Capture *c = event->capture;
     R r = s == &nullStream ? CAPTURE_IMPLICIT : s->capture && s->capture != c ? CAPTURE_MERGE : OK;
     if (r) { c->valid = 0; if (s->capture) s->capture->valid = 0; pthread_mutex_unlock(&g); return r; }
-    if (!s->capture) { s->capture = c; s->last.n = 0; c->branches++; }
-    join(&s->last, &event->nodes);
+    if (!s->capture) { s->capture = c; s->front = frontOf(0); c->branches++; }
+    for (int i = 0; i < event->front.n; i++) add(&s->front, event->front.nodes[i]);
     pthread_mutex_unlock(&g); return OK; }
-  if (c) { pthread_mutex_unlock(&g); return INVALID_VALUE; }
-  if (!event->recorded) { pthread_mutex_unlock(&g); return OK; }
-  if (s->capture) { s->capture->valid = 0; pthread_mutex_unlock(&g); return CAPTURE_ISOLATION; }
   Op *o = op(WAIT, s); o->entry = 0; o->mark = event->mark; o->nmarks = 0;
   if (event->nmarks) { o->marks = malloc(sizeof(Mark) * (size_t)event->nmarks); memcpy(o->marks, event->marks, sizeof(Mark) * (size_t)event->nmarks); o->nmarks = event->nmarks; }
+  int recorded = event->recorded;
   pthread_mutex_unlock(&g);
+  if (!recorded) { free(o->marks); free(o); return OK; }
+  if (s->capture) { s->capture->valid = 0; free(o->marks); free(o); return CAPTURE_ISOLATION; }
   enqueue(o); return OK; }
 /* The log: entries of one failing call, and the call's own. */
 static char logged[16384]; static u32 entries; static size_t ends[256];
@@ -462,59 +458,71 @@ API R cuStreamBatchMemOp_v2(void *h, u32 n, u8 *p, u32 f) { (void)f;
   for (u32 i = 0; i < n; i++) { u8 *at = p + 48 * i; o->mem[i] = (MemOp){*(u32 *)at, *(u64 *)(at + 8), *(u64 *)(at + 16), *(u32 *)(at + 24)}; }
   return put(o); }
 API R cuStreamWaitValue32_v2(void *h, u64 a, u32 v, u32 f) { Op *o = op(MEMOPS, streamOf(h, "cuStreamWaitValue32")); o->ops = 1; o->mem[0] = (MemOp){1, a, v, f}; return put(o); }
-static R begin(void *h, int m, Graph *into, Node **after, size_t n, const char *call) { LOCK; Stream *s = streamOf(h, call);
-  R r = implicit(s, 1); if (!r) r = s == &nullStream ? CAPTURE_UNSUPPORTED : s->capture ? 401 : OK;
-  if (!r) { pthread_mutex_lock(&g); Capture *c = calloc(1, sizeof *c); c->id = nextId++; c->valid = c->active = c->branches = 1; c->mode = m; c->thread = (u64)pthread_self(); c->origin = s; c->adds = into != 0; c->graph = into ? into : calloc(1, sizeof(Graph)); s->capture = c; set(&s->last, after, (int)n); if (!s->green) capturesActive++; pthread_mutex_unlock(&g); }
+static R beginCapture(void *h, int how, Graph *graph, Front after) { LOCK; Stream *s = streamOf(h, "cuStreamBeginCapture"); R r = OK;
+  if (implicit(s)) r = CAPTURE_IMPLICIT; else if (s == &nullStream) r = CAPTURE_UNSUPPORTED; else if (s->capture) r = ILLEGAL_STATE;
+  else { pthread_mutex_lock(&g); Capture *c = calloc(1, sizeof *c); c->id = nextId++; c->valid = c->active = c->branches = 1; c->origin = s; c->adds = graph != 0; c->graph = graph ? graph : calloc(1, sizeof(Graph)); c->mode = how; c->thread = pthread_self(); c->before = c->graph->count; s->capture = c; s->front = after; if (!s->green) capturesActive++; pthread_mutex_unlock(&g); }
   UNLOCK; return r; }
-API R cuStreamBeginCapture_v2(void *h, int m) { return begin(h, m, 0, 0, 0, "cuStreamBeginCapture"); }
-API R cuStreamBeginCaptureToGraph(void *h, Graph *graph, Node **after, void *how, size_t n, int m) { (void)how; return begin(h, m, graph, after, n, "cuStreamBeginCaptureToGraph"); }
-API R cuStreamEndCapture(void *h, void **out) { LOCK; Stream *s = streamOf(h, "cuStreamEndCapture"); *out = 0;
-  R r = implicit(s, 1); pthread_mutex_lock(&g); Capture *c = s->capture;
-  if (r); else if (!c) r = 401; else if (c->origin != s) r = spoil(c, CAPTURE_UNMATCHED);
-  else {
-    if (c->thread != (u64)pthread_self() && c->mode != 2) r = CAPTURE_WRONG_THREAD; else if (!c->valid) r = CAPTURE_INVALIDATED;
-    else for (Node *n = c->graph->first; n; n = n->next) if (n->capture == c->id && !isBefore(n, &s->last)) r = CAPTURE_UNJOINED;
-    c->graph->branches += c->branches;
-    if (!r) *out = c->graph; else if (c->adds) c->graph->gone = 1;
-    leave(c); for (int i = -1; i < nstreams; i++) { Stream *each = i < 0 ? &perThread : streams[i]; if (each->capture == c) { each->capture = 0; each->last.n = 0; } } }
+API R cuStreamBeginCapture_v2(void *h, int m) { return beginCapture(h, m, 0, frontOf(0)); }
+API R cuStreamBeginCaptureToGraph(void *h, Graph *graph, Node **after, void *how, size_t n, int m) { (void)how; Front front = {.n = 0}; for (size_t i = 0; i < n; i++) add(&front, after[i]); return beginCapture(h, m, graph, front); }
+/* Has a stream work that nothing of the capture comes after, and that is not on the stream which began it? */
+static int isUnjoined(Capture *c) {
+  for (Node *node = c->graph->first; node; node = node->next) {
+    int followed = node->op.index < c->before;
+    for (int i = 0; i < c->origin->front.n; i++) if (c->origin->front.nodes[i] == node) followed = 1;
+    for (Node *later = node->next; later; later = later->next) for (int i = 0; i < later->op.nafter; i++) if (later->op.after[i] == node->op.index) followed = 1;
+    if (!followed) return 1;
+  }
+  return 0;
+}
+/* Where the capture has failed, the graph that it was to add to is destroyed, too. */
+API R cuStreamEndCapture(void *h, void **out) { LOCK; Stream *s = streamOf(h, "cuStreamEndCapture"); R r = OK; *out = 0; if (implicit(s)) { UNLOCK; return CAPTURE_IMPLICIT; }
+  pthread_mutex_lock(&g); Capture *c = s->capture;
+  if (!c) r = ILLEGAL_STATE; else if (c->origin != s) { c->valid = 0; r = CAPTURE_UNMATCHED; }
+  else { c->graph->branches += c->branches; r = c->mode != 2 && !pthread_equal(c->thread, pthread_self()) ? CAPTURE_WRONG_THREAD : !c->valid ? CAPTURE_INVALIDATED : isUnjoined(c) ? CAPTURE_UNJOINED : OK; if (!r) *out = c->graph; else if (c->adds) c->graph->gone = 1; leave(c); perThread.capture = perThread.capture == c ? 0 : perThread.capture; for (int i = 0; i < nstreams; i++) if (streams[i]->capture == c) streams[i]->capture = 0; }
   pthread_mutex_unlock(&g); UNLOCK; return r; }
 API R cuStreamGetCaptureInfo_v3(void *h, int *status, u64 *id, void **graph, void ***deps, void **edges, size_t *n) {
-  Stream *s = streamOf(h, "cuStreamGetCaptureInfo"); Capture *c = s->capture;
-  if (implicit(s, 0)) return CAPTURE_IMPLICIT;
+  Stream *s = streamOf(h, "cuStreamGetCaptureInfo"); if (refuseToTell(s)) return CAPTURE_IMPLICIT; Capture *c = s->capture;
   if (status) *status = !c ? 0 : c->valid ? 1 : 2;
-  if (!c || !c->valid) return OK;
+  if (!c) return OK;
   if (id) *id = c->id;
   if (graph) *graph = c->graph;
   if (edges) *edges = 0;
-  if (deps) *deps = (void **)s->last.at;
-  if (n) *n = (size_t)s->last.n;
+  if (deps) *deps = (void **)s->front.nodes;
+  if (n) *n = (size_t)s->front.n;
   return OK; }
-API R cuStreamUpdateCaptureDependencies_v2(void *h, Node **nodes, void *how, size_t n, u32 f) { (void)how; Stream *s = streamOf(h, "cuStreamUpdateCaptureDependencies"); if (!s->capture) return 401; if (f != 1) DIE("dependencies are added, not set"); pthread_mutex_lock(&g); set(&s->last, nodes, (int)n); pthread_mutex_unlock(&g); return OK; }
 API R cuThreadExchangeStreamCaptureMode(int *m) { int was = mode; mode = *m; *m = was; return OK; }
 
 API R cuGraphGetNodes(Graph *graph, void **nodes, size_t *n) { int i = 0; if (nodes) for (Node *node = graph->first; node; node = node->next) nodes[i++] = node; *n = (size_t)graph->count; return OK; }
-API R cuGraphGetEdges_v2(Graph *graph, void **from, void **to, u64 *how, size_t *n) { size_t i = 0; for (Node *node = graph->first; node; node = node->next) for (int k = 0; k < node->after.n; k++, i++) if (from) { from[i] = node->after.at[k]; to[i] = node; how[i] = 0; } *n = i; return OK; }
+API R cuGraphGetEdges_v2(Graph *graph, void **from, void **to, u64 *how, size_t *n) {
+  size_t found = 0;
+  for (Node *node = graph->first; node; node = node->next) for (int i = 0; i < node->op.nafter; i++, found++) {
+    if (!from) continue;
+    Node *before = graph->first;
+    while (before->op.index != node->op.after[i]) before = before->next;
+    from[found] = before; to[found] = node; how[found] = 0;
+  }
+  *n = found; return OK; }
 API R cuGraphNodeGetType(Node *node, int *type) { *type = node->op.kind == KERNEL ? 0 : node->op.kind == COPY ? 1 : node->op.kind == SET ? 2 : node->op.kind == MEMOPS ? 12 : node->op.kind == GRAPH ? 4 : node->op.kind == EVENT_WAIT ? 6 : node->op.kind == EVENT_RECORD ? 7 : 5; return OK; }
-API R cuGraphAddChildGraphNode(Node **out, Graph *graph, Node **after, size_t n, Graph *child) { LOCK; pthread_mutex_lock(&g); if (child->gone) DIE("a graph is put into another that was destroyed");
-  Node *node = append(graph, (Op){.kind = GRAPH, .child = cloneOf(child)}); set(&node->after, after, (int)n); *out = node;
-  for (int i = -1; i < nstreams; i++) { Capture *c = i < 0 ? perThread.capture : streams[i]->capture; if (c && c->graph == graph) node->capture = c->id; }
-  pthread_mutex_unlock(&g); UNLOCK; return OK; }
+API R cuGraphAddChildGraphNode(Node **out, Graph *graph, Node **after, size_t n, Graph *child) { Front front = {.n = 0}; for (size_t i = 0; i < n; i++) add(&front, after[i]); LOCK; pthread_mutex_lock(&g); *out = append(graph, (Op){.kind = GRAPH, .child = cloneOf(child)}, front); pthread_mutex_unlock(&g); UNLOCK; return OK; }
 API R cuGraphChildGraphNodeGetGraph(Node *node, Graph **graph) { *graph = node->op.child; return OK; }
 API R cuGraphNodeFindInClone(Node **out, Node *original, Graph *clone) { for (Node *node = clone->first; node; node = node->next) if (node->original == original) { *out = node; return OK; } return INVALID_VALUE; }
+API R cuStreamUpdateCaptureDependencies_v2(void *h, Node **nodes, void *how, size_t n, u32 f) { (void)how; (void)f; Stream *s = streamOf(h, "cuStreamUpdateCaptureDependencies"); s->front = frontOf(0); for (size_t i = 0; i < n; i++) add(&s->front, nodes[i]); return OK; }
 API R cuGraphKernelNodeGetParams_v2(Node *node, void **params) { memset(params, 0, 72); params[0] = node->op.function; params[8] = node->op.green; return OK; }
 API R cuFuncGetName(const char **name, void *f) { (void)f; *name = "kernel"; return OK; }
 API R cuGraphMemcpyNodeGetParams(Node *node, u64 *params) { memset(params, 0, 200); params[22] = node->op.bytes; params[23] = params[24] = 1; return OK; }
 API R cuGraphMemsetNodeGetParams(Node *node, u64 *params) { memset(params, 0, 40); params[2] = node->op.value | (u64)node->op.width << 32; params[3] = node->op.bytes; params[4] = 1; return OK; }
 /* The operation of an instance that a node stands for: one of the graph that it was made from, which must be there still. */
 static Op *opOf(Exec *x, Node *node, Kind kind) { if (!x->alive) DIE("a node of an instance is changed that was destroyed"); if (x->graph->gone) return 0; int i = 0; for (Node *n = x->graph->first; n; n = n->next, i++) if (n == node) return x->ops[i].kind == kind ? &x->ops[i] : 0; return 0; }
-API R cuGraphDebugDotPrint(Graph *graph, const char *path, u32 f) { (void)f; FILE *file = fopen(path, "w"); if (!file) return INVALID_VALUE; fprintf(file, "digraph {\n"); for (Node *n = graph->first; n; n = n->next) { fprintf(file, "  \"%p\"\n", (void *)n); for (int i = 0; i < n->after.n; i++) fprintf(file, "  \"%p\" -> \"%p\"\n", (void *)n->after.at[i], (void *)n); } fprintf(file, "}\n"); fclose(file); return OK; }
+API R cuGraphDebugDotPrint(Graph *graph, const char *path, u32 f) { (void)f; FILE *file = fopen(path, "w"); if (!file) return INVALID_VALUE; fprintf(file, "digraph {\n"); for (Node *n = graph->first; n; n = n->next) { fprintf(file, "  \"%d\"\n", n->op.index); for (int i = 0; i < n->op.nafter; i++) fprintf(file, "  \"%d\" -> \"%d\"\n", n->op.after[i], n->op.index); } fprintf(file, "}\n"); fclose(file); return OK; }
 API R cuGraphDestroy(Graph *graph) { LOCK; if (graph->gone) DIE("a graph is destroyed twice"); graph->gone = 1; UNLOCK; /* never freed: what asks about it is told so */ return OK; }
 /* Other kinds of nodes, or of memory, are another shape. */
 static int isHost(const void *at) { Range *r = rangeOf(at); return r && r->host; }
-static int isAlike(Op *a, Op *b) { return a->kind == b->kind && (a->kind != COPY || (isHost(a->to) == isHost(b->to) && isHost(a->from) == isHost(b->from))); }
+static int isAlike(Op *a, Op *b);
+static int areAlike(Graph *a, Graph *b) { Node *x = a->first, *y = b->first; for (; x && y; x = x->next, y = y->next) if (!isAlike(&x->op, &y->op)) return 0; return !x && !y; }
+static int isAfter(Op *o, int index) { for (int i = 0; i < o->nafter; i++) if (o->after[i] == index) return 1; return 0; }
+static int isAlike(Op *a, Op *b) { if (a->nafter != b->nafter) return 0; for (int i = 0; i < a->nafter; i++) if (!isAfter(b, a->after[i])) return 0; return a->kind == b->kind && (a->kind != GRAPH || areAlike(a->child, b->child)) && (a->kind != COPY || (isHost(a->to) == isHost(b->to) && isHost(a->from) == isHost(b->from))); }
 static void fillExec(Exec *x, Graph *graph) { x->ops = calloc((size_t)graph->count + 1, sizeof(Op)); x->count = 0; for (Node *n = graph->first; n; n = n->next) { Op *o = &x->ops[x->count++]; *o = n->op; if (o->child) { o->exec = calloc(1, sizeof(Exec)); fillExec(o->exec, o->child); } } }
-static int branchesOf(Graph *graph) { int n = graph->branches; for (Node *node = graph->first; node; node = node->next) if (node->op.child) n += branchesOf(node->op.child); return n; }
-API R cuGraphInstantiateWithFlags(void **out, Graph *graph, u64 f) { (void)f; UNSAFE; LOCK; if (graph->gone) DIE("an instance is made of a graph that was destroyed"); int branches = branchesOf(graph); takePlaces(branches, 0); Exec *x = calloc(1, sizeof *x); x->alive = 1; x->branches = branches; x->graph = graph; x->off = calloc((size_t)graph->count + 1, 1); fillExec(x, graph); *out = x; UNLOCK; return OK; }
+API R cuGraphInstantiateWithFlags(void **out, Graph *graph, u64 f) { (void)f; LOCK; takePlaces(graph->branches, 0); Exec *x = calloc(1, sizeof *x); x->alive = 1; x->branches = graph->branches; x->graph = graph; x->off = calloc((size_t)graph->count + 1, 1); fillExec(x, graph); *out = x; UNLOCK; return OK; }
 API R cuGraphBatchMemOpNodeSetParams(Node *node, u64 *params) { u32 n = ((u32 *)params)[2]; u8 *p = (u8 *)params[2]; node->op.ops = (int)n; for (u32 i = 0; i < n; i++) { u8 *at = p + 48 * i; node->op.mem[i] = (MemOp){*(u32 *)at, *(u64 *)(at + 8), *(u64 *)(at + 16), *(u32 *)(at + 24)}; } return OK; }
 API R cuGraphExecUpdate_v2(Exec *x, Graph *graph, void *info) { (void)info; LOCK; pthread_mutex_lock(&g); R r = OK; if (graph->count != x->count) r = 910; else for (Node *n = graph->first, *at = n; at; at = at->next) { Op *was = &x->ops[0]; int i = 0; for (Node *b = n; b != at; b = b->next) i++; if (!isAlike(&was[i], &at->op) || (was[i].kind == KERNEL && was[i].green != at->op.green)) r = 910; } if (r == OK) { Op *before = x->ops; if (x->launched == x->done) { fillExec(x, graph); free(before); } else fillExec(x, graph); } pthread_mutex_unlock(&g); UNLOCK; return r; }
 API R cuGraphExecKernelNodeSetParams_v2(Exec *x, Node *node, u8 *params);
@@ -523,7 +531,7 @@ static int isElsewhere(Op *o, void *c) { return c != (o->green ? o->green : &con
 API R cuGraphExecMemcpyNodeSetParams(Exec *x, Node *node, u64 *params, void *c) { Op *o = opOf(x, node, COPY); if (!o || isElsewhere(o, c)) return INVALID_VALUE; if (params[4] != 4 || params[15] != 4) return INVALID_VALUE; o->from = (void *)params[6]; o->to = (void *)params[17]; o->bytes = params[22] * params[23] * params[24]; return OK; }
 API R cuGraphExecMemsetNodeSetParams(Exec *x, Node *node, u64 *params, void *c) { Op *o = opOf(x, node, SET); if (!o || isElsewhere(o, c)) return INVALID_VALUE; o->to = (void *)params[0]; o->value = (u32)params[2]; o->width = (int)(params[2] >> 32); o->bytes = params[3] * params[4]; return OK; }
 API R cuGraphNodeSetEnabled(Exec *x, Node *node, u32 on) { if (x->graph->gone) return INVALID_VALUE; int i = 0; for (Node *n = x->graph->first; n; n = n->next, i++) if (n == node) { Kind k = x->ops[i].kind; if (k != KERNEL && k != COPY && k != SET) return INVALID_VALUE; x->off[i] = !on; return OK; } return INVALID_VALUE; }
-API R cuGraphUpload(Exec *x, void *h) { (void)x; LOCK; Op *o = op(NOTHING, streamOf(h, "cuGraphUpload")); R r = implicit(o->stream, 1); if (o->stream->capture) r = spoil(o->stream->capture, CAPTURE_UNSUPPORTED); if (r) free(o); else enqueue(o); UNLOCK; return r; }
+API R cuGraphUpload(Exec *x, void *h) { (void)x; LOCK; Op *o = op(NOTHING, streamOf(h, "cuGraphUpload")); R r = o->stream->capture ? spoil(o->stream->capture, CAPTURE_UNSUPPORTED) : OK; if (r) free(o); else enqueue(o); UNLOCK; return r; }
 /* The events that a graph waits for, as they are now; those that it records are over when all of it is. */
 static void external(Exec *x, Stream *s) {
   pthread_mutex_lock(&g);
@@ -539,19 +547,19 @@ static void external(Exec *x, Stream *s) {
 /* What is launched is the instance as it was then, behind its launch before. */
 API R cuGraphLaunch(Exec *x, void *h) { LOCK; Op *o = op(GRAPH, streamOf(h, "cuGraphLaunch")); R r = OK; if (!x->alive) DIE("a graph is launched whose instance was destroyed");
   for (int i = 0; i < x->count; i++) if (x->ops[i].green && !x->ops[i].green->alive) DIE("a graph is launched that was captured in a green context which is destroyed");
-  r = implicit(o->stream, 1); if (o->stream->capture) r = spoil(o->stream->capture, CAPTURE_UNSUPPORTED);
-  if (r) free(o);
+  if (o->stream->capture) { r = spoil(o->stream->capture, CAPTURE_UNSUPPORTED); free(o); }
+  else if (implicit(o->stream)) { free(o); r = CAPTURE_IMPLICIT; }
   else { Exec *copy = calloc(1, sizeof *copy); copy->count = x->count; copy->ops = calloc((size_t)x->count + 1, sizeof(Op)); memcpy(copy->ops, x->ops, sizeof(Op) * (size_t)x->count); for (int i = 0; i < x->count; i++) if (x->off[i]) copy->ops[i].kind = NOTHING; o->exec = copy; external(copy, o->stream); if (x->last.stream) { o->marks = malloc(sizeof(Mark)); o->marks[o->nmarks++] = x->last; } Stream *s = o->stream; enqueue(o); pthread_mutex_lock(&g); x->last = tail(s); pthread_mutex_unlock(&g); }
   UNLOCK; return r; }
-API R cuGraphExecDestroy(Exec *x) { UNSAFE; LOCK; pthread_mutex_lock(&g); if (!x->alive) DIE("an instance of a graph is destroyed twice"); x->alive = 0; context.places += x->branches; pthread_mutex_unlock(&g); UNLOCK; return OK; }
+API R cuGraphExecDestroy(Exec *x) { LOCK; pthread_mutex_lock(&g); if (!x->alive) DIE("an instance of a graph is destroyed twice"); x->alive = 0; context.places += x->branches; pthread_mutex_unlock(&g); UNLOCK; return OK; }
 
 API R cuEventCreate(void **out, u32 flags) { LOCK; Event *e = calloc(1, sizeof *e); e->context = &context; e->magic = 0xe7e47; e->flags = flags; UNLOCK; *out = e; return OK; }
 API R cuEventDestroy_v2(void *h) { LOCK; Event *e = eventOf(h, "cuEventDestroy"); pthread_mutex_lock(&g); e->magic = 0; e->context = 0; pthread_mutex_unlock(&g); UNLOCK; /* never freed: what asks about it is told so */ return OK; }
 static R record(Event *e, Stream *s) {
-  IMPLICIT(s);
   pthread_mutex_lock(&g);
-  if (s->capture) { if (!s->capture->valid) { pthread_mutex_unlock(&g); return CAPTURE_INVALIDATED; } e->capture = s->capture; set(&e->nodes, s->last.at, s->last.n); e->recorded = 1; pthread_mutex_unlock(&g); return OK; }
+  if (s->capture) { if (!s->capture->valid) { pthread_mutex_unlock(&g); return CAPTURE_INVALIDATED; } e->capture = s->capture; e->front = s->front; pthread_mutex_unlock(&g); return OK; }
   pthread_mutex_unlock(&g);
+  if (implicit(s)) return CAPTURE_IMPLICIT;
   /* On a blocking stream it is no work: the stream is as idle as it was, though the null stream's work is to come before. */
   if (e->flags & 2 && isBlocking(s)) { pthread_mutex_lock(&g); e->capture = 0; e->recorded = 1; e->mark = tail(s); e->marks = malloc(sizeof(Mark)); e->marks[0] = tail(&nullStream); e->nmarks = 1; e->time = 0; pthread_mutex_unlock(&g); return OK; }
   double *time = 0;
@@ -561,14 +569,21 @@ static R record(Event *e, Stream *s) {
   pthread_mutex_lock(&g); e->capture = 0; e->recorded = 1; e->mark = tail(s); e->mark.seq = o == 0 ? 0 : e->mark.seq; e->nmarks = 0; e->time = time; pthread_mutex_unlock(&g);
   return OK; }
 API R cuEventRecord(void *e, void *h) { LOCK; R r = record(eventOf(e, "cuEventRecord"), streamOf(h, "cuEventRecord")); UNLOCK; return r; }
-API R cuEventRecordWithFlags(void *e, void *h, u32 f) { if (f != 1 || !streamOf(h, "cuEventRecordWithFlags")->capture) return cuEventRecord(e, h); LOCK; Op *o = op(EVENT_RECORD, streamOf(h, "cuEventRecordWithFlags")); o->event = eventOf(e, "cuEventRecordWithFlags"); R r = put(o); UNLOCK; return r; }
+API R cuEventRecordWithFlags(void *e, void *h, u32 f) { (void)f; LOCK; Op *o = op(EVENT_RECORD, streamOf(h, "cuEventRecordWithFlags")); o->event = eventOf(e, "cuEventRecordWithFlags"); R r = put(o); UNLOCK; return r; }
 API R cuCtxRecordEvent(void *c, void *h) { (void)c; LOCK; Event *e = eventOf(h, "cuCtxRecordEvent"); R r = OK; pthread_mutex_lock(&g);
   if (invalidateAll()) r = CAPTURE_UNSUPPORTED;
   else { e->marks = malloc(sizeof(Mark) * (size_t)(nstreams + 2)); e->nmarks = 0; for (int i = 0; i < nstreams; i++) if (streams[i]->done < streams[i]->queued) e->marks[e->nmarks++] = tail(streams[i]); e->marks[e->nmarks++] = tail(&nullStream); e->marks[e->nmarks++] = tail(&perThread); e->mark = (Mark){0, 0, 0}; e->capture = 0; e->recorded = 1; }
   pthread_mutex_unlock(&g); UNLOCK; return r; }
-API R cuEventQuery(void *h) { Event *e = eventOf(h, "cuEventQuery"); if (!e->capture) UNSAFE; pthread_mutex_lock(&g); int under = e->capture && e->capture->active && e->capture->valid; if (under) e->capture->valid = 0; R r = e->capture ? under ? CAPTURED_EVENT : INVALID_VALUE : isOver(e->mark) && allOver(e->marks, e->nmarks) ? OK : NOT_READY; pthread_mutex_unlock(&g); return r; }
+/* An event of a capture has no work to ask about, and none at all when the capture is over. */
+static R ofCapture(Event *e) { return e->capture->active && e->capture->valid ? CAPTURED_EVENT : INVALID_VALUE; }
+static int isEventOver(Event *e) { pthread_mutex_lock(&g); int over = isOver(e->mark) && allOver(e->marks, e->nmarks); pthread_mutex_unlock(&g); return over; }
+API R cuEventQuery(void *h) { Event *e = eventOf(h, "cuEventQuery"); if (e->capture) { R r = ofCapture(e); e->capture->valid = 0; return r; } if (isUnsafe()) return CAPTURE_UNSUPPORTED; return isEventOver(e) ? OK : NOT_READY; }
 API R cuEventSynchronize(void *h) { for (;;) { R r = cuEventQuery(h); if (r != NOT_READY) { notice(); return r; } nap(); } }
-API R cuEventElapsedTime(float *ms, void *a, void *b) { Event *x = eventOf(a, "cuEventElapsedTime"), *y = eventOf(b, "cuEventElapsedTime"); if ((x->flags | y->flags) & 2 || !x->recorded || !y->recorded) return INVALID_HANDLE; if (cuEventQuery(x) || cuEventQuery(y)) return NOT_READY; if (!x->time || !y->time) return INVALID_HANDLE; *ms = (float)(*y->time - *x->time); return OK; }
+API R cuEventElapsedTime(float *ms, void *a, void *b) { Event *events[] = {eventOf(a, "cuEventElapsedTime"), eventOf(b, "cuEventElapsedTime")};
+  for (int i = 0; i < 2; i++) { Event *e = events[i]; if (e->capture) return ofCapture(e); if ((e->flags & 2) || !e->recorded) return INVALID_HANDLE; }
+  for (int i = 0; i < 2; i++) if (!isEventOver(events[i])) return NOT_READY;
+  if (!events[0]->time || !events[1]->time) return INVALID_HANDLE;
+  *ms = (float)(*events[1]->time - *events[0]->time); return OK; }
 API R cuIpcGetEventHandle(u8 *h, void *e) { if ((((Event *)e)->flags & 4) == 0) return INVALID_HANDLE; memset(h, 0, 64); memcpy(h, &e, 8); return OK; }
 typedef struct { char reserved[64]; } Ipc;
 API R cuIpcOpenEventHandle(void **e, Ipc h) { (void)e; (void)h; return INVALID_CONTEXT; }
@@ -598,10 +613,10 @@ API R cuFuncGetAttribute(int *v, int a, void *f) { (void)a; (void)f; *v = 0; ret
 API R cuFuncSetAttribute(void *f, int a, int v) { (void)f; (void)a; (void)v; return OK; }
 API R cuGraphExecKernelNodeSetParams_v2(Exec *x, Node *node, u8 *params) { Op *o = opOf(x, node, KERNEL); if (!o || (o->green && *(void **)(params + 64) != o->green)) return INVALID_VALUE; Function *f = *(Function **)params; u32 *n = (u32 *)(params + 8); void **values = *(void ***)(params + 40); if (n[3] * n[4] * n[5] > 1024) return INVALID_VALUE; o->fn = f->fn; o->grid = n[0] * n[1] * n[2]; o->block = n[3]; for (int i = 0; i < f->params && i < 8; i++) { o->args[i] = 0; memcpy(&o->args[i], values[i], (size_t)f->sizes[i]); } return OK; }
 API R cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, void *f, int b, size_t s) { (void)f; (void)b; (void)s; *n = 16; return OK; }
-API R cuLaunchKernelEx(u8 *config, Function *f, void **params, void **extra) { (void)extra; LOCK; Op *o = op(KERNEL, streamOf(*(void **)(config + 32), "cuLaunchKernelEx")); o->fn = f->fn; o->function = f; o->grid = *(u32 *)config * ((u32 *)config)[1] * ((u32 *)config)[2]; o->block = ((u32 *)config)[3]; for (int i = 0; i < f->params && i < 8; i++) memcpy(&o->args[i], params[i], (size_t)f->sizes[i]); u32 *n = (u32 *)config; if ((u64)n[3] * n[4] * n[5] > 1024 || n[5] > 64 || n[1] > 65535 || n[2] > 65535) { Stream *s = o->stream; free(o); UNLOCK; return s->capture ? spoil(s->capture, INVALID_VALUE) : INVALID_VALUE; } R r = put(o); UNLOCK; return r; }
+API R cuLaunchKernelEx(u8 *config, Function *f, void **params, void **extra) { (void)extra; LOCK; Op *o = op(KERNEL, streamOf(*(void **)(config + 32), "cuLaunchKernelEx")); u32 *shape = (u32 *)config; if ((u64)shape[3] * shape[4] * shape[5] > 1024 || shape[5] > 64 || shape[1] > 65535 || shape[2] > 65535 || shape[6] > 232448) { if (o->stream->capture) o->stream->capture->valid = 0; free(o); UNLOCK; return INVALID_VALUE; } o->fn = f->fn; o->function = f; o->grid = *(u32 *)config * ((u32 *)config)[1] * ((u32 *)config)[2]; o->block = ((u32 *)config)[3]; for (int i = 0; i < f->params && i < 8; i++) memcpy(&o->args[i], params[i], (size_t)f->sizes[i]); R r = put(o); UNLOCK; return r; }
 
 static R allocate(void **out, size_t bytes, int host) { pthread_mutex_lock(&g); *out = bytes > (u64)64 << 30 ? 0 : keep(bytes, host); pthread_mutex_unlock(&g); return *out ? OK : 2; }
-API R cuMemHostAlloc(void **p, size_t n, u32 f) { (void)f; UNSAFE; LOCK; R r = allocate(p, n, 1); UNLOCK; return r; }
+API R cuMemHostAlloc(void **p, size_t n, u32 f) { (void)f; LOCK; R r = allocate(p, n, 1); UNLOCK; return r; }
 API R cuMemFreeHost(void *p) { LOCK; waitForDevice(); pthread_mutex_lock(&g); forget(p); pthread_mutex_unlock(&g); UNLOCK; return OK; }
 API R cuMemHostRegister_v2(void *p, size_t n, u32 f) { (void)f; LOCK; R r = OK; pthread_mutex_lock(&g);
   for (int i = 0; i < nranges; i++) if ((u8 *)p < ranges[i].at + ranges[i].bytes && ranges[i].at < (u8 *)p + n) r = 712;
@@ -609,7 +624,7 @@ API R cuMemHostRegister_v2(void *p, size_t n, u32 f) { (void)f; LOCK; R r = OK; 
   pthread_mutex_unlock(&g); UNLOCK; return r; }
 /* The memory is the program's. */
 API R cuMemHostUnregister(void *p) { LOCK; waitForDevice(); pthread_mutex_lock(&g); R r = 713; for (int i = 0; i < nranges; i++) if (ranges[i].at == (u8 *)p) { ranges[i] = ranges[--nranges]; r = OK; break; } pthread_mutex_unlock(&g); UNLOCK; return r; }
-API R cuMemAlloc_v2(void **p, size_t n) { UNSAFE; LOCK; R r = allocate(p, n, 0); UNLOCK; return r; }
+API R cuMemAlloc_v2(void **p, size_t n) { LOCK; R r = allocate(p, n, 0); UNLOCK; return r; }
 API R cuMemFree_v2(void *p) { LOCK; waitForDevice(); pthread_mutex_lock(&g); forget(p); pthread_mutex_unlock(&g); UNLOCK; return OK; }
 API R cuMemGetAddressRange_v2(void **b, size_t *s, void *p) { pthread_mutex_lock(&g); Range *r = rangeOf(p); R result = r ? OK : NOT_FOUND; if (r) { if (b) *b = r->at; if (s) *s = r->bytes; } pthread_mutex_unlock(&g); return result; }
 static R allocateFrom(Pool *pool, void **p, size_t n, Stream *s) {

@@ -37,8 +37,6 @@ const CONFORMANCE = [
   ],
   ...[
     'allocation-streams',
-    'beside-captures',
-    'deadlocks',
     'host-functions',
     'identity',
     'matrix',

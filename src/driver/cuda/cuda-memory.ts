@@ -205,8 +205,10 @@ export class CudaMemory implements MemoryDriver {
   }
 
   waitForValue(at: MemoryValue, compare: Comparison, stream: StreamHandle, context: ContextHandle): void {
+    const { valueWaits } = this.parts
+    const stands = valueWaits.aboutToStand(stream)
     this.#batch(at.bits === 32 ? MemOp.WAIT_32 : MemOp.WAIT_64, at, compare, stream)
-    this.parts.valueWaits.queued(stream, context)
+    if (stands) valueWaits.queued(stream, context)
   }
 
   writeValue(at: MemoryValue, stream: StreamHandle): void {

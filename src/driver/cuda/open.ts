@@ -97,7 +97,7 @@ export function openCudaDriver(): Driver | undefined {
   const isIdle = (stream: StreamHandle): boolean => driver.isIdle(stream)
   const pending = { gates, depth, dependencies, captures, eventWaits, isIdle }
   const valueWaits = new ValueWaits(
-    { ...libcuda, pool },
+    { ...libcuda, pool, reserve },
     (stream) => !isNullStream(stream) && driver.streamIsCapturing(stream),
   )
   const parts = { ...libcuda, ...pending, valueWaits, threads, pool, pump, sleeper, rest, deadlockAfter }

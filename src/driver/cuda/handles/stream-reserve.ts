@@ -17,7 +17,7 @@ const NON_BLOCKING = 1
 
 export interface StreamReserveParts extends LibcudaParts {
   readonly threads: Threads
-  /** Makes a call that may wait for the device. Undefined where host functions are pending, and nothing was called. */
+  /** Makes a call that may wait for the device. Undefined where something stands that this thread ends; nothing was called. */
   readonly exclusivelyNow: <R>(call: () => R) => { readonly made: R } | undefined
   readonly rest: (nanosecondsWaited: number) => void
 }
@@ -130,5 +130,5 @@ export class StreamReserve {
 const noneLeft = (): Error =>
   stateError(
     'ERR_UNSUPPORTED',
-    `The library needs a stream of its own, and while host functions are pending CUDA makes no more than the ${KEPT_STREAMS} that were made before: let some host functions run first`,
+    `The library needs a stream of its own, and while host functions are pending, or a stream stands at a value, CUDA makes no more than the ${KEPT_STREAMS} that were made before: let some host functions run first, or write the value`,
   )

@@ -34,6 +34,7 @@ export interface HostFunctionsParts {
   readonly pump: Pick<LoopPump, 'wake'>
   /** Promises for events that the caller can record anew. */
   readonly eventWaits: { readonly pending: number }
+  readonly valueWaits: { anyStands(): boolean }
   /** Gives an event that is never recorded: a query of it fails only where the context is lost. */
   readonly pool: { unrecorded(context: ContextHandle): EventHandle }
   /** Is all the stream's work done? False where that cannot be asked without harm. */
@@ -229,11 +230,12 @@ export class HostFunctions {
   }
 
   /**
-   * Makes a call that waits for the whole device, where that can be at once. Undefined where it cannot: nothing was
-   * called.
+   * Makes a call that waits for the whole device, where that can be at once. Undefined where it cannot, also while a stream
+   * stands at a value, which this thread may be the one to write: nothing was called.
    */
   exclusivelyNow<R>(call: () => R): { readonly made: R } | undefined {
-    return this.pending ? undefined : this.parts.threads.exclusive.now(call)
+    if (this.pending || this.parts.valueWaits.anyStands()) return undefined
+    return this.parts.threads.exclusive.now(call)
   }
 
   /** A stream in a lost context never arrives at its gate: asks each context that has gates whether it lives. */

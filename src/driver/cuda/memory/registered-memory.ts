@@ -16,7 +16,6 @@ const PORTABLE_AND_MAPPED = 0x3
 export interface RegisteredMemoryParts extends LibcudaParts {
   readonly driver: AfterWorkDriver & Pick<Driver, 'eventCreate' | 'deviceRecordOwn'>
   readonly hostFunctions: Pick<HostFunctions, 'exclusivelyNow'>
-  readonly valueWaits: { anyStands(): boolean }
 }
 
 interface Registered {
@@ -64,14 +63,12 @@ export class RegisteredMemory {
   }
 
   #sweep(): void {
-    const { library, relaxed, driver, contexts, hostFunctions, valueWaits } = this.parts
-    // The call waits for the whole device, and this thread may be the one that writes the value.
-    const stands = this.#closed.length > 0 && valueWaits.anyStands()
+    const { library, relaxed, driver, contexts, hostFunctions } = this.parts
     this.#closed = this.#closed.filter((closed) => {
       const { pointer, context, after } = closed
       const unlock = (): number =>
         contexts.within(context, () => relaxed.run(() => library.cuMemHostUnregister(pointer)))
-      const isOver = this.#isOver(closed) && !stands && hostFunctions.exclusivelyNow(unlock) !== undefined
+      const isOver = this.#isOver(closed) && hostFunctions.exclusivelyNow(unlock) !== undefined
       if (!isOver) return true
       for (const each of after) driver.eventRecycle(each.context, each.event)
       this.#registered.delete(pointer)

@@ -138,15 +138,19 @@ export class Blocking {
   }
 
   /**
-   * Makes a call that waits for the whole device in native code, once no host function of any thread is pending; while it
-   * is made no thread queues one. This thread's run meanwhile, the others' in their threads.
+   * Makes a call that waits for the whole device in native code, once no host function of any thread is pending and no
+   * stream stands at a value; while it is made no thread queues a host function. This thread's run meanwhile, the others' in
+   * their threads.
    */
   exclusively<R>(call: () => R, what: string): R {
-    const { hostFunctions, threads, gates, deadlockAfter } = this.parts
+    const { hostFunctions, threads, gates, valueWaits, deadlockAfter } = this.parts
     const begun = performance.now()
     const first = gates.active.flatMap((lane) => lane.calls)
     const isAlone = (): boolean => {
-      if (!hostFunctions.pending && threads.exclusive.take()) return true
+      const stands = valueWaits.anyStands()
+      if (!hostFunctions.pending && !stands && threads.exclusive.take()) return true
+      // Who writes the value is not known: that ends in a warning.
+      if (stands) return false
       const isLate = performance.now() - begun > deadlockAfter
       if (isLate && first.every(isOver)) throw deadlock(what, neverNone(deadlockAfter))
       return false

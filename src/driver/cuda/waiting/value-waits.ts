@@ -6,6 +6,7 @@ import { shortCallSite } from '../../../base/stack.js'
 import { CUresult } from '../../cuda-results.js'
 import type { ContextHandle, EventHandle, StreamHandle } from '../../driver.js'
 import { heldBy } from '../../held-by.js'
+import type { StreamReserve } from '../handles/stream-reserve.js'
 import type { LibcudaParts } from '../libcuda/stream-calls.js'
 import type { EventPool } from './event-pool.js'
 
@@ -25,13 +26,22 @@ export class ValueWaits {
   #waits: ValueWait[] = []
 
   constructor(
-    private readonly parts: LibcudaParts & { readonly pool: EventPool },
+    private readonly parts: LibcudaParts & { readonly pool: EventPool; readonly reserve: StreamReserve },
     private readonly captures: (stream: StreamHandle) => boolean,
   ) {}
 
+  /**
+   * A wait is about to be queued. False where it goes into a graph. While it stands CUDA may make no more streams: those that
+   * the library needs itself are made before.
+   */
+  aboutToStand(stream: StreamHandle): boolean {
+    if (this.captures(stream)) return false
+    this.parts.reserve.fillWhereNeeded()
+    return true
+  }
+
   /** Its wait is the last thing in the stream. */
   queued(stream: StreamHandle, context: ContextHandle): void {
-    if (this.captures(stream)) return
     if (this.#waits.length >= MOST) this.#prune()
     const { pool, library, calls } = this.parts
     const latest = this.#waits.length < MOST ? undefined : this.#waits.findLast((wait) => wait.stream === stream)

@@ -33,7 +33,7 @@ export function waitingOf(pretended: Pretended) {
     () => true,
   )
   const gates = withoutHolds(pretended.gates)
-  const valueWaits = { any: false }
+  const valueWaits = { any: false, anyStands: () => false }
   const given = { ...pretended, gates, valueWaits, rest, sleeper, captures, eventWaits, pump }
   const hostFunctions = new HostFunctions(given as unknown as HostFunctionsParts)
   const parts = { ...given, hostFunctions } as unknown as WaitingParts
