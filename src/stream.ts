@@ -387,17 +387,17 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
     options?: WaitStreamOptions & WaitPromiseOptions,
   ): this {
     const core = open(this)
-    // V8 is slow to find that an object lacks a private name, so what looks like a stream is first asked whether it is one.
-    if (isInstance(target, Stream) && isStream(target)) return this.#waitForStream(core, target, options)
+    // V8 is slow to find that an object lacks a private name.
+    const isOther = isInstance(target, Stream) && isStream(target)
     // Options are read, and protocols asked, before anything is opened: what runs then may close it.
-    const own = eventCoreOf(target)
+    const own = isOther ? undefined : eventCoreOf(target)
     if (own !== undefined) {
       const external = options === undefined ? ExternalFlag.NONE : externalFlag(readOptions(options, ['external']))
       core.makeRoom(0)
       core.waitFor(own, external)
       return this
     }
-    if (isDevice(target)) {
+    if (!isOther && isDevice(target)) {
       readOptions<object, never>(options, [])
       waitForDevice(core, target)
       return this
@@ -406,11 +406,6 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
       waitForPromise(core, target, options)
       return this
     }
-    return this.#waitForStream(core, target, options)
-  }
-
-  /** `target`: a Stream, or an object that may have a stream protocol. */
-  #waitForStream(core: StreamCore, target: unknown, options: WaitStreamOptions | undefined): this {
     const { event, external } = readOptions(options, WAIT_OPTIONS)
     if (event !== undefined && !isEvent(event)) throw invalidType('options.event', 'an Event', event)
     const isExternal = checkBoolean(external, 'options.external', false)

@@ -481,13 +481,11 @@ export interface KernelMemory {
 
 /** The memory among a kernel's arguments. */
 export function memoryAmong(args: readonly LaunchArgument[], uses: readonly ArgumentUse[]): readonly KernelMemory[] {
-  const memory: KernelMemory[] = []
-  for (const [argument, given] of args.entries()) {
-    if (typeof given !== 'object') continue
+  return args.flatMap((given, argument) => {
+    if (typeof given !== 'object') return []
     const { pointer, byteLength } = given
-    memory.push({ pointer, byteLength, access: uses[argument]?.access ?? 'inout', argument, rows: undefined })
-  }
-  return memory
+    return { pointer, byteLength, access: uses[argument]?.access ?? 'inout', argument, rows: undefined }
+  })
 }
 
 /** Matrices at equal distances, the rows of each at equal distances: in bytes, from the first byte of the memory on. */

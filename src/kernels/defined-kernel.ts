@@ -4,10 +4,10 @@ import { notCloneable } from '../base/identity.js'
 import { type Device, driverOf, isDevice } from '../device.js'
 import { type LaunchShape, memoryAmong, type ScalarType, type Twin } from '../driver/driver.js'
 import type { OpenMemory } from '../memory/buffer-core.js'
-import { admitAll } from '../memory/queue-with-memory.js'
+import { admitAll, beginWork, endWork } from '../memory/queue-with-memory.js'
 import type { StreamCore } from '../streams/stream-core.js'
 import { CHECKED_THREADS, checkedViews } from './checked-views.js'
-import { beginLaunch, endLaunch, explainLimits, type Kernel, type LaunchConfig, Module, Shapes } from './kernel.js'
+import { explainLimits, type Kernel, type LaunchConfig, Module, refuseAttributes, Shapes } from './kernel.js'
 import { checkMemoryOpen, memoryIn } from './kernel-arguments.js'
 import {
   type ArgumentsOf,
@@ -240,13 +240,14 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
     const { driver, handle } = stream
     checkMemoryOpen(args, this.#parameters, driver)
     const twin = this.#twin(shape, args)
-    const work = beginLaunch(stream, args, shape)
+    if (shape.attributes !== undefined) refuseAttributes(stream.device, shape.attributes)
+    const work = beginWork(stream, args)
     try {
       driver.kernels.launchTwin(handle, twin)
     } catch (error) {
       throw explainLimits(error, stream.device, shape)
     }
-    if (work !== undefined) endLaunch(stream, work, { kernel: this, shape })
+    if (work !== undefined) endWork(stream, work, { kernel: this, shape })
     stream.last = `kernel '${this.name}'`
   }
 

@@ -5,11 +5,7 @@ import type { Driver } from '../driver/driver.js'
 import type { BufferCore } from '../memory/buffer-core.js'
 import type { CheckedArgument, Parameter } from './kernel-signature.js'
 
-/**
- * Looks at the memory among checked arguments.
- * @throws ERR_CLOSED or ERR_DEVICE_MISMATCH for memory that cannot be used; ERR_INVALID_ARG_VALUE where it begins in
- * the middle of an element, which a GPU answers with a fault
- */
+/** Throws for memory that is closed, of another driver, or begins in the middle of an element: a fault of the GPU. */
 export function checkMemoryOpen(
   args: readonly CheckedArgument[],
   parameters: readonly Parameter[],
@@ -19,7 +15,7 @@ export function checkMemoryOpen(
     const argument = args[index]
     if (typeof argument !== 'object') continue
     const { pointer } = argument.openFor(driver)
-    // By the last bits: V8 calls C for the remainder of a number beyond 32 bits.
+    // V8 calls C for the remainder of a number beyond 32 bits.
     if ((pointer & ((parameters[index]?.bytes ?? 1) - 1)) !== 0) throw misaligned(argument, parameters[index], index)
   }
 }

@@ -94,7 +94,7 @@ export function checkArguments(parameters: readonly Parameter[], args: unknown[]
   return args as CheckedArgument[]
 }
 
-/** What most launches have; the rest is out of line, since V8 inlines short functions alone, and a launch is a hot path. */
+/** What most launches have: V8 inlines short functions alone. */
 function checkArgument({ type, access }: Parameter, value: unknown, index: number): CheckedArgument {
   if (access !== undefined) return bufferCoreOf(value) ?? checkAddress(value, index)
   if (typeof value === 'number') {

@@ -28,14 +28,12 @@ import { CUresult } from '../driver/cuda-results.js'
 import type { DeviceAttribute } from '../driver/device-attributes.js'
 import type { KernelHandle, LaunchAttributes, LaunchShape, ModuleHandle } from '../driver/driver.js'
 import type { OpenMemory } from '../memory/buffer-core.js'
-import { admitAll, beginWork, endWork, type WorkWithMemory } from '../memory/queue-with-memory.js'
-import { type CapturedLaunch, type CaptureRecord, noteNode } from '../streams/capture-record.js'
+import { admitAll, beginWork, endWork } from '../memory/queue-with-memory.js'
 import { checkPriority, type StreamCore } from '../streams/stream-core.js'
 import { HandleCore } from './handle-core.js'
 import { checkMemoryOpen, memoryIn } from './kernel-arguments.js'
 import {
   type ArgumentsOf,
-  type CheckedArgument,
   checkArguments,
   type Parameter,
   type ParameterType,
@@ -263,13 +261,14 @@ export class Kernel<out S extends readonly ParameterType[] = readonly ParameterT
     core.checkOpen()
     const { driver } = stream
     checkMemoryOpen(checked, core.parameters, driver)
-    const work = beginLaunch(stream, checked, shape)
+    if (shape.attributes !== undefined) refuseAttributes(stream.device, shape.attributes)
+    const work = beginWork(stream, checked)
     try {
       driver.kernels.launch(core.handle, stream.handle, shape, checked, core.parameters)
     } catch (error) {
       throw explainLimits(error, stream.device, shape)
     }
-    if (work !== undefined) endLaunch(stream, work, { kernel, shape })?.keeps.add(core.code)
+    if (work !== undefined) endWork(stream, work, { kernel, shape })?.keeps.add(core.code)
     stream.last = core.label
   }
 
@@ -375,25 +374,7 @@ function readConfig(config: LaunchConfig): GivenConfig {
   throw invalidType('config', 'an object such as { grid, block }', config, way)
 }
 
-/** To be called before a launch is queued, with arguments whose memory is open. As `beginWork`. */
-export function beginLaunch(
-  stream: StreamCore,
-  args: readonly CheckedArgument[],
-  shape: LaunchShape,
-): WorkWithMemory | undefined {
-  if (shape.attributes !== undefined) refuseAttributes(stream.device, shape.attributes)
-  return beginWork(stream, args)
-}
-
-/** To be called when it is queued, where `beginLaunch` says so. Returns the record of the capture that it has gone into. */
-export function endLaunch(stream: StreamCore, work: WorkWithMemory, launch: CapturedLaunch): CaptureRecord | undefined {
-  endWork(stream, work)
-  const { record } = work
-  if (record !== undefined) noteNode(record, stream, launch)
-  return record
-}
-
-/** The error of the driver, which does not say why it refuses a shape, with the limit that the shape goes beyond. */
+/** The driver's error, with the limit that the shape goes beyond. */
 export function explainLimits(error: unknown, device: Device, shape: LaunchShape): unknown {
   if (!(error instanceof CudaError) || error.number !== CUresult.INVALID_VALUE) return error
   const why = beyondLimits(device, shape)
@@ -401,7 +382,7 @@ export function explainLimits(error: unknown, device: Device, shape: LaunchShape
 }
 
 /** The simulator takes what an H200 takes. */
-function refuseAttributes(device: Device, attributes: LaunchAttributes): void {
+export function refuseAttributes(device: Device, attributes: LaunchAttributes): void {
   const { programmatic, memorySyncDomain, clusterScheduling } = attributes
   const named = programmatic
     ? 'programmatic'

@@ -2,7 +2,14 @@
 
 import { stateError } from '../base/errors.js'
 import type { BatchedCopy, CopyName, CopyRoute, FillWidth, MemoryRows } from '../driver/driver.js'
-import { type CapturedCopy, type CaptureRecord, type CopyEnd, noteNode, recordOf } from '../streams/capture-record.js'
+import {
+  type CapturedCopy,
+  type CaptureRecord,
+  type CopyEnd,
+  type NodeNote,
+  noteNode,
+  recordOf,
+} from '../streams/capture-record.js'
 import type { StreamCore } from '../streams/stream-core.js'
 import type { OpenMemory } from './buffer-core.js'
 
@@ -25,9 +32,8 @@ export interface WorkWithMemory {
 }
 
 /**
- * To be called before work is queued that uses the memory among these; a launch passes all of its arguments. Captured work
- * runs when its graph is launched, so nothing is used yet; the graph keeps the memory. Returns what to call `endWork` with
- * once the work is queued; undefined where there is nothing to do then, as for most work.
+ * To be called before work is queued that uses the memory among these. Captured work runs when its graph is launched, so
+ * nothing is used yet; the graph keeps the memory. Returns what to call `endWork` with; undefined where it need not be.
  * @throws ERR_UNSUPPORTED where the stream's device cannot reach the memory of another
  */
 export function beginWork(
@@ -40,8 +46,12 @@ export function beginWork(
   return { memory, record, isTracked: beforeWork(use, memory, record) }
 }
 
-export function endWork(use: StreamCore, { memory, isTracked }: WorkWithMemory): void {
+/** To be called behind it. Returns the record of the capture that the work has gone into, where `note` is noted of it. */
+export function endWork(use: StreamCore, work: WorkWithMemory, note?: NodeNote): CaptureRecord | undefined {
+  const { memory, isTracked, record } = work
   if (isTracked) afterWork(use, memory)
+  if (record !== undefined && note !== undefined) noteNode(record, use, note)
+  return record
 }
 
 /** Queues work that uses memory. Returns the record of the capture that it has gone into. */
@@ -52,8 +62,7 @@ export function queueWith(
 ): CaptureRecord | undefined {
   const work = beginWork(use, memory)
   queue()
-  if (work !== undefined) endWork(use, work)
-  return work?.record
+  return work && endWork(use, work)
 }
 
 /** To be called before the work is queued. Is its use tracked, so that `afterWork` must be called behind it? */
