@@ -1,8 +1,8 @@
-/** W1 to W4: words in memory by which streams, JavaScript and threads signal each other. */
+/** W1 to W5: words in memory by which streams, JavaScript and threads signal each other. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { DeviceBuffer, PinnedBuffer, type Stream } from 'cuda-streams'
+import { DeviceBuffer, PinnedBuffer, Stream } from 'cuda-streams'
 import { onEveryBackend } from '../helpers/suite.js'
 import { follow, refused, refusedByDriver, stillWorks, turns } from './expect.js'
 
@@ -24,11 +24,13 @@ onEveryBackend('values that streams wait for', (bench) => {
     return buffer
   }
 
-  test('registered memory that is closed while a stream stands at a value is unlocked later, and so with all that waits for the device: nothing blocks', async () => {
+  test('W5 registered memory that is closed while a stream stands at a value is unlocked later, and so with all that waits for the device: nothing blocks', async () => {
     using stream = bench.stream()
     const flags = device.allocPinned(64)
     flags.bytes.fill(0)
     const array = new Uint8Array(64)
+    const parts = device.split({ multiprocessors: [16] })
+    new Stream({ context: parts[0] }).close()
     bench.busy(stream, 5_000_000)
     PinnedBuffer.from(array, { device }).close()
     stream.waitValue(flags, 1)
@@ -36,11 +38,15 @@ onEveryBackend('values that streams wait for', (bench) => {
     // So are the calls that make streams, for which CUDA may wait, and those that give code and memory back.
     const streams = Array.from({ length: 12 }, () => device.createStream())
     for (const each of streams) each.close()
+    const [part, rest] = parts
+    assert.ok(part !== undefined && rest !== undefined)
+    for (let nth = 0; nth < 3; nth += 1) new Stream({ context: part }).close()
     device.allocPinned(257 * 1024 * 1024).close()
     await sleep(20)
     flags.bytes[0] = 1
     await stream.finished()
     flags.close()
+    for (const each of parts) each.close()
   })
 
   test('W1 work behind the wait comes after the write of another stream, and all before that', async () => {

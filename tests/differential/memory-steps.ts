@@ -154,7 +154,7 @@ export class MemorySteps {
       this.#first.set(buffer, this.#rules.extraCells(CELLS))
       this.#kept.delete(buffer)
       const accesses = accessesOf(this.#cell(buffer, 0), CELLS, { read: false, write: true })
-      this.#rules.queue(stream, { accesses, undefinedResult: true })
+      this.#rules.allocate(stream, { accesses, undefinedResult: true })
     })
   }
 

@@ -98,6 +98,13 @@ export class Rules {
     return id
   }
 
+  /** Memory that is allocated. Nobody says whether that is work, which on a blocking stream comes after the null stream's. */
+  allocate(stream: number, work: Work): void {
+    const { origin } = this.#plan(stream)
+    if (isNull(origin) || !isBlocking(origin)) this.queue(stream, work)
+    else this.#setPoint(stream, this.#point(stream) | bit(this.#add(stream, work, this.ofStream(stream))))
+  }
+
   /** Something that a driver may queue, or not. */
   queueNothing(stream: number): void {
     this.#queueAfter(stream, 0n)

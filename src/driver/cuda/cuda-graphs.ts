@@ -14,6 +14,7 @@ import {
   type HostFunction,
   isDefaultStream,
   type KernelHandle,
+  type LaunchArgument,
   type LaunchShape,
   type NodeFacts,
   type NodeHandle,
@@ -369,7 +370,7 @@ export class CudaGraphs implements GraphDriver {
     context: ContextHandle,
     kernel: KernelHandle,
     shape: LaunchShape,
-    values: readonly (number | bigint)[],
+    values: readonly LaunchArgument[],
   ): void {
     const params = this.parts.driver.kernels.nodeParams(kernel, shape, values)
     if (context !== this.#instances.get(exec)?.context) this.#nodes.keepFunction(node, params)

@@ -131,18 +131,19 @@ export class CudaGreenContexts {
 
   #createIn(own: OwnGreenContext, priority: number): StreamHandle {
     const { hostFunctions, reserve, library } = this.parts
-    if (hostFunctions.pending && own.spare.length > (hostFunctions.isInside ? 0 : LEFT_FOR_HOST_FUNCTIONS)) {
+    const make = (): StreamHandle => {
+      this.#fill(own)
+      return this.#makeStream(own, priority)
+    }
+    const inPlace = (): StreamHandle | undefined => {
+      if (own.spare.length <= (hostFunctions.isInside ? 0 : LEFT_FOR_HOST_FUNCTIONS)) return undefined
       return reserve.making(() => {
         const spare = own.spare.pop()
         if (spare !== undefined) library.cuStreamDestroy_v2(spare)
         return this.#makeStream(own, priority)
       })
     }
-    const make = (): StreamHandle => {
-      this.#fill(own)
-      return this.#makeStream(own, priority)
-    }
-    return this.#exclusively(make, 'making one more stream, for which CUDA waits for the device,')
+    return this.#exclusively(make, 'making one more stream, for which CUDA waits for the device,', inPlace)
   }
 
   #fill(own: OwnGreenContext): void {
@@ -157,12 +158,15 @@ export class CudaGreenContexts {
     return memory.pointerAt(0) as StreamHandle
   }
 
-  /** Makes a call that waits for the device, or may; no other thread makes streams meanwhile. */
-  #exclusively<R>(call: () => R, what: string): R {
+  /**
+   * Makes a call that waits for the device, or may; no other thread makes streams meanwhile. `instead` is tried where it
+   * cannot be made at once.
+   */
+  #exclusively<R>(call: () => R, what: string, instead?: () => R | undefined): R {
     const { hostFunctions, reserve, blocking } = this.parts
     const make = (): R => reserve.making(call)
     const now = hostFunctions.exclusivelyNow(make)
-    return now === undefined ? blocking.exclusively(make, what) : now.made
+    return now === undefined ? (instead?.() ?? blocking.exclusively(make, what)) : now.made
   }
 
   streamDestroyed(stream: StreamHandle): void {
