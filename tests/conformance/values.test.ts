@@ -28,7 +28,8 @@ onEveryBackend('values that streams wait for', (bench) => {
     using stream = bench.stream()
     const flags = device.allocPinned(64)
     flags.bytes.fill(0)
-    const array = new Uint8Array(64)
+    // What a page can register, too.
+    const array = new Uint8Array(new SharedArrayBuffer(64))
     const parts = device.split({ multiprocessors: [16] })
     new Stream({ context: parts[0] }).close()
     bench.busy(stream, 5_000_000)
