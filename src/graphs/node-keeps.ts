@@ -10,7 +10,7 @@ import type { OpenMemory } from '../memory/buffer-core.js'
 const MOST_UNUSED = 16
 
 export class NodeKeeps {
-  readonly #byNode = new Map<NodeHandle, readonly OpenMemory[]>()
+  readonly #byNode = new Map<NodeHandle, readonly NativeResource[]>()
   /** How often each is used. */
   readonly #uses = new Map<NativeResource, number>()
   readonly #unused = new Set<NativeResource>()
@@ -24,8 +24,12 @@ export class NodeKeeps {
     const before = this.#byNode.get(node)
     if (before === undefined ? memory.length === 0 : isSame(before, memory)) return NOTHING
     for (const { allocation } of memory) this.#use(allocation)
-    for (const { allocation } of before ?? NOTHING_OPEN) this.#unuse(allocation)
-    this.#byNode.set(node, memory)
+    for (const allocation of before ?? NOTHING) this.#unuse(allocation)
+    // Not the memory itself: a slice knows the buffer that it is of, which could not be collected then.
+    this.#byNode.set(
+      node,
+      memory.map(({ allocation }) => allocation),
+    )
     return this.#unused.size === 0 ? NOTHING : this.#takeUnused()
   }
 
@@ -64,12 +68,11 @@ export class NodeKeeps {
 }
 
 const NOTHING: readonly NativeResource[] = []
-const NOTHING_OPEN: readonly OpenMemory[] = []
 
-function isSame(some: readonly OpenMemory[], others: readonly OpenMemory[]): boolean {
+function isSame(some: readonly NativeResource[], others: readonly OpenMemory[]): boolean {
   if (some.length !== others.length) return false
   for (let index = 0; index < some.length; index += 1) {
-    if (some[index]?.allocation !== others[index]?.allocation) return false
+    if (some[index] !== others[index]?.allocation) return false
   }
   return true
 }

@@ -253,8 +253,10 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
 
   #twin(shape: LaunchShape, args: readonly CheckedArgument[]): Twin {
     const memory = memoryAmong(args, this.#parameters)
+    // A graph keeps the twin: buffers that only that reaches are collected.
+    const scalars = args.map((each) => (typeof each === 'object' ? undefined : each))
     const run = (bytes: readonly Uint8Array[]): void => {
-      this.#run(shape, twinArguments(this.#parameters, args, bytes))
+      this.#run(shape, twinArguments(this.#parameters, scalars, bytes))
     }
     return { name: this.name, memory, memoryNames: this.#memoryNames, nanoseconds: this.#nanoseconds, run, shape }
   }
@@ -303,13 +305,13 @@ function lengthOfLongest(args: readonly unknown[]): number {
 
 function twinArguments(
   parameters: readonly Parameter[],
-  args: readonly CheckedArgument[],
+  scalars: readonly (number | bigint | undefined)[],
   bytes: readonly Uint8Array[],
 ): unknown[] {
   let next = 0
   return parameters.map(({ type }, index) => {
-    const value = args[index] ?? 0
-    if (typeof value !== 'object') return twinValue(type, value)
+    const value = scalars[index]
+    if (value !== undefined) return twinValue(type, value)
     const piece = bytes[next] ?? new Uint8Array(0)
     next += 1
     const View = VIEWS[type]

@@ -418,6 +418,25 @@ onEveryBackend('nodes', (bench) => {
       for (const buffer of junk) buffer.close()
     }))
 
+  test('G13 buffers of which a kernel or a changed node uses a slice, and that know the graph, are collected with it', async () => {
+    await affine.prepare(device)
+    using stream = bench.stream()
+    const make = (): WeakRef<object>[] => {
+      const buffers = [0, 0, 0].map(() => device.alloc(BYTES, { stream })) as [DeviceBuffer, DeviceBuffer, DeviceBuffer]
+      const [a, b, c] = buffers
+      const half = (buffer: DeviceBuffer): DeviceBuffer => buffer.slice(0, BYTES / 2)
+      const graph = stream.capture(() => {
+        stream.fill(half(a), 1).launch(affine, ONE, half(b), BYTES / 2, 2)
+      })
+      const exec = graph.instantiate()
+      for (const node of graph.nodes) if (node.kind === 'fill') exec.update(node, half(c), 3)
+      for (const buffer of buffers) Object.assign(buffer, { graph, exec })
+      return buffers.map((buffer) => new WeakRef(buffer))
+    }
+    const made = make()
+    assert.ok(await collectUntil(() => made.every((each) => each.deref() === undefined)))
+  })
+
   test('G13 the owner of foreign memory that a node uses is kept with the instance', () =>
     scene(async ({ a, exec, fill, c }) => {
       const put = (): WeakRef<object> => {
