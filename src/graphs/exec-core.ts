@@ -15,7 +15,7 @@ import { NodeKeeps } from './node-keeps.js'
 
 /** What an instance tells the graph that it was made from. */
 export interface InstantiatedGraph {
-  /** The driver has destroyed it, and its nodes with it. */
+  /** Destroyed, with its nodes. */
   readonly isLost: boolean
   instanceMade(): void
   instanceOver(): void

@@ -575,7 +575,6 @@ function putNode(core: ExecCore, noun: GraphNode, node: NodeCore, given: unknown
   throw invalidValue(`${noun} cannot be changed alone: only kernels, copies and fills can`)
 }
 
-/** Where the node was captured, if it can be changed. */
 function contextOfNode(core: ExecCore, noun: GraphNode, node: NodeCore): ContextHandle {
   checkNode(core.checkOpen(), noun, node)
   if (node.context === undefined) throw unknownNode(noun)
@@ -583,15 +582,11 @@ function contextOfNode(core: ExecCore, noun: GraphNode, node: NodeCore): Context
 }
 
 const unknownNode = (noun: GraphNode): Error =>
-  stateError(
-    'ERR_UNSUPPORTED',
-    `${noun} was queued by another library, so that it is not known what may be changed: capture another graph`,
-  )
+  stateError('ERR_UNSUPPORTED', `${noun} is another library's, and not known well enough: capture another graph`)
 
-/** CUDA takes no update to nothing. */
 function refuseNothing(noun: GraphNode, { byteLength }: BufferCore): void {
   if (byteLength > 0) return
-  throw outOfRange('The memory', `at least 1 byte long: exec.setEnabled(node, false) switches ${noun} off`, byteLength)
+  throw outOfRange('The memory', `at least 1 byte long: setEnabled(node, false) switches ${noun} off`, byteLength)
 }
 
 /** Made once: a program changes the same node again and again. */
@@ -612,8 +607,8 @@ function checkNode(core: ExecCore, noun: object, node: NodeCore): void {
     throw invalidValue(`${noun} is not of the graph that ${core} was made from: graph.nodes of that has its nodes`)
   }
   if (!core.graph.isLost) return
-  const why = 'a capture that added to its graph has failed, and CUDA destroyed the graph'
-  throw stateError('ERR_CLOSED', `${noun} cannot be used any more: ${why}`)
+  const why = 'a capture into its graph has failed, and CUDA destroyed the graph'
+  throw stateError('ERR_CLOSED', `${noun} cannot be used: ${why}`)
 }
 
 const isSameEnd = (a: CopyEnd, b: CopyEnd): boolean =>

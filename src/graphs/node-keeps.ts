@@ -25,7 +25,7 @@ export class NodeKeeps {
     if (before === undefined ? memory.length === 0 : isSame(before, memory)) return NOTHING
     for (const { allocation } of memory) this.#use(allocation)
     for (const allocation of before ?? NOTHING) this.#unuse(allocation)
-    // Not the memory itself: a slice knows the buffer that it is of, which could not be collected then.
+    // A slice knows its whole, which could not be collected.
     this.#byNode.set(
       node,
       memory.map(({ allocation }) => allocation),

@@ -253,7 +253,7 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
 
   #twin(shape: LaunchShape, args: readonly CheckedArgument[]): Twin {
     const memory = memoryAmong(args, this.#parameters)
-    // A graph keeps the twin: buffers that only that reaches are collected.
+    // Not the buffers: a graph keeps the twin.
     const scalars = args.map((each) => (typeof each === 'object' ? undefined : each))
     const run = (bytes: readonly Uint8Array[]): void => {
       this.#run(shape, twinArguments(this.#parameters, scalars, bytes))

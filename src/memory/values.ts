@@ -101,7 +101,7 @@ function checkValue(value: unknown): Pick<MemoryValue, 'bits' | 'value'> {
 }
 
 type Ability = 'canUse64BitStreamMemOps' | 'canUseStreamWaitValueNor'
-/** What devices have answered yes to: to ask again costs more than the call that needs it. */
+/** Those that have it: to ask costs more than the call. */
 const able: { readonly [A in Ability]: WeakSet<Device> } = {
   canUse64BitStreamMemOps: new WeakSet(),
   canUseStreamWaitValueNor: new WeakSet(),

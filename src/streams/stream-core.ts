@@ -75,7 +75,7 @@ export class StreamCore extends NativeResource {
     this.ordinal = device.ordinal
   }
 
-  /** In which its work runs: its green context, or the primary one. */
+  /** Its green context, or the primary one. */
   get ownContext(): ContextHandle {
     return this.green === undefined ? this.context : (Number(this.green.handle) as ContextHandle)
   }
