@@ -171,14 +171,10 @@ export function queueCopies(
   copies: readonly { to: OpenMemory & Length; from: OpenMemory & Length }[],
 ): void {
   const some = copies.filter(({ to }) => to.byteLength > 0)
-  if (recordOf(use) !== undefined) {
-    // Each is a node of its own, with a note.
-    for (const { to, from } of some) queueCopy(use, to, from, to.byteLength)
-    return
-  }
   const memory = new Map(some.flatMap(({ to, from }) => [to, from]).map((each) => [each.allocation, each]))
   const batch: BatchedCopy[] = []
-  for (const { to, from } of some) {
+  // Captured, each is a node of its own, with a note.
+  for (const { to, from } of recordOf(use) === undefined ? some : []) {
     const route = routeOf(to, from)
     if (route !== undefined && route !== 'withinHost' && !areReached(use, [to, from])) break
     const { pointer, byteLength } = to

@@ -93,21 +93,20 @@ export class CudaGraphs implements GraphDriver {
   /** Of these those that may be asked about: another library's may have been destroyed, and the capture is over then. */
   get begun(): readonly StreamHandle[] {
     if (this.#begun.size === 0) return NO_STREAMS
-    const { calls, handles } = this.parts
-    for (const stream of this.#begun.keys()) {
-      if (calls.own.has(stream) || isDefaultStream(stream)) continue
-      if (!handles.isStill(stream, calls.foreignId(stream))) this.#captureOver(stream)
-    }
+    for (const stream of this.#begun.keys()) if (!this.#isThere(stream)) this.#captureOver(stream)
     return [...this.#begun.keys()]
   }
 
   /** Streams that joined a capture, and that may be asked about likewise. */
   get joined(): readonly StreamHandle[] {
-    const { calls, handles, captures } = this.parts
-    if (captures.joined.size === 0) return NO_STREAMS
-    const isThere = (stream: StreamHandle): boolean =>
-      calls.own.has(stream) || isDefaultStream(stream) || handles.isStill(stream, calls.foreignId(stream))
-    return [...captures.joined].filter(isThere)
+    const { joined } = this.parts.captures
+    return joined.size === 0 ? NO_STREAMS : [...joined].filter((stream) => this.#isThere(stream))
+  }
+
+  /** Another library's may have been destroyed, and another may have its handle. */
+  #isThere(stream: StreamHandle): boolean {
+    const { calls, handles } = this.parts
+    return calls.own.has(stream) || isDefaultStream(stream) || handles.isStill(stream, calls.foreignId(stream))
   }
 
   begin(stream: StreamHandle, mode: CaptureMode): void {
@@ -199,9 +198,8 @@ export class CudaGraphs implements GraphDriver {
 
   /** Forgets captures that were left and are over: the owner may have ended them, or destroyed the stream. */
   #forgetLeft(): void {
-    const { calls, handles } = this.parts
     for (const [stream, { id }] of this.#left) {
-      if (handles.isStill(stream, calls.foreignId(stream)) && this.#leftOf(stream) !== undefined) continue
+      if (this.#isThere(stream) && this.#leftOf(stream) !== undefined) continue
       this.#left.delete(stream)
       if (id === undefined) continue
       this.#capturing.delete(id)

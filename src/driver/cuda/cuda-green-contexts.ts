@@ -108,11 +108,6 @@ export class CudaGreenContexts {
     return this.#own.get(context)?.device
   }
 
-  /** Those that this library made. */
-  get contexts(): Iterable<ContextHandle> {
-    return this.#own.keys()
-  }
-
   createStream(context: ContextHandle, priority: number): StreamHandle {
     const own = this.#own.get(context)
     if (own === undefined) throw cudaError('cuGreenCtxStreamCreate', CUresult.INVALID_CONTEXT)
