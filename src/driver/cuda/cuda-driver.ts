@@ -104,7 +104,7 @@ export class CudaDriver implements Driver {
     this.kernels = new CudaKernels(parts)
     this.libraries = new CudaLibraries(parts)
     this.pools = new CudaPools(parts)
-    const ownParts = { ...parts, driver: this, pools: this.pools }
+    const ownParts = { ...parts, driver: this, pools: this.pools, green: this.#green }
     this.graphs = new CudaGraphs(ownParts)
     this.memory = new CudaMemory(ownParts)
     this.sharing = new CudaSharing(ownParts)

@@ -370,10 +370,12 @@ export class CudaGraphs implements GraphDriver {
     shape: LaunchShape,
     values: readonly LaunchArgument[],
   ): void {
-    const params = this.parts.driver.kernels.nodeParams(kernel, shape, values)
-    if (context !== this.#instances.get(exec)?.context) this.#nodes.keepFunction(node, params)
-    const result = this.parts.library.cuGraphExecKernelNodeSetParams_v2(exec, node, params.address)
-    check('cuGraphExecKernelNodeSetParams', result)
+    const { driver, library, contexts } = this.parts
+    const { address } = driver.kernels.nodeParams(kernel, shape, values)
+    const update = (): number => library.cuGraphExecKernelNodeSetParams_v2(exec, node, address)
+    // A node of a green context is changed with that current: CUDA refuses it even where the parameters name it.
+    const isElsewhere = context !== this.#instances.get(exec)?.context
+    check('cuGraphExecKernelNodeSetParams', isElsewhere ? contexts.within(context, update) : update())
   }
 
   updateTwin(): void {

@@ -26,7 +26,7 @@ import type { HostFunctions } from './host-functions/host-functions.js'
 import { check } from './libcuda/library.js'
 import { koffi, NativeMemory } from './libcuda/native.js'
 import type { LibcudaParts } from './libcuda/stream-calls.js'
-import { CopyBatches } from './memory/copy-batches.js'
+import { CopyBatches, type CopyBatchesParts } from './memory/copy-batches.js'
 import { CopyOrder, type CopyOrderDriver } from './memory/copy-order.js'
 import { detach } from './memory/detach.js'
 import { HostCopies, type HostCopiesDriver } from './memory/host-copies.js'
@@ -56,6 +56,7 @@ export interface CudaMemoryParts extends LibcudaParts, KeptBlocksParts {
   readonly reserve: StreamReserve
   readonly valueWaits: ValueWaits
   readonly pools: CudaPools
+  readonly green: CopyBatchesParts['green']
   readonly driver: RegisteredMemoryParts['driver'] & CopyOrderDriver & HostCopiesDriver
 }
 

@@ -19,8 +19,6 @@ const KINDS: readonly NodeKind[] = [
   ...(['kernel', 'copy', 'fill', 'hostFunction', 'graph', 'empty', 'eventWait', 'eventRecord'] as const),
   ...(['other', 'other', 'alloc', 'free'] as const),
 ]
-/** Of CUDA_KERNEL_NODE_PARAMS, in words of 64 bits. */
-const Kernel = { FUNCTION: 0, KERNEL: 7, CONTEXT: 8 } as const
 /** Of CUDA_MEMSET_NODE_PARAMS, in words of 64 bits; the value and the width of it share one. */
 const Fill = { TO: 0, VALUE: 2, COUNT: 3, HEIGHT: 4 } as const
 
@@ -83,19 +81,6 @@ export class GraphNodes {
     check('cuGraphExecMemsetNodeSetParams', result)
   }
 
-  /** Writes what a kernel's node runs, and in which context, into these CUDA_KERNEL_NODE_PARAMS: no update may change that. */
-  keepFunction(node: NodeHandle, params: NativeMemory): void {
-    this.#getKernel(node)
-    for (const at of [Kernel.FUNCTION, Kernel.KERNEL, Kernel.CONTEXT]) {
-      params.uint64[at] = this.#params.uint64[at] ?? 0n
-    }
-  }
-
-  #getKernel(node: NodeHandle): void {
-    const result = this.parts.library.cuGraphKernelNodeGetParams_v2(node, this.#params.address)
-    check('cuGraphKernelNodeGetParams', result)
-  }
-
   #nodesOf(graph: GraphHandle): NodeHandle[] {
     const { memory, library } = this.parts
     check('cuGraphGetNodes', library.cuGraphGetNodes(graph, 0, memory.address))
@@ -139,8 +124,9 @@ export class GraphNodes {
   #nameOf(node: NodeHandle, kind: NodeKind): string | undefined {
     if (kind !== 'kernel') return undefined
     const { memory, library } = this.parts
-    this.#getKernel(node)
-    const handle = this.#params.pointerAt(8 * Kernel.FUNCTION)
+    const result = library.cuGraphKernelNodeGetParams_v2(node, this.#params.address)
+    check('cuGraphKernelNodeGetParams', result)
+    const handle = this.#params.pointerAt(0)
     if (handle === 0 || library.cuFuncGetName(memory.address, handle) !== 0) return undefined
     return koffi().decode(memory.pointerAt(0), 'char', -1) as string
   }

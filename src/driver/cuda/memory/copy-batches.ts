@@ -1,5 +1,6 @@
 /** Several copies in one call, `cuMemcpyBatchAsync`, where the driver and the stream have it. */
 import { type BatchedCopy, type Driver, isNullStream, type StreamHandle } from '../../driver.js'
+import type { CudaGreenContexts } from '../cuda-green-contexts.js'
 import { NativeMemory } from '../libcuda/native.js'
 import type { LibcudaParts } from '../libcuda/stream-calls.js'
 import type { CopyOrder } from './copy-order.js'
@@ -11,6 +12,7 @@ const MORE_BYTES = 40
 
 export interface CopyBatchesParts extends LibcudaParts {
   readonly driver: Pick<Driver, 'streamIsCapturing'>
+  readonly green: Pick<CudaGreenContexts, 'isGreen'>
 }
 
 export class CopyBatches {
@@ -21,11 +23,15 @@ export class CopyBatches {
     private readonly order: CopyOrder,
   ) {}
 
-  /** False where they have to be made one by one: the call refuses the null stream, and streams that capture. */
+  /**
+   * False where they have to be made one by one: the call refuses the null stream, and streams that capture; on those of
+   * green contexts it crashes, or never returns.
+   */
   copy(copies: readonly BatchedCopy[], stream: StreamHandle): boolean {
-    const { library, calls, driver } = this.parts
+    const { library, calls, driver, green } = this.parts
     const { cuMemcpyBatchAsync } = library
-    if (cuMemcpyBatchAsync === undefined || isNullStream(stream) || driver.streamIsCapturing(stream)) return false
+    if (cuMemcpyBatchAsync === undefined || isNullStream(stream) || green.isGreen(stream)) return false
+    if (driver.streamIsCapturing(stream)) return false
     const { length } = copies
     const { address, uint64, uint32 } = this.#room(24 * length + MORE_BYTES)
     let shortest = Number.MAX_SAFE_INTEGER
