@@ -153,3 +153,19 @@ for (const bench of workbenches().benches) {
     await device.finished()
   })
 }
+
+for (const bench of workbenches().benches) {
+  test(`S4 finished() does not spoil a capture whose first wrapper was closed (${bench.title})`, async () => {
+    const handle = bench.foreignStream(bench.device)
+    const first = new ExternalStream(handle, { device: bench.device })
+    using second = new ExternalStream(handle, { device: bench.device })
+    first.beginCapture('relaxed')
+    using event = first.record()
+    const refused = assert.rejects(event.finished(), { number: 907 })
+    first.close()
+    await refused
+    second.endCapture().close()
+    bench.destroyForeignStream(handle)
+    await bench.device.finished()
+  })
+}

@@ -223,7 +223,8 @@ export class CudaGraphs implements GraphDriver {
     const { id } = this.#captureInfo(stream)
     if (id === undefined) return undefined
     return () => {
-      for (const origin of this.begun) {
+      const left = [...this.#left.keys()].filter((origin) => this.#isThere(origin))
+      for (const origin of [...this.begun, ...left]) {
         const now = this.#captureInfo(origin)
         if (now.id === id) return now.valid
       }
