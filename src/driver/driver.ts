@@ -451,6 +451,8 @@ export interface LaunchAttributes {
   readonly memorySyncDomain: number | undefined
   /** CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE, a CUclusterSchedulingPolicy. */
   readonly clusterScheduling: number | undefined
+  /** CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION: blocks in each direction. */
+  readonly preferredCluster: readonly [number, number, number] | undefined
 }
 
 /**

@@ -39,7 +39,7 @@ const FAULT = 'call, operation, nth, times, probability, result'
 const SANITIZER = 'mode, mend, causal, device, stacks, suppress, atOnce, exitCode'
 const EXPLORE = 'devices, maxRuns, maxMilliseconds, seed, strategy, faults, onProgress'
 const LAUNCH =
-  'grid, block, sharedMemory, cooperative, cluster, programmatic, priority, sharedMemoryCarveout, memorySyncDomain, clusterScheduling'
+  'grid, block, sharedMemory, cooperative, cluster, programmatic, priority, sharedMemoryCarveout, memorySyncDomain, clusterScheduling, preferredCluster'
 const KERNEL = 'name, source, signature, simulate, simulateGrid, nanoseconds'
 
 /** Objects of the rows, which are closed with it. */

@@ -469,12 +469,13 @@ const memory: readonly UserCode[] = [
 
 const LAUNCH_OPTIONS = [
   ...(['grid', 'block', 'sharedMemory', 'cooperative', 'cluster'] as const),
-  ...(['programmatic', 'priority', 'sharedMemoryCarveout', 'memorySyncDomain', 'clusterScheduling'] as const),
+  ...(['programmatic', 'priority', 'sharedMemoryCarveout', 'memorySyncDomain'] as const),
+  ...(['clusterScheduling', 'preferredCluster'] as const),
 ]
 const launchConfig = () => ({
   ...{ grid: 1, block: WORDS, sharedMemory: 0, cooperative: false, cluster: undefined },
   ...{ programmatic: false, priority: 0, sharedMemoryCarveout: 50, memorySyncDomain: 'default' as const },
-  clusterScheduling: undefined,
+  ...{ clusterScheduling: undefined, preferredCluster: undefined },
 })
 
 function execOf(scene: Scene, capture: () => void): { readonly graph: Graph; readonly exec: GraphExec } {
