@@ -8,11 +8,11 @@ import {
   type Given,
   isBag,
   isInstance,
+  oneOf,
   readOptions,
 } from '../base/arguments.js'
 import {
   CudaError,
-  describe,
   explained,
   inspectAsPrinted,
   invalidType,
@@ -29,7 +29,7 @@ import type { DeviceAttribute } from '../driver/device-attributes.js'
 import type { KernelHandle, LaunchAttributes, LaunchShape, ModuleHandle } from '../driver/driver.js'
 import type { OpenMemory } from '../memory/buffer-core.js'
 import { admitAll, beginWork, endWork } from '../memory/queue-with-memory.js'
-import { checkPriority, type StreamCore } from '../streams/stream-core.js'
+import { checkMemorySyncDomain, checkPriority, needsHopper, type StreamCore } from '../streams/stream-core.js'
 import { HandleCore } from './handle-core.js'
 import { checkMemoryOpen, memoryIn } from './kernel-arguments.js'
 import {
@@ -366,10 +366,8 @@ const ATTRIBUTES = [
   'preferredCluster',
 ] as const
 const CONFIG = ['grid', 'block', 'sharedMemory', 'cooperative', 'cluster', ...ATTRIBUTES] as const
-/** CUlaunchMemSyncDomain and CUclusterSchedulingPolicy. */
-const DOMAINS = { default: 0, remote: 1 } as const
+/** CUclusterSchedulingPolicy. */
 const POLICIES = { spread: 1, loadBalancing: 2 } as const
-const LEAST_CAPABILITY = 9
 const NEED_CAPABILITY = ['memorySyncDomain', 'clusterScheduling', 'preferredCluster'] as const
 /** Of the usual launches, whose shape is kept. Quicker than to search the list, at each launch. */
 const isConfigName = (key: string): boolean =>
@@ -394,11 +392,7 @@ export function refuseAttributes(device: Device, attributes: LaunchAttributes): 
   const named = attributes.programmatic
     ? 'programmatic'
     : NEED_CAPABILITY.find((name) => attributes[name] !== undefined)
-  if (named === undefined) return
-  const { major, minor } = device.computeCapability
-  if (major >= LEAST_CAPABILITY) return
-  const needs = `needs compute capability ${LEAST_CAPABILITY}.0 or later`
-  throw stateError('ERR_UNSUPPORTED', `config.${named} ${needs}, and ${device} has ${major}.${minor}: leave it out`)
+  if (named !== undefined) needsHopper(device, `config.${named}`)
 }
 
 /** The limit of the device that a shape goes beyond. */
@@ -444,7 +438,7 @@ function attributesOf(given: GivenConfig, grid: Extents, cluster: Extents | unde
     priority: priority === undefined ? undefined : checkPriority(priority, 'config.priority'),
     sharedMemoryCarveout:
       carveout === undefined ? undefined : checkInteger(carveout, 'config.sharedMemoryCarveout', 0, 100),
-    memorySyncDomain: oneOf(memorySyncDomain, DOMAINS, 'config.memorySyncDomain'),
+    memorySyncDomain: checkMemorySyncDomain(memorySyncDomain, 'config.memorySyncDomain'),
     clusterScheduling: oneOf(clusterScheduling, POLICIES, 'config.clusterScheduling'),
     preferredCluster: preferredCluster === undefined ? undefined : preferredOf(preferredCluster, grid, cluster),
   }
@@ -462,16 +456,6 @@ function preferredOf(extent: unknown, grid: Extents, cluster: Extents | undefine
     throw invalidValue(`${name} must be ${rule}, for config.cluster and config.grid, and is ${blocks}`)
   }
   return preferred
-}
-
-/** The number that a name stands for. */
-function oneOf(value: unknown, numbers: Readonly<Record<string, number>>, name: string): number | undefined {
-  if (value === undefined) return undefined
-  const names = Object.keys(numbers).map((each) => `'${each}'`)
-  const expected = names.join(' or ')
-  if (typeof value !== 'string') throw invalidType(name, expected, value)
-  if (!Object.hasOwn(numbers, value)) throw invalidValue(`${name} must be ${expected}, not ${describe(value)}`)
-  return numbers[value]
 }
 
 function extentOf(extent: unknown, name: string): readonly [number, number, number] {

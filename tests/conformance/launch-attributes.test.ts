@@ -1,7 +1,7 @@
 /** K9: programmatic dependent launch and the other attributes of a launch. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { defineKernel, type LaunchConfig } from 'cuda-streams'
+import { defineKernel, type LaunchConfig, Stream } from 'cuda-streams'
 import { onEveryBackend } from '../helpers/suite.js'
 import { refused, stillWorks } from './expect.js'
 
@@ -98,6 +98,30 @@ onEveryBackend('the attributes of a launch', (bench) => {
     using exec = stream.capture(launch).instantiate()
     for (let nth = 0; nth < 3; nth += 1) exec.launch(stream)
     assert.deepEqual(await stream.download(numbers, Uint32Array), new Uint32Array(BYTES / 4).fill(200))
+  })
+
+  test('K9 a stream of another memory domain computes the same, and a wrong domain is refused', async () => {
+    await increment.prepare(device)
+    for (const memorySyncDomain of ['default', 'remote', undefined] as const) {
+      using stream = new Stream({ device, memorySyncDomain })
+      using numbers = device.alloc(BYTES, { stream })
+      stream.fill(numbers, 0).launch(increment, SHAPE, numbers)
+      stream.launch(increment, { ...SHAPE, memorySyncDomain: 'default' }, numbers)
+      assert.deepEqual(await stream.download(numbers, Uint32Array), new Uint32Array(BYTES / 4).fill(2))
+    }
+    const make = (memorySyncDomain: unknown): unknown => device.createStream({ memorySyncDomain } as never)
+    refused(() => make('far'), 'ERR_INVALID_ARG_VALUE', /options.memorySyncDomain must be 'default' or 'remote'/)
+    refused(() => make(1), 'ERR_INVALID_ARG_TYPE', /options.memorySyncDomain/)
+  })
+
+  test('K9 a stream of another memory domain is made beside captures, and leaves them valid', () => {
+    for (const mode of ['global', 'threadLocal', 'relaxed'] as const) {
+      using capturing = bench.stream()
+      capturing.beginCapture(mode)
+      new Stream({ device, memorySyncDomain: 'remote' }).close()
+      using graph = capturing.endCapture()
+      assert.equal(graph.nodeCount, 0)
+    }
   })
 
   test('K9 a value that an attribute does not have is refused, and nothing is queued', async () => {

@@ -276,6 +276,11 @@ export class SimDriver implements Driver, WorkQueue {
     return stream.priority
   }
 
+  /** No stream of the simulation is slower for the writes of another. */
+  streamSetMemorySyncDomain(handle: StreamHandle): void {
+    this.#registry.liveStream(handle, 'cuStreamSetAttribute')
+  }
+
   streamIsCapturing(handle: StreamHandle): boolean {
     return this.#askedStream(handle, 'cuStreamIsCapturing').capture !== undefined
   }
