@@ -56,7 +56,7 @@ NOTHING(cuGraphMemsetNodeGetParams) NOTHING(cuGraphExecKernelNodeSetParams_v2) N
 NOTHING(cuGraphExecMemsetNodeSetParams) NOTHING(cuGraphNodeSetEnabled) NOTHING(cuMemHostRegister_v2)
 NOTHING(cuMemHostUnregister) NOTHING(cuMemcpy3DAsync_v2)
 NOTHING(cuIpcGetEventHandle) NOTHING(cuIpcOpenEventHandle) NOTHING(cuIpcGetMemHandle) NOTHING(cuIpcOpenMemHandle_v2)
-NOTHING(cuIpcCloseMemHandle)
+NOTHING(cuIpcCloseMemHandle) NOTHING(cuStreamSetAttribute)
 
 Result cuInit(unsigned flags) { (void)flags; started = 1; return 0; }
 Result cuDriverGetVersion(int *version) { *version = 13000; return 0; }

@@ -300,3 +300,13 @@ export function checkChoice<T extends string>(value: unknown, name: string, choi
   if (choice !== undefined) return choice
   throw invalidValue(`${name} must be one of '${choices.join("', '")}', not ${describe(value)}`)
 }
+
+/** The number that a name stands for. */
+export function oneOf(value: unknown, numbers: Readonly<Record<string, number>>, name: string): number | undefined {
+  if (value === undefined) return undefined
+  const names = Object.keys(numbers).map((each) => `'${each}'`)
+  const expected = names.join(' or ')
+  if (typeof value !== 'string') throw invalidType(name, expected, value)
+  if (!Object.hasOwn(numbers, value)) throw invalidValue(`${name} must be ${expected}, not ${describe(value)}`)
+  return numbers[value]
+}

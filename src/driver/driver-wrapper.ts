@@ -152,6 +152,9 @@ export class DriverWrapper implements Driver {
   streamGetPriority(stream: StreamHandle): number {
     return this.inner.streamGetPriority(stream)
   }
+  streamSetMemorySyncDomain(stream: StreamHandle, domain: number): void {
+    this.inner.streamSetMemorySyncDomain(stream, domain)
+  }
   streamIsCapturing(stream: StreamHandle): boolean {
     return this.inner.streamIsCapturing(stream)
   }

@@ -167,6 +167,8 @@ export interface Driver {
   streamGetFlags(stream: StreamHandle): number
   /** `cuStreamGetPriority` */
   streamGetPriority(stream: StreamHandle): number
+  /** `cuStreamSetAttribute` of CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN: a CUlaunchMemSyncDomain, for what is queued then. */
+  streamSetMemorySyncDomain(stream: StreamHandle, domain: number): void
   /** `cuStreamIsCapturing` */
   streamIsCapturing(stream: StreamHandle): boolean
   /** `cuStreamQuery`. `isIdle`: the answer was yes before, and nothing was queued since, so that it may be given unasked. */
@@ -451,6 +453,8 @@ export interface LaunchAttributes {
   readonly memorySyncDomain: number | undefined
   /** CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE, a CUclusterSchedulingPolicy. */
   readonly clusterScheduling: number | undefined
+  /** CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION: blocks in each direction. */
+  readonly preferredCluster: readonly [number, number, number] | undefined
 }
 
 /**

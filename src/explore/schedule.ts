@@ -1,6 +1,6 @@
 /** An order as a string that can be pasted: how many devices, then the steps at which it is not the usual one. */
 import { invalidType, invalidValue } from '../base/errors.js'
-import { MOST_DEVICES } from '../driver/sim/properties.js'
+import { MOST_DEVICES } from '../driver/sim/limits.js'
 import { type Picker, processOf, usualChoice } from './step-recorder.js'
 import type { Step } from './steps.js'
 

@@ -8,11 +8,11 @@ import {
   type Given,
   isBag,
   isInstance,
+  oneOf,
   readOptions,
 } from '../base/arguments.js'
 import {
   CudaError,
-  describe,
   explained,
   inspectAsPrinted,
   invalidType,
@@ -29,7 +29,7 @@ import type { DeviceAttribute } from '../driver/device-attributes.js'
 import type { KernelHandle, LaunchAttributes, LaunchShape, ModuleHandle } from '../driver/driver.js'
 import type { OpenMemory } from '../memory/buffer-core.js'
 import { admitAll, beginWork, endWork } from '../memory/queue-with-memory.js'
-import { checkPriority, type StreamCore } from '../streams/stream-core.js'
+import { checkMemorySyncDomain, checkPriority, needsHopper, type StreamCore } from '../streams/stream-core.js'
 import { HandleCore } from './handle-core.js'
 import { checkMemoryOpen, memoryIn } from './kernel-arguments.js'
 import {
@@ -82,6 +82,12 @@ export interface LaunchConfig {
   readonly memorySyncDomain?: 'default' | 'remote' | undefined
   /** How clusters are placed (compute capability 9.0 and later). Default: the driver's choice. */
   readonly clusterScheduling?: 'spread' | 'loadBalancing' | undefined
+  /**
+   * Larger clusters, which the device makes in place of those of `cluster` where it has room (compute capability 9.0
+   * and later, driver of CUDA 12.8): in x and y a multiple of `cluster` and a divisor of the grid, in z as `cluster`.
+   * A kernel finds its cluster's dimensions while it runs. Default: none. The simulator ignores it.
+   */
+  readonly preferredCluster?: Extent | undefined
 }
 
 const LARGEST_EXTENT = 2 ** 31 - 1
@@ -357,12 +363,12 @@ const ATTRIBUTES = [
   'sharedMemoryCarveout',
   'memorySyncDomain',
   'clusterScheduling',
+  'preferredCluster',
 ] as const
 const CONFIG = ['grid', 'block', 'sharedMemory', 'cooperative', 'cluster', ...ATTRIBUTES] as const
-/** CUlaunchMemSyncDomain and CUclusterSchedulingPolicy. */
-const DOMAINS = { default: 0, remote: 1 } as const
+/** CUclusterSchedulingPolicy. */
 const POLICIES = { spread: 1, loadBalancing: 2 } as const
-const LEAST_CAPABILITY = 9
+const NEED_CAPABILITY = ['memorySyncDomain', 'clusterScheduling', 'preferredCluster'] as const
 /** Of the usual launches, whose shape is kept. Quicker than to search the list, at each launch. */
 const isConfigName = (key: string): boolean =>
   key === 'grid' || key === 'block' || key === 'sharedMemory' || key === 'cooperative' || key === 'cluster'
@@ -383,19 +389,10 @@ export function explainLimits(error: unknown, device: Device, shape: LaunchShape
 
 /** The simulator takes what an H200 takes. */
 export function refuseAttributes(device: Device, attributes: LaunchAttributes): void {
-  const { programmatic, memorySyncDomain, clusterScheduling } = attributes
-  const named = programmatic
+  const named = attributes.programmatic
     ? 'programmatic'
-    : memorySyncDomain !== undefined
-      ? 'memorySyncDomain'
-      : clusterScheduling === undefined
-        ? undefined
-        : 'clusterScheduling'
-  if (named === undefined) return
-  const { major, minor } = device.computeCapability
-  if (major >= LEAST_CAPABILITY) return
-  const needs = `needs compute capability ${LEAST_CAPABILITY}.0 or later`
-  throw stateError('ERR_UNSUPPORTED', `config.${named} ${needs}, and ${device} has ${major}.${minor}: leave it out`)
+    : NEED_CAPABILITY.find((name) => attributes[name] !== undefined)
+  if (named !== undefined) needsHopper(device, `config.${named}`)
 }
 
 /** The limit of the device that a shape goes beyond. */
@@ -420,38 +417,45 @@ function beyondLimits(device: Device, { grid, block, sharedMemory }: LaunchShape
 
 /** Checks a launch's configuration. */
 function shapeOf(given: GivenConfig): LaunchShape {
-  const { grid, block, sharedMemory = 0, cooperative, cluster } = given
-  const attributes = ATTRIBUTES.some((name) => given[name] !== undefined) ? attributesOf(given) : undefined
-  return {
-    attributes,
-    sharedMemory: checkSharedMemory(sharedMemory, 'config.sharedMemory'),
-    grid: extentOf(grid, 'config.grid'),
-    block: extentOf(block, 'config.block'),
-    cooperative: checkBoolean(cooperative, 'config.cooperative', false),
-    cluster: cluster === undefined ? undefined : extentOf(cluster, 'config.cluster'),
-  }
+  const sharedMemory =
+    given.sharedMemory === undefined ? 0 : checkSharedMemory(given.sharedMemory, 'config.sharedMemory')
+  const grid = extentOf(given.grid, 'config.grid')
+  const block = extentOf(given.block, 'config.block')
+  const cooperative = checkBoolean(given.cooperative, 'config.cooperative', false)
+  const cluster = given.cluster === undefined ? undefined : extentOf(given.cluster, 'config.cluster')
+  const isSpecial = ATTRIBUTES.some((name) => given[name] !== undefined)
+  const attributes = isSpecial ? attributesOf(given, grid, cluster) : undefined
+  return { attributes, sharedMemory, grid, block, cooperative, cluster }
 }
 
-function attributesOf(given: GivenConfig): LaunchAttributes {
+type Extents = LaunchShape['grid']
+
+function attributesOf(given: GivenConfig, grid: Extents, cluster: Extents | undefined): LaunchAttributes {
   const { programmatic, priority, sharedMemoryCarveout: carveout, memorySyncDomain, clusterScheduling } = given
+  const { preferredCluster } = given
   return {
     programmatic: checkBoolean(programmatic, 'config.programmatic', false),
     priority: priority === undefined ? undefined : checkPriority(priority, 'config.priority'),
     sharedMemoryCarveout:
       carveout === undefined ? undefined : checkInteger(carveout, 'config.sharedMemoryCarveout', 0, 100),
-    memorySyncDomain: oneOf(memorySyncDomain, DOMAINS, 'config.memorySyncDomain'),
+    memorySyncDomain: checkMemorySyncDomain(memorySyncDomain, 'config.memorySyncDomain'),
     clusterScheduling: oneOf(clusterScheduling, POLICIES, 'config.clusterScheduling'),
+    preferredCluster: preferredCluster === undefined ? undefined : preferredOf(preferredCluster, grid, cluster),
   }
 }
 
-/** The number that a name stands for. */
-function oneOf(value: unknown, numbers: Readonly<Record<string, number>>, name: string): number | undefined {
-  if (value === undefined) return undefined
-  const names = Object.keys(numbers).map((each) => `'${each}'`)
-  const expected = names.join(' or ')
-  if (typeof value !== 'string') throw invalidType(name, expected, value)
-  if (!Object.hasOwn(numbers, value)) throw invalidValue(`${name} must be ${expected}, not ${describe(value)}`)
-  return numbers[value]
+/** Of one that does not fit the driver does not say why. */
+function preferredOf(extent: unknown, grid: Extents, cluster: Extents | undefined): Extents {
+  const name = 'config.preferredCluster'
+  const preferred = extentOf(extent, name)
+  if (cluster === undefined) throw invalidValue(`${name} needs config.cluster, which it is made of`)
+  for (const [axis, blocks] of preferred.entries()) {
+    const [part, whole] = [cluster[axis] ?? 1, grid[axis] ?? 1]
+    if (axis === 2 ? blocks === part : blocks % part === 0 && whole % blocks === 0) continue
+    const rule = axis === 2 ? `${part} in z` : `a multiple of ${part} that divides ${whole} in ${'xy'[axis]}`
+    throw invalidValue(`${name} must be ${rule}, for config.cluster and config.grid, and is ${blocks}`)
+  }
+  return preferred
 }
 
 function extentOf(extent: unknown, name: string): readonly [number, number, number] {

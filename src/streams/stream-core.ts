@@ -2,7 +2,7 @@
  * A stream as the rest of the library works on it. The noun above it, `Stream`, is what programs hold; memory, kernels and
  * graphs work on cores, and so do the streams that the library makes for itself.
  */
-import { checkBoolean, checkOwner, type Given, readOptions } from '../base/arguments.js'
+import { checkBoolean, checkOwner, type Given, oneOf, readOptions } from '../base/arguments.js'
 import { invalidType, invalidValue, refuseReceiver, stateError } from '../base/errors.js'
 import { destroyWhenUnreachable, NativeResource } from '../base/finalization.js'
 import { nextSerial } from '../base/identity.js'
@@ -30,7 +30,7 @@ import type { ExternalStreamOptions, StreamOptions } from './stream-options.js'
 import { handleOf, type StreamSource } from './stream-source.js'
 
 /** The names of `StreamOptions` but for the device. */
-export const STREAM_OPTIONS = ['priority', 'nonBlocking', 'context'] as const
+export const STREAM_OPTIONS = ['priority', 'nonBlocking', 'context', 'memorySyncDomain'] as const
 const WRAP_OPTIONS = ['device', 'owner'] as const
 
 const NOTHING: readonly undefined[] = []
@@ -92,11 +92,30 @@ export class StreamCore extends NativeResource {
   ): StreamCore {
     const priority = checkPriority(given?.priority)
     const isNonBlocking = checkBoolean(given?.nonBlocking, 'options.nonBlocking', true)
+    const domain = checkMemorySyncDomain(given?.memorySyncDomain, 'options.memorySyncDomain')
+    if (domain !== undefined) needsHopper(device, 'options.memorySyncDomain')
     const green = given?.context
-    if (green !== undefined) return StreamCore.#makeIn(green, device, isNonBlocking, priority, driver)
+    const made =
+      green === undefined
+        ? StreamCore.#makeOn(device, isNonBlocking, priority, driver)
+        : StreamCore.#makeIn(green, device, isNonBlocking, priority, driver)
+    if (domain) made.#setDomain(driver, domain)
+    return made
+  }
+
+  static #makeOn(device: Device, isNonBlocking: boolean, priority: number, driver: Driver): StreamCore {
     const context = contextOf(device)
     const flags = isNonBlocking ? StreamFlag.NON_BLOCKING : 0
     return new StreamCore(device, context, driver.streamCreate(context, flags, priority), 'owned')
+  }
+
+  #setDomain(driver: Driver, domain: number): void {
+    try {
+      driver.streamSetMemorySyncDomain(this.handle, domain)
+    } catch (error) {
+      driver.streamDestroy(this.handle)
+      throw error
+    }
   }
 
   /** A new stream of a green context: `cuGreenCtxStreamCreate`. */
@@ -441,6 +460,22 @@ export function checkWrapOptions(stream: StreamBase, options: ExternalStreamOpti
   const core = openStream(stream)
   checkOwner(given.owner)
   core.checkDevice(given.device)
+}
+
+/** CUlaunchMemSyncDomain. */
+const DOMAINS = { default: 0, remote: 1 } as const
+
+/** The number of a domain, by its name. */
+export const checkMemorySyncDomain = (domain: unknown, name: string): number | undefined => oneOf(domain, DOMAINS, name)
+
+const LEAST_CAPABILITY = 9
+
+/** Throws ERR_UNSUPPORTED where the device cannot do what an option asks for. */
+export function needsHopper(device: Device, name: string): void {
+  const { major, minor } = device.computeCapability
+  if (major >= LEAST_CAPABILITY) return
+  const needs = `needs compute capability ${LEAST_CAPABILITY}.0 or later`
+  throw stateError('ERR_UNSUPPORTED', `${name} ${needs}, and ${device} has ${major}.${minor}: leave it out`)
 }
 
 /** An integer of any size: the driver clamps it to the device's range itself, but takes 32 bits. */

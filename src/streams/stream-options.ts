@@ -16,6 +16,12 @@ export interface StreamOptions {
    * non-blocking. Default: none, and they run on all of the device.
    */
   readonly context?: GreenContext | undefined
+  /**
+   * The memory domain of what is launched on the stream, by other libraries too (compute capability 9.0 and later;
+   * `cuStreamSetAttribute`): 'remote' keeps its fences from waiting for writes of other streams' kernels. Default:
+   * 'default'.
+   */
+  readonly memorySyncDomain?: 'default' | 'remote' | undefined
 }
 
 /** The device and the owner of a stream that another library owns. */

@@ -30,7 +30,7 @@ import { checkError, refused } from './expect.js'
 /** A call that takes options: where they are read, their names, and the call. */
 type Row = readonly [file: string, call: string, names: string, pass: (options: never) => unknown]
 
-const STREAM = 'device, priority, nonBlocking, context'
+const STREAM = 'device, priority, nonBlocking, context, memorySyncDomain'
 const EVENT = 'timing, blockingSync, interprocess'
 const DLPACK = 'dtype, shape, strides, readOnly, stream, maxVersion'
 const GEMM = 'type, m, n, k, transposeA, transposeB, alpha, beta, order, lda, ldb, ldc'
@@ -39,7 +39,7 @@ const FAULT = 'call, operation, nth, times, probability, result'
 const SANITIZER = 'mode, mend, causal, device, stacks, suppress, atOnce, exitCode'
 const EXPLORE = 'devices, maxRuns, maxMilliseconds, seed, strategy, faults, onProgress'
 const LAUNCH =
-  'grid, block, sharedMemory, cooperative, cluster, programmatic, priority, sharedMemoryCarveout, memorySyncDomain, clusterScheduling'
+  'grid, block, sharedMemory, cooperative, cluster, programmatic, priority, sharedMemoryCarveout, memorySyncDomain, clusterScheduling, preferredCluster'
 const KERNEL = 'name, source, signature, simulate, simulateGrid, nanoseconds'
 
 /** Objects of the rows, which are closed with it. */
@@ -71,7 +71,12 @@ function rowsOf(bench: Workbench, held: Held): readonly Row[] {
     ['streams/stream-core', 'new Stream()', STREAM, (o) => new Stream(o)],
     ['streams/stream-core', 'new ExternalStream()', 'device, owner', (o) => new ExternalStream(stream.handle, o)],
     ['streams/stream-core', 'Stream.from(stream)', 'device, owner', (o) => Stream.from(stream, o)],
-    ['shortcuts', 'device.createStream()', 'priority, nonBlocking, context, device', (o) => device.createStream(o)],
+    [
+      'shortcuts',
+      'device.createStream()',
+      'priority, nonBlocking, context, memorySyncDomain, device',
+      (o) => device.createStream(o),
+    ],
     ['streams/green-context', 'device.split()', 'multiprocessors', (o) => device.split(o)],
     ['stream', 'stream.record()', `${EVENT}, external`, (o) => stream.record(o)],
     ['stream', 'stream.record(event)', `${EVENT}, external`, (o) => stream.record(event, o)],
@@ -241,7 +246,7 @@ function rowsOf(bench: Workbench, held: Held): readonly Row[] {
       [
         'simulation/simulation',
         'foreignStream()',
-        'priority, nonBlocking, context, device',
+        'priority, nonBlocking, context, memorySyncDomain, device',
         (o) => foreignStream(device, o),
       ],
       ['simulation/faults', 'simulation.inject()', FAULT, (fault) => simulationOf(device).inject(fault)],

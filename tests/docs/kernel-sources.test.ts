@@ -22,7 +22,7 @@ const EXPRESSIONS: Readonly<Record<string, string>> = {
   parameters: 'unsigned char* p0, unsigned char* p1',
 }
 /** An instruction that older GPUs lack. */
-const OF_SM_90 = /\bgriddepcontrol\b/
+const OF_SM_90 = /\b(griddepcontrol|cluster_nctaid)\b/
 /** In a source that is to be refused. */
 const MISTAKES = /\bundeclared\b/
 

@@ -61,6 +61,7 @@
   X(cuDevicePrimaryCtxRelease) X(cuDevicePrimaryCtxSetFlags) X(cuCtxGetCurrent) X(cuCtxSetCurrent) X(cuCtxGetDevice)    \
   X(cuCtxSynchronize) X(cuCtxRecordEvent) X(cuCtxGetStreamPriorityRange) X(cuStreamCreateWithPriority)                  \
   X(cuStreamDestroy) X(cuStreamGetCtx_v2) X(cuStreamGetId) X(cuStreamGetFlags) X(cuStreamGetPriority)                      \
+  X(cuStreamSetAttribute)                                                                                               \
   X(cuStreamIsCapturing) X(cuStreamQuery) X(cuStreamSynchronize) X(cuStreamWaitEvent) X(cuStreamBatchMemOp)             \
   X(cuStreamBeginCapture) X(cuStreamEndCapture) X(cuGraphCreate) X(cuGraphAddMemcpyNode) X(cuGraphGetNodes)             \
   X(cuGraphDebugDotPrint) X(cuGraphDestroy) X(cuGraphInstantiateWithFlags) X(cuGraphBatchMemOpNodeSetParams)            \
@@ -869,6 +870,12 @@ STEP(c_stream_priority) {
   int priority;
   return p_cuStreamGetPriority(S, &priority);
 }
+STEP(c_stream_attribute) {
+  UNUSED;
+  CUstreamAttrValue value = {0};
+  value.memSyncDomain = CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE;
+  return p_cuStreamSetAttribute(S, CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN, &value);
+}
 STEP(c_is_capturing) {
   UNUSED;
   CUstreamCaptureStatus status;
@@ -1598,6 +1605,7 @@ static const struct test ledger[] = {
     {"cuStreamGetId", "", .call = c_stream_id, .flags = STREAM},
     {"cuStreamGetFlags", "", .call = c_stream_flags, .flags = STREAM},
     {"cuStreamGetPriority", "", .call = c_stream_priority, .flags = STREAM},
+    {"cuStreamSetAttribute", "", .call = c_stream_attribute, .flags = STREAM},
     {"cuStreamIsCapturing", "", .call = c_is_capturing, .flags = STREAM},
     {"cuStreamQuery", "", .call = c_stream_query, .flags = STREAM | QUEUES},
     {"cuStreamSynchronize", "", .call = c_stream_synchronize, .flags = STREAM},
@@ -1775,7 +1783,7 @@ static const struct {
 } together[] = {
     {"getters", "cuInit cuDriverGetVersion cuDeviceGetCount cuDeviceGet cuDeviceGetName cuDeviceGetUuid_v2 cuDeviceGetAttribute "
                 "cuDeviceCanAccessPeer cuDevicePrimaryCtxRetain cuCtxGetCurrent cuCtxSetCurrent cuCtxGetDevice "
-                "cuCtxGetStreamPriorityRange cuStreamGetCtx_v2 cuStreamGetId cuStreamGetFlags cuStreamGetPriority "
+                "cuCtxGetStreamPriorityRange cuStreamGetCtx_v2 cuStreamGetId cuStreamGetFlags cuStreamGetPriority cuStreamSetAttribute "
                 "cuStreamIsCapturing cuStreamQuery cuStreamGetCaptureInfo_v3 cuThreadExchangeStreamCaptureMode "
                 "cuPointerGetAttribute cuMemGetAddressRange_v2 cuIpcGetMemHandle cuLogsCurrent cuLogsDumpToMemory "},
     {"functions", "cuModuleGetFunction cuFuncGetParamInfo cuFuncGetAttribute cuFuncSetAttribute cuCtxGetLimit cuCtxSetLimit cuOccupancyMaxActiveBlocksPerMultiprocessor "},

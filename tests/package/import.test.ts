@@ -90,7 +90,7 @@ describe('importing the package', () => {
     const names = [...files.keys()].map((path) => path.slice(path.lastIndexOf('/src/') + '/src/'.length))
     assert.deepEqual(
       names.filter((name) => /^driver\/(cuda|sim)\//.test(name)),
-      ['driver/sim/properties.js'],
+      ['driver/sim/limits.js'],
     )
     const bytes = [...files.values()].reduce((sum, text) => sum + text.length, 0)
     // Each file takes a third of a millisecond. `node scripts/import-time.mjs` measures the whole.

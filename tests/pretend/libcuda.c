@@ -410,6 +410,7 @@ static R refuseToTell(Stream *s) { return s == &nullStream && isAnyBlocking() ? 
 API R cuStreamGetId(void *h, u64 *id) { Stream *s = streamOf(h, "cuStreamGetId"); R refused = refuseToSay(s); if (refused) return refused; *id = s->inner ? s->inner->id : (s == &nullStream ? 1u << 30 : (1u << 30) + 1); return OK; }
 API R cuStreamGetFlags(void *h, u32 *f) { Stream *s = streamOf(h, "cuStreamGetFlags"); R refused = refuseToSay(s); if (refused) return refused; *f = s->flags; return OK; }
 API R cuStreamGetPriority(void *h, int *p) { Stream *s = streamOf(h, "cuStreamGetPriority"); if (implicit(s)) return CAPTURE_IMPLICIT; if (s->capture && !s->capture->valid) return CAPTURE_INVALIDATED; *p = s->priority; return OK; }
+API R cuStreamSetAttribute(void *h, int attribute, u32 *value) { streamOf(h, "cuStreamSetAttribute"); return attribute == 10 && *value <= 1 ? OK : INVALID_VALUE; }
 API R cuStreamIsCapturing(void *h, int *c) { Stream *s = streamOf(h, "cuStreamIsCapturing"); if (refuseToTell(s)) return CAPTURE_IMPLICIT; *c = !s->capture ? 0 : s->capture->valid ? 1 : 2; return OK; }
 /* What may not be asked while a stream captures: it invalidates each capture that is not relaxed, unless the thread is. */
 static int isUnsafe(void) { int found = 0; if (mode == 2) return 0; pthread_mutex_lock(&g); for (int i = -1; i < nstreams; i++) { Capture *c = (i < 0 ? &perThread : streams[i])->capture; if (c && c->mode != 2) { c->valid = 0; found = 1; } } pthread_mutex_unlock(&g); return found; }

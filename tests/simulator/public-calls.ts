@@ -65,6 +65,7 @@ const closing = (thing: { close(): void; readonly closed: boolean }): Attempt =>
 
 export const CALLS: Readonly<Record<string, Prepare>> = {
   'new Stream()': ({ device }) => making(() => new Stream({ device })),
+  'new Stream({ memorySyncDomain })': ({ device }) => making(() => new Stream({ device, memorySyncDomain: 'remote' })),
   'device.createStream()': ({ device }) => making(() => device.createStream({ nonBlocking: false })),
   'device.split()': ({ device }) =>
     making(() => {

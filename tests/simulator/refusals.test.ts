@@ -21,6 +21,7 @@ const MOST = 100
 const DRIVER_CALLS: readonly string[] = [
   ...FAILING_CALLS,
   ...['cuStreamIsCapturing', 'cuStreamGetId', 'cuStreamGetFlags', 'cuStreamGetPriority'],
+  'cuStreamSetAttribute',
   ...['cuMemAlloc', 'cuStreamEndCapture', 'cuGraphUpload'],
 ]
 

@@ -67,6 +67,10 @@ export interface CudaDriverParts extends LibcudaParts {
   readonly pool: EventPool
 }
 
+/** sizeof(CUstreamAttrValue), and one of its kinds. */
+const ATTRIBUTE_BYTES = 64
+const ATTRIBUTE_MEMORY_SYNC_DOMAIN = 10
+
 export class CudaDriver implements Driver {
   readonly name = 'cuda'
   readonly graphs: CudaGraphs
@@ -362,6 +366,16 @@ export class CudaDriver implements Driver {
     if (isNullStream(stream)) this.streamIsCapturing(stream)
     this.#ask(stream, 'cuStreamGetPriority')
     return this.#out.int32[0] ?? 0
+  }
+
+  streamSetMemorySyncDomain(stream: StreamHandle, domain: number): void {
+    // It would still have the attribute where it is given out again.
+    this.#streams.forget(stream)
+    this.#out.bytes.fill(0, 0, ATTRIBUTE_BYTES)
+    this.#out.int32[0] = domain
+    const set = (raw: number): number =>
+      this.#library.cuStreamSetAttribute(raw, ATTRIBUTE_MEMORY_SYNC_DOMAIN, this.#out.address)
+    this.#calls.onStream(stream, 'cuStreamSetAttribute', (raw) => this.parts.relaxed.run(() => set(raw)))
   }
 
   streamIsCapturing(stream: StreamHandle): boolean {

@@ -58,8 +58,9 @@ const ATTRIBUTE_CLUSTER_SCHEDULING = 5
 const ATTRIBUTE_PROGRAMMATIC = 6
 const ATTRIBUTE_PRIORITY = 8
 const ATTRIBUTE_MEMORY_SYNC_DOMAIN = 10
+const ATTRIBUTE_PREFERRED_CLUSTER = 11
 const ATTRIBUTE_CARVEOUT = 14
-const MOST_ATTRIBUTES = 7
+const MOST_ATTRIBUTES = 8
 /** sizeof(CUlaunchAttribute), and where its value stands. */
 const ATTRIBUTE_BYTES = 72
 const ATTRIBUTE_VALUE = 8
@@ -318,12 +319,14 @@ export class CudaKernels implements KernelDriver {
     if (cooperative) attribute(ATTRIBUTE_COOPERATIVE, [1])
     if (cluster !== undefined) attribute(ATTRIBUTE_CLUSTER, cluster)
     if (attributes === undefined) return count
-    const { programmatic, priority, sharedMemoryCarveout, memorySyncDomain, clusterScheduling } = attributes
+    const { programmatic, priority, sharedMemoryCarveout, memorySyncDomain, clusterScheduling, preferredCluster } =
+      attributes
     if (programmatic) attribute(ATTRIBUTE_PROGRAMMATIC, [1])
     if (priority !== undefined) attribute(ATTRIBUTE_PRIORITY, [priority])
     if (sharedMemoryCarveout !== undefined) attribute(ATTRIBUTE_CARVEOUT, [sharedMemoryCarveout])
     if (memorySyncDomain !== undefined) attribute(ATTRIBUTE_MEMORY_SYNC_DOMAIN, [memorySyncDomain])
     if (clusterScheduling !== undefined) attribute(ATTRIBUTE_CLUSTER_SCHEDULING, [clusterScheduling])
+    if (preferredCluster !== undefined) attribute(ATTRIBUTE_PREFERRED_CLUSTER, preferredCluster)
     return count
   }
 }

@@ -5,11 +5,6 @@
 import { DEVICE_ATTRIBUTES as A } from '../device-attributes.js'
 import { multiprocessorGroups } from '../multiprocessor-groups.js'
 
-/** More devices than any machine has; a mistyped figure should not fill the memory. */
-export const MOST_DEVICES = 64
-/** Bytes that an H200 has (nominally), and more than any device has. */
-export const H200_MEMORY = 141e9
-export const MOST_MEMORY = 2 ** 46
 export const SIMULATED_NAME = 'Simulated GPU'
 /** Of each device. */
 export const MULTIPROCESSORS = 132

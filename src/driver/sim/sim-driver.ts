@@ -27,6 +27,7 @@ import {
 import { HandedOutStreams } from '../handed-out-streams.js'
 import { CaptureRules } from './capture-rules.js'
 import { Ranges, rangeOf } from './handles.js'
+import { H200_MEMORY } from './limits.js'
 import { FaultPlan } from './machine/fault-plan.js'
 import { HostWaits, hasRoom, inWords } from './machine/host-waits.js'
 import { Machine } from './machine/machine.js'
@@ -41,7 +42,6 @@ import type { Scheduler, Steps } from './machine/scheduler.js'
 import { TimedScheduler } from './machine/timed-scheduler.js'
 import { SimOperationKind, type Work } from './machine/work.js'
 import {
-  H200_MEMORY,
   SIMULATED_NAME,
   SIMULATED_PRIORITIES,
   simulatedAttribute,
@@ -274,6 +274,11 @@ export class SimDriver implements Driver, WorkQueue {
     const stream = this.#askedStream(handle, 'cuStreamGetPriority')
     if (stream.capture?.invalid) throw cudaError('cuStreamGetPriority', CUresult.STREAM_CAPTURE_INVALIDATED)
     return stream.priority
+  }
+
+  /** No stream of the simulation is slower for the writes of another. */
+  streamSetMemorySyncDomain(handle: StreamHandle): void {
+    this.#registry.liveStream(handle, 'cuStreamSetAttribute')
   }
 
   streamIsCapturing(handle: StreamHandle): boolean {

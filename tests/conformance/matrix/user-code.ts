@@ -65,6 +65,10 @@ function gettingAt<T extends readonly unknown[]>(array: T, index: number, act: (
 const greenOf = (lab: Lab): GreenContext =>
   lab.once('a green context', () => lab.device.split({ multiprocessors: [16] }))[0]
 
+const STREAM_OPTIONS = ['priority', 'nonBlocking', 'context', 'memorySyncDomain'] as const
+const streamOptions = (lab: Lab) =>
+  ({ priority: 0, nonBlocking: true, context: greenOf(lab), memorySyncDomain: 'default' }) as const
+
 /** One row for each of the options. */
 function forEachOption<T extends object>(
   member: string,
@@ -224,16 +228,16 @@ const streams: readonly UserCode[] = [
   ...forEachOption(
     'new Stream',
     'new Stream(options)',
-    ({ device, lab }) => ({ device, priority: 0, nonBlocking: true, context: greenOf(lab) }),
-    ['device', 'priority', 'nonBlocking', 'context'],
+    ({ device, lab }) => ({ device, ...streamOptions(lab) }),
+    ['device', ...STREAM_OPTIONS],
     {},
     (scene, hooked) => () => scene.keep(new Stream(hooked())).handle,
   ),
   ...forEachOption(
     'Device#createStream',
     'device.createStream(options)',
-    ({ lab }) => ({ priority: 0, nonBlocking: true, context: greenOf(lab) }),
-    ['priority', 'nonBlocking', 'context'],
+    ({ lab }) => streamOptions(lab),
+    STREAM_OPTIONS,
     {},
     (scene, hooked) => () => scene.keep(scene.device.createStream(hooked())).handle,
   ),
@@ -469,12 +473,13 @@ const memory: readonly UserCode[] = [
 
 const LAUNCH_OPTIONS = [
   ...(['grid', 'block', 'sharedMemory', 'cooperative', 'cluster'] as const),
-  ...(['programmatic', 'priority', 'sharedMemoryCarveout', 'memorySyncDomain', 'clusterScheduling'] as const),
+  ...(['programmatic', 'priority', 'sharedMemoryCarveout', 'memorySyncDomain'] as const),
+  ...(['clusterScheduling', 'preferredCluster'] as const),
 ]
 const launchConfig = () => ({
   ...{ grid: 1, block: WORDS, sharedMemory: 0, cooperative: false, cluster: undefined },
   ...{ programmatic: false, priority: 0, sharedMemoryCarveout: 50, memorySyncDomain: 'default' as const },
-  clusterScheduling: undefined,
+  ...{ clusterScheduling: undefined, preferredCluster: undefined },
 })
 
 function execOf(scene: Scene, capture: () => void): { readonly graph: Graph; readonly exec: GraphExec } {

@@ -61,6 +61,10 @@ function pretend() {
       captures.delete(raw)
       return 0
     },
+    cuStreamSetAttribute: (_raw: number, attribute: number) => {
+      assert.deepEqual([attribute, isRelaxed, Number(uint64[0])], [10, true, 1])
+      return 0
+    },
     cuStreamQuery: (raw: number) => {
       calls.push(`cuStreamQuery ${raw}`)
       return busy.get(raw) ?? 0
@@ -356,6 +360,7 @@ test('a stream that may be told from another is never given out again', () => {
   const states: Readonly<Record<string, (stream: StreamHandle) => void>> = {
     'its handle was handed out': (each) => driver.streamHandedOut(each),
     'its id was asked': (each) => void driver.streamGetId(each),
+    'it has an attribute': (each) => driver.streamSetMemorySyncDomain(each, 1),
     'it is busy': (each) => void busy.set(each, CUresult.NOT_READY),
     'it began a capture': (each) => driver.graphs.begin(each, RELAXED),
     'it joined a capture': (each) => {

@@ -23,6 +23,7 @@ function pretend() {
   const granted: number[] = []
   const launched: { function: number; bits: number }[] = []
   const names: string[] = []
+  const attributes: (readonly (readonly number[])[])[] = []
   let modules = 0
   const library = {
     cuModuleLoadData: () => {
@@ -49,7 +50,12 @@ function pretend() {
       granted.push(value)
       return 0
     },
-    cuLaunchKernelEx: (_config: number, called: number, parameters: number) => {
+    cuLaunchKernelEx: (config: number, called: number, parameters: number) => {
+      const { uint32, uint64 } = new NativeMemory(56, config)
+      const all = new NativeMemory(72 * (uint32[12] ?? 0), Number(uint64[5]))
+      attributes.push(
+        Array.from({ length: uint32[12] ?? 0 }, (_, at) => [...all.uint32.subarray(18 * at, 18 * at + 5)]),
+      )
       const pointer = new NativeMemory(8, parameters).pointerAt(0)
       launched.push({ function: called, bits: new NativeMemory(8, pointer).uint32[0] ?? 0 })
       return 0
@@ -66,7 +72,7 @@ function pretend() {
     hostFunctions: { countEntries: () => {}, exclusivelyNow: <R>(call: () => R) => ({ made: call() }) },
   }
   const kernels = new CudaKernels(parts as unknown as CudaKernelsParts)
-  return { kernels, granted, launched, names }
+  return { kernels, granted, launched, names, attributes }
 }
 
 describe('kernels of the CUDA backend', () => {
@@ -82,6 +88,38 @@ describe('kernels of the CUDA backend', () => {
       { function: FUNCTION, bits: 3 },
     ])
     assert.equal(kernels.nameOf(float), 'k')
+  })
+
+  it('is given the attributes of a launch as CUDA lays them out, and none that an earlier launch had', () => {
+    const { kernels, attributes } = pretend()
+    const kernel = kernels.kernel(kernels.load(new Uint8Array(8), context), 'k', ['f32'])
+    const every: LaunchShape = {
+      ...shape(),
+      cooperative: true,
+      cluster: [2, 1, 1],
+      attributes: {
+        programmatic: true,
+        priority: 3,
+        sharedMemoryCarveout: 50,
+        memorySyncDomain: 1,
+        clusterScheduling: 2,
+        preferredCluster: [4, 2, 1],
+      },
+    }
+    kernels.launch(kernel, stream, every, [1])
+    kernels.launch(kernel, stream, shape(), [1])
+    const byId = [...(attributes[0] ?? [])].sort(([one = 0], [other = 0]) => one - other)
+    assert.deepEqual(byId, [
+      [2, 0, 1, 0, 0],
+      [4, 0, 2, 1, 1],
+      [5, 0, 2, 0, 0],
+      [6, 0, 1, 0, 0],
+      [8, 0, 3, 0, 0],
+      [10, 0, 1, 0, 0],
+      [11, 0, 4, 2, 1],
+      [14, 0, 50, 0, 0],
+    ])
+    assert.deepEqual(attributes[1], [])
   })
 
   it('is asked for by its name, however long that is', () => {

@@ -45,6 +45,7 @@ export const SIGNATURES = {
   cuStreamGetId: 'CUstream hStream, unsigned long long *streamId',
   cuStreamGetFlags: 'CUstream hStream, unsigned int *flags',
   cuStreamGetPriority: 'CUstream hStream, int *priority',
+  cuStreamSetAttribute: 'CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue *value',
   cuStreamIsCapturing: 'CUstream hStream, CUstreamCaptureStatus *captureStatus',
   cuStreamQuery: 'CUstream hStream',
   cuStreamSynchronize: 'CUstream hStream',
@@ -173,7 +174,7 @@ export type ArgumentType = 'int' | 'uint' | 'uint64' | 'uintptr_t' | 'CUipcEvent
 const AS_NUMBERS =
   'size_t CUdeviceptr CUcontext CUstream CUevent CUgraph CUgraphExec CUgraphNode CUmodule CUfunction CUmemoryPool CUgreenCtx CUdevResourceDesc'
 const ENUMS =
-  'CUdevice CUdevice_attribute CUfunction_attribute CUlimit CUmemPool_attribute CUpointer_attribute CUstreamCaptureMode CUdevResourceType'
+  'CUdevice CUdevice_attribute CUfunction_attribute CUlimit CUmemPool_attribute CUpointer_attribute CUstreamCaptureMode CUdevResourceType CUstreamAttrID'
 /** Of each C type that is no pointer. A type smaller than an int goes in a register of its own all the same. */
 const ARGUMENT_TYPES: ReadonlyMap<string, ArgumentType> = new Map<string, ArgumentType>([
   ...AS_NUMBERS.split(' ').map((type) => [type, 'uintptr_t'] as const),

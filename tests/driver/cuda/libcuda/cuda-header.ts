@@ -26,7 +26,7 @@ export interface CudaHeader {
   define(name: string): number
   /** The enumerators of `typedef enum ... { }` by the tag that follows `enum`. */
   enumerators(tag: string): ReadonlyMap<string, number>
-  /** Is this a `typedef enum`? */
+  /** Is this a `typedef enum`, or another name of one? */
   isEnum(type: string): boolean
   /** Is this a `typedef struct X_st *` or another pointer by name? */
   isHandle(type: string): boolean
@@ -51,7 +51,10 @@ export function readCudaHeader(path: string): CudaHeader {
     renamed,
     define: (name) => define(text, name),
     enumerators: (tag) => enumerators(text, tag),
-    isEnum: (type) => new RegExp(`\\btypedef enum \\w*\\s*\\{[^}]*\\}\\s*${type}\\s*;`).test(text),
+    isEnum: (type) => {
+      const meant = new RegExp(`\\btypedef (\\w+) ${type}\\s*;`).exec(text)?.[1] ?? type
+      return new RegExp(`\\btypedef enum \\w*\\s*\\{[^}]*\\}\\s*${meant}\\s*;`).test(text)
+    },
     isHandle: (type) => new RegExp(`\\btypedef struct \\w+\\s*\\*\\s*${type}\\s*;`).test(text),
   }
 }
