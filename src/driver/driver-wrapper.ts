@@ -437,7 +437,7 @@ export class GraphWrapper implements GraphDriver {
   ): void {
     this.inner.updateFill(exec, node, context, pointer, value, width, count)
   }
-  setEnabled(exec: GraphExecHandle, node: NodeHandle, enabled: boolean): void {
-    this.inner.setEnabled(exec, node, enabled)
+  setEnabled(exec: GraphExecHandle, node: NodeHandle, context: ContextHandle | undefined, enabled: boolean): void {
+    this.inner.setEnabled(exec, node, context, enabled)
   }
 }

@@ -662,8 +662,8 @@ export interface GraphDriver {
     width: FillWidth,
     count: number,
   ): void
-  /** `cuGraphNodeSetEnabled`, of a kernel, copy or fill. */
-  setEnabled(exec: GraphExecHandle, node: NodeHandle, enabled: boolean): void
+  /** `cuGraphNodeSetEnabled`, of a kernel, copy or fill. No context is known for one that another library queued. */
+  setEnabled(exec: GraphExecHandle, node: NodeHandle, context: ContextHandle | undefined, enabled: boolean): void
 }
 
 /**

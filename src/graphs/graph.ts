@@ -499,7 +499,7 @@ export class GraphExec implements Disposable {
       throw invalidValue(`${node} cannot be switched off: only kernels, copies and fills can`)
     }
     if (core.changed === 'updated') throw excluded(core)
-    core.driver.graphs.setEnabled(core.handle, found.handle, enabled)
+    core.driver.graphs.setEnabled(core.handle, found.handle, found.context, enabled)
     core.changed = 'switched'
     return this
   }

@@ -153,8 +153,13 @@ export class SanitizerGraphs extends GraphWrapper {
     this.#updated(exec, node, [touching(pointer, width * count, 'out')])
   }
 
-  override setEnabled(exec: GraphExecHandle, node: NodeHandle, enabled: boolean): void {
-    super.setEnabled(exec, node, enabled)
+  override setEnabled(
+    exec: GraphExecHandle,
+    node: NodeHandle,
+    context: ContextHandle | undefined,
+    enabled: boolean,
+  ): void {
+    super.setEnabled(exec, node, context, enabled)
     this.#instances.get(exec)?.setEnabled(node, enabled)
   }
 

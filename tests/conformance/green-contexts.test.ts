@@ -5,6 +5,7 @@ import {
   type Device,
   defineKernel,
   ExternalStream,
+  type GraphExec,
   type GreenContext,
   type SplitOptions,
   Stream,
@@ -457,6 +458,38 @@ onEveryBackend('green contexts', (bench) => {
     rest.close()
   })
 
+  test('E3 instances of graphs of green contexts are made while a host function is pending, and inside of one', () => {
+    const [small, rest] = device.split({ multiprocessors: [16] })
+    using stream = new Stream({ context: small })
+    using plain = bench.stream()
+    using buffer = device.alloc(64, { stream: plain })
+    using ready = plain.record()
+    using alone = stream.capture(() => stream.fill(buffer, 1))
+    using both = plain.capture(() => {
+      stream.wait(plain).fill(buffer.slice(0, 32), 2)
+      plain.fill(buffer.slice(32, 32), 3).wait(stream)
+    })
+    using within = plain.capture(() => plain.launch(both))
+    const made: GraphExec[] = []
+    let ran = false
+    stream.wait(ready)
+    plain.launchHostFunc(() => {
+      ran = true
+      for (const graph of [alone, both]) made.push(graph.instantiate())
+    })
+    for (const graph of [alone, alone, both]) made.push(graph.instantiate())
+    assert.equal(ran, false)
+    // CUDA has no streams for so many: the host function is run before.
+    for (const graph of [alone, both, within])
+      for (let count = 25; count > 0; count -= 1) made.push(graph.instantiate())
+    for (const exec of made) plain.launch(exec)
+    plain.synchronize()
+    assert.equal(ran, true)
+    for (const exec of made) exec.close()
+    small.close()
+    rest.close()
+  })
+
   test('E5 a stream of a green context is never given out as another stream', () => {
     halves((small) => {
       for (let round = 0; round < 20; round += 1) {
@@ -499,6 +532,13 @@ onEveryBackend('green contexts', (bench) => {
       device.synchronize()
       using graph = wrapper.capture(() => wrapper.fill(buffer, 3))
       assert.equal(graph.nodeCount, 1)
+      // CUDA tells nothing of a stream whose capture is invalidated.
+      wrapper.beginCapture('relaxed')
+      using outside = ours.record()
+      assert.throws(() => wrapper.wait(outside), { number: 905 })
+      using late = new ExternalStream(handle, { device })
+      assert.equal(late.context.multiprocessors, context.multiprocessors)
+      assert.throws(() => wrapper.endCapture(), { number: 901 })
       wrapper.close()
       again.close()
       bench.destroyForeignStream(handle)

@@ -27,7 +27,7 @@ import {
 import { HandedOutStreams } from '../handed-out-streams.js'
 import { refusedHandle } from '../handle-errors.js'
 import { CudaGraphs } from './cuda-graphs.js'
-import { CudaGreenContexts } from './cuda-green-contexts.js'
+import { CudaGreenContexts, type Greens } from './cuda-green-contexts.js'
 import { CudaKernels } from './cuda-kernels.js'
 import { CudaLibraries } from './cuda-libraries.js'
 import { CudaMemory } from './cuda-memory.js'
@@ -70,6 +70,8 @@ export interface CudaDriverParts extends LibcudaParts {
 /** sizeof(CUstreamAttrValue), and one of its kinds. */
 const ATTRIBUTE_BYTES = 64
 const ATTRIBUTE_MEMORY_SYNC_DOMAIN = 10
+
+const NO_GREENS: Greens = new Set()
 
 export class CudaDriver implements Driver {
   readonly name = 'cuda'
@@ -238,19 +240,25 @@ export class CudaDriver implements Driver {
   }
 
   /** Makes a call that makes streams: at once where there is place for them, else when no host function is pending. */
-  withStreams<R>(context: ContextHandle, streams: number, call: () => R, what: string): R {
-    this.parts.reserve.fillWhereNeeded()
-    const make = (): R => this.parts.reserve.making(call)
+  withStreams<R>(context: ContextHandle, streams: number, call: () => R, what: string, greens: Greens = NO_GREENS): R {
+    const { reserve, contexts, blocking } = this.parts
+    reserve.fillWhereNeeded()
+    const make = (): R => {
+      this.#green.fill(greens)
+      return reserve.making(call)
+    }
     const now = this.#hostFunctions.exclusivelyNow(make)
     if (now !== undefined) return now.made
-    const device = this.parts.contexts.deviceOf(context)
-    const inPlace = this.parts.reserve.inPlaces(device, streams, this.#hostFunctions.isInside, call)
+    const device = contexts.deviceOf(context)
+    const inPlace = this.#green.makePlaces(greens, streams)
+      ? reserve.inPlaces(device, streams, this.#hostFunctions.isInside, call)
+      : undefined
     if (inPlace !== undefined) return inPlace.made
     const filled = (): R => {
-      this.parts.reserve.fill(device)
+      reserve.fill(device)
       return make()
     }
-    return this.parts.blocking.exclusively(filled, what)
+    return blocking.exclusively(filled, what)
   }
 
   streamDestroy(stream: StreamHandle): void {
@@ -311,14 +319,17 @@ export class CudaDriver implements Driver {
   }
 
   /** A stream in a capture that is invalidated does not tell its context. */
-  #contextsOfAdopted(stream: StreamHandle, near: number): { readonly context: ContextHandle; readonly green: number } {
+  #contextsOfAdopted(
+    stream: StreamHandle,
+    near: number,
+  ): { readonly context: ContextHandle; readonly green: number | undefined } {
     const { address } = this.#out
     const result = this.#library.cuStreamGetCtx_v2(stream, address, address + 8)
     if (result === 0) return { context: this.#out.pointerAt(0) as ContextHandle, green: this.#out.pointerAt(8) }
     if (result !== CUresult.STREAM_CAPTURE_INVALIDATED) {
       throw refusedHandle('stream', stream, cudaError('cuStreamGetCtx', result))
     }
-    return { context: this.#calls.contextOf(stream) ?? this.parts.contexts.primary(near), green: 0 }
+    return { context: this.#calls.contextOf(stream) ?? this.parts.contexts.primary(near), green: undefined }
   }
 
   /** While another library has a green context current, the handles of default streams mean streams of that. */

@@ -21,6 +21,7 @@ import {
   type Pointer,
   type StreamHandle,
 } from '../driver.js'
+import type { CudaGreenContexts, Greens } from './cuda-green-contexts.js'
 import type { CudaKernels } from './cuda-kernels.js'
 import { GraphNodes } from './graph-nodes.js'
 import type { HandleCheck } from './handles/handle-check.js'
@@ -36,9 +37,10 @@ export interface CudaGraphsParts extends LibcudaParts {
   readonly hostFunctions: HostFunctions
   readonly captures: Captures
   readonly handles: HandleCheck
+  readonly green: Pick<CudaGreenContexts, 'of'>
   readonly driver: {
     /** Makes a call that may make so many streams of CUDA's own in a context. */
-    withStreams<R>(context: ContextHandle, streams: number, call: () => R, what: string): R
+    withStreams<R>(context: ContextHandle, streams: number, call: () => R, what: string, greens: Greens): R
     readonly kernels: Pick<CudaKernels, 'nodeParams'>
   }
 }
@@ -59,13 +61,20 @@ interface CapturedGraph {
   readonly hostFunctions: readonly CapturedHostFunction[]
   /** At most: an instance has a stream of CUDA's own for each. */
   readonly branches: number
+  /** In which these streams are, besides the device's primary context. */
+  readonly greens: Greens
 }
 
 const NO_STREAMS: readonly StreamHandle[] = []
-const NOTHING_CAPTURED: CapturedGraph = { hostFunctions: [], branches: 1 }
+const NO_CHILDREN = { branches: 0, greens: new Set<never>() }
+const NOTHING_CAPTURED: CapturedGraph = { ...NO_CHILDREN, hostFunctions: [], branches: 1 }
 
 interface Instance {
   readonly context: ContextHandle
+  /** What gives fills the parameters that an update gave them. */
+  readonly fills: Map<NodeHandle, () => void>
+  /** Fills that are switched off. */
+  readonly off: Set<NodeHandle>
   lanes: readonly GraphLane[]
 }
 
@@ -82,7 +91,7 @@ export class CudaGraphs implements GraphDriver {
   readonly #captured = new Map<GraphHandle, CapturedGraph>()
   readonly #instances = new Map<GraphExecHandle, Instance>()
   /** Of graphs that were put into captures under way, by the driver's number for the capture. */
-  readonly #childBranches = new Map<bigint, number>()
+  readonly #children = new Map<bigint, Pick<CapturedGraph, 'branches' | 'greens'>>()
 
   readonly #nodes: GraphNodes
 
@@ -147,10 +156,11 @@ export class CudaGraphs implements GraphDriver {
   end(stream: StreamHandle): GraphHandle {
     const begun = this.#begun.get(stream) ?? this.#leftOf(stream)
     const before = begun?.into === undefined ? NOTHING_CAPTURED : (this.#captured.get(begun.into) ?? NOTHING_CAPTURED)
-    const ofGraphs = begun?.id === undefined ? 0 : (this.#childBranches.get(begun.id) ?? 0)
+    const { branches: ofGraphs, greens: greensOfGraphs } = this.#childrenOf(begun?.id)
     // What is added to a graph may run beside the rest.
     const added = begun?.into === undefined ? 0 : 1
     const branches = before.branches + added + ofGraphs + this.parts.captures.joins - (begun?.joins ?? 0)
+    const greens = new Set([...before.greens, ...greensOfGraphs, ...this.parts.green.of([stream, ...this.joined])])
     const hostFunctions = [...before.hostFunctions, ...this.#captureGoes(stream)]
     // Where the end is refused the graph is gone, too.
     if (begun?.into !== undefined) this.#captured.delete(begun.into)
@@ -159,7 +169,7 @@ export class CudaGraphs implements GraphDriver {
       this.parts.library.cuStreamEndCapture(raw, this.parts.memory.address),
     )
     const graph = this.parts.memory.pointerAt(0) as GraphHandle
-    this.#captured.set(graph, { hostFunctions, branches })
+    this.#captured.set(graph, { hostFunctions, branches, greens })
     return graph
   }
 
@@ -203,7 +213,7 @@ export class CudaGraphs implements GraphDriver {
       this.#left.delete(stream)
       if (id === undefined) continue
       this.#capturing.delete(id)
-      this.#childBranches.delete(id)
+      this.#children.delete(id)
     }
   }
 
@@ -249,7 +259,7 @@ export class CudaGraphs implements GraphDriver {
   addGraph(stream: StreamHandle, graph: GraphHandle): void {
     const call = 'cuGraphAddChildGraphNode'
     const { library, memory, calls } = this.parts
-    const { hostFunctions, branches } = this.#captured.get(graph) ?? NOTHING_CAPTURED
+    const { hostFunctions, branches, greens } = this.#captured.get(graph) ?? NOTHING_CAPTURED
     if (hostFunctions.some(({ isWithin }) => isWithin)) {
       const what = 'A graph within this graph has host functions, which can be one level deep'
       throw stateError('ERR_UNSUPPORTED', `${what}: launch them in the capture itself`)
@@ -264,7 +274,11 @@ export class CudaGraphs implements GraphDriver {
     calls.onStream(stream, 'cuStreamUpdateCaptureDependencies', (raw) =>
       library.cuStreamUpdateCaptureDependencies_v2(raw, added, 0, 1, SET_DEPENDENCIES),
     )
-    this.#childBranches.set(id, (this.#childBranches.get(id) ?? 0) + branches)
+    const children = this.#childrenOf(id)
+    this.#children.set(id, {
+      branches: children.branches + branches,
+      greens: new Set([...children.greens, ...greens]),
+    })
     if (hostFunctions.length === 0) return
     check('cuGraphChildGraphNodeGetGraph', library.cuGraphChildGraphNodeGetGraph(node, memory.address))
     const within = memory.pointerAt(0)
@@ -301,17 +315,17 @@ export class CudaGraphs implements GraphDriver {
     const instantiate = (): number =>
       this.parts.relaxed.run(() => this.parts.library.cuGraphInstantiateWithFlags(this.parts.memory.address, graph, 0))
     const what = 'making an instance of a graph, for which CUDA waits for the device,'
-    const { hostFunctions, branches } = this.#captured.get(graph) ?? NOTHING_CAPTURED
+    const { hostFunctions, branches, greens } = this.#captured.get(graph) ?? NOTHING_CAPTURED
     let lanes: GraphLane[] = []
     const armed = (): number => {
       lanes = this.parts.graphGates.arm(context, hostFunctions)
       return instantiate()
     }
-    const result = this.parts.driver.withStreams(context, branches, armed, what)
+    const result = this.parts.driver.withStreams(context, branches, armed, what, greens)
     if (result !== 0) for (const lane of lanes) lane.destroy()
     check('cuGraphInstantiate', result)
     const exec = this.parts.memory.pointerAt(0) as GraphExecHandle
-    this.#instances.set(exec, { context, lanes })
+    this.#instances.set(exec, { context, lanes, fills: new Map(), off: new Set() })
     return exec
   }
 
@@ -403,11 +417,37 @@ export class CudaGraphs implements GraphDriver {
     width: FillWidth,
     count: number,
   ): void {
-    this.#nodes.updateFill(exec, node, context, pointer, value, width, count)
+    const fill = (): void => this.#nodes.updateFill(exec, node, context, pointer, value, width, count)
+    fill()
+    const instance = this.#instances.get(exec)
+    instance?.fills.set(node, fill)
+    if (instance?.off.has(node)) this.#fillNowhere(exec, node, context)
   }
 
-  setEnabled(exec: GraphExecHandle, node: NodeHandle, enabled: boolean): void {
+  setEnabled(exec: GraphExecHandle, node: NodeHandle, context: ContextHandle | undefined, enabled: boolean): void {
+    const instance = this.#instances.get(exec)
+    if (process.env['OFF_FIX'] === '1' && instance !== undefined && context !== undefined && this.#nodes.isFill(node)) {
+      if (enabled === !instance.off.has(node)) return
+      if (!enabled) {
+        this.#fillNowhere(exec, node, context)
+        instance.off.add(node)
+        return
+      }
+      const fill = instance.fills.get(node)
+      if (fill === undefined) this.#nodes.resetFill(exec, node, context)
+      else fill()
+      instance.off.delete(node)
+      return
+    }
     check('cuGraphNodeSetEnabled', this.parts.library.cuGraphNodeSetEnabled(exec, node, enabled ? 1 : 0))
+  }
+
+  #fillNowhere(exec: GraphExecHandle, node: NodeHandle, context: ContextHandle): void {
+    this.#nodes.updateFill(exec, node, context, this.parts.graphGates.nowhere, 0, 1, 1)
+  }
+
+  #childrenOf(id: bigint | undefined): Pick<CapturedGraph, 'branches' | 'greens'> {
+    return (id === undefined ? undefined : this.#children.get(id)) ?? NO_CHILDREN
   }
 
   /** Lets go of the host functions of the capture that the stream is in, and returns them. */
@@ -417,7 +457,7 @@ export class CudaGraphs implements GraphDriver {
     if (known === undefined) return []
     const captured = this.#capturing.get(known) ?? []
     this.#capturing.delete(known)
-    this.#childBranches.delete(known)
+    this.#children.delete(known)
     return captured
   }
 

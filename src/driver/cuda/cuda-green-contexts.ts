@@ -50,6 +50,9 @@ interface OwnGreenContext extends GreenContextPart {
   readonly spare: StreamHandle[]
 }
 
+/** Green contexts; undefined stands for another library's. */
+export type Greens = ReadonlySet<OwnGreenContext | undefined>
+
 export class CudaGreenContexts {
   readonly #own = new Map<ContextHandle, OwnGreenContext>()
   /** Of the streams of this library in one of its own. */
@@ -59,8 +62,8 @@ export class CudaGreenContexts {
    * that, and to launch a graph that was captured in one is a segmentation fault then.
    */
   readonly #unused = new Map<string, OwnGreenContext[][]>()
-  /** Streams of other libraries in theirs, which may be gone by now. */
-  readonly #foreign = new Set<StreamHandle>()
+  /** Of streams of other libraries, which may be gone by now. */
+  readonly #foreign = new Map<StreamHandle, GreenContextPart>()
 
   constructor(private readonly parts: CudaGreenContextsParts) {}
 
@@ -141,6 +144,29 @@ export class CudaGreenContexts {
     return this.#exclusively(make, 'making one more stream, for which CUDA waits for the device,', inPlace)
   }
 
+  /** Those of these streams. */
+  of(streams: Iterable<StreamHandle>): Greens {
+    const found = new Set<OwnGreenContext | undefined>()
+    for (const stream of streams) if (this.isGreen(stream)) found.add(this.#streams.get(stream))
+    return found
+  }
+
+  /** Makes all the spare streams of these. */
+  fill(greens: Greens): void {
+    for (const own of greens) if (own !== undefined) this.#fill(own)
+  }
+
+  /** Makes place for so many streams in each. False where one has not so many spare ones: none was destroyed then. */
+  makePlaces(greens: Greens, streams: number): boolean {
+    const { isInside, anyPending } = this.parts.hostFunctions
+    const wanted = streams + (isInside ? 0 : LEFT_FOR_HOST_FUNCTIONS)
+    // Another library's has none. CUDA mostly has a place there; that a value is written cannot be waited for instead.
+    for (const own of greens) if (own === undefined ? anyPending : own.spare.length < wanted) return false
+    for (const own of greens)
+      for (const stream of own?.spare.splice(0, streams) ?? []) this.parts.library.cuStreamDestroy_v2(stream)
+    return true
+  }
+
   #fill(own: OwnGreenContext): void {
     while (own.spare.length < SPARE_STREAMS) own.spare.push(this.#makeStream(own, 0))
   }
@@ -186,16 +212,19 @@ export class CudaGreenContexts {
     return this.#streams.has(stream) || this.#foreign.has(stream)
   }
 
-  /** The green context of a stream that is handed over, which CUDA has just told; 0 where it is in none. */
-  adopted(stream: StreamHandle, green: GreenHandle): GreenContextPart | undefined {
+  /**
+   * The green context of a stream that is handed over: what CUDA has just told, 0 where it is in none; where CUDA does not
+   * tell, the one that it had when it was handed over before.
+   */
+  adopted(stream: StreamHandle, told: GreenHandle | undefined): GreenContextPart | undefined {
     const own = this.#streams.get(stream)
     if (own !== undefined) return own
-    if (green === 0) {
-      this.#foreign.delete(stream)
-      return undefined
-    }
-    this.#foreign.add(stream)
-    return this.#part(green)
+    if (told === undefined) return this.#foreign.get(stream)
+    this.#foreign.delete(stream)
+    if (told === 0) return undefined
+    const part = this.#part(told)
+    this.#foreign.set(stream, part)
+    return part
   }
 
   destroy(context: ContextHandle): void {

@@ -81,6 +81,23 @@ export class GraphNodes {
     check('cuGraphExecMemsetNodeSetParams', result)
   }
 
+  /** Gives a fill what it was captured with. False where it was captured of several rows: CUDA changes no such fill. */
+  resetFill(exec: GraphExecHandle, node: NodeHandle, context: ContextHandle): void {
+    const { library } = this.parts
+    const { address } = this.#params
+    check('cuGraphMemsetNodeGetParams', library.cuGraphMemsetNodeGetParams(node, address))
+    const result = library.cuGraphExecMemsetNodeSetParams(exec, node, address, context)
+    check('cuGraphExecMemsetNodeSetParams', result)
+  }
+
+  /** A fill of one row: CUDA changes no other. */
+  isFill(node: NodeHandle): boolean {
+    if (this.#kindOf(node) !== 'fill') return false
+    const { address } = this.#params
+    check('cuGraphMemsetNodeGetParams', this.parts.library.cuGraphMemsetNodeGetParams(node, address))
+    return this.#params.pointerAt(8 * Fill.HEIGHT) === 1
+  }
+
   #nodesOf(graph: GraphHandle): NodeHandle[] {
     const { memory, library } = this.parts
     check('cuGraphGetNodes', library.cuGraphGetNodes(graph, 0, memory.address))

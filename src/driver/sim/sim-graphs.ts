@@ -225,7 +225,7 @@ export class SimGraphs implements GraphDriver {
     this.#put(exec, node, call, 'fill', this.works.memory.fillWork(pointer, value, width, count, call))
   }
 
-  setEnabled(exec: GraphExecHandle, node: NodeHandle, enabled: boolean): void {
+  setEnabled(exec: GraphExecHandle, node: NodeHandle, _context: ContextHandle | undefined, enabled: boolean): void {
     const call = 'cuGraphNodeSetEnabled'
     const { off, nodes } = this.#instance(exec, call)
     const index = this.#indexOf(exec, node, call)

@@ -68,6 +68,12 @@ export class GateMemory {
     return Atomics.load(this.#prepared(), GATE_SLOTS * 2 + slot)
   }
 
+  /** Where a word of the slot lies that nothing reads but `reached()`. */
+  addressOfReached(slot: number): number {
+    this.#prepared()
+    return (this.#words?.address ?? 0) + 4 * wordOf('reached', slot)
+  }
+
   setArrived(slot: number, value: number): void {
     Atomics.store(this.#prepared(), slot * 2, value)
   }

@@ -4,7 +4,7 @@
  * since two may run at once.
  */
 import { stateError } from '../../../base/errors.js'
-import type { ContextHandle, HostFunction, StreamHandle } from '../../driver.js'
+import type { ContextHandle, HostFunction, Pointer, StreamHandle } from '../../driver.js'
 import { check, type Library } from '../libcuda/library.js'
 import { NativeMemory } from '../libcuda/native.js'
 import { GATE_SLOTS, type GateMemory, WaitUntil } from './gate-memory.js'
@@ -38,6 +38,12 @@ export class GraphGates {
   capture(raw: number): number {
     this.#placeholder ??= this.#take()
     return this.library.cuStreamBatchMemOp_v2(raw, OPERATIONS, this.#describe(this.#placeholder), 0)
+  }
+
+  /** A byte that is written, and never read. */
+  get nowhere(): Pointer {
+    this.#placeholder ??= this.#take()
+    return this.memory.addressOfReached(this.#placeholder) as Pointer
   }
 
   /** Gives a graph's gates slots of their own, which the instance that is made from it next has for itself. */
