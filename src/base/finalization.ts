@@ -9,13 +9,22 @@ import { CudaError } from './errors.js'
 /** Something of the driver's. It must not reference its owner, which would then never become unreachable. */
 export abstract class NativeResource {
   /** Destroyed: nothing is left to destroy. */
-  gone = false
+  declare gone: boolean
   /** The garbage collector watches its owner. */
-  registered = false
+  declare registered: boolean
   /** Graphs and instances that keep it. */
-  #keepers = 0
+  declare private keepers: number
   /** Its owner has let it go: it is destroyed when the last graph that keeps it does. */
-  #isLeft = false
+  declare private hasBeenLeft: boolean
+
+  /** Assigned, not defined: V8 calls C for each field that a class defines in objects of more than four classes. */
+  constructor() {
+    this.gone = false
+    this.registered = false
+    this.keepers = 0
+    this.hasBeenLeft = false
+  }
+
   /** If the driver refuses to destroy it, it still exists, as far as the library can know. */
   get staysWhereRefused(): boolean {
     return false
@@ -28,29 +37,29 @@ export abstract class NativeResource {
 
   /** Its owner has let it go, and it lives for graphs alone. */
   get isLeft(): boolean {
-    return this.#isLeft
+    return this.hasBeenLeft
   }
 
   /** One more graph, or instance of one, keeps it: it is not destroyed before `letGo()`. */
   keep(): void {
-    this.#keepers += 1
+    this.keepers += 1
   }
 
   /** The reverse of `keep()`. Destroys it where it was the last to keep it, and its owner has let it go. */
   letGo(): void {
-    this.#keepers -= 1
-    if (this.#keepers > 0 || !this.#isLeft) return
-    this.#isLeft = false
+    this.keepers -= 1
+    if (this.keepers > 0 || !this.hasBeenLeft) return
+    this.hasBeenLeft = false
     this.destroy()
   }
 
   /** Destroys it, once no graph keeps it any more. */
   abandon(): void {
-    if (this.#keepers === 0) {
+    if (this.keepers === 0) {
       this.destroy()
       return
     }
-    this.#isLeft = true
+    this.hasBeenLeft = true
     this.left()
   }
 

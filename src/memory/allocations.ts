@@ -11,28 +11,40 @@ import { outOfMemory } from './out-of-memory.js'
 import { hiddenStream, ownEvent, StreamUses } from './stream-uses.js'
 
 export abstract class Allocation extends NativeResource {
+  declare readonly device: Device
+  declare readonly driver: Driver
+  declare readonly pointer: Pointer
+  declare readonly byteLength: number
+  declare protected readonly uses: StreamUses
   /** Calls in which code of the program queues work with it: closed in one of them, it is given back when they are over. */
-  users = 0
+  declare users: number
+  /** The owner of foreign memory. The garbage collector must be able to collect one that knows the buffer. */
+  declare owner: WeakRef<object> | undefined
+  /** Is the memory the host's, which every device reaches? */
+  declare readonly isOfHost: boolean
+  /** Are uses of the memory tracked, so that it is not given back before they are done? */
+  declare readonly tracks: boolean
+  /** Done once the memory can be used; undefined where it can be used already. */
+  declare readonly ready: EventHandle | undefined
+
+  /** Assigned, not defined, as those of `NativeResource`. */
+  constructor(device: Device, driver: Driver, pointer: Pointer, byteLength: number) {
+    super()
+    this.device = device
+    this.driver = driver
+    this.pointer = pointer
+    this.byteLength = byteLength
+    this.uses = new StreamUses()
+    this.users = 0
+    this.owner = undefined
+    this.isOfHost = false
+    this.tracks = true
+    this.ready = undefined
+  }
+
   override get staysWhereRefused(): boolean {
     return true
   }
-
-  protected readonly uses = new StreamUses()
-
-  constructor(
-    readonly device: Device,
-    readonly driver: Driver,
-    readonly pointer: Pointer,
-    readonly byteLength: number,
-  ) {
-    super()
-  }
-
-  /** The owner of foreign memory. The garbage collector must be able to collect one that knows the buffer. */
-  owner: WeakRef<object> | undefined
-
-  /** Is the memory the host's, which every device reaches? */
-  readonly isOfHost: boolean = false
 
   /** Is the memory this stream's own, so that its uses there need not be tracked? */
   ownedBy(_use: StreamCore): boolean {
@@ -70,16 +82,10 @@ export abstract class Allocation extends NativeResource {
     this.comeAfterUses(use)
   }
 
-  /** Are uses of the memory tracked, so that it is not given back before they are done? */
-  readonly tracks: boolean = true
-
   /** Takes over an event behind uses by other code: the memory is not given back before it is done. */
   usedByOthers(own: OwnEvent): void {
     this.uses.add(own, this.driver, this.device)
   }
-
-  /** Done once the memory can be used; undefined where it can be used already. */
-  readonly ready: EventHandle | undefined = undefined
 
   /** Is all the work done that used the memory? The question invalidates no capture. */
   get idle(): boolean {
