@@ -207,6 +207,32 @@ onEveryBackend('nodes', (bench) => {
       assert.deepEqual(await read(), [1, 12, 0])
     }))
 
+  for (const kind of ['fill', 'copy', 'kernel'] as const) {
+    for (const place of ['first', 'second'] as const) {
+      test(`G15 launches that wait for others leave out a ${kind} that is off, the ${place} of the graph`, () =>
+        scene(async ({ stream, a, b, c, read }) => {
+          using graph = stream.capture(() => {
+            if (place === 'second') stream.fill(c, 4)
+            if (kind === 'fill') stream.fill(a, 1)
+            if (kind === 'copy') stream.copy(a, b)
+            if (kind === 'kernel') stream.launch(affine, ONE, a, BYTES, 7)
+            stream.launch(affine, ONE, b, BYTES, 2)
+          })
+          using exec = graph.instantiate()
+          const off = graph.nodes[place === 'first' ? 0 : 1] as FillNode
+          assert.equal(off.kind, kind)
+          exec.setEnabled(off, false)
+          {
+            using _held = bench.latch(stream)
+            for (let launches = 3; launches > 0; launches -= 1) stream.launch(exec)
+          }
+          assert.deepEqual(await read(), [0, 26, place === 'first' ? 0 : 4])
+          exec.setEnabled(off, true).launch(stream)
+          assert.deepEqual(await read(), [{ fill: 1, copy: 26, kernel: 7 }[kind], 80, place === 'first' ? 0 : 4])
+        }))
+    }
+  }
+
   test('G14 an empty graph has no nodes, and a graph of one node no order', () => {
     using stream = bench.stream()
     using buffer = device.alloc(BYTES, { stream })

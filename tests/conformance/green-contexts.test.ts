@@ -490,6 +490,48 @@ onEveryBackend('green contexts', (bench) => {
     rest.close()
   })
 
+  for (const captured of ['there', 'elsewhere'] as const) {
+    for (const origin of ['ours', "another library's"] as const) {
+      test(`E3 the waits of a device cover graphs that are launched on a green stream, ${origin}, captured ${captured}`, async () => {
+        const [small, rest] = device.split({ multiprocessors: [16] })
+        const handle = origin === 'ours' ? undefined : bench.foreignStream(device, { context: small })
+        const stream = handle === undefined ? new Stream({ context: small }) : new ExternalStream(handle, { device })
+        using plain = bench.stream()
+        using buffer = device.alloc(64, { stream: plain })
+        using copy = device.alloc(64, { stream: plain })
+        const on = captured === 'there' ? stream : plain
+        using graph = on.capture(() => {
+          bench.busy(on, 2_000_000)
+          on.copy(copy, buffer)
+        })
+        using exec = graph.instantiate()
+        const first = async () => (await plain.download(copy.slice(0, 1)))[0]
+        const launch = (value: number) => {
+          plain.fill(copy, 0).fill(buffer, value)
+          stream.wait(plain).launch(exec)
+        }
+        launch(1)
+        plain.wait(device)
+        assert.equal(await first(), 1)
+        launch(2)
+        device.synchronize()
+        assert.equal(stream.query(), true)
+        assert.equal(await first(), 2)
+        launch(3)
+        await device.finished()
+        assert.equal(await first(), 3)
+        // The stream itself has to come after its graphs, too.
+        launch(4)
+        plain.wait(stream)
+        assert.equal(await first(), 4)
+        stream.close()
+        if (handle !== undefined) bench.destroyForeignStream(handle)
+        small.close()
+        rest.close()
+      })
+    }
+  }
+
   test('E5 a stream of a green context is never given out as another stream', () => {
     halves((small) => {
       for (let round = 0; round < 20; round += 1) {

@@ -33,6 +33,8 @@ export interface GraphParts {
   readonly sparesMixed: boolean
   /** Lets all be done first where the program wants that. False while a capture forbids it. */
   readonly mayAllocate: () => boolean
+  /** Are no instances made while anything stands? For another library's green contexts host functions are run first. */
+  readonly sparesGreens: boolean
   /** Is a launch on a stream that captures left out where the graph has host functions? */
   readonly sparesCaptures: boolean
 }
@@ -81,7 +83,8 @@ export class GraphSteps {
   }
 
   instantiate(index: number): string {
-    if (this.#graphs.length === 0 || !this.#parts.mayAllocate()) return SKIPPED
+    const { rules, mayAllocate, sparesGreens } = this.#parts
+    if (this.#graphs.length === 0 || !mayAllocate() || (sparesGreens && rules.anyStands)) return SKIPPED
     const { graph, captured } = pick(this.#graphs, index)
     return outcome(() => {
       const exec = graph.instantiate()

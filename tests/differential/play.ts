@@ -121,6 +121,7 @@ class Player {
       guard: (stream, works) => this.#memory.guard(stream, works),
       memory: this.#memory,
       sparesMixed: program.edition > 3,
+      sparesGreens: program.edition > 3 && program.streams.some(({ origin }) => origin === 'foreignGreen'),
       mayAllocate: () => !this.#isFirst || this.#drain(),
       sparesCaptures: this.#isFirst,
     })

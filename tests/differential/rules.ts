@@ -341,6 +341,11 @@ export class Rules {
     return work
   }
 
+  /** Does anything stand, or may it, until this thread lets it go on? */
+  get anyStands(): boolean {
+    return (this.#standing | this.#unrun | this.#running) !== 0n
+  }
+
   certainty(work: bigint): Certainty {
     if ((work & (this.#standing | this.#unrun | this.#running)) !== 0n) return 'pending'
     return (work & ~this.#done) === 0n ? 'done' : 'open'

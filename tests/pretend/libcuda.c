@@ -69,7 +69,7 @@ typedef struct { u64 magic; Stream *self; u64 id; } Inner;
 typedef struct { struct Node *nodes[WIDEST]; int n; } Front;
 struct Stream {
   Inner *inner;
-  int alive; u64 life; u32 flags; int priority; u64 queued, done; int channel; int placed;
+  int alive; u64 life; u32 flags; int priority; u64 queued, done, covered; int channel; int placed;
   struct Capture *capture; Front front; Context *green;
 };
 typedef struct Event { Context *context; u64 magic; u32 flags; int recorded; Mark mark; Mark *marks; int nmarks; double *time; struct Capture *capture; Front front; } Event;
@@ -222,6 +222,8 @@ static void enqueue(Op *o) {
   while (o->entry && channel->entries >= ENTRIES) { pthread_mutex_unlock(&g); nap(); pthread_mutex_lock(&g); }
   if (o->kind != WAIT || o->stream == &nullStream) addNull(o);
   o->seq = ++o->stream->queued;
+  /* What the event of a context covers: of a graph that was launched on a green stream nothing, nor a record or wait behind it. */
+  if (!o->stream->green || !(o->kind == GRAPH || ((o->kind == RECORD || o->kind == WAIT) && o->stream->covered + 1 < o->seq))) o->stream->covered = o->seq;
   /* What is no work and has nothing to come after is over at once. */
   if (!o->entry && (o->kind == RECORD || o->kind == WAIT) && o->stream->done + 1 == o->seq && isNothing(o)) { o->stream->done = o->seq; pthread_mutex_unlock(&g); free(o->marks); free(o); return; }
   channel->entries += o->entry;
@@ -369,7 +371,7 @@ static R makeStream(void **out, u32 flags, int priority, Context *green) {
   /* As an allocator does, it hands out what was given back last. */
   for (int i = fresh ? -1 : nstreams - 1; i >= 0; i--) if (!streams[i]->alive && streams[i]->done == streams[i]->queued) { s = streams[i]; streams[i] = streams[nstreams - 1]; streams[nstreams - 1] = s; break; }
   if (!s) { if (nstreams == MOST_STREAMS) DIE("too many streams"); s = calloc(1, sizeof *s); s->inner = calloc(1, sizeof(Inner)); s->channel = nextChannel++ % CHANNELS; streams[nstreams++] = s; }
-  s->alive = 1; s->life++; s->flags = flags; s->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority; s->queued = s->done = 0; s->placed = 1; s->capture = 0; s->front = frontOf(0); s->green = green; if (green) green->streams++;
+  s->alive = 1; s->life++; s->flags = flags; s->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority; s->queued = s->done = s->covered = 0; s->placed = 1; s->capture = 0; s->front = frontOf(0); s->green = green; if (green) green->streams++;
   s->inner->self = s; s->inner->id = nextId++;
   pthread_mutex_unlock(&g);
   UNLOCK; *out = s; return OK; }
@@ -401,7 +403,7 @@ API R cuStreamDestroy_v2(void *h) {
   s->alive = 0; s->capture = 0; s->inner->self = 0; if (s->green) s->green->streams--;
   if (s->done == s->queued && s->placed) { s->placed = 0; PLACES(s->green)++; }
   pthread_mutex_unlock(&g); UNLOCK; return OK; }
-API R cuStreamGetCtx_v2(void *h, void **c, void **green) { Stream *s = streamOf(h, "cuStreamGetCtx"); *c = &context; *green = s == &nullStream && current && current != &context ? current : s->green; return OK; }
+API R cuStreamGetCtx_v2(void *h, void **c, void **green) { Stream *s = streamOf(h, "cuStreamGetCtx"); if (s->capture && !s->capture->valid) return CAPTURE_INVALIDATED; *c = &context; *green = s == &nullStream && current && current != &context ? current : s->green; return OK; }
 /* While it captures, or would invalidate those that do, a stream tells nothing of itself. */
 static R refuseToSay(Stream *s) { return implicit(s) ? CAPTURE_IMPLICIT : s->capture ? (s->capture->valid = 0, CAPTURE_UNSUPPORTED) : OK; }
 /* To ask about the null stream while a blocking one captures is refused, which leaves the capture valid. */
@@ -550,7 +552,7 @@ API R cuGraphLaunch(Exec *x, void *h) { LOCK; Op *o = op(GRAPH, streamOf(h, "cuG
   for (int i = 0; i < x->count; i++) if (x->ops[i].green && !x->ops[i].green->alive) DIE("a graph is launched that was captured in a green context which is destroyed");
   if (o->stream->capture) { r = spoil(o->stream->capture, CAPTURE_UNSUPPORTED); free(o); }
   else if (implicit(o->stream)) { free(o); r = CAPTURE_IMPLICIT; }
-  else { Exec *copy = calloc(1, sizeof *copy); copy->count = x->count; copy->ops = calloc((size_t)x->count + 1, sizeof(Op)); memcpy(copy->ops, x->ops, sizeof(Op) * (size_t)x->count); for (int i = 0; i < x->count; i++) if (x->off[i]) copy->ops[i].kind = NOTHING; o->exec = copy; external(copy, o->stream); if (x->last.stream) { o->marks = malloc(sizeof(Mark)); o->marks[o->nmarks++] = x->last; } Stream *s = o->stream; enqueue(o); pthread_mutex_lock(&g); x->last = tail(s); pthread_mutex_unlock(&g); }
+  else { Exec *copy = calloc(1, sizeof *copy); copy->count = x->count; copy->ops = calloc((size_t)x->count + 1, sizeof(Op)); memcpy(copy->ops, x->ops, sizeof(Op) * (size_t)x->count); pthread_mutex_lock(&g); int runs = !isOver(x->last); pthread_mutex_unlock(&g); for (int i = 0; i < x->count; i++) { if (x->off[i] && x->ops[i].kind == SET && x->ops[i].nafter == 0 && runs) DIE("a graph that begins with a fill which is switched off is launched while a launch before is under way"); if (x->off[i]) copy->ops[i].kind = NOTHING; } o->exec = copy; external(copy, o->stream); if (x->last.stream) { o->marks = malloc(sizeof(Mark)); o->marks[o->nmarks++] = x->last; } Stream *s = o->stream; enqueue(o); pthread_mutex_lock(&g); x->last = tail(s); pthread_mutex_unlock(&g); }
   UNLOCK; return r; }
 API R cuGraphExecDestroy(Exec *x) { LOCK; pthread_mutex_lock(&g); if (!x->alive) DIE("an instance of a graph is destroyed twice"); x->alive = 0; for (int i = 0; i < x->homes; i++) PLACES(x->home[i]) += x->branches; pthread_mutex_unlock(&g); UNLOCK; return OK; }
 
@@ -573,7 +575,7 @@ API R cuEventRecord(void *e, void *h) { LOCK; R r = record(eventOf(e, "cuEventRe
 API R cuEventRecordWithFlags(void *e, void *h, u32 f) { (void)f; LOCK; Op *o = op(EVENT_RECORD, streamOf(h, "cuEventRecordWithFlags")); o->event = eventOf(e, "cuEventRecordWithFlags"); R r = put(o); UNLOCK; return r; }
 API R cuCtxRecordEvent(void *c, void *h) { (void)c; LOCK; Event *e = eventOf(h, "cuCtxRecordEvent"); R r = OK; pthread_mutex_lock(&g);
   if (invalidateAll()) r = CAPTURE_UNSUPPORTED;
-  else { e->marks = malloc(sizeof(Mark) * (size_t)(nstreams + 2)); e->nmarks = 0; for (int i = 0; i < nstreams; i++) if (streams[i]->done < streams[i]->queued) e->marks[e->nmarks++] = tail(streams[i]); e->marks[e->nmarks++] = tail(&nullStream); e->marks[e->nmarks++] = tail(&perThread); e->mark = (Mark){0, 0, 0}; e->capture = 0; e->recorded = 1; }
+  else { e->marks = malloc(sizeof(Mark) * (size_t)(nstreams + 2)); e->nmarks = 0; for (int i = 0; i < nstreams; i++) if (streams[i]->done < streams[i]->covered) { e->marks[e->nmarks] = tail(streams[i]); e->marks[e->nmarks++].seq = streams[i]->covered; } e->marks[e->nmarks++] = tail(&nullStream); e->marks[e->nmarks++] = tail(&perThread); e->mark = (Mark){0, 0, 0}; e->capture = 0; e->recorded = 1; }
   pthread_mutex_unlock(&g); UNLOCK; return r; }
 /* An event of a capture has no work to ask about, and none at all when the capture is over. */
 static R ofCapture(Event *e) { return e->capture->active && e->capture->valid ? CAPTURED_EVENT : INVALID_VALUE; }

@@ -239,7 +239,10 @@ export class CudaDriver implements Driver {
     this.#hostFunctions.streamAdopted(stream)
   }
 
-  /** Makes a call that makes streams: at once where there is place for them, else when no host function is pending. */
+  /**
+   * Makes a call that makes streams, of the device's primary context and of these green ones: at once where there is place for
+   * them, else when no host function is pending.
+   */
   withStreams<R>(context: ContextHandle, streams: number, call: () => R, what: string, greens: Greens = NO_GREENS): R {
     const { reserve, contexts, blocking } = this.parts
     reserve.fillWhereNeeded()
@@ -254,6 +257,11 @@ export class CudaDriver implements Driver {
       ? reserve.inPlaces(device, streams, this.#hostFunctions.isInside, call)
       : undefined
     if (inPlace !== undefined) return inPlace.made
+    if (greens.size > 0 && !this.#hostFunctions.isInside) {
+      if (this.#hostFunctions.pending) blocking.forHostFunctions(what)
+      // A stream may stand at a value that this thread is to write. CUDA mostly has a place all the same.
+      if (!this.#hostFunctions.anyPending) return this.#hostFunctions.exclusivelyNow(make)?.made ?? reserve.making(call)
+    }
     const filled = (): R => {
       reserve.fill(device)
       return make()

@@ -31,17 +31,20 @@ import type { HostFunctions } from './host-functions/host-functions.js'
 import { check, checkDestroyed } from './libcuda/library.js'
 import { koffi, NativeMemory } from './libcuda/native.js'
 import type { LibcudaParts } from './libcuda/stream-calls.js'
+import type { EventPool } from './waiting/event-pool.js'
 
 export interface CudaGraphsParts extends LibcudaParts {
   readonly graphGates: GraphGates
   readonly hostFunctions: HostFunctions
   readonly captures: Captures
   readonly handles: HandleCheck
-  readonly green: Pick<CudaGreenContexts, 'of'>
+  readonly green: Pick<CudaGreenContexts, 'of' | 'isGreen' | 'beside'>
+  readonly pool: EventPool
   readonly driver: {
     /** Makes a call that may make so many streams of CUDA's own in a context. */
     withStreams<R>(context: ContextHandle, streams: number, call: () => R, what: string, greens: Greens): R
     readonly kernels: Pick<CudaKernels, 'nodeParams'>
+    streamIsCapturing(stream: StreamHandle): boolean
   }
 }
 
@@ -349,6 +352,28 @@ export class CudaGraphs implements GraphDriver {
   }
 
   #launch(exec: GraphExecHandle, stream: StreamHandle): void {
+    const { green, driver } = this.parts
+    if (green.isGreen(stream) && !driver.streamIsCapturing(stream)) this.#launchBeside(exec, stream)
+    else this.#launchOn(exec, stream)
+  }
+
+  /**
+   * What waits for a primary context waits for its green contexts, too, but not for graphs that are launched there
+   * (docs/cuda-facts.md): so the launch is made on a stream of the primary one.
+   */
+  #launchBeside(exec: GraphExecHandle, stream: StreamHandle): void {
+    const { green, calls, contexts, library, pool } = this.parts
+    const context = calls.contextOf(stream) ?? contexts.primary(0)
+    const beside = green.beside(stream, contexts.deviceOf(context))
+    const event = pool.shared(context)
+    check('cuEventRecord', library.cuEventRecord(event, stream))
+    check('cuStreamWaitEvent', library.cuStreamWaitEvent(beside, event, 0))
+    this.#launchOn(exec, beside)
+    check('cuEventRecord', library.cuEventRecord(event, beside))
+    check('cuStreamWaitEvent', library.cuStreamWaitEvent(stream, event, 0))
+  }
+
+  #launchOn(exec: GraphExecHandle, stream: StreamHandle): void {
     if (isDefaultStream(stream)) {
       this.parts.calls.onStream(stream, 'cuGraphLaunch', (raw) => this.parts.library.cuGraphLaunch(exec, raw))
       return
@@ -426,20 +451,34 @@ export class CudaGraphs implements GraphDriver {
 
   setEnabled(exec: GraphExecHandle, node: NodeHandle, context: ContextHandle | undefined, enabled: boolean): void {
     const instance = this.#instances.get(exec)
-    if (process.env['OFF_FIX'] === '1' && instance !== undefined && context !== undefined && this.#nodes.isFill(node)) {
-      if (enabled === !instance.off.has(node)) return
-      if (!enabled) {
-        this.#fillNowhere(exec, node, context)
-        instance.off.add(node)
-        return
-      }
-      const fill = instance.fills.get(node)
-      if (fill === undefined) this.#nodes.resetFill(exec, node, context)
-      else fill()
-      instance.off.delete(node)
+    if (instance !== undefined && context !== undefined && this.#nodes.isFill(node)) {
+      this.#switchFill(exec, instance, node, context, enabled)
       return
     }
     check('cuGraphNodeSetEnabled', this.parts.library.cuGraphNodeSetEnabled(exec, node, enabled ? 1 : 0))
+  }
+
+  /**
+   * A fill that is off writes elsewhere: where a graph begins with one that CUDA has switched off, the context is lost as
+   * soon as two launches are under way (docs/cuda-facts.md).
+   */
+  #switchFill(
+    exec: GraphExecHandle,
+    { fills, off }: Instance,
+    node: NodeHandle,
+    context: ContextHandle,
+    enabled: boolean,
+  ): void {
+    if (enabled !== off.has(node)) return
+    if (!enabled) {
+      this.#fillNowhere(exec, node, context)
+      off.add(node)
+      return
+    }
+    const fill = fills.get(node)
+    if (fill === undefined) this.#nodes.resetFill(exec, node, context)
+    else fill()
+    off.delete(node)
   }
 
   #fillNowhere(exec: GraphExecHandle, node: NodeHandle, context: ContextHandle): void {

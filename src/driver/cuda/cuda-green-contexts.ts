@@ -38,6 +38,11 @@ export interface CudaGreenContextsParts extends LibcudaParts {
   readonly blocking: Blocking
 }
 
+interface Beside {
+  readonly device: number
+  readonly stream: StreamHandle
+}
+
 interface OwnGreenContext extends GreenContextPart {
   readonly green: GreenHandle
   readonly device: number
@@ -64,6 +69,8 @@ export class CudaGreenContexts {
   readonly #unused = new Map<string, OwnGreenContext[][]>()
   /** Of streams of other libraries, which may be gone by now. */
   readonly #foreign = new Map<StreamHandle, GreenContextPart>()
+  /** Of streams on which graphs were launched: streams of the primary context that those run on. */
+  readonly #beside = new Map<StreamHandle, Beside>()
 
   constructor(private readonly parts: CudaGreenContextsParts) {}
 
@@ -118,7 +125,7 @@ export class CudaGreenContexts {
     own.streams += 1
     try {
       const stream = this.#createIn(own, priority)
-      this.#foreign.delete(stream)
+      this.foreignIsGone(stream)
       this.#streams.set(stream, own)
       return stream
     } catch (error) {
@@ -158,10 +165,8 @@ export class CudaGreenContexts {
 
   /** Makes place for so many streams in each. False where one has not so many spare ones: none was destroyed then. */
   makePlaces(greens: Greens, streams: number): boolean {
-    const { isInside, anyPending } = this.parts.hostFunctions
-    const wanted = streams + (isInside ? 0 : LEFT_FOR_HOST_FUNCTIONS)
-    // Another library's has none. CUDA mostly has a place there; that a value is written cannot be waited for instead.
-    for (const own of greens) if (own === undefined ? anyPending : own.spare.length < wanted) return false
+    const wanted = streams + (this.parts.hostFunctions.isInside ? 0 : LEFT_FOR_HOST_FUNCTIONS)
+    for (const own of greens) if (own === undefined || own.spare.length < wanted) return false
     for (const own of greens)
       for (const stream of own?.spare.splice(0, streams) ?? []) this.parts.library.cuStreamDestroy_v2(stream)
     return true
@@ -190,8 +195,32 @@ export class CudaGreenContexts {
     return now === undefined ? (instead?.() ?? blocking.exclusively(make, what)) : now.made
   }
 
+  /**
+   * The stream of the primary context for this one alone, on which its graphs are launched.
+   * @throws ERR_UNSUPPORTED where none can be made, since host functions are pending
+   */
+  beside(stream: StreamHandle, device: number): StreamHandle {
+    const known = this.#beside.get(stream)
+    if (known !== undefined) return known.stream
+    const { reserve, contexts } = this.parts
+    const made = contexts.within(contexts.primary(device), () => reserve.lend(device)) as StreamHandle
+    this.#beside.set(stream, { device, stream: made })
+    return made
+  }
+
+  #leaveBeside(stream: StreamHandle): void {
+    const beside = this.#beside.get(stream)
+    if (beside === undefined) return
+    this.#beside.delete(stream)
+    const { library, relaxed, reserve } = this.parts
+    // Another would have to wait for what is on it.
+    if (relaxed.run(() => library.cuStreamQuery(beside.stream)) === 0) reserve.giveBack(beside.device, beside.stream)
+    else library.cuStreamDestroy_v2(beside.stream)
+  }
+
   streamDestroyed(stream: StreamHandle): void {
     this.#foreign.delete(stream)
+    this.#leaveBeside(stream)
     const own = this.#streams.get(stream)
     this.#streams.delete(stream)
     if (own !== undefined) this.#streamLeft(own)
@@ -204,11 +233,13 @@ export class CudaGreenContexts {
 
   /** The handle is that of a stream in no green context now. */
   foreignIsGone(stream: StreamHandle): void {
-    if (this.#foreign.size > 0) this.#foreign.delete(stream)
+    if (!this.#foreign.delete(stream)) return
+    this.#leaveBeside(stream)
   }
 
   /** Is the stream in a green context? Calls about the whole primary context take no notice of a capture there. */
   isGreen(stream: StreamHandle): boolean {
+    if (this.#streams.size === 0 && this.#foreign.size === 0) return false
     return this.#streams.has(stream) || this.#foreign.has(stream)
   }
 
