@@ -33,7 +33,7 @@ export interface GraphParts {
   readonly sparesMixed: boolean
   /** Lets all be done first where the program wants that. False while a capture forbids it. */
   readonly mayAllocate: () => boolean
-  /** Are no instances made while anything stands? For another library's green contexts host functions are run first. */
+  /** Are no instances made while anything stands? In green contexts there is place for few: host functions are run first. */
   readonly sparesGreens: boolean
   /** Is a launch on a stream that captures left out where the graph has host functions? */
   readonly sparesCaptures: boolean

@@ -8,7 +8,7 @@ import { mix } from './kernel.js'
 import { lostStep } from './lost-steps.js'
 import { MemorySteps, WIDTHS } from './memory-steps.js'
 import { errorText, isError, OPEN, outcome, SKIPPED } from './outcome.js'
-import { type Certainty, Rules } from './rules.js'
+import { type Certainty, isGreen, Rules } from './rules.js'
 import { Stage } from './stage.js'
 import {
   type Act,
@@ -121,7 +121,7 @@ class Player {
       guard: (stream, works) => this.#memory.guard(stream, works),
       memory: this.#memory,
       sparesMixed: program.edition > 3,
-      sparesGreens: program.edition > 3 && program.streams.some(({ origin }) => origin === 'foreignGreen'),
+      sparesGreens: program.edition > 3 && program.streams.some(({ origin }) => isGreen(origin)),
       mayAllocate: () => !this.#isFirst || this.#drain(),
       sparesCaptures: this.#isFirst,
     })

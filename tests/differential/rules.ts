@@ -520,4 +520,6 @@ const isBlocking = (origin: StreamPlan['origin']): boolean =>
   origin === 'ownBlocking' || origin === 'foreignBlocking' || origin === 'perThread'
 
 /** Can it be destroyed? */
+export const isGreen = (origin: StreamPlan['origin']): boolean => origin === 'green' || origin === 'foreignGreen'
+
 export const isOrdinary = (origin: StreamPlan['origin']): boolean => !isNull(origin) && origin !== 'perThread'

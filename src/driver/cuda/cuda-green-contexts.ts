@@ -29,7 +29,7 @@ const CU_STREAM_NON_BLOCKING = 1
  * another one has to be begun CUDA waits for the device. While a host function is pending, one of them makes place for each
  * stream that is wanted.
  */
-const SPARE_STREAMS = 16
+const SPARE_STREAMS = 32
 const LEFT_FOR_HOST_FUNCTIONS = 8
 
 export interface CudaGreenContextsParts extends LibcudaParts {
