@@ -474,13 +474,15 @@ export class GraphExec implements Disposable {
   }
 
   /**
-   * Switches a kernel, copy or fill of the instance off, or on again, for the launches to come (`cuGraphNodeSetEnabled`).
+   * Switches a kernel, copy or fill of the instance off, or on again, for the launches to come (`cuGraphNodeSetEnabled`; a fill
+   * that is off writes a byte of the library's own).
    * A node that is off does nothing; what comes after it still comes after what is before it. An update of the node
    * leaves it off. An instance that was updated by a graph takes no switches, nor the reverse.
    * @param node A node of the graph that the instance was made from.
    * @param enabled Is it to be launched?
    * @throws {Error} ERR_INVALID_ARG_VALUE for a node of another graph, and one that is no kernel, copy or fill;
-   * ERR_UNSUPPORTED after `exec.update(graph)`; ERR_INVALID_ARG_TYPE, ERR_CLOSED
+   * ERR_UNSUPPORTED after `exec.update(graph)`, and for a fill of several rows that another library queued; ERR_INVALID_ARG_TYPE,
+   * ERR_CLOSED
    * @example
    * ```ts
    * for (const node of graph.nodesOf(axpy)) exec.setEnabled(node, false)

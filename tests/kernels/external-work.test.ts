@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { createRequire } from 'node:module'
 import { after, it } from 'node:test'
-import type { DeviceBuffer, ExternalWork } from 'cuda-streams'
+import type { DeviceBuffer, ExternalWork, FillNode } from 'cuda-streams'
 import type * as Koffi from 'koffi'
 import { collectingUncaught } from '../../src/base/uncaught.js'
 import { refused, turns } from '../conformance/expect.js'
@@ -60,6 +60,26 @@ onEveryBackend('external work', (bench) => {
       other.fill(next, 255)
       assert.deepEqual([...(await stream.download(copy))], Array(8).fill(round))
     }
+  })
+
+  it('is switched off as a node of a graph while launches are under way', async () => {
+    using buffer = bench.device.alloc(8, { stream })
+    using copy = bench.device.alloc(8, { stream })
+    stream.fill(buffer, 1)
+    using graph = stream.capture(() => {
+      set(buffer, 9)
+      stream.copy(copy, buffer)
+    })
+    using exec = graph.instantiate()
+    const [node] = graph.nodes as [FillNode]
+    exec.setEnabled(node, false)
+    {
+      using _held = bench.latch(stream)
+      for (let launches = 3; launches > 0; launches -= 1) stream.launch(exec)
+    }
+    assert.deepEqual([...(await stream.download(copy))], Array(8).fill(1))
+    exec.setEnabled(node, true).launch(stream)
+    assert.deepEqual([...(await stream.download(copy))], Array(8).fill(9))
   })
 
   it('is captured, and runs with each launch', async () => {

@@ -260,7 +260,10 @@ export class CudaDriver implements Driver {
     if (greens.size > 0 && !this.#hostFunctions.isInside) {
       if (this.#hostFunctions.pending) blocking.forHostFunctions(what)
       // A stream may stand at a value that this thread is to write. CUDA mostly has a place all the same.
-      if (!this.#hostFunctions.anyPending) return this.#hostFunctions.exclusivelyNow(make)?.made ?? reserve.making(call)
+      if (!this.#hostFunctions.anyPending) {
+        const made = this.#hostFunctions.exclusivelyNow(make)
+        return made === undefined ? reserve.making(call) : made.made
+      }
     }
     const filled = (): R => {
       reserve.fill(device)

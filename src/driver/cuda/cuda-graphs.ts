@@ -345,32 +345,38 @@ export class CudaGraphs implements GraphDriver {
   }
 
   launch(exec: GraphExecHandle, stream: StreamHandle): void {
+    const { green, driver, hostFunctions } = this.parts
     const lanes = this.#instances.get(exec)?.lanes ?? []
-    this.parts.hostFunctions.countEntries(stream, 1)
-    if (lanes.length === 0) this.#launch(exec, stream)
-    else this.parts.hostFunctions.queueGraph(stream, lanes, () => this.#launch(exec, stream))
+    const beside = green.isGreen(stream) && !driver.streamIsCapturing(stream) ? this.#beside(stream) : undefined
+    hostFunctions.countEntries(stream, 1)
+    if (lanes.length === 0) this.#launch(exec, stream, beside)
+    else hostFunctions.queueGraph(stream, lanes, () => this.#launch(exec, stream, beside))
   }
 
-  #launch(exec: GraphExecHandle, stream: StreamHandle): void {
-    const { green, driver } = this.parts
-    if (green.isGreen(stream) && !driver.streamIsCapturing(stream)) this.#launchBeside(exec, stream)
-    else this.#launchOn(exec, stream)
+  #launch(exec: GraphExecHandle, stream: StreamHandle, beside: StreamHandle | undefined): void {
+    if (beside === undefined) this.#launchOn(exec, stream)
+    else this.#launchBeside(exec, stream, beside)
+  }
+
+  #beside(stream: StreamHandle): StreamHandle {
+    const { green, calls, contexts } = this.parts
+    return green.beside(stream, contexts.deviceOf(calls.contextOf(stream) ?? contexts.primary(0)))
   }
 
   /**
    * What waits for a primary context waits for its green contexts, too, but not for graphs that are launched there
-   * (docs/cuda-facts.md): so the launch is made on a stream of the primary one.
+   * (docs/cuda-facts.md): so the launch is made on a stream of the primary one. The event is waited for before it is
+   * recorded anew.
    */
-  #launchBeside(exec: GraphExecHandle, stream: StreamHandle): void {
-    const { green, calls, contexts, library, pool } = this.parts
-    const context = calls.contextOf(stream) ?? contexts.primary(0)
-    const beside = green.beside(stream, contexts.deviceOf(context))
-    const event = pool.shared(context)
-    check('cuEventRecord', library.cuEventRecord(event, stream))
-    check('cuStreamWaitEvent', library.cuStreamWaitEvent(beside, event, 0))
+  #launchBeside(exec: GraphExecHandle, stream: StreamHandle, beside: StreamHandle): void {
+    const { calls, contexts, library, pool } = this.parts
+    const call = 'cuGraphLaunch'
+    const event = pool.shared(calls.contextOf(stream) ?? contexts.primary(0))
+    check(call, library.cuEventRecord(event, stream))
+    check(call, library.cuStreamWaitEvent(beside, event, 0))
     this.#launchOn(exec, beside)
-    check('cuEventRecord', library.cuEventRecord(event, beside))
-    check('cuStreamWaitEvent', library.cuStreamWaitEvent(stream, event, 0))
+    check(call, library.cuEventRecord(event, beside))
+    check(call, library.cuStreamWaitEvent(stream, event, 0))
   }
 
   #launchOn(exec: GraphExecHandle, stream: StreamHandle): void {
@@ -451,8 +457,13 @@ export class CudaGraphs implements GraphDriver {
 
   setEnabled(exec: GraphExecHandle, node: NodeHandle, context: ContextHandle | undefined, enabled: boolean): void {
     const instance = this.#instances.get(exec)
-    if (instance !== undefined && context !== undefined && this.#nodes.isFill(node)) {
-      this.#switchFill(exec, instance, node, context, enabled)
+    const rows = this.#nodes.rowsOfFill(node)
+    if (rows !== undefined && rows > 1) {
+      const what = 'A fill of several rows, which another library queued, cannot be switched off'
+      throw stateError('ERR_UNSUPPORTED', `${what}: capture a graph without it`)
+    }
+    if (rows === 1 && instance !== undefined) {
+      this.#switchFill(exec, instance, node, context ?? instance.context, enabled)
       return
     }
     check('cuGraphNodeSetEnabled', this.parts.library.cuGraphNodeSetEnabled(exec, node, enabled ? 1 : 0))

@@ -201,7 +201,9 @@ export class CudaGreenContexts {
    */
   beside(stream: StreamHandle, device: number): StreamHandle {
     const known = this.#beside.get(stream)
-    if (known !== undefined) return known.stream
+    if (known?.device === device) return known.stream
+    // The handle was that of another library's stream, on another device.
+    this.#leaveBeside(stream)
     const { reserve, contexts } = this.parts
     const made = contexts.within(contexts.primary(device), () => reserve.lend(device)) as StreamHandle
     this.#beside.set(stream, { device, stream: made })
@@ -233,8 +235,7 @@ export class CudaGreenContexts {
 
   /** The handle is that of a stream in no green context now. */
   foreignIsGone(stream: StreamHandle): void {
-    if (!this.#foreign.delete(stream)) return
-    this.#leaveBeside(stream)
+    if (this.#foreign.delete(stream)) this.#leaveBeside(stream)
   }
 
   /** Is the stream in a green context? Calls about the whole primary context take no notice of a capture there. */
@@ -251,8 +252,10 @@ export class CudaGreenContexts {
     const own = this.#streams.get(stream)
     if (own !== undefined) return own
     if (told === undefined) return this.#foreign.get(stream)
-    this.#foreign.delete(stream)
-    if (told === 0) return undefined
+    if (told === 0) {
+      this.foreignIsGone(stream)
+      return undefined
+    }
     const part = this.#part(told)
     this.#foreign.set(stream, part)
     return part

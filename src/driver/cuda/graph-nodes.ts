@@ -81,21 +81,23 @@ export class GraphNodes {
     check('cuGraphExecMemsetNodeSetParams', result)
   }
 
-  /** Gives a fill what it was captured with. False where it was captured of several rows: CUDA changes no such fill. */
+  /** Gives a fill of one row what it was captured with. */
   resetFill(exec: GraphExecHandle, node: NodeHandle, context: ContextHandle): void {
-    const { library } = this.parts
-    const { address } = this.#params
-    check('cuGraphMemsetNodeGetParams', library.cuGraphMemsetNodeGetParams(node, address))
-    const result = library.cuGraphExecMemsetNodeSetParams(exec, node, address, context)
+    this.#getFill(node)
+    const result = this.parts.library.cuGraphExecMemsetNodeSetParams(exec, node, this.#params.address, context)
     check('cuGraphExecMemsetNodeSetParams', result)
   }
 
-  /** A fill of one row: CUDA changes no other. */
-  isFill(node: NodeHandle): boolean {
-    if (this.#kindOf(node) !== 'fill') return false
-    const { address } = this.#params
-    check('cuGraphMemsetNodeGetParams', this.parts.library.cuGraphMemsetNodeGetParams(node, address))
-    return this.#params.pointerAt(8 * Fill.HEIGHT) === 1
+  /** Undefined for a node that is no fill. */
+  rowsOfFill(node: NodeHandle): number | undefined {
+    if (this.#kindOf(node) !== 'fill') return undefined
+    this.#getFill(node)
+    return this.#params.pointerAt(8 * Fill.HEIGHT)
+  }
+
+  #getFill(node: NodeHandle): void {
+    const result = this.parts.library.cuGraphMemsetNodeGetParams(node, this.#params.address)
+    check('cuGraphMemsetNodeGetParams', result)
   }
 
   #nodesOf(graph: GraphHandle): NodeHandle[] {

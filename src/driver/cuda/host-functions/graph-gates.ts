@@ -28,6 +28,7 @@ export class GraphGates {
   readonly #given: number[] = []
   /** Where captured gates point until their graph is instantiated. */
   #placeholder: number | undefined
+  #nowhere: number | undefined
 
   constructor(
     private readonly library: Library,
@@ -42,8 +43,8 @@ export class GraphGates {
 
   /** A byte that is written, and never read. */
   get nowhere(): Pointer {
-    this.#placeholder ??= this.#take()
-    return this.memory.addressOfReached(this.#placeholder) as Pointer
+    this.#nowhere ??= this.#take()
+    return this.memory.addressOfReached(this.#nowhere) as Pointer
   }
 
   /** Gives a graph's gates slots of their own, which the instance that is made from it next has for itself. */
