@@ -490,9 +490,9 @@ onEveryBackend('green contexts', (bench) => {
     rest.close()
   })
 
-  for (const captured of ['there', 'elsewhere'] as const) {
+  for (const captured of ['there', 'elsewhere', 'nowhere'] as const) {
     for (const origin of ['ours', "another library's"] as const) {
-      test(`E3 the waits of a device cover graphs that are launched on a green stream, ${origin}, captured ${captured}`, async () => {
+      test(`E3 the waits of a device cover the work of a green stream, ${origin}, captured ${captured}`, async () => {
         const [small, rest] = device.split({ multiprocessors: [16] })
         const handle = origin === 'ours' ? undefined : bench.foreignStream(device, { context: small })
         const stream = handle === undefined ? new Stream({ context: small }) : new ExternalStream(handle, { device })
@@ -500,15 +500,18 @@ onEveryBackend('green contexts', (bench) => {
         using buffer = device.alloc(64, { stream: plain })
         using copy = device.alloc(64, { stream: plain })
         const on = captured === 'there' ? stream : plain
-        using graph = on.capture(() => {
-          bench.busy(on, 2_000_000)
-          on.copy(copy, buffer)
-        })
+        const work = (where: Stream): void => {
+          bench.busy(where, 2_000_000)
+          where.copy(copy, buffer)
+        }
+        using graph = on.capture(() => work(on))
         using exec = graph.instantiate()
         const first = async () => (await plain.download(copy.slice(0, 1)))[0]
         const launch = (value: number) => {
           plain.fill(copy, 0).fill(buffer, value)
-          stream.wait(plain).launch(exec)
+          stream.wait(plain)
+          if (captured === 'nowhere') work(stream)
+          else stream.launch(exec)
         }
         launch(1)
         plain.wait(device)

@@ -253,8 +253,12 @@ export class CudaDriver implements Driver {
     const now = this.#hostFunctions.exclusivelyNow(make)
     if (now !== undefined) return now.made
     const device = contexts.deviceOf(context)
-    const inPlace = this.#green.makePlaces(greens, streams)
-      ? reserve.inPlaces(device, streams, this.#hostFunctions.isInside, call)
+    const there = (): R => {
+      this.#green.makePlaces(greens, streams)
+      return call()
+    }
+    const inPlace = this.#green.hasPlaces(greens, streams)
+      ? reserve.inPlaces(device, streams, this.#hostFunctions.isInside, there)
       : undefined
     if (inPlace !== undefined) return inPlace.made
     if (greens.size > 0 && !this.#hostFunctions.isInside) {

@@ -21,7 +21,7 @@ import {
   type Pointer,
   type StreamHandle,
 } from '../driver.js'
-import type { CudaGreenContexts, Greens } from './cuda-green-contexts.js'
+import type { Beside, CudaGreenContexts, Greens } from './cuda-green-contexts.js'
 import type { CudaKernels } from './cuda-kernels.js'
 import { GraphNodes } from './graph-nodes.js'
 import type { HandleCheck } from './handles/handle-check.js'
@@ -347,20 +347,15 @@ export class CudaGraphs implements GraphDriver {
   launch(exec: GraphExecHandle, stream: StreamHandle): void {
     const { green, driver, hostFunctions } = this.parts
     const lanes = this.#instances.get(exec)?.lanes ?? []
-    const beside = green.isGreen(stream) && !driver.streamIsCapturing(stream) ? this.#beside(stream) : undefined
+    const beside = green.isGreen(stream) && !driver.streamIsCapturing(stream) ? green.beside(stream) : undefined
     hostFunctions.countEntries(stream, 1)
     if (lanes.length === 0) this.#launch(exec, stream, beside)
     else hostFunctions.queueGraph(stream, lanes, () => this.#launch(exec, stream, beside))
   }
 
-  #launch(exec: GraphExecHandle, stream: StreamHandle, beside: StreamHandle | undefined): void {
+  #launch(exec: GraphExecHandle, stream: StreamHandle, beside: Beside | undefined): void {
     if (beside === undefined) this.#launchOn(exec, stream)
     else this.#launchBeside(exec, stream, beside)
-  }
-
-  #beside(stream: StreamHandle): StreamHandle {
-    const { green, calls, contexts } = this.parts
-    return green.beside(stream, contexts.deviceOf(calls.contextOf(stream) ?? contexts.primary(0)))
   }
 
   /**
@@ -368,15 +363,14 @@ export class CudaGraphs implements GraphDriver {
    * (docs/cuda-facts.md): so the launch is made on a stream of the primary one. The event is waited for before it is
    * recorded anew.
    */
-  #launchBeside(exec: GraphExecHandle, stream: StreamHandle, beside: StreamHandle): void {
-    const { calls, contexts, library, pool } = this.parts
-    const call = 'cuGraphLaunch'
-    const event = pool.shared(calls.contextOf(stream) ?? contexts.primary(0))
-    check(call, library.cuEventRecord(event, stream))
-    check(call, library.cuStreamWaitEvent(beside, event, 0))
-    this.#launchOn(exec, beside)
-    check(call, library.cuEventRecord(event, beside))
-    check(call, library.cuStreamWaitEvent(stream, event, 0))
+  #launchBeside(exec: GraphExecHandle, stream: StreamHandle, beside: Beside): void {
+    const { contexts, library, pool } = this.parts
+    const event = pool.shared(contexts.primary(beside.device))
+    const follow = (after: StreamHandle, before: StreamHandle): void =>
+      check('cuGraphLaunch', library.cuEventRecord(event, before) || library.cuStreamWaitEvent(after, event, 0))
+    follow(beside.stream, stream)
+    this.#launchOn(exec, beside.stream)
+    follow(stream, beside.stream)
   }
 
   #launchOn(exec: GraphExecHandle, stream: StreamHandle): void {

@@ -38,7 +38,8 @@ export interface CudaGreenContextsParts extends LibcudaParts {
   readonly blocking: Blocking
 }
 
-interface Beside {
+/** A stream of a device's primary context. */
+export interface Beside {
   readonly device: number
   readonly stream: StreamHandle
 }
@@ -163,13 +164,16 @@ export class CudaGreenContexts {
     for (const own of greens) if (own !== undefined) this.#fill(own)
   }
 
-  /** Makes place for so many streams in each. False where one has not so many spare ones: none was destroyed then. */
-  makePlaces(greens: Greens, streams: number): boolean {
+  /** Can so many streams have the places of spare ones in each? */
+  hasPlaces(greens: Greens, streams: number): boolean {
     const wanted = streams + (this.parts.hostFunctions.isInside ? 0 : LEFT_FOR_HOST_FUNCTIONS)
     for (const own of greens) if (own === undefined || own.spare.length < wanted) return false
+    return true
+  }
+
+  makePlaces(greens: Greens, streams: number): void {
     for (const own of greens)
       for (const stream of own?.spare.splice(0, streams) ?? []) this.parts.library.cuStreamDestroy_v2(stream)
-    return true
   }
 
   #fill(own: OwnGreenContext): void {
@@ -199,15 +203,19 @@ export class CudaGreenContexts {
    * The stream of the primary context for this one alone, on which its graphs are launched.
    * @throws ERR_UNSUPPORTED where none can be made, since host functions are pending
    */
-  beside(stream: StreamHandle, device: number): StreamHandle {
+  beside(stream: StreamHandle): Beside {
+    const { reserve, contexts, calls } = this.parts
+    const context = calls.contextOf(stream)
+    if (context === undefined) throw cudaError('cuGraphLaunch', CUresult.INVALID_HANDLE)
+    const device = contexts.deviceOf(context)
     const known = this.#beside.get(stream)
-    if (known?.device === device) return known.stream
+    if (known?.device === device) return known
     // The handle was that of another library's stream, on another device.
     this.#leaveBeside(stream)
-    const { reserve, contexts } = this.parts
     const made = contexts.within(contexts.primary(device), () => reserve.lend(device)) as StreamHandle
-    this.#beside.set(stream, { device, stream: made })
-    return made
+    const beside = { device, stream: made }
+    this.#beside.set(stream, beside)
+    return beside
   }
 
   #leaveBeside(stream: StreamHandle): void {

@@ -24,8 +24,8 @@ export class CopyBatches {
   ) {}
 
   /**
-   * False where they have to be made one by one: the call refuses the null stream, and streams that capture; on those of
-   * green contexts it crashes, or never returns.
+   * False where they have to be made one by one: the call refuses the null stream, and streams that capture; with memory of
+   * pools it crashes on streams of green contexts, or never returns.
    */
   copy(copies: readonly BatchedCopy[], stream: StreamHandle): boolean {
     const { library, calls, driver, green } = this.parts
