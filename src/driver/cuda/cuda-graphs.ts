@@ -30,6 +30,7 @@ import type { CapturedHostFunction, GraphGates, GraphLane } from './host-functio
 import type { HostFunctions } from './host-functions/host-functions.js'
 import { check, checkDestroyed } from './libcuda/library.js'
 import { koffi, NativeMemory } from './libcuda/native.js'
+import type { CFunction } from './libcuda/quick-calls.js'
 import type { LibcudaParts } from './libcuda/stream-calls.js'
 import type { EventPool } from './waiting/event-pool.js'
 
@@ -78,7 +79,6 @@ interface Instance {
   readonly fills: Map<NodeHandle, () => void>
   /** Fills that are switched off. */
   readonly off: Set<NodeHandle>
-  lanes: readonly GraphLane[]
 }
 
 export class CudaGraphs implements GraphDriver {
@@ -93,12 +93,17 @@ export class CudaGraphs implements GraphDriver {
   readonly #capturing = new Map<bigint, CapturedHostFunction[]>()
   readonly #captured = new Map<GraphHandle, CapturedGraph>()
   readonly #instances = new Map<GraphExecHandle, Instance>()
+  /** Of instances with host functions. */
+  readonly #lanes = new Map<GraphExecHandle, readonly GraphLane[]>()
   /** Of graphs that were put into captures under way, by the driver's number for the capture. */
   readonly #children = new Map<bigint, Pick<CapturedGraph, 'branches' | 'greens'>>()
 
   readonly #nodes: GraphNodes
+  /** Kept at hand, as those of streams. */
+  readonly #cuGraphLaunch: CFunction
 
   constructor(private readonly parts: CudaGraphsParts) {
+    this.#cuGraphLaunch = parts.library.cuGraphLaunch
     this.#nodes = new GraphNodes(parts)
   }
 
@@ -328,12 +333,13 @@ export class CudaGraphs implements GraphDriver {
     if (result !== 0) for (const lane of lanes) lane.destroy()
     check('cuGraphInstantiate', result)
     const exec = this.parts.memory.pointerAt(0) as GraphExecHandle
-    this.#instances.set(exec, { context, lanes, fills: new Map(), off: new Set() })
+    this.#instances.set(exec, { context, fills: new Map(), off: new Set() })
+    this.#setLanes(exec, lanes)
     return exec
   }
 
   destroyExec(exec: GraphExecHandle): void {
-    for (const lane of this.#instances.get(exec)?.lanes ?? []) lane.destroy()
+    this.#setLanes(exec, [])
     this.#instances.delete(exec)
     const result = this.parts.relaxed.run(() => this.parts.library.cuGraphExecDestroy(exec))
     checkDestroyed('cuGraphExecDestroy', result)
@@ -346,10 +352,10 @@ export class CudaGraphs implements GraphDriver {
 
   launch(exec: GraphExecHandle, stream: StreamHandle): void {
     const { green, driver, hostFunctions } = this.parts
-    const lanes = this.#instances.get(exec)?.lanes ?? []
+    const lanes = this.#lanes.size === 0 ? undefined : this.#lanes.get(exec)
     const beside = green.isGreen(stream) && !driver.streamIsCapturing(stream) ? green.beside(stream) : undefined
     hostFunctions.countEntries(stream, 1)
-    if (lanes.length === 0) this.#launch(exec, stream, beside)
+    if (lanes === undefined) this.#launch(exec, stream, beside)
     else hostFunctions.queueGraph(stream, lanes, () => this.#launch(exec, stream, beside))
   }
 
@@ -375,10 +381,10 @@ export class CudaGraphs implements GraphDriver {
 
   #launchOn(exec: GraphExecHandle, stream: StreamHandle): void {
     if (isDefaultStream(stream)) {
-      this.parts.calls.onStream(stream, 'cuGraphLaunch', (raw) => this.parts.library.cuGraphLaunch(exec, raw))
+      this.parts.calls.onStream(stream, 'cuGraphLaunch', (raw) => this.#cuGraphLaunch(exec, raw))
       return
     }
-    const result = this.parts.library.cuGraphLaunch(exec, stream)
+    const result = this.#cuGraphLaunch(exec, stream)
     if (result !== 0) throw cudaError('cuGraphLaunch', result)
   }
 
@@ -387,9 +393,15 @@ export class CudaGraphs implements GraphDriver {
     if (instance === undefined) throw cudaError('cuGraphExecUpdate', CUresult.INVALID_HANDLE)
     const lanes = this.parts.graphGates.arm(instance.context, this.#captured.get(graph)?.hostFunctions ?? [])
     const result = this.parts.library.cuGraphExecUpdate_v2(exec, graph, this.parts.memory.address)
-    for (const lane of result === 0 ? instance.lanes : lanes) lane.destroy()
+    if (result === 0) this.#setLanes(exec, lanes)
+    else for (const lane of lanes) lane.destroy()
     check('cuGraphExecUpdate', result)
-    instance.lanes = lanes
+  }
+
+  #setLanes(exec: GraphExecHandle, lanes: readonly GraphLane[]): void {
+    for (const lane of this.#lanes.get(exec) ?? []) lane.destroy()
+    if (lanes.length > 0) this.#lanes.set(exec, lanes)
+    else this.#lanes.delete(exec)
   }
 
   nodes(graph: GraphHandle): readonly NodeFacts[] {

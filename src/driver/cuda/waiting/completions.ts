@@ -60,6 +60,11 @@ export class Completions {
     this.#groups.set(this.#detached, waits)
   }
 
+  /** How many there are: each is asked once by `poll()`. */
+  get groups(): number {
+    return this.#groups.size
+  }
+
   has(group: number): boolean {
     return this.#groups.has(group)
   }

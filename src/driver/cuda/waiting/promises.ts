@@ -18,7 +18,9 @@ import type { WaitingParts } from './blocking.js'
 import { Completions } from './completions.js'
 
 /** A turn of the event loop takes as long as four queries: so many are made in each as long as turns follow at once. */
-const LOOKS = 4
+const QUERIES = 4
+/** In the turn after nothing was waited for: short work is over by then, and noticed as soon as by a thread that blocks. */
+const FIRST_QUERIES = 12
 
 interface LaterWait {
   readonly context: ContextHandle
@@ -32,6 +34,8 @@ export class Promises {
   readonly #streams: Completions
   /** Waits for devices that begin once no other thread captures. */
   readonly #later: LaterWait[] = []
+  /** Nothing was waited for when the last turn was over. */
+  #wasIdle = true
 
   constructor(private readonly parts: WaitingParts) {
     this.#streams = new Completions(parts.library)
@@ -93,11 +97,14 @@ export class Promises {
     const { hostFunctions, relaxed, gates, eventWaits, sleeper } = this.parts
     if (this.#later.length > 0) this.#beginLater()
     hostFunctions.refreshRoom()
+    const most = !sleeper.polls ? 1 : this.#wasIdle ? FIRST_QUERIES : QUERIES
+    this.#wasIdle = false
     const progress = relaxed.run(() => {
-      for (let looks = sleeper.polls ? LOOKS : 1; looks > 0; looks -= 1) {
+      const groups = this.#streams.groups + eventWaits.groups
+      for (let queries = 0; queries < most; queries += groups) {
         const settled = this.#streams.poll()
         if (eventWaits.poll() || settled) return true
-        if (gates.active.length > 0) break
+        if (gates.active.length > 0 || groups === 0) break
       }
       return false
     })
@@ -107,7 +114,10 @@ export class Promises {
     if (!progress && !ran && hostFunctions.pending) hostFunctions.lookForFaults()
     hostFunctions.calmDown()
     const pending = this.#streams.pending + eventWaits.pending + this.#later.length
-    if (pending === 0 && !hostFunctions.functionsPending) return 'idle'
+    if (pending === 0 && !hostFunctions.functionsPending) {
+      this.#wasIdle = true
+      return 'idle'
+    }
     if (!progress && !ran) {
       this.#tellOfStanding()
       return 'later'

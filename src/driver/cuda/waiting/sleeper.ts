@@ -87,6 +87,7 @@ class TimerFd implements Timer {
   readonly #settime: (fd: number, flags: number, value: number, old: number) => number
   readonly #fd: number
   readonly #watch: { start: (callback: () => void) => void; stop: () => void }
+  #isWatching = false
 
   constructor() {
     const libc = koffi().load(null)
@@ -103,13 +104,17 @@ class TimerFd implements Timer {
 
   start(nanoseconds: bigint, wake: () => void): void {
     this.#set(nanoseconds)
+    this.#isWatching = true
     this.#watch.start(() => {
-      this.#watch.stop()
+      this.stop()
       wake()
     })
   }
 
+  /** It is called at the end of each wait, and to stop what does not watch costs a microsecond. */
   stop(): void {
+    if (!this.#isWatching) return
+    this.#isWatching = false
     this.#watch.stop()
   }
 

@@ -289,14 +289,18 @@ test('where the old record of an event cannot be kept, a wait for it goes on, an
   assert.equal(hostFunctions.tracksOrder, false, 'nothing is pending any more')
 })
 
-test('a turn asks four times where turns follow each other at once, but for what it sees to be done; else once', () => {
-  for (const [polls, isDoneAfter, asked] of [
-    [true, 9, 4],
-    [true, 2, 2],
-    [true, 0, 1],
-    [false, 9, 1],
-    [undefined, 9, 1],
-  ] as const) {
+test('a turn asks twelve times after nothing was waited for, then four times while turns follow each other at once, else once', () => {
+  for (const { polls, events, isDoneAfter, asked } of [
+    { polls: true, events: 1, isDoneAfter: 99, asked: [12, 4, 4] },
+    // However many are waited for, the turn is no longer: but each is asked once.
+    { polls: true, events: 5, isDoneAfter: 99, asked: [15, 5, 5] },
+    { polls: true, events: 20, isDoneAfter: 99, asked: [20, 20, 20] },
+    { polls: true, events: 1, isDoneAfter: 7, asked: [7, 0, 0] },
+    { polls: true, events: 1, isDoneAfter: 14, asked: [12, 2, 0] },
+    { polls: true, events: 1, isDoneAfter: 0, asked: [1, 0, 0] },
+    { polls: false, events: 1, isDoneAfter: 99, asked: [1, 1, 1] },
+    { polls: undefined, events: 1, isDoneAfter: 99, asked: [1, 1, 1] },
+  ]) {
     let queries = 0
     const parts = {
       gates: { pending: 0, running: [], active: [] },
@@ -313,12 +317,21 @@ test('a turn asks four times where turns follow each other at once, but for what
       sleeper: { sleep: () => {}, cancel: () => {}, ...(polls === undefined ? {} : { polls }) },
     }
     const { promises } = waitingOf(parts)
-    let settled = false
-    promises.eventFinished(EVENT, () => {
-      settled = true
-    })
-    promises.turn()
-    assert.deepEqual([queries, settled], [asked, isDoneAfter <= asked], `polls: ${polls}, done after ${isDoneAfter}`)
+    const wait = (): void => {
+      for (let nth = 0; nth < events; nth += 1) promises.eventFinished((EVENT + nth) as EventHandle, () => {})
+    }
+    const turn = (): number => {
+      const before = queries
+      promises.turn()
+      return queries - before
+    }
+    const what = `polls: ${polls}, events: ${events}, done after ${isDoneAfter}`
+    wait()
+    assert.deepEqual([turn(), turn(), turn()], asked, what)
+    if (isDoneAfter === 99) continue
+    queries = 0
+    wait()
+    assert.equal(turn(), asked[0], `${what}: nothing was waited for in between`)
   }
 })
 
