@@ -40,6 +40,7 @@ const calls = {
   share: 0.55,
   rows: [
     { key: 'record', title: 'record(event), no timing', calls: 20_000 },
+    { key: 'record-allocated', title: 'record(event) on a stream that has allocated memory', calls: 20_000 },
     { key: 'record-new', title: 'record() into a new event, and its close', calls: 20_000 },
     { key: 'record-dropped', title: 'record() into a new event that is left to the garbage collector', calls: 5_000 },
     { key: 'wait-event', title: 'wait(event) of another stream', calls: 20_000 },

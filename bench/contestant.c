@@ -50,6 +50,7 @@ typedef void (*CUhostFn)(void *);
   X(cuGraphInstantiateWithFlags, "cuGraphInstantiateWithFlags", (CUgraphExec *, CUgraph, unsigned long long)) \
   X(cuGraphLaunch, "cuGraphLaunch", (CUgraphExec, CUstream)) \
   X(cuMemAlloc, "cuMemAlloc_v2", (CUdeviceptr *, size_t)) \
+  X(cuMemAllocAsync, "cuMemAllocAsync", (CUdeviceptr *, size_t, CUstream)) \
   X(cuMemHostAlloc, "cuMemHostAlloc", (void **, size_t, unsigned)) \
   X(cuMemcpyAsync, "cuMemcpyAsync", (CUdeviceptr, CUdeviceptr, size_t, CUstream)) \
   X(cuLaunchHostFunc, "cuLaunchHostFunc", (CUstream, CUhostFn, void *)) \
@@ -63,7 +64,8 @@ enum { NON_BLOCKING = 1, DISABLE_TIMING = 2, COPY_BYTES = 256 << 20, NOT_READY =
 /* As bench/rows.ts and bench/catalogue.ts have them. */
 enum { MOST_BESIDE = 200, KERNELS_A_FRAME = 40, FILLING_NS = 100000, KERNEL_TO_AWAIT_NS = 100000000 };
 
-static CUstream stream, other, held;
+/* Where a stream has allocated memory once, each record there takes longer: only `allocating` has. */
+static CUstream stream, other, held, allocating;
 static CUevent event, elsewhere, held_event;
 /* `held` waits for it to be as large as `turn`. */
 static volatile uint32_t *gate;
@@ -88,6 +90,8 @@ static CUresult result;
 static void nothing(void *data) { (void)data; }
 
 static void record(long calls) { LOOP CHECK(cuEventRecord(event, stream)); }
+
+static void record_allocated(long calls) { LOOP CHECK(cuEventRecord(event, allocating)); }
 
 static void record_new(long calls) {
   LOOP {
@@ -284,6 +288,7 @@ static const struct {
   void (*loop)(long calls);
 } rows[] = {
   { "record", record },
+  { "record-allocated", record_allocated },
   { "record-new", record_new },
   { "wait-event", wait_event },
   { "wait-stream", wait_stream },
@@ -357,6 +362,7 @@ static void set_up(const char *libcuda, const char *ptx) {
   NEED(cuStreamCreate(&stream, NON_BLOCKING));
   NEED(cuStreamCreate(&other, NON_BLOCKING));
   NEED(cuStreamCreate(&held, NON_BLOCKING));
+  NEED(cuStreamCreate(&allocating, NON_BLOCKING));
   NEED(cuEventCreate(&held_event, DISABLE_TIMING));
   NEED(cuEventCreate(&event, DISABLE_TIMING));
   NEED(cuEventCreate(&elsewhere, DISABLE_TIMING));
@@ -372,6 +378,12 @@ static void set_up(const char *libcuda, const char *ptx) {
   NEED(cuMemHostAlloc(&host, sizeof *gate, 3));
   gate = host;
   *gate = 0;
+  CUdeviceptr small;
+  NEED(cuMemAllocAsync(&small, 1024, allocating));
+  /* Records are slower on a stream that has had no work since streams were made. */
+  CUstream used[] = { stream, other, allocating };
+  for (int i = 0; i < 3; i++) NEED(cuLaunchKernel(empty, 1, 1, 1, 1, 1, 1, 0, used[i], NULL, NULL));
+  NEED(cuCtxSynchronize());
 }
 
 /* Every contestant ends a row this way, untimed: a context with anything unacknowledged answers queries slowly. */

@@ -31,6 +31,8 @@ interface Bench {
   readonly graph: GraphExec
   readonly largeGraph: GraphExec
   readonly spin: Kernel<readonly ['u64']>
+  /** The stream of the memory below. Where a stream has allocated memory once, CUDA takes longer for each record there. */
+  readonly allocating: Stream
   /** What `four` is given. */
   readonly small: DeviceBuffer
   /** Made at the first use. */
@@ -48,6 +50,11 @@ let hostFunctionsRun = 0
 
 const record: Loop = ({ stream, event }, calls) => {
   for (let i = 0; i < calls; i++) stream.record(event)
+  return undefined
+}
+
+const recordAllocated: Loop = ({ allocating, event }, calls) => {
+  for (let i = 0; i < calls; i++) allocating.record(event)
   return undefined
 }
 
@@ -146,8 +153,8 @@ const hostFunction: Loop = ({ stream }, calls) => {
   return undefined
 }
 
-const launchFour: Loop = ({ stream, four, small }, calls) => {
-  for (let i = 0; i < calls; i++) stream.launch(four, ONE, small, small, 1, i)
+const launchFour: Loop = ({ allocating, four, small }, calls) => {
+  for (let i = 0; i < calls; i++) allocating.launch(four, ONE, small, small, 1, i)
   return undefined
 }
 
@@ -161,7 +168,7 @@ const graphLaunch: Loop = ({ stream, graph }, calls) => launchGraph(stream, grap
 
 const largeGraphLaunch: Loop = ({ stream, largeGraph }, calls) => launchGraph(stream, largeGraph, calls)
 
-const copyIn: Loop = ({ stream, moved }, calls) => {
+const copyIn: Loop = ({ allocating: stream, moved }, calls) => {
   const { large, pinned } = moved()
   for (let i = 0; i < calls; i++) {
     stream.copy(large, pinned)
@@ -170,7 +177,7 @@ const copyIn: Loop = ({ stream, moved }, calls) => {
   return undefined
 }
 
-const copyOut: Loop = ({ stream, moved }, calls) => {
+const copyOut: Loop = ({ allocating: stream, moved }, calls) => {
   const { large, pinned } = moved()
   for (let i = 0; i < calls; i++) {
     stream.copy(pinned, large)
@@ -179,7 +186,7 @@ const copyOut: Loop = ({ stream, moved }, calls) => {
   return undefined
 }
 
-const upload: Loop = async ({ stream, moved }, calls) => {
+const upload: Loop = async ({ allocating: stream, moved }, calls) => {
   const { large, ordinary } = moved()
   for (let i = 0; i < calls; i++) {
     await stream.upload(large, ordinary)
@@ -187,12 +194,12 @@ const upload: Loop = async ({ stream, moved }, calls) => {
   }
 }
 
-const download: Loop = async ({ stream, moved }, calls) => {
+const download: Loop = async ({ allocating: stream, moved }, calls) => {
   const { large } = moved()
   for (let i = 0; i < calls; i++) sink += (await stream.download(large)).length
 }
 
-const downloadInto: Loop = async ({ stream, moved }, calls) => {
+const downloadInto: Loop = async ({ allocating: stream, moved }, calls) => {
   const { large, ordinary } = moved()
   for (let i = 0; i < calls; i++) await stream.download(large, ordinary)
 }
@@ -264,6 +271,7 @@ const beside =
 
 const loops: Readonly<Record<GpuKey, Loop>> = {
   record,
+  'record-allocated': recordAllocated,
   'record-new': recordNew,
   'record-dropped': recordDropped,
   'wait-event': waitEvent,
@@ -307,6 +315,7 @@ export function openRows(cuda: CudaStreams, device: Device, bare: BareDriver): R
   const stream = device.createStream()
   const other = device.createStream()
   const held = device.createStream()
+  const allocating = device.createStream()
   const heldEvent = device.createEvent()
   const foreign = bare.createForeignStream()
   const module = cuda.Module.load(ptx, { device })
@@ -336,16 +345,20 @@ export function openRows(cuda: CudaStreams, device: Device, bare: BareDriver): R
     spin: module.kernel('spin', ['u64']),
     graph: graphOf(100),
     largeGraph: graphOf(1000),
-    small: device.alloc(1024, { stream }),
+    allocating,
+    small: device.alloc(1024, { stream: allocating }),
     moved() {
       moved ??= {
-        large: device.alloc(COPY_BYTES, { stream }),
+        large: device.alloc(COPY_BYTES, { stream: allocating }),
         pinned: device.allocPinned(COPY_BYTES),
         ordinary: new Uint8Array(COPY_BYTES).fill(1),
       }
       return moved
     },
   }
+  // Records are slower on a stream that has had no work since streams were made.
+  for (const each of [stream, other, allocating]) each.launch(empty, ONE)
+  device.synchronize()
   return {
     keys: Object.keys(loops),
     async time(key, calls) {
