@@ -389,6 +389,11 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
     const core = open(this)
     // V8 is slow to find that an object lacks a private name.
     const isOther = isInstance(target, Stream) && isStream(target)
+    if (isOther && options === undefined) {
+      core.makeRoom(0)
+      waitForStream(core, open(target))
+      return this
+    }
     // Options are read, and protocols asked, before anything is opened: what runs then may close it.
     const own = isOther ? undefined : eventCoreOf(target)
     if (own !== undefined) {
@@ -412,12 +417,11 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
     const other = isStream(target) ? target : this.#wrapped(target)
     core.makeRoom(0)
     const from = open(other)
-    if (from.driver !== core.driver) throw mismatch(from, core)
     if (event === undefined && !(isExternal && (core.isCapturing || from.isCapturing))) {
-      core.driver.streamWaitStream(core.handle, from.handle, from.context)
-      core.followPromises(from.promises)
+      waitForStream(core, from)
       return this
     }
+    if (from.driver !== core.driver) throw mismatch(from, core)
     const between = event ?? other.cachedEvent
     other.record(between, { external })
     return this.wait(between, { external })
@@ -1121,6 +1125,13 @@ function queueHostFunction(core: StreamCore, host: HostFunction, what: string): 
 function isPromise(value: unknown): value is PromiseLike<unknown> {
   const isObject = (typeof value === 'object' && value !== null) || typeof value === 'function'
   return isObject && typeof propertyOf(value, 'then') === 'function' && !isStreamLike(value)
+}
+
+/** Both are open. */
+function waitForStream(core: StreamCore, from: StreamCore): void {
+  if (from.driver !== core.driver) throw mismatch(from, core)
+  core.driver.streamWaitStream(core.handle, from.handle, from.context)
+  core.followPromises(from.promises)
 }
 
 function waitForDevice(core: StreamCore, device: Device): void {
