@@ -64,6 +64,7 @@ async function run(key: string, calls: number): Promise<number> {
   collectGarbage({ type: 'minor' })
   await turn()
   if (rows === onGpu) {
+    if (quick !== 'quick') rows.warmUp?.(key)
     const end = performance.now() + (quick === 'quick' ? 0 : WARM_UP_MS)
     do await rows.time(key, calls)
     while (performance.now() < end)
