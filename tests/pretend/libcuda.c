@@ -399,7 +399,7 @@ API R cuCtxFromGreenCtx(void **out, Context *c) { *out = c; return OK; }
 API R cuStreamDestroy_v2(void *h) {
   LOCK; Stream *s = streamOf(h, "cuStreamDestroy");
   pthread_mutex_lock(&g);
-  if (s->capture && s->capture->origin == s) { Capture *c = s->capture; leave(c); for (int i = 0; i < nstreams; i++) if (streams[i]->capture == c) streams[i]->capture = 0; }
+  if (s->capture && s->capture->origin == s) { Capture *c = s->capture; leave(c); if (perThread.capture == c) perThread.capture = 0; for (int i = 0; i < nstreams; i++) if (streams[i]->capture == c) streams[i]->capture = 0; }
   s->alive = 0; s->capture = 0; s->inner->self = 0; if (s->green) s->green->streams--;
   if (s->done == s->queued && s->placed) { s->placed = 0; PLACES(s->green)++; }
   pthread_mutex_unlock(&g); UNLOCK; return OK; }
