@@ -15,6 +15,14 @@ const nothing = defineKernel({
   simulateGrid() {},
 })
 
+function promised(): { readonly promise: Promise<void>; resolve(): void } {
+  let resolve = (): void => {}
+  const promise = new Promise<void>((settle) => {
+    resolve = settle
+  })
+  return { promise, resolve }
+}
+
 onEveryBackend('errors of captures', (bench) => {
   const { device } = bench
 
@@ -194,6 +202,62 @@ onEveryBackend('errors of captures', (bench) => {
       await held.finished()
       usable(stream, held)
     })
+  }
+
+  /** What pends on another stream, and what lets it go on. */
+  const PENDING: Readonly<Record<string, (held: Stream) => () => void>> = {
+    nothing: () => () => {},
+    'a host function': (held) => {
+      const latch = bench.latch(held)
+      held.launchHostFunc(() => {})
+      return () => latch.open()
+    },
+    'a promise': (held) => {
+      const { promise, resolve } = promised()
+      held.wait(promise)
+      return resolve
+    },
+    'a promise and a callback': (held) => {
+      const { promise, resolve } = promised()
+      held.addCallback(() => {}, undefined).wait(promise)
+      return resolve
+    },
+  }
+  for (const [what, pend] of Object.entries(PENDING)) {
+    for (const where of ['another', 'null'] as const) {
+      test(`R2 a stream whose capture is invalidated answers the same while there is ${what} on ${where === 'null' ? 'the null stream' : 'another stream'}`, async () => {
+        const { defaultStream } = device
+        const [other, done] = two()
+        const held = where === 'null' ? defaultStream : other
+        const stream = bench.stream({ nonBlocking: false })
+        const event = done.record()
+        const letGo = pend(held)
+        try {
+          stream.beginCapture('relaxed')
+          const taken = stream.record()
+          refusedByDriver(() => defaultStream.record(), 906)
+          const calls: readonly (readonly [number, () => unknown])[] = [
+            [900, () => stream.synchronize()],
+            [900, () => stream.query()],
+            [901, () => stream.record(event)],
+            [901, () => stream.wait(event)],
+            [901, () => stream.wait(done)],
+            [901, () => stream.launchHostFunc(() => {})],
+            [1, () => taken.query()],
+            [1, () => taken.synchronize()],
+            [1, () => done.wait(taken)],
+          ]
+          for (const [number, call] of calls) refusedByDriver(call, number)
+          await assert.rejects(stream.finished(), { number: 900 })
+          assert.equal(stream.isCapturing, true)
+          refusedByDriver(() => stream.endCapture(), 901)
+        } finally {
+          letGo()
+        }
+        await held.finished()
+        usable(stream, done, other)
+      })
+    }
   }
 
   test('R5 906 is the answer of a null stream that is asked about itself, which invalidates nothing', () => {

@@ -1,15 +1,7 @@
 /** Builds the driver from its parts. */
 import { millisecondsOf } from '../../base/warnings.js'
 import { deadlock } from '../deadlocks.js'
-import {
-  type ContextHandle,
-  type Driver,
-  deviceOfDefaultStream,
-  EventFlag,
-  isDefaultStream,
-  isNullStream,
-  type StreamHandle,
-} from '../driver.js'
+import { type ContextHandle, type Driver, EventFlag, isNullStream, type StreamHandle } from '../driver.js'
 import { LoopPump } from '../loop-pump.js'
 import { CudaDriver } from './cuda-driver.js'
 import { allocatePinned } from './cuda-memory.js'
@@ -120,8 +112,10 @@ export function openCudaDriver(): Driver | undefined {
 const keptOut = (milliseconds: number): string =>
   `another thread has been inside a call that waits for the device for ${milliseconds} ms, and new host functions would hold it up`
 
-function deviceOf({ library, memory, contexts }: LibcudaParts, stream: StreamHandle): number {
-  if (isDefaultStream(stream)) return deviceOfDefaultStream(stream)
+/** A stream in a capture that is invalidated does not tell its context. */
+function deviceOf({ calls, library, memory, contexts }: LibcudaParts, stream: StreamHandle): number {
+  const known = calls.contextOf(stream)
+  if (known !== undefined) return contexts.deviceOf(known)
   check('cuStreamGetCtx', library.cuStreamGetCtx_v2(stream, memory.address, memory.address + 8))
   return contexts.deviceOf(memory.pointerAt(0) as ContextHandle)
 }

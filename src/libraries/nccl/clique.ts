@@ -13,7 +13,7 @@ export interface NcclRequest {
   readonly peer: number | undefined
   readonly isSend: boolean
   /** The function, types and sizes. */
-  readonly says: string
+  says(): string
 }
 
 let nextSerial = 1
@@ -70,11 +70,12 @@ export function checkTogether(requests: readonly NcclRequest[]): void {
 }
 
 function checkCollectives({ ranks }: Clique, requests: readonly NcclRequest[]): void {
+  if (ranks.size === 1) return
   const collectives = requests.filter(({ peer }) => peer === undefined)
   const first = collectives[0]
   if (first === undefined) return
   const asked = (rank: number): string =>
-    collectives.flatMap((request) => (request.rank === rank ? [request.says] : [])).join(', then ')
+    collectives.flatMap((request) => (request.rank === rank ? [request.says()] : [])).join(', then ')
   const expected = asked(first.rank)
   for (const rank of ranks) {
     if (asked(rank) === expected) continue
@@ -87,11 +88,12 @@ function checkCollectives({ ranks }: Clique, requests: readonly NcclRequest[]): 
 function checkPairs({ ranks }: Clique, requests: readonly NcclRequest[]): void {
   const sent = new Map<string, string[]>()
   const received = new Map<string, string[]>()
-  for (const { rank, peer, isSend, says } of requests) {
+  for (const request of requests) {
+    const { rank, peer, isSend } = request
     if (peer === undefined || !ranks.has(peer)) continue
     const pair = isSend ? `${rank} to ${peer}` : `${peer} to ${rank}`
     const side = isSend ? sent : received
-    side.set(pair, [...(side.get(pair) ?? []), says])
+    side.set(pair, [...(side.get(pair) ?? []), request.says()])
   }
   for (const pair of new Set([...sent.keys(), ...received.keys()])) {
     const [sends, receives] = [sent.get(pair) ?? [], received.get(pair) ?? []]
