@@ -1,8 +1,9 @@
 /** Streams of which code outside of the library has the handle: it may queue work there that no driver of ours sees. */
 import { isDefaultStream, type StreamHandle } from './driver.js'
+import { HandleSet } from './handle-tables.js'
 
 export class HandedOutStreams {
-  readonly #streams = new Set<StreamHandle>()
+  readonly #streams = new HandleSet<StreamHandle>()
 
   add(stream: StreamHandle): void {
     this.#streams.add(stream)

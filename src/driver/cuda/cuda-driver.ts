@@ -26,6 +26,7 @@ import {
 } from '../driver.js'
 import { HandedOutStreams } from '../handed-out-streams.js'
 import { refusedHandle } from '../handle-errors.js'
+import { HandleSet } from '../handle-tables.js'
 import { CudaGraphs } from './cuda-graphs.js'
 import { CudaGreenContexts, type Greens } from './cuda-green-contexts.js'
 import { CudaKernels } from './cuda-kernels.js'
@@ -93,11 +94,11 @@ export class CudaDriver implements Driver {
   readonly #handedOut = new HandedOutStreams()
   readonly #inUse = new HandlesInUse()
   readonly #streams = new StreamPool()
-  readonly #timedEvents = new Set<EventHandle>()
+  readonly #timedEvents = new HandleSet<EventHandle>()
   /**
    * A record of these takes an entry of the hardware queue: those with timing, those of processes, and foreign ones.
    */
-  readonly #takeEntries = new Set<EventHandle>()
+  readonly #takeEntries = new HandleSet<EventHandle>()
 
   constructor(private readonly parts: CudaDriverParts) {
     this.#library = parts.library

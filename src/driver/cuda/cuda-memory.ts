@@ -19,6 +19,7 @@ import {
   type PoolHandle,
   type StreamHandle,
 } from '../driver.js'
+import { HandleMap } from '../handle-tables.js'
 import type { Comparison, MemoryValue } from '../values.js'
 import type { CudaPools } from './cuda-pools.js'
 import type { StreamReserve } from './handles/stream-reserve.js'
@@ -66,7 +67,7 @@ export class CudaMemory implements MemoryDriver {
   readonly #hostCopies: HostCopies
   readonly #rowCopies: RowCopies
   readonly #copyBatches: CopyBatches
-  readonly #pinned = new Map<Pointer, Block>()
+  readonly #pinned = new HandleMap<Pointer, Block>()
   readonly #kept: KeptBlocks
   readonly #registered: RegisteredMemory
   /** Of `#batch`: other calls have their parameters elsewhere. */

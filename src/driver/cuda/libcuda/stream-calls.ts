@@ -6,6 +6,7 @@ import {
   isDefaultStream,
   type StreamHandle,
 } from '../../driver.js'
+import { HandleMap } from '../../handle-tables.js'
 import type { Contexts } from './contexts.js'
 import { check, type Library } from './library.js'
 import type { NativeMemory } from './native.js'
@@ -23,7 +24,7 @@ export interface LibcudaParts {
 
 export class StreamCalls {
   /** Of the streams that this library made: they live, so that each may be asked at any time. */
-  readonly #own = new Map<StreamHandle, ContextHandle>()
+  readonly #own = new HandleMap<StreamHandle, ContextHandle>()
   /** Of those that other libraries own, and may have destroyed by now, with the driver's number where it is known. */
   readonly #foreign = new Map<StreamHandle, { readonly context: ContextHandle; readonly id: number | undefined }>()
 
@@ -49,7 +50,7 @@ export class StreamCalls {
   }
 
   /** The streams that this library made. */
-  get own(): ReadonlyMap<StreamHandle, ContextHandle> {
+  get own(): Pick<HandleMap<StreamHandle, ContextHandle>, 'get' | 'has' | typeof Symbol.iterator> {
     return this.#own
   }
 
