@@ -172,7 +172,9 @@ export function checkThis<T>(value: unknown, isOne: (value: unknown) => value is
 export function checkArray(value: unknown, name: string, expected: string): readonly unknown[] {
   if (isRevoked(value) || !Array.isArray(value)) throw invalidType(name, expected, value)
   const length = checkInteger(value.length, `${name}.length`, 0, MOST_ELEMENTS)
-  return Array.from({ length }, (_, index): unknown => value[index])
+  const elements: unknown[] = []
+  for (let index = 0; index < length; index += 1) elements.push(value[index])
+  return elements
 }
 
 export function checkBoolean(value: unknown, name: string, byDefault: boolean): boolean {

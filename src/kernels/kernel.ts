@@ -320,41 +320,45 @@ function kernelCore(kernel: unknown): KernelCore {
  * launch's cost.
  */
 export class Shapes {
-  #grid: Extent | undefined
-  #block: Extent | undefined
-  #sharedMemory: number | undefined
   #latest: LaunchShape | undefined
 
   of(config: LaunchConfig): LaunchShape {
-    if (this.#latest !== undefined && this.#isSame(config)) return this.#latest
-    const given = readConfig(config)
-    const shape = shapeOf(given)
-    const { grid, block, sharedMemory } = given
-    // An array may have other numbers in it the next time, and special launches are checked each time.
-    const isPlain = typeof grid === 'number' && typeof block === 'number' && !shape.cooperative
-    const isSpecial = shape.cluster !== undefined || shape.attributes !== undefined
-    this.#latest = isPlain && !isSpecial ? shape : undefined
-    this.#grid = grid
-    this.#block = block
-    this.#sharedMemory = sharedMemory
+    if (this.#latest !== undefined && isOf(this.#latest, config)) return this.#latest
+    const shape = shapeOf(readConfig(config))
+    // Special launches are checked each time.
+    const isPlain = !shape.cooperative && shape.cluster === undefined && shape.attributes === undefined
+    this.#latest = isPlain ? shape : undefined
     return shape
   }
+}
 
-  #isSame(config: LaunchConfig): boolean {
-    try {
-      for (const key in config) if (!isConfigName(key)) return false
-      return (
-        config.grid === this.#grid &&
-        config.block === this.#block &&
-        config.sharedMemory === this.#sharedMemory &&
-        config.cooperative === undefined &&
-        config.cluster === undefined
-      )
-    } catch {
-      // It is read once more, and throws there if it still does.
-      return false
-    }
+/** Does a configuration ask for this shape, which is a plain one? */
+function isOf(shape: LaunchShape, config: LaunchConfig): boolean {
+  try {
+    for (const key in config) if (!isConfigName(key)) return false
+    const { sharedMemory = 0 } = config
+    return (
+      isExtent(shape.grid, config.grid) &&
+      isExtent(shape.block, config.block) &&
+      sharedMemory === shape.sharedMemory &&
+      config.cooperative === undefined &&
+      config.cluster === undefined
+    )
+  } catch {
+    // It is read once more, and throws there if it still does.
+    return false
   }
+}
+
+function isExtent([x, y, z]: Extents, given: Extent): boolean {
+  if (typeof given === 'number') return given === x && y === 1 && z === 1
+  if (!Array.isArray(given) || given.length < 1 || given.length > 3) return false
+  return given[0] === x && axisOf(given, 1) === y && axisOf(given, 2) === z
+}
+
+function axisOf(extent: readonly unknown[], axis: number): unknown {
+  const given = axis < extent.length ? extent[axis] : undefined
+  return given === undefined ? 1 : given
 }
 
 const ATTRIBUTES = [
