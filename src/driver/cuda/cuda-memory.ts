@@ -51,6 +51,10 @@ const MEM_OP_BYTES = 48
 /** Pinned memory is handed out in multiples of this: a closed block fits the next request more often. */
 const GRANULE = 65_536
 
+interface GraphsDriver {
+  readonly graphs: { noteValueWait(stream: StreamHandle): void }
+}
+
 export interface CudaMemoryParts extends LibcudaParts, KeptBlocksParts {
   readonly hostFunctions: Pick<HostFunctions, 'countEntries' | 'exclusivelyNow'>
   readonly pool: EventPool
@@ -58,7 +62,7 @@ export interface CudaMemoryParts extends LibcudaParts, KeptBlocksParts {
   readonly valueWaits: ValueWaits
   readonly pools: CudaPools
   readonly green: CopyBatchesParts['green']
-  readonly driver: RegisteredMemoryParts['driver'] & CopyOrderDriver & HostCopiesDriver
+  readonly driver: RegisteredMemoryParts['driver'] & CopyOrderDriver & HostCopiesDriver & GraphsDriver
 }
 
 export class CudaMemory implements MemoryDriver {
@@ -207,10 +211,11 @@ export class CudaMemory implements MemoryDriver {
   }
 
   waitForValue(at: MemoryValue, compare: Comparison, stream: StreamHandle, context: ContextHandle): void {
-    const { valueWaits } = this.parts
+    const { valueWaits, driver } = this.parts
     const stands = valueWaits.aboutToStand(stream)
     this.#batch(at.bits === 32 ? MemOp.WAIT_32 : MemOp.WAIT_64, at, compare, stream)
     if (stands) valueWaits.queued(stream, context)
+    else driver.graphs.noteValueWait(stream)
   }
 
   writeValue(at: MemoryValue, stream: StreamHandle): void {
