@@ -51,10 +51,6 @@ const MEM_OP_BYTES = 48
 /** Pinned memory is handed out in multiples of this: a closed block fits the next request more often. */
 const GRANULE = 65_536
 
-interface GraphsDriver {
-  readonly graphs: { noteValueWait(stream: StreamHandle): void }
-}
-
 export interface CudaMemoryParts extends LibcudaParts, KeptBlocksParts {
   readonly hostFunctions: Pick<HostFunctions, 'countEntries' | 'exclusivelyNow'>
   readonly pool: EventPool
@@ -62,7 +58,7 @@ export interface CudaMemoryParts extends LibcudaParts, KeptBlocksParts {
   readonly valueWaits: ValueWaits
   readonly pools: CudaPools
   readonly green: CopyBatchesParts['green']
-  readonly driver: RegisteredMemoryParts['driver'] & CopyOrderDriver & HostCopiesDriver & GraphsDriver
+  readonly driver: RegisteredMemoryParts['driver'] & CopyOrderDriver & HostCopiesDriver
 }
 
 export class CudaMemory implements MemoryDriver {
@@ -211,11 +207,10 @@ export class CudaMemory implements MemoryDriver {
   }
 
   waitForValue(at: MemoryValue, compare: Comparison, stream: StreamHandle, context: ContextHandle): void {
-    const { valueWaits, driver } = this.parts
+    const { valueWaits } = this.parts
     const stands = valueWaits.aboutToStand(stream)
     this.#batch(at.bits === 32 ? MemOp.WAIT_32 : MemOp.WAIT_64, at, compare, stream)
     if (stands) valueWaits.queued(stream, context)
-    else driver.graphs.noteValueWait(stream)
   }
 
   writeValue(at: MemoryValue, stream: StreamHandle): void {
