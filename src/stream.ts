@@ -390,8 +390,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
     // V8 is slow to find that an object lacks a private name.
     const isOther = isInstance(target, Stream) && isStream(target)
     if (isOther && options === undefined) {
-      core.makeRoom(0)
-      waitForStream(core, open(target))
+      waitForStream(core, openBeside(core, target))
       return this
     }
     // Options are read, and protocols asked, before anything is opened: what runs then may close it.
@@ -415,13 +414,11 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
     if (event !== undefined && !isEvent(event)) throw invalidType('options.event', 'an Event', event)
     const isExternal = checkBoolean(external, 'options.external', false)
     const other = isStream(target) ? target : this.#wrapped(target)
-    core.makeRoom(0)
-    const from = open(other)
+    const from = openBeside(core, other)
     if (event === undefined && !(isExternal && (core.isCapturing || from.isCapturing))) {
       waitForStream(core, from)
       return this
     }
-    if (from.driver !== core.driver) throw mismatch(from, core)
     const between = event ?? other.cachedEvent
     other.record(between, { external })
     return this.wait(between, { external })
@@ -1127,9 +1124,15 @@ function isPromise(value: unknown): value is PromiseLike<unknown> {
   return isObject && typeof propertyOf(value, 'then') === 'function' && !isStreamLike(value)
 }
 
-/** Both are open. */
-function waitForStream(core: StreamCore, from: StreamCore): void {
+/** The core of a stream that another one is to wait for. */
+function openBeside(core: StreamCore, other: Stream): StreamCore {
+  core.makeRoom(0)
+  const from = open(other)
   if (from.driver !== core.driver) throw mismatch(from, core)
+  return from
+}
+
+function waitForStream(core: StreamCore, from: StreamCore): void {
   core.driver.streamWaitStream(core.handle, from.handle, from.context)
   core.followPromises(from.promises)
 }
