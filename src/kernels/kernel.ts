@@ -161,7 +161,7 @@ export class Module implements Disposable {
 
   /**
    * Unloads the module (`cuModuleUnload`): no launch of its kernels may be under way. CUDA waits for the whole device
-   * in that, so it is put off while host functions are pending. May be called twice.
+   * in that, so it happens when the devices have nothing to do. May be called twice.
    */
   close(): void {
     coreOf(this).release()

@@ -28,6 +28,7 @@ const CONFORMANCE = [
     'foreign-capture',
     'foreign-handles',
     'foreign-streams',
+    'giving-back',
     'gone-captures',
     'graph-keeps',
     'graph-nodes',

@@ -49,6 +49,7 @@ import type { LibcudaParts, StreamCalls } from './libcuda/stream-calls.js'
 import type { Blocking } from './waiting/blocking.js'
 import type { CallsApart } from './waiting/calls-apart.js'
 import { type EventPool, isPooled } from './waiting/event-pool.js'
+import { IdleDevices } from './waiting/idle-devices.js'
 import type { Promises } from './waiting/promises.js'
 import type { ValueWaits } from './waiting/value-waits.js'
 
@@ -108,10 +109,11 @@ export class CudaDriver implements Driver {
     this.#calls = parts.calls
     this.#green = new CudaGreenContexts(parts)
     this.#hostFunctions = parts.hostFunctions
-    this.kernels = new CudaKernels(parts)
+    const idleDevices = new IdleDevices(parts)
+    this.kernels = new CudaKernels({ ...parts, idleDevices })
     this.libraries = new CudaLibraries(parts)
     this.pools = new CudaPools(parts)
-    const ownParts = { ...parts, driver: this, pools: this.pools, green: this.#green }
+    const ownParts = { ...parts, idleDevices, driver: this, pools: this.pools, green: this.#green }
     this.graphs = new CudaGraphs(ownParts)
     this.memory = new CudaMemory(ownParts)
     this.sharing = new CudaSharing(ownParts)
@@ -669,11 +671,12 @@ export class CudaDriver implements Driver {
   }
 
   /**
-   * Does a stream of the context capture? CUDA cannot be asked that, only each stream: those that began a capture here, and
-   * those of our own that may be in one. What other libraries capture on streams of theirs is not known.
+   * Does a stream of the context capture? CUDA cannot be asked that, only each stream: those that began a capture here, those of
+   * our own that may be in one, and those of other libraries that were wrapped and live. The null stream tells of blocking ones
+   * that nobody wrapped; what other libraries capture on other streams of theirs is not known.
    */
   #anyCaptures(device: number, context: ContextHandle): boolean {
-    const calls = this.#calls
+    const { calls, handles } = this.parts
     const { begun, joined } = this.graphs
     // Calls about a primary context leave captures in its green contexts alone.
     const isIn = (stream: StreamHandle): boolean => calls.contextOf(stream) === context && !this.#green.isGreen(stream)
@@ -683,11 +686,16 @@ export class CudaDriver implements Driver {
       (begun.length > 0 || this.#handedOut.has(stream)) && !this.#green.isGreen(stream)
     for (const [stream, its] of calls.own)
       if (its === context && mayCapture(stream) && this.#captures(stream)) return true
-    return this.#captures(defaultStream(device, 2))
+    for (const [stream, { context: its, id }] of calls.foreign) {
+      const isKnown = its === context && id !== undefined && !this.#green.isGreen(stream)
+      if (isKnown && handles.isStill(stream, id) && this.#captures(stream)) return true
+    }
+    return this.#captures(defaultStream(device, 2)) || this.#captures(defaultStream(device, 0))
   }
 
   /**
-   * As `streamIsCapturing`, and where the context is lost no answer but false: the call that was meant tells of that.
+   * As `streamIsCapturing`, and where the context is lost no answer but false: the call that was meant tells of that. A null
+   * stream never captures: it tells of blocking streams that do.
    */
   #captures(stream: StreamHandle): boolean {
     let result = 0
@@ -695,7 +703,7 @@ export class CudaDriver implements Driver {
       result = this.#library.cuStreamIsCapturing(raw, this.#out.address)
       return 0
     })
-    return result === 0 && this.#out.int32[0] !== 0
+    return result === CUresult.STREAM_CAPTURE_IMPLICIT || (result === 0 && this.#out.int32[0] !== 0)
   }
 
   /** A null stream never captures, and asking whether it does is refused while a blocking stream captures. */

@@ -33,6 +33,7 @@ import { koffi, NativeMemory } from './libcuda/native.js'
 import type { CFunction } from './libcuda/quick-calls.js'
 import type { LibcudaParts } from './libcuda/stream-calls.js'
 import type { EventPool } from './waiting/event-pool.js'
+import type { ValueWaits } from './waiting/value-waits.js'
 
 export interface CudaGraphsParts extends LibcudaParts {
   readonly graphGates: GraphGates
@@ -41,6 +42,7 @@ export interface CudaGraphsParts extends LibcudaParts {
   readonly handles: HandleCheck
   readonly green: Pick<CudaGreenContexts, 'of' | 'isGreen' | 'beside'>
   readonly pool: EventPool
+  readonly valueWaits: Pick<ValueWaits, 'aboutToStand' | 'queued'>
   readonly driver: {
     /** Makes a call that may make so many streams of CUDA's own in a context. */
     withStreams<R>(context: ContextHandle, streams: number, call: () => R, what: string, greens: Greens): R
@@ -67,11 +69,15 @@ interface CapturedGraph {
   readonly branches: number
   /** In which these streams are, besides the device's primary context. */
   readonly greens: Greens
+  /** It waits for values: a launch may stand until this thread, or another program, writes them. */
+  readonly stands: boolean
 }
 
 const NO_STREAMS: readonly StreamHandle[] = []
-const NO_CHILDREN = { branches: 0, greens: new Set<never>() }
+const NO_CHILDREN = { branches: 0, greens: new Set<never>(), stands: false }
 const NOTHING_CAPTURED: CapturedGraph = { ...NO_CHILDREN, hostFunctions: [], branches: 1 }
+
+type CapturedChildren = Pick<CapturedGraph, 'branches' | 'greens' | 'stands'>
 
 interface Instance {
   readonly context: ContextHandle
@@ -95,8 +101,10 @@ export class CudaGraphs implements GraphDriver {
   readonly #instances = new Map<GraphExecHandle, Instance>()
   /** Of instances with host functions. */
   readonly #lanes = new Map<GraphExecHandle, readonly GraphLane[]>()
-  /** Of graphs that were put into captures under way, by the driver's number for the capture. */
-  readonly #children = new Map<bigint, Pick<CapturedGraph, 'branches' | 'greens'>>()
+  /** Of instances that wait for values. */
+  readonly #standing = new Set<GraphExecHandle>()
+  /** Of graphs that were put into captures under way, by the driver's number for the capture; and what stands in these. */
+  readonly #children = new Map<bigint, CapturedChildren>()
 
   readonly #nodes: GraphNodes
   /** Kept at hand, as those of streams. */
@@ -164,7 +172,7 @@ export class CudaGraphs implements GraphDriver {
   end(stream: StreamHandle): GraphHandle {
     const begun = this.#begun.get(stream) ?? this.#leftOf(stream)
     const before = begun?.into === undefined ? NOTHING_CAPTURED : (this.#captured.get(begun.into) ?? NOTHING_CAPTURED)
-    const { branches: ofGraphs, greens: greensOfGraphs } = this.#childrenOf(begun?.id)
+    const { branches: ofGraphs, greens: greensOfGraphs, stands } = this.#childrenOf(begun?.id)
     // What is added to a graph may run beside the rest.
     const added = begun?.into === undefined ? 0 : 1
     const branches = before.branches + added + ofGraphs + this.parts.captures.joins - (begun?.joins ?? 0)
@@ -177,7 +185,7 @@ export class CudaGraphs implements GraphDriver {
       this.parts.library.cuStreamEndCapture(raw, this.parts.memory.address),
     )
     const graph = this.parts.memory.pointerAt(0) as GraphHandle
-    this.#captured.set(graph, { hostFunctions, branches, greens })
+    this.#captured.set(graph, { hostFunctions, branches, greens, stands: stands || before.stands })
     return graph
   }
 
@@ -258,6 +266,12 @@ export class CudaGraphs implements GraphDriver {
     this.#noteHostFunction(id, { node, host })
   }
 
+  /** A wait for a value has gone into the capture of this stream. */
+  noteValueWait(stream: StreamHandle): void {
+    const { id } = this.#captureInfo(stream)
+    if (id !== undefined) this.#children.set(id, { ...this.#childrenOf(id), stands: true })
+  }
+
   #noteHostFunction(id: bigint, hostFunction: CapturedHostFunction): void {
     const captured = this.#capturing.get(id)
     if (captured === undefined) this.#capturing.set(id, [hostFunction])
@@ -267,7 +281,7 @@ export class CudaGraphs implements GraphDriver {
   addGraph(stream: StreamHandle, graph: GraphHandle): void {
     const call = 'cuGraphAddChildGraphNode'
     const { library, memory, calls } = this.parts
-    const { hostFunctions, branches, greens } = this.#captured.get(graph) ?? NOTHING_CAPTURED
+    const { hostFunctions, branches, greens, stands } = this.#captured.get(graph) ?? NOTHING_CAPTURED
     if (hostFunctions.some(({ isWithin }) => isWithin)) {
       const what = 'A graph within this graph has host functions, which can be one level deep'
       throw stateError('ERR_UNSUPPORTED', `${what}: launch them in the capture itself`)
@@ -286,6 +300,7 @@ export class CudaGraphs implements GraphDriver {
     this.#children.set(id, {
       branches: children.branches + branches,
       greens: new Set([...children.greens, ...greens]),
+      stands: children.stands || stands,
     })
     if (hostFunctions.length === 0) return
     check('cuGraphChildGraphNodeGetGraph', library.cuGraphChildGraphNodeGetGraph(node, memory.address))
@@ -323,7 +338,7 @@ export class CudaGraphs implements GraphDriver {
     const instantiate = (): number =>
       this.parts.relaxed.run(() => this.parts.library.cuGraphInstantiateWithFlags(this.parts.memory.address, graph, 0))
     const what = 'making an instance of a graph, for which CUDA waits for the device,'
-    const { hostFunctions, branches, greens } = this.#captured.get(graph) ?? NOTHING_CAPTURED
+    const { hostFunctions, branches, greens, stands } = this.#captured.get(graph) ?? NOTHING_CAPTURED
     let lanes: GraphLane[] = []
     const armed = (): number => {
       lanes = this.parts.graphGates.arm(context, hostFunctions)
@@ -335,11 +350,13 @@ export class CudaGraphs implements GraphDriver {
     const exec = this.parts.memory.pointerAt(0) as GraphExecHandle
     this.#instances.set(exec, { context, fills: new Map(), off: new Set() })
     this.#setLanes(exec, lanes)
+    this.#setStanding(exec, stands)
     return exec
   }
 
   destroyExec(exec: GraphExecHandle): void {
     this.#setLanes(exec, [])
+    this.#setStanding(exec, false)
     this.#instances.delete(exec)
     const result = this.parts.relaxed.run(() => this.parts.library.cuGraphExecDestroy(exec))
     checkDestroyed('cuGraphExecDestroy', result)
@@ -351,12 +368,15 @@ export class CudaGraphs implements GraphDriver {
   }
 
   launch(exec: GraphExecHandle, stream: StreamHandle): void {
-    const { green, driver, hostFunctions } = this.parts
+    const { green, driver, hostFunctions, valueWaits } = this.parts
     const lanes = this.#lanes.size === 0 ? undefined : this.#lanes.get(exec)
     const beside = green.isGreen(stream) && !driver.streamIsCapturing(stream) ? green.beside(stream) : undefined
+    const mayStand = this.#standing.size > 0 && this.#standing.has(exec) && valueWaits.aboutToStand(stream)
     hostFunctions.countEntries(stream, 1)
     if (lanes === undefined) this.#launch(exec, stream, beside)
     else hostFunctions.queueGraph(stream, lanes, () => this.#launch(exec, stream, beside))
+    const instance = mayStand ? this.#instances.get(exec) : undefined
+    if (instance !== undefined) valueWaits.queued(stream, instance.context)
   }
 
   #launch(exec: GraphExecHandle, stream: StreamHandle, beside: Beside | undefined): void {
@@ -391,17 +411,24 @@ export class CudaGraphs implements GraphDriver {
   update(exec: GraphExecHandle, graph: GraphHandle): void {
     const instance = this.#instances.get(exec)
     if (instance === undefined) throw cudaError('cuGraphExecUpdate', CUresult.INVALID_HANDLE)
-    const lanes = this.parts.graphGates.arm(instance.context, this.#captured.get(graph)?.hostFunctions ?? [])
+    const { hostFunctions, stands } = this.#captured.get(graph) ?? NOTHING_CAPTURED
+    const lanes = this.parts.graphGates.arm(instance.context, hostFunctions)
     const result = this.parts.library.cuGraphExecUpdate_v2(exec, graph, this.parts.memory.address)
-    if (result === 0) this.#setLanes(exec, lanes)
-    else for (const lane of lanes) lane.destroy()
+    if (result !== 0) for (const lane of lanes) lane.destroy()
     check('cuGraphExecUpdate', result)
+    this.#setLanes(exec, lanes)
+    this.#setStanding(exec, stands)
   }
 
   #setLanes(exec: GraphExecHandle, lanes: readonly GraphLane[]): void {
     for (const lane of this.#lanes.get(exec) ?? []) lane.destroy()
     if (lanes.length > 0) this.#lanes.set(exec, lanes)
     else this.#lanes.delete(exec)
+  }
+
+  #setStanding(exec: GraphExecHandle, stands: boolean): void {
+    if (stands) this.#standing.add(exec)
+    else this.#standing.delete(exec)
   }
 
   nodes(graph: GraphHandle): readonly NodeFacts[] {
@@ -502,7 +529,7 @@ export class CudaGraphs implements GraphDriver {
     this.#nodes.updateFill(exec, node, context, this.parts.graphGates.nowhere, 0, 1, 1)
   }
 
-  #childrenOf(id: bigint | undefined): Pick<CapturedGraph, 'branches' | 'greens'> {
+  #childrenOf(id: bigint | undefined): CapturedChildren {
     return (id === undefined ? undefined : this.#children.get(id)) ?? NO_CHILDREN
   }
 

@@ -21,6 +21,7 @@ import { ParameterBlock } from './libcuda/parameter-block.js'
 import type { CFunction } from './libcuda/quick-calls.js'
 import type { LibcudaParts } from './libcuda/stream-calls.js'
 import type { Blocking } from './waiting/blocking.js'
+import type { IdleDevices } from './waiting/idle-devices.js'
 
 /** A function of a module. Got twice, it is one. */
 interface CudaFunction {
@@ -46,8 +47,9 @@ interface Loaded {
 }
 
 export interface CudaKernelsParts extends LibcudaParts {
-  readonly hostFunctions: Pick<HostFunctions, 'countEntries' | 'exclusivelyNow'>
+  readonly hostFunctions: Pick<HostFunctions, 'countEntries'>
   readonly blocking: Pick<Blocking, 'exclusively'>
+  readonly idleDevices: Pick<IdleDevices, 'whenIdle' | 'makeAll'>
 }
 
 /** It takes four arguments where cuLaunchKernel takes eleven, each of which costs. */
@@ -78,8 +80,6 @@ export class CudaKernels implements KernelDriver {
   /** By handle: a number that no other kernel has ever had. Undefined where the module is unloaded. */
   readonly #kernels: (Callable | undefined)[] = []
   readonly #loaded = new Map<ModuleHandle, Loaded>()
-  /** Closed, and not yet given back. */
-  readonly #unloaded: { readonly module: ModuleHandle; readonly context: ContextHandle }[] = []
   readonly #config = new NativeMemory(CONFIG_BYTES + MOST_ATTRIBUTES * ATTRIBUTE_BYTES)
   /** The shape in it: mostly that of the next launch, too. */
   #configured: LaunchShape | undefined
@@ -124,23 +124,14 @@ export class CudaKernels implements KernelDriver {
   }
 
   #load(image: number, context: ContextHandle): number {
-    this.#unloadKept()
+    this.parts.idleDevices.makeAll()
     return this.parts.contexts.within(context, () =>
       this.parts.relaxed.run(() => this.parts.library.cuModuleLoadData(this.parts.memory.address, image)),
     )
   }
 
-  /** CUDA waits for the whole device here too: while host functions are pending, that is put off. */
   unload(module: ModuleHandle, context: ContextHandle): void {
-    this.#unloaded.push({ module, context })
-    this.#unloadKept()
-  }
-
-  #unloadKept(): void {
-    if (this.#unloaded.length === 0) return
-    this.parts.hostFunctions.exclusivelyNow(() => {
-      for (const { module, context } of this.#unloaded.splice(0)) this.#unload(module, context)
-    })
+    this.parts.idleDevices.whenIdle(() => this.#unload(module, context))
   }
 
   #unload(module: ModuleHandle, context: ContextHandle): void {

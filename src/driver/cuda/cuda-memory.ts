@@ -37,6 +37,7 @@ import { PeerAccess } from './memory/peer-access.js'
 import { RegisteredMemory, type RegisteredMemoryParts } from './memory/registered-memory.js'
 import { RowCopies } from './memory/row-copies.js'
 import type { EventPool } from './waiting/event-pool.js'
+import type { IdleDevices } from './waiting/idle-devices.js'
 import type { ValueWaits } from './waiting/value-waits.js'
 
 const PORTABLE_AND_MAPPED = 0x3
@@ -51,14 +52,19 @@ const MEM_OP_BYTES = 48
 /** Pinned memory is handed out in multiples of this: a closed block fits the next request more often. */
 const GRANULE = 65_536
 
+interface GraphsDriver {
+  readonly graphs: { noteValueWait(stream: StreamHandle): void }
+}
+
 export interface CudaMemoryParts extends LibcudaParts, KeptBlocksParts {
   readonly hostFunctions: Pick<HostFunctions, 'countEntries' | 'exclusivelyNow'>
+  readonly idleDevices: IdleDevices
   readonly pool: EventPool
   readonly reserve: StreamReserve
   readonly valueWaits: ValueWaits
   readonly pools: CudaPools
   readonly green: CopyBatchesParts['green']
-  readonly driver: RegisteredMemoryParts['driver'] & CopyOrderDriver & HostCopiesDriver
+  readonly driver: RegisteredMemoryParts['driver'] & CopyOrderDriver & HostCopiesDriver & GraphsDriver
 }
 
 export class CudaMemory implements MemoryDriver {
@@ -207,10 +213,11 @@ export class CudaMemory implements MemoryDriver {
   }
 
   waitForValue(at: MemoryValue, compare: Comparison, stream: StreamHandle, context: ContextHandle): void {
-    const { valueWaits } = this.parts
+    const { valueWaits, driver } = this.parts
     const stands = valueWaits.aboutToStand(stream)
     this.#batch(at.bits === 32 ? MemOp.WAIT_32 : MemOp.WAIT_64, at, compare, stream)
     if (stands) valueWaits.queued(stream, context)
+    else driver.graphs.noteValueWait(stream)
   }
 
   writeValue(at: MemoryValue, stream: StreamHandle): void {

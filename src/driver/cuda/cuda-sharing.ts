@@ -1,6 +1,6 @@
 /**
  * Memory that other processes see. Freeing and unmapping it can wait for the whole device, host functions included, which
- * only this thread could run: so both happen when no host function is pending, and freed memory is kept for reuse.
+ * only this thread could run: so both happen when the devices are idle, and freed memory is kept for reuse.
  */
 
 import { stateError } from '../../base/errors.js'
@@ -41,7 +41,7 @@ export class CudaSharing implements SharingDriver {
 
   constructor(private readonly parts: CudaSharingParts) {
     this.#kept = new KeptBlocks(parts, (block) => this.#free(block))
-    this.#closed = new AfterWork(parts.driver, (mapping) => this.#unmap(mapping))
+    this.#closed = new AfterWork(parts.driver, (mapping) => parts.idleDevices.whenIdle(() => this.#unmap(mapping)))
   }
 
   allocate(byteLength: number, context: ContextHandle): Pointer {
@@ -142,7 +142,7 @@ export class CudaSharing implements SharingDriver {
   }
 
   #sweepMappings(): void {
-    if (this.#closed.pending) this.parts.hostFunctions.exclusivelyNow(() => this.#closed.sweep())
+    this.#closed.sweep()
     if (this.#closed.pending) this.#again.later()
   }
 

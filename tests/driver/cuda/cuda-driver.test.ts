@@ -127,6 +127,9 @@ function pretend() {
   }
   const contexts = {
     primary: (device: number) => CONTEXTS[device],
+    get primaries() {
+      return CONTEXTS.entries()
+    },
     deviceOf: (context: ContextHandle) => CONTEXTS.indexOf(context),
     within: <R>(context: ContextHandle, fn: () => R): R => {
       const before = current
@@ -169,7 +172,7 @@ function pretend() {
         streamDestroyed: (stream: StreamHandle) => gone.push(stream),
         streamLeft: () => {},
         readAfterEnd: (stream: StreamHandle) => gone.push(stream),
-        checkStream: () => {},
+        checkStream: (stream: StreamHandle) => stream,
         isStill: () => true,
       },
       ...{ eventCreated: () => {}, eventDestroyed: () => {} },
@@ -252,11 +255,13 @@ test('a device is not looked at while a stream of it captures, and nothing is in
     )
   }
   driver.graphs.end(elsewhere)
-  // Another library begins it, on a stream whose handle it has.
-  whileCapturing(
-    () => library.cuStreamBeginCapture_v2(handedOut),
-    () => library.cuStreamEndCapture(handedOut),
-  )
+  // Another library begins it, on a stream whose handle it has, or on one of its own that was wrapped.
+  for (const each of [handedOut, wrapped]) {
+    whileCapturing(
+      () => library.cuStreamBeginCapture_v2(each),
+      () => library.cuStreamEndCapture(each),
+    )
+  }
 })
 
 test('a stream that leaves ends the capture that it began, and no other', () => {
@@ -295,8 +300,12 @@ test('modules come and go, and streams are asked, with the captures of the threa
   const own = stream()
   driver.streamGetId(own)
   driver.streamGetFlags(own)
+  // Of each device the null and the per-thread stream, before something is given back.
+  const asked = ['cuStreamQuery 0', 'cuStreamQuery 2']
   assert.deepEqual(calls, [
     'cuModuleLoadData true',
+    ...asked,
+    ...asked,
     'cuModuleUnload true',
     'cuStreamGetId true',
     'cuStreamGetFlags true',

@@ -4,6 +4,7 @@ import { describe, it } from 'node:test'
 import { CudaKernels, type CudaKernelsParts } from '../../../src/driver/cuda/cuda-kernels.js'
 import { NativeMemory } from '../../../src/driver/cuda/libcuda/native.js'
 import type { ContextHandle, LaunchShape, StreamHandle } from '../../../src/driver/driver.js'
+import { idleWhen } from './idle-when.js'
 
 const FUNCTION = 0x5000
 const MOST_NAME = 32
@@ -69,7 +70,8 @@ function pretend() {
     calls: { onStream: () => {} },
     relaxed: { run: <R>(calls: () => R): R => calls() },
     blocking: { exclusively: <R>(call: () => R): R => call() },
-    hostFunctions: { countEntries: () => {}, exclusivelyNow: <R>(call: () => R) => ({ made: call() }) },
+    hostFunctions: { countEntries: () => {} },
+    idleDevices: idleWhen(() => true),
   }
   const kernels = new CudaKernels(parts as unknown as CudaKernelsParts)
   return { kernels, granted, launched, names, attributes }

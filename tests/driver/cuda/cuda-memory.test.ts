@@ -9,6 +9,7 @@ import { NativeMemory } from '../../../src/driver/cuda/libcuda/native.js'
 import { RelaxedCaptures } from '../../../src/driver/cuda/libcuda/relaxed-captures.js'
 import { detach } from '../../../src/driver/cuda/memory/detach.js'
 import type { ContextHandle, EventHandle, OwnEvent } from '../../../src/driver/driver.js'
+import { idleWhen } from './idle-when.js'
 
 const koffi: typeof Koffi = createRequire(import.meta.url)('koffi')
 const skip = process.platform === 'win32' ? 'the C library is found differently here' : false
@@ -42,6 +43,7 @@ function pretend() {
       countEntries: () => {},
       exclusivelyNow: <R>(call: () => R) => (state.hostFunctions ? undefined : { made: call() }),
     },
+    idleDevices: idleWhen(() => !state.hostFunctions),
     driver: {
       get memory() {
         return pinned

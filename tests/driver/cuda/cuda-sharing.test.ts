@@ -9,6 +9,7 @@ import { Marks } from '../../../src/driver/cuda/handles/marks.js'
 import { NativeMemory } from '../../../src/driver/cuda/libcuda/native.js'
 import { RelaxedCaptures } from '../../../src/driver/cuda/libcuda/relaxed-captures.js'
 import type { ContextHandle, EventHandle, OwnEvent, Pointer } from '../../../src/driver/driver.js'
+import { idleWhen } from './idle-when.js'
 
 const skip = process.platform === 'win32' ? 'the C library is found differently here' : false
 const context = 1 as ContextHandle
@@ -57,6 +58,7 @@ function pretend() {
     hostFunctions: {
       exclusivelyNow: <R>(call: () => R) => (state.hostFunctions ? undefined : { made: call() }),
     },
+    idleDevices: idleWhen(() => !state.hostFunctions),
     driver: {
       memory: { isDone: (event: EventHandle) => !undone.has(event) },
       eventRecycle: (_context: ContextHandle, event: EventHandle) => recycled.push(event),
@@ -98,7 +100,7 @@ describe('memory for other processes on the CUDA backend', { skip }, () => {
     }
     assert.deepEqual(
       calls.filter((call) => call.startsWith('cuMemFree')),
-      [`cuMemFree ${large[2]}`],
+      [`cuMemFree ${large[2]}`, `cuMemFree ${large[1]}`],
     )
   })
 

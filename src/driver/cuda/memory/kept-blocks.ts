@@ -2,10 +2,10 @@
  * Memory that was given back, and is kept for the next request once the GPU is done with it: giving it to the driver can
  * wait for the whole device, host functions included, which only this thread could run.
  */
-
 import { AfterWork, type AfterWorkDriver } from '../../after-work.js'
 import type { ContextHandle, OwnEvent, Pointer } from '../../driver.js'
 import type { HostFunctions } from '../host-functions/host-functions.js'
+import type { IdleDevices } from '../waiting/idle-devices.js'
 
 export interface Block {
   readonly pointer: Pointer
@@ -17,6 +17,7 @@ export interface Block {
 export interface KeptBlocksParts {
   readonly driver: AfterWorkDriver
   readonly hostFunctions: Pick<HostFunctions, 'exclusivelyNow'>
+  readonly idleDevices: Pick<IdleDevices, 'whenIdle'>
 }
 
 /** Bytes that are worth keeping, of each context. */
@@ -31,7 +32,7 @@ export class KeptBlocks {
     private readonly parts: KeptBlocksParts,
     private readonly free: (block: Block) => void,
   ) {
-    this.#leaving = new AfterWork(parts.driver, (block) => this.#keepOrFree(block))
+    this.#leaving = new AfterWork(parts.driver, (block) => this.#keep(block))
   }
 
   /** Keeps or frees the block when the latest records of these events, which it takes over, are done. */
@@ -67,10 +68,21 @@ export class KeptBlocks {
     return any
   }
 
-  #keepOrFree(block: Block): void {
-    const bytes = this.#of(block.context).reduce((sum, { byteLength }) => sum + byteLength, block.byteLength)
-    const mustKeep = (): boolean => this.parts.hostFunctions.exclusivelyNow(() => this.free(block)) === undefined
-    if (bytes <= MOST_KEPT || mustKeep()) this.#blocks.push(block)
+  #keep(block: Block): void {
+    this.#blocks.push(block)
+    if (this.#bytesOf(block.context) > MOST_KEPT) this.parts.idleDevices.whenIdle(() => this.#trim(block.context))
+  }
+
+  /** Gives the latest to the driver, until no more is kept than is worth it. */
+  #trim(context: ContextHandle | undefined): void {
+    while (this.#bytesOf(context) > MOST_KEPT) {
+      const index = this.#blocks.findLastIndex((block) => block.context === context)
+      for (const block of this.#blocks.splice(index, 1)) this.free(block)
+    }
+  }
+
+  #bytesOf(context: ContextHandle | undefined): number {
+    return this.#of(context).reduce((sum, { byteLength }) => sum + byteLength, 0)
   }
 
   #of(context: ContextHandle | undefined): readonly Block[] {

@@ -1,0 +1,16 @@
+/** Stands for the driver's IdleDevices, where the test says when a device has nothing to do. */
+export function idleWhen(isIdle: () => boolean) {
+  const waiting: (() => void)[] = []
+  const makeAll = (): void => {
+    for (const call of waiting.splice(0)) call()
+  }
+  const look = (): void => {
+    if (isIdle()) makeAll()
+    else setImmediate(look).unref()
+  }
+  const whenIdle = (call: () => void): void => {
+    waiting.push(call)
+    look()
+  }
+  return { whenIdle, look, makeAll }
+}
