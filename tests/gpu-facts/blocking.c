@@ -2232,6 +2232,7 @@ static const struct test holders[] = {
     {"cuModuleUnload", "", .prepare = load_and_launch, .call = drop_fresh, .where = NB_NB},
     {"cuMemFree_v2", "64 MiB", .prepare = allocate_device, .call = c_free, .done = drop_device, .size = M64, .where = NB_NB},
     {"cuMemFreeHost", "64 KiB", .prepare = allocate_pinned, .call = c_host_free, .done = drop_pinned, .size = K64, .where = NB_NB},
+    {"cuMemHostUnregister", "64 KiB", .prepare = make_registered, .call = c_host_unregister, .done = drop_plain, .size = K64, .where = NB_NB},
     {"cuMemcpyAsync", "pinned to pinned, 64 KiB", .prepare = copy_prepare, .call = copy_call, .done = copy_done, .a = PINNED, .b = PINNED, .size = K64, .where = OWN_NB},
     {"cuMemcpyAsync", "device to pageable, 64 KiB", .prepare = copy_prepare, .call = copy_call, .done = copy_done, .a = DEVICE, .b = PAGEABLE, .size = K64, .where = OWN_NB},
     {"cuMemcpyAsync", "pageable to device, 64 MiB", .prepare = hp_large_up, .call = h_large_up, .where = OWN_NB},
