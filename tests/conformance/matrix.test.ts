@@ -16,7 +16,7 @@ import { calls, TABLES } from './matrix/table.js'
 import { triedOptions } from './matrix/user-code.js'
 
 /** How many child processes play a table: the start of one costs more than hundreds of cells. */
-const CHILDREN: Readonly<Record<string, number>> = { calls: 12, closings: 4, 'user code': 4 }
+const CHILDREN: Readonly<Record<string, number>> = { calls: 12, closings: 4, standing: 4, 'user code': 4 }
 /** Failures that the message of a test names. */
 const MOST_NAMED = 5
 /** What a whole run takes at most, however slow the machine. */

@@ -22,16 +22,22 @@ export interface Cell {
   readonly memory: readonly MemoryKind[]
 }
 
-export async function play(lab: Lab, call: Call, { situation, hold, memory }: Cell): Promise<void> {
+/** `stand` lets another stream stand while the call is made, and returns what ends that. */
+export async function play(
+  lab: Lab,
+  call: Call,
+  { situation, hold, memory }: Cell,
+  stand: () => () => void = () => () => {},
+): Promise<void> {
   const scene = new Scene(lab, call, situation, hold, memory)
   try {
-    await playIn(scene, call)
+    await playIn(scene, call, stand)
   } finally {
     scene.dispose()
   }
 }
 
-async function playIn(scene: Scene, call: Call): Promise<void> {
+async function playIn(scene: Scene, call: Call, stand: () => () => void): Promise<void> {
   const { lab, hold, situation } = scene
   const where = placeOf(call, situation)
   const answer = wanted(scene, call, where)
@@ -39,12 +45,14 @@ async function playIn(scene: Scene, call: Call): Promise<void> {
   scene.recordBefore()
   lab.settle()
   scene.holdUp()
+  const end = stand()
   scene.beginCapture()
 
   const clock = lab.bench.name === 'sim' ? processorTime : () => performance.now()
   const before = clock()
   const first = outcomeOf(invoke)
   const took = clock() - before
+  end()
   assert.ok(took < RETURNS_WITHIN, `the call took ${Math.round(took)} ms`)
   // A promise tells later.
   const pending = first.value instanceof Promise ? [first.value] : []

@@ -17,6 +17,7 @@ import type { Lab } from './lab.js'
 import { libraryCalls } from './library-calls.js'
 import { otherCalls } from './other-calls.js'
 import { play } from './play.js'
+import { standingRows } from './standing.js'
 import { streamCalls } from './stream-calls.js'
 import { userCodeRows } from './user-code.js'
 
@@ -102,5 +103,6 @@ function rowOf(call: Call): Row {
 export const TABLES: Readonly<Record<string, readonly Row[]>> = {
   calls: calls.map(rowOf),
   closings: closingRows(calls),
+  standing: standingRows(calls, (call) => (isQuick ? choicesFor(call).slice(0, 1) : choicesFor(call))),
   'user code': userCodeRows,
 }

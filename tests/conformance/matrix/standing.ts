@@ -1,0 +1,77 @@
+/**
+ * Calls that are made while another stream stands at something that is no host function: at a value that this thread writes, or
+ * at another library's work that this thread ends. No call that does not wait by its name may wait for that.
+ */
+import { isPretended } from '../../pretend/pretend.js'
+import { describeSituation, type MemoryKind, SITUATIONS } from './axes.js'
+import type { Call } from './call.js'
+import type { Lab } from './lab.js'
+import { play } from './play.js'
+import type { Row } from './table.js'
+
+/** Lets a stream stand, and returns what ends that. */
+type Stand = (lab: Lab) => () => void
+
+const standingStream = (lab: Lab) => lab.once('a stream that stands', () => lab.bench.stream())
+const flagsOf = (lab: Lab) => lab.once('a value', () => lab.device.allocPinned(64))
+
+const THEIRS = 'a wait of another library'
+/** CUDA waits for the device where a stream finds no place; on a pretended GPU none does. The library knows nothing of what stands there. */
+const NEEDS_PLACE = 'new Stream({ context })'
+
+const STANDS: Readonly<Record<string, Stand>> = {
+  'a wait for a value': (lab) => {
+    const flags = flagsOf(lab)
+    flags.bytes[0] = 0
+    standingStream(lab).waitValue(flags, 1)
+    return () => flags.bytes.fill(1, 0, 1)
+  },
+  'a launch that waits for a value': (lab) => {
+    const flags = flagsOf(lab)
+    const stream = standingStream(lab)
+    const exec = lab.once('a graph that stands', () => stream.capture(() => stream.waitValue(flags, 1)).instantiate())
+    flags.bytes[0] = 0
+    stream.launch(exec)
+    return () => flags.bytes.fill(1, 0, 1)
+  },
+  [THEIRS]: (lab) => {
+    const latch = lab.bench.latch(standingStream(lab))
+    return () => latch.open()
+  },
+}
+/** Every kind of stream, and one capture. */
+const FEW_SITUATIONS = 7
+/** A non-blocking stream: with every kind of memory. */
+const FULL_SITUATION = 1
+
+export function standingRows(
+  calls: readonly Call[],
+  choicesFor: (call: Call) => readonly (readonly MemoryKind[])[],
+): readonly Row[] {
+  return calls.filter(({ waits }) => waits === undefined).map((call) => rowOf(call, choicesFor(call)))
+}
+
+function rowOf(call: Call, choices: readonly (readonly MemoryKind[])[]): Row {
+  return {
+    name: call.name,
+    lacks: (lab) => call.lacks?.({ lab, bench: lab.bench }),
+    *cells(lab) {
+      for (const [at, situation] of SITUATIONS.slice(0, FEW_SITUATIONS).entries()) {
+        for (const memory of at === FULL_SITUATION ? choices : choices.slice(0, 1)) {
+          const cell = { situation, hold: 'nothing', memory } as const
+          const operands = memory.length === 0 ? '' : `, with memory: ${memory.join(', ')}`
+          const lacks = memory.map((kind) => lab.lacks(kind)).find((lack) => lack !== undefined)
+          const where = describeSituation(situation)
+          // What is loaded at the first use of all is loaded before anything stands.
+          yield { name: `${where}, nothing stands${operands}`, lacks, play: () => play(lab, call, cell) }
+          for (const [what, stand] of Object.entries(STANDS)) {
+            const playCell = (): Promise<void> => play(lab, call, cell, () => stand(lab))
+            const needsPlace = isPretended() && call.name === NEEDS_PLACE && what === THEIRS
+            const why = needsPlace ? 'a pretended GPU has no place for a stream' : lacks
+            yield { name: `${where}, another stream stands at ${what}${operands}`, lacks: why, play: playCell }
+          }
+        }
+      }
+    },
+  } satisfies Row
+}
