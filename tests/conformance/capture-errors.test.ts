@@ -217,6 +217,19 @@ onEveryBackend('errors of captures', (bench) => {
       held.wait(promise)
       return resolve
     },
+    'a value': (held) => {
+      const flags = device.allocPinned(64)
+      flags.bytes.fill(0)
+      held.waitValue(flags, 1)
+      return () => {
+        flags.bytes[0] = 1
+        flags.close()
+      }
+    },
+    'another library’s wait': (held) => {
+      const latch = bench.latch(held)
+      return () => latch.open()
+    },
     'a promise and a callback': (held) => {
       const { promise, resolve } = promised()
       held.addCallback(() => {}, undefined).wait(promise)
@@ -243,6 +256,8 @@ onEveryBackend('errors of captures', (bench) => {
             [901, () => stream.wait(event)],
             [901, () => stream.wait(done)],
             [901, () => stream.launchHostFunc(() => {})],
+            [900, () => stream.wait(device)],
+            [900, () => device.synchronize()],
             [1, () => taken.query()],
             [1, () => taken.synchronize()],
             [1, () => done.wait(taken)],

@@ -163,8 +163,22 @@ export class CudaDriver implements Driver {
   deviceSynchronize(device: number): void {
     const context = this.parts.contexts.primary(device)
     // The driver's own wait is refused while another thread captures, and invalidates that.
-    if (this.#mustLook || this.parts.threads.others) this.parts.blocking.forContext(context, device)
-    else this.#calls.inContext(context, 'cuCtxSynchronize', () => this.#library.cuCtxSynchronize())
+    if (this.#mustLook || this.parts.threads.others) {
+      if (this.#anyCaptures(device, context)) this.#refuseWait(context)
+      this.parts.blocking.forContext(context, device)
+    } else this.#calls.inContext(context, 'cuCtxSynchronize', () => this.#library.cuCtxSynchronize())
+  }
+
+  /** CUDA refuses to wait for a context of which a stream captures, and invalidates the capture, before it waits for anything. */
+  #refuseWait(context: ContextHandle): void {
+    const { pool, threads } = this.parts
+    const event = pool.take(context)
+    try {
+      const record = (): void => check('cuCtxSynchronize', this.#library.cuCtxRecordEvent(context, event))
+      threads.recording.now(record)
+    } finally {
+      pool.giveBack(context, event)
+    }
   }
 
   deviceFinished(device: number, settle: Settle): Cancel {
