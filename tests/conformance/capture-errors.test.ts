@@ -304,6 +304,19 @@ onEveryBackend('errors of captures', (bench) => {
     usable(stream, other)
   })
 
+  test('R6 1: an event whose record went with a capture is not waited for, though a graph that was launched right then records it', async () => {
+    const [stream, other] = two()
+    stream.beginCapture('relaxed')
+    const event = stream.record()
+    stream.endCapture().close()
+    using exec = other.capture(() => void other.record(event, { external: true })).instantiate()
+    const finished = event.finished()
+    other.launch(exec)
+    await assert.rejects(finished, { number: 1 })
+    await event.finished()
+    usable(stream, other)
+  })
+
   test('R4 908: another thread cannot end it, and it is over by that; in relaxed mode it can', async (context) => {
     if (bench.name === 'sim') {
       context.skip('each thread has a simulator of its own')

@@ -669,9 +669,11 @@ export class CudaDriver implements Driver {
       this.#calls.onStream(stream, 'cuEventRecordWithFlags', (raw) =>
         this.#library.cuEventRecordWithFlags(event, raw, 1),
       )
-    } else this.#calls.onStream(stream, 'cuEventRecord', (raw) => this.#library.cuEventRecord(event, raw))
-    if (!this.#hostFunctions.tracksOrder) return
-    this.#hostFunctions.recorded(event, stream, () => (external === 0 ? this.#captureOf(stream) : undefined))
+      // It is recorded by each launch of the graph, and stays as it was until then.
+      return
+    }
+    this.#calls.onStream(stream, 'cuEventRecord', (raw) => this.#library.cuEventRecord(event, raw))
+    if (this.#hostFunctions.tracksOrder) this.#hostFunctions.recorded(event, stream, () => this.#captureOf(stream))
   }
 
   #waitWith(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
@@ -685,12 +687,12 @@ export class CudaDriver implements Driver {
   }
 
   /**
-   * Does a stream of the context capture? CUDA cannot be asked that, only each stream: those that began a capture here, those of
-   * our own that may be in one, and those of other libraries that were wrapped and live. The null stream tells of blocking ones
-   * that nobody wrapped; what other libraries capture on other streams of theirs is not known.
+   * Does a stream of the context capture? CUDA cannot be asked that, only each stream: those that began a capture here, and those
+   * of our own that may be in one. Streams of other libraries may be destroyed by now, and are not asked: of the blocking ones the null
+   * stream tells, what is captured on others is not known.
    */
   #anyCaptures(device: number, context: ContextHandle): boolean {
-    const { calls, handles } = this.parts
+    const calls = this.#calls
     const { begun, joined } = this.graphs
     // Calls about a primary context leave captures in its green contexts alone.
     const isIn = (stream: StreamHandle): boolean => calls.contextOf(stream) === context && !this.#green.isGreen(stream)
@@ -700,10 +702,6 @@ export class CudaDriver implements Driver {
       (begun.length > 0 || this.#handedOut.has(stream)) && !this.#green.isGreen(stream)
     for (const [stream, its] of calls.own)
       if (its === context && mayCapture(stream) && this.#captures(stream)) return true
-    for (const [stream, { context: its, id }] of calls.foreign) {
-      const isKnown = its === context && id !== undefined && !this.#green.isGreen(stream)
-      if (isKnown && handles.isStill(stream, id) && this.#captures(stream)) return true
-    }
     return this.#captures(defaultStream(device, 2)) || this.#captures(defaultStream(device, 0))
   }
 

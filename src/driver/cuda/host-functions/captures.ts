@@ -90,10 +90,11 @@ export class Captures {
   }
 
   /**
-   * Throws where to query the event would invalidate a capture that is under way; afterwards the driver can be asked.
+   * Throws where to query the event would invalidate a capture that is under way; afterwards the driver can be asked. True where
+   * its latest record was a part of a capture that is over: then it may have none.
    */
-  refuseQuery(event: EventHandle): void {
+  refuseQuery(event: EventHandle): boolean {
     if (this.#recorded.get(event)?.()) throw cudaError('cuEventQuery', CUresult.CAPTURED_EVENT)
-    this.#recorded.delete(event)
+    return this.#recorded.delete(event)
   }
 }

@@ -54,11 +54,6 @@ export class StreamCalls {
     return this.#own
   }
 
-  /** Those of other libraries, which may be destroyed by now. */
-  get foreign(): ReadonlyMap<StreamHandle, { readonly context: ContextHandle; readonly id: number | undefined }> {
-    return this.#foreign
-  }
-
   /** The driver's number for another library's stream, where it is known. */
   foreignId(stream: StreamHandle): number | undefined {
     return this.#foreign.get(stream)?.id

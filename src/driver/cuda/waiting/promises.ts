@@ -56,8 +56,12 @@ export class Promises {
   }
 
   eventFinished(event: EventHandle, settle: Settle): Cancel {
-    const { hostFunctions, captures, eventWaits, pump } = this.parts
-    captures.refuseQuery(event)
+    const { hostFunctions, captures, eventWaits, pump, relaxed } = this.parts
+    // What a graph records in it later is not what is waited for.
+    if (captures.refuseQuery(event)) {
+      const { done, error } = relaxed.run(() => eventWaits.query(event))
+      if (done && error !== undefined) throw error
+    }
     const cancel = eventWaits.add(event, event, settle)
     hostFunctions.trackOrder()
     pump.wake()
