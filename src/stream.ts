@@ -301,7 +301,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   record(given?: Event | RecordOptions, options?: RecordOptions): Event {
     const core = open(this)
     // Options are read before anything is opened: a getter may close it.
-    if (isEvent(given)) {
+    if (isEventLike(given) && isEvent(given)) {
       const settings = options === undefined ? undefined : readOptions(options, RECORD_OPTIONS)
       recordGiven(core, eventCore(given), settings)
       return given
@@ -388,13 +388,13 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   ): this {
     const core = open(this)
     // V8 is slow to find that an object lacks a private name.
-    const isOther = isInstance(target, Stream) && isStream(target)
+    const own = isEventLike(target) ? eventCoreOf(target) : undefined
+    const isOther = own === undefined && isStream(target)
     if (isOther && options === undefined) {
       waitForStream(core, openBeside(core, target))
       return this
     }
     // Options are read, and protocols asked, before anything is opened: what runs then may close it.
-    const own = isOther ? undefined : eventCoreOf(target)
     if (own !== undefined) {
       const external = options === undefined ? ExternalFlag.NONE : externalFlag(readOptions(options, ['external']))
       core.makeRoom(0)
@@ -1122,6 +1122,15 @@ function queueHostFunction(core: StreamCore, host: HostFunction, what: string): 
 function isPromise(value: unknown): value is PromiseLike<unknown> {
   const isObject = (typeof value === 'object' && value !== null) || typeof value === 'function'
   return isObject && typeof propertyOf(value, 'then') === 'function' && !isStreamLike(value)
+}
+
+/** `instanceof` for one class: where several share it V8 looks each class up. */
+function isEventLike(value: unknown): value is Event {
+  try {
+    return value instanceof Event
+  } catch {
+    return false
+  }
 }
 
 /** The core of a stream that another one is to wait for. */
