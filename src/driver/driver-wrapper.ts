@@ -43,6 +43,7 @@ import type {
   SharingDriver,
   StreamHandle,
   Twin,
+  Wrapper,
 } from './driver.js'
 import type { Comparison, MemoryValue } from './values.js'
 
@@ -130,6 +131,9 @@ export class DriverWrapper implements Driver {
   }
   streamAdopt(cudaHandle: number, near: number): AdoptedStream {
     return this.inner.streamAdopt(cudaHandle, near)
+  }
+  streamWrapped(stream: StreamHandle): Wrapper {
+    return this.inner.streamWrapped(stream)
   }
   streamHandedOut(stream: StreamHandle): void {
     this.inner.streamHandedOut(stream)

@@ -74,6 +74,11 @@ export interface GreenContextPart {
   readonly multiprocessors: number
 }
 
+/** As long as it is open the stream lives, unless its owner destroyed it too early. */
+export interface Wrapper {
+  isOpen: boolean
+}
+
 export interface AdoptedStream {
   readonly stream: StreamHandle
   /** Of a stream in a green context it is the primary one: events, memory and modules of that are good for both. */
@@ -147,6 +152,8 @@ export interface Driver {
    * the device `near`. Throws ERR_INVALID_HANDLE or ERR_CLOSED for a number that is no stream's handle.
    */
   streamAdopt(cudaHandle: number, near: number): AdoptedStream
+  /** The program has a wrapper of the stream from now on, until it says in what is returned that it is closed. */
+  streamWrapped(stream: StreamHandle): Wrapper
   /**
    * Code outside of the library has the stream's handle from now on, and may queue work that passes no driver. The stream
    * may be destroyed already.

@@ -19,6 +19,7 @@ import {
   isNullStream,
   StreamFlag,
   type StreamHandle,
+  type Wrapper,
 } from '../driver/driver.js'
 import { joined, NO_PROMISES, PromiseWait } from '../driver/promise-waits.js'
 import { captureOver, recordOf } from './capture-record.js'
@@ -59,6 +60,7 @@ export class StreamCore extends NativeResource {
   /** Calls in which code of the program has the handle: closed in one of them, it ends when they are over. */
   #users = 0
   #closing: (() => void)[] | undefined
+  readonly #wrapper: Wrapper | undefined
 
   /** `held` is kept reachable, the owner first. */
   constructor(
@@ -73,6 +75,7 @@ export class StreamCore extends NativeResource {
     super()
     this.driver = driverOf(device)
     this.ordinal = device.ordinal
+    this.#wrapper = tenure === 'wrapped' ? this.driver.streamWrapped(handle) : undefined
   }
 
   /** Its green context, or the primary one. */
@@ -391,6 +394,7 @@ export class StreamCore extends NativeResource {
   #end(): void {
     this.#runClosing()
     withdraw(this)
+    if (this.#wrapper !== undefined) this.#wrapper.isOpen = false
     this.held = NOTHING
     if (this.tenure === 'owned') this.release()
   }

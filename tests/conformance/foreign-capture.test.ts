@@ -132,20 +132,15 @@ const BY_ITSELF: Readonly<Record<string, (bench: Workbench) => () => void>> = {
   },
 }
 
-/** Whose capture it is. Of a stream of another library nothing tells but the null stream, if that waits for it. */
+/** Whose capture it is. Of a stream of another library that nobody wrapped nothing tells but the null stream, if that waits for it. */
 const THEIRS = {
   'a blocking stream that nobody wrapped': { nonBlocking: false, isWrapped: false },
   'a stream that nobody wrapped': { nonBlocking: true, isWrapped: false },
   'a blocking stream that was wrapped': { nonBlocking: false, isWrapped: true },
   'a stream that was wrapped': { nonBlocking: true, isWrapped: true },
 } as const
-/**
- * To come behind what a consumer has queued anywhere there is cuCtxRecordEvent only, which ends every capture of the context; and
- * another library's stream, which may be destroyed, is not asked by a timer whether it captures.
- */
-const EXCEPT = ['a stream that nobody wrapped', 'a stream that was wrapped'].map(
-  (whose) => `a tensor that was handed out by DLPack comes back, ${whose}`,
-)
+/** To come behind what a consumer has queued anywhere there is cuCtxRecordEvent only, which ends every capture of the context. */
+const EXCEPT = ['a tensor that was handed out by DLPack comes back, a stream that nobody wrapped']
 
 for (const [what, prepare] of Object.entries(BY_ITSELF)) {
   for (const [whose, { nonBlocking, isWrapped }] of Object.entries(THEIRS)) {

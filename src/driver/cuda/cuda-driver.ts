@@ -23,6 +23,7 @@ import {
   type Settle,
   StreamFlag,
   type StreamHandle,
+  type Wrapper,
 } from '../driver.js'
 import { HandedOutStreams } from '../handed-out-streams.js'
 import { refusedHandle } from '../handle-errors.js'
@@ -348,6 +349,10 @@ export class CudaDriver implements Driver {
       this.memory.forgetStream(stream)
     }
     return { stream, context, device: this.parts.contexts.deviceOf(context), green }
+  }
+
+  streamWrapped(stream: StreamHandle): Wrapper {
+    return this.#calls.wrapped(stream)
   }
 
   /** A stream in a capture that is invalidated does not tell its context. */
@@ -687,9 +692,9 @@ export class CudaDriver implements Driver {
   }
 
   /**
-   * Does a stream of the context capture? CUDA cannot be asked that, only each stream: those that began a capture here, and those
-   * of our own that may be in one. Streams of other libraries may be destroyed by now, and are not asked: of the blocking ones the null
-   * stream tells, what is captured on others is not known.
+   * Does a stream of the context capture? CUDA cannot be asked that, only each stream: those that began a capture here, those of
+   * our own that may be in one, and those of other libraries that are wrapped. The null stream tells of blocking ones that are not;
+   * what other libraries capture on other streams of theirs is not known.
    */
   #anyCaptures(device: number, context: ContextHandle): boolean {
     const calls = this.#calls
@@ -702,6 +707,7 @@ export class CudaDriver implements Driver {
       (begun.length > 0 || this.#handedOut.has(stream)) && !this.#green.isGreen(stream)
     for (const [stream, its] of calls.own)
       if (its === context && mayCapture(stream) && this.#captures(stream)) return true
+    for (const stream of calls.theirs(this.parts.handles)) if (isIn(stream) && this.#captures(stream)) return true
     return this.#captures(defaultStream(device, 2)) || this.#captures(defaultStream(device, 0))
   }
 

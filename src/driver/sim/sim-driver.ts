@@ -23,6 +23,7 @@ import {
   type Settle,
   StreamFlag,
   type StreamHandle,
+  type Wrapper,
 } from '../driver.js'
 import { HandedOutStreams } from '../handed-out-streams.js'
 import { CaptureRules } from './capture-rules.js'
@@ -240,6 +241,10 @@ export class SimDriver implements Driver, WorkQueue {
     if (stream === undefined) throw this.#registry.refusedHandle('stream', handle, 'cuStreamGetCtx')
     const { device, partition } = stream
     return { stream: handle, context: device.context, device: device.ordinal, green: partition }
+  }
+
+  streamWrapped(): Wrapper {
+    return { isOpen: true }
   }
 
   streamHandedOut(stream: StreamHandle): void {

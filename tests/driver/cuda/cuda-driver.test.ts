@@ -172,7 +172,7 @@ function pretend() {
         streamDestroyed: (stream: StreamHandle) => gone.push(stream),
         streamLeft: () => {},
         readAfterEnd: (stream: StreamHandle) => gone.push(stream),
-        checkStream: () => {},
+        checkStream: (stream: StreamHandle) => stream,
         isStill: () => true,
       },
       ...{ eventCreated: () => {}, eventDestroyed: () => {} },
@@ -255,11 +255,17 @@ test('a device is not looked at while a stream of it captures, and nothing is in
     )
   }
   driver.graphs.end(elsewhere)
-  // Another library begins it, on a stream whose handle it has.
-  whileCapturing(
-    () => library.cuStreamBeginCapture_v2(handedOut),
-    () => library.cuStreamEndCapture(handedOut),
-  )
+  // Another library begins it, on a stream whose handle it has, or on one of its own as long as that is wrapped.
+  const wrapper = driver.streamWrapped(wrapped)
+  for (const each of [handedOut, wrapped]) {
+    whileCapturing(
+      () => library.cuStreamBeginCapture_v2(each),
+      () => library.cuStreamEndCapture(each),
+    )
+  }
+  wrapper.isOpen = false
+  library.cuStreamBeginCapture_v2(wrapped)
+  assert.equal(driver.deviceRecordOwn(EVENT, 0), true)
 })
 
 test('a stream that leaves ends the capture that it began, and no other', () => {

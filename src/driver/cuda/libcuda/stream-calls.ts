@@ -5,8 +5,10 @@ import {
   deviceOfDefaultStream,
   isDefaultStream,
   type StreamHandle,
+  type Wrapper,
 } from '../../driver.js'
 import { HandleMap } from '../../handle-tables.js'
+import type { HandleCheck } from '../handles/handle-check.js'
 import type { Contexts } from './contexts.js'
 import { check, type Library } from './library.js'
 import type { NativeMemory } from './native.js'
@@ -22,11 +24,17 @@ export interface LibcudaParts {
   readonly calls: StreamCalls
 }
 
+/** Wrappers that were collected as garbage do not say so. */
+const MOST_WRAPPERS = 32
+
 export class StreamCalls {
   /** Of the streams that this library made: they live, so that each may be asked at any time. */
   readonly #own = new HandleMap<StreamHandle, ContextHandle>()
   /** Of those that other libraries own, and may have destroyed by now, with the driver's number where it is known. */
   readonly #foreign = new Map<StreamHandle, { readonly context: ContextHandle; readonly id: number | undefined }>()
+  /** Of streams of other libraries. */
+  readonly #wrappers: (Wrapper & { readonly stream: StreamHandle })[] = []
+  #latest = 0
 
   constructor(private readonly contexts: Contexts) {}
 
@@ -52,6 +60,25 @@ export class StreamCalls {
   /** The streams that this library made. */
   get own(): Pick<HandleMap<StreamHandle, ContextHandle>, 'get' | 'has' | typeof Symbol.iterator> {
     return this.#own
+  }
+
+  wrapped(stream: StreamHandle): Wrapper {
+    const wrapper = { stream, isOpen: true }
+    if (isDefaultStream(stream) || this.#own.has(stream)) return wrapper
+    this.#wrappers[this.#latest] = wrapper
+    this.#latest = (this.#latest + 1) % MOST_WRAPPERS
+    return wrapper
+  }
+
+  /**
+   * Streams of other libraries whose wrappers are open, the latest of them: these may be asked without being told to, as far as it
+   * is seen that they live.
+   */
+  *theirs(handles: Pick<HandleCheck, 'isStill'>): Iterable<StreamHandle> {
+    for (const { stream, isOpen } of this.#wrappers) {
+      const id = isOpen ? this.foreignId(stream) : undefined
+      if (id !== undefined && handles.isStill(stream, id)) yield stream
+    }
   }
 
   /** The driver's number for another library's stream, where it is known. */

@@ -1,18 +1,20 @@
 /**
  * Calls that give something back, for which CUDA waits for all work of a device. The library makes them at times that no program
  * chose, and what a device is at may be work that only this thread can let go on, of another library too: so they are made when
- * the streams of this thread have nothing to do. Those of other libraries may be destroyed by now, and are not asked;
- * `cuCtxRecordEvent` would tell of them too, but it ends every capture of the context, and those of other libraries cannot be known.
+ * the streams of this thread have nothing to do, and those of other libraries that are wrapped. `cuCtxRecordEvent` would tell of
+ * all, but it ends every capture of the context, and those of other libraries cannot be known.
  */
 import { LookAgain } from '../../../base/look-again.js'
 import { CUresult } from '../../cuda-results.js'
 import { type ContextHandle, defaultStream, type OwnEvent, type StreamHandle } from '../../driver.js'
+import type { HandleCheck } from '../handles/handle-check.js'
 import type { HostFunctions } from '../host-functions/host-functions.js'
 import type { LibcudaParts } from '../libcuda/stream-calls.js'
 import type { EventPool } from './event-pool.js'
 
 export interface IdleDevicesParts extends LibcudaParts {
   readonly pool: EventPool
+  readonly handles: Pick<HandleCheck, 'isStill'>
   readonly hostFunctions: Pick<HostFunctions, 'exclusivelyNow'>
 }
 
@@ -84,8 +86,12 @@ export class IdleDevices {
   }
 
   *#streams(): Iterable<readonly [StreamHandle, ContextHandle]> {
-    const { calls, contexts } = this.parts
+    const { calls, contexts, handles } = this.parts
     yield* calls.own
+    for (const stream of calls.theirs(handles)) {
+      const context = calls.contextOf(stream)
+      if (context !== undefined) yield [stream, context]
+    }
     for (const [device, context] of contexts.primaries) {
       if (context === undefined) continue
       yield [defaultStream(device, NULL), context]
