@@ -310,6 +310,7 @@ onEveryBackend('errors of captures', (bench) => {
     const event = stream.record()
     stream.endCapture().close()
     using exec = other.capture(() => void other.record(event, { external: true })).instantiate()
+    await assert.rejects(event.finished(), { number: 1 })
     const finished = event.finished()
     other.launch(exec)
     await assert.rejects(finished, { number: 1 })

@@ -94,7 +94,8 @@ export class Captures {
    * its latest record was a part of a capture that is over: then it may have none.
    */
   refuseQuery(event: EventHandle): boolean {
-    if (this.#recorded.get(event)?.()) throw cudaError('cuEventQuery', CUresult.CAPTURED_EVENT)
-    return this.#recorded.delete(event)
+    const isUnderWay = this.#recorded.get(event)
+    if (isUnderWay?.()) throw cudaError('cuEventQuery', CUresult.CAPTURED_EVENT)
+    return isUnderWay !== undefined
   }
 }

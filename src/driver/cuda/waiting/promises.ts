@@ -61,6 +61,7 @@ export class Promises {
     if (captures.refuseQuery(event)) {
       const { done, error } = relaxed.run(() => eventWaits.query(event))
       if (done && error !== undefined) throw error
+      captures.forgetEvent(event)
     }
     const cancel = eventWaits.add(event, event, settle)
     hostFunctions.trackOrder()
