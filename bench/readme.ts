@@ -21,7 +21,8 @@ function sectionOf(result: Result): string {
   )
   const rounds = Math.max(...result.rows.map(({ samples }) => Math.max(...Object.values(samples).map((s) => s.length))))
   const facts = [`driver ${machine['driver']}`, machine['CPU'], machine['cores'] && `on cores ${machine['cores']}`]
-  return `\`${command}\` on one ${machine['GPU']} (${facts.filter(Boolean).join(', ')}; load ${machine['load']}), ${date.slice(0, 10)}: medians of
+  const two = result.rows.some(({ group }) => group.startsWith('NCCL')) ? ', NCCL on two of one host' : ''
+  return `\`${command}\` on one ${machine['GPU']}${two} (${facts.filter(Boolean).join(', ')}; load ${machine['load']}), ${date.slice(0, 10)}: medians of
 up to ${rounds} rounds in which all take turns. Beside each ratio stands the half of the rounds in the middle; a ratio below 1 is faster.
 ${versions.filter(Boolean).join(', ')}. [Every sample](${STORED}).
 
