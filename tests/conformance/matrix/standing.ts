@@ -57,6 +57,7 @@ function rowOf(call: Call, choices: readonly (readonly MemoryKind[])[]): Row {
     lacks: (lab) => call.lacks?.({ lab, bench: lab.bench }),
     *cells(lab) {
       for (const [at, situation] of SITUATIONS.slice(0, FEW_SITUATIONS).entries()) {
+        if (isPretended() && at !== FULL_SITUATION) continue
         for (const memory of at === FULL_SITUATION ? choices : choices.slice(0, 1)) {
           const cell = { situation, hold: 'nothing', memory } as const
           const operands = memory.length === 0 ? '' : `, with memory: ${memory.join(', ')}`

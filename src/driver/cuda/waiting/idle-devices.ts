@@ -42,7 +42,11 @@ export class IdleDevices {
   /** Makes the calls that wait where no device has anything to do. */
   look(): void {
     if (this.#waiting.length === 0) return
-    if (this.#areIdle()) this.parts.hostFunctions.exclusivelyNow(() => this.makeAll())
+    if (this.#areIdle()) {
+      const made = this.parts.hostFunctions.exclusivelyNow(() => this.makeAll())
+      // What holds it up now is over at a time of which nothing was seen.
+      if (made === undefined) this.#rounds = 0
+    }
     if (this.#waiting.length > 0) this.#again.later()
   }
 
