@@ -67,7 +67,7 @@ const IN_PART: Readonly<Record<string, string>> = {
   'graph-keeps':
     'a kernel that reads a module’s own variable is a fill: of the code for a GPU it knows five kernels by name',
   matrix:
-    'two of five places where a host function stands, each kind of memory in one situation, no cuBLAS and no NCCL: tables of an hour with threads that sleep',
+    'two of five places where a host function stands, each kind of memory in one situation, calls beside what stands on one kind of stream, no cuBLAS and no NCCL: tables of an hour with threads that sleep',
 }
 const OTHERS = ['processes/threads', 'processes/worker-first', 'driver/immediates']
 /** Played also where koffi makes all calls. */
