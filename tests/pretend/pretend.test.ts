@@ -74,7 +74,7 @@ const OTHERS = ['processes/threads', 'processes/worker-first', 'driver/immediate
 const CORE = ['closing', 'host-functions', 'ordering', 'streams']
 const CALLS = ['koffi', ...(openQuickCalls().bind === undefined ? [] : ['slots'])]
 /** Milliseconds after which a process hangs. */
-const LONGEST = 120_000
+const LONGEST = 240_000
 
 const pretended = pretendedCuda()
 const skip = typeof pretended === 'string' ? pretended : false
