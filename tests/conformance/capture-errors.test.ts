@@ -7,6 +7,7 @@ import { Worker } from 'node:worker_threads'
 import { defineKernel, type LaunchConfig, Stream } from 'cuda-streams'
 import { onEveryBackend } from '../helpers/suite.js'
 import { refusedByDriver, stillWorks } from './expect.js'
+import { standingAtValue } from './stands.js'
 
 const nothing = defineKernel({
   name: 'nothing',
@@ -217,19 +218,8 @@ onEveryBackend('errors of captures', (bench) => {
       held.wait(promise)
       return resolve
     },
-    'a value': (held) => {
-      const flags = device.allocPinned(64)
-      flags.bytes.fill(0)
-      held.waitValue(flags, 1)
-      return () => {
-        flags.bytes[0] = 1
-        flags.close()
-      }
-    },
-    'another library’s wait': (held) => {
-      const latch = bench.latch(held)
-      return () => latch.open()
-    },
+    'a value': (held) => standingAtValue(held, (flags) => held.waitValue(flags, 1)),
+    'another library’s wait': (held) => bench.latch(held).open,
     'a promise and a callback': (held) => {
       const { promise, resolve } = promised()
       held.addCallback(() => {}, undefined).wait(promise)

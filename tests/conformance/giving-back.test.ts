@@ -6,9 +6,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { CudaError, Module, PinnedBuffer, type Stream } from 'cuda-streams'
+import { CudaError, ExternalStream, Module, PinnedBuffer, type Stream } from 'cuda-streams'
 import { onEveryBackend } from '../helpers/suite.js'
 import { PTX } from './matrix/adding.js'
+import { standingAtValue } from './stands.js'
 
 const MIB = 1024 * 1024
 
@@ -17,52 +18,35 @@ onEveryBackend('what is closed while a stream stands', (bench) => {
 
   /** What it stands at, and what ends that. */
   const STANDS: Readonly<Record<string, (stream: Stream) => () => void>> = {
-    'a wait of another library': (stream) => {
-      const latch = bench.latch(stream)
-      return () => latch.open()
-    },
-    'a wait for a value': (stream) => {
-      const flags = device.allocPinned(64)
-      flags.bytes.fill(0)
-      stream.waitValue(flags, 1)
-      return () => {
-        flags.bytes[0] = 1
-        flags.close()
-      }
-    },
-    'a launch that waits for a value': (stream) => {
-      const flags = device.allocPinned(64)
-      flags.bytes.fill(0)
-      stream.launch(stream.capture(() => stream.waitValue(flags, 1)).instantiate())
-      return () => {
-        flags.bytes[0] = 1
-        flags.close()
-      }
-    },
+    'a wait of another library': (stream) => bench.latch(stream).open,
+    'a wait for a value': (stream) => standingAtValue(stream, (flags) => stream.waitValue(flags, 1)),
+    'a launch that waits for a value': (stream) =>
+      standingAtValue(stream, (flags) => stream.launch(stream.capture(() => stream.waitValue(flags, 1)).instantiate())),
   }
 
   /** Makes something and returns what closes it, and what waits until it was given back, where that can be seen. */
   type Row = () => { readonly close: () => void; readonly isBack?: () => Promise<void> }
-  const ROWS: Readonly<Record<string, Row>> = {
-    'registered memory': () => {
-      // What a page can register, too.
-      const array = new Uint8Array(new SharedArrayBuffer(64))
-      const buffer = PinnedBuffer.from(array, { device })
-      return {
-        close: () => buffer.close(),
-        async isBack() {
-          for (;;) {
-            try {
-              PinnedBuffer.from(array, { device }).close()
-              return
-            } catch (error) {
-              assert.ok(error instanceof CudaError && error.number === 712, String(error))
-              await sleep(5)
-            }
+  const registered = () => {
+    // What a page can register, too.
+    const array = new Uint8Array(new SharedArrayBuffer(64))
+    const buffer = PinnedBuffer.from(array, { device })
+    return {
+      close: () => buffer.close(),
+      async isBack(): Promise<void> {
+        for (;;) {
+          try {
+            PinnedBuffer.from(array, { device }).close()
+            return
+          } catch (error) {
+            assert.ok(error instanceof CudaError && error.number === 712, String(error))
+            await sleep(5)
           }
-        },
-      }
-    },
+        }
+      },
+    }
+  }
+  const ROWS: Readonly<Record<string, Row>> = {
+    'registered memory': registered,
     'pinned memory, more than is kept': () => {
       const buffers = [129, 130].map((mebibytes) => device.allocPinned(mebibytes * MIB))
       return { close: () => buffers.forEach((buffer) => void buffer.close()) }
@@ -79,6 +63,22 @@ onEveryBackend('what is closed while a stream stands', (bench) => {
       return { close: () => module.close() }
     },
   }
+
+  test('W6 registered memory, while another library’s own stream that is wrapped stands at a wait of that library', async () => {
+    const { close, isBack } = registered()
+    const handle = bench.foreignStream(device)
+    const theirs = new ExternalStream(handle, { device })
+    device.synchronize()
+    const end = bench.latch(theirs).open
+    close()
+    await sleep(60)
+    assert.equal(theirs.query(), false)
+    end()
+    await theirs.finished()
+    await isBack()
+    theirs.close()
+    bench.destroyForeignStream(handle)
+  })
 
   for (const [where, stand] of Object.entries(STANDS)) {
     for (const [what, make] of Object.entries({ ...ROWS, ...(bench.name === 'sim' ? {} : MODULES) })) {

@@ -46,7 +46,7 @@ import type { Threads } from './host-functions/thread-table.js'
 import { check, checkDestroyed, type Library } from './libcuda/library.js'
 import type { NativeMemory } from './libcuda/native.js'
 import type { CFunction } from './libcuda/quick-calls.js'
-import type { LibcudaParts, StreamCalls } from './libcuda/stream-calls.js'
+import { captures, type LibcudaParts, type StreamCalls } from './libcuda/stream-calls.js'
 import type { Blocking } from './waiting/blocking.js'
 import type { CallsApart } from './waiting/calls-apart.js'
 import { type EventPool, isPooled } from './waiting/event-pool.js'
@@ -711,17 +711,8 @@ export class CudaDriver implements Driver {
     return this.#captures(defaultStream(device, 2)) || this.#captures(defaultStream(device, 0))
   }
 
-  /**
-   * As `streamIsCapturing`, and where the context is lost no answer but false: the call that was meant tells of that. A null
-   * stream never captures: it tells of blocking streams that do.
-   */
   #captures(stream: StreamHandle): boolean {
-    let result = 0
-    this.#calls.onStream(stream, 'cuStreamIsCapturing', (raw) => {
-      result = this.#library.cuStreamIsCapturing(raw, this.#out.address)
-      return 0
-    })
-    return result === CUresult.STREAM_CAPTURE_IMPLICIT || (result === 0 && this.#out.int32[0] !== 0)
+    return captures(this.parts, stream)
   }
 
   /** A null stream never captures, and asking whether it does is refused while a blocking stream captures. */

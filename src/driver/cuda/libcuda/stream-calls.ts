@@ -1,4 +1,5 @@
 /** Calls on streams, each with the context current that it needs, and the result checked once. */
+import { CUresult } from '../../cuda-results.js'
 import {
   type ContextHandle,
   cudaHandleOf,
@@ -22,6 +23,22 @@ export interface LibcudaParts {
   readonly contexts: Contexts
   readonly relaxed: RelaxedCaptures
   readonly calls: StreamCalls
+}
+
+/**
+ * Does the stream capture? A null stream never does: it tells of blocking streams that do. Where the context is lost no answer but
+ * false: the call that was meant tells of that.
+ */
+export function captures(
+  { calls, library, memory }: Omit<LibcudaParts, 'contexts' | 'relaxed'>,
+  stream: StreamHandle,
+): boolean {
+  let result = 0
+  calls.onStream(stream, 'cuStreamIsCapturing', (raw) => {
+    result = library.cuStreamIsCapturing(raw, memory.address)
+    return 0
+  })
+  return result === CUresult.STREAM_CAPTURE_IMPLICIT || (result === 0 && memory.int32[0] !== 0)
 }
 
 /** Wrappers that were collected as garbage do not say so. */

@@ -9,7 +9,7 @@ import { CUresult } from '../../cuda-results.js'
 import { type ContextHandle, defaultStream, type OwnEvent, type StreamHandle } from '../../driver.js'
 import type { HandleCheck } from '../handles/handle-check.js'
 import type { HostFunctions } from '../host-functions/host-functions.js'
-import type { LibcudaParts } from '../libcuda/stream-calls.js'
+import { captures, type LibcudaParts } from '../libcuda/stream-calls.js'
 import type { EventPool } from './event-pool.js'
 
 export interface IdleDevicesParts extends LibcudaParts {
@@ -105,16 +105,13 @@ export class IdleDevices {
 
   /** Undefined where it captures, or a blocking stream does: to ask the null stream more would end that capture. */
   #isBusy(stream: StreamHandle): boolean | undefined {
-    const { calls, library, memory } = this.parts
-    let captures = false
+    if (captures(this.parts, stream)) return undefined
     let result = 0
-    calls.onStream(stream, 'cuStreamQuery', (raw) => {
-      const asked = library.cuStreamIsCapturing(raw, memory.address)
-      captures = asked === CUresult.STREAM_CAPTURE_IMPLICIT || (asked === 0 && memory.int32[0] !== 0)
-      if (!captures) result = library.cuStreamQuery(raw)
+    this.parts.calls.onStream(stream, 'cuStreamQuery', (raw) => {
+      result = this.parts.library.cuStreamQuery(raw)
       return 0
     })
-    return captures ? undefined : result === CUresult.NOT_READY
+    return result === CUresult.NOT_READY
   }
 
   #record(stream: StreamHandle, context: ContextHandle): void {
