@@ -12,6 +12,7 @@ import * as ofNode from '../../src/base/platform.js'
 import * as ofBrowsers from '../../src/base/platform-in-browser.js'
 import { root } from '../helpers/root.js'
 import { runsTestFile } from '../helpers/run-time.js'
+import { whatFailed } from '../helpers/test-output.js'
 
 /** Files of the conformance suite that cannot pass there, or would say nothing. */
 const NOT_PLAYED: Readonly<Record<string, string>> = {
@@ -122,7 +123,7 @@ describe('on the platform for browsers', { skip, concurrency: 2 }, () => {
   for (const name of files.filter((file) => NOT_PLAYED[file] === undefined)) {
     test(`conformance/${name}`, async () => {
       const { code, output } = await run(runsTestFile(fileOf(`../conformance/${name}.test.js`)))
-      assert.equal(code, 0, output.slice(-4000))
+      assert.equal(code, 0, whatFailed(output))
     })
   }
 })

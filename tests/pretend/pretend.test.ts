@@ -11,6 +11,7 @@ import { after, describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { openQuickCalls } from '../../src/driver/cuda/libcuda/quick-calls.js'
 import { runsTestFile } from '../helpers/run-time.js'
+import { whatFailed } from '../helpers/test-output.js'
 import { pretendedCuda } from './pretend.js'
 
 const CONFORMANCE = [
@@ -116,7 +117,7 @@ describe('on a pretended GPU', { skip, concurrency: 2 }, () => {
   for (const path of [...CONFORMANCE.map((name) => `conformance/${name}`), ...OTHERS]) {
     test(path, async () => {
       const { code, output } = await run(runsTestFile(fileOf(`../${path}.test.js`)))
-      assert.equal(code, 0, output.slice(-4000))
+      assert.equal(code, 0, whatFailed(output))
       if (path.startsWith('conformance')) assert.match(output, /Pretended GPU/)
     })
   }
@@ -124,7 +125,7 @@ describe('on a pretended GPU', { skip, concurrency: 2 }, () => {
   for (const calls of CALLS) {
     test(`five threads make streams, queue host functions and fill queues [calls: ${calls}]`, async () => {
       const { code, output } = await run(['--expose-gc', fileOf('./rounds.js')], { CUDA_STREAMS_CALLS: calls })
-      assert.equal(code, 0, output.slice(-4000))
+      assert.equal(code, 0, whatFailed(output))
       assert.match(output, /750 rounds on Pretended GPU/)
     })
   }
@@ -134,7 +135,7 @@ describe('on a pretended GPU', { skip, concurrency: 2 }, () => {
     test(`conformance/${name} [calls: koffi]`, async () => {
       const args = runsTestFile(fileOf(`../conformance/${name}.test.js`))
       const { code, output } = await run(args, { CUDA_STREAMS_CALLS: 'koffi' })
-      assert.equal(code, 0, output.slice(-4000))
+      assert.equal(code, 0, whatFailed(output))
     })
   }
 
@@ -151,7 +152,7 @@ describe('on a pretended GPU', { skip, concurrency: 2 }, () => {
     const { code, output } = await run(['--expose-gc', fileOf('./waits-inside.js')], {
       CUDA_STREAMS_DEADLOCK_TIMEOUT: '2000',
     })
-    assert.equal(code, 0, output.slice(-4000))
+    assert.equal(code, 0, whatFailed(output))
     assert.deepEqual(output.trim().split('\n').sort(), ['inside: ERR_DEADLOCK', 'outside: ended'])
   })
 })

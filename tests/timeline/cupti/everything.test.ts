@@ -12,6 +12,7 @@ import { simulate } from 'cuda-streams/sim'
 import { Timeline, type TimelineOperation } from 'cuda-streams/timeline'
 import { MACHINE_CODES } from '../../../src/timeline/cupti/record-buffers.js'
 import { runsTestFile } from '../../helpers/run-time.js'
+import { whatFailed } from '../../helpers/test-output.js'
 import { isPretended, pretendedCuda, pretendedCupti } from '../../pretend/pretend.js'
 import { dataOfPage } from '../page-data.js'
 import { ForeignCuda } from './foreign-cuda.js'
@@ -61,7 +62,7 @@ if (isPretended()) {
         let output = ''
         for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (output += String(text)))
         const code = await new Promise((resolve) => child.on('close', (status, signal) => resolve(signal ?? status)))
-        assert.equal(code, 0, output.slice(-4000))
+        assert.equal(code, 0, whatFailed(output))
         assert.match(output, /one after the other/)
       })
     }
