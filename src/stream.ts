@@ -532,7 +532,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   copy(copies: readonly (readonly [DeviceBuffer | PinnedBuffer, DeviceBuffer | PinnedBuffer])[]): this
   copy(destination: unknown, source?: unknown, options?: CopyOptions): this {
     const core = open(this)
-    if (!isRevoked(destination) && Array.isArray(destination)) copyAll(core, destination, source)
+    if (!isRevoked(destination) && Array.isArray(destination)) copyAll(core, destination, source, options)
     else copy(core, destination, source, options)
     return this
   }

@@ -270,19 +270,20 @@ export function checkBytes(
 /** The genuine accessors: a caller's array may have properties of the same names. */
 const TYPED_ARRAY = membersOf(Object.getPrototypeOf(Uint8Array.prototype))
 const DATA_VIEW = membersOf(DataView.prototype)
+const VALUES: (this: ArrayBufferView) => unknown = Object.getPrototypeOf(Uint8Array.prototype).values
 
 /** The bytes themselves, not a copy, of a typed array, a DataView or an ArrayBuffer, shared or not. */
 export function bytesOf(source: ArrayBufferView | ArrayBufferLike, name: string): Uint8Array {
   try {
     if (!ArrayBuffer.isView(source)) return new Uint8Array(source)
-    const { buffer, byteOffset, byteLength } = types.isTypedArray(source) ? TYPED_ARRAY : DATA_VIEW
-    return new Uint8Array(
-      buffer.call(source) as ArrayBufferLike,
-      byteOffset.call(source) as number,
-      byteLength.call(source) as number,
-    )
+    const isTyped = types.isTypedArray(source)
+    const { buffer, byteOffset, byteLength } = isTyped ? TYPED_ARRAY : DATA_VIEW
+    const length = byteLength.call(source) as number
+    // One that its ArrayBuffer has become too short for says 0, where a DataView throws.
+    if (isTyped && length === 0) VALUES.call(source)
+    return new Uint8Array(buffer.call(source) as ArrayBufferLike, byteOffset.call(source) as number, length)
   } catch {
-    throw invalidValue(`${name} has been detached: its bytes are somewhere else`)
+    throw invalidValue(`${name} has been detached or shortened: its bytes are somewhere else, or gone`)
   }
 }
 

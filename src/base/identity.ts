@@ -1,7 +1,7 @@
 /** Properties that tell an object from every other, for code that compares or copies objects by their properties. */
 
 const ONE_THREAD =
-  'an object of cuda-streams stays in its thread: send the object that its share() returns, and take that by from()'
+  'an object of cuda-streams stays in its thread: send what share() of a stream, event or device buffer returns, and take that by from()'
 
 let lastSerial = 0
 

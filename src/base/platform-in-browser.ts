@@ -318,6 +318,7 @@ export const LONGEST_ARRAY = 2 ** 32
 export const webStreams = (): WebStreams => globalThis
 
 export const markAsUntransferable = (_buffer: object): boolean => false
+export const isMarkedAsUntransferable = (_buffer: object): boolean => false
 
 export const hostname = (): string => 'browser'
 export const openTerminal = (): Terminal | undefined => undefined

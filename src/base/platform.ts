@@ -156,6 +156,12 @@ export function markAsUntransferable(buffer: object): boolean {
   return typeof worker.markAsUntransferable === 'function'
 }
 
+/** False where that cannot be told. */
+export function isMarkedAsUntransferable(buffer: object): boolean {
+  const ask: unknown = Reflect.get(worker, 'isMarkedAsUntransferable')
+  return typeof ask === 'function' && ask(buffer) === true
+}
+
 export const hostname = (): string => globalThis.process.getBuiltinModule('node:os').hostname()
 
 /**

@@ -2,7 +2,7 @@
 import { LONGEST_ARRAY } from '#platform'
 import { checkInteger } from '../base/arguments.js'
 import type { OwnBytes } from '../base/bytes.js'
-import { stateError } from '../base/errors.js'
+import { invalidValue, stateError } from '../base/errors.js'
 import { nextSerial } from '../base/identity.js'
 import { another, type Device } from '../device.js'
 import type { Driver, Pointer } from '../driver/driver.js'
@@ -86,7 +86,8 @@ export class BufferCore implements OpenMemory {
   /** The bytes of pinned memory. The driver is not told: it is where programs look at them. */
   ownBytes(): OwnBytes {
     this.checkFitsArray(this.byteLength)
-    this.#view ??= new Uint8Array(this.ownBuffer(), this.viewOffset, this.byteLength)
+    const buffer = this.ownBuffer()
+    this.#view ??= new Uint8Array(buffer, this.viewOffset, this.byteLength)
     return this.#view
   }
 
@@ -98,6 +99,8 @@ export class BufferCore implements OpenMemory {
   ownBuffer(): ArrayBuffer {
     const { bytes } = this.whole
     if (bytes === undefined) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
+    if (bytes.byteLength === 0)
+      throw invalidValue(`The ArrayBuffer of ${this} has been detached: its bytes are somewhere else`)
     return bytes
   }
 
@@ -111,7 +114,9 @@ export class BufferCore implements OpenMemory {
   close(): void {
     if (this.#closed) return
     this.#closed = true
-    if (this.whole === this && this.allocation.users === 0) this.#end()
+    if (this.whole !== this) return
+    if (this.allocation.users === 0) this.#end()
+    else this.#emptyViews()
   }
 
   /** Runs code of the program that uses memory: closed in there, it is given back afterwards. */
@@ -133,6 +138,13 @@ export class BufferCore implements OpenMemory {
     const { allocation, whole } = this
     allocation.users -= 1
     if (allocation.users === 0 && whole.#closed && !allocation.gone) whole.#end()
+  }
+
+  /** The memory stays, for those whom it is lent to. */
+  #emptyViews(): void {
+    const { allocation, bytes } = this
+    if (bytes === undefined || !(allocation instanceof PinnedAllocation && allocation.emptiesViews)) return
+    allocation.driver.memory.detachPinned(this.pointer, bytes)
   }
 
   #end(): void {

@@ -73,15 +73,11 @@ export class DeviceBuffer extends Memory {
    * ERR_INVALID_ARG_VALUE for a token that is not as `share()` returned it
    */
   static from(shared: SharedBuffer): DeviceBuffer
-  static from(
-    pointer: bigint | number | SharedBuffer,
-    byteLength: number = 0,
-    options?: ForeignMemoryOptions,
-  ): DeviceBuffer {
+  static from(pointer: bigint | number | SharedBuffer, length?: number, options?: ForeignMemoryOptions): DeviceBuffer {
     if (isShared(pointer)) return bufferOfShared(pointer)
     const address = checkPointer(pointer, 'pointer', 'a device pointer (a bigint or a safe integer)') as Pointer
     const given = readOptions(options, ['device', 'owner'])
-    checkLength(byteLength)
+    const byteLength = checkLength(length)
     const owner = checkOwner(given.owner)
     const wanted = given.device === -1 ? undefined : given.device
     const near = resolveDevice(wanted)

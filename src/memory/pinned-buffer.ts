@@ -7,17 +7,17 @@ import { PinnedAllocation } from './allocations.js'
 import { bufferCoreOf, Memory } from './buffer.js'
 import { BufferCore } from './buffer-core.js'
 import { type Bytes, checkSource } from './bytes.js'
-import { keepInPlace } from './keep-in-place.js'
+import { keeperOf } from './keep-in-place.js'
 import { type ViewConstructor, viewOf } from './views.js'
 
 let makeBuffer: (core: BufferCore) => PinnedBuffer
 
-/** Views of a pinned buffer keep it reachable, by the ArrayBuffer that they look at. */
+/** Views of memory that is not the program's keep its buffer reachable, by the ArrayBuffer that they look at. */
 const buffersOfViews = new WeakMap<ArrayBuffer, PinnedBuffer>()
 
 /**
  * Page-locked memory of the host, which GPUs copy from and to without help of the processor. Slices and views keep the
- * whole reachable; a buffer that the program cannot reach any more is closed.
+ * whole reachable, but views of registered memory do not; a buffer that the program cannot reach any more is closed.
  *
  * A buffer that is closed, or a slice of one, is ERR_CLOSED for every call that uses it; only `pointer`, `byteLength`,
  * `device`, `closed` and `close()` still answer. An argument of the wrong type is ERR_INVALID_ARG_TYPE.
@@ -36,7 +36,8 @@ export class PinnedBuffer extends Memory {
    * again be transferred: `postMessage` copies it or refuses, and its `transfer()` throws. Do not call that of the prototype on it.
    * @param options `device`: the device whose context locks it (default: the current device); every device reaches it
    * @throws {Error} ERR_INVALID_ARG_TYPE; ERR_INVALID_ARG_VALUE for an array that is detached, ERR_OUT_OF_RANGE for an
-   * empty one and a device that does not exist; ERR_UNSUPPORTED for a resizable ArrayBuffer, and where it cannot be kept
+   * empty one and a device that does not exist; ERR_UNSUPPORTED for a resizable ArrayBuffer, for that of a WebAssembly.Memory
+   * that is not shared (Node 20 cannot tell it from others: do not pass it), and where it cannot be kept
    * @throws {CudaError} 712 for memory that is registered already, or was and is in use still
    * @example
    * ```ts
@@ -53,8 +54,10 @@ export class PinnedBuffer extends Memory {
   /**
    * The memory itself, not a copy: bytes that GPUs write appear here once that work is done, which this does not wait
    * for. Closing the buffer detaches the array at once: its length is 0 then. Of memory that was registered it is a view of
-   * your array, whose memory may be a SharedArrayBuffer.
-   * @throws {Error} ERR_CLOSED; ERR_UNSUPPORTED for more bytes than this Node's typed arrays have: take slices
+   * your array, whose memory may be a SharedArrayBuffer, and does not keep the buffer reachable. Do not transfer the
+   * ArrayBuffer of other pinned memory: this library cannot look at the memory any more.
+   * @throws {Error} ERR_CLOSED; ERR_INVALID_ARG_VALUE where its ArrayBuffer was transferred; ERR_UNSUPPORTED for more bytes
+   * than this Node's typed arrays have: take slices
    */
   get bytes(): OwnBytes {
     const core = coreOf(this)
@@ -110,9 +113,10 @@ export function allocatePinned(device: Device, byteLength: number): PinnedBuffer
 /** Memory that JavaScript has: kept by the driver as long as it is registered. */
 function register(bytes: Uint8Array, device: Device): PinnedBuffer {
   checkInteger(bytes.length, 'array.byteLength', 1)
-  keepInPlace(bytes.buffer)
+  const keepInPlace = keeperOf(bytes.buffer)
   const driver = driverOf(device)
   const pointer = driver.memory.registerPinned(bytes, contextOf(device))
+  keepInPlace()
   const core = new BufferCore(new PinnedAllocation(device, driver, pointer, bytes.length, false))
   // Views are made of it as of any ArrayBuffer, though it may be a SharedArrayBuffer.
   core.bytes = bytes.buffer as ArrayBuffer

@@ -122,8 +122,8 @@ const downloads = new WeakMap<StreamCore, Ring>()
 
 /**
  * Queues the copy of these bytes. The promise is done when none of them is needed any more, in the ring or beside it. It
- * rejects where the GPU is known to have faulted by then.
- * @throws ERR_INVALID_ARG_VALUE where a host function that runs meanwhile has detached them
+ * rejects where the GPU is known to have faulted by then, and where only a part could be queued.
+ * @throws ERR_CLOSED, ERR_INVALID_ARG_VALUE where a host function that runs meanwhile has closed the buffer or detached the bytes
  */
 export function stageUpload(stream: StreamCore, buffer: BufferCore, bytes: Uint8Array): Promise<void> {
   const ring = ringOf(uploads, stream)
@@ -131,28 +131,55 @@ export function stageUpload(stream: StreamCore, buffer: BufferCore, bytes: Uint8
   const pending = new Pending(ring)
   for (let begin = 0; begin < length; begin += MOST_AT_ONCE * CHUNK_BYTES) {
     const end = Math.min(length, begin + MOST_AT_ONCE * CHUNK_BYTES)
-    const chunks = Math.ceil((end - begin) / CHUNK_BYTES)
-    if (ring.isFree(end - begin)) stream.makeRoom(chunks)
-    else makeRoomInAll(new Set([stream, ring.helper]), chunks)
-    buffer.checkOpen()
-    if (bytes.length !== length) throw invalidValue('source was detached or shortened while the stream had no room')
-    /** What finds no place in the ring yet, and may be changed by the caller at once. */
-    let kept: { readonly begin: number; readonly bytes: Uint8Array } | undefined
-    for (let offset = begin; offset < end; offset += CHUNK_BYTES) {
-      const part = bytes.subarray(offset, Math.min(end, offset + CHUNK_BYTES))
-      const { memory, ready } = ring.place(part.length)
-      if (ready) memory.ownBytes().set(part)
-      else {
-        kept ??= { begin: offset, bytes: new Uint8Array(stream.driver.memory.newArrayBuffer(end - offset)) }
-        kept.bytes.set(part, offset - kept.begin)
-        const copy = kept.bytes.subarray(offset - kept.begin, offset - kept.begin + part.length)
-        fillLater(ring.helper, stream, memory, copy, pending)
-      }
-      queueCopy(stream, at(buffer, offset), memory, part.length, 'upload')
+    try {
+      makeRoomToUpload(stream, ring, end - begin)
+      buffer.checkOpen()
+      if (bytes.length !== length) throw invalidValue('source was detached or shortened while the stream had no room')
+    } catch (error) {
+      if (begin === 0) throw error
+      // A call that throws has queued nothing.
+      return Promise.reject(error)
     }
+    uploadPart(stream, ring, buffer, bytes, { begin, end }, pending)
   }
   // A copy that is queued on a GPU which has faulted is refused late, or never.
   return pending.promise(() => stream.driver.contextCheck(stream.context))
+}
+
+function makeRoomToUpload(stream: StreamCore, ring: Ring, byteLength: number): void {
+  const chunks = Math.ceil(byteLength / CHUNK_BYTES)
+  if (ring.isFree(byteLength)) stream.makeRoom(chunks)
+  else makeRoomInAll(new Set([stream, ring.helper]), chunks)
+}
+
+interface Part {
+  readonly begin: number
+  readonly end: number
+}
+
+/** Queues the copies of a part, for which there is room. */
+function uploadPart(
+  stream: StreamCore,
+  ring: Ring,
+  buffer: BufferCore,
+  bytes: Uint8Array,
+  { begin, end }: Part,
+  pending: Pending,
+): void {
+  /** What finds no place in the ring yet, and may be changed by the caller at once. */
+  let kept: { readonly begin: number; readonly bytes: Uint8Array } | undefined
+  for (let offset = begin; offset < end; offset += CHUNK_BYTES) {
+    const part = bytes.subarray(offset, Math.min(end, offset + CHUNK_BYTES))
+    const { memory, ready } = ring.place(part.length)
+    if (ready) memory.ownBytes().set(part)
+    else {
+      kept ??= { begin: offset, bytes: new Uint8Array(stream.driver.memory.newArrayBuffer(end - offset)) }
+      kept.bytes.set(part, offset - kept.begin)
+      const copy = kept.bytes.subarray(offset - kept.begin, offset - kept.begin + part.length)
+      fillLater(ring.helper, stream, memory, copy, pending)
+    }
+    queueCopy(stream, at(buffer, offset), memory, part.length, 'upload')
+  }
 }
 
 /**

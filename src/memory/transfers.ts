@@ -6,7 +6,7 @@ import { describe, invalidType, invalidValue, outOfRange, stateError } from '../
 import type { Driver, FillWidth } from '../driver/driver.js'
 import type { StreamCore } from '../streams/stream-core.js'
 import { bufferCoreOf } from './buffer.js'
-import type { BufferCore } from './buffer-core.js'
+import { BufferCore } from './buffer-core.js'
 import { type Bytes, checkSource, isBytes } from './bytes.js'
 import type { DeviceBuffer } from './device-buffer.js'
 import type { PinnedBuffer } from './pinned-buffer.js'
@@ -52,8 +52,13 @@ export function copy(stream: StreamCore, destination: unknown, source: unknown, 
 }
 
 /** `stream.copy()` of several. */
-export function copyAll(stream: StreamCore, pairs: unknown, source: unknown): void {
-  if (source !== undefined) throw invalidType('source', 'left out where copies are given as pairs', source)
+export function copyAll(stream: StreamCore, pairs: unknown, source: unknown, options: unknown): void {
+  for (const [name, given] of [
+    ['source', source],
+    ['options', options],
+  ] as const) {
+    if (given !== undefined) throw invalidType(name, 'left out where copies are given as pairs', given)
+  }
   const expected = 'an array of [destination, source]'
   const copies = checkArray(pairs, 'copies', expected).map((pair, index): Copied => {
     const name = `copies[${index}]`
@@ -65,15 +70,23 @@ export function copyAll(stream: StreamCore, pairs: unknown, source: unknown): vo
     return { to, from, name }
   })
   checkApart(copies)
-  for (let at = 0; at < copies.length; at += MOST_AT_ONCE) {
-    const some = copies.slice(at, at + MOST_AT_ONCE)
-    stream.makeRoom(some.length)
-    for (const { to, from } of some) {
+  const openAll = (): void => {
+    for (const { to, from } of copies) {
       to.openFor(stream.driver)
       from.openFor(stream.driver)
     }
-    queueCopies(stream, some)
   }
+  openAll()
+  // Begun, it is done whole: a host function that runs while a part finds no room may close what is left to copy.
+  const cores = copies.flatMap(({ to, from }) => [to, from])
+  BufferCore.keepAll(cores, () => {
+    for (let at = 0; at < copies.length; at += MOST_AT_ONCE) {
+      const some = copies.slice(at, at + MOST_AT_ONCE)
+      stream.makeRoom(some.length)
+      if (at === 0) openAll()
+      queueCopies(stream, some)
+    }
+  })
   if (copies.length > 0) stream.last = 'copies'
 }
 

@@ -73,6 +73,7 @@ function queue(
   const bytes = word.bits / 8
   if (word.bits === 64) need(stream, 'canUse64BitStreamMemOps', 'a value of 64 bits (a bigint)')
   const most = core.byteLength - bytes
+  if (most < 0) throw outOfRange('buffer', `at least ${bytes} bytes long, as the value is`, core.byteLength)
   const expected = (): string => `from 0 to ${most}: ${core} ends there, and the value has ${bytes} bytes`
   checkInteger(byteOffset, 'options.byteOffset', 0, most, expected)
   if ((core.pointer + byteOffset) % bytes !== 0) {

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { DeviceBuffer, PinnedBuffer, Stream } from 'cuda-streams'
+import { toDLPack } from 'cuda-streams/dlpack'
 import { simulate } from 'cuda-streams/sim'
 import { onEveryBackend } from '../helpers/suite.js'
 import { beginCapture, collectUntil, endQuietly, ONE_DEVICE, refused, refusedByDriver, secondDevice } from './expect.js'
@@ -201,6 +202,21 @@ onEveryBackend('memory', (bench) => {
     })()
     assert.equal(await collectUntil(() => bytes.length === 0), false)
     assert.equal(bytes[4095], 9)
+  })
+
+  test('M5 pinned memory whose ArrayBuffer the program has transferred is refused to JavaScript, in words', () => {
+    using pinned = device.allocPinned(64)
+    const { buffer } = pinned.bytes
+    structuredClone(buffer, { transfer: [buffer] })
+    for (const [what, look] of Object.entries({
+      bytes: () => pinned.bytes,
+      'bytes of a slice': () => pinned.slice(0, 8).bytes,
+      view: () => pinned.view(Float32Array),
+      toDLPack: () => toDLPack(pinned, { dtype: 'u8', shape: [64] }),
+    })) {
+      const { message } = refused(look, 'ERR_INVALID_ARG_VALUE', /detached/)
+      assert.match(message, /PinnedBuffer/, what)
+    }
   })
 
   test('M8 closing while work is queued takes nothing away from it', async () => {

@@ -484,7 +484,7 @@ onEveryBackend('transfers', (bench) => {
       [new Uint8Array(19), 'ERR_OUT_OF_RANGE', /into must be 20 bytes long, as the buffer is .*, not 19/],
       [new Float32Array(6), 'ERR_OUT_OF_RANGE', /not 24/],
       [new SharedArrayBuffer(0), 'ERR_OUT_OF_RANGE', /not 0/],
-      [far, 'ERR_OUT_OF_RANGE', /not 0/],
+      [far, 'ERR_INVALID_ARG_VALUE', /shortened/],
       [Float64Array, 'ERR_INVALID_ARG_VALUE', /no whole number of elements of 8 bytes/],
       [detached, 'ERR_INVALID_ARG_VALUE', /detached/],
       [detached.buffer, 'ERR_INVALID_ARG_VALUE', /detached/],

@@ -4,6 +4,7 @@ import { after, it } from 'node:test'
 import type { CopyOptions, DeviceBuffer, PinnedBuffer } from 'cuda-streams'
 import { PinnedBuffer as Pinned } from 'cuda-streams'
 import { Sanitizer } from 'cuda-streams/sanitizer'
+import { simulate } from 'cuda-streams/sim'
 import { refused } from '../conformance/expect.js'
 import { onEveryBackend } from '../helpers/suite.js'
 
@@ -222,6 +223,42 @@ onEveryBackend('copies', (bench) => {
     ] as const)
       refused(() => stream.copy(pairs as never), code, says)
     assert.deepEqual([...new Set(await stream.download(to))], [0], 'nothing of them was queued')
+  })
+
+  it('takes no options, which are for rows', () => {
+    using a = device.alloc(8, { stream })
+    using b = device.alloc(8, { stream })
+    const copy = stream.copy.bind(stream) as (...args: readonly unknown[]) => unknown
+    refused(() => copy([[a, b]], undefined, { shape: [1, 8] }), 'ERR_INVALID_ARG_TYPE', /options must be left out/)
+    refused(() => copy([[a, b]], b), 'ERR_INVALID_ARG_TYPE', /source must be left out/)
+  })
+
+  it('makes all of many or none: also where the last is of another driver, or a host function closes one in between', async () => {
+    const COUNT = 600
+    using to = device.alloc(4 * COUNT, { stream })
+    const from = device.alloc(4 * COUNT, { stream })
+    const pairs = Array.from(
+      { length: COUNT },
+      (_, index) => [to.slice(4 * index, 4), from.slice(4 * index, 4)] as const,
+    )
+    const [elsewhere] = simulate().devices
+    assert.ok(elsewhere !== undefined)
+    using foreign = elsewhere.alloc(4)
+    await stream.fill(to, 0).fill(from, 5).finished()
+    refused(() => stream.copy([...pairs.slice(1), [to.slice(0, 4), foreign]]), 'ERR_DEVICE_MISMATCH')
+    assert.deepEqual([...new Set(await stream.download(to))], [0], 'none')
+
+    // So many that no part but the first finds room before one of them has run.
+    let ran = 0
+    for (let queued = 0; queued < 700; queued += 1) {
+      stream.launchHostFunc(() => {
+        ran += 1
+        if (ran === 100) from.close()
+      })
+    }
+    stream.copy(pairs)
+    assert.equal(from.closed, true, 'it has been closed in between')
+    assert.deepEqual([...new Set(await stream.download(to))], [5], 'all')
   })
 
   it('the sanitizer sees each of many copies', async () => {

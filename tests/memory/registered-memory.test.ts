@@ -8,6 +8,10 @@ import { onEveryBackend } from '../helpers/suite.js'
 
 const LENGTH = 8192
 
+interface WebAssembly {
+  readonly Memory: new (options: object) => { readonly buffer: ArrayBuffer; grow(pages: number): void }
+}
+
 onEveryBackend('registered memory', (bench) => {
   const { device } = bench
   const stream = bench.stream()
@@ -127,6 +131,41 @@ onEveryBackend('registered memory', (bench) => {
     const resizable = Reflect.construct(ArrayBuffer, [8, { maxByteLength: 16 }]) as ArrayBuffer
     if (Reflect.get(resizable, 'resizable') === true)
       refused(() => PinnedBuffer.from(resizable, { device }), 'ERR_UNSUPPORTED', /resizable/)
+  })
+
+  it('is no memory that is page-locked already, and what is refused stays as it was', () => {
+    const pinned = device.allocPinned(64)
+    const { bytes } = pinned
+    refusedByDriver(() => PinnedBuffer.from(bytes, { device }), 712)
+    refusedByDriver(() => PinnedBuffer.from(bytes.subarray(60), { device }), 712)
+    pinned.close()
+    assert.equal(bytes.length, 0, 'its close empties its views still')
+
+    const array = new ArrayBuffer(64)
+    refused(() => PinnedBuffer.from(array, { device: 99 }), 'ERR_OUT_OF_RANGE')
+    const context = Object.defineProperty(array, 'transfer', { value: () => {} })
+    refused(() => PinnedBuffer.from(array, { device }), 'ERR_UNSUPPORTED', /Shared/)
+    assert.deepEqual(Object.getOwnPropertyNames(context), ['transfer'])
+    structuredClone(array, { transfer: [array] })
+    assert.equal(array.byteLength, 0, 'it can be transferred still')
+  })
+
+  it('memory of WebAssembly, which goes where it grows, is refused, but where it is shared', async () => {
+    const { Memory } = Reflect.get(globalThis, 'WebAssembly') as WebAssembly
+    const memory = new Memory({ initial: 1, maximum: 2 })
+    if (Reflect.has(ArrayBuffer.prototype, 'transfer')) {
+      refused(() => PinnedBuffer.from(memory.buffer, { device }), 'ERR_UNSUPPORTED', /WebAssembly.*shared: true/)
+    }
+    const shared = new Memory({ initial: 1, maximum: 2, shared: true })
+    const bytes = new Uint8Array(shared.buffer)
+    using pinned = PinnedBuffer.from(bytes, { device })
+    shared.grow(1)
+    await stream.fill(pinned, 3).finished()
+    assert.equal(bytes[65_535], 3)
+    const pooled = Buffer.from('Node has marked the ArrayBuffer of small ones')
+    using marked = PinnedBuffer.from(pooled, { device })
+    await stream.fill(marked, 3).finished()
+    assert.deepEqual([...new Set(pooled)], [3])
   })
 
   it('may be registered and closed while a stream captures, and while one stands', () => {

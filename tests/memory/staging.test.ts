@@ -20,6 +20,34 @@ test('upload() rejects where the GPU has faulted by the time when nothing is lef
   await stream.upload(buffer, new Uint8Array(64))
 })
 
+test('an upload of which a part was queued does not throw: its promise rejects', async () => {
+  const LENGTH = 200 * 2 ** 20
+  for (const [what, code] of [
+    ['the buffer', 'ERR_CLOSED'],
+    ['the source', 'ERR_INVALID_ARG_VALUE'],
+  ] as const) {
+    const [device] = simulate().devices
+    assert.ok(device !== undefined)
+    using stream = device.createStream()
+    const buffer = device.alloc(LENGTH, { stream })
+    const source = new Uint8Array(LENGTH)
+    let ran = 0
+    // There is room for the copies of 128 MiB, and none for the others before some of these have run.
+    for (let queued = 0; queued < 985; queued += 1) {
+      stream.launchHostFunc(() => {
+        ran += 1
+        if (ran !== 10) return
+        if (what === 'the buffer') buffer.close()
+        else structuredClone(source.buffer, { transfer: [source.buffer] })
+      })
+    }
+    const uploaded = stream.upload(buffer, source)
+    assert.ok(ran >= 10, 'they ran while it had no room')
+    await assert.rejects(uploaded, { code })
+    await stream.finished()
+  }
+})
+
 test('a stream that is closed gives its staging memory back, once nothing needs it any more', async (t) => {
   const [device] = simulate().devices
   assert.ok(device !== undefined)

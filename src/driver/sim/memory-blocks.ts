@@ -38,6 +38,12 @@ export abstract class MemoryBlock {
     this.drop()
   }
 
+  /** Do some of these bytes of JavaScript's lie here? */
+  overlaps({ buffer, byteOffset, length }: Uint8Array): boolean {
+    if (this.buffer !== buffer) return false
+    return byteOffset < this.begin + this.byteLength && this.begin < byteOffset + length
+  }
+
   /** The bytes themselves, not a copy. */
   read(pointer: Pointer, byteLength: number): Uint8Array {
     return this.#view(pointer, byteLength) ?? new Uint8Array(byteLength).fill(POISON)
@@ -168,15 +174,10 @@ export class RegisteredMemory extends MemoryBlock {
     return this.#bytes
   }
 
-  /** Do some of these bytes lie here? */
-  overlaps({ buffer, byteOffset, length }: Uint8Array): boolean {
-    const own = this.#bytes
-    if (own === undefined || own.buffer !== buffer) return false
-    return byteOffset < own.byteOffset + own.length && own.byteOffset < byteOffset + length
-  }
-
   protected override get buffer(): ArrayBufferLike | undefined {
-    return this.#bytes?.buffer
+    const buffer = this.#bytes?.buffer
+    // Its WebAssembly.Memory may have grown: in Node 20 it looks like any other.
+    return buffer?.byteLength === 0 ? undefined : buffer
   }
 
   protected override get begin(): number {

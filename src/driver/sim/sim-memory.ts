@@ -33,6 +33,7 @@ import type { SimPools } from './sim-pools.js'
 const HOST_BYTES = 2 ** 40
 /** Allocations begin and end at a multiple of it. */
 const GRANULE = 512
+const HOST_ALIGNMENT = 16
 const SLAB = 2 ** 29
 /** Bytes in a nanosecond: 50 GB/s between host and device, 2000 GB/s on the device. */
 const HOST_BANDWIDTH = 50
@@ -139,12 +140,15 @@ export class SimMemory implements MemoryDriver {
     const device = this.registry.liveContextDevice(context, call)
     this.machine.scheduler.tick()
     for (const block of this.#blocks) {
-      if (!(block instanceof RegisteredMemory && block.overlaps(bytes))) continue
-      const { end } = block
+      if (!block.overlaps(bytes)) continue
+      const end = block instanceof RegisteredMemory ? block.end : undefined
       this.machine.look([end])
       if (end === undefined || !end.over) throw cudaError(call, CUresult.HOST_MEMORY_ALREADY_REGISTERED)
     }
-    const block = new RegisteredMemory(this.#address(rounded(bytes.length)), bytes, device)
+    // Memory of an ArrayBuffer begins at a multiple of 16, and of no more.
+    const skipped = (bytes.byteOffset + HOST_ALIGNMENT) % GRANULE
+    const address = this.#address(rounded(skipped + bytes.length))
+    const block = new RegisteredMemory((address + skipped) as Pointer, bytes, device)
     this.#insert(block)
     return block.pointer
   }
@@ -314,9 +318,10 @@ export class SimMemory implements MemoryDriver {
   }
 
   #insert(block: MemoryBlock): void {
-    const at = this.#indexAfter(block.pointer)
-    const replaces = this.#blocks[at - 1]?.pointer === block.pointer
-    this.#blocks.splice(replaces ? at - 1 : at, replaces ? 1 : 0, block)
+    const at = this.#indexAfter(beginOf(block) - 1)
+    // What was there before began within the same granule.
+    const replaces = this.#indexAfter(beginOf(block) + GRANULE - 1) > at
+    this.#blocks.splice(at, replaces ? 1 : 0, block)
   }
 
   #address(size: number): Pointer {
@@ -334,14 +339,17 @@ export class SimMemory implements MemoryDriver {
   }
 
   readonly #giveBack = (block: MemoryBlock): void => {
-    const size = rounded(block.byteLength)
+    const begin = beginOf(block)
+    const size = rounded(block.pointer - begin + block.byteLength)
     const free = this.#freeAddresses.get(size) ?? new Queue()
     this.#freeAddresses.set(size, free)
-    free.push(block.pointer)
+    free.push(begin)
   }
 }
 
 const rounded = (byteLength: number): number => Math.ceil(byteLength / GRANULE) * GRANULE
+/** Where the granules of a block begin. */
+const beginOf = ({ pointer }: MemoryBlock): number => Math.floor(pointer / GRANULE) * GRANULE
 
 /** Which engine a copy needs, and how fast it goes. Between devices it is the one that sends. */
 function route(

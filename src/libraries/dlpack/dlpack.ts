@@ -4,7 +4,6 @@ import { inspectAsPrinted, invalidType, invalidValue, printed, refuseReceiver, s
 import { Device, deviceOf, driverOf } from '../../device.js'
 import { driverForHandle } from '../../driver/default-driver.js'
 import { bufferCoreOf } from '../../memory/buffer.js'
-import type { BufferCore } from '../../memory/buffer-core.js'
 import type { DeviceBuffer } from '../../memory/device-buffer.js'
 import type { PinnedBuffer } from '../../memory/pinned-buffer.js'
 import type { Stream } from '../../stream.js'
@@ -160,19 +159,20 @@ export function toDLPack(buffer: DeviceBuffer | PinnedBuffer, options: ToDLPackO
   core.checkOpen()
   const layout = layoutIn(core, type, given.shape, given.strides)
   const device = [core.isPinned ? DeviceType.CPU : DeviceType.CUDA, core.isPinned ? 0 : core.device.ordinal] as const
+  const use = consumerOf(core.device, given.stream)
   if (core.isPinned) core.viewed()
-  else makeReady(core, given.stream)
+  else if (use !== undefined)
+    core.openFor(openOn(core.device, use, 'To hand memory out').driver).allocation.makeReady(use)
   const [deviceType, deviceId] = device
   const pointer = core.isPinned ? addressOfBytes(core.ownBytes()) : core.pointer
   const facts: TensorFacts = { ...layout, pointer, type, readOnly, deviceType, deviceId }
   return makeTensor(new HandedOut(new HandedOutStruct(facts, versioned), pointer, { core, buffer }), versioned, device)
 }
 
-/** Lets the consumer's stream come after all work with the memory. */
-function makeReady(core: BufferCore, given: ToDLPackOptions['stream']): void {
-  if (given === null || given === -1 || given === -1n) return
-  const use = openOn(core.device, streamOfNumber(given ?? 1, core.device, 'options.stream'), 'To hand memory out')
-  core.openFor(use.driver).allocation.makeReady(use)
+/** The stream that is to come after all work with the memory; undefined where none is. */
+function consumerOf(device: Device, given: ToDLPackOptions['stream']): StreamCore | undefined {
+  if (given === null || given === -1 || given === -1n) return undefined
+  return streamOfNumber(given ?? 1, device, 'options.stream')
 }
 
 function isVersioned(given: unknown): boolean {
@@ -235,11 +235,13 @@ function fromProducer(source: DLPackProducer, wanted: StreamCore | null | undefi
   const use = wanted === null ? undefined : openOn(near, wanted ?? currentCore(near), 'To take memory in')
   const number = use === undefined ? -1 : numberOf(use)
   const request = { stream: isOnDevice ? number : undefined, max_version: [MAJOR_VERSION, 1] } as const
-  return takeOver(source.__dlpack__(request), use)
+  const capsule: unknown = source.__dlpack__(request)
+  if (typeof capsule === 'object' && capsule !== null) return takeOver(capsule, use)
+  throw invalidType('The result of __dlpack__()', 'a capsule ({ pointer, versioned })', capsule)
 }
 
 /** Undefined: its contents are there, as far as is known. */
-function takeOver(capsule: DLPackCapsule, use: StreamCore | undefined): Tensor {
+function takeOver(capsule: object, use: StreamCore | undefined): Tensor {
   const pointer = checkPointer(propertyOf(capsule, 'pointer'), 'capsule.pointer', 'the address of a struct')
   const struct = new TakenStruct(pointer, checkBoolean(propertyOf(capsule, 'versioned'), 'capsule.versioned', false))
   try {

@@ -48,6 +48,37 @@ onEveryBackend('DLPack', (bench: Workbench) => {
     return (await stream.download(buffer.slice(0, 1)))[0]
   }
 
+  it('memory of the host that is lent is emptied for JavaScript at its close, and stays for the consumer', () => {
+    const pinned = device.allocPinned(64)
+    const { bytes } = pinned
+    bytes.fill(7)
+    const tensor = toDLPack(pinned, { dtype: 'u8', shape: [64] })
+    pinned.close()
+    assert.equal(bytes.length, 0)
+    const address = new DataView(koffi.view(tensor.pointer, 8)).getBigUint64(0, true)
+    assert.deepEqual([...new Set(new Uint8Array(koffi.view(address, 64)))], [7])
+    tensor.release()
+    assert.equal(tensor.released, true)
+    refused(() => pinned.bytes, 'ERR_CLOSED')
+  })
+
+  it('the consumer’s stream is checked for memory of the host, too, though nothing waits', () => {
+    using pinned = device.allocPinned(64)
+    const lend = (stream: unknown): void => {
+      toDLPack(pinned, { dtype: 'u8', shape: [64], stream: stream as Stream }).release()
+    }
+    for (const stream of [undefined, null, -1, -1n, 1, 2, home]) lend(stream)
+    for (const stream of ['x', {}, true]) refused(() => lend(stream), 'ERR_INVALID_ARG_TYPE', /options\.stream/)
+    refused(() => lend(0), 'ERR_INVALID_ARG_VALUE', /options\.stream must not be 0/)
+  })
+
+  it('a producer that returns no capsule is told so', () => {
+    for (const capsule of [undefined, null, 1, 'x']) {
+      const producer = { __dlpack__: () => capsule, __dlpack_device__: () => [2, device.ordinal] }
+      refused(() => fromDLPack(producer as never), 'ERR_INVALID_ARG_TYPE', /__dlpack__\(\) must be a capsule/)
+    }
+  })
+
   it('writes the structs of dlpack.h', () => {
     using buffer = device.alloc(BYTES, { stream: home })
     const given = { dtype: 'f32x4', shape: [3, 5], strides: [32, 2] } as const
