@@ -33,6 +33,7 @@ export class Scene {
   readonly event: Event
   readonly #eventOf: EventOf | undefined
   #late = false
+  #comesBack = false
   #held: Promise<void> = Promise.resolve()
   /** The stream that captures: the call's, or another. */
   #capturing: Stream | undefined
@@ -181,8 +182,18 @@ export class Scene {
     if (stream.closed) await inTime('device.finished()', this.device.finished())
     else {
       await inTime('stream.finished()', stream.finished())
+      if (this.#comesBack) await inTime('the stream once memory came back', this.#quiet())
       assert.equal(stream.query(), true, 'the stream has nothing left to do')
     }
+  }
+
+  /** The call lends memory, which is freed on the stream when it comes back: later, at a time of its own. */
+  lends(): void {
+    this.#comesBack = true
+  }
+
+  async #quiet(): Promise<void> {
+    while (!this.stream.query()) await this.stream.finished()
   }
 
   /** Are all operands as they must be, after so many calls that were taken? */

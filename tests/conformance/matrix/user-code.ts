@@ -721,6 +721,7 @@ const tensors: readonly UserCode[] = [
     { memory: [source], also: [...ofHost, ...ofRealMemory] },
     (scene, hooked) => {
       const tensor = toDLPack(scene.buffer(0), { ...lent, stream: null })
+      scene.lends()
       scene.keep({ close: () => tensor.release() })
       return () => fromDLPack(tensor, hooked()).buffer.close()
     },
