@@ -4,9 +4,8 @@
  */
 
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdtempSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setImmediate as turn } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
@@ -29,6 +28,7 @@ import {
 } from '../../src/driver/driver.js'
 import { DriverWrapper } from '../../src/driver/driver-wrapper.js'
 import { WrappableDriver } from '../../src/driver/wrappable-driver.js'
+import { scratchFolder } from '../helpers/scratch.js'
 
 /** The compiled tests lie in dist/, the C source does not. */
 const SOURCE = fileURLToPath(new URL('../../../tests/libraries/fake-libraries.c', import.meta.url))
@@ -47,7 +47,7 @@ export interface FakeLibraries {
 /** Compiles it and has the doors load it. Returns why not where there is no compiler. */
 export function fakeLibraries(): FakeLibraries | string {
   if (!existsSync(SOURCE)) return `${SOURCE} was not brought here`
-  const file = join(mkdtempSync(join(tmpdir(), 'cuda-streams-fake-')), 'libfake.so')
+  const file = join(scratchFolder('fake'), 'libfake.so')
   try {
     execFileSync('cc', ['-shared', '-fPIC', '-Wall', '-Wextra', '-Werror', '-o', file, SOURCE], { stdio: 'pipe' })
   } catch (error) {

@@ -1,8 +1,7 @@
 /** What is read of CUPTI's records, and what its functions take, against NVIDIA's headers where they are installed. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { DRIVER_CALLS, RUNTIME_CALLS } from '../../../src/timeline/cupti/activities.js'
@@ -10,6 +9,7 @@ import { ActivityKind, CUPTI_SIGNATURES } from '../../../src/timeline/cupti/libr
 import { LAYOUTS } from '../../../src/timeline/cupti/records.js'
 import { findHeader } from '../../helpers/cuda-toolkit.js'
 import { CHeader } from '../../libraries/c-header.js'
+import { scratchFolder } from '../../helpers/scratch.js'
 
 const found = findHeader('cupti_activity.h')
 const skip = typeof found === 'string' ? false : `no cupti_activity.h here: tried ${found.tried.join(', ')}`
@@ -89,7 +89,7 @@ describe('against cupti_activity.h', { skip }, () => {
         .filter(([, offset]) => typeof offset === 'number')
         .map(([field, offset]) => [newest, FIELDS[field] ?? field, offset] as const)
     })
-    const program = join(mkdtempSync(join(tmpdir(), 'cuda-streams-cupti-')), 'layout')
+    const program = join(scratchFolder('cupti'), 'layout')
     const asserts = lines.map(
       ([struct, field, offset]) => `_Static_assert(offsetof(${struct}, ${field}) == ${offset}, "${struct} ${field}");`,
     )

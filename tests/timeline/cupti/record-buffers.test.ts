@@ -1,19 +1,19 @@
 /** The machine code by which CUPTI gets memory: it is what the assembler makes of its source, and loses nothing. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { koffi, NativeMemory } from '../../../src/driver/cuda/libcuda/native.js'
 import { MACHINE_CODES, type RecordBuffer, RecordBuffers } from '../../../src/timeline/cupti/record-buffers.js'
 import { root } from '../../helpers/root.js'
+import { scratchFolder } from '../../helpers/scratch.js'
 
 const P = 'uintptr_t'
 const SIZE = 4096
 const isSupported = process.platform === 'linux' && MACHINE_CODES[process.arch] !== undefined
-const folder = mkdtempSync(join(tmpdir(), 'cuda-streams-cupti-'))
+const folder = scratchFolder('cupti')
 const missing = (tool: string): boolean => spawnSync(tool, ['--version']).error !== undefined
 
 test('elsewhere it says where it works', { skip: isSupported }, () => {

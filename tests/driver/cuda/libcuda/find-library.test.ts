@@ -1,7 +1,6 @@
 /** Where CUDA's libraries are looked for, and what is said where they are not. */
 import assert from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { afterEach, test } from 'node:test'
 import {
@@ -11,6 +10,7 @@ import {
   type WantedLibrary,
 } from '../../../../src/driver/cuda/libcuda/find-library.js'
 import { refused } from '../../../conformance/expect.js'
+import { scratchFolder } from '../../../helpers/scratch.js'
 
 const wanted: WantedLibrary = {
   title: 'Nonesuch',
@@ -28,8 +28,12 @@ afterEach(() => {
   }
 })
 
+const all = scratchFolder('find')
+let folders = 0
+
 function folder(...parts: string[]): string {
-  const path = join(mkdtempSync(join(tmpdir(), 'cuda-streams-find-')), ...parts)
+  folders += 1
+  const path = join(all, String(folders), ...parts)
   mkdirSync(path, { recursive: true })
   return path
 }

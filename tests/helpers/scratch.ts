@@ -1,0 +1,10 @@
+/** A folder for what a test writes, which goes with the process. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+export function scratchFolder(name: string): string {
+  const folder = mkdtempSync(join(tmpdir(), `cuda-streams-${name}-`))
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
+  return folder
+}
