@@ -8,8 +8,8 @@ import { DRIVER_CALLS, RUNTIME_CALLS } from '../../../src/timeline/cupti/activit
 import { ActivityKind, CUPTI_SIGNATURES } from '../../../src/timeline/cupti/library.js'
 import { LAYOUTS } from '../../../src/timeline/cupti/records.js'
 import { findHeader } from '../../helpers/cuda-toolkit.js'
-import { CHeader } from '../../libraries/c-header.js'
 import { scratchFolder } from '../../helpers/scratch.js'
+import { CHeader } from '../../libraries/c-header.js'
 
 const found = findHeader('cupti_activity.h')
 const skip = typeof found === 'string' ? false : `no cupti_activity.h here: tried ${found.tried.join(', ')}`
