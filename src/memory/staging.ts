@@ -137,13 +137,16 @@ export function stageUpload(stream: StreamCore, buffer: BufferCore, bytes: Uint8
       if (bytes.length !== length) throw invalidValue('source was detached or shortened while the stream had no room')
     } catch (error) {
       if (begin === 0) throw error
-      // A call that throws has queued nothing.
+      // A call that throws has queued nothing. This no wait reports: a caller who does not look hears of an unhandled rejection.
       return Promise.reject(error)
     }
     uploadPart(stream, ring, buffer, bytes, { begin, end }, pending)
   }
   // A copy that is queued on a GPU which has faulted is refused late, or never.
-  return pending.promise(() => stream.driver.contextCheck(stream.context))
+  const done = pending.promise(() => stream.driver.contextCheck(stream.context))
+  // A caller need not look at it: the next wait reports the fault.
+  done.catch(() => {})
+  return done
 }
 
 function makeRoomToUpload(stream: StreamCore, ring: Ring, byteLength: number): void {

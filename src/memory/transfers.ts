@@ -188,10 +188,7 @@ export function upload(stream: StreamCore, buffer: unknown, source: unknown): Pr
   stream.checkOpen()
   to.openFor(stream.driver)
   refuseCapture(stream, 'upload()')
-  const staged = stageUpload(stream, to, bytes)
-  // A caller need not look at it: the next wait reports the fault.
-  staged.catch(() => {})
-  return staged
+  return stageUpload(stream, to, bytes)
 }
 
 /** `stream.download()`: to a new array of a constructor, or to an array that is given. */

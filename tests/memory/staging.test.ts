@@ -1,9 +1,12 @@
 /** What staging does besides moving bytes: what it hears of a GPU that has faulted, and when it gives its memory back. */
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
 import { latch, simulate } from 'cuda-streams/sim'
 import { driverOf } from '../../src/device.js'
 import { backendOf } from '../../src/driver/wrappable-driver.js'
+import { root } from '../helpers/root.js'
+import { runsModule } from '../helpers/run-time.js'
 
 test('upload() rejects where the GPU has faulted by the time when nothing is left aside', async (t) => {
   const [device] = simulate().devices
@@ -46,6 +49,19 @@ test('an upload of which a part was queued does not throw: its promise rejects',
     await assert.rejects(uploaded, { code })
     await stream.finished()
   }
+})
+
+test('that promise is not to be ignored', () => {
+  const program = `
+    import { simulate } from 'cuda-streams/sim'
+    const [device] = simulate().devices
+    const stream = device.createStream()
+    const buffer = device.alloc(${200 * 2 ** 20}, { stream })
+    for (let queued = 0; queued < 985; queued += 1) stream.launchHostFunc(() => buffer.close())
+    process.on('unhandledRejection', (error) => console.log('unhandled:', error.code))
+    stream.upload(buffer, new Uint8Array(buffer.byteLength))`
+  const { stdout, stderr } = spawnSync(process.execPath, runsModule(program), { cwd: root, encoding: 'utf8' })
+  assert.equal(stdout, 'unhandled: ERR_CLOSED\n', stderr)
 })
 
 test('a stream that is closed gives its staging memory back, once nothing needs it any more', async (t) => {
