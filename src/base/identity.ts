@@ -1,7 +1,7 @@
 /** Properties that tell an object from every other, for code that compares or copies objects by their properties. */
 
-const ONE_THREAD =
-  'an object of cuda-streams stays in its thread: send what share() of a stream, event or device buffer returns, and take that by from()'
+/** Short enough to be shown whole: V8 leaves out the middle of long ones. */
+const ONE_THREAD = 'objects of cuda-streams stay in their thread: send the share() of a stream, event or device buffer'
 
 let lastSerial = 0
 
