@@ -601,8 +601,8 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * ERR_OUT_OF_RANGE where the lengths differ, ERR_CLOSED, ERR_DEVICE_MISMATCH, ERR_UNSUPPORTED while the stream
    * captures
    * @throws {CudaError} (as a rejection) if the GPU is known to have faulted before the promise resolves; a later fault
-   * is reported by the next wait for the stream. An upload of more than 128 MiB into a stream that has no room rejects
-   * where a host function that runs meanwhile closes the buffer or detaches the array, once a part is queued
+   * is reported by the next wait for the stream. A long upload into a stream that has no room is queued in parts: it
+   * rejects where a host function that runs between two of them closes the buffer or detaches the array
    * @example
    * ```ts
    * stream.upload(buffer, float32Array)
