@@ -43,7 +43,6 @@ if (device.driver === 'cuda') {
   facts['cuda'] = `${Math.floor(bare.cudaVersion / 1000)}.${(bare.cudaVersion % 1000) / 10}`
   facts['libcuda'] = bare.libcuda
   facts['queues'] = process.env['CUDA_DEVICE_MAX_CONNECTIONS'] ?? ''
-  facts['calls'] = callsMadeBy()
 }
 const say = (line: string): void => void process.stdout.write(`${line}\n`)
 say(`ready ${JSON.stringify(facts)}\t${[...(onGpu?.keys ?? []), ...simulated.keys].join(' ')}`)
@@ -80,10 +79,4 @@ async function run(key: string, calls: number): Promise<number> {
 
 function turn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve))
-}
-
-/** The addon is a library of the process, where it makes calls. */
-function callsMadeBy(): string {
-  const report = process.report.getReport() as { readonly sharedObjects?: readonly string[] }
-  return report.sharedObjects?.some((path) => /\/calls-[^/]*\.node$/.test(path)) ? 'slots' : 'koffi'
 }

@@ -25,7 +25,6 @@ const HELP = `npm run bench -- [options]
   --cpus LIST         pins all to these cores, as taskset takes them: 2,3
   --against VERSIONS  versions of this library, too: folders of built packages, or what npm has
   --node VERSIONS     this library on other Nodes, too: 22, 24, 26, or programs
-  --calls MODES       this library with other CUDA_STREAMS_CALLS, too: slots,koffi
   --python PROGRAM    whose libraries are measured (python3); none: no Python
   --json FILE         for all samples (bench.json)
   --svg FILE          for a picture
@@ -40,7 +39,6 @@ const { values: options } = parseArgs({
     cpus: { type: 'string' },
     against: { type: 'string' },
     node: { type: 'string' },
-    calls: { type: 'string' },
     python: { type: 'string', default: 'python3' },
     json: { type: 'string', default: 'bench.json' },
     svg: { type: 'string' },
@@ -78,9 +76,6 @@ async function allOfOurs(environment: NodeJS.ProcessEnv): Promise<Ours[]> {
     const program = await nodeOf(node)
     const version = execFileSync(program, ['--version'], { encoding: 'utf8' }).trim()
     if (version !== process.version) all.push({ ...here, name: `Node ${version.slice(1).split('.')[0]}`, program })
-  }
-  for (const mode of listOf(options.calls)) {
-    all.push({ ...here, name: mode, environment: { ...environment, CUDA_STREAMS_CALLS: mode } })
   }
   const names = all.map(({ name }) => name)
   const twice = names.find((name, nth) => names.indexOf(name) !== nth)

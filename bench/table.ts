@@ -92,8 +92,8 @@ export function resultTable(result: Result): string {
 export function headOf({ date, commit, command, machine, contestants, leftOut, failures }: Result): string {
   const facts = Object.entries(machine).map(([name, value]) => `${name.padEnd(9)} ${value}`)
   const versions = contestants.map(
-    ({ name, facts: { version = '', node, calls, queues } }) =>
-      `${name.padEnd(13)} ${[version, node && `Node ${node}`, calls, queues && `${queues} queues`].filter(Boolean).join(', ')}`,
+    ({ name, facts: { version = '', node, queues } }) =>
+      `${name.padEnd(13)} ${[version, node && `Node ${node}`, queues && `${queues} queues`].filter(Boolean).join(', ')}`,
   )
   return [
     `${date}, ${commit}`,

@@ -1,78 +1,70 @@
 /*
- * A Node-API addon that calls C functions with arguments from memory which JavaScript writes: quicker than any way of passing
- * values. It uses three functions of Node-API and nothing of a C library, so one binary serves every Node, Bun and Deno of a
- * platform. `npm run build` compiles it where there is a C compiler; without it all calls go by koffi.
+ * Calls of C functions at an address. The arguments and the result go through a frame, memory that JavaScript writes and reads
+ * as a Float64Array, since to pass values through Node-API costs more than the calls themselves.
  */
-#include <stddef.h>
-#include <stdint.h>
+#include "layer.h"
 
-/* From node_api.h, which is not part of every installation of Node. */
-typedef struct napi_env__ *napi_env;
-typedef struct napi_value__ *napi_value;
-typedef struct napi_callback_info__ *napi_callback_info;
-typedef napi_value (*napi_callback)(napi_env, napi_callback_info);
-extern int napi_create_function(napi_env, const char *, size_t, napi_callback, void *, napi_value *);
-extern int napi_get_cb_info(napi_env, napi_callback_info, size_t *, napi_value *, napi_value *, void **);
-extern int napi_get_value_double(napi_env, napi_value, double *);
-
-enum { SLOTS = 7 };
-typedef uint64_t Word;
-
-/* Laid out as in src/driver/cuda/libcuda/quick-calls.ts: arguments, of which the first makes room for the result. */
 typedef struct {
-  double slots[SLOTS];
   void *function;
-} Call;
+  /** The arguments, of which the first makes room for the result. A double holds each integer of up to 53 bits. */
+  double slots[];
+} Frame;
 
-static Word word(double value) { return (Word)(int64_t)value; }
+typedef struct {
+  unsigned char bytes[64];
+} Bytes64;
+typedef struct {
+  unsigned char bytes[128];
+} Bytes128;
 
-static Call *called(napi_env env, napi_callback_info info) {
-  void *data = NULL;
-  napi_get_cb_info(env, info, NULL, NULL, NULL, &data);
-  return data;
+static Frame *frame_of(napi_env env, napi_callback_info info) {
+  void *frame = NULL;
+  napi_get_cb_info(env, info, NULL, NULL, NULL, &frame);
+  return frame;
 }
 
-static napi_value call1(napi_env env, napi_callback_info info) {
-  Call *c = called(env, info);
-  c->slots[0] = ((int (*)(Word))c->function)(word(c->slots[0]));
-  return NULL;
-}
+#define A(n) ((Word)(int64_t)s[n])
+#define BYTES(type, n) (*(const type *)(uintptr_t)A(n))
+/** A function of Node-API that makes one kind of call. */
+#define CALL(name, result, parameters, given)              \
+  static napi_value name(napi_env env, napi_callback_info info) { \
+    Frame *f = frame_of(env, info);                                \
+    double *s = f->slots;                                          \
+    s[0] = (double)((result(*) parameters)f->function)given;       \
+    return NULL;                                                   \
+  }
 
-static napi_value call2(napi_env env, napi_callback_info info) {
-  Call *c = called(env, info);
-  c->slots[0] = ((int (*)(Word, Word))c->function)(word(c->slots[0]), word(c->slots[1]));
-  return NULL;
-}
+/* Each size that is called often has a call of its own. The others are given more than they take: on both architectures the caller
+   cleans up after a call, so what is too much does no harm. */
+CALL(call1, int, (Word), (A(0)))
+CALL(call2, int, (Word, Word), (A(0), A(1)))
+CALL(call3, int, (Word, Word, Word), (A(0), A(1), A(2)))
+CALL(call4, int, (Word, Word, Word, Word), (A(0), A(1), A(2), A(3)))
+CALL(call8, int, (Word, Word, Word, Word, Word, Word, Word, Word), (A(0), A(1), A(2), A(3), A(4), A(5), A(6), A(7)))
+#define WORDS_6 Word, Word, Word, Word, Word, Word
+#define A_6(n) A(n), A(n + 1), A(n + 2), A(n + 3), A(n + 4), A(n + 5)
+CALL(call24, int, (WORDS_6, WORDS_6, WORDS_6, WORDS_6), (A_6(0), A_6(6), A_6(12), A_6(18)))
+/* The result is an address. */
+CALL(address4, Word, (Word, Word, Word, Word), (A(0), A(1), A(2), A(3)))
+/* One argument is a struct passed by value, where the frame has its address: an IPC handle of CUDA, and NCCL's unique id. */
+CALL(ipc_handle, int, (Word, Bytes64, Word), (A(0), BYTES(Bytes64, 1), A(2)))
+CALL(unique_id, int, (Word, Word, Bytes128, Word, Word), (A(0), A(1), BYTES(Bytes128, 2), A(3), A(4)))
 
-static napi_value call3(napi_env env, napi_callback_info info) {
-  Call *c = called(env, info);
-  const double *s = c->slots;
-  c->slots[0] = ((int (*)(Word, Word, Word))c->function)(word(s[0]), word(s[1]), word(s[2]));
-  return NULL;
-}
+/** In the order of `Shape` in src/driver/cuda/libcuda/c-functions.ts. */
+static const napi_callback CALLS[] = {call1, call2, call3, call4, call8, call24, address4, ipc_handle, unique_id};
 
-static napi_value call4(napi_env env, napi_callback_info info) {
-  Call *c = called(env, info);
-  const double *s = c->slots;
-  c->slots[0] = ((int (*)(Word, Word, Word, Word))c->function)(word(s[0]), word(s[1]), word(s[2]), word(s[3]));
-  return NULL;
-}
-
-static const napi_callback CALLS[] = {call1, call2, call3, call4};
-
-/* bind(address of a Call, number of arguments): a function without parameters that makes the call. */
+/** bind(buffer, offset, shape): a function without parameters that makes the call of the frame there. It does not keep the buffer. */
 static napi_value bind(napi_env env, napi_callback_info info) {
-  size_t count = 2;
-  napi_value given[2], bound = NULL;
-  double address = 0, arguments = 0;
-  if (napi_get_cb_info(env, info, &count, given, NULL, NULL) != 0 || count != 2) return NULL;
-  if (napi_get_value_double(env, given[0], &address) != 0) return NULL;
-  if (napi_get_value_double(env, given[1], &arguments) != 0 || arguments < 1 || arguments > 4) return NULL;
-  napi_create_function(env, NULL, 0, CALLS[(int)arguments - 1], (void *)(uintptr_t)address, &bound);
+  napi_value given[3], bound = NULL;
+  void *data = NULL;
+  size_t length = 0;
+  if (!arguments(env, info, 3, given)) return NULL;
+  Word offset = word_of(env, given[1]), shape = word_of(env, given[2]);
+  if (napi_get_arraybuffer_info(env, given[0], &data, &length) != 0 || offset + sizeof(Frame) > length)
+    return fail(env, "No frame lies there");
+  if (shape >= sizeof(CALLS) / sizeof(CALLS[0])) return fail(env, "No function has this shape");
+  napi_create_function(env, NULL, 0, CALLS[shape], (char *)data + offset, &bound);
   return bound;
 }
 
-__attribute__((visibility("default"))) napi_value napi_register_module_v1(napi_env env, napi_value exports) {
-  napi_value function = NULL;
-  return napi_create_function(env, "bind", 4, bind, NULL, &function) == 0 ? function : exports;
-}
+const Method call_methods[] = {{"bind", bind}, {NULL, NULL}};

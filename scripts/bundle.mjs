@@ -1,6 +1,6 @@
 // Makes .gpu/: all that a machine with a GPU, but without Node, npm and network, needs to run the tests, the example
-// and the benchmark. `bash .gpu/run.sh test|start|bench|<script>` unpacks and runs it there. `--node 20,24,26` puts these
-// versions of Node in, from npm, in place of the one that runs this.
+// and the benchmark. `bash .gpu/run.sh test|start|bench|<script>` unpacks and runs it there. `--node 20` puts only these
+// versions of Node in, of those in run-times.mjs.
 import { execFileSync, spawnSync } from 'node:child_process'
 import {
   copyFileSync,
@@ -19,15 +19,15 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { cache, programOf, RUN_TIMES } from './run-times.mjs'
 
-const LIMIT_MIB = 61
-const { values } = parseArgs({ options: { node: { type: 'string' } } })
+const LIMIT_MIB = 55
+const { values } = parseArgs({ options: { node: { type: 'string', default: '20,24,26' } } })
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const bundle = join(root, '.gpu')
 const app = join(bundle, 'app')
 
 rmSync(bundle, { recursive: true, force: true })
 mkdirSync(bundle, { recursive: true })
-const archive = archiveOf(values.node === undefined ? [] : values.node.split(','))
+const archive = archiveOf(values.node.split(','))
 copyFileSync(archive, join(bundle, 'nodes.tar.xz'))
 
 const beside = [join('tests', 'differential', 'corpus'), join('tests', 'gpu-facts'), join('tests', 'pretend')]
@@ -46,6 +46,8 @@ const { stdout: commit } = spawnSync('git', ['describe', '--always', '--dirty', 
   encoding: 'utf8',
 })
 writeFileSync(join(app, 'commit'), commit || 'unknown')
+execFileSync('tar', ['-cJf', join(bundle, 'app.tar.xz'), '-C', bundle, '--owner=0', '--group=0', 'app'])
+rmSync(app, { recursive: true })
 
 const mebibytes = (bytes) => (bytes / 2 ** 20).toFixed(1)
 const bytes = Number(execFileSync('du', ['-sb', bundle], { encoding: 'utf8' }).split('\t')[0])
@@ -56,16 +58,11 @@ console.log(`.gpu/ has ${mebibytes(bytes)} MiB, of it Node ${mebibytes(statSync(
 
 /** Several versions have much in common: packed as one, without symbols, three take little more than two would alone. */
 function archiveOf(majors) {
-  const runTimes = majors.map((major) => {
+  const nodes = majors.map((major) => {
     const found = RUN_TIMES.find(({ name }) => name === `node${major}`)
     if (found === undefined) throw new Error(`--node ${major}: scripts/run-times.mjs has no such version`)
-    return found
+    return { name: found.name, version: found.version, program: programOf(found) }
   })
-  const here = `node${process.versions.node.split('.')[0]}`
-  const nodes =
-    runTimes.length > 0
-      ? runTimes.map((one) => ({ name: one.name, version: one.version, program: programOf(one) }))
-      : [{ name: here, version: process.versions.node, program: process.execPath }]
   const file = join(cache, `nodes-${nodes.map(({ version }) => version).join('-')}.tar.xz`)
   if (existsSync(file)) return file
   console.log('Compressing Node, which takes minutes ...')

@@ -1,10 +1,10 @@
-// Is the addon in what `npm pack` packs, and have publint and attw (are the types wrong?) nothing against it? Both are installed
+// Is the native layer in what `npm pack` packs, and have publint and attw (are the types wrong?) nothing against it? Both are installed
 // into .cache/; where npm cannot reach its registry they are skipped, which is printed.
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { TARGETS } from './build-native.mjs'
+import { COMPILER, TARGETS, thisTarget } from './build-native.mjs'
 import { install } from './run-times.mjs'
 import { root } from './test-files.mjs'
 
@@ -20,19 +20,18 @@ const TOOLS = [
 ]
 
 // `--all`: as a release has it.
-const here = `${process.platform}-${process.arch}`
-const isBuilt = here in TARGETS && spawnSync(process.env.CC || 'cc', ['--version']).status === 0
-const platforms = process.argv.includes('--all') ? Object.keys(TARGETS) : isBuilt ? [here] : []
+const isBuilt = thisTarget() in TARGETS && spawnSync(COMPILER[0], ['--version']).status === 0
+const targets = process.argv.includes('--all') ? Object.keys(TARGETS) : isBuilt ? [thisTarget()] : []
 
 const scratch = mkdtempSync(join(tmpdir(), 'cuda-streams-package-'))
 try {
   const packed = run('npm', ['pack', root, '--ignore-scripts', '--json', '--pack-destination', scratch])
   if (packed.status !== 0) throw new Error(packed.stderr)
   const [{ filename, files }] = JSON.parse(packed.stdout)
-  for (const platform of platforms) {
-    const addon = `dist/src/driver/cuda/libcuda/calls-${platform}.node`
-    if (!files.some(({ path }) => path === addon)) throw new Error(`${addon} is not in the package`)
-    console.log(`${addon} is in the package`)
+  for (const target of targets) {
+    const layer = `dist/native/${target}.node`
+    if (!files.some(({ path }) => path === layer)) throw new Error(`${layer} is not in the package`)
+    console.log(`${layer} is in the package`)
   }
   const tarball = join(scratch, filename)
   for (const tool of TOOLS) check(tool, tarball)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Unpacks Node and runs a part of the bundle: run.sh [--node 24] test [words] | start | bench | <script> [arguments]
+# Unpacks Node and runs a part of the bundle: run.sh [--node 24|all] test [words] | start | bench | <script> [arguments]
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 bin=$here/bin
@@ -11,9 +11,25 @@ if [ ! -e "$bin/node" ]; then
   ln -s "$(ls "$bin.part" | head -1)" "$bin.part/node"
   mv "$bin.part" "$bin"
 fi
+if [ ! -e "$here/app" ]; then
+  mkdir -p "$here/app.part"
+  tar -xJf "$here/app.tar.xz" -C "$here/app.part"
+  mv "$here/app.part/app" "$here/app"
+fi
 export PATH=$bin:$PATH
 node=node
 if [ "${1:-}" = --node ]; then
+  if [ "$2" = all ]; then
+    shift 2
+    failed=
+    for path in "$bin"/node[0-9]*; do
+      echo "== Node $("$path" --version)"
+      bash "$here/run.sh" --node "${path##*/node}" "$@" || failed="$failed ${path##*/}"
+    done
+    echo "== Failed:${failed:- none}"
+    [ -z "$failed" ]
+    exit
+  fi
   node=node$2
   shift 2
 fi

@@ -31,7 +31,7 @@ const BUN = [
   { file: 'docs/guides', test: 'docs/memory.md', reason: 'console.log() prints typed arrays in another form' },
   { file: 'docs/guides', test: 'docs/sanitizer.md', sometimes: true, reason: TAIL_CALLS },
   {
-    file: 'driver/cuda/libcuda/one-shot-signals',
+    file: 'native/signals',
     test: 'a compiler that puts handlers back by signal()',
     reason: 'it does not need what is mended there for Node',
   },
@@ -85,7 +85,7 @@ const DENO = [
     reason: 'text given to `-e` or to a worker cannot import() anything',
   },
   {
-    file: 'driver/cuda/libcuda/one-shot-signals',
+    file: 'native/signals',
     test: 'a compiler that puts handlers back by signal()',
     reason: 'it does not need what is mended there for Node',
   },
@@ -105,7 +105,7 @@ const DENO = [
   { file: 'processes/thread-table', test: 'a device is recorded while no other', sometimes: true, reason: WORKERS },
   { file: 'processes/thread-table', test: 'entries that other threads have counted', sometimes: true, reason: WORKERS },
   { file: 'processes/worker-first', test: 'workers leave no file open', sometimes: true, reason: WORKERS },
-  { file: 'pretend/pretend', test: 'processes/worker-first', sometimes: true, reason: WORKERS },
+  { file: 'pretend/waiting', test: 'processes/worker-first', sometimes: true, reason: WORKERS },
   {
     file: 'simulator/stack',
     test: 'does so too where functions are called for the first time',

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 
 export const root = dirname(dirname(fileURLToPath(import.meta.url)))
 export const tests = join(root, 'dist', 'tests')
-const QUICK_FOLDERS = 'base conformance docs driver graphs kernels libraries memory package streams'.split(' ')
+const QUICK_FOLDERS = 'base conformance docs driver graphs kernels libraries memory native package streams'.split(' ')
 const SLOW_FILES = [
   ...['conformance/driver-choice', 'conformance/foreign-streams', 'conformance/large-file', 'conformance/matrix'],
   ...[
@@ -14,7 +14,7 @@ const SLOW_FILES = [
     'conformance/process-life',
     'conformance/silent-waits',
     'driver/default-driver',
-    'driver/cuda/libcuda/one-shot-signals',
+    'native/signals',
     'package/import',
     'package/package',
     'package/declarations',

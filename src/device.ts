@@ -143,10 +143,11 @@ export class Device {
 
   /**
    * Resolves when all work that is queued on the device now is done (`cuCtxRecordEvent`), without blocking. A pending
-   * promise keeps the process alive. The call itself never throws.
+   * promise keeps the process alive. The call itself never throws. While another thread captures, the wait begins when
+   * that capture has ended, and covers what is queued then.
    * @param options `signal`: an AbortSignal that gives up the wait; the GPU's work goes on
-   * @throws {CudaError} (as a rejection) if the GPU faults; 900 while a stream of the device captures, in any mode,
-   * which does not invalidate the capture
+   * @throws {CudaError} (as a rejection) if the GPU faults; 900 while a stream of the device captures in this thread, in
+   * any mode, which does not invalidate the capture
    * @throws {Error} (as a rejection) `signal.reason` if aborted; ERR_INVALID_ARG_TYPE
    */
   finished(options?: WaitOptions): Promise<void> {

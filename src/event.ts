@@ -121,7 +121,7 @@ export class Event implements Disposable {
    * ERR_INVALID_ARG_VALUE for a token that is not as `share()` returned it
    */
   static from(shared: SharedEvent): Event {
-    const { owner, device, facts, said } = receive(shared, 'event', [...EVENT_OPTIONS, 'handle'])
+    const { owner, device, facts, said, lifetime } = receive(shared, 'event', [...EVENT_OPTIONS, 'handle'])
     const [handle = 0, flags = 0] = facts
     checkFact(said.handle, 'handle', BigInt(handle))
     const settings = settingsIn(flags)
@@ -129,7 +129,7 @@ export class Event implements Disposable {
     if (owner !== undefined) return owner as Event
     const adopted = handle as EventHandle
     const context = driverOf(device).eventAdopt(adopted)?.context ?? contextOf(device)
-    return new Event(new EventCore(device, context, settings, 'shared', adopted))
+    return new Event(new EventCore(device, context, settings, 'shared', adopted, undefined, lifetime))
   }
 
   /**
@@ -140,9 +140,9 @@ export class Event implements Disposable {
     return eventCore(this).handOut()
   }
 
-  /** Was the event closed? */
+  /** Was the event closed, or the Event of this thread that it wraps? */
   get closed(): boolean {
-    return eventCore(this).closed
+    return eventCore(this).isOver
   }
 
   /**

@@ -73,7 +73,8 @@ declare module './device.js' {
      * compute capability 9.0 on. All that is left makes one part more.
      * @returns the parts in that order, and behind them the rest
      * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE where there are no numbers, ERR_OUT_OF_RANGE for less
-     * than 1 and for so many that none are left; ERR_DEADLOCK inside a host function
+     * than 1 and for so many that none are left; ERR_DEADLOCK inside a host function and while a stream
+     * waits for a promise
      * @throws {CudaError} 915 where not enough are there once each number is rounded up; 801 where the driver cannot split
      * this device
      * @example

@@ -267,9 +267,12 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
     return this.#cachedEvent
   }
 
-  /** Was the stream closed? The driver is not asked: a stream that its foreign owner destroyed is not closed. */
+  /**
+   * Was the stream closed, or the Stream of this thread that it wraps? The driver is not asked: a stream that its foreign
+   * owner destroyed is not closed.
+   */
   get closed(): boolean {
-    return coreOf(this).closed
+    return coreOf(this).isOver
   }
 
   /**
@@ -353,8 +356,8 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * waited for.
    * @param device A Device of the same driver, this stream's own or another.
    * @throws {Error} ERR_DEVICE_MISMATCH for a device of another driver
-   * @throws {CudaError} 900 while a stream of the device captures, which does not invalidate the capture; 905 where
-   * this stream captures on another device or in a green context, which does
+   * @throws {CudaError} 900 while a stream of the device captures, or another thread, which does not invalidate the
+   * capture; 905 where this stream captures on another device or in a green context, which does
    * @example
    * ```ts
    * stream.wait(device).copy(pinned, buffer) // after whatever was queued
@@ -713,13 +716,13 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   launch<S extends readonly ParameterType[]>(kernel: Kernel<S>, config: LaunchConfig, ...args: ArgumentsOf<S>): this
   /**
    * Queues a kernel that has a twin: on a GPU the kernel runs, on the simulator its twin. The first launch on a device
-   * of the NVIDIA driver compiles and loads it, and blocks meanwhile, unless it was prepared. On the simulator every
-   * pointer needs a buffer: addresses are ERR_INVALID_ARG_TYPE.
+   * of the NVIDIA driver compiles and loads it, and blocks meanwhile, unless it was prepared. A twin has the
+   * memory behind an address to its end.
    * @param kernel A kernel from `defineKernel()`.
    * @param config The shape of the launch, as for a Kernel.
    * @param args One argument for each parameter, as for a Kernel.
    * @throws {Error} as for a Kernel: ERR_INVALID_ARG_TYPE and so on; at the first launch, where it was not prepared: as
-   * `prepare()` rejects, and ERR_DEADLOCK inside a host function
+   * `prepare()` rejects, and ERR_DEADLOCK inside a host function and while a stream waits for a promise
    * @throws {CudaError} as for a Kernel
    */
   launch<S extends readonly ParameterType[]>(
@@ -974,9 +977,9 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * rejects.
    */
   async [Symbol.asyncDispose](): Promise<void> {
-    if (coreOf(this).closed) return
+    const { isOver } = coreOf(this)
     try {
-      await this.finished()
+      if (!isOver) await this.finished()
     } finally {
       this.close()
     }
@@ -1044,7 +1047,7 @@ export class ExternalStream extends Stream {
  * Gives a stream a name, for reports of the sanitizer and for timelines. The name is the stream's, and not the
  * object's: other wrappers of the stream have it too.
  * @param stream The stream.
- * @param name Any text.
+ * @param name Any text. What a terminal or XML takes for more than a letter is shown as its escape, such as `\u001b`.
  * @returns the stream
  * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_CLOSED
  * @throws {CudaError} 900 while the stream captures, unless `id` was asked before

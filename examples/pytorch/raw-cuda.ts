@@ -4,7 +4,7 @@
  */
 import koffi, { type LibraryHandle } from 'koffi'
 
-const LIBRARY = process.platform === 'win32' ? 'nvcuda.dll' : 'libcuda.so.1'
+const LIBRARY = 'libcuda.so.1'
 
 /** Pointers have 47 bits, so numbers hold them exactly; koffi takes numbers quickest. */
 function declare(cuda: LibraryHandle) {

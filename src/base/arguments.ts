@@ -1,6 +1,7 @@
 /** Checks of arguments. Each throws the Node-style error of docs/errors.md, or returns the value typed. */
 import { types } from '#platform'
 import { describe, invalidReceiver, invalidType, invalidValue, outOfRange } from './errors.js'
+import { printable } from './printable.js'
 
 /** No call has so many things to name; an array may have four billion places with nothing in them. */
 const MOST_ELEMENTS = 2 ** 20
@@ -92,7 +93,7 @@ function refuseName(options: object, key: string, names: readonly PropertyKey[],
   if (!isPlain || !Object.hasOwn(options, key)) return
   const meant = nearest(key, names.map(String))
   const way = meant === undefined ? `the options are '${names.join("', '")}'` : `did you mean '${meant}'?`
-  throw invalidValue(`unknown option '${key}' in ${name}: ${way}`)
+  throw invalidValue(`unknown option '${printable(key)}' in ${name}: ${way}`)
 }
 
 /** The name that was probably meant: at most a third of its letters are wrong. */

@@ -3,12 +3,18 @@
  * The contract behind them is docs/errors.md.
  */
 import { CUSTOM_INSPECT, inspect } from '#platform'
+import { beginning, printableLines } from './printable.js'
 
 /**
  * An error that a wait has met. The next call reports a fault of the GPU, though it has nothing to do with it; so the
  * error names the work that was waited for. An error that is no CudaError is returned unchanged.
  */
 export let heardFrom: (error: unknown, whom: string) => unknown
+
+/** What a driver or a library refused; an explanation may quote text of the program. */
+function refusalText(call: string, number: number, code: string, explanation: string | undefined): string {
+  return printableLines(`${call} failed: ${code} (${number})${explanation === undefined ? '' : `. ${explanation}`}`)
+}
 
 /** A refusal of the CUDA driver. Match on `code` or `number`; the message is for people. */
 export class CudaError extends Error {
@@ -29,7 +35,7 @@ export class CudaError extends Error {
    * @param explanation Added to the message.
    */
   constructor(call: string, number: number, code: string, explanation?: string) {
-    super(`${call} failed: ${code} (${number})${explanation === undefined ? '' : `. ${explanation}`}`)
+    super(refusalText(call, number, code, explanation))
     this.code = code
     this.number = number
     this.call = call
@@ -68,7 +74,7 @@ export class LibraryError extends Error {
    * @param explanation Added to the message.
    */
   constructor(call: string, number: number, code: string, explanation?: string) {
-    super(`${call} failed: ${code} (${number})${explanation === undefined ? '' : `. ${explanation}`}`)
+    super(refusalText(call, number, code, explanation))
     this.code = code
     this.number = number
     this.call = call
@@ -89,13 +95,15 @@ export type StateCode =
   | 'ERR_UNSUPPORTED'
   | 'ERR_COMPILATION'
 
-function withCode<E extends Error>(error: E, code: string): E & { code: string } {
-  return Object.assign(error, { code })
+/** What a message quotes may have any characters. */
+function made<E extends Error>(type: new (message: string) => E, code: string, message: string): E & { code: string } {
+  return Object.assign(new type(printableLines(message)), { code })
 }
 
 /** A mistake of state: the arguments were of the right form, but this cannot be done now. */
 export function stateError(code: StateCode, message: string, cause?: unknown): Error & { code: string } {
-  return withCode(cause === undefined ? new Error(message) : new Error(message, { cause }), code)
+  const text = printableLines(message)
+  return Object.assign(cause === undefined ? new Error(text) : new Error(text, { cause }), { code })
 }
 
 /** `way` is the way out, where the expectation does not show it. */
@@ -106,16 +114,14 @@ export function invalidType(
   way?: string,
 ): TypeError & { code: string } {
   const what = `${name} must be ${expected}, not ${describe(given)}`
-  return withCode(new TypeError(way === undefined ? what : `${what}: ${way}`), 'ERR_INVALID_ARG_TYPE')
+  return made(TypeError, 'ERR_INVALID_ARG_TYPE', way === undefined ? what : `${what}: ${way}`)
 }
 
 /** A member was called on an object that is not of its class. */
 export function invalidReceiver(expected: string, given: unknown): TypeError & { code: string } {
   const why = 'a method taken from its object does not work, nor does a proxy or an heir of the object'
-  return withCode(
-    new TypeError(`This must be called on ${expected} itself, not on ${describe(given)}: ${why}`),
-    'ERR_INVALID_ARG_TYPE',
-  )
+  const what = `This must be called on ${expected} itself, not on ${describe(given)}`
+  return made(TypeError, 'ERR_INVALID_ARG_TYPE', `${what}: ${why}`)
 }
 
 /** Throws `invalidReceiver`: for the right side of a `??`. */
@@ -124,11 +130,11 @@ export function refuseReceiver(expected: string, given: unknown): never {
 }
 
 export function invalidValue(message: string): TypeError & { code: string } {
-  return withCode(new TypeError(message), 'ERR_INVALID_ARG_VALUE')
+  return made(TypeError, 'ERR_INVALID_ARG_VALUE', message)
 }
 
 export function outOfRange(name: string, expected: string, given: unknown): RangeError & { code: string } {
-  return withCode(new RangeError(`${name} must be ${expected}, not ${describe(given)}`), 'ERR_OUT_OF_RANGE')
+  return made(RangeError, 'ERR_OUT_OF_RANGE', `${name} must be ${expected}, not ${describe(given)}`)
 }
 
 /** For `toString()` of an object that only has the prototype of a class, as the prototype itself does. */
@@ -160,7 +166,7 @@ export function describe(value: unknown): string {
   try {
     if (typeof value === 'function') return `function ${value.name || '(anonymous)'}`
     const text = inspect(value, { depth: 0, breakLength: Number.POSITIVE_INFINITY, customInspect: false })
-    return text.length > 80 ? `${text.slice(0, 77)}...` : text
+    return text.length > 80 ? `${beginning(text, 77)}...` : text
   } catch {
     return `a value of type ${typeof value}`
   }

@@ -50,7 +50,18 @@ export abstract class NativeResource {
     this.keepers -= 1
     if (this.keepers > 0 || !this.hasBeenLeft) return
     this.hasBeenLeft = false
+    this.destroyUnowned()
+  }
+
+  /** Destroys it, where no owner is left who could ask for that again. */
+  protected destroyUnowned(): void {
     this.destroy()
+  }
+
+  /** Its owner was collected. */
+  collected(): void {
+    if (this.keepers === 0) this.destroyUnowned()
+    else this.abandon()
   }
 
   /** Destroys it, once no graph keeps it any more. */
@@ -83,9 +94,9 @@ const MOST_YOUNG = 1024
 
 const registry = new FinalizationRegistry((resource: NativeResource) => {
   try {
-    resource.abandon()
+    resource.collected()
   } catch {
-    // The context is lost, and the resource with it.
+    // The context is lost, and the resource with it; or it is tried again later.
   }
 })
 

@@ -16,6 +16,7 @@ import type {
   Types,
   WebStreams,
 } from './platform.js'
+import { printableLines } from './printable.js'
 
 export type {
   AsyncScope,
@@ -320,11 +321,14 @@ export const webStreams = (): WebStreams => globalThis
 export const markAsUntransferable = (_buffer: object): boolean => false
 export const isMarkedAsUntransferable = (_buffer: object): boolean => false
 
+/** Browsers do not say. */
+export const machineMemory = (): number | undefined => undefined
+
 export const hostname = (): string => 'browser'
 export const openTerminal = (): Terminal | undefined => undefined
 
 export function printError(text: string): void {
-  console.error(text)
+  console.error(printableLines(text))
 }
 
 export const readText = (path: string): string => unsupported(`The file ${path}`)

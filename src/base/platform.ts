@@ -8,6 +8,7 @@ import { setTimeout as time, setImmediate as turn } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import util from 'node:util'
 import worker from 'node:worker_threads'
+import { printableLines } from './printable.js'
 
 /** Which value is current, in each chain of calls, promises and callbacks. */
 export interface ContextStorage<T> {
@@ -162,6 +163,20 @@ export function isMarkedAsUntransferable(buffer: object): boolean {
   return typeof ask === 'function' && ask(buffer) === true
 }
 
+/**
+ * Bytes of memory of this machine, or of the container that the process runs in, if that has a limit. Undefined if the
+ * process may not ask: Deno needs a permission.
+ */
+export function machineMemory(): number | undefined {
+  try {
+    const total = globalThis.process.getBuiltinModule('node:os').totalmem()
+    // Without a limit it is 0, or more than any machine has. Deno and old versions of Node lack the function.
+    return Math.min(total, globalThis.process.constrainedMemory?.() || total)
+  } catch {
+    return undefined
+  }
+}
+
 export const hostname = (): string => globalThis.process.getBuiltinModule('node:os').hostname()
 
 /**
@@ -173,7 +188,7 @@ export const openTerminal = (): Terminal | undefined =>
 
 /** One line, or several, on standard error. */
 export function printError(text: string): void {
-  globalThis.process.stderr.write(`${text}\n`)
+  globalThis.process.stderr.write(`${printableLines(printableLines(text))}\n`)
 }
 
 export const readText = (path: string): string => files().readFileSync(path, 'utf8')

@@ -1,5 +1,6 @@
 /** Stacks as text, and which of their lines are the program's own. */
 import { pathOf, process } from '#platform'
+import { printable } from './printable.js'
 
 /** This file within the folder of the package's code, as stacks name it: in a bundle only where its source map is used. */
 const OWN_FILE = 'base/stack.js'
@@ -53,14 +54,15 @@ export function takeStack(frames: number, above: (...args: never[]) => unknown =
 /** The lines of a stack that are the program's own, innermost first. */
 export function programLines(stack: string): string[] {
   const lines: string[] = []
-  for (const { line, owner } of framesOf(stack)) if (owner === 'program' || owner === undefined) lines.push(line)
+  for (const { line, owner } of framesOf(stack))
+    if (owner === 'program' || owner === undefined) lines.push(printable(line))
   return lines
 }
 
 /** The innermost place in the program that led to this call, as 'path:row:column'; empty where there is none. */
 export function callSite(): string {
   for (const { owner, path, row, column } of framesOf(takeStack(FRAMES))) {
-    if (owner === 'program') return `${path}:${row}:${column}`
+    if (owner === 'program') return printable(`${path}:${row}:${column}`)
   }
   return ''
 }
@@ -72,8 +74,9 @@ export function shortCallSite(): string | undefined {
   for (const { line, path, row, owner } of framesOf(takeStack(FRAMES_OF_TWO))) {
     // What runs the program is no part of it.
     if (line.startsWith(ASYNC)) break
-    if (owner === 'program') sites.push(`${path.startsWith(here) ? path.slice(here.length) : path}:${row}`)
-    else if (owner === 'library' && sites.length > 0) break
+    if (owner === 'program') {
+      sites.push(printable(`${path.startsWith(here) ? path.slice(here.length) : path}:${row}`))
+    } else if (owner === 'library' && sites.length > 0) break
   }
   const [innermost, caller] = sites
   return innermost === undefined || caller === undefined ? innermost : `${innermost} (from ${caller})`

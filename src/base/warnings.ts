@@ -2,6 +2,7 @@
 import { process } from '#platform'
 import { variable } from './environment.js'
 import { invalidValue } from './errors.js'
+import { printableLines } from './printable.js'
 import { surfacing } from './uncaught.js'
 
 const WARN_AFTER = 5000
@@ -31,7 +32,7 @@ export function warnAfter(): number {
 export function warnOnce(code: string, message: string): void {
   if (given.has(message)) return
   given.add(message)
-  const warning = Object.assign(new Error(message), { name: 'CudaStreamsWarning', code })
+  const warning = Object.assign(new Error(printableLines(message)), { name: 'CudaStreamsWarning', code })
   surfacing(() => process.emit('warning', warning))
 }
 

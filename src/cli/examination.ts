@@ -3,38 +3,37 @@
  * hold up. Before each step it prints a line with the step, and with what has been found until then.
  */
 import { writeSync } from 'node:fs'
-import { createRequire } from 'node:module'
+import { basename } from 'node:path'
 import { messageOf } from '../base/errors.js'
 import { Device } from '../device.js'
-import { fileOf, type LoadedLibrary, loadLibrary, type WantedLibrary } from '../driver/cuda/libcuda/find-library.js'
+import type { CFunction } from '../driver/cuda/libcuda/c-functions.js'
+import { fileOf, loadLibrary, type WantedLibrary } from '../driver/cuda/libcuda/find-library.js'
 import { absence, loadLibcuda } from '../driver/cuda/libcuda/installed-driver.js'
+import { layerFile } from '../driver/cuda/libcuda/layer.js'
 import { cudaVersion, versionText } from '../driver/cuda/libcuda/library.js'
-import { koffi, NativeMemory } from '../driver/cuda/libcuda/native.js'
+import { NativeMemory } from '../driver/cuda/libcuda/native.js'
 import { NVRTC } from '../driver/cuda/libcuda/nvrtc.js'
-import { openQuickCalls } from '../driver/cuda/libcuda/quick-calls.js'
+import type { SharedLibrary } from '../driver/cuda/libcuda/shared-library.js'
 import { CUBLAS } from '../libraries/cublas/library.js'
 import { NCCL } from '../libraries/nccl/library.js'
 import '../shortcuts.js'
 import { CUPTI, checkCuptiVersion } from '../timeline/cupti/library.js'
-import { type Calls, type DeviceReport, type Findings, type Part, SEPARATOR } from './report.js'
-
-type CFunction = (...args: number[]) => number
+import { type DeviceReport, type Findings, type Part, SEPARATOR } from './report.js'
 
 interface KnownLibrary {
   readonly wanted: WantedLibrary
-  /** The function that tells the version, with its arguments. */
+  /** The function that returns the version, with its parameters. */
   readonly function: string
-  readonly args: readonly string[]
+  readonly parameters: string
   /** Calls it, and puts the version into words. */
   version(call: CFunction, memory: NativeMemory): string
 }
 
-const P = 'uintptr_t'
 const LIBRARIES: Readonly<Record<string, KnownLibrary>> = {
   NVRTC: {
     wanted: NVRTC,
     function: 'nvrtcVersion',
-    args: [P, P],
+    parameters: 'int *major, int *minor',
     version(call, { address, int32 }) {
       call(address, address + 4)
       return int32.slice(0, 2).join('.')
@@ -43,7 +42,7 @@ const LIBRARIES: Readonly<Record<string, KnownLibrary>> = {
   cuBLAS: {
     wanted: CUBLAS,
     function: 'cublasGetProperty',
-    args: ['int', P],
+    parameters: 'libraryPropertyType type, int *value',
     version(call, { address, int32 }) {
       for (const part of [0, 1, 2]) call(part, address + 4 * part)
       return int32.slice(0, 3).join('.')
@@ -52,7 +51,7 @@ const LIBRARIES: Readonly<Record<string, KnownLibrary>> = {
   NCCL: {
     wanted: NCCL,
     function: 'ncclGetVersion',
-    args: [P],
+    parameters: 'int *version',
     version(call, { address, int32 }) {
       call(address)
       const [version = 0] = int32
@@ -62,7 +61,7 @@ const LIBRARIES: Readonly<Record<string, KnownLibrary>> = {
   CUPTI: {
     wanted: CUPTI,
     function: 'cuptiGetVersion',
-    args: [P],
+    parameters: 'uint32_t *version',
     version(call, { address, uint32 }) {
       call(address)
       const [version = 0] = uint32
@@ -75,7 +74,7 @@ const BYTES = 2 ** 20
 const VALUE = 0xa5
 
 const found: Findings = { devices: [], libraries: {}, problems: [] }
-let libcuda: LoadedLibrary | undefined
+let libcuda: SharedLibrary | undefined
 
 function begin(step: string): void {
   writeSync(1, `${SEPARATOR}${JSON.stringify({ step, found })}\n`)
@@ -89,19 +88,9 @@ function part(examine: () => Part): Part {
   }
 }
 
-function examineKoffi(): Part {
-  const { version } = koffi()
-  const files = Object.keys(createRequire(import.meta.url).cache)
-  return { version, file: files.find((path) => path.endsWith('koffi.node')) ?? null }
-}
-
-function examineCalls(): Calls {
-  try {
-    const { bind, why } = openQuickCalls()
-    return { by: bind === undefined ? 'koffi' : 'addon', why }
-  } catch (error) {
-    return { by: null, why: messageOf(error) }
-  }
+function examineLayer(): Part {
+  const file = layerFile()
+  return { version: basename(file, '.node'), file }
 }
 
 function examineLibcuda(): Part {
@@ -114,10 +103,11 @@ function examineLibcuda(): Part {
   }
 }
 
-function examineLibrary({ wanted, function: name, args, version }: KnownLibrary): Part {
+function examineLibrary({ wanted, function: name, parameters, version }: KnownLibrary): Part {
   const library = loadLibrary(wanted)
+  const functions = library.functions({ [name]: parameters })
   return {
-    version: version(library.func(name, 'int', [...args]) as CFunction, new NativeMemory(16)),
+    version: version((...args) => functions[name]?.(...args) ?? 0, new NativeMemory(16)),
     file: fileOf(library, name) ?? null,
   }
 }
@@ -134,11 +124,16 @@ function chooseDriver(): void {
   }
 }
 
-function memoryOf({ driver, ordinal }: Device): number | null {
-  if (driver !== 'cuda' || libcuda === undefined) return null
+function memoryOf(device: Device): number | null {
+  if (device.driver === 'sim') return device.memory.total
+  if (libcuda === undefined) return null
   const { address, int32, uint64 } = new NativeMemory(8)
-  libcuda.func('cuDeviceGet', 'int', [P, 'int'])(address, ordinal)
-  libcuda.func('cuDeviceTotalMem_v2', 'int', [P, 'int'])(address, int32[0])
+  const { cuDeviceGet, cuDeviceTotalMem_v2 } = libcuda.functions({
+    cuDeviceGet: 'CUdevice *device, int ordinal',
+    cuDeviceTotalMem_v2: 'size_t *bytes, CUdevice dev',
+  })
+  cuDeviceGet(address, device.ordinal)
+  cuDeviceTotalMem_v2(address, int32[0] ?? 0)
   return Number(uint64[0])
 }
 
@@ -173,10 +168,8 @@ async function selfTest(device: Device): Promise<void> {
   if (right !== BYTES) throw new Error(`${BYTES - right} of ${BYTES} bytes are wrong`)
 }
 
-begin('koffi')
-found.koffi = part(examineKoffi)
-begin('addon for calls')
-found.calls = examineCalls()
+begin('native layer')
+found.native = part(examineLayer)
 begin('libcuda')
 found.libcuda = part(examineLibcuda)
 begin('choice of the driver')

@@ -2,6 +2,7 @@
 /** The command of the package: its arguments, and its exit code. */
 import { createRequire } from 'node:module'
 import { parseArgs } from 'node:util'
+import { printError } from '#platform'
 import { messageOf } from '../base/errors.js'
 import { examine } from './doctor.js'
 import { textOf } from './report.js'
@@ -46,7 +47,7 @@ async function main(): Promise<0 | 1 | 2> {
   try {
     wanted = read()
   } catch (error) {
-    console.error(`${messageOf(error)}\n\n${USAGE}`)
+    printError(`${messageOf(error)}\n\n${USAGE}`)
     return 2
   }
   try {
@@ -59,7 +60,7 @@ async function main(): Promise<0 | 1 | 2> {
     console.log(wanted.json ? JSON.stringify(report, null, 2) : textOf(report))
     return report.ok ? 0 : 1
   } catch (error) {
-    console.error(messageOf(error))
+    printError(messageOf(error))
     return 1
   }
 }

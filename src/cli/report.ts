@@ -1,19 +1,14 @@
 /** What the doctor finds: as JSON it is this interface, on a terminal a page of text. docs/doctor.md documents both. */
 import { styleText } from 'node:util'
+import { printable, printableLines } from '../base/printable.js'
 
 /** A library: what it is, or why it cannot be used. */
 export type Part = { readonly version: string; readonly file: string | null } | { readonly problem: string }
 
-/** What makes the hot calls of the driver, and its file, or why not the addon; null where neither can. */
-export interface Calls {
-  readonly by: 'addon' | 'koffi' | null
-  readonly why: string
-}
-
 export interface DeviceReport {
   readonly ordinal: number
   readonly name: string
-  /** In bytes; null on the simulator. */
+  /** In bytes. */
   readonly memory: number | null
   readonly computeCapability: string
   /** Has the self-test passed? */
@@ -22,8 +17,8 @@ export interface DeviceReport {
 
 /** What the process that loads the libraries finds; where it ends early, something is left out. */
 export interface Findings {
-  koffi?: Part
-  calls?: Calls
+  /** Its version is the platform that it is made for. */
+  native?: Part
   libcuda?: Part
   driver?: { readonly name: 'cuda' | 'sim' | null; readonly why: string }
   readonly devices: DeviceReport[]
@@ -62,8 +57,7 @@ export function textOf(report: Report): string {
   const { runtime, platform, traces, kernelDriver, variables, driver, problems } = report
   const libc = platform.libc === null ? '' : ` (${platform.libc})`
   const rows: readonly Row[] = [
-    rowOf('koffi', report.koffi),
-    ...(report.calls === undefined ? [] : [rowOfCalls(report.calls)]),
+    rowOf('native layer', report.native),
     rowOf('libcuda', report.libcuda, 'for CUDA ', ` (${report.neededCuda} or later is needed)`),
     ...(traces.length === 0 ? [] : [[' ', 'driver files', traces.join(', ')] as const]),
     ...(kernelDriver === null ? [] : [[' ', 'kernel driver', kernelDriver] as const]),
@@ -76,11 +70,11 @@ export function textOf(report: Report): string {
   return [
     `cuda-streams ${report.version} on ${runtime.name} ${runtime.version}, ${platform.system} ${platform.arch}${libc}`,
     '',
-    ...rows.map(([mark, name, text]) => `${coloured(mark)} ${name.padEnd(width)}  ${text}`),
+    ...rows.map(([mark, name, text]) => `${coloured(mark)} ${name.padEnd(width)}  ${printable(text)}`),
     '',
     ...(problems.length === 0
       ? ['All that is asked for works.']
-      : ['What does not work:', ...problems.map((problem) => `  ${problem}`)]),
+      : ['What does not work:', ...problems.map((problem) => `  ${printableLines(problem)}`)]),
   ].join('\n')
 }
 
@@ -88,11 +82,6 @@ function rowOf(name: string, part: Part | undefined, before = '', after = ''): R
   if (part === undefined) return ['✗', name, 'not examined']
   if ('problem' in part) return ['–', name, part.problem]
   return ['✓', name, `${before}${part.version}${after}${part.file === null ? '' : `: ${part.file}`}`]
-}
-
-function rowOfCalls({ by, why }: Calls): Row {
-  if (by === null) return ['✗', 'calls', why]
-  return by === 'addon' ? ['✓', 'calls', `by the addon: ${why}`] : ['–', 'calls', `by koffi: ${why}`]
 }
 
 function rowOfDevice({ ordinal, name, memory, computeCapability, works }: DeviceReport): Row {

@@ -1,7 +1,6 @@
 /** The environment variables that have an effect on the library: those of docs/environment.md. */
 export const VARIABLES: readonly string[] = [
   'CUDA_STREAMS_DRIVER',
-  'CUDA_STREAMS_CALLS',
   'CUDA_STREAMS_SIM_DEVICES',
   'CUDA_STREAMS_SIM_SEED',
   'CUDA_STREAMS_SIM_MEMORY',
@@ -13,6 +12,7 @@ export const VARIABLES: readonly string[] = [
   'CUDA_STREAMS_SYNC',
   'CUDA_STREAMS_SANITIZER',
   'CUDA_STREAMS_TIMELINE',
+  'CUDA_STREAMS_TIMELINE_SITES',
   'CUDA_STREAMS_CUBLAS',
   'CUDA_STREAMS_NCCL',
   'CUDA_STREAMS_NVRTC',

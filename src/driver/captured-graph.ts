@@ -49,6 +49,11 @@ export class CapturedGraph<
     return this.#frontiers.keys()
   }
 
+  /** Those that were captured so far, behind those that were there before. */
+  get nodes(): readonly CapturedNode<Work>[] {
+    return [...this.#nodes]
+  }
+
   /** What the stream's next operation comes after. */
   frontierOf(stream: Stream): readonly CapturedNode<Work>[] {
     return this.#frontiers.get(stream) ?? []

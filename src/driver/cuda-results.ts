@@ -125,6 +125,7 @@ const EXPLANATIONS: Readonly<Record<number, string>> = {
   709: 'The context is gone: its device was reset, or another library released it',
   712: 'The memory, or a part of it, is registered: use the PinnedBuffer that it has, or close that one and wait for the work with it',
   719: 'A kernel failed. The context is lost: every later call on this device fails the same way until the process starts anew',
+  720: 'All blocks of a cooperative launch run at the same time, and there is no room for so many: kernel.activeBlocks() says how many a multiprocessor runs, and stream.context how many multiprocessors there are',
   900: 'This cannot be done while a stream captures: end the capture first, or do it before',
   901: 'An earlier mistake has invalidated the capture: end it and begin anew',
   904: 'A stream joined this capture and was never waited for: let the stream that began the capture wait for it before the end',
@@ -150,6 +151,7 @@ export const CUresult = {
   CONTEXT_IS_DESTROYED: 709,
   HOST_MEMORY_ALREADY_REGISTERED: 712,
   HOST_MEMORY_NOT_REGISTERED: 713,
+  COOPERATIVE_LAUNCH_TOO_LARGE: 720,
   STREAM_CAPTURE_UNSUPPORTED: 900,
   STREAM_CAPTURE_INVALIDATED: 901,
   STREAM_CAPTURE_MERGE: 902,
@@ -163,12 +165,21 @@ export const CUresult = {
   INVALID_RESOURCE_CONFIGURATION: 915,
 } as const
 
+/** Results from 700 to 799 that refuse one call and leave the context as it is. */
+const REFUSALS: ReadonlySet<number> = new Set([
+  701, // LAUNCH_OUT_OF_RESOURCES
+  CUresult.PEER_ACCESS_ALREADY_ENABLED,
+  705, // PEER_ACCESS_NOT_ENABLED
+  708, // PRIMARY_CONTEXT_ACTIVE
+  711, // TOO_MANY_PEERS
+  CUresult.HOST_MEMORY_ALREADY_REGISTERED,
+  CUresult.HOST_MEMORY_NOT_REGISTERED,
+  CUresult.COOPERATIVE_LAUNCH_TOO_LARGE,
+])
+
 /** Is it one of the results with which a context fails that is lost or destroyed? */
 export const isContextLost = (result: number): boolean =>
-  result >= CUresult.ILLEGAL_ADDRESS &&
-  result < 800 &&
-  result !== CUresult.HOST_MEMORY_ALREADY_REGISTERED &&
-  result !== CUresult.HOST_MEMORY_NOT_REGISTERED
+  result >= CUresult.ILLEGAL_ADDRESS && result < 800 && !REFUSALS.has(result)
 
 let lost = false
 

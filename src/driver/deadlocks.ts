@@ -17,6 +17,11 @@ export const tooDeep = `${MOST_NESTED} host functions wait one inside the other,
 export const behindPromise = (held: string): string =>
   `it comes after ${held}, and while this thread blocks no promise settles. Await the finished() of it instead`
 
+/** Calls for which CUDA waits for the whole device, in native code where no JavaScript runs. */
+export const SPLITTING = 'splitting a device, for which CUDA waits for it,'
+export const LOADING = 'loading a module, in which CUDA waits for the whole device,'
+export const LIBRARY_CALL = 'this call, which may wait for the whole device,'
+
 export function deadlock(what: string, why: string): Error {
   return stateError('ERR_DEADLOCK', `${what} would wait forever: ${why}`)
 }

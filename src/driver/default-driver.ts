@@ -4,7 +4,7 @@ import { onceInAllThreads, process } from '#platform'
 import { invalidValue } from '../base/errors.js'
 import type { Driver } from './driver.js'
 import { wrapAsEnvironmentSays } from './environment-wrappers.js'
-import { H200_MEMORY, MOST_DEVICES, MOST_MEMORY } from './sim/limits.js'
+import { defaultMemory, MOST_DEVICES, MOST_MEMORY } from './sim/limits.js'
 import { checkSyncAsEnvironmentSays } from './sync-check.js'
 import { type WrappableDriver, wrappableOf } from './wrappable-driver.js'
 
@@ -83,7 +83,7 @@ function openSimulator(): Driver {
   return new SimDriver({
     devices,
     seed,
-    memory: wholeNumber('CUDA_STREAMS_SIM_MEMORY', `${H200_MEMORY}`, 1, MOST_MEMORY),
+    memory: wholeNumber('CUDA_STREAMS_SIM_MEMORY', `${defaultMemory(devices)}`, 1, MOST_MEMORY),
   })
 }
 

@@ -312,6 +312,12 @@ export class KernelWrapper implements KernelDriver {
     return this.wrapper.inner.kernels
   }
 
+  loadTwin(): void {
+    this.inner.loadTwin()
+  }
+  bytesFrom(pointer: Pointer): number {
+    return this.inner.bytesFrom(pointer)
+  }
   launchTwin(stream: StreamHandle, twin: Twin): void {
     this.inner.launchTwin(stream, twin)
   }

@@ -49,6 +49,9 @@ export const isNullStream = (stream: StreamHandle): boolean => isDefaultStream(s
 
 export const StreamFlag = { NON_BLOCKING: 1 } as const
 export const EventFlag = { DEFAULT: 0, BLOCKING_SYNC: 1, DISABLE_TIMING: 2, INTERPROCESS: 4 } as const
+
+/** Is a record of an event with these flags work of its stream? Only that of a plain event without timing is none. */
+export const isRecordWork = (flags: number): boolean => flags !== EventFlag.DISABLE_TIMING
 /** CU_EVENT_RECORD_EXTERNAL and CU_EVENT_WAIT_EXTERNAL. */
 export const ExternalFlag = { NONE: 0, EXTERNAL: 1 } as const
 export type ExternalFlag = (typeof ExternalFlag)[keyof typeof ExternalFlag]
@@ -526,6 +529,13 @@ export interface Twin {
 }
 
 export interface KernelDriver {
+  /**
+   * Takes a kernel's twin for loaded code. Throws ERR_DEADLOCK where `load` would, and ERR_UNSUPPORTED on a driver that runs the
+   * kernel itself.
+   */
+  loadTwin(): void
+  /** From a bare address to the end of the memory there: what a twin has of it. Throws 1 where no memory is. Likewise. */
+  bytesFrom(pointer: Pointer): number
   /** Queues a kernel's twin. Throws ERR_UNSUPPORTED on a driver that runs the kernel itself. */
   launchTwin(stream: StreamHandle, twin: Twin): void
   /** `nvrtcCompileProgram`: as `compile`, and blocks until it is done. */
@@ -713,8 +723,8 @@ export interface LibraryDriver {
   queue(work: readonly LibraryWork[], together?: (calls: () => void) => void): void
   /**
    * Makes a call that queues nothing, such as one that makes a handle, with the context current. It may wait for the
-   * device, and invalidates no capture of the thread: host functions that are pending are run before. Throws ERR_DEADLOCK
-   * inside one, and ERR_UNSUPPORTED on a driver that runs no GPU code.
+   * device, and invalidates no capture of the thread: host functions that are pending are run before, on a GPU. Throws
+   * ERR_DEADLOCK inside one, and while a stream waits for a promise.
    */
   call<R>(context: ContextHandle, fn: () => R): R
   /**
@@ -761,4 +771,6 @@ export interface SharingDriver {
   lowerMark(mark: number): void
   /** The words behind the key of a mark; undefined where none with this key stands. Any address may be asked about. */
   readMark(mark: number, key: number): readonly number[] | undefined
+  /** Tells of a mark that was read whether it still stands, at the cost of a comparison. */
+  watchMark(mark: number, key: number): { readonly isOver: boolean }
 }

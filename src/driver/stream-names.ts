@@ -1,4 +1,5 @@
 /** Names that programs give to their streams, for the sanitizer and timelines, which tell of streams. */
+import { printable } from '../base/printable.js'
 import { canonicalStream, type Driver, type StreamHandle } from './driver.js'
 import { backendOf, type WrappableDriver, wrappableOf } from './wrappable-driver.js'
 
@@ -18,7 +19,8 @@ type Tell = (named: NamedStream) => void
 const toBeTold = new Set<Tell>()
 
 /** The stream has it until it is destroyed, or another library's stream with the same handle gets one. */
-export function giveName(named: NamedStream): void {
+export function giveName(given: NamedStream): void {
+  const named = { ...given, name: printable(given.name) }
   const { driver, stream, id, name } = named
   driver.streamNames.set(canonicalStream(stream), { id, name })
   for (const tell of toBeTold) tell(named)

@@ -77,6 +77,8 @@ function leaveAtClose(stream: StreamCore): void {
   if (leaving.has(stream)) return
   leaving.add(stream)
   stream.whenClosing(() => {
+    // The capture is over with the stream, and another may have its handle.
+    if (stream.isOver) return
     captureLeft(stream)
     stream.driver.graphs.leave(stream.handle)
   })

@@ -7,7 +7,7 @@ import type { LaunchNode } from '../kernels/launchable.js'
 import { type AllocationStream, allocationStreamOf, isLost, unlessLost } from '../memory/allocation-stream.js'
 import { Allocation } from '../memory/allocations.js'
 import type { OpenMemory } from '../memory/buffer-core.js'
-import { letGoAfter, sweepLeft } from '../memory/left-resources.js'
+import { giveBackUnowned, letGoAfter, sweepLeft } from '../memory/left-resources.js'
 import { hiddenStream, ownEvent, recordedEvent } from '../memory/stream-uses.js'
 import { type Keeps, letGoOf } from '../streams/capture-record.js'
 import type { StreamCore } from '../streams/stream-core.js'
@@ -101,67 +101,85 @@ export class ExecCore extends HandleCore<GraphExecHandle> {
     try {
       this.driver.graphs.destroyExec(this.handle)
     } finally {
-      this.#letGo([...this.keeps.take(), ...this.#nodeKeeps.takeAll()])
-      this.#order = undefined
-      this.#forgetLaunched()
-      this.graph.instanceOver()
-      sweepLeft(this.driver)
+      const launched = this.#launched
+      this.#launched = undefined
+      try {
+        this.#letGo([...this.keeps.take(), ...this.#nodeKeeps.takeAll()], launched, () => this.#recycle(launched))
+      } finally {
+        this.#order = undefined
+        this.graph.instanceOver()
+        sweepLeft(this.driver)
+      }
     }
   }
 
-  /** Lets go when the latest launch is over. */
-  #letGo(resources: readonly NativeResource[]): void {
+  /** Lets go when the latest launch is over. `done` is called when that is settled. */
+  #letGo(resources: readonly NativeResource[], launched = this.#launched, done = (): void => {}): void {
     const left = [...resources]
-    if (this.#order === undefined && this.#launched === undefined) letGoOf(left, (each) => each.letGo())
-    else {
+    const order = this.#order
+    giveBackUnowned(this.driver, () => {
       try {
-        this.#letGoInOrder(left)
+        this.#letGoInOrder(left, order, launched)
       } catch (error) {
         if (!isLost(error)) throw error
         // No launch is under way any more.
         letGoOf(left, (each) => each.letGo())
       }
-    }
+      done()
+    })
   }
 
   /** Takes what it lets go of out of the list. */
-  #letGoInOrder(left: NativeResource[]): void {
-    if (this.#order !== undefined) this.#order.free((last) => letGoBehind(left, last))
-    else if (this.#launched !== undefined) {
+  #letGoInOrder(left: NativeResource[], order: AllocationStream | undefined, launched: OwnEvent | undefined): void {
+    if (order !== undefined) order.free((last) => letGoBehind(left, last))
+    else if (launched !== undefined) {
       const hidden = hiddenStream(this.device)
-      hidden.driver.streamWaitEvent(hidden.handle, this.#launched.event, 0)
+      hidden.driver.streamWaitEvent(hidden.handle, launched.event, 0)
       letGoBehind(left, hidden)
-    }
+    } else letGoOf(left, (each) => each.letGo())
   }
 
   #forgetLaunched(): void {
-    if (this.#launched === undefined) return
-    this.driver.eventRecycle(this.#launched.context, this.#launched.event)
+    this.#recycle(this.#launched)
     this.#launched = undefined
+  }
+
+  #recycle(launched: OwnEvent | undefined): void {
+    if (launched !== undefined) this.driver.eventRecycle(launched.context, launched.event)
   }
 }
 
-/** Lets go of all that is kept, when the work is done that the stream holds now. */
+/**
+ * Lets go of all in the list, when the work is done that the stream holds now. What the driver does not allow yet stays in the
+ * list.
+ */
 function letGoBehind(left: NativeResource[], last: StreamCore): void {
   const { driver, handle } = last
   const others: NativeResource[] = []
-  letGoOf(left, (resource) => {
-    if (resource instanceof Allocation) {
-      unlessLost(() => resource.usedOn(last))
-      resource.letGo()
-    } else others.push(resource)
-  })
-  if (others.length === 0) return
+  const refused: NativeResource[] = []
   try {
-    letGoAfter(
-      driver,
-      others,
-      recordedEvent(last, (event) => driver.eventRecordOwn(event, handle)),
-    )
+    letGoOf(left, (resource) => {
+      if (!(resource instanceof Allocation)) {
+        others.push(resource)
+        return
+      }
+      try {
+        unlessLost(() => resource.usedOn(last))
+      } catch (error) {
+        refused.push(resource)
+        throw error
+      }
+      resource.letGo()
+    })
+    if (others.length === 0) return
+    const after = recordedEvent(last, (event) => driver.eventRecordOwn(event, handle))
+    letGoAfter(driver, others.splice(0), after)
   } catch (error) {
     if (!isLost(error)) throw error
     // No launch is under way any more.
-    for (const resource of others) unlessLost(() => resource.letGo())
+    for (const resource of others.splice(0)) unlessLost(() => resource.letGo())
+  } finally {
+    left.push(...refused, ...others)
   }
   sweepLeft(driver)
 }

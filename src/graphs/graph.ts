@@ -37,6 +37,7 @@ import {
   type GrowingGraph,
   Keeps,
   type NotedNode,
+  recordInto,
   recordOf,
 } from '../streams/capture-record.js'
 import { currentCore } from '../streams/current.js'
@@ -190,7 +191,8 @@ export class Graph implements Disposable {
   }
 
   /**
-   * Makes an instance that can be launched (`cuGraphInstantiate`). The graph may be closed afterwards.
+   * Makes an instance that can be launched (`cuGraphInstantiate`). The graph may be closed afterwards. While a capture adds to
+   * the graph, the instance has what was captured so far.
    * @throws {Error} ERR_CLOSED; ERR_UNSUPPORTED where instances have more than 4096 host functions together
    * @throws {CudaError} where the driver refuses
    * @example
@@ -322,14 +324,20 @@ function grown(core: GraphCore, record: CaptureRecord): Graph {
   const graph = growing.get(core)
   if (graph === undefined) throw new Error('no capture adds to this graph')
   growing.delete(core)
-  core.keeps.addAll(record.keeps)
+  takeUp(graph, core, record)
   record.keeps.letGo()
-  owning(graph, new Set([...(ownersOf.get(graph) ?? []), ...record.owners]))
-  notesOf.set(graph, new Map([...(notesOf.get(graph) ?? NO_NOTES), ...record.notes]))
-  nodesOfGraphs.delete(graph)
   if (core.gone) forgetNodes(graph)
   core.grown()
   return graph
+}
+
+/** The graph keeps and tells what was captured into it, so far or at the end. */
+function takeUp(graph: Graph, core: GraphCore, record: CaptureRecord): void {
+  core.keeps.addAll(record.keeps)
+  for (const green of greenContextsOf(core.driver)) core.keeps.add(green)
+  owning(graph, new Set([...(ownersOf.get(graph) ?? []), ...record.owners]))
+  notesOf.set(graph, new Map([...(notesOf.get(graph) ?? NO_NOTES), ...record.notes]))
+  nodesOfGraphs.delete(graph)
 }
 
 /** A graph that is closed tells no nodes, and holds no kernels for them. */
@@ -350,9 +358,9 @@ export function graphOf(
   handle: GraphHandle,
   record: CaptureRecord | undefined,
 ): Graph {
+  if (record?.into instanceof GraphCore) return grown(record.into, record)
   const keeps = record?.keeps ?? new Keeps()
   for (const green of greenContextsOf(driver)) keeps.add(green)
-  if (record?.into instanceof GraphCore) return grown(record.into, record)
   const core = new GraphCore(device, handle, keeps, context)
   const graph = owning(makeGraph(core), record?.owners)
   if (record !== undefined) notesOf.set(graph, record.notes)
@@ -366,7 +374,11 @@ function graphCore(graph: unknown): GraphCore {
 }
 
 function openGraph(graph: unknown): GraphCore {
-  return graphCore(graph).checkOpen()
+  const core = graphCore(graph).checkOpen()
+  const adding = growing.get(core)
+  const record = adding === undefined ? undefined : recordInto(core.driver, core)
+  if (adding !== undefined && record !== undefined) takeUp(adding, core, record)
+  return core
 }
 
 /**

@@ -1,8 +1,17 @@
 import { checkFunction, checkNanoseconds, checkText, checkThis, readOptions } from '../base/arguments.js'
 import { inspectAsPrinted, invalidType, invalidValue, printed } from '../base/errors.js'
 import { notCloneable } from '../base/identity.js'
+import { printable } from '../base/printable.js'
 import { type Device, driverOf, isDevice } from '../device.js'
-import { type LaunchShape, memoryAmong, type ScalarType, type Twin } from '../driver/driver.js'
+import {
+  type Driver,
+  type LaunchArgument,
+  type LaunchShape,
+  memoryAmong,
+  type Pointer,
+  type ScalarType,
+  type Twin,
+} from '../driver/driver.js'
 import type { OpenMemory } from '../memory/buffer-core.js'
 import { admitAll, beginWork, endWork } from '../memory/queue-with-memory.js'
 import type { StreamCore } from '../streams/stream-core.js'
@@ -108,6 +117,8 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
   readonly name: string
   /** @internal Keeps the object from being copied to another thread. */
   protected readonly cloning: symbol = notCloneable()
+  /** In reports, timelines and errors. */
+  readonly #shownName: string
   readonly #source: string
   readonly #signature: readonly ParameterType[]
   readonly #nanoseconds: number
@@ -118,6 +129,8 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
   readonly #names: readonly string[]
   readonly #memoryNames: readonly string[]
   readonly #compiled = new Map<Device, Kernel>()
+  /** Simulated devices that the twin was loaded for. */
+  readonly #loaded = new WeakSet<Device>()
   readonly #shapes = new Shapes()
   /** @internal Only a type: the arguments that a launch takes. Declarations have it as `out S`. */
   declare readonly args: ArgumentsOf<S>
@@ -133,6 +146,7 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
     const given = readOptions(definition, DEFINITION, 'definition')
     const { signature, simulate, simulateGrid, nanoseconds = DEFAULT_NANOSECONDS } = given
     this.name = checkText(given.name, 'definition.name', 'the name of a kernel')
+    this.#shownName = printable(this.name)
     this.#source = checkText(given.source, 'definition.source', 'CUDA C++ as text')
     if (simulate !== undefined) checkFunction(simulate, 'definition.simulate')
     if (simulateGrid !== undefined) checkFunction(simulateGrid, 'definition.simulateGrid')
@@ -148,7 +162,7 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
       runThreads(grid, block, sharedMemory, (thread) => {
         const beyond = thread.globalX - longest
         if (!(beyond >= 0 && beyond < CHECKED_THREADS)) return simulate(thread, ...args)
-        checked ??= checkedViews(this.name, args, this.#names)
+        checked ??= checkedViews(this.#shownName, args, this.#names)
         return simulate(thread, ...checked)
       })
     }
@@ -173,8 +187,10 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
     const kernel = checkThis(this, isDefinedKernel, 'a DefinedKernel')
     if (!isDevice(device)) throw invalidType('device', 'a Device', device)
     const driver = driverOf(device)
-    if (driver.name === 'sim' || kernel.#compiled.has(device)) return this
-    this.#keep(device, await driver.kernels.compile(this.#source, `${this.name}.cu`, optionsFor(device)))
+    if (driver.name === 'sim') kernel.#loaded.add(device)
+    else if (!kernel.#compiled.has(device)) {
+      this.#keep(device, await driver.kernels.compile(this.#source, `${this.name}.cu`, optionsFor(device)))
+    }
     return this
   }
 
@@ -189,8 +205,9 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
   [updateNode](place: LaunchNode, config: unknown, args: unknown[]): readonly OpenMemory[] {
     checkThis(this, isDefinedKernel, 'a DefinedKernel')
     if (place.device.driver === 'cuda') return this.#compiledFor(place.device)[updateNode](place, config, args)
+    this.#load(place.device)
     const shape = this.#shapes.of(config as LaunchConfig)
-    const checked = this.#checkTwinArguments(args)
+    const checked = checkArguments(this.#parameters, args)
     place.checkOpen()
     checkUpdate(place, shape)
     const { driver, exec, node } = place
@@ -198,7 +215,7 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
     const memory = memoryIn(checked)
     admitAll(memory, place)
     try {
-      driver.graphs.updateTwin(exec, node, this.#twin(shape, checked))
+      driver.graphs.updateTwin(exec, node, this.#twin(shape, checked, driver))
     } catch (error) {
       throw explainLimits(error, place.device, shape)
     }
@@ -206,7 +223,7 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
   }
 
   toString(): string {
-    return isDefinedKernel(this) ? `DefinedKernel(${this.name})` : printed(this)
+    return isDefinedKernel(this) ? `DefinedKernel(${this.#shownName})` : printed(this)
   }
 
   /** Compiles where `prepare()` was not called, which blocks meanwhile. */
@@ -217,29 +234,27 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
     return this.#keep(device, kernels.compileNow(this.#source, `${this.name}.cu`, optionsFor(device)))
   }
 
+  /** A program that loads code where a real GPU could not is told so on the simulator, too. */
+  #load(device: Device): void {
+    if (this.#loaded.has(device)) return
+    driverOf(device).kernels.loadTwin()
+    this.#loaded.add(device)
+  }
+
   #keep(device: Device, image: Uint8Array): Kernel {
     const kernel: Kernel = Module.load(image, { device }).kernel(this.name, this.#signature)
     this.#compiled.set(device, kernel)
     return kernel
   }
 
-  #checkTwinArguments(given: unknown[]): CheckedArgument[] {
-    const args = checkArguments(this.#parameters, given)
-    for (const [index, { access }] of this.#parameters.entries()) {
-      if (access === undefined || typeof args[index] === 'object') continue
-      const expected = 'a DeviceBuffer or PinnedBuffer: the simulator knows no bare addresses'
-      throw invalidType(`Argument ${index}`, expected, args[index])
-    }
-    return args
-  }
-
   #launchTwin(stream: StreamCore, config: LaunchConfig, given: unknown[]): void {
+    this.#load(stream.device)
     const shape = this.#shapes.of(config)
-    const args = this.#checkTwinArguments(given)
+    const args = checkArguments(this.#parameters, given)
     stream.makeRoom(1)
     const { driver, handle } = stream
     checkMemoryOpen(args, this.#parameters, driver)
-    const twin = this.#twin(shape, args)
+    const twin = this.#twin(shape, args, driver)
     if (shape.attributes !== undefined) refuseAttributes(stream.device, shape.attributes)
     const work = beginWork(stream, args)
     try {
@@ -248,17 +263,22 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
       throw explainLimits(error, stream.device, shape)
     }
     if (work !== undefined) endWork(stream, work, { kernel: this, shape })
-    stream.last = `kernel '${this.name}'`
+    stream.last = `kernel '${this.#shownName}'`
   }
 
-  #twin(shape: LaunchShape, args: readonly CheckedArgument[]): Twin {
+  #twin(shape: LaunchShape, given: readonly CheckedArgument[], { kernels }: Driver): Twin {
+    const args = given.map((each, index): LaunchArgument => {
+      if (typeof each === 'object' || this.#parameters[index]?.access === undefined) return each
+      const pointer = Number(each) as Pointer
+      return { pointer, byteLength: kernels.bytesFrom(pointer) }
+    })
     const memory = memoryAmong(args, this.#parameters)
     // Not the buffers: a graph keeps the twin.
     const scalars = args.map((each) => (typeof each === 'object' ? undefined : each))
     const run = (bytes: readonly Uint8Array[]): void => {
       this.#run(shape, twinArguments(this.#parameters, scalars, bytes))
     }
-    return { name: this.name, memory, memoryNames: this.#memoryNames, nanoseconds: this.#nanoseconds, run, shape }
+    return { name: this.#shownName, memory, memoryNames: this.#memoryNames, nanoseconds: this.#nanoseconds, run, shape }
   }
 
   static {

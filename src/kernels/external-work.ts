@@ -1,6 +1,7 @@
 /** Work that other code queues on a stream of this library: a library called through an FFI, say, by CUDA's own handle. */
 import { checkArray, checkFunction, checkNanoseconds, type Given, readOptions } from '../base/arguments.js'
 import { describe, invalidType, invalidValue } from '../base/errors.js'
+import { printable } from '../base/printable.js'
 import { type Access, LIBRARY_ENTRIES, type LibraryTwin } from '../driver/driver.js'
 import { isMemory, openMemory } from '../memory/buffer.js'
 import { BufferCore } from '../memory/buffer-core.js'
@@ -57,8 +58,15 @@ export function queueExternal(stream: StreamCore, work: ExternalWork, call: (han
   const memory = cores.map(({ allocation, pointer, byteLength }, index) => {
     return { allocation, pointer, byteLength, access: pieces[index]?.access ?? 'inout', ...WHOLE }
   })
-  driver.streamHandedOut(handle)
-  const queued = { name, stream: handle, context, memory, twin, call: (stream: number) => call(BigInt(stream)) }
+  stream.handOut()
+  const queued = {
+    name: printable(name),
+    stream: handle,
+    context,
+    memory,
+    twin,
+    call: (stream: number) => call(BigInt(stream)),
+  }
   const queue = (): void => void queueWith(stream, memory, () => driver.libraries.queue([queued]))
   stream.keepWhile(() => BufferCore.keepAll(cores, queue))
 }

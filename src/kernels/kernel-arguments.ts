@@ -13,16 +13,20 @@ export function checkMemoryOpen(
 ): void {
   for (let index = 0; index < args.length; index += 1) {
     const argument = args[index]
-    if (typeof argument !== 'object') continue
-    const { pointer } = argument.openFor(driver)
-    // V8 calls C for the remainder of a number beyond 32 bits.
-    if ((pointer & ((parameters[index]?.bytes ?? 1) - 1)) !== 0) throw misaligned(argument, parameters[index], index)
+    const parameter = parameters[index]
+    if (argument === undefined || parameter === undefined) continue
+    if (typeof argument === 'object') {
+      const { pointer } = argument.openFor(driver)
+      // V8 calls C for the remainder of a number beyond 32 bits.
+      if ((pointer & (parameter.bytes - 1)) !== 0) throw misaligned(String(argument), parameter, index)
+    } else if (parameter.access !== undefined && Number(BigInt(argument) & 7n) % parameter.bytes !== 0) {
+      throw misaligned(`memory at the address ${argument}`, parameter, index)
+    }
   }
 }
 
-function misaligned(argument: BufferCore, parameter: Parameter | undefined, index: number): Error {
-  const what = `a multiple of ${parameter?.bytes}, for ${parameter?.type}`
-  return invalidValue(`Argument ${index}: ${argument} does not begin at ${what}`)
+function misaligned(what: string, { bytes, type }: Parameter, index: number): Error {
+  return invalidValue(`Argument ${index}: ${what} does not begin at a multiple of ${bytes}, for ${type}`)
 }
 
 /** The memory among checked arguments. */

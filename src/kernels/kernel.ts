@@ -23,6 +23,7 @@ import {
   stateError,
 } from '../base/errors.js'
 import { destroyWhenUnreachable } from '../base/finalization.js'
+import { printable } from '../base/printable.js'
 import { contextOf, type Device, driverOf, resolveDevice } from '../device.js'
 import { CUresult } from '../driver/cuda-results.js'
 import type { DeviceAttribute } from '../driver/device-attributes.js'
@@ -117,7 +118,7 @@ export class Module implements Disposable {
    * Loads GPU code (`cuModuleLoadData`). Blocks: CUDA waits for the whole device, so pending host functions run first.
    * @param code A cubin, a fatbin or PTX; PTX may be text.
    * @param options `device`: the device to load it on (default: the current device)
-   * @throws {Error} ERR_DEADLOCK inside a host function; ERR_UNSUPPORTED on the simulator, which runs no GPU code;
+   * @throws {Error} ERR_DEADLOCK inside a host function and while a stream waits for a promise; ERR_UNSUPPORTED on the simulator, which runs no GPU code;
    * ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for no bytes, or for a device that does not exist
    * @throws {CudaError} for code that this device cannot run
    */
@@ -205,19 +206,19 @@ class KernelCore {
     readonly parameters: readonly Parameter[],
     readonly handle: KernelHandle,
   ) {
-    this.label = `kernel '${name}'`
+    this.label = `kernel '${printable(name)}'`
   }
 
   checkOpen(): void {
     if (!this.code.gone) return
-    throw stateError('ERR_CLOSED', `Kernel '${this.name}' cannot be used any more: its module is closed`)
+    throw stateError('ERR_CLOSED', `The ${this.label} cannot be used any more: its module is closed`)
   }
 
   checkDevice(stream: StreamCore): void {
     const { device } = this.code
     this.checkOpen()
     if (stream.device === device) return
-    const where = `Kernel '${this.name}' is on ${device}, and ${stream} on ${stream.device}`
+    const where = `The ${this.label} is on ${device}, and ${stream} on ${stream.device}`
     throw stateError('ERR_DEVICE_MISMATCH', where)
   }
 }
@@ -301,7 +302,7 @@ export class Kernel<out S extends readonly ParameterType[] = readonly ParameterT
 
   toString(): string {
     const core = kernelCoreOf(this)
-    return core === undefined ? printed(this) : `Kernel(${core.name}, ${core.code.device})`
+    return core === undefined ? printed(this) : `Kernel(${printable(core.name)}, ${core.code.device})`
   }
 
   static {

@@ -1,29 +1,15 @@
-/** How the functions of a C library are written down, and declared for koffi: each row in C, and its arguments beside it. */
-import type { LoadedLibrary } from '../driver/cuda/libcuda/find-library.js'
+/** How the functions of a C library are written down: each row as its header has it. */
+import type { CFunction } from '../driver/cuda/libcuda/c-functions.js'
+import type { SharedLibrary } from '../driver/cuda/libcuda/shared-library.js'
 
-/** koffi's names for the C types in use; pointers, handles and size_t go as numbers. 'ncclUniqueId' is passed by value. */
-export type LibraryArgument = 'int' | 'int64' | 'uintptr_t' | 'ncclUniqueId'
+/** The parameters of a prototype in C, such as 'int *version'. */
+export const parametersOf = (prototype: string): string => /\((.*)\)$/.exec(prototype)?.[1] ?? ''
 
-export interface LibrarySignature {
-  /** As in the library's header, with the name that it exports. */
-  readonly c: string
-  readonly args: readonly LibraryArgument[]
-}
-
-export type LibraryFunction = ((...args: (number | object)[]) => number) & {
-  /** Calls it on a thread of its own. */
-  async(...args: unknown[]): void
-}
-
-/** @internal Declares the functions of a ledger that return a status. `typeOf` says what koffi makes of types of the library's own. */
+/** @internal Declares the functions of a ledger that return a status. Throws an Error when the library lacks one. */
 export function declareFunctions<N extends string>(
-  library: LoadedLibrary,
-  signatures: Readonly<Record<N, LibrarySignature>>,
-  typeOf: (type: LibraryArgument) => string | object = (type) => type,
-): Readonly<Record<N, LibraryFunction>> {
-  const functions: Partial<Record<N, LibraryFunction>> = {}
-  for (const [name, { args }] of Object.entries<LibrarySignature>(signatures)) {
-    functions[name as N] = library.func(name, 'int', args.map(typeOf) as string[]) as LibraryFunction
-  }
-  return functions as Record<N, LibraryFunction>
+  library: SharedLibrary,
+  prototypes: Readonly<Record<N, string>>,
+): Readonly<Record<N, CFunction>> {
+  const rows = Object.entries<string>(prototypes).map(([name, prototype]) => [name, parametersOf(prototype)])
+  return library.functions(Object.fromEntries(rows) as Record<N, string>)
 }

@@ -6,6 +6,7 @@ import type { Driver, EventHandle, ImportedMemory, OwnEvent, Pointer } from '../
 import type { StreamCore } from '../streams/stream-core.js'
 import { type AllocationStream, allocationStreamOf, unlessLost } from './allocation-stream.js'
 import { type Holder, holderOf } from './holders.js'
+import { giveBackUnowned, isFinding } from './left-resources.js'
 import type { PoolCore } from './memory-pool.js'
 import { outOfMemory } from './out-of-memory.js'
 import { hiddenStream, ownEvent, StreamUses } from './stream-uses.js'
@@ -101,6 +102,10 @@ export abstract class Allocation extends NativeResource {
     }
   }
 
+  protected override destroyUnowned(): void {
+    giveBackUnowned(this.driver, () => this.destroy())
+  }
+
   protected abstract giveBack(): void
 }
 
@@ -136,7 +141,7 @@ export class DeviceAllocation extends Allocation {
     try {
       driver.eventRecordOwn(allocated.event, handle)
     } catch (error) {
-      unlessLost(() => driver.memory.free(pointer, handle))
+      this.#takeBack(stream)
       driver.eventRecycle(context, allocated.event)
       throw error
     }
@@ -145,6 +150,19 @@ export class DeviceAllocation extends Allocation {
     this.#holder.add(pointer, byteLength)
     this.#pool = pool
     pool?.allocated()
+  }
+
+  /** Frees what could not be made usable. The caller throws why. */
+  #takeBack(stream: StreamCore): void {
+    const { driver, device, pointer } = this
+    try {
+      giveBackUnowned(driver, () => {
+        const { handle } = stream.closed ? hiddenStream(device) : stream
+        unlessLost(() => driver.memory.free(pointer, handle))
+      })
+    } catch {
+      // It is tried again later.
+    }
   }
 
   override ownedBy({ serial }: StreamCore): boolean {
@@ -309,9 +327,4 @@ export class PinnedAllocation extends Allocation {
     this.views = undefined
     this.uses.handOver((events) => this.driver.memory.closePinned(this.pointer, views, events))
   }
-}
-
-/** A sanitizer throws its finding when the call has been done. */
-function isFinding(error: unknown): boolean {
-  return error instanceof Error && Reflect.get(error, 'code') === 'ERR_RACE'
 }

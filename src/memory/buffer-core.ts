@@ -8,6 +8,7 @@ import { another, type Device } from '../device.js'
 import type { Driver, Pointer } from '../driver/driver.js'
 import { withdraw } from '../streams/shared.js'
 import { type Allocation, PinnedAllocation } from './allocations.js'
+import { retryRefused } from './left-resources.js'
 
 /** Addresses have 47 bits. */
 const LONGEST = 2 ** 47 - 1
@@ -152,6 +153,7 @@ export class BufferCore implements OpenMemory {
     try {
       if (allocation instanceof PinnedAllocation && allocation.emptiesViews) allocation.views = this.bytes
       allocation.release()
+      retryRefused(allocation.driver)
     } finally {
       // Where the driver has refused, it is as it was before.
       this.#closed = allocation.gone

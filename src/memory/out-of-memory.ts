@@ -33,6 +33,8 @@ function explanation(driver: Driver, { device, byteLength, pool }: Wanted): stri
   } catch {
     // The device has faulted since: the next call reports that.
   }
+  if (driver.name === 'sim' && pool?.maxBytes === undefined)
+    sentences.push('simulate({ memory }) or CUDA_STREAMS_SIM_MEMORY gives simulated devices more')
   const holders = largestHolders(device)
   if (holders !== undefined) sentences.push(`This thread has allocated most on: ${holders}`)
   return `${sentences.join('. ')}. Close what is no longer used, and try again`

@@ -54,4 +54,8 @@ export class SanitizerSharing implements SharingDriver {
   readMark(mark: number, key: number): readonly number[] | undefined {
     return this.#inner.readMark(mark, key)
   }
+
+  watchMark(mark: number, key: number): { readonly isOver: boolean } {
+    return this.#inner.watchMark(mark, key)
+  }
 }

@@ -24,7 +24,11 @@ export interface SimulationOptions {
    * wait which is missing shows as wrong bytes. With another seed operations start late at random.
    */
   readonly seed?: number | undefined
-  /** Bytes of memory of each device, from 1 to 2 ** 46. Default 141e9, as an H200 has. */
+  /**
+   * Bytes of memory of each device, from 1 to 2 ** 46. Default: half of this machine's memory, or of the limit of the
+   * container that the program runs in, shared equally among the devices; at least 256 MiB, at most 141e9, as an H200 has.
+   * The machine has to have what a program writes of it.
+   */
   readonly memory?: number | undefined
   /** The calls and operations that are to fail. More can be asked for later, by `simulation.inject()`. */
   readonly faults?: readonly Fault[] | undefined
@@ -62,7 +66,7 @@ const foreignStreams = new WeakMap<SimDriver, Set<bigint>>()
  * A private machine beside the default driver, which is not opened by this. Its devices are used as any: `new Stream({
  * device })`.
  * @param options `devices` (default 1), `seed` for the order of work (default 0), `memory` of each device in bytes
- * (default 141e9) and `faults` (default none)
+ * (default: an equal part of half of this machine's) and `faults` (default none)
  * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for a fault that is none; ERR_OUT_OF_RANGE for `devices`,
  * `memory` and numbers in a fault
  * @example

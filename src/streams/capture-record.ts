@@ -220,6 +220,12 @@ export function noteNode(
   if (node !== undefined) record.notes.set(node, { context: ownContext, note })
 }
 
+/** The record of the capture under way that adds to the graph. */
+export function recordInto(driver: Driver, graph: GrowingGraph): CaptureRecord | undefined {
+  for (const record of records.get(driver) ?? []) if (record.into === graph) return record
+  return undefined
+}
+
 /** The record of the capture that the stream is in. */
 export function recordOf({ driver, handle }: Pick<Capturable, 'driver' | 'handle'>): CaptureRecord | undefined {
   if (underWay === 0) return undefined

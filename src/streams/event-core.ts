@@ -7,6 +7,7 @@ import { another, contextOf, type Device, deviceOf, driverOf, resolveDevice } fr
 import { driverForHandle } from '../driver/default-driver.js'
 import { type ContextHandle, type Driver, EventFlag, type EventHandle } from '../driver/driver.js'
 import { NO_PROMISES } from '../driver/promise-waits.js'
+import { Lifetime, lifetimeBegins, lifetimeEnds, lifetimeOf, type WrappedLifetime } from './lifetimes.js'
 import { withdraw } from './shared.js'
 
 /** How an event is made. All false by default. */
@@ -56,6 +57,8 @@ export class EventCore extends NativeResource implements EventSettings {
   readonly entries: 0 | 1
   /** Nothing but this object has its handle: no other program, no graph. */
   #isPrivate: boolean
+  /** Of an event of this library whose handle was read, or that this one wraps. */
+  #lifetime: WrappedLifetime | undefined
 
   /** `owner` is the object that a wrapped event keeps reachable. */
   constructor(
@@ -65,12 +68,15 @@ export class EventCore extends NativeResource implements EventSettings {
     private readonly tenure: Tenure = 'owned',
     adopted?: EventHandle,
     public owner?: object,
+    /** Of the event of another thread that this one wraps. */
+    lifetime?: WrappedLifetime,
   ) {
     super()
     this.driver = driverOf(device)
     this.entries = settings.timing || settings.interprocess || tenure === 'foreign' ? 1 : 0
     this.#isPrivate = adopted === undefined && !settings.interprocess
     this.handle = adopted ?? this.driver.eventCreate(context, flagsOf(settings), tenure === 'recordedNext')
+    this.#lifetime = this.isOurs ? undefined : (lifetime ?? lifetimeOf(this.driver, this.handle))
   }
 
   get timing(): boolean {
@@ -115,6 +121,7 @@ export class EventCore extends NativeResource implements EventSettings {
   /** Gives the handle to the program, which may keep it: the driver must not use the event again. */
   handOut(): bigint {
     this.#isPrivate = false
+    if (this.isOurs && !this.closed) this.#lifetime ??= lifetimeBegins(this.driver, this.handle)
     return BigInt(this.handle)
   }
 
@@ -136,10 +143,11 @@ export class EventCore extends NativeResource implements EventSettings {
     throw stateError('ERR_DEVICE_MISMATCH', `${this} belongs to ${owner} than the object it is used with`)
   }
 
-  /** Closed events are not: the driver may have made another of each, with the same handle. */
+  /** A closed event equals its wrappers alone: the driver may have made another, with the same handle. */
   isSame(other: EventCore): boolean {
     if (this === other) return true
     const areOne = this.handle === other.handle && this.device === other.device
+    if (this.#lifetime?.isOver || other.#lifetime?.isOver) return areOne && this.#lifetime === other.#lifetime
     return areOne && !(this.#isGone || other.#isGone)
   }
 
@@ -147,9 +155,19 @@ export class EventCore extends NativeResource implements EventSettings {
     return this.closed && this.#isPrivate
   }
 
+  /** It was closed, or wraps an event that this library has closed. */
+  get isOver(): boolean {
+    return this.closed || this.#lifetime?.isOver === true
+  }
+
   checkOpen(): this {
-    if (this.closed) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
+    if (this.isOver) throw this.#overError()
     return this
+  }
+
+  #overError(): Error {
+    const why = this.closed ? '' : ': the Event that it wraps was closed. Keep that open as long as its handle is used'
+    return stateError('ERR_CLOSED', `${this} cannot be used any more${why}`)
   }
 
   /**
@@ -171,10 +189,17 @@ export class EventCore extends NativeResource implements EventSettings {
     this.closed = true
     withdraw(this)
     this.owner = undefined
-    if (this.isOurs) this.release()
+    if (!this.isOurs) return
+    this.#endLifetime()
+    this.release()
+  }
+
+  #endLifetime(): void {
+    if (this.#lifetime instanceof Lifetime) lifetimeEnds(this.driver, this.handle, this.#lifetime)
   }
 
   override destroy(): void {
+    this.#endLifetime()
     // One that is recorded next comes with the record of an earlier use.
     const neverRecorded = this.records === 0 && this.tenure !== 'recordedNext'
     if (this.#isPrivate && !this.settings.blockingSync) {
@@ -183,7 +208,7 @@ export class EventCore extends NativeResource implements EventSettings {
   }
 
   override toString(): string {
-    return `Event(0x${this.handle.toString(16)}, ${this.device}${this.closed ? ', closed' : ''})`
+    return `Event(0x${this.handle.toString(16)}, ${this.device}${this.isOver ? ', closed' : ''})`
   }
 }
 

@@ -131,6 +131,8 @@ export interface Received<T extends object, K extends keyof T> {
   readonly facts: Facts
   /** The token's own statements, each read once, to be compared with the facts. */
   readonly said: Given<T, K>
+  /** Tells whether the thread that shared it has closed it; undefined in that thread. */
+  readonly lifetime: { readonly isOver: boolean } | undefined
 }
 
 /**
@@ -155,7 +157,7 @@ export function receive<T extends SharedObject, K extends keyof T>(
     if (known === undefined) throw closedElsewhere(kind)
     checkFact(kind, 'cudaStreams', known.shared.cudaStreams)
     checkFact(ordinal, 'device', known.shared.device)
-    return { owner: known.owner, device: known.device, facts: known.facts, said }
+    return { owner: known.owner, device: known.device, facts: known.facts, said, lifetime: undefined }
   }
   if (said.driver === 'sim') {
     const how = 'use the cuda driver, or share it within the thread'
@@ -169,12 +171,13 @@ export function receive<T extends SharedObject, K extends keyof T>(
     const what = `The ${kind} was shared by the driver ${describe(said.driver)}, and this thread uses '${device.driver}'`
     throw stateError('ERR_DEVICE_MISMATCH', `${what}: start both with the same CUDA_STREAMS_DRIVER`)
   }
-  const words = driverOf(device).sharing.readMark(mark, key)
+  const { sharing } = driverOf(device)
+  const words = sharing.readMark(mark, key)
   if (words === undefined) throw closedElsewhere(kind)
   const [whichKind = -1, whichDevice, ...facts] = words
   checkFact(kind, 'cudaStreams', KINDS[whichKind])
   checkFact(ordinal, 'device', whichDevice)
-  return { owner: undefined, device, facts, said }
+  return { owner: undefined, device, facts, said, lifetime: sharing.watchMark(mark, key) }
 }
 
 function checkNumber(value: unknown, name: string): number {

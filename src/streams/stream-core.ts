@@ -26,6 +26,7 @@ import { captureOver, recordOf } from './capture-record.js'
 import type { EventCore } from './event-core.js'
 import { type GreenContext, greenContextCoreOf } from './green-context.js'
 import { isInsideHostFunction } from './host-function.js'
+import { Lifetime, lifetimeBegins, lifetimeEnds, lifetimeOf, type WrappedLifetime } from './lifetimes.js'
 import { checkFact, isShared, receive, type SharedStream, withdraw } from './shared.js'
 import type { ExternalStreamOptions, StreamOptions } from './stream-options.js'
 import { handleOf, type StreamSource } from './stream-source.js'
@@ -61,6 +62,8 @@ export class StreamCore extends NativeResource {
   #users = 0
   #closing: (() => void)[] | undefined
   readonly #wrapper: Wrapper | undefined
+  /** Of a stream of this library whose handle was read, or that this one wraps. */
+  #lifetime: WrappedLifetime | undefined
 
   /** `held` is kept reachable, the owner first. */
   constructor(
@@ -76,6 +79,7 @@ export class StreamCore extends NativeResource {
     this.driver = driverOf(device)
     this.ordinal = device.ordinal
     this.#wrapper = tenure === 'wrapped' ? this.driver.streamWrapped(handle) : undefined
+    this.#lifetime = tenure === 'wrapped' ? lifetimeOf(this.driver, handle) : undefined
   }
 
   /** Its green context, or the primary one. */
@@ -189,10 +193,11 @@ export class StreamCore extends NativeResource {
     const known = streamCoreOf(source)
     if (known !== undefined) return known.rewrap(held)
     if (!isShared(source)) return StreamCore.adopt(handleOf(source), wanted, held)
-    const { owner, device, cudaHandle, id } = receiveStream(source)
+    const { owner, device, cudaHandle, id, lifetime } = receiveStream(source)
     const own = streamCoreOf(owner)
     if (own !== undefined) return own.rewrap(held)
     const core = StreamCore.adopt(cudaHandle, device, held)
+    core.#lifetime = lifetime
     // A capture would be invalidated by the question, and a stream that captures is one in use.
     if (isDefaultStream(core.handle) || core.driver.streamIsCapturing(core.handle)) return core
     if (core.driver.streamGetId(core.handle) === id) return core
@@ -209,7 +214,10 @@ export class StreamCore extends NativeResource {
     // Its owner may have destroyed it meanwhile, and that may have been this library.
     if (this.tenure === 'wrapped') this.driver.streamAdopt(cudaHandleOf(this.handle), this.ordinal)
     else this.handOut()
-    return new StreamCore(this.device, this.context, this.handle, 'wrapped', [...held, ...this.held], this.green)
+    const { device, context, handle, green } = this
+    const wrapper = new StreamCore(device, context, handle, 'wrapped', [...held, ...this.held], green)
+    wrapper.#lifetime = this.#lifetime
+    return wrapper
   }
 
   /** The driver's own number for the stream. It is asked once, as the two below are. */
@@ -245,10 +253,11 @@ export class StreamCore extends NativeResource {
     return this.tenure === 'wrapped'
   }
 
-  /** Closed streams are not: the driver may have made another of each, with the same handle. */
+  /** A closed stream equals its wrappers alone: the driver may have made another, with the same handle. */
   isSame(other: StreamCore): boolean {
     if (this === other) return true
     const areOne = this.device === other.device && canonicalStream(this.handle) === canonicalStream(other.handle)
+    if (this.#lifetime?.isOver || other.#lifetime?.isOver) return areOne && this.#lifetime === other.#lifetime
     return areOne && !(this.#isGone || other.#isGone)
   }
 
@@ -265,9 +274,19 @@ export class StreamCore extends NativeResource {
     throw stateError('ERR_DEVICE_MISMATCH', `The stream is on ${this.device}, not on ${where} as options.device says`)
   }
 
+  /** It was closed, or wraps a stream that this library has closed. */
+  get isOver(): boolean {
+    return this.closed || this.#lifetime?.isOver === true
+  }
+
   checkOpen(): this {
-    if (this.closed) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
+    if (this.isOver) throw this.#overError()
     return this
+  }
+
+  #overError(): Error {
+    const why = this.closed ? '' : `: the Stream that it wraps was closed. Keep that open as long as its handle is used`
+    return stateError('ERR_CLOSED', `${this} cannot be used any more${why}`)
   }
 
   /**
@@ -279,7 +298,7 @@ export class StreamCore extends NativeResource {
   makeRoom(entries: number): void {
     this.queued += 1
     // CUDA crashes for the handle of a stream that is destroyed.
-    if (entries > 0 && !this.closed) this.driver.streamMakeRoom(this.handle, entries)
+    if (entries > 0 && !this.isOver) this.driver.streamMakeRoom(this.handle, entries)
     this.checkOpen()
   }
 
@@ -366,16 +385,20 @@ export class StreamCore extends NativeResource {
     if (this.#handedOut) return
     this.#handedOut = true
     this.driver.streamHandedOut(this.handle)
+    if (this.isOurs && !this.closed) this.#lifetime = lifetimeBegins(this.driver, this.handle)
   }
 
   /** Runs code of the program that has the stream's handle: closed in there, the stream ends afterwards. */
   keepWhile(fn: () => void): void {
+    const lifetime = this.#lifetime instanceof Lifetime ? this.#lifetime : undefined
     this.#users += 1
+    if (lifetime !== undefined) lifetime.users += 1
     try {
       fn()
     } finally {
       this.#users -= 1
-      if (this.#users === 0 && this.closed) this.#end()
+      lifetime?.release()
+      if (this.closed && !this.#isInUse) this.#end()
     }
   }
 
@@ -387,8 +410,19 @@ export class StreamCore extends NativeResource {
 
   close(): void {
     if (this.closed || this.tenure === 'kept') return
-    if (this.#users > 0) this.closed = true
+    if (this.#isInUse) this.#endLater()
     else this.#end()
+  }
+
+  get #isInUse(): boolean {
+    return this.#users > 0 || (this.isOurs && this.#lifetime instanceof Lifetime && this.#lifetime.users > 0)
+  }
+
+  #endLater(): void {
+    this.closed = true
+    if (!this.isOurs || !(this.#lifetime instanceof Lifetime)) return
+    this.#lifetime.isOver = true
+    this.#lifetime.whenUnused = () => this.#end()
   }
 
   #end(): void {
@@ -405,6 +439,7 @@ export class StreamCore extends NativeResource {
     for (const each of closing) each()
     if (this.isOurs) captureOver(this)
     this.closed = true
+    if (this.isOurs && this.#lifetime instanceof Lifetime) lifetimeEnds(this.driver, this.handle, this.#lifetime)
     for (const wait of this.promises) if (wait.owner === this) wait.ownerClosed()
   }
 
@@ -415,7 +450,7 @@ export class StreamCore extends NativeResource {
 
   override toString(): string {
     const handle = `0x${cudaHandleOf(this.handle).toString(16)}`
-    return `${this.isExternal ? 'ExternalStream' : 'Stream'}(${handle}, ${this.device}${this.closed ? ', closed' : ''})`
+    return `${this.isExternal ? 'ExternalStream' : 'Stream'}(${handle}, ${this.device}${this.isOver ? ', closed' : ''})`
   }
 }
 
@@ -451,11 +486,12 @@ export function receiveStream(shared: SharedStream): {
   readonly device: Device
   readonly cudaHandle: number
   readonly id: bigint | undefined
+  readonly lifetime: WrappedLifetime | undefined
 } {
-  const { owner, device, facts, said } = receive(shared, 'stream', ['handle', 'id'])
+  const { owner, device, facts, said, lifetime } = receive(shared, 'stream', ['handle', 'id'])
   const [cudaHandle = 0] = facts
   checkFact(said.handle, 'handle', BigInt(cudaHandle))
-  return { owner, device, cudaHandle, id: said.id }
+  return { owner, device, cudaHandle, id: said.id, lifetime }
 }
 
 /** The options of a wrapper, for a stream that needs none. */

@@ -19,7 +19,9 @@ test('the lines of the library are told by its folder; in a bundle without a sou
   context.after(() => rmSync(folder, { recursive: true, force: true }))
   const bundle = join(folder, 'bundle.mjs')
   const compiled = readFileSync(join(root, 'dist', 'src', 'base', 'stack.js'), 'utf8')
-  writeFileSync(bundle, compiled.replace("'#platform'", `'${new URL('../../src/base/platform.js', import.meta.url)}'`))
+  const fileOf = (name: string): string => `'${new URL(`../../src/base/${name}.js`, import.meta.url)}'`
+  const alone = compiled.replace("'#platform'", fileOf('platform')).replace("'./printable.js'", fileOf('printable'))
+  writeFileSync(bundle, alone)
   const bundled = (await import(pathToFileURL(bundle).href)) as Stacks
 
   const program = 'at work (file:///app/program.js:3:5)'

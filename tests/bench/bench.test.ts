@@ -74,10 +74,10 @@ describe('npm run bench', () => {
     assert.equal(busy?.samples['cuda-streams']?.length, 1)
   })
 
-  it('measures each call over a libcuda that does nothing, by the addon and by koffi, and C', {
+  it('measures each call over a libcuda that does nothing, and C', {
     skip: hasCompiler ? false : 'no C compiler here',
   }, () => {
-    const { result } = bench('no-op', ['--no-op', '--calls', 'koffi'])
+    const { result } = bench('no-op', ['--no-op'])
     assert.deepEqual(result.failures, [])
     assert.deepEqual(
       result.rows.map(({ key }) => key),
@@ -85,9 +85,8 @@ describe('npm run bench', () => {
     )
     assert.deepEqual(
       result.contestants.map(({ name }) => name),
-      ['cuda-streams', 'koffi', 'C', 'C, 8 queues'],
+      ['cuda-streams', 'C', 'C, 8 queues'],
     )
-    assert.equal(result.contestants[1]?.facts['calls'], 'koffi')
     const withoutC = result.rows.filter(({ samples }) => samples['C'] === undefined).map(({ key }) => key)
     assert.deepEqual(withoutC, ['record-dropped', 'wrap'])
   })
@@ -96,7 +95,7 @@ describe('npm run bench', () => {
     for (const [args, message] of [
       [['--rounds', '0'], /--rounds must be 1 or more/],
       [['--node', '7'], /--node 7: neither a program nor a version/],
-      [['--calls', 'koffi,koffi'], /two are called 'koffi'/],
+      [['--against', `${root},${root}`], /two are called/],
     ] as const) {
       const { status, stderr } = spawnSync(process.execPath, [join(root, 'dist', 'bench', 'main.js'), ...args], {
         encoding: 'utf8',

@@ -5,10 +5,11 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
+import { simulate } from 'cuda-streams/sim'
 import type { Report } from '../../src/cli/report.js'
 import { textOf } from '../../src/cli/report.js'
 import { VARIABLES } from '../../src/cli/variables.js'
-import { installedProject, type Koffi } from '../helpers/installed-project.js'
+import { installedProject, type Native, nativeIn } from '../helpers/installed-project.js'
 import { onMachine } from '../helpers/machine.js'
 import { root } from '../helpers/root.js'
 import { fakeLibraries } from '../libraries/fake-libraries.js'
@@ -30,7 +31,7 @@ after(() => {
 interface Machine {
   readonly env?: NodeJS.ProcessEnv
   readonly pretended?: true
-  readonly koffi?: Koffi
+  readonly native?: Native
   readonly options?: readonly string[]
 }
 
@@ -41,11 +42,12 @@ interface Ended {
 }
 
 /** A machine without an NVIDIA driver, or with a pretended one, runs the command. */
-function run(args: readonly string[], { env, koffi, options = [], ...machine }: Machine = {}): Promise<Ended> {
-  const project = koffi === undefined ? root : join(installedProject(folder, koffi), 'node_modules', 'cuda-streams')
+function run(args: readonly string[], { env, native, options = [], ...machine }: Machine = {}): Promise<Ended> {
+  const installed = installedProject(folder, native)
+  const project = join(installed, 'node_modules', 'cuda-streams')
   const variables: NodeJS.ProcessEnv = {
     PATH: process.env['PATH'],
-    ...onMachine({ koffi: join(project, 'package.json') }),
+    ...onMachine({ native: nativeIn(installed) }),
     ...(machine.pretended && typeof pretended !== 'string'
       ? { LD_LIBRARY_PATH: pretended.env['LD_LIBRARY_PATH'], PRETENDED_BLOCK: '1' }
       : {}),
@@ -115,21 +117,21 @@ describe('the doctor', { skip, concurrency: 2 }, () => {
     assert.ok(report.ok)
     assert.deepEqual(report.driver, { name: 'sim', why: 'this machine has no NVIDIA driver' })
     assert.deepEqual(
-      report.devices.map(({ works }) => works),
-      [true],
+      report.devices.map(({ works, memory }) => [works, memory]),
+      [[true, simulate().devices[0]?.memory.total]],
     )
     assert.deepEqual(report.traces, [])
-    assert.ok(report.koffi && 'version' in report.koffi && existsSync(report.koffi.file ?? ''))
-    assert.match(report.text, /^✓ device 0 .*the self-test passed$/m)
+    assert.ok(report.native && 'version' in report.native && existsSync(report.native.file ?? ''))
+    assert.match(report.text, /^✓ device 0 .*Simulated GPU, [\d.]+ GiB, .*the self-test passed$/m)
     assert.deepEqual(Object.keys(report.libraries), ['NVRTC', 'cuBLAS', 'NCCL', 'CUPTI'])
   })
 
-  test('does without koffi', async () => {
-    const report = await doctor({ koffi: 'absent' })
+  test('does without the native layer', async () => {
+    const report = await doctor({ native: 'absent' })
     assert.ok(report.ok)
     assert.equal(report.driver?.name, 'sim')
-    assert.match(report.text, /^– koffi .*npm install koffi/m)
-    assert.match(report.text, /^– NCCL .*koffi/m)
+    assert.match(report.text, /^– native layer .*dist\/native/m)
+    assert.match(report.text, /^– NCCL .*native layer/m)
   })
 
   test('is wanted to find CUDA by CUDA_STREAMS_DRIVER=cuda', async () => {
@@ -141,15 +143,21 @@ describe('the doctor', { skip, concurrency: 2 }, () => {
   })
 
   test('tries each device', async () => {
-    const report = await doctor({ env: { CUDA_STREAMS_DRIVER: 'sim', CUDA_STREAMS_SIM_DEVICES: '3' } })
+    const env = {
+      CUDA_STREAMS_DRIVER: 'sim',
+      CUDA_STREAMS_SIM_DEVICES: '3',
+      CUDA_STREAMS_SIM_MEMORY: String(3 * 2 ** 30),
+    }
+    const report = await doctor({ env })
     assert.deepEqual(
-      report.devices.map(({ ordinal, works }) => [ordinal, works]),
+      report.devices.map(({ ordinal, works, memory }) => [ordinal, works, memory]),
       [
-        [0, true],
-        [1, true],
-        [2, true],
+        [0, true, 3 * 2 ** 30],
+        [1, true, 3 * 2 ** 30],
+        [2, true, 3 * 2 ** 30],
       ],
     )
+    assert.match(report.text, /^✓ device 2 .*Simulated GPU, 3\.0 GiB, /m)
     assert.equal(report.driver?.why, 'CUDA_STREAMS_DRIVER=sim')
   })
 
@@ -195,12 +203,7 @@ describe('the doctor', { skip, concurrency: 2 }, () => {
       assert.ok(report.ok, report.text)
       assert.deepEqual(report.driver, { name: 'cuda', why: 'the NVIDIA driver works' })
       assert.deepEqual(report.libcuda, { version: '13.0', file: nvrtc })
-      const { by, why } = report.calls ?? {}
-      assert.equal(by === 'addon', existsSync(why ?? ''))
-      assert.match(
-        report.text,
-        by === 'addon' ? /^✓ calls +by the addon: /m : /^– calls +by koffi: the addon .* cannot be loaded/m,
-      )
+      assert.match(report.text, /^✓ native layer +linux-\w+-glibc: \//m)
       assert.deepEqual(report.libraries['NVRTC'], { version: '13.0', file: nvrtc })
       assert.deepEqual(report.traces, [nvrtc])
       assert.deepEqual(report.devices, [
@@ -256,7 +259,7 @@ describe('the doctor', { skip, concurrency: 2 }, () => {
         const report = await doctor({ pretended: true, env }, '--timeout', '8')
         assert.equal(report.problems.length, 1, report.text)
         assert.match(report.problems[0] ?? '', problem)
-        assert.ok(report.koffi && report.libcuda, 'what was found before is there')
+        assert.ok(report.native && report.libcuda, 'what was found before is there')
       })
     }
   })

@@ -110,11 +110,12 @@ onEveryBackend('memory and its allocation stream', (bench) => {
     await device.finished()
   })
 
-  /** More memory than a GPU has goes through buffers that `close` closes, each time after another's work was waited for. */
+  /** Twice as much memory as the device has goes through buffers that `close` closes, each time after another's work was waited for. */
   const allAreFreed = async (home: () => Stream, close: (buffers: readonly DeviceBuffer[], home: Stream) => void) => {
+    const byteLength = Math.floor(device.memory.total / 500)
     for (let round = 0; round < 10; round += 1) {
       const stream = home()
-      const buffers = Array.from({ length: 100 }, () => device.alloc(256 * 1024 * 1024, { stream }))
+      const buffers = Array.from({ length: 100 }, () => device.alloc(byteLength, { stream }))
       close(buffers, stream)
       await device.finished()
     }

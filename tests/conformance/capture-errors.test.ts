@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
-import { defineKernel, type LaunchConfig, Stream } from 'cuda-streams'
+import { defineKernel, ExternalStream, type LaunchConfig, Stream } from 'cuda-streams'
 import { onEveryBackend } from '../helpers/suite.js'
 import { refusedByDriver, stillWorks } from './expect.js'
 import { standingAtValue } from './stands.js'
@@ -265,15 +265,101 @@ onEveryBackend('errors of captures', (bench) => {
     }
   }
 
-  test('R5 906 is the answer of a null stream that is asked about itself, which invalidates nothing', () => {
+  test('R5 906 is the answer of a null stream that is asked whether it captures, which invalidates nothing', () => {
     const stream = bench.stream({ nonBlocking: false })
     stillWorks(bench, stream)
     stream.beginCapture()
-    for (const ask of ['id', 'priority', 'nonBlocking', 'isCapturing'] as const) {
-      refusedByDriver(() => device.defaultStream[ask], 906)
-    }
+    refusedByDriver(() => device.defaultStream.isCapturing, 906)
     stream.endCapture().close()
     usable(stream)
+  })
+
+  test('R8 a null stream tells its properties beside the capture of a blocking stream, also if none was read before', () => {
+    const stream = bench.stream({ nonBlocking: false })
+    const facts = ({ id, priority, nonBlocking }: Stream): unknown => ({ id, priority, nonBlocking })
+    const before = facts(new ExternalStream(0n, { device }))
+    stream.beginCapture()
+    const beside = new ExternalStream(1n, { device })
+    assert.deepEqual(facts(beside), before)
+    assert.equal(Stream.from(beside.share()), beside)
+    stream.endCapture().close()
+    usable(stream)
+  })
+
+  test('R1 900: an event for other processes is recorded or waited for in a capture only as external', () => {
+    const [stream, outside] = two()
+    for (const mode of ['global', 'threadLocal', 'relaxed'] as const) {
+      for (const wasRecorded of [false, true]) {
+        using event = device.createEvent({ interprocess: true })
+        if (wasRecorded) outside.record(event).synchronize()
+        // A record that is refused leaves the capture as it is.
+        stream.beginCapture(mode)
+        refusedByDriver(() => stream.record(event), 900)
+        refusedByDriver(() => stream.wait(stream, { event }), 900)
+        stream.record(event, { external: true })
+        stream.wait(event, { external: true })
+        using graph = stream.endCapture()
+        assert.equal(graph.nodeCount, 2)
+
+        stream.beginCapture(mode)
+        refusedByDriver(() => stream.wait(event), 900)
+        refusedByDriver(() => stream.record(event, { external: true }), 901)
+        refusedByDriver(() => stream.endCapture(), 901)
+      }
+    }
+    usable(stream, outside)
+  })
+
+  test('R2 901 and R5 906 come before what is wrong with a launch', async () => {
+    const [stream, other] = two()
+    await nothing.prepare(device)
+    stream.launch(nothing, { grid: 1, block: 1 }).synchronize()
+    for (const wrong of [
+      { grid: 1, block: 1025 },
+      { grid: 1, block: [1, 1, 65] },
+      { grid: [1, 65536], block: 1 },
+    ]) {
+      stream.beginCapture()
+      refusedByDriver(() => stream.query(), 900)
+      refusedByDriver(() => stream.launch(nothing, wrong as LaunchConfig), 901)
+      refusedByDriver(() => stream.endCapture(), 901)
+
+      const blocking = bench.stream({ nonBlocking: false })
+      blocking.beginCapture('relaxed')
+      refusedByDriver(() => device.defaultStream.launch(nothing, wrong as LaunchConfig), 906)
+      refusedByDriver(() => blocking.endCapture(), 901)
+      blocking.close()
+    }
+    usable(stream, other)
+  })
+
+  test('R5 906: a graph is neither launched nor uploaded on the null stream beside the capture of a blocking stream', () => {
+    const [stream, blocking] = [bench.stream(), bench.stream({ nonBlocking: false })]
+    using exec = stream.capture(() => bench.busy(stream, 1000)).instantiate()
+    for (const call of [() => exec.launch(device.defaultStream), () => exec.upload(device.defaultStream)]) {
+      blocking.beginCapture('relaxed')
+      refusedByDriver(call, 906)
+      refusedByDriver(() => blocking.endCapture(), 901)
+    }
+    usable(stream, blocking)
+  })
+
+  test('R2 other code is not called where CUDA would refuse what it queues', () => {
+    const [stream, other] = two()
+    const foreign = { name: 'work of other code', simulate() {} }
+    const called = (): void => assert.fail('it was called')
+    stream.beginCapture()
+    other.wait(stream)
+    refusedByDriver(() => stream.query(), 900)
+    for (const member of [stream, other]) refusedByDriver(() => member.external(foreign, called), 901)
+    refusedByDriver(() => stream.endCapture(), 901)
+
+    // The capture goes on: nothing was queued.
+    const blocking = bench.stream({ nonBlocking: false })
+    blocking.beginCapture()
+    refusedByDriver(() => device.defaultStream.external(foreign, called), 906)
+    blocking.endCapture().close()
+    usable(stream, other, blocking)
   })
 
   test('R6 907: an event of a capture has no work to wait for; once the capture is over it is no record at all', () => {

@@ -8,6 +8,7 @@ import type { EventHandle, StreamHandle } from '../../src/driver/driver.js'
 import { DriverWrapper } from '../../src/driver/driver-wrapper.js'
 import { WrappableDriver } from '../../src/driver/wrappable-driver.js'
 import { onEveryBackend } from '../helpers/suite.js'
+import type { Workbench } from '../helpers/workbench.js'
 import { collectUntil, refused, rejected, stillWorks } from './expect.js'
 
 /** Notes what is destroyed: whether a handle is one still cannot be asked again and again, since another may take its place. */
@@ -32,8 +33,56 @@ function witness(device: Device): { readonly handles: ReadonlySet<bigint>; reado
   return { handles: wrapper.handles, unwrap }
 }
 
+/** What closed streams and events still answer. */
+const ANSWERING = ['constructor', 'handle', 'closed', 'equals', 'close', 'toString'].concat(
+  [Symbol.dispose, Symbol.asyncDispose, Symbol.toStringTag, inspect.custom].map(String),
+)
+const MOST_TRIES = 300
+
+interface ClosedStream extends Disposable {
+  readonly stream: Stream
+  /** Streams that were made since. */
+  readonly others: readonly Stream[]
+  /** The handle is that of one of them. */
+  readonly isInUse: boolean
+}
+
+/** How a stream can have been closed. */
+function closedStreams({ device, stream: make }: Workbench): Record<string, () => ClosedStream> {
+  const closed = (stream: Stream, others: readonly Stream[] = []): ClosedStream => {
+    const isInUse = others.some((other) => other.handle === stream.handle)
+    const dispose = (): void => {
+      for (const other of others) other.close()
+    }
+    return { stream, others, isInUse, [Symbol.dispose]: dispose }
+  }
+  const under = (wrap: (stream: Stream) => Stream, stream = make()): Stream => {
+    const wrapper = wrap(stream)
+    stream.close()
+    return wrapper
+  }
+  const byHandle = (stream: Stream): Stream => new ExternalStream(stream.handle, { device })
+  return {
+    itself: () => closed(under((stream) => stream)),
+    'under a wrapper': () => closed(under((stream) => new ExternalStream(stream))),
+    'under a wrapper of its handle': () => closed(under(byHandle)),
+    'under a wrapper of a wrapper': () => closed(under((stream) => new ExternalStream(byHandle(stream)))),
+    'under a wrapper, in a green context': () => {
+      const [context] = device.split({ multiprocessors: [16] })
+      return closed(under(byHandle, new Stream({ context })))
+    },
+    'under a wrapper, and its handle is another’s,': () => {
+      const wrapper = under(byHandle)
+      const others: Stream[] = []
+      while (others.length < MOST_TRIES && others.at(-1)?.handle !== wrapper.handle) others.push(make())
+      return closed(wrapper, others)
+    },
+  }
+}
+
 onEveryBackend('closing', (bench) => {
   const { device } = bench
+  const callsNoLibrary = bench.name === 'cuda' ? false : 'the simulator calls no library'
 
   test('S2 close() may be called twice', () => {
     const stream = bench.stream()
@@ -170,95 +219,205 @@ onEveryBackend('closing', (bench) => {
     }
   })
 
-  test('S2 every other use of a closed stream is ERR_CLOSED', () => {
+  for (const [way, make] of Object.entries(closedStreams(bench))) {
+    test(`S2 every other use of a stream that is closed ${way} is ERR_CLOSED`, async () => {
+      const event = device.createEvent()
+      using other = bench.stream()
+      using buffer = device.alloc(64, { stream: other })
+      using graph = other.capture(() => other.fill(buffer, 1))
+      using exec = graph.instantiate()
+      using pinned = device.allocPinned(64)
+      const never = (): never => assert.fail('it was run')
+      using closed = make()
+      const { stream } = closed
+      const uses: Record<string, () => unknown> = {
+        id: () => stream.id,
+        context: () => stream.context,
+        priority: () => stream.priority,
+        nonBlocking: () => stream.nonBlocking,
+        isCapturing: () => stream.isCapturing,
+        cachedEvent: () => stream.cachedEvent,
+        record: () => stream.record(),
+        'record(event)': () => stream.record(event),
+        wait: () => stream.wait(event),
+        'wait(stream)': () => stream.wait(other),
+        'wait(device)': () => stream.wait(device),
+        'wait(promise)': () => stream.wait(Promise.resolve()),
+        query: () => stream.query(),
+        synchronize: () => stream.synchronize(),
+        finished: () => stream.finished(),
+        copy: () => stream.copy(pinned, buffer),
+        fill: () => stream.fill(buffer, 2),
+        waitValue: () => stream.waitValue(pinned, 1),
+        writeValue: () => stream.writeValue(pinned, 1),
+        upload: () => stream.upload(buffer, new Uint8Array(64)),
+        download: () => stream.download(buffer),
+        uploader: () => stream.uploader(buffer),
+        downloader: () => stream.downloader(buffer),
+        launch: () => stream.launch(exec),
+        external: () => stream.external({ name: 'work' }, never),
+        beginCapture: () => stream.beginCapture(),
+        endCapture: () => stream.endCapture(),
+        capture: () => stream.capture(never),
+        launchHostFunc: () => stream.launchHostFunc(never),
+        addCallback: () => stream.addCallback(never, undefined),
+        use: () => stream.use(),
+        enter: () => stream.enter(),
+        run: () => stream.run(never),
+        share: () => stream.share(),
+        valueOf: () => stream.valueOf(),
+        [String(cudaStream)]: () => stream[cudaStream](),
+        '< other': () => stream < other,
+      }
+      for (const [name, use] of Object.entries(uses)) {
+        await rejected(async () => use(), 'ERR_CLOSED', /Stream\(0x/, /closed/)
+        assert.equal(event.query(), true, name)
+      }
+      const members = Reflect.ownKeys(Stream.prototype).map(String)
+      assert.deepEqual(
+        members.filter((name) => !ANSWERING.includes(name) && !(name in uses)),
+        [],
+      )
+      assert.equal(stream.closed, true)
+      assert.match(String(stream), /closed/)
+      await stream[Symbol.asyncDispose]()
+      stillWorks(bench, other)
+    })
+
+    test(`S2 a stream that is closed ${way}, as an argument, is ERR_CLOSED`, () => {
+      using other = bench.stream()
+      using event = device.createEvent()
+      using buffer = device.alloc(64, { stream: other })
+      using graph = other.capture(() => other.fill(buffer, 1))
+      using exec = graph.instantiate()
+      using closed = make()
+      const { stream } = closed
+      const { handle } = stream
+      const uses: Record<string, () => unknown> = {
+        'Stream.from': () => Stream.from(stream),
+        'Stream.compare': () => Stream.compare(other, stream),
+        'new ExternalStream(stream)': () => new ExternalStream(stream),
+        createStream: () => device.createStream(stream),
+        alloc: () => device.alloc(64, { stream }),
+        'wait(stream)': () => other.wait(stream),
+        'wait(stream, options)': () => other.wait(stream, { event, external: true }),
+        'event.record': () => event.record(stream),
+        'event.wait': () => event.wait(stream),
+        'exec.launch': () => exec.launch(stream),
+        'exec.upload': () => exec.upload(stream),
+      }
+      if (!closed.isInUse) uses['new ExternalStream(handle)'] = () => new ExternalStream(handle, { device })
+      for (const [name, use] of Object.entries(uses)) {
+        refused(use, 'ERR_CLOSED', new RegExp(handle.toString(16)), /closed/)
+        assert.equal(event.query(), true, name)
+      }
+      stillWorks(bench, other)
+    })
+  }
+
+  test('S2 a stream that was closed equals its wrappers as before, and no other that has its handle', () => {
+    for (const [way, make] of Object.entries(closedStreams(bench))) {
+      using closed = make()
+      for (const other of closed.others) {
+        assert.equal(closed.stream.equals(other), false, way)
+        assert.equal(other.equals(closed.stream), false, way)
+        stillWorks(bench, other)
+      }
+    }
     const stream = bench.stream()
-    const event = device.createEvent()
-    using other = bench.stream()
+    const wrapper = new ExternalStream(stream.handle, { device })
     stream.close()
-    const uses: Record<string, () => unknown> = {
-      id: () => stream.id,
-      context: () => stream.context,
-      priority: () => stream.priority,
-      nonBlocking: () => stream.nonBlocking,
-      isCapturing: () => stream.isCapturing,
-      cachedEvent: () => stream.cachedEvent,
-      'record()': () => stream.record(),
-      'record(event)': () => stream.record(event),
-      'wait(event)': () => stream.wait(event),
-      'wait(stream)': () => stream.wait(other),
-      'query()': () => stream.query(),
-      'synchronize()': () => stream.synchronize(),
-      'launchHostFunc()': () => stream.launchHostFunc(() => assert.fail('it was queued')),
-      'addCallback()': () => stream.addCallback(() => assert.fail('it was queued'), undefined),
-      'use()': () => stream.use(),
-      'enter()': () => stream.enter(),
-      'run()': () => stream.run(() => assert.fail('it was run')),
-      'valueOf()': () => stream.valueOf(),
-      '[cudaStream]()': () => stream[cudaStream](),
-      '< other': () => stream < other,
-    }
-    for (const [name, use] of Object.entries(uses)) {
-      refused(use, 'ERR_CLOSED', /Stream\(0x/, /closed/)
-      assert.equal(event.query(), true, name)
-    }
-    stillWorks(bench, other)
+    assert.equal(wrapper.equals(stream), true)
   })
 
-  test('S2 a closed stream as an argument is ERR_CLOSED', () => {
+  test('S2 a stream that its wrapper still calls with is closed afterwards', { skip: callsNoLibrary }, () => {
     const stream = bench.stream()
-    using other = bench.stream()
-    using event = device.createEvent()
-    const { handle } = stream
-    stream.close()
-    const uses: Record<string, () => unknown> = {
-      'Stream.from': () => Stream.from(stream),
-      'Stream.compare': () => Stream.compare(other, stream),
-      'new ExternalStream(stream)': () => new ExternalStream(stream),
-      'new ExternalStream(handle)': () => new ExternalStream(handle, { device }),
-      createStream: () => device.createStream(stream),
-      'wait(stream)': () => other.wait(stream),
-      'wait(stream, options)': () => other.wait(stream, { event, external: true }),
-      'event.record': () => event.record(stream),
-      'event.wait': () => event.wait(stream),
-    }
-    for (const [name, use] of Object.entries(uses)) {
-      refused(use, 'ERR_CLOSED', new RegExp(handle.toString(16)), /closed/)
-      assert.equal(event.query(), true, name)
-    }
-    stillWorks(bench, other)
+    using wrapper = new ExternalStream(stream)
+    const gone = witness(device)
+    wrapper.external({ name: 'work' }, (handle) => {
+      stream.close()
+      assert.deepEqual([wrapper.closed, gone.handles.has(handle)], [true, false])
+      refused(() => wrapper.record(), 'ERR_CLOSED')
+    })
+    assert.equal(gone.handles.has(stream.handle), true)
+    gone.unwrap()
   })
 
-  test('S2 a closed event is ERR_CLOSED too, as an argument also', async () => {
-    const event = device.createEvent({ timing: true })
-    using timed = device.createEvent({ timing: true })
-    using stream = bench.stream()
-    using other = bench.stream()
-    event.record(stream)
-    timed.record(stream)
-    stream.synchronize()
-    const { handle } = event
-    event.close()
-    const uses: Record<string, () => unknown> = {
-      'query()': () => event.query(),
-      'synchronize()': () => event.synchronize(),
-      'record()': () => event.record(stream),
-      'wait()': () => event.wait(stream),
-      'elapsedSince()': () => event.elapsedSince(timed),
-      'as the start': () => timed.elapsedSince(event),
-      'ipcHandle()': () => event.ipcHandle(),
-      'stream.record': () => stream.record(event),
-      'stream.wait': () => stream.wait(event),
-      'stream.wait(stream)': () => stream.wait(other, { event }),
-      'Event.fromHandle': () => Event.fromHandle(handle, { device }),
-    }
-    for (const [name, use] of Object.entries(uses)) {
-      refused(use, 'ERR_CLOSED', new RegExp(handle.toString(16)), /closed/)
-      assert.equal(stream.query(), true, name)
-    }
-    await rejected(() => event.finished(), 'ERR_CLOSED', /closed/)
-    stillWorks(bench, stream)
-    stillWorks(bench, other)
+  test('S2 a capture that a wrapper began is given up with the stream, and another with its handle begins one', () => {
+    const stream = bench.stream()
+    const wrapper = new ExternalStream(stream)
+    wrapper.beginCapture()
+    stream.close()
+    refused(() => wrapper.endCapture(), 'ERR_CLOSED')
+    using next = bench.stream()
+    next.beginCapture()
+    wrapper.close()
+    next
+      .launchHostFunc(() => {})
+      .endCapture()
+      .close()
   })
+
+  const closings: Readonly<Record<string, (event: Event) => Event>> = {
+    itself: (event) => {
+      event.close()
+      return event
+    },
+    'under a wrapper': (event) => {
+      const wrapper = Event.fromHandle(event.handle, { device })
+      event.close()
+      return wrapper
+    },
+    'under a wrapper, and its handle is another’s': (event) => {
+      const wrapper = Event.fromHandle(event.handle, { device })
+      event.close()
+      for (let left = MOST_TRIES; left > 0; left -= 1) {
+        const next = device.createEvent({ timing: true })
+        if (next.handle === event.handle) break
+      }
+      return wrapper
+    },
+  }
+  for (const [way, close] of Object.entries(closings)) {
+    test(`S2 an event that is closed ${way} is ERR_CLOSED too, as an argument also`, async () => {
+      using timed = device.createEvent({ timing: true })
+      using stream = bench.stream()
+      using other = bench.stream()
+      const made = device.createEvent({ timing: true })
+      made.record(stream)
+      timed.record(stream)
+      stream.synchronize()
+      const { handle } = made
+      const event = close(made)
+      const uses: Record<string, () => unknown> = {
+        query: () => event.query(),
+        synchronize: () => event.synchronize(),
+        finished: () => event.finished(),
+        record: () => event.record(stream),
+        wait: () => event.wait(stream),
+        share: () => event.share(),
+        elapsedSince: () => event.elapsedSince(timed),
+        'as the start': () => timed.elapsedSince(event),
+        ipcHandle: () => event.ipcHandle(),
+        'stream.record': () => stream.record(event),
+        'stream.wait': () => stream.wait(event),
+        'stream.wait(stream)': () => stream.wait(other, { event }),
+      }
+      if (!way.includes('another')) uses['Event.fromHandle'] = () => Event.fromHandle(handle, { device })
+      for (const [name, use] of Object.entries(uses)) {
+        await rejected(async () => use(), 'ERR_CLOSED', new RegExp(handle.toString(16)), /closed/)
+        assert.equal(stream.query(), true, name)
+      }
+      const members = Reflect.ownKeys(Event.prototype).map(String)
+      assert.deepEqual(
+        members.filter((name) => !ANSWERING.includes(name) && !(name in uses)),
+        [],
+      )
+      assert.deepEqual([event.closed, event.equals(made)], [true, true])
+      stillWorks(bench, stream)
+      stillWorks(bench, other)
+    })
+  }
 
   test('S2 closing what the library keeps does nothing', () => {
     using stream = bench.stream()
@@ -289,6 +448,13 @@ onEveryBackend('closing', (bench) => {
       refused(() => event.wait(), 'ERR_CLOSED', /closed/)
     })
     assert.equal(Stream.current(device), device.defaultStream)
+    const owner = bench.stream()
+    new ExternalStream(owner).run(() => {
+      owner.close()
+      for (const use of [() => Stream.current(device).record(), () => event.record(), () => device.alloc(64)]) {
+        refused(use, 'ERR_CLOSED', /closed/)
+      }
+    })
   })
 
   test('S2 using closes at the end of the block, await using once the work is done', async () => {

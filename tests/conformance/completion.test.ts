@@ -9,6 +9,7 @@ import type { Stream, WaitOptions } from 'cuda-streams'
 import type { Latch } from '../helpers/latch.js'
 import { withoutFakeTimers } from '../helpers/run-time.js'
 import { onEveryBackend } from '../helpers/suite.js'
+import { runScenario } from './child.js'
 import { follow, refused, rejected, stillWorks, turns } from './expect.js'
 
 const PENDING = 10_000
@@ -214,6 +215,14 @@ onEveryBackend('completion', (bench) => {
       await Promise.all(waits)
       assert.equal(settled, PENDING)
     }))
+
+  test('C3 waits that follow each other all resolve, in the main thread and in a worker', async () => {
+    const { code, stdout, stderr } = await runScenario(bench, 'waitsInARow')
+    const ways = ['stream', 'event', 'device', 'download', 'upload', 'hostFunction', 'callback', 'promise']
+    const expected = ['main thread', 'worker'].flatMap((thread) => ways.map((way) => `${thread}: ${way}`))
+    assert.deepEqual(stdout.trim().split('\n'), expected, stderr)
+    assert.equal(code, 0, stderr)
+  })
 
   test('C3 waits of one stream resolve in the order of its work', async () => {
     using stream = bench.stream()

@@ -47,6 +47,25 @@ onEveryBackend('device.drainHostFunctions()', (bench) => {
     assert.deepEqual(ran, [['callback', 0], 'queued by it'])
   })
 
+  test('H6 it is ERR_DEADLOCK where a stream waits for a promise, also by a host function that it runs', async () => {
+    using stream = bench.stream()
+    using other = bench.stream()
+    let settle = (): void => {}
+    const promise = new Promise<void>((resolve) => {
+      settle = resolve
+    })
+    let ran = 0
+    stream.launchHostFunc(() => {
+      ran += 1
+      other.wait(promise)
+    })
+    for (let time = 0; time < 2; time += 1) refused(() => device.drainHostFunctions(), 'ERR_DEADLOCK', /a promise/)
+    assert.equal(ran, 1)
+    settle()
+    await other.finished()
+    device.drainHostFunctions()
+  })
+
   test('H6 it waits through the work before a host function, also on a stream that waits for it', () => {
     using stream = bench.stream()
     using waiting = bench.stream()

@@ -55,6 +55,7 @@ class Books extends DriverWrapper {
       raiseMark: (words) => sharing.raiseMark(words),
       lowerMark: (mark) => sharing.lowerMark(mark),
       readMark: (mark, key) => sharing.readMark(mark, key),
+      watchMark: (mark, key) => sharing.watchMark(mark, key),
     }
   }
   override eventDestroy(event: never): void {

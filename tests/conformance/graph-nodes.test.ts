@@ -17,7 +17,7 @@ import {
 import { simulate } from 'cuda-streams/sim'
 import { onEveryBackend } from '../helpers/suite.js'
 import { add, affine } from '../soak/kernels.js'
-import { collectUntil, ONE_DEVICE, refused, refusedByDriver, secondDevice } from './expect.js'
+import { CAPTURE_MODES, collectUntil, ONE_DEVICE, refused, refusedByDriver, secondDevice } from './expect.js'
 
 const BYTES = 64
 const ONE: LaunchConfig = { grid: 1, block: BYTES }
@@ -593,6 +593,42 @@ onEveryBackend('nodes', (bench) => {
     return other.createStream().capture(() => {})
   }
 
+  test('K2 an address is memory to a kernel: launched, captured, and in an instance that is updated', async () => {
+    await add.prepare(device)
+    using stream = bench.stream()
+    using to = device.alloc(BYTES, { stream })
+    using from = device.allocPinned(BYTES)
+    from.bytes.fill(1)
+    stream.fill(to, 0)
+    stream.launch(add, ONE, to.pointer, from, BYTES)
+    stream.launch(add, ONE, Number(to.pointer) + 8, from.pointer, BYTES - 8)
+    using graph = stream.capture(() => void stream.launch(add, ONE, to.pointer, Number(from.pointer), 8))
+    using exec = graph.instantiate()
+    const [node] = graph.nodesOf(add)
+    assert.ok(node !== undefined)
+    exec
+      .launch(stream)
+      .update(node, ONE, to.pointer + 8n, from.pointer, 8)
+      .launch(stream)
+    const expected = new Uint8Array(BYTES).fill(2).fill(3, 8, 16)
+    assert.deepEqual(await stream.download(to), expected)
+    // Nothing is behind 0, and nothing is read there.
+    stream.launch(add, ONE, to, 0, 0).launch(add, ONE, 0n, from, 0)
+    assert.deepEqual(await stream.download(to), expected)
+    for (const wrong of [1.5, -1, 2n ** 64n, '16', null]) {
+      assert.throws(() => stream.launch(add, ONE, to, wrong as number, 1), { name: /RangeError|TypeError/ })
+    }
+    const words = defineKernel({
+      name: 'mirror',
+      source: 'extern "C" __global__ void mirror(unsigned *words) {}',
+      signature: ['in u32*'],
+      simulateGrid() {},
+    })
+    for (const wrong of [to.pointer + 2n, Number(to.pointer) + 1, 3])
+      refused(() => stream.launch(words, ONE, wrong), 'ERR_INVALID_ARG_VALUE', /address \d+ .*multiple of 4, for u32/)
+    if (bench.name === 'sim') refusedByDriver(() => stream.launch(words, ONE, 64), 1)
+  })
+
   test('G17 a capture adds to a graph: instances stay as they are, new ones do the new work too', () =>
     scene(async ({ stream, b, c, graph, exec, kernel, read }) => {
       const before = graph.nodes
@@ -636,6 +672,51 @@ onEveryBackend('nodes', (bench) => {
     await stream.finished()
     assert.deepEqual(ran.sort(), ['one', 'one', 'two', 'two'])
   })
+
+  for (const [mode] of CAPTURE_MODES) {
+    test(`G17 an instance made while the graph is added to has what was captured so far (${mode})`, async () => {
+      await add.prepare(device)
+      using stream = bench.stream()
+      using a = device.alloc(BYTES, { stream })
+      const [b, one] = [device.alloc(BYTES, { stream }), device.alloc(BYTES, { stream })]
+      stream.fill(a, 0).fill(b, 0).fill(one, 1)
+      stream.synchronize()
+      const ran: string[] = []
+      using graph = stream.capture(() => void stream.launch(add, ONE, a, one, BYTES))
+      const made: GraphExec[] = [graph.instantiate()]
+      stream.capture(
+        () => {
+          made.push(graph.instantiate())
+          stream.launchHostFunc(() => ran.push('so far')).launch(add, ONE, b, one, BYTES)
+          assert.equal(graph.nodeCount, graph.nodes.length)
+          made.push(graph.instantiate())
+          stream.launchHostFunc(() => ran.push('later'))
+        },
+        { into: graph, mode, after: graph.nodes },
+      )
+      made.push(graph.instantiate())
+
+      const counts: number[][] = []
+      for (const exec of made) {
+        stream.launch(exec)
+        counts.push([(await stream.download(a))[0] ?? 0, (await stream.download(b))[0] ?? 0, ran.length])
+      }
+      assert.deepEqual(counts, [
+        [1, 0, 0],
+        [2, 0, 0],
+        [3, 1, 1],
+        [4, 2, 3],
+      ])
+      assert.deepEqual(ran, ['so far', 'so far', 'later'])
+      // The instance keeps what was captured so far.
+      b.close()
+      one.close()
+      stream.launch(made[2] as GraphExec)
+      await stream.finished()
+      assert.equal((await stream.download(a))[0], 5)
+      for (const exec of made) exec.close()
+    })
+  }
 
   test('G17 where the capture fails the graph is closed, as CUDA destroys it; its instances live on', () =>
     scene(async ({ stream, c, graph, exec, fill, read }) => {

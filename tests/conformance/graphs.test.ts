@@ -35,6 +35,106 @@ onEveryBackend('graphs', (bench) => {
     assert.equal(ran, 3)
   })
 
+  test('G7 launches of one instance run one after another on any streams, also if they have nothing to do', async () => {
+    using stream = bench.stream()
+    using other = bench.stream()
+    using within = stream.capture(() => {})
+    const graphs = {
+      'a graph that does something': stream.capture(() => bench.busy(stream, 1000)),
+      'no nodes': stream.capture(() => {}),
+      'a graph within it that has no nodes': stream.capture(() => stream.launch(within)),
+    }
+    for (const [name, graph] of Object.entries(graphs)) {
+      using exec = graph.instantiate()
+      exec.launch(stream).launch(other)
+      await Promise.all([stream.finished(), other.finished()])
+      const held = bench.latch(stream)
+      exec.launch(stream).launch(other)
+      const event = other.record()
+      await turns()
+      assert.deepEqual([event.query(), other.query()], [false, false], name)
+      held.open()
+      await other.finished()
+      assert.equal(stream.query(), true, name)
+      graph.close()
+    }
+  })
+
+  test('G7 a launch on a blocking stream comes after the work of the null stream, also if it has nothing to do', async () => {
+    using blocking = bench.stream({ nonBlocking: false })
+    using graph = blocking.capture(() => {})
+    using exec = graph.instantiate()
+    using held = bench.latch(device.defaultStream)
+    exec.launch(blocking)
+    await turns()
+    assert.equal(blocking.query(), false)
+    held.open()
+    await blocking.finished()
+  })
+
+  test('G7 an upload is work of its stream, in order with the launches of its instance', async () => {
+    using stream = bench.stream()
+    using other = bench.stream()
+    using graph = stream.capture(() => bench.busy(stream, 1000))
+    using exec = graph.instantiate()
+    exec.launch(stream)
+    await stream.finished()
+    const pairs: readonly (() => void)[] = [
+      () => exec.launch(stream).upload(other),
+      () => exec.upload(stream).launch(other),
+      () => exec.upload(stream).upload(other),
+    ]
+    for (const queue of pairs) {
+      using held = bench.latch(stream)
+      queue()
+      await turns()
+      assert.equal(other.query(), false)
+      held.open()
+      await other.finished()
+      assert.equal(stream.query(), true)
+    }
+  })
+
+  test('G10 an update pairs nodes by what they come after, in the order in which they came to', () => {
+    using stream = bench.stream()
+    using other = bench.stream()
+    using buffer = device.alloc(64, { stream })
+    using pinned = device.allocPinned(64)
+    const copy = (on: Stream): Stream => on.copy(buffer.slice(0, 16), pinned.slice(0, 16))
+    const fill = (on: Stream): Stream => on.fill(buffer.slice(16, 16), 1)
+    // The last fill comes after the copy and the first fill: the order in which it came to differs.
+    const first = stream.capture(() => {
+      fill(stream)
+      copy(other.wait(stream))
+      fill(stream.wait(other))
+    })
+    const turned = stream.capture(() => {
+      fill(stream)
+      copy(other.wait(stream))
+      fill(other.wait(stream))
+      stream.wait(other)
+    })
+    // The same order, but what is captured first is another node.
+    const [forth, back] = [false, true].map((copyFirst) =>
+      stream.capture(() => {
+        other.wait(stream)
+        if (copyFirst) copy(other)
+        fill(stream)
+        if (!copyFirst) copy(other)
+        fill(stream.wait(other))
+      }),
+    )
+    if (forth === undefined || back === undefined) throw new Error('there are two')
+    using exec = first.instantiate()
+    refusedByDriver(() => exec.update(turned), 910)
+    exec.update(first)
+    using another = forth.instantiate()
+    another.update(back)
+    another.launch(stream).launch(stream)
+    stream.synchronize()
+    for (const graph of [first, turned, forth, back]) graph.close()
+  })
+
   test(`H5 a host function in a graph runs once for each of ${LAUNCHES} launches, in stream order`, async () => {
     using stream = bench.stream()
     const seen: string[] = []

@@ -222,27 +222,65 @@ onEveryBackend('green contexts', (bench) => {
     small.close()
   })
 
-  test('E3 a device is not split inside a host function, and before it others run', async () => {
+  test('K9 a cooperative launch has room for as many blocks as its multiprocessors run, and is 720 with one more', async () => {
+    await add.prepare(device)
+    const [small, rest] = device.split({ multiprocessors: [16] })
+    const block = 1024
+    const perMultiprocessor = device.attribute('maxThreadsPerMultiprocessor') / block
+    for (const stream of [bench.stream(), new Stream({ context: small })]) {
+      using to = device.alloc(64, { stream })
+      using from = device.alloc(64, { stream })
+      stream.fill(to, 0).fill(from, 1)
+      const most = stream.context.multiprocessors * perMultiprocessor
+      const mostOfDevice = device.context.multiprocessors * perMultiprocessor
+      const launch = (grid: number, cooperative: boolean): void =>
+        void stream.launch(add, { grid, block, cooperative }, to, from, 64)
+      launch(most, true)
+      const { message } = refusedByDriver(() => launch(most + 1, true), 720)
+      assert.match(message, /kernel\.activeBlocks\(\)/)
+      launch(most + 1, false)
+      assert.deepEqual(await stream.download(to), new Uint8Array(64).fill(2))
+      stream.beginCapture()
+      launch(mostOfDevice, true)
+      refusedByDriver(() => launch(mostOfDevice + 1, true), 720)
+      refusedByDriver(() => stream.endCapture(), 901)
+      // One that is refused leaves the context as it is.
+      stillWorks(bench, stream)
+      stream.close()
+    }
+    small.close()
+    rest.close()
+  })
+
+  test('E3 a device is not split inside a host function or while a stream waits for a promise, and before it others run', async () => {
     using stream = bench.stream()
     let ran = 0
     stream.launchHostFunc(() => {
       ran += 1
     })
     const parts = device.split({ multiprocessors: [16] })
-    if (bench.name === 'cuda') assert.equal(ran, 1)
+    assert.equal(ran, 1)
     for (const part of parts) part.close()
     stream.synchronize()
+    const split = (): void => {
+      for (const part of device.split({ multiprocessors: [16] })) part.close()
+    }
     let refusal: unknown
     stream.launchHostFunc(() => {
-      try {
-        for (const part of device.split({ multiprocessors: [16] })) part.close()
-      } catch (error) {
-        refusal = error
-      }
+      refusal = refused(split, 'ERR_DEADLOCK', /splitting a device.* inside a host function/)
     })
     await stream.finished()
-    if (bench.name === 'cuda') assert.equal((refusal as { code?: string } | undefined)?.code, 'ERR_DEADLOCK')
-    else assert.equal(refusal, undefined)
+    assert.ok(refusal instanceof Error)
+    let resolve = (): void => {}
+    stream.wait(
+      new Promise<void>((settle) => {
+        resolve = settle
+      }),
+    )
+    refused(split, 'ERR_DEADLOCK', /splitting a device.*comes after a promise/)
+    resolve()
+    await stream.finished()
+    split()
   })
 
   for (const [mode] of CAPTURE_MODES) {

@@ -1,7 +1,17 @@
 /** Random programs, by fast-check. */
 import fc from 'fast-check'
 import { isPretended } from '../pretend/pretend.js'
-import { FIELDS, normalized, ORIGINS, type PlainWhat, type Program, SETS, type Step } from './steps.js'
+import {
+  FIELDS,
+  normalized,
+  ORIGINS,
+  type Origin,
+  type PlainWhat,
+  type Program,
+  SETS,
+  type Step,
+  type StreamPlan,
+} from './steps.js'
 import { WRONG_CALLS } from './wrong-calls.js'
 
 const SMALL = fc.nat(63)
@@ -46,8 +56,12 @@ const QUEUED: Weights = {
   copyAll: 2,
   signal: 2,
   waitDevice: 1,
+  external: 2,
+  waitBy: 1,
+  recordNew: 1,
+  nothing: 1,
 }
-const HARMLESS: Weights = { queryEvent: 2, queryStream: 2, isCapturing: 1, ask: 1, wrong: 2 }
+const HARMLESS: Weights = { queryEvent: 2, queryStream: 2, isCapturing: 1, ask: 2, wrong: 2 }
 const ANYTHING: Weights = {
   ...QUEUED,
   ...HARMLESS,
@@ -58,6 +72,9 @@ const ANYTHING: Weights = {
   elapsed: 2,
   finishedStream: 1,
   finishedEvent: 1,
+  finishedDevice: 1,
+  aborted: 1,
+  drain: 1,
   synchronizeStream: 2,
   synchronizeEvent: 2,
   synchronizeDevice: 1,
@@ -101,15 +118,54 @@ function among(weights: Weights): fc.Arbitrary<Step> {
   return fc.oneof(...choices)
 }
 
-const inside: fc.Arbitrary<Step> = fc.record({
-  what: fc.constant('inside' as const),
-  stream: fc.nat(11),
-  how: fc.nat(1),
-  body: fc.array(among({ ...QUEUED, ...HARMLESS, elapsed: 1, closeEvent: 1, synchronizeStream: 2 }), {
-    maxLength: 6,
-    size: 'max',
-  }),
-})
+const captureOf = (weights: Weights): fc.Arbitrary<Step> =>
+  fc.record({
+    what: fc.constant('capture' as const),
+    stream: fc.nat(11),
+    mode: fc.nat(2),
+    ends: fc.constantFrom(0, 0, 0, 0, 0, 0, 2, 3),
+    body: fc.array(among(weights), { maxLength: 6, size: 'max' }),
+  })
+
+/** Alone it may do nearly all that a program may, and leave a capture behind. */
+const ALONE: Weights = {
+  ...QUEUED,
+  ...HARMLESS,
+  elapsed: 1,
+  synchronizeStream: 2,
+  begin: 3,
+  end: 2,
+  instantiate: 1,
+  launch: 3,
+  update: 1,
+  upload: 1,
+  download: 1,
+  finishedStream: 1,
+  closeStream: 1,
+  closeEvent: 1,
+  closeBuffer: 1,
+  renewBuffer: 1,
+  closeGraph: 1,
+  closeExec: 1,
+}
+const inside: fc.Arbitrary<Step> = fc
+  .record({
+    stream: fc.nat(11),
+    how: fc.nat(1),
+    body: fc.array(
+      fc.oneof(
+        { weight: 12, arbitrary: among(ALONE) },
+        { weight: 1, arbitrary: captureOf({ ...QUEUED, ...HARMLESS }) },
+      ),
+      { maxLength: 6, size: 'max' },
+    ),
+    /** Does it capture its own stream? */
+    capturesOwn: fc.option(fc.nat(2), { freq: 5 }),
+  })
+  .map(({ stream, how, body, capturesOwn }) => {
+    const begin: Step[] = capturesOwn === null ? [] : [{ what: 'begin', stream, mode: capturesOwn }]
+    return { what: 'inside', stream, how, body: [...begin, ...body] }
+  })
 
 /**
  * What a host function does with what it has for itself, at whatever moment it runs: a stream of the program may capture
@@ -137,13 +193,32 @@ const BESIDE: Weights = {
   closeEvent: 1,
   closeBuffer: 1,
   closeStream: 1,
+  external: 2,
+  waitBy: 1,
+  nothing: 1,
+  aborted: 1,
+}
+/** Captured, it touches the same things. */
+const CAPTURED_BESIDE: Weights = {
+  host: 3,
+  record: 2,
+  wait: 1,
+  fill: 4,
+  copy: 4,
+  mix: 3,
+  external: 2,
+  wrong: 1,
+  nothing: 1,
 }
 const act: fc.Arbitrary<Step> = fc.record({
   what: fc.constant('act' as const),
   stream: fc.nat(11),
   set: fc.nat(SETS - 1),
   how: fc.nat(1),
-  body: fc.array(among(BESIDE), { minLength: 1, maxLength: 8, size: 'max' }),
+  body: fc.array(
+    fc.oneof({ weight: 12, arbitrary: among(BESIDE) }, { weight: 1, arbitrary: captureOf(CAPTURED_BESIDE) }),
+    { minLength: 1, maxLength: 8, size: 'max' },
+  ),
 })
 
 /** A fault, and what is called afterwards. */
@@ -176,6 +251,9 @@ const ONE_FAULT_IN = 400
 
 const LAUNCHES: Weights = { launch: 5, updateFill: 1, updateCopy: 1, updateKernel: 1, setEnabled: 2, uploadExec: 1 }
 
+const on = (steps: readonly Step[], where: number): Step[] =>
+  steps.map((one) => ('stream' in one ? { ...one, stream: where } : one))
+
 /** A capture that goes well, spreads over a second stream, and is launched a few times. */
 const capture: fc.Arbitrary<Step[]> = fc
   .record({
@@ -193,9 +271,6 @@ const capture: fc.Arbitrary<Step[]> = fc
     grown: fc.option(fc.array(among(QUEUED), { minLength: 1, maxLength: 3 }), { freq: 3 }),
   })
   .map(({ stream, other, event, mode, first, branch, last, joins, launches, graph, within, grown }) => {
-    const on = (steps: readonly Step[], where: number): Step[] => {
-      return steps.map((one) => ('stream' in one ? { ...one, stream: where } : one))
-    }
     const join: Step[] = [
       { what: 'record', stream: other, event },
       { what: 'wait', stream, event },
@@ -218,6 +293,186 @@ const capture: fc.Arbitrary<Step[]> = fc
     ]
   })
 
+/** Work that an instance can be given other values of. */
+const ALIKE: Weights = {
+  fill: 4,
+  copy: 4,
+  mix: 5,
+  host: 2,
+  copyRows: 1,
+  external: 1,
+  recordExternal: 1,
+  waitExternal: 1,
+}
+/** Two captures that do nearly the same, of which the first becomes an instance that the second updates. */
+const alike: fc.Arbitrary<Step[]> = fc
+  .record({
+    stream: fc.nat(11),
+    other: fc.nat(11),
+    mode: fc.nat(2),
+    first: fc.array(among(ALIKE), { minLength: 1, maxLength: 3 }),
+    branch: fc.option(fc.array(among(ALIKE), { minLength: 1, maxLength: 2 }), { freq: 1 }),
+    value: SMALL,
+    change: fc.constantFrom('values', 'values', 'values', 'order', 'fewer', 'place'),
+    launches: fc.array(among({ launch: 4, turn: 1, setEnabled: 1, updateFill: 1 }), { minLength: 1, maxLength: 4 }),
+  })
+  .map(({ stream, other, mode, first, branch, value, change, launches }) => {
+    const capture = (steps: readonly Step[], beside: readonly Step[]): Step[] => [
+      { what: 'begin', stream, mode },
+      ...on(steps, stream),
+      ...(branch === null ? [] : [{ what: 'waitStream' as const, stream: other, other: stream }]),
+      ...on(beside, other),
+      ...(branch === null ? [] : [{ what: 'waitStream' as const, stream, other }]),
+      { what: 'end', stream },
+    ]
+    const changed = first.map((one): Step => {
+      if (one.what === 'fill' || one.what === 'external')
+        return { ...one, value, at: change === 'place' ? value : one.at }
+      return one.what === 'mix' ? { ...one, rounds: value % 8, at: change === 'place' ? value : one.at } : one
+    })
+    const second = change === 'order' ? changed.toReversed() : change === 'fewer' ? changed.slice(1) : changed
+    return [
+      ...capture(first, branch ?? []),
+      { what: 'instantiate', graph: 0 },
+      { what: 'launch', exec: 0, stream, guarded: 1 },
+      ...capture(second, branch ?? []),
+      { what: 'update', exec: 0, graph: 0 },
+      { what: 'launch', exec: 0, stream, guarded: 1 },
+      ...launches.map((one): Step => ('exec' in one ? { ...one, exec: 0 } : one)),
+    ]
+  })
+
+/** Two captures at a time, which may meet. */
+const twoCaptures: fc.Arbitrary<Step[]> = fc
+  .record({
+    streams: fc.tuple(fc.nat(11), fc.nat(11)),
+    modes: fc.tuple(fc.nat(2), fc.nat(2)),
+    steps: fc.array(
+      fc.tuple(fc.nat(1), among({ ...QUEUED, ask: 1, wrong: 1, closeBuffer: 1, uploadExec: 1, launch: 1 })),
+      {
+        maxLength: 10,
+        size: 'max',
+      },
+    ),
+    meets: fc.constantFrom(false, false, true),
+    isCrossed: fc.boolean(),
+  })
+  .map(({ streams: [one, two], modes, steps: list, meets, isCrossed }) => [
+    { what: 'begin', stream: one, mode: modes[0] },
+    { what: 'begin', stream: two, mode: modes[1] },
+    ...list.flatMap(([which, step]) => on([step], which === 0 ? one : two)),
+    ...(meets ? [{ what: 'waitStream' as const, stream: one, other: two }] : []),
+    { what: 'end', stream: isCrossed ? two : one },
+    { what: 'end', stream: isCrossed ? one : two },
+    { what: 'instantiate', graph: 0 },
+  ])
+
+/** A capture that is invalidated, and what its stream answers then: queued work, and calls that are wrong besides. */
+const spoilt: fc.Arbitrary<Step[]> = fc
+  .record({
+    stream: fc.nat(11),
+    mode: fc.nat(2),
+    before: fc.array(among(QUEUED), { maxLength: 3 }),
+    how: fc.nat(2),
+    steps: fc.array(
+      among({ ...QUEUED, external: 5, wrong: 6, ask: 2, nothing: 2, upload: 1, download: 1, launchGraph: 1 }),
+      {
+        minLength: 1,
+        maxLength: 8,
+        size: 'max',
+      },
+    ),
+  })
+  .map(({ stream, mode, before, how, steps: list }) => {
+    const mistakes: readonly Step[] = [
+      { what: 'queryStream', stream },
+      { what: 'synchronizeStream', stream },
+      { what: 'launch', exec: 0, stream, guarded: 0 },
+    ]
+    const [mistake] = mistakes.slice(how)
+    return [
+      { what: 'begin', stream, mode },
+      ...on(before, stream),
+      ...(mistake === undefined ? [] : [mistake]),
+      ...on(list, stream),
+      { what: 'end', stream },
+    ]
+  })
+
+/** One event, recorded again and again while work stands, in a capture and beside it. */
+const sameEvent: fc.Arbitrary<Step[]> = fc
+  .record({
+    stream: fc.nat(11),
+    event: fc.nat(11),
+    mode: fc.option(fc.constantFrom(0, 1, 2, 2, 2), { freq: 1 }),
+    steps: fc.array(
+      among({
+        record: 4,
+        wait: 4,
+        recordExternal: 4,
+        waitExternal: 4,
+        waitBy: 2,
+        recordNew: 1,
+        host: 2,
+        fill: 2,
+        queryEvent: 2,
+        awaitEvent: 1,
+      }),
+      { minLength: 3, maxLength: 10, size: 'max' },
+    ),
+    isOnOne: fc.boolean(),
+  })
+  .map(({ stream, event, mode, steps: list, isOnOne }) => {
+    const same = list.map((one): Step => ('event' in one ? { ...one, event } : one))
+    const played = isOnOne ? on(same, stream) : same
+    if (mode === null) return [{ what: 'host', stream }, ...played]
+    return [
+      { what: 'begin', stream, mode },
+      ...played,
+      { what: 'end', stream },
+      { what: 'instantiate', graph: 0 },
+      { what: 'launch', exec: 0, stream, guarded: 1 },
+    ]
+  })
+
+/** Memory of a stream that captures is freed, on it and elsewhere. */
+const freed: fc.Arbitrary<Step[]> = fc
+  .record({
+    stream: fc.nat(11),
+    buffer: fc.nat(2),
+    mode: fc.nat(2),
+    steps: fc.array(among({ ...QUEUED, closeBuffer: 5, renewBuffer: 2 }), { minLength: 1, maxLength: 6, size: 'max' }),
+    isBeside: fc.boolean(),
+  })
+  .map(({ stream, buffer, mode, steps: list, isBeside }) => [
+    { what: 'renewBuffer', buffer, stream, pool: 0 },
+    { what: 'fill', stream, buffer, at: 0, cells: 3, width: 0, value: buffer, guarded: 1 },
+    { what: 'begin', stream, mode },
+    ...(isBeside ? list : on(list, stream)),
+    { what: 'closeBuffer', buffer },
+    { what: 'end', stream },
+    { what: 'instantiate', graph: 0 },
+    { what: 'launch', exec: 0, stream, guarded: 1 },
+  ])
+
+/** What the null stream answers while a blocking stream captures. */
+const besideBlocking: fc.Arbitrary<Step[]> = fc
+  .record({
+    stream: fc.constantFrom(1, 1, 1, 0, 2, 3),
+    mode: fc.nat(2),
+    isFirst: fc.boolean(),
+    steps: fc.array(among({ ask: 8, uploadExec: 6, external: 1, queryStream: 1, record: 1, isCapturing: 1, fill: 1 }), {
+      minLength: 1,
+      maxLength: 6,
+      size: 'max',
+    }),
+  })
+  .map(({ stream, mode, steps: list, isFirst }) => [
+    { what: 'begin', stream, mode },
+    ...(isFirst ? on(list, 0) : list),
+    { what: 'end', stream },
+  ])
+
 /** A pool, and what is done with it. */
 const pool: fc.Arbitrary<Step[]> = fc
   .tuple(
@@ -230,9 +485,16 @@ const pool: fc.Arbitrary<Step[]> = fc
 
 const part = fc.oneof(
   { weight: 60, arbitrary: among(ANYTHING).map((one) => [one]) },
-  { weight: 2, arbitrary: inside.map((one) => [one]) },
+  { weight: 3, arbitrary: inside.map((one) => [one]) },
   { weight: 4, arbitrary: act.map((one) => [one]) },
   { weight: 3, arbitrary: capture },
+  { weight: 2, arbitrary: captureOf({ ...QUEUED, ...HARMLESS, end: 1, begin: 1 }).map((one) => [one]) },
+  { weight: 1, arbitrary: twoCaptures },
+  { weight: 1, arbitrary: alike },
+  { weight: 1, arbitrary: spoilt },
+  { weight: 1, arbitrary: sameEvent },
+  { weight: 1, arbitrary: freed },
+  { weight: 1, arbitrary: besideBlocking },
   { weight: 1, arbitrary: pool },
 )
 const steps: fc.Arbitrary<Step[]> = fc
@@ -255,22 +517,36 @@ export function programs(devices = 1, oneFaultIn = ONE_FAULT_IN): fc.Arbitrary<P
 export const playable = (devices: number): fc.Arbitrary<Program> =>
   isPretended() ? programsOf(1, steps) : programs(devices)
 
+/** The first stream has nothing before it that it could name. */
+const namesFirst = (program: Program): Program => {
+  const streams = program.streams.map((plan, at) =>
+    at === 0 && plan.origin === 'alias' ? { ...plan, origin: 'own' as const } : plan,
+  )
+  return { ...program, streams }
+}
+
 function programsOf(devices: number, played: fc.Arbitrary<Step[]>): fc.Arbitrary<Program> {
   const device = fc.nat(devices - 1)
+  const streamOf = (...origins: readonly Origin[]): fc.Arbitrary<StreamPlan> =>
+    fc.record({ origin: fc.constantFrom(...origins), priority: fc.integer({ min: -6, max: 1 }), device })
+  // The null stream and a blocking one forbid each other most.
+  const withNull = fc
+    .tuple(
+      streamOf('null', 'wrappedNull'),
+      streamOf('ownBlocking', 'foreignBlocking', 'perThread'),
+      fc.array(streamOf(...ORIGINS), { maxLength: 3, size: 'max' }),
+    )
+    .map(([first, second, others]) => [first, second, ...others])
   const program: fc.Arbitrary<Program> = fc.record({
-    edition: fc.constant(4 as const),
+    edition: fc.constant(5 as const),
     devices: fc.constant(devices),
-    streams: fc.array(
-      fc.record({
-        origin: fc.constantFrom('own' as const, ...ORIGINS),
-        priority: fc.integer({ min: -6, max: 1 }),
-        device,
-      }),
-      { minLength: 1, maxLength: 5, size: 'max' },
+    streams: fc.oneof(
+      { weight: 4, arbitrary: fc.array(streamOf('own', ...ORIGINS), { minLength: 1, maxLength: 5, size: 'max' }) },
+      { weight: 1, arbitrary: withNull },
     ),
     events: fc.array(fc.record({ timing: fc.boolean(), device }), { minLength: 1, maxLength: 4, size: 'max' }),
     ending: fc.constantFrom('blocking' as const, 'event loop' as const),
     steps: played,
   })
-  return program.map(normalized)
+  return program.map(namesFirst).map(normalized)
 }

@@ -5,7 +5,7 @@ import { type MemorySteps, WIDTHS } from './memory-steps.js'
 import { isError, outcome, SKIPPED } from './outcome.js'
 import type { Captured, Instance, Rules } from './rules.js'
 import type { Stage } from './stage.js'
-import { CELL_BYTES, type Grow, pick, type StepOf } from './steps.js'
+import { type CaptureStep, CELL_BYTES, type Grow, pick, type StepOf } from './steps.js'
 import { type Node, type Work, worksOf } from './work.js'
 
 const MODES = ['global', 'threadLocal', 'relaxed'] as const
@@ -37,6 +37,10 @@ export interface GraphParts {
   readonly sparesGreens: boolean
   /** Is a launch on a stream that captures left out where the graph has host functions? */
   readonly sparesCaptures: boolean
+  /** Is nothing uploaded on a null stream that takes no work? */
+  readonly sparesForbidden: boolean
+  /** Is the first graph or instance the newest? A program cannot know how many there are. */
+  readonly countsFromNewest: boolean
 }
 
 export class GraphSteps {
@@ -85,7 +89,7 @@ export class GraphSteps {
   instantiate(index: number): string {
     const { rules, mayAllocate, sparesGreens } = this.#parts
     if (this.#graphs.length === 0 || !mayAllocate() || (sparesGreens && rules.anyStands)) return SKIPPED
-    const { graph, captured } = pick(this.#graphs, index)
+    const { graph, captured } = this.#pick(this.#graphs, index)
     return outcome(() => {
       const exec = graph.instantiate()
       const works = captured.nodes.map(({ work }) => work)
@@ -104,7 +108,7 @@ export class GraphSteps {
   launch(index: number, stream: number, guarded: number): string {
     if (this.#execs.length === 0) return SKIPPED
     const { stage, rules, guard, sparesCaptures } = this.#parts
-    const { exec, instance } = pick(this.#execs, index)
+    const { exec, instance } = this.#pick(this.#execs, index)
     const works = worksOf(instance.nodes)
     const waits = guarded === 1 ? guard(stream, works) : ''
     const captures = rules.isCapturing(stream)
@@ -117,7 +121,7 @@ export class GraphSteps {
 
   update(exec: number, graph: number): string {
     if (this.#execs.length === 0 || this.#graphs.length === 0 || !this.#parts.mayAllocate()) return SKIPPED
-    const [to, from] = [pick(this.#execs, exec), pick(this.#graphs, graph)]
+    const [to, from] = [this.#pick(this.#execs, exec), this.#pick(this.#graphs, graph)]
     if (to.works.some(({ node }, at) => isSpecial(node) !== isSpecial(from.captured.nodes[at]?.work.node)))
       return SKIPPED
     return outcome(() => {
@@ -163,8 +167,14 @@ export class GraphSteps {
 
   /** The instance that a node is changed of. */
   #changed(index: number): Played | undefined {
-    const to = this.#execs.length === 0 ? undefined : pick(this.#execs, index)
+    const to = this.#execs.length === 0 ? undefined : this.#pick(this.#execs, index)
+    // Which kind of node another library's work is, the library does not know.
+    if (to?.works.some(({ node }) => node === 'external')) return undefined
     return to?.isMixed && this.#parts.sparesMixed ? undefined : to
+  }
+
+  #pick<T>(list: readonly T[], index: number): T {
+    return pick(list, this.#parts.countsFromNewest ? list.length - 1 - (index % list.length) : index)
   }
 
   #change(to: Played, { index }: GraphNode, work: () => Work, change: () => unknown): string {
@@ -189,20 +199,47 @@ export class GraphSteps {
   }
 
   uploadExec(index: number, stream: number): string {
-    const { stage, rules } = this.#parts
-    // Whether it is refused there as work is, nobody has measured.
-    if (this.#execs.length === 0 || rules.isForbidden(stream)) return SKIPPED
+    const { stage, rules, sparesForbidden } = this.#parts
+    if (this.#execs.length === 0 || (sparesForbidden && rules.isForbidden(stream))) return SKIPPED
     return outcome(() => {
-      pick(this.#execs, index).exec.upload(stage.stream(stream))
-      rules.queueNothing(stream)
+      this.#pick(this.#execs, index).exec.upload(stage.stream(stream))
+      if (!rules.isCapturing(stream)) rules.queueNothing(stream)
     })
+  }
+
+  /** Captures the work of the body; its end may throw, or return a promise, which is refused. Nobody has the graph where it is not kept. */
+  capture(
+    { stream, mode, ends, body }: CaptureStep,
+    isKept: boolean,
+    play: (step: CaptureStep['body'][number]) => string,
+  ): string {
+    const { stage, rules } = this.#parts
+    const results: string[] = []
+    let graph: Graph | undefined
+    let began = false
+    const result = outcome(() => {
+      const work = (): unknown => {
+        began = true
+        rules.begin(stream)
+        for (const step of body) results.push(play(step))
+        if (ends === 2) throw new Error('thrown')
+        return ends === 3 ? Promise.resolve() : undefined
+      }
+      graph = stage.stream(stream).capture(work, { mode: pick(MODES, mode) })
+    })
+    if (began) {
+      const captured = rules.end(stream)
+      if (isKept && graph !== undefined) this.#graphs.push({ graph, captured })
+      else graph?.close()
+    }
+    return [...results, result].join(' | ')
   }
 
   /** Puts a copy of a graph into a capture. */
   launchGraph(index: number, stream: number): string {
     if (this.#graphs.length === 0) return SKIPPED
     const { stage, rules } = this.#parts
-    const { graph, captured } = pick(this.#graphs, index)
+    const { graph, captured } = this.#pick(this.#graphs, index)
     // On a GPU host functions may be one graph deep.
     if (captured.nodes.some(({ work }) => work.within !== undefined && worksOf(work.within).some(isOnHost)))
       return SKIPPED
@@ -216,7 +253,7 @@ export class GraphSteps {
   grow({ graph: index, stream, node, mode, body }: Grow, play: (step: Grow['body'][number]) => string): string {
     if (this.#graphs.length === 0) return SKIPPED
     const { stage, rules } = this.#parts
-    const known = pick(this.#graphs, index)
+    const known = this.#pick(this.#graphs, index)
     const { graph, captured } = known
     const results: string[] = []
     let began = false
@@ -246,15 +283,15 @@ export class GraphSteps {
   }
 
   nodeCount(index: number): string {
-    return this.#graphs.length === 0 ? SKIPPED : outcome(() => pick(this.#graphs, index).graph.nodeCount)
+    return this.#graphs.length === 0 ? SKIPPED : outcome(() => this.#pick(this.#graphs, index).graph.nodeCount)
   }
 
   closeGraph(index: number): string {
-    return this.#graphs.length === 0 ? SKIPPED : outcome(() => pick(this.#graphs, index).graph.close())
+    return this.#graphs.length === 0 ? SKIPPED : outcome(() => this.#pick(this.#graphs, index).graph.close())
   }
 
   closeExec(index: number): string {
-    return this.#execs.length === 0 ? SKIPPED : outcome(() => pick(this.#execs, index).exec.close())
+    return this.#execs.length === 0 ? SKIPPED : outcome(() => this.#pick(this.#execs, index).exec.close())
   }
 
   close(): void {

@@ -45,7 +45,7 @@ const PLAYED: Readonly<Record<What | 'every program', string>> = {
   update: 'GraphExec#update',
   nodeCount: 'Graph#nodeCount',
   isCapturing: 'Stream#isCapturing',
-  ask: 'Stream#priority, Stream#nonBlocking, Stream#id',
+  ask: 'Stream#priority, Stream#nonBlocking, Stream#id, Stream#share, Stream.from',
   closeStream: 'Stream#close',
   closeEvent: 'Event#close',
   closeBuffer: 'DeviceBuffer#close, PinnedBuffer#close',
@@ -82,6 +82,14 @@ const PLAYED: Readonly<Record<What | 'every program', string>> = {
   updateCopy: 'GraphExec#update',
   updateFill: 'GraphExec#update',
   uploadExec: 'GraphExec#upload',
+  external: 'Stream#external',
+  nothing: 'Stream#fill',
+  recordNew: 'Stream#record',
+  waitBy: 'WaitStreamOptions.event',
+  drain: 'Device#drainHostFunctions',
+  aborted: 'WaitOptions.signal',
+  finishedDevice: 'Device#finished',
+  capture: 'Stream#capture',
   lend: `toDLPack, ToDLPackOptions.stream, ElementOptions.dtype, ElementOptions.shape, fromDLPack, FromDLPackOptions.stream`,
 }
 /** Steps of recorded programs only. */

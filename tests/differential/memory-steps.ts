@@ -1,4 +1,6 @@
 /** The steps of a program that touch memory. */
+
+import { DeviceBuffer } from 'cuda-streams'
 import { fromDLPack, toDLPack } from 'cuda-streams/dlpack'
 import { mix } from './kernel.js'
 import { errorText, isError, OPEN, outcome, SKIPPED } from './outcome.js'
@@ -143,6 +145,36 @@ export class MemorySteps {
       } finally {
         tensor.buffer.close()
       }
+    })
+  }
+
+  /** Another library fills it. That this was called, though the stream takes no work, shows in the result. */
+  external({ stream, buffer, at: start, cells: count, value, guarded }: StepOf<'external'>): string {
+    if (this.#stage.pinned(buffer) !== undefined || !this.#stage.isNear(stream, buffer)) return SKIPPED
+    const { at, cells } = cellsOf(start, start, count)
+    const accesses = accessesOf(this.#cell(buffer, at), cells, { read: false, write: true })
+    return this.#queue(stream, [buffer], { accesses, node: 'external' }, guarded, () => {
+      const part = this.#part(buffer, at, cells)
+      if (!(part instanceof DeviceBuffer)) return
+      const memory = [{ buffer: part, access: 'out' as const }]
+      const simulate = ([bytes]: readonly Uint8Array[]): void => void bytes?.fill(value % 256)
+      this.#stage.stream(stream).external({ name: 'foreign fill', memory, simulate }, (handle) => {
+        const result = this.#stage.bench.foreignFill(handle, part, value % 256)
+        if (result !== 0) throw new Error(`called, and refused with ${result}`)
+      })
+    })
+  }
+
+  /** No bytes at all. */
+  nothing({ stream, buffer, call }: StepOf<'nothing'>, follow: Follow): string {
+    return outcome(() => {
+      const target = this.#stage.stream(stream)
+      const none = this.#stage.buffer(buffer).slice(CELL_BYTES, 0)
+      if (call === 0) target.fill(none, 1)
+      else if (call === 1) target.copy(none, this.#stage.buffer(buffer).slice(0, 0))
+      else if (call === 2) target.fill(none, 3, { width: 4 })
+      else follow(call === 3 ? target.upload(none, new Uint8Array(0)) : target.download(none), 0n)
+      if (!this.#rules.isCapturing(stream)) this.#rules.queueNothing(stream)
     })
   }
 

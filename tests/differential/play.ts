@@ -1,5 +1,6 @@
 /** Plays a program on a device, real or simulated, and writes down what the rules force of all that can be seen. */
 import { setImmediate as turn } from 'node:timers/promises'
+import { Stream } from 'cuda-streams'
 import type { Latch } from '../helpers/latch.js'
 import type { Workbench } from '../helpers/workbench.js'
 import { GraphSteps } from './graph-steps.js'
@@ -15,11 +16,13 @@ import {
   CELL_BYTES,
   type Inside,
   inSet,
+  namedBy,
   normalized,
   type Program,
   pick,
   type Step,
   type StepOf,
+  type What,
   withSets,
 } from './steps.js'
 import { WRONG_CALLS } from './wrong-calls.js'
@@ -37,6 +40,8 @@ export interface Observation {
   readonly bytes: readonly string[]
 }
 
+/** Besides what any host function may do: nothing else is under way, so that their answers are certain. */
+const ALONE: ReadonlySet<What> = new Set(['begin', 'end', 'capture', 'instantiate', 'update', 'renewBuffer'])
 /** Turns of the event loop in one step. */
 const TURNS = 3
 /** Instead of what a lost device has. */
@@ -65,6 +70,8 @@ export async function prepare(bench: Workbench): Promise<void> {
 
 /** Plays it to the end. On a real GPU the bench is used for many programs, one after the other. */
 export async function play(program: Program, bench: Workbench): Promise<Observation> {
+  // Each simulation is a machine of its own, and host functions launch it, in which no code can be loaded.
+  for (const device of bench.devices) await mix.prepare(device)
   const player = new Player(normalized(program), bench)
   try {
     return await player.play()
@@ -102,6 +109,8 @@ class Player {
   readonly #inGraphs = new Set<number>()
   /** The stream whose host function the program is in. */
   #inside: number | undefined
+  /** Does nothing else run beside that host function? */
+  #isAlone = false
   /** Has the device faulted? */
   #isLost = false
 
@@ -124,6 +133,8 @@ class Player {
       sparesGreens: program.edition > 3 && program.streams.some(({ origin }) => isGreen(origin)),
       mayAllocate: () => !this.#isFirst || this.#drain(),
       sparesCaptures: this.#isFirst,
+      sparesForbidden: program.edition < 5,
+      countsFromNewest: program.edition > 4,
     })
   }
 
@@ -198,6 +209,22 @@ class Player {
         return this.#memory.copyAll(step)
       case 'lend':
         return this.#memory.lend(step)
+      case 'external':
+        return this.#memory.external(step)
+      case 'nothing':
+        return this.#memory.nothing(step, (promise, work) => this.#follow(promise, work))
+      case 'recordNew':
+        return this.#recordNew(step)
+      case 'waitBy':
+        return this.#waitBy(step)
+      case 'aborted':
+        return this.#aborted(step)
+      case 'finishedDevice':
+        return this.#follow(pick(stage.devices, step.device).finished(), rules.ofDevice(step.device))
+      case 'capture':
+        if (this.#inside !== undefined && !this.#isAlone)
+          return this.#graphs.capture(step, false, (one) => this.#step(one) as string)
+        break
       case 'waitDevice':
         return outcome(() => {
           stage.stream(step.stream).wait(pick(stage.devices, step.device))
@@ -259,8 +286,8 @@ class Player {
       case 'closeStream':
         // To close the wrapper of another library's stream ends no capture, and afterwards nothing could.
         if (rules.isCapturing(step.stream) && (this.#isFirst || !stage.isOwn(step.stream))) return SKIPPED
-        rules.closeStream(step.stream)
-        return outcome(() => stage.stream(step.stream).close())
+        if (!stage.isAlias(step.stream)) rules.closeStream(step.stream)
+        return outcome(() => stage.closeStream(step.stream))
       case 'upload':
         if (this.#isFirst) break
         return this.#memory.upload(step, (promise, work) => this.#follow(promise, work))
@@ -268,9 +295,15 @@ class Player {
         if (this.#isFirst) break
         return this.#memory.downloadLater(step, (promise, work, told) => this.#follow(promise, work, told))
       case 'synchronizeStream':
-        if (this.#inside === step.stream) return outcome(() => stage.stream(step.stream).synchronize())
+        if (this.#isInside(step.stream)) return outcome(() => stage.stream(step.stream).synchronize())
     }
-    return this.#inside === undefined ? this.#outsideStep(step) : SKIPPED
+    return this.#inside === undefined || (this.#isAlone && ALONE.has(step.what)) ? this.#outsideStep(step) : SKIPPED
+  }
+
+  /** Does the program run in a host function of this stream? */
+  #isInside(stream: number): boolean {
+    const { streams } = this.#program
+    return this.#inside !== undefined && namedBy(streams, this.#inside) === namedBy(streams, stream)
   }
 
   /** Steps that a host function must not make, since they wait, or forbid others to. */
@@ -283,7 +316,7 @@ class Player {
       case 'synchronizeStream':
         return this.#block(() => stage.stream(step.stream).synchronize(), rules.ofStream(step.stream))
       case 'synchronizeEvent':
-        return this.#block(() => stage.event(step.event).synchronize(), rules.ofEvent(step.event) ?? 0n)
+        return this.#block(() => stage.event(step.event).synchronize(), rules.ofEvent(step.event))
       case 'synchronizeDevice':
         return this.#block(() => pick(stage.devices, step.device).synchronize(), rules.ofDevice(step.device))
       case 'awaitStream':
@@ -322,6 +355,10 @@ class Player {
         return stage.pools.overfill(step.pool, stage.stream(step.stream))
       case 'renewBuffer':
         return this.#memory.renew(step)
+      case 'drain':
+        return this.#drainHostFunctions(step.device)
+      case 'capture':
+        return this.#graphs.capture(step, true, (one) => this.#step(one) as string)
       case 'grow':
         return this.#graphs.grow(step, (one) => this.#step(one) as string)
       case 'begin':
@@ -334,6 +371,7 @@ class Player {
         return this.#graphs.update(step.exec, step.graph)
       case 'renewStream':
         if ((this.#isFirst && rules.isCapturing(step.stream)) || !stage.isOrdinary(step.stream)) return SKIPPED
+        if (stage.isAlias(step.stream)) return SKIPPED
         return this.#mayWait(() => {
           rules.closeStream(step.stream)
           return outcome(() => stage.renewStream(step.stream))
@@ -376,6 +414,40 @@ class Player {
     // A record was made, though the wait was refused.
     if (result.startsWith('!CudaError') && !result.endsWith(IMPLICIT)) this.#rules.mark(other)
     return result
+  }
+
+  /** An event of the stream's own, in the place of one of the program. */
+  #recordNew({ stream, event }: StepOf<'recordNew'>): string {
+    const { timing = false, device } = this.#program.events[event] ?? {}
+    const stage = this.#stage
+    if (this.#inGraphs.has(event) || stage.devices[device ?? -1] !== stage.stream(stream).device) return SKIPPED
+    return outcome(() => {
+      stage.replaceEvent(event, stage.stream(stream).record({ timing }))
+      this.#rules.renewEvent(event)
+      this.#rules.record(stream, event)
+    })
+  }
+
+  /** One stream waits for another by an event of the program. */
+  #waitBy({ stream, other, event }: StepOf<'waitBy'>): string {
+    const result = outcome(() => {
+      this.#stage.stream(stream).wait(this.#stage.stream(other), { event: this.#stage.event(event) })
+      this.#rules.record(other, event)
+      this.#rules.wait(stream, event)
+    })
+    if (result.startsWith('!CudaError')) {
+      this.#rules.mark(other)
+      this.#rules.loseEvent(event)
+    }
+    return result
+  }
+
+  /** A wait that is given up before it begins. */
+  #aborted({ stream, event, device, call }: StepOf<'aborted'>): string {
+    const stage = this.#stage
+    const signal = AbortSignal.abort(new Error('aborted'))
+    const waits = [stage.stream(stream), stage.event(event), pick(stage.devices, device)]
+    return this.#follow(pick(waits, call).finished({ signal }), 0n)
   }
 
   #latch(stream: number): string {
@@ -496,7 +568,15 @@ class Player {
 
   #ask(index: number, about: number): string {
     const stream = this.#stage.stream(index)
-    return outcome(() => [() => stream.priority, () => stream.nonBlocking, () => stream.id > 0n][about]?.())
+    const answers: readonly (() => unknown)[] = [
+      () => stream.priority,
+      () => stream.nonBlocking,
+      () => stream.id > 0n,
+      () => stream.context.device === stream.device,
+      () => Stream.from(stream.share()) === stream,
+      () => typeof stream.valueOf(),
+    ]
+    return outcome(() => pick(answers, about)())
   }
 
   #wrong({ which, stream, event, buffer }: Extract<Step, { what: 'wrong' }>): string {
@@ -511,16 +591,26 @@ class Player {
 
   /**
    * A latch that stood meanwhile could make this wait forever, also one of another stream: streams share hardware queues.
-   * What is done already is waited for beside a latch, too.
+   * What is done already is waited for beside a latch, too. What an event marks nobody may know, after a call that failed.
    */
-  #block(wait: () => void, work: bigint): string | Promise<string> {
+  #block(wait: () => void, work: bigint | undefined): string | Promise<string> {
     return this.#mayWait(() => {
-      if (this.#isFirst || this.#rules.certainty(work) !== 'done') this.#openLatches()
+      const isDone = work === undefined ? this.#program.edition < 5 : this.#rules.certainty(work) === 'done'
+      if (this.#isFirst || !isDone) this.#openLatches()
       this.#rules.yields()
       return outcome(() => {
         wait()
-        this.#waited(work)
+        this.#waited(work ?? 0n)
       })
+    })
+  }
+
+  /** How much of the other work is done afterwards nobody says. */
+  #drainHostFunctions(device: number): string | Promise<string> {
+    return this.#mayWait(() => {
+      this.#openLatches()
+      this.#rules.yields()
+      return outcome(() => pick(this.#stage.devices, device).drainHostFunctions())
     })
   }
 
@@ -656,13 +746,16 @@ class Player {
         this.#log.ran(label)
         this.#rules.enter(id)
         this.#inside = index
+        this.#isAlone = true
         for (const step of body) results.push(this.#step(step) as string)
+        this.#isAlone = false
         this.#inside = undefined
         this.#rules.leave(id)
       })
       id = this.#rules.queue(index, { label })
     })
     if (id < 0) return queued
+    this.#rules.yields()
     const waited = how === 0 ? outcome(() => stream.synchronize()) : await stream.finished().then(() => '', errorText)
     this.#drain()
     return [queued, ...results, waited].join(' | ')

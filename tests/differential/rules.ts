@@ -4,7 +4,7 @@
  * set of numbers is a bigint with those bits set: so a point of a stream is the set of all work that comes before it.
  */
 import { openCells } from './races.js'
-import { buffersOf, CELLS, type Program, type StreamPlan } from './steps.js'
+import { buffersOf, CELLS, namedBy, type Program, type StreamPlan } from './steps.js'
 import { bit, collide, type Node, type Queued, type Work, worksOf } from './work.js'
 
 export interface Captured {
@@ -208,7 +208,8 @@ export class Rules {
   closeStream(stream: number): void {
     const { origin, device } = this.#plan(stream)
     if (!isOrdinary(origin)) return
-    for (const [id, queued] of this.#queued.entries()) if (queued.stream === stream) this.#gone |= bit(id)
+    const named = namedBy(this.#program.streams, stream)
+    for (const [id, queued] of this.#queued.entries()) if (queued.stream === named) this.#gone |= bit(id)
     this.#leaveCapture(stream)
     if (isBlocking(origin)) this.#ofGone.set(device, (this.#ofGone.get(device) ?? 0n) | this.#point(stream))
     this.#setPoint(stream, 0n)
@@ -221,6 +222,11 @@ export class Rules {
     const key = this.#key(stream)
     capture.fronts.delete(key)
     if (capture.origin === key) this.#captures.splice(this.#captures.indexOf(capture), 1)
+  }
+
+  /** Whether it was recorded nobody says, since the call failed. */
+  loseEvent(event: number): void {
+    this.#event(event).captured = { capture: new Capture(-1, [], []), front: new Set() }
   }
 
   /** The event is destroyed, and another takes its place. */
@@ -451,7 +457,7 @@ export class Rules {
 
   #add(stream: number, work: Work, before: bigint): number {
     const id = this.#queued.length
-    this.#queued.push({ work, stream, upTo: before | this.#done | bit(id) })
+    this.#queued.push({ work, stream: namedBy(this.#program.streams, stream), upTo: before | this.#done | bit(id) })
     if (work.label !== undefined) this.#unrun |= bit(id)
     return id
   }
@@ -463,7 +469,7 @@ export class Rules {
   }
 
   #plan(stream: number): StreamPlan {
-    const plan = this.#program.streams[stream]
+    const plan = this.#program.streams[namedBy(this.#program.streams, stream)]
     if (plan === undefined) throw new RangeError(`there is no stream ${stream}`)
     return plan
   }
@@ -472,7 +478,7 @@ export class Rules {
   #key(stream: number): number {
     const { origin, device } = this.#plan(stream)
     if (isNull(origin)) return -1 - 2 * device
-    return origin === 'perThread' ? -2 - 2 * device : stream
+    return origin === 'perThread' ? -2 - 2 * device : namedBy(this.#program.streams, stream)
   }
 
   #point(stream: number): bigint {

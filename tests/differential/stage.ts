@@ -11,7 +11,7 @@ import {
 import type { Workbench } from '../helpers/workbench.js'
 import { Pools } from './pool-steps.js'
 import { isOrdinary } from './rules.js'
-import { type BufferPlan, buffersOf, CELL_BYTES, CELLS, type Program, pick } from './steps.js'
+import { type BufferPlan, buffersOf, CELL_BYTES, CELLS, namedBy, type Program, pick } from './steps.js'
 
 const WORDS = 32
 const WORD_BYTES = 8
@@ -38,7 +38,7 @@ export class Stage {
   /** For each device: memory is allocated and freed there, where the program does nothing. */
   readonly #homes: readonly Stream[]
   readonly #program: Program
-  readonly #streams: Stream[]
+  readonly #streams: Stream[] = []
   readonly #events: Event[]
   /** Streams that another library made, by the place of the stream that wraps them. */
   readonly #foreign = new Map<number, bigint>()
@@ -50,7 +50,7 @@ export class Stage {
     this.bench = bench
     this.devices = bench.devices.slice(0, program.devices)
     this.#homes = this.devices.map((device) => bench.stream({ device }))
-    this.#streams = program.streams.map((_, index) => this.#makeStream(index))
+    for (const index of program.streams.keys()) this.#streams[index] = this.#makeStream(index)
     this.#events = program.events.map((_, index) => this.#makeEvent(index))
     this.#plans = buffersOf(program)
     this.#buffers = this.#plans.map(({ pinned, registered, device }) => {
@@ -100,6 +100,11 @@ export class Stage {
     return pick(this.#events, index)
   }
 
+  /** Is it a second name for another stream of the program? */
+  isAlias(stream: number): boolean {
+    return pick(this.#program.streams, stream).origin === 'alias'
+  }
+
   /** Can a stream be destroyed, and another be made in its place? Default streams can not. */
   isOrdinary(stream: number): boolean {
     return isOrdinary(pick(this.#program.streams, stream).origin)
@@ -111,15 +116,31 @@ export class Stage {
     return origin === 'own' || origin === 'ownBlocking' || origin === 'green'
   }
 
-  renewStream(index: number): void {
+  /** What has a second name loses that first, since nobody may use it afterwards. */
+  closeStream(index: number): void {
+    for (const alias of this.#aliasesOf(index)) this.stream(alias).close()
     this.stream(index).close()
+  }
+
+  renewStream(index: number): void {
+    this.closeStream(index)
     this.#destroyForeign(index)
-    this.#streams[index] = this.#makeStream(index)
+    for (const renewed of [index, ...this.#aliasesOf(index)]) this.#streams[renewed] = this.#makeStream(renewed)
+  }
+
+  #aliasesOf(index: number): number[] {
+    const { streams } = this.#program
+    return [...streams.keys()].filter((alias) => alias !== index && namedBy(streams, alias) === index)
+  }
+
+  /** Another event takes the place of this one. */
+  replaceEvent(index: number, event: Event): void {
+    this.event(index).close()
+    this.#events[index] = event
   }
 
   renewEvent(index: number): void {
-    this.event(index).close()
-    this.#events[index] = this.#makeEvent(index)
+    this.replaceEvent(index, this.#makeEvent(index))
   }
 
   buffer(index: number): Memory {
@@ -207,6 +228,10 @@ export class Stage {
         return known(device.defaultStream)
       case 'wrappedNull':
         return new ExternalStream(0n, { device })
+      case 'alias': {
+        const named = this.stream(namedBy(this.#program.streams, index))
+        return new ExternalStream(named.handle, { device: named.device })
+      }
       case 'perThread':
         return known(device.run(() => Stream.perThread))
     }

@@ -73,10 +73,18 @@ export const FIELDS = {
   updateFill: ['exec', 'node', 'buffer', 'at', 'cells', 'width', 'value'],
   uploadExec: ['exec', 'stream'],
   lend: ['stream', 'buffer', 'at', 'cells', 'value', 'guarded'],
+  external: ['stream', 'buffer', 'at', 'cells', 'value', 'guarded'],
+  nothing: ['stream', 'buffer', 'call'],
+  recordNew: ['stream', 'event'],
+  waitBy: ['stream', 'other', 'event'],
+  drain: ['device'],
+  aborted: ['stream', 'event', 'device', 'call'],
+  finishedDevice: ['device'],
+  capture: ['stream', 'mode', 'ends'],
 } as const
 
 /** Steps that have steps of their own. */
-const WITH_BODY = ['inside', 'act', 'grow'] as const
+const WITH_BODY = ['inside', 'act', 'grow', 'capture'] as const
 type WithBody = (typeof WITH_BODY)[number]
 
 export type What = keyof typeof FIELDS
@@ -87,13 +95,16 @@ export type Inside = StepOf<'inside'> & { readonly body: readonly Step[] }
 export type Act = StepOf<'act'> & { readonly body: readonly Step[] }
 /** `grow` captures the work of its body into a graph that is there. */
 export type Grow = StepOf<'grow'> & { readonly body: readonly Step[] }
+/** `capture` captures the work of its body, which may fail. */
+export type CaptureStep = StepOf<'capture'> & { readonly body: readonly Step[] }
 export type PlainWhat = Exclude<What, WithBody>
 export type Plain = { [W in PlainWhat]: StepOf<W> }[PlainWhat]
-export type Step = Plain | Inside | Act | Grow
+export type Step = Plain | Inside | Act | Grow | CaptureStep
 
 /**
  * Where a stream comes from: the library's own or another's, non-blocking or blocking; the null stream, that wrapped by
- * its handle, the per-thread stream, and those of green contexts. Recordings have them by their places.
+ * its handle, the per-thread stream, and those of green contexts; and a second name for the stream before it. Recordings have them by
+ * their places.
  */
 export const ORIGINS = [
   'own',
@@ -105,6 +116,7 @@ export const ORIGINS = [
   'perThread',
   'green',
   'foreignGreen',
+  'alias',
 ] as const
 export type Origin = (typeof ORIGINS)[number]
 
@@ -121,9 +133,10 @@ export type Ending = 'blocking' | 'event loop'
  * What is played at any time. In the first edition that was less, since nobody knew whether the driver waits: copies within
  * the host, what allocates (instances of graphs, uploads, downloads) and the end of a stream that captures came only when
  * all was done. In the second no buffer was closed that a graph uses. In the third no memory was registered, and what came
- * of promises before a fault was looked at only afterwards. Programs that were recorded then are played as they were.
+ * of promises before a fault was looked at only afterwards. In the fourth graphs and instances were counted from the oldest, and nobody
+ * uploaded one on a null stream that takes no work. Programs that were recorded then are played as they were.
  */
-export type Edition = 1 | 2 | 3 | 4
+export type Edition = 1 | 2 | 3 | 4 | 5
 
 export interface Program {
   readonly edition: Edition
@@ -172,6 +185,13 @@ export function buffersOf(program: Pick<Program, 'edition'>): readonly BufferPla
 }
 
 const ofSet = (plan: BufferPlan, set: number): BufferPlan => ({ ...plan, name: `${plan.name} of set ${set}` })
+
+/** The stream that an alias is a second name for; any other stream itself. */
+export function namedBy(streams: readonly Pick<StreamPlan, 'origin'>[], stream: number): number {
+  let at = stream
+  while (at > 0 && streams[at]?.origin === 'alias') at -= 1
+  return at
+}
 
 /** The program with the streams and events of the sets behind its own. */
 export function withSets(program: Program): Program {
@@ -275,7 +295,7 @@ function fieldText(what: What, field: string, value: number): string {
     case 'event':
       return `e${value}`
     case 'buffer':
-      return buffersOf({ edition: 4 })[value]?.name ?? `buffer ${value}`
+      return buffersOf({ edition: 5 })[value]?.name ?? `buffer ${value}`
     default:
       return `${field}=${value}`
   }
@@ -300,7 +320,9 @@ export function normalized(program: Program): Program {
     device: program.devices,
     width: 3,
     mode: 3,
-    about: 3,
+    about: 6,
+    call: 5,
+    ends: 4,
     set: SETS,
     compare: 4,
     bits: 2,

@@ -11,9 +11,9 @@ export interface Work {
   readonly within?: readonly Node[]
   /**
    * What it is in a graph, where that is not what it does: a copy within the host is a host function there, and nobody has
-   * measured what becomes of a copy of rows, or of a value, that is updated to be something else.
+   * measured what becomes of a copy of rows, of a value, or of another library's work, that is updated to be something else.
    */
-  readonly node?: 'host' | 'rows' | 'value' | undefined
+  readonly node?: 'host' | 'rows' | 'value' | 'external' | undefined
   /** Of a host function: what it logs. */
   readonly label?: string
   readonly accesses?: readonly Access[]

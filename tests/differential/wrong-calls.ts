@@ -1,5 +1,6 @@
 /** Calls that are refused before any work is queued, whatever else is under way. Only append: programs go by the place. */
-import { type Device, type DeviceBuffer, Event, ExternalStream, type PinnedBuffer, Stream } from 'cuda-streams'
+import { type Device, DeviceBuffer, Event, ExternalStream, type PinnedBuffer, Stream } from 'cuda-streams'
+import { mix } from './kernel.js'
 
 export interface Surroundings {
   readonly device: Device
@@ -52,4 +53,16 @@ export const WRONG_CALLS: readonly WrongCall[] = [
   ({ event }) => event.record(wrong(event)),
   ({ event }) => event.wait(wrong(3)),
   ({ device }) => device.alloc(2 ** 60),
+  ({ stream, buffer }) => stream.launch(mix, { grid: 1, block: 2048 }, buffer, buffer, 1),
+  ({ stream, buffer }) => stream.launch(mix, { grid: 0, block: 1 }, buffer, buffer, 1),
+  ({ stream, buffer }) => stream.launch(mix, { grid: 1, block: [1, 1, 65] }, buffer, buffer, 1),
+  ({ stream, buffer }) => stream.launch(mix, { grid: [1, 65_536], block: 1 }, buffer, buffer, 1),
+  ({ stream, buffer }) => stream.launch(mix, { grid: 1, block: 1 }, buffer, buffer, wrong(undefined)),
+  ({ device }) => device.allocPinned(0),
+  () => DeviceBuffer.from(0x1234n, 16),
+  ({ buffer }) => DeviceBuffer.from(buffer.pointer, -1),
+  () => new Stream({ device: wrong(99) }),
+  ({ device }) => new ExternalStream(2n ** 60n, { device }),
+  ({ event }) => event.elapsedSince(wrong(null)),
+  ({ stream, buffer }) => stream.launch(mix, { grid: 1, block: 1, sharedMemory: 2 ** 20 }, buffer, buffer, 1),
 ]

@@ -10,7 +10,7 @@ import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { installedProject, type Koffi } from '../helpers/installed-project.js'
+import { installedProject, type Native, nativeIn } from '../helpers/installed-project.js'
 import { type Machine, onMachine } from '../helpers/machine.js'
 import { root } from '../helpers/root.js'
 import { pretendedCuda } from '../pretend/pretend.js'
@@ -23,7 +23,7 @@ interface Row {
   readonly title: string
   /** What the error says, by any value but sim; nothing where auto is the simulator. */
   readonly error?: RegExp
-  readonly koffi?: Koffi
+  readonly native?: Native
   readonly libcuda?: Libcuda
   readonly machine?: Machine
   readonly env?: Readonly<Record<string, string>>
@@ -40,9 +40,9 @@ const DRIVER = {
 }
 
 const NONE = 'there is no NVIDIA driver'
-const NOT_INSTALLED = 'koffi is not installed, or was bundled without it'
-const NO_BINARY = 'koffi has no binary for this platform (`--omit=optional`, installed on another one)'
-const BAD_BINARY = 'the binary of koffi does not load'
+const NO_LAYER = 'the native layer is not there: a bundle without it, a checkout built without a C compiler'
+const BAD_LAYER = 'the file of the native layer does not load'
+const NOT_FOR = 'the native layer is not made for the platform (Windows)'
 const NO_ADDONS = 'Node runs with `--permission` but without `--allow-addons`, or with `--no-addons`'
 const NO_LOOKING = 'Node or Deno may not look whether there is a driver'
 const NO_LIBRARY =
@@ -62,22 +62,27 @@ const started = (result: number, error: RegExp): Row => ({
 
 const ROWS: readonly Row[] = [
   { title: NONE },
-  { title: NONE, koffi: 'absent' },
-  { title: NONE, koffi: 'without its binary' },
+  { title: NONE, native: 'absent' },
+  { title: NONE, native: 'another file' },
   { title: NONE, machine: { musl: true } },
   { title: NONE, machine: { platform: 'win32' } },
   { title: NONE, options: ['--no-addons'] },
   { title: NONE, env: { CUDA_VISIBLE_DEVICES: '' } },
   { title: NONE, libcuda: { c: 'int unused;' }, env: { LD_LIBRARY_PATH: '/nowhere::' } },
   { title: OTHER_SYSTEM, machine: { platform: 'darwin' } },
-  { title: OTHER_SYSTEM, machine: { platform: 'darwin' }, koffi: 'absent' },
-  { title: NOT_INSTALLED, koffi: 'absent', machine: DRIVER, error: /libcuda\.so\.1, .*nvidiactl.*npm install koffi/ },
-  { title: NO_BINARY, koffi: 'without its binary', machine: DRIVER, error: /--omit=optional/ },
+  { title: OTHER_SYSTEM, machine: { platform: 'darwin' }, native: 'absent' },
   {
-    title: BAD_BINARY,
-    koffi: 'with another file for its binary',
+    title: NO_LAYER,
+    native: 'absent',
     machine: DRIVER,
-    error: /Install it anew.*too short/,
+    error: /libcuda\.so\.1, .*nvidiactl.*dist\/native.*npm run build/,
+  },
+  { title: BAD_LAYER, native: 'another file', machine: DRIVER, error: /Install cuda-streams again.*too short/ },
+  {
+    title: NOT_FOR,
+    machine: { platform: 'win32', files: { 'C:\\Windows/System32/nvcuda.dll': '' } },
+    env: { SystemRoot: 'C:\\Windows' },
+    error: /System32\/nvcuda\.dll.* made for linux-x64 and linux-arm64, and this is win32-.*WSL 2/,
   },
   { title: NO_ADDONS, machine: DRIVER, options: [PERMISSION, '--allow-fs-read=*'], error: /--allow-addons/ },
   { title: NO_ADDONS, machine: DRIVER, options: ['--no-addons'], error: /without --no-addons/ },
@@ -101,12 +106,6 @@ const ROWS: readonly Row[] = [
     title: UNLOADABLE,
     machine: { files: { '/etc/ld.so.cache': 'x\0/opt/cuda/libcuda.so.1\0y', '/opt/cuda/libcuda.so.1': '' } },
     error: /\/opt\/cuda\/libcuda\.so\.1: .*Exec format error/,
-  },
-  {
-    title: UNLOADABLE,
-    machine: { platform: 'win32', files: { 'C:\\Windows/System32/nvcuda.dll': '' } },
-    env: { SystemRoot: 'C:\\Windows' },
-    error: /System32\/nvcuda\.dll: .*Exec format error/,
   },
   { title: UNLOADABLE, libcuda: { bytes: '' }, error: /libcuda\.so\.1: .*too short/ },
   { title: UNLOADABLE, libcuda: { bytes: 'no library '.repeat(99) }, error: /libcuda\.so\.1: .*invalid ELF header/ },
@@ -172,15 +171,15 @@ function folderOf(libcuda: Libcuda, nth: number): { readonly path: string } | st
 }
 
 async function chosenBy(
-  { koffi, libcuda, machine, env, options = [], asIs }: Row,
+  { native, libcuda, machine, env, options = [], asIs }: Row,
   nth: number,
 ): Promise<Chosen | string> {
   const found = libcuda === undefined ? undefined : folderOf(libcuda, nth)
   if (typeof found === 'string') return found
-  const project = installedProject(folder, koffi)
+  const project = installedProject(folder, native)
   const variables: NodeJS.ProcessEnv = {
     PATH: process.env['PATH'],
-    ...(asIs ? {} : onMachine({ ...machine, koffi: join(project, 'package.json') })),
+    ...(asIs ? {} : onMachine({ ...machine, native: nativeIn(project, machine?.musl ? 'musl' : 'glibc') })),
     ...(found === undefined ? {} : { LD_LIBRARY_PATH: found.path }),
     ...env,
   }
@@ -206,8 +205,8 @@ test('B1 the table in docs/environment.md has these rows', () => {
 
 describe('B1 on a machine where', { skip, concurrency: 2 }, () => {
   for (const [nth, row] of ROWS.entries()) {
-    const { title, error, machine, env, koffi } = row
-    const details = [koffi, machine && JSON.stringify(machine), env && JSON.stringify(env)].filter(Boolean).join(' ')
+    const { title, error, machine, env, native } = row
+    const details = [native, machine && JSON.stringify(machine), env && JSON.stringify(env)].filter(Boolean).join(' ')
     test(`B1 ${title} (${nth} ${details})`, async (t) => {
       const chosen = await chosenBy(row, nth)
       if (typeof chosen === 'string') return t.skip(chosen)

@@ -70,16 +70,21 @@ function open(): Workbench | string {
 /** Driver functions by name, throwing what is not success. */
 class Raw {
   readonly koffi: typeof Koffi = createRequire(import.meta.url)('koffi')
-  readonly #library = this.koffi.load(process.platform === 'win32' ? 'nvcuda.dll' : 'libcuda.so.1')
+  readonly #library = this.koffi.load('libcuda.so.1')
   readonly out: number = Number(this.koffi.alloc('uint64', 8))
   readonly outView: BigUint64Array = new BigUint64Array(this.koffi.view(BigInt(this.out), 64))
 
   function(name: string, args: readonly string[]): (...values: number[]) => void {
-    const call = this.#library.func(name, 'int', [...args])
+    const call = this.calling(name, args)
     return (...values) => {
-      const result: unknown = call(...values)
+      const result = call(...values)
       if (result !== 0) throw new Error(`${name} returned ${result}`)
     }
+  }
+
+  /** Its CUresult is for the caller. */
+  calling(name: string, args: readonly string[]): (...values: number[]) => number {
+    return this.#library.func(name, 'int', [...args])
   }
 
   result(): number {
@@ -97,6 +102,7 @@ function make(raw: Raw): Workbench {
 
   const waitValue = raw.function('cuStreamWaitValue32_v2', [P, P, 'uint', 'uint'])
   const createStream = raw.function('cuStreamCreateWithPriority', [P, 'uint', 'int'])
+  const memset = raw.calling('cuMemsetD8Async', [P, 'uint8', 'size_t', P])
   const destroyStream = raw.function('cuStreamDestroy_v2', [P])
   const allocate = raw.function('cuMemHostAlloc', [P, P, 'uint'])
   allocate(raw.out, LATCHES * 4, 3)
@@ -154,6 +160,7 @@ function make(raw: Raw): Workbench {
       enter(device)
       return BigInt(handle)
     },
+    foreignFill: (handle, { pointer, byteLength }, value) => memset(Number(pointer), value, byteLength, Number(handle)),
     mapped(byteLength) {
       allocate(raw.out, byteLength, 3)
       const pointer = BigInt(raw.result())

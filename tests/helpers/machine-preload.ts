@@ -3,9 +3,10 @@ import fs from 'node:fs'
 import { createRequire, syncBuiltinESMExports } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { type Machine, VARIABLE } from './machine.js'
 
-const { platform, musl, files = {}, koffi: from }: Machine = JSON.parse(process.env[VARIABLE] ?? '{}')
+const { platform, musl, files = {}, native }: Machine = JSON.parse(process.env[VARIABLE] ?? '{}')
 const OF_A_DRIVER = /nvidia|nvmap|libcuda|nvcuda|ld\.so\.cache/
 const isOurs = (path: unknown): path is string =>
   typeof path === 'string' && OF_A_DRIVER.test(path) && !path.startsWith(tmpdir())
@@ -26,6 +27,7 @@ Object.assign(fs, {
   },
   existsSync: (path: string) => (isOurs(path) ? path in files : existsSync(path)),
   readFileSync: (path: string, ...more: never[]) => {
+    if (musl && path === '/proc/self/maps') return '7f0000000000-7f0000001000 r-xp 0 08:01 1 /lib/ld-musl-x86_64.so.1'
     if (!isOurs(path)) return readFileSync(path, ...more)
     if (path in files) return files[path]
     throw missing(path)
@@ -42,16 +44,18 @@ if ('bun' in process.versions) {
 // The loader of this machine may find a driver that the other one lacks.
 const folders = (process.env['LD_LIBRARY_PATH'] ?? '').split(':').filter((folder) => folder !== '')
 const isNamed = (name: string): boolean => folders.some((folder) => existsSync(join(folder, name)))
+const layers = ['glibc', 'musl'].map((libc) =>
+  fileURLToPath(new URL(`../../native/${process.platform}-${process.arch}-${libc}.node`, import.meta.url)),
+)
 try {
-  const koffi = createRequire(from ?? import.meta.url)('koffi')
-  const { load } = koffi
-  koffi.load = (path: string | null) => {
-    if (isOurs(path) && !isNamed(path))
-      throw new Error(`Failed to load shared library: ${path in files ? 'Exec format error' : 'not here'}`)
-    return load(path)
+  const layer = createRequire(import.meta.url)(native ?? layers.find((file) => existsSync(file)) ?? '')
+  const { open } = layer
+  layer.open = (path: string) => {
+    if (isOurs(path) && !isNamed(path)) throw new Error(`${path}: ${path in files ? 'Exec format error' : 'not here'}`)
+    return open(path)
   }
 } catch {
-  // koffi cannot be loaded: that is what is tried.
+  // The native layer cannot be loaded: that is what is tried.
 }
 if (musl) process.report.getReport = () => ({ header: {} })
 if (platform !== undefined) Object.defineProperty(process, 'platform', { value: platform })

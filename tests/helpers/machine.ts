@@ -5,8 +5,8 @@ export interface Machine {
   readonly musl?: boolean
   /** The files of a driver that are there, with what they contain, beside those in the folder for temporary files. */
   readonly files?: Readonly<Record<string, string>>
-  /** Where koffi is looked for: a file of the project. */
-  readonly koffi?: string
+  /** The file of the native layer that the program loads. Default: that of this build. */
+  readonly native?: string
 }
 
 export const VARIABLE = 'PRETENDED_MACHINE'

@@ -2,7 +2,7 @@
  * What a conformance test needs of a GPU, the same on both backends: devices, work that takes a while, latches that
  * hold a stream ("not done yet", without a clock), faults, and streams that another library owns.
  */
-import { type Device, Stream, type StreamOptions } from 'cuda-streams'
+import { type Device, type DeviceBuffer, Stream, type StreamOptions } from 'cuda-streams'
 import { busy, destroyForeignStream, fault, foreignStream, latch, simulate } from 'cuda-streams/sim'
 import { isPretended } from '../pretend/pretend.js'
 import { openCudaWorkbench } from './cuda-workbench.js'
@@ -26,6 +26,8 @@ export interface Workbench {
   /** A stream that some other library made. */
   foreignStream(device: Device, options?: StreamOptions): bigint
   destroyForeignStream(handle: bigint): void
+  /** What `stream.external()` calls: another library fills memory. Returns the CUresult. */
+  foreignFill(handle: bigint, buffer: DeviceBuffer, value: number): number
   /** Memory that kernels and JavaScript both see; undefined where no kernels run. */
   mapped(byteLength: number): Mapped | undefined
 }
@@ -50,6 +52,7 @@ export function simWorkbench(options: { readonly devices?: number; readonly seed
     fault,
     foreignStream,
     destroyForeignStream,
+    foreignFill: () => 0,
     mapped: () => undefined,
   }
 }

@@ -1,7 +1,8 @@
 /** The ledgers of cuBLAS and NCCL, each row and number against the headers where they are installed. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { LibraryArgument, LibrarySignature } from '../../src/libraries/c-function.js'
+import { shapeOf } from '../../src/driver/cuda/libcuda/c-functions.js'
+import { parametersOf } from '../../src/libraries/c-function.js'
 import {
   CUBLAS_GEMM_DEFAULT,
   CUBLAS_OP,
@@ -21,24 +22,13 @@ import {
 import { findHeader } from '../helpers/cuda-toolkit.js'
 import { CHeader, writtenTypes } from './c-header.js'
 
-const HANDLES = ['cublasHandle_t', 'cudaStream_t', 'ncclComm_t', 'size_t']
-const ENUMS = /^(cublasOperation_t|cudaDataType|cublasComputeType_t|cublasGemmAlgo_t|ncclDataType_t|ncclRedOp_t|int)$/
-
-function argumentOf(type: string): LibraryArgument {
-  if (type.endsWith('*') || HANDLES.includes(type)) return 'uintptr_t'
-  if (type === 'long long int') return 'int64'
-  if (type === 'ncclUniqueId') return 'ncclUniqueId'
-  if (ENUMS.test(type)) return 'int'
-  throw new Error(`this test does not know how '${type}' is passed`)
-}
-
-function ledger(signatures: Readonly<Record<string, LibrarySignature>>): void {
-  for (const [key, { c, args }] of Object.entries(signatures)) {
-    it(`${key}: named by its key, with a koffi type for each parameter`, () => {
-      const { name, types } = writtenTypes(c)
-      assert.equal(name, key)
-      const list = /\((.*)\)$/.exec(types)?.[1] ?? ''
-      assert.deepEqual([...args], list === '' ? [] : list.split(', ').map(argumentOf))
+function ledger(signatures: Readonly<Record<string, string>>): void {
+  for (const [key, prototype] of Object.entries(signatures)) {
+    it(`${key}: named by its key, with a call of the native layer`, () => {
+      assert.equal(writtenTypes(prototype).name, key)
+      const parameters = parametersOf(prototype)
+      const struct = parameters.split(', ').some((parameter) => /^ncclUniqueId \w/.test(parameter))
+      assert.equal(shapeOf(parameters) === 'uniqueId', struct)
     })
   }
 }
@@ -54,8 +44,8 @@ function against(name: string, define: (header: CHeader) => void): void {
   })
 }
 
-function rows(header: CHeader, signatures: Readonly<Record<string, LibrarySignature>>): void {
-  for (const [name, { c }] of Object.entries(signatures)) {
+function rows(header: CHeader, signatures: Readonly<Record<string, string>>): void {
+  for (const [name, c] of Object.entries(signatures)) {
     it(name, () => assert.equal(header.prototype(name), writtenTypes(c).types))
   }
 }
@@ -90,7 +80,7 @@ against('library_types.h', (header) => {
 
 against('nccl.h', (header) => {
   console.log(`NCCL ${header.macro('NCCL_VERSION_CODE')}`)
-  for (const [name, { c }] of Object.entries(NCCL_SIGNATURES)) {
+  for (const [name, c] of Object.entries(NCCL_SIGNATURES)) {
     // ncclGroupStart() and ncclGroupStart(void) are the same to a caller.
     it(name, () => assert.equal(header.prototype(name), writtenTypes(c).types))
   }

@@ -32,7 +32,7 @@ function assertNothingNative({ sharedObjects, mapped, openFiles, modules }: Impo
     assert.deepEqual(
       // On Bun and Deno the modules are those of the package too.
       list.filter(
-        (entry) => !entry.includes('/dist/src/') && /koffi|libcuda|nvcuda|nvidia|libcublas|libnccl/i.test(entry),
+        (entry) => !entry.includes('/dist/src/') && /dist\/native|libcuda|nvcuda|nvidia|libcublas|libnccl/i.test(entry),
       ),
       [],
     )
@@ -94,7 +94,7 @@ describe('importing the package', () => {
     )
     const bytes = [...files.values()].reduce((sum, text) => sum + text.length, 0)
     // Each file takes a third of a millisecond. `node scripts/import-time.mjs` measures the whole.
-    assert.ok(files.size <= 78 && bytes <= 400_000, `${files.size} files, ${bytes} characters`)
+    assert.ok(files.size <= 78 && bytes <= 420_000, `${files.size} files, ${bytes} characters`)
     assert.ok(files.size > 20, `only ${files.size} files: the reader of imports has missed some`)
   })
 })

@@ -70,7 +70,7 @@ describe('the packed package', { skip }, () => {
   const run = (command: string, ...args: readonly string[]): string => runIn(folder, command, ...args).stdout
 
   before(() => {
-    installPacked(folder, packInto(folder), ['koffi', '@koromix', '@types', 'undici-types'])
+    installPacked(folder, packInto(folder), ['@types', 'undici-types'])
     writeFileSync(join(folder, 'package.json'), '{ "private": true }')
     writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(OPTIONS))
     writeFileSync(join(folder, 'module.mts'), MODULE)

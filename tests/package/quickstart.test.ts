@@ -12,7 +12,7 @@ const skip = compilerUnavailable() ?? false
 if (typeof skip === 'string') console.log(`skipped: ${skip}`)
 
 const INSTALLED: Readonly<Record<string, readonly string[]>> = {
-  'npm install cuda-streams': ['koffi', '@koromix'],
+  'npm install cuda-streams': [],
   'npm install --save-dev typescript @types/node': ['typescript', '@typescript', '@types', 'undici-types'],
 }
 

@@ -20,6 +20,7 @@ describe('the tarball', () => {
   after(() => rmSync(project, { recursive: true, force: true }))
 
   before(() => {
+    // For the examples with Python; the others do without.
     installPacked(project, packInto(project), ['koffi', '@koromix'])
     packed = readdirSync(own, { encoding: 'utf8', recursive: true }).map((path) => path.replaceAll('\\', '/'))
   })

@@ -205,7 +205,7 @@ onEveryBackend('PyTorch graphs', (bench) => {
 
   test('memory of a stream that joined a capture, closed meanwhile, is freed when the capture is over', async (context) => {
     if (bench.name !== 'sim') return context.skip('only the simulator tells how much memory there is')
-    using simulation = simulate()
+    using simulation = simulate({ memory: 141e9 })
     const [own] = simulation.devices
     assert.ok(own)
     using stream = new Stream({ device: own })

@@ -414,8 +414,8 @@ API R cuStreamGetFlags(void *h, u32 *f) { Stream *s = streamOf(h, "cuStreamGetFl
 API R cuStreamGetPriority(void *h, int *p) { Stream *s = streamOf(h, "cuStreamGetPriority"); if (implicit(s)) return CAPTURE_IMPLICIT; if (s->capture && !s->capture->valid) return CAPTURE_INVALIDATED; *p = s->priority; return OK; }
 API R cuStreamSetAttribute(void *h, int attribute, u32 *value) { streamOf(h, "cuStreamSetAttribute"); return attribute == 10 && *value <= 1 ? OK : INVALID_VALUE; }
 API R cuStreamIsCapturing(void *h, int *c) { Stream *s = streamOf(h, "cuStreamIsCapturing"); if (refuseToTell(s)) return CAPTURE_IMPLICIT; *c = !s->capture ? 0 : s->capture->valid ? 1 : 2; return OK; }
-/* What may not be asked while a stream captures: it invalidates each capture that is not relaxed, unless the thread is. */
-static int isUnsafe(void) { int found = 0; if (mode == 2) return 0; pthread_mutex_lock(&g); for (int i = -1; i < nstreams; i++) { Capture *c = (i < 0 ? &perThread : streams[i])->capture; if (c && c->mode != 2) { c->valid = 0; found = 1; } } pthread_mutex_unlock(&g); return found; }
+/* What may not be asked while a stream captures, unless the thread is relaxed: it invalidates global captures of all threads, and thread-local ones of this. */
+static int isUnsafe(void) { int found = 0; if (mode == 2) return 0; pthread_mutex_lock(&g); for (int i = -1; i < nstreams; i++) { Capture *c = (i < 0 ? &perThread : streams[i])->capture; if (c && (c->mode == 0 || (c->mode == 1 && pthread_equal(c->thread, pthread_self())))) { c->valid = 0; found = 1; } } pthread_mutex_unlock(&g); return found; }
 static R spoil(Capture *c, R r) { c->valid = 0; return r; }
 /* How far a stream is cannot be asked beside captures. */
 static R refuseLooking(Stream *s) { if (implicit(s)) return CAPTURE_IMPLICIT; if (s->capture) return spoil(s->capture, CAPTURE_UNSUPPORTED); return isUnsafe() ? CAPTURE_UNSUPPORTED : OK; }
@@ -427,6 +427,7 @@ API R cuStreamWaitEvent(void *h, void *e, u32 flags) {
   pthread_mutex_lock(&g);
   if (s->capture && !s->capture->valid) { pthread_mutex_unlock(&g); return CAPTURE_INVALIDATED; }
   if (isImplicit(s)) { pthread_mutex_unlock(&g); return CAPTURE_IMPLICIT; }
+  if (s->capture && event->flags & 4) { s->capture->valid = 0; pthread_mutex_unlock(&g); return CAPTURE_UNSUPPORTED; }
   if (event->capture && (!event->capture->active || !event->capture->valid)) { if (s->capture) s->capture->valid = 0; pthread_mutex_unlock(&g); return INVALID_VALUE; }
   if (event->capture) {
     Capture *c = event->capture;
@@ -477,8 +478,8 @@ static int isUnjoined(Capture *c) {
   }
   return 0;
 }
-/* Where the capture has failed, the graph that it was to add to is destroyed, too. */
-API R cuStreamEndCapture(void *h, void **out) { LOCK; Stream *s = streamOf(h, "cuStreamEndCapture"); R r = OK; *out = 0; if (implicit(s)) { UNLOCK; return CAPTURE_IMPLICIT; }
+/* Where the capture has failed, the graph that it was to add to is destroyed, too. Other threads come in between, as this takes longer on a GPU. */
+API R cuStreamEndCapture(void *h, void **out) { nap(); LOCK; Stream *s = streamOf(h, "cuStreamEndCapture"); R r = OK; *out = 0; if (implicit(s)) { UNLOCK; return CAPTURE_IMPLICIT; }
   pthread_mutex_lock(&g); Capture *c = s->capture;
   if (!c) r = ILLEGAL_STATE; else if (c->origin != s) { c->valid = 0; r = CAPTURE_UNMATCHED; }
   else { c->graph->branches += c->branches; r = c->mode != 2 && !pthread_equal(c->thread, pthread_self()) ? CAPTURE_WRONG_THREAD : !c->valid ? CAPTURE_INVALIDATED : isUnjoined(c) ? CAPTURE_UNJOINED : OK; if (!r) *out = c->graph; else if (c->adds) c->graph->gone = 1; leave(c); perThread.capture = perThread.capture == c ? 0 : perThread.capture; for (int i = 0; i < nstreams; i++) if (streams[i]->capture == c) streams[i]->capture = 0; }
@@ -521,20 +522,40 @@ API R cuGraphDestroy(Graph *graph) { LOCK; if (graph->gone) DIE("a graph is dest
 /* Other kinds of nodes, or of memory, are another shape. */
 static int isHost(const void *at) { Range *r = rangeOf(at); return r && r->host; }
 static int isAlike(Op *a, Op *b);
-static int areAlike(Graph *a, Graph *b) { Node *x = a->first, *y = b->first; for (; x && y; x = x->next, y = y->next) if (!isAlike(&x->op, &y->op)) return 0; return !x && !y; }
-static int isAfter(Op *o, int index) { for (int i = 0; i < o->nafter; i++) if (o->after[i] == index) return 1; return 0; }
-static int isAlike(Op *a, Op *b) { if (a->nafter != b->nafter) return 0; for (int i = 0; i < a->nafter; i++) if (!isAfter(b, a->after[i])) return 0; return a->kind == b->kind && (a->kind != GRAPH || areAlike(a->child, b->child)) && (a->kind != COPY || (isHost(a->to) == isHost(b->to) && isHost(a->from) == isHost(b->from))); }
+static Op **opsOf(Graph *graph) { Op **ops = calloc((size_t)graph->count + 1, sizeof *ops); int i = 0; for (Node *n = graph->first; n; n = n->next) ops[i++] = &n->op; return ops; }
+/* Pairs two nodes, and those before them in the order in which they came to be that: `pair` has for each node of `a` that of `b`, or -1. */
+static int pairNodes(Op **a, Op **b, int i, int j, int *pair) { if (pair[i] >= 0) return pair[i] == j; if (a[i]->nafter != b[j]->nafter || !isAlike(a[i], b[j])) return 0; pair[i] = j; for (int k = 0; k < a[i]->nafter; k++) if (!pairNodes(a, b, a[i]->after[k], b[j]->after[k], pair)) return 0; return 1; }
+static int isLast(Op **ops, int n, int index) { for (int i = 0; i < n; i++) for (int k = 0; k < ops[i]->nafter; k++) if (ops[i]->after[k] == index) return 0; return 1; }
+/* Those that nothing comes after are paired in the order of capture. */
+static int pairAll(Op **a, int na, Op **b, int nb, int *pair) { if (na != nb) return 0; for (int i = 0; i < na; i++) pair[i] = -1; int j = -1; for (int i = 0; i < na; i++) { if (!isLast(a, na, i)) continue; do j++; while (j < nb && !isLast(b, nb, j)); if (j >= nb || !pairNodes(a, b, i, j, pair)) return 0; } for (j++; j < nb; j++) if (isLast(b, nb, j)) return 0; return 1; }
+static int areAlike(Graph *a, Graph *b) { Op **x = opsOf(a), **y = opsOf(b); int *pair = calloc((size_t)a->count + 1, sizeof *pair); int alike = pairAll(x, a->count, y, b->count, pair); free(x); free(y); free(pair); return alike; }
+static int isAlike(Op *a, Op *b) { return a->kind == b->kind && (a->kind != KERNEL || a->green == b->green) && (a->kind != GRAPH || areAlike(a->child, b->child)) && (a->kind != COPY || (isHost(a->to) == isHost(b->to) && isHost(a->from) == isHost(b->from))); }
 static void fillExec(Exec *x, Graph *graph) { x->ops = calloc((size_t)graph->count + 1, sizeof(Op)); x->count = 0; for (Node *n = graph->first; n; n = n->next) { Op *o = &x->ops[x->count++]; *o = n->op; if (o->child) { o->exec = calloc(1, sizeof(Exec)); fillExec(o->exec, o->child); } } }
 API R cuGraphInstantiateWithFlags(void **out, Graph *graph, u64 f) { (void)f; LOCK; Exec *x = calloc(1, sizeof *x); for (Node *n = graph->first; n; n = n->next) { int i = 0; while (i < x->homes && x->home[i] != n->op.green) i++; if (i == x->homes && i < 8) x->home[x->homes++] = n->op.green; } if (x->homes == 0) x->homes = 1; for (int i = 0; i < x->homes; i++) takePlaces(graph->branches, x->home[i]); x->alive = 1; x->branches = graph->branches; x->graph = graph; x->off = calloc((size_t)graph->count + 1, 1); fillExec(x, graph); *out = x; UNLOCK; return OK; }
 API R cuGraphBatchMemOpNodeSetParams(Node *node, u64 *params) { u32 n = ((u32 *)params)[2]; u8 *p = (u8 *)params[2]; node->op.ops = (int)n; for (u32 i = 0; i < n; i++) { u8 *at = p + 48 * i; node->op.mem[i] = (MemOp){*(u32 *)at, *(u64 *)(at + 8), *(u64 *)(at + 16), *(u32 *)(at + 24)}; } return OK; }
-API R cuGraphExecUpdate_v2(Exec *x, Graph *graph, void *info) { (void)info; LOCK; pthread_mutex_lock(&g); R r = OK; if (graph->count != x->count) r = 910; else for (Node *n = graph->first, *at = n; at; at = at->next) { Op *was = &x->ops[0]; int i = 0; for (Node *b = n; b != at; b = b->next) i++; if (!isAlike(&was[i], &at->op) || (was[i].kind == KERNEL && was[i].green != at->op.green)) r = 910; } if (r == OK) { Op *before = x->ops; if (x->launched == x->done) { fillExec(x, graph); free(before); } else fillExec(x, graph); } pthread_mutex_unlock(&g); UNLOCK; return r; }
+API R cuGraphExecUpdate_v2(Exec *x, Graph *graph, void *info) { (void)info; LOCK; pthread_mutex_lock(&g);
+  Op **was = calloc((size_t)x->count + 1, sizeof *was), **now = opsOf(graph); int *pair = calloc((size_t)x->count + 1, sizeof *pair);
+  for (int i = 0; i < x->count; i++) was[i] = &x->ops[i];
+  R r = pairAll(was, x->count, now, graph->count, pair) ? OK : 910;
+  if (r == OK) {
+    Op *before = x->ops, *ops = calloc((size_t)x->count + 1, sizeof *ops);
+    for (int i = 0; i < x->count; i++) { ops[i] = *now[pair[i]]; ops[i].index = before[i].index; memcpy(ops[i].after, before[i].after, sizeof ops[i].after); if (ops[i].child) { ops[i].exec = calloc(1, sizeof(Exec)); fillExec(ops[i].exec, ops[i].child); } }
+    x->ops = ops; if (x->launched == x->done) free(before);
+  }
+  free(was); free(now); free(pair);
+  pthread_mutex_unlock(&g); UNLOCK; return r; }
 API R cuGraphExecKernelNodeSetParams_v2(Exec *x, Node *node, u8 *params);
 /* What is changed stays in the context in which it was captured. */
 static int isElsewhere(Op *o, void *c) { return c != (o->green ? o->green : &context); }
 API R cuGraphExecMemcpyNodeSetParams(Exec *x, Node *node, u64 *params, void *c) { Op *o = opOf(x, node, COPY); if (!o || isElsewhere(o, c)) return INVALID_VALUE; if (params[4] != 4 || params[15] != 4) return INVALID_VALUE; o->from = (void *)params[6]; o->to = (void *)params[17]; o->bytes = params[22] * params[23] * params[24]; return OK; }
 API R cuGraphExecMemsetNodeSetParams(Exec *x, Node *node, u64 *params, void *c) { Op *o = opOf(x, node, SET); if (!o || isElsewhere(o, c)) return INVALID_VALUE; o->to = (void *)params[0]; o->value = (u32)params[2]; o->width = (int)(params[2] >> 32); o->bytes = params[3] * params[4]; return OK; }
 API R cuGraphNodeSetEnabled(Exec *x, Node *node, u32 on) { if (x->graph->gone) return INVALID_VALUE; int i = 0; for (Node *n = x->graph->first; n; n = n->next, i++) if (n == node) { Kind k = x->ops[i].kind; if (k != KERNEL && k != COPY && k != SET) return INVALID_VALUE; x->off[i] = !on; return OK; } return INVALID_VALUE; }
-API R cuGraphUpload(Exec *x, void *h) { (void)x; LOCK; Op *o = op(NOTHING, streamOf(h, "cuGraphUpload")); R r = o->stream->capture ? spoil(o->stream->capture, CAPTURE_UNSUPPORTED) : OK; if (r) free(o); else enqueue(o); UNLOCK; return r; }
+/* Of an instance that has nothing to do CUDA does nothing, and keeps no order. */
+static int isEmpty(Exec *x) { for (int i = 0; i < x->count; i++) if (x->ops[i].kind == GRAPH ? !isEmpty(x->ops[i].exec) : !(x->off && x->off[i] && x->ops[i].kind != SET)) return 0; return 1; }
+/* It is work, behind the launches and uploads before it. */
+API R cuGraphUpload(Exec *x, void *h) { LOCK; Stream *s = streamOf(h, "cuGraphUpload"); R r = s->capture ? spoil(s->capture, CAPTURE_UNSUPPORTED) : implicit(s) ? CAPTURE_IMPLICIT : OK;
+  if (r == OK && !isEmpty(x)) { Op *o = op(NOTHING, s); if (x->last.stream) { o->marks = malloc(sizeof(Mark)); o->marks[o->nmarks++] = x->last; } enqueue(o); pthread_mutex_lock(&g); x->last = tail(s); pthread_mutex_unlock(&g); }
+  UNLOCK; return r; }
 /* The events that a graph waits for, as they are now; those that it records are over when all of it is. */
 static void external(Exec *x, Stream *s) {
   pthread_mutex_lock(&g);
@@ -558,6 +579,7 @@ API R cuGraphLaunch(Exec *x, void *h) { LOCK; Op *o = op(GRAPH, streamOf(h, "cuG
   for (int i = 0; i < x->count; i++) if (x->ops[i].green && !x->ops[i].green->alive) DIE("a graph is launched that was captured in a green context which is destroyed");
   if (o->stream->capture) { r = spoil(o->stream->capture, CAPTURE_UNSUPPORTED); free(o); }
   else if (implicit(o->stream)) { free(o); r = CAPTURE_IMPLICIT; }
+  else if (isEmpty(x)) free(o);
   else { Exec *copy = copyOf(x); pthread_mutex_lock(&g); int runs = !isOver(x->last); pthread_mutex_unlock(&g); for (int i = 0; i < x->count; i++) { if (x->off[i] && x->ops[i].kind == SET && x->ops[i].nafter == 0 && runs) DIE("a graph that begins with a fill which is switched off is launched while a launch before is under way"); if (x->off[i]) copy->ops[i].kind = NOTHING; } o->exec = copy; external(copy, o->stream); if (x->last.stream) { o->marks = malloc(sizeof(Mark)); o->marks[o->nmarks++] = x->last; } Stream *s = o->stream; enqueue(o); pthread_mutex_lock(&g); x->last = tail(s); pthread_mutex_unlock(&g); }
   UNLOCK; return r; }
 API R cuGraphExecDestroy(Exec *x) { LOCK; pthread_mutex_lock(&g); if (!x->alive) DIE("an instance of a graph is destroyed twice"); x->alive = 0; for (int i = 0; i < x->homes; i++) PLACES(x->home[i]) += x->branches; pthread_mutex_unlock(&g); UNLOCK; return OK; }
@@ -566,14 +588,14 @@ API R cuEventCreate(void **out, u32 flags) { LOCK; Event *e = calloc(1, sizeof *
 API R cuEventDestroy_v2(void *h) { LOCK; Event *e = eventOf(h, "cuEventDestroy"); pthread_mutex_lock(&g); e->magic = 0; e->context = 0; pthread_mutex_unlock(&g); UNLOCK; /* never freed: what asks about it is told so */ return OK; }
 static R record(Event *e, Stream *s) {
   pthread_mutex_lock(&g);
-  if (s->capture) { if (!s->capture->valid) { pthread_mutex_unlock(&g); return CAPTURE_INVALIDATED; } e->capture = s->capture; e->front = s->front; pthread_mutex_unlock(&g); return OK; }
+  if (s->capture) { if (!s->capture->valid) { pthread_mutex_unlock(&g); return CAPTURE_INVALIDATED; } if (e->flags & 4) { pthread_mutex_unlock(&g); return CAPTURE_UNSUPPORTED; } e->capture = s->capture; e->front = s->front; pthread_mutex_unlock(&g); return OK; }
   pthread_mutex_unlock(&g);
   if (implicit(s)) return CAPTURE_IMPLICIT;
   /* On a blocking stream it is no work: the stream is as idle as it was, though the null stream's work is to come before. */
-  if (e->flags & 2 && isBlocking(s)) { pthread_mutex_lock(&g); e->capture = 0; e->recorded = 1; e->mark = tail(s); e->marks = malloc(sizeof(Mark)); e->marks[0] = tail(&nullStream); e->nmarks = 1; e->time = 0; pthread_mutex_unlock(&g); return OK; }
+  if (e->flags == 2 && isBlocking(s)) { pthread_mutex_lock(&g); e->capture = 0; e->recorded = 1; e->mark = tail(s); e->marks = malloc(sizeof(Mark)); e->marks[0] = tail(&nullStream); e->nmarks = 1; e->time = 0; pthread_mutex_unlock(&g); return OK; }
   double *time = 0;
-  Op *o = op(RECORD, s); o->entry = (e->flags & 2) == 0;
-  if (o->entry) { time = calloc(1, sizeof *time); o->time = time; }
+  Op *o = op(RECORD, s); o->entry = e->flags != 2;
+  if ((e->flags & 2) == 0) { time = calloc(1, sizeof *time); o->time = time; }
   enqueue(o);
   pthread_mutex_lock(&g); e->capture = 0; e->recorded = 1; e->mark = tail(s); e->mark.seq = o == 0 ? 0 : e->mark.seq; e->nmarks = 0; e->time = time; pthread_mutex_unlock(&g);
   return OK; }
@@ -619,10 +641,19 @@ API R cuModuleGetFunction(void **out, Module *m, const char *name) {
   *out = f; return OK; }
 API R cuFuncGetParamInfo(Function *f, size_t i, size_t *o, size_t *s) { if (i >= (size_t)f->params) return INVALID_VALUE; *o = i * 8; *s = (size_t)f->sizes[i]; return OK; }
 API R cuFuncGetAttribute(int *v, int a, void *f) { (void)a; (void)f; *v = 0; return OK; }
-API R cuFuncSetAttribute(void *f, int a, int v) { (void)f; (void)a; (void)v; return OK; }
+API R cuFuncSetAttribute(void *f, int a, int v) { (void)f; return a == 8 && v > 232448 ? INVALID_VALUE : OK; }
 API R cuGraphExecKernelNodeSetParams_v2(Exec *x, Node *node, u8 *params) { Op *o = opOf(x, node, KERNEL); if (!o || o->green != (current != &context ? current : 0) || (o->green && *(void **)(params + 64))) return INVALID_VALUE; Function *f = *(Function **)params; u32 *n = (u32 *)(params + 8); void **values = *(void ***)(params + 40); if (n[3] * n[4] * n[5] > 1024) return INVALID_VALUE; o->fn = f->fn; o->grid = n[0] * n[1] * n[2]; o->block = n[3]; for (int i = 0; i < f->params && i < 8; i++) { o->args[i] = 0; memcpy(&o->args[i], values[i], (size_t)f->sizes[i]); } return OK; }
 API R cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, void *f, int b, size_t s) { (void)f; (void)b; (void)s; *n = 16; return OK; }
-API R cuLaunchKernelEx(u8 *config, Function *f, void **params, void **extra) { (void)extra; LOCK; Op *o = op(KERNEL, streamOf(*(void **)(config + 32), "cuLaunchKernelEx")); u32 *shape = (u32 *)config; if ((u64)shape[3] * shape[4] * shape[5] > 1024 || shape[5] > 64 || shape[1] > 65535 || shape[2] > 65535 || shape[6] > 232448) { if (o->stream->capture) o->stream->capture->valid = 0; free(o); UNLOCK; return INVALID_VALUE; } o->fn = f->fn; o->function = f; o->grid = *(u32 *)config * ((u32 *)config)[1] * ((u32 *)config)[2]; o->block = ((u32 *)config)[3]; for (int i = 0; i < f->params && i < 8; i++) memcpy(&o->args[i], params[i], (size_t)f->sizes[i]); R r = put(o); UNLOCK; return r; }
+/* A cooperative launch of more blocks than run at one time. */
+static int isTooLarge(u8 *config, Stream *s) {
+  u32 *shape = (u32 *)config; u8 *attributes = *(u8 **)(config + 40); u64 blocks = 32; int cooperative = 0;
+  for (u32 i = 0; i < shape[12]; i++) if (*(u32 *)(attributes + 72 * i) == 2) cooperative = 1;
+  u64 threads = ((u64)shape[3] * shape[4] * shape[5] + 31) / 32 * 32;
+  if (threads > 1024) return 0;
+  if (2048 / threads < blocks) blocks = 2048 / threads;
+  return cooperative && (u64)shape[0] * shape[1] * shape[2] > blocks * (s->green && !s->capture ? s->green->multiprocessors : 132);
+}
+API R cuLaunchKernelEx(u8 *config, Function *f, void **params, void **extra) { (void)extra; LOCK; Op *o = op(KERNEL, streamOf(*(void **)(config + 32), "cuLaunchKernelEx")); u32 *shape = (u32 *)config; if ((u64)shape[3] * shape[4] * shape[5] > 1024 || shape[5] > 64 || shape[1] > 65535 || shape[2] > 65535 || shape[6] > 232448 || isTooLarge(config, o->stream)) { R r = o->stream->capture && !o->stream->capture->valid ? CAPTURE_INVALIDATED : implicit(o->stream) ? CAPTURE_IMPLICIT : isTooLarge(config, o->stream) ? 720 : INVALID_VALUE; if (o->stream->capture) o->stream->capture->valid = 0; free(o); UNLOCK; return r; } o->fn = f->fn; o->function = f; o->grid = *(u32 *)config * ((u32 *)config)[1] * ((u32 *)config)[2]; o->block = ((u32 *)config)[3]; for (int i = 0; i < f->params && i < 8; i++) memcpy(&o->args[i], params[i], (size_t)f->sizes[i]); R r = put(o); UNLOCK; return r; }
 
 static R allocate(void **out, size_t bytes, int host) { pthread_mutex_lock(&g); *out = bytes > (u64)64 << 30 ? 0 : keep(bytes, host); pthread_mutex_unlock(&g); return *out ? OK : 2; }
 API R cuMemHostAlloc(void **p, size_t n, u32 f) { (void)f; LOCK; R r = allocate(p, n, 1); UNLOCK; return r; }

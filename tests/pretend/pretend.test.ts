@@ -4,16 +4,13 @@
  * every machine, with one thread and with several.
  */
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { after, describe, test } from 'node:test'
-import { fileURLToPath } from 'node:url'
-import { openQuickCalls } from '../../src/driver/cuda/libcuda/quick-calls.js'
-import { runsTestFile } from '../helpers/run-time.js'
+import { describe, test } from 'node:test'
 import { whatFailed } from '../helpers/test-output.js'
-import { pretendedCuda } from './pretend.js'
+import { fileOf, playEach, run, skip, WAITING } from './play.js'
 
+/** Besides WAITING. */
 const CONFORMANCE = [
   ...[
     'beside-captures',
@@ -21,11 +18,8 @@ const CONFORMANCE = [
     'capture-errors',
     'captures',
     'closing',
-    'completion',
     'current',
-    'deadlocks',
     'device',
-    'draining',
     'foreign-capture',
     'foreign-handles',
     'foreign-streams',
@@ -39,20 +33,16 @@ const CONFORMANCE = [
   ],
   ...[
     'allocation-streams',
-    'host-functions',
     'identity',
     'matrix',
     'memory',
     'memory-pools',
     'option-names',
     'options',
-    'ordering',
-    'process-life',
-    'promises',
     'sharing',
     'silent-waits',
   ],
-  ...['stream-protocol', 'streams', 'transfers', 'values'],
+  ...['stream-protocol', 'streams', 'transfers', 'waits-beside-host-functions'],
 ]
 /** What the pretended libcuda lacks for the others. */
 const NOT_PLAYED: Readonly<Record<string, string>> = {
@@ -70,31 +60,7 @@ const IN_PART: Readonly<Record<string, string>> = {
   matrix:
     'two of five places where a host function stands, each kind of memory in one situation, calls beside what stands on one kind of stream, no cuBLAS and no NCCL: tables of an hour with threads that sleep',
 }
-const OTHERS = ['processes/threads', 'processes/worker-first', 'driver/immediates']
-/** Played also where koffi makes all calls. */
-const CORE = ['closing', 'host-functions', 'ordering', 'streams']
-const CALLS = ['koffi', ...(openQuickCalls().bind === undefined ? [] : ['slots'])]
-/** Milliseconds after which a process hangs. */
-const LONGEST = 240_000
-
-const pretended = pretendedCuda()
-const skip = typeof pretended === 'string' ? pretended : false
-
-function run(
-  args: readonly string[],
-  more: NodeJS.ProcessEnv = {},
-): Promise<{ readonly code: unknown; readonly output: string }> {
-  assert.ok(typeof pretended !== 'string')
-  const child = spawn(process.execPath, args, {
-    env: { ...pretended.env, ...more },
-    timeout: LONGEST,
-  })
-  let output = ''
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (output += String(text)))
-  return new Promise((resolve) => child.on('close', (code, signal) => resolve({ code: signal ?? code, output })))
-}
-
-const fileOf = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
+const OTHERS = ['processes/threads', 'processes/captures', 'driver/immediates']
 
 test('what is played in part there says so, with the reason', () => {
   const folder = fileOf('../conformance')
@@ -106,47 +72,18 @@ test('what is played in part there says so, with the reason', () => {
 
 test('each file of the conformance suite is played, or there is a reason', () => {
   const files = readdirSync(fileOf('../conformance')).flatMap((name) => /^(.*)\.test\.js$/.exec(name)?.[1] ?? [])
-  assert.deepEqual([...CONFORMANCE, ...Object.keys(NOT_PLAYED)].sort(), files.sort())
+  const waiting = WAITING.flatMap((path) => /^conformance\/(.*)/.exec(path)?.[1] ?? [])
+  assert.deepEqual([...waiting, ...CONFORMANCE, ...Object.keys(NOT_PLAYED)].sort(), files.sort())
 })
 
 describe('on a pretended GPU', { skip, concurrency: 2 }, () => {
-  after(() => {
-    if (typeof pretended !== 'string') pretended.remove()
+  playEach([...CONFORMANCE.map((name) => `conformance/${name}`), ...OTHERS])
+
+  test('five threads make streams, queue host functions and fill queues', async () => {
+    const { code, output } = await run(['--expose-gc', fileOf('./rounds.js')])
+    assert.equal(code, 0, whatFailed(output))
+    assert.match(output, /750 rounds on Pretended GPU/)
   })
-
-  for (const path of [...CONFORMANCE.map((name) => `conformance/${name}`), ...OTHERS]) {
-    test(path, async () => {
-      const { code, output } = await run(runsTestFile(fileOf(`../${path}.test.js`)))
-      assert.equal(code, 0, whatFailed(output))
-      if (path.startsWith('conformance')) assert.match(output, /Pretended GPU/)
-    })
-  }
-
-  for (const calls of CALLS) {
-    test(`five threads make streams, queue host functions and fill queues [calls: ${calls}]`, async () => {
-      const { code, output } = await run(['--expose-gc', fileOf('./rounds.js')], { CUDA_STREAMS_CALLS: calls })
-      assert.equal(code, 0, whatFailed(output))
-      assert.match(output, /750 rounds on Pretended GPU/)
-    })
-  }
-
-  // The others take the addon where there is one.
-  for (const name of CORE) {
-    test(`conformance/${name} [calls: koffi]`, async () => {
-      const args = runsTestFile(fileOf(`../conformance/${name}.test.js`))
-      const { code, output } = await run(args, { CUDA_STREAMS_CALLS: 'koffi' })
-      assert.equal(code, 0, whatFailed(output))
-    })
-  }
-
-  for (const [calls, code] of Object.entries({ fast: 'ERR_INVALID_ARG_VALUE', koffi: undefined, auto: undefined })) {
-    test(`CUDA_STREAMS_CALLS=${calls} is ${code ?? 'taken'}`, async () => {
-      const program =
-        "import { Device } from 'cuda-streams'; try { Device.get(0) } catch (error) { console.log(error.code) }"
-      const { output } = await run(['--input-type=module', '-e', program], { CUDA_STREAMS_CALLS: calls })
-      assert.equal(output.trim(), code ?? '')
-    })
-  }
 
   test('a wait inside a host function is no deadlock of the threads that wait for its stream', async () => {
     const { code, output } = await run(['--expose-gc', fileOf('./waits-inside.js')], {

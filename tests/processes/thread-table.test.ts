@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { test } from 'node:test'
 import { Worker } from 'node:worker_threads'
 import { openThreadTable } from '../../src/driver/cuda/host-functions/thread-table.js'
+import type { StreamHandle } from '../../src/driver/driver.js'
 import type { Question, Reply } from './children/thread-table.js'
 
 const skip = process.platform === 'linux' ? false : 'threads share a table on Linux only'
@@ -67,19 +68,74 @@ test('streams that one thread keeps another takes, each once', { skip }, async (
   assert.equal(own.kept.take(0), undefined)
 })
 
-test('a device is recorded while no other thread captures, and no capture begins meanwhile', { skip }, async () => {
-  const own = openThreadTable()
+test('a capture is listed until a thread ends it, whichever', { skip }, async () => {
+  const { captures } = openThreadTable()
   const other = new OtherThread()
-  assert.equal((await other.ask({ captures: 1 })).entered, true)
-  assert.equal(own.recording.take(), false)
-  await other.ask({ captures: 0 })
-  assert.equal(own.recording.take(), true)
-  assert.equal((await other.ask({ captures: 1 })).entered, false)
-  own.recording.giveBack()
-  assert.equal((await other.ask({ captures: 1 })).entered, true)
+  const [made, wrapped, perThread] = [0x5000, 0x6000, 2] as [StreamHandle, StreamHandle, StreamHandle]
+  const isUnderWay = (): boolean => false
+  captures.add(made, true)
+  assert.equal(captures.anyOfOthers(isUnderWay), false, 'its own')
+  captures.remove(made)
+  for (const begin of [made, wrapped, perThread]) await other.ask({ begin, isMadeHere: begin === made })
+  assert.deepEqual(
+    [made, wrapped, perThread].map((stream) => captures.has(stream)),
+    [true, true, false],
+  )
+  assert.equal(captures.anyOfOthers(isUnderWay), true)
+  captures.remove(made)
+  await other.ask({ end: wrapped })
+  assert.equal(captures.anyOfOthers(isUnderWay), true, 'the default stream of the other thread')
+  captures.remove(perThread)
+  assert.equal(captures.anyOfOthers(isUnderWay), true, 'this thread has another')
+  await other.ask({ end: perThread })
+  assert.equal(captures.anyOfOthers(isUnderWay), false)
   await other.worker.terminate()
-  assert.equal(own.recording.take(), true, 'a thread that was terminated captures no more')
-  own.recording.giveBack()
+})
+
+test('a capture that is over counts no more, and one of a thread that has ended is told of once', {
+  skip,
+}, async () => {
+  const { captures } = openThreadTable()
+  const other = new OtherThread()
+  const [over, made, wrapped] = [0x5000, 0x6000, 0x7000] as [StreamHandle, StreamHandle, StreamHandle]
+  for (const begin of [over, made, wrapped]) await other.ask({ begin, isMadeHere: begin !== wrapped })
+  const asked: unknown[] = []
+  const ask = (answer: (hasEnded: boolean) => boolean): boolean =>
+    captures.anyOfOthers((stream, hasEnded) => {
+      asked.push([stream, hasEnded])
+      return stream === over || answer(hasEnded)
+    })
+  assert.equal(
+    ask((hasEnded) => hasEnded),
+    true,
+  )
+  assert.deepEqual(
+    asked.splice(0),
+    [
+      [over, false],
+      [made, false],
+    ],
+    'what was wrapped is not asked about',
+  )
+  assert.equal(
+    ask((hasEnded) => hasEnded),
+    true,
+  )
+  assert.deepEqual(asked.splice(0), [[made, false]])
+  await other.worker.terminate()
+  // It has the number of the one that ended.
+  const next = new OtherThread()
+  await next.ask({ publish: 0 })
+  assert.equal(
+    ask((hasEnded) => hasEnded),
+    false,
+  )
+  assert.deepEqual(asked, [[made, true]])
+  assert.deepEqual(
+    [made, wrapped].map((stream) => captures.has(stream)),
+    [false, false],
+  )
+  await next.worker.terminate()
 })
 
 test('entries that other threads have counted are known', { skip }, async () => {

@@ -173,6 +173,20 @@ describe('threads on a GPU', { skip }, () => {
     assert.deepEqual([...order.subarray(0, 6)], [5, 1, 2, 3, 4, 5])
   })
 
+  it('cannot use what its owner has closed since', async () => {
+    const things = makeThings(Device.get(0))
+    await using other = new OtherThread('cuda')
+    await other.ask({ act: 'take', things: things.shared })
+    assert.deepEqual(codesOf(await other.ask({ act: 'use' })), Array(7).fill('none'))
+    things[Symbol.dispose]()
+    assert.deepEqual(codesOf(await other.ask({ act: 'use' })), Array(7).fill('ERR_CLOSED'))
+    // Another has the word in memory by then that said so, and maybe the handle.
+    using next = makeThings(Device.get(0))
+    assert.deepEqual(codesOf(await other.ask({ act: 'use' })), Array(7).fill('ERR_CLOSED'))
+    await other.ask({ act: 'take', things: next.shared })
+    assert.deepEqual(codesOf(await other.ask({ act: 'use' })), Array(7).fill('none'))
+  })
+
   it('cannot have what was closed, nor another stream at the same handle', async () => {
     const things = makeThings(Device.get(0))
     await using other = new OtherThread('cuda')

@@ -77,6 +77,8 @@ export function programOf(steps: readonly ExploredStep[]): ExploredProgram {
     // Looked through without the simulator's knowledge, where it is to expect that.
     const kept = pinned.bytes
     let state = 1
+    // Host functions launch it, in which no code can be loaded.
+    await mix.prepare(device)
     for (const each of steps) await perform(each)
     for (const each of streams) each.synchronize()
     for (const [index, each] of buffers.entries()) at(streams, 0).copy(at(results, index), each)

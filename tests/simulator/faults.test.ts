@@ -207,7 +207,7 @@ describe('what cannot be had for the library’s own account', () => {
   })
 
   it('gives back memory that was had for nothing', () => {
-    const simulation = simulate()
+    const simulation = simulate({ memory: 141e9 })
     const { device, stream } = open(simulation)
     const most = 100e9
     simulation.inject({ call: 'cuEventCreate', result: OUT_OF_MEMORY })

@@ -1,15 +1,18 @@
-/** Memory of the simulated machine: as long as a GPU's, there from the first touch on, and never in the machine's way. */
+/** Memory of the simulated machine: a part of this machine's, there from the first touch on, and never in its way. */
 import assert from 'node:assert/strict'
 import { constants } from 'node:buffer'
-import { totalmem } from 'node:os'
 import { describe, it } from 'node:test'
 import { type Device, type DeviceBuffer, defineKernel, type PinnedBuffer, Stream } from 'cuda-streams'
-import { simulate } from 'cuda-streams/sim'
+import { explore, simulate } from 'cuda-streams/sim'
+import { machineMemory } from '../../src/base/platform.js'
 import { collectingUncaught } from '../../src/base/uncaught.js'
 import { PIECE } from '../../src/driver/sim/memory-blocks.js'
 import { refused, rejected } from '../conformance/expect.js'
 
 const GIB = 2 ** 30
+const MIB = 2 ** 20
+const STEP = 32 * MIB
+const MACHINE = machineMemory() ?? 8 * GIB
 const UNWRITTEN = 0xcd
 const POISON = 0xdd
 
@@ -28,7 +31,7 @@ const increment = defineKernel({
   },
 })
 
-const LONG = { skip: totalmem() < 12 * GIB && 'the host must have some memory to promise so much' }
+const LONG = { skip: MACHINE < 20 * GIB && 'a quarter of the machine must be as long' }
 
 describe('a buffer of more than 4 GiB', LONG, () => {
   const length = 5 * GIB
@@ -78,6 +81,68 @@ describe('a buffer of more than 4 GiB', LONG, () => {
     stream.fill(long.slice(0, 8), 7)
     assert.deepEqual(await stream.download(long.slice(0, 8)), new Uint8Array(8).fill(7))
   })
+})
+
+describe('the memory of the machine', () => {
+  const total = (count: number): number => Math.floor(MACHINE / 2 / count / STEP) * STEP
+
+  it('is shared by the devices: half of it in equal parts, and no more than an H200 has', () => {
+    for (const count of [1, 2, 4]) {
+      const { devices } = simulate({ devices: count })
+      const expected = Math.min(141e9, Math.max(256 * MIB, total(count)))
+      for (const { memory } of devices) assert.deepEqual(memory, { free: expected, total: expected })
+    }
+    for (const { memory } of simulate({ devices: 64 }).devices) assert.ok(memory.total >= 256 * MIB)
+  })
+
+  it('is as much as the program says', () => {
+    const [device] = simulate({ memory: 3 * STEP }).devices
+    assert.deepEqual(device?.memory, { free: 3 * STEP, total: 3 * STEP })
+  })
+
+  it('is the same in an exploration on each machine', async () => {
+    let seen: number | undefined
+    await explore(({ devices: [device] }) => {
+      seen = device?.memory.total
+    })
+    assert.equal(seen, 141e9)
+  })
+
+  const ends: Readonly<Record<string, readonly [(device: Device) => DeviceBuffer | PinnedBuffer, number, RegExp]>> = {
+    'of a device': [
+      (device) => device.alloc(64 * MIB),
+      total(1),
+      /simulate\(\{ memory \}\) or CUDA_STREAMS_SIM_MEMORY/,
+    ],
+    'that other processes may see': [
+      (device) => device.alloc(64 * MIB, { interprocess: true }),
+      total(1),
+      /close what/,
+    ],
+    pinned: [(device) => device.allocPinned(64 * MIB), MACHINE / 4, /a quarter of this machine's memory to pin/],
+  }
+  for (const [kind, [allocate, limit, hint]] of Object.entries(ends)) {
+    it(`has an end, which is an error, and closing makes room: ${kind}`, async () => {
+      const { device, stream } = machine()
+      const expected = Math.floor(Math.min(141e9, limit) / (64 * MIB))
+      const buffers: (DeviceBuffer | PinnedBuffer)[] = []
+      const allocateAll = (): void => {
+        while (buffers.length <= expected) buffers.push(allocate(device))
+      }
+      for (let round = 0; round < 2; round += 1) {
+        assert.throws(allocateAll, { code: 'CUDA_ERROR_OUT_OF_MEMORY', number: 2, message: hint })
+        assert.equal(buffers.length, expected)
+        const { free, total: all } = device.memory
+        assert.equal(all - free, kind === 'pinned' ? 0 : expected * 64 * MIB)
+        for (const buffer of buffers.splice(0)) buffer.close()
+        await device.finished()
+      }
+      const pinned = device.allocPinned(4)
+      stream.copy(pinned, stream.device.alloc(4, { stream }))
+      await stream.finished()
+      device.memoryPool.trim()
+    })
+  }
 })
 
 describe('memory', () => {

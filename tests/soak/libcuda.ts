@@ -14,7 +14,7 @@ let calls: Calls | undefined
 function libcuda(): Calls {
   if (calls !== undefined) return calls
   const koffi: typeof Koffi = createRequire(import.meta.url)('koffi')
-  const library = koffi.load(process.platform === 'win32' ? 'nvcuda.dll' : 'libcuda.so.1')
+  const library = koffi.load('libcuda.so.1')
   const at = Number(koffi.alloc('uint64', 2))
   calls = {
     fill: library.func('cuMemsetD8Async', 'int', ['uintptr_t', 'uint8', 'size_t', 'uintptr_t']),

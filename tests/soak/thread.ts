@@ -172,13 +172,13 @@ export class Thread {
       }
       device.synchronize()
       using stream = device.createStream()
-      device.alloc(SIMULATED_BYTES, { stream }).close()
+      device.alloc(device.memory.total - (device.memory.total % STEP), { stream }).close()
     }
   }
 }
 
-/** What a simulated device has for pools, which take whole steps of 32 MiB. */
-const SIMULATED_BYTES = 141e9 - (141e9 % 2 ** 25)
+/** Pools take whole steps of 32 MiB from the device. */
+const STEP = 2 ** 25
 
 /** Chooses by weight. */
 function chooser(actions: readonly Action[], random: Random): () => Action {

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { Device, DeviceBuffer, Event, ExternalStream, Stream } from 'cuda-streams'
 import { driverOf } from '../../src/device.js'
-import { Marks } from '../../src/driver/cuda/handles/marks.js'
+import { Marks, MarkWatch } from '../../src/driver/cuda/handles/marks.js'
 import type { AdoptedStream, ContextHandle, Driver, EventHandle, SharingDriver } from '../../src/driver/driver.js'
 import { DriverWrapper } from '../../src/driver/driver-wrapper.js'
 
@@ -26,6 +26,7 @@ class PretendedCuda extends DriverWrapper {
       raiseMark: (words: readonly [number, ...number[]]) => marks.raise(words),
       lowerMark: (mark: number) => marks.lower(mark),
       readMark: (mark: number, key: number) => marks.read(mark, key),
+      watchMark: (mark: number, key: number) => new MarkWatch(mark, key),
     })
   }
 

@@ -13,6 +13,7 @@ import {
   DEFAULT_STREAM_LIMIT,
   type Driver,
   defaultStream,
+  deviceOfDefaultStream,
   EventFlag,
   type EventHandle,
   type ExternalFlag,
@@ -20,6 +21,7 @@ import {
   type HostFunction,
   isDefaultStream,
   isNullStream,
+  isRecordWork,
   type Settle,
   StreamFlag,
   type StreamHandle,
@@ -34,7 +36,7 @@ import { CudaKernels } from './cuda-kernels.js'
 import { CudaLibraries } from './cuda-libraries.js'
 import { CudaMemory } from './cuda-memory.js'
 import { CudaPools } from './cuda-pools.js'
-import { CudaSharing, IPC_HANDLE_BYTES } from './cuda-sharing.js'
+import { CudaSharing, HANDLE_AT, IPC_HANDLE_BYTES } from './cuda-sharing.js'
 import type { HandleCheck } from './handles/handle-check.js'
 import { HandlesInUse } from './handles/handles-in-use.js'
 import { StreamPool } from './handles/stream-pool.js'
@@ -43,13 +45,13 @@ import type { Captures } from './host-functions/captures.js'
 import type { GraphGates } from './host-functions/graph-gates.js'
 import type { HostFunctions } from './host-functions/host-functions.js'
 import type { Threads } from './host-functions/thread-table.js'
+import type { CFunction } from './libcuda/c-functions.js'
 import { check, checkDestroyed, type Library } from './libcuda/library.js'
 import type { NativeMemory } from './libcuda/native.js'
-import type { CFunction } from './libcuda/quick-calls.js'
 import { captures, type LibcudaParts, type StreamCalls } from './libcuda/stream-calls.js'
 import type { Blocking } from './waiting/blocking.js'
 import type { CallsApart } from './waiting/calls-apart.js'
-import { type EventPool, isPooled } from './waiting/event-pool.js'
+import { type EventPool, isPooled, type OwnRecord } from './waiting/event-pool.js'
 import { IdleDevices } from './waiting/idle-devices.js'
 import type { Promises } from './waiting/promises.js'
 import type { ValueWaits } from './waiting/value-waits.js'
@@ -97,9 +99,9 @@ export class CudaDriver implements Driver {
   readonly #inUse = new HandlesInUse()
   readonly #streams = new StreamPool()
   readonly #timedEvents = new HandleSet<EventHandle>()
-  /**
-   * A record of these takes an entry of the hardware queue: those with timing, those of processes, and foreign ones.
-   */
+  /** The driver's numbers for the null streams, by device. */
+  readonly #nullStreamIds = new Map<number, bigint>()
+  /** A record of these takes an entry of the hardware queue: of those whose records are work, and foreign ones. */
   readonly #takeEntries = new HandleSet<EventHandle>()
 
   constructor(private readonly parts: CudaDriverParts) {
@@ -150,7 +152,30 @@ export class CudaDriver implements Driver {
   }
 
   deviceContext(device: number): ContextHandle {
-    return this.parts.contexts.primary(device)
+    const context = this.parts.contexts.primary(device)
+    this.#noteNullStreamId(device)
+    return context
+  }
+
+  /** CUDA refuses to tell it while a blocking stream captures, and invalidates the capture: so it is asked before any can. */
+  #noteNullStreamId(device: number): void {
+    const stream = defaultStream(device, 0)
+    if (this.#nullStreamIds.has(device) || this.#captures(stream)) return
+    let result = 0
+    this.#calls.onStream(stream, 'cuStreamGetId', (raw) => {
+      result = this.#library.cuStreamGetId(raw, this.#out.address)
+      return 0
+    })
+    if (result === 0) this.#nullStreamIds.set(device, this.#out.uint64[0] ?? 0n)
+  }
+
+  #nullStreamId(device: number): bigint {
+    this.#noteNullStreamId(device)
+    const id = this.#nullStreamIds.get(device)
+    if (id !== undefined) return id
+    this.#refuseWhileCapturing(defaultStream(device, 0), 'cuStreamGetId')
+    this.#ask(defaultStream(device, 0), 'cuStreamGetId')
+    return this.#out.uint64[0] ?? 0n
   }
 
   streamPriorityRange(device: number): { readonly least: number; readonly greatest: number } {
@@ -172,11 +197,11 @@ export class CudaDriver implements Driver {
 
   /** CUDA refuses to wait for a context of which a stream captures, and invalidates the capture, before it waits for anything. */
   #refuseWait(context: ContextHandle): void {
-    const { pool, threads } = this.parts
+    const { pool, captures } = this.parts
     const event = pool.take(context)
     try {
-      const record = (): void => check('cuCtxSynchronize', this.#library.cuCtxRecordEvent(context, event))
-      threads.recording.now(record)
+      const outcome = captures.recordDevice(event, context, undefined, 'cuCtxSynchronize')
+      if (outcome === 'others') throw cudaError('cuCtxSynchronize', CUresult.STREAM_CAPTURE_UNSUPPORTED)
     } finally {
       pool.giveBack(context, event)
     }
@@ -184,16 +209,15 @@ export class CudaDriver implements Driver {
 
   deviceFinished(device: number, settle: Settle): Cancel {
     const context = this.parts.contexts.primary(device)
-    if (this.#anyCaptures(device, context)) throw cudaError('cuCtxRecordEvent', CUresult.STREAM_CAPTURE_UNSUPPORTED)
-    return this.parts.promises.contextFinished(context, settle)
+    const known = (): boolean => this.#anyCaptures(device, context)
+    if (known()) throw cudaError('cuCtxRecordEvent', CUresult.STREAM_CAPTURE_UNSUPPORTED)
+    return this.parts.promises.contextFinished(context, { known, unknown: () => this.#anyUnknown(device) }, settle)
   }
 
   deviceRecordOwn(event: EventHandle, device: number): boolean {
     const context = this.parts.contexts.primary(device)
     if (this.#anyCaptures(device, context)) return false
-    const record = (): void => check('cuCtxRecordEvent', this.#library.cuCtxRecordEvent(context, event))
-    // It would invalidate another thread's capture.
-    const isRecorded = this.parts.threads.recording.now(record) !== undefined
+    const isRecorded = this.parts.captures.recordDevice(event, context, () => this.#anyUnknown(device)) === 'recorded'
     if (isRecorded) this.#hostFunctions.recordedDevice(event, context, device)
     return isRecorded
   }
@@ -309,6 +333,8 @@ export class CudaDriver implements Driver {
       this.parts.handles.streamDestroyed(stream, told ? this.#out.pointerAt(0) : undefined)
       this.#handedOut.forget(stream)
     }
+    // It captures nothing, whoever ended its capture.
+    if (kept !== undefined) this.parts.captures.endBy(stream, () => {})
     if (kept === 'pool') {
       this.#streams.keep(stream)
       return
@@ -316,8 +342,9 @@ export class CudaDriver implements Driver {
     this.#streams.forget(stream)
     if (!wasOut) this.parts.handles.streamLeft(stream)
     if (kept !== undefined && this.parts.reserve.keep(kept, stream)) return
+    const destroy = (): void => checkDestroyed('cuStreamDestroy', this.#library.cuStreamDestroy_v2(stream))
     try {
-      checkDestroyed('cuStreamDestroy', this.#library.cuStreamDestroy_v2(stream))
+      this.parts.captures.endBy(stream, destroy)
     } finally {
       this.#green.streamDestroyed(stream)
     }
@@ -339,7 +366,7 @@ export class CudaDriver implements Driver {
       return { stream: defaultStream(near, cudaHandle), device: near, context: this.parts.contexts.primary(near) }
     }
     const stream = cudaHandle as StreamHandle
-    const id = this.parts.handles.checkStream(stream)
+    const id = this.parts.handles.checkStream(stream, this.parts.contexts.known)
     const { context, green: handle } = this.#contextsOfAdopted(stream, near)
     const green = this.#green.adopted(stream, handle)
     if (this.#calls.adopt(stream, context, id)) {
@@ -396,6 +423,7 @@ export class CudaDriver implements Driver {
   }
 
   streamGetId(stream: StreamHandle): bigint {
+    if (isNullStream(stream)) return this.#nullStreamId(deviceOfDefaultStream(stream))
     this.#refuseWhileCapturing(stream, 'cuStreamGetId')
     // It tells this stream from all that come after.
     this.#streams.forget(stream)
@@ -404,14 +432,14 @@ export class CudaDriver implements Driver {
   }
 
   streamGetFlags(stream: StreamHandle): number {
+    if (isNullStream(stream)) return 0
     this.#refuseWhileCapturing(stream, 'cuStreamGetFlags')
     this.parts.relaxed.run(() => this.#ask(stream, 'cuStreamGetFlags'))
     return this.#out.uint32[0] ?? 0
   }
 
   streamGetPriority(stream: StreamHandle): number {
-    // While a blocking stream captures both calls are refused, but only this one leaves the capture as it is.
-    if (isNullStream(stream)) this.streamIsCapturing(stream)
+    if (isNullStream(stream)) return 0
     this.#ask(stream, 'cuStreamGetPriority')
     return this.#out.int32[0] ?? 0
   }
@@ -452,7 +480,8 @@ export class CudaDriver implements Driver {
   }
 
   streamWaitEvent(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
-    if (this.#hostFunctions.tracksOrder) this.#hostFunctions.waitedForEvent(stream, event)
+    if (this.#hostFunctions.tracksOrder && this.#hostFunctions.waitedForEvent(stream, event))
+      this.parts.blocking.beforeCapture()
     if (stream < DEFAULT_STREAM_LIMIT || external !== 0) {
       this.#waitWith(stream, event, external)
       return
@@ -530,7 +559,7 @@ export class CudaDriver implements Driver {
     const event = isKept ? this.parts.pool.take(context, flags) : this.parts.pool.create(context, flags)
     this.parts.handles.eventCreated(event)
     if ((flags & EventFlag.DISABLE_TIMING) === 0) this.#timedEvents.add(event)
-    if ((flags & EventFlag.DISABLE_TIMING) === 0 || (flags & EventFlag.INTERPROCESS) !== 0) this.#takeEntries.add(event)
+    if (isRecordWork(flags)) this.#takeEntries.add(event)
     return event
   }
 
@@ -610,8 +639,10 @@ export class CudaDriver implements Driver {
   }
 
   eventOpenIpcHandle(context: ContextHandle, bytes: Uint8Array): EventHandle {
+    const { address } = this.#out
+    this.#out.bytes.set(bytes, HANDLE_AT)
     const result = this.parts.contexts.within(context, () =>
-      this.#library.cuIpcOpenEventHandle(this.#out.address, { reserved: bytes }),
+      this.#library.cuIpcOpenEventHandle(address, address + HANDLE_AT),
     )
     const event = this.#out.pointerAt(0) as EventHandle
     if (result !== 0) {
@@ -660,7 +691,13 @@ export class CudaDriver implements Driver {
 
   #synchronizeWith(stream: StreamHandle): void {
     if (this.#mustLook) {
-      this.#inUse.during(stream, () => this.parts.blocking.forStream(stream, () => this.streamQuery(stream)))
+      const { blocking, contexts, pool } = this.parts
+      const isDone = (): boolean => this.streamQuery(stream)
+      const recordOwn = (): OwnRecord => {
+        const context = this.#calls.contextOf(stream) ?? contexts.primary(0)
+        return pool.recordOf(context, (event) => this.eventRecord(event, stream, 0))
+      }
+      this.#inUse.during(stream, () => blocking.forStream(stream, isDone, recordOwn))
     } else this.#calls.onStream(stream, 'cuStreamSynchronize', (raw) => this.#library.cuStreamSynchronize(raw))
   }
 
@@ -668,6 +705,7 @@ export class CudaDriver implements Driver {
   #recordWith(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
     if (this.#hostFunctions.tracksOrder) {
       if (this.#takeEntries.has(event)) this.#hostFunctions.countEntries(stream, 1)
+      this.parts.blocking.keepRecord(event)
       this.parts.promises.keepRecord(event)
     }
     if (external !== 0 && this.#isCapturing(stream)) {
@@ -693,8 +731,8 @@ export class CudaDriver implements Driver {
 
   /**
    * Does a stream of the context capture? CUDA cannot be asked that, only each stream: those that began a capture here, those of
-   * our own that may be in one, and those of other libraries that are wrapped. The null stream tells of blocking ones that are not;
-   * what other libraries capture on other streams of theirs is not known.
+   * our own that may be in one, and those of other libraries that are wrapped. Of the others the null stream tells of blocking
+   * ones (`#anyUnknown`); what other libraries capture on other streams of theirs is not known.
    */
   #anyCaptures(device: number, context: ContextHandle): boolean {
     const calls = this.#calls
@@ -708,7 +746,12 @@ export class CudaDriver implements Driver {
     for (const [stream, its] of calls.own)
       if (its === context && mayCapture(stream) && this.#captures(stream)) return true
     for (const stream of calls.theirs(this.parts.handles)) if (isIn(stream) && this.#captures(stream)) return true
-    return this.#captures(defaultStream(device, 2)) || this.#captures(defaultStream(device, 0))
+    return this.#captures(defaultStream(device, 2))
+  }
+
+  /** Does a blocking stream capture? The null stream tells so, and not of which thread: beside captures of others it tells nothing new. */
+  #anyUnknown(device: number): boolean {
+    return this.#captures(defaultStream(device, 0))
   }
 
   #captures(stream: StreamHandle): boolean {

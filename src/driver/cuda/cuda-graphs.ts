@@ -7,6 +7,9 @@ import { CUresult, cudaError } from '../cuda-results.js'
 import {
   type CaptureMode,
   type ContextHandle,
+  EventFlag,
+  type EventHandle,
+  type ExternalFlag,
   type FillWidth,
   type GraphDriver,
   type GraphExecHandle,
@@ -28,16 +31,18 @@ import type { HandleCheck } from './handles/handle-check.js'
 import type { Captures } from './host-functions/captures.js'
 import type { CapturedHostFunction, GraphGates, GraphLane } from './host-functions/graph-gates.js'
 import type { HostFunctions } from './host-functions/host-functions.js'
+import { type CFunction, own } from './libcuda/c-functions.js'
 import { check, checkDestroyed } from './libcuda/library.js'
-import { koffi, NativeMemory } from './libcuda/native.js'
-import type { CFunction } from './libcuda/quick-calls.js'
-import type { LibcudaParts } from './libcuda/stream-calls.js'
+import { NativeMemory } from './libcuda/native.js'
+import { captures, type LibcudaParts } from './libcuda/stream-calls.js'
+import type { Blocking } from './waiting/blocking.js'
 import type { EventPool } from './waiting/event-pool.js'
 import type { ValueWaits } from './waiting/value-waits.js'
 
 export interface CudaGraphsParts extends LibcudaParts {
   readonly graphGates: GraphGates
   readonly hostFunctions: HostFunctions
+  readonly blocking: Pick<Blocking, 'beforeCapture'>
   readonly captures: Captures
   readonly handles: HandleCheck
   readonly green: Pick<CudaGreenContexts, 'of' | 'isGreen' | 'beside'>
@@ -48,6 +53,8 @@ export interface CudaGraphsParts extends LibcudaParts {
     withStreams<R>(context: ContextHandle, streams: number, call: () => R, what: string, greens: Greens): R
     readonly kernels: Pick<CudaKernels, 'nodeParams'>
     streamIsCapturing(stream: StreamHandle): boolean
+    streamWaitEvent(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void
+    eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void
   }
 }
 
@@ -71,13 +78,15 @@ interface CapturedGraph {
   readonly greens: Greens
   /** It waits for values: a launch may stand until this thread, or another program, writes them. */
   readonly stands: boolean
+  /** So many of its nodes are graphs that have nothing to do. */
+  readonly emptyGraphs: number
 }
 
 const NO_STREAMS: readonly StreamHandle[] = []
-const NO_CHILDREN = { branches: 0, greens: new Set<never>(), stands: false }
+const NO_CHILDREN = { branches: 0, greens: new Set<never>(), stands: false, emptyGraphs: 0 }
 const NOTHING_CAPTURED: CapturedGraph = { ...NO_CHILDREN, hostFunctions: [], branches: 1 }
 
-type CapturedChildren = Pick<CapturedGraph, 'branches' | 'greens' | 'stands'>
+type CapturedChildren = Pick<CapturedGraph, 'branches' | 'greens' | 'stands' | 'emptyGraphs'>
 
 interface Instance {
   readonly context: ContextHandle
@@ -103,6 +112,8 @@ export class CudaGraphs implements GraphDriver {
   readonly #lanes = new Map<GraphExecHandle, readonly GraphLane[]>()
   /** Of instances that wait for values. */
   readonly #standing = new Set<GraphExecHandle>()
+  /** Of instances that have nothing to do: their latest launches. */
+  readonly #empty = new Map<GraphExecHandle, EventHandle | undefined>()
   /** Of graphs that were put into captures under way, by the driver's number for the capture; and what stands in these. */
   readonly #children = new Map<bigint, CapturedChildren>()
 
@@ -118,7 +129,9 @@ export class CudaGraphs implements GraphDriver {
   /** Of these those that may be asked about: another library's may have been destroyed, and the capture is over then. */
   get begun(): readonly StreamHandle[] {
     if (this.#begun.size === 0) return NO_STREAMS
-    for (const stream of this.#begun.keys()) if (!this.#isThere(stream)) this.#captureOver(stream)
+    for (const stream of this.#begun.keys()) {
+      if (!this.#isThere(stream) || this.#isEnded(stream)) this.#forgetCapture(stream)
+    }
     return [...this.#begun.keys()]
   }
 
@@ -132,6 +145,11 @@ export class CudaGraphs implements GraphDriver {
   #isThere(stream: StreamHandle): boolean {
     const { calls, handles } = this.parts
     return calls.own.has(stream) || isDefaultStream(stream) || handles.isStill(stream, calls.foreignId(stream))
+  }
+
+  /** Another thread may have ended the capture that the stream began. */
+  #isEnded(stream: StreamHandle): boolean {
+    return !this.parts.captures.isListed(stream) && !captures(this.parts, stream)
   }
 
   begin(stream: StreamHandle, mode: CaptureMode): void {
@@ -157,11 +175,11 @@ export class CudaGraphs implements GraphDriver {
   }
 
   #begin(stream: StreamHandle, into: GraphHandle | undefined, begin: () => void): void {
-    const { captures, hostFunctions } = this.parts
+    const { blocking, captures, hostFunctions } = this.parts
     this.#forgetLeft()
+    blocking.beforeCapture()
     const isKnown = this.#begun.has(stream)
-    if (isKnown) begin()
-    else captures.beginBy(begin)
+    captures.beginBy(stream, begin)
     const { joins } = captures
     this.#begun.set(stream, { id: this.#captureInfo(stream).id, joins, into })
     if (isKnown) return
@@ -171,22 +189,52 @@ export class CudaGraphs implements GraphDriver {
 
   end(stream: StreamHandle): GraphHandle {
     const begun = this.#begun.get(stream) ?? this.#leftOf(stream)
-    const before = begun?.into === undefined ? NOTHING_CAPTURED : (this.#captured.get(begun.into) ?? NOTHING_CAPTURED)
-    const { branches: ofGraphs, greens: greensOfGraphs, stands } = this.#childrenOf(begun?.id)
-    // What is added to a graph may run beside the rest.
-    const added = begun?.into === undefined ? 0 : 1
-    const branches = before.branches + added + ofGraphs + this.parts.captures.joins - (begun?.joins ?? 0)
-    const greens = new Set([...before.greens, ...greensOfGraphs, ...this.parts.green.of([stream, ...this.joined])])
-    const hostFunctions = [...before.hostFunctions, ...this.#captureGoes(stream)]
+    const captured = this.#withCapture(stream, begun)
+    captured.hostFunctions.push(...this.#captureGoes(stream))
     // Where the end is refused the graph is gone, too.
     if (begun?.into !== undefined) this.#captured.delete(begun.into)
-    this.#captureOver(stream)
-    this.parts.calls.onStream(stream, 'cuStreamEndCapture', (raw) =>
-      this.parts.library.cuStreamEndCapture(raw, this.parts.memory.address),
-    )
-    const graph = this.parts.memory.pointerAt(0) as GraphHandle
-    this.#captured.set(graph, { hostFunctions, branches, greens, stands: stands || before.stands })
-    return graph
+    const { calls, library, memory } = this.parts
+    const end = (): GraphHandle => {
+      calls.onStream(stream, 'cuStreamEndCapture', (raw) => library.cuStreamEndCapture(raw, memory.address))
+      return memory.pointerAt(0) as GraphHandle
+    }
+    try {
+      const graph = this.parts.captures.endBy(stream, end)
+      this.#captured.set(graph, captured)
+      return graph
+    } finally {
+      this.#captureOver(stream)
+    }
+  }
+
+  /** With what a capture has added to it so far. */
+  #capturedIn(graph: GraphHandle): CapturedGraph {
+    for (const [stream, begun] of this.#begun) {
+      if (begun.into !== graph) continue
+      const captured = this.#withCapture(stream, begun)
+      if (begun.id !== undefined) captured.hostFunctions.push(...(this.#capturing.get(begun.id) ?? []))
+      return captured
+    }
+    return this.#captured.get(graph) ?? NOTHING_CAPTURED
+  }
+
+  /** The graph that the capture makes or adds to, which the stream began, without the host functions of the capture. */
+  #withCapture(
+    stream: StreamHandle,
+    begun: BegunCapture | undefined,
+  ): CapturedGraph & { readonly hostFunctions: CapturedHostFunction[] } {
+    const before = begun?.into === undefined ? NOTHING_CAPTURED : (this.#captured.get(begun.into) ?? NOTHING_CAPTURED)
+    const children = this.#childrenOf(begun?.id)
+    // What is added to a graph may run beside the rest.
+    const added = begun?.into === undefined ? 0 : 1
+    const joined = this.parts.captures.joins - (begun?.joins ?? 0)
+    return {
+      hostFunctions: [...before.hostFunctions],
+      branches: before.branches + added + children.branches + joined,
+      greens: new Set([...before.greens, ...children.greens, ...this.parts.green.of([stream, ...this.joined])]),
+      stands: children.stands || before.stands,
+      emptyGraphs: children.emptyGraphs + before.emptyGraphs,
+    }
   }
 
   captureId(stream: StreamHandle): bigint | undefined {
@@ -205,7 +253,7 @@ export class CudaGraphs implements GraphDriver {
       // One that is invalidated gives no graph, and is over all the same.
     } finally {
       // The stream may be gone from now on: it must not be asked about the capture any more.
-      this.#captureOver(stream)
+      this.#forgetCapture(stream)
     }
   }
 
@@ -213,7 +261,7 @@ export class CudaGraphs implements GraphDriver {
     const begun = this.#begun.get(stream)
     if (begun === undefined || this.parts.calls.own.has(stream) || isDefaultStream(stream)) return
     this.#left.set(stream, begun)
-    this.#captureOver(stream)
+    this.#forgetCapture(stream)
   }
 
   /** The capture that the stream is in, where it is one that was left. */
@@ -281,7 +329,7 @@ export class CudaGraphs implements GraphDriver {
   addGraph(stream: StreamHandle, graph: GraphHandle): void {
     const call = 'cuGraphAddChildGraphNode'
     const { library, memory, calls } = this.parts
-    const { hostFunctions, branches, greens, stands } = this.#captured.get(graph) ?? NOTHING_CAPTURED
+    const { hostFunctions, branches, greens, stands } = this.#capturedIn(graph)
     if (hostFunctions.some(({ isWithin }) => isWithin)) {
       const what = 'A graph within this graph has host functions, which can be one level deep'
       throw stateError('ERR_UNSUPPORTED', `${what}: launch them in the capture itself`)
@@ -301,6 +349,7 @@ export class CudaGraphs implements GraphDriver {
       branches: children.branches + branches,
       greens: new Set([...children.greens, ...greens]),
       stands: children.stands || stands,
+      emptyGraphs: children.emptyGraphs + (this.#isEmpty(graph) ? 1 : 0),
     })
     if (hostFunctions.length === 0) return
     check('cuGraphChildGraphNodeGetGraph', library.cuGraphChildGraphNodeGetGraph(node, memory.address))
@@ -315,6 +364,11 @@ export class CudaGraphs implements GraphDriver {
     this.#captured.delete(graph)
     const result = this.parts.relaxed.run(() => this.parts.library.cuGraphDestroy(graph))
     check('cuGraphDestroy', result)
+  }
+
+  /** Has a launch of it nothing to do? */
+  #isEmpty(graph: GraphHandle): boolean {
+    return this.nodeCount(graph) === this.#capturedIn(graph).emptyGraphs
   }
 
   nodeCount(graph: GraphHandle): number {
@@ -338,7 +392,7 @@ export class CudaGraphs implements GraphDriver {
     const instantiate = (): number =>
       this.parts.relaxed.run(() => this.parts.library.cuGraphInstantiateWithFlags(this.parts.memory.address, graph, 0))
     const what = 'making an instance of a graph, for which CUDA waits for the device,'
-    const { hostFunctions, branches, greens, stands } = this.#captured.get(graph) ?? NOTHING_CAPTURED
+    const { hostFunctions, branches, greens, stands } = this.#capturedIn(graph)
     let lanes: GraphLane[] = []
     const armed = (): number => {
       lanes = this.parts.graphGates.arm(context, hostFunctions)
@@ -351,12 +405,17 @@ export class CudaGraphs implements GraphDriver {
     this.#instances.set(exec, { context, fills: new Map(), off: new Set() })
     this.#setLanes(exec, lanes)
     this.#setStanding(exec, stands)
+    if (this.#isEmpty(graph)) this.#empty.set(exec, undefined)
     return exec
   }
 
   destroyExec(exec: GraphExecHandle): void {
     this.#setLanes(exec, [])
     this.#setStanding(exec, false)
+    const { context } = this.#instances.get(exec) ?? {}
+    const last = this.#empty.get(exec)
+    if (last !== undefined && context !== undefined) this.parts.pool.giveBack(context, last, EventFlag.DEFAULT)
+    this.#empty.delete(exec)
     this.#instances.delete(exec)
     const result = this.parts.relaxed.run(() => this.parts.library.cuGraphExecDestroy(exec))
     checkDestroyed('cuGraphExecDestroy', result)
@@ -377,6 +436,22 @@ export class CudaGraphs implements GraphDriver {
     else hostFunctions.queueGraph(stream, lanes, () => this.#launch(exec, stream, beside))
     const instance = mayStand ? this.#instances.get(exec) : undefined
     if (instance !== undefined) valueWaits.queued(stream, instance.context)
+    if (this.#empty.size > 0 && this.#empty.has(exec)) this.#orderEmpty(exec, stream)
+  }
+
+  /**
+   * For CUDA the launch of an instance that has nothing to do is no work: it comes after nothing, not even the null stream's work. A
+   * record of an event with timing is work.
+   */
+  #orderEmpty(exec: GraphExecHandle, stream: StreamHandle): void {
+    const { driver, pool } = this.parts
+    const last = this.#empty.get(exec)
+    if (last !== undefined) driver.streamWaitEvent(stream, last, 0)
+    const context = this.#instances.get(exec)?.context
+    if (context === undefined) return
+    const event = last ?? pool.take(context, EventFlag.DEFAULT)
+    this.#empty.set(exec, event)
+    driver.eventRecord(event, stream, 0)
   }
 
   #launch(exec: GraphExecHandle, stream: StreamHandle, beside: Beside | undefined): void {
@@ -411,7 +486,7 @@ export class CudaGraphs implements GraphDriver {
   update(exec: GraphExecHandle, graph: GraphHandle): void {
     const instance = this.#instances.get(exec)
     if (instance === undefined) throw cudaError('cuGraphExecUpdate', CUresult.INVALID_HANDLE)
-    const { hostFunctions, stands } = this.#captured.get(graph) ?? NOTHING_CAPTURED
+    const { hostFunctions, stands } = this.#capturedIn(graph)
     const lanes = this.parts.graphGates.arm(instance.context, hostFunctions)
     const result = this.parts.library.cuGraphExecUpdate_v2(exec, graph, this.parts.memory.address)
     if (result !== 0) for (const lane of lanes) lane.destroy()
@@ -432,7 +507,7 @@ export class CudaGraphs implements GraphDriver {
   }
 
   nodes(graph: GraphHandle): readonly NodeFacts[] {
-    const { hostFunctions } = this.#captured.get(graph) ?? NOTHING_CAPTURED
+    const { hostFunctions } = this.#capturedIn(graph)
     return this.#nodes.factsOf(graph, new Set(hostFunctions.map(({ node }) => node)))
   }
 
@@ -544,6 +619,12 @@ export class CudaGraphs implements GraphDriver {
     return captured
   }
 
+  /** The capture that the stream began is over, or this library does not know any more whether it is. */
+  #forgetCapture(stream: StreamHandle): void {
+    this.parts.captures.endBy(stream, () => {})
+    this.#captureOver(stream)
+  }
+
   /** The capture that the stream began, if it did, is over. */
   #captureOver(stream: StreamHandle): void {
     if (!this.#begun.delete(stream)) return
@@ -573,7 +654,9 @@ export class CudaGraphs implements GraphDriver {
     )
     const capturing = this.parts.memory.uint32[0] !== 0
     const valid = this.parts.memory.uint32[0] === CAPTURE_STATUS_ACTIVE
-    const firstNode = uint64[3] !== 1n ? 0 : Number(koffi().decode.uint64(this.parts.memory.pointerAt(16)))
-    return { id: capturing ? uint64[1] : undefined, valid, node: firstNode }
+    const hasNode = uint64[3] === 1n
+    if (hasNode) own().copy(address + 48, this.parts.memory.pointerAt(16), 8)
+    const node = hasNode ? this.parts.memory.pointerAt(48) : 0
+    return { id: capturing ? uint64[1] : undefined, valid, node }
   }
 }

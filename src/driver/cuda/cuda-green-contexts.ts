@@ -3,6 +3,7 @@
  * context is current when work is queued there; its events, memory and kernels are those of the primary context.
  */
 import { CUresult, cudaError } from '../cuda-results.js'
+import { SPLITTING } from '../deadlocks.js'
 import type { ContextHandle, GreenContextPart, StreamHandle } from '../driver.js'
 import { multiprocessorGroups } from '../multiprocessor-groups.js'
 import type { StreamReserve } from './handles/stream-reserve.js'
@@ -78,10 +79,7 @@ export class CudaGreenContexts {
   split(device: number, multiprocessors: readonly number[]): readonly GreenContextPart[] {
     this.parts.contexts.primary(device)
     const shape = `${device}: ${multiprocessors.join(' ')}`
-    return this.#exclusively(
-      () => this.#useAgain(shape) ?? this.#makeParts(device, multiprocessors, shape),
-      'splitting a device, for which CUDA waits for it,',
-    )
+    return this.#exclusively(() => this.#useAgain(shape) ?? this.#makeParts(device, multiprocessors, shape), SPLITTING)
   }
 
   #useAgain(shape: string): readonly GreenContextPart[] | undefined {

@@ -1,6 +1,7 @@
 /** Modules and kernels on a real GPU. */
 import { invalidValue, stateError } from '../../base/errors.js'
 import { CUresult, cudaError } from '../cuda-results.js'
+import { LOADING } from '../deadlocks.js'
 import {
   type ContextHandle,
   isDefaultStream,
@@ -14,11 +15,11 @@ import {
   type StreamHandle,
 } from '../driver.js'
 import type { HostFunctions } from './host-functions/host-functions.js'
+import type { CFunction } from './libcuda/c-functions.js'
 import { check, checkDestroyed, type Library } from './libcuda/library.js'
 import { NativeMemory } from './libcuda/native.js'
 import { compileCuda, compileCudaNow } from './libcuda/nvrtc.js'
 import { ParameterBlock } from './libcuda/parameter-block.js'
-import type { CFunction } from './libcuda/quick-calls.js'
 import type { LibcudaParts } from './libcuda/stream-calls.js'
 import type { Blocking } from './waiting/blocking.js'
 import type { IdleDevices } from './waiting/idle-devices.js'
@@ -94,8 +95,16 @@ export class CudaKernels implements KernelDriver {
     this.#node.bytes.fill(0)
   }
 
-  launchTwin(): void {
-    throw stateError('ERR_UNSUPPORTED', 'A real GPU runs the kernel itself, not its twin')
+  loadTwin(): never {
+    throw runsNoTwin()
+  }
+
+  bytesFrom(): never {
+    throw runsNoTwin()
+  }
+
+  launchTwin(): never {
+    throw runsNoTwin()
   }
 
   compileNow(source: string, name: string, options: readonly string[]): Uint8Array {
@@ -107,13 +116,10 @@ export class CudaKernels implements KernelDriver {
   }
 
   load(image: Uint8Array, context: ContextHandle): ModuleHandle {
-    const copy = copyOf(image)
+    const copy = NativeMemory.ofText(image)
     let result: number
     try {
-      result = this.parts.blocking.exclusively(
-        () => this.#load(copy.address, context),
-        'loading a module, in which CUDA waits for the whole device,',
-      )
+      result = this.parts.blocking.exclusively(() => this.#load(copy.address, context), LOADING)
     } finally {
       copy.free()
     }
@@ -265,7 +271,7 @@ export class CudaKernels implements KernelDriver {
   }
 
   #functionOf(module: ModuleHandle, name: string): CudaFunction {
-    const text = copyOf(Buffer.from(name))
+    const text = NativeMemory.ofText(name)
     const result = this.parts.library.cuModuleGetFunction(this.parts.memory.address, module, text.address)
     text.free()
     check('cuModuleGetFunction', result)
@@ -322,13 +328,7 @@ export class CudaKernels implements KernelDriver {
   }
 }
 
-/** For C, which takes text to end at a zero. */
-function copyOf(bytes: Uint8Array): NativeMemory {
-  const copy = new NativeMemory(Math.ceil((bytes.length + 1) / 8) * 8)
-  copy.bytes.fill(0)
-  copy.bytes.set(bytes)
-  return copy
-}
+const runsNoTwin = (): Error => stateError('ERR_UNSUPPORTED', 'A real GPU runs the kernel itself, not its twin')
 
 function allowSharedMemory(library: Library, found: CudaFunction, { sharedMemory }: LaunchShape): void {
   if (found.sharedMemory >= sharedMemory) return

@@ -24,12 +24,12 @@ import type { Comparison, MemoryValue } from '../values.js'
 import type { CudaPools } from './cuda-pools.js'
 import type { StreamReserve } from './handles/stream-reserve.js'
 import type { HostFunctions } from './host-functions/host-functions.js'
+import { layer } from './libcuda/layer.js'
 import { check } from './libcuda/library.js'
-import { koffi, NativeMemory } from './libcuda/native.js'
+import { NativeMemory } from './libcuda/native.js'
 import type { LibcudaParts } from './libcuda/stream-calls.js'
 import { CopyBatches, type CopyBatchesParts } from './memory/copy-batches.js'
 import { CopyOrder, type CopyOrderDriver } from './memory/copy-order.js'
-import { detach } from './memory/detach.js'
 import { HostCopies, type HostCopiesDriver } from './memory/host-copies.js'
 import { newArrayBuffer } from './memory/huge-pages.js'
 import { type Block, KeptBlocks, type KeptBlocksParts } from './memory/kept-blocks.js'
@@ -78,13 +78,6 @@ export class CudaMemory implements MemoryDriver {
   readonly #registered: RegisteredMemory
   /** Of `#batch`: other calls have their parameters elsewhere. */
   #operation: NativeMemory | undefined
-  /** Of pinned memory that is still to be closed: views that could not be detached. */
-  readonly #stillViewed = new Map<Pointer, WeakRef<ArrayBuffer>>()
-  /** For a buffer that could not be detached: its memory dies when the last view does. */
-  readonly #undetached = new FinalizationRegistry(
-    (dying: { readonly block: Block; readonly after: readonly OwnEvent[] }) =>
-      this.#kept.giveBack(dying.block, dying.after),
-  )
 
   constructor(private readonly parts: CudaMemoryParts) {
     this.#peers = new PeerAccess(parts)
@@ -129,7 +122,7 @@ export class CudaMemory implements MemoryDriver {
     const wanted = Math.ceil(byteLength / GRANULE) * GRANULE
     const block = this.#kept.take(wanted) ?? this.#allocatePinned(wanted, context)
     this.#pinned.set(block.pointer, block)
-    return { pointer: block.pointer, bytes: koffi().view(BigInt(block.pointer), byteLength) }
+    return { pointer: block.pointer, bytes: layer().view(block.pointer, byteLength) }
   }
 
   registerPinned(bytes: Uint8Array, context: ContextHandle): Pointer {
@@ -141,15 +134,13 @@ export class CudaMemory implements MemoryDriver {
     const block = this.#pinned.get(pointer)
     if (block === undefined) return
     this.#pinned.delete(pointer)
-    const viewed = bytes ?? this.#stillViewed.get(pointer)?.deref()
-    this.#stillViewed.delete(pointer)
-    if (viewed === undefined || detach(viewed)) this.#kept.giveBack(block, after)
-    else this.#undetached.register(viewed, { block, after })
+    if (bytes !== undefined) layer().detach(bytes)
+    this.#kept.giveBack(block, after)
     this.#kept.sweep()
   }
 
-  detachPinned(pointer: Pointer, bytes: ArrayBuffer): void {
-    if (!detach(bytes)) this.#stillViewed.set(pointer, new WeakRef(bytes))
+  detachPinned(_pointer: Pointer, bytes: ArrayBuffer): void {
+    layer().detach(bytes)
   }
 
   admit(pointer: Pointer, owner: number, user: number): boolean {

@@ -8,12 +8,14 @@ import { LookAgain } from '../../base/look-again.js'
 import { AfterWork } from '../after-work.js'
 import { CUresult, cudaError, isContextLost } from '../cuda-results.js'
 import type { ContextHandle, ExportedMemory, ImportedMemory, OwnEvent, Pointer, SharingDriver } from '../driver.js'
-import { Marks } from './handles/marks.js'
+import { Marks, MarkWatch } from './handles/marks.js'
 import { check } from './libcuda/library.js'
 import type { LibcudaParts } from './libcuda/stream-calls.js'
 import { type Block, KeptBlocks, type KeptBlocksParts } from './memory/kept-blocks.js'
 
 export const IPC_HANDLE_BYTES = 64
+/** Where a handle lies for a call that takes it by value: behind the words of the results, also those of contexts. */
+export const HANDLE_AT = 64
 const LAZY_ENABLE_PEER_ACCESS = 1
 const POINTER_IS_LEGACY_CUDA_IPC_CAPABLE = 10
 /** A smaller allocation may lie in one block with other memory, all of which the other process would see. */
@@ -99,6 +101,10 @@ export class CudaSharing implements SharingDriver {
     return this.#marks.read(mark, key)
   }
 
+  watchMark(mark: number, key: number): MarkWatch {
+    return new MarkWatch(mark, key)
+  }
+
   #allocate(byteLength: number, context: ContextHandle): Block {
     const { library, memory } = this.parts
     const attempt = (): number => this.#in(context, () => library.cuMemAlloc_v2(memory.address, byteLength))
@@ -117,7 +123,8 @@ export class CudaSharing implements SharingDriver {
     const { library, memory } = this.parts
     return this.#in(context, () => {
       const { address } = memory
-      const opened = library.cuIpcOpenMemHandle_v2(address, { reserved: handle }, LAZY_ENABLE_PEER_ACCESS)
+      memory.bytes.set(handle, HANDLE_AT)
+      const opened = library.cuIpcOpenMemHandle_v2(address, address + HANDLE_AT, LAZY_ENABLE_PEER_ACCESS)
       if (opened !== 0) throw refusal(opened, 'cuIpcOpenMemHandle', notOpened)
       const pointer = memory.pointerAt(0) as Pointer
       const ranged = library.cuMemGetAddressRange_v2(address, address + 8, pointer)

@@ -9,8 +9,9 @@ import type {
   NodeKind,
   Pointer,
 } from '../driver.js'
+import { layer } from './libcuda/layer.js'
 import { check } from './libcuda/library.js'
-import { koffi, NativeMemory } from './libcuda/native.js'
+import { NativeMemory } from './libcuda/native.js'
 import type { LibcudaParts } from './libcuda/stream-calls.js'
 import { DESTINATION, Field, STRUCT_BYTES, UNIFIED } from './memory/row-copies.js'
 
@@ -147,7 +148,7 @@ export class GraphNodes {
     check('cuGraphKernelNodeGetParams', result)
     const handle = this.#params.pointerAt(0)
     if (handle === 0 || library.cuFuncGetName(memory.address, handle) !== 0) return undefined
-    return koffi().decode(memory.pointerAt(0), 'char', -1) as string
+    return layer().text(memory.pointerAt(0))
   }
 
   #bytesOf(node: NodeHandle, kind: NodeKind): number | undefined {

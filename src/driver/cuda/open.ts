@@ -62,7 +62,7 @@ export function openCudaDriver(): Driver | undefined {
       (bytes) => allocatePinned(libcuda, bytes, contexts.primary(0)),
       (address, slots, labels) => threads.publishGates(kind, address, slots, labels),
     )
-  const startWatchdog = makeWatchdog(threads)
+  const startWatchdog = makeWatchdog()
   const restForOthers = (waited: number): void => {
     if (waited > deadlockAfter) throw deadlock('queuing a host function', keptOut(deadlockAfter))
     rest(Number.POSITIVE_INFINITY)
@@ -77,7 +77,7 @@ export function openCudaDriver(): Driver | undefined {
     (stream) => driver.isBlocking(stream),
     (stream) => deviceOf(libcuda, stream),
   )
-  const captures = new Captures(threads, rest)
+  const captures = new Captures(libcuda, threads, rest)
   const eventWaits = new Completions(library)
   const sleeper = new BackOffSleeper()
   const pump: LoopPump = new LoopPump(

@@ -2,7 +2,7 @@
 import type { CudaError } from '../../base/errors.js'
 import type { CapturedNode } from '../captured-graph.js'
 import { CUresult, cudaError } from '../cuda-results.js'
-import { CaptureMode } from '../driver.js'
+import { CaptureMode, EventFlag } from '../driver.js'
 import {
   type CapturedInto,
   SimCapture,
@@ -51,9 +51,9 @@ export class CaptureRules {
     return nodes
   }
 
-  /** A graph cannot be instantiated while a capture adds to it. */
-  refuseWhileAdding(id: bigint, call: string): void {
-    this.#invalidateAll(call, ({ into }) => into?.id === id)
+  /** The capture that adds to a graph. */
+  addingTo(id: bigint): SimCapture | undefined {
+    return [...this.#captures].find(({ into }) => into?.id === id)
   }
 
   /** Ends the capture that the stream began, if it is in one. */
@@ -114,6 +114,22 @@ export class CaptureRules {
     throw cudaError(call, CUresult.STREAM_CAPTURE_IMPLICIT)
   }
 
+  /** Why no work can be queued, whatever the work is: CUDA checks that before it looks at the arguments. */
+  refuseQueuing(stream: SimStream, call: string): void {
+    if (stream.capture?.invalid) throw cudaError(call, CUresult.STREAM_CAPTURE_INVALIDATED)
+    this.refuseImplicit(stream, call)
+  }
+
+  /**
+   * Other code is not called where what it queues would be refused: on a stream in a capture that is invalidated, and on a null
+   * stream beside a blocking stream's capture. To check that leaves the capture as it is.
+   */
+  refuseForeignWork(stream: SimStream): void {
+    const call = 'cuStreamIsCapturing'
+    if (stream.capture?.invalid) throw cudaError(call, CUresult.STREAM_CAPTURE_INVALIDATED)
+    this.refuseToTell(stream, call)
+  }
+
   /** Questions about a null stream are refused while a blocking stream captures, which leaves the capture valid. */
   refuseToTell(stream: SimStream, call: string): void {
     if (this.active && this.#blockingCaptures(stream).length > 0)
@@ -135,6 +151,7 @@ export class CaptureRules {
 
   record(event: SimEvent, stream: SimStream, capture: SimCapture): void {
     if (capture.invalid) throw cudaError('cuEventRecord', CUresult.STREAM_CAPTURE_INVALIDATED)
+    if (isInterprocess(event)) throw cudaError('cuEventRecord', CUresult.STREAM_CAPTURE_UNSUPPORTED)
     capture.record(event, stream)
   }
 
@@ -145,6 +162,9 @@ export class CaptureRules {
     const call = 'cuStreamWaitEvent'
     if (capture?.invalid === true) throw cudaError(call, CUresult.STREAM_CAPTURE_INVALIDATED)
     this.refuseImplicit(stream, call)
+    if (capture !== undefined && isInterprocess(event)) {
+      throw this.#invalidate(capture, call, CUresult.STREAM_CAPTURE_UNSUPPORTED)
+    }
     if (captured?.over || captured?.invalid) {
       if (capture !== undefined) capture.invalid = true
       throw cudaError(call, CUresult.INVALID_VALUE)
@@ -191,6 +211,9 @@ export class CaptureRules {
     return cudaError(call, result)
   }
 }
+
+/** An event for other processes can be an external node of a graph, and nothing else of a capture. */
+const isInterprocess = ({ flags }: SimEvent): boolean => (flags & EventFlag.INTERPROCESS) !== 0
 
 /**
  * Is a stream of the device's primary context in it? Which one began it is no matter; and a call about the whole context takes

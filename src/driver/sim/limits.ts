@@ -1,7 +1,27 @@
 /** How many devices of what memory are simulated. Apart from the rest, which only the simulator reads. */
+import { machineMemory } from '#platform'
 
 /** More devices than any machine has; a mistyped figure should not fill the memory. */
 export const MOST_DEVICES = 64
 /** Bytes that an H200 has (nominally), and more than any device has. */
 export const H200_MEMORY = 141e9
 export const MOST_MEMORY = 2 ** 46
+
+/** Bytes of a machine that does not say how many it has, such as a browser's. */
+const UNKNOWN_MACHINE = 2 ** 33
+/** Pools take memory from a device in steps of this. */
+export const STEP = 2 ** 25
+/** Of each device, however many share the machine. */
+const LEAST_MEMORY = 8 * STEP
+
+/**
+ * Bytes that each of so many devices has unless the program says otherwise: an equal part of half of the machine's
+ * memory, and no more than an H200 has. Beyond that an allocation fails, as on a GPU; the system would end the process.
+ */
+export function defaultMemory(devices: number): number {
+  const share = Math.floor((machineMemory() ?? UNKNOWN_MACHINE) / 2 / devices / STEP) * STEP
+  return Math.min(H200_MEMORY, Math.max(LEAST_MEMORY, share))
+}
+
+/** Bytes of pinned memory that a simulation has: a quarter of the machine's. */
+export const pinnedMemory = (): number => Math.floor((machineMemory() ?? UNKNOWN_MACHINE) / 4)

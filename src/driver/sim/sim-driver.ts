@@ -8,6 +8,7 @@ import type { OwnBytes } from '../../base/bytes.js'
 import { stateError } from '../../base/errors.js'
 import { shortCallSite } from '../../base/stack.js'
 import { CUresult, cudaError } from '../cuda-results.js'
+import { SPLITTING } from '../deadlocks.js'
 import {
   type AdoptedStream,
   type Cancel,
@@ -20,6 +21,7 @@ import {
   type GreenContextPart,
   type HostFunction,
   isDefaultStream,
+  isRecordWork,
   type Settle,
   StreamFlag,
   type StreamHandle,
@@ -28,7 +30,7 @@ import {
 import { HandedOutStreams } from '../handed-out-streams.js'
 import { CaptureRules } from './capture-rules.js'
 import { Ranges, rangeOf } from './handles.js'
-import { H200_MEMORY } from './limits.js'
+import { defaultMemory } from './limits.js'
 import { FaultPlan } from './machine/fault-plan.js'
 import { HostWaits, hasRoom, inWords } from './machine/host-waits.js'
 import { Machine } from './machine/machine.js'
@@ -61,7 +63,7 @@ export interface SimDriverOptions {
   readonly devices: number
   /** Of the allowed orders; with 0 effects on memory are put off, and else nothing is by chance. */
   readonly seed: number
-  /** Bytes of each device. Default: as an H200. */
+  /** Bytes of each device. Default: a part of this machine's memory. */
   readonly memory?: number | undefined
   /** Picks the faults that are random. Default: the seed. */
   readonly faultSeed?: number
@@ -98,7 +100,7 @@ export class SimDriver implements Driver, WorkQueue {
 
   constructor(options: SimDriverOptions) {
     const given = bare(options)
-    const { seed, devices, memory = H200_MEMORY, faultSeed = seed, ranges = new Ranges() } = given
+    const { seed, devices, memory = defaultMemory(devices), faultSeed = seed, ranges = new Ranges() } = given
     this.seed = seed
     if (given.ranges === undefined) unreachable.register(this, ranges)
     const scheduler = given.scheduler ?? ((steps) => new TimedScheduler(steps, seed))
@@ -113,9 +115,11 @@ export class SimDriver implements Driver, WorkQueue {
     this.pools = new SimPools(this.#registry)
     this.memory = new SimMemory(this.machine, this.#registry, this, this.pools, takeAddresses)
     this.sharing = new SimSharing(this.memory)
-    this.kernels = new SimKernels(this.memory, this, this.#registry, this.#captures)
+    this.kernels = new SimKernels(this.memory, this, this.#registry, this.#captures, this.#waits)
     this.graphs = new SimGraphs(this.machine, this.#captures, this.#registry, this)
-    this.libraries = new SimLibraries(this.kernels)
+    this.libraries = new SimLibraries(this.kernels, this.#waits, (handle) => {
+      this.#captures.refuseForeignWork(this.#registry.liveStream(handle, 'cuStreamIsCapturing'))
+    })
   }
 
   /** Of each simulator that is reachable. */
@@ -189,6 +193,7 @@ export class SimDriver implements Driver, WorkQueue {
   deviceSplit(ordinal: number, multiprocessors: readonly number[]): readonly GreenContextPart[] {
     const device = this.#registry.entered(this.#registry.device(ordinal), 'cuGreenCtxCreate')
     this.machine.scheduler.tick()
+    this.#waits.exclusively(SPLITTING)
     const parts = simulatedSplit(multiprocessors)
     if (parts === undefined) {
       throw cudaError('cuDevSmResourceSplitByCount', CUresult.INVALID_RESOURCE_CONFIGURATION)
@@ -276,7 +281,7 @@ export class SimDriver implements Driver, WorkQueue {
   }
 
   streamGetPriority(handle: StreamHandle): number {
-    const stream = this.#askedStream(handle, 'cuStreamGetPriority')
+    const stream = this.#registry.liveStream(handle, 'cuStreamGetPriority')
     if (stream.capture?.invalid) throw cudaError('cuStreamGetPriority', CUresult.STREAM_CAPTURE_INVALIDATED)
     return stream.priority
   }
@@ -287,7 +292,9 @@ export class SimDriver implements Driver, WorkQueue {
   }
 
   streamIsCapturing(handle: StreamHandle): boolean {
-    return this.#askedStream(handle, 'cuStreamIsCapturing').capture !== undefined
+    const stream = this.#registry.liveStream(handle, 'cuStreamIsCapturing')
+    this.#captures.refuseToTell(stream, 'cuStreamIsCapturing')
+    return stream.capture !== undefined
   }
 
   streamQuery(handle: StreamHandle): boolean {
@@ -493,7 +500,7 @@ export class SimDriver implements Driver, WorkQueue {
     }
     this.#captures.refuseImplicit(stream, 'cuEventRecord')
     event.captured = undefined
-    event.record = this.#recordOperation(stream, (event.flags & EventFlag.DISABLE_TIMING) === 0)
+    event.record = this.#recordOperation(stream, event.flags)
   }
 
   /** A record without timing comes after these where it is no work. */
@@ -502,11 +509,12 @@ export class SimDriver implements Driver, WorkQueue {
   }
 
   /**
-   * A record without timing on a blocking stream comes after the null stream's work, and yet the stream is no busier by it:
-   * on an idle one a query is true. One with timing is work.
+   * A record of a plain event on a blocking stream comes after the null stream's work, and yet the stream is no busier by it:
+   * a query of an idle one is true.
    */
-  #recordOperation(stream: SimStream, timing: boolean): SimOperation {
-    if (timing || stream.nonBlocking || stream === stream.device.nullStream) return this.machine.enqueueRecord(stream)
+  #recordOperation(stream: SimStream, flags: number): SimOperation {
+    if (isRecordWork(flags) || stream.nonBlocking || stream === stream.device.nullStream)
+      return this.machine.enqueueRecord(stream)
     return this.machine.recordBeside(stream, this.#recordedAfter(stream))
   }
 
@@ -519,15 +527,8 @@ export class SimDriver implements Driver, WorkQueue {
     if (event.record !== undefined) this.machine.enqueueWait(stream, event.record)
   }
 
-  /** A stream that the call asks about, but not how far it is. */
-  #askedStream(handle: StreamHandle, call: string): SimStream {
-    const stream = this.#registry.liveStream(handle, call)
-    this.#captures.refuseToTell(stream, call)
-    return stream
-  }
-
   #streamOutsideCaptures(handle: StreamHandle, call: string): SimStream {
-    const stream = this.#askedStream(handle, call)
+    const stream = this.#registry.liveStream(handle, call)
     if (stream.capture !== undefined) throw cudaError(call, CUresult.STREAM_CAPTURE_UNSUPPORTED)
     return stream
   }

@@ -17,7 +17,7 @@ import type {
 } from '../driver.js'
 import type { CaptureRules } from './capture-rules.js'
 import type { Machine } from './machine/machine.js'
-import type { SimNodeWork, SimOperation } from './machine/machine-state.js'
+import type { SimNodeWork, SimOperation, SimStream } from './machine/machine-state.js'
 import { SimOperationKind } from './machine/work.js'
 import { CopyWork, FillWork, RowsWork } from './memory-work.js'
 import type { Registry } from './registry.js'
@@ -151,7 +151,8 @@ export class SimGraphs implements GraphDriver {
   toDot(graph: GraphHandle): string {
     const lines = ['digraph {']
     for (const { index, after, work } of this.#graph(graph, 'cuGraphDebugDotPrint').nodes) {
-      lines.push(`  n${index} [label="${index}: ${labelOf(work)}"]`)
+      const label = labelOf(work).replaceAll('\\', '\\\\').replaceAll('"', '\\"')
+      lines.push(`  n${index} [label="${index}: ${label}"]`)
       for (const before of after) lines.push(`  n${before.index} -> n${index}`)
     }
     return `${[...lines, '}'].join('\n')}\n`
@@ -159,7 +160,6 @@ export class SimGraphs implements GraphDriver {
 
   instantiate(handle: GraphHandle): GraphExecHandle {
     const graph = this.#graph(handle, 'cuGraphInstantiate')
-    this.captures.refuseWhileAdding(graph.id, 'cuGraphInstantiate')
     const exec = this.registry.handles.take('graphExec') as GraphExecHandle
     const { id, life, nodes } = graph
     const origin = { id, life, nodeCount: nodes.length }
@@ -172,32 +172,46 @@ export class SimGraphs implements GraphDriver {
     this.registry.handles.giveBack('graphExec', exec)
   }
 
-  upload(exec: GraphExecHandle, stream: StreamHandle): void {
-    this.captures.refuseOn(this.registry.liveStream(stream, 'cuGraphUpload'), 'cuGraphUpload')
-    this.#instance(exec, 'cuGraphUpload')
+  /** An upload is work of its stream, behind the launches and uploads of the instance before it. */
+  upload(exec: GraphExecHandle, handle: StreamHandle): void {
+    const { stream, instance } = this.#toRun(exec, handle, 'cuGraphUpload')
+    if (!isEmpty(instance.nodes)) instance.last = this.machine.launch(stream, [], instance.last)
   }
 
   launch(exec: GraphExecHandle, handle: StreamHandle): void {
-    const call = 'cuGraphLaunch'
+    const { stream, instance } = this.#toRun(exec, handle, 'cuGraphLaunch')
+    const { nodes, off } = instance
+    if (off.size > 0 && isOff(instance)) return
+    const run = off.size === 0 ? nodes : nodes.map((node) => (off.has(node.index) ? { ...node, work: OFF } : node))
+    instance.last = this.machine.launch(stream, flattened(run), instance.last)
+  }
+
+  #toRun(exec: GraphExecHandle, handle: StreamHandle, call: string): { stream: SimStream; instance: SimGraphExec } {
     const stream = this.registry.liveStream(handle, call)
     const instance = this.#instance(exec, call)
     this.captures.refuseOn(stream, call)
     this.captures.refuseImplicit(stream, call)
-    const { nodes, off } = instance
-    const run = off.size === 0 ? nodes : nodes.map((node) => (off.has(node.index) ? { ...node, work: OFF } : node))
-    instance.last = this.machine.launch(stream, flattened(run), instance.last)
+    return { stream, instance }
   }
 
   update(exec: GraphExecHandle, handle: GraphHandle): void {
     const instance = this.#instance(exec, 'cuGraphExecUpdate')
     const { nodes } = this.#graph(handle, 'cuGraphExecUpdate')
-    if (!sameShape(instance.nodes, nodes)) throw cudaError('cuGraphExecUpdate', CUresult.GRAPH_EXEC_UPDATE_FAILURE)
-    instance.nodes = nodes
+    const pairs = paired(instance.nodes, nodes)
+    if (pairs === undefined) throw cudaError('cuGraphExecUpdate', CUresult.GRAPH_EXEC_UPDATE_FAILURE)
+    const updated: CapturedNode<SimNodeWork>[] = []
+    for (const { index, after, work } of instance.nodes) {
+      const behind = after.flatMap((before) => updated[before.index] ?? [])
+      updated.push({ index, after: behind, work: nodes[pairs.get(index) ?? -1]?.work ?? work })
+    }
+    instance.nodes = updated
   }
 
   updateTwin(exec: GraphExecHandle, node: NodeHandle, twin: Twin): void {
     const call = 'cuGraphExecKernelNodeSetParams'
-    this.#put(exec, node, call, 'kernel', this.works.kernels.work(twin, call))
+    const { work } = this.#instance(exec, call).nodes[this.#indexOf(exec, node, call)] ?? { work: OFF }
+    const partition = work.kind === 'work' ? work.partition : undefined
+    this.#put(exec, node, call, 'kernel', this.works.kernels.work(twin, call, partition))
   }
 
   updateCopy(
@@ -258,7 +272,9 @@ export class SimGraphs implements GraphDriver {
   #graph(graph: GraphHandle, call: string): SimGraph {
     const found = this.#graphs.get(graph)
     if (found === undefined) throw cudaError(call, CUresult.INVALID_VALUE)
-    return found
+    // It has what a capture has added to it so far.
+    const nodes = this.captures.active ? this.captures.addingTo(found.id)?.nodes : undefined
+    return nodes === undefined ? found : { ...found, nodes }
   }
 
   #instance(exec: GraphExecHandle, call: string): SimGraphExec {
@@ -269,6 +285,14 @@ export class SimGraphs implements GraphDriver {
 }
 
 const nodeHandle = (capture: bigint, index: number): NodeHandle => (Number(capture) * MOST_NODES + index) as NodeHandle
+
+/** Has a launch nothing to do? */
+const isEmpty = (nodes: Nodes): boolean =>
+  nodes.every(({ work }) => work.kind === 'empty' || (work.kind === 'graph' && isEmpty(work.nodes)))
+
+/** Is all switched off that a launch has to do? A fill that is off still writes, elsewhere. */
+const isOff = ({ nodes, off }: SimGraphExec): boolean =>
+  !isEmpty(nodes) && isEmpty(nodes.filter(({ index, work }) => !off.has(index) || kindOf(work) === 'fill'))
 
 /** The same with the nodes of graphs within it in their place, each graph between two that do nothing. */
 function flattened(nodes: Nodes): Nodes {
@@ -291,13 +315,44 @@ function flattened(nodes: Nodes): Nodes {
   return all
 }
 
-const sameShape = (a: Nodes, b: Nodes): boolean => shapeOf(a) === shapeOf(b)
+/**
+ * For each place in an instance the place in the graph that an update takes its work from; undefined where the graphs differ. CUDA pairs the
+ * nodes that nothing comes after, in the order of capture, and then what these come after, in the order in which they came to.
+ */
+function paired(nodes: Nodes, others: Nodes): ReadonlyMap<number, number> | undefined {
+  if (nodes.length !== others.length) return undefined
+  const pairs = new Map<number, number>()
+  const open: [readonly number[], readonly number[]][] = [[lastOf(nodes), lastOf(others)]]
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    const [some, those] = next
+    if (some.length !== those.length) return undefined
+    for (const [at, index] of some.entries()) {
+      const [node, other] = [nodes[index], others[those[at] ?? -1]]
+      if (node === undefined || other === undefined) return undefined
+      const known = pairs.get(index)
+      if (known === other.index) continue
+      if (known !== undefined || !isSameKind(node.work, other.work)) return undefined
+      pairs.set(index, other.index)
+      open.push([placesOf(node.after), placesOf(other.after)])
+    }
+  }
+  return pairs
+}
 
-const shapeOf = (nodes: Nodes): string =>
-  nodes.map(({ after, work }) => `${labelOf(work)}${placeOf(work)}<${after.map(({ index }) => index).sort()}`).join()
+const placesOf = (nodes: Nodes): readonly number[] => nodes.map(({ index }) => index)
+
+/** Those that no other comes after. */
+function lastOf(nodes: Nodes): readonly number[] {
+  const followed = new Set(nodes.flatMap(({ after }) => placesOf(after)))
+  return placesOf(nodes).filter((index) => !followed.has(index))
+}
+
+function isSameKind(work: SimNodeWork, other: SimNodeWork): boolean {
+  if (work.kind === 'graph') return other.kind === 'graph' && paired(work.nodes, other.nodes) !== undefined
+  return labelOf(work) === labelOf(other) && placeOf(work) === placeOf(other)
+}
 
 function labelOf(work: SimNodeWork): string {
-  if (work.kind === 'graph') return `graph(${shapeOf(work.nodes)})`
   // A copy within the host is a host function, and may become another one.
   if (kindOf(work) === 'hostFunction') return 'host'
   return work.kind === 'work' ? (work.work?.shape ?? work.call) : work.kind
@@ -314,4 +369,6 @@ function kindOf(work: SimNodeWork): NodeKind {
 
 /** A kernel stays in its part of the device. */
 const placeOf = (work: SimNodeWork): string =>
-  work.kind === 'work' && work.operation === SimOperationKind.KERNEL ? ` in ${work.partition?.context}` : ''
+  work.kind === 'work' && work.operation === SimOperationKind.KERNEL && work.work?.shape === undefined
+    ? ` in ${work.partition?.context}`
+    : ''

@@ -3,12 +3,15 @@ import { LONGEST_ARRAY } from '#platform'
 import { invalidValue, stateError } from '../../base/errors.js'
 import { surfacing } from '../../base/uncaught.js'
 import { CUresult, cudaError } from '../cuda-results.js'
+import { LOADING } from '../deadlocks.js'
 import { DEVICE_ATTRIBUTES as A } from '../device-attributes.js'
-import type { KernelDriver, LaunchShape, StreamHandle, Twin } from '../driver.js'
+import type { KernelDriver, LaunchShape, Pointer, StreamHandle, Twin } from '../driver.js'
 import type { CaptureRules } from './capture-rules.js'
+import type { HostWaits } from './machine/host-waits.js'
+import type { SimPartition } from './machine/machine-state.js'
 import { SimOperationKind, type Touch, type Work } from './machine/work.js'
 import { MemoryBlock } from './memory-blocks.js'
-import { simulatedAttribute } from './properties.js'
+import { MULTIPROCESSORS, simulatedAttribute } from './properties.js'
 import type { Registry } from './registry.js'
 import type { Queued, SimMemory, WorkQueue } from './sim-memory.js'
 import { type Change, watchWrites } from './written-memory.js'
@@ -28,24 +31,40 @@ export class SimKernels implements KernelDriver {
     private readonly queue: WorkQueue,
     private readonly registry: Registry,
     private readonly captures: CaptureRules,
+    private readonly waits: HostWaits,
   ) {}
+
+  loadTwin(): void {
+    this.waits.refuseExclusive(LOADING)
+  }
+
+  /** No memory is behind 0, which is what a kernel gets for a pointer that it does not use. */
+  bytesFrom(pointer: Pointer): number {
+    return pointer === 0 ? 0 : this.memory.bytesFrom(pointer, CALL)
+  }
 
   launchTwin(stream: StreamHandle, twin: Twin): void {
     if (twin.shape !== undefined) {
       // This is set before the launch, and a capture takes no notice of it.
       checkSharedMemory(twin.shape)
-      if (!fits(twin.shape)) {
-        throw this.captures.refuseIn(this.registry.liveStream(stream, CALL), CALL, CUresult.INVALID_VALUE)
+      const { capture, partition } = this.registry.peekStream(stream) ?? {}
+      // In a capture CUDA counts the multiprocessors of the whole device.
+      const refusal = refusalOf(twin.shape, capture === undefined ? partition : undefined)
+      if (refusal !== 0) {
+        const target = this.registry.liveStream(stream, CALL)
+        this.captures.refuseQueuing(target, CALL)
+        throw this.captures.refuseIn(target, CALL, refusal)
       }
     }
     this.queue.enqueue(stream, SimOperationKind.KERNEL, twin.nanoseconds, CALL, new TwinWork(twin, this.memory))
   }
 
   /** What a node of a graph does that is to run the twin. */
-  work(twin: Twin, call: string): Queued {
+  work(twin: Twin, call: string, partition: SimPartition | undefined): Queued {
     if (twin.shape !== undefined) {
       checkSharedMemory(twin.shape)
-      if (!fits(twin.shape)) throw cudaError(call, CUresult.INVALID_VALUE)
+      const refusal = refusalOf(twin.shape, partition)
+      if (refusal !== 0) throw cudaError(call, refusal)
     }
     return { amount: twin.nanoseconds, work: new TwinWork(twin, this.memory) }
   }
@@ -60,7 +79,7 @@ export class SimKernels implements KernelDriver {
 class TwinWork implements Work {
   readonly engine = undefined
   readonly byteLength = undefined
-  readonly shape = undefined
+  readonly shape: string | undefined
   /** Kept reachable until it is done. */
   readonly held: readonly unknown[]
 
@@ -68,9 +87,10 @@ class TwinWork implements Work {
     private readonly twin: Twin,
     private readonly memory: SimMemory,
   ) {
+    this.shape = twin.shape === undefined ? shapeOfLibraryWork(twin) : undefined
     this.held = twin.memory.map(({ pointer, byteLength }) => {
       if (byteLength > LONGEST_ARRAY) throw tooLong(twin.name, byteLength)
-      return memory.prepareAt(pointer, byteLength, CALL)
+      return byteLength === 0 ? undefined : memory.prepareAt(pointer, byteLength, CALL)
     })
   }
 
@@ -90,7 +110,9 @@ class TwinWork implements Work {
   effect(): void {
     const { memory, run } = this.twin
     const comparesAll = Object.hasOwn(this.twin, 'comparesAll') && this.twin.comparesAll === true
-    const pieces = memory.map(({ pointer, byteLength }) => this.memory.bytesAt(pointer, byteLength, CALL))
+    const pieces = memory.map(({ pointer, byteLength }) =>
+      byteLength === 0 ? new Uint8Array() : this.memory.bytesAt(pointer, byteLength, CALL),
+    )
     const changed = watchWrites(
       pieces.map((bytes, index) => ({ bytes, access: memory[index]?.access ?? 'inout' })),
       comparesAll,
@@ -125,6 +147,12 @@ class TwinWork implements Work {
   }
 }
 
+/** It is not known which nodes another library's work becomes. What only writes one piece of memory is taken for a fill. */
+function shapeOfLibraryWork({ memory }: Twin): string {
+  const [piece, ...more] = memory
+  return piece?.access === 'out' && more.length === 0 ? 'fill' : 'work of another library'
+}
+
 function checkSharedMemory({ sharedMemory }: LaunchShape): void {
   if (within(sharedMemory, A.maxSharedMemoryPerBlockOptin)) return
   throw cudaError('cuFuncSetAttribute', CUresult.INVALID_VALUE)
@@ -136,6 +164,27 @@ function fits({ grid, block }: LaunchShape): boolean {
   const limits = [A.maxGridDimX, A.maxGridDimY, A.maxGridDimZ, A.maxBlockDimX, A.maxBlockDimY, A.maxBlockDimZ]
   const isWithin = [...grid, x, y, z].every((value, index) => within(value, limits[index] ?? 0))
   return isWithin && within(x * y * z, A.maxThreadsPerBlock)
+}
+
+/** The result with which a GPU refuses a launch, or 0. */
+function refusalOf(shape: LaunchShape, partition: SimPartition | undefined): number {
+  if (!fits(shape)) return CUresult.INVALID_VALUE
+  if (!shape.cooperative) return 0
+  const [x, y, z] = shape.grid
+  const room = blocksPerMultiprocessor(shape) * (partition?.multiprocessors ?? MULTIPROCESSORS)
+  return x * y * z > room ? CUresult.COOPERATIVE_LAUNCH_TOO_LARGE : 0
+}
+
+/** At most. The registers and the static shared memory of the GPU code are not known here: they may leave room for fewer. */
+function blocksPerMultiprocessor({ block: [x, y, z], sharedMemory }: LaunchShape): number {
+  const limit = (attribute: number): number => simulatedAttribute(attribute) ?? 0
+  const warpSize = limit(A.warpSize)
+  const threads = Math.ceil((x * y * z) / warpSize) * warpSize
+  return Math.min(
+    limit(A.maxBlocksPerMultiprocessor),
+    Math.floor(limit(A.maxThreadsPerMultiprocessor) / threads),
+    Math.floor(limit(A.maxSharedMemoryPerMultiprocessor) / (sharedMemory + limit(A.reservedSharedMemoryPerBlock))),
+  )
 }
 
 const within = (value: number, limit: number): boolean => value <= (simulatedAttribute(limit) ?? 0)

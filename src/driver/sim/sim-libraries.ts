@@ -1,22 +1,32 @@
 /** Other libraries on the simulated GPU: it runs none of their code, but twins in JavaScript where there are any. */
 import { stateError } from '../../base/errors.js'
-import type { KernelDriver, LibraryDriver, LibraryWork } from '../driver.js'
+import { LIBRARY_CALL } from '../deadlocks.js'
+import type { ContextHandle, KernelDriver, LibraryDriver, LibraryWork, StreamHandle } from '../driver.js'
+import type { HostWaits } from './machine/host-waits.js'
 
 export class SimLibraries implements LibraryDriver {
-  readonly hostFunctionsPending = false
+  constructor(
+    private readonly kernels: KernelDriver,
+    private readonly waits: HostWaits,
+    private readonly refuseQueuing: (stream: StreamHandle) => void,
+  ) {}
 
-  constructor(private readonly kernels: KernelDriver) {}
+  get hostFunctionsPending(): boolean {
+    return this.waits.holdsUpDevice
+  }
 
   queue(work: readonly LibraryWork[]): void {
     const twins = work.map(({ name, stream, memory, twin }) => {
       if (twin === undefined) throw refused(name)
       return { stream, twin: { name, memory, shape: undefined, ...twin } }
     })
+    for (const { stream } of twins) this.refuseQueuing(stream)
     for (const { stream, twin } of twins) this.kernels.launchTwin(stream, twin)
   }
 
-  call(): never {
-    throw refused('This call')
+  call<R>(_context: ContextHandle, fn: () => R): R {
+    this.waits.refuseExclusive(LIBRARY_CALL)
+    return fn()
   }
 
   apart(): never {

@@ -2,6 +2,7 @@
  * Memory of the simulated machine: ArrayBuffers behind pointers of its own. Bytes move when an operation ends in virtual
  * time, so that a wait which is missing shows as wrong bytes.
  */
+import { explained } from '../../base/errors.js'
 import { shortCallSite } from '../../base/stack.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import {
@@ -19,6 +20,7 @@ import {
   type StreamHandle,
 } from '../driver.js'
 import type { Comparison, MemoryValue } from '../values.js'
+import { pinnedMemory } from './limits.js'
 import type { Machine } from './machine/machine.js'
 import type { SimDevice, SimOperation } from './machine/machine-state.js'
 import type { SimPool } from './machine/pools.js'
@@ -29,8 +31,6 @@ import { CopyWork, FillWork, FreeWork, RowsWork, WaitValueWork, WriteValueWork }
 import type { Registry } from './registry.js'
 import type { SimPools } from './sim-pools.js'
 
-/** More than a host has. */
-const HOST_BYTES = 2 ** 40
 /** Allocations begin and end at a multiple of it. */
 const GRANULE = 512
 const HOST_ALIGNMENT = 16
@@ -60,6 +60,8 @@ export class SimMemory implements MemoryDriver {
   readonly #blocks: MemoryBlock[] = []
   readonly #freeAddresses = new Map<number, Queue<number>>()
   #slab = { next: 0, end: 0 }
+  /** Bytes of pinned memory that is allocated and not freed. */
+  #pinned = 0
 
   constructor(
     private readonly machine: Machine,
@@ -127,11 +129,11 @@ export class SimMemory implements MemoryDriver {
   allocatePinned(byteLength: number, context: ContextHandle): ReturnType<MemoryDriver['allocatePinned']> {
     const device = this.registry.liveContextDevice(context, 'cuMemHostAlloc')
     this.machine.scheduler.tick()
-    // Some machines promise any amount of address space; none has so much to lock.
-    if (byteLength > HOST_BYTES) throw cudaError('cuMemHostAlloc', CUresult.OUT_OF_MEMORY)
+    if (this.#pinned + byteLength > pinnedMemory()) throw outOfPinnedMemory(this.#pinned)
     const bytes = orOutOfMemory('cuMemHostAlloc', () => new ArrayBuffer(byteLength))
     const block = new PinnedMemory(this.#address(rounded(byteLength)), byteLength, device, bytes)
     this.#insert(block)
+    this.#pinned += byteLength
     return { pointer: block.pointer, bytes }
   }
 
@@ -150,6 +152,8 @@ export class SimMemory implements MemoryDriver {
     const address = this.#address(rounded(skipped + bytes.length))
     const block = new RegisteredMemory((address + skipped) as Pointer, bytes, device)
     this.#insert(block)
+    // The program looks at its array without asking.
+    this.viewed(block.pointer, block.byteLength)
     return block.pointer
   }
 
@@ -274,6 +278,11 @@ export class SimMemory implements MemoryDriver {
     return this.#live(pointer, byteLength, call).read(pointer, byteLength)
   }
 
+  bytesFrom(pointer: Pointer, call: string): number {
+    const block = this.#live(pointer, 1, call)
+    return block.pointer + block.byteLength - pointer
+  }
+
   #newBlock(device: SimDevice, byteLength: number, pool?: SimPool): Pointer {
     const block = new DeviceMemory(this.#address(rounded(byteLength)), byteLength, device, pool)
     this.#insert(block)
@@ -339,6 +348,7 @@ export class SimMemory implements MemoryDriver {
   }
 
   readonly #giveBack = (block: MemoryBlock): void => {
+    if (block instanceof PinnedMemory) this.#pinned -= block.byteLength
     const begin = beginOf(block)
     const size = rounded(block.pointer - begin + block.byteLength)
     const free = this.#freeAddresses.get(size) ?? new Queue()
@@ -362,6 +372,12 @@ function route(
     return { engine: from.device.engineToHost, bandwidth: HOST_BANDWIDTH }
   }
   return { engine: toDevice ? to.device.engineToDevice : undefined, bandwidth: HOST_BANDWIDTH }
+}
+
+function outOfPinnedMemory(used: number): Error {
+  const limit = `A simulation has a quarter of this machine's memory to pin, ${pinnedMemory()} bytes`
+  const error = cudaError('cuMemHostAlloc', CUresult.OUT_OF_MEMORY)
+  return explained(error, `${limit}, and ${used} of them are in use. Close what is no longer used, and try again`)
 }
 
 /** The simulator's memory is this process's: where that has no more, the device has not. */

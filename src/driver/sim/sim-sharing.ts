@@ -40,6 +40,10 @@ export class SimSharing implements SharingDriver {
     const [found, ...rest] = this.#marks.get(mark) ?? []
     return found === key ? rest : undefined
   }
+
+  watchMark(): never {
+    throw noOtherProcess('share objects with')
+  }
 }
 
 export const noOtherProcess = (what: string): Error =>

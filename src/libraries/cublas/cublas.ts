@@ -3,7 +3,7 @@ import { checkThis, readOptions } from '../../base/arguments.js'
 import { inspectAsPrinted, invalidType, invalidValue, outOfRange, printed, stateError } from '../../base/errors.js'
 import { destroyWhenUnreachable } from '../../base/finalization.js'
 import { nextSerial } from '../../base/identity.js'
-import { contextOf, type Device, driverOf, elsewhere, resolveDevice } from '../../device.js'
+import { type Device, elsewhere, resolveDevice } from '../../device.js'
 import { LIBRARY_ENTRIES, type LibraryWork, type MemoryRows } from '../../driver/driver.js'
 import type { DeviceBuffer } from '../../memory/device-buffer.js'
 import { queueWith } from '../../memory/queue-with-memory.js'
@@ -66,7 +66,7 @@ export class Cublas implements Disposable {
   readonly serial: number = nextSerial()
   readonly #stream: Stream | undefined
   readonly #workspace: DeviceBuffer | undefined
-  readonly #handle: CublasHandle | undefined
+  readonly #handle: CublasHandle
   #closed = false
 
   /**
@@ -75,7 +75,8 @@ export class Cublas implements Disposable {
    * @param stream The stream for the work. Default: at each call, the current stream of the device.
    * @param options `device`: see above. `workspace`: memory that cuBLAS works in, instead of its own.
    * @throws {Error} ERR_UNSUPPORTED, with the places tried, where cuBLAS is not found (CUDA_STREAMS_CUBLAS names the
-   * file or its folder); ERR_DEADLOCK inside a host function; ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for a
+   * file or its folder); ERR_DEADLOCK inside a host function and while a stream waits for a promise;
+   * ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for a
    * workspace that begins elsewhere; ERR_CLOSED for a closed stream or workspace; ERR_DEVICE_MISMATCH where stream,
    * device and workspace are not on one device; ERR_OUT_OF_RANGE for a device that does not exist
    * @throws {LibraryError} where cuBLAS refuses
@@ -94,8 +95,7 @@ export class Cublas implements Disposable {
       checkDeviceBuffer(workspace, 'options.workspace', WORKSPACE_ALIGNMENT, stream ?? Stream.current(this.device))
     }
     this.#workspace = workspace
-    if (this.device.driver === 'sim') return
-    this.#handle = new CublasHandle(driverOf(this.device), contextOf(this.device))
+    this.#handle = new CublasHandle(this.device)
     destroyWhenUnreachable(this, this.#handle)
   }
 
@@ -106,7 +106,7 @@ export class Cublas implements Disposable {
   get version(): number {
     const cublas = checkThis(this, isCublas, 'a Cublas')
     cublas.#checkOpen()
-    return cublas.#handle?.version ?? 0
+    return cublas.#handle.version
   }
 
   /** Was it closed? */
@@ -117,7 +117,7 @@ export class Cublas implements Disposable {
   /**
    * Queues C = alpha · A · B + beta · C (`cublasGemmEx`). Matrices lie row after row unless `order` says otherwise;
    * sums are kept in f32, those of f64 in f64. The buffers may be closed as soon as this returns. The first product of
-   * its kind on a device may load code, so pending host functions run before; inside a host function that cannot be,
+   * its kind on a device may load code, so pending host functions run before, on a GPU; inside a host function that cannot be,
    * and only products of kinds that were computed before are possible.
    * @param a A: m × k elements.
    * @param b B: k × n elements.
@@ -126,7 +126,7 @@ export class Cublas implements Disposable {
    * @throws {Error} ERR_OUT_OF_RANGE for a buffer that is too short and a size or distance out of range; ERR_INVALID_ARG_TYPE,
    * ERR_INVALID_ARG_VALUE for an unknown type or order, and a buffer that begins in the middle of an element;
    * ERR_CLOSED, ERR_DEVICE_MISMATCH for a buffer of another device; ERR_DEADLOCK for the first of its kind inside a
-   * host function. Nothing is queued then.
+   * host function and while a stream waits for a promise. Nothing is queued then.
    * @throws {LibraryError} where cuBLAS refuses
    */
   gemm(a: DeviceBuffer, b: DeviceBuffer, c: DeviceBuffer, options: GemmOptions): this {
@@ -156,7 +156,7 @@ export class Cublas implements Disposable {
     const cublas = checkThis(this, isCublas, 'a Cublas')
     if (cublas.#closed) return
     this.#closed = true
-    this.#handle?.release()
+    this.#handle.release()
   }
 
   /** `close()`, for `using`. */
@@ -201,7 +201,7 @@ export class Cublas implements Disposable {
     const before = open()
     checkOperandsApart(shape, before.memory)
     const kind = kindOf(name, shape, before.memory)
-    const isNew = this.#handle !== undefined && !isKnown(before.use.context, kind)
+    const isNew = !isKnown(this.device, kind)
     // Runs the host functions that are pending, which may close what is used here. Inside of one it throws.
     if (isNew) before.use.driver.libraries.call(before.use.context, () => {})
     openStream(stream).makeRoom(LIBRARY_ENTRIES)
@@ -211,16 +211,14 @@ export class Cublas implements Disposable {
       stream: use.handle,
       context: use.context,
       memory,
-      call: (raw) => {
-        if (this.#handle !== undefined) callGemm(this.#handle, name, shape, memory, raw)
-      },
+      call: (raw) => callGemm(this.#handle, name, shape, memory, raw),
       twin: { nanoseconds: durationOf(shape), run: (contents) => multiply(shape, contents) },
     }
     use.driver.streamHandedOut(use.handle)
-    if (this.#handle !== undefined) recordOf(use)?.keeps.add(this.#handle)
+    recordOf(use)?.keeps.add(this.#handle)
     queueWith(use, memory, () => use.driver.libraries.queue([work]))
     // What a capture has taken up is not computed yet.
-    if (isNew && !use.driver.streamIsCapturing(use.handle)) learn(use.context, kind)
+    if (isNew && !use.driver.streamIsCapturing(use.handle)) learn(this.device, kind)
   }
 
   static {

@@ -3,28 +3,30 @@
  * they are kept for the next user of the device instead. There are as many as were ever in use at one time.
  */
 import { NativeResource } from '../../base/finalization.js'
+import { contextOf, type Device, driverOf } from '../../device.js'
 import { NativeMemory } from '../../driver/cuda/libcuda/native.js'
-import type { ContextHandle, Driver } from '../../driver/driver.js'
 import { type CublasLibrary, checkCublas, openCublas } from './library.js'
 
-/** By context, of which each belongs to one driver. */
-const spare = new Map<ContextHandle, number[]>()
+const spare = new WeakMap<Device, number[]>()
+/** In the place of a handle on the simulator, which calls nothing of cuBLAS. */
+const SIMULATED = 0
 
 export class CublasHandle extends NativeResource {
-  readonly library: CublasLibrary = openCublas()
   readonly address: number
 
   /** Takes one that is kept, or makes one (`cublasCreate`). */
-  constructor(
-    driver: Driver,
-    private readonly context: ContextHandle,
-  ) {
+  constructor(private readonly device: Device) {
     super()
-    this.address = spare.get(context)?.pop() ?? create(this.library, driver, context)
+    this.address = spare.get(device)?.pop() ?? create(device)
   }
 
-  /** CUBLAS_VERSION, such as 130100. */
+  get library(): CublasLibrary {
+    return openCublas()
+  }
+
+  /** CUBLAS_VERSION, such as 130100; 0 on the simulator. */
   get version(): number {
+    if (this.address === SIMULATED) return 0
     return withResult((memory) => {
       checkCublas('cublasGetVersion', this.library.cublasGetVersion_v2(this.address, memory.address))
       return memory.int32[0] ?? 0
@@ -32,15 +34,19 @@ export class CublasHandle extends NativeResource {
   }
 
   override destroy(): void {
-    const kept = spare.get(this.context)
-    if (kept === undefined) spare.set(this.context, [this.address])
+    const kept = spare.get(this.device)
+    if (kept === undefined) spare.set(this.device, [this.address])
     else kept.push(this.address)
   }
 }
 
-function create(library: CublasLibrary, driver: Driver, context: ContextHandle): number {
+function create(device: Device): number {
+  const { libraries } = driverOf(device)
+  const context = contextOf(device)
+  if (device.driver === 'sim') return libraries.call(context, () => SIMULATED)
+  const library = openCublas()
   return withResult((memory) => {
-    const status = driver.libraries.call(context, () => library.cublasCreate_v2(memory.address))
+    const status = libraries.call(context, () => library.cublasCreate_v2(memory.address))
     checkCublas('cublasCreate', status)
     return memory.pointerAt(0)
   })

@@ -2,7 +2,7 @@
  * The kinds of products that a device has computed before. For one of a new kind cuBLAS may load code, and loading may wait
  * for the whole device.
  */
-import type { ContextHandle } from '../../driver/driver.js'
+import type { Device } from '../../device.js'
 import type { UsedMemory } from '../library-memory.js'
 import type { GemmFunction } from './gemm-call.js'
 import type { GemmShape, Layout } from './gemm-shape.js'
@@ -11,7 +11,7 @@ const MOST_KNOWN = 4096
 /** cuBLAS tells no more of addresses apart. */
 const LARGEST_ALIGNMENT = 256
 
-const known = new Map<ContextHandle, Set<string>>()
+const known = new WeakMap<Device, Set<string>>()
 
 /** All by which cuBLAS may pick its kernels: two products of one kind are computed by the same code. */
 export function kindOf(name: GemmFunction, shape: GemmShape, memory: readonly UsedMemory[]): string {
@@ -22,14 +22,14 @@ export function kindOf(name: GemmFunction, shape: GemmShape, memory: readonly Us
   return `${sizes} ${places} ${alpha === 0} ${beta === 0 || beta === 1 ? beta : 'other'}`
 }
 
-export function isKnown(context: ContextHandle, kind: string): boolean {
-  return known.get(context)?.has(kind) ?? false
+export function isKnown(device: Device, kind: string): boolean {
+  return known.get(device)?.has(kind) ?? false
 }
 
 /** It has been queued to be computed: its code is loaded. */
-export function learn(context: ContextHandle, kind: string): void {
-  const kinds = known.get(context) ?? new Set()
-  known.set(context, kinds)
+export function learn(device: Device, kind: string): void {
+  const kinds = known.get(device) ?? new Set()
+  known.set(device, kinds)
   if (kinds.size >= MOST_KNOWN) kinds.clear()
   kinds.add(kind)
 }

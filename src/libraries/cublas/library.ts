@@ -1,49 +1,28 @@
 /** cuBLAS as a C library: finding it, its functions, its numbers. A test holds them against cublas_api.h. */
 import { LibraryError } from '../../base/errors.js'
+import type { CFunction } from '../../driver/cuda/libcuda/c-functions.js'
 import { loadLibrary, type WantedLibrary } from '../../driver/cuda/libcuda/find-library.js'
-import { declareFunctions, type LibraryFunction, type LibrarySignature } from '../c-function.js'
+import { declareFunctions } from '../c-function.js'
 
 /** @internal */
 export const CUBLAS: WantedLibrary = {
   title: 'cuBLAS',
-  names: {
-    linux: ['libcublas.so.13', 'libcublas.so.12', 'libcublas.so'],
-    win32: ['cublas64_13.dll', 'cublas64_12.dll'],
-  },
+  names: ['libcublas.so.13', 'libcublas.so.12', 'libcublas.so'],
   variable: 'CUDA_STREAMS_CUBLAS',
   wayOut: 'Install it with the CUDA toolkit or by pip, set CUDA_HOME',
 }
 
-const P = 'uintptr_t'
-
 export const CUBLAS_SIGNATURES = {
-  cublasCreate_v2: { c: 'cublasStatus_t cublasCreate_v2(cublasHandle_t *handle)', args: [P] },
-  cublasGetVersion_v2: { c: 'cublasStatus_t cublasGetVersion_v2(cublasHandle_t handle, int *version)', args: [P, P] },
-  cublasSetStream_v2: {
-    c: 'cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t streamId)',
-    args: [P, P],
-  },
-  cublasSetWorkspace_v2: {
-    c: 'cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, void *workspace, size_t workspaceSizeInBytes)',
-    args: [P, P, P],
-  },
-  cublasGemmEx: {
-    c: 'cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n, int k, const void *alpha, const void *A, cudaDataType Atype, int lda, const void *B, cudaDataType Btype, int ldb, const void *beta, void *C, cudaDataType Ctype, int ldc, cublasComputeType_t computeType, cublasGemmAlgo_t algo)',
-    args: [
-      ...[P, 'int', 'int', 'int', 'int', 'int'],
-      ...[P, P, 'int', 'int', P, 'int', 'int'],
-      ...[P, P, 'int', 'int', 'int', 'int'],
-    ] as LibrarySignature['args'],
-  },
-  cublasGemmStridedBatchedEx: {
-    c: 'cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n, int k, const void *alpha, const void *A, cudaDataType Atype, int lda, long long int strideA, const void *B, cudaDataType Btype, int ldb, long long int strideB, const void *beta, void *C, cudaDataType Ctype, int ldc, long long int strideC, int batchCount, cublasComputeType_t computeType, cublasGemmAlgo_t algo)',
-    args: [
-      ...[P, 'int', 'int', 'int', 'int', 'int'],
-      ...[P, P, 'int', 'int', 'int64', P, 'int', 'int', 'int64'],
-      ...[P, P, 'int', 'int', 'int64', 'int', 'int', 'int'],
-    ] as LibrarySignature['args'],
-  },
-} as const satisfies Readonly<Record<string, LibrarySignature>>
+  cublasCreate_v2: 'cublasStatus_t cublasCreate_v2(cublasHandle_t *handle)',
+  cublasGetVersion_v2: 'cublasStatus_t cublasGetVersion_v2(cublasHandle_t handle, int *version)',
+  cublasSetStream_v2: 'cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t streamId)',
+  cublasSetWorkspace_v2:
+    'cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, void *workspace, size_t workspaceSizeInBytes)',
+  cublasGemmEx:
+    'cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n, int k, const void *alpha, const void *A, cudaDataType Atype, int lda, const void *B, cudaDataType Btype, int ldb, const void *beta, void *C, cudaDataType Ctype, int ldc, cublasComputeType_t computeType, cublasGemmAlgo_t algo)',
+  cublasGemmStridedBatchedEx:
+    'cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n, int k, const void *alpha, const void *A, cudaDataType Atype, int lda, long long int strideA, const void *B, cudaDataType Btype, int ldb, long long int strideB, const void *beta, void *C, cudaDataType Ctype, int ldc, long long int strideC, int batchCount, cublasComputeType_t computeType, cublasGemmAlgo_t algo)',
+} as const satisfies Readonly<Record<string, string>>
 
 /** cublasStatus_t. */
 export const CUBLAS_STATUS: Readonly<Record<string, number>> = {
@@ -79,7 +58,7 @@ const EXPLANATIONS: Readonly<Record<number, string>> = {
   15: 'cuBLAS has no kernel for these types, sizes or alignments',
 }
 
-export type CublasLibrary = Readonly<Record<keyof typeof CUBLAS_SIGNATURES, LibraryFunction>>
+export type CublasLibrary = Readonly<Record<keyof typeof CUBLAS_SIGNATURES, CFunction>>
 
 let loaded: CublasLibrary | undefined
 

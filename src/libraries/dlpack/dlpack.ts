@@ -135,7 +135,7 @@ inspectAsPrinted(DLPackTensor)
  * @returns the struct: its `pointer` goes into a PyCapsule, or to another library of C
  * @throws {Error} ERR_OUT_OF_RANGE where elements lie outside of the buffer; ERR_INVALID_ARG_VALUE for no type, other
  * strides than extents, memory that begins in the middle of an element, stream 0, and `readOnly` without `maxVersion`;
- * ERR_INVALID_ARG_TYPE, ERR_CLOSED; ERR_UNSUPPORTED while the buffer's stream or the consumer's captures, and on Windows;
+ * ERR_INVALID_ARG_TYPE, ERR_CLOSED; ERR_UNSUPPORTED while the buffer's stream or the consumer's captures;
  * ERR_DEVICE_MISMATCH for a stream of another device; as `new ExternalStream(handle)` for a number
  * @example
  * ```ts

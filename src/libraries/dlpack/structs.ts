@@ -3,8 +3,10 @@
  * older consumers take.
  */
 import { invalidValue, stateError } from '../../base/errors.js'
-import { type Reader, safeReader } from '../../driver/cuda/libcuda/memory-reader.js'
-import { koffi, NativeMemory } from '../../driver/cuda/libcuda/native.js'
+import { callAt } from '../../driver/cuda/libcuda/c-functions.js'
+import { layer } from '../../driver/cuda/libcuda/layer.js'
+import { Reader } from '../../driver/cuda/libcuda/memory-reader.js'
+import { NativeMemory } from '../../driver/cuda/libcuda/native.js'
 import { type ParsedType, typeOfCode } from './dtype.js'
 import { type Layout, MOST_DIMENSIONS, rowMajor } from './layout.js'
 
@@ -33,42 +35,29 @@ const MANY = 1024n
 /** In a DLTensor, in words of 8 bytes: data, device, ndim with dtype, shape, strides, byte_offset. */
 const Word = { DATA: 0, DEVICE: 1, NDIM_AND_DTYPE: 2, SHAPE: 3, STRIDES: 4, BYTE_OFFSET: 5 } as const
 const TENSOR_WORDS = 6
-/** As much as any C library's sigset_t has; shape and strides come behind. */
-const SIGSET_BYTES = 128
+/** Shape and strides come behind either struct. */
+const SHAPE_AT = 128
+/** What the deleter of what is handed out (native/libraries.c) writes to the first word: no address and no version is so. */
+const DELETED = 2n ** 64n - 1n
 
-/**
- * The deleter of what is handed out. A consumer calls it on any thread, also while this one waits in C, so it must be C,
- * and it must leave a sign in the struct: the library of C has a function of one pointer that writes there and does nothing
- * else. `sigfillset` sets the first word to what no address and no version is, by its last store.
- */
-interface Deleter {
-  readonly address: bigint
-  /** What it writes to the first word. */
-  readonly sign: bigint
-}
-
-let deleter: Deleter | undefined
 let reader: Reader | undefined
 
 /** A struct that was handed out. */
 export class HandedOutStruct {
   readonly address: number
   readonly #memory: NativeMemory
-  readonly #deleter: Deleter
 
   constructor(facts: TensorFacts, versioned: boolean) {
-    this.#deleter = findDeleter()
     const { shape, strides } = facts
     const { tensor, deleter: at } = versioned ? VERSIONED : LEGACY
-    const memory = new NativeMemory(SIGSET_BYTES + 16 * Math.max(1, shape.length))
+    const memory = new NativeMemory(SHAPE_AT + 16 * Math.max(1, shape.length))
     const { uint32, uint64, address } = memory
-    uint64.fill(0n)
     if (versioned) {
       uint32[0] = MAJOR_VERSION
       uint32[1] = MINOR_VERSION
       uint64[FLAGS / 8] = facts.readOnly ? FLAG_READ_ONLY : 0n
     }
-    uint64[at / 8] = this.#deleter.address
+    uint64[at / 8] = BigInt(deleter())
     const word = tensor / 8
     uint64[word + Word.DATA] = BigInt(facts.pointer)
     uint32[2 * (word + Word.DEVICE)] = facts.deviceType
@@ -76,9 +65,9 @@ export class HandedOutStruct {
     uint32[2 * (word + Word.NDIM_AND_DTYPE)] = shape.length
     const { code, bits, lanes } = facts.type
     uint32[2 * (word + Word.NDIM_AND_DTYPE) + 1] = code + bits * 2 ** 8 + lanes * 2 ** 16
-    uint64[word + Word.SHAPE] = BigInt(address + SIGSET_BYTES)
-    uint64[word + Word.STRIDES] = BigInt(address + SIGSET_BYTES + 8 * shape.length)
-    const numbers = new BigInt64Array(uint64.buffer, SIGSET_BYTES)
+    uint64[word + Word.SHAPE] = BigInt(address + SHAPE_AT)
+    uint64[word + Word.STRIDES] = BigInt(address + SHAPE_AT + 8 * shape.length)
+    const numbers = new BigInt64Array(uint64.buffer, SHAPE_AT)
     for (const [index, value] of [...shape, ...strides].entries()) numbers[index] = BigInt(value)
     this.#memory = memory
     this.address = address
@@ -86,12 +75,12 @@ export class HandedOutStruct {
 
   /** Has the consumer called the deleter? */
   get isDeleted(): boolean {
-    return Atomics.load(this.#memory.uint64, 0) === this.#deleter.sign
+    return Atomics.load(this.#memory.uint64, 0) === DELETED
   }
 
   /** Calls the deleter in a consumer's place. */
   delete(): void {
-    callDeleter(this.#deleter.address, this.address)
+    callAt(deleter(), this.address)
   }
 
   /** Once it is deleted. */
@@ -148,7 +137,7 @@ export class TakenStruct {
 
   /** Gives it back to its producer. */
   delete(): void {
-    if (this.#deleter !== 0n) callDeleter(this.#deleter, this.address)
+    if (this.#deleter !== 0n) callAt(Number(this.#deleter), this.address)
   }
 
   #checkVersion(): void {
@@ -169,7 +158,7 @@ export class TakenStruct {
   }
 
   #wordsAt(address: number, count: number): BigUint64Array {
-    reader ??= safeReader()
+    reader ??= new Reader()
     // A copy: the reader's memory is the next look's.
     const words = reader.wordsAt(address, count)?.slice()
     if (words === undefined) throw this.#none()
@@ -187,35 +176,8 @@ export class TakenStruct {
   }
 }
 
-function findDeleter(): Deleter {
-  if (deleter !== undefined) return deleter
-  if (process.platform === 'win32') {
-    throw stateError('ERR_UNSUPPORTED', 'A tensor cannot be handed out on Windows: its library of C has no sigfillset')
-  }
-  const address = BigInt(koffi().load(null).symbol('sigfillset'))
-  const scratch = new NativeMemory(SIGSET_BYTES)
-  scratch.uint64.fill(0n)
-  callDeleter(address, scratch.address)
-  const sign = scratch.uint64[0] ?? 0n
-  scratch.free()
-  if (sign < 2n ** 48n)
-    throw stateError(
-      'ERR_UNSUPPORTED',
-      'A tensor cannot be handed out: sigfillset of this library of C does not mark what it is given',
-    )
-  deleter = { address, sign }
-  return deleter
-}
+/** A consumer calls it on any thread, also while this one waits in C: so it is C, and only leaves a sign in the struct. */
+const deleter = (): number => layer().functions['deleteTensor'] ?? 0
 
 /** Where bytes lie, for as long as their ArrayBuffer is not detached. */
-export const addressOfBytes = (bytes: Uint8Array): number => Number(koffi().address(bytes))
-
-type Call = (address: bigint, type: object, argument: number) => void
-
-let deleterType: object | undefined
-
-function callDeleter(address: bigint, struct: number): void {
-  const { call, proto } = koffi()
-  deleterType ??= proto('void (uintptr_t)') as object
-  ;(call as Call)(address, deleterType, struct)
-}
+export const addressOfBytes = (bytes: Uint8Array): number => layer().addressOf(bytes)

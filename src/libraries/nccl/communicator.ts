@@ -138,7 +138,7 @@ export class Communicator implements AsyncDisposable {
         await sleep(1)
       }
       const begin = (): NcclHandle => new NcclHandle(library, id, clique, rank, timeout, device.ordinal)
-      handle = device.driver === 'sim' ? begin() : libraries.call(context, begin)
+      handle = libraries.call(context, begin)
       await handle.done('ncclCommInitRankConfig', signal)
       return new Communicator(handle, device)
     } catch (error) {
@@ -339,8 +339,9 @@ export class Communicator implements AsyncDisposable {
 
   /**
    * Gives the communicator up at once (`ncclCommAbort`): its work on the GPU ends, with undefined bytes in the
-   * destinations, and the streams go on. Abort the other ranks too. Resolves when NCCL has let go of everything. Calls
-   * after it are ERR_CLOSED. May be called twice.
+   * destinations, and the streams go on. Abort the other ranks too. Resolves when NCCL has let go of everything, for
+   * which NCCL waits for the device: let streams go on that stand at something else. On the simulator it waits for
+   * nothing. Calls after it are ERR_CLOSED. May be called twice.
    * @throws {LibraryError} (as a rejection) where NCCL refuses
    */
   async abort(): Promise<void> {

@@ -1,67 +1,42 @@
 /** NCCL as a C library: finding it, its functions, its numbers. A test holds them against nccl.h. */
 import type { OwnBytes } from '../../base/bytes.js'
 import { LibraryError, stateError } from '../../base/errors.js'
-import { type LoadedLibrary, loadLibrary, type WantedLibrary } from '../../driver/cuda/libcuda/find-library.js'
-import { koffi, NativeMemory } from '../../driver/cuda/libcuda/native.js'
+import type { CFunction } from '../../driver/cuda/libcuda/c-functions.js'
+import { loadLibrary, type WantedLibrary } from '../../driver/cuda/libcuda/find-library.js'
+import { NativeMemory } from '../../driver/cuda/libcuda/native.js'
+import type { SharedLibrary } from '../../driver/cuda/libcuda/shared-library.js'
 import type { Driver } from '../../driver/driver.js'
-import { declareFunctions, type LibraryFunction, type LibrarySignature } from '../c-function.js'
+import { declareFunctions } from '../c-function.js'
 
 /** @internal */
 export const NCCL: WantedLibrary = {
   title: 'NCCL',
-  names: { linux: ['libnccl.so.2', 'libnccl.so'] },
+  names: ['libnccl.so.2', 'libnccl.so'],
   variable: 'CUDA_STREAMS_NCCL',
   wayOut: 'Install it as a package of the system or by pip',
 }
 
-const P = 'uintptr_t'
 const COLLECTIVE_END = 'ncclComm_t comm, cudaStream_t stream)'
 
 export const NCCL_SIGNATURES = {
-  ncclGetVersion: { c: 'ncclResult_t ncclGetVersion(int *version)', args: [P] },
-  ncclGetUniqueId: { c: 'ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId)', args: [P] },
-  ncclCommInitRankConfig: {
-    c: 'ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank, ncclConfig_t *config)',
-    args: [P, 'int', 'ncclUniqueId', 'int', P],
-  },
-  ncclCommGetAsyncError: {
-    c: 'ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *asyncError)',
-    args: [P, P],
-  },
-  ncclCommFinalize: { c: 'ncclResult_t ncclCommFinalize(ncclComm_t comm)', args: [P] },
-  ncclCommDestroy: { c: 'ncclResult_t ncclCommDestroy(ncclComm_t comm)', args: [P] },
-  ncclCommAbort: { c: 'ncclResult_t ncclCommAbort(ncclComm_t comm)', args: [P] },
-  ncclGroupStart: { c: 'ncclResult_t ncclGroupStart(void)', args: [] },
-  ncclGroupEnd: { c: 'ncclResult_t ncclGroupEnd(void)', args: [] },
-  ncclAllReduce: {
-    c: `ncclResult_t ncclAllReduce(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op, ${COLLECTIVE_END}`,
-    args: [P, P, P, 'int', 'int', P, P],
-  },
-  ncclBroadcast: {
-    c: `ncclResult_t ncclBroadcast(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root, ${COLLECTIVE_END}`,
-    args: [P, P, P, 'int', 'int', P, P],
-  },
-  ncclReduce: {
-    c: `ncclResult_t ncclReduce(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op, int root, ${COLLECTIVE_END}`,
-    args: [P, P, P, 'int', 'int', 'int', P, P],
-  },
-  ncclAllGather: {
-    c: `ncclResult_t ncclAllGather(const void *sendbuff, void *recvbuff, size_t sendcount, ncclDataType_t datatype, ${COLLECTIVE_END}`,
-    args: [P, P, P, 'int', P, P],
-  },
-  ncclReduceScatter: {
-    c: `ncclResult_t ncclReduceScatter(const void *sendbuff, void *recvbuff, size_t recvcount, ncclDataType_t datatype, ncclRedOp_t op, ${COLLECTIVE_END}`,
-    args: [P, P, P, 'int', 'int', P, P],
-  },
-  ncclSend: {
-    c: `ncclResult_t ncclSend(const void *sendbuff, size_t count, ncclDataType_t datatype, int peer, ${COLLECTIVE_END}`,
-    args: [P, P, 'int', 'int', P, P],
-  },
-  ncclRecv: {
-    c: `ncclResult_t ncclRecv(void *recvbuff, size_t count, ncclDataType_t datatype, int peer, ${COLLECTIVE_END}`,
-    args: [P, P, 'int', 'int', P, P],
-  },
-} as const satisfies Readonly<Record<string, LibrarySignature>>
+  ncclGetVersion: 'ncclResult_t ncclGetVersion(int *version)',
+  ncclGetUniqueId: 'ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId)',
+  ncclCommInitRankConfig:
+    'ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank, ncclConfig_t *config)',
+  ncclCommGetAsyncError: 'ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *asyncError)',
+  ncclCommFinalize: 'ncclResult_t ncclCommFinalize(ncclComm_t comm)',
+  ncclCommDestroy: 'ncclResult_t ncclCommDestroy(ncclComm_t comm)',
+  ncclCommAbort: 'ncclResult_t ncclCommAbort(ncclComm_t comm)',
+  ncclGroupStart: 'ncclResult_t ncclGroupStart(void)',
+  ncclGroupEnd: 'ncclResult_t ncclGroupEnd(void)',
+  ncclAllReduce: `ncclResult_t ncclAllReduce(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op, ${COLLECTIVE_END}`,
+  ncclBroadcast: `ncclResult_t ncclBroadcast(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root, ${COLLECTIVE_END}`,
+  ncclReduce: `ncclResult_t ncclReduce(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op, int root, ${COLLECTIVE_END}`,
+  ncclAllGather: `ncclResult_t ncclAllGather(const void *sendbuff, void *recvbuff, size_t sendcount, ncclDataType_t datatype, ${COLLECTIVE_END}`,
+  ncclReduceScatter: `ncclResult_t ncclReduceScatter(const void *sendbuff, void *recvbuff, size_t recvcount, ncclDataType_t datatype, ncclRedOp_t op, ${COLLECTIVE_END}`,
+  ncclSend: `ncclResult_t ncclSend(const void *sendbuff, size_t count, ncclDataType_t datatype, int peer, ${COLLECTIVE_END}`,
+  ncclRecv: `ncclResult_t ncclRecv(void *recvbuff, size_t count, ncclDataType_t datatype, int peer, ${COLLECTIVE_END}`,
+} as const satisfies Readonly<Record<string, string>>
 
 export type NcclFunction = keyof typeof NCCL_SIGNATURES
 
@@ -116,19 +91,14 @@ export type EndCall = keyof typeof PATIENCE
 export class NcclLibrary {
   /** Of ranks that are in no thread that is known here, for warnings. */
   readonly come: string = 'come from other threads or processes, and NCCL does not tell which have come'
-  readonly #functions: Readonly<Record<NcclFunction, LibraryFunction>>
-  readonly #addressOf: (name: EndCall) => number
-  readonly #errorString: (result: number) => string
-  readonly #lastError: (communicator: number) => string | null
+  readonly #functions: Readonly<Record<NcclFunction, CFunction>>
+  readonly #texts: Readonly<Record<'ncclGetErrorString' | 'ncclGetLastError', (argument: number) => string>>
   readonly #memory = new NativeMemory(UNIQUE_ID_BYTES)
 
   /** @internal */
-  constructor(library: LoadedLibrary) {
-    const uniqueId = koffi().struct({ internal: koffi().array('uint8', UNIQUE_ID_BYTES) })
-    this.#functions = declareFunctions(library, NCCL_SIGNATURES, (type) => (type === 'ncclUniqueId' ? uniqueId : type))
-    this.#addressOf = (name) => Number(library.symbol(name))
-    this.#errorString = library.func('ncclGetErrorString', 'str', ['int']) as (result: number) => string
-    this.#lastError = library.func('ncclGetLastError', 'str', [P]) as (communicator: number) => string | null
+  constructor(private readonly library: SharedLibrary) {
+    this.#functions = declareFunctions(library, NCCL_SIGNATURES)
+    this.#texts = library.texts({ ncclGetErrorString: 'ncclResult_t result', ncclGetLastError: 'ncclComm_t comm' })
   }
 
   /** Such as 22809. */
@@ -153,14 +123,14 @@ export class NcclLibrary {
   ): { readonly address: number; readonly memory: { free(): void } } {
     const memory = new NativeMemory(8 + NCCL_CONFIG.bytes)
     const config = new DataView(memory.bytes.buffer, 8, NCCL_CONFIG.bytes)
-    memory.bytes.fill(0)
+    this.#memory.bytes.set(id)
     config.setBigUint64(NCCL_CONFIG.size, BigInt(NCCL_CONFIG.bytes), true)
     config.setUint32(NCCL_CONFIG.magic, NCCL_CONFIG_MAGIC, true)
     config.setUint32(NCCL_CONFIG.version, CONFIG_VERSION, true)
     config.setInt32(NCCL_CONFIG.blocking, 0, true)
     const { address } = memory
     try {
-      this.call('ncclCommInitRankConfig', address, size, { internal: id }, rank, address + 8)
+      this.call('ncclCommInitRankConfig', address, size, this.#memory.address, rank, address + 8)
     } catch (error) {
       memory.free()
       throw error
@@ -179,7 +149,7 @@ export class NcclLibrary {
   }
 
   /** Calls a function of NCCL. Throws a LibraryError unless it returns success, or that it is on its way. */
-  call(name: NcclFunction, ...args: (number | object)[]): void {
+  call(name: NcclFunction, ...args: number[]): void {
     this.#check(name, this.#functions[name](...args))
   }
 
@@ -190,14 +160,14 @@ export class NcclLibrary {
 
   /** Calls it on a thread of its own, since it waits for the device. */
   async apart(call: EndCall, communicator: number, driver: Driver, _device: number): Promise<void> {
-    this.#check(call, await driver.libraries.apart(this.#addressOf(call), communicator, PATIENCE[call]))
+    this.#check(call, await driver.libraries.apart(this.library.find(call) ?? 0, communicator, PATIENCE[call]))
   }
 
   #check(call: string, result: number): void {
     if (result === SUCCESS || result === IN_PROGRESS) return
     const name = Object.keys(NCCL_RESULT).find((key) => NCCL_RESULT[key] === result) ?? `ncclResult_${result}`
-    const last = this.#lastError(0)
-    const said = [this.#errorString(result), last ?? ''].filter((text) => text.trim() !== '')
+    const { ncclGetErrorString, ncclGetLastError } = this.#texts
+    const said = [ncclGetErrorString(result), ncclGetLastError(0)].filter((text) => text.trim() !== '')
     throw new LibraryError(call, result, name, said.join('. NCCL says: '))
   }
 }
@@ -213,7 +183,7 @@ export function openNccl(): NcclLibrary {
   return loaded
 }
 
-function declareNccl(library: LoadedLibrary): NcclLibrary {
+function declareNccl(library: SharedLibrary): NcclLibrary {
   try {
     return new NcclLibrary(library)
   } catch (cause) {

@@ -12,7 +12,7 @@ import { recordedEvent } from '../../memory/stream-uses.js'
 import type { StreamCore } from '../../streams/stream-core.js'
 import type { UsedMemory } from '../library-memory.js'
 import type { NcclRequest } from './clique.js'
-import { type NcclBackend, UNIQUE_ID_BYTES } from './library.js'
+import { type EndCall, type NcclBackend, UNIQUE_ID_BYTES } from './library.js'
 import { type ComputedCall, combined, partFor } from './twin.js'
 
 /** About what a link of 400 GB/s takes, and a start. */
@@ -76,8 +76,10 @@ export class SimulatedNccl implements NcclBackend {
 
   finalize(): void {}
 
-  async apart(_call: string, communicator: number, driver: Driver, device: number): Promise<void> {
+  async apart(call: EndCall, communicator: number, driver: Driver, device: number): Promise<void> {
     this.#leave(communicator)
+    // It is given up whatever its work stands behind, which only the caller may let go on.
+    if (call === 'ncclCommAbort') return
     // As NCCL waits for the device, unless that faulted or captures.
     await new Promise<void>((resolve) => driver.deviceFinished(device, () => resolve())).catch(() => {})
   }

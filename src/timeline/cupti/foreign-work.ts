@@ -2,7 +2,7 @@
  * One recording's share of what CUPTI tells: the work of other code, put between the rows of the recording, and exact
  * times for these. What was queued on this thread during a call of ours is ours.
  */
-import { koffi } from '../../driver/cuda/libcuda/native.js'
+import { own } from '../../driver/cuda/libcuda/c-functions.js'
 import type { Driver } from '../../driver/driver.js'
 import { RowKind } from '../kinds.js'
 import type { RowWriter } from '../row-writer.js'
@@ -15,7 +15,8 @@ import { StreamNumbers } from './stream-numbers.js'
 const QUEUED_BY_CALLS: readonly number[] = [RowKind.KERNEL, RowKind.COPY, RowKind.FILL, RowKind.GRAPH]
 
 export class ForeignWork {
-  readonly #thread = Number(BigInt(koffi().load(null).func('pthread_self', 'uint64', [])()) & 0xffff_ffffn)
+  /** The lower half of pthread_self(). */
+  readonly #thread = own().threadNumber() % 2 ** 32
   readonly #begin: ClockLook
 
   /** `device` is one in use. */

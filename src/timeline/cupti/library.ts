@@ -1,36 +1,38 @@
 /** CUPTI as a C library: finding it, its functions, its numbers. A test holds them against NVIDIA's headers. */
 import { LibraryError, stateError } from '../../base/errors.js'
+import type { CFunction } from '../../driver/cuda/libcuda/c-functions.js'
 import { loadLibrary, type WantedLibrary } from '../../driver/cuda/libcuda/find-library.js'
-import { koffi, NativeMemory } from '../../driver/cuda/libcuda/native.js'
+import { layer } from '../../driver/cuda/libcuda/layer.js'
+import { NativeMemory } from '../../driver/cuda/libcuda/native.js'
 
 export const CUPTI: WantedLibrary = {
   title: "CUPTI, which tells of other libraries' work,",
-  names: { linux: ['libcupti.so.13', 'libcupti.so.12', 'libcupti.so'] },
+  names: ['libcupti.so.13', 'libcupti.so.12', 'libcupti.so'],
   variable: 'CUDA_STREAMS_CUPTI',
   wayOut: 'Install it with the CUDA toolkit or by pip (nvidia-cuda-cupti), or record without `everything`',
 }
 
-const P = 'uintptr_t'
-/** koffi's names for the arguments; each function returns a CUptiResult. */
+/** Their parameters; each function returns a CUptiResult. */
 export const CUPTI_SIGNATURES = {
-  cuptiActivityDisable: ['int'],
-  cuptiActivityEnable: ['int'],
-  cuptiActivityEnableDriverApi: ['uint32_t', 'uint8_t'],
-  cuptiActivityEnableRuntimeApi: ['uint32_t', 'uint8_t'],
-  cuptiActivityFlushAll: ['uint32_t'],
-  cuptiActivityGetNextRecord: [P, 'size_t', P],
-  cuptiActivityGetNumDroppedRecords: [P, 'uint32_t', P],
-  cuptiActivityRegisterCallbacks: [P, P],
-  cuptiGetResultString: ['int', P],
-  cuptiGetStreamIdEx: [P, P, 'uint8_t', P],
-  cuptiGetTimestamp: [P],
-  cuptiGetVersion: [P],
-  cuptiSubscribe: [P, P, P],
-  cuptiUnsubscribe: [P],
-} as const satisfies Readonly<Record<string, readonly string[]>>
+  cuptiActivityDisable: 'CUpti_ActivityKind kind',
+  cuptiActivityEnable: 'CUpti_ActivityKind kind',
+  cuptiActivityEnableDriverApi: 'uint32_t cbid, uint8_t enable',
+  cuptiActivityEnableRuntimeApi: 'uint32_t cbid, uint8_t enable',
+  cuptiActivityFlushAll: 'uint32_t flag',
+  cuptiActivityGetNextRecord: 'uint8_t *buffer, size_t validBufferSizeBytes, CUpti_Activity **record',
+  cuptiActivityGetNumDroppedRecords: 'CUcontext context, uint32_t streamId, size_t *dropped',
+  cuptiActivityRegisterCallbacks:
+    'CUpti_BuffersCallbackRequestFunc funcBufferRequested, CUpti_BuffersCallbackCompleteFunc funcBufferCompleted',
+  cuptiGetResultString: 'CUptiResult result, const char **str',
+  cuptiGetStreamIdEx: 'CUcontext context, CUstream stream, uint8_t perThreadStream, uint32_t *streamId',
+  cuptiGetTimestamp: 'uint64_t *timestamp',
+  cuptiGetVersion: 'uint32_t *version',
+  cuptiSubscribe: 'CUpti_SubscriberHandle *subscriber, CUpti_CallbackFunc callback, void *userdata',
+  cuptiUnsubscribe: 'CUpti_SubscriberHandle subscriber',
+} as const satisfies Readonly<Record<string, string>>
 
 type CuptiFunction = keyof typeof CUPTI_SIGNATURES
-export type CuptiLibrary = Readonly<Record<CuptiFunction, (...args: number[]) => number>>
+export type CuptiLibrary = Readonly<Record<CuptiFunction, CFunction>>
 
 /** CUpti_ActivityKind. */
 export const ActivityKind = { MEMCPY: 1, MEMSET: 2, DRIVER: 4, RUNTIME: 5, CONCURRENT_KERNEL: 10, MEMCPY2: 22 } as const
@@ -53,15 +55,9 @@ export function openCupti(): CuptiLibrary {
 
 function declare(): CuptiLibrary {
   const file = loadLibrary(CUPTI)
-  const functions: Partial<Record<CuptiFunction, (...args: number[]) => number>> = {}
-  for (const [name, args] of Object.entries(CUPTI_SIGNATURES)) {
-    try {
-      functions[name as CuptiFunction] = file.func(name, 'int', [...args])
-    } catch (cause) {
-      throw stateError('ERR_UNSUPPORTED', `This CUPTI lacks ${name}. ${CUPTI.wayOut}`, cause)
-    }
-  }
-  const library = functions as CuptiLibrary
+  const missing = Object.keys(CUPTI_SIGNATURES).find((name) => file.find(name) === undefined)
+  if (missing !== undefined) throw stateError('ERR_UNSUPPORTED', `This CUPTI lacks ${missing}. ${CUPTI.wayOut}`)
+  const library = file.functions(CUPTI_SIGNATURES)
   const memory = new NativeMemory(8)
   checkCupti('cuptiGetVersion', library.cuptiGetVersion(memory.address))
   const version = memory.uint32[0] ?? 0
@@ -84,7 +80,7 @@ export function checkCupti(call: string, result: number): void {
   if (result === 0) return
   const memory = new NativeMemory(8)
   const isNamed = loaded?.cuptiGetResultString(result, memory.address) === 0
-  const name = isNamed ? koffi().decode(memory.pointerAt(0), 'char', -1) : `CUptiResult ${result}`
+  const name = isNamed ? layer().text(memory.pointerAt(0)) : `CUptiResult ${result}`
   memory.free()
   throw new LibraryError(call, result, name, EXPLANATIONS[result])
 }

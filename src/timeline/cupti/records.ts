@@ -3,7 +3,10 @@
  * 13, CUpti_ActivityMemcpy5 to 7, CUpti_ActivityMemcpyPtoP4, CUpti_ActivityMemset4 and 5, and CUpti_ActivityAPI: newer
  * ones add fields at their ends.
  */
-import { koffi, NativeMemory } from '../../driver/cuda/libcuda/native.js'
+import { bindAll, type CFunction, declaration, own } from '../../driver/cuda/libcuda/c-functions.js'
+import { layer } from '../../driver/cuda/libcuda/layer.js'
+import { NativeMemory } from '../../driver/cuda/libcuda/native.js'
+import { SharedLibrary } from '../../driver/cuda/libcuda/shared-library.js'
 import { KIND_NAMES, RowKind } from '../kinds.js'
 import { ActivityKind, type CuptiLibrary } from './library.js'
 import type { RecordBuffer } from './record-buffers.js'
@@ -54,8 +57,6 @@ export const LAYOUTS: Readonly<Record<number, Layout>> = {
   [ActivityKind.RUNTIME]: CALL,
 }
 
-const P = 'uintptr_t'
-
 export class Records {
   readonly activities: Activity[] = []
   readonly calls = new Map<number, ApiCall>()
@@ -75,7 +76,7 @@ export class Records {
 
   read({ address, length }: RecordBuffer): void {
     if (length === 0) return
-    const view = new DataView(koffi().view(BigInt(address), length))
+    const view = new DataView(layer().view(address, length))
     this.#next.uint64[0] = 0n
     while (this.library.cuptiActivityGetNextRecord(address, length, this.#next.address) === 0) {
       this.#readOne(view, this.#next.pointerAt(0) - address)
@@ -121,27 +122,27 @@ export class Records {
   #nameAt(address: bigint): string {
     let name = this.#names.get(address)
     if (name === undefined) {
-      name = address === 0n ? 'kernel' : demangled(koffi().decode(address, 'char', -1))
+      name = address === 0n ? 'kernel' : demangled(layer().text(Number(address)))
       this.#names.set(address, name)
     }
     return name
   }
 }
 
-let demangle: ((name: string, into: number, length: number, status: number) => number) | undefined
+const DEMANGLE = '__cxa_demangle'
+let demangle: CFunction | undefined
 
 /** As C++ has it. A library in C++ has brought the function for it; otherwise the name stays as it is. */
 function demangled(name: string): string {
-  if (!name.startsWith('_Z')) return name
-  const libc = koffi().load(null)
-  try {
-    demangle ??= libc.func('__cxa_demangle', P, ['str', P, P, P])
-  } catch {
-    return name
-  }
-  const address = demangle(name, 0, 0, 0)
+  const found = SharedLibrary.ofProcess.find(DEMANGLE)
+  if (!name.startsWith('_Z') || found === undefined) return name
+  const parameters = 'const char *mangled_name, char *output_buffer, size_t *length, int *status'
+  demangle ??= bindAll([declaration(DEMANGLE, found, parameters, 'address4')])[DEMANGLE]
+  const mangled = NativeMemory.ofText(name)
+  const address = demangle(mangled.address, 0, 0, 0)
+  mangled.free()
   if (address === 0) return name
-  const text: string = koffi().decode(BigInt(address), 'char', -1)
-  koffi().free(BigInt(address))
+  const text = layer().text(address)
+  own().release(address)
   return text
 }

@@ -135,6 +135,33 @@ const withBench = {
       say('finished'),
     )
   },
+  /** Only the waits run JavaScript, and the timer keeps the event loop from its end, at which Node runs what has been left over. */
+  waitsInARow: async (bench) => {
+    const limit = setTimeout(() => process.exit(1), 15_000)
+    const { device } = bench
+    using stream = bench.stream()
+    using buffer = device.alloc(64, { stream })
+    using event = device.createEvent()
+    const ways: Readonly<Record<string, () => Promise<unknown>>> = {
+      stream: () => stream.finished(),
+      event: () => stream.record(event).finished(),
+      device: () => device.finished(),
+      download: () => stream.download(buffer),
+      upload: () => stream.upload(buffer, new Uint8Array(64)),
+      hostFunction: () => new Promise<void>((resolve) => stream.launchHostFunc(resolve)),
+      callback: () => new Promise<void>((resolve) => stream.addCallback(() => resolve(), undefined)),
+      promise: () => stream.wait(stream.finished()).finished(),
+    }
+    for (const [way, wait] of Object.entries(ways)) {
+      for (const nanoseconds of [0, 300_000, 1_000_000, 1_000_000, 5_000_000]) {
+        bench.busy(stream, nanoseconds)
+        await wait()
+      }
+      say(`${isMainThread ? 'main thread' : 'worker'}: ${way}`)
+    }
+    clearTimeout(limit)
+    if (isMainThread) await again()
+  },
 
   /** H3: what a host function throws is an uncaught exception, and the stream goes on. */
   throwing: async (bench) => {
@@ -210,10 +237,7 @@ const withoutBench = {
   workers: async () => {
     const { driver } = Device.get(0)
     if (!isMainThread) return
-    for (let count = 0; count < 2; count += 1) {
-      const worker = new Worker(new URL(import.meta.url), { argv: process.argv.slice(2) })
-      await new Promise((resolve, reject) => worker.on('exit', resolve).on('error', reject))
-    }
+    for (let count = 0; count < 2; count += 1) await again()
     answer({ driver })
   },
   simulateOnly: () => {
@@ -224,6 +248,12 @@ const withoutBench = {
 } satisfies Record<string, () => void | Promise<void>>
 
 export type Scenario = keyof typeof withBench | keyof typeof withoutBench
+
+/** Runs the scenario in a worker, too. */
+async function again(): Promise<void> {
+  const worker = new Worker(new URL(import.meta.url), { argv: process.argv.slice(2) })
+  await new Promise((resolve, reject) => worker.on('exit', resolve).on('error', reject))
+}
 
 function answer(what: unknown): void {
   say(JSON.stringify(what))

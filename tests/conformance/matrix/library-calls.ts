@@ -58,7 +58,28 @@ function warmCublas(
   return cublas
 }
 
+/** So many products of a kind of their own. */
+let newKinds = 0
+
 const cublasCalls: readonly Call[] = [
+  {
+    name: 'cublas.gemm() of a kind that was not computed before',
+    members: [],
+    act: 'queues by a library',
+    slow: true,
+    waits: 'loading',
+    nodes,
+    lacks: needsCublas,
+    prepare: (scene) => {
+      const { device, stream, lab } = scene
+      const cublas = scene.keep(new Cublas(stream))
+      newKinds += 1
+      const size = 8 + newKinds
+      const [a, b, c] = [0, 0, 0].map(() => scene.keep(device.alloc(4 * size, { stream: lab.home })))
+      assert.ok(a !== undefined && b !== undefined && c !== undefined)
+      return () => cublas.gemm(a, b, c, { type: 'f32', m: 1, n: size, k: 1 })
+    },
+  },
   {
     name: 'new Cublas(), cublas.version and cublas.close()',
     members: ['new Cublas', 'Cublas#version', 'Cublas#close', 'Cublas#[Symbol.dispose]'],

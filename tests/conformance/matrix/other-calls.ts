@@ -513,7 +513,8 @@ const kernels: readonly Call[] = [
     act: 'makes',
     slow: true,
     // CUDA waits for the whole device, so host functions run first.
-    waits: ({ bench }) => (bench.name === 'sim' ? undefined : 'everything'),
+    waits: 'everything',
+    withoutStream: true,
     prepare: (scene) => () => {
       for (const part of scene.device.split({ multiprocessors: [8] })) scene.keep(part)
     },
@@ -598,7 +599,7 @@ const kernels: readonly Call[] = [
     members: [],
     act: 'queues',
     slow: true,
-    waits: ({ bench }) => (bench.name === 'sim' ? undefined : 'everything'),
+    waits: ({ bench }) => (bench.name === 'sim' ? 'loading' : 'everything'),
     lacks: needsCompiler,
     prepare: (scene) => {
       const buffer = scene.keep(scene.device.alloc(BYTES, { stream: scene.lab.home }))

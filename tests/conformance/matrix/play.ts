@@ -4,7 +4,7 @@ import { Graph } from 'cuda-streams'
 import { type Hold, isPinned, type MemoryKind, type Situation } from './axes.js'
 import { type Call, queues } from './call.js'
 import type { Lab } from './lab.js'
-import { type Answer, answerOf, RETURNS, type Runs, refused, runsDuring, whatItDoes } from './rules.js'
+import { type Answer, answerOf, answerToNever, RETURNS, type Runs, refused, runsDuring, whatItDoes } from './rules.js'
 import { type Outcome, outcomeOf, outcomeWithin, Scene } from './scene.js'
 
 /** Milliseconds that a call takes at most, also one that waits. */
@@ -22,12 +22,23 @@ export interface Cell {
   readonly memory: readonly MemoryKind[]
 }
 
-/** `stand` lets another stream stand while the call is made, and returns what ends that. */
+/** What stands while a call is made, or what it is made in. */
+export interface Standing {
+  /** Makes the call there. */
+  within<R>(act: () => R): R
+  /** A wait for all work of the device could never end there. */
+  readonly isForever: boolean
+  end(): void
+}
+
+const NOTHING: Standing = { within: (act) => act(), isForever: false, end: () => {} }
+
+/** `stand` lets another stream stand while the call is made. */
 export async function play(
   lab: Lab,
   call: Call,
   { situation, hold, memory }: Cell,
-  stand: () => () => void = () => () => {},
+  stand: () => Standing = () => NOTHING,
 ): Promise<void> {
   const scene = new Scene(lab, call, situation, hold, memory)
   try {
@@ -37,27 +48,27 @@ export async function play(
   }
 }
 
-async function playIn(scene: Scene, call: Call, stand: () => () => void): Promise<void> {
+async function playIn(scene: Scene, call: Call, stand: () => Standing): Promise<void> {
   const { lab, hold, situation } = scene
   const where = placeOf(call, situation)
-  const answer = wanted(scene, call, where)
+  const waits = typeof call.waits === 'function' ? call.waits(scene) : call.waits
   const invoke = await call.prepare(scene)
   scene.recordBefore()
   lab.settle()
   scene.holdUp()
-  const end = stand()
+  const { within, isForever, end } = stand()
+  const answer = isForever ? answerToNever(waits, wanted(scene, call, where)) : wanted(scene, call, where)
   scene.beginCapture()
 
   const clock = lab.bench.name === 'sim' ? processorTime : () => performance.now()
   const before = clock()
-  const first = outcomeOf(invoke)
+  const first = within(() => outcomeOf(invoke))
   const took = clock() - before
   end()
   assert.ok(took < RETURNS_WITHIN, `the call took ${Math.round(took)} ms`)
   // A promise tells later.
   const pending = first.value instanceof Promise ? [first.value] : []
   if (pending.length === 0) checkOutcome(call, answer, first)
-  const waits = typeof call.waits === 'function' ? call.waits(scene) : call.waits
   checkRan(scene.ran, runsDuring(waits, hold, where, first.outcome !== RETURNS))
   const graph = finishCapture(scene, call, answer, first)
   if (graph !== undefined && !call.consumes) launch(scene, graph)

@@ -233,8 +233,17 @@ export type Waits =
   | 'event'
   /** All work of the device, or all host functions. */
   | 'everything'
+  /** All work of the device on a GPU, which loads code; nothing on the simulator, where it is refused as it would be there. */
+  | 'loading'
   /** It may block, and may return at once. */
   | 'perhaps'
+
+/** What a call answers where the wait for everything can never end: in a host function, or while a stream waits for a promise. */
+export function answerToNever(waits: Waits | undefined, answer: Answer): Answer {
+  if (!answer.outcomes.includes(RETURNS)) return answer
+  if (waits === 'everything' || waits === 'loading') return refused('ERR_DEADLOCK')
+  return waits === 'perhaps' ? refused('ERR_DEADLOCK', RETURNS) : answer
+}
 
 /** Has the host function run when the call is back? */
 export type Runs = 'no' | 'must' | 'may'
@@ -246,7 +255,7 @@ export type Runs = 'no' | 'must' | 'may'
 export function runsDuring(waits: Waits | undefined, hold: Hold, { stream }: Situation, isRefused: boolean): Runs {
   if (waits === undefined || hold === 'nothing') return 'no'
   // A library may refuse after a while, in which host functions run.
-  if (waits === 'perhaps') return 'may'
+  if (waits === 'perhaps' || waits === 'loading') return 'may'
   if (isRefused) return 'no'
   if (waits === 'everything') return 'must'
   if (waits === 'stream') return hasWorkBehind(hold, stream) ? 'must' : 'may'

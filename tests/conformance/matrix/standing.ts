@@ -1,12 +1,14 @@
 /**
  * Calls that are made while another stream stands at something that is no host function: at a value that this thread writes, or
- * at another library's work that this thread ends. No call that does not wait by its name may wait for that.
+ * at another library's work that this thread ends. No call that does not wait by its name may wait for that. And calls that
+ * are made inside a host function, or while a stream waits for a promise: those for which CUDA waits for the device are ERR_DEADLOCK.
  */
+import assert from 'node:assert/strict'
 import { isPretended } from '../../pretend/pretend.js'
 import { describeSituation, type MemoryKind, SITUATIONS } from './axes.js'
 import type { Call } from './call.js'
 import type { Lab } from './lab.js'
-import { play } from './play.js'
+import { play, type Standing } from './play.js'
 import type { Row } from './table.js'
 
 /** Lets a stream stand, and returns what ends that. */
@@ -39,6 +41,29 @@ const STANDS: Readonly<Record<string, Stand>> = {
     return () => latch.open()
   },
 }
+const FOREVER: Readonly<Record<string, (lab: Lab) => Standing>> = {
+  'another stream waits for a promise': (lab) => {
+    let end = (): void => {}
+    standingStream(lab).wait(
+      new Promise<void>((resolve) => {
+        end = resolve
+      }),
+    )
+    return { within: (act) => act(), isForever: true, end: () => end() }
+  },
+  'in a host function of another stream': (lab) => {
+    const within: Standing['within'] = (act) => {
+      let result: { readonly value: ReturnType<typeof act> } | undefined
+      standingStream(lab).launchHostFunc(() => {
+        result = { value: act() }
+      })
+      standingStream(lab).synchronize()
+      assert.ok(result !== undefined, 'the host function has run')
+      return result.value
+    }
+    return { within, isForever: true, end: () => {} }
+  },
+}
 /** Every kind of stream, and one capture. */
 const FEW_SITUATIONS = 7
 /** A non-blocking stream: with every kind of memory. */
@@ -48,7 +73,10 @@ export function standingRows(
   calls: readonly Call[],
   choicesFor: (call: Call) => readonly (readonly MemoryKind[])[],
 ): readonly Row[] {
-  return calls.filter(({ waits }) => waits === undefined).map((call) => rowOf(call, choicesFor(call)))
+  // By their names these wait for their own stream or event.
+  return calls
+    .filter(({ waits }) => waits !== 'stream' && waits !== 'event')
+    .map((call) => rowOf(call, choicesFor(call)))
 }
 
 function rowOf(call: Call, choices: readonly (readonly MemoryKind[])[]): Row {
@@ -65,12 +93,20 @@ function rowOf(call: Call, choices: readonly (readonly MemoryKind[])[]): Row {
           const where = describeSituation(situation)
           // What is loaded at the first use of all is loaded before anything stands.
           yield { name: `${where}, nothing stands${operands}`, lacks, play: () => play(lab, call, cell) }
-          for (const [what, stand] of Object.entries(STANDS)) {
-            const playCell = (): Promise<void> => play(lab, call, cell, () => stand(lab))
+          for (const [what, stand] of Object.entries(call.waits === undefined ? STANDS : {})) {
+            const standing = (): Standing => ({ within: (act) => act(), isForever: false, end: stand(lab) })
+            const playCell = (): Promise<void> => play(lab, call, cell, standing)
             const needsPlace = isPretended() && call.name === NEEDS_PLACE && what === THEIRS
             const why = needsPlace ? 'a pretended GPU has no place for a stream' : lacks
             yield { name: `${where}, another stream stands at ${what}${operands}`, lacks: why, play: playCell }
           }
+        }
+        // What a capture forbids comes first.
+        if (situation.capture !== undefined) continue
+        const cell = { situation, hold: 'nothing', memory: choices[0] ?? [] } as const
+        for (const [what, stand] of Object.entries(FOREVER)) {
+          const name = `${describeSituation(situation)}, ${what}`
+          yield { name, play: () => play(lab, call, cell, () => stand(lab)) }
         }
       }
     },

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { CudaDriver } from '../../../src/driver/cuda/cuda-driver.js'
 import type { StreamReserve } from '../../../src/driver/cuda/handles/stream-reserve.js'
 import { Captures } from '../../../src/driver/cuda/host-functions/captures.js'
-import { alone } from '../../../src/driver/cuda/host-functions/thread-table.js'
+import { alone, Right } from '../../../src/driver/cuda/host-functions/thread-table.js'
 import type { Contexts } from '../../../src/driver/cuda/libcuda/contexts.js'
 import type { Library } from '../../../src/driver/cuda/libcuda/library.js'
 import { NativeMemory } from '../../../src/driver/cuda/libcuda/native.js'
@@ -149,13 +149,14 @@ function pretend() {
     contexts as unknown as Contexts,
     reserve as unknown as StreamReserve,
   )
+  const streamCalls = new StreamCalls(contexts as unknown as Contexts)
   const parts = {
     library,
     memory,
     contexts,
-    calls: new StreamCalls(contexts as unknown as Contexts),
+    calls: streamCalls,
     threads,
-    captures: new Captures(threads, () => {}),
+    captures: new Captures({ library: library as unknown as Library, memory, calls: streamCalls }, threads, () => {}),
     relaxed: {
       run: <R>(fn: () => R): R => {
         isRelaxed = true
@@ -189,7 +190,7 @@ function pretend() {
       exclusivelyNow: <R>(call: () => R) => ({ made: call() }),
     },
     valueWaits: { any: false, anyStands: () => false },
-    blocking: { exclusively: <R>(call: () => R): R => call() },
+    blocking: { exclusively: <R>(call: () => R): R => call(), beforeCapture: () => {} },
     promises: {
       forgetStream: () => {},
       contextFinished: (context: ContextHandle) => {
@@ -266,6 +267,59 @@ test('a device is not looked at while a stream of it captures, and nothing is in
   wrapper.isOpen = false
   library.cuStreamBeginCapture_v2(wrapped)
   assert.equal(driver.deviceRecordOwn(EVENT, 0), true)
+})
+
+test('a capture is one for the other threads until the driver has ended it', () => {
+  const { driver, library, captures, stream, foreign, threads } = pretend()
+  const list = threads.captures
+  let isTaken = false
+  const capturing = new Right(
+    () => {
+      const isFree = !isTaken
+      isTaken = true
+      return isFree
+    },
+    () => {
+      isTaken = false
+    },
+  )
+  Object.assign(threads, { capturing })
+  const seen: unknown[] = []
+  for (const name of ['cuStreamBeginCapture_v2', 'cuStreamEndCapture', 'cuStreamDestroy_v2'] as const) {
+    const call = library[name]
+    const watched = (raw: number): number => {
+      const result = call(raw)
+      seen.push([name, isTaken, list.has(raw as StreamHandle), result])
+      return result
+    }
+    Object.assign(library, { [name]: watched })
+  }
+  const begun = ['cuStreamBeginCapture_v2', true, false, 0]
+  const ways: Readonly<Record<string, readonly [end: (each: StreamHandle) => unknown, expected: readonly unknown[]]>> =
+    {
+      'its end': [(each) => driver.graphs.end(each), ['cuStreamEndCapture', true, true, 0]],
+      'an end that is refused': [
+        (each) => {
+          for (const capture of captures.values()) capture.spoilt = true
+          refusedByDriver(() => driver.graphs.end(each), 901)
+        },
+        ['cuStreamEndCapture', true, true, 901],
+      ],
+      'the end of its stream': [(each) => driver.streamDestroy(each), ['cuStreamDestroy_v2', true, true, 0]],
+    }
+  for (const [way, [end, expected]] of Object.entries(ways)) {
+    const each = way === 'the end of its stream' ? stream() : foreign()
+    driver.graphs.begin(each, RELAXED)
+    assert.equal(list.has(each), true, way)
+    end(each)
+    assert.deepEqual([seen.splice(0), isTaken, list.has(each)], [[begun, expected], false, false], way)
+  }
+  // Another thread has ended it: this one need not.
+  const own = stream()
+  driver.graphs.begin(own, RELAXED)
+  library.cuStreamEndCapture(own)
+  list.remove(own)
+  assert.deepEqual(driver.graphs.begun, [])
 })
 
 test('a stream that leaves ends the capture that it began, and no other', () => {

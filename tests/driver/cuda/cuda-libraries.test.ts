@@ -10,6 +10,9 @@ beforeEach(() => {
 })
 
 const parts = {
+  // No stream captures.
+  calls: { onStream: () => {} },
+  memory: { int32: new Int32Array(1) },
   contexts: {
     within: (context: number, calls: () => unknown) => {
       log.push(`enter ${context}`)

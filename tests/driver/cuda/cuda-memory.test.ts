@@ -1,23 +1,19 @@
-/** What the CUDA backend does with pinned memory, on a driver that is pretended: the C library's malloc, and events by hand. */
+/** What the CUDA backend does with pinned memory, on a driver that is pretended: memory of the layer's, and events by hand. */
 import assert from 'node:assert/strict'
-import { createRequire } from 'node:module'
 import { describe, it } from 'node:test'
-import type * as Koffi from 'koffi'
 import { CudaError } from '../../../src/base/errors.js'
 import { CudaMemory, type CudaMemoryParts } from '../../../src/driver/cuda/cuda-memory.js'
+import { own as layerOwn } from '../../../src/driver/cuda/libcuda/c-functions.js'
 import { NativeMemory } from '../../../src/driver/cuda/libcuda/native.js'
 import { RelaxedCaptures } from '../../../src/driver/cuda/libcuda/relaxed-captures.js'
-import { detach } from '../../../src/driver/cuda/memory/detach.js'
 import type { ContextHandle, EventHandle, OwnEvent } from '../../../src/driver/driver.js'
 import { idleWhen } from './idle-when.js'
 
-const koffi: typeof Koffi = createRequire(import.meta.url)('koffi')
-const skip = process.platform === 'win32' ? 'the C library is found differently here' : false
+const skip = process.platform === 'linux' ? false : 'the native layer is for Linux'
 const context = 1 as ContextHandle
 const own = (event: number): OwnEvent => ({ context, event: event as EventHandle })
 
 function pretend() {
-  const malloc = koffi.load(null).func('malloc', 'uintptr_t', ['uintptr_t'])
   const memory = new NativeMemory(64)
   const calls: string[] = []
   const undone = new Set<number>()
@@ -27,7 +23,7 @@ function pretend() {
     cuMemHostAlloc: (out: number, bytes: number, flags: number) => {
       calls.push(`cuMemHostAlloc ${bytes} ${flags}`)
       assert.equal(out, memory.address)
-      memory.uint64[0] = BigInt(malloc(bytes))
+      memory.uint64[0] = BigInt(layerOwn().allocate(bytes))
       return state.fails
     },
     cuMemFreeHost: () => calls.push('cuMemFreeHost') * 0,
@@ -56,24 +52,6 @@ function pretend() {
 }
 
 describe('pinned memory of the CUDA backend', { skip }, () => {
-  it('an ArrayBuffer over C memory can be detached, with all its views', () => {
-    const memory = new NativeMemory(4096)
-    const buffer = koffi.view(BigInt(memory.address), 4096)
-    const views = [new Uint8Array(buffer), new Float32Array(buffer, 16, 4)]
-    memory.bytes[0] = 7
-    assert.equal(views[0]?.[0], 7)
-    assert.equal(detach(buffer), true)
-    assert.equal(detach(buffer), true)
-    assert.deepEqual([buffer.byteLength, ...views.map(({ length }) => length)], [0, 0, 0])
-    assert.equal(memory.bytes[0], 7)
-  })
-
-  it('leaves no flag of V8 behind', () => {
-    const native: unknown = Reflect.get(ArrayBuffer.prototype, 'transfer')
-    detach(new ArrayBuffer(8))
-    assert.equal(Reflect.get(ArrayBuffer.prototype, 'transfer'), native)
-  })
-
   it('is used again, but not before the work that needs it is done', () => {
     const { pinned, calls, undone, recycled } = pretend()
     const first = pinned.allocatePinned(100, context)

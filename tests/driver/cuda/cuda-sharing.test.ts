@@ -43,8 +43,8 @@ function pretend() {
       memory.bytes.fill(0, 0, 64)
       return out(pointer)
     },
-    cuIpcOpenMemHandle_v2: (_out: number, handle: { reserved: Uint8Array }, flags: number) => {
-      calls.push(`cuIpcOpenMemHandle ${handle.reserved[0]} ${flags}`)
+    cuIpcOpenMemHandle_v2: (_out: number, handle: number, flags: number) => {
+      calls.push(`cuIpcOpenMemHandle ${memory.bytes[handle - memory.address]} ${flags}`)
       return state.opens === 0 ? out(0x6000_0000_0000) : state.opens
     },
     cuIpcCloseMemHandle: (pointer: number) => calls.push(`cuIpcCloseMemHandle ${pointer}`) * 0,

@@ -71,6 +71,23 @@ describe('NCCL on the simulator', () => {
   const alone = (id: Uint8Array, rank: number, size: number): Promise<Communicator> =>
     Communicator.create({ id, rank, size, device, timeout: 20 })
 
+  it('an abort waits for nothing that stands', async () => {
+    const bench = simWorkbench()
+    const { device } = bench
+    const communicator = await Communicator.create({ id: newId(), rank: 0, size: 1, device })
+    using stream = bench.stream()
+    using other = bench.stream()
+    using a = device.alloc(4, { stream })
+    using held = bench.latch(stream)
+    using elsewhere = bench.latch(other)
+    communicator.allReduce(a, a, { type: 'f32', stream })
+    await communicator.abort()
+    assert.equal(stream.query(), false)
+    held.open()
+    elsewhere.open()
+    assert.deepEqual([...(await stream.fill(a, 1).download(a))], [1, 1, 1, 1])
+  })
+
   it('a rank that gave up is not there: the next one waits for it', async () => {
     const id = newId()
     await rejected(() => alone(id, 0, 2), 'ERR_DEADLOCK', /20 ms/)

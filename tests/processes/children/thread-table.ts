@@ -1,11 +1,14 @@
 /** A thread that has host functions pending, and tells what it sees of the others. */
 import { parentPort } from 'node:worker_threads'
 import { openThreadTable } from '../../../src/driver/cuda/host-functions/thread-table.js'
+import type { StreamHandle } from '../../../src/driver/driver.js'
 
 export type Question =
   | { readonly publish: number }
   | { readonly keep: number }
-  | { readonly captures: number }
+  /** Begins or ends a capture of this stream. */
+  | { readonly begin: number; readonly isMadeHere: boolean }
+  | { readonly end: number }
   | { readonly entries: number }
   | 'exclusive'
   | 'leave'
@@ -26,8 +29,13 @@ parentPort?.on('message', (question: Question) => {
   } else if ('publish' in question) {
     const entered = threads.announce(question.publish)
     reply({ othersPending, entered })
-  } else if ('captures' in question) reply({ othersPending, entered: threads.announceCaptures(question.captures) })
-  else if ('entries' in question) {
+  } else if ('begin' in question) {
+    threads.captures.add(question.begin as StreamHandle, question.isMadeHere)
+    reply({ othersPending })
+  } else if ('end' in question) {
+    threads.captures.remove(question.end as StreamHandle)
+    reply({ othersPending })
+  } else if ('entries' in question) {
     threads.publishWork(1, question.entries)
     reply({ othersPending })
   } else {

@@ -4,6 +4,7 @@ import {
   Device,
   DeviceBuffer,
   Event,
+  ExternalStream,
   type PinnedBuffer,
   type SharedBuffer,
   type SharedEvent,
@@ -30,6 +31,8 @@ export type Request =
   | { readonly act: 'relay'; readonly value: number; readonly answer: number }
   /** Queues a host function on the shared stream that writes down which number it was. */
   | { readonly act: 'hostFunction'; readonly order: Int32Array; readonly at: number }
+  /** What do the uses of what was taken in end in? */
+  | { readonly act: 'use' }
   | { readonly act: 'close' }
 
 export type Reply =
@@ -111,6 +114,18 @@ async function answer(request: Request): Promise<Reply> {
     const right = Buffer.alloc(LENGTH, request.value).equals(seen.bytes)
     stream.wait(own).fill(buffer, request.answer).record(answered)
     return { right }
+  }
+  if (request.act === 'use') {
+    const attempts = [
+      () => stream.query(),
+      () => stream.record(),
+      () => own.wait(stream),
+      () => new ExternalStream(stream).query(),
+      () => written.query(),
+      () => own.wait(written),
+      () => own.record(written),
+    ].map(attempt)
+    return { codes: attempts.map(({ code }) => code), messages: attempts.map(({ message }) => message) }
   }
   if (request.act === 'hostFunction') {
     const { order, at } = request

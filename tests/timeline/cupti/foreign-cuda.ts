@@ -1,10 +1,11 @@
 /** CUDA as another library calls it: the driver's own functions, of which the library under test hears nothing. */
-import { koffi, NativeMemory } from '../../../src/driver/cuda/libcuda/native.js'
+import koffi from 'koffi'
+import { NativeMemory } from '../../../src/driver/cuda/libcuda/native.js'
 
 const P = 'uintptr_t'
 
 export class ForeignCuda {
-  readonly #library = koffi().load('libcuda.so.1')
+  readonly #library = koffi.load('libcuda.so.1')
   readonly #memory = new NativeMemory(8)
   readonly #create = this.#library.func('cuStreamCreateWithPriority', 'int', [P, 'uint32_t', 'int'])
   readonly #id = this.#library.func('cuStreamGetId', 'int', [P, P])
@@ -36,7 +37,7 @@ export class ForeignCuda {
 
   /** Fills 21 bytes so many times on a thread of the pretended CUPTI. The result tells how often that is still to be. */
   fillOften(pointer: bigint, stream: number, count: number): () => number {
-    const library = koffi().load(process.env['CUDA_STREAMS_CUPTI'] ?? '')
+    const library = koffi.load(process.env['CUDA_STREAMS_CUPTI'] ?? '')
     library.func('fillOften', 'void', [P, P, 'int'])(Number(pointer), stream, count)
     return library.func('fillsLeft', 'int', [])
   }

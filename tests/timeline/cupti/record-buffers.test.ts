@@ -1,49 +1,20 @@
-/** The machine code by which CUPTI gets memory: it is what the assembler makes of its source, and loses nothing. */
+/** The C functions by which CUPTI gets memory lose nothing. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
-import { koffi, NativeMemory } from '../../../src/driver/cuda/libcuda/native.js'
-import { MACHINE_CODES, type RecordBuffer, RecordBuffers } from '../../../src/timeline/cupti/record-buffers.js'
-import { root } from '../../helpers/root.js'
+import { bindAll, declaration } from '../../../src/driver/cuda/libcuda/c-functions.js'
+import { NativeMemory } from '../../../src/driver/cuda/libcuda/native.js'
+import { SharedLibrary } from '../../../src/driver/cuda/libcuda/shared-library.js'
+import { type RecordBuffer, RecordBuffers } from '../../../src/timeline/cupti/record-buffers.js'
 import { scratchFolder } from '../../helpers/scratch.js'
 
-const P = 'uintptr_t'
 const SIZE = 4096
-const isSupported = process.platform === 'linux' && MACHINE_CODES[process.arch] !== undefined
+const isSupported = process.platform === 'linux'
 const folder = scratchFolder('cupti')
 const missing = (tool: string): boolean => spawnSync(tool, ['--version']).error !== undefined
-
-test('elsewhere it says where it works', { skip: isSupported }, () => {
-  assert.throws(() => new RecordBuffers(SIZE), { code: 'ERR_UNSUPPORTED', message: /x64 and arm64 Linux only/ })
-})
-
-/** The GNU tools for an architecture: those of this machine, or to build for another. */
-const TOOLS: Readonly<Record<string, string>> = { x64: 'x86_64-linux-gnu-', arm64: 'aarch64-linux-gnu-' }
-
-for (const [arch, code] of Object.entries(MACHINE_CODES)) {
-  const source = join(root, 'tests', 'timeline', 'cupti', `record-buffers.${arch}.s`)
-  const prefix = arch === process.arch ? '' : (TOOLS[arch] ?? '')
-  const tools = ['as', 'objcopy', 'nm'].map((tool) => `${prefix}${tool}`)
-  const why = !existsSync(source) ? `${source} was not brought here` : `no ${tools.find(missing)} here`
-  const skip = existsSync(source) && !tools.some(missing) ? false : why
-  if (skip !== false) console.log(`skipped: ${skip}`)
-
-  test(`the code for ${arch} is what its source says`, { skip }, () => {
-    const [object, binary] = [join(folder, `${arch}.o`), join(folder, `${arch}.bin`)]
-    const [as = '', objcopy = '', nm = ''] = tools
-    const assembled = spawnSync(as, [source, '-o', object], { encoding: 'utf8' })
-    assert.equal(assembled.status, 0, assembled.stderr)
-    assert.equal(spawnSync(objcopy, ['-O', 'binary', '-j', '.text', object, binary]).status, 0)
-    assert.equal(readFileSync(binary).toString('hex'), code.bytes)
-    const symbols = spawnSync(nm, [object], { encoding: 'utf8' }).stdout
-    const addressOf = (name: string): number =>
-      Number.parseInt(new RegExp(`^(\\w+) . ${name}$`, 'm').exec(symbols)?.[1] ?? '', 16)
-    assert.deepEqual(['requested', 'completed', 'state'].map(addressOf), [0, code.completed, code.bytes.length / 2])
-  })
-}
 
 interface Asked {
   readonly address: number
@@ -54,19 +25,27 @@ interface Asked {
 describe('buffers of records', { skip: !isSupported }, () => {
   const open = () => {
     const buffers = new RecordBuffers(SIZE)
-    const { koffi: library, out } = { koffi: koffi(), out: new NativeMemory(24) }
-    const requested = library.proto(`void (${P}, ${P}, ${P})`)
-    const completed = library.proto(`void (${P}, uint32_t, ${P}, size_t, size_t)`)
+    const out = new NativeMemory(24)
+    const { requested, completed } = bindAll([
+      declaration('requested', buffers.requested, 'uint8_t **buffer, size_t *size, size_t *most'),
+      declaration(
+        'completed',
+        buffers.completed,
+        'CUcontext c, uint32_t s, uint8_t *buffer, size_t size, size_t valid',
+      ),
+    ])
+    // The process has one list: what another test has left is gone.
+    buffers.drain(() => {})
+    buffers.allow(0)
     return {
       buffers,
       ask(): Asked {
         out.uint64.fill(99n)
-        library.call(BigInt(buffers.requested), requested, out.address, out.address + 8, out.address + 16)
+        requested(out.address, out.address + 8, out.address + 16)
         const [address, size, most] = Array.from(out.uint64, Number)
         return { address: address ?? 0, size: size ?? 0, most: most ?? 0 }
       },
-      handBack: (address: number, valid: number) =>
-        library.call(BigInt(buffers.completed), completed, 0, 0, address, SIZE, valid),
+      handBack: (address: number, valid: number) => completed(0, 0, address, SIZE, valid),
       drained(): RecordBuffer[] {
         const all: RecordBuffer[] = []
         buffers.drain((buffer) => all.push(buffer))
@@ -144,18 +123,17 @@ describe('buffers of records', { skip: !isSupported }, () => {
     )
     const compiled = spawnSync('cc', ['-shared', '-fPIC', '-O2', '-pthread', '-o', file, join(folder, 'threads.c')])
     assert.equal(compiled.status, 0, String(compiled.stderr))
-    const library = koffi().load(file)
+    const library = SharedLibrary.open(file).functions({ start: 'void *r, void *c', under_way: 'void' })
     const buffers = new RecordBuffers(SIZE)
     buffers.allow(4 * EACH)
-    library.func('start', 'void', [P, P])(buffers.requested, buffers.completed)
-    const underWay = library.func('under_way', 'int', [])
+    library.start(buffers.requested, buffers.completed)
     const seen = new Uint8Array(4 * EACH)
     const read = ({ address, length }: RecordBuffer): void => {
       assert.equal(length, 8)
-      const number = Number(koffi().decode.uint64(address))
+      const number = new NativeMemory(8, address).pointerAt(0)
       seen[number] = (seen[number] ?? 0) + 1
     }
-    while (underWay() > 0) {
+    while (library.under_way() > 0) {
       buffers.drain(read)
       await turn()
     }

@@ -65,10 +65,10 @@ export class HandleCheck {
   /**
    * Throws where the handle is no stream as far as can be seen. Returns the driver's number for it where that is seen.
    */
-  checkStream(stream: StreamHandle): number | undefined {
+  checkStream(stream: StreamHandle, contexts: Iterable<ContextHandle> = []): number | undefined {
     this.#learnOnce()
     const verdict = this.memory.stream(stream)
-    if (this.#destroyedStreams.has(stream)) {
+    if (this.#destroyedStreams.has(stream) && !this.#isEventNow(stream, contexts)) {
       const before = this.#destroyedStreams.get(stream)
       const stale = before === undefined || this.memory.idOfStream(stream) === before
       if (verdict !== 'alive' || stale) throw closedHandle('stream', stream)
@@ -82,6 +82,13 @@ export class HandleCheck {
       throw refusedHandle('stream', stream, cudaError('cuStreamGetCtx', CUresult.INVALID_HANDLE))
     }
     return undefined
+  }
+
+  /** Does an event of the program stand where a stream was destroyed? */
+  #isEventNow(stream: StreamHandle, contexts: Iterable<ContextHandle>): boolean {
+    const event = stream as number as EventHandle
+    if (this.memory.event(event, contexts).verdict !== 'alive') return false
+    return !this.#destroyedEvents.has(event) && !this.hides(event)
   }
 
   /** Is it the stream of this number still, as far as can be seen? The driver is not asked. */

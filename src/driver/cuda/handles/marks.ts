@@ -3,11 +3,29 @@
  * threads of a process have modules of their own, but the same memory.
  */
 
-import { type Reader, safeReader } from '../libcuda/memory-reader.js'
+import { Reader } from '../libcuda/memory-reader.js'
 import { NativeMemory } from '../libcuda/native.js'
 
 /** A key, then the words that it stands for. */
 const WORDS = 8
+
+/** A mark that was read once, looked at without a call. */
+export class MarkWatch {
+  readonly #words: Uint32Array
+  readonly #low: number
+  readonly #high: number
+
+  constructor(mark: number, key: number) {
+    this.#words = new NativeMemory(8, mark).uint32
+    this.#low = key >>> 0
+    this.#high = Math.floor(key / 2 ** 32)
+  }
+
+  /** Has it been lowered, or raised for something else? */
+  get isOver(): boolean {
+    return this.#words[0] !== this.#low || this.#words[1] !== this.#high
+  }
+}
 
 export class Marks {
   readonly #standing = new Map<number, NativeMemory>()
@@ -36,7 +54,7 @@ export class Marks {
   /** The words behind the key; undefined where no mark with this key stands. */
   read(mark: number, key: number): readonly number[] | undefined {
     if (key === 0 || mark % 8 !== 0) return undefined
-    this.#reader ??= safeReader()
+    this.#reader ??= new Reader()
     const reader = this.#reader
     if (reader.pointerAt(mark) !== key) return undefined
     const rest = Array.from(reader.wordsAt(mark + 8, WORDS - 1) ?? [], Number)

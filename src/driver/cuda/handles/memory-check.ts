@@ -3,7 +3,7 @@
  * answer. The inside of a CUstream and a CUevent is not documented, so it is learnt from ones made for the
  * purpose, and where they do not look as expected nothing is concluded from it.
  */
-import { heapReader, safeReader } from '../libcuda/memory-reader.js'
+import { Reader } from '../libcuda/memory-reader.js'
 
 /** Bytes of a stream's inner object that are searched for its address and number. */
 const INNER_BYTES = 1024
@@ -22,9 +22,7 @@ export class MemoryCheck {
   /** Does an event begin with the address of its context? */
   #eventNamesContext = false
 
-  readonly #inHeap = heapReader()
-
-  constructor(private readonly reader = safeReader()) {}
+  readonly #reader = new Reader()
 
   /** Learns from live streams and a live event what such things look like. */
   learn(streams: readonly { readonly handle: number; readonly id: number }[], event: number, context: number): void {
@@ -51,7 +49,7 @@ export class MemoryCheck {
   /** A hash of all that can be seen of an event, to be compared later. Each event that is closed is looked at. */
   lookOfEvent(handle: number): number {
     let look = 0
-    for (const word of this.reader.wordsAt(handle, EVENT_WORDS) ?? []) {
+    for (const word of this.#reader.wordsAt(handle, EVENT_WORDS) ?? []) {
       const value = Number(word)
       look = (Math.imul(look, HASH_FACTOR) + (value >>> 0) + Math.floor(value / 2 ** 32)) | 0
     }
@@ -85,6 +83,6 @@ export class MemoryCheck {
 
   /** The pointer that stands at an address, if the address can be read. */
   #pointerAt(address: number): number | undefined {
-    return address % 8 === 0 ? (this.#inHeap(address) ?? this.reader.pointerAt(address)) : undefined
+    return address % 8 === 0 ? this.#reader.pointerAt(address) : undefined
   }
 }

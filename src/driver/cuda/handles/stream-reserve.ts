@@ -4,7 +4,8 @@
  * made that nothing is queued on; while any is pending, one of them makes place for each stream that is wanted.
  */
 import { stateError } from '../../../base/errors.js'
-import { KEPT_DEVICES, KEPT_STREAMS, type Threads } from '../host-functions/thread-table.js'
+import { KEPT_DEVICES, KEPT_STREAMS } from '../host-functions/thread-slots.js'
+import type { Threads } from '../host-functions/thread-table.js'
 import { check } from '../libcuda/library.js'
 import type { LibcudaParts } from '../libcuda/stream-calls.js'
 

@@ -3,7 +3,9 @@
  * would invalidate the capture, and a stream that waits for it joins the capture.
  */
 import { CUresult, cudaError } from '../../cuda-results.js'
-import type { EventHandle, StreamHandle } from '../../driver.js'
+import type { ContextHandle, EventHandle, StreamHandle } from '../../driver.js'
+import { check } from '../libcuda/library.js'
+import { captures, type LibcudaParts } from '../libcuda/stream-calls.js'
 import type { Threads } from './thread-table.js'
 
 export class Captures {
@@ -14,8 +16,9 @@ export class Captures {
   /** By event: is the capture under way still? */
   readonly #recorded = new Map<EventHandle, () => boolean>()
 
-  /** `rest` rests the processor while another thread keeps captures away. */
+  /** `rest` rests the processor while another thread begins or ends a capture, or records a device. */
   constructor(
+    private readonly parts: Pick<LibcudaParts, 'library' | 'memory' | 'calls'>,
     private readonly threads: Threads,
     private readonly rest: (nanosecondsWaited: number) => void,
   ) {}
@@ -40,15 +43,64 @@ export class Captures {
     return this.#underWay > 0 || this.#recorded.size > 0
   }
 
-  /** Makes the call that begins a capture. The other threads are told before, and again where it is refused. */
-  beginBy(call: () => void): void {
-    while (!this.threads.announceCaptures(this.#underWay + 1)) this.rest(Number.POSITIVE_INFINITY)
-    try {
+  /** Makes the call that begins a capture of the stream. */
+  beginBy(stream: StreamHandle, call: () => void): void {
+    this.#alone(() => {
       call()
-    } catch (error) {
-      this.threads.announceCaptures(this.#underWay)
-      throw error
-    }
+      this.threads.captures.add(stream, this.parts.calls.own.has(stream))
+    })
+  }
+
+  /** Makes a call that ends the capture which the stream began, if it did, in this thread or another. */
+  endBy<R>(stream: StreamHandle, call: () => R): R {
+    const { captures: list } = this.threads
+    if (!list.has(stream)) return call()
+    return this.#alone(() => {
+      try {
+        return call()
+      } finally {
+        list.remove(stream)
+      }
+    })
+  }
+
+  /** Has no thread of this library ended the capture that the stream began? */
+  isListed(stream: StreamHandle): boolean {
+    return this.threads.captures.has(stream)
+  }
+
+  /**
+   * Records an event behind all work of a device, named after the call that it is made for, unless that would invalidate a capture: of
+   * another thread, or one that `isUnknown` sees, and no thread of this library has begun. Whether this thread captures the caller has asked.
+   */
+  recordDevice(
+    event: EventHandle,
+    context: ContextHandle,
+    isUnknown: () => boolean = () => false,
+    name = 'cuCtxRecordEvent',
+  ): 'recorded' | 'others' | 'unknown' {
+    return this.#alone(() => {
+      if (this.threads.captures.anyOfOthers((stream, hasEnded) => this.#isOver(stream, hasEnded))) return 'others'
+      if (isUnknown()) return 'unknown'
+      check(name, this.parts.library.cuCtxRecordEvent(context, event))
+      return 'recorded'
+    })
+  }
+
+  #alone<R>(call: () => R): R {
+    const { capturing } = this.threads
+    while (!capturing.take()) this.rest(Number.POSITIVE_INFINITY)
+    return capturing.during(call)
+  }
+
+  /** Other code may have ended the capture. What a thread that has ended left under way nobody else ends. */
+  #isOver(stream: StreamHandle, hasEnded: boolean): boolean {
+    if (!captures(this.parts, stream)) return true
+    if (!hasEnded) return false
+    const { library, memory } = this.parts
+    // CUDA gives another thread no graph of most captures, and they are over all the same.
+    if (library.cuStreamEndCapture(stream, memory.address) === 0) library.cuGraphDestroy(memory.pointerAt(0))
+    return true
   }
 
   begun(): void {
@@ -58,7 +110,6 @@ export class Captures {
   ended(): void {
     this.#underWay = Math.max(0, this.#underWay - 1)
     if (this.#underWay === 0) this.#joined.clear()
-    this.threads.announceCaptures(this.#underWay)
   }
 
   /**

@@ -4,8 +4,8 @@
  * "reached" instead, behind all pairs: other threads and the watchdog do not take it for one that waits to be served.
  */
 
+import { layer } from '../libcuda/layer.js'
 import { NativeMemory } from '../libcuda/native.js'
-import { fillAtExit } from './fill-at-exit.js'
 import { LABEL_BYTES, Label } from './thread-slots.js'
 
 /** Gates that can be in use at one time: one for each stream with host functions pending, one for each graph's. */
@@ -119,7 +119,8 @@ export class GateMemory {
       this.#words = new NativeMemory(GATE_SLOTS * (SLOT_BYTES + REACHED_BYTES), this.#allocate())
       this.#words.bytes.fill(0)
       this.#operations.bytes.fill(0)
-      fillAtExit(this.#words.address, GATE_SLOTS * SLOT_BYTES, EVERY_GATE_OPEN)
+      // A worker that is terminated runs no JavaScript any more, yet its streams may stand at gates, and hold up the whole device.
+      layer().fillAtEnd(this.#words.address, GATE_SLOTS * SLOT_BYTES, EVERY_GATE_OPEN)
       this.#labels = new NativeMemory(GATE_SLOTS * LABEL_BYTES)
       this.made(this.#words.address, GATE_SLOTS, this.#labels.address)
       for (let slot = GATE_SLOTS - 1; slot >= 0; slot -= 1) this.#free.push(slot)

@@ -147,9 +147,10 @@ export class HostFunctions {
     dependencies.recordedDevice(event, device, lanes)
   }
 
-  waitedForEvent(stream: StreamHandle, event: EventHandle): void {
+  waitedForEvent(stream: StreamHandle, event: EventHandle): boolean {
     const isCaptured = this.parts.captures.waitedFor(event, stream)
     if (this.pending && !isCaptured) this.parts.dependencies.waitedForEvent(stream, event)
+    return isCaptured
   }
 
   /** The stream is gone, or was replaced: later calls with this handle are about another stream. */

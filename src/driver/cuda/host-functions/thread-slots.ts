@@ -1,14 +1,13 @@
-/** The words of the table of threads, and the gates that they lead to: for the threads themselves, and the watchdog. */
+/** The words of the table of threads, as native/threads.h has them, and the gates that they lead to. */
 import { NativeMemory } from '../libcuda/native.js'
+import { CAPTURE_LIST_BYTES } from './capture-list.js'
 
 /** Words of the table's head. */
 export const Head = {
-  MAGIC: 0,
-  EXCLUSIVE: 1,
-  MOST_SLOTS_USED: 2,
-  RECORDING: 3,
-  MAKING_STREAMS: 4,
-  WATCHING: 5,
+  EXCLUSIVE: 0,
+  MOST_SLOTS_USED: 1,
+  CAPTURING: 2,
+  MAKING_STREAMS: 3,
   WORDS: 16,
 } as const
 /** Words of a thread's slot. */
@@ -20,7 +19,6 @@ export const Slot = {
   GATES: 4,
   GRAPH_GATES: 6,
   ENTRIES: 8,
-  CAPTURES: 9,
   WAITING: 10,
   BEAT: 11,
   LABELS: 12,
@@ -28,6 +26,14 @@ export const Slot = {
   WORDS: 16,
 } as const
 export const SLOTS = 500
+/** Streams kept for those that are wanted while host functions are pending: so many of each of the first devices. */
+export const KEPT_DEVICES = 16
+export const KEPT_STREAMS = 256
+/** Behind the slots: the counts of the kept streams, the streams, and the captures. */
+export const COUNTS_AT = Head.WORDS + SLOTS * Slot.WORDS
+export const KEPT_AT = COUNTS_AT + 2 * KEPT_DEVICES
+export const CAPTURES_AT = KEPT_AT + 2 * KEPT_DEVICES * KEPT_STREAMS
+export const TABLE_WORDS = CAPTURES_AT + CAPTURE_LIST_BYTES / 4
 
 export const startOf = (slot: number): number => Head.WORDS + slot * Slot.WORDS
 

@@ -6,30 +6,26 @@
  * device is made while none of any thread is, and keeps new ones away.
  */
 import { threadId } from 'node:worker_threads'
-import { copyingReader } from '../libcuda/memory-reader.js'
-import { koffi, NativeMemory } from '../libcuda/native.js'
-import { fillAtExit } from './fill-at-exit.js'
-import { Head, SLOTS, Slot, StandingGates, startOf, TOLD } from './thread-slots.js'
+import { own } from '../libcuda/c-functions.js'
+import { layer } from '../libcuda/layer.js'
+import { CAPTURE_LIST_BYTES, CaptureList } from './capture-list.js'
+import {
+  CAPTURES_AT,
+  COUNTS_AT,
+  Head,
+  KEPT_AT,
+  KEPT_DEVICES,
+  KEPT_STREAMS,
+  SLOTS,
+  Slot,
+  StandingGates,
+  startOf,
+  TABLE_WORDS,
+  TOLD,
+} from './thread-slots.js'
 
 /** Words that say which thread has a right: the number of its slot and one, or zero. */
-const RIGHTS = [Head.EXCLUSIVE, Head.RECORDING, Head.MAKING_STREAMS, Head.WATCHING]
-/** Streams kept for those that are wanted while host functions are pending: so many of each of the first devices. */
-export const KEPT_DEVICES = 16
-export const KEPT_STREAMS = 256
-const KEPT_AT = 32_768
-/** Behind the slots: the counts of the kept streams. */
-const COUNTS_AT = Head.WORDS + SLOTS * Slot.WORDS
-export const TABLE_BYTES = KEPT_AT + KEPT_DEVICES * KEPT_STREAMS * 8
-const MAGIC = 0x57ea_3507
-
-/** Where the table is looked for: places that no allocator of the usual systems hands out. */
-const PLACES: readonly number[] = [0x2c5d_0000_0000, 0x3a9b_0000_0000, 0x1e27_0000_0000]
-const P = 'uintptr_t'
-const READ_AND_WRITE = 3
-const PRIVATE_ANONYMOUS_NOT_REPLACING = 0x100022
-/** Looks at a table that another thread is about to sign. */
-const MOST_LOOKS = 1000
-
+const RIGHTS = [Head.EXCLUSIVE, Head.CAPTURING, Head.MAKING_STREAMS]
 /** Something that one thread of the process may do at a time. */
 export class Right {
   /** `take` is false where the right cannot be had now. */
@@ -114,26 +110,21 @@ export const alone = (): Threads => ({
   publishWaiting() {},
   allStreams: 0,
   entriesOfOthers: 0,
-  announceCaptures: () => true,
-  recording: freeRight,
+  captures: new CaptureList(new ArrayBuffer(CAPTURE_LIST_BYTES), 0, 1, () => false),
+  capturing: freeRight,
   publishGates() {},
   beat() {},
   told() {},
-  address: 0,
-  watching: new Right(
-    () => false,
-    () => {},
-  ),
   standing: () => new Set(),
   exclusive: freeRight,
   makingStreams: freeRight,
   kept: new KeptStreams(new BigInt64Array(KEPT_DEVICES * KEPT_STREAMS), new Int32Array(2 * KEPT_DEVICES)),
 })
 
-/** The table of this process, and this thread's slot in it; nothing to tell where the system has no such table. */
+/** The table of this process, and this thread's slot in it; nothing to tell others when all slots are taken. */
 export function openThreadTable(): Threads {
-  const table = process.platform === 'linux' ? findTable() : undefined
-  return table === undefined ? alone() : (takeSlot(table) ?? alone())
+  const address = own().threadTable()
+  return takeSlot(address, layer().view(address, 4 * TABLE_WORDS)) ?? alone()
 }
 
 class ThreadTable {
@@ -145,11 +136,13 @@ class ThreadTable {
     () => this.#enterExclusive(),
     () => this.#leaveExclusive(),
   )
-  /** The right to record an event behind all work of a device, which would invalidate captures of other threads. */
-  readonly recording = new Right(
-    () => this.#enterRecording(),
-    () => this.#release(Head.RECORDING),
+  /** The right to begin or end a capture, and to record an event behind all work of a device while none is under way. */
+  readonly capturing = new Right(
+    () => this.#take(Head.CAPTURING),
+    () => this.#release(Head.CAPTURING),
   )
+  /** The captures of all threads. */
+  readonly captures: CaptureList
   /**
    * The right to make streams. While one thread gives up a kept stream and makes another in its place, no other thread may
    * take that place.
@@ -157,11 +150,6 @@ class ThreadTable {
   readonly makingStreams = new Right(
     () => this.#take(Head.MAKING_STREAMS),
     () => this.#release(Head.MAKING_STREAMS),
-  )
-  /** The right to watch the threads of the process: one watchdog is enough. */
-  readonly watching = new Right(
-    () => this.#take(Head.WATCHING),
-    () => this.#release(Head.WATCHING),
   )
   readonly #at: number
   /** How far this thread is inside of exclusive calls: one may unload a module that another has put off. */
@@ -173,11 +161,10 @@ class ThreadTable {
     /** Streams that no work is on, which all threads keep together. */
     readonly kept: KeptStreams,
     private readonly slot: number,
-    /** Of the table. */
-    readonly address: number,
   ) {
     this.#at = startOf(slot)
     this.#standing = new StandingGates(words)
+    this.captures = new CaptureList(words.buffer, 4 * CAPTURES_AT, slot + 1, (thread) => this.#isGone(thread))
   }
 
   /** How many host functions this thread has pending, for the others to see. */
@@ -220,17 +207,6 @@ class ThreadTable {
 
   get entriesOfOthers(): number {
     return this.#sumOfOthers(Slot.ENTRIES)
-  }
-
-  /** Publishes how many captures are under way, before one begins. False while another thread records a device. */
-  announceCaptures(captures: number): boolean {
-    const at = this.#at + Slot.CAPTURES
-    const before = Atomics.load(this.words, at)
-    Atomics.store(this.words, at, captures)
-    const holder = Atomics.load(this.words, Head.RECORDING)
-    if (captures <= before || holder === 0 || holder === this.slot + 1 || this.#isGone(holder)) return true
-    Atomics.store(this.words, at, before)
-    return false
   }
 
   /** Streams of all threads, and the entries that others have counted. */
@@ -294,13 +270,6 @@ class ThreadTable {
     if (this.#depth === 0) this.#release(Head.EXCLUSIVE)
   }
 
-  #enterRecording(): boolean {
-    const entered = this.#take(Head.RECORDING)
-    if (entered && this.#sumOfOthers(Slot.CAPTURES) === 0) return true
-    if (entered) this.#release(Head.RECORDING)
-    return false
-  }
-
   /** A thread that was terminated inside of its call has left its slot, and the right with it. */
   #isGone(holder: number): boolean {
     return Atomics.load(this.words, startOf(holder - 1) + Slot.OWNER) === 0
@@ -333,60 +302,25 @@ class ThreadTable {
   }
 }
 
-/**
- * Maps the table, or finds the one that another thread has mapped: a fixed place is all that threads have in common.
- */
-function findTable(): NativeMemory | undefined {
-  const libc = koffi().load(null)
-  const mmap = libc.func('mmap', 'int64', [P, P, 'int', 'int', 'int', 'int64'])
-  const munmap = libc.func('munmap', 'int', [P, P])
-  for (const place of PLACES) {
-    const mapped = Number(mmap(place, TABLE_BYTES, READ_AND_WRITE, PRIVATE_ANONYMOUS_NOT_REPLACING, -1, 0))
-    if (mapped === place) {
-      const table = new NativeMemory(TABLE_BYTES, place)
-      Atomics.store(table.int32, Head.MAGIC, MAGIC)
-      return table
-    }
-    // An old kernel takes the place for a wish.
-    if (mapped > 0) munmap(mapped, TABLE_BYTES)
-    if (isSigned(place)) return new NativeMemory(TABLE_BYTES, place)
-  }
-  return undefined
-}
-
-/** Is it a table of ours that stands there? Read by the kernel, since anything may stand there. */
-function isSigned(place: number): boolean {
-  const reader = copyingReader()
-  for (let looks = 0; looks < MOST_LOOKS; looks += 1) {
-    const [word] = reader.wordsAt(place, 1) ?? []
-    if (word === undefined) return false
-    const magic = Number(BigInt.asUintN(32, word))
-    if (magic !== 0) return magic === MAGIC
-  }
-  return false
-}
-
 /** A slot that is given back when the thread ends, however it ends. Undefined where all are taken. */
-function takeSlot(table: NativeMemory): Threads | undefined {
-  const words = table.int32
+function takeSlot(address: number, table: ArrayBuffer): Threads | undefined {
+  const words = new Int32Array(table)
   for (let slot = 0; slot < SLOTS; slot += 1) {
     const at = startOf(slot)
     if (Atomics.compareExchange(words, at + Slot.OWNER, 0, threadId + 1) !== 0) continue
     words.fill(0, at + 1, at + Slot.WORDS)
     // A thread that was terminated may have left a right with its slot.
     for (const word of RIGHTS) Atomics.compareExchange(words, word, slot + 1, 0)
-    fillAtExit(table.address + at * 4, Slot.WORDS * 4, 0)
+    layer().fillAtEnd(address + at * 4, Slot.WORDS * 4, 0)
     for (;;) {
       const most = Atomics.load(words, Head.MOST_SLOTS_USED)
       if (most > slot || Atomics.compareExchange(words, Head.MOST_SLOTS_USED, most, slot + 1) === most) break
     }
-    const places = new BigInt64Array(words.buffer, KEPT_AT, KEPT_DEVICES * KEPT_STREAMS)
-    return new ThreadTable(
-      words,
-      new KeptStreams(places, words.subarray(COUNTS_AT, COUNTS_AT + 2 * KEPT_DEVICES)),
-      slot,
-      table.address,
-    )
+    const places = new BigInt64Array(table, 4 * KEPT_AT, KEPT_DEVICES * KEPT_STREAMS)
+    const counts = words.subarray(COUNTS_AT, COUNTS_AT + 2 * KEPT_DEVICES)
+    const threads = new ThreadTable(words, new KeptStreams(places, counts), slot)
+    threads.captures.threadEnded()
+    return threads
   }
   return undefined
 }

@@ -2,8 +2,8 @@
  * The log of the driver, in which it says why it refused a call (CUDA 12.9 and later). It is asked when a call has failed, and only for
  * what has come since it was asked last. A callback of it would come on any thread, where JavaScript cannot be called.
  */
+import type { CFunction } from './c-functions.js'
 import { NativeMemory } from './native.js'
-import type { CFunction } from './quick-calls.js'
 
 /** The driver keeps a hundred entries, and gives no more bytes. */
 const MOST_BYTES = 25_600

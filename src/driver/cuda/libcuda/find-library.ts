@@ -5,39 +5,39 @@
 import { existsSync, readdirSync, readFileSync, realpathSync, statSync } from 'node:fs'
 import { delimiter, dirname, join } from 'node:path'
 import { messageOf, stateError } from '../../../base/errors.js'
-import { koffi } from './native.js'
-
-export type LoadedLibrary = ReturnType<typeof import('koffi').load>
+import { layer } from './layer.js'
+import { SharedLibrary } from './shared-library.js'
 
 export interface WantedLibrary {
   /** As people know it, such as 'cuBLAS'. */
   readonly title: string
-  /** File names, the one wanted most first, by platform. */
-  readonly names: Readonly<Partial<Record<NodeJS.Platform, readonly string[]>>>
+  /** File names, the one wanted most first. */
+  readonly names: readonly string[]
   /** The environment variable that names the file or the folder that it is in. */
   readonly variable: string
   /** What to do without it. */
   readonly wayOut: string
 }
 
-const TOOLKIT_FOLDERS: Readonly<Partial<Record<NodeJS.Platform, readonly string[]>>> = {
-  linux: ['lib64', 'lib', 'targets/x86_64-linux/lib', 'targets/sbsa-linux/lib'],
-  win32: ['bin', 'bin/x64'],
-}
+const TOOLKIT_FOLDERS = ['lib64', 'lib', 'targets/x86_64-linux/lib', 'targets/sbsa-linux/lib']
 
 /**
  * Loads it from the first place that has it. A place that the user named is the only one.
  * @throws ERR_UNSUPPORTED, with the places tried
  */
-export function loadLibrary(wanted: WantedLibrary): LoadedLibrary {
-  const { load } = koffi()
+export function loadLibrary(wanted: WantedLibrary): SharedLibrary {
+  try {
+    layer()
+  } catch (cause) {
+    throw stateError('ERR_UNSUPPORTED', `${wanted.title} cannot be used: ${messageOf(cause)}`, cause)
+  }
   const tried: string[] = []
   const reasons: string[] = []
   const named = process.env[wanted.variable]
   for (const path of named ? namedPaths(named, wanted) : likelyPaths(wanted)) {
     tried.push(path)
     try {
-      return load(path)
+      return SharedLibrary.open(path)
     } catch (error) {
       // That a file is not there needs no telling twice.
       if (existsSync(path)) reasons.push(messageOf(error))
@@ -47,14 +47,14 @@ export function loadLibrary(wanted: WantedLibrary): LoadedLibrary {
   const why = reasons.length === 0 ? '' : ` (${reasons.join('; ')})`
   throw stateError(
     'ERR_UNSUPPORTED',
-    `${wanted.title} was not found: tried ${tried.join(', ') || 'nothing, for it does not exist here'}${why}. ${wanted.wayOut}; ${where}`,
+    `${wanted.title} was not found: tried ${tried.join(', ')}${why}. ${wanted.wayOut}; ${where}`,
   )
 }
 
 /** The file that a loaded library, which exports this symbol, comes from; undefined where that is not told. */
-export function fileOf(library: LoadedLibrary, symbol: string): string | undefined {
+export function fileOf(library: SharedLibrary, symbol: string): string | undefined {
   try {
-    const address = Number(library.symbol(symbol))
+    const address = library.find(symbol) ?? 0
     const lines = readFileSync('/proc/self/maps', 'utf8').matchAll(/^(\w+)-(\w+) .*?(\/.*)$/gm)
     return [...lines].find(([, from, to]) => Number(`0x${from}`) <= address && address < Number(`0x${to}`))?.[3]
   } catch {
@@ -68,7 +68,7 @@ export function pythonFolders(): readonly string[] {
   const prefixes = new Set<string>()
   for (const prefix of [VIRTUAL_ENV, CONDA_PREFIX]) if (prefix) prefixes.add(prefix)
   for (const folder of (PATH ?? '').split(delimiter)) {
-    const python = join(folder, process.platform === 'win32' ? 'python.exe' : 'python3')
+    const python = join(folder, 'python3')
     if (folder === '' || !existsSync(python)) continue
     prefixes.add(dirname(folder))
     // Of a virtual environment, the Python that it was made from.
@@ -87,13 +87,12 @@ export function pythonFolders(): readonly string[] {
 export function toolkitFolders(): readonly string[] {
   const { CUDA_HOME, CUDA_PATH } = process.env
   const named = [CUDA_HOME, CUDA_PATH].filter((home) => home !== undefined && home !== '') as string[]
-  const installed = process.platform === 'linux' ? inside('/usr/local', /^cuda(-|$)/) : []
-  return [...new Set([...named, ...installed])]
+  return [...new Set([...named, ...inside('/usr/local', /^cuda(-|$)/)])]
 }
 
 function namedPaths(named: string, { names }: WantedLibrary): readonly string[] {
   const isFolder = statSync(named, { throwIfNoEntry: false })?.isDirectory() ?? false
-  return isFolder ? (names[process.platform] ?? []).map((name) => join(named, name)) : [named]
+  return isFolder ? names.map((name) => join(named, name)) : [named]
 }
 
 /**
@@ -101,11 +100,9 @@ function namedPaths(named: string, { names }: WantedLibrary): readonly string[] 
  * second one.
  */
 function* likelyPaths({ names }: WantedLibrary): Iterable<string> {
-  const here = names[process.platform] ?? []
-  yield* here
-  const folders = TOOLKIT_FOLDERS[process.platform] ?? []
-  for (const root of toolkitFolders()) for (const folder of folders) yield* inFolder(join(root, folder), here)
-  for (const root of pythonFolders()) for (const folder of ['lib', 'bin']) yield* inFolder(join(root, folder), here)
+  yield* names
+  for (const root of toolkitFolders()) for (const folder of TOOLKIT_FOLDERS) yield* inFolder(join(root, folder), names)
+  for (const root of pythonFolders()) yield* inFolder(join(root, 'lib'), names)
 }
 
 /** A folder that is there: one that is not need not be named five times over. */

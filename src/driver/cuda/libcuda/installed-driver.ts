@@ -2,8 +2,8 @@
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { messageOf, stateError } from '../../../base/errors.js'
-import type { LoadedLibrary } from './find-library.js'
-import { koffi } from './native.js'
+import { isMusl, layer } from './layer.js'
+import { SharedLibrary } from './shared-library.js'
 
 const NAMES: Readonly<Partial<Record<NodeJS.Platform, string>>> = { linux: 'libcuda.so.1', win32: 'nvcuda.dll' }
 /** Those that the system's loader may not know. */
@@ -22,7 +22,7 @@ const OF_THE_KERNEL = ['/proc/driver/nvidia/version', '/dev/nvidiactl', '/dev/nv
  * libcuda; undefined where this machine has no NVIDIA driver.
  * @throws ERR_NO_DRIVER where it has one that cannot be loaded
  */
-export function loadLibcuda(): LoadedLibrary | undefined {
+export function loadLibcuda(): SharedLibrary | undefined {
   const name = NAMES[process.platform]
   if (name === undefined) return undefined
   try {
@@ -37,22 +37,21 @@ export function loadLibcuda(): LoadedLibrary | undefined {
   }
 }
 
-function loadFirst(name: string): LoadedLibrary {
-  const library = koffi()
+function loadFirst(name: string): SharedLibrary {
+  layer()
   const reasons: string[] = []
   for (const path of pathsOf(name)) {
     try {
-      return library.load(path)
+      return SharedLibrary.open(path)
     } catch (error) {
-      if (path !== name) reasons.push(`${path}: ${messageOf(error)}`)
+      if (path !== name) reasons.push(messageOf(error))
     }
   }
   if (reasons.length === 0)
     throw new Error(
       `${name} is not here. Install the driver's libraries for computing; a container is given them by --gpus all, with 'compute' among NVIDIA_DRIVER_CAPABILITIES`,
     )
-  if (glibcVersion() === undefined)
-    reasons.push("this is musl (Alpine), and NVIDIA's libraries need glibc: take another image")
+  if (isMusl()) reasons.push("this is musl (Alpine), and NVIDIA's libraries need glibc: take another image")
   throw new Error(reasons.join('; '))
 }
 

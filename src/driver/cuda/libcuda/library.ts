@@ -2,20 +2,13 @@
 import { existsSync } from 'node:fs'
 import { explained } from '../../../base/errors.js'
 import { askDriverWhy, cudaError, isContextLost, noteLoss } from '../../cuda-results.js'
+import { type CFunction, own } from './c-functions.js'
 import { DriverLog } from './driver-log.js'
-import { fileOf, type LoadedLibrary } from './find-library.js'
+import { fileOf } from './find-library.js'
 import { loadLibcuda, noDriver } from './installed-driver.js'
-import { koffi, NativeMemory } from './native.js'
-import { type CFunction, openQuickCalls } from './quick-calls.js'
-import {
-  type ArgumentType,
-  argumentTypesOf,
-  CALLED_OFTEN,
-  type DriverFunction,
-  NEWER_FUNCTIONS,
-  type NewerFunction,
-  SIGNATURES,
-} from './signatures.js'
+import { NativeMemory } from './native.js'
+import type { SharedLibrary } from './shared-library.js'
+import { type DriverFunction, NEWER_FUNCTIONS, type NewerFunction, SIGNATURES } from './signatures.js'
 
 export type Library = { readonly [name in Exclude<DriverFunction, NewerFunction>]: CFunction } & {
   readonly [name in NewerFunction]: CFunction | undefined
@@ -67,7 +60,7 @@ export function startLibrary(): { readonly library: Library; readonly connection
   return { library, connections }
 }
 
-function unusable(libcuda: LoadedLibrary, problem: string, cause?: unknown): Error {
+function unusable(libcuda: SharedLibrary, problem: string, cause?: unknown): Error {
   const version = cudaVersion(libcuda)
   const file = fileOf(libcuda, 'cuInit') ?? 'libcuda'
   const name = version === undefined ? file : `${file}, for CUDA ${versionText(version)},`
@@ -75,11 +68,11 @@ function unusable(libcuda: LoadedLibrary, problem: string, cause?: unknown): Err
 }
 
 /** The CUDA that a driver is for, such as 13000; undefined where it does not tell, as a stub does not. */
-export function cudaVersion(libcuda: LoadedLibrary): number | undefined {
+export function cudaVersion(libcuda: SharedLibrary): number | undefined {
   const memory = new NativeMemory(8)
   try {
-    const result = libcuda.func('cuDriverGetVersion', 'int', ['uintptr_t'])(memory.address)
-    return result === 0 ? memory.int32[0] : undefined
+    const { cuDriverGetVersion } = libcuda.functions({ cuDriverGetVersion: SIGNATURES.cuDriverGetVersion })
+    return cuDriverGetVersion(memory.address) === 0 ? memory.int32[0] : undefined
   } catch {
     return undefined
   } finally {
@@ -99,22 +92,13 @@ function wayToADevice(): string {
   return 'Without /dev/nvidia* there is no device: start a container with --gpus all, in Kubernetes with a limit for nvidia.com/gpu; outside of one, load the kernel module (sudo modprobe nvidia)'
 }
 
-function declare(libcuda: LoadedLibrary): Library {
-  const ipcHandle = koffi().struct({ reserved: koffi().array('uint8', 64) })
-  const typeOf = (type: ArgumentType): string | typeof ipcHandle => (type.startsWith('CUipc') ? ipcHandle : type)
-  const functions: Partial<Record<DriverFunction, CFunction>> = {}
-  const { bind } = openQuickCalls()
-  for (const [name, parameters] of Object.entries(SIGNATURES)) {
-    try {
-      const types = argumentTypesOf(parameters).map(typeOf)
-      const quick = CALLED_OFTEN.has(name) ? bind?.(Number(libcuda.symbol(name)), types.length) : undefined
-      functions[name as DriverFunction] = quick ?? (libcuda.func(name, 'int', types) as CFunction)
-    } catch (cause) {
-      if (!(name in NEWER_FUNCTIONS)) throw unusable(libcuda, `lacks ${name}: ${OLDEST}`, cause)
-    }
-  }
-  // Built key by key it would be a dictionary to V8, and each call a look-up; a copy has a fixed shape.
-  return { ...functions } as Library
+function declare(libcuda: SharedLibrary): Library {
+  const present = Object.entries(SIGNATURES).filter(([name]) => {
+    if (libcuda.find(name) !== undefined) return true
+    if (name in NEWER_FUNCTIONS) return false
+    throw unusable(libcuda, `lacks ${name}: ${OLDEST}`)
+  })
+  return libcuda.functions(Object.fromEntries(present)) as Library
 }
 
 /** Sets CUDA_DEVICE_MAX_CONNECTIONS where CUDA has not been started yet and the user set nothing. */
@@ -124,10 +108,11 @@ function askForConnections(library: Library): number {
   const set = Number(process.env['CUDA_DEVICE_MAX_CONNECTIONS'])
   if (Number.isInteger(set) && set > 0) return Math.min(set, MOST_CONNECTIONS)
   const byDefault = 8
-  if (started || process.platform === 'win32') return byDefault
-  // process.env of a worker is a copy that C does not see; setenv is what libcuda reads.
-  const setenv = koffi().load(null).func('int setenv(const char *name, const char *value, int overwrite)')
-  setenv('CUDA_DEVICE_MAX_CONNECTIONS', String(MOST_CONNECTIONS), 0)
+  if (started) return byDefault
+  const texts = ['CUDA_DEVICE_MAX_CONNECTIONS', String(MOST_CONNECTIONS)].map((text) => NativeMemory.ofText(text))
+  const [name = 0, value = 0] = texts.map(({ address }) => address)
+  own().setVariable(name, value)
+  for (const text of texts) text.free()
   return MOST_CONNECTIONS
 }
 

@@ -1,30 +1,31 @@
 /**
- * A C function on a thread of its own, of which JavaScript can tell without its event loop whether it is over: a thread
- * that is about to queue a host function has to wait for it, and cannot turn its event loop meanwhile.
+ * A C function on a thread of its own with a large stack, of which JavaScript can find out without its event loop whether it is
+ * over: a thread that is about to queue a host function has to wait for it, and cannot turn its event loop meanwhile.
  */
-import { koffi, NativeMemory } from './native.js'
+import { own } from './c-functions.js'
+import { NativeMemory } from './native.js'
 
-const P = 'uintptr_t'
+/** As `Apart` of native/threads.c: the function, three arguments, then the result, and whether it is there. */
+const BYTES = 40
+const RESULT = 8
+const IS_DONE = 9
 
 export class NativeThread {
-  readonly #memory = new NativeMemory(16)
-  readonly #join: (thread: number, result: number) => number
+  readonly #memory = new NativeMemory(BYTES)
   #result: number | undefined
 
-  /** Calls the function at this address with one pointer. It returns an int. */
-  constructor(address: number, argument: number) {
-    const libc = koffi().load(null)
-    const create = libc.func('pthread_create', 'int', [P, P, P, P])
-    this.#join = libc.func('pthread_tryjoin_np', 'int', [P, P])
-    const status = create(this.#memory.address, 0, address, argument) as number
-    if (status !== 0) throw new Error(`pthread_create returned ${status}`)
+  /** Calls the function at this address with up to three integers or pointers. It returns an int. */
+  constructor(address: number, ...args: readonly number[]) {
+    this.#memory.uint64.set([address, ...args].map(BigInt))
+    const error = own().callApart(this.#memory.address)
+    if (error !== 0) throw new Error(`pthread_create returned ${error}`)
   }
 
   /** The function's result; undefined while it runs. */
   get result(): number | undefined {
     if (this.#result !== undefined) return this.#result
-    if (this.#join(this.#memory.pointerAt(0), this.#memory.address + 8) !== 0) return undefined
-    this.#result = this.#memory.int32[2] ?? 0
+    if (Atomics.load(this.#memory.int32, IS_DONE) === 0) return undefined
+    this.#result = this.#memory.int32[RESULT] ?? 0
     this.#memory.free()
     return this.#result
   }

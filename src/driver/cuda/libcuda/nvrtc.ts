@@ -1,28 +1,23 @@
 /**
  * NVRTC, CUDA's compiler as a library: found and loaded at the first compilation, which runs on a thread of its own.
  */
+import { nextTurn } from '#platform'
 import { stateError } from '../../../base/errors.js'
+import { lookUntil } from '../../look-until.js'
+import { type CFunction, own } from './c-functions.js'
 import { loadLibrary, type WantedLibrary } from './find-library.js'
 import { NativeMemory } from './native.js'
-import { oneShotSignals } from './one-shot-signals.js'
-
-const P = 'uintptr_t'
+import { NativeThread } from './native-thread.js'
 
 export const NVRTC: WantedLibrary = {
   title: "NVRTC, CUDA's compiler,",
-  names: {
-    linux: ['libnvrtc.so.13', 'libnvrtc.so.12', 'libnvrtc.so'],
-    win32: ['nvrtc64_130_0.dll', 'nvrtc64_120_0.dll'],
-  },
+  names: ['libnvrtc.so.13', 'libnvrtc.so.12', 'libnvrtc.so'],
   variable: 'CUDA_STREAMS_NVRTC',
   wayOut: 'Install it, set CUDA_HOME, or load code that is compiled already',
 }
 
-type CFunction = (...args: (number | bigint | string)[]) => number
-interface CompileFunction {
-  (program: number, count: number, options: readonly string[]): number
-  async(...args: unknown[]): void
-}
+/** A thread that waits for a compilation looks so often whether it is over. */
+const NAP_MICROSECONDS = 200
 
 type Nvrtc = ReturnType<typeof load>
 
@@ -33,62 +28,85 @@ let loaded: Nvrtc | undefined
  * @throws ERR_UNSUPPORTED where NVRTC is not found; ERR_COMPILATION, with the compiler's log, for a source with mistakes
  */
 export async function compileCuda(source: string, name: string, options: readonly string[]): Promise<Uint8Array> {
-  using program = new Compilation(source, name)
-  const result = await new Promise<number>((resolve, reject) => {
-    program.nvrtc.compileProgram.async(program.handle, options.length, options, (error: unknown, status: number) =>
-      error ? reject(error) : resolve(status),
-    )
-  })
-  program.nvrtc.mendSignals()
-  return program.result(result)
+  using program = new Compilation(source, name, options)
+  const thread = program.compile()
+  // The code is loaded in a later turn, however fast the compiler: what this turn settles is settled by then.
+  await nextTurn()
+  return program.result(await lookUntil(() => thread.result))
 }
 
 /** As compileCuda, and blocks until it is done. */
 export function compileCudaNow(source: string, name: string, options: readonly string[]): Uint8Array {
-  using program = new Compilation(source, name)
-  const result = program.nvrtc.compileProgram(program.handle, options.length, options)
-  program.nvrtc.mendSignals()
-  return program.result(result)
+  using program = new Compilation(source, name, options)
+  const thread = program.compile()
+  while (thread.result === undefined) own().nap(NAP_MICROSECONDS)
+  return program.result(thread.result)
 }
 
 class Compilation implements Disposable {
-  readonly nvrtc: Nvrtc
-  readonly #memory = new NativeMemory(64)
+  readonly #nvrtc: Nvrtc
+  /** The program's handle, then a length. */
+  readonly #memory = new NativeMemory(16)
+  readonly #options: readonly NativeMemory[]
+  /** Pointers to them. */
+  readonly #list: NativeMemory
 
   constructor(
     source: string,
     private readonly name: string,
+    options: readonly string[],
   ) {
     loaded ??= load()
-    this.nvrtc = loaded
-    const result = this.nvrtc.createProgram(this.#memory.address, source, name, 0, 0, 0)
-    if (result !== 0)
-      throw stateError('ERR_UNSUPPORTED', `nvrtcCreateProgram failed: ${this.nvrtc.errorString(result)}`)
+    this.#nvrtc = loaded
+    this.#options = options.map((option) => NativeMemory.ofText(option))
+    this.#list = new NativeMemory(8 * Math.max(1, options.length))
+    this.#list.uint64.set(this.#options.map(({ address }) => BigInt(address)))
+    const texts = [source, name].map((text) => NativeMemory.ofText(text))
+    const [sourceAt = 0, nameAt = 0] = texts.map(({ address }) => address)
+    const result = this.#nvrtc.nvrtcCreateProgram(this.#memory.address, sourceAt, nameAt, 0, 0, 0)
+    for (const text of texts) text.free()
+    if (result === 0) return
+    this.#free()
+    throw stateError('ERR_UNSUPPORTED', `nvrtcCreateProgram failed: ${this.#nvrtc.nvrtcGetErrorString(result)}`)
   }
 
-  get handle(): number {
-    return this.#memory.pointerAt(0)
+  /** Begins to compile. */
+  compile(): NativeThread {
+    return new NativeThread(this.#nvrtc.compileProgram, this.#handle, this.#options.length, this.#list.address)
   }
 
   /** The code, or the compiler's log as an error. */
   result(result: number): Uint8Array {
-    const { nvrtc } = this
-    if (result === 0) return this.#bytes(nvrtc.cubinSize, nvrtc.cubin)
-    const log = Buffer.from(this.#bytes(nvrtc.logSize, nvrtc.log)).toString('utf8').replace(/\0$/, '').trim()
-    throw stateError('ERR_COMPILATION', `${this.name} does not compile (${nvrtc.errorString(result)}):\n${log}`)
+    const { nvrtcGetCUBIN, nvrtcGetCUBINSize, nvrtcGetProgramLog, nvrtcGetProgramLogSize } = this.#nvrtc
+    own().mendSignals()
+    if (result === 0) return this.#bytes(nvrtcGetCUBINSize, nvrtcGetCUBIN)
+    const log = this.#bytes(nvrtcGetProgramLogSize, nvrtcGetProgramLog)
+    const text = Buffer.from(log).toString('utf8').replace(/\0$/, '').trim()
+    throw stateError(
+      'ERR_COMPILATION',
+      `${this.name} does not compile (${this.#nvrtc.nvrtcGetErrorString(result)}):\n${text}`,
+    )
   }
 
   [Symbol.dispose](): void {
-    this.nvrtc.destroyProgram(this.#memory.address)
-    this.#memory.free()
+    this.#nvrtc.nvrtcDestroyProgram(this.#memory.address)
+    this.#free()
+  }
+
+  #free(): void {
+    for (const memory of [this.#memory, this.#list, ...this.#options]) memory.free()
+  }
+
+  get #handle(): number {
+    return this.#memory.pointerAt(0)
   }
 
   #bytes(size: CFunction, read: CFunction): Uint8Array {
-    size(this.handle, this.#memory.address + 8)
+    size(this.#handle, this.#memory.address + 8)
     const length = this.#memory.pointerAt(8)
     const target = new NativeMemory(Math.max(8, Math.ceil(length / 8) * 8))
     try {
-      read(this.handle, target.address)
+      read(this.#handle, target.address)
       return target.bytes.slice(0, length)
     } finally {
       target.free()
@@ -96,21 +114,21 @@ class Compilation implements Disposable {
   }
 }
 
+const COMPILE = 'nvrtcCompileProgram'
+
 function load() {
   const library = loadLibrary(NVRTC)
-  const func = (name: string, args: string[], result = 'int'): CFunction =>
-    library.func(name, result, args) as CFunction
-  const compile = library.func('nvrtcCompileProgram', 'int', [P, 'int', 'const char **'])
-  return {
-    /** To be called after a compilation. */
-    mendSignals: oneShotSignals(),
-    createProgram: func('nvrtcCreateProgram', [P, 'str', 'str', 'int', P, P]),
-    destroyProgram: func('nvrtcDestroyProgram', [P]),
-    compileProgram: compile as CompileFunction,
-    logSize: func('nvrtcGetProgramLogSize', [P, P]),
-    log: func('nvrtcGetProgramLog', [P, P]),
-    cubinSize: func('nvrtcGetCUBINSize', [P, P]),
-    cubin: func('nvrtcGetCUBIN', [P, P]),
-    errorString: library.func('nvrtcGetErrorString', 'str', ['int']) as (result: number) => string,
-  }
+  const functions = library.functions({
+    nvrtcCreateProgram:
+      'nvrtcProgram *prog, const char *src, const char *name, int numHeaders, const char *const *headers, const char *const *includeNames',
+    nvrtcDestroyProgram: 'nvrtcProgram *prog',
+    nvrtcGetCUBIN: 'nvrtcProgram prog, char *cubin',
+    nvrtcGetCUBINSize: 'nvrtcProgram prog, size_t *cubinSizeRet',
+    nvrtcGetProgramLog: 'nvrtcProgram prog, char *log',
+    nvrtcGetProgramLogSize: 'nvrtcProgram prog, size_t *logSizeRet',
+  })
+  const compileProgram = library.find(COMPILE)
+  if (compileProgram === undefined) throw new Error(`There is no function ${COMPILE}`)
+  own().noteSignals()
+  return { ...functions, ...library.texts({ nvrtcGetErrorString: 'nvrtcResult result' }), compileProgram }
 }

@@ -134,31 +134,6 @@ export const SIGNATURES = {
 
 export type DriverFunction = keyof typeof SIGNATURES
 
-/** Worth a quicker way than koffi, which costs 20 to 40 ns more a call. They take one to four integers. */
-export const CALLED_OFTEN: ReadonlySet<string> = new Set<DriverFunction>([
-  'cuEventRecord',
-  'cuStreamWaitEvent',
-  'cuStreamQuery',
-  'cuEventQuery',
-  'cuStreamSynchronize',
-  'cuStreamIsCapturing',
-  'cuLaunchKernelEx',
-  'cuGraphLaunch',
-  'cuGraphExecKernelNodeSetParams_v2',
-  'cuStreamBatchMemOp_v2',
-  'cuMemcpyAsync',
-  'cuMemsetD8Async',
-  'cuMemsetD32Async',
-  'cuMemAllocAsync',
-  'cuMemAllocFromPoolAsync',
-  'cuMemFreeAsync',
-  'cuEventCreate',
-  'cuEventDestroy_v2',
-  'cuThreadExchangeStreamCaptureMode',
-  'cuCtxGetCurrent',
-  'cuCtxSetCurrent',
-])
-
 /** Those that an older driver lacks, with the version of CUDA that brought them. */
 export const NEWER_FUNCTIONS = {
   cuMemcpyBatchAsync: '12.8',
@@ -166,32 +141,3 @@ export const NEWER_FUNCTIONS = {
   cuLogsDumpToMemory: '12.9',
 } as const
 export type NewerFunction = keyof typeof NEWER_FUNCTIONS
-
-/** koffi's names for the C types in use; the last two are structs of 64 bytes passed by value. */
-export type ArgumentType = 'int' | 'uint' | 'uint64' | 'uintptr_t' | 'CUipcEventHandle' | 'CUipcMemHandle'
-
-/** Pointers, handles and sizes have 47 bits, and numbers are what koffi passes fastest. */
-const AS_NUMBERS =
-  'size_t CUdeviceptr CUcontext CUstream CUevent CUgraph CUgraphExec CUgraphNode CUmodule CUfunction CUmemoryPool CUgreenCtx CUdevResourceDesc'
-const ENUMS =
-  'CUdevice CUdevice_attribute CUfunction_attribute CUlimit CUmemPool_attribute CUpointer_attribute CUstreamCaptureMode CUdevResourceType CUstreamAttrID'
-/** Of each C type that is no pointer. A type smaller than an int goes in a register of its own all the same. */
-const ARGUMENT_TYPES: ReadonlyMap<string, ArgumentType> = new Map<string, ArgumentType>([
-  ...AS_NUMBERS.split(' ').map((type) => [type, 'uintptr_t'] as const),
-  ...['int', ...ENUMS.split(' ')].map((type) => [type, 'int'] as const),
-  ...['int', 'char', 'short'].map((type) => [`unsigned ${type}`, 'uint'] as const),
-  ['unsigned long long', 'uint64'],
-  ['CUipcEventHandle', 'CUipcEventHandle'],
-  ['CUipcMemHandle', 'CUipcMemHandle'],
-])
-
-/** How koffi is to pass the parameters of a C prototype. */
-export function argumentTypesOf(parameters: string): readonly ArgumentType[] {
-  if (parameters === 'void') return []
-  return parameters.split(', ').map((parameter) => {
-    const type = parameter.includes('*') ? 'size_t' : parameter.replace(/ \w+$/, '')
-    const passed = ARGUMENT_TYPES.get(type)
-    if (passed === undefined) throw new Error(`It is not known how C passes '${parameter}'`)
-    return passed
-  })
-}

@@ -12,8 +12,9 @@ import {
   type StreamHandle,
 } from '../../driver.js'
 import type { StreamReserve } from '../handles/stream-reserve.js'
+import { type CFunction, own } from '../libcuda/c-functions.js'
 import { check } from '../libcuda/library.js'
-import { koffi, NativeMemory } from '../libcuda/native.js'
+import { NativeMemory } from '../libcuda/native.js'
 import type { LibcudaParts } from '../libcuda/stream-calls.js'
 import type { EventPool } from '../waiting/event-pool.js'
 
@@ -29,14 +30,11 @@ export interface HostCopiesParts extends LibcudaParts {
   readonly driver: HostCopiesDriver
 }
 
-type Memcpy = (destination: number, source: number, byteLength: number) => number
-
 export class HostCopies {
   /** One copy of a batch: its addresses, its length, and a CUmemcpyAttributes of zeros but for the order. */
   #batch: NativeMemory | undefined
   /** The streams beside null streams, by context. */
   readonly #besides = new Map<ContextHandle, number>()
-  #memcpy: Memcpy | undefined
 
   constructor(private readonly parts: HostCopiesParts) {}
 
@@ -67,10 +65,8 @@ export class HostCopies {
     })
   }
 
-  #byHostFunction(stream: StreamHandle, context: ContextHandle, copy: (memcpy: Memcpy) => void): void {
-    this.#memcpy ??= koffi().load(null).func('memmove', 'uintptr_t', ['uintptr_t', 'uintptr_t', 'uintptr_t'])
-    const memcpy = this.#memcpy
-    const run = (): void => copy(memcpy)
+  #byHostFunction(stream: StreamHandle, context: ContextHandle, copy: (memcpy: CFunction) => void): void {
+    const run = (): void => copy(own().copy)
     this.parts.driver.streamLaunchHostFunction(stream, context, { run, runsAfterFault: false, own: true })
   }
 

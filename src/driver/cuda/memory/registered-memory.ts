@@ -2,8 +2,8 @@
 import { LookAgain } from '../../../base/look-again.js'
 import { AfterWork, type AfterWorkDriver } from '../../after-work.js'
 import type { ContextHandle, OwnEvent, Pointer } from '../../driver.js'
+import { layer } from '../libcuda/layer.js'
 import { check } from '../libcuda/library.js'
-import { koffi } from '../libcuda/native.js'
 import type { LibcudaParts } from '../libcuda/stream-calls.js'
 import type { IdleDevices } from '../waiting/idle-devices.js'
 
@@ -34,7 +34,7 @@ export class RegisteredMemory {
     // What was closed may be the same memory.
     this.#sweep()
     idleDevices.look()
-    const address = Number(koffi().address(bytes)) as Pointer
+    const address = layer().addressOf(bytes) as Pointer
     const { length } = bytes
     const result = contexts.within(context, () =>
       relaxed.run(() => library.cuMemHostRegister_v2(address, length, PORTABLE_AND_MAPPED)),

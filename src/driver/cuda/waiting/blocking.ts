@@ -5,15 +5,22 @@
 
 import { seconds, warnAfter, warnOnce } from '../../../base/warnings.js'
 import { CUresult, cudaError } from '../../cuda-results.js'
-import { behindPromise, comesAfterItself, deadlock, drained, MOST_NESTED, tooDeep } from '../../deadlocks.js'
+import {
+  behindPromise,
+  comesAfterItself,
+  deadlock,
+  drained,
+  LIBRARY_CALL,
+  MOST_NESTED,
+  tooDeep,
+} from '../../deadlocks.js'
 import { type ContextHandle, canonicalStream, type EventHandle, type StreamHandle } from '../../driver.js'
 import type { Sleeper } from '../../loop-pump.js'
 import type { ComesAfter } from '../host-functions/dependencies.js'
 import type { GateCall } from '../host-functions/gates.js'
 import type { HostFunctions, HostFunctionsParts } from '../host-functions/host-functions.js'
-import { check } from '../libcuda/library.js'
 import type { Completions } from './completions.js'
-import type { EventPool } from './event-pool.js'
+import type { EventPool, OwnRecord } from './event-pool.js'
 import type { ValueWaits } from './value-waits.js'
 
 /** Milliseconds in which host functions that queue others are likely to be through. */
@@ -33,8 +40,6 @@ const LOOKS = 8
 const LOOKS_FOR = 1
 /** It is at most this part of the time after which the wait is given up. */
 const SHARE_OF_DEADLOCK = 1 / 4
-
-const LIBRARY_CALL = 'this call, which may wait for the whole device,'
 
 /** Which host functions a wait needs, as things stand: it cannot end before they have run. */
 type Needs = () => ComesAfter
@@ -68,22 +73,74 @@ export interface WaitingParts extends HostFunctionsParts {
   readonly deadlockAfter: number
 }
 
+/** A wait for a stream or an event that blocks now, and runs host functions. */
+interface WaitUnderWay {
+  /** The event that it waits for; undefined where that is a stream. */
+  readonly event: EventHandle | undefined
+  isDone: () => boolean
+  /** Records what is waited for in an event of the library's own, which no host function can touch. */
+  readonly recordOwn: () => OwnRecord
+  /** Set once that was done. */
+  giveBack: (() => void) | undefined
+}
+
 export class Blocking {
   #waitsInside = 0
+  /** Innermost last. */
+  readonly #underWay: WaitUnderWay[] = []
 
   constructor(private readonly parts: WaitingParts) {}
 
-  forStream(stream: StreamHandle, isDone: () => boolean): void {
-    this.#block(isDone, () => this.parts.dependencies.streamComesAfter(stream), 'stream.synchronize()')
+  /** `recordOwn` records an event of the library's own behind the stream's work. */
+  forStream(stream: StreamHandle, isDone: () => boolean, recordOwn: () => OwnRecord): void {
+    const needs: Needs = () => this.parts.dependencies.streamComesAfter(stream)
+    this.#blockFor({ event: undefined, isDone, recordOwn, giveBack: undefined }, needs, 'stream.synchronize()')
     this.parts.hostFunctions.streamIsEmpty(stream)
   }
 
   forEvent(event: EventHandle, isDone: () => boolean): void {
-    this.#block(isDone, () => this.parts.dependencies.eventComesAfter(event), 'event.synchronize()')
+    const { pool, dependencies } = this.parts
+    const recordOwn = (): OwnRecord => pool.copyOfRecord(event)
+    const needs: Needs = () => dependencies.eventComesAfter(event)
+    this.#blockFor({ event, isDone, recordOwn, giveBack: undefined }, needs, 'event.synchronize()')
+  }
+
+  /**
+   * A stream is about to capture. No wait can query it any more, so those under way for streams go on with events; and a query of an event
+   * could invalidate the capture unless it is relaxed.
+   */
+  beforeCapture(): void {
+    for (const wait of this.#underWay) {
+      const { event } = wait
+      if (event === undefined) this.#goOnWithOwn(wait)
+      else if (wait.giveBack === undefined) wait.isDone = () => this.parts.relaxed.run(() => this.#isDone(event))
+    }
+  }
+
+  /** The event is about to be recorded anew: waits under way for the record before go on with an event of their own. */
+  keepRecord(event: EventHandle): void {
+    for (const wait of this.#underWay) if (wait.event === event) this.#goOnWithOwn(wait)
+  }
+
+  #goOnWithOwn(wait: WaitUnderWay): void {
+    if (wait.giveBack !== undefined) return
+    const { copy, giveBack } = wait.recordOwn()
+    wait.giveBack = giveBack
+    wait.isDone = () => this.parts.relaxed.run(() => this.#isDone(copy))
+  }
+
+  #blockFor(wait: WaitUnderWay, needs: Needs, what: string): void {
+    this.#underWay.push(wait)
+    try {
+      this.#block(() => wait.isDone(), needs, what)
+    } finally {
+      this.#underWay.splice(this.#underWay.indexOf(wait), 1)
+      wait.giveBack?.()
+    }
   }
 
   forContext(context: ContextHandle, device: number): void {
-    const { pool, gates, relaxed, dependencies, library, threads } = this.parts
+    const { pool, gates, relaxed, dependencies, captures } = this.parts
     const event = pool.take(context)
     // Later work does not count.
     let comesAfter: ComesAfter | undefined
@@ -94,9 +151,9 @@ export class Blocking {
       )
       return comesAfter
     }
+    const record = (): boolean => captures.recordDevice(event, context, undefined, 'cuCtxSynchronize') === 'recorded'
     try {
-      this.#block(() => threads.recording.take(), needs, 'device.synchronize()')
-      threads.recording.during(() => check('cuCtxRecordEvent', library.cuCtxRecordEvent(context, event)))
+      this.#block(record, needs, 'device.synchronize()')
       // A stream of another device may capture: CUDA lets a device be waited for meanwhile, but no event be asked.
       this.#block(() => relaxed.run(() => this.#isDone(event)), needs, 'device.synchronize()')
     } finally {

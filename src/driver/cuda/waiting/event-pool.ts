@@ -15,6 +15,12 @@ export type PooledFlags = typeof EventFlag.DEFAULT | typeof EventFlag.DISABLE_TI
 export const isPooled = (flags: number): flags is PooledFlags =>
   flags === EventFlag.DEFAULT || flags === EventFlag.DISABLE_TIMING
 
+/** A record of the library's own, and how to give its event back once the record is done. */
+export interface OwnRecord {
+  readonly copy: EventHandle
+  readonly giveBack: () => void
+}
+
 interface Pool {
   /** By their flags. */
   readonly free: { readonly [flags in PooledFlags]: EventHandle[] }
@@ -92,11 +98,24 @@ export class EventPool {
     return this.#pool(context).unrecorded
   }
 
+  /** A new record, made by `record`. */
+  recordOf(context: ContextHandle, record: (event: EventHandle) => void): OwnRecord {
+    const copy = this.take(context)
+    const giveBack = (): void => void this.giveBack(context, copy)
+    try {
+      record(copy)
+    } catch (error) {
+      giveBack()
+      throw error
+    }
+    return { copy, giveBack }
+  }
+
   /**
    * A new record, made where nothing else is in the way, of what another event's latest record stands for. To be given
    * back when it is done.
    */
-  copyOfRecord(event: EventHandle): { readonly copy: EventHandle; readonly giveBack: () => void } {
+  copyOfRecord(event: EventHandle): OwnRecord {
     const context = this.contexts.primary(0)
     const stream = this.contexts.within(context, () => this.reserve.lend(0))
     const copy = this.take(context)

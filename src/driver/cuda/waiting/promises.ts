@@ -4,6 +4,7 @@
  */
 
 import { seconds, warnAfter, warnOnce } from '../../../base/warnings.js'
+import { CUresult, cudaError } from '../../cuda-results.js'
 import {
   type Cancel,
   type ContextHandle,
@@ -13,7 +14,6 @@ import {
   type StreamHandle,
 } from '../../driver.js'
 import type { TurnResult } from '../../loop-pump.js'
-import { check } from '../libcuda/library.js'
 import type { WaitingParts } from './blocking.js'
 import { Completions } from './completions.js'
 
@@ -22,8 +22,15 @@ const QUERIES = 4
 /** In the turn after nothing was waited for: short work is over by then, and noticed as soon as by a thread that blocks. */
 const FIRST_QUERIES = 12
 
+/** Which captures of a device this thread sees: those that it knows, and others, which may be another thread's. */
+interface SeenCaptures {
+  readonly known: () => boolean
+  readonly unknown: () => boolean
+}
+
 interface LaterWait {
   readonly context: ContextHandle
+  readonly captures: SeenCaptures
   readonly settle: Settle
   readonly since: number
   cancel: Cancel | undefined
@@ -47,12 +54,15 @@ export class Promises {
     record: (event: EventHandle) => void,
     settle: Settle,
   ): Cancel {
-    return this.#finished(canonicalStream(stream), context, record, settle)
+    const { copy, giveBack } = this.parts.pool.recordOf(context, record)
+    return this.#finished(canonicalStream(stream), copy, settle, giveBack)
   }
 
-  contextFinished(context: ContextHandle, settle: Settle): Cancel {
-    const begun = this.parts.threads.recording.now(() => this.#contextFinished(context, settle))
-    return begun === undefined ? this.#finishedLater(context, settle) : begun.made
+  /** To be called while no capture is under way that this thread knows. */
+  contextFinished(context: ContextHandle, captures: SeenCaptures, settle: Settle): Cancel {
+    const begun = this.#contextFinished(context, captures, settle)
+    if (begun === 'unknown') throw cudaError('cuCtxRecordEvent', CUresult.STREAM_CAPTURE_UNSUPPORTED)
+    return begun === 'others' ? this.#finishedLater(context, captures, settle) : begun
   }
 
   eventFinished(event: EventHandle, settle: Settle): Cancel {
@@ -140,16 +150,25 @@ export class Promises {
     if (value !== undefined) warnOnce('CUDA_STREAMS_VALUE', stands(value, warnAfter()))
   }
 
-  #contextFinished(context: ContextHandle, settle: Settle): Cancel {
-    const { library } = this.parts
-    const record = (event: EventHandle): void => check('cuCtxRecordEvent', library.cuCtxRecordEvent(context, event))
+  /** Begins no wait while a stream captures: to record the device would invalidate that. */
+  #contextFinished(context: ContextHandle, seen: SeenCaptures, settle: Settle): Cancel | 'others' | 'unknown' {
+    const { captures, pool } = this.parts
+    const event = pool.take(context)
+    const giveBack = (): void => void pool.giveBack(context, event)
+    let outcome: ReturnType<typeof captures.recordDevice> | undefined
+    try {
+      outcome = captures.recordDevice(event, context, seen.unknown)
+    } finally {
+      if (outcome !== 'recorded') giveBack()
+    }
     // No stream's handle is negative, so this is a group of its own.
-    return this.#finished(-context, context, record, settle)
+    return outcome === 'recorded' ? this.#finished(-context, event, settle, giveBack) : outcome
   }
 
-  /** Another thread captures, and to record the device would invalidate that: it begins when the capture is over. */
-  #finishedLater(context: ContextHandle, settle: Settle): Cancel {
-    const wait: LaterWait = { context, settle, since: performance.now(), cancel: undefined, isOver: false }
+  /** It begins when no thread captures any more. */
+  #finishedLater(context: ContextHandle, captures: SeenCaptures, settle: Settle): Cancel {
+    const since = performance.now()
+    const wait: LaterWait = { context, captures, settle, since, cancel: undefined, isOver: false }
     this.#later.push(wait)
     this.parts.pump.wake()
     return () => {
@@ -159,32 +178,30 @@ export class Promises {
   }
 
   #beginLater(): void {
-    const { threads, captures } = this.parts
     for (const wait of this.#later.splice(0)) {
-      if (wait.isOver) continue
-      const begin = (): void => {
-        try {
-          wait.cancel = this.#contextFinished(wait.context, wait.settle)
-        } catch (error) {
-          wait.settle(error)
-        }
-      }
-      if (captures.underWay === 0 && threads.recording.now(begin) !== undefined) continue
+      if (wait.isOver || this.#begins(wait)) continue
       this.#later.push(wait)
       if (performance.now() - wait.since > warnAfter()) warnOnce('CUDA_STREAMS_CAPTURE', captured(warnAfter()))
     }
   }
 
-  #finished(group: number, context: ContextHandle, record: (event: EventHandle) => void, settle: Settle): Cancel {
-    const { pool, pump } = this.parts
-    const event = pool.take(context)
+  /** False where it cannot begin yet. */
+  #begins(wait: LaterWait): boolean {
     try {
-      record(event)
+      if (wait.captures.known()) return false
+      const begun = this.#contextFinished(wait.context, wait.captures, wait.settle)
+      if (typeof begun === 'string') return false
+      wait.cancel = begun
+      return true
     } catch (error) {
-      pool.giveBack(context, event)
-      throw error
+      wait.settle(error)
+      return true
     }
-    const cancel = this.#streams.add(group, event, settle, (used) => pool.giveBack(context, used))
+  }
+
+  #finished(group: number, recorded: EventHandle, settle: Settle, giveBack: () => void): Cancel {
+    const { pump } = this.parts
+    const cancel = this.#streams.add(group, recorded, settle, giveBack)
     pump.wake()
     return cancel
   }

@@ -6,7 +6,7 @@ import { deadlock } from '../../deadlocks.js'
 import type { SimOperation, SimStream } from './machine-state.js'
 import { Queue } from './queue.js'
 import type { HostLook, HostWait, Runs, Scheduler, Steps } from './scheduler.js'
-import { SimOperationKind } from './work.js'
+import { isLatch, SimOperationKind, touchesOverlap } from './work.js'
 
 /** A step that can come next. */
 export interface Choice {
@@ -71,6 +71,9 @@ export class ChosenScheduler implements Scheduler {
   readonly #due = new Map<SimOperation, number>()
   /** Host functions that have not run, due or not. */
   readonly #hosts = new Set<SimOperation>()
+  /** Operations that use memory JavaScript has views of, and were not over when it went on; and what they stand behind. */
+  readonly #standing = new Set<SimOperation>()
+  readonly #latches = new Set<SimOperation>()
   /** Over, and their promises not settled yet. */
   readonly #settles = new Settles()
   #depth = 0
@@ -90,6 +93,8 @@ export class ChosenScheduler implements Scheduler {
   /** How often the program has asked, or had a turn, since anything was queued or happened. */
   idle = 0
   #chosen: Choice = GO_ON
+  /** An operation ends that runs no JavaScript. */
+  #ending = false
 
   constructor(
     private readonly steps: Steps,
@@ -100,6 +105,7 @@ export class ChosenScheduler implements Scheduler {
     this.idle = 0
     if (operation.fails !== 0) this.#faultIsNear = true
     if (operation.kind === SimOperationKind.HOST) this.#hosts.add(operation)
+    if (isLatch(operation.kind)) this.#latches.add(operation)
     this.director.queued(operation)
   }
 
@@ -114,11 +120,17 @@ export class ChosenScheduler implements Scheduler {
     this.#ready.delete(operation)
     this.#frees.delete(operation)
     this.#hosts.delete(operation)
+    this.#standing.delete(operation)
+    this.#latches.delete(operation)
     this.director.over(operation)
   }
 
   opened(latch: SimOperation): void {
     this.idle = 0
+    // JavaScript has written what the stream stood for, and may have gone on to look at other memory.
+    const isWritten = latch.work?.isReady !== undefined && !this.#ending
+    if (isWritten && [...this.#standing].some((operation) => latch.isBefore(operation)))
+      this.director.leftOut('JavaScript writes a value that lets work go on which uses memory it has views of')
     this.director.opened(latch)
   }
 
@@ -140,7 +152,9 @@ export class ChosenScheduler implements Scheduler {
   }
 
   reset(live: readonly SimOperation[]): void {
-    for (const kept of [this.#ready, this.#frees, this.#due, this.#hosts, this.#settles]) kept.clear()
+    for (const kept of [this.#ready, this.#frees, this.#due, this.#hosts, this.#settles, this.#standing, this.#latches])
+      kept.clear()
+    for (const operation of live) if (isLatch(operation.kind)) this.#latches.add(operation)
     for (const operation of live) if (operation.host !== undefined) this.#hosts.add(operation)
   }
 
@@ -166,10 +180,23 @@ export class ChosenScheduler implements Scheduler {
   }
 
   handedOver(operation: SimOperation): void {
-    const { work } = operation
-    if (operation.over || work === undefined || !this.director.isViewed(operation)) return
+    // What stood until now can be done from now on.
+    const begin = this.#letsGo(operation) ? [...this.#standing] : []
+    if (!operation.over && this.director.isViewed(operation)) begin.push(operation)
+    if (begin.length === 0) return
     this.#point(GO_ON)
-    for (const memory of work.touches) this.director.looks({ operations: undefined, memory })
+    for (const one of begin) {
+      for (const memory of one.work?.touches ?? []) this.director.looks({ operations: undefined, memory })
+      if (!one.over) this.#standing.add(one)
+    }
+  }
+
+  /** Is it a latch that is open, or does it write what a stream stands for? */
+  #letsGo(operation: SimOperation): boolean {
+    if (this.#standing.size === 0) return false
+    if (isLatch(operation.kind)) return true
+    const touches = operation.work?.touches ?? []
+    return [...this.#latches].some(({ work }) => touchesOverlap(touches, work?.touches ?? []) !== undefined)
   }
 
   block(wait: HostWait, runs: Runs): boolean {
@@ -338,7 +365,12 @@ export class ChosenScheduler implements Scheduler {
     } else {
       this.#ready.delete(operation)
       this.#frees.delete(operation)
-      this.steps.end(operation)
+      this.#ending = true
+      try {
+        this.steps.end(operation)
+      } finally {
+        this.#ending = false
+      }
     }
   }
 }

@@ -14,6 +14,9 @@ const QUEUE_ENTRIES = 1020
 const LOOK_FOR_VALUES = 1
 const LONGEST_TIMEOUT = 2 ** 31 - 1
 
+/** A wait that comes after all that is pending. */
+const NEEDS_ALL: HostWait = { isOver: () => true, needs: () => true, last: undefined, room: undefined }
+
 export class HostWaits {
   readonly #pump: LoopPump
   #abandoned = false
@@ -62,7 +65,27 @@ export class HostWaits {
       () => machine.hostFunctionsPending === 0,
       () => machine.hasNoHostFunctionUpTo(last),
     )
-    this.#block({ isOver, needs: () => true, last: undefined, room: undefined }, 'device.drainHostFunctions()')
+    this.#blockForAll(isOver, 'device.drainHostFunctions()')
+  }
+
+  /** Runs host functions until none is pending, as a real GPU needs it for a call that waits for the whole device. */
+  exclusively(what: string): void {
+    const { machine } = this
+    const isOver = (): boolean => machine.hostFunctionsPending === 0 && !machine.standsForValue
+    this.#blockForAll(isOver, what)
+  }
+
+  /**
+   * Refuses such a call where it could never be made. Where it could, nothing is waited for: once the code is loaded a real
+   * GPU does not wait either, and a missing wait is to show.
+   */
+  refuseExclusive(what: string): void {
+    this.#refuseEndless(NEEDS_ALL, what)
+  }
+
+  /** Would a call that waits for the whole device have to wait for JavaScript? */
+  get holdsUpDevice(): boolean {
+    return this.machine.hostFunctionsPending > 0 || this.machine.promiseBefore(NEEDS_ALL) !== undefined
   }
 
   get #pending(): number {
@@ -79,15 +102,25 @@ export class HostWaits {
 
   #block(wait: HostWait, what: string): void {
     const { scheduler, nested } = this.machine
-    if (this.machine.comesAfterRunning(wait)) throw deadlock(what, comesAfterItself)
-    const promise = this.machine.promiseBefore(wait)
-    if (promise !== undefined) throw deadlock(what, behindPromise(inWords(promise)))
+    this.#refuseEndless(wait, what)
     const runs: Runs = nested === 0 ? 'any' : nested < MOST_NESTED ? 'needed' : 'none'
     while (!scheduler.block(wait, runs)) {
       if (this.machine.passValues()) continue
       if (runs === 'none') throw deadlock(what, tooDeep)
       if (!this.#othersGoOn()) throw deadlock(what, this.#whyStuck())
     }
+  }
+
+  #blockForAll(isOver: () => boolean, what: string): void {
+    this.#block({ ...NEEDS_ALL, isOver }, what)
+    // A host function that ran may have let a stream wait for a promise.
+    this.#refuseEndless(NEEDS_ALL, what)
+  }
+
+  #refuseEndless(wait: HostWait, what: string): void {
+    if (this.machine.comesAfterRunning(wait)) throw deadlock(what, comesAfterItself)
+    const promise = this.machine.promiseBefore(wait)
+    if (promise !== undefined) throw deadlock(what, behindPromise(inWords(promise)))
   }
 
   /** A host function of another machine may open a latch of this one. An exploration has no others. */

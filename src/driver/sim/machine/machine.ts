@@ -196,8 +196,13 @@ export class Machine implements Steps {
     settle(operation.dropped ? cudaError('cuEventQuery', operation.stream.device.fault) : undefined)
   }
 
-  /** Where the stream has not come to the latch yet, it passes when it does. */
+  /** The host opens a latch. Where the stream has not come to it yet, it passes when it does. */
   open(latch: SimOperation): void {
+    this.#open(latch)
+    if (this.#explores) this.scheduler.handedOver(latch)
+  }
+
+  #open(latch: SimOperation): void {
     if (latch.over) return
     this.onWork()
     this.#change(() => {
@@ -317,7 +322,7 @@ export class Machine implements Steps {
         this.#late?.doAll()
         if (!latch.work.isReady()) continue
         anyPassed = true
-        this.open(latch)
+        this.#open(latch)
       }
     } finally {
       this.#passes = false

@@ -4,9 +4,7 @@
  * Fragmentation is not simulated.
  */
 import { releaseThreshold } from '../../release-threshold.js'
-
-/** Pools take memory from the device, and give it back, in steps of this. */
-const STEP = 2 ** 25
+import { STEP } from '../limits.js'
 
 const roundedUp = (bytes: number): number => Math.ceil(bytes / STEP) * STEP
 const roundedDown = (bytes: number): number => Math.floor(bytes / STEP) * STEP

@@ -76,7 +76,7 @@ export interface Scheduler {
   tick(): void
   /** The host is about to look. */
   look(look: HostLook): void
-  /** The host has just queued this, and goes on; told only to one that explores. */
+  /** The host has just queued this, or opened this latch, and goes on; told only to one that explores. */
   handedOver(operation: SimOperation): void
   /** Lets things happen until the wait is over; false where nothing can happen any more. */
   block(wait: HostWait, runs: Runs): boolean

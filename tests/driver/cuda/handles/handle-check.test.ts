@@ -12,6 +12,8 @@ const lost = (): never => {
   throw new Error('cuStreamCreateWithPriority failed: CUDA_ERROR_ILLEGAL_ADDRESS (700)')
 }
 
+const noEvent = (): object => ({ verdict: 'wrong', context: undefined })
+
 test('a stream or event can be destroyed where nothing can be learnt any more', { skip }, () => {
   const stream = 0x1000 as StreamHandle
   const event = 0x2000 as EventHandle
@@ -31,7 +33,7 @@ test('an address that is not mapped is refused, where nothing could be learnt to
 test('an address that once was ours is theirs, once a stream of theirs was found there', () => {
   const stream = 0x1000 as StreamHandle
   const seen: { verdict: Verdict; id: number } = { verdict: 'alive', id: 5 }
-  const memory = { stream: () => seen.verdict, idOfStream: () => seen.id } as unknown as MemoryCheck
+  const memory = { stream: () => seen.verdict, idOfStream: () => seen.id, event: noEvent } as unknown as MemoryCheck
   const check = new HandleCheck(query, memory, () => false, lost)
   check.streamDestroyed(stream, 5)
   assert.throws(() => check.checkStream(stream), { code: 'ERR_CLOSED' })
@@ -43,10 +45,33 @@ test('an address that once was ours is theirs, once a stream of theirs was found
   }
 })
 
+test('an event that stands where a stream was destroyed is no closed stream, unless it is closed or the library’s own', () => {
+  const [stream, event] = [0x1000 as StreamHandle, 0x1000 as EventHandle]
+  const seen: { verdict: Verdict; own: boolean } = { verdict: 'alive', own: false }
+  const memory = {
+    stream: () => 'wrong',
+    idOfStream: () => undefined,
+    event: () => ({ verdict: seen.verdict, context: 1 }),
+    lookOfEvent: () => 7,
+  } as unknown as MemoryCheck
+  const check = new HandleCheck(query, memory, () => seen.own, lost)
+  check.streamDestroyed(stream, 5)
+  check.eventCreated(event)
+  assert.throws(() => check.checkStream(stream), { code: 'ERR_INVALID_HANDLE' })
+  seen.own = true
+  assert.throws(() => check.checkStream(stream), { code: 'ERR_CLOSED' })
+  seen.own = false
+  seen.verdict = 'unknown'
+  assert.throws(() => check.checkStream(stream), { code: 'ERR_CLOSED' })
+  seen.verdict = 'alive'
+  check.eventDestroyed(event)
+  assert.throws(() => check.checkStream(stream), { code: 'ERR_CLOSED' })
+})
+
 test('a stream that was destroyed in a capture, where the driver tells no number, is known by its memory', () => {
   const stream = 0x1000 as StreamHandle
   const seen = { id: 5 }
-  const memory = { stream: () => 'alive', idOfStream: () => seen.id } as unknown as MemoryCheck
+  const memory = { stream: () => 'alive', idOfStream: () => seen.id, event: noEvent } as unknown as MemoryCheck
   const check = new HandleCheck(query, memory, () => false, lost)
   check.streamDestroyed(stream, undefined)
   assert.throws(() => check.checkStream(stream), { code: 'ERR_CLOSED' })
@@ -57,7 +82,7 @@ test('a stream that was destroyed in a capture, where the driver tells no number
 test('the handle of a stream that ended is read when theirs stands there: theirs is no less alive', () => {
   const stream = 0x1000 as StreamHandle
   const seen = { id: 5 }
-  const memory = { stream: () => 'alive', idOfStream: () => seen.id } as unknown as MemoryCheck
+  const memory = { stream: () => 'alive', idOfStream: () => seen.id, event: noEvent } as unknown as MemoryCheck
   const check = new HandleCheck(query, memory, () => false, lost)
   check.streamLeft(stream)
   check.readAfterEnd(stream)

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { StreamReserve, type StreamReserveParts } from '../../../../src/driver/cuda/handles/stream-reserve.js'
-import { alone, KEPT_STREAMS, Right, type Threads } from '../../../../src/driver/cuda/host-functions/thread-table.js'
+import { KEPT_STREAMS } from '../../../../src/driver/cuda/host-functions/thread-slots.js'
+import { alone, Right, type Threads } from '../../../../src/driver/cuda/host-functions/thread-table.js'
 import { refused } from '../../../conformance/expect.js'
 
 const DEVICE = 0

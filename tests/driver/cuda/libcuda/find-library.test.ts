@@ -14,7 +14,7 @@ import { scratchFolder } from '../../../helpers/scratch.js'
 
 const wanted: WantedLibrary = {
   title: 'Nonesuch',
-  names: { linux: ['libnonesuch.so.2', 'libnonesuch.so'] },
+  names: ['libnonesuch.so.2', 'libnonesuch.so'],
   variable: 'CUDA_STREAMS_NONESUCH',
   wayOut: 'Install it',
 }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { koffi } from '../../../../src/driver/cuda/libcuda/native.js'
+import { layer } from '../../../../src/driver/cuda/libcuda/layer.js'
 import { newArrayBuffer } from '../../../../src/driver/cuda/memory/huge-pages.js'
 
 const MEBIBYTE = 2 ** 20
@@ -22,10 +22,7 @@ function flagsAt(address: number): string {
 }
 
 /** Where an array lies. */
-const addressOf = (buffer: ArrayBuffer): number => {
-  const move = koffi().load(null).func('memmove', 'uintptr_t', ['void *', 'void *', 'size_t'])
-  return move(buffer, buffer, 0) as number
-}
+const addressOf = (buffer: ArrayBuffer): number => layer().addressOf(new Uint8Array(buffer))
 
 test('an array of any length is zeros, and all of it can be written', () => {
   for (const length of [0, 1, 8 * MEBIBYTE - 1, 8 * MEBIBYTE, 8 * MEBIBYTE + 1, 20 * MEBIBYTE + 3]) {

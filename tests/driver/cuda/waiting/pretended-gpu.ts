@@ -4,7 +4,7 @@ import { Dependencies } from '../../../../src/driver/cuda/host-functions/depende
 import { Gates } from '../../../../src/driver/cuda/host-functions/gates.js'
 import { alone } from '../../../../src/driver/cuda/host-functions/thread-table.js'
 import type { ContextHandle, EventHandle, StreamHandle } from '../../../../src/driver/driver.js'
-import { waitingOf } from './waiting-parts.js'
+import { nothingCaptures, waitingOf } from './waiting-parts.js'
 
 export const DEADLOCK_AFTER = 10_000
 /** Stream handles begin here; those below are default streams'. */
@@ -134,7 +134,7 @@ export class PretendedGpu {
   }
 
   synchronize(stream: StreamHandle): void {
-    this.#waiting.blocking.forStream(stream, () => this.#isIdle(stream))
+    this.#waiting.blocking.forStream(stream, () => this.#isIdle(stream), nothingCaptures)
   }
 
   synchronizeEvent(event: EventHandle): void {

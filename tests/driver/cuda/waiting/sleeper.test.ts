@@ -25,3 +25,27 @@ test('a program with fake timers is woken all the same, at once and after a whil
   assert.equal(woken, Number.POSITIVE_INFINITY)
   sleeper.cancel()
 })
+
+test('what awaits a wake-up goes on, each time and though nothing else happens', async () => {
+  const sleeper = new BackOffSleeper()
+  const waits = async (): Promise<string> => {
+    for (const nanoseconds of [1_000_000n, 1_000_000n, 5_000_000n]) {
+      const begin = process.hrtime.bigint()
+      await new Promise<void>((resolve) => {
+        const wake = (): void => {
+          if (process.hrtime.bigint() - begin < nanoseconds) sleeper.sleep(wake)
+          else resolve()
+        }
+        sleeper.sleep(wake)
+      })
+      sleeper.cancel()
+    }
+    return 'all went on'
+  }
+  let limit: NodeJS.Timeout | undefined
+  const late = new Promise<string>((resolve) => {
+    limit = setTimeout(resolve, 10_000, 'one did not')
+  })
+  assert.equal(await Promise.race([waits(), late]), 'all went on')
+  clearTimeout(limit)
+})

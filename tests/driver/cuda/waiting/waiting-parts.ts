@@ -5,6 +5,7 @@ import type { Threads } from '../../../../src/driver/cuda/host-functions/thread-
 import { Blocking, type WaitingParts } from '../../../../src/driver/cuda/waiting/blocking.js'
 import { CallsApart } from '../../../../src/driver/cuda/waiting/calls-apart.js'
 import { Completions } from '../../../../src/driver/cuda/waiting/completions.js'
+import { EventPool } from '../../../../src/driver/cuda/waiting/event-pool.js'
 import { Promises } from '../../../../src/driver/cuda/waiting/promises.js'
 import { LoopPump, type Sleeper } from '../../../../src/driver/loop-pump.js'
 
@@ -23,9 +24,15 @@ function withoutHolds(gates: object | undefined): object | undefined {
   return Object.defineProperties(gates, { holds: { value: new Set() }, functionsPending })
 }
 
+/** The library's own records, made with the events of a pool. */
+function withRecords(pool: object): object {
+  const recordOf: EventPool['recordOf'] = (...given) => EventPool.prototype.recordOf.apply(pool as EventPool, given)
+  return Object.assign(pool, { recordOf })
+}
+
 export function waitingOf(pretended: Pretended) {
   const { threads, rest = () => {}, sleeper = { sleep: () => {}, cancel: () => {} }, library = {} } = pretended
-  const captures = new Captures(threads, rest)
+  const captures = new Captures({ library } as never, threads, rest)
   const eventWaits = new Completions(library as never)
   const pump: LoopPump = new LoopPump(
     () => promises.turn(),
@@ -34,11 +41,17 @@ export function waitingOf(pretended: Pretended) {
   )
   const gates = withoutHolds(pretended.gates)
   const valueWaits = { any: false, anyStands: () => false }
-  const given = { ...pretended, gates, valueWaits, rest, sleeper, captures, eventWaits, pump }
+  const pool = 'pool' in pretended ? withRecords(pretended.pool as object) : undefined
+  const given = { ...pretended, pool, gates, valueWaits, rest, sleeper, captures, eventWaits, pump }
   const hostFunctions = new HostFunctions(given as unknown as HostFunctionsParts)
   const parts = { ...given, hostFunctions } as unknown as WaitingParts
   const promises = new Promises(parts)
   const blocking = new Blocking(parts)
   const callsApart = new CallsApart(parts)
   return { hostFunctions, blocking, promises, callsApart, captures }
+}
+
+/** For waits during which no stream begins to capture. */
+export const nothingCaptures = (): never => {
+  throw new Error('A record was asked for, though no stream captures')
 }

@@ -6,7 +6,7 @@ import { QueueDepth } from '../../../../src/driver/cuda/host-functions/queue-dep
 import { alone, Right } from '../../../../src/driver/cuda/host-functions/thread-table.js'
 import type { ContextHandle, EventHandle, StreamHandle } from '../../../../src/driver/driver.js'
 import { refused, turns } from '../../../conformance/expect.js'
-import { waitingOf } from './waiting-parts.js'
+import { nothingCaptures, waitingOf } from './waiting-parts.js'
 
 const DEADLOCK_AFTER = 50
 const EVENT = 7 as EventHandle
@@ -358,21 +358,15 @@ test('what a thread has waited for counts no more for the others, which would ha
   blocking.forEvent(EVENT, () => true)
   assert.equal(published.at(-1), 0, 'an event that came after the work of a stream of its own')
   hostFunctions.countEntries(foreign, 100)
-  blocking.forStream(foreign, () => true)
+  blocking.forStream(foreign, () => true, nothingCaptures)
   assert.equal(published.at(-1), 0, 'a stream of which only the wait tells that it is empty')
 })
 
 test('a device that is recorded later, since another thread captures, does not invalidate a capture of this thread', async () => {
-  let [others, recorded] = [true, 0]
+  let [others, own, recorded] = [true, false, 0]
   const parts = {
     gates: { pending: 0, running: [], active: [] },
-    threads: {
-      ...alone(),
-      recording: new Right(
-        () => !others,
-        () => {},
-      ),
-    },
+    threads: { ...alone(), captures: Object.assign(Object.create(alone().captures), { anyOfOthers: () => others }) },
     relaxed: { run: (fn: () => unknown) => fn() },
     library: {
       cuEventQuery: () => 0,
@@ -386,17 +380,16 @@ test('a device that is recorded later, since another thread captures, does not i
     dependencies: { clear: () => {} },
     sleeper: { sleep: (wake: () => void) => setImmediate(wake).unref(), cancel: () => {} },
   }
-  const { promises, captures, hostFunctions } = waitingOf(parts)
+  const { promises } = waitingOf(parts)
   const settled: unknown[] = []
-  promises.contextFinished(1 as ContextHandle, (error) => settled.push(error))
-  captures.beginBy(() => {})
-  captures.begun()
-  hostFunctions.trackOrder()
+  promises.contextFinished(1 as ContextHandle, { known: () => own, unknown: () => false }, (error) =>
+    settled.push(error),
+  )
+  own = true
   others = false
   await turns(5)
   assert.equal(recorded, 0)
-  captures.ended()
-  hostFunctions.calmDown()
+  own = false
   await turns(5)
   assert.deepEqual([recorded, settled], [1, [undefined]])
 })

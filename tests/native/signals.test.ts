@@ -3,16 +3,16 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { describe, test } from 'node:test'
-import { runsModule } from '../../../helpers/run-time.js'
+import { runsModule } from '../helpers/run-time.js'
 
 /** Puts the handler of SIGTERM back by `signal()`, as NVRTC 13.0 does, and then blocks. */
 const program = (mends: boolean): string => `
-  const { koffi } = await import(${JSON.stringify(new URL('../../../../src/driver/cuda/libcuda/native.js', import.meta.url))})
-  const { oneShotSignals } = await import(${JSON.stringify(new URL('../../../../src/driver/cuda/libcuda/one-shot-signals.js', import.meta.url))})
-  const signal = koffi().load(null).func('signal', 'uintptr_t', ['int', 'uintptr_t'])
-  const mend = oneShotSignals()
+  const { bindAll, declaration, own } = await import(${JSON.stringify(new URL('../../src/driver/cuda/libcuda/c-functions.js', import.meta.url))})
+  const { layer } = await import(${JSON.stringify(new URL('../../src/driver/cuda/libcuda/layer.js', import.meta.url))})
+  const { signal } = bindAll([declaration('signal', layer().symbol(0, 'signal'), 'int signum, void *handler', 'address4')])
+  own().noteSignals()
   signal(15, signal(15, 0))
-  if (${mends}) mend()
+  if (${mends}) own().mendSignals()
   console.log('up')
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)
 `

@@ -1,0 +1,48 @@
+/* What the files of the layer share. README.md beside this file says what each function is for, and on which thread it runs. */
+#ifndef LAYER_H
+#define LAYER_H
+
+#include <pthread.h>
+#include <stdint.h>
+#include "node-api.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+/** An argument of a C function: an integer, an enum, a handle or an address. No double and no float: no function here takes one. */
+typedef uint64_t Word;
+
+/** A function that JavaScript calls by Node-API. */
+typedef struct {
+  const char *name;
+  napi_callback function;
+} Method;
+
+/** A C function that JavaScript calls as it calls those of libcuda: by its address. */
+typedef struct {
+  const char *name;
+  void *address;
+} OwnFunction;
+
+/** Each list ends with a row without a name. */
+extern const Method call_methods[], memory_methods[], library_methods[], timer_methods[];
+extern const OwnFunction memory_functions[], library_functions[], thread_functions[], watchdog_functions[];
+
+/** Throws an Error in JavaScript. Returns NULL. */
+napi_value fail(napi_env env, const char *message);
+
+/** The arguments of a call from JavaScript. False, with an Error thrown, when there are fewer. */
+bool arguments(napi_env env, napi_callback_info info, size_t count, napi_value *into);
+
+/** A number that JavaScript gave, as an address or a count; 0 for anything else. */
+Word word_of(napi_env env, napi_value value);
+
+/** Copies memory that may not be there. Returns 1, or 0 when it cannot be read: it never crashes. */
+int read_memory(Word from, Word to, Word length);
+
+/** Starts a thread that handles no signals: those are for the threads of the program. Returns 0, or an errno. */
+int spawn(pthread_t *thread, void *(*function)(void *), void *argument, size_t stack_bytes);
+
+/** For tests: what the struct of the table of threads has where. */
+napi_value table_layout(napi_env env, napi_callback_info info);
+
+#endif

@@ -1,0 +1,191 @@
+/**
+ * Calls of C functions: arguments and result go through a frame, memory that both sides see (native/calls.c), which costs less
+ * than to pass them through Node-API. Each argument is an integer, a handle or an address, as a number.
+ */
+import { compileFunction } from 'node:vm'
+import { type Layer, layer } from './layer.js'
+
+export type CFunction = (...args: number[]) => number
+
+/** The kinds of calls, as native/calls.c has them; each with the number of slots in its frame. */
+const SHAPES = {
+  call1: 1,
+  call2: 2,
+  call3: 3,
+  call4: 4,
+  call8: 8,
+  call24: 24,
+  /** Returns an address, not an int. */
+  address4: 4,
+  /** (word, struct of 64 bytes, word) and (word, word, struct of 128 bytes, word, word): of a struct, the argument is its address. */
+  ipcHandle: 3,
+  uniqueId: 5,
+} as const
+type ShapeName = keyof typeof SHAPES
+const SHAPE_NAMES = Object.keys(SHAPES) as ShapeName[]
+
+/** The types that C passes in one register or word, besides pointers. */
+const WORD_TYPES = new Set([
+  ...['int', 'unsigned int', 'unsigned char', 'unsigned short', 'unsigned long long', 'long long int', 'size_t'],
+  ...['uint8_t', 'uint32_t', 'uint64_t', 'Word'],
+  ...[
+    'CUdevice',
+    'CUdeviceptr',
+    'CUcontext',
+    'CUstream',
+    'CUevent',
+    'CUgraph',
+    'CUgraphExec',
+    'CUgraphNode',
+    'CUmodule',
+  ],
+  ...[
+    'CUfunction',
+    'CUmemoryPool',
+    'CUgreenCtx',
+    'CUdevResourceDesc',
+    'CUdevice_attribute',
+    'CUfunction_attribute',
+    'CUlimit',
+  ],
+  ...['CUmemPool_attribute', 'CUpointer_attribute', 'CUstreamCaptureMode', 'CUdevResourceType', 'CUstreamAttrID'],
+  ...['nvrtcProgram', 'nvrtcResult', 'cublasHandle_t', 'cudaStream_t', 'cublasOperation_t', 'cudaDataType'],
+  ...[
+    'cublasComputeType_t',
+    'cublasGemmAlgo_t',
+    'libraryPropertyType',
+    'ncclComm_t',
+    'ncclDataType_t',
+    'ncclRedOp_t',
+    'ncclResult_t',
+  ],
+  ...['CUptiResult', 'CUpti_ActivityKind', 'CUpti_SubscriberHandle', 'CUpti_CallbackFunc'],
+  ...['CUpti_BuffersCallbackRequestFunc', 'CUpti_BuffersCallbackCompleteFunc'],
+])
+/** Those that it passes as structs, by value. */
+const STRUCTS: Readonly<Record<string, readonly [shape: ShapeName, types: string]>> = {
+  CUipcEventHandle: ['ipcHandle', 'word struct'],
+  CUipcMemHandle: ['ipcHandle', 'word struct word'],
+  ncclUniqueId: ['uniqueId', 'word word struct word word'],
+}
+
+/** How a call passes parameters as C writes them, such as 'CUstream hStream, CUevent hEvent'. */
+export function shapeOf(parameters: string): ShapeName {
+  const types = parameters === 'void' ? [] : parameters.split(', ').map(typeOf)
+  const struct = types.find((type) => type in STRUCTS)
+  if (struct !== undefined) {
+    const [shape, expected] = STRUCTS[struct] ?? []
+    const found = types.map((type) => (type === struct ? 'struct' : 'word')).join(' ')
+    if (shape !== undefined && found === expected) return shape
+  } else if (types.length <= SHAPES.call24) {
+    const enough = SHAPE_NAMES.find((name) => name.startsWith('call') && SHAPES[name] >= types.length)
+    if (enough !== undefined) return enough
+  }
+  throw new Error(`No call passes (${parameters})`)
+}
+
+function typeOf(parameter: string): string {
+  if (parameter.includes('*')) return 'pointer'
+  const type = parameter.replace(/ \w+$/, '')
+  if (WORD_TYPES.has(type) || type in STRUCTS) return type
+  throw new Error(`It is not known how C passes '${parameter}'`)
+}
+
+/** A C function that is to be called. */
+export interface Declaration<N extends string> {
+  readonly name: N
+  readonly address: number
+  /** How many arguments it is given. */
+  readonly parameters: number
+  readonly shape: ShapeName
+}
+
+export function declaration<N extends string>(
+  name: N,
+  address: number,
+  parameters: string,
+  shape: ShapeName = shapeOf(parameters),
+): Declaration<N> {
+  return { name, address, parameters: parameters === 'void' ? 0 : parameters.split(', ').length, shape }
+}
+
+/** A cache line for each frame: its function's address, then its slots. */
+const frameBytes = (shape: ShapeName): number => Math.ceil((8 + 8 * SHAPES[shape]) / 64) * 64
+
+/**
+ * Makes a function of JavaScript for each C function. All are made of text, each with a text of its own: V8 keeps what it learns of
+ * a function with its text, and calls out of what several share cost twice as much. No rest parameters: they cost more than the call.
+ */
+export function bindAll<N extends string>(functions: readonly Declaration<N>[]): Readonly<Record<N, CFunction>> {
+  const { bind } = layer()
+  const length = functions.reduce((sum, { shape }) => sum + frameBytes(shape), 0)
+  const buffer = new ArrayBuffer(length)
+  const calls: (() => void)[] = []
+  const slots: Float64Array[] = []
+  const texts: string[] = []
+  let offset = 0
+  for (const [index, { name, address, parameters, shape }] of functions.entries()) {
+    new BigUint64Array(buffer, offset, 1)[0] = BigInt(address)
+    calls.push(bind(buffer, offset, SHAPE_NAMES.indexOf(shape)))
+    slots.push(new Float64Array(buffer, offset + 8, SHAPES[shape]))
+    const names = Array.from({ length: parameters }, (_, at) => `a${at}`)
+    const stores = names.map((argument, at) => `slots${index}[${at}] = ${argument}; `).join('')
+    texts.push(`${name}: function ${name}(${names}) { ${stores}call${index}(); return slots${index}[0] }`)
+    offset += frameBytes(shape)
+  }
+  const each = (name: string): string[] => functions.map((_, index) => `${name}${index}`)
+  const text = `return { ${texts.join(',\n')} }`
+  return compileFunction(text, [...each('call'), ...each('slots')])(...calls, ...slots)
+}
+
+/** The layer's own C functions, and what the C library does for it. */
+const OWN = {
+  allocate: 'Word length',
+  allowRecords: 'Word count, Word bytes',
+  callApart: 'void *call',
+  copy: 'Word to, Word from, Word length',
+  largePages: 'Word address, Word length',
+  mendSignals: 'void',
+  nap: 'Word microseconds',
+  noteSignals: 'void',
+  readMemory: 'Word from, Word to, Word length',
+  release: 'Word address',
+  setVariable: 'const char *name, const char *value',
+  takeRecords: 'void',
+  threadNumber: 'void',
+  threadTable: 'void',
+  watch: 'Word nanoseconds, const char *in_words',
+} as const
+/** Those that return an address. */
+const RETURN_ADDRESSES = ['allocate', 'takeRecords', 'threadNumber', 'threadTable']
+
+type Own = Readonly<Record<keyof typeof OWN, CFunction>>
+
+let bound: Own | undefined
+
+export function own(): Own {
+  bound ??= bindOwn(layer())
+  return bound
+}
+
+function bindOwn({ functions }: Layer): Own {
+  const names = Object.keys(OWN) as (keyof typeof OWN)[]
+  const shapeOfOwn = (name: keyof typeof OWN) => (RETURN_ADDRESSES.includes(name) ? 'address4' : shapeOf(OWN[name]))
+  return bindAll(names.map((name) => declaration(name, functions[name] ?? 0, OWN[name], shapeOfOwn(name))))
+}
+
+let anyFunction:
+  | { readonly address: BigUint64Array; readonly slots: Float64Array; readonly call: () => void }
+  | undefined
+
+/** Calls the C function at an address with one argument. It returns nothing that matters. */
+export function callAt(address: number, argument: number): void {
+  if (anyFunction === undefined) {
+    const buffer = new ArrayBuffer(64)
+    const call = layer().bind(buffer, 0, SHAPE_NAMES.indexOf('call1'))
+    anyFunction = { address: new BigUint64Array(buffer, 0, 1), slots: new Float64Array(buffer, 8, 1), call }
+  }
+  anyFunction.address[0] = BigInt(address)
+  anyFunction.slots[0] = argument
+  anyFunction.call()
+}

@@ -1,0 +1,102 @@
+/**
+ * The native layer (native/README.md), loaded at the first use of a real driver: importing the package loads no library, and the
+ * simulator needs none.
+ */
+import { existsSync, readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { inspect } from 'node:util'
+import { messageOf, stateError } from '../../../base/errors.js'
+
+export interface Timer {
+  /** Calls the wake function once, so many nanoseconds later, unless it is started again or stopped before. */
+  start(nanoseconds: number): void
+  stop(): void
+}
+
+/** What native/*.c export. */
+export interface Layer {
+  /** Makes a function that makes the C call whose frame lies there. The buffer must live as long as it. */
+  bind(buffer: ArrayBuffer, offset: number, shape: number): () => void
+  /** Loads a shared library for good. Throws an Error with what the loader says. */
+  open(path: string): number
+  /** The address of a symbol of a library, or of the program and what it began with (0); 0 when there is none. */
+  symbol(library: number, name: string): number
+  view(address: number, byteLength: number): ArrayBuffer
+  /** Where bytes lie, until their ArrayBuffer is detached. */
+  addressOf(bytes: Uint8Array): number
+  /** The text at an address, up to a zero. */
+  text(address: number): string
+  detach(buffer: ArrayBuffer): void
+  /** Fills memory with a byte when this thread's JavaScript ends, however it ends. */
+  fillAtEnd(address: number, byteLength: number, byte: number): void
+  /** A timer that counts in nanoseconds, and keeps the process alive while it is started. */
+  timer(wake: () => void): Timer
+  /** For tests: where C has the fields of the table of threads, in words of four bytes. */
+  tableLayout(): Readonly<Record<string, number>>
+  /** The addresses of its own C functions. */
+  readonly functions: Readonly<Record<string, number>>
+}
+
+/** Beside `dist/src`; beside the bundle, where the program is one. */
+const FOLDERS = ['../../../../native/', './native/']
+const SYSTEMS = ['linux-x64', 'linux-arm64']
+
+/** Why a file that is there cannot be loaded, by the code and message of the error, and the way out. */
+const FAILURES: readonly (readonly [RegExp, string])[] = [
+  [
+    /DLOPEN_DISABLED/,
+    'Node may not load native addons. Start it with --allow-addons beside --permission, and without --no-addons',
+  ],
+  [/ACCESS_DENIED/, 'Node may not read it. Start it with --allow-fs-read for node_modules'],
+  [/NotCapable/, 'Deno may not load it. Start it with --allow-ffi, --allow-read, --allow-env and --allow-sys'],
+  [/./, 'it does not load. Install cuda-streams again'],
+]
+
+let loaded: { readonly layer: Layer; readonly file: string } | undefined
+
+/** @throws ERR_NO_DRIVER, with the way out */
+export function layer(): Layer {
+  loaded ??= load()
+  return loaded.layer
+}
+
+/** @throws ERR_NO_DRIVER, with the way out */
+export function layerFile(): string {
+  loaded ??= load()
+  return loaded.file
+}
+
+/** Does this process run on musl, the C library of Alpine? */
+export function isMusl(): boolean {
+  try {
+    return readFileSync('/proc/self/maps', 'latin1').includes('/ld-musl-')
+  } catch {
+    return false
+  }
+}
+
+function load(): { readonly layer: Layer; readonly file: string } {
+  const system = `${process.platform}-${process.arch}`
+  if (!SYSTEMS.includes(system)) {
+    const onWindows = process.platform === 'win32' ? '. On Windows, run the program in WSL 2' : ''
+    throw unusable(`it is made for ${SYSTEMS.join(' and ')}, and this is ${system}${onWindows}`)
+  }
+  const name = `${system}-${isMusl() ? 'musl' : 'glibc'}.node`
+  const files = FOLDERS.map((folder) => fileURLToPath(new URL(folder + name, import.meta.url)))
+  const file = files.find((path) => existsSync(path)) ?? files[0] ?? name
+  try {
+    return { layer: createRequire(import.meta.url)(file), file }
+  } catch (error) {
+    if (/MODULE_NOT_FOUND|Cannot find module/.test(inspect(error))) throw unusable(isMissing(name, files), error)
+    const [, why] = FAILURES.find(([pattern]) => pattern.test(inspect(error))) ?? []
+    throw unusable(`${why} (${messageOf(error).split('\n')[0]})`, error)
+  }
+}
+
+const isMissing = (name: string, files: readonly string[]): string =>
+  `${name} is in none of ${files.map((file) => dirname(file)).join(', ')}. Install cuda-streams again; copy the folder dist/native of the package beside the file of a bundle; in a checkout, run \`npm run build\` where there is a C compiler`
+
+const unusable = (why: string, cause?: unknown): Error =>
+  stateError('ERR_NO_DRIVER', `The native layer, which calls the NVIDIA driver, cannot be loaded: ${why}`, cause)

@@ -1,0 +1,48 @@
+/** Shared libraries: what is there, what is not, and what the loader says. */
+import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, test } from 'node:test'
+import { callAt } from '../../src/driver/cuda/libcuda/c-functions.js'
+import { layer } from '../../src/driver/cuda/libcuda/layer.js'
+import { NativeMemory } from '../../src/driver/cuda/libcuda/native.js'
+import { SharedLibrary } from '../../src/driver/cuda/libcuda/shared-library.js'
+import { scratchFolder } from '../helpers/scratch.js'
+import { compiled, skip } from './compile.js'
+
+describe('a shared library', { skip }, () => {
+  const file = compiled('library', 'int there(void) { return 5; }')
+
+  test('has the functions that it has, and no others', () => {
+    const library = SharedLibrary.open(file)
+    assert.ok((library.find('there') ?? 0) > 0)
+    assert.equal(library.find('elsewhere'), undefined)
+    assert.equal(library.functions({ there: 'void' }).there(), 5)
+    assert.throws(() => library.functions({ there: 'void', elsewhere: 'void' }), /no function elsewhere/)
+  })
+
+  test('that is opened again is the same', () => {
+    assert.equal(SharedLibrary.open(file).find('there'), SharedLibrary.open(file).find('there'))
+  })
+
+  test('does not lend its symbols to others', () => {
+    SharedLibrary.open(file)
+    assert.equal(SharedLibrary.ofProcess.find('there'), undefined)
+    assert.ok((SharedLibrary.ofProcess.find('malloc') ?? 0) > 0)
+  })
+
+  test('that is not there, or is none, is told with what the loader says', () => {
+    const text = join(scratchFolder('libraries'), 'text.so')
+    writeFileSync(text, 'no library')
+    assert.throws(() => SharedLibrary.open('libnonesuch.so.1'), /libnonesuch\.so\.1: cannot open shared object file/)
+    assert.throws(() => SharedLibrary.open(text), /text\.so: (file too short|invalid ELF header)/)
+    assert.throws(() => SharedLibrary.open('x'.repeat(5000)), /./)
+    assert.throws(() => Reflect.apply(layer().open, undefined, [5]), /A path is text/)
+  })
+})
+
+test('the deleter of a tensor leaves its sign in the first word, and nowhere else', { skip }, () => {
+  const { address, uint64 } = new NativeMemory(64)
+  callAt(layer().functions['deleteTensor'] ?? 0, address)
+  assert.deepEqual([...uint64], [2n ** 64n - 1n, 0n, 0n, 0n, 0n, 0n, 0n, 0n])
+})

@@ -1,0 +1,124 @@
+/** The timer that wakes the event loop after microseconds. */
+import assert from 'node:assert/strict'
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { test } from 'node:test'
+import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads'
+import { layer } from '../../src/driver/cuda/libcuda/layer.js'
+import { runsModule } from '../helpers/run-time.js'
+import { skip } from './compile.js'
+
+const MICROSECOND = 1000
+const MILLISECOND = 1_000_000
+const LAYER = JSON.stringify(new URL('../../src/driver/cuda/libcuda/layer.js', import.meta.url))
+const WORKERS = 40
+
+const now = (): number => Number(process.hrtime.bigint())
+
+/** A process that has a timer, and what it prints. */
+function child(program: string): { readonly status: number | null; readonly stdout: string; readonly stderr: string } {
+  const text = `const { layer } = await import(${LAYER}); ${program}`
+  return spawnSync(process.execPath, runsModule(text), { encoding: 'utf8', timeout: 60_000 })
+}
+
+if (!isMainThread) {
+  if (workerData === 'ends')
+    layer()
+      .timer(() => parentPort?.postMessage('woken'))
+      .start(100 * MICROSECOND)
+  else {
+    // Woken all the time, so that it is terminated in the midst of it.
+    const timers = [1, 2, 3].map((nth) => {
+      const timer = layer().timer(() => timer.start(nth * 10 * MICROSECOND))
+      timer.start(0)
+      return timer
+    })
+    setTimeout(() => parentPort?.postMessage(timers.length), 2)
+  }
+} else {
+  test('it wakes once, not before its time, again and again', { skip }, async () => {
+    let woken = 0
+    let wake: () => void = () => {}
+    const timer = layer().timer(() => {
+      woken += 1
+      wake()
+    })
+    for (let sleeps = 1; sleeps <= 200; sleeps += 1) {
+      const begun = now()
+      await new Promise<void>((resolve) => {
+        wake = resolve
+        timer.start(100 * MICROSECOND)
+      })
+      assert.ok(now() - begun >= 100 * MICROSECOND)
+      assert.equal(woken, sleeps)
+    }
+  })
+
+  test('stopped, or started again, it does not wake for the sleep before', { skip }, async () => {
+    const woken: number[] = []
+    const [stopped, again] = [0, 1].map((which) => layer().timer(() => woken.push(which)))
+    for (let round = 0; round < 100; round += 1) {
+      stopped?.start(round * MICROSECOND)
+      again?.start(round * MICROSECOND)
+      // Time enough for a wake-up to be on its way.
+      const begun = now()
+      while (now() - begun < 50 * MICROSECOND);
+      stopped?.stop()
+      again?.start(20 * MILLISECOND)
+    }
+    while (woken.length === 0) await new Promise((next) => setTimeout(next, 1))
+    assert.deepEqual(woken, [1])
+  })
+
+  test('it keeps the process alive while it is started, and at no other time', { skip }, () => {
+    const begun = now()
+    assert.equal(child('layer().timer(() => {}); console.log("made")').stdout, 'made\n')
+    assert.equal(child('layer().timer(() => console.log("woken")).start(50e6)').stdout, 'woken\n')
+    assert.equal(
+      child('const t = layer().timer(() => {}); t.start(600e9); t.stop(); console.log("stopped")').stdout,
+      'stopped\n',
+    )
+    assert.equal(child('layer().timer(() => {}).start(600e9); process.exit()').status, 0)
+    assert.ok(now() - begun < 300_000 * MILLISECOND)
+  })
+
+  test('what the wake function throws is an uncaught exception', { skip }, () => {
+    const heard = child(
+      'process.on("uncaughtException", ({ message }) => console.log(message)); layer().timer(() => { throw new Error("thrown") }).start(1)',
+    )
+    assert.equal(heard.stdout, 'thrown\n', heard.stderr)
+    const unheard = child(
+      'layer().timer(() => { throw new Error("thrown") }).start(1); setTimeout(() => console.log("went on"), 30_000)',
+    )
+    assert.match(unheard.stderr, /thrown/)
+    assert.notEqual(unheard.status, 0)
+    assert.equal(unheard.stdout, '')
+  })
+
+  test('promises go on between wake-ups', { skip }, () => {
+    const program = `
+      const done = []
+      const t = layer().timer(() => { Promise.resolve().then(() => done.push('promise')); process.nextTick(() => done.push('tick')); setImmediate(() => console.log(done.sort().join())) })
+      t.start(1)`
+    assert.equal(child(program).stdout, 'promise,tick\n')
+  })
+
+  test('workers end with it, and are terminated while it wakes them', { skip, timeout: 120_000 }, async () => {
+    for (let nth = 0; nth < WORKERS; nth += 1) {
+      const worker = new Worker(new URL(import.meta.url), { workerData: nth % 4 === 0 ? 'ends' : 'stays' })
+      const ended = once(worker, 'exit')
+      await once(worker, 'message')
+      if (nth % 4 !== 0) await worker.terminate()
+      await ended
+    }
+  })
+
+  test('a process is ended by a signal while it sleeps', { skip }, async () => {
+    const text = `const { layer } = await import(${LAYER}); layer().timer(() => {}).start(600e9); console.log('up')`
+    const sleeping = spawn(process.execPath, runsModule(text), { stdio: ['ignore', 'pipe', 'inherit'] })
+    const ended = once(sleeping, 'exit')
+    await once(sleeping.stdout, 'data')
+    sleeping.kill('SIGTERM')
+    assert.deepEqual(await ended, [null, 'SIGTERM'])
+  })
+}

@@ -1,0 +1,132 @@
+/** The watchdog writes of a thread that does not look for host functions, once, and of no other. */
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import {
+  Head,
+  LABEL_BYTES,
+  Label,
+  Slot,
+  startOf,
+  TABLE_WORDS,
+  TOLD,
+} from '../../src/driver/cuda/host-functions/thread-slots.js'
+import { own } from '../../src/driver/cuda/libcuda/c-functions.js'
+import { NativeMemory } from '../../src/driver/cuda/libcuda/native.js'
+import { skip } from './compile.js'
+
+const MILLISECOND = 1_000_000
+const GATES = 8
+
+interface Stands {
+  /** The number of the thread and one. */
+  readonly owner?: number
+  readonly arrived: readonly number[]
+  readonly ofGraphs?: true
+  readonly stream?: number
+  readonly site?: string
+  readonly sequence?: number
+  /** It looks for host functions all the time; it has said why it does not; its gates are gone. */
+  readonly looks?: true
+  readonly said?: true
+  readonly gone?: true
+}
+
+const ROWS: readonly (readonly [title: string, stands: Stands, written: readonly RegExp[]])[] = [
+  [
+    'a stream at a host function',
+    { arrived: [1], stream: 0x5500_1234_5678 },
+    [
+      /^\(node:\d+\) \[CUDA_STREAMS_BLOCKED_THREAD\] CudaStreamsWarning: The main thread has been inside one call or loop for 0\.1 s, while the stream 0x550012345678 stands at a host function, which only that thread can run and return from\. If the call/,
+    ],
+  ],
+  [
+    'where it was queued',
+    { arrived: [3], stream: 4096, site: 'file.js:1:2', sequence: 3 },
+    [/the stream 0x1000 stands at a host function \(queued at file\.js:1:2\)/],
+  ],
+  [
+    'behind another',
+    { arrived: [3], stream: 4096, site: 'file.js:1:2', sequence: 4 },
+    [/\(behind one queued at file\.js:1:2\)/],
+  ],
+  [
+    'a graph',
+    { arrived: [3], ofGraphs: true, stream: 4096, site: 'file.js:1:2' },
+    [/\(of a graph launched at file\.js:1:2\)/],
+  ],
+  [
+    'several streams of a worker',
+    { owner: 8, arrived: [1, 0, 1, 2], stream: 4 },
+    [/Worker thread 7 .* the null stream of device 1 .*; 2 more stand so\./],
+  ],
+  ['a per-thread default stream', { arrived: [1], stream: 2 }, [/the per-thread default stream of device 0/]],
+  ['a sequence that has begun again', { arrived: [-(2 ** 31)], stream: 4096 }, []],
+  ['none', { arrived: [0, 0] }, []],
+  ['a thread that looks', { arrived: [1], looks: true }, []],
+  ['a thread that has said why it does not', { arrived: [1], said: true }, []],
+  ['gates that are gone', { arrived: [1], gone: true }, []],
+]
+
+function stand({
+  owner = 1,
+  arrived,
+  ofGraphs,
+  stream = 4096,
+  site = '',
+  sequence = 0,
+  looks,
+  said,
+  gone,
+}: Stands): void {
+  const words = new NativeMemory(4 * TABLE_WORDS, own().threadTable()).int32
+  const [gates, labels] = [new NativeMemory(8 * GATES), new NativeMemory(LABEL_BYTES * GATES)]
+  for (const [index, sequenceThere] of arrived.entries()) gates.int32[2 * index] = sequenceThere
+  const first = arrived.findIndex((sequenceThere) => sequenceThere !== 0)
+  const at = (Math.max(first, 0) * LABEL_BYTES) / 4
+  labels.uint32[at + Label.STREAM] = stream
+  labels.uint32[at + Label.STREAM + 1] = stream / 2 ** 32
+  labels.uint32[at + Label.SEQUENCE] = sequence
+  labels.uint32[at + Label.LENGTH] = site.length
+  labels.bytes.set(Buffer.from(site), 4 * at + Label.TEXT)
+  const slot = startOf(2)
+  const address = (word: number, value: number): void => {
+    words[slot + word] = value | 0
+    words[slot + word + 1] = Math.floor(value / 2 ** 32)
+  }
+  words[slot + Slot.PAIRS] = GATES
+  address(ofGraphs ? Slot.GRAPH_GATES : Slot.GATES, gone ? 0x1000 : gates.address)
+  address(ofGraphs ? Slot.GRAPH_LABELS : Slot.LABELS, labels.address)
+  words[slot + Slot.BEAT] = said ? TOLD | 1 : 1
+  words[slot + Slot.OWNER] = owner
+  words[slot + Slot.PENDING] = 1
+  words[Head.MOST_SLOTS_USED] = 3
+  // Long enough that a busy machine does not keep a thread that looks from looking.
+  const after = looks ? 500 : 100
+  own().watch(after * MILLISECOND, NativeMemory.ofText('0.1 s').address)
+  // A second one is not started.
+  own().watch(1, NativeMemory.ofText('none').address)
+  const begun = performance.now()
+  // It says so once.
+  while (performance.now() - begun < 4 * after) {
+    own().nap(1000)
+    if (looks) words[slot + Slot.BEAT] = (words[slot + Slot.BEAT] ?? 0) + 1
+  }
+}
+
+const row = ROWS[Number(process.argv[2] ?? -1)]
+if (row !== undefined) stand(row[1])
+else {
+  for (const [index, [title, , written]] of ROWS.entries()) {
+    test(`of ${title}: ${written.length === 0 ? 'nothing' : 'one warning'}`, { skip }, () => {
+      const env = { ...process.env, NODE_TEST_CONTEXT: undefined }
+      const args = [fileURLToPath(import.meta.url), String(index)]
+      const { stderr, status } = spawnSync(process.execPath, args, { encoding: 'utf8', env })
+      const lines = stderr.split('\n').filter((line) => line.includes('BLOCKED_THREAD'))
+      assert.equal(status, 0, stderr)
+      assert.equal(lines.length, written.length, stderr)
+      for (const [nth, expected] of written.entries()) assert.match(lines[nth] ?? '', expected)
+    })
+  }
+}

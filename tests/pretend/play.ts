@@ -1,0 +1,55 @@
+/** Plays test files of other folders on a pretended GPU, each in a process of its own. */
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { after, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { runsTestFile } from '../helpers/run-time.js'
+import { whatFailed } from '../helpers/test-output.js'
+import { pretendedCuda } from './pretend.js'
+
+/**
+ * Waits that pass through the event loop, which is each run time's own. CI plays these on all of them; the other files it
+ * plays on one.
+ */
+export const WAITING: readonly string[] = [
+  ...['completion', 'deadlocks', 'draining', 'host-functions', 'ordering', 'process-life', 'promises', 'values'].map(
+    (name) => `conformance/${name}`,
+  ),
+  'processes/worker-first',
+]
+/** Milliseconds after which a process hangs. */
+const LONGEST = 240_000
+
+const pretended = pretendedCuda()
+export const skip = typeof pretended === 'string' ? pretended : false
+
+after(() => {
+  if (typeof pretended !== 'string') pretended.remove()
+})
+
+export function run(
+  args: readonly string[],
+  more: NodeJS.ProcessEnv = {},
+): Promise<{ readonly code: unknown; readonly output: string }> {
+  assert.ok(typeof pretended !== 'string')
+  const child = spawn(process.execPath, args, {
+    env: { ...pretended.env, ...more },
+    timeout: LONGEST,
+  })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (output += String(text)))
+  return new Promise((resolve) => child.on('close', (code, signal) => resolve({ code: signal ?? code, output })))
+}
+
+export const fileOf = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
+
+/** A test for each: paths below tests/, without `.test.js`. */
+export function playEach(paths: readonly string[]): void {
+  for (const path of paths) {
+    test(path, async () => {
+      const { code, output } = await run(runsTestFile(fileOf(`../${path}.test.js`)))
+      assert.equal(code, 0, whatFailed(output))
+      if (path.startsWith('conformance')) assert.match(output, /Pretended GPU/)
+    })
+  }
+}

@@ -1,0 +1,197 @@
+/**
+ * Captures of one thread, while another waits for the device: CUDA would refuse that, and invalidate captures of all threads
+ * in every mode, so the wait begins when they are over.
+ */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { describe, it } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
+import { Worker } from 'node:worker_threads'
+import { type CaptureModeName, CudaError, Device, Stream } from 'cuda-streams'
+import { openCudaWorkbench } from '../helpers/cuda-workbench.js'
+import type { Reply, Request } from './children/capturing.js'
+
+const cuda = openCudaWorkbench()
+const skip = typeof cuda === 'string' ? `no NVIDIA driver here: ${cuda}` : false
+if (typeof skip === 'string') console.log(`skipped: ${skip}`)
+
+const MODES: readonly CaptureModeName[] = ['global', 'threadLocal', 'relaxed']
+const CAPTURES = 1000
+const TURNS = 20
+/** CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD. */
+const [UNSUPPORTED, WRONG_THREAD] = [900, 908]
+
+class OtherThread implements AsyncDisposable {
+  readonly #worker = new Worker(new URL('./children/capturing.js', import.meta.url))
+
+  async ask(request: Request): Promise<Reply> {
+    this.#worker.postMessage(request)
+    const [reply] = (await once(this.#worker, 'message')) as [Reply]
+    return reply
+  }
+
+  async exit(): Promise<void> {
+    this.#worker.postMessage({ act: 'exit' } satisfies Request)
+    await once(this.#worker, 'exit')
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#worker.terminate()
+  }
+}
+
+/** A wait for the device, and whether it is over. */
+function waiting(promise: Promise<unknown>): { readonly promise: Promise<unknown>; readonly isOver: () => boolean } {
+  let isOver = false
+  const over = (): void => {
+    isOver = true
+  }
+  promise.then(over, over)
+  return { promise, isOver: () => isOver }
+}
+
+async function turns(): Promise<void> {
+  for (let left = TURNS; left > 0; left -= 1) await turn()
+}
+
+async function numberOf(promise: Promise<unknown>): Promise<unknown> {
+  try {
+    await promise
+    return 0
+  } catch (error) {
+    return error instanceof CudaError ? error.number : error
+  }
+}
+
+const endIn = (stream: Stream): number => {
+  using graph = stream.launchHostFunc(() => {}).endCapture()
+  return graph.nodes.length
+}
+
+describe('a wait for the device', { skip }, () => {
+  for (const [mode, nonBlocking] of MODES.flatMap((each) => [[each, true] as const, [each, false] as const])) {
+    describe(`beside a capture in mode ${mode} of a ${nonBlocking ? 'non-blocking' : 'blocking'} stream`, () => {
+      it('begins when the capture of the other thread has ended', async () => {
+        await using other = new OtherThread()
+        await other.ask({ act: 'begin', mode, nonBlocking })
+        const wait = waiting(Device.get(0).finished())
+        await turns()
+        assert.equal(wait.isOver(), false)
+        assert.equal(await other.ask({ act: 'end' }), 1)
+        await wait.promise
+      })
+
+      it('begins when it has ended that was begun while it is waited for', async () => {
+        const device = Device.get(0)
+        await using first = new OtherThread()
+        await using second = new OtherThread()
+        await first.ask({ act: 'begin', mode, nonBlocking })
+        const wait = waiting(device.finished())
+        await second.ask({ act: 'begin', mode, nonBlocking })
+        assert.equal(await first.ask({ act: 'end' }), 1)
+        await turns()
+        assert.equal(wait.isOver(), false)
+        assert.equal(await second.ask({ act: 'end' }), 1)
+        await wait.promise
+      })
+
+      it('of another thread begins when the capture of this one has ended', async () => {
+        await using other = new OtherThread()
+        using stream = new Stream({ nonBlocking })
+        assert.equal(await other.ask({ act: 'finished' }), 'finished')
+        stream.beginCapture(mode)
+        const wait = waiting(other.ask({ act: 'finished' }))
+        await turns()
+        assert.equal(wait.isOver(), false)
+        assert.equal(endIn(stream), 1)
+        assert.equal(await wait.promise, 'finished')
+      })
+
+      it('that blocks ends when the capture has ended', async () => {
+        await using other = new OtherThread()
+        await other.ask({ act: 'begin', mode, nonBlocking })
+        const word = new Int32Array(new SharedArrayBuffer(4))
+        const ended = other.ask({ act: 'endWhenSet', word })
+        Atomics.store(word, 0, 1)
+        Atomics.notify(word, 0)
+        Device.get(0).synchronize()
+        assert.equal(await ended, 1)
+      })
+
+      it('in the order of a stream is refused, and the capture goes on', async () => {
+        await using other = new OtherThread()
+        using stream = new Stream({ nonBlocking })
+        await other.ask({ act: 'begin', mode, nonBlocking })
+        assert.throws(
+          () => stream.wait(Device.get(0)),
+          (error) => error instanceof CudaError && error.number === UNSUPPORTED,
+        )
+        assert.equal(await other.ask({ act: 'end' }), 1)
+        stream.wait(Device.get(0))
+      })
+
+      it('never meets one, however often both are made', async () => {
+        const device = Device.get(0)
+        await using other = new OtherThread()
+        const word = new Int32Array(new SharedArrayBuffer(8))
+        const captures = other.ask({ act: 'captures', mode, nonBlocking, word })
+        const numbers = new Set<unknown>()
+        while (Atomics.load(word, 1) < CAPTURES) numbers.add(await numberOf(device.finished()))
+        Atomics.store(word, 0, 1)
+        assert.deepEqual([await captures, [...numbers]], ['captured', [0]])
+      })
+
+      it('begins when the stream is closed that captures', async () => {
+        await using other = new OtherThread()
+        await other.ask({ act: 'begin', mode, nonBlocking })
+        const wait = waiting(Device.get(0).finished())
+        await other.ask({ act: 'close' })
+        await wait.promise
+      })
+
+      for (const how of ['ends', 'is terminated'] as const) {
+        it(`begins when the thread ${how} that captures`, async () => {
+          await using other = new OtherThread()
+          await other.ask({ act: 'begin', mode, nonBlocking })
+          const wait = waiting(Device.get(0).finished())
+          if (how === 'ends') await other.exit()
+          else await other[Symbol.asyncDispose]()
+          await wait.promise
+          // And so do those that come later, also beside the next thread, which has the number of the one before.
+          await using next = new OtherThread()
+          assert.equal(await next.ask({ act: 'finished' }), 'finished')
+          await Device.get(0).finished()
+        })
+      }
+
+      it('begins when a third thread has ended the capture', async () => {
+        await using other = new OtherThread()
+        await using third = new OtherThread()
+        using stream = new Stream({ nonBlocking })
+        const shared = stream.share()
+        stream.beginCapture(mode)
+        const wait = waiting(third.ask({ act: 'finished' }))
+        await turns()
+        assert.equal(wait.isOver(), false)
+        assert.equal(await other.ask({ act: 'endShared', shared }), mode === 'relaxed' ? 1 : String(WRONG_THREAD))
+        assert.equal(await wait.promise, 'finished')
+        await Device.get(0).finished()
+      })
+
+      it('begins when the capture has ended of a stream that another thread shares', async () => {
+        await using other = new OtherThread()
+        await using third = new OtherThread()
+        using stream = new Stream({ nonBlocking })
+        await other.ask({ act: 'begin', mode, nonBlocking, shared: stream.share() })
+        // This thread knows the stream, and is refused as beside captures of its own.
+        assert.equal(await numberOf(Device.get(0).finished()), UNSUPPORTED)
+        const wait = waiting(third.ask({ act: 'finished' }))
+        await turns()
+        assert.equal(wait.isOver(), false)
+        assert.equal(await other.ask({ act: 'end' }), 1)
+        assert.equal(await wait.promise, 'finished')
+        await Device.get(0).finished()
+      })
+    })
+  }
+})
