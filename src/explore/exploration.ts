@@ -1,4 +1,5 @@
 /** The result of an exploration, as data and for people. */
+import { beginning, printableLines } from '../base/printable.js'
 import type { Outcome } from './outcome.js'
 import type { Schedule } from './schedule.js'
 
@@ -60,6 +61,11 @@ const LONGEST_LINE = 200
 
 /** A report for people. */
 export function messageOf(exploration: Omit<Exploration, 'message'>, hasFaults: boolean): string {
+  // Values that the program returns and throws are text of its own.
+  return printableLines(textOf(exploration, hasFaults))
+}
+
+function textOf(exploration: Omit<Exploration, 'message'>, hasFaults: boolean): string {
   const { seed, runs, deadlock, disagreement } = exploration
   const found = `found in ${runs} run(s), seed ${seed}`
   const replayIt = ({ schedule }: Order): string =>
@@ -101,7 +107,7 @@ function brief({ kind, value, uncaught }: Outcome): string {
 
 function cut(text: string): string {
   const line = text.replaceAll(/\s+/g, ' ')
-  return line.length > LONGEST_LINE ? `${line.slice(0, LONGEST_LINE - 3)}...` : line
+  return line.length > LONGEST_LINE ? `${beginning(line, LONGEST_LINE - 3)}...` : line
 }
 
 function few(lines: readonly string[]): readonly string[] {

@@ -91,9 +91,9 @@ interface Settings extends Conditions {
  *
  * All that the program does must follow from that order: it makes its own streams and buffers, and awaits only the
  * simulation, turns of the event loop that it asks for, and what follows from these. How far the GPU is at such a turn is
- * part of the order. JavaScript that keeps a view of pinned memory is taken to look through it when a wait or a turn is
- * over, and just after an operation was queued that uses the memory; at other times only `bytes` and `view()` tell that
- * it looks.
+ * part of the order. JavaScript that keeps a view of pinned memory, or has registered an array, is taken to use it when a
+ * wait or a turn is over, and just after an operation that uses the memory was queued or allowed to go on; at other
+ * times only `bytes` and `view()` tell that it looks.
  * @param program A function, sync or async, that gets the simulation.
  * @param options `devices` (default 1), `maxRuns` (default 1000), `strategy` (default 'auto'), and more: see
  * ExploreOptions

@@ -3,6 +3,7 @@ import { nextTurn, process } from '#platform'
 import { keepReachable } from '../base/finalization.js'
 import { collectingUncaught } from '../base/uncaught.js'
 import type { Ranges } from '../driver/sim/handles.js'
+import { H200_MEMORY } from '../driver/sim/limits.js'
 import { ChosenScheduler, MOST_IDLE } from '../driver/sim/machine/chosen-scheduler.js'
 import type { PlannedFault } from '../driver/sim/machine/fault-plan.js'
 import { SimOperationKind } from '../driver/sim/machine/work.js'
@@ -57,6 +58,8 @@ export async function runOnce(
     devices,
     seed: 0,
     faultSeed: seed,
+    // The same on all machines: an order that was found on one is replayed on another.
+    memory: H200_MEMORY,
     ranges,
     scheduler: (steps) => {
       scheduler = new ChosenScheduler(steps, recording)

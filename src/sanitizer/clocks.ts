@@ -104,6 +104,19 @@ export function merged(one: Clock, other: Clock, least = 0): number[] {
   return clock
 }
 
+/** What both know. */
+export function common(one: Clock, other: Clock): number[] {
+  const length = Math.min(one.length, other.length)
+  return Array.from({ length }, (_, slot) => Math.min(one[slot] as number, other[slot] as number))
+}
+
+/** All that comes before the point, and the point itself. */
+export function knownAt({ slot, tick, clock }: StrandPoint): Clock {
+  const known = merged(clock, [], slot + 1)
+  known[slot] = tick
+  return known
+}
+
 /** So many strands that ended are tried: a slot is used again once all of its old strand is known to be done. */
 const TRIED = 8
 /** So many wait until it is known to the part of JavaScript that begins the next. */

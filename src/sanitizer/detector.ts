@@ -1,10 +1,11 @@
 /** Checks each use of memory against those before it. */
 import { atNextTurn, type Turn } from '#platform'
-import type { NodeHandle, OwnEvent, Pointer, StreamHandle } from '../driver/driver.js'
+import type { FillWidth, NodeHandle, OwnEvent, Pointer, StreamHandle } from '../driver/driver.js'
 import type { DriverWrapper } from '../driver/driver-wrapper.js'
+import type { Comparison, MemoryValue } from '../driver/values.js'
 import { NOWHERE, type StrandPoint } from './clocks.js'
 import { type Findings, raceOf } from './findings.js'
-import type { GraphInstance } from './graph-instance.js'
+import type { CapturedNodes, GraphInstance } from './graph-instance.js'
 import type { HappensBefore } from './happens-before.js'
 import type { HostFunctionPlace, RunningHostFunction } from './host-functions.js'
 import { Mender } from './mender.js'
@@ -19,8 +20,8 @@ import {
 import { PinnedViews } from './pinned-views.js'
 import type { RaceFound, RacesFound } from './ranges.js'
 import { type Region, type RegionKind, Regions } from './regions.js'
-import { comesFromBefore, type Finding, KEPT_VIEW } from './reports.js'
-import type { SampledSite, Stacks, TakenStack } from './stacks.js'
+import { comesFromBefore, type Finding, KEPT_VIEW, WRITTEN_ARRAY } from './reports.js'
+import { type SampledSite, type Stacks, shownLines, type TakenStack } from './stacks.js'
 import type { CapturedWork, StreamStrand } from './streams.js'
 
 const NONE: readonly Touched[] = []
@@ -48,7 +49,11 @@ export class Detector {
     private readonly findings: Findings,
     readonly stacks: Stacks,
   ) {
-    this.regions = new Regions(order.pending)
+    this.regions = new Regions(order.pending, order.holds)
+    order.lookAtWord = (pointer, byteLength) => {
+      const region = this.regions.at(pointer)
+      return region.kind === 'device' ? undefined : { bytes: region.read(pointer, byteLength)?.slice() }
+    }
     this.#mender = new Mender(wrapper, order)
     this.#comparesReads = wrapper.name === 'sim'
     this.#views = new PinnedViews(
@@ -95,7 +100,7 @@ export class Detector {
     if (stream.capture !== undefined) {
       const regions = memory.map(({ pointer }) => this.regions.at(pointer))
       const node = this.wrapper.inner.graphs.capturedNode(handle)
-      stream.capture.add(stream, { kind: 'work', what, memory, regions, stream, stack, node })
+      stream.capture.put(stream, { kind: 'work', what, memory, regions, node }, stack)
       return
     }
     this.#touch(this.#operation(stream.advance(), stream, what, kind, stack, memory), stream)
@@ -107,10 +112,45 @@ export class Detector {
   }
 
   /** Memory that is there without a stream. */
-  allocatedApart(pointer: Pointer, byteLength: number, kind: RegionKind, bytes?: ArrayBuffer): void {
+  allocatedApart(pointer: Pointer, byteLength: number, kind: RegionKind, bytes?: Uint8Array): void {
     const region = this.regions.allocated(pointer, byteLength, kind)
     region.made = this.stacks.sample(this.#calls, 'allocation', this)
-    if (bytes !== undefined) region.bytes = new WeakRef(bytes)
+    region.takesValues = true
+    if (bytes !== undefined) region.shows(bytes)
+  }
+
+  /** The memory is an array of the program's, which writes there without asking for it. */
+  registered(pointer: Pointer): void {
+    const region = this.regions.at(pointer)
+    region.isArray = true
+    region.isViewed = true
+  }
+
+  /** A stream waits until a word of memory has a value. */
+  valueAwaited(word: MemoryValue, compare: Comparison, handle: StreamHandle): void {
+    const stream = this.order.arriveAt(handle)
+    if (stream.capture === undefined) this.order.values.awaited(word, compare, stream)
+    else stream.capture.put(stream, { kind: 'waitValue', word, compare })
+  }
+
+  valueWritten(word: MemoryValue, handle: StreamHandle): void {
+    const stream = this.order.arriveAt(handle)
+    if (stream.capture === undefined) this.order.values.written(word, stream.next())
+    else stream.capture.put(stream, { kind: 'writeValue', word })
+  }
+
+  /** The fill that was queued last has written this value: a stream may wait for it. */
+  filled(pointer: Pointer, value: number, width: FillWidth, count: number, handle: StreamHandle): void {
+    const stream = this.order.streams.at(handle)
+    if (stream.capture !== undefined || !this.regions.at(pointer).takesValues) return
+    const bytes = new Uint8Array(new Uint32Array([value]).buffer, 0, width)
+    this.order.values.overwritten(pointer, pointer + width * count, stream.point(), bytes)
+  }
+
+  /** A graph was added to the one that a stream captures. */
+  graphAdded(handle: StreamHandle, nodes: CapturedNodes): void {
+    const stream = this.order.streams.at(handle)
+    stream.capture?.putGraph(stream, nodes, this.stacks.sample(this.#calls, 'launch of a graph', stream))
   }
 
   /** Called before memory is given back in the order of a stream. */
@@ -205,27 +245,50 @@ export class Detector {
     const { host } = this.order
     const at = { slot: NOWHERE, tick: 1, clock: host.clock }
     const memory: readonly Touched[] = [touching(start as Pointer, end - start, 'out')]
-    const view = this.#operation(at, undefined, KEPT_VIEW, 'javascript', this.stacks.take(), memory)
+    const taken = this.stacks.take()
+    // Where the event loop goes on, no line of the program is there: then it was after the read was queued.
+    const stack = taken === undefined || shownLines(taken.stack).length > 0 ? taken : read.stack
+    const what = region.isArray ? WRITTEN_ARRAY : KEPT_VIEW
+    const view = this.#operation(at, undefined, what, 'javascript', stack, memory)
     this.#found(view, [raceOf({ other: read, access: 'in', start, end }, view, 'out', region)])
+  }
+
+  /** Queued work reads memory that the program has in its hands. */
+  get isWatching(): boolean {
+    return this.#views.hasReads
+  }
+
+  /** The program makes a call: has it written there by now? */
+  lookAtReads(): void {
+    this.#views.lookAtReads()
   }
 
   hostFunctionQueued(handle: StreamHandle, place: HostFunctionPlace, isOwn: boolean): void {
     if (!isOwn) this.#hostFunctionQueued()
     const stream = this.order.arriveAt(handle)
     const queued = this.stacks.sample(this.#calls, 'host function', stream)
-    const launched = (on: StreamStrand, at: StrandPoint, captured: CapturedWork | undefined): void => {
+    const launched = (
+      on: StreamStrand,
+      at: StrandPoint,
+      captured: CapturedWork | undefined,
+      stack: TakenStack | undefined,
+    ): void => {
       this.#sequence += 1
-      place.launched({ at, stream: on, captured, queued, sequence: this.#sequence })
+      place.launched({ at, stream: on, captured, queued: stack, sequence: this.#sequence })
     }
-    if (stream.capture === undefined) launched(stream, stream.next(), undefined)
-    else stream.capture.add(stream, { kind: 'host', launched, stream, stack: queued })
+    if (stream.capture === undefined) launched(stream, stream.next(), undefined, queued)
+    else stream.capture.put(stream, { kind: 'host', launched }, queued)
   }
 
   /** Called before a graph is launched. What nothing orders with the beginning of the launch may have an order within it. */
   probeLaunch(instance: GraphInstance | undefined, handle: StreamHandle): void {
     if (!this.findings.mends || instance === undefined) return
     const stream = this.order.streams.at(handle)
-    if (stream.capture !== undefined || instance.nodes.some(({ work }) => work.kind === 'wait')) return
+    if (
+      stream.capture !== undefined ||
+      instance.nodes.some(({ work }) => work.kind === 'wait' || work.kind === 'waitValue')
+    )
+      return
     for (const { index, work } of instance.nodes) {
       if (work.kind !== 'work' || instance.off.has(index)) continue
       const at = this.order.nextOf(stream)
@@ -262,7 +325,7 @@ export class Detector {
   }
 
   #nodeLaunched(stream: StreamStrand, work: CapturedWork, at: StrandPoint, stack: TakenStack | undefined): void {
-    if (work.kind === 'host') work.launched(stream, at, work)
+    if (work.kind === 'host') work.launched(stream, at, work, stack)
     if (work.kind !== 'work') return
     const operation = this.#operation(at, stream, work.what, 'work', stack, work.memory, undefined, work)
     this.#touch(operation, stream, work.regions)
@@ -275,6 +338,7 @@ export class Detector {
     try {
       this.#look((exact) => (exact === undefined ? free : this.#exactly(free, exact)), memory, undefined)
     } finally {
+      this.order.values.forget(region.start, region.end)
       this.regions.free(region, free)
     }
   }
@@ -294,6 +358,7 @@ export class Detector {
           : [goneBy(freed, piece)]
       if (races !== undefined) findings = [...findings, ...races.map((race) => raceOf(race, operation, access, region))]
       if (freed !== undefined) continue
+      if (access !== 'in' && region.takesValues) this.order.values.overwritten(pointer, pointer + byteLength, operation)
       if (region.kind === 'pinned' && this.#comparesReads)
         this.#views.queued(region, operation, pointer, byteLength, access)
       this.regions.touched(this.order.strands.all)
@@ -334,7 +399,7 @@ export class Detector {
     if (findings.length === 0) return
     // Work behind a promise may come after all that this one does.
     const isHeld = ({ first, second }: Finding): boolean =>
-      [first, second].some((side) => side !== undefined && this.order.isHeld(side.operation))
+      [first, second].some((side) => side !== undefined && this.order.holds.isHeld(side.operation))
     if (findings.some(isHeld)) {
       this.#found(
         operation,

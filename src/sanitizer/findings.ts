@@ -1,11 +1,11 @@
 /** Gathers findings: each once, no more than a program's author can read, and reported in the way that was asked for. */
 import type { Access } from '../driver/driver.js'
 import { isBefore } from './clocks.js'
-import { type CheckedOperation, isSameLaunch } from './operations.js'
+import { type CheckedOperation, placesInOneLaunch } from './operations.js'
 import type { RaceFound } from './ranges.js'
 import type { Region } from './regions.js'
 import { type Finding, isWarning, type ReportKind, reportOf, type SanitizerReport } from './reports.js'
-import { tellingLines } from './stacks.js'
+import { isSamePlace, tellingLines } from './stacks.js'
 
 /** Thrown in 'throw' mode, and by `sanitize()`. */
 export class SanitizerError extends Error {
@@ -67,8 +67,8 @@ interface FindingsOptions {
 export class Findings {
   readonly reports: SanitizerReport[] = []
   readonly suppressed: { readonly match: string; readonly reason: string; count: number }[]
-  /** By the lines that are reported. */
-  readonly #told = new Set<string>()
+  /** The lines of those that are reported, by what else tells them apart. */
+  readonly #told = new Map<string, (readonly (readonly string[])[])[]>()
   /** By their stacks as they were taken: to take the lines out of one costs more than to take it. */
   readonly #known = new Set<string>()
   readonly #tell: FindingsOptions['tell']
@@ -131,13 +131,15 @@ export class Findings {
 
   #isNew(finding: Finding): boolean {
     if (this.reports.length >= MOST_REPORTS) return false
-    const known = keyOf(finding, (stack) => [stack])
+    const { key, stacks } = identityOf(finding)
+    const known = [key, ...stacks].join('\n')
     if (this.#known.has(known)) return false
     if (this.#known.size >= MOST_KNOWN) this.#known.clear()
     this.#known.add(known)
-    const lines = keyOf(finding, tellingLines)
-    if (this.#told.has(lines)) return false
-    this.#told.add(lines)
+    const places = stacks.map(tellingLines)
+    const told = this.#told.get(key) ?? []
+    if (told.some((others) => others.every((lines, index) => isSamePlace(lines, places[index] ?? [])))) return false
+    this.#told.set(key, [...told, places])
     return true
   }
 }
@@ -146,15 +148,19 @@ export class Findings {
  * What makes a finding the same as another: the same two lines of the program, whatever streams it had there. Without
  * lines there are only the streams to tell. A race inside one graph is the same wherever the graph is launched.
  */
-function keyOf({ kind, first, second }: Finding, linesIn: (stack: string) => readonly string[]): string {
-  const inOneGraph = first !== undefined && isSameLaunch(first.operation, second.operation)
-  const sideOf = ({ what, stream, stack, captured }: CheckedOperation): readonly string[] => {
-    const stacks = inOneGraph ? [captured?.stack] : [stack, captured?.stack]
-    const lines = stacks.flatMap((taken) => (taken === undefined ? [] : [String(taken.exact), ...linesIn(taken.stack)]))
+function identityOf({ kind, first, second }: Finding): { readonly key: string; readonly stacks: readonly string[] } {
+  const inOneGraph = first !== undefined && placesInOneLaunch(first.operation, second.operation) !== undefined
+  const key: string[] = [kind]
+  const stacks: string[] = []
+  for (const { what, stream, stack, captured } of [...(first ? [first.operation] : []), second.operation]) {
+    const places = captured === undefined ? [] : [captured, ...captured.within]
+    const all = [...(inOneGraph ? [] : [stack]), ...places.map((place) => place.stack)]
+    const taken = all.filter((one) => one !== undefined)
     const label = (inOneGraph ? captured?.stream : stream)?.label ?? ''
-    return [what, ...(lines.length > 0 ? lines : [label])]
+    key.push(what, ...(taken.length > 0 ? taken.map(({ exact }) => String(exact)) : [label]))
+    stacks.push(...taken.map((one) => one.stack))
   }
-  return [kind, ...(first === undefined ? [] : sideOf(first.operation)), ...sideOf(second.operation)].join('\n')
+  return { key: key.join('\n'), stacks }
 }
 
 /** `operation` has come to what `other` did; whichever was called first is told first. */

@@ -6,12 +6,14 @@ import type { Touched } from './operations.js'
 import type { Region } from './regions.js'
 import type { TakenStack } from './stacks.js'
 import type { CapturedWork, EventState, StreamStrand } from './streams.js'
+import type { Values } from './values.js'
 
 /** What an instance has to know of the order around it. */
 export interface LaunchOrder {
   newStrand(): Strand
   /** What the latest record of an event stands for. */
   workOfRecord(event: EventState): readonly StrandPoint[]
+  readonly values: Values
 }
 
 /** Told where each node of a launch stands. */
@@ -75,8 +77,10 @@ export class GraphInstance {
       used.add(strand)
       for (const before of after) strand.join(points[before.index] as StrandPoint)
       if (work.kind === 'wait') for (const point of order.workOfRecord(work.event)) strand.join(point)
+      if (work.kind === 'waitValue') order.values.awaited(work.word, work.compare, strand)
       const point = strand.next()
       points.push(point)
+      if (work.kind === 'writeValue') order.values.written(work.word, point)
       if (work.kind === 'record') {
         work.event.points = [point]
         work.event.captured = undefined

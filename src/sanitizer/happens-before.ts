@@ -7,36 +7,36 @@ import type { DriverWrapper } from '../driver/driver-wrapper.js'
 import { type Clock, isBefore, NOWHERE, Strand, type StrandPoint, Strands } from './clocks.js'
 import { Continuations } from './continuations.js'
 import type { CapturedNodes, GraphInstance, LaunchOrder, NodeVisitor } from './graph-instance.js'
+import { Holds } from './holds.js'
 import { type LaunchedHostFunction, RunningHostFunctions } from './host-functions.js'
 import { KnownEvents } from './known-events.js'
 import { KnownStreams } from './known-streams.js'
 import { PendingHostFunctions } from './pending.js'
 import { Capture, type EventState, type StreamStrand } from './streams.js'
-import { Values } from './values.js'
+import { type ValueOrder, Values } from './values.js'
 
 export class HappensBefore implements LaunchOrder {
   readonly pending = new PendingHostFunctions()
   /** Called before JavaScript knows more. */
   beforeHostKnows: () => void = () => {}
+  /** Looks at a word of memory, as values need it. */
+  lookAtWord: ValueOrder['look'] = () => undefined
   readonly strands: Strands
   /** The JavaScript thread: what it knows to be done. */
   readonly host: Strand
   readonly #continuations: Continuations | undefined
   /** What the program was told of that it is not done yet. */
   readonly #denied = new Strand({ slot: NOWHERE, tick: 1, clock: [] })
-  readonly running = new RunningHostFunctions(this.pending)
+  readonly running: RunningHostFunctions
+  /** By strand, the latest host function that has run. */
+  readonly #ran = new Map<number, StrandPoint>()
   readonly streams: KnownStreams
   readonly events: KnownEvents
   /** By stream: the latest launch there of an instance of which nothing is known, since it is older than the sanitizer. */
   readonly #unknownLaunches = new Map<number, StrandPoint>()
 
-  readonly values = new Values({
-    pointOf: (stream) => (this.streams.at(stream).capture === undefined ? this.arriveAt(stream).next() : undefined),
-    learn: (stream, at) => this.streams.known(stream)?.join(at),
-    hold: (stream) => this.hold(stream),
-  })
-  /** Where streams wait for promises that have not settled. */
-  readonly #holds = new Set<StrandPoint>()
+  readonly values: Values
+  readonly holds = new Holds()
 
   /** `isCausal`: JavaScript's waits order only what comes of them. */
   constructor(
@@ -45,8 +45,14 @@ export class HappensBefore implements LaunchOrder {
   ) {
     this.strands = new Strands(isCausal)
     this.host = this.strands.host
+    this.running = new RunningHostFunctions(this.pending, isCausal)
     this.streams = new KnownStreams(wrapper, this.strands)
     this.events = new KnownEvents(this.strands.all)
+    this.values = new Values({
+      known: this.strands.all,
+      hold: (strand) => this.#hold(strand),
+      look: (...at) => this.lookAtWord(...at),
+    })
     this.#continuations = isCausal ? new Continuations(this.host, this.strands.all) : undefined
     this.#continuations?.start()
   }
@@ -86,7 +92,7 @@ export class HappensBefore implements LaunchOrder {
     if (capture === undefined) {
       event.points = this.#recorded(stream, streamHandle, event.timing)
       event.captured = undefined
-    } else if (external) capture.addExternal('record', event, stream)
+    } else if (external) capture.put(stream, { kind: 'record', event })
     else capture.record(event, stream)
   }
 
@@ -118,7 +124,7 @@ export class HappensBefore implements LaunchOrder {
     const event = this.events.at(handle)
     const { captured } = event
     const isWait = !event.made || event.points.length > 0 || captured !== undefined
-    if (stream.capture !== undefined && external) stream.capture.addExternal('wait', event, stream)
+    if (stream.capture !== undefined && external) stream.capture.put(stream, { kind: 'wait', event })
     else if (captured !== undefined) captured.joinAt(event, stream)
     else if (isWait) {
       this.#arriveAtWait(streamHandle)
@@ -140,20 +146,16 @@ export class HappensBefore implements LaunchOrder {
    * any stream. Call the result when it settles: what JavaScript knows then comes before the stream's work.
    */
   hold(handle: StreamHandle): () => void {
-    const stream = this.arriveAt(handle)
-    for (const other of this.streams.all) stream.join(other.point())
-    const at = stream.next()
-    this.#holds.add(at)
+    const release = this.#hold(this.arriveAt(handle))
     return () => {
-      this.#holds.delete(at)
+      release()
       this.streams.known(handle)?.join(this.host)
     }
   }
 
-  /** Does it come after a promise that has not settled? */
-  isHeld(work: StrandPoint): boolean {
-    for (const hold of this.#holds) if (isBefore(hold, work)) return true
-    return false
+  #hold(strand: Strand): () => void {
+    for (const other of this.streams.all) strand.join(other.point())
+    return this.holds.begin(strand.next())
   }
 
   /** The work that is done once a wait for the stream is over. */
@@ -176,7 +178,13 @@ export class HappensBefore implements LaunchOrder {
     this.beforeHostKnows()
     this.running.learns(points)
     for (const point of points) this.host.join(point)
+    this.running.inherit(this.host)
     this.#areDone([this.host])
+  }
+
+  /** JavaScript has waited until every host function has run: also what ran before by chance would have run by now. */
+  drained(): void {
+    this.hostKnows([...this.#ran.values()])
   }
 
   /** A promise is settled, since all up to these points is done. */
@@ -188,7 +196,7 @@ export class HappensBefore implements LaunchOrder {
     }
     this.beforeHostKnows()
     this.#areDone(points)
-    this.#continuations.run(knowing(points), settle)
+    this.#continuations.run(this.#knowing(points), settle)
   }
 
   /**
@@ -208,6 +216,7 @@ export class HappensBefore implements LaunchOrder {
   /** A host function runs here, perhaps inside of another, which need not come after it. */
   runHostFunction(launched: LaunchedHostFunction, fn: () => void): void {
     this.pending.ran(launched.at)
+    if (this.isCausal) this.#ran.set(launched.at.slot, launched.at)
     this.#areDone([launched.at])
     const running = this.running.enter(launched)
     const { knows, stream } = running
@@ -263,8 +272,17 @@ export class HappensBefore implements LaunchOrder {
     return this.streams.foreign.some((other) => other.device === stream.device && isFollowed(other, stream))
   }
 
+  /** What is known of these points and no more. */
+  #knowing(points: readonly StrandPoint[]): Clock {
+    const strand = new Strand({ slot: NOWHERE, tick: 1, clock: [] })
+    for (const point of points) strand.join(point)
+    this.running.inherit(strand)
+    return strand.clock
+  }
+
   #areDone(points: readonly StrandPoint[]): void {
     for (const point of points) this.strands.all.join(point)
+    this.holds.areDone(this.strands.all)
     this.streams.moreIsDone()
   }
 
@@ -290,13 +308,6 @@ export class HappensBefore implements LaunchOrder {
 
 const areBefore = (points: readonly StrandPoint[], later: StrandPoint): boolean =>
   points.every((point) => isBefore(point, later))
-
-/** What is known of these points and no more. */
-function knowing(points: readonly StrandPoint[]): Clock {
-  const strand = new Strand({ slot: NOWHERE, tick: 1, clock: [] })
-  for (const point of points) strand.join(point)
-  return strand.clock
-}
 
 function isFollowed(other: StreamStrand, stream: StreamStrand): boolean {
   return other.slot < stream.clock.length && (stream.clock[other.slot] as number) >= other.since

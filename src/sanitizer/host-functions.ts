@@ -2,12 +2,9 @@
 import { type Clock, isBefore, NOWHERE, Strand, type StrandPoint } from './clocks.js'
 import type { HostFunctionOrigin } from './operations.js'
 import type { PendingHostFunctions } from './pending.js'
-import type { CapturedWork } from './streams.js'
 
 export interface LaunchedHostFunction extends HostFunctionOrigin {
   readonly at: StrandPoint
-  /** Its node's work, where a graph runs it. */
-  readonly captured: CapturedWork | undefined
 }
 
 export interface RunningHostFunction extends LaunchedHostFunction {
@@ -53,7 +50,11 @@ export class RunningHostFunctions {
   /** Those that are over and have waited for something, with all that each knew then. */
   readonly #over: { readonly at: StrandPoint; readonly clock: Clock }[] = []
 
-  constructor(private readonly pending: PendingHostFunctions) {}
+  /** `areCausal`: what one has waited for is not known to all of JavaScript. */
+  constructor(
+    private readonly pending: PendingHostFunctions,
+    private readonly areCausal: boolean,
+  ) {}
 
   get innermost(): RunningHostFunction | undefined {
     // Asked with each operation: to look before the beginning of an array is slow.
@@ -64,7 +65,7 @@ export class RunningHostFunctions {
     const { at } = launched
     const knows = new Strand({ slot: NOWHERE, tick: 1, clock: at.clock })
     knows.join(at)
-    this.#inherit(knows)
+    this.inherit(knows)
     const running = { ...launched, knows, began: knows.tick }
     this.#running.push(running)
     return running
@@ -72,7 +73,7 @@ export class RunningHostFunctions {
 
   leave(running: RunningHostFunction): void {
     this.#running.splice(this.#running.indexOf(running), 1)
-    if (this.#running.length === 0 && this.pending.isEmpty) {
+    if (this.#running.length === 0 && this.pending.isEmpty && !this.areCausal) {
       // Work that is queued from now on comes after all that JavaScript knows.
       this.#over.length = 0
       return
@@ -88,11 +89,11 @@ export class RunningHostFunctions {
     const knows = this.innermost?.knows
     if (knows === undefined) return
     for (const point of points) knows.join(point)
-    this.#inherit(knows)
+    this.inherit(knows)
   }
 
   /** What comes after a host function comes after what that waited for. */
-  #inherit(knows: Strand): void {
+  inherit(knows: Strand): void {
     let news = this.#over.length > 0
     while (news) {
       news = false

@@ -26,10 +26,18 @@ export interface OperationStream {
   readonly isCapturing: boolean
 }
 
-/** Where a node of a graph was captured. */
-interface CapturedPlace {
+/** Where a node of a graph was captured, or a graph was put into another. */
+export interface CapturedPlace {
   readonly stream: OperationStream
   readonly stack: TakenStack | undefined
+  /** The capture: a graph may come of several. */
+  readonly capture: object
+}
+
+/** Of a node. */
+export interface NodePlace extends CapturedPlace {
+  /** Where its graph was put into another, and that into another: the outermost first. */
+  readonly within: readonly CapturedPlace[]
 }
 
 /** A host function that touches memory, or queues work, when it runs. */
@@ -37,13 +45,24 @@ export interface HostFunctionOrigin {
   readonly stream: OperationStream
   /** The order of the calls: when it was queued. */
   readonly sequence: number
-  /** Where it was queued. */
+  /** Where it was queued, or its graph was launched. */
   readonly queued: TakenStack | undefined
+  /** Its node, where a graph runs it. */
+  readonly captured: NodePlace | undefined
 }
 
-/** Are both nodes of one launch? Unordered, they can be of no two: launches of a stream come one after another. */
-export function isSameLaunch(first: CheckedOperation, second: CheckedOperation): boolean {
-  return first.captured !== undefined && second.captured !== undefined && first.stream === second.stream
+/**
+ * Of two nodes of one launch: the places that are to be ordered, which lie in one graph. Undefined for others. Where nothing
+ * orders two nodes they can be of no two launches, since launches of a stream come one after another.
+ */
+export function placesInOneLaunch(
+  { captured: one, stream }: CheckedOperation,
+  { captured: other, stream: otherStream }: CheckedOperation,
+): readonly [CapturedPlace, CapturedPlace] | undefined {
+  if (one === undefined || other === undefined || stream !== otherStream) return undefined
+  const depth = one.within.findIndex((place, level) => place !== other.within[level])
+  const level = depth < 0 ? one.within.length : depth
+  return [one.within[level] ?? one, other.within[level] ?? other]
 }
 
 /** Is one a host function that was queued, without a wait between, before JavaScript looked? Then it runs later. */
@@ -74,7 +93,7 @@ export class CheckedOperation implements StrandPoint {
     /** It may be that of an earlier one of its kind until there is something to report. */
     public stack: TakenStack | undefined,
     readonly memory: readonly Touched[],
-    readonly captured: CapturedPlace | undefined,
+    readonly captured: NodePlace | undefined,
     /** The host function that it happens in. */
     readonly inside: HostFunctionOrigin | undefined,
   ) {

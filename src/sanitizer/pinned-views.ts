@@ -87,6 +87,10 @@ export class PinnedViews {
     return this.#writes.some((write) => write.region === region && !isBefore(write.operation, this.host))
   }
 
+  get hasReads(): boolean {
+    return this.#reads.length > 0
+  }
+
   /** Called before anything happens that may change the bytes, or what JavaScript knows. */
   look(): void {
     if (this.#views.length > 0) {
@@ -96,6 +100,11 @@ export class PinnedViews {
         this.accessed(region, operation, before.start, before.end, before.hasChanged ? 'out' : 'in')
       }
     }
+    this.lookAtReads()
+  }
+
+  /** Has JavaScript written what queued work reads? */
+  lookAtReads(): void {
     if (this.#reads.length === 0) return
     const reads = this.#reads
     this.#reads = []
@@ -113,9 +122,5 @@ export class PinnedViews {
   }
 }
 
-function bytesOf({ bytes, start }: Region, from: number, to: number): Uint8Array {
-  const memory = bytes?.deref()
-  return memory === undefined || memory.byteLength === 0
-    ? new Uint8Array()
-    : new Uint8Array(memory, from - start, to - from)
-}
+const bytesOf = (region: Region, from: number, to: number): Uint8Array =>
+  region.read(from, to - from) ?? new Uint8Array()

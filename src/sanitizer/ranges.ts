@@ -4,6 +4,7 @@
  */
 import type { Access } from '../driver/driver.js'
 import { isBefore, type StrandPoint } from './clocks.js'
+import type { Holds } from './holds.js'
 import type { CheckedOperation } from './operations.js'
 import type { PendingHostFunctions } from './pending.js'
 import { covers, meet } from './rows.js'
@@ -57,7 +58,10 @@ export class Ranges {
   #ranges: MemoryRange[] = []
 
   /** `pending` are the host functions that may still touch the memory: undefined where none can. */
-  constructor(private readonly pending: PendingHostFunctions | undefined) {}
+  constructor(
+    private readonly pending: PendingHostFunctions | undefined,
+    private readonly holds: Holds,
+  ) {}
 
   get count(): number {
     return this.#ranges.length
@@ -171,6 +175,7 @@ export class Ranges {
   /** Can there be something that races with `other`, and not with the operation that has just come after it? */
   #isStillNeeded({ start, end }: MemoryRange, other: CheckedOperation, operation: CheckedOperation): boolean {
     if (!isBefore(other, operation) || (this.pending?.mayMeet(other, operation) ?? false)) return true
+    if (this.holds.separate(other, operation)) return true
     // With other JavaScript it is not compared here.
     if (operation.kind === 'javascript' && other.kind !== 'javascript') return true
     const { scattered } = operation

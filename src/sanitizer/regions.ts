@@ -1,6 +1,7 @@
 /** The pieces of memory that the sanitizer knows: what touched which bytes of them, and which are given back. */
 import type { Pointer } from '../driver/driver.js'
 import type { StrandPoint } from './clocks.js'
+import type { Holds } from './holds.js'
 import { type CheckedOperation, type Touched, touching } from './operations.js'
 import type { PendingHostFunctions } from './pending.js'
 import { Ranges } from './ranges.js'
@@ -14,14 +15,18 @@ export class Region {
   readonly ranges: Ranges
   /** Where it was allocated. */
   made: TakenStack | undefined
-  /** Of pinned memory: what JavaScript sees of it. */
-  bytes: WeakRef<ArrayBuffer> | undefined
-  /** The program has asked for a view of it. */
+  /** The program has a view of it: it has asked for one, or it is an array of the program's. */
   isViewed = false
+  /** It is an array of the program's. */
+  isArray = false
+  /** Streams may wait for words in it. */
+  takesValues: boolean
   /** The operation that gave it back. */
   freed: CheckedOperation | undefined
   // Made where they are needed: a program may allocate for each frame.
   #scripts: Ranges | undefined
+  /** Of pinned memory: what JavaScript sees of it, and where it begins there. */
+  #bytes: { readonly buffer: WeakRef<ArrayBufferLike>; readonly begin: number } | undefined
   #askedAbout: WeakSet<object> | undefined
   #whole: readonly [Touched] | undefined
   #read: Touched | undefined
@@ -31,12 +36,14 @@ export class Region {
     readonly start: number,
     byteLength: number,
     private readonly pending: PendingHostFunctions,
+    private readonly holds: Holds,
     /** Of all memory of its size: a program that allocates for each frame does the same with all of it. */
     readonly sites: SampledSite[],
   ) {
     this.end = start + byteLength
+    this.takesValues = kind !== 'device'
     // Host functions have to do with pinned memory only.
-    this.ranges = new Ranges(kind === 'pinned' || kind === 'unknown' ? pending : undefined)
+    this.ranges = new Ranges(kind === 'pinned' || kind === 'unknown' ? pending : undefined, holds)
   }
 
   /** All of it is touched, as by what allocates it and gives it back. */
@@ -55,7 +62,7 @@ export class Region {
 
   /** What JavaScript itself does with it, in host functions and between them. */
   get scripts(): Ranges {
-    this.#scripts ??= new Ranges(this.pending)
+    this.#scripts ??= new Ranges(this.pending, this.holds)
     return this.#scripts
   }
 
@@ -63,6 +70,20 @@ export class Region {
   get askedAbout(): WeakSet<object> {
     this.#askedAbout ??= new WeakSet()
     return this.#askedAbout
+  }
+
+  /** JavaScript has the memory as these bytes. */
+  shows({ buffer, byteOffset }: Uint8Array): void {
+    this.#bytes = { buffer: new WeakRef(buffer), begin: byteOffset }
+  }
+
+  /** The bytes from an address on; undefined where JavaScript has none. */
+  read(from: number, byteLength: number): Uint8Array | undefined {
+    const buffer = this.#bytes?.buffer.deref()
+    const begin = (this.#bytes?.begin ?? 0) + from - this.start
+    // The array may have been transferred, or its buffer shortened.
+    if (buffer === undefined || buffer.byteLength < begin + byteLength) return undefined
+    return new Uint8Array(buffer, begin, byteLength)
   }
 
   /** As `Ranges.sweep()`. */
@@ -100,8 +121,11 @@ export class Regions {
   #touches = 0
   #nextSweep = FIRST_SWEEP
 
-  constructor(private readonly pending: PendingHostFunctions) {
-    this.#elsewhere = new Region('unknown', 0, Number.MAX_SAFE_INTEGER, pending, [])
+  constructor(
+    private readonly pending: PendingHostFunctions,
+    private readonly holds: Holds,
+  ) {
+    this.#elsewhere = new Region('unknown', 0, Number.MAX_SAFE_INTEGER, pending, holds, [])
     this.#last = this.#elsewhere
     this.#lastBut = this.#elsewhere
   }
@@ -118,7 +142,7 @@ export class Regions {
   }
 
   allocated(pointer: Pointer, byteLength: number, kind: RegionKind): Region {
-    const region = new Region(kind, pointer, byteLength, this.pending, this.#sitesOf(byteLength))
+    const region = new Region(kind, pointer, byteLength, this.pending, this.holds, this.#sitesOf(byteLength))
     this.#replace(region)
     return region
   }
@@ -131,7 +155,7 @@ export class Regions {
       return
     const start = Math.min(pointer, ...overlapping.map((region) => region.start))
     const last = Math.max(end, ...overlapping.map((region) => region.end))
-    const region = new Region('foreign', start, last - start, this.pending, this.#sitesOf(last - start))
+    const region = new Region('foreign', start, last - start, this.pending, this.holds, this.#sitesOf(last - start))
     for (const part of overlapping) region.ranges.absorb(part.ranges)
     this.#replace(region)
     this.#foreign.push(region)
@@ -152,7 +176,7 @@ export class Regions {
     if (this.#freedCount > MOST_REMEMBERED) this.#forgetFreed()
   }
 
-  at(pointer: Pointer): Region {
+  at(pointer: number): Region {
     const last = this.#last
     if (pointer >= last.start && pointer < last.end && last !== this.#elsewhere) return last
     const lastBut = this.#lastBut

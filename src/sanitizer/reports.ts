@@ -1,6 +1,6 @@
 /** What the sanitizer has to say, as data and as text. */
 import type { Access } from '../driver/driver.js'
-import { type CheckedOperation, type HostFunctionOrigin, isSameLaunch } from './operations.js'
+import { type CapturedPlace, type CheckedOperation, type HostFunctionOrigin, placesInOneLaunch } from './operations.js'
 import type { Region } from './regions.js'
 import { shownLines, type TakenStack } from './stacks.js'
 
@@ -34,9 +34,11 @@ export interface ReportedOperation {
   readonly exactStack: boolean
   /** Which argument of the kernel the memory is, from 0. */
   readonly argument: number | undefined
-  /** For a node of a graph: where it was captured. */
+  /** For a node of a graph, and what a host function does that is one: where it was captured. */
   readonly capturedAt: readonly string[]
-  /** For what a host function does: where that was queued. */
+  /** For a node of a graph that was launched within the capture of another: where that was done. */
+  readonly withinAt: readonly string[]
+  /** For what a host function does: where that was queued, or the graph launched that runs it. */
   readonly queuedAt: readonly string[]
   /** Where its stream was made, if that was seen. */
   readonly streamMadeAt: readonly string[]
@@ -89,6 +91,7 @@ export interface Finding {
 
 /** Where it was written cannot be known, only that it has been. */
 export const KEPT_VIEW = 'a view that was kept (it has been used by now)'
+export const WRITTEN_ARRAY = 'an array that is registered (it has been written by now)'
 
 export function isWarning(kind: ReportKind): boolean {
   return kind === 'unrecorded-event' || kind === 'foreign-memory'
@@ -96,8 +99,9 @@ export function isWarning(kind: ReportKind): boolean {
 
 export function reportOf(finding: Finding): SanitizerReport {
   const { kind, start, end, region, mended } = finding
-  const first = finding.first === undefined ? undefined : told(finding.first, finding)
-  const second = told(finding.second, finding)
+  const places = finding.first && placesInOneLaunch(finding.first.operation, finding.second.operation)
+  const first = finding.first && told(finding.first, finding, places?.[0])
+  const second = told(finding.second, finding, places?.[1])
   const memory = end > start ? { pointer: BigInt(start), byteLength: end - start } : undefined
   const buffer = region?.made === undefined ? undefined : bufferOf(region)
   const severity = isWarning(kind) ? 'warning' : 'error'
@@ -109,8 +113,15 @@ function bufferOf({ start, end, made }: Region): ReportedBuffer {
   return { pointer: BigInt(start), byteLength: end - start, allocatedAt: linesOf(made) }
 }
 
-function told({ operation, access }: Finding['second'], { start, end }: Finding): ReportedOperation {
-  const { what, stream, stack, captured, memory, kind, inside } = operation
+/** `place`: that which is to be ordered with the place of the other. */
+function told(
+  { operation, access }: Finding['second'],
+  { start, end }: Finding,
+  place: CapturedPlace | undefined,
+): ReportedOperation {
+  const { what, stream, stack, memory, kind, inside } = operation
+  const captured = operation.captured ?? inside?.captured
+  const within = place === undefined || place === captured ? captured?.within[0] : place
   const given = memory.find(({ pointer, byteLength }) => pointer < end && pointer + byteLength > start)
   return {
     what,
@@ -120,6 +131,7 @@ function told({ operation, access }: Finding['second'], { start, end }: Finding)
     exactStack: stack?.exact ?? true,
     argument: kind === 'work' ? given?.argument : undefined,
     capturedAt: linesOf(captured?.stack),
+    withinAt: linesOf(within?.stack),
     queuedAt: linesOf(inside?.queued),
     streamMadeAt: linesOf(stream?.made),
   }
@@ -171,9 +183,13 @@ function sideLines(which: string, side: ReportedOperation): string[] {
     `  ${which}${side.what}${does}${on}${side.exactStack ? '' : ' (the stack is that of an earlier operation of this kind)'}`,
   ]
   lines.push(...side.stack.map((line) => `      ${line}`))
-  if (side.capturedAt.length > 0) lines.push('    captured', ...side.capturedAt.map((line) => `      ${line}`))
-  if (side.queuedAt.length > 0)
-    lines.push('    in a host function queued', ...side.queuedAt.map((line) => `      ${line}`))
+  const isInHostFunction = side.queuedAt.length > 0
+  const part = (title: string, stack: readonly string[]): void => {
+    if (stack.length > 0) lines.push(`    ${title}`, ...stack.map((line) => `      ${line}`))
+  }
+  part(isInHostFunction ? 'in a host function captured' : 'captured', side.capturedAt)
+  part('in a graph launched within the capture of another', side.withinAt)
+  part(side.capturedAt.length > 0 ? 'whose graph was launched' : 'in a host function queued', side.queuedAt)
   const [made] = side.streamMadeAt
   if (made !== undefined && side.stream?.startsWith('Stream(0x')) lines.push(`    ${side.stream} was made ${made}`)
   return lines
@@ -208,10 +224,8 @@ function orderingAdvice(
     const lines = `\`await ${label}.finished()\`, then \`${from}.wait(${to})\``
     return `A host function of ${label}, queued before, queues this ${second.what}: add ${lines} before the ${first.what}.`
   }
-  if (isSameLaunch(first, second)) {
-    const [earlier, later] = [first.captured?.stream.label, second.captured?.stream.label]
-    return `Add \`${later}.wait(${earlier})\` before this ${second.what}, inside the capture.`
-  }
+  const places = placesInOneLaunch(first, second)
+  if (places !== undefined) return adviceWithinGraph(first, second, places)
   const before = `before ${placeOf(second)}`
   const sentences: string[] = []
   const open = awaited.filter(({ stream }) => stream?.closed !== true)
@@ -225,6 +239,21 @@ function orderingAdvice(
     )
   }
   return sentences.join(' ')
+}
+
+/** A stream orders what is captured together; what several captures add to one graph is ordered by its nodes. */
+function adviceWithinGraph(
+  first: CheckedOperation,
+  second: CheckedOperation,
+  [earlier, later]: readonly [CapturedPlace, CapturedPlace],
+): string {
+  const nameOf = (place: CapturedPlace, operation: CheckedOperation): string =>
+    place === operation.captured ? nounOf(operation) : 'launch of a graph'
+  const [one, other] = [nameOf(earlier, first), nameOf(later, second)]
+  if (earlier.capture === later.capture) {
+    return `Add \`${later.stream.label}.wait(${earlier.stream.label})\` before this ${other}, inside the capture.`
+  }
+  return `Name the node of that ${one} in \`after\` where this ${other} is captured: \`capture(fn, { into, after })\`.`
 }
 
 function waitFor(from: string | undefined, { stream }: CheckedOperation): string {
@@ -241,9 +270,14 @@ export function comesFromBefore(first: CheckedOperation, { kind, inside }: Check
   return kind === 'work' && inside !== undefined && first.inside === undefined && first.sequence > inside.sequence
 }
 
+const isUnseenWrite = (what: string): boolean => what === KEPT_VIEW || what === WRITTEN_ARRAY
+
+/** As a part of a sentence. */
+const nounOf = ({ kind, what }: CheckedOperation): string => (kind === 'javascript' ? 'host function' : what)
+
 function placeOf({ captured, kind, what, stream }: CheckedOperation): string {
   if (kind === 'free') return 'the buffer is closed'
-  if (stream === undefined) return what === KEPT_VIEW ? 'JavaScript writes there' : 'JavaScript accesses the memory'
+  if (stream === undefined) return isUnseenWrite(what) ? 'JavaScript writes there' : 'JavaScript accesses the memory'
   if (captured !== undefined) return 'this launch of the graph'
   return kind === 'javascript' ? 'this host function is queued' : `this ${what}`
 }

@@ -1,4 +1,6 @@
 /** A Driver that reports every call that orders work or touches memory to a detector, and passes all of them on. */
+
+import { calledFromHere } from '../base/stack.js'
 import {
   type AdoptedStream,
   type Cancel,
@@ -78,6 +80,11 @@ export class SanitizerDriver extends DriverWrapper {
   override deviceFinished(device: number, settle: Settle): Cancel {
     const work = this.#order.workOfDevice(device)
     return this.#following(work, settle, (told) => super.deviceFinished(device, told))
+  }
+
+  override drainHostFunctions(): void {
+    super.drainHostFunctions()
+    this.#order.drained()
   }
 
   override deviceRecordOwn(event: EventHandle, device: number): boolean {
@@ -222,7 +229,10 @@ export class SanitizerDriver extends DriverWrapper {
   /** The program learns that the work is done, unless it gives the promise up. */
   #following(work: readonly StrandPoint[], settle: Settle, start: (told: Settle) => Cancel): Cancel {
     let givenUp = false
+    this.detector.lookAtReads()
+    const asHere = this.detector.isWatching ? calledFromHere() : undefined
     const cancel = start((error) => {
+      asHere?.(() => this.detector.lookAtReads())
       if (error === undefined && !givenUp) this.#order.settle(work, () => settle(error))
       else settle(error)
     })

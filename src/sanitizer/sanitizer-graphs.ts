@@ -28,6 +28,9 @@ export class SanitizerGraphs extends GraphWrapper {
   /** Those of which only a part is known. */
   readonly #unknown = new Set<GraphHandle>()
 
+  /** Graphs that captures add to, by the streams that began those: what was added is known at the end. */
+  readonly #growing = new Map<StreamHandle, GraphHandle>()
+
   constructor(
     private readonly driver: DriverWrapper,
     private readonly detector: Detector,
@@ -58,13 +61,13 @@ export class SanitizerGraphs extends GraphWrapper {
     this.#order.streams.at(stream)
     super.beginInto(stream, mode, graph, after)
     this.#order.captureBegins(stream, this.#graphs.get(graph), after)
+    this.#growing.set(stream, graph)
     if (!this.#graphs.has(graph)) this.#unknown.add(graph)
   }
 
   override addGraph(stream: StreamHandle, graph: GraphHandle): void {
     super.addGraph(stream, graph)
-    const strand = this.#order.streams.at(stream)
-    strand.capture?.addAll(strand, this.#graphs.get(graph) ?? [])
+    this.detector.graphAdded(stream, this.#graphs.get(graph) ?? [])
   }
 
   override abandon(stream: StreamHandle): void {
@@ -80,7 +83,7 @@ export class SanitizerGraphs extends GraphWrapper {
 
   override instantiate(graph: GraphHandle, context: ContextHandle): GraphExecHandle {
     const exec = super.instantiate(graph, context)
-    const nodes = this.#graphs.get(graph)
+    const nodes = this.#nodesOf(graph)
     if (nodes === undefined) this.#instances.delete(exec)
     else this.#instances.set(exec, new GraphInstance(nodes))
     return exec
@@ -89,6 +92,15 @@ export class SanitizerGraphs extends GraphWrapper {
   override destroyExec(exec: GraphExecHandle): void {
     super.destroyExec(exec)
     this.#forget(exec)
+  }
+
+  #nodesOf(graph: GraphHandle): CapturedNodes | undefined {
+    for (const [stream, growing] of this.#growing) {
+      if (growing !== graph) continue
+      if (this.#stillCaptures(stream)) return undefined
+      this.#growing.delete(stream)
+    }
+    return this.#graphs.get(graph)
   }
 
   #forget(exec: GraphExecHandle): void {
@@ -105,7 +117,7 @@ export class SanitizerGraphs extends GraphWrapper {
 
   override update(exec: GraphExecHandle, graph: GraphHandle): void {
     super.update(exec, graph)
-    const nodes = this.#graphs.get(graph)
+    const nodes = this.#nodesOf(graph)
     if (nodes === undefined) this.#forget(exec)
     else this.#instances.get(exec)?.update(nodes)
   }

@@ -41,13 +41,14 @@ export class SanitizerMemory extends MemoryWrapper {
 
   override allocatePinned(byteLength: number, context: ContextHandle): PinnedMemory {
     const pinned = super.allocatePinned(byteLength, context)
-    this.detector.allocatedApart(pinned.pointer, byteLength, 'pinned', pinned.bytes)
+    this.detector.allocatedApart(pinned.pointer, byteLength, 'pinned', new Uint8Array(pinned.bytes))
     return pinned
   }
 
   override registerPinned(bytes: Uint8Array, context: ContextHandle): Pointer {
     const pointer = super.registerPinned(bytes, context)
-    this.detector.allocatedApart(pointer, bytes.length, 'pinned')
+    this.detector.allocatedApart(pointer, bytes.length, 'pinned', bytes)
+    this.detector.registered(pointer)
     return pointer
   }
 
@@ -99,16 +100,17 @@ export class SanitizerMemory extends MemoryWrapper {
     this.detector.probe(stream, 'fill', memory)
     super.fill(pointer, value, width, count, stream)
     this.detector.work(stream, 'fill', memory)
+    this.detector.filled(pointer, value, width, count, stream)
   }
 
   override waitForValue(at: MemoryValue, compare: Comparison, stream: StreamHandle, context: ContextHandle): void {
     super.waitForValue(at, compare, stream, context)
-    this.detector.order.values.awaited(at, compare, stream)
+    this.detector.valueAwaited(at, compare, stream)
   }
 
   override writeValue(at: MemoryValue, stream: StreamHandle): void {
     super.writeValue(at, stream)
-    this.detector.order.values.written(at, stream)
+    this.detector.valueWritten(at, stream)
   }
 
   override placeOf(pointer: Pointer, byteLength: number, near: number): MemoryPlace {

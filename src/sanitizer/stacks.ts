@@ -7,14 +7,39 @@ const CALLERS = 8
 const SHOWN = 6
 const TELLING = 3
 
-/** The lines that a report shows: the program's own, innermost first. */
-export const shownLines = (stack: string): readonly string[] => programLines(stack).slice(0, SHOWN)
+const isBuiltIn = (line: string): boolean => line.endsWith('(<anonymous>)')
 
-/** Those that tell one place from another. How many of the outer ones there are depends on the library's own frames. */
-export const tellingLines = (stack: string): readonly string[] =>
-  shownLines(stack)
-    .filter((line) => !line.endsWith('(<anonymous>)'))
-    .slice(0, TELLING)
+/** The lines that a report shows: the program's own, innermost first. A built-in that the library calls is none of them. */
+export function shownLines(stack: string): readonly string[] {
+  const lines = programLines(stack)
+  const first = lines.findIndex((line) => !isBuiltIn(line))
+  return first < 0 ? [] : lines.slice(first, first + SHOWN)
+}
+
+/** Those that tell one place from another: of the calls that are under way, not of what awaits them. */
+export function tellingLines(stack: string): readonly string[] {
+  const lines = shownLines(stack).filter((line) => !isBuiltIn(line))
+  const awaiting = lines.findIndex((line) => line.startsWith('at async '))
+  return lines.slice(0, awaiting > 0 ? Math.min(awaiting, TELLING) : TELLING).map(withoutReceiver)
+}
+
+/** The same function is `again`, and `Immediate.again [as _onImmediate]` where a timer calls it. */
+function withoutReceiver(line: string): string {
+  const [name = '', ...place] = line.slice('at '.length).split(' (')
+  if (place.length === 0) return name
+  const [own = ''] = name.split(' [as ')
+  return `${own.slice(own.lastIndexOf('.') + 1)} (${place.join(' (')}`
+}
+
+/**
+ * Are lines as far as there are any in both the same? Behind an `await` a function has no callers any more, and how many
+ * outer lines there are depends on the library's own.
+ */
+export function isSamePlace(one: readonly string[], other: readonly string[]): boolean {
+  const length = Math.min(one.length, other.length)
+  if (length === 0) return one.length === other.length
+  return one.slice(0, length).every((line, index) => line === other[index])
+}
 
 /** A stack, and whether it is that of the operation itself or of an earlier one of its kind. */
 export interface TakenStack {

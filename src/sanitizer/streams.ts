@@ -7,8 +7,9 @@ import {
   type NodeHandle,
   type StreamHandle,
 } from '../driver/driver.js'
+import type { Comparison, MemoryValue } from '../driver/values.js'
 import { Strand, type StrandPoint } from './clocks.js'
-import type { OperationStream, Touched } from './operations.js'
+import type { CapturedPlace, NodePlace, OperationStream, Touched } from './operations.js'
 import type { Region } from './regions.js'
 import type { TakenStack } from './stacks.js'
 
@@ -76,8 +77,11 @@ export class EventState {
   ) {}
 }
 
-/** What a node of a graph does at each launch, on which stream it was captured, and where. */
-export type CapturedWork = { readonly stream: StreamStrand; readonly stack: TakenStack | undefined } & (
+/** Told of each launch of a host function: on which stream, its place in the order, and where the graph was launched. */
+type HostLaunched = (stream: StreamStrand, at: StrandPoint, work: CapturedWork, stack: TakenStack | undefined) => void
+
+/** What a node of a graph does at each launch. */
+type NodeWork =
   | {
       readonly kind: 'work'
       readonly what: string
@@ -87,10 +91,14 @@ export type CapturedWork = { readonly stream: StreamStrand; readonly stack: Take
       /** The driver's own for it. */
       readonly node: NodeHandle | undefined
     }
-  /** Runs JavaScript; `launched` is told where. */
-  | { readonly kind: 'host'; readonly launched: (stream: StreamStrand, at: StrandPoint, work: CapturedWork) => void }
+  /** Runs JavaScript. */
+  | { readonly kind: 'host'; readonly launched: HostLaunched }
   | { readonly kind: 'record' | 'wait'; readonly event: EventState }
-)
+  | { readonly kind: 'writeValue'; readonly word: MemoryValue }
+  | { readonly kind: 'waitValue'; readonly word: MemoryValue; readonly compare: Comparison }
+
+/** The same, with the place where it was captured. */
+export type CapturedWork = NodePlace & NodeWork
 
 export class Capture extends CapturedGraph<StreamStrand, EventState, CapturedWork> {
   /** `seen`: it was seen to begin. Where it was not, `origin` is a stream that is in it. */
@@ -103,10 +111,19 @@ export class Capture extends CapturedGraph<StreamStrand, EventState, CapturedWor
     super(origin, before, after)
   }
 
-  /** Each launch of the graph records the event, or waits for it. */
-  addExternal(kind: 'record' | 'wait', event: EventState, stream: StreamStrand): void {
-    event.inGraph = true
-    this.add(stream, { kind, event, stream, stack: undefined })
+  /** Adds what each launch of the graph does. */
+  put(stream: StreamStrand, work: NodeWork, stack?: TakenStack): void {
+    if (work.kind === 'record' || work.kind === 'wait') work.event.inGraph = true
+    this.add(stream, { ...work, stream, stack, capture: this, within: [] })
+  }
+
+  /** Adds all of another graph. */
+  putGraph(stream: StreamStrand, nodes: readonly CapturedNode<CapturedWork>[], stack: TakenStack | undefined): void {
+    const place: CapturedPlace = { stream, stack, capture: this }
+    const placed = nodes.map(({ index, after, work }) => {
+      return { index, after, work: { ...work, within: [place, ...work.within] } }
+    })
+    this.addAll(stream, placed)
   }
 
   /** A stream is destroyed: with the one that began it, all of it is over. */

@@ -38,7 +38,6 @@ export class Bindings {
     const begins = (kind[row] === RowKind.WAIT ? end[row] : start[row]) ?? 0
     const before = previous[row] ?? NO_ROW
     const rule = implied[row] ?? NO_ROW
-    const record = kind[row] === RowKind.WAIT ? (cause[row] ?? NO_ROW) : NO_ROW
     let best: Binding = { kind: 'unknown', row: NO_ROW }
     let ready = Number.NEGATIVE_INFINITY
     const consider = (candidate: BindingKind, by: number): void => {
@@ -49,7 +48,8 @@ export class Bindings {
     }
     consider('stream', before)
     consider('nullStream', rule)
-    consider('wait', record)
+    if (kind[row] === RowKind.WAIT) consider('wait', cause[row] ?? NO_ROW)
+    if (kind[row] === RowKind.GRAPH) consider('instance', cause[row] ?? NO_ROW)
     const queued = called[row] ?? 0
     if (queued >= ready) {
       // While the driver had the call, the program could not have done more.

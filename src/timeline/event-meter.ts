@@ -241,7 +241,8 @@ export class EventMeter implements Meter {
         this.#giveBack(2 * row + 1, owner)
       } else if (clock !== undefined) {
         end[row] = clock.corrected(end[row] ?? 0)
-        start[row] = this.#isFollower(row) ? this.#followingStart(row, clock) : clock.corrected(start[row] ?? 0)
+        const began = this.#isFollower(row) ? this.#followingStart(row, clock) : clock.corrected(start[row] ?? 0)
+        start[row] = this.#startOf(row, began)
         this.#ends[lane[row] ?? 0] = end[row] ?? 0
       }
     }
@@ -284,7 +285,7 @@ export class EventMeter implements Meter {
       const end = clock.timeOf(after)
       const start = follows ? Number.NaN : clock.timeOf(before)
       this.table.end[row] = end
-      this.table.start[row] = follows ? this.#followingStart(row, clock) : start
+      this.table.start[row] = this.#startOf(row, follows ? this.#followingStart(row, clock) : start)
       this.#ends[lane.index] = end
     } catch (error) {
       if (error instanceof CudaError && error.number === CUresult.NOT_READY) return false
@@ -329,6 +330,13 @@ export class EventMeter implements Meter {
     const { lane, called, end } = this.table
     const idle = (called[row] ?? 0) + clock.latency
     return Math.min(Math.max(this.#ends[lane[row] ?? 0] ?? idle, idle), end[row] ?? idle)
+  }
+
+  /** When it began, where its stream got there at this time: a graph waits there for its instance's launch before it. */
+  #startOf(row: number, reached: number): number {
+    const { kind, cause, end } = this.table
+    const before = kind[row] === RowKind.GRAPH ? (end[cause[row] ?? NO_ROW] ?? Number.NaN) : Number.NaN
+    return before > reached ? Math.min(before, end[row] ?? before) : reached
   }
 
   #giveBack(at: number, lane: TimelineLane | undefined): void {

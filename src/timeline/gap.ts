@@ -12,6 +12,8 @@ export type BindingKind =
   | 'host'
   /** JavaScript was busy: a host function was due. */
   | 'eventLoop'
+  /** The launch before it of the same instance of a graph: CUDA runs those one after another. */
+  | 'instance'
   /** All of the device's engines or kernel slots for this were taken. */
   | 'engine'
   /** Nothing that was recorded. */

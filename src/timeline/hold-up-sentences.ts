@@ -15,6 +15,9 @@ export interface HoldUpFacts {
   readonly on: string
   /** '8 times, 7.00 ms'. */
   readonly often: string
+  /** The priorities of both streams: lower numbers go first. */
+  readonly heldPriority: number
+  readonly byPriority: number
 }
 
 interface Sentences {
@@ -98,9 +101,14 @@ const WRITTEN: Readonly<Record<HoldUpKind, (facts: HoldUpFacts) => Sentences>> =
     advice:
       'Copies in one direction come one after the other, on any stream: copy fewer bytes, or what is needed first',
   }),
-  computeEngine: ({ by, held, often }) => ({
-    message: `Kernels of ${held} waited for room on the device that kernels of ${by} had ${often}`,
-    advice: `Launch smaller grids, or give ${held} a higher priority: \`{ priority: -1 }\``,
+  computeEngine: (facts) => ({
+    message: `Kernels of ${facts.held} waited for room on the device that kernels of ${facts.by} had ${facts.often}`,
+    advice: roomByPriority(facts),
+  }),
+  sameInstance: ({ by, held, often }) => ({
+    message: `Graphs on ${held} waited for a launch of the same instance on ${by} ${often}`,
+    advice:
+      'CUDA runs the launches of one instance one after another: make an instance for each stream, with `graph.instantiate()`',
   }),
   graphLaunch: ({ held, often }) => ({
     message: `Graphs on ${held} began late after their launch ${often}`,
@@ -126,6 +134,16 @@ export function shortPlace(callSite: string): string {
   const here = `${process.cwd()}/`
   const path = callSite.startsWith(here) ? callSite.slice(here.length) : callSite
   return path.replace(/:\d+$/, '')
+}
+
+/** A priority decides which of the blocks that have not begun goes first. */
+function roomByPriority({ held, by, heldPriority, byPriority }: HoldUpFacts): string {
+  if (heldPriority < byPriority) {
+    return `Launch smaller grids on ${by}: the priority of ${held} is higher already, but it stops no block that runs`
+  }
+  const advice = `Launch smaller grids, or give ${held} a higher priority`
+  if (byPriority >= 0) return `${advice}: \`{ priority: -1 }\``
+  return `${advice} than ${by}, which has ${byPriority}: lower numbers go first`
 }
 
 const promised = (call: string): string =>

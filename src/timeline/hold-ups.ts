@@ -78,6 +78,8 @@ function causeOf(trace: Trace, { host }: Bindings, { lane, begin, next, reason, 
     }
     case 'eventLoop':
       return { kind: 'hostFunctionDue', by: NO_ROW, at: NO_ROW }
+    case 'instance':
+      return { kind: 'sameInstance', by: cause, at: NO_ROW }
     case 'engine':
       return { kind: kind[next] === RowKind.COPY ? 'copyEngine' : 'computeEngine', by: cause, at: NO_ROW }
     default:
@@ -109,24 +111,28 @@ function callOf({ name, lane }: Trace, { kind, by }: Cause): string | undefined 
   return isCall ? `${name[by]} ${lane[by]}` : undefined
 }
 
-function toHoldUp({ laneNames, name, lane, cause }: Trace, { kind, by, at, time, sites, lanes, gaps }: Group): HoldUp {
+function toHoldUp(trace: Trace, { kind, by, at, time, sites, lanes, gaps }: Group): HoldUp {
+  const { laneNames, name, lane, cause } = trace
   const [only = 0] = lanes
   const known = [...sites].filter((site) => site !== '')
   const nameOf = (on: number): string => `'${laneNames[on] ?? ''}'`
+  const byLane = lane[by] ?? 0
   const place = placeOf(known, sites.size)
   const { message, advice } = inSentences(kind, {
     held: lanes.size === 1 ? nameOf(only) : `${lanes.size} streams`,
-    by: by === NO_ROW ? 'it' : nameOf(lane[by] ?? 0),
+    by: by === NO_ROW ? 'it' : nameOf(byLane),
     call: name[by] ?? '',
     place,
     // Where the place is not known, the stream tells which of the calls it is.
-    on:
-      place.startsWith(' at') || (by !== NO_ROW && (cause[by] ?? NO_ROW) < NO_ROW)
-        ? ''
-        : ` on ${nameOf(lane[by] ?? 0)}`,
+    on: place.startsWith(' at') || (by !== NO_ROW && (cause[by] ?? NO_ROW) < NO_ROW) ? '' : ` on ${nameOf(byLane)}`,
+    heldPriority: trace.lanes[only]?.priority ?? 0,
+    byPriority: trace.lanes[byLane]?.priority ?? 0,
     often: `${timesInWords(gaps.length)}, ${durationInWords(time)}`,
   })
-  const more = at === NO_ROW || known.length === sites.size ? '' : '. `{ callSites: true }` records where'
+  const more =
+    at === NO_ROW || known.length === sites.size
+      ? ''
+      : '. `{ callSites: true }`, or `CUDA_STREAMS_TIMELINE_SITES=1`, records where'
   return { kind, message, advice: `${advice}${more}`, count: gaps.length, time, callSite: known[0], gaps }
 }
 

@@ -1,5 +1,6 @@
 /** The page: a template, and the data in it. */
 import { deflateToBase64 } from '#platform'
+import { printable } from '../base/printable.js'
 import { encodePage, type PageData } from './page-format.js'
 import { TEMPLATE } from './page-template.js'
 
@@ -11,6 +12,11 @@ export function toHtml(data: PageData): string {
   return TEMPLATE.replaceAll(TITLE, () => escaped(data.title)).replace(DATA, () => bytes)
 }
 
+/** For XML too, in which control characters have no way to be written. */
 export function escaped(text: string): string {
-  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;')
+  return printable(text)
+    .replaceAll('&', '&amp;')
+    .replaceAll('<', '&lt;')
+    .replaceAll('>', '&gt;')
+    .replaceAll('"', '&quot;')
 }

@@ -113,7 +113,7 @@ export function operationAt(trace: Trace, streams: readonly TimelineStream[], ro
     returned: trace.returned[row] ?? 0,
     start: known(trace.start[row]),
     end: known(trace.end[row]),
-    record: rowOrNone(trace.cause[row]),
+    record: kind === 'wait' ? rowOrNone(trace.cause[row]) : undefined,
     graph: rowOrNone(trace.parent[row]),
     foreign: trace.foreign[row] === 1,
     callSite: trace.site[row] || undefined,

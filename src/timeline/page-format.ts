@@ -81,7 +81,16 @@ export function emptyRows(length: number): PageRows {
   }
 }
 
-export const BINDING_KINDS = ['unknown', 'stream', 'wait', 'nullStream', 'host', 'eventLoop', 'engine'] as const
+export const BINDING_KINDS = [
+  'unknown',
+  'stream',
+  'wait',
+  'nullStream',
+  'host',
+  'eventLoop',
+  'engine',
+  'instance',
+] as const
 const BY_STREAM = BINDING_KINDS.indexOf('stream')
 const BY_WAIT = BINDING_KINDS.indexOf('wait')
 

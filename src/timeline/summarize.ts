@@ -132,6 +132,9 @@ class Running {
   }
 }
 
+/** The facts about a stream that no other one and no call held up. */
+const NO_OTHER = { by: '', call: '', place: '', on: '', heldPriority: 0, byPriority: 0 }
+
 /** Copies and kernels that could have overlapped, had they not been queued on one stream. */
 function oneStream({ lanes, laneNames }: Trace, device: DeviceSummary, works: readonly StreamWork[]): HoldUp[] {
   const mixed = lanes.filter(({ index, device: of }) => of === device.device && (works[index]?.changes ?? 0) > 1)
@@ -146,7 +149,7 @@ function oneStream({ lanes, laneNames }: Trace, device: DeviceSummary, works: re
   const count = mixed.reduce((sum, { index }) => sum + (works[index]?.changes ?? 0), 0)
   const held = mixed.length === 1 ? `'${laneNames[first.index] ?? ''}'` : `${mixed.length} streams`
   const often = `${timesInWords(count)}: ${durationInWords(time)} could overlap at most`
-  const sentences = inSentences('oneStream', { held, by: '', call: '', place: '', on: '', often })
+  const sentences = inSentences('oneStream', { ...NO_OTHER, held, often })
   return [{ kind: 'oneStream', ...sentences, count, time, callSite: undefined, gaps: [] }]
 }
 
@@ -169,7 +172,7 @@ function ownHostFunctions({ length, kind, lane, start, end, lanes, laneNames }: 
   return sums.flatMap(({ count, time }, on): HoldUp[] => {
     if (!(time > 0)) return []
     const often = `${timesInWords(count)}, ${durationInWords(time)}`
-    const facts = { held: `'${laneNames[on] ?? ''}'`, by: 'its own', call: '', place: '', on: '', often }
+    const facts = { ...NO_OTHER, held: `'${laneNames[on] ?? ''}'`, by: 'its own', often }
     return [{ kind: 'hostFunction', ...inSentences('hostFunction', facts), count, time, callSite: undefined, gaps: [] }]
   })
 }

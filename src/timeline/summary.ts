@@ -64,6 +64,8 @@ export type HoldUpKind =
   | 'copyEngine'
   /** Other kernels had all of the device's room for kernels. */
   | 'computeEngine'
+  /** A graph waited for the launch before it of the same instance, on another stream. */
+  | 'sameInstance'
   /** A graph began late after its launch. */
   | 'graphLaunch'
   /** Nothing that was recorded: another library's work, or another process's. */

@@ -1,6 +1,7 @@
 /** A still picture of a timeline, for documents. It follows the reader's colour scheme, and needs no script. */
 import { checkBoolean, readOptions } from '../base/arguments.js'
 import { invalidType, outOfRange } from '../base/errors.js'
+import { beginning } from '../base/printable.js'
 import { type Bars, isHatched, laneBars, Pixels } from './bars.js'
 import { BAR_COLOURS, barColours, COLOURS, NULL_STREAM, WAIT } from './colours.js'
 import { escaped } from './html.js'
@@ -141,7 +142,7 @@ function band(frame: Frame, { lane, top }: Lane): string[] {
 }
 
 const fitting = (text: string, letters: number): string =>
-  text.length <= letters ? text : letters < 4 ? '' : `${text.slice(0, letters - 1)}…`
+  text.length <= letters ? text : letters < 4 ? '' : `${beginning(text, letters - 1)}…`
 
 /** Bars that are wide enough, each for itself; of the rest, how much of each pixel they fill, in one shape for a colour. */
 function drawnBars(frame: Frame, { bars, top }: Lane, critical: boolean): string[] {

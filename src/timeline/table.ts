@@ -33,7 +33,7 @@ export class RowTable {
   /** When it ran. NaN while that is not known. */
   start: Float64Array = new Float64Array(FIRST_CAPACITY)
   end: Float64Array = new Float64Array(FIRST_CAPACITY)
-  /** The record that a wait refers to. */
+  /** The record that a wait refers to; of a launch of a graph, the launch before it of the same instance. */
   cause: Int32Array = new Int32Array(FIRST_CAPACITY)
   /** The launch of the graph that it belongs to. */
   parent: Int32Array = new Int32Array(FIRST_CAPACITY)

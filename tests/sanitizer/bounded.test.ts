@@ -10,6 +10,7 @@ import { DriverWrapper } from '../../src/driver/driver-wrapper.js'
 import { Detector } from '../../src/sanitizer/detector.js'
 import { Findings } from '../../src/sanitizer/findings.js'
 import { HappensBefore } from '../../src/sanitizer/happens-before.js'
+import { Holds } from '../../src/sanitizer/holds.js'
 import { CheckedOperation } from '../../src/sanitizer/operations.js'
 import { PendingHostFunctions } from '../../src/sanitizer/pending.js'
 import { Regions } from '../../src/sanitizer/regions.js'
@@ -107,7 +108,7 @@ it('buffers, streams and events that are closed are forgotten', () => {
 })
 
 it('of memory that was given back the latest is known as gone, and what takes its place is not', () => {
-  const regions = new Regions(new PendingHostFunctions())
+  const regions = new Regions(new PendingHostFunctions(), new Holds())
   const at = (index: number): Pointer => (BYTES * (index + 1)) as Pointer
   const gone = (sequence: number): CheckedOperation =>
     new CheckedOperation(

@@ -169,6 +169,41 @@ const INTENT: Readonly<Record<string, Pass>> = {
         resolve()
       })
     }),
+  'a host function that waits, in a wait for its stream': ({ producer, other }) => {
+    other.launchHostFunc(() => producer.synchronize())
+    other.synchronize()
+  },
+  'a host function that waits, in a stream that is awaited': ({ producer, other }) => {
+    other.launchHostFunc(() => producer.synchronize())
+    return other.finished()
+  },
+  'drainHostFunctions()': ({ producer, device }) => {
+    producer.launchHostFunc(log)
+    device.drainHostFunctions()
+  },
+  'drainHostFunctions(), where the function has run before': async ({ producer, device }) => {
+    producer.launchHostFunc(log)
+    await aWhile()
+    device.drainHostFunctions()
+  },
+  'drainHostFunctions(), of a third stream that waits': ({ producer, other, device }) => {
+    other.wait(producer).launchHostFunc(log)
+    device.drainHostFunctions()
+  },
+  'drainHostFunctions(), where one waits, or queues the next': ({ producer, other, device }) => {
+    other.launchHostFunc(() => {
+      producer.launchHostFunc(log)
+    })
+    device.drainHostFunctions()
+  },
+  'drainHostFunctions(), where one waits': ({ producer, other, device }) => {
+    other.launchHostFunc(() => producer.synchronize())
+    device.drainHostFunctions()
+  },
+  'drainHostFunctions() of a graph': ({ producer, device }) => {
+    producer.launch(producer.capture(() => producer.launchHostFunc(log)).instantiate())
+    device.drainHostFunctions()
+  },
   'timers, ticks and tasks behind a wait': async ({ producer }, then) => {
     producer.synchronize()
     await new Promise<void>((resolve) => {

@@ -11,7 +11,8 @@ import {
   type DeviceBuffer,
   defineKernel,
   ExternalStream,
-  type PinnedBuffer,
+  type Graph,
+  PinnedBuffer,
   Stream,
 } from 'cuda-streams'
 import { Sanitizer } from 'cuda-streams/sanitizer'
@@ -22,8 +23,11 @@ import { giveUp } from './random-programs.js'
 const PROGRAMS = 500
 const WORDS = 2
 const EVENTS = 2
-/** Memory 0 is on the device, memory 1 is pinned. */
-const PIECES = 2
+/** Memory 0 is on the device, memory 1 is pinned, memory 2 an array that is registered, which streams only read. */
+const PIECES = 3
+const ARRAY = 2
+/** Word 0 is for writes of any stream, word 1 for those of the stream that writes there first. */
+const FLAGS = 2
 
 interface Use {
   readonly memory: number
@@ -41,36 +45,74 @@ type Step =
   /** It is destroyed, and another takes its place. */
   | { readonly what: 'replace'; readonly stream: number }
   | { readonly what: 'host' | 'synchronize' | 'finished' | 'promise' | 'launch'; readonly stream: number }
-  | { readonly what: 'view' }
+  | { readonly what: 'writeValue'; readonly stream: number; readonly flag: number }
+  /** For so many of the writes of word 1, as far as there are; for any of word 0. */
+  | { readonly what: 'waitValue'; readonly stream: number; readonly flag: number; readonly writes: number }
+  | { readonly what: 'view' | 'array' | 'drain' }
+
+interface GraphUse {
+  readonly side: number
+  readonly waits: boolean
+  readonly use: Use
+}
 
 interface Program {
   readonly streams: readonly StreamKind[]
   /** Uses of a graph on two branches, and whether each waits for the other branch. */
-  readonly graph: readonly { readonly side: number; readonly waits: boolean; readonly use: Use }[]
+  readonly graph: readonly GraphUse[]
+  /** The graph, and one that is like it, are launched within another, on these branches of that one. */
+  readonly within: readonly { readonly side: number; readonly waits: boolean }[]
+  /** Another capture adds this to the graph, behind all of it or behind nothing. */
+  readonly added: { readonly use: Use; readonly isBehind: boolean } | undefined
+  /** What words hold at the beginning. */
+  readonly held: number
   readonly steps: readonly Step[]
 }
 
-const use = fc.record({
-  memory: fc.nat(PIECES - 1),
-  word: fc.nat(WORDS - 1),
-  words: fc.integer({ min: 1, max: WORDS }),
-  writes: fc.boolean(),
-})
+type Looks = 'host' | 'view' | 'array' | 'values'
 
-function steps(streams: number, looks: 'host' | 'view'): fc.Arbitrary<Step[]> {
+const use = fc
+  .record({
+    memory: fc.nat(PIECES - 1),
+    word: fc.nat(WORDS - 1),
+    words: fc.integer({ min: 1, max: WORDS }),
+    writes: fc.boolean(),
+  })
+  .map((one) => ({ ...one, writes: one.writes && one.memory !== ARRAY }))
+
+function steps(streams: number, looks: Looks): fc.Arbitrary<Step[]> {
   const stream = fc.nat(streams - 1)
   const event = fc.nat(EVENTS - 1)
   const of = <T extends string>(...what: T[]): fc.Arbitrary<T> => fc.constantFrom(...what)
   // That a host function has run is taken as a fact, so where JavaScript waits meanwhile one run does not tell of all.
   const waits = looks === 'host' ? [] : (['synchronize', 'finished'] as const)
-  const look: fc.Arbitrary<Step> =
-    looks === 'host' ? fc.record({ what: of('host'), stream }) : fc.record({ what: of('view') })
+  const kinds: Readonly<Record<Looks, fc.Arbitrary<Step>>> = {
+    host: fc.oneof(
+      { weight: 5, arbitrary: fc.record({ what: of('host'), stream }) },
+      { weight: 1, arbitrary: fc.record({ what: of('drain') }) },
+    ),
+    view: fc.record({ what: of('view') }),
+    array: fc.record({ what: of('array') }),
+    values: fc.oneof(
+      { weight: 2, arbitrary: fc.record({ what: of('writeValue'), stream, flag: fc.nat(FLAGS - 1) }) },
+      {
+        weight: 1,
+        arbitrary: fc.record({
+          what: of('waitValue'),
+          stream,
+          flag: fc.nat(FLAGS - 1),
+          writes: fc.integer({ min: 1, max: 3 }),
+        }),
+      },
+    ),
+  }
+  const look = kinds[looks]
   return fc.array(
     fc.oneof(
       { weight: 7, arbitrary: fc.record({ what: of('work'), stream, use }) },
       { weight: 2, arbitrary: fc.record({ what: of('record', 'wait'), stream, event }) },
       { weight: 4, arbitrary: fc.record({ what: of('waitStream'), stream, other: stream }) },
-      { weight: 3, arbitrary: look },
+      { weight: looks === 'values' ? 9 : 3, arbitrary: look },
       ...waits.map((what) => ({ weight: 1, arbitrary: fc.record({ what: of(what), stream }) })),
       { weight: 3, arbitrary: fc.record({ what: of('launch', 'promise', 'replace'), stream }) },
       { weight: 1, arbitrary: fc.record({ what: of('giveUpCapture'), stream, other: stream, use }) },
@@ -89,18 +131,28 @@ const programs: fc.Arbitrary<Program> = fc
       },
     ),
     graph: fc.array(fc.record({ side: fc.nat(1), waits: fc.boolean(), use }), { minLength: 1, maxLength: 3 }),
-    looks: fc.constantFrom('host' as const, 'view' as const),
+    within: fc.oneof(fc.constant([]), fc.array(fc.record({ side: fc.nat(1), waits: fc.boolean() }), { maxLength: 2 })),
+    added: fc.option(fc.record({ use, isBehind: fc.boolean() }), { nil: undefined, freq: 2 }),
+    held: fc.constantFrom(0, 0, 0, 1),
+    looks: fc.constantFrom<Looks>('host', 'view', 'array', 'values', 'values'),
   })
-  .chain(({ streams, graph, looks }) => steps(streams.length, looks).map((made) => ({ streams, graph, steps: made })))
+  .chain(({ streams, looks, ...others }) =>
+    steps(streams.length, looks).map((made) => ({ streams, ...others, steps: made })),
+  )
 
 const word = (memory: number, writes: boolean): Use => ({ memory, word: 0, words: 1, writes })
-const graph = [{ side: 0, waits: false, use: word(0, false) }]
+const rest = {
+  graph: [{ side: 0, waits: false, use: word(0, false) }],
+  within: [],
+  added: undefined,
+  held: 0,
+}
 /** What random programs seldom come upon. */
 const found: readonly Program[] = [
   {
     // A record without timing leaves a blocking stream as idle as it was: the wait for it does not wait for the null stream.
     streams: ['null', 'blocking'],
-    graph,
+    ...rest,
     steps: [
       { what: 'work', stream: 0, use: word(1, true) },
       { what: 'record', stream: 1, event: 0 },
@@ -111,7 +163,7 @@ const found: readonly Program[] = [
   {
     // To wait for an event that was never recorded is no work of the null stream, which would order the blocking streams.
     streams: ['blocking', 'blocking', 'null'],
-    graph,
+    ...rest,
     steps: [
       { what: 'work', stream: 0, use: word(1, false) },
       { what: 'wait', stream: 2, event: 0 },
@@ -121,7 +173,7 @@ const found: readonly Program[] = [
   {
     // A promise is no more than such a record: to wait for the stream is still not to wait for the null stream.
     streams: ['null', 'blocking', 'nonBlocking'],
-    graph,
+    ...rest,
     steps: [
       { what: 'work', stream: 0, use: word(0, true) },
       { what: 'promise', stream: 1 },
@@ -132,7 +184,7 @@ const found: readonly Program[] = [
   {
     // On the null stream that record is work.
     streams: ['blocking', 'blocking', 'null'],
-    graph,
+    ...rest,
     steps: [
       { what: 'work', stream: 0, use: word(0, true) },
       { what: 'promise', stream: 2 },
@@ -168,8 +220,7 @@ function workOf(index: number, writes: boolean, seen: string[]): Work {
 }
 
 /** What JavaScript does to pinned memory: nothing else commutes with it. */
-function look(pinned: PinnedBuffer, index: number): void {
-  const words = pinned.view(Uint32Array)
+function look(words: Uint32Array, index: number): void {
   for (const [at, word] of words.entries()) words[at] = Math.imul(word, 2 * index + 3) + 7 * index * index + 2
 }
 
@@ -184,7 +235,10 @@ function open(kind: StreamKind, device: Device, foreign: Map<Stream, bigint>): S
   return stream
 }
 
-async function run({ streams: kinds, graph, steps: all }: Program, simulation: Simulation): Promise<unknown> {
+async function run(
+  { streams: kinds, graph, within, added, held, steps: all }: Program,
+  simulation: Simulation,
+): Promise<unknown> {
   const [device] = simulation.devices
   if (device === undefined) throw new Error('a simulation has a device')
   const seen: string[] = []
@@ -211,45 +265,79 @@ async function run({ streams: kinds, graph, steps: all }: Program, simulation: S
   const data = device.alloc(4 * WORDS)
   device.defaultStream.fill(data, 1)
   pinned.bytes.fill(1)
+  const array = new Uint32Array(WORDS).fill(1)
+  const registered = PinnedBuffer.from(array, { device })
+  const flags = device.allocPinned(4 * FLAGS)
+  flags.view(Uint32Array).fill(held)
   device.synchronize()
 
   const work = (stream: Stream, index: number, { memory, word, words, writes }: Use): void => {
-    const buffer: Buffer = memory === 0 ? data : pinned
+    const buffer = at<Buffer>([data, pinned, registered], memory)
     const part = buffer.slice(4 * word, 4 * Math.min(words, WORDS - word))
     stream.launch(workOf(index, writes, seen) as DefinedKernel<readonly ['inout u32*']>, { grid: 1, block: 1 }, part)
   }
   const [main, side] = [new Stream({ device }), new Stream({ device })]
-  const exec = main
-    .capture(() => {
+  const capture = <T extends { readonly side: number; readonly waits: boolean }>(
+    each: readonly T[],
+    queue: (stream: Stream, one: T, index: number) => unknown,
+  ): Graph =>
+    main.capture(() => {
       side.wait(main)
-      for (const [index, { side: which, waits, use: used }] of graph.entries()) {
-        const [stream, other] = which === 0 ? [main, side] : [side, main]
-        if (waits) stream.wait(other)
-        work(stream, 100 + index, used)
+      for (const [index, one] of each.entries()) {
+        const [stream, other] = one.side === 0 ? [main, side] : [side, main]
+        if (one.waits) stream.wait(other)
+        queue(stream, one, index)
       }
       main.wait(side)
     })
-    .instantiate()
+  const captured = capture(graph, (stream, { use: used }, index) => work(stream, 100 + index, used))
+  // The same kernel twice comes to the same in both orders.
+  const alike = capture(graph, (stream, { use: used }, index) => work(stream, 300 + index, used))
+  if (added !== undefined) {
+    const after = added.isBehind ? captured.nodes : []
+    main.capture(() => work(main, 200, added.use), { into: captured, after })
+  }
+  const launchInner = (stream: Stream, _: unknown, index: number) => stream.launch(index === 0 ? captured : alike)
+  const outer = within.length === 0 ? captured : capture(within, launchInner)
+  const exec = outer.instantiate()
+  // A stream waits for writes that are queued already: none can be missed. Word 0 is not written any more after that.
+  const written = { counts: [0, 0], by: undefined as number | undefined, isAwaited: false }
+  const writeValue = (index: number, flag: number): void => {
+    if (flag === 0 && written.isAwaited) return
+    if (flag === 1 && (written.by ?? index) !== index) return
+    if (flag === 1) written.by = index
+    written.counts[flag] = (written.counts[flag] ?? 0) + 1
+    at(streams, index).writeValue(flags, held + (written.counts[flag] ?? 0), { byteOffset: 4 * flag })
+  }
+  const waitValue = (index: number, flag: number, writes: number): void => {
+    const most = written.counts[flag] ?? 0
+    if (flag === 0 && most > 0) written.isAwaited = true
+    if (most > 0) at(streams, index).waitValue(flags, flag === 0 ? 1 : Math.min(writes, most), { byteOffset: 4 * flag })
+  }
 
   for (const [index, step] of all.entries()) {
     if (step.what === 'work') work(at(streams, step.stream), index, step.use)
     else if (step.what === 'record') at(streams, step.stream).record(at(events, step.event))
     else if (step.what === 'wait') at(streams, step.stream).wait(at(events, step.event))
     else if (step.what === 'waitStream') at(streams, step.stream).wait(at(streams, step.other))
-    else if (step.what === 'host') at(streams, step.stream).launchHostFunc(() => look(pinned, index))
+    else if (step.what === 'host') at(streams, step.stream).launchHostFunc(() => look(pinned.view(Uint32Array), index))
+    else if (step.what === 'writeValue') writeValue(step.stream, step.flag)
+    else if (step.what === 'waitValue') waitValue(step.stream, step.flag, step.writes)
+    else if (step.what === 'array') look(array, index)
+    else if (step.what === 'drain') device.drainHostFunctions()
     else if (step.what === 'synchronize') at(streams, step.stream).synchronize()
     else if (step.what === 'finished') await at(streams, step.stream).finished()
     else if (step.what === 'promise') giveUp(at(streams, step.stream))
     else if (step.what === 'replace') replace(step.stream)
     else if (step.what === 'giveUpCapture') giveUpCapture(step.stream, step.other, step.use)
     else if (step.what === 'launch') exec.launch(at(streams, step.stream))
-    else look(pinned, index)
+    else look(pinned.view(Uint32Array), index)
   }
   await device.finished()
   const last = device.allocPinned(4 * WORDS)
   device.defaultStream.copy(last, data)
   device.defaultStream.synchronize()
-  return { seen, words: [...last.view(Uint32Array), ...pinned.view(Uint32Array)] }
+  return { seen, words: [...last.view(Uint32Array), ...pinned.view(Uint32Array), ...array] }
 }
 
 async function isReported(program: Program): Promise<boolean> {

@@ -14,11 +14,22 @@ export interface Use {
   readonly writes: boolean
 }
 
+/** A word that streams write and wait for, and a number there. */
+export interface FlagValue {
+  readonly flag: number
+  readonly value: number
+}
+
 /** What is captured, on the stream that begins the capture (0) or on one that joins it (1). */
 export type GraphStep =
   | { readonly what: 'work'; readonly side: 0 | 1; readonly uses: readonly Use[] }
   | { readonly what: 'wait'; readonly side: 0 | 1 }
   | { readonly what: 'recordExternal' | 'waitExternal'; readonly side: 0 | 1; readonly event: number }
+  | ({ readonly what: 'writeValue'; readonly side: 0 | 1 } & FlagValue)
+  /** A graph before this one is put into it. */
+  | { readonly what: 'graph'; readonly side: 0 | 1; readonly graph: number }
+  /** What follows is captured anew, and added behind all nodes or behind none. */
+  | { readonly what: 'added'; readonly side: 0; readonly isBehind: boolean }
 
 export type Step =
   | { readonly what: 'work'; readonly stream: number; readonly uses: readonly Use[] }
@@ -28,7 +39,8 @@ export type Step =
   | { readonly what: 'view'; readonly use: Use }
   | { readonly what: 'synchronize' | 'query' | 'promise'; readonly stream: number }
   | { readonly what: 'synchronizeEvent' | 'queryEvent'; readonly event: number }
-  | { readonly what: 'synchronizeDevice' | 'turn' }
+  | { readonly what: 'synchronizeDevice' | 'turn' | 'drain' }
+  | ({ readonly what: 'writeValue' | 'waitValue'; readonly stream: number } & FlagValue)
   | { readonly what: 'launch'; readonly stream: number; readonly graph: number }
 
 export interface Program {
@@ -37,8 +49,10 @@ export interface Program {
   readonly steps: readonly Step[]
 }
 
-/** What happened: a step was done, or the host function of a step ran. */
-export type Happened = { readonly step: number; readonly answer?: boolean } | { readonly ran: number }
+/** What happened: a step was done, or the host function of a step ran; and what the words held before, where a stream uses one. */
+export type Happened =
+  | { readonly step: number; readonly answer?: boolean; readonly held?: readonly number[] }
+  | { readonly ran: number }
 
 /** Who is told of in the first report: steps, and for a graph the step within it. */
 export interface Side {
@@ -60,6 +74,25 @@ interface Done {
   readonly node: Node
 }
 
+/** A word was written. */
+interface Written {
+  readonly value: number
+  /** Undefined for what was there. */
+  readonly node: Node | undefined
+  readonly before: ReadonlySet<Node>
+}
+
+/** A stream waits for a word. */
+interface Waiting extends FlagValue {
+  readonly stream: number
+  /** What it comes after without the wait. */
+  readonly before: ReadonlySet<Node>
+  readonly node: Node
+  /** Where the stream stood since. */
+  tail: Node
+  learned: ReadonlySet<Node> | undefined
+}
+
 class Judge {
   readonly #program: Program
   readonly #before: Set<Node>[] = []
@@ -71,6 +104,14 @@ class Judge {
   /** Where host functions have looked: they do not race with each other. */
   readonly #looks = new Set<Node>()
   #host: Node | undefined
+  readonly #written = new Map<number, Written[]>()
+  #waiting: Waiting[] = []
+  /** Waits that nothing meets yet: what comes behind is not judged. */
+  readonly #held = new Set<Node>()
+  /** All that any part of JavaScript has known. */
+  readonly #known = new Set<Node>()
+  /** Host functions that have run. */
+  readonly #ran: Node[] = []
 
   constructor(
     program: Program,
@@ -83,10 +124,78 @@ class Judge {
   /** The first race, if there is one: of the first use that races, with the latest that it races with. */
   look(happened: readonly Happened[]): Pair | undefined {
     for (const one of happened) {
-      const pair = 'ran' in one ? this.#ran(one.ran) : this.#step(one.step, one.answer)
+      const pair = 'ran' in one ? this.#runs(one.ran) : this.#step(one.step, one.answer, one.held ?? [])
       if (pair !== undefined) return pair
     }
     return undefined
+  }
+
+  /** A node that comes after these, and nothing else. */
+  #behind(before: ReadonlySet<Node>): Node {
+    this.#before.push(new Set(before))
+    return this.#before.length - 1
+  }
+
+  #pastOf(node: Node): Set<Node> {
+    return new Set([...(this.#before[node] ?? []), node])
+  }
+
+  /** Where all that was written is done, a word holds what is there now. */
+  #lookAt(flag: number, held: readonly number[]): Written[] {
+    const written = this.#written.get(flag) ?? []
+    if (written.some(({ node }) => node !== undefined && !this.#known.has(node))) return written
+    const base = [{ value: held[flag] ?? 0, node: undefined, before: new Set(this.#known) }]
+    this.#written.set(flag, base)
+    return base
+  }
+
+  #writeValue({ flag, value }: FlagValue, node: Node, held: readonly number[]): void {
+    const write = { value, node, before: this.#pastOf(node) }
+    this.#written.set(flag, [...this.#lookAt(flag, held), write])
+    for (const wait of this.#waiting) {
+      if (wait.flag !== flag || value < wait.value || this.#isBefore(wait.node, node)) continue
+      const isFirst = wait.learned === undefined
+      if (!isFirst && this.#tails[wait.stream] !== wait.tail) continue
+      this.#learn(wait, write)
+      this.#held.delete(wait.node)
+    }
+  }
+
+  #learn(wait: Waiting, { before }: Written): void {
+    const isFirst = wait.learned === undefined
+    wait.learned = new Set([...before].filter((node) => wait.learned?.has(node) ?? true))
+    const tail = this.#tails[wait.stream]
+    // Once something stands behind the wait, that keeps what it came after.
+    const rest = tail === wait.tail ? wait.before : isFirst && tail !== undefined ? this.#pastOf(tail) : undefined
+    if (rest === undefined) return
+    wait.tail = this.#behind(new Set([...rest, wait.node, ...wait.learned]))
+    this.#tails[wait.stream] = wait.tail
+  }
+
+  /** The stream comes after what all writes come after that can meet the wait. */
+  #waitValue({ flag, value }: FlagValue, stream: number, held: readonly number[]): void {
+    const written = this.#lookAt(flag, held)
+    const before = this.#pastOf(this.#queue(stream))
+    const node = this.#behind(before)
+    const wait: Waiting = { flag, value, stream, before, node, tail: node, learned: undefined }
+    this.#tails[stream] = node
+    const isKnown = ({ node: one }: Written): boolean => one === undefined || before.has(one)
+    for (const [index, write] of written.entries()) {
+      const isOver = written.some(
+        (later, nth) =>
+          nth > index &&
+          isKnown(later) &&
+          later.node !== undefined &&
+          (write.node === undefined || this.#isBefore(write.node, later.node)),
+      )
+      if (!isOver && write.value >= value) this.#learn(wait, write)
+    }
+    this.#waiting.push(wait)
+    if (wait.learned !== undefined) return
+    // Perhaps it comes after all that is queued.
+    wait.tail = this.#node(node, ...this.#tails)
+    this.#tails[stream] = wait.tail
+    this.#held.add(wait.node)
   }
 
   #node(...after: (Node | undefined)[]): Node {
@@ -130,7 +239,7 @@ class Judge {
     return this.#tails.filter((_, other) => others.includes(streams[other] ?? ''))
   }
 
-  #step(index: number, answer: boolean | undefined): Pair | undefined {
+  #step(index: number, answer: boolean | undefined, held: readonly number[]): Pair | undefined {
     const step = this.#program.steps[index]
     switch (step?.what) {
       case 'work': {
@@ -172,7 +281,16 @@ class Judge {
         this.#knows(...this.#tails)
         return undefined
       case 'launch':
-        return this.#launch(index, step.stream, step.graph)
+        return this.#launch(index, step.stream, step.graph, held)
+      case 'drain':
+        this.#knows(...this.#ran)
+        return undefined
+      case 'writeValue':
+        this.#writeValue(step, this.#queue(step.stream), held)
+        return undefined
+      case 'waitValue':
+        this.#waitValue(step, step.stream, held)
+        return undefined
       default:
         return undefined
     }
@@ -180,6 +298,7 @@ class Judge {
 
   #knows(...nodes: (Node | undefined)[]): void {
     this.#host = this.#node(this.#host, ...nodes)
+    for (const node of this.#before[this.#host] ?? []) this.#known.add(node)
   }
 
   /** All that is done when the stream is. */
@@ -190,21 +309,43 @@ class Judge {
   }
 
   /** A host function ran: JavaScript comes after what was before it in its stream, if only by chance. */
-  #ran(index: number): Pair | undefined {
+  #runs(index: number): Pair | undefined {
     const step = this.#program.steps[index]
     const seat = this.#seats.get(index)
     if (step?.what !== 'host' || seat === undefined) throw new Error(`step ${index} is no host function`)
+    this.#ran.push(seat)
+    for (const node of this.#pastOf(seat)) this.#known.add(node)
     if (!this.isCausal) this.#knows(seat)
     return step.use === undefined ? undefined : this.#look({ step: index, node: undefined }, step.use, seat)
   }
 
-  #launch(index: number, stream: number, graph: number): Pair | undefined {
+  #launch(index: number, stream: number, graph: number, held: readonly number[]): Pair | undefined {
     const begin = this.#queue(stream, this.#launches.get(graph))
-    const tails: [Node, Node] = [begin, begin]
+    const { pair, tails } = this.#runGraph(index, graph, begin, held)
+    const end = this.#queue(stream, ...tails)
+    this.#launches.set(graph, end)
+    return pair
+  }
+
+  #runGraph(
+    index: number,
+    graph: number,
+    begin: Node,
+    held: readonly number[],
+  ): { readonly pair: Pair | undefined; readonly tails: readonly Node[] } {
+    let tails: [Node, Node] = [begin, begin]
+    const ends: Node[] = []
     let joined = false
     let pair: Pair | undefined
     for (const [at, step] of (this.#program.graphs[graph] ?? []).entries()) {
       const side = step.side
+      if (step.what === 'added') {
+        ends.push(...tails)
+        const node = step.isBehind ? this.#node(...ends) : begin
+        tails = [node, node]
+        joined = false
+        continue
+      }
       if (side === 1 && !joined) {
         joined = true
         tails[1] = tails[0]
@@ -214,19 +355,24 @@ class Judge {
         tails[side] = this.#node(...tails)
         continue
       }
+      if (step.what === 'graph') {
+        const inner = this.#runGraph(index, step.graph, tails[side], held)
+        pair ??= inner.pair
+        tails[side] = this.#node(...inner.tails)
+        continue
+      }
       const outside = step.what === 'waitExternal' ? this.#events.get(step.event) : undefined
       const node = this.#node(tails[side], outside)
       tails[side] = node
       if (step.what === 'recordExternal') this.#events.set(step.event, node)
+      if (step.what === 'writeValue') this.#writeValue(step, node, held)
       if (step.what === 'work') pair ??= this.#use({ step: index, node: at }, step.uses, node, node)
     }
-    const end = this.#queue(stream, ...tails)
-    this.#launches.set(graph, end)
-    return pair
+    return { pair, tails: [...ends, ...tails] }
   }
 
   #use(side: Side, uses: readonly Use[], from: Node, node: Node): Pair | undefined {
-    const pair = this.#raceOf(side, uses, (other) => this.#isBefore(other, from))
+    const pair = this.#raceOf(side, uses, (other) => this.#isBefore(other, from) || this.#isHeld(from))
     for (const use of uses) this.#done.push({ side, use, node })
     return pair
   }
@@ -238,7 +384,7 @@ class Judge {
   #look(side: Side, use: Use, seat: Node | undefined): Pair | undefined {
     const known = seat ?? this.#host
     const pair = this.#raceOf(side, [use], (other) => {
-      const before = known !== undefined && this.#isBefore(other, known)
+      const before = known !== undefined && (this.#isBefore(other, known) || this.#isHeld(known))
       return before || (seat !== undefined && this.#isBefore(seat, other)) || this.#looks.has(other)
     })
     // These programs only look. What is queued later comes after that where it comes after the host function.
@@ -249,9 +395,15 @@ class Judge {
     return pair
   }
 
+  /** Does it come behind a wait that nothing meets yet? */
+  #isHeld(node: Node): boolean {
+    for (const wait of this.#held) if (this.#isBefore(wait, node)) return true
+    return false
+  }
+
   #raceOf(side: Side, uses: readonly Use[], isOrdered: (other: Node) => boolean): Pair | undefined {
     for (const other of [...this.#done].reverse().sort((a, b) => b.side.step - a.side.step)) {
-      if (isOrdered(other.node)) continue
+      if (isOrdered(other.node) || this.#isHeld(other.node)) continue
       if (!uses.some((use) => clashes(use, other.use))) continue
       // A host function runs late, but was queued when it was.
       return other.side.step <= side.step ? { first: other.side, second: side } : { first: side, second: other.side }

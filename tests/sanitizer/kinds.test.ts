@@ -1,7 +1,15 @@
 /** Each kind of report, with what it says, and its twin without the mistake. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { DeviceBuffer, Event, ExternalStream, type FillNode, type GraphExec, type Stream } from 'cuda-streams'
+import {
+  DeviceBuffer,
+  Event,
+  ExternalStream,
+  type FillNode,
+  type GraphExec,
+  PinnedBuffer,
+  type Stream,
+} from 'cuda-streams'
 import { declareAccess, declareWait, nameStream, Sanitizer, type SanitizerReport } from 'cuda-streams/sanitizer'
 import { onEveryBackend } from '../helpers/suite.js'
 import type { Workbench } from '../helpers/workbench.js'
@@ -124,6 +132,64 @@ onEveryBackend('sanitizer', (bench) => {
       assert.equal(report.second.what, 'fill')
     })
 
+    const places: Readonly<Record<string, (step: () => void) => Promise<void>>> = {
+      'a loop with an await': async (step) => {
+        for (let i = 0; i < 3; i += 1) {
+          step()
+          await device.finished()
+        }
+      },
+      'an async function that is not awaited': async (step) => {
+        const steps = async (): Promise<void> => {
+          for (let i = 0; i < 3; i += 1) {
+            step()
+            await device.finished()
+          }
+        }
+        void steps()
+        await device.finished()
+        for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate)
+      },
+      'a callback': async (step) => {
+        const again = (): void => step()
+        again()
+        await device.finished().then(again)
+        setImmediate(again)
+        await new Promise(setImmediate)
+      },
+    }
+    for (const [title, repeat] of Object.entries(places)) {
+      it(`is told once, before and behind the first await: ${title}`, async () => {
+        await onlyReportOf(bench, async () => {
+          const [left, right] = [bench.stream(), bench.stream()]
+          const data = device.alloc(BYTES)
+          device.synchronize()
+          await repeat(() => {
+            left.fill(data, 1)
+            right.fill(data, 2)
+            left.wait(right)
+          })
+        })
+      })
+    }
+
+    it('is told for each place that calls the same helper', async () => {
+      const reports = await reportsOf(bench, () => {
+        const [left, right] = [bench.stream(), bench.stream()]
+        const data = device.alloc(BYTES)
+        device.synchronize()
+        const race = (): void => {
+          left.fill(data, 1)
+          right.fill(data, 2)
+          left.wait(right)
+        }
+        race()
+        right.wait(left)
+        race()
+      })
+      assert.equal(reports.length, 2)
+    })
+
     it('is none between reads, or beside each other', async () => {
       await assertClean(bench, () => {
         const [left, right] = [bench.stream(), bench.stream()]
@@ -196,6 +262,10 @@ onEveryBackend('sanitizer', (bench) => {
       },
       'device.synchronize()': () => device.synchronize(),
       'await device.finished()': () => device.finished(),
+      'device.drainHostFunctions() behind a host function': (stream) => {
+        stream.launchHostFunc(() => {})
+        device.drainHostFunctions()
+      },
       'elapsedSince()': async (stream) => {
         const start = stream.record({ timing: true })
         const end = stream.record({ timing: true })
@@ -246,6 +316,18 @@ onEveryBackend('sanitizer', (bench) => {
         assert.equal(report.kind, 'race')
       })
     }
+
+    it('device.drainHostFunctions() orders nothing that comes behind the host functions', async () => {
+      const report = await onlyReportOf(bench, () => {
+        const [left, right] = [bench.stream(), bench.stream()]
+        const data = device.alloc(BYTES)
+        device.synchronize()
+        left.launchHostFunc(() => {}).fill(data, 1)
+        device.drainHostFunctions()
+        right.fill(data, 2)
+      })
+      assert.equal(report.kind, 'race')
+    })
 
     it('a query that is false orders nothing', async () => {
       const report = await onlyReportOf(bench, async () => {
@@ -325,6 +407,86 @@ onEveryBackend('sanitizer', (bench) => {
     })
 
     it('is, once that is waited for', () => assertClean(bench, program(true)))
+
+    /** The program writes through what it has, while a copy from there is queued, and goes on in one of these ways. */
+    const writes: Readonly<Record<string, (write: () => void, other: Stream, data: DeviceBuffer) => unknown>> = {
+      'work that is queued': (write, other, data) => {
+        write()
+        other.fill(data, 1)
+      },
+      'a wait that begins': (write, other) => {
+        write()
+        return other.finished()
+      },
+      'a wait that ends': (write, other) => {
+        const done = other.finished()
+        write()
+        return done
+      },
+      'a wait of an event': async (write, other) => {
+        const done = other.record().finished()
+        write()
+        await done
+      },
+      'a wait that blocks': (write, other) => {
+        write()
+        other.synchronize()
+      },
+      'a host function, from the event loop': async (write, other) => {
+        other.launchHostFunc(() => {})
+        write()
+        for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate)
+      },
+    }
+    const origins: Readonly<Record<string, () => [PinnedBuffer, Uint8Array]>> = {
+      'a view that was kept': () => {
+        const pinned = device.allocPinned(BYTES)
+        return [pinned, pinned.bytes]
+      },
+      'an array that is registered': () => {
+        const array = new Uint8Array(BYTES + 8).subarray(8)
+        return [PinnedBuffer.from(array, { device }), array]
+      },
+      'a SharedArrayBuffer that is registered': () => {
+        const array = new Uint8Array(new SharedArrayBuffer(BYTES))
+        return [PinnedBuffer.from(array, { device }), array]
+      },
+    }
+    for (const [origin, make] of Object.entries(origins)) {
+      for (const [title, goOn] of Object.entries(writes)) {
+        itOnSimulator?.(`${origin} is not to be written while it is read; it shows at ${title}`, async () => {
+          const program = (mended: boolean) => async () => {
+            const [copies, other] = [nameStream(bench.stream(), 'copies'), bench.stream()]
+            const [pinned, array] = make()
+            const [data, rest] = [device.alloc(BYTES), device.alloc(BYTES)]
+            array.fill(1)
+            device.synchronize()
+            // It stands, so that the copy is not over by chance.
+            using latch = bench.latch(copies)
+            if (mended) latch.open()
+            copies.copy(data, pinned)
+            if (mended) await copies.finished()
+            await goOn(() => void array.fill(2), other, rest)
+            latch.open()
+            copies.synchronize()
+            array.fill(3)
+            pinned.close()
+          }
+          const { kind, first, second, advice } = await onlyReportOf(bench, program(false))
+          assert.deepEqual([kind, first?.what, first?.access, second.access], ['host-access', 'copy', 'in', 'out'])
+          assert.match(
+            second.what,
+            origin.startsWith('a view') ? /^a view that was kept/ : /^an array that is registered/,
+          )
+          assert.match(second.stack[0] ?? '', /kinds\.test/)
+          assert.equal(
+            advice,
+            'Add `await copies.finished()` or `copies.synchronize()` before JavaScript writes there.',
+          )
+          await assertClean(bench, program(true))
+        })
+      }
+    }
 
     it('is looked at by a host function in the order of its stream', async () => {
       const look = (mended: boolean) => async () => {
@@ -543,6 +705,80 @@ onEveryBackend('sanitizer', (bench) => {
       await assertClean(bench, program(true))
     })
 
+    /** The streams `main`, `side` and `third`, and memory. */
+    const named = (): { streams: [Stream, Stream, Stream]; data: DeviceBuffer } => {
+      const streams = ['main', 'side', 'third'].map((name) => nameStream(bench.stream(), name))
+      const data = device.alloc(BYTES)
+      device.synchronize()
+      return { streams: streams as [Stream, Stream, Stream], data }
+    }
+
+    it('that stand within another are ordered by the streams that launch them there', async () => {
+      const program = (inner: 'main' | 'third', what: 'graphs' | 'a graph and a fill', mended: boolean) => () => {
+        const { streams, data } = named()
+        const [main, side, third] = streams
+        const captured = inner === 'main' ? main : third
+        const graph = captured.capture(() => captured.fill(data, 1))
+        const both = main.capture(() => {
+          side.wait(main)
+          side.launch(graph)
+          if (mended) main.wait(side)
+          if (what === 'graphs') main.launch(graph)
+          else main.fill(data, 2)
+          if (!mended) main.wait(side)
+        })
+        main.launch(both.instantiate())
+      }
+      for (const inner of ['main', 'third'] as const) {
+        const twice = await onlyReportOf(bench, program(inner, 'graphs', false))
+        assert.equal(twice.advice, 'Add `main.wait(side)` before this launch of a graph, inside the capture.')
+        for (const { capturedAt, withinAt, stack } of [twice.first, twice.second].flatMap((one) => one ?? [])) {
+          for (const lines of [capturedAt, withinAt, stack]) assert.match(lines[0] ?? '', /kinds\.test/)
+          assert.notEqual(capturedAt[0], withinAt[0])
+        }
+        assert.notEqual(twice.first?.withinAt[0], twice.second.withinAt[0])
+        assert.match(twice.message, /^ {4}in a graph launched within the capture of another\n {6}at /m)
+        const one = await onlyReportOf(bench, program(inner, 'a graph and a fill', false))
+        assert.equal(one.advice, 'Add `main.wait(side)` before this fill, inside the capture.')
+        assert.deepEqual([one.first?.withinAt.length === 0, one.second.withinAt.length], [false, 0])
+        for (const what of ['graphs', 'a graph and a fill'] as const)
+          await assertClean(bench, program(inner, what, true))
+      }
+    })
+
+    it('that stand within another have their own branches ordered in their own capture', async () => {
+      const report = await onlyReportOf(bench, () => {
+        const { streams, data } = named()
+        const [main, side, third] = streams
+        const graph = third.capture(() => {
+          side.wait(third).fill(data, 1)
+          third.fill(data, 2).wait(side)
+        })
+        const middle = main.capture(() => main.launch(graph))
+        main.launch(main.capture(() => main.launch(middle)).instantiate())
+      })
+      assert.equal(report.advice, 'Add `third.wait(side)` before this fill, inside the capture.')
+    })
+
+    it('that two captures add to are ordered by their nodes', async () => {
+      const program = (isNested: boolean, mended: boolean) => () => {
+        const { streams, data } = named()
+        const [main, , third] = streams
+        const inner = third.capture(() => third.fill(data, 1))
+        const graph = main.capture(() => main.fill(data, 2))
+        const after = mended ? graph.nodes : []
+        main.capture(() => (isNested ? main.launch(inner) : main.fill(data, 3)), { into: graph, after })
+        main.launch(graph.instantiate())
+      }
+      for (const isNested of [false, true]) {
+        const { advice } = await onlyReportOf(bench, program(isNested, false))
+        const what = isNested ? 'launch of a graph' : 'fill'
+        const line = `Name the node of that fill in \`after\` where this ${what} is captured: \`capture(fn, { into, after })\`.`
+        assert.equal(advice, line)
+        await assertClean(bench, program(isNested, true))
+      }
+    })
+
     it('that are older than the sanitizer may wait for events as old as they, and record them: no false alarm', async () => {
       const [main, before, after] = [bench.stream(), bench.stream(), bench.stream()]
       const [gate, reached] = [device.createEvent(), device.createEvent()]
@@ -670,6 +906,63 @@ onEveryBackend('sanitizer', (bench) => {
       }
       assert.ok((await reportsOf(bench, program(false))).length > 0)
       await assertClean(bench, program(true))
+    })
+  })
+
+  describe('a host function in a graph', () => {
+    const program =
+      (mended: boolean, act: (copies: Stream, pinned: PinnedBuffer, data: DeviceBuffer) => void) => () => {
+        const [copies, host] = [nameStream(bench.stream(), 'copies'), nameStream(bench.stream(), 'host')]
+        const [data, pinned] = [device.alloc(BYTES), device.allocPinned(BYTES)]
+        device.synchronize()
+        const exec = host.capture(() => host.launchHostFunc(() => act(copies, pinned, data))).instantiate()
+        copies.copy(pinned, data)
+        function launchTheGraph(): void {
+          host.launch(exec)
+        }
+        if (mended) host.wait(copies)
+        launchTheGraph()
+        device.synchronize()
+      }
+
+    it('is told of with the line of the capture, and with that of the launch', async () => {
+      const look = (_: Stream, pinned: PinnedBuffer): void => void pinned.bytes
+      const { advice, second, message } = await onlyReportOf(bench, program(false, look))
+      assert.equal(advice, 'Add `host.wait(copies)` before this launch of the graph.')
+      assert.match(second.queuedAt[0] ?? '', /launchTheGraph .*kinds\.test/)
+      assert.match(second.capturedAt[0] ?? '', /kinds\.test/)
+      assert.doesNotMatch(second.capturedAt.join(), /launchTheGraph/)
+      assert.match(
+        message,
+        /in a host function captured\n[\s\S]*\n {4}whose graph was launched\n {6}at launchTheGraph /,
+      )
+      await assertClean(bench, program(true, look))
+    })
+
+    it('is told of the same way where it queues work', async () => {
+      const other = bench.stream()
+      const queue = (_: Stream, pinned: PinnedBuffer): void => void other.fill(pinned, 1)
+      const { advice, second } = await onlyReportOf(bench, program(false, queue))
+      assert.match(advice, /\.wait\(copies\)` before this fill\.$/)
+      assert.match(second.queuedAt[0] ?? '', /launchTheGraph /)
+    })
+
+    it('is ordered inside the capture with a branch of the same graph', async () => {
+      const branches = (mended: boolean) => () => {
+        const [copies, host] = [nameStream(bench.stream(), 'copies'), nameStream(bench.stream(), 'host')]
+        const [data, pinned] = [device.alloc(BYTES), device.allocPinned(BYTES)]
+        device.synchronize()
+        const graph = host.capture(() => {
+          copies.wait(host).copy(pinned, data)
+          if (mended) host.wait(copies)
+          host.launchHostFunc(() => pinned.bytes)
+          if (!mended) host.wait(copies)
+        })
+        host.launch(graph.instantiate()).synchronize()
+      }
+      const { advice } = await onlyReportOf(bench, branches(false))
+      assert.equal(advice, 'Add `host.wait(copies)` before this host function, inside the capture.')
+      await assertClean(bench, branches(true))
     })
   })
 

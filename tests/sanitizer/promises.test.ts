@@ -61,6 +61,29 @@ describe('a stream that waits for a promise', () => {
     device.synchronize()
   })
 
+  it('hides no race with what was queued before the wait', () => {
+    for (const waitsFor of ['promise', 'value'] as const) {
+      using simulation = simulate()
+      const [device] = simulation.devices
+      assert.ok(device)
+      using sanitizer = Sanitizer.start({ device, mode: 'collect' })
+      const [stream, other] = [new Stream({ device }), new Stream({ device })]
+      const [buffer, result, flag] = [device.alloc(16), device.alloc(16), device.allocPinned(4)]
+      flag.bytes.fill(0)
+      device.synchronize()
+      stream.copy(result, buffer)
+      if (waitsFor === 'promise') stream.wait(new Promise(() => {}))
+      else stream.waitValue(flag, 1)
+      stream.copy(result, buffer)
+      other.fill(buffer, 1)
+      assert.deepEqual(
+        sanitizer.reports.map(({ first, second }) => [first?.what, second.what]),
+        [['copy', 'fill']],
+        waitsFor,
+      )
+    }
+  })
+
   it('has the same result in every order where it is awaited, and is found where it is not', async () => {
     const program =
       (waits: boolean) =>
@@ -140,6 +163,22 @@ describe('a stream that waits for a value', () => {
     assert.equal(scene(true, false), 0)
     assert.equal(scene(false, true), 1)
     assert.equal(scene(false, false), 1)
+  })
+
+  it('races as ever once it is done, where JavaScript has written the value', () => {
+    using simulation = simulate()
+    const [device] = simulation.devices
+    assert.ok(device)
+    using sanitizer = Sanitizer.start({ device, mode: 'collect' })
+    const [stream, other] = [new Stream({ device }), new Stream({ device })]
+    const [buffer, flag] = [device.alloc(16), device.allocPinned(4)]
+    const words = flag.view(Uint32Array).fill(0)
+    stream.waitValue(flag, 1)
+    words[0] = 1
+    stream.synchronize()
+    other.fill(buffer, 1)
+    stream.fill(buffer, 2)
+    assert.equal(sanitizer.reports.length, 1)
   })
 
   it('has the same bytes in every order, and others without the wait', async () => {

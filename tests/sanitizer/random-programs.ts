@@ -1,16 +1,25 @@
 /** Random programs of streams, events, graphs and memory, and how they are run under a sanitizer. */
-import { type Event, type GraphExec, Stream } from 'cuda-streams'
+import {
+  type Device,
+  type Event,
+  type Graph,
+  type GraphExec,
+  type GraphNode,
+  type PinnedBuffer,
+  Stream,
+} from 'cuda-streams'
 import { Sanitizer, type SanitizerReport } from 'cuda-streams/sanitizer'
 import { simulate } from 'cuda-streams/sim'
 import fc from 'fast-check'
 import { accessKernel } from './access-kernel.js'
-import type { GraphStep, Happened, Program, Side, Step, StreamKind, Use } from './judge.js'
+import type { FlagValue, GraphStep, Happened, Program, Side, Step, StreamKind, Use } from './judge.js'
 
 const EVENTS = 3
 /** The last piece of memory is pinned. */
 const PIECES = 3
 const PINNED = PIECES - 1
 const BYTES = 32
+const FLAGS = 2
 const GRAIN = 8
 
 function use(memory: fc.Arbitrary<number>, writes: fc.Arbitrary<boolean>): fc.Arbitrary<Use> {
@@ -31,14 +40,31 @@ const uses = fc.array(anyUse, { minLength: 1, maxLength: 2 })
 
 const side = fc.constantFrom(0 as const, 1 as const)
 const event = fc.nat(EVENTS - 1)
-const graphStep: fc.Arbitrary<GraphStep> = fc.oneof(
-  { weight: 4, arbitrary: fc.record({ what: fc.constant('work' as const), side, uses }) },
-  { weight: 2, arbitrary: fc.record({ what: fc.constant('wait' as const), side }) },
+const flag = fc.nat(FLAGS - 1)
+const value = fc.integer({ min: 1, max: 3 })
+const graphSteps: readonly fc.WeightedArbitrary<GraphStep>[] = [
+  { weight: 8, arbitrary: fc.record({ what: fc.constant('work' as const), side, uses }) },
+  { weight: 4, arbitrary: fc.record({ what: fc.constant('wait' as const), side }) },
   {
-    weight: 1,
+    weight: 2,
     arbitrary: fc.record({ what: fc.constantFrom('recordExternal' as const, 'waitExternal' as const), side, event }),
   },
-)
+  { weight: 1, arbitrary: fc.record({ what: fc.constant('writeValue' as const), side, flag, value }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      what: fc.constant('added' as const),
+      side: fc.constant(0 as const),
+      isBehind: fc.boolean(),
+    }),
+  },
+]
+const inner: fc.WeightedArbitrary<GraphStep> = {
+  weight: 3,
+  arbitrary: fc.record({ what: fc.constant('graph' as const), side, graph: fc.constant(0) }),
+}
+const graph = (...more: fc.WeightedArbitrary<GraphStep>[]): fc.Arbitrary<GraphStep[]> =>
+  fc.array(fc.oneof(...graphSteps, ...more), { minLength: 1, maxLength: 8 })
 
 function steps(streams: number, graphs: number): fc.Arbitrary<Step[]> {
   const stream = fc.nat(streams - 1)
@@ -53,7 +79,9 @@ function steps(streams: number, graphs: number): fc.Arbitrary<Step[]> {
       { weight: 1, arbitrary: fc.record({ what: of('view'), use: pinnedUse }) },
       { weight: 3, arbitrary: fc.record({ what: of('synchronize', 'query', 'promise'), stream }) },
       { weight: 1, arbitrary: fc.record({ what: of('synchronizeEvent', 'queryEvent'), event }) },
-      { weight: 1, arbitrary: fc.record({ what: of('synchronizeDevice', 'turn') }) },
+      { weight: 1, arbitrary: fc.record({ what: of('synchronizeDevice', 'turn', 'drain') }) },
+      { weight: 3, arbitrary: fc.record({ what: of('writeValue'), stream, flag, value }) },
+      { weight: 2, arbitrary: fc.record({ what: of('waitValue'), stream, flag, value }) },
       { weight: 3, arbitrary: fc.record({ what: of('launch'), stream, graph: fc.nat(graphs - 1) }) },
     ),
     { minLength: 4, maxLength: 40 },
@@ -67,7 +95,7 @@ export const programs: fc.Arbitrary<Program> = fc
       maxLength: 4,
     }),
     withNull: fc.boolean(),
-    graphs: fc.array(fc.array(graphStep, { minLength: 1, maxLength: 8 }), { minLength: 2, maxLength: 2 }),
+    graphs: fc.tuple(graph(), graph(inner)),
   })
   .chain(({ streams: made, withNull, graphs }) => {
     const streams: readonly StreamKind[] = withNull ? [...made, 'null'] : made
@@ -96,15 +124,23 @@ export async function runProgram(program: Program, seed: number, causal = false)
   const events = Array.from({ length: EVENTS }, () => device.createEvent())
   const pinned = device.allocPinned(BYTES)
   const pieces = [...Array.from({ length: PINNED }, () => device.alloc(BYTES)), pinned]
+  const flags = device.allocPinned(4 * FLAGS)
+  const words = flags.view(Uint32Array).fill(0)
   device.synchronize()
 
   const work = (stream: Stream, touched: readonly Use[]): void => {
     const memory = touched.map(({ memory: piece, start, end }) => at(pieces, piece).slice(start, end - start))
     stream.launch(accessKernel(touched.map(({ writes }) => writes)), { grid: 1, block: 1 }, ...memory)
   }
-  const graphs = program.graphs.map((graph) =>
-    capture(graph, new Stream({ device }), new Stream({ device }), events, work),
-  )
+  const writeValue: Stage['writeValue'] = (stream, { flag: nth, value: number }) =>
+    stream.writeValue(flags, number, { byteOffset: 4 * nth })
+  const captured: Graph[] = []
+  for (const each of program.graphs) {
+    captured.push(
+      capture(each, [new Stream({ device }), new Stream({ device })], { events, work, writeValue, captured }),
+    )
+  }
+  const graphs = captured.map((each) => each.instantiate())
   const happened: Happened[] = []
 
   for (const [step, what] of program.steps.entries()) {
@@ -112,23 +148,39 @@ export async function runProgram(program: Program, seed: number, causal = false)
       await new Promise(setImmediate)
       continue
     }
-    const answer = named(`step${step}`, () =>
-      perform(
-        what,
-        { streams, events, graphs, work, synchronize: () => device.synchronize() },
-        (touched) => {
-          happened.push({ ran: step })
-          if (touched !== undefined)
-            named(`step${step}`, () => pinned.slice(touched.start, touched.end - touched.start).bytes)
-        },
-        (touched) => void pinned.slice(touched.start, touched.end - touched.start).bytes,
-      ),
-    )
-    happened.push(answer === undefined ? { step } : { step, answer })
+    const held = [...words]
+    try {
+      const answer = named(`step${step}`, () =>
+        perform(
+          what,
+          { device, streams, events, graphs, work, flags, writeValue },
+          (touched) => {
+            happened.push({ ran: step })
+            if (touched !== undefined)
+              named(`step${step}`, () => pinned.slice(touched.start, touched.end - touched.start).bytes)
+          },
+          (touched) => void pinned.slice(touched.start, touched.end - touched.start).bytes,
+        ),
+      )
+      happened.push(answer === undefined ? { step, held } : { step, answer, held })
+    } catch (error) {
+      if (!isDeadlock(error)) throw error
+      // A stream waits for a value that nothing writes: the program ends here.
+      return { happened, reports: errorsOf(sanitizer) }
+    }
   }
-  await device.finished()
-  return { happened, reports: sanitizer.reports.filter(({ severity }) => severity === 'error') }
+  try {
+    device.synchronize()
+  } catch (error) {
+    if (!isDeadlock(error)) throw error
+  }
+  return { happened, reports: errorsOf(sanitizer) }
 }
+
+const errorsOf = ({ reports }: Sanitizer): readonly SanitizerReport[] =>
+  reports.filter(({ severity }) => severity === 'error')
+
+const isDeadlock = (error: unknown): boolean => error instanceof Error && Reflect.get(error, 'code') === 'ERR_DEADLOCK'
 
 /** The record of a promise is there; that it is done, the program never learns. */
 export function giveUp(stream: Stream): void {
@@ -138,16 +190,18 @@ export function giveUp(stream: Stream): void {
 }
 
 interface Stage {
+  readonly device: Device
+  readonly flags: PinnedBuffer
+  readonly writeValue: (stream: Stream, value: FlagValue) => void
   readonly streams: readonly Stream[]
   readonly events: readonly Event[]
   readonly graphs: readonly GraphExec[]
   readonly work: (stream: Stream, uses: readonly Use[]) => void
-  readonly synchronize: () => void
 }
 
 function perform(
   step: Step,
-  { streams, events, graphs, work, synchronize }: Stage,
+  { device, streams, events, graphs, work, flags, writeValue }: Stage,
   ran: (use: Use | undefined) => void,
   view: (use: Use) => void,
 ): boolean | undefined {
@@ -184,7 +238,16 @@ function perform(
       at(events, step.event).synchronize()
       return undefined
     case 'synchronizeDevice':
-      synchronize()
+      device.synchronize()
+      return undefined
+    case 'drain':
+      device.drainHostFunctions()
+      return undefined
+    case 'writeValue':
+      writeValue(at(streams, step.stream), step)
+      return undefined
+    case 'waitValue':
+      at(streams, step.stream).waitValue(flags, step.value, { byteOffset: 4 * step.flag })
       return undefined
     case 'launch':
       at(graphs, step.graph).launch(at(streams, step.stream))
@@ -194,29 +257,45 @@ function perform(
   }
 }
 
+type CaptureStage = Pick<Stage, 'events' | 'work' | 'writeValue'> & { readonly captured: readonly Graph[] }
+
+/** What follows an `added` is captured into the graph of what was before. */
 function capture(
-  graph: readonly GraphStep[],
-  main: Stream,
-  other: Stream,
-  events: readonly Event[],
-  work: (stream: Stream, uses: readonly Use[]) => void,
-): GraphExec {
-  let joined = false
-  const captured = main.capture(() => {
-    for (const [index, step] of graph.entries()) {
-      if (step.side === 1 && !joined) {
-        joined = true
-        other.wait(main)
+  steps: readonly GraphStep[],
+  [main, other]: readonly [Stream, Stream],
+  { events, work, writeValue, captured }: CaptureStage,
+): Graph {
+  let into: Graph | undefined
+  let after: readonly GraphNode[] = []
+  const part = (from: number, to: number): Graph => {
+    let joined = false
+    const fn = (): void => {
+      for (const [nth, step] of steps.slice(from, to).entries()) {
+        const index = from + nth
+        if (step.side === 1 && !joined) {
+          joined = true
+          other.wait(main)
+        }
+        const stream = step.side === 0 ? main : other
+        if (step.what === 'work') named(`node${index}`, () => work(stream, step.uses))
+        else if (step.what === 'writeValue') writeValue(stream, step)
+        else if (step.what === 'graph') stream.launch(at(captured, step.graph))
+        else if (step.what === 'recordExternal') stream.record(at(events, step.event), { external: true })
+        else if (step.what === 'waitExternal') stream.wait(at(events, step.event), { external: true })
+        else if (joined) stream.wait(step.side === 0 ? other : main)
       }
-      const stream = step.side === 0 ? main : other
-      if (step.what === 'work') named(`node${index}`, () => work(stream, step.uses))
-      else if (step.what === 'recordExternal') stream.record(at(events, step.event), { external: true })
-      else if (step.what === 'waitExternal') stream.wait(at(events, step.event), { external: true })
-      else if (joined) stream.wait(step.side === 0 ? other : main)
+      if (joined) main.wait(other)
     }
-    if (joined) main.wait(other)
-  })
-  return captured.instantiate()
+    return into === undefined ? main.capture(fn) : main.capture(fn, { into, after })
+  }
+  let from = 0
+  for (const [index, step] of [...steps.entries()]) {
+    if (step.what !== 'added') continue
+    into = part(from, index)
+    after = step.isBehind ? into.nodes : []
+    from = index + 1
+  }
+  return part(from, steps.length)
 }
 
 /** Calls a function so that stacks show a name. */

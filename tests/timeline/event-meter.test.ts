@@ -322,6 +322,29 @@ describe('times by events', () => {
     near(only === undefined ? 0 : lengthOf(only), 200_000)
   })
 
+  it('of a graph have no waiting for the launch before of its instance in them', async () => {
+    const { device, a, b } = machine()
+    const exec = a.capture(() => void busy(a, 20_000)).instantiate()
+    const launches = (): void => {
+      exec.launch(a)
+      exec.launch(b)
+      exec.launch(a)
+    }
+    const { operations, gaps } = await Timeline.record(launches, { device })
+    const [first, ...others] = operations.filter(({ kind }) => kind === 'graph')
+    for (const launch of others) near(lengthOf(launch), 20_000)
+    near(others[0]?.start, first?.end ?? Number.NaN)
+    assert.deepEqual(
+      gaps.map(({ reason, cause }) => [reason, cause?.id]),
+      [['instance', others[0]?.id]],
+    )
+    const took = published(device, launches).slice(1)
+    assert.deepEqual(
+      took.map((milliseconds) => Math.round(1000 * milliseconds)),
+      [20, 20],
+    )
+  })
+
   it('of host functions are the host’s own', async () => {
     const { device, a, buffer, pinned } = machine()
     let at = 0

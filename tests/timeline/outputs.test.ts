@@ -139,12 +139,12 @@ describe('CUDA_STREAMS_TIMELINE', () => {
     await stream.finished()
     busy(stream, 2000)
     process.chdir('/')`
-  const run = (file: string, source = program) =>
+  const run = (file: string, source = program, env: NodeJS.ProcessEnv = {}) =>
     spawnSync(process.execPath, runsModule(source), {
       encoding: 'utf8',
       // Where this package is found by its name.
       cwd: import.meta.dirname,
-      env: { ...process.env, CUDA_STREAMS_DRIVER: 'sim', CUDA_STREAMS_TIMELINE: file, NODE_NO_WARNINGS: '1' },
+      env: { ...process.env, CUDA_STREAMS_DRIVER: 'sim', CUDA_STREAMS_TIMELINE: file, NODE_NO_WARNINGS: '1', ...env },
     })
 
   it('records a program that knows nothing of it', () => {
@@ -156,6 +156,15 @@ describe('CUDA_STREAMS_TIMELINE', () => {
     checkTraceFile(json)
     const kernels = JSON.parse(json).traceEvents.filter(({ cat }: { cat: string }) => cat === 'kernel')
     assert.equal(Math.round(kernels[0].dur * 1000), 1000)
+  })
+
+  it('has the lines of the calls where CUDA_STREAMS_TIMELINE_SITES asks for them', () => {
+    const path = join(directory, 'lines.json')
+    const hasLines = (value: string): boolean => {
+      assert.equal(run(path, program, { CUDA_STREAMS_TIMELINE_SITES: value }).status, 0)
+      return readFileSync(path, 'utf8').includes('"call site"')
+    }
+    assert.deepEqual(['', '0', '1'].map(hasLines), [false, false, true])
   })
 
   it('writes each kind of file', () => {

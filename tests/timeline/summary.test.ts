@@ -241,11 +241,30 @@ const cases: readonly Case[] = [
     kind: 'computeEngine',
     says: "Kernels of 'b' waited for room on the device that kernels of 'a' had once, 99.0 µs",
     advises: /`\{ priority: -1 \}`/,
-    run: ({ a, b, device }) => {
+    run: ({ a, b, device }) => crowd(b, a, device),
+  },
+  {
+    kind: 'computeEngine',
+    says: "Kernels of 'urgent' waited for room on the device that kernels of 'a' had once, 99.0 µs",
+    advises:
+      /^Launch smaller grids on 'a': the priority of 'urgent' is higher already, but it stops no block that runs$/,
+    run: ({ a, device }) => crowd(nameStream(device.createStream({ priority: -5 }), 'urgent'), a, device),
+  },
+  {
+    kind: 'computeEngine',
+    says: "Kernels of 'b' waited for room on the device that kernels of 'urgent' had once, 99.0 µs",
+    advises: /give 'b' a higher priority than 'urgent', which has -2: lower numbers go first$/,
+    run: ({ b, device }) => crowd(b, nameStream(device.createStream({ priority: -2 }), 'urgent'), device),
+  },
+  {
+    kind: 'sameInstance',
+    says: "Graphs on 'b' waited for a launch of the same instance on 'a' once, 10.0 µs",
+    advises: /an instance for each stream, with `graph\.instantiate\(\)`/,
+    run: ({ a, b }) => {
+      const exec = a.capture(() => busy(a, 10_000)).instantiate()
       busy(b, 100)
-      busy(a, 99_000)
-      for (let i = 1; i < 128; i += 1) busy(device.createStream(), 200_000)
-      busy(b, 100)
+      exec.launch(a)
+      exec.launch(b)
     },
   },
   {
@@ -270,6 +289,14 @@ const cases: readonly Case[] = [
     },
   },
 ]
+
+/** A kernel of `held` finds no room until that of `by` ends. */
+function crowd(held: Stream, by: Stream, device: Device): void {
+  busy(held, 100)
+  busy(by, 99_000)
+  for (let i = 1; i < 128; i += 1) busy(device.createStream(), 200_000)
+  busy(held, 100)
+}
 
 async function holdUps(run: Case['run'], seed = 0, callSites = false): Promise<readonly HoldUp[]> {
   using simulation = simulate({ seed })

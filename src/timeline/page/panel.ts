@@ -26,6 +26,7 @@ const REASONS: Readonly<Record<string, string>> = {
   host: 'the program had not queued it yet',
   eventLoop: 'JavaScript was busy with something else',
   engine: 'nothing was free for it while this ran:',
+  instance: 'launches of one instance run one after another: it comes after',
   unknown: 'nothing that was recorded held it up',
 }
 
@@ -35,6 +36,7 @@ const GAP_REASONS: Readonly<Record<string, string>> = {
   nullStream: 'by the null stream: waits for',
   host: 'queued only after',
   engine: 'shares an engine with',
+  instance: 'the same instance: waits for',
 }
 
 /** The operation that was pointed at, in full. */

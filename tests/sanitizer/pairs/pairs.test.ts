@@ -24,6 +24,7 @@ const MISSED: Exceptions = {
 }
 const NOT_BY_ADVICE: Exceptions = {
   'a kept view is written': 'where JavaScript writes is not seen',
+  'an array that is registered is written': 'the same',
   'a graph whose branches': 'the line belongs into the middle of a step',
 }
 const NOT_MENDED: Exceptions = {

@@ -1,12 +1,5 @@
 /** Pairs that no table makes: mistakes as they are made in programs, each with its mended twin. */
-import {
-  type Device,
-  type DeviceBuffer,
-  defineKernel,
-  type GraphExec,
-  type PinnedBuffer,
-  type Stream,
-} from 'cuda-streams'
+import { type Device, type DeviceBuffer, defineKernel, type GraphExec, PinnedBuffer, type Stream } from 'cuda-streams'
 import { Cublas } from 'cuda-streams/cublas'
 import { type PairedProgram, type Stage, type Step, streamOf } from './pairs.js'
 
@@ -111,6 +104,50 @@ export const stories: readonly PairedProgram[] = [
       on('a', (s, stage) => s.copy(buffer(stage, 'next'), pinned(stage, 'staging'))),
     ),
     end('data', 'next'),
+  ]),
+  story('an array that is registered is written while its copy is queued', [
+    begin(['data', 'next']),
+    step('register', (stage) => {
+      const array = new Uint8Array(BYTES).fill(1)
+      stage.keep.set('view', array)
+      stage.keep.set('staging', PinnedBuffer.from(array, { device: stage.device }))
+    }),
+    step(
+      'first copy',
+      on('a', (s, stage) => s.copy(buffer(stage, 'data'), pinned(stage, 'staging'))),
+    ),
+    mended(
+      'wait',
+      on('a', (s) => s.finished()),
+    ),
+    step('write', (stage) => void (stage.keep.get('view') as Uint8Array).fill(9)),
+    step(
+      'second copy',
+      on('a', (s, stage) => s.copy(buffer(stage, 'next'), pinned(stage, 'staging'))),
+    ),
+    end('data', 'next'),
+  ]),
+  story('a value that two writes meet', [
+    begin(['x', 'y', 'out'], ['flag']),
+    step('first', (stage) => {
+      pinned(stage, 'flag').bytes.fill(0)
+      const words = pinned(stage, 'flag')
+      streamOf(stage, 'a')
+        .fill(buffer(stage, 'x'), 1)
+        .writeValue(words, 1)
+        .fill(buffer(stage, 'y'), 2)
+        .writeValue(words, 2)
+    }),
+    step(
+      'wait',
+      on('b', (s, stage) => s.waitValue(pinned(stage, 'flag'), 1)),
+    ),
+    mended(
+      'wait for the second',
+      on('b', (s, stage) => s.waitValue(pinned(stage, 'flag'), 2)),
+    ),
+    copy('b', 'out', 'y'),
+    end('out'),
   ]),
   story('two host functions add to one word', [
     begin([], ['words']),
