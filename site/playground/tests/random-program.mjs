@@ -58,6 +58,8 @@ export function randomProgram(seed) {
     'const flags = device.allocPinned(256)',
     'flags.bytes.fill(0)',
     "const add = defineKernel({ name: 'add', source: '', signature: ['inout u8*', 'in u8*', 'i32'], simulateGrid: (grid, to, from, more) => { to.forEach((_, at) => { to[at] = to[at]! + from[at]! + more }) } })",
+    // Its first launch loads code, which is refused while a stream waits for a promise.
+    'await add.prepare(device)',
     'const marks = [a.record(), new Event({ device, timing: true }).record(b)]',
     'const log: string[] = []',
     // What the collector takes away, and when, is no outcome: the memory, events and graphs of programs stay reachable.
