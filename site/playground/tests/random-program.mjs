@@ -185,7 +185,7 @@ export function randomProgram(seed) {
       `{ const more = device.alloc(${2 ** (4 + random(12))}, { stream: ${stream()}, pool }); say(pool.used, pool.peakUsed); ${stream()}.fill(more, 1); more.close() }`,
     () => 'say(pool.trim().reserved, pool.resetPeaks().peakReserved)',
     () =>
-      `pool.releaseThreshold = ${random(3) * 512}; say(pool.releaseThreshold, device.memoryPool.used, device.memory.total)`,
+      `pool.releaseThreshold = ${random(3) * 512}; say(pool.releaseThreshold, device.memoryPool.used, device.memory.total > device.memory.free)`,
     // What is current: in scopes, and from here on.
     () => `say(${of(own)}.run(() => Stream.current(device).priority + keep(device.alloc(4)).byteLength))`,
     () => {
