@@ -15,7 +15,7 @@ import {
   type Variable,
 } from './syntax.js'
 
-const BLANK = /(?:[ \t\r\n]+|\/\/[^\n]*|\/\*[^]*?\*\/|#[^\n]*)*/y
+const BLANK = /(?:[ \t\r\n]+|\/\/[^\n]*|\/\*[\s\S]*?\*\/|#[^\n]*)*/y
 const TOKEN =
   /[A-Za-z_$%][\w$]*(?:\.\w+(?:::\w+)*)*(?:::\w+)*|\.[A-Za-z_][\w$]*(?:::\w+)*|0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\d+U?|"[^"\n]*"|[-+*/%<>=!&|^~?:;,(){}[\]@]/y
 
@@ -247,8 +247,10 @@ class Parser {
     for (;;) {
       const token = this.#next
       if (token === '.extern') external = true
-      else if (token === '.entry' || token === '.func') return this.#function(token === '.entry')
-      else if (SPACES.has(token)) {
+      else if (token === '.entry' || token === '.func') {
+        this.#function(token === '.entry')
+        return
+      } else if (SPACES.has(token)) {
         for (const variable of this.#variable(undefined, external)) {
           const known = this.#variables.get(variable.name)
           if (known === undefined || known.external) this.#variables.set(variable.name, variable)
