@@ -141,7 +141,9 @@ const scratch = new DataView(new ArrayBuffer(8))
 
 /** The body of one function. Locals are declared as they are needed. */
 export class FunctionBody {
-  readonly #code = new ByteWriter()
+  readonly #before = new ByteWriter()
+  readonly #main = new ByteWriter()
+  #code = this.#main
   readonly #locals: ValueType[] = []
   readonly #free: Record<ValueType, number[]> = { i32: [], i64: [], f32: [], f64: [] }
 
@@ -159,6 +161,14 @@ export class FunctionBody {
 
   release(type: ValueType, index: number): void {
     this.#free[type].push(index)
+  }
+
+  /** Writes to the start of the function, before all that is written otherwise. */
+  atStart(write: () => void): void {
+    const outer = this.#code
+    this.#code = this.#before
+    write()
+    this.#code = outer
   }
 
   op(name: string): void {
@@ -280,7 +290,8 @@ export class FunctionBody {
       whole.unsigned(count)
       whole.byte(VALUE_TYPES[type])
     }
-    whole.append(this.#code.bytes())
+    whole.append(this.#before.bytes())
+    whole.append(this.#main.bytes())
     whole.byte(0x0b)
     return whole.bytes()
   }
