@@ -1230,7 +1230,6 @@ export class InstructionWriter {
 
   /** Copies the arguments into the frame of the function that is called, which begins at `top`. */
   #passParameters(decoded: Decoded, layout: CallLayout, top: number): void {
-    const body = this.#body
     const { parameters } = callParts(decoded.instruction)
     if (parameters.length < layout.parameters.length)
       throw this.#error(`This call passes ${parameters.length} arguments of ${layout.parameters.length}`, decoded)

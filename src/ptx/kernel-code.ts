@@ -81,7 +81,7 @@ export function hasHardwareFma(): boolean {
 
 function detectFma(): boolean {
   try {
-    const module = new ModuleBuilder(0, 65536)
+    const module = new ModuleBuilder()
     const names = ['f32', 'f64'] as const
     for (const type of names) {
       const body = new FunctionBody([type, type, type])
@@ -96,8 +96,7 @@ function detectFma(): boolean {
     }
     const bytes = module.encode()
     if (!isValidWasm(bytes)) return false
-    const { memory } = EMPTY_MEMORY()
-    const { exports } = instantiateWasm(compileWasm(bytes), { m: memory })
+    const { exports } = instantiateWasm(compileWasm(bytes), {})
     const [near32, near64] = [1 + 2 ** -12, 1 + 2 ** -27]
     return (
       exports['f32']?.(near32, near32, -1 - 2 ** -11) === 2 ** -24 &&
@@ -106,13 +105,6 @@ function detectFma(): boolean {
   } catch {
     return false
   }
-}
-
-let emptyMemory: DeviceMemory['memory'] | undefined
-
-/** Set by the first machine, whose memory the test of the processor borrows. */
-function EMPTY_MEMORY(): { memory: DeviceMemory['memory'] | undefined } {
-  return { memory: emptyMemory }
 }
 
 export class KernelCode {
@@ -135,7 +127,6 @@ export class KernelCode {
     readonly options: CodeOptions,
     private readonly addressOf: (name: string, decoded: Decoded) => bigint,
   ) {
-    emptyMemory ??= memory.memory
     this.#fma = hasHardwareFma()
     let instructions = 1
     for (const fn of program.functions.values()) instructions += fn.instructions
@@ -223,7 +214,7 @@ export class KernelCode {
   }
 
   #compile(stops: readonly Stop[]): void {
-    const module = new ModuleBuilder(this.memory.memory.buffer.byteLength === 0 ? 1 : 1, this.memory.maximumPages)
+    const module = new ModuleBuilder(this.memory.maximumPages)
     const indices = new Map<string, number>()
     for (const [name, signature] of Object.entries(IMPORTS)) indices.set(name, module.import(name, signature))
     for (const [name, helper] of Object.entries(HELPERS)) {

@@ -302,7 +302,7 @@ export interface Signature {
   readonly results: readonly ValueType[]
 }
 
-/** A module that imports its memory as `i.m`, and functions as members of `i`. */
+/** A module that imports its memory as `i.m`, if it has one of so many pages at most, and functions as members of `i`. */
 export class ModuleBuilder {
   readonly #types: string[] = []
   readonly #encodedTypes: Signature[] = []
@@ -311,10 +311,7 @@ export class ModuleBuilder {
   #table: (number | undefined)[] = []
   #closed = false
 
-  constructor(
-    private readonly memoryPages: number,
-    private readonly maximumPages: number,
-  ) {}
+  constructor(private readonly maximumPages?: number) {}
 
   type(signature: Signature): number {
     const key = `${signature.parameters.join()}>${signature.results.join()}`
@@ -369,13 +366,13 @@ export class ModuleBuilder {
       }
     })
     section(2, (into) => {
-      into.unsigned(this.#imports.length + 1)
-      into.text('i')
-      into.text('m')
-      into.byte(2)
-      into.byte(1)
-      into.unsigned(this.memoryPages)
-      into.unsigned(this.maximumPages)
+      into.unsigned(this.#imports.length + (this.maximumPages === undefined ? 0 : 1))
+      if (this.maximumPages !== undefined) {
+        into.text('i')
+        into.text('m')
+        into.append([2, 1, 1])
+        into.unsigned(this.maximumPages)
+      }
       for (const { name, type } of this.#imports) {
         into.text('i')
         into.text(name)
