@@ -237,7 +237,7 @@ export function liveAtStart({ fn, blocks }: ControlFlow): readonly ReadonlySet<n
         if (after === undefined) continue
         for (let word = 0; word < words; word++) {
           const old = fact.live[word] ?? 0
-          const merged = old | ((after[word] ?? 0) & ~(fact.kills[word] ?? 0))
+          const merged = (old | ((after[word] ?? 0) & ~(fact.kills[word] ?? 0))) >>> 0
           if (merged !== old) {
             fact.live[word] = merged
             changed = true

@@ -123,6 +123,12 @@ export class FormulaWriter {
       body.release(type, local)
       return
     }
+    if (head === 'i32.const' || head === 'i64.const') {
+      const value = parseBig(String(formula[1]).replace(/L$/, ''))
+      if (head === 'i64.const') body.i64(value)
+      else body.i32(Number(BigInt.asIntN(32, value)))
+      return
+    }
     if (head === 'if') {
       this.write(formula[2] ?? '')
       body.if(this.typeOf(formula))

@@ -1075,6 +1075,13 @@ export function matchForms(opcode: string): readonly Match[] {
     const modifiers: Record<string, string> = {}
     if (fits(each.slots, 0, words, 0, modifiers)) found.push({ form: each, modifiers })
   }
+  // The assembler takes the modifiers of accesses in any order, and NVIDIA's own headers write `atom.add.release.gpu`.
+  if (found.length === 0 && /^(ld|st|atom|red)$/.test(head)) {
+    for (const each of byOpcode.get(head) ?? []) {
+      const modifiers = fitsInAnyOrder(each.slots, words)
+      if (modifiers !== undefined) found.push({ form: each, modifiers })
+    }
+  }
   // Texts of strangers must not fill the memory.
   if (matches.size < 10_000) matches.set(opcode, found)
   return found
@@ -1096,4 +1103,14 @@ function fits(
     delete modifiers[next.name]
   }
   return next.optional && fits(slots, slot + 1, words, word, modifiers)
+}
+
+function fitsInAnyOrder(slots: readonly Slot[], words: readonly string[]): Modifiers | undefined {
+  const modifiers: Record<string, string> = {}
+  for (const word of words) {
+    const slot = slots.find(({ name, options }) => modifiers[name] === undefined && options.includes(word))
+    if (slot === undefined) return undefined
+    modifiers[slot.name] = word
+  }
+  return slots.every(({ name, optional }) => optional || modifiers[name] !== undefined) ? modifiers : undefined
 }
