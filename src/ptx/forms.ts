@@ -1019,21 +1019,21 @@ meeting(
   'd:D a:b32 b:b32 c:C',
   'wmma.mma',
 )
-const MMA_SHAPES = 'm8n8k4|m16n8k4|m16n8k8|m16n8k16|m16n8k32|m16n8k64|m8n8k16|m8n8k32|m8n8k128|m16n8k128|m16n8k256'
-const MMA_TYPES = 'f16|bf16|tf32|e4m3|e5m2|s8|u8|s4|u4|f64'
+const MMA_SHAPES = 'm16n8k4|m16n8k8|m16n8k16|m16n8k32|m16n8k64|m8n8k16|m8n8k32|m8n8k128|m16n8k128|m16n8k256'
+const MMA_TYPES = 'f16|bf16|tf32|e4m3|e5m2|s8|u8|s4|u4'
 meeting(
-  `mma.sync.aligned.shape=${MMA_SHAPES}.A=${LAYOUT}.B=${LAYOUT}.?satfinite.?rnd=rn|rz|rm|rp.D=f16|f32|s32|f64.X=${MMA_TYPES}.Y=${MMA_TYPES}.C=f16|f32|s32|f64`,
+  'mma.sync.aligned.shape=m8n8k4|m16n8k4|m16n8k8|m16n8k16.A=row.B=col.?rnd=rn|rz|rm|rp.D=f64.X=f64.Y=f64.C=f64',
+  'd:D a:X b:Y c:C',
+  'mma',
+)
+meeting(
+  `mma.sync.aligned.shape=${MMA_SHAPES}.A=row.B=col.?satfinite.D=f16|f32|s32.X=${MMA_TYPES}.Y=${MMA_TYPES}.C=f16|f32|s32`,
   'd:D a:X b:Y c:C',
   'mma',
 )
 meeting(
   `mma.sync.aligned.shape=${MMA_SHAPES}.A=row.B=col.D=s32.X=b1.Y=b1.C=s32.op=xor|and.popc`,
   'd:D a:b32 b:b32 c:C',
-  'mma',
-)
-meeting(
-  `mma.K=sp|sp::ordered_metadata.sync.aligned.shape=m16n8k8|m16n8k16|m16n8k32|m16n8k64|m16n8k128.A=row.B=col.?satfinite.D=f16|f32|s32.X=${MMA_TYPES}.Y=${MMA_TYPES}.C=f16|f32|s32`,
-  'd:D a:X b:Y c:C e:b32 g:u32',
   'mma',
 )
 meeting(

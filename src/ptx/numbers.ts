@@ -116,6 +116,31 @@ function fma(a: number, b: number, c: number, format: Format, mode: number): num
   return rounded(sum(product(exact(a), exact(b)), exact(c), mode), format, mode)
 }
 
+/** a * b + c in f64, rounded once: by exact sums where they are exact, otherwise by integers. */
+export function fma64(a: number, b: number, c: number): number {
+  const p = a * b
+  const large = 1e298
+  if (
+    !(Math.abs(a) < large && Math.abs(b) < large && Math.abs(c) < large && Math.abs(p) < large && Math.abs(p) > 1e-280)
+  ) {
+    return a === 0 || b === 0 ? p + c : fma(a, b, c, F64, ROUNDINGS.rn)
+  }
+  const [ah, bh] = [high(a), high(b)]
+  const [al, bl] = [a - ah, b - bh]
+  const e = ah * bh - p + ah * bl + al * bh + al * bl
+  const s = p + c
+  const back = s - p
+  const t = p - (s - back) + (c - back)
+  const w = t + e
+  if (t === 0 || e === 0 || s + w * 1.0000000000000009 === s + w * 0.9999999999999991) return s + w
+  return fma(a, b, c, F64, ROUNDINGS.rn)
+}
+
+function high(value: number): number {
+  const big = value * 134217729
+  return big - (big - value)
+}
+
 function add(a: number, b: number, format: Format, mode: number): number {
   if (!finite(a) || !finite(b)) return a + b
   return rounded(sum(exact(a), exact(b), mode), format, mode)
