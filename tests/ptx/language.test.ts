@@ -1,19 +1,9 @@
 /** What the language of kernels has: calls of all kinds, structures, printing, assertions, address spaces. */
 import assert from 'node:assert/strict'
-import { KernelFault } from '../../src/ptx/faults.js'
+import { faultOf } from './faults.js'
 import { floats, integers, kernelTest, Value } from './machine.js'
 
 const { fround } = Math
-
-export function faultOf(run: () => unknown): KernelFault {
-  try {
-    run()
-  } catch (error) {
-    if (error instanceof KernelFault) return error
-    throw error
-  }
-  throw new Error('The kernel ran without a fault')
-}
 
 kernelTest('language', 'function_pointers', ({ launch }) => {
   const [which, a, b, out] = [integers(64, 3), floats(64, 1, 3), floats(64, 2, 5).map(Math.abs), new Float32Array(64)]
