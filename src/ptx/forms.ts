@@ -111,7 +111,7 @@ function saturated(operation: string): string {
   return CLAMP(`(i64.${operation} (i64.extend_i32_s a) (i64.extend_i32_s b))`)
 }
 
-for (const operation of ['add', 'sub']) {
+for (const operation of ['add']) {
   form(
     `${operation}.T=u16x2|s16x2`,
     'd:T a:T b:T',
@@ -303,11 +303,10 @@ for (const [index, operation] of ['add', 'sub', 'avrg', 'absdiff', 'min', 'max']
       (signed(m, 'D') ? 64 : 0) +
       (m['sat'] ? 128 : 0) +
       (m['add'] ? 256 : 0)
-    form(
-      `v${operation}${parts}.D=u32|s32.A=u32|s32.B=u32|s32.?sat.?add`,
-      'd:D a:A b:B c:D',
-      (m) => `($video ${number(m)} a b c)`,
-    )
+    for (const modifier of ['?sat', 'add']) {
+      const pattern = `v${operation}${parts}.D=u32|s32.A=u32|s32.B=u32|s32.${modifier}`
+      form(pattern, 'd:D a:A b:B c:D', (m) => `($video ${number(m)} a b c)`)
+    }
   }
 }
 
@@ -393,7 +392,7 @@ form(`set.cmp=${COMPARISONS}.?ftz.T=f16x2|bf16x2|b32|u32|s32.S=f16x2|bf16x2`, 'd
 })
 
 const ANY = 'b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64'
-form(`selp.T=${ANY}|f16|bf16|f16x2|bf16x2`, 'd:T a:T b:T c:pred', '(select a b c)')
+form(`selp.T=${ANY}`, 'd:T a:T b:T c:pred', '(select a b c)')
 form(`slct.T=${ANY}.S=s32`, 'd:T a:T b:T c:S', '(select a b (i32.ge_s c 0))')
 form(`slct.?ftz.T=${ANY}.S=f32`, 'd:T a:T b:T c:S', (m) => `(select a b (f32.ge ${m['ftz'] ? 'c~' : 'c'} f:0))`)
 
@@ -444,14 +443,14 @@ function fused32(a: string, b: string, c: string): string {
 }
 
 for (const opcode of ['fma', 'mad']) {
-  float(`${opcode}.${ROUND}.?ftz.?sat.T=f32`, 'd:T a:T b:T c:T', (m) => {
+  float(`${opcode}.rnd=rn|rz|rm|rp.?ftz.?sat.T=f32`, 'd:T a:T b:T c:T', (m) => {
     const list = ['a', 'b', 'c'].map((name) => operand(name, m))
     const [a = '', b = '', c = ''] = list
     if (mode(m) === 0) return finished(`(fma32 ${a} ${b} ${c})`, m)
     if (mode(m) === 2) return finished(`($fma32_down ${a} ${b} ${c})`, m)
     return finished(`($fma32_mode ${a} ${b} ${c} ${mode(m)})`, m)
   })
-  float(`${opcode}.${ROUND}.T=f64`, 'd:T a:T b:T c:T', (m) =>
+  float(`${opcode}.rnd=rn|rz|rm|rp.T=f64`, 'd:T a:T b:T c:T', (m) =>
     mode(m) === 0 ? '(fma64 a b c)' : `($fma64_mode a b c ${mode(m)})`,
   )
 }
@@ -787,8 +786,8 @@ for (const type of ['f16', 'bf16']) {
     return `(i32.or ${of('b')} (i32.shl ${of('a')} 16))`
   })
 }
-form('cvt.rnd=rn|rz|rm|rp.?sat.T=bf16.S=f16', 'd:T a:S', (m) => narrow('bf16', '($half_to_f32 a)', 'f32', m))
-form('cvt.rnd=rn|rz|rm|rp.?sat.T=f16.S=bf16', 'd:T a:S', (m) => narrow('f16', toF32('bf16', 'a', {}), 'f32', m))
+form('cvt.rnd=rn|rz|rm|rp.T=bf16.S=f16', 'd:T a:S', (m) => narrow('bf16', '($half_to_f32 a)', 'f32', m))
+form('cvt.rnd=rn|rz|rm|rp.T=f16.S=bf16', 'd:T a:S', (m) => narrow('f16', toF32('bf16', 'a', {}), 'f32', m))
 
 function prepared(x: string, t: 'f32', type: string, m: Modifiers): string {
   const value = m['sat'] ? clamped(x, t) : m['relu'] ? relu(x, t) : x

@@ -99,9 +99,9 @@ const DOWN = `(let x (f64.sub (f64.promote_f32 d) s)
     d))`
 
 /** Round to odd: what is rounded again afterwards comes out as if it had been rounded once. */
-const ODD = (value: string): string => `(let d (f32.demote_f64 ${value}) (let x (f64.promote_f32 d)
-  (if f32 (i32.or (f64.eq x ${value}) (f64.ne ${value} ${value})) d
-    (let m (if f32 (f64.gt (f64.abs x) (f64.abs ${value})) ${TOWARDS_ZERO('d')} d)
+const ODD = (value: string): string => `(let d (f32.demote_f64 ${value}) (let wide (f64.promote_f32 d)
+  (if f32 (i32.or (f64.eq wide ${value}) (f64.ne ${value} ${value})) d
+    (let m (if f32 (f64.gt (f64.abs wide) (f64.abs ${value})) ${TOWARDS_ZERO('d')} d)
       (f32.reinterpret_i32 (i32.or (i32.reinterpret_f32 m) 1))))))`
 
 export const HELPERS: Readonly<Record<string, Helper>> = {

@@ -361,7 +361,7 @@ export const NUMBERS: Readonly<Record<string, (...args: number[]) => number>> = 
   int64_to_f32_mode: (low = 0, high = 0, signed = 0, mode = 0) => ofInteger(low, high, signed, F32, mode),
   int64_to_f64_mode: (low = 0, high = 0, signed = 0, mode = 0) => ofInteger(low, high, signed, F64, mode),
   int64_to_bf16_mode: (low = 0, high = 0, signed = 0, mode = 0) => bf16Bits(ofInteger(low, high, signed, BF16, mode)),
-  f32_to_fp8: (a = 0, format = 0, relu = 0) => smallBits(relu !== 0 && a < 0 ? 0 : a, format === 0 ? E4M3 : E5M2),
+  f32_to_fp8: (a = 0, format = 0, relu = 0) => smallBits(relu !== 0 && a <= 0 ? 0 : a, format === 0 ? E4M3 : E5M2),
   fp8_to_half: (a = 0, format = 0) => halfBits(smallValue(a & 255, format === 0 ? E4M3 : E5M2)),
   sin: (a = 0) => Math.sin(a),
   cos: (a = 0) => Math.cos(a),
