@@ -815,7 +815,7 @@ form('cvt.rn.?relu.T=f16x2.S=e4m3x2|e5m2x2', 'd:T a:S', (m) => {
   const of = (x: string): string => {
     const h = `($fp8_to_half ${x} ${format})`
     if (!m['relu']) return h
-    return `(let h ${h} (select 0 h (i32.and (i32.and h 0x8000) (i32.le_u (i32.and h 0x7fff) 0x7c00))))`
+    return `(let h ${h} (select 0 h (i32.and (i32.shr_u h 15) (i32.le_u (i32.and h 0x7fff) 0x7c00))))`
   }
   return `(i32.or ${of('a')} (i32.shl ${of('(i32.shr_u a 8)')} 16))`
 })

@@ -61,7 +61,7 @@ function isRefused({ opcode }: Form, m: Modifiers): boolean {
     if (m['ftz'] && type !== 'f32' && source !== 'f32') return true
     if (m['sat'] && /^(s|u)/.test(type) && !/^(s|u)/.test(source)) return true
     if (m['sat'] && type === 'f64' && source !== 'f64' && source !== 'f32') return true
-    if (m['sat'] && widthOf(type) > widthOf(source) && !/f/.test(type + source)) return true
+    if (m['sat'] && (type === source || widthOf(type) > widthOf(source)) && !/f/.test(type + source)) return true
     if (/^bf16$/.test(source) && (m['sat'] || m['ftz'])) return true
     if (/8$/.test(type) && source === 'bf16') return true
     if (type === 'bf16' && /8$/.test(source)) return true
@@ -97,8 +97,7 @@ export function casesOf(form: Form): readonly FormCase[] {
     const isLop3 = form.opcode === 'lop3'
     if (isLop3) constants['e'] = TABLES[(index * 7 + found.length) % TABLES.length] ?? 0n
     const text = [form.opcode, ...chosen.filter((each) => each !== undefined)].join('.')
-    const isPair =
-      (form.opcode === 'setp' && !(modifiers['T'] ?? '').startsWith('pred')) || /lop3\.B/.test(form.pattern)
+    const isPair = (form.opcode === 'setp' && !/^b?f16$/.test(modifiers['T'] ?? '')) || /lop3\.B/.test(form.pattern)
     const base = { text, form, modifiers, types, results: isPair ? 2 : 1 }
     if (isLop3) for (const table of TABLES) found.push({ ...base, constants: { e: table } })
     else found.push({ ...base, constants })
