@@ -36,6 +36,7 @@ function check(each: FormCase, answer: Answer, actual: readonly bigint[], operan
   if (answer.kind === 'open') return
   if (answer.kind === 'bits') {
     answer.results.forEach((expected, index) => {
+      if (each.form.opcode === 'setp' && index >= each.results) return
       const bits = index === 0 || each.form.opcode === 'setp' ? width : 32
       const [is, shall] = [BigInt.asUintN(bits, actual[index] ?? 0n), BigInt.asUintN(bits, expected)]
       assert.equal(is.toString(16), shall.toString(16), `${each.text}, result ${index}, of ${operands}`)
