@@ -123,10 +123,14 @@ export class FunctionWriter {
       body.op('i32.add')
       body.set(this.#values.frame)
     })
+    // Where no thread can stop, all have ended when they come back.
+    const stops = this.context.program.stops.length > 1
     body.loop()
     this.#labels.push({ kind: 'threads', block: -1 })
-    body.i32(SLICE)
-    body.set(this.#fuel)
+    if (stops) {
+      body.i32(SLICE)
+      body.set(this.#fuel)
+    }
     body.block()
     this.#labels.push({ kind: 'end', block: -1 })
     if (!this.fn.fn.entry) {
@@ -141,23 +145,7 @@ export class FunctionWriter {
     this.#writeRegion(stop.block)
     this.#labels.pop()
     body.end()
-    // The thread has stopped in #state.
-    body.get(this.#values.frame)
-    body.get(this.#state)
-    body.memory('i32.store', FRAME.state)
-    body.get(this.#values.thread)
-    body.get(1)
-    body.op('i32.eq')
-    body.if()
-    body.get(this.#state)
-    body.set(first)
-    body.end()
-    body.get(different)
-    body.get(first)
-    body.get(this.#state)
-    body.op('i32.xor')
-    body.op('i32.or')
-    body.set(different)
+    if (stops) this.#noteState(first, different)
     if (this.#counts) {
       body.get(spent)
       body.i32(SLICE)
@@ -189,10 +177,33 @@ export class FunctionWriter {
       body.op('i64.add')
       body.memory('i64.store', BLOCK.spent)
     }
-    body.i32(MIXED)
-    body.get(first)
+    if (stops) {
+      body.i32(MIXED)
+      body.get(first)
+      body.get(different)
+      body.op('select')
+    } else body.i32(EXITED)
+  }
+
+  /** Stores the state in which a thread stopped, and compares it with that of the first one. */
+  #noteState(first: number, different: number): void {
+    const { body } = this.#values
+    body.get(this.#values.frame)
+    body.get(this.#state)
+    body.memory('i32.store', FRAME.state)
+    body.get(this.#values.thread)
+    body.get(1)
+    body.op('i32.eq')
+    body.if()
+    body.get(this.#state)
+    body.set(first)
+    body.end()
     body.get(different)
-    body.op('select')
+    body.get(first)
+    body.get(this.#state)
+    body.op('i32.xor')
+    body.op('i32.or')
+    body.set(different)
   }
 
   /** Registers that are read before they are written start as zero, for every thread. */

@@ -598,8 +598,32 @@ export class InstructionWriter {
   ): void {
     const body = this.#body
     const { recorded } = this.writer.context
-    const { window } = this.writer.context.site(decoded)
     const [address, distance] = [body.temporary('i64'), body.temporary('i64')]
+    const window = this.#openWindow(operand, bytes, decoded, address, distance)
+    body.if('i32')
+    if (recorded) this.#record(distance, window, bytes, access, decoded)
+    body.get(distance)
+    body.op('i32.wrap_i64')
+    body.i32(0)
+    body.memory('i32.load', window + 16)
+    body.op('i32.add')
+    body.else()
+    this.#slow(address, bytes, access, decoded)
+    body.end()
+    body.release('i64', address)
+    body.release('i64', distance)
+  }
+
+  /** Leaves the address, its distance from the start of the window, and on the stack whether the window has it. */
+  #openWindow(
+    operand: Extract<Operand, { kind: 'address' }>,
+    bytes: number,
+    decoded: Decoded,
+    address: number,
+    distance: number,
+  ): number {
+    const body = this.#body
+    const { window } = this.writer.context.site(decoded)
     this.writer.push(operand, 'u64')
     body.tee(address)
     body.i32(0)
@@ -613,18 +637,7 @@ export class InstructionWriter {
     body.i32(0)
     body.memory('i64.load', window + 8)
     body.op('i64.lt_u')
-    body.if('i32')
-    if (recorded) this.#record(distance, window, bytes, access, decoded)
-    body.get(distance)
-    body.op('i32.wrap_i64')
-    body.i32(0)
-    body.memory('i32.load', window + 16)
-    body.op('i32.add')
-    body.else()
-    this.#slow(address, bytes, access, decoded)
-    body.end()
-    body.release('i64', address)
-    body.release('i64', distance)
+    return window
   }
 
   /** Marks the bytes of an access in the shadow of its block. */
@@ -790,10 +803,46 @@ export class InstructionWriter {
     const size = Math.max(8, bitsOf(type)) / 8
     const operand = this.#operand(decoded, 'a')
     const space = this.#spaceOf(decoded, operand)
+    const write = (address: number): void => {
+      for (const [index, item] of items.entries()) this.#storeOne(item, type, address, index * size)
+    }
+    if (operand.kind === 'address' && (space === 'global' || space === 'generic')) {
+      this.#globalStore(operand, size * count, decoded, write)
+      return
+    }
     const address = this.#address(operand, space, size * count, SHADOW.written, decoded)
-    for (const [index, item] of items.entries()) this.#storeOne(item, type, address, index * size)
-    this.#flush(address, space)
+    write(address)
     this.#body.release('i32', address)
+  }
+
+  /** What the window has is written at once; elsewhere it may be memory outside, to which it has to be carried. */
+  #globalStore(
+    operand: Extract<Operand, { kind: 'address' }>,
+    bytes: number,
+    decoded: Decoded,
+    write: (address: number) => void,
+  ): void {
+    const body = this.#body
+    const [address, distance, to] = [body.temporary('i64'), body.temporary('i64'), body.temporary('i32')]
+    const window = this.#openWindow(operand, bytes, decoded, address, distance)
+    body.if()
+    if (this.writer.context.recorded) this.#record(distance, window, bytes, SHADOW.written, decoded)
+    body.get(distance)
+    body.op('i32.wrap_i64')
+    body.i32(0)
+    body.memory('i32.load', window + 16)
+    body.op('i32.add')
+    body.set(to)
+    write(to)
+    body.else()
+    this.#slow(address, bytes, SHADOW.written, decoded)
+    body.set(to)
+    write(to)
+    this.#flush(to, 'global')
+    body.end()
+    body.release('i32', to)
+    body.release('i64', distance)
+    body.release('i64', address)
   }
 
   #storeOne(item: Operand, type: string, address: number, offset: number): void {

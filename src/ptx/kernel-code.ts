@@ -128,6 +128,7 @@ export class KernelCode {
     private readonly addressOf: (name: string, decoded: Decoded) => bigint,
   ) {
     this.#fma = hasHardwareFma()
+    if (options.recorded) memory.record()
     let instructions = 1
     for (const fn of program.functions.values()) instructions += fn.instructions
     this.windowBytes = instructions * WINDOW_BYTES

@@ -428,40 +428,44 @@ export class KernelLaunch implements RunTime {
       return true
     }
     if (operation.startsWith('barrier')) return false
+    return this.#meetRange(resident, stop, 0, this.#threads)
+  }
+
+  /** Threads of whole warps, or all that are left of one, meet at an operation of warps; false where a lane is missing. */
+  #meetRange(resident: Resident, stop: Stop, from: number, to: number): boolean {
     const maskName = stop.at === undefined ? undefined : maskOperand(stop.at)
-    if (operation === 'shfl' && this.#shuffleAll(resident, stop, maskName)) return true
+    if (this.#operationOf(stop) === 'shfl' && this.#shuffleRange(resident, stop, maskName, from, to)) return true
     const gathering = this.#gathering
     gathering.words = this.#memory.words
-    for (let first = 0; first < this.#threads; first += 32) {
+    const gather = (begin: number): number => {
       gathering.clear()
-      const count = Math.min(32, this.#threads - first)
-      for (let lane = 0; lane < count; lane++) gathering.add(lane, this.#frame(resident, first + lane), stop)
-      if (maskName === undefined) continue
-      const all = count === 32 ? -1 : (1 << count) - 1
-      for (let lane = 0; lane < count; lane++) {
-        if ((gathering.source(lane, maskName) & all) !== all) return false
-      }
+      const last = Math.min(to, (begin & ~31) + 32)
+      for (let thread = begin; thread < last; thread++) gathering.add(thread & 31, this.#frame(resident, thread), stop)
+      return last
     }
-    for (let first = 0; first < this.#threads; first += 32) {
-      gathering.clear()
-      const count = Math.min(32, this.#threads - first)
-      for (let lane = 0; lane < count; lane++) gathering.add(lane, this.#frame(resident, first + lane), stop)
-      this.#perform(resident, gathering, first)
+    for (let begin = from; maskName !== undefined && begin < to; ) {
+      begin = gather(begin)
+      const all = gathering.mask
+      for (const lane of gathering.lanes) if ((gathering.source(lane, maskName) & all) !== all) return false
     }
-    resident.races?.warpBarrier(-1)
+    for (let begin = from; begin < to; ) {
+      const warp = begin & ~31
+      begin = gather(begin)
+      this.#perform(resident, gathering, warp)
+    }
+    resident.races?.warpBarrier(to - from > 32 ? -1 : from >> 5)
     return true
   }
 
   readonly #values = new Int32Array(32)
 
   /** The most frequent meeting, for whole warps, without gathering. */
-  #shuffleAll(resident: Resident, stop: Stop, maskName: string | undefined): boolean {
+  #shuffleRange(resident: Resident, stop: Stop, maskName: string | undefined, from: number, to: number): boolean {
     const { words } = this.#memory
     const stride = this.code.program.threadBytes >> 2
     const base = resident.frames >> 2
-    const threads = this.#threads
     const cells = stop.cells
-    if (cells === undefined || threads % 32 !== 0) return false
+    if (cells === undefined || from % 32 !== 0 || to % 32 !== 0) return false
     const cellOf = (name: string): { at: number; constant: number } => {
       const cell = cells.sources.find((each) => each.name === name)
       const constant = Number(BigInt.asIntN(32, cell?.constant ?? 0n))
@@ -474,15 +478,14 @@ export class KernelLaunch implements RunTime {
       if (mask.at < 0) {
         if (mask.constant !== -1) return false
       } else {
-        for (let thread = 0; thread < threads; thread++)
-          if (words[base + thread * stride + mask.at] !== -1) return false
+        for (let thread = from; thread < to; thread++) if (words[base + thread * stride + mask.at] !== -1) return false
       }
     }
     const mode = ['up', 'down', 'bfly', 'idx'].indexOf(stop.at?.modifiers['M'] ?? '')
     const resultOffset = cells.results[0]?.offset
     const insideOffset = cells.results[1]?.offset
     const values = this.#values
-    for (let first = 0; first < threads; first += 32) {
+    for (let first = from; first < to; first += 32) {
       const start = base + first * stride
       for (let lane = 0; lane < 32; lane++) values[lane] = words[start + lane * stride + value.at] ?? 0
       for (let lane = 0; lane < 32; lane++) {
@@ -491,21 +494,21 @@ export class KernelLaunch implements RunTime {
         const c = control.at < 0 ? control.constant : (words[frame + control.at] ?? 0)
         const segment = (c >>> 8) & 31
         const last = (lane & segment) | (c & 31 & ~segment)
-        let from: number
+        let source: number
         let inside: boolean
         if (mode === 0) {
-          from = lane - b
-          inside = from >= last
+          source = lane - b
+          inside = source >= last
         } else {
-          from = mode === 1 ? lane + b : mode === 2 ? lane ^ b : (lane & segment) | (b & ~segment)
-          inside = from <= last
+          source = mode === 1 ? lane + b : mode === 2 ? lane ^ b : (lane & segment) | (b & ~segment)
+          inside = source <= last
         }
-        if (!inside) from = lane
-        if (resultOffset !== undefined) words[frame + (resultOffset >> 2)] = values[from] ?? 0
+        if (!inside) source = lane
+        if (resultOffset !== undefined) words[frame + (resultOffset >> 2)] = values[source] ?? 0
         if (insideOffset !== undefined) words[frame + (insideOffset >> 2)] = inside ? 1 : 0
       }
     }
-    resident.races?.warpBarrier(-1)
+    resident.races?.warpBarrier(to - from > 32 ? -1 : from >> 5)
     return true
   }
 
@@ -633,14 +636,52 @@ export class KernelLaunch implements RunTime {
         const state = this.#stateOf(resident, from)
         let to = from + 1
         while (to < end && status[to] === READY && this.#stateOf(resident, to) === state) to++
-        this.#run(resident, state, from, to)
-        for (let thread = from; thread < to; thread++) this.#classify(resident, thread)
+        this.#runTogether(resident, state, from, to, first, end)
         from = to - 1
         ran = true
       }
       if (!ran && !this.#meetInWarp(resident, first, end)) return any
       any = true
     }
+  }
+
+  /** Runs threads that go on from the same place for as long as they stay together, and notes where they stopped. */
+  #runTogether(resident: Resident, state: number, from: number, to: number, first: number, end: number): void {
+    const { status } = resident
+    for (let at = this.#run(resident, state, from, to); ; at = this.#run(resident, at, from, to)) {
+      if (at === MIXED) {
+        for (let thread = from; thread < to; thread++) this.#classify(resident, thread)
+        return
+      }
+      if (at === EXITED) {
+        status.fill(GONE, from, to)
+        return
+      }
+      const stop = this.#stop(at)
+      if (stop.kind === 'turn') {
+        status.fill(YIELDED, from, to)
+        return
+      }
+      if (stop.kind !== 'meeting') continue
+      const operation = this.#operationOf(stop)
+      const isBarrier = operation.startsWith('barrier')
+      if (operation === 'barrier.arrive' || (!isBarrier && !this.#areAllOfWarp(resident, from, to, first, end))) {
+        for (let thread = from; thread < to; thread++) this.#classify(resident, thread)
+        return
+      }
+      if (isBarrier || !this.#meetRange(resident, stop, from, to)) {
+        status.fill(WAITING, from, to)
+        return
+      }
+    }
+  }
+
+  /** Whether all other threads of the warp have ended. */
+  #areAllOfWarp({ status }: Resident, from: number, to: number, first: number, end: number): boolean {
+    for (let thread = first; thread < end; thread++) {
+      if ((thread < from || thread >= to) && status[thread] !== GONE) return false
+    }
+    return true
   }
 
   /** Lets lanes of a warp that wait for each other go on, if all of them are there. */
