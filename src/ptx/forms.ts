@@ -439,7 +439,7 @@ function fused32(a: string, b: string, c: string): string {
   const tie = '(i32.eq (i32.and (i32.wrap_i64 k) 0x1fffffff) 0x10000000)'
   const small = '(i32.lt_u (i32.sub (i32.and (i32.wrap_i64 (i64.shr_u k 32L)) 0x7fffffff) 1) 0x380fffff)'
   return `(let s (f64.add ${product} (f64.promote_f32 ${c})) (let k (i64.reinterpret_f64 s)
-    (if f32 (i32.or ${tie} ${small}) ($fma32_exact ${a} ${b} ${c}) (f32.demote_f64 s))))`
+    (if f32 (i32.or ${tie} ${small}) ($fma32_near ${a} ${b} ${c}) (f32.demote_f64 s))))`
 }
 
 for (const opcode of ['fma', 'mad']) {

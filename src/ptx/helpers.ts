@@ -140,6 +140,15 @@ export const HELPERS: Readonly<Record<string, Helper>> = {
       ${FUSED}
       (if f64 (i32.or (f64.eq a d:0) (f64.eq b d:0)) (f64.add p c) ($fma64_exact a b c))))`,
   ),
+  // a * b + c, where rounding the sum in f64 to f32 may be wrong: the sum is rounded to odd first.
+  fma32_near: helper(
+    'a:f32 b:f32 c:f32',
+    'f32',
+    `(let p (f64.mul (f64.promote_f32 a) (f64.promote_f32 b)) (let q (f64.promote_f32 c) (let s (f64.add p q)
+      (let t ${TWO_SUM('p', 'q', 's')} (f32.demote_f64 (if f64 (i32.or (f64.eq t d:0) (f64.ne t t)) s
+        (let k (i64.reinterpret_f64 s) (f64.reinterpret_i64 (i64.or 1L
+          (i64.sub k (i64.extend_i32_u (i32.ne (f64.gt t d:0) (f64.gt s d:0))))))))))))) `,
+  ),
   fma32_down: helper(
     'a:f32 b:f32 c:f32',
     'f32',
@@ -200,7 +209,6 @@ export const HELPERS: Readonly<Record<string, Helper>> = {
   prmt_mode: helper('a:i32 b:i32 s:i32 mode:i32', 'i32'),
   fns: helper('mask:i32 base:i32 offset:i32', 'i32'),
   video: helper('operation:i32 a:i32 b:i32 c:i32', 'i32'),
-  fma32_exact: helper('a:f32 b:f32 c:f32', 'f32'),
   fma64_exact: helper('a:f64 b:f64 c:f64', 'f64'),
   fma32_mode: helper('a:f32 b:f32 c:f32 mode:i32', 'f32'),
   add32_mode: helper('a:f32 b:f32 mode:i32', 'f32'),

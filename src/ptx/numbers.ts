@@ -342,7 +342,6 @@ export const NUMBERS: Readonly<Record<string, (...args: number[]) => number>> = 
     if (mode === 1) return permute(a, b, [0x5670, 0x6701, 0x7012, 0x0123][selector] ?? 0)
     return permute(a, b, PRMT_MODES[mode]?.(selector) ?? 0)
   },
-  fma32_exact: (a = 0, b = 0, c = 0) => fma(a, b, c, F32, 0),
   fma64_exact: (a = 0, b = 0, c = 0) => fma(a, b, c, F64, 0),
   fma32_mode: (a = 0, b = 0, c = 0, mode = 0) => fma(a, b, c, F32, mode),
   add32_mode: (a = 0, b = 0, mode = 0) => add(a, b, F32, mode),
