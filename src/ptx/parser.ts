@@ -564,7 +564,12 @@ class Parser {
 
   #simpleOperand(scope: Scope): Operand {
     const token = this.#next
-    if (token === '{') return { kind: 'vector', items: this.#items(scope, '{', '}') }
+    if (token === '{') {
+      // Triton writes single registers in braces.
+      const items = this.#items(scope, '{', '}')
+      const [only] = items
+      return items.length === 1 && only !== undefined ? only : { kind: 'vector', items }
+    }
     if (token === '(') {
       // A constant expression may begin so, too.
       return { kind: 'list', items: this.#items(scope, '(', ')') }
