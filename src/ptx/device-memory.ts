@@ -13,6 +13,20 @@ const ALIGNMENT = 256
 /** What an access needs at most. */
 const WIDEST = 32
 
+/** The WebAssembly memory of a machine is full: 4 GiB, or what was given as its limit. */
+export class OutOfMachineMemory extends Error {
+  readonly code = 'CUDA_ERROR_OUT_OF_MEMORY'
+  readonly number = 2
+
+  constructor(what: string) {
+    super(`The memory of the simulated machine has no room for ${what}`)
+  }
+
+  static {
+    OutOfMachineMemory.prototype.name = 'OutOfMachineMemory'
+  }
+}
+
 export interface DeviceBlock {
   readonly begin: number
   readonly byteLength: number

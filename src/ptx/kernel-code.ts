@@ -1,6 +1,6 @@
 /** Compiled code of one kernel for one machine: WebAssembly modules, made when they are needed first. */
 import type { Decoded } from './decoding.js'
-import type { DeviceMemory } from './device-memory.js'
+import { type DeviceMemory, OutOfMachineMemory } from './device-memory.js'
 import { parseFormula } from './expression.js'
 import { hardwareFma, softwareFma } from './forms.js'
 import { FunctionWriter } from './function-writer.js'
@@ -120,7 +120,7 @@ export class KernelCode {
   /** The launch that runs. */
   runTime: RunTime | undefined
 
-  /** @throws ERR_UNSUPPORTED, ERR_COMPILATION, and RangeError where the machine's memory is full */
+  /** @throws ERR_UNSUPPORTED, ERR_COMPILATION, and OutOfMachineMemory */
   constructor(
     readonly program: Program,
     readonly memory: DeviceMemory,
@@ -133,7 +133,7 @@ export class KernelCode {
     for (const fn of program.functions.values()) instructions += fn.instructions
     this.windowBytes = instructions * WINDOW_BYTES
     const windows = memory.allocate(this.windowBytes)
-    if (windows === undefined) throw new RangeError('The memory of the simulated machine is full')
+    if (windows === undefined) throw new OutOfMachineMemory('the code of a kernel')
     this.windows = windows
     this.#imports = this.#bind()
     this.#compile(program.stops.filter(({ kind }) => kind !== 'turn'))

@@ -2,9 +2,10 @@
  * Runs a launch of a kernel: its blocks, the threads of each block in turns, and the places where threads meet. A launch
  * runs in slices, so that others can run between them.
  */
+import { outOfRange } from '../base/errors.js'
 import { regionFrom } from './control-flow.js'
 import type { Decoded } from './decoding.js'
-import { type DeviceBlock, type DeviceMemory, ENGINE_BEGIN } from './device-memory.js'
+import { type DeviceBlock, type DeviceMemory, ENGINE_BEGIN, OutOfMachineMemory } from './device-memory.js'
 import { type FaultCode, KernelFault, type KernelFinding, type Triple } from './faults.js'
 import { SHADOW } from './instruction-writer.js'
 import type { KernelCode, RunTime } from './kernel-code.js'
@@ -137,7 +138,7 @@ export class KernelLaunch implements RunTime {
   static #workspaces = 0
 
   /**
-   * @throws RangeError where the machine's memory has no room, or the parameters are too few
+   * @throws OutOfMachineMemory, and ERR_OUT_OF_RANGE for a grid, a block or parameters that cannot be
    */
   constructor(
     private readonly code: KernelCode,
@@ -150,13 +151,11 @@ export class KernelLaunch implements RunTime {
     this.#threads = block[0] * block[1] * block[2]
     this.#total = grid[0] * grid[1] * grid[2]
     if (!(this.#threads > 0 && this.#threads <= 1024 && Number.isInteger(this.#threads)))
-      throw new RangeError(`A block of ${block.join('×')} threads cannot be: 1 to 1024 threads fit`)
+      throw outOfRange('block', '1 to 1024 threads', block.join('×'))
     if (!(this.#total > 0 && Number.isSafeInteger(this.#total)))
-      throw new RangeError(`A grid of ${grid.join('×')} blocks cannot be`)
+      throw outOfRange('grid', 'at least one block', grid.join('×'))
     if (parameters.byteLength < program.parameters.byteLength)
-      throw new RangeError(
-        `${parameters.byteLength} bytes of parameters are given, of ${program.parameters.byteLength}`,
-      )
+      throw outOfRange('parameters', `at least ${program.parameters.byteLength} bytes`, parameters.byteLength)
     this.#sharedBytes = program.shared.staticBytes + dynamicSharedBytes
     this.#limit = options.instructionLimit ?? DEFAULT_LIMIT
     const occupancy = Math.max(1, Math.floor(2048 / (32 * Math.ceil(this.#threads / 32))))
@@ -174,7 +173,7 @@ export class KernelLaunch implements RunTime {
 
   #allocate(byteLength: number): number {
     const at = this.#memory.allocate(byteLength)
-    if (at === undefined) throw new RangeError('The memory of the simulated machine (4 GiB) is full')
+    if (at === undefined) throw new OutOfMachineMemory(`${byteLength} bytes of a launch`)
     return at
   }
 
@@ -228,6 +227,9 @@ export class KernelLaunch implements RunTime {
   #asFault(error: unknown): unknown {
     if (error instanceof RangeError && /call stack/i.test(error.message)) {
       return this.#fault('CUDA_ERROR_HARDWARE_STACK_ERROR', 'A recursion of the kernel goes too deep', -1, 0)
+    }
+    if (error instanceof Error && error.name === 'RuntimeError') {
+      return this.#fault('CUDA_ERROR_LAUNCH_FAILED', `The code of the kernel failed (${error.message})`, -1, 0)
     }
     return error
   }
@@ -968,7 +970,7 @@ export class KernelLaunch implements RunTime {
       return BOUNCE
     }
     if (!this.#memory.makeResident(block) || block.base === undefined) {
-      throw this.#faultAt('CUDA_ERROR_LAUNCH_FAILED', 'The memory of the simulated machine (4 GiB) is full', at, thread)
+      throw new OutOfMachineMemory(`the block at ${hex(block.begin)} of ${block.byteLength} bytes`)
     }
     this.#memory.updateTable()
     if (window !== 0) this.#moveWindow(window, block, bytes)
