@@ -518,6 +518,7 @@ export class FunctionWriter {
 
   #writeContent(block: Block): void {
     if (block.receives !== undefined) this.#receive(block.receives)
+    this.#instructions.groupAccesses(block.instructions)
     for (const decoded of block.instructions) this.#instruction(decoded)
   }
 

@@ -1,6 +1,6 @@
 /** Writes the instructions that are no formulas: memory, atomics, carries, calls and a few others. */
 import { calleeOf } from './control-flow.js'
-import { callParts, type Decoded } from './decoding.js'
+import { accessesOf, callParts, type Decoded } from './decoding.js'
 import { conditionOf, hardwareFma, packedConditions, softwareFma } from './forms.js'
 import {
   BLOCK,
@@ -11,6 +11,7 @@ import {
   FUNCTION_WINDOW,
   LAUNCH,
   LOCAL_WINDOW,
+  NO_WINDOW,
   PARAMETER_WINDOW,
   SHARED_WINDOW,
 } from './layout.js'
@@ -19,6 +20,20 @@ import { slotType, wasmTypeOf } from './register-types.js'
 import { bitsOf, type Operand, ptxError, type Variable } from './syntax.js'
 import type { ValueWriter } from './value-writer.js'
 import type { FunctionBody, ValueType } from './wasm-encoder.js'
+
+/** Accesses of one block of code through the same register, that are checked together before the first of them. */
+interface AccessGroup {
+  readonly members: Decoded[]
+  readonly space: 'global' | 'shared'
+  readonly bytes: number
+  least: bigint
+  most: bigint
+  /** Has where the least of them lies, or 0 where each must be looked at by itself. */
+  local: number
+}
+
+/** Accesses further apart are not checked together. */
+const GROUP_REACH = 1n << 20n
 
 type Space = 'generic' | 'global' | 'shared' | 'local' | 'parameter' | 'frame'
 
@@ -30,6 +45,54 @@ export class InstructionWriter {
 
   get #body(): FunctionBody {
     return this.writer.body
+  }
+
+  readonly #groups = new Map<Decoded, AccessGroup>()
+
+  /**
+   * Finds accesses of a block of code that can be checked together: same register, same width, nothing in between that
+   * changes the register or takes memory away.
+   */
+  groupAccesses(instructions: readonly Decoded[]): void {
+    const { recorded, checked } = this.writer.context
+    if (recorded || checked) return
+    const open = new Map<string, AccessGroup>()
+    for (const decoded of instructions) {
+      const meaning = decoded.form.meaning
+      const code = meaning.kind === 'code' ? meaning.code : ''
+      if (code === 'call') open.clear()
+      if (code === 'load' || code === 'store') this.#joinGroup(decoded, open)
+      for (const { id } of accessesOf(decoded).writes) {
+        for (const key of open.keys()) if (key.endsWith(`/${id}`)) open.delete(key)
+      }
+    }
+    for (const [decoded, group] of this.#groups) if (group.members.length < 2) this.#groups.delete(decoded)
+  }
+
+  #joinGroup(decoded: Decoded, open: Map<string, AccessGroup>): void {
+    const operand = decoded.operands['a']
+    if (decoded.instruction.guard !== undefined || operand?.kind !== 'address' || operand.base.kind !== 'register')
+      return
+    const space = this.#spaceOf(decoded, operand)
+    if (space !== 'global' && space !== 'shared') return
+    const { T: type = 'b32', vec = 'v1' } = decoded.modifiers
+    const bytes = (Math.max(8, bitsOf(type)) / 8) * Number(vec.slice(1))
+    const size = BigInt(bytes)
+    const key = `${space}/${bytes}/${((operand.offset % size) + size) % size}/${operand.base.register.id}`
+    const known = open.get(key)
+    const least = known === undefined || operand.offset < known.least ? operand.offset : known.least
+    const most = known === undefined || operand.offset > known.most ? operand.offset : known.most
+    if (known !== undefined && most - least < GROUP_REACH) {
+      known.members.push(decoded)
+      known.least = least
+      known.most = most
+      this.#groups.set(decoded, known)
+      return
+    }
+    const { offset } = operand
+    const group: AccessGroup = { members: [decoded], space, bytes, least: offset, most: offset, local: -1 }
+    open.set(key, group)
+    this.#groups.set(decoded, group)
   }
 
   write(decoded: Decoded): void {
@@ -427,6 +490,23 @@ export class InstructionWriter {
     const body = this.#body
     const result = body.temporary('i32')
     if (operand.kind !== 'address') throw this.#error('Expected an address in brackets', decoded)
+    const group = this.#groups.get(decoded)
+    if (group !== undefined) {
+      this.#enterGroup(group, operand, decoded)
+      body.get(group.local)
+      body.if('i32')
+      this.#pushInGroup(group, operand)
+      body.else()
+      if (space === 'shared') this.#sharedAddress(operand, undefined, bytes, access, decoded)
+      else {
+        this.writer.push(operand, 'u64')
+        this.#slowFromStack(bytes, access, decoded, NO_WINDOW)
+      }
+      body.end()
+      body.set(result)
+      this.#leaveGroup(group, decoded)
+      return result
+    }
     const variable = this.writer.variableOf(operand.base)
     if (space === 'frame' && variable !== undefined) {
       body.get(this.writer.stack)
@@ -438,6 +518,89 @@ export class InstructionWriter {
     else this.#globalAddress(operand, bytes, access, decoded)
     body.set(result)
     return result
+  }
+
+  /** Before the first access of a group: one check for all. */
+  #enterGroup(group: AccessGroup, operand: Extract<Operand, { kind: 'address' }>, decoded: Decoded): void {
+    if (group.members[0] !== decoded) return
+    const body = this.#body
+    const { bytes, least, most } = group
+    const span = Number(most - least)
+    group.local = body.temporary('i32')
+    const first = { ...operand, offset: least }
+    if (group.space === 'shared') {
+      const address = body.temporary('i32')
+      const limit = this.writer.uniform(`shared/${bytes}/${span}`, 'i32', () => this.#sharedLimit(bytes, span))
+      const shared = this.writer.blockCell('shared')
+      this.#pushSharedOffset(first)
+      body.tee(address)
+      body.get(shared)
+      body.op('i32.add')
+      body.i32(0)
+      body.get(address)
+      body.i32(Math.log2(bytes))
+      body.op('i32.rotr')
+      body.get(limit)
+      body.op('i32.lt_u')
+      body.op('select')
+      body.set(group.local)
+      body.release('i32', address)
+      return
+    }
+    const [address, distance] = [body.temporary('i64'), body.temporary('i64')]
+    const window = this.#openWindow(first, bytes, decoded, address, distance)
+    body.if('i32')
+    body.get(distance)
+    body.op('i32.wrap_i64')
+    body.i32(0)
+    body.memory('i32.load', window + 16)
+    body.op('i32.add')
+    body.else()
+    body.get(address)
+    body.i32(window)
+    body.i32(bytes)
+    body.i32(span)
+    body.call(this.writer.context.runtime('lookup'))
+    body.end()
+    body.set(group.local)
+    body.release('i64', distance)
+    body.release('i64', address)
+  }
+
+  #pushInGroup(group: AccessGroup, operand: Extract<Operand, { kind: 'address' }>): void {
+    const body = this.#body
+    body.get(group.local)
+    if (operand.offset === group.least) return
+    body.i32(Number(operand.offset - group.least))
+    body.op('i32.add')
+  }
+
+  #leaveGroup(group: AccessGroup, decoded: Decoded): void {
+    if (group.members.at(-1) === decoded) this.#body.release('i32', group.local)
+  }
+
+  /** How many accesses fit into shared memory that have so many bytes behind them. */
+  #sharedLimit(bytes: number, span: number): void {
+    const body = this.#body
+    body.get(this.writer.block)
+    body.memory('i32.load', BLOCK.sharedBytes)
+    body.i32(span)
+    body.op('i32.sub')
+    body.i32(0)
+    body.get(this.writer.block)
+    body.memory('i32.load', BLOCK.sharedBytes)
+    body.i32(span)
+    body.op('i32.ge_u')
+    body.op('select')
+    body.i32(Math.log2(bytes))
+    body.op('i32.shr_u')
+  }
+
+  #pushSharedOffset({ base, offset }: Extract<Operand, { kind: 'address' }>): void {
+    this.writer.push(base, 'u32')
+    if (offset === 0n) return
+    this.#body.i32(Number(BigInt.asIntN(32, offset)))
+    this.#body.op('i32.add')
   }
 
   #parameterAddress(
@@ -496,18 +659,9 @@ export class InstructionWriter {
       }
     }
     const address = body.temporary('i32')
-    this.writer.push(operand.base, 'u32')
-    if (operand.offset !== 0n) {
-      body.i32(Number(BigInt.asIntN(32, operand.offset)))
-      body.op('i32.add')
-    }
+    this.#pushSharedOffset(operand)
     body.set(address)
-    const count = this.writer.uniform(`shared/${bytes}`, 'i32', () => {
-      body.get(this.writer.block)
-      body.memory('i32.load', BLOCK.sharedBytes)
-      body.i32(Math.log2(bytes))
-      body.op('i32.shr_u')
-    })
+    const count = this.writer.uniform(`shared/${bytes}/0`, 'i32', () => this.#sharedLimit(bytes, 0))
     // An address that is not aligned becomes very large when it is rotated.
     body.get(address)
     body.i32(Math.log2(bytes))
@@ -716,11 +870,11 @@ export class InstructionWriter {
     this.#slowFromStack(bytes, access, decoded)
   }
 
-  #slowFromStack(bytes: number, access: number, decoded: Decoded): void {
+  #slowFromStack(bytes: number, access: number, decoded: Decoded, window?: number): void {
     const body = this.#body
-    const { number, window } = this.writer.context.site(decoded)
-    body.i32(number)
-    body.i32(window)
+    const site = this.writer.context.site(decoded)
+    body.i32(site.number)
+    body.i32(window ?? site.window)
     body.i32(bytes)
     body.i32(access)
     body.get(this.writer.block)
@@ -824,6 +978,24 @@ export class InstructionWriter {
   ): void {
     const body = this.#body
     const [address, distance, to] = [body.temporary('i64'), body.temporary('i64'), body.temporary('i32')]
+    const group = this.#groups.get(decoded)
+    if (group !== undefined) {
+      this.#enterGroup(group, operand, decoded)
+      body.get(group.local)
+      body.if()
+      this.#pushInGroup(group, operand)
+      body.set(to)
+      write(to)
+      body.else()
+      this.writer.push(operand, 'u64')
+      this.#slowFromStack(bytes, SHADOW.written, decoded, NO_WINDOW)
+      body.set(to)
+      write(to)
+      this.#flush(to, 'global')
+      body.end()
+      this.#leaveGroup(group, decoded)
+      return
+    }
     const window = this.#openWindow(operand, bytes, decoded, address, distance)
     body.if()
     if (this.writer.context.recorded) this.#record(distance, window, bytes, SHADOW.written, decoded)

@@ -7,6 +7,8 @@ import { bitsOf, type PtxFunction, type Variable } from './syntax.js'
 /** Cells at the start of the memory; no block of the device lies there. */
 export const TABLE_POINTER = 16
 export const TABLE_COUNT = 20
+/** A window that nobody looks through, for accesses that have none of their own. */
+export const NO_WINDOW = 64
 /** A few bytes that stand for memory outside WebAssembly, while one access is under way. */
 export const BOUNCE = 256
 export const BOUNCE_END = 1024
