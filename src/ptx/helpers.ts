@@ -78,22 +78,23 @@ const FUSED = `(let s (f64.add p c) (let t ${TWO_SUM('p', 'c', 's')} (let e ${PR
       (f64.eq (f64.add s (f64.mul w d:1.0000000000000009)) (f64.add s (f64.mul w d:0.9999999999999991))))
     (f64.add s w) ($fma64_exact a b c))))))`
 
-/** 2^f for |f| <= 1/2, to 32 bits. */
+/** 2^g for |g| <= 1/2, to 28 bits: the terms in pairs, so that they do not wait for each other. */
 const EXP2_SERIES = exp2Series()
 
 function exp2Series(): string {
-  let formula = ''
-  for (let degree = 9; degree >= 0; degree--) {
+  const factors = Array.from({ length: 8 }, (_, degree) => {
     let factor = 1
     for (let index = 1; index <= degree; index++) factor *= Math.LN2 / index
-    formula = formula === '' ? `d:${factor}` : `(f64.add d:${factor} (f64.mul g ${formula}))`
-  }
-  return formula
+    return `d:${factor}`
+  })
+  const pair = (at: number): string => `(f64.add ${factors[at]} (f64.mul g ${factors[at + 1]}))`
+  const four = (at: number): string => `(f64.add ${pair(at)} (f64.mul h ${pair(at + 2)}))`
+  return `(let h (f64.mul g g) (f64.add ${four(0)} (f64.mul (f64.mul h h) ${four(4)})))`
 }
 
-/** Steps f32 `d`, the nearest to s + t, down where it lies above. */
+/** Steps f32 `d`, the nearest to the sum s of p and q, down where it lies above; only if it is s, the rest of s decides. */
 const DOWN = `(let x (f64.sub (f64.promote_f32 d) s)
-  (if f32 (i32.or (f64.gt x d:0) (i32.and (f64.eq x d:0) (f64.lt t d:0)))
+  (if f32 (i32.or (f64.gt x d:0) (if i32 (f64.eq x d:0) (f64.lt ${TWO_SUM('p', 'q', 's')} d:0) 0))
     (let i (i32.reinterpret_f32 d) (f32.reinterpret_i32
       (select -2147483647 (i32.add i (select 1 -1 (i32.lt_s i 0))) (i32.eqz (i32.shl i 1)))))
     d))`
@@ -154,7 +155,7 @@ export const HELPERS: Readonly<Record<string, Helper>> = {
     'f32',
     `(let p (f64.mul (f64.promote_f32 a) (f64.promote_f32 b)) (let q (f64.promote_f32 c) (let s (f64.add p q)
       (if f32 (f64.eq s d:0) ($fma32_mode a b c 2)
-        (let t ${TWO_SUM('p', 'q', 's')} (let d (f32.demote_f64 s) ${DOWN}))))))`,
+        (let d (f32.demote_f64 s) ${DOWN})))))`,
   ),
   exp2: helper(
     'x:f32',

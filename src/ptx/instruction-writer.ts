@@ -35,6 +35,10 @@ interface AccessGroup {
 /** Accesses further apart are not checked together. */
 const GROUP_REACH = 1n << 20n
 
+/** a * b + c where a * b is exact unless it is very small or large: then there is nothing to fuse. */
+const SCALED_SUM = `(let p (f64.mul a b) (if f64 (i32.and (f64.gt (f64.abs p) d:1e-280) (f64.lt (f64.abs p) d:1e+298))
+  (f64.add p c) ($fma64 a b c)))`
+
 type Space = 'generic' | 'global' | 'shared' | 'local' | 'parameter' | 'frame'
 
 /** What an access does, in the bits of a shadow byte. */
@@ -116,9 +120,25 @@ export class InstructionWriter {
     const { writer } = this
     const target = this.#operand(decoded, 'd')
     const [slot] = decoded.form.operands
-    const formula = writer.context.hardwareFma ? hardwareFma(text) : softwareFma(text)
+    const scaled = this.#isScaled(decoded) ? text.replace('(fma64 a b c)', SCALED_SUM) : text
+    const formula = writer.context.hardwareFma ? hardwareFma(text) : softwareFma(scaled)
     writer.formula(formula, decoded)
     writer.pop(target, slotType(slot?.type ?? 'T', decoded), arithmetic)
+  }
+
+  /** Whether a product is exact since one factor is a power of two, as in averages. */
+  #isScaled({ operands }: Decoded): boolean {
+    return ['a', 'b'].some((name) => {
+      const operand = operands[name]
+      const value =
+        operand?.kind === 'float'
+          ? operand.value
+          : operand?.kind === 'register'
+            ? this.writer.fn.facts.constants.get(operand.register.id)
+            : undefined
+      if (value === undefined || !(Math.abs(value) > 1e-9 && Math.abs(value) < 1e9)) return false
+      return Number.isInteger(Math.log2(Math.abs(value)))
+    })
   }
 
   #code(code: string, decoded: Decoded): void {
@@ -751,6 +771,11 @@ export class InstructionWriter {
     decoded: Decoded,
   ): void {
     const body = this.#body
+    const fixed = this.#fixedAddress(operand, bytes, decoded)
+    if (fixed !== undefined) {
+      body.i32(fixed)
+      return
+    }
     const { recorded } = this.writer.context
     const [address, distance] = [body.temporary('i64'), body.temporary('i64')]
     const window = this.#openWindow(operand, bytes, decoded, address, distance)
@@ -766,6 +791,17 @@ export class InstructionWriter {
     body.end()
     body.release('i64', address)
     body.release('i64', distance)
+  }
+
+  /** Where a variable of the module lies for good, if the access stays within it. */
+  #fixedAddress(operand: Extract<Operand, { kind: 'address' }>, bytes: number, decoded: Decoded): number | undefined {
+    const variable = this.writer.variableOf(operand.base)
+    if (variable === undefined || this.writer.context.recorded) return undefined
+    if (variable.space !== 'global' && variable.space !== 'const') return undefined
+    const offset = Number(operand.offset) + (operand.base.kind === 'symbol' ? Number(operand.base.offset) : 0)
+    if (offset < 0 || offset % bytes !== 0 || offset + bytes > variable.byteLength) return undefined
+    const base = this.writer.context.residentAt(variable.name, decoded)
+    return base === undefined ? undefined : base + offset
   }
 
   /** Leaves the address, its distance from the start of the window, and on the stack whether the window has it. */

@@ -256,6 +256,10 @@ export class KernelCode {
         once(`direct ${fn.fn.name}`, DIRECT_SIGNATURE, () => new FunctionWriter(context, fn, undefined).write()),
       directType: () => module.type(DIRECT_SIGNATURE),
       addressOf: (name, decoded) => this.addressOf(name, decoded),
+      residentAt: (name, decoded) => {
+        const block = this.memory.find(Number(this.addressOf(name, decoded)))
+        return block !== undefined && this.memory.makeResident(block) ? block.base : undefined
+      },
       site: (decoded) => this.#site(decoded),
     }
     for (const stop of stops) {

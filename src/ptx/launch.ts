@@ -460,6 +460,26 @@ export class KernelLaunch implements RunTime {
   }
 
   readonly #values = new Int32Array(32)
+  /** By lane: from which one it reads, and whether that lies within its segment. */
+  readonly #sources = new Int32Array(32)
+  readonly #insides = new Int32Array(32)
+
+  #route(mode: number, lane: number, b: number, c: number): void {
+    const distance = b & 31
+    const segment = (c >>> 8) & 31
+    const last = (lane & segment) | (c & 31 & ~segment)
+    const source =
+      mode === 0
+        ? lane - distance
+        : mode === 1
+          ? lane + distance
+          : mode === 2
+            ? lane ^ distance
+            : (lane & segment) | (distance & ~segment)
+    const inside = mode === 0 ? source >= last : source <= last
+    this.#sources[lane] = inside ? source : lane
+    this.#insides[lane] = inside ? 1 : 0
+  }
 
   /** The most frequent meeting, for whole warps, without gathering. */
   #shuffleRange(resident: Resident, stop: Stop, maskName: string | undefined, from: number, to: number): boolean {
@@ -484,30 +504,24 @@ export class KernelLaunch implements RunTime {
       }
     }
     const mode = ['up', 'down', 'bfly', 'idx'].indexOf(stop.at?.modifiers['M'] ?? '')
-    const resultOffset = cells.results[0]?.offset
-    const insideOffset = cells.results[1]?.offset
+    const result = (cells.results[0]?.offset ?? -4) >> 2
+    const inside = (cells.results[1]?.offset ?? -4) >> 2
     const values = this.#values
+    // Where the lane to read from is the same for all warps, it is computed once.
+    const fixed = distance.at < 0 && control.at < 0
+    if (fixed) for (let lane = 0; lane < 32; lane++) this.#route(mode, lane, distance.constant, control.constant)
+    const [sources, insides] = [this.#sources, this.#insides]
     for (let first = from; first < to; first += 32) {
       const start = base + first * stride
-      for (let lane = 0; lane < 32; lane++) values[lane] = words[start + lane * stride + value.at] ?? 0
-      for (let lane = 0; lane < 32; lane++) {
-        const frame = start + lane * stride
-        const b = (distance.at < 0 ? distance.constant : (words[frame + distance.at] ?? 0)) & 31
-        const c = control.at < 0 ? control.constant : (words[frame + control.at] ?? 0)
-        const segment = (c >>> 8) & 31
-        const last = (lane & segment) | (c & 31 & ~segment)
-        let source: number
-        let inside: boolean
-        if (mode === 0) {
-          source = lane - b
-          inside = source >= last
-        } else {
-          source = mode === 1 ? lane + b : mode === 2 ? lane ^ b : (lane & segment) | (b & ~segment)
-          inside = source <= last
+      for (let lane = 0, at = start + value.at; lane < 32; lane++, at += stride) values[lane] = words[at] ?? 0
+      for (let lane = 0, frame = start; lane < 32; lane++, frame += stride) {
+        if (!fixed) {
+          const b = distance.at < 0 ? distance.constant : (words[frame + distance.at] ?? 0)
+          const c = control.at < 0 ? control.constant : (words[frame + control.at] ?? 0)
+          this.#route(mode, lane, b, c)
         }
-        if (!inside) source = lane
-        if (resultOffset !== undefined) words[frame + (resultOffset >> 2)] = values[source] ?? 0
-        if (insideOffset !== undefined) words[frame + (insideOffset >> 2)] = inside ? 1 : 0
+        if (result >= 0) words[frame + result] = values[sources[lane] ?? 0] ?? 0
+        if (inside >= 0) words[frame + inside] = insides[lane] ?? 0
       }
     }
     resident.races?.warpBarrier(to - from > 32 ? -1 : from >> 5)

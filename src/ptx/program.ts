@@ -3,7 +3,7 @@
  * in frames and in shared memory, and the places at which threads stop and go on.
  */
 import { type Block, type ControlFlow, calleeOf, controlFlowOf, liveAtStart, regionFrom } from './control-flow.js'
-import { callParts, type Decoded, registersOf } from './decoding.js'
+import { accessesOf, callParts, type Decoded, registersOf } from './decoding.js'
 import {
   align,
   type CallLayout,
@@ -315,10 +315,18 @@ class Preparation {
     all.push({ kind: fn.entry ? 'start' : 'enter', block: 0, at: undefined, cells: undefined })
     const loops = new Set<number>()
     const entries = [0]
+    const read = new Set<Register>()
+    for (const { instructions, terminator } of flow.blocks) {
+      for (const decoded of 'at' in terminator ? [...instructions, terminator.at] : instructions) {
+        for (const each of accessesOf(decoded).reads) read.add(each)
+      }
+      if (terminator.kind === 'branch') read.add(terminator.register)
+      if (terminator.kind === 'switch' && terminator.index.kind === 'register') read.add(terminator.index.register)
+    }
     for (const { terminator } of flow.blocks) {
       if (terminator.kind === 'meeting') {
         entries.push(terminator.next)
-        const cells = meetingCells(terminator.at)
+        const cells = meetingCells(terminator.at, (register) => read.has(register))
         all.push({ kind: 'meeting', block: terminator.next, at: terminator.at, cells })
       } else if (terminator.kind === 'call') {
         entries.push(terminator.next)
@@ -416,7 +424,7 @@ function firstInstruction(block: Block | undefined): Decoded | undefined {
 }
 
 /** The values that a meeting instruction takes and leaves, with their place in a thread's frame. */
-export function meetingCells(decoded: Decoded): MeetingCells {
+export function meetingCells(decoded: Decoded, isRead: (register: Register) => boolean = () => true): MeetingCells {
   const [sources, results]: [Cell[], Cell[]] = [[], []]
   let end: number = FRAME.cells
   const add = (operand: Operand, name: string, into: Cell[]): void => {
@@ -438,6 +446,11 @@ export function meetingCells(decoded: Decoded): MeetingCells {
       default: {
         const found: Register[] = []
         registersOf(operand, found)
+        // A result that nobody reads is not left; most shuffles have such a predicate.
+        if (into === results && (operand.kind === 'sink' || found.every((each) => !isRead(each)))) {
+          into.push({ operand: { kind: 'sink' }, name, offset: undefined, constant: undefined, bytes: 4 })
+          return
+        }
         const isWide = operand.kind !== 'register' && operand.kind !== 'not' && operand.kind !== 'sink'
         const bytes = isWide || bitsOf(found[0]?.type ?? 'b32') === 64 ? 8 : 4
         end = align(end, bytes)

@@ -26,6 +26,8 @@ export interface RegisterFacts {
   readonly observed: ReadonlySet<number>
   /** Registers of f32 that never hold denormal numbers. */
   readonly flushed: ReadonlySet<number>
+  /** The value of float registers that are only ever given one constant. */
+  readonly constants: ReadonlyMap<number, number>
 }
 
 function decodedOf(blocks: readonly Block[]): Decoded[] {
@@ -37,7 +39,12 @@ function decodedOf(blocks: readonly Block[]): Decoded[] {
 export function registerFacts(flow: ControlFlow): RegisterFacts {
   const all = decodedOf(flow.blocks)
   const types = chooseTypes(flow, all)
-  return { types, observed: observedRegisters(all, types), flushed: flushedRegisters(all) }
+  return {
+    types,
+    observed: observedRegisters(all, types),
+    flushed: flushedRegisters(all),
+    constants: constantRegisters(all),
+  }
 }
 
 /** Registers that are declared by their bits alone are floats where they are used as such more often. */
@@ -111,4 +118,18 @@ function flushedRegisters(all: readonly Decoded[]): Set<number> {
   }
   for (const id of others) flushed.delete(id)
   return flushed
+}
+
+function constantRegisters(all: readonly Decoded[]): Map<number, number> {
+  const constants = new Map<number, number>()
+  const written = new Set<number>()
+  for (const decoded of all) {
+    const source = decoded.operands['a']
+    for (const { id } of accessesOf(decoded).writes) {
+      if (!written.has(id) && decoded.form.opcode === 'mov' && source?.kind === 'float') constants.set(id, source.value)
+      else constants.delete(id)
+      written.add(id)
+    }
+  }
+  return constants
 }

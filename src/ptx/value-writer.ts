@@ -27,6 +27,8 @@ export interface ModuleContext {
   readonly directType: () => number
   /** The address of a global or constant variable. */
   addressOf(name: string, decoded: Decoded): bigint
+  /** Where such a variable lies in the memory of WebAssembly, as long as the module is loaded; undefined where it is full. */
+  residentAt(name: string, decoded: Decoded): number | undefined
   /** Registers a place at which memory is accessed; returns its number and the address of its window. */
   site(decoded: Decoded): { readonly number: number; readonly window: number }
 }
