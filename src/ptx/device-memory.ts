@@ -2,13 +2,13 @@
  * The memory of a simulated machine: one WebAssembly memory, in which the blocks lie that kernels use, and a table of them
  * that compiled code searches. Pointers stay what the host chose; each access is translated.
  */
-import { align, BOUNCE_END, TABLE_COUNT, TABLE_POINTER, TABLE_ROW } from './layout.js'
+import { align, CELLS_END, TABLE_COUNT, TABLE_POINTER, TABLE_ROW } from './layout.js'
 import { newMemory, PAGE_BYTES, type WasmMemory } from './web-assembly.js'
 
 /** Pointers from here to 2^47 belong to the compiler: memory that kernels allocate, and the workspace of grid barriers. */
 export const ENGINE_BEGIN = 2 ** 47 - 2 ** 33
 
-const HEAP_BEGIN = align(BOUNCE_END, 4096)
+const HEAP_BEGIN = align(CELLS_END, 4096)
 const ALIGNMENT = 256
 /** What an access needs at most. */
 const WIDEST = 32
@@ -79,7 +79,8 @@ export class DeviceMemory {
   }
 
   #refresh(): void {
-    if (this.#bytes.length !== 0 && this.#bytes.buffer === this.memory.buffer) return
+    // Growing detaches the buffer that was there.
+    if (this.#bytes.length !== 0) return
     this.#bytes = new Uint8Array(this.memory.buffer)
     this.#words = new Int32Array(this.memory.buffer)
     this.#view = new DataView(this.memory.buffer)

@@ -11,7 +11,9 @@ import {
   LAUNCH,
   LOCAL_WINDOW,
   PARAMETER_WINDOW,
+  ROUTES,
   SHARED_WINDOW,
+  SHUFFLED,
   TABLE_COUNT,
   TABLE_POINTER,
   TABLE_ROW,
@@ -205,6 +207,16 @@ export class KernelCode {
     return compiled
   }
 
+  /**
+   * Moves the values of a shuffle by the routes in memory, for whole warps: each lane's value lies at `value` in its frame,
+   * and goes to `result`; whether it came from within the segment goes to `inside`; -1 stands for nowhere.
+   */
+  shuffle(frames: number, warps: number, value: number, result: number, inside: number): void {
+    this.#shuffle?.(frames, warps, value, result, inside)
+  }
+
+  #shuffle: WasmFunction | undefined
+
   #site(decoded: Decoded): { number: number; window: number } {
     let number = this.#siteOf.get(decoded)
     if (number === undefined) {
@@ -266,12 +278,19 @@ export class KernelCode {
       const index = module.declare(ENTRY_SIGNATURE, `e${stop.id}`)
       queue.push({ index, write: () => new FunctionWriter(context, stop.fn, stop).write() })
     }
+    const first = this.#shuffle === undefined
+    if (first)
+      queue.push({
+        index: module.declare(SHUFFLE_SIGNATURE, 'shuffle'),
+        write: () => writeShuffle(program.threadBytes),
+      })
     const table: (number | undefined)[] = []
     for (const [number, fn] of program.addressed) if (!fn.stops) table[number] = context.direct(fn)
     for (let each = queue.pop(); each !== undefined; each = queue.pop()) module.define(each.index, each.write())
     if (program.addressed.size > 0) module.table(Array.from(table))
     else module.table([undefined])
     const { exports } = instantiateWasm(compileWasm(module.encode()), this.#imports)
+    if (first) this.#shuffle = exports['shuffle']
     for (const { id } of stops) {
       const compiled = exports[`e${id}`]
       if (compiled !== undefined) this.#entries[id] = asEntry(compiled)
@@ -504,6 +523,78 @@ function writeLookup(): Uint8Array {
   body.get(row)
   body.memory('i32.load', 16)
   body.op('i32.add')
+  return body.encode()
+}
+
+const SHUFFLE_SIGNATURE: Signature = { parameters: [I, I, I, I, I], results: [] }
+
+function writeShuffle(threadBytes: number): Uint8Array {
+  const body = new FunctionBody(SHUFFLE_SIGNATURE.parameters)
+  const [frames, warps, value, result, inside] = [0, 1, 2, 3, 4]
+  const [lane, frame] = [body.local(I), body.local(I)]
+  /** `each` runs for every lane, with its frame, and its number times four. */
+  const lanes = (each: () => void): void => {
+    body.i32(0)
+    body.set(lane)
+    body.get(frames)
+    body.set(frame)
+    body.loop()
+    each()
+    body.get(frame)
+    body.i32(threadBytes)
+    body.op('i32.add')
+    body.set(frame)
+    body.get(lane)
+    body.i32(4)
+    body.op('i32.add')
+    body.tee(lane)
+    body.i32(128)
+    body.op('i32.lt_u')
+    body.brIf(0)
+    body.end()
+  }
+  const put = (offset: number, push: () => void): void => {
+    body.get(offset)
+    body.i32(0)
+    body.op('i32.ge_s')
+    body.if()
+    body.get(frame)
+    body.get(offset)
+    body.op('i32.add')
+    push()
+    body.memory('i32.store')
+    body.end()
+  }
+  body.loop()
+  lanes(() => {
+    body.get(lane)
+    body.get(frame)
+    body.get(value)
+    body.op('i32.add')
+    body.memory('i32.load')
+    body.memory('i32.store', SHUFFLED)
+  })
+  lanes(() => {
+    put(result, () => {
+      body.get(lane)
+      body.memory('i32.load', ROUTES)
+      body.i32(2)
+      body.op('i32.shl')
+      body.memory('i32.load', SHUFFLED)
+    })
+    put(inside, () => {
+      body.get(lane)
+      body.memory('i32.load', ROUTES + 128)
+    })
+  })
+  body.get(frame)
+  body.set(frames)
+  body.get(warps)
+  body.i32(1)
+  body.op('i32.sub')
+  body.tee(warps)
+  body.brIf(0)
+  body.end()
   return body.encode()
 }
 

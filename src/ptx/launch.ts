@@ -19,6 +19,7 @@ import {
   LOCAL_WINDOW,
   MIXED,
   PARAMETER_WINDOW,
+  ROUTES,
   SHARED_WINDOW,
 } from './layout.js'
 import { MATRIX_OPERATIONS, type MatrixMemory } from './matrices.js'
@@ -504,28 +505,47 @@ export class KernelLaunch implements RunTime {
       }
     }
     const mode = ['up', 'down', 'bfly', 'idx'].indexOf(stop.at?.modifiers['M'] ?? '')
-    const result = (cells.results[0]?.offset ?? -4) >> 2
-    const inside = (cells.results[1]?.offset ?? -4) >> 2
-    const values = this.#values
-    // Where the lane to read from is the same for all warps, it is computed once.
-    const fixed = distance.at < 0 && control.at < 0
-    if (fixed) for (let lane = 0; lane < 32; lane++) this.#route(mode, lane, distance.constant, control.constant)
-    const [sources, insides] = [this.#sources, this.#insides]
-    for (let first = from; first < to; first += 32) {
-      const start = base + first * stride
-      for (let lane = 0, at = start + value.at; lane < 32; lane++, at += stride) values[lane] = words[at] ?? 0
-      for (let lane = 0, frame = start; lane < 32; lane++, frame += stride) {
-        if (!fixed) {
-          const b = distance.at < 0 ? distance.constant : (words[frame + distance.at] ?? 0)
-          const c = control.at < 0 ? control.constant : (words[frame + control.at] ?? 0)
-          this.#route(mode, lane, b, c)
-        }
+    const result = cells.results[0]?.offset ?? -1
+    const inside = cells.results[1]?.offset ?? -1
+    const start = resident.frames + from * this.code.program.threadBytes
+    if (distance.at < 0 && control.at < 0) {
+      // Where the lane to read from is the same for all warps, compiled code moves the values.
+      for (let lane = 0; lane < 32; lane++) {
+        this.#route(mode, lane, distance.constant, control.constant)
+        words[(ROUTES >> 2) + lane] = this.#sources[lane] ?? 0
+        words[(ROUTES >> 2) + 32 + lane] = this.#insides[lane] ?? 0
+      }
+      this.code.shuffle(start, (to - from) >> 5, 4 * value.at, result, inside)
+    } else
+      this.#shuffleByLane(start >> 2, (to - from) >> 5, mode, value.at, distance, control, result >> 2, inside >> 2)
+    resident.races?.warpBarrier(to - from > 32 ? -1 : from >> 5)
+    return true
+  }
+
+  #shuffleByLane(
+    start: number,
+    warps: number,
+    mode: number,
+    value: number,
+    distance: { readonly at: number; readonly constant: number },
+    control: { readonly at: number; readonly constant: number },
+    result: number,
+    inside: number,
+  ): void {
+    const { words } = this.#memory
+    const stride = this.code.program.threadBytes >> 2
+    const [values, sources, insides] = [this.#values, this.#sources, this.#insides]
+    for (let warp = 0; warp < warps; warp++) {
+      const first = start + 32 * warp * stride
+      for (let lane = 0, at = first + value; lane < 32; lane++, at += stride) values[lane] = words[at] ?? 0
+      for (let lane = 0, frame = first; lane < 32; lane++, frame += stride) {
+        const b = distance.at < 0 ? distance.constant : (words[frame + distance.at] ?? 0)
+        const c = control.at < 0 ? control.constant : (words[frame + control.at] ?? 0)
+        this.#route(mode, lane, b, c)
         if (result >= 0) words[frame + result] = values[sources[lane] ?? 0] ?? 0
         if (inside >= 0) words[frame + inside] = insides[lane] ?? 0
       }
     }
-    resident.races?.warpBarrier(to - from > 32 ? -1 : from >> 5)
-    return true
   }
 
   #perform(resident: Resident, gathering: Gathering, first: number): void {
@@ -580,7 +600,14 @@ export class KernelLaunch implements RunTime {
   // Threads in different states -----------------------------------------------------------------------------------------
 
   #separate(resident: Resident): void {
-    for (let thread = 0; thread < this.#threads; thread++) this.#classify(resident, thread)
+    const { words } = this.#memory
+    const stride = this.code.program.threadBytes >> 2
+    const { status } = resident
+    let at = (resident.frames + FRAME.state) >> 2
+    for (let thread = 0; thread < this.#threads; thread++, at += stride) {
+      if (words[at] === EXITED) status[thread] = GONE
+      else this.#classify(resident, thread)
+    }
   }
 
   #classify(resident: Resident, thread: number): void {

@@ -12,6 +12,10 @@ export const NO_WINDOW = 64
 /** A few bytes that stand for memory outside WebAssembly, while one access is under way. */
 export const BOUNCE = 256
 export const BOUNCE_END = 1024
+/** For a shuffle: by lane, from which one it reads; whether that lies within its segment; and the values of a warp. */
+export const ROUTES = 1024
+export const SHUFFLED = ROUTES + 256
+export const CELLS_END = SHUFFLED + 128
 /** Lengths of the rows in the table of blocks: begin (i64), length (i64), where it lies (i32), its shadow (i32). */
 export const TABLE_ROW = 24
 /** A window of a place that accesses memory: begin (i64), count of accesses that fit (i64), base (i32), shadow (i32). */

@@ -316,9 +316,16 @@ class Preparation {
     const loops = new Set<number>()
     const entries = [0]
     const read = new Set<Register>()
+    /** Registers that are only ever given one constant, as compilers do for the operands of a shuffle. */
+    const constants = new Map<Register, bigint | undefined>()
     for (const { instructions, terminator } of flow.blocks) {
       for (const decoded of 'at' in terminator ? [...instructions, terminator.at] : instructions) {
-        for (const each of accessesOf(decoded).reads) read.add(each)
+        const { reads, writes } = accessesOf(decoded)
+        for (const each of reads) read.add(each)
+        const source = decoded.form.opcode === 'mov' ? decoded.operands['a'] : undefined
+        for (const each of writes) {
+          constants.set(each, source?.kind === 'integer' && !constants.has(each) ? source.value : undefined)
+        }
       }
       if (terminator.kind === 'branch') read.add(terminator.register)
       if (terminator.kind === 'switch' && terminator.index.kind === 'register') read.add(terminator.index.register)
@@ -326,7 +333,11 @@ class Preparation {
     for (const { terminator } of flow.blocks) {
       if (terminator.kind === 'meeting') {
         entries.push(terminator.next)
-        const cells = meetingCells(terminator.at, (register) => read.has(register))
+        const cells = meetingCells(
+          terminator.at,
+          (register) => read.has(register),
+          (register) => constants.get(register),
+        )
         all.push({ kind: 'meeting', block: terminator.next, at: terminator.at, cells })
       } else if (terminator.kind === 'call') {
         entries.push(terminator.next)
@@ -424,7 +435,11 @@ function firstInstruction(block: Block | undefined): Decoded | undefined {
 }
 
 /** The values that a meeting instruction takes and leaves, with their place in a thread's frame. */
-export function meetingCells(decoded: Decoded, isRead: (register: Register) => boolean = () => true): MeetingCells {
+export function meetingCells(
+  decoded: Decoded,
+  isRead: (register: Register) => boolean = () => true,
+  constantOf: (register: Register) => bigint | undefined = () => undefined,
+): MeetingCells {
   const [sources, results]: [Cell[], Cell[]] = [[], []]
   let end: number = FRAME.cells
   const add = (operand: Operand, name: string, into: Cell[]): void => {
@@ -446,6 +461,11 @@ export function meetingCells(decoded: Decoded, isRead: (register: Register) => b
       default: {
         const found: Register[] = []
         registersOf(operand, found)
+        const constant = operand.kind === 'register' ? constantOf(operand.register) : undefined
+        if (into === sources && constant !== undefined) {
+          into.push({ operand, name, offset: undefined, constant, bytes: 4 })
+          return
+        }
         // A result that nobody reads is not left; most shuffles have such a predicate.
         if (into === results && (operand.kind === 'sink' || found.every((each) => !isRead(each)))) {
           into.push({ operand: { kind: 'sink' }, name, offset: undefined, constant: undefined, bytes: 4 })
