@@ -403,9 +403,10 @@ function flushed(value: string): string {
   return `(let v ${value} (select (f32.copysign f:0 v) v (f32.lt (f32.abs v) f:1.1754943508222875e-38)))`
 }
 
+/** From 0 to 1; NaN is 0. */
 function clamped(value: string, t: 'f32' | 'f64'): string {
   const [zero, one] = t === 'f32' ? ['f:0', 'f:1'] : ['d:0', 'd:1']
-  return `(let v ${value} (select (${t}.min (${t}.max v ${zero}) ${one}) ${zero} (${t}.eq v v)))`
+  return `(let v ${value} (let w (select v ${zero} (${t}.gt v ${zero})) (select w ${one} (${t}.lt w ${one}))))`
 }
 
 /** What `.sat` and `.ftz` do to a result of f32. */
@@ -528,7 +529,9 @@ form('abs.T=f64', 'd:T a:T', '(f64.abs a)')
 function extremum(operation: string, t: string, a: string, b: string, m: Modifiers): string {
   const plain = `(${t}.${operation} ${a} ${b})`
   if (m['NaN']) return plain
-  return `(if ${t} (${t}.ne ${a} ${a}) ${b} (if ${t} (${t}.ne ${b} ${b}) ${a} ${plain}))`
+  // Zeros of different signs are equal, and only the instruction tells them apart; it is slower than a comparison.
+  const first = `(i32.or (${t}.${operation === 'min' ? 'lt' : 'gt'} ${a} ${b}) (${t}.ne ${b} ${b}))`
+  return `(if ${t} (${t}.eq ${a} ${b}) ${plain} (select ${a} ${b} ${first}))`
 }
 
 for (const operation of ['min', 'max']) {

@@ -160,9 +160,11 @@ export const HELPERS: Readonly<Record<string, Helper>> = {
   exp2: helper(
     'x:f32',
     'f32',
-    `(let y (f64.max (f64.min (f64.promote_f32 x) d:300) d:-300) (let n (f64.nearest y) (let g (f64.sub y n)
-      (f32.demote_f64 (f64.mul ${EXP2_SERIES}
-        (f64.reinterpret_i64 (i64.shl (i64.add (i64.trunc_sat_f64_s n) 1023L) 52L)))))))`,
+    // Beyond 200 all is infinite or zero.
+    `(let u (select x f:200 (f32.lt x f:200)) (let y (f64.promote_f32 (select u f:-200 (f32.gt u f:-200)))
+      (let n (f64.nearest y) (let g (f64.sub y n) (let r (f32.demote_f64 (f64.mul ${EXP2_SERIES}
+        (f64.reinterpret_i64 (i64.shl (i64.add (i64.extend_i32_s (i32.trunc_sat_f64_s n)) 1023L) 52L))))
+          (select r x (f32.eq x x)))))))`,
   ),
   // Bits.
   bfe_u32: helper('a:i32 pos:i32 len:i32', 'i32', extract(32, false)),
