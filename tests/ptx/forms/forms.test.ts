@@ -1,12 +1,15 @@
 /** Each form of the table computes what the reference says, on special and random operands. */
 import assert from 'node:assert/strict'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
+import { root } from '../../helpers/root.js'
 import { Machine } from '../machine.js'
 import { allCases, type FormCase, inputsOf, operandsFor, ptxOfCases } from './cases.js'
 import { decodeFloat, FORMATS, toNumber } from './exact.js'
+import { COUNT, type Recording } from './record.js'
 import { type Answer, reference, widthOf } from './reference.js'
 
-const COUNT = 96
 const BATCH = 64
 
 /** add.cc and its like: the sum and the carry, by definition. */
@@ -89,3 +92,23 @@ for (let begin = 0; begin < cases.length; begin += BATCH) {
     }
   })
 }
+
+/** What a GPU answered, if record.ts was run on one. Approximations and what the manual leaves open are not compared. */
+const answers = join(root, 'tests/ptx/forms/answers.json')
+const skip = existsSync(answers) ? false : 'no recording of a GPU is checked in: record.ts makes one'
+
+test('each form gives the bits that a GPU gave', { skip }, () => {
+  const { cases: recorded } = JSON.parse(readFileSync(answers, 'utf8')) as Recording
+  const byKey = new Map(recorded.map((each) => [`${each.text} ${each.constants}`, each]))
+  const machine = new Machine()
+  for (const each of cases) {
+    const known = byKey.get(`${each.text} ${Object.values(each.constants).join()}`)
+    if (known === undefined || /approx|full|^(sin|cos|lg2|ex2|tanh)/.test(each.text)) continue
+    const module = machine.load(ptxOfCases([each]))
+    const outputs = machine.put(new BigUint64Array(2 * COUNT))
+    machine.run(module, 'k0', { block: COUNT }, [machine.put(operandsFor(each, COUNT)), outputs, COUNT])
+    const results = machine.get(outputs, new BigUint64Array(2 * COUNT))
+    const base64 = Buffer.from(results.buffer, results.byteOffset, results.byteLength).toString('base64')
+    assert.equal(base64, known.results, each.text)
+  }
+})
