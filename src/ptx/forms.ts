@@ -1077,8 +1077,8 @@ export function matchForms(opcode: string): readonly Match[] {
     const modifiers: Record<string, string> = {}
     if (fits(each.slots, 0, words, 0, modifiers)) found.push({ form: each, modifiers })
   }
-  // The assembler takes the modifiers of accesses in any order, and NVIDIA's own headers write `atom.add.release.gpu`.
-  if (found.length === 0 && /^(ld|st|atom|red)$/.test(head)) {
+  // The assembler takes the modifiers of accesses and fences in any order, and NVIDIA's own headers write `atom.add.release.gpu`.
+  if (found.length === 0 && /^(ld|st|atom|red|fence)$/.test(head)) {
     for (const each of byOpcode.get(head) ?? []) {
       const modifiers = fitsInAnyOrder(each.slots, words)
       if (modifiers !== undefined) found.push({ form: each, modifiers })
