@@ -2,6 +2,7 @@
  * Writes the WebAssembly of one function: an entry of a kernel, which runs threads one after the other from a stop to
  * their next stops, or a function that is called and never stops.
  */
+
 import { type Block, edgesWithin, type Region, regionFrom } from './control-flow.js'
 import type { Decoded } from './decoding.js'
 import { InstructionWriter } from './instruction-writer.js'
@@ -9,6 +10,7 @@ import { BLOCK, EXITED, FRAME, LOCAL_WINDOW, MIXED, SLICE, SPIN_TURNS } from './
 import { mayWait, type PreparedFunction, type Stop } from './program.js'
 import { type Operand, ptxError, type Register } from './syntax.js'
 import { type ModuleContext, ValueWriter } from './value-writer.js'
+import { i32, memory, set, tee } from './wasm-encoder.js'
 
 type Label = { readonly kind: 'block' | 'loop' | 'threads' | 'end' | 'other'; readonly block: number }
 
@@ -43,16 +45,17 @@ export class FunctionWriter {
 
   #writeDirect(): void {
     const { body } = this.#values
-    body.i32(0x7fffffff)
-    body.set(this.#fuel)
+    body.write(i32(1 << 29), set(this.#fuel))
     // A recursion that goes too deep must end before it leaves the stack.
-    body.get(this.#values.stack)
-    body.i32(this.fn.frame.byteLength)
-    body.op('i32.add')
-    body.get(this.#values.frame)
-    body.i32(this.context.program.threadBytes)
-    body.op('i32.add')
-    body.op('i32.gt_u')
+    body.write(
+      this.#values.stack,
+      i32(this.fn.frame.byteLength),
+      'i32.add',
+      this.#values.frame,
+      i32(this.context.program.threadBytes),
+      'i32.add',
+      'i32.gt_u',
+    )
     body.if()
     this.#values.fail('overflow', this.#firstDecoded())
     body.end()
@@ -77,11 +80,13 @@ export class FunctionWriter {
   #initialTop(): void {
     if (!this.#values.usesAlloca) return
     const { body } = this.#values
-    body.get(this.#values.stack)
-    body.get(this.#values.stack)
-    body.i32(this.fn.frame.byteLength)
-    body.op('i32.add')
-    body.memory('i32.store', this.fn.frame.top)
+    body.write(
+      this.#values.stack,
+      this.#values.stack,
+      i32(this.fn.frame.byteLength),
+      'i32.add',
+      memory('i32.store', this.fn.frame.top),
+    )
   }
 
   /** Parameters that are registers come in memory as all others do. */
@@ -113,30 +118,29 @@ export class FunctionWriter {
     const [first, different] = [body.local('i32'), body.local('i32')]
     const spent = body.local('i64')
     body.atStart(() => {
-      body.get(1)
-      body.set(this.#values.thread)
-      body.get(0)
-      body.memory('i32.load', BLOCK.frames)
-      body.get(1)
-      body.i32(threadBytes)
-      body.op('i32.mul')
-      body.op('i32.add')
-      body.set(this.#values.frame)
+      body.write(
+        1,
+        set(this.#values.thread),
+        0,
+        memory('i32.load', BLOCK.frames),
+        1,
+        i32(threadBytes),
+        'i32.mul',
+        'i32.add',
+        set(this.#values.frame),
+      )
     })
     // Where no thread can stop, all have ended when they come back.
     const stops = this.context.program.stops.length > 1
     body.loop()
     this.#labels.push({ kind: 'threads', block: -1 })
     if (stops) {
-      body.i32(SLICE)
-      body.set(this.#fuel)
+      body.write(i32(SLICE), set(this.#fuel))
     }
     body.block()
     this.#labels.push({ kind: 'end', block: -1 })
     if (!this.fn.fn.entry) {
-      body.get(this.#values.frame)
-      body.memory('i32.load', FRAME.stack)
-      body.set(this.#values.stack)
+      body.write(this.#values.frame, memory('i32.load', FRAME.stack), set(this.#values.stack))
     }
     if (stop.kind === 'start' || stop.kind === 'enter') this.#initialTop()
     if (stop.kind === 'start') this.#clearUndefined(stop.block)
@@ -147,63 +151,39 @@ export class FunctionWriter {
     body.end()
     if (stops) this.#noteState(first, different)
     if (this.#counts) {
-      body.get(spent)
-      body.i32(SLICE)
-      body.get(this.#fuel)
-      body.op('i32.sub')
-      body.op('i64.extend_i32_s')
-      body.op('i64.add')
-      body.set(spent)
+      body.write(spent, i32(SLICE), this.#fuel, 'i32.sub', 'i64.extend_i32_s', 'i64.add', set(spent))
     }
-    body.get(this.#values.frame)
-    body.i32(threadBytes)
-    body.op('i32.add')
-    body.set(this.#values.frame)
-    body.get(this.#values.thread)
-    body.i32(1)
-    body.op('i32.add')
-    body.tee(this.#values.thread)
+    body.write(
+      this.#values.frame,
+      i32(threadBytes),
+      'i32.add',
+      set(this.#values.frame),
+      this.#values.thread,
+      i32(1),
+      'i32.add',
+      tee(this.#values.thread),
+    )
     this.#values.nextTid()
-    body.get(2)
-    body.op('i32.lt_u')
+    body.write(2, 'i32.lt_u')
     body.brIf(0)
     this.#labels.pop()
     body.end()
     if (this.#counts) {
-      body.get(0)
-      body.get(0)
-      body.memory('i64.load', BLOCK.spent)
-      body.get(spent)
-      body.op('i64.add')
-      body.memory('i64.store', BLOCK.spent)
+      body.write(0, 0, memory('i64.load', BLOCK.spent), spent, 'i64.add', memory('i64.store', BLOCK.spent))
     }
     if (stops) {
-      body.i32(MIXED)
-      body.get(first)
-      body.get(different)
-      body.op('select')
+      body.write(i32(MIXED), first, different, 'select')
     } else body.i32(EXITED)
   }
 
   /** Stores the state in which a thread stopped, and compares it with that of the first one. */
   #noteState(first: number, different: number): void {
     const { body } = this.#values
-    body.get(this.#values.frame)
-    body.get(this.#state)
-    body.memory('i32.store', FRAME.state)
-    body.get(this.#values.thread)
-    body.get(1)
-    body.op('i32.eq')
+    body.write(this.#values.frame, this.#state, memory('i32.store', FRAME.state), this.#values.thread, 1, 'i32.eq')
     body.if()
-    body.get(this.#state)
-    body.set(first)
+    body.write(this.#state, set(first))
     body.end()
-    body.get(different)
-    body.get(first)
-    body.get(this.#state)
-    body.op('i32.xor')
-    body.op('i32.or')
-    body.set(different)
+    body.write(different, first, this.#state, 'i32.xor', 'i32.or', set(different))
   }
 
   /** Registers that are read before they are written start as zero, for every thread. */
@@ -427,18 +407,13 @@ export class FunctionWriter {
 
   #pay(loop: number): void {
     const { body } = this.#values
-    body.get(this.#fuel)
-    body.i32(this.#loopWeights.get(loop)?.weight ?? 1)
-    body.op('i32.sub')
-    body.set(this.#fuel)
+    body.write(this.#fuel, i32(this.#loopWeights.get(loop)?.weight ?? 1), 'i32.sub', set(this.#fuel))
   }
 
   /** At the start of a loop: whoever has used up its turn lets others go on. */
   #turn(id: number): void {
     const { body } = this.#values
-    body.get(this.#fuel)
-    body.i32(0)
-    body.op('i32.lt_s')
+    body.write(this.#fuel, i32(0), 'i32.lt_s')
     body.if()
     this.#labels.push({ kind: 'other', block: -1 })
     const stop = this.fn.stopAt.get(id)
@@ -456,8 +431,7 @@ export class FunctionWriter {
   #dispatch(region: Region): void {
     const { body } = this.#values
     const next = body.local('i32')
-    body.i32(0)
-    body.set(next)
+    body.write(i32(0), set(next))
     body.loop()
     this.#labels.push({ kind: 'loop', block: -2 })
     // The first block is innermost, so that its number is also the depth of its label.
@@ -472,8 +446,7 @@ export class FunctionWriter {
     )
     const jump = (from: number, target: number): void => {
       if ((region.position.get(target) ?? 0) <= (region.position.get(from) ?? 0)) this.#pay(target)
-      body.i32(region.position.get(target) ?? 0)
-      body.set(next)
+      body.write(i32(region.position.get(target) ?? 0), set(next))
       this.#branch('loop', -2)
     }
     for (const id of region.order) {
@@ -499,9 +472,7 @@ export class FunctionWriter {
         this.#values.push(terminator.index, 'u32')
         body.set(index)
         for (const [number, target] of terminator.targets.entries()) {
-          body.get(index)
-          body.i32(number)
-          body.op('i32.eq')
+          body.write(index, i32(number), 'i32.eq')
           body.if()
           this.#labels.push({ kind: 'other', block: -1 })
           jump(id, target)
@@ -550,8 +521,7 @@ export class FunctionWriter {
           this.#values.fail('exit', this.#firstDecoded())
           return
         }
-        body.i32(EXITED)
-        body.set(this.#state)
+        body.write(i32(EXITED), set(this.#state))
         this.#branch('end', -1)
         return
       case 'trap':
@@ -575,17 +545,18 @@ export class FunctionWriter {
       return
     }
     if (this.fn.fn.entry) {
-      body.i32(EXITED)
-      body.set(this.#state)
+      body.write(i32(EXITED), set(this.#state))
     } else {
       // The link in the frame has the state of the caller, and its frame.
-      body.get(this.#values.stack)
-      body.memory('i32.load', 0)
-      body.set(this.#state)
-      body.get(this.#values.frame)
-      body.get(this.#values.stack)
-      body.memory('i32.load', 4)
-      body.memory('i32.store', FRAME.stack)
+      body.write(
+        this.#values.stack,
+        memory('i32.load', 0),
+        set(this.#state),
+        this.#values.frame,
+        this.#values.stack,
+        memory('i32.load', 4),
+        memory('i32.store', FRAME.stack),
+      )
     }
     this.#branch('end', -1)
   }

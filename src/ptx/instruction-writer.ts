@@ -19,7 +19,7 @@ import { HOST_FUNCTIONS, prototypeOf } from './program.js'
 import { slotType, wasmTypeOf } from './register-types.js'
 import { bitsOf, type Operand, ptxError, type Variable } from './syntax.js'
 import type { ValueWriter } from './value-writer.js'
-import type { FunctionBody, ValueType } from './wasm-encoder.js'
+import { call, type FunctionBody, f32, i32, i64, memory, set, tee, type ValueType } from './wasm-encoder.js'
 
 /** Accesses of one block of code through the same register, that are checked together before the first of them. */
 interface AccessGroup {
@@ -198,9 +198,7 @@ export class InstructionWriter {
     // lop3.or and lop3.and also give a predicate.
     if (target.kind !== 'pair') throw this.#error('lop3 with a predicate writes d|p', decoded)
     const result = this.#body.temporary('i32')
-    this.#body.tee(result)
-    this.#body.i32(0)
-    this.#body.op('i32.ne')
+    this.#body.write(tee(result), i32(0), 'i32.ne')
     this.writer.push(this.#operand(decoded, 'g'), 'pred')
     this.#body.op(decoded.modifiers['B'] === 'or' ? 'i32.or' : 'i32.and')
     this.writer.pop(target.second, 'pred')
@@ -241,27 +239,24 @@ export class InstructionWriter {
       else body.i32(0)
       if (t === 'i64') body.op('i64.extend_i32_u')
     }
-    body.get(x)
-    body.get(y)
-    body.op(subtracts ? `${t}.sub` : `${t}.add`)
+    body.write(x, y, subtracts ? `${t}.sub` : `${t}.add`)
     carryIn()
-    body.op(subtracts ? `${t}.sub` : `${t}.add`)
-    body.set(sum)
+    body.write(subtracts ? `${t}.sub` : `${t}.add`, set(sum))
     if (modifiers['cc'] !== undefined || decoded.form.pattern.includes('.cc.')) {
       const writes = decoded.instruction.opcode.split('.').includes('cc')
       if (writes) {
         // A carry out: the sum is less than an operand, or equal to it with a carry in. Likewise a borrow.
-        body.get(subtracts ? x : sum)
-        body.get(subtracts ? y : x)
-        body.op(`${t}.lt_u`)
-        body.get(subtracts ? x : sum)
-        body.get(subtracts ? y : x)
-        body.op(`${t}.eq`)
+        body.write(
+          subtracts ? x : sum,
+          subtracts ? y : x,
+          `${t}.lt_u`,
+          subtracts ? x : sum,
+          subtracts ? y : x,
+          `${t}.eq`,
+        )
         if (takes) body.get(carry)
         else body.i32(0)
-        body.op('i32.and')
-        body.op('i32.or')
-        body.set(carry)
+        body.write('i32.and', 'i32.or', set(carry))
       }
     }
     body.get(sum)
@@ -316,8 +311,7 @@ export class InstructionWriter {
       body.get(condition)
       if (opposite) body.op('i32.eqz')
       if (boolean !== undefined) {
-        body.get(c)
-        body.op(`i32.${boolean}`)
+        body.write(c, `i32.${boolean}`)
       }
       this.writer.pop(operand, 'pred')
     }
@@ -374,9 +368,7 @@ export class InstructionWriter {
       this.writer.push(low, 'b64')
       body.set(value)
       this.writer.push(high, 'b64')
-      body.set(this.writer.upperOf(target.register))
-      body.get(value)
-      body.set(this.writer.localOf(target.register))
+      body.write(set(this.writer.upperOf(target.register)), value, set(this.writer.localOf(target.register)))
       body.release('i64', value)
     } else if (target.kind === 'vector' && source.kind === 'register') {
       const [low, high] = target.items
@@ -387,9 +379,11 @@ export class InstructionWriter {
       this.writer.pop(high, 'b64')
     } else if (target.kind === 'register' && source.kind === 'register') {
       this.writer.pushRegister(source.register)
-      body.set(this.writer.localOf(target.register))
-      body.get(this.writer.upperOf(source.register))
-      body.set(this.writer.upperOf(target.register))
+      body.write(
+        set(this.writer.localOf(target.register)),
+        this.writer.upperOf(source.register),
+        set(this.writer.upperOf(target.register)),
+      )
     } else throw this.#error('mov.b128 takes registers', decoded)
   }
 
@@ -407,11 +401,9 @@ export class InstructionWriter {
       body.get(value)
       if (index > 0) {
         if (t === 'i64') {
-          body.i64(BigInt(part * index))
-          body.op('i64.shr_u')
+          body.write(i64(BigInt(part * index)), 'i64.shr_u')
         } else {
-          body.i32(part * index)
-          body.op('i32.shr_u')
+          body.write(i32(part * index), 'i32.shr_u')
         }
       }
       if (t === 'i64') body.op('i32.wrap_i64')
@@ -431,11 +423,9 @@ export class InstructionWriter {
       if (t === 'i64') body.op('i64.extend_i32_u')
       if (index === 0) continue
       if (t === 'i64') {
-        body.i64(BigInt(part * index))
-        body.op('i64.shl')
+        body.write(i64(BigInt(part * index)), 'i64.shl')
       } else {
-        body.i32(part * index)
-        body.op('i32.shl')
+        body.write(i32(part * index), 'i32.shl')
       }
       body.op(`${t}.or`)
     }
@@ -456,8 +446,7 @@ export class InstructionWriter {
     const window = this.#window(decoded.modifiers['space'] ?? 'global')
     this.writer.push(this.#operand(decoded, 'a'), 'u64')
     if (window !== 0n) {
-      this.#body.i64(window)
-      this.#body.op(decoded.form.pattern.includes('cvta.to') ? 'i64.sub' : 'i64.add')
+      this.#body.write(i64(window), decoded.form.pattern.includes('cvta.to') ? 'i64.sub' : 'i64.add')
     }
     if (bitsOf(type) === 32) this.#body.op('i32.wrap_i64')
     this.writer.pop(this.#operand(decoded, 'd'), type)
@@ -470,16 +459,11 @@ export class InstructionWriter {
     this.writer.push(this.#operand(decoded, 'a'), 'u64')
     if (space === 'const') {
       // Constant variables are blocks like others; the run time knows which.
-      body.op('drop')
-      body.i32(0)
+      body.write('drop', i32(0))
     } else if (window === 0n) {
-      body.i64(SHARED_WINDOW)
-      body.op('i64.lt_u')
+      body.write(i64(SHARED_WINDOW), 'i64.lt_u')
     } else {
-      body.i64(33n)
-      body.op('i64.shr_u')
-      body.i64(window >> 33n)
-      body.op('i64.eq')
+      body.write(i64(33n), 'i64.shr_u', i64(window >> 33n), 'i64.eq')
     }
     this.writer.pop(this.#operand(decoded, 'd'), 'pred')
   }
@@ -529,9 +513,7 @@ export class InstructionWriter {
     }
     const variable = this.writer.variableOf(operand.base)
     if (space === 'frame' && variable !== undefined) {
-      body.get(this.writer.stack)
-      body.i32((this.writer.frameOffset(variable) ?? 0) + Number(operand.offset))
-      body.op('i32.add')
+      body.write(this.writer.stack, i32((this.writer.frameOffset(variable) ?? 0) + Number(operand.offset)), 'i32.add')
     } else if (space === 'parameter') this.#parameterAddress(operand, variable, bytes, decoded)
     else if (space === 'shared') this.#sharedAddress(operand, variable, bytes, access, decoded)
     else if (space === 'local') this.#localAddress(operand, variable, bytes, decoded)
@@ -553,34 +535,28 @@ export class InstructionWriter {
       const limit = this.writer.uniform(`shared/${bytes}/${span}`, 'i32', () => this.#sharedLimit(bytes, span))
       const shared = this.writer.blockCell('shared')
       this.#pushSharedOffset(first)
-      body.tee(address)
-      body.get(shared)
-      body.op('i32.add')
-      body.i32(0)
-      body.get(address)
-      body.i32(Math.log2(bytes))
-      body.op('i32.rotr')
-      body.get(limit)
-      body.op('i32.lt_u')
-      body.op('select')
-      body.set(group.local)
+      body.write(
+        tee(address),
+        shared,
+        'i32.add',
+        i32(0),
+        address,
+        i32(Math.log2(bytes)),
+        'i32.rotr',
+        limit,
+        'i32.lt_u',
+        'select',
+        set(group.local),
+      )
       body.release('i32', address)
       return
     }
     const [address, distance] = [body.temporary('i64'), body.temporary('i64')]
     const window = this.#openWindow(first, bytes, decoded, address, distance)
     body.if('i32')
-    body.get(distance)
-    body.op('i32.wrap_i64')
-    body.i32(0)
-    body.memory('i32.load', window + 16)
-    body.op('i32.add')
+    body.write(distance, 'i32.wrap_i64', i32(0), memory('i32.load', window + 16), 'i32.add')
     body.else()
-    body.get(address)
-    body.i32(window)
-    body.i32(bytes)
-    body.i32(span)
-    body.call(this.writer.context.runtime('lookup'))
+    body.write(address, i32(window), i32(bytes), i32(span), call(this.writer.context.runtime('lookup')))
     body.end()
     body.set(group.local)
     body.release('i64', distance)
@@ -591,8 +567,7 @@ export class InstructionWriter {
     const body = this.#body
     body.get(group.local)
     if (operand.offset === group.least) return
-    body.i32(Number(operand.offset - group.least))
-    body.op('i32.add')
+    body.write(i32(Number(operand.offset - group.least)), 'i32.add')
   }
 
   #leaveGroup(group: AccessGroup, decoded: Decoded): void {
@@ -602,25 +577,26 @@ export class InstructionWriter {
   /** How many accesses fit into shared memory that have so many bytes behind them. */
   #sharedLimit(bytes: number, span: number): void {
     const body = this.#body
-    body.get(this.writer.block)
-    body.memory('i32.load', BLOCK.sharedBytes)
-    body.i32(span)
-    body.op('i32.sub')
-    body.i32(0)
-    body.get(this.writer.block)
-    body.memory('i32.load', BLOCK.sharedBytes)
-    body.i32(span)
-    body.op('i32.ge_u')
-    body.op('select')
-    body.i32(Math.log2(bytes))
-    body.op('i32.shr_u')
+    body.write(
+      this.writer.block,
+      memory('i32.load', BLOCK.sharedBytes),
+      i32(span),
+      'i32.sub',
+      i32(0),
+      this.writer.block,
+      memory('i32.load', BLOCK.sharedBytes),
+      i32(span),
+      'i32.ge_u',
+      'select',
+      i32(Math.log2(bytes)),
+      'i32.shr_u',
+    )
   }
 
   #pushSharedOffset({ base, offset }: Extract<Operand, { kind: 'address' }>): void {
     this.writer.push(base, 'u32')
     if (offset === 0n) return
-    this.#body.i32(Number(BigInt.asIntN(32, offset)))
-    this.#body.op('i32.add')
+    this.#body.write(i32(Number(BigInt.asIntN(32, offset))), 'i32.add')
   }
 
   #parameterAddress(
@@ -635,26 +611,17 @@ export class InstructionWriter {
       const offset = (parameters.offsets.get(variable) ?? 0) + Number(operand.offset)
       if (offset < 0 || offset + bytes > parameters.byteLength)
         throw this.#error('This reads beyond the parameters of the kernel', decoded)
-      body.get(this.writer.launch)
-      body.i32(LAUNCH.parameters + offset)
-      body.op('i32.add')
+      body.write(this.writer.launch, i32(LAUNCH.parameters + offset), 'i32.add')
       return
     }
     const address = body.temporary('i64')
     this.writer.push(operand, 'u64')
-    body.tee(address)
-    body.i64(BigInt(Math.max(0, parameters.byteLength - bytes)))
-    body.op('i64.gt_u')
+    body.write(tee(address), i64(BigInt(Math.max(0, parameters.byteLength - bytes))), 'i64.gt_u')
     body.if()
     this.#slow(address, bytes, 0, decoded)
     body.op('drop')
     body.end()
-    body.get(address)
-    body.op('i32.wrap_i64')
-    body.get(this.writer.launch)
-    body.i32(LAUNCH.parameters)
-    body.op('i32.add')
-    body.op('i32.add')
+    body.write(address, 'i32.wrap_i64', this.writer.launch, i32(LAUNCH.parameters), 'i32.add', 'i32.add')
     body.release('i64', address)
   }
 
@@ -672,9 +639,7 @@ export class InstructionWriter {
       const begin = program.shared.offsets.get(variable.name) ?? 0
       const offset = begin + Number(operand.offset)
       if (offset >= 0 && offset % bytes === 0 && offset + bytes <= program.shared.staticBytes) {
-        body.get(shared)
-        body.i32(offset)
-        body.op('i32.add')
+        body.write(shared, i32(offset), 'i32.add')
         return
       }
     }
@@ -683,30 +648,23 @@ export class InstructionWriter {
     body.set(address)
     const count = this.writer.uniform(`shared/${bytes}/0`, 'i32', () => this.#sharedLimit(bytes, 0))
     // An address that is not aligned becomes very large when it is rotated.
-    body.get(address)
-    body.i32(Math.log2(bytes))
-    body.op('i32.rotr')
-    body.get(count)
-    body.op('i32.ge_u')
+    body.write(address, i32(Math.log2(bytes)), 'i32.rotr', count, 'i32.ge_u')
     body.if()
-    body.get(address)
-    body.op('i64.extend_i32_u')
-    body.i64(SHARED_WINDOW)
-    body.op('i64.add')
+    body.write(address, 'i64.extend_i32_u', i64(SHARED_WINDOW), 'i64.add')
     this.#slowFromStack(bytes, access, decoded)
     body.op('drop')
     body.end()
     if (checked) {
-      body.i32(this.writer.context.site(decoded).number)
-      body.get(address)
-      body.i32(bytes)
-      body.i32(access)
-      body.get(this.writer.thread)
-      body.call(this.writer.context.runtime('shared'))
+      body.write(
+        i32(this.writer.context.site(decoded).number),
+        address,
+        i32(bytes),
+        i32(access),
+        this.writer.thread,
+        call(this.writer.context.runtime('shared')),
+      )
     }
-    body.get(address)
-    body.get(shared)
-    body.op('i32.add')
+    body.write(address, shared, 'i32.add')
     body.release('i32', address)
   }
 
@@ -721,9 +679,7 @@ export class InstructionWriter {
     if (frame !== undefined && variable !== undefined) {
       const offset = Number(operand.offset)
       if (offset >= 0 && offset + bytes <= variable.byteLength && offset % bytes === 0) {
-        body.get(this.writer.stack)
-        body.i32(frame + offset)
-        body.op('i32.add')
+        body.write(this.writer.stack, i32(frame + offset), 'i32.add')
         return
       }
     }
@@ -731,31 +687,27 @@ export class InstructionWriter {
     const address = body.temporary('i32')
     this.writer.push(operand.base, 'u32')
     if (operand.offset !== 0n) {
-      body.i32(Number(BigInt.asIntN(32, operand.offset)))
-      body.op('i32.add')
+      body.write(i32(Number(BigInt.asIntN(32, operand.offset))), 'i32.add')
     }
     body.set(address)
     // The first bytes of a frame are no memory of the program's.
-    body.get(address)
-    body.i32(FRAME.cells)
-    body.op('i32.sub')
-    body.i32(threadBytes - FRAME.cells - bytes)
-    body.op('i32.gt_u')
-    body.get(address)
-    body.i32(bytes - 1)
-    body.op('i32.and')
-    body.op('i32.or')
+    body.write(
+      address,
+      i32(FRAME.cells),
+      'i32.sub',
+      i32(threadBytes - FRAME.cells - bytes),
+      'i32.gt_u',
+      address,
+      i32(bytes - 1),
+      'i32.and',
+      'i32.or',
+    )
     body.if()
-    body.get(address)
-    body.op('i64.extend_i32_u')
-    body.i64(LOCAL_WINDOW)
-    body.op('i64.add')
+    body.write(address, 'i64.extend_i32_u', i64(LOCAL_WINDOW), 'i64.add')
     this.#slowFromStack(bytes, 0, decoded)
     body.op('drop')
     body.end()
-    body.get(address)
-    body.get(this.writer.frame)
-    body.op('i32.add')
+    body.write(address, this.writer.frame, 'i32.add')
     body.release('i32', address)
   }
 
@@ -781,11 +733,7 @@ export class InstructionWriter {
     const window = this.#openWindow(operand, bytes, decoded, address, distance)
     body.if('i32')
     if (recorded) this.#record(distance, window, bytes, access, decoded)
-    body.get(distance)
-    body.op('i32.wrap_i64')
-    body.i32(0)
-    body.memory('i32.load', window + 16)
-    body.op('i32.add')
+    body.write(distance, 'i32.wrap_i64', i32(0), memory('i32.load', window + 16), 'i32.add')
     body.else()
     this.#slow(address, bytes, access, decoded)
     body.end()
@@ -815,18 +763,11 @@ export class InstructionWriter {
     const body = this.#body
     const { window } = this.writer.context.site(decoded)
     this.writer.push(operand, 'u64')
-    body.tee(address)
-    body.i32(0)
-    body.memory('i64.load', window)
-    body.op('i64.sub')
-    body.tee(distance)
+    body.write(tee(address), i32(0), memory('i64.load', window), 'i64.sub', tee(distance))
     if (bytes > 1) {
-      body.i64(BigInt(Math.log2(bytes)))
-      body.op('i64.rotr')
+      body.write(i64(BigInt(Math.log2(bytes))), 'i64.rotr')
     }
-    body.i32(0)
-    body.memory('i64.load', window + 8)
-    body.op('i64.lt_u')
+    body.write(i32(0), memory('i64.load', window + 8), 'i64.lt_u')
     return window
   }
 
@@ -834,12 +775,7 @@ export class InstructionWriter {
   #record(distance: number, window: number, bytes: number, access: number, decoded: Decoded): void {
     const body = this.#body
     const shadow = body.temporary('i32')
-    body.get(distance)
-    body.op('i32.wrap_i64')
-    body.i32(0)
-    body.memory('i32.load', window + 20)
-    body.op('i32.add')
-    body.set(shadow)
+    body.write(distance, 'i32.wrap_i64', i32(0), memory('i32.load', window + 20), 'i32.add', set(shadow))
     const bits = access & SHADOW.written ? access | SHADOW.initialised : access
     const steps = bytes >= 8 ? bytes / 8 : 1
     const width = Math.min(bytes, 8)
@@ -858,13 +794,9 @@ export class InstructionWriter {
     }
     const seen = body.temporary(t)
     for (let step = 0; step < steps; step++) {
-      body.get(shadow)
-      body.get(shadow)
-      body.memory(load, 8 * step)
-      body.tee(seen)
+      body.write(shadow, shadow, memory(load, 8 * step), tee(seen))
       spread(bits)
-      body.op(`${t}.or`)
-      body.memory(store, 8 * step)
+      body.write(`${t}.or`, memory(store, 8 * step))
       if ((access & SHADOW.read) === 0) continue
       body.get(seen)
       spread(SHADOW.initialised)
@@ -872,15 +804,9 @@ export class InstructionWriter {
       spread(SHADOW.initialised)
       body.op(`${t}.ne`)
       body.if()
-      body.i32(this.writer.context.site(decoded).number)
-      body.get(distance)
-      body.i32(0)
-      body.memory('i64.load', window)
-      body.op('i64.add')
+      body.write(i32(this.writer.context.site(decoded).number), distance, i32(0), memory('i64.load', window), 'i64.add')
       this.#split()
-      body.i32(bytes)
-      body.get(this.writer.thread)
-      body.call(this.writer.context.runtime('uninitialised'))
+      body.write(i32(bytes), this.writer.thread, call(this.writer.context.runtime('uninitialised')))
       body.end()
     }
     body.release(t, seen)
@@ -891,12 +817,7 @@ export class InstructionWriter {
   #split(): void {
     const body = this.#body
     const value = body.temporary('i64')
-    body.tee(value)
-    body.op('i32.wrap_i64')
-    body.get(value)
-    body.i64(32n)
-    body.op('i64.shr_u')
-    body.op('i32.wrap_i64')
+    body.write(tee(value), 'i32.wrap_i64', value, i64(32n), 'i64.shr_u', 'i32.wrap_i64')
     body.release('i64', value)
   }
 
@@ -909,23 +830,23 @@ export class InstructionWriter {
   #slowFromStack(bytes: number, access: number, decoded: Decoded, window?: number): void {
     const body = this.#body
     const site = this.writer.context.site(decoded)
-    body.i32(site.number)
-    body.i32(window ?? site.window)
-    body.i32(bytes)
-    body.i32(access)
-    body.get(this.writer.block)
-    body.get(this.writer.frame)
-    body.get(this.writer.thread)
-    body.call(this.writer.context.runtime('find'))
+    body.write(
+      i32(site.number),
+      i32(window ?? site.window),
+      i32(bytes),
+      i32(access),
+      this.writer.block,
+      this.writer.frame,
+      this.writer.thread,
+      call(this.writer.context.runtime('find')),
+    )
   }
 
   /** After a write: what went to memory outside is carried there. */
   #flush(address: number, space: Space): void {
     if (space !== 'generic' && space !== 'global') return
     const body = this.#body
-    body.get(address)
-    body.i32(BOUNCE_END)
-    body.op('i32.lt_u')
+    body.write(address, i32(BOUNCE_END), 'i32.lt_u')
     body.if()
     body.call(this.writer.context.runtime('flush'))
     body.end()
@@ -953,12 +874,14 @@ export class InstructionWriter {
     const body = this.#body
     if (type === 'b128') {
       if (item.kind !== 'register') return
-      body.get(address)
-      body.memory('i64.load', offset)
-      body.set(this.writer.localOf(item.register))
-      body.get(address)
-      body.memory('i64.load', offset + 8)
-      body.set(this.writer.upperOf(item.register))
+      body.write(
+        address,
+        memory('i64.load', offset),
+        set(this.writer.localOf(item.register)),
+        address,
+        memory('i64.load', offset + 8),
+        set(this.writer.upperOf(item.register)),
+      )
       return
     }
     body.get(address)
@@ -1035,12 +958,7 @@ export class InstructionWriter {
     const window = this.#openWindow(operand, bytes, decoded, address, distance)
     body.if()
     if (this.writer.context.recorded) this.#record(distance, window, bytes, SHADOW.written, decoded)
-    body.get(distance)
-    body.op('i32.wrap_i64')
-    body.i32(0)
-    body.memory('i32.load', window + 16)
-    body.op('i32.add')
-    body.set(to)
+    body.write(distance, 'i32.wrap_i64', i32(0), memory('i32.load', window + 16), 'i32.add', set(to))
     write(to)
     body.else()
     this.#slow(address, bytes, SHADOW.written, decoded)
@@ -1059,10 +977,12 @@ export class InstructionWriter {
     if (type === 'b128') {
       if (item.kind !== 'register') throw ptxError('ERR_COMPILATION', 'st.b128 takes a register', this.writer.place)
       this.writer.pushRegister(item.register)
-      body.memory('i64.store', offset)
-      body.get(address)
-      body.get(this.writer.upperOf(item.register))
-      body.memory('i64.store', offset + 8)
+      body.write(
+        memory('i64.store', offset),
+        address,
+        this.writer.upperOf(item.register),
+        memory('i64.store', offset + 8),
+      )
       return
     }
     const own = item.kind === 'register' ? this.writer.typeOf(item.register) : 'i32'
@@ -1136,23 +1056,14 @@ export class InstructionWriter {
     const [old, value] = [body.temporary(t), body.temporary(t)]
     // The value is read first: it may be the register that gets the old one.
     this.writer.push(source, type)
-    body.set(value)
-    body.get(address)
-    body.memory(`${t}.load${suffix === '' ? '' : '16_u'}`, offset)
-    body.set(old)
+    body.write(set(value), address, memory(`${t}.load${suffix === '' ? '' : '16_u'}`, offset), set(old))
     if (modifiers['op'] === 'cas') {
       const wanted = body.temporary(t)
-      body.get(value)
-      body.set(wanted)
+      body.write(value, set(wanted))
       this.writer.push(this.#operand(decoded, 'c'), type)
-      body.set(value)
-      body.get(old)
-      body.get(wanted)
-      body.op(`${t}.eq`)
+      body.write(set(value), old, wanted, `${t}.eq`)
       body.if()
-      body.get(address)
-      body.get(value)
-      body.memory(`${t}.store${suffix}`, offset)
+      body.write(address, value, memory(`${t}.store${suffix}`, offset))
       body.end()
       body.release(t, wanted)
     } else {
@@ -1182,47 +1093,23 @@ export class InstructionWriter {
     if (operation === 'inc' || operation === 'dec') {
       // inc: old >= value ? 0 : old + 1; dec: old == 0 or old > value ? value : old - 1.
       if (operation === 'inc') {
-        body.i32(0)
-        body.get(old)
-        body.i32(1)
-        body.op('i32.add')
-        body.get(old)
-        body.get(value)
-        body.op('i32.ge_u')
+        body.write(i32(0), old, i32(1), 'i32.add', old, value, 'i32.ge_u')
       } else {
-        body.get(value)
-        body.get(old)
-        body.i32(1)
-        body.op('i32.sub')
-        body.get(old)
-        body.op('i32.eqz')
-        body.get(old)
-        body.get(value)
-        body.op('i32.gt_u')
-        body.op('i32.or')
+        body.write(value, old, i32(1), 'i32.sub', old, 'i32.eqz', old, value, 'i32.gt_u', 'i32.or')
       }
       body.op('select')
       return
     }
-    body.get(old)
-    body.get(value)
+    body.write(old, value)
     if (operation === 'min' || operation === 'max') {
-      body.get(old)
-      body.get(value)
-      body.op(`${t}.${operation === 'min' ? 'lt' : 'gt'}_${type.startsWith('s') ? 's' : 'u'}`)
-      body.op('select')
+      body.write(old, value, `${t}.${operation === 'min' ? 'lt' : 'gt'}_${type.startsWith('s') ? 's' : 'u'}`, 'select')
       return
     }
     body.op(`${t}.${operation}`)
     if (t !== 'f32') return
     // The bits of a NaN are the GPU's.
     const sum = body.temporary('f32')
-    body.tee(sum)
-    body.f32(0x7fffffff)
-    body.get(sum)
-    body.get(sum)
-    body.op('f32.eq')
-    body.op('select')
+    body.write(tee(sum), f32(0x7fffffff), sum, sum, 'f32.eq', 'select')
     body.release('f32', sum)
   }
 
@@ -1236,27 +1123,18 @@ export class InstructionWriter {
         body.get(local)
         if (isBf16) {
           if (shift === 0) {
-            body.i32(16)
-            body.op('i32.shl')
+            body.write(i32(16), 'i32.shl')
           } else {
-            body.i32(-65536)
-            body.op('i32.and')
+            body.write(i32(-65536), 'i32.and')
           }
           body.op('f32.reinterpret_i32')
         } else {
-          body.i32(shift)
-          body.op('i32.shr_u')
-          body.i32(65535)
-          body.op('i32.and')
-          body.call(context.helper('half_to_f32').index)
+          body.write(i32(shift), 'i32.shr_u', i32(65535), 'i32.and', call(context.helper('half_to_f32').index))
         }
       }
-      body.op(`f32.${operation}`)
-      body.call(context.helper(isBf16 ? 'f32_to_bf16' : 'f32_to_half').index)
+      body.write(`f32.${operation}`, call(context.helper(isBf16 ? 'f32_to_bf16' : 'f32_to_half').index))
       if (shift > 0) {
-        body.i32(shift)
-        body.op('i32.shl')
-        body.op('i32.or')
+        body.write(i32(shift), 'i32.shl', 'i32.or')
       }
     }
   }
@@ -1270,38 +1148,19 @@ export class InstructionWriter {
       return [this.writer.localOf(operand.register), this.writer.upperOf(operand.register)]
     }
     const [oldLow, oldHigh] = [body.temporary('i64'), body.temporary('i64')]
-    body.get(address)
-    body.memory('i64.load')
-    body.set(oldLow)
-    body.get(address)
-    body.memory('i64.load', 8)
-    body.set(oldHigh)
+    body.write(address, memory('i64.load'), set(oldLow), address, memory('i64.load', 8), set(oldHigh))
     const isCas = modifiers['op'] === 'cas'
     const [low, high] = registerOf(isCas ? 'c' : 'b')
     if (isCas) {
       const [wantedLow, wantedHigh] = registerOf('b')
-      body.get(oldLow)
-      body.get(wantedLow)
-      body.op('i64.eq')
-      body.get(oldHigh)
-      body.get(wantedHigh)
-      body.op('i64.eq')
-      body.op('i32.and')
+      body.write(oldLow, wantedLow, 'i64.eq', oldHigh, wantedHigh, 'i64.eq', 'i32.and')
     } else body.i32(1)
     body.if()
-    body.get(address)
-    body.get(low)
-    body.memory('i64.store')
-    body.get(address)
-    body.get(high)
-    body.memory('i64.store', 8)
+    body.write(address, low, memory('i64.store'), address, high, memory('i64.store', 8))
     body.end()
     if (operands['d']?.kind === 'register') {
       const [toLow, toHigh] = registerOf('d')
-      body.get(oldLow)
-      body.set(toLow)
-      body.get(oldHigh)
-      body.set(toHigh)
+      body.write(oldLow, set(toLow), oldHigh, set(toHigh))
     }
     body.release('i64', oldLow)
     body.release('i64', oldHigh)
@@ -1320,30 +1179,19 @@ export class InstructionWriter {
     if (given === undefined) body.i32(bytes)
     else if (given.kind === 'register' && given.register.type === 'pred') {
       // ignore-src: nothing is read.
-      body.i32(0)
-      body.i32(bytes)
+      body.write(i32(0), i32(bytes))
       this.writer.push(given, 'pred')
       body.op('select')
     } else this.writer.push(given, 'u32')
     body.set(count)
     // What is not read is filled with zeros.
     for (let at = 0; at < bytes; at += 4) {
-      body.get(to)
-      body.i32(0)
-      body.memory('i32.store', at)
+      body.write(to, i32(0), memory('i32.store', at))
     }
     body.get(count)
     body.if()
     const source = this.#address(this.#operand(decoded, 'b'), 'global', bytes, SHADOW.read, decoded)
-    body.get(to)
-    body.get(source)
-    body.get(count)
-    body.i32(bytes)
-    body.get(count)
-    body.i32(bytes)
-    body.op('i32.lt_u')
-    body.op('select')
-    body.op('memory.copy')
+    body.write(to, source, count, i32(bytes), count, i32(bytes), 'i32.lt_u', 'select', 'memory.copy')
     body.release('i32', source)
     body.end()
     body.release('i32', count)
@@ -1361,28 +1209,20 @@ export class InstructionWriter {
     const space = decoded.modifiers['space'] === undefined ? 'generic' : 'shared'
     const address = this.#address(operand, space, 8, SHADOW.read | SHADOW.written | SHADOW.atomic, decoded)
     const old = body.temporary('i64')
-    body.get(address)
-    body.memory('i64.load')
-    body.set(old)
+    body.write(address, memory('i64.load'), set(old))
     const finish = (write: () => void): void => {
       body.get(address)
       write()
-      body.call(this.writer.context.runtime('phase'))
-      body.memory('i64.store')
+      body.write(call(this.writer.context.runtime('phase')), memory('i64.store'))
     }
     switch (operation) {
       case 'init':
         body.get(address)
         this.writer.push(this.#operand(decoded, 'b'), 'u32')
-        body.op('i64.extend_i32_u')
-        body.i64(0x100001n)
-        body.op('i64.mul')
-        body.memory('i64.store')
+        body.write('i64.extend_i32_u', i64(0x100001n), 'i64.mul', memory('i64.store'))
         break
       case 'inval':
-        body.get(address)
-        body.i64(0n)
-        body.memory('i64.store')
+        body.write(address, i64(0n), memory('i64.store'))
         break
       case 'expect_tx':
       case 'complete_tx':
@@ -1413,9 +1253,7 @@ export class InstructionWriter {
           if (operation === 'arrive_drop') {
             // Whoever drops out is not awaited in later phases.
             arrivals()
-            body.i64(20n)
-            body.op('i64.shl')
-            body.op('i64.sub')
+            body.write(i64(20n), 'i64.shl', 'i64.sub')
           }
         })
         if (decoded.operands['d'] !== undefined) {
@@ -1431,29 +1269,20 @@ export class InstructionWriter {
   #transactions(decoded: Decoded, came: boolean): void {
     const body = this.#body
     this.writer.push(this.#operand(decoded, 'b'), 'u32')
-    body.op('i64.extend_i32_u')
-    body.i64(40n)
-    body.op('i64.shl')
-    body.op(came ? 'i64.sub' : 'i64.add')
+    body.write('i64.extend_i32_u', i64(40n), 'i64.shl', came ? 'i64.sub' : 'i64.add')
   }
 
   /** A phase is over when the parity is another one than that of the phase that is waited for. */
   #waitResult(decoded: Decoded, now: number): void {
     const body = this.#body
-    body.get(now)
-    body.i64(63n)
-    body.op('i64.shr_u')
-    body.op('i32.wrap_i64')
+    body.write(now, i64(63n), 'i64.shr_u', 'i32.wrap_i64')
     const phase = this.#operand(decoded, 'b')
     if (decoded.modifiers['parity'] !== undefined) {
       this.writer.push(phase, 'u32')
-      body.i32(1)
-      body.op('i32.and')
+      body.write(i32(1), 'i32.and')
     } else {
       this.writer.push(phase, 'b64')
-      body.i64(63n)
-      body.op('i64.shr_u')
-      body.op('i32.wrap_i64')
+      body.write(i64(63n), 'i64.shr_u', 'i32.wrap_i64')
     }
     body.op('i32.ne')
     this.writer.pop(this.#operand(decoded, 'd'), 'pred')
@@ -1467,8 +1296,7 @@ export class InstructionWriter {
     body.get(this.writer.stack)
     if (this.writer.usesAlloca) body.memory('i32.load', this.writer.fn.frame.top)
     else {
-      body.i32(this.writer.fn.frame.byteLength)
-      body.op('i32.add')
+      body.write(i32(this.writer.fn.frame.byteLength), 'i32.add')
     }
   }
 
@@ -1526,21 +1354,11 @@ export class InstructionWriter {
       [1, 'i32.load8_u', 'i32.store8'],
     ] as const) {
       if (byteLength > 256 && at === 0) {
-        body.get(to)
-        body.i32(toOffset)
-        body.op('i32.add')
-        body.get(base)
-        body.i32(shift)
-        body.op('i32.add')
-        body.i32(byteLength)
-        body.op('memory.copy')
+        body.write(to, i32(toOffset), 'i32.add', base, i32(shift), 'i32.add', i32(byteLength), 'memory.copy')
         return
       }
       for (; at + width <= byteLength; at += width) {
-        body.get(to)
-        body.get(base)
-        body.memory(load, shift + at)
-        body.memory(store, toOffset + at)
+        body.write(to, base, memory(load, shift + at), memory(store, toOffset + at))
       }
     }
   }
@@ -1572,14 +1390,16 @@ export class InstructionWriter {
 
   #copyResult(toOffset: number, top: number, fromOffset: number, byteLength: number): void {
     const body = this.#body
-    body.get(this.writer.stack)
-    body.i32(toOffset)
-    body.op('i32.add')
-    body.get(top)
-    body.i32(fromOffset)
-    body.op('i32.add')
-    body.i32(byteLength)
-    body.op('memory.copy')
+    body.write(
+      this.writer.stack,
+      i32(toOffset),
+      'i32.add',
+      top,
+      i32(fromOffset),
+      'i32.add',
+      i32(byteLength),
+      'memory.copy',
+    )
   }
 
   #call(decoded: Decoded): void {
@@ -1609,10 +1429,7 @@ export class InstructionWriter {
 
   #pushCallContext(top: number): void {
     const body = this.#body
-    body.get(this.writer.block)
-    body.get(this.writer.frame)
-    body.get(this.writer.thread)
-    body.get(top)
+    body.write(this.writer.block, this.writer.frame, this.writer.thread, top)
   }
 
   /** The number in the address of a function; what is no address of one is a fault. */
@@ -1620,39 +1437,42 @@ export class InstructionWriter {
     const body = this.#body
     const number = body.temporary('i64')
     this.writer.push(callParts(decoded.instruction).target, 'u64')
-    body.i64(FUNCTION_WINDOW)
-    body.op('i64.sub')
-    body.i64(4n)
-    body.op('i64.rotr')
-    body.tee(number)
-    body.op('i32.wrap_i64')
-    body.call(this.writer.context.runtime('callable'))
-    body.get(number)
-    body.i64(32n)
-    body.op('i64.shr_u')
-    body.op('i64.eqz')
-    body.op('i32.and')
-    body.op('i32.eqz')
+    body.write(
+      i64(FUNCTION_WINDOW),
+      'i64.sub',
+      i64(4n),
+      'i64.rotr',
+      tee(number),
+      'i32.wrap_i64',
+      call(this.writer.context.runtime('callable')),
+      number,
+      i64(32n),
+      'i64.shr_u',
+      'i64.eqz',
+      'i32.and',
+      'i32.eqz',
+    )
     body.if()
     this.writer.fail('pointer', decoded)
     body.end()
-    body.get(number)
-    body.op('i32.wrap_i64')
+    body.write(number, 'i32.wrap_i64')
     body.release('i64', number)
   }
 
   #callHost(name: string, layout: CallLayout, top: number, decoded: Decoded): void {
     const body = this.#body
-    body.i32(this.writer.context.site(decoded).number)
-    body.get(top)
-    body.i32(layout.parameters[0]?.offset ?? 0)
-    body.op('i32.add')
-    body.get(top)
-    body.i32(layout.results[0]?.offset ?? 0)
-    body.op('i32.add')
-    body.get(this.writer.frame)
-    body.get(this.writer.thread)
-    body.call(this.writer.context.runtime(name))
+    body.write(
+      i32(this.writer.context.site(decoded).number),
+      top,
+      i32(layout.parameters[0]?.offset ?? 0),
+      'i32.add',
+      top,
+      i32(layout.results[0]?.offset ?? 0),
+      'i32.add',
+      this.writer.frame,
+      this.writer.thread,
+      call(this.writer.context.runtime(name)),
+    )
   }
 
   /**
@@ -1668,28 +1488,32 @@ export class InstructionWriter {
     this.#pushTop()
     body.set(top)
     // The frame must fit, with the room that is kept for calls of the run time.
-    body.get(top)
-    body.i32(layout.end)
-    body.op('i32.add')
-    body.get(this.writer.frame)
-    body.i32(context.program.threadBytes)
-    body.op('i32.add')
-    body.op('i32.gt_u')
+    body.write(
+      top,
+      i32(layout.end),
+      'i32.add',
+      this.writer.frame,
+      i32(context.program.threadBytes),
+      'i32.add',
+      'i32.gt_u',
+    )
     body.if()
     this.writer.fail('overflow', decoded)
     body.end()
     this.#passParameters(decoded, layout, top)
     const back = [...fn.stopAt.values()].find(({ kind, at }) => kind === 'return' && at === decoded)
     if (back === undefined) throw new Error('A call has no way back')
-    body.get(top)
-    body.i32(back.id)
-    body.memory('i32.store', 0)
-    body.get(top)
-    body.get(this.writer.stack)
-    body.memory('i32.store', 4)
-    body.get(this.writer.frame)
-    body.get(top)
-    body.memory('i32.store', FRAME.stack)
+    body.write(
+      top,
+      i32(back.id),
+      memory('i32.store', 0),
+      top,
+      this.writer.stack,
+      memory('i32.store', 4),
+      this.writer.frame,
+      top,
+      memory('i32.store', FRAME.stack),
+    )
     const callee = calleeOf(decoded)
     if (callee === undefined) {
       this.#pushFunctionNumber(decoded)
@@ -1712,35 +1536,36 @@ export class InstructionWriter {
     const given = decoded.operands['b']
     const alignment = given?.kind === 'integer' ? Math.max(16, Number(given.value)) : 16
     const begin = body.temporary('i32')
-    body.get(stack)
-    body.memory('i32.load', top)
-    body.i32(alignment - 1)
-    body.op('i32.add')
-    body.i32(-alignment)
-    body.op('i32.and')
-    body.set(begin)
-    body.get(stack)
-    body.get(begin)
+    body.write(
+      stack,
+      memory('i32.load', top),
+      i32(alignment - 1),
+      'i32.add',
+      i32(-alignment),
+      'i32.and',
+      set(begin),
+      stack,
+      begin,
+    )
     this.writer.push(this.#operand(decoded, 'a'), 'u32')
-    body.i32(15)
-    body.op('i32.add')
-    body.i32(-16)
-    body.op('i32.and')
-    body.op('i32.add')
-    body.memory('i32.store', top)
-    body.get(stack)
-    body.memory('i32.load', top)
-    body.get(this.writer.frame)
-    body.i32(this.writer.context.program.threadBytes)
-    body.op('i32.add')
-    body.op('i32.gt_u')
+    body.write(
+      i32(15),
+      'i32.add',
+      i32(-16),
+      'i32.and',
+      'i32.add',
+      memory('i32.store', top),
+      stack,
+      memory('i32.load', top),
+      this.writer.frame,
+      i32(this.writer.context.program.threadBytes),
+      'i32.add',
+      'i32.gt_u',
+    )
     body.if()
     this.writer.fail('overflow', decoded)
     body.end()
-    body.get(begin)
-    body.get(this.writer.frame)
-    body.op('i32.sub')
-    body.op('i64.extend_i32_u')
+    body.write(begin, this.writer.frame, 'i32.sub', 'i64.extend_i32_u')
     this.writer.pop(this.#operand(decoded, 'd'), 'u64')
     body.release('i32', begin)
   }
@@ -1749,18 +1574,12 @@ export class InstructionWriter {
     const body = this.#body
     const { stack, fn, frame } = this.writer
     if (decoded.form.opcode === 'stacksave') {
-      body.get(stack)
-      body.memory('i32.load', fn.frame.top)
-      body.get(frame)
-      body.op('i32.sub')
-      body.op('i64.extend_i32_u')
+      body.write(stack, memory('i32.load', fn.frame.top), frame, 'i32.sub', 'i64.extend_i32_u')
       this.writer.pop(this.#operand(decoded, 'd'), 'u64')
       return
     }
     body.get(stack)
     this.writer.push(this.#operand(decoded, 'a'), 'u32')
-    body.get(frame)
-    body.op('i32.add')
-    body.memory('i32.store', fn.frame.top)
+    body.write(frame, 'i32.add', memory('i32.store', fn.frame.top))
   }
 }

@@ -22,7 +22,7 @@ import {
 import { NUMBERS } from './numbers.js'
 import type { PreparedFunction, Program, Stop } from './program.js'
 import { DIRECT_SIGNATURE, ENTRY_SIGNATURE, type ModuleContext, writeHelper } from './value-writer.js'
-import { FunctionBody, ModuleBuilder, type Signature } from './wasm-encoder.js'
+import { call, FunctionBody, i32, i64, ModuleBuilder, memory, type Signature, set, tee } from './wasm-encoder.js'
 import { compileWasm, instantiateWasm, isValidWasm, type WasmFunction } from './web-assembly.js'
 
 /** What compiled code calls; bound to the launch that runs. */
@@ -89,11 +89,9 @@ function detectFma(): boolean {
       const body = new FunctionBody([type, type, type])
       const shape = type === 'f32' ? 'f32x4' : 'f64x2'
       for (const parameter of [0, 1, 2]) {
-        body.get(parameter)
-        body.op(`${shape}.splat`)
+        body.write(parameter, `${shape}.splat`)
       }
-      body.op(`${shape}.relaxed_madd`)
-      body.op(`${shape}.extract_lane_0`)
+      body.write(`${shape}.relaxed_madd`, `${shape}.extract_lane_0`)
       module.define(module.declare({ parameters: [type, type, type], results: [type] }, type), body.encode())
     }
     const bytes = module.encode()
@@ -317,49 +315,35 @@ function writeFind(context: ModuleContext, resolve: number): Uint8Array {
   const { program } = context
   /** Returns base + distance if `distance` lies in a window of so many bytes and is aligned. */
   const within = (begin: bigint, length: () => void, base: () => void, least: number): void => {
-    body.get(address)
-    body.i64(begin)
-    body.op('i64.sub')
-    body.tee(distance)
-    body.i64(BigInt(least))
-    body.op('i64.sub')
+    body.write(address, i64(begin), 'i64.sub', tee(distance), i64(BigInt(least)), 'i64.sub')
     length()
-    body.get(bytes)
-    body.i32(least)
-    body.op('i32.add')
-    body.op('i32.sub')
-    body.op('i64.extend_i32_s')
-    body.op('i64.le_u')
+    body.write(bytes, i32(least), 'i32.add', 'i32.sub', 'i64.extend_i32_s', 'i64.le_u')
     length()
-    body.get(bytes)
-    body.i32(least)
-    body.op('i32.add')
-    body.op('i32.ge_s')
-    body.op('i32.and')
-    body.get(distance)
-    body.op('i32.wrap_i64')
-    body.get(bytes)
-    body.i32(1)
-    body.op('i32.sub')
-    body.op('i32.and')
-    body.op('i32.eqz')
-    body.op('i32.and')
+    body.write(
+      bytes,
+      i32(least),
+      'i32.add',
+      'i32.ge_s',
+      'i32.and',
+      distance,
+      'i32.wrap_i64',
+      bytes,
+      i32(1),
+      'i32.sub',
+      'i32.and',
+      'i32.eqz',
+      'i32.and',
+    )
     body.if()
     base()
-    body.get(distance)
-    body.op('i32.wrap_i64')
-    body.op('i32.add')
-    body.op('return')
+    body.write(distance, 'i32.wrap_i64', 'i32.add', 'return')
     body.end()
   }
-  body.get(address)
-  body.i64(SHARED_WINDOW)
-  body.op('i64.ge_u')
+  body.write(address, i64(SHARED_WINDOW), 'i64.ge_u')
   body.if()
   if (!context.checked) {
     const cell = (offset: number) => (): void => {
-      body.get(block)
-      body.memory('i32.load', offset)
+      body.write(block, memory('i32.load', offset))
     }
     within(SHARED_WINDOW, cell(BLOCK.sharedBytes), cell(BLOCK.shared), 0)
   }
@@ -373,33 +357,19 @@ function writeFind(context: ModuleContext, resolve: number): Uint8Array {
     PARAMETER_WINDOW,
     () => body.i32(program.parameters.byteLength),
     () => {
-      body.get(block)
-      body.memory('i32.load', BLOCK.launch)
-      body.i32(LAUNCH.parameters)
-      body.op('i32.add')
+      body.write(block, memory('i32.load', BLOCK.launch), i32(LAUNCH.parameters), 'i32.add')
     },
     0,
   )
   body.else()
   if (!context.recorded) {
-    body.get(address)
-    body.get(window)
-    body.get(bytes)
-    body.i32(0)
-    body.call(context.runtime('lookup'))
-    body.tee(found)
+    body.write(address, window, bytes, i32(0), call(context.runtime('lookup')), tee(found))
     body.if()
-    body.get(found)
-    body.op('return')
+    body.write(found, 'return')
     body.end()
   }
   body.end()
-  body.get(address)
-  body.op('i32.wrap_i64')
-  body.get(address)
-  body.i64(32n)
-  body.op('i64.shr_u')
-  body.op('i32.wrap_i64')
+  body.write(address, 'i32.wrap_i64', address, i64(32n), 'i64.shr_u', 'i32.wrap_i64')
   for (const each of [site, window, bytes, access, frame, thread]) body.get(each)
   body.call(resolve)
   return body.encode()
@@ -417,112 +387,90 @@ function writeLookup(): Uint8Array {
   const distance = body.local('i64')
   const [low, high, middle, row] = [body.local(I), body.local(I), body.local(I), body.local(I)]
   const rowAt = (index: number): void => {
-    body.get(index)
-    body.i32(TABLE_ROW)
-    body.op('i32.mul')
-    body.i32(0)
-    body.memory('i32.load', TABLE_POINTER)
-    body.op('i32.add')
-    body.set(row)
+    body.write(index, i32(TABLE_ROW), 'i32.mul', i32(0), memory('i32.load', TABLE_POINTER), 'i32.add', set(row))
   }
-  body.i32(0)
-  body.memory('i32.load', TABLE_COUNT)
-  body.set(high)
+  body.write(i32(0), memory('i32.load', TABLE_COUNT), set(high))
   // The last block that begins at the address or before.
   body.block()
   body.loop()
-  body.get(low)
-  body.get(high)
-  body.op('i32.ge_u')
+  body.write(low, high, 'i32.ge_u')
   body.brIf(1)
-  body.get(low)
-  body.get(high)
-  body.op('i32.add')
-  body.i32(1)
-  body.op('i32.shr_u')
-  body.set(middle)
+  body.write(low, high, 'i32.add', i32(1), 'i32.shr_u', set(middle))
   rowAt(middle)
-  body.get(row)
-  body.memory('i64.load')
-  body.get(address)
-  body.op('i64.le_u')
+  body.write(row, memory('i64.load'), address, 'i64.le_u')
   body.if()
-  body.get(middle)
-  body.i32(1)
-  body.op('i32.add')
-  body.set(low)
+  body.write(middle, i32(1), 'i32.add', set(low))
   body.else()
-  body.get(middle)
-  body.set(high)
+  body.write(middle, set(high))
   body.end()
   body.br(0)
   body.end()
   body.end()
-  body.get(low)
-  body.op('i32.eqz')
+  body.write(low, 'i32.eqz')
   body.if()
-  body.i32(0)
-  body.op('return')
+  body.write(i32(0), 'return')
   body.end()
-  body.get(low)
-  body.i32(1)
-  body.op('i32.sub')
-  body.set(low)
+  body.write(low, i32(1), 'i32.sub', set(low))
   rowAt(low)
-  body.get(address)
-  body.get(row)
-  body.memory('i64.load')
-  body.op('i64.sub')
-  body.tee(distance)
-  body.get(bytes)
-  body.get(span)
-  body.op('i32.add')
-  body.op('i64.extend_i32_u')
-  body.op('i64.add')
-  body.get(row)
-  body.memory('i64.load', 8)
-  body.op('i64.le_u')
+  body.write(
+    address,
+    row,
+    memory('i64.load'),
+    'i64.sub',
+    tee(distance),
+    bytes,
+    span,
+    'i32.add',
+    'i64.extend_i32_u',
+    'i64.add',
+    row,
+    memory('i64.load', 8),
+    'i64.le_u',
+  )
   // Both the block and the address must be aligned for the comparison with the window to be right.
-  body.get(address)
-  body.get(row)
-  body.memory('i64.load')
-  body.op('i64.or')
-  body.op('i32.wrap_i64')
-  body.get(bytes)
-  body.i32(1)
-  body.op('i32.sub')
-  body.op('i32.and')
-  body.op('i32.eqz')
-  body.op('i32.and')
-  body.op('i32.eqz')
+  body.write(
+    address,
+    row,
+    memory('i64.load'),
+    'i64.or',
+    'i32.wrap_i64',
+    bytes,
+    i32(1),
+    'i32.sub',
+    'i32.and',
+    'i32.eqz',
+    'i32.and',
+    'i32.eqz',
+  )
   body.if()
-  body.i32(0)
-  body.op('return')
+  body.write(i32(0), 'return')
   body.end()
-  body.get(window)
-  body.get(row)
-  body.memory('i64.load')
-  body.memory('i64.store')
-  body.get(window)
-  body.get(row)
-  body.memory('i64.load', 8)
-  body.get(span)
-  body.op('i64.extend_i32_u')
-  body.op('i64.sub')
-  body.get(bytes)
-  body.op('i32.ctz')
-  body.op('i64.extend_i32_u')
-  body.op('i64.shr_u')
-  body.memory('i64.store', 8)
-  body.get(window)
-  body.get(row)
-  body.memory('i32.load', 16)
-  body.memory('i32.store', 16)
-  body.get(distance)
-  body.op('i32.wrap_i64')
-  body.get(row)
-  body.memory('i32.load', 16)
-  body.op('i32.add')
+  body.write(
+    window,
+    row,
+    memory('i64.load'),
+    memory('i64.store'),
+    window,
+    row,
+    memory('i64.load', 8),
+    span,
+    'i64.extend_i32_u',
+    'i64.sub',
+    bytes,
+    'i32.ctz',
+    'i64.extend_i32_u',
+    'i64.shr_u',
+    memory('i64.store', 8),
+    window,
+    row,
+    memory('i32.load', 16),
+    memory('i32.store', 16),
+    distance,
+    'i32.wrap_i64',
+    row,
+    memory('i32.load', 16),
+    'i32.add',
+  )
   return body.encode()
 }
 
@@ -534,65 +482,34 @@ function writeShuffle(threadBytes: number): Uint8Array {
   const [lane, frame] = [body.local(I), body.local(I)]
   /** `each` runs for every lane, with its frame, and its number times four. */
   const lanes = (each: () => void): void => {
-    body.i32(0)
-    body.set(lane)
-    body.get(frames)
-    body.set(frame)
+    body.write(i32(0), set(lane), frames, set(frame))
     body.loop()
     each()
-    body.get(frame)
-    body.i32(threadBytes)
-    body.op('i32.add')
-    body.set(frame)
-    body.get(lane)
-    body.i32(4)
-    body.op('i32.add')
-    body.tee(lane)
-    body.i32(128)
-    body.op('i32.lt_u')
+    body.write(frame, i32(threadBytes), 'i32.add', set(frame), lane, i32(4), 'i32.add', tee(lane), i32(128), 'i32.lt_u')
     body.brIf(0)
     body.end()
   }
   const put = (offset: number, push: () => void): void => {
-    body.get(offset)
-    body.i32(0)
-    body.op('i32.ge_s')
+    body.write(offset, i32(0), 'i32.ge_s')
     body.if()
-    body.get(frame)
-    body.get(offset)
-    body.op('i32.add')
+    body.write(frame, offset, 'i32.add')
     push()
     body.memory('i32.store')
     body.end()
   }
   body.loop()
   lanes(() => {
-    body.get(lane)
-    body.get(frame)
-    body.get(value)
-    body.op('i32.add')
-    body.memory('i32.load')
-    body.memory('i32.store', SHUFFLED)
+    body.write(lane, frame, value, 'i32.add', memory('i32.load'), memory('i32.store', SHUFFLED))
   })
   lanes(() => {
     put(result, () => {
-      body.get(lane)
-      body.memory('i32.load', ROUTES)
-      body.i32(2)
-      body.op('i32.shl')
-      body.memory('i32.load', SHUFFLED)
+      body.write(lane, memory('i32.load', ROUTES), i32(2), 'i32.shl', memory('i32.load', SHUFFLED))
     })
     put(inside, () => {
-      body.get(lane)
-      body.memory('i32.load', ROUTES + 128)
+      body.write(lane, memory('i32.load', ROUTES + 128))
     })
   })
-  body.get(frame)
-  body.set(frames)
-  body.get(warps)
-  body.i32(1)
-  body.op('i32.sub')
-  body.tee(warps)
+  body.write(frame, set(frames), warps, i32(1), 'i32.sub', tee(warps))
   body.brIf(0)
   body.end()
   return body.encode()
@@ -603,21 +520,10 @@ const PHASE_SIGNATURE: Signature = { parameters: ['i64'], results: ['i64'] }
 /** phase(state): where no arrival and no byte of an mbarrier is missing, its next phase begins. */
 function writePhase(): Uint8Array {
   const body = new FunctionBody(['i64'])
-  body.get(0)
-  body.i64(0x7fffff00000fffffn)
-  body.op('i64.and')
-  body.op('i64.eqz')
+  body.write(0, i64(0x7fffff00000fffffn), 'i64.and', 'i64.eqz')
   body.if('i64')
   // The arrivals of each phase are awaited again, and the parity changes.
-  body.get(0)
-  body.get(0)
-  body.i64(20n)
-  body.op('i64.shr_u')
-  body.i64(0xfffffn)
-  body.op('i64.and')
-  body.op('i64.or')
-  body.i64(-0x8000000000000000n)
-  body.op('i64.xor')
+  body.write(0, 0, i64(20n), 'i64.shr_u', i64(0xfffffn), 'i64.and', 'i64.or', i64(-0x8000000000000000n), 'i64.xor')
   body.else()
   body.get(0)
   body.end()

@@ -7,7 +7,7 @@ import { floatBits } from './parser.js'
 import type { PreparedFunction, Program } from './program.js'
 import { slotType, wasmTypeOf } from './register-types.js'
 import { bitsOf, type Operand, ptxError, type Register, type Variable } from './syntax.js'
-import { FunctionBody, type Signature, type ValueType } from './wasm-encoder.js'
+import { call, FunctionBody, f32, i32, i64, memory, type Signature, set, tee, type ValueType } from './wasm-encoder.js'
 
 /** What the functions of one module share. */
 export interface ModuleContext {
@@ -172,8 +172,7 @@ export class ValueWriter {
       case 'address':
         this.push(operand.base, 'u64')
         if (operand.offset !== 0n) {
-          body.i64(operand.offset)
-          body.op('i64.add')
+          body.write(i64(operand.offset), 'i64.add')
         }
         return
       default:
@@ -213,11 +212,9 @@ export class ValueWriter {
     if (type === 's16') body.op('i32.extend16_s')
     else if (type === 's8') body.op('i32.extend8_s')
     else if (bits === 8 && ownBits > 8) {
-      body.i32(255)
-      body.op('i32.and')
+      body.write(i32(255), 'i32.and')
     } else if (bits === 16 && ownBits > 16) {
-      body.i32(65535)
-      body.op('i32.and')
+      body.write(i32(65535), 'i32.and')
     }
   }
 
@@ -259,8 +256,7 @@ export class ValueWriter {
       if (own === 'i64') body.op(type.startsWith('s') ? 'i64.extend_i32_s' : 'i64.extend_i32_u')
       else if (own === 'f32') body.op('f32.reinterpret_i32')
       else if (own === 'f64') {
-        body.op('i64.extend_i32_u')
-        body.op('f64.reinterpret_i64')
+        body.write('i64.extend_i32_u', 'f64.reinterpret_i64')
       }
     } else if (now === 'i64') {
       if (own === 'f64') body.op('f64.reinterpret_i64')
@@ -282,12 +278,7 @@ export class ValueWriter {
   #canonical(): void {
     const { body } = this
     const value = body.temporary('f32')
-    body.tee(value)
-    body.f32(0x7fffffff)
-    body.get(value)
-    body.get(value)
-    body.op('f32.eq')
-    body.op('select')
+    body.write(tee(value), f32(0x7fffffff), value, value, 'f32.eq', 'select')
     body.release('f32', value)
   }
 
@@ -315,12 +306,14 @@ export class ValueWriter {
           return
         }
         // Local addresses count from the start of the thread's frame.
-        body.get(this.stack)
-        body.get(this.frame)
-        body.op('i32.sub')
-        body.i32(offset + Number(operand.offset))
-        body.op('i32.add')
-        body.op('i64.extend_i32_u')
+        body.write(
+          this.stack,
+          this.frame,
+          'i32.sub',
+          i32(offset + Number(operand.offset)),
+          'i32.add',
+          'i64.extend_i32_u',
+        )
         return
       }
       default:
@@ -388,12 +381,9 @@ export class ValueWriter {
   #wideSpecial(name: string): void {
     const { body } = this
     if (name === 'gridid') {
-      body.get(this.launch)
-      body.memory('i64.load', LAUNCH.gridId)
+      body.write(this.launch, memory('i64.load', LAUNCH.gridId))
     } else if (name === 'clock64' || name === 'globaltimer') {
-      body.i32(name === 'clock64' ? 0 : 1)
-      body.call(this.context.runtime('clock'))
-      body.op('i64.trunc_sat_f64_u')
+      body.write(i32(name === 'clock64' ? 0 : 1), call(this.context.runtime('clock')), 'i64.trunc_sat_f64_u')
     } else body.i64(0n)
   }
 
@@ -407,23 +397,16 @@ export class ValueWriter {
     else if (base === 'nctaid') body.get(this.#launchCell(LAUNCH.nctaid + at))
     else if (base === 'ctaid') {
       const cell = this.uniform(name, 'i32', () => {
-        body.get(this.block)
-        body.memory('i32.load', BLOCK.ctaid + at)
+        body.write(this.block, memory('i32.load', BLOCK.ctaid + at))
       })
       body.get(cell)
     } else if (base === 'laneid') {
       body.get(this.thread)
       this.#mask(31)
     } else if (base === 'warpid') {
-      body.get(this.thread)
-      body.i32(5)
-      body.op('i32.shr_u')
+      body.write(this.thread, i32(5), 'i32.shr_u')
     } else if (base === 'nwarpid') {
-      body.get(this.#launchCell(LAUNCH.threads))
-      body.i32(31)
-      body.op('i32.add')
-      body.i32(5)
-      body.op('i32.shr_u')
+      body.write(this.#launchCell(LAUNCH.threads), i32(31), 'i32.add', i32(5), 'i32.shr_u')
     } else if (base === 'smid') body.get(this.blockCell('smid'))
     else if (base === 'nsmid') body.i32(132)
     else if (base.startsWith('lanemask_')) this.#laneMask(base.slice(9))
@@ -434,8 +417,7 @@ export class ValueWriter {
     else if (/^(clock|clock_hi|globaltimer_lo|globaltimer_hi)$/.test(base)) {
       this.#wideSpecial(base.startsWith('clock') ? 'clock64' : 'globaltimer')
       if (base.endsWith('_hi')) {
-        body.i64(32n)
-        body.op('i64.shr_u')
+        body.write(i64(32n), 'i64.shr_u')
       }
       body.op('i32.wrap_i64')
     } else if (/^(cluster_nctarank|nclusterid|cluster_nctaid)$/.test(base)) {
@@ -449,25 +431,18 @@ export class ValueWriter {
   #laneMask(relation: string): void {
     const { body } = this
     const bit = (): void => {
-      body.i32(1)
-      body.get(this.thread)
-      body.op('i32.shl')
+      body.write(i32(1), this.thread, 'i32.shl')
     }
     // WebAssembly takes a shift by its five lowest bits, which are the lane.
     bit()
     if (relation === 'eq') return
     if (relation === 'lt' || relation === 'ge') {
-      body.i32(1)
-      body.op('i32.sub')
+      body.write(i32(1), 'i32.sub')
     } else {
-      body.i32(1)
-      body.op('i32.shl')
-      body.i32(1)
-      body.op('i32.sub')
+      body.write(i32(1), 'i32.shl', i32(1), 'i32.sub')
     }
     if (relation === 'ge' || relation === 'gt') {
-      body.i32(-1)
-      body.op('i32.xor')
+      body.write(i32(-1), 'i32.xor')
     }
   }
 
@@ -486,21 +461,15 @@ export class ValueWriter {
     body.atStart(() => {
       const remainder = (count: number, of: () => void, into: number): void => {
         of()
-        body.get(count)
-        body.op('i32.rem_u')
-        body.set(into)
+        body.write(count, 'i32.rem_u', set(into))
       }
       const row = (): void => {
-        body.get(thread)
-        body.get(nx)
-        body.op('i32.div_u')
+        body.write(thread, nx, 'i32.div_u')
       }
       remainder(nx, () => body.get(thread), x)
       remainder(ny, row, y)
       row()
-      body.get(ny)
-      body.op('i32.div_u')
-      body.set(z)
+      body.write(ny, 'i32.div_u', set(z))
     })
     return [x, y, z]
   }
@@ -511,23 +480,17 @@ export class ValueWriter {
     const { body } = this
     const [x = 0, y = 0, z = 0] = this.#tids
     const step = (local: number): void => {
-      body.get(local)
-      body.i32(1)
-      body.op('i32.add')
-      body.tee(local)
+      body.write(local, i32(1), 'i32.add', tee(local))
     }
     const wrap = (local: number): void => {
-      body.i32(0)
-      body.set(local)
+      body.write(i32(0), set(local))
     }
     step(x)
-    body.get(this.#launchCell(LAUNCH.ntid))
-    body.op('i32.eq')
+    body.write(this.#launchCell(LAUNCH.ntid), 'i32.eq')
     body.if()
     wrap(x)
     step(y)
-    body.get(this.#launchCell(LAUNCH.ntid + 4))
-    body.op('i32.eq')
+    body.write(this.#launchCell(LAUNCH.ntid + 4), 'i32.eq')
     body.if()
     wrap(y)
     step(z)
@@ -577,16 +540,7 @@ export class ValueWriter {
   #flush(): void {
     const { body } = this
     const value = body.temporary('f32')
-    body.set(value)
-    body.f32(0)
-    body.get(value)
-    body.op('f32.copysign')
-    body.get(value)
-    body.get(value)
-    body.op('f32.abs')
-    body.f32(0x00800000)
-    body.op('f32.lt')
-    body.op('select')
+    body.write(set(value), f32(0), value, 'f32.copysign', value, value, 'f32.abs', f32(0x00800000), 'f32.lt', 'select')
     body.release('f32', value)
   }
 }

@@ -139,6 +139,38 @@ export class ByteWriter {
 
 const scratch = new DataView(new ArrayBuffer(8))
 
+/** An instruction with an immediate, for `FunctionBody.write`. */
+type Immediate = (body: FunctionBody) => void
+
+export const i32 =
+  (value: number): Immediate =>
+  (body) =>
+    body.i32(value)
+export const i64 =
+  (value: bigint): Immediate =>
+  (body) =>
+    body.i64(value)
+export const f32 =
+  (bits: number): Immediate =>
+  (body) =>
+    body.f32(bits)
+export const set =
+  (local: number): Immediate =>
+  (body) =>
+    body.set(local)
+export const tee =
+  (local: number): Immediate =>
+  (body) =>
+    body.tee(local)
+export const call =
+  (index: number): Immediate =>
+  (body) =>
+    body.call(index)
+export const memory =
+  (name: string, offset = 0): Immediate =>
+  (body) =>
+    body.memory(name, offset)
+
 /** The body of one function. Locals are declared as they are needed. */
 export class FunctionBody {
   readonly #before = new ByteWriter()
@@ -169,6 +201,15 @@ export class FunctionBody {
     this.#code = this.#before
     write()
     this.#code = outer
+  }
+
+  /** Instructions one after the other: a number is a local to push, a string the name of an instruction. */
+  write(...parts: readonly (number | string | Immediate)[]): void {
+    for (const part of parts) {
+      if (typeof part === 'number') this.get(part)
+      else if (typeof part === 'string') this.op(part)
+      else part(this)
+    }
   }
 
   op(name: string): void {
