@@ -1007,12 +1007,12 @@ meeting(
   'wmma.store',
 )
 meeting(
-  `wmma.mma.sync.aligned.A=${LAYOUT}.B=${LAYOUT}.shape=${SHAPES}.D=f16|f32.C=f16|f32`,
+  `wmma.mma.sync.aligned.A=${LAYOUT}.B=${LAYOUT}.shape=${SHAPES}.D=f16|f32.C=f16|f32.?satfinite`,
   'd:D a:b32 b:b32 c:C',
   'wmma.mma',
 )
 meeting(
-  `wmma.mma.sync.aligned.A=${LAYOUT}.B=${LAYOUT}.shape=${SHAPES}.?rnd=rn|rz|rm|rp.D=f32|s32|f64.X=bf16|tf32|s8|u8|s4|u4|f64.Y=bf16|tf32|s8|u8|s4|u4|f64.C=f32|s32|f64.?satfinite`,
+  `wmma.mma.sync.aligned.A=${LAYOUT}.B=${LAYOUT}.shape=${SHAPES}.?rnd=rn|rz|rm|rp.D=f32|s32|f64.X=bf16|tf32|s8|u8|s4|u4|f64.Y=bf16|tf32|s8|u8|s4|u4|f64.C=f32|s32|f64.?satfinite.?rounded=rn|rz|rm|rp`,
   'd:D a:X b:Y c:C',
   'wmma.mma',
 )
@@ -1024,7 +1024,7 @@ meeting(
 const MMA_SHAPES = 'm16n8k4|m16n8k8|m16n8k16|m16n8k32|m16n8k64|m8n8k16|m8n8k32|m8n8k128|m16n8k128|m16n8k256'
 const MMA_TYPES = 'f16|bf16|tf32|e4m3|e5m2|s8|u8|s4|u4'
 meeting(
-  'mma.sync.aligned.shape=m8n8k4|m16n8k4|m16n8k8|m16n8k16.A=row.B=col.?rnd=rn|rz|rm|rp.D=f64.X=f64.Y=f64.C=f64',
+  'mma.sync.aligned.shape=m8n8k4|m16n8k4|m16n8k8|m16n8k16.A=row.B=col.?rnd=rn|rz|rm|rp.D=f64.X=f64.Y=f64.C=f64.?rounded=rn|rz|rm|rp',
   'd:D a:X b:Y c:C',
   'mma',
 )

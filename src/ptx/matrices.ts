@@ -194,6 +194,7 @@ function multiply(gathering: Gathering, layout: Layout): void {
   )
   const d = new Float64Array(m * n)
   const isBits = aType === 'b1'
+  const direction = ROUNDINGS[(modifiers['rnd'] ?? modifiers['rounded'] ?? 'rn') as keyof typeof ROUNDINGS]
   const isDouble = resultType === 'f64'
   for (let row = 0; row < m; row++) {
     for (let column = 0; column < n; column++) {
@@ -201,7 +202,7 @@ function multiply(gathering: Gathering, layout: Layout): void {
       for (let at = 0; at < k; at++) {
         const [x, y] = [a[row * k + at] ?? 0, b[at * n + column] ?? 0]
         if (isBits) sum += modifiers['op'] === 'and' ? x & y : x ^ y
-        else if (isDouble) sum = fma64(x, y, sum)
+        else if (isDouble) sum = fma64(x, y, sum, direction)
         else sum += x * y
       }
       d[row * n + column] = sum
@@ -210,6 +211,7 @@ function multiply(gathering: Gathering, layout: Layout): void {
   const perWord = wordsOf(resultType)
   const registers = gathering.countOf('d')
   const perLane = registers * perWord
+  const saturates = modifiers['satfinite'] !== undefined
   for (const lane of gathering.lanes) {
     for (let register = 0; register < registers; register++) {
       let word = 0
@@ -220,15 +222,21 @@ function multiply(gathering: Gathering, layout: Layout): void {
           scratch.setFloat64(0, value, true)
           gathering.result(lane, register, scratch.getInt32(4, true), 1)
           word = scratch.getInt32(0, true)
-        } else if (resultType === 'f32') word = bitsOfFloat32(value)
-        else if (resultType === 'f16') word |= halfBits(roundToHalf(value)) << (16 * part)
-        else
+        } else if (resultType === 'f32') word = bitsOfFloat32(saturates ? finite(value, 3.4028234663852886e38) : value)
+        else if (resultType === 'f16') {
+          word |= halfBits(roundToHalf(saturates ? finite(value, 65504) : value)) << (16 * part)
+        } else
           word =
             modifiers['satfinite'] === undefined ? wrapped(value) : Math.max(-(2 ** 31), Math.min(2 ** 31 - 1, value))
       }
       gathering.result(lane, register, word)
     }
   }
+}
+
+/** With `.satfinite`, infinity becomes the largest number, and NaN zero. */
+function finite(value: number, largest: number): number {
+  return Number.isNaN(value) ? 0 : Math.min(largest, Math.max(-largest, value))
 }
 
 function wrapped(value: number): number {

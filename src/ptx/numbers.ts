@@ -117,7 +117,8 @@ function fma(a: number, b: number, c: number, format: Format, mode: number): num
 }
 
 /** a * b + c in f64, rounded once: by exact sums where they are exact, otherwise by integers. */
-export function fma64(a: number, b: number, c: number): number {
+export function fma64(a: number, b: number, c: number, mode: number = ROUNDINGS.rn): number {
+  if (mode !== ROUNDINGS.rn) return fma(a, b, c, F64, mode)
   const p = a * b
   const large = 1e298
   if (

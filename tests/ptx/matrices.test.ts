@@ -1,7 +1,7 @@
 /** Products of matrices, plain and on tensor cores, against plain loops. */
 import assert from 'node:assert/strict'
 import { floats, integers, kernelTest } from './machine.js'
-import { halfBitsOf, halfValue, roundedHalf } from './small-floats.js'
+import { bf16BitsOf, bf16Value, halfBitsOf, halfValue, roundedHalf } from './small-floats.js'
 
 const { fround } = Math
 
@@ -147,3 +147,110 @@ kernelTest('matrices', 'ldmatrix_copy', ({ launch }) => {
     }
   }
 })
+
+kernelTest('matrices', 'wmma_int4', ({ launch }) => {
+  const random = (seed: number): Uint32Array => Uint32Array.from(integers(32, 2 ** 31, seed), (value) => value * 2 + 1)
+  const [a, b, c] = [random(1), random(2), new Int32Array(64)]
+  launch({ block: 32 }, a, b, c)
+  const at = (matrix: Uint32Array, index: number): number => ((matrix[index >> 3] ?? 0) << (28 - 4 * (index & 7))) >> 28
+  for (let row = 0; row < 8; row++) {
+    for (let column = 0; column < 8; column++) {
+      let sum = 0
+      for (let k = 0; k < 32; k++) sum += at(a, 32 * row + k) * at(b, 32 * column + k)
+      assert.equal(c[8 * row + column], sum)
+    }
+  }
+})
+
+kernelTest('matrices', 'wmma_bits', ({ launch }) => {
+  const random = (seed: number): Uint32Array => Uint32Array.from(integers(32, 2 ** 31, seed), (value) => value * 2 + 1)
+  const [a, b, c] = [random(3), random(4), new Int32Array(64)]
+  launch({ block: 32 }, a, b, c)
+  for (let row = 0; row < 8; row++) {
+    for (let column = 0; column < 8; column++) {
+      let sum = 3
+      for (let word = 0; word < 4; word++) {
+        const different = ((a[4 * row + word] ?? 0) ^ (b[4 * column + word] ?? 0)) >>> 0
+        sum += different.toString(2).replaceAll('0', '').length
+      }
+      assert.equal(c[8 * row + column], sum)
+    }
+  }
+})
+
+kernelTest(
+  'matrices',
+  'wmma_bf16',
+  ({ launch }) => {
+    const bf16 = (seed: number): Uint16Array =>
+      Uint16Array.from(integers(256, 33, seed), (value) => bf16BitsOf((value - 16) / 4))
+    const [a, b, c] = [bf16(1), bf16(2), Float32Array.from(integers(256, 10, 3))]
+    const before = c.slice()
+    launch({ block: 32 }, a, b, c)
+    for (let row = 0; row < 16; row++) {
+      for (let column = 0; column < 16; column++) {
+        let sum = before[16 * row + column] ?? 0
+        for (let k = 0; k < 16; k++) sum += bf16Value(a[16 * k + row] ?? 0) * bf16Value(b[16 * k + column] ?? 0)
+        assert.equal(c[16 * row + column], sum)
+      }
+    }
+  },
+  [90],
+)
+
+kernelTest(
+  'matrices',
+  'wmma_tf32',
+  ({ launch }) => {
+    const [a, b, c] = [coarse(128, 1), coarse(128, 2), new Float32Array(256)]
+    launch({ block: 32 }, a, b, c)
+    for (let row = 0; row < 16; row++) {
+      for (let column = 0; column < 16; column++) {
+        let sum = 0
+        for (let k = 0; k < 8; k++) sum += (a[8 * row + k] ?? 0) * (b[8 * column + k] ?? 0)
+        assert.equal(c[16 * row + column], sum)
+      }
+    }
+  },
+  [90],
+)
+
+kernelTest(
+  'matrices',
+  'wmma_double',
+  ({ launch }) => {
+    const doubles = (count: number, seed: number): Float64Array => Float64Array.from(coarse(count, seed))
+    const [a, b, c] = [doubles(32, 1), doubles(32, 2), doubles(64, 3)]
+    const before = c.slice()
+    launch({ block: 32 }, a, b, c)
+    for (let row = 0; row < 8; row++) {
+      for (let column = 0; column < 8; column++) {
+        let sum = before[8 * row + column] ?? 0
+        for (let k = 0; k < 4; k++) sum += (a[4 * row + k] ?? 0) * (b[4 * column + k] ?? 0)
+        assert.equal(c[8 * row + column], sum)
+      }
+    }
+  },
+  [90],
+)
+
+kernelTest(
+  'matrices',
+  'matrix_moves',
+  ({ launch }) => {
+    const values = Uint32Array.from(integers(32, 2 ** 31), (value) => value * 2 + 1)
+    const out = new Uint32Array(96)
+    launch({ block: 32 }, values, out)
+    // A lane has two elements of a row, four lanes a row.
+    const at = (row: number, column: number): number =>
+      ((values[4 * row + (column >> 1)] ?? 0) >>> (16 * (column & 1))) & 0xffff
+    for (let lane = 0; lane < 32; lane++) {
+      const [row, column] = [lane >> 2, 2 * (lane & 3)]
+      const transposed = (at(column, row) | (at(column + 1, row) << 16)) >>> 0
+      assert.equal(out[lane], transposed)
+      assert.equal(out[32 + lane], values[lane])
+      assert.equal(out[64 + lane], transposed)
+    }
+  },
+  [90],
+)

@@ -149,3 +149,76 @@ extern "C" __global__ void ldmatrix_copy(const unsigned short *in, unsigned *out
   out[threadIdx.x * 6 + 4] = q[0];
   out[threadIdx.x * 6 + 5] = q[1];
 }
+
+extern "C" __global__ void wmma_int4(const int *a, const int *b, int *c) {
+  using namespace wmma::experimental;
+  wmma::fragment<wmma::matrix_a, 8, 8, 32, precision::s4, wmma::row_major> fa;
+  wmma::fragment<wmma::matrix_b, 8, 8, 32, precision::s4, wmma::col_major> fb;
+  wmma::fragment<wmma::accumulator, 8, 8, 32, int> fc;
+  wmma::fill_fragment(fc, 0);
+  wmma::load_matrix_sync(fa, a, 32);
+  wmma::load_matrix_sync(fb, b, 32);
+  wmma::mma_sync(fc, fa, fb, fc);
+  wmma::store_matrix_sync(c, fc, 8, wmma::mem_row_major);
+}
+
+extern "C" __global__ void wmma_bits(const unsigned *a, const unsigned *b, int *c) {
+  using namespace wmma::experimental;
+  wmma::fragment<wmma::matrix_a, 8, 8, 128, precision::b1, wmma::row_major> fa;
+  wmma::fragment<wmma::matrix_b, 8, 8, 128, precision::b1, wmma::col_major> fb;
+  wmma::fragment<wmma::accumulator, 8, 8, 128, int> fc;
+  wmma::fill_fragment(fc, 3);
+  wmma::load_matrix_sync(fa, a, 128);
+  wmma::load_matrix_sync(fb, b, 128);
+  wmma::bmma_sync(fc, fa, fb, fc);
+  wmma::store_matrix_sync(c, fc, 8, wmma::mem_row_major);
+}
+
+#if __CUDA_ARCH__ >= 800
+extern "C" __global__ void wmma_bf16(const __nv_bfloat16 *a, const __nv_bfloat16 *b, float *c) {
+  wmma::fragment<wmma::matrix_a, 16, 16, 16, __nv_bfloat16, wmma::col_major> fa;
+  wmma::fragment<wmma::matrix_b, 16, 16, 16, __nv_bfloat16, wmma::row_major> fb;
+  wmma::fragment<wmma::accumulator, 16, 16, 16, float> fc;
+  wmma::load_matrix_sync(fc, c, 16, wmma::mem_row_major);
+  wmma::load_matrix_sync(fa, a, 16);
+  wmma::load_matrix_sync(fb, b, 16);
+  wmma::mma_sync(fc, fa, fb, fc);
+  wmma::store_matrix_sync(c, fc, 16, wmma::mem_row_major);
+}
+
+extern "C" __global__ void wmma_tf32(const float *a, const float *b, float *c) {
+  wmma::fragment<wmma::matrix_a, 16, 16, 8, wmma::precision::tf32, wmma::row_major> fa;
+  wmma::fragment<wmma::matrix_b, 16, 16, 8, wmma::precision::tf32, wmma::col_major> fb;
+  wmma::fragment<wmma::accumulator, 16, 16, 8, float> fc;
+  wmma::fill_fragment(fc, 0.0f);
+  wmma::load_matrix_sync(fa, a, 8);
+  wmma::load_matrix_sync(fb, b, 8);
+  for (int i = 0; i < fa.num_elements; i++) fa.x[i] = wmma::__float_to_tf32(fa.x[i]);
+  for (int i = 0; i < fb.num_elements; i++) fb.x[i] = wmma::__float_to_tf32(fb.x[i]);
+  wmma::mma_sync(fc, fa, fb, fc);
+  wmma::store_matrix_sync(c, fc, 16, wmma::mem_row_major);
+}
+
+extern "C" __global__ void wmma_double(const double *a, const double *b, double *c) {
+  wmma::fragment<wmma::matrix_a, 8, 8, 4, double, wmma::row_major> fa;
+  wmma::fragment<wmma::matrix_b, 8, 8, 4, double, wmma::col_major> fb;
+  wmma::fragment<wmma::accumulator, 8, 8, 4, double> fc;
+  wmma::load_matrix_sync(fc, c, 8, wmma::mem_row_major);
+  wmma::load_matrix_sync(fa, a, 4);
+  wmma::load_matrix_sync(fb, b, 4);
+  wmma::mma_sync(fc, fa, fb, fc);
+  wmma::store_matrix_sync(c, fc, 8, wmma::mem_row_major);
+}
+#endif
+#if __CUDA_ARCH__ >= 900
+extern "C" __global__ void matrix_moves(const unsigned *in, unsigned *out) {
+  __shared__ __align__(16) unsigned s[64];
+  unsigned v = in[threadIdx.x], t, address = (unsigned)__cvta_generic_to_shared(s + (threadIdx.x & 15) * 4);
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(t) : "r"(v));
+  out[threadIdx.x] = t;
+  asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(address), "r"(v), "r"(t) : "memory");
+  __syncwarp();
+  out[threadIdx.x + 32] = s[threadIdx.x];
+  out[threadIdx.x + 64] = s[threadIdx.x + 32];
+}
+#endif
