@@ -6,7 +6,18 @@
  * cores, so the last bits of f32 and f16 results may differ.
  */
 import type { Decoded } from './decoding.js'
-import { bf16Value, E4M3, E5M2, fma64, halfBits, halfValue, roundToHalf, smallValue, tf32Value } from './numbers.js'
+import {
+  bf16Value,
+  E4M3,
+  E5M2,
+  fma64,
+  halfBits,
+  halfValue,
+  ROUNDINGS,
+  roundToHalf,
+  smallValue,
+  tf32Value,
+} from './numbers.js'
 import { bitsOfFloat32, floatOfBits, type Gathering } from './warp-operations.js'
 
 export interface MatrixMemory {
