@@ -459,17 +459,20 @@ for (const opcode of ['fma', 'mad']) {
 /** `(fma32 a b c)` and `(fma64 a b c)` of formulas, where the machine has no instruction for them. */
 export function softwareFma(formula: string): string {
   return formula
-    .replace(/\(fma32 (\S+) (\S+) (\S+)\)/g, (_, a: string, b: string, c: string) => fused32(a, b, c))
+    .replace(/\(fma32 ([\w~]+) ([\w~]+) ([\w~]+)\)/g, (_, a: string, b: string, c: string) => fused32(a, b, c))
     .replace(/\(fma64 /g, '($fma64 ')
 }
 
 /** The same by relaxed SIMD, which has a fused multiply-add where the processor has one. */
 export function hardwareFma(formula: string): string {
-  return formula.replace(/\(fma(32|64) (\S+) (\S+) (\S+?)\)/g, (_, width: string, a: string, b: string, c: string) => {
-    const shape = width === '32' ? 'f32x4' : 'f64x2'
-    const splat = (x: string): string => `(${shape}.splat ${x})`
-    return `(${shape}.extract_lane_0 (${shape}.relaxed_madd ${splat(a)} ${splat(b)} ${splat(c)}))`
-  })
+  return formula.replace(
+    /\(fma(32|64) ([\w~]+) ([\w~]+) ([\w~]+)\)/g,
+    (_, width: string, a: string, b: string, c: string) => {
+      const shape = width === '32' ? 'f32x4' : 'f64x2'
+      const splat = (x: string): string => `(${shape}.splat ${x})`
+      return `(${shape}.extract_lane_0 (${shape}.relaxed_madd ${splat(a)} ${splat(b)} ${splat(c)}))`
+    },
+  )
 }
 
 float(`div.rnd=rn|rz|rm|rp.?ftz.T=f32`, 'd:T a:T b:T', (m) => {
@@ -543,6 +546,51 @@ for (const operation of ['min', 'max']) {
   })
   float(`${operation}.T=f64`, 'd:T a:T b:T', (m) => extremum(operation, 'f64', 'a', 'b', m))
 }
+for (const operation of ['min', 'max']) {
+  float(`${operation}.?ftz.?NaN.?abs.T=f32`, 'd:T a:T b:T c:T', (m) => {
+    const [a = '', b = '', c = ''] = ['a', 'b', 'c'].map((name) => {
+      const value = operand(name, m)
+      return m['abs'] ? `(f32.abs ${value})` : value
+    })
+    const two = `(let x ${a} (let y ${b} ${extremum(operation, 'f32', 'x', 'y', m)}))`
+    return `(let u ${two} (let w ${c} ${extremum(operation, 'f32', 'u', 'w', m)}))`
+  })
+}
+
+/** Two f32 in 64 bits. */
+function pairs32(names: string, each: (m: Modifiers) => string): (m: Modifiers) => string {
+  return (m) => {
+    const of = (half: (name: string) => string): string => {
+      const value = (name: string): string => {
+        const part = `(f32.reinterpret_i32 (i32.wrap_i64 ${half(name)}))`
+        return m['ftz'] ? flushed(part) : part
+      }
+      const bound = names
+        .split(' ')
+        .reduceRight((inner, name) => `(let ${name}${name} ${value(name)} ${inner})`, finished(each(m), m))
+      return `(i64.extend_i32_u (let r ${bound} (i32.reinterpret_f32 (select r f#7fffffff (f32.eq r r)))))`
+    }
+    return `(i64.or ${of((name) => name)} (i64.shl ${of((name) => `(i64.shr_u ${name} 32L)`)} 32L))`
+  }
+}
+
+for (const operation of ['add', 'sub', 'mul']) {
+  form(
+    `${operation}.${ROUND}.?ftz.T=f32x2`,
+    'd:T a:T b:T',
+    pairs32('a b', (m) => {
+      const other = operation === 'sub' ? '(f32.neg bb)' : 'bb'
+      if (mode(m) === 0) return `(f32.${operation} aa bb)`
+      return `($${operation === 'mul' ? 'mul' : 'add'}32_mode aa ${other} ${mode(m)})`
+    }),
+  )
+}
+form(
+  'fma.rnd=rn|rz|rm|rp.?ftz.T=f32x2',
+  'd:T a:T b:T c:T',
+  pairs32('a b c', (m) => (mode(m) === 0 ? '(fma32 aa bb cc)' : `($fma32_mode aa bb cc ${mode(m)})`)),
+)
+
 /** The sign of the first operand, the size of the second. */
 form('copysign.T=f32|f64', 'd:T a:T b:T', '(T.copysign b a)')
 form('testp.M=finite|infinite|number|notanumber|normal|subnormal.T=f32|f64', 'd:pred a:T', (m) => {

@@ -134,6 +134,7 @@ const WIDTHS: Readonly<Record<string, number>> = {
   f16: 16,
   bf16: 16,
   f16x2: 32,
+  f32x2: 64,
   bf16x2: 32,
   tf32: 32,
   e4m3: 8,

@@ -37,7 +37,7 @@ function combinations({ slots }: Form): (string | undefined)[][] {
 }
 
 /** What the manual does not allow, though the table takes it. */
-function isRefused({ opcode }: Form, m: Modifiers): boolean {
+function isRefused({ opcode, operands }: Form, m: Modifiers): boolean {
   const { T: type = '', S: source = '', cmp = '' } = m
   const compared = opcode === 'set' ? source : type
   if (cmp !== '') {
@@ -52,7 +52,7 @@ function isRefused({ opcode }: Form, m: Modifiers): boolean {
       if (/^(f16|bf16)$/.test(type) || (/16$/.test(type) && !isHalf) || (type === 'f32' && isHalf)) return true
     }
   }
-  if (Boolean(m['xorsign']) !== Boolean(m['abs']) && /^(min|max)$/.test(opcode)) return true
+  if (Boolean(m['xorsign']) !== Boolean(m['abs']) && /^(min|max)$/.test(opcode) && operands.length === 3) return true
   if (m['sat'] && m['relu']) return true
   if (opcode === 'ex2') return /f16/.test(type) && Boolean(m['ftz']) !== /bf16/.test(type)
   if (/bf16/.test(type) && (m['ftz'] || m['sat'])) return true
@@ -124,10 +124,16 @@ function registerType(type: string): string {
   return `b${width === 8 ? 16 : width}`
 }
 
+/** Whether a form came with sm_100: two f32 in a word, and the least of three. */
+export function isNew({ form, types }: FormCase): boolean {
+  return types['d'] === 'f32x2' || (/^(min|max)$/.test(form.opcode) && form.operands.length === 4)
+}
+
 /** PTX with a kernel `k0`, `k1`, … for each case. */
 export function ptxOfCases(cases: readonly FormCase[]): string {
+  const target = cases.some(isNew) ? 'sm_100' : 'sm_90'
   const kernels = cases.map((each, index) => kernelOf(each, `k${index}`))
-  return `.version 8.6\n.target sm_90\n.address_size 64\n${kernels.join('\n')}`
+  return `.version 8.6\n.target ${target}\n.address_size 64\n${kernels.join('\n')}`
 }
 
 function kernelOf({ text, form, types, results, constants }: FormCase, name: string): string {
@@ -286,6 +292,7 @@ export function operandsFor(each: FormCase, count: number): BigUint64Array {
   const operandOf = (type: string): bigint => {
     const width = widthOf(type)
     const all = (word() << 32n) | word()
+    if (type === 'f32x2') return (operandOf('f32') << 32n) | operandOf('f32')
     if (/x2$/.test(type) && /f16/.test(type))
       return (operandOf(type.slice(0, -2)) << 16n) | operandOf(type.slice(0, -2))
     const special = SPECIAL[type]

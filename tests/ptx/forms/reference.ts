@@ -40,6 +40,7 @@ const bits = (...results: bigint[]): Answer => ({ kind: 'bits', results })
 export function widthOf(type: string): number {
   if (type === 'pred') return 1
   if (/^(e4m3|e5m2)x2$/.test(type)) return 16
+  if (type === 'f32x2') return 64
   if (/x2$/.test(type)) return 32
   if (type === 'tf32') return 32
   return Number(/\d+$/.exec(type)?.[0])
@@ -92,9 +93,9 @@ export function reference(
   }
   if (opcode === 'set' || opcode === 'setp') return compare(opcode, m, o)
   if (opcode === 'testp') return testp(m, a)
-  if (/^(f16|bf16)x2$/.test(type) && !/^(mov|selp)$/.test(opcode)) return packed(opcode, m, type, o)
+  if (/^(f16|bf16|f32)x2$/.test(type) && !/^(mov|selp)$/.test(opcode)) return packed(opcode, m, type, o)
   if (/^[us]16x2$/.test(type)) return packedIntegers(opcode, m, type, a, b)
-  if (isFloat(type)) return float(opcode, m, type, o)
+  if (isFloat(type)) return float(opcode, m, type, o, types)
   const [x, y, z] = [integer(a, type), integer(b, type), integer(c, type)]
   const wide = types['d'] === undefined ? 2 * width : widthOf(types['d'])
   switch (opcode) {
@@ -314,7 +315,13 @@ function saturated(value: Value): Value {
   return compareValues(value, fraction(1n, 1n)) === 1 ? fraction(1n, 1n) : value
 }
 
-function float(opcode: string, m: Words, format: FormatName, o: Readonly<Record<string, bigint>>): Answer {
+function float(
+  opcode: string,
+  m: Words,
+  format: FormatName,
+  o: Readonly<Record<string, bigint>>,
+  types: Readonly<Record<string, string>> = {},
+): Answer {
   const f = FORMATS[format]
   const [a, b, c] = ['a', 'b', 'c'].map((name) => flush(decodeFloat(o[name] ?? 0n, f), format, m)) as [
     Value,
@@ -379,7 +386,7 @@ function float(opcode: string, m: Words, format: FormatName, o: Readonly<Record<
       return bits(encodeFloat(a.kind !== 'nan' && a.negative ? negate(a) : a, f))
     case 'min':
     case 'max':
-      return extremum(opcode, m, format, a, b)
+      return extremum(opcode, m, format, a, b, types['c'] === undefined ? undefined : c)
     case 'copysign': {
       const sign = 1n << BigInt(widthOf(format) - 1)
       return bits(((o['a'] ?? 0n) & sign) | ((o['b'] ?? 0n) & (sign - 1n)))
@@ -389,7 +396,13 @@ function float(opcode: string, m: Words, format: FormatName, o: Readonly<Record<
   }
 }
 
-function extremum(opcode: string, m: Words, format: FormatName, first: Value, second: Value): Answer {
+function extremum(opcode: string, m: Words, format: FormatName, first: Value, second: Value, third?: Value): Answer {
+  if (third !== undefined) {
+    const size = (value: Value): Value => (m['abs'] && value.kind !== 'nan' && value.negative ? negate(value) : value)
+    const two = extremum(opcode, m, format, size(first), size(second))
+    if (two.kind !== 'bits') return two
+    return extremum(opcode, m, format, decodeFloat(two.results[0] ?? 0n, FORMATS[format]), size(third))
+  }
   const f = FORMATS[format]
   let [a, b] = [first, second]
   let negative: boolean | undefined
@@ -414,13 +427,16 @@ function extremum(opcode: string, m: Words, format: FormatName, first: Value, se
 
 function packed(opcode: string, m: Words, type: string, o: Readonly<Record<string, bigint>>): Answer {
   const format = type.slice(0, -2) as FormatName
-  const halves = [0n, 16n].map((at) => {
-    const operands = Object.fromEntries(Object.entries(o).map(([name, value]) => [name, (value >> at) & 0xffffn]))
+  const width = widthOf(format)
+  const halves = [0n, BigInt(width)].map((at) => {
+    const operands = Object.fromEntries(
+      Object.entries(o).map(([name, value]) => [name, BigInt.asUintN(width, value >> at)]),
+    )
     return float(opcode, { ...m, T: format }, format, operands)
   })
   const [low, high] = halves
   if (low?.kind !== 'bits' || high?.kind !== 'bits') return OPEN
-  return bits((low.results[0] ?? 0n) | ((high.results[0] ?? 0n) << 16n))
+  return bits((low.results[0] ?? 0n) | ((high.results[0] ?? 0n) << BigInt(width)))
 }
 
 function testp(m: Words, a: bigint): Answer {
