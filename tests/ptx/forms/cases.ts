@@ -133,7 +133,7 @@ export function isNew({ form, types }: FormCase): boolean {
 export function ptxOfCases(cases: readonly FormCase[]): string {
   const target = cases.some(isNew) ? 'sm_100' : 'sm_90'
   const kernels = cases.map((each, index) => kernelOf(each, `k${index}`))
-  return `.version 8.6\n.target ${target}\n.address_size 64\n${kernels.join('\n')}`
+  return `.version ${target === 'sm_100' ? '8.8' : '8.4'}\n.target ${target}\n.address_size 64\n${kernels.join('\n')}`
 }
 
 function kernelOf({ text, form, types, results, constants }: FormCase, name: string): string {
