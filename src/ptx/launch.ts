@@ -1203,35 +1203,58 @@ export class KernelLaunch implements RunTime {
     const all: RecordedAccesses[] = []
     for (const { begin, byteLength, shadow } of this.#memory.shadows()) {
       if (shadow === undefined || begin >= ENGINE_BEGIN) continue
-      const bytes = this.#memory.bytes.subarray(shadow, shadow + byteLength)
-      const ranges = (mask: number): ByteRange[] => rangesOf(bytes, mask, begin)
-      const found = {
-        block: begin,
-        reads: ranges(SHADOW.read),
-        writes: ranges(SHADOW.written),
-        atomics: ranges(SHADOW.atomic),
-      }
-      if (found.reads.length + found.writes.length === 0) continue
-      all.push(found)
-      for (let at = 0; at < bytes.length; at++) bytes[at] = (bytes[at] ?? 0) & SHADOW.initialised
+      const found = takeMarks(this.#memory.words, this.#memory.bytes, shadow, byteLength, begin)
+      if (found.reads.length + found.writes.length > 0) all.push(found)
     }
     return all
   }
 }
 
-function rangesOf(shadow: Uint8Array, mask: number, begin: number): ByteRange[] {
-  const ranges: ByteRange[] = []
-  let from = -1
-  for (let at = 0; at <= shadow.length; at++) {
-    const marked = at < shadow.length && ((shadow[at] ?? 0) & mask) !== 0
-    if (marked && from < 0) from = at
-    else if (!marked && from >= 0) {
-      ranges.push({ from: begin + from, to: begin + at })
-      from = -1
+/** Collects the marks in a shadow, and clears them. Words that have none are skipped. */
+function takeMarks(
+  words: Int32Array,
+  bytes: Uint8Array,
+  shadow: number,
+  byteLength: number,
+  begin: number,
+): RecordedAccesses {
+  const kinds = [SHADOW.read, SHADOW.written, SHADOW.atomic].map((mask) => ({
+    mask,
+    from: -1,
+    ranges: [] as ByteRange[],
+  }))
+  const end = (at: number): void => {
+    for (const kind of kinds) {
+      if (kind.from >= 0) kind.ranges.push({ from: begin + kind.from, to: begin + at })
+      kind.from = -1
     }
   }
-  return ranges
+  for (let at = 0; at < byteLength; at += 4) {
+    const word = words[(shadow + at) >> 2] ?? 0
+    if ((word & ~ALL_INITIALISED) === 0) {
+      end(at)
+      continue
+    }
+    for (let byte = at; byte < Math.min(at + 4, byteLength); byte++) {
+      const marks = bytes[shadow + byte] ?? 0
+      for (const kind of kinds) {
+        const marked = (marks & kind.mask) !== 0
+        if (marked && kind.from < 0) kind.from = byte
+        else if (!marked && kind.from >= 0) {
+          kind.ranges.push({ from: begin + kind.from, to: begin + byte })
+          kind.from = -1
+        }
+      }
+    }
+    words[(shadow + at) >> 2] = word & ALL_INITIALISED
+  }
+  end(byteLength)
+  const [reads = [], writes = [], atomics = []] = kinds.map(({ ranges }) => ranges)
+  return { block: begin, reads, writes, atomics }
 }
+
+/** A word of a shadow whose bytes are written and nothing else. */
+const ALL_INITIALISED = 0x01010101 * SHADOW.initialised
 
 function hex(address: number): string {
   return `0x${address.toString(16)}`
