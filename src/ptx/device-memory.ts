@@ -36,6 +36,8 @@ export interface DeviceBlock {
   shadow: number | undefined
   /** Memory that is outside, such as pinned memory. */
   readonly external: Uint8Array | undefined
+  /** The shadow of memory outside, which lies outside, too: of whole words. */
+  marks: Uint8Array | undefined
   /** Fills the block when it is used first. */
   readonly load: ((into: Uint8Array) => void) | undefined
   /** Whether all of it counts as written. */
@@ -160,7 +162,16 @@ export class DeviceMemory {
   /** Makes a block of memory of the device known. */
   add(begin: number, byteLength: number, options: BlockOptions = {}): void {
     const { load, initialised = load !== undefined } = options
-    this.#insert({ begin, byteLength, base: undefined, shadow: undefined, external: undefined, load, initialised })
+    this.#insert({
+      begin,
+      byteLength,
+      base: undefined,
+      shadow: undefined,
+      external: undefined,
+      marks: undefined,
+      load,
+      initialised,
+    })
   }
 
   /** Makes memory known that is visible outside, such as pinned memory. It is never moved. */
@@ -171,6 +182,7 @@ export class DeviceMemory {
       base: undefined,
       shadow: undefined,
       external: bytes,
+      marks: undefined,
       load: undefined,
       initialised: true,
     })
@@ -286,7 +298,7 @@ export class DeviceMemory {
 
   /** All blocks that have a shadow. */
   shadows(): readonly DeviceBlock[] {
-    return this.#blocks.filter(({ shadow }) => shadow !== undefined)
+    return this.#blocks.filter(({ shadow, marks }) => shadow !== undefined || marks !== undefined)
   }
 
   // The table that compiled code searches -------------------------------------------------------------------------------

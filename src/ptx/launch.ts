@@ -1006,6 +1006,11 @@ export class KernelLaunch implements RunTime {
     const offset = address - block.begin
     if (block.external !== undefined) {
       this.#pending = { block, offset, bytes }
+      if (this.code.options.recorded) {
+        block.marks ??= new Uint8Array(align(block.byteLength, 4))
+        for (let index = offset; index < offset + bytes; index++)
+          block.marks[index] = (block.marks[index] ?? 0) | access
+      }
       const { bytes: all } = this.#memory
       all.set(block.external.subarray(offset, offset + bytes), BOUNCE)
       return BOUNCE
@@ -1201,9 +1206,10 @@ export class KernelLaunch implements RunTime {
   /** What the launch did to memory since the last call, if its code records that. */
   accesses(): readonly RecordedAccesses[] {
     const all: RecordedAccesses[] = []
-    for (const { begin, byteLength, shadow } of this.#memory.shadows()) {
-      if (shadow === undefined || begin >= ENGINE_BEGIN) continue
-      const found = takeMarks(this.#memory.words, this.#memory.bytes, shadow, byteLength, begin)
+    for (const { begin, byteLength, shadow, marks } of this.#memory.shadows()) {
+      if (begin >= ENGINE_BEGIN) continue
+      const words = marks === undefined ? this.#memory.words : new Int32Array(marks.buffer)
+      const found = takeMarks(words, marks ?? this.#memory.bytes, shadow ?? 0, byteLength, begin)
       if (found.reads.length + found.writes.length > 0) all.push(found)
     }
     return all

@@ -148,6 +148,16 @@ test('a launch that is recorded says which bytes it read and wrote, and which by
   assert.deepEqual(launch.accesses(), [])
 })
 
+test('accesses to memory outside are recorded, too', () => {
+  const machine = new Machine()
+  const module = machine.load(moduleOf(kernel(COPY)))
+  const [a, begin] = [machine.put(new Uint32Array(6)), machine.allocate(26)]
+  machine.memory.addExternal(begin, new Uint8Array(26))
+  const launch = machine.run(module, 'k', { block: 6, recorded: true }, [a, begin, 0])
+  const [, outside] = launch.accesses()
+  assert.deepEqual(outside, { block: begin, reads: [], writes: [{ from: begin, to: begin + 24 }], atomics: [] })
+})
+
 test('a recorded launch reports the first read of bytes that nothing wrote', () => {
   const machine = new Machine()
   const module = machine.load(moduleOf(kernel(COPY)))
