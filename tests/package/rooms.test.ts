@@ -11,6 +11,7 @@ import { root } from '../helpers/root.js'
 /** From the ground up. Rooms on one line stand beside each other and take no values from each other. */
 const FLOORS: readonly (readonly string[])[] = [
   ['base'],
+  ['ptx'],
   ['driver'],
   ['driver/cuda', 'driver/sim'],
   ['default-driver'],

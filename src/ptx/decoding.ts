@@ -1,0 +1,143 @@
+/** An instruction with the form that it has, its operands by name, and the registers it reads and writes. */
+import { type Form, type Match, type Modifiers, matchForms } from './forms.js'
+import { type Instruction, inWords, type Operand, ptxError, type Register } from './syntax.js'
+
+export interface Decoded {
+  readonly instruction: Instruction
+  readonly form: Form
+  readonly modifiers: Modifiers
+  readonly operands: Readonly<Record<string, Operand | undefined>>
+}
+
+const WAYS_OUT: readonly (readonly [pattern: RegExp, what: string])[] = [
+  [
+    /^(tex|tld4|txq|suld|sust|sured|suq|istypep)/,
+    'textures and surfaces are not simulated: read global memory instead',
+  ],
+  [
+    /^(cp\.async\.bulk|cp\.reduce|multimem|tensormap|fence\.proxy\.tensormap)/,
+    'bulk copies (TMA) are not simulated: use cp.async or plain loads where the target is the simulator',
+  ],
+  [
+    /^wgmma/,
+    'warp-group matrix instructions are not simulated: use mma.sync or wmma where the target is the simulator',
+  ],
+  [/^tcgen05/, 'tensor memory is not simulated: use mma.sync or wmma where the target is the simulator'],
+  [/^(mapa|barrier\.cluster|getctarank|clusterlaunch)/, 'clusters are not simulated: launch without them'],
+]
+
+/**
+ * @throws ERR_UNSUPPORTED for a form that is not in the table, ERR_COMPILATION for operands that fit none
+ */
+export function decode(instruction: Instruction): Decoded {
+  const { opcode, operands } = instruction
+  const matches = matchForms(opcode)
+  if (matches.length === 0) {
+    const way = WAYS_OUT.find(([pattern]) => pattern.test(opcode))?.[1]
+    const advice = way ?? 'compile for an older architecture, or write the kernel without it'
+    throw ptxError('ERR_UNSUPPORTED', `The simulator does not run '${opcode}': ${advice}`, instruction)
+  }
+  for (const match of matches) {
+    const named = nameOperands(match, operands)
+    if (named !== undefined) return { instruction, ...match, operands: named }
+  }
+  throw ptxError('ERR_COMPILATION', `'${opcode}' does not take ${operands.length} operands`, instruction)
+}
+
+/** Gives operands their names; those that may be missing are missed from the end. */
+function nameOperands({ form, modifiers }: Match, given: readonly Operand[]): Decoded['operands'] | undefined {
+  const { operands: slots } = form
+  if (form.meaning.kind === 'code' && form.meaning.code === 'call') return {}
+  let missing = slots.length - given.length
+  const named: Record<string, Operand> = {}
+  const skipped = new Set<string>()
+  for (let index = slots.length - 1; index >= 0 && missing > 0; index--) {
+    const slot = slots[index]
+    // A cache policy stands last, and only where the opcode says so.
+    if (slot === undefined || !slot.optional || (slot.type === 'b64' && modifiers['hint'] !== undefined)) continue
+    skipped.add(slot.name)
+    missing--
+  }
+  if (missing !== 0) return undefined
+  let at = 0
+  for (const { name } of slots) {
+    if (skipped.has(name)) continue
+    const operand = given[at++]
+    if (operand !== undefined) named[name] = operand
+  }
+  return named
+}
+
+/** Adds the registers of an operand. */
+export function registersOf(operand: Operand | undefined, into: Register[]): void {
+  switch (operand?.kind) {
+    case 'register':
+      into.push(operand.register)
+      break
+    case 'address':
+      registersOf(operand.base, into)
+      break
+    case 'not':
+      registersOf(operand.operand, into)
+      break
+    case 'pair':
+      registersOf(operand.first, into)
+      registersOf(operand.second, into)
+      break
+    case 'vector':
+    case 'list':
+      for (const each of operand.items) registersOf(each, into)
+  }
+}
+
+/** What a call names: `call (results), target, (arguments), prototype`. */
+export interface CallParts {
+  readonly results: readonly Operand[]
+  readonly target: Operand
+  readonly parameters: readonly Operand[]
+  /** The name of a prototype or of a list of targets. */
+  readonly list: string | undefined
+}
+
+export function callParts(instruction: Instruction): CallParts {
+  const rest = [...instruction.operands]
+  const results = rest[0]?.kind === 'list' ? rest.shift() : undefined
+  const target = rest.shift()
+  const parameters = rest[0]?.kind === 'list' ? rest.shift() : undefined
+  const list = rest.shift()
+  const listName = list?.kind === 'symbol' ? list.name : undefined
+  if (target === undefined || rest.length > 0 || (list !== undefined && listName === undefined)) {
+    throw ptxError('ERR_COMPILATION', 'A call needs (results), a function and (arguments)', instruction)
+  }
+  return {
+    results: results?.kind === 'list' ? results.items : [],
+    target,
+    parameters: parameters?.kind === 'list' ? parameters.items : [],
+    list: listName,
+  }
+}
+
+export interface Accesses {
+  readonly reads: readonly Register[]
+  readonly writes: readonly Register[]
+}
+
+/** The registers that an instruction reads and writes. With a guard it may leave the old value. */
+export function accessesOf({ instruction, form, operands }: Decoded): Accesses {
+  const [reads, writes]: [Register[], Register[]] = [[], []]
+  if (instruction.guard !== undefined) reads.push(instruction.guard.register)
+  if (form.meaning.kind === 'code' && form.meaning.code === 'call') {
+    const { results, target, parameters } = callParts(instruction)
+    for (const each of results) registersOf(each, writes)
+    registersOf(target, reads)
+    for (const each of parameters) registersOf(each, reads)
+    return { reads, writes }
+  }
+  for (const { name, written } of form.operands) registersOf(operands[name], written ? writes : reads)
+  return { reads, writes }
+}
+
+/** For errors: the text of an instruction's opcode, and where it stands. */
+export function describeInstruction(instruction: Instruction): string {
+  return `'${instruction.opcode}' at ${inWords(instruction)}`
+}

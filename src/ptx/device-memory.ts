@@ -1,0 +1,331 @@
+/**
+ * The memory of a simulated machine: one WebAssembly memory, in which the blocks lie that kernels use, and a table of them
+ * that compiled code searches. Pointers stay what the host chose; each access is translated.
+ */
+import { align, CELLS_END, TABLE_COUNT, TABLE_POINTER, TABLE_ROW } from './layout.js'
+import { newMemory, PAGE_BYTES, type WasmMemory } from './web-assembly.js'
+
+/** Pointers from here to 2^47 belong to the compiler: memory that kernels allocate, and the workspace of grid barriers. */
+export const ENGINE_BEGIN = 2 ** 47 - 2 ** 33
+
+const HEAP_BEGIN = align(CELLS_END, 4096)
+const ALIGNMENT = 256
+/** What an access needs at most. */
+const WIDEST = 32
+
+/** The WebAssembly memory of a machine is full: 4 GiB, or what was given as its limit. */
+export class OutOfMachineMemory extends Error {
+  readonly code = 'CUDA_ERROR_OUT_OF_MEMORY'
+  readonly number = 2
+
+  constructor(what: string) {
+    super(`The memory of the simulated machine has no room for ${what}`)
+  }
+
+  static {
+    OutOfMachineMemory.prototype.name = 'OutOfMachineMemory'
+  }
+}
+
+export interface DeviceBlock {
+  readonly begin: number
+  readonly byteLength: number
+  /** Where it lies in the WebAssembly memory, once a kernel used it. */
+  base: number | undefined
+  /** Its shadow, if accesses are recorded: a byte for each of its own. */
+  shadow: number | undefined
+  /** Memory that is outside, such as pinned memory. */
+  readonly external: Uint8Array | undefined
+  /** The shadow of memory outside, which lies outside, too: of whole words. */
+  marks: Uint8Array | undefined
+  /** Fills the block when it is used first. */
+  readonly load: ((into: Uint8Array) => void) | undefined
+  /** Whether all of it counts as written. */
+  initialised: boolean
+}
+
+export interface BlockOptions {
+  /** Writes the contents when a kernel uses the block for the first time; it is zeros otherwise. */
+  readonly load?: (into: Uint8Array) => void
+  /** Whether reads of bytes that no kernel wrote are right. Default: whether there is `load`. */
+  readonly initialised?: boolean
+}
+
+export class DeviceMemory {
+  readonly memory: WasmMemory
+  readonly maximumPages: number
+  /** Counts changes after which windows of compiled code are out of date. */
+  generation = 1
+  /** By where they begin. */
+  readonly #blocks: DeviceBlock[] = []
+  /** Free pieces of the heap, by where they begin. */
+  readonly #free: { begin: number; byteLength: number }[] = []
+  readonly #sizes = new Map<number, number>()
+  #end: number
+  #tableRows = 0
+  #table = 0
+  #stale = true
+  #bytes: Uint8Array
+  #words: Int32Array
+  #view: DataView
+  #recorded = false
+
+  /** @param maximumBytes Of the WebAssembly memory, at most (and by default) 4 GiB. */
+  constructor(maximumBytes = 2 ** 32) {
+    this.maximumPages = Math.min(65536, Math.max(64, Math.floor(maximumBytes / PAGE_BYTES)))
+    this.memory = newMemory(16, this.maximumPages)
+    this.#end = HEAP_BEGIN
+    this.#bytes = new Uint8Array(this.memory.buffer)
+    this.#words = new Int32Array(this.memory.buffer)
+    this.#view = new DataView(this.memory.buffer)
+  }
+
+  #refresh(): void {
+    // Growing detaches the buffer that was there.
+    if (this.#bytes.length !== 0) return
+    this.#bytes = new Uint8Array(this.memory.buffer)
+    this.#words = new Int32Array(this.memory.buffer)
+    this.#view = new DataView(this.memory.buffer)
+  }
+
+  /** Views of the memory: they are good until it grows, so nobody keeps them. */
+  get bytes(): Uint8Array {
+    this.#refresh()
+    return this.#bytes
+  }
+
+  get words(): Int32Array {
+    this.#refresh()
+    return this.#words
+  }
+
+  get view(): DataView {
+    this.#refresh()
+    return this.#view
+  }
+
+  // The heap ------------------------------------------------------------------------------------------------------------
+
+  /** Takes a piece of the WebAssembly memory; undefined where it is full. The contents are what was there. */
+  allocate(byteLength: number): number | undefined {
+    const size = align(Math.max(byteLength, 1), ALIGNMENT)
+    for (const [index, piece] of this.#free.entries()) {
+      if (piece.byteLength < size) continue
+      const { begin } = piece
+      if (piece.byteLength === size) this.#free.splice(index, 1)
+      else this.#free[index] = { begin: begin + size, byteLength: piece.byteLength - size }
+      this.#sizes.set(begin, size)
+      return begin
+    }
+    const begin = align(this.#end, ALIGNMENT)
+    const capacity = this.memory.buffer.byteLength
+    if (begin + size > capacity) {
+      const wanted = Math.ceil((begin + size - capacity) / PAGE_BYTES)
+      const now = capacity / PAGE_BYTES
+      const generous = Math.min(Math.max(wanted, now >> 2), this.maximumPages - now)
+      if (wanted > this.maximumPages - now) return undefined
+      try {
+        this.memory.grow(generous)
+      } catch {
+        return undefined
+      }
+    }
+    this.#end = begin + size
+    this.#sizes.set(begin, size)
+    return begin
+  }
+
+  release(begin: number): void {
+    const byteLength = this.#sizes.get(begin)
+    if (byteLength === undefined) return
+    this.#sizes.delete(begin)
+    let at = 0
+    while (at < this.#free.length && (this.#free[at]?.begin ?? 0) < begin) at++
+    this.#free.splice(at, 0, { begin, byteLength })
+    this.#join(at)
+    this.#join(at - 1)
+    const last = this.#free.at(-1)
+    if (last !== undefined && last.begin + last.byteLength === this.#end) {
+      this.#end = last.begin
+      this.#free.pop()
+    }
+  }
+
+  #join(at: number): void {
+    const [piece, next] = [this.#free[at], this.#free[at + 1]]
+    if (piece === undefined || next === undefined || piece.begin + piece.byteLength !== next.begin) return
+    this.#free.splice(at, 2, { begin: piece.begin, byteLength: piece.byteLength + next.byteLength })
+  }
+
+  // Blocks --------------------------------------------------------------------------------------------------------------
+
+  /** Makes a block of memory of the device known. */
+  add(begin: number, byteLength: number, options: BlockOptions = {}): void {
+    const { load, initialised = load !== undefined } = options
+    this.#insert({
+      begin,
+      byteLength,
+      base: undefined,
+      shadow: undefined,
+      external: undefined,
+      marks: undefined,
+      load,
+      initialised,
+    })
+  }
+
+  /** Makes memory known that is visible outside, such as pinned memory. It is never moved. */
+  addExternal(begin: number, bytes: Uint8Array): void {
+    this.#insert({
+      begin,
+      byteLength: bytes.byteLength,
+      base: undefined,
+      shadow: undefined,
+      external: bytes,
+      marks: undefined,
+      load: undefined,
+      initialised: true,
+    })
+  }
+
+  #insert(block: DeviceBlock): void {
+    const at = this.#indexOf(block.begin)
+    this.#blocks.splice(at + 1, 0, block)
+  }
+
+  /** Forgets a block; accesses to it are faults from now on. */
+  remove(begin: number): void {
+    const at = this.#indexOf(begin)
+    const block = this.#blocks[at]
+    if (block === undefined || block.begin !== begin) return
+    this.#blocks.splice(at, 1)
+    if (block.base !== undefined) this.release(block.base)
+    if (block.shadow !== undefined) this.release(block.shadow)
+    this.#changed()
+  }
+
+  #changed(): void {
+    this.#stale = true
+    this.generation++
+  }
+
+  /** The index of the last block that begins at an address or before, or -1. */
+  #indexOf(address: number): number {
+    let [low, high] = [0, this.#blocks.length]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if ((this.#blocks[middle]?.begin ?? 0) <= address) low = middle + 1
+      else high = middle
+    }
+    return low - 1
+  }
+
+  /** The block that has this address. */
+  find(address: number): DeviceBlock | undefined {
+    const block = this.#blocks[this.#indexOf(address)]
+    return block !== undefined && address < block.begin + block.byteLength ? block : undefined
+  }
+
+  /** The blocks before and behind an address that lies in none, for messages. */
+  around(address: number): { readonly before: DeviceBlock | undefined; readonly behind: DeviceBlock | undefined } {
+    const at = this.#indexOf(address)
+    return { before: this.#blocks[at], behind: this.#blocks[at + 1] }
+  }
+
+  /** Brings a block into the WebAssembly memory; false where that is full. */
+  makeResident(block: DeviceBlock): boolean {
+    if (block.external !== undefined) return true
+    if (block.base === undefined) {
+      const base = this.allocate(block.byteLength + WIDEST)
+      if (base === undefined) return false
+      block.base = base
+      const bytes = this.bytes.subarray(base, base + block.byteLength)
+      bytes.fill(0)
+      block.load?.(bytes)
+      this.#changed()
+    }
+    if (this.#recorded && block.shadow === undefined) {
+      const shadow = this.allocate(block.byteLength + WIDEST)
+      if (shadow === undefined) return false
+      block.shadow = shadow
+      this.bytes.fill(block.initialised ? 4 : 0, shadow, shadow + block.byteLength)
+      this.#changed()
+    }
+    return true
+  }
+
+  /**
+   * The bytes of a block, or of a part of it, while nothing else happens: a kernel that runs may move them.
+   * Undefined where the block was never used by a kernel: then its contents are still the host's.
+   */
+  contents(begin: number, byteLength: number): Uint8Array | undefined {
+    const block = this.find(begin)
+    if (block?.external !== undefined) {
+      return block.external.subarray(begin - block.begin, begin - block.begin + byteLength)
+    }
+    if (block?.base === undefined) return undefined
+    const from = block.base + begin - block.begin
+    return this.bytes.subarray(from, from + byteLength)
+  }
+
+  /** As `contents`, but brings the block in first. */
+  use(begin: number, byteLength: number): Uint8Array | undefined {
+    const block = this.find(begin)
+    if (block === undefined || begin + byteLength > block.begin + block.byteLength) return undefined
+    return this.makeResident(block) ? this.contents(begin, byteLength) : undefined
+  }
+
+  // Recording -----------------------------------------------------------------------------------------------------------
+
+  /** From now on blocks have shadows. */
+  record(): void {
+    this.#recorded = true
+  }
+
+  /** The host wrote these bytes: reads of them are right. */
+  markInitialised(begin: number, byteLength: number): void {
+    const block = this.find(begin)
+    if (block === undefined) return
+    if (byteLength >= block.byteLength) block.initialised = true
+    if (block.shadow === undefined) {
+      if (!this.#recorded || block.initialised || !this.makeResident(block)) return
+    }
+    if (block.shadow === undefined) return
+    const from = block.shadow + begin - block.begin
+    const shadow = this.bytes
+    for (let at = from; at < from + byteLength; at++) shadow[at] = (shadow[at] ?? 0) | 4
+  }
+
+  /** All blocks that have a shadow. */
+  shadows(): readonly DeviceBlock[] {
+    return this.#blocks.filter(({ shadow, marks }) => shadow !== undefined || marks !== undefined)
+  }
+
+  // The table that compiled code searches -------------------------------------------------------------------------------
+
+  /** Writes the table anew if blocks came or went. */
+  updateTable(): void {
+    if (!this.#stale) return
+    const resident = this.#blocks.filter(({ base }) => base !== undefined)
+    if (resident.length > this.#tableRows) {
+      if (this.#table !== 0) this.release(this.#table)
+      this.#tableRows = Math.max(64, 2 * resident.length)
+      this.#table = this.allocate(this.#tableRows * TABLE_ROW) ?? 0
+      if (this.#table === 0) {
+        this.#tableRows = 0
+        resident.length = 0
+      }
+    }
+    const { view } = this
+    for (const [index, { begin, byteLength, base = 0, shadow = 0 }] of resident.entries()) {
+      const row = this.#table + index * TABLE_ROW
+      view.setBigUint64(row, BigInt(begin), true)
+      view.setBigUint64(row + 8, BigInt(byteLength), true)
+      view.setInt32(row + 16, base, true)
+      view.setInt32(row + 20, shadow, true)
+    }
+    view.setInt32(TABLE_POINTER, this.#table, true)
+    view.setInt32(TABLE_COUNT, resident.length, true)
+    this.#stale = false
+  }
+}

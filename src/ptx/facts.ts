@@ -1,0 +1,259 @@
+/** What the text of a kernel says without running it: its parameters, what it does to memory through them, its size. */
+import { liveAtStart } from './control-flow.js'
+import { accessesOf, callParts, type Decoded } from './decoding.js'
+import { HOST_FUNCTIONS, type Program } from './program.js'
+import { bitsOf, type Operand, type Register, type Variable } from './syntax.js'
+
+/** What a kernel does to the memory that a parameter points to. */
+export type PointerUse = 'none' | 'read' | 'write' | 'read-write' | 'unknown'
+
+export interface ParameterFacts {
+  readonly name: string
+  /** The type in the text, such as 'u64'; 'b8' for a structure. */
+  readonly type: string
+  readonly offset: number
+  readonly byteLength: number
+  readonly alignment: number
+  /** Whether it is, or contains, an address: the text says `.ptr`, or memory is accessed through it. */
+  readonly pointer: boolean
+  /** 'unknown' where its address is stored, passed to another function, or computed with in ways that are not followed. */
+  readonly use: PointerUse
+  /** Whether atomics change the memory. */
+  readonly atomic: boolean
+}
+
+export interface KernelFacts {
+  readonly name: string
+  readonly parameters: readonly ParameterFacts[]
+  readonly parameterBytes: number
+  /** Shared memory of a given size; dynamic shared memory lies behind it. */
+  readonly staticSharedBytes: number
+  readonly usesDynamicShared: boolean
+  /** Local memory of a thread, with its stack. */
+  readonly localBytes: number
+  /** Words that live at once at most, about what a GPU needs as registers. */
+  readonly registers: number
+  /** `.maxntid` and `.reqntid`: the threads of a block at most, or exactly. */
+  readonly maxThreads: number | undefined
+  readonly requiredThreads: readonly number[] | undefined
+  /** `.minnctapersm`. */
+  readonly minBlocks: number | undefined
+  /** Of the kernel and all functions that it calls. */
+  readonly instructions: number
+  /** Whether memory is accessed through addresses that come from no parameter and no variable of the module. */
+  readonly otherMemory: boolean
+  /** Whether threads meet: barriers, shuffles, votes, matrices. */
+  readonly hasMeetings: boolean
+}
+
+/** For an address of a global variable, and for one that is read from memory. */
+const MODULE = -1
+const ELSEWHERE = -2
+
+export function factsOf(program: Program): KernelFacts {
+  const { kernel, functions, parameters, shared } = program
+  const flow = new PointerFlow(program)
+  flow.follow()
+  const { directives } = kernel.fn
+  const product = (name: string): number | undefined => directives.get(name)?.reduce((a, b) => a * b, 1)
+  let instructions = 0
+  for (const fn of functions.values()) instructions += fn.instructions
+  return {
+    name: kernel.fn.name,
+    parameters: kernel.fn.parameters.map((variable, index) => flow.parameter(variable, index)),
+    parameterBytes: parameters.byteLength,
+    staticSharedBytes: shared.staticBytes,
+    usesDynamicShared: [...shared.offsets].some(([name]) => dynamicShared(program, name)),
+    localBytes: kernel.fn.variables.reduce(
+      (sum, { space, byteLength }) => sum + (space === 'local' ? byteLength : 0),
+      0,
+    ),
+    registers: pressureOf(program),
+    maxThreads: product('maxntid') ?? product('reqntid'),
+    requiredThreads: directives.get('reqntid'),
+    minBlocks: directives.get('minnctapersm')?.[0],
+    instructions,
+    otherMemory: flow.otherMemory,
+    hasMeetings: program.hasMeetings,
+  }
+}
+
+function dynamicShared({ text, functions }: Program, name: string): boolean {
+  const known = text.variables.get(name)
+  if (known !== undefined) return known.space === 'shared' && (known.external || known.byteLength === 0)
+  return [...functions.values()].some(({ fn }) =>
+    fn.variables.some((each) => each.name === name && each.space === 'shared' && each.byteLength === 0),
+  )
+}
+
+/** The most words of registers that live at the start of a block of code. */
+function pressureOf({ kernel }: Program): number {
+  let most = 0
+  for (const live of liveAtStart(kernel.flow)) {
+    let words = 0
+    for (const id of live) {
+      const bits = bitsOf(kernel.fn.registers[id]?.type ?? 'b32')
+      words += bits === 1 ? 0 : Math.max(1, bits / 32)
+    }
+    most = Math.max(most, words)
+  }
+  // Within blocks a few more live.
+  return Math.min(255, 16 + most)
+}
+
+/** Follows addresses from parameters through registers to accesses, without regard to the order of instructions. */
+class PointerFlow {
+  readonly #origins = new Map<Register, Set<number>>()
+  readonly #reads = new Set<number>()
+  readonly #writes = new Set<number>()
+  readonly #atomics = new Set<number>()
+  readonly #escaped = new Set<number>()
+  readonly #parameters: readonly Variable[]
+  readonly #all: readonly Decoded[]
+  #changed = true
+
+  constructor(private readonly program: Program) {
+    this.#parameters = program.kernel.fn.parameters
+    this.#all = program.kernel.flow.blocks.flatMap(({ instructions, terminator }) =>
+      'at' in terminator ? [...instructions, terminator.at] : instructions,
+    )
+  }
+
+  get otherMemory(): boolean {
+    return this.#reads.has(ELSEWHERE) || this.#writes.has(ELSEWHERE)
+  }
+
+  follow(): void {
+    while (this.#changed) {
+      this.#changed = false
+      for (const decoded of this.#all) this.#step(decoded)
+    }
+  }
+
+  parameter(variable: Variable, index: number): ParameterFacts {
+    const [reads, writes] = [this.#reads.has(index), this.#writes.has(index)]
+    const escaped = this.#escaped.has(index)
+    const use: PointerUse = escaped
+      ? 'unknown'
+      : reads && writes
+        ? 'read-write'
+        : writes
+          ? 'write'
+          : reads
+            ? 'read'
+            : 'none'
+    return {
+      name: variable.name,
+      type: variable.type,
+      offset: this.program.parameters.offsets.get(variable) ?? 0,
+      byteLength: variable.byteLength,
+      alignment: variable.alignment,
+      pointer: variable.pointer !== undefined || reads || writes,
+      use,
+      atomic: this.#atomics.has(index),
+    }
+  }
+
+  #originsOf(operand: Operand | undefined): ReadonlySet<number> {
+    const origins = new Set<number>()
+    const add = (each: Operand | undefined): void => {
+      if (each?.kind === 'register') for (const origin of this.#origins.get(each.register) ?? []) origins.add(origin)
+      else if (each?.kind === 'address') add(each.base)
+      else if (each?.kind === 'vector' || each?.kind === 'list') each.items.forEach(add)
+      else if (each?.kind === 'symbol') {
+        const variable = each.variable ?? this.program.text.variables.get(each.name)
+        const parameter = variable === undefined ? -1 : this.#parameters.indexOf(variable)
+        if (parameter >= 0) origins.add(parameter)
+        else if (variable?.space === 'global' || variable?.space === 'const') origins.add(MODULE)
+      }
+    }
+    add(operand)
+    return origins
+  }
+
+  #give(registers: readonly Register[], origins: ReadonlySet<number>): void {
+    for (const register of registers) {
+      const known = this.#origins.get(register) ?? new Set<number>()
+      this.#origins.set(register, known)
+      for (const origin of origins) {
+        if (known.has(origin)) continue
+        known.add(origin)
+        this.#changed = true
+      }
+    }
+  }
+
+  #escape(operand: Operand | undefined): void {
+    for (const origin of this.#originsOf(operand)) {
+      if (origin < 0 || this.#escaped.has(origin)) continue
+      this.#escaped.add(origin)
+      this.#changed = true
+    }
+  }
+
+  /** Notes an access through an address. */
+  #access(operand: Operand | undefined, into: readonly Set<number>[]): void {
+    const origins = this.#originsOf(operand)
+    const known = origins.size === 0 ? new Set([ELSEWHERE]) : origins
+    for (const origin of known) for (const set of into) set.add(origin)
+  }
+
+  #step(decoded: Decoded): void {
+    const { form, operands, modifiers, instruction } = decoded
+    const { writes } = accessesOf(decoded)
+    const code = form.meaning.kind === 'code' ? form.meaning.code : form.meaning.kind
+    const space = modifiers['space'] ?? ''
+    const local = /^(shared|local)/.test(space)
+    switch (code) {
+      case 'load':
+        if (space.startsWith('param')) {
+          const address = operands['a']
+          this.#give(writes, this.#originsOf(address))
+        } else if (!local) {
+          this.#access(operands['a'], [this.#reads])
+          // An address that is read from memory may be any.
+          if (writes.some(({ type }) => bitsOf(type) === 64)) this.#give(writes, new Set([ELSEWHERE]))
+        }
+        return
+      case 'store':
+        if (space.startsWith('param')) this.#escape(operands['b'])
+        else {
+          if (!local) this.#access(operands['a'], [this.#writes])
+          this.#escape(operands['b'])
+        }
+        return
+      case 'atomic':
+        if (!local) this.#access(operands['a'], [this.#reads, this.#writes, this.#atomics])
+        this.#escape(operands['b'])
+        this.#escape(operands['c'])
+        return
+      case 'copy':
+        this.#access(operands['b'], [this.#reads])
+        return
+      case 'call': {
+        const { results, target, parameters } = callParts(instruction)
+        for (const each of [...parameters, target]) this.#escape(each)
+        this.#give(writes, new Set([ELSEWHERE]))
+        if (results.length > 0 && target.kind === 'symbol' && !HOST_FUNCTIONS.has(target.name))
+          this.#give(writes, new Set([ELSEWHERE]))
+        return
+      }
+      case 'meeting':
+        if (/^wmma\.load/.test(form.pattern) && !local) this.#access(operands['a'], [this.#reads])
+        else if (/^wmma\.store/.test(form.pattern) && !local) this.#access(operands['a'], [this.#writes])
+        else for (const { name, written } of form.operands) if (!written) this.#escape(operands[name])
+        return
+      case 'setp':
+      case 'isspacep':
+        return
+      default: {
+        const origins = new Set<number>()
+        for (const { name, written } of form.operands) {
+          if (!written) for (const origin of this.#originsOf(operands[name])) origins.add(origin)
+        }
+        // Half of an address, or a compared one, is followed no further.
+        this.#give(writes, origins)
+      }
+    }
+  }
+}

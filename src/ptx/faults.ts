@@ -1,0 +1,80 @@
+/** How a launch ends that does not end well. */
+import { type Decoded, describeInstruction } from './decoding.js'
+import type { SourceLine } from './syntax.js'
+
+export type Triple = readonly [x: number, y: number, z: number]
+
+/** The driver's results that a kernel can cause. */
+export const FAULTS = {
+  CUDA_ERROR_ILLEGAL_ADDRESS: 700,
+  CUDA_ERROR_LAUNCH_TIMEOUT: 702,
+  CUDA_ERROR_ASSERT: 710,
+  CUDA_ERROR_HARDWARE_STACK_ERROR: 714,
+  CUDA_ERROR_ILLEGAL_INSTRUCTION: 715,
+  CUDA_ERROR_MISALIGNED_ADDRESS: 716,
+  CUDA_ERROR_INVALID_ADDRESS_SPACE: 717,
+  CUDA_ERROR_INVALID_PC: 718,
+  CUDA_ERROR_LAUNCH_FAILED: 719,
+} as const
+
+export type FaultCode = keyof typeof FAULTS
+
+export interface FaultPlace {
+  readonly kernel: string
+  /** ctaid of the block, and tid of the thread. */
+  readonly block: Triple
+  readonly thread: Triple
+  readonly at: Decoded | undefined
+}
+
+/** A fault of a kernel, as the driver would report it, with the place that the driver does not tell. */
+export class KernelFault extends Error {
+  /** The CUresult's name. */
+  readonly code: FaultCode
+  /** The CUresult. */
+  readonly number: number
+  readonly kernel: string
+  readonly block: Triple
+  readonly thread: Triple
+  /** The line of the PTX, or 0 where it is not known. */
+  readonly line: number
+  /** The line of the source, where the PTX has `.loc`. */
+  readonly source: SourceLine | undefined
+  /** What was accessed. */
+  readonly address: number | undefined
+
+  constructor(code: FaultCode, what: string, place: FaultPlace, address?: number) {
+    const { kernel, block, thread, at } = place
+    const where = at === undefined ? '' : `, ${describeInstruction(at.instruction)}`
+    super(`${what}, in ${kernel}, block (${block.join()}), thread (${thread.join()})${where}`)
+    this.code = code
+    this.number = FAULTS[code]
+    this.kernel = kernel
+    this.block = block
+    this.thread = thread
+    this.line = at?.instruction.line ?? 0
+    this.source = at?.instruction.source
+    this.address = address
+  }
+
+  static {
+    KernelFault.prototype.name = 'KernelFault'
+  }
+}
+
+/** Something that a GPU leaves undefined, and that the checks of a launch found. */
+export interface KernelFinding {
+  readonly kind:
+    | 'shared-memory-race'
+    | 'diverging-barrier'
+    | 'shuffle-from-absent-lane'
+    | 'lane-not-in-mask'
+    | 'uninitialised-read'
+  readonly message: string
+  readonly kernel: string
+  readonly block: Triple
+  /** Threads of the block, by their number. */
+  readonly threads: readonly number[]
+  readonly line: number
+  readonly source: SourceLine | undefined
+}

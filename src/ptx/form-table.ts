@@ -1,0 +1,28 @@
+/** The table of forms as Markdown, for docs/ptx.md. */
+import { FORMS, type Form } from './forms.js'
+
+/** How many forms a row stands for: each choice of modifiers is one. */
+export function countForms({ slots }: Form): number {
+  return slots.reduce((product, { options, optional }) => product * (options.length + (optional ? 1 : 0)), 1)
+}
+
+/** One line for each opcode: its patterns, with modifiers that may be left out in braces, and choices with strokes. */
+export function formTable(): string {
+  const rows = new Map<string, Set<string>>()
+  for (const form of FORMS) {
+    const modifiers = form.slots.map(({ options, optional }) => {
+      const text = `.${options.join('|')}`
+      return optional ? `{${text}}` : text
+    })
+    const list = rows.get(form.opcode) ?? new Set()
+    list.add(modifiers.join(' ').replaceAll('|', '/'))
+    rows.set(form.opcode, list)
+  }
+  const lines = [...rows]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([opcode, patterns]) => {
+      const cells = [...patterns].map((pattern) => (pattern === '' ? 'alone' : `\`${pattern}\``))
+      return `| \`${opcode}\` | ${cells.join('<br>')} |`
+    })
+  return `| opcode | modifiers |\n| --- | --- |\n${lines.join('\n')}\n`
+}

@@ -1,0 +1,616 @@
+/**
+ * Writes the WebAssembly of one function: an entry of a kernel, which runs threads one after the other from a stop to
+ * their next stops, or a function that is called and never stops.
+ */
+
+import { type Block, edgesWithin, type Region, regionFrom } from './control-flow.js'
+import type { Decoded } from './decoding.js'
+import { InstructionWriter } from './instruction-writer.js'
+import { BLOCK, EXITED, FRAME, LOCAL_WINDOW, MIXED, SLICE, SPIN_TURNS } from './layout.js'
+import { mayWait, type PreparedFunction, type Stop } from './program.js'
+import { type Operand, ptxError, type Register } from './syntax.js'
+import { type ModuleContext, ValueWriter } from './value-writer.js'
+import { i32, memory, set, tee } from './wasm-encoder.js'
+
+type Label = { readonly kind: 'block' | 'loop' | 'threads' | 'end' | 'other'; readonly block: number }
+
+export class FunctionWriter {
+  readonly #values: ValueWriter
+  readonly #labels: Label[] = []
+  readonly #instructions: InstructionWriter
+  readonly #fuel: number
+  readonly #state: number
+  #loopWeights = new Map<number, { readonly weight: number; readonly spins: boolean }>()
+  #counts = false
+
+  constructor(
+    readonly context: ModuleContext,
+    readonly fn: PreparedFunction,
+    private readonly stop: Stop | undefined,
+  ) {
+    this.#values = new ValueWriter(context, fn, stop !== undefined)
+    this.#fuel = this.#values.body.local('i32')
+    this.#state = this.#values.body.local('i32')
+    this.#instructions = new InstructionWriter(this.#values)
+  }
+
+  /** Writes the function; returns its encoded body. */
+  write(): Uint8Array {
+    if (this.stop === undefined) this.#writeDirect()
+    else this.#writeEntry(this.stop)
+    return this.#values.body.encode()
+  }
+
+  // Functions -----------------------------------------------------------------------------------------------------------
+
+  #writeDirect(): void {
+    const { body } = this.#values
+    body.write(i32(1 << 29), set(this.#fuel))
+    // A recursion that goes too deep must end before it leaves the stack.
+    body.write(
+      this.#values.stack,
+      i32(this.fn.frame.byteLength),
+      'i32.add',
+      this.#values.frame,
+      i32(this.context.program.threadBytes),
+      'i32.add',
+      'i32.gt_u',
+    )
+    body.if()
+    this.#values.fail('overflow', this.#firstDecoded())
+    body.end()
+    this.#initialTop()
+    body.block()
+    this.#labels.push({ kind: 'end', block: -1 })
+    this.#receiveParameters()
+    this.#writeRegion(0)
+    this.#labels.pop()
+    body.end()
+  }
+
+  #firstDecoded(): Decoded | undefined {
+    for (const { instructions, terminator } of this.fn.flow.blocks) {
+      const first = instructions[0] ?? ('at' in terminator ? terminator.at : undefined)
+      if (first !== undefined) return first
+    }
+    return undefined
+  }
+
+  /** Where the code uses `alloca`, the end of the frame is kept in the frame. */
+  #initialTop(): void {
+    if (!this.#values.usesAlloca) return
+    const { body } = this.#values
+    body.write(
+      this.#values.stack,
+      this.#values.stack,
+      i32(this.fn.frame.byteLength),
+      'i32.add',
+      memory('i32.store', this.fn.frame.top),
+    )
+  }
+
+  /** Parameters that are registers come in memory as all others do. */
+  #receiveParameters(): void {
+    for (const { offset, variable } of this.fn.call.parameters) {
+      const register = this.fn.fn.parameterRegisters.get(variable.name)
+      if (register === undefined) continue
+      this.#values.body.get(this.#values.stack)
+      this.#loadRegister(register, offset)
+    }
+  }
+
+  /** Results that are registers are left in memory. */
+  #leaveResults(): void {
+    for (const { offset, variable } of this.fn.call.results) {
+      const register = this.fn.fn.parameterRegisters.get(variable.name)
+      if (register === undefined) continue
+      this.#storeRegister(register, this.#values.stack, offset)
+    }
+  }
+
+  /**
+   * entry(block, from, to): runs the threads `from` to `to`, and returns the state that all of them have afterwards, or
+   * MIXED.
+   */
+  #writeEntry(stop: Stop): void {
+    const { body } = this.#values
+    const { threadBytes } = this.context.program
+    const [first, different] = [body.local('i32'), body.local('i32')]
+    const spent = body.local('i64')
+    body.atStart(() => {
+      body.write(
+        1,
+        set(this.#values.thread),
+        0,
+        memory('i32.load', BLOCK.frames),
+        1,
+        i32(threadBytes),
+        'i32.mul',
+        'i32.add',
+        set(this.#values.frame),
+      )
+    })
+    // Where no thread can stop, all have ended when they come back.
+    const stops = this.context.program.stops.length > 1
+    body.loop()
+    this.#labels.push({ kind: 'threads', block: -1 })
+    if (stops) {
+      body.write(i32(SLICE), set(this.#fuel))
+    }
+    body.block()
+    this.#labels.push({ kind: 'end', block: -1 })
+    if (!this.fn.fn.entry) {
+      body.write(this.#values.frame, memory('i32.load', FRAME.stack), set(this.#values.stack))
+    }
+    if (stop.kind === 'start' || stop.kind === 'enter') this.#initialTop()
+    if (stop.kind === 'start') this.#clearUndefined(stop.block)
+    else if (stop.kind === 'enter') this.#receiveParameters()
+    else this.#restore(stop.block)
+    this.#writeRegion(stop.block)
+    this.#labels.pop()
+    body.end()
+    if (stops) this.#noteState(first, different)
+    if (this.#counts) {
+      body.write(spent, i32(SLICE), this.#fuel, 'i32.sub', 'i64.extend_i32_s', 'i64.add', set(spent))
+    }
+    body.write(
+      this.#values.frame,
+      i32(threadBytes),
+      'i32.add',
+      set(this.#values.frame),
+      this.#values.thread,
+      i32(1),
+      'i32.add',
+      tee(this.#values.thread),
+    )
+    this.#values.nextTid()
+    body.write(2, 'i32.lt_u')
+    body.brIf(0)
+    this.#labels.pop()
+    body.end()
+    if (this.#counts) {
+      body.write(0, 0, memory('i64.load', BLOCK.spent), spent, 'i64.add', memory('i64.store', BLOCK.spent))
+    }
+    if (stops) {
+      body.write(i32(MIXED), first, different, 'select')
+    } else body.i32(EXITED)
+  }
+
+  /** Stores the state in which a thread stopped, and compares it with that of the first one. */
+  #noteState(first: number, different: number): void {
+    const { body } = this.#values
+    body.write(this.#values.frame, this.#state, memory('i32.store', FRAME.state), this.#values.thread, 1, 'i32.eq')
+    body.if()
+    body.write(this.#state, set(first))
+    body.end()
+    body.write(different, first, this.#state, 'i32.xor', 'i32.or', set(different))
+  }
+
+  /** Registers that are read before they are written start as zero, for every thread. */
+  #clearUndefined(block: number): void {
+    for (const id of this.fn.live[block] ?? []) {
+      const type = this.#values.typeOfId(id)
+      if (type === 'i32') this.#values.body.i32(0)
+      else if (type === 'i64') this.#values.body.i64(0n)
+      else if (type === 'f32') this.#values.body.f32(0)
+      else this.#values.body.f64(0n)
+      this.#values.body.set(this.#values.localOfId(id))
+    }
+  }
+
+  #restore(block: number): void {
+    for (const id of this.fn.live[block] ?? []) {
+      const register = this.fn.fn.registers[id]
+      const offset = this.fn.frame.saved.get(id)
+      if (register === undefined || offset === undefined) continue
+      this.#values.body.get(this.#values.stack)
+      this.#loadRegister(register, offset)
+    }
+  }
+
+  #save(block: number): void {
+    for (const id of this.fn.live[block] ?? []) {
+      const register = this.fn.fn.registers[id]
+      const offset = this.fn.frame.saved.get(id)
+      if (register !== undefined && offset !== undefined) this.#storeRegister(register, this.#values.stack, offset)
+    }
+  }
+
+  /** Loads a register; the base of the address is on the stack. */
+  #loadRegister(register: Register, offset: number): void {
+    const type = this.#values.typeOfId(register.id)
+    if (register.type === 'b128') {
+      const base = this.#values.body.temporary('i32')
+      this.#values.body.tee(base)
+      this.#values.body.memory('i64.load', offset)
+      this.#values.body.set(this.#values.localOfId(register.id))
+      this.#values.body.get(base)
+      this.#values.body.memory('i64.load', offset + 8)
+      this.#values.body.set(this.#values.upperOf(register))
+      this.#values.body.release('i32', base)
+      return
+    }
+    this.#values.body.memory(`${type}.load`, offset)
+    this.#values.body.set(this.#values.localOfId(register.id))
+  }
+
+  #storeRegister(register: Register, base: number, offset: number): void {
+    const type = this.#values.typeOfId(register.id)
+    this.#values.body.get(base)
+    this.#values.body.get(this.#values.localOfId(register.id))
+    this.#values.body.memory(`${type}.store`, offset)
+    if (register.type !== 'b128') return
+    this.#values.body.get(base)
+    this.#values.body.get(this.#values.upperOf(register))
+    this.#values.body.memory('i64.store', offset + 8)
+  }
+
+  // Control flow --------------------------------------------------------------------------------------------------------
+
+  #writeRegion(entry: number): void {
+    const region = regionFrom(this.fn.flow, entry)
+    for (const loop of region.loops) this.#loopWeights.set(loop, this.#weigh(region, loop))
+    if (region.loops.size > 0) this.#counts = true
+    if (region.reducible) this.#nest(region, entry)
+    else this.#dispatch(region)
+  }
+
+  /** What a turn of a loop costs: the number of its instructions, or much where it may wait for another thread. */
+  #weigh(region: Region, header: number): { weight: number; spins: boolean } {
+    const inside = new Set<number>([header])
+    const predecessors = new Map<number, number[]>()
+    for (const from of region.order) {
+      const block = this.fn.flow.blocks[from]
+      for (const target of block === undefined ? [] : edgesWithin(block)) {
+        const list = predecessors.get(target)
+        if (list === undefined) predecessors.set(target, [from])
+        else list.push(from)
+      }
+    }
+    const own = region.position.get(header) ?? 0
+    const queue = (predecessors.get(header) ?? []).filter((from) => (region.position.get(from) ?? 0) >= own)
+    for (let at = queue.pop(); at !== undefined; at = queue.pop()) {
+      if (inside.has(at)) continue
+      inside.add(at)
+      for (const each of predecessors.get(at) ?? []) queue.push(each)
+    }
+    const all = [...inside].flatMap((id) => this.fn.flow.blocks[id]?.instructions ?? [])
+    const spins = all.length < 60 && all.some(mayWait)
+    return { weight: spins ? SLICE / SPIN_TURNS : Math.max(1, all.length), spins }
+  }
+
+  /**
+   * Nests blocks by the tree of dominators (Ramsey, "Beyond Relooper"): what several branches reach stands behind the
+   * block of WebAssembly that they leave. A list of tasks takes the place of recursion, which kernels may make too deep.
+   */
+  #nest(region: Region, entry: number): void {
+    const tasks: (() => void)[] = [() => this.#tree(region, entry, tasks)]
+    for (let task = tasks.pop(); task !== undefined; task = tasks.pop()) task()
+  }
+
+  #tree(region: Region, id: number, tasks: (() => void)[]): void {
+    const { body } = this.#values
+    const behind = (region.children.get(id) ?? []).filter((child) => region.merges.has(child))
+    const isLoop = region.loops.has(id)
+    const steps: (() => void)[] = []
+    if (isLoop) {
+      steps.push(() => {
+        body.loop()
+        this.#labels.push({ kind: 'loop', block: id })
+        this.#turn(id)
+      })
+    }
+    // Those that come last are outermost.
+    const outermostFirst = [...behind].sort((a, b) => (region.position.get(b) ?? 0) - (region.position.get(a) ?? 0))
+    for (const merge of outermostFirst) {
+      steps.push(() => {
+        body.block()
+        this.#labels.push({ kind: 'block', block: merge })
+      })
+    }
+    steps.push(() => {
+      const block = this.fn.flow.blocks[id]
+      if (block !== undefined) this.#writeBlock(region, id, block, tasks)
+    })
+    for (const merge of outermostFirst.reverse()) {
+      steps.push(() => {
+        this.#labels.pop()
+        body.end()
+      })
+      steps.push(() => this.#tree(region, merge, tasks))
+    }
+    if (isLoop) {
+      steps.push(() => {
+        this.#labels.pop()
+        body.end()
+      })
+    }
+    for (const step of steps.reverse()) tasks.push(step)
+  }
+
+  #writeBlock(region: Region, id: number, block: Block, tasks: (() => void)[]): void {
+    const { body } = this.#values
+    this.#writeContent(block)
+    const { terminator } = block
+    switch (terminator.kind) {
+      case 'goto':
+        this.#go(region, id, terminator.target, tasks)
+        return
+      case 'branch': {
+        this.#values.pushRegister(terminator.register)
+        if (terminator.negated) body.op('i32.eqz')
+        body.if()
+        this.#labels.push({ kind: 'other', block: -1 })
+        const steps = [
+          () => this.#go(region, id, terminator.target, tasks),
+          () => body.else(),
+          () => this.#go(region, id, terminator.next, tasks),
+          () => {
+            this.#labels.pop()
+            body.end()
+          },
+        ]
+        for (const step of steps.reverse()) tasks.push(step)
+        return
+      }
+      case 'switch': {
+        this.#switch(region, id, terminator.index, terminator.targets, tasks)
+        return
+      }
+      default:
+        this.#leave(block)
+    }
+  }
+
+  /** brx: targets that are reached from here alone get a block each, those elsewhere are branched to. */
+  #switch(region: Region, id: number, index: Operand, targets: readonly number[], tasks: (() => void)[]): void {
+    const { body } = this.#values
+    const distinct = [...new Set(targets)]
+    for (const target of distinct) {
+      body.block()
+      this.#labels.push({ kind: 'other', block: target })
+    }
+    this.#values.push(index, 'u32')
+    // The innermost block is that of the last target.
+    const depths = targets.map((target) => distinct.length - 1 - distinct.indexOf(target))
+    body.brTable(depths, depths.at(-1) ?? 0)
+    const steps: (() => void)[] = []
+    for (const target of distinct.reverse()) {
+      steps.push(() => {
+        this.#labels.pop()
+        body.end()
+      })
+      steps.push(() => this.#go(region, id, target, tasks))
+    }
+    for (const step of steps.reverse()) tasks.push(step)
+  }
+
+  #go(region: Region, from: number, target: number, tasks: (() => void)[]): void {
+    const backwards = (region.position.get(target) ?? 0) <= (region.position.get(from) ?? 0)
+    if (backwards) {
+      this.#pay(target)
+      this.#branch('loop', target)
+    } else if (region.merges.has(target)) this.#branch('block', target)
+    else tasks.push(() => this.#tree(region, target, tasks))
+  }
+
+  #branch(kind: Label['kind'], block: number): void {
+    for (let depth = 0; depth < this.#labels.length; depth++) {
+      const label = this.#labels[this.#labels.length - 1 - depth]
+      if (label?.kind === kind && label.block === block) {
+        this.#values.body.br(depth)
+        return
+      }
+    }
+    throw new Error('A branch leads nowhere')
+  }
+
+  #pay(loop: number): void {
+    const { body } = this.#values
+    body.write(this.#fuel, i32(this.#loopWeights.get(loop)?.weight ?? 1), 'i32.sub', set(this.#fuel))
+  }
+
+  /** At the start of a loop: whoever has used up its turn lets others go on. */
+  #turn(id: number): void {
+    const { body } = this.#values
+    body.write(this.#fuel, i32(0), 'i32.lt_s')
+    body.if()
+    this.#labels.push({ kind: 'other', block: -1 })
+    const stop = this.fn.stopAt.get(id)
+    if (stop === undefined) this.#values.fail('endless', this.#firstOf(id))
+    else this.#stopAt(stop)
+    this.#labels.pop()
+    body.end()
+  }
+
+  #firstOf(id: number): Decoded | undefined {
+    return this.fn.flow.blocks[id]?.instructions[0] ?? this.#firstDecoded()
+  }
+
+  /** For loops with several entries: a loop around all blocks, and the number of the next one. */
+  #dispatch(region: Region): void {
+    const { body } = this.#values
+    const next = body.local('i32')
+    body.write(i32(0), set(next))
+    body.loop()
+    this.#labels.push({ kind: 'loop', block: -2 })
+    // The first block is innermost, so that its number is also the depth of its label.
+    for (const id of [...region.order].reverse()) {
+      body.block()
+      this.#labels.push({ kind: 'other', block: id })
+    }
+    body.get(next)
+    body.brTable(
+      region.order.map((_, index) => index),
+      0,
+    )
+    const jump = (from: number, target: number): void => {
+      if ((region.position.get(target) ?? 0) <= (region.position.get(from) ?? 0)) this.#pay(target)
+      body.write(i32(region.position.get(target) ?? 0), set(next))
+      this.#branch('loop', -2)
+    }
+    for (const id of region.order) {
+      this.#labels.pop()
+      body.end()
+      const block = this.fn.flow.blocks[id]
+      if (block === undefined) continue
+      if (region.loops.has(id)) this.#turn(id)
+      this.#writeContent(block)
+      const { terminator } = block
+      if (terminator.kind === 'goto') jump(id, terminator.target)
+      else if (terminator.kind === 'branch') {
+        this.#values.pushRegister(terminator.register)
+        if (terminator.negated) body.op('i32.eqz')
+        body.if()
+        this.#labels.push({ kind: 'other', block: -1 })
+        jump(id, terminator.target)
+        this.#labels.pop()
+        body.end()
+        jump(id, terminator.next)
+      } else if (terminator.kind === 'switch') {
+        const index = body.temporary('i32')
+        this.#values.push(terminator.index, 'u32')
+        body.set(index)
+        for (const [number, target] of terminator.targets.entries()) {
+          body.write(index, i32(number), 'i32.eq')
+          body.if()
+          this.#labels.push({ kind: 'other', block: -1 })
+          jump(id, target)
+          this.#labels.pop()
+          body.end()
+        }
+        body.release('i32', index)
+        jump(id, terminator.targets.at(-1) ?? id)
+      } else this.#leave(block)
+    }
+    this.#labels.pop()
+    body.end()
+  }
+
+  #writeContent(block: Block): void {
+    if (block.receives !== undefined) this.#receive(block.receives)
+    this.#instructions.groupAccesses(block.instructions)
+    for (const decoded of block.instructions) this.#instruction(decoded)
+  }
+
+  #instruction(decoded: Decoded): void {
+    const { guard } = decoded.instruction
+    if (guard !== undefined) {
+      this.#values.pushRegister(guard.register)
+      if (guard.negated) this.#values.body.op('i32.eqz')
+      this.#values.body.if()
+      this.#labels.push({ kind: 'other', block: -1 })
+    }
+    this.#instructions.write(decoded)
+    if (guard !== undefined) {
+      this.#labels.pop()
+      this.#values.body.end()
+    }
+  }
+
+  /** The ends of a block that leave the region. */
+  #leave({ terminator }: Block): void {
+    const { body } = this.#values
+    switch (terminator.kind) {
+      case 'return':
+        this.#return()
+        return
+      case 'exit':
+        if (this.stop === undefined) {
+          // From a function that was called directly, only the whole block of threads could be left.
+          this.#values.fail('exit', this.#firstDecoded())
+          return
+        }
+        body.write(i32(EXITED), set(this.#state))
+        this.#branch('end', -1)
+        return
+      case 'trap':
+        this.#values.fail('trap', terminator.at)
+        return
+      case 'meeting':
+        this.#meet(terminator.at, terminator.next)
+        return
+      case 'call':
+        this.#instructions.callStopping(terminator.at)
+        body.set(this.#state)
+        this.#stopAtBlock(terminator.next, terminator.at)
+    }
+  }
+
+  #return(): void {
+    const { body } = this.#values
+    this.#leaveResults()
+    if (this.stop === undefined) {
+      this.#branch('end', -1)
+      return
+    }
+    if (this.fn.fn.entry) {
+      body.write(i32(EXITED), set(this.#state))
+    } else {
+      // The link in the frame has the state of the caller, and its frame.
+      body.write(
+        this.#values.stack,
+        memory('i32.load', 0),
+        set(this.#state),
+        this.#values.frame,
+        this.#values.stack,
+        memory('i32.load', 4),
+        memory('i32.store', FRAME.stack),
+      )
+    }
+    this.#branch('end', -1)
+  }
+
+  #meet(decoded: Decoded, next: number): void {
+    const stop = this.fn.stopAt.get(next)
+    if (stop?.cells === undefined) throw new Error('A meeting has no stop')
+    for (const cell of stop.cells.sources) {
+      if (cell.offset === undefined) continue
+      this.#values.body.get(this.#values.frame)
+      if (cell.operand.kind === 'register') this.#values.push(cell.operand, cell.bytes === 8 ? 'b64' : 'b32')
+      else if (cell.operand.kind === 'not') this.#values.push(cell.operand, 'pred')
+      else this.#pushAddress(cell.operand, decoded)
+      this.#values.body.memory(cell.bytes === 8 ? 'i64.store' : 'i32.store', cell.offset)
+    }
+    this.#stopAt(stop)
+  }
+
+  #pushAddress(operand: Operand, decoded: Decoded): void {
+    this.#values.push(operand, 'u64')
+    if (operand.kind !== 'address') return
+    const variable = operand.base.kind === 'symbol' ? this.#values.variableOf(operand.base) : undefined
+    // Which space a name lies in is known here; the run time gets generic addresses for all but what the opcode says.
+    if (variable?.space === 'local' && decoded.modifiers['space'] === undefined) {
+      this.#values.body.i64(LOCAL_WINDOW)
+      this.#values.body.op('i64.add')
+    }
+  }
+
+  #stopAtBlock(block: number, at: Decoded): void {
+    const stop = this.fn.stopAt.get(block)
+    if (stop === undefined) throw ptxError('ERR_UNSUPPORTED', 'A thread cannot stop here', at.instruction)
+    this.#save(stop.block)
+    this.#branch('end', -1)
+  }
+
+  #stopAt(stop: Stop): void {
+    this.#save(stop.block)
+    this.#values.body.i32(stop.id)
+    this.#values.body.set(this.#state)
+    this.#branch('end', -1)
+  }
+
+  #receive(decoded: Decoded): void {
+    if (decoded.form.meaning.kind !== 'meeting') {
+      this.#instructions.receiveResults(decoded)
+      return
+    }
+    const stop = [...this.fn.stopAt.values()].find((each) => each.at === decoded && each.kind === 'meeting')
+    for (const cell of stop?.cells?.results ?? []) {
+      if (cell.offset === undefined || cell.operand.kind !== 'register') continue
+      this.#values.body.get(this.#values.frame)
+      this.#values.body.memory(cell.bytes === 8 ? 'i64.load' : 'i32.load', cell.offset)
+      this.#values.popTo(cell.operand.register, cell.bytes === 8 ? 'b64' : 'b32')
+    }
+  }
+}

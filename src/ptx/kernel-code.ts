@@ -1,0 +1,531 @@
+/** Compiled code of one kernel for one machine: WebAssembly modules, made when they are needed first. */
+import type { Decoded } from './decoding.js'
+import { type DeviceMemory, OutOfMachineMemory } from './device-memory.js'
+import { parseFormula } from './expression.js'
+import { hardwareFma, softwareFma } from './forms.js'
+import { FunctionWriter } from './function-writer.js'
+import { HELPERS, signatureOf } from './helpers.js'
+import {
+  BLOCK,
+  FRAME,
+  LAUNCH,
+  LOCAL_WINDOW,
+  PARAMETER_WINDOW,
+  ROUTES,
+  SHARED_WINDOW,
+  SHUFFLED,
+  TABLE_COUNT,
+  TABLE_POINTER,
+  TABLE_ROW,
+  WINDOW_BYTES,
+} from './layout.js'
+import { NUMBERS } from './numbers.js'
+import type { PreparedFunction, Program, Stop } from './program.js'
+import { DIRECT_SIGNATURE, ENTRY_SIGNATURE, type ModuleContext, writeHelper } from './value-writer.js'
+import { call, FunctionBody, i32, i64, ModuleBuilder, memory, type Signature, set, tee } from './wasm-encoder.js'
+import { compileWasm, instantiateWasm, isValidWasm, type WasmFunction } from './web-assembly.js'
+
+/** What compiled code calls; bound to the launch that runs. */
+export interface RunTime {
+  fail(site: number, kind: number, thread: number): void
+  /** Finds what the table does not have; returns where to access. */
+  resolve(
+    low: number,
+    high: number,
+    site: number,
+    window: number,
+    bytes: number,
+    access: number,
+    frame: number,
+    thread: number,
+  ): number
+  flush(): void
+  clock(which: number): number
+  sleep(nanoseconds: number): void
+  shared(site: number, address: number, bytes: number, access: number, thread: number): void
+  uninitialised(site: number, low: number, high: number, bytes: number, thread: number): void
+  host(name: string, site: number, parameters: number, results: number, frame: number, thread: number): void
+}
+
+export interface CodeOptions {
+  readonly recorded: boolean
+  readonly checked: boolean
+}
+
+export type Entry = (block: number, from: number, to: number) => number
+
+const I = 'i32' as const
+
+/** Functions of the run time that modules import, all of them always: their number does not matter. */
+const IMPORTS: Readonly<Record<string, Signature>> = {
+  fail: { parameters: [I, I, I], results: [] },
+  resolve: { parameters: [I, I, I, I, I, I, I, I], results: [I] },
+  flush: { parameters: [], results: [] },
+  clock: { parameters: [I], results: ['f64'] },
+  sleep: { parameters: [I], results: [] },
+  shared: { parameters: [I, I, I, I, I], results: [] },
+  uninitialised: { parameters: [I, I, I, I, I], results: [] },
+  callable: { parameters: [I], results: [I] },
+  enter: { parameters: [I], results: [I] },
+  vprintf: { parameters: [I, I, I, I, I], results: [] },
+  __assertfail: { parameters: [I, I, I, I, I], results: [] },
+  malloc: { parameters: [I, I, I, I, I], results: [] },
+  free: { parameters: [I, I, I, I, I], results: [] },
+}
+
+let hardware: boolean | undefined
+
+/** Whether there is a fused multiply-add, and it is fused. */
+export function hasHardwareFma(): boolean {
+  hardware ??= detectFma()
+  return hardware
+}
+
+function detectFma(): boolean {
+  try {
+    const module = new ModuleBuilder()
+    const names = ['f32', 'f64'] as const
+    for (const type of names) {
+      const body = new FunctionBody([type, type, type])
+      const shape = type === 'f32' ? 'f32x4' : 'f64x2'
+      for (const parameter of [0, 1, 2]) {
+        body.write(parameter, `${shape}.splat`)
+      }
+      body.write(`${shape}.relaxed_madd`, `${shape}.extract_lane_0`)
+      module.define(module.declare({ parameters: [type, type, type], results: [type] }, type), body.encode())
+    }
+    const bytes = module.encode()
+    if (!isValidWasm(bytes)) return false
+    const { exports } = instantiateWasm(compileWasm(bytes), {})
+    const [near32, near64] = [1 + 2 ** -12, 1 + 2 ** -27]
+    return (
+      exports['f32']?.(near32, near32, -1 - 2 ** -11) === 2 ** -24 &&
+      exports['f64']?.(near64, near64, -1 - 2 ** -26) === 2 ** -54
+    )
+  } catch {
+    return false
+  }
+}
+
+export class KernelCode {
+  readonly sites: Decoded[] = []
+  readonly #siteOf = new Map<Decoded, number>()
+  readonly #entries: (Entry | undefined)[] = []
+  readonly #imports: Record<string, unknown>
+  readonly #fma: boolean
+  /** Where the windows of the sites lie; enough for all instructions of the program. */
+  readonly windows: number
+  readonly windowBytes: number
+  #generation = 0
+  /** The launch that runs. */
+  runTime: RunTime | undefined
+
+  /** @throws ERR_UNSUPPORTED, ERR_COMPILATION, and OutOfMachineMemory */
+  constructor(
+    readonly program: Program,
+    readonly memory: DeviceMemory,
+    readonly options: CodeOptions,
+    private readonly addressOf: (name: string, decoded: Decoded) => bigint,
+  ) {
+    this.#fma = hasHardwareFma()
+    if (options.recorded) memory.record()
+    let instructions = 1
+    for (const fn of program.functions.values()) instructions += fn.instructions
+    this.windowBytes = instructions * WINDOW_BYTES
+    const windows = memory.allocate(this.windowBytes)
+    if (windows === undefined) throw new OutOfMachineMemory('the code of a kernel')
+    this.windows = windows
+    this.#imports = this.#bind()
+    this.#compile(program.stops.filter(({ kind }) => kind !== 'turn'))
+  }
+
+  /** Gives the memory of the code back. */
+  close(): void {
+    this.memory.release(this.windows)
+  }
+
+  #bind(): Record<string, unknown> {
+    const runTime = (): RunTime => {
+      if (this.runTime === undefined) throw new Error('No launch runs')
+      return this.runTime
+    }
+    const host =
+      (name: string) =>
+      (site: number, parameters: number, results: number, frame: number, thread: number): void =>
+        runTime().host(name, site, parameters, results, frame, thread)
+    const bound: Readonly<Record<string, unknown>> = {
+      fail: (site: number, kind: number, thread: number) => runTime().fail(site, kind, thread),
+      resolve: (
+        low: number,
+        high: number,
+        site: number,
+        window: number,
+        bytes: number,
+        access: number,
+        frame: number,
+        thread: number,
+      ) => runTime().resolve(low, high, site, window, bytes, access, frame, thread),
+      flush: () => runTime().flush(),
+      clock: (which: number) => runTime().clock(which),
+      sleep: (nanoseconds: number) => runTime().sleep(nanoseconds >>> 0),
+      shared: (site: number, address: number, bytes: number, access: number, thread: number) =>
+        runTime().shared(site, address, bytes, access, thread),
+      uninitialised: (site: number, low: number, high: number, bytes: number, thread: number) =>
+        runTime().uninitialised(site, low, high, bytes, thread),
+      callable: (number: number) => (this.program.addressed.has(number) ? 1 : 0),
+      enter: (number: number) => {
+        const fn = this.program.addressed.get(number)
+        return [...(fn?.stopAt.values() ?? [])].find(({ kind }) => kind === 'enter')?.id ?? 0
+      },
+      vprintf: host('vprintf'),
+      __assertfail: host('__assertfail'),
+      malloc: host('malloc'),
+      free: host('free'),
+    }
+    return { ...bound, ...NUMBERS, m: this.memory.memory }
+  }
+
+  /** Clears the windows if blocks came or went since. */
+  renewWindows(): void {
+    if (this.#generation === this.memory.generation) return
+    this.#generation = this.memory.generation
+    this.memory.bytes.fill(0, this.windows, this.windows + this.windowBytes)
+  }
+
+  /** The function that goes on at a stop. */
+  entry(stop: number): Entry {
+    const known = this.#entries[stop]
+    if (known !== undefined) return known
+    const { stops } = this.program
+    const wanted = stops[stop]
+    if (wanted === undefined) throw new Error(`There is no stop ${stop}`)
+    this.#compile([wanted])
+    const compiled = this.#entries[stop]
+    if (compiled === undefined) throw new Error(`The stop ${stop} was not compiled`)
+    return compiled
+  }
+
+  /**
+   * Moves the values of a shuffle by the routes in memory, for whole warps: each lane's value lies at `value` in its frame,
+   * and goes to `result`; whether it came from within the segment goes to `inside`; -1 stands for nowhere.
+   */
+  shuffle(frames: number, warps: number, value: number, result: number, inside: number): void {
+    this.#shuffle?.(frames, warps, value, result, inside)
+  }
+
+  #shuffle: WasmFunction | undefined
+
+  #site(decoded: Decoded): { number: number; window: number } {
+    let number = this.#siteOf.get(decoded)
+    if (number === undefined) {
+      number = this.sites.push(decoded) - 1
+      this.#siteOf.set(decoded, number)
+    }
+    return { number, window: this.windows + number * WINDOW_BYTES }
+  }
+
+  #compile(stops: readonly Stop[]): void {
+    const module = new ModuleBuilder(this.memory.maximumPages)
+    const indices = new Map<string, number>()
+    for (const [name, signature] of Object.entries(IMPORTS)) indices.set(name, module.import(name, signature))
+    for (const [name, helper] of Object.entries(HELPERS)) {
+      if (helper.formula === undefined) indices.set(`$${name}`, module.import(name, signatureOf(helper)))
+    }
+    /** Bodies that are still to be written, by the index of their function. */
+    const queue: { readonly index: number; readonly write: () => Uint8Array }[] = []
+    const once = (key: string, signature: Signature, write: () => Uint8Array): number => {
+      const known = indices.get(key)
+      if (known !== undefined) return known
+      const index = module.declare(signature)
+      indices.set(key, index)
+      queue.push({ index, write })
+      return index
+    }
+    const { program, options } = this
+    const context: ModuleContext = {
+      program,
+      hardwareFma: this.#fma,
+      recorded: options.recorded,
+      checked: options.checked,
+      helper: (name) => {
+        const helper = HELPERS[name]
+        if (helper === undefined) throw new Error(`There is no helper '${name}'`)
+        const signature = signatureOf(helper)
+        return { index: once(`$${name}`, signature, () => writeHelper(name, context)), signature }
+      },
+      formula: (text) => parseFormula(this.#fma ? hardwareFma(text) : softwareFma(text)),
+      runtime: (name) => {
+        if (name === 'find') return once(name, FIND_SIGNATURE, () => writeFind(context, indices.get('resolve') ?? 0))
+        if (name === 'lookup') return once(name, LOOKUP_SIGNATURE, writeLookup)
+        if (name === 'phase') return once(name, PHASE_SIGNATURE, writePhase)
+        const index = indices.get(name)
+        if (index === undefined) throw new Error(`There is no function '${name}' of the run time`)
+        return index
+      },
+      direct: (fn: PreparedFunction) =>
+        once(`direct ${fn.fn.name}`, DIRECT_SIGNATURE, () => new FunctionWriter(context, fn, undefined).write()),
+      directType: () => module.type(DIRECT_SIGNATURE),
+      addressOf: (name, decoded) => this.addressOf(name, decoded),
+      residentAt: (name, decoded) => {
+        const block = this.memory.find(Number(this.addressOf(name, decoded)))
+        return block !== undefined && this.memory.makeResident(block) ? block.base : undefined
+      },
+      site: (decoded) => this.#site(decoded),
+    }
+    for (const stop of stops) {
+      const index = module.declare(ENTRY_SIGNATURE, `e${stop.id}`)
+      queue.push({ index, write: () => new FunctionWriter(context, stop.fn, stop).write() })
+    }
+    const first = this.#shuffle === undefined
+    if (first)
+      queue.push({
+        index: module.declare(SHUFFLE_SIGNATURE, 'shuffle'),
+        write: () => writeShuffle(program.threadBytes),
+      })
+    const table: (number | undefined)[] = []
+    for (const [number, fn] of program.addressed) if (!fn.stops) table[number] = context.direct(fn)
+    for (let each = queue.pop(); each !== undefined; each = queue.pop()) module.define(each.index, each.write())
+    if (program.addressed.size > 0) module.table(Array.from(table))
+    else module.table([undefined])
+    const { exports } = instantiateWasm(compileWasm(module.encode()), this.#imports)
+    if (first) this.#shuffle = exports['shuffle']
+    for (const { id } of stops) {
+      const compiled = exports[`e${id}`]
+      if (compiled !== undefined) this.#entries[id] = asEntry(compiled)
+    }
+  }
+}
+
+function asEntry(compiled: WasmFunction): Entry {
+  return compiled as (...args: number[]) => number
+}
+
+const FIND_SIGNATURE: Signature = { parameters: ['i64', I, I, I, I, I, I, I], results: [I] }
+
+/**
+ * find(address, site, window, bytes, access, block, frame, thread): where an address lies that the window of its place
+ * does not have. A block of the table becomes the window; the windows of shared and local memory do not, since they are
+ * other memory for each thread.
+ */
+function writeFind(context: ModuleContext, resolve: number): Uint8Array {
+  const body = new FunctionBody(FIND_SIGNATURE.parameters)
+  const [address, site, window, bytes, access, block, frame, thread] = [0, 1, 2, 3, 4, 5, 6, 7]
+  const distance = body.local('i64')
+  const found = body.local(I)
+  const { program } = context
+  /** Returns base + distance if `distance` lies in a window of so many bytes and is aligned. */
+  const within = (begin: bigint, length: () => void, base: () => void, least: number): void => {
+    body.write(address, i64(begin), 'i64.sub', tee(distance), i64(BigInt(least)), 'i64.sub')
+    length()
+    body.write(bytes, i32(least), 'i32.add', 'i32.sub', 'i64.extend_i32_s', 'i64.le_u')
+    length()
+    body.write(
+      bytes,
+      i32(least),
+      'i32.add',
+      'i32.ge_s',
+      'i32.and',
+      distance,
+      'i32.wrap_i64',
+      bytes,
+      i32(1),
+      'i32.sub',
+      'i32.and',
+      'i32.eqz',
+      'i32.and',
+    )
+    body.if()
+    base()
+    body.write(distance, 'i32.wrap_i64', 'i32.add', 'return')
+    body.end()
+  }
+  body.write(address, i64(SHARED_WINDOW), 'i64.ge_u')
+  body.if()
+  if (!context.checked) {
+    const cell = (offset: number) => (): void => {
+      body.write(block, memory('i32.load', offset))
+    }
+    within(SHARED_WINDOW, cell(BLOCK.sharedBytes), cell(BLOCK.shared), 0)
+  }
+  within(
+    LOCAL_WINDOW,
+    () => body.i32(program.threadBytes),
+    () => body.get(frame),
+    FRAME.cells,
+  )
+  within(
+    PARAMETER_WINDOW,
+    () => body.i32(program.parameters.byteLength),
+    () => {
+      body.write(block, memory('i32.load', BLOCK.launch), i32(LAUNCH.parameters), 'i32.add')
+    },
+    0,
+  )
+  body.else()
+  if (!context.recorded) {
+    body.write(address, window, bytes, i32(0), call(context.runtime('lookup')), tee(found))
+    body.if()
+    body.write(found, 'return')
+    body.end()
+  }
+  body.end()
+  body.write(address, 'i32.wrap_i64', address, i64(32n), 'i64.shr_u', 'i32.wrap_i64')
+  for (const each of [site, window, bytes, access, frame, thread]) body.get(each)
+  body.call(resolve)
+  return body.encode()
+}
+
+const LOOKUP_SIGNATURE: Signature = { parameters: ['i64', I, I, I], results: [I] }
+
+/**
+ * lookup(address, window, bytes, span): where an access lies in the memory of WebAssembly, or 0 if no block of the table
+ * has it and `span` bytes behind. The block becomes the window, for all accesses that have as many bytes behind them.
+ */
+function writeLookup(): Uint8Array {
+  const body = new FunctionBody(LOOKUP_SIGNATURE.parameters)
+  const [address, window, bytes, span] = [0, 1, 2, 3]
+  const distance = body.local('i64')
+  const [low, high, middle, row] = [body.local(I), body.local(I), body.local(I), body.local(I)]
+  const rowAt = (index: number): void => {
+    body.write(index, i32(TABLE_ROW), 'i32.mul', i32(0), memory('i32.load', TABLE_POINTER), 'i32.add', set(row))
+  }
+  body.write(i32(0), memory('i32.load', TABLE_COUNT), set(high))
+  // The last block that begins at the address or before.
+  body.block()
+  body.loop()
+  body.write(low, high, 'i32.ge_u')
+  body.brIf(1)
+  body.write(low, high, 'i32.add', i32(1), 'i32.shr_u', set(middle))
+  rowAt(middle)
+  body.write(row, memory('i64.load'), address, 'i64.le_u')
+  body.if()
+  body.write(middle, i32(1), 'i32.add', set(low))
+  body.else()
+  body.write(middle, set(high))
+  body.end()
+  body.br(0)
+  body.end()
+  body.end()
+  body.write(low, 'i32.eqz')
+  body.if()
+  body.write(i32(0), 'return')
+  body.end()
+  body.write(low, i32(1), 'i32.sub', set(low))
+  rowAt(low)
+  body.write(
+    address,
+    row,
+    memory('i64.load'),
+    'i64.sub',
+    tee(distance),
+    bytes,
+    span,
+    'i32.add',
+    'i64.extend_i32_u',
+    'i64.add',
+    row,
+    memory('i64.load', 8),
+    'i64.le_u',
+  )
+  // Both the block and the address must be aligned for the comparison with the window to be right.
+  body.write(
+    address,
+    row,
+    memory('i64.load'),
+    'i64.or',
+    'i32.wrap_i64',
+    bytes,
+    i32(1),
+    'i32.sub',
+    'i32.and',
+    'i32.eqz',
+    'i32.and',
+    'i32.eqz',
+  )
+  body.if()
+  body.write(i32(0), 'return')
+  body.end()
+  body.write(
+    window,
+    row,
+    memory('i64.load'),
+    memory('i64.store'),
+    window,
+    row,
+    memory('i64.load', 8),
+    span,
+    'i64.extend_i32_u',
+    'i64.sub',
+    bytes,
+    'i32.ctz',
+    'i64.extend_i32_u',
+    'i64.shr_u',
+    memory('i64.store', 8),
+    window,
+    row,
+    memory('i32.load', 16),
+    memory('i32.store', 16),
+    distance,
+    'i32.wrap_i64',
+    row,
+    memory('i32.load', 16),
+    'i32.add',
+  )
+  return body.encode()
+}
+
+const SHUFFLE_SIGNATURE: Signature = { parameters: [I, I, I, I, I], results: [] }
+
+function writeShuffle(threadBytes: number): Uint8Array {
+  const body = new FunctionBody(SHUFFLE_SIGNATURE.parameters)
+  const [frames, warps, value, result, inside] = [0, 1, 2, 3, 4]
+  const [lane, frame] = [body.local(I), body.local(I)]
+  /** `each` runs for every lane, with its frame, and its number times four. */
+  const lanes = (each: () => void): void => {
+    body.write(i32(0), set(lane), frames, set(frame))
+    body.loop()
+    each()
+    body.write(frame, i32(threadBytes), 'i32.add', set(frame), lane, i32(4), 'i32.add', tee(lane), i32(128), 'i32.lt_u')
+    body.brIf(0)
+    body.end()
+  }
+  const put = (offset: number, push: () => void): void => {
+    body.write(offset, i32(0), 'i32.ge_s')
+    body.if()
+    body.write(frame, offset, 'i32.add')
+    push()
+    body.memory('i32.store')
+    body.end()
+  }
+  body.loop()
+  lanes(() => {
+    body.write(lane, frame, value, 'i32.add', memory('i32.load'), memory('i32.store', SHUFFLED))
+  })
+  lanes(() => {
+    put(result, () => {
+      body.write(lane, memory('i32.load', ROUTES), i32(2), 'i32.shl', memory('i32.load', SHUFFLED))
+    })
+    put(inside, () => {
+      body.write(lane, memory('i32.load', ROUTES + 128))
+    })
+  })
+  body.write(frame, set(frames), warps, i32(1), 'i32.sub', tee(warps))
+  body.brIf(0)
+  body.end()
+  return body.encode()
+}
+
+const PHASE_SIGNATURE: Signature = { parameters: ['i64'], results: ['i64'] }
+
+/** phase(state): where no arrival and no byte of an mbarrier is missing, its next phase begins. */
+function writePhase(): Uint8Array {
+  const body = new FunctionBody(['i64'])
+  body.write(0, i64(0x7fffff00000fffffn), 'i64.and', 'i64.eqz')
+  body.if('i64')
+  // The arrivals of each phase are awaited again, and the parity changes.
+  body.write(0, 0, i64(20n), 'i64.shr_u', i64(0xfffffn), 'i64.and', 'i64.or', i64(-0x8000000000000000n), 'i64.xor')
+  body.else()
+  body.get(0)
+  body.end()
+  return body.encode()
+}

@@ -1,0 +1,1267 @@
+/**
+ * Runs a launch of a kernel: its blocks, the threads of each block in turns, and the places where threads meet. A launch
+ * runs in slices, so that others can run between them.
+ */
+import { outOfRange } from '../base/errors.js'
+import { regionFrom } from './control-flow.js'
+import type { Decoded } from './decoding.js'
+import { type DeviceBlock, type DeviceMemory, ENGINE_BEGIN, OutOfMachineMemory } from './device-memory.js'
+import { type FaultCode, KernelFault, type KernelFinding, type Triple } from './faults.js'
+import { SHADOW } from './instruction-writer.js'
+import type { KernelCode, RunTime } from './kernel-code.js'
+import {
+  align,
+  BLOCK,
+  BOUNCE,
+  EXITED,
+  FRAME,
+  LAUNCH,
+  LOCAL_WINDOW,
+  MIXED,
+  PARAMETER_WINDOW,
+  ROUTES,
+  SHARED_WINDOW,
+} from './layout.js'
+import { MATRIX_OPERATIONS, type MatrixMemory } from './matrices.js'
+import { formatPrintf, readString } from './printf.js'
+import type { Stop } from './program.js'
+import { SharedRaces } from './shared-races.js'
+import { FAILURES } from './value-writer.js'
+import { Gathering, maskOperand, WARP_OPERATIONS } from './warp-operations.js'
+
+export interface LaunchConfiguration {
+  readonly grid: Triple
+  readonly block: Triple
+  readonly dynamicSharedBytes?: number
+  /** The parameters, each at the offset that the kernel's facts give. */
+  readonly parameters: Uint8Array
+  /** All blocks are resident at once, so that a barrier over the grid ends. */
+  readonly cooperative?: boolean
+}
+
+export interface LaunchOptions {
+  /** Gets what kernels print. Default: it is dropped. */
+  readonly print?: (text: string) => void
+  /** Picks one of so many blocks that could run next. Default: in order, and in turns where blocks wait. */
+  readonly choose?: (count: number) => number
+  /** After about so many instructions the launch ends with CUDA_ERROR_LAUNCH_TIMEOUT. Default: 2e11. */
+  readonly instructionLimit?: number
+  /** How many blocks are on the device at once. Default: what 132 multiprocessors of 2048 threads take. */
+  readonly residentBlocks?: number
+  /** Nanoseconds, for %globaltimer. Default: a clock that goes on with the instructions. */
+  readonly now?: () => number
+  /** Gets what the checks find. Without it there are none, though the code be made for them. */
+  readonly report?: (finding: KernelFinding) => void
+}
+
+/** Bytes `from` up to `to` of the machine's addresses. */
+export interface ByteRange {
+  readonly from: number
+  readonly to: number
+}
+
+/** What a launch did to one block of memory. */
+export interface RecordedAccesses {
+  /** Where the block begins. */
+  readonly block: number
+  readonly reads: readonly ByteRange[]
+  readonly writes: readonly ByteRange[]
+  /** Of both, those by atomics. */
+  readonly atomics: readonly ByteRange[]
+}
+
+/** What a launch took, for a model of time. */
+export interface LaunchStatistics {
+  /** Instructions of all threads, about: loops are counted by turns, branches as if all were taken. */
+  readonly instructions: number
+  /** Bytes of global memory that were accessed, about. */
+  readonly bytes: number
+  readonly blocks: number
+  readonly threads: number
+}
+
+const DEFAULT_LIMIT = 2e11
+const MULTIPROCESSORS = 132
+
+/** What a thread of a block in different states does. */
+const READY = 0
+const WAITING = 1
+const GONE = 2
+/** It used up its turn, and has another in the next round. */
+const YIELDED = 3
+
+interface Resident {
+  /** Where its cells lie. */
+  readonly cells: number
+  readonly shared: number
+  readonly frames: number
+  ctaid: Triple
+  /** The state of all threads, or MIXED. */
+  uniform: number
+  /** By thread, where states are mixed. */
+  readonly status: Uint8Array
+  /** Threads that arrived at a barrier without waiting, by its number. */
+  readonly arrived: Map<number, number>
+  races: SharedRaces | undefined
+}
+
+interface Pending {
+  readonly block: DeviceBlock
+  readonly offset: number
+  readonly bytes: number
+}
+
+export class KernelLaunch implements RunTime {
+  readonly #memory: DeviceMemory
+  readonly #threads: number
+  readonly #total: number
+  readonly #sharedBytes: number
+  readonly #cells: number
+  readonly #workspace: number
+  readonly #resident: Resident[] = []
+  readonly #idle: Resident[] = []
+  readonly #limit: number
+  readonly #residentLimit: number
+  readonly #gathering: Gathering
+  #started = 0
+  #finished = 0
+  #at = 0
+  #current: Resident | undefined
+  #instructions = 0
+  #bytes = 0
+  #reads = 0
+  #slept = 0
+  #pending: Pending | undefined
+  #closed = false
+  readonly #costs: number[] = []
+  readonly #reported = new Set<string>()
+  readonly #matrixMemory: MatrixMemory
+  static #workspaces = 0
+
+  /**
+   * @throws OutOfMachineMemory, and ERR_OUT_OF_RANGE for a grid, a block or parameters that cannot be
+   */
+  constructor(
+    private readonly code: KernelCode,
+    private readonly configuration: LaunchConfiguration,
+    private readonly options: LaunchOptions = {},
+  ) {
+    const { grid, block, dynamicSharedBytes = 0, parameters } = configuration
+    const { program } = code
+    this.#memory = code.memory
+    this.#threads = block[0] * block[1] * block[2]
+    this.#total = grid[0] * grid[1] * grid[2]
+    if (!(this.#threads > 0 && this.#threads <= 1024 && Number.isInteger(this.#threads)))
+      throw outOfRange('block', '1 to 1024 threads', block.join('×'))
+    if (!(this.#total > 0 && Number.isSafeInteger(this.#total)))
+      throw outOfRange('grid', 'at least one block', grid.join('×'))
+    if (parameters.byteLength < program.parameters.byteLength)
+      throw outOfRange('parameters', `at least ${program.parameters.byteLength} bytes`, parameters.byteLength)
+    this.#sharedBytes = program.shared.staticBytes + dynamicSharedBytes
+    this.#limit = options.instructionLimit ?? DEFAULT_LIMIT
+    const occupancy = Math.max(1, Math.floor(2048 / (32 * Math.ceil(this.#threads / 32))))
+    this.#residentLimit = configuration.cooperative
+      ? this.#total
+      : Math.max(1, options.residentBlocks ?? MULTIPROCESSORS * occupancy)
+    this.#cells = this.#allocate(LAUNCH.parameters + program.parameters.byteLength)
+    KernelLaunch.#workspaces = (KernelLaunch.#workspaces + 1) % 65536
+    this.#workspace = ENGINE_BEGIN + 256 * KernelLaunch.#workspaces
+    this.#memory.add(this.#workspace, 256, { initialised: true })
+    this.#writeCells(dynamicSharedBytes)
+    this.#gathering = new Gathering(this.#memory.words)
+    this.#matrixMemory = this.#makeMatrixMemory()
+  }
+
+  #allocate(byteLength: number): number {
+    const at = this.#memory.allocate(byteLength)
+    if (at === undefined) throw new OutOfMachineMemory(`${byteLength} bytes of a launch`)
+    return at
+  }
+
+  #writeCells(dynamicSharedBytes: number): void {
+    const { grid, block, parameters } = this.configuration
+    const { view, bytes } = this.#memory
+    const at = this.#cells
+    for (let axis = 0; axis < 3; axis++) {
+      view.setInt32(at + LAUNCH.ntid + 4 * axis, block[axis] ?? 1, true)
+      view.setInt32(at + LAUNCH.nctaid + 4 * axis, grid[axis] ?? 1, true)
+    }
+    view.setInt32(at + LAUNCH.dynamicShared, dynamicSharedBytes, true)
+    view.setInt32(at + LAUNCH.totalShared, this.#sharedBytes, true)
+    view.setBigUint64(at + LAUNCH.gridId, BigInt(KernelLaunch.#workspaces), true)
+    // A barrier over the grid finds its workspace in the environment, and only a cooperative launch has one.
+    const workspace = this.configuration.cooperative ? this.#workspace : 0
+    view.setInt32(at + LAUNCH.envreg1, Math.floor(workspace / 2 ** 32), true)
+    view.setInt32(at + LAUNCH.envreg2, workspace | 0, true)
+    if (workspace !== 0) view.setUint32(at + LAUNCH.envreg2, workspace % 2 ** 32, true)
+    view.setInt32(at + LAUNCH.threads, this.#threads, true)
+    bytes.set(parameters.subarray(0, this.code.program.parameters.byteLength), at + LAUNCH.parameters)
+  }
+
+  /**
+   * Runs until about `budget` instructions are done, or all.
+   * @throws KernelFault where the kernel does what a GPU reports as an error
+   */
+  run(budget = Number.POSITIVE_INFINITY): 'done' | 'more' {
+    if (this.#closed) return 'done'
+    const until = this.#instructions + budget
+    this.code.runTime = this
+    try {
+      this.#memory.updateTable()
+      this.code.renewWindows()
+      while (this.#finished < this.#total) {
+        this.#step()
+        if (this.#instructions > this.#limit) this.#endless()
+        if (this.#instructions >= until && this.#finished < this.#total) return 'more'
+      }
+    } catch (error) {
+      this.close()
+      throw this.#asFault(error)
+    } finally {
+      this.code.runTime = undefined
+    }
+    this.close()
+    return 'done'
+  }
+
+  /** What WebAssembly itself throws becomes a fault of the kernel. */
+  #asFault(error: unknown): unknown {
+    if (error instanceof RangeError && /call stack/i.test(error.message)) {
+      return this.#fault('CUDA_ERROR_HARDWARE_STACK_ERROR', 'A recursion of the kernel goes too deep', -1, 0)
+    }
+    if (error instanceof Error && error.name === 'RuntimeError') {
+      return this.#fault('CUDA_ERROR_LAUNCH_FAILED', `The code of the kernel failed (${error.message})`, -1, 0)
+    }
+    return error
+  }
+
+  /** Gives the memory of the launch back; it runs no further. */
+  close(): void {
+    if (this.#closed) return
+    this.#closed = true
+    for (const { cells, shared, frames } of [...this.#resident, ...this.#idle]) {
+      for (const each of [cells, shared, frames]) this.#memory.release(each)
+    }
+    this.#memory.release(this.#cells)
+    this.#memory.remove(this.#workspace)
+  }
+
+  get statistics(): LaunchStatistics {
+    const threads = this.#threads * this.#finished
+    return { instructions: this.#instructions, bytes: this.#bytes, blocks: this.#finished, threads }
+  }
+
+  // Blocks --------------------------------------------------------------------------------------------------------------
+
+  #canStart(): boolean {
+    return this.#started < this.#total && this.#resident.length < this.#residentLimit
+  }
+
+  /** Lets one block run until it is over or its threads wait for others. */
+  #step(): void {
+    const count = this.#resident.length + (this.#canStart() ? 1 : 0)
+    const { choose } = this.options
+    let index = choose === undefined ? this.#at % count : Math.min(count - 1, Math.max(0, Math.trunc(choose(count))))
+    if (index >= this.#resident.length) index = this.#start()
+    const resident = this.#resident[index]
+    if (resident === undefined) throw new Error('There is no block to run')
+    this.#current = resident
+    const done = this.#round(resident)
+    this.#account(resident)
+    if (done) {
+      this.#finished++
+      this.#resident.splice(index, 1)
+      this.#idle.push(resident)
+      this.#at = index
+    } else this.#at = index + 1
+  }
+
+  /** Makes the next block of the grid resident; returns its index. */
+  #start(): number {
+    const [x, y] = this.configuration.grid
+    const number = this.#started++
+    const ctaid: Triple = [number % x, Math.floor(number / x) % y, Math.floor(number / (x * y))]
+    const resident = this.#idle.pop() ?? this.#newResident()
+    resident.ctaid = ctaid
+    resident.uniform = 0
+    resident.arrived.clear()
+    resident.races = undefined
+    const { words } = this.#memory
+    const cells = resident.cells >> 2
+    ctaid.forEach((value, axis) => {
+      words[cells + (BLOCK.ctaid >> 2) + axis] = value
+    })
+    words[cells + (BLOCK.smid >> 2)] = number % MULTIPROCESSORS
+    words[cells + (BLOCK.spent >> 2)] = 0
+    words[cells + (BLOCK.spent >> 2) + 1] = 0
+    if (this.#sharedBytes > 0) this.#memory.bytes.fill(0, resident.shared, resident.shared + this.#sharedBytes)
+    return this.#resident.push(resident) - 1
+  }
+
+  #newResident(): Resident {
+    const { threadBytes } = this.code.program
+    const cells = this.#allocate(64)
+    const shared = this.#allocate(Math.max(16, this.#sharedBytes))
+    const frames = this.#allocate(threadBytes * this.#threads)
+    const { view, bytes } = this.#memory
+    bytes.fill(0, cells, cells + 64)
+    bytes.fill(0, frames, frames + threadBytes * this.#threads)
+    view.setInt32(cells + BLOCK.launch, this.#cells, true)
+    view.setInt32(cells + BLOCK.shared, shared, true)
+    view.setInt32(cells + BLOCK.sharedBytes, this.#sharedBytes, true)
+    view.setInt32(cells + BLOCK.frames, frames, true)
+    return {
+      cells,
+      shared,
+      frames,
+      ctaid: [0, 0, 0],
+      uniform: 0,
+      status: new Uint8Array(this.#threads),
+      arrived: new Map(),
+      races: undefined,
+    }
+  }
+
+  /** Adds up what the code counted. */
+  #account({ cells }: Resident): void {
+    const { words } = this.#memory
+    const at = (cells + BLOCK.spent) >> 2
+    const spent = (words[at] ?? 0) + (words[at + 1] ?? 0) * 2 ** 32 + ((words[at] ?? 0) < 0 ? 2 ** 32 : 0)
+    if (spent === 0) return
+    words[at] = 0
+    words[at + 1] = 0
+    this.#instructions += spent
+    this.#bytes += spent * this.#bytesPerInstruction()
+  }
+
+  #share: number | undefined
+
+  /** Of the instructions of the kernel, how many bytes of global memory one accesses on average. */
+  #bytesPerInstruction(): number {
+    if (this.#share !== undefined) return this.#share
+    let [instructions, bytes] = [1, 0]
+    for (const { instructions: list } of this.code.program.kernel.flow.blocks) {
+      for (const { form, instruction } of list) {
+        instructions++
+        if (/^(ld|st|atom|red)$/.test(form.opcode) && /\.global/.test(instruction.opcode)) bytes += 4
+      }
+    }
+    this.#share = bytes / instructions
+    return this.#share
+  }
+
+  /** The instructions from a stop up to the next ones, as if all branches were taken once. */
+  #cost(stop: number): number {
+    const known = this.#costs[stop]
+    if (known !== undefined) return known
+    const { fn, block } = this.#stop(stop)
+    const { order, loops } = regionFrom(fn.flow, block)
+    // What belongs to loops is counted as they turn.
+    const first = order.findIndex((id) => loops.has(id))
+    const counted = first < 0 ? order : order.slice(0, Math.max(1, first))
+    let cost = 1
+    for (const id of counted) cost += fn.flow.blocks[id]?.instructions.length ?? 0
+    this.#costs[stop] = cost
+    return cost
+  }
+
+  #stop(id: number): Stop {
+    const stop = this.code.program.stops[id]
+    if (stop === undefined) throw new Error(`There is no stop ${id}`)
+    return stop
+  }
+
+  #run(resident: Resident, stop: number, from: number, to: number): number {
+    const cost = this.#cost(stop) * (to - from)
+    this.#instructions += cost
+    this.#bytes += cost * this.#bytesPerInstruction()
+    return this.code.entry(stop)(resident.cells, from, to)
+  }
+
+  /** Lets the threads of a block run; whether all are over. */
+  #round(resident: Resident): boolean {
+    for (;;) {
+      if (resident.uniform === MIXED) {
+        const result = this.#mixedRound(resident)
+        if (result !== undefined) return result
+        continue
+      }
+      const state = this.#run(resident, resident.uniform, 0, this.#threads)
+      resident.uniform = state
+      if (state === EXITED) return true
+      if (state === MIXED) {
+        this.#separate(resident)
+        continue
+      }
+      const stop = this.#stop(state)
+      if (stop.kind === 'turn') return false
+      if (stop.kind === 'meeting') {
+        if (!this.#meetAll(resident, stop)) {
+          resident.uniform = MIXED
+          this.#separate(resident)
+        } else if (this.options.choose !== undefined && this.#isBarrier(stop)) return false
+      }
+    }
+  }
+
+  #isBarrier({ at }: Stop): boolean {
+    const meaning = at?.form.meaning
+    return meaning?.kind === 'meeting' && meaning.operation.startsWith('barrier')
+  }
+
+  #operationOf({ at }: Stop): string {
+    const meaning = at?.form.meaning
+    return meaning?.kind === 'meeting' ? meaning.operation : ''
+  }
+
+  #frame(resident: Resident, thread: number): number {
+    return resident.frames + thread * this.code.program.threadBytes
+  }
+
+  #stateOf(resident: Resident, thread: number): number {
+    return this.#memory.words[(this.#frame(resident, thread) + FRAME.state) >> 2] ?? EXITED
+  }
+
+  /** All threads of a block meet at one instruction; false where that takes a closer look. */
+  #meetAll(resident: Resident, stop: Stop): boolean {
+    const operation = this.#operationOf(stop)
+    if (operation === 'barrier') {
+      if (stop.cells?.sources.some(({ name, constant }) => name === 'b' || constant === undefined)) return false
+      resident.races?.barrier()
+      return true
+    }
+    if (operation.startsWith('barrier')) return false
+    return this.#meetRange(resident, stop, 0, this.#threads)
+  }
+
+  /** Threads of whole warps, or all that are left of one, meet at an operation of warps; false where a lane is missing. */
+  #meetRange(resident: Resident, stop: Stop, from: number, to: number): boolean {
+    const maskName = stop.at === undefined ? undefined : maskOperand(stop.at)
+    if (this.#operationOf(stop) === 'shfl' && this.#shuffleRange(resident, stop, maskName, from, to)) return true
+    const gathering = this.#gathering
+    gathering.words = this.#memory.words
+    const gather = (begin: number): number => {
+      gathering.clear()
+      const last = Math.min(to, (begin & ~31) + 32)
+      for (let thread = begin; thread < last; thread++) gathering.add(thread & 31, this.#frame(resident, thread), stop)
+      return last
+    }
+    for (let begin = from; maskName !== undefined && begin < to; ) {
+      begin = gather(begin)
+      const all = gathering.mask
+      for (const lane of gathering.lanes) if ((gathering.source(lane, maskName) & all) !== all) return false
+    }
+    for (let begin = from; begin < to; ) {
+      const warp = begin & ~31
+      begin = gather(begin)
+      this.#perform(resident, gathering, warp)
+    }
+    resident.races?.warpBarrier(to - from > 32 ? -1 : from >> 5)
+    return true
+  }
+
+  readonly #values = new Int32Array(32)
+  /** By lane: from which one it reads, and whether that lies within its segment. */
+  readonly #sources = new Int32Array(32)
+  readonly #insides = new Int32Array(32)
+
+  #route(mode: number, lane: number, b: number, c: number): void {
+    const distance = b & 31
+    const segment = (c >>> 8) & 31
+    const last = (lane & segment) | (c & 31 & ~segment)
+    const source =
+      mode === 0
+        ? lane - distance
+        : mode === 1
+          ? lane + distance
+          : mode === 2
+            ? lane ^ distance
+            : (lane & segment) | (distance & ~segment)
+    const inside = mode === 0 ? source >= last : source <= last
+    this.#sources[lane] = inside ? source : lane
+    this.#insides[lane] = inside ? 1 : 0
+  }
+
+  /** The most frequent meeting, for whole warps, without gathering. */
+  #shuffleRange(resident: Resident, stop: Stop, maskName: string | undefined, from: number, to: number): boolean {
+    const { words } = this.#memory
+    const stride = this.code.program.threadBytes >> 2
+    const base = resident.frames >> 2
+    const cells = stop.cells
+    if (cells === undefined || from % 32 !== 0 || to % 32 !== 0) return false
+    const cellOf = (name: string): { at: number; constant: number } => {
+      const cell = cells.sources.find((each) => each.name === name)
+      const constant = Number(BigInt.asIntN(32, cell?.constant ?? 0n))
+      return { at: cell?.offset === undefined ? -1 : cell.offset >> 2, constant }
+    }
+    const [value, distance, control] = [cellOf('a'), cellOf('b'), cellOf('c')]
+    if (value.at < 0) return false
+    if (maskName !== undefined) {
+      const mask = cellOf(maskName)
+      if (mask.at < 0) {
+        if (mask.constant !== -1) return false
+      } else {
+        for (let thread = from; thread < to; thread++) if (words[base + thread * stride + mask.at] !== -1) return false
+      }
+    }
+    const mode = ['up', 'down', 'bfly', 'idx'].indexOf(stop.at?.modifiers['M'] ?? '')
+    const result = cells.results[0]?.offset ?? -1
+    const inside = cells.results[1]?.offset ?? -1
+    const start = resident.frames + from * this.code.program.threadBytes
+    if (distance.at < 0 && control.at < 0) {
+      // Where the lane to read from is the same for all warps, compiled code moves the values.
+      for (let lane = 0; lane < 32; lane++) {
+        this.#route(mode, lane, distance.constant, control.constant)
+        words[(ROUTES >> 2) + lane] = this.#sources[lane] ?? 0
+        words[(ROUTES >> 2) + 32 + lane] = this.#insides[lane] ?? 0
+      }
+      this.code.shuffle(start, (to - from) >> 5, 4 * value.at, result, inside)
+    } else
+      this.#shuffleByLane(start >> 2, (to - from) >> 5, mode, value.at, distance, control, result >> 2, inside >> 2)
+    resident.races?.warpBarrier(to - from > 32 ? -1 : from >> 5)
+    return true
+  }
+
+  #shuffleByLane(
+    start: number,
+    warps: number,
+    mode: number,
+    value: number,
+    distance: { readonly at: number; readonly constant: number },
+    control: { readonly at: number; readonly constant: number },
+    result: number,
+    inside: number,
+  ): void {
+    const { words } = this.#memory
+    const stride = this.code.program.threadBytes >> 2
+    const [values, sources, insides] = [this.#values, this.#sources, this.#insides]
+    for (let warp = 0; warp < warps; warp++) {
+      const first = start + 32 * warp * stride
+      for (let lane = 0, at = first + value; lane < 32; lane++, at += stride) values[lane] = words[at] ?? 0
+      for (let lane = 0, frame = first; lane < 32; lane++, frame += stride) {
+        const b = distance.at < 0 ? distance.constant : (words[frame + distance.at] ?? 0)
+        const c = control.at < 0 ? control.constant : (words[frame + control.at] ?? 0)
+        this.#route(mode, lane, b, c)
+        if (result >= 0) words[frame + result] = values[sources[lane] ?? 0] ?? 0
+        if (inside >= 0) words[frame + inside] = insides[lane] ?? 0
+      }
+    }
+  }
+
+  #perform(resident: Resident, gathering: Gathering, first: number): void {
+    const { decoded } = gathering
+    const operation = decoded.form.meaning.kind === 'meeting' ? decoded.form.meaning.operation : ''
+    const apply = WARP_OPERATIONS[operation]
+    if (apply !== undefined) {
+      apply(gathering, (kind, lane, other) => {
+        const message = `Lane ${lane} reads from lane ${other}, which does not take part: the value is undefined on a GPU`
+        this.#find(kind, message, [first + lane], decoded, resident)
+      })
+      return
+    }
+    const matrix = MATRIX_OPERATIONS[operation]
+    if (matrix === undefined) throw new Error(`Nothing is known of '${operation}'`)
+    this.#warp = first
+    matrix(gathering, this.#matrixMemory)
+    gathering.words = this.#memory.words
+  }
+
+  #warp = 0
+
+  #makeMatrixMemory(): MatrixMemory {
+    const spaceOf = (decoded: Decoded, address: number): number =>
+      (decoded.modifiers['space'] ?? '').startsWith('shared') ? address + Number(SHARED_WINDOW) : address
+    return {
+      read: (lane, address, bytes, decoded) => {
+        const at = this.#locate(spaceOf(decoded, address), bytes, SHADOW.read, lane, decoded)
+        const { view } = this.#memory
+        if (bytes === 8) return view.getFloat64(at, true)
+        return bytes === 4 ? view.getInt32(at, true) : bytes === 2 ? view.getUint16(at, true) : view.getUint8(at)
+      },
+      write: (lane, address, bytes, value, decoded) => {
+        const at = this.#locate(spaceOf(decoded, address), bytes, SHADOW.written, lane, decoded)
+        const { view } = this.#memory
+        if (bytes === 8) view.setFloat64(at, value, true)
+        else if (bytes === 4) view.setInt32(at, value, true)
+        else if (bytes === 2) view.setUint16(at, value, true)
+        else view.setUint8(at, value)
+        this.flush()
+      },
+    }
+  }
+
+  #locate(address: number, bytes: number, access: number, lane: number, decoded: Decoded): number {
+    const resident = this.#current
+    const thread = this.#warp + lane
+    const frame = resident === undefined ? 0 : this.#frame(resident, thread)
+    return this.#translate(address, bytes, access, frame, thread, decoded, 0)
+  }
+
+  // Threads in different states -----------------------------------------------------------------------------------------
+
+  #separate(resident: Resident): void {
+    const { words } = this.#memory
+    const stride = this.code.program.threadBytes >> 2
+    const { status } = resident
+    let at = (resident.frames + FRAME.state) >> 2
+    for (let thread = 0; thread < this.#threads; thread++, at += stride) {
+      if (words[at] === EXITED) status[thread] = GONE
+      else this.#classify(resident, thread)
+    }
+  }
+
+  #classify(resident: Resident, thread: number): void {
+    const state = this.#stateOf(resident, thread)
+    if (state === EXITED) {
+      resident.status[thread] = GONE
+      return
+    }
+    const stop = this.#stop(state)
+    if (stop.kind === 'turn') resident.status[thread] = YIELDED
+    else if (stop.kind !== 'meeting') resident.status[thread] = READY
+    else if (this.#operationOf(stop) === 'barrier.arrive') {
+      const id = this.#cellValue(resident, thread, stop, 'a') ?? 0
+      resident.arrived.set(id, (resident.arrived.get(id) ?? 0) + 1)
+      resident.status[thread] = READY
+    } else resident.status[thread] = WAITING
+  }
+
+  #cellValue(resident: Resident, thread: number, stop: Stop, name: string): number | undefined {
+    const cell = stop.cells?.sources.find((each) => each.name === name)
+    if (cell === undefined) return undefined
+    if (cell.offset === undefined) return Number(BigInt.asIntN(32, cell.constant ?? 0n))
+    return this.#memory.words[(this.#frame(resident, thread) + cell.offset) >> 2]
+  }
+
+  /** Lets each warp run as far as it comes. True: the block is over; false: others shall run; undefined: it goes on. */
+  #mixedRound(resident: Resident): boolean | undefined {
+    const { status } = resident
+    for (let progress = true; progress; ) {
+      progress = false
+      for (let first = 0; first < this.#threads; first += 32) {
+        if (this.#runWarp(resident, first, Math.min(first + 32, this.#threads))) progress = true
+      }
+      if (this.#meetAtBarriers(resident)) {
+        progress = true
+        if (this.#unite(resident)) return undefined
+        if (this.options.choose !== undefined) return false
+      }
+    }
+    let [yielded, waiting] = [0, 0]
+    for (let thread = 0; thread < this.#threads; thread++) {
+      if (status[thread] === YIELDED) {
+        status[thread] = READY
+        yielded++
+      } else if (status[thread] === WAITING) waiting++
+    }
+    if (yielded > 0) return false
+    if (waiting > 0) this.#deadlock(resident)
+    return true
+  }
+
+  /** Whether all threads of the block can go on from the same place; then they do so together. */
+  #unite(resident: Resident): boolean {
+    const state = this.#stateOf(resident, 0)
+    for (let thread = 0; thread < this.#threads; thread++) {
+      if (resident.status[thread] !== READY || this.#stateOf(resident, thread) !== state) return false
+    }
+    resident.uniform = state
+    return true
+  }
+
+  #runWarp(resident: Resident, first: number, end: number): boolean {
+    const { status } = resident
+    let any = false
+    for (;;) {
+      let ran = false
+      for (let from = first; from < end; from++) {
+        if (status[from] !== READY) continue
+        const state = this.#stateOf(resident, from)
+        let to = from + 1
+        while (to < end && status[to] === READY && this.#stateOf(resident, to) === state) to++
+        this.#runTogether(resident, state, from, to, first, end)
+        from = to - 1
+        ran = true
+      }
+      if (!ran && !this.#meetInWarp(resident, first, end)) return any
+      any = true
+    }
+  }
+
+  /** Runs threads that go on from the same place for as long as they stay together, and notes where they stopped. */
+  #runTogether(resident: Resident, state: number, from: number, to: number, first: number, end: number): void {
+    const { status } = resident
+    for (let at = this.#run(resident, state, from, to); ; at = this.#run(resident, at, from, to)) {
+      if (at === MIXED) {
+        for (let thread = from; thread < to; thread++) this.#classify(resident, thread)
+        return
+      }
+      if (at === EXITED) {
+        status.fill(GONE, from, to)
+        return
+      }
+      const stop = this.#stop(at)
+      if (stop.kind === 'turn') {
+        status.fill(YIELDED, from, to)
+        return
+      }
+      if (stop.kind !== 'meeting') continue
+      const operation = this.#operationOf(stop)
+      const isBarrier = operation.startsWith('barrier')
+      if (operation === 'barrier.arrive' || (!isBarrier && !this.#areAllOfWarp(resident, from, to, first, end))) {
+        for (let thread = from; thread < to; thread++) this.#classify(resident, thread)
+        return
+      }
+      if (isBarrier || !this.#meetRange(resident, stop, from, to)) {
+        status.fill(WAITING, from, to)
+        return
+      }
+    }
+  }
+
+  /** Whether all other threads of the warp have ended. */
+  #areAllOfWarp({ status }: Resident, from: number, to: number, first: number, end: number): boolean {
+    for (let thread = first; thread < end; thread++) {
+      if ((thread < from || thread >= to) && status[thread] !== GONE) return false
+    }
+    return true
+  }
+
+  /** Lets lanes of a warp that wait for each other go on, if all of them are there. */
+  #meetInWarp(resident: Resident, first: number, end: number): boolean {
+    const { status } = resident
+    let live = 0
+    const groups = new Map<string, { mask: number; lanes: number }>()
+    const withoutMask = new Map<number, number>()
+    for (let thread = first; thread < end; thread++) {
+      const lane = thread - first
+      if (status[thread] !== GONE) live |= 1 << lane
+      if (status[thread] !== WAITING) continue
+      const stop = this.#stop(this.#stateOf(resident, thread))
+      if (stop.at === undefined || this.#isBarrier(stop)) continue
+      const name = maskOperand(stop.at)
+      const operation = this.#operationOf(stop)
+      if (name === undefined) {
+        if (operation in MATRIX_OPERATIONS) {
+          // All lanes take part.
+          const group = groups.get(operation)
+          if (group === undefined) groups.set(operation, { mask: -1, lanes: 1 << lane })
+          else group.lanes |= 1 << lane
+        } else withoutMask.set(stop.id, (withoutMask.get(stop.id) ?? 0) | (1 << lane))
+        continue
+      }
+      const mask = this.#cellValue(resident, thread, stop, name) ?? -1
+      if (((mask >>> lane) & 1) === 0) {
+        this.#find(
+          'lane-not-in-mask',
+          `Lane ${lane} is not in the mask of its own operation`,
+          [thread],
+          stop.at,
+          resident,
+        )
+      }
+      const key = `${operation},${mask}`
+      const group = groups.get(key)
+      if (group === undefined) groups.set(key, { mask: mask | (1 << lane), lanes: 1 << lane })
+      else group.lanes |= 1 << lane
+    }
+    for (const { mask, lanes } of groups.values()) {
+      if ((mask & live & ~lanes) === 0) {
+        this.#meetLanes(resident, first, lanes)
+        return true
+      }
+    }
+    for (const lanes of withoutMask.values()) {
+      this.#meetLanes(resident, first, lanes)
+      return true
+    }
+    return false
+  }
+
+  #meetLanes(resident: Resident, first: number, lanes: number): void {
+    const gathering = this.#gathering
+    gathering.words = this.#memory.words
+    gathering.clear()
+    for (let lane = 0; lane < 32; lane++) {
+      if (((lanes >>> lane) & 1) === 0) continue
+      const thread = first + lane
+      gathering.add(lane, this.#frame(resident, thread), this.#stop(this.#stateOf(resident, thread)))
+      resident.status[thread] = READY
+    }
+    this.#perform(resident, gathering, first)
+    resident.races?.warpBarrier(first >> 5)
+  }
+
+  /** Lets threads go on that wait at a barrier, if enough are there. */
+  #meetAtBarriers(resident: Resident): boolean {
+    const { status } = resident
+    const groups = new Map<number, { threads: number[]; count: number | undefined; stops: Set<Stop> }>()
+    let live = 0
+    for (let thread = 0; thread < this.#threads; thread++) {
+      if (status[thread] !== GONE) live++
+      if (status[thread] !== WAITING) continue
+      const stop = this.#stop(this.#stateOf(resident, thread))
+      if (!this.#isBarrier(stop)) continue
+      const id = this.#cellValue(resident, thread, stop, 'a') ?? 0
+      const count = this.#cellValue(resident, thread, stop, 'b')
+      const group = groups.get(id)
+      if (group === undefined) groups.set(id, { threads: [thread], count, stops: new Set([stop]) })
+      else {
+        group.threads.push(thread)
+        group.stops.add(stop)
+      }
+    }
+    let any = false
+    for (const [id, { threads, count, stops }] of groups) {
+      const arrived = resident.arrived.get(id) ?? 0
+      const there = count === undefined ? threads.length + arrived : this.#arrivals(resident, threads) + arrived
+      if (there < (count ?? live)) continue
+      if (stops.size > 1) {
+        const lines = [...stops].map(({ at }) => at?.instruction.line).join(' and ')
+        const at = [...stops][0]?.at
+        this.#find(
+          'diverging-barrier',
+          `Threads wait at barriers of lines ${lines} for each other`,
+          threads,
+          at,
+          resident,
+        )
+      }
+      this.#reduceAtBarrier(resident, threads)
+      resident.arrived.delete(id)
+      for (const thread of threads) status[thread] = READY
+      resident.races?.barrier()
+      any = true
+    }
+    return any
+  }
+
+  /** Threads count with those of their warp that are gone. */
+  #arrivals(resident: Resident, threads: readonly number[]): number {
+    const warps = new Set(threads.map((thread) => thread >> 5))
+    let count = threads.length
+    for (const warp of warps) {
+      for (let thread = 32 * warp; thread < 32 * warp + 32; thread++) {
+        if (thread >= this.#threads || resident.status[thread] === GONE) count++
+      }
+    }
+    return count
+  }
+
+  #reduceAtBarrier(resident: Resident, threads: readonly number[]): void {
+    const stops = threads.map((thread) => this.#stop(this.#stateOf(resident, thread)))
+    if (!stops.some((stop) => this.#operationOf(stop) === 'barrier.red')) return
+    let count = 0
+    for (const [index, thread] of threads.entries()) {
+      const stop = stops[index]
+      if (stop !== undefined && ((this.#cellValue(resident, thread, stop, 'c') ?? 0) & 1) !== 0) count++
+    }
+    for (const [index, thread] of threads.entries()) {
+      const stop = stops[index]
+      const offset = stop?.cells?.results[0]?.offset
+      if (stop === undefined || offset === undefined) continue
+      const operation = stop.at?.modifiers['op']
+      const value = operation === 'popc' ? count : (operation === 'and' ? count === threads.length : count > 0) ? 1 : 0
+      this.#memory.words[(this.#frame(resident, thread) + offset) >> 2] = value
+    }
+  }
+
+  // What goes wrong -----------------------------------------------------------------------------------------------------
+
+  #tid(thread: number): Triple {
+    const [x, y] = this.configuration.block
+    return [thread % x, Math.floor(thread / x) % y, Math.floor(thread / (x * y))]
+  }
+
+  #fault(code: FaultCode, what: string, site: number, thread: number, address?: number): KernelFault {
+    return this.#faultAt(code, what, this.code.sites[site], thread, address)
+  }
+
+  #faultAt(code: FaultCode, what: string, at: Decoded | undefined, thread: number, address?: number): KernelFault {
+    const place = {
+      kernel: this.code.program.kernel.fn.name,
+      block: this.#current?.ctaid ?? ([0, 0, 0] as const),
+      thread: this.#tid(thread),
+      at,
+    }
+    return new KernelFault(code, what, place, address)
+  }
+
+  #find(
+    kind: KernelFinding['kind'],
+    message: string,
+    threads: readonly number[],
+    at: Decoded | undefined,
+    resident: Resident | undefined,
+  ): void {
+    const { report } = this.options
+    const line = at?.instruction.line ?? 0
+    if (report === undefined || this.#reported.has(`${kind},${line}`)) return
+    this.#reported.add(`${kind},${line}`)
+    report({
+      kind,
+      message,
+      kernel: this.code.program.kernel.fn.name,
+      block: resident?.ctaid ?? [0, 0, 0],
+      threads,
+      line,
+      source: at?.instruction.source,
+    })
+  }
+
+  /** Threads wait, and none can go on. */
+  #deadlock(resident: Resident): never {
+    const places = new Map<string, number[]>()
+    let at: Decoded | undefined
+    for (let thread = 0; thread < this.#threads; thread++) {
+      if (resident.status[thread] !== WAITING) continue
+      const stop = this.#stop(this.#stateOf(resident, thread))
+      at ??= stop.at
+      const key = `'${stop.at?.instruction.opcode}' of line ${stop.at?.instruction.line}`
+      const list = places.get(key)
+      if (list === undefined) places.set(key, [thread])
+      else list.push(thread)
+    }
+    const gone = resident.status.filter((each) => each === GONE).length
+    const where = [...places].map(([key, list]) => `${list.length} threads (${list[0]}, …) at ${key}`).join(', ')
+    const message = `The block waits forever: ${where}; ${gone} threads have ended`
+    this.#find('diverging-barrier', message, [...places.values()].flat(), at, resident)
+    throw this.#faultAt('CUDA_ERROR_LAUNCH_TIMEOUT', message, at, [...places.values()][0]?.[0] ?? 0)
+  }
+
+  #endless(): never {
+    let at: Decoded | undefined
+    let thread = 0
+    for (const resident of this.#resident) {
+      for (let each = 0; each < this.#threads && at === undefined; each++) {
+        const state = this.#stateOf(resident, each)
+        if (state === EXITED) continue
+        at = this.code.program.stops[state]?.at
+        thread = each
+        this.#current = resident
+      }
+    }
+    const message = `The kernel does not end: it ran more than ${this.#limit} instructions`
+    throw this.#faultAt('CUDA_ERROR_LAUNCH_TIMEOUT', message, at, thread)
+  }
+
+  fail(site: number, kind: number, thread: number): never {
+    switch (FAILURES[kind]) {
+      case 'trap':
+        throw this.#fault('CUDA_ERROR_LAUNCH_FAILED', 'The kernel ended itself with trap', site, thread)
+      case 'overflow':
+        throw this.#fault('CUDA_ERROR_HARDWARE_STACK_ERROR', 'The stack of a thread is full', site, thread)
+      case 'endless':
+        throw this.#fault('CUDA_ERROR_LAUNCH_TIMEOUT', 'A loop in a function does not end', site, thread)
+      case 'pointer':
+        throw this.#fault('CUDA_ERROR_INVALID_PC', 'A function is called through an address that is none', site, thread)
+      default:
+        throw this.#fault('CUDA_ERROR_ILLEGAL_INSTRUCTION', 'A function that was called ends its thread', site, thread)
+    }
+  }
+
+  // Memory --------------------------------------------------------------------------------------------------------------
+
+  resolve(
+    low: number,
+    high: number,
+    site: number,
+    window: number,
+    bytes: number,
+    access: number,
+    frame: number,
+    thread: number,
+  ): number {
+    const address = (low >>> 0) + (high >>> 0) * 2 ** 32
+    return this.#translate(address, bytes, access, frame, thread, this.code.sites[site], window)
+  }
+
+  #translate(
+    address: number,
+    bytes: number,
+    access: number,
+    frame: number,
+    thread: number,
+    at: Decoded | undefined,
+    window: number,
+  ): number {
+    if (address >= Number(SHARED_WINDOW)) {
+      const found = this.#inWindow(address, bytes, frame)
+      if (found !== undefined && address % bytes === 0) {
+        if (this.code.options.checked && address < Number(LOCAL_WINDOW)) {
+          this.#shared(at, address - Number(SHARED_WINDOW), bytes, access, thread)
+        }
+        return found
+      }
+      if (found === undefined) throw this.#outside(address, bytes, access, at, thread)
+    }
+    if (address % bytes !== 0) {
+      const what = `${this.#verb(access)} ${bytes} bytes at ${hex(address)}, which is not a multiple of ${bytes}`
+      throw this.#faultAt('CUDA_ERROR_MISALIGNED_ADDRESS', what, at, thread, address)
+    }
+    const block = this.#memory.find(address)
+    if (block === undefined || address + bytes > block.begin + block.byteLength) {
+      throw this.#outside(address, bytes, access, at, thread)
+    }
+    const offset = address - block.begin
+    if (block.external !== undefined) {
+      this.#pending = { block, offset, bytes }
+      if (this.code.options.recorded) {
+        block.marks ??= new Uint8Array(align(block.byteLength, 4))
+        for (let index = offset; index < offset + bytes; index++)
+          block.marks[index] = (block.marks[index] ?? 0) | access
+      }
+      const { bytes: all } = this.#memory
+      all.set(block.external.subarray(offset, offset + bytes), BOUNCE)
+      return BOUNCE
+    }
+    if (!this.#memory.makeResident(block) || block.base === undefined) {
+      throw new OutOfMachineMemory(`the block at ${hex(block.begin)} of ${block.byteLength} bytes`)
+    }
+    this.#memory.updateTable()
+    if (window !== 0) this.#moveWindow(window, block, bytes)
+    this.#noteInShadow(block, offset, bytes, access, at, thread)
+    return block.base + offset
+  }
+
+  #inWindow(address: number, bytes: number, frame: number): number | undefined {
+    const inside = (begin: bigint, length: number, base: number, least = 0): number | undefined => {
+      const distance = address - Number(begin)
+      return distance >= least && distance + bytes <= length ? base + distance : undefined
+    }
+    const resident = this.#current
+    return (
+      inside(SHARED_WINDOW, this.#sharedBytes, resident?.shared ?? 0) ??
+      inside(LOCAL_WINDOW, this.code.program.threadBytes, frame, FRAME.cells) ??
+      inside(PARAMETER_WINDOW, this.code.program.parameters.byteLength, this.#cells + LAUNCH.parameters)
+    )
+  }
+
+  #moveWindow(window: number, block: DeviceBlock, bytes: number): void {
+    // Where the block itself is not aligned the window stays closed.
+    if (block.begin % bytes !== 0) return
+    const { view } = this.#memory
+    view.setBigUint64(window, BigInt(block.begin), true)
+    view.setBigUint64(window + 8, BigInt(Math.floor(block.byteLength / bytes)), true)
+    view.setInt32(window + 16, block.base ?? 0, true)
+    view.setInt32(window + 20, block.shadow ?? 0, true)
+  }
+
+  #noteInShadow(
+    block: DeviceBlock,
+    offset: number,
+    bytes: number,
+    access: number,
+    at: Decoded | undefined,
+    thread: number,
+  ): void {
+    const { shadow } = block
+    if (shadow === undefined || !this.code.options.recorded) return
+    const marks = access & SHADOW.written ? access | SHADOW.initialised : access
+    const all = this.#memory.bytes
+    let fresh = true
+    for (let index = shadow + offset; index < shadow + offset + bytes; index++) {
+      if (((all[index] ?? 0) & SHADOW.initialised) === 0) fresh = false
+      all[index] = (all[index] ?? 0) | marks
+    }
+    if (!fresh && (access & SHADOW.read) !== 0) this.#uninitialisedAt(at, block.begin + offset, bytes, thread)
+  }
+
+  uninitialised(site: number, low: number, high: number, bytes: number, thread: number): void {
+    this.#uninitialisedAt(this.code.sites[site], (low >>> 0) + (high >>> 0) * 2 ** 32, bytes, thread)
+  }
+
+  #uninitialisedAt(at: Decoded | undefined, address: number, bytes: number, thread: number): void {
+    const message = `${bytes} bytes at ${hex(address)} are read, and nothing wrote them`
+    this.#find('uninitialised-read', message, [thread], at, this.#current)
+  }
+
+  #verb(access: number): string {
+    return (access & SHADOW.written) === 0
+      ? 'A load reads'
+      : (access & SHADOW.atomic) !== 0
+        ? 'An atomic changes'
+        : 'A store writes'
+  }
+
+  #outside(address: number, bytes: number, access: number, at: Decoded | undefined, thread: number): KernelFault {
+    let near = ''
+    if (address >= Number(SHARED_WINDOW) && address < Number(LOCAL_WINDOW)) {
+      near = `: byte ${address - Number(SHARED_WINDOW)} of shared memory, of which the block has ${this.#sharedBytes}`
+    } else if (address >= Number(LOCAL_WINDOW) && address < Number(PARAMETER_WINDOW)) near = ', outside of local memory'
+    else if (address < 4096) near = ', a null pointer'
+    else {
+      const { before, behind } = this.#memory.around(address)
+      if (before !== undefined) {
+        const past = address - before.begin - before.byteLength
+        const where = past < 0 ? `reaching ${bytes + past} bytes beyond` : `${past} bytes behind the end of`
+        near = `, ${where} the block at ${hex(before.begin)} of ${before.byteLength} bytes`
+      }
+      const gap = behind === undefined ? Number.POSITIVE_INFINITY : behind.begin - address
+      const past = before === undefined ? Number.POSITIVE_INFINITY : address - before.begin - before.byteLength
+      if (behind !== undefined && gap < past) {
+        near = `, ${gap} bytes before the block at ${hex(behind.begin)} of ${behind.byteLength} bytes`
+      }
+    }
+    const what = `${this.#verb(access)} ${bytes} bytes at ${hex(address)}${near}`
+    return this.#faultAt('CUDA_ERROR_ILLEGAL_ADDRESS', what, at, thread, address)
+  }
+
+  /** Carries what was written to the bounce cells to the memory that they stand for. */
+  flush(): void {
+    const pending = this.#pending
+    if (pending === undefined) return
+    this.#pending = undefined
+    const { block, offset, bytes } = pending
+    block.external?.set(this.#memory.bytes.subarray(BOUNCE, BOUNCE + bytes), offset)
+  }
+
+  shared(site: number, address: number, bytes: number, access: number, thread: number): void {
+    this.#shared(this.code.sites[site], address, bytes, access, thread)
+  }
+
+  #shared(at: Decoded | undefined, address: number, bytes: number, access: number, thread: number): void {
+    const resident = this.#current
+    if (resident === undefined || this.options.report === undefined) return
+    resident.races ??= new SharedRaces(this.#sharedBytes)
+    const race = resident.races.access(address, bytes, access, thread, at)
+    if (race === undefined) return
+    const { other, before } = race
+    const message = `Threads ${other} and ${thread} access byte ${address} of shared memory without a barrier between them; the earlier access is of line ${before?.instruction.line}`
+    this.#find('shared-memory-race', message, [other, thread], at, resident)
+  }
+
+  // Services ------------------------------------------------------------------------------------------------------------
+
+  clock(which: number): number {
+    this.#reads++
+    const cycles = this.#instructions + 64 * this.#reads + this.#slept * 1.75
+    if (which === 0) return Math.floor(cycles)
+    return Math.floor(this.options.now?.() ?? cycles / 1.75)
+  }
+
+  sleep(nanoseconds: number): void {
+    this.#slept += nanoseconds
+  }
+
+  host(name: string, site: number, parameters: number, results: number, frame: number, thread: number): void {
+    const { view } = this.#memory
+    const pointer = (index: number): number => Number(view.getBigUint64(parameters + 8 * index, true))
+    const at = this.code.sites[site]
+    const byte = (address: number): number => {
+      const found = this.#translate(address, 1, SHADOW.read, frame, thread, at, 0)
+      return this.#memory.bytes[found] ?? 0
+    }
+    if (name === 'vprintf') {
+      const list = pointer(1)
+      const read = (offset: number, bytes: number): number =>
+        this.#translate(list + offset, bytes, SHADOW.read, frame, thread, at, 0)
+      const { text, count } = formatPrintf(readString(pointer(0), byte), {
+        byte,
+        int32: (offset) => this.#memory.view.getInt32(read(offset, 4), true),
+        int64: (offset) => this.#memory.view.getBigInt64(read(offset, 8), true),
+        double: (offset) => this.#memory.view.getFloat64(read(offset, 8), true),
+      })
+      this.options.print?.(text)
+      this.#memory.view.setInt32(results, count, true)
+    } else if (name === '__assertfail') {
+      const [condition, file, fn] = [pointer(0), pointer(1), pointer(3)].map((each) => readString(each, byte))
+      const line = view.getInt32(parameters + 16, true)
+      const text = `${file}:${line}: ${fn}: Assertion \`${condition}\` failed.`
+      const [x, y, z] = this.#current?.ctaid ?? [0, 0, 0]
+      const tid = this.#tid(thread).join()
+      this.options.print?.(
+        `${file}:${line}: ${fn}: block: [${x},${y},${z}], thread: [${tid}] Assertion \`${condition}\` failed.\n`,
+      )
+      throw this.#faultAt('CUDA_ERROR_ASSERT', text, at, thread)
+    } else if (name === 'malloc') {
+      const size = pointer(0)
+      view.setBigUint64(results, BigInt(this.#allocateForKernel(size)), true)
+    } else if (name === 'free') this.#freeForKernel(pointer(0), at, thread)
+  }
+
+  static #heap = ENGINE_BEGIN + 2 ** 24
+
+  #allocateForKernel(byteLength: number): number {
+    if (byteLength === 0 || byteLength > 2 ** 30) return 0
+    const begin = KernelLaunch.#heap
+    if (begin + byteLength > 2 ** 47) return 0
+    KernelLaunch.#heap += align(byteLength, 256) + 256
+    this.#memory.add(begin, byteLength)
+    return begin
+  }
+
+  #freeForKernel(address: number, at: Decoded | undefined, thread: number): void {
+    if (address === 0) return
+    const block = this.#memory.find(address)
+    if (block === undefined || block.begin !== address || address < ENGINE_BEGIN) {
+      const what = `free() of ${hex(address)}, which malloc() did not give`
+      throw this.#faultAt('CUDA_ERROR_ILLEGAL_ADDRESS', what, at, thread, address)
+    }
+    this.#memory.remove(address)
+    this.#memory.updateTable()
+    this.code.renewWindows()
+  }
+
+  /** What the launch did to memory since the last call, if its code records that. */
+  accesses(): readonly RecordedAccesses[] {
+    const all: RecordedAccesses[] = []
+    for (const { begin, byteLength, shadow, marks } of this.#memory.shadows()) {
+      if (begin >= ENGINE_BEGIN) continue
+      const words = marks === undefined ? this.#memory.words : new Int32Array(marks.buffer)
+      const found = takeMarks(words, marks ?? this.#memory.bytes, shadow ?? 0, byteLength, begin)
+      if (found.reads.length + found.writes.length > 0) all.push(found)
+    }
+    return all
+  }
+}
+
+/** Collects the marks in a shadow, and clears them. Words that have none are skipped. */
+function takeMarks(
+  words: Int32Array,
+  bytes: Uint8Array,
+  shadow: number,
+  byteLength: number,
+  begin: number,
+): RecordedAccesses {
+  const kinds = [SHADOW.read, SHADOW.written, SHADOW.atomic].map((mask) => ({
+    mask,
+    from: -1,
+    ranges: [] as ByteRange[],
+  }))
+  const end = (at: number): void => {
+    for (const kind of kinds) {
+      if (kind.from >= 0) kind.ranges.push({ from: begin + kind.from, to: begin + at })
+      kind.from = -1
+    }
+  }
+  for (let at = 0; at < byteLength; at += 4) {
+    const word = words[(shadow + at) >> 2] ?? 0
+    if ((word & ~ALL_INITIALISED) === 0) {
+      end(at)
+      continue
+    }
+    for (let byte = at; byte < Math.min(at + 4, byteLength); byte++) {
+      const marks = bytes[shadow + byte] ?? 0
+      for (const kind of kinds) {
+        const marked = (marks & kind.mask) !== 0
+        if (marked && kind.from < 0) kind.from = byte
+        else if (!marked && kind.from >= 0) {
+          kind.ranges.push({ from: begin + kind.from, to: begin + byte })
+          kind.from = -1
+        }
+      }
+    }
+    words[(shadow + at) >> 2] = word & ALL_INITIALISED
+  }
+  end(byteLength)
+  const [reads = [], writes = [], atomics = []] = kinds.map(({ ranges }) => ranges)
+  return { block: begin, reads, writes, atomics }
+}
+
+/** A word of a shadow whose bytes are written and nothing else. */
+const ALL_INITIALISED = 0x01010101 * SHADOW.initialised
+
+function hex(address: number): string {
+  return `0x${address.toString(16)}`
+}

@@ -1,0 +1,381 @@
+/**
+ * Operations on matrices that a warp holds in its registers: mma, wmma, ldmatrix, stmatrix and movmatrix.
+ *
+ * Integers and f64 are exact, as on the GPU. Products of narrower floats are exact, too; their sum is taken in f64, in the
+ * order of k, and rounded once at the end, to the nearest. NVIDIA does not specify the order or the rounding of tensor
+ * cores, so the last bits of f32 and f16 results may differ.
+ */
+import type { Decoded } from './decoding.js'
+import {
+  bf16Value,
+  E4M3,
+  E5M2,
+  fma64,
+  halfBits,
+  halfValue,
+  ROUNDINGS,
+  roundToHalf,
+  smallValue,
+  tf32Value,
+} from './numbers.js'
+import { bitsOfFloat32, floatOfBits, type Gathering } from './warp-operations.js'
+
+export interface MatrixMemory {
+  /** A value of 1, 2 or 4 bytes as an integer; of 8 bytes as f64. The address is of the space that the opcode names. */
+  read(lane: number, address: number, bytes: number, decoded: Decoded): number
+  write(lane: number, address: number, bytes: number, value: number, decoded: Decoded): void
+}
+
+type MatrixOperation = (gathering: Gathering, memory: MatrixMemory) => void
+
+export const MATRIX_OPERATIONS: Readonly<Record<string, MatrixOperation>> = {
+  mma: (gathering) => multiply(gathering, MMA_LAYOUT),
+  'wmma.mma': (gathering) => multiply(gathering, WMMA_LAYOUT),
+  'wmma.load': loadFragment,
+  'wmma.store': storeFragment,
+  ldmatrix: loadMatrices,
+  stmatrix: storeMatrices,
+  movmatrix: transposeMatrix,
+}
+
+const TYPE_BITS: Readonly<Record<string, number>> = {
+  f64: 64,
+  f32: 32,
+  s32: 32,
+  tf32: 32,
+  f16: 16,
+  bf16: 16,
+  s8: 8,
+  u8: 8,
+  e4m3: 8,
+  e5m2: 8,
+  s4: 4,
+  u4: 4,
+  b1: 1,
+}
+
+const scratch = new DataView(new ArrayBuffer(8))
+
+function doubleOf(low: number, high: number): number {
+  scratch.setInt32(0, low, true)
+  scratch.setInt32(4, high, true)
+  return scratch.getFloat64(0, true)
+}
+
+/** The value of one element among those of a word. */
+function elementOf(word: number, index: number, type: string): number {
+  switch (type) {
+    case 'f32':
+      return floatOfBits(word)
+    case 'tf32':
+      return tf32Value(word)
+    case 'f16':
+      return halfValue((word >>> (16 * index)) & 0xffff)
+    case 'bf16':
+      return bf16Value((word >>> (16 * index)) & 0xffff)
+    case 's8':
+      return (word << (24 - 8 * index)) >> 24
+    case 'u8':
+      return (word >>> (8 * index)) & 255
+    case 'e4m3':
+      return smallValue((word >>> (8 * index)) & 255, E4M3)
+    case 'e5m2':
+      return smallValue((word >>> (8 * index)) & 255, E5M2)
+    case 's4':
+      return (word << (28 - 4 * index)) >> 28
+    case 'u4':
+      return (word >>> (4 * index)) & 15
+    case 'b1':
+      return (word >>> index) & 1
+    default:
+      return word
+  }
+}
+
+interface Shape {
+  readonly m: number
+  readonly n: number
+  readonly k: number
+}
+
+function shapeOf({ modifiers }: Decoded): Shape {
+  const [, m = 0, n = 0, k = 0] = (/^m(\d+)n(\d+)k(\d+)$/.exec(modifiers['shape'] ?? '') ?? []).map(Number)
+  return { m, n, k }
+}
+
+/** Where an element of a fragment stands: its row and its column, by lane and by its number in the lane's registers. */
+interface Layout {
+  a(
+    lane: number,
+    element: number,
+    shape: Shape,
+    perWord: number,
+    perLane: number,
+  ): readonly [row: number, column: number]
+  b(
+    lane: number,
+    element: number,
+    shape: Shape,
+    perWord: number,
+    perLane: number,
+  ): readonly [row: number, column: number]
+  c(lane: number, element: number, shape: Shape, perLane: number): readonly [row: number, column: number]
+}
+
+/** As PTX specifies for mma: a group of four lanes has a row of a, and a column of b. */
+const MMA_LAYOUT: Layout = {
+  a: (lane, element, _, perWord) => {
+    const register = Math.floor(element / perWord)
+    const column = (lane & 3) * perWord + (element % perWord) + (register >> 1) * 4 * perWord
+    return [(lane >> 2) + 8 * (register & 1), column]
+  },
+  b: (lane, element, _, perWord) => {
+    const register = Math.floor(element / perWord)
+    return [(lane & 3) * perWord + (element % perWord) + register * 4 * perWord, lane >> 2]
+  },
+  c: (lane, element) => [(lane >> 2) + 8 * (element >> 1), (lane & 3) * 2 + (element & 1)],
+}
+
+/** The fragments of wmma have no specified layout: here lanes have one element after the other. */
+const WMMA_LAYOUT: Layout = {
+  a: (lane, element, { m, k }, _, perLane) => place(lane, element, perLane, m, k),
+  b: (lane, element, { n, k }, _, perLane) => place(lane, element, perLane, k, n),
+  c: (lane, element, { m, n }, perLane) => place(lane, element, perLane, m, n),
+}
+
+function place(
+  lane: number,
+  element: number,
+  perLane: number,
+  rows: number,
+  columns: number,
+): readonly [number, number] {
+  // Where the registers have more room than the matrix has elements, several lanes have the same.
+  const index = (lane * perLane + element) % (rows * columns)
+  return [Math.floor(index / columns), index % columns]
+}
+
+function wordsOf(type: string): number {
+  return type === 'f64' ? 1 : 32 / (TYPE_BITS[type] ?? 32)
+}
+
+/** The values of a fragment as a matrix. */
+function gather(
+  gathering: Gathering,
+  name: string,
+  type: string,
+  columns: number,
+  rows: number,
+  at: (lane: number, element: number, perWord: number, perLane: number) => readonly [number, number],
+): Float64Array {
+  const matrix = new Float64Array(rows * columns)
+  const perWord = wordsOf(type)
+  const registers = gathering.countOf(name)
+  const perLane = registers * perWord
+  for (const lane of gathering.lanes) {
+    for (let element = 0; element < perLane; element++) {
+      const register = Math.floor(element / perWord)
+      const [row, column] = at(lane, element, perWord, perLane)
+      const low = gathering.source(lane, name, register)
+      const value =
+        type === 'f64'
+          ? doubleOf(low, gathering.source(lane, name, register, 1))
+          : elementOf(low, element % perWord, type)
+      matrix[row * columns + column] = value
+    }
+  }
+  return matrix
+}
+
+function multiply(gathering: Gathering, layout: Layout): void {
+  const { decoded } = gathering
+  const { modifiers } = decoded
+  const shape = shapeOf(decoded)
+  const { m, n, k } = shape
+  const [resultType, sumType] = [modifiers['D'] ?? 'f32', modifiers['C'] ?? 'f32']
+  const [aType, bType] = [modifiers['X'] ?? 'f16', modifiers['Y'] ?? 'f16']
+  const a = gather(gathering, 'a', aType, k, m, (lane, element, perWord, perLane) =>
+    layout.a(lane, element, shape, perWord, perLane),
+  )
+  const b = gather(gathering, 'b', bType, n, k, (lane, element, perWord, perLane) =>
+    layout.b(lane, element, shape, perWord, perLane),
+  )
+  const c = gather(gathering, 'c', sumType, n, m, (lane, element, _, perLane) =>
+    layout.c(lane, element, shape, perLane),
+  )
+  const d = new Float64Array(m * n)
+  const isBits = aType === 'b1'
+  const direction = ROUNDINGS[(modifiers['rnd'] ?? modifiers['rounded'] ?? 'rn') as keyof typeof ROUNDINGS]
+  const isDouble = resultType === 'f64'
+  for (let row = 0; row < m; row++) {
+    for (let column = 0; column < n; column++) {
+      let sum = c[row * n + column] ?? 0
+      for (let at = 0; at < k; at++) {
+        const [x, y] = [a[row * k + at] ?? 0, b[at * n + column] ?? 0]
+        if (isBits) sum += modifiers['op'] === 'and' ? x & y : x ^ y
+        else if (isDouble) sum = fma64(x, y, sum, direction)
+        else sum += x * y
+      }
+      d[row * n + column] = sum
+    }
+  }
+  const perWord = wordsOf(resultType)
+  const registers = gathering.countOf('d')
+  const perLane = registers * perWord
+  const saturates = modifiers['satfinite'] !== undefined
+  for (const lane of gathering.lanes) {
+    for (let register = 0; register < registers; register++) {
+      let word = 0
+      for (let part = 0; part < perWord; part++) {
+        const [row, column] = layout.c(lane, register * perWord + part, shape, perLane)
+        const value = d[row * n + column] ?? 0
+        if (isDouble) {
+          scratch.setFloat64(0, value, true)
+          gathering.result(lane, register, scratch.getInt32(4, true), 1)
+          word = scratch.getInt32(0, true)
+        } else if (resultType === 'f32') word = bitsOfFloat32(saturates ? finite(value, 3.4028234663852886e38) : value)
+        else if (resultType === 'f16') {
+          word |= halfBits(roundToHalf(saturates ? finite(value, 65504) : value)) << (16 * part)
+        } else
+          word =
+            modifiers['satfinite'] === undefined ? wrapped(value) : Math.max(-(2 ** 31), Math.min(2 ** 31 - 1, value))
+      }
+      gathering.result(lane, register, word)
+    }
+  }
+}
+
+/** With `.satfinite`, infinity becomes the largest number, and NaN zero. */
+function finite(value: number, largest: number): number {
+  return Number.isNaN(value) ? 0 : Math.min(largest, Math.max(-largest, value))
+}
+
+function wrapped(value: number): number {
+  return Number(BigInt.asIntN(32, BigInt(value)))
+}
+
+/** Rows and columns of the matrix that a fragment of wmma holds. */
+function fragmentShape({ m, n, k }: Shape, which: string): readonly [rows: number, columns: number] {
+  return which === 'a' ? [m, k] : which === 'b' ? [k, n] : [m, n]
+}
+
+/** The distance of an element from the start of a matrix in memory, in elements. */
+function distanceOf(
+  gathering: Gathering,
+  lane: number,
+  strideName: string,
+  [rows, columns]: readonly [number, number],
+  [row, column]: readonly [number, number],
+): number {
+  const rowMajor = gathering.decoded.modifiers['layout'] === 'row'
+  const stride = gathering.has(lane, strideName) ? gathering.source(lane, strideName) : rowMajor ? columns : rows
+  return rowMajor ? row * stride + column : column * stride + row
+}
+
+function loadFragment(gathering: Gathering, memory: MatrixMemory): void {
+  const { decoded, lanes } = gathering
+  const type = decoded.modifiers['T'] ?? 'f16'
+  const size = fragmentShape(shapeOf(decoded), decoded.modifiers['m'] ?? 'a')
+  const perWord = wordsOf(type)
+  const registers = gathering.countOf('d')
+  const bits = TYPE_BITS[type] ?? 32
+  for (const lane of lanes) {
+    const base = gathering.address(lane, 'a')
+    for (let register = 0; register < registers; register++) {
+      let word = 0
+      for (let part = 0; part < perWord; part++) {
+        const at = place(lane, register * perWord + part, registers * perWord, ...size)
+        const distance = distanceOf(gathering, lane, 'b', size, at) * bits
+        const address = base + Math.floor(distance / 8)
+        if (bits === 64) {
+          scratch.setFloat64(0, memory.read(lane, address, 8, decoded), true)
+          gathering.result(lane, register, scratch.getInt32(4, true), 1)
+          word = scratch.getInt32(0, true)
+        } else if (bits < 8) {
+          const value = (memory.read(lane, address, 1, decoded) >>> (distance % 8)) & (2 ** bits - 1)
+          word |= value << (bits * part)
+        } else word |= memory.read(lane, address, bits / 8, decoded) << (bits === 32 ? 0 : bits * part)
+      }
+      gathering.result(lane, register, word)
+    }
+  }
+}
+
+function storeFragment(gathering: Gathering, memory: MatrixMemory): void {
+  const { decoded, lanes } = gathering
+  const type = decoded.modifiers['T'] ?? 'f32'
+  const size = fragmentShape(shapeOf(decoded), 'd')
+  const perWord = wordsOf(type)
+  const registers = gathering.countOf('b')
+  const bytes = (TYPE_BITS[type] ?? 32) / 8
+  for (const lane of lanes) {
+    const base = gathering.address(lane, 'a')
+    for (let register = 0; register < registers; register++) {
+      const word = gathering.source(lane, 'b', register)
+      for (let part = 0; part < perWord; part++) {
+        const at = place(lane, register * perWord + part, registers * perWord, ...size)
+        const address = base + distanceOf(gathering, lane, 'c', size, at) * bytes
+        if (bytes === 8) {
+          memory.write(lane, address, 8, doubleOf(word, gathering.source(lane, 'b', register, 1)), decoded)
+        } else memory.write(lane, address, bytes, bytes === 2 ? (word >>> (16 * part)) & 0xffff : word, decoded)
+      }
+    }
+  }
+}
+
+function matrixCount({ modifiers }: Decoded): number {
+  return Number((modifiers['num'] ?? 'x1').slice(1))
+}
+
+/** Eight lanes give the addresses of the rows of each matrix; each lane gets two elements of a row of it. */
+function loadMatrices(gathering: Gathering, memory: MatrixMemory): void {
+  const { decoded, lanes } = gathering
+  for (let matrix = 0; matrix < matrixCount(decoded); matrix++) {
+    const elements = new Uint16Array(64)
+    for (let row = 0; row < 8; row++) {
+      const lane = 8 * matrix + row
+      const address = gathering.address(lane, 'a')
+      for (let column = 0; column < 8; column++) {
+        elements[8 * row + column] = memory.read(lane, address + 2 * column, 2, decoded)
+      }
+    }
+    for (const lane of lanes)
+      gathering.result(lane, matrix, pairOf(elements, lane, decoded.modifiers['trans'] !== undefined))
+  }
+}
+
+function pairOf(elements: Uint16Array, lane: number, transposed: boolean): number {
+  const [group, pair] = [lane >> 2, 2 * (lane & 3)]
+  const at = (index: number): number => elements[transposed ? 8 * index + group : 8 * group + index] ?? 0
+  return at(pair) | (at(pair + 1) << 16)
+}
+
+function spread(elements: Uint16Array, lane: number, word: number, transposed: boolean): void {
+  const [group, pair] = [lane >> 2, 2 * (lane & 3)]
+  for (const [index, value] of [word & 0xffff, word >>> 16].entries()) {
+    elements[transposed ? 8 * (pair + index) + group : 8 * group + pair + index] = value
+  }
+}
+
+function storeMatrices(gathering: Gathering, memory: MatrixMemory): void {
+  const { decoded, lanes } = gathering
+  for (let matrix = 0; matrix < matrixCount(decoded); matrix++) {
+    const elements = new Uint16Array(64)
+    for (const lane of lanes) {
+      spread(elements, lane, gathering.source(lane, 'b', matrix), decoded.modifiers['trans'] !== undefined)
+    }
+    for (let row = 0; row < 8; row++) {
+      const lane = 8 * matrix + row
+      const address = gathering.address(lane, 'a')
+      for (let column = 0; column < 8; column++) {
+        memory.write(lane, address + 2 * column, 2, elements[8 * row + column] ?? 0, decoded)
+      }
+    }
+  }
+}
+
+function transposeMatrix(gathering: Gathering): void {
+  const elements = new Uint16Array(64)
+  for (const lane of gathering.lanes) spread(elements, lane, gathering.source(lane, 'a'), false)
+  for (const lane of gathering.lanes) gathering.result(lane, 0, pairOf(elements, lane, true))
+}

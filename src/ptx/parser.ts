@@ -1,0 +1,793 @@
+/** Reads PTX text. Instructions are split into opcode and operands here; what they mean is the table's affair (forms.ts). */
+import {
+  bitsOf,
+  type InitialValue,
+  type Instruction,
+  type Operand,
+  type Prototype,
+  type PtxFunction,
+  type PtxText,
+  ptxError,
+  type Register,
+  type Scope,
+  type SourceLine,
+  type StateSpace,
+  type Variable,
+} from './syntax.js'
+
+const BLANK = /(?:[ \t\r\n]+|\/\/[^\n]*|\/\*[\s\S]*?\*\/|#[^\n]*)*/y
+const TOKEN =
+  /[A-Za-z_$%][\w$]*(?:\.\w+(?:::\w+)*)*(?:::\w+)*|\.[A-Za-z_][\w$]*(?:::\w+)*|0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\d+U?|"[^"\n]*"|[-+*/%<>=!&|^~?:;,(){}[\]@]/y
+
+const IDENTIFIER = /^[A-Za-z_$%]/
+const SPACES = new Set(['.global', '.const', '.shared', '.local', '.param'])
+/** Special registers whose names a register of the program cannot have. */
+const SPECIAL =
+  /^%(?:tid|ntid|ctaid|nctaid|laneid|warpid|nwarpid|smid|nsmid|gridid|lanemask_(?:eq|le|lt|ge|gt)|clock|clock_hi|clock64|pm\d|pm\d_64|envreg\d+|globaltimer|globaltimer_lo|globaltimer_hi|dynamic_smem_size|total_smem_size|aggr_smem_size|reserved_smem_offset_\w+|current_graph_exec|is_explicit_cluster|clusterid|nclusterid|cluster_ctaid|cluster_nctaid|cluster_ctarank|cluster_nctarank)(?:\.[xyzw])?$/
+const KNOWN_LIMIT = 1 << 20
+
+/**
+ * Reads a module.
+ * @throws ERR_COMPILATION, with the line, for text that is no PTX; ERR_UNSUPPORTED for 32-bit addresses
+ */
+export function parsePtx(text: string): PtxText {
+  return new Parser(text).module()
+}
+
+/** The register of this name that the scope sees. */
+function lookUpRegister(scope: Scope, name: string, make: (type: string) => Register): Register | undefined {
+  for (let at: Scope | undefined = scope; at !== undefined; at = at.outer) {
+    const known = at.registers.get(name)
+    if (known !== undefined) return known
+    if (at.ranges.size === 0) continue
+    const digits = /\d+$/.exec(name)
+    if (digits === null) continue
+    const range = at.ranges.get(name.slice(0, digits.index))
+    if (range === undefined || Number(digits[0]) >= range.count) continue
+    const register = make(range.type)
+    at.registers.set(name, register)
+    return register
+  }
+  return undefined
+}
+
+class Parser {
+  #at = 0
+  /** The token that comes next, '' at the end. */
+  #next = ''
+  #start = 0
+  #lineStarts: number[] | undefined
+  #version = ''
+  #target = ''
+  readonly #files = new Map<number, string>()
+  /** Files are named at the end of the text, after the lines that mention them. */
+  readonly #sources: { source: { file: string; line: number }; file: number }[] = []
+  #source: SourceLine | undefined
+  readonly #variables = new Map<string, Variable>()
+  readonly #functions = new Map<string, PtxFunction>()
+  readonly #aliases = new Map<string, string>()
+  #registers: Register[] = []
+
+  constructor(private readonly text: string) {
+    this.#advance()
+  }
+
+  module(): PtxText {
+    while (!this.#is('')) this.#topLevel()
+    if (this.#version === '') throw this.#error('PTX begins with .version, and this text has none')
+    for (const { source, file } of this.#sources) source.file = this.#files.get(file) ?? `file ${file}`
+    return {
+      version: this.#version,
+      target: this.#target,
+      variables: this.#variables,
+      functions: this.#functions,
+      aliases: this.#aliases,
+    }
+  }
+
+  #lineOf(offset: number): number {
+    if (this.#lineStarts === undefined) {
+      this.#lineStarts = [0]
+      for (let at = this.text.indexOf('\n'); at >= 0; at = this.text.indexOf('\n', at + 1))
+        this.#lineStarts.push(at + 1)
+    }
+    let [low, high] = [0, this.#lineStarts.length]
+    while (high - low > 1) {
+      const middle = (low + high) >> 1
+      if ((this.#lineStarts[middle] ?? 0) <= offset) low = middle
+      else high = middle
+    }
+    return low + 1
+  }
+
+  #error(message: string): Error {
+    return ptxError('ERR_COMPILATION', message, { line: this.#lineOf(this.#start), source: this.#source })
+  }
+
+  #advance(): string {
+    const taken = this.#next
+    BLANK.lastIndex = this.#at
+    BLANK.exec(this.text)
+    this.#start = BLANK.lastIndex
+    if (this.#start >= this.text.length) {
+      this.#next = ''
+      this.#at = this.text.length
+      return taken
+    }
+    TOKEN.lastIndex = this.#start
+    const found = TOKEN.exec(this.text)
+    if (found === null) throw this.#error(`'${this.text.slice(this.#start, this.#start + 20)}' is no PTX`)
+    this.#next = found[0]
+    this.#at = TOKEN.lastIndex
+    return taken
+  }
+
+  #is(token: string): boolean {
+    return this.#next === token
+  }
+
+  #accept(token: string): boolean {
+    if (this.#next !== token) return false
+    this.#advance()
+    return true
+  }
+
+  #expect(token: string): void {
+    if (!this.#accept(token)) throw this.#error(`Expected '${token}', found '${this.#next || 'the end of the text'}'`)
+  }
+
+  #identifier(): string {
+    if (!IDENTIFIER.test(this.#next))
+      throw this.#error(`Expected a name, found '${this.#next || 'the end of the text'}'`)
+    return this.#advance()
+  }
+
+  #number(): number {
+    const value = Number(this.#integer())
+    if (!Number.isSafeInteger(value)) throw this.#error(`${value} is too large`)
+    return value
+  }
+
+  #skipToSemicolon(): void {
+    while (!this.#is(';') && !this.#is('')) this.#advance()
+    this.#expect(';')
+  }
+
+  #topLevel(): void {
+    switch (this.#next) {
+      case '.version':
+        this.#advance()
+        this.#version = this.#advance()
+        if (!/^\d+\.\d+$/.test(this.#version)) throw this.#error(`'${this.#version}' is no version of PTX`)
+        return
+      case '.target':
+        this.#advance()
+        this.#target = this.#identifier()
+        while (this.#accept(',')) this.#identifier()
+        return
+      case '.address_size':
+        this.#advance()
+        if (this.#number() !== 64) {
+          const place = { line: this.#lineOf(this.#start) }
+          throw ptxError('ERR_UNSUPPORTED', 'Only .address_size 64 is supported: compile for 64 bits', place)
+        }
+        return
+      case '.file':
+        this.#file()
+        return
+      case '.section':
+        this.#section()
+        return
+      case '.loc':
+        this.#location()
+        return
+      case '.pragma':
+        this.#skipToSemicolon()
+        return
+      case '.alias': {
+        this.#advance()
+        const name = this.#identifier()
+        this.#expect(',')
+        this.#aliases.set(name, this.#identifier())
+        this.#expect(';')
+        return
+      }
+      case ';':
+        this.#advance()
+        return
+      default:
+        this.#declaration()
+    }
+  }
+
+  #file(): void {
+    this.#advance()
+    const number = this.#number()
+    const name = this.#advance()
+    if (!name.startsWith('"')) throw this.#error('Expected the name of a file')
+    this.#files.set(number, name.slice(1, -1))
+    while (this.#accept(',')) this.#number()
+  }
+
+  #section(): void {
+    this.#advance()
+    // A section's name may have further dots.
+    while (!this.#is('{') && !this.#is('')) this.#advance()
+    let depth = 0
+    do {
+      if (this.#is('')) throw this.#error('A .section is not closed')
+      if (this.#is('{')) depth++
+      if (this.#is('}')) depth--
+      this.#advance()
+    } while (depth > 0)
+  }
+
+  #location(): void {
+    this.#advance()
+    const file = this.#number()
+    const line = this.#number()
+    this.#number()
+    while (this.#accept(',')) {
+      const word = this.#identifier()
+      if (word === 'function_name') {
+        this.#identifier()
+        if (this.#accept('+')) this.#number()
+      } else {
+        for (let index = 0; index < 3; index++) this.#number()
+      }
+    }
+    if (line === 0) return
+    const source = { file: '', line }
+    this.#sources.push({ source, file })
+    this.#source = source
+  }
+
+  #declaration(): void {
+    let external = false
+    for (;;) {
+      const token = this.#next
+      if (token === '.extern') external = true
+      else if (token === '.entry' || token === '.func') {
+        this.#function(token === '.entry')
+        return
+      } else if (SPACES.has(token)) {
+        for (const variable of this.#variable(undefined, external)) {
+          const known = this.#variables.get(variable.name)
+          if (known === undefined || known.external) this.#variables.set(variable.name, variable)
+          else if (!variable.external) throw this.#error(`'${variable.name}' is declared twice`)
+        }
+        this.#expect(';')
+        return
+      } else if (!/^\.(visible|weak|common)$/.test(token)) {
+        throw this.#error(`'${token || 'The end of the text'}' cannot stand here`)
+      }
+      this.#advance()
+    }
+  }
+
+  /** `.space .align n .type name[..] = ..`, without the semicolon. In a list each has the same type. */
+  #variable(scope: Scope | undefined, external: boolean): Variable[] {
+    const line = this.#lineOf(this.#start)
+    const space = this.#advance().slice(1) as StateSpace
+    let [alignment, type, vector] = [0, '', 1]
+    let pointer: Variable['pointer']
+    while (this.#next.startsWith('.')) {
+      const word = this.#advance()
+      if (word === '.align') alignment = this.#number()
+      else if (word === '.attribute') this.#parenthesised()
+      else if (word === '.ptr') {
+        pointer = { space: 'generic', alignment: 4 }
+      } else if (pointer !== undefined && SPACES.has(word)) pointer = { ...pointer, space: word.slice(1) }
+      else if (/^\.v[248]$/.test(word)) vector = Number(word.slice(2))
+      else if (bitsOf(word.slice(1)) > 0 || /^\.(texref|samplerref|surfref)$/.test(word)) type = word.slice(1)
+      else if (!/^\.(visible|weak|extern|noreturn)$/.test(word)) throw this.#error(`'${word}' is no type`)
+      if (pointer !== undefined && word === '.align') pointer = { ...pointer, alignment }
+    }
+    if (type === '') throw this.#error(`A variable needs a type, and '${this.#next}' has none`)
+    // A pointer's .align is that of what it points to.
+    if (pointer !== undefined) alignment = 0
+    const element = (Math.max(8, bitsOf(type) || 64) / 8) * vector
+    const all: Variable[] = []
+    do {
+      const name = this.#identifier()
+      const counted = this.#dimensions()
+      const initial: InitialValue[] = []
+      let count = counted ?? 1
+      if (this.#accept('=')) {
+        const end = this.#initial(initial, bitsOf(type) / 8, 0, type)
+        if (counted === 0) count = Math.ceil(end / element)
+      }
+      const byteLength = element * count
+      if (byteLength > 2 ** 32) throw this.#error(`'${name}' has ${byteLength} bytes, which no GPU has room for`)
+      const variable: Variable = {
+        name,
+        space,
+        type,
+        alignment: alignment || element,
+        byteLength,
+        initial,
+        external,
+        line,
+        ...(pointer === undefined ? {} : { pointer }),
+      }
+      scope?.variables.set(name, variable)
+      all.push(variable)
+    } while (this.#is(',') && space !== 'param' && this.#accept(','))
+    return all
+  }
+
+  /** The product of the dimensions; 0 where one is not given; undefined for no array. */
+  #dimensions(): number | undefined {
+    let product: number | undefined
+    while (this.#accept('[')) {
+      product ??= 1
+      product *= this.#is(']') ? 0 : this.#number()
+      this.#expect(']')
+    }
+    return product
+  }
+
+  /** Reads `{1, 2, {3}}` or one value; returns the offset behind it. */
+  #initial(into: InitialValue[], bytes: number, from: number, type: string): number {
+    let offset = from
+    if (this.#accept('{')) {
+      while (!this.#accept('}')) {
+        offset = this.#initial(into, bytes, offset, type)
+        if (!this.#is('}')) this.#expect(',')
+      }
+      return offset
+    }
+    const operand = this.#constant()
+    if (operand.kind === 'symbol') {
+      into.push({ offset, bytes, value: operand.offset, symbol: operand.name })
+    } else if (operand.kind === 'integer') into.push({ offset, bytes, value: operand.value })
+    else if (operand.kind === 'float') into.push({ offset, bytes, value: floatBits(operand, bytes) })
+    else throw this.#error('Expected a constant')
+    return offset + bytes
+  }
+
+  #parenthesised(): void {
+    this.#expect('(')
+    while (!this.#accept(')')) {
+      if (this.#is('')) throw this.#error('A parenthesis is not closed')
+      this.#advance()
+    }
+  }
+
+  #newScope(outer: Scope | undefined): Scope {
+    return {
+      outer,
+      registers: new Map(),
+      ranges: new Map(),
+      variables: new Map(),
+      labels: new Map(),
+      prototypes: new Map(),
+      targets: new Map(),
+    }
+  }
+
+  #newRegister(name: string, type: string): Register {
+    if (this.#registers.length >= KNOWN_LIMIT) throw this.#error('This function has more than a million registers')
+    const register = { id: this.#registers.length, name, type }
+    this.#registers.push(register)
+    return register
+  }
+
+  /** A list of parameters in parentheses, of registers or of memory. */
+  #parameters(scope: Scope, registers: Map<string, Register>): Variable[] {
+    const all: Variable[] = []
+    this.#expect('(')
+    while (!this.#accept(')')) {
+      if (this.#is('.reg')) {
+        const line = this.#lineOf(this.#start)
+        this.#advance()
+        if (this.#is('.align')) {
+          this.#advance()
+          this.#number()
+        }
+        const type = this.#advance().slice(1)
+        const bits = bitsOf(type)
+        if (bits === 0) throw this.#error(`'.${type}' is no type`)
+        const name = this.#identifier()
+        const register = this.#newRegister(name, type)
+        scope.registers.set(name, register)
+        registers.set(name, register)
+        const byteLength = Math.max(8, bits) / 8
+        all.push({ name, space: 'param', type, alignment: byteLength, byteLength, initial: [], external: false, line })
+      } else if (this.#is('.param')) all.push(...this.#variable(scope, false))
+      else throw this.#error(`Expected .param or .reg, found '${this.#next}'`)
+      if (!this.#is(')')) this.#expect(',')
+    }
+    return all
+  }
+
+  #function(entry: boolean): void {
+    const line = this.#lineOf(this.#start)
+    this.#advance()
+    this.#registers = []
+    this.#source = undefined
+    const scope = this.#newScope(undefined)
+    const parameterRegisters = new Map<string, Register>()
+    const results = this.#is('(') ? this.#parameters(scope, parameterRegisters) : []
+    const name = this.#identifier()
+    const parameters = this.#is('(') ? this.#parameters(scope, parameterRegisters) : []
+    const directives = new Map<string, readonly number[]>()
+    while (this.#next.startsWith('.')) {
+      if (this.#is('.pragma')) {
+        this.#skipToSemicolon()
+        continue
+      }
+      const directive = this.#advance().slice(1)
+      const numbers: number[] = []
+      while (/^\d/.test(this.#next)) {
+        numbers.push(this.#number())
+        this.#accept(',')
+      }
+      directives.set(directive, numbers)
+    }
+    const known = this.#functions.get(name)
+    let body: Instruction[] | undefined
+    const variables: Variable[] = []
+    if (!this.#accept(';')) {
+      if (known?.body !== undefined) throw this.#error(`'${name}' is defined twice`)
+      body = []
+      this.#expect('{')
+      this.#statements(scope, body, variables)
+    }
+    if (body === undefined && known !== undefined) return
+    this.#functions.set(name, {
+      name,
+      entry,
+      line,
+      results,
+      parameters,
+      body,
+      registers: this.#registers,
+      variables,
+      parameterRegisters,
+      directives,
+    })
+    this.#source = undefined
+  }
+
+  #statements(outermost: Scope, body: Instruction[], variables: Variable[]): void {
+    let scope = outermost
+    for (;;) {
+      const token = this.#next
+      if (token === '}') {
+        this.#advance()
+        if (scope.outer === undefined) return
+        scope = scope.outer
+      } else if (token === '{') {
+        this.#advance()
+        scope = this.#newScope(scope)
+      } else if (token === '.reg') this.#registerDeclaration(scope)
+      else if (token === '.loc') this.#location()
+      else if (token === '.pragma') this.#skipToSemicolon()
+      else if (token === '.file') this.#file()
+      else if (token === '.branchtargets' || token === '.calltargets') throw this.#error(`${token} needs a label`)
+      else if (/^\.(extern|visible|weak|common)$/.test(token)) {
+        const external = this.#advance() === '.extern'
+        for (const each of this.#variable(scope, external)) this.#variables.set(each.name, each)
+        this.#expect(';')
+      } else if (SPACES.has(token)) {
+        for (const each of this.#variable(scope, false)) {
+          if (each.space === 'global' || each.space === 'const') this.#variables.set(each.name, each)
+          variables.push(each)
+        }
+        this.#expect(';')
+      } else if (token === '') throw this.#error('A function is not closed')
+      else if (token === ';') this.#advance()
+      else if (token !== '@' && !IDENTIFIER.test(token)) throw this.#error(`'${token}' cannot stand here`)
+      else this.#instructionOrLabel(scope, body)
+    }
+  }
+
+  #registerDeclaration(scope: Scope): void {
+    this.#advance()
+    let [type, vector] = ['', 1]
+    while (this.#next.startsWith('.')) {
+      const word = this.#advance().slice(1)
+      if (/^v[24]$/.test(word)) vector = Number(word.slice(1))
+      else if (word === 'align') this.#number()
+      else type = word
+    }
+    if (bitsOf(type) === 0) throw this.#error(`'.${type}' is no type of a register`)
+    do {
+      const name = this.#identifier()
+      if (this.#accept('<')) {
+        scope.ranges.set(name, { type, count: this.#number() })
+        this.#expect('>')
+      } else if (vector > 1) {
+        for (const part of ['x', 'y', 'z', 'w'].slice(0, vector)) {
+          scope.registers.set(`${name}.${part}`, this.#newRegister(`${name}.${part}`, type))
+        }
+      } else scope.registers.set(name, this.#newRegister(name, type))
+    } while (this.#accept(','))
+    this.#expect(';')
+  }
+
+  #instructionOrLabel(scope: Scope, body: Instruction[]): void {
+    const line = this.#lineOf(this.#start)
+    let guard: Instruction['guard']
+    if (this.#accept('@')) {
+      const negated = this.#accept('!')
+      const operand = this.#name(scope)
+      if (operand.kind !== 'register') throw this.#error('A guard must be a predicate register')
+      guard = { register: operand.register, negated }
+    }
+    const opcode = this.#identifier()
+    if (guard === undefined && this.#is(':')) {
+      this.#advance()
+      if (this.#is('.callprototype')) this.#prototype(scope, opcode)
+      else if (this.#is('.branchtargets') || this.#is('.calltargets')) {
+        this.#advance()
+        const names: string[] = []
+        do names.push(this.#identifier())
+        while (this.#accept(','))
+        this.#expect(';')
+        scope.targets.set(opcode, names)
+      } else {
+        if (scope.labels.has(opcode)) throw this.#error(`The label '${opcode}' stands here twice`)
+        scope.labels.set(opcode, body.length)
+      }
+      return
+    }
+    const operands: Operand[] = []
+    while (!this.#is(';')) {
+      operands.push(this.#operand(scope))
+      if (!this.#is(';')) this.#expect(',')
+    }
+    this.#advance()
+    body.push({ opcode, guard, operands, scope, line, source: this.#source })
+  }
+
+  #prototype(scope: Scope, name: string): void {
+    this.#advance()
+    const own = this.#newScope(scope)
+    const registers = new Map<string, Register>()
+    let results: Variable[] = []
+    if (this.#is('(')) results = this.#parameters(own, registers)
+    this.#identifier()
+    const parameters = this.#is('(') ? this.#parameters(own, registers) : []
+    while (!this.#is(';') && !this.#is('')) this.#advance()
+    this.#expect(';')
+    const prototype: Prototype = { results, parameters }
+    scope.prototypes.set(name, prototype)
+  }
+
+  #operand(scope: Scope): Operand {
+    const first = this.#simpleOperand(scope)
+    if (this.#accept('|')) return { kind: 'pair', first, second: this.#simpleOperand(scope) }
+    return first
+  }
+
+  #simpleOperand(scope: Scope): Operand {
+    const token = this.#next
+    if (token === '{') {
+      // Triton writes single registers in braces.
+      const items = this.#items(scope, '{', '}')
+      const [only] = items
+      return items.length === 1 && only !== undefined ? only : { kind: 'vector', items }
+    }
+    if (token === '(') {
+      // A constant expression may begin so, too.
+      return { kind: 'list', items: this.#items(scope, '(', ')') }
+    }
+    if (token === '[') return this.#address(scope)
+    if (token === '!') {
+      this.#advance()
+      return { kind: 'not', operand: this.#simpleOperand(scope) }
+    }
+    if (IDENTIFIER.test(token)) {
+      const operand = this.#name(scope)
+      if (operand.kind === 'symbol' && (this.#is('+') || this.#is('-'))) {
+        const sign = this.#advance() === '-' ? -1n : 1n
+        return { ...operand, offset: sign * this.#integer() }
+      }
+      return operand
+    }
+    return this.#constant()
+  }
+
+  #items(scope: Scope, open: string, close: string): Operand[] {
+    this.#expect(open)
+    const items: Operand[] = []
+    while (!this.#accept(close)) {
+      items.push(this.#operand(scope))
+      if (!this.#is(close)) this.#expect(',')
+    }
+    return items
+  }
+
+  /** `[base+offset]`, `[base]` or `[number]`; `[name, {..}]` of textures is read for its refusal. */
+  #address(scope: Scope): Operand {
+    this.#expect('[')
+    let base: Operand = { kind: 'integer', value: 0n }
+    let offset = 0n
+    if (IDENTIFIER.test(this.#next)) base = this.#name(scope)
+    else offset = this.#integer()
+    while (this.#is('+') || this.#is('-')) {
+      const sign = this.#advance() === '-' ? -1n : 1n
+      offset += sign * this.#integer()
+    }
+    while (this.#accept(',')) this.#operand(scope)
+    this.#expect(']')
+    return { kind: 'address', base, offset }
+  }
+
+  #name(scope: Scope): Operand {
+    const name = this.#identifier()
+    if (name === '_') return { kind: 'sink' }
+    const register = lookUpRegister(scope, name, (type) => this.#newRegister(name, type))
+    if (register !== undefined) return { kind: 'register', register }
+    if (SPECIAL.test(name)) return { kind: 'special', name: name.slice(1) }
+    if (name === 'WARP_SZ') return { kind: 'integer', value: 32n }
+    for (let at: Scope | undefined = scope; at !== undefined; at = at.outer) {
+      const variable = at.variables.get(name)
+      if (variable !== undefined) return { kind: 'symbol', name, variable, offset: 0n }
+      const vector = ['x', 'y', 'z', 'w'].flatMap((part) => at?.registers.get(`${name}.${part}`) ?? [])
+      if (vector.length > 0)
+        return { kind: 'vector', items: vector.map((each) => ({ kind: 'register', register: each })) }
+    }
+    if (name.startsWith('%')) throw this.#error(`The register '${name}' is not declared`)
+    return { kind: 'symbol', name, variable: undefined, offset: 0n }
+  }
+
+  #integer(): bigint {
+    const operand = this.#constant()
+    if (operand.kind !== 'integer') throw this.#error('Expected an integer')
+    return operand.value
+  }
+
+  /** A constant expression: PTX has C's operators on 64-bit integers. */
+  #constant(): Operand {
+    return this.#binary(0)
+  }
+
+  #binary(level: number): Operand {
+    const operators = LEVELS[level]
+    if (operators === undefined) return this.#unary()
+    let left = this.#binary(level + 1)
+    while (operators.has(this.#operatorAhead())) {
+      const operator = this.#takeOperator()
+      const right = this.#binary(level + 1)
+      left = this.#apply(operator, left, right)
+    }
+    return left
+  }
+
+  /** `<<` and `>>` are two tokens each. */
+  #operatorAhead(): string {
+    if ((this.#is('<') || this.#is('>')) && this.text[this.#at] === this.#next) return this.#next + this.#next
+    return this.#next
+  }
+
+  #takeOperator(): string {
+    const operator = this.#operatorAhead()
+    this.#advance()
+    if (operator.length === 2) this.#advance()
+    return operator
+  }
+
+  #apply(operator: string, left: Operand, right: Operand): Operand {
+    if (left.kind === 'symbol' && right.kind === 'integer' && (operator === '+' || operator === '-'))
+      return { ...left, offset: left.offset + (operator === '-' ? -right.value : right.value) }
+    if (left.kind !== 'integer' || right.kind !== 'integer') throw this.#error('A constant expression needs integers')
+    const [a, b] = [left.value, right.value]
+    if ((operator === '/' || operator === '%') && b === 0n) throw this.#error('A constant is divided by zero')
+    const shift = b & 63n
+    const value =
+      operator === '+'
+        ? a + b
+        : operator === '-'
+          ? a - b
+          : operator === '*'
+            ? a * b
+            : operator === '/'
+              ? a / b
+              : operator === '%'
+                ? a % b
+                : operator === '<<'
+                  ? a << shift
+                  : operator === '>>'
+                    ? a >> shift
+                    : operator === '&'
+                      ? a & b
+                      : operator === '^'
+                        ? a ^ b
+                        : a | b
+    return { kind: 'integer', value: BigInt.asIntN(64, value) }
+  }
+
+  #unary(): Operand {
+    const token = this.#next
+    if (token === '-' || token === '+' || token === '~' || token === '!') {
+      this.#advance()
+      const operand = this.#unary()
+      if (operand.kind === 'float' && token === '-') {
+        const sign = operand.width === 32 ? 1n << 31n : 1n << 63n
+        return { ...operand, value: -operand.value, bits: operand.bits ^ sign }
+      }
+      if (operand.kind !== 'integer') throw this.#error('Expected a number')
+      const { value } = operand
+      return {
+        kind: 'integer',
+        value: token === '-' ? -value : token === '~' ? ~value : token === '!' ? (value === 0n ? 1n : 0n) : value,
+      }
+    }
+    if (token === '(') {
+      this.#advance()
+      // A cast, such as (.s64), changes nothing: constants have 64 bits.
+      if (/^\.[su]64$/.test(this.#next)) {
+        this.#advance()
+        this.#expect(')')
+        return this.#unary()
+      }
+      const operand = this.#constant()
+      this.#expect(')')
+      return operand
+    }
+    if (IDENTIFIER.test(token)) {
+      const name = this.#identifier()
+      if (name === 'WARP_SZ') return { kind: 'integer', value: 32n }
+      if (name === 'generic') {
+        this.#expect('(')
+        const operand = this.#constant()
+        this.#expect(')')
+        return operand
+      }
+      return { kind: 'symbol', name, variable: undefined, offset: 0n }
+    }
+    if (/^0[fF][0-9a-fA-F]{8}$/.test(token)) {
+      this.#advance()
+      const bits = BigInt(`0x${token.slice(2)}`)
+      return { kind: 'float', value: floatOf(bits, 32), bits, width: 32 }
+    }
+    if (/^0[dD][0-9a-fA-F]{16}$/.test(token)) {
+      this.#advance()
+      const bits = BigInt(`0x${token.slice(2)}`)
+      return { kind: 'float', value: floatOf(bits, 64), bits, width: 64 }
+    }
+    if (/^\d+(?:\.|[eE])/.test(token) && !/^0[xX]/.test(token)) {
+      this.#advance()
+      const value = Number(token)
+      return { kind: 'float', value, bits: bitsOfFloat(value, 64), width: 0 }
+    }
+    if (!/^\d/.test(token)) throw this.#error(`Expected a number, found '${token || 'the end of the text'}'`)
+    this.#advance()
+    const digits = token.replace(/U$/, '')
+    return { kind: 'integer', value: BigInt(/^0[0-7]+$/.test(digits) ? `0o${digits.slice(1)}` : digits) }
+  }
+}
+
+const LEVELS: readonly ReadonlySet<string>[] = [
+  new Set(['|']),
+  new Set(['^']),
+  new Set(['&']),
+  new Set(['<<', '>>']),
+  new Set(['+', '-']),
+  new Set(['*', '/', '%']),
+]
+
+const scratch = new DataView(new ArrayBuffer(8))
+
+export function floatOf(bits: bigint, width: 32 | 64): number {
+  scratch.setBigUint64(0, BigInt.asUintN(64, bits), true)
+  return width === 32 ? scratch.getFloat32(0, true) : scratch.getFloat64(0, true)
+}
+
+export function bitsOfFloat(value: number, width: 32 | 64): bigint {
+  if (width === 64) {
+    scratch.setFloat64(0, value, true)
+    return scratch.getBigUint64(0, true)
+  }
+  scratch.setFloat32(0, value, true)
+  return BigInt(scratch.getUint32(0, true))
+}
+
+/** The bits of a constant in a variable of 4 or 8 bytes. */
+export function floatBits(operand: { value: number; bits: bigint; width: 32 | 64 | 0 }, bytes: number): bigint {
+  if (operand.width === 8 * bytes) return operand.bits
+  return bitsOfFloat(operand.value, bytes === 4 ? 32 : 64)
+}

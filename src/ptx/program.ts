@@ -1,0 +1,505 @@
+/**
+ * One kernel with all functions that it reaches, prepared to be compiled: which calls stop a thread, where everything lies
+ * in frames and in shared memory, and the places at which threads stop and go on.
+ */
+import { type Block, type ControlFlow, calleeOf, controlFlowOf, liveAtStart, regionFrom } from './control-flow.js'
+import { accessesOf, callParts, type Decoded, registersOf } from './decoding.js'
+import {
+  align,
+  type CallLayout,
+  callLayout,
+  FRAME,
+  type FrameLayout,
+  frameLayout,
+  type ParameterLayout,
+  parameterLayout,
+} from './layout.js'
+import { type RegisterFacts, registerFacts } from './register-types.js'
+import {
+  bitsOf,
+  type Operand,
+  type PtxFunction,
+  type PtxText,
+  ptxError,
+  type Register,
+  type Variable,
+} from './syntax.js'
+
+/** Functions of the GPU's run time that the host carries out. */
+export const HOST_FUNCTIONS = new Set(['vprintf', '__assertfail', 'malloc', 'free'])
+
+/** A value that a meeting takes from a thread, or leaves there. */
+export interface Cell {
+  readonly operand: Operand
+  readonly name: string
+  /** Within the frame; undefined for a constant. */
+  readonly offset: number | undefined
+  readonly constant: bigint | undefined
+  readonly bytes: 4 | 8
+}
+
+export interface MeetingCells {
+  readonly sources: readonly Cell[]
+  readonly results: readonly Cell[]
+  readonly end: number
+}
+
+/** Where a thread may stop: it goes on at the start of a block. */
+export interface Stop {
+  readonly id: number
+  readonly kind: 'start' | 'meeting' | 'turn' | 'enter' | 'return'
+  readonly fn: PreparedFunction
+  readonly block: number
+  /** The instruction at which the thread stopped. */
+  readonly at: Decoded | undefined
+  readonly cells: MeetingCells | undefined
+}
+
+export interface PreparedFunction {
+  readonly fn: PtxFunction
+  readonly index: number
+  readonly flow: ControlFlow
+  readonly live: readonly ReadonlySet<number>[]
+  readonly facts: RegisterFacts
+  readonly call: CallLayout
+  readonly frame: FrameLayout
+  /** Whether its threads may stop inside. */
+  readonly stops: boolean
+  /** The stop that goes on at a block, by block. */
+  readonly stopAt: ReadonlyMap<number, Stop>
+  /** Loops that wait for another thread, by their first block. */
+  readonly instructions: number
+}
+
+const SPINNING =
+  /^(?:nanosleep|mbarrier\.(?:test|try)_wait|atom\.(?:.*\.)?(?:cas|exch)\b|atom\.(?:.*\.)?(?:add|or|max|min|inc|dec|and)\b|ld\.(?:volatile|acquire|relaxed|mmio)|ldu|ld\.(?:global\.)?cv)/
+
+/** Whether an instruction may wait for what another thread does. */
+export function mayWait({ instruction }: Decoded): boolean {
+  return SPINNING.test(instruction.opcode)
+}
+
+export interface Program {
+  readonly text: PtxText
+  readonly kernel: PreparedFunction
+  readonly functions: ReadonlyMap<string, PreparedFunction>
+  /** Functions whose address is taken, by the number in their address. */
+  readonly addressed: ReadonlyMap<number, PreparedFunction>
+  readonly stops: readonly Stop[]
+  readonly parameters: ParameterLayout
+  readonly shared: { readonly offsets: ReadonlyMap<string, number>; readonly staticBytes: number }
+  /** Of a thread's frame, without the stack of functions that are called. */
+  readonly kernelFrameEnd: number
+  /** Of a thread: its frame and its stack. */
+  readonly threadBytes: number
+  readonly hasMeetings: boolean
+  readonly needsStack: boolean
+}
+
+export interface ProgramOptions {
+  /** For functions that call each other in a circle or through pointers: bytes of stack a thread has. */
+  readonly stackBytes: number
+}
+
+export function prepareProgram(text: PtxText, name: string, options: ProgramOptions): Program {
+  return new Preparation(text, name, options).prepare()
+}
+
+/** The number of a function in addresses: its place in the text. */
+export function functionNumber(text: PtxText, name: string): number {
+  let number = 1
+  for (const known of text.functions.keys()) {
+    if (known === name) return number
+    number++
+  }
+  return 0
+}
+
+function codeOf({ form }: Decoded): string {
+  return form.meaning.kind === 'code' ? form.meaning.code : form.meaning.kind
+}
+
+class Preparation {
+  readonly #reached = new Map<string, { fn: PtxFunction; flow: ControlFlow; taken: boolean }>()
+  readonly #stops: Stop[] = []
+
+  constructor(
+    private readonly text: PtxText,
+    private readonly name: string,
+    private readonly options: ProgramOptions,
+  ) {}
+
+  prepare(): Program {
+    const kernel = this.text.functions.get(this.name)
+    if (kernel?.body === undefined || !kernel.entry)
+      throw ptxError('ERR_COMPILATION', `'${this.name}' is no kernel of this module`, { line: kernel?.line ?? 1 })
+    this.#reach(kernel)
+    const stopping = this.#stoppingFunctions()
+    const shared = this.#shared()
+    const cellsEnd = align(this.#cellsEnd(), 16)
+    const prepared = new Map<string, PreparedFunction>()
+    let hasMeetings = false
+    for (const [name, { fn }] of this.#reached) {
+      const stops = fn.entry || stopping.has(name)
+      const flow = controlFlowOf(fn, (call) => this.#callStops(call, stopping))
+      const live = liveAtStart(flow)
+      const own = this.#stopsOf(fn, flow, stops)
+      hasMeetings ||= own.some(({ kind }) => kind === 'meeting' || kind === 'return')
+      const saved = new Set<number>()
+      for (const { block } of own) {
+        for (const id of live[block] ?? []) saved.add(id)
+      }
+      const call = callLayout(fn)
+      const frame = frameLayout(fn, fn.entry ? cellsEnd : call.end, saved)
+      const stopAt = new Map<number, Stop>()
+      const result: PreparedFunction = {
+        fn,
+        index: functionNumber(this.text, name),
+        flow,
+        live,
+        facts: registerFacts(flow),
+        call,
+        frame,
+        stops,
+        stopAt,
+        instructions: fn.body?.length ?? 0,
+      }
+      for (const stop of own) {
+        const whole: Stop = { ...stop, id: this.#stops.length, fn: result }
+        this.#stops.push(whole)
+        stopAt.set(stop.block, whole)
+      }
+      prepared.set(name, result)
+    }
+    const main = prepared.get(this.name)
+    if (main === undefined) throw new Error('The kernel is reached from itself')
+    const addressed = new Map<number, PreparedFunction>()
+    for (const [name, { taken }] of this.#reached) {
+      const fn = prepared.get(name)
+      if (taken && fn !== undefined) addressed.set(fn.index, fn)
+    }
+    const kernelFrameEnd = main.frame.byteLength
+    const stack = this.#stackBytes(prepared)
+    // Frames do not begin at the same line of the processor's cache.
+    const threadBytes = align(kernelFrameEnd + stack, 16) + (kernelFrameEnd + stack > 512 ? 80 : 0)
+    return {
+      text: this.text,
+      kernel: main,
+      functions: prepared,
+      addressed,
+      stops: this.#stops,
+      parameters: parameterLayout(kernel.parameters),
+      shared,
+      kernelFrameEnd,
+      threadBytes,
+      hasMeetings,
+      needsStack: stack > 0,
+    }
+  }
+
+  /** Collects the functions that can be called, and those whose address is taken. */
+  #reach(kernel: PtxFunction): void {
+    const queue: PtxFunction[] = [kernel]
+    const add = (name: string, taken: boolean, at: Decoded | undefined): void => {
+      const real = this.text.aliases.get(name) ?? name
+      const known = this.#reached.get(real)
+      if (known !== undefined) {
+        known.taken ||= taken
+        return
+      }
+      const fn = this.text.functions.get(real)
+      if (fn === undefined || (fn.body === undefined && HOST_FUNCTIONS.has(real))) return
+      if (fn.body === undefined) {
+        const place = at?.instruction ?? { line: fn.line }
+        throw ptxError(
+          'ERR_COMPILATION',
+          `The function '${real}' is declared, but not in this module: link it in`,
+          place,
+        )
+      }
+      if (!fn.entry || fn === kernel) {
+        const flow = controlFlowOf(fn, () => false)
+        this.#reached.set(real, { fn, flow, taken })
+        queue.push(fn)
+      }
+    }
+    add(kernel.name, false, undefined)
+    queue.length = 1
+    let indirect = false
+    for (let fn = queue.pop(); fn !== undefined; fn = queue.pop()) {
+      for (const block of this.#reached.get(fn.name)?.flow.blocks ?? []) {
+        for (const decoded of block.instructions) {
+          const isCall = codeOf(decoded) === 'call'
+          const callee = isCall ? calleeOf(decoded) : undefined
+          if (callee !== undefined) {
+            add(callee, false, decoded)
+            continue
+          }
+          if (isCall) indirect = true
+          for (const operand of decoded.instruction.operands) {
+            if (operand.kind === 'symbol' && this.text.functions.get(operand.name)?.entry === false)
+              add(operand.name, true, decoded)
+          }
+        }
+      }
+      if (queue.length === 0 && indirect) {
+        // Pointers to functions may also come from tables in memory.
+        for (const { initial } of this.text.variables.values()) {
+          for (const { symbol } of initial) {
+            if (symbol !== undefined && this.text.functions.get(symbol)?.entry === false) add(symbol, true, undefined)
+          }
+        }
+        for (const [name, other] of this.text.functions) {
+          if (other.entry || other.body === undefined || this.#reached.has(name)) continue
+          // A kernel that ran before may have written the address of any function that is taken anywhere.
+          if (this.#takenAnywhere().has(name)) add(name, true, undefined)
+        }
+        indirect = false
+      }
+    }
+  }
+
+  #taken: Set<string> | undefined
+
+  #takenAnywhere(): ReadonlySet<string> {
+    if (this.#taken !== undefined) return this.#taken
+    const taken = new Set<string>()
+    for (const fn of this.text.functions.values()) {
+      for (const { opcode, operands } of fn.body ?? []) {
+        if (opcode.startsWith('call')) continue
+        for (const operand of operands) {
+          if (operand.kind === 'symbol' && this.text.functions.get(operand.name)?.entry === false)
+            taken.add(operand.name)
+        }
+      }
+    }
+    this.#taken = taken
+    return taken
+  }
+
+  /** Functions in which threads may stop: they meet, wait for others, or call such a function. */
+  #stoppingFunctions(): Set<string> {
+    const stopping = new Set<string>()
+    for (const [name, { fn, flow }] of this.#reached) {
+      if (fn.entry) continue
+      const all = flow.blocks.flatMap(({ instructions }) => instructions)
+      const meets = flow.blocks.some(({ terminator }) => terminator.kind === 'meeting')
+      if (meets || (regionFrom(flow, 0).loops.size > 0 && all.some(mayWait))) stopping.add(name)
+    }
+    for (let changed = true; changed; ) {
+      changed = false
+      const anyAddressed = [...this.#reached].some(([name, { taken }]) => taken && stopping.has(name))
+      for (const [name, { fn, flow, taken }] of this.#reached) {
+        if (fn.entry || stopping.has(name)) continue
+        const calls = flow.blocks.flatMap(({ instructions }) =>
+          instructions.filter((decoded) => codeOf(decoded) === 'call'),
+        )
+        const stops = calls.some((call) => this.#callStops(call, stopping)) || (taken && anyAddressed)
+        if (!stops) continue
+        stopping.add(name)
+        changed = true
+      }
+    }
+    return stopping
+  }
+
+  #callStops(call: Decoded, stopping: ReadonlySet<string>): boolean {
+    const callee = calleeOf(call)
+    if (callee !== undefined) return stopping.has(this.text.aliases.get(callee) ?? callee)
+    return [...this.#reached].some(([name, { taken }]) => taken && stopping.has(name))
+  }
+
+  #stopsOf(fn: PtxFunction, flow: ControlFlow, stops: boolean): Omit<Stop, 'id' | 'fn'>[] {
+    const all: Omit<Stop, 'id' | 'fn'>[] = []
+    if (!stops) return all
+    all.push({ kind: fn.entry ? 'start' : 'enter', block: 0, at: undefined, cells: undefined })
+    const loops = new Set<number>()
+    const entries = [0]
+    const read = new Set<Register>()
+    /** Registers that are only ever given one constant, as compilers do for the operands of a shuffle. */
+    const constants = new Map<Register, bigint | undefined>()
+    for (const { instructions, terminator } of flow.blocks) {
+      for (const decoded of 'at' in terminator ? [...instructions, terminator.at] : instructions) {
+        const { reads, writes } = accessesOf(decoded)
+        for (const each of reads) read.add(each)
+        const source = decoded.form.opcode === 'mov' ? decoded.operands['a'] : undefined
+        for (const each of writes) {
+          constants.set(each, source?.kind === 'integer' && !constants.has(each) ? source.value : undefined)
+        }
+      }
+      if (terminator.kind === 'branch') read.add(terminator.register)
+      if (terminator.kind === 'switch' && terminator.index.kind === 'register') read.add(terminator.index.register)
+    }
+    for (const { terminator } of flow.blocks) {
+      if (terminator.kind === 'meeting') {
+        entries.push(terminator.next)
+        const cells = meetingCells(
+          terminator.at,
+          (register) => read.has(register),
+          (register) => constants.get(register),
+        )
+        all.push({ kind: 'meeting', block: terminator.next, at: terminator.at, cells })
+      } else if (terminator.kind === 'call') {
+        entries.push(terminator.next)
+        all.push({ kind: 'return', block: terminator.next, at: terminator.at, cells: undefined })
+      }
+    }
+    for (const entry of entries) for (const block of regionFrom(flow, entry).loops) loops.add(block)
+    for (const block of loops) {
+      all.push({ kind: 'turn', block, at: firstInstruction(flow.blocks[block]), cells: undefined })
+    }
+    return all
+  }
+
+  #cellsEnd(): number {
+    let end: number = FRAME.cells
+    for (const { flow } of this.#reached.values()) {
+      for (const { terminator } of flow.blocks) {
+        if (terminator.kind === 'meeting') end = Math.max(end, meetingCells(terminator.at).end)
+      }
+    }
+    return end
+  }
+
+  #shared(): Program['shared'] {
+    const offsets = new Map<string, number>()
+    const dynamic: Variable[] = []
+    let end = 0
+    const place = (variable: Variable): void => {
+      if (variable.space !== 'shared' || offsets.has(variable.name)) return
+      if (variable.external || variable.byteLength === 0) {
+        dynamic.push(variable)
+        return
+      }
+      const offset = align(end, variable.alignment)
+      offsets.set(variable.name, offset)
+      end = offset + variable.byteLength
+    }
+    const use = (operand: Operand): void => {
+      if (operand.kind === 'address') use(operand.base)
+      else if (operand.kind === 'vector' || operand.kind === 'list') operand.items.forEach(use)
+      else if (operand.kind === 'symbol') {
+        const variable = operand.variable ?? this.text.variables.get(operand.name)
+        if (variable !== undefined) place(variable)
+      }
+    }
+    for (const { fn } of this.#reached.values()) {
+      for (const each of fn.variables) place(each)
+      for (const { operands } of fn.body ?? []) operands.forEach(use)
+    }
+    // Dynamic shared memory begins behind the variables of a given size.
+    const begin = dynamic.reduce((at, { alignment }) => align(at, Math.max(alignment, 1)), end)
+    for (const { name } of dynamic) offsets.set(name, begin)
+    return { offsets, staticBytes: dynamic.length > 0 ? begin : end }
+  }
+
+  /** The stack that calls need, beyond the kernel's frame. */
+  #stackBytes(prepared: ReadonlyMap<string, PreparedFunction>): number {
+    const depth = new Map<string, number>()
+    const active = new Set<string>()
+    let endless = false
+    const measure = (name: string): number => {
+      const known = depth.get(name)
+      if (known !== undefined) return known
+      const fn = prepared.get(name)
+      if (fn === undefined) return 256
+      if (active.has(name)) {
+        endless = true
+        return 0
+      }
+      active.add(name)
+      let deepest = 0
+      for (const { instructions, terminator } of fn.flow.blocks) {
+        for (const decoded of 'at' in terminator ? [...instructions, terminator.at] : instructions) {
+          const code = codeOf(decoded)
+          if (code === 'alloca') endless = true
+          if (code !== 'call') continue
+          const callee = calleeOf(decoded)
+          if (callee === undefined) endless = true
+          else deepest = Math.max(deepest, measure(this.text.aliases.get(callee) ?? callee))
+        }
+      }
+      active.delete(name)
+      const total = deepest + (fn.fn.entry ? 0 : fn.frame.byteLength)
+      depth.set(name, total)
+      return total
+    }
+    const stack = measure(this.name)
+    return endless ? Math.max(stack, this.options.stackBytes) : stack
+  }
+}
+
+function firstInstruction(block: Block | undefined): Decoded | undefined {
+  if (block === undefined) return undefined
+  return block.instructions[0] ?? ('at' in block.terminator ? block.terminator.at : block.at)
+}
+
+/** The values that a meeting instruction takes and leaves, with their place in a thread's frame. */
+export function meetingCells(
+  decoded: Decoded,
+  isRead: (register: Register) => boolean = () => true,
+  constantOf: (register: Register) => bigint | undefined = () => undefined,
+): MeetingCells {
+  const [sources, results]: [Cell[], Cell[]] = [[], []]
+  let end: number = FRAME.cells
+  const add = (operand: Operand, name: string, into: Cell[]): void => {
+    switch (operand.kind) {
+      case 'vector':
+      case 'list':
+        for (const each of operand.items) add(each, name, into)
+        return
+      case 'pair':
+        add(operand.first, name, into)
+        add(operand.second, name, into)
+        return
+      case 'integer':
+        into.push({ operand, name, offset: undefined, constant: operand.value, bytes: 4 })
+        return
+      case 'float':
+        into.push({ operand, name, offset: undefined, constant: operand.bits, bytes: 4 })
+        return
+      default: {
+        const found: Register[] = []
+        registersOf(operand, found)
+        const constant = operand.kind === 'register' ? constantOf(operand.register) : undefined
+        if (into === sources && constant !== undefined) {
+          into.push({ operand, name, offset: undefined, constant, bytes: 4 })
+          return
+        }
+        // A result that nobody reads is not left; most shuffles have such a predicate.
+        if (into === results && (operand.kind === 'sink' || found.every((each) => !isRead(each)))) {
+          into.push({ operand: { kind: 'sink' }, name, offset: undefined, constant: undefined, bytes: 4 })
+          return
+        }
+        const isWide = operand.kind !== 'register' && operand.kind !== 'not' && operand.kind !== 'sink'
+        const bytes = isWide || bitsOf(found[0]?.type ?? 'b32') === 64 ? 8 : 4
+        end = align(end, bytes)
+        into.push({ operand, name, offset: end, constant: undefined, bytes })
+        end += bytes
+      }
+    }
+  }
+  for (const { name, written } of decoded.form.operands) {
+    const operand = decoded.operands[name]
+    if (operand !== undefined) add(operand, name, written ? results : sources)
+  }
+  return { sources, results, end }
+}
+
+/** The layout of what a call through a pointer passes, by its prototype. */
+export function prototypeOf(decoded: Decoded, text: PtxText): CallLayout | undefined {
+  const { list } = callParts(decoded.instruction)
+  if (list === undefined) return undefined
+  for (
+    let scope = decoded.instruction.scope as typeof decoded.instruction.scope | undefined;
+    scope;
+    scope = scope.outer
+  ) {
+    const prototype = scope.prototypes.get(list)
+    if (prototype !== undefined) return callLayout(prototype)
+    const targets = scope.targets.get(list)
+    const first = text.functions.get(targets?.[0] ?? '')
+    if (first !== undefined) return callLayout(first)
+  }
+  return undefined
+}

@@ -1,0 +1,210 @@
+/**
+ * PTX, compiled to WebAssembly: modules, their kernels, and launches of them. This file is what the rest of the library
+ * uses of this folder; docs/ptx.md says what runs and how.
+ */
+import type { Decoded } from './decoding.js'
+import { type BlockOptions, DeviceMemory, ENGINE_BEGIN, OutOfMachineMemory } from './device-memory.js'
+import { factsOf, type KernelFacts, type ParameterFacts, type PointerUse } from './facts.js'
+import { type FaultCode, KernelFault, type KernelFinding, type Triple } from './faults.js'
+import { KernelCode } from './kernel-code.js'
+import {
+  type ByteRange,
+  KernelLaunch,
+  type LaunchConfiguration,
+  type LaunchOptions,
+  type LaunchStatistics,
+  type RecordedAccesses,
+} from './launch.js'
+import { FUNCTION_WINDOW } from './layout.js'
+import { parsePtx } from './parser.js'
+import { functionNumber, type Program, prepareProgram } from './program.js'
+import { type PtxError, type PtxText, ptxError, type SourceLine, type Variable } from './syntax.js'
+
+export {
+  type BlockOptions,
+  type ByteRange,
+  DeviceMemory,
+  ENGINE_BEGIN,
+  type FaultCode,
+  type KernelFacts,
+  KernelFault,
+  type KernelFinding,
+  KernelLaunch,
+  type LaunchConfiguration,
+  type LaunchOptions,
+  type LaunchStatistics,
+  OutOfMachineMemory,
+  type ParameterFacts,
+  type PointerUse,
+  type PtxError,
+  type RecordedAccesses,
+  type SourceLine,
+  type Triple,
+}
+
+export interface ModuleHost {
+  /** The memory of the machine that the module is loaded on. */
+  readonly memory: DeviceMemory
+  /**
+   * Chooses an address for a variable of the module, as for an allocation: a multiple of `alignment`, below ENGINE_BEGIN.
+   * The module makes it known to the memory, and takes it back with `close`.
+   */
+  allocate(byteLength: number, alignment: number): number
+  /** A variable's address is free again. */
+  release?(address: number): void
+}
+
+export interface CodeOptions {
+  /** Records which bytes a launch reads and writes, and finds reads of bytes that nothing wrote. */
+  readonly recorded?: boolean
+  /** Finds races within shared memory. */
+  readonly checked?: boolean
+  /**
+   * The stack of a thread, in bytes, for kernels whose functions call each other in a circle or through pointers. Default:
+   * 16384; others have what they need.
+   */
+  readonly stackBytes?: number
+}
+
+/**
+ * A module of PTX that is loaded on a machine. The text is read at once; a kernel is compiled when it is used first, so that
+ * a form that is not supported makes only those kernels unusable that can reach it.
+ */
+export class PtxModule {
+  readonly #text: PtxText
+  readonly #addresses = new Map<string, number>()
+  readonly #programs = new Map<string, Program>()
+  readonly #codes = new Map<string, KernelCode>()
+
+  /** @throws ERR_COMPILATION for text that is no PTX; ERR_UNSUPPORTED for 32-bit addresses; each with `line` */
+  constructor(
+    text: string,
+    private readonly host: ModuleHost,
+  ) {
+    this.#text = withCode(() => parsePtx(text))
+  }
+
+  /** Of the text, such as '8.7'. */
+  get version(): string {
+    return this.#text.version
+  }
+
+  /** Of the text, such as 'sm_90a'. */
+  get target(): string {
+    return this.#text.target
+  }
+
+  /** The names of the kernels. */
+  get kernels(): readonly string[] {
+    return [...this.#text.functions.values()]
+      .filter(({ entry, body }) => entry && body !== undefined)
+      .map(({ name }) => name)
+  }
+
+  /** The names of the variables in global and constant memory. */
+  get globals(): readonly string[] {
+    return [...this.#text.variables.values()]
+      .filter(({ space, external }) => !external && (space === 'global' || space === 'const'))
+      .map(({ name }) => name)
+  }
+
+  /** @throws ERR_UNSUPPORTED, ERR_COMPILATION, as `code` does */
+  facts(kernel: string): KernelFacts {
+    return withCode(() => factsOf(this.#program(kernel, 16384)))
+  }
+
+  /**
+   * The compiled code of a kernel.
+   * @throws ERR_UNSUPPORTED for a form that the simulator does not run, with its line and the way out; ERR_COMPILATION for
+   * a kernel that is not there, and for code that is wrong; OutOfMachineMemory
+   */
+  code(kernel: string, options: CodeOptions = {}): KernelCode {
+    const { recorded = false, checked = false, stackBytes = 16384 } = options
+    const key = `${recorded},${checked},${stackBytes},${kernel}`
+    const known = this.#codes.get(key)
+    if (known !== undefined) return known
+    const code = withCode(() => {
+      const address = (variable: string, decoded: Decoded): bigint => BigInt(this.#addressOf(variable, decoded))
+      return new KernelCode(this.#program(kernel, stackBytes), this.host.memory, { recorded, checked }, address)
+    })
+    this.#codes.set(key, code)
+    return code
+  }
+
+  #program(kernel: string, stackBytes: number): Program {
+    const key = `${stackBytes},${kernel}`
+    const known = this.#programs.get(key)
+    if (known !== undefined) return known
+    const program = prepareProgram(this.#text, kernel, { stackBytes })
+    this.#programs.set(key, program)
+    return program
+  }
+
+  /** A launch, which does nothing until `run` is called. Throws as `code` does. */
+  launch(kernel: string, configuration: LaunchConfiguration, options: LaunchOptions & CodeOptions = {}): KernelLaunch {
+    return new KernelLaunch(this.code(kernel, options), configuration, options)
+  }
+
+  /** Where a variable lies; undefined where the module has none of that name. */
+  global(name: string): { readonly address: number; readonly byteLength: number } | undefined {
+    const variable = this.#text.variables.get(name)
+    if (variable === undefined || (variable.space !== 'global' && variable.space !== 'const')) return undefined
+    return { address: this.#addressOf(name, undefined), byteLength: variable.byteLength }
+  }
+
+  /** Gives the memory of the code and of the variables back. No launch may run any more. */
+  close(): void {
+    for (const code of this.#codes.values()) code.close()
+    for (const address of this.#addresses.values()) {
+      this.host.memory.remove(address)
+      this.host.release?.(address)
+    }
+    this.#codes.clear()
+    this.#addresses.clear()
+  }
+
+  #addressOf(name: string, decoded: Decoded | undefined): number {
+    const known = this.#addresses.get(name)
+    if (known !== undefined) return known
+    const variable = this.#text.variables.get(name)
+    if (variable === undefined || variable.external) {
+      const place = decoded?.instruction ?? { line: variable?.line ?? 1 }
+      throw ptxError('ERR_COMPILATION', `The variable '${name}' is not in this module: link it in`, place)
+    }
+    const byteLength = Math.max(1, variable.byteLength)
+    const address = this.host.allocate(byteLength, Math.max(32, variable.alignment))
+    this.#addresses.set(name, address)
+    this.host.memory.add(address, byteLength, { load: (bytes) => this.#initialise(variable, bytes) })
+    return address
+  }
+
+  #initialise(variable: Variable, bytes: Uint8Array): void {
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+    for (const { offset, bytes: width, value, symbol } of variable.initial) {
+      if (offset + width > bytes.byteLength) break
+      let whole = value
+      if (symbol !== undefined) {
+        const fn = this.#text.functions.get(this.#text.aliases.get(symbol) ?? symbol)
+        if (fn !== undefined) whole += FUNCTION_WINDOW + BigInt(16 * functionNumber(this.#text, fn.name))
+        else whole += BigInt(this.#addressOf(symbol, undefined))
+      }
+      if (width === 8) view.setBigInt64(offset, BigInt.asIntN(64, whole), true)
+      else if (width === 4) view.setInt32(offset, Number(BigInt.asIntN(32, whole)), true)
+      else if (width === 2) view.setInt16(offset, Number(BigInt.asIntN(16, whole)), true)
+      else view.setInt8(offset, Number(BigInt.asIntN(8, whole)))
+    }
+  }
+}
+
+/** What strange text makes of the compiler itself, such as a stack that is full, is an error of the text, too. */
+function withCode<T>(run: () => T): T {
+  try {
+    return run()
+  } catch (error) {
+    if (error instanceof Error && 'code' in error) throw error
+    const why = error instanceof Error ? error.message : String(error)
+    throw Object.assign(ptxError('ERR_COMPILATION', `This PTX cannot be compiled (${why})`, { line: 1 }), {
+      cause: error,
+    })
+  }
+}

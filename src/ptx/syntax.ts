@@ -1,0 +1,149 @@
+/** What PTX text says, as the parser returns it. */
+import { stateError } from '../base/errors.js'
+
+/** A line of a source file, as `.loc` gives it. */
+export interface SourceLine {
+  readonly file: string
+  readonly line: number
+}
+
+export interface Register {
+  /** Counts the registers of a function. */
+  readonly id: number
+  readonly name: string
+  /** The declared type without its dot, such as 'b32' or 'pred'. */
+  readonly type: string
+}
+
+export type StateSpace = 'global' | 'const' | 'shared' | 'local' | 'param'
+
+/** Bytes of a variable that the text gives, or the address of a symbol to be put there. */
+export interface InitialValue {
+  readonly offset: number
+  readonly bytes: number
+  readonly value: bigint
+  readonly symbol?: string
+}
+
+export interface Variable {
+  readonly name: string
+  readonly space: StateSpace
+  /** The type of an element, such as 'b8'. */
+  readonly type: string
+  readonly alignment: number
+  /** 0 for an array of no given length, such as dynamic shared memory. */
+  readonly byteLength: number
+  readonly initial: readonly InitialValue[]
+  readonly external: boolean
+  readonly line: number
+  /** What `.ptr` says of a kernel's parameter. */
+  readonly pointer?: { readonly space: string; readonly alignment: number }
+}
+
+export type Operand =
+  | { readonly kind: 'register'; readonly register: Register }
+  | { readonly kind: 'special'; readonly name: string }
+  | { readonly kind: 'integer'; readonly value: bigint }
+  | { readonly kind: 'float'; readonly value: number; readonly bits: bigint; readonly width: 32 | 64 | 0 }
+  /** The address of a variable or function, or a label. */
+  | { readonly kind: 'symbol'; readonly name: string; readonly variable: Variable | undefined; readonly offset: bigint }
+  | { readonly kind: 'address'; readonly base: Operand; readonly offset: bigint }
+  | { readonly kind: 'vector'; readonly items: readonly Operand[] }
+  | { readonly kind: 'pair'; readonly first: Operand; readonly second: Operand }
+  | { readonly kind: 'not'; readonly operand: Operand }
+  | { readonly kind: 'list'; readonly items: readonly Operand[] }
+  | { readonly kind: 'sink' }
+
+/** A block in braces: names declared inside are not known outside. */
+export interface Scope {
+  readonly outer: Scope | undefined
+  readonly registers: Map<string, Register>
+  /** Registers declared as `%r<10>`: the type and the count, by the name before the number. */
+  readonly ranges: Map<string, { readonly type: string; readonly count: number }>
+  readonly variables: Map<string, Variable>
+  readonly labels: Map<string, number>
+  readonly prototypes: Map<string, Prototype>
+  readonly targets: Map<string, readonly string[]>
+}
+
+export interface Prototype {
+  readonly results: readonly Variable[]
+  readonly parameters: readonly Variable[]
+}
+
+export interface Instruction {
+  readonly opcode: string
+  readonly guard: { readonly register: Register; readonly negated: boolean } | undefined
+  readonly operands: readonly Operand[]
+  readonly scope: Scope
+  /** The line of the PTX. */
+  readonly line: number
+  readonly source: SourceLine | undefined
+}
+
+export interface PtxFunction extends Prototype {
+  readonly name: string
+  readonly entry: boolean
+  readonly line: number
+  /** Undefined for a declaration. */
+  readonly body: readonly Instruction[] | undefined
+  readonly registers: readonly Register[]
+  /** Variables declared in the body. */
+  readonly variables: readonly Variable[]
+  /** Parameters that are registers, by name. */
+  readonly parameterRegisters: ReadonlyMap<string, Register>
+  /** `.maxntid`, `.reqntid`, `.minnctapersm` and others, with their numbers. */
+  readonly directives: ReadonlyMap<string, readonly number[]>
+}
+
+export interface PtxText {
+  /** Such as '8.7'. */
+  readonly version: string
+  /** Such as 'sm_90a'. */
+  readonly target: string
+  readonly variables: ReadonlyMap<string, Variable>
+  readonly functions: ReadonlyMap<string, PtxFunction>
+  /** Other names of functions. */
+  readonly aliases: ReadonlyMap<string, string>
+}
+
+/** Where in the text, and in the source it was made from, something stands. */
+export interface Place {
+  readonly line: number
+  readonly source?: SourceLine | undefined
+}
+
+export type PtxError = Error & { code: string; line: number; source: SourceLine | undefined }
+
+export function inWords({ line, source }: Place): string {
+  return source === undefined ? `line ${line} of the PTX` : `line ${line} of the PTX (${source.file}:${source.line})`
+}
+
+/** Code that cannot be read, or that this compiler does not know: ERR_COMPILATION or ERR_UNSUPPORTED. */
+export function ptxError(code: 'ERR_COMPILATION' | 'ERR_UNSUPPORTED', message: string, place: Place): PtxError {
+  return Object.assign(stateError(code, `${message}, at ${inWords(place)}`), {
+    line: place.line,
+    source: place.source,
+  })
+}
+
+const WIDTHS: Readonly<Record<string, number>> = {
+  pred: 1,
+  e4m3x2: 16,
+  e5m2x2: 16,
+  f16: 16,
+  bf16: 16,
+  f16x2: 32,
+  f32x2: 64,
+  bf16x2: 32,
+  tf32: 32,
+  e4m3: 8,
+  e5m2: 8,
+  u16x2: 32,
+  s16x2: 32,
+}
+
+/** The bits of a type, such as 32 of 'u32'; 0 for what is no type. */
+export function bitsOf(type: string): number {
+  return WIDTHS[type] ?? Number(/^[bsuf](8|16|32|64|128)$/.exec(type)?.[1] ?? 0)
+}

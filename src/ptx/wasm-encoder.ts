@@ -1,0 +1,467 @@
+/** Writes WebAssembly's binary format: the code of functions, and modules of them. */
+
+export type ValueType = 'i32' | 'i64' | 'f32' | 'f64'
+
+const VALUE_TYPES: Readonly<Record<ValueType, number>> = { i32: 0x7f, i64: 0x7e, f32: 0x7d, f64: 0x7c }
+
+const INTEGER_OPERATIONS =
+  'clz ctz popcnt add sub mul div_s div_u rem_s rem_u and or xor shl shr_s shr_u rotl rotr'.split(' ')
+const FLOAT_OPERATIONS = 'abs neg ceil floor trunc nearest sqrt add sub mul div min max copysign'.split(' ')
+const INTEGER_COMPARISONS = 'eqz eq ne lt_s lt_u gt_s gt_u le_s le_u ge_s ge_u'.split(' ')
+const FLOAT_COMPARISONS = 'eq ne lt gt le ge'.split(' ')
+
+/** The opcode of each instruction that takes no immediate, by its name in the text format. */
+export const OPCODES: ReadonlyMap<string, readonly number[]> = opcodes()
+
+/** The opcode of each load and store, with the width of the access as a power of two. */
+export const MEMORY_OPCODES: ReadonlyMap<string, readonly [opcode: number, log2: number]> = new Map([
+  ['i32.load', [0x28, 2]],
+  ['i64.load', [0x29, 3]],
+  ['f32.load', [0x2a, 2]],
+  ['f64.load', [0x2b, 3]],
+  ['i32.load8_s', [0x2c, 0]],
+  ['i32.load8_u', [0x2d, 0]],
+  ['i32.load16_s', [0x2e, 1]],
+  ['i32.load16_u', [0x2f, 1]],
+  ['i64.load32_u', [0x35, 2]],
+  ['i32.store', [0x36, 2]],
+  ['i64.store', [0x37, 3]],
+  ['f32.store', [0x38, 2]],
+  ['f64.store', [0x39, 3]],
+  ['i32.store8', [0x3a, 0]],
+  ['i32.store16', [0x3b, 1]],
+])
+
+function opcodes(): Map<string, readonly number[]> {
+  const all = new Map<string, readonly number[]>([
+    ['unreachable', [0x00]],
+    ['return', [0x0f]],
+    ['drop', [0x1a]],
+    ['select', [0x1b]],
+  ])
+  const series = (type: string, names: readonly string[], first: number): void => {
+    names.forEach((name, index) => {
+      all.set(`${type}.${name}`, [first + index])
+    })
+  }
+  series('i32', INTEGER_COMPARISONS, 0x45)
+  series('i64', INTEGER_COMPARISONS, 0x50)
+  series('f32', FLOAT_COMPARISONS, 0x5b)
+  series('f64', FLOAT_COMPARISONS, 0x61)
+  series('i32', INTEGER_OPERATIONS, 0x67)
+  series('i64', INTEGER_OPERATIONS, 0x79)
+  series('f32', FLOAT_OPERATIONS, 0x8b)
+  series('f64', FLOAT_OPERATIONS, 0x99)
+  const conversions =
+    'i32.wrap_i64 i32.trunc_f32_s i32.trunc_f32_u i32.trunc_f64_s i32.trunc_f64_u i64.extend_i32_s i64.extend_i32_u i64.trunc_f32_s i64.trunc_f32_u i64.trunc_f64_s i64.trunc_f64_u f32.convert_i32_s f32.convert_i32_u f32.convert_i64_s f32.convert_i64_u f32.demote_f64 f64.convert_i32_s f64.convert_i32_u f64.convert_i64_s f64.convert_i64_u f64.promote_f32 i32.reinterpret_f32 i64.reinterpret_f64 f32.reinterpret_i32 f64.reinterpret_i64 i32.extend8_s i32.extend16_s i64.extend8_s i64.extend16_s i64.extend32_s'
+  conversions.split(' ').forEach((name, index) => {
+    all.set(name, [0xa7 + index])
+  })
+  const saturating =
+    'i32.trunc_sat_f32_s i32.trunc_sat_f32_u i32.trunc_sat_f64_s i32.trunc_sat_f64_u i64.trunc_sat_f32_s i64.trunc_sat_f32_u i64.trunc_sat_f64_s i64.trunc_sat_f64_u'
+  saturating.split(' ').forEach((name, index) => {
+    all.set(name, [0xfc, index])
+  })
+  all.set('memory.copy', [0xfc, 10, 0, 0])
+  all.set('memory.fill', [0xfc, 11, 0])
+  // Of SIMD and relaxed SIMD, what a fused multiply-add takes.
+  all.set('f32x4.splat', [0xfd, 0x13])
+  all.set('f64x2.splat', [0xfd, 0x14])
+  all.set('f32x4.extract_lane_0', [0xfd, 0x1f, 0])
+  all.set('f64x2.extract_lane_0', [0xfd, 0x21, 0])
+  all.set('f32x4.relaxed_madd', [0xfd, 0x85, 0x02])
+  all.set('f64x2.relaxed_madd', [0xfd, 0x87, 0x02])
+  return all
+}
+
+/** A growing list of bytes, with what WebAssembly writes into one. */
+export class ByteWriter {
+  #bytes = new Uint8Array(256)
+  length = 0
+
+  byte(value: number): void {
+    if (this.length === this.#bytes.length) {
+      const larger = new Uint8Array(2 * this.length)
+      larger.set(this.#bytes)
+      this.#bytes = larger
+    }
+    this.#bytes[this.length++] = value
+  }
+
+  append(bytes: Iterable<number>): void {
+    for (const each of bytes) this.byte(each)
+  }
+
+  unsigned(value: number): void {
+    let rest = value
+    while (rest >= 0x80) {
+      this.byte((rest & 0x7f) | 0x80)
+      rest = Math.floor(rest / 128)
+    }
+    this.byte(rest)
+  }
+
+  signed(value: number): void {
+    let rest = value
+    for (;;) {
+      const low = rest & 0x7f
+      rest >>= 7
+      if ((rest === 0 && (low & 0x40) === 0) || (rest === -1 && (low & 0x40) !== 0)) {
+        this.byte(low)
+        return
+      }
+      this.byte(low | 0x80)
+    }
+  }
+
+  signed64(value: bigint): void {
+    let rest = BigInt.asIntN(64, value)
+    for (;;) {
+      const low = Number(rest & 0x7fn)
+      rest >>= 7n
+      if ((rest === 0n && (low & 0x40) === 0) || (rest === -1n && (low & 0x40) !== 0)) {
+        this.byte(low)
+        return
+      }
+      this.byte(low | 0x80)
+    }
+  }
+
+  text(value: string): void {
+    this.unsigned(value.length)
+    for (let index = 0; index < value.length; index++) this.byte(value.charCodeAt(index))
+  }
+
+  bytes(): Uint8Array {
+    return this.#bytes.subarray(0, this.length)
+  }
+}
+
+const scratch = new DataView(new ArrayBuffer(8))
+
+/** An instruction with an immediate, for `FunctionBody.write`. */
+type Immediate = (body: FunctionBody) => void
+
+export const i32 =
+  (value: number): Immediate =>
+  (body) =>
+    body.i32(value)
+export const i64 =
+  (value: bigint): Immediate =>
+  (body) =>
+    body.i64(value)
+export const f32 =
+  (bits: number): Immediate =>
+  (body) =>
+    body.f32(bits)
+export const set =
+  (local: number): Immediate =>
+  (body) =>
+    body.set(local)
+export const tee =
+  (local: number): Immediate =>
+  (body) =>
+    body.tee(local)
+export const call =
+  (index: number): Immediate =>
+  (body) =>
+    body.call(index)
+export const memory =
+  (name: string, offset = 0): Immediate =>
+  (body) =>
+    body.memory(name, offset)
+
+/** The body of one function. Locals are declared as they are needed. */
+export class FunctionBody {
+  readonly #before = new ByteWriter()
+  readonly #main = new ByteWriter()
+  #code = this.#main
+  readonly #locals: ValueType[] = []
+  readonly #free: Record<ValueType, number[]> = { i32: [], i64: [], f32: [], f64: [] }
+
+  constructor(private readonly parameters: readonly ValueType[]) {}
+
+  /** A new local variable. */
+  local(type: ValueType): number {
+    return this.parameters.length + this.#locals.push(type) - 1
+  }
+
+  /** A local that is free again once `release` is called. */
+  temporary(type: ValueType): number {
+    return this.#free[type].pop() ?? this.local(type)
+  }
+
+  release(type: ValueType, index: number): void {
+    this.#free[type].push(index)
+  }
+
+  /** Writes to the start of the function, before all that is written otherwise. */
+  atStart(write: () => void): void {
+    const outer = this.#code
+    this.#code = this.#before
+    write()
+    this.#code = outer
+  }
+
+  /** Instructions one after the other: a number is a local to push, a string the name of an instruction. */
+  write(...parts: readonly (number | string | Immediate)[]): void {
+    for (const part of parts) {
+      if (typeof part === 'number') this.get(part)
+      else if (typeof part === 'string') this.op(part)
+      else part(this)
+    }
+  }
+
+  op(name: string): void {
+    const bytes = OPCODES.get(name)
+    if (bytes === undefined) throw new Error(`WebAssembly has no instruction ${name}`)
+    for (const each of bytes) this.#code.byte(each)
+  }
+
+  i32(value: number): void {
+    this.#code.byte(0x41)
+    this.#code.signed(value | 0)
+  }
+
+  i64(value: bigint): void {
+    this.#code.byte(0x42)
+    this.#code.signed64(value)
+  }
+
+  /** A constant of f32, given by its bits. */
+  f32(bits: number): void {
+    scratch.setUint32(0, bits, true)
+    this.#code.byte(0x43)
+    for (let index = 0; index < 4; index++) this.#code.byte(scratch.getUint8(index))
+  }
+
+  /** A constant of f64, given by its bits. */
+  f64(bits: bigint): void {
+    scratch.setBigUint64(0, BigInt.asUintN(64, bits), true)
+    this.#code.byte(0x44)
+    for (let index = 0; index < 8; index++) this.#code.byte(scratch.getUint8(index))
+  }
+
+  get(local: number): void {
+    this.#code.byte(0x20)
+    this.#code.unsigned(local)
+  }
+
+  set(local: number): void {
+    this.#code.byte(0x21)
+    this.#code.unsigned(local)
+  }
+
+  tee(local: number): void {
+    this.#code.byte(0x22)
+    this.#code.unsigned(local)
+  }
+
+  memory(name: string, offset = 0): void {
+    const found = MEMORY_OPCODES.get(name)
+    if (found === undefined) throw new Error(`WebAssembly has no instruction ${name}`)
+    this.#code.byte(found[0])
+    // Alignment is a hint; bytes of pinned memory may lie anywhere.
+    this.#code.byte(0)
+    this.#code.unsigned(offset)
+  }
+
+  call(index: number): void {
+    this.#code.byte(0x10)
+    this.#code.unsigned(index)
+  }
+
+  callIndirect(type: number): void {
+    this.#code.byte(0x11)
+    this.#code.unsigned(type)
+    this.#code.byte(0)
+  }
+
+  block(): void {
+    this.#code.byte(0x02)
+    this.#code.byte(0x40)
+  }
+
+  loop(): void {
+    this.#code.byte(0x03)
+    this.#code.byte(0x40)
+  }
+
+  if(result?: ValueType): void {
+    this.#code.byte(0x04)
+    this.#code.byte(result === undefined ? 0x40 : VALUE_TYPES[result])
+  }
+
+  else(): void {
+    this.#code.byte(0x05)
+  }
+
+  end(): void {
+    this.#code.byte(0x0b)
+  }
+
+  br(depth: number): void {
+    this.#code.byte(0x0c)
+    this.#code.unsigned(depth)
+  }
+
+  brIf(depth: number): void {
+    this.#code.byte(0x0d)
+    this.#code.unsigned(depth)
+  }
+
+  brTable(depths: readonly number[], otherwise: number): void {
+    this.#code.byte(0x0e)
+    this.#code.unsigned(depths.length)
+    for (const depth of depths) this.#code.unsigned(depth)
+    this.#code.unsigned(otherwise)
+  }
+
+  /** The encoded body, with its locals and the closing `end`. */
+  encode(): Uint8Array {
+    const whole = new ByteWriter()
+    const runs: [count: number, type: ValueType][] = []
+    for (const type of this.#locals) {
+      const last = runs.at(-1)
+      if (last !== undefined && last[1] === type) last[0]++
+      else runs.push([1, type])
+    }
+    whole.unsigned(runs.length)
+    for (const [count, type] of runs) {
+      whole.unsigned(count)
+      whole.byte(VALUE_TYPES[type])
+    }
+    whole.append(this.#before.bytes())
+    whole.append(this.#main.bytes())
+    whole.byte(0x0b)
+    return whole.bytes()
+  }
+}
+
+export interface Signature {
+  readonly parameters: readonly ValueType[]
+  readonly results: readonly ValueType[]
+}
+
+/** A module that imports its memory as `i.m`, if it has one of so many pages at most, and functions as members of `i`. */
+export class ModuleBuilder {
+  readonly #types: string[] = []
+  readonly #encodedTypes: Signature[] = []
+  readonly #imports: { readonly name: string; readonly type: number }[] = []
+  readonly #functions: { readonly type: number; body: Uint8Array; readonly exported: string | undefined }[] = []
+  #table: (number | undefined)[] = []
+  #closed = false
+
+  constructor(private readonly maximumPages?: number) {}
+
+  type(signature: Signature): number {
+    const key = `${signature.parameters.join()}>${signature.results.join()}`
+    const known = this.#types.indexOf(key)
+    if (known >= 0) return known
+    this.#encodedTypes.push(signature)
+    return this.#types.push(key) - 1
+  }
+
+  /** All imports come before the first function. */
+  import(name: string, signature: Signature): number {
+    if (this.#closed) throw new Error('Imports come before functions')
+    return this.#imports.push({ name, type: this.type(signature) }) - 1
+  }
+
+  /** Reserves the index of a function, whose body is given later. */
+  declare(signature: Signature, exported?: string): number {
+    this.#closed = true
+    const index = this.#functions.push({ type: this.type(signature), body: new Uint8Array(0), exported }) - 1
+    return this.#imports.length + index
+  }
+
+  define(index: number, body: Uint8Array): void {
+    const known = this.#functions[index - this.#imports.length]
+    if (known === undefined) throw new Error('This function was not declared')
+    known.body = body
+  }
+
+  /** The functions that `call_indirect` reaches, by number; a gap traps. */
+  table(functions: (number | undefined)[]): void {
+    this.#table = functions
+  }
+
+  encode(): Uint8Array {
+    const out = new ByteWriter()
+    out.append([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0])
+    const section = (id: number, write: (into: ByteWriter) => void): void => {
+      const content = new ByteWriter()
+      write(content)
+      out.byte(id)
+      out.unsigned(content.length)
+      out.append(content.bytes())
+    }
+    section(1, (into) => {
+      into.unsigned(this.#encodedTypes.length)
+      for (const { parameters, results } of this.#encodedTypes) {
+        into.byte(0x60)
+        for (const list of [parameters, results]) {
+          into.unsigned(list.length)
+          for (const type of list) into.byte(VALUE_TYPES[type])
+        }
+      }
+    })
+    section(2, (into) => {
+      into.unsigned(this.#imports.length + (this.maximumPages === undefined ? 0 : 1))
+      if (this.maximumPages !== undefined) {
+        into.text('i')
+        into.text('m')
+        into.append([2, 1, 1])
+        into.unsigned(this.maximumPages)
+      }
+      for (const { name, type } of this.#imports) {
+        into.text('i')
+        into.text(name)
+        into.byte(0)
+        into.unsigned(type)
+      }
+    })
+    section(3, (into) => {
+      into.unsigned(this.#functions.length)
+      for (const { type } of this.#functions) into.unsigned(type)
+    })
+    const listed = this.#table
+    if (listed.length > 0) {
+      section(4, (into) => {
+        into.append([1, 0x70, 0])
+        into.unsigned(listed.length)
+      })
+    }
+    const exported = this.#functions.flatMap(({ exported: name }, index) =>
+      name === undefined ? [] : [{ name, index: index + this.#imports.length }],
+    )
+    section(7, (into) => {
+      into.unsigned(exported.length)
+      for (const { name, index } of exported) {
+        into.text(name)
+        into.byte(0)
+        into.unsigned(index)
+      }
+    })
+    const elements = listed.flatMap((target, index) => (target === undefined ? [] : [[index, target] as const]))
+    if (elements.length > 0) {
+      section(9, (into) => {
+        into.unsigned(elements.length)
+        for (const [index, target] of elements) {
+          into.append([0, 0x41])
+          into.signed(index)
+          into.append([0x0b, 1])
+          into.unsigned(target)
+        }
+      })
+    }
+    section(10, (into) => {
+      into.unsigned(this.#functions.length)
+      for (const { body } of this.#functions) {
+        into.unsigned(body.length)
+        into.append(body)
+      }
+    })
+    return out.bytes()
+  }
+}

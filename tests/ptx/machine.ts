@@ -1,0 +1,189 @@
+/** A simulated machine for tests of src/ptx alone: memory, modules of checked-in PTX, and launches. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { DeviceMemory } from '../../src/ptx/device-memory.js'
+import type { Triple } from '../../src/ptx/faults.js'
+import { KernelLaunch, type LaunchOptions } from '../../src/ptx/launch.js'
+import { PtxModule } from '../../src/ptx/ptx.js'
+import { root } from '../helpers/root.js'
+
+export type NumericArray =
+  | Int8Array
+  | Uint8Array
+  | Int16Array
+  | Uint16Array
+  | Int32Array
+  | Uint32Array
+  | Float32Array
+  | Float64Array
+  | BigInt64Array
+  | BigUint64Array
+
+export interface TestLaunch extends LaunchOptions {
+  readonly grid?: number | Triple
+  readonly block?: number | Triple
+  readonly shared?: number
+  readonly cooperative?: boolean
+  readonly recorded?: boolean
+  readonly checked?: boolean
+  readonly budget?: number
+}
+
+const triple = (given: number | Triple | undefined): Triple =>
+  given === undefined ? [1, 1, 1] : typeof given === 'number' ? [given, 1, 1] : given
+
+export class Machine {
+  readonly memory = new DeviceMemory()
+  #next = 0x7f00_0000_0000
+
+  allocate(byteLength: number): number {
+    const begin = this.#next
+    this.#next += Math.ceil((byteLength + 512) / 512) * 512
+    return begin
+  }
+
+  /** The address of new memory with these contents. */
+  put(array: NumericArray): number {
+    const begin = this.allocate(array.byteLength)
+    const bytes = new Uint8Array(array.buffer, array.byteOffset, array.byteLength)
+    this.memory.add(begin, array.byteLength, { load: (into) => into.set(bytes) })
+    return begin
+  }
+
+  /** What lies at an address now, as an array like `like`. */
+  get<T extends NumericArray>(begin: number, like: T): T {
+    const bytes = this.memory.use(begin, like.byteLength)
+    if (bytes === undefined) throw new Error('There is no such block')
+    const copy = like.slice() as T
+    new Uint8Array(copy.buffer).set(bytes)
+    return copy
+  }
+
+  load(text: string): PtxModule {
+    return new PtxModule(text, { memory: this.memory, allocate: (byteLength) => this.allocate(byteLength) })
+  }
+
+  /** A launch that has not run: numbers are written as the parameters are declared, arrays are their bytes. */
+  prepare(
+    module: PtxModule,
+    name: string,
+    options: TestLaunch,
+    parameters: readonly (number | bigint | NumericArray)[],
+  ) {
+    const { recorded = false, checked = false } = options
+    const code = module.code(name, { recorded, checked })
+    const { parameters: layout } = code.program
+    const bytes = new Uint8Array(layout.byteLength)
+    const view = new DataView(bytes.buffer)
+    for (const [index, [variable, offset]] of [...layout.offsets].entries()) {
+      const value = parameters[index]
+      if (value === undefined) throw new Error(`${name} has more parameters`)
+      if (typeof value === 'object') {
+        bytes.set(new Uint8Array(value.buffer, value.byteOffset, value.byteLength), offset)
+      } else if (variable.type === 'f32') view.setFloat32(offset, Number(value), true)
+      else if (variable.type === 'f64') view.setFloat64(offset, Number(value), true)
+      else if (variable.byteLength === 8) view.setBigInt64(offset, BigInt(value), true)
+      else view.setInt32(offset, Number(value), true)
+    }
+    return new KernelLaunch(
+      code,
+      {
+        grid: triple(options.grid),
+        block: triple(options.block),
+        parameters: bytes,
+        dynamicSharedBytes: options.shared ?? 0,
+        cooperative: options.cooperative ?? false,
+      },
+      options,
+    )
+  }
+
+  run(module: PtxModule, name: string, options: TestLaunch, parameters: readonly (number | bigint | NumericArray)[]) {
+    const launch = this.prepare(module, name, options, parameters)
+    while (launch.run(options.budget) === 'more') {}
+    return launch
+  }
+}
+
+const texts = new Map<string, string>()
+
+export function ptxOf(name: string): string {
+  const known = texts.get(name)
+  if (known !== undefined) return known
+  const text = readFileSync(join(root, 'tests/ptx/kernels', `${name}.ptx`), 'utf8')
+  texts.set(name, text)
+  return text
+}
+
+export interface Scene {
+  readonly machine: Machine
+  readonly module: PtxModule
+  readonly architecture: 75 | 90
+  /** Launches the kernel of the test; arrays go to the device before, and come back into themselves after. */
+  launch(options: TestLaunch, ...parameters: readonly (number | bigint | NumericArray | Value)[]): KernelLaunch
+}
+
+/** A parameter that is passed as it is, not as the address of memory. */
+export class Value {
+  constructor(readonly bytes: NumericArray) {}
+}
+
+/** Tests one kernel of a file, as NVRTC compiled it for sm_75 and for sm_90. */
+export function kernelTest(
+  file: string,
+  kernel: string,
+  check: (scene: Scene) => void,
+  architectures: readonly (75 | 90)[] = [75, 90],
+): void {
+  for (const architecture of architectures) {
+    test(`${file}.cu, ${kernel}, compiled for sm_${architecture}, computes what its reference does`, () => {
+      const machine = new Machine()
+      const module = machine.load(ptxOf(`${file}.sm_${architecture}`))
+      check({
+        machine,
+        module,
+        architecture,
+        launch: (options, ...parameters) => {
+          const arrays: [number, NumericArray][] = []
+          const values = parameters.map((each) => {
+            if (each instanceof Value) return each.bytes
+            if (typeof each !== 'object') return each
+            const address = machine.put(each)
+            arrays.push([address, each])
+            return address
+          })
+          try {
+            return machine.run(module, kernel, options, values)
+          } finally {
+            for (const [address, array] of arrays) {
+              const bytes = machine.memory.use(address, array.byteLength)
+              if (bytes !== undefined) new Uint8Array(array.buffer, array.byteOffset, array.byteLength).set(bytes)
+            }
+          }
+        },
+      })
+    })
+  }
+}
+
+/** Numbers that are the same in each run. */
+export function randomNumbers(seed: number): () => number {
+  let state = seed >>> 0
+  return () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0
+    let mixed = state ^ (state >>> 16)
+    mixed = Math.imul(mixed, 0x45d9f3b)
+    return ((mixed ^ (mixed >>> 15)) >>> 0) / 2 ** 32
+  }
+}
+
+export function floats(count: number, seed = 1, scale = 1): Float32Array {
+  const random = randomNumbers(seed)
+  return Float32Array.from({ length: count }, () => (random() * 2 - 1) * scale)
+}
+
+export function integers(count: number, below: number, seed = 1): Int32Array {
+  const random = randomNumbers(seed)
+  return Int32Array.from({ length: count }, () => Math.floor(random() * below))
+}
