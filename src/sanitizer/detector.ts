@@ -1,7 +1,15 @@
 /** Checks each use of memory against those before it. */
 import { atNextTurn, type Turn } from '#platform'
-import type { FillWidth, NodeHandle, OwnEvent, Pointer, StreamHandle } from '../driver/driver.js'
-import type { DriverWrapper } from '../driver/driver-wrapper.js'
+import {
+  type Driver,
+  type NodeHandle,
+  type OwnEvent,
+  type Pointer,
+  type QueuedFill,
+  type StreamHandle,
+  type TouchedMemory,
+  touching,
+} from '../driver/driver.js'
 import type { Comparison, MemoryValue } from '../driver/values.js'
 import { NOWHERE, type StrandPoint } from './clocks.js'
 import { type Findings, raceOf } from './findings.js'
@@ -9,14 +17,7 @@ import type { CapturedNodes, GraphInstance } from './graph-instance.js'
 import type { HappensBefore } from './happens-before.js'
 import type { HostFunctionPlace, RunningHostFunction } from './host-functions.js'
 import { Mender } from './mender.js'
-import {
-  CheckedOperation,
-  type CheckedOperationKind,
-  isInOneTurn,
-  type OperationStream,
-  type Touched,
-  touching,
-} from './operations.js'
+import { CheckedOperation, type CheckedOperationKind, isInOneTurn, type OperationStream } from './operations.js'
 import { PinnedViews } from './pinned-views.js'
 import type { RaceFound, RacesFound } from './ranges.js'
 import { type Region, type RegionKind, Regions } from './regions.js'
@@ -24,7 +25,7 @@ import { comesFromBefore, type Finding, KEPT_VIEW, WRITTEN_ARRAY } from './repor
 import { type SampledSite, type Stacks, shownLines, type TakenStack } from './stacks.js'
 import type { CapturedWork, StreamStrand } from './streams.js'
 
-const NONE: readonly Touched[] = []
+const NONE: readonly TouchedMemory[] = []
 /** Of a warning, which is about one operation. */
 const ALONE = { region: undefined, awaited: undefined, mended: undefined }
 
@@ -44,7 +45,7 @@ export class Detector {
   readonly #calls: SampledSite[] = []
 
   constructor(
-    private readonly wrapper: DriverWrapper,
+    private readonly driver: Driver,
     readonly order: HappensBefore,
     private readonly findings: Findings,
     readonly stacks: Stacks,
@@ -54,8 +55,8 @@ export class Detector {
       const region = this.regions.at(pointer)
       return region.kind === 'device' ? undefined : { bytes: region.read(pointer, byteLength)?.slice() }
     }
-    this.#mender = new Mender(wrapper, order)
-    this.#comparesReads = wrapper.name === 'sim'
+    this.#mender = new Mender(driver, order)
+    this.#comparesReads = driver.name === 'sim'
     this.#views = new PinnedViews(
       order.strands.all,
       (region, operation, start, end, access) => {
@@ -75,7 +76,7 @@ export class Detector {
   }
 
   /** Called before work is queued: where races are thrown, the work is refused; where they are mended, a wait is queued. */
-  probe(handle: StreamHandle, what: string, memory: readonly Touched[]): void {
+  probe(handle: StreamHandle, what: string, memory: readonly TouchedMemory[]): void {
     this.#views.look()
     if (!this.findings.throws && !this.findings.mends) return
     const stream = this.order.streams.at(handle)
@@ -84,13 +85,13 @@ export class Detector {
     this.#look((stack) => this.#operation(at, stream, what, 'work', stack, memory), memory, stream)
   }
 
-  /** What a copy or a fill does with these bytes. */
-  touching(pointer: Pointer, byteLength: number, access: 'in' | 'out'): Touched {
-    return this.regions.at(pointer).touching(pointer, byteLength, access)
-  }
-
   /** Work was queued that touches memory. */
-  work(handle: StreamHandle, what: string, memory: readonly Touched[], kind: CheckedOperationKind = 'work'): void {
+  work(
+    handle: StreamHandle,
+    what: string,
+    memory: readonly TouchedMemory[],
+    kind: CheckedOperationKind = 'work',
+  ): void {
     const stream = this.order.arriveAt(handle)
     const [main] = memory
     if (main === undefined) return
@@ -99,7 +100,7 @@ export class Detector {
     if (kind === 'allocation') region.made = stack
     if (stream.capture !== undefined) {
       const regions = memory.map(({ pointer }) => this.regions.at(pointer))
-      const node = this.wrapper.inner.graphs.capturedNode(handle)
+      const node = this.driver.graphs.capturedNode(handle)
       stream.capture.put(stream, { kind: 'work', what, memory, regions, node }, stack)
       return
     }
@@ -140,7 +141,7 @@ export class Detector {
   }
 
   /** The fill that was queued last has written this value: a stream may wait for it. */
-  filled(pointer: Pointer, value: number, width: FillWidth, count: number, handle: StreamHandle): void {
+  filled({ pointer, value, width, count, stream: handle }: QueuedFill): void {
     const stream = this.order.streams.at(handle)
     if (stream.capture !== undefined || !this.regions.at(pointer).takesValues) return
     const bytes = new Uint8Array(new Uint32Array([value]).buffer, 0, width)
@@ -196,7 +197,7 @@ export class Detector {
     const clock = (running?.knows ?? this.order.host).clock
     const at = running === undefined ? { slot: NOWHERE, tick: 1, clock } : { ...running.at, clock }
     const what = running === undefined ? 'a view' : 'a host function'
-    const memory: readonly Touched[] = [touching(pointer, byteLength, 'inout')]
+    const memory: readonly TouchedMemory[] = [touching(pointer, byteLength, 'inout')]
     this.#views.look()
     // Looked at only: work that is queued later comes after it, and a host function that runs later does too.
     const make = (stack: TakenStack | undefined): CheckedOperation =>
@@ -244,7 +245,7 @@ export class Detector {
   #changed(region: Region, read: CheckedOperation, start: number, end: number): void {
     const { host } = this.order
     const at = { slot: NOWHERE, tick: 1, clock: host.clock }
-    const memory: readonly Touched[] = [touching(start as Pointer, end - start, 'out')]
+    const memory: readonly TouchedMemory[] = [touching(start as Pointer, end - start, 'out')]
     const taken = this.stacks.take()
     // Where the event loop goes on, no line of the program is there: then it was after the read was queued.
     const stack = taken === undefined || shownLines(taken.stack).length > 0 ? taken : read.stack
@@ -299,7 +300,7 @@ export class Detector {
   }
 
   /** A node of an instance touches other memory from now on. */
-  nodeUpdated(instance: GraphInstance, node: NodeHandle, memory: readonly Touched[]): void {
+  nodeUpdated(instance: GraphInstance, node: NodeHandle, memory: readonly TouchedMemory[]): void {
     const [main] = memory
     if (main === undefined) return
     const stack = this.stacks.sample(this.regions.at(main.pointer).sites, 'update', this)
@@ -347,7 +348,7 @@ export class Detector {
     const { memory } = operation
     let findings: readonly Finding[] = []
     for (let index = 0; index < memory.length; index += 1) {
-      const piece = memory[index] as Touched
+      const piece = memory[index] as TouchedMemory
       const { pointer, byteLength, access } = piece
       if (byteLength === 0) continue
       const region = this.regions.at(pointer)
@@ -376,7 +377,7 @@ export class Detector {
    */
   #look(
     make: (stack: TakenStack | undefined) => CheckedOperation,
-    memory: readonly Touched[],
+    memory: readonly TouchedMemory[],
     stream: StreamStrand | undefined,
   ): void {
     let operation = make(undefined)
@@ -453,7 +454,7 @@ export class Detector {
     what: string,
     kind: CheckedOperationKind,
     stack: TakenStack | undefined,
-    memory: readonly Touched[],
+    memory: readonly TouchedMemory[],
     running?: RunningHostFunction,
     captured?: CapturedWork,
   ): CheckedOperation {
@@ -465,12 +466,12 @@ export class Detector {
   }
 }
 
-const goneBy = (freed: CheckedOperation, { pointer, byteLength }: Touched): RaceFound => {
+const goneBy = (freed: CheckedOperation, { pointer, byteLength }: TouchedMemory): RaceFound => {
   return { other: freed, access: 'out', start: pointer, end: pointer + byteLength }
 }
 
 /** What an operation races with that is not written down. */
-function racesIn(region: Region, operation: CheckedOperation, piece: Touched): RacesFound {
+function racesIn(region: Region, operation: CheckedOperation, piece: TouchedMemory): RacesFound {
   const { pointer, byteLength, access } = piece
   const races = region.ranges.look(operation, pointer, pointer + byteLength, access)
   const all = region.freed === undefined ? races : [goneBy(region.freed, piece), ...(races ?? [])]

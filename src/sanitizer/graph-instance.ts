@@ -1,8 +1,7 @@
 /** What happens when a captured graph is launched: its nodes are spread over as few strands as their order needs. */
 import type { CapturedNode } from '../driver/captured-graph.js'
-import type { NodeHandle } from '../driver/driver.js'
+import type { NodeHandle, TouchedMemory } from '../driver/driver.js'
 import type { Strand, StrandPoint } from './clocks.js'
-import type { Touched } from './operations.js'
 import type { Region } from './regions.js'
 import type { TakenStack } from './stacks.js'
 import type { CapturedWork, EventState, StreamStrand } from './streams.js'
@@ -43,7 +42,12 @@ export class GraphInstance {
   }
 
   /** Gives one node other memory. */
-  put(node: NodeHandle, memory: readonly Touched[], regions: readonly Region[], stack: TakenStack | undefined): void {
+  put(
+    node: NodeHandle,
+    memory: readonly TouchedMemory[],
+    regions: readonly Region[],
+    stack: TakenStack | undefined,
+  ): void {
     const index = this.#places.get(node) ?? -1
     const before = this.nodes[index]
     if (before === undefined || before.work.kind !== 'work') return

@@ -2,8 +2,7 @@
  * What comes before what, by CUDA's rules: streams, events, the null stream, host waits, host functions, captures. It
  * follows the calls one by one.
  */
-import { type EventHandle, isNullStream, type NodeHandle, type StreamHandle } from '../driver/driver.js'
-import type { DriverWrapper } from '../driver/driver-wrapper.js'
+import { type Driver, type EventHandle, isNullStream, type NodeHandle, type StreamHandle } from '../driver/driver.js'
 import { type Clock, isBefore, NOWHERE, Strand, type StrandPoint, Strands } from './clocks.js'
 import { Continuations } from './continuations.js'
 import type { CapturedNodes, GraphInstance, LaunchOrder, NodeVisitor } from './graph-instance.js'
@@ -40,13 +39,13 @@ export class HappensBefore implements LaunchOrder {
 
   /** `isCausal`: JavaScript's waits order only what comes of them. */
   constructor(
-    wrapper: DriverWrapper,
+    driver: Driver,
     readonly isCausal: boolean,
   ) {
     this.strands = new Strands(isCausal)
     this.host = this.strands.host
     this.running = new RunningHostFunctions(this.pending, isCausal)
-    this.streams = new KnownStreams(wrapper, this.strands)
+    this.streams = new KnownStreams(driver, this.strands)
     this.events = new KnownEvents(this.strands.all)
     this.values = new Values({
       known: this.strands.all,

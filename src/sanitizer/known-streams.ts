@@ -2,6 +2,7 @@
 import {
   type ContextHandle,
   canonicalStream,
+  type Driver,
   defaultStream,
   deviceOfDefaultStream,
   isDefaultStream,
@@ -9,7 +10,6 @@ import {
   StreamFlag,
   type StreamHandle,
 } from '../driver/driver.js'
-import type { DriverWrapper } from '../driver/driver-wrapper.js'
 import { givenName, hasNames } from '../driver/stream-names.js'
 import { isBefore, Strand, type Strands } from './clocks.js'
 import { Latest } from './latest.js'
@@ -45,9 +45,9 @@ export class KnownStreams {
   #foreignCount = 0
   #nextLook = FIRST_LOOK
 
-  /** The driver that `wrapper` stands before is asked, so that nothing is asked of the sanitizer itself. */
+  /** `driver` is the next one behind the sanitizer. */
   constructor(
-    private readonly wrapper: DriverWrapper,
+    private readonly driver: Driver,
     private readonly strands: Strands,
   ) {}
 
@@ -77,7 +77,7 @@ export class KnownStreams {
   }
 
   created(handle: StreamHandle, context: ContextHandle, flags: number, made: TakenStack | undefined): void {
-    const device = this.#contexts.get(context) ?? this.wrapper.inner.streamAdopt(handle, 0).device
+    const device = this.#contexts.get(context) ?? this.driver.streamAdopt(handle, 0).device
     this.#foreign.delete(handle)
     const nonBlocking = (flags & StreamFlag.NON_BLOCKING) !== 0
     this.#start(handle, device, { id: undefined, foreign: false, ours: true, made, nonBlocking })
@@ -168,7 +168,7 @@ export class KnownStreams {
   /** A stream that was there before, or a default stream. */
   #meet(handle: StreamHandle): StreamStrand {
     const isDefault = isDefaultStream(handle)
-    const device = isDefault ? deviceOfDefaultStream(handle) : this.wrapper.inner.streamAdopt(handle, 0).device
+    const device = isDefault ? deviceOfDefaultStream(handle) : this.driver.streamAdopt(handle, 0).device
     return this.#add(canonicalStream(handle), device, this.#foreign.has(handle), undefined)
   }
 
@@ -206,7 +206,7 @@ export class KnownStreams {
 
   /** Of a default stream the id is of use only where it may have a name. */
   #idOfNamed(handle: StreamHandle): { readonly id: bigint } | undefined {
-    const driver = this.wrapper.inner
+    const { driver } = this
     if (!hasNames(driver)) return undefined
     try {
       return { id: driver.streamGetId(handle) }
@@ -218,7 +218,7 @@ export class KnownStreams {
   /** Asking is refused where the stream captures, which does not invalidate the capture. */
   #ask(handle: StreamHandle): { readonly id: bigint; readonly nonBlocking: boolean } | undefined {
     try {
-      const driver = this.wrapper.inner
+      const { driver } = this
       const id = driver.streamGetId(handle)
       return { id, nonBlocking: (driver.streamGetFlags(handle) & StreamFlag.NON_BLOCKING) !== 0 }
     } catch {
@@ -233,13 +233,13 @@ export class KnownStreams {
 
   /** Another library may end a capture that it began, or one of a stream whose handle it has. */
   #leaveIfOver(stream: StreamStrand, capture: Capture): void {
-    if (capture.seen && !this.wrapper.inner.isHandedOut(capture.origin.handle)) return
+    if (capture.seen && !this.driver.isHandedOut(capture.origin.handle)) return
     if (!this.#captures(stream)) capture.leave(stream)
   }
 
   #captures({ handle }: StreamStrand): boolean {
     try {
-      return this.wrapper.inner.streamIsCapturing(handle)
+      return this.driver.streamIsCapturing(handle)
     } catch {
       return true // the context is lost
     }
@@ -257,7 +257,7 @@ export class KnownStreams {
     // Others that had the handle, and whose work is done, are in no report any more.
     const before = this.#leaving.findLast((one) => one.handle === handle)
     if (before !== undefined) stream.nth = before.nth + 1
-    if (id !== undefined) stream.name = givenName(this.wrapper.inner, handle, id)
+    if (id !== undefined) stream.name = givenName(this.driver, handle, id)
     this.#streams.set(canonicalStream(handle), stream)
     this.#last = stream
     if (foreign) this.#foreignCount += 1

@@ -1,13 +1,12 @@
 /** Queues the waits that a program lacks, so that it runs right while it is mended. */
-import { type ContextHandle, cudaHandleOf, EventFlag } from '../driver/driver.js'
-import type { DriverWrapper } from '../driver/driver-wrapper.js'
+import { type ContextHandle, cudaHandleOf, type Driver, EventFlag } from '../driver/driver.js'
 import type { HappensBefore } from './happens-before.js'
 import type { OperationStream } from './operations.js'
 import type { StreamStrand } from './streams.js'
 
 export class Mender {
   constructor(
-    private readonly wrapper: DriverWrapper,
+    private readonly driver: Driver,
     private readonly order: HappensBefore,
   ) {}
 
@@ -24,12 +23,12 @@ export class Mender {
 
   /** Blocks the JavaScript thread until the streams are done. False where it cannot wait for them. */
   waitOnHost(others: Iterable<OperationStream>): boolean {
-    const { inner } = this.wrapper
+    const { driver } = this
     return attempted(() => {
       for (const { handle, device, closed } of others) {
         const work = closed ? this.order.workOfDevice(device) : this.order.workOf(handle)
-        if (closed) inner.deviceSynchronize(device)
-        else inner.streamSynchronize(handle)
+        if (closed) driver.deviceSynchronize(device)
+        else driver.streamSynchronize(handle)
         this.order.hostKnows(work)
       }
       return true
@@ -37,28 +36,28 @@ export class Mender {
   }
 
   #waitFor(stream: StreamStrand, other: OperationStream): boolean {
-    this.wrapper.inner.streamWaitStream(stream.handle, other.handle, this.#contextOf(other))
+    this.driver.streamWaitStream(stream.handle, other.handle, this.#contextOf(other))
     this.order.waitForStream(stream.handle, other.handle)
     return true
   }
 
   /** A stream that is closed can be given no record: what is waited for is all work of its device. */
   #waitForDevice(stream: StreamStrand, { device }: OperationStream): boolean {
-    const { inner } = this.wrapper
-    const context = inner.deviceContext(device)
-    const event = inner.eventCreate(context, EventFlag.DISABLE_TIMING, true)
+    const { driver } = this
+    const context = driver.deviceContext(device)
+    const event = driver.eventCreate(context, EventFlag.DISABLE_TIMING, true)
     try {
-      if (!inner.deviceRecordOwn(event, device)) return false
-      inner.streamWaitEvent(stream.handle, event, 0)
+      if (!driver.deviceRecordOwn(event, device)) return false
+      driver.streamWaitEvent(stream.handle, event, 0)
       for (const point of this.order.workOfDevice(device)) stream.join(point)
       return true
     } finally {
-      inner.eventRecycle(context, event)
+      driver.eventRecycle(context, event)
     }
   }
 
   #contextOf({ handle, device }: OperationStream): ContextHandle {
-    return this.wrapper.inner.streamAdopt(cudaHandleOf(handle), device).context
+    return this.driver.streamAdopt(cudaHandleOf(handle), device).context
   }
 }
 

@@ -1,17 +1,9 @@
 /** What touches memory: queued work, or JavaScript itself. */
-import type { Access, KernelMemory, Pointer, StreamHandle } from '../driver/driver.js'
+import type { StreamHandle, TouchedMemory } from '../driver/driver.js'
 import type { Clock, StrandPoint } from './clocks.js'
 import type { TakenStack } from './stacks.js'
 
 export type CheckedOperationKind = 'work' | 'allocation' | 'free' | 'javascript'
-
-/** Memory that an operation touches. */
-export type Touched = Pick<KernelMemory, 'pointer' | 'byteLength' | 'access' | 'rows' | 'argument'>
-
-/** All of these bytes. */
-export const touching = (pointer: Pointer, byteLength: number, access: Access): Touched => {
-  return { pointer, byteLength, access, argument: undefined, rows: undefined }
-}
 
 /** The stream of an operation. */
 export interface OperationStream {
@@ -92,7 +84,7 @@ export class CheckedOperation implements StrandPoint {
     readonly stream: OperationStream | undefined,
     /** It may be that of an earlier one of its kind until there is something to report. */
     public stack: TakenStack | undefined,
-    readonly memory: readonly Touched[],
+    readonly memory: readonly TouchedMemory[],
     readonly captured: NodePlace | undefined,
     /** The host function that it happens in. */
     readonly inside: HostFunctionOrigin | undefined,
@@ -103,7 +95,7 @@ export class CheckedOperation implements StrandPoint {
   }
 
   /** Set where some of the memory is touched in rows with gaps between them. */
-  get scattered(): readonly Touched[] | undefined {
+  get scattered(): readonly TouchedMemory[] | undefined {
     for (let index = 0; index < this.memory.length; index += 1) {
       if (this.memory[index]?.rows !== undefined) return this.memory
     }

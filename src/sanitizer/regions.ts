@@ -1,8 +1,8 @@
 /** The pieces of memory that the sanitizer knows: what touched which bytes of them, and which are given back. */
-import type { Pointer } from '../driver/driver.js'
+import { type Pointer, type TouchedMemory, touching } from '../driver/driver.js'
 import type { StrandPoint } from './clocks.js'
 import type { Holds } from './holds.js'
-import { type CheckedOperation, type Touched, touching } from './operations.js'
+import type { CheckedOperation } from './operations.js'
 import type { PendingHostFunctions } from './pending.js'
 import { Ranges } from './ranges.js'
 import type { SampledSite, TakenStack } from './stacks.js'
@@ -28,8 +28,7 @@ export class Region {
   /** Of pinned memory: what JavaScript sees of it, and where it begins there. */
   #bytes: { readonly buffer: WeakRef<ArrayBufferLike>; readonly begin: number } | undefined
   #askedAbout: WeakSet<object> | undefined
-  #whole: readonly [Touched] | undefined
-  #read: Touched | undefined
+  #whole: readonly [TouchedMemory] | undefined
 
   constructor(
     readonly kind: RegionKind,
@@ -47,17 +46,9 @@ export class Region {
   }
 
   /** All of it is touched, as by what allocates it and gives it back. */
-  get whole(): readonly [Touched] {
+  get whole(): readonly [TouchedMemory] {
     this.#whole ??= [touching(this.start as Pointer, this.end - this.start, 'out')]
     return this.#whole
-  }
-
-  /** These bytes of it. What is done with one piece of memory is mostly done with all of it, again and again. */
-  touching(pointer: Pointer, byteLength: number, access: 'in' | 'out'): Touched {
-    if (pointer !== this.start || pointer + byteLength !== this.end) return touching(pointer, byteLength, access)
-    if (access === 'out') return this.whole[0]
-    this.#read ??= touching(pointer, byteLength, 'in')
-    return this.#read
   }
 
   /** What JavaScript itself does with it, in host functions and between them. */

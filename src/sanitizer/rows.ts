@@ -1,9 +1,8 @@
 /** Memory that is touched in rows with gaps between them: which of its bytes two operations have in common. */
-import type { MemoryRows } from '../driver/driver.js'
-import type { Touched } from './operations.js'
+import type { MemoryRows, TouchedMemory } from '../driver/driver.js'
 
 /** The memory of an operation that touches some of it in rows; undefined where it touches all of it. */
-type Scattered = readonly Touched[] | undefined
+type Scattered = readonly TouchedMemory[] | undefined
 
 /** Rows to look at. What lies so entangled that there are more is let pass. */
 const MOST_LOOKS = 65_536
@@ -24,32 +23,32 @@ export function meet(one: Scattered, other: Scattered, start: number, end: numbe
 }
 
 /** Does an operation touch all of these bytes that another touched? It may say no where it does. */
-export function covers(operation: readonly Touched[], other: Scattered, start: number, end: number): boolean {
+export function covers(operation: readonly TouchedMemory[], other: Scattered, start: number, end: number): boolean {
   return operation.some((piece) => {
     if (piece.pointer >= end || piece.pointer + piece.byteLength <= start) return false
     return piece.rows === undefined || (other?.some((earlier) => isSame(earlier, piece)) ?? false)
   })
 }
 
-function clashes(one: Touched, other: Touched): boolean {
+function clashes(one: TouchedMemory, other: TouchedMemory): boolean {
   if (one.access === 'atomic' && other.access === 'atomic') return false
   return one.access !== 'in' || other.access !== 'in'
 }
 
-function isSame(one: Touched, other: Touched): boolean {
+function isSame(one: TouchedMemory, other: TouchedMemory): boolean {
   const [a, b] = [one.rows, other.rows]
   if (one.pointer !== other.pointer || a === undefined || b === undefined) return false
   return (Object.keys(b) as (keyof MemoryRows)[]).every((key) => a[key] === b[key])
 }
 
-function reaches(piece: Touched, start: number, end: number): boolean {
+function reaches(piece: TouchedMemory, start: number, end: number): boolean {
   for (const _ of rowsIn(piece, start, end)) return true
   return false
 }
 
 /** The pieces of memory that are touched within these bytes. */
 function* rowsIn(
-  { pointer, byteLength, rows }: Touched,
+  { pointer, byteLength, rows }: TouchedMemory,
   start: number,
   end: number,
 ): Iterable<readonly [number, number]> {

@@ -17,7 +17,7 @@ import { invalidType, stateError } from '../base/errors.js'
 import { notCloneable } from '../base/identity.js'
 import { another, type Device, driverOf, resolveDevice } from '../device.js'
 import { whenDriverOpens } from '../driver/default-driver.js'
-import type { Driver } from '../driver/driver.js'
+import { type Driver, type TouchedMemory, touching } from '../driver/driver.js'
 import { whenNameIsGiven } from '../driver/stream-names.js'
 import type { WrappableDriver } from '../driver/wrappable-driver.js'
 import { type Event, eventCoreOf } from '../event.js'
@@ -36,9 +36,8 @@ import {
   type Suppression,
   type SuppressionUse,
 } from './findings.js'
-import { type Touched, touching } from './operations.js'
 import type { SanitizerReport } from './reports.js'
-import { SanitizerDriver } from './sanitizer-driver.js'
+import { SanitizerInterceptor } from './sanitizer-interceptor.js'
 import { STACK_MODES, type StackMode } from './stacks.js'
 
 /** The options of a sanitizer. */
@@ -244,7 +243,9 @@ export class Sanitizer implements Disposable {
   }
 
   #wrap(driver: WrappableDriver, stacks: StackMode, isCausal: boolean): void {
-    const { wrapper, unwrap } = driver.wrap((inner) => new SanitizerDriver(inner, this.#findings, stacks, isCausal))
+    const { wrapper, unwrap } = driver.wrap(
+      (inner) => new SanitizerInterceptor(inner, this.#findings, stacks, isCausal),
+    )
     this.#wrapped = { driver, detector: wrapper.detector, unwrap }
   }
 
@@ -385,7 +386,7 @@ function openedStream(stream: unknown, name: string): ReturnType<typeof openStre
   return openStream(stream)
 }
 
-function touched(buffers: readonly unknown[], name: string, access: 'in' | 'out', driver: Driver): Touched[] {
+function touched(buffers: readonly unknown[], name: string, access: 'in' | 'out', driver: Driver): TouchedMemory[] {
   return buffers.map((buffer) => {
     if (!isMemory(buffer)) throw invalidType(name, 'an array of DeviceBuffers and PinnedBuffers', buffer)
     return touching(openMemory(buffer, driver).pointer, buffer.byteLength, access)

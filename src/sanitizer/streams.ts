@@ -6,10 +6,11 @@ import {
   isDefaultStream,
   type NodeHandle,
   type StreamHandle,
+  type TouchedMemory,
 } from '../driver/driver.js'
 import type { Comparison, MemoryValue } from '../driver/values.js'
 import { Strand, type StrandPoint } from './clocks.js'
-import type { CapturedPlace, NodePlace, OperationStream, Touched } from './operations.js'
+import type { CapturedPlace, NodePlace, OperationStream } from './operations.js'
 import type { Region } from './regions.js'
 import type { TakenStack } from './stacks.js'
 
@@ -85,7 +86,7 @@ type NodeWork =
   | {
       readonly kind: 'work'
       readonly what: string
-      readonly memory: readonly Touched[]
+      readonly memory: readonly TouchedMemory[]
       /** What each piece of it lay in when it was captured. */
       readonly regions: readonly Region[]
       /** The driver's own for it. */

@@ -4,7 +4,7 @@ import { callSite } from '../base/stack.js'
 import type { Driver, EventHandle, StreamHandle } from '../driver/driver.js'
 import { backendOf } from '../driver/wrappable-driver.js'
 import { EventMeter } from './event-meter.js'
-import { RowKind, STAGING, wholeDevice } from './kinds.js'
+import { RowKind, wholeDevice } from './kinds.js'
 import { Lanes } from './lanes.js'
 import type { Meter } from './meter.js'
 import { Names, NO_ROW, RowTable } from './table.js'
@@ -24,21 +24,6 @@ export class RowWriter {
   readonly table = new RowTable()
   readonly names = new Names()
   readonly sites = new Names()
-  /** The numbers of names that many rows have. */
-  readonly common = {
-    allocate: this.names.of('allocate'),
-    callback: this.names.of('callback'),
-    copy: this.names.of('copy'),
-    download: this.names.of('download'),
-    fill: this.names.of('fill'),
-    free: this.names.of('free'),
-    graph: this.names.of('graph'),
-    hostFunction: this.names.of('host function'),
-    record: this.names.of('record'),
-    staging: this.names.of(STAGING),
-    upload: this.names.of('upload'),
-    wait: this.names.of('wait'),
-  }
   readonly lanes: Lanes
   readonly meter: Meter
   /** The driver that is recorded. */
@@ -64,14 +49,14 @@ export class RowWriter {
   }
 
   /** A verb is about to queue an operation. Returns its row, or NO_ROW where it is not written down. */
-  begin(kind: RowKind, stream: StreamHandle, name: number, bytes = Number.NaN, cause = NO_ROW): number {
+  begin(kind: RowKind, stream: StreamHandle, name: string, bytes = Number.NaN, cause = NO_ROW): number {
     const { table, meter } = this
     if (table.isFull) {
       meter.unseen()
       return NO_ROW
     }
     const lane = this.lanes.of(stream)
-    const row = table.add(kind, lane.index, name, bytes, meter.now())
+    const row = table.add(kind, lane.index, this.names.of(name), bytes, meter.now())
     if (cause !== NO_ROW) table.cause[row] = cause
     if (this.callSites) table.site[row] = this.sites.of(callSite())
     if (!meter.queuing(row, stream, lane)) {

@@ -4,7 +4,7 @@ import { whenNameIsGiven } from '../driver/stream-names.js'
 import type { WrappableDriver } from '../driver/wrappable-driver.js'
 import type { ForeignWork } from './cupti/foreign-work.js'
 import type { RowWriter } from './row-writer.js'
-import { TimelineDriver } from './timeline-driver.js'
+import { TimelineInterceptor } from './timeline-interceptor.js'
 import { type Trace, type TraceWindow, takeTrace } from './trace.js'
 
 /** So many rows, unless the program says otherwise. */
@@ -115,7 +115,7 @@ function share(driver: WrappableDriver, device: number | undefined): Shared {
     known.open += 1
     return known
   }
-  const { wrapper, unwrap } = driver.wrap((inner) => new TimelineDriver(inner, device))
+  const { wrapper, unwrap } = driver.wrap((inner) => new TimelineInterceptor(inner, device))
   const shared = { writer: wrapper.writer, unwrap, running: 1, open: 1 }
   underWay.set(driver, shared)
   return shared

@@ -6,16 +6,13 @@ import { Sanitizer, type SanitizerStatistics } from 'cuda-streams/sanitizer'
 import { foreignStream, simulate } from 'cuda-streams/sim'
 import { driverOf } from '../../src/device.js'
 import { EventFlag, type Pointer, StreamFlag, type StreamHandle } from '../../src/driver/driver.js'
-import { DriverWrapper } from '../../src/driver/driver-wrapper.js'
-import { Detector } from '../../src/sanitizer/detector.js'
 import { Findings } from '../../src/sanitizer/findings.js'
 import { HappensBefore } from '../../src/sanitizer/happens-before.js'
 import { Holds } from '../../src/sanitizer/holds.js'
 import { CheckedOperation } from '../../src/sanitizer/operations.js'
 import { PendingHostFunctions } from '../../src/sanitizer/pending.js'
 import { Regions } from '../../src/sanitizer/regions.js'
-import { SanitizerSharing } from '../../src/sanitizer/sanitizer-sharing.js'
-import { Stacks } from '../../src/sanitizer/stacks.js'
+import { SanitizerInterceptor } from '../../src/sanitizer/sanitizer-interceptor.js'
 
 const BYTES = 1024
 
@@ -213,7 +210,7 @@ it('a stream that is closed unused is forgotten at once', () => {
   const [device] = simulation.devices
   assert.ok(device)
   const driver = driverOf(device)
-  const order = new HappensBefore(new DriverWrapper(driver), false)
+  const order = new HappensBefore(driver, false)
   const make = (): StreamHandle => {
     const context = driver.deviceContext(0)
     const handle = driver.streamCreate(context, StreamFlag.NON_BLOCKING, 0)
@@ -233,7 +230,7 @@ it('streams that had one handle after another are told apart, as long as work of
   const [device] = simulation.devices
   assert.ok(device)
   const driver = driverOf(device)
-  const order = new HappensBefore(new DriverWrapper(driver), false)
+  const order = new HappensBefore(driver, false)
   const context = driver.deviceContext(0)
   const handle = driver.streamCreate(context, StreamFlag.NON_BLOCKING, 0)
   const make = () => {
@@ -257,19 +254,16 @@ it('events that the driver takes over with memory of another process are forgott
   using simulation = simulate()
   const [device] = simulation.devices
   assert.ok(device)
-  const driver = new DriverWrapper(driverOf(device))
+  const driver = driverOf(device)
   const context = driver.deviceContext(0)
   const closed: unknown[] = []
   const pointer = 4096 as Pointer
   // No simulated machine has another process.
-  Object.defineProperty(driver, 'sharing', {
-    value: { importMemory: () => ({ pointer, byteLength: BYTES, close: (after: unknown) => closed.push(after) }) },
-  })
-  const wrapper = new DriverWrapper(driver)
+  const importMemory = () => ({ pointer, byteLength: BYTES, close: (after: unknown) => void closed.push(after) })
+  driver.wrap(() => ({ sharing: { importMemory } }))
   const findings = new Findings({ mode: 'collect', mend: false, suppress: [], tell: undefined })
-  const detector = new Detector(wrapper, new HappensBefore(wrapper, false), findings, new Stacks('none'))
-  const sharing = new SanitizerSharing(new DriverWrapper(driver), detector)
-  const imported = sharing.importMemory(new Uint8Array(64), context)
+  const { detector } = driver.wrap((next) => new SanitizerInterceptor(next, findings, 'none', false)).wrapper
+  const imported = driver.sharing.importMemory(new Uint8Array(64), context)
   assert.deepEqual([imported.pointer, imported.byteLength], [pointer, BYTES])
   const event = driver.eventCreate(context, EventFlag.DISABLE_TIMING)
   detector.order.events.created(event, false)
