@@ -27,6 +27,7 @@ export interface WrappableDriver extends Driver {
 }
 
 const wrappables = new WeakMap<Driver, WrappableDriver>()
+const fronts = new WeakSet<object>()
 const backends = new WeakMap<object, Driver>()
 
 /** The one driver of a backend that public classes hold. */
@@ -35,12 +36,13 @@ export function wrappableOf(backend: Driver): WrappableDriver {
   if (wrappable === undefined) {
     wrappable = makeWrappable(backend)
     wrappables.set(backend, wrappable)
+    fronts.add(wrappable)
   }
   return wrappable
 }
 
 export const isWrappable = (value: unknown): value is WrappableDriver =>
-  typeof value === 'object' && value !== null && 'wrap' in value && backends.has(value)
+  typeof value === 'object' && value !== null && fronts.has(value)
 
 /** The backend behind a driver and its interceptors. */
 export const backendOf = (driver: Driver): Driver => backends.get(driver) ?? driver
