@@ -8,7 +8,7 @@ type PutIn = (driver: WrappableDriver, value: string) => void
 
 /** The files that provide them: loaded only where the variable is set, or by the entry point of the same name. */
 const FILES: Readonly<Record<string, string>> = {
-  CUDA_STREAMS_SANITIZER: '../sanitizer/environment.js',
+  CUDA_STREAMS_SANITIZER: '../sanitizer/sanitizer-variable.js',
   CUDA_STREAMS_TIMELINE: '../timeline/whole-process.js',
 }
 const provided = new Map<string, PutIn>()

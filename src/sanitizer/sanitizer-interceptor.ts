@@ -1,5 +1,6 @@
-/** Intercepts the calls that order work or touch memory, and reports them to the detector. */
+/** Intercepts the calls that order work or touch memory, and tells the detector of them. */
 import { calledFromHere } from '../base/stack.js'
+import type { Epoch } from '../base/vector-clock.js'
 import {
   type AdoptedStream,
   type Cancel,
@@ -26,23 +27,21 @@ import {
   type TouchedMemory,
 } from '../driver/driver.js'
 import type { Interceptor } from '../driver/wrappable-driver.js'
-import type { StrandPoint } from './clocks.js'
 import { Detector } from './detector.js'
 import type { Findings } from './findings.js'
-import { type CapturedNodes, GraphInstance } from './graph-instance.js'
-import { HappensBefore } from './happens-before.js'
-import { HostFunctionPlace } from './host-functions.js'
-import { type StackMode, Stacks } from './stacks.js'
+import { type CapturedNodes, GraphInstance } from './graph-instances.js'
+import { HappensBefore, HostFunctionPlace } from './happens-before.js'
+import { type StackMode, Stacks } from './operations.js'
 
 export class SanitizerInterceptor implements Interceptor {
   readonly detector: Detector
   readonly #order: HappensBefore
-  /** Graphs of which all nodes are known: nothing is concluded of any other. */
+  /** The nodes of the graphs that are known as a whole. Nothing is concluded from the others. */
   readonly #graphs = new Map<GraphHandle, CapturedNodes>()
   readonly #instances = new Map<GraphExecHandle, GraphInstance>()
   /** Graphs of which only a part is known. */
   readonly #partlyKnown = new Set<GraphHandle>()
-  /** Graphs that captures add to, by the streams that began those: what was added is known at the end. */
+  /** Graphs that captures add to, by the streams on which the captures began. The new nodes are known when a capture ends. */
   readonly #growing = new Map<StreamHandle, GraphHandle>()
 
   constructor(
@@ -151,7 +150,7 @@ export class SanitizerInterceptor implements Interceptor {
     const { release } = work
     const settled = this.#order.hold(work.stream)
     work.release = () => {
-      this.detector.holdOpens()
+      this.detector.promiseSettled()
       settled()
       release()
     }
@@ -166,12 +165,12 @@ export class SanitizerInterceptor implements Interceptor {
   deviceSynchronize(device: number): void {
     const work = this.#order.workOfDevice(device)
     this.next.deviceSynchronize(device)
-    this.#order.hostKnows(work)
+    this.#order.hostWaitedFor(work)
   }
 
   deviceFinished(device: number, settle: Settle): Cancel {
     const work = this.#order.workOfDevice(device)
-    return this.#following(work, settle, (told) => this.next.deviceFinished(device, told))
+    return this.#following(work, settle, (settled) => this.next.deviceFinished(device, settled))
   }
 
   drainHostFunctions(): void {
@@ -209,12 +208,12 @@ export class SanitizerInterceptor implements Interceptor {
   streamSynchronize(stream: StreamHandle): void {
     const work = this.#order.workOf(stream)
     this.next.streamSynchronize(stream)
-    this.#order.hostKnows(work)
+    this.#order.hostWaitedFor(work)
   }
 
   streamWaitEvent(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
     this.next.streamWaitEvent(stream, event, external)
-    if (!this.#order.wait(stream, event, external !== 0)) this.detector.waitedInVain(stream)
+    if (!this.#order.wait(stream, event, external !== 0)) this.detector.unrecordedEventAwaited(stream)
   }
 
   streamWaitStream(stream: StreamHandle, other: StreamHandle, otherContext: ContextHandle): void {
@@ -223,8 +222,8 @@ export class SanitizerInterceptor implements Interceptor {
   }
 
   streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel {
-    const work: StrandPoint[] = []
-    const cancel = this.#following(work, settle, (told) => this.next.streamFinished(stream, context, told))
+    const work: Epoch[] = []
+    const cancel = this.#following(work, settle, (settled) => this.next.streamFinished(stream, context, settled))
     // Only now: the driver may refuse it, and then there is no record either.
     work.push(...this.#order.promised(stream))
     return cancel
@@ -275,27 +274,27 @@ export class SanitizerInterceptor implements Interceptor {
   eventSynchronize(event: EventHandle): void {
     const work = this.#order.workOfEvent(event)
     this.next.eventSynchronize(event)
-    this.#order.hostKnows(work)
+    this.#order.hostWaitedFor(work)
   }
 
   eventFinished(event: EventHandle, settle: Settle): Cancel {
     const work = this.#order.workOfEvent(event)
-    return this.#following(work, settle, (told) => this.next.eventFinished(event, told))
+    return this.#following(work, settle, (settled) => this.next.eventFinished(event, settled))
   }
 
   eventElapsedTime(start: EventHandle, end: EventHandle): number {
     const milliseconds = this.next.eventElapsedTime(start, end)
-    for (const event of [start, end]) this.#order.hostKnows(this.#order.workOfEvent(event))
+    for (const event of [start, end]) this.#order.hostWaitedFor(this.#order.workOfEvent(event))
     return milliseconds
   }
 
-  /** The program learns that the work is done, unless it gives the promise up. */
-  #following(work: readonly StrandPoint[], settle: Settle, start: (told: Settle) => Cancel): Cancel {
+  /** The program learns that the work is complete when the promise settles, unless it cancels that first. */
+  #following(work: readonly Epoch[], settle: Settle, start: (settled: Settle) => Cancel): Cancel {
     let givenUp = false
-    this.detector.lookAtReads()
+    this.detector.checkReads()
     const asHere = this.detector.isWatching ? calledFromHere() : undefined
     const cancel = start((error) => {
-      asHere?.(() => this.detector.lookAtReads())
+      asHere?.(() => this.detector.checkReads())
       if (error === undefined && !givenUp) this.#order.settle(work, () => settle(error))
       else settle(error)
     })
@@ -421,7 +420,7 @@ export class SanitizerInterceptor implements Interceptor {
   }
 
   #forget(exec: GraphExecHandle): void {
-    for (const strand of this.#instances.get(exec)?.strands ?? []) this.#order.strands.end(strand)
+    for (const component of this.#instances.get(exec)?.components ?? []) this.#order.components.end(component)
     this.#instances.delete(exec)
   }
 

@@ -19,7 +19,7 @@ describe('a bundle', () => {
   const folder = mkdtempSync(join(tmpdir(), 'bundle-'))
   after(() => rmSync(folder, { recursive: true, force: true }))
   cpSync(join(root, 'dist', 'src'), join(folder, 'src'), { recursive: true })
-  rmSync(join(folder, 'src', 'sanitizer', 'environment.js'))
+  rmSync(join(folder, 'src', 'sanitizer', 'sanitizer-variable.js'))
   rmSync(join(folder, 'src', 'timeline', 'whole-process.js'))
   writeFileSync(
     join(folder, 'package.json'),

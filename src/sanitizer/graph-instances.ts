@@ -1,37 +1,37 @@
-/** What happens when a captured graph is launched: its nodes are spread over as few strands as their order needs. */
+/** What happens when a captured graph is launched: its nodes are spread over as few components as their order needs. */
+import type { Component, Epoch } from '../base/vector-clock.js'
 import type { CapturedNode } from '../driver/captured-graph.js'
 import type { NodeHandle, TouchedMemory } from '../driver/driver.js'
-import type { Strand, StrandPoint } from './clocks.js'
+import type { Values } from './awaited-values.js'
+import type { TakenStack } from './operations.js'
 import type { Region } from './regions.js'
-import type { TakenStack } from './stacks.js'
-import type { CapturedWork, EventState, StreamStrand } from './streams.js'
-import type { Values } from './values.js'
+import type { CapturedWork, TrackedEvent, TrackedStream } from './streams.js'
 
-/** What an instance has to know of the order around it. */
+/** What an instance needs of the order around it. */
 export interface LaunchOrder {
-  newStrand(): Strand
+  newComponent(): Component
   /** What the latest record of an event stands for. */
-  workOfRecord(event: EventState): readonly StrandPoint[]
+  workOfRecord(event: TrackedEvent): readonly Epoch[]
   readonly values: Values
 }
 
-/** Told where each node of a launch stands. */
-export type NodeVisitor = (stream: StreamStrand, work: CapturedWork, at: StrandPoint) => void
+/** Called with the epoch of each node of a launch. */
+export type NodeVisitor = (stream: TrackedStream, work: CapturedWork, at: Epoch) => void
 
 export type CapturedNodes = readonly CapturedNode<CapturedWork>[]
 
 /** A graph ready to be launched. */
 export class GraphInstance {
-  /** Strands beside that of the stream, kept from launch to launch: one launch comes after the other. */
-  readonly strands: Strand[] = []
+  /** Components of the branches beside the stream. They are used for all launches, which happen one after another. */
+  readonly components: Component[] = []
   nodes: CapturedNodes = []
-  /** The strand of each node: 0 for the stream's own. */
+  /** The branch of each node: 0 is the stream. */
   #branches: readonly number[] = []
-  #last: StrandPoint | undefined
+  #last: Epoch | undefined
 
-  /** The places of nodes that are switched off: they touch nothing. */
+  /** The places of nodes that are switched off. */
   readonly off = new Set<number>()
-  /** Where each node is, by the driver's handle: that of the graph which the instance was made from. */
+  /** The place of each node, by its handle in the graph that the instance was made from. */
   readonly #places = new Map<NodeHandle, number>()
 
   constructor(nodes: CapturedNodes) {
@@ -68,35 +68,35 @@ export class GraphInstance {
   }
 
   /** Puts a launch into the stream. */
-  launch(stream: StreamStrand, order: LaunchOrder, visit: NodeVisitor): void {
+  launch(stream: TrackedStream, order: LaunchOrder, visit: NodeVisitor): void {
     if (this.#last !== undefined) stream.join(this.#last)
-    const begin = stream.point()
-    const points: StrandPoint[] = []
-    const used = new Set<Strand>()
+    const begin = stream.epoch()
+    const epochs: Epoch[] = []
+    const used = new Set<Component>()
     for (const { index, after, work } of this.nodes) {
       const branch = this.#branches[index] ?? 0
-      while (this.strands.length < branch) this.strands.push(order.newStrand())
-      const strand = this.strands[branch - 1] ?? stream
-      if (!used.has(strand)) strand.join(begin)
-      used.add(strand)
-      for (const before of after) strand.join(points[before.index] as StrandPoint)
-      if (work.kind === 'wait') for (const point of order.workOfRecord(work.event)) strand.join(point)
-      if (work.kind === 'waitValue') order.values.awaited(work.word, work.compare, strand)
-      const point = strand.next()
-      points.push(point)
-      if (work.kind === 'writeValue') order.values.written(work.word, point)
+      while (this.components.length < branch) this.components.push(order.newComponent())
+      const component = this.components[branch - 1] ?? stream
+      if (!used.has(component)) component.join(begin)
+      used.add(component)
+      for (const before of after) component.join(epochs[before.index] as Epoch)
+      if (work.kind === 'wait') for (const epoch of order.workOfRecord(work.event)) component.join(epoch)
+      if (work.kind === 'waitValue') order.values.awaited(work.word, work.compare, component)
+      const epoch = component.next()
+      epochs.push(epoch)
+      if (work.kind === 'writeValue') order.values.written(work.word, epoch)
       if (work.kind === 'record') {
-        work.event.points = [point]
+        work.event.epochs = [epoch]
         work.event.captured = undefined
       }
-      if (!this.off.has(index)) visit(stream, work, point)
+      if (!this.off.has(index)) visit(stream, work, epoch)
     }
-    for (const strand of used) stream.join(strand)
-    this.#last = stream.point()
+    for (const component of used) stream.join(component)
+    this.#last = stream.epoch()
   }
 }
 
-/** A node stands on the branch of one that it comes after, if none stands there yet; else it begins a branch. */
+/** A node continues the branch of a node before it, if no other does so yet; otherwise it begins a branch. */
 function branchesOf(nodes: CapturedNodes): number[] {
   const lasts: CapturedNode<CapturedWork>[] = []
   return nodes.map((node) => {

@@ -1,20 +1,162 @@
-/** Where two orders part, and which wait is missing. */
+/** The result of an exploration, as data and as text: where two orders part, and which wait is missing. */
+import { beginning, printableLines } from '../base/printable.js'
 import { type Touch, touchesOverlap } from '../driver/sim/machine/work.js'
 import { Causality, type Race } from './causality.js'
-import type { Run } from './run.js'
-import type { Known } from './step-recorder.js'
-import { type Conflict, HOST, type Step } from './steps.js'
+import type { Outcome, Run } from './run.js'
+import type { Schedule } from './search.js'
+import { type Conflict, HOST, type Known, type Step } from './steps.js'
 
-export interface Explained {
-  /** The first step that differs. */
-  readonly step: number
-  readonly missing: string
-  readonly usualListing: string
-  /** Of the other order. */
+/** One order of a program, and its outcome. */
+export interface Order {
+  /** For `replay()`. */
+  readonly schedule: Schedule
+  /** Compare it with that of another order. */
+  readonly outcome: Outcome
+  /**
+   * Its steps, one a line: operations with their streams and bytes, and where JavaScript goes on. A long one is shown in
+   * part only in the message.
+   */
   readonly listing: string
 }
 
-/** The kind that tells most about a mistake comes first. */
+/** Two orders of a program with different outcomes. */
+export interface Disagreement {
+  /** The usual one. */
+  readonly first: Order
+  /** The one that differs. */
+  readonly second: Order
+  /** The first step, counted from 0, at which they part. */
+  readonly step: number
+  /** Which two steps have no order, and which wait would give them one. */
+  readonly missing: string
+}
+
+/** The result of `explore()`. */
+export interface Exploration {
+  /**
+   * 'agree': all orders that were run come to the same. 'disagree': two do not. 'deadlock': under some order the program
+   * waits forever. 'unfinished': it did not come to its end once before `maxMilliseconds` were over.
+   */
+  readonly verdict: 'agree' | 'disagree' | 'deadlock' | 'unfinished'
+  /** Every order that could matter was run. Where it is false, and they agree, an order that was not run may not. */
+  readonly complete: boolean
+  /** Why `complete` is false where all agree; undefined otherwise. */
+  readonly incomplete: string | undefined
+  /** How often the program was run to find this. */
+  readonly runs: number
+  /** The one that random orders, and faults with a probability, were picked by. */
+  readonly seed: number
+  /** The outcome of the program in the usual order. */
+  readonly outcome: Outcome
+  /** The order that waits forever; undefined unless that is the verdict. */
+  readonly deadlock: Order | undefined
+  /** Undefined where all agree, or where every order that was run waits forever. */
+  readonly disagreement: Disagreement | undefined
+  /** All of this for people: for the message of an assertion. */
+  readonly message: string
+}
+
+/**
+ * The limits that keep a message to a page: lines of each order, lines around a marked one, names of one kind, and characters
+ * of a value.
+ */
+const MOST_LINES = 24
+const BESIDE = 2
+const MOST_LIKE = 5
+const LONGEST_LINE = 200
+
+/** The text of a report. */
+export function messageOf(exploration: Omit<Exploration, 'message'>, hasFaults: boolean): string {
+  // The values that the program returns or throws are its own text, of any length.
+  return printableLines(textOf(exploration, hasFaults))
+}
+
+function textOf(exploration: Omit<Exploration, 'message'>, hasFaults: boolean): string {
+  const { seed, runs, deadlock, disagreement } = exploration
+  const found = `found in ${runs} run(s), seed ${seed}`
+  const replayIt = ({ schedule }: Order): string =>
+    `replay(program, '${schedule}'${hasFaults ? `, { faults, seed: ${seed} }` : ''})`
+  if (disagreement === undefined) {
+    return deadlock === undefined
+      ? found
+      : `A wait can never end: ${cut(deadlock.outcome.value)} (${found})\n${replayIt(deadlock)}\n${excerpt(deadlock.listing, 'deadlock.listing')}`
+  }
+  const { first, second, step, missing } = disagreement
+  const counts = differing(first.listing.split('\n'), second.listing.split('\n'))
+  return [
+    `Two orders disagree (${found})`,
+    `  ${replayIt(first)}: ${brief(first.outcome)}`,
+    `  ${replayIt(second)}: ${brief(second.outcome)}`,
+    ...differencesOf(first.outcome, second.outcome),
+    `They part at step ${step}. ${missing}`,
+    '',
+    `The first order${counts}:`,
+    excerpt(first.listing, 'disagreement.first.listing'),
+    '',
+    `The second order${counts}:`,
+    excerpt(second.listing, 'disagreement.second.listing'),
+  ].join('\n')
+}
+
+function differencesOf(first: Outcome, second: Outcome): string[] {
+  const only = (a: Outcome, b: Outcome, which: string): readonly string[] => {
+    const others = new Set(b.ran)
+    const names = a.ran.filter((name) => !others.has(name))
+    return few(names.map((name) => `  ${name} runs in the ${which} order only`))
+  }
+  return [...only(first, second, 'first'), ...only(second, first, 'second')]
+}
+
+function brief({ kind, value, uncaught }: Outcome): string {
+  return [`${kind} ${cut(value)}`, ...few(uncaught.map((error) => `uncaught ${cut(error)}`))].join('; ')
+}
+
+function cut(text: string): string {
+  const line = text.replaceAll(/\s+/g, ' ')
+  return line.length > LONGEST_LINE ? `${beginning(line, LONGEST_LINE - 3)}...` : line
+}
+
+function few(lines: readonly string[]): readonly string[] {
+  return lines.length > MOST_LIKE ? [...lines.slice(0, MOST_LIKE), `  and ${lines.length - MOST_LIKE} more`] : lines
+}
+
+/** Says how many steps differ, where there are too many to compare. */
+function differing(first: readonly string[], second: readonly string[]): string {
+  if (Math.max(first.length, second.length) <= MOST_LINES) return ''
+  const places = [...first.keys()].filter((place) => first[place]?.slice(2) !== second[place]?.slice(2))
+  return ` (of ${first.length} steps ${places.length} differ, the last of them step ${places.at(-1) ?? 0})`
+}
+
+/** The lines that are marked, those beside them, and the last. `where` is the property that has all. */
+function excerpt(listing: string, where: string): string {
+  const lines = listing.split('\n')
+  if (lines.length <= MOST_LINES) return listing
+  const shown = new Set<number>()
+  const show = (around: number): void => {
+    for (let at = around - BESIDE; at <= around + BESIDE; at += 1) if (at >= 0 && at < lines.length) shown.add(at)
+  }
+  for (const [at, line] of lines.entries()) if (!line.startsWith('  ')) show(at)
+  show(lines.length - 1)
+  const result: string[] = []
+  let next = 0
+  for (const at of [...shown].sort((a, b) => a - b)) {
+    if (at > next) result.push(`   ... ${at - next} step(s)`)
+    result.push(lines[at] ?? '')
+    next = at + 1
+  }
+  return [...result, `   all ${lines.length} steps: ${where}`].join('\n')
+}
+
+export interface Explained {
+  /** The place of the first step that differs. */
+  readonly step: number
+  readonly missing: string
+  readonly usualListing: string
+  /** The steps of the other order. */
+  readonly listing: string
+}
+
+/** The kinds of conflict, the one that says most about a mistake first. */
 const CONFLICTS: readonly Conflict[] = ['memory', 'javascript', 'look', 'fault']
 
 export function explain(usual: Run, other: Run): Explained {
@@ -54,7 +196,7 @@ function raceBetween(other: Run, usualPlaces: readonly (number | undefined)[]): 
   return turned.sort((a, b) => rank(a) - rank(b) || a.second - b.second)[0]
 }
 
-/** A name for each step that it has in other orders too. */
+/** A name for each step, which is the same in other orders. */
 function keysOf({ steps, operations }: Run): string[] {
   let goesOn = 0
   return steps.map(({ kind, process }) => {
@@ -69,7 +211,7 @@ function keysOf({ steps, operations }: Run): string[] {
 
 function adviceOn(run: Run, { first, second, conflict }: Race): string {
   const pair = [run.steps[first] as Step, run.steps[second] as Step] as const
-  // The program means the step that it asked for first to come first.
+  // The program probably means the step that it asked for first to come first.
   const [earlier, later] = askedFor(run, pair[0]) <= askedFor(run, pair[1]) ? pair : [pair[1], pair[0]]
   const [a, b] = [describeStep(run, earlier), describeStep(run, later)]
   const why = `${a} and ${b} have no order: ${reasonOf(conflict, earlier, later)}.`
@@ -105,7 +247,7 @@ function waitFor(run: Run, earlier: Step, later: Step, conflict: Conflict): stri
   return `${after.stream} has to wait for ${before.stream}, by \`${inCode(after.stream)}.wait(${inCode(before.stream)})\` ${where}`
 }
 
-/** As a program could call it: 'stream 2' is no name there. */
+/** The stream as a variable of a program: 'stream 2' is no identifier. */
 function inCode(stream: string): string {
   if (stream.startsWith('the null stream')) return 'Stream.null'
   if (stream.startsWith('the per-thread stream')) return 'Stream.perThread'
