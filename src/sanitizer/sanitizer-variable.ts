@@ -4,12 +4,12 @@
  */
 import { readText } from '#platform'
 import { invalidValue } from '../base/errors.js'
-import { provideWrapper } from '../driver/environment-wrappers.js'
+import { provideInterceptor } from '../driver/environment-interceptors.js'
 import { MODES, type Suppression } from './findings.js'
 import { STACK_MODES } from './operations.js'
 import { Sanitizer, type SanitizerOptions } from './sanitizer.js'
 
-provideWrapper('CUDA_STREAMS_SANITIZER', (_driver, value) => {
+provideInterceptor('CUDA_STREAMS_SANITIZER', (_driver, value) => {
   Sanitizer.start(optionsOf(value))
 })
 

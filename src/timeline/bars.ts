@@ -1,6 +1,5 @@
 /** The bars of streams, and what is seen of them where many share a pixel: the same on the page and in a picture. */
-import { BAR_COLOURS, HOST_FUNCTION, NULL_STREAM, WAIT } from './colours.js'
-import { isHostOnly, isInstant } from './kinds.js'
+import { BAR_COLOURS, HOST_FUNCTION, isHostOnly, isInstant, NULL_STREAM, WAIT } from './kinds.js'
 import { BINDING_KINDS, type PageData } from './page-format.js'
 
 /** Bars that do not overlap, in the order of time. */
@@ -59,37 +58,37 @@ export class BarList {
   }
 }
 
-export interface LaneBars {
+export interface TrackBars {
   /** The stream's own bars, and below them the nodes of its graphs. */
-  readonly tracks: readonly Bars[]
+  readonly levels: readonly Bars[]
   /** Records, frees and the like: points of time. */
   readonly marks: Int32Array
 }
 
-/** For each lane. Beside the operations stands where the null stream's rules held one up. */
-export function laneBars(data: PageData, colours: Uint8Array): LaneBars[] {
-  const { kind, lane, start, end, called, why, parent, track } = data
+/** For each track. Beside the operations stands where the null stream's rules held one up. */
+export function trackBars(data: PageData, colours: Uint8Array): TrackBars[] {
+  const { kind, track, start, end, called, why, parent, level } = data
   const byNullStream = BINDING_KINDS.indexOf('nullStream')
-  const found = data.lanes.map(({ nodeTracks }) => {
-    return { tracks: Array.from({ length: 1 + nodeTracks }, () => new BarList()), marks: [] as number[], until: 0 }
+  const found = data.tracks.map(({ nodeLevels }) => {
+    return { levels: Array.from({ length: 1 + nodeLevels }, () => new BarList()), marks: [] as number[], until: 0 }
   })
   for (let row = 0; row < data.length; row += 1) {
-    const own = found[lane[row] ?? 0]
+    const own = found[track[row] ?? 0]
     const begin = start[row] ?? Number.NaN
     if (own === undefined || isHostOnly(kind[row] ?? 0) || Number.isNaN(begin)) continue
     const until = Number.isNaN(end[row] ?? Number.NaN) ? data.duration : (end[row] ?? 0)
-    const onTrack = own.tracks[track[row] ?? 0]
+    const onLevel = own.levels[level[row] ?? 0]
     if (why[row] === byNullStream) {
       const ready = Math.max(called[row] ?? 0, own.until)
-      if (ready < begin) onTrack?.add(row, ready, begin, NULL_STREAM)
+      if (ready < begin) onLevel?.add(row, ready, begin, NULL_STREAM)
     }
     if (parent[row] === -1) own.until = until
     if (isInstant(kind[row] ?? 0) && begin === until) own.marks.push(row)
-    else onTrack?.add(row, begin, until, colours[row] ?? 0)
+    else onLevel?.add(row, begin, until, colours[row] ?? 0)
   }
-  return found.map(({ tracks, marks }) => {
+  return found.map(({ levels, marks }) => {
     return {
-      tracks: tracks.map((list) => list.toBars()),
+      levels: levels.map((list) => list.toBars()),
       marks: Int32Array.from(marks).sort((a, b) => (start[a] ?? 0) - (start[b] ?? 0)),
     }
   })

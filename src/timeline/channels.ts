@@ -7,10 +7,10 @@ import { readOptions } from '../base/arguments.js'
 import { invalidType, outOfRange } from '../base/errors.js'
 import { type Device, driverOf, resolveDevice } from '../device.js'
 import type { WrappableDriver } from '../driver/wrappable-driver.js'
-import { isHostOnly, isInstant, KIND_NAMES, type OperationKind, RowKind } from './kinds.js'
-import type { RowWriter } from './row-writer.js'
+import { NO_ROW } from './event-records.js'
+import type { EventWriter } from './event-writer.js'
+import { EventKind, isHostOnly, isInstant, type OperationKind, operationKind } from './kinds.js'
 import { Session } from './session.js'
-import { NO_ROW } from './table.js'
 
 /**
  * What is published on 'cuda-streams:operation'. Times are milliseconds since 1970, with fractions; on the simulator they
@@ -120,7 +120,7 @@ export function publishOn(channels: Channels, options: PublishOptions | undefine
 /** The recording that messages come from, and what to add to its times for the nanoseconds since publishing began. */
 interface Source {
   readonly session: Session
-  readonly writer: RowWriter
+  readonly writer: EventWriter
   readonly offset: number
 }
 
@@ -220,22 +220,22 @@ class ChannelPublisher {
 
   /** False where it is not done. */
   #publishOperation(row: number): boolean {
-    const { table, names, driver, lanes, meter } = this.#source.writer
+    const { table, names, driver, tracks, meter } = this.#source.writer
     const number = table.kind[row] ?? 0
-    const kind = KIND_NAMES[number]
-    const lane = lanes.all[table.lane[row] ?? 0]
-    const isTold = meter.clock === 'virtual' ? number !== RowKind.ALLOCATE : !isInstant(number)
-    if (kind === undefined || lane === undefined || !isTold || table.parent[row] !== NO_ROW) return true
+    const kind = operationKind(number)
+    const track = tracks.all[table.track[row] ?? 0]
+    const isTold = meter.clock === 'virtual' ? number !== EventKind.ALLOCATE : !isInstant(number)
+    if (kind === undefined || track === undefined || !isTold || table.parent[row] !== NO_ROW) return true
     if (Number.isNaN(table.end[row] ?? 0)) return table.lost.has(row)
     const { operations } = this.channels
     if (isInstant(number) || !operations.hasSubscribers) return true
     const byteLength = Number.isNaN(table.bytes[row] ?? 0) ? undefined : table.bytes[row]
     const message: OperationMessage = {
-      kind: kind as OperationKind,
+      kind,
       name: names.at(table.name[row] ?? 0),
-      device: lane.device,
-      stream: lane.id,
-      streamName: lane.name,
+      device: track.device,
+      stream: track.id,
+      streamName: track.name,
       byteLength,
       queued: this.#at(table.called[row]),
       start: this.#at(table.start[row]),
@@ -256,7 +256,7 @@ class ChannelPublisher {
     if (Number.isNaN(returned)) return false
     const message: SynchronizeMessage = {
       name: names.at(table.name[row] ?? 0),
-      awaits: table.kind[row] === RowKind.AWAIT,
+      awaits: table.kind[row] === EventKind.AWAIT,
       start: this.#at(table.called[row], source),
       end: this.#at(returned, source),
       driver: driver.name,

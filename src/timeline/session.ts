@@ -1,9 +1,9 @@
-/** A recording under way. All recordings of one driver share a RowWriter; each has its window of the rows. */
+/** A recording under way. All recordings of one driver share a EventWriter; each has its window of the rows. */
 import { listen } from '#cupti'
 import { whenNameIsGiven } from '../driver/stream-names.js'
 import type { WrappableDriver } from '../driver/wrappable-driver.js'
 import type { ForeignWork } from './cupti/foreign-work.js'
-import type { RowWriter } from './row-writer.js'
+import type { EventWriter } from './event-writer.js'
 import { TimelineInterceptor } from './timeline-interceptor.js'
 import { type Trace, type TraceWindow, takeTrace } from './trace.js'
 
@@ -11,7 +11,7 @@ import { type Trace, type TraceWindow, takeTrace } from './trace.js'
 export const DEFAULT_LIMIT = 1_000_000
 
 interface Shared {
-  readonly writer: RowWriter
+  readonly writer: EventWriter
   readonly unwrap: () => void
   /** Recordings that go on: after the last one nothing more is written down. */
   running: number
@@ -21,10 +21,10 @@ interface Shared {
 
 const underWay = new WeakMap<WrappableDriver, Shared>()
 
-whenNameIsGiven(({ driver, device, id, name }) => underWay.get(driver)?.writer.lanes.named(device, id, name))
+whenNameIsGiven(({ driver, device, id, name }) => underWay.get(driver)?.writer.tracks.named(device, id, name))
 
 export class Session {
-  readonly writer: RowWriter
+  readonly writer: EventWriter
   stopped = false
   readonly #shared: Shared
   readonly #foreign: ForeignWork | undefined

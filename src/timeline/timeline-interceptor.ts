@@ -15,13 +15,13 @@ import type {
 } from '../driver/driver.js'
 import { untilOver } from '../driver/until-over.js'
 import type { Interceptor } from '../driver/wrappable-driver.js'
-import { RowKind, STAGING } from './kinds.js'
-import { RowWriter } from './row-writer.js'
-import { NO_ROW } from './table.js'
+import { NO_ROW } from './event-records.js'
+import { EventWriter } from './event-writer.js'
+import { EventKind, STAGING } from './kinds.js'
 
 /** What is written down of queued work. */
 interface Described {
-  readonly kind: RowKind
+  readonly kind: EventKind
   readonly name: string
   /** NaN where it has none. */
   readonly bytes: number
@@ -31,30 +31,30 @@ interface Described {
 function describe(work: QueuedWork): Described | undefined {
   switch (work.kind) {
     case 'kernel':
-      return { kind: RowKind.KERNEL, name: work.kernel.name, bytes: Number.NaN }
+      return { kind: EventKind.KERNEL, name: work.kernel.name, bytes: Number.NaN }
     case 'copy':
-      return { kind: RowKind.COPY, name: work.name, bytes: work.byteLength }
+      return { kind: EventKind.COPY, name: work.name, bytes: work.byteLength }
     case 'copies':
       return {
-        kind: RowKind.COPY,
+        kind: EventKind.COPY,
         name: 'copy',
         bytes: work.copies.reduce((sum, { byteLength }) => sum + byteLength, 0),
       }
     case 'fill':
-      return { kind: RowKind.FILL, name: 'fill', bytes: work.width * work.count }
+      return { kind: EventKind.FILL, name: 'fill', bytes: work.width * work.count }
     case 'writeValue':
-      return { kind: RowKind.FILL, name: 'writeValue', bytes: work.word.bits / 8 }
+      return { kind: EventKind.FILL, name: 'writeValue', bytes: work.word.bits / 8 }
     case 'allocate':
-      return { kind: RowKind.ALLOCATE, name: 'allocate', bytes: work.byteLength }
+      return { kind: EventKind.ALLOCATE, name: 'allocate', bytes: work.byteLength }
     case 'free':
-      return { kind: RowKind.FREE, name: 'free', bytes: Number.NaN }
+      return { kind: EventKind.FREE, name: 'free', bytes: Number.NaN }
     case 'waitValue':
     case 'promise':
-      return { kind: RowKind.WAIT, name: work.kind, bytes: Number.NaN }
+      return { kind: EventKind.WAIT, name: work.kind, bytes: Number.NaN }
     case 'graph':
-      return { kind: RowKind.GRAPH, name: 'graph', bytes: Number.NaN }
+      return { kind: EventKind.GRAPH, name: 'graph', bytes: Number.NaN }
     case 'hostFunction':
-      return { kind: RowKind.HOST_FUNCTION, name: nameOf(work.call), bytes: Number.NaN }
+      return { kind: EventKind.HOST_FUNCTION, name: nameOf(work.call), bytes: Number.NaN }
     case 'childGraph':
     case 'graphUpload':
     case 'library':
@@ -66,7 +66,7 @@ const nameOf = ({ own, runsAfterFault }: HostFunction): string =>
   own === true ? STAGING : runsAfterFault ? 'callback' : 'host function'
 
 export class TimelineInterceptor implements Interceptor {
-  readonly writer: RowWriter
+  readonly writer: EventWriter
   /** The row of the latest launch of each instance of a graph. */
   readonly #launches = new Map<GraphExecHandle, number>()
 
@@ -75,7 +75,7 @@ export class TimelineInterceptor implements Interceptor {
     private readonly next: Driver,
     device: number | undefined,
   ) {
-    this.writer = new RowWriter(next, device)
+    this.writer = new EventWriter(next, device)
   }
 
   queue(work: QueuedWork): void {
@@ -136,13 +136,13 @@ export class TimelineInterceptor implements Interceptor {
 
   streamDestroy(stream: StreamHandle): void {
     this.next.streamDestroy(stream)
-    this.writer.lanes.forget(stream)
+    this.writer.tracks.forget(stream)
   }
 
   /** A foreign stream may be gone, and its handle another's. */
   streamAdopt(cudaHandle: number, near: number): AdoptedStream {
     const adopted = this.next.streamAdopt(cudaHandle, near)
-    this.writer.lanes.forget(adopted.stream)
+    this.writer.tracks.forget(adopted.stream)
     return adopted
   }
 
@@ -165,14 +165,14 @@ export class TimelineInterceptor implements Interceptor {
 
   streamWaitEvent(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
     const { writer } = this
-    const row = writer.begin(RowKind.WAIT, stream, 'wait', Number.NaN, writer.recordOf(event))
+    const row = writer.begin(EventKind.WAIT, stream, 'wait', Number.NaN, writer.recordOf(event))
     writer.during(row, stream, () => this.next.streamWaitEvent(stream, event, external))
   }
 
   streamWaitStream(stream: StreamHandle, other: StreamHandle, otherContext: ContextHandle): void {
     const { writer } = this
-    const record = writer.begin(RowKind.RECORD, other, 'record')
-    const wait = writer.begin(RowKind.WAIT, stream, 'wait', Number.NaN, record)
+    const record = writer.begin(EventKind.RECORD, other, 'record')
+    const wait = writer.begin(EventKind.WAIT, stream, 'wait', Number.NaN, record)
     writer.during(record, other, () =>
       writer.during(wait, stream, () => this.next.streamWaitStream(stream, other, otherContext)),
     )
@@ -197,7 +197,7 @@ export class TimelineInterceptor implements Interceptor {
 
   eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
     const { writer } = this
-    const row = writer.begin(RowKind.RECORD, stream, 'record')
+    const row = writer.begin(EventKind.RECORD, stream, 'record')
     writer.during(row, stream, () => this.next.eventRecord(event, stream, external))
     writer.eventRecorded(event, row)
   }
@@ -220,11 +220,11 @@ export class TimelineInterceptor implements Interceptor {
   #streamOf(event: EventHandle): StreamHandle | undefined {
     const { writer } = this
     const record = writer.recordOf(event)
-    return record === NO_ROW ? undefined : writer.lanes.all[writer.table.lane[record] ?? 0]?.handle
+    return record === NO_ROW ? undefined : writer.tracks.all[writer.table.track[record] ?? 0]?.handle
   }
 
   #blocked(name: string, stream: StreamHandle | undefined, device: number, wait: () => void): void {
-    const end = this.writer.call(RowKind.SYNCHRONIZE, name, stream, device)
+    const end = this.writer.call(EventKind.SYNCHRONIZE, name, stream, device)
     try {
       wait()
     } finally {
@@ -240,6 +240,6 @@ export class TimelineInterceptor implements Interceptor {
     settle: Settle,
     start: (settle: Settle) => Cancel,
   ): Cancel {
-    return untilOver(start, settle, this.writer.call(RowKind.AWAIT, name, stream, device))
+    return untilOver(start, settle, this.writer.call(EventKind.AWAIT, name, stream, device))
   }
 }

@@ -1,30 +1,105 @@
-/** Where the nodes of graphs are drawn: they run beside each other in one stream, so each stream has tracks for them. */
+/** The tracks of a recording, one for each stream. A handle may come to mean another stream; a track is one stream for good. */
+import {
+  type ContextHandle,
+  cudaHandleOf,
+  DEFAULT_STREAM_LIMIT,
+  type Driver,
+  isDefaultStream,
+  type StreamHandle,
+} from '../driver/driver.js'
+import { givenName } from '../driver/stream-names.js'
 
-import { NO_ROW } from './table.js'
-import type { Trace } from './trace.js'
-
-export interface NodeTracks {
-  /** For each row 0, the stream's own track, or the number of a track below it. */
-  readonly tracks: Uint32Array
-  /** How many tracks for nodes each lane needs. */
-  readonly width: readonly number[]
+export interface StreamTrack {
+  readonly index: number
+  readonly handle: StreamHandle
+  /** The driver's number for the stream; its handle where that cannot be asked. */
+  readonly id: bigint
+  readonly device: number
+  readonly context: ContextHandle
+  readonly nonBlocking: boolean
+  readonly priority: number
+  /** Of the green context that it is in, if it is in one. */
+  readonly multiprocessors?: number | undefined
+  /** What the stream is called: it may get its name later, and the track keeps it when the stream is gone. */
+  name: string
 }
 
-export function nodeTracks({ length, parent, lane, start, end, lanes }: Trace): NodeTracks {
-  const tracks = new Uint32Array(length)
-  /** Until when each track of each lane is taken. */
-  const taken = lanes.map((): number[] => [])
-  const nodes: number[] = []
-  for (let row = 0; row < length; row += 1) if (parent[row] !== NO_ROW) nodes.push(row)
-  nodes.sort((a, b) => (start[a] ?? 0) - (start[b] ?? 0))
-  for (const row of nodes) {
-    const until = taken[lane[row] ?? 0] ?? []
-    const from = start[row] ?? Number.NaN
-    if (Number.isNaN(from)) continue
-    const free = until.findIndex((time) => time <= from)
-    const track = free < 0 ? until.length : free
-    until[track] = end[row] ?? Number.POSITIVE_INFINITY
-    tracks[row] = track + 1
+export interface Described extends Omit<StreamTrack, 'index' | 'handle' | 'name'> {
+  /** The driver would not say all of it now: it is to be asked again the next time. */
+  readonly isProvisional: boolean
+}
+
+export class StreamTracks {
+  readonly all: StreamTrack[] = []
+  readonly #byHandle = new Map<StreamHandle, StreamTrack>()
+  readonly #byId = new Map<string, StreamTrack>()
+  /** A program often does several things with one stream in a row. */
+  #last: StreamTrack | undefined
+
+  constructor(
+    private readonly driver: Driver,
+    private readonly describe: (stream: StreamHandle) => Described,
+  ) {}
+
+  of(handle: StreamHandle): StreamTrack {
+    return this.known(handle) ?? this.#open(handle)
   }
-  return { tracks, width: taken.map((until) => until.length) }
+
+  /** A stream of other code, of which only CUPTI's number is known. */
+  foreign(device: number, number: number): StreamTrack {
+    const id = BigInt(number)
+    const known = this.all.find((track) => track.handle === NO_HANDLE && track.device === device && track.id === id)
+    if (known !== undefined) return known
+    const described = { id, device, context: 0 as ContextHandle, nonBlocking: true, priority: 0 }
+    const track = { index: this.all.length, handle: NO_HANDLE, ...described, name: `foreign stream ${number}` }
+    this.all.push(track)
+    return track
+  }
+
+  /** Undefined where nothing of the stream was recorded yet. */
+  known(handle: StreamHandle): StreamTrack | undefined {
+    if (this.#last?.handle === handle) return this.#last
+    const known = this.#byHandle.get(handle)
+    if (known !== undefined) this.#last = known
+    return known
+  }
+
+  /** The stream has got a name. */
+  named(device: number, id: bigint, name: string): void {
+    const track = this.#byId.get(keyOf(device, id))
+    if (track !== undefined) track.name = name
+  }
+
+  /** The handle may be another stream's from now on. */
+  forget(handle: StreamHandle): void {
+    this.#byHandle.delete(handle)
+    this.#last = undefined
+  }
+
+  #open(handle: StreamHandle): StreamTrack {
+    const { isProvisional, ...described } = this.describe(handle)
+    const key = keyOf(described.device, described.id)
+    let track = this.#byId.get(key)
+    if (track === undefined) {
+      const unnamed = { index: this.all.length, handle, ...described }
+      track = { ...unnamed, name: nameOf(this.driver, unnamed) }
+      this.all.push(track)
+      this.#byId.set(key, track)
+    }
+    if (!isProvisional) this.#byHandle.set(handle, track)
+    return track
+  }
+}
+
+/** Above the tokens of default streams; no allocator hands it out. */
+const NO_HANDLE = DEFAULT_STREAM_LIMIT as StreamHandle
+
+const keyOf = (device: number, id: bigint): string => `${device} ${id}`
+
+function nameOf(driver: Driver, { id, handle, multiprocessors }: Omit<StreamTrack, 'name'>): string {
+  const given = givenName(driver, handle, id)
+  if (given !== undefined) return given
+  const share = multiprocessors === undefined ? '' : ` (${multiprocessors} multiprocessors)`
+  if (!isDefaultStream(handle)) return `stream ${id}${share}`
+  return cudaHandleOf(handle) === 2 ? 'per-thread stream' : 'null stream'
 }

@@ -6,10 +6,9 @@ import type { SimOperation } from '../driver/sim/machine/machine-state.js'
 import { SimOperationKind } from '../driver/sim/machine/work.js'
 import type { SimDriver } from '../driver/sim/sim-driver.js'
 import { backendOf } from '../driver/wrappable-driver.js'
-import { RowKind } from './kinds.js'
-import type { Described, Lanes } from './lanes.js'
-import type { Meter } from './meter.js'
-import { type Names, NO_ROW, type RowTable } from './table.js'
+import { type EventRecords, type Meter, type Names, NO_ROW } from './event-records.js'
+import { EventKind } from './kinds.js'
+import type { Described, StreamTracks } from './tracks.js'
 
 /** Stands for verbs whose operations are not the program's. */
 const HIDDEN = -2
@@ -22,12 +21,12 @@ const takeTags = (): number => {
 }
 
 /** What the simulator's own operations are called here, where they have no name. */
-const KNOWN: Readonly<Record<number, readonly [kind: RowKind, name: string]>> = {
-  [SimOperationKind.KERNEL]: [RowKind.KERNEL, 'busy'],
-  [SimOperationKind.HOST]: [RowKind.HOST_FUNCTION, 'host function'],
-  [SimOperationKind.LATCH]: [RowKind.LATCH, 'latch'],
-  [SimOperationKind.FAULT]: [RowKind.FAULT, 'fault'],
-  [SimOperationKind.COPY]: [RowKind.COPY, 'copy'],
+const KNOWN: Readonly<Record<number, readonly [kind: EventKind, name: string]>> = {
+  [SimOperationKind.KERNEL]: [EventKind.KERNEL, 'busy'],
+  [SimOperationKind.HOST]: [EventKind.HOST_FUNCTION, 'host function'],
+  [SimOperationKind.LATCH]: [EventKind.LATCH, 'latch'],
+  [SimOperationKind.FAULT]: [EventKind.FAULT, 'fault'],
+  [SimOperationKind.COPY]: [EventKind.COPY, 'copy'],
 }
 
 export class VirtualMeter implements Meter, Observer {
@@ -38,7 +37,7 @@ export class VirtualMeter implements Meter, Observer {
   readonly #tagBase = takeTags()
   /** An earlier recording that is not over yet: operations of its own still run. */
   #earlier: Observer | undefined
-  /** The latest operation of each lane. */
+  /** The latest operation of each track. */
   readonly #latest: SimOperation[] = []
   /** Rows whose verbs are under way, the innermost last; a host function may run inside a verb, and call others. */
   readonly #verbs: number[] = []
@@ -48,9 +47,9 @@ export class VirtualMeter implements Meter, Observer {
 
   constructor(
     private readonly driver: Driver,
-    private readonly table: RowTable,
+    private readonly table: EventRecords,
     private readonly names: Names,
-    private readonly lanes: () => Lanes,
+    private readonly tracks: () => StreamTracks,
   ) {
     this.#sim = backendOf(driver) as SimDriver
     this.#origin = this.#sim.machine.scheduler.now
@@ -130,7 +129,7 @@ export class VirtualMeter implements Meter, Observer {
     if (begins) start[row] = time
     if (!begins && !hasBegun) this.table.lost.add(row)
     // The first operation of a launch is its beginning.
-    else if (!begins || kind[row] !== RowKind.GRAPH) end[row] = time
+    else if (!begins || kind[row] !== EventKind.GRAPH) end[row] = time
   }
 
   collect(): void {}
@@ -169,7 +168,7 @@ export class VirtualMeter implements Meter, Observer {
 
   /** A verb is over: what it has not queued was captured into a graph. */
   #verbEnds(row: number): void {
-    if (!this.#end() && this.table.kind[row] !== RowKind.ALLOCATE) this.table.remove(row)
+    if (!this.#end() && this.table.kind[row] !== EventKind.ALLOCATE) this.table.remove(row)
   }
 
   #observe(operation: SimOperation): void {
@@ -178,12 +177,12 @@ export class VirtualMeter implements Meter, Observer {
     const record = this.#recordBelow(top)
     if (row === HIDDEN) {
       // There may have been room for a record, and none for the wait that comes behind it in the same verb.
-      if (record !== NO_ROW && this.table.kind[record] === RowKind.RECORD) this.#claim(operation, top - 1)
+      if (record !== NO_ROW && this.table.kind[record] === EventKind.RECORD) this.#claim(operation, top - 1)
     } else if (row === NO_ROW) this.#addTo(NO_ROW, operation)
     // To wait for a stream is one verb with two operations, and the record comes first.
     else if (record !== NO_ROW && this.table.cause[row] === record) this.#claim(operation, top - 1)
     else if (!this.#claimed[top]) this.#claim(operation, top)
-    else if (this.table.kind[row] === RowKind.GRAPH) this.#observeNode(operation, row)
+    else if (this.table.kind[row] === EventKind.GRAPH) this.#observeNode(operation, row)
   }
 
   /** The row of the verb around this one, as long as that has no operation. */
@@ -211,24 +210,24 @@ export class VirtualMeter implements Meter, Observer {
 
   #tag(operation: SimOperation, row: number): void {
     operation.observed = this.#tagBase + row
-    this.#latest[this.table.lane[row] ?? 0] = operation
+    this.#latest[this.table.track[row] ?? 0] = operation
   }
 
   /** A row for an operation that no verb queued: from `cuda-streams/sim`, or a node of a graph. */
   #addTo(parent: number, operation: SimOperation): void {
     const { kind, stream, work } = operation
     const table = this.table
-    const [known, name] = KNOWN[kind] ?? [work === undefined ? RowKind.NONE : RowKind.FREE, 'free']
-    if (known === RowKind.NONE) return
+    const [known, name] = KNOWN[kind] ?? [work === undefined ? EventKind.NONE : EventKind.FREE, 'free']
+    if (known === EventKind.NONE) return
     if (table.isFull) {
       table.dropped += 1
       return
     }
-    const lane = this.lanes().of(stream.handle)
-    const type = work?.name === 'fill' ? RowKind.FILL : known
+    const track = this.tracks().of(stream.handle)
+    const type = work?.name === 'fill' ? EventKind.FILL : known
     const row = table.add(
       type,
-      lane.index,
+      track.index,
       this.names.of(work?.name ?? name),
       work?.byteLength ?? Number.NaN,
       this.now(),

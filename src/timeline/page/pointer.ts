@@ -1,7 +1,7 @@
-/** Wheel, drag, hover and click on the lanes; two fingers zoom; Shift and a drag measure. */
-import { AXIS } from './axis.js'
-import type { PageLayout } from './layout.js'
-import { NOTHING, type Picked, pick } from './pick.js'
+/** Wheel, drag, hover and click on the tracks; two fingers zoom; Shift and a drag measure. */
+
+import { NOTHING, type PageLayout, type Picked, pick } from './bands.js'
+import { AXIS } from './draw.js'
 import type { View } from './view.js'
 
 export interface PointerActions {

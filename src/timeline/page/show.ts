@@ -1,20 +1,35 @@
-/** The page: puts the parts together, and listens. */
+/** The page: reads the recording in its file, puts the parts together, and listens. */
 import { isHostOnly } from '../kinds.js'
-import { Arrows } from './arrows.js'
-import { AXIS } from './axis.js'
-import { type Data, placeOf, timeOf, titleOf } from './data.js'
-import { type Highlights, Painter } from './draw.js'
-import { byId, element } from './elements.js'
-import { listHoldUps, listStreams, showOverlaps } from './findings.js'
-import { formatCount, formatPoint, formatTick, formatTime } from './format.js'
-import { Gaps } from './gaps.js'
-import { layOut } from './layout.js'
-import { Overview } from './overview.js'
-import { gapReason, listGaps, listNames, listPath, showDetails, showRange, waitsFor } from './panel.js'
-import { beside, NOTHING, neighbour, type Picked, trackOf } from './pick.js'
+import { decodePage } from '../page-format.js'
+import { bandOf, beside, find, layOut, NOTHING, neighbour, type Picked } from './bands.js'
+import {
+  type Data,
+  dataOf,
+  formatCount,
+  formatPoint,
+  formatTick,
+  formatTime,
+  Gaps,
+  placeOf,
+  timeOf,
+  titleOf,
+} from './data.js'
+import { Arrows, AXIS, type Colours, type Highlights, Overview, Painter, themeButton } from './draw.js'
+import {
+  byId,
+  element,
+  gapReason,
+  listGaps,
+  listNames,
+  listPath,
+  listStalls,
+  listStreams,
+  showDetails,
+  showOverlaps,
+  showRange,
+  waitsFor,
+} from './panel.js'
 import { listenToPointer } from './pointer.js'
-import { find } from './search.js'
-import { type Colours, themeButton } from './theme.js'
 import { View } from './view.js'
 
 declare global {
@@ -31,7 +46,7 @@ const KEY_MEASURE = 0.01
 const FRAMES_KEPT = 600
 
 export function show(data: Data): void {
-  const canvas = byId('lanes', HTMLCanvasElement)
+  const canvas = byId('tracks', HTMLCanvasElement)
   const area = byId('area', HTMLElement)
   const labels = byId('labels', HTMLElement)
   const tooltip = byId('tooltip', HTMLElement)
@@ -96,7 +111,7 @@ export function show(data: Data): void {
     view.scroll = Math.max(0, Math.min(to, layout.height + AXIS - height))
     redraw()
   }
-  const scrollToTrack = (y: number, tall: number): void => {
+  const scrollToBand = (y: number, tall: number): void => {
     if (y < view.scroll) scrollTo(y - 20)
     else if (y + tall > view.scroll + height - AXIS) scrollTo(y + tall - height + AXIS + 20)
   }
@@ -120,8 +135,8 @@ export function show(data: Data): void {
     if (to - from > span) view.show(from - (to - from) * 0.2, to + (to - from) * 0.2, true)
     else if (to - from < span / 400 && to > from) view.show(from - (to - from) * 40, to + (to - from) * 40, true)
     else if (from < view.begin || to > view.end) view.show((from + to - span) / 2, (from + to + span) / 2, true)
-    const track = trackOf(data, layout, row)
-    if (track !== undefined) scrollToTrack(track.y, track.height)
+    const band = bandOf(data, layout, row)
+    if (band !== undefined) scrollToBand(band.y, band.height)
   }
   const follow = (row: number): void => select(row, true)
 
@@ -133,8 +148,8 @@ export function show(data: Data): void {
     const margin = (end - begin) * 1.5
     view.show(begin - margin, end + margin, true)
     spoken.textContent = `${placeOf(data, row)} stood idle for ${formatTime(end - begin)}: ${gapReason(data, row)}`
-    const track = layout.ofLane.get(data.lane[row] ?? -1)
-    if (track !== undefined) scrollToTrack(track.y, track.height)
+    const band = layout.ofTrack.get(data.track[row] ?? -1)
+    if (band !== undefined) scrollToBand(band.y, band.height)
   }
   /** Marks the gaps of one thing that held streams up; those that are marked already not any more. */
   const mark = (place: number): void => {
@@ -178,7 +193,7 @@ export function show(data: Data): void {
   }
 
   const search = (text: string): void => {
-    const result = find(data, layout.tracks, text)
+    const result = find(data, layout.bands, text)
     highlights.matches = result?.matches
     highlights.matchesBefore = result?.matchesBefore ?? new Map()
     found = result?.rows ?? new Int32Array()
@@ -193,7 +208,7 @@ export function show(data: Data): void {
     follow(found[foundAt] ?? -1)
   }
 
-  const showTooltip = (x: number, y: number, { row, isHeldUp }: Picked): void => {
+  const showTooltip = (x: number, y: number, { row, isHeld }: Picked): void => {
     tooltip.hidden = row < 0
     if (row < 0) return
     const took = (data.end[row] ?? Number.NaN) - (data.start[row] ?? Number.NaN)
@@ -201,7 +216,7 @@ export function show(data: Data): void {
     const length = Number.isNaN(took) ? `call of ${formatTime(call)}` : formatTime(took)
     const where = `${placeOf(data, row)} · at ${formatPoint(timeOf(data, row))}`
     tooltip.replaceChildren(element('strong', {}, titleOf(data, row)), ` ${length}`, element('br'), where)
-    const waits = waitsFor(data, row, isHeldUp)
+    const waits = waitsFor(data, row, isHeld)
     if (waits !== '') tooltip.append(element('br'), waits)
     tooltip.style.left = `${Math.max(4, Math.min(x + 14, area.clientWidth - tooltip.offsetWidth - 8))}px`
     tooltip.style.top = `${y + 18}px`
@@ -217,10 +232,10 @@ export function show(data: Data): void {
     view.show(from - margin, to + margin, true)
   }
   const step = (by: number): void => {
-    const track = trackOf(data, layout, highlights.selected)
-    if (track !== undefined) follow(neighbour(data, track, highlights.selected, by))
+    const band = bandOf(data, layout, highlights.selected)
+    if (band !== undefined) follow(neighbour(data, band, highlights.selected, by))
     else {
-      const first = layout.tracks.find((one) => one.kind === 'stream' && one.rows.length > 0)
+      const first = layout.bands.find((one) => one.kind === 'stream' && one.rows.length > 0)
       follow(first?.rows[0] ?? -1)
     }
   }
@@ -237,7 +252,7 @@ export function show(data: Data): void {
   const help = byId('help', HTMLDialogElement)
   const critical = byId('critical', HTMLInputElement)
   const followCause = (): void => {
-    const by = data.heldUpBy[highlights.selected] ?? -1
+    const by = data.heldBy[highlights.selected] ?? -1
     if (by >= 0) follow(by)
   }
   const clear = (): void => {
@@ -313,10 +328,10 @@ export function show(data: Data): void {
   canvas.setAttribute('role', 'application')
 
   // What does not move.
-  area.style.setProperty('--lanes', `${layout.height + AXIS}px`)
+  area.style.setProperty('--tracks', `${layout.height + AXIS}px`)
   for (const { text, y } of layout.headings) label(labels, text, 'heading', y, 28).title = text
-  for (const track of layout.tracks) {
-    if (track.label !== '') label(labels, track.label, 'lane', track.y, track.height).title = track.detail
+  for (const band of layout.bands) {
+    if (band.label !== '') label(labels, band.label, 'track', band.y, band.height).title = band.detail
   }
   const operations = data.kind.reduce(
     (count, kind, row) => count + Number(!isHostOnly(kind) && data.parent[row] === -1),
@@ -332,11 +347,11 @@ export function show(data: Data): void {
   ]
   byId('about', HTMLElement).textContent = about.join(' · ')
   showOverlaps(data)
-  listStreams(data, (lane) => {
-    const track = layout.ofLane.get(lane)
-    if (track !== undefined) follow(track.rows[0] ?? -1)
+  listStreams(data, (track) => {
+    const band = layout.ofTrack.get(track)
+    if (band !== undefined) follow(band.rows[0] ?? -1)
   })
-  const showMarked = listHoldUps(data, mark)
+  const showMarked = listStalls(data, mark)
   listGaps(data, gaps, gaps.all, showGap)
   listPath(data, follow)
   listNames(data, (text) => {
@@ -378,3 +393,15 @@ function listenToKeys(keys: ReadonlyMap<string, () => void>, isModal: () => bool
     action()
   })
 }
+
+/** Base64 of what zlib made smaller. */
+async function read(): Promise<void> {
+  const text = byId('data', HTMLScriptElement).textContent ?? ''
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0))
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate'))
+  show(dataOf(decodePage(new Uint8Array(await new Response(stream).arrayBuffer()))))
+}
+
+read().catch((error: unknown) => {
+  byId('about', HTMLElement).textContent = `This browser cannot show the recording: ${error}`
+})

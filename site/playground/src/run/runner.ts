@@ -153,10 +153,10 @@ function withOwnSites(page: PageData): PageData {
   const own = page.sites.map((site) => (lineIn(site) === undefined ? '' : brief(site)))
   const sites = [...new Set(['', ...own])]
   const site = page.site.map((at) => sites.indexOf(own[at] ?? ''))
-  const holdUps = page.holdUps.map((one) =>
+  const stalls = page.stalls.map((one) =>
     one.callSite === undefined ? one : { ...one, callSite: brief(one.callSite) },
   )
-  return { ...page, sites, site, holdUps }
+  return { ...page, sites, site, stalls }
 }
 
 function findingOf(report: sanitizer.SanitizerReport): Finding {

@@ -20,7 +20,7 @@ describe('a bundle', () => {
   after(() => rmSync(folder, { recursive: true, force: true }))
   cpSync(join(root, 'dist', 'src'), join(folder, 'src'), { recursive: true })
   rmSync(join(folder, 'src', 'sanitizer', 'sanitizer-variable.js'))
-  rmSync(join(folder, 'src', 'timeline', 'whole-process.js'))
+  rmSync(join(folder, 'src', 'timeline', 'timeline-variable.js'))
   writeFileSync(
     join(folder, 'package.json'),
     JSON.stringify({

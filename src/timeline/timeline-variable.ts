@@ -5,13 +5,12 @@
 import { absolutePath, isMainThread, printError, process, threadId, writeFileNow } from '#platform'
 import { variable } from '../base/environment.js'
 import { messageOf } from '../base/errors.js'
-import { provideWrapper } from '../driver/environment-wrappers.js'
-import { checkExtension, contentsOf } from './file-format.js'
+import { provideInterceptor } from '../driver/environment-interceptors.js'
 import { DEFAULT_LIMIT, Session } from './session.js'
-import { timelineOf } from './timeline.js'
+import { checkExtension, contentsOf, timelineOf } from './timeline.js'
 
 /** An operation that is not done when the process ends has no end in the file. */
-provideWrapper('CUDA_STREAMS_TIMELINE', (driver, file) => {
+provideInterceptor('CUDA_STREAMS_TIMELINE', (driver, file) => {
   const { extension } = checkExtension(file, 'CUDA_STREAMS_TIMELINE')
   // The directory may change until the end; and each worker has a driver, and a file, of its own.
   const named = isMainThread ? file : `${file.slice(0, -extension.length)}.worker-${threadId}${extension}`

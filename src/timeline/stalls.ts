@@ -1,8 +1,145 @@
-/** What held a stream up, in a sentence, and what to write instead. */
+/** The stalls of a recording: its gaps by what caused them, each cause with a description and with what to write instead. */
 import { process } from '#platform'
-import type { HoldUpKind } from './summary.js'
+import { isNullStream, type StreamHandle } from '../driver/driver.js'
+import type { Bindings, Gap } from './bindings.js'
+import { NO_ROW } from './event-records.js'
+import { EventKind, isHostOnly, STAGING } from './kinds.js'
+import { formatDuration, formatTimes, type Stall, type StallKind } from './summary.js'
+import type { Trace } from './trace.js'
 
-export interface HoldUpFacts {
+/** What a gap is due to. */
+interface Cause {
+  readonly kind: StallKind
+  /** The call of the host, or the operation, that was waited for; NO_ROW where it is none. */
+  readonly by: number
+  /** The row of the call in the program that is to be changed; NO_ROW where it is none. */
+  readonly at: number
+}
+
+/** Gaps of one cause. */
+interface Group extends Cause {
+  time: number
+  /** Places in the program, '' among them where one is not known. */
+  readonly sites: Set<string>
+  readonly tracks: Set<number>
+  readonly gaps: number[]
+}
+
+/** Gaps come longest first. */
+export function stallsOf(trace: Trace, bindings: Bindings, gaps: readonly Gap[]): Stall[] {
+  const causes = gaps.map((gap) => causeOf(trace, bindings, gap))
+  const siteOf = ({ at }: Cause): string => trace.site[at] ?? ''
+  // Of calls that look the same the places are told apart where all of them are known.
+  const unknown = new Set(causes.filter((cause) => siteOf(cause) === '').map((cause) => callOf(trace, cause)))
+  const groups = new Map<string, Group>()
+  for (const [index, gap] of gaps.entries()) {
+    const cause = causes[index]
+    // The library's own stream waits until there is something to do for it.
+    if (cause === undefined || trace.name[gap.next] === STAGING) continue
+    const call = callOf(trace, cause)
+    const key = call === undefined ? `${cause.kind} ${gap.track} ${trace.track[cause.by]}` : `${cause.kind} ${call}`
+    const place = call !== undefined && unknown.has(call) ? '' : siteOf(cause)
+    let group = groups.get(`${key} ${place}`)
+    if (group === undefined) {
+      group = { ...cause, time: 0, sites: new Set(), tracks: new Set(), gaps: [] }
+      groups.set(`${key} ${place}`, group)
+    }
+    group.time += gap.end - gap.begin
+    group.sites.add(siteOf(cause))
+    group.tracks.add(gap.track)
+    group.gaps.push(index)
+  }
+  return Array.from(groups.values(), (group) => toStall(trace, group))
+}
+
+function causeOf(trace: Trace, { host }: Bindings, { track, begin, next, reason, wait, cause }: Gap): Cause {
+  const { kind, tracks, called, returned, name, end } = trace
+  const isHostFunction = kind[cause] === EventKind.HOST_FUNCTION
+  const hostFunction: StallKind = name[cause] === STAGING ? 'staging' : 'hostFunction'
+  switch (reason) {
+    case 'wait': {
+      const by = cause === NO_ROW ? (trace.cause[wait] ?? NO_ROW) : cause
+      return { kind: isHostFunction ? hostFunction : waitKindOf(trace, wait), by, at: wait }
+    }
+    case 'nullStream': {
+      const isNull = isNullStream(tracks[track]?.handle ?? (0 as StreamHandle))
+      return { kind: isNull ? 'nullStreamWaited' : 'nullStreamAwaited', by: cause, at: NO_ROW }
+    }
+    case 'host': {
+      const wasInside = isHostFunction && (end[cause] ?? 0) >= (called[next] ?? 0)
+      if (wasInside) return { kind: hostFunction, by: cause, at: NO_ROW }
+      const row = host.lateBecauseOf(begin, returned[next] ?? 0)
+      const room = row === NO_ROW || !isHostOnly(kind[row] ?? 0) ? host.waitedForRoom(begin, next) : NO_ROW
+      if (room !== NO_ROW) return { kind: 'fullQueue', by: room, at: room }
+      if (row !== NO_ROW) return { kind: hostKindOf(trace, row), by: row, at: row }
+      return { kind: isNextChunk(trace, next) ? 'staging' : 'hostLate', by: next, at: next }
+    }
+    case 'eventLoop':
+      return { kind: 'hostFunctionDue', by: NO_ROW, at: NO_ROW }
+    case 'instance':
+      return { kind: 'sameInstance', by: cause, at: NO_ROW }
+    case 'engine':
+      return { kind: kind[next] === EventKind.COPY ? 'copyEngine' : 'computeEngine', by: cause, at: NO_ROW }
+    default:
+      return { kind: kind[next] === EventKind.GRAPH ? 'graphLaunch' : 'unseen', by: NO_ROW, at: NO_ROW }
+  }
+}
+
+/** The library's own waits, for memory, refer to the operation itself and not to a record. */
+function waitKindOf({ kind, cause }: Trace, wait: number): StallKind {
+  const awaited = kind[cause[wait] ?? NO_ROW]
+  if (awaited === EventKind.RECORD) return 'wait'
+  return awaited === EventKind.ALLOCATE ? 'memoryNotAllocated' : 'memoryInUse'
+}
+
+/** An array is copied in chunks, each of which JavaScript copies to or from pinned memory. */
+function isNextChunk({ name, kind, previous }: Trace, row: number): boolean {
+  const isStaged = kind[row] === EventKind.COPY && name[row] !== 'copy'
+  return isStaged && name[previous[row] ?? NO_ROW] === name[row]
+}
+
+function hostKindOf({ kind }: Trace, row: number): StallKind {
+  if (kind[row] === EventKind.AWAIT) return 'await'
+  return isHostOnly(kind[row] ?? 0) ? 'blockingCall' : 'slowCall'
+}
+
+/** The call of the host that is the cause, as it looks; it may hold several streams up. Undefined for other causes. */
+function callOf({ name, track }: Trace, { kind, by }: Cause): string | undefined {
+  const isCall = kind === 'blockingCall' || kind === 'await' || kind === 'slowCall' || kind === 'fullQueue'
+  return isCall ? `${name[by]} ${track[by]}` : undefined
+}
+
+function toStall(trace: Trace, { kind, by, at, time, sites, tracks, gaps }: Group): Stall {
+  const { trackNames, name, track, cause } = trace
+  const [only = 0] = tracks
+  const known = [...sites].filter((site) => site !== '')
+  const nameOf = (on: number): string => `'${trackNames[on] ?? ''}'`
+  const byTrack = track[by] ?? 0
+  const place = placeOf(known, sites.size)
+  const { message, advice } = describeStall(kind, {
+    held: tracks.size === 1 ? nameOf(only) : `${tracks.size} streams`,
+    by: by === NO_ROW ? 'it' : nameOf(byTrack),
+    call: name[by] ?? '',
+    place,
+    // Where the place is not known, the stream tells which of the calls it is.
+    on: place.startsWith(' at') || (by !== NO_ROW && (cause[by] ?? NO_ROW) < NO_ROW) ? '' : ` on ${nameOf(byTrack)}`,
+    heldPriority: trace.tracks[only]?.priority ?? 0,
+    byPriority: trace.tracks[byTrack]?.priority ?? 0,
+    often: `${formatTimes(gaps.length)}, ${formatDuration(time)}`,
+  })
+  const more =
+    at === NO_ROW || known.length === sites.size
+      ? ''
+      : '. `{ callSites: true }`, or `CUDA_STREAMS_TIMELINE_SITES=1`, records where'
+  return { kind, message, advice: `${advice}${more}`, count: gaps.length, time, callSite: known[0], gaps }
+}
+
+function placeOf([site, ...others]: readonly string[], places: number): string {
+  if (site === undefined) return ''
+  return others.length === 0 && places === 1 ? ` at ${shortPlace(site)}` : `, such as at ${shortPlace(site)},`
+}
+
+export interface StallFacts {
   /** The stream that was held up, or how many. */
   readonly held: string
   /** The stream that was waited for. */
@@ -20,7 +157,7 @@ export interface HoldUpFacts {
   readonly byPriority: number
 }
 
-interface Sentences {
+interface Description {
   readonly message: string
   readonly advice: string
 }
@@ -38,7 +175,7 @@ const SLOW: Readonly<Record<string, string>> = {
   graph: 'Upload the graph before its first launch: `exec.upload(stream)`',
 }
 
-const WRITTEN: Readonly<Record<HoldUpKind, (facts: HoldUpFacts) => Sentences>> = {
+const DESCRIPTIONS: Readonly<Record<StallKind, (facts: StallFacts) => Description>> = {
   blockingCall: ({ call, on, place, held, often }) => ({
     message: `\`${call}\`${on}${place} held ${held} back ${often}`,
     advice: `${INSTEAD[call] ?? 'Do it before the work begins'}. Otherwise queue the next work first, and \`await\` ${promised(call)} where the host reads the results`,
@@ -127,7 +264,7 @@ const WRITTEN: Readonly<Record<HoldUpKind, (facts: HoldUpFacts) => Sentences>> =
   }),
 }
 
-export const inSentences = (kind: HoldUpKind, facts: HoldUpFacts): Sentences => WRITTEN[kind](facts)
+export const describeStall = (kind: StallKind, facts: StallFacts): Description => DESCRIPTIONS[kind](facts)
 
 /** Of 'path:line:column' the path from here, and the line. */
 export function shortPlace(callSite: string): string {
@@ -137,7 +274,7 @@ export function shortPlace(callSite: string): string {
 }
 
 /** A priority decides which of the blocks that have not begun goes first. */
-function roomByPriority({ held, by, heldPriority, byPriority }: HoldUpFacts): string {
+function roomByPriority({ held, by, heldPriority, byPriority }: StallFacts): string {
   if (heldPriority < byPriority) {
     return `Launch smaller grids on ${by}: the priority of ${held} is higher already, but it stops no block that runs`
   }

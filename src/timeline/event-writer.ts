@@ -1,13 +1,11 @@
 /** Writes down what passes a driver, for all the recordings of it that are under way. */
-
 import { callSite } from '../base/stack.js'
 import type { Driver, EventHandle, StreamHandle } from '../driver/driver.js'
 import { backendOf } from '../driver/wrappable-driver.js'
 import { EventMeter } from './event-meter.js'
-import { RowKind, wholeDevice } from './kinds.js'
-import { Lanes } from './lanes.js'
-import type { Meter } from './meter.js'
-import { Names, NO_ROW, RowTable } from './table.js'
+import { EventRecords, type Meter, Names, NO_ROW } from './event-records.js'
+import { EventKind, wholeDevice } from './kinds.js'
+import { StreamTracks } from './tracks.js'
 import { VirtualMeter } from './virtual-meter.js'
 
 /**
@@ -20,11 +18,11 @@ const BLOCKED_PER_SITE = 10_000_000
 
 const nothing = (): void => {}
 
-export class RowWriter {
-  readonly table = new RowTable()
+export class EventWriter {
+  readonly table = new EventRecords()
   readonly names = new Names()
   readonly sites = new Names()
-  readonly lanes: Lanes
+  readonly tracks: StreamTracks
   readonly meter: Meter
   /** The driver that is recorded. */
   readonly driver: Driver
@@ -33,37 +31,37 @@ export class RowWriter {
   #forSites = FIRST_SITES * BLOCKED_PER_SITE
   /** Where each event was recorded last. */
   readonly #records = new Map<EventHandle, number>()
-  /** The latest row of each lane. */
+  /** The latest row of each track. */
   readonly #latest: number[] = []
 
   constructor(inner: Driver, device: number | undefined) {
     // Calls for the recording's own sake are not to pass other wrappers.
     const driver = backendOf(inner)
     this.driver = driver
-    const lanes = (): Lanes => this.lanes
+    const tracks = (): StreamTracks => this.tracks
     this.meter =
       driver.name === 'sim'
-        ? new VirtualMeter(driver, this.table, this.names, lanes)
-        : new EventMeter(driver, this.table, lanes, device)
-    this.lanes = new Lanes(driver, (stream) => this.meter.describe(stream))
+        ? new VirtualMeter(driver, this.table, this.names, tracks)
+        : new EventMeter(driver, this.table, tracks, device)
+    this.tracks = new StreamTracks(driver, (stream) => this.meter.describe(stream))
   }
 
   /** A verb is about to queue an operation. Returns its row, or NO_ROW where it is not written down. */
-  begin(kind: RowKind, stream: StreamHandle, name: string, bytes = Number.NaN, cause = NO_ROW): number {
+  begin(kind: EventKind, stream: StreamHandle, name: string, bytes = Number.NaN, cause = NO_ROW): number {
     const { table, meter } = this
     if (table.isFull) {
       meter.unseen()
       return NO_ROW
     }
-    const lane = this.lanes.of(stream)
-    const row = table.add(kind, lane.index, this.names.of(name), bytes, meter.now())
+    const track = this.tracks.of(stream)
+    const row = table.add(kind, track.index, this.names.of(name), bytes, meter.now())
     if (cause !== NO_ROW) table.cause[row] = cause
     if (this.callSites) table.site[row] = this.sites.of(callSite())
-    if (!meter.queuing(row, stream, lane)) {
+    if (!meter.queuing(row, stream, track)) {
       table.remove(row)
       return NO_ROW
     }
-    this.#latest[lane.index] = row
+    this.#latest[track.index] = row
     return row
   }
 
@@ -77,7 +75,7 @@ export class RowWriter {
       this.meter.refused(row)
       throw error
     }
-    this.meter.queued(row, stream, this.lanes.of(stream))
+    this.meter.queued(row, stream, this.tracks.of(stream))
     this.table.returned[row] = this.meter.now()
     return result
   }
@@ -90,11 +88,11 @@ export class RowWriter {
   }
 
   /** Writes down that the host waits, for a stream or for a whole device. Call the result when it waits no more. */
-  call(kind: RowKind, name: string, stream: StreamHandle | undefined, device: number): () => void {
+  call(kind: EventKind, name: string, stream: StreamHandle | undefined, device: number): () => void {
     const { table, meter } = this
     if (table.isFull) return nothing
-    const lane = stream === undefined ? 0 : this.lanes.of(stream).index
-    const row = table.add(kind, lane, this.names.of(name), Number.NaN, meter.now())
+    const track = stream === undefined ? 0 : this.tracks.of(stream).index
+    const row = table.add(kind, track, this.names.of(name), Number.NaN, meter.now())
     table.returned[row] = Number.NaN
     if (stream === undefined) table.cause[row] = wholeDevice(device)
     if (this.callSites) table.site[row] = this.sites.of(callSite())
@@ -108,7 +106,7 @@ export class RowWriter {
     const { kind, called, returned, site } = this.table
     const now = this.meter.now()
     returned[row] = now
-    const blocked = kind[row] === RowKind.SYNCHRONIZE ? now - (called[row] ?? 0) : 0
+    const blocked = kind[row] === EventKind.SYNCHRONIZE ? now - (called[row] ?? 0) : 0
     this.#forSites += blocked
     if (blocked < WORTH_A_SITE[this.meter.clock] || this.#forSites < BLOCKED_PER_SITE || site[row] !== NO_ROW) return
     this.#forSites -= BLOCKED_PER_SITE
@@ -123,10 +121,10 @@ export class RowWriter {
 
   /** An event of the library's own is recorded, which is no row: to wait for it is to wait for the row before it. */
   ownEventRecorded(event: EventHandle, stream: StreamHandle): void {
-    const lane = this.lanes.known(stream)
-    const row = lane === undefined ? NO_ROW : (this.#latest[lane.index] ?? NO_ROW)
+    const track = this.tracks.known(stream)
+    const row = track === undefined ? NO_ROW : (this.#latest[track.index] ?? NO_ROW)
     // A row that was taken back may be another stream's by now.
-    this.eventRecorded(event, this.table.lane[row] === lane?.index ? row : NO_ROW)
+    this.eventRecorded(event, this.table.track[row] === track?.index ? row : NO_ROW)
   }
 
   /** The row that a wait for the event is for. */
