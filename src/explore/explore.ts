@@ -69,7 +69,9 @@ const SEED = 1
 const STRATEGIES: readonly Strategy[] = ['auto', 'reduced', 'every', 'priority', 'uniform']
 /** How many steps in a certain order the random priorities look for. Most bugs need no more. */
 const DEPTHS = [2, 3, 4]
-/** The most runs that are spent on making an order more like the usual one, and the most milliseconds if those are limited. */
+/**
+ * The most runs that are spent on making an order more like the usual one, and the most milliseconds if those are limited.
+ */
 const SHRINKING_RUNS = 200
 const SHRINKING_TIME = 5000
 

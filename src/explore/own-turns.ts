@@ -118,7 +118,8 @@ export class OwnTurns implements Disposable {
   }
 }
 
-// Node reports cleared timers late, and neither their delay nor whether they repeat: this reads it from the timers themselves.
+// Node reports cleared timers late, and neither their delay nor whether they repeat: this reads it from the timers
+// themselves.
 const isCancelled = ({ resource }: Request): boolean => Reflect.get(resource, '_destroyed') === true
 
 const repeats = ({ resource }: Request): boolean => typeof Reflect.get(resource, '_repeat') === 'number'

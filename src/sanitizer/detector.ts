@@ -84,7 +84,10 @@ export class Detector {
     }
   }
 
-  /** Called before work is queued: a race is thrown, which refuses the work, or fixed by a wait, if the program asked for that. */
+  /**
+   * Called before work is queued: a race is thrown, which refuses the work, or fixed by a wait, if the program asked for
+   * that.
+   */
   probe(handle: StreamHandle, what: string, memory: readonly TouchedMemory[]): void {
     this.#views.look()
     if (!this.findings.throws && !this.findings.fixes) return

@@ -58,7 +58,10 @@ export class HappensBefore implements LaunchOrder {
     this.#continuations?.stop()
   }
 
-  /** The stream is about to be given work: that happens after what JavaScript knows, and by the null stream's rules after other streams. */
+  /**
+   * The stream is about to be given work: that happens after what JavaScript knows, and by the null stream's rules after
+   * other streams.
+   */
   arriveAt(handle: StreamHandle): TrackedStream {
     const stream = this.streams.at(handle)
     if (stream.capture === undefined) this.#comeAfterOthers(stream, stream)
@@ -232,7 +235,10 @@ export class HappensBefore implements LaunchOrder {
     return after.epoch()
   }
 
-  /** `before` are the nodes of the graph that the capture adds to, behind the nodes `after`, or behind all if one is not known. */
+  /**
+   * `before` are the nodes of the graph that the capture adds to, behind the nodes `after`, or behind all if one is not
+   * known.
+   */
   captureBegins(handle: StreamHandle, before: CapturedNodes = [], after: readonly NodeHandle[] = []): void {
     const named = before.filter(({ work }) => work.kind === 'work' && after.some((node) => node === work.node))
     new Capture(this.streams.at(handle), true, before, named.length < after.length ? before : named)
@@ -282,7 +288,10 @@ export class HappensBefore implements LaunchOrder {
     this.streams.moreIsDone()
   }
 
-  /** Lets work of the stream happen after what JavaScript knows to be done, and by the null stream's rules after other streams. */
+  /**
+   * Lets work of the stream happen after what JavaScript knows to be done, and by the null stream's rules after other
+   * streams.
+   */
   #comeAfterOthers(stream: TrackedStream, work: Component): void {
     work.join(this.host)
     if (stream.nonBlocking) return

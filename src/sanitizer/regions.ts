@@ -281,7 +281,10 @@ export type RacesFound = readonly RaceFound[] | undefined
 
 type Races = RaceFound[] | undefined
 
-/** Which operations touched which bytes last. An operation races with those that it finds there and that nothing orders with it. */
+/**
+ * Which operations touched which bytes last. An operation races with those that it finds there and that nothing orders with
+ * it.
+ */
 export class Ranges {
   readonly #accesses = new IntervalMap<Accesses>(
     (a, b) => isSame(a.writes, b.writes) && isSame(a.reads, b.reads) && isSame(a.atomics, b.atomics),

@@ -16,9 +16,9 @@ import type { Trace } from './trace.js'
 export interface Analysis {
   /** Why each operation began when it did. */
   readonly bindings: Bindings
-  /** Rows that take time, in its order. */
+  /** The rows of the critical path that take time, in order. */
   readonly criticalPath: readonly number[]
-  /** The longest first. */
+  /** The gaps, the longest first. */
   readonly gaps: readonly Gap[]
   readonly summary: TimelineSummary
 }
@@ -30,7 +30,7 @@ export function analyse(trace: Trace): Analysis {
   return { bindings, criticalPath: criticalPath(trace, bindings), gaps: found, summary }
 }
 
-/** From what ended last back to what it waited for, and so on. */
+/** Goes from the operation that ended last back to what it waited for, and so on. */
 function criticalPath(trace: Trace, bindings: Bindings): number[] {
   const { length, kind, parent, end } = trace
   let row = NO_ROW
@@ -64,7 +64,7 @@ function gaps(trace: Trace, bindings: Bindings): Gap[] {
   return found.sort((a, b) => b.end - b.begin - (a.end - a.begin) || a.begin - b.begin)
 }
 
-/** Follows what an operation waited for, through waits and records, to the operation behind them. */
+/** Follows what an operation waited for through waits and records to an operation that takes time. */
 function whyLate(trace: Trace, bindings: Bindings, late: number): Pick<Gap, 'reason' | 'wait' | 'cause'> {
   const { kind } = trace
   let reason: BindingKind = 'unknown'
@@ -85,7 +85,7 @@ function whyLate(trace: Trace, bindings: Bindings, late: number): Pick<Gap, 'rea
   return { reason, wait, cause: row }
 }
 
-/** The work of a stream, or of a device: nanoseconds, and how often the kind of work changed. */
+/** The work of a stream in nanoseconds, and how often it changed between copies and compute. */
 interface StreamWork {
   readonly copy: number
   readonly compute: number
@@ -108,7 +108,7 @@ export function summarize(trace: Trace, bindings: Bindings, gaps: readonly Gap[]
   }
 }
 
-/** When it ended; what still ran when the recording was taken ran until then. */
+/** When it ended; for an operation that had not, the end of the recording. */
 const endOf = ({ end, duration }: Trace, row: number): number =>
   Number.isNaN(end[row] ?? Number.NaN) ? duration : (end[row] ?? 0)
 
@@ -142,7 +142,7 @@ function streamsOf(
   })
 }
 
-/** Sweeps over the beginnings and the ends of all that ran on a device. Of a graph with nodes, the nodes count. */
+/** Adds up what ran on a device, by a sweep over the beginnings and the ends. For a graph with nodes, the nodes count. */
 function deviceTimes(trace: Trace, device: number): Pick<DeviceSummary, 'busy' | 'copy' | 'compute' | 'overlap'> {
   const { length, kind, track, tracks, parent, start } = trace
   const withNodes = new Set<number>()
@@ -176,7 +176,7 @@ function deviceTimes(trace: Trace, device: number): Pick<DeviceSummary, 'busy' |
   return sums
 }
 
-/** How many of some stretches of time are under way, as time goes on. */
+/** Counts how many of some intervals contain a time, as time goes on. */
 class Running {
   readonly #begins: Float64Array
   readonly #ends: Float64Array
@@ -192,7 +192,7 @@ class Running {
     return this.#begun > this.#ended
   }
 
-  /** When one begins or ends next; Infinity where none does. */
+  /** When an interval begins or ends next; Infinity where none does. */
   get next(): number {
     const { POSITIVE_INFINITY } = Number
     return Math.min(this.#begins[this.#begun] ?? POSITIVE_INFINITY, this.#ends[this.#ended] ?? POSITIVE_INFINITY)
@@ -204,10 +204,10 @@ class Running {
   }
 }
 
-/** The facts about a stream that no other one and no call held up. */
+/** The facts about a stream that was held up by no other stream and no call. */
 const NO_OTHER = { by: '', call: '', place: '', on: '', heldPriority: 0, byPriority: 0 }
 
-/** Copies and kernels that could have overlapped, had they not been queued on one stream. */
+/** The stall of copies and kernels that could have overlapped if they had not been queued on one stream. */
 function oneStream({ tracks, trackNames }: Trace, device: DeviceSummary, works: readonly StreamWork[]): Stall[] {
   const mixed = tracks.filter(({ index, device: of }) => of === device.device && (works[index]?.changes ?? 0) > 1)
   const [first] = mixed
@@ -225,7 +225,10 @@ function oneStream({ tracks, trackNames }: Trace, device: DeviceSummary, works: 
   return [{ kind: 'oneStream', ...sentences, count, time, callSite: undefined, gaps: [] }]
 }
 
-/** A stream does nothing while a host function of its own runs: no gap, and time of the device that is lost all the same. */
+/**
+ * The stalls by a stream's own host functions. They leave no gap in the stream, but the device does nothing for it
+ * meanwhile.
+ */
 function ownHostFunctions({ length, kind, track, start, end, tracks, trackNames }: Trace): Stall[] {
   const sums = tracks.map(() => ({ count: 0, time: 0, waited: 0, held: 0 }))
   for (let row = 0; row < length; row += 1) {

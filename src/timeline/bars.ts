@@ -1,4 +1,4 @@
-/** The bars of streams, and what is seen of them where many share a pixel: the same on the page and in a picture. */
+/** The bars of tracks, and how they are drawn where many share a pixel, for the page and for a picture. */
 import { BAR_COLOURS, HOST_FUNCTION, isHostOnly, isInstant, NULL_STREAM, WAIT } from './kinds.js'
 import { BINDING_KINDS, type PageData } from './page-format.js'
 
@@ -7,13 +7,13 @@ export interface Bars {
   readonly rows: Int32Array
   readonly begin: Float64Array
   readonly end: Float64Array
-  /** Places in BAR_COLOURS. */
+  /** The places in BAR_COLOURS. */
   readonly colour: Uint8Array
-  /** How long the bars before each work together. */
+  /** How long a device works on all bars before each one. */
   readonly busyBefore: Float64Array
 }
 
-/** Nothing runs there: it is hatched. */
+/** Is it hatched, because nothing runs there? */
 export const isHatched = (colour: number | undefined): boolean => (colour ?? 0) >= WAIT
 /** Does a device work on it? */
 const isWork = (colour: number | undefined): boolean => !isHatched(colour) && colour !== HOST_FUNCTION
@@ -65,7 +65,7 @@ export interface TrackBars {
   readonly marks: Int32Array
 }
 
-/** For each track. Beside the operations stands where the null stream's rules held one up. */
+/** The bars of each track: its operations, and where the rules of the null stream held one up. */
 export function trackBars(data: PageData, colours: Uint8Array): TrackBars[] {
   const { kind, track, start, end, called, why, parent, level } = data
   const byNullStream = BINDING_KINDS.indexOf('nullStream')
@@ -94,23 +94,26 @@ export function trackBars(data: PageData, colours: Uint8Array): TrackBars[] {
   })
 }
 
-/** How long the bars have worked until a time. */
+/** How long a device has worked on the bars until a time. */
 export function busyUntil({ begin, end, colour, busyBefore }: Bars, time: number): number {
   const at = countUpTo(begin, time)
   const over = isWork(colour[at - 1]) ? Math.max(0, (end[at - 1] ?? 0) - time) : 0
   return Math.max(0, (busyBefore[at] ?? 0) - over)
 }
 
-/** Narrower bars are drawn by how much of each pixel they take. */
+/** Bars that are narrower, in pixels, are drawn as the share of each pixel that they take. */
 const NARROW = 2
-/** What stands alone fills half a pixel at least, however short it is; the more stand so many pixels around it, the less. */
+/** A bar that stands alone fills at least half a pixel; the more bars are within REACH pixels, the less. */
 const LEAST_ALONE = 0.5
 const REACH = 6
-/** Of more bars in one pixel only the first are asked for their colours. */
+/** Of the bars in one pixel, only the first few are asked for their colours. */
 const MOST_ASKED = 12
 const COLOUR_COUNT = BAR_COLOURS.length
 
-/** How much of each pixel the narrow bars take, by colour. Pixels stand at multiples of their width: they stay when moved. */
+/**
+ * How much of each pixel the narrow bars take, by colour. Pixels are at multiples of their width, so that moving the view
+ * does not change them.
+ */
 export class Pixels {
   /** The number of the first pixel. */
   first = 0
@@ -119,16 +122,16 @@ export class Pixels {
   from = new Int32Array()
   upTo = new Int32Array()
   #shares = new Float32Array()
-  /** 1 for the colours that are there. */
+  /** 1 for each colour that occurs. */
   readonly #present = new Uint8Array(COLOUR_COUNT)
 
-  /** Those that are there: what waits stands behind what works. */
+  /** The colours that occur, in the order of drawing: waits behind work. */
   get colours(): readonly number[] {
     const order = [...BAR_COLOURS.keys()]
     return [...order.slice(WAIT), ...order.slice(0, WAIT)].filter((colour) => this.#present[colour] === 1)
   }
 
-  /** From 0 to 1. */
+  /** The share of a pixel that a colour takes, from 0 to 1. */
   share(pixel: number, colour: number): number {
     return Math.min(1, this.#shares[pixel * COLOUR_COUNT + colour] ?? 0)
   }
@@ -177,13 +180,13 @@ export class Pixels {
       const colour = bars.colour[bar] ?? 0
       const begin = bars.begin[bar] ?? 0
       const end = bars.end[bar] ?? 0
-      // What those that are asked stand for.
+      // The bars that are asked stand for the others too.
       const weight = isWork(colour) ? (busy === 0 ? 1 : all / busy) : (next - at) / (asked - at)
       this.#present[colour] = 1
       let pixel = Math.floor(begin / perPixel)
       do {
         const part = Math.min(end, (pixel + 1) * perPixel) - Math.max(begin, pixel * perPixel)
-        // What takes no time is there too.
+        // A bar that takes no time is visible too.
         this.#share(pixel, colour, Math.max(Number.EPSILON, (part / perPixel) * weight), at, next)
         pixel += 1
       } while (pixel * perPixel < end)
@@ -199,7 +202,7 @@ export class Pixels {
     this.upTo[at] = upTo
   }
 
-  /** So that a short operation is seen where there are few. */
+  /** Makes short operations visible where there are few. */
   #raise(): void {
     const isThere = (pixel: number): boolean => (this.from[pixel] ?? -1) !== -1
     let near = 0

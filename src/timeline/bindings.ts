@@ -5,20 +5,20 @@ import type { Trace } from './trace.js'
 
 export interface Binding {
   readonly kind: BindingKind
-  /** The row that was waited for; NO_ROW where that is no operation of the recording. */
+  /** The row that was waited for, or NO_ROW where that was not recorded. */
   readonly row: number
 }
 
-/** On a real GPU it takes about so long from a call, or from the end of the work before, to the beginning of work. */
+/** On a real GPU, work begins up to about so many nanoseconds after its call, or after the end of the work before it. */
 const HOST_CLOCK_SLACK = 15_000
 
 export class Bindings {
   /** What the host did. */
   readonly host: HostTime
   readonly #slack: number
-  /** Rows in the order of their ends: which of them was in the way. */
+  /** The rows of operations, in the order of their ends. */
   readonly #byEnd: Int32Array
-  /** Blocking calls, and promises that settled, in the order in which the host went on. */
+  /** The rows of blocking calls and of settled promises, in the order of their ends. */
   readonly #hostWaits: Int32Array
 
   constructor(private readonly trace: Trace) {
@@ -49,7 +49,7 @@ export class Bindings {
     if (kind[row] === EventKind.GRAPH) consider('instance', cause[row] ?? NO_ROW)
     const queued = called[row] ?? 0
     if (queued >= ready) {
-      // While the driver had the call, the program could not have done more.
+      // The time inside the driver call is not the program's.
       if (begins - (returned[row] ?? 0) <= this.#slack || kind[row] !== EventKind.HOST_FUNCTION) {
         return this.#elsewhere(row, begins, returned[row] ?? 0) ?? { kind: 'host', row: this.#hostCause(queued) }
       }
@@ -60,7 +60,7 @@ export class Bindings {
     return this.#elsewhere(row, begins, ready) ?? best
   }
 
-  /** An operation that began late though nothing of its own was in the way: what it had to share a device with. */
+  /** For an operation that began late although it had to wait for nothing, the operation that it shared the device with. */
   #elsewhere(row: number, begins: number, ready: number): Binding | undefined {
     const { kind, track, tracks, end } = this.trace
     const what = kind[row] ?? 0
@@ -77,7 +77,7 @@ export class Bindings {
     return undefined
   }
 
-  /** What the host waited for, or ran in, before it made a call at this time. */
+  /** The row that the host waited for before it made a call at this time, or the host function that it ran in. */
   #hostCause(called: number): number {
     const { end, returned, track, cause, tracks } = this.trace
     const inside = this.host.hostFunctionAt(called)
@@ -111,12 +111,12 @@ export type BindingKind =
   | 'eventLoop'
   /** The launch before it of the same instance of a graph: CUDA runs those one after another. */
   | 'instance'
-  /** All of the device's engines or kernel slots for this were taken. */
+  /** All of the device's engines or kernel slots for this work were in use. */
   | 'engine'
-  /** Nothing that was recorded. */
+  /** It waited for nothing that was recorded. */
   | 'unknown'
 
-/** A stretch of time in which a stream that has work before and after it did none. */
+/** A time in which a stream was idle between two operations. */
 export interface Gap {
   readonly track: number
   readonly begin: number
@@ -130,24 +130,27 @@ export interface Gap {
   readonly cause: number
 }
 
-/** A call that queues work takes a few microseconds; on the simulator a tenth of one. */
+/** By clock, how long a call that queues work takes at most, as a rule, in nanoseconds. */
 const SLOW_CALL = { host: 20_000, virtual: 1000 }
-/** A hardware queue holds 1020 entries, and a recorded operation takes up to three; streams may share one. */
+/**
+ * A hardware queue may be full with so many recorded operations: it has 1020 entries, of which each takes up to three, and
+ * streams may share it.
+ */
 const FULL_QUEUE = 250
 
-/** Calls that look the same: the same call, at the same place of the program. */
+/** Calls of one name at one place of the program. */
 interface Group {
-  /** Time of the gap in which the host was in one of them. */
+  /** How much of the gap the host spent in these calls. */
   inside: number
-  /** Time by which the host would have come sooner without them. */
+  /** How much sooner the host would have come without them. */
   gained: number
-  /** The longest of them. */
+  /** The row of the longest one. */
   row: number
   longest: number
 }
 
 export class HostTime {
-  /** Calls in which the host waited, or that were slow, in the order in which it went on. */
+  /** The rows of calls in which the host waited, or that were slow, in the order of their ends. */
   readonly #spent: Int32Array
   readonly #hostFunctions: Int32Array
 
@@ -161,7 +164,7 @@ export class HostTime {
     this.#hostFunctions = sortedRows(trace, start, (row) => kind[row] === EventKind.HOST_FUNCTION)
   }
 
-  /** The host function in which the host was at this time, or NO_ROW. */
+  /** The row of the host function that ran at this time, or NO_ROW. */
   hostFunctionAt(time: number): number {
     const { start, end } = this.trace
     const inside = this.#hostFunctions[firstAfter(this.#hostFunctions, start, time) - 1] ?? NO_ROW
@@ -176,7 +179,7 @@ export class HostTime {
     const { name, site, track, kind, called, returned } = this.trace
     const order = this.#spent
     const groups = new Map<string, Group>()
-    /** Until when the time was spent in one of the calls, and how much of it was not. */
+    /** The end of the calls so far, and how much of the time was spent in none of them. */
     let covered = from
     let own = 0
     for (let at = firstAfter(order, returned, from - 1); at < order.length; at += 1) {
@@ -224,7 +227,7 @@ export class HostTime {
     return found
   }
 
-  /** How many operations before this one its stream had not done at this time. */
+  /** How many operations before this one its stream had not completed at this time. */
   #pending(row: number, time: number): number {
     const { previous, end } = this.trace
     let count = 0

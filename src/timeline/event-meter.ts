@@ -22,9 +22,11 @@ import { EventKind, isTimed } from './kinds.js'
 import type { Described, StreamTrack, StreamTracks } from './tracks.js'
 
 const NO_EVENT = 0 as EventHandle
-/** In the place of the event before an operation: it begins when what is before it in its stream is over. */
+/** Stands for the event before an operation that begins when the operation before it in its stream ends. */
 const FOLLOWS = -1
-/** So many events stand in the rows before those that are done are read and used again, at a turn of the event loop. */
+/**
+ * When more events than this are in use, those of complete operations are read and used again, at a turn of the event loop.
+ */
 const MOST_OUTSTANDING = 131_072
 
 const NONE_BEHIND: ReadonlySet<number> = new Set()
@@ -41,22 +43,25 @@ export class EventMeter implements Meter {
   readonly #origin = performance.now()
   readonly #clocks = new Map<ContextHandle, DeviceClock>()
   readonly #events: TimedEvents
-  /** StreamTracks on which all that the next operation has to wait for is known: it was queued here, and seen. */
+  /** The tracks on which everything that the next operation has to wait for was queued here and recorded. */
   readonly #followed = new Set<number>()
-  /** StreamTracks that were seen not to capture, and since then nothing has passed that could have begun it. */
+  /** The tracks that did not capture when they were asked, and for which no call since could have begun a capture. */
   readonly #uncaptured = new Set<number>()
-  /** The events of each row: before it, or FOLLOWS, at twice its number; after it at the next. Of a record only FOLLOWS or not. */
+  /**
+   * The events of each row: at twice its number that before it, or FOLLOWS, and at the next place that after it. A record
+   * has only FOLLOWS or none.
+   */
   #eventsOf = new Float64Array(2 * FIRST_CAPACITY)
-  /** When each track had come as far as it was read: through its operations, and what they had to wait for. */
+  /** By track, the time that it had reached after the last row that was read, with its waits. */
   readonly #ends: number[] = []
-  /** All rows before this one are read. */
+  /** The times of all rows before this one are read. */
   #unread = 0
   #outstanding = 0
   #sweepsSoon = false
   #closed = false
   calibrations: readonly Calibration[] = []
 
-  /** `device` is one that will be used: what its clock needs is made now. */
+  /** `device` is one that will be used, so that its clock is prepared now. */
   constructor(
     private readonly driver: Driver,
     private readonly table: EventRecords,
@@ -78,7 +83,7 @@ export class EventMeter implements Meter {
       const { device, context, green } = driver.streamAdopt(cudaHandleOf(stream), near)
       const multiprocessors = green?.multiprocessors
       this.#clockOf(context, device)
-      // These two are refused while the stream captures; captured work is not recorded either.
+      // The two queries below are refused while the stream captures. Captured work is not recorded anyway.
       if (this.captures(stream)) return { ...UNKNOWN, id: BigInt(stream), device, context, multiprocessors }
       const nonBlocking = (driver.streamGetFlags(stream) & StreamFlag.NON_BLOCKING) !== 0
       return {
@@ -91,12 +96,15 @@ export class EventMeter implements Meter {
         isProvisional: false,
       }
     } catch {
-      // A lost context, say. The program's own call will be told so.
+      // The context may be lost, for example. The program's own call will report that.
       return { ...UNKNOWN, id: BigInt(stream), device: near }
     }
   }
 
-  /** Where the driver will not say, as of the null stream while a blocking stream captures, nothing may be recorded. */
+  /**
+   * True also where the driver does not tell, as for the null stream while a blocking stream captures: nothing may be
+   * recorded then.
+   */
   captures(stream: StreamHandle): boolean {
     try {
       return this.driver.streamIsCapturing(stream)
@@ -122,22 +130,25 @@ export class EventMeter implements Meter {
     this.#followed.clear()
   }
 
-  /** To ask takes a call of the driver, so it is asked only where a capture can have begun since the last time. */
+  /** Asks the driver only where a capture can have begun since the last time, since that costs a call. */
   #captures(kind: number, stream: StreamHandle, track: StreamTrack): boolean {
     const isKnown = this.#uncaptured.has(track.index) && !this.driver.isHandedOut(stream)
     const captures = !isKnown && this.captures(stream)
-    // The event may be part of a capture, and the stream is then in it too.
+    // If the event is part of a capture, its stream joins that capture.
     if (captures || kind === EventKind.WAIT) this.#uncaptured.delete(track.index)
     else if (!isKnown) this.#uncaptured.add(track.index)
     return captures
   }
 
-  /** Is the stream all ours, so that nothing unseen can stand in front of the next operation? */
+  /** Can no other code have queued work before the next operation of this stream? */
   #follows(stream: StreamHandle, track: StreamTrack): boolean {
     return this.#followed.has(track.index) && track.nonBlocking && !this.driver.isHandedOut(stream)
   }
 
-  /** A wait may be for a record that was reached at a time not known, an allocation for memory that another stream frees. */
+  /**
+   * Is it unknown when it ends? A wait may be for a record whose time is unknown, an allocation for memory that another
+   * stream frees.
+   */
   #hidesItsEnd(kind: number, row: number): boolean {
     if (kind !== EventKind.WAIT) return kind === EventKind.ALLOCATE
     const cause = this.table.cause[row] ?? NO_ROW
@@ -146,7 +157,7 @@ export class EventMeter implements Meter {
 
   queued(row: number, stream: StreamHandle, track: StreamTrack): void {
     const kind = this.table.kind[row] ?? 0
-    // A wait for a captured event brings its stream into the capture.
+    // A wait for a captured event has made its stream join the capture.
     if (kind === EventKind.WAIT && this.table.cause[row] === NO_ROW && this.captures(stream)) this.table.remove(row)
     if (!isTimed(kind)) return
     const after = this.#record(stream, track)
@@ -253,7 +264,9 @@ export class EventMeter implements Meter {
     return clock
   }
 
-  /** Never throws: an error here is an error of the program's own call too, which is to throw it. */
+  /**
+   * Records an event with timing. Never throws: where this fails, the program's own call fails too, and reports the error.
+   */
   #record(stream: StreamHandle, track: StreamTrack): EventHandle {
     try {
       if (!this.driver.streamHasRoom(stream, 1)) return NO_EVENT
@@ -266,7 +279,7 @@ export class EventMeter implements Meter {
     }
   }
 
-  /** Reads the times of a row. False where they are not there yet, as on the tracks that are behind. */
+  /** Reads the times of a row. Returns false where they are not known yet, as on the tracks that are `behind`. */
   #read(row: number, behind: ReadonlySet<number>): boolean {
     if (!isTimed(this.table.kind[row] ?? 0)) return this.#pass(row, behind)
     const before = (this.#eventsOf[2 * row] ?? 0) as EventHandle
@@ -303,11 +316,11 @@ export class EventMeter implements Meter {
     if (what === EventKind.HOST_FUNCTION) return this.#holdUntil(row, on)
     if (what !== EventKind.WAIT || this.#hidesItsEnd(what, row)) return true
     const record = cause[row] ?? NO_ROW
-    // Where the record's track is through and it has no end, it will never have one.
+    // If all of the record's track is read and the record has no end, it will never have one.
     return this.#holdUntil(record, on) || !behind.has(track[record] ?? 0)
   }
 
-  /** The track goes on when this row is over. False where that is not known. */
+  /** Holds the track until this row ends. Returns false where that time is not known. */
   #holdUntil(row: number, on: number): boolean {
     const over = this.table.end[row] ?? Number.NaN
     if (Number.isNaN(over)) return false
@@ -319,14 +332,18 @@ export class EventMeter implements Meter {
     return this.#eventsOf[2 * row] === FOLLOWS
   }
 
-  /** When its stream was through with what is before it, or when an idle stream would have come to it after the call. */
+  /**
+   * When its stream had completed what is before it, or, if later, when an idle stream would have reached it after the call.
+   */
   #followingStart(row: number, clock: DeviceClock): number {
     const { track, called, end } = this.table
     const idle = (called[row] ?? 0) + clock.latency
     return Math.min(Math.max(this.#ends[track[row] ?? 0] ?? idle, idle), end[row] ?? idle)
   }
 
-  /** When it began, where its stream got there at this time: a graph waits there for its instance's launch before it. */
+  /**
+   * When it began, given the time at which its stream reached it: a graph waits there for the last launch of its instance.
+   */
   #startOf(row: number, reached: number): number {
     const { kind, cause, end } = this.table
     const before = kind[row] === EventKind.GRAPH ? (end[cause[row] ?? NO_ROW] ?? Number.NaN) : Number.NaN
@@ -371,7 +388,7 @@ export class EventMeter implements Meter {
   }
 }
 
-/** Made when a context is first seen, and again whenever only half are left. */
+/** How many events are created when a context is first used, and again whenever half of them are taken. */
 const BATCH = 8192
 
 export class TimedEvents {
@@ -408,7 +425,7 @@ export class TimedEvents {
     }
   }
 
-  /** Programs never see them, so they may be what an earlier recording left. */
+  /** Creates an event, or takes one that an earlier recording has left, since programs never see them. */
   #create(context: ContextHandle): EventHandle {
     return this.driver.eventCreate(context, EventFlag.DEFAULT, true)
   }
@@ -431,22 +448,22 @@ export class TimedEvents {
       try {
         this.prepare(context)
       } catch {
-        // The context is lost: there will be nothing more to time.
+        // The context is lost, so there will be nothing more to time.
       }
     }).unref()
   }
 }
 
-/** Of this many looks at both clocks the closest counts. */
-const LOOKS = 12
-/** A look that takes longer is of no use: the device has no time for it now. */
-const LONGEST_LOOK = 5e6
-/** An event further off than this is told from a nearer one: to single precision, 50 ms are good for 4 ns. */
+/** The clocks are compared this often, and the closest comparison counts. */
+const COMPARISONS = 12
+/** A comparison that takes longer is of no use, since the device is busy. */
+const LONGEST_COMPARISON = 5e6
+/** An event that is further away becomes the near event: in single precision, 50 ms are exact to 4 ns. */
 const FAR = 50e6
-/** In a shorter recording the drift is less than the looks are apart. */
+/** In a shorter recording the drift is smaller than the uncertainty of the comparisons. */
 const SHORTEST_FOR_DRIFT = 1e9
 
-interface ClockLook {
+interface ClockComparison {
   readonly event: EventHandle
   readonly host: number
   readonly uncertainty: number
@@ -454,10 +471,10 @@ interface ClockLook {
 
 export class DeviceClock {
   readonly #stream: StreamHandle
-  readonly #begin: ClockLook
+  readonly #begin: ClockComparison
   #cost: number
   #near: { readonly event: EventHandle; readonly time: number }
-  /** The near event, once its owner has given it back. */
+  /** The near event, once its owner has returned it. */
   #kept: EventHandle | undefined
   #rate = 1
 
@@ -470,12 +487,12 @@ export class DeviceClock {
   ) {
     this.#stream = driver.streamCreate(context, StreamFlag.NON_BLOCKING, 0)
     const began = now()
-    this.#begin = this.#look()
+    this.#begin = this.#compare()
     this.#near = { event: this.#begin.event, time: this.#begin.host }
     this.#cost = now() - began
   }
 
-  /** When an event's latest record was reached, in nanoseconds of the host's clock. Throws CudaError 600 until then. */
+  /** The time of an event's latest record, in nanoseconds of the host's clock. Throws CudaError 600 until it is complete. */
   timeOf(event: EventHandle): number {
     const { event: near, time } = this.#near
     const passed = this.driver.eventElapsedTime(near, event) * 1e6
@@ -486,13 +503,16 @@ export class DeviceClock {
     return time + passed
   }
 
-  /** Takes back an event that its owner has read. While times are told from it, it is kept: it may not be recorded anew. */
+  /**
+   * Takes back an event that its owner has read. The near event is kept, since it must not be recorded again while it is in
+   * use.
+   */
   giveBack(event: EventHandle): void {
     if (event === this.#near.event) this.#kept = event
     else this.events.giveBack(this.context, event)
   }
 
-  /** How long after the call a record on an idle stream is taken to be reached, in nanoseconds. */
+  /** Nanoseconds from the call until an idle stream reaches a record, as this clock assumes. */
   get latency(): number {
     return this.#begin.uncertainty
   }
@@ -506,17 +526,17 @@ export class DeviceClock {
     }
   }
 
-  /** A time that was told before it was known how fast this clock runs. */
+  /** Corrects a time that was read before the rate of this clock was known. */
   corrected(time: number): number {
     return this.#begin.host + (time - this.#begin.host) * this.#rate
   }
 
-  /** Holds the clocks against each other a second time. */
+  /** Compares the clocks a second time. */
   close(): Calibration {
     const began = this.now()
     let atEnd = Number.NaN
     try {
-      const last = this.#look()
+      const last = this.#compare()
       const device = this.timeOf(last.event) - this.#begin.host
       const host = last.host - this.#begin.host
       atEnd = last.uncertainty
@@ -526,9 +546,9 @@ export class DeviceClock {
       this.events.giveBack(this.context, this.#begin.event)
       this.driver.streamDestroy(this.#stream)
     } catch {
-      // The context is lost; the times that are known are as good as the first look.
+      // The context is lost. The times that are known are as exact as the first comparison.
     }
-    // No time is read any more, so that events that are given back from now on need not be kept.
+    // No time is read any more, so no event that is returned from now on need be kept.
     this.#near = { event: this.#begin.event, time: this.#begin.host }
     this.#cost += this.now() - began
     return {
@@ -544,15 +564,15 @@ export class DeviceClock {
     this.#kept = undefined
   }
 
-  /** The device reaches a record some time between the call and the moment at which it is seen to be done. */
-  #look(): ClockLook {
-    let best: ClockLook | undefined
-    for (let looks = 0; looks < LOOKS; looks += 1) {
+  /** Compares the clocks: the device reaches a record between the call and the moment at which it is seen to be complete. */
+  #compare(): ClockComparison {
+    let best: ClockComparison | undefined
+    for (let count = 0; count < COMPARISONS; count += 1) {
       const event = this.events.take(this.context)
       const before = this.now()
       this.driver.eventRecord(event, this.#stream, 0)
       let after = before
-      while (!this.driver.memory.isDone(event) && after - before < LONGEST_LOOK) after = this.now()
+      while (!this.driver.memory.isDone(event) && after - before < LONGEST_COMPARISON) after = this.now()
       after = this.now()
       const uncertainty = (after - before) / 2
       if (best === undefined || uncertainty < best.uncertainty) {
@@ -560,7 +580,7 @@ export class DeviceClock {
         best = { event, host: before + uncertainty, uncertainty }
       } else this.events.giveBack(this.context, event)
     }
-    if (best === undefined) throw new RangeError('no look was taken')
+    if (best === undefined) throw new RangeError('the clocks were not compared')
     return best
   }
 }

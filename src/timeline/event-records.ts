@@ -2,55 +2,62 @@
  * The event records of a recording, in columns of numbers, so that writing one makes no object. A row is the place of an event
  * record in the columns; rows are in the order of the calls.
  */
+import { upperBound } from '../base/interval-map.js'
 import type { StreamHandle } from '../driver/driver.js'
 import { EventKind } from './kinds.js'
 import type { Described, StreamTrack } from './tracks.js'
 
-/** Columns this long are memory that is not there before it is written, and most recordings never grow them. */
+/**
+ * The first length of the columns. The system provides the memory only as it is written, and most recordings never need
+ * more.
+ */
 export const FIRST_CAPACITY = 131_072
-/** No row. */
+/** Stands for no row. */
 export const NO_ROW = -1
 
 export class EventRecords {
   length = 0
-  /** Rows beyond this are not written. */
+  /** The row from which on no event record is written. */
   limit = 0
-  /** Operations that there was no room for. */
+  /** How many operations there was no room for. */
   dropped = 0
-  /** Rows that will never run, or whose times are lost: the GPU faulted. */
+  /** The rows of operations that will never run, or whose times are lost, because the GPU faulted. */
   readonly lost = new Set<number>()
-  /** Called with each row that is added, while the call that it stands for is made. */
+  /** Called with the row of each new event record, during the program's call. */
   whenAdded: readonly ((row: number) => void)[] = []
   #capacity = FIRST_CAPACITY
   kind: Uint8Array = new Uint8Array(FIRST_CAPACITY)
-  /** Which track it is on. */
+  /** The index of its track. */
   track: Uint32Array = new Uint32Array(FIRST_CAPACITY)
-  /** Which of the names. */
+  /** The number of its name. */
   name: Uint32Array = new Uint32Array(FIRST_CAPACITY)
   bytes: Float64Array = new Float64Array(FIRST_CAPACITY)
   /**
-   * When the call that queued it began and returned, in nanoseconds of the recording's clock. A call that waits has NaN
-   * until it has returned, or its promise settled.
+   * When the call that queued it began and returned, in nanoseconds of the recording's clock. `returned` is NaN for a call
+   * that waits until it has returned, or its promise has settled.
    */
   called: Float64Array = new Float64Array(FIRST_CAPACITY)
   returned: Float64Array = new Float64Array(FIRST_CAPACITY)
-  /** When it ran. NaN while that is not known. */
+  /** When it began and ended on the device, or NaN while that is not known. */
   start: Float64Array = new Float64Array(FIRST_CAPACITY)
   end: Float64Array = new Float64Array(FIRST_CAPACITY)
-  /** The record that a wait refers to; of a launch of a graph, the launch before it of the same instance. */
+  /**
+   * For a wait, the row of the record that it waits for; for a launch of a graph, that of the last launch of the same
+   * instance.
+   */
   cause: Int32Array = new Int32Array(FIRST_CAPACITY)
-  /** The launch of the graph that it belongs to. */
+  /** For a node of a graph, the row of the launch. */
   parent: Int32Array = new Int32Array(FIRST_CAPACITY)
-  /** Which of the call sites. */
+  /** The number of its call site. */
   site: Int32Array = new Int32Array(FIRST_CAPACITY)
-  /** 1 for what other code queued. */
+  /** 1 for an operation that other code queued. */
   foreign: Uint8Array = new Uint8Array(FIRST_CAPACITY)
 
   get isFull(): boolean {
     return this.length >= this.limit
   }
 
-  /** Adds a row and returns its number. */
+  /** Adds an event record and returns its row. */
   add(kind: number, track: number, name: number, bytes: number, called: number): number {
     const row = this.length
     if (row === this.#capacity) this.#grow()
@@ -70,13 +77,13 @@ export class EventRecords {
     return row
   }
 
-  /** Takes a row back that stands for nothing: it counts no more, unless others were added meanwhile. */
+  /** Removes the event record of a call that queued nothing. Its row is used again if it is the last one. */
   remove(row: number): void {
     this.kind[row] = EventKind.NONE
     if (row === this.length - 1) this.length = row
   }
 
-  /** Is it one that stands for something? */
+  /** Is there an event record at this row? */
   has(row: number): boolean {
     return row >= 0 && row < this.length && this.kind[row] !== EventKind.NONE
   }
@@ -104,7 +111,7 @@ function grown<A extends { set(from: A): void }>(from: A, to: A): A {
   return to
 }
 
-/** Texts by number. */
+/** Numbers texts, each once. */
 export class Names {
   readonly #numbers = new Map<string, number>()
   readonly #names: string[] = []
@@ -138,52 +145,44 @@ export function sortedRows(
   return Int32Array.from(rows).sort((a, b) => (by[a] ?? 0) - (by[b] ?? 0) || a - b)
 }
 
-/** How many rows, in this order, have a time that is not after this one. */
-export function firstAfter(order: Int32Array, times: Float64Array, time: number): number {
-  let low = 0
-  let high = order.length
-  while (low < high) {
-    const middle = (low + high) >> 1
-    if ((times[order[middle] ?? 0] ?? 0) <= time) low = middle + 1
-    else high = middle
-  }
-  return low
-}
+/** How many of the rows, which are in the order of these times, have one that is at most `time`. */
+export const firstAfter = (order: Int32Array, times: Float64Array, time: number): number =>
+  upperBound(order.length, (at) => times[order[at] ?? 0] ?? 0, time)
 
 export interface Meter {
   readonly clock: 'virtual' | 'host'
   /** Nanoseconds since the recording began. */
   now(): number
-  /** Describes a stream that is seen for the first time. Never throws. */
+  /** Describes a stream that is used for the first time. Never throws. */
   describe(stream: StreamHandle): Described
-  /** Does what is queued on the stream become part of a graph, and no operation? */
+  /** Does the stream capture? What is queued on it then becomes part of a graph, and is no operation. */
   captures(stream: StreamHandle): boolean
-  /** An operation is about to be queued. False where it will not run: its stream captures. */
+  /** To be called before an operation is queued. Returns false where it will not run, because its stream captures. */
   queuing(row: number, stream: StreamHandle, track: StreamTrack): boolean
-  /** Something passes that is not written down: a capture that begins, an operation that there is no room for. */
+  /** To be called for what has no event record: the begin of a capture, or an operation that there is no room for. */
   unseen(): void
-  /** It was queued. */
+  /** To be called when the operation is queued. */
   queued(row: number, stream: StreamHandle, track: StreamTrack): void
-  /** The driver refused it. */
+  /** To be called when the driver has refused it. */
   refused(row: number): void
-  /** A verb of the driver that queues something which is no operation of the program begins, or ends. */
+  /** To be called around a driver call that queues something for the library itself. */
   hide(): void
   show(): void
   hostFunctionBegins(row: number): void
   hostFunctionEnds(row: number): void
-  /** Writes down the times of all operations that are done by now. */
+  /** Fills in the times of all operations that are complete by now. */
   collect(): void
-  /** Nothing more is written down; the rows that were are still timed. */
+  /** Ends the recording of new operations; those that are recorded are still timed. */
   stop(): void
-  /** Resolves when all that is recorded by now is done. */
+  /** Resolves when all operations that are recorded by now are complete. */
   finished(): Promise<void>
-  /** Lets go of everything; the times that are known stay. */
+  /** Releases all resources. The times that are known stay. */
   close(): void
-  /** How far off its times may be, once it is closed. None where they are exact. */
+  /** How exact the times are, once it is closed. Empty where they are exact. */
   readonly calibrations: readonly Calibration[]
 }
 
-/** How a device's clock was held against the host's. */
+/** How a device's clock was compared with the host's. */
 export interface Calibration {
   /** The device's ordinal. */
   readonly device: number

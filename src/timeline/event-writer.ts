@@ -1,4 +1,4 @@
-/** Writes down what passes a driver, for all the recordings of it that are under way. */
+/** Writes the event records of a driver's calls, for all recordings of that driver that are under way. */
 import { callSite } from '../base/stack.js'
 import type { Driver, EventHandle, StreamHandle } from '../driver/driver.js'
 import { backendOf } from '../driver/wrappable-driver.js'
@@ -9,8 +9,8 @@ import { StreamTracks } from './tracks.js'
 import { VirtualMeter } from './virtual-meter.js'
 
 /**
- * To find where a call was made takes a tenth of a millisecond where that is not done often. So it is found of the first few
- * calls that blocked for so long, by clock, and again each time that others have blocked for a hundred times as much.
+ * Taking a call site costs a tenth of a millisecond where that is seldom done. So it is taken for the first few calls that
+ * blocked for this long, by clock, and again whenever calls have blocked for a hundred times as long since.
  */
 const WORTH_A_SITE = { host: 100_000, virtual: 1_000_000 }
 const FIRST_SITES = 8
@@ -27,15 +27,15 @@ export class EventWriter {
   /** The driver that is recorded. */
   readonly driver: Driver
   callSites = false
-  /** For so long calls have blocked that had no place found for it. */
+  /** How long calls have blocked since the last call site was taken. */
   #forSites = FIRST_SITES * BLOCKED_PER_SITE
-  /** Where each event was recorded last. */
+  /** By event, the row of its latest record. */
   readonly #records = new Map<EventHandle, number>()
-  /** The latest row of each track. */
+  /** By track, its latest row. */
   readonly #latest: number[] = []
 
   constructor(inner: Driver, device: number | undefined) {
-    // Calls for the recording's own sake are not to pass other wrappers.
+    // Calls that the recording itself makes must not pass other interceptors.
     const driver = backendOf(inner)
     this.driver = driver
     const tracks = (): StreamTracks => this.tracks
@@ -46,7 +46,7 @@ export class EventWriter {
     this.tracks = new StreamTracks(driver, (stream) => this.meter.describe(stream))
   }
 
-  /** A verb is about to queue an operation. Returns its row, or NO_ROW where it is not written down. */
+  /** Adds an event record before an operation is queued. Returns its row, or NO_ROW where it is not recorded. */
   begin(kind: EventKind, stream: StreamHandle, name: string, bytes = Number.NaN, cause = NO_ROW): number {
     const { table, meter } = this
     if (table.isFull) {
@@ -65,7 +65,7 @@ export class EventWriter {
     return row
   }
 
-  /** Does what queues the operation of a row that was begun, and writes down that it is queued or was refused. */
+  /** Queues the operation of a row that was begun, and records that it was queued or refused. */
   during<R>(row: number, stream: StreamHandle, queue: () => R): R {
     if (row === NO_ROW) return this.#unwritten(stream, queue)
     let result: R
@@ -80,14 +80,14 @@ export class EventWriter {
     return result
   }
 
-  /** What a stream captures is no operation, and none is missing. */
+  /** Queues an operation that has no event record. It counts as dropped, unless its stream captures. */
   #unwritten<R>(stream: StreamHandle, queue: () => R): R {
     const result = this.hidden(queue)
     if (this.table.isFull && !this.meter.captures(stream)) this.table.dropped += 1
     return result
   }
 
-  /** Writes down that the host waits, for a stream or for a whole device. Call the result when it waits no more. */
+  /** Records that the host waits for a stream or for a whole device. Call the result when the wait ends. */
   call(kind: EventKind, name: string, stream: StreamHandle | undefined, device: number): () => void {
     const { table, meter } = this
     if (table.isFull) return nothing
@@ -101,7 +101,7 @@ export class EventWriter {
     }
   }
 
-  /** A call that blocked returns to where it was made. */
+  /** Ends the event record of a call that waited, and takes its call site where it blocked for long. */
   #returns(row: number): void {
     const { kind, called, returned, site } = this.table
     const now = this.meter.now()
@@ -113,26 +113,28 @@ export class EventWriter {
     site[row] = this.sites.of(callSite())
   }
 
-  /** Without a row nothing is known of the record; and the handle may be another event's from now on. */
+  /**
+   * Remembers the row of an event's latest record. Without a row the record is forgotten: the event may be another one now.
+   */
   eventRecorded(event: EventHandle, row = NO_ROW): void {
     if (this.table.has(row)) this.#records.set(event, row)
     else this.#records.delete(event)
   }
 
-  /** An event of the library's own is recorded, which is no row: to wait for it is to wait for the row before it. */
+  /** An event of the library itself was recorded. It has no row: a wait for it is a wait for the latest row of the stream. */
   ownEventRecorded(event: EventHandle, stream: StreamHandle): void {
     const track = this.tracks.known(stream)
     const row = track === undefined ? NO_ROW : (this.#latest[track.index] ?? NO_ROW)
-    // A row that was taken back may be another stream's by now.
+    // A row that was removed may be another stream's by now.
     this.eventRecorded(event, this.table.track[row] === track?.index ? row : NO_ROW)
   }
 
-  /** The row that a wait for the event is for. */
+  /** The row of the record that a wait for the event waits for. */
   recordOf(event: EventHandle): number {
     return this.#records.get(event) ?? NO_ROW
   }
 
-  /** Does what queues no operation of the program. */
+  /** Makes a driver call that queues no operation of the program. */
   hidden<R>(queue: () => R): R {
     this.meter.hide()
     try {

@@ -81,7 +81,7 @@ export function toHtml(data: PageData): string {
   return TEMPLATE.replaceAll(TITLE, () => escaped(data.title)).replace(DATA, () => bytes)
 }
 
-/** For XML too, in which control characters have no way to be written. */
+/** Escapes a text for HTML and XML, without control characters, which XML cannot have. */
 export function escaped(text: string): string {
   return printable(text)
     .replaceAll('&', '&amp;')

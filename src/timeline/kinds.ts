@@ -162,7 +162,9 @@ export const HOST_FUNCTION = BAR_COLOURS.indexOf('hostFunction')
 export const QUIET = BAR_COLOURS.indexOf('quiet')
 const COLOUR_OF_KIND = TRAITS.map(({ colour = 'quiet' }) => BAR_COLOURS.indexOf(colour))
 
-/** The place in BAR_COLOURS of each event record. Kernels of one name have one colour, in the order in which they first come. */
+/**
+ * The place in BAR_COLOURS of each event record. Kernels of one name have one colour, in the order in which they first come.
+ */
 export function barColours(rows: { readonly kind: Uint8Array; readonly name: Uint32Array }): Uint8Array {
   const { kind, name } = rows
   const kernels = new Map<number, number>()

@@ -1,4 +1,4 @@
-/** A recording as it is drawn, and as bytes in the page's file: how far each value is from what it probably is. */
+/** A recording as the page draws it, and its encoding in the page's file: the difference of each value from a prediction. */
 import { EventKind, isHostOnly, isInstant } from './kinds.js'
 import type { Stall, TimelineSummary } from './summary.js'
 
@@ -11,7 +11,7 @@ interface PageText {
   readonly clock: string
   readonly duration: number
   readonly dropped: number
-  /** Nanoseconds by which times may be off; 0 where they are exact. */
+  /** By how many nanoseconds times may be wrong; 0 where they are exact. */
   readonly uncertainty: number
   readonly kinds: readonly string[]
   readonly devices: readonly (readonly [number, string])[]
@@ -31,7 +31,7 @@ interface PageText {
   readonly length: number
 }
 
-/** The columns in the order in which they are written: what a value probably is follows from the columns before it. */
+/** The columns in the order in which they are written. Values are predicted from the columns before them. */
 export const emptyColumns = (length: number) => ({
   kind: new Uint8Array(length),
   track: new Uint32Array(length),
@@ -72,10 +72,12 @@ export const BINDING_KINDS = [
 const BY_STREAM = BINDING_KINDS.indexOf('stream')
 const BY_WAIT = BINDING_KINDS.indexOf('wait')
 
-/** So many rows are written column by column, and each column byte by byte of its values: like stands beside like. */
+/**
+ * So many rows are written column by column, and each column byte by byte of its values, so that similar bytes are together.
+ */
 const BLOCK = 65_536
 
-/** In pieces: the length of a header, the header, and the columns. */
+/** The bytes in pieces: the length of a header, the header, and the columns. */
 export function encodePage(data: PageData): Uint8Array[] {
   const withoutColumns = (_: string, value: unknown): unknown => (isColumn(value) ? undefined : value)
   const header = new TextEncoder().encode(JSON.stringify(data, withoutColumns))
@@ -84,12 +86,12 @@ export function encodePage(data: PageData): Uint8Array[] {
   const parts: Uint8Array[] = [size, header]
   const columns = Object.values(data).filter(isColumn)
   const codes = columns.map(() => new Float64Array(Math.min(BLOCK, data.length)))
-  const guesses = new Guesses(data, data.tracks.length)
+  const predictions = new Predictions(data, data.tracks.length)
   for (let from = 0; from < data.length; from += BLOCK) {
     const count = Math.min(BLOCK, data.length - from)
-    guesses.inOrder(from, count, (at, row, guess) => {
+    predictions.inOrder(from, count, (at, row, prediction) => {
       const into = codes[at]
-      if (into !== undefined) into[row - from] = codeOf(columns[at]?.[row] ?? 0, guess)
+      if (into !== undefined) into[row - from] = codeOf(columns[at]?.[row] ?? 0, prediction)
     })
     for (const column of codes) parts.push(...planesOf(column.subarray(0, count)))
   }
@@ -102,14 +104,14 @@ export function decodePage(bytes: Uint8Array): PageData {
   const rows = emptyColumns(text.length)
   const columns = Object.values(rows).filter(isColumn)
   const codes = columns.map(() => new Float64Array(Math.min(BLOCK, text.length)))
-  const guesses = new Guesses(rows, text.tracks.length)
+  const predictions = new Predictions(rows, text.tracks.length)
   let place = begin
   for (let from = 0; from < text.length; from += BLOCK) {
     const count = Math.min(BLOCK, text.length - from)
     for (const into of codes) place = readPlanes(bytes, place, into.subarray(0, count))
-    guesses.inOrder(from, count, (at, row, guess) => {
+    predictions.inOrder(from, count, (at, row, prediction) => {
       const column = columns[at]
-      if (column !== undefined) column[row] = decoded(codes[at]?.[row - from] ?? 0, guess)
+      if (column !== undefined) column[row] = decoded(codes[at]?.[row - from] ?? 0, prediction)
     })
   }
   return { ...text, ...rows }
@@ -118,18 +120,21 @@ export function decodePage(bytes: Uint8Array): PageData {
 type Column = PageColumns[keyof PageColumns]
 const isColumn = (value: unknown): value is Column => ArrayBuffer.isView(value)
 
-/** 0 for what was guessed, 1 for NaN; beyond, even where the value is larger than the guess, and odd where it is smaller. */
-function codeOf(value: number, guess: number): number {
+/**
+ * The code of a value: 0 for the predicted one, 1 for NaN, an even number for a larger one, and an odd number for a smaller
+ * one.
+ */
+function codeOf(value: number, prediction: number): number {
   if (Number.isNaN(value)) return 1
-  return value >= guess ? 2 * (value - guess) : 2 * (guess - value) + 1
+  return value >= prediction ? 2 * (value - prediction) : 2 * (prediction - value) + 1
 }
 
-function decoded(code: number, guess: number): number {
+function decoded(code: number, prediction: number): number {
   if (code === 1) return Number.NaN
-  return code % 2 === 0 ? guess + code / 2 : guess - (code - 1) / 2
+  return code % 2 === 0 ? prediction + code / 2 : prediction - (code - 1) / 2
 }
 
-/** How many bytes the values have, then the lowest byte of each, then the next. */
+/** The number of bytes of the values, then the lowest byte of each, then the next. */
 function planesOf(codes: Float64Array): Uint8Array[] {
   let left = codes.reduce((most, code) => Math.max(most, code), 0)
   const planes: Uint8Array[] = [new Uint8Array(1)]
@@ -142,7 +147,7 @@ function planesOf(codes: Float64Array): Uint8Array[] {
   return planes
 }
 
-/** Returns the place behind them. */
+/** Reads the bytes of a column, and returns the place behind them. */
 function readPlanes(bytes: Uint8Array, place: number, into: Float64Array): number {
   const count = bytes[place] ?? 0
   let at = place + 1
@@ -154,16 +159,16 @@ function readPlanes(bytes: Uint8Array, place: number, into: Float64Array): numbe
   return at
 }
 
-/** What a value probably is, from the rows before, and from the columns before in its own row. */
-class Guesses {
-  /** Of each track: the latest row, and until when it was busy. */
+/** Predicts each value from the rows before, and from the columns before in its own row. */
+class Predictions {
+  /** By track: its latest row, and until when it was busy. */
   readonly #latest: Int32Array
   readonly #busyUntil: Float64Array
-  /** Of each kind of binding: what held the latest up. */
+  /** By kind of binding: the row that the latest operation waited for. */
   readonly #by = new Int32Array(BINDING_KINDS.length)
-  /** When the latest call of the host was over. */
+  /** When the latest call of the host returned. */
   #now = 0
-  /** Undefined for a column of which nothing is guessed. */
+  /** By column: its prediction, or undefined for none. */
   readonly #ofColumn: readonly (((row: number) => number) | undefined)[]
 
   constructor(
@@ -174,7 +179,7 @@ class Guesses {
     this.#busyUntil = new Float64Array(tracks)
     const { kind, track, parent, cause, why, heldBy, called, returned, start, end, stall } = rows
     const latest = (row: number): number => this.#latest[track[row] ?? 0] ?? -1
-    /** A later row is not known yet when this one is read. */
+    /** The end of another row, or 0 where it comes later, and is not known when this one is read. */
     const endOf = (by: number, row: number): number => (by >= 0 && by < row ? (end[by] ?? 0) || 0 : 0)
     const ofName: Partial<Record<keyof PageColumns, (row: number) => number>> = {
       parent: (row) => parent[row - 1] ?? -1,
@@ -199,20 +204,20 @@ class Guesses {
     this.#ofColumn = Object.keys(emptyColumns(0)).map((name) => byName.get(name))
   }
 
-  /** Every value of so many rows with its guess: first the columns of which nothing is guessed, then row by row. */
-  inOrder(first: number, count: number, visit: (column: number, row: number, guess: number) => void): void {
-    const guessed: (readonly [column: number, guess: (row: number) => number])[] = []
-    for (const [column, guess] of this.#ofColumn.entries()) {
-      if (guess !== undefined) guessed.push([column, guess])
+  /** Visits each value of so many rows with its prediction: first the columns without one, then row by row. */
+  inOrder(first: number, count: number, visit: (column: number, row: number, prediction: number) => void): void {
+    const predicted: (readonly [column: number, prediction: (row: number) => number])[] = []
+    for (const [column, prediction] of this.#ofColumn.entries()) {
+      if (prediction !== undefined) predicted.push([column, prediction])
       else for (let row = first; row < first + count; row += 1) visit(column, row, 0)
     }
     for (let row = first; row < first + count; row += 1) {
-      for (const [column, guess] of guessed) visit(column, row, guess(row))
+      for (const [column, prediction] of predicted) visit(column, row, prediction(row))
       this.#passed(row)
     }
   }
 
-  /** All of the row is known. */
+  /** To be called when all of a row is known. */
   #passed(row: number): void {
     const { kind, track, parent, why, heldBy, called, returned, end } = this.rows
     const what = kind[row] ?? 0

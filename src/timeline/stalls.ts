@@ -1,4 +1,4 @@
-/** The stalls of a recording: its gaps by what caused them, each cause with a description and with what to write instead. */
+/** The stalls of a recording: its gaps, grouped by cause, each with a description and with what to write instead. */
 import { process } from '#platform'
 import { isNullStream, type StreamHandle } from '../driver/driver.js'
 import type { Bindings, Gap } from './bindings.js'
@@ -7,34 +7,34 @@ import { EventKind, isHostOnly, STAGING } from './kinds.js'
 import { formatDuration, formatTimes, type Stall, type StallKind } from './summary.js'
 import type { Trace } from './trace.js'
 
-/** What a gap is due to. */
+/** The cause of a gap. */
 interface Cause {
   readonly kind: StallKind
-  /** The call of the host, or the operation, that was waited for; NO_ROW where it is none. */
+  /** The row of the host's call or of the operation that was waited for, or NO_ROW. */
   readonly by: number
-  /** The row of the call in the program that is to be changed; NO_ROW where it is none. */
+  /** The row of the call that the program should change, or NO_ROW. */
   readonly at: number
 }
 
-/** Gaps of one cause. */
+/** The gaps of one cause. */
 interface Group extends Cause {
   time: number
-  /** Places in the program, '' among them where one is not known. */
+  /** The places in the program, with '' for one that is not known. */
   readonly sites: Set<string>
   readonly tracks: Set<number>
   readonly gaps: number[]
 }
 
-/** Gaps come longest first. */
+/** The stalls of the gaps, which come longest first. */
 export function stallsOf(trace: Trace, bindings: Bindings, gaps: readonly Gap[]): Stall[] {
   const causes = gaps.map((gap) => causeOf(trace, bindings, gap))
   const siteOf = ({ at }: Cause): string => trace.site[at] ?? ''
-  // Of calls that look the same the places are told apart where all of them are known.
+  // Calls of one name are grouped by their places if all of these are known.
   const unknown = new Set(causes.filter((cause) => siteOf(cause) === '').map((cause) => callOf(trace, cause)))
   const groups = new Map<string, Group>()
   for (const [index, gap] of gaps.entries()) {
     const cause = causes[index]
-    // The library's own stream waits until there is something to do for it.
+    // A gap of the library's own stream is no stall: it waits until there is something to copy.
     if (cause === undefined || trace.name[gap.next] === STAGING) continue
     const call = callOf(trace, cause)
     const key = call === undefined ? `${cause.kind} ${gap.track} ${trace.track[cause.by]}` : `${cause.kind} ${call}`
@@ -85,14 +85,14 @@ function causeOf(trace: Trace, { host }: Bindings, { track, begin, next, reason,
   }
 }
 
-/** The library's own waits, for memory, refer to the operation itself and not to a record. */
+/** The library's own waits for memory refer to an operation, not to a record. */
 function waitKindOf({ kind, cause }: Trace, wait: number): StallKind {
   const awaited = kind[cause[wait] ?? NO_ROW]
   if (awaited === EventKind.RECORD) return 'wait'
   return awaited === EventKind.ALLOCATE ? 'memoryNotAllocated' : 'memoryInUse'
 }
 
-/** An array is copied in chunks, each of which JavaScript copies to or from pinned memory. */
+/** Is it the next chunk of an array, which JavaScript copies to or from pinned memory? */
 function isNextChunk({ name, kind, previous }: Trace, row: number): boolean {
   const isStaged = kind[row] === EventKind.COPY && name[row] !== 'copy'
   return isStaged && name[previous[row] ?? NO_ROW] === name[row]
@@ -103,7 +103,7 @@ function hostKindOf({ kind }: Trace, row: number): StallKind {
   return isHostOnly(kind[row] ?? 0) ? 'blockingCall' : 'slowCall'
 }
 
-/** The call of the host that is the cause, as it looks; it may hold several streams up. Undefined for other causes. */
+/** Identifies the host's call that is the cause, which may hold several streams up. Undefined for other causes. */
 function callOf({ name, track }: Trace, { kind, by }: Cause): string | undefined {
   const isCall = kind === 'blockingCall' || kind === 'await' || kind === 'slowCall' || kind === 'fullQueue'
   return isCall ? `${name[by]} ${track[by]}` : undefined
@@ -121,7 +121,7 @@ function toStall(trace: Trace, { kind, by, at, time, sites, tracks, gaps }: Grou
     by: by === NO_ROW ? 'it' : nameOf(byTrack),
     call: name[by] ?? '',
     place,
-    // Where the place is not known, the stream tells which of the calls it is.
+    // Where the place is not known, the stream identifies the call.
     on: place.startsWith(' at') || (by !== NO_ROW && (cause[by] ?? NO_ROW) < NO_ROW) ? '' : ` on ${nameOf(byTrack)}`,
     heldPriority: trace.tracks[only]?.priority ?? 0,
     byPriority: trace.tracks[byTrack]?.priority ?? 0,
@@ -140,7 +140,7 @@ function placeOf([site, ...others]: readonly string[], places: number): string {
 }
 
 export interface StallFacts {
-  /** The stream that was held up, or how many. */
+  /** The stream that was held up, or how many there were. */
   readonly held: string
   /** The stream that was waited for. */
   readonly by: string
@@ -162,7 +162,7 @@ interface Description {
   readonly advice: string
 }
 
-/** What a promise or an event does in the place of a call that blocks. */
+/** What to write in place of a call that blocks. */
 const INSTEAD: Readonly<Record<string, string>> = {
   'stream.synchronize()': 'If the next work needs what it waits for, let the stream wait: `stream.wait(other)`',
   'event.synchronize()': 'If the next work needs what it waits for, let the stream wait: `stream.wait(event)`',
@@ -266,14 +266,14 @@ const DESCRIPTIONS: Readonly<Record<StallKind, (facts: StallFacts) => Descriptio
 
 export const describeStall = (kind: StallKind, facts: StallFacts): Description => DESCRIPTIONS[kind](facts)
 
-/** Of 'path:line:column' the path from here, and the line. */
+/** Shortens 'path:line:column' to the path from the current directory, and the line. */
 export function shortPlace(callSite: string): string {
   const here = `${process.cwd()}/`
   const path = callSite.startsWith(here) ? callSite.slice(here.length) : callSite
   return path.replace(/:\d+$/, '')
 }
 
-/** A priority decides which of the blocks that have not begun goes first. */
+/** The advice for kernels that waited for room. A priority decides only among blocks that have not begun. */
 function roomByPriority({ held, by, heldPriority, byPriority }: StallFacts): string {
   if (heldPriority < byPriority) {
     return `Launch smaller grids on ${by}: the priority of ${held} is higher already, but it stops no block that runs`

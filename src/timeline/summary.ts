@@ -70,7 +70,7 @@ export type StallKind =
   | 'graphLaunch'
   /** Nothing that was recorded: another library's work, or another process's. */
   | 'unseen'
-  /** Copies and kernels of one stream, which come one after the other: the stream has no gap, but nothing overlaps. */
+  /** Copies and kernels of one stream come one after the other: the stream has no gap, but nothing overlaps. */
   | 'oneStream'
 
 /** All the times that one cause held streams up. */
@@ -103,7 +103,7 @@ export interface TimelineSummary {
   readonly stalls: readonly Stall[]
 }
 
-/** More stalls than this are counted only. */
+/** The most stalls that the text lists. */
 const MOST_STALLS = 10
 
 /** What the text says of the recording itself. */
@@ -120,7 +120,7 @@ export function toText({ driver, clock, dropped, length }: Recorded, summary: Ti
   const percent = (part: number, of: number): string => `${of === 0 ? 0 : Math.round((1000 * part) / of) / 10} %`
   const rest = stalls.slice(MOST_STALLS)
   const lines = [
-    `${formatDuration(duration)}, ${length} rows, driver ${driver}, ${clock} clock${dropped === 0 ? '' : `; ${dropped} more operations came after the limit`}`,
+    `${formatDuration(duration)}, ${length} event records, driver ${driver}, ${clock} clock${dropped === 0 ? '' : `; ${dropped} more operations came after the limit`}`,
     '',
     'Streams',
     ...streams.map(
@@ -142,7 +142,7 @@ export function toText({ driver, clock, dropped, length }: Recorded, summary: Ti
   return `${lines.join('\n')}\n`
 }
 
-/** Nanoseconds, with three digits. */
+/** A duration in nanoseconds as text, with three digits. */
 export function formatDuration(nanoseconds: number): string {
   if (nanoseconds < 1000) return `${Math.round(nanoseconds)} ns`
   if (nanoseconds < 999_500) return `${(nanoseconds / 1e3).toPrecision(3)} µs`

@@ -31,18 +31,18 @@ const PITCH = 44
 const TITLE = 30
 const AXIS = 26
 const LEGEND = 34
-/** About what a letter takes. */
+/** About the width of a letter. */
 const LETTER = 6.4
 const NARROWEST = 200
-/** Letters of a name beside a track. */
+/** The most letters of a name beside a track. */
 const MOST_LETTERS = 22
-/** Bars this wide have round corners, and a name if that fits. */
+/** Bars of at least this width have round corners, and a name if it fits. */
 const ROUNDED = 5
-/** Of what is hatched, above and below. */
+/** The margin above and below hatched bars. */
 const INSET = 8
-/** A pixel that waits for more of its time than this is hatched. */
+/** A pixel is hatched if more of its time than this is waiting. */
 const HALF = 0.5
-/** More arrows than this are a thicket: none is drawn. */
+/** If there are more arrows than this, none is drawn. */
 const MOST_ARROWS = 300
 
 interface Frame {
@@ -60,7 +60,7 @@ export function toSvg(data: PageData, options: SvgOptions | undefined): string {
   const { width = 1200 } = given
   if (typeof width !== 'number') throw invalidType('options.width', 'a number of pixels', width)
   if (!(width >= NARROWEST && width < 1e5)) throw outOfRange('options.width', `from ${NARROWEST} to 100000`, width)
-  // A recording without operations has no duration, and a picture all the same.
+  // A recording without operations has no duration, but it has a picture.
   const { from = 0, to = Math.max(data.duration, 1), title = '' } = given
   if (typeof from !== 'number') throw invalidType('options.from', 'a number of nanoseconds', from)
   if (typeof to !== 'number') throw invalidType('options.to', 'a number of nanoseconds', to)
@@ -143,7 +143,10 @@ function band(frame: Frame, { track, top }: TrackBand): string[] {
 const fitting = (text: string, letters: number): string =>
   text.length <= letters ? text : letters < 4 ? '' : `${beginning(text, letters - 1)}…`
 
-/** Bars that are wide enough, each for itself; of the rest, how much of each pixel they fill, in one shape for a colour. */
+/**
+ * Draws each bar that is wide enough; the others become one shape for each colour, by the share of each pixel that they
+ * fill.
+ */
 function drawnBars(frame: Frame, { bars, top }: TrackBand, critical: boolean): string[] {
   const { from, to, width } = frame
   const perPixel = (to - from) / (width - LABELS - 2 * MARGIN)
@@ -194,7 +197,7 @@ function drawnBars(frame: Frame, { bars, top }: TrackBand, critical: boolean): s
     ...(critical && line.length > 0 ? [`<path class="critical" d="${line.join('')}"/>`] : []),
   ]
 
-  /** The colours of a pixel stand on each other: each shape reaches from the ground, behind those below it. */
+  /** The colours of a pixel are stacked: each shape begins at the bottom, behind those below it. */
   function heaps(pixels: Pixels, top: number): string[] {
     const shapes = BAR_COLOURS.map(() => '')
     const before = BAR_COLOURS.map(() => 0)

@@ -1,4 +1,4 @@
-/** Intercepts the calls that queue work or wait for it, and writes each of them down. */
+/** Intercepts the calls that queue work or wait for it, and writes an event record for each. */
 import type {
   AdoptedStream,
   Cancel,
@@ -19,15 +19,15 @@ import { NO_ROW } from './event-records.js'
 import { EventWriter } from './event-writer.js'
 import { EventKind, STAGING } from './kinds.js'
 
-/** What is written down of queued work. */
+/** What the event record of queued work says. */
 interface Described {
   readonly kind: EventKind
   readonly name: string
-  /** NaN where it has none. */
+  /** NaN where there are none. */
   readonly bytes: number
 }
 
-/** Undefined for work that is not written down: a graph in a capture, an upload, and calls of other libraries. */
+/** Undefined for work that is not recorded: a child graph, an upload of a graph, and calls of other libraries. */
 function describe(work: QueuedWork): Described | undefined {
   switch (work.kind) {
     case 'kernel':
@@ -67,10 +67,10 @@ const nameOf = ({ own, runsAfterFault }: HostFunction): string =>
 
 export class TimelineInterceptor implements Interceptor {
   readonly writer: EventWriter
-  /** The row of the latest launch of each instance of a graph. */
+  /** By instance of a graph, the row of its latest launch. */
   readonly #launches = new Map<GraphExecHandle, number>()
 
-  /** `device` is one that will be used: what its clock needs is made now. */
+  /** `device` is one that will be used, so that its clock is prepared now. */
   constructor(
     private readonly next: Driver,
     device: number | undefined,
@@ -115,7 +115,7 @@ export class TimelineInterceptor implements Interceptor {
       this.writer.meter.unseen()
       this.next.graphs.begin(stream, mode)
     },
-    /** The handle may be another instance's from now on. */
+    /** A new instance may get the same handle. */
     destroyExec: (exec) => {
       this.next.graphs.destroyExec(exec)
       this.#launches.delete(exec)
@@ -139,7 +139,7 @@ export class TimelineInterceptor implements Interceptor {
     this.writer.tracks.forget(stream)
   }
 
-  /** A foreign stream may be gone, and its handle another's. */
+  /** A foreign stream may have been destroyed, and its handle may be another stream's now. */
   streamAdopt(cudaHandle: number, near: number): AdoptedStream {
     const adopted = this.next.streamAdopt(cudaHandle, near)
     this.writer.tracks.forget(adopted.stream)
@@ -178,7 +178,7 @@ export class TimelineInterceptor implements Interceptor {
     )
   }
 
-  /** The library's own events are also destroyed without passing here, and the handle may be that of one of them. */
+  /** The library destroys its own events without this interceptor, so a new event may have the handle of one of them. */
   eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle {
     const event = this.next.eventCreate(context, flags, recordedNext)
     if (recordedNext !== true) this.writer.eventRecorded(event)
@@ -216,7 +216,7 @@ export class TimelineInterceptor implements Interceptor {
     return this.#awaited('event.finished()', stream, 0, settle, (told) => this.next.eventFinished(event, told))
   }
 
-  /** Where the event was recorded last. */
+  /** The stream on which the event was recorded last. */
   #streamOf(event: EventHandle): StreamHandle | undefined {
     const { writer } = this
     const record = writer.recordOf(event)
@@ -232,7 +232,7 @@ export class TimelineInterceptor implements Interceptor {
     }
   }
 
-  /** A promise is over when it settles, when it is given up, or at once where the driver refuses it. */
+  /** Records a promise. It ends when it settles, when it is cancelled, or at once where the driver refuses it. */
   #awaited(
     name: string,
     stream: StreamHandle | undefined,

@@ -57,9 +57,9 @@ const MOST = 2 ** 28
 let isRecording: (value: unknown) => value is Recording
 let isTimeline: (value: unknown) => value is Timeline
 let record: (session: Session) => Recording
-/** The timeline of a recording that is over. */
+/** Makes the timeline of a recording that is over. */
 export let timelineOf: (trace: Trace) => Timeline
-/** What a page draws, for a page that draws it in the place where it was recorded. */
+/** The data of the page, for a page that itself records. */
 export let pageDataOf: (timeline: Timeline) => PageData
 
 /** A recording under way. */
@@ -352,7 +352,10 @@ export interface TimelineStream {
   readonly id: bigint
   /** The device's ordinal. */
   readonly device: number
-  /** What `nameStream` called it; otherwise 'stream 13', by `id`, or 'stream 13 (16 multiprocessors)' in a green context, 'null stream' or 'per-thread stream'; 'foreign stream 13' where only other code used it. */
+  /**
+   * What `nameStream` called it; otherwise 'stream 13', by `id`, or 'stream 13 (16 multiprocessors)' in a green context,
+   * 'null stream' or 'per-thread stream'; 'foreign stream 13' where only other code used it.
+   */
   readonly name: string
   /** `stream.priority`: lower numbers go first. */
   readonly priority: number
@@ -364,7 +367,7 @@ export interface TimelineStream {
 
 /** One thing that a stream did. Times are nanoseconds since the recording began. */
 export interface TimelineOperation {
-  /** Its place among the rows of the timeline, in the order of the calls. */
+  /** Its place among the event records of the timeline, in the order of the calls. */
   readonly id: number
   /** What it is: 'kernel', 'copy', 'record' and so on. */
   readonly kind: OperationKind
@@ -378,7 +381,10 @@ export interface TimelineOperation {
   readonly called: number
   /** When that call returned. */
   readonly returned: number
-  /** When it began to run; undefined where it had not when the recording was stopped. A wait begins when its stream gets there. */
+  /**
+   * When it began to run; undefined where it had not when the recording was stopped. A wait begins when its stream gets
+   * there.
+   */
   readonly start: number | undefined
   /** When it was done; undefined where it was not when the recording was stopped. */
   readonly end: number | undefined
@@ -397,7 +403,7 @@ export interface TimelineOperation {
 
 /** A call that blocked the host, or a promise that it awaited. Times are nanoseconds since the recording began. */
 export interface TimelineCall {
-  /** Its place among the rows of the timeline, which operations share. */
+  /** Its place among the event records of the timeline, where operations have theirs too. */
   readonly id: number
   /** As it is written: 'stream.synchronize()'. */
   readonly name: string
@@ -473,7 +479,7 @@ export function callAt(trace: Trace, streams: readonly TimelineStream[], row: nu
   }
 }
 
-/** The rows of calls, which are on the host only, or those of operations. */
+/** The rows of the host's calls, or those of operations. */
 export const rowsOf = ({ kind }: Trace, which: 'calls' | 'operations'): number[] =>
   Array.from(kind.keys()).filter((row) => isHostOnly(kind[row] ?? 0) === (which === 'calls'))
 
@@ -494,13 +500,13 @@ const rowOrNone = (row: number | undefined): number | undefined => (row === unde
 
 const KNOWN = /\.(html|htm|json|svg|txt)$|\.(json)\.gz$/i
 
-/** `option` names what the path was given as. */
+/** The kind of file that a path stands for. `option` names where the path was given. */
 export function checkExtension(path: string, option: string): { readonly kind: string; readonly extension: string } {
   const [extension = '', plain, compressed = ''] = KNOWN.exec(path) ?? []
   if (extension === '') throw invalidValue(`${option} must end in .html, .json, .json.gz, .svg or .txt, not '${path}'`)
   return { kind: (plain ?? compressed).toLowerCase(), extension }
 }
 
-/** What stands in the file. */
+/** The contents of the file: text, or compressed text. */
 export const contentsOf = (path: string, text: string): string | Uint8Array =>
   path.toLowerCase().endsWith('.gz') ? gzip(text) : text

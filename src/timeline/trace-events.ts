@@ -11,13 +11,13 @@ import { nodeLevels, type Trace } from './trace.js'
 export interface TraceEvent {
   /** 'X': a slice. 'M': a name of a process or thread. 's' and 'f': an arrow's ends. 'b' and 'e': a promise's two ends. */
   readonly ph: 'X' | 'M' | 's' | 'f' | 'b' | 'e'
-  /** What is written on it: a kernel's name, or that of a driver call. For 'M', what is told, such as 'thread_name'. */
+  /** Its label: the name of a kernel or of a driver call. For 'M', what is named, such as 'thread_name'. */
   readonly name: string
   /** Its category, as PyTorch's profiler has them: 'kernel', 'gpu_memcpy', 'cuda_driver' and so on. */
   readonly cat?: string
-  /** The device's ordinal, or the process that called. */
+  /** The device's ordinal, or the number of the process that called. */
   readonly pid: number
-  /** The track in it: a stream or nodes of its graphs, numbered from 7 on, or 1 for JavaScript. */
+  /** The thread in it: a stream or nodes of its graphs, from 7, or 1 for JavaScript. */
   readonly tid: number
   /** Microseconds since `baseTimeNanoseconds`. */
   readonly ts: number
@@ -30,7 +30,7 @@ export interface TraceEvent {
   readonly id?: number
   /** An arrow ends at the slice around its point, and not at the next one. */
   readonly bp?: 'e'
-  /** What is shown of a selected slice: stream, bytes, call site; the row's number as 'correlation'. */
+  /** What is shown of a selected slice: stream, bytes, call site; the `id` of the operation as 'correlation'. */
   readonly args?: Readonly<Record<string, string | number>>
 }
 
@@ -51,17 +51,17 @@ export interface TraceFile {
 }
 
 const JAVASCRIPT = 1
-/** Streams' threads begin here: PyTorch's traces number streams from 7. */
+/** The first thread of a stream, since PyTorch's traces number streams from 7. */
 const FIRST_STREAM = 7
-/** More devices than a machine has. */
+/** More devices than any machine has. */
 const MOST_DEVICES = 64
 
-/** A quotient is the number nearest to the fraction that is written, as is what a reader makes of the text. */
+/** Microseconds. The quotient is the number nearest to the fraction, which is also what a reader of the text gets. */
 const micro = (nanoseconds: number): number => Math.round(nanoseconds) / 1000
 
 /**
- * The length of a slice: tenths of a nanosecond too short, and one more inside another slice, as far as that rounds up.
- * Never nothing: a slice without length that begins with another would have to end before that begins.
+ * The length of a slice: a tenth of a nanosecond too short, and one more for each slice around it, up to four. It is never 0:
+ * a slice without length that begins together with another would have to end before that one begins.
  */
 const lengthOf = (from: number, to: number, depth = 0): number =>
   Math.max(10 * (Math.round(to) - Math.round(from)) - Math.min(depth + 1, 4), 1) / 10_000
@@ -70,7 +70,7 @@ export function toTraceEvents(trace: Trace): TraceFile {
   return { ...header(trace), traceEvents: [...eventsOf(trace)] }
 }
 
-/** Text in pieces: a file of a million operations is longer than a string may be deep. */
+/** The file as text, joined from an array, since a string of a million concatenations is nested too deep. */
 export function toJson(trace: Trace): string {
   const events = Array.from(eventsOf(trace), (event) => JSON.stringify(event))
   return `${JSON.stringify(header(trace)).slice(0, -1)},"traceEvents":[\n${events.join(',\n')}\n]}\n`
@@ -132,7 +132,7 @@ function* names(
   }
 }
 
-/** What the one thread of JavaScript did: slices inside others, and promises, which overlap as they like. */
+/** The events of the JavaScript thread: slices, which are nested, and promises, which may overlap. */
 function* hostEvents(trace: Trace, host: number): Generator<TraceEvent> {
   const slices: HostSlice[] = []
   for (let row = 0; row < trace.length; row += 1) {
@@ -171,7 +171,7 @@ interface HostSlice {
   readonly to: number
 }
 
-/** Undefined where it has not run. */
+/** When a host function ran by the host's clock; undefined where it has not run. */
 function hostFunctionTimes(
   { hostFunctionTimes, start, end }: Trace,
   row: number,
@@ -190,7 +190,7 @@ function argsOnHost({ kind, cause, track, trackNames, site }: Trace, row: number
   }
 }
 
-/** What ran on a stream, and the arrow from its call. */
+/** The slice of an operation, and the arrow from its call. */
 function* eventsOfRow(trace: Trace, row: number, host: number, thread: number): Generator<TraceEvent> {
   const { kind, called, start, end, track, tracks, name, bytes, parent, foreign } = trace
   const what = kind[row] ?? 0
@@ -209,14 +209,14 @@ function* eventsOfRow(trace: Trace, row: number, host: number, thread: number): 
     ...(foreign[row] === 0 ? {} : { 'queued by': 'other code' }),
   }
   yield { ph: 'X', cat, name: name[row] ?? '', pid: own.device, tid: thread, ts, dur: lengthOf(began, over), args }
-  // Which thread made the call of other code is not known.
+  // The thread that made a call of other code is not known.
   if (parent[row] !== NO_ROW || foreign[row] === 1 || call === undefined) return
   const arrow = { cat: 'ac2g', name: 'ac2g', id: row + 1 }
   yield { ph: 's', ...arrow, pid: host, tid: JAVASCRIPT, ts: micro(called[row] ?? 0) }
   yield { ph: 'f', bp: 'e', ...arrow, pid: own.device, tid: thread, ts }
 }
 
-/** From the operation before each record to the one behind the wait for it. */
+/** The arrows from the operation before a record to the operation behind the wait for it. */
 function* arrows(trace: Trace, firstThread: readonly number[]): Generator<TraceEvent> {
   const { length, kind, track, tracks, cause, start, end, previous } = trace
   const takesTime = (row: number): boolean =>
@@ -235,7 +235,7 @@ function* arrows(trace: Trace, firstThread: readonly number[]): Generator<TraceE
       const from = tracks[track[source] ?? 0]
       const to = tracks[on]
       if (source === NO_ROW || from === undefined || to === undefined) continue
-      // An arrow begins inside a slice, and a slice has no room for it at its very end.
+      // An arrow must begin inside a slice, and the very end of a slice is not inside.
       const leaves = micro(Math.max(start[source] ?? 0, Math.round(end[source] ?? 0) - 1))
       const common = { cat: 'wait', name: 'wait', id: length + wait + 1 }
       yield { ph: 's', ...common, pid: from.device, tid: firstThread[from.index] ?? 0, ts: leaves }

@@ -13,21 +13,21 @@ export interface Trace {
   /** NaN where there are none. */
   readonly bytes: Float64Array
   readonly called: Float64Array
-  /** The same as `called` for a call that still waited when the recording was taken. */
+  /** The same as `called` for a call that still waited at the end of the recording. */
   readonly returned: Float64Array
-  /** NaN for what has not begun, or not ended, when the recording was stopped. */
+  /** NaN for what had not begun, or not ended, at the end of the recording. */
   readonly start: Float64Array
   readonly end: Float64Array
-  /** When host functions ran by the host's own clock, where `start` and `end` are not that, but fit the device's. */
+  /** By row, when host functions ran by the host's own clock, where `start` and `end` were moved to fit the device's. */
   readonly hostFunctionTimes: ReadonlyMap<number, readonly [start: number, end: number]>
   readonly cause: Int32Array
   readonly parent: Int32Array
   readonly site: readonly string[]
   /** 1 for what other code queued. */
   readonly foreign: Uint8Array
-  /** The row before in the same stream; NO_ROW for the first, and for what stands in none. */
+  /** The row before it in the same stream; NO_ROW for the first one, and for what is in no stream. */
   readonly previous: Int32Array
-  /** A row of another stream that the null stream's rules put before it. */
+  /** The row of another stream that comes before it by the rules of the null stream, or NO_ROW. */
   readonly implied: Int32Array
   readonly tracks: readonly StreamTrack[]
   readonly trackNames: readonly string[]
@@ -46,9 +46,9 @@ type HostFunctionTimes = Map<number, readonly [start: number, end: number]>
 export interface TraceWindow {
   readonly from: number
   readonly to: number
-  /** Most of them that are taken: another recording may have had more room. */
+  /** The most event records to take: an overlapping recording may have had room for more. */
   readonly limit: number
-  /** Operations in this time that were not written down. */
+  /** How many operations of this time were not recorded. */
   readonly dropped: number
   readonly begin: number
   readonly end: number
@@ -57,11 +57,11 @@ export interface TraceWindow {
 
 const taken = new WeakSet<object>()
 
-/** Did `takeTrace` make it? */
+/** Was it made by `takeTrace()`? */
 export const isTrace = (value: unknown): value is Trace =>
   typeof value === 'object' && value !== null && taken.has(value)
 
-/** Takes the rows of a window out of those that were written. */
+/** Copies the event records of a window out of those that were written. */
 export function takeTrace(writer: EventWriter, window: TraceWindow, table = writer.table): Trace {
   const { from, to: written, limit, begin, end, epoch, dropped } = window
   const { names, sites, driver, meter } = writer
@@ -77,7 +77,7 @@ export function takeTrace(writer: EventWriter, window: TraceWindow, table = writ
   }
   const rows = kept.subarray(0, length)
   const renumbered = (row: number): number => (row < from ? Math.min(row, NO_ROW) : (numbers[row - from] ?? NO_ROW))
-  /** `otherwise` is for where the column has NaN. */
+  /** `otherwise` has the times of the rows for which the column has NaN. */
   const times = (column: Float64Array, otherwise = column): Float64Array =>
     filled(new Float64Array(length), rows, (row) => {
       const time = column[row] ?? 0
@@ -119,7 +119,7 @@ export function takeTrace(writer: EventWriter, window: TraceWindow, table = writ
   return settled
 }
 
-/** `from()` of a typed array goes through an iterator, which costs a long recording a second. */
+/** Fills a column. `from()` of a typed array uses an iterator, which costs a second for a long recording. */
 function filled<A extends Int32Array | Float64Array | Uint8Array | Uint32Array>(
   column: A,
   rows: Int32Array,
@@ -129,7 +129,7 @@ function filled<A extends Int32Array | Float64Array | Uint8Array | Uint32Array>(
   return column
 }
 
-/** How many operations a limit at the first of these rows keeps out. A launch of a graph takes its nodes along. */
+/** How many operations lie beyond a limit at the first of these rows. A node of a graph is beyond it only with its launch. */
 function operationsIn({ kind, parent }: EventRecords, from: number, to: number): number {
   let operations = 0
   for (let row = from; row < to; row += 1) {
@@ -140,8 +140,8 @@ function operationsIn({ kind, parent }: EventRecords, from: number, to: number):
 }
 
 /**
- * Row by row, in the order of the calls: what came before each, and the times of what takes none. A wait begins when
- * the stream gets there, and a record, an allocation and a free take place then.
+ * Finds, in the order of the calls, what came before each operation, and the times of those that take no time: a wait begins
+ * when its stream reaches it, and a record, an allocation and a free happen then.
  */
 function settle(trace: Omit<Trace, 'duration' | 'hostFunctionTimes'> & { hostFunctionTimes: HostFunctionTimes }): void {
   const { kind, track, tracks, start, end, called, returned, cause, parent, foreign, previous, implied, clock } = trace
@@ -169,7 +169,7 @@ function settle(trace: Omit<Trace, 'duration' | 'hostFunctionTimes'> & { hostFun
       start[row] = reached
       end[row] = reached
     } else if (clock === 'host' && foreign[row] === 0) {
-      // Two clocks that were held against each other may disagree a little: never so that work overlaps in a stream.
+      // The two clocks may disagree a little, but work of one stream must not overlap.
       if (what === EventKind.HOST_FUNCTION) hostFunctionTimes.set(row, [start[row] ?? 0, end[row] ?? 0])
       start[row] = Math.max(start[row] ?? 0, reached)
       end[row] = Math.max(end[row] ?? 0, start[row] ?? 0)
@@ -178,7 +178,10 @@ function settle(trace: Omit<Trace, 'duration' | 'hostFunctionTimes'> & { hostFun
   }
 }
 
-/** The null stream waits for all blocking streams of its device, and they for it. */
+/**
+ * The latest row before it by the rules of the null stream, which waits for all blocking streams of its device, and they for
+ * it.
+ */
 function impliedBy(
   own: StreamTrack,
   tracks: readonly StreamTrack[],
@@ -207,15 +210,15 @@ function durationOf({ length, end, returned }: Omit<Trace, 'duration'>, stopped:
 }
 
 export interface NodeLevels {
-  /** For each row 0, the stream's own level, or the number of a level below it. */
+  /** For each row 0 for the track itself, or the number of a level below it. */
   readonly levels: Uint32Array
-  /** How many levels for nodes each track needs. */
+  /** How many levels for nodes of graphs each track needs. */
   readonly depth: readonly number[]
 }
 
 export function nodeLevels({ length, parent, track, start, end, tracks }: Trace): NodeLevels {
   const levels = new Uint32Array(length)
-  /** Until when each level of each track is taken. */
+  /** Until when each level of each track is occupied. */
   const taken = tracks.map((): number[] => [])
   const nodes: number[] = []
   for (let row = 0; row < length; row += 1) if (parent[row] !== NO_ROW) nodes.push(row)

@@ -1,4 +1,6 @@
-/** The tracks of a recording, one for each stream. A handle may come to mean another stream; a track is one stream for good. */
+/**
+ * The tracks of a recording, one for each stream. A handle may come to mean another stream; a track is one stream for good.
+ */
 import {
   type ContextHandle,
   cudaHandleOf,
@@ -12,20 +14,20 @@ import { givenName } from '../driver/stream-names.js'
 export interface StreamTrack {
   readonly index: number
   readonly handle: StreamHandle
-  /** The driver's number for the stream; its handle where that cannot be asked. */
+  /** The driver's number for the stream, or its handle where the driver does not tell. */
   readonly id: bigint
   readonly device: number
   readonly context: ContextHandle
   readonly nonBlocking: boolean
   readonly priority: number
-  /** Of the green context that it is in, if it is in one. */
+  /** The multiprocessors of its green context, if it is in one. */
   readonly multiprocessors?: number | undefined
-  /** What the stream is called: it may get its name later, and the track keeps it when the stream is gone. */
+  /** The name of the stream. It may get one later, and the track keeps it when the stream is destroyed. */
   name: string
 }
 
 export interface Described extends Omit<StreamTrack, 'index' | 'handle' | 'name'> {
-  /** The driver would not say all of it now: it is to be asked again the next time. */
+  /** The driver did not tell all of it now, and should be asked again the next time. */
   readonly isProvisional: boolean
 }
 
@@ -33,7 +35,7 @@ export class StreamTracks {
   readonly all: StreamTrack[] = []
   readonly #byHandle = new Map<StreamHandle, StreamTrack>()
   readonly #byId = new Map<string, StreamTrack>()
-  /** A program often does several things with one stream in a row. */
+  /** The track that was found last: a program often makes several calls with one stream. */
   #last: StreamTrack | undefined
 
   constructor(
@@ -45,7 +47,7 @@ export class StreamTracks {
     return this.known(handle) ?? this.#open(handle)
   }
 
-  /** A stream of other code, of which only CUPTI's number is known. */
+  /** The track of a stream of other code, of which only CUPTI's number is known. */
   foreign(device: number, number: number): StreamTrack {
     const id = BigInt(number)
     const known = this.all.find((track) => track.handle === NO_HANDLE && track.device === device && track.id === id)
@@ -56,7 +58,7 @@ export class StreamTracks {
     return track
   }
 
-  /** Undefined where nothing of the stream was recorded yet. */
+  /** The track of a stream; undefined where nothing of it was recorded yet. */
   known(handle: StreamHandle): StreamTrack | undefined {
     if (this.#last?.handle === handle) return this.#last
     const known = this.#byHandle.get(handle)
@@ -64,13 +66,13 @@ export class StreamTracks {
     return known
   }
 
-  /** The stream has got a name. */
+  /** To be called when a stream gets a name. */
   named(device: number, id: bigint, name: string): void {
     const track = this.#byId.get(keyOf(device, id))
     if (track !== undefined) track.name = name
   }
 
-  /** The handle may be another stream's from now on. */
+  /** To be called when the handle may come to mean another stream. */
   forget(handle: StreamHandle): void {
     this.#byHandle.delete(handle)
     this.#last = undefined
@@ -91,7 +93,7 @@ export class StreamTracks {
   }
 }
 
-/** Above the tokens of default streams; no allocator hands it out. */
+/** A handle above the tokens of default streams that no allocator returns. */
 const NO_HANDLE = DEFAULT_STREAM_LIMIT as StreamHandle
 
 const keyOf = (device: number, id: bigint): string => `${device} ${id}`

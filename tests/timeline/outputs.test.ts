@@ -170,7 +170,7 @@ describe('CUDA_STREAMS_TIMELINE', () => {
   it('writes each kind of file', () => {
     for (const [extension, begins] of [
       ['.json.gz', '{"schemaVersion":1'],
-      ['.txt', '3.30 µs, 4 rows, driver sim'],
+      ['.txt', '3.30 µs, 4 event records, driver sim'],
       ['.svg', '<svg '],
     ] as const) {
       const path = join(directory, `each${extension}`)

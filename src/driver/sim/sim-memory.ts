@@ -2,7 +2,9 @@
  * Memory of the simulated machine: ArrayBuffers behind pointers of its own. Bytes move when an operation ends in virtual
  * time, so that a wait which is missing shows as wrong bytes.
  */
+
 import { explained } from '../../base/errors.js'
+import { upperBound } from '../../base/interval-map.js'
 import { shortCallSite } from '../../base/stack.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import {
@@ -301,14 +303,7 @@ export class SimMemory implements MemoryDriver {
 
   /** How many blocks begin at or before an address. */
   #indexAfter(address: number): number {
-    let low = 0
-    let high = this.#blocks.length
-    while (low < high) {
-      const middle = (low + high) >> 1
-      if ((this.#blocks[middle]?.pointer ?? 0) <= address) low = middle + 1
-      else high = middle
-    }
-    return low
+    return upperBound(this.#blocks.length, (at) => this.#blocks[at]?.pointer ?? 0, address)
   }
 
   #insert(block: MemoryBlock): void {

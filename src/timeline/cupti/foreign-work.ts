@@ -4,7 +4,7 @@
  */
 import { own } from '../../driver/cuda/libcuda/c-functions.js'
 import type { Driver } from '../../driver/driver.js'
-import { type EventRecords, NO_ROW } from '../event-records.js'
+import { type EventRecords, firstAfter, NO_ROW } from '../event-records.js'
 import type { EventWriter } from '../event-writer.js'
 import { EventKind, isTimed } from '../kinds.js'
 import type { TraceWindow } from '../trace.js'
@@ -93,14 +93,9 @@ function between(begin: ClockLook, end: ClockLook): (cupti: number) => number {
 function rowFinder({ kind, called, returned }: EventRecords, { from, to }: TraceWindow): (moment: number) => number {
   const rows: number[] = []
   for (let row = from; row < to; row += 1) if (isTimed(kind[row] ?? 0)) rows.push(row)
+  const order = Int32Array.from(rows)
   return (moment) => {
-    let [low, high] = [0, rows.length]
-    while (low < high) {
-      const middle = (low + high) >>> 1
-      if ((called[rows[middle] ?? 0] ?? 0) <= moment) low = middle + 1
-      else high = middle
-    }
-    const row = rows[low - 1] ?? NO_ROW
+    const row = order[firstAfter(order, called, moment) - 1] ?? NO_ROW
     return row !== NO_ROW && moment <= (returned[row] ?? 0) ? row : NO_ROW
   }
 }

@@ -36,7 +36,7 @@ interface Call {
   readonly colour: number
 }
 
-/** The fewer streams there are, the higher they may be. */
+/** The height of a stream's band, by the number of streams. */
 const BARS: readonly (readonly [streams: number, height: number])[] = [
   [6, 42],
   [16, 32],
@@ -45,7 +45,7 @@ const BARS: readonly (readonly [streams: number, height: number])[] = [
 const NODE_BAR = 16
 const CALL_BAR = 20
 const SPACE = 8
-/** More of it where there is room, for the arrows. */
+/** The space between bands where there are few, for the arrows. */
 const WIDE_SPACE = 18
 const HEADING = 28
 const MOST_CALL_DEPTH = 4
@@ -98,13 +98,13 @@ function streamBands(data: Data): Band[] {
 
 const none = { y: 0, marks: new Int32Array(), markAt: new Float64Array() }
 
-/** Calls lie inside each other: a host function runs in a blocking call, and makes calls itself. */
+/** The bands of the host. Calls are nested: a host function runs in a blocking call, and makes calls itself. */
 function hostBands(data: Data): Band[] {
   const calls: Call[] = []
   const promises: Call[] = []
   for (let row = 0; row < data.length; row += 1) {
     const kind = data.kind[row] ?? 0
-    // Which thread made a call of other code is not known.
+    // The thread that made a call of other code is not known.
     if ((data.parent[row] !== -1 && !isHostOnly(kind)) || data.foreign[row] === 1) continue
     const colour = isInstant(kind) || kind === EventKind.LATCH ? QUIET : (data.colours[row] ?? 0)
     const call = { row, begin: data.called[row] ?? 0, end: data.returned[row] ?? 0, colour }
@@ -115,7 +115,7 @@ function hostBands(data: Data): Band[] {
     }
   }
   const stacked = (all: Call[], most: number): Bars[] => {
-    // Of those that begin together the longest is around the others; what takes no time came before.
+    // Of calls that begin together, the longest contains the others, and those that take no time come first.
     const takesTime = ({ begin, end }: Call): number => (end > begin ? 1 : 0)
     all.sort((a, b) => a.begin - b.begin || takesTime(a) - takesTime(b) || b.end - a.end)
     const levels: { readonly list: BarList; until: number }[] = []
@@ -140,7 +140,7 @@ function hostBands(data: Data): Band[] {
   ]
 }
 
-/** The place of a row among the bars of a band; -1 where it is not among them. */
+/** The place of a row's bar on a band, or -1. */
 export function barOf(band: Band, row: number, { start, called }: Data): number {
   for (const begin of [start[row] ?? Number.NaN, called[row] ?? Number.NaN]) {
     let at = countUpTo(band.begin, begin) - 1
@@ -155,12 +155,12 @@ const NEAR = 4
 
 export interface Picked {
   readonly row: number
-  /** What holds the row up, not the row itself. */
+  /** Is it the time before the row, in which the null stream held it up? */
   readonly isHeld: boolean
 }
 export const NOTHING: Picked = { row: -1, isHeld: false }
 
-/** The bar or mark that is meant there. */
+/** The bar or mark at a place of the canvas, or the nearest one. */
 export function pick(layout: PageLayout, view: View, x: number, y: number): Picked {
   const at = y + view.scroll
   const band = layout.bands.find((one) => at >= one.y && at < one.y + one.height + 5)
@@ -186,7 +186,7 @@ function nearest(times: Float64Array, time: number, near: number): number {
   return before <= behind ? after - 1 : after
 }
 
-/** The band that a row is drawn on. */
+/** The band on which a row is drawn. */
 export function bandOf(data: Data, layout: PageLayout, row: number): Band | undefined {
   if (row < 0) return undefined
   const isOn = (band: Band): boolean => barOf(band, row, data) >= 0 || band.marks.includes(row)
@@ -195,7 +195,7 @@ export function bandOf(data: Data, layout: PageLayout, row: number): Band | unde
   return layout.bands.find((band) => band.kind !== 'calls' && isOn(band)) ?? layout.bands.find(isOn)
 }
 
-/** The bar so many places further on the same band. */
+/** The row of the bar `step` places further on the same band. */
 export function neighbour(data: Data, band: Band, row: number, step: number): number {
   const at = barOf(band, row, data)
   if (at >= 0) {
@@ -207,7 +207,7 @@ export function neighbour(data: Data, band: Band, row: number, step: number): nu
   return band.rows[step > 0 ? after : after - 1] ?? row
 }
 
-/** The bar at about the same time on the next band above or below that has any. */
+/** The row of the bar at about the same time on the next band above or below that has bars. */
 export function beside(data: Data, layout: PageLayout, row: number, step: number): number {
   const { bands } = layout
   const band = bandOf(data, layout, row)
@@ -225,7 +225,7 @@ export interface SearchResult {
   readonly matchesBefore: ReadonlyMap<Band, Int32Array>
 }
 
-/** Nothing where the text is empty. Several words are all to be found. */
+/** Finds operations by name, kind or stream. All words must occur. Returns undefined for an empty text. */
 export function find(data: Data, bands: readonly Band[], text: string): SearchResult | undefined {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean)
   if (words.length === 0) return undefined

@@ -7,7 +7,7 @@ export type Data = ReturnType<typeof dataOf>
 
 export const dataOf = (data: PageData) => ({ ...data, colours: barColours(data) })
 
-/** What a row is called where there is no room for more. */
+/** The short name of a row. */
 export function titleOf(data: Data, row: number): string {
   return data.names[data.name[row] ?? 0] ?? ''
 }
@@ -16,7 +16,7 @@ export function titleOf(data: Data, row: number): string {
 export const wholeDeviceOf = ({ kind, cause }: Data, row: number): number | undefined =>
   isHostOnly(kind[row] ?? 0) ? deviceInCause(cause[row] ?? 0) : undefined
 
-/** On the host, or on which stream. */
+/** The name of the stream or device of a row. */
 export function placeOf(data: Data, row: number): string {
   const device = wholeDeviceOf(data, row)
   return device === undefined ? trackName(data, data.track[row] ?? 0) : `device ${device}`
@@ -32,18 +32,18 @@ export function timeOf(data: Data, row: number): number {
   return Number.isNaN(start) ? (data.called[row] ?? 0) : start
 }
 
-/** What held a row up, through records and waits, until something that takes time; -1 where that was not recorded. */
+/** The row that takes time and that held a row up, through records and waits; -1 where that was not recorded. */
 export function causeOf({ heldBy, kind, length }: Data, row: number): number {
   let by = heldBy[row] ?? -1
   for (let steps = 0; by >= 0 && isInstant(kind[by] ?? 0) && steps < length; steps += 1) by = heldBy[by] ?? -1
   return by
 }
 
-/** Where the program queued a row: the line, or where lines were not recorded the time. */
+/** The call site of a row, or ''. */
 export const siteOf = (data: Data, row: number): string => data.sites[data.site[row] ?? 0] ?? ''
 
 export class Gaps {
-  /** The rows behind them, the longest gap first. */
+  /** The rows behind the gaps, the longest gap first. */
   readonly all: readonly number[]
 
   constructor(private readonly data: Data) {
@@ -56,12 +56,12 @@ export class Gaps {
     return (this.data.start[row] ?? 0) - (this.data.gapBegin[row] ?? 0)
   }
 
-  /** By the place of what held them up among the recording's `stalls`. */
+  /** The gaps of a stall, by its place in `stalls`. */
   of(stall: number): readonly number[] {
     return this.all.filter((row) => this.data.stall[row] === stall + 1)
   }
 
-  /** As bars, by track. */
+  /** The gaps as bars, by track. */
   bars(rows: readonly number[]): ReadonlyMap<number, Bars> {
     const { track, gapBegin, start } = this.data
     const lists = new Map<number, BarList>()
@@ -81,7 +81,7 @@ const UNITS = [
   { name: 'µs', nanoseconds: 1e3 },
 ] as const
 
-/** How long something takes. */
+/** A duration as text. */
 export function formatTime(nanoseconds: number, digits = 3): string {
   if (Number.isNaN(nanoseconds)) return 'not known'
   if (nanoseconds === 0) return '0'
@@ -91,14 +91,14 @@ export function formatTime(nanoseconds: number, digits = 3): string {
   return `${trimmed(value, value >= 100 ? Math.min(digits, 1) : value >= 10 ? Math.min(digits, 2) : digits)} ${unit.name}`
 }
 
-/** When something is: to the nanosecond, since that is where points of time may differ. */
+/** A point of time as text, exact to the nanosecond. */
 export const formatPoint = (nanoseconds: number): string => {
   const unit = UNITS.find((one) => Math.abs(nanoseconds) >= one.nanoseconds)
   if (unit === undefined) return formatTime(nanoseconds)
   return `${trimmed(nanoseconds / unit.nanoseconds, Math.log10(unit.nanoseconds))} ${unit.name}`
 }
 
-/** With as many digits as tell points apart that are `step` apart, in the unit that suits the `largest` of them. */
+/** A point of time with as many digits as `step` needs, in the unit that suits the `largest` one. */
 export function formatTick(nanoseconds: number, step: number, largest: number): string {
   if (nanoseconds === 0) return '0'
   const unit = UNITS.find((one) => largest >= one.nanoseconds)
@@ -122,7 +122,7 @@ export function formatCount(count: number): string {
   return count.toLocaleString('en')
 }
 
-/** Of a share from 0 to 1. */
+/** A share from 0 to 1 as a percentage. */
 export function formatShare(share: number): string {
   const percent = share * 100
   if (percent > 0 && percent < 0.1) return 'under 0.1 %'

@@ -8,27 +8,27 @@ import { tickStep, type View } from './view.js'
 const SMALLEST_TEXT = 34
 const RADIUS = 3
 const BAR_FONT = '12px system-ui, sans-serif'
-/** Of what shares a pixel so many are asked whether they are on the critical path. */
+/** Of the bars that share a pixel, so many are asked whether they are on the critical path. */
 const MOST_UNDERLINED = 8
-/** Of hatching so many strengths are told apart. */
+/** The number of strengths of hatching. */
 const ALPHAS = 8
 
 export interface Highlights {
   selected: number
   hovered: number
-  /** Rows that the search found, or undefined where nothing is searched for. */
+  /** 1 for the rows that the search found; undefined where nothing is searched for. */
   matches: Uint8Array | undefined
-  /** Found rows before each bar of a band. */
+  /** By band, the number of found rows before each bar. */
   matchesBefore: ReadonlyMap<Band, Int32Array>
   showCritical: boolean
-  /** Gaps that are to be seen, by track, and the one that is meant. */
+  /** The gaps that are marked, by track, and the row of the selected one. */
   gaps: ReadonlyMap<number, Bars>
   gap: number
-  /** What is measured. */
+  /** The interval that is measured. */
   range: { readonly from: number; readonly to: number } | undefined
 }
 
-/** A colour's part of a pixel. */
+/** The part of a pixel that a colour fills. */
 interface PixelBar {
   readonly y: number
   readonly tall: number
@@ -55,7 +55,7 @@ export class Painter {
     this.#context = context
   }
 
-  /** Colours have changed. */
+  /** To be called when the colours have changed. */
   restyle(colours: Colours): void {
     this.#colours = colours
     this.#hatches = [WAIT, NULL_STREAM].map((colour) => this.#hatch(colours(BAR_COLOURS[colour] ?? 'wait'), colour))
@@ -86,7 +86,7 @@ export class Painter {
     if (this.highlights.range !== undefined) drawRange(context, view, colours, this.highlights.range, height)
   }
 
-  /** One leans to the right, the other to the left. */
+  /** The pattern of a hatched colour: one leans to the right, the other to the left. */
   #hatch(colour: string, kind: number): CanvasPattern | string {
     const tile = document.createElement('canvas')
     tile.width = 8
@@ -119,7 +119,7 @@ export class Painter {
     this.#outline(band, highlights.selected, top, this.#colours('accent'), 2.5)
   }
 
-  /** The colours of a pixel stand on each other. What is alike in neighbours is drawn at once. */
+  /** Draws the narrow bars. The colours of a pixel are stacked, and equal parts of neighbours are drawn at once. */
   #drawPixels(band: Band, top: number): void {
     const context = this.#context
     const { view } = this
@@ -161,7 +161,7 @@ export class Painter {
 
   #pixelBar(colour: number, share: number, below: number, height: number): PixelBar {
     if (isHatched(colour)) return { y: 7, tall: height - 14, alpha: Math.ceil(share * ALPHAS) / ALPHAS }
-    // What is there is seen: as a line, however little of the pixel it takes.
+    // A colour that takes little of the pixel is visible too, as a line.
     const tall = Math.min(height - below, Math.max(1, Math.round(share * height)))
     return { y: height - below - tall, tall, alpha: 1 }
   }
@@ -203,7 +203,7 @@ export class Painter {
     this.#drawText(isRoom ? whole : name, left, middle, width, 'text')
   }
 
-  /** Where a bar is, as far as it can be seen. */
+  /** The visible part of a bar, in pixels. */
   #box(band: Band, at: number, top: number) {
     const { view } = this
     const left = Math.max(-10, view.xOf(band.begin[at] ?? 0))
@@ -224,7 +224,7 @@ export class Painter {
     context.stroke()
   }
 
-  /** One line, as much of it as there is room for. */
+  /** Draws the beginning of a text that fits. */
   #drawText(text: string, left: number, middle: number, width: number, colour: 'onBar' | 'text'): void {
     const context = this.#context
     const from = Math.max(left, 0)
@@ -240,7 +240,7 @@ export class Painter {
     context.fillText(shown, from + 6, middle + 0.5)
   }
 
-  /** Points of time, where there is room for them. */
+  /** Draws the marks of a band, if there is room for them. */
   #drawMarks(band: Band, top: number): void {
     const { view, highlights } = this
     const { marks, markAt } = band
@@ -311,19 +311,19 @@ function fitting(context: CanvasRenderingContext2D, text: string, room: number):
   return letters < 3 ? '' : `${text.slice(0, letters)}…`
 }
 
-/** More arrows than this at a time are a thicket. */
+/** If more arrows than this are in view, none is drawn. */
 const MOST_ARROWS = 300
 const HEAD = 5
 const STUB = 14
 const STUB_HEIGHT = 7
 
 export class Arrows {
-  /** Waits, in the order of their ends, and in that of the ends of what they wait for. */
+  /** The waits in the order of their ends, and in the order of the ends of their records. */
   readonly #byHead: Ends
   readonly #byTail: Ends
   #selected = -1
   #ofSelected: readonly number[] = []
-  /** How many are in view but not drawn. */
+  /** How many arrows are in view but not drawn. */
   hidden = 0
 
   constructor(
@@ -338,7 +338,7 @@ export class Arrows {
   }
 
   draw(context: CanvasRenderingContext2D, view: View, colours: Colours, selected: number): void {
-    // None is over before it begins: what is not in view is over before it, or begins behind it.
+    // An arrow that is not in view ends before the view, or begins after it.
     const heads = this.#byHead
     const over = countUpTo(heads.times, view.begin)
     const begun = countUpTo(this.#byTail.times, view.end)
@@ -355,7 +355,7 @@ export class Arrows {
     for (const wait of this.#ofSelected) this.#draw(context, view, wait, colours('accent'))
   }
 
-  /** The waits that a row has to do with: itself, or those for it. */
+  /** The waits of a row: itself, or those for its record. */
   #of(row: number): readonly number[] {
     const { kind, cause } = this.data
     if (row < 0) return []
@@ -372,7 +372,7 @@ export class Arrows {
     const down = to.y > from.y
     const x2 = view.xOf(end[wait] ?? 0)
     const whole = view.xOf(end[record] ?? 0)
-    // Of one that comes from outside only the end is drawn: many of those would lie on top of each other.
+    // Of an arrow that begins outside of the view only the end is drawn, since many of those would cover each other.
     const isStub = whole < 0
     const x1 = isStub ? x2 - STUB : whole
     context.globalAlpha = isStub ? 0.5 : Math.max(0.3, 1 - (x2 - x1) / view.width)
@@ -414,13 +414,13 @@ function isArrow({ kind, track, cause, end }: Data, row: number): boolean {
 }
 
 export const AXIS = 36
-/** Pixels between two of them, at least. */
+/** The least distance of two ticks in pixels. */
 const APART = 110
-/** More digits than this before those that differ are said once, for all. */
+/** If times have more equal digits than this in front, these are shown once for all. */
 const MOST_STEPS = 1e4
 
 export interface Ticks {
-  /** What is to be added to each. */
+  /** What must be added to each label. */
   readonly base: number
   readonly times: readonly number[]
   readonly labels: readonly string[]
@@ -467,7 +467,7 @@ export function drawAxis(context: CanvasRenderingContext2D, view: View, colours:
   context.fillRect(0, AXIS - 1, view.width, 1)
 }
 
-/** From where to where, and how long: above the tracks. */
+/** Draws the measured interval with its length. */
 export function drawRange(
   context: CanvasRenderingContext2D,
   view: View,
@@ -544,7 +544,7 @@ export class Overview {
     context.strokeRect(left + 0.75, 0.75, Math.max(2, right - left - 1.5), height - 1.5)
   }
 
-  /** For each pixel the share of the streams that work then. */
+  /** By pixel, the share of the streams that work at that time. */
   #busyness(width: number): Float64Array {
     if (this.#image?.width === width) return this.#image.busy
     const busy = new Float64Array(width)
@@ -567,7 +567,7 @@ export type Colours = (name: ColourName) => string
 const THEMES = ['auto', 'light', 'dark'] as const
 type Theme = (typeof THEMES)[number]
 
-/** The button goes round: as the system has it, light, dark. The style sheet gets the colours as variables. */
+/** Makes a button switch between the system's theme, light and dark, and sets the colours as CSS variables. */
 export function themeButton(button: HTMLButtonElement, changed: (colours: Colours) => void): void {
   const system = matchMedia('(prefers-color-scheme: dark)')
   let theme: Theme = 'auto'

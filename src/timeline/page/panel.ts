@@ -18,10 +18,10 @@ import {
   trackName,
 } from './data.js'
 
-/** Of a chain of waits. */
+/** The most links of a chain of waits that are listed. */
 const MOST_LINKS = 6
 
-/** Above the facts there is room for so many letters. */
+/** A longer name than this is repeated among the facts. */
 const LONG_NAME = 30
 
 type Select = (row: number) => void
@@ -37,7 +37,7 @@ const REASONS: Readonly<Record<string, string>> = {
   unknown: 'nothing that was recorded held it up',
 }
 
-/** With what an idle stream waited for behind it. */
+/** The reasons of a gap, to be followed by what the stream waited for. */
 const GAP_REASONS: Readonly<Record<string, string>> = {
   wait: 'waits for',
   nullStream: 'by the null stream: waits for',
@@ -46,7 +46,7 @@ const GAP_REASONS: Readonly<Record<string, string>> = {
   instance: 'the same instance: waits for',
 }
 
-/** The operation that was pointed at, in full. */
+/** Shows all that is known of a row. */
 export function showDetails(data: Data, row: number, select: Select): void {
   const target = byId('details', HTMLElement)
   target.replaceChildren()
@@ -74,7 +74,7 @@ export function showDetails(data: Data, row: number, select: Select): void {
   if (graph >= 0) target.append(element('h4', {}, 'Part of'), link(data, graph, select))
 }
 
-/** For what a wait waits, or an operation that the null stream's rules hold up; '' for the rest. */
+/** What a wait waits for, or an operation that the null stream held up; '' for other rows. */
 export function waitsFor(data: Data, row: number, isHeld: boolean): string {
   const by = causeOf(data, row)
   const last = by < 0 ? '' : `${titleOf(data, by)} on ${placeOf(data, by)}`
@@ -89,7 +89,7 @@ export function waitsFor(data: Data, row: number, isHeld: boolean): string {
   return `for ${titleOf(data, record)} on ${placeOf(data, record)}, ${where}${behind}`
 }
 
-/** What held it up, and through waits and records what held that up, until something that takes time. */
+/** Lists what held a row up, and what held that up, through waits and records, to an operation that takes time. */
 function chain(data: Data, from: number, select: Select): HTMLElement[] {
   const links: HTMLElement[] = []
   let row = from
@@ -177,11 +177,11 @@ export function listGaps(data: Data, gaps: Gaps, rows: readonly number[], showGa
   }
 }
 
-/** Why nothing ran before a row. */
+/** The reason of the gap before a row. */
 export function gapReason(data: Data, row: number): string {
   const kindAt = (at: number): string => BINDING_KINDS[data.why[at] ?? 0] ?? ''
   let at = row
-  // A record or a wait that stands before it in the stream is not the reason: what held that up is.
+  // If a record or a wait is before it in the stream, the reason is what held that up.
   while (kindAt(at) === 'stream' && isInstant(data.kind[data.heldBy[at] ?? -1] ?? 0)) at = data.heldBy[at] ?? -1
   const kind = kindAt(at)
   const by = causeOf(data, at)
@@ -189,7 +189,7 @@ export function gapReason(data: Data, row: number): string {
   return why === undefined ? (REASONS[kind] ?? kind) : `${why} ${titleOf(data, by)} on ${placeOf(data, by)}`
 }
 
-/** What is measured: how long it is, and how busy each stream is in it. */
+/** Shows the measured interval: its length, and how busy each stream is in it. */
 export function showRange(data: Data, layout: PageLayout, range: { from: number; to: number } | undefined): void {
   byId('range', HTMLElement).hidden = range === undefined
   if (range === undefined) return
@@ -229,7 +229,7 @@ export function listPath(data: Data, select: Select): void {
   }
 }
 
-/** What comes several times in a row, on the same stream, is listed once. */
+/** Joins neighbours of one name on one stream. */
 function runsOf(data: Data, rows: readonly number[]): { row: number; count: number; total: number }[] {
   const runs: { row: number; count: number; total: number }[] = []
   for (const row of rows) {
@@ -243,7 +243,7 @@ function runsOf(data: Data, rows: readonly number[]): { row: number; count: numb
   return runs
 }
 
-/** Operations by name: where the time goes. A graph with nodes is not listed, since they are: time counts once. */
+/** Lists the operations by name with their time. A graph with nodes is not listed, since its nodes are. */
 export function listNames(data: Data, search: (text: string) => void): void {
   const sums = new Map<number, { row: number; count: number; total: number; longest: number }>()
   const hasNodes = new Set(data.parent)
@@ -320,7 +320,7 @@ export function showOverlaps({ overlaps, duration }: Data): void {
   }
 }
 
-/** How busy each stream was. Pressing one brings it into view. */
+/** Lists how busy each stream was. Pressing one brings it into view. */
 export function listStreams(data: Data, show: (track: number) => void): void {
   const used = new Set(data.track)
   for (const { stream, busy, share } of data.streams.filter((one) => used.has(one.stream)).slice(0, MOST_LISTED)) {
@@ -339,7 +339,7 @@ export function listStreams(data: Data, show: (track: number) => void): void {
   }
 }
 
-/** What held the streams up. Pressing one marks its gaps. Returns what shows which is marked. */
+/** Lists the stalls. Pressing one marks its gaps. Returns a function that shows which one is marked. */
 export function listStalls({ stalls }: Data, mark: (place: number) => void): (marked: number) => void {
   const target = byId('stalls', HTMLElement)
   if (stalls.length === 0) target.append(hint('Nothing held a stream up between two operations.'))
@@ -362,11 +362,11 @@ export function listStalls({ stalls }: Data, mark: (place: number) => void): (ma
   return showMarked
 }
 
-/** What stands between backticks is code. */
+/** A text in which the parts between backticks are shown as code. */
 const withCode = (text: string): (Node | string)[] =>
   text.split('`').map((part, at) => (at % 2 === 1 ? element('code', {}, part) : part))
 
-/** A list longer than this is for a program to read, not for people. */
+/** The most entries of a list. */
 export const MOST_LISTED = 200
 
 export function element<T extends keyof HTMLElementTagNameMap>(

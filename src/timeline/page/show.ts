@@ -41,7 +41,7 @@ declare global {
 
 const KEY_PAN = 0.15
 const KEY_ZOOM = 1.5
-/** Of what is in view, by which a key moves an end of what is measured. */
+/** The share of the view by which a key moves an end of the measured interval. */
 const KEY_MEASURE = 0.01
 const FRAMES_KEPT = 600
 
@@ -127,7 +127,7 @@ export function show(data: Data): void {
     }
     redraw()
   }
-  /** Brings a row into view, no larger than it must be. */
+  /** Brings a row into view, and zooms no more than necessary. */
   const reveal = (row: number): void => {
     const from = timeOf(data, row)
     const to = Math.max(from, data.end[row] ?? from) || from
@@ -151,7 +151,7 @@ export function show(data: Data): void {
     const band = layout.ofTrack.get(data.track[row] ?? -1)
     if (band !== undefined) scrollToBand(band.y, band.height)
   }
-  /** Marks the gaps of one thing that held streams up; those that are marked already not any more. */
+  /** Marks the gaps of a stall, or unmarks them if they are marked. */
   const mark = (place: number): void => {
     marked = place === marked ? -1 : place
     const rows = marked < 0 ? gaps.all : gaps.of(marked)
@@ -173,7 +173,7 @@ export function show(data: Data): void {
     if (range !== undefined) spoken.textContent = `measured: ${formatTime(range.to - range.from)}`
     redraw()
   }
-  /** What is selected, or else the middle of what is in view; nothing where something is measured already. */
+  /** Measures the selected operation, or else the middle of the view; ends measuring if something is measured. */
   const toggleMeasure = (): void => {
     const row = highlights.selected
     const [from, to] = [timeOf(data, row), data.end[row] ?? Number.NaN]
@@ -222,7 +222,7 @@ export function show(data: Data): void {
     tooltip.style.top = `${y + 18}px`
   }
 
-  // The keyboard.
+  // The actions of the keyboard.
   const zoomToSelection = (): void => {
     const row = highlights.selected
     if (row < 0) return
@@ -324,10 +324,10 @@ export function show(data: Data): void {
     redraw()
   })
 
-  // Screen readers are to pass the keys on.
+  // With this role, screen readers pass the keys to the page.
   canvas.setAttribute('role', 'application')
 
-  // What does not move.
+  // The parts that do not change.
   area.style.setProperty('--tracks', `${layout.height + AXIS}px`)
   for (const { text, y } of layout.headings) label(labels, text, 'heading', y, 28).title = text
   for (const band of layout.bands) {
@@ -376,13 +376,13 @@ function label(into: HTMLElement, text: string, className: string, y: number, he
   return made
 }
 
-/** Keys, wherever the focus is, but in the search box and in a dialog; letters in lower case. */
+/** Handles keys wherever the focus is, except in the search box and in a dialog. Letters are in lower case. */
 function listenToKeys(keys: ReadonlyMap<string, () => void>, isModal: () => boolean, pressed: () => void): void {
   document.addEventListener('keydown', (event) => {
     const { target, key } = event
     if (event.ctrlKey || event.metaKey || event.altKey || isModal()) return
     if (target instanceof HTMLInputElement && target.type === 'search') return
-    // Enter on a button is that button's.
+    // Enter on a button presses that button.
     if (key === 'Enter' && target instanceof HTMLElement && target.matches('button, summary')) return
     const isArrow = key === 'ArrowLeft' || key === 'ArrowRight'
     const name = key.length === 1 ? key.toLowerCase() : key
@@ -394,7 +394,7 @@ function listenToKeys(keys: ReadonlyMap<string, () => void>, isModal: () => bool
   })
 }
 
-/** Base64 of what zlib made smaller. */
+/** Reads the recording in the page's file: base64 of zlib's output. */
 async function read(): Promise<void> {
   const text = byId('data', HTMLScriptElement).textContent ?? ''
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0))
