@@ -669,7 +669,7 @@ export interface KernelWork {
   readonly shape: LaunchShape
   readonly args: readonly LaunchArgument[]
   /** See `QueuedLibraryCalls`. */
-  readonly comparesAll?: boolean
+  readonly comparesAll?: true
 }
 
 /** Work that a node of a graph can be given in the place of other work of its kind. */
@@ -810,7 +810,7 @@ export interface QueuedLibraryCalls {
   /** Stands around the calls where the library needs to know that they belong together. */
   readonly together?: ((calls: () => void) => void) | undefined
   /** A host implementation is checked in full for what it may not write, and not just at the ends of long ranges. */
-  readonly comparesAll?: boolean
+  readonly comparesAll?: true
 }
 
 /** What `Driver.queue()` takes. */

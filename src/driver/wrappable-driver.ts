@@ -113,7 +113,12 @@ class Link {
   follow(next: Driver, interceptor: Interceptor = emptyObject()): this {
     for (const [name, methods] of this.#methods) {
       if (name === 'driver') forward(methods, next, interceptor)
-      else forward(methods, next[name], interceptor[name] ?? emptyObject())
+      else
+        forward(
+          methods,
+          next[name],
+          (Object.hasOwn(interceptor, name) ? interceptor[name] : undefined) ?? emptyObject(),
+        )
     }
     return this
   }

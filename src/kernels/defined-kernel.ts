@@ -170,12 +170,12 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
 
   /** @internal */
   [launchOn](stream: StreamCore, config: unknown, args: unknown[]): void {
-    DefinedKernel.#on(this, stream.device).launch(stream, config, args, this)
+    DefinedKernel.#on(this, stream).launch(stream, config, args, this)
   }
 
   /** @internal */
   [updateNode](place: LaunchNode, config: unknown, args: unknown[]): readonly OpenMemory[] {
-    return DefinedKernel.#on(this, place.device).update(place, config, args)
+    return DefinedKernel.#on(this, place).update(place, config, args)
   }
 
   toString(): string {
@@ -183,8 +183,9 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
   }
 
   /** The kernel on a device. Compiles it where `prepare()` was not called, which blocks meanwhile. */
-  static #on(value: DefinedKernel, device: Device): KernelCore {
+  static #on(value: DefinedKernel, place: StreamCore | LaunchNode): KernelCore {
     const kernel = checkThis(value, isDefinedKernel, 'a DefinedKernel')
+    const { device } = place
     const known = kernel.#kernels.get(device)
     return known ?? kernel.#keep(device, driverOf(device).kernels.compileNow(kernel.#sourceFor(device)))
   }

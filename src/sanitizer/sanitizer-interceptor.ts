@@ -15,9 +15,9 @@ import {
   type MemoryDriver,
   memoryOf,
   type NodeHandle,
+  type NodeWork,
   type OwnEvent,
   type QueuedHostFunction,
-  type QueuedKernel,
   type QueuedLibraryCalls,
   type QueuedPromiseWait,
   type QueuedWork,
@@ -59,7 +59,7 @@ export class SanitizerInterceptor implements Interceptor {
     switch (work.kind) {
       case 'kernel':
         this.#work(work.stream, `kernel '${work.kernel.name}'`, memoryOf(work), () =>
-          next.queue({ ...work, comparesAll: true } satisfies QueuedKernel),
+          next.queue({ ...work, comparesAll: true }),
         )
         break
       case 'copy':
@@ -399,7 +399,7 @@ export class SanitizerInterceptor implements Interceptor {
       else this.#instances.get(exec)?.update(nodes)
     },
     updateNode: (exec, node, context, work) => {
-      const checked = work.kind === 'kernel' ? { ...work, comparesAll: true } : work
+      const checked: NodeWork = work.kind === 'kernel' ? { ...work, comparesAll: true } : work
       this.next.graphs.updateNode(exec, node, context, checked)
       const instance = this.#instances.get(exec)
       if (instance !== undefined) this.detector.nodeUpdated(instance, node, memoryOf(work))

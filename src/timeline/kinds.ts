@@ -63,9 +63,11 @@ const KINDS = {
 
 const ALL = Object.values(KINDS)
 const TRAITS: readonly KindTraits[] = ALL
-// Reading one array is faster than reading a trait of objects that have different traits.
+// Arrays are faster than objects that have different traits, and no program has added to them.
 const WORK = TRAITS.map(({ work }) => work)
 const PLACE = TRAITS.map(({ place }) => place)
+const CALL = TRAITS.map(({ call }) => call)
+const CATEGORY = TRAITS.map(({ category }) => category)
 
 /** The names of all kinds, by their numbers. */
 export const KIND_NAMES = ALL.map(({ name }) => name)
@@ -94,8 +96,11 @@ export const isInstant = (kind: number): boolean => PLACE[kind] === 'point'
 /** Does it happen on the host only? */
 export const isHostOnly = (kind: number): boolean => PLACE[kind] === 'host'
 
-/** The driver's call that queues it, and the category of what it queues in PyTorch's profiler. */
-export const callOf = (kind: number): Pick<KindTraits, 'call' | 'category'> => TRAITS[kind] ?? {}
+/** The driver's call that queues it; undefined for none. */
+export const callOf = (kind: number): string | undefined => CALL[kind]
+
+/** Its category in PyTorch's profiler. */
+export const categoryOf = (kind: number): string => CATEGORY[kind] ?? KIND_NAMES[kind] ?? ''
 
 /** The `cause` of an event record of the host that waits for a whole device. Other causes are rows, or -1. */
 export const wholeDevice = (device: number): number => -2 - device

@@ -2,7 +2,6 @@
 import { EventKind, isHostOnly, isInstant } from './kinds.js'
 import type { Stall, TimelineSummary } from './summary.js'
 
-export type PageColumns = Readonly<ReturnType<typeof emptyColumns>>
 export interface PageData extends PageText, PageColumns {}
 
 interface PageText {
@@ -31,8 +30,35 @@ interface PageText {
   readonly length: number
 }
 
-/** The columns in the order in which they are written. Values are predicted from the columns before them. */
-export const emptyColumns = (length: number) => ({
+/** The columns in the order in which they are written: values are predicted from the columns before them. */
+export interface PageColumns {
+  readonly kind: Uint8Array
+  readonly track: Uint32Array
+  readonly name: Uint32Array
+  readonly parent: Int32Array
+  readonly cause: Int32Array
+  readonly site: Uint32Array
+  readonly bytes: Float64Array
+  /** Why it began when it did: a place in BINDING_KINDS, and the row that it waited for. */
+  readonly why: Uint8Array
+  readonly heldBy: Int32Array
+  /** Times are whole nanoseconds. */
+  readonly called: Float64Array
+  readonly returned: Float64Array
+  readonly start: Float64Array
+  readonly end: Float64Array
+  /** 0 for what is drawn on the track itself; the nodes of graphs are drawn on the levels below, from 1. */
+  readonly level: Uint32Array
+  /** 1 for what is on the critical path. */
+  readonly critical: Uint8Array
+  /** 1 for what other code queued. */
+  readonly foreign: Uint8Array
+  /** 1 + the place in `stalls` of what caused the gap before it, and when that gap begins; 0 and NaN without a gap. */
+  readonly stall: Uint32Array
+  readonly gapBegin: Float64Array
+}
+
+export const emptyColumns = (length: number): PageColumns => ({
   kind: new Uint8Array(length),
   track: new Uint32Array(length),
   name: new Uint32Array(length),
@@ -40,21 +66,15 @@ export const emptyColumns = (length: number) => ({
   cause: new Int32Array(length),
   site: new Uint32Array(length),
   bytes: new Float64Array(length),
-  /** Why it began when it did: a place in BINDING_KINDS, and the row that it waited for. */
   why: new Uint8Array(length),
   heldBy: new Int32Array(length),
-  /** Times are whole nanoseconds. */
   called: new Float64Array(length),
   returned: new Float64Array(length),
   start: new Float64Array(length),
   end: new Float64Array(length),
-  /** 0 for what is drawn on the track itself; the nodes of graphs are drawn on the levels below, from 1. */
   level: new Uint32Array(length),
-  /** 1 for what is on the critical path. */
   critical: new Uint8Array(length),
-  /** 1 for what other code queued. */
   foreign: new Uint8Array(length),
-  /** 1 + the place in `stalls` of what caused the gap before it, and when that gap begins; 0 and NaN without a gap. */
   stall: new Uint32Array(length),
   gapBegin: new Float64Array(length),
 })

@@ -4,7 +4,7 @@
  */
 import { process } from '#platform'
 import { NO_ROW } from './event-records.js'
-import { callOf, deviceInCause, EventKind, isHostOnly, isInstant, KIND_NAMES } from './kinds.js'
+import { callOf, categoryOf, deviceInCause, EventKind, isHostOnly, isInstant } from './kinds.js'
 import { nodeLevels, type Trace } from './trace.js'
 
 /** One event of the Trace Event format. */
@@ -141,7 +141,7 @@ function* hostEvents(trace: Trace, host: number): Generator<TraceEvent> {
     const text = name[row] ?? ''
     const from = Math.round(called[row] ?? 0)
     const to = Math.round(returned[row] ?? 0)
-    const { call } = callOf(what)
+    const call = callOf(what)
     if (what === EventKind.AWAIT) {
       const common = { cat: 'await', name: text, id: row + 1, pid: host, tid: JAVASCRIPT }
       yield { ph: 'b', ...common, ts: micro(from), args: argsOnHost(trace, row) }
@@ -199,7 +199,8 @@ function* eventsOfRow(trace: Trace, row: number, host: number, thread: number): 
   const over = end[row] ?? Number.NaN
   if (own === undefined || isHostOnly(what) || Number.isNaN(began) || Number.isNaN(over)) return
   if (isInstant(what) && !(what === EventKind.WAIT && Math.round(over) > Math.round(began))) return
-  const { call, category: cat = KIND_NAMES[what] ?? '' } = callOf(what)
+  const call = callOf(what)
+  const cat = categoryOf(what)
   const ts = micro(began)
   const size = bytes[row] ?? Number.NaN
   const args = {

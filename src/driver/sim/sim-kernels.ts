@@ -128,7 +128,8 @@ export class SimKernels implements KernelDriver {
   }
 
   /** The pieces of memory are what the effect keeps of the arguments, and not the buffers: a graph keeps the effect. */
-  #hostWork({ kernel, shape, args, comparesAll = false }: KernelWork, call: string): Queued {
+  #hostWork(launch: KernelWork, call: string): Queued {
+    const { kernel, shape, args } = launch
     const { handle, name, uses } = kernel
     const host = this.#kernels[handle]
     if (host === undefined) throw cudaError(call, CUresult.INVALID_HANDLE)
@@ -153,7 +154,7 @@ export class SimKernels implements KernelDriver {
         }),
       )
     }
-    const work = new HostWork(name, undefined, memory, names, comparesAll, run, this.memory)
+    const work = new HostWork(name, undefined, memory, names, comparesAllOf(launch), run, this.memory)
     return { amount: host.nanoseconds, work }
   }
 
@@ -287,3 +288,6 @@ function refuse(): never {
 export function refusedLibrary(what: string): Error {
   return stateError('ERR_UNSUPPORTED', `${what} needs a real GPU: the simulator runs no code of CUDA's libraries`)
 }
+
+/** Is the work compared in full? Programs may have added to Object.prototype. */
+export const comparesAllOf = (work: object): boolean => Object.hasOwn(work, 'comparesAll')

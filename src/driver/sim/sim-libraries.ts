@@ -4,7 +4,7 @@ import type { ContextHandle, LibraryDriver, QueuedLibraryCalls } from '../driver
 import type { CaptureRules } from './capture-rules.js'
 import type { HostWaits } from './machine/host-waits.js'
 import type { Registry } from './registry.js'
-import { refusedLibrary, type SimKernels } from './sim-kernels.js'
+import { comparesAllOf, refusedLibrary, type SimKernels } from './sim-kernels.js'
 
 export class SimLibraries implements LibraryDriver {
   constructor(
@@ -18,12 +18,13 @@ export class SimLibraries implements LibraryDriver {
     return this.waits.holdsUpDevice
   }
 
-  queue({ calls, comparesAll = false }: QueuedLibraryCalls): void {
+  queue(work: QueuedLibraryCalls): void {
+    const { calls } = work
     for (const { name, host } of calls) if (host === undefined) throw refusedLibrary(name)
     for (const { stream } of calls) {
       this.captures.refuseForeignWork(this.registry.liveStream(stream, 'cuStreamIsCapturing'))
     }
-    for (const each of calls) this.kernels.queueCall(each, comparesAll)
+    for (const each of calls) this.kernels.queueCall(each, comparesAllOf(work))
   }
 
   call<R>(_context: ContextHandle, fn: () => R): R {
