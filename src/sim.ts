@@ -2,6 +2,7 @@
 // Devices and streams of a simulation have all their methods, also where the main entry point is not imported.
 import './shortcuts.js'
 
+export type { Disagreement, Exploration, Order } from './explore/exploration.js'
 export {
   type ExploreOptions,
   type ExploreProgress,
@@ -10,7 +11,6 @@ export {
   replay,
   type Strategy,
 } from './explore/explore.js'
-export type { Disagreement, Exploration, Order } from './explore/report.js'
 export type { ExploredProgram, Outcome } from './explore/run.js'
 export type { Schedule } from './explore/search.js'
 export type { CallFault, FailingCall, Fault, OperationFault } from './simulation/faults.js'

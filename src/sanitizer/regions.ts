@@ -344,25 +344,27 @@ export class Ranges {
     })
   }
 
-  #with(old: Accesses, operation: CheckedOperation, access: Access, start: number, end: number): Accesses {
-    const needed = (others: Operations): Operations => this.#needed(others, operation, start, end)
+  #with(old: Accesses, by: CheckedOperation, access: Access, start: number, end: number): Accesses {
     const { writes, reads, atomics } = old
-    if (access === 'in') return { writes, reads: added(needed(reads), operation), atomics }
-    if (access === 'atomic') return { writes, reads, atomics: added(needed(atomics), operation) }
-    return { writes: added(needed(writes), operation), reads: needed(reads), atomics: needed(atomics) }
+    if (access === 'in') return { writes, reads: added(this.#needed(reads, by, start, end), by), atomics }
+    if (access === 'atomic') return { writes, reads, atomics: added(this.#needed(atomics, by, start, end), by) }
+    return {
+      writes: added(this.#needed(writes, by, start, end), by),
+      reads: this.#needed(reads, by, start, end),
+      atomics: this.#needed(atomics, by, start, end),
+    }
   }
 
-  #needed(others: Operations, operation: CheckedOperation, start: number, end: number): Operations {
-    if (others.length === 0) return others
-    const isNeeded = (other: CheckedOperation): boolean =>
-      other !== operation && this.#isStillNeeded(other, operation, start, end)
+  #needed(others: Operations, by: CheckedOperation, start: number, end: number): Operations {
     const [only] = others
-    if (others.length === 1 && only !== undefined) return isNeeded(only) ? others : NONE
-    return others.filter(isNeeded)
+    if (only === undefined) return others
+    if (others.length === 1) return this.#isStillNeeded(only, by, start, end) ? others : NONE
+    return others.filter((other) => this.#isStillNeeded(other, by, start, end))
   }
 
   /** Can there be something that races with `other`, and not with the operation that has just come after it? */
   #isStillNeeded(other: CheckedOperation, operation: CheckedOperation, start: number, end: number): boolean {
+    if (other === operation) return false
     if (!isBefore(other, operation) || (this.pending?.mayMeet(other, operation) ?? false)) return true
     if (this.pendingWaits.separate(other, operation)) return true
     // Two accesses by JavaScript are not compared here, so neither replaces the other.

@@ -17,14 +17,17 @@ import {
   type NodeHandle,
   type NodeWork,
   type OwnEvent,
+  type QueuedCopies,
+  type QueuedCopy,
+  type QueuedFill,
   type QueuedHostFunction,
+  type QueuedKernel,
   type QueuedLibraryCalls,
   type QueuedPromiseWait,
   type QueuedWork,
   type Settle,
   type SharingDriver,
   type StreamHandle,
-  type TouchedMemory,
 } from '../driver/driver.js'
 import type { Interceptor } from '../driver/wrappable-driver.js'
 import { Detector } from './detector.js'
@@ -32,6 +35,13 @@ import type { Findings } from './findings.js'
 import { type CapturedNodes, GraphInstance } from './graph-instances.js'
 import { HappensBefore, HostFunctionPlace } from './happens-before.js'
 import { type StackMode, Stacks } from './operations.js'
+
+/** What reports call the work. */
+function nameOf(work: QueuedKernel | QueuedCopy | QueuedCopies | QueuedFill): string {
+  if (work.kind === 'kernel') return `kernel '${work.kernel.name}'`
+  if (work.kind === 'copy') return work.name
+  return work.kind === 'fill' ? 'fill' : 'copy'
+}
 
 export class SanitizerInterceptor implements Interceptor {
   readonly detector: Detector
@@ -58,20 +68,17 @@ export class SanitizerInterceptor implements Interceptor {
     const { detector, next } = this
     switch (work.kind) {
       case 'kernel':
-        this.#work(work.stream, `kernel '${work.kernel.name}'`, memoryOf(work), () =>
-          next.queue({ ...work, comparesAll: true }),
-        )
-        break
       case 'copy':
-        this.#work(work.stream, work.name, memoryOf(work), () => next.queue(work))
-        break
       case 'copies':
-        this.#work(work.stream, 'copy', memoryOf(work), () => next.queue(work))
+      case 'fill': {
+        const memory = memoryOf(work)
+        const what = nameOf(work)
+        detector.probe(work.stream, what, memory)
+        next.queue(work.kind === 'kernel' ? { ...work, comparesAll: true } : work)
+        detector.work(work.stream, what, memory)
+        if (work.kind === 'fill') detector.filled(work)
         break
-      case 'fill':
-        this.#work(work.stream, 'fill', memoryOf(work), () => next.queue(work))
-        detector.filled(work)
-        break
+      }
       case 'library':
         this.#callLibrary(work)
         break
@@ -115,12 +122,6 @@ export class SanitizerInterceptor implements Interceptor {
       default:
         work satisfies never
     }
-  }
-
-  #work(stream: StreamHandle, what: string, memory: readonly TouchedMemory[], queue: () => void): void {
-    this.detector.probe(stream, what, memory)
-    queue()
-    this.detector.work(stream, what, memory)
   }
 
   #callLibrary(work: QueuedLibraryCalls): void {

@@ -8,7 +8,7 @@ import { layer } from '../../driver/cuda/libcuda/layer.js'
 import { NativeMemory } from '../../driver/cuda/libcuda/native.js'
 import { SharedLibrary } from '../../driver/cuda/libcuda/shared-library.js'
 import { EventKind, KIND_NAMES } from '../kinds.js'
-import { ActivityKind, type CuptiLibrary } from './library.js'
+import { ActivityKind, type CuptiLibrary } from './cupti-library.js'
 import type { RecordBuffer } from './record-buffers.js'
 
 /** What a GPU did. Times are nanoseconds of CUPTI's clock since the origin; NaN where it was not over. */

@@ -184,7 +184,7 @@ export class Painter {
     context.fill()
     const middle = top + band.height / 2
     if (width > SMALLEST_TEXT && height > 12) {
-      if (colour === NULL_STREAM) this.#drawHoldUp(row, left, middle, width)
+      if (colour === NULL_STREAM) this.#drawStall(row, left, middle, width)
       else if (!isHatched(colour)) this.#drawText(titleOf(this.data, row), left, middle, width, 'onBar')
     }
     context.globalAlpha = 1
@@ -194,7 +194,7 @@ export class Painter {
     }
   }
 
-  #drawHoldUp(row: number, left: number, middle: number, width: number): void {
+  #drawStall(row: number, left: number, middle: number, width: number): void {
     const by = causeOf(this.data, row)
     const name = 'null stream'
     const whole = by < 0 ? name : `${name}: after ${titleOf(this.data, by)} on ${placeOf(this.data, by)}`
