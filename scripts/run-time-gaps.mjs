@@ -35,7 +35,7 @@ const BUN = [
     test: 'a compiler that puts handlers back by signal()',
     reason: 'it does not need what is mended there for Node',
   },
-  { file: 'driver/environment-wrappers', test: 'without the code that', reason: ERROR_CODES },
+  { file: 'driver/environment-interceptors', test: 'without the code that', reason: ERROR_CODES },
   ...explored('the GPU may have done anything', 'not every order was run', 'a turn after synchronize()'),
   ...explored('is said not to be complete', 'a wake-up that is lost'),
   { file: 'peers/cuda-core', test: 'that the program cannot reach are collected', sometimes: true, reason: KEPT },
@@ -66,7 +66,7 @@ const DENO = [
   { file: 'conformance/silent-waits', test: 'NODE_NO_WARNINGS=1', reason: 'it does not know NODE_NO_WARNINGS' },
   { file: 'pretend/pretend', test: 'conformance/silent-waits', reason: 'as conformance/silent-waits itself' },
   { file: 'driver/default-driver', test: '"files":{', reason: MACHINES },
-  { file: 'driver/environment-wrappers', test: 'without the code that', reason: ERROR_CODES },
+  { file: 'driver/environment-interceptors', test: 'without the code that', reason: ERROR_CODES },
   ...explored('the GPU may have done anything', 'is said not to be complete'),
   {
     file: 'package/polluted',

@@ -4,7 +4,7 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
 import { Ambient } from './base/ambient.js'
-import { checkFunction, checkInteger, checkThis, type Given, isInstance, readOptions } from './base/arguments.js'
+import { checkFunction, checkInteger, checkThis, type Given, readOptions } from './base/arguments.js'
 import { heardFrom, inspectAsPrinted, invalidType, invalidValue, printed, stateError } from './base/errors.js'
 import { notCloneable } from './base/identity.js'
 import { defaultDriver } from './driver/default-driver.js'
@@ -12,7 +12,7 @@ import { DEVICE_ATTRIBUTES, type DeviceAttribute } from './driver/device-attribu
 import type { ContextHandle, Driver } from './driver/driver.js'
 import { finished, type WaitOptions } from './driver/finished.js'
 import { following, promisesOn, throwRejected } from './driver/promise-waits.js'
-import { WrappableDriver } from './driver/wrappable-driver.js'
+import { isWrappable, type WrappableDriver } from './driver/wrappable-driver.js'
 
 /** The CUDA context that a stream or device works in. */
 export interface Context {
@@ -52,7 +52,7 @@ export class Device {
 
   /** Use `Device.get()`. */
   private constructor(driver: WrappableDriver, ordinal: number) {
-    if (!isInstance(driver, WrappableDriver)) {
+    if (!isWrappable(driver)) {
       throw invalidType('Device', 'obtained from Device.get(ordinal)', 'new Device()')
     }
     this.#driver = driver

@@ -1,10 +1,10 @@
 /** cuda-streams/sanitizer: finds the wait that is missing between streams. */
 import './shortcuts.js'
 // So that CUDA_STREAMS_SANITIZER works in a bundle too.
-import './sanitizer/environment.js'
+import './sanitizer/sanitizer-variable.js'
 
+export type { ReportedBuffer, ReportedOperation, ReportKind, SanitizerReport } from './sanitizer/findings.js'
 export { SanitizerError, type SanitizerMode, type Suppression, type SuppressionUse } from './sanitizer/findings.js'
-export type { ReportedBuffer, ReportedOperation, ReportKind, SanitizerReport } from './sanitizer/reports.js'
 export {
   type DeclaredAccess,
   declareAccess,

@@ -11,9 +11,8 @@ export {
   replay,
   type Strategy,
 } from './explore/explore.js'
-export type { Outcome } from './explore/outcome.js'
-export type { ExploredProgram } from './explore/run.js'
-export type { Schedule } from './explore/schedule.js'
+export type { ExploredProgram, Outcome } from './explore/run.js'
+export type { Schedule } from './explore/search.js'
 export type { CallFault, FailingCall, Fault, OperationFault } from './simulation/faults.js'
 export {
   busy,

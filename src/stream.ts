@@ -1116,9 +1116,9 @@ function recordGiven(core: StreamCore, event: EventCore, settings: GivenRecordOp
   core.recordIn(event, external)
 }
 
-function queueHostFunction(core: StreamCore, host: HostFunction, what: string): void {
+function queueHostFunction(core: StreamCore, call: HostFunction, what: string): void {
   core.makeRoom(1)
-  core.driver.streamLaunchHostFunction(core.handle, core.context, host)
+  core.driver.queue({ kind: 'hostFunction', stream: core.handle, context: core.context, call })
   core.last = what
 }
 

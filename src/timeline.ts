@@ -1,8 +1,9 @@
 /** cuda-streams/timeline: records what ran when, and draws it. */
 // So that CUDA_STREAMS_TIMELINE works in a bundle too.
-import './timeline/whole-process.js'
+import './timeline/timeline-variable.js'
 
 export { nameStream } from './stream.js'
+export type { BindingKind } from './timeline/bindings.js'
 export {
   type OperationMessage,
   type Publisher,
@@ -10,11 +11,10 @@ export {
   publish,
   type SynchronizeMessage,
 } from './timeline/channels.js'
-export type { BindingKind } from './timeline/gap.js'
+export type { Calibration } from './timeline/event-records.js'
 export type { OperationKind } from './timeline/kinds.js'
-export type { Calibration } from './timeline/meter.js'
-export type { IdleGap, TimelineCall, TimelineOperation, TimelineStream } from './timeline/operations.js'
-export type { DeviceSummary, HoldUp, HoldUpKind, StreamSummary, TimelineSummary } from './timeline/summary.js'
+export type { DeviceSummary, Stall, StallKind, StreamSummary, TimelineSummary } from './timeline/summary.js'
 export type { SvgOptions } from './timeline/svg.js'
+export type { IdleGap, TimelineCall, TimelineOperation, TimelineStream } from './timeline/timeline.js'
 export { type HtmlOptions, Recording, Timeline, type TimelineOptions } from './timeline/timeline.js'
 export type { TraceEvent, TraceFile } from './timeline/trace-events.js'

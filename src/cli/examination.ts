@@ -17,7 +17,7 @@ import type { SharedLibrary } from '../driver/cuda/libcuda/shared-library.js'
 import { CUBLAS } from '../libraries/cublas/library.js'
 import { NCCL } from '../libraries/nccl/library.js'
 import '../shortcuts.js'
-import { CUPTI, checkCuptiVersion } from '../timeline/cupti/library.js'
+import { CUPTI, checkCuptiVersion } from '../timeline/cupti/cupti-library.js'
 import { type DeviceReport, type Findings, type Part, SEPARATOR } from './report.js'
 
 interface KnownLibrary {

@@ -3,7 +3,7 @@ import { cudaBackend, simulatedBackend } from '#backends'
 import { onceInAllThreads, process } from '#platform'
 import { invalidValue } from '../base/errors.js'
 import type { Driver } from './driver.js'
-import { wrapAsEnvironmentSays } from './environment-wrappers.js'
+import { interceptAsEnvironmentSays } from './environment-interceptors.js'
 import { defaultMemory, MOST_DEVICES, MOST_MEMORY } from './sim/limits.js'
 import { checkSyncAsEnvironmentSays } from './sync-check.js'
 import { type WrappableDriver, wrappableOf } from './wrappable-driver.js'
@@ -32,7 +32,7 @@ function open(): WrappableDriver {
   const driver = opened
   // Not chosen before all have been told: a listener that refuses it refuses every use.
   checkSyncAsEnvironmentSays(driver)
-  wrapAsEnvironmentSays(driver)
+  interceptAsEnvironmentSays(driver)
   for (const tell of toBeTold) tell(driver)
   toBeTold.clear()
   chosen = driver

@@ -1,7 +1,8 @@
 /**
- * The wall between the nouns and a GPU. Its verbs are CUDA's own, on plain handles; the backends behind it are
- * driver/cuda (libcuda) and driver/sim (a simulated GPU), and a wrapper may stand in between. The rule of this layer:
- * a verb that the GPU refuses throws `CudaError`, and no verb checks again what the nouns have checked.
+ * Internal driver interface. Public classes call it; each method corresponds to a CUDA driver function and takes raw
+ * handles. The backends are driver/cuda (libcuda) and driver/sim (a simulated GPU); interceptors may stand in front of
+ * them. All work that a stream is given goes through one method, `queue()`. A method throws `CudaError` where the GPU
+ * refuses, and does not check again what public classes have checked.
  */
 import type { OwnBytes } from '../base/bytes.js'
 import type { Comparison, MemoryValue } from './values.js'
@@ -66,7 +67,7 @@ export interface HostFunction {
   readonly run: (status: number) => void
   /** True: `cuStreamAddCallback`, also run after a fault. False: `cuLaunchHostFunc`, dropped then, as CUDA does. */
   readonly runsAfterFault: boolean
-  /** The library's own, as those of a download: it does not count as something that the program queued. */
+  /** Internal, as those of a download: it does not count as something that the program queued. */
   readonly own?: boolean
 }
 
@@ -91,9 +92,7 @@ export interface AdoptedStream {
   readonly green?: GreenContextPart | undefined
 }
 
-/**
- * Each verb names the function of cuda.h that it stands for. Where a comment names none, the verb is the library's own.
- */
+/** Each method names the function of cuda.h that it stands for. Where a comment names none, the library made it up. */
 export interface Driver {
   readonly name: 'cuda' | 'sim'
   readonly memory: MemoryDriver
@@ -165,8 +164,13 @@ export interface Driver {
   /** Was it ever? Default streams always were. */
   isHandedOut(stream: StreamHandle): boolean
   /**
-   * Waits until the stream's hardware queue takes so many entries more, 256 at most: host functions that come due run
-   * meanwhile. No other verb that queues work waits, so all of them come after this.
+   * Queues work on its stream; captures it where the stream captures. Never waits: `streamMakeRoom()` comes before it.
+   * Records of events and waits for them are methods of their own, since programs make millions of them.
+   */
+  queue(work: QueuedWork): void
+  /**
+   * Waits until the stream's hardware queue takes so many more entries, 256 at most. Host functions that become ready run
+   * meanwhile.
    */
   streamMakeRoom(stream: StreamHandle, entries: number): void
   /** Does its hardware queue take so many entries more now? Waits for nothing, and invalidates no capture. */
@@ -200,16 +204,7 @@ export interface Driver {
   /** Settles when all that is queued now is done. Throws where the driver refuses to look, as on a capturing stream. */
   streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel
 
-  // Host functions
-
-  /** `cuLaunchHostFunc` or `cuStreamAddCallback` */
-  streamLaunchHostFunction(stream: StreamHandle, context: ContextHandle, call: HostFunction): void
-  /**
-   * Holds the stream at this point until the result is called; a stream that does not capture. What this thread blocks for
-   * meanwhile, and comes after it, is ERR_DEADLOCK. It alone does not keep the process alive.
-   */
-  streamHold(stream: StreamHandle, context: ContextHandle): () => void
-  /** Runs host functions as they come due, and blocks until none is pending on any stream of any device. */
+  /** Runs host functions as they become ready, and blocks until none is pending on any stream of any device. */
   drainHostFunctions(): void
 
   // Events
@@ -253,9 +248,6 @@ export interface Driver {
   eventOpenIpcHandle(context: ContextHandle, bytes: Uint8Array): EventHandle
 }
 
-/** Bytes that a single element of a fill has. */
-export type FillWidth = 1 | 2 | 4
-
 /** The ordinals of two different devices. */
 export interface TwoDevices {
   readonly to: number
@@ -267,23 +259,6 @@ export interface TwoDevices {
  * another.
  */
 export type CopyRoute = TwoDevices | 'withinHost'
-
-/** What the program has called for. Default 'copy'. */
-export type CopyName = 'copy' | 'upload' | 'download'
-
-/** One of several copies. */
-export interface BatchedCopy {
-  readonly destination: Pointer
-  readonly source: Pointer
-  readonly byteLength: number
-  readonly route: 'withinHost' | undefined
-}
-
-/** Bytes from the first byte of the rows to behind the last. */
-export const extentOf = ({ rowLength, rows, rowDistance, matrices, matrixDistance }: MemoryRows): number =>
-  (matrices - 1) * matrixDistance + (rows - 1) * rowDistance + rowLength
-/** Bytes of all rows. */
-export const bytesIn = ({ rowLength, rows, matrices }: MemoryRows): number => rowLength * rows * matrices
 
 /** Where another library's memory is. */
 export interface MemoryPlace {
@@ -304,13 +279,6 @@ export interface PinnedMemory {
 }
 
 export interface MemoryDriver {
-  /**
-   * `cuMemAllocAsync`, or `cuMemAllocFromPoolAsync` where a pool is given: there once the stream's work gets here. Where
-   * memory runs out, what the pools of the device keep unused is given back first. Never waits.
-   */
-  allocate(byteLength: number, stream: StreamHandle, context: ContextHandle, pool?: PoolHandle): Pointer
-  /** `cuMemFreeAsync`: gone once the stream's work gets here. */
-  free(pointer: Pointer, stream: StreamHandle): void
   /** `cuMemHostAlloc`, portable and mapped. Invalidates no capture. Its bytes are those that GPUs of the driver see. */
   allocatePinned(byteLength: number, context: ContextHandle): PinnedMemory
   /**
@@ -331,47 +299,11 @@ export interface MemoryDriver {
    */
   admit(pointer: Pointer, owner: number, user: number): boolean
   /**
-   * `cuMemcpyAsync` between any two places that the stream's device reaches; `cuMemcpyPeerAsync` where the route tells
-   * that they are memory of two devices that it does not; `cuMemcpyBatchAsync` within the host. Never blocks. Only wrappers
-   * need the name.
-   */
-  copy(
-    destination: Pointer,
-    source: Pointer,
-    byteLength: number,
-    stream: StreamHandle,
-    route?: CopyRoute,
-    name?: CopyName,
-  ): void
-  /**
-   * `cuMemcpy3DAsync`, of as many rows as long at both ends; within the host a host function copies. The distance of two
-   * matrices is a whole number of rows' distances.
-   */
-  copyRows(
-    destination: Pointer,
-    source: Pointer,
-    to: MemoryRows,
-    from: MemoryRows,
-    stream: StreamHandle,
-    route?: 'withinHost',
-  ): void
-  /** `cuMemcpyBatchAsync`, or one by one: copies that touch nothing of each other, in any order. */
-  copyBatch(copies: readonly BatchedCopy[], stream: StreamHandle): void
-  /** `cuMemsetD8Async`, `D16` or `D32`. */
-  fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void
-  /**
-   * `cuStreamWaitValue32` or `64`: later work of the stream waits until the word in memory meets the comparison. Not memory
-   * of a pool.
-   */
-  waitForValue(at: MemoryValue, compare: Comparison, stream: StreamHandle, context: ContextHandle): void
-  /** `cuStreamWriteValue32` or `64`: written when all earlier work of the stream is done, and all that it wrote is there. */
-  writeValue(at: MemoryValue, stream: StreamHandle): void
-  /**
    * Where another library's memory is (`cuPointerGetAttribute`), asked in a context of the device `near`. Throws where the
    * driver does not know it.
    */
   placeOf(pointer: Pointer, byteLength: number, near: number): MemoryPlace
-  /** JavaScript has asked for a view of pinned memory, to read or to write it. Only wrappers need to know. */
+  /** JavaScript has asked for a view of pinned memory, to read or to write it. Only interceptors need to know. */
   viewed(pointer: Pointer, byteLength: number): void
   /**
    * `cuEventQuery`: is the event's latest record done? This invalidates no capture, and a fault is no answer but false.
@@ -395,7 +327,7 @@ export interface PoolUsage {
   readonly peakReserved: number
 }
 
-/** Pools that stream-ordered memory comes from. No verb invalidates a capture, or waits for a stream. */
+/** Pools that stream-ordered memory comes from. No method invalidates a capture, or waits for a stream. */
 export interface PoolDriver {
   /** `cuMemGetInfo` */
   info(device: number): MemoryInfo
@@ -467,100 +399,48 @@ export interface LaunchAttributes {
   readonly preferredCluster: readonly [number, number, number] | undefined
 }
 
-/**
- * How a kernel uses the memory behind a pointer: reads it, writes it, or both. 'atomic' is both, by atomic operations
- * alone, whose order among each other does not matter to the kernels.
- */
-export type Access = 'in' | 'out' | 'inout' | 'atomic'
-
-/** An argument of a kernel as it is passed: memory by its address. */
-export type LaunchArgument = number | bigint | Pick<KernelMemory, 'pointer' | 'byteLength'>
-
-/** What a kernel does with an argument. */
-export interface ArgumentUse {
-  /** Undefined for one that is no pointer. */
-  readonly access: Access | undefined
-}
-
-/** Memory that a kernel is given. */
-export interface KernelMemory {
-  readonly pointer: Pointer
-  readonly byteLength: number
-  readonly access: Access
-  /** Which argument of the kernel it is, from 0; undefined where it is none. */
-  readonly argument: number | undefined
-  /** Only these of its bytes are touched; undefined: all. */
-  readonly rows: MemoryRows | undefined
-}
-
-/** The memory among a kernel's arguments. */
-export function memoryAmong(args: readonly LaunchArgument[], uses: readonly ArgumentUse[]): readonly KernelMemory[] {
-  return args.flatMap((given, argument) => {
-    if (typeof given !== 'object') return []
-    const { pointer, byteLength } = given
-    return { pointer, byteLength, access: uses[argument]?.access ?? 'inout', argument, rows: undefined }
-  })
-}
-
-/** Matrices at equal distances, the rows of each at equal distances: in bytes, from the first byte of the memory on. */
-export interface MemoryRows {
-  readonly rowLength: number
-  readonly rows: number
-  readonly rowDistance: number
-  readonly matrices: number
-  readonly matrixDistance: number
-}
-
-/** A kernel written in JavaScript, for a driver that runs no GPU code. */
-export interface Twin {
-  readonly name: string
-  /** The memory that it works on. */
-  readonly memory: readonly KernelMemory[]
-  /** What errors call each piece of it. Default: `memory[0]` and so on. */
-  readonly memoryNames?: readonly string[]
-  /** Virtual nanoseconds that it takes. */
+/** A kernel in JavaScript, for a driver that runs no GPU code. */
+export interface HostKernel {
+  /** Virtual nanoseconds that a launch takes. */
   readonly nanoseconds: number
-  /** All that it may not write is compared with what it was before, and not just the ends of long stretches. */
-  readonly comparesAll?: boolean
-  /** How many threads run it, where it stands for a kernel of the caller's. */
-  readonly shape: LaunchShape | undefined
-  /** Does the work, on the bytes of each piece of memory. What it throws is an uncaught exception. */
-  readonly run: (bytes: readonly Uint8Array[]) => void
+  /** What errors call each argument. */
+  readonly argumentNames: readonly string[]
+  /** Runs all threads. Memory is given as its bytes. What it throws is an uncaught exception. */
+  run(shape: LaunchShape, args: readonly (number | bigint | Uint8Array)[]): void
+}
+
+/** A module whose kernels are in JavaScript, by their names. */
+export type HostModule = ReadonlyMap<string, HostKernel>
+
+/** What a module is loaded from: a cubin, PTX that ends in a zero, or a fatbin; on the simulator a HostModule. */
+export type ModuleImage = Uint8Array | HostModule
+
+/** Kernels before they are compiled. */
+export interface KernelSource {
+  /** CUDA C++. */
+  readonly text: string
+  /** The name of the file in the compiler's messages. */
+  readonly file: string
+  /** NVRTC's options. */
+  readonly options: readonly string[]
+  /** The same kernels in JavaScript: what a driver that runs no GPU code takes for the compiled ones. */
+  readonly host: HostModule | undefined
 }
 
 export interface KernelDriver {
-  /**
-   * Takes a kernel's twin for loaded code. Throws ERR_DEADLOCK where `load` would, and ERR_UNSUPPORTED on a driver that runs the
-   * kernel itself.
-   */
-  loadTwin(): void
-  /** From a bare address to the end of the memory there: what a twin has of it. Throws 1 where no memory is. Likewise. */
-  bytesFrom(pointer: Pointer): number
-  /** Queues a kernel's twin. Throws ERR_UNSUPPORTED on a driver that runs the kernel itself. */
-  launchTwin(stream: StreamHandle, twin: Twin): void
   /** `nvrtcCompileProgram`: as `compile`, and blocks until it is done. */
-  compileNow(source: string, name: string, options: readonly string[]): Uint8Array
+  compileNow(source: KernelSource): ModuleImage
   /**
-   * `nvrtcCompileProgram`: compiles CUDA C++ to code that `load` takes. Rejects with ERR_COMPILATION, or ERR_UNSUPPORTED
-   * without a compiler.
+   * `nvrtcCompileProgram`: compiles CUDA C++ to an image that `load` takes. Rejects with ERR_COMPILATION, or
+   * ERR_UNSUPPORTED where there is neither a compiler nor a host implementation that the driver takes.
    */
-  compile(source: string, name: string, options: readonly string[]): Promise<Uint8Array>
-  /** `cuModuleLoadData`: cubin, PTX (ending in a zero) or fatbin. */
-  load(image: Uint8Array, context: ContextHandle): ModuleHandle
+  compile(source: KernelSource): Promise<ModuleImage>
+  /** `cuModuleLoadData`. Throws ERR_DEADLOCK inside a host function, and ERR_UNSUPPORTED for an image of the other driver. */
+  load(image: ModuleImage, context: ContextHandle): ModuleHandle
   /** `cuModuleUnload` */
   unload(module: ModuleHandle, context: ContextHandle): void
   /** `cuModuleGetFunction`. Throws ERR_INVALID_ARG_VALUE where these are not the kernel's parameters. */
   kernel(module: ModuleHandle, name: string, parameters: readonly ScalarType[]): KernelHandle
-  /** The name that the kernel has in its module. */
-  nameOf(kernel: KernelHandle): string
-  /** `cuLaunchKernelEx`. `uses` is for wrappers, which ask `memoryAmong()`: a GPU does not need it. */
-  launch(
-    kernel: KernelHandle,
-    stream: StreamHandle,
-    shape: LaunchShape,
-    args: readonly LaunchArgument[],
-    uses: readonly ArgumentUse[],
-  ): void
   /** `cuOccupancyMaxActiveBlocksPerMultiprocessor`. */
   activeBlocks(kernel: KernelHandle, blockSize: number, sharedMemory: number): number
 }
@@ -611,11 +491,6 @@ export interface GraphDriver {
    */
   capturedNode(stream: StreamHandle): NodeHandle | undefined
   /**
-   * `cuGraphAddChildGraphNode`, `cuStreamUpdateCaptureDependencies`: puts a copy of the graph into the capture that the
-   * stream is in, as one node, behind what the stream has there. The stream captures.
-   */
-  addGraph(stream: StreamHandle, graph: GraphHandle): void
-  /**
    * `cuStreamBeginCaptureToGraph`: what is captured is added to the graph, behind these nodes. `end` gives the same handle.
    * Where it throws the capture's error, the graph is destroyed.
    */
@@ -637,90 +512,23 @@ export interface GraphDriver {
   instantiate(graph: GraphHandle, context: ContextHandle): GraphExecHandle
   /** `cuGraphExecDestroy` */
   destroyExec(exec: GraphExecHandle): void
-  /** `cuGraphUpload` */
-  upload(exec: GraphExecHandle, stream: StreamHandle): void
-  /** `cuGraphLaunch` */
-  launch(exec: GraphExecHandle, stream: StreamHandle): void
   /** `cuGraphExecUpdate`: puts another graph of the same shape into an instantiated one. */
   update(exec: GraphExecHandle, graph: GraphHandle): void
   /** `cuGraphGetNodes`, `cuGraphNodeGetType`, `cuGraphGetEdges`: each node comes after those that it depends on. */
   nodes(graph: GraphHandle): readonly NodeFacts[]
   /**
-   * `cuGraphExecKernelNodeSetParams`. The node is one of the graph that the instance was made from, which still lives, and
-   * the context the one that it was captured in; so for the verbs below.
+   * `cuGraphExecKernelNodeSetParams`, `cuGraphExecMemcpyNodeSetParams` or `cuGraphExecMemsetNodeSetParams`: gives a node other
+   * work of its kind. The node is one of the graph that the instance was made from, which still lives, and the context the
+   * one that it was captured in.
    */
-  updateKernel(
-    exec: GraphExecHandle,
-    node: NodeHandle,
-    context: ContextHandle,
-    kernel: KernelHandle,
-    shape: LaunchShape,
-    args: readonly LaunchArgument[],
-    uses: readonly ArgumentUse[],
-  ): void
-  /** The same for a kernel's twin. Throws ERR_UNSUPPORTED on a driver that runs the kernel itself. */
-  updateTwin(exec: GraphExecHandle, node: NodeHandle, twin: Twin): void
-  /** `cuGraphExecMemcpyNodeSetParams` */
-  updateCopy(
-    exec: GraphExecHandle,
-    node: NodeHandle,
-    context: ContextHandle,
-    destination: Pointer,
-    source: Pointer,
-    byteLength: number,
-  ): void
-  /** `cuGraphExecMemsetNodeSetParams` */
-  updateFill(
-    exec: GraphExecHandle,
-    node: NodeHandle,
-    context: ContextHandle,
-    pointer: Pointer,
-    value: number,
-    width: FillWidth,
-    count: number,
-  ): void
+  updateNode(exec: GraphExecHandle, node: NodeHandle, context: ContextHandle, work: NodeWork): void
   /** `cuGraphNodeSetEnabled`, of a kernel, copy or fill. No context is known for one that another library queued. */
   setEnabled(exec: GraphExecHandle, node: NodeHandle, context: ContextHandle | undefined, enabled: boolean): void
 }
 
-/**
- * Entries of a hardware queue that one call of a library takes at most: a few kernels, and what they copy and clear
- * before.
- */
-export const LIBRARY_ENTRIES = 8
-
-/** Work that another library queues on a stream. */
-export interface LibraryWork {
-  /** The C function, such as 'cublasGemmEx'. */
-  readonly name: string
-  readonly stream: StreamHandle
-  readonly context: ContextHandle
-  /** The memory that it touches, as far as that is known, for wrappers: a GPU does not need it. */
-  readonly memory: readonly KernelMemory[]
-  /** Queues it on CUDA's own handle of the stream, with the context current. Throws what the library refuses. */
-  call(stream: number): void
-  /** The same in JavaScript, for a driver that runs no GPU code. */
-  readonly twin?: LibraryTwin | undefined
-}
-
-export interface LibraryTwin {
-  /** Virtual nanoseconds that it takes. */
-  readonly nanoseconds: number
-  /** As in `Twin`. */
-  readonly comparesAll?: boolean
-  /** Does the work, on the bytes of each piece of memory, in their order. What it throws is an uncaught exception. */
-  readonly run: (bytes: readonly Uint8Array[]) => void
-}
-
 export interface LibraryDriver {
-  /** Host functions are pending: a call that waits for the device in native code would wait forever. */
-  readonly hostFunctionsPending: boolean
-  /**
-   * Makes the calls, each in its context, in hardware queues that have room for LIBRARY_ENTRIES of each. `together` stands around
-   * them where the library wants to be told that they belong together. Throws ERR_UNSUPPORTED where work has no twin and
-   * the driver runs no GPU code.
-   */
-  queue(work: readonly LibraryWork[], together?: (calls: () => void) => void): void
+  /** Are host functions pending? A call that waits for the device in native code would wait forever then. */
+  hostFunctionsPending(): boolean
   /**
    * Makes a call that queues nothing, such as one that makes a handle, with the context current. It may wait for the
    * device, and invalidates no capture of the thread: host functions that are pending are run before, on a GPU. Throws
@@ -773,4 +581,284 @@ export interface SharingDriver {
   readMark(mark: number, key: number): readonly number[] | undefined
   /** Tells of a mark that was read whether it still stands, at the cost of a comparison. */
   watchMark(mark: number, key: number): { readonly isOver: boolean }
+}
+
+// Work that streams are given
+
+/**
+ * How memory is used: read, written, or both. 'atomic' is both, by atomic operations alone, whose order among each other
+ * does not matter to the work.
+ */
+export type Access = 'in' | 'out' | 'inout' | 'atomic'
+
+/** Matrices at equal distances, the rows of each at equal distances: in bytes, from the first byte of the memory on. */
+export interface MemoryRows {
+  readonly rowLength: number
+  readonly rows: number
+  readonly rowDistance: number
+  readonly matrices: number
+  readonly matrixDistance: number
+}
+
+/** Bytes from the first byte of the rows to behind the last. */
+export const extentOf = ({ rowLength, rows, rowDistance, matrices, matrixDistance }: MemoryRows): number =>
+  (matrices - 1) * matrixDistance + (rows - 1) * rowDistance + rowLength
+/** Bytes of all rows. */
+export const bytesIn = ({ rowLength, rows, matrices }: MemoryRows): number => rowLength * rows * matrices
+
+/** Memory that work touches. */
+export interface TouchedMemory {
+  readonly pointer: Pointer
+  readonly byteLength: number
+  readonly access: Access
+  /** Which argument of the kernel it is, from 0; undefined where it is none. */
+  readonly argument: number | undefined
+  /** Only these of its bytes are touched; undefined: all. */
+  readonly rows: MemoryRows | undefined
+}
+
+/** The bytes that a copy reads and writes. */
+export interface CopiedBytes {
+  readonly destination: Pointer
+  readonly source: Pointer
+  /** Of all rows, where it copies rows. */
+  readonly byteLength: number
+  readonly route: CopyRoute | undefined
+  /** The rows at both ends, as many and as long. The distance of two matrices is a whole number of rows' distances. */
+  readonly rows: { readonly to: MemoryRows; readonly from: MemoryRows } | undefined
+}
+
+/** A copy, in a stream or in a node of a graph. */
+export interface CopyWork extends CopiedBytes {
+  readonly kind: 'copy'
+}
+
+/** Bytes that a single element of a fill has. */
+export type FillWidth = 1 | 2 | 4
+
+/** A fill, in a stream or in a node of a graph. */
+export interface FillWork {
+  readonly kind: 'fill'
+  readonly pointer: Pointer
+  readonly value: number
+  readonly width: FillWidth
+  readonly count: number
+}
+
+/** An argument of a kernel as it is passed: memory by its address. */
+export type LaunchArgument = number | bigint | Pick<TouchedMemory, 'pointer' | 'byteLength'>
+
+/** What a kernel does with an argument. */
+export interface ArgumentUse {
+  /** Undefined for one that is no pointer. */
+  readonly access: Access | undefined
+}
+
+/** A kernel that can be launched. */
+export interface LaunchedKernel {
+  readonly handle: KernelHandle
+  readonly name: string
+  /** What it does with each argument: for interceptors and host implementations. A GPU does not need it. */
+  readonly uses: readonly ArgumentUse[]
+}
+
+/** A launch of a kernel, in a stream or in a node of a graph. */
+export interface KernelWork {
+  readonly kind: 'kernel'
+  readonly kernel: LaunchedKernel
+  readonly shape: LaunchShape
+  readonly args: readonly LaunchArgument[]
+  /** See `QueuedLibraryCalls`. */
+  readonly comparesAll?: true
+}
+
+/** Work that a node of a graph can be given in the place of other work of its kind. */
+export type NodeWork = CopyWork | FillWork | KernelWork
+
+interface InStream {
+  readonly stream: StreamHandle
+}
+interface InContext extends InStream {
+  readonly context: ContextHandle
+}
+
+/**
+ * `cuMemcpyAsync` between any two places that the stream's device reaches, `cuMemcpyPeerAsync` where the route says that
+ * they are memory of two devices that it does not reach, `cuMemcpyBatchAsync` within the host, `cuMemcpy3DAsync` of rows
+ * (within the host a host function copies rows). Never blocks.
+ */
+export interface QueuedCopy extends InStream, CopyWork {
+  /** What the program has called for. */
+  readonly name: 'copy' | 'upload' | 'download'
+}
+
+/** `cuMemcpyBatchAsync`, or one by one: copies that touch nothing of each other, in any order. */
+export interface QueuedCopies extends InStream {
+  readonly kind: 'copies'
+  readonly copies: readonly CopiedBytes[]
+}
+
+/** `cuMemsetD8Async`, `D16` or `D32`. */
+export interface QueuedFill extends InStream, FillWork {}
+
+/** `cuLaunchKernelEx` */
+export interface QueuedKernel extends InStream, KernelWork {}
+
+/**
+ * `cuMemAllocAsync`, or `cuMemAllocFromPoolAsync` where a pool is given: the memory is there once the stream's work gets
+ * here. Where memory runs out, what the pools of the device keep unused is given back first.
+ */
+export interface QueuedAllocation extends InContext {
+  readonly kind: 'allocate'
+  readonly byteLength: number
+  readonly pool: PoolHandle | undefined
+  /** Set by the driver: where the memory is. CUDA_MEM_ALLOC_NODE_PARAMS has such a field, too. */
+  pointer: Pointer
+}
+
+/** `cuMemFreeAsync`: the memory is gone once the stream's work gets here. */
+export interface QueuedFree extends InStream {
+  readonly kind: 'free'
+  readonly pointer: Pointer
+}
+
+/**
+ * `cuStreamWaitValue32` or `64`: later work of the stream waits until the word in memory meets the comparison. Not memory
+ * of a pool.
+ */
+export interface QueuedValueWait extends InContext {
+  readonly kind: 'waitValue'
+  readonly word: MemoryValue
+  readonly compare: Comparison
+}
+
+/** `cuStreamWriteValue32` or `64`: written when all earlier work of the stream is done, and all that it wrote is there. */
+export interface QueuedValueWrite extends InStream {
+  readonly kind: 'writeValue'
+  readonly word: MemoryValue
+}
+
+/** `cuLaunchHostFunc` or `cuStreamAddCallback` */
+export interface QueuedHostFunction extends InContext {
+  readonly kind: 'hostFunction'
+  readonly call: HostFunction
+}
+
+/**
+ * Blocks the stream at this point until `release` is called. The stream does not capture. A wait of this thread for work
+ * behind it is ERR_DEADLOCK meanwhile. It alone does not keep the process alive.
+ */
+export interface QueuedPromiseWait extends InContext {
+  readonly kind: 'promise'
+  /** Set by the driver. */
+  release: () => void
+}
+
+/** `cuGraphLaunch` */
+export interface QueuedGraph extends InStream {
+  readonly kind: 'graph'
+  readonly exec: GraphExecHandle
+}
+
+/** `cuGraphUpload` */
+export interface QueuedGraphUpload extends InStream {
+  readonly kind: 'graphUpload'
+  readonly exec: GraphExecHandle
+}
+
+/**
+ * `cuGraphAddChildGraphNode`, `cuStreamUpdateCaptureDependencies`: puts a copy of the graph into the capture that the
+ * stream is in, as one node, behind what the stream has there. The stream captures.
+ */
+export interface QueuedChildGraph extends InStream {
+  readonly kind: 'childGraph'
+  readonly graph: GraphHandle
+}
+
+/**
+ * Entries of a hardware queue that one call of a library takes at most: a few kernels, and what they copy and clear
+ * before.
+ */
+export const LIBRARY_ENTRIES = 8
+
+/** Work in JavaScript, for a driver that runs no GPU code. */
+export interface HostImplementation {
+  /** Virtual nanoseconds that it takes. */
+  readonly nanoseconds: number
+  /** Does the work, on the bytes of each piece of memory, in their order. What it throws is an uncaught exception. */
+  readonly run: (bytes: readonly Uint8Array[]) => void
+}
+
+/** A call of another library that queues work on a stream. */
+export interface LibraryCall extends InContext {
+  /** The C function, such as 'cublasGemmEx'. */
+  readonly name: string
+  /** The memory that it touches, as far as that is known: for interceptors and host implementations. */
+  readonly memory: readonly TouchedMemory[]
+  /** Makes the call with CUDA's own handle of the stream, and the context current. Throws what the library refuses. */
+  call(stream: number): void
+  readonly host: HostImplementation | undefined
+}
+
+/**
+ * Makes the calls, each in its context, in hardware queues that have room for LIBRARY_ENTRIES of each. Throws
+ * ERR_UNSUPPORTED where a call has no host implementation and the driver runs no GPU code.
+ */
+export interface QueuedLibraryCalls {
+  readonly kind: 'library'
+  readonly calls: readonly LibraryCall[]
+  /** Stands around the calls where the library needs to know that they belong together. */
+  readonly together?: ((calls: () => void) => void) | undefined
+  /** A host implementation is checked in full for what it may not write, and not just at the ends of long ranges. */
+  readonly comparesAll?: true
+}
+
+/** What `Driver.queue()` takes. */
+export type QueuedWork =
+  | QueuedAllocation
+  | QueuedChildGraph
+  | QueuedCopies
+  | QueuedCopy
+  | QueuedFill
+  | QueuedFree
+  | QueuedGraph
+  | QueuedGraphUpload
+  | QueuedHostFunction
+  | QueuedKernel
+  | QueuedLibraryCalls
+  | QueuedPromiseWait
+  | QueuedValueWait
+  | QueuedValueWrite
+
+/** All of these bytes. */
+export const touching = (pointer: Pointer, byteLength: number, access: Access): TouchedMemory => {
+  return { pointer, byteLength, access, argument: undefined, rows: undefined }
+}
+
+/** The memory that copies, fills and kernels touch. */
+export function memoryOf(work: NodeWork | QueuedCopies): readonly TouchedMemory[] {
+  switch (work.kind) {
+    case 'copy':
+      return endsOf(work)
+    case 'copies':
+      return work.copies.flatMap(endsOf)
+    case 'fill':
+      return [touching(work.pointer, work.width * work.count, 'out')]
+    case 'kernel':
+      return work.args.flatMap((given, argument) => {
+        if (typeof given !== 'object') return []
+        const { pointer, byteLength } = given
+        return { pointer, byteLength, access: work.kernel.uses[argument]?.access ?? 'inout', argument, rows: undefined }
+      })
+  }
+}
+
+function endsOf({ destination, source, byteLength, rows }: CopiedBytes): readonly [TouchedMemory, TouchedMemory] {
+  if (rows === undefined) return [touching(destination, byteLength, 'out'), touching(source, byteLength, 'in')]
+  return [touchingRows(destination, rows.to, 'out'), touchingRows(source, rows.from, 'in')]
+}
+
+function touchingRows(pointer: Pointer, rows: MemoryRows, access: Access): TouchedMemory {
+  const isDense = rows.rowDistance === rows.rowLength && rows.matrixDistance === rows.rows * rows.rowLength
+  return { pointer, byteLength: extentOf(rows), access, argument: undefined, rows: isDense ? undefined : rows }
 }

@@ -1,48 +1,42 @@
-/** Which steps of a run come before which in every order that looks the same, and which only happened to. */
-import { Accesses } from './accesses.js'
+/** The happens-before order of the steps of a run, and the races: pairs of steps that could have come the other way round. */
+import { IntervalMap, upperBound } from '../base/interval-map.js'
+import { type Epoch, isBefore, timeBefore, type VectorClock } from '../base/vector-clock.js'
+import type { Touch } from '../driver/sim/machine/work.js'
 import { type Conflict, conflictOf, type Step } from './steps.js'
 
-/** Two steps, by their places, whose order matters and follows from nothing. */
+/** Two steps, given by their places in the run, that are in conflict and that nothing else orders. */
 export interface Race {
   readonly first: number
   readonly second: number
   readonly conflict: Conflict
-  /** What comes before the second for another reason than that there is one JavaScript thread. */
-  readonly needed: Clock
+  /** The past of the second step, without what precedes it only because there is one JavaScript thread. */
+  readonly needed: VectorClock
 }
 
-/**
- * A set of steps with all that come before them. The steps stand in chains, each step after the one before it in its chain:
- * for each chain the place of the last one that is in the set, or -1.
- */
-type Clock = number[]
-
-/** All steps in which JavaScript runs. */
+/** The component of all steps in which JavaScript runs. The time of a step is 1 more than its place in the run. */
 const JAVASCRIPT = 0
 
 export class Causality {
   readonly races: Race[] = []
-  /** For each step its chain, and what comes before it or is it. */
-  readonly #chainOf: number[] = []
-  readonly #clocks: Clock[] = []
-  /** The places of the steps of each chain. */
+  readonly #epochs: Epoch[] = []
+  /** The places of the steps of each component. Each step happens after the one before it there. */
   readonly #chains: number[][] = [[]]
-  /** Those with which JavaScript begins anew: all, and by how many blocking waits it is in. */
+  /** The steps with which JavaScript begins to run: all of them, and by the number of blocking waits that it is in. */
   readonly #begins: number[] = []
   readonly #beginsAt = new Map<number, number[]>()
   readonly #memory = new Accesses()
-  /** Of operations, by their numbers: the steps that looked at them last, and that ended them. */
+  /** By the number of an operation: the steps that queried it last, and the step that completed it. */
   readonly #lookedAt = new Map<number, number>()
   readonly #endedAt = new Map<number, number>()
   #lastFault: number | undefined
 
-  /** Finds the races of which the second step is not before `from`. */
+  /** Finds the races whose second step is at `from` or later. */
   constructor(
     private readonly steps: readonly Step[],
     from = 0,
   ) {
     for (const [place, step] of steps.entries()) {
-      const clock: Clock = this.#chains.map(() => -1)
+      const clock = this.#chains.map(() => 0)
       for (const cause of step.causes) this.#include(clock, cause)
       const needed = [...clock]
       if (step.begins && place >= from) this.#raceOfJavascript(place, needed)
@@ -50,7 +44,7 @@ export class Causality {
       if (last !== undefined) this.#include(clock, last)
       for (const earlier of this.#conflicting(step)) {
         this.#include(needed, earlier)
-        if (isIn(clock, this.#chain(earlier), earlier)) continue
+        if (this.#has(clock, earlier)) continue
         const conflict = conflictOf(steps[earlier] as Step, step)
         if (conflict === undefined) continue
         if (place >= from) this.races.push({ first: earlier, second: place, conflict, needed })
@@ -62,36 +56,37 @@ export class Causality {
 
   /** Processes that could go first if the second step of a race were to come before the first. */
   initials({ first, second, needed }: Race): number[] {
-    // Of each chain those that come before the second, and not after the first: the foremost stands for all.
+    // In each component, the first step that is before the second and not after the first stands for those behind it.
     const moved: number[] = []
     for (const chain of this.#chains) {
-      const place = firstAfter(chain, first)
+      const place = chain[upperBound(chain.length, (at) => chain[at] as number, first)]
       if (place !== undefined && place < second && !this.#comesBefore(first, place)) moved.push(place)
     }
     const initials = moved
       .filter((place) => !moved.some((other) => other !== place && this.#comesBefore(other, place)))
       .sort((a, b) => a - b)
-    if (!moved.some((place) => isIn(needed, this.#chain(place), place))) initials.unshift(second)
+    if (!moved.some((place) => this.#has(needed, place))) initials.unshift(second)
     return initials.map((place) => (this.steps[place] as Step).process)
   }
 
   #comesBefore(earlier: number, later: number): boolean {
-    return isIn(this.#clocks[later] as Clock, this.#chain(earlier), earlier)
+    return isBefore(this.#epochs[earlier] as Epoch, this.#epochs[later] as Epoch)
   }
 
-  #chain(place: number): number {
-    return this.#chainOf[place] ?? JAVASCRIPT
+  #has(clock: VectorClock, place: number): boolean {
+    const { component, time } = this.#epochs[place] as Epoch
+    return (clock[component] ?? 0) >= time
   }
 
-  /** JavaScript could have done another thing first: it is one thread, and the simulator picked. */
-  #raceOfJavascript(place: number, needed: Clock): void {
+  /** JavaScript is one thread, and the simulator chose what it does next: it could have done another thing first. */
+  #raceOfJavascript(place: number, needed: VectorClock): void {
     const step = this.steps[place] as Step
     // A host function can run in any wait; the program goes on where it stopped.
     const others = step.kind === 'run' ? this.#begins : (this.#beginsAt.get(step.depth) ?? [])
     for (let at = others.length - 1; at >= 0; at -= 1) {
       const earlier = others[at] as number
-      if (earlier === 0 || isIn(needed, JAVASCRIPT, earlier)) return
-      // What comes after a wait comes after the waits before it.
+      if (earlier === 0 || this.#has(needed, earlier)) return
+      // The end of a wait comes after the ends of the waits before it.
       if (step.kind === 'host' && this.steps[earlier]?.kind === 'host') return
       // Where a host function waits, only what it needs could have run instead.
       if (step.kind === 'run' && this.steps[earlier]?.runnable?.has(step.process) === false) continue
@@ -100,7 +95,7 @@ export class Causality {
     }
   }
 
-  /** The steps so far that are in conflict with this one, the last first, but those that another of them comes after. */
+  /** The earlier steps that are in conflict with this one, the last first, without those that another of them comes after. */
   #conflicting({ touches, looks, ended, faults }: Step): readonly number[] {
     const found = new Set<number | undefined>([this.#lastFault])
     for (const touch of touches) for (const place of this.#memory.conflicting(touch)) found.add(place)
@@ -113,11 +108,12 @@ export class Causality {
   #append(
     place: number,
     { javascript, begins, depth, causes, touches, looks, ended, faults }: Step,
-    clock: Clock,
+    clock: VectorClock,
   ): void {
-    const chain = javascript ? JAVASCRIPT : this.#chainAfter(causes, clock)
+    const component = javascript ? JAVASCRIPT : this.#chainAfter(causes, clock)
+    this.#epochs.push({ component, time: place + 1, clock })
     for (const touch of touches) {
-      this.#memory.add(touch, place, (earlier) => isIn(clock, this.#chain(earlier), earlier))
+      this.#memory.add(touch, place, (earlier) => earlier === place || this.#has(clock, earlier))
     }
     for (const operation of looks) this.#lookedAt.set(operation, place)
     for (const operation of ended) this.#endedAt.set(operation, place)
@@ -128,39 +124,55 @@ export class Causality {
       if (atDepth === undefined) this.#beginsAt.set(depth, [place])
       else atDepth.push(place)
     }
-    clock[chain] = place
-    this.#chains[chain]?.push(place)
-    this.#chainOf.push(chain)
-    this.#clocks.push(clock)
+    this.#chains[component]?.push(place)
   }
 
-  /** A chain of which the last step comes before: that of a cause, or any; or a new one. */
-  #chainAfter(causes: readonly number[], clock: Clock): number {
-    const isOpen = (chain: number): boolean => chain !== JAVASCRIPT && clock[chain] === this.#chains[chain]?.at(-1)
-    for (const cause of causes) if (isOpen(this.#chain(cause))) return this.#chain(cause)
+  /** A component whose last step comes before this one, preferably that of a cause; or a new component. */
+  #chainAfter(causes: readonly number[], clock: VectorClock): number {
+    const isOpen = (chain: number): boolean =>
+      chain !== JAVASCRIPT && clock[chain] === (this.#chains[chain]?.at(-1) ?? -1) + 1
+    for (const cause of causes) {
+      const { component } = this.#epochs[cause] as Epoch
+      if (isOpen(component)) return component
+    }
     for (let chain = 1; chain < this.#chains.length; chain += 1) if (isOpen(chain)) return chain
     return this.#chains.push([]) - 1
   }
 
   /** Adds a step and all that comes before it. */
-  #include(clock: Clock, place: number): void {
-    const other = this.#clocks[place] as Clock
-    for (let chain = 0; chain < other.length; chain += 1) {
-      if ((other[chain] as number) > (clock[chain] ?? -1)) clock[chain] = other[chain] as number
+  #include(clock: number[], place: number): void {
+    const epoch = this.#epochs[place] as Epoch
+    const length = Math.max(epoch.clock.length, epoch.component + 1)
+    for (let chain = 0; chain < length; chain += 1) {
+      const time = timeBefore(epoch, chain)
+      if (time > (clock[chain] ?? 0)) clock[chain] = time
     }
   }
 }
 
-function isIn(clock: Clock, chain: number, place: number): boolean {
-  return (clock[chain] ?? -1) >= place
+/** The step that wrote some bytes last, and those that have read them since, without those that another comes after. */
+interface LastAccesses {
+  readonly write: number | undefined
+  readonly reads: readonly number[]
 }
 
-function firstAfter(places: readonly number[], place: number): number | undefined {
-  let [low, high] = [0, places.length]
-  while (low < high) {
-    const middle = (low + high) >> 1
-    if ((places[middle] as number) <= place) low = middle + 1
-    else high = middle
+class Accesses {
+  readonly #memory = new IntervalMap<LastAccesses>()
+
+  /** The step at `place` accesses memory. `isPast` tells which earlier steps come before it, and need not be kept. */
+  add({ pointer, byteLength, writes }: Touch, place: number, isPast: (earlier: number) => boolean): void {
+    this.#memory.update(pointer, pointer + byteLength, (old) => {
+      if (writes) return { write: place, reads: [] }
+      const reads = (old?.reads ?? []).filter((read) => !isPast(read))
+      return { write: old?.write, reads: [...reads, place] }
+    })
   }
-  return places[low]
+
+  /** The steps that an access is in conflict with, without those that another of them comes after. */
+  *conflicting({ pointer, byteLength, writes }: Touch): Generator<number> {
+    for (const { value } of this.#memory.overlapping(pointer, pointer + byteLength)) {
+      if (value.write !== undefined) yield value.write
+      if (writes) yield* value.reads
+    }
+  }
 }

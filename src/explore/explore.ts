@@ -5,14 +5,10 @@ import { ProgressLine } from '../base/progress-line.js'
 import { Ranges } from '../driver/sim/handles.js'
 import { MOST_DEVICES } from '../driver/sim/limits.js'
 import { checkFaults, type Fault } from '../simulation/faults.js'
-import { type Explained, explain } from './explanation.js'
-import { type Exploration, messageOf, type Order } from './exploration.js'
-import { sameOutcome } from './outcome.js'
-import { priorityOrder, uniformOrder } from './random-orders.js'
-import { type Conditions, type ExploredProgram, type Run, runOnce } from './run.js'
-import { detoursOf, parseSchedule, Route, type Schedule } from './schedule.js'
-import { Search } from './search.js'
-import type { Picker } from './step-recorder.js'
+import { type Explained, type Exploration, explain, messageOf, type Order } from './exploration.js'
+import { type Conditions, type ExploredProgram, type Run, runOnce, sameOutcome } from './run.js'
+import { detoursOf, parseSchedule, priorityOrder, Route, type Schedule, Search, uniformOrder } from './search.js'
+import type { Picker } from './steps.js'
 
 /** How orders are picked; `ExploreOptions` says more. */
 export type Strategy = 'auto' | 'reduced' | 'every' | 'priority' | 'uniform'
@@ -71,9 +67,11 @@ const OPTIONS = ['devices', 'maxRuns', 'maxMilliseconds', 'seed', 'strategy', 'f
 const MAX_RUNS = 1000
 const SEED = 1
 const STRATEGIES: readonly Strategy[] = ['auto', 'reduced', 'every', 'priority', 'uniform']
-/** Steps in a certain order that the priorities look for; most bugs need no more. */
+/** How many steps in a certain order the random priorities look for. Most bugs need no more. */
 const DEPTHS = [2, 3, 4]
-/** Runs that are spent on making an order more like the usual one, and milliseconds where they were limited. */
+/**
+ * The most runs that are spent on making an order more like the usual one, and the most milliseconds if those are limited.
+ */
 const SHRINKING_RUNS = 200
 const SHRINKING_TIME = 5000
 
@@ -167,7 +165,7 @@ async function exploreWith(
     if (run.outcome.kind === 'unfinished') break
     count()
     gap ??= run.gap
-    // What cannot be held back comes at one time or another.
+    // An event that cannot be held back arrives at a time of its own, so two runs of one order may differ.
     if (search.strayed !== undefined && gap === undefined) throw strayed(search.strayed)
     if (search.strayed !== undefined) break
     if (!search.redundant && differs(run)) found = run
@@ -191,7 +189,7 @@ function randomPicker({ seed, strategy }: Settings, nth: number, steps: number):
   return uniform ? uniformOrder(seedOfRun) : priorityOrder(seedOfRun, DEPTHS[nth % DEPTHS.length] ?? 2, steps)
 }
 
-/** Not one order was run to its end. */
+/** The report where not one order was run to its end. */
 function unfinished({ seed }: Settings, { outcome }: Run): Exploration {
   const message = `The program did not come to its end once before maxMilliseconds were over (seed ${seed})`
   const nothing = { complete: false, incomplete: undefined, deadlock: undefined, disagreement: undefined }
@@ -217,7 +215,7 @@ async function report(
     return { ...about, verdict: 'agree', deadlock: undefined, disagreement: undefined, message }
   }
   const shrunk = found === usual ? usual : await shrink(program, settings, usual, found)
-  // Once more, with the places in the program from which the library was called.
+  // Runs both orders once more, to record the places in the program from which the library was called.
   const again = ({ steps }: Run): Promise<Run> => runOnce(program, settings, new Route(detoursOf(steps)).pick, true)
   const [first, second] = [await again(usual), await again(shrunk)]
   const explained = explain(first, second)

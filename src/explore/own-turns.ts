@@ -1,28 +1,28 @@
 /**
- * What a program has put into the event loop itself: immediates, timers, files, messages. Of most it is known that the loop
- * will come to them, so that an exploration can choose what the GPU has done by then.
+ * Watches what a program itself puts into the event loop: immediates, timers, files, messages. The loop will come to most of
+ * them, so that an exploration can choose what the GPU has done by then.
  */
 import { createHook, isAsyncScope } from '#platform'
 import { Ambient } from '../base/ambient.js'
 
-/** Resources of Node that the event loop comes to, once. */
+/** Types of Node's async resources that the event loop comes to once. */
 const COMES = /^(Immediate|Timeout|.*REQ.*)$/
-/** Node's own that are only held, or come with others. To all else it comes as often as something arrives, or never. */
+/** Types that the event loop does not come to by themselves. To all others it comes whenever something arrives. */
 const HELD =
   /^(PROMISE|TickObject|FILEHANDLE|DIRHANDLE|DNSCHANNEL|ELDHISTOGRAM|HEAPSNAPSHOT|HTTP.*|JSSTREAM|STREAMPIPE|SIGINTWATCHDOG)$/
-/** Jobs that are done at once, or that Node asks for itself, unless they have one of these functions. */
+/** Jobs that are done at once, or that Node itself asks for, unless they have one of these callbacks. */
 const MAY_BE_SILENT = /^FSREQCALLBACK$|(?<!^HASH)REQUEST$/
 const TELLING = ['ondone', 'oncomplete']
-/** Milliseconds; a timer that is set to more looks for mishaps, as a rule, and is cleared. */
+/** Milliseconds. A longer timer is usually a timeout, which the program clears. */
 const LONGEST_SLEEP = 1000
 
 interface Request {
   readonly resource: object
-  /** The caller's number for the time at which it was made. */
+  /** The place of the run at which it was made. */
   readonly since: number
 }
 
-/** What may come, or not. */
+/** A resource to which the event loop may come, or not. */
 interface Source {
   readonly type: string
   readonly resource: WeakRef<object>
@@ -32,7 +32,7 @@ interface Source {
 const programs = new Ambient<OwnTurns>()
 
 export class OwnTurns implements Disposable {
-  /** How many turns there were. */
+  /** How many turns of the event loop there were. */
   count = 0
   readonly #requests = new Map<number, Request>()
   readonly #sources = new Map<number, Source>()
@@ -56,7 +56,7 @@ export class OwnTurns implements Disposable {
   })
 
   /**
-   * @param now numbers the time
+   * @param now returns the present place of the run
    * @param turned told of each turn, at its beginning, and when it was asked for: undefined where it could not be foreseen
    * @param slow told of a timer that is not waited for as long as anything else happens
    */
@@ -86,7 +86,7 @@ export class OwnTurns implements Disposable {
     return this.#first(() => true)
   }
 
-  /** Something may arrive, or not. */
+  /** Is there something that may arrive, or not? */
   get mayCome(): boolean {
     for (const source of this.#sources.values()) if (mayTell(source)) return true
     return false
@@ -99,8 +99,8 @@ export class OwnTurns implements Disposable {
   #add(id: number, type: string, resource: object): void {
     const request = { resource, since: this.now() }
     this.#requests.set(id, request)
-    // What a program does not wait for, and the library's own, loses its reference right after it was made; but it waits
-    // for AbortSignal.timeout().
+    // A resource that the program does not wait for is unreferenced right after it was made, as this library's own are. An
+    // AbortSignal.timeout() is too, but the program waits for it.
     queueMicrotask(() => {
       if (hasRef(resource) && tellsJavascript(type, resource)) return
       this.#requests.delete(id)
@@ -118,7 +118,8 @@ export class OwnTurns implements Disposable {
   }
 }
 
-// Node tells of cleared timers late, and not at all how long they are or whether they come again: they have it themselves.
+// Node reports cleared timers late, and neither their delay nor whether they repeat: this reads it from the timers
+// themselves.
 const isCancelled = ({ resource }: Request): boolean => Reflect.get(resource, '_destroyed') === true
 
 const repeats = ({ resource }: Request): boolean => typeof Reflect.get(resource, '_repeat') === 'number'
@@ -133,8 +134,8 @@ const sourceOf = (type: string, resource: object): Source => {
 }
 
 /**
- * What compresses, or reads a Blob, stays until the garbage collector finds it. The one has something to tell where it has a
- * chunk; of the other it is not known, and it gets a second.
+ * A compressor, or a reader of a Blob, exists until it is garbage collected. A compressor is busy where it holds a chunk; of
+ * a reader that is not known, so it is taken to be busy for a second.
  */
 function mayTell({ type, resource, made }: Source): boolean {
   const source = resource.deref()

@@ -1,5 +1,5 @@
-/** Runs a program once, in the order that a picker gives. */
-import { nextTurn, process } from '#platform'
+/** Runs a program once in the order that a picker chooses, and returns the outcome. */
+import { inspect, nextTurn, process, types } from '#platform'
 import { keepReachable } from '../base/finalization.js'
 import { collectingUncaught } from '../base/uncaught.js'
 import type { Ranges } from '../driver/sim/handles.js'
@@ -9,11 +9,9 @@ import type { PlannedFault } from '../driver/sim/machine/fault-plan.js'
 import { SimOperationKind } from '../driver/sim/machine/work.js'
 import { SimDriver } from '../driver/sim/sim-driver.js'
 import { type Simulation, simulationFor } from '../simulation/simulation.js'
-import { type Outcome, observed, observedError } from './outcome.js'
 import { OwnTurns } from './own-turns.js'
-import { detoursOf, type Schedule, scheduleOf } from './schedule.js'
-import { type Known, type Picker, StepRecorder } from './step-recorder.js'
-import type { Step } from './steps.js'
+import { detoursOf, type Schedule, scheduleOf } from './search.js'
+import { type Known, type Picker, type Step, StepRecorder } from './steps.js'
 
 /** A program to be run again and again: it makes all that it needs on the devices of the simulation that it is given. */
 export type ExploredProgram<T = unknown> = (simulation: Simulation) => T | Promise<T>
@@ -23,9 +21,9 @@ export interface Conditions {
   readonly devices: number
   readonly seed: number
   readonly faults: readonly PlannedFault[]
-  /** Where handles and addresses lie. */
+  /** The base of the handles and addresses, so that runs do not share them. */
   readonly ranges: Ranges
-  /** When a run is given up that has had a second at least: by `Date.now()`, or Infinity. */
+  /** The time, by `Date.now()`, at which a run is given up that has lasted a second at least; Infinity for none. */
   readonly deadline: number
 }
 
@@ -34,7 +32,7 @@ export interface Run {
   readonly schedule: Schedule
   readonly steps: readonly Step[]
   readonly operations: ReadonlyMap<number, Known>
-  /** Why there are orders that could matter, and that no picker can choose. */
+  /** Why there are orders that could matter but that no picker can choose. */
   readonly gap: string | undefined
 }
 
@@ -58,7 +56,7 @@ export async function runOnce(
     devices,
     seed: 0,
     faultSeed: seed,
-    // The same on all machines: an order that was found on one is replayed on another.
+    // Fixed on all machines, so that an order that was found on one can be replayed on another.
     memory: H200_MEMORY,
     ranges,
     scheduler: (steps) => {
@@ -66,7 +64,7 @@ export async function runOnce(
       return scheduler
     },
   })
-  // The event loop turns for it below.
+  // The loop below runs the event loop for it.
   driver.machine.onWork = () => {}
   for (const fault of faults) driver.machine.faults.add(fault)
   const uncaught: string[] = []
@@ -107,7 +105,7 @@ type End = Pick<Outcome, 'kind' | 'value'>
 
 const UNFINISHED: End = { kind: 'unfinished', value: 'it was given up: there was no more time' }
 
-/** The returned value is looked at at once: it may be memory that changes later. */
+/** Describes the returned value at once: it may be memory that changes later. */
 async function ending(program: ExploredProgram, simulation: Simulation): Promise<End> {
   try {
     return { kind: 'returned', value: observed(await program(simulation)) }
@@ -116,7 +114,7 @@ async function ending(program: ExploredProgram, simulation: Simulation): Promise
   }
 }
 
-/** A wait that can never end is an error where the host blocks. */
+/** Is the error that of a blocking wait which can never end? */
 function isDeadlock(error: unknown): boolean {
   return typeof error === 'object' && error !== null && Reflect.get(error, 'code') === 'ERR_DEADLOCK'
 }
@@ -166,7 +164,7 @@ async function allJavascript(own: OwnTurns, scheduler: ChosenScheduler): Promise
   await nextTurn()
 }
 
-/** The operations that will never be over. */
+/** The operations that will never complete, as text. */
 function standing({ operations }: StepRecorder): string {
   const left = [...operations.values()].filter(({ operation }) => !operation.over)
   const fronts = left.filter(({ operation }) => operation.after.every(({ over }) => over))
@@ -178,4 +176,64 @@ function standing({ operations }: StepRecorder): string {
 
 function nameOf({ what, nth, stream }: Known): string {
   return `${what} ${nth} on ${stream}`
+}
+
+/** The outcome of a run of a program. Two that are equal in all of this agree. */
+export interface Outcome {
+  /** The program returned or threw; or it waits forever; or it was given up when `maxMilliseconds` were over. */
+  readonly kind: 'returned' | 'threw' | 'deadlock' | 'unfinished'
+  /** The returned or thrown value, as text; for a deadlock, the operations that it waits for. */
+  readonly value: string
+  /** The errors of host functions, then of kernels' host implementations. */
+  readonly uncaught: readonly string[]
+  /** Host functions that ran, each named by its stream and its place there. */
+  readonly ran: readonly string[]
+}
+
+export function sameOutcome(a: Outcome, b: Outcome): boolean {
+  return textOf(a) === textOf(b)
+}
+
+function textOf({ kind, value, uncaught, ran }: Outcome): string {
+  return JSON.stringify([kind, value, uncaught, ran])
+}
+
+/** A value as it is now, as text: equal for values of the same structure. */
+export function observed(value: unknown): string {
+  return inspect(plain(value, new Map()), {
+    depth: Number.POSITIVE_INFINITY,
+    maxArrayLength: Number.POSITIVE_INFINITY,
+    maxStringLength: Number.POSITIVE_INFINITY,
+    breakLength: Number.POSITIVE_INFINITY,
+    compact: 1000,
+    sorted: true,
+  })
+}
+
+/** The parts of an error that do not depend on where it was made. */
+export function observedError(error: unknown): string {
+  if (!types.isNativeError(error)) return observed(error)
+  const code: unknown = Reflect.get(error, 'code')
+  return `${error.name}${code === undefined ? '' : ` ${String(code)}`}: ${error.message}`
+}
+
+function plain(value: unknown, seen: Map<object, unknown>): unknown {
+  if (typeof value !== 'object' || value === null) return value
+  if (types.isNativeError(value)) return observedError(value)
+  const known = seen.get(value)
+  if (known !== undefined) return known
+  if (Array.isArray(value)) {
+    const copy: unknown[] = []
+    seen.set(value, copy)
+    for (const item of value) copy.push(plain(item, seen))
+    return copy
+  }
+  if (types.isMap(value)) return new Map([...value].map(([key, item]) => [plain(key, seen), plain(item, seen)]))
+  if (types.isSet(value)) return new Set([...value].map((item) => plain(item, seen)))
+  const prototype: unknown = Object.getPrototypeOf(value)
+  if (prototype !== Object.prototype && prototype !== null) return value
+  const copy: Record<string, unknown> = {}
+  seen.set(value, copy)
+  for (const [key, item] of Object.entries(value)) copy[key] = plain(item, seen)
+  return copy
 }

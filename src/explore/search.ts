@@ -1,36 +1,40 @@
-/**
- * Every order that could matter, once: dynamic partial-order reduction with source sets and sleep sets (Abdulla, Aronis,
- * Jonsson and Sagonas, 2014). A run is analysed; where two steps could have come the other way round, with a difference that
- * could be observed, a later run takes that way. The program is run anew for each order.
- */
+/** The search through the orders: every one that could matter, one that is given, or some at random. */
+import { invalidType, invalidValue } from '../base/errors.js'
+import { MOST_DEVICES } from '../driver/sim/limits.js'
 import type { Choice } from '../driver/sim/machine/chosen-scheduler.js'
+import type { SimStream } from '../driver/sim/machine/machine-state.js'
+import { Random } from '../driver/sim/machine/random.js'
 import { Causality } from './causality.js'
-import { type Picker, processOf, usualChoice } from './step-recorder.js'
-import { conflictOf, type Step } from './steps.js'
+import { conflictOf, type Picker, processOf, type Step, usualChoice } from './steps.js'
 
-/** A place of the run at which a process was chosen. */
+/** A place of the run at which a process was chosen. A process is the host or an operation. */
 interface Fork {
   chosen: number
-  /** All that could have been chosen. */
+  /** All processes that could have been chosen. */
   readonly options: readonly number[]
-  /** Those that have to be chosen here in some run. */
+  /** The processes that some run must choose here (the source set). */
   readonly wanted: Set<number>
-  /** Those that have been chosen, with all orders behind them. */
+  /** The processes whose orders have all been run. */
   readonly done: Map<number, Step>
-  /** Those that lead only to orders that were run elsewhere. */
+  /** The processes that lead only to orders that were run elsewhere (the sleep set). */
   readonly asleep: ReadonlyMap<number, Step>
 }
 
+/**
+ * Every order that could matter, once: dynamic partial-order reduction with source sets and sleep sets (Abdulla, Aronis,
+ * Jonsson and Sagonas, 2014). A run is analysed; where two steps could have come the other way round, with a difference that
+ * could be observed, a later run takes that way.
+ */
 export class Search {
   #forks: Fork[] = [{ chosen: 0, options: [0], wanted: new Set(), done: new Map(), asleep: new Map() }]
-  /** The place at which the run under way leaves those before it. */
+  /** The place at which the present run parts from the one before it. */
   #from = 0
-  /** The run under way has come to a place behind which all orders are known. */
+  /** Has the present run come to a place behind which all orders are known? */
   redundant = false
-  /** The place where a run went another way than the one before it, though all choices were the same. */
+  /** The place where a run took other steps than the one before it, though all choices were the same. */
   strayed: number | undefined
 
-  /** `reduces` false: all orders, one by one. */
+  /** Without `reduces` all orders are run, one by one. */
   constructor(private readonly reduces = true) {}
 
   readonly pick: Picker = (choices, place, steps) => {
@@ -44,7 +48,7 @@ export class Search {
     return usualChoice(choices)
   }
 
-  /** Takes in the steps of the run that is over. False where no order is left. */
+  /** Analyses the run that is over. Returns false where no order is left. */
   next(steps: readonly Step[]): boolean {
     for (let place = this.#from; place < this.#forks.length; place += 1) {
       const fork = this.#forks[place] as Fork
@@ -110,5 +114,98 @@ export class Search {
       if (wanted !== undefined) fork.wanted.add(wanted)
       else for (const option of fork.options) fork.wanted.add(option)
     }
+  }
+}
+
+/** Reads a schedule such as '2:5=7,9=0': on two devices, operation 7 at step 5 and the host at step 9. */
+export type Schedule = string
+
+export interface Detour {
+  readonly place: number
+  readonly process: number
+}
+
+export function scheduleOf(devices: number, detours: readonly Detour[]): Schedule {
+  return `${devices}:${detours.map(({ place, process }) => `${place}=${process}`).join()}`
+}
+
+export function detoursOf(steps: readonly Step[]): Detour[] {
+  return [...steps.entries()]
+    .filter(([, { process, usual }]) => process !== usual)
+    .map(([place, { process }]) => ({ place, process }))
+}
+
+export function parseSchedule(schedule: Schedule): { readonly devices: number; readonly detours: readonly Detour[] } {
+  if (typeof schedule !== 'string') throw invalidType('schedule', 'the schedule of an exploration', schedule)
+  const [, count, detours] = /^(\d+):((?:\d+=\d+(?:,\d+=\d+)*)?)$/.exec(schedule) ?? []
+  const devices = Number(count)
+  if (detours === undefined || devices < 1 || devices > MOST_DEVICES) {
+    throw invalidValue(`schedule must be one that explore() printed, such as '2:5=7,9=0', not '${schedule}'`)
+  }
+  const pairs = detours === '' ? [] : detours.split(',')
+  return {
+    devices,
+    detours: pairs.map((pair) => {
+      const [place, process] = pair.split('=').map(Number) as [number, number]
+      return { place, process }
+    }),
+  }
+}
+
+/** Takes the given detours, and the usual choice at all other places. */
+export class Route {
+  readonly #detours: ReadonlyMap<number, number>
+  readonly #taken = new Set<number>()
+
+  constructor(detours: readonly Detour[]) {
+    this.#detours = new Map(detours.map(({ place, process }) => [place, process]))
+  }
+
+  readonly pick: Picker = (choices, place) => {
+    const process = this.#detours.get(place)
+    const chosen = choices.find((choice) => processOf(choice) === process)
+    if (process === undefined || chosen === undefined) return usualChoice(choices)
+    this.#taken.add(place)
+    return chosen
+  }
+
+  /** Was there something to choose at each of them? */
+  get fits(): boolean {
+    return this.#taken.size === this.#detours.size
+  }
+}
+
+/** Makes each choice with the same probability. It seldom finds a bug that needs one stream to lag far behind. */
+export function uniformOrder(seed: number): Picker {
+  const random = new Random(seed)
+  return (choices) => choices[Math.floor(random.next() * choices.length)] as Choice
+}
+
+/**
+ * Probabilistic concurrency testing (Burckhardt, Kothari, Musuvathi and Nagarakatte, 2010): the host and each stream have
+ * a random priority, which changes at `depth - 1` of about `steps` steps. A bug that needs so many steps in one order is
+ * found with a probability of 1 in (streams × steps ^ (depth - 1)), at least.
+ */
+export function priorityOrder(seed: number, depth: number, steps: number): Picker {
+  const random = new Random(seed)
+  const priorities = new Map<SimStream | undefined, number>()
+  const changes = new Set(Array.from({ length: depth - 1 }, () => 1 + Math.floor(random.next() * steps)))
+  let lowest = 0
+  const priorityOf = (stream: SimStream | undefined): number => {
+    const known = priorities.get(stream)
+    if (known !== undefined) return known
+    const priority = 1 + random.next()
+    priorities.set(stream, priority)
+    return priority
+  }
+  return (choices, place) => {
+    const first = choices.reduce((best, choice) =>
+      priorityOf(choice.operation?.stream) > priorityOf(best.operation?.stream) ? choice : best,
+    )
+    if (changes.has(place)) {
+      lowest -= 1
+      priorities.set(first.operation?.stream, lowest)
+    }
+    return first
   }
 }

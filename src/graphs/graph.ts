@@ -23,7 +23,7 @@ import type { DefinedKernel } from '../kernels/defined-kernel.js'
 import { HandleCore } from '../kernels/handle-core.js'
 import type { Kernel, LaunchConfig } from '../kernels/kernel.js'
 import type { ArgumentsOf, ParameterType } from '../kernels/kernel-signature.js'
-import { isNodeKernel, type LaunchNode, launchOn, updateNode } from '../kernels/launchable.js'
+import { isKernel, type LaunchNode, launchOn, updateNode } from '../kernels/launchable.js'
 import type { BufferCore, OpenMemory } from '../memory/buffer-core.js'
 import type { DeviceBuffer } from '../memory/device-buffer.js'
 import type { PinnedBuffer } from '../memory/pinned-buffer.js'
@@ -242,7 +242,7 @@ export class Graph implements Disposable {
    */
   nodesOf<S extends readonly ParameterType[]>(kernel: Kernel<S> | DefinedKernel<S>): readonly KernelNode<S>[] {
     openGraph(this)
-    if (!isNodeKernel(kernel)) throw invalidType('kernel', 'a Kernel or a DefinedKernel', kernel)
+    if (!isKernel(kernel)) throw invalidType('kernel', 'a Kernel or a DefinedKernel', kernel)
     return this.nodes.filter((node): node is KernelNode<S> => node.kind === 'kernel' && node.kernel === kernel)
   }
 
@@ -274,7 +274,7 @@ export class Graph implements Disposable {
     if (record?.into === core) throw invalidValue(`${core} cannot be put into itself`)
     record?.keeps.addAll(core.keeps)
     for (const owner of ownersOf.get(this) ?? []) record?.owners.add(owner)
-    core.driver.graphs.addGraph(stream.handle, core.handle)
+    core.driver.queue({ kind: 'childGraph', stream: stream.handle, graph: core.handle })
     stream.last = 'a graph'
   }
 
@@ -573,7 +573,9 @@ function putNode(core: ExecCore, noun: GraphNode, node: NodeCore, given: unknown
     checkEnds(noun, node, endsOf(to, from))
     refuseNothing(noun, to)
     admitAll(memory, core)
-    driver.graphs.updateCopy(exec, node.handle, context, to.pointer, from.pointer, from.byteLength)
+    const bytes = { destination: to.pointer, source: from.pointer, byteLength: from.byteLength }
+    const work = { kind: 'copy', ...bytes, route: undefined, rows: undefined } as const
+    driver.graphs.updateNode(exec, node.handle, context, work)
     return memory
   }
   if (noun.kind === 'fill') {
@@ -583,7 +585,8 @@ function putNode(core: ExecCore, noun: GraphNode, node: NodeCore, given: unknown
     checkEnd(noun, node, endOf(to))
     refuseNothing(noun, to)
     admitAll([to], core)
-    driver.graphs.updateFill(exec, node.handle, context, to.pointer, value, width, to.byteLength / width)
+    const count = to.byteLength / width
+    driver.graphs.updateNode(exec, node.handle, context, { kind: 'fill', pointer: to.pointer, value, width, count })
     return [to]
   }
   throw invalidValue(`${noun} cannot be changed alone: only kernels, copies and fills can`)
@@ -662,7 +665,7 @@ export function uploadExec(exec: GraphExec, stream: unknown): void {
   const target = targetOf(core, stream)
   target.makeRoom(1)
   core.checkOpen()
-  core.driver.graphs.upload(core.handle, target.handle)
+  core.driver.queue({ kind: 'graphUpload', stream: target.handle, exec: core.handle })
 }
 
 /** `exec.launch()`, on the stream given or the current one of the instance's device. */
@@ -674,7 +677,7 @@ export function launchExec(exec: GraphExec, stream: unknown): void {
 function launchOnStream(core: ExecCore, target: StreamCore): void {
   target.makeRoom(1)
   core.checkOpen()
-  core.driver.graphs.launch(core.handle, target.handle)
+  core.driver.queue({ kind: 'graph', stream: target.handle, exec: core.handle })
   core.launchedOn(target)
   target.last = 'a graph'
 }

@@ -3,31 +3,13 @@ import { inspectAsPrinted, invalidType, invalidValue, printed } from '../base/er
 import { notCloneable } from '../base/identity.js'
 import { printable } from '../base/printable.js'
 import { type Device, driverOf, isDevice } from '../device.js'
-import {
-  type Driver,
-  type LaunchArgument,
-  type LaunchShape,
-  memoryAmong,
-  type Pointer,
-  type ScalarType,
-  type Twin,
-} from '../driver/driver.js'
+import type { HostKernel, KernelSource, LaunchShape, ModuleImage, ScalarType } from '../driver/driver.js'
 import type { OpenMemory } from '../memory/buffer-core.js'
-import { admitAll, beginWork, endWork } from '../memory/queue-with-memory.js'
 import type { StreamCore } from '../streams/stream-core.js'
 import { CHECKED_THREADS, checkedViews } from './checked-views.js'
-import { explainLimits, type Kernel, type LaunchConfig, Module, refuseAttributes, Shapes } from './kernel.js'
-import { checkMemoryOpen, memoryIn } from './kernel-arguments.js'
-import {
-  type ArgumentsOf,
-  type CheckedArgument,
-  checkArguments,
-  type Parameter,
-  type ParameterType,
-  parseSignature,
-  typeOf,
-} from './kernel-signature.js'
-import { checkUpdate, type LaunchNode, launchOn, updateNode } from './launchable.js'
+import { type KernelCore, loadKernel } from './kernel.js'
+import { type ArgumentsOf, type Parameter, type ParameterType, parseSignature, typeOf } from './kernel-signature.js'
+import { type LaunchNode, launchOn, updateNode } from './launchable.js'
 import { runThreads, type SimulatedGrid, type SimulatedThread } from './twin-threads.js'
 
 /** The twin's view of a pointer's memory, by the type of its elements: the memory itself, from the address on. */
@@ -117,21 +99,12 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
   readonly name: string
   /** @internal Keeps the object from being copied to another thread. */
   protected readonly cloning: symbol = notCloneable()
-  /** In reports, timelines and errors. */
-  readonly #shownName: string
   readonly #source: string
-  readonly #signature: readonly ParameterType[]
-  readonly #nanoseconds: number
-  /** Runs the twin. */
-  readonly #run: (shape: LaunchShape, args: readonly unknown[]) => void
   readonly #parameters: readonly Parameter[]
-  /** What errors call the arguments, and those among them that are memory. */
-  readonly #names: readonly string[]
-  readonly #memoryNames: readonly string[]
-  readonly #compiled = new Map<Device, Kernel>()
-  /** Simulated devices that the twin was loaded for. */
-  readonly #loaded = new WeakSet<Device>()
-  readonly #shapes = new Shapes()
+  /** For the simulator, which takes it for compiled code. */
+  readonly #host: HostKernel
+  /** It is compiled and loaded for these: a device may be a simulated one, which is collected with its simulation. */
+  readonly #kernels = new WeakMap<Device, KernelCore>()
   /** @internal Only a type: the arguments that a launch takes. Declarations have it as `out S`. */
   declare readonly args: ArgumentsOf<S>
 
@@ -146,15 +119,22 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
     const given = readOptions(definition, DEFINITION, 'definition')
     const { signature, simulate, simulateGrid, nanoseconds = DEFAULT_NANOSECONDS } = given
     this.name = checkText(given.name, 'definition.name', 'the name of a kernel')
-    this.#shownName = printable(this.name)
     this.#source = checkText(given.source, 'definition.source', 'CUDA C++ as text')
     if (simulate !== undefined) checkFunction(simulate, 'definition.simulate')
     if (simulateGrid !== undefined) checkFunction(simulateGrid, 'definition.simulateGrid')
     if ((simulate === undefined) === (simulateGrid === undefined)) {
       throw invalidValue('A kernel needs either definition.simulate or definition.simulateGrid, and not both')
     }
-    this.#run = ({ grid, block, sharedMemory }, values) => {
-      const args = values as unknown as TwinArguments<S>
+    checkNanoseconds(nanoseconds, 'definition.nanoseconds')
+    const parameters = parseSignature(signature)
+    const argumentNames = parameters.map((parameter, index) => `argument ${index}, '${typeOf(parameter)}'`)
+    this.#parameters = parameters
+    const shownName = printable(this.name)
+    const run = (
+      { grid, block, sharedMemory }: LaunchShape,
+      given: readonly (number | bigint | Uint8Array)[],
+    ): void => {
+      const args = hostArguments(parameters, given) as unknown as TwinArguments<S>
       simulateGrid?.({ gridDim: grid, blockDim: block, sharedMemory }, ...args)
       if (simulate === undefined) return
       const longest = lengthOfLongest(args)
@@ -162,21 +142,17 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
       runThreads(grid, block, sharedMemory, (thread) => {
         const beyond = thread.globalX - longest
         if (!(beyond >= 0 && beyond < CHECKED_THREADS)) return simulate(thread, ...args)
-        checked ??= checkedViews(this.#shownName, args, this.#names)
+        checked ??= checkedViews(shownName, args, argumentNames)
         return simulate(thread, ...checked)
       })
     }
-    this.#nanoseconds = checkNanoseconds(nanoseconds, 'definition.nanoseconds')
-    this.#parameters = parseSignature(signature)
-    this.#signature = this.#parameters.map(typeOf)
-    this.#names = this.#signature.map((type, index) => `argument ${index}, '${type}'`)
-    this.#memoryNames = this.#names.filter((_, index) => this.#parameters[index]?.access !== undefined)
+    this.#host = { nanoseconds, argumentNames, run }
   }
 
   /**
    * Compiles the kernel for a device ahead of its first launch there, on a thread of its own, and loads it. Only the
-   * loading blocks, as that of `Module.load()`. Does nothing on the simulator, and where the kernel is compiled
-   * already.
+   * loading blocks, as that of `Module.load()`. Does nothing where the kernel is loaded already. The simulator compiles
+   * nothing, and takes the twin.
    * @param device The device to compile for.
    * @returns a promise of this kernel
    * @throws {Error} (as a rejection) ERR_COMPILATION, with the compiler's log in the message; ERR_UNSUPPORTED without
@@ -186,104 +162,48 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
   async prepare(device: Device): Promise<this> {
     const kernel = checkThis(this, isDefinedKernel, 'a DefinedKernel')
     if (!isDevice(device)) throw invalidType('device', 'a Device', device)
-    const driver = driverOf(device)
-    if (driver.name === 'sim') kernel.#loaded.add(device)
-    else if (!kernel.#compiled.has(device)) {
-      this.#keep(device, await driver.kernels.compile(this.#source, `${this.name}.cu`, optionsFor(device)))
+    if (!kernel.#kernels.has(device)) {
+      kernel.#keep(device, await driverOf(device).kernels.compile(kernel.#sourceFor(device)))
     }
     return this
   }
 
   /** @internal */
   [launchOn](stream: StreamCore, config: unknown, args: unknown[]): void {
-    checkThis(this, isDefinedKernel, 'a DefinedKernel')
-    if (stream.device.driver === 'cuda') this.#compiledFor(stream.device)[launchOn](stream, config, args, this)
-    else this.#launchTwin(stream, config as LaunchConfig, args)
+    DefinedKernel.#on(this, stream).launch(stream, config, args, this)
   }
 
   /** @internal */
   [updateNode](place: LaunchNode, config: unknown, args: unknown[]): readonly OpenMemory[] {
-    checkThis(this, isDefinedKernel, 'a DefinedKernel')
-    if (place.device.driver === 'cuda') return this.#compiledFor(place.device)[updateNode](place, config, args)
-    this.#load(place.device)
-    const shape = this.#shapes.of(config as LaunchConfig)
-    const checked = checkArguments(this.#parameters, args)
-    place.checkOpen()
-    checkUpdate(place, shape)
-    const { driver, exec, node } = place
-    checkMemoryOpen(checked, this.#parameters, driver)
-    const memory = memoryIn(checked)
-    admitAll(memory, place)
-    try {
-      driver.graphs.updateTwin(exec, node, this.#twin(shape, checked, driver))
-    } catch (error) {
-      throw explainLimits(error, place.device, shape)
-    }
-    return memory
+    return DefinedKernel.#on(this, place).update(place, config, args)
   }
 
   toString(): string {
-    return isDefinedKernel(this) ? `DefinedKernel(${this.#shownName})` : printed(this)
+    return isDefinedKernel(this) ? `DefinedKernel(${printable(this.name)})` : printed(this)
   }
 
-  /** Compiles where `prepare()` was not called, which blocks meanwhile. */
-  #compiledFor(device: Device): Kernel {
-    const known = this.#compiled.get(device)
-    if (known !== undefined) return known
-    const { kernels } = driverOf(device)
-    return this.#keep(device, kernels.compileNow(this.#source, `${this.name}.cu`, optionsFor(device)))
+  /** The kernel on a device. Compiles it where `prepare()` was not called, which blocks meanwhile. */
+  static #on(value: DefinedKernel, place: StreamCore | LaunchNode): KernelCore {
+    const kernel = checkThis(value, isDefinedKernel, 'a DefinedKernel')
+    const { device } = place
+    const known = kernel.#kernels.get(device)
+    return known ?? kernel.#keep(device, driverOf(device).kernels.compileNow(kernel.#sourceFor(device)))
   }
 
-  /** A program that loads code where a real GPU could not is told so on the simulator, too. */
-  #load(device: Device): void {
-    if (this.#loaded.has(device)) return
-    driverOf(device).kernels.loadTwin()
-    this.#loaded.add(device)
-  }
-
-  #keep(device: Device, image: Uint8Array): Kernel {
-    const kernel: Kernel = Module.load(image, { device }).kernel(this.name, this.#signature)
-    this.#compiled.set(device, kernel)
+  #keep(device: Device, image: ModuleImage): KernelCore {
+    const kernel = loadKernel(image, device, this.name, this.#parameters)
+    this.#kernels.set(device, kernel)
     return kernel
   }
 
-  #launchTwin(stream: StreamCore, config: LaunchConfig, given: unknown[]): void {
-    this.#load(stream.device)
-    const shape = this.#shapes.of(config)
-    const args = checkArguments(this.#parameters, given)
-    stream.makeRoom(1)
-    const { driver, handle } = stream
-    checkMemoryOpen(args, this.#parameters, driver)
-    const twin = this.#twin(shape, args, driver)
-    if (shape.attributes !== undefined) refuseAttributes(stream.device, shape.attributes)
-    const work = beginWork(stream, args)
-    try {
-      driver.kernels.launchTwin(handle, twin)
-    } catch (error) {
-      throw explainLimits(error, stream.device, shape)
-    }
-    if (work !== undefined) endWork(stream, work, { kernel: this, shape })
-    stream.last = `kernel '${this.#shownName}'`
-  }
-
-  #twin(shape: LaunchShape, given: readonly CheckedArgument[], { kernels }: Driver): Twin {
-    const args = given.map((each, index): LaunchArgument => {
-      if (typeof each === 'object' || this.#parameters[index]?.access === undefined) return each
-      const pointer = Number(each) as Pointer
-      return { pointer, byteLength: kernels.bytesFrom(pointer) }
-    })
-    const memory = memoryAmong(args, this.#parameters)
-    // Not the buffers: a graph keeps the twin.
-    const scalars = args.map((each) => (typeof each === 'object' ? undefined : each))
-    const run = (bytes: readonly Uint8Array[]): void => {
-      this.#run(shape, twinArguments(this.#parameters, scalars, bytes))
-    }
-    return { name: this.#shownName, memory, memoryNames: this.#memoryNames, nanoseconds: this.#nanoseconds, run, shape }
+  #sourceFor({ computeCapability: { major, minor } }: Device): KernelSource {
+    const options = [`--gpu-architecture=sm_${major}${minor}`]
+    return { text: this.#source, file: `${this.name}.cu`, options, host: new Map([[this.name, this.#host]]) }
   }
 
   static {
     isDefinedKernel = (value): value is DefinedKernel =>
-      typeof value === 'object' && value !== null && #compiled in value
+      typeof value === 'object' && value !== null && #kernels in value
   }
 }
 inspectAsPrinted(DefinedKernel)
@@ -312,39 +232,25 @@ export function defineKernel<const S extends readonly ParameterType[]>(
   return new DefinedKernel(definition)
 }
 
-function optionsFor(device: Device): readonly string[] {
-  const { major, minor } = device.computeCapability
-  return [`--gpu-architecture=sm_${major}${minor}`]
-}
-
 /** Elements of the longest view; without any, more than there are threads. */
 function lengthOfLongest(args: readonly unknown[]): number {
   const lengths = args.map((value) => (ArrayBuffer.isView(value) ? (value as unknown as ArrayLike<unknown>).length : 0))
   return args.some(ArrayBuffer.isView) ? Math.max(...lengths) : Number.POSITIVE_INFINITY
 }
 
-function twinArguments(
-  parameters: readonly Parameter[],
-  scalars: readonly (number | bigint | undefined)[],
-  bytes: readonly Uint8Array[],
-): unknown[] {
-  let next = 0
+/** The arguments as a program's function takes them. */
+function hostArguments(parameters: readonly Parameter[], given: readonly (number | bigint | Uint8Array)[]): unknown[] {
   return parameters.map(({ type }, index) => {
-    const value = scalars[index]
-    if (value !== undefined) return twinValue(type, value)
-    const piece = bytes[next] ?? new Uint8Array(0)
-    next += 1
+    const value = given[index] ?? 0
+    if (typeof value !== 'object') return hostValue(type, value)
     const View = VIEWS[type]
-    return new View(
-      piece.buffer as ArrayBuffer,
-      piece.byteOffset,
-      Math.floor(piece.byteLength / View.BYTES_PER_ELEMENT),
-    )
+    const length = Math.floor(value.byteLength / View.BYTES_PER_ELEMENT)
+    return new View(value.buffer as ArrayBuffer, value.byteOffset, length)
   })
 }
 
 /** A value as a GPU gets it: a float has 24 bits, and an integer no negative zero. */
-function twinValue(type: ScalarType, value: number | bigint): number | bigint {
+function hostValue(type: ScalarType, value: number | bigint): number | bigint {
   if (type === 'i64' || type === 'u64') return BigInt(value)
   if (type === 'f32') return Math.fround(Number(value))
   return type === 'f64' ? Number(value) : Number(value) + 0

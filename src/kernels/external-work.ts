@@ -2,7 +2,7 @@
 import { checkArray, checkFunction, checkNanoseconds, type Given, readOptions } from '../base/arguments.js'
 import { describe, invalidType, invalidValue } from '../base/errors.js'
 import { printable } from '../base/printable.js'
-import { type Access, LIBRARY_ENTRIES, type LibraryTwin } from '../driver/driver.js'
+import { type Access, type HostImplementation, LIBRARY_ENTRIES } from '../driver/driver.js'
 import { isMemory, openMemory } from '../memory/buffer.js'
 import { BufferCore } from '../memory/buffer-core.js'
 import type { DeviceBuffer } from '../memory/device-buffer.js'
@@ -50,7 +50,7 @@ export function queueExternal(stream: StreamCore, work: ExternalWork, call: (han
   const { name, memory: touched = [] } = given
   if (typeof name !== 'string') throw invalidType('work.name', 'a string', name)
   checkFunction(call, 'call')
-  const twin = twinOf(given)
+  const host = hostOf(given)
   const pieces = checkArray(touched, 'work.memory', 'an array of { buffer, access }').map(readMemory)
   stream.makeRoom(LIBRARY_ENTRIES)
   const { driver, handle, context } = stream
@@ -64,10 +64,10 @@ export function queueExternal(stream: StreamCore, work: ExternalWork, call: (han
     stream: handle,
     context,
     memory,
-    twin,
+    host,
     call: (stream: number) => call(BigInt(stream)),
   }
-  const queue = (): void => void queueWith(stream, memory, () => driver.libraries.queue([queued]))
+  const queue = (): void => void queueWith(stream, memory, () => driver.queue({ kind: 'library', calls: [queued] }))
   stream.keepWhile(() => BufferCore.keepAll(cores, queue))
 }
 
@@ -81,7 +81,10 @@ function readMemory(each: unknown, index: number): GivenMemory {
   return { buffer, access }
 }
 
-function twinOf({ simulate, nanoseconds }: Given<ExternalWork, 'simulate' | 'nanoseconds'>): LibraryTwin | undefined {
+function hostOf({
+  simulate,
+  nanoseconds,
+}: Given<ExternalWork, 'simulate' | 'nanoseconds'>): HostImplementation | undefined {
   const duration = nanoseconds === undefined ? DURATION : checkNanoseconds(nanoseconds, 'work.nanoseconds')
   if (simulate === undefined) return undefined
   checkFunction(simulate, 'work.simulate')

@@ -27,7 +27,14 @@ import { printable } from '../base/printable.js'
 import { contextOf, type Device, driverOf, resolveDevice } from '../device.js'
 import { CUresult } from '../driver/cuda-results.js'
 import type { DeviceAttribute } from '../driver/device-attributes.js'
-import type { KernelHandle, LaunchAttributes, LaunchShape, ModuleHandle } from '../driver/driver.js'
+import type {
+  KernelHandle,
+  LaunchAttributes,
+  LaunchedKernel,
+  LaunchShape,
+  ModuleHandle,
+  ModuleImage,
+} from '../driver/driver.js'
 import type { OpenMemory } from '../memory/buffer-core.js'
 import { admitAll, beginWork, endWork } from '../memory/queue-with-memory.js'
 import { checkMemorySyncDomain, checkPriority, needsHopper, type StreamCore } from '../streams/stream-core.js'
@@ -95,7 +102,8 @@ const LARGEST_EXTENT = 2 ** 31 - 1
 
 let moduleCoreOf: (value: unknown) => HandleCore<ModuleHandle> | undefined
 let kernelCoreOf: (value: unknown) => KernelCore | undefined
-let makeKernel: <S extends readonly ParameterType[]>(core: KernelCore) => Kernel<S>
+let makeKernel: <S extends readonly ParameterType[]>(core: KernelCore, module: Module, name: string) => Kernel<S>
+let makeModule: (core: HandleCore<ModuleHandle>) => Module
 
 /** GPU code, loaded on a device. */
 export class Module implements Disposable {
@@ -125,9 +133,7 @@ export class Module implements Disposable {
   static load(code: Uint8Array | string, options?: { readonly device?: Device | number | undefined }): Module {
     const given = readOptions(options, ['device'])
     const image = imageOf(code)
-    const device = resolveDevice(given.device)
-    const handle = driverOf(device).kernels.load(image, contextOf(device))
-    return new Module(new HandleCore('Module', device, handle, unload))
+    return loadModule(image, resolveDevice(given.device))
   }
 
   /** Was the module closed? Its kernels cannot be launched then. */
@@ -156,8 +162,7 @@ export class Module implements Disposable {
     const parameters = parseSignature(signature)
     // A getter of the signature may have closed it.
     core.checkOpen()
-    const handle = core.driver.kernels.kernel(core.handle, name, parameters.map(passedAs))
-    return makeKernel<S>(new KernelCore(this, core, name, parameters, handle))
+    return makeKernel<S>(kernelIn(core, name, parameters), this, name)
   }
 
   /**
@@ -183,10 +188,30 @@ export class Module implements Disposable {
   }
 
   static {
+    makeModule = (core) => new Module(core)
     moduleCoreOf = (value) => (typeof value === 'object' && value !== null && #core in value ? value.#core : undefined)
   }
 }
 inspectAsPrinted(Module)
+
+/** Loads what a compiler, or the program, has made. */
+export const loadModule = (image: ModuleImage, device: Device): Module => makeModule(loadCode(image, device))
+
+/** A kernel of a module that no program sees and nobody closes. */
+export const loadKernel = (
+  image: ModuleImage,
+  device: Device,
+  name: string,
+  parameters: readonly Parameter[],
+): KernelCore => kernelIn(loadCode(image, device), name, parameters)
+
+const loadCode = (image: ModuleImage, device: Device): HandleCore<ModuleHandle> =>
+  new HandleCore('Module', device, driverOf(device).kernels.load(image, contextOf(device)), unload)
+
+function kernelIn(code: HandleCore<ModuleHandle>, name: string, parameters: readonly Parameter[]): KernelCore {
+  const handle = code.driver.kernels.kernel(code.handle, name, parameters.map(passedAs))
+  return new KernelCore(code, name, parameters, handle)
+}
 
 const unload = ({ driver, handle, context }: HandleCore<ModuleHandle>): void => driver.kernels.unload(handle, context)
 
@@ -195,18 +220,20 @@ function coreOf(module: unknown): HandleCore<ModuleHandle> {
 }
 
 /** A kernel as a launch works on it. */
-class KernelCore {
+export class KernelCore implements LaunchedKernel {
+  /** In reports, timelines and errors. */
+  readonly name: string
   readonly label: string
-  readonly shapes = new Shapes()
+  readonly #shapes = new Shapes()
 
   constructor(
-    readonly module: Module,
     readonly code: HandleCore<ModuleHandle>,
-    readonly name: string,
-    readonly parameters: readonly Parameter[],
+    name: string,
+    readonly uses: readonly Parameter[],
     readonly handle: KernelHandle,
   ) {
-    this.label = `kernel '${printable(name)}'`
+    this.name = printable(name)
+    this.label = `kernel '${this.name}'`
   }
 
   checkOpen(): void {
@@ -214,12 +241,53 @@ class KernelCore {
     throw stateError('ERR_CLOSED', `The ${this.label} cannot be used any more: its module is closed`)
   }
 
-  checkDevice(stream: StreamCore): void {
+  #checkDevice(stream: StreamCore): void {
     const { device } = this.code
     this.checkOpen()
     if (stream.device === device) return
     const where = `The ${this.label} is on ${device}, and ${stream} on ${stream.device}`
     throw stateError('ERR_DEVICE_MISMATCH', where)
+  }
+
+  /** `kernel` is the one that the program has. */
+  launch(stream: StreamCore, config: unknown, args: unknown[], kernel: object): void {
+    // Before anything is opened: a getter of the configuration may close it.
+    const shape = this.#shapes.of(config as LaunchConfig)
+    this.#checkDevice(stream)
+    const checked = checkArguments(this.uses, args)
+    stream.makeRoom(1)
+    this.checkOpen()
+    const { driver } = stream
+    checkMemoryOpen(checked, this.uses, driver)
+    if (shape.attributes !== undefined) refuseAttributes(stream.device, shape.attributes)
+    const work = beginWork(stream, checked)
+    try {
+      driver.queue({ kind: 'kernel', stream: stream.handle, kernel: this, shape, args: checked })
+    } catch (error) {
+      throw explainLimits(error, stream.device, shape)
+    }
+    if (work !== undefined) endWork(stream, work, { kernel, shape })?.keeps.add(this.code)
+    stream.last = this.label
+  }
+
+  /** Gives a node of a graph these arguments. Returns the memory among them. */
+  update(place: LaunchNode, config: unknown, args: unknown[]): readonly OpenMemory[] {
+    const shape = this.#shapes.of(config as LaunchConfig)
+    const checked = checkArguments(this.uses, args)
+    // A getter of the configuration may have closed them.
+    this.checkOpen()
+    place.checkOpen()
+    checkUpdate(place, shape)
+    const { driver, exec, node, context } = place
+    checkMemoryOpen(checked, this.uses, driver)
+    const memory = memoryIn(checked)
+    admitAll(memory, place)
+    try {
+      driver.graphs.updateNode(exec, node, context, { kind: 'kernel', kernel: this, shape, args: checked })
+    } catch (error) {
+      throw explainLimits(error, place.device, shape)
+    }
+    return memory
   }
 }
 
@@ -235,10 +303,10 @@ export class Kernel<out S extends readonly ParameterType[] = readonly ParameterT
   declare readonly args: ArgumentsOf<S>
 
   /** Use `module.kernel(name, signature)`. */
-  private constructor(core: KernelCore) {
+  private constructor(core: KernelCore, module: Module, name: string) {
     if (!isInstance(core, KernelCore)) throw invalidType('Kernel', 'obtained from module.kernel(name, signature)', core)
-    this.module = core.module
-    this.name = core.name
+    this.module = module
+    this.name = name
     this.#core = core
   }
 
@@ -258,55 +326,22 @@ export class Kernel<out S extends readonly ParameterType[] = readonly ParameterT
   }
 
   /** @internal */
-  [launchOn](stream: StreamCore, config: unknown, args: unknown[], kernel: object = this): void {
-    const core = kernelCore(this)
-    // Before anything is opened: a getter of the configuration may close it.
-    const shape = core.shapes.of(config as LaunchConfig)
-    core.checkDevice(stream)
-    const checked = checkArguments(core.parameters, args)
-    stream.makeRoom(1)
-    core.checkOpen()
-    const { driver } = stream
-    checkMemoryOpen(checked, core.parameters, driver)
-    if (shape.attributes !== undefined) refuseAttributes(stream.device, shape.attributes)
-    const work = beginWork(stream, checked)
-    try {
-      driver.kernels.launch(core.handle, stream.handle, shape, checked, core.parameters)
-    } catch (error) {
-      throw explainLimits(error, stream.device, shape)
-    }
-    if (work !== undefined) endWork(stream, work, { kernel, shape })?.keeps.add(core.code)
-    stream.last = core.label
+  [launchOn](stream: StreamCore, config: unknown, args: unknown[]): void {
+    kernelCore(this).launch(stream, config, args, this)
   }
 
   /** @internal */
   [updateNode](place: LaunchNode, config: unknown, args: unknown[]): readonly OpenMemory[] {
-    const core = kernelCore(this)
-    const shape = core.shapes.of(config as LaunchConfig)
-    const checked = checkArguments(core.parameters, args)
-    // A getter of the configuration may have closed them.
-    core.checkOpen()
-    place.checkOpen()
-    checkUpdate(place, shape)
-    const { driver, exec, node, context } = place
-    checkMemoryOpen(checked, core.parameters, driver)
-    const memory = memoryIn(checked)
-    admitAll(memory, place)
-    try {
-      driver.graphs.updateKernel(exec, node, context, core.handle, shape, checked, core.parameters)
-    } catch (error) {
-      throw explainLimits(error, place.device, shape)
-    }
-    return memory
+    return kernelCore(this).update(place, config, args)
   }
 
   toString(): string {
     const core = kernelCoreOf(this)
-    return core === undefined ? printed(this) : `Kernel(${printable(core.name)}, ${core.code.device})`
+    return core === undefined ? printed(this) : `Kernel(${core.name}, ${core.code.device})`
   }
 
   static {
-    makeKernel = (core) => new Kernel(core)
+    makeKernel = (core, module, name) => new Kernel(core, module, name)
     kernelCoreOf = (value) => (typeof value === 'object' && value !== null && #core in value ? value.#core : undefined)
   }
 }
@@ -386,14 +421,14 @@ function readConfig(config: LaunchConfig): GivenConfig {
 }
 
 /** The driver's error, with the limit that the shape goes beyond. */
-export function explainLimits(error: unknown, device: Device, shape: LaunchShape): unknown {
+function explainLimits(error: unknown, device: Device, shape: LaunchShape): unknown {
   if (!(error instanceof CudaError) || error.number !== CUresult.INVALID_VALUE) return error
   const why = beyondLimits(device, shape)
   return why === undefined ? error : explained(error, why)
 }
 
 /** The simulator takes what an H200 takes. */
-export function refuseAttributes(device: Device, attributes: LaunchAttributes): void {
+function refuseAttributes(device: Device, attributes: LaunchAttributes): void {
   const named = attributes.programmatic
     ? 'programmatic'
     : NEED_CAPABILITY.find((name) => attributes[name] !== undefined)

@@ -37,7 +37,7 @@ export interface NodeKernel {
   [updateNode](place: LaunchNode, config: unknown, args: unknown[]): readonly OpenMemory[]
 }
 
-export const isNodeKernel = (value: unknown): value is NodeKernel => hasMethod(value, updateNode)
+export const isKernel = (value: unknown): value is NodeKernel => hasMethod(value, updateNode)
 
 const isSameAs = (one: LaunchAttributes | undefined, other: LaunchAttributes | undefined): boolean =>
   JSON.stringify(one) === JSON.stringify(other)

@@ -1,7 +1,7 @@
 /** CUDA C++ as text, compiled at run time. */
 import { checkArray, checkText, readOptions } from '../base/arguments.js'
 import { type Device, driverOf, resolveDevice } from '../device.js'
-import { Module } from './kernel.js'
+import { loadModule, type Module } from './kernel.js'
 
 /** The options of `Program.compile()`. */
 export interface CompileOptions {
@@ -43,8 +43,9 @@ async function compile(source: string, options?: CompileOptions): Promise<Module
   const { major, minor } = device.computeCapability
   const { arch = `sm_${major}${minor}` } = given
   checkText(arch, 'options.arch', "a text such as 'sm_90'")
-  const image = await driverOf(device).kernels.compile(source, name, [`--gpu-architecture=${arch}`, ...more])
-  return Module.load(image, { device })
+  const nvrtc = [`--gpu-architecture=${arch}`, ...more]
+  const code = { text: source, file: name, options: nvrtc, host: undefined }
+  return loadModule(await driverOf(device).kernels.compile(code), device)
 }
 
 /** CUDA C++ as text: `Program.compile(source, options)` compiles it and loads the result as a Module. */

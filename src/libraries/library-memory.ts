@@ -1,7 +1,7 @@
 /** Buffers as arguments of a library's functions: checked when they are given, opened when the work is queued. */
 import { invalidType, invalidValue, stateError } from '../base/errors.js'
 import { driverOf, elsewhere } from '../device.js'
-import type { Access, KernelMemory, MemoryRows } from '../driver/driver.js'
+import type { Access, MemoryRows, TouchedMemory } from '../driver/driver.js'
 import { openMemory } from '../memory/buffer.js'
 import type { OpenMemory } from '../memory/buffer-core.js'
 import { type DeviceBuffer, isDeviceBuffer } from '../memory/device-buffer.js'
@@ -43,7 +43,7 @@ export function checkDeviceBuffer(buffer: DeviceBuffer, name: string, width: num
   return buffer
 }
 
-export type UsedMemory = OpenMemory & KernelMemory
+export type UsedMemory = OpenMemory & TouchedMemory
 
 /** Throws ERR_CLOSED or ERR_DEVICE_MISMATCH. */
 export function openGiven(given: readonly GivenMemory[], use: StreamCore): readonly UsedMemory[] {

@@ -2,7 +2,7 @@
 
 import { NativeResource } from '../base/finalization.js'
 import { contextOf, type Device, driverOf } from '../device.js'
-import type { Driver, EventHandle, ImportedMemory, OwnEvent, Pointer } from '../driver/driver.js'
+import type { Driver, EventHandle, ImportedMemory, OwnEvent, Pointer, QueuedAllocation } from '../driver/driver.js'
 import type { StreamCore } from '../streams/stream-core.js'
 import { type AllocationStream, allocationStreamOf, unlessLost } from './allocation-stream.js'
 import { type Holder, holderOf } from './holders.js'
@@ -126,13 +126,21 @@ export class DeviceAllocation extends Allocation {
     stream.checkOpen()
     const { driver, handle, context, serial } = stream
     const allocated = ownEvent(stream)
-    let pointer: Pointer
+    const work: QueuedAllocation = {
+      kind: 'allocate',
+      stream: handle,
+      context,
+      byteLength,
+      pool: pool?.handle,
+      pointer: 0 as Pointer,
+    }
     try {
-      pointer = driver.memory.allocate(byteLength, handle, context, pool?.handle)
+      driver.queue(work)
     } catch (error) {
       driver.eventRecycle(context, allocated.event)
       throw outOfMemory(error, driver, { device, byteLength, pool })
     }
+    const { pointer } = work
     super(device, driver, pointer, byteLength)
     this.#home = stream.isExternal ? undefined : allocationStreamOf(stream)
     this.#homeSerial = serial
@@ -158,7 +166,7 @@ export class DeviceAllocation extends Allocation {
     try {
       giveBackUnowned(driver, () => {
         const { handle } = stream.closed ? hiddenStream(device) : stream
-        unlessLost(() => driver.memory.free(pointer, handle))
+        unlessLost(() => driver.queue({ kind: 'free', stream: handle, pointer }))
       })
     } catch {
       // It is tried again later.
@@ -203,7 +211,7 @@ export class DeviceAllocation extends Allocation {
     this.uses.comeBefore(last)
     let finding: unknown
     try {
-      driver.memory.free(this.pointer, handle)
+      driver.queue({ kind: 'free', stream: handle, pointer: this.pointer })
     } catch (error) {
       if (!isFinding(error)) throw error
       finding = error

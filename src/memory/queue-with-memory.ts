@@ -1,7 +1,14 @@
 /** Queues work that uses memory, and tracks that use. */
 
 import { stateError } from '../base/errors.js'
-import type { BatchedCopy, CopyName, CopyRoute, FillWidth, MemoryRows } from '../driver/driver.js'
+import {
+  bytesIn,
+  type CopiedBytes,
+  type CopyRoute,
+  type FillWidth,
+  type MemoryRows,
+  type QueuedCopy,
+} from '../driver/driver.js'
 import {
   type CapturedCopy,
   type CaptureRecord,
@@ -135,7 +142,7 @@ export function queueCopy(
   to: OpenMemory,
   from: OpenMemory,
   byteLength: number,
-  name?: CopyName,
+  name: QueuedCopy['name'] = 'copy',
 ): void {
   if (byteLength === 0) return
   const memory = from.allocation === to.allocation ? [to] : [to, from]
@@ -149,7 +156,16 @@ export function queueCopy(
     isTracked = beforeTracked(use, memory, record)
   }
   // No closure: of all work, programs queue the most copies.
-  use.driver.memory.copy(to.pointer, from.pointer, byteLength, use.handle, route, name)
+  use.driver.queue({
+    kind: 'copy',
+    stream: use.handle,
+    destination: to.pointer,
+    source: from.pointer,
+    byteLength,
+    route,
+    rows: undefined,
+    name,
+  })
   if (isTracked) afterWork(use, memory)
   if (record !== undefined) noteNode(record, use, endsOf(to, from))
 }
@@ -168,26 +184,27 @@ export const endOf = ({ allocation: { isOfHost, device } }: OpenMemory): CopyEnd
 /** Copies that touch nothing of each other. */
 export function queueCopies(
   use: StreamCore,
-  copies: readonly { to: OpenMemory & Length; from: OpenMemory & Length }[],
+  given: readonly { to: OpenMemory & Length; from: OpenMemory & Length }[],
 ): void {
-  const some = copies.filter(({ to }) => to.byteLength > 0)
+  const some = given.filter(({ to }) => to.byteLength > 0)
   const memory = new Map(some.flatMap(({ to, from }) => [to, from]).map((each) => [each.allocation, each]))
-  const batch: BatchedCopy[] = []
+  const copies: CopiedBytes[] = []
   // Captured, each is a node of its own, with a note.
   for (const { to, from } of recordOf(use) === undefined ? some : []) {
     const route = routeOf(to, from)
     if (route !== undefined && route !== 'withinHost' && !areReached(use, [to, from])) break
     const { pointer, byteLength } = to
-    batch.push({
+    copies.push({
       destination: pointer,
       source: from.pointer,
       byteLength,
       route: route === 'withinHost' ? route : undefined,
+      rows: undefined,
     })
   }
-  if (batch.length === 0 || batch.length < some.length) {
+  if (copies.length === 0 || copies.length < some.length) {
     for (const { to, from } of some) queueCopy(use, to, from, to.byteLength)
-  } else queueWith(use, [...memory.values()], () => use.driver.memory.copyBatch(batch, use.handle))
+  } else queueWith(use, [...memory.values()], () => use.driver.queue({ kind: 'copies', stream: use.handle, copies }))
 }
 
 interface Length {
@@ -202,11 +219,15 @@ export function queueRows(
   rows: { readonly to: MemoryRows; readonly from: MemoryRows },
 ): void {
   const memory = from.allocation === to.allocation ? [to] : [to, from]
-  const { driver, handle } = use
-  const route = routeOf(to, from) === 'withinHost' ? 'withinHost' : undefined
-  const record = queueWith(use, memory, () => {
-    driver.memory.copyRows(to.pointer, from.pointer, rows.to, rows.from, handle, route)
-  })
+  const { driver, handle: stream } = use
+  const bytes: CopiedBytes = {
+    destination: to.pointer,
+    source: from.pointer,
+    byteLength: bytesIn(rows.to),
+    route: routeOf(to, from) === 'withinHost' ? 'withinHost' : undefined,
+    rows,
+  }
+  const record = queueWith(use, memory, () => driver.queue({ kind: 'copy', stream, name: 'copy', ...bytes }))
   const isOfRows = rows.to.rows * rows.to.matrices > 1
   if (record !== undefined) noteNode(record, use, { ...endsOf(to, from), isOfRows })
 }
@@ -227,7 +248,7 @@ export function queueFill(use: StreamCore, to: OpenMemory, value: number, width:
   const memory = [to]
   const record = recordOf(use)
   const isTracked = beforeWork(use, memory, record)
-  use.driver.memory.fill(to.pointer, value, width, count, use.handle)
+  use.driver.queue({ kind: 'fill', stream: use.handle, pointer: to.pointer, value, width, count })
   if (isTracked) afterWork(use, memory)
   if (record !== undefined) noteNode(record, use, { fills: endOf(to) })
 }

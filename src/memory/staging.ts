@@ -232,12 +232,12 @@ function fillLater(
 
 /** An error is what `run` returns, if anything. After a fault it is not run, but is over all the same. */
 function queueHostFunction({ driver, handle, context }: StreamCore, pending: Pending, run: () => unknown): void {
-  const host = hostFunction(
+  const call = hostFunction(
     (status) => pending.over(status === 0 ? run() : cudaError('cuMemcpyAsync', status)),
     true,
     true,
   )
-  driver.streamLaunchHostFunction(handle, context, host)
+  driver.queue({ kind: 'hostFunction', stream: handle, context, call })
   pending.queued()
 }
 

@@ -42,8 +42,9 @@ export function waitValue(
     throw invalidValue(`options.compare must be 'geq', 'eq', 'and' or 'nor', not ${describe(compare)}`)
   }
   if (compare === 'nor') need(stream, 'canUseStreamWaitValueNor', "compare: 'nor'")
-  queue(stream, buffer, value, given, (at) => {
-    stream.driver.memory.waitForValue(at, COMPARISONS[compare], stream.handle, stream.context)
+  queue(stream, buffer, value, given, (word) => {
+    const { handle, context } = stream
+    stream.driver.queue({ kind: 'waitValue', stream: handle, context, word, compare: COMPARISONS[compare] })
   })
   stream.last = 'waitValue()'
 }
@@ -56,7 +57,9 @@ export function writeValue(
   options: WriteValueOptions | undefined,
 ): void {
   const given = readOptions(options, ['byteOffset'])
-  queue(stream, buffer, value, given, (at) => stream.driver.memory.writeValue(at, stream.handle))
+  queue(stream, buffer, value, given, (word) => {
+    stream.driver.queue({ kind: 'writeValue', stream: stream.handle, word })
+  })
   stream.last = 'writeValue()'
 }
 

@@ -1,32 +1,32 @@
 /**
- * What each part of JavaScript knows to be done, where waits are to order only what comes of them: a callback knows what
- * was known where it was given away, and code behind an `await` besides what was known where the promise was settled. What
- * else has happened by then is chance.
+ * What each part of JavaScript knows to be done, if waits order only what follows from them. A callback knows what was known
+ * where it was passed on; code after an `await` also knows what was known where the promise was settled. What else has
+ * happened by then is chance.
  */
 import { createHook, types } from '#platform'
 import { stateError } from '../base/errors.js'
-import { type Clock, merged, type Strand } from './clocks.js'
+import { type Component, merged, type VectorClock } from '../base/vector-clock.js'
 
 interface Continuation {
-  clock: Clock
-  /** Of a reaction to a promise: that promise. */
+  clock: VectorClock
+  /** For a reaction to a promise: the promise. */
   readonly trigger: number
 }
 
 export class Continuations {
   /** By Node's numbers of promises, timers and the like, as long as these are reachable. */
   readonly #waiting = new Map<number, Continuation>()
-  /** By promise. */
-  readonly #settled = new Map<number, Clock>()
-  /** What those knew that run outside of the innermost. */
-  readonly #outer: Clock[] = []
+  /** The clock with which each promise was settled. */
+  readonly #settled = new Map<number, VectorClock>()
+  /** The clocks of the callbacks around the innermost one. */
+  readonly #outer: VectorClock[] = []
   readonly #hook = createHook({
     init: (id, _type, trigger) => void this.#waiting.set(id, { clock: this.host.clock, trigger }),
-    // What is called within another comes of that, too.
+    // A callback inside another follows from that one, too.
     before: (id) =>
       this.#enter(this.#outer.length === 0 ? this.#knownTo(id) : merged(this.#knownTo(id), this.host.clock)),
     after: (id) => {
-      // An interval, or a socket, goes on with what it has learned.
+      // The next call of an interval, or of a socket, knows what this one has learned.
       const continuation = this.#waiting.get(id)
       if (continuation !== undefined) continuation.clock = this.host.clock
       this.#leave()
@@ -38,10 +38,10 @@ export class Continuations {
     },
   })
 
-  /** `host` knows what the part that runs does; `all` what any part has ever known. */
+  /** `host` has the clock of the part that runs now, `all` that of all parts together. */
   constructor(
-    private readonly host: Strand,
-    private readonly all: Strand,
+    private readonly host: Component,
+    private readonly all: Component,
   ) {}
 
   start(): void {
@@ -56,8 +56,8 @@ export class Continuations {
     if (users === 0) restoreCombinators()
   }
 
-  /** Calls a function that comes after this; whatever else is known is chance. */
-  run(clock: Clock, fn: () => void): void {
+  /** Calls a function that knows what this clock has, and nothing else. */
+  run(clock: VectorClock, fn: () => void): void {
     this.#enter(clock)
     try {
       fn()
@@ -66,7 +66,7 @@ export class Continuations {
     }
   }
 
-  #enter(clock: Clock): void {
+  #enter(clock: VectorClock): void {
     this.#outer.push(this.host.clock)
     this.host.turnTo(clock)
   }
@@ -75,8 +75,8 @@ export class Continuations {
     this.host.turnTo(this.#outer.pop() ?? [])
   }
 
-  /** Of what is older than the sanitizer it is not known what it has waited for: it may be anything. */
-  #knownTo(id: number): Clock {
+  /** A callback that is older than the sanitizer may have waited for anything. */
+  #knownTo(id: number): VectorClock {
     const continuation = this.#waiting.get(id)
     if (continuation === undefined) return this.all.clock
     const settled = this.#settled.get(continuation.trigger)
@@ -84,7 +84,7 @@ export class Continuations {
   }
 }
 
-/** Throws ERR_UNSUPPORTED where JavaScript does not tell what comes of a promise. */
+/** Throws ERR_UNSUPPORTED if the run time has no hooks for promises. */
 export function checkContinuations(): void {
   let isTold = false
   const hook = createHook({
@@ -101,7 +101,7 @@ export function checkContinuations(): void {
 let users = 0
 let restoreCombinators = (): void => {}
 
-/** Node settles the promise of many with the last of them, which knows of itself only: here each is awaited. */
+/** Node settles the promise of many with the last of them, whose clock lacks the others: so each is awaited. */
 function combineKnowledge(): () => void {
   const names = ['all', 'allSettled'] as const
   const restores = names.map((name) => {

@@ -1,96 +1,109 @@
-/** Checks each use of memory against those before it. */
+/**
+ * Compares each operation with the earlier ones that touched the same bytes, and reports the pairs that nothing orders.
+ */
 import { atNextTurn, type Turn } from '#platform'
-import type { FillWidth, NodeHandle, OwnEvent, Pointer, StreamHandle } from '../driver/driver.js'
-import type { DriverWrapper } from '../driver/driver-wrapper.js'
+import { type Epoch, NOWHERE } from '../base/vector-clock.js'
+import {
+  type ContextHandle,
+  cudaHandleOf,
+  type Driver,
+  EventFlag,
+  type NodeHandle,
+  type OwnEvent,
+  type Pointer,
+  type QueuedFill,
+  type StreamHandle,
+  type TouchedMemory,
+  touching,
+} from '../driver/driver.js'
 import type { Comparison, MemoryValue } from '../driver/values.js'
-import { NOWHERE, type StrandPoint } from './clocks.js'
-import { type Findings, raceOf } from './findings.js'
-import type { CapturedNodes, GraphInstance } from './graph-instance.js'
-import type { HappensBefore } from './happens-before.js'
-import type { HostFunctionPlace, RunningHostFunction } from './host-functions.js'
-import { Mender } from './mender.js'
+import { comesFromBefore, type Finding, type Findings, KEPT_VIEW, raceOf, WRITTEN_ARRAY } from './findings.js'
+import type { CapturedNodes, GraphInstance } from './graph-instances.js'
+import type { HappensBefore, HostFunctionPlace, RunningHostFunction } from './happens-before.js'
 import {
   CheckedOperation,
   type CheckedOperationKind,
   isInOneTurn,
   type OperationStream,
-  type Touched,
-  touching,
+  type SampledSite,
+  type Stacks,
+  shownLines,
+  type TakenStack,
 } from './operations.js'
 import { PinnedViews } from './pinned-views.js'
-import type { RaceFound, RacesFound } from './ranges.js'
-import { type Region, type RegionKind, Regions } from './regions.js'
-import { comesFromBefore, type Finding, KEPT_VIEW, WRITTEN_ARRAY } from './reports.js'
-import { type SampledSite, type Stacks, shownLines, type TakenStack } from './stacks.js'
-import type { CapturedWork, StreamStrand } from './streams.js'
+import { type RaceFound, type RacesFound, type Region, type RegionKind, Regions } from './regions.js'
+import type { CapturedWork, TrackedStream } from './streams.js'
 
-const NONE: readonly Touched[] = []
-/** Of a warning, which is about one operation. */
-const ALONE = { region: undefined, awaited: undefined, mended: undefined }
+const NONE: readonly TouchedMemory[] = []
+/** The fields of a finding that a warning leaves empty: it is about one operation. */
+const ALONE = { region: undefined, awaited: undefined, fixed: undefined }
 
 export class Detector {
   readonly regions: Regions
-  readonly #mender: Mender
+  readonly #fixer: Fixer
   readonly #views: PinnedViews
-  /** To compare bytes takes longer than to queue a copy of them, so it is done where no GPU waits. */
+  /** On the simulator alone: comparing bytes takes longer than queueing a copy of them, and a GPU would wait for it. */
   readonly #comparesReads: boolean
-  /** The program has queued host functions, which touch memory when they run. */
+  /** Has the program queued host functions? They touch memory when they run. */
   #hasHostFunctions = false
-  /** What was called since then JavaScript has not waited after. */
+  /** The sequence number at which JavaScript last waited, or returned to the event loop. */
   #turnBegan = 0
   #turn: Turn | undefined
   #sequence = 0
-  /** Of calls that are not uses of one piece of memory. */
+  /** The stacks of calls that are not uses of one region: frees, host functions, launches of graphs. */
   readonly #calls: SampledSite[] = []
 
   constructor(
-    private readonly wrapper: DriverWrapper,
+    private readonly driver: Driver,
     readonly order: HappensBefore,
     private readonly findings: Findings,
     readonly stacks: Stacks,
   ) {
-    this.regions = new Regions(order.pending, order.holds)
-    order.lookAtWord = (pointer, byteLength) => {
+    this.regions = new Regions(order.pending, order.pendingWaits)
+    order.readWord = (pointer, byteLength) => {
       const region = this.regions.at(pointer)
       return region.kind === 'device' ? undefined : { bytes: region.read(pointer, byteLength)?.slice() }
     }
-    this.#mender = new Mender(wrapper, order)
-    this.#comparesReads = wrapper.name === 'sim'
+    this.#fixer = new Fixer(driver, order)
+    this.#comparesReads = driver.name === 'sim'
     this.#views = new PinnedViews(
-      order.strands.all,
+      order.components.all,
       (region, operation, start, end, access) => {
         const races = region.scripts
           .touch(operation, start, end, access)
           ?.filter(({ other }) => !isInOneTurn(other, operation))
         this.#found(operation, races?.map((race) => raceOf(race, operation, access, region)) ?? [])
-        // Work that is queued from now on need not come after it. What it races with until now has been looked at.
+        // In causal mode, work that is queued later need not come after a host function, so its access stays recorded.
         if (order.isCausal && operation.inside !== undefined) region.ranges.touch(operation, start, end, access)
       },
       (region, read, start, end) => this.#changed(region, read, start, end),
     )
-    order.beforeHostKnows = () => {
+    order.beforeHostWaits = () => {
       this.#views.look()
       this.#turned()
     }
   }
 
-  /** Called before work is queued: where races are thrown, the work is refused; where they are mended, a wait is queued. */
-  probe(handle: StreamHandle, what: string, memory: readonly Touched[]): void {
+  /**
+   * Called before work is queued: a race is thrown, which refuses the work, or fixed by a wait, if the program asked for
+   * that.
+   */
+  probe(handle: StreamHandle, what: string, memory: readonly TouchedMemory[]): void {
     this.#views.look()
-    if (!this.findings.throws && !this.findings.mends) return
+    if (!this.findings.throws && !this.findings.fixes) return
     const stream = this.order.streams.at(handle)
     if (stream.capture !== undefined) return
     const at = this.order.nextOf(stream)
     this.#look((stack) => this.#operation(at, stream, what, 'work', stack, memory), memory, stream)
   }
 
-  /** What a copy or a fill does with these bytes. */
-  touching(pointer: Pointer, byteLength: number, access: 'in' | 'out'): Touched {
-    return this.regions.at(pointer).touching(pointer, byteLength, access)
-  }
-
-  /** Work was queued that touches memory. */
-  work(handle: StreamHandle, what: string, memory: readonly Touched[], kind: CheckedOperationKind = 'work'): void {
+  /** Called after work was queued: records what it touches, and reports the races. */
+  work(
+    handle: StreamHandle,
+    what: string,
+    memory: readonly TouchedMemory[],
+    kind: CheckedOperationKind = 'work',
+  ): void {
     const stream = this.order.arriveAt(handle)
     const [main] = memory
     if (main === undefined) return
@@ -99,7 +112,7 @@ export class Detector {
     if (kind === 'allocation') region.made = stack
     if (stream.capture !== undefined) {
       const regions = memory.map(({ pointer }) => this.regions.at(pointer))
-      const node = this.wrapper.inner.graphs.capturedNode(handle)
+      const node = this.driver.graphs.capturedNode(handle)
       stream.capture.put(stream, { kind: 'work', what, memory, regions, node }, stack)
       return
     }
@@ -111,7 +124,7 @@ export class Detector {
     this.work(handle, 'allocation', region.whole, 'allocation')
   }
 
-  /** Memory that is there without a stream. */
+  /** Memory was allocated that is usable at once, in the order of no stream. */
   allocatedApart(pointer: Pointer, byteLength: number, kind: RegionKind, bytes?: Uint8Array): void {
     const region = this.regions.allocated(pointer, byteLength, kind)
     region.made = this.stacks.sample(this.#calls, 'allocation', this)
@@ -119,14 +132,14 @@ export class Detector {
     if (bytes !== undefined) region.shows(bytes)
   }
 
-  /** The memory is an array of the program's, which writes there without asking for it. */
+  /** Memory was registered: it is an array of the program, which may write there at any time. */
   registered(pointer: Pointer): void {
     const region = this.regions.at(pointer)
     region.isArray = true
     region.isViewed = true
   }
 
-  /** A stream waits until a word of memory has a value. */
+  /** A stream was told to wait until a word of memory has a value. */
   valueAwaited(word: MemoryValue, compare: Comparison, handle: StreamHandle): void {
     const stream = this.order.arriveAt(handle)
     if (stream.capture === undefined) this.order.values.awaited(word, compare, stream)
@@ -139,23 +152,23 @@ export class Detector {
     else stream.capture.put(stream, { kind: 'writeValue', word })
   }
 
-  /** The fill that was queued last has written this value: a stream may wait for it. */
-  filled(pointer: Pointer, value: number, width: FillWidth, count: number, handle: StreamHandle): void {
+  /** A fill was queued. It is also a write of a value that another stream may wait for. */
+  filled({ pointer, value, width, count, stream: handle }: QueuedFill): void {
     const stream = this.order.streams.at(handle)
     if (stream.capture !== undefined || !this.regions.at(pointer).takesValues) return
     const bytes = new Uint8Array(new Uint32Array([value]).buffer, 0, width)
-    this.order.values.overwritten(pointer, pointer + width * count, stream.point(), bytes)
+    this.order.values.overwritten(pointer, pointer + width * count, stream.epoch(), bytes)
   }
 
-  /** A graph was added to the one that a stream captures. */
+  /** A child graph was added to the graph that a stream captures. */
   graphAdded(handle: StreamHandle, nodes: CapturedNodes): void {
     const stream = this.order.streams.at(handle)
     stream.capture?.putGraph(stream, nodes, this.stacks.sample(this.#calls, 'launch of a graph', stream))
   }
 
-  /** Called before memory is given back in the order of a stream. */
+  /** Called before memory is freed in the order of a stream. */
   probeFree(pointer: Pointer, handle: StreamHandle): void {
-    const region = this.findings.mends ? this.regions.startingAt(pointer) : undefined
+    const region = this.findings.fixes ? this.regions.startingAt(pointer) : undefined
     if (region === undefined) return
     const stream = this.order.streams.at(handle)
     const memory = region.whole
@@ -170,11 +183,11 @@ export class Detector {
     this.#free(region, stream.advance(), 'free', stream)
   }
 
-  /** Memory that belongs to no stream is given back once these events, which the driver takes over, are done. */
+  /** Frees memory that belongs to no stream once these events, which the driver takes over, are complete. */
   closing(pointer: Pointer, after: readonly OwnEvent[], close: () => void): void {
     const region = this.regions.startingAt(pointer)
     const handles = after.map(({ event }) => event)
-    if (region !== undefined && this.findings.mends) {
+    if (region !== undefined && this.findings.fixes) {
       const memory = region.whole
       const at = this.order.afterEvents(handles)
       this.#look((stack) => this.#operation(at, undefined, 'close', 'free', stack, memory), memory, undefined)
@@ -185,7 +198,7 @@ export class Detector {
     if (region !== undefined) this.#free(region, at, 'close', undefined)
   }
 
-  /** The driver does away with these events. */
+  /** The driver destroys these events. */
   takenOver(events: readonly OwnEvent[]): void {
     for (const { event } of events) this.order.events.destroyed(event)
   }
@@ -193,12 +206,12 @@ export class Detector {
   /** JavaScript is about to look at pinned memory. */
   viewed(pointer: Pointer, byteLength: number): void {
     const running = this.order.running.innermost
-    const clock = (running?.knows ?? this.order.host).clock
-    const at = running === undefined ? { slot: NOWHERE, tick: 1, clock } : { ...running.at, clock }
+    const clock = (running?.past ?? this.order.host).clock
+    const at = running === undefined ? { component: NOWHERE, time: 1, clock } : { ...running.at, clock }
     const what = running === undefined ? 'a view' : 'a host function'
-    const memory: readonly Touched[] = [touching(pointer, byteLength, 'inout')]
+    const memory: readonly TouchedMemory[] = [touching(pointer, byteLength, 'inout')]
     this.#views.look()
-    // Looked at only: work that is queued later comes after it, and a host function that runs later does too.
+    // The access is only checked, not recorded: work that is queued later comes after it.
     const make = (stack: TakenStack | undefined): CheckedOperation =>
       this.#operation(at, running?.stream, what, 'javascript', stack, memory, running)
     this.#look(make, memory, undefined)
@@ -207,19 +220,19 @@ export class Detector {
     region.isViewed = true
     if (!this.#hasHostFunctions) return
     const stack = this.stacks.sample(region.sites, what, running?.stream ?? this)
-    const point = running === undefined ? this.order.host.next() : at
-    const operation = this.#operation(point, running?.stream, what, 'javascript', stack, memory, running)
+    const epoch = running === undefined ? this.order.host.next() : at
+    const operation = this.#operation(epoch, running?.stream, what, 'javascript', stack, memory, running)
     if (running === undefined) operation.since = this.#turnBegan
     this.#views.asked(region, operation, pointer, pointer + byteLength)
   }
 
   /** A promise that a stream waits for has settled: what JavaScript has done until now comes before the work behind it. */
-  holdOpens(): void {
+  promiseSettled(): void {
     this.#views.look()
     this.#views.forgetReads()
   }
 
-  /** What JavaScript has done until now is none of the host function's, and what that does none of what comes behind it. */
+  /** A host function begins or ends: what JavaScript wrote before this point was not written by what runs after it. */
   hostFunctionRuns(isOwn: boolean): void {
     this.#views.look()
     if (!isOwn) this.#views.forgetReads()
@@ -240,27 +253,27 @@ export class Detector {
     this.#turnBegan = this.#sequence
   }
 
-  /** Queued work reads bytes that have changed, which no call has told of: through a view that was kept from earlier. */
+  /** Bytes that queued work reads have changed without a call: JavaScript wrote through a view that it had kept. */
   #changed(region: Region, read: CheckedOperation, start: number, end: number): void {
     const { host } = this.order
-    const at = { slot: NOWHERE, tick: 1, clock: host.clock }
-    const memory: readonly Touched[] = [touching(start as Pointer, end - start, 'out')]
+    const at = { component: NOWHERE, time: 1, clock: host.clock }
+    const memory: readonly TouchedMemory[] = [touching(start as Pointer, end - start, 'out')]
     const taken = this.stacks.take()
-    // Where the event loop goes on, no line of the program is there: then it was after the read was queued.
+    // The event loop may have called us, with no line of the program on the stack. Then the read's own stack is shown.
     const stack = taken === undefined || shownLines(taken.stack).length > 0 ? taken : read.stack
     const what = region.isArray ? WRITTEN_ARRAY : KEPT_VIEW
     const view = this.#operation(at, undefined, what, 'javascript', stack, memory)
     this.#found(view, [raceOf({ other: read, access: 'in', start, end }, view, 'out', region)])
   }
 
-  /** Queued work reads memory that the program has in its hands. */
+  /** Does queued work read memory that the program has a view of? */
   get isWatching(): boolean {
     return this.#views.hasReads
   }
 
-  /** The program makes a call: has it written there by now? */
-  lookAtReads(): void {
-    this.#views.lookAtReads()
+  /** Called at each call of the program: compares the bytes that queued work reads with what they were. */
+  checkReads(): void {
+    this.#views.checkReads()
   }
 
   hostFunctionQueued(handle: StreamHandle, place: HostFunctionPlace, isOwn: boolean): void {
@@ -268,8 +281,8 @@ export class Detector {
     const stream = this.order.arriveAt(handle)
     const queued = this.stacks.sample(this.#calls, 'host function', stream)
     const launched = (
-      on: StreamStrand,
-      at: StrandPoint,
+      on: TrackedStream,
+      at: Epoch,
       captured: CapturedWork | undefined,
       stack: TakenStack | undefined,
     ): void => {
@@ -280,9 +293,12 @@ export class Detector {
     else stream.capture.put(stream, { kind: 'host', launched }, queued)
   }
 
-  /** Called before a graph is launched. What nothing orders with the beginning of the launch may have an order within it. */
+  /**
+   * Called before a graph is launched, to fix races with its nodes by waits before the launch. A graph that itself waits is
+   * left alone: a node that the start of the launch does not order may be ordered by such a wait.
+   */
   probeLaunch(instance: GraphInstance | undefined, handle: StreamHandle): void {
-    if (!this.findings.mends || instance === undefined) return
+    if (!this.findings.fixes || instance === undefined) return
     const stream = this.order.streams.at(handle)
     if (
       stream.capture !== undefined ||
@@ -298,8 +314,8 @@ export class Detector {
     }
   }
 
-  /** A node of an instance touches other memory from now on. */
-  nodeUpdated(instance: GraphInstance, node: NodeHandle, memory: readonly Touched[]): void {
+  /** A node of a graph instance was updated, and touches this memory from now on. */
+  nodeUpdated(instance: GraphInstance, node: NodeHandle, memory: readonly TouchedMemory[]): void {
     const [main] = memory
     if (main === undefined) return
     const stack = this.stacks.sample(this.regions.at(main.pointer).sites, 'update', this)
@@ -317,21 +333,21 @@ export class Detector {
     this.order.launch(instance, handle, (stream, work, at) => this.#nodeLaunched(stream, work, at, stack))
   }
 
-  waitedInVain(handle: StreamHandle): void {
+  unrecordedEventAwaited(handle: StreamHandle): void {
     const stream = this.order.streams.at(handle)
     const wait = this.#operation(stream, stream, 'wait', 'work', this.stacks.take(), NONE)
     const second = { operation: wait, access: undefined }
     this.findings.add([{ kind: 'unrecorded-event', first: undefined, second, start: 0, end: 0, ...ALONE }])
   }
 
-  #nodeLaunched(stream: StreamStrand, work: CapturedWork, at: StrandPoint, stack: TakenStack | undefined): void {
+  #nodeLaunched(stream: TrackedStream, work: CapturedWork, at: Epoch, stack: TakenStack | undefined): void {
     if (work.kind === 'host') work.launched(stream, at, work, stack)
     if (work.kind !== 'work') return
     const operation = this.#operation(at, stream, work.what, 'work', stack, work.memory, undefined, work)
     this.#touch(operation, stream, work.regions)
   }
 
-  #free(region: Region, at: StrandPoint, what: 'free' | 'close', stream: StreamStrand | undefined): void {
+  #free(region: Region, at: Epoch, what: 'free' | 'close', stream: TrackedStream | undefined): void {
     const memory = region.whole
     const stack = this.stacks.sample(this.#calls, what, stream ?? this)
     const free = this.#operation(at, stream, what, 'free', stack, memory)
@@ -343,11 +359,11 @@ export class Detector {
     }
   }
 
-  #touch(operation: CheckedOperation, stream: StreamStrand, regions?: readonly Region[]): void {
+  #touch(operation: CheckedOperation, stream: TrackedStream, regions?: readonly Region[]): void {
     const { memory } = operation
     let findings: readonly Finding[] = []
     for (let index = 0; index < memory.length; index += 1) {
-      const piece = memory[index] as Touched
+      const piece = memory[index] as TouchedMemory
       const { pointer, byteLength, access } = piece
       if (byteLength === 0) continue
       const region = this.regions.at(pointer)
@@ -361,7 +377,7 @@ export class Detector {
       if (access !== 'in' && region.takesValues) this.order.values.overwritten(pointer, pointer + byteLength, operation)
       if (region.kind === 'pinned' && this.#comparesReads)
         this.#views.queued(region, operation, pointer, byteLength, access)
-      this.regions.touched(this.order.strands.all)
+      this.regions.touched(this.order.components.all)
       if (region.kind !== 'foreign' || !this.#isAskedAbout(region, stream)) continue
       const second = { operation, access }
       const bytes = { start: pointer, end: pointer + byteLength }
@@ -371,13 +387,13 @@ export class Detector {
   }
 
   /**
-   * Finds what races with an operation that is not written down. Its stack is taken only where there is something to tell.
-   * Where races are mended, `stream` waits, or without one JavaScript does.
+   * Finds what races with an operation that is not written down. Its stack is taken only where there is something to report.
+   * Where races are fixed, `stream` waits, or without one JavaScript does.
    */
   #look(
     make: (stack: TakenStack | undefined) => CheckedOperation,
-    memory: readonly Touched[],
-    stream: StreamStrand | undefined,
+    memory: readonly TouchedMemory[],
+    stream: TrackedStream | undefined,
   ): void {
     let operation = make(undefined)
     let findings: readonly Finding[] = []
@@ -388,72 +404,72 @@ export class Detector {
       if (findings.length === 0) operation = make(this.stacks.take())
       findings = [...findings, ...races.map((race) => raceOf(race, operation, piece.access, region))]
     }
-    if (findings.length > 0) this.#found(operation, findings, (others) => this.#mend(operation, others, stream))
+    if (findings.length > 0) this.#found(operation, findings, (others) => this.#fix(operation, others, stream))
   }
 
   #found(
     operation: CheckedOperation,
     findings: readonly Finding[],
-    mend?: (awaited: readonly CheckedOperation[]) => boolean,
+    fix?: (awaited: readonly CheckedOperation[]) => boolean,
   ): void {
     if (findings.length === 0) return
-    // Work behind a promise may come after all that this one does.
-    const isHeld = ({ first, second }: Finding): boolean =>
-      [first, second].some((side) => side !== undefined && this.order.holds.isHeld(side.operation))
-    if (findings.some(isHeld)) {
+    // Work behind a promise that is not resolved yet may still come after this operation.
+    const comeBefore = ({ first, second }: Finding): boolean =>
+      [first, second].some((side) => side !== undefined && this.order.pendingWaits.comeBefore(side.operation))
+    if (findings.some(comeBefore)) {
       this.#found(
         operation,
-        findings.filter((finding) => !isHeld(finding)),
-        mend,
+        findings.filter((finding) => !comeBefore(finding)),
+        fix,
       )
       return
     }
     for (const { first, second } of findings) for (const side of [first, second]) reported(side?.operation.stack)
     const left = this.findings.gathered(findings, operation)
     if (left.length === 0) return
-    // What JavaScript has done by now cannot be refused.
-    const throws = this.findings.throws && (operation.kind !== 'javascript' || mend !== undefined)
-    if (!this.findings.mends) {
+    // JavaScript's writes have happened already, and cannot be refused.
+    const throws = this.findings.throws && (operation.kind !== 'javascript' || fix !== undefined)
+    if (!this.findings.fixes) {
       this.findings.add(left, throws)
       return
     }
-    // An operation that others race with which were called later cannot wait for them.
+    // An operation can wait only for those that were called before it.
     const awaited = left.every((finding) => finding.awaited !== undefined) ? (left[0]?.awaited ?? []) : []
-    const mended = mend?.(awaited) === true
+    const fixed = fix?.(awaited) === true
     this.findings.add(
-      left.map((finding) => ({ ...finding, mended })),
+      left.map((finding) => ({ ...finding, fixed })),
       throws,
     )
   }
 
-  /** Lets an operation that is about to happen come after those that it races with, if that is the order that was meant. */
-  #mend(operation: CheckedOperation, awaited: readonly CheckedOperation[], stream: StreamStrand | undefined): boolean {
+  /** Queues the missing waits before an operation that is about to happen, if that is the order the program meant. */
+  #fix(operation: CheckedOperation, awaited: readonly CheckedOperation[], stream: TrackedStream | undefined): boolean {
     const canBe = (other: CheckedOperation): boolean => other.kind !== 'free' && !comesFromBefore(other, operation)
     const streams = awaited.flatMap((other) => (other.stream !== undefined && canBe(other) ? [other.stream] : []))
     if (streams.length === 0 || streams.length < awaited.length) return false
-    return stream === undefined ? this.#mender.waitOnHost(streams) : this.#mender.queueWaits(stream, streams)
+    return stream === undefined ? this.#fixer.waitOnHost(streams) : this.#fixer.queueWaits(stream, streams)
   }
 
-  /** The stack of the call under way in place of one of its kind. */
+  /** Replaces a sampled stack by that of the call under way. */
   #exactly(operation: CheckedOperation, stack: TakenStack | undefined): CheckedOperation {
     if (operation.stack?.exact === false) operation.stack = stack ?? this.stacks.take()
     return operation
   }
 
-  /** Of each region and stream once. */
-  #isAskedAbout(region: Region, stream: StreamStrand): boolean {
+  /** True once for each region and stream that follows no foreign stream. */
+  #isAskedAbout(region: Region, stream: TrackedStream): boolean {
     if (this.order.streams.foreignCount === 0 || region.askedAbout.has(stream)) return false
     region.askedAbout.add(stream)
     return !this.order.followsForeignStream(stream)
   }
 
   #operation(
-    at: StrandPoint,
+    at: Epoch,
     stream: OperationStream | undefined,
     what: string,
     kind: CheckedOperationKind,
     stack: TakenStack | undefined,
-    memory: readonly Touched[],
+    memory: readonly TouchedMemory[],
     running?: RunningHostFunction,
     captured?: CapturedWork,
   ): CheckedOperation {
@@ -465,20 +481,87 @@ export class Detector {
   }
 }
 
-const goneBy = (freed: CheckedOperation, { pointer, byteLength }: Touched): RaceFound => {
+const goneBy = (freed: CheckedOperation, { pointer, byteLength }: TouchedMemory): RaceFound => {
   return { other: freed, access: 'out', start: pointer, end: pointer + byteLength }
 }
 
-/** What an operation races with that is not written down. */
-function racesIn(region: Region, operation: CheckedOperation, piece: Touched): RacesFound {
+/** The races of an operation that is not recorded. */
+function racesIn(region: Region, operation: CheckedOperation, piece: TouchedMemory): RacesFound {
   const { pointer, byteLength, access } = piece
   const races = region.ranges.look(operation, pointer, pointer + byteLength, access)
   const all = region.freed === undefined ? races : [goneBy(region.freed, piece), ...(races ?? [])]
-  // What JavaScript does to the same bytes is compared by what they show.
+  // Two accesses by JavaScript are compared by the bytes, in PinnedViews.
   return operation.kind === 'javascript' ? all?.filter(({ other }) => other.kind !== 'javascript') : all
 }
 
-/** Its lines may be those of another call: from now on each call of its kind has a stack of its own. */
+/** A sampled stack may be that of another call. From the first report on, each call of this site has its own stack taken. */
 function reported(stack: TakenStack | undefined): void {
   if (stack?.site !== undefined) stack.site.isReported = true
+}
+
+/** Queues the waits that are missing. */
+export class Fixer {
+  constructor(
+    private readonly driver: Driver,
+    private readonly order: HappensBefore,
+  ) {}
+
+  /** Makes the stream wait for all queued work of the others. Returns false where that is not possible. */
+  queueWaits(stream: TrackedStream, others: Iterable<OperationStream>): boolean {
+    return attempted(() => {
+      for (const other of others) {
+        if (stream.isCapturing || other.isCapturing) return false
+        if (!(other.closed ? this.#waitForDevice(stream, other) : this.#waitFor(stream, other))) return false
+      }
+      return true
+    })
+  }
+
+  /** Blocks the JavaScript thread until the streams are idle. Returns false where it cannot wait for them. */
+  waitOnHost(others: Iterable<OperationStream>): boolean {
+    const { driver } = this
+    return attempted(() => {
+      for (const { handle, device, closed } of others) {
+        const work = closed ? this.order.workOfDevice(device) : this.order.workOf(handle)
+        if (closed) driver.deviceSynchronize(device)
+        else driver.streamSynchronize(handle)
+        this.order.hostWaitedFor(work)
+      }
+      return true
+    })
+  }
+
+  #waitFor(stream: TrackedStream, other: OperationStream): boolean {
+    this.driver.streamWaitStream(stream.handle, other.handle, this.#contextOf(other))
+    this.order.waitForStream(stream.handle, other.handle)
+    return true
+  }
+
+  /** No event can be recorded on a closed stream, so this waits for all work of its device. */
+  #waitForDevice(stream: TrackedStream, { device }: OperationStream): boolean {
+    const { driver } = this
+    const context = driver.deviceContext(device)
+    const event = driver.eventCreate(context, EventFlag.DISABLE_TIMING, true)
+    try {
+      if (!driver.deviceRecordOwn(event, device)) return false
+      driver.streamWaitEvent(stream.handle, event, 0)
+      for (const epoch of this.order.workOfDevice(device)) stream.join(epoch)
+      return true
+    } finally {
+      driver.eventRecycle(context, event)
+    }
+  }
+
+  #contextOf({ handle, device }: OperationStream): ContextHandle {
+    return this.driver.streamAdopt(cudaHandleOf(handle), device).context
+  }
+}
+
+/** Where the driver refuses a wait, the report says that the race was not fixed. */
+function attempted(fix: () => boolean): boolean {
+  try {
+    return fix()
+  } catch {
+    return false
+  }
 }

@@ -1,11 +1,17 @@
-/** Gathers findings: each once, no more than a program's author can read, and reported in the way that was asked for. */
+/** Gathers the findings, drops those that were reported before, and makes the reports: data, and the text for people. */
+import { isBefore } from '../base/vector-clock.js'
 import type { Access } from '../driver/driver.js'
-import { isBefore } from './clocks.js'
-import { type CheckedOperation, placesInOneLaunch } from './operations.js'
-import type { RaceFound } from './ranges.js'
-import type { Region } from './regions.js'
-import { type Finding, isWarning, type ReportKind, reportOf, type SanitizerReport } from './reports.js'
-import { isSamePlace, tellingLines } from './stacks.js'
+import {
+  type CapturedPlace,
+  type CheckedOperation,
+  type HostFunctionOrigin,
+  identifyingLines,
+  isSamePlace,
+  placesInOneLaunch,
+  shownLines,
+  type TakenStack,
+} from './operations.js'
+import type { RaceFound, Region } from './regions.js'
 
 /** Thrown in 'throw' mode, and by `sanitize()`. */
 export class SanitizerError extends Error {
@@ -32,20 +38,20 @@ export class SanitizerError extends Error {
 }
 
 const MOST_REPORTS = 100
-/** So many findings are known again by their whole stacks. */
+/** The most findings that are recognised by their whole stacks. */
 const MOST_KNOWN = 1024
 
-/** What is not to be reported, and why. */
+/** A finding that is not to be reported, and why. */
 export interface Suppression {
   /** A part of the report's message: a name, a file and line, an operation. */
   readonly match: string
-  /** Why it is no mistake, or not yet mended. */
+  /** Why it is no mistake, or not yet fixed. */
   readonly reason: string
 }
 
 /** A suppression, and how many findings it has held back. */
 export interface SuppressionUse extends Suppression {
-  /** Different findings. */
+  /** The number of different findings that it has held back. */
   readonly count: number
 }
 
@@ -54,44 +60,44 @@ export type SanitizerMode = 'collect' | 'throw' | 'print'
 
 export const MODES: readonly SanitizerMode[] = ['collect', 'throw', 'print']
 
-/** How findings are dealt with. */
+/** What is done with the findings. */
 interface FindingsOptions {
   readonly mode: SanitizerMode
-  /** Waits that are missing are queued. */
-  readonly mend: boolean
+  /** Are missing waits queued? */
+  readonly fix: boolean
   readonly suppress: readonly Suppression[]
-  /** Called with each report at once. */
-  readonly tell: ((report: SanitizerReport) => void) | undefined
+  /** Called with each report as soon as it is made. */
+  readonly onReport: ((report: SanitizerReport) => void) | undefined
 }
 
 export class Findings {
   readonly reports: SanitizerReport[] = []
   readonly suppressed: { readonly match: string; readonly reason: string; count: number }[]
-  /** The lines of those that are reported, by what else tells them apart. */
-  readonly #told = new Map<string, (readonly (readonly string[])[])[]>()
-  /** By their stacks as they were taken: to take the lines out of one costs more than to take it. */
+  /** The lines of the reported findings, by the other parts of their identity. */
+  readonly #reported = new Map<string, (readonly (readonly string[])[])[]>()
+  /** The findings by their raw stacks, to save the work of splitting a stack into lines. */
   readonly #known = new Set<string>()
-  readonly #tell: FindingsOptions['tell']
-  /** Each error is thrown, so that the call which completes a race is refused. */
+  readonly #onReport: FindingsOptions['onReport']
+  /** Is each error thrown, so that the call which completes a race is refused? */
   readonly throws: boolean
-  readonly mends: boolean
+  readonly fixes: boolean
 
-  constructor({ mode, mend, suppress, tell }: FindingsOptions) {
+  constructor({ mode, fix, suppress, onReport }: FindingsOptions) {
     this.throws = mode === 'throw'
-    this.mends = mend
+    this.fixes = fix
     this.suppressed = suppress.map(({ match, reason }) => ({ match, reason, count: 0 }))
-    this.#tell = tell
+    this.#onReport = onReport
   }
 
-  /** Findings about an operation. Throws in 'throw' mode, if one is an error that was not mended. */
+  /** Adds findings. Throws in 'throw' mode, if one is an error that was not fixed. */
   add(findings: readonly Finding[], throws = this.throws): void {
     const reports = findings.flatMap((finding) => this.#new(finding) ?? [])
     for (const report of reports) this.#keep(report)
-    const errors = reports.filter(({ severity, mended }) => severity === 'error' && mended !== true)
+    const errors = reports.filter(({ severity, fixed }) => severity === 'error' && fixed !== true)
     if (throws && errors.length > 0) throw new SanitizerError(errors)
   }
 
-  /** Those of an operation that no suppression is for: one for each pair of operations. */
+  /** The findings of an operation that are not suppressed, one for each pair of operations. */
   gathered(findings: readonly Finding[], operation: CheckedOperation): readonly Finding[] {
     const pairs = gathered(findings, operation)
     return this.suppressed.length === 0 ? pairs : pairs.filter((finding) => !this.#isSuppressed(finding))
@@ -105,8 +111,8 @@ export class Findings {
   }
 
   /**
-   * One whose earlier lines are those of another call makes room for the same with the right ones: once it is known, the
-   * stacks of such calls are taken.
+   * Replaces a report that shows a sampled stack by a later one of the same finding that shows the right one: from the first
+   * report on, the stacks of such calls are taken.
    */
   #keep(report: SanitizerReport): void {
     const { first, kind, second } = report
@@ -120,12 +126,12 @@ export class Findings {
     if (at >= 0) this.reports[at] = report
     else if (this.reports.length < MOST_REPORTS) this.reports.push(report)
     else return
-    this.#tell?.(report)
+    this.#onReport?.(report)
   }
 
-  /** The report, if there was none like it. In 'throw' mode every error is new: each call is refused. */
+  /** The report, unless there was one like it. In 'throw' mode each error is reported again, since each call is refused. */
   #new(finding: Finding): SanitizerReport | undefined {
-    if (this.throws && finding.mended !== true && !isWarning(finding.kind)) return reportOf(finding)
+    if (this.throws && finding.fixed !== true && !isWarning(finding.kind)) return reportOf(finding)
     return this.#isNew(finding) ? reportOf(finding) : undefined
   }
 
@@ -136,17 +142,17 @@ export class Findings {
     if (this.#known.has(known)) return false
     if (this.#known.size >= MOST_KNOWN) this.#known.clear()
     this.#known.add(known)
-    const places = stacks.map(tellingLines)
-    const told = this.#told.get(key) ?? []
-    if (told.some((others) => others.every((lines, index) => isSamePlace(lines, places[index] ?? [])))) return false
-    this.#told.set(key, [...told, places])
+    const places = stacks.map(identifyingLines)
+    const reported = this.#reported.get(key) ?? []
+    if (reported.some((others) => others.every((lines, index) => isSamePlace(lines, places[index] ?? [])))) return false
+    this.#reported.set(key, [...reported, places])
     return true
   }
 }
 
 /**
- * What makes a finding the same as another: the same two lines of the program, whatever streams it had there. Without
- * lines there are only the streams to tell. A race inside one graph is the same wherever the graph is launched.
+ * The identity of a finding: the two lines of the program, whatever streams it used there. Without stacks the streams are
+ * used. A race inside a graph is the same wherever the graph is launched.
  */
 function identityOf({ kind, first, second }: Finding): { readonly key: string; readonly stacks: readonly string[] } {
   const inOneGraph = first !== undefined && placesInOneLaunch(first.operation, second.operation) !== undefined
@@ -163,7 +169,7 @@ function identityOf({ kind, first, second }: Finding): { readonly key: string; r
   return { key: key.join('\n'), stacks }
 }
 
-/** `operation` has come to what `other` did; whichever was called first is told first. */
+/** A race of `operation` with `other`. The `first` of the finding is the one that was called earlier. */
 export function raceOf(
   { other, access: itsAccess, start, end }: RaceFound,
   operation: CheckedOperation,
@@ -181,11 +187,11 @@ export function raceOf(
     end,
     region,
     awaited: undefined,
-    mended: undefined,
+    fixed: undefined,
   }
 }
 
-/** What allocates or frees neither reads nor writes; what JavaScript does with a view is often not known. */
+/** An allocation or a free neither reads nor writes, and it is often not known what JavaScript does with a view. */
 function accessOf({ kind }: CheckedOperation, access: Access): Access | undefined {
   return kind === 'work' || (kind === 'javascript' && access !== 'inout') ? access : undefined
 }
@@ -196,7 +202,7 @@ function kindOf(first: CheckedOperation, second: CheckedOperation): ReportKind {
   return first.kind === 'javascript' || second.kind === 'javascript' ? 'host-access' : 'race'
 }
 
-/** One finding for each pair of operations, over all the bytes between; the latest of the others first. */
+/** One finding for each pair of operations, which spans all their bytes; the latest of the other operations first. */
 function gathered(findings: readonly Finding[], operation: CheckedOperation): Finding[] {
   const other = ({ first, second }: Finding): CheckedOperation | undefined =>
     second.operation === operation ? first?.operation : second.operation
@@ -215,7 +221,7 @@ function gathered(findings: readonly Finding[], operation: CheckedOperation): Fi
   return sorted.map((finding) => (finding.second.operation === operation ? { ...finding, awaited } : finding))
 }
 
-/** Those that no other of them comes after. */
+/** The operations that none of the others comes after, one for each stream. */
 function latestOf(operations: readonly CheckedOperation[]): readonly CheckedOperation[] {
   const latest: CheckedOperation[] = []
   for (const operation of operations) {
@@ -225,4 +231,282 @@ function latestOf(operations: readonly CheckedOperation[]): readonly CheckedOper
     }
   }
   return latest
+}
+
+/**
+ * - `race`: two accesses to the same bytes, one of them a write, that nothing orders
+ * - `host-access`: JavaScript asked for a view of pinned memory that queued work still writes or reads
+ * - `use-before-allocation`: work that nothing orders after the allocation of its memory
+ * - `use-after-free`: work that nothing orders before the memory is given back, or that comes after
+ * - `unrecorded-event`: a wait for an event that was never recorded, which waits for nothing
+ * - `foreign-memory`: memory of another library, used on a stream that follows none of the wrapped streams
+ */
+export type ReportKind =
+  | 'race'
+  | 'host-access'
+  | 'use-before-allocation'
+  | 'use-after-free'
+  | 'unrecorded-event'
+  | 'foreign-memory'
+
+/** One side of a report. */
+export interface ReportedOperation {
+  /** 'copy', 'fill', "kernel 'axpy'", 'a view' … */
+  readonly what: string
+  /** Undefined where no memory is touched. */
+  readonly access: Access | undefined
+  /** The stream's name, or `Stream(0x…)`; undefined for JavaScript outside of host functions. */
+  readonly stream: string | undefined
+  /** Where the program queued it: its own lines, innermost first. Empty where stacks are not taken. */
+  readonly stack: readonly string[]
+  /** False: the stack is that of an earlier operation of this kind, on this stream and with this memory. */
+  readonly exactStack: boolean
+  /** Which argument of the kernel the memory is, from 0. */
+  readonly argument: number | undefined
+  /** For a node of a graph, and what a host function does that is one: where it was captured. */
+  readonly capturedAt: readonly string[]
+  /** For a node of a graph that was launched within the capture of another: where that was done. */
+  readonly withinAt: readonly string[]
+  /** For what a host function does: where that was queued, or the graph launched that runs it. */
+  readonly queuedAt: readonly string[]
+  /** Where its stream was made, if that was seen. */
+  readonly streamMadeAt: readonly string[]
+}
+
+/** The whole of a buffer that a report is about. */
+export interface ReportedBuffer {
+  /** Its first address. */
+  readonly pointer: bigint
+  /** Its length in bytes. */
+  readonly byteLength: number
+  /** Where the program allocated it. */
+  readonly allocatedAt: readonly string[]
+}
+
+/** One thing that was found. */
+export interface SanitizerReport {
+  /** What it is. */
+  readonly kind: ReportKind
+  /** A warning may be a false alarm, and is never thrown. */
+  readonly severity: 'error' | 'warning'
+  /** Called earlier; undefined where only one operation is at fault. */
+  readonly first: ReportedOperation | undefined
+  /** Called later. */
+  readonly second: ReportedOperation
+  /** The bytes that both touch, or all that the one does. */
+  readonly memory: { readonly pointer: bigint; readonly byteLength: number } | undefined
+  /** The buffer that these bytes lie in, where its allocation was seen. */
+  readonly buffer: ReportedBuffer | undefined
+  /** The line to add, and where. */
+  readonly advice: string
+  /** With `fix`: has the library queued the wait that was missing, or waited itself? */
+  readonly fixed: boolean | undefined
+  /** All of it, to be printed. */
+  readonly message: string
+}
+
+/** A finding before it is described. */
+export interface Finding {
+  readonly kind: ReportKind
+  readonly first: { readonly operation: CheckedOperation; readonly access: Access | undefined } | undefined
+  readonly second: { readonly operation: CheckedOperation; readonly access: Access | undefined }
+  readonly start: number
+  readonly end: number
+  readonly region: Region | undefined
+  /** All that the second operation has to wait for, on different streams; the first one's is among it. */
+  readonly awaited: readonly CheckedOperation[] | undefined
+  readonly fixed: boolean | undefined
+}
+
+/** How writes of JavaScript are described that no call shows: only that they have happened is known. */
+export const KEPT_VIEW = 'a view that was kept (it has been used by now)'
+export const WRITTEN_ARRAY = 'an array that is registered (it has been written by now)'
+
+export function isWarning(kind: ReportKind): boolean {
+  return kind === 'unrecorded-event' || kind === 'foreign-memory'
+}
+
+export function reportOf(finding: Finding): SanitizerReport {
+  const { kind, start, end, region, fixed } = finding
+  const places = finding.first && placesInOneLaunch(finding.first.operation, finding.second.operation)
+  const first = finding.first && sideOf(finding.first, finding, places?.[0])
+  const second = sideOf(finding.second, finding, places?.[1])
+  const memory = end > start ? { pointer: BigInt(start), byteLength: end - start } : undefined
+  const buffer = region?.made === undefined ? undefined : bufferOf(region)
+  const severity = isWarning(kind) ? 'warning' : 'error'
+  const report = { kind, severity, first, second, memory, buffer, advice: adviceFor(finding), fixed } as const
+  return { ...report, message: textOf(report) }
+}
+
+function bufferOf({ start, end, made }: Region): ReportedBuffer {
+  return { pointer: BigInt(start), byteLength: end - start, allocatedAt: linesOf(made) }
+}
+
+/** `place`: that which is to be ordered with the place of the other. */
+function sideOf(
+  { operation, access }: Finding['second'],
+  { start, end }: Finding,
+  place: CapturedPlace | undefined,
+): ReportedOperation {
+  const { what, stream, stack, memory, kind, inside } = operation
+  const captured = operation.captured ?? inside?.captured
+  const within = place === undefined || place === captured ? captured?.within[0] : place
+  const given = memory.find(({ pointer, byteLength }) => pointer < end && pointer + byteLength > start)
+  return {
+    what,
+    access,
+    stream: stream?.label,
+    stack: linesOf(stack),
+    exactStack: stack?.exact ?? true,
+    argument: kind === 'work' ? given?.argument : undefined,
+    capturedAt: linesOf(captured?.stack),
+    withinAt: linesOf(within?.stack),
+    queuedAt: linesOf(inside?.queued),
+    streamMadeAt: linesOf(stream?.made),
+  }
+}
+
+const linesOf = (stack: TakenStack | undefined): readonly string[] =>
+  stack === undefined ? [] : shownLines(stack.stack)
+
+const HEADINGS: Readonly<Record<ReportKind, string>> = {
+  race: 'Race: nothing orders two accesses',
+  'host-access': 'JavaScript accesses pinned memory that queued work still uses',
+  'use-before-allocation': 'Nothing orders a use of memory after its allocation',
+  'use-after-free': 'Nothing orders a use of memory before it is freed',
+  'unrecorded-event': 'A wait for an event that was never recorded waits for nothing',
+  'foreign-memory': "Another library's memory is used on a stream that waits for no wrapped stream",
+}
+
+function textOf({ kind, first, second, memory, buffer, advice, fixed }: Omit<SanitizerReport, 'message'>): string {
+  const where = memory === undefined ? '' : ` (${bytesOf(memory.pointer, memory.byteLength)})`
+  const within = memory === undefined || buffer === undefined ? [] : bufferLines(buffer, memory.pointer)
+  const sides =
+    first === undefined ? sideLines('', second) : [...sideLines('first, ', first), ...sideLines('then, ', second)]
+  const end = fixed === undefined ? [] : [fixed ? '  Fixed: the library has queued that wait.' : '  Not fixed.']
+  return [`${HEADINGS[kind]}${where}`, ...within, ...sides, `  ${advice}`, ...end].join('\n')
+}
+
+function bufferLines({ pointer, byteLength, allocatedAt: [line] }: ReportedBuffer, from: bigint): string[] {
+  const offset = from - pointer
+  const place = offset === 0n ? 'at the beginning' : `from byte ${offset} on`
+  return [`  ${place} of a buffer of ${byteLength} bytes${line === undefined ? '' : `, allocated ${line}`}`]
+}
+
+function bytesOf(pointer: bigint, byteLength: number): string {
+  return `${byteLength} byte${byteLength === 1 ? '' : 's'} from 0x${pointer.toString(16)} to 0x${(pointer + BigInt(byteLength)).toString(16)}`
+}
+
+const DOES: Readonly<Record<Access, string>> = {
+  in: 'reads',
+  out: 'writes',
+  inout: 'reads and writes',
+  atomic: 'updates atomically',
+}
+
+function sideLines(which: string, side: ReportedOperation): string[] {
+  const argument = side.argument === undefined ? '' : ` its argument ${side.argument}`
+  const does = side.access === undefined ? '' : ` ${DOES[side.access]}${argument}`
+  const on = side.stream === undefined ? ' in JavaScript' : ` on ${side.stream}`
+  const lines = [
+    `  ${which}${side.what}${does}${on}${side.exactStack ? '' : ' (the stack is that of an earlier operation of this kind)'}`,
+  ]
+  lines.push(...side.stack.map((line) => `      ${line}`))
+  const isInHostFunction = side.queuedAt.length > 0
+  const part = (title: string, stack: readonly string[]): void => {
+    if (stack.length > 0) lines.push(`    ${title}`, ...stack.map((line) => `      ${line}`))
+  }
+  part(isInHostFunction ? 'in a host function captured' : 'captured', side.capturedAt)
+  part('in a graph launched within the capture of another', side.withinAt)
+  part(side.capturedAt.length > 0 ? 'whose graph was launched' : 'in a host function queued', side.queuedAt)
+  const [made] = side.streamMadeAt
+  if (made !== undefined && side.stream?.startsWith('Stream(0x')) lines.push(`    ${side.stream} was made ${made}`)
+  return lines
+}
+
+/** The line that a program lacks. */
+function adviceFor({ kind, first, second, awaited }: Finding): string {
+  const last = second.operation
+  if (kind === 'unrecorded-event') {
+    return 'Record the event before this wait: the wait does not refer to later records.'
+  }
+  if (kind === 'foreign-memory') {
+    return `If a wrapped stream wrote it, add \`${last.stream?.label}.wait(thatStream)\` before this ${last.what}.`
+  }
+  if (first === undefined) return ''
+  return orderingAdvice(
+    first.operation,
+    last,
+    awaited === undefined || awaited.length === 0 ? [first.operation] : awaited,
+  )
+}
+
+function orderingAdvice(
+  first: CheckedOperation,
+  second: CheckedOperation,
+  awaited: readonly CheckedOperation[],
+): string {
+  if (first.kind === 'free') return 'Close the buffer only after this, or keep it open as long as graphs use it.'
+  const [from, to] = [first.stream?.label, second.stream?.label]
+  if (comesFromBefore(first, second)) {
+    const { label } = (second.inside as HostFunctionOrigin).stream
+    const lines = `\`await ${label}.finished()\`, then \`${from}.wait(${to})\``
+    return `A host function of ${label}, queued before, queues this ${second.what}: add ${lines} before the ${first.what}.`
+  }
+  const places = placesInOneLaunch(first, second)
+  if (places !== undefined) return adviceWithinGraph(first, second, places)
+  const before = `before ${placeOf(second)}`
+  const sentences: string[] = []
+  const open = awaited.filter(({ stream }) => stream?.closed !== true)
+  const waits = open.map(({ stream }) => waitFor(stream?.label, second))
+  if (waits.length > 0) sentences.push(`Add ${waits.join(' and ')} ${before}.`)
+  for (const { stream } of awaited.filter((one) => !open.includes(one))) {
+    const wait = to === undefined ? 'await done.finished()' : `${to}.wait(done)`
+    const { label = '' } = stream ?? {}
+    sentences.push(
+      `Record an event before \`${label}\` is closed (\`const done = ${label}.record()\`), and add \`${wait}\` ${before}.`,
+    )
+  }
+  return sentences.join(' ')
+}
+
+/** A stream orders what is captured together; what several captures add to one graph is ordered by its nodes. */
+function adviceWithinGraph(
+  first: CheckedOperation,
+  second: CheckedOperation,
+  [earlier, later]: readonly [CapturedPlace, CapturedPlace],
+): string {
+  const nameOf = (place: CapturedPlace, operation: CheckedOperation): string =>
+    place === operation.captured ? nounOf(operation) : 'launch of a graph'
+  const [one, other] = [nameOf(earlier, first), nameOf(later, second)]
+  if (earlier.capture === later.capture) {
+    return `Add \`${later.stream.label}.wait(${earlier.stream.label})\` before this ${other}, inside the capture.`
+  }
+  return `Name the node of that ${one} in \`after\` where this ${other} is captured: \`capture(fn, { into, after })\`.`
+}
+
+function waitFor(from: string | undefined, { stream }: CheckedOperation): string {
+  return stream === undefined
+    ? `\`await ${from}.finished()\` or \`${from}.synchronize()\``
+    : `\`${stream.label}.wait(${from})\``
+}
+
+/**
+ * Is the later one queued by a host function that was queued before the earlier one? Then it is the one that is meant to come
+ * first, and a wait before it would turn the order round.
+ */
+export function comesFromBefore(first: CheckedOperation, { kind, inside }: CheckedOperation): boolean {
+  return kind === 'work' && inside !== undefined && first.inside === undefined && first.sequence > inside.sequence
+}
+
+const isUnseenWrite = (what: string): boolean => what === KEPT_VIEW || what === WRITTEN_ARRAY
+
+/** As a part of a sentence. */
+const nounOf = ({ kind, what }: CheckedOperation): string => (kind === 'javascript' ? 'host function' : what)
+
+function placeOf({ captured, kind, what, stream }: CheckedOperation): string {
+  if (kind === 'free') return 'the buffer is closed'
+  if (stream === undefined) return isUnseenWrite(what) ? 'JavaScript writes there' : 'JavaScript accesses the memory'
+  if (captured !== undefined) return 'this launch of the graph'
+  return kind === 'javascript' ? 'this host function is queued' : `this ${what}`
 }

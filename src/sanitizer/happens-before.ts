@@ -1,59 +1,55 @@
 /**
- * What comes before what, by CUDA's rules: streams, events, the null stream, host waits, host functions, captures. It
+ * The happens-before relation by CUDA's rules: streams, events, the null stream, host waits, host functions, captures. It
  * follows the calls one by one.
  */
-import { type EventHandle, isNullStream, type NodeHandle, type StreamHandle } from '../driver/driver.js'
-import type { DriverWrapper } from '../driver/driver-wrapper.js'
-import { type Clock, isBefore, NOWHERE, Strand, type StrandPoint, Strands } from './clocks.js'
+import { Component, Components, type Epoch, isBefore, NOWHERE, type VectorClock } from '../base/vector-clock.js'
+import { type Driver, type EventHandle, isNullStream, type NodeHandle, type StreamHandle } from '../driver/driver.js'
+import { type ValueOrder, Values } from './awaited-values.js'
 import { Continuations } from './continuations.js'
-import type { CapturedNodes, GraphInstance, LaunchOrder, NodeVisitor } from './graph-instance.js'
-import { Holds } from './holds.js'
-import { type LaunchedHostFunction, RunningHostFunctions } from './host-functions.js'
-import { KnownEvents } from './known-events.js'
-import { KnownStreams } from './known-streams.js'
-import { PendingHostFunctions } from './pending.js'
-import { Capture, type EventState, type StreamStrand } from './streams.js'
-import { type ValueOrder, Values } from './values.js'
+import type { CapturedNodes, GraphInstance, LaunchOrder, NodeVisitor } from './graph-instances.js'
+import type { HostFunctionOrigin } from './operations.js'
+import { PendingHostFunctions, PendingWaits } from './pending.js'
+import { Capture, Events, Streams, type TrackedEvent, type TrackedStream } from './streams.js'
 
 export class HappensBefore implements LaunchOrder {
   readonly pending = new PendingHostFunctions()
-  /** Called before JavaScript knows more. */
-  beforeHostKnows: () => void = () => {}
-  /** Looks at a word of memory, as values need it. */
-  lookAtWord: ValueOrder['look'] = () => undefined
-  readonly strands: Strands
-  /** The JavaScript thread: what it knows to be done. */
-  readonly host: Strand
+  /** Called before a wait of JavaScript is over. */
+  beforeHostWaits: () => void = () => {}
+  /** Reads a word of memory that JavaScript can see. */
+  readWord: ValueOrder['look'] = () => undefined
+  readonly components: Components
+  /** The JavaScript thread: what it knows to be done happens before all that it queues. */
+  readonly host: Component
   readonly #continuations: Continuations | undefined
-  /** What the program was told of that it is not done yet. */
-  readonly #denied = new Strand({ slot: NOWHERE, tick: 1, clock: [] })
+  /** Work for which a query of the program was answered with `false`. */
+  readonly #denied = new Component({ component: NOWHERE, time: 1, clock: [] })
   readonly running: RunningHostFunctions
-  /** By strand, the latest host function that has run. */
-  readonly #ran = new Map<number, StrandPoint>()
-  readonly streams: KnownStreams
-  readonly events: KnownEvents
-  /** By stream: the latest launch there of an instance of which nothing is known, since it is older than the sanitizer. */
-  readonly #unknownLaunches = new Map<number, StrandPoint>()
+  /** By component, the latest host function that has run. */
+  readonly #ran = new Map<number, Epoch>()
+  readonly streams: Streams
+  readonly events: Events
+  /** By stream, the latest launch there of an instance that is older than the sanitizer: its nodes are not known. */
+  readonly #unknownLaunches = new Map<number, Epoch>()
 
   readonly values: Values
-  readonly holds = new Holds()
+  readonly pendingWaits = new PendingWaits()
 
-  /** `isCausal`: JavaScript's waits order only what comes of them. */
+  /** `isCausal`: a wait of JavaScript orders only what follows from it. */
   constructor(
-    wrapper: DriverWrapper,
+    driver: Driver,
     readonly isCausal: boolean,
   ) {
-    this.strands = new Strands(isCausal)
-    this.host = this.strands.host
+    this.components = new Components(isCausal)
+    this.host = this.components.host
     this.running = new RunningHostFunctions(this.pending, isCausal)
-    this.streams = new KnownStreams(wrapper, this.strands)
-    this.events = new KnownEvents(this.strands.all)
+    this.streams = new Streams(driver, this.components)
+    this.events = new Events(this.components.all)
     this.values = new Values({
-      known: this.strands.all,
-      hold: (strand) => this.#hold(strand),
-      look: (...at) => this.lookAtWord(...at),
+      known: this.components.all,
+      hold: (component) => this.#hold(component),
+      look: (...at) => this.readWord(...at),
     })
-    this.#continuations = isCausal ? new Continuations(this.host, this.strands.all) : undefined
+    this.#continuations = isCausal ? new Continuations(this.host, this.components.all) : undefined
     this.#continuations?.start()
   }
 
@@ -62,22 +58,25 @@ export class HappensBefore implements LaunchOrder {
     this.#continuations?.stop()
   }
 
-  /** The stream is about to be given something: what that comes after, beside the stream's own work. */
-  arriveAt(handle: StreamHandle): StreamStrand {
+  /**
+   * The stream is about to be given work: that happens after what JavaScript knows, and by the null stream's rules after
+   * other streams.
+   */
+  arriveAt(handle: StreamHandle): TrackedStream {
     const stream = this.streams.at(handle)
     if (stream.capture === undefined) this.#comeAfterOthers(stream, stream)
     return stream
   }
 
-  /** Where the stream's next work would stand. Nothing is queued: nothing comes after it. */
-  nextOf(stream: StreamStrand): StrandPoint {
-    const next = new Strand(stream)
+  /** The event that the stream's next work would be. The stream stays as it is. */
+  nextOf(stream: TrackedStream): Epoch {
+    const next = new Component(stream)
     this.#comeAfterOthers(stream, next)
     return next.advance()
   }
 
-  /** As `arriveAt`, for a wait: on a blocking stream it is no work, and the null stream's need not come before it. */
-  #arriveAtWait(handle: StreamHandle): StreamStrand {
+  /** As `arriveAt`, for a wait: on a blocking stream it is no work, so it need not come after the null stream's work. */
+  #arriveAtWait(handle: StreamHandle): TrackedStream {
     const stream = this.streams.at(handle)
     const { capture, nonBlocking } = stream
     if (capture !== undefined || nonBlocking || isNullStream(stream.handle)) return this.arriveAt(handle)
@@ -90,7 +89,7 @@ export class HappensBefore implements LaunchOrder {
     const event = this.events.at(handle)
     const { capture } = stream
     if (capture === undefined) {
-      event.points = this.#recorded(stream, streamHandle, event.timing)
+      event.epochs = this.#recorded(stream, streamHandle, event.timing)
       event.captured = undefined
     } else if (external) capture.put(stream, { kind: 'record', event })
     else capture.record(event, stream)
@@ -99,12 +98,12 @@ export class HappensBefore implements LaunchOrder {
   /** A record behind all work of the device. */
   recordDevice(handle: EventHandle, device: number): void {
     const event = this.events.at(handle)
-    event.points = this.workOfDevice(device)
+    event.epochs = this.workOfDevice(device)
     event.captured = undefined
   }
 
-  /** Behind a promise that all of the stream's work will be done stands a hidden record: what that stands for. */
-  promised(handle: StreamHandle): readonly StrandPoint[] {
+  /** What the hidden record stands for that is behind a promise of the stream's work being done. */
+  promised(handle: StreamHandle): readonly Epoch[] {
     return this.#recorded(this.streams.at(handle), handle, false)
   }
 
@@ -112,23 +111,23 @@ export class HappensBefore implements LaunchOrder {
    * What a record stands for. Without timing it is no work of a blocking stream: it comes after the null stream's work, for
    * which a wait for the stream itself does not wait.
    */
-  #recorded(stream: StreamStrand, handle: StreamHandle, timing: boolean): readonly StrandPoint[] {
-    if (timing || stream.nonBlocking || isNullStream(stream.handle)) return this.arriveAt(handle).points()
+  #recorded(stream: TrackedStream, handle: StreamHandle, timing: boolean): readonly Epoch[] {
+    if (timing || stream.nonBlocking || isNullStream(stream.handle)) return this.arriveAt(handle).epochs()
     stream.join(this.host)
-    return [stream.point(), this.streams.blockingOf(stream.device).nullStream.point()]
+    return [stream.epoch(), this.streams.blockingOf(stream.device).nullStream.epoch()]
   }
 
-  /** False where nothing was ever recorded: the wait is none, and orders nothing behind the null stream either. */
+  /** False if nothing was ever recorded: then the wait has no effect, not even by the null stream's rules. */
   wait(streamHandle: StreamHandle, handle: EventHandle, external: boolean): boolean {
     const stream = this.streams.at(streamHandle)
     const event = this.events.at(handle)
     const { captured } = event
-    const isWait = !event.made || event.points.length > 0 || captured !== undefined
+    const isWait = !event.made || event.epochs.length > 0 || captured !== undefined
     if (stream.capture !== undefined && external) stream.capture.put(stream, { kind: 'wait', event })
     else if (captured !== undefined) captured.joinAt(event, stream)
     else if (isWait) {
       this.#arriveAtWait(streamHandle)
-      for (const point of this.workOfRecord(event)) stream.join(point)
+      for (const epoch of this.workOfRecord(event)) stream.join(epoch)
     }
     return isWait
   }
@@ -138,12 +137,12 @@ export class HappensBefore implements LaunchOrder {
     const recorded = other.capture === undefined ? this.#recorded(other, otherHandle, false) : []
     const stream = this.#arriveAtWait(streamHandle)
     if (other.capture !== undefined) other.capture.join(stream, other.capture.frontierOf(other))
-    else if (stream.capture === undefined) for (const point of recorded) stream.join(point)
+    else if (stream.capture === undefined) for (const epoch of recorded) stream.join(epoch)
   }
 
   /**
-   * The stream waits for a promise. Until that settles it is not known what it stands for: perhaps for all that is queued, on
-   * any stream. Call the result when it settles: what JavaScript knows then comes before the stream's work.
+   * The stream waits for a promise. Until that settles it may stand for all that is queued, on any stream. Call the result when
+   * it settles: what JavaScript knows by then happens before the stream's work.
    */
   hold(handle: StreamHandle): () => void {
     const release = this.#hold(this.arriveAt(handle))
@@ -153,90 +152,93 @@ export class HappensBefore implements LaunchOrder {
     }
   }
 
-  #hold(strand: Strand): () => void {
-    for (const other of this.streams.all) strand.join(other.point())
-    return this.holds.begin(strand.next())
+  #hold(component: Component): () => void {
+    for (const other of this.streams.all) component.join(other.epoch())
+    return this.pendingWaits.begin(component.next())
   }
 
   /** The work that is done once a wait for the stream is over. */
-  workOf(handle: StreamHandle): readonly StrandPoint[] {
+  workOf(handle: StreamHandle): readonly Epoch[] {
     const stream = this.streams.at(handle)
-    if (!isNullStream(stream.handle)) return stream.points()
-    return [stream, ...this.streams.blockingOf(stream.device).others].map((one) => one.point())
+    if (!isNullStream(stream.handle)) return stream.epochs()
+    return [stream, ...this.streams.blockingOf(stream.device).others].map((one) => one.epoch())
   }
 
-  workOfEvent(handle: EventHandle): readonly StrandPoint[] {
+  workOfEvent(handle: EventHandle): readonly Epoch[] {
     return this.workOfRecord(this.events.at(handle))
   }
 
-  workOfDevice(device: number): readonly StrandPoint[] {
-    return this.streams.ofDevice(device).map((stream) => stream.point())
+  workOfDevice(device: number): readonly Epoch[] {
+    return this.streams.ofDevice(device).map((stream) => stream.epoch())
   }
 
-  /** The JavaScript thread has found out, or waited until, all up to these points is done. */
-  hostKnows(points: readonly StrandPoint[]): void {
-    this.beforeHostKnows()
-    this.running.learns(points)
-    for (const point of points) this.host.join(point)
+  /** JavaScript has waited for these epochs, or a query has answered that they are done. */
+  hostWaitedFor(epochs: readonly Epoch[]): void {
+    this.beforeHostWaits()
+    this.running.waitedFor(epochs)
+    for (const epoch of epochs) this.host.join(epoch)
     this.running.inherit(this.host)
     this.#areDone([this.host])
   }
 
-  /** JavaScript has waited until every host function has run: also what ran before by chance would have run by now. */
+  /** JavaScript has waited until every host function has run. Those that ran earlier by chance are done then, too. */
   drained(): void {
-    this.hostKnows([...this.#ran.values()])
+    this.hostWaitedFor([...this.#ran.values()])
   }
 
-  /** A promise is settled, since all up to these points is done. */
-  settle(points: readonly StrandPoint[], settle: () => void): void {
+  /** Settles a promise, since these epochs are done. */
+  settle(epochs: readonly Epoch[], settle: () => void): void {
     if (this.#continuations === undefined) {
-      this.hostKnows(points)
+      this.hostWaitedFor(epochs)
       settle()
       return
     }
-    this.beforeHostKnows()
-    this.#areDone(points)
-    this.#continuations.run(this.#knowing(points), settle)
+    this.beforeHostWaits()
+    this.#areDone(epochs)
+    this.#continuations.run(this.#knowing(epochs), settle)
   }
 
   /**
-   * The program asks whether all up to these points is done. Where a true answer is to order nothing by chance, it is told
-   * no at first, as it could have been; if it asks again it has waited.
+   * The answer to a query for these epochs. Where a true answer is to order nothing by chance, the first answer is `false`, as
+   * it could have been; a program that asks again has waited.
    */
-  answer(isDone: boolean, points: readonly StrandPoint[]): boolean {
-    if (this.#continuations !== undefined && !areBefore(points, this.host)) {
-      const isAskedAgain = areBefore(points, this.#denied)
-      for (const point of points) this.#denied.join(point)
+  answer(isDone: boolean, epochs: readonly Epoch[]): boolean {
+    if (this.#continuations !== undefined && !areBefore(epochs, this.host)) {
+      const isAskedAgain = areBefore(epochs, this.#denied)
+      for (const epoch of epochs) this.#denied.join(epoch)
       if (!isAskedAgain) return false
     }
-    if (isDone) this.hostKnows(points)
+    if (isDone) this.hostWaitedFor(epochs)
     return isDone
   }
 
-  /** A host function runs here, perhaps inside of another, which need not come after it. */
+  /** Runs a host function. Another one around it need not happen after it. */
   runHostFunction(launched: LaunchedHostFunction, fn: () => void): void {
     this.pending.ran(launched.at)
-    if (this.isCausal) this.#ran.set(launched.at.slot, launched.at)
+    if (this.isCausal) this.#ran.set(launched.at.component, launched.at)
     this.#areDone([launched.at])
     const running = this.running.enter(launched)
-    const { knows, stream } = running
+    const { past, stream } = running
     try {
       if (this.#continuations === undefined) fn()
-      else this.#continuations.run(knows.clock, fn)
+      else this.#continuations.run(past.clock, fn)
     } finally {
       this.running.leave(running)
-      this.streams.known(stream.handle)?.joinClock(knows.clock)
+      this.streams.known(stream.handle)?.joinClock(past.clock)
     }
   }
 
-  /** After all that these events stand for, and all that the JavaScript thread knows. */
-  afterEvents(events: readonly EventHandle[]): StrandPoint {
-    const after = new Strand({ slot: NOWHERE, tick: 1, clock: this.host.clock })
-    for (const event of events) for (const point of this.workOfEvent(event)) after.join(point)
-    return after.point()
+  /** An epoch after all that these events stand for, and all that JavaScript knows. */
+  afterEvents(events: readonly EventHandle[]): Epoch {
+    const after = new Component({ component: NOWHERE, time: 1, clock: this.host.clock })
+    for (const event of events) for (const epoch of this.workOfEvent(event)) after.join(epoch)
+    return after.epoch()
   }
 
-  /** `before` are the nodes of a graph that the capture adds to, behind those of these handles; where one is not known, all. */
+  /**
+   * `before` are the nodes of the graph that the capture adds to, behind the nodes `after`, or behind all if one is not
+   * known.
+   */
   captureBegins(handle: StreamHandle, before: CapturedNodes = [], after: readonly NodeHandle[] = []): void {
     const named = before.filter(({ work }) => work.kind === 'work' && after.some((node) => node === work.node))
     new Capture(this.streams.at(handle), true, before, named.length < after.length ? before : named)
@@ -256,38 +258,41 @@ export class HappensBefore implements LaunchOrder {
     else this.#launchUnknown(stream)
   }
 
-  newStrand(): Strand {
-    return new Strand(this.strands.begin())
+  newComponent(): Component {
+    return new Component(this.components.begin())
   }
 
-  /** It may wait for each event that is older than the sanitizer, and record it. */
-  #launchUnknown(stream: StreamStrand): void {
-    for (const event of this.events.older()) for (const point of this.workOfRecord(event)) stream.join(point)
-    this.#unknownLaunches.set(stream.slot, stream.next())
+  /** The launch may wait for each event that is older than the sanitizer, and record it. */
+  #launchUnknown(stream: TrackedStream): void {
+    for (const event of this.events.older()) for (const epoch of this.workOfRecord(event)) stream.join(epoch)
+    this.#unknownLaunches.set(stream.component, stream.next())
   }
 
-  /** Does the stream come after anything that a foreign stream of its device was given, or is it one? */
-  followsForeignStream(stream: StreamStrand): boolean {
+  /** Is the stream foreign, or does its work happen after work of a foreign stream of its device? */
+  followsForeignStream(stream: TrackedStream): boolean {
     if (stream.foreign) return true
     return this.streams.foreign.some((other) => other.device === stream.device && isFollowed(other, stream))
   }
 
-  /** What is known of these points and no more. */
-  #knowing(points: readonly StrandPoint[]): Clock {
-    const strand = new Strand({ slot: NOWHERE, tick: 1, clock: [] })
-    for (const point of points) strand.join(point)
-    this.running.inherit(strand)
-    return strand.clock
+  /** The clock of what happens before these epochs. */
+  #knowing(epochs: readonly Epoch[]): VectorClock {
+    const component = new Component({ component: NOWHERE, time: 1, clock: [] })
+    for (const epoch of epochs) component.join(epoch)
+    this.running.inherit(component)
+    return component.clock
   }
 
-  #areDone(points: readonly StrandPoint[]): void {
-    for (const point of points) this.strands.all.join(point)
-    this.holds.areDone(this.strands.all)
+  #areDone(epochs: readonly Epoch[]): void {
+    for (const epoch of epochs) this.components.all.join(epoch)
+    this.pendingWaits.areDone(this.components.all)
     this.streams.moreIsDone()
   }
 
-  /** What work of the stream comes after: all that JavaScript knows to be done, and by the null stream's rules other streams. */
-  #comeAfterOthers(stream: StreamStrand, work: Strand): void {
+  /**
+   * Lets work of the stream happen after what JavaScript knows to be done, and by the null stream's rules after other
+   * streams.
+   */
+  #comeAfterOthers(stream: TrackedStream, work: Component): void {
     work.join(this.host)
     if (stream.nonBlocking) return
     const { nullStream, others } = this.streams.blockingOf(stream.device)
@@ -296,19 +301,117 @@ export class HappensBefore implements LaunchOrder {
   }
 
   /**
-   * What an event's latest record stands for. One that others record may stand for all that foreign streams were given, and
-   * one that is older than the sanitizer for each launch of a graph that is.
+   * What an event's latest record stands for. An event that other code records may stand for all work of foreign streams, and
+   * one that is older than the sanitizer for each launch of a graph that is older, too.
    */
-  workOfRecord({ foreign, made, points }: EventState): readonly StrandPoint[] {
-    if (made || (!foreign && this.#unknownLaunches.size === 0)) return points
-    const theirs = foreign ? this.streams.foreign.map((stream) => stream.point()) : []
-    return [...points, ...theirs, ...this.#unknownLaunches.values()]
+  workOfRecord({ foreign, made, epochs }: TrackedEvent): readonly Epoch[] {
+    if (made || (!foreign && this.#unknownLaunches.size === 0)) return epochs
+    const theirs = foreign ? this.streams.foreign.map((stream) => stream.epoch()) : []
+    return [...epochs, ...theirs, ...this.#unknownLaunches.values()]
   }
 }
 
-const areBefore = (points: readonly StrandPoint[], later: StrandPoint): boolean =>
-  points.every((point) => isBefore(point, later))
+const areBefore = (epochs: readonly Epoch[], later: Epoch): boolean => epochs.every((epoch) => isBefore(epoch, later))
 
-function isFollowed(other: StreamStrand, stream: StreamStrand): boolean {
-  return other.slot < stream.clock.length && (stream.clock[other.slot] as number) >= other.since
+function isFollowed(other: TrackedStream, stream: TrackedStream): boolean {
+  return other.component < stream.clock.length && (stream.clock[other.component] as number) >= other.since
+}
+
+export interface LaunchedHostFunction extends HostFunctionOrigin {
+  readonly at: Epoch
+}
+
+export interface RunningHostFunction extends LaunchedHostFunction {
+  /** What happens before it: by its place in the stream, and by its own waits. */
+  readonly past: Component
+  /** The time of `past` when it began. */
+  readonly began: number
+}
+
+interface HostFunctionOrder {
+  readonly pending: PendingHostFunctions
+  runHostFunction(launched: LaunchedHostFunction, fn: () => void): void
+}
+
+/** The launches of a host function: one, or one for each launch of its graph. It runs in their order. */
+export class HostFunctionPlace {
+  readonly #launched: LaunchedHostFunction[] = []
+
+  constructor(private readonly order: HostFunctionOrder) {}
+
+  launched(launched: LaunchedHostFunction): void {
+    this.#launched.push(launched)
+    this.order.pending.queued(launched.at)
+  }
+
+  run(fn: () => void): void {
+    const launched = this.#launched.shift()
+    if (launched === undefined) fn()
+    else this.order.runHostFunction(launched, fn)
+  }
+}
+
+/** So many host functions that are over are remembered, as long as others are pending. */
+const MOST_OVER = 256
+
+/**
+ * The host functions that run now. What else the JavaScript thread knows by then, beside the past of a host function, may be
+ * chance, and does not count.
+ */
+export class RunningHostFunctions {
+  /** The innermost last. */
+  readonly #running: RunningHostFunction[] = []
+  /** Host functions that are over and have waited for something, with their clocks at the end. */
+  readonly #over: { readonly at: Epoch; readonly clock: VectorClock }[] = []
+
+  /** `areCausal`: what one of them has waited for is not known to all of JavaScript. */
+  constructor(
+    private readonly pending: PendingHostFunctions,
+    private readonly areCausal: boolean,
+  ) {}
+
+  get innermost(): RunningHostFunction | undefined {
+    // Needed for each operation: to read before the beginning of an array is slow.
+    return this.#running.length === 0 ? undefined : this.#running[this.#running.length - 1]
+  }
+
+  enter(launched: LaunchedHostFunction): RunningHostFunction {
+    const { at } = launched
+    const past = new Component({ component: NOWHERE, time: 1, clock: at.clock })
+    past.join(at)
+    this.inherit(past)
+    const running = { ...launched, past, began: past.time }
+    this.#running.push(running)
+    return running
+  }
+
+  leave(running: RunningHostFunction): void {
+    this.#running.splice(this.#running.indexOf(running), 1)
+    if (this.#running.length === 0 && this.pending.isEmpty && !this.areCausal) {
+      // Work that is queued from now on happens after all that JavaScript knows.
+      this.#over.length = 0
+      return
+    }
+    const { at, past, began } = running
+    if (began === past.time) return
+    this.#over.push({ at, clock: past.clock })
+    if (this.#over.length > MOST_OVER) this.#over.shift()
+  }
+
+  /** The innermost one has waited for these epochs. */
+  waitedFor(epochs: readonly Epoch[]): void {
+    const past = this.innermost?.past
+    if (past === undefined) return
+    for (const epoch of epochs) past.join(epoch)
+    this.inherit(past)
+  }
+
+  /** What happens after a host function also happens after what that has waited for. */
+  inherit(past: Component): void {
+    let news = this.#over.length > 0
+    while (news) {
+      news = false
+      for (const { at, clock } of this.#over) if (isBefore(at, past) && past.joinClock(clock)) news = true
+    }
+  }
 }

@@ -1,17 +1,9 @@
-/** What touches memory: queued work, or JavaScript itself. */
-import type { Access, KernelMemory, Pointer, StreamHandle } from '../driver/driver.js'
-import type { Clock, StrandPoint } from './clocks.js'
-import type { TakenStack } from './stacks.js'
+/** The operations that touch memory (queued work, and JavaScript itself) and the call stacks that name them in reports. */
+import { programLines, takeStack } from '../base/stack.js'
+import type { Epoch, VectorClock } from '../base/vector-clock.js'
+import type { StreamHandle, TouchedMemory } from '../driver/driver.js'
 
 export type CheckedOperationKind = 'work' | 'allocation' | 'free' | 'javascript'
-
-/** Memory that an operation touches. */
-export type Touched = Pick<KernelMemory, 'pointer' | 'byteLength' | 'access' | 'rows' | 'argument'>
-
-/** All of these bytes. */
-export const touching = (pointer: Pointer, byteLength: number, access: Access): Touched => {
-  return { pointer, byteLength, access, argument: undefined, rows: undefined }
-}
 
 /** The stream of an operation. */
 export interface OperationStream {
@@ -21,7 +13,7 @@ export interface OperationStream {
   readonly label: string
   /** Where it was made, if that was seen. */
   readonly made: TakenStack | undefined
-  /** It was destroyed, and can be given nothing more. */
+  /** Was it destroyed? No work can be queued on it then. */
   readonly closed: boolean
   readonly isCapturing: boolean
 }
@@ -30,20 +22,20 @@ export interface OperationStream {
 export interface CapturedPlace {
   readonly stream: OperationStream
   readonly stack: TakenStack | undefined
-  /** The capture: a graph may come of several. */
+  /** Identifies the capture: several can add to one graph. */
   readonly capture: object
 }
 
-/** Of a node. */
+/** Where a node was captured, through all graphs that contain it. */
 export interface NodePlace extends CapturedPlace {
-  /** Where its graph was put into another, and that into another: the outermost first. */
+  /** Where its graph was made a child of another graph, and so on: the outermost first. */
   readonly within: readonly CapturedPlace[]
 }
 
-/** A host function that touches memory, or queues work, when it runs. */
+/** Where a host function came from that touches memory, or queues work, while it runs. */
 export interface HostFunctionOrigin {
   readonly stream: OperationStream
-  /** The order of the calls: when it was queued. */
+  /** Its place in the order of the calls. */
   readonly sequence: number
   /** Where it was queued, or its graph was launched. */
   readonly queued: TakenStack | undefined
@@ -52,8 +44,9 @@ export interface HostFunctionOrigin {
 }
 
 /**
- * Of two nodes of one launch: the places that are to be ordered, which lie in one graph. Undefined for others. Where nothing
- * orders two nodes they can be of no two launches, since launches of a stream come one after another.
+ * For two nodes of one launch, the two places in the innermost graph that contains both, which the program should order.
+ * Undefined for other operations. Unordered nodes on one stream are always of one launch, since launches of a stream run one
+ * after another.
  */
 export function placesInOneLaunch(
   { captured: one, stream }: CheckedOperation,
@@ -65,7 +58,7 @@ export function placesInOneLaunch(
   return [one.within[level] ?? one, other.within[level] ?? other]
 }
 
-/** Is one a host function that was queued, without a wait between, before JavaScript looked? Then it runs later. */
+/** Was one queued, and did JavaScript not wait before the other looked? Then the first had no chance to run before it. */
 export function isInOneTurn(one: CheckedOperation, other: CheckedOperation): boolean {
   return isAfter(one, other.since) || isAfter(other, one.since)
 }
@@ -73,40 +66,158 @@ export function isInOneTurn(one: CheckedOperation, other: CheckedOperation): boo
 const isAfter = ({ sequence }: CheckedOperation, since: number | undefined): boolean =>
   since !== undefined && sequence > since
 
-/** One thing that touches memory, and where it stands in the order. In one shape for all: there are many of them. */
-export class CheckedOperation implements StrandPoint {
-  readonly slot: number
-  readonly tick: number
-  readonly clock: Clock
-  /** Of JavaScript that looks: host functions that were queued after this call cannot have run, since it has not waited. */
+/** One operation that touches memory, with its place in the happens-before order. All have one shape: there are many. */
+export class CheckedOperation implements Epoch {
+  readonly component: number
+  readonly time: number
+  readonly clock: VectorClock
+  /**
+   * For an access by JavaScript: the sequence number at which JavaScript last waited. Host functions that were queued after
+   * it cannot have run yet.
+   */
   since: number | undefined
 
   constructor(
-    at: StrandPoint,
-    /** The order of the calls. */
+    at: Epoch,
+    /** Its place in the order of the calls. */
     readonly sequence: number,
     /** 'copy', 'fill', "kernel 'axpy'" … */
     readonly what: string,
     readonly kind: CheckedOperationKind,
     /** Undefined for JavaScript outside of host functions. */
     readonly stream: OperationStream | undefined,
-    /** It may be that of an earlier one of its kind until there is something to report. */
+    /** May be the stack of an earlier operation of its kind until there is something to report. */
     public stack: TakenStack | undefined,
-    readonly memory: readonly Touched[],
+    readonly memory: readonly TouchedMemory[],
     readonly captured: NodePlace | undefined,
-    /** The host function that it happens in. */
+    /** The host function that did this, or queued it. */
     readonly inside: HostFunctionOrigin | undefined,
   ) {
-    this.slot = at.slot
-    this.tick = at.tick
+    this.component = at.component
+    this.time = at.time
     this.clock = at.clock
   }
 
-  /** Set where some of the memory is touched in rows with gaps between them. */
-  get scattered(): readonly Touched[] | undefined {
+  /** The memory, if some of it is touched in rows with gaps between them; otherwise undefined. */
+  get scattered(): readonly TouchedMemory[] | undefined {
     for (let index = 0; index < this.memory.length; index += 1) {
       if (this.memory[index]?.rows !== undefined) return this.memory
     }
     return undefined
   }
+}
+
+/** Frames of this library between the program's call and the place where the stack is taken. */
+const OWN_FRAMES = 10
+const CALLERS = 8
+const SHOWN = 6
+const IDENTIFYING = 3
+
+const isBuiltIn = (line: string): boolean => line.endsWith('(<anonymous>)')
+
+/** The lines that a report shows: the program's own, innermost first, without built-ins that this library calls. */
+export function shownLines(stack: string): readonly string[] {
+  const lines = programLines(stack)
+  const first = lines.findIndex((line) => !isBuiltIn(line))
+  return first < 0 ? [] : lines.slice(first, first + SHOWN)
+}
+
+/** The lines that tell one place from another: those of the calls under way, not of the functions that await them. */
+export function identifyingLines(stack: string): readonly string[] {
+  const lines = shownLines(stack).filter((line) => !isBuiltIn(line))
+  const awaiting = lines.findIndex((line) => line.startsWith('at async '))
+  return lines.slice(0, awaiting > 0 ? Math.min(awaiting, IDENTIFYING) : IDENTIFYING).map(withoutReceiver)
+}
+
+/** Node names one function `again`, or `Immediate.again [as _onImmediate]` where a timer calls it. */
+function withoutReceiver(line: string): string {
+  const [name = '', ...place] = line.slice('at '.length).split(' (')
+  if (place.length === 0) return name
+  const [own = ''] = name.split(' [as ')
+  return `${own.slice(own.lastIndexOf('.') + 1)} (${place.join(' (')}`
+}
+
+/**
+ * Are the lines the same, as far as both have some? After an `await` a function has no callers any more, so one place can be
+ * seen with more or fewer outer lines.
+ */
+export function isSamePlace(one: readonly string[], other: readonly string[]): boolean {
+  const length = Math.min(one.length, other.length)
+  if (length === 0) return one.length === other.length
+  return one.slice(0, length).every((line, index) => line === other[index])
+}
+
+/** The stack of an operation, or of an earlier one of its site. */
+export interface TakenStack {
+  readonly stack: string
+  readonly exact: boolean
+  /** The site that it was sampled for; undefined where it is the operation's own. */
+  readonly site: SampledSite | undefined
+}
+
+/** A kind of call that one stream makes again and again with memory of one size. Its stack is taken now and then. */
+export class SampledSite {
+  count = 0
+  /** Was one of these calls reported? From then on each has its own stack taken. */
+  isReported = false
+  /** The latest stack that was taken, for those that have none of their own. */
+  latest: TakenStack | undefined
+
+  constructor(
+    readonly what: string,
+    readonly by: object,
+  ) {}
+}
+
+/** Each site has its first 16 stacks taken, and then one of 64. */
+const FIRST = 16
+const EVERY = 64
+/** After so many stacks in all, a new site has only its first one taken. */
+const MOST_FIRST = 4096
+const MOST_SITES = 64
+
+/** Which operations have their stacks taken. */
+export type StackMode = 'sampled' | 'all' | 'none'
+
+export const STACK_MODES: readonly StackMode[] = ['sampled', 'all', 'none']
+
+export class Stacks {
+  #taken = 0
+
+  constructor(private readonly mode: StackMode) {}
+
+  /** The stack of the call under way, where stacks are taken at all. */
+  take(): TakenStack | undefined {
+    if (this.mode === 'none') return undefined
+    return { stack: takeStack(OWN_FRAMES + CALLERS, this.take), exact: true, site: undefined }
+  }
+
+  /**
+   * As `take()`, but mostly returns an earlier stack of the same site. Taking a stack costs ten times as much as the rest of
+   * the sanitizer, and what one stream does again and again with the same memory mostly comes from the same line.
+   */
+  sample(sites: SampledSite[], what: string, by: object): TakenStack | undefined {
+    if (this.mode !== 'sampled') return this.take()
+    const site = find(sites, what, by)
+    site.count += 1
+    const { count, latest, isReported } = site
+    if (latest !== undefined && !isReported && count % EVERY !== 0 && (count > FIRST || this.#taken >= MOST_FIRST)) {
+      return latest
+    }
+    this.#taken += 1
+    const stack = takeStack(OWN_FRAMES + CALLERS, this.sample)
+    site.latest = { stack, exact: false, site }
+    return { stack, exact: true, site: undefined }
+  }
+}
+
+function find(sites: SampledSite[], what: string, by: object): SampledSite {
+  for (let index = 0; index < sites.length; index += 1) {
+    const site = sites[index] as SampledSite
+    if (site.by === by && site.what === what) return site
+  }
+  if (sites.length >= MOST_SITES) sites.splice(0, MOST_SITES / 2)
+  const made = new SampledSite(what, by)
+  sites.push(made)
+  return made
 }

@@ -1,39 +1,65 @@
-/** Host functions that are queued and have not run: JavaScript that will touch memory in between work that is queued already. */
-import { isBefore, type StrandPoint, tickKnown } from './clocks.js'
+/** Host functions, and waits for promises and values, that are queued and not over. */
+import { type Epoch, isBefore, timeBefore } from '../base/vector-clock.js'
 
 export class PendingHostFunctions {
-  /** By the slot of their strand, in the order of its ticks. */
-  readonly #bySlot = new Map<number, StrandPoint[]>()
+  /** By component, in the order of their times. */
+  readonly #bySlot = new Map<number, Epoch[]>()
 
   get isEmpty(): boolean {
     return this.#bySlot.size === 0
   }
 
-  queued(point: StrandPoint): void {
-    const points = this.#bySlot.get(point.slot)
-    if (points === undefined) this.#bySlot.set(point.slot, [point])
-    else points.push(point)
+  queued(epoch: Epoch): void {
+    const epochs = this.#bySlot.get(epoch.component)
+    if (epochs === undefined) this.#bySlot.set(epoch.component, [epoch])
+    else epochs.push(epoch)
   }
 
-  ran(point: StrandPoint): void {
-    const points = this.#bySlot.get(point.slot)
-    if (points === undefined) return
-    const at = points.indexOf(point)
-    if (at >= 0) points.splice(at, 1)
-    if (points.length === 0) this.#bySlot.delete(point.slot)
+  ran(epoch: Epoch): void {
+    const epochs = this.#bySlot.get(epoch.component)
+    if (epochs === undefined) return
+    const at = epochs.indexOf(epoch)
+    if (at >= 0) epochs.splice(at, 1)
+    if (epochs.length === 0) this.#bySlot.delete(epoch.component)
   }
 
   /**
-   * Can a host function still run that nothing orders with the work? Given `later`, only those count that `later` comes
-   * after: what they touch has to be checked against the work too, though `later` comes after that.
+   * Can a host function still run that is not ordered with the work? Given `later`, only those count that `later` happens
+   * after: what they touch has to be checked against the work, too, though `later` happens after the work.
    */
-  mayMeet(work: StrandPoint, later?: StrandPoint): boolean {
-    for (const [slot, points] of this.#bySlot) {
-      if (slot === work.slot) continue
-      const first = points.find(({ tick }) => tick > tickKnown(work, slot))
+  mayMeet(work: Epoch, later?: Epoch): boolean {
+    for (const [component, epochs] of this.#bySlot) {
+      if (component === work.component) continue
+      const first = epochs.find(({ time }) => time > timeBefore(work, component))
       if (first === undefined || isBefore(work, first)) continue
       if (later === undefined || isBefore(first, later)) return true
     }
     return false
+  }
+}
+
+export class PendingWaits {
+  readonly #pendingWaits = new Set<Epoch>()
+
+  /** Begins a wait. Returns a function that ends it. */
+  begin(at: Epoch): () => void {
+    this.#pendingWaits.add(at)
+    return () => void this.#pendingWaits.delete(at)
+  }
+
+  /** Waits before work that is known to be done are over: JavaScript, or another process, has written the value. */
+  areDone(known: Epoch): void {
+    for (const hold of this.#pendingWaits) if (isBefore(hold, known)) this.#pendingWaits.delete(hold)
+  }
+
+  /** Does the work happen after one of the waits? */
+  comeBefore(work: Epoch): boolean {
+    for (const hold of this.#pendingWaits) if (isBefore(hold, work)) return true
+    return false
+  }
+
+  /** Is only `later` behind a wait? Then it is not checked, and cannot take the place of `earlier`. */
+  separate(earlier: Epoch, later: Epoch): boolean {
+    return this.#pendingWaits.size > 0 && this.comeBefore(later) && !this.comeBefore(earlier)
   }
 }

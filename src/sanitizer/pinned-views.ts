@@ -1,21 +1,21 @@
 /**
- * What JavaScript does with pinned memory, as far as the bytes show it: whether it wrote through a view that it asked for,
- * and whether it wrote through one that it had kept while queued work still reads.
+ * Finds out from the bytes of pinned memory what JavaScript did with it: whether it wrote through a view that it asked for,
+ * and whether it wrote through an older view while queued work still reads.
  */
 import { sameBytes } from '#platform'
+import { type Epoch, isBefore } from '../base/vector-clock.js'
 import type { Access, Pointer } from '../driver/driver.js'
-import { isBefore, type StrandPoint } from './clocks.js'
 import type { CheckedOperation } from './operations.js'
 import type { Region } from './regions.js'
 
-/** Of more bytes than this only pieces are compared. */
+/** Where there are more bytes than this, only pieces of them are compared. */
 const WHOLE = 65_536
 const PIECES = 16
 const PIECE = WHOLE / PIECES
-/** So many reads are looked at, and so many writes followed. */
+/** The most queued reads that are compared, and the most queued writes that are followed. */
 const MOST = 64
 
-/** Bytes as they were. */
+/** A copy of bytes as they were. */
 class Snapshot {
   readonly #pieces: readonly (readonly [offset: number, bytes: Uint8Array])[]
 
@@ -44,21 +44,21 @@ interface UsedBytes {
   readonly before: Snapshot
 }
 
-/** Told of what JavaScript has done there. */
+/** Called with what JavaScript turned out to have done. */
 type ScriptAccess = (region: Region, operation: CheckedOperation, start: number, end: number, access: Access) => void
 
 export class PinnedViews {
-  /** Views of which it is not known yet whether JavaScript writes there. */
+  /** Views of which it is not known yet whether JavaScript writes through them. */
   #views: UsedBytes[] = []
-  /** Queued work that reads what the program has views of. */
+  /** Queued work that reads memory which the program has views of. */
   #reads: UsedBytes[] = []
-  /** Queued work that writes there, which JavaScript does not know to be done. */
+  /** Queued work that writes there, and that JavaScript does not know to be complete. */
   #writes: Omit<UsedBytes, 'before'>[] = []
 
   constructor(
-    private readonly host: StrandPoint,
+    private readonly host: Epoch,
     private readonly accessed: ScriptAccess,
-    /** The bytes of a queued read have changed, and JavaScript does not know that it is over. */
+    /** Called where the bytes of a queued read have changed before JavaScript knew that it was complete. */
     private readonly changed: (region: Region, read: CheckedOperation, start: number, end: number) => void,
   ) {}
 
@@ -66,16 +66,16 @@ export class PinnedViews {
     this.#views.push({ region, operation, before: new Snapshot(region, start, end) })
   }
 
-  /** Work was queued that uses the memory. What it writes is none of JavaScript's. */
+  /** Work was queued that uses the memory. What it writes was not written by JavaScript. */
   queued(region: Region, operation: CheckedOperation, start: Pointer, byteLength: number, access: Access): void {
     if (access !== 'in') {
       if (this.#reads.length > 0) this.#reads = this.#reads.filter((read) => read.region !== region)
-      // Of one piece of memory the latest tells how far those before it are.
+      // The latest write to a piece of memory stands for those before it.
       const tellsMore = (write: Omit<UsedBytes, 'before'>): boolean =>
         !isBefore(write.operation, this.host) && (write.region !== region || !isBefore(write.operation, operation))
       this.#writes = this.#writes.filter(tellsMore)
       this.#writes.push({ region, operation })
-      // Of so many it cannot be followed which are done: until a view is asked for again, reads there are not looked at.
+      // There are too many to follow: reads are not compared here until the program asks for a view again.
       if (this.#writes.length > MOST) for (const write of this.#writes.splice(0)) write.region.isViewed = false
     } else if (region.isViewed && !this.#isWritten(region)) {
       if (this.#reads.length >= MOST) this.#reads.shift()
@@ -91,7 +91,7 @@ export class PinnedViews {
     return this.#reads.length > 0
   }
 
-  /** Called before anything happens that may change the bytes, or what JavaScript knows. */
+  /** To be called before anything that may change the bytes, or what JavaScript knows to be complete. */
   look(): void {
     if (this.#views.length > 0) {
       const views = this.#views
@@ -100,11 +100,11 @@ export class PinnedViews {
         this.accessed(region, operation, before.start, before.end, before.hasChanged ? 'out' : 'in')
       }
     }
-    this.lookAtReads()
+    this.checkReads()
   }
 
-  /** Has JavaScript written what queued work reads? */
-  lookAtReads(): void {
+  /** Reports the queued reads whose bytes JavaScript has written. */
+  checkReads(): void {
     if (this.#reads.length === 0) return
     const reads = this.#reads
     this.#reads = []
@@ -116,7 +116,7 @@ export class PinnedViews {
     }
   }
 
-  /** A host function has run, which may have written in its own order. */
+  /** A host function has run, and may have written to these bytes in its own order. */
   forgetReads(): void {
     this.#reads.length = 0
   }

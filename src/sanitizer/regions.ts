@@ -1,11 +1,9 @@
-/** The pieces of memory that the sanitizer knows: what touched which bytes of them, and which are given back. */
-import type { Pointer } from '../driver/driver.js'
-import type { StrandPoint } from './clocks.js'
-import type { Holds } from './holds.js'
-import { type CheckedOperation, type Touched, touching } from './operations.js'
-import type { PendingHostFunctions } from './pending.js'
-import { Ranges } from './ranges.js'
-import type { SampledSite, TakenStack } from './stacks.js'
+/** The allocations that the sanitizer knows, which operations touched which of their bytes last, and which were freed. */
+import { IntervalMap, upperBound } from '../base/interval-map.js'
+import { type Epoch, isBefore } from '../base/vector-clock.js'
+import { type Access, type MemoryRows, type Pointer, type TouchedMemory, touching } from '../driver/driver.js'
+import type { CheckedOperation, SampledSite, TakenStack } from './operations.js'
+import type { PendingHostFunctions, PendingWaits } from './pending.js'
 
 /** 'unknown': allocated before the sanitizer began, or by code that it cannot see. */
 export type RegionKind = 'device' | 'pinned' | 'foreign' | 'unknown'
@@ -15,69 +13,60 @@ export class Region {
   readonly ranges: Ranges
   /** Where it was allocated. */
   made: TakenStack | undefined
-  /** The program has a view of it: it has asked for one, or it is an array of the program's. */
+  /** Does the program have a view of it? It asked for one, or the memory is an array of its own. */
   isViewed = false
-  /** It is an array of the program's. */
+  /** Is it an array of the program that was registered? */
   isArray = false
-  /** Streams may wait for words in it. */
+  /** May streams wait for values in it? */
   takesValues: boolean
-  /** The operation that gave it back. */
+  /** The operation that freed it. */
   freed: CheckedOperation | undefined
-  // Made where they are needed: a program may allocate for each frame.
+  // The following are made only where they are needed: a program may allocate for each frame.
   #scripts: Ranges | undefined
-  /** Of pinned memory: what JavaScript sees of it, and where it begins there. */
+  /** For pinned memory: the buffer through which JavaScript sees it, and the offset of its first byte there. */
   #bytes: { readonly buffer: WeakRef<ArrayBufferLike>; readonly begin: number } | undefined
   #askedAbout: WeakSet<object> | undefined
-  #whole: readonly [Touched] | undefined
-  #read: Touched | undefined
+  #whole: readonly [TouchedMemory] | undefined
 
   constructor(
     readonly kind: RegionKind,
     readonly start: number,
     byteLength: number,
     private readonly pending: PendingHostFunctions,
-    private readonly holds: Holds,
-    /** Of all memory of its size: a program that allocates for each frame does the same with all of it. */
+    private readonly pendingWaits: PendingWaits,
+    /** Shared by all regions of one size: a program that allocates for each frame does the same with each of them. */
     readonly sites: SampledSite[],
   ) {
     this.end = start + byteLength
     this.takesValues = kind !== 'device'
     // Host functions have to do with pinned memory only.
-    this.ranges = new Ranges(kind === 'pinned' || kind === 'unknown' ? pending : undefined, holds)
+    this.ranges = new Ranges(kind === 'pinned' || kind === 'unknown' ? pending : undefined, pendingWaits)
   }
 
-  /** All of it is touched, as by what allocates it and gives it back. */
-  get whole(): readonly [Touched] {
+  /** The whole of it, written: what an allocation and a free touch. */
+  get whole(): readonly [TouchedMemory] {
     this.#whole ??= [touching(this.start as Pointer, this.end - this.start, 'out')]
     return this.#whole
   }
 
-  /** These bytes of it. What is done with one piece of memory is mostly done with all of it, again and again. */
-  touching(pointer: Pointer, byteLength: number, access: 'in' | 'out'): Touched {
-    if (pointer !== this.start || pointer + byteLength !== this.end) return touching(pointer, byteLength, access)
-    if (access === 'out') return this.whole[0]
-    this.#read ??= touching(pointer, byteLength, 'in')
-    return this.#read
-  }
-
-  /** What JavaScript itself does with it, in host functions and between them. */
+  /** The accesses of JavaScript itself, in host functions and between them. */
   get scripts(): Ranges {
-    this.#scripts ??= new Ranges(this.pending, this.holds)
+    this.#scripts ??= new Ranges(this.pending, this.pendingWaits)
     return this.#scripts
   }
 
-  /** Of foreign memory: the streams that it has been looked at for. */
+  /** For memory of another library: the streams on which its first use has been checked. */
   get askedAbout(): WeakSet<object> {
     this.#askedAbout ??= new WeakSet()
     return this.#askedAbout
   }
 
-  /** JavaScript has the memory as these bytes. */
+  /** JavaScript sees the memory as these bytes. */
   shows({ buffer, byteOffset }: Uint8Array): void {
     this.#bytes = { buffer: new WeakRef(buffer), begin: byteOffset }
   }
 
-  /** The bytes from an address on; undefined where JavaScript has none. */
+  /** The bytes from an address on; undefined where JavaScript cannot see them. */
   read(from: number, byteLength: number): Uint8Array | undefined {
     const buffer = this.#bytes?.buffer.deref()
     const begin = (this.#bytes?.begin ?? 0) + from - this.start
@@ -87,12 +76,12 @@ export class Region {
   }
 
   /** As `Ranges.sweep()`. */
-  sweep(host: StrandPoint): void {
+  sweep(host: Epoch): void {
     this.ranges.sweep(host)
     this.#scripts?.sweep(host)
   }
 
-  /** What touched it is of no use any more. */
+  /** It was freed: earlier operations no longer matter. */
   free(by: CheckedOperation): void {
     this.freed = by
     this.ranges.clear()
@@ -100,22 +89,22 @@ export class Region {
   }
 }
 
-/** So many foreign regions are remembered, and so many that are given back. */
+/** The most foreign regions, and the most freed ones, that are remembered. */
 const MOST_REMEMBERED = 4096
 const FIRST_SWEEP = 4096
 const MOST_SIZES = 256
 
 export class Regions {
-  /** In the order of their addresses, without overlap. */
+  /** Sorted by address, without overlap. */
   #regions: Region[] = []
-  /** What lies in no region. */
+  /** Stands for all memory outside of the regions. */
   readonly #elsewhere: Region
-  /** Of the regions, those that are given back. */
+  /** How many of the regions are freed. */
   #freedCount = 0
-  /** By the size of the memory. */
+  /** Sites by the size of the memory. */
   readonly #sites = new Map<number, SampledSite[]>()
   readonly #foreign: Region[] = []
-  /** Found last, and before that: a copy has two. */
+  /** The two regions that were found last: a copy touches two. */
   #last: Region
   #lastBut: Region
   #touches = 0
@@ -123,14 +112,14 @@ export class Regions {
 
   constructor(
     private readonly pending: PendingHostFunctions,
-    private readonly holds: Holds,
+    private readonly pendingWaits: PendingWaits,
   ) {
-    this.#elsewhere = new Region('unknown', 0, Number.MAX_SAFE_INTEGER, pending, holds, [])
+    this.#elsewhere = new Region('unknown', 0, Number.MAX_SAFE_INTEGER, pending, pendingWaits, [])
     this.#last = this.#elsewhere
     this.#lastBut = this.#elsewhere
   }
 
-  /** Ranges that are kept. */
+  /** How many ranges are kept. */
   get rangeCount(): number {
     let count = this.#elsewhere.ranges.count
     for (const { ranges } of this.#regions) count += ranges.count
@@ -142,12 +131,12 @@ export class Regions {
   }
 
   allocated(pointer: Pointer, byteLength: number, kind: RegionKind): Region {
-    const region = new Region(kind, pointer, byteLength, this.pending, this.holds, this.#sitesOf(byteLength))
+    const region = new Region(kind, pointer, byteLength, this.pending, this.pendingWaits, this.#sitesOf(byteLength))
     this.#replace(region)
     return region
   }
 
-  /** Memory of another library. Memory that is wrapped twice, or in parts, is one region. */
+  /** Memory of another library was wrapped. Where it is wrapped twice, or in parts, it becomes one region. */
   foreign(pointer: Pointer, byteLength: number): void {
     const end = pointer + byteLength
     const overlapping = this.#overlapping(pointer, end).filter(({ freed }) => freed === undefined)
@@ -155,7 +144,14 @@ export class Regions {
       return
     const start = Math.min(pointer, ...overlapping.map((region) => region.start))
     const last = Math.max(end, ...overlapping.map((region) => region.end))
-    const region = new Region('foreign', start, last - start, this.pending, this.holds, this.#sitesOf(last - start))
+    const region = new Region(
+      'foreign',
+      start,
+      last - start,
+      this.pending,
+      this.pendingWaits,
+      this.#sitesOf(last - start),
+    )
     for (const part of overlapping) region.ranges.absorb(part.ranges)
     this.#replace(region)
     this.#foreign.push(region)
@@ -163,13 +159,13 @@ export class Regions {
     for (const old of this.#foreign.splice(0, MOST_REMEMBERED / 2)) this.#remove(old)
   }
 
-  /** The region that begins at this address, to be given back. */
+  /** The region that begins at this address, unless it is freed already. */
   startingAt(pointer: Pointer): Region | undefined {
     const region = this.#regions[this.#indexAfter(pointer) - 1]
     return region?.start === pointer && region.freed === undefined ? region : undefined
   }
 
-  /** Its bytes are remembered as gone until they are allocated again. */
+  /** Remembers the region as freed until its bytes are allocated again. */
   free(region: Region, by: CheckedOperation): void {
     region.free(by)
     this.#freedCount += 1
@@ -188,8 +184,8 @@ export class Regions {
     return region
   }
 
-  /** To be called at each touch: forgets, now and then, what the JavaScript thread knows to be done. */
-  touched(host: StrandPoint): void {
+  /** To be called at each access: now and then forgets the operations that the JavaScript thread knows to be complete. */
+  touched(host: Epoch): void {
     this.#touches += 1
     if (this.#touches < this.#nextSweep) return
     this.#touches = 0
@@ -207,7 +203,7 @@ export class Regions {
     return sites
   }
 
-  /** Forgets the older half of those that are given back. */
+  /** Forgets the older half of the freed regions. */
   #forgetFreed(): void {
     const bySequence = this.#regions.flatMap(({ freed }) => freed?.sequence ?? []).sort((a, b) => a - b)
     const [kept = 0] = bySequence.slice(bySequence.length >> 1)
@@ -254,13 +250,236 @@ export class Regions {
 
   /** How many regions begin at or before an address. */
   #indexAfter(address: number): number {
-    let low = 0
-    let high = this.#regions.length
-    while (low < high) {
-      const middle = (low + high) >> 1
-      if ((this.#regions[middle] as Region).start <= address) low = middle + 1
-      else high = middle
+    return upperBound(this.#regions.length, (at) => (this.#regions[at] as Region).start, address)
+  }
+}
+
+type Operations = readonly CheckedOperation[]
+
+/** The operations that touched some bytes last, and that a later operation may still race with. */
+interface Accesses {
+  readonly writes: Operations
+  readonly reads: Operations
+  /** Atomic updates race with all operations but each other. */
+  readonly atomics: Operations
+}
+
+const NONE: Operations = []
+const UNTOUCHED: Accesses = { writes: NONE, reads: NONE, atomics: NONE }
+
+/** Bytes that an operation and an earlier one both touch without an order between them. */
+export interface RaceFound {
+  readonly other: CheckedOperation
+  /** What the other did. */
+  readonly access: Access
+  readonly start: number
+  readonly end: number
+}
+
+/** Undefined where there is no race, which is nearly always. */
+export type RacesFound = readonly RaceFound[] | undefined
+
+type Races = RaceFound[] | undefined
+
+/**
+ * Which operations touched which bytes last. An operation races with those that it finds there and that nothing orders with
+ * it.
+ */
+export class Ranges {
+  readonly #accesses = new IntervalMap<Accesses>(
+    (a, b) => isSame(a.writes, b.writes) && isSame(a.reads, b.reads) && isSame(a.atomics, b.atomics),
+  )
+
+  /** `pending` are the host functions that may still touch the memory; undefined where none can. */
+  constructor(
+    private readonly pending: PendingHostFunctions | undefined,
+    private readonly pendingWaits: PendingWaits,
+  ) {}
+
+  get count(): number {
+    return this.#accesses.size
+  }
+
+  /** Records that an operation touches these bytes, and returns its races. */
+  touch(operation: CheckedOperation, start: number, end: number, access: Access): RacesFound {
+    let races: Races
+    this.#accesses.update(start, end, (old, from, to) => {
+      if (old === undefined) return this.#with(UNTOUCHED, operation, access, from, to)
+      races = check(old, operation, access, from, to, races)
+      return this.#with(old, operation, access, from, to)
+    })
+    return races
+  }
+
+  /** Returns what `touch()` would, but records nothing. */
+  look(operation: CheckedOperation, start: number, end: number, access: Access): RacesFound {
+    let races: Races
+    for (const { start: from, end: to, value } of this.#accesses.overlapping(start, end)) {
+      races = check(value, operation, access, Math.max(start, from), Math.min(end, to), races)
     }
-    return low
+    return races
+  }
+
+  clear(): void {
+    this.#accesses.clear()
+  }
+
+  /** Adds the ranges of another, which must not overlap with these. */
+  absorb(other: Ranges): void {
+    this.#accesses.addAll(other.#accesses)
+  }
+
+  /**
+   * Forgets the operations that the JavaScript thread knows to be complete: all later work is queued after them. Those that
+   * a pending host function may still race with are kept.
+   */
+  sweep(host: Epoch): void {
+    const isLive = (operation: CheckedOperation): boolean =>
+      !isBefore(operation, host) || (this.pending?.mayMeet(operation) ?? false)
+    const live = (operations: Operations): Operations =>
+      operations.every(isLive) ? operations : operations.filter(isLive)
+    this.#accesses.replaceAll(({ writes, reads, atomics }) => {
+      const left = { writes: live(writes), reads: live(reads), atomics: live(atomics) }
+      return left.writes.length + left.reads.length + left.atomics.length > 0 ? left : undefined
+    })
+  }
+
+  #with(old: Accesses, by: CheckedOperation, access: Access, start: number, end: number): Accesses {
+    const { writes, reads, atomics } = old
+    if (access === 'in') return { writes, reads: added(this.#needed(reads, by, start, end), by), atomics }
+    if (access === 'atomic') return { writes, reads, atomics: added(this.#needed(atomics, by, start, end), by) }
+    return {
+      writes: added(this.#needed(writes, by, start, end), by),
+      reads: this.#needed(reads, by, start, end),
+      atomics: this.#needed(atomics, by, start, end),
+    }
+  }
+
+  #needed(others: Operations, by: CheckedOperation, start: number, end: number): Operations {
+    const [only] = others
+    if (only === undefined) return others
+    if (others.length === 1) return this.#isStillNeeded(only, by, start, end) ? others : NONE
+    return others.filter((other) => this.#isStillNeeded(other, by, start, end))
+  }
+
+  /** Can there be something that races with `other`, and not with the operation that has just come after it? */
+  #isStillNeeded(other: CheckedOperation, operation: CheckedOperation, start: number, end: number): boolean {
+    if (other === operation) return false
+    if (!isBefore(other, operation) || (this.pending?.mayMeet(other, operation) ?? false)) return true
+    if (this.pendingWaits.separate(other, operation)) return true
+    // Two accesses by JavaScript are not compared here, so neither replaces the other.
+    if (operation.kind === 'javascript' && other.kind !== 'javascript') return true
+    const { scattered } = operation
+    return scattered !== undefined && !covers(scattered, other.scattered, start, end)
+  }
+}
+
+const added = (operations: Operations, operation: CheckedOperation): Operations =>
+  operations.length === 0 ? [operation] : [...operations, operation]
+
+/** Adds the races of an operation to those that are known. */
+function check(
+  { writes, reads, atomics }: Accesses,
+  operation: CheckedOperation,
+  access: Access,
+  start: number,
+  end: number,
+  known: Races,
+): Races {
+  let races = checkAgainst(writes, 'out', operation, start, end, known)
+  if (access !== 'in') races = checkAgainst(reads, 'in', operation, start, end, races)
+  if (access !== 'atomic') races = checkAgainst(atomics, 'atomic', operation, start, end, races)
+  return races
+}
+
+function checkAgainst(
+  others: Operations,
+  access: Access,
+  operation: CheckedOperation,
+  start: number,
+  end: number,
+  known: Races,
+): Races {
+  let races = known
+  for (let index = 0; index < others.length; index += 1) {
+    const other = others[index] as CheckedOperation
+    if (isBefore(other, operation) || isBefore(operation, other)) continue
+    const [these, those] = [other.scattered, operation.scattered]
+    const areWhole = these === undefined && those === undefined
+    if (!areWhole && !meet(these, those, start, end)) continue
+    races ??= []
+    races.push({ other, access, start, end })
+  }
+  return races
+}
+
+function isSame(a: Operations, b: Operations): boolean {
+  return a === b || (a.length === b.length && a.every((operation, index) => operation === b[index]))
+}
+
+/** The memory of an operation that touches some of it in rows; undefined where it touches all of it. */
+type Scattered = readonly TouchedMemory[] | undefined
+
+/** Rows to look at. What lies so entangled that there are more is let pass. */
+const MOST_LOOKS = 65_536
+
+/** Do two operations that both reach into these bytes touch one of them, one of the two to write? */
+export function meet(one: Scattered, other: Scattered, start: number, end: number): boolean {
+  const [those, these] = one === undefined ? [other ?? [], one] : [one, other]
+  let looks = 0
+  for (const touched of those) {
+    for (const [from, to] of rowsIn(touched, start, end)) {
+      looks += 1
+      if (looks > MOST_LOOKS) return false
+      if (these === undefined) return true
+      if (these.some((piece) => clashes(piece, touched) && reaches(piece, from, to))) return true
+    }
+  }
+  return false
+}
+
+/** Does an operation touch all of these bytes that another touched? It may say no where it does. */
+export function covers(operation: readonly TouchedMemory[], other: Scattered, start: number, end: number): boolean {
+  return operation.some((piece) => {
+    if (piece.pointer >= end || piece.pointer + piece.byteLength <= start) return false
+    return piece.rows === undefined || (other?.some((earlier) => hasSameRows(earlier, piece)) ?? false)
+  })
+}
+
+function clashes(one: TouchedMemory, other: TouchedMemory): boolean {
+  if (one.access === 'atomic' && other.access === 'atomic') return false
+  return one.access !== 'in' || other.access !== 'in'
+}
+
+function hasSameRows(one: TouchedMemory, other: TouchedMemory): boolean {
+  const [a, b] = [one.rows, other.rows]
+  if (one.pointer !== other.pointer || a === undefined || b === undefined) return false
+  return (Object.keys(b) as (keyof MemoryRows)[]).every((key) => a[key] === b[key])
+}
+
+function reaches(piece: TouchedMemory, start: number, end: number): boolean {
+  for (const _ of rowsIn(piece, start, end)) return true
+  return false
+}
+
+/** The pieces of memory that are touched within these bytes. */
+function* rowsIn(
+  { pointer, byteLength, rows }: TouchedMemory,
+  start: number,
+  end: number,
+): Iterable<readonly [number, number]> {
+  if (rows === undefined) {
+    if (pointer < end && pointer + byteLength > start)
+      yield [Math.max(pointer, start), Math.min(pointer + byteLength, end)]
+    return
+  }
+  for (let matrix = 0; matrix < rows.matrices; matrix += 1) {
+    const first = pointer + matrix * rows.matrixDistance
+    let row = Math.max(0, Math.floor((start - rows.rowLength - first) / rows.rowDistance) + 1)
+    for (; row < rows.rows; row += 1) {
+      const from = first + row * rows.rowDistance
+      if (from >= end) break
+      yield [Math.max(from, start), Math.min(from + rows.rowLength, end)]
+    }
   }
 }

@@ -17,7 +17,7 @@ import { invalidType, stateError } from '../base/errors.js'
 import { notCloneable } from '../base/identity.js'
 import { another, type Device, driverOf, resolveDevice } from '../device.js'
 import { whenDriverOpens } from '../driver/default-driver.js'
-import type { Driver } from '../driver/driver.js'
+import { type Driver, type TouchedMemory, touching } from '../driver/driver.js'
 import { whenNameIsGiven } from '../driver/stream-names.js'
 import type { WrappableDriver } from '../driver/wrappable-driver.js'
 import { type Event, eventCoreOf } from '../event.js'
@@ -33,13 +33,12 @@ import {
   MODES,
   SanitizerError,
   type SanitizerMode,
+  type SanitizerReport,
   type Suppression,
   type SuppressionUse,
 } from './findings.js'
-import { type Touched, touching } from './operations.js'
-import type { SanitizerReport } from './reports.js'
-import { SanitizerDriver } from './sanitizer-driver.js'
-import { STACK_MODES, type StackMode } from './stacks.js'
+import { STACK_MODES, type StackMode } from './operations.js'
+import { SanitizerInterceptor } from './sanitizer-interceptor.js'
 
 /** The options of a sanitizer. */
 export interface SanitizerOptions {
@@ -60,11 +59,11 @@ export interface SanitizerOptions {
   readonly stacks?: 'sampled' | 'all' | 'none' | undefined
   /**
    * Queues the wait that is missing before the work that lacks it, or lets JavaScript wait where it lacks one, so that
-   * the program runs right while it is mended. Reports say whether that could be done. Default false.
+   * the program runs right while it is fixed. Reports say whether that could be done. Default false.
    */
-  readonly mend?: boolean | undefined
+  readonly fix?: boolean | undefined
   /**
-   * What is not to be reported, thrown or mended, and why. What was held back is listed where the findings are printed.
+   * What is not to be reported, thrown or fixed, and why. What was held back is listed where the findings are printed.
    * Default: nothing.
    */
   readonly suppress?: readonly Suppression[] | undefined
@@ -87,20 +86,20 @@ export interface SanitizerStatistics {
   /** Pieces of memory; up to 4096 that were given back are among them. */
   readonly regions: number
   /** Streams and branches of graphs. */
-  readonly strands: number
+  readonly components: number
   /** Events that are not closed. */
   readonly events: number
 }
 
 const running = new Set<Sanitizer>()
 
-/** Sanitizers that have something to do when the process ends. Together they have one listener of each kind: Node warns of many. */
+/** Sanitizers that have something to do when the process ends. They share their listeners, since Node warns of many. */
 const atEnd = new Set<Sanitizer>()
 let endAll: () => void
-const KEYS = ['mode', 'mend', 'causal', 'device', 'stacks', 'suppress', 'atOnce', 'exitCode'] as const
+const KEYS = ['mode', 'fix', 'causal', 'device', 'stacks', 'suppress', 'atOnce', 'exitCode'] as const
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const
 
-/** The process ends by a signal that the program does not listen to: the signal is sent again once all is printed. */
+/** Prints the findings, and sends the signal again where the program does not listen to it, so that the process ends. */
 function endBySignal(signal: NodeJS.Signals): void {
   endAll()
   listen('off')
@@ -117,7 +116,7 @@ function listen(how: 'on' | 'off'): void {
 class Start {
   constructor(
     readonly mode: SanitizerMode,
-    readonly mend: boolean,
+    readonly fix: boolean,
     readonly causal: boolean,
     readonly device: Device | undefined,
     readonly stacks: StackMode,
@@ -127,7 +126,7 @@ class Start {
   ) {}
 }
 
-/** Those of the sanitizers that look at a driver. */
+/** The detectors that watch a driver. */
 let detectorsOn: (driver: Driver) => readonly Detector[]
 let isSanitizer: (value: unknown) => value is Sanitizer
 
@@ -152,19 +151,19 @@ export class Sanitizer implements Disposable {
   readonly #takeBack: () => void
   readonly #prints: boolean
   readonly #exitCode: number | undefined
-  /** Set once it looks at a driver. */
+  /** Set once it watches a driver. */
   #wrapped: { readonly driver: Driver; readonly detector: Detector; readonly unwrap: () => void } | undefined
   #stopped = false
 
   /** Use `Sanitizer.start()`. */
   private constructor(start: Start) {
     if (!isInstance(start, Start)) throw invalidType('Sanitizer', 'obtained from Sanitizer.start(options)', start)
-    const { mode, mend, causal, device, stacks, suppress, atOnce, exitCode } = start
+    const { mode, fix, causal, device, stacks, suppress, atOnce, exitCode } = start
     this.mode = mode
     this.#prints = mode === 'print' && !atOnce
     this.#exitCode = exitCode
-    const tell = atOnce ? ({ message }: SanitizerReport): void => printError(message) : undefined
-    this.#findings = new Findings({ mode, mend, suppress, tell })
+    const onReport = atOnce ? ({ message }: SanitizerReport): void => printError(message) : undefined
+    this.#findings = new Findings({ mode, fix, suppress, onReport })
     const wrap = (driver: WrappableDriver): void => this.#wrap(driver, stacks, causal)
     if (device === undefined) this.#takeBack = whenDriverOpens(wrap)
     else {
@@ -182,7 +181,7 @@ export class Sanitizer implements Disposable {
    * Looks at all work that is queued from now on. Without a device nothing is opened: it begins with the default
    * driver.
    * @param options `mode` (default 'collect'), `device` (default: the default driver's), `stacks` (default 'sampled'),
-   * `mend`, `causal`, `suppress`, `atOnce` and `exitCode`: see SanitizerOptions
+   * `fix`, `causal`, `suppress`, `atOnce` and `exitCode`: see SanitizerOptions
    * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE; ERR_OUT_OF_RANGE for a device that does not exist, and
    * an `exitCode` that is none; ERR_UNSUPPORTED for `causal` where the run time has no promise hooks, as Bun and Deno
    */
@@ -192,12 +191,12 @@ export class Sanitizer implements Disposable {
     const where = device === undefined ? undefined : resolveDevice(device)
     const wanted = checkChoice(mode, 'options.mode', MODES)
     const taken = checkChoice(stacks, 'options.stacks', STACK_MODES)
-    const mend = checkBoolean(given.mend, 'options.mend', false)
+    const fix = checkBoolean(given.fix, 'options.fix', false)
     const causal = checkBoolean(given.causal, 'options.causal', false)
     if (causal) checkContinuations()
     const atOnce = checkBoolean(given.atOnce, 'options.atOnce', false)
     const code = exitCode === undefined ? undefined : checkInteger(exitCode, 'options.exitCode', 1, 255)
-    return new Sanitizer(new Start(wanted, mend, causal, where, taken, checkSuppressions(suppress), atOnce, code))
+    return new Sanitizer(new Start(wanted, fix, causal, where, taken, checkSuppressions(suppress), atOnce, code))
   }
 
   /** The sanitizers that have not been stopped, that of CUDA_STREAMS_SANITIZER among them. */
@@ -218,10 +217,10 @@ export class Sanitizer implements Disposable {
   /** The present size of the sanitizer's memory. */
   get statistics(): SanitizerStatistics {
     const detector = checkThis(this, isSanitizer, 'a Sanitizer').#wrapped?.detector
-    if (detector === undefined) return { ranges: 0, regions: 0, strands: 0, events: 0 }
+    if (detector === undefined) return { ranges: 0, regions: 0, components: 0, events: 0 }
     const { order, regions } = detector
     const { rangeCount, count } = regions
-    return { ranges: rangeCount, regions: count, strands: order.strands.count, events: order.events.count }
+    return { ranges: rangeCount, regions: count, components: order.components.count, events: order.events.count }
   }
 
   /** Looks no further. The reports stay. May be called twice. */
@@ -244,15 +243,17 @@ export class Sanitizer implements Disposable {
   }
 
   #wrap(driver: WrappableDriver, stacks: StackMode, isCausal: boolean): void {
-    const { wrapper, unwrap } = driver.wrap((inner) => new SanitizerDriver(inner, this.#findings, stacks, isCausal))
+    const { wrapper, unwrap } = driver.wrap(
+      (inner) => new SanitizerInterceptor(inner, this.#findings, stacks, isCausal),
+    )
     this.#wrapped = { driver, detector: wrapper.detector, unwrap }
   }
 
   #end(): void {
     const { reports, suppressed } = this.#findings
     if (this.#prints && reports.length > 0) {
-      const mended = reports.filter((report) => report.mended).length
-      const ofThem = mended === 0 ? '' : `, ${mended} mended`
+      const fixed = reports.filter((report) => report.fixed).length
+      const ofThem = fixed === 0 ? '' : `, ${fixed} fixed`
       const texts = reports.map(({ message }) => message).join('\n\n')
       printError(`cuda-streams sanitizer: ${reports.length} finding(s)${ofThem}\n\n${texts}`)
     }
@@ -260,7 +261,7 @@ export class Sanitizer implements Disposable {
       if (this.mode !== 'collect')
         printError(`cuda-streams sanitizer: ${count} finding(s) with '${match}' suppressed: ${reason}`)
     }
-    const isError = reports.some(({ severity, mended }) => severity === 'error' && mended !== true)
+    const isError = reports.some(({ severity, fixed }) => severity === 'error' && fixed !== true)
     if (isError && this.#exitCode !== undefined) process.exitCode ||= this.#exitCode
   }
 
@@ -352,7 +353,7 @@ export function declareAccess(stream: Stream, access: DeclaredAccess, what = 'wo
 }
 
 /**
- * Declares that another library has just made a stream wait for an event, or for all work that another stream holds.
+ * Declares that another library has just made a stream wait for an event, or for all queued work of another stream.
  * Has no effect while no sanitizer runs.
  * @param stream The stream that waits.
  * @param target The event or stream that it waits for.
@@ -385,7 +386,7 @@ function openedStream(stream: unknown, name: string): ReturnType<typeof openStre
   return openStream(stream)
 }
 
-function touched(buffers: readonly unknown[], name: string, access: 'in' | 'out', driver: Driver): Touched[] {
+function touched(buffers: readonly unknown[], name: string, access: 'in' | 'out', driver: Driver): TouchedMemory[] {
   return buffers.map((buffer) => {
     if (!isMemory(buffer)) throw invalidType(name, 'an array of DeviceBuffers and PinnedBuffers', buffer)
     return touching(openMemory(buffer, driver).pointer, buffer.byteLength, access)

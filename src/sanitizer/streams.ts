@@ -1,42 +1,50 @@
-/** The streams and events of a driver as the order between them needs them, and the captures that they are in. */
+/** The streams and events of a driver, by their handles, and the captures that they are in. */
+import { Component, type Components, type Epoch, isBefore } from '../base/vector-clock.js'
 import { CapturedGraph, type CapturedNode } from '../driver/captured-graph.js'
 import {
+  type ContextHandle,
+  canonicalStream,
   cudaHandleOf,
+  type Driver,
+  defaultStream,
   deviceOfDefaultStream,
+  type EventHandle,
   isDefaultStream,
+  isNullStream,
   type NodeHandle,
+  StreamFlag,
   type StreamHandle,
+  type TouchedMemory,
 } from '../driver/driver.js'
+import { givenName, hasNames } from '../driver/stream-names.js'
 import type { Comparison, MemoryValue } from '../driver/values.js'
-import { Strand, type StrandPoint } from './clocks.js'
-import type { CapturedPlace, NodePlace, OperationStream, Touched } from './operations.js'
+import type { CapturedPlace, NodePlace, OperationStream, TakenStack } from './operations.js'
 import type { Region } from './regions.js'
-import type { TakenStack } from './stacks.js'
 
-export class StreamStrand extends Strand implements OperationStream {
+export class TrackedStream extends Component implements OperationStream {
   name: string | undefined
   closed = false
-  /** More than 1 where the driver had given its handle to others before, whose work may be reported beside its own. */
+  /** More than 1 if earlier streams had the same handle and their work may still be reported. */
   nth = 1
-  /** The tick it began with. */
-  readonly since = this.tick
-  /** The driver could not be asked about it, since it captured. */
+  /** The time at which it began. */
+  readonly since = this.time
+  /** The driver refused to describe it, since it captured. */
   unsure = false
   /** Set while its work is captured. */
   capture: Capture | undefined
 
   constructor(
-    begin: StrandPoint,
+    begin: Epoch,
     readonly handle: StreamHandle,
     readonly device: number,
     /** Another library owns it. */
     readonly foreign: boolean,
-    /** It was seen being made, and will be seen being destroyed. */
+    /** The program made it by a call that was intercepted, so that its end will be, too. */
     readonly ours: boolean,
     readonly made: TakenStack | undefined,
-    /** The driver's own number for it, which no other stream ever gets; not known of each. */
+    /** The driver's number for it, which no other stream ever gets; undefined if it is not known. */
     public id: bigint | undefined,
-    /** True: the null stream's rules are not for it. */
+    /** The null stream's rules do not apply to it. */
     public nonBlocking: boolean,
   ) {
     super(begin)
@@ -58,52 +66,52 @@ function addressOf(handle: StreamHandle, nth: number): string {
   return `${cudaHandleOf(handle) === 2 ? 'Stream.perThread' : 'Stream.null'}${device === 0 ? '' : ` of device ${device}`}`
 }
 
-/** The state of an event. */
-export class EventState {
-  /** What its latest record comes after; nothing before the first. */
-  points: readonly StrandPoint[] = []
+/** The state of an event of CUDA's. */
+export class TrackedEvent {
+  /** What its latest record stands for; empty before the first. */
+  epochs: readonly Epoch[] = []
   /** The capture that the latest record was made in. */
   captured: Capture | undefined
   /** Each launch of a graph records it, or waits for it. */
   inGraph = false
 
   constructor(
-    /** It was seen being made, so that without a record there is none. */
+    /** Its creation was intercepted, so that all of its records are known. */
     readonly made: boolean,
-    /** Others may record it, which is not seen. */
+    /** Other code may record it by calls that are not intercepted. */
     public foreign: boolean,
     /** Its records are work. */
     readonly timing: boolean,
   ) {}
 }
 
-/** Told of each launch of a host function: on which stream, its place in the order, and where the graph was launched. */
-type HostLaunched = (stream: StreamStrand, at: StrandPoint, work: CapturedWork, stack: TakenStack | undefined) => void
+/** Called at each launch of a host function. */
+type HostLaunched = (stream: TrackedStream, at: Epoch, work: CapturedWork, stack: TakenStack | undefined) => void
 
 /** What a node of a graph does at each launch. */
 type NodeWork =
   | {
       readonly kind: 'work'
       readonly what: string
-      readonly memory: readonly Touched[]
-      /** What each piece of it lay in when it was captured. */
+      readonly memory: readonly TouchedMemory[]
+      /** The region that each piece of memory lay in when it was captured. */
       readonly regions: readonly Region[]
-      /** The driver's own for it. */
+      /** The driver's handle of the node. */
       readonly node: NodeHandle | undefined
     }
   /** Runs JavaScript. */
   | { readonly kind: 'host'; readonly launched: HostLaunched }
-  | { readonly kind: 'record' | 'wait'; readonly event: EventState }
+  | { readonly kind: 'record' | 'wait'; readonly event: TrackedEvent }
   | { readonly kind: 'writeValue'; readonly word: MemoryValue }
   | { readonly kind: 'waitValue'; readonly word: MemoryValue; readonly compare: Comparison }
 
-/** The same, with the place where it was captured. */
+/** The work of a node, with the place where it was captured. */
 export type CapturedWork = NodePlace & NodeWork
 
-export class Capture extends CapturedGraph<StreamStrand, EventState, CapturedWork> {
-  /** `seen`: it was seen to begin. Where it was not, `origin` is a stream that is in it. */
+export class Capture extends CapturedGraph<TrackedStream, TrackedEvent, CapturedWork> {
+  /** `seen`: its beginning was intercepted. If it was not, `origin` is any stream in it. */
   constructor(
-    origin: StreamStrand,
+    origin: TrackedStream,
     readonly seen: boolean,
     before: readonly CapturedNode<CapturedWork>[] = [],
     after: readonly CapturedNode<CapturedWork>[] = [],
@@ -112,13 +120,13 @@ export class Capture extends CapturedGraph<StreamStrand, EventState, CapturedWor
   }
 
   /** Adds what each launch of the graph does. */
-  put(stream: StreamStrand, work: NodeWork, stack?: TakenStack): void {
+  put(stream: TrackedStream, work: NodeWork, stack?: TakenStack): void {
     if (work.kind === 'record' || work.kind === 'wait') work.event.inGraph = true
     this.add(stream, { ...work, stream, stack, capture: this, within: [] })
   }
 
-  /** Adds all of another graph. */
-  putGraph(stream: StreamStrand, nodes: readonly CapturedNode<CapturedWork>[], stack: TakenStack | undefined): void {
+  /** Adds the nodes of another graph. */
+  putGraph(stream: TrackedStream, nodes: readonly CapturedNode<CapturedWork>[], stack: TakenStack | undefined): void {
     const place: CapturedPlace = { stream, stack, capture: this }
     const placed = nodes.map(({ index, after, work }) => {
       return { index, after, work: { ...work, within: [place, ...work.within] } }
@@ -126,9 +134,345 @@ export class Capture extends CapturedGraph<StreamStrand, EventState, CapturedWor
     this.addAll(stream, placed)
   }
 
-  /** A stream is destroyed: with the one that began it, all of it is over. */
-  destroyed(stream: StreamStrand): void {
+  /** A stream of it is destroyed. With the stream that began it, the capture ends. */
+  destroyed(stream: TrackedStream): void {
     if (this.seen && stream === this.origin) this.end()
     else this.leave(stream)
+  }
+}
+
+/** The null stream of a device, and the blocking streams: each waits for the others' work, by the null stream's rules. */
+export interface BlockingStreams {
+  readonly nullStream: TrackedStream
+  readonly others: Set<Component>
+}
+
+/** So many streams are tracked before foreign ones are dropped for the first time. */
+const FIRST_STREAM_LOOK = 64
+
+type StreamFacts = Pick<TrackedStream, 'nonBlocking' | 'id' | 'foreign' | 'ours' | 'made'>
+
+/** What is assumed of a stream that the driver refused to describe. */
+const UNASKED = { nonBlocking: true, id: undefined, ours: false }
+
+export class Streams {
+  readonly #streams = new Map<StreamHandle, TrackedStream>()
+  /** The stream that was looked up last: the next call is mostly about the same. */
+  #last: TrackedStream | undefined
+  /** Destroyed streams with work that is not known to be done. */
+  #leaving: TrackedStream[] = []
+  readonly #blocking = new Map<number, BlockingStreams>()
+  /** By device, a component for all streams that are gone: not every part of JavaScript need know that their work is done. */
+  readonly #left = new Map<number, Component>()
+  readonly #contexts = new Map<ContextHandle, number>()
+  /** Wrapped streams that were dropped, since all of their work was done. */
+  readonly #foreign = new RecentHandles<StreamHandle>()
+  #foreignCount = 0
+  #nextLook = FIRST_STREAM_LOOK
+
+  /** `driver` is the next one behind the sanitizer. */
+  constructor(
+    private readonly driver: Driver,
+    private readonly components: Components,
+  ) {}
+
+  /** How many streams another library owns. */
+  get foreignCount(): number {
+    return this.#foreignCount
+  }
+
+  get foreign(): TrackedStream[] {
+    return [...this.#streams.values()].filter((stream) => stream.foreign)
+  }
+
+  /** The streams of every device, with those that are destroyed. */
+  get all(): Component[] {
+    return [...this.#streams.values(), ...this.#leaving, ...this.#left.values()]
+  }
+
+  /** The streams of a device, with those that are destroyed. */
+  ofDevice(device: number): Component[] {
+    const streams: Component[] = [...this.#streams.values(), ...this.#leaving].filter((one) => one.device === device)
+    const left = this.#left.get(device)
+    return left === undefined ? streams : [...streams, left]
+  }
+
+  contextSeen(context: ContextHandle, device: number): void {
+    this.#contexts.set(context, device)
+  }
+
+  created(handle: StreamHandle, context: ContextHandle, flags: number, made: TakenStack | undefined): void {
+    const device = this.#contexts.get(context) ?? this.driver.streamAdopt(handle, 0).device
+    this.#foreign.delete(handle)
+    const nonBlocking = (flags & StreamFlag.NON_BLOCKING) !== 0
+    this.#start(handle, device, { id: undefined, foreign: false, ours: true, made, nonBlocking })
+  }
+
+  /** The handle may be that of another stream by now: the owner may have destroyed the one that is known. */
+  adopted(handle: StreamHandle, device: number, made: TakenStack | undefined): void {
+    const known = this.known(handle)
+    if (known === undefined) this.#add(handle, device, true, made)
+    else if (!isDefaultStream(handle)) this.#lookAgain(known, true, made)
+  }
+
+  destroyed(handle: StreamHandle): void {
+    const stream = this.#streams.get(handle)
+    if (stream === undefined) return
+    stream.closed = true
+    this.#end(stream)
+  }
+
+  known(handle: StreamHandle): TrackedStream | undefined {
+    if (this.#last?.handle === handle) return this.#last
+    const stream = this.#streams.get(handle) ?? this.#streams.get(canonicalStream(handle))
+    if (stream !== undefined) this.#last = stream
+    return stream
+  }
+
+  at(handle: StreamHandle): TrackedStream {
+    const stream = this.known(handle)
+    if (stream === undefined) return this.#meet(handle)
+    if (stream.capture !== undefined) this.#leaveIfOver(stream, stream.capture)
+    if (!stream.unsure || stream.capture !== undefined) return stream
+    return this.#lookAgain(stream, stream.foreign, undefined)
+  }
+
+  blockingOf(device: number): BlockingStreams {
+    const known = this.#blocking.get(device)
+    if (known !== undefined) return known
+    const handle = defaultStream(device, 0)
+    const nullStream = this.#streams.get(handle) ?? this.#meet(handle)
+    const blocking = this.#blocking.get(device) ?? { nullStream, others: new Set<Component>() }
+    this.#blocking.set(device, blocking)
+    return blocking
+  }
+
+  /** Called when more work is known to be done. */
+  moreIsDone(): void {
+    if (this.#leaving.length > 0) this.#leaving = this.#leaving.filter((stream) => !this.#hasLeft(stream))
+  }
+
+  /** Moves a destroyed stream to those that are gone, if nothing is left to be waited for. */
+  #hasLeft(stream: TrackedStream): boolean {
+    if (!this.#isDone(stream)) return false
+    const { device } = stream
+    const left = this.#left.get(device) ?? new Component(this.components.begin())
+    left.join(stream.epoch())
+    this.#left.set(device, left)
+    if (this.#blocking.get(device)?.others.delete(stream)) this.#blocking.get(device)?.others.add(left)
+    return true
+  }
+
+  #isDone(stream: TrackedStream): boolean {
+    const { all } = this.components
+    // Where nothing was ever queued there is nothing to be waited for.
+    if (stream.time === stream.since) all.join(stream.epoch())
+    return isBefore(stream, all)
+  }
+
+  #end(stream: TrackedStream): void {
+    this.#streams.delete(stream.handle)
+    if (this.#last === stream) this.#last = undefined
+    if (stream.foreign) this.#foreignCount -= 1
+    stream.capture?.destroyed(stream)
+    this.components.end(stream)
+    if (!this.#hasLeft(stream)) this.#leaving.push(stream)
+  }
+
+  /** No call shows that other code destroys a stream. One whose work is known to be done is as good as a new one. */
+  #forgetSome(): void {
+    for (const stream of this.#streams.values()) {
+      const { ours, capture, handle, foreign } = stream
+      if (ours || capture !== undefined || isDefaultStream(handle) || !this.#isDone(stream)) continue
+      this.#end(stream)
+      if (foreign) this.#foreign.add(handle)
+    }
+    this.#nextLook = Math.max(FIRST_STREAM_LOOK, 2 * this.#streams.size)
+  }
+
+  /** Tracks a stream that is older than the sanitizer, or a default stream. */
+  #meet(handle: StreamHandle): TrackedStream {
+    const isDefault = isDefaultStream(handle)
+    const device = isDefault ? deviceOfDefaultStream(handle) : this.driver.streamAdopt(handle, 0).device
+    return this.#add(canonicalStream(handle), device, this.#foreign.has(handle), undefined)
+  }
+
+  /** Tracks a stream whose creation was not intercepted. */
+  #add(handle: StreamHandle, device: number, foreign: boolean, made: TakenStack | undefined): TrackedStream {
+    if (isDefaultStream(handle)) {
+      return this.#start(handle, device, { ...UNASKED, nonBlocking: false, foreign, made, ...this.#idOfNamed(handle) })
+    }
+    // Not for a null stream: it is tracked with a blocking stream, which may not have been used yet.
+    if (this.#streams.size >= this.#nextLook) this.#forgetSome()
+    const answer = this.#ask(handle)
+    const stream = this.#start(handle, device, { ...UNASKED, foreign, made, ...answer })
+    if (answer === undefined) this.#cannotTell(stream)
+    return stream
+  }
+
+  /** Returns the stream that the handle belongs to now: the one that is tracked, or another in its place. */
+  #lookAgain(stream: TrackedStream, foreign: boolean, made: TakenStack | undefined): TrackedStream {
+    const { handle, device } = stream
+    const answer = this.#ask(handle)
+    if (answer === undefined) {
+      this.#cannotTell(stream)
+      return stream
+    }
+    const { id, nonBlocking } = answer
+    if (stream.id !== undefined && stream.id !== id) {
+      this.#end(stream)
+      return this.#start(handle, device, { ...UNASKED, ...answer, foreign, made })
+    }
+    stream.id = id
+    stream.unsure = false
+    if (stream.nonBlocking && !nonBlocking) this.#isBlocking(stream)
+    return stream
+  }
+
+  /** The id of a default stream, which is needed only if it may have a name. */
+  #idOfNamed(handle: StreamHandle): { readonly id: bigint } | undefined {
+    const { driver } = this
+    if (!hasNames(driver)) return undefined
+    try {
+      return { id: driver.streamGetId(handle) }
+    } catch {
+      return undefined // a blocking stream captures
+    }
+  }
+
+  /** Undefined if the driver refuses since the stream captures. This does not invalidate the capture. */
+  #ask(handle: StreamHandle): { readonly id: bigint; readonly nonBlocking: boolean } | undefined {
+    try {
+      const { driver } = this
+      const id = driver.streamGetId(handle)
+      return { id, nonBlocking: (driver.streamGetFlags(handle) & StreamFlag.NON_BLOCKING) !== 0 }
+    } catch {
+      return undefined
+    }
+  }
+
+  #cannotTell(stream: TrackedStream): void {
+    stream.unsure = true
+    if (stream.capture === undefined && this.#captures(stream)) new Capture(stream, false)
+  }
+
+  /** Other code may end a capture that it began, or one of a stream whose handle it has. */
+  #leaveIfOver(stream: TrackedStream, capture: Capture): void {
+    if (capture.seen && !this.driver.isHandedOut(capture.origin.handle)) return
+    if (!this.#captures(stream)) capture.leave(stream)
+  }
+
+  #captures({ handle }: TrackedStream): boolean {
+    try {
+      return this.driver.streamIsCapturing(handle)
+    } catch {
+      return true // the context is lost
+    }
+  }
+
+  #isBlocking(stream: TrackedStream): void {
+    stream.nonBlocking = false
+    if (!isNullStream(stream.handle)) this.blockingOf(stream.device).others.add(stream)
+  }
+
+  #start(handle: StreamHandle, device: number, facts: StreamFacts): TrackedStream {
+    const { nonBlocking, id, foreign, ours, made } = facts
+    const begin = this.components.begin()
+    const stream = new TrackedStream(begin, handle, device, foreign, ours, made, id, nonBlocking)
+    // Streams that had the handle, and whose work is done, are in no report any more.
+    const before = this.#leaving.findLast((one) => one.handle === handle)
+    if (before !== undefined) stream.nth = before.nth + 1
+    if (id !== undefined) stream.name = givenName(this.driver, handle, id)
+    this.#streams.set(canonicalStream(handle), stream)
+    this.#last = stream
+    if (foreign) this.#foreignCount += 1
+    if (!nonBlocking) this.#isBlocking(stream)
+    return stream
+  }
+}
+
+/** So many events are tracked before foreign ones are dropped for the first time. */
+const FIRST_EVENT_LOOK = 256
+
+export class Events {
+  readonly #events = new Map<EventHandle, TrackedEvent>()
+  /** The event that was looked up last: an event is recorded after it is made, and waited for after it is recorded. */
+  #last: TrackedEvent | undefined
+  #lastHandle: EventHandle | undefined
+  /** Wrapped events that were dropped, since nothing was known of them. */
+  readonly #foreign = new RecentHandles<EventHandle>()
+  #nextLook = FIRST_EVENT_LOOK
+
+  constructor(private readonly host: Epoch) {}
+
+  get count(): number {
+    return this.#events.size
+  }
+
+  created(handle: EventHandle, timing: boolean): void {
+    this.#foreign.delete(handle)
+    this.#last = new TrackedEvent(true, false, timing)
+    this.#lastHandle = handle
+    this.#events.set(handle, this.#last)
+  }
+
+  /** Another library or process made it, or it is one of this library's, wrapped. */
+  adopted(handle: EventHandle): void {
+    const event = this.at(handle)
+    if (!event.made) event.foreign = true
+  }
+
+  /** The events whose creation was not intercepted. */
+  *older(): Generator<TrackedEvent> {
+    for (const event of this.#events.values()) if (!event.made) yield event
+  }
+
+  destroyed(handle: EventHandle): void {
+    this.#events.delete(handle)
+    if (this.#lastHandle === handle) this.#last = undefined
+  }
+
+  at(handle: EventHandle): TrackedEvent {
+    if (this.#last !== undefined && this.#lastHandle === handle) return this.#last
+    const known = this.#events.get(handle)
+    if (known === undefined && this.#events.size >= this.#nextLook) this.#forgetSome()
+    const event = known ?? new TrackedEvent(false, this.#foreign.has(handle), false)
+    this.#lastHandle = handle
+    this.#last = event
+    if (known === undefined) this.#events.set(handle, event)
+    return event
+  }
+
+  /** No call shows that other code destroys an event. One whose records are done is as good as a new one. */
+  #forgetSome(): void {
+    for (const [handle, { made, foreign, epochs, captured, inGraph }] of this.#events) {
+      if (made || captured !== undefined || inGraph) continue
+      if (!epochs.every((epoch) => isBefore(epoch, this.host))) continue
+      this.destroyed(handle)
+      if (foreign) this.#foreign.add(handle)
+    }
+    this.#nextLook = Math.max(FIRST_EVENT_LOOK, 2 * this.#events.size)
+  }
+}
+
+const MOST = 4096
+
+export class RecentHandles<H> {
+  readonly #handles = new Set<H>()
+
+  add(handle: H): void {
+    this.#handles.delete(handle)
+    this.#handles.add(handle)
+    if (this.#handles.size <= MOST) return
+    const [oldest] = this.#handles
+    this.#handles.delete(oldest as H)
+  }
+
+  has(handle: H): boolean {
+    return this.#handles.has(handle)
+  }
+
+  delete(handle: H): void {
+    if (this.#handles.size > 0) this.#handles.delete(handle)
   }
 }

@@ -17,6 +17,7 @@ import {
   type ExternalFlag,
   isDefaultStream,
   isNullStream,
+  type QueuedPromiseWait,
   StreamFlag,
   type StreamHandle,
   type Wrapper,
@@ -343,17 +344,18 @@ export class StreamCore extends NativeResource {
         `${this} captures: a promise settles once, and a graph is launched many times`,
       )
     }
-    const open = this.driver.streamHold(this.handle, this.context)
+    const work: QueuedPromiseWait = { kind: 'promise', stream: this.handle, context: this.context, release: () => {} }
+    this.driver.queue(work)
     this.last = 'wait(promise)'
     const wait = new PromiseWait(this, this.device)
     this.promises = joined(this.promises, [wait])
     const passed = (): void => {
       wait.passed()
-      open()
+      work.release()
     }
     start(passed, (reason) => {
       wait.rejected(reason)
-      open()
+      work.release()
     })
   }
 

@@ -1,18 +1,24 @@
-/** The two findings about a recording: the chain of operations that its length comes from, and why streams stood idle. */
-import { Bindings } from './bindings.js'
-import type { BindingKind, Gap } from './gap.js'
-import { isHostOnly, isInstant, RowKind } from './kinds.js'
-import { summarize } from './summarize.js'
-import type { TimelineSummary } from './summary.js'
-import { NO_ROW } from './table.js'
+/** What is found in a recording: the critical path, the gaps, and how busy each stream and each device was. */
+import { type BindingKind, Bindings, type Gap } from './bindings.js'
+import { NO_ROW } from './event-records.js'
+import { type DeviceWork, EventKind, isHostOnly, isInstant, workOf } from './kinds.js'
+import { describeStall, stallsOf } from './stalls.js'
+import {
+  type DeviceSummary,
+  formatDuration,
+  formatTimes,
+  type Stall,
+  type StreamSummary,
+  type TimelineSummary,
+} from './summary.js'
 import type { Trace } from './trace.js'
 
 export interface Analysis {
   /** Why each operation began when it did. */
   readonly bindings: Bindings
-  /** Rows that take time, in its order. */
+  /** The rows of the critical path that take time, in order. */
   readonly criticalPath: readonly number[]
-  /** The longest first. */
+  /** The gaps, the longest first. */
   readonly gaps: readonly Gap[]
   readonly summary: TimelineSummary
 }
@@ -24,7 +30,7 @@ export function analyse(trace: Trace): Analysis {
   return { bindings, criticalPath: criticalPath(trace, bindings), gaps: found, summary }
 }
 
-/** From what ended last back to what it waited for, and so on. */
+/** Goes from the operation that ended last back to what it waited for, and so on. */
 function criticalPath(trace: Trace, bindings: Bindings): number[] {
   const { length, kind, parent, end } = trace
   let row = NO_ROW
@@ -43,22 +49,22 @@ function criticalPath(trace: Trace, bindings: Bindings): number[] {
 }
 
 function gaps(trace: Trace, bindings: Bindings): Gap[] {
-  const { length, kind, lane, parent, start, end, lanes } = trace
+  const { length, kind, track, parent, start, end, tracks } = trace
   const found: Gap[] = []
-  const busyUntil = new Float64Array(lanes.length).fill(Number.NaN)
+  const busyUntil = new Float64Array(tracks.length).fill(Number.NaN)
   for (let row = 0; row < length; row += 1) {
     const what = kind[row] ?? 0
     if (parent[row] !== NO_ROW || isInstant(what) || isHostOnly(what)) continue
-    const on = lane[row] ?? 0
+    const on = track[row] ?? 0
     const begin = busyUntil[on] ?? Number.NaN
     const until = start[row] ?? Number.NaN
-    if (until > begin) found.push({ lane: on, begin, end: until, next: row, ...whyLate(trace, bindings, row) })
+    if (until > begin) found.push({ track: on, begin, end: until, next: row, ...whyLate(trace, bindings, row) })
     busyUntil[on] = end[row] ?? Number.NaN
   }
   return found.sort((a, b) => b.end - b.begin - (a.end - a.begin) || a.begin - b.begin)
 }
 
-/** Follows what an operation waited for, through waits and records, to the operation behind them. */
+/** Follows what an operation waited for through waits and records to an operation that takes time. */
 function whyLate(trace: Trace, bindings: Bindings, late: number): Pick<Gap, 'reason' | 'wait' | 'cause'> {
   const { kind } = trace
   let reason: BindingKind = 'unknown'
@@ -74,7 +80,176 @@ function whyLate(trace: Trace, bindings: Bindings, late: number): Pick<Gap, 'rea
     }
     row = binding.row
     if (row === NO_ROW || binding.kind === 'host' || binding.kind === 'eventLoop') break
-    if (!isInstant(kind[row] ?? RowKind.NONE)) break
+    if (!isInstant(kind[row] ?? EventKind.NONE)) break
   }
   return { reason, wait, cause: row }
+}
+
+/** The work of a stream in nanoseconds, and how often it changed between copies and compute. */
+interface StreamWork {
+  readonly copy: number
+  readonly compute: number
+  readonly changes: number
+}
+
+export function summarize(trace: Trace, bindings: Bindings, gaps: readonly Gap[]): TimelineSummary {
+  const devices = [...trace.deviceNames].map(([device, name]) => ({ device, name, ...deviceTimes(trace, device) }))
+  const works = streamWorks(trace)
+  const stalls = [
+    ...stallsOf(trace, bindings, gaps),
+    ...devices.flatMap((one) => oneStream(trace, one, works)),
+    ...ownHostFunctions(trace),
+  ]
+  return {
+    duration: trace.duration,
+    streams: streamsOf(trace, works, gaps),
+    devices: devices.sort((a, b) => a.device - b.device),
+    stalls: stalls.sort((a, b) => b.time - a.time),
+  }
+}
+
+/** When it ended; for an operation that had not, the end of the recording. */
+const endOf = ({ end, duration }: Trace, row: number): number =>
+  Number.isNaN(end[row] ?? Number.NaN) ? duration : (end[row] ?? 0)
+
+function streamWorks(trace: Trace): StreamWork[] {
+  const { length, kind, track, parent, start, tracks } = trace
+  const works = tracks.map(() => ({ copy: 0, compute: 0, changes: 0, last: undefined as DeviceWork | undefined }))
+  for (let row = 0; row < length; row += 1) {
+    const did = workOf(kind[row] ?? 0)
+    const own = works[track[row] ?? 0]
+    const began = start[row] ?? Number.NaN
+    if (did === undefined || own === undefined || parent[row] !== NO_ROW || Number.isNaN(began)) continue
+    own[did] += endOf(trace, row) - began
+    if (own.last !== undefined && own.last !== did) own.changes += 1
+    own.last = did
+  }
+  return works
+}
+
+function streamsOf(
+  { tracks, trackNames, duration }: Trace,
+  works: StreamWork[],
+  gaps: readonly Gap[],
+): StreamSummary[] {
+  const idle = tracks.map(() => 0)
+  for (const { track, begin, end } of gaps) idle[track] = (idle[track] ?? 0) + end - begin
+  return tracks.map(({ index, device }) => {
+    const { copy, compute } = works[index] ?? { copy: 0, compute: 0 }
+    const busy = copy + compute
+    const share = duration === 0 ? 0 : busy / duration
+    return { stream: index, name: trackNames[index] ?? '', device, busy, share, idle: idle[index] ?? 0 }
+  })
+}
+
+/** Adds up what ran on a device, by a sweep over the beginnings and the ends. For a graph with nodes, the nodes count. */
+function deviceTimes(trace: Trace, device: number): Pick<DeviceSummary, 'busy' | 'copy' | 'compute' | 'overlap'> {
+  const { length, kind, track, tracks, parent, start } = trace
+  const withNodes = new Set<number>()
+  for (let row = 0; row < length; row += 1) if (parent[row] !== NO_ROW) withNodes.add(parent[row] ?? NO_ROW)
+  const times: Record<DeviceWork, { begins: number[]; ends: number[] }> = {
+    copy: { begins: [], ends: [] },
+    compute: { begins: [], ends: [] },
+  }
+  for (let row = 0; row < length; row += 1) {
+    const did = workOf(kind[row] ?? 0)
+    const began = start[row] ?? Number.NaN
+    if (did === undefined || tracks[track[row] ?? 0]?.device !== device || Number.isNaN(began)) continue
+    if (withNodes.has(row)) continue
+    times[did].begins.push(began)
+    times[did].ends.push(endOf(trace, row))
+  }
+  const copies = new Running(times.copy.begins, times.copy.ends)
+  const computes = new Running(times.compute.begins, times.compute.ends)
+  const sums = { busy: 0, copy: 0, compute: 0, overlap: 0 }
+  for (let now = Math.min(copies.next, computes.next); now < Number.POSITIVE_INFINITY; ) {
+    copies.goTo(now)
+    computes.goTo(now)
+    const until = Math.min(copies.next, computes.next)
+    const passed = until === Number.POSITIVE_INFINITY ? 0 : until - now
+    if (copies.any) sums.copy += passed
+    if (computes.any) sums.compute += passed
+    if (copies.any || computes.any) sums.busy += passed
+    if (copies.any && computes.any) sums.overlap += passed
+    now = until
+  }
+  return sums
+}
+
+/** Counts how many of some intervals contain a time, as time goes on. */
+class Running {
+  readonly #begins: Float64Array
+  readonly #ends: Float64Array
+  #begun = 0
+  #ended = 0
+
+  constructor(begins: readonly number[], ends: readonly number[]) {
+    this.#begins = Float64Array.from(begins).sort()
+    this.#ends = Float64Array.from(ends).sort()
+  }
+
+  get any(): boolean {
+    return this.#begun > this.#ended
+  }
+
+  /** When an interval begins or ends next; Infinity where none does. */
+  get next(): number {
+    const { POSITIVE_INFINITY } = Number
+    return Math.min(this.#begins[this.#begun] ?? POSITIVE_INFINITY, this.#ends[this.#ended] ?? POSITIVE_INFINITY)
+  }
+
+  goTo(time: number): void {
+    while ((this.#begins[this.#begun] ?? Number.POSITIVE_INFINITY) <= time) this.#begun += 1
+    while ((this.#ends[this.#ended] ?? Number.POSITIVE_INFINITY) <= time) this.#ended += 1
+  }
+}
+
+/** The facts about a stream that was held up by no other stream and no call. */
+const NO_OTHER = { by: '', call: '', place: '', on: '', heldPriority: 0, byPriority: 0 }
+
+/** The stall of copies and kernels that could have overlapped if they had not been queued on one stream. */
+function oneStream({ tracks, trackNames }: Trace, device: DeviceSummary, works: readonly StreamWork[]): Stall[] {
+  const mixed = tracks.filter(({ index, device: of }) => of === device.device && (works[index]?.changes ?? 0) > 1)
+  const [first] = mixed
+  if (first === undefined) return []
+  const serial = mixed.map(({ index }) => Math.min(works[index]?.copy ?? 0, works[index]?.compute ?? 0))
+  const time = Math.min(
+    Math.min(device.copy, device.compute) - device.overlap,
+    serial.reduce((sum, one) => sum + one, 0),
+  )
+  if (time <= 0) return []
+  const count = mixed.reduce((sum, { index }) => sum + (works[index]?.changes ?? 0), 0)
+  const held = mixed.length === 1 ? `'${trackNames[first.index] ?? ''}'` : `${mixed.length} streams`
+  const often = `${formatTimes(count)}: ${formatDuration(time)} could overlap at most`
+  const sentences = describeStall('oneStream', { ...NO_OTHER, held, often })
+  return [{ kind: 'oneStream', ...sentences, count, time, callSite: undefined, gaps: [] }]
+}
+
+/**
+ * The stalls by a stream's own host functions. They leave no gap in the stream, but the device does nothing for it
+ * meanwhile.
+ */
+function ownHostFunctions({ length, kind, track, start, end, tracks, trackNames }: Trace): Stall[] {
+  const sums = tracks.map(() => ({ count: 0, time: 0, waited: 0, held: 0 }))
+  for (let row = 0; row < length; row += 1) {
+    const own = sums[track[row] ?? 0]
+    if (own === undefined) continue
+    if (kind[row] === EventKind.HOST_FUNCTION) {
+      own.held += 1
+      own.waited += (end[row] ?? 0) - (start[row] ?? 0)
+    } else if (workOf(kind[row] ?? 0) !== undefined) {
+      own.count += own.held
+      own.time += own.waited
+      own.held = 0
+      own.waited = 0
+    }
+  }
+  return sums.flatMap(({ count, time }, on): Stall[] => {
+    if (!(time > 0)) return []
+    const often = `${formatTimes(count)}, ${formatDuration(time)}`
+    const facts = { ...NO_OTHER, held: `'${trackNames[on] ?? ''}'`, by: 'its own', often }
+    return [
+      { kind: 'hostFunction', ...describeStall('hostFunction', facts), count, time, callSite: undefined, gaps: [] },
+    ]
+  })
 }

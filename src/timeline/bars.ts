@@ -1,6 +1,5 @@
-/** The bars of streams, and what is seen of them where many share a pixel: the same on the page and in a picture. */
-import { BAR_COLOURS, HOST_FUNCTION, NULL_STREAM, WAIT } from './colours.js'
-import { isHostOnly, isInstant } from './kinds.js'
+/** The bars of tracks, and how they are drawn where many share a pixel, for the page and for a picture. */
+import { BAR_COLOURS, HOST_FUNCTION, isHostOnly, isInstant, NULL_STREAM, WAIT } from './kinds.js'
 import { BINDING_KINDS, type PageData } from './page-format.js'
 
 /** Bars that do not overlap, in the order of time. */
@@ -8,13 +7,13 @@ export interface Bars {
   readonly rows: Int32Array
   readonly begin: Float64Array
   readonly end: Float64Array
-  /** Places in BAR_COLOURS. */
+  /** The places in BAR_COLOURS. */
   readonly colour: Uint8Array
-  /** How long the bars before each work together. */
+  /** How long a device works on all bars before each one. */
   readonly busyBefore: Float64Array
 }
 
-/** Nothing runs there: it is hatched. */
+/** Is it hatched, because nothing runs there? */
 export const isHatched = (colour: number | undefined): boolean => (colour ?? 0) >= WAIT
 /** Does a device work on it? */
 const isWork = (colour: number | undefined): boolean => !isHatched(colour) && colour !== HOST_FUNCTION
@@ -59,59 +58,62 @@ export class BarList {
   }
 }
 
-export interface LaneBars {
+export interface TrackBars {
   /** The stream's own bars, and below them the nodes of its graphs. */
-  readonly tracks: readonly Bars[]
+  readonly levels: readonly Bars[]
   /** Records, frees and the like: points of time. */
   readonly marks: Int32Array
 }
 
-/** For each lane. Beside the operations stands where the null stream's rules held one up. */
-export function laneBars(data: PageData, colours: Uint8Array): LaneBars[] {
-  const { kind, lane, start, end, called, why, parent, track } = data
+/** The bars of each track: its operations, and where the rules of the null stream held one up. */
+export function trackBars(data: PageData, colours: Uint8Array): TrackBars[] {
+  const { kind, track, start, end, called, why, parent, level } = data
   const byNullStream = BINDING_KINDS.indexOf('nullStream')
-  const found = data.lanes.map(({ nodeTracks }) => {
-    return { tracks: Array.from({ length: 1 + nodeTracks }, () => new BarList()), marks: [] as number[], until: 0 }
+  const found = data.tracks.map(({ nodeLevels }) => {
+    return { levels: Array.from({ length: 1 + nodeLevels }, () => new BarList()), marks: [] as number[], until: 0 }
   })
   for (let row = 0; row < data.length; row += 1) {
-    const own = found[lane[row] ?? 0]
+    const own = found[track[row] ?? 0]
     const begin = start[row] ?? Number.NaN
     if (own === undefined || isHostOnly(kind[row] ?? 0) || Number.isNaN(begin)) continue
     const until = Number.isNaN(end[row] ?? Number.NaN) ? data.duration : (end[row] ?? 0)
-    const onTrack = own.tracks[track[row] ?? 0]
+    const onLevel = own.levels[level[row] ?? 0]
     if (why[row] === byNullStream) {
       const ready = Math.max(called[row] ?? 0, own.until)
-      if (ready < begin) onTrack?.add(row, ready, begin, NULL_STREAM)
+      if (ready < begin) onLevel?.add(row, ready, begin, NULL_STREAM)
     }
     if (parent[row] === -1) own.until = until
     if (isInstant(kind[row] ?? 0) && begin === until) own.marks.push(row)
-    else onTrack?.add(row, begin, until, colours[row] ?? 0)
+    else onLevel?.add(row, begin, until, colours[row] ?? 0)
   }
-  return found.map(({ tracks, marks }) => {
+  return found.map(({ levels, marks }) => {
     return {
-      tracks: tracks.map((list) => list.toBars()),
+      levels: levels.map((list) => list.toBars()),
       marks: Int32Array.from(marks).sort((a, b) => (start[a] ?? 0) - (start[b] ?? 0)),
     }
   })
 }
 
-/** How long the bars have worked until a time. */
+/** How long a device has worked on the bars until a time. */
 export function busyUntil({ begin, end, colour, busyBefore }: Bars, time: number): number {
   const at = countUpTo(begin, time)
   const over = isWork(colour[at - 1]) ? Math.max(0, (end[at - 1] ?? 0) - time) : 0
   return Math.max(0, (busyBefore[at] ?? 0) - over)
 }
 
-/** Narrower bars are drawn by how much of each pixel they take. */
+/** Bars that are narrower, in pixels, are drawn as the share of each pixel that they take. */
 const NARROW = 2
-/** What stands alone fills half a pixel at least, however short it is; the more stand so many pixels around it, the less. */
+/** A bar that stands alone fills at least half a pixel; the more bars are within REACH pixels, the less. */
 const LEAST_ALONE = 0.5
 const REACH = 6
-/** Of more bars in one pixel only the first are asked for their colours. */
+/** Of the bars in one pixel, only the first few are asked for their colours. */
 const MOST_ASKED = 12
 const COLOUR_COUNT = BAR_COLOURS.length
 
-/** How much of each pixel the narrow bars take, by colour. Pixels stand at multiples of their width: they stay when moved. */
+/**
+ * How much of each pixel the narrow bars take, by colour. Pixels are at multiples of their width, so that moving the view
+ * does not change them.
+ */
 export class Pixels {
   /** The number of the first pixel. */
   first = 0
@@ -120,16 +122,16 @@ export class Pixels {
   from = new Int32Array()
   upTo = new Int32Array()
   #shares = new Float32Array()
-  /** 1 for the colours that are there. */
+  /** 1 for each colour that occurs. */
   readonly #present = new Uint8Array(COLOUR_COUNT)
 
-  /** Those that are there: what waits stands behind what works. */
+  /** The colours that occur, in the order of drawing: waits behind work. */
   get colours(): readonly number[] {
     const order = [...BAR_COLOURS.keys()]
     return [...order.slice(WAIT), ...order.slice(0, WAIT)].filter((colour) => this.#present[colour] === 1)
   }
 
-  /** From 0 to 1. */
+  /** The share of a pixel that a colour takes, from 0 to 1. */
   share(pixel: number, colour: number): number {
     return Math.min(1, this.#shares[pixel * COLOUR_COUNT + colour] ?? 0)
   }
@@ -178,13 +180,13 @@ export class Pixels {
       const colour = bars.colour[bar] ?? 0
       const begin = bars.begin[bar] ?? 0
       const end = bars.end[bar] ?? 0
-      // What those that are asked stand for.
+      // The bars that are asked stand for the others too.
       const weight = isWork(colour) ? (busy === 0 ? 1 : all / busy) : (next - at) / (asked - at)
       this.#present[colour] = 1
       let pixel = Math.floor(begin / perPixel)
       do {
         const part = Math.min(end, (pixel + 1) * perPixel) - Math.max(begin, pixel * perPixel)
-        // What takes no time is there too.
+        // A bar that takes no time is visible too.
         this.#share(pixel, colour, Math.max(Number.EPSILON, (part / perPixel) * weight), at, next)
         pixel += 1
       } while (pixel * perPixel < end)
@@ -200,7 +202,7 @@ export class Pixels {
     this.upTo[at] = upTo
   }
 
-  /** So that a short operation is seen where there are few. */
+  /** Makes short operations visible where there are few. */
   #raise(): void {
     const isThere = (pixel: number): boolean => (this.from[pixel] ?? -1) !== -1
     let near = 0

@@ -7,10 +7,10 @@ import { readOptions } from '../base/arguments.js'
 import { invalidType, outOfRange } from '../base/errors.js'
 import { type Device, driverOf, resolveDevice } from '../device.js'
 import type { WrappableDriver } from '../driver/wrappable-driver.js'
-import { isHostOnly, isInstant, KIND_NAMES, type OperationKind, RowKind } from './kinds.js'
-import type { RowWriter } from './row-writer.js'
+import { NO_ROW } from './event-records.js'
+import type { EventWriter } from './event-writer.js'
+import { EventKind, isHostOnly, isInstant, type OperationKind, operationKind } from './kinds.js'
 import { Session } from './session.js'
-import { NO_ROW } from './table.js'
 
 /**
  * What is published on 'cuda-streams:operation'. Times are milliseconds since 1970, with fractions; on the simulator they
@@ -75,9 +75,9 @@ export interface Publisher extends Disposable {
 /** @internal */
 interface Channels {
   readonly operations: Channel
-  /** Undefined where they are not wanted. */
+  /** Undefined where synchronizations are not published. */
   readonly synchronizations: Channel | undefined
-  /** What is asked when an operation is queued, to be published with it as `context`; undefined where nothing is. */
+  /** Called when an operation is queued; its result is published with the operation as `context`. */
   readonly context: (() => unknown) | undefined
 }
 
@@ -87,10 +87,10 @@ const PUBLIC: Channels = {
   context: undefined,
 }
 
-/** Rows that wait to be published; more than this are lost. */
+/** The most event records that wait to be published; more are lost. */
 const MOST_WAITING = 262_144
 const INTERVAL = 100
-/** A timer that is set for longer goes off at once. */
+/** A timer with a longer delay fires at once. */
 const LONGEST_INTERVAL = 2 ** 31 - 1
 
 /**
@@ -104,7 +104,7 @@ export function publish(options?: PublishOptions): Publisher {
   return publishOn(PUBLIC, options)
 }
 
-/** @internal The same, on channels that may be the caller's own: what other publishers tell is not heard there. */
+/** @internal The same on other channels, which the publishers of the program do not use. */
 export function publishOn(channels: Channels, options: PublishOptions | undefined): Publisher {
   const { device: named, interval = INTERVAL } = readOptions(options, ['device', 'interval'])
   if (typeof interval !== 'number') throw invalidType('options.interval', 'a number of milliseconds', interval)
@@ -117,14 +117,14 @@ export function publishOn(channels: Channels, options: PublishOptions | undefine
   return { flush: () => publisher.flush(), close, [Symbol.dispose]: close }
 }
 
-/** The recording that messages come from, and what to add to its times for the nanoseconds since publishing began. */
+/** The recording that messages come from, and what to add to its times to get nanoseconds since publishing began. */
 interface Source {
   readonly session: Session
-  readonly writer: RowWriter
+  readonly writer: EventWriter
   readonly offset: number
 }
 
-/** A call that waits. */
+/** A call that waited when its event record was read. */
 interface Call {
   readonly source: Source
   readonly row: number
@@ -135,14 +135,14 @@ class ChannelPublisher {
   readonly #endTimer: () => void
   #source: Source
   #next: number
-  /** Calls that still waited when their rows came. */
+  /** The calls that still waited when their event records were read. */
   #waiting: Call[] = []
-  /** What was current when the operations were queued that are not published yet, by their rows. */
+  /** By row, the contexts of the operations that are not published yet. */
   readonly #contexts = new Map<number, unknown>()
   readonly #remember = (row: number): void => {
     if (!isHostOnly(this.#source.writer.table.kind[row] ?? 0)) this.#contexts.set(row, this.channels.context?.())
   }
-  /** A subscriber may call back. */
+  /** Is it publishing? A subscriber may call `flush()` or `close()`. */
   #publishing = false
   #closed = false
 
@@ -177,7 +177,7 @@ class ChannelPublisher {
     this.#end()
   }
 
-  /** Begins to record, so many nanoseconds after publishing began. */
+  /** Starts a recording, so many nanoseconds after publishing began. */
   #open(elapsed: number): Source {
     const session = new Session(this.driver, this.device, MOST_WAITING)
     const { table } = session.writer
@@ -191,7 +191,7 @@ class ChannelPublisher {
     session.stopNow()
   }
 
-  /** Published rows need not be kept: a new recording begins with none, where no other recording is under way. */
+  /** Starts a new recording, so that published event records need not be kept. */
   #renew(): void {
     const { writer, offset } = this.#source
     const elapsed = writer.meter.now() + offset
@@ -218,24 +218,24 @@ class ChannelPublisher {
     return this.#epoch + ((time ?? 0) + offset) / 1e6
   }
 
-  /** False where it is not done. */
+  /** Publishes an operation. Returns false where it is not complete. */
   #publishOperation(row: number): boolean {
-    const { table, names, driver, lanes, meter } = this.#source.writer
+    const { table, names, driver, tracks, meter } = this.#source.writer
     const number = table.kind[row] ?? 0
-    const kind = KIND_NAMES[number]
-    const lane = lanes.all[table.lane[row] ?? 0]
-    const isTold = meter.clock === 'virtual' ? number !== RowKind.ALLOCATE : !isInstant(number)
-    if (kind === undefined || lane === undefined || !isTold || table.parent[row] !== NO_ROW) return true
+    const kind = operationKind(number)
+    const track = tracks.all[table.track[row] ?? 0]
+    const isTold = meter.clock === 'virtual' ? number !== EventKind.ALLOCATE : !isInstant(number)
+    if (kind === undefined || track === undefined || !isTold || table.parent[row] !== NO_ROW) return true
     if (Number.isNaN(table.end[row] ?? 0)) return table.lost.has(row)
     const { operations } = this.channels
     if (isInstant(number) || !operations.hasSubscribers) return true
     const byteLength = Number.isNaN(table.bytes[row] ?? 0) ? undefined : table.bytes[row]
     const message: OperationMessage = {
-      kind: kind as OperationKind,
+      kind,
       name: names.at(table.name[row] ?? 0),
-      device: lane.device,
-      stream: lane.id,
-      streamName: lane.name,
+      device: track.device,
+      stream: track.id,
+      streamName: track.name,
       byteLength,
       queued: this.#at(table.called[row]),
       start: this.#at(table.start[row]),
@@ -247,7 +247,7 @@ class ChannelPublisher {
     return true
   }
 
-  /** False where it still waits. */
+  /** Publishes a call. Returns false where it still waits. */
   #publishCall({ source, row }: Call): boolean {
     const { synchronizations } = this.channels
     if (!synchronizations?.hasSubscribers) return true
@@ -256,7 +256,7 @@ class ChannelPublisher {
     if (Number.isNaN(returned)) return false
     const message: SynchronizeMessage = {
       name: names.at(table.name[row] ?? 0),
-      awaits: table.kind[row] === RowKind.AWAIT,
+      awaits: table.kind[row] === EventKind.AWAIT,
       start: this.#at(table.called[row], source),
       end: this.#at(returned, source),
       driver: driver.name,

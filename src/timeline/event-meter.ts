@@ -1,9 +1,8 @@
 /**
- * Times of a real GPU: an event with timing after each operation, and one before it where its beginning does not follow
- * from what came before, read when the recording is over. The device's clock is held against the host's at the beginning
- * and at the end.
+ * The times of a real GPU. A CUDA event with timing is recorded after each operation, and one before it where its beginning
+ * does not follow from what came before; they are read when the recording is over. The device's clock is compared with the
+ * host's at the beginning and at the end.
  */
-
 import { atNextTurn, sleep } from '#platform'
 import { CudaError } from '../base/errors.js'
 import { CUresult } from '../driver/cuda-results.js'
@@ -12,22 +11,22 @@ import {
   cudaHandleOf,
   type Driver,
   deviceOfDefaultStream,
+  EventFlag,
   type EventHandle,
   isDefaultStream,
   StreamFlag,
   type StreamHandle,
 } from '../driver/driver.js'
-import { DeviceClock } from './device-clock.js'
-import { RowKind } from './kinds.js'
-import type { Described, Lanes, TimelineLane } from './lanes.js'
-import type { Calibration, Meter } from './meter.js'
-import { FIRST_CAPACITY, NO_ROW, type RowTable } from './table.js'
-import { TimedEvents } from './timed-events.js'
+import { type Calibration, type EventRecords, FIRST_CAPACITY, type Meter, NO_ROW } from './event-records.js'
+import { EventKind, isTimed } from './kinds.js'
+import type { Described, StreamTrack, StreamTracks } from './tracks.js'
 
 const NO_EVENT = 0 as EventHandle
-/** In the place of the event before an operation: it begins when what is before it in its stream is over. */
+/** Stands for the event before an operation that begins when the operation before it in its stream ends. */
 const FOLLOWS = -1
-/** So many events stand in the rows before those that are done are read and used again, at a turn of the event loop. */
+/**
+ * When more events than this are in use, those of complete operations are read and used again, at a turn of the event loop.
+ */
 const MOST_OUTSTANDING = 131_072
 
 const NONE_BEHIND: ReadonlySet<number> = new Set()
@@ -39,34 +38,34 @@ const UNKNOWN: Omit<Described, 'id' | 'device'> = {
   isProvisional: true,
 }
 
-const isTimed = (kind: number): boolean =>
-  kind === RowKind.KERNEL || kind === RowKind.COPY || kind === RowKind.FILL || kind === RowKind.GRAPH
-
 export class EventMeter implements Meter {
   readonly clock = 'host'
   readonly #origin = performance.now()
   readonly #clocks = new Map<ContextHandle, DeviceClock>()
   readonly #events: TimedEvents
-  /** Lanes on which all that the next operation has to wait for is known: it was queued here, and seen. */
+  /** The tracks on which everything that the next operation has to wait for was queued here and recorded. */
   readonly #followed = new Set<number>()
-  /** Lanes that were seen not to capture, and since then nothing has passed that could have begun it. */
+  /** The tracks that did not capture when they were asked, and for which no call since could have begun a capture. */
   readonly #uncaptured = new Set<number>()
-  /** The events of each row: before it, or FOLLOWS, at twice its number; after it at the next. Of a record only FOLLOWS or not. */
+  /**
+   * The events of each row: at twice its number that before it, or FOLLOWS, and at the next place that after it. A record
+   * has only FOLLOWS or none.
+   */
   #eventsOf = new Float64Array(2 * FIRST_CAPACITY)
-  /** When each lane had come as far as it was read: through its operations, and what they had to wait for. */
+  /** By track, the time that it had reached after the last row that was read, with its waits. */
   readonly #ends: number[] = []
-  /** All rows before this one are read. */
+  /** The times of all rows before this one are read. */
   #unread = 0
   #outstanding = 0
   #sweepsSoon = false
   #closed = false
   calibrations: readonly Calibration[] = []
 
-  /** `device` is one that will be used: what its clock needs is made now. */
+  /** `device` is one that will be used, so that its clock is prepared now. */
   constructor(
     private readonly driver: Driver,
-    private readonly table: RowTable,
-    private readonly lanes: () => Lanes,
+    private readonly table: EventRecords,
+    private readonly tracks: () => StreamTracks,
     device: number | undefined,
   ) {
     this.#events = new TimedEvents(driver)
@@ -84,7 +83,7 @@ export class EventMeter implements Meter {
       const { device, context, green } = driver.streamAdopt(cudaHandleOf(stream), near)
       const multiprocessors = green?.multiprocessors
       this.#clockOf(context, device)
-      // These two are refused while the stream captures; captured work is not recorded either.
+      // The two queries below are refused while the stream captures. Captured work is not recorded anyway.
       if (this.captures(stream)) return { ...UNKNOWN, id: BigInt(stream), device, context, multiprocessors }
       const nonBlocking = (driver.streamGetFlags(stream) & StreamFlag.NON_BLOCKING) !== 0
       return {
@@ -97,12 +96,15 @@ export class EventMeter implements Meter {
         isProvisional: false,
       }
     } catch {
-      // A lost context, say. The program's own call will be told so.
+      // The context may be lost, for example. The program's own call will report that.
       return { ...UNKNOWN, id: BigInt(stream), device: near }
     }
   }
 
-  /** Where the driver will not say, as of the null stream while a blocking stream captures, nothing may be recorded. */
+  /**
+   * True also where the driver does not tell, as for the null stream while a blocking stream captures: nothing may be
+   * recorded then.
+   */
   captures(stream: StreamHandle): boolean {
     try {
       return this.driver.streamIsCapturing(stream)
@@ -111,15 +113,15 @@ export class EventMeter implements Meter {
     }
   }
 
-  queuing(row: number, stream: StreamHandle, lane: TimelineLane): boolean {
+  queuing(row: number, stream: StreamHandle, track: StreamTrack): boolean {
     const kind = this.table.kind[row] ?? 0
-    if (this.#captures(kind, stream, lane)) return false
+    if (this.#captures(kind, stream, track)) return false
     if (2 * row + 1 >= this.#eventsOf.length) this.#grow()
     if (isTimed(kind)) {
-      this.#eventsOf[2 * row] = this.#follows(stream, lane) ? FOLLOWS : this.#record(stream, lane)
+      this.#eventsOf[2 * row] = this.#follows(stream, track) ? FOLLOWS : this.#record(stream, track)
       this.#eventsOf[2 * row + 1] = NO_EVENT
-    } else if (kind === RowKind.RECORD) this.#eventsOf[2 * row] = this.#follows(stream, lane) ? FOLLOWS : NO_EVENT
-    else if (this.#hidesItsEnd(kind, row)) this.#followed.delete(lane.index)
+    } else if (kind === EventKind.RECORD) this.#eventsOf[2 * row] = this.#follows(stream, track) ? FOLLOWS : NO_EVENT
+    else if (this.#hidesItsEnd(kind, row)) this.#followed.delete(track.index)
     return true
   }
 
@@ -128,43 +130,46 @@ export class EventMeter implements Meter {
     this.#followed.clear()
   }
 
-  /** To ask takes a call of the driver, so it is asked only where a capture can have begun since the last time. */
-  #captures(kind: number, stream: StreamHandle, lane: TimelineLane): boolean {
-    const isKnown = this.#uncaptured.has(lane.index) && !this.driver.isHandedOut(stream)
+  /** Asks the driver only where a capture can have begun since the last time, since that costs a call. */
+  #captures(kind: number, stream: StreamHandle, track: StreamTrack): boolean {
+    const isKnown = this.#uncaptured.has(track.index) && !this.driver.isHandedOut(stream)
     const captures = !isKnown && this.captures(stream)
-    // The event may be part of a capture, and the stream is then in it too.
-    if (captures || kind === RowKind.WAIT) this.#uncaptured.delete(lane.index)
-    else if (!isKnown) this.#uncaptured.add(lane.index)
+    // If the event is part of a capture, its stream joins that capture.
+    if (captures || kind === EventKind.WAIT) this.#uncaptured.delete(track.index)
+    else if (!isKnown) this.#uncaptured.add(track.index)
     return captures
   }
 
-  /** Is the stream all ours, so that nothing unseen can stand in front of the next operation? */
-  #follows(stream: StreamHandle, lane: TimelineLane): boolean {
-    return this.#followed.has(lane.index) && lane.nonBlocking && !this.driver.isHandedOut(stream)
+  /** Can no other code have queued work before the next operation of this stream? */
+  #follows(stream: StreamHandle, track: StreamTrack): boolean {
+    return this.#followed.has(track.index) && track.nonBlocking && !this.driver.isHandedOut(stream)
   }
 
-  /** A wait may be for a record that was reached at a time not known, an allocation for memory that another stream frees. */
+  /**
+   * Is it unknown when it ends? A wait may be for a record whose time is unknown, an allocation for memory that another
+   * stream frees.
+   */
   #hidesItsEnd(kind: number, row: number): boolean {
-    if (kind !== RowKind.WAIT) return kind === RowKind.ALLOCATE
+    if (kind !== EventKind.WAIT) return kind === EventKind.ALLOCATE
     const cause = this.table.cause[row] ?? NO_ROW
     return cause === NO_ROW || this.#eventsOf[2 * cause] !== FOLLOWS
   }
 
-  queued(row: number, stream: StreamHandle, lane: TimelineLane): void {
+  queued(row: number, stream: StreamHandle, track: StreamTrack): void {
     const kind = this.table.kind[row] ?? 0
-    // A wait for a captured event brings its stream into the capture.
-    if (kind === RowKind.WAIT && this.table.cause[row] === NO_ROW && this.captures(stream)) this.table.remove(row)
+    // A wait for a captured event has made its stream join the capture.
+    if (kind === EventKind.WAIT && this.table.cause[row] === NO_ROW && this.captures(stream)) this.table.remove(row)
     if (!isTimed(kind)) return
-    const after = this.#record(stream, lane)
+    const after = this.#record(stream, track)
     this.#eventsOf[2 * row + 1] = after
-    if (after === NO_EVENT) this.#followed.delete(lane.index)
-    else this.#followed.add(lane.index)
+    if (after === NO_EVENT) this.#followed.delete(track.index)
+    else this.#followed.add(track.index)
     if (this.#outstanding > MOST_OUTSTANDING) this.#sweepSoon()
   }
 
   refused(row: number): void {
-    const { kind, lane } = this.table
-    if (isTimed(kind[row] ?? 0)) this.#giveBack(2 * row, this.lanes().all[lane[row] ?? 0])
+    const { kind, track } = this.table
+    if (isTimed(kind[row] ?? 0)) this.#giveBack(2 * row, this.tracks().all[track[row] ?? 0])
     this.#eventsOf[2 * row] = NO_EVENT
     this.#unread = Math.min(this.#unread, row)
     this.table.remove(row)
@@ -187,11 +192,11 @@ export class EventMeter implements Meter {
   }
 
   #readAll(): void {
-    const { lane, length } = this.table
+    const { track, length } = this.table
     const behind = new Set<number>()
     let allRead = true
     for (let row = this.#unread; row < length; row += 1) {
-      const on = lane[row] ?? 0
+      const on = track[row] ?? 0
       if (!this.#isRead(row) && (behind.has(on) || !this.#read(row, behind))) {
         behind.add(on)
         allRead = false
@@ -202,7 +207,7 @@ export class EventMeter implements Meter {
   #isRead(row: number): boolean {
     const { kind, end } = this.table
     const what = kind[row] ?? 0
-    return (isTimed(what) || what === RowKind.RECORD) && !Number.isNaN(end[row] ?? 0)
+    return (isTimed(what) || what === EventKind.RECORD) && !Number.isNaN(end[row] ?? 0)
   }
 
   stop(): void {}
@@ -210,31 +215,31 @@ export class EventMeter implements Meter {
   async finished(): Promise<void> {
     const last = new Map<number, EventHandle>()
     const hostFunctions: number[] = []
-    const { kind, lane, length, end } = this.table
+    const { kind, track, length, end } = this.table
     for (let row = this.#unread; row < length; row += 1) {
       const event = (this.#eventsOf[2 * row + 1] ?? 0) as EventHandle
       if (!Number.isNaN(end[row] ?? 0)) continue
-      if (isTimed(kind[row] ?? 0) && event !== NO_EVENT) last.set(lane[row] ?? 0, event)
-      if (kind[row] === RowKind.HOST_FUNCTION) hostFunctions.push(row)
+      if (isTimed(kind[row] ?? 0) && event !== NO_EVENT) last.set(track[row] ?? 0, event)
+      if (kind[row] === EventKind.HOST_FUNCTION) hostFunctions.push(row)
     }
     await Promise.all([...last.values()].map((event) => this.#eventFinished(event)))
     const isPending = (row: number): boolean =>
-      this.table.kind[row] === RowKind.HOST_FUNCTION && Number.isNaN(this.table.end[row] ?? 0)
+      this.table.kind[row] === EventKind.HOST_FUNCTION && Number.isNaN(this.table.end[row] ?? 0)
     while (hostFunctions.some(isPending) && !this.#isLost()) await sleep(1)
   }
 
   close(): void {
     this.#closed = true
     this.calibrations = [...this.#clocks.values()].map((clock) => clock.close())
-    const { kind, lane, length, start, end } = this.table
-    const lanes = this.lanes().all
+    const { kind, track, length, start, end } = this.table
+    const tracks = this.tracks().all
     this.#ends.fill(Number.NEGATIVE_INFINITY)
     for (let row = 0; row < length; row += 1) {
       if (!isTimed(kind[row] ?? 0)) {
         this.#pass(row, NONE_BEHIND)
         continue
       }
-      const owner = lanes[lane[row] ?? 0]
+      const owner = tracks[track[row] ?? 0]
       const clock = owner === undefined ? undefined : this.#clocks.get(owner.context)
       if (Number.isNaN(end[row] ?? 0)) {
         this.#giveBack(2 * row, owner)
@@ -243,7 +248,7 @@ export class EventMeter implements Meter {
         end[row] = clock.corrected(end[row] ?? 0)
         const began = this.#isFollower(row) ? this.#followingStart(row, clock) : clock.corrected(start[row] ?? 0)
         start[row] = this.#startOf(row, began)
-        this.#ends[lane[row] ?? 0] = end[row] ?? 0
+        this.#ends[track[row] ?? 0] = end[row] ?? 0
       }
     }
     this.#events.close()
@@ -259,11 +264,13 @@ export class EventMeter implements Meter {
     return clock
   }
 
-  /** Never throws: an error here is an error of the program's own call too, which is to throw it. */
-  #record(stream: StreamHandle, lane: TimelineLane): EventHandle {
+  /**
+   * Records an event with timing. Never throws: where this fails, the program's own call fails too, and reports the error.
+   */
+  #record(stream: StreamHandle, track: StreamTrack): EventHandle {
     try {
       if (!this.driver.streamHasRoom(stream, 1)) return NO_EVENT
-      const event = this.#events.take(lane.context)
+      const event = this.#events.take(track.context)
       this.#outstanding += 1
       this.driver.eventRecord(event, stream, 0)
       return event
@@ -272,48 +279,48 @@ export class EventMeter implements Meter {
     }
   }
 
-  /** Reads the times of a row. False where they are not there yet, as on the lanes that are behind. */
+  /** Reads the times of a row. Returns false where they are not known yet, as on the tracks that are `behind`. */
   #read(row: number, behind: ReadonlySet<number>): boolean {
     if (!isTimed(this.table.kind[row] ?? 0)) return this.#pass(row, behind)
     const before = (this.#eventsOf[2 * row] ?? 0) as EventHandle
     const after = (this.#eventsOf[2 * row + 1] ?? 0) as EventHandle
-    const lane = this.lanes().all[this.table.lane[row] ?? 0]
-    if (before === NO_EVENT || after === NO_EVENT || lane === undefined) return true
+    const track = this.tracks().all[this.table.track[row] ?? 0]
+    if (before === NO_EVENT || after === NO_EVENT || track === undefined) return true
     const follows = this.#isFollower(row)
-    const clock = this.#clockOf(lane.context, lane.device)
+    const clock = this.#clockOf(track.context, track.device)
     try {
       const end = clock.timeOf(after)
       const start = follows ? Number.NaN : clock.timeOf(before)
       this.table.end[row] = end
       this.table.start[row] = this.#startOf(row, follows ? this.#followingStart(row, clock) : start)
-      this.#ends[lane.index] = end
+      this.#ends[track.index] = end
     } catch (error) {
       if (error instanceof CudaError && error.number === CUresult.NOT_READY) return false
       this.table.lost.add(row)
       return true
     }
-    this.#giveBack(2 * row, lane)
-    this.#giveBack(2 * row + 1, lane)
+    this.#giveBack(2 * row, track)
+    this.#giveBack(2 * row + 1, track)
     return true
   }
 
   /**
-   * Takes a lane past what has no event: a record, which is reached where the lane is; a wait, which holds the lane until
+   * Takes a track past what has no event: a record, which is reached where the track is; a wait, which holds the track until
    * its record is reached; a host function. False where it is not there yet.
    */
   #pass(row: number, behind: ReadonlySet<number>): boolean {
-    const { kind, lane, cause, called, end } = this.table
-    const on = lane[row] ?? 0
+    const { kind, track, cause, called, end } = this.table
+    const on = track[row] ?? 0
     const what = kind[row] ?? 0
-    if (what === RowKind.RECORD && this.#isFollower(row)) end[row] = this.#ends[on] ?? called[row] ?? 0
-    if (what === RowKind.HOST_FUNCTION) return this.#holdUntil(row, on)
-    if (what !== RowKind.WAIT || this.#hidesItsEnd(what, row)) return true
+    if (what === EventKind.RECORD && this.#isFollower(row)) end[row] = this.#ends[on] ?? called[row] ?? 0
+    if (what === EventKind.HOST_FUNCTION) return this.#holdUntil(row, on)
+    if (what !== EventKind.WAIT || this.#hidesItsEnd(what, row)) return true
     const record = cause[row] ?? NO_ROW
-    // Where the record's lane is through and it has no end, it will never have one.
-    return this.#holdUntil(record, on) || !behind.has(lane[record] ?? 0)
+    // If all of the record's track is read and the record has no end, it will never have one.
+    return this.#holdUntil(record, on) || !behind.has(track[record] ?? 0)
   }
 
-  /** The lane goes on when this row is over. False where that is not known. */
+  /** Holds the track until this row ends. Returns false where that time is not known. */
   #holdUntil(row: number, on: number): boolean {
     const over = this.table.end[row] ?? Number.NaN
     if (Number.isNaN(over)) return false
@@ -325,26 +332,30 @@ export class EventMeter implements Meter {
     return this.#eventsOf[2 * row] === FOLLOWS
   }
 
-  /** When its stream was through with what is before it, or when an idle stream would have come to it after the call. */
+  /**
+   * When its stream had completed what is before it, or, if later, when an idle stream would have reached it after the call.
+   */
   #followingStart(row: number, clock: DeviceClock): number {
-    const { lane, called, end } = this.table
+    const { track, called, end } = this.table
     const idle = (called[row] ?? 0) + clock.latency
-    return Math.min(Math.max(this.#ends[lane[row] ?? 0] ?? idle, idle), end[row] ?? idle)
+    return Math.min(Math.max(this.#ends[track[row] ?? 0] ?? idle, idle), end[row] ?? idle)
   }
 
-  /** When it began, where its stream got there at this time: a graph waits there for its instance's launch before it. */
+  /**
+   * When it began, given the time at which its stream reached it: a graph waits there for the last launch of its instance.
+   */
   #startOf(row: number, reached: number): number {
     const { kind, cause, end } = this.table
-    const before = kind[row] === RowKind.GRAPH ? (end[cause[row] ?? NO_ROW] ?? Number.NaN) : Number.NaN
+    const before = kind[row] === EventKind.GRAPH ? (end[cause[row] ?? NO_ROW] ?? Number.NaN) : Number.NaN
     return before > reached ? Math.min(before, end[row] ?? before) : reached
   }
 
-  #giveBack(at: number, lane: TimelineLane | undefined): void {
+  #giveBack(at: number, track: StreamTrack | undefined): void {
     const event = (this.#eventsOf[at] ?? 0) as EventHandle
-    if (event <= NO_EVENT || lane === undefined) return
+    if (event <= NO_EVENT || track === undefined) return
     this.#eventsOf[at] = NO_EVENT
     this.#outstanding -= 1
-    this.#clockOf(lane.context, lane.device).giveBack(event)
+    this.#clockOf(track.context, track.device).giveBack(event)
   }
 
   #sweepSoon(): void {
@@ -374,5 +385,202 @@ export class EventMeter implements Meter {
     const grown = new Float64Array(2 * this.#eventsOf.length)
     grown.set(this.#eventsOf)
     this.#eventsOf = grown
+  }
+}
+
+/** How many events are created when a context is first used, and again whenever half of them are taken. */
+const BATCH = 8192
+
+export class TimedEvents {
+  readonly #free = new Map<ContextHandle, EventHandle[]>()
+  #context = 0 as ContextHandle
+  #stock: EventHandle[] = []
+  #refillsSoon = false
+  #closed = false
+
+  constructor(private readonly driver: Driver) {}
+
+  prepare(context: ContextHandle): void {
+    const stock = this.#stockOf(context)
+    while (stock.length < BATCH) stock.push(this.#create(context))
+  }
+
+  take(context: ContextHandle): EventHandle {
+    if (context !== this.#context) {
+      this.#stock = this.#stockOf(context)
+      this.#context = context
+    }
+    if (this.#stock.length < BATCH / 2) this.#refillSoon(context)
+    return this.#stock.pop() ?? this.#create(context)
+  }
+
+  giveBack(context: ContextHandle, event: EventHandle): void {
+    this.#stockOf(context).push(event)
+  }
+
+  close(): void {
+    this.#closed = true
+    for (const [context, stock] of this.#free) {
+      for (const event of stock.splice(0)) this.driver.eventRecycle(context, event)
+    }
+  }
+
+  /** Creates an event, or takes one that an earlier recording has left, since programs never see them. */
+  #create(context: ContextHandle): EventHandle {
+    return this.driver.eventCreate(context, EventFlag.DEFAULT, true)
+  }
+
+  #stockOf(context: ContextHandle): EventHandle[] {
+    let stock = this.#free.get(context)
+    if (stock === undefined) {
+      stock = []
+      this.#free.set(context, stock)
+    }
+    return stock
+  }
+
+  #refillSoon(context: ContextHandle): void {
+    if (this.#refillsSoon) return
+    this.#refillsSoon = true
+    atNextTurn(() => {
+      this.#refillsSoon = false
+      if (this.#closed) return
+      try {
+        this.prepare(context)
+      } catch {
+        // The context is lost, so there will be nothing more to time.
+      }
+    }).unref()
+  }
+}
+
+/** The clocks are compared this often, and the closest comparison counts. */
+const COMPARISONS = 12
+/** A comparison that takes longer is of no use, since the device is busy. */
+const LONGEST_COMPARISON = 5e6
+/** An event that is further away becomes the near event: in single precision, 50 ms are exact to 4 ns. */
+const FAR = 50e6
+/** In a shorter recording the drift is smaller than the uncertainty of the comparisons. */
+const SHORTEST_FOR_DRIFT = 1e9
+
+interface ClockComparison {
+  readonly event: EventHandle
+  readonly host: number
+  readonly uncertainty: number
+}
+
+export class DeviceClock {
+  readonly #stream: StreamHandle
+  readonly #begin: ClockComparison
+  #cost: number
+  #near: { readonly event: EventHandle; readonly time: number }
+  /** The near event, once its owner has returned it. */
+  #kept: EventHandle | undefined
+  #rate = 1
+
+  constructor(
+    private readonly driver: Driver,
+    private readonly events: TimedEvents,
+    private readonly context: ContextHandle,
+    private readonly device: number,
+    private readonly now: () => number,
+  ) {
+    this.#stream = driver.streamCreate(context, StreamFlag.NON_BLOCKING, 0)
+    const began = now()
+    this.#begin = this.#compare()
+    this.#near = { event: this.#begin.event, time: this.#begin.host }
+    this.#cost = now() - began
+  }
+
+  /** The time of an event's latest record, in nanoseconds of the host's clock. Throws CudaError 600 until it is complete. */
+  timeOf(event: EventHandle): number {
+    const { event: near, time } = this.#near
+    const passed = this.driver.eventElapsedTime(near, event) * 1e6
+    if (Math.abs(passed) > FAR) {
+      this.#letGo()
+      this.#near = { event, time: time + passed }
+    }
+    return time + passed
+  }
+
+  /**
+   * Takes back an event that its owner has read. The near event is kept, since it must not be recorded again while it is in
+   * use.
+   */
+  giveBack(event: EventHandle): void {
+    if (event === this.#near.event) this.#kept = event
+    else this.events.giveBack(this.context, event)
+  }
+
+  /** Nanoseconds from the call until an idle stream reaches a record, as this clock assumes. */
+  get latency(): number {
+    return this.#begin.uncertainty
+  }
+
+  isLost(): boolean {
+    try {
+      this.driver.eventElapsedTime(this.#begin.event, this.#begin.event)
+      return false
+    } catch {
+      return true
+    }
+  }
+
+  /** Corrects a time that was read before the rate of this clock was known. */
+  corrected(time: number): number {
+    return this.#begin.host + (time - this.#begin.host) * this.#rate
+  }
+
+  /** Compares the clocks a second time. */
+  close(): Calibration {
+    const began = this.now()
+    let atEnd = Number.NaN
+    try {
+      const last = this.#compare()
+      const device = this.timeOf(last.event) - this.#begin.host
+      const host = last.host - this.#begin.host
+      atEnd = last.uncertainty
+      if (device > SHORTEST_FOR_DRIFT) this.#rate = host / device
+      this.events.giveBack(this.context, last.event)
+      this.#letGo()
+      this.events.giveBack(this.context, this.#begin.event)
+      this.driver.streamDestroy(this.#stream)
+    } catch {
+      // The context is lost. The times that are known are as exact as the first comparison.
+    }
+    // No time is read any more, so no event that is returned from now on need be kept.
+    this.#near = { event: this.#begin.event, time: this.#begin.host }
+    this.#cost += this.now() - began
+    return {
+      device: this.device,
+      uncertainty: [this.#begin.uncertainty, atEnd],
+      drift: (1 / this.#rate - 1) * 1e6,
+      cost: this.#cost,
+    }
+  }
+
+  #letGo(): void {
+    if (this.#kept !== undefined) this.events.giveBack(this.context, this.#kept)
+    this.#kept = undefined
+  }
+
+  /** Compares the clocks: the device reaches a record between the call and the moment at which it is seen to be complete. */
+  #compare(): ClockComparison {
+    let best: ClockComparison | undefined
+    for (let count = 0; count < COMPARISONS; count += 1) {
+      const event = this.events.take(this.context)
+      const before = this.now()
+      this.driver.eventRecord(event, this.#stream, 0)
+      let after = before
+      while (!this.driver.memory.isDone(event) && after - before < LONGEST_COMPARISON) after = this.now()
+      after = this.now()
+      const uncertainty = (after - before) / 2
+      if (best === undefined || uncertainty < best.uncertainty) {
+        if (best !== undefined) this.events.giveBack(this.context, best.event)
+        best = { event, host: before + uncertainty, uncertainty }
+      } else this.events.giveBack(this.context, event)
+    }
+    if (best === undefined) throw new RangeError('the clocks were not compared')
+    return best
   }
 }

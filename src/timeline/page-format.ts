@@ -1,35 +1,8 @@
-/** A recording as it is drawn, and as bytes in the page's file: how far each value is from what it probably is. */
-import { isHostOnly, isInstant, RowKind } from './kinds.js'
-import type { HoldUp, TimelineSummary } from './summary.js'
+/** A recording as the page draws it, and its encoding in the page's file: the difference of each value from a prediction. */
+import { EventKind, isHostOnly, isInstant } from './kinds.js'
+import type { Stall, TimelineSummary } from './summary.js'
 
-export interface PageData extends PageText, PageRows {}
-
-export interface PageRows {
-  readonly kind: Uint8Array
-  readonly lane: Uint32Array
-  readonly name: Uint32Array
-  readonly parent: Int32Array
-  readonly cause: Int32Array
-  readonly site: Uint32Array
-  readonly bytes: Float64Array
-  /** A place in BINDING_KINDS, and the row that goes with it. */
-  readonly why: Uint8Array
-  readonly heldUpBy: Int32Array
-  /** Whole nanoseconds. */
-  readonly called: Float64Array
-  readonly returned: Float64Array
-  readonly start: Float64Array
-  readonly end: Float64Array
-  /** 0 for the stream's own, or the number of a track below it for the nodes of graphs. */
-  readonly track: Uint32Array
-  /** 1 for a row of the critical path. */
-  readonly critical: Uint8Array
-  /** 1 for what other code queued. */
-  readonly foreign: Uint8Array
-  /** 1 + the place in `holdUps` of what held the row up, and when the gap before the row begins; 0 and NaN without one. */
-  readonly heldUp: Uint32Array
-  readonly gapBegin: Float64Array
-}
+export interface PageData extends PageText, PageColumns {}
 
 interface PageText {
   readonly title: string
@@ -37,49 +10,74 @@ interface PageText {
   readonly clock: string
   readonly duration: number
   readonly dropped: number
-  /** Nanoseconds by which times may be off; 0 where they are exact. */
+  /** By how many nanoseconds times may be wrong; 0 where they are exact. */
   readonly uncertainty: number
   readonly kinds: readonly string[]
   readonly devices: readonly (readonly [number, string])[]
-  readonly lanes: readonly {
+  readonly tracks: readonly {
     readonly name: string
     readonly device: number
     readonly id: string
     readonly priority: number
     readonly nonBlocking: boolean
-    readonly nodeTracks: number
+    readonly nodeLevels: number
   }[]
   readonly names: readonly string[]
   readonly sites: readonly string[]
   readonly streams: TimelineSummary['streams']
   readonly overlaps: TimelineSummary['devices']
-  readonly holdUps: readonly Omit<HoldUp, 'gaps'>[]
+  readonly stalls: readonly Omit<Stall, 'gaps'>[]
   readonly length: number
 }
 
-/** In the order in which they are written: what a value probably is follows from the columns before it. */
-export function emptyRows(length: number): PageRows {
-  return {
-    kind: new Uint8Array(length),
-    lane: new Uint32Array(length),
-    name: new Uint32Array(length),
-    parent: new Int32Array(length),
-    cause: new Int32Array(length),
-    site: new Uint32Array(length),
-    bytes: new Float64Array(length),
-    why: new Uint8Array(length),
-    heldUpBy: new Int32Array(length),
-    called: new Float64Array(length),
-    returned: new Float64Array(length),
-    start: new Float64Array(length),
-    end: new Float64Array(length),
-    track: new Uint32Array(length),
-    critical: new Uint8Array(length),
-    foreign: new Uint8Array(length),
-    heldUp: new Uint32Array(length),
-    gapBegin: new Float64Array(length),
-  }
+/** The columns in the order in which they are written: values are predicted from the columns before them. */
+export interface PageColumns {
+  readonly kind: Uint8Array
+  readonly track: Uint32Array
+  readonly name: Uint32Array
+  readonly parent: Int32Array
+  readonly cause: Int32Array
+  readonly site: Uint32Array
+  readonly bytes: Float64Array
+  /** Why it began when it did: a place in BINDING_KINDS, and the row that it waited for. */
+  readonly why: Uint8Array
+  readonly heldBy: Int32Array
+  /** Times are whole nanoseconds. */
+  readonly called: Float64Array
+  readonly returned: Float64Array
+  readonly start: Float64Array
+  readonly end: Float64Array
+  /** 0 for what is drawn on the track itself; the nodes of graphs are drawn on the levels below, from 1. */
+  readonly level: Uint32Array
+  /** 1 for what is on the critical path. */
+  readonly critical: Uint8Array
+  /** 1 for what other code queued. */
+  readonly foreign: Uint8Array
+  /** 1 + the place in `stalls` of what caused the gap before it, and when that gap begins; 0 and NaN without a gap. */
+  readonly stall: Uint32Array
+  readonly gapBegin: Float64Array
 }
+
+export const emptyColumns = (length: number): PageColumns => ({
+  kind: new Uint8Array(length),
+  track: new Uint32Array(length),
+  name: new Uint32Array(length),
+  parent: new Int32Array(length),
+  cause: new Int32Array(length),
+  site: new Uint32Array(length),
+  bytes: new Float64Array(length),
+  why: new Uint8Array(length),
+  heldBy: new Int32Array(length),
+  called: new Float64Array(length),
+  returned: new Float64Array(length),
+  start: new Float64Array(length),
+  end: new Float64Array(length),
+  level: new Uint32Array(length),
+  critical: new Uint8Array(length),
+  foreign: new Uint8Array(length),
+  stall: new Uint32Array(length),
+  gapBegin: new Float64Array(length),
+})
 
 export const BINDING_KINDS = [
   'unknown',
@@ -94,10 +92,12 @@ export const BINDING_KINDS = [
 const BY_STREAM = BINDING_KINDS.indexOf('stream')
 const BY_WAIT = BINDING_KINDS.indexOf('wait')
 
-/** So many rows are written column by column, and each column byte by byte of its values: like stands beside like. */
+/**
+ * So many rows are written column by column, and each column byte by byte of its values, so that similar bytes are together.
+ */
 const BLOCK = 65_536
 
-/** In pieces: the length of a header, the header, and the columns. */
+/** The bytes in pieces: the length of a header, the header, and the columns. */
 export function encodePage(data: PageData): Uint8Array[] {
   const withoutColumns = (_: string, value: unknown): unknown => (isColumn(value) ? undefined : value)
   const header = new TextEncoder().encode(JSON.stringify(data, withoutColumns))
@@ -106,12 +106,12 @@ export function encodePage(data: PageData): Uint8Array[] {
   const parts: Uint8Array[] = [size, header]
   const columns = Object.values(data).filter(isColumn)
   const codes = columns.map(() => new Float64Array(Math.min(BLOCK, data.length)))
-  const guesses = new Guesses(data, data.lanes.length)
+  const predictions = new Predictions(data, data.tracks.length)
   for (let from = 0; from < data.length; from += BLOCK) {
     const count = Math.min(BLOCK, data.length - from)
-    guesses.inOrder(from, count, (at, row, guess) => {
+    predictions.inOrder(from, count, (at, row, prediction) => {
       const into = codes[at]
-      if (into !== undefined) into[row - from] = codeOf(columns[at]?.[row] ?? 0, guess)
+      if (into !== undefined) into[row - from] = codeOf(columns[at]?.[row] ?? 0, prediction)
     })
     for (const column of codes) parts.push(...planesOf(column.subarray(0, count)))
   }
@@ -121,37 +121,40 @@ export function encodePage(data: PageData): Uint8Array[] {
 export function decodePage(bytes: Uint8Array): PageData {
   const begin = 4 + new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true)
   const text: PageText = JSON.parse(new TextDecoder().decode(bytes.subarray(4, begin)))
-  const rows = emptyRows(text.length)
+  const rows = emptyColumns(text.length)
   const columns = Object.values(rows).filter(isColumn)
   const codes = columns.map(() => new Float64Array(Math.min(BLOCK, text.length)))
-  const guesses = new Guesses(rows, text.lanes.length)
+  const predictions = new Predictions(rows, text.tracks.length)
   let place = begin
   for (let from = 0; from < text.length; from += BLOCK) {
     const count = Math.min(BLOCK, text.length - from)
     for (const into of codes) place = readPlanes(bytes, place, into.subarray(0, count))
-    guesses.inOrder(from, count, (at, row, guess) => {
+    predictions.inOrder(from, count, (at, row, prediction) => {
       const column = columns[at]
-      if (column !== undefined) column[row] = decoded(codes[at]?.[row - from] ?? 0, guess)
+      if (column !== undefined) column[row] = decoded(codes[at]?.[row - from] ?? 0, prediction)
     })
   }
   return { ...text, ...rows }
 }
 
-type Column = PageRows[keyof PageRows]
+type Column = PageColumns[keyof PageColumns]
 const isColumn = (value: unknown): value is Column => ArrayBuffer.isView(value)
 
-/** 0 for what was guessed, 1 for NaN; beyond, even where the value is larger than the guess, and odd where it is smaller. */
-function codeOf(value: number, guess: number): number {
+/**
+ * The code of a value: 0 for the predicted one, 1 for NaN, an even number for a larger one, and an odd number for a smaller
+ * one.
+ */
+function codeOf(value: number, prediction: number): number {
   if (Number.isNaN(value)) return 1
-  return value >= guess ? 2 * (value - guess) : 2 * (guess - value) + 1
+  return value >= prediction ? 2 * (value - prediction) : 2 * (prediction - value) + 1
 }
 
-function decoded(code: number, guess: number): number {
+function decoded(code: number, prediction: number): number {
   if (code === 1) return Number.NaN
-  return code % 2 === 0 ? guess + code / 2 : guess - (code - 1) / 2
+  return code % 2 === 0 ? prediction + code / 2 : prediction - (code - 1) / 2
 }
 
-/** How many bytes the values have, then the lowest byte of each, then the next. */
+/** The number of bytes of the values, then the lowest byte of each, then the next. */
 function planesOf(codes: Float64Array): Uint8Array[] {
   let left = codes.reduce((most, code) => Math.max(most, code), 0)
   const planes: Uint8Array[] = [new Uint8Array(1)]
@@ -164,7 +167,7 @@ function planesOf(codes: Float64Array): Uint8Array[] {
   return planes
 }
 
-/** Returns the place behind them. */
+/** Reads the bytes of a column, and returns the place behind them. */
 function readPlanes(bytes: Uint8Array, place: number, into: Float64Array): number {
   const count = bytes[place] ?? 0
   let at = place + 1
@@ -176,32 +179,32 @@ function readPlanes(bytes: Uint8Array, place: number, into: Float64Array): numbe
   return at
 }
 
-/** What a value probably is, from the rows before, and from the columns before in its own row. */
-class Guesses {
-  /** Of each lane: the latest row, and until when it was busy. */
+/** Predicts each value from the rows before, and from the columns before in its own row. */
+class Predictions {
+  /** By track: its latest row, and until when it was busy. */
   readonly #latest: Int32Array
   readonly #busyUntil: Float64Array
-  /** Of each kind of binding: what held the latest up. */
+  /** By kind of binding: the row that the latest operation waited for. */
   readonly #by = new Int32Array(BINDING_KINDS.length)
-  /** When the latest call of the host was over. */
+  /** When the latest call of the host returned. */
   #now = 0
-  /** Undefined for a column of which nothing is guessed. */
+  /** By column: its prediction, or undefined for none. */
   readonly #ofColumn: readonly (((row: number) => number) | undefined)[]
 
   constructor(
-    private readonly rows: PageRows,
-    lanes: number,
+    private readonly rows: PageColumns,
+    tracks: number,
   ) {
-    this.#latest = new Int32Array(lanes).fill(-1)
-    this.#busyUntil = new Float64Array(lanes)
-    const { kind, lane, parent, cause, why, heldUpBy, called, returned, start, end, heldUp } = rows
-    const latest = (row: number): number => this.#latest[lane[row] ?? 0] ?? -1
-    /** A later row is not known yet when this one is read. */
+    this.#latest = new Int32Array(tracks).fill(-1)
+    this.#busyUntil = new Float64Array(tracks)
+    const { kind, track, parent, cause, why, heldBy, called, returned, start, end, stall } = rows
+    const latest = (row: number): number => this.#latest[track[row] ?? 0] ?? -1
+    /** The end of another row, or 0 where it comes later, and is not known when this one is read. */
     const endOf = (by: number, row: number): number => (by >= 0 && by < row ? (end[by] ?? 0) || 0 : 0)
-    const ofName: Partial<Record<keyof PageRows, (row: number) => number>> = {
+    const ofName: Partial<Record<keyof PageColumns, (row: number) => number>> = {
       parent: (row) => parent[row - 1] ?? -1,
-      cause: (row) => (kind[row] === RowKind.WAIT ? row - 1 : -1),
-      heldUpBy: (row) => {
+      cause: (row) => (kind[row] === EventKind.WAIT ? row - 1 : -1),
+      heldBy: (row) => {
         if (why[row] === BY_STREAM) return latest(row)
         return (why[row] === BY_WAIT ? cause[row] : this.#by[why[row] ?? 0]) ?? 0
       },
@@ -212,37 +215,37 @@ class Guesses {
       returned: (row) => called[row] || 0,
       start: (row) => {
         const asked = (isInstant(kind[row] ?? 0) ? returned[row] : called[row]) || 0
-        return Math.max(asked, endOf(latest(row), row), endOf(heldUpBy[row] ?? 0, row))
+        return Math.max(asked, endOf(latest(row), row), endOf(heldBy[row] ?? 0, row))
       },
-      end: (row) => Math.max((start[row] ?? 0) || 0, kind[row] === RowKind.WAIT ? endOf(cause[row] ?? -1, row) : 0),
-      gapBegin: (row) => (heldUp[row] === 0 ? 0 : (this.#busyUntil[lane[row] ?? 0] ?? 0)),
+      end: (row) => Math.max((start[row] ?? 0) || 0, kind[row] === EventKind.WAIT ? endOf(cause[row] ?? -1, row) : 0),
+      gapBegin: (row) => (stall[row] === 0 ? 0 : (this.#busyUntil[track[row] ?? 0] ?? 0)),
     }
     const byName = new Map(Object.entries(ofName))
-    this.#ofColumn = Object.keys(emptyRows(0)).map((name) => byName.get(name))
+    this.#ofColumn = Object.keys(emptyColumns(0)).map((name) => byName.get(name))
   }
 
-  /** Every value of so many rows with its guess: first the columns of which nothing is guessed, then row by row. */
-  inOrder(first: number, count: number, visit: (column: number, row: number, guess: number) => void): void {
-    const guessed: (readonly [column: number, guess: (row: number) => number])[] = []
-    for (const [column, guess] of this.#ofColumn.entries()) {
-      if (guess !== undefined) guessed.push([column, guess])
+  /** Visits each value of so many rows with its prediction: first the columns without one, then row by row. */
+  inOrder(first: number, count: number, visit: (column: number, row: number, prediction: number) => void): void {
+    const predicted: (readonly [column: number, prediction: (row: number) => number])[] = []
+    for (const [column, prediction] of this.#ofColumn.entries()) {
+      if (prediction !== undefined) predicted.push([column, prediction])
       else for (let row = first; row < first + count; row += 1) visit(column, row, 0)
     }
     for (let row = first; row < first + count; row += 1) {
-      for (const [column, guess] of guessed) visit(column, row, guess(row))
+      for (const [column, prediction] of predicted) visit(column, row, prediction(row))
       this.#passed(row)
     }
   }
 
-  /** All of the row is known. */
+  /** To be called when all of a row is known. */
   #passed(row: number): void {
-    const { kind, lane, parent, why, heldUpBy, called, returned, end } = this.rows
+    const { kind, track, parent, why, heldBy, called, returned, end } = this.rows
     const what = kind[row] ?? 0
-    this.#by[why[row] ?? 0] = heldUpBy[row] ?? 0
+    this.#by[why[row] ?? 0] = heldBy[row] ?? 0
     if (parent[row] !== -1) return
-    this.#now = (what === RowKind.AWAIT ? called[row] : returned[row]) || 0
+    this.#now = (what === EventKind.AWAIT ? called[row] : returned[row]) || 0
     if (isHostOnly(what)) return
-    this.#latest[lane[row] ?? 0] = row
-    if (!isInstant(what)) this.#busyUntil[lane[row] ?? 0] = (end[row] ?? 0) || 0
+    this.#latest[track[row] ?? 0] = row
+    if (!isInstant(what)) this.#busyUntil[track[row] ?? 0] = (end[row] ?? 0) || 0
   }
 }

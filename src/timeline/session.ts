@@ -1,30 +1,33 @@
-/** A recording under way. All recordings of one driver share a RowWriter; each has its window of the rows. */
+/** A recording under way. All recordings of one driver share an EventWriter, and each has a window of its event records. */
 import { listen } from '#cupti'
 import { whenNameIsGiven } from '../driver/stream-names.js'
 import type { WrappableDriver } from '../driver/wrappable-driver.js'
 import type { ForeignWork } from './cupti/foreign-work.js'
-import type { RowWriter } from './row-writer.js'
-import { TimelineDriver } from './timeline-driver.js'
+import type { EventWriter } from './event-writer.js'
+import { TimelineInterceptor } from './timeline-interceptor.js'
 import { type Trace, type TraceWindow, takeTrace } from './trace.js'
 
-/** So many rows, unless the program says otherwise. */
+/** The most event records, unless the program says otherwise. */
 export const DEFAULT_LIMIT = 1_000_000
 
 interface Shared {
-  readonly writer: RowWriter
+  readonly writer: EventWriter
   readonly unwrap: () => void
-  /** Recordings that go on: after the last one nothing more is written down. */
+  /** How many recordings are under way. After the last one nothing more is recorded. */
   running: number
-  /** Recordings whose rows were not taken yet; they may wait for recorded work. After the last one nothing is timed. */
+  /**
+   * How many recordings have not taken their event records yet, since they wait for recorded work. After the last one
+   * nothing is timed.
+   */
   open: number
 }
 
 const underWay = new WeakMap<WrappableDriver, Shared>()
 
-whenNameIsGiven(({ driver, device, id, name }) => underWay.get(driver)?.writer.lanes.named(device, id, name))
+whenNameIsGiven(({ driver, device, id, name }) => underWay.get(driver)?.writer.tracks.named(device, id, name))
 
 export class Session {
-  readonly writer: RowWriter
+  readonly writer: EventWriter
   stopped = false
   readonly #shared: Shared
   readonly #foreign: ForeignWork | undefined
@@ -34,8 +37,8 @@ export class Session {
   readonly #epoch = Date.now() * 1e6
 
   /**
-   * `device` is one that will be used, where one is known; `limit` the most rows that are written. With `everything`, the
-   * work of other code is among them.
+   * `device` is one that will be used, if one is known, and `limit` the most event records. With `everything`, the work of
+   * other code is recorded too.
    */
   constructor(
     private readonly driver: WrappableDriver,
@@ -44,7 +47,7 @@ export class Session {
     callSites = false,
     everything = false,
   ) {
-    // On the simulator all work is this library's.
+    // On the simulator there is no other code.
     const cupti = everything && driver.name === 'cuda' ? listen(limit) : undefined
     try {
       this.#shared = share(driver, device)
@@ -63,7 +66,7 @@ export class Session {
     if (callSites) writer.callSites = true
   }
 
-  /** Ends it, and resolves when all that was recorded is done. */
+  /** Ends the recording, and resolves when all recorded operations are complete. */
   async stop(): Promise<Trace> {
     const window = this.#end()
     await this.writer.meter.finished()
@@ -71,7 +74,7 @@ export class Session {
     return this.#take(window)
   }
 
-  /** Ends it as things stand: an operation that is not done yet has no end. */
+  /** Ends the recording at once. An operation that is not complete yet has no end. */
   stopNow(): Trace {
     return this.#take(this.#end())
   }
@@ -115,7 +118,7 @@ function share(driver: WrappableDriver, device: number | undefined): Shared {
     known.open += 1
     return known
   }
-  const { wrapper, unwrap } = driver.wrap((inner) => new TimelineDriver(inner, device))
+  const { wrapper, unwrap } = driver.wrap((inner) => new TimelineInterceptor(inner, device))
   const shared = { writer: wrapper.writer, unwrap, running: 1, open: 1 }
   underWay.set(driver, shared)
   return shared

@@ -6,7 +6,7 @@ import { propertyOf, readOptions } from '../base/arguments.js'
 import { invalidType } from '../base/errors.js'
 import { type OperationMessage, type Publisher, type PublishOptions, publishOn } from './channels.js'
 
-/** What gets spans, and which tracer makes them. */
+/** Which operations get spans, and which tracer makes them. */
 export interface TraceOptions extends PublishOptions {
   /** The tracer that makes them. Default: `trace.getTracer('cuda-streams')`. */
   readonly tracer?: Tracer | undefined
@@ -26,7 +26,7 @@ export function traceOperations(options?: TraceOptions): Publisher {
   if (typeof tracer !== 'object' || tracer === null || typeof propertyOf(tracer, 'startSpan') !== 'function') {
     throw invalidType('options.tracer', 'a Tracer of @opentelemetry/api', tracer)
   }
-  // Not the public channel, on which other publishers tell of other machines.
+  // A channel of its own: other publishers use the public channel, for other drivers.
   const own = Symbol('cuda-streams:operation')
   const publisher = publishOn(
     { operations: channel(own), synchronizations: undefined, context: () => context.active() },
@@ -41,7 +41,7 @@ export function traceOperations(options?: TraceOptions): Publisher {
   return { flush: () => publisher.flush(), close, [Symbol.dispose]: close }
 }
 
-/** With the context in which the operation was queued. */
+/** A message with the context in which its operation was queued. */
 interface TracedMessage extends OperationMessage {
   readonly context: Context
 }

@@ -1,4 +1,4 @@
-/** What a recording comes to: how busy each stream was, what of each device overlapped, and what held the work up. */
+/** The summary of a recording, as data and as text: how busy each stream was, what overlapped, and the stalls. */
 
 /** How busy a stream was. Times are nanoseconds. */
 export interface StreamSummary {
@@ -33,7 +33,7 @@ export interface DeviceSummary {
 }
 
 /** What held a stream up. The timeline's documentation has an example of each. */
-export type HoldUpKind =
+export type StallKind =
   /** A call of the host that blocked, such as `stream.synchronize()`. */
   | 'blockingCall'
   /** The host awaited a promise, such as that of `stream.finished()`, before it queued more. */
@@ -70,13 +70,13 @@ export type HoldUpKind =
   | 'graphLaunch'
   /** Nothing that was recorded: another library's work, or another process's. */
   | 'unseen'
-  /** Copies and kernels of one stream, which come one after the other: the stream has no gap, but nothing overlaps. */
+  /** Copies and kernels of one stream come one after the other: the stream has no gap, but nothing overlaps. */
   | 'oneStream'
 
 /** All the times that one cause held streams up. */
-export interface HoldUp {
+export interface Stall {
   /** What caused it. */
-  readonly kind: HoldUpKind
+  readonly kind: StallKind
   /** A sentence: '`stream.synchronize()` at app.js:12 held stream a back 8 times, 7.00 ms'. */
   readonly message: string
   /** A sentence: what to write instead. */
@@ -100,5 +100,55 @@ export interface TimelineSummary {
   /** The devices that were used, by their ordinals. */
   readonly devices: readonly DeviceSummary[]
   /** The one that cost most time first. */
-  readonly holdUps: readonly HoldUp[]
+  readonly stalls: readonly Stall[]
 }
+
+/** The most stalls that the text lists. */
+const MOST_STALLS = 10
+
+/** What the text says of the recording itself. */
+interface Recorded {
+  readonly driver: string
+  readonly clock: string
+  readonly dropped: number
+  readonly length: number
+}
+
+/** The summary as text, for a terminal or a log. */
+export function toText({ driver, clock, dropped, length }: Recorded, summary: TimelineSummary): string {
+  const { duration, streams, devices, stalls } = summary
+  const percent = (part: number, of: number): string => `${of === 0 ? 0 : Math.round((1000 * part) / of) / 10} %`
+  const rest = stalls.slice(MOST_STALLS)
+  const lines = [
+    `${formatDuration(duration)}, ${length} event records, driver ${driver}, ${clock} clock${dropped === 0 ? '' : `; ${dropped} more operations came after the limit`}`,
+    '',
+    'Streams',
+    ...streams.map(
+      ({ name, device, busy, share, idle }) =>
+        `  ${name} (device ${device}): busy ${formatDuration(busy)}, ${percent(share, 1)}; idle between operations ${formatDuration(idle)}`,
+    ),
+    'Devices',
+    ...devices.map(
+      ({ device, name, busy, copy, compute, overlap }) =>
+        `  ${device}, ${name}: busy ${percent(busy, duration)}; copies ${formatDuration(copy)}, kernels ${formatDuration(compute)}, both at once ${formatDuration(overlap)}, ${percent(overlap, Math.min(copy, compute))} of what could be`,
+    ),
+    'What held them up',
+    ...stalls.slice(0, MOST_STALLS).flatMap(({ message, advice }) => [`  ${message}.`, `    ${advice}.`]),
+    ...(rest.length === 0
+      ? []
+      : [`  And ${rest.length} more, ${formatDuration(rest.reduce((sum, { time }) => sum + time, 0))} together.`]),
+    ...(stalls.length === 0 ? ['  Nothing.'] : []),
+  ]
+  return `${lines.join('\n')}\n`
+}
+
+/** A duration in nanoseconds as text, with three digits. */
+export function formatDuration(nanoseconds: number): string {
+  if (nanoseconds < 1000) return `${Math.round(nanoseconds)} ns`
+  if (nanoseconds < 999_500) return `${(nanoseconds / 1e3).toPrecision(3)} µs`
+  if (nanoseconds < 999_500_000) return `${(nanoseconds / 1e6).toPrecision(3)} ms`
+  const seconds = nanoseconds / 1e9
+  return `${seconds < 999.5 ? seconds.toPrecision(3) : Math.round(seconds)} s`
+}
+
+export const formatTimes = (count: number): string => (count === 1 ? 'once' : `${count} times`)

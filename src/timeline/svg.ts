@@ -2,12 +2,11 @@
 import { checkBoolean, readOptions } from '../base/arguments.js'
 import { invalidType, outOfRange } from '../base/errors.js'
 import { beginning } from '../base/printable.js'
-import { type Bars, isHatched, laneBars, Pixels } from './bars.js'
-import { BAR_COLOURS, barColours, COLOURS, NULL_STREAM, WAIT } from './colours.js'
+import { type Bars, isHatched, Pixels, trackBars } from './bars.js'
+import { NO_ROW } from './event-records.js'
 import { escaped } from './html.js'
-import { RowKind } from './kinds.js'
+import { BAR_COLOURS, barColours, COLOURS, EventKind, NULL_STREAM, WAIT } from './kinds.js'
 import type { PageData } from './page-format.js'
-import { NO_ROW } from './table.js'
 
 /** What the picture shows. */
 export interface SvgOptions {
@@ -32,24 +31,24 @@ const PITCH = 44
 const TITLE = 30
 const AXIS = 26
 const LEGEND = 34
-/** About what a letter takes. */
+/** About the width of a letter. */
 const LETTER = 6.4
 const NARROWEST = 200
-/** Letters of a name beside a lane. */
+/** The most letters of a name beside a track. */
 const MOST_LETTERS = 22
-/** Bars this wide have round corners, and a name if that fits. */
+/** Bars of at least this width have round corners, and a name if it fits. */
 const ROUNDED = 5
-/** Of what is hatched, above and below. */
+/** The margin above and below hatched bars. */
 const INSET = 8
-/** A pixel that waits for more of its time than this is hatched. */
+/** A pixel is hatched if more of its time than this is waiting. */
 const HALF = 0.5
-/** More arrows than this are a thicket: none is drawn. */
+/** If there are more arrows than this, none is drawn. */
 const MOST_ARROWS = 300
 
 interface Frame {
   readonly data: PageData
-  /** The lanes that are drawn, from above. */
-  readonly lanes: readonly { readonly lane: number; readonly bars: Bars; readonly top: number }[]
+  /** The tracks that are drawn, from above. */
+  readonly tracks: readonly { readonly track: number; readonly bars: Bars; readonly top: number }[]
   readonly from: number
   readonly to: number
   readonly width: number
@@ -61,7 +60,7 @@ export function toSvg(data: PageData, options: SvgOptions | undefined): string {
   const { width = 1200 } = given
   if (typeof width !== 'number') throw invalidType('options.width', 'a number of pixels', width)
   if (!(width >= NARROWEST && width < 1e5)) throw outOfRange('options.width', `from ${NARROWEST} to 100000`, width)
-  // A recording without operations has no duration, and a picture all the same.
+  // A recording without operations has no duration, but it has a picture.
   const { from = 0, to = Math.max(data.duration, 1), title = '' } = given
   if (typeof from !== 'number') throw invalidType('options.from', 'a number of nanoseconds', from)
   if (typeof to !== 'number') throw invalidType('options.to', 'a number of nanoseconds', to)
@@ -72,9 +71,9 @@ export function toSvg(data: PageData, options: SvgOptions | undefined): string {
   const arrows = checkBoolean(given.arrows, 'options.arrows', true)
   const critical = checkBoolean(given.criticalPath, 'options.criticalPath', true)
   const frame = frameOf(data, from, to, width, title)
-  const height = frame.top + frame.lanes.length * PITCH + LEGEND
+  const height = frame.top + frame.tracks.length * PITCH + LEGEND
   const arrowLines = arrows ? arrowsOf(frame) : []
-  const name = title || `Timeline of ${frame.lanes.length} streams`
+  const name = title || `Timeline of ${frame.tracks.length} streams`
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" aria-label="${escaped(name)}">`,
     `<title>${escaped(name)}</title>`,
@@ -84,7 +83,7 @@ export function toSvg(data: PageData, options: SvgOptions | undefined): string {
     `<rect class="background" width="${width}" height="${height}" rx="6"/>`,
     ...(title === '' ? [] : [`<text class="text title" x="${MARGIN}" y="24">${escaped(title)}</text>`]),
     ...axis(frame, height),
-    ...frame.lanes.flatMap((lane) => [...band(frame, lane), ...drawnBars(frame, lane, critical)]),
+    ...frame.tracks.flatMap((track) => [...band(frame, track), ...drawnBars(frame, track, critical)]),
     ...arrowLines,
     ...legend(frame, height, critical),
     '</svg>',
@@ -94,12 +93,12 @@ export function toSvg(data: PageData, options: SvgOptions | undefined): string {
 
 function frameOf(data: PageData, from: number, to: number, width: number, title: string): Frame {
   const top = (title === '' ? 8 : TITLE + 8) + AXIS
-  const drawn = laneBars(data, barColours(data)).flatMap(({ tracks: [bars] }, lane) => {
+  const drawn = trackBars(data, barColours(data)).flatMap(({ levels: [bars] }, track) => {
     const isSeen = bars?.begin.some((begin, at) => begin < to && (bars.end[at] ?? 0) > Math.max(from, begin))
-    return bars !== undefined && isSeen ? [{ lane, bars }] : []
+    return bars !== undefined && isSeen ? [{ track, bars }] : []
   })
-  const lanes = drawn.map((one, place) => ({ ...one, top: top + place * PITCH + 8 }))
-  return { data, lanes, from, to, width, top }
+  const tracks = drawn.map((one, place) => ({ ...one, top: top + place * PITCH + 8 }))
+  return { data, tracks, from, to, width, top }
 }
 
 const x = ({ from, to, width }: Frame, time: number): number =>
@@ -131,10 +130,10 @@ function axis(frame: Frame, height: number): string[] {
   return lines
 }
 
-type Lane = Frame['lanes'][number]
+type TrackBand = Frame['tracks'][number]
 
-function band(frame: Frame, { lane, top }: Lane): string[] {
-  const name = frame.data.lanes[lane]?.name ?? ''
+function band(frame: Frame, { track, top }: TrackBand): string[] {
+  const name = frame.data.tracks[track]?.name ?? ''
   return [
     `<rect class="band" x="${MARGIN + LABELS}" y="${top}" width="${frame.width - LABELS - 2 * MARGIN}" height="${BAR}" rx="4"/>`,
     `<text class="text" x="${MARGIN}" y="${top + BAR / 2 + 4}">${name.length > MOST_LETTERS ? `<title>${escaped(name)}</title>` : ''}${escaped(fitting(name, MOST_LETTERS))}</text>`,
@@ -144,8 +143,11 @@ function band(frame: Frame, { lane, top }: Lane): string[] {
 const fitting = (text: string, letters: number): string =>
   text.length <= letters ? text : letters < 4 ? '' : `${beginning(text, letters - 1)}…`
 
-/** Bars that are wide enough, each for itself; of the rest, how much of each pixel they fill, in one shape for a colour. */
-function drawnBars(frame: Frame, { bars, top }: Lane, critical: boolean): string[] {
+/**
+ * Draws each bar that is wide enough; the others become one shape for each colour, by the share of each pixel that they
+ * fill.
+ */
+function drawnBars(frame: Frame, { bars, top }: TrackBand, critical: boolean): string[] {
   const { from, to, width } = frame
   const perPixel = (to - from) / (width - LABELS - 2 * MARGIN)
   const wide: string[] = []
@@ -195,7 +197,7 @@ function drawnBars(frame: Frame, { bars, top }: Lane, critical: boolean): string
     ...(critical && line.length > 0 ? [`<path class="critical" d="${line.join('')}"/>`] : []),
   ]
 
-  /** The colours of a pixel stand on each other: each shape reaches from the ground, behind those below it. */
+  /** The colours of a pixel are stacked: each shape begins at the bottom, behind those below it. */
   function heaps(pixels: Pixels, top: number): string[] {
     const shapes = BAR_COLOURS.map(() => '')
     const before = BAR_COLOURS.map(() => 0)
@@ -226,15 +228,15 @@ function drawnBars(frame: Frame, { bars, top }: Lane, critical: boolean): string
 
 function arrowsOf(frame: Frame): string[] {
   const { data, from, to } = frame
-  const { length, kind, lane, cause, end } = data
-  const tops = new Map(frame.lanes.map((one) => [one.lane, one.top]))
+  const { length, kind, track, cause, end } = data
+  const tops = new Map(frame.tracks.map((one) => [one.track, one.top]))
   const found: string[] = []
   for (let row = 0; row < length; row += 1) {
     const record = cause[row] ?? NO_ROW
-    if (kind[row] !== RowKind.WAIT || record < 0 || lane[record] === lane[row]) continue
+    if (kind[row] !== EventKind.WAIT || record < 0 || track[record] === track[row]) continue
     const leaves = end[record] ?? Number.NaN
     const arrives = end[row] ?? Number.NaN
-    const [top, other] = [tops.get(lane[row] ?? 0), tops.get(lane[record] ?? 0)]
+    const [top, other] = [tops.get(track[row] ?? 0), tops.get(track[record] ?? 0)]
     if (!(leaves >= from && arrives <= to) || top === undefined || other === undefined) continue
     const down = top > other
     const y1 = other + (down ? BAR : 0)
@@ -257,7 +259,7 @@ function legend(frame: Frame, height: number, critical: boolean): string[] {
   const entries = new Map<string, string>()
   let hasWaits = false
   let hasNullStream = false
-  for (const { bars } of frame.lanes) {
+  for (const { bars } of frame.tracks) {
     for (const [at, row] of bars.rows.entries()) {
       const [begin, end] = [bars.begin[at] ?? 0, bars.end[at] ?? 0]
       if (begin >= frame.to || end <= frame.from) continue

@@ -1,5 +1,5 @@
-/** What ran when: recorded from any driver, for Perfetto, for a page to look at, and for programs. */
-import { writeFile } from '#platform'
+/** Timelines: what ran when, recorded from any driver, for programs, for Perfetto, and as a page to look at. */
+import { gzip, writeFile } from '#platform'
 import {
   checkArray,
   checkBoolean,
@@ -16,26 +16,14 @@ import { notCloneable } from '../base/identity.js'
 import { type Device, driverOf, isDevice, resolveDevice } from '../device.js'
 import type { Simulation } from '../simulation/simulation.js'
 import { type Analysis, analyse } from './analysis.js'
-import { checkExtension, contentsOf } from './file-format.js'
-import { toHtml } from './html.js'
-import type { Calibration } from './meter.js'
-import {
-  callAt,
-  gapOf,
-  type IdleGap,
-  operationAt,
-  rowsOf,
-  streamsOf,
-  type TimelineCall,
-  type TimelineOperation,
-  type TimelineStream,
-} from './operations.js'
-import { pageData } from './page-data.js'
+import type { BindingKind, Gap } from './bindings.js'
+import { type Calibration, NO_ROW } from './event-records.js'
+import { pageData, toHtml } from './html.js'
+import { EventKind, isHostOnly, type OperationKind, operationKind } from './kinds.js'
 import type { PageData } from './page-format.js'
 import { DEFAULT_LIMIT, Session } from './session.js'
-import type { TimelineSummary } from './summary.js'
+import { type TimelineSummary, toText } from './summary.js'
 import { type SvgOptions, toSvg } from './svg.js'
-import { toText } from './text.js'
 import { isTrace, type Trace } from './trace.js'
 import { type TraceFile, toJson, toTraceEvents } from './trace-events.js'
 
@@ -69,9 +57,9 @@ const MOST = 2 ** 28
 let isRecording: (value: unknown) => value is Recording
 let isTimeline: (value: unknown) => value is Timeline
 let record: (session: Session) => Recording
-/** The timeline of a recording that is over. */
+/** Makes the timeline of a recording that is over. */
 export let timelineOf: (trace: Trace) => Timeline
-/** What a page draws, for a page that draws it in the place where it was recorded. */
+/** The data of the page, for a page that itself records. */
 export let pageDataOf: (timeline: Timeline) => PageData
 
 /** A recording under way. */
@@ -355,3 +343,170 @@ function deviceFor({ device, simulation }: Given<TimelineOptions, 'device' | 'si
   if (!isDevice(first)) throw invalidType('options.simulation', 'what simulate() returned', simulation)
   return first
 }
+
+/** A stream of a timeline. */
+export interface TimelineStream {
+  /** Its place among the timeline's streams, from 0. */
+  readonly index: number
+  /** The driver's number for it (`stream.id`); CUPTI's for a stream that only other code used. */
+  readonly id: bigint
+  /** The device's ordinal. */
+  readonly device: number
+  /**
+   * What `nameStream` called it; otherwise 'stream 13', by `id`, or 'stream 13 (16 multiprocessors)' in a green context,
+   * 'null stream' or 'per-thread stream'; 'foreign stream 13' where only other code used it.
+   */
+  readonly name: string
+  /** `stream.priority`: lower numbers go first. */
+  readonly priority: number
+  /** `stream.nonBlocking`: false where it waits for the null stream, and the null stream for it. */
+  readonly nonBlocking: boolean
+  /** The multiprocessors of the green context that it is in; undefined where it is in none. */
+  readonly multiprocessors: number | undefined
+}
+
+/** One thing that a stream did. Times are nanoseconds since the recording began. */
+export interface TimelineOperation {
+  /** Its place among the event records of the timeline, in the order of the calls. */
+  readonly id: number
+  /** What it is: 'kernel', 'copy', 'record' and so on. */
+  readonly kind: OperationKind
+  /** A kernel's own name; for the rest, what it is. */
+  readonly name: string
+  /** The stream that it ran on. */
+  readonly stream: TimelineStream
+  /** Bytes moved, filled or allocated; undefined where there are none. */
+  readonly byteLength: number | undefined
+  /** When the call that queued it began. */
+  readonly called: number
+  /** When that call returned. */
+  readonly returned: number
+  /**
+   * When it began to run; undefined where it had not when the recording was stopped. A wait begins when its stream gets
+   * there.
+   */
+  readonly start: number | undefined
+  /** When it was done; undefined where it was not when the recording was stopped. */
+  readonly end: number | undefined
+  /**
+   * For a wait: the `id` of the record that it refers to, where that was recorded. Where the library lets a stream wait
+   * for memory: of the operation that makes it or uses it last.
+   */
+  readonly record: number | undefined
+  /** For a node of a graph: the `id` of the launch. Only on the simulator, and on a GPU with the option `everything`. */
+  readonly graph: number | undefined
+  /** Other code queued it: another library, or another thread. Only with the option `everything`. */
+  readonly foreign: boolean
+  /** 'path:line:column', with the option `callSites`. */
+  readonly callSite: string | undefined
+}
+
+/** A call that blocked the host, or a promise that it awaited. Times are nanoseconds since the recording began. */
+export interface TimelineCall {
+  /** Its place among the event records of the timeline, where operations have theirs too. */
+  readonly id: number
+  /** As it is written: 'stream.synchronize()'. */
+  readonly name: string
+  /** True for a promise: the host did other things meanwhile. */
+  readonly awaits: boolean
+  /** The stream that was waited for; undefined for a whole device. */
+  readonly stream: TimelineStream | undefined
+  /** When the call was made. */
+  readonly called: number
+  /** When it returned, or its promise settled; `called` where neither had happened by the end. */
+  readonly returned: number
+  /** 'path:line:column', with the option `callSites`. */
+  readonly callSite: string | undefined
+}
+
+/** A time in which a stream stood idle between two operations. Times are nanoseconds since the recording began. */
+export interface IdleGap {
+  /** The stream that stood idle. */
+  readonly stream: TimelineStream
+  /** When the operation before it was done. */
+  readonly begin: number
+  /** When `next` began. */
+  readonly end: number
+  /** What could not begin sooner. */
+  readonly next: TimelineOperation
+  /** Why not: 'wait' for a wait in the stream, 'host' where the program had not queued it yet, and so on. */
+  readonly reason: BindingKind
+  /** The wait in the stream that held it up; undefined where there was none. */
+  readonly wait: TimelineOperation | undefined
+  /** The operation that was waited for; undefined if it was not recorded. */
+  readonly cause: TimelineOperation | undefined
+}
+
+export function streamsOf({ tracks, trackNames }: Trace): TimelineStream[] {
+  return tracks.map(({ index, id, device, priority, nonBlocking, multiprocessors }) => {
+    return { index, id, device, name: trackNames[index] ?? '', priority, nonBlocking, multiprocessors }
+  })
+}
+
+export function operationAt(trace: Trace, streams: readonly TimelineStream[], row: number): TimelineOperation {
+  const stream = streams[trace.track[row] ?? 0]
+  const kind = operationKind(trace.kind[row] ?? 0)
+  if (stream === undefined || kind === undefined) {
+    throw new RangeError(`row ${row} is no operation`)
+  }
+  return {
+    id: row,
+    kind,
+    name: trace.name[row] ?? '',
+    stream,
+    byteLength: known(trace.bytes[row]),
+    called: trace.called[row] ?? 0,
+    returned: trace.returned[row] ?? 0,
+    start: known(trace.start[row]),
+    end: known(trace.end[row]),
+    record: kind === 'wait' ? rowOrNone(trace.cause[row]) : undefined,
+    graph: rowOrNone(trace.parent[row]),
+    foreign: trace.foreign[row] === 1,
+    callSite: trace.site[row] || undefined,
+  }
+}
+
+export function callAt(trace: Trace, streams: readonly TimelineStream[], row: number): TimelineCall {
+  const isWholeDevice = (trace.cause[row] ?? NO_ROW) < NO_ROW
+  return {
+    id: row,
+    name: trace.name[row] ?? '',
+    awaits: trace.kind[row] === EventKind.AWAIT,
+    stream: isWholeDevice ? undefined : streams[trace.track[row] ?? 0],
+    called: trace.called[row] ?? 0,
+    returned: trace.returned[row] ?? 0,
+    callSite: trace.site[row] || undefined,
+  }
+}
+
+/** The rows of the host's calls, or those of operations. */
+export const rowsOf = ({ kind }: Trace, which: 'calls' | 'operations'): number[] =>
+  Array.from(kind.keys()).filter((row) => isHostOnly(kind[row] ?? 0) === (which === 'calls'))
+
+export function gapOf(
+  { track, begin, end, next, reason, wait, cause }: Gap,
+  streams: readonly TimelineStream[],
+  operation: (row: number) => TimelineOperation,
+): IdleGap {
+  const stream = streams[track]
+  if (stream === undefined) throw new RangeError(`no stream ${track}`)
+  const orNone = (row: number): TimelineOperation | undefined => (row === NO_ROW ? undefined : operation(row))
+  return { stream, begin, end, next: operation(next), reason, wait: orNone(wait), cause: orNone(cause) }
+}
+
+const known = (value: number | undefined): number | undefined =>
+  value === undefined || Number.isNaN(value) ? undefined : value
+const rowOrNone = (row: number | undefined): number | undefined => (row === undefined || row < 0 ? undefined : row)
+
+const KNOWN = /\.(html|htm|json|svg|txt)$|\.(json)\.gz$/i
+
+/** The kind of file that a path stands for. `option` names where the path was given. */
+export function checkExtension(path: string, option: string): { readonly kind: string; readonly extension: string } {
+  const [extension = '', plain, compressed = ''] = KNOWN.exec(path) ?? []
+  if (extension === '') throw invalidValue(`${option} must end in .html, .json, .json.gz, .svg or .txt, not '${path}'`)
+  return { kind: (plain ?? compressed).toLowerCase(), extension }
+}
+
+/** The contents of the file: text, or compressed text. */
+export const contentsOf = (path: string, text: string): string | Uint8Array =>
+  path.toLowerCase().endsWith('.gz') ? gzip(text) : text

@@ -3,22 +3,21 @@
  * process for each device, a thread for each stream, microseconds with nanoseconds behind the point.
  */
 import { process } from '#platform'
-import { deviceInCause, isHostOnly, isInstant, KIND_NAMES, RowKind } from './kinds.js'
-import { NO_ROW } from './table.js'
-import type { Trace } from './trace.js'
-import { nodeTracks } from './tracks.js'
+import { NO_ROW } from './event-records.js'
+import { callOf, categoryOf, deviceInCause, EventKind, isHostOnly, isInstant } from './kinds.js'
+import { nodeLevels, type Trace } from './trace.js'
 
 /** One event of the Trace Event format. */
 export interface TraceEvent {
   /** 'X': a slice. 'M': a name of a process or thread. 's' and 'f': an arrow's ends. 'b' and 'e': a promise's two ends. */
   readonly ph: 'X' | 'M' | 's' | 'f' | 'b' | 'e'
-  /** What is written on it: a kernel's name, or that of a driver call. For 'M', what is told, such as 'thread_name'. */
+  /** Its label: the name of a kernel or of a driver call. For 'M', what is named, such as 'thread_name'. */
   readonly name: string
   /** Its category, as PyTorch's profiler has them: 'kernel', 'gpu_memcpy', 'cuda_driver' and so on. */
   readonly cat?: string
-  /** The device's ordinal, or the process that called. */
+  /** The device's ordinal, or the number of the process that called. */
   readonly pid: number
-  /** The lane in it: a stream or nodes of its graphs, numbered from 7 on, or 1 for JavaScript. */
+  /** The thread in it: a stream or nodes of its graphs, from 7, or 1 for JavaScript. */
   readonly tid: number
   /** Microseconds since `baseTimeNanoseconds`. */
   readonly ts: number
@@ -31,7 +30,7 @@ export interface TraceEvent {
   readonly id?: number
   /** An arrow ends at the slice around its point, and not at the next one. */
   readonly bp?: 'e'
-  /** What is shown of a selected slice: stream, bytes, call site; the row's number as 'correlation'. */
+  /** What is shown of a selected slice: stream, bytes, call site; the `id` of the operation as 'correlation'. */
   readonly args?: Readonly<Record<string, string | number>>
 }
 
@@ -51,31 +50,18 @@ export interface TraceFile {
   readonly traceEvents: readonly TraceEvent[]
 }
 
-/** The driver's call for each kind, and the category that PyTorch's profiler gives to what it finds on a device. */
-const CALLS: Readonly<Record<number, readonly [call: string, category?: string]>> = {
-  [RowKind.KERNEL]: ['cuLaunchKernel', 'kernel'],
-  [RowKind.COPY]: ['cuMemcpyAsync', 'gpu_memcpy'],
-  [RowKind.FILL]: ['cuMemsetAsync', 'gpu_memset'],
-  [RowKind.ALLOCATE]: ['cuMemAllocAsync'],
-  [RowKind.FREE]: ['cuMemFreeAsync'],
-  [RowKind.RECORD]: ['cuEventRecord', 'cuda_sync'],
-  [RowKind.WAIT]: ['cuStreamWaitEvent', 'cuda_sync'],
-  [RowKind.HOST_FUNCTION]: ['cuLaunchHostFunc', 'host_function'],
-  [RowKind.GRAPH]: ['cuGraphLaunch', 'graph'],
-}
-
 const JAVASCRIPT = 1
-/** Streams' threads begin here: PyTorch's traces number streams from 7. */
+/** The first thread of a stream, since PyTorch's traces number streams from 7. */
 const FIRST_STREAM = 7
-/** More devices than a machine has. */
+/** More devices than any machine has. */
 const MOST_DEVICES = 64
 
-/** A quotient is the number nearest to the fraction that is written, as is what a reader makes of the text. */
+/** Microseconds. The quotient is the number nearest to the fraction, which is also what a reader of the text gets. */
 const micro = (nanoseconds: number): number => Math.round(nanoseconds) / 1000
 
 /**
- * The length of a slice: tenths of a nanosecond too short, and one more inside another slice, as far as that rounds up.
- * Never nothing: a slice without length that begins with another would have to end before that begins.
+ * The length of a slice: a tenth of a nanosecond too short, and one more for each slice around it, up to four. It is never 0:
+ * a slice without length that begins together with another would have to end before that one begins.
  */
 const lengthOf = (from: number, to: number, depth = 0): number =>
   Math.max(10 * (Math.round(to) - Math.round(from)) - Math.min(depth + 1, 4), 1) / 10_000
@@ -84,7 +70,7 @@ export function toTraceEvents(trace: Trace): TraceFile {
   return { ...header(trace), traceEvents: [...eventsOf(trace)] }
 }
 
-/** Text in pieces: a file of a million operations is longer than a string may be deep. */
+/** The file as text, joined from an array, since a string of a million concatenations is nested too deep. */
 export function toJson(trace: Trace): string {
   const events = Array.from(eventsOf(trace), (event) => JSON.stringify(event))
   return `${JSON.stringify(header(trace)).slice(0, -1)},"traceEvents":[\n${events.join(',\n')}\n]}\n`
@@ -102,27 +88,27 @@ function header({ deviceNames, epoch, driver }: Trace): Omit<TraceFile, 'traceEv
 
 function* eventsOf(trace: Trace): Generator<TraceEvent> {
   const host = process.pid < MOST_DEVICES ? process.pid + 100_000 : process.pid
-  const { tracks, width } = nodeTracks(trace)
-  const firstTrack: number[] = []
+  const { levels, depth } = nodeLevels(trace)
+  const firstThread: number[] = []
   let next = FIRST_STREAM
-  for (const { index } of trace.lanes) {
-    firstTrack[index] = next
-    next += 1 + (width[index] ?? 0)
+  for (const { index } of trace.tracks) {
+    firstThread[index] = next
+    next += 1 + (depth[index] ?? 0)
   }
-  yield* names(trace, host, firstTrack, width)
+  yield* names(trace, host, firstThread, depth)
   yield* hostEvents(trace, host)
   for (let row = 0; row < trace.length; row += 1) {
-    const track = (firstTrack[trace.lane[row] ?? 0] ?? 0) + (tracks[row] ?? 0)
-    yield* eventsOfRow(trace, row, host, track)
+    const thread = (firstThread[trace.track[row] ?? 0] ?? 0) + (levels[row] ?? 0)
+    yield* eventsOfRow(trace, row, host, thread)
   }
-  yield* arrows(trace, firstTrack)
+  yield* arrows(trace, firstThread)
 }
 
 function* names(
-  { lanes, laneNames, deviceNames, driver }: Trace,
+  { tracks, trackNames, deviceNames, driver }: Trace,
   host: number,
-  firstTrack: readonly number[],
-  width: readonly number[],
+  firstThread: readonly number[],
+  depth: readonly number[],
 ): Generator<TraceEvent> {
   const meta = (name: string, pid: number, tid: number, args: NonNullable<TraceEvent['args']>): TraceEvent => {
     return { ph: 'M', name, pid, tid, ts: 0, args }
@@ -136,17 +122,17 @@ function* names(
     yield meta('process_labels', device, 0, { labels: driver === 'sim' ? `simulated GPU ${device}` : `GPU ${device}` })
     yield meta('process_sort_index', device, 0, { sort_index: 5_000_000 + device })
   }
-  for (const { device, index } of lanes) {
-    const first = firstTrack[index] ?? 0
-    for (let track = 0; track <= (width[index] ?? 0); track += 1) {
-      const name = track === 0 ? (laneNames[index] ?? '') : `${laneNames[index]}, graph nodes ${track}`
-      yield meta('thread_name', device, first + track, { name })
-      yield meta('thread_sort_index', device, first + track, { sort_index: first + track })
+  for (const { device, index } of tracks) {
+    const first = firstThread[index] ?? 0
+    for (let level = 0; level <= (depth[index] ?? 0); level += 1) {
+      const name = level === 0 ? (trackNames[index] ?? '') : `${trackNames[index]}, graph nodes ${level}`
+      yield meta('thread_name', device, first + level, { name })
+      yield meta('thread_sort_index', device, first + level, { sort_index: first + level })
     }
   }
 }
 
-/** What the one thread of JavaScript did: slices inside others, and promises, which overlap as they like. */
+/** The events of the JavaScript thread: slices, which are nested, and promises, which may overlap. */
 function* hostEvents(trace: Trace, host: number): Generator<TraceEvent> {
   const slices: HostSlice[] = []
   for (let row = 0; row < trace.length; row += 1) {
@@ -155,16 +141,16 @@ function* hostEvents(trace: Trace, host: number): Generator<TraceEvent> {
     const text = name[row] ?? ''
     const from = Math.round(called[row] ?? 0)
     const to = Math.round(returned[row] ?? 0)
-    const [call] = CALLS[what] ?? []
-    if (what === RowKind.AWAIT) {
+    const call = callOf(what)
+    if (what === EventKind.AWAIT) {
       const common = { cat: 'await', name: text, id: row + 1, pid: host, tid: JAVASCRIPT }
       yield { ph: 'b', ...common, ts: micro(from), args: argsOnHost(trace, row) }
       yield { ph: 'e', ...common, ts: micro(to) }
-    } else if (what === RowKind.SYNCHRONIZE) slices.push({ row, cat: 'cuda_runtime', name: text, from, to })
+    } else if (what === EventKind.SYNCHRONIZE) slices.push({ row, cat: 'cuda_runtime', name: text, from, to })
     else if (call !== undefined && parent[row] === NO_ROW && foreign[row] === 0) {
       slices.push({ row, cat: 'cuda_driver', name: call, from, to })
     }
-    const ran = what === RowKind.HOST_FUNCTION ? hostFunctionTimes(trace, row) : undefined
+    const ran = what === EventKind.HOST_FUNCTION ? hostFunctionTimes(trace, row) : undefined
     if (ran !== undefined) slices.push({ row, cat: 'host_function', name: text, from: ran[0], to: ran[1] })
   }
   slices.sort((a, b) => a.from - b.from || b.to - a.to)
@@ -185,7 +171,7 @@ interface HostSlice {
   readonly to: number
 }
 
-/** Undefined where it has not run. */
+/** When a host function ran by the host's clock; undefined where it has not run. */
 function hostFunctionTimes(
   { hostFunctionTimes, start, end }: Trace,
   row: number,
@@ -194,26 +180,27 @@ function hostFunctionTimes(
   return Number.isNaN(began) || Number.isNaN(over) ? undefined : [Math.round(began), Math.round(over)]
 }
 
-function argsOnHost({ kind, cause, lane, laneNames, site }: Trace, row: number): NonNullable<TraceEvent['args']> {
+function argsOnHost({ kind, cause, track, trackNames, site }: Trace, row: number): NonNullable<TraceEvent['args']> {
   const isOnHost = isHostOnly(kind[row] ?? 0)
   const isOfStream = !isOnHost || deviceInCause(cause[row] ?? 0) === undefined
   return {
     ...(isOnHost ? {} : { correlation: row }),
-    ...(isOfStream ? { stream: laneNames[lane[row] ?? 0] ?? '' } : {}),
+    ...(isOfStream ? { stream: trackNames[track[row] ?? 0] ?? '' } : {}),
     ...(site[row] ? { 'call site': site[row] } : {}),
   }
 }
 
-/** What ran on a stream, and the arrow from its call. */
-function* eventsOfRow(trace: Trace, row: number, host: number, track: number): Generator<TraceEvent> {
-  const { kind, called, start, end, lane, lanes, name, bytes, parent, foreign } = trace
+/** The slice of an operation, and the arrow from its call. */
+function* eventsOfRow(trace: Trace, row: number, host: number, thread: number): Generator<TraceEvent> {
+  const { kind, called, start, end, track, tracks, name, bytes, parent, foreign } = trace
   const what = kind[row] ?? 0
-  const own = lanes[lane[row] ?? 0]
+  const own = tracks[track[row] ?? 0]
   const began = start[row] ?? Number.NaN
   const over = end[row] ?? Number.NaN
   if (own === undefined || isHostOnly(what) || Number.isNaN(began) || Number.isNaN(over)) return
-  if (isInstant(what) && !(what === RowKind.WAIT && Math.round(over) > Math.round(began))) return
-  const [call, cat = KIND_NAMES[what] ?? ''] = CALLS[what] ?? []
+  if (isInstant(what) && !(what === EventKind.WAIT && Math.round(over) > Math.round(began))) return
+  const call = callOf(what)
+  const cat = categoryOf(what)
   const ts = micro(began)
   const size = bytes[row] ?? Number.NaN
   const args = {
@@ -222,23 +209,23 @@ function* eventsOfRow(trace: Trace, row: number, host: number, track: number): G
     ...(Number.isNaN(size) ? {} : { bytes: size }),
     ...(foreign[row] === 0 ? {} : { 'queued by': 'other code' }),
   }
-  yield { ph: 'X', cat, name: name[row] ?? '', pid: own.device, tid: track, ts, dur: lengthOf(began, over), args }
-  // Which thread made the call of other code is not known.
+  yield { ph: 'X', cat, name: name[row] ?? '', pid: own.device, tid: thread, ts, dur: lengthOf(began, over), args }
+  // The thread that made a call of other code is not known.
   if (parent[row] !== NO_ROW || foreign[row] === 1 || call === undefined) return
   const arrow = { cat: 'ac2g', name: 'ac2g', id: row + 1 }
   yield { ph: 's', ...arrow, pid: host, tid: JAVASCRIPT, ts: micro(called[row] ?? 0) }
-  yield { ph: 'f', bp: 'e', ...arrow, pid: own.device, tid: track, ts }
+  yield { ph: 'f', bp: 'e', ...arrow, pid: own.device, tid: thread, ts }
 }
 
-/** From the operation before each record to the one behind the wait for it. */
-function* arrows(trace: Trace, firstTrack: readonly number[]): Generator<TraceEvent> {
-  const { length, kind, lane, lanes, cause, start, end, previous } = trace
+/** The arrows from the operation before a record to the operation behind the wait for it. */
+function* arrows(trace: Trace, firstThread: readonly number[]): Generator<TraceEvent> {
+  const { length, kind, track, tracks, cause, start, end, previous } = trace
   const takesTime = (row: number): boolean =>
     !isInstant(kind[row] ?? 0) && !Number.isNaN(start[row] ?? 0) && !Number.isNaN(end[row] ?? 0)
   const waiting = new Map<number, number[]>()
   for (let row = 0; row < length; row += 1) {
-    const on = lane[row] ?? 0
-    if (kind[row] === RowKind.WAIT && (cause[row] ?? NO_ROW) >= 0 && lane[cause[row] ?? 0] !== on) {
+    const on = track[row] ?? 0
+    if (kind[row] === EventKind.WAIT && (cause[row] ?? NO_ROW) >= 0 && track[cause[row] ?? 0] !== on) {
       waiting.set(on, [...(waiting.get(on) ?? []), row])
     }
     if (previous[row] === NO_ROW && !waiting.has(on)) continue
@@ -246,14 +233,14 @@ function* arrows(trace: Trace, firstTrack: readonly number[]): Generator<TraceEv
     for (const wait of waiting.get(on) ?? []) {
       let source = cause[wait] ?? NO_ROW
       while (source !== NO_ROW && !takesTime(source)) source = previous[source] ?? NO_ROW
-      const from = lanes[lane[source] ?? 0]
-      const to = lanes[on]
+      const from = tracks[track[source] ?? 0]
+      const to = tracks[on]
       if (source === NO_ROW || from === undefined || to === undefined) continue
-      // An arrow begins inside a slice, and a slice has no room for it at its very end.
+      // An arrow must begin inside a slice, and the very end of a slice is not inside.
       const leaves = micro(Math.max(start[source] ?? 0, Math.round(end[source] ?? 0) - 1))
       const common = { cat: 'wait', name: 'wait', id: length + wait + 1 }
-      yield { ph: 's', ...common, pid: from.device, tid: firstTrack[from.index] ?? 0, ts: leaves }
-      yield { ph: 'f', bp: 'e', ...common, pid: to.device, tid: firstTrack[on] ?? 0, ts: micro(start[row] ?? 0) }
+      yield { ph: 's', ...common, pid: from.device, tid: firstThread[from.index] ?? 0, ts: leaves }
+      yield { ph: 'f', bp: 'e', ...common, pid: to.device, tid: firstThread[on] ?? 0, ts: micro(start[row] ?? 0) }
     }
     waiting.delete(on)
   }

@@ -1,37 +1,36 @@
-/** A recording that is over: its rows without gaps, in time from its beginning, with the times worked out that no clock told. */
+/** A recording that is over: its event records in time from its beginning, with the times worked out that no clock showed. */
 import { isNullStream } from '../driver/driver.js'
-import { isHostOnly, isInstant, RowKind } from './kinds.js'
-import type { TimelineLane } from './lanes.js'
-import type { Calibration } from './meter.js'
-import type { RowWriter } from './row-writer.js'
-import { NO_ROW, type RowTable } from './table.js'
+import { type Calibration, type EventRecords, NO_ROW } from './event-records.js'
+import type { EventWriter } from './event-writer.js'
+import { EventKind, isHostOnly, isInstant } from './kinds.js'
+import type { StreamTrack } from './tracks.js'
 
 export interface Trace {
   readonly length: number
   readonly kind: Uint8Array
-  readonly lane: Uint32Array
+  readonly track: Uint32Array
   readonly name: readonly string[]
   /** NaN where there are none. */
   readonly bytes: Float64Array
   readonly called: Float64Array
-  /** The same as `called` for a call that still waited when the recording was taken. */
+  /** The same as `called` for a call that still waited at the end of the recording. */
   readonly returned: Float64Array
-  /** NaN for what has not begun, or not ended, when the recording was stopped. */
+  /** NaN for what had not begun, or not ended, at the end of the recording. */
   readonly start: Float64Array
   readonly end: Float64Array
-  /** When host functions ran by the host's own clock, where `start` and `end` are not that, but fit the device's. */
+  /** By row, when host functions ran by the host's own clock, where `start` and `end` were moved to fit the device's. */
   readonly hostFunctionTimes: ReadonlyMap<number, readonly [start: number, end: number]>
   readonly cause: Int32Array
   readonly parent: Int32Array
   readonly site: readonly string[]
   /** 1 for what other code queued. */
   readonly foreign: Uint8Array
-  /** The row before in the same stream; NO_ROW for the first, and for what stands in none. */
+  /** The row before it in the same stream; NO_ROW for the first one, and for what is in no stream. */
   readonly previous: Int32Array
-  /** A row of another stream that the null stream's rules put before it. */
+  /** The row of another stream that comes before it by the rules of the null stream, or NO_ROW. */
   readonly implied: Int32Array
-  readonly lanes: readonly TimelineLane[]
-  readonly laneNames: readonly string[]
+  readonly tracks: readonly StreamTrack[]
+  readonly trackNames: readonly string[]
   readonly deviceNames: ReadonlyMap<number, string>
   readonly driver: 'cuda' | 'sim'
   readonly clock: 'virtual' | 'host'
@@ -47,9 +46,9 @@ type HostFunctionTimes = Map<number, readonly [start: number, end: number]>
 export interface TraceWindow {
   readonly from: number
   readonly to: number
-  /** Most of them that are taken: another recording may have had more room. */
+  /** The most event records to take: an overlapping recording may have had room for more. */
   readonly limit: number
-  /** Operations in this time that were not written down. */
+  /** How many operations of this time were not recorded. */
   readonly dropped: number
   readonly begin: number
   readonly end: number
@@ -58,12 +57,12 @@ export interface TraceWindow {
 
 const taken = new WeakSet<object>()
 
-/** Did `takeTrace` make it? */
+/** Was it made by `takeTrace()`? */
 export const isTrace = (value: unknown): value is Trace =>
   typeof value === 'object' && value !== null && taken.has(value)
 
-/** Takes the rows of a window out of those that were written. */
-export function takeTrace(writer: RowWriter, window: TraceWindow, table = writer.table): Trace {
+/** Copies the event records of a window out of those that were written. */
+export function takeTrace(writer: EventWriter, window: TraceWindow, table = writer.table): Trace {
   const { from, to: written, limit, begin, end, epoch, dropped } = window
   const { names, sites, driver, meter } = writer
   const to = Math.min(written, from + limit)
@@ -71,26 +70,26 @@ export function takeTrace(writer: RowWriter, window: TraceWindow, table = writer
   const kept = new Int32Array(to - from)
   let length = 0
   for (let row = from; row < to; row += 1) {
-    if (table.kind[row] === RowKind.NONE) continue
+    if (table.kind[row] === EventKind.NONE) continue
     numbers[row - from] = length
     kept[length] = row
     length += 1
   }
   const rows = kept.subarray(0, length)
   const renumbered = (row: number): number => (row < from ? Math.min(row, NO_ROW) : (numbers[row - from] ?? NO_ROW))
-  /** `otherwise` is for where the column has NaN. */
+  /** `otherwise` has the times of the rows for which the column has NaN. */
   const times = (column: Float64Array, otherwise = column): Float64Array =>
     filled(new Float64Array(length), rows, (row) => {
       const time = column[row] ?? 0
       return (Number.isNaN(time) ? (otherwise[row] ?? 0) : time) - begin
     })
-  const lanes = [...writer.lanes.all]
+  const tracks = [...writer.tracks.all]
   const hostFunctionTimes: HostFunctionTimes = new Map()
-  const devices = new Set(lanes.map(({ device }) => device))
+  const devices = new Set(tracks.map(({ device }) => device))
   const trace = {
     length,
     kind: filled(new Uint8Array(length), rows, (row) => table.kind[row] ?? 0),
-    lane: filled(new Uint32Array(length), rows, (row) => table.lane[row] ?? 0),
+    track: filled(new Uint32Array(length), rows, (row) => table.track[row] ?? 0),
     name: Array.from(rows, (row) => names.at(table.name[row] ?? 0)),
     bytes: filled(new Float64Array(length), rows, (row) => table.bytes[row] ?? 0),
     called: times(table.called),
@@ -104,8 +103,8 @@ export function takeTrace(writer: RowWriter, window: TraceWindow, table = writer
     foreign: filled(new Uint8Array(length), rows, (row) => table.foreign[row] ?? 0),
     previous: new Int32Array(length).fill(NO_ROW),
     implied: new Int32Array(length).fill(NO_ROW),
-    lanes,
-    laneNames: lanes.map(({ name }) => name),
+    tracks,
+    trackNames: tracks.map(({ name }) => name),
     deviceNames: new Map([...devices].map((device) => [device, driver.deviceName(device)])),
     driver: driver.name,
     clock: meter.clock,
@@ -120,7 +119,7 @@ export function takeTrace(writer: RowWriter, window: TraceWindow, table = writer
   return settled
 }
 
-/** `from()` of a typed array goes through an iterator, which costs a long recording a second. */
+/** Fills a column. `from()` of a typed array uses an iterator, which costs a second for a long recording. */
 function filled<A extends Int32Array | Float64Array | Uint8Array | Uint32Array>(
   column: A,
   rows: Int32Array,
@@ -130,65 +129,69 @@ function filled<A extends Int32Array | Float64Array | Uint8Array | Uint32Array>(
   return column
 }
 
-/** How many operations a limit at the first of these rows keeps out. A launch of a graph takes its nodes along. */
-function operationsIn({ kind, parent }: RowTable, from: number, to: number): number {
+/** How many operations lie beyond a limit at the first of these rows. A node of a graph is beyond it only with its launch. */
+function operationsIn({ kind, parent }: EventRecords, from: number, to: number): number {
   let operations = 0
   for (let row = from; row < to; row += 1) {
-    const what = kind[row] ?? RowKind.NONE
-    if (what !== RowKind.NONE && !isHostOnly(what) && (parent[row] ?? NO_ROW) < from) operations += 1
+    const what = kind[row] ?? EventKind.NONE
+    if (what !== EventKind.NONE && !isHostOnly(what) && (parent[row] ?? NO_ROW) < from) operations += 1
   }
   return operations
 }
 
 /**
- * Row by row, in the order of the calls: what came before each, and the times of what takes none. A wait begins when
- * the stream gets there, and a record, an allocation and a free take place then.
+ * Finds, in the order of the calls, what came before each operation, and the times of those that take no time: a wait begins
+ * when its stream reaches it, and a record, an allocation and a free happen then.
  */
 function settle(trace: Omit<Trace, 'duration' | 'hostFunctionTimes'> & { hostFunctionTimes: HostFunctionTimes }): void {
-  const { kind, lane, lanes, start, end, called, returned, cause, parent, foreign, previous, implied, clock } = trace
+  const { kind, track, tracks, start, end, called, returned, cause, parent, foreign, previous, implied, clock } = trace
   const { hostFunctionTimes } = trace
-  const last = new Int32Array(lanes.length).fill(NO_ROW)
+  const last = new Int32Array(tracks.length).fill(NO_ROW)
   const endOf = (row: number): number => (row === NO_ROW ? Number.NEGATIVE_INFINITY : (end[row] ?? Number.NaN))
   for (let row = 0; row < trace.length; row += 1) {
-    const on = lane[row] ?? 0
-    const own = lanes[on]
+    const on = track[row] ?? 0
+    const own = tracks[on]
     const what = kind[row] ?? 0
-    if (parent[row] !== NO_ROW || own === undefined || what === RowKind.SYNCHRONIZE || what === RowKind.AWAIT) continue
+    if (parent[row] !== NO_ROW || own === undefined || what === EventKind.SYNCHRONIZE || what === EventKind.AWAIT)
+      continue
     previous[row] = last[on] ?? NO_ROW
-    implied[row] = impliedBy(own, lanes, last, endOf)
+    implied[row] = impliedBy(own, tracks, last, endOf)
     last[on] = row
     const reached = Math.max(
       (isInstant(what) ? returned[row] : called[row]) ?? 0,
       endOf(previous[row] ?? NO_ROW),
       endOf(implied[row] ?? NO_ROW),
     )
-    if (what === RowKind.WAIT) {
+    if (what === EventKind.WAIT) {
       start[row] = reached
       if (clock === 'host') end[row] = Math.max(reached, endOf(Math.max(cause[row] ?? NO_ROW, NO_ROW)))
-    } else if (isInstant(what) && (clock === 'host' || what === RowKind.ALLOCATE)) {
+    } else if (isInstant(what) && (clock === 'host' || what === EventKind.ALLOCATE)) {
       start[row] = reached
       end[row] = reached
     } else if (clock === 'host' && foreign[row] === 0) {
-      // Two clocks that were held against each other may disagree a little: never so that work overlaps in a stream.
-      if (what === RowKind.HOST_FUNCTION) hostFunctionTimes.set(row, [start[row] ?? 0, end[row] ?? 0])
+      // The two clocks may disagree a little, but work of one stream must not overlap.
+      if (what === EventKind.HOST_FUNCTION) hostFunctionTimes.set(row, [start[row] ?? 0, end[row] ?? 0])
       start[row] = Math.max(start[row] ?? 0, reached)
       end[row] = Math.max(end[row] ?? 0, start[row] ?? 0)
     }
-    if (what === RowKind.WAIT && !((start[row] ?? 0) <= (end[row] ?? 0))) start[row] = end[row] ?? 0
+    if (what === EventKind.WAIT && !((start[row] ?? 0) <= (end[row] ?? 0))) start[row] = end[row] ?? 0
   }
 }
 
-/** The null stream waits for all blocking streams of its device, and they for it. */
+/**
+ * The latest row before it by the rules of the null stream, which waits for all blocking streams of its device, and they for
+ * it.
+ */
 function impliedBy(
-  own: TimelineLane,
-  lanes: readonly TimelineLane[],
+  own: StreamTrack,
+  tracks: readonly StreamTrack[],
   last: Int32Array,
   endOf: (row: number) => number,
 ): number {
   const isNull = isNullStream(own.handle)
   if (own.nonBlocking && !isNull) return NO_ROW
   let latest = NO_ROW
-  for (const other of lanes) {
+  for (const other of tracks) {
     if (other === own || other.device !== own.device || other.nonBlocking) continue
     if (!isNull && !isNullStream(other.handle)) continue
     const row = last[other.index] ?? NO_ROW
@@ -204,4 +207,30 @@ function durationOf({ length, end, returned }: Omit<Trace, 'duration'>, stopped:
     if (latest > duration) duration = latest
   }
   return duration
+}
+
+export interface NodeLevels {
+  /** For each row 0 for the track itself, or the number of a level below it. */
+  readonly levels: Uint32Array
+  /** How many levels for nodes of graphs each track needs. */
+  readonly depth: readonly number[]
+}
+
+export function nodeLevels({ length, parent, track, start, end, tracks }: Trace): NodeLevels {
+  const levels = new Uint32Array(length)
+  /** Until when each level of each track is occupied. */
+  const taken = tracks.map((): number[] => [])
+  const nodes: number[] = []
+  for (let row = 0; row < length; row += 1) if (parent[row] !== NO_ROW) nodes.push(row)
+  nodes.sort((a, b) => (start[a] ?? 0) - (start[b] ?? 0))
+  for (const row of nodes) {
+    const until = taken[track[row] ?? 0] ?? []
+    const from = start[row] ?? Number.NaN
+    if (Number.isNaN(from)) continue
+    const free = until.findIndex((time) => time <= from)
+    const level = free < 0 ? until.length : free
+    until[level] = end[row] ?? Number.POSITIVE_INFINITY
+    levels[row] = level + 1
+  }
+  return { levels, depth: taken.map((until) => until.length) }
 }

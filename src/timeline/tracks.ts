@@ -1,30 +1,107 @@
-/** Where the nodes of graphs are drawn: they run beside each other in one stream, so each stream has tracks for them. */
+/**
+ * The tracks of a recording, one for each stream. A handle may come to mean another stream; a track is one stream for good.
+ */
+import {
+  type ContextHandle,
+  cudaHandleOf,
+  DEFAULT_STREAM_LIMIT,
+  type Driver,
+  isDefaultStream,
+  type StreamHandle,
+} from '../driver/driver.js'
+import { givenName } from '../driver/stream-names.js'
 
-import { NO_ROW } from './table.js'
-import type { Trace } from './trace.js'
-
-export interface NodeTracks {
-  /** For each row 0, the stream's own track, or the number of a track below it. */
-  readonly tracks: Uint32Array
-  /** How many tracks for nodes each lane needs. */
-  readonly width: readonly number[]
+export interface StreamTrack {
+  readonly index: number
+  readonly handle: StreamHandle
+  /** The driver's number for the stream, or its handle where the driver does not tell. */
+  readonly id: bigint
+  readonly device: number
+  readonly context: ContextHandle
+  readonly nonBlocking: boolean
+  readonly priority: number
+  /** The multiprocessors of its green context, if it is in one. */
+  readonly multiprocessors?: number | undefined
+  /** The name of the stream. It may get one later, and the track keeps it when the stream is destroyed. */
+  name: string
 }
 
-export function nodeTracks({ length, parent, lane, start, end, lanes }: Trace): NodeTracks {
-  const tracks = new Uint32Array(length)
-  /** Until when each track of each lane is taken. */
-  const taken = lanes.map((): number[] => [])
-  const nodes: number[] = []
-  for (let row = 0; row < length; row += 1) if (parent[row] !== NO_ROW) nodes.push(row)
-  nodes.sort((a, b) => (start[a] ?? 0) - (start[b] ?? 0))
-  for (const row of nodes) {
-    const until = taken[lane[row] ?? 0] ?? []
-    const from = start[row] ?? Number.NaN
-    if (Number.isNaN(from)) continue
-    const free = until.findIndex((time) => time <= from)
-    const track = free < 0 ? until.length : free
-    until[track] = end[row] ?? Number.POSITIVE_INFINITY
-    tracks[row] = track + 1
+export interface Described extends Omit<StreamTrack, 'index' | 'handle' | 'name'> {
+  /** The driver did not tell all of it now, and should be asked again the next time. */
+  readonly isProvisional: boolean
+}
+
+export class StreamTracks {
+  readonly all: StreamTrack[] = []
+  readonly #byHandle = new Map<StreamHandle, StreamTrack>()
+  readonly #byId = new Map<string, StreamTrack>()
+  /** The track that was found last: a program often makes several calls with one stream. */
+  #last: StreamTrack | undefined
+
+  constructor(
+    private readonly driver: Driver,
+    private readonly describe: (stream: StreamHandle) => Described,
+  ) {}
+
+  of(handle: StreamHandle): StreamTrack {
+    return this.known(handle) ?? this.#open(handle)
   }
-  return { tracks, width: taken.map((until) => until.length) }
+
+  /** The track of a stream of other code, of which only CUPTI's number is known. */
+  foreign(device: number, number: number): StreamTrack {
+    const id = BigInt(number)
+    const known = this.all.find((track) => track.handle === NO_HANDLE && track.device === device && track.id === id)
+    if (known !== undefined) return known
+    const described = { id, device, context: 0 as ContextHandle, nonBlocking: true, priority: 0 }
+    const track = { index: this.all.length, handle: NO_HANDLE, ...described, name: `foreign stream ${number}` }
+    this.all.push(track)
+    return track
+  }
+
+  /** The track of a stream; undefined where nothing of it was recorded yet. */
+  known(handle: StreamHandle): StreamTrack | undefined {
+    if (this.#last?.handle === handle) return this.#last
+    const known = this.#byHandle.get(handle)
+    if (known !== undefined) this.#last = known
+    return known
+  }
+
+  /** To be called when a stream gets a name. */
+  named(device: number, id: bigint, name: string): void {
+    const track = this.#byId.get(keyOf(device, id))
+    if (track !== undefined) track.name = name
+  }
+
+  /** To be called when the handle may come to mean another stream. */
+  forget(handle: StreamHandle): void {
+    this.#byHandle.delete(handle)
+    this.#last = undefined
+  }
+
+  #open(handle: StreamHandle): StreamTrack {
+    const { isProvisional, ...described } = this.describe(handle)
+    const key = keyOf(described.device, described.id)
+    let track = this.#byId.get(key)
+    if (track === undefined) {
+      const unnamed = { index: this.all.length, handle, ...described }
+      track = { ...unnamed, name: nameOf(this.driver, unnamed) }
+      this.all.push(track)
+      this.#byId.set(key, track)
+    }
+    if (!isProvisional) this.#byHandle.set(handle, track)
+    return track
+  }
+}
+
+/** A handle above the tokens of default streams that no allocator returns. */
+const NO_HANDLE = DEFAULT_STREAM_LIMIT as StreamHandle
+
+const keyOf = (device: number, id: bigint): string => `${device} ${id}`
+
+function nameOf(driver: Driver, { id, handle, multiprocessors }: Omit<StreamTrack, 'name'>): string {
+  const given = givenName(driver, handle, id)
+  if (given !== undefined) return given
+  const share = multiprocessors === undefined ? '' : ` (${multiprocessors} multiprocessors)`
+  if (!isDefaultStream(handle)) return `stream ${id}${share}`
+  return cudaHandleOf(handle) === 2 ? 'per-thread stream' : 'null stream'
 }

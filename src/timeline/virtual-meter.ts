@@ -1,4 +1,4 @@
-/** Times of the simulator: virtual, exact, and reported by the machine itself as operations begin and end. */
+/** The times of the simulator. They are virtual and exact: the machine reports them as operations begin and end. */
 
 import type { Driver, StreamHandle } from '../driver/driver.js'
 import type { Observer } from '../driver/sim/machine/machine.js'
@@ -6,14 +6,13 @@ import type { SimOperation } from '../driver/sim/machine/machine-state.js'
 import { SimOperationKind } from '../driver/sim/machine/work.js'
 import type { SimDriver } from '../driver/sim/sim-driver.js'
 import { backendOf } from '../driver/wrappable-driver.js'
-import { RowKind } from './kinds.js'
-import type { Described, Lanes } from './lanes.js'
-import type { Meter } from './meter.js'
-import { type Names, NO_ROW, type RowTable } from './table.js'
+import { type EventRecords, type Meter, type Names, NO_ROW } from './event-records.js'
+import { EventKind } from './kinds.js'
+import type { Described, StreamTracks } from './tracks.js'
 
-/** Stands for verbs whose operations are not the program's. */
+/** Stands for a driver call whose operations are not the program's. */
 const HIDDEN = -2
-/** Operations of an earlier recording may still run: each recording has numbers of its own. */
+/** How many tags a recording has. Operations of an earlier one may still run, so each recording has tags of its own. */
 const TAGS = 2 ** 31
 let nextTag = 0
 const takeTags = (): number => {
@@ -21,13 +20,13 @@ const takeTags = (): number => {
   return nextTag
 }
 
-/** What the simulator's own operations are called here, where they have no name. */
-const KNOWN: Readonly<Record<number, readonly [kind: RowKind, name: string]>> = {
-  [SimOperationKind.KERNEL]: [RowKind.KERNEL, 'busy'],
-  [SimOperationKind.HOST]: [RowKind.HOST_FUNCTION, 'host function'],
-  [SimOperationKind.LATCH]: [RowKind.LATCH, 'latch'],
-  [SimOperationKind.FAULT]: [RowKind.FAULT, 'fault'],
-  [SimOperationKind.COPY]: [RowKind.COPY, 'copy'],
+/** The kinds and names of operations that no driver call queued. */
+const KNOWN: Readonly<Record<number, readonly [kind: EventKind, name: string]>> = {
+  [SimOperationKind.KERNEL]: [EventKind.KERNEL, 'busy'],
+  [SimOperationKind.HOST]: [EventKind.HOST_FUNCTION, 'host function'],
+  [SimOperationKind.LATCH]: [EventKind.LATCH, 'latch'],
+  [SimOperationKind.FAULT]: [EventKind.FAULT, 'fault'],
+  [SimOperationKind.COPY]: [EventKind.COPY, 'copy'],
 }
 
 export class VirtualMeter implements Meter, Observer {
@@ -36,21 +35,21 @@ export class VirtualMeter implements Meter, Observer {
   readonly #sim: SimDriver
   readonly #origin: number
   readonly #tagBase = takeTags()
-  /** An earlier recording that is not over yet: operations of its own still run. */
+  /** The observer of an earlier recording whose operations still run. */
   #earlier: Observer | undefined
-  /** The latest operation of each lane. */
+  /** By track, its latest operation. */
   readonly #latest: SimOperation[] = []
-  /** Rows whose verbs are under way, the innermost last; a host function may run inside a verb, and call others. */
-  readonly #verbs: number[] = []
-  /** Which of them got their operations. */
+  /** The rows of the driver calls under way, the innermost last. A host function may run inside a call, and make others. */
+  readonly #calls: number[] = []
+  /** Which of these calls have queued their operation. */
   readonly #claimed: boolean[] = []
   #stopped = false
 
   constructor(
     private readonly driver: Driver,
-    private readonly table: RowTable,
+    private readonly table: EventRecords,
     private readonly names: Names,
-    private readonly lanes: () => Lanes,
+    private readonly tracks: () => StreamTracks,
   ) {
     this.#sim = backendOf(driver) as SimDriver
     this.#origin = this.#sim.machine.scheduler.now
@@ -85,7 +84,7 @@ export class VirtualMeter implements Meter, Observer {
   unseen(): void {}
 
   queued(row: number | SimOperation): void {
-    if (typeof row === 'number') this.#verbEnds(row)
+    if (typeof row === 'number') this.#callEnds(row)
     else if (!this.#stopped) this.#observe(row)
   }
 
@@ -102,7 +101,7 @@ export class VirtualMeter implements Meter, Observer {
     this.#end()
   }
 
-  /** What the host function calls is not part of the verb inside which it happens to run. */
+  /** The calls of the host function do not belong to the call inside which it happens to run. */
   hostFunctionBegins(): void {
     this.#begin(NO_ROW)
   }
@@ -129,8 +128,8 @@ export class VirtualMeter implements Meter, Observer {
     const begins = !hasBegun && operation.kind === SimOperationKind.INSTANT
     if (begins) start[row] = time
     if (!begins && !hasBegun) this.table.lost.add(row)
-    // The first operation of a launch is its beginning.
-    else if (!begins || kind[row] !== RowKind.GRAPH) end[row] = time
+    // The first operation of a launch of a graph is its beginning.
+    else if (!begins || kind[row] !== EventKind.GRAPH) end[row] = time
   }
 
   collect(): void {}
@@ -139,7 +138,7 @@ export class VirtualMeter implements Meter, Observer {
     this.#stopped = true
   }
 
-  /** Asks no driver: that would invalidate a capture which is under way, and be refused. */
+  /** Does not ask the driver: that would be refused, and invalidate a capture that is under way. */
   finished(): Promise<void> {
     const { machine } = this.#sim
     const any = this.#latest.find((operation) => operation !== undefined)
@@ -158,51 +157,51 @@ export class VirtualMeter implements Meter, Observer {
   }
 
   #begin(row: number): void {
-    this.#verbs.push(row)
+    this.#calls.push(row)
     this.#claimed.push(false)
   }
 
   #end(): boolean | undefined {
-    this.#verbs.pop()
+    this.#calls.pop()
     return this.#claimed.pop()
   }
 
-  /** A verb is over: what it has not queued was captured into a graph. */
-  #verbEnds(row: number): void {
-    if (!this.#end() && this.table.kind[row] !== RowKind.ALLOCATE) this.table.remove(row)
+  /** Ends a driver call. If it queued no operation, that was captured into a graph. */
+  #callEnds(row: number): void {
+    if (!this.#end() && this.table.kind[row] !== EventKind.ALLOCATE) this.table.remove(row)
   }
 
   #observe(operation: SimOperation): void {
-    const top = this.#verbs.length - 1
-    const row = this.#verbAt(top)
+    const top = this.#calls.length - 1
+    const row = this.#callAt(top)
     const record = this.#recordBelow(top)
     if (row === HIDDEN) {
-      // There may have been room for a record, and none for the wait that comes behind it in the same verb.
-      if (record !== NO_ROW && this.table.kind[record] === RowKind.RECORD) this.#claim(operation, top - 1)
+      // There may have been room for a record, but none for the wait behind it in the same call.
+      if (record !== NO_ROW && this.table.kind[record] === EventKind.RECORD) this.#claim(operation, top - 1)
     } else if (row === NO_ROW) this.#addTo(NO_ROW, operation)
-    // To wait for a stream is one verb with two operations, and the record comes first.
+    // A wait for a stream is one call with two operations, and the record comes first.
     else if (record !== NO_ROW && this.table.cause[row] === record) this.#claim(operation, top - 1)
     else if (!this.#claimed[top]) this.#claim(operation, top)
-    else if (this.table.kind[row] === RowKind.GRAPH) this.#observeNode(operation, row)
+    else if (this.table.kind[row] === EventKind.GRAPH) this.#observeNode(operation, row)
   }
 
-  /** The row of the verb around this one, as long as that has no operation. */
+  /** The row of the call around this one, if that has queued no operation yet. */
   #recordBelow(top: number): number {
-    const row = this.#verbAt(top - 1)
+    const row = this.#callAt(top - 1)
     return row >= 0 && !this.#claimed[top - 1] ? row : NO_ROW
   }
 
-  /** To look in front of an array takes a tenth of a microsecond. */
-  #verbAt(at: number): number {
-    return at < 0 ? NO_ROW : (this.#verbs[at] ?? NO_ROW)
+  /** The row of a call. Reading before the beginning of an array would take a tenth of a microsecond. */
+  #callAt(at: number): number {
+    return at < 0 ? NO_ROW : (this.#calls[at] ?? NO_ROW)
   }
 
   #claim(operation: SimOperation, at: number): void {
     this.#claimed[at] = true
-    this.#tag(operation, this.#verbs[at] ?? NO_ROW)
+    this.#tag(operation, this.#calls[at] ?? NO_ROW)
   }
 
-  /** The last operation of a launch is its end; those before are its nodes. */
+  /** The last operation of a launch is its end, and those before are its nodes. */
   #observeNode(operation: SimOperation, graph: number): void {
     const isEnd = operation.kind === SimOperationKind.INSTANT && operation.inStream
     if (isEnd) this.#tag(operation, graph)
@@ -211,24 +210,24 @@ export class VirtualMeter implements Meter, Observer {
 
   #tag(operation: SimOperation, row: number): void {
     operation.observed = this.#tagBase + row
-    this.#latest[this.table.lane[row] ?? 0] = operation
+    this.#latest[this.table.track[row] ?? 0] = operation
   }
 
-  /** A row for an operation that no verb queued: from `cuda-streams/sim`, or a node of a graph. */
+  /** Adds an event record for an operation that no driver call queued: one of `cuda-streams/sim`, or a node of a graph. */
   #addTo(parent: number, operation: SimOperation): void {
     const { kind, stream, work } = operation
     const table = this.table
-    const [known, name] = KNOWN[kind] ?? [work === undefined ? RowKind.NONE : RowKind.FREE, 'free']
-    if (known === RowKind.NONE) return
+    const [known, name] = KNOWN[kind] ?? [work === undefined ? EventKind.NONE : EventKind.FREE, 'free']
+    if (known === EventKind.NONE) return
     if (table.isFull) {
       table.dropped += 1
       return
     }
-    const lane = this.lanes().of(stream.handle)
-    const type = work?.name === 'fill' ? RowKind.FILL : known
+    const track = this.tracks().of(stream.handle)
+    const type = work?.name === 'fill' ? EventKind.FILL : known
     const row = table.add(
       type,
-      lane.index,
+      track.index,
       this.names.of(work?.name ?? name),
       work?.byteLength ?? Number.NaN,
       this.now(),

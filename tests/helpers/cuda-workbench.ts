@@ -122,7 +122,8 @@ function make(raw: Raw): Workbench {
     const found = kernels[stream.device.ordinal]
     if (found === undefined) throw new Error(`no kernels for ${stream.device}`)
     const token = roomOn(stream)
-    backend.kernels.launch(found[name], token, ONE_THREAD, values, [])
+    const kernel = { handle: found[name], name, uses: [] }
+    backend.queue({ kind: 'kernel', stream: token, kernel, shape: ONE_THREAD, args: values })
   }
   const roomOn = (stream: Stream): StreamHandle => {
     const { handle } = stream

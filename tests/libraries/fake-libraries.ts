@@ -19,15 +19,14 @@ import {
   type Cancel,
   type ContextHandle,
   cudaHandleOf,
+  type Driver,
   type EventHandle,
-  type HostFunction,
+  type LibraryCall,
   type LibraryDriver,
-  type LibraryWork,
+  type QueuedWork,
   type Settle,
-  type StreamHandle,
 } from '../../src/driver/driver.js'
-import { DriverWrapper } from '../../src/driver/driver-wrapper.js'
-import { WrappableDriver } from '../../src/driver/wrappable-driver.js'
+import type { Interceptor } from '../../src/driver/wrappable-driver.js'
 import { scratchFolder } from '../helpers/scratch.js'
 
 /** The compiled tests lie in dist/, the C source does not. */
@@ -71,9 +70,10 @@ export function fakeLibraries(): FakeLibraries | string {
 }
 
 /** A simulated driver that says it is real, and calls libraries as the real one does. */
-export class PretendedDriver extends DriverWrapper {
+export class PretendedDriver implements Interceptor {
+  readonly name = 'cuda'
   /** What was told of the work. */
-  readonly told: LibraryWork[] = []
+  readonly told: LibraryCall[] = []
   /** How often host functions that are pending were run before a call that may wait. */
   drained = 0
   /** What one of them does then. */
@@ -83,14 +83,11 @@ export class PretendedDriver extends DriverWrapper {
   /** What the driver says to whoever wants to wait for an event. */
   refusal: Error | undefined
   #insideHostFunction = false
-  readonly #libraries: LibraryDriver = {
-    hostFunctionsPending: false,
-    queue: (work, together = (calls) => calls()) => {
-      this.told.push(...work)
-      together(() => {
-        for (const each of work) each.call(cudaHandleOf(each.stream))
-      })
-    },
+
+  constructor(private readonly next: Driver) {}
+
+  readonly libraries: LibraryDriver = {
+    hostFunctionsPending: () => false,
     call: (_context, fn) => {
       if (this.#insideHostFunction) throw stateError('ERR_DEADLOCK', 'It was called inside a host function')
       this.drained += 1
@@ -109,52 +106,52 @@ export class PretendedDriver extends DriverWrapper {
     },
   }
 
-  override get name(): 'cuda' {
-    return 'cuda'
-  }
-
-  override get libraries(): LibraryDriver {
-    return this.#libraries
-  }
-
-  override streamLaunchHostFunction(stream: StreamHandle, context: ContextHandle, call: HostFunction): void {
-    const run = (status: number): void => {
-      this.#insideHostFunction = true
-      try {
-        call.run(status)
-      } finally {
-        this.#insideHostFunction = false
+  queue(work: QueuedWork): void {
+    if (work.kind === 'library') {
+      const { calls, together = (all) => all() } = work
+      this.told.push(...calls)
+      together(() => {
+        for (const each of calls) each.call(cudaHandleOf(each.stream))
+      })
+    } else if (work.kind === 'hostFunction') {
+      const run = (status: number): void => {
+        this.#insideHostFunction = true
+        try {
+          work.call.run(status)
+        } finally {
+          this.#insideHostFunction = false
+        }
       }
-    }
-    super.streamLaunchHostFunction(stream, context, { ...call, run })
+      this.next.queue({ ...work, call: { ...work.call, run } })
+    } else this.next.queue(work)
   }
 
-  override eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle {
+  eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle {
     this.events += 1
-    return super.eventCreate(context, flags, recordedNext)
+    return this.next.eventCreate(context, flags, recordedNext)
   }
 
-  override eventRecycle(context: ContextHandle, event: EventHandle): void {
+  eventRecycle(context: ContextHandle, event: EventHandle): void {
     this.events -= 1
-    super.eventRecycle(context, event)
+    this.next.eventRecycle(context, event)
   }
 
-  override eventFinished(event: EventHandle, settle: Settle): Cancel {
+  eventFinished(event: EventHandle, settle: Settle): Cancel {
     if (this.refusal !== undefined) throw this.refusal
-    return super.eventFinished(event, settle)
+    return this.next.eventFinished(event, settle)
   }
 }
 
 /** Devices that say they are real. */
 export function pretendedDevices(count: number): {
   readonly devices: readonly Device[]
-  readonly told: LibraryWork[]
+  readonly told: LibraryCall[]
   readonly driver: PretendedDriver
 } {
   const { devices } = simulate({ devices: count })
   const [first] = devices
   const front = first === undefined ? undefined : driverOf(first)
-  if (!(front instanceof WrappableDriver)) throw new Error('a simulated device has a front')
+  if (front === undefined) throw new Error('no device was simulated')
   const { wrapper } = front.wrap((inner) => new PretendedDriver(inner))
   return { devices, told: wrapper.told, driver: wrapper }
 }

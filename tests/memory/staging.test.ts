@@ -4,7 +4,6 @@ import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
 import { latch, simulate } from 'cuda-streams/sim'
 import { driverOf } from '../../src/device.js'
-import { backendOf } from '../../src/driver/wrappable-driver.js'
 import { root } from '../helpers/root.js'
 import { runsModule } from '../helpers/run-time.js'
 
@@ -14,8 +13,8 @@ test('upload() rejects where the GPU has faulted by the time when nothing is lef
   using stream = device.createStream()
   using buffer = device.alloc(64, { stream })
   const fault = new Error('the GPU has faulted')
-  const backend = backendOf(driverOf(device))
-  const check = t.mock.method(backend, 'contextCheck', () => {
+  const driver = driverOf(device)
+  const check = t.mock.method(driver, 'contextCheck', () => {
     throw fault
   })
   await assert.rejects(stream.upload(buffer, new Uint8Array(64)), fault)
@@ -69,7 +68,7 @@ test('a stream that is closed gives its staging memory back, once nothing needs 
   assert.ok(device !== undefined)
   using buffer = device.alloc(64)
   using long = device.alloc(20 * 2 ** 20)
-  const { mock: closed } = t.mock.method(backendOf(driverOf(device)).memory, 'closePinned')
+  const { mock: closed } = t.mock.method(driverOf(device).memory, 'closePinned')
 
   const quiet = device.createStream()
   await quiet.upload(buffer, new Uint8Array(64))

@@ -119,8 +119,8 @@ test('the reader of imports knows every form, and the rules tell right from wron
     ['sanitizer/order.ts', 'stream.ts', false, false],
     ['sanitizer/sanitizer.ts', 'stream.ts', false, true],
     ['sanitizer/sanitizer.ts', 'timeline/timeline.ts', false, false],
-    ['timeline/cupti/library.ts', 'driver/cuda/libcuda/native.ts', false, true],
-    ['timeline/cupti/library.ts', 'driver/cuda/cuda-driver.ts', false, false],
+    ['timeline/cupti/cupti-library.ts', 'driver/cuda/libcuda/native.ts', false, true],
+    ['timeline/cupti/cupti-library.ts', 'driver/cuda/cuda-driver.ts', false, false],
     ['timeline/session.ts', 'driver/cuda/libcuda/native.ts', false, false],
   ]
   for (const [from, to, ofTypes, right] of rows)

@@ -82,7 +82,7 @@ describe('a recording of everything', { skip: reason ?? false, timeout: 300_000 
     assert.ok((run[1]?.start ?? 0) < (spins[0]?.end ?? 0), tell(run))
   })
 
-  it('has their work on the lane of the stream that the library wraps, also what waited for ours', async (context) => {
+  it('has their work on the track of the stream that the library wraps, also what waited for ours', async (context) => {
     const theirs = new ExternalStream(python.handle('s.cuda_stream'))
     const timeline = await Timeline.record(
       async () => {

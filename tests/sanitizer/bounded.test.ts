@@ -6,16 +6,12 @@ import { Sanitizer, type SanitizerStatistics } from 'cuda-streams/sanitizer'
 import { foreignStream, simulate } from 'cuda-streams/sim'
 import { driverOf } from '../../src/device.js'
 import { EventFlag, type Pointer, StreamFlag, type StreamHandle } from '../../src/driver/driver.js'
-import { DriverWrapper } from '../../src/driver/driver-wrapper.js'
-import { Detector } from '../../src/sanitizer/detector.js'
 import { Findings } from '../../src/sanitizer/findings.js'
 import { HappensBefore } from '../../src/sanitizer/happens-before.js'
-import { Holds } from '../../src/sanitizer/holds.js'
 import { CheckedOperation } from '../../src/sanitizer/operations.js'
-import { PendingHostFunctions } from '../../src/sanitizer/pending.js'
+import { PendingHostFunctions, PendingWaits } from '../../src/sanitizer/pending.js'
 import { Regions } from '../../src/sanitizer/regions.js'
-import { SanitizerSharing } from '../../src/sanitizer/sanitizer-sharing.js'
-import { Stacks } from '../../src/sanitizer/stacks.js'
+import { SanitizerInterceptor } from '../../src/sanitizer/sanitizer-interceptor.js'
 
 const BYTES = 1024
 
@@ -100,19 +96,19 @@ it('buffers, streams and events that are closed are forgotten', () => {
       other.close()
     }
   })
-  assert.equal(many.strands, few.strands)
-  assert.ok(many.strands < 20, `${many.strands} strands`)
+  assert.equal(many.components, few.components)
+  assert.ok(many.components < 20, `${many.components} components`)
   assert.equal(many.events, few.events)
   assert.ok(many.regions <= 4096 + 10, `${many.regions} regions`)
   assert.ok(many.ranges <= 10, `${many.ranges} ranges`)
 })
 
 it('of memory that was given back the latest is known as gone, and what takes its place is not', () => {
-  const regions = new Regions(new PendingHostFunctions(), new Holds())
+  const regions = new Regions(new PendingHostFunctions(), new PendingWaits())
   const at = (index: number): Pointer => (BYTES * (index + 1)) as Pointer
   const gone = (sequence: number): CheckedOperation =>
     new CheckedOperation(
-      { slot: 0, tick: 1, clock: [] },
+      { component: 0, time: 1, clock: [] },
       sequence,
       'free',
       'free',
@@ -156,8 +152,8 @@ it('streams of other libraries are forgotten when nothing of them is left to be 
       stream.synchronize()
     }
   })
-  assert.ok(few.strands < 150, `${few.strands} strands`)
-  assert.ok(many.strands < 150, `${many.strands} strands`)
+  assert.ok(few.components < 150, `${few.components} components`)
+  assert.ok(many.components < 150, `${many.components} components`)
 })
 
 it('and are known again, as what they are, when they come back', () => {
@@ -180,7 +176,7 @@ it('and are known again, as what they are, when they come back', () => {
       using wrapped = Event.fromHandle(other.handle, { device })
       ours.wait(wrapped)
     }
-    assert.ok(sanitizer.statistics.strands < 150, `${sanitizer.statistics.strands} strands`)
+    assert.ok(sanitizer.statistics.components < 150, `${sanitizer.statistics.components} components`)
     assert.ok(sanitizer.statistics.events < 600, `${sanitizer.statistics.events} events`)
     kept.fill(data, 2)
     if (how === 'event') ours.wait(event)
@@ -213,7 +209,7 @@ it('a stream that is closed unused is forgotten at once', () => {
   const [device] = simulation.devices
   assert.ok(device)
   const driver = driverOf(device)
-  const order = new HappensBefore(new DriverWrapper(driver), false)
+  const order = new HappensBefore(driver, false)
   const make = (): StreamHandle => {
     const context = driver.deviceContext(0)
     const handle = driver.streamCreate(context, StreamFlag.NON_BLOCKING, 0)
@@ -225,7 +221,7 @@ it('a stream that is closed unused is forgotten at once', () => {
     driver.streamDestroy(handle)
     order.streams.destroyed(handle)
   }
-  assert.ok(order.streams.at(make()).slot < 5)
+  assert.ok(order.streams.at(make()).component < 5)
 })
 
 it('streams that had one handle after another are told apart, as long as work of the earlier may be reported', () => {
@@ -233,7 +229,7 @@ it('streams that had one handle after another are told apart, as long as work of
   const [device] = simulation.devices
   assert.ok(device)
   const driver = driverOf(device)
-  const order = new HappensBefore(new DriverWrapper(driver), false)
+  const order = new HappensBefore(driver, false)
   const context = driver.deviceContext(0)
   const handle = driver.streamCreate(context, StreamFlag.NON_BLOCKING, 0)
   const make = () => {
@@ -248,7 +244,7 @@ it('streams that had one handle after another are told apart, as long as work of
   const name = `Stream(0x${handle.toString(16)}`
   const labels = [`${name})`, `${name}, number 2 of this handle)`, `${name}, number 3 of this handle)`]
   assert.deepEqual([first.label, second.label, third.label], labels)
-  order.hostKnows([first.point(), second.point()])
+  order.hostWaitedFor([first.epoch(), second.epoch()])
   order.streams.destroyed(handle)
   assert.equal(make().label, `${name})`)
 })
@@ -257,19 +253,16 @@ it('events that the driver takes over with memory of another process are forgott
   using simulation = simulate()
   const [device] = simulation.devices
   assert.ok(device)
-  const driver = new DriverWrapper(driverOf(device))
+  const driver = driverOf(device)
   const context = driver.deviceContext(0)
   const closed: unknown[] = []
   const pointer = 4096 as Pointer
   // No simulated machine has another process.
-  Object.defineProperty(driver, 'sharing', {
-    value: { importMemory: () => ({ pointer, byteLength: BYTES, close: (after: unknown) => closed.push(after) }) },
-  })
-  const wrapper = new DriverWrapper(driver)
-  const findings = new Findings({ mode: 'collect', mend: false, suppress: [], tell: undefined })
-  const detector = new Detector(wrapper, new HappensBefore(wrapper, false), findings, new Stacks('none'))
-  const sharing = new SanitizerSharing(new DriverWrapper(driver), detector)
-  const imported = sharing.importMemory(new Uint8Array(64), context)
+  const importMemory = () => ({ pointer, byteLength: BYTES, close: (after: unknown) => void closed.push(after) })
+  driver.wrap(() => ({ sharing: { importMemory } }))
+  const findings = new Findings({ mode: 'collect', fix: false, suppress: [], onReport: undefined })
+  const { detector } = driver.wrap((next) => new SanitizerInterceptor(next, findings, 'none', false)).wrapper
+  const imported = driver.sharing.importMemory(new Uint8Array(64), context)
   assert.deepEqual([imported.pointer, imported.byteLength], [pointer, BYTES])
   const event = driver.eventCreate(context, EventFlag.DISABLE_TIMING)
   detector.order.events.created(event, false)

@@ -351,7 +351,7 @@ it('remembers no more for more parts of a program', { skip }, async () => {
     return sanitizer.statistics
   }
   const [few, many] = [await after(1000), await after(3000)]
-  assert.ok(many.strands <= few.strands + 8 && many.strands < 150, `${few.strands}, ${many.strands}`)
+  assert.ok(many.components <= few.components + 8 && many.components < 150, `${few.components}, ${many.components}`)
   assert.ok(many.ranges <= few.ranges + 8 && many.events <= few.events + 8, JSON.stringify([few, many]))
 })
 

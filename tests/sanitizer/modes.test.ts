@@ -131,11 +131,11 @@ describe('an error that is thrown', () => {
   })
 })
 
-describe('mending', () => {
+describe('fixing', () => {
   for (const mode of ['collect', 'throw'] as const) {
     it(`queues the wait that is missing, in '${mode}' mode`, async () => {
       const device = machine()
-      using sanitizer = Sanitizer.start({ mode, mend: true, device })
+      using sanitizer = Sanitizer.start({ mode, fix: true, device })
       const [left, right] = [nameStream(new Stream({ device }), 'left'), nameStream(new Stream({ device }), 'right')]
       const data = device.alloc(1)
       device.synchronize()
@@ -146,14 +146,14 @@ describe('mending', () => {
       held.open()
       assert.deepEqual([...(await right.download(data))], [2])
       const [report, ...others] = sanitizer.reports
-      assert.deepEqual([report?.mended, others.length], [true, 0])
-      assert.match(report?.message ?? '', /Add `right\.wait\(left\)` before this fill\.\n {2}Mended: /)
+      assert.deepEqual([report?.fixed, others.length], [true, 0])
+      assert.match(report?.message ?? '', /Add `right\.wait\(left\)` before this fill\.\n {2}Fixed: /)
     })
   }
 
   it('lets JavaScript wait before it looks', () => {
     const device = machine()
-    using sanitizer = Sanitizer.start({ mend: true, device })
+    using sanitizer = Sanitizer.start({ fix: true, device })
     const stream = new Stream({ device })
     const [data, pinned] = [device.alloc(1), device.allocPinned(1)]
     pinned.bytes[0] = 1
@@ -161,14 +161,14 @@ describe('mending', () => {
     stream.copy(pinned, data)
     assert.deepEqual([...pinned.bytes], [7])
     assert.deepEqual(
-      sanitizer.reports.map(({ mended }) => mended),
+      sanitizer.reports.map(({ fixed }) => fixed),
       [true],
     )
   })
 
   it('waits for all of a device where the stream is closed', async () => {
     const device = machine()
-    using sanitizer = Sanitizer.start({ mend: true, device })
+    using sanitizer = Sanitizer.start({ fix: true, device })
     const [left, right] = [new Stream({ device }), new Stream({ device })]
     const data = device.alloc(1)
     device.synchronize()
@@ -176,10 +176,10 @@ describe('mending', () => {
     left.close()
     right.fill(data, 2)
     assert.deepEqual([...(await right.download(data))], [2])
-    assert.match(sanitizer.reports[0]?.message ?? '', /Record an event before `.*` is closed[\s\S]*Mended: /)
+    assert.match(sanitizer.reports[0]?.message ?? '', /Record an event before `.*` is closed[\s\S]*Fixed: /)
   })
 
-  it('says what it cannot mend, and throws it where it is to', () => {
+  it('says what it cannot fix, and throws it where it is to', () => {
     const program = (device: Device): void => {
       const [left, right] = [new Stream({ device }), new Stream({ device })]
       const data = device.alloc(1)
@@ -193,11 +193,11 @@ describe('mending', () => {
       graph.instantiate().launch(left)
     }
     const device = machine()
-    using sanitizer = Sanitizer.start({ mend: true, device })
+    using sanitizer = Sanitizer.start({ fix: true, device })
     program(device)
-    assert.match(sanitizer.reports[0]?.message ?? '', /Not mended\./)
+    assert.match(sanitizer.reports[0]?.message ?? '', /Not fixed\./)
     const other = machine()
-    using _ = Sanitizer.start({ mode: 'throw', mend: true, device: other })
+    using _ = Sanitizer.start({ mode: 'throw', fix: true, device: other })
     assert.throws(() => program(other), { code: 'ERR_RACE' })
   })
 })
@@ -376,7 +376,7 @@ describe('a sanitizer', () => {
     const code = `
       import { Sanitizer } from 'cuda-streams/sanitizer'
       const sanitizer = Sanitizer.start()
-      console.log(sanitizer.reports.length, sanitizer.statistics.strands)
+      console.log(sanitizer.reports.length, sanitizer.statistics.components)
       sanitizer.stop()
     `
     assert.equal(execute(code, { CUDA_STREAMS_DRIVER: 'nonsense' }).stdout, '0 0\n')
@@ -511,10 +511,10 @@ describe('CUDA_STREAMS_SANITIZER', () => {
     assert.equal(stderr, '')
   })
 
-  it('=mend queues the wait, and says so', () => {
-    const { status, stderr } = execute(RACE, { CUDA_STREAMS_SANITIZER: 'mend,exit-code=3' })
-    assert.equal(status, 0, 'what is mended is no error')
-    assert.match(stderr, /1 finding\(s\), 1 mended[\s\S]*Mended: /)
+  it('=fix queues the wait, and says so', () => {
+    const { status, stderr } = execute(RACE, { CUDA_STREAMS_SANITIZER: 'fix,exit-code=3' })
+    assert.equal(status, 0, 'what is fixed is no error')
+    assert.match(stderr, /1 finding\(s\), 1 fixed[\s\S]*Fixed: /)
   })
 
   it('prints at once, and sets the exit code, where it is asked to', () => {
@@ -582,7 +582,7 @@ describe('CUDA_STREAMS_SANITIZER', () => {
       for (let i = 0; i < 2; i++) try { Device.get() } catch (error) { console.log(error.code, error.message) }`
     const { stdout } = execute(code, { CUDA_STREAMS_SANITIZER: 'loud' })
     const words =
-      "and with commas 'mend', 'causal', 'at-once', 'exit-code=…', 'stacks=…' or 'suppressions=FILE', not 'loud'"
+      "and with commas 'fix', 'causal', 'at-once', 'exit-code=…', 'stacks=…' or 'suppressions=FILE', not 'loud'"
     const line = `ERR_INVALID_ARG_VALUE CUDA_STREAMS_SANITIZER must be one of 'collect', 'throw', 'print', ${words}\n`
     assert.equal(stdout, line.repeat(2))
   })
@@ -591,14 +591,14 @@ describe('CUDA_STREAMS_SANITIZER', () => {
     const code = `
       import { createRequire } from 'node:module'
       import { Device } from 'cuda-streams'
-      const loaded = () => Object.keys(createRequire(import.meta.url).cache).some((path) => /sanitizer.environment\\.js$/.test(path))
+      const loaded = () => Object.keys(createRequire(import.meta.url).cache).some((path) => /sanitizer-variable\\.js$/.test(path))
       const before = loaded()
       Device.get()
       console.log(before, loaded())`
     assert.equal(execute(code, { CUDA_STREAMS_SANITIZER: '1' }).stdout, 'false true\n')
     assert.equal(execute(code, { CUDA_STREAMS_SANITIZER: '0' }).stdout, 'false false\n')
     const names = staticImports(fileURLToPath(import.meta.resolve('cuda-streams')))
-    assert.ok(!names.has('sanitizer/environment.js'))
+    assert.ok(!names.has('sanitizer/sanitizer-variable.js'))
     assert.ok(!names.has('sanitizer/detector.js'))
     assert.ok(staticImports(fileURLToPath(import.meta.resolve('cuda-streams/sanitizer'))).has('sanitizer/detector.js'))
   })

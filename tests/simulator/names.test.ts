@@ -101,8 +101,8 @@ const OUTPUTS: Readonly<Record<string, Output>> = {
     return page.slice(0, page.indexOf('<style'))
   },
   'the data of a page': async (name) => {
-    const { names, lanes } = dataOfPage((await timelineOf(name)).toHtml())
-    return [...names, ...lanes.map((lane) => lane.name)].join()
+    const { names, tracks } = dataOfPage((await timelineOf(name)).toHtml())
+    return [...names, ...tracks.map((track) => track.name)].join()
   },
   'a report of the sanitizer': (name) => {
     const { device, stream } = open()

@@ -2,32 +2,38 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { driverOf } from '../../src/device.js'
-import { type ContextHandle, type EventHandle, ExternalFlag, type StreamHandle } from '../../src/driver/driver.js'
-import { DriverWrapper } from '../../src/driver/driver-wrapper.js'
-import { WrappableDriver } from '../../src/driver/wrappable-driver.js'
+import {
+  type ContextHandle,
+  type Driver,
+  type EventHandle,
+  ExternalFlag,
+  type StreamHandle,
+} from '../../src/driver/driver.js'
+import type { Interceptor } from '../../src/driver/wrappable-driver.js'
 import { EventCore, PLAIN } from '../../src/streams/event-core.js'
 import { StreamCore } from '../../src/streams/stream-core.js'
 import { simWorkbench } from '../helpers/workbench.js'
 
-class Recycled extends DriverWrapper {
+class Recycled implements Interceptor {
+  constructor(readonly next: Driver) {}
+
   readonly new: (boolean | undefined)[] = []
   refuses = false
 
-  override eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
+  eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
     if (this.refuses) throw new Error('refused')
-    super.eventRecord(event, stream, external)
+    this.next.eventRecord(event, stream, external)
   }
 
-  override eventRecycle(context: ContextHandle, event: EventHandle, neverRecorded?: boolean): void {
+  eventRecycle(context: ContextHandle, event: EventHandle, neverRecorded?: boolean): void {
     this.new.push(neverRecorded)
-    super.eventRecycle(context, event, neverRecorded)
+    this.next.eventRecycle(context, event, neverRecorded)
   }
 }
 
 test('an event is new again only where it was made new, and nothing tried to record it', () => {
   const { device } = simWorkbench()
   const front = driverOf(device)
-  assert.ok(front instanceof WrappableDriver)
   const { wrapper: driver } = front.wrap((inner) => new Recycled(inner))
   const stream = StreamCore.make(device)
   const events = {

@@ -8,36 +8,33 @@ import { Device, DeviceBuffer, Event, ExternalStream, Stream } from 'cuda-stream
 import { driverOf } from '../../src/device.js'
 import { Marks, MarkWatch } from '../../src/driver/cuda/handles/marks.js'
 import type { AdoptedStream, ContextHandle, Driver, EventHandle, SharingDriver } from '../../src/driver/driver.js'
-import { DriverWrapper } from '../../src/driver/driver-wrapper.js'
+import type { Interceptor } from '../../src/driver/wrappable-driver.js'
 
 const skip = process.platform === 'win32' ? 'the C library is found differently here' : false
 
-class PretendedCuda extends DriverWrapper {
+class PretendedCuda implements Interceptor {
+  constructor(readonly next: Driver) {}
+
   readonly asked: string[] = []
   readonly #marks = new Marks()
 
-  override get name(): 'cuda' {
-    return 'cuda'
+  readonly name = 'cuda'
+
+  readonly sharing: Partial<SharingDriver> = {
+    raiseMark: (words) => this.#marks.raise(words),
+    lowerMark: (mark) => this.#marks.lower(mark),
+    readMark: (mark, key) => this.#marks.read(mark, key),
+    watchMark: (mark, key) => new MarkWatch(mark, key),
   }
 
-  override get sharing(): SharingDriver {
-    const marks = this.#marks
-    return Object.assign(Object.create(this.inner.sharing), {
-      raiseMark: (words: readonly [number, ...number[]]) => marks.raise(words),
-      lowerMark: (mark: number) => marks.lower(mark),
-      readMark: (mark: number, key: number) => marks.read(mark, key),
-      watchMark: (mark: number, key: number) => new MarkWatch(mark, key),
-    })
-  }
-
-  override streamAdopt(cudaHandle: number, near: number): AdoptedStream {
+  streamAdopt(cudaHandle: number, near: number): AdoptedStream {
     this.asked.push('streamAdopt')
-    return super.streamAdopt(cudaHandle, near)
+    return this.next.streamAdopt(cudaHandle, near)
   }
 
-  override eventAdopt(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
+  eventAdopt(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
     this.asked.push('eventAdopt')
-    return super.eventAdopt(event)
+    return this.next.eventAdopt(event)
   }
 }
 

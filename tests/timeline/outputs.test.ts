@@ -60,9 +60,9 @@ describe('saving a timeline', () => {
       { simulation },
     )
     assert.equal(new Set(timeline.operations.map(({ stream }) => stream.id)).size, count)
-    const { lane, lanes } = dataOfPage(timeline.toHtml())
-    const numbers = new Set(lane)
-    assert.deepEqual([lanes.length, numbers.size, Math.max(...numbers)], [count, count, count - 1])
+    const { track, tracks } = dataOfPage(timeline.toHtml())
+    const numbers = new Set(track)
+    assert.deepEqual([tracks.length, numbers.size, Math.max(...numbers)], [count, count, count - 1])
   })
 
   it('writes a trace file', async () => {
@@ -88,7 +88,7 @@ describe('saving a timeline', () => {
     assert.doesNotMatch(picture, /<script|<b>"/)
     assert.equal(picture.match(/<rect class="kernel0" /g)?.length, 3, 'two bars and the legend')
     assert.equal(picture.match(/<path class="arrow"/g)?.length, 1)
-    assert.equal(picture.match(/<path class="critical"/g)?.length, 2, 'one line under each lane')
+    assert.equal(picture.match(/<path class="critical"/g)?.length, 2, 'one line under each track')
     const bare = (await sample()).toSvg({ arrows: false, criticalPath: false, from: 0, to: 5000 })
     assert.doesNotMatch(bare, /class="arrow"|class="critical"/)
     assert.equal(bare.match(/<rect class="kernel0" /g)?.length, 2, 'one bar and the legend')
@@ -170,7 +170,7 @@ describe('CUDA_STREAMS_TIMELINE', () => {
   it('writes each kind of file', () => {
     for (const [extension, begins] of [
       ['.json.gz', '{"schemaVersion":1'],
-      ['.txt', '3.30 µs, 4 rows, driver sim'],
+      ['.txt', '3.30 µs, 4 event records, driver sim'],
       ['.svg', '<svg '],
     ] as const) {
       const path = join(directory, `each${extension}`)

@@ -6,7 +6,7 @@ import { Stream } from 'cuda-streams'
 import { busy, simulate } from 'cuda-streams/sim'
 import { Timeline } from 'cuda-streams/timeline'
 import fc from 'fast-check'
-import { decodePage, emptyRows, encodePage, type PageData } from '../../src/timeline/page-format.js'
+import { decodePage, emptyColumns, encodePage, type PageData } from '../../src/timeline/page-format.js'
 import { programs, runProgram } from '../properties/program.js'
 import { dataOfPage } from './page-data.js'
 
@@ -47,7 +47,7 @@ describe("the page's data", () => {
   /** Also what no program does: rows that point forward, times that go back. */
   it('holds any values that its columns can hold, over more than one block', () => {
     const length = 70_000
-    const rows = emptyRows(length)
+    const rows = emptyColumns(length)
     let state = 1
     const random = (): number => {
       state = (state * 48_271) % 2_147_483_647
@@ -60,11 +60,11 @@ describe("the page's data", () => {
       Float64Array: (row) => (row % 11 === 0 ? Number.NaN : Math.floor((random() - 0.2) * 2 ** 50)),
     }
     for (const [name, column] of Object.entries(rows)) {
-      const filler = name === 'lane' ? (row: number) => row % 3 : fillers[column.constructor.name]
+      const filler = name === 'track' ? (row: number) => row % 3 : fillers[column.constructor.name]
       assert.ok(filler)
       for (let row = 0; row < length; row += 1) column[row] = filler(row)
     }
-    const lane = { name: '', device: 0, id: '1', priority: 0, nonBlocking: true, nodeTracks: 0 }
+    const track = { name: '', device: 0, id: '1', priority: 0, nonBlocking: true, nodeLevels: 0 }
     const data: PageData = {
       title: '',
       driver: 'sim',
@@ -74,12 +74,12 @@ describe("the page's data", () => {
       uncertainty: 0,
       kinds: [],
       devices: [],
-      lanes: [lane, lane, lane],
+      tracks: [track, track, track],
       names: ['"</script>'],
       sites: [],
       streams: [],
       overlaps: [],
-      holdUps: [],
+      stalls: [],
       length,
       ...rows,
     }

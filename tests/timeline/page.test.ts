@@ -123,7 +123,7 @@ describe('the page, in Chromium', { skip: missing, timeout: 120_000 }, () => {
   const status = (): Promise<string> => page.locator('#status').innerText()
   const details = (): Promise<string> => page.locator('#details').innerText()
   const press = async (key: string): Promise<void> => {
-    await page.locator('#lanes').press(key)
+    await page.locator('#tracks').press(key)
     await settled(page)
   }
   const picture = async (name: string): Promise<void> => {
@@ -142,7 +142,7 @@ describe('the page, in Chromium', { skip: missing, timeout: 120_000 }, () => {
   /** The colour behind everything. */
   const background = (): Promise<string> =>
     page.evaluate(`(() => {
-      const canvas = document.querySelector('#lanes')
+      const canvas = document.querySelector('#tracks')
       const copy = new OffscreenCanvas(1, 1).getContext('2d', { willReadFrequently: true })
       copy.drawImage(canvas, -5, 5 - canvas.height)
       return String(copy.getImageData(0, 0, 1, 1).data)
@@ -153,7 +153,7 @@ describe('the page, in Chromium', { skip: missing, timeout: 120_000 }, () => {
     assert.match(await page.locator('#about').innerText(), /^100,\d+ operations · .* · virtual time, exact$/)
     assert.match(await status(), /arrows: zoom in to see them$/)
     for (const name of ['upload', 'compute', 'download']) {
-      assert.equal(await page.locator('#labels .lane', { hasText: name }).count(), 2)
+      assert.equal(await page.locator('#labels .track', { hasText: name }).count(), 2)
     }
   })
 
@@ -178,7 +178,7 @@ describe('the page, in Chromium', { skip: missing, timeout: 120_000 }, () => {
   })
 
   it('shows what is under the pointer, and what was clicked', async () => {
-    const label = await page.locator('#labels .lane', { hasText: 'compute' }).first().boundingBox()
+    const label = await page.locator('#labels .track', { hasText: 'compute' }).first().boundingBox()
     const y = (label?.y ?? 0) + (label?.height ?? 0) / 2
     for (let x = 300; x < 1000 && (await page.locator('#tooltip').isHidden()); x += 7) await page.mouse.move(x, y)
     assert.match(await page.locator('#tooltip').innerText(), /^busy .*compute, device 0 · at /s)
@@ -194,7 +194,7 @@ describe('the page, in Chromium', { skip: missing, timeout: 120_000 }, () => {
     await page.locator('#search').press('Enter')
     await settled(page)
     assert.match(await details(), /^wait\s+wait · download/)
-    await page.locator('#lanes').focus()
+    await page.locator('#tracks').focus()
     await press('Enter')
     assert.match(await details(), /record · compute/)
     await picture('4-followed')
@@ -210,7 +210,7 @@ describe('the page, in Chromium', { skip: missing, timeout: 120_000 }, () => {
     await page.locator('#search').press('Enter')
     assert.equal(await page.locator('#found').innerText(), '1 of 12,500')
     await settled(page)
-    await page.locator('#lanes').focus()
+    await page.locator('#tracks').focus()
     await press('n')
     assert.equal(await page.locator('#found').innerText(), '2 of 12,500')
     await press('f')
@@ -241,7 +241,7 @@ describe('the page, in Chromium', { skip: missing, timeout: 120_000 }, () => {
   })
 
   it('is used by the keyboard alone', async () => {
-    await page.locator('#lanes').focus()
+    await page.locator('#tracks').focus()
     await press('f')
     const whole = await span()
     await press('w')
@@ -364,11 +364,11 @@ describe('what the page says and draws, in Chromium', { skip: missing, timeout: 
       // A copy is read: the browser complains of a canvas that is drawn on and read.
       window.pixelsOf = (x, y, width, height) => {
         const copy = new OffscreenCanvas(width, height).getContext('2d', { willReadFrequently: true })
-        copy.drawImage(document.querySelector('#lanes'), -x, -y)
+        copy.drawImage(document.querySelector('#tracks'), -x, -y)
         return copy.getImageData(0, 0, width, height).data
       }
       CanvasRenderingContext2D.prototype.fillRect = function (x, y, width, height) {
-        if (this.canvas.id === 'lanes' && x === 0 && y === 0 && height > 300) window.drawn = []
+        if (this.canvas.id === 'tracks' && x === 0 && y === 0 && height > 300) window.drawn = []
         return fillRect.call(this, x, y, width, height)
       }
     }`)
@@ -378,17 +378,17 @@ describe('what the page says and draws, in Chromium', { skip: missing, timeout: 
   }
   const drawn = (page: Page): Promise<Drawn[]> => page.evaluate<Drawn[]>('window.drawn')
   const press = async (page: Page, ...keys: string[]): Promise<void> => {
-    for (const key of keys) await page.locator('#lanes').press(key)
+    for (const key of keys) await page.locator('#tracks').press(key)
     await settled(page)
   }
-  /** Where a time is on the lane of a name, in pixels of the window. */
+  /** Where a time is on the track of a name, in pixels of the window. */
   async function placeOf(
     page: Page,
     timeline: Timeline,
     name: string,
     time: number,
   ): Promise<{ x: number; y: number }> {
-    const label = await page.locator('#labels .lane', { hasText: name }).first().boundingBox()
+    const label = await page.locator('#labels .track', { hasText: name }).first().boundingBox()
     const area = await page.locator('#area').boundingBox()
     assert.ok(label && area)
     const share = (0.01 + time / timeline.duration) / 1.02
@@ -397,12 +397,12 @@ describe('what the page says and draws, in Chromium', { skip: missing, timeout: 
   /** The colour of the canvas there. */
   const colourAt = (page: Page, { x, y }: { x: number; y: number }): Promise<string> =>
     page.evaluate(`(() => {
-      const box = document.querySelector('#lanes').getBoundingClientRect()
+      const box = document.querySelector('#tracks').getBoundingClientRect()
       return String(pixelsOf(${x} - box.x, ${y} - box.y, 1, 1))
     })()`)
-  /** How much of the lane of a name is drawn in colours in which blue outweighs the rest, as bars of 'busy' are. */
+  /** How much of the track of a name is drawn in colours in which blue outweighs the rest, as bars of 'busy' are. */
   async function filled(page: Page, name: string): Promise<number> {
-    const label = await page.locator('#labels .lane', { hasText: name }).first().boundingBox()
+    const label = await page.locator('#labels .track', { hasText: name }).first().boundingBox()
     const area = await page.locator('#area').boundingBox()
     assert.ok(label && area)
     const margin = 0.02 * area.width
@@ -426,17 +426,17 @@ describe('what the page says and draws, in Chromium', { skip: missing, timeout: 
         compute.synchronize()
       }
     })
-    const { streams, holdUps } = timeline.summary
+    const { streams, stalls } = timeline.summary
     const shown = (await page.locator('#streams .row').allInnerTexts()).map((row) => row.split('\n'))
     for (const { name, share } of streams.filter(({ busy }) => busy > 0)) {
       const [, percent = ''] = shown.find(([of]) => of === name) ?? []
       assert.ok(Math.abs(Number.parseFloat(percent) - 100 * share) <= 0.5, `${name}: ${percent} of ${share}`)
     }
     assert.match(await text(page, '#overlaps'), /^Device 0: 0 % of the copying overlapped\./)
-    const first = await text(page, '#hold-ups .row')
+    const first = await text(page, '#stalls .row')
     assert.match(first, /synchronize\(\) at .*page\.test\.js:\d+.* held/)
     assert.match(first, /wait\(/)
-    assert.equal(await page.locator('#hold-ups .row').count(), holdUps.length)
+    assert.equal(await page.locator('#stalls .row').count(), stalls.length)
     await page.close()
   })
 
@@ -456,7 +456,7 @@ describe('what the page says and draws, in Chromium', { skip: missing, timeout: 
     const { x, y } = await placeOf(page, timeline, 'second', (gap.begin + gap.end) / 2)
     const at = { x, y: y - 19 }
     const before = await colourAt(page, at)
-    const cause = page.locator('#hold-ups .row').nth(timeline.summary.holdUps.findIndex(({ kind }) => kind === 'wait'))
+    const cause = page.locator('#stalls .row').nth(timeline.summary.stalls.findIndex(({ kind }) => kind === 'wait'))
     await cause.focus()
     await page.keyboard.press('Enter')
     await settled(page)
@@ -549,7 +549,7 @@ describe('what the page says and draws, in Chromium', { skip: missing, timeout: 
     })
     await press(page, ']', ']', ']', ']')
     for (let zoom = 0; zoom < 60; zoom += 1) {
-      await page.locator('#lanes').press('w')
+      await page.locator('#tracks').press('w')
       if (zoom % 6 !== 0) continue
       await settled(page)
       const axis = (await drawn(page)).filter(({ y }) => y > 18 && y < 28).map(({ text }) => text)
@@ -563,7 +563,7 @@ describe('what the page says and draws, in Chromium', { skip: missing, timeout: 
     await page.close()
   })
 
-  it('shows a lane that works 0.3 % of the time as one', async () => {
+  it('shows a track that works 0.3 % of the time as one', async () => {
     const { page } = await opened(
       async ({ stream }) => {
         const [full, half, sparse] = [stream('full'), stream('half'), stream('sparse')]
@@ -618,7 +618,7 @@ describe('what the page says and draws, in Chromium', { skip: missing, timeout: 
       busy(long, 10_000)
     })
     await press(page, ']', ']')
-    for (const list of ['#names .pick', '#path .row', '#details h3', '#labels .lane', '#streams .row']) {
+    for (const list of ['#names .pick', '#path .row', '#details h3', '#labels .track', '#streams .row']) {
       const tall = await page.locator(list).evaluateAll((all) => all.map((one) => one.getBoundingClientRect().height))
       assert.ok(tall.length > 0 && Math.max(...tall) <= 44, `${list}: ${tall}`)
     }
@@ -643,13 +643,13 @@ describe('what the page says and draws, in Chromium', { skip: missing, timeout: 
       { viewport: { width: 390, height: 844 }, hasTouch: true },
     )
     assert.equal(await page.evaluate('document.documentElement.scrollWidth'), 390, 'nothing is wider')
-    for (const part of ['#hold-ups .row', '#streams .row', '#measure', '#lanes', '#names']) {
+    for (const part of ['#stalls .row', '#streams .row', '#measure', '#tracks', '#names']) {
       const box = await page.locator(part).first().boundingBox()
       assert.ok(box && box.x >= 0 && box.x + box.width <= 390, part)
     }
     const area = await page.locator('#area').boundingBox()
     assert.ok((area?.width ?? 0) > 250 && (area?.height ?? 0) > 200, JSON.stringify(area))
-    await page.locator('#lanes').scrollIntoViewIfNeeded()
+    await page.locator('#tracks').scrollIntoViewIfNeeded()
     const { x, y } = await placeOf(page, timeline, 'first', 30_000)
     await page.touchscreen.tap(x, y)
     assert.match(await text(page, '#details'), /^busy\s+kernel · first/)
@@ -686,8 +686,8 @@ describe('what the page says and draws, in Chromium', { skip: missing, timeout: 
       'theme',
       'findings',
       'streams',
-      'hold-ups',
-      'lanes',
+      'stalls',
+      'tracks',
       'gaps',
       'path',
       'names',
@@ -696,7 +696,7 @@ describe('what the page says and draws, in Chromium', { skip: missing, timeout: 
     }
     await page.locator('#findings summary').focus()
     await page.keyboard.press('Enter')
-    assert.equal(await page.locator('#hold-ups').isVisible(), false)
+    assert.equal(await page.locator('#stalls').isVisible(), false)
     await page.close()
   })
 

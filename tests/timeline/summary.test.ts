@@ -4,12 +4,12 @@ import { readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
 import { type Device, Stream } from 'cuda-streams'
 import { busy, simulate } from 'cuda-streams/sim'
-import { type HoldUp, type HoldUpKind, nameStream, Timeline } from 'cuda-streams/timeline'
+import { nameStream, type Stall, type StallKind, Timeline } from 'cuda-streams/timeline'
 import type { ContextHandle, StreamHandle } from '../../src/driver/driver.js'
 import { analyse } from '../../src/timeline/analysis.js'
-import { KIND_NAMES, RowKind } from '../../src/timeline/kinds.js'
-import type { TimelineLane } from '../../src/timeline/lanes.js'
+import { EventKind, KIND_NAMES } from '../../src/timeline/kinds.js'
 import type { Trace } from '../../src/timeline/trace.js'
+import type { StreamTrack } from '../../src/timeline/tracks.js'
 
 interface Bench {
   readonly device: Device
@@ -20,8 +20,8 @@ interface Bench {
 }
 
 interface Case {
-  readonly kind: HoldUpKind
-  /** Of the hold-up that cost most; LINE stands for a line of this file. */
+  readonly kind: StallKind
+  /** Of the stall that cost most; LINE stands for a line of this file. */
   readonly says: string
   readonly advises: RegExp
   readonly seed?: number
@@ -298,20 +298,20 @@ function crowd(held: Stream, by: Stream, device: Device): void {
   busy(held, 100)
 }
 
-async function holdUps(run: Case['run'], seed = 0, callSites = false): Promise<readonly HoldUp[]> {
+async function stalls(run: Case['run'], seed = 0, callSites = false): Promise<readonly Stall[]> {
   using simulation = simulate({ seed })
   const [device] = simulation.devices
   assert.ok(device)
   const stream = (name: string, nonBlocking = true): Stream => nameStream(new Stream({ device, nonBlocking }), name)
   const bench = { device, a: stream('a'), b: stream('b'), blocking: stream('blocking', false) }
   const { summary } = await Timeline.record(() => run(bench), { simulation, callSites })
-  return summary.holdUps
+  return summary.stalls
 }
 
 describe('what held a stream up', () => {
   for (const { kind, says, advises, seed, run } of cases) {
     it(`is named: ${kind}, ${says}`, async () => {
-      const [first] = await holdUps(run, seed)
+      const [first] = await stalls(run, seed)
       const message = first?.message.replace(/\S*(summary\.test\.js):\d+/, '$1:LINE')
       assert.deepEqual([first?.kind, message], [kind, says])
       assert.match(first?.advice ?? '', advises)
@@ -339,7 +339,7 @@ describe('what held a stream up', () => {
       },
       { simulation, callSites: true },
     )
-    const said = summary.holdUps.map(({ message, advice, callSite = '' }) => {
+    const said = summary.stalls.map(({ message, advice, callSite = '' }) => {
       const [, path = '', line = ''] = /^(.*):(\d+):\d+$/.exec(callSite) ?? []
       assert.match(message, new RegExp(`at \\S*summary\\.test\\.js:${line} `))
       assert.doesNotMatch(advice, /callSites/)
@@ -372,7 +372,7 @@ describe('what held a stream up', () => {
       },
       { simulation },
     )
-    const [slow, quick] = summary.holdUps
+    const [slow, quick] = summary.stalls
     assert.deepEqual([slow?.count, quick?.count], [3, 4], 'also the moments in which a had nothing to do')
     assert.notEqual(slow?.callSite, quick?.callSite)
     const times = (numbers: readonly number[] = []): number =>
@@ -393,7 +393,7 @@ describe('what held a stream up', () => {
         busy(b, 100)
       }
     const said = async (times: number, nanoseconds: number): Promise<unknown> => {
-      const [first] = await holdUps(often(times, nanoseconds))
+      const [first] = await stalls(often(times, nanoseconds))
       return [first?.message.replace(/\S*(summary\.test\.js):\d+/, 'LINE'), /callSites/.test(first?.advice ?? '')]
     }
     assert.deepEqual(await said(8, 1_100_000), [
@@ -417,9 +417,9 @@ describe('what held a stream up', () => {
       says: "A call of the driver (copy) at app.js:12 took long, and held 'b' back once, 900 µs",
       advises: /`await kernel\.prepare\(device\)`; make fewer calls/,
       rows: [
-        { kind: RowKind.KERNEL, lane: 1, called: 0, returned: 5, start: 6, end: 100 },
-        { kind: RowKind.COPY, lane: 0, called: 5, returned: 995, start: 10, end: 990, site: 'app.js:12:3' },
-        { kind: RowKind.KERNEL, lane: 1, called: 996, returned: 999, start: 1000, end: 1100 },
+        { kind: EventKind.KERNEL, track: 1, called: 0, returned: 5, start: 6, end: 100 },
+        { kind: EventKind.COPY, track: 0, called: 5, returned: 995, start: 10, end: 990, site: 'app.js:12:3' },
+        { kind: EventKind.KERNEL, track: 1, called: 996, returned: 999, start: 1000, end: 1100 },
       ],
     },
     {
@@ -427,23 +427,23 @@ describe('what held a stream up', () => {
       says: "Graphs on 'b' began late after their launch once, 800 µs",
       advises: /`exec\.upload\(stream\)`/,
       rows: [
-        { kind: RowKind.KERNEL, lane: 1, called: 0, returned: 5, start: 6, end: 100 },
-        { kind: RowKind.GRAPH, lane: 1, called: 20, returned: 25, start: 900, end: 1000 },
+        { kind: EventKind.KERNEL, track: 1, called: 0, returned: 5, start: 6, end: 100 },
+        { kind: EventKind.GRAPH, track: 1, called: 20, returned: 25, start: 900, end: 1000 },
       ],
     },
   ]
   for (const { kind, says, advises, rows } of made) {
     it(`is named: ${kind}, ${says}`, () => {
       const { summary } = analyse(traceOf(rows))
-      assert.deepEqual([summary.holdUps[0]?.kind, summary.holdUps[0]?.message], [kind, says])
-      assert.match(summary.holdUps[0]?.advice ?? '', advises)
+      assert.deepEqual([summary.stalls[0]?.kind, summary.stalls[0]?.message], [kind, says])
+      assert.match(summary.stalls[0]?.advice ?? '', advises)
     })
   }
 })
 
 interface MadeRow {
-  readonly kind: RowKind
-  readonly lane: number
+  readonly kind: EventKind
+  readonly track: number
   readonly called: number
   readonly returned: number
   readonly start: number
@@ -455,8 +455,8 @@ interface MadeRow {
 function traceOf(rows: readonly MadeRow[]): Trace {
   const { length } = rows
   const times = (of: (row: MadeRow) => number): Float64Array => Float64Array.from(rows, (row) => of(row) * 1000)
-  const previous = rows.map(({ lane }, at) => rows.findLastIndex((row, before) => before < at && row.lane === lane))
-  const lane = (index: number, name: string): TimelineLane => {
+  const previous = rows.map(({ track }, at) => rows.findLastIndex((row, before) => before < at && row.track === track))
+  const track = (index: number, name: string): StreamTrack => {
     const handle = (100 + index) as StreamHandle
     const context = 1 as ContextHandle
     return { index, handle, id: BigInt(index), device: 0, context, nonBlocking: true, priority: 0, name }
@@ -464,7 +464,7 @@ function traceOf(rows: readonly MadeRow[]): Trace {
   return {
     length,
     kind: Uint8Array.from(rows, ({ kind }) => kind),
-    lane: Uint32Array.from(rows, (row) => row.lane),
+    track: Uint32Array.from(rows, (row) => row.track),
     name: rows.map(({ kind }) => KIND_NAMES[kind] ?? ''),
     bytes: new Float64Array(length).fill(Number.NaN),
     called: times((row) => row.called),
@@ -478,8 +478,8 @@ function traceOf(rows: readonly MadeRow[]): Trace {
     foreign: new Uint8Array(length),
     previous: Int32Array.from(previous),
     implied: new Int32Array(length).fill(-1),
-    lanes: [lane(0, 'a'), lane(1, 'b')],
-    laneNames: ['a', 'b'],
+    tracks: [track(0, 'a'), track(1, 'b')],
+    trackNames: ['a', 'b'],
     deviceNames: new Map([[0, 'GPU']]),
     driver: 'cuda',
     clock: 'host',
@@ -510,7 +510,7 @@ describe('the summary', () => {
       },
       { simulation },
     )
-    const { streams, devices, duration, holdUps } = timeline.summary
+    const { streams, devices, duration, stalls } = timeline.summary
     assert.equal(duration, timeline.duration)
     const copied = timeline.operations.find(({ kind }) => kind === 'copy')
     assert.equal((copied?.end ?? 0) - (copied?.start ?? 0), 10_000)
@@ -528,7 +528,7 @@ describe('the summary', () => {
       { device: 1, name: 'Simulated GPU', busy: 1000, copy: 0, compute: 1000, overlap: 0 },
     ])
     assert.deepEqual(
-      holdUps.map(({ kind }) => kind),
+      stalls.map(({ kind }) => kind),
       ['wait'],
     )
   })

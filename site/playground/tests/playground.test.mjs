@@ -99,7 +99,7 @@ describe('the playground, in Chromium', { skip, timeout: 180_000 }, () => {
       assert.doesNotMatch(await run(), /Mended/)
       assert.notDeepEqual(await failing(), [])
       if (slug === 'no-overlap') {
-        assert.match(await page.innerText('#hold-ups'), /stream\.synchronize\(\).*held/)
+        assert.match(await page.innerText('#stalls'), /stream\.synchronize\(\).*held/)
       } else {
         assert.ok((await page.locator('.finding').count()) > 0, 'the sanitizer finds it')
         assert.equal(await page.locator('.cm-line.marked.second').count(), 1, 'its line is marked')

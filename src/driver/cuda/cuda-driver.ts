@@ -18,10 +18,15 @@ import {
   type EventHandle,
   type ExternalFlag,
   type GreenContextPart,
-  type HostFunction,
   isDefaultStream,
   isNullStream,
   isRecordWork,
+  type QueuedCopy,
+  type QueuedFill,
+  type QueuedHostFunction,
+  type QueuedKernel,
+  type QueuedPromiseWait,
+  type QueuedWork,
   type Settle,
   StreamFlag,
   type StreamHandle,
@@ -505,7 +510,60 @@ export class CudaDriver implements Driver {
     return this.parts.promises.streamFinished(stream, context, (event) => this.eventRecord(event, stream, 0), settle)
   }
 
-  streamLaunchHostFunction(stream: StreamHandle, context: ContextHandle, host: HostFunction): void {
+  /** Short, so that V8 inlines it where programs queue the most work. */
+  queue(work: QueuedWork): void {
+    if (work.kind === 'kernel') this.kernels.launch(work)
+    else if (work.kind === 'copy') this.#copy(work)
+    else if (work.kind === 'fill') this.memory.fill(work.pointer, work.value, work.width, work.count, work.stream)
+    else this.#queueOther(work)
+  }
+
+  #queueOther(work: Exclude<QueuedWork, QueuedKernel | QueuedCopy | QueuedFill>): void {
+    switch (work.kind) {
+      case 'copies':
+        this.memory.copyBatch(work.copies, work.stream)
+        break
+      case 'hostFunction':
+        this.#launchHostFunction(work)
+        break
+      case 'graph':
+        this.graphs.launch(work.exec, work.stream)
+        break
+      case 'allocate':
+        work.pointer = this.memory.allocate(work.byteLength, work.stream, work.context, work.pool)
+        break
+      case 'free':
+        this.memory.free(work.pointer, work.stream)
+        break
+      case 'library':
+        this.libraries.queue(work)
+        break
+      case 'waitValue':
+        this.memory.waitForValue(work.word, work.compare, work.stream, work.context)
+        break
+      case 'writeValue':
+        this.memory.writeValue(work.word, work.stream)
+        break
+      case 'graphUpload':
+        this.graphs.upload(work.exec, work.stream)
+        break
+      case 'childGraph':
+        this.graphs.addGraph(work.stream, work.graph)
+        break
+      case 'promise':
+        this.#waitForPromise(work)
+        break
+      default:
+        work satisfies never
+    }
+  }
+
+  #copy({ destination, source, byteLength, rows, route, stream }: QueuedCopy): void {
+    if (rows === undefined) this.memory.copy(destination, source, byteLength, stream, route)
+    else this.memory.copyRows(destination, source, rows.to, rows.from, stream, route)
+  }
+
+  #launchHostFunction({ stream, context, call: host }: QueuedHostFunction): void {
     const call = host.runsAfterFault ? 'cuStreamAddCallback' : 'cuLaunchHostFunc'
     if (this.streamIsCapturing(stream)) {
       if (host.runsAfterFault) throw cudaError(call, CUresult.STREAM_CAPTURE_UNSUPPORTED)
@@ -517,9 +575,10 @@ export class CudaDriver implements Driver {
     else queue()
   }
 
-  streamHold(stream: StreamHandle, context: ContextHandle): () => void {
-    const hold = (): (() => void) => this.#hostFunctions.hold(stream, cudaHandleOf(stream), context)
-    return isDefaultStream(stream) ? this.parts.contexts.within(context, hold) : hold()
+  #waitForPromise(work: QueuedPromiseWait): void {
+    const { stream, context } = work
+    const wait = (): (() => void) => this.#hostFunctions.hold(stream, cudaHandleOf(stream), context)
+    work.release = isDefaultStream(stream) ? this.parts.contexts.within(context, wait) : wait()
   }
 
   /**

@@ -10,18 +10,16 @@ import {
   EventFlag,
   type EventHandle,
   type ExternalFlag,
-  type FillWidth,
+  type FillWork,
   type GraphDriver,
   type GraphExecHandle,
   type GraphHandle,
   type HostFunction,
   isDefaultStream,
-  type KernelHandle,
-  type LaunchArgument,
-  type LaunchShape,
+  type KernelWork,
   type NodeFacts,
   type NodeHandle,
-  type Pointer,
+  type NodeWork,
   type StreamHandle,
 } from '../driver.js'
 import type { Beside, CudaGreenContexts, Greens } from './cuda-green-contexts.js'
@@ -516,45 +514,41 @@ export class CudaGraphs implements GraphDriver {
     return node === 0 ? undefined : (node as NodeHandle)
   }
 
-  updateKernel(
+  updateNode(exec: GraphExecHandle, node: NodeHandle, context: ContextHandle, work: NodeWork): void {
+    switch (work.kind) {
+      case 'kernel':
+        this.#updateKernel(exec, node, context, work)
+        break
+      case 'copy':
+        this.#nodes.updateCopy(exec, node, context, work.destination, work.source, work.byteLength)
+        break
+      case 'fill':
+        this.#updateFill(exec, node, context, work)
+        break
+      default:
+        work satisfies never
+    }
+  }
+
+  #updateKernel(
     exec: GraphExecHandle,
     node: NodeHandle,
     context: ContextHandle,
-    kernel: KernelHandle,
-    shape: LaunchShape,
-    values: readonly LaunchArgument[],
+    { kernel, shape, args }: KernelWork,
   ): void {
     const { driver, library, contexts } = this.parts
-    const { address } = driver.kernels.nodeParams(kernel, shape, values)
+    const { address } = driver.kernels.nodeParams(kernel.handle, shape, args)
     const update = (): number => library.cuGraphExecKernelNodeSetParams_v2(exec, node, address)
     // A node of a green context is changed with that current: CUDA refuses it even where the parameters name it.
     const isElsewhere = context !== this.#instances.get(exec)?.context
     check('cuGraphExecKernelNodeSetParams', isElsewhere ? contexts.within(context, update) : update())
   }
 
-  updateTwin(): void {
-    throw stateError('ERR_UNSUPPORTED', 'A real GPU runs the kernel itself, not its twin')
-  }
-
-  updateCopy(
+  #updateFill(
     exec: GraphExecHandle,
     node: NodeHandle,
     context: ContextHandle,
-    destination: Pointer,
-    source: Pointer,
-    byteLength: number,
-  ): void {
-    this.#nodes.updateCopy(exec, node, context, destination, source, byteLength)
-  }
-
-  updateFill(
-    exec: GraphExecHandle,
-    node: NodeHandle,
-    context: ContextHandle,
-    pointer: Pointer,
-    value: number,
-    width: FillWidth,
-    count: number,
+    { pointer, value, width, count }: FillWork,
   ): void {
     const fill = (): void => this.#nodes.updateFill(exec, node, context, pointer, value, width, count)
     fill()

@@ -7,9 +7,12 @@ import {
   isDefaultStream,
   type KernelDriver,
   type KernelHandle,
+  type KernelSource,
   type LaunchArgument,
   type LaunchShape,
   type ModuleHandle,
+  type ModuleImage,
+  type QueuedKernel,
   SCALAR_BYTES,
   type ScalarType,
   type StreamHandle,
@@ -95,27 +98,16 @@ export class CudaKernels implements KernelDriver {
     this.#node.bytes.fill(0)
   }
 
-  loadTwin(): never {
-    throw runsNoTwin()
+  compileNow({ text, file, options }: KernelSource): Uint8Array {
+    return compileCudaNow(text, file, options)
   }
 
-  bytesFrom(): never {
-    throw runsNoTwin()
+  compile({ text, file, options }: KernelSource): Promise<Uint8Array> {
+    return compileCuda(text, file, options)
   }
 
-  launchTwin(): never {
-    throw runsNoTwin()
-  }
-
-  compileNow(source: string, name: string, options: readonly string[]): Uint8Array {
-    return compileCudaNow(source, name, options)
-  }
-
-  compile(source: string, name: string, options: readonly string[]): Promise<Uint8Array> {
-    return compileCuda(source, name, options)
-  }
-
-  load(image: Uint8Array, context: ContextHandle): ModuleHandle {
+  load(image: ModuleImage, context: ContextHandle): ModuleHandle {
+    if (!ArrayBuffer.isView(image)) throw stateError('ERR_UNSUPPORTED', 'A GPU runs no host implementation of a kernel')
     const copy = NativeMemory.ofText(image)
     let result: number
     try {
@@ -170,12 +162,8 @@ export class CudaKernels implements KernelDriver {
     return kernel
   }
 
-  nameOf(kernel: KernelHandle): string {
-    return this.#kernels[kernel]?.function.name ?? `kernel 0x${kernel.toString(16)}`
-  }
-
-  launch(kernel: KernelHandle, stream: StreamHandle, shape: LaunchShape, args: readonly LaunchArgument[]): void {
-    const callable = this.#kernels[kernel]
+  launch({ kernel, stream, shape, args }: QueuedKernel): void {
+    const callable = this.#kernels[kernel.handle]
     if (callable === undefined) throw cudaError(LAUNCH, CUresult.INVALID_HANDLE)
     const { handle } = callable.function
     if (shape.sharedMemory > SHARED_MEMORY_WITHOUT_LEAVE)
@@ -327,8 +315,6 @@ export class CudaKernels implements KernelDriver {
     return count
   }
 }
-
-const runsNoTwin = (): Error => stateError('ERR_UNSUPPORTED', 'A real GPU runs the kernel itself, not its twin')
 
 function allowSharedMemory(library: Library, found: CudaFunction, { sharedMemory }: LaunchShape): void {
   if (found.sharedMemory >= sharedMemory) return

@@ -5,7 +5,7 @@ import {
   cudaHandleOf,
   LIBRARY_ENTRIES,
   type LibraryDriver,
-  type LibraryWork,
+  type QueuedLibraryCalls,
   type StreamHandle,
 } from '../driver.js'
 import type { HostFunctions } from './host-functions/host-functions.js'
@@ -26,11 +26,11 @@ export interface CudaLibrariesParts extends LibcudaParts {
 export class CudaLibraries implements LibraryDriver {
   constructor(private readonly parts: CudaLibrariesParts) {}
 
-  get hostFunctionsPending(): boolean {
+  hostFunctionsPending(): boolean {
     return this.parts.hostFunctions.pending
   }
 
-  queue(work: readonly LibraryWork[], together: (calls: () => void) => void = (calls) => calls()): void {
+  queue({ calls: work, together = (calls) => calls() }: QueuedLibraryCalls): void {
     const { contexts, hostFunctions } = this.parts
     for (const { stream } of work) this.#refuseQueuing(stream)
     for (const { stream } of work) hostFunctions.countEntries(stream, LIBRARY_ENTRIES)

@@ -4,8 +4,8 @@
  */
 import { CUresult } from '../cuda-results.js'
 import {
-  type BatchedCopy,
   type ContextHandle,
+  type CopiedBytes,
   type CopyRoute,
   cudaHandleOf,
   type EventHandle,
@@ -177,14 +177,14 @@ export class CudaMemory implements MemoryDriver {
     to: MemoryRows,
     from: MemoryRows,
     stream: StreamHandle,
-    route?: 'withinHost',
+    route?: CopyRoute,
   ): void {
     this.parts.hostFunctions.countEntries(stream, 1)
     if (route === 'withinHost') this.#hostCopies.copyRows(destination, source, to, from, stream)
     else this.#rowCopies.copy(destination, source, to, from, stream)
   }
 
-  copyBatch(copies: readonly BatchedCopy[], stream: StreamHandle): void {
+  copyBatch(copies: readonly CopiedBytes[], stream: StreamHandle): void {
     if (this.#copyBatches.copy(copies, stream)) this.parts.hostFunctions.countEntries(stream, copies.length)
     else
       for (const { destination, source, byteLength, route } of copies)

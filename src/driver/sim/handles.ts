@@ -4,7 +4,7 @@
  */
 import { threadId } from '#platform'
 
-type SimHandleKind = 'stream' | 'event' | 'context' | 'graph' | 'graphExec' | 'pool'
+type SimHandleKind = 'stream' | 'event' | 'context' | 'graph' | 'graphExec' | 'pool' | 'module'
 
 /** Small enough for a thread to have a hundred thousand simulations at a time, where it is the main one. */
 const RANGE = 2 ** 29
@@ -99,6 +99,7 @@ export class Handles {
     graph: new HandleSeries(2 ** 27),
     graphExec: new HandleSeries(3 * 2 ** 26),
     pool: new HandleSeries(2 ** 28 - 2 ** 22),
+    module: new HandleSeries(2 ** 28 - 2 ** 21),
     event: new HandleSeries(2 ** 28),
   }
 

@@ -4,7 +4,7 @@ import { type Comparison, isMet, type MemoryValue } from '../values.js'
 import type { Touch, Work } from './machine/work.js'
 import { DeviceMemory, type MemoryBlock, PIECE } from './memory-blocks.js'
 
-export class CopyWork implements Work {
+export class CopyEffect implements Work {
   readonly what = 'copy'
   readonly name = 'copy'
   /** Kept reachable until it is done. */
@@ -54,7 +54,7 @@ interface RowsAt {
   readonly rows: MemoryRows
 }
 
-export class RowsWork implements Work {
+export class RowsEffect implements Work {
   readonly what = 'copy'
   readonly name = 'copy'
   readonly byteLength: number
@@ -99,7 +99,7 @@ export class RowsWork implements Work {
   }
 }
 
-export class FillWork implements Work {
+export class FillEffect implements Work {
   readonly what = 'fill'
   readonly name = 'fill'
   readonly engine = undefined
@@ -130,7 +130,7 @@ export class FillWork implements Work {
 }
 
 /** A word is written. */
-export class WriteValueWork implements Work {
+export class WriteValueEffect implements Work {
   readonly what = 'writeValue'
   readonly name = 'writeValue'
   readonly engine = undefined
@@ -157,7 +157,7 @@ export class WriteValueWork implements Work {
 }
 
 /** The stream stands until a word meets a comparison. */
-export class WaitValueWork implements Work {
+export class WaitValueEffect implements Work {
   readonly what = 'waitValue'
   readonly name = 'waitValue'
   readonly engine = undefined
@@ -188,7 +188,7 @@ export class WaitValueWork implements Work {
 }
 
 /** The memory is gone: what is read there is poison. */
-export class FreeWork implements Work {
+export class FreeEffect implements Work {
   readonly what = 'free'
   readonly name = 'free'
   readonly engine = undefined

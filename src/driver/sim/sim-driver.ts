@@ -19,9 +19,11 @@ import {
   type EventHandle,
   type ExternalFlag,
   type GreenContextPart,
-  type HostFunction,
   isDefaultStream,
   isRecordWork,
+  type QueuedHostFunction,
+  type QueuedPromiseWait,
+  type QueuedWork,
   type Settle,
   StreamFlag,
   type StreamHandle,
@@ -117,9 +119,7 @@ export class SimDriver implements Driver, WorkQueue {
     this.sharing = new SimSharing(this.memory)
     this.kernels = new SimKernels(this.memory, this, this.#registry, this.#captures, this.#waits)
     this.graphs = new SimGraphs(this.machine, this.#captures, this.#registry, this)
-    this.libraries = new SimLibraries(this.kernels, this.#waits, (handle) => {
-      this.#captures.refuseForeignWork(this.#registry.liveStream(handle, 'cuStreamIsCapturing'))
-    })
+    this.libraries = new SimLibraries(this.kernels, this.#registry, this.#captures, this.#waits)
   }
 
   /** Of each simulator that is reachable. */
@@ -345,7 +345,56 @@ export class SimDriver implements Driver, WorkQueue {
     return this.machine.notify(record, settle)
   }
 
-  streamLaunchHostFunction(handle: StreamHandle, _context: ContextHandle, host: HostFunction): void {
+  queue(work: QueuedWork): void {
+    switch (work.kind) {
+      case 'kernel':
+        this.kernels.launch(work)
+        break
+      case 'copy':
+        this.memory.copy(work, work.stream)
+        break
+      case 'copies':
+        for (const each of work.copies) this.memory.copy(each, work.stream)
+        break
+      case 'fill':
+        this.memory.fill(work)
+        break
+      case 'hostFunction':
+        this.#launchHostFunction(work)
+        break
+      case 'graph':
+        this.graphs.launch(work)
+        break
+      case 'allocate':
+        this.memory.allocate(work)
+        break
+      case 'free':
+        this.memory.free(work)
+        break
+      case 'library':
+        this.libraries.queue(work)
+        break
+      case 'waitValue':
+        this.memory.waitForValue(work)
+        break
+      case 'writeValue':
+        this.memory.writeValue(work)
+        break
+      case 'graphUpload':
+        this.graphs.upload(work)
+        break
+      case 'childGraph':
+        this.graphs.addGraph(work)
+        break
+      case 'promise':
+        this.#waitForPromise(work)
+        break
+      default:
+        work satisfies never
+    }
+  }
+
+  #launchHostFunction({ stream: handle, call: host }: QueuedHostFunction): void {
     const call = host.runsAfterFault ? 'cuStreamAddCallback' : 'cuLaunchHostFunc'
     const stream = this.#registry.liveStream(handle, call)
     if (stream.capture !== undefined) {
@@ -357,11 +406,11 @@ export class SimDriver implements Driver, WorkQueue {
     this.machine.enqueueHostFunction(stream, host)
   }
 
-  streamHold(handle: StreamHandle): () => void {
-    const stream = this.#registry.liveStream(handle, 'cuStreamBatchMemOp')
+  #waitForPromise(work: QueuedPromiseWait): void {
+    const stream = this.#registry.liveStream(work.stream, 'cuStreamBatchMemOp')
     this.#captures.refuseToTell(stream, 'cuStreamIsCapturing')
-    const hold = this.machine.enqueueHold(stream, shortCallSite())
-    return () => this.machine.open(hold)
+    const wait = this.machine.enqueueHold(stream, shortCallSite())
+    work.release = () => this.machine.open(wait)
   }
 
   eventCreate(context: ContextHandle, flags: number): EventHandle {

@@ -4,24 +4,25 @@ import { CUresult, cudaError } from '../cuda-results.js'
 import type {
   CaptureMode,
   ContextHandle,
-  FillWidth,
   GraphDriver,
   GraphExecHandle,
   GraphHandle,
   NodeFacts,
   NodeHandle,
   NodeKind,
-  Pointer,
+  NodeWork,
+  QueuedChildGraph,
+  QueuedGraph,
+  QueuedGraphUpload,
   StreamHandle,
-  Twin,
 } from '../driver.js'
 import type { CaptureRules } from './capture-rules.js'
 import type { Machine } from './machine/machine.js'
 import type { SimNodeWork, SimOperation, SimStream } from './machine/machine-state.js'
 import { SimOperationKind } from './machine/work.js'
-import { CopyWork, FillWork, RowsWork } from './memory-work.js'
+import { CopyEffect, FillEffect, RowsEffect } from './memory-work.js'
 import type { Registry } from './registry.js'
-import { refuse, type SimKernels } from './sim-kernels.js'
+import type { SimKernels } from './sim-kernels.js'
 import type { Queued, SimMemory } from './sim-memory.js'
 
 type Nodes = readonly CapturedNode<SimNodeWork>[]
@@ -45,6 +46,11 @@ interface SimGraphExec {
 }
 
 const OFF: SimNodeWork = { kind: 'empty' }
+const NODE_CALLS = {
+  kernel: 'cuGraphExecKernelNodeSetParams',
+  copy: 'cuGraphExecMemcpyNodeSetParams',
+  fill: 'cuGraphExecMemsetNodeSetParams',
+} as const
 /** A graph has fewer nodes. */
 const MOST_NODES = 2 ** 20
 
@@ -57,7 +63,6 @@ export interface NodeWorks {
 export class SimGraphs implements GraphDriver {
   readonly #graphs = new Map<GraphHandle, SimGraph>()
   readonly #instances = new Map<GraphExecHandle, SimGraphExec>()
-  readonly updateKernel = refuse
 
   constructor(
     private readonly machine: Machine,
@@ -94,7 +99,7 @@ export class SimGraphs implements GraphDriver {
     }
   }
 
-  addGraph(handle: StreamHandle, graph: GraphHandle): void {
+  addGraph({ stream: handle, graph }: QueuedChildGraph): void {
     const call = 'cuGraphAddChildGraphNode'
     const stream = this.registry.liveStream(handle, call)
     if (stream.capture === undefined) throw cudaError(call, CUresult.ILLEGAL_STATE)
@@ -173,12 +178,12 @@ export class SimGraphs implements GraphDriver {
   }
 
   /** An upload is work of its stream, behind the launches and uploads of the instance before it. */
-  upload(exec: GraphExecHandle, handle: StreamHandle): void {
+  upload({ exec, stream: handle }: QueuedGraphUpload): void {
     const { stream, instance } = this.#toRun(exec, handle, 'cuGraphUpload')
     if (!isEmpty(instance.nodes)) instance.last = this.machine.launch(stream, [], instance.last)
   }
 
-  launch(exec: GraphExecHandle, handle: StreamHandle): void {
+  launch({ exec, stream: handle }: QueuedGraph): void {
     const { stream, instance } = this.#toRun(exec, handle, 'cuGraphLaunch')
     const { nodes, off } = instance
     if (off.size > 0 && isOff(instance)) return
@@ -207,36 +212,16 @@ export class SimGraphs implements GraphDriver {
     instance.nodes = updated
   }
 
-  updateTwin(exec: GraphExecHandle, node: NodeHandle, twin: Twin): void {
-    const call = 'cuGraphExecKernelNodeSetParams'
-    const { work } = this.#instance(exec, call).nodes[this.#indexOf(exec, node, call)] ?? { work: OFF }
-    const partition = work.kind === 'work' ? work.partition : undefined
-    this.#put(exec, node, call, 'kernel', this.works.kernels.work(twin, call, partition))
-  }
-
-  updateCopy(
-    exec: GraphExecHandle,
-    node: NodeHandle,
-    _context: ContextHandle,
-    destination: Pointer,
-    source: Pointer,
-    byteLength: number,
-  ): void {
-    const call = 'cuGraphExecMemcpyNodeSetParams'
-    this.#put(exec, node, call, 'copy', this.works.memory.copyWork(destination, source, byteLength, call))
-  }
-
-  updateFill(
-    exec: GraphExecHandle,
-    node: NodeHandle,
-    _context: ContextHandle,
-    pointer: Pointer,
-    value: number,
-    width: FillWidth,
-    count: number,
-  ): void {
-    const call = 'cuGraphExecMemsetNodeSetParams'
-    this.#put(exec, node, call, 'fill', this.works.memory.fillWork(pointer, value, width, count, call))
+  updateNode(exec: GraphExecHandle, node: NodeHandle, _context: ContextHandle, work: NodeWork): void {
+    const call = NODE_CALLS[work.kind]
+    const { kernels, memory } = this.works
+    if (work.kind === 'copy') this.#put(exec, node, call, 'copy', memory.copyWork(work, call))
+    else if (work.kind === 'fill') this.#put(exec, node, call, 'fill', memory.fillWork(work, call))
+    else {
+      const { work: before } = this.#instance(exec, call).nodes[this.#indexOf(exec, node, call)] ?? { work: OFF }
+      const partition = before.kind === 'work' ? before.partition : undefined
+      this.#put(exec, node, call, 'kernel', kernels.nodeWork(work, call, partition))
+    }
   }
 
   setEnabled(exec: GraphExecHandle, node: NodeHandle, _context: ContextHandle | undefined, enabled: boolean): void {
@@ -363,8 +348,8 @@ function kindOf(work: SimNodeWork): NodeKind {
   if (work.kind !== 'work') return work.kind
   if (work.operation === SimOperationKind.KERNEL) return 'kernel'
   const { work: memory } = work
-  if (memory instanceof CopyWork || memory instanceof RowsWork) return memory.isWithinHost ? 'hostFunction' : 'copy'
-  return memory instanceof FillWork ? 'fill' : 'other'
+  if (memory instanceof CopyEffect || memory instanceof RowsEffect) return memory.isWithinHost ? 'hostFunction' : 'copy'
+  return memory instanceof FillEffect ? 'fill' : 'other'
 }
 
 /** A kernel stays in its part of the device. */

@@ -1,27 +1,30 @@
-/** Other libraries on the simulated GPU: it runs none of their code, but twins in JavaScript where there are any. */
-import { stateError } from '../../base/errors.js'
+/** Other libraries on the simulated GPU: it runs none of their code, but host implementations where there are any. */
 import { LIBRARY_CALL } from '../deadlocks.js'
-import type { ContextHandle, KernelDriver, LibraryDriver, LibraryWork, StreamHandle } from '../driver.js'
+import type { ContextHandle, LibraryDriver, QueuedLibraryCalls } from '../driver.js'
+import type { CaptureRules } from './capture-rules.js'
 import type { HostWaits } from './machine/host-waits.js'
+import type { Registry } from './registry.js'
+import { comparesAllOf, refusedLibrary, type SimKernels } from './sim-kernels.js'
 
 export class SimLibraries implements LibraryDriver {
   constructor(
-    private readonly kernels: KernelDriver,
+    private readonly kernels: SimKernels,
+    private readonly registry: Registry,
+    private readonly captures: CaptureRules,
     private readonly waits: HostWaits,
-    private readonly refuseQueuing: (stream: StreamHandle) => void,
   ) {}
 
-  get hostFunctionsPending(): boolean {
+  hostFunctionsPending(): boolean {
     return this.waits.holdsUpDevice
   }
 
-  queue(work: readonly LibraryWork[]): void {
-    const twins = work.map(({ name, stream, memory, twin }) => {
-      if (twin === undefined) throw refused(name)
-      return { stream, twin: { name, memory, shape: undefined, ...twin } }
-    })
-    for (const { stream } of twins) this.refuseQueuing(stream)
-    for (const { stream, twin } of twins) this.kernels.launchTwin(stream, twin)
+  queue(work: QueuedLibraryCalls): void {
+    const { calls } = work
+    for (const { name, host } of calls) if (host === undefined) throw refusedLibrary(name)
+    for (const { stream } of calls) {
+      this.captures.refuseForeignWork(this.registry.liveStream(stream, 'cuStreamIsCapturing'))
+    }
+    for (const each of calls) this.kernels.queueCall(each, comparesAllOf(work))
   }
 
   call<R>(_context: ContextHandle, fn: () => R): R {
@@ -30,14 +33,10 @@ export class SimLibraries implements LibraryDriver {
   }
 
   apart(): never {
-    throw refused('This call')
+    throw refusedLibrary('This call')
   }
 
   waitUntil(): never {
-    throw refused('This wait')
+    throw refusedLibrary('This wait')
   }
-}
-
-function refused(what: string): Error {
-  return stateError('ERR_UNSUPPORTED', `${what} needs a real GPU: the simulator runs no code of CUDA's libraries`)
 }

@@ -2,24 +2,29 @@
  * Memory of the simulated machine: ArrayBuffers behind pointers of its own. Bytes move when an operation ends in virtual
  * time, so that a wait which is missing shows as wrong bytes.
  */
+
 import { explained } from '../../base/errors.js'
+import { upperBound } from '../../base/interval-map.js'
 import { shortCallSite } from '../../base/stack.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import {
-  type BatchedCopy,
   type ContextHandle,
+  type CopiedBytes,
   type EventHandle,
   extentOf,
-  type FillWidth,
+  type FillWork,
   type MemoryDriver,
   type MemoryPlace,
-  type MemoryRows,
   type OwnEvent,
   type Pointer,
-  type PoolHandle,
+  type QueuedAllocation,
+  type QueuedFill,
+  type QueuedFree,
+  type QueuedValueWait,
+  type QueuedValueWrite,
   type StreamHandle,
 } from '../driver.js'
-import type { Comparison, MemoryValue } from '../values.js'
+import type { MemoryValue } from '../values.js'
 import { pinnedMemory } from './limits.js'
 import type { Machine } from './machine/machine.js'
 import type { SimDevice, SimOperation } from './machine/machine-state.js'
@@ -27,7 +32,7 @@ import type { SimPool } from './machine/pools.js'
 import { Queue } from './machine/queue.js'
 import { SimOperationKind, type Work } from './machine/work.js'
 import { DeviceMemory, type MemoryBlock, PinnedMemory, RegisteredMemory } from './memory-blocks.js'
-import { CopyWork, FillWork, FreeWork, RowsWork, WaitValueWork, WriteValueWork } from './memory-work.js'
+import { CopyEffect, FillEffect, FreeEffect, RowsEffect, WaitValueEffect, WriteValueEffect } from './memory-work.js'
 import type { Registry } from './registry.js'
 import type { SimPools } from './sim-pools.js'
 
@@ -72,12 +77,13 @@ export class SimMemory implements MemoryDriver {
     private readonly takeAddresses: (byteLength: number) => number,
   ) {}
 
-  allocate(byteLength: number, stream: StreamHandle, _context: ContextHandle, from?: PoolHandle): Pointer {
+  allocate(work: QueuedAllocation): void {
+    const { byteLength, pool: from } = work
     const call = from === undefined ? 'cuMemAllocAsync' : 'cuMemAllocFromPoolAsync'
-    const live = this.registry.liveStream(stream, call)
+    const live = this.registry.liveStream(work.stream, call)
     const pool = from === undefined ? live.device.pools.current : this.pools.of(from, call)
     if (!pool.allocate(byteLength, live)) throw cudaError(call, CUresult.OUT_OF_MEMORY)
-    return this.#newBlock(live.device, byteLength, pool)
+    work.pointer = this.#newBlock(live.device, byteLength, pool)
   }
 
   /** Bytes of the devices that are allocated and not freed. */
@@ -103,7 +109,7 @@ export class SimMemory implements MemoryDriver {
     this.#freeBlockAfter(block, after, rounded(block.byteLength))
   }
 
-  free(pointer: Pointer, stream: StreamHandle): void {
+  free({ pointer, stream }: QueuedFree): void {
     const block = this.#blockAt(pointer, 1)
     if (!(block instanceof DeviceMemory) || block.pointer !== pointer || block.freed) {
       throw cudaError('cuMemFreeAsync', CUresult.INVALID_VALUE)
@@ -112,7 +118,7 @@ export class SimMemory implements MemoryDriver {
     const on = this.registry.peekStream(stream)
     if (on === undefined) throw cudaError(call, CUresult.INVALID_HANDLE)
     const { pool, byteLength } = block
-    const work = new FreeWork(block, (freed) => {
+    const work = new FreeEffect(block, (freed) => {
       this.#giveBack(freed)
       pool?.left(byteLength, on)
     })
@@ -175,68 +181,48 @@ export class SimMemory implements MemoryDriver {
     return true
   }
 
-  copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle): void {
-    const call = 'cuMemcpyAsync'
-    const { amount, work } = this.copyWork(destination, source, byteLength, call)
+  copy(copied: CopiedBytes, stream: StreamHandle): void {
+    const call = copied.rows === undefined ? 'cuMemcpyAsync' : 'cuMemcpy3DAsync'
+    const { amount, work } = this.copyWork(copied, call)
     this.queue.enqueue(stream, SimOperationKind.COPY, amount, call, work)
   }
 
   /** What a copy does, and the virtual nanoseconds that it takes. */
-  copyWork(destination: Pointer, source: Pointer, byteLength: number, call: string): Queued {
-    const to = this.#live(destination, byteLength, call)
-    const from = this.#live(source, byteLength, call)
+  copyWork({ destination, source, byteLength, rows }: CopiedBytes, call: string): Queued {
+    const to = this.#live(destination, rows === undefined ? byteLength : extentOf(rows.to), call)
+    const from = this.#live(source, rows === undefined ? byteLength : extentOf(rows.from), call)
     const { engine, bandwidth } = route(to, from)
-    const work = orOutOfMemory(call, () => new CopyWork(to, destination, from, source, byteLength, engine))
+    const work = orOutOfMemory(call, () => {
+      if (rows === undefined) return new CopyEffect(to, destination, from, source, byteLength, engine)
+      const there = { block: to, pointer: destination, rows: rows.to }
+      return new RowsEffect(there, { block: from, pointer: source, rows: rows.from }, engine)
+    })
     return { amount: Math.max(SHORTEST, byteLength / bandwidth), work }
   }
 
-  copyRows(
-    destination: Pointer,
-    source: Pointer,
-    toRows: MemoryRows,
-    fromRows: MemoryRows,
-    stream: StreamHandle,
-  ): void {
-    const call = 'cuMemcpy3DAsync'
-    const to = this.#live(destination, extentOf(toRows), call)
-    const from = this.#live(source, extentOf(fromRows), call)
-    const { engine, bandwidth } = route(to, from)
-    const [there, here] = [
-      { block: to, pointer: destination, rows: toRows },
-      { block: from, pointer: source, rows: fromRows },
-    ]
-    const work = orOutOfMemory(call, () => new RowsWork(there, here, engine))
-    const duration = Math.max(SHORTEST, work.byteLength / bandwidth)
-    this.queue.enqueue(stream, SimOperationKind.COPY, duration, call, work)
-  }
-
-  copyBatch(copies: readonly BatchedCopy[], stream: StreamHandle): void {
-    for (const { destination, source, byteLength } of copies) this.copy(destination, source, byteLength, stream)
-  }
-
-  fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
-    const call = FILL_CALLS[width]
-    const { amount, work } = this.fillWork(pointer, value, width, count, call)
-    this.queue.enqueue(stream, SimOperationKind.COPY, amount, call, work)
+  fill(work: QueuedFill): void {
+    const call = FILL_CALLS[work.width]
+    const { amount, work: effect } = this.fillWork(work, call)
+    this.queue.enqueue(work.stream, SimOperationKind.COPY, amount, call, effect)
   }
 
   /** As `copyWork`, of a fill. */
-  fillWork(pointer: Pointer, value: number, width: FillWidth, count: number, call: string): Queued {
+  fillWork({ pointer, value, width, count }: FillWork, call: string): Queued {
     const byteLength = count * width
     const block = this.#live(pointer, byteLength, call)
-    const work = orOutOfMemory(call, () => new FillWork(block, pointer, value, width, count))
+    const work = orOutOfMemory(call, () => new FillEffect(block, pointer, value, width, count))
     return { amount: Math.max(SHORTEST, byteLength / DEVICE_BANDWIDTH), work }
   }
 
-  waitForValue(at: MemoryValue, compare: Comparison, stream: StreamHandle): void {
-    const work = new WaitValueWork(this.#wordBlock(at), at, compare)
+  waitForValue({ word, compare, stream }: QueuedValueWait): void {
+    const work = new WaitValueEffect(this.#wordBlock(word), word, compare)
     const operation = this.queue.enqueue(stream, SimOperationKind.LATCH, 0, BATCH, work)
     operation.site = shortCallSite()
     this.machine.passValues()
   }
 
-  writeValue(at: MemoryValue, stream: StreamHandle): void {
-    const work = new WriteValueWork(this.#wordBlock(at), at)
+  writeValue({ word, stream }: QueuedValueWrite): void {
+    const work = new WriteValueEffect(this.#wordBlock(word), word)
     this.queue.enqueue(stream, SimOperationKind.COPY, SHORTEST, BATCH, work)
   }
 
@@ -273,11 +259,12 @@ export class SimMemory implements MemoryDriver {
     return orOutOfMemory(call, () => this.#live(pointer, byteLength, call).prepare(pointer, byteLength))
   }
 
-  /** What lies at a pointer now: for kernels that have a twin in JavaScript. */
+  /** What lies at a pointer now: for host implementations of kernels. */
   bytesAt(pointer: Pointer, byteLength: number, call: string): Uint8Array {
     return this.#live(pointer, byteLength, call).read(pointer, byteLength)
   }
 
+  /** From an address to the end of the memory there. */
   bytesFrom(pointer: Pointer, call: string): number {
     const block = this.#live(pointer, 1, call)
     return block.pointer + block.byteLength - pointer
@@ -291,7 +278,7 @@ export class SimMemory implements MemoryDriver {
 
   #freeBlockAfter(block: MemoryBlock, after: readonly OwnEvent[], size = 0): SimOperation {
     const records = after.map(({ event }) => this.registry.peekEvent(event)?.record)
-    const free = this.machine.marker(block.device.nullStream, records, new FreeWork(block, this.#giveBack))
+    const free = this.machine.marker(block.device.nullStream, records, new FreeEffect(block, this.#giveBack))
     block.device.pools.apart -= size
     try {
       for (const { event } of after) this.registry.destroyEvent(event)
@@ -316,14 +303,7 @@ export class SimMemory implements MemoryDriver {
 
   /** How many blocks begin at or before an address. */
   #indexAfter(address: number): number {
-    let low = 0
-    let high = this.#blocks.length
-    while (low < high) {
-      const middle = (low + high) >> 1
-      if ((this.#blocks[middle]?.pointer ?? 0) <= address) low = middle + 1
-      else high = middle
-    }
-    return low
+    return upperBound(this.#blocks.length, (at) => this.#blocks[at]?.pointer ?? 0, address)
   }
 
   #insert(block: MemoryBlock): void {

@@ -4,7 +4,7 @@ import { inspectAsPrinted, invalidType, invalidValue, outOfRange, printed, state
 import { destroyWhenUnreachable } from '../../base/finalization.js'
 import { nextSerial } from '../../base/identity.js'
 import { type Device, elsewhere, resolveDevice } from '../../device.js'
-import { LIBRARY_ENTRIES, type LibraryWork, type MemoryRows } from '../../driver/driver.js'
+import { LIBRARY_ENTRIES, type LibraryCall, type MemoryRows } from '../../driver/driver.js'
 import type { DeviceBuffer } from '../../memory/device-buffer.js'
 import { queueWith } from '../../memory/queue-with-memory.js'
 import { isStream, Stream } from '../../stream.js'
@@ -206,17 +206,17 @@ export class Cublas implements Disposable {
     if (isNew) before.use.driver.libraries.call(before.use.context, () => {})
     openStream(stream).makeRoom(LIBRARY_ENTRIES)
     const { use, memory } = open()
-    const work: LibraryWork = {
+    const work: LibraryCall = {
       name,
       stream: use.handle,
       context: use.context,
       memory,
       call: (raw) => callGemm(this.#handle, name, shape, memory, raw),
-      twin: { nanoseconds: durationOf(shape), run: (contents) => multiply(shape, contents) },
+      host: { nanoseconds: durationOf(shape), run: (contents) => multiply(shape, contents) },
     }
     use.driver.streamHandedOut(use.handle)
     recordOf(use)?.keeps.add(this.#handle)
-    queueWith(use, memory, () => use.driver.libraries.queue([work]))
+    queueWith(use, memory, () => use.driver.queue({ kind: 'library', calls: [work] }))
     // What a capture has taken up is not computed yet.
     if (isNew && !use.driver.streamIsCapturing(use.handle)) learn(this.device, kind)
   }

@@ -21,7 +21,7 @@ export function whenDone(driver: Driver, after: readonly OwnEvent[], tell: () =>
 function look(): void {
   try {
     for (const [driver, work] of waiting) {
-      work.sweep(() => !driver.libraries.hostFunctionsPending)
+      work.sweep(() => !driver.libraries.hostFunctionsPending())
       // One that was told may have lent something anew.
       if (!work.pending && waiting.get(driver) === work) waiting.delete(driver)
     }

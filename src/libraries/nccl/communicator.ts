@@ -133,7 +133,7 @@ export class Communicator implements AsyncDisposable {
     try {
       // NCCL may wait for the device: first let the loop run the host functions that the device waits for. Those that are
       // left then are run by the call.
-      for (let left = TURNS_FOR_HOST_FUNCTIONS; left > 0 && libraries.hostFunctionsPending; left -= 1) {
+      for (let left = TURNS_FOR_HOST_FUNCTIONS; left > 0 && libraries.hostFunctionsPending(); left -= 1) {
         throwIfAborted(signal)
         await sleep(1)
       }

@@ -6,7 +6,7 @@ import { performance } from 'node:perf_hooks'
 import { Ambient } from '../../base/ambient.js'
 import { checkFunction, isThenable } from '../../base/arguments.js'
 import { invalidType, invalidValue, messageOf, stateError } from '../../base/errors.js'
-import { LIBRARY_ENTRIES, type LibraryWork } from '../../driver/driver.js'
+import { LIBRARY_ENTRIES, type LibraryCall } from '../../driver/driver.js'
 import { makeRoomInAll, queueAllWith } from '../../memory/queue-with-memory.js'
 import type { Stream } from '../../stream.js'
 import { recordOf } from '../../streams/capture-record.js'
@@ -108,22 +108,27 @@ function queueOperations(operations: readonly NcclOperation[]): void {
     throw stateError('ERR_DEVICE_MISMATCH', what)
   }
   checkCallsApart(parts)
-  const { libraries, name } = first.use.driver
+  const { driver } = first.use
+  const { libraries, name } = driver
   const queueReal = (): void =>
-    libraries.queue(parts.map(workOf), (calls) => {
-      const { name } = first.operation
-      const since = performance.now()
-      const wait = (): void =>
-        libraries.waitUntil(() => handles.every((handle) => isQueued(handle, name, since)), `${name}()`)
-      try {
-        // In a host function that runs while an earlier call of theirs waits: NCCL takes one at a time.
-        wait()
-        makeTogether(first.operation.handle, parts.length, calls)
-        wait()
-      } catch (error) {
-        for (const handle of handles) handle.fail(error)
-        throw error
-      }
+    driver.queue({
+      kind: 'library',
+      calls: parts.map(callOf),
+      together: (calls) => {
+        const { name } = first.operation
+        const since = performance.now()
+        const wait = (): void =>
+          libraries.waitUntil(() => handles.every((handle) => isQueued(handle, name, since)), `${name}()`)
+        try {
+          // In a host function that runs while an earlier call of theirs waits: NCCL takes one at a time.
+          wait()
+          makeTogether(first.operation.handle, parts.length, calls)
+          wait()
+        } catch (error) {
+          for (const handle of handles) handle.fail(error)
+          throw error
+        }
+      },
     })
   for (const { operation, use } of parts) {
     use.driver.streamHandedOut(use.handle)
@@ -136,10 +141,10 @@ function queueOperations(operations: readonly NcclOperation[]): void {
   }
 }
 
-function workOf({ operation, use, memory }: NcclPart): LibraryWork {
+function callOf({ operation, use, memory }: NcclPart): LibraryCall {
   const pointers = memory.map(({ pointer }) => pointer)
   const call = (stream: number): void => operation.call(pointers, stream)
-  return { name: operation.name, stream: use.handle, context: use.context, memory, call, twin: undefined }
+  return { name: operation.name, stream: use.handle, context: use.context, memory, call, host: undefined }
 }
 
 /** The group of NCCL's ends also where a call in it is refused: it counts them for each thread. */

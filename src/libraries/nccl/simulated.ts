@@ -7,7 +7,7 @@
 import { randomBytes } from 'node:crypto'
 import type { OwnBytes } from '../../base/bytes.js'
 import { stateError } from '../../base/errors.js'
-import type { Driver, EventHandle, LibraryTwin, OwnEvent } from '../../driver/driver.js'
+import type { Driver, EventHandle, HostImplementation, OwnEvent } from '../../driver/driver.js'
 import { recordedEvent } from '../../memory/stream-uses.js'
 import type { StreamCore } from '../../streams/stream-core.js'
 import type { UsedMemory } from '../library-memory.js'
@@ -167,12 +167,13 @@ function queueTwin(
   { operation: { name }, use: { driver, handle, context } }: SimulatedPart,
   memory: readonly UsedMemory[],
   nanoseconds: number,
-  run: LibraryTwin['run'],
+  run: HostImplementation['run'],
 ): void {
   const call = (): never => {
     throw stateError('ERR_UNSUPPORTED', `${name} is simulated`)
   }
-  driver.libraries.queue([{ name, stream: handle, context, memory, twin: { nanoseconds, run }, call }])
+  const queued = { name, stream: handle, context, memory, host: { nanoseconds, run }, call }
+  driver.queue({ kind: 'library', calls: [queued] })
 }
 
 /** The first collectives of all ranks belong together, then the second ones; each send belongs to its receive. */

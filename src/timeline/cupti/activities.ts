@@ -4,7 +4,7 @@
  */
 import { NativeMemory } from '../../driver/cuda/libcuda/native.js'
 import { type ContextHandle, cudaHandleOf, type StreamHandle } from '../../driver/driver.js'
-import { ActivityKind, type CuptiLibrary, checkCupti, openCupti } from './library.js'
+import { ActivityKind, type CuptiLibrary, checkCupti, openCupti } from './cupti-library.js'
 import { RecordBuffers } from './record-buffers.js'
 import { Records } from './records.js'
 

@@ -4,15 +4,13 @@
  */
 import { own } from '../../driver/cuda/libcuda/c-functions.js'
 import type { Driver } from '../../driver/driver.js'
-import { RowKind } from '../kinds.js'
-import type { RowWriter } from '../row-writer.js'
-import { NO_ROW, type RowTable } from '../table.js'
+import { type EventRecords, firstAfter, NO_ROW } from '../event-records.js'
+import type { EventWriter } from '../event-writer.js'
+import { EventKind, isTimed } from '../kinds.js'
 import type { TraceWindow } from '../trace.js'
 import type { Activities, ClockLook } from './activities.js'
 import { type Extra, mergedRows, type Times } from './merged-rows.js'
 import { StreamNumbers } from './stream-numbers.js'
-
-const QUEUED_BY_CALLS: readonly number[] = [RowKind.KERNEL, RowKind.COPY, RowKind.FILL, RowKind.GRAPH]
 
 export class ForeignWork {
   /** The lower half of pthread_self(). */
@@ -22,7 +20,7 @@ export class ForeignWork {
   /** `device` is one in use. */
   constructor(
     private readonly activities: Activities,
-    private readonly writer: RowWriter,
+    private readonly writer: EventWriter,
     private readonly device: number,
   ) {
     this.#begin = this.#look()
@@ -34,7 +32,7 @@ export class ForeignWork {
   }
 
   /** The rows of a window, and those of other code between them. The recording needs CUPTI no more. */
-  takeRows(window: TraceWindow): { readonly rows: RowTable; readonly dropped: number } {
+  takeRows(window: TraceWindow): { readonly rows: EventRecords; readonly dropped: number } {
     try {
       this.activities.collect()
       return { rows: this.#rows(window), dropped: this.activities.dropped }
@@ -48,10 +46,10 @@ export class ForeignWork {
   }
 
   #devices(): Set<number> {
-    return new Set([this.device, ...this.writer.lanes.all.map(({ device }) => device)])
+    return new Set([this.device, ...this.writer.tracks.all.map(({ device }) => device)])
   }
 
-  #rows(window: TraceWindow): RowTable {
+  #rows(window: TraceWindow): EventRecords {
     const { table } = this.writer
     const { calls, activities } = this.activities.records
     const streams = new StreamNumbers(this.activities, this.writer, this.#devices())
@@ -67,21 +65,21 @@ export class ForeignWork {
       // Nothing tells of a call that CUPTI does not know.
       const [called, returned] = call === undefined ? [start, start] : [hostTime(call.start), hostTime(call.end)]
       const row = call?.thread === this.#thread ? rowAt((called + returned) / 2) : NO_ROW
-      const isNode = table.kind[row] === RowKind.GRAPH
+      const isNode = table.kind[row] === EventKind.GRAPH
       if (row === NO_ROW) {
         if (called >= window.begin && called <= until)
           extras.push({ activity, called, returned, start, end, parent: row })
       } else if (isNode) {
         const [launched = 0, done = 0] = [table.called[row], table.returned[row]]
         extras.push({ activity, called: launched, returned: done, start, end, parent: row })
-      } else streams.learn(activity, table.lane[row] ?? 0)
+      } else streams.learn(activity, table.track[row] ?? 0)
       if (row !== NO_ROW && !Number.isNaN(end)) {
         const { start: first = start, end: last = end } = times.get(row) ?? {}
         times.set(row, { start: Math.min(first, start), end: Math.max(last, end) })
       }
     }
     extras.sort((a, b) => a.called - b.called)
-    return mergedRows(this.writer, window, extras, times, (activity) => streams.laneOf(activity))
+    return mergedRows(this.writer, window, extras, times, (activity) => streams.trackOf(activity))
   }
 }
 
@@ -92,17 +90,12 @@ function between(begin: ClockLook, end: ClockLook): (cupti: number) => number {
 }
 
 /** Finds the row whose call was under way at a moment. */
-function rowFinder({ kind, called, returned }: RowTable, { from, to }: TraceWindow): (moment: number) => number {
+function rowFinder({ kind, called, returned }: EventRecords, { from, to }: TraceWindow): (moment: number) => number {
   const rows: number[] = []
-  for (let row = from; row < to; row += 1) if (QUEUED_BY_CALLS.includes(kind[row] ?? 0)) rows.push(row)
+  for (let row = from; row < to; row += 1) if (isTimed(kind[row] ?? 0)) rows.push(row)
+  const order = Int32Array.from(rows)
   return (moment) => {
-    let [low, high] = [0, rows.length]
-    while (low < high) {
-      const middle = (low + high) >>> 1
-      if ((called[rows[middle] ?? 0] ?? 0) <= moment) low = middle + 1
-      else high = middle
-    }
-    const row = rows[low - 1] ?? NO_ROW
+    const row = order[firstAfter(order, called, moment) - 1] ?? NO_ROW
     return row !== NO_ROW && moment <= (returned[row] ?? 0) ? row : NO_ROW
   }
 }

@@ -1,11 +1,11 @@
 /** Where recordings begin to listen to CUPTI. In a browser not-in-browser.ts takes this file's place. */
-import type { RowWriter } from '../row-writer.js'
+import type { EventWriter } from '../event-writer.js'
 import { Activities } from './activities.js'
 import { ForeignWork } from './foreign-work.js'
 
 export interface Listening {
   /** The share of one recording, which ends with the recording; `device` is one in use. */
-  join(writer: RowWriter, device: number): ForeignWork
+  join(writer: EventWriter, device: number): ForeignWork
   /** For a recording that does not begin. */
   close(): void
 }

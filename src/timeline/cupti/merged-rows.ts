@@ -1,6 +1,7 @@
 /** The rows of a recording with those of other code in between, in the order of the calls. */
-import type { RowWriter } from '../row-writer.js'
-import { NO_ROW, RowTable } from '../table.js'
+
+import { EventRecords, NO_ROW } from '../event-records.js'
+import type { EventWriter } from '../event-writer.js'
 import type { TraceWindow } from '../trace.js'
 import type { Activity } from './records.js'
 
@@ -22,19 +23,19 @@ export interface Times {
 
 /** `extras` in the order of their calls; `times` of rows of ours, by their numbers. */
 export function mergedRows(
-  { table, names }: RowWriter,
+  { table, names }: EventWriter,
   { from, to }: TraceWindow,
   extras: readonly Extra[],
   times: ReadonlyMap<number, Times>,
-  laneOf: (activity: Activity) => number,
-): RowTable {
-  const result = new RowTable()
+  trackOf: (activity: Activity) => number,
+): EventRecords {
+  const result = new EventRecords()
   const numbers = new Int32Array(to - from)
   const renumbered = (row: number): number => (row < from ? Math.min(row, NO_ROW) : (numbers[row - from] ?? NO_ROW))
   const add = ({ activity, called, returned, start, end, parent }: Extra): void => {
     const isNode = parent !== NO_ROW
-    const lane = isNode ? (table.lane[parent] ?? 0) : laneOf(activity)
-    const at = result.add(activity.kind, lane, names.of(activity.name), activity.bytes, called)
+    const track = isNode ? (table.track[parent] ?? 0) : trackOf(activity)
+    const at = result.add(activity.kind, track, names.of(activity.name), activity.bytes, called)
     result.returned[at] = returned
     result.start[at] = start
     result.end[at] = end
@@ -49,7 +50,7 @@ export function mergedRows(
       next += 1
     }
     const bytes = table.bytes[row] ?? 0
-    const at = result.add(table.kind[row] ?? 0, table.lane[row] ?? 0, table.name[row] ?? 0, bytes, called)
+    const at = result.add(table.kind[row] ?? 0, table.track[row] ?? 0, table.name[row] ?? 0, bytes, called)
     const exact = times.get(row)
     numbers[row - from] = at
     result.returned[at] = table.returned[row] ?? 0

@@ -7,13 +7,13 @@ import { bindAll, type CFunction, declaration, own } from '../../driver/cuda/lib
 import { layer } from '../../driver/cuda/libcuda/layer.js'
 import { NativeMemory } from '../../driver/cuda/libcuda/native.js'
 import { SharedLibrary } from '../../driver/cuda/libcuda/shared-library.js'
-import { KIND_NAMES, RowKind } from '../kinds.js'
-import { ActivityKind, type CuptiLibrary } from './library.js'
+import { EventKind, KIND_NAMES } from '../kinds.js'
+import { ActivityKind, type CuptiLibrary } from './cupti-library.js'
 import type { RecordBuffer } from './record-buffers.js'
 
 /** What a GPU did. Times are nanoseconds of CUPTI's clock since the origin; NaN where it was not over. */
 export interface Activity {
-  readonly kind: RowKind
+  readonly kind: EventKind
   readonly name: string
   /** NaN for a kernel. */
   readonly bytes: number
@@ -100,7 +100,8 @@ export class Records {
       this.calls.set(correlation, { start, end, thread: view.getUint32(at + thread, true) })
       return
     }
-    const kind = number === ActivityKind.MEMSET ? RowKind.FILL : name === undefined ? RowKind.COPY : RowKind.KERNEL
+    const kind =
+      number === ActivityKind.MEMSET ? EventKind.FILL : name === undefined ? EventKind.COPY : EventKind.KERNEL
     this.activities.push({
       kind,
       name: name === undefined ? (KIND_NAMES[kind] ?? '') : this.#nameAt(view.getBigUint64(at + name, true)),

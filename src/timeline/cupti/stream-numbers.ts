@@ -1,44 +1,44 @@
-/** Which lane a stream is, by CUPTI's number of it: CUPTI counts streams otherwise than the driver. */
+/** Which track a stream is, by CUPTI's number of it: CUPTI counts streams otherwise than the driver. */
 import { cudaHandleOf, defaultStream, isDefaultStream, type StreamHandle } from '../../driver/driver.js'
-import type { TimelineLane } from '../lanes.js'
-import type { RowWriter } from '../row-writer.js'
+import type { EventWriter } from '../event-writer.js'
+import type { StreamTrack } from '../tracks.js'
 import type { Activities } from './activities.js'
 import type { Activity } from './records.js'
 
 export class StreamNumbers {
-  readonly #lanes = new Map<string, number>()
-  /** The null streams: they become lanes where they were used. */
+  readonly #tracks = new Map<string, number>()
+  /** The null streams: they become tracks where they were used. */
   readonly #nulls = new Map<string, StreamHandle>()
 
   constructor(
     activities: Activities,
-    private readonly writer: RowWriter,
+    private readonly writer: EventWriter,
     devices: Iterable<number>,
   ) {
-    const { driver, lanes } = writer
+    const { driver, tracks } = writer
     for (const device of devices) {
       const stream = defaultStream(device, 0)
       const number = activities.numberOf(driver.deviceContext(device), stream)
       if (number !== undefined) this.#nulls.set(keyOf(device, number), stream)
     }
-    for (const lane of lanes.all) {
-      const number = isThere(writer, lane) ? activities.numberOf(lane.context, lane.handle) : undefined
-      if (number !== undefined) this.#lanes.set(keyOf(lane.device, number), lane.index)
+    for (const track of tracks.all) {
+      const number = isThere(writer, track) ? activities.numberOf(track.context, track.handle) : undefined
+      if (number !== undefined) this.#tracks.set(keyOf(track.device, number), track.index)
     }
   }
 
-  /** An operation of this lane: the stream may have been closed since. */
-  learn({ device, stream }: Activity, lane: number): void {
-    this.#lanes.set(keyOf(device, stream), lane)
+  /** An operation of this track: the stream may have been closed since. */
+  learn({ device, stream }: Activity, track: number): void {
+    this.#tracks.set(keyOf(device, stream), track)
   }
 
-  laneOf(activity: Activity): number {
+  trackOf(activity: Activity): number {
     const { device, stream } = activity
-    const { lanes } = this.writer
-    const known = this.#lanes.get(keyOf(device, stream))
+    const { tracks } = this.writer
+    const known = this.#tracks.get(keyOf(device, stream))
     if (known !== undefined) return known
     const handle = this.#nulls.get(keyOf(device, stream))
-    const { index } = handle === undefined ? lanes.foreign(device, stream) : lanes.of(handle)
+    const { index } = handle === undefined ? tracks.foreign(device, stream) : tracks.of(handle)
     this.learn(activity, index)
     return index
   }
@@ -47,11 +47,11 @@ export class StreamNumbers {
 const keyOf = (device: number, number: number): string => `${device} ${number}`
 
 /** To ask about a stream that was destroyed crashes. */
-function isThere({ driver, lanes }: RowWriter, lane: TimelineLane): boolean {
-  if (lanes.known(lane.handle) !== lane) return false
-  if (isDefaultStream(lane.handle)) return true
+function isThere({ driver, tracks }: EventWriter, track: StreamTrack): boolean {
+  if (tracks.known(track.handle) !== track) return false
+  if (isDefaultStream(track.handle)) return true
   try {
-    driver.streamAdopt(cudaHandleOf(lane.handle), lane.device)
+    driver.streamAdopt(cudaHandleOf(track.handle), track.device)
     return true
   } catch {
     return false

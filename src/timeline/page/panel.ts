@@ -1,20 +1,27 @@
-/** What stands beside the lanes: the selected operation, the gaps, the critical path, and how much of what there was. */
+/** What stands above and beside the bands: the findings, the selected operation, the gaps and the critical path. */
 import { busyUntil } from '../bars.js'
-import { BAR_COLOURS } from '../colours.js'
-import { isHostOnly, isInstant, RowKind } from '../kinds.js'
+import { BAR_COLOURS, EventKind, isHostOnly, isInstant, KIND_NAMES } from '../kinds.js'
 import { BINDING_KINDS } from '../page-format.js'
-import { causeOf, type Data, laneName, placeOf, siteOf, titleOf } from './data.js'
-import { byId, element, hint, MOST_LISTED } from './elements.js'
-import { formatBytes, formatCount, formatPoint, formatShare, formatTime } from './format.js'
-import type { Gaps } from './gaps.js'
-import type { PageLayout } from './layout.js'
+import type { PageLayout } from './bands.js'
+import {
+  causeOf,
+  type Data,
+  formatBytes,
+  formatCount,
+  formatPoint,
+  formatShare,
+  formatTime,
+  type Gaps,
+  placeOf,
+  siteOf,
+  titleOf,
+  trackName,
+} from './data.js'
 
-/** Of a chain of waits. */
+/** The most links of a chain of waits that are listed. */
 const MOST_LINKS = 6
-/** More than there are kinds. */
-const KINDS = 16
 
-/** Above the facts there is room for so many letters. */
+/** A longer name than this is repeated among the facts. */
 const LONG_NAME = 30
 
 type Select = (row: number) => void
@@ -30,7 +37,7 @@ const REASONS: Readonly<Record<string, string>> = {
   unknown: 'nothing that was recorded held it up',
 }
 
-/** With what an idle stream waited for behind it. */
+/** The reasons of a gap, to be followed by what the stream waited for. */
 const GAP_REASONS: Readonly<Record<string, string>> = {
   wait: 'waits for',
   nullStream: 'by the null stream: waits for',
@@ -39,7 +46,7 @@ const GAP_REASONS: Readonly<Record<string, string>> = {
   instance: 'the same instance: waits for',
 }
 
-/** The operation that was pointed at, in full. */
+/** Shows all that is known of a row. */
 export function showDetails(data: Data, row: number, select: Select): void {
   const target = byId('details', HTMLElement)
   target.replaceChildren()
@@ -59,7 +66,7 @@ export function showDetails(data: Data, row: number, select: Select): void {
     target.append(element('h4', {}, 'It could not begin sooner'), ...chain(data, row, select))
   }
   const record = data.cause[row] ?? -1
-  if (kind === RowKind.WAIT) {
+  if (kind === EventKind.WAIT) {
     target.append(element('h4', {}, 'It waits'), element('p', { className: 'reason' }, waitsFor(data, row, false)))
     if (record >= 0) target.append(link(data, record, select))
   }
@@ -67,12 +74,12 @@ export function showDetails(data: Data, row: number, select: Select): void {
   if (graph >= 0) target.append(element('h4', {}, 'Part of'), link(data, graph, select))
 }
 
-/** For what a wait waits, or an operation that the null stream's rules hold up; '' for the rest. */
-export function waitsFor(data: Data, row: number, isHeldUp: boolean): string {
+/** What a wait waits for, or an operation that the null stream held up; '' for other rows. */
+export function waitsFor(data: Data, row: number, isHeld: boolean): string {
   const by = causeOf(data, row)
   const last = by < 0 ? '' : `${titleOf(data, by)} on ${placeOf(data, by)}`
-  if (isHeldUp) return `held up by the null stream: waits for ${last || 'what was not recorded'}`
-  if (data.kind[row] !== RowKind.WAIT) return ''
+  if (isHeld) return `held up by the null stream: waits for ${last || 'what was not recorded'}`
+  if (data.kind[row] !== EventKind.WAIT) return ''
   const record = data.cause[row] ?? -1
   if (record < 0) return 'for an event that was not recorded here'
   const site = siteOf(data, record)
@@ -82,13 +89,13 @@ export function waitsFor(data: Data, row: number, isHeldUp: boolean): string {
   return `for ${titleOf(data, record)} on ${placeOf(data, record)}, ${where}${behind}`
 }
 
-/** What held it up, and through waits and records what held that up, until something that takes time. */
+/** Lists what held a row up, and what held that up, through waits and records, to an operation that takes time. */
 function chain(data: Data, from: number, select: Select): HTMLElement[] {
   const links: HTMLElement[] = []
   let row = from
   for (let steps = 0; steps < MOST_LINKS; steps += 1) {
     const reason = BINDING_KINDS[data.why[row] ?? 0] ?? ''
-    const by = data.heldUpBy[row] ?? -1
+    const by = data.heldBy[row] ?? -1
     const because = by >= 0 && reason === 'host' ? 'the program queued it only after' : (REASONS[reason] ?? reason)
     links.push(element('p', { className: 'reason' }, because))
     if (by < 0) break
@@ -163,35 +170,35 @@ export function listGaps(data: Data, gaps: Gaps, rows: readonly number[], showGa
         'button',
         { className: 'row gap', type: 'button', onclick: () => showGap(row) },
         element('span', { className: 'took' }, formatTime(gaps.lengthOf(row))),
-        element('span', { className: 'name' }, laneName(data, data.lane[row] ?? 0)),
+        element('span', { className: 'name' }, trackName(data, data.track[row] ?? 0)),
         element('span', { className: 'why', title: why }, why),
       ),
     )
   }
 }
 
-/** Why nothing ran before a row. */
+/** The reason of the gap before a row. */
 export function gapReason(data: Data, row: number): string {
   const kindAt = (at: number): string => BINDING_KINDS[data.why[at] ?? 0] ?? ''
   let at = row
-  // A record or a wait that stands before it in the stream is not the reason: what held that up is.
-  while (kindAt(at) === 'stream' && isInstant(data.kind[data.heldUpBy[at] ?? -1] ?? 0)) at = data.heldUpBy[at] ?? -1
+  // If a record or a wait is before it in the stream, the reason is what held that up.
+  while (kindAt(at) === 'stream' && isInstant(data.kind[data.heldBy[at] ?? -1] ?? 0)) at = data.heldBy[at] ?? -1
   const kind = kindAt(at)
   const by = causeOf(data, at)
   const why = by < 0 ? undefined : GAP_REASONS[kind]
   return why === undefined ? (REASONS[kind] ?? kind) : `${why} ${titleOf(data, by)} on ${placeOf(data, by)}`
 }
 
-/** What is measured: how long it is, and how busy each stream is in it. */
+/** Shows the measured interval: its length, and how busy each stream is in it. */
 export function showRange(data: Data, layout: PageLayout, range: { from: number; to: number } | undefined): void {
   byId('range', HTMLElement).hidden = range === undefined
   if (range === undefined) return
   const { from, to } = range
   byId('range-title', HTMLElement).textContent =
     `Measured: ${formatTime(to - from)}, from ${formatPoint(Math.round(from))} to ${formatPoint(Math.round(to))}`
-  const rows = [...layout.ofLane].slice(0, MOST_LISTED).map(([lane, track]) => {
-    const busy = busyUntil(track, to) - busyUntil(track, from)
-    const name = laneName(data, lane)
+  const rows = [...layout.ofTrack].slice(0, MOST_LISTED).map(([track, band]) => {
+    const busy = busyUntil(band, to) - busyUntil(band, from)
+    const name = trackName(data, track)
     return element(
       'tr',
       {},
@@ -209,7 +216,7 @@ export function listPath(data: Data, select: Select): void {
     .filter((row) => data.critical[row] === 1 && (data.end[row] ?? 0) > (data.start[row] ?? 0))
     .sort((a, b) => (data.start[a] ?? 0) - (data.start[b] ?? 0))
   const took = (row: number): number =>
-    data.kind[row] === RowKind.WAIT ? 0 : (data.end[row] ?? 0) - (data.start[row] ?? 0)
+    data.kind[row] === EventKind.WAIT ? 0 : (data.end[row] ?? 0) - (data.start[row] ?? 0)
   const total = rows.reduce((sum, row) => sum + took(row), 0)
   const share = data.duration === 0 ? 0 : Math.round((total / data.duration) * 100)
   byId('path-title', HTMLElement).textContent = `Critical path (${formatTime(total, 1)}, ${share} % of the time)`
@@ -222,13 +229,13 @@ export function listPath(data: Data, select: Select): void {
   }
 }
 
-/** What comes several times in a row, on the same stream, is listed once. */
+/** Joins neighbours of one name on one stream. */
 function runsOf(data: Data, rows: readonly number[]): { row: number; count: number; total: number }[] {
   const runs: { row: number; count: number; total: number }[] = []
   for (const row of rows) {
     const took = (data.end[row] ?? 0) - (data.start[row] ?? 0)
     const last = runs.at(-1)
-    if (last !== undefined && data.name[last.row] === data.name[row] && data.lane[last.row] === data.lane[row]) {
+    if (last !== undefined && data.name[last.row] === data.name[row] && data.track[last.row] === data.track[row]) {
       last.count += 1
       last.total += took
     } else runs.push({ row, count: 1, total: took })
@@ -236,15 +243,15 @@ function runsOf(data: Data, rows: readonly number[]): { row: number; count: numb
   return runs
 }
 
-/** Operations by name: where the time goes. A graph with nodes is not listed, since they are: time counts once. */
+/** Lists the operations by name with their time. A graph with nodes is not listed, since its nodes are. */
 export function listNames(data: Data, search: (text: string) => void): void {
   const sums = new Map<number, { row: number; count: number; total: number; longest: number }>()
   const hasNodes = new Set(data.parent)
   for (let row = 0; row < data.length; row += 1) {
     const kind = data.kind[row] ?? 0
     const took = (data.end[row] ?? Number.NaN) - (data.start[row] ?? Number.NaN)
-    if (isHostOnly(kind) || !(took > 0) || kind === RowKind.WAIT || hasNodes.has(row)) continue
-    const key = (data.name[row] ?? 0) * KINDS + kind
+    if (isHostOnly(kind) || !(took > 0) || kind === EventKind.WAIT || hasNodes.has(row)) continue
+    const key = (data.name[row] ?? 0) * KIND_NAMES.length + kind
     const sum = sums.get(key) ?? { row, count: 0, total: 0, longest: 0 }
     sum.count += 1
     sum.total += took
@@ -265,4 +272,117 @@ export function listNames(data: Data, search: (text: string) => void): void {
       ),
     )
   }
+}
+
+export function showOverlaps({ overlaps, duration }: Data): void {
+  const target = byId('overlaps', HTMLElement)
+  for (const { device, name, copy, compute, overlap, busy } of overlaps) {
+    const parts = [
+      ['compute', compute - overlap],
+      ['both', overlap],
+      ['copy', copy - overlap],
+      ['idle', Math.max(0, duration - busy)],
+    ] as const
+    const less = Math.min(copy, compute)
+    const what = copy <= compute ? 'copying' : 'computing'
+    const verdict =
+      less === 0
+        ? `It only ${copy > 0 ? 'copied' : 'computed'}.`
+        : `${formatShare(overlap / less)} of the ${what} overlapped.`
+    target.append(
+      element(
+        'div',
+        { className: 'device' },
+        element('h3', { title: name }, `Device ${device}: `, element('strong', {}, verdict)),
+        element(
+          'div',
+          { className: 'parts', ariaHidden: 'true' },
+          ...parts.map(([part, time]) => {
+            const box = element('span', { className: part })
+            box.style.flexGrow = String(time)
+            return box
+          }),
+        ),
+        element(
+          'p',
+          { className: 'legend' },
+          ...parts.map(([part, time]) =>
+            element(
+              'span',
+              {},
+              element('i', { className: part, ariaHidden: 'true' }),
+              `${part} ${formatTime(time, 2)}`,
+            ),
+          ),
+        ),
+      ),
+    )
+  }
+}
+
+/** Lists how busy each stream was. Pressing one brings it into view. */
+export function listStreams(data: Data, show: (track: number) => void): void {
+  const used = new Set(data.track)
+  for (const { stream, busy, share } of data.streams.filter((one) => used.has(one.stream)).slice(0, MOST_LISTED)) {
+    const bar = element('span', { className: 'bar', ariaHidden: 'true' }, element('span'))
+    bar.style.setProperty('--share', String(share))
+    byId('streams', HTMLElement).append(
+      element(
+        'button',
+        { className: 'row stream', type: 'button', onclick: () => show(stream) },
+        element('span', { className: 'name', title: trackName(data, stream) }, trackName(data, stream)),
+        bar,
+        element('span', { className: 'share' }, formatShare(share)),
+        element('span', { className: 'took' }, formatTime(busy, 2)),
+      ),
+    )
+  }
+}
+
+/** Lists the stalls. Pressing one marks its gaps. Returns a function that shows which one is marked. */
+export function listStalls({ stalls }: Data, mark: (place: number) => void): (marked: number) => void {
+  const target = byId('stalls', HTMLElement)
+  if (stalls.length === 0) target.append(hint('Nothing held a stream up between two operations.'))
+  const buttons = stalls
+    .slice(0, MOST_LISTED)
+    .map(({ message, advice, time, callSite }, place) =>
+      element(
+        'button',
+        { className: 'row stall', type: 'button', onclick: () => mark(place), title: callSite ?? '' },
+        element('span', { className: 'took' }, formatTime(time, 2)),
+        element('span', { className: 'message' }, ...withCode(message)),
+        element('span', { className: 'advice' }, ...withCode(advice)),
+      ),
+    )
+  target.append(...buttons)
+  const showMarked = (marked: number): void => {
+    for (const [place, button] of buttons.entries()) button.ariaPressed = String(place === marked)
+  }
+  showMarked(-1)
+  return showMarked
+}
+
+/** A text in which the parts between backticks are shown as code. */
+const withCode = (text: string): (Node | string)[] =>
+  text.split('`').map((part, at) => (at % 2 === 1 ? element('code', {}, part) : part))
+
+/** The most entries of a list. */
+export const MOST_LISTED = 200
+
+export function element<T extends keyof HTMLElementTagNameMap>(
+  tag: T,
+  properties: Partial<HTMLElementTagNameMap[T]> = {},
+  ...children: readonly (Node | string)[]
+): HTMLElementTagNameMap[T] {
+  const made = Object.assign(document.createElement(tag), properties)
+  made.append(...children)
+  return made
+}
+
+export const hint = (text: string): HTMLElement => element('p', { className: 'hint' }, text)
+
+export function byId<T extends HTMLElement>(id: string, type: new () => T): T {
+  const found = document.getElementById(id)
+  if (!(found instanceof type)) throw new Error(`the page has no ${id}`)
+  return found
 }

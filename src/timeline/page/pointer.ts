@@ -1,7 +1,7 @@
-/** Wheel, drag, hover and click on the lanes; two fingers zoom; Shift and a drag measure. */
-import { AXIS } from './axis.js'
-import type { PageLayout } from './layout.js'
-import { NOTHING, type Picked, pick } from './pick.js'
+/** Wheel, drag, hover and click on the bands. Two fingers zoom, and Shift with a drag measures. */
+
+import { NOTHING, type PageLayout, type Picked, pick } from './bands.js'
+import { AXIS } from './draw.js'
 import type { View } from './view.js'
 
 export interface PointerActions {
@@ -9,14 +9,14 @@ export interface PointerActions {
   readonly hover: (x: number, y: number, picked: Picked) => void
   readonly scrollBy: (pixels: number) => void
   readonly zoomToSelection: () => void
-  /** What is measured now; it may be measured further from either end. */
+  /** The interval that is measured, whose ends can be moved. */
   readonly range: () => { readonly from: number; readonly to: number } | undefined
   readonly measure: (from: number, to: number) => void
 }
 
-/** Pixels that a click may wander. */
+/** How many pixels the pointer may move during a click. */
 const STILL = 3
-/** Pixels around an end of what is measured, for a mouse and for a finger. */
+/** How near to an end of the measured interval a mouse or a finger must be to move it, in pixels. */
 const HANDLE = 6
 const TOUCHED_HANDLE = 18
 const LINE = 16
@@ -33,7 +33,7 @@ export function listenToPointer(
   layout: PageLayout,
   actions: PointerActions,
 ): void {
-  /** `fixed` is the end that stays where something is measured. */
+  /** Where the drag began; `fixed` is the end of the measured interval that stays. */
   let dragging: { readonly from: Place; readonly fixed: number | undefined; moved: boolean } | undefined
   const down = new Map<number, Place>()
   const placeIn = (event: MouseEvent): Place => {
@@ -53,7 +53,7 @@ export function listenToPointer(
     dragging = undefined
     canvas.classList.remove('dragging')
   }
-  /** Between two fingers time grows or shrinks as they do. */
+  /** Zooms by the distance of two fingers. */
   const pinch = (id: number, to: Place): void => {
     const [other] = [...down].filter(([pointer]) => pointer !== id).map(([, place]) => place)
     const from = down.get(id)

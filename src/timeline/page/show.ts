@@ -1,20 +1,35 @@
-/** The page: puts the parts together, and listens. */
+/** The page: reads the recording in its file, puts the parts together, and listens. */
 import { isHostOnly } from '../kinds.js'
-import { Arrows } from './arrows.js'
-import { AXIS } from './axis.js'
-import { type Data, placeOf, timeOf, titleOf } from './data.js'
-import { type Highlights, Painter } from './draw.js'
-import { byId, element } from './elements.js'
-import { listHoldUps, listStreams, showOverlaps } from './findings.js'
-import { formatCount, formatPoint, formatTick, formatTime } from './format.js'
-import { Gaps } from './gaps.js'
-import { layOut } from './layout.js'
-import { Overview } from './overview.js'
-import { gapReason, listGaps, listNames, listPath, showDetails, showRange, waitsFor } from './panel.js'
-import { beside, NOTHING, neighbour, type Picked, trackOf } from './pick.js'
+import { decodePage } from '../page-format.js'
+import { bandOf, beside, find, layOut, NOTHING, neighbour, type Picked } from './bands.js'
+import {
+  type Data,
+  dataOf,
+  formatCount,
+  formatPoint,
+  formatTick,
+  formatTime,
+  Gaps,
+  placeOf,
+  timeOf,
+  titleOf,
+} from './data.js'
+import { Arrows, AXIS, type Colours, type Highlights, Overview, Painter, themeButton } from './draw.js'
+import {
+  byId,
+  element,
+  gapReason,
+  listGaps,
+  listNames,
+  listPath,
+  listStalls,
+  listStreams,
+  showDetails,
+  showOverlaps,
+  showRange,
+  waitsFor,
+} from './panel.js'
 import { listenToPointer } from './pointer.js'
-import { find } from './search.js'
-import { type Colours, themeButton } from './theme.js'
 import { View } from './view.js'
 
 declare global {
@@ -26,12 +41,12 @@ declare global {
 
 const KEY_PAN = 0.15
 const KEY_ZOOM = 1.5
-/** Of what is in view, by which a key moves an end of what is measured. */
+/** The share of the view by which a key moves an end of the measured interval. */
 const KEY_MEASURE = 0.01
 const FRAMES_KEPT = 600
 
 export function show(data: Data): void {
-  const canvas = byId('lanes', HTMLCanvasElement)
+  const canvas = byId('tracks', HTMLCanvasElement)
   const area = byId('area', HTMLElement)
   const labels = byId('labels', HTMLElement)
   const tooltip = byId('tooltip', HTMLElement)
@@ -96,7 +111,7 @@ export function show(data: Data): void {
     view.scroll = Math.max(0, Math.min(to, layout.height + AXIS - height))
     redraw()
   }
-  const scrollToTrack = (y: number, tall: number): void => {
+  const scrollToBand = (y: number, tall: number): void => {
     if (y < view.scroll) scrollTo(y - 20)
     else if (y + tall > view.scroll + height - AXIS) scrollTo(y + tall - height + AXIS + 20)
   }
@@ -112,7 +127,7 @@ export function show(data: Data): void {
     }
     redraw()
   }
-  /** Brings a row into view, no larger than it must be. */
+  /** Brings a row into view, and zooms no more than necessary. */
   const reveal = (row: number): void => {
     const from = timeOf(data, row)
     const to = Math.max(from, data.end[row] ?? from) || from
@@ -120,8 +135,8 @@ export function show(data: Data): void {
     if (to - from > span) view.show(from - (to - from) * 0.2, to + (to - from) * 0.2, true)
     else if (to - from < span / 400 && to > from) view.show(from - (to - from) * 40, to + (to - from) * 40, true)
     else if (from < view.begin || to > view.end) view.show((from + to - span) / 2, (from + to + span) / 2, true)
-    const track = trackOf(data, layout, row)
-    if (track !== undefined) scrollToTrack(track.y, track.height)
+    const band = bandOf(data, layout, row)
+    if (band !== undefined) scrollToBand(band.y, band.height)
   }
   const follow = (row: number): void => select(row, true)
 
@@ -133,10 +148,10 @@ export function show(data: Data): void {
     const margin = (end - begin) * 1.5
     view.show(begin - margin, end + margin, true)
     spoken.textContent = `${placeOf(data, row)} stood idle for ${formatTime(end - begin)}: ${gapReason(data, row)}`
-    const track = layout.ofLane.get(data.lane[row] ?? -1)
-    if (track !== undefined) scrollToTrack(track.y, track.height)
+    const band = layout.ofTrack.get(data.track[row] ?? -1)
+    if (band !== undefined) scrollToBand(band.y, band.height)
   }
-  /** Marks the gaps of one thing that held streams up; those that are marked already not any more. */
+  /** Marks the gaps of a stall, or unmarks them if they are marked. */
   const mark = (place: number): void => {
     marked = place === marked ? -1 : place
     const rows = marked < 0 ? gaps.all : gaps.of(marked)
@@ -158,7 +173,7 @@ export function show(data: Data): void {
     if (range !== undefined) spoken.textContent = `measured: ${formatTime(range.to - range.from)}`
     redraw()
   }
-  /** What is selected, or else the middle of what is in view; nothing where something is measured already. */
+  /** Measures the selected operation, or else the middle of the view; ends measuring if something is measured. */
   const toggleMeasure = (): void => {
     const row = highlights.selected
     const [from, to] = [timeOf(data, row), data.end[row] ?? Number.NaN]
@@ -178,7 +193,7 @@ export function show(data: Data): void {
   }
 
   const search = (text: string): void => {
-    const result = find(data, layout.tracks, text)
+    const result = find(data, layout.bands, text)
     highlights.matches = result?.matches
     highlights.matchesBefore = result?.matchesBefore ?? new Map()
     found = result?.rows ?? new Int32Array()
@@ -193,7 +208,7 @@ export function show(data: Data): void {
     follow(found[foundAt] ?? -1)
   }
 
-  const showTooltip = (x: number, y: number, { row, isHeldUp }: Picked): void => {
+  const showTooltip = (x: number, y: number, { row, isHeld }: Picked): void => {
     tooltip.hidden = row < 0
     if (row < 0) return
     const took = (data.end[row] ?? Number.NaN) - (data.start[row] ?? Number.NaN)
@@ -201,13 +216,13 @@ export function show(data: Data): void {
     const length = Number.isNaN(took) ? `call of ${formatTime(call)}` : formatTime(took)
     const where = `${placeOf(data, row)} · at ${formatPoint(timeOf(data, row))}`
     tooltip.replaceChildren(element('strong', {}, titleOf(data, row)), ` ${length}`, element('br'), where)
-    const waits = waitsFor(data, row, isHeldUp)
+    const waits = waitsFor(data, row, isHeld)
     if (waits !== '') tooltip.append(element('br'), waits)
     tooltip.style.left = `${Math.max(4, Math.min(x + 14, area.clientWidth - tooltip.offsetWidth - 8))}px`
     tooltip.style.top = `${y + 18}px`
   }
 
-  // The keyboard.
+  // The actions of the keyboard.
   const zoomToSelection = (): void => {
     const row = highlights.selected
     if (row < 0) return
@@ -217,10 +232,10 @@ export function show(data: Data): void {
     view.show(from - margin, to + margin, true)
   }
   const step = (by: number): void => {
-    const track = trackOf(data, layout, highlights.selected)
-    if (track !== undefined) follow(neighbour(data, track, highlights.selected, by))
+    const band = bandOf(data, layout, highlights.selected)
+    if (band !== undefined) follow(neighbour(data, band, highlights.selected, by))
     else {
-      const first = layout.tracks.find((one) => one.kind === 'stream' && one.rows.length > 0)
+      const first = layout.bands.find((one) => one.kind === 'stream' && one.rows.length > 0)
       follow(first?.rows[0] ?? -1)
     }
   }
@@ -237,7 +252,7 @@ export function show(data: Data): void {
   const help = byId('help', HTMLDialogElement)
   const critical = byId('critical', HTMLInputElement)
   const followCause = (): void => {
-    const by = data.heldUpBy[highlights.selected] ?? -1
+    const by = data.heldBy[highlights.selected] ?? -1
     if (by >= 0) follow(by)
   }
   const clear = (): void => {
@@ -309,14 +324,14 @@ export function show(data: Data): void {
     redraw()
   })
 
-  // Screen readers are to pass the keys on.
+  // With this role, screen readers pass the keys to the page.
   canvas.setAttribute('role', 'application')
 
-  // What does not move.
-  area.style.setProperty('--lanes', `${layout.height + AXIS}px`)
+  // The parts that do not change.
+  area.style.setProperty('--tracks', `${layout.height + AXIS}px`)
   for (const { text, y } of layout.headings) label(labels, text, 'heading', y, 28).title = text
-  for (const track of layout.tracks) {
-    if (track.label !== '') label(labels, track.label, 'lane', track.y, track.height).title = track.detail
+  for (const band of layout.bands) {
+    if (band.label !== '') label(labels, band.label, 'track', band.y, band.height).title = band.detail
   }
   const operations = data.kind.reduce(
     (count, kind, row) => count + Number(!isHostOnly(kind) && data.parent[row] === -1),
@@ -332,11 +347,11 @@ export function show(data: Data): void {
   ]
   byId('about', HTMLElement).textContent = about.join(' · ')
   showOverlaps(data)
-  listStreams(data, (lane) => {
-    const track = layout.ofLane.get(lane)
-    if (track !== undefined) follow(track.rows[0] ?? -1)
+  listStreams(data, (track) => {
+    const band = layout.ofTrack.get(track)
+    if (band !== undefined) follow(band.rows[0] ?? -1)
   })
-  const showMarked = listHoldUps(data, mark)
+  const showMarked = listStalls(data, mark)
   listGaps(data, gaps, gaps.all, showGap)
   listPath(data, follow)
   listNames(data, (text) => {
@@ -361,13 +376,13 @@ function label(into: HTMLElement, text: string, className: string, y: number, he
   return made
 }
 
-/** Keys, wherever the focus is, but in the search box and in a dialog; letters in lower case. */
+/** Handles keys wherever the focus is, except in the search box and in a dialog. Letters are in lower case. */
 function listenToKeys(keys: ReadonlyMap<string, () => void>, isModal: () => boolean, pressed: () => void): void {
   document.addEventListener('keydown', (event) => {
     const { target, key } = event
     if (event.ctrlKey || event.metaKey || event.altKey || isModal()) return
     if (target instanceof HTMLInputElement && target.type === 'search') return
-    // Enter on a button is that button's.
+    // Enter on a button presses that button.
     if (key === 'Enter' && target instanceof HTMLElement && target.matches('button, summary')) return
     const isArrow = key === 'ArrowLeft' || key === 'ArrowRight'
     const name = key.length === 1 ? key.toLowerCase() : key
@@ -378,3 +393,15 @@ function listenToKeys(keys: ReadonlyMap<string, () => void>, isModal: () => bool
     action()
   })
 }
+
+/** Reads the recording in the page's file: base64 of zlib's output. */
+async function read(): Promise<void> {
+  const text = byId('data', HTMLScriptElement).textContent ?? ''
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0))
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate'))
+  show(dataOf(decodePage(new Uint8Array(await new Response(stream).arrayBuffer()))))
+}
+
+read().catch((error: unknown) => {
+  byId('about', HTMLElement).textContent = `This browser cannot show the recording: ${error}`
+})

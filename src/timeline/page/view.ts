@@ -1,4 +1,4 @@
-/** Which stretch of time is to be seen, and how it moves. */
+/** The interval of time in view, and how it moves. */
 const SHORTEST = 20
 const MOVE_MS = 180
 
@@ -27,7 +27,7 @@ export class View {
     return this.begin + (x / this.width) * (this.end - this.begin)
   }
 
-  /** Nanoseconds of a pixel. */
+  /** Nanoseconds per pixel. */
   get perPixel(): number {
     return (this.end - this.begin) / this.width
   }
@@ -41,7 +41,7 @@ export class View {
     this.show(this.begin + time, this.end + time, animated)
   }
 
-  /** Makes everything `factor` times as large, around a time that stays where it is. */
+  /** Zooms by a factor around a time that stays in its place. */
   zoom(factor: number, around: number, animated = false): void {
     this.show(around - (around - this.begin) / factor, around + (this.end - around) / factor, animated)
   }
@@ -49,7 +49,7 @@ export class View {
   show(begin: number, end: number, animated: boolean): void {
     const widest = this.duration * 1.04
     const span = Math.min(Math.max(end - begin, SHORTEST), widest)
-    // A little beyond the ends is to be seen, so that they are seen to be the ends.
+    // A margin shows that the recording ends there.
     const margin = Math.max(span * 0.02, (span - this.duration) / 2)
     let from = begin + (end - begin - span) / 2
     from = Math.min(Math.max(from, -margin), this.duration + margin - span)

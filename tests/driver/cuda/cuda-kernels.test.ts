@@ -3,7 +3,13 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { CudaKernels, type CudaKernelsParts } from '../../../src/driver/cuda/cuda-kernels.js'
 import { NativeMemory } from '../../../src/driver/cuda/libcuda/native.js'
-import type { ContextHandle, LaunchShape, StreamHandle } from '../../../src/driver/driver.js'
+import type {
+  ContextHandle,
+  KernelHandle,
+  LaunchShape,
+  QueuedKernel,
+  StreamHandle,
+} from '../../../src/driver/driver.js'
 import { idleWhen } from './idle-when.js'
 
 const FUNCTION = 0x5000
@@ -18,6 +24,10 @@ const shape = (sharedMemory = 0): LaunchShape => ({
   cluster: undefined,
   attributes: undefined,
 })
+
+const launchOf = (handle: KernelHandle, shape: LaunchShape, args: readonly number[]): QueuedKernel => {
+  return { kind: 'kernel', stream, kernel: { handle, name: 'k', uses: [] }, shape, args }
+}
 
 function pretend() {
   const memory = new NativeMemory(256)
@@ -83,13 +93,12 @@ describe('kernels of the CUDA backend', () => {
     const module = kernels.load(new Uint8Array(8), context)
     const float = kernels.kernel(module, 'k', ['f32'])
     const integer = kernels.kernel(module, 'k', ['i32'])
-    kernels.launch(float, stream, shape(), [1.5])
-    kernels.launch(integer, stream, shape(), [3])
+    kernels.launch(launchOf(float, shape(), [1.5]))
+    kernels.launch(launchOf(integer, shape(), [3]))
     assert.deepEqual(launched, [
       { function: FUNCTION, bits: 0x3fc00000 },
       { function: FUNCTION, bits: 3 },
     ])
-    assert.equal(kernels.nameOf(float), 'k')
   })
 
   it('is given the attributes of a launch as CUDA lays them out, and none that an earlier launch had', () => {
@@ -108,8 +117,8 @@ describe('kernels of the CUDA backend', () => {
         preferredCluster: [4, 2, 1],
       },
     }
-    kernels.launch(kernel, stream, every, [1])
-    kernels.launch(kernel, stream, shape(), [1])
+    kernels.launch(launchOf(kernel, every, [1]))
+    kernels.launch(launchOf(kernel, shape(), [1]))
     const byId = [...(attributes[0] ?? [])].sort(([one = 0], [other = 0]) => one - other)
     assert.deepEqual(byId, [
       [2, 0, 1, 0, 0],
@@ -142,13 +151,15 @@ describe('kernels of the CUDA backend', () => {
     const { kernels, granted } = pretend()
     const first = kernels.load(new Uint8Array(8), context)
     const large = kernels.kernel(first, 'k', ['f32'])
-    kernels.launch(large, stream, shape(100_000), [1])
-    kernels.launch(kernels.kernel(first, 'k', ['i32']), stream, shape(60_000), [1])
+    kernels.launch(launchOf(large, shape(100_000), [1]))
+    kernels.launch(launchOf(kernels.kernel(first, 'k', ['i32']), shape(60_000), [1]))
     assert.deepEqual(granted, [100_000], 'a smaller one would take leave away')
     kernels.unload(first, context)
-    assert.throws(() => kernels.launch(large, stream, shape(), [1]), { code: 'CUDA_ERROR_INVALID_HANDLE' })
+    assert.throws(() => kernels.launch(launchOf(large, shape(), [1])), {
+      code: 'CUDA_ERROR_INVALID_HANDLE',
+    })
     const again = kernels.kernel(kernels.load(new Uint8Array(8), context), 'k', ['f32'])
-    kernels.launch(again, stream, shape(100_000), [1])
+    kernels.launch(launchOf(again, shape(100_000), [1]))
     assert.deepEqual(granted, [100_000, 100_000])
   })
 })

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { beforeEach, test } from 'node:test'
 import { CudaLibraries } from '../../../src/driver/cuda/cuda-libraries.js'
-import type { ContextHandle, LibraryWork, StreamHandle } from '../../../src/driver/driver.js'
+import type { ContextHandle, LibraryCall, StreamHandle } from '../../../src/driver/driver.js'
 
 const log: string[] = []
 beforeEach(() => {
@@ -43,12 +43,13 @@ const parts = {
 }
 const libraries = new CudaLibraries(parts as never)
 
-function work(stream: number, context: number, more: Partial<LibraryWork> = {}): LibraryWork {
+function work(stream: number, context: number, more: Partial<LibraryCall> = {}): LibraryCall {
   return {
     name: 'x',
     stream: stream as StreamHandle,
     context: context as ContextHandle,
     memory: [],
+    host: undefined,
     call: (raw) => void log.push(`call on ${raw}`),
     ...more,
   }
@@ -58,10 +59,14 @@ const withoutRepeats = (lines: readonly string[]): string[] => lines.filter((lin
 
 test('counts what it may queue, then calls each in its context, with CUDA’s own handle', () => {
   // 5 is the token for handle 1 of device 1, which CUDA tells apart by the context.
-  libraries.queue([work(0x5000, 1), work(5, 2)], (calls) => {
-    log.push('{')
-    calls()
-    log.push('}')
+  libraries.queue({
+    kind: 'library',
+    calls: [work(0x5000, 1), work(5, 2)],
+    together: (calls) => {
+      log.push('{')
+      calls()
+      log.push('}')
+    },
   })
   assert.deepEqual(withoutRepeats(log), [
     ...['8 on 20480', '8 on 5', '{', 'enter 1', 'call on 20480', 'leave', 'enter 2', 'call on 1', 'leave', '}'],
@@ -73,7 +78,7 @@ test('the context is put back also where the library refuses', () => {
   const refuses = (): never => {
     throw mistake
   }
-  assert.throws(() => libraries.queue([work(0x5000, 1, { call: refuses })]), mistake)
+  assert.throws(() => libraries.queue({ kind: 'library', calls: [work(0x5000, 1, { call: refuses })] }), mistake)
   assert.deepEqual(log.slice(-2), ['enter 1', 'leave'])
   log.length = 0
   assert.throws(() => libraries.call(3 as ContextHandle, refuses), mistake)
@@ -83,5 +88,5 @@ test('the context is put back also where the library refuses', () => {
 test('waits as the library says', () => {
   libraries.waitUntil(() => true, 'this')
   assert.deepEqual(log, ['this true'])
-  assert.equal(libraries.hostFunctionsPending, true)
+  assert.equal(libraries.hostFunctionsPending(), true)
 })

@@ -1,6 +1,6 @@
 /**
  * The pairs of the table and the stories: exploration says that each bug is one and that its twin is none; the sanitizer
- * finds the one in a single run, says nothing of the other, and following its advice, or letting it mend, makes the program
+ * finds the one in a single run, says nothing of the other, and following its advice, or letting it fix it, makes the program
  * right. What is not so is listed here, with the reason. To explore takes time: here it is done for one pair of so
  * many, and for all by `node dist/tests/sanitizer/pairs/count.js`.
  */

@@ -18,12 +18,12 @@ export async function perform(steps: readonly Step[], simulation: Simulation): P
   return Promise.all(stage.results)
 }
 
-/** The oracle: does every order of the GPU come to the same? With a sanitizer, does it where that mends? */
-export function explored(steps: readonly Step[], devices: number, mend = false): Promise<Exploration> {
+/** The oracle: does every order of the GPU come to the same? With a sanitizer, does it where that fixes? */
+export function explored(steps: readonly Step[], devices: number, fix = false): Promise<Exploration> {
   return explore(
     async (simulation) => {
       const [device] = simulation.devices
-      const sanitizer = mend ? Sanitizer.start({ device, mend, stacks: 'none' }) : undefined
+      const sanitizer = fix ? Sanitizer.start({ device, fix, stacks: 'none' }) : undefined
       try {
         return await perform(steps, simulation)
       } finally {

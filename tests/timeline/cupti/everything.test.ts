@@ -201,7 +201,7 @@ function onPretended(): void {
     assert.equal(timeline.operations[0]?.stream.id, number)
   })
 
-  test('work of theirs is on the lane of a stream that the library knows, used or closed by then', async () => {
+  test('work of theirs is on the track of a stream that the library knows, used or closed by then', async () => {
     const wrapped = new ExternalStream(BigInt(theirs))
     const timeline = await record(async () => {
       stream.wait(wrapped)

@@ -1,5 +1,5 @@
 /** What the sanitizer found: the two lines, and a button that puts in what is missing. */
-import { byId, element, hint } from '../../../../src/timeline/page/elements.js'
+import { byId, element, hint } from '../../../../src/timeline/page/panel.js'
 import type { Finding, Insertion, Side } from '../run/messages.js'
 
 export interface FindingActions {

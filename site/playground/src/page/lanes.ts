@@ -1,18 +1,20 @@
 /** The streams of a run, drawn as a timeline's page draws them, and the state of each at one time. */
 
 import { isHostOnly, isInstant } from '../../../../src/timeline/kinds.js'
-import { Arrows } from '../../../../src/timeline/page/arrows.js'
-import { AXIS } from '../../../../src/timeline/page/axis.js'
-import { type Data, dataOf, laneName, placeOf, timeOf, titleOf } from '../../../../src/timeline/page/data.js'
-import { type Highlights, Painter } from '../../../../src/timeline/page/draw.js'
-import { byId, element } from '../../../../src/timeline/page/elements.js'
-import { listHoldUps } from '../../../../src/timeline/page/findings.js'
-import { formatPoint } from '../../../../src/timeline/page/format.js'
-import { Gaps } from '../../../../src/timeline/page/gaps.js'
-import { layOut } from '../../../../src/timeline/page/layout.js'
-import { showDetails } from '../../../../src/timeline/page/panel.js'
+import { layOut } from '../../../../src/timeline/page/bands.js'
+import {
+  type Data,
+  dataOf,
+  formatPoint,
+  Gaps,
+  placeOf,
+  timeOf,
+  titleOf,
+  trackName,
+} from '../../../../src/timeline/page/data.js'
+import { Arrows, AXIS, type Colours, type Highlights, Painter } from '../../../../src/timeline/page/draw.js'
+import { byId, element, listStalls, showDetails } from '../../../../src/timeline/page/panel.js'
 import { listenToPointer } from '../../../../src/timeline/page/pointer.js'
-import type { Colours } from '../../../../src/timeline/page/theme.js'
 import { View } from '../../../../src/timeline/page/view.js'
 import type { PageData } from '../../../../src/timeline/page-format.js'
 
@@ -168,10 +170,10 @@ export class Lanes {
       labels.append(made)
     }
     for (const { text, y } of layout.headings) label(text.replace(/ · .*/, ''), 'heading', y, 28)
-    for (const track of layout.tracks) if (track.label !== '') label(track.label, 'lane', track.y, track.height)
-    byId('hold-ups', HTMLElement).replaceChildren()
+    for (const band of layout.bands) if (band.label !== '') label(band.label, 'lane', band.y, band.height)
+    byId('stalls', HTMLElement).replaceChildren()
     let marked = -1
-    const showMarked = listHoldUps(data, (place) => {
+    const showMarked = listStalls(data, (place) => {
       marked = place === marked ? -1 : place
       highlights.gaps = marked < 0 ? new Map() : gaps.bars(gaps.of(marked))
       showMarked(marked)
@@ -189,14 +191,14 @@ export class Lanes {
 function showStates(data: Data, time: number): void {
   const rows = byId('state-rows', HTMLElement)
   rows.replaceChildren()
-  for (const lane of data.lanes.keys()) {
+  for (const track of data.tracks.keys()) {
     let all = 0
     let done = 0
     let queued = 0
     let now = ''
     for (let row = 0; row < data.length; row += 1) {
       const kind = data.kind[row] ?? 0
-      if (data.lane[row] !== lane || isHostOnly(kind) || data.parent[row] !== -1 || isInstant(kind)) continue
+      if (data.track[row] !== track || isHostOnly(kind) || data.parent[row] !== -1 || isInstant(kind)) continue
       const [called, start, end] = [data.called[row] ?? 0, data.start[row] ?? Number.NaN, data.end[row] ?? Number.NaN]
       all += 1
       if (end <= time) done += 1
@@ -209,7 +211,7 @@ function showStates(data: Data, time: number): void {
       element(
         'tr',
         {},
-        element('th', { scope: 'row' }, laneName(data, lane)),
+        element('th', { scope: 'row' }, trackName(data, track)),
         element('td', {}, state),
         element('td', {}, `${done} of ${all}`),
         element('td', {}, String(queued)),

@@ -1,6 +1,7 @@
 /** The page: puts its parts together, runs the program in a worker, and ends it. */
-import { byId, element } from '../../../../src/timeline/page/elements.js'
-import { themeButton } from '../../../../src/timeline/page/theme.js'
+
+import { themeButton } from '../../../../src/timeline/page/draw.js'
+import { byId, element } from '../../../../src/timeline/page/panel.js'
 import { LESSONS } from '../../lessons/lessons.js'
 import { withInsertions } from '../run/insertions.js'
 import type { Explored, Finding, Insertion, Level, Ran, Reply, Request } from '../run/messages.js'

@@ -9,9 +9,8 @@ import { driverOf } from '../../../../dist/src/device.js'
 import { Ranges } from '../../../../dist/src/driver/sim/handles.js'
 import { SimDriver } from '../../../../dist/src/driver/sim/sim-driver.js'
 import { backendOf } from '../../../../dist/src/driver/wrappable-driver.js'
-import { observed, observedError } from '../../../../dist/src/explore/outcome.js'
-import { runOnce } from '../../../../dist/src/explore/run.js'
-import { parseSchedule, Route } from '../../../../dist/src/explore/schedule.js'
+import { observed, observedError, runOnce } from '../../../../dist/src/explore/run.js'
+import { parseSchedule, Route } from '../../../../dist/src/explore/search.js'
 import type { PageData } from '../../../../dist/src/timeline/page-format.js'
 import { pageDataOf } from '../../../../dist/src/timeline/timeline.js'
 import { assert } from './assert.js'
@@ -154,10 +153,10 @@ function withOwnSites(page: PageData): PageData {
   const own = page.sites.map((site) => (lineIn(site) === undefined ? '' : brief(site)))
   const sites = [...new Set(['', ...own])]
   const site = page.site.map((at) => sites.indexOf(own[at] ?? ''))
-  const holdUps = page.holdUps.map((one) =>
+  const stalls = page.stalls.map((one) =>
     one.callSite === undefined ? one : { ...one, callSite: brief(one.callSite) },
   )
-  return { ...page, sites, site, holdUps }
+  return { ...page, sites, site, stalls }
 }
 
 function findingOf(report: sanitizer.SanitizerReport): Finding {

@@ -1,5 +1,5 @@
 /** Several copies in one call, `cuMemcpyBatchAsync`, where the driver and the stream have it. */
-import { type BatchedCopy, type Driver, isNullStream, type StreamHandle } from '../../driver.js'
+import { type CopiedBytes, type Driver, isNullStream, type StreamHandle } from '../../driver.js'
 import type { CudaGreenContexts } from '../cuda-green-contexts.js'
 import { NativeMemory } from '../libcuda/native.js'
 import type { LibcudaParts } from '../libcuda/stream-calls.js'
@@ -27,7 +27,7 @@ export class CopyBatches {
    * False where they have to be made one by one: the call refuses the null stream, and streams that capture; with memory of
    * pools it crashes on streams of green contexts, or never returns.
    */
-  copy(copies: readonly BatchedCopy[], stream: StreamHandle): boolean {
+  copy(copies: readonly CopiedBytes[], stream: StreamHandle): boolean {
     const { library, calls, driver, green } = this.parts
     const { cuMemcpyBatchAsync } = library
     if (cuMemcpyBatchAsync === undefined || isNullStream(stream) || green.isGreen(stream)) return false

@@ -22,7 +22,7 @@ import type { EventPool } from '../waiting/event-pool.js'
 const IN_STREAM_ORDER = 1
 const CALL = 'cuMemcpyBatchAsync'
 
-export type HostCopiesDriver = Pick<Driver, 'streamIsCapturing' | 'streamLaunchHostFunction'>
+export type HostCopiesDriver = Pick<Driver, 'streamIsCapturing' | 'queue'>
 
 export interface HostCopiesParts extends LibcudaParts {
   readonly pool: EventPool
@@ -67,7 +67,7 @@ export class HostCopies {
 
   #byHostFunction(stream: StreamHandle, context: ContextHandle, copy: (memcpy: CFunction) => void): void {
     const run = (): void => copy(own().copy)
-    this.parts.driver.streamLaunchHostFunction(stream, context, { run, runsAfterFault: false, own: true })
+    this.parts.driver.queue({ kind: 'hostFunction', stream, context, call: { run, runsAfterFault: false, own: true } })
   }
 
   #contextOf(stream: StreamHandle): ContextHandle {

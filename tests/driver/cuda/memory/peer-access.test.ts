@@ -7,9 +7,7 @@ import { CudaError } from '../../../../src/base/errors.js'
 import { driverOf } from '../../../../src/device.js'
 import { NativeMemory } from '../../../../src/driver/cuda/libcuda/native.js'
 import { PeerAccess } from '../../../../src/driver/cuda/memory/peer-access.js'
-import type { MemoryDriver, Pointer } from '../../../../src/driver/driver.js'
-import { DriverWrapper } from '../../../../src/driver/driver-wrapper.js'
-import { WrappableDriver } from '../../../../src/driver/wrappable-driver.js'
+import type { Pointer } from '../../../../src/driver/driver.js'
 
 const IN_POOL = 0x1000 as Pointer
 const IN_OTHER_POOL = 0x3000 as Pointer
@@ -95,25 +93,13 @@ test('memory that a stream’s device cannot reach is refused, but for copies be
   assert.ok(near && far)
   const betweens: unknown[] = []
   const front = driverOf(near)
-  assert.ok(front instanceof WrappableDriver)
-  const { unwrap } = front.wrap((inner) => {
-    const driver = new DriverWrapper(inner)
-    const mine: Partial<MemoryDriver> = {
-      admit: () => false,
-      copy(to, from, byteLength, stream, between) {
-        betweens.push(between)
-        inner.memory.copy(to, from, byteLength, stream, between)
-      },
-    }
-    const memory = new Proxy(inner.memory, {
-      get(target, key) {
-        const value: unknown = Reflect.get(mine, key) ?? Reflect.get(target, key)
-        return typeof value === 'function' ? value.bind(target) : value
-      },
-    })
-    Object.defineProperty(driver, 'memory', { value: memory })
-    return driver
-  })
+  const { unwrap } = front.wrap((next) => ({
+    memory: { admit: () => false },
+    queue(work) {
+      if (work.kind === 'copy') betweens.push(work.route)
+      next.queue(work)
+    },
+  }))
   using stream = near.createStream()
   using here = near.alloc(64)
   using there = far.alloc(64)

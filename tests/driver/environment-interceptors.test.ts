@@ -19,8 +19,8 @@ describe('a bundle', () => {
   const folder = mkdtempSync(join(tmpdir(), 'bundle-'))
   after(() => rmSync(folder, { recursive: true, force: true }))
   cpSync(join(root, 'dist', 'src'), join(folder, 'src'), { recursive: true })
-  rmSync(join(folder, 'src', 'sanitizer', 'environment.js'))
-  rmSync(join(folder, 'src', 'timeline', 'whole-process.js'))
+  rmSync(join(folder, 'src', 'sanitizer', 'sanitizer-variable.js'))
+  rmSync(join(folder, 'src', 'timeline', 'timeline-variable.js'))
   writeFileSync(
     join(folder, 'package.json'),
     JSON.stringify({

@@ -3,26 +3,35 @@
  * of the writes of one stream that is the first, and where the word satisfies the wait from the beginning it is nothing.
  * Where no such write is known yet, the wait counts as one for a promise until one is queued.
  */
-import { type Comparison, isMet, type MemoryValue } from '../driver/values.js'
-import { type Clock, common, isBefore, knownAt, merged, type Strand, type StrandPoint } from './clocks.js'
 
-/** Bytes that were written: `bytes` again and again, or what is not known. */
+import {
+  type Component,
+  clockThrough,
+  common,
+  type Epoch,
+  isBefore,
+  merged,
+  type VectorClock,
+} from '../base/vector-clock.js'
+import { type Comparison, isMet, type MemoryValue } from '../driver/values.js'
+
+/** Bytes that were written: `bytes` again and again; undefined if they are not known. */
 interface Write {
   readonly start: number
   readonly end: number
   readonly bytes: Uint8Array | undefined
-  /** Undefined for what was there when all earlier writes were done. */
-  readonly at: StrandPoint | undefined
-  /** All that comes before it. */
-  readonly before: Clock
+  /** When it happens; undefined for what was there when all earlier writes were done. */
+  readonly at: Epoch | undefined
+  /** What happens before it. */
+  readonly before: VectorClock
 }
 
-/** What values have to know of the order around them. */
+/** What values need of the order around them. */
 export interface ValueOrder {
   /** What any part of JavaScript has ever known to be done. */
-  readonly known: Strand
-  /** Until the result is called the strand may come after all that is queued. */
-  hold(strand: Strand): () => void
+  readonly known: Component
+  /** Until the result is called the component may happen after all that is queued. */
+  hold(component: Component): () => void
   /** What a word holds now, as far as that is known; undefined where only streams write there. */
   look(pointer: number, byteLength: number): { readonly bytes: Uint8Array | undefined } | undefined
 }
@@ -40,23 +49,23 @@ export class Values {
   constructor(private readonly order: ValueOrder) {}
 
   /** `at` is the place of the write. */
-  written({ pointer, bits, value }: MemoryValue, at: StrandPoint): void {
+  written({ pointer, bits, value }: MemoryValue, at: Epoch): void {
     const slot = this.#slotOf(pointer)
     this.#look(slot, pointer, bits)
     const bytes = new Uint8Array(new BigUint64Array([value]).buffer, 0, bits / 8)
-    slot.add({ start: pointer, end: pointer + bytes.length, bytes, at, before: knownAt(at) })
+    slot.add({ start: pointer, end: pointer + bytes.length, bytes, at, before: clockThrough(at) })
   }
 
-  awaited(word: MemoryValue, compare: Comparison, strand: Strand): void {
+  awaited(word: MemoryValue, compare: Comparison, component: Component): void {
     const slot = this.#slotOf(word.pointer)
     this.#look(slot, word.pointer, word.bits)
-    slot.wait(new Wait(word, compare, strand, this.order))
+    slot.wait(new Wait(word, compare, component, this.order))
   }
 
   /** An operation has written these bytes: a fill the same again and again, others what is not known. */
-  overwritten(start: number, end: number, at: StrandPoint, bytes?: Uint8Array): void {
+  overwritten(start: number, end: number, at: Epoch, bytes?: Uint8Array): void {
     if (bytes === undefined && this.#slots.size === 0) return
-    const write = { start, end, bytes, at, before: knownAt(at) }
+    const write = { start, end, bytes, at, before: clockThrough(at) }
     for (const slot of this.#slotsIn(start, end)) slot.add(write)
     if (bytes === undefined) return
     this.#fills.push(write)
@@ -93,7 +102,7 @@ export class Values {
     return slots
   }
 
-  /** Where all that streams have written is done, the word holds that, or what JavaScript has written since. */
+  /** If all writes of streams are done, the word holds what they wrote, or what JavaScript has written since. */
   #look(slot: Slot, pointer: number, bits: number): void {
     const end = pointer + bits / 8
     const { known } = this.order
@@ -104,9 +113,9 @@ export class Values {
 }
 
 class Slot {
-  /** In the order in which they were queued. */
+  /** The writes, in the order in which they were queued. */
   #writes: Write[] = []
-  /** Those whose strands have not been given anything since, or that no write satisfies yet. */
+  /** The waits that later writes can still affect. */
   #waits: Wait[] = []
 
   constructor(readonly start: number) {}
@@ -125,7 +134,7 @@ class Slot {
   }
 
   /** Is all that was written to these bytes known to be done? */
-  isDone(start: number, end: number, known: StrandPoint): boolean {
+  isDone(start: number, end: number, known: Epoch): boolean {
     return this.#writes.every((write) => !overlaps(write, start, end) || isKnown(write, known))
   }
 
@@ -139,28 +148,28 @@ class Slot {
 
 /** A wait for a word, as long as another write can change what it comes after. */
 class Wait {
-  /** What the strand comes after without it. */
-  readonly #before: Clock
-  readonly #at: StrandPoint
-  /** What all writes that may satisfy it come after; undefined as long as none is known. */
-  #learned: Clock | undefined
+  /** What happens before the component without this wait. */
+  readonly #before: VectorClock
+  readonly #at: Epoch
+  /** What happens before all writes that may satisfy it; undefined as long as none is known. */
+  #past: VectorClock | undefined
   #release: (() => void) | undefined
-  /** Where the strand was when it learned that: further on it has been given something. */
-  #tick: number
+  /** The time of the component at the latest change: if it is later by now, it has been given work. */
+  #time: number
 
   constructor(
     private readonly word: MemoryValue,
     private readonly compare: Comparison,
-    private readonly strand: Strand,
+    private readonly component: Component,
     private readonly order: ValueOrder,
   ) {
-    this.#before = strand.clock
-    this.#at = strand.next()
-    this.#tick = strand.tick
+    this.#before = component.clock
+    this.#at = component.next()
+    this.#time = component.time
   }
 
   get isOpen(): boolean {
-    return this.#learned === undefined || this.#tick === this.strand.tick
+    return this.#past === undefined || this.#time === this.component.time
   }
 
   /** `writes` were queued before. */
@@ -170,13 +179,13 @@ class Wait {
     const there = writes.filter((write) => overlaps(write, pointer, end))
     const known = there.map((write) => isKnown(write, this.#at))
     for (const [index, write] of there.entries()) {
-      // One that comes before the wait has taken its place.
+      // A later write that happens before the wait has replaced it.
       const isOver = there.some((later, nth) => nth > index && known[nth] === true && comesAfter(later, write))
       if (!isOver) this.#mayBeMetBy(write)
     }
-    if (this.#learned === undefined) {
-      this.#release = this.order.hold(this.strand)
-      this.#tick = this.strand.tick
+    if (this.#past === undefined) {
+      this.#release = this.order.hold(this.component)
+      this.#time = this.component.time
     }
   }
 
@@ -184,7 +193,7 @@ class Wait {
   written(write: Write): void {
     if (!this.isOpen || write.at === undefined || isBefore(this.#at, write.at)) return
     this.#mayBeMetBy(write)
-    if (this.#learned === undefined) return
+    if (this.#past === undefined) return
     this.#release?.()
     this.#release = undefined
   }
@@ -192,22 +201,22 @@ class Wait {
   #mayBeMetBy(write: Write): void {
     const value = valueBehind(write, this.word)
     if (value === undefined || !isMet(value, this.compare, this.word)) return
-    const isFirst = this.#learned === undefined
-    this.#learned = this.#learned === undefined ? write.before : common(this.#learned, write.before)
-    if (this.strand.tick === this.#tick) this.strand.turnTo(merged(this.#before, this.#learned))
-    else if (isFirst) this.strand.joinClock(this.#learned)
-    this.#tick = this.strand.tick
+    const isFirst = this.#past === undefined
+    this.#past = this.#past === undefined ? write.before : common(this.#past, write.before)
+    if (this.component.time === this.#time) this.component.turnTo(merged(this.#before, this.#past))
+    else if (isFirst) this.component.joinClock(this.#past)
+    this.#time = this.component.time
   }
 }
 
 const overlaps = (write: Write, start: number, end: number): boolean => write.start < end && write.end > start
 
-const isKnown = ({ at }: Write, later: StrandPoint): boolean => at === undefined || isBefore(at, later)
+const isKnown = ({ at }: Write, later: Epoch): boolean => at === undefined || isBefore(at, later)
 
 const comesAfter = (later: Write, { at }: Write): boolean =>
   at === undefined || later.at === undefined || isBefore(at, later.at)
 
-/** What the word holds behind a write; undefined where that is not known. */
+/** What the word holds after a write; undefined if that is not known. */
 function valueBehind({ start, end, bytes }: Write, { pointer, bits }: MemoryValue): bigint | undefined {
   if (bytes === undefined || start > pointer || end < pointer + bits / 8) return undefined
   const word = new Uint8Array(8)

@@ -1,25 +1,25 @@
-/** The wrappers that variables of the environment put in front of the default driver. */
+/** The interceptors that environment variables put in front of the default driver. */
 import { loadLate, process } from '#platform'
 import { stateError } from '../base/errors.js'
 import type { WrappableDriver } from './wrappable-driver.js'
 
-/** Puts the wrapper in, as the variable's value says. */
+/** Puts the interceptor in front of the driver, as the value of the variable says. */
 type PutIn = (driver: WrappableDriver, value: string) => void
 
-/** The files that provide them: loaded only where the variable is set, or by the entry point of the same name. */
+/** The files that provide the interceptors. They are loaded only where the variable is set, or by their entry point. */
 const FILES: Readonly<Record<string, string>> = {
-  CUDA_STREAMS_SANITIZER: '../sanitizer/environment.js',
-  CUDA_STREAMS_TIMELINE: '../timeline/whole-process.js',
+  CUDA_STREAMS_SANITIZER: '../sanitizer/sanitizer-variable.js',
+  CUDA_STREAMS_TIMELINE: '../timeline/timeline-variable.js',
 }
 const provided = new Map<string, PutIn>()
 const done = new Set<string>()
 
-/** Called by those files when they are loaded. */
-export function provideWrapper(variable: string, putIn: PutIn): void {
+/** To be called by those files when they are loaded. */
+export function provideInterceptor(variable: string, putIn: PutIn): void {
   provided.set(variable, putIn)
 }
 
-export function wrapAsEnvironmentSays(driver: WrappableDriver): void {
+export function interceptAsEnvironmentSays(driver: WrappableDriver): void {
   for (const [variable, file] of Object.entries(FILES)) {
     const value = process.env[variable]
     if (value === undefined || value === '' || value === '0' || done.has(variable)) continue

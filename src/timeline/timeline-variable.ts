@@ -1,19 +1,17 @@
 /**
- * `CUDA_STREAMS_TIMELINE=file.html`: records a process from its first use of the GPU to its end, with
- * `CUDA_STREAMS_TIMELINE_SITES=1` as `{ callSites: true }` does.
+ * The environment variable `CUDA_STREAMS_TIMELINE=file.html` records a process from its first use of the GPU to its end. With
+ * `CUDA_STREAMS_TIMELINE_SITES=1`, call sites are recorded as by `{ callSites: true }`.
  */
 import { absolutePath, isMainThread, printError, process, threadId, writeFileNow } from '#platform'
 import { variable } from '../base/environment.js'
 import { messageOf } from '../base/errors.js'
-import { provideWrapper } from '../driver/environment-wrappers.js'
-import { checkExtension, contentsOf } from './file-format.js'
+import { provideInterceptor } from '../driver/environment-interceptors.js'
 import { DEFAULT_LIMIT, Session } from './session.js'
-import { timelineOf } from './timeline.js'
+import { checkExtension, contentsOf, timelineOf } from './timeline.js'
 
-/** An operation that is not done when the process ends has no end in the file. */
-provideWrapper('CUDA_STREAMS_TIMELINE', (driver, file) => {
+provideInterceptor('CUDA_STREAMS_TIMELINE', (driver, file) => {
   const { extension } = checkExtension(file, 'CUDA_STREAMS_TIMELINE')
-  // The directory may change until the end; and each worker has a driver, and a file, of its own.
+  // The current directory may change until the end, and each worker has a driver and a file of its own.
   const named = isMainThread ? file : `${file.slice(0, -extension.length)}.worker-${threadId}${extension}`
   const path = absolutePath(named)
   const callSites = (variable('CUDA_STREAMS_TIMELINE_SITES') ?? '0') !== '0'
@@ -22,7 +20,7 @@ provideWrapper('CUDA_STREAMS_TIMELINE', (driver, file) => {
     try {
       writeFileNow(path, contentsOf(path, timelineOf(session.stopNow()).render(path)))
     } catch (error) {
-      // The process ends as it would have ended; but the program asked for that file.
+      // The exit code stays the same, but the missing file is reported.
       printError(`cuda-streams: no timeline was written to ${path}: ${messageOf(error)}`)
     }
   })

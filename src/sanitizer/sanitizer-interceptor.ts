@@ -1,0 +1,435 @@
+/** Intercepts the calls that order work or touch memory, and tells the detector of them. */
+import { calledFromHere } from '../base/stack.js'
+import type { Epoch } from '../base/vector-clock.js'
+import {
+  type AdoptedStream,
+  type Cancel,
+  type ContextHandle,
+  type Driver,
+  EventFlag,
+  type EventHandle,
+  type ExternalFlag,
+  type GraphDriver,
+  type GraphExecHandle,
+  type GraphHandle,
+  type MemoryDriver,
+  memoryOf,
+  type NodeHandle,
+  type NodeWork,
+  type OwnEvent,
+  type QueuedCopies,
+  type QueuedCopy,
+  type QueuedFill,
+  type QueuedHostFunction,
+  type QueuedKernel,
+  type QueuedLibraryCalls,
+  type QueuedPromiseWait,
+  type QueuedWork,
+  type Settle,
+  type SharingDriver,
+  type StreamHandle,
+} from '../driver/driver.js'
+import type { Interceptor } from '../driver/wrappable-driver.js'
+import { Detector } from './detector.js'
+import type { Findings } from './findings.js'
+import { type CapturedNodes, GraphInstance } from './graph-instances.js'
+import { HappensBefore, HostFunctionPlace } from './happens-before.js'
+import { type StackMode, Stacks } from './operations.js'
+
+/** What reports call the work. */
+function nameOf(work: QueuedKernel | QueuedCopy | QueuedCopies | QueuedFill): string {
+  if (work.kind === 'kernel') return `kernel '${work.kernel.name}'`
+  if (work.kind === 'copy') return work.name
+  return work.kind === 'fill' ? 'fill' : 'copy'
+}
+
+export class SanitizerInterceptor implements Interceptor {
+  readonly detector: Detector
+  readonly #order: HappensBefore
+  /** The nodes of the graphs that are known as a whole. Nothing is concluded from the others. */
+  readonly #graphs = new Map<GraphHandle, CapturedNodes>()
+  readonly #instances = new Map<GraphExecHandle, GraphInstance>()
+  /** Graphs of which only a part is known. */
+  readonly #partlyKnown = new Set<GraphHandle>()
+  /** Graphs that captures add to, by the streams on which the captures began. The new nodes are known when a capture ends. */
+  readonly #growing = new Map<StreamHandle, GraphHandle>()
+
+  constructor(
+    private readonly next: Driver,
+    findings: Findings,
+    stacks: StackMode,
+    isCausal: boolean,
+  ) {
+    this.#order = new HappensBefore(next, isCausal)
+    this.detector = new Detector(next, this.#order, findings, new Stacks(stacks))
+  }
+
+  queue(work: QueuedWork): void {
+    const { detector, next } = this
+    switch (work.kind) {
+      case 'kernel':
+      case 'copy':
+      case 'copies':
+      case 'fill': {
+        const memory = memoryOf(work)
+        const what = nameOf(work)
+        detector.probe(work.stream, what, memory)
+        next.queue(work.kind === 'kernel' ? { ...work, comparesAll: true } : work)
+        detector.work(work.stream, what, memory)
+        if (work.kind === 'fill') detector.filled(work)
+        break
+      }
+      case 'library':
+        this.#callLibrary(work)
+        break
+      case 'allocate':
+        next.queue(work)
+        detector.allocated(work.pointer, work.byteLength, work.stream)
+        break
+      case 'free':
+        detector.probeFree(work.pointer, work.stream)
+        next.queue(work)
+        detector.freed(work.pointer, work.stream)
+        break
+      case 'hostFunction':
+        this.#launchHostFunction(work)
+        break
+      case 'promise':
+        this.#waitForPromise(work)
+        break
+      case 'waitValue':
+        next.queue(work)
+        detector.valueAwaited(work.word, work.compare, work.stream)
+        break
+      case 'writeValue':
+        next.queue(work)
+        detector.valueWritten(work.word, work.stream)
+        break
+      case 'graph': {
+        const instance = this.#instances.get(work.exec)
+        detector.probeLaunch(instance, work.stream)
+        next.queue(work)
+        detector.launched(`launch of graph ${work.exec}`, instance, work.stream)
+        break
+      }
+      case 'childGraph':
+        next.queue(work)
+        detector.graphAdded(work.stream, this.#graphs.get(work.graph) ?? [])
+        break
+      case 'graphUpload':
+        next.queue(work)
+        break
+      default:
+        work satisfies never
+    }
+  }
+
+  #callLibrary(work: QueuedLibraryCalls): void {
+    for (const { name, stream, memory } of work.calls) this.detector.probe(stream, name, memory)
+    this.next.queue({ ...work, comparesAll: true })
+    for (const { name, stream, memory } of work.calls) this.detector.work(stream, name, memory)
+  }
+
+  #launchHostFunction(work: QueuedHostFunction): void {
+    const { stream, call } = work
+    const place = new HostFunctionPlace(this.#order)
+    const { own = false } = call
+    const run = (status: number): void => {
+      this.detector.hostFunctionRuns(own)
+      try {
+        place.run(() => call.run(status))
+      } finally {
+        this.detector.hostFunctionRuns(own)
+      }
+    }
+    this.next.queue({ ...work, call: { ...call, run } })
+    this.detector.hostFunctionQueued(stream, place, own)
+  }
+
+  #waitForPromise(work: QueuedPromiseWait): void {
+    this.next.queue(work)
+    const { release } = work
+    const settled = this.#order.hold(work.stream)
+    work.release = () => {
+      this.detector.promiseSettled()
+      settled()
+      release()
+    }
+  }
+
+  deviceContext(device: number): ContextHandle {
+    const context = this.next.deviceContext(device)
+    this.#order.streams.contextSeen(context, device)
+    return context
+  }
+
+  deviceSynchronize(device: number): void {
+    const work = this.#order.workOfDevice(device)
+    this.next.deviceSynchronize(device)
+    this.#order.hostWaitedFor(work)
+  }
+
+  deviceFinished(device: number, settle: Settle): Cancel {
+    const work = this.#order.workOfDevice(device)
+    return this.#following(work, settle, (settled) => this.next.deviceFinished(device, settled))
+  }
+
+  drainHostFunctions(): void {
+    this.next.drainHostFunctions()
+    this.#order.drained()
+  }
+
+  deviceRecordOwn(event: EventHandle, device: number): boolean {
+    const recorded = this.next.deviceRecordOwn(event, device)
+    if (recorded) this.#order.recordDevice(event, device)
+    return recorded
+  }
+
+  streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
+    const stream = this.next.streamCreate(context, flags, priority)
+    this.#order.streams.created(stream, context, flags, this.detector.stacks.take())
+    return stream
+  }
+
+  streamDestroy(stream: StreamHandle): void {
+    this.next.streamDestroy(stream)
+    this.#order.streams.destroyed(stream)
+  }
+
+  streamAdopt(cudaHandle: number, near: number): AdoptedStream {
+    const adopted = this.next.streamAdopt(cudaHandle, near)
+    this.#order.streams.adopted(adopted.stream, adopted.device, this.detector.stacks.take())
+    return adopted
+  }
+
+  streamQuery(stream: StreamHandle, isIdle?: boolean): boolean {
+    return this.#order.answer(this.next.streamQuery(stream, isIdle), this.#order.workOf(stream))
+  }
+
+  streamSynchronize(stream: StreamHandle): void {
+    const work = this.#order.workOf(stream)
+    this.next.streamSynchronize(stream)
+    this.#order.hostWaitedFor(work)
+  }
+
+  streamWaitEvent(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
+    this.next.streamWaitEvent(stream, event, external)
+    if (!this.#order.wait(stream, event, external !== 0)) this.detector.unrecordedEventAwaited(stream)
+  }
+
+  streamWaitStream(stream: StreamHandle, other: StreamHandle, otherContext: ContextHandle): void {
+    this.next.streamWaitStream(stream, other, otherContext)
+    this.#order.waitForStream(stream, other)
+  }
+
+  streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel {
+    const work: Epoch[] = []
+    const cancel = this.#following(work, settle, (settled) => this.next.streamFinished(stream, context, settled))
+    // Only now: the driver may refuse it, and then there is no record either.
+    work.push(...this.#order.promised(stream))
+    return cancel
+  }
+
+  eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle {
+    const event = this.next.eventCreate(context, flags, recordedNext)
+    this.#order.events.created(event, (flags & EventFlag.DISABLE_TIMING) === 0)
+    return event
+  }
+
+  eventDestroy(event: EventHandle): void {
+    this.next.eventDestroy(event)
+    this.#order.events.destroyed(event)
+  }
+
+  eventRecycle(context: ContextHandle, event: EventHandle, neverRecorded?: boolean): void {
+    this.next.eventRecycle(context, event, neverRecorded)
+    this.#order.events.destroyed(event)
+  }
+
+  eventAdopt(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
+    const found = this.next.eventAdopt(event)
+    this.#order.events.adopted(event)
+    return found
+  }
+
+  eventOpenIpcHandle(context: ContextHandle, bytes: Uint8Array): EventHandle {
+    const event = this.next.eventOpenIpcHandle(context, bytes)
+    this.#order.events.adopted(event)
+    return event
+  }
+
+  eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
+    this.next.eventRecord(event, stream, external)
+    this.#order.record(event, stream, external !== 0)
+  }
+
+  eventRecordOwn(event: EventHandle, stream: StreamHandle): void {
+    this.next.eventRecordOwn(event, stream)
+    this.#order.record(event, stream, false)
+  }
+
+  eventQuery(event: EventHandle, isDone?: boolean): boolean {
+    return this.#order.answer(this.next.eventQuery(event, isDone), this.#order.workOfEvent(event))
+  }
+
+  eventSynchronize(event: EventHandle): void {
+    const work = this.#order.workOfEvent(event)
+    this.next.eventSynchronize(event)
+    this.#order.hostWaitedFor(work)
+  }
+
+  eventFinished(event: EventHandle, settle: Settle): Cancel {
+    const work = this.#order.workOfEvent(event)
+    return this.#following(work, settle, (settled) => this.next.eventFinished(event, settled))
+  }
+
+  eventElapsedTime(start: EventHandle, end: EventHandle): number {
+    const milliseconds = this.next.eventElapsedTime(start, end)
+    for (const event of [start, end]) this.#order.hostWaitedFor(this.#order.workOfEvent(event))
+    return milliseconds
+  }
+
+  /** The program learns that the work is complete when the promise settles, unless it cancels that first. */
+  #following(work: readonly Epoch[], settle: Settle, start: (settled: Settle) => Cancel): Cancel {
+    let givenUp = false
+    this.detector.checkReads()
+    const asHere = this.detector.isWatching ? calledFromHere() : undefined
+    const cancel = start((error) => {
+      asHere?.(() => this.detector.checkReads())
+      if (error === undefined && !givenUp) this.#order.settle(work, () => settle(error))
+      else settle(error)
+    })
+    return () => {
+      givenUp = true
+      cancel()
+    }
+  }
+
+  readonly memory: Partial<MemoryDriver> = {
+    allocatePinned: (byteLength, context) => {
+      const pinned = this.next.memory.allocatePinned(byteLength, context)
+      this.detector.allocatedApart(pinned.pointer, byteLength, 'pinned', new Uint8Array(pinned.bytes))
+      return pinned
+    },
+    registerPinned: (bytes, context) => {
+      const pointer = this.next.memory.registerPinned(bytes, context)
+      this.detector.allocatedApart(pointer, bytes.length, 'pinned', bytes)
+      this.detector.registered(pointer)
+      return pointer
+    },
+    closePinned: (pointer, bytes, after) =>
+      this.detector.closing(pointer, after, () => this.next.memory.closePinned(pointer, bytes, after)),
+    placeOf: (pointer, byteLength, near) => {
+      const place = this.next.memory.placeOf(pointer, byteLength, near)
+      this.detector.regions.foreign(pointer, byteLength)
+      return place
+    },
+    viewed: (pointer, byteLength) => {
+      this.detector.viewed(pointer, byteLength)
+      this.next.memory.viewed(pointer, byteLength)
+    },
+  }
+
+  /** Memory that several processes or threads use: there without a stream, and not known to be used by the others. */
+  readonly sharing: Partial<SharingDriver> = {
+    allocate: (byteLength, context) => {
+      const pointer = this.next.sharing.allocate(byteLength, context)
+      this.detector.allocatedApart(pointer, byteLength, 'device')
+      return pointer
+    },
+    free: (pointer, after) => this.detector.closing(pointer, after, () => this.next.sharing.free(pointer, after)),
+    importMemory: (handle, context) => {
+      const imported = this.next.sharing.importMemory(handle, context)
+      const close = (after: readonly OwnEvent[]): void => {
+        imported.close(after)
+        this.detector.takenOver(after)
+      }
+      return { ...imported, close }
+    },
+  }
+
+  readonly graphs: Partial<GraphDriver> = {
+    begin: (stream, mode) => {
+      this.#order.streams.at(stream)
+      this.next.graphs.begin(stream, mode)
+      this.#order.captureBegins(stream)
+    },
+    end: (stream) => {
+      try {
+        const graph = this.next.graphs.end(stream)
+        const nodes = this.#order.captureEnds(stream)
+        if (nodes === undefined || this.#partlyKnown.has(graph)) this.#graphs.delete(graph)
+        else this.#graphs.set(graph, nodes)
+        return graph
+      } catch (error) {
+        if (!this.#stillCaptures(stream)) this.#order.captureEnds(stream)
+        throw error
+      }
+    },
+    beginInto: (stream, mode, graph, after) => {
+      this.#order.streams.at(stream)
+      this.next.graphs.beginInto(stream, mode, graph, after)
+      this.#order.captureBegins(stream, this.#graphs.get(graph), after)
+      this.#growing.set(stream, graph)
+      if (!this.#graphs.has(graph)) this.#partlyKnown.add(graph)
+    },
+    abandon: (stream) => {
+      this.next.graphs.abandon(stream)
+      if (!this.#stillCaptures(stream)) this.#order.captureEnds(stream)
+    },
+    destroy: (graph) => {
+      this.next.graphs.destroy(graph)
+      this.#partlyKnown.delete(graph)
+      this.#graphs.delete(graph)
+    },
+    instantiate: (graph, context) => {
+      const exec = this.next.graphs.instantiate(graph, context)
+      const nodes = this.#nodesOf(graph)
+      if (nodes === undefined) this.#instances.delete(exec)
+      else this.#instances.set(exec, new GraphInstance(nodes))
+      return exec
+    },
+    destroyExec: (exec) => {
+      this.next.graphs.destroyExec(exec)
+      this.#forget(exec)
+    },
+    update: (exec, graph) => {
+      this.next.graphs.update(exec, graph)
+      const nodes = this.#nodesOf(graph)
+      if (nodes === undefined) this.#forget(exec)
+      else this.#instances.get(exec)?.update(nodes)
+    },
+    updateNode: (exec, node, context, work) => {
+      const checked: NodeWork = work.kind === 'kernel' ? { ...work, comparesAll: true } : work
+      this.next.graphs.updateNode(exec, node, context, checked)
+      const instance = this.#instances.get(exec)
+      if (instance !== undefined) this.detector.nodeUpdated(instance, node, memoryOf(work))
+    },
+    setEnabled: (exec, node: NodeHandle, context, enabled) => {
+      this.next.graphs.setEnabled(exec, node, context, enabled)
+      this.#instances.get(exec)?.setEnabled(node, enabled)
+    },
+  }
+
+  #nodesOf(graph: GraphHandle): CapturedNodes | undefined {
+    for (const [stream, growing] of this.#growing) {
+      if (growing !== graph) continue
+      if (this.#stillCaptures(stream)) return undefined
+      this.#growing.delete(stream)
+    }
+    return this.#graphs.get(graph)
+  }
+
+  #forget(exec: GraphExecHandle): void {
+    for (const component of this.#instances.get(exec)?.components ?? []) this.#order.components.end(component)
+    this.#instances.delete(exec)
+  }
+
+  #stillCaptures(stream: StreamHandle): boolean {
+    try {
+      return this.next.streamIsCapturing(stream)
+    } catch {
+      return false
+    }
+  }
+}

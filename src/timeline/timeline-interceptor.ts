@@ -1,0 +1,245 @@
+/** Intercepts the calls that queue work or wait for it, and writes an event record for each. */
+import type {
+  AdoptedStream,
+  Cancel,
+  ContextHandle,
+  Driver,
+  EventHandle,
+  ExternalFlag,
+  GraphDriver,
+  GraphExecHandle,
+  HostFunction,
+  QueuedWork,
+  Settle,
+  StreamHandle,
+} from '../driver/driver.js'
+import { untilOver } from '../driver/until-over.js'
+import type { Interceptor } from '../driver/wrappable-driver.js'
+import { NO_ROW } from './event-records.js'
+import { EventWriter } from './event-writer.js'
+import { EventKind, STAGING } from './kinds.js'
+
+/** What the event record of queued work says. */
+interface Described {
+  readonly kind: EventKind
+  readonly name: string
+  /** NaN where there are none. */
+  readonly bytes: number
+}
+
+/** Undefined for work that is not recorded: a child graph, an upload of a graph, and calls of other libraries. */
+function describe(work: QueuedWork): Described | undefined {
+  switch (work.kind) {
+    case 'kernel':
+      return { kind: EventKind.KERNEL, name: work.kernel.name, bytes: Number.NaN }
+    case 'copy':
+      return { kind: EventKind.COPY, name: work.name, bytes: work.byteLength }
+    case 'copies':
+      return {
+        kind: EventKind.COPY,
+        name: 'copy',
+        bytes: work.copies.reduce((sum, { byteLength }) => sum + byteLength, 0),
+      }
+    case 'fill':
+      return { kind: EventKind.FILL, name: 'fill', bytes: work.width * work.count }
+    case 'writeValue':
+      return { kind: EventKind.FILL, name: 'writeValue', bytes: work.word.bits / 8 }
+    case 'allocate':
+      return { kind: EventKind.ALLOCATE, name: 'allocate', bytes: work.byteLength }
+    case 'free':
+      return { kind: EventKind.FREE, name: 'free', bytes: Number.NaN }
+    case 'waitValue':
+    case 'promise':
+      return { kind: EventKind.WAIT, name: work.kind, bytes: Number.NaN }
+    case 'graph':
+      return { kind: EventKind.GRAPH, name: 'graph', bytes: Number.NaN }
+    case 'hostFunction':
+      return { kind: EventKind.HOST_FUNCTION, name: nameOf(work.call), bytes: Number.NaN }
+    case 'childGraph':
+    case 'graphUpload':
+    case 'library':
+      return undefined
+  }
+}
+
+const nameOf = ({ own, runsAfterFault }: HostFunction): string =>
+  own === true ? STAGING : runsAfterFault ? 'callback' : 'host function'
+
+export class TimelineInterceptor implements Interceptor {
+  readonly writer: EventWriter
+  /** By instance of a graph, the row of its latest launch. */
+  readonly #launches = new Map<GraphExecHandle, number>()
+
+  /** `device` is one that will be used, so that its clock is prepared now. */
+  constructor(
+    private readonly next: Driver,
+    device: number | undefined,
+  ) {
+    this.writer = new EventWriter(next, device)
+  }
+
+  queue(work: QueuedWork): void {
+    const described = describe(work)
+    if (described === undefined || work.kind === 'library') {
+      this.next.queue(work)
+      return
+    }
+    const { writer, next } = this
+    const { stream } = work
+    const cause = work.kind === 'graph' ? this.#launches.get(work.exec) : undefined
+    const row = writer.begin(described.kind, stream, described.name, described.bytes, cause)
+    const queued = work.kind === 'hostFunction' ? { ...work, call: this.#watched(work.call, row) } : work
+    writer.during(row, stream, () => next.queue(queued))
+    if (work.kind !== 'graph') return
+    if (writer.table.has(row)) this.#launches.set(work.exec, row)
+    else this.#launches.delete(work.exec)
+  }
+
+  #watched(call: HostFunction, row: number): HostFunction {
+    const { meter } = this.writer
+    return {
+      ...call,
+      run(status) {
+        meter.hostFunctionBegins(row)
+        try {
+          call.run(status)
+        } finally {
+          meter.hostFunctionEnds(row)
+        }
+      },
+    }
+  }
+
+  readonly graphs: Partial<GraphDriver> = {
+    begin: (stream, mode) => {
+      this.writer.meter.unseen()
+      this.next.graphs.begin(stream, mode)
+    },
+    /** A new instance may get the same handle. */
+    destroyExec: (exec) => {
+      this.next.graphs.destroyExec(exec)
+      this.#launches.delete(exec)
+    },
+  }
+
+  deviceSynchronize(device: number): void {
+    this.#blocked('device.synchronize()', undefined, device, () => this.next.deviceSynchronize(device))
+  }
+
+  streamSynchronize(stream: StreamHandle): void {
+    this.#blocked('stream.synchronize()', stream, 0, () => this.next.streamSynchronize(stream))
+  }
+
+  drainHostFunctions(): void {
+    this.#blocked('device.drainHostFunctions()', undefined, 0, () => this.next.drainHostFunctions())
+  }
+
+  streamDestroy(stream: StreamHandle): void {
+    this.next.streamDestroy(stream)
+    this.writer.tracks.forget(stream)
+  }
+
+  /** A foreign stream may have been destroyed, and its handle may be another stream's now. */
+  streamAdopt(cudaHandle: number, near: number): AdoptedStream {
+    const adopted = this.next.streamAdopt(cudaHandle, near)
+    this.writer.tracks.forget(adopted.stream)
+    return adopted
+  }
+
+  streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel {
+    return this.writer.hidden(() =>
+      this.#awaited('stream.finished()', stream, 0, settle, (told) => this.next.streamFinished(stream, context, told)),
+    )
+  }
+
+  deviceFinished(device: number, settle: Settle): Cancel {
+    return this.#awaited('device.finished()', undefined, device, settle, (told) =>
+      this.next.deviceFinished(device, told),
+    )
+  }
+
+  deviceRecordOwn(event: EventHandle, device: number): boolean {
+    this.writer.eventRecorded(event)
+    return this.next.deviceRecordOwn(event, device)
+  }
+
+  streamWaitEvent(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
+    const { writer } = this
+    const row = writer.begin(EventKind.WAIT, stream, 'wait', Number.NaN, writer.recordOf(event))
+    writer.during(row, stream, () => this.next.streamWaitEvent(stream, event, external))
+  }
+
+  streamWaitStream(stream: StreamHandle, other: StreamHandle, otherContext: ContextHandle): void {
+    const { writer } = this
+    const record = writer.begin(EventKind.RECORD, other, 'record')
+    const wait = writer.begin(EventKind.WAIT, stream, 'wait', Number.NaN, record)
+    writer.during(record, other, () =>
+      writer.during(wait, stream, () => this.next.streamWaitStream(stream, other, otherContext)),
+    )
+  }
+
+  /** The library destroys its own events without this interceptor, so a new event may have the handle of one of them. */
+  eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle {
+    const event = this.next.eventCreate(context, flags, recordedNext)
+    if (recordedNext !== true) this.writer.eventRecorded(event)
+    return event
+  }
+
+  eventDestroy(event: EventHandle): void {
+    this.next.eventDestroy(event)
+    this.writer.eventRecorded(event)
+  }
+
+  eventRecycle(context: ContextHandle, event: EventHandle, neverRecorded?: boolean): void {
+    this.next.eventRecycle(context, event, neverRecorded)
+    this.writer.eventRecorded(event)
+  }
+
+  eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
+    const { writer } = this
+    const row = writer.begin(EventKind.RECORD, stream, 'record')
+    writer.during(row, stream, () => this.next.eventRecord(event, stream, external))
+    writer.eventRecorded(event, row)
+  }
+
+  eventRecordOwn(event: EventHandle, stream: StreamHandle): void {
+    this.writer.hidden(() => this.next.eventRecordOwn(event, stream))
+    this.writer.ownEventRecorded(event, stream)
+  }
+
+  eventSynchronize(event: EventHandle): void {
+    this.#blocked('event.synchronize()', this.#streamOf(event), 0, () => this.next.eventSynchronize(event))
+  }
+
+  eventFinished(event: EventHandle, settle: Settle): Cancel {
+    const stream = this.#streamOf(event)
+    return this.#awaited('event.finished()', stream, 0, settle, (told) => this.next.eventFinished(event, told))
+  }
+
+  /** The stream on which the event was recorded last. */
+  #streamOf(event: EventHandle): StreamHandle | undefined {
+    const { writer } = this
+    const record = writer.recordOf(event)
+    return record === NO_ROW ? undefined : writer.tracks.all[writer.table.track[record] ?? 0]?.handle
+  }
+
+  #blocked(name: string, stream: StreamHandle | undefined, device: number, wait: () => void): void {
+    const end = this.writer.call(EventKind.SYNCHRONIZE, name, stream, device)
+    try {
+      wait()
+    } finally {
+      end()
+    }
+  }
+
+  /** Records a promise. It ends when it settles, when it is cancelled, or at once where the driver refuses it. */
+  #awaited(
+    name: string,
+    stream: StreamHandle | undefined,
+    device: number,
+    settle: Settle,
+    start: (settle: Settle) => Cancel,
+  ): Cancel {
+    return untilOver(start, settle, this.writer.call(EventKind.AWAIT, name, stream, device))
+  }
+}
