@@ -27,9 +27,8 @@ import {
   type StreamHandle,
   type Wrapper,
 } from '../driver.js'
-import { HandedOutStreams } from '../handed-out-streams.js'
 import { refusedHandle } from '../handle-errors.js'
-import { HandleSet } from '../handle-tables.js'
+import { HandleMap } from '../handle-tables.js'
 import { CudaGraphs } from './cuda-graphs.js'
 import { CudaGreenContexts, type Greens } from './cuda-green-contexts.js'
 import { CudaKernels } from './cuda-kernels.js'
@@ -49,6 +48,7 @@ import type { CFunction } from './libcuda/c-functions.js'
 import { check, checkDestroyed, type Library } from './libcuda/library.js'
 import type { NativeMemory } from './libcuda/native.js'
 import { captures, type LibcudaParts, type StreamCalls } from './libcuda/stream-calls.js'
+import type { StreamRecord, StreamRecords } from './stream-records.js'
 import type { Blocking } from './waiting/blocking.js'
 import type { CallsApart } from './waiting/calls-apart.js'
 import { type EventPool, isPooled, type OwnRecord } from './waiting/event-pool.js'
@@ -95,14 +95,13 @@ export class CudaDriver implements Driver {
   readonly #calls: StreamCalls
   readonly #green: CudaGreenContexts
   readonly #hostFunctions: HostFunctions
-  readonly #handedOut = new HandedOutStreams()
+  readonly #streams: StreamRecords
   readonly #inUse = new HandlesInUse()
-  readonly #streams = new StreamPool()
-  readonly #timedEvents = new HandleSet<EventHandle>()
+  readonly #closedStreams = new StreamPool()
+  /** The flags of events of which a record is work of the stream: all but plain ones without timing. Foreign events count as work. */
+  readonly #eventFlags = new HandleMap<EventHandle, number>()
   /** The driver's numbers for the null streams, by device. */
   readonly #nullStreamIds = new Map<number, bigint>()
-  /** A record of these takes an entry of the hardware queue: of those whose records are work, and foreign ones. */
-  readonly #takeEntries = new HandleSet<EventHandle>()
 
   constructor(private readonly parts: CudaDriverParts) {
     this.#library = parts.library
@@ -110,6 +109,7 @@ export class CudaDriver implements Driver {
     this.#cuStreamWaitEvent = parts.library.cuStreamWaitEvent
     this.#out = parts.memory
     this.#calls = parts.calls
+    this.#streams = parts.streams
     this.#green = new CudaGreenContexts(parts)
     this.#hostFunctions = parts.hostFunctions
     const idleDevices = new IdleDevices(parts)
@@ -249,8 +249,8 @@ export class CudaDriver implements Driver {
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
     const device = this.#green.deviceOf(context)
     if (device !== undefined) return this.#createGreen(device, context, priority)
-    const stream = this.#streams.take(context, flags, priority) ?? this.#create(context, flags, priority)
-    this.#calls.created(stream, context)
+    const stream = this.#closedStreams.take(context, flags, priority) ?? this.#create(context, flags, priority)
+    this.#streams.created(stream, context, flags).kept = this.#closedStreams.kept(context, flags, priority)
     return stream
   }
 
@@ -260,25 +260,32 @@ export class CudaDriver implements Driver {
     this.withStreams(context, 1, createThere, 'making one more stream, for which CUDA waits for the device,')
     const stream = this.#out.pointerAt(0) as StreamHandle
     this.#isNew(stream)
-    this.#green.foreignIsGone(stream)
-    this.#streams.made(stream, context, flags, priority)
     return stream
   }
 
   /** It is destroyed when it is closed, and never given out again. */
   #createGreen(device: number, green: ContextHandle, priority: number): StreamHandle {
-    const stream = this.#green.createStream(green, priority)
-    this.#isNew(stream)
-    this.#calls.created(stream, this.parts.contexts.primary(device))
-    return stream
+    const made = this.#green.createStream(green, priority)
+    this.#isNew(made.stream)
+    const context = this.parts.contexts.primary(device)
+    this.#streams.created(made.stream, context, StreamFlag.NON_BLOCKING).green = made.green
+    return made.stream
   }
 
   /** It may stand where another library's stood, which was handed over and has been destroyed. */
   #isNew(stream: StreamHandle): void {
-    this.graphs.leave(stream)
     this.parts.handles.streamCreated(stream)
-    this.#handedOut.forget(stream)
-    this.#hostFunctions.streamAdopted(stream)
+    const before = this.#streams.get(stream)
+    if (before === undefined) return
+    this.graphs.leave(stream)
+    this.#goes(before)
+  }
+
+  /** The stream is destroyed, or another has its handle. */
+  #goes(stream: StreamRecord): void {
+    this.#hostFunctions.streamGoes(stream)
+    this.#green.streamGoes(stream)
+    this.#streams.remove(stream)
   }
 
   /**
@@ -318,46 +325,35 @@ export class CudaDriver implements Driver {
     return blocking.exclusively(filled, what)
   }
 
-  streamDestroy(stream: StreamHandle): void {
-    if (this.#inUse.postpones(stream, () => this.streamDestroy(stream))) return
+  streamDestroy(handle: StreamHandle): void {
+    if (this.#inUse.postpones(handle, () => this.streamDestroy(handle))) return
+    const { captures, handles, reserve } = this.parts
+    const stream = this.#streams.of(handle)
     const kept = this.#whereKept(stream)
-    this.parts.promises.forgetStream(stream)
-    this.#hostFunctions.forgetStream(stream)
     this.graphs.streamGoes(stream)
-    this.#calls.forget(stream)
-    this.memory.forgetStream(stream)
-    const wasOut = this.#handedOut.has(stream)
+    this.#goes(stream)
     // No other library can come back with a handle that none has had.
-    if (wasOut) {
-      const told = this.#mayTellId(stream) && this.#library.cuStreamGetId(stream, this.#out.address) === 0
-      this.parts.handles.streamDestroyed(stream, told ? this.#out.pointerAt(0) : undefined)
-      this.#handedOut.forget(stream)
+    if (stream.hasEscaped) {
+      const told = this.#mayTellId(handle) && this.#library.cuStreamGetId(handle, this.#out.address) === 0
+      handles.streamDestroyed(handle, told ? this.#out.pointerAt(0) : undefined)
     }
     // It captures nothing, whoever ended its capture.
-    if (kept !== undefined) this.parts.captures.endBy(stream, () => {})
+    if (kept !== undefined) captures.endBy(stream, () => {})
     if (kept === 'pool') {
-      this.#streams.keep(stream)
+      this.#closedStreams.keep(stream)
       return
     }
-    this.#streams.forget(stream)
-    if (!wasOut) this.parts.handles.streamLeft(stream)
-    if (kept !== undefined && this.parts.reserve.keep(kept, stream)) return
-    const destroy = (): void => checkDestroyed('cuStreamDestroy', this.#library.cuStreamDestroy_v2(stream))
-    try {
-      this.parts.captures.endBy(stream, destroy)
-    } finally {
-      this.#green.streamDestroyed(stream)
-    }
+    if (!stream.hasEscaped) handles.streamLeft(handle)
+    if (kept !== undefined && reserve.keep(stream.device, handle)) return
+    captures.endBy(stream, () => checkDestroyed('cuStreamDestroy', this.#library.cuStreamDestroy_v2(handle)))
   }
 
   /** Where a stream that is idle need not be destroyed: it will be another, or make place for one on its device. */
-  #whereKept(stream: StreamHandle): 'pool' | number | undefined {
-    const context = this.#calls.own.get(stream)
-    if (context === undefined || this.#green.isGreen(stream)) return undefined
-    const device = this.parts.contexts.deviceOf(context)
-    const inPool = this.#streams.wants(stream)
-    if ((!inPool && !this.parts.reserve.wants(device)) || !this.isIdle(stream)) return undefined
-    return inPool ? 'pool' : device
+  #whereKept(stream: StreamRecord): 'pool' | 'reserve' | undefined {
+    if (stream.owner !== 'library' || stream.green !== undefined) return undefined
+    const inPool = this.#closedStreams.wants(stream)
+    if ((!inPool && !this.parts.reserve.wants(stream.device)) || !this.isIdle(stream)) return undefined
+    return inPool ? 'pool' : 'reserve'
   }
 
   streamAdopt(cudaHandle: number, near: number): AdoptedStream {
@@ -367,33 +363,38 @@ export class CudaDriver implements Driver {
     }
     const stream = cudaHandle as StreamHandle
     const id = this.parts.handles.checkStream(stream, this.parts.contexts.known)
-    const { context, green: handle } = this.#contextsOfAdopted(stream, near)
-    const green = this.#green.adopted(stream, handle)
-    if (this.#calls.adopt(stream, context, id)) {
-      if (id !== undefined) this.graphs.leave(stream)
-      this.parts.promises.forgetStream(stream)
-      this.#hostFunctions.streamAdopted(stream)
-      this.memory.forgetStream(stream)
+    const { context, green } = this.#foundOf(stream, near)
+    const before = this.#streams.get(stream)
+    const device = this.parts.contexts.deviceOf(context)
+    if (before?.owner === 'library') return { stream, context, device, green: before.green }
+    if (before !== undefined && id !== undefined && before.id === id) before.green = green
+    else {
+      const now = this.#streams.adopted(stream, { context, id, green })
+      if (before !== undefined) {
+        this.graphs.replaced(before, now, id !== undefined)
+        this.#goes(before)
+      }
     }
-    return { stream, context, device: this.parts.contexts.deviceOf(context), green }
+    return { stream, context, device, green }
   }
 
   streamWrapped(stream: StreamHandle): Wrapper {
-    return this.#calls.wrapped(stream)
+    return this.#streams.wrapped(stream)
   }
 
   /** A stream in a capture that is invalidated does not tell its context. */
-  #contextsOfAdopted(
-    stream: StreamHandle,
-    near: number,
-  ): { readonly context: ContextHandle; readonly green: number | undefined } {
+  #foundOf(stream: StreamHandle, near: number): Pick<StreamRecord, 'context' | 'green'> {
     const { address } = this.#out
     const result = this.#library.cuStreamGetCtx_v2(stream, address, address + 8)
-    if (result === 0) return { context: this.#out.pointerAt(0) as ContextHandle, green: this.#out.pointerAt(8) }
+    if (result === 0) {
+      const context = this.#out.pointerAt(0) as ContextHandle
+      return { context, green: this.#green.found(this.#out.pointerAt(8)) }
+    }
     if (result !== CUresult.STREAM_CAPTURE_INVALIDATED) {
       throw refusedHandle('stream', stream, cudaError('cuStreamGetCtx', result))
     }
-    return { context: this.#calls.contextOf(stream) ?? this.parts.contexts.primary(near), green: undefined }
+    const { context, green } = this.#streams.get(stream) ?? {}
+    return { context: context ?? this.parts.contexts.primary(near), green }
   }
 
   /** While another library has a green context current, the handles of default streams mean streams of that. */
@@ -410,23 +411,26 @@ export class CudaDriver implements Driver {
   }
 
   streamHandedOut(stream: StreamHandle): void {
-    const wasKept = this.#streams.forget(stream)
-    if (this.#calls.contextOf(stream) !== undefined) this.#handedOut.add(stream)
-    else {
+    const record = this.#streams.get(stream)
+    if (record !== undefined) {
+      record.hasEscaped = true
+      record.kept = undefined
+    } else {
       this.parts.handles.readAfterEnd(stream)
-      if (wasKept) checkDestroyed('cuStreamDestroy', this.#library.cuStreamDestroy_v2(stream))
+      if (this.#closedStreams.remove(stream))
+        checkDestroyed('cuStreamDestroy', this.#library.cuStreamDestroy_v2(stream))
     }
   }
 
   isHandedOut(stream: StreamHandle): boolean {
-    return this.#handedOut.has(stream)
+    return this.#streams.get(stream)?.hasEscaped === true
   }
 
   streamGetId(stream: StreamHandle): bigint {
     if (isNullStream(stream)) return this.#nullStreamId(deviceOfDefaultStream(stream))
     this.#refuseWhileCapturing(stream, 'cuStreamGetId')
     // It tells this stream from all that come after.
-    this.#streams.forget(stream)
+    this.#streams.of(stream).kept = undefined
     this.parts.relaxed.run(() => this.#ask(stream, 'cuStreamGetId'))
     return this.#out.uint64[0] ?? 0n
   }
@@ -446,7 +450,7 @@ export class CudaDriver implements Driver {
 
   streamSetMemorySyncDomain(stream: StreamHandle, domain: number): void {
     // It would still have the attribute where it is given out again.
-    this.#streams.forget(stream)
+    this.#streams.of(stream).kept = undefined
     this.#out.bytes.fill(0, 0, ATTRIBUTE_BYTES)
     this.#out.int32[0] = domain
     const set = (raw: number): number =>
@@ -462,7 +466,7 @@ export class CudaDriver implements Driver {
   }
 
   streamQuery(stream: StreamHandle, isIdle = false): boolean {
-    if (isIdle && !this.#handedOut.has(stream) && this.#mayAnswerItself()) return true
+    if (isIdle && this.#streams.get(stream)?.hasEscaped === false && this.#mayAnswerItself()) return true
     if (stream < DEFAULT_STREAM_LIMIT) return this.#queryDefaultStream(stream)
     const result = this.#library.cuStreamQuery(stream)
     if (result === 0) return true
@@ -497,12 +501,13 @@ export class CudaDriver implements Driver {
   }
 
   streamHeldBy(stream: StreamHandle): string | undefined {
-    return this.#hostFunctions.heldBy((dependencies) => dependencies.streamComesAfter(stream))
+    return this.#hostFunctions.heldBy((dependencies) => dependencies.streamComesAfter(this.#streams.of(stream)))
   }
 
-  streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel {
+  streamFinished(stream: StreamHandle, _context: ContextHandle, settle: Settle): Cancel {
     if (this.streamIsCapturing(stream)) throw cudaError('cuStreamQuery', CUresult.STREAM_CAPTURE_UNSUPPORTED)
-    return this.parts.promises.streamFinished(stream, context, (event) => this.eventRecord(event, stream, 0), settle)
+    const record = (event: EventHandle): void => this.eventRecord(event, stream, 0)
+    return this.parts.promises.streamFinished(this.#streams.of(stream), record, settle)
   }
 
   streamLaunchHostFunction(stream: StreamHandle, context: ContextHandle, host: HostFunction): void {
@@ -512,13 +517,13 @@ export class CudaDriver implements Driver {
       this.graphs.captureHostFunction(stream, host)
       return
     }
-    const queue = (): void => this.#hostFunctions.queue(stream, cudaHandleOf(stream), context, host)
+    const queue = (): void => this.#hostFunctions.queue(stream, cudaHandleOf(stream), host)
     if (isDefaultStream(stream)) this.parts.contexts.within(context, queue)
     else queue()
   }
 
   streamHold(stream: StreamHandle, context: ContextHandle): () => void {
-    const hold = (): (() => void) => this.#hostFunctions.hold(stream, cudaHandleOf(stream), context)
+    const hold = (): (() => void) => this.#hostFunctions.hold(stream, cudaHandleOf(stream))
     return isDefaultStream(stream) ? this.parts.contexts.within(context, hold) : hold()
   }
 
@@ -526,16 +531,17 @@ export class CudaDriver implements Driver {
    * Is it a stream of our own whose work is done? False where the driver refuses to say, or would invalidate a capture by
    * it. Streams of other libraries are not asked: they may have been destroyed.
    */
-  isIdle(stream: StreamHandle): boolean {
-    if (!this.#calls.own.has(stream) || this.#captures(stream)) return false
-    return this.parts.relaxed.run(() => this.#library.cuStreamQuery(stream)) === 0
+  isIdle({ owner, handle }: StreamRecord): boolean {
+    if (owner !== 'library' || this.#captures(handle)) return false
+    return this.parts.relaxed.run(() => this.#library.cuStreamQuery(handle)) === 0
   }
 
-  /** Does the null stream order it? Undefined while it captures: to ask would invalidate the capture. */
-  isBlocking(stream: StreamHandle): boolean | undefined {
-    if (isDefaultStream(stream)) return true
-    if (this.streamIsCapturing(stream)) return undefined
-    return (this.streamGetFlags(stream) & StreamFlag.NON_BLOCKING) === 0
+  /** Does the null stream order its work now? Undefined while it captures: to ask for its flags would invalidate the capture. */
+  isBlocking(stream: StreamRecord): boolean | undefined {
+    if (stream.owner === 'cuda' || stream.isBlocking === false) return stream.isBlocking
+    if (this.streamIsCapturing(stream.handle)) return undefined
+    stream.isBlocking ??= (this.streamGetFlags(stream.handle) & StreamFlag.NON_BLOCKING) === 0
+    return stream.isBlocking
   }
 
   streamMakeRoom(stream: StreamHandle, entries: number): void {
@@ -558,15 +564,13 @@ export class CudaDriver implements Driver {
     const isKept = recordedNext && isPooled(flags)
     const event = isKept ? this.parts.pool.take(context, flags) : this.parts.pool.create(context, flags)
     this.parts.handles.eventCreated(event)
-    if ((flags & EventFlag.DISABLE_TIMING) === 0) this.#timedEvents.add(event)
-    if (isRecordWork(flags)) this.#takeEntries.add(event)
+    if (isRecordWork(flags)) this.#eventFlags.set(event, flags)
     return event
   }
 
   eventDestroy(event: EventHandle): void {
     if (this.#inUse.postpones(event, () => this.eventDestroy(event))) return
-    this.#timedEvents.delete(event)
-    this.#takeEntries.delete(event)
+    this.#eventFlags.delete(event)
     this.#forgetEvent(event)
     this.parts.handles.eventDestroyed(event)
     checkDestroyed('cuEventDestroy', this.#library.cuEventDestroy_v2(event))
@@ -574,17 +578,16 @@ export class CudaDriver implements Driver {
 
   eventRecycle(context: ContextHandle, event: EventHandle, neverRecorded = false): void {
     if (this.#inUse.postpones(event, () => this.eventRecycle(context, event, neverRecorded))) return
-    const isTimed = this.#timedEvents.has(event)
-    if (neverRecorded && !isTimed && this.parts.pool.giveBackNew(context, event)) return
+    const flags = this.#eventFlags.get(event) ?? EventFlag.DISABLE_TIMING
+    if (neverRecorded && flags !== EventFlag.DEFAULT && this.parts.pool.giveBackNew(context, event)) return
     this.#forgetEvent(event)
-    if (this.parts.pool.giveBack(context, event, isTimed ? EventFlag.DEFAULT : EventFlag.DISABLE_TIMING)) return
-    this.#timedEvents.delete(event)
-    this.#takeEntries.delete(event)
+    if (!this.parts.pool.giveBack(context, event, isPooled(flags) ? flags : EventFlag.DISABLE_TIMING))
+      this.#eventFlags.delete(event)
   }
 
   eventAdopt(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
     const context = this.parts.handles.checkEvent(event, this.parts.contexts.known)
-    this.#takeEntries.add(event)
+    this.#eventFlags.set(event, EventFlag.DEFAULT)
     return context === undefined ? undefined : { context, device: this.parts.contexts.deviceOf(context) }
   }
 
@@ -651,7 +654,7 @@ export class CudaDriver implements Driver {
       throw stateError('ERR_INVALID_HANDLE', `These 64 bytes open no event: ${why}`, cause)
     }
     this.parts.handles.eventCreated(event)
-    this.#takeEntries.add(event)
+    this.#eventFlags.set(event, EventFlag.INTERPROCESS)
     return event
   }
 
@@ -691,11 +694,10 @@ export class CudaDriver implements Driver {
 
   #synchronizeWith(stream: StreamHandle): void {
     if (this.#mustLook) {
-      const { blocking, contexts, pool } = this.parts
+      const { blocking, pool } = this.parts
       const isDone = (): boolean => this.streamQuery(stream)
       const recordOwn = (): OwnRecord => {
-        const context = this.#calls.contextOf(stream) ?? contexts.primary(0)
-        return pool.recordOf(context, (event) => this.eventRecord(event, stream, 0))
+        return pool.recordOf(this.#streams.of(stream).context, (event) => this.eventRecord(event, stream, 0))
       }
       this.#inUse.during(stream, () => blocking.forStream(stream, isDone, recordOwn))
     } else this.#calls.onStream(stream, 'cuStreamSynchronize', (raw) => this.#library.cuStreamSynchronize(raw))
@@ -704,7 +706,7 @@ export class CudaDriver implements Driver {
   /** CUDA refuses the external flags outside of a capture, where they mean nothing. */
   #recordWith(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
     if (this.#hostFunctions.tracksOrder) {
-      if (this.#takeEntries.has(event)) this.#hostFunctions.countEntries(stream, 1)
+      if (this.#eventFlags.has(event)) this.#hostFunctions.countEntries(stream, 1)
       this.parts.blocking.keepRecord(event)
       this.parts.promises.keepRecord(event)
     }
@@ -735,17 +737,12 @@ export class CudaDriver implements Driver {
    * ones (`#anyUnknown`); what other libraries capture on other streams of theirs is not known.
    */
   #anyCaptures(device: number, context: ContextHandle): boolean {
-    const calls = this.#calls
     const { begun, joined } = this.graphs
-    // Calls about a primary context leave captures in its green contexts alone.
-    const isIn = (stream: StreamHandle): boolean => calls.contextOf(stream) === context && !this.#green.isGreen(stream)
-    // Another library's stream may have joined one that began in a green context.
-    for (const stream of [...begun, ...joined]) if (isIn(stream) && this.#captures(stream)) return true
-    const mayCapture = (stream: StreamHandle): boolean =>
-      (begun.length > 0 || this.#handedOut.has(stream)) && !this.#green.isGreen(stream)
-    for (const [stream, its] of calls.own)
-      if (its === context && mayCapture(stream) && this.#captures(stream)) return true
-    for (const stream of calls.theirs(this.parts.handles)) if (isIn(stream) && this.#captures(stream)) return true
+    const theirs = this.#streams.theirs((stream, id) => this.parts.handles.isStill(stream, id))
+    const own = [...this.#streams.own()].filter(({ hasEscaped }) => hasEscaped || begun.length > 0)
+    // Calls about a primary context leave captures in its green contexts alone. Another library's stream may have joined one there.
+    for (const stream of [...begun, ...joined, ...own, ...theirs])
+      if (stream.context === context && stream.green === undefined && this.#captures(stream.handle)) return true
     return this.#captures(defaultStream(device, 2))
   }
 

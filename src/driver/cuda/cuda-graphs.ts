@@ -24,7 +24,7 @@ import {
   type Pointer,
   type StreamHandle,
 } from '../driver.js'
-import type { Beside, CudaGreenContexts, Greens } from './cuda-green-contexts.js'
+import type { CudaGreenContexts, Greens } from './cuda-green-contexts.js'
 import type { CudaKernels } from './cuda-kernels.js'
 import { GraphNodes } from './graph-nodes.js'
 import type { HandleCheck } from './handles/handle-check.js'
@@ -35,6 +35,7 @@ import { type CFunction, own } from './libcuda/c-functions.js'
 import { check, checkDestroyed } from './libcuda/library.js'
 import { NativeMemory } from './libcuda/native.js'
 import { captures, type LibcudaParts } from './libcuda/stream-calls.js'
+import type { BegunCapture, StreamRecord } from './stream-records.js'
 import type { Blocking } from './waiting/blocking.js'
 import type { EventPool } from './waiting/event-pool.js'
 import type { ValueWaits } from './waiting/value-waits.js'
@@ -61,15 +62,6 @@ export interface CudaGraphsParts extends LibcudaParts {
 const CAPTURE_STATUS_ACTIVE = 1
 const SET_DEPENDENCIES = 1
 
-interface BegunCapture {
-  /** The driver's number for it. */
-  readonly id: bigint | undefined
-  /** `Captures.joins` when it began. */
-  readonly joins: number
-  /** The graph that it adds to. */
-  readonly into: GraphHandle | undefined
-}
-
 interface CapturedGraph {
   readonly hostFunctions: readonly CapturedHostFunction[]
   /** At most: an instance has a stream of CUDA's own for each. */
@@ -82,7 +74,7 @@ interface CapturedGraph {
   readonly emptyGraphs: number
 }
 
-const NO_STREAMS: readonly StreamHandle[] = []
+const NO_STREAMS: readonly StreamRecord[] = []
 const NO_CHILDREN = { branches: 0, greens: new Set<never>(), stands: false, emptyGraphs: 0 }
 const NOTHING_CAPTURED: CapturedGraph = { ...NO_CHILDREN, hostFunctions: [], branches: 1 }
 
@@ -97,13 +89,8 @@ interface Instance {
 }
 
 export class CudaGraphs implements GraphDriver {
-  /**
-   * Streams that began a capture which was not ended since, as far as this thread knows. The driver does not tell the
-   * number of a capture that is invalidated.
-   */
-  readonly #begun = new Map<StreamHandle, BegunCapture>()
-  /** The same of other libraries' streams whose wrappers were closed: another wrapper may end it, or the owner. */
-  readonly #left = new Map<StreamHandle, BegunCapture>()
+  /** Streams that began a capture which was not ended since, as far as this thread knows, those among them that were left. */
+  readonly #begun = new Set<StreamRecord>()
   /** Host functions captured so far, by the driver's number for the capture. */
   readonly #capturing = new Map<bigint, CapturedHostFunction[]>()
   readonly #captured = new Map<GraphHandle, CapturedGraph>()
@@ -127,29 +114,27 @@ export class CudaGraphs implements GraphDriver {
   }
 
   /** Of these those that may be asked about: another library's may have been destroyed, and the capture is over then. */
-  get begun(): readonly StreamHandle[] {
+  get begun(): readonly StreamRecord[] {
     if (this.#begun.size === 0) return NO_STREAMS
-    for (const stream of this.#begun.keys()) {
-      if (!this.#isThere(stream) || this.#isEnded(stream)) this.#forgetCapture(stream)
-    }
-    return [...this.#begun.keys()]
+    const begun = [...this.#begun].filter(({ capture }) => capture?.isLeft === false)
+    for (const stream of begun) if (!this.#isThere(stream) || this.#isEnded(stream)) this.#forgetCapture(stream)
+    return begun.filter(({ capture }) => capture !== undefined)
   }
 
-  /** Streams that joined a capture, and that may be asked about likewise. */
-  get joined(): readonly StreamHandle[] {
+  /** Streams that joined a capture, and that may be asked about as those of `begun`. */
+  get joined(): readonly StreamRecord[] {
     const { joined } = this.parts.captures
     return joined.size === 0 ? NO_STREAMS : [...joined].filter((stream) => this.#isThere(stream))
   }
 
   /** Another library's may have been destroyed, and another may have its handle. */
-  #isThere(stream: StreamHandle): boolean {
-    const { calls, handles } = this.parts
-    return calls.own.has(stream) || isDefaultStream(stream) || handles.isStill(stream, calls.foreignId(stream))
+  #isThere({ isGone, owner, handle, id }: StreamRecord): boolean {
+    return !isGone && (owner !== 'other' || this.parts.handles.isStill(handle, id))
   }
 
   /** Another thread may have ended the capture that the stream began. */
-  #isEnded(stream: StreamHandle): boolean {
-    return !this.parts.captures.isListed(stream) && !captures(this.parts, stream)
+  #isEnded(stream: StreamRecord): boolean {
+    return !this.parts.captures.isListed(stream) && !captures(this.parts, stream.handle)
   }
 
   begin(stream: StreamHandle, mode: CaptureMode): void {
@@ -174,28 +159,31 @@ export class CudaGraphs implements GraphDriver {
     }
   }
 
-  #begin(stream: StreamHandle, into: GraphHandle | undefined, begin: () => void): void {
+  #begin(handle: StreamHandle, into: GraphHandle | undefined, begin: () => void): void {
     const { blocking, captures, hostFunctions } = this.parts
+    const stream = this.parts.streams.of(handle)
     this.#forgetLeft()
     blocking.beforeCapture()
-    const isKnown = this.#begun.has(stream)
+    const isKnown = stream.capture?.isLeft === false
     captures.beginBy(stream, begin)
-    const { joins } = captures
-    this.#begun.set(stream, { id: this.#captureInfo(stream).id, joins, into })
+    stream.capture = { id: this.#captureInfo(handle).id, joins: captures.joins, into, isLeft: false }
+    this.#begun.add(stream)
     if (isKnown) return
     captures.begun()
     hostFunctions.trackOrder()
   }
 
-  end(stream: StreamHandle): GraphHandle {
-    const begun = this.#begun.get(stream) ?? this.#leftOf(stream)
+  end(handle: StreamHandle): GraphHandle {
+    const stream = this.parts.streams.of(handle)
+    const { capture } = stream
+    const begun = capture === undefined || (capture.isLeft && !this.#isIn(stream, capture)) ? undefined : capture
     const captured = this.#withCapture(stream, begun)
     captured.hostFunctions.push(...this.#captureGoes(stream))
     // Where the end is refused the graph is gone, too.
     if (begun?.into !== undefined) this.#captured.delete(begun.into)
     const { calls, library, memory } = this.parts
     const end = (): GraphHandle => {
-      calls.onStream(stream, 'cuStreamEndCapture', (raw) => library.cuStreamEndCapture(raw, memory.address))
+      calls.onStream(handle, 'cuStreamEndCapture', (raw) => library.cuStreamEndCapture(raw, memory.address))
       return memory.pointerAt(0) as GraphHandle
     }
     try {
@@ -209,10 +197,11 @@ export class CudaGraphs implements GraphDriver {
 
   /** With what a capture has added to it so far. */
   #capturedIn(graph: GraphHandle): CapturedGraph {
-    for (const [stream, begun] of this.#begun) {
-      if (begun.into !== graph) continue
-      const captured = this.#withCapture(stream, begun)
-      if (begun.id !== undefined) captured.hostFunctions.push(...(this.#capturing.get(begun.id) ?? []))
+    for (const stream of this.#begun) {
+      const { capture } = stream
+      if (capture?.into !== graph || capture.isLeft) continue
+      const captured = this.#withCapture(stream, capture)
+      if (capture.id !== undefined) captured.hostFunctions.push(...(this.#capturing.get(capture.id) ?? []))
       return captured
     }
     return this.#captured.get(graph) ?? NOTHING_CAPTURED
@@ -220,7 +209,7 @@ export class CudaGraphs implements GraphDriver {
 
   /** The graph that the capture makes or adds to, which the stream began, without the host functions of the capture. */
   #withCapture(
-    stream: StreamHandle,
+    stream: StreamRecord,
     begun: BegunCapture | undefined,
   ): CapturedGraph & { readonly hostFunctions: CapturedHostFunction[] } {
     const before = begun?.into === undefined ? NOTHING_CAPTURED : (this.#captured.get(begun.into) ?? NOTHING_CAPTURED)
@@ -242,13 +231,13 @@ export class CudaGraphs implements GraphDriver {
     return valid ? id : undefined
   }
 
-  abandon(stream: StreamHandle): void {
-    const begun = this.#begun.get(stream)
-    if (begun === undefined) return
+  abandon(handle: StreamHandle): void {
+    const stream = this.parts.streams.of(handle)
+    if (stream.capture?.isLeft !== false) return
     try {
-      const { id, valid } = this.#captureInfo(stream)
+      const { id, valid } = this.#captureInfo(handle)
       // Another library may have ended its own; to end one that it joined since would invalidate that.
-      if (!valid || id === begun.id) this.destroy(this.end(stream))
+      if (!valid || id === stream.capture.id) this.destroy(this.end(handle))
     } catch {
       // One that is invalidated gives no graph, and is over all the same.
     } finally {
@@ -258,32 +247,50 @@ export class CudaGraphs implements GraphDriver {
   }
 
   leave(stream: StreamHandle): void {
-    const begun = this.#begun.get(stream)
-    if (begun === undefined || this.parts.calls.own.has(stream) || isDefaultStream(stream)) return
-    this.#left.set(stream, begun)
-    this.#forgetCapture(stream)
+    this.#leave(this.parts.streams.of(stream))
   }
 
-  /** The capture that the stream is in, where it is one that was left. */
-  #leftOf(stream: StreamHandle): BegunCapture | undefined {
-    const left = this.#left.get(stream)
-    return left === undefined || left.id !== this.#captureInfo(stream).id ? undefined : left
+  #leave(stream: StreamRecord): void {
+    const { capture, owner } = stream
+    if (capture === undefined || capture.isLeft || owner !== 'other') return
+    this.#forgetCapture(stream)
+    stream.capture = { ...capture, isLeft: true }
+    this.#begun.add(stream)
+  }
+
+  /**
+   * Another stream has the handle, or may have: `isOther` where that is certain. Else the capture that the stream began is still its
+   * own.
+   */
+  replaced(before: StreamRecord, now: StreamRecord, isOther: boolean): void {
+    if (isOther) this.#leave(before)
+    else if (this.#begun.delete(before)) {
+      now.capture = before.capture
+      this.#begun.add(now)
+    }
+  }
+
+  /** Is the stream still in a capture that it began? */
+  #isIn({ handle }: StreamRecord, { id }: BegunCapture): boolean {
+    return this.#captureInfo(handle).id === id
   }
 
   /** Forgets captures that were left and are over: the owner may have ended them, or destroyed the stream. */
   #forgetLeft(): void {
-    for (const [stream, { id }] of this.#left) {
-      if (this.#isThere(stream) && this.#leftOf(stream) !== undefined) continue
-      this.#left.delete(stream)
-      if (id === undefined) continue
-      this.#capturing.delete(id)
-      this.#children.delete(id)
+    for (const stream of this.#begun) {
+      const { capture } = stream
+      if (!capture?.isLeft || (this.#isThere(stream) && this.#isIn(stream, capture))) continue
+      this.#begun.delete(stream)
+      stream.capture = undefined
+      if (capture.id === undefined) continue
+      this.#capturing.delete(capture.id)
+      this.#children.delete(capture.id)
     }
   }
 
   /** The stream is about to be destroyed, and takes the capture that it began, if it did, along. */
-  streamGoes(stream: StreamHandle): void {
-    if (!this.#begun.has(stream)) return
+  streamGoes(stream: StreamRecord): void {
+    if (stream.capture === undefined) return
     try {
       this.#captureGoes(stream)
     } catch {
@@ -297,9 +304,9 @@ export class CudaGraphs implements GraphDriver {
     const { id } = this.#captureInfo(stream)
     if (id === undefined) return undefined
     return () => {
-      const left = [...this.#left.keys()].filter((origin) => this.#isThere(origin))
+      const left = [...this.#begun].filter((origin) => origin.capture?.isLeft && this.#isThere(origin))
       for (const origin of [...this.begun, ...left]) {
-        const now = this.#captureInfo(origin)
+        const now = this.#captureInfo(origin.handle)
         if (now.id === id) return now.valid
       }
       return false
@@ -427,15 +434,15 @@ export class CudaGraphs implements GraphDriver {
   }
 
   launch(exec: GraphExecHandle, stream: StreamHandle): void {
-    const { green, driver, hostFunctions, valueWaits } = this.parts
+    const { green, driver, hostFunctions, streams, valueWaits } = this.parts
     const lanes = this.#lanes.size === 0 ? undefined : this.#lanes.get(exec)
-    const beside = green.isGreen(stream) && !driver.streamIsCapturing(stream) ? green.beside(stream) : undefined
+    const isBeside = green.isGreen(stream) && !driver.streamIsCapturing(stream)
+    const beside = isBeside ? green.beside(streams.of(stream)) : undefined
     const mayStand = this.#standing.size > 0 && this.#standing.has(exec) && valueWaits.aboutToStand(stream)
     hostFunctions.countEntries(stream, 1)
     if (lanes === undefined) this.#launch(exec, stream, beside)
     else hostFunctions.queueGraph(stream, lanes, () => this.#launch(exec, stream, beside))
-    const instance = mayStand ? this.#instances.get(exec) : undefined
-    if (instance !== undefined) valueWaits.queued(stream, instance.context)
+    if (mayStand) valueWaits.queued(stream)
     if (this.#empty.size > 0 && this.#empty.has(exec)) this.#orderEmpty(exec, stream)
   }
 
@@ -454,7 +461,7 @@ export class CudaGraphs implements GraphDriver {
     driver.eventRecord(event, stream, 0)
   }
 
-  #launch(exec: GraphExecHandle, stream: StreamHandle, beside: Beside | undefined): void {
+  #launch(exec: GraphExecHandle, stream: StreamHandle, beside: StreamHandle | undefined): void {
     if (beside === undefined) this.#launchOn(exec, stream)
     else this.#launchBeside(exec, stream, beside)
   }
@@ -464,14 +471,14 @@ export class CudaGraphs implements GraphDriver {
    * (docs/cuda-facts.md): so the launch is made on a stream of the primary one. The event is waited for before it is
    * recorded anew.
    */
-  #launchBeside(exec: GraphExecHandle, stream: StreamHandle, beside: Beside): void {
-    const { contexts, library, pool } = this.parts
-    const event = pool.shared(contexts.primary(beside.device))
+  #launchBeside(exec: GraphExecHandle, stream: StreamHandle, beside: StreamHandle): void {
+    const { streams, library, pool } = this.parts
+    const event = pool.shared(streams.of(stream).context)
     const follow = (after: StreamHandle, before: StreamHandle): void =>
       check('cuGraphLaunch', library.cuEventRecord(event, before) || library.cuStreamWaitEvent(after, event, 0))
-    follow(beside.stream, stream)
-    this.#launchOn(exec, beside.stream)
-    follow(stream, beside.stream)
+    follow(beside, stream)
+    this.#launchOn(exec, beside)
+    follow(stream, beside)
   }
 
   #launchOn(exec: GraphExecHandle, stream: StreamHandle): void {
@@ -609,9 +616,9 @@ export class CudaGraphs implements GraphDriver {
   }
 
   /** Lets go of the host functions of the capture that the stream is in, and returns them. */
-  #captureGoes(stream: StreamHandle): readonly CapturedHostFunction[] {
-    const { id, valid } = this.#captureInfo(stream)
-    const known = valid ? id : this.#begun.get(stream)?.id
+  #captureGoes({ handle, capture }: StreamRecord): readonly CapturedHostFunction[] {
+    const { id, valid } = this.#captureInfo(handle)
+    const known = valid || capture?.isLeft ? id : capture?.id
     if (known === undefined) return []
     const captured = this.#capturing.get(known) ?? []
     this.#capturing.delete(known)
@@ -620,14 +627,16 @@ export class CudaGraphs implements GraphDriver {
   }
 
   /** The capture that the stream began is over, or this library does not know any more whether it is. */
-  #forgetCapture(stream: StreamHandle): void {
+  #forgetCapture(stream: StreamRecord): void {
     this.parts.captures.endBy(stream, () => {})
     this.#captureOver(stream)
   }
 
   /** The capture that the stream began, if it did, is over. */
-  #captureOver(stream: StreamHandle): void {
-    if (!this.#begun.delete(stream)) return
+  #captureOver(stream: StreamRecord): void {
+    if (stream.capture?.isLeft !== false) return
+    stream.capture = undefined
+    this.#begun.delete(stream)
     this.parts.captures.ended()
     this.parts.hostFunctions.calmDown()
   }

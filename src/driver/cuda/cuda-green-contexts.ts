@@ -11,6 +11,7 @@ import type { HostFunctions } from './host-functions/host-functions.js'
 import { check } from './libcuda/library.js'
 import { NativeMemory } from './libcuda/native.js'
 import type { LibcudaParts } from './libcuda/stream-calls.js'
+import type { StreamRecord } from './stream-records.js'
 import type { Blocking } from './waiting/blocking.js'
 
 /** A CUgreenCtx. */
@@ -39,12 +40,6 @@ export interface CudaGreenContextsParts extends LibcudaParts {
   readonly blocking: Blocking
 }
 
-/** A stream of a device's primary context. */
-export interface Beside {
-  readonly device: number
-  readonly stream: StreamHandle
-}
-
 interface OwnGreenContext extends GreenContextPart {
   readonly green: GreenHandle
   readonly device: number
@@ -62,17 +57,13 @@ export type Greens = ReadonlySet<OwnGreenContext | undefined>
 
 export class CudaGreenContexts {
   readonly #own = new Map<ContextHandle, OwnGreenContext>()
-  /** Of the streams of this library in one of its own. */
-  readonly #streams = new Map<StreamHandle, OwnGreenContext>()
   /**
    * Sets that no program uses any more, by their shape: to be given out again. None is destroyed: CUDA gives no memory back by
    * that, and to launch a graph that was captured in one is a segmentation fault then.
    */
   readonly #unused = new Map<string, OwnGreenContext[][]>()
-  /** Of streams of other libraries, which may be gone by now. */
-  readonly #foreign = new Map<StreamHandle, GreenContextPart>()
-  /** Of streams on which graphs were launched: streams of the primary context that those run on. */
-  readonly #beside = new Map<StreamHandle, Beside>()
+  /** Was any stream of a green context made here, or handed over? */
+  #anyStreams = false
 
   constructor(private readonly parts: CudaGreenContextsParts) {}
 
@@ -117,16 +108,19 @@ export class CudaGreenContexts {
     return this.#own.get(context)?.device
   }
 
-  createStream(context: ContextHandle, priority: number): StreamHandle {
+  /** A stream of one that this library made; `streamGoes` is to be told of its end. */
+  createStream(
+    context: ContextHandle,
+    priority: number,
+  ): { readonly stream: StreamHandle; readonly green: GreenContextPart } {
     const own = this.#own.get(context)
     if (own === undefined) throw cudaError('cuGreenCtxStreamCreate', CUresult.INVALID_CONTEXT)
     // A host function that runs meanwhile may close the context.
     own.streams += 1
     try {
       const stream = this.#createIn(own, priority)
-      this.foreignIsGone(stream)
-      this.#streams.set(stream, own)
-      return stream
+      this.#anyStreams = true
+      return { stream, green: own }
     } catch (error) {
       this.#streamLeft(own)
       throw error
@@ -151,9 +145,9 @@ export class CudaGreenContexts {
   }
 
   /** Those of these streams. */
-  of(streams: Iterable<StreamHandle>): Greens {
+  of(streams: Iterable<StreamRecord>): Greens {
     const found = new Set<OwnGreenContext | undefined>()
-    for (const stream of streams) if (this.isGreen(stream)) found.add(this.#streams.get(stream))
+    for (const { green } of streams) if (green !== undefined) found.add(this.#own.get(green.context))
     return found
   }
 
@@ -201,36 +195,22 @@ export class CudaGreenContexts {
    * The stream of the primary context for this one alone, on which its graphs are launched.
    * @throws ERR_UNSUPPORTED where none can be made, since host functions are pending
    */
-  beside(stream: StreamHandle): Beside {
-    const { reserve, contexts, calls } = this.parts
-    const context = calls.contextOf(stream)
-    if (context === undefined) throw cudaError('cuGraphLaunch', CUresult.INVALID_HANDLE)
-    const device = contexts.deviceOf(context)
-    const known = this.#beside.get(stream)
-    if (known?.device === device) return known
-    // The handle was that of another library's stream, on another device.
-    this.#leaveBeside(stream)
-    const made = contexts.within(contexts.primary(device), () => reserve.lend(device)) as StreamHandle
-    const beside = { device, stream: made }
-    this.#beside.set(stream, beside)
-    return beside
+  beside(stream: StreamRecord): StreamHandle {
+    const { reserve, contexts } = this.parts
+    const { device } = stream
+    stream.beside ??= contexts.within(contexts.primary(device), () => reserve.lend(device)) as StreamHandle
+    return stream.beside
   }
 
-  #leaveBeside(stream: StreamHandle): void {
-    const beside = this.#beside.get(stream)
-    if (beside === undefined) return
-    this.#beside.delete(stream)
+  /** The stream is destroyed, or another has its handle. */
+  streamGoes({ green, owner, device, beside }: StreamRecord): void {
     const { library, relaxed, reserve } = this.parts
-    // Another would have to wait for what is on it.
-    if (relaxed.run(() => library.cuStreamQuery(beside.stream)) === 0) reserve.giveBack(beside.device, beside.stream)
-    else library.cuStreamDestroy_v2(beside.stream)
-  }
-
-  streamDestroyed(stream: StreamHandle): void {
-    this.#foreign.delete(stream)
-    this.#leaveBeside(stream)
-    const own = this.#streams.get(stream)
-    this.#streams.delete(stream)
+    if (beside !== undefined) {
+      // Another would have to wait for what is on it.
+      if (relaxed.run(() => library.cuStreamQuery(beside)) === 0) reserve.giveBack(device, beside)
+      else library.cuStreamDestroy_v2(beside)
+    }
+    const own = green === undefined || owner !== 'library' ? undefined : this.#own.get(green.context)
     if (own !== undefined) this.#streamLeft(own)
   }
 
@@ -239,32 +219,16 @@ export class CudaGreenContexts {
     this.#keepUnused(own)
   }
 
-  /** The handle is that of a stream in no green context now. */
-  foreignIsGone(stream: StreamHandle): void {
-    if (this.#foreign.delete(stream)) this.#leaveBeside(stream)
-  }
-
   /** Is the stream in a green context? Calls about the whole primary context take no notice of a capture there. */
   isGreen(stream: StreamHandle): boolean {
-    if (this.#streams.size === 0 && this.#foreign.size === 0) return false
-    return this.#streams.has(stream) || this.#foreign.has(stream)
+    return this.#anyStreams && this.parts.streams.get(stream)?.green !== undefined
   }
 
-  /**
-   * The green context of a stream that is handed over: what CUDA has just told, 0 where it is in none; where CUDA does not
-   * tell, the one that it had when it was handed over before.
-   */
-  adopted(stream: StreamHandle, told: GreenHandle | undefined): GreenContextPart | undefined {
-    const own = this.#streams.get(stream)
-    if (own !== undefined) return own
-    if (told === undefined) return this.#foreign.get(stream)
-    if (told === 0) {
-      this.foreignIsGone(stream)
-      return undefined
-    }
-    const part = this.#part(told)
-    this.#foreign.set(stream, part)
-    return part
+  /** The green context of a stream that is handed over, which CUDA has just told; 0 where it is in none. */
+  found(green: GreenHandle): GreenContextPart | undefined {
+    if (green === 0) return undefined
+    this.#anyStreams = true
+    return this.#part(green)
   }
 
   destroy(context: ContextHandle): void {

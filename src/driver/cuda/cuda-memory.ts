@@ -90,11 +90,6 @@ export class CudaMemory implements MemoryDriver {
     this.#kept = new KeptBlocks(parts, (block) => relaxed.run(() => library.cuMemFreeHost(block.pointer)))
   }
 
-  /** The handle is, or was, that of another stream. */
-  forgetStream(stream: StreamHandle): void {
-    this.#copyOrder.forget(stream)
-  }
-
   allocate(byteLength: number, stream: StreamHandle, context: ContextHandle, pool?: PoolHandle): Pointer {
     const { library, memory, contexts, relaxed, pools } = this.parts
     const raw = cudaHandleOf(stream)
@@ -203,11 +198,11 @@ export class CudaMemory implements MemoryDriver {
     }
   }
 
-  waitForValue(at: MemoryValue, compare: Comparison, stream: StreamHandle, context: ContextHandle): void {
+  waitForValue(at: MemoryValue, compare: Comparison, stream: StreamHandle): void {
     const { valueWaits, driver } = this.parts
     const stands = valueWaits.aboutToStand(stream)
     this.#batch(at.bits === 32 ? MemOp.WAIT_32 : MemOp.WAIT_64, at, compare, stream)
-    if (stands) valueWaits.queued(stream, context)
+    if (stands) valueWaits.queued(stream)
     else driver.graphs.noteValueWait(stream)
   }
 

@@ -8,12 +8,12 @@ import {
   type PoolDriver,
   type PoolHandle,
   type PoolUsage,
-  type StreamHandle,
 } from '../driver.js'
 import { releaseThreshold } from '../release-threshold.js'
 import { check } from './libcuda/library.js'
 import { NativeMemory } from './libcuda/native.js'
 import type { LibcudaParts } from './libcuda/stream-calls.js'
+import type { StreamRecord } from './stream-records.js'
 import type { EventPool } from './waiting/event-pool.js'
 
 /** CUmemPool_attribute. */
@@ -196,17 +196,14 @@ export class CudaPools implements PoolDriver {
    * streams that are idle: each is done before, so that this waits for nothing.
    */
   #learnOfFrees(device: number): void {
-    const { contexts, calls } = this.parts
-    const primary = contexts.primary(device)
-    for (const which of [0, 2] as const) this.#waitWhereIdle(defaultStream(device, which), primary)
-    for (const [stream, context] of calls.own) {
-      if (contexts.deviceOf(context) === device) this.#waitWhereIdle(stream, context)
-    }
+    const { streams } = this.parts
+    for (const which of [0, 2] as const) this.#waitWhereIdle(streams.of(defaultStream(device, which)))
+    for (const stream of streams.own()) if (stream.device === device) this.#waitWhereIdle(stream)
   }
 
-  #waitWhereIdle(stream: StreamHandle, context: ContextHandle): void {
+  #waitWhereIdle({ handle, context }: StreamRecord): void {
     const { library, memory, contexts, relaxed, pool } = this.parts
-    const raw = cudaHandleOf(stream)
+    const raw = cudaHandleOf(handle)
     const isIdle = (): boolean =>
       library.cuStreamIsCapturing(raw, memory.address) === 0 &&
       memory.int32[0] === 0 &&

@@ -1,7 +1,7 @@
 /** Builds the driver from its parts. */
 import { millisecondsOf } from '../../base/warnings.js'
 import { deadlock } from '../deadlocks.js'
-import { type ContextHandle, type Driver, EventFlag, isNullStream, type StreamHandle } from '../driver.js'
+import { type Driver, EventFlag, type EventHandle, isNullStream } from '../driver.js'
 import { LoopPump } from '../loop-pump.js'
 import { CudaDriver } from './cuda-driver.js'
 import { allocatePinned } from './cuda-memory.js'
@@ -22,6 +22,7 @@ import { check, startLibrary } from './libcuda/library.js'
 import { NativeMemory } from './libcuda/native.js'
 import { RelaxedCaptures } from './libcuda/relaxed-captures.js'
 import { type LibcudaParts, StreamCalls } from './libcuda/stream-calls.js'
+import { type StreamRecord, StreamRecords } from './stream-records.js'
 import { Blocking } from './waiting/blocking.js'
 import { CallsApart } from './waiting/calls-apart.js'
 import { Completions } from './waiting/completions.js'
@@ -45,7 +46,9 @@ export function openCudaDriver(): Driver | undefined {
   const memory = new NativeMemory(4096)
   const contexts = new Contexts(library, memory)
   const relaxed = new RelaxedCaptures(library)
-  const libcuda: LibcudaParts = { library, memory, contexts, relaxed, calls: new StreamCalls(contexts) }
+  const streams = new StreamRecords(contexts)
+  const calls = new StreamCalls(streams, contexts)
+  const libcuda: LibcudaParts = { library, memory, contexts, relaxed, streams, calls }
   const threads = openThreadTable()
   const rest = makeRest()
   const deadlockAfter = millisecondsOf('CUDA_STREAMS_DEADLOCK_TIMEOUT', DEADLOCK_TIMEOUT)
@@ -73,12 +76,9 @@ export function openCudaDriver(): Driver | undefined {
     startWatchdog()
   })
   const graphGates = new GraphGates(library, gateMemory('graph'))
-  const dependencies = new Dependencies(
-    (stream) => driver.isBlocking(stream),
-    (stream) => deviceOf(libcuda, stream),
-  )
+  const dependencies = new Dependencies((stream) => driver.isBlocking(stream))
   const captures = new Captures(libcuda, threads, rest)
-  const eventWaits = new Completions(library)
+  const eventWaits = new Completions<EventHandle>(library)
   const sleeper = new BackOffSleeper()
   const pump: LoopPump = new LoopPump(
     () => promises.turn(),
@@ -86,7 +86,7 @@ export function openCudaDriver(): Driver | undefined {
     () => true,
   )
   const depth = new QueueDepth(gates, connections, threads)
-  const isIdle = (stream: StreamHandle): boolean => driver.isIdle(stream)
+  const isIdle = (stream: StreamRecord): boolean => driver.isIdle(stream)
   const pending = { gates, depth, dependencies, captures, eventWaits, isIdle }
   const valueWaits = new ValueWaits(
     { ...libcuda, pool, reserve },
@@ -111,14 +111,6 @@ export function openCudaDriver(): Driver | undefined {
 
 const keptOut = (milliseconds: number): string =>
   `another thread has been inside a call that waits for the device for ${milliseconds} ms, and new host functions would hold it up`
-
-/** A stream in a capture that is invalidated does not tell its context. */
-function deviceOf({ calls, library, memory, contexts }: LibcudaParts, stream: StreamHandle): number {
-  const known = calls.contextOf(stream)
-  if (known !== undefined) return contexts.deviceOf(known)
-  check('cuStreamGetCtx', library.cuStreamGetCtx_v2(stream, memory.address, memory.address + 8))
-  return contexts.deviceOf(memory.pointerAt(0) as ContextHandle)
-}
 
 /** Two streams, so that a number which stands somewhere by chance is not taken for theirs. */
 function learn({ library, memory, contexts }: LibcudaParts, reserve: StreamReserve, memoryCheck: MemoryCheck): void {

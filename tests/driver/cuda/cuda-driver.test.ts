@@ -9,6 +9,7 @@ import type { Contexts } from '../../../src/driver/cuda/libcuda/contexts.js'
 import type { Library } from '../../../src/driver/cuda/libcuda/library.js'
 import { NativeMemory } from '../../../src/driver/cuda/libcuda/native.js'
 import { StreamCalls } from '../../../src/driver/cuda/libcuda/stream-calls.js'
+import { StreamRecords } from '../../../src/driver/cuda/stream-records.js'
 import { EventPool } from '../../../src/driver/cuda/waiting/event-pool.js'
 import { CUresult, noteLoss } from '../../../src/driver/cuda-results.js'
 import {
@@ -149,11 +150,13 @@ function pretend() {
     contexts as unknown as Contexts,
     reserve as unknown as StreamReserve,
   )
-  const streamCalls = new StreamCalls(contexts as unknown as Contexts)
+  const streams = new StreamRecords(contexts as unknown as Contexts)
+  const streamCalls = new StreamCalls(streams, contexts as unknown as Contexts)
   const parts = {
     library,
     memory,
     contexts,
+    streams,
     calls: streamCalls,
     threads,
     captures: new Captures({ library: library as unknown as Library, memory, calls: streamCalls }, threads, () => {}),
@@ -184,15 +187,13 @@ function pretend() {
       tracksOrder: false,
       trackOrder: () => {},
       calmDown: () => {},
-      forgetStream: () => {},
+      streamGoes: () => {},
       recordedDevice: () => {},
-      streamAdopted: () => {},
       exclusivelyNow: <R>(call: () => R) => ({ made: call() }),
     },
     valueWaits: { any: false, anyStands: () => false },
     blocking: { exclusively: <R>(call: () => R): R => call(), beforeCapture: () => {} },
     promises: {
-      forgetStream: () => {},
       contextFinished: (context: ContextHandle) => {
         library.cuCtxRecordEvent(context)
         return () => {}

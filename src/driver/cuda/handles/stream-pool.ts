@@ -2,6 +2,7 @@
 import { isMainThread } from 'node:worker_threads'
 import { hasLostContext } from '../../cuda-results.js'
 import type { ContextHandle, StreamHandle } from '../../driver.js'
+import type { StreamRecord } from '../stream-records.js'
 
 /** Of all sorts together. A worker keeps none: they would outlive it. */
 const MOST_KEPT = isMainThread ? 64 : 0
@@ -9,43 +10,38 @@ const MOST_KEPT = isMainThread ? 64 : 0
 export class StreamPool {
   /** By context, then by flags and priority: those that are kept. */
   readonly #sorts = new Map<ContextHandle, Map<number, StreamHandle[]>>()
-  /** For each stream that could be kept, where. */
-  readonly #placeOf = new Map<StreamHandle, StreamHandle[]>()
   #count = 0
 
   take(context: ContextHandle, flags: number, priority: number): StreamHandle | undefined {
     if (this.#count === 0 || hasLostContext()) return undefined
-    const stream = this.#kept(context, flags, priority).pop()
+    const stream = this.kept(context, flags, priority).pop()
     if (stream !== undefined) this.#count -= 1
     return stream
   }
 
-  /** A stream that was made, and may come back. */
-  made(stream: StreamHandle, context: ContextHandle, flags: number, priority: number): void {
-    this.#placeOf.set(stream, this.#kept(context, flags, priority))
+  wants({ kept }: StreamRecord): boolean {
+    return this.#count < MOST_KEPT && kept !== undefined
   }
 
-  wants(stream: StreamHandle): boolean {
-    return this.#count < MOST_KEPT && this.#placeOf.has(stream)
-  }
-
-  keep(stream: StreamHandle): void {
-    this.#placeOf.get(stream)?.push(stream)
+  keep({ handle, kept }: StreamRecord): void {
+    kept?.push(handle)
     this.#count += 1
   }
 
-  /** It is destroyed, or its handle is handed out, maybe after it was closed. True where it was kept, and is not any more. */
-  forget(stream: StreamHandle): boolean {
-    const place = this.#placeOf.get(stream)
-    this.#placeOf.delete(stream)
-    const at = place?.indexOf(stream) ?? -1
-    if (at < 0) return false
-    place?.splice(at, 1)
-    this.#count -= 1
-    return true
+  /** Its handle is read after it was closed. True where it was kept, and is not any more. */
+  remove(stream: StreamHandle): boolean {
+    for (const kept of [...this.#sorts.values()].flatMap((sorts) => [...sorts.values()])) {
+      const at = kept.indexOf(stream)
+      if (at < 0) continue
+      kept.splice(at, 1)
+      this.#count -= 1
+      return true
+    }
+    return false
   }
 
-  #kept(context: ContextHandle, flags: number, priority: number): StreamHandle[] {
+  /** The list that a stream of this sort joins when it is closed while idle. */
+  kept(context: ContextHandle, flags: number, priority: number): StreamHandle[] {
     let sorts = this.#sorts.get(context)
     if (sorts === undefined) {
       sorts = new Map()

@@ -6,13 +6,14 @@ import { CUresult, cudaError } from '../../cuda-results.js'
 import type { ContextHandle, EventHandle, StreamHandle } from '../../driver.js'
 import { check } from '../libcuda/library.js'
 import { captures, type LibcudaParts } from '../libcuda/stream-calls.js'
+import type { StreamRecord } from '../stream-records.js'
 import type { Threads } from './thread-table.js'
 
 export class Captures {
   #underWay = 0
   #joins = 0
   /** Streams that have waited for such events, while any capture is under way. */
-  readonly #joined = new Set<StreamHandle>()
+  readonly #joined = new Set<StreamRecord>()
   /** By event: is the capture under way still? */
   readonly #recorded = new Map<EventHandle, () => boolean>()
 
@@ -33,8 +34,8 @@ export class Captures {
     return this.#joins
   }
 
-  /** Streams that joined a capture, and may have left it. */
-  get joined(): ReadonlySet<StreamHandle> {
+  /** Streams that joined a capture, and may have left it, or be gone. */
+  get joined(): ReadonlySet<StreamRecord> {
     return this.#joined
   }
 
@@ -44,29 +45,29 @@ export class Captures {
   }
 
   /** Makes the call that begins a capture of the stream. */
-  beginBy(stream: StreamHandle, call: () => void): void {
+  beginBy({ handle, owner }: StreamRecord, call: () => void): void {
     this.#alone(() => {
       call()
-      this.threads.captures.add(stream, this.parts.calls.own.has(stream))
+      this.threads.captures.add(handle, owner === 'library')
     })
   }
 
   /** Makes a call that ends the capture which the stream began, if it did, in this thread or another. */
-  endBy<R>(stream: StreamHandle, call: () => R): R {
+  endBy<R>({ handle }: StreamRecord, call: () => R): R {
     const { captures: list } = this.threads
-    if (!list.has(stream)) return call()
+    if (!list.has(handle)) return call()
     return this.#alone(() => {
       try {
         return call()
       } finally {
-        list.remove(stream)
+        list.remove(handle)
       }
     })
   }
 
   /** Has no thread of this library ended the capture that the stream began? */
-  isListed(stream: StreamHandle): boolean {
-    return this.threads.captures.has(stream)
+  isListed({ handle }: StreamRecord): boolean {
+    return this.threads.captures.has(handle)
   }
 
   /**
@@ -124,16 +125,11 @@ export class Captures {
   }
 
   /** A stream waits for the event. True where its latest record was a part of a capture. */
-  waitedFor(event: EventHandle, stream: StreamHandle): boolean {
+  waitedFor(event: EventHandle, stream: StreamRecord): boolean {
     if (!this.#recorded.has(event)) return false
     this.#joins += 1
     if (this.#underWay > 0) this.#joined.add(stream)
     return true
-  }
-
-  /** The stream is gone. */
-  forgetStream(stream: StreamHandle): void {
-    this.#joined.delete(stream)
   }
 
   forgetEvent(event: EventHandle): void {

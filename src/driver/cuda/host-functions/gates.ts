@@ -11,10 +11,17 @@ import { check, type Library } from '../libcuda/library.js'
 import { GATE_SLOTS, type GateMemory, WaitUntil } from './gate-memory.js'
 import { alone, type Threads } from './thread-table.js'
 
+/** What the gates of a stream need of its record. */
+export interface GateStream {
+  readonly handle: StreamHandle
+  readonly context: ContextHandle
+  lane: StreamLane | undefined
+}
+
 export interface GateCall {
   readonly lane: GateLane
   /** The stream that stands, or will stand, at the gate. */
-  readonly stream: StreamHandle
+  readonly stream: GateStream
   /** Counts up in each lane. */
   readonly sequence: number
   readonly host: HostFunction
@@ -69,7 +76,7 @@ export abstract class GateLane {
 
   /** Writes down for the watchdog the call that is the first of the lane now. */
   label({ stream, sequence, site }: GateCall): void {
-    this.memory.label(this.slot, stream, sequence, site)
+    this.memory.label(this.slot, stream.handle, sequence, site)
   }
 
   /** The last call is over. */
@@ -82,7 +89,6 @@ export class Gates {
   readonly running: GateCall[] = []
   /** Those that no host function opens, and that are not open. */
   readonly holds = new Set<GateCall>()
-  readonly #lanes = new Map<StreamHandle, StreamLane>()
   readonly #sequences = new Int32Array(GATE_SLOTS)
   #active: GateLane[] = []
 
@@ -131,18 +137,14 @@ export class Gates {
     return this.#active.length >= GATE_SLOTS / 2
   }
 
-  laneOf(stream: StreamHandle): GateLane | undefined {
-    return this.#lanes.get(stream)
-  }
-
   /** Queues a gate on `raw`, CUDA's own handle of the stream, whose context must be current for a default stream. */
-  queue(stream: StreamHandle, raw: number, context: ContextHandle, host: HostFunction): GateCall {
-    return this.#announced(() => this.#queue(stream, raw, context, host))
+  queue(stream: GateStream, raw: number, host: HostFunction): GateCall {
+    return this.#announced(() => this.#queue(stream, raw, host))
   }
 
-  /** The same with a gate that `open` opens. */
-  hold(stream: StreamHandle, raw: number, context: ContextHandle): GateCall {
-    return this.#announced(() => this.#queue(stream, raw, context, NO_FUNCTION, new Hold()))
+  /** Queues a gate that `open` opens. `raw` is as for `queue`. */
+  hold(stream: GateStream, raw: number): GateCall {
+    return this.#announced(() => this.#queue(stream, raw, NO_FUNCTION, new Hold()))
   }
 
   /** Opens such a gate, once those before it in its stream are open. */
@@ -162,8 +164,8 @@ export class Gates {
     }
   }
 
-  #queue(stream: StreamHandle, raw: number, context: ContextHandle, host: HostFunction, hold?: Hold): GateCall {
-    const lane = this.#lanes.get(stream) ?? this.#openLane(stream, context)
+  #queue(stream: GateStream, raw: number, host: HostFunction, hold?: Hold): GateCall {
+    const lane = stream.lane ?? this.#openLane(stream)
     const { slot } = lane
     const sequence = ((this.#sequences[slot] ?? 0) + 1) | 0
     const call = { lane, stream, sequence, host, site: siteOf(hold === undefined ? sequence : 1), hold }
@@ -223,11 +225,6 @@ export class Gates {
     }
   }
 
-  /** The stream's handle may be given to another stream: the calls that are pending stay, but none is added to them. */
-  forget(stream: StreamHandle): void {
-    this.#lanes.delete(stream)
-  }
-
   #count(more: number): void {
     this.#pending += more
     this.threads.publish(this.#pending)
@@ -277,7 +274,7 @@ export class Gates {
     }
   }
 
-  #openLane(stream: StreamHandle, context: ContextHandle): StreamLane {
+  #openLane(stream: GateStream): StreamLane {
     const slot = this.memory.take()
     if (slot === undefined) {
       throw stateError(
@@ -285,11 +282,8 @@ export class Gates {
         `Host functions are pending on ${GATE_SLOTS} streams: wait for some of them first`,
       )
     }
-    const lane: StreamLane = new StreamLane(context, this.memory, slot, () => {
-      if (this.#lanes.get(stream) === lane) this.#lanes.delete(stream)
-    })
-    this.#lanes.set(stream, lane)
-    return lane
+    stream.lane = new StreamLane(stream, this.memory, slot)
+    return stream.lane
   }
 
   #retire(lane: GateLane): void {
@@ -299,14 +293,13 @@ export class Gates {
 }
 
 /** The gates of one stream, which share a slot: each waits for a higher "go" than the one before. */
-class StreamLane extends GateLane {
+export class StreamLane extends GateLane {
   constructor(
-    context: ContextHandle,
+    private readonly stream: GateStream,
     memory: GateMemory,
     slot: number,
-    private readonly forget: () => void,
   ) {
-    super(context, memory, slot)
+    super(stream.context, memory, slot)
   }
 
   override arrived({ sequence, hold }: GateCall): boolean {
@@ -320,7 +313,7 @@ class StreamLane extends GateLane {
 
   /** The slot may be taken anew at once: its sequence counts on, so a gate that was opened stays open. */
   override emptied(): void {
-    this.forget()
+    this.stream.lane = undefined
     this.memory.giveBack(this.slot)
   }
 }

@@ -4,11 +4,11 @@
  * since two may run at once.
  */
 import { stateError } from '../../../base/errors.js'
-import type { ContextHandle, HostFunction, Pointer, StreamHandle } from '../../driver.js'
+import type { ContextHandle, HostFunction, Pointer } from '../../driver.js'
 import { check, type Library } from '../libcuda/library.js'
 import { NativeMemory } from '../libcuda/native.js'
 import { GATE_SLOTS, type GateMemory, WaitUntil } from './gate-memory.js'
-import { type GateCall, GateLane, siteOf } from './gates.js'
+import { type GateCall, GateLane, type GateStream, siteOf } from './gates.js'
 
 const OPERATIONS = 3
 /** sizeof(CUDA_BATCH_MEM_OP_NODE_PARAMS). */
@@ -102,7 +102,7 @@ export class GraphLane extends GateLane {
   }
 
   /** The call that one more launch of the graph brings. */
-  next(stream: StreamHandle): GateCall {
+  next(stream: GateStream): GateCall {
     this.#launches += 1
     const sequence = this.#launches
     const call = { lane: this, stream, sequence, host: this.host, site: siteOf(sequence), hold: undefined }

@@ -4,17 +4,12 @@
  * queued host function, record, wait and destruction; Blocking and Promises ask.
  */
 import { CUresult } from '../../cuda-results.js'
-import {
-  type ContextHandle,
-  canonicalStream,
-  type EventHandle,
-  type HostFunction,
-  type StreamHandle,
-} from '../../driver.js'
+import type { ContextHandle, EventHandle, HostFunction, StreamHandle } from '../../driver.js'
 import { heldBy } from '../../held-by.js'
 import type { LoopPump } from '../../loop-pump.js'
 import type { Library } from '../libcuda/library.js'
 import type { RelaxedCaptures } from '../libcuda/relaxed-captures.js'
+import type { StreamRecord, StreamRecords } from '../stream-records.js'
 import type { Captures } from './captures.js'
 import type { ComesAfter, Dependencies } from './dependencies.js'
 import type { GateCall, Gates } from './gates.js'
@@ -23,6 +18,7 @@ import type { QueueDepth } from './queue-depth.js'
 import type { Threads } from './thread-table.js'
 
 export interface HostFunctionsParts {
+  readonly streams: Pick<StreamRecords, 'of'>
   readonly library: Library
   readonly relaxed: RelaxedCaptures
   readonly threads: Threads
@@ -38,7 +34,7 @@ export interface HostFunctionsParts {
   /** Gives an event that is never recorded: a query of it fails only where the context is lost. */
   readonly pool: { unrecorded(context: ContextHandle): EventHandle }
   /** Is all the stream's work done? False where that cannot be asked without harm. */
-  readonly isIdle: (stream: StreamHandle) => boolean
+  readonly isIdle: (stream: StreamRecord) => boolean
 }
 
 export class HostFunctions {
@@ -72,18 +68,18 @@ export class HostFunctions {
   }
 
   /** Queues one on `raw`, CUDA's own handle of the stream, whose context must be current for a default stream. */
-  queue(stream: StreamHandle, raw: number, context: ContextHandle, host: HostFunction): void {
-    const key = canonicalStream(stream)
-    this.#queued(key, this.parts.gates.queue(key, raw, context, host))
+  queue(handle: StreamHandle, raw: number, host: HostFunction): void {
+    const stream = this.parts.streams.of(handle)
+    this.#queued(stream, this.parts.gates.queue(stream, raw, host))
     this.parts.pump.wake()
   }
 
   /** Holds the stream until the result is called. */
-  hold(stream: StreamHandle, raw: number, context: ContextHandle): () => void {
-    const key = canonicalStream(stream)
-    const { gates, pump } = this.parts
-    const call = gates.hold(key, raw, context)
-    this.#queued(key, call)
+  hold(handle: StreamHandle, raw: number): () => void {
+    const { streams, gates, pump } = this.parts
+    const stream = streams.of(handle)
+    const call = gates.hold(stream, raw)
+    this.#queued(stream, call)
     return () => {
       gates.open(call)
       // What comes behind it may soon be done.
@@ -91,15 +87,15 @@ export class HostFunctions {
     }
   }
 
-  #queued(stream: StreamHandle, call: GateCall): void {
+  #queued(stream: StreamRecord, call: GateCall): void {
     this.parts.depth.gateQueued(stream)
     this.parts.dependencies.queued(stream, call)
     this.#tracksOrder = true
   }
 
   /** Makes the call that launches a graph with these gates on the stream. */
-  queueGraph(stream: StreamHandle, lanes: readonly GraphLane[], launch: () => void): void {
-    const { gates, dependencies, threads, pump } = this.parts
+  queueGraph(handle: StreamHandle, lanes: readonly GraphLane[], launch: () => void): void {
+    const { streams, gates, dependencies, threads, pump } = this.parts
     gates.announce(lanes.length)
     try {
       launch()
@@ -107,11 +103,11 @@ export class HostFunctions {
       threads.publish(gates.pending)
       throw error
     }
-    const key = canonicalStream(stream)
+    const stream = streams.of(handle)
     for (const lane of lanes) {
-      const call = lane.next(key)
+      const call = lane.next(stream)
       gates.add(call)
-      dependencies.queued(key, call)
+      dependencies.queued(stream, call)
     }
     this.#tracksOrder = true
     pump.wake()
@@ -136,7 +132,7 @@ export class HostFunctions {
     const { captures, dependencies } = this.parts
     // A record in a capture comes after nothing that runs.
     if (captures.recorded(event, captureOf)) dependencies.forgetEvent(event)
-    else if (this.pending) dependencies.recorded(event, stream)
+    else if (this.pending) dependencies.recorded(event, this.parts.streams.of(stream))
   }
 
   /** The event has been recorded behind all work of the device. */
@@ -147,28 +143,17 @@ export class HostFunctions {
     dependencies.recordedDevice(event, device, lanes)
   }
 
-  waitedForEvent(stream: StreamHandle, event: EventHandle): boolean {
+  waitedForEvent(handle: StreamHandle, event: EventHandle): boolean {
+    const stream = this.parts.streams.of(handle)
     const isCaptured = this.parts.captures.waitedFor(event, stream)
     if (this.pending && !isCaptured) this.parts.dependencies.waitedForEvent(stream, event)
     return isCaptured
   }
 
-  /** The stream is gone, or was replaced: later calls with this handle are about another stream. */
-  forgetStream(stream: StreamHandle): void {
-    const { gates, depth, dependencies } = this.parts
+  /** The stream is gone: its entries take no room from other streams of this thread any more. */
+  streamGoes(stream: StreamRecord): void {
     // Entries are counted also while only other threads have host functions pending.
-    depth.forget(stream)
-    this.parts.captures.forgetStream(stream)
-    dependencies.forgetStream(stream)
-    if (this.#tracksOrder) gates.forget(stream)
-  }
-
-  /** Another library may have destroyed the stream that had this handle; a new one has it. */
-  streamAdopted(stream: StreamHandle): void {
-    const { gates, depth, dependencies } = this.parts
-    depth.forget(stream)
-    dependencies.streamAdopted(stream)
-    if (this.pending) gates.forget(stream)
+    this.parts.depth.forget(stream)
   }
 
   forgetEvent(event: EventHandle): void {
@@ -178,19 +163,18 @@ export class HostFunctions {
 
   /** Entries of the stream's hardware queue are about to be taken. */
   countEntries(stream: StreamHandle, entries: number): void {
-    if (this.anyPending) this.parts.depth.count(canonicalStream(stream), entries)
+    if (this.anyPending) this.parts.depth.count(this.parts.streams.of(stream), entries)
   }
 
   /** Do the counts alone say that the stream's hardware queue takes so many entries more? */
   surelyHasRoom(stream: StreamHandle, entries: number): boolean {
-    return this.parts.depth.surelyHasRoom(canonicalStream(stream), entries) && !this.parts.gates.full
+    return this.parts.depth.surelyHasRoom(this.parts.streams.of(stream), entries) && !this.parts.gates.full
   }
 
   /** Does the stream's hardware queue take so many entries more? `isEmpty` asks the driver whether nothing is in it. */
   hasRoom(stream: StreamHandle, entries: number, isEmpty: () => boolean): boolean {
-    const { depth, gates, relaxed } = this.parts
-    if (this.anyPending)
-      return depth.hasRoom(canonicalStream(stream), entries, () => relaxed.run(isEmpty)) && !gates.full
+    const { streams, depth, gates, relaxed } = this.parts
+    if (this.anyPending) return depth.hasRoom(streams.of(stream), entries, () => relaxed.run(isEmpty)) && !gates.full
     depth.clear()
     return true
   }
@@ -222,7 +206,7 @@ export class HostFunctions {
 
   /** All that the stream held is done. */
   streamIsEmpty(stream: StreamHandle): void {
-    this.parts.depth.forget(canonicalStream(stream))
+    this.parts.depth.forget(this.parts.streams.of(stream))
   }
 
   /** Forgets counted entries that are done: the more are counted, the less room the other threads have. */
@@ -253,4 +237,4 @@ export class HostFunctions {
 }
 
 const inWords = ({ stream, site, hold }: GateCall): string =>
-  heldBy(hold === undefined ? 'a host function' : 'a promise', stream, site)
+  heldBy(hold === undefined ? 'a host function' : 'a promise', stream.handle, site)

@@ -71,8 +71,7 @@ export class HostCopies {
   }
 
   #contextOf(stream: StreamHandle): ContextHandle {
-    const { calls, contexts } = this.parts
-    return calls.contextOf(stream) ?? contexts.primary(0)
+    return this.parts.streams.of(stream).context
   }
 
   /** The call refuses the null stream: a stream beside it makes its copies, each between two waits. */

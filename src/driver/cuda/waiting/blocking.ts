@@ -14,7 +14,7 @@ import {
   MOST_NESTED,
   tooDeep,
 } from '../../deadlocks.js'
-import { type ContextHandle, canonicalStream, type EventHandle, type StreamHandle } from '../../driver.js'
+import type { ContextHandle, EventHandle, StreamHandle } from '../../driver.js'
 import type { Sleeper } from '../../loop-pump.js'
 import type { ComesAfter } from '../host-functions/dependencies.js'
 import type { GateCall } from '../host-functions/gates.js'
@@ -63,7 +63,7 @@ interface OthersStanding {
 export interface WaitingParts extends HostFunctionsParts {
   readonly hostFunctions: HostFunctions
   readonly pool: EventPool
-  readonly eventWaits: Completions
+  readonly eventWaits: Completions<EventHandle>
   readonly valueWaits: ValueWaits
   /** How the event loop sleeps between two turns. */
   readonly sleeper: Sleeper
@@ -93,7 +93,8 @@ export class Blocking {
 
   /** `recordOwn` records an event of the library's own behind the stream's work. */
   forStream(stream: StreamHandle, isDone: () => boolean, recordOwn: () => OwnRecord): void {
-    const needs: Needs = () => this.parts.dependencies.streamComesAfter(stream)
+    const record = this.parts.streams.of(stream)
+    const needs: Needs = () => this.parts.dependencies.streamComesAfter(record)
     this.#blockFor({ event: undefined, isDone, recordOwn, giveBack: undefined }, needs, 'stream.synchronize()')
     this.parts.hostFunctions.streamIsEmpty(stream)
   }
@@ -163,9 +164,9 @@ export class Blocking {
 
   /** Waits until the stream's hardware queue takes so many entries more, where the driver would wait. */
   forRoom(stream: StreamHandle, entries: number, isEmpty: () => boolean): void {
-    const { hostFunctions, gates, dependencies } = this.parts
-    const key = canonicalStream(stream)
-    const hasRoom = (): boolean => hostFunctions.hasRoom(key, entries, isEmpty)
+    const { streams, hostFunctions, gates, dependencies } = this.parts
+    const key = streams.of(stream)
+    const hasRoom = (): boolean => hostFunctions.hasRoom(stream, entries, isEmpty)
     if (hasRoom()) return
     // Where no more gates can be had, whichever runs may give one back.
     const needs: Needs = () => (gates.full ? needsAll() : dependencies.streamComesAfter(key))

@@ -18,17 +18,16 @@ interface Answer {
   readonly error: unknown
 }
 
-export class Completions {
+/** A group is a stream, an event, or a context: by its record or handle. */
+export class Completions<Group extends object | number> {
   /** Promises not settled. */
   pending = 0
-  readonly #groups = new Map<number, Wait[]>()
-  /** Numbers below any handle or its negative. */
-  #detached = -(2 ** 50)
+  readonly #groups = new Map<Group, Wait[]>()
 
   constructor(private readonly library: Pick<Library, 'cuEventQuery'>) {}
 
   /** Waits for an event. Waits of one group are done in the order in which they came. */
-  add(group: number, event: EventHandle, settle: Settle, release?: (event: EventHandle) => void): Cancel {
+  add(group: Group, event: EventHandle, settle: Settle, release?: (event: EventHandle) => void): Cancel {
     const wait: Wait = { event, settle, release }
     const waits = this.#groups.get(group)
     if (waits === undefined) this.#groups.set(group, [wait])
@@ -42,7 +41,7 @@ export class Completions {
   }
 
   /** Gives up asking for a group. The result settles the waits that have not been cancelled by then. */
-  take(group: number): Settle | undefined {
+  take(group: Group): Settle | undefined {
     const waits = this.#groups.get(group)
     this.#groups.delete(group)
     if (waits === undefined || waits.every(({ settle }) => settle === undefined)) return undefined
@@ -51,21 +50,12 @@ export class Completions {
     }
   }
 
-  /** Lets the group's number be used for other waits, which are not in order with these. */
-  detach(group: number): void {
-    const waits = this.#groups.get(group)
-    if (waits === undefined) return
-    this.#groups.delete(group)
-    this.#detached -= 1
-    this.#groups.set(this.#detached, waits)
-  }
-
   /** How many there are: each is asked once by `poll()`. */
   get groups(): number {
     return this.#groups.size
   }
 
-  has(group: number): boolean {
+  has(group: Group): boolean {
     return this.#groups.has(group)
   }
 

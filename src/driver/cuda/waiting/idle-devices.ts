@@ -6,10 +6,11 @@
  */
 import { LookAgain } from '../../../base/look-again.js'
 import { CUresult } from '../../cuda-results.js'
-import { type ContextHandle, defaultStream, type OwnEvent, type StreamHandle } from '../../driver.js'
+import { defaultStream, type OwnEvent, type StreamHandle } from '../../driver.js'
 import type { HandleCheck } from '../handles/handle-check.js'
 import type { HostFunctions } from '../host-functions/host-functions.js'
 import { captures, type LibcudaParts } from '../libcuda/stream-calls.js'
+import type { StreamRecord } from '../stream-records.js'
 import type { EventPool } from './event-pool.js'
 
 export interface IdleDevicesParts extends LibcudaParts {
@@ -20,8 +21,7 @@ export interface IdleDevicesParts extends LibcudaParts {
 
 /** So often was all done that had been queued, and other work was there: that is a device which is busy, not one which stands. */
 const MOST_ROUNDS = 16
-const NULL = 0
-const PER_THREAD = 2
+const NULL_AND_PER_THREAD = [0, 2] as const
 
 export class IdleDevices {
   #waiting: (() => void)[] = []
@@ -73,34 +73,28 @@ export class IdleDevices {
       if (busy === undefined) return false
       if (busy.length === 0 || this.#rounds >= MOST_ROUNDS) return true
       this.#rounds += 1
-      for (const [stream, context] of busy) this.#record(stream, context)
+      for (const stream of busy) this.#record(stream)
       return false
     })
   }
 
   /** Undefined where a stream captures: it does not tell of the work that it had before. */
-  #busyStreams(): (readonly [StreamHandle, ContextHandle])[] | undefined {
-    const busy: (readonly [StreamHandle, ContextHandle])[] = []
-    for (const [stream, context] of this.#streams()) {
-      const isBusy = this.#isBusy(stream)
+  #busyStreams(): StreamRecord[] | undefined {
+    const busy: StreamRecord[] = []
+    for (const stream of this.#streams()) {
+      const isBusy = this.#isBusy(stream.handle)
       if (isBusy === undefined) return undefined
-      if (isBusy) busy.push([stream, context])
+      if (isBusy) busy.push(stream)
     }
     return busy
   }
 
-  *#streams(): Iterable<readonly [StreamHandle, ContextHandle]> {
-    const { calls, contexts, handles } = this.parts
-    yield* calls.own
-    for (const stream of calls.theirs(handles)) {
-      const context = calls.contextOf(stream)
-      if (context !== undefined) yield [stream, context]
-    }
-    for (const [device, context] of contexts.primaries) {
-      if (context === undefined) continue
-      yield [defaultStream(device, NULL), context]
-      yield [defaultStream(device, PER_THREAD), context]
-    }
+  *#streams(): Iterable<StreamRecord> {
+    const { streams, contexts, handles } = this.parts
+    yield* streams.own()
+    yield* streams.theirs((stream, id) => handles.isStill(stream, id))
+    for (const [device, context] of contexts.primaries)
+      if (context !== undefined) for (const which of NULL_AND_PER_THREAD) yield streams.of(defaultStream(device, which))
   }
 
   /** Undefined where it captures, or a blocking stream does: to ask the null stream more would end that capture. */
@@ -114,12 +108,12 @@ export class IdleDevices {
     return result === CUresult.NOT_READY
   }
 
-  #record(stream: StreamHandle, context: ContextHandle): void {
+  #record({ handle, context }: StreamRecord): void {
     const { pool, calls, library } = this.parts
     const event = pool.take(context)
     this.#events.push({ context, event })
     // Where that is refused the event is done, as one that has nothing before it.
-    calls.onStream(stream, 'cuEventRecord', (raw) => {
+    calls.onStream(handle, 'cuEventRecord', (raw) => {
       library.cuEventRecord(event, raw)
       return 0
     })

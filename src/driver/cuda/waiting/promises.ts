@@ -5,15 +5,9 @@
 
 import { seconds, warnAfter, warnOnce } from '../../../base/warnings.js'
 import { CUresult, cudaError } from '../../cuda-results.js'
-import {
-  type Cancel,
-  type ContextHandle,
-  canonicalStream,
-  type EventHandle,
-  type Settle,
-  type StreamHandle,
-} from '../../driver.js'
+import type { Cancel, ContextHandle, EventHandle, Settle } from '../../driver.js'
 import type { TurnResult } from '../../loop-pump.js'
+import type { StreamRecord } from '../stream-records.js'
 import type { WaitingParts } from './blocking.js'
 import { Completions } from './completions.js'
 
@@ -38,7 +32,8 @@ interface LaterWait {
 }
 
 export class Promises {
-  readonly #streams: Completions
+  /** By stream; waits for a device by its context, and for an earlier record of an event by the event that stands for it. */
+  readonly #streams: Completions<StreamRecord | ContextHandle | EventHandle>
   /** Waits for devices that begin once no other thread captures. */
   readonly #later: LaterWait[] = []
   /** Nothing was waited for when the last turn was over. */
@@ -48,14 +43,9 @@ export class Promises {
     this.#streams = new Completions(parts.library)
   }
 
-  streamFinished(
-    stream: StreamHandle,
-    context: ContextHandle,
-    record: (event: EventHandle) => void,
-    settle: Settle,
-  ): Cancel {
-    const { copy, giveBack } = this.parts.pool.recordOf(context, record)
-    return this.#finished(canonicalStream(stream), copy, settle, giveBack)
+  streamFinished(stream: StreamRecord, record: (event: EventHandle) => void, settle: Settle): Cancel {
+    const { copy, giveBack } = this.parts.pool.recordOf(stream.context, record)
+    return this.#finished(stream, copy, settle, giveBack)
   }
 
   /** To be called while no capture is under way that this thread knows. */
@@ -77,11 +67,6 @@ export class Promises {
     hostFunctions.trackOrder()
     pump.wake()
     return cancel
-  }
-
-  /** The stream is gone, or was replaced: later waits with this handle are not in order with those before. */
-  forgetStream(stream: StreamHandle): void {
-    this.#streams.detach(stream)
   }
 
   /**
@@ -161,8 +146,7 @@ export class Promises {
     } finally {
       if (outcome !== 'recorded') giveBack()
     }
-    // No stream's handle is negative, so this is a group of its own.
-    return outcome === 'recorded' ? this.#finished(-context, event, settle, giveBack) : outcome
+    return outcome === 'recorded' ? this.#finished(context, event, settle, giveBack) : outcome
   }
 
   /** It begins when no thread captures any more. */
@@ -199,7 +183,7 @@ export class Promises {
     }
   }
 
-  #finished(group: number, recorded: EventHandle, settle: Settle, giveBack: () => void): Cancel {
+  #finished(group: StreamRecord | ContextHandle, recorded: EventHandle, settle: Settle, giveBack: () => void): Cancel {
     const { pump } = this.parts
     const cancel = this.#streams.add(group, recorded, settle, giveBack)
     pump.wake()

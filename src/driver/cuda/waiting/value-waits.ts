@@ -4,15 +4,15 @@
  */
 import { shortCallSite } from '../../../base/stack.js'
 import { CUresult } from '../../cuda-results.js'
-import type { ContextHandle, EventHandle, StreamHandle } from '../../driver.js'
+import type { EventHandle, StreamHandle } from '../../driver.js'
 import { heldBy } from '../../held-by.js'
 import type { StreamReserve } from '../handles/stream-reserve.js'
 import type { LibcudaParts } from '../libcuda/stream-calls.js'
+import type { StreamRecord } from '../stream-records.js'
 import type { EventPool } from './event-pool.js'
 
 interface ValueWait {
-  readonly stream: StreamHandle
-  readonly context: ContextHandle
+  readonly stream: StreamRecord
   readonly event: EventHandle
   readonly site: string | undefined
   /** By `performance.now()`. */
@@ -41,14 +41,15 @@ export class ValueWaits {
   }
 
   /** Its wait is the last thing in the stream. */
-  queued(stream: StreamHandle, context: ContextHandle): void {
+  queued(handle: StreamHandle): void {
     if (this.#waits.length >= MOST) this.#prune()
-    const { pool, library, calls } = this.parts
+    const { pool, library, calls, streams } = this.parts
+    const stream = streams.of(handle)
     const latest = this.#waits.length < MOST ? undefined : this.#waits.findLast((wait) => wait.stream === stream)
-    const event = latest?.event ?? pool.take(context)
-    calls.onStream(stream, 'cuEventRecord', (raw) => library.cuEventRecord(event, raw))
+    const event = latest?.event ?? pool.take(stream.context)
+    calls.onStream(handle, 'cuEventRecord', (raw) => library.cuEventRecord(event, raw))
     if (latest !== undefined) return
-    this.#waits.push({ stream, context, event, site: shortCallSite(), since: performance.now() })
+    this.#waits.push({ stream, event, site: shortCallSite(), since: performance.now() })
   }
 
   /** May any stand? */
@@ -72,7 +73,7 @@ export class ValueWaits {
     if (!this.#waits.some((wait) => wait.since < since)) return undefined
     this.#prune()
     const first = this.#waits.find((wait) => wait.since < since)
-    return first === undefined ? undefined : heldBy('a wait for a value', first.stream, first.site)
+    return first === undefined ? undefined : heldBy('a wait for a value', first.stream.handle, first.site)
   }
 
   #prune(): void {
@@ -82,10 +83,10 @@ export class ValueWaits {
   }
 
   /** Its event goes back where it is. */
-  #isOver({ context, event }: ValueWait): boolean {
+  #isOver({ stream, event }: ValueWait): boolean {
     const { pool, library } = this.parts
     if (library.cuEventQuery(event) === CUresult.NOT_READY) return false
-    pool.giveBack(context, event)
+    pool.giveBack(stream.context, event)
     return true
   }
 }

@@ -5,12 +5,13 @@ import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { isMainThread, parentPort, Worker } from 'node:worker_threads'
 import { StreamPool } from '../../../../src/driver/cuda/handles/stream-pool.js'
-import type { ContextHandle, StreamHandle } from '../../../../src/driver/driver.js'
+import { anyStream } from '../any-streams.js'
 
 function wantsOne(): boolean {
   const pool = new StreamPool()
-  pool.made(0x100 as StreamHandle, 1 as ContextHandle, 1, 0)
-  return pool.wants(0x100 as StreamHandle)
+  const stream = anyStream()
+  stream.kept = pool.kept(stream.context, 1, 0)
+  return pool.wants(stream)
 }
 
 if (!isMainThread) parentPort?.postMessage(wantsOne())

@@ -4,6 +4,7 @@ import { Dependencies } from '../../../../src/driver/cuda/host-functions/depende
 import { Gates } from '../../../../src/driver/cuda/host-functions/gates.js'
 import { alone } from '../../../../src/driver/cuda/host-functions/thread-table.js'
 import type { ContextHandle, EventHandle, StreamHandle } from '../../../../src/driver/driver.js'
+import { AnyStreams } from '../any-streams.js'
 import { nothingCaptures, waitingOf } from './waiting-parts.js'
 
 export const DEADLOCK_AFTER = 10_000
@@ -61,10 +62,8 @@ export class PretendedGpu {
       gates,
       library,
       deadlockAfter,
-      dependencies: new Dependencies(
-        () => false,
-        (stream) => this.#context(stream) - 1,
-      ),
+      streams: new AnyStreams((stream) => this.#context(stream)),
+      dependencies: new Dependencies(() => false),
       rest: () => {
         this.clock += 1
       },
@@ -103,7 +102,7 @@ export class PretendedGpu {
         depth.now -= 1
       },
     }
-    this.#waiting.hostFunctions.queue(stream, stream, this.#context(stream), host)
+    this.#waiting.hostFunctions.queue(stream, stream, host)
   }
 
   busy(stream: StreamHandle, milliseconds: number): void {

@@ -7,7 +7,10 @@ import { CallsApart } from '../../../../src/driver/cuda/waiting/calls-apart.js'
 import { Completions } from '../../../../src/driver/cuda/waiting/completions.js'
 import { EventPool } from '../../../../src/driver/cuda/waiting/event-pool.js'
 import { Promises } from '../../../../src/driver/cuda/waiting/promises.js'
+import type { EventHandle } from '../../../../src/driver/driver.js'
 import { LoopPump, type Sleeper } from '../../../../src/driver/loop-pump.js'
+
+import { AnyStreams } from '../any-streams.js'
 
 interface Pretended {
   readonly threads: Threads
@@ -33,7 +36,7 @@ function withRecords(pool: object): object {
 export function waitingOf(pretended: Pretended) {
   const { threads, rest = () => {}, sleeper = { sleep: () => {}, cancel: () => {} }, library = {} } = pretended
   const captures = new Captures({ library } as never, threads, rest)
-  const eventWaits = new Completions(library as never)
+  const eventWaits = new Completions<EventHandle>(library as never)
   const pump: LoopPump = new LoopPump(
     () => promises.turn(),
     sleeper,
@@ -42,7 +45,18 @@ export function waitingOf(pretended: Pretended) {
   const gates = withoutHolds(pretended.gates)
   const valueWaits = { any: false, anyStands: () => false }
   const pool = 'pool' in pretended ? withRecords(pretended.pool as object) : undefined
-  const given = { ...pretended, pool, gates, valueWaits, rest, sleeper, captures, eventWaits, pump }
+  const given = {
+    streams: new AnyStreams(),
+    ...pretended,
+    pool,
+    gates,
+    valueWaits,
+    rest,
+    sleeper,
+    captures,
+    eventWaits,
+    pump,
+  }
   const hostFunctions = new HostFunctions(given as unknown as HostFunctionsParts)
   const parts = { ...given, hostFunctions } as unknown as WaitingParts
   const promises = new Promises(parts)

@@ -4,8 +4,10 @@ import { test } from 'node:test'
 import { Gates } from '../../../../src/driver/cuda/host-functions/gates.js'
 import { QueueDepth } from '../../../../src/driver/cuda/host-functions/queue-depth.js'
 import { alone, Right } from '../../../../src/driver/cuda/host-functions/thread-table.js'
+import type { StreamRecord } from '../../../../src/driver/cuda/stream-records.js'
 import type { ContextHandle, EventHandle, StreamHandle } from '../../../../src/driver/driver.js'
 import { refused, turns } from '../../../conformance/expect.js'
+import { anyStream } from '../any-streams.js'
 import { nothingCaptures, waitingOf } from './waiting-parts.js'
 
 const DEADLOCK_AFTER = 50
@@ -169,23 +171,18 @@ test('a blocked thread looks eight times at the gates for each query, in its fir
 })
 
 test('a stream that is closed counts no more, though only another thread has host functions pending', () => {
-  const forgotten: number[] = []
-  const ofNoInterest: number[] = []
-  const parts = {
-    gates: { pending: 0, running: [], active: [] },
-    threads: { ...alone(), othersPending: true },
-    depth: { forget: (stream: number) => forgotten.push(stream) },
-    // Nothing is pending, and its handle may be another stream's later all the same.
-    dependencies: {
-      forgetStream: (stream: number) => ofNoInterest.push(stream),
-      streamAdopted: (stream: number) => ofNoInterest.push(stream),
-    },
-  }
+  const threads = { ...alone(), othersPending: true, publishWork: (...work: number[]) => void published.push(work) }
+  const published: number[][] = []
+  const depth = new QueueDepth({ arrivedAt: () => false }, 32, threads)
+  const parts = { gates: { pending: 0, running: [], active: [] }, threads, depth }
   const { hostFunctions } = waitingOf(parts)
-  hostFunctions.forgetStream(0x1000 as StreamHandle)
-  hostFunctions.streamAdopted(0x2000 as StreamHandle)
-  assert.deepEqual(forgotten, [0x1000, 0x2000])
-  assert.deepEqual(ofNoInterest, [0x1000, 0x2000])
+  const stream = anyStream()
+  depth.count(stream, 5)
+  hostFunctions.streamGoes(stream)
+  assert.deepEqual(published, [
+    [1, 5],
+    [0, 0],
+  ])
 })
 
 /** A call on a thread of its own, which is over when the test says so, and whether the right to make it is held. */
@@ -348,8 +345,8 @@ test('what a thread has waited for counts no more for the others, which would ha
   const parts = {
     gates,
     threads,
-    depth: new QueueDepth(gates as unknown as Gates, 32, threads),
-    isIdle: (stream: number) => idle.has(stream),
+    depth: new QueueDepth({ arrivedAt: () => false }, 32, threads),
+    isIdle: ({ handle }: StreamRecord) => idle.has(handle),
   }
   const { hostFunctions, blocking } = waitingOf(parts)
   const [own, foreign] = [0x1000 as StreamHandle, 0x2000 as StreamHandle]
@@ -414,6 +411,6 @@ test('a host function that cannot be queued, since another thread waits for the 
     throw new Error('that was long enough')
   })
   const host = { run: () => {}, runsAfterFault: false }
-  assert.throws(() => gates.queue(1 as StreamHandle, 1, 1 as ContextHandle, host), /long enough/)
+  assert.throws(() => gates.queue(anyStream(), 1, host), /long enough/)
   assert.deepEqual([taken, gates.pending], [0, 0])
 })
