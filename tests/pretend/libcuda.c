@@ -5,6 +5,9 @@
  *
  *   cc -shared -fPIC -O2 -pthread -o libcuda.so.1 libcuda.c
  *
+ * With -DOLDEST it lacks what CUDA 12.5, the oldest that the library works with, has not; with -DFUTURE it lacks what CUDA has announced
+ * that it will deprecate.
+ *
  * It is a compiler, too: NVRTC's functions take CUDA C++ for what it says. Kernels that are known by name run.
  */
 #define _GNU_SOURCE
@@ -451,11 +454,13 @@ static void say(const char *why, const char *name, R r, const char *call) {
   at += (size_t)snprintf(logged + at, sizeof logged - at, "[12:00:00.000][4711][CUDA][E] %s\n", why); ends[entries++] = at;
   at += (size_t)snprintf(logged + at, sizeof logged - at, "[12:00:00.000][4711][CUDA][E] Returning %d (%s) from %s\n", r, name, call); ends[entries++] = at;
 }
+#ifndef OLDEST
 API R cuLogsCurrent(u32 *it, u32 f) { (void)f; *it = entries; return OK; }
 API R cuLogsDumpToMemory(u32 *it, char *to, size_t *n, u32 f) { (void)f;
   size_t from = it && *it ? ends[*it - 1] : 0, end = entries ? ends[entries - 1] : 0;
   if (end - from > *n) return INVALID_VALUE;
   memcpy(to, logged + from, end - from); *n = end - from; if (it) *it = entries; return OK; }
+#endif
 API R cuStreamBatchMemOp_v2(void *h, u32 n, u8 *p, u32 f) { (void)f;
   for (u32 i = 0; i < n; i++) { u64 at = *(u64 *)(p + 48 * i + 8); pthread_mutex_lock(&g); Range *r = rangeOf((void *)at); int bad = !r || r->pool || at % (*(u32 *)(p + 48 * i) >= 4 ? 8 : 4) != 0; pthread_mutex_unlock(&g); if (bad) { say("Batch memory address is not valid", "CUDA_ERROR_INVALID_VALUE", INVALID_VALUE, "cuStreamBatchMemOp_v2"); return INVALID_VALUE; } }
   Op *o = op(MEMOPS, streamOf(h, "cuStreamBatchMemOp")); o->ops = (int)n;
@@ -506,15 +511,37 @@ API R cuGraphGetEdges_v2(Graph *graph, void **from, void **to, u64 *how, size_t 
     from[found] = before; to[found] = node; how[found] = 0;
   }
   *n = found; return OK; }
-API R cuGraphNodeGetType(Node *node, int *type) { *type = node->op.kind == KERNEL ? 0 : node->op.kind == COPY ? 1 : node->op.kind == SET ? 2 : node->op.kind == MEMOPS ? 12 : node->op.kind == GRAPH ? 4 : node->op.kind == EVENT_WAIT ? 6 : node->op.kind == EVENT_RECORD ? 7 : 5; return OK; }
-API R cuGraphAddChildGraphNode(Node **out, Graph *graph, Node **after, size_t n, Graph *child) { Front front = {.n = 0}; for (size_t i = 0; i < n; i++) add(&front, after[i]); LOCK; pthread_mutex_lock(&g); *out = append(graph, (Op){.kind = GRAPH, .child = cloneOf(child)}, front); pthread_mutex_unlock(&g); UNLOCK; return OK; }
-API R cuGraphChildGraphNodeGetGraph(Node *node, Graph **graph) { *graph = node->op.child; return OK; }
+/* CUgraphNodeParams, by word: its type, from the third on what is for the kind, of which a copy has its context and another struct. */
+enum { NODE_TYPE = 0, NODE_PARAMS = 2, COPY_CONTEXT = 3, COPY_PARAMS = 4, FILL_CONTEXT = 7, NODE_WORDS = 32 };
+static int typeOf(Node *node) { return node->op.kind == KERNEL ? 0 : node->op.kind == COPY ? 1 : node->op.kind == SET ? 2 : node->op.kind == MEMOPS ? 12 : node->op.kind == GRAPH ? 4 : node->op.kind == EVENT_WAIT ? 6 : node->op.kind == EVENT_RECORD ? 7 : 5; }
+API R cuGraphNodeGetType(Node *node, int *type) { *type = typeOf(node); return OK; }
+API R cuGraphAddNode_v2(Node **out, Graph *graph, Node **after, void *how, size_t n, u64 *params) { (void)how; if ((u32)params[NODE_TYPE] != 4) return 801; Front front = {.n = 0}; for (size_t i = 0; i < n; i++) add(&front, after[i]); LOCK; pthread_mutex_lock(&g); *out = append(graph, (Op){.kind = GRAPH, .child = cloneOf((Graph *)params[NODE_PARAMS])}, front); pthread_mutex_unlock(&g); UNLOCK; return OK; }
+/* What reads the parameters of a node of one kind. CUDA has announced that these will go. */
+#ifdef FUTURE
+#define OLD_READER(name) static R name
+#else
+#define OLD_READER(name) API R name
+#endif
+OLD_READER(cuGraphChildGraphNodeGetGraph)(Node *node, Graph **graph) { *graph = node->op.child; return OK; }
+OLD_READER(cuGraphKernelNodeGetParams_v2)(Node *node, void **params) { memset(params, 0, 72); params[0] = node->op.function; params[8] = node->op.green; return OK; }
+OLD_READER(cuGraphMemcpyNodeGetParams)(Node *node, u64 *params) { memset(params, 0, 200); params[22] = node->op.bytes; params[23] = params[24] = 1; return OK; }
+OLD_READER(cuGraphMemsetNodeGetParams)(Node *node, u64 *params) { memset(params, 0, 40); params[0] = (u64)node->op.to; params[2] = node->op.value | (u64)node->op.width << 32; params[3] = node->op.bytes; params[4] = 1; return OK; }
+#ifndef OLDEST
+API R cuGraphNodeGetParams(Node *node, u64 *params) {
+  memset(params, 0, 8 * NODE_WORDS); params[NODE_TYPE] = (u64)typeOf(node);
+  u64 *at = params + NODE_PARAMS;
+  switch (node->op.kind) {
+    case KERNEL: return cuGraphKernelNodeGetParams_v2(node, (void **)at);
+    case COPY: params[COPY_CONTEXT] = (u64)(node->op.green ? node->op.green : &context); return cuGraphMemcpyNodeGetParams(node, params + COPY_PARAMS);
+    case SET: params[FILL_CONTEXT] = (u64)(node->op.green ? node->op.green : &context); return cuGraphMemsetNodeGetParams(node, at);
+    case GRAPH: return cuGraphChildGraphNodeGetGraph(node, (Graph **)at);
+    default: return 801;
+  }
+}
+#endif
 API R cuGraphNodeFindInClone(Node **out, Node *original, Graph *clone) { for (Node *node = clone->first; node; node = node->next) if (node->original == original) { *out = node; return OK; } return INVALID_VALUE; }
 API R cuStreamUpdateCaptureDependencies_v2(void *h, Node **nodes, void *how, size_t n, u32 f) { (void)how; (void)f; Stream *s = streamOf(h, "cuStreamUpdateCaptureDependencies"); s->front = frontOf(0); for (size_t i = 0; i < n; i++) add(&s->front, nodes[i]); return OK; }
-API R cuGraphKernelNodeGetParams_v2(Node *node, void **params) { memset(params, 0, 72); params[0] = node->op.function; params[8] = node->op.green; return OK; }
 API R cuFuncGetName(const char **name, void *f) { (void)f; *name = "kernel"; return OK; }
-API R cuGraphMemcpyNodeGetParams(Node *node, u64 *params) { memset(params, 0, 200); params[22] = node->op.bytes; params[23] = params[24] = 1; return OK; }
-API R cuGraphMemsetNodeGetParams(Node *node, u64 *params) { memset(params, 0, 40); params[0] = (u64)node->op.to; params[2] = node->op.value | (u64)node->op.width << 32; params[3] = node->op.bytes; params[4] = 1; return OK; }
 /* The operation of an instance that a node stands for: one of the graph that it was made from, which must be there still. */
 static Op *opOf(Exec *x, Node *node, Kind kind) { if (!x->alive) DIE("a node of an instance is changed that was destroyed"); if (x->graph->gone) return 0; int i = 0; for (Node *n = x->graph->first; n; n = n->next, i++) if (n == node) return x->ops[i].kind == kind ? &x->ops[i] : 0; return 0; }
 API R cuGraphDebugDotPrint(Graph *graph, const char *path, u32 f) { (void)f; FILE *file = fopen(path, "w"); if (!file) return INVALID_VALUE; fprintf(file, "digraph {\n"); for (Node *n = graph->first; n; n = n->next) { fprintf(file, "  \"%d\"\n", n->op.index); for (int i = 0; i < n->op.nafter; i++) fprintf(file, "  \"%d\" -> \"%d\"\n", n->op.after[i], n->op.index); } fprintf(file, "}\n"); fclose(file); return OK; }
@@ -532,7 +559,7 @@ static int areAlike(Graph *a, Graph *b) { Op **x = opsOf(a), **y = opsOf(b); int
 static int isAlike(Op *a, Op *b) { return a->kind == b->kind && (a->kind != KERNEL || a->green == b->green) && (a->kind != GRAPH || areAlike(a->child, b->child)) && (a->kind != COPY || (isHost(a->to) == isHost(b->to) && isHost(a->from) == isHost(b->from))); }
 static void fillExec(Exec *x, Graph *graph) { x->ops = calloc((size_t)graph->count + 1, sizeof(Op)); x->count = 0; for (Node *n = graph->first; n; n = n->next) { Op *o = &x->ops[x->count++]; *o = n->op; if (o->child) { o->exec = calloc(1, sizeof(Exec)); fillExec(o->exec, o->child); } } }
 API R cuGraphInstantiateWithFlags(void **out, Graph *graph, u64 f) { (void)f; LOCK; Exec *x = calloc(1, sizeof *x); for (Node *n = graph->first; n; n = n->next) { int i = 0; while (i < x->homes && x->home[i] != n->op.green) i++; if (i == x->homes && i < 8) x->home[x->homes++] = n->op.green; } if (x->homes == 0) x->homes = 1; for (int i = 0; i < x->homes; i++) takePlaces(graph->branches, x->home[i]); x->alive = 1; x->branches = graph->branches; x->graph = graph; x->off = calloc((size_t)graph->count + 1, 1); fillExec(x, graph); *out = x; UNLOCK; return OK; }
-API R cuGraphBatchMemOpNodeSetParams(Node *node, u64 *params) { u32 n = ((u32 *)params)[2]; u8 *p = (u8 *)params[2]; node->op.ops = (int)n; for (u32 i = 0; i < n; i++) { u8 *at = p + 48 * i; node->op.mem[i] = (MemOp){*(u32 *)at, *(u64 *)(at + 8), *(u64 *)(at + 16), *(u32 *)(at + 24)}; } return OK; }
+API R cuGraphNodeSetParams(Node *node, u64 *params) { if ((u32)params[NODE_TYPE] != 12 || node->op.kind != MEMOPS) return INVALID_VALUE; u32 n = (u32)params[NODE_PARAMS + 1]; u8 *p = (u8 *)params[NODE_PARAMS + 2]; node->op.ops = (int)n; for (u32 i = 0; i < n; i++) { u8 *at = p + 48 * i; node->op.mem[i] = (MemOp){*(u32 *)at, *(u64 *)(at + 8), *(u64 *)(at + 16), *(u32 *)(at + 24)}; } return OK; }
 API R cuGraphExecUpdate_v2(Exec *x, Graph *graph, void *info) { (void)info; LOCK; pthread_mutex_lock(&g);
   Op **was = calloc((size_t)x->count + 1, sizeof *was), **now = opsOf(graph); int *pair = calloc((size_t)x->count + 1, sizeof *pair);
   for (int i = 0; i < x->count; i++) was[i] = &x->ops[i];
@@ -544,11 +571,12 @@ API R cuGraphExecUpdate_v2(Exec *x, Graph *graph, void *info) { (void)info; LOCK
   }
   free(was); free(now); free(pair);
   pthread_mutex_unlock(&g); UNLOCK; return r; }
-API R cuGraphExecKernelNodeSetParams_v2(Exec *x, Node *node, u8 *params);
+static R setKernel(Exec *x, Node *node, u8 *params);
 /* What is changed stays in the context in which it was captured. */
 static int isElsewhere(Op *o, void *c) { return c != (o->green ? o->green : &context); }
-API R cuGraphExecMemcpyNodeSetParams(Exec *x, Node *node, u64 *params, void *c) { Op *o = opOf(x, node, COPY); if (!o || isElsewhere(o, c)) return INVALID_VALUE; if (params[4] != 4 || params[15] != 4) return INVALID_VALUE; o->from = (void *)params[6]; o->to = (void *)params[17]; o->bytes = params[22] * params[23] * params[24]; return OK; }
-API R cuGraphExecMemsetNodeSetParams(Exec *x, Node *node, u64 *params, void *c) { Op *o = opOf(x, node, SET); if (!o || isElsewhere(o, c)) return INVALID_VALUE; o->to = (void *)params[0]; o->value = (u32)params[2]; o->width = (int)(params[2] >> 32); o->bytes = params[3] * params[4]; return OK; }
+static R setCopy(Exec *x, Node *node, u64 *params, void *c) { Op *o = opOf(x, node, COPY); if (!o || isElsewhere(o, c)) return INVALID_VALUE; if (params[4] != 4 || params[15] != 4) return INVALID_VALUE; o->from = (void *)params[6]; o->to = (void *)params[17]; o->bytes = params[22] * params[23] * params[24]; return OK; }
+static R setFill(Exec *x, Node *node, u64 *params, void *c) { Op *o = opOf(x, node, SET); if (!o || isElsewhere(o, c)) return INVALID_VALUE; o->to = (void *)params[0]; o->value = (u32)params[2]; o->width = (int)(params[2] >> 32); o->bytes = params[3] * params[4]; return OK; }
+API R cuGraphExecNodeSetParams(Exec *x, Node *node, u64 *params) { switch ((u32)params[NODE_TYPE]) { case 0: return setKernel(x, node, (u8 *)(params + NODE_PARAMS)); case 1: return setCopy(x, node, params + COPY_PARAMS, (void *)params[COPY_CONTEXT]); case 2: return setFill(x, node, params + NODE_PARAMS, (void *)params[FILL_CONTEXT]); default: return 801; } }
 API R cuGraphNodeSetEnabled(Exec *x, Node *node, u32 on) { if (x->graph->gone) return INVALID_VALUE; int i = 0; for (Node *n = x->graph->first; n; n = n->next, i++) if (n == node) { Kind k = x->ops[i].kind; if (k != KERNEL && k != COPY && k != SET) return INVALID_VALUE; x->off[i] = !on; return OK; } return INVALID_VALUE; }
 /* Of an instance that has nothing to do CUDA does nothing, and keeps no order. */
 static int isEmpty(Exec *x) { for (int i = 0; i < x->count; i++) if (x->ops[i].kind == GRAPH ? !isEmpty(x->ops[i].exec) : !(x->off && x->off[i] && x->ops[i].kind != SET)) return 0; return 1; }
@@ -642,7 +670,7 @@ API R cuModuleGetFunction(void **out, Module *m, const char *name) {
 API R cuFuncGetParamInfo(Function *f, size_t i, size_t *o, size_t *s) { if (i >= (size_t)f->params) return INVALID_VALUE; *o = i * 8; *s = (size_t)f->sizes[i]; return OK; }
 API R cuFuncGetAttribute(int *v, int a, void *f) { (void)a; (void)f; *v = 0; return OK; }
 API R cuFuncSetAttribute(void *f, int a, int v) { (void)f; return a == 8 && v > 232448 ? INVALID_VALUE : OK; }
-API R cuGraphExecKernelNodeSetParams_v2(Exec *x, Node *node, u8 *params) { Op *o = opOf(x, node, KERNEL); if (!o || o->green != (current != &context ? current : 0) || (o->green && *(void **)(params + 64))) return INVALID_VALUE; Function *f = *(Function **)params; u32 *n = (u32 *)(params + 8); void **values = *(void ***)(params + 40); if (n[3] * n[4] * n[5] > 1024) return INVALID_VALUE; o->fn = f->fn; o->grid = n[0] * n[1] * n[2]; o->block = n[3]; for (int i = 0; i < f->params && i < 8; i++) { o->args[i] = 0; memcpy(&o->args[i], values[i], (size_t)f->sizes[i]); } return OK; }
+static R setKernel(Exec *x, Node *node, u8 *params) { Op *o = opOf(x, node, KERNEL); if (!o || o->green != (current != &context ? current : 0) || (o->green && *(void **)(params + 64))) return INVALID_VALUE; Function *f = *(Function **)params; u32 *n = (u32 *)(params + 8); void **values = *(void ***)(params + 40); if (n[3] * n[4] * n[5] > 1024) return INVALID_VALUE; o->fn = f->fn; o->grid = n[0] * n[1] * n[2]; o->block = n[3]; for (int i = 0; i < f->params && i < 8; i++) { o->args[i] = 0; memcpy(&o->args[i], values[i], (size_t)f->sizes[i]); } return OK; }
 API R cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, void *f, int b, size_t s) { (void)f; (void)b; (void)s; *n = 16; return OK; }
 /* A cooperative launch of more blocks than run at one time. */
 static int isTooLarge(u8 *config, Stream *s) {
@@ -705,7 +733,9 @@ API R cuMemcpy3DAsync_v2(const u64 *p, void *h) {
   checkRange(o->to, (planes - 1) * o->toPlane + (rows - 1) * o->toRow + w, "a copy of rows"); checkRange(o->from, (planes - 1) * o->fromPlane + (rows - 1) * o->fromRow + w, "a copy of rows");
   void *to = o->to; const void *from = o->from; R r = put(o); waitWithinHost(to, from, s); UNLOCK; return r; }
 API R cuMemcpyPeerAsync(void *to, void *tc, const void *from, void *fc, size_t n, void *h) { (void)tc; (void)fc; LOCK; R r = copy(to, from, n, streamOf(h, "cuMemcpyPeerAsync")); UNLOCK; return r; }
+#ifndef OLDEST
 API R cuMemcpyBatchAsync(void **to, void **from, size_t *n, size_t count, void *a, void *i, size_t na, size_t *f, void *h) { (void)a; (void)i; (void)na; (void)f; if (h == 0) return INVALID_VALUE; LOCK; Stream *s = streamOf(h, "cuMemcpyBatchAsync"); if (s->green && count > 1) DIE("cuMemcpyBatchAsync on a stream of a green context"); R r = s->capture ? CAPTURE_UNSUPPORTED : OK; for (size_t k = 0; k < count && !r; k++) if (n[k] == 0) { r = INVALID_VALUE; } for (size_t k = 0; k < count && !r; k++) r = copy(to[k], from[k], n[k], s); UNLOCK; return r; }
+#endif
 static R fill(void *to, u32 v, size_t n, int width, void *h) { checkRange(to, n * (size_t)width, "a fill"); Op *o = op(SET, streamOf(h, "a fill")); LOCK; o->to = to; o->value = v; o->bytes = n; o->width = width; R r = put(o); UNLOCK; return r; }
 API R cuMemsetD8Async(void *to, u32 v, size_t n, void *h) { return fill(to, v & 255, n, 1, h); }
 API R cuMemsetD16Async(void *to, u32 v, size_t n, void *h) { return fill(to, v, n, 2, h); }

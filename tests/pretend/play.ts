@@ -5,7 +5,7 @@ import { after, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { runsTestFile } from '../helpers/run-time.js'
 import { whatFailed } from '../helpers/test-output.js'
-import { pretendedCuda } from './pretend.js'
+import { type Age, pretendedCuda } from './pretend.js'
 
 /**
  * Waits that pass through the event loop, which is each run time's own. CI plays these on all of them; the other files it
@@ -21,19 +21,28 @@ export const WAITING: readonly string[] = [
 const LONGEST = 240_000
 
 const pretended = pretendedCuda()
+const others = new Map<Age, ReturnType<typeof pretendedCuda>>([['now', pretended]])
 export const skip = typeof pretended === 'string' ? pretended : false
 
 after(() => {
-  if (typeof pretended !== 'string') pretended.remove()
+  for (const each of others.values()) if (typeof each !== 'string') each.remove()
 })
+
+function ofAge(age: Age): ReturnType<typeof pretendedCuda> {
+  const made = others.get(age) ?? pretendedCuda(age)
+  others.set(age, made)
+  return made
+}
 
 export function run(
   args: readonly string[],
   more: NodeJS.ProcessEnv = {},
+  age: Age = 'now',
 ): Promise<{ readonly code: unknown; readonly output: string }> {
-  assert.ok(typeof pretended !== 'string')
+  const driver = ofAge(age)
+  assert.ok(typeof driver !== 'string')
   const child = spawn(process.execPath, args, {
-    env: { ...pretended.env, ...more },
+    env: { ...driver.env, ...more },
     timeout: LONGEST,
   })
   let output = ''
@@ -44,10 +53,10 @@ export function run(
 export const fileOf = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
 
 /** A test for each: paths below tests/, without `.test.js`. */
-export function playEach(paths: readonly string[]): void {
+export function playEach(paths: readonly string[], age: Age = 'now'): void {
   for (const path of paths) {
     test(path, async () => {
-      const { code, output } = await run(runsTestFile(fileOf(`../${path}.test.js`)))
+      const { code, output } = await run(runsTestFile(fileOf(`../${path}.test.js`)), {}, age)
       assert.equal(code, 0, whatFailed(output))
       if (path.startsWith('conformance')) assert.match(output, /Pretended GPU/)
     })

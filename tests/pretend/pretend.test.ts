@@ -60,6 +60,8 @@ const IN_PART: Readonly<Record<string, string>> = {
   matrix:
     'two of five places where a host function stands, each kind of memory in one situation, calls beside what stands on one kind of stream, no cuBLAS and no NCCL: tables of an hour with threads that sleep',
 }
+/** What other functions of CUDA are called for on drivers of other ages. */
+const OF_ANY_AGE = ['conformance/graph-nodes', 'conformance/transfers']
 const OTHERS = ['processes/threads', 'processes/captures', 'driver/immediates']
 
 test('what is played in part there says so, with the reason', () => {
@@ -75,6 +77,10 @@ test('each file of the conformance suite is played, or there is a reason', () =>
   const waiting = WAITING.flatMap((path) => /^conformance\/(.*)/.exec(path)?.[1] ?? [])
   assert.deepEqual([...waiting, ...CONFORMANCE, ...Object.keys(NOT_PLAYED)].sort(), files.sort())
 })
+
+describe('on the oldest driver that the library works with', { skip }, () => playEach(OF_ANY_AGE, 'oldest'))
+
+describe('on a driver without the functions that CUDA means to drop', { skip }, () => playEach(OF_ANY_AGE, 'future'))
 
 describe('on a pretended GPU', { skip, concurrency: 2 }, () => {
   playEach([...CONFORMANCE.map((name) => `conformance/${name}`), ...OTHERS])

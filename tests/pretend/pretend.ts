@@ -16,14 +16,18 @@ interface Pretended {
   readonly remove: () => void
 }
 
+/** Which functions it has: those of CUDA 13.2, of the oldest that the library works with, or without those that CUDA means to drop. */
+export type Age = 'now' | 'oldest' | 'future'
+const DEFINED: Readonly<Record<Age, readonly string[]>> = { now: [], oldest: ['-DOLDEST'], future: ['-DFUTURE'] }
+
 /** The environment of a process that takes the pretended libcuda for the NVIDIA driver; or why there is none. */
-export function pretendedCuda(): Pretended | string {
+export function pretendedCuda(age: Age = 'now'): Pretended | string {
   if (process.platform !== 'linux') return 'the pretended libcuda is for Linux'
   const folder = mkdtempSync(join(tmpdir(), 'cuda-streams-pretended-'))
   const library = join(folder, 'libcuda.so.1')
   const source = join(ROOT, 'tests', 'pretend', 'libcuda.c')
   // It has a thread of its own, and stays in memory until the process ends.
-  const options = ['-shared', '-fPIC', '-O2', '-pthread', '-Wl,-z,nodelete']
+  const options = ['-shared', '-fPIC', '-O2', '-pthread', '-Wl,-z,nodelete', ...DEFINED[age]]
   const compiled = spawnSync('cc', [...options, '-o', library, source], { encoding: 'utf8' })
   if (compiled.error !== undefined) return `no C compiler here: ${compiled.error.message}`
   if (compiled.status !== 0) throw new Error(compiled.stderr)

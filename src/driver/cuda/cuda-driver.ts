@@ -36,6 +36,7 @@ import { CudaLibraries } from './cuda-libraries.js'
 import { CudaMemory } from './cuda-memory.js'
 import { CudaPools } from './cuda-pools.js'
 import { CudaSharing, HANDLE_AT, IPC_HANDLE_BYTES } from './cuda-sharing.js'
+import type { GraphNodes } from './graph-nodes.js'
 import type { HandleCheck } from './handles/handle-check.js'
 import { HandlesInUse } from './handles/handles-in-use.js'
 import { StreamPool } from './handles/stream-pool.js'
@@ -63,6 +64,7 @@ export interface CudaDriverParts extends LibcudaParts {
   readonly reserve: StreamReserve
   readonly threads: Threads
   readonly graphGates: GraphGates
+  readonly nodes: GraphNodes
   readonly captures: Captures
   readonly hostFunctions: HostFunctions
   readonly blocking: Blocking

@@ -26,7 +26,7 @@ import {
 } from '../driver.js'
 import type { CudaGreenContexts, Greens } from './cuda-green-contexts.js'
 import type { CudaKernels } from './cuda-kernels.js'
-import { GraphNodes } from './graph-nodes.js'
+import type { GraphNodes } from './graph-nodes.js'
 import type { HandleCheck } from './handles/handle-check.js'
 import type { Captures } from './host-functions/captures.js'
 import type { CapturedHostFunction, GraphGates, GraphLane } from './host-functions/graph-gates.js'
@@ -42,6 +42,7 @@ import type { ValueWaits } from './waiting/value-waits.js'
 
 export interface CudaGraphsParts extends LibcudaParts {
   readonly graphGates: GraphGates
+  readonly nodes: GraphNodes
   readonly hostFunctions: HostFunctions
   readonly blocking: Pick<Blocking, 'beforeCapture'>
   readonly captures: Captures
@@ -52,7 +53,7 @@ export interface CudaGraphsParts extends LibcudaParts {
   readonly driver: {
     /** Makes a call that may make so many streams of CUDA's own in a context. */
     withStreams<R>(context: ContextHandle, streams: number, call: () => R, what: string, greens: Greens): R
-    readonly kernels: Pick<CudaKernels, 'nodeParams'>
+    readonly kernels: Pick<CudaKernels, 'nodeCall'>
     streamIsCapturing(stream: StreamHandle): boolean
     streamWaitEvent(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void
     eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void
@@ -110,7 +111,7 @@ export class CudaGraphs implements GraphDriver {
 
   constructor(private readonly parts: CudaGraphsParts) {
     this.#cuGraphLaunch = parts.library.cuGraphLaunch
-    this.#nodes = new GraphNodes(parts)
+    this.#nodes = parts.nodes
   }
 
   /** Of these those that may be asked about: another library's may have been destroyed, and the capture is over then. */
@@ -334,7 +335,6 @@ export class CudaGraphs implements GraphDriver {
   }
 
   addGraph(stream: StreamHandle, graph: GraphHandle): void {
-    const call = 'cuGraphAddChildGraphNode'
     const { library, memory, calls } = this.parts
     const { hostFunctions, branches, greens, stands } = this.#capturedIn(graph)
     if (hostFunctions.some(({ isWithin }) => isWithin)) {
@@ -342,14 +342,13 @@ export class CudaGraphs implements GraphDriver {
       throw stateError('ERR_UNSUPPORTED', `${what}: launch them in the capture itself`)
     }
     const { id, valid } = this.#captureInfo(stream)
-    if (id === undefined || !valid) throw cudaError(call, CUresult.STREAM_CAPTURE_INVALIDATED)
+    if (id === undefined || !valid) throw cudaError('cuGraphAddNode', CUresult.STREAM_CAPTURE_INVALIDATED)
     // What the call before wrote: the nodes to come after, how many, and the graph.
     const [after, count, into] = [memory.pointerAt(16), memory.pointerAt(24), memory.pointerAt(40)]
-    const added = memory.address + 48
-    check(call, library.cuGraphAddChildGraphNode(added, into, after, count, graph))
-    const node = memory.pointerAt(48)
+    const node = this.#nodes.addGraph(into, after, count, graph)
+    memory.setPointer(0, node)
     calls.onStream(stream, 'cuStreamUpdateCaptureDependencies', (raw) =>
-      library.cuStreamUpdateCaptureDependencies_v2(raw, added, 0, 1, SET_DEPENDENCIES),
+      library.cuStreamUpdateCaptureDependencies_v2(raw, memory.address, 0, 1, SET_DEPENDENCIES),
     )
     const children = this.#childrenOf(id)
     this.#children.set(id, {
@@ -359,8 +358,7 @@ export class CudaGraphs implements GraphDriver {
       emptyGraphs: children.emptyGraphs + (this.#isEmpty(graph) ? 1 : 0),
     })
     if (hostFunctions.length === 0) return
-    check('cuGraphChildGraphNodeGetGraph', library.cuGraphChildGraphNodeGetGraph(node, memory.address))
-    const within = memory.pointerAt(0)
+    const within = this.#nodes.graphOf(node)
     for (const { node: original, host } of hostFunctions) {
       check('cuGraphNodeFindInClone', library.cuGraphNodeFindInClone(memory.address, original, within))
       this.#noteHostFunction(id, { node: memory.pointerAt(0), host, isWithin: true })
@@ -531,12 +529,12 @@ export class CudaGraphs implements GraphDriver {
     shape: LaunchShape,
     values: readonly LaunchArgument[],
   ): void {
-    const { driver, library, contexts } = this.parts
-    const { address } = driver.kernels.nodeParams(kernel, shape, values)
-    const update = (): number => library.cuGraphExecKernelNodeSetParams_v2(exec, node, address)
+    const { driver, contexts } = this.parts
+    const call = driver.kernels.nodeCall(kernel, shape, values)
+    const update = (): void => this.#nodes.updateKernel(exec, node, call)
     // A node of a green context is changed with that current: CUDA refuses it even where the parameters name it.
-    const isElsewhere = context !== this.#instances.get(exec)?.context
-    check('cuGraphExecKernelNodeSetParams', isElsewhere ? contexts.within(context, update) : update())
+    if (context === this.#instances.get(exec)?.context) update()
+    else contexts.within(context, update)
   }
 
   updateTwin(): void {

@@ -14,6 +14,7 @@ import {
   type ScalarType,
   type StreamHandle,
 } from '../driver.js'
+import type { KernelCall } from './graph-nodes.js'
 import type { HostFunctions } from './host-functions/host-functions.js'
 import type { CFunction } from './libcuda/c-functions.js'
 import { check, checkDestroyed, type Library } from './libcuda/library.js'
@@ -68,9 +69,6 @@ const MOST_ATTRIBUTES = 8
 const ATTRIBUTE_BYTES = 72
 const ATTRIBUTE_VALUE = 8
 const CONFIG_BYTES = 56
-const SET_NODE = 'cuGraphExecKernelNodeSetParams'
-/** sizeof(CUDA_KERNEL_NODE_PARAMS). */
-const NODE_PARAMS_BYTES = 72
 const FUNCTION_ATTRIBUTE_LOCAL_SIZE = 3
 const FUNCTION_ATTRIBUTE_MAX_DYNAMIC_SHARED = 8
 const LIMIT_STACK_SIZE = 0
@@ -85,14 +83,12 @@ export class CudaKernels implements KernelDriver {
   /** The shape in it: mostly that of the next launch, too. */
   #configured: LaunchShape | undefined
 
-  readonly #node = new NativeMemory(NODE_PARAMS_BYTES)
   /** Kept at hand: the library has more functions than V8 finds without a table of them. */
   readonly #cuLaunchKernelEx: CFunction
 
   constructor(private readonly parts: CudaKernelsParts) {
     this.#cuLaunchKernelEx = parts.library.cuLaunchKernelEx
     this.#config.bytes.fill(0)
-    this.#node.bytes.fill(0)
   }
 
   loadTwin(): never {
@@ -197,30 +193,13 @@ export class CudaKernels implements KernelDriver {
     )
   }
 
-  /** The CUDA_KERNEL_NODE_PARAMS for a node of a graph, until the next call. */
-  nodeParams(kernel: KernelHandle, shape: LaunchShape, args: readonly LaunchArgument[]): NativeMemory {
+  /** What a node of a graph is given, until the next call that takes arguments of this kernel. */
+  nodeCall(kernel: KernelHandle, shape: LaunchShape, args: readonly LaunchArgument[]): KernelCall {
     const callable = this.#kernels[kernel]
-    if (callable === undefined) throw cudaError(SET_NODE, CUresult.INVALID_HANDLE)
-    const { handle } = callable.function
+    if (callable === undefined) throw cudaError('cuGraphExecNodeSetParams', CUresult.INVALID_HANDLE)
     if (shape.sharedMemory > SHARED_MEMORY_WITHOUT_LEAVE)
       allowSharedMemory(this.parts.library, callable.function, shape)
-    const { grid, block, sharedMemory } = shape
-    const { uint32 } = this.#node
-    const parameters = callable.parameters.write(args)
-    uint32[0] = handle
-    uint32[1] = handle / 2 ** 32
-    uint32[2] = grid[0]
-    uint32[3] = grid[1]
-    uint32[4] = grid[2]
-    uint32[5] = block[0]
-    uint32[6] = block[1]
-    uint32[7] = block[2]
-    uint32[8] = sharedMemory
-    uint32[10] = parameters
-    uint32[11] = parameters / 2 ** 32
-    // A CUkernel and a context: the function has its own.
-    uint32.fill(0, 14, 18)
-    return this.#node
+    return { func: callable.function.handle, params: callable.parameters.write(args), shape }
   }
 
   activeBlocks(kernel: KernelHandle, blockSize: number, sharedMemory: number): number {

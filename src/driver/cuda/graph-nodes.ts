@@ -1,9 +1,13 @@
-/** The nodes of a graph on a real GPU: what the driver tells of them, and how one of an instance is changed. */
+/**
+ * The nodes of graphs on a real GPU. The parameters of a node go through one struct, CUgraphNodeParams, and CUDA's generic functions: it
+ * has announced that it will deprecate the functions that are for one kind of node each. Before CUDA 13.2 those alone read parameters.
+ */
 import type {
   ContextHandle,
   FillWidth,
   GraphExecHandle,
   GraphHandle,
+  LaunchShape,
   NodeFacts,
   NodeHandle,
   NodeKind,
@@ -13,20 +17,63 @@ import { layer } from './libcuda/layer.js'
 import { check } from './libcuda/library.js'
 import { NativeMemory } from './libcuda/native.js'
 import type { LibcudaParts } from './libcuda/stream-calls.js'
-import { DESTINATION, Field, STRUCT_BYTES, UNIFIED } from './memory/row-copies.js'
+import { DESTINATION, Field, UNIFIED } from './memory/row-copies.js'
 
 /** By CUgraphNodeType. */
 const KINDS: readonly NodeKind[] = [
   ...(['kernel', 'copy', 'fill', 'hostFunction', 'graph', 'empty', 'eventWait', 'eventRecord'] as const),
   ...(['other', 'other', 'alloc', 'free'] as const),
 ]
-/** Of CUDA_MEMSET_NODE_PARAMS, in words of 64 bits; the value and the width of it share one. */
-const Fill = { TO: 0, VALUE: 2, COUNT: 3, HEIGHT: 4 } as const
+
+/** CUgraphNodeType, of the nodes whose parameters are read or written here. */
+export const NodeType = { KERNEL: 0, MEMCPY: 1, MEMSET: 2, GRAPH: 4, BATCH_MEM_OP: 12 } as const
+type NodeType = (typeof NodeType)[keyof typeof NodeType]
+
+/** Where the fields of a CUgraphNodeParams begin, in bytes. A test compares them with cuda.h. */
+export const NodeParams = {
+  SIZE: 256,
+  TYPE: 0,
+  KERNEL_FUNC: 16,
+  KERNEL_GRID: 24,
+  KERNEL_BLOCK: 36,
+  KERNEL_SHARED_MEMORY: 48,
+  KERNEL_PARAMS: 56,
+  MEMCPY_CONTEXT: 24,
+  /** A CUDA_MEMCPY3D. */
+  MEMCPY_PARAMS: 32,
+  MEMSET_DST: 16,
+  MEMSET_VALUE: 32,
+  MEMSET_ELEMENT_SIZE: 36,
+  MEMSET_WIDTH: 40,
+  MEMSET_HEIGHT: 48,
+  MEMSET_CONTEXT: 56,
+  GRAPH: 16,
+  MEM_OP_CONTEXT: 16,
+  MEM_OP_COUNT: 24,
+  MEM_OP_ARRAY: 32,
+} as const
+
+/** What reads parameters on drivers before CUDA 13.2, and where in a CUgraphNodeParams what it writes belongs. */
+const OLD_READERS = {
+  [NodeType.KERNEL]: ['cuGraphKernelNodeGetParams_v2', NodeParams.KERNEL_FUNC],
+  [NodeType.MEMCPY]: ['cuGraphMemcpyNodeGetParams', NodeParams.MEMCPY_PARAMS],
+  [NodeType.MEMSET]: ['cuGraphMemsetNodeGetParams', NodeParams.MEMSET_DST],
+  [NodeType.GRAPH]: ['cuGraphChildGraphNodeGetGraph', NodeParams.GRAPH],
+} as const
+
+/** What a kernel is launched with, as CUDA takes it. */
+export interface KernelCall {
+  /** The CUfunction. */
+  readonly func: number
+  /** The address of the pointers to the parameters. */
+  readonly params: number
+  readonly shape: LaunchShape
+}
 
 export class GraphNodes {
-  readonly #params = new NativeMemory(STRUCT_BYTES)
+  readonly #params = new NativeMemory(NodeParams.SIZE)
 
-  constructor(private readonly parts: LibcudaParts) {}
+  constructor(private readonly parts: Pick<LibcudaParts, 'library' | 'memory'>) {}
 
   /** Each comes after those that it depends on. To CUDA the gate of a host function is a batch of memory operations. */
   factsOf(graph: GraphHandle, gates: ReadonlySet<number>): readonly NodeFacts[] {
@@ -39,6 +86,40 @@ export class GraphNodes {
     })
   }
 
+  /** Adds a copy of a graph to another, behind the nodes of which `after` is the address. */
+  addGraph(into: number, after: number, count: number, graph: GraphHandle): NodeHandle {
+    const { library, memory } = this.parts
+    const { address } = this.#begin(NodeType.GRAPH)
+    this.#params.setPointer(NodeParams.GRAPH, graph)
+    check('cuGraphAddNode', library.cuGraphAddNode_v2(memory.address, into, after, 0, count, address))
+    return memory.pointerAt(0) as NodeHandle
+  }
+
+  /** The copy of a graph that such a node has. */
+  graphOf(node: NodeHandle): GraphHandle {
+    this.#read(node, NodeType.GRAPH)
+    return this.#params.pointerAt(NodeParams.GRAPH) as GraphHandle
+  }
+
+  /** Gives a node that is a batch of memory operations others, of which `operations` is the address. */
+  setOperations(node: number, context: ContextHandle, operations: number, count: number): void {
+    const params = this.#begin(NodeType.BATCH_MEM_OP)
+    params.setPointer(NodeParams.MEM_OP_CONTEXT, context)
+    params.uint32[NodeParams.MEM_OP_COUNT / 4] = count
+    params.setPointer(NodeParams.MEM_OP_ARRAY, operations)
+    check('cuGraphNodeSetParams', this.parts.library.cuGraphNodeSetParams(node, params.address))
+  }
+
+  updateKernel(exec: GraphExecHandle, node: NodeHandle, { func, params: values, shape }: KernelCall): void {
+    const params = this.#begin(NodeType.KERNEL)
+    params.setPointer(NodeParams.KERNEL_FUNC, func)
+    params.uint32.set(shape.grid, NodeParams.KERNEL_GRID / 4)
+    params.uint32.set(shape.block, NodeParams.KERNEL_BLOCK / 4)
+    params.uint32[NodeParams.KERNEL_SHARED_MEMORY / 4] = shape.sharedMemory
+    params.setPointer(NodeParams.KERNEL_PARAMS, values)
+    this.#update(exec, node)
+  }
+
   updateCopy(
     exec: GraphExecHandle,
     node: NodeHandle,
@@ -47,20 +128,17 @@ export class GraphNodes {
     from: Pointer,
     byteLength: number,
   ): void {
-    const { address, uint64 } = this.#params
-    uint64.fill(0n)
-    for (const [at, pointer] of [
-      [0, from],
-      [DESTINATION, to],
-    ] as const) {
-      uint64[at + Field.TYPE] = UNIFIED
-      uint64[at + Field.DEVICE] = BigInt(pointer)
+    const params = this.#begin(NodeType.MEMCPY)
+    params.setPointer(NodeParams.MEMCPY_CONTEXT, context)
+    const set = (field: number, value: number): void => params.setPointer(NodeParams.MEMCPY_PARAMS + 8 * field, value)
+    for (const [at, pointer] of [[0, from] as const, [DESTINATION, to] as const]) {
+      set(at + Field.TYPE, UNIFIED)
+      set(at + Field.DEVICE, pointer)
     }
-    uint64[Field.WIDTH] = BigInt(byteLength)
-    uint64[Field.ROWS] = 1n
-    uint64[Field.DEPTH] = 1n
-    const result = this.parts.library.cuGraphExecMemcpyNodeSetParams(exec, node, address, context)
-    check('cuGraphExecMemcpyNodeSetParams', result)
+    set(Field.WIDTH, byteLength)
+    set(Field.ROWS, 1)
+    set(Field.DEPTH, 1)
+    this.#update(exec, node)
   }
 
   updateFill(
@@ -72,33 +150,49 @@ export class GraphNodes {
     width: FillWidth,
     count: number,
   ): void {
-    const { address, uint64 } = this.#params
-    uint64.fill(0n)
-    uint64[Fill.TO] = BigInt(to)
-    uint64[Fill.VALUE] = BigInt(value) | (BigInt(width) << 32n)
-    uint64[Fill.COUNT] = BigInt(count)
-    uint64[Fill.HEIGHT] = 1n
-    const result = this.parts.library.cuGraphExecMemsetNodeSetParams(exec, node, address, context)
-    check('cuGraphExecMemsetNodeSetParams', result)
+    const params = this.#begin(NodeType.MEMSET)
+    params.setPointer(NodeParams.MEMSET_DST, to)
+    params.uint32[NodeParams.MEMSET_VALUE / 4] = value
+    params.uint32[NodeParams.MEMSET_ELEMENT_SIZE / 4] = width
+    params.setPointer(NodeParams.MEMSET_WIDTH, count)
+    params.setPointer(NodeParams.MEMSET_HEIGHT, 1)
+    params.setPointer(NodeParams.MEMSET_CONTEXT, context)
+    this.#update(exec, node)
   }
 
   /** Gives a fill of one row what it was captured with. */
   resetFill(exec: GraphExecHandle, node: NodeHandle, context: ContextHandle): void {
-    this.#getFill(node)
-    const result = this.parts.library.cuGraphExecMemsetNodeSetParams(exec, node, this.#params.address, context)
-    check('cuGraphExecMemsetNodeSetParams', result)
+    this.#read(node, NodeType.MEMSET)
+    this.#params.setPointer(NodeParams.MEMSET_CONTEXT, context)
+    this.#update(exec, node)
   }
 
   /** Undefined for a node that is no fill. */
   rowsOfFill(node: NodeHandle): number | undefined {
     if (this.#kindOf(node) !== 'fill') return undefined
-    this.#getFill(node)
-    return this.#params.pointerAt(8 * Fill.HEIGHT)
+    return this.#read(node, NodeType.MEMSET).pointerAt(NodeParams.MEMSET_HEIGHT)
   }
 
-  #getFill(node: NodeHandle): void {
-    const result = this.parts.library.cuGraphMemsetNodeGetParams(node, this.#params.address)
-    check('cuGraphMemsetNodeGetParams', result)
+  /** The struct, of this type and else of zeros. */
+  #begin(type: NodeType): NativeMemory {
+    this.#params.bytes.fill(0)
+    this.#params.uint32[NodeParams.TYPE] = type
+    return this.#params
+  }
+
+  #update(exec: GraphExecHandle, node: NodeHandle): void {
+    check('cuGraphExecNodeSetParams', this.parts.library.cuGraphExecNodeSetParams(exec, node, this.#params.address))
+  }
+
+  #read(node: NodeHandle, type: keyof typeof OLD_READERS): NativeMemory {
+    const { library } = this.parts
+    const { address } = this.#begin(type)
+    const [old, offset] = OLD_READERS[type]
+    const call = library.cuGraphNodeGetParams === undefined ? old : 'cuGraphNodeGetParams'
+    const at = call === old ? address + offset : address
+    // A driver that has neither does not start.
+    check(call, library[call]?.(node, at) ?? 0)
+    return this.#params
   }
 
   #nodesOf(graph: GraphHandle): NodeHandle[] {
@@ -144,22 +238,20 @@ export class GraphNodes {
   #nameOf(node: NodeHandle, kind: NodeKind): string | undefined {
     if (kind !== 'kernel') return undefined
     const { memory, library } = this.parts
-    const result = library.cuGraphKernelNodeGetParams_v2(node, this.#params.address)
-    check('cuGraphKernelNodeGetParams', result)
-    const handle = this.#params.pointerAt(0)
-    if (handle === 0 || library.cuFuncGetName(memory.address, handle) !== 0) return undefined
+    const func = this.#read(node, NodeType.KERNEL).pointerAt(NodeParams.KERNEL_FUNC)
+    if (func === 0 || library.cuFuncGetName(memory.address, func) !== 0) return undefined
     return layer().text(memory.pointerAt(0))
   }
 
   #bytesOf(node: NodeHandle, kind: NodeKind): number | undefined {
-    const { address, uint32 } = this.#params
     if (kind === 'copy') {
-      check('cuGraphMemcpyNodeGetParams', this.parts.library.cuGraphMemcpyNodeGetParams(node, address))
-      return [Field.WIDTH, Field.ROWS, Field.DEPTH].reduce((product, at) => product * this.#params.pointerAt(8 * at), 1)
+      const params = this.#read(node, NodeType.MEMCPY)
+      const fieldOf = (field: number): number => params.pointerAt(NodeParams.MEMCPY_PARAMS + 8 * field)
+      return fieldOf(Field.WIDTH) * fieldOf(Field.ROWS) * fieldOf(Field.DEPTH)
     }
     if (kind !== 'fill') return undefined
-    check('cuGraphMemsetNodeGetParams', this.parts.library.cuGraphMemsetNodeGetParams(node, address))
-    const [count, height] = [Fill.COUNT, Fill.HEIGHT].map((at) => this.#params.pointerAt(8 * at))
-    return (uint32[2 * Fill.VALUE + 1] ?? 1) * (count ?? 0) * (height ?? 1)
+    const params = this.#read(node, NodeType.MEMSET)
+    const rows = params.pointerAt(NodeParams.MEMSET_WIDTH) * params.pointerAt(NodeParams.MEMSET_HEIGHT)
+    return (params.uint32[NodeParams.MEMSET_ELEMENT_SIZE / 4] ?? 1) * rows
   }
 }

@@ -5,6 +5,7 @@ import { type Driver, EventFlag, type EventHandle, isNullStream } from '../drive
 import { LoopPump } from '../loop-pump.js'
 import { CudaDriver } from './cuda-driver.js'
 import { allocatePinned } from './cuda-memory.js'
+import { GraphNodes } from './graph-nodes.js'
 import { HandleCheck } from './handles/handle-check.js'
 import { MemoryCheck } from './handles/memory-check.js'
 import { StreamReserve } from './handles/stream-reserve.js'
@@ -75,7 +76,8 @@ export function openCudaDriver(): Driver | undefined {
     reserve.fillWhereNeeded()
     startWatchdog()
   })
-  const graphGates = new GraphGates(library, gateMemory('graph'))
+  const nodes = new GraphNodes(libcuda)
+  const graphGates = new GraphGates(library, nodes, gateMemory('graph'))
   const dependencies = new Dependencies((stream) => driver.isBlocking(stream))
   const captures = new Captures(libcuda, threads, rest)
   const eventWaits = new Completions<EventHandle>(library)
@@ -105,7 +107,16 @@ export function openCudaDriver(): Driver | undefined {
     () => learn(libcuda, reserve, memoryCheck),
   )
   const waiting = { captures, valueWaits, hostFunctions, blocking, promises, callsApart }
-  const driver: CudaDriver = new CudaDriver({ ...libcuda, ...waiting, threads, pool, reserve, graphGates, handles })
+  const driver: CudaDriver = new CudaDriver({
+    ...libcuda,
+    ...waiting,
+    threads,
+    pool,
+    reserve,
+    nodes,
+    graphGates,
+    handles,
+  })
   return driver
 }
 

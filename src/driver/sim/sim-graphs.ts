@@ -95,7 +95,7 @@ export class SimGraphs implements GraphDriver {
   }
 
   addGraph(handle: StreamHandle, graph: GraphHandle): void {
-    const call = 'cuGraphAddChildGraphNode'
+    const call = 'cuGraphAddNode'
     const stream = this.registry.liveStream(handle, call)
     if (stream.capture === undefined) throw cudaError(call, CUresult.ILLEGAL_STATE)
     const { nodes } = this.#graph(graph, call)
@@ -208,7 +208,7 @@ export class SimGraphs implements GraphDriver {
   }
 
   updateTwin(exec: GraphExecHandle, node: NodeHandle, twin: Twin): void {
-    const call = 'cuGraphExecKernelNodeSetParams'
+    const call = 'cuGraphExecNodeSetParams'
     const { work } = this.#instance(exec, call).nodes[this.#indexOf(exec, node, call)] ?? { work: OFF }
     const partition = work.kind === 'work' ? work.partition : undefined
     this.#put(exec, node, call, 'kernel', this.works.kernels.work(twin, call, partition))
@@ -222,7 +222,7 @@ export class SimGraphs implements GraphDriver {
     source: Pointer,
     byteLength: number,
   ): void {
-    const call = 'cuGraphExecMemcpyNodeSetParams'
+    const call = 'cuGraphExecNodeSetParams'
     this.#put(exec, node, call, 'copy', this.works.memory.copyWork(destination, source, byteLength, call))
   }
 
@@ -235,7 +235,7 @@ export class SimGraphs implements GraphDriver {
     width: FillWidth,
     count: number,
   ): void {
-    const call = 'cuGraphExecMemsetNodeSetParams'
+    const call = 'cuGraphExecNodeSetParams'
     this.#put(exec, node, call, 'fill', this.works.memory.fillWork(pointer, value, width, count, call))
   }
 

@@ -5,14 +5,12 @@
  */
 import { stateError } from '../../../base/errors.js'
 import type { ContextHandle, HostFunction, Pointer } from '../../driver.js'
-import { check, type Library } from '../libcuda/library.js'
-import { NativeMemory } from '../libcuda/native.js'
+import type { GraphNodes } from '../graph-nodes.js'
+import type { Library } from '../libcuda/library.js'
 import { GATE_SLOTS, type GateMemory, WaitUntil } from './gate-memory.js'
 import { type GateCall, GateLane, type GateStream, siteOf } from './gates.js'
 
 const OPERATIONS = 3
-/** sizeof(CUDA_BATCH_MEM_OP_NODE_PARAMS). */
-const NODE_PARAMS_BYTES = 32
 
 /** A host function that was captured: the node that it became, and the function. */
 export interface CapturedHostFunction {
@@ -23,7 +21,6 @@ export interface CapturedHostFunction {
 }
 
 export class GraphGates {
-  readonly #params = new NativeMemory(NODE_PARAMS_BYTES)
   /** Given back in this order: a gate that was just opened must not be armed anew at once. */
   readonly #given: number[] = []
   /** Where captured gates point until their graph is instantiated. */
@@ -32,6 +29,7 @@ export class GraphGates {
 
   constructor(
     private readonly library: Library,
+    private readonly nodes: Pick<GraphNodes, 'setOperations'>,
     private readonly memory: GateMemory,
   ) {}
 
@@ -54,12 +52,7 @@ export class GraphGates {
       for (const { node, host } of captured) {
         const slot = this.#take()
         lanes.push(new GraphLane(context, this.memory, slot, host, () => this.#given.push(slot)))
-        this.#params.uint64[0] = BigInt(context)
-        this.#params.uint32[2] = OPERATIONS
-        this.#params.uint64[2] = BigInt(this.#describe(slot))
-        this.#params.uint32[6] = 0
-        const result = this.library.cuGraphBatchMemOpNodeSetParams(node, this.#params.address)
-        check('cuGraphBatchMemOpNodeSetParams', result)
+        this.nodes.setOperations(node, context, this.#describe(slot), OPERATIONS)
       }
       return lanes
     } catch (error) {

@@ -8,10 +8,16 @@ import { fileOf } from './find-library.js'
 import { loadLibcuda, noDriver } from './installed-driver.js'
 import { NativeMemory } from './native.js'
 import type { SharedLibrary } from './shared-library.js'
-import { type DriverFunction, NEWER_FUNCTIONS, type NewerFunction, SIGNATURES } from './signatures.js'
+import {
+  type DriverFunction,
+  NEWER_FUNCTIONS,
+  type OptionalFunction,
+  REPLACED_FUNCTIONS,
+  SIGNATURES,
+} from './signatures.js'
 
-export type Library = { readonly [name in Exclude<DriverFunction, NewerFunction>]: CFunction } & {
-  readonly [name in NewerFunction]: CFunction | undefined
+export type Library = { readonly [name in Exclude<DriverFunction, OptionalFunction>]: CFunction } & {
+  readonly [name in OptionalFunction]: CFunction | undefined
 }
 
 /** The CUDA that a driver must at least be for, and the first driver that was. */
@@ -95,7 +101,8 @@ function wayToADevice(): string {
 function declare(libcuda: SharedLibrary): Library {
   const present = Object.entries(SIGNATURES).filter(([name]) => {
     if (libcuda.find(name) !== undefined) return true
-    if (name in NEWER_FUNCTIONS) return false
+    const replacement: string | undefined = REPLACED_FUNCTIONS[name as keyof typeof REPLACED_FUNCTIONS]
+    if (name in NEWER_FUNCTIONS || (replacement !== undefined && libcuda.find(replacement) !== undefined)) return false
     throw unusable(libcuda, `lacks ${name}: ${OLDEST}`)
   })
   return libcuda.functions(Object.fromEntries(present)) as Library

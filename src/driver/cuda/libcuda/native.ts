@@ -40,4 +40,10 @@ export class NativeMemory {
     // Not by way of a bigint, which has to be allocated.
     return (this.uint32[offset / 4] ?? 0) + (this.uint32[offset / 4 + 1] ?? 0) * 2 ** 32
   }
+
+  /** Stores a pointer, or a length of up to 53 bits, at this offset, a multiple of 8. */
+  setPointer(offset: number, value: number): void {
+    this.uint32[offset / 4] = value
+    this.uint32[offset / 4 + 1] = value / 2 ** 32
+  }
 }

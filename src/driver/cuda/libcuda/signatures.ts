@@ -61,8 +61,10 @@ export const SIGNATURES = {
   cuStreamGetCaptureInfo_v3:
     'CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out',
   cuGraphGetNodes: 'CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes',
-  cuGraphAddChildGraphNode:
-    'CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraph childGraph',
+  cuGraphAddNode_v2:
+    'CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams',
+  cuGraphNodeSetParams: 'CUgraphNode hNode, CUgraphNodeParams *nodeParams',
+  cuGraphNodeGetParams: 'CUgraphNode hNode, CUgraphNodeParams *nodeParams',
   cuGraphChildGraphNodeGetGraph: 'CUgraphNode hNode, CUgraph *phGraph',
   cuGraphNodeFindInClone: 'CUgraphNode *phNode, CUgraphNode hOriginalNode, CUgraph hClonedGraph',
   cuGraphNodeGetType: 'CUgraphNode hNode, CUgraphNodeType *type',
@@ -71,17 +73,11 @@ export const SIGNATURES = {
   cuFuncGetName: 'const char **name, CUfunction hfunc',
   cuGraphMemcpyNodeGetParams: 'CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams',
   cuGraphMemsetNodeGetParams: 'CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS *nodeParams',
-  cuGraphExecKernelNodeSetParams_v2:
-    'CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams',
-  cuGraphExecMemcpyNodeSetParams:
-    'CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMCPY3D *copyParams, CUcontext ctx',
-  cuGraphExecMemsetNodeSetParams:
-    'CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx',
+  cuGraphExecNodeSetParams: 'CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams',
   cuGraphNodeSetEnabled: 'CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled',
   cuGraphDebugDotPrint: 'CUgraph hGraph, const char *path, unsigned int flags',
   cuGraphDestroy: 'CUgraph hGraph',
   cuGraphInstantiateWithFlags: 'CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags',
-  cuGraphBatchMemOpNodeSetParams: 'CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams',
   cuGraphExecUpdate_v2: 'CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo',
   cuGraphUpload: 'CUgraphExec hGraphExec, CUstream hStream',
   cuGraphLaunch: 'CUgraphExec hGraphExec, CUstream hStream',
@@ -139,5 +135,15 @@ export const NEWER_FUNCTIONS = {
   cuMemcpyBatchAsync: '12.8',
   cuLogsCurrent: '12.9',
   cuLogsDumpToMemory: '12.9',
+  cuGraphNodeGetParams: '13.2',
 } as const
-export type NewerFunction = keyof typeof NEWER_FUNCTIONS
+
+/** Those that a driver may lack which has the function that takes their place. */
+export const REPLACED_FUNCTIONS = {
+  cuGraphChildGraphNodeGetGraph: 'cuGraphNodeGetParams',
+  cuGraphKernelNodeGetParams_v2: 'cuGraphNodeGetParams',
+  cuGraphMemcpyNodeGetParams: 'cuGraphNodeGetParams',
+  cuGraphMemsetNodeGetParams: 'cuGraphNodeGetParams',
+} as const
+/** Those that not every driver has which the library works with. */
+export type OptionalFunction = keyof typeof NEWER_FUNCTIONS | keyof typeof REPLACED_FUNCTIONS

@@ -5,11 +5,11 @@ import type { LibcudaParts } from '../libcuda/stream-calls.js'
 import type { CopyOrder } from './copy-order.js'
 
 /** The kind of memory that has CUDA look at the pointer. */
-export const UNIFIED = 4n
+export const UNIFIED = 4
 /** Where the fields of a CUDA_MEMCPY3D begin, in words of 8 bytes; the other end has the same some words later. */
 export const Field = { TYPE: 4, DEVICE: 6, PITCH: 9, HEIGHT: 10, WIDTH: 22, ROWS: 23, DEPTH: 24 } as const
 export const DESTINATION = 11
-export const STRUCT_BYTES = 200
+const STRUCT_BYTES = 200
 
 export class RowCopies {
   #struct: NativeMemory | undefined
@@ -21,23 +21,24 @@ export class RowCopies {
 
   copy(destination: Pointer, source: Pointer, to: MemoryRows, from: MemoryRows, stream: StreamHandle): void {
     this.#struct ??= new NativeMemory(STRUCT_BYTES)
-    const { uint64, address } = this.#struct
-    uint64.fill(0n)
+    const { bytes, address } = this.#struct
+    bytes.fill(0)
+    const set = (field: number, value: number): void => this.#struct?.setPointer(8 * field, value)
     const describe = (
       at: number,
       pointer: Pointer,
       { rows, rowDistance, matrices, matrixDistance }: MemoryRows,
     ): void => {
-      uint64[at + Field.TYPE] = UNIFIED
-      uint64[at + Field.DEVICE] = BigInt(pointer)
-      uint64[at + Field.PITCH] = BigInt(rowDistance)
-      uint64[at + Field.HEIGHT] = BigInt(matrices === 1 ? rows : matrixDistance / rowDistance)
+      set(at + Field.TYPE, UNIFIED)
+      set(at + Field.DEVICE, pointer)
+      set(at + Field.PITCH, rowDistance)
+      set(at + Field.HEIGHT, matrices === 1 ? rows : matrixDistance / rowDistance)
     }
     describe(0, source, from)
     describe(DESTINATION, destination, to)
-    uint64[Field.WIDTH] = BigInt(to.rowLength)
-    uint64[Field.ROWS] = BigInt(to.rows)
-    uint64[Field.DEPTH] = BigInt(to.matrices)
+    set(Field.WIDTH, to.rowLength)
+    set(Field.ROWS, to.rows)
+    set(Field.DEPTH, to.matrices)
     const { library, calls } = this.parts
     calls.inContextOf(
       stream,

@@ -13,8 +13,8 @@ it('what is refused in the middle keeps no gates', () => {
     describe: () => 0,
     label: () => {},
   }
-  const library = { cuGraphBatchMemOpNodeSetParams: () => 0 }
-  const gates = new GraphGates(library as unknown as Library, memory as unknown as GateMemory)
+  const nodes = { setOperations: () => {} }
+  const gates = new GraphGates({} as Library, nodes, memory as unknown as GateMemory)
   const context = 1 as ContextHandle
   const captured = (count: number) =>
     Array.from({ length: count }, (_, node) => ({ node, host: { run: () => {}, runsAfterFault: false } }))
