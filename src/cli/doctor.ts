@@ -4,8 +4,13 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { stripVTControlCharacters } from 'node:util'
 import { messageOf } from '../base/errors.js'
-import { driverTraces, glibcVersion, kernelDriverVersion } from '../driver/cuda/libcuda/installed-driver.js'
-import { OLDEST_CUDA, versionText } from '../driver/cuda/libcuda/library.js'
+import {
+  driverTraces,
+  glibcVersion,
+  kernelDriverVersion,
+  OLDEST_CUDA,
+  versionText,
+} from '../driver/cuda/libcuda/libcuda.js'
 import { type Findings, type Report, SEPARATOR } from './report.js'
 import { isUnknown, VARIABLES } from './variables.js'
 

@@ -14,7 +14,7 @@ import { simulate } from 'cuda-streams/sim'
 import type * as Koffi from 'koffi'
 import { stateError } from '../../src/base/errors.js'
 import { driverOf } from '../../src/device.js'
-import { NativeThread } from '../../src/driver/cuda/libcuda/native-thread.js'
+import { NativeThread } from '../../src/driver/cuda/libcuda/calls-on-threads.js'
 import {
   type Cancel,
   type ContextHandle,

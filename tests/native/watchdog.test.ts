@@ -7,13 +7,13 @@ import {
   Head,
   LABEL_BYTES,
   Label,
+  REGISTRY_WORDS,
+  REPORTED,
   Slot,
   startOf,
-  TABLE_WORDS,
-  TOLD,
-} from '../../src/driver/cuda/host-functions/thread-slots.js'
+} from '../../src/driver/cuda/host-functions/process-registry.js'
 import { own } from '../../src/driver/cuda/libcuda/c-functions.js'
-import { NativeMemory } from '../../src/driver/cuda/libcuda/native.js'
+import { NativeMemory } from '../../src/driver/cuda/libcuda/native-memory.js'
 import { skip } from './compile.js'
 
 const MILLISECOND = 1_000_000
@@ -80,7 +80,7 @@ function stand({
   said,
   gone,
 }: Stands): void {
-  const words = new NativeMemory(4 * TABLE_WORDS, own().threadTable()).int32
+  const words = new NativeMemory(4 * REGISTRY_WORDS, own().processRegistry()).int32
   const [gates, labels] = [new NativeMemory(8 * GATES), new NativeMemory(LABEL_BYTES * GATES)]
   for (const [index, sequenceThere] of arrived.entries()) gates.int32[2 * index] = sequenceThere
   const first = arrived.findIndex((sequenceThere) => sequenceThere !== 0)
@@ -95,10 +95,10 @@ function stand({
     words[slot + word] = value | 0
     words[slot + word + 1] = Math.floor(value / 2 ** 32)
   }
-  words[slot + Slot.PAIRS] = GATES
-  address(ofGraphs ? Slot.GRAPH_GATES : Slot.GATES, gone ? 0x1000 : gates.address)
+  words[slot + Slot.SEMAPHORE_COUNT] = GATES
+  address(ofGraphs ? Slot.GRAPH_SEMAPHORES : Slot.SEMAPHORES, gone ? 0x1000 : gates.address)
   address(ofGraphs ? Slot.GRAPH_LABELS : Slot.LABELS, labels.address)
-  words[slot + Slot.BEAT] = said ? TOLD | 1 : 1
+  words[slot + Slot.BEAT] = said ? REPORTED | 1 : 1
   words[slot + Slot.OWNER] = owner
   words[slot + Slot.PENDING] = 1
   words[Head.MOST_SLOTS_USED] = 3

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { Device, DeviceBuffer, Event, ExternalStream, Stream } from 'cuda-streams'
 import { driverOf } from '../../src/device.js'
-import { Marks, MarkWatch } from '../../src/driver/cuda/handles/marks.js'
+import { Registrations, RegistrationWatch } from '../../src/driver/cuda/cuda-sharing.js'
 import type { AdoptedStream, ContextHandle, Driver, EventHandle, SharingDriver } from '../../src/driver/driver.js'
 import { DriverWrapper } from '../../src/driver/driver-wrapper.js'
 
@@ -14,19 +14,19 @@ const skip = process.platform === 'win32' ? 'the C library is found differently 
 
 class PretendedCuda extends DriverWrapper {
   readonly asked: string[] = []
-  readonly #marks = new Marks()
+  readonly #registrations = new Registrations()
 
   override get name(): 'cuda' {
     return 'cuda'
   }
 
   override get sharing(): SharingDriver {
-    const marks = this.#marks
+    const registrations = this.#registrations
     return Object.assign(Object.create(this.inner.sharing), {
-      raiseMark: (words: readonly [number, ...number[]]) => marks.raise(words),
-      lowerMark: (mark: number) => marks.lower(mark),
-      readMark: (mark: number, key: number) => marks.read(mark, key),
-      watchMark: (mark: number, key: number) => new MarkWatch(mark, key),
+      raiseMark: (words: readonly [number, ...number[]]) => registrations.add(words),
+      lowerMark: (mark: number) => registrations.remove(mark),
+      readMark: (mark: number, key: number) => registrations.read(mark, key),
+      watchMark: (mark: number, key: number) => new RegistrationWatch(mark, key),
     })
   }
 

@@ -28,30 +28,30 @@ import type { CudaGreenContexts, Greens } from './cuda-green-contexts.js'
 import type { CudaKernels } from './cuda-kernels.js'
 import type { GraphNodes } from './graph-nodes.js'
 import type { HandleCheck } from './handles/handle-check.js'
+import type { BegunCapture, StreamRecord } from './handles/stream-records.js'
 import type { Captures } from './host-functions/captures.js'
-import type { CapturedHostFunction, GraphGates, GraphLane } from './host-functions/graph-gates.js'
-import type { HostFunctions } from './host-functions/host-functions.js'
+import type { CapturedHostFunction, GraphSemaphore, GraphSemaphores } from './host-functions/graph-semaphores.js'
+import type { PendingHostFunctions } from './host-functions/pending-host-functions.js'
 import { type CFunction, own } from './libcuda/c-functions.js'
-import { check, checkDestroyed } from './libcuda/library.js'
-import { NativeMemory } from './libcuda/native.js'
-import { captures, type LibcudaParts } from './libcuda/stream-calls.js'
-import type { BegunCapture, StreamRecord } from './stream-records.js'
+import type { LibcudaParts } from './libcuda/driver-calls.js'
+import { check, checkDestroyed } from './libcuda/libcuda.js'
+import { NativeMemory } from './libcuda/native-memory.js'
 import type { Blocking } from './waiting/blocking.js'
 import type { EventPool } from './waiting/event-pool.js'
 import type { ValueWaits } from './waiting/value-waits.js'
 
 export interface CudaGraphsParts extends LibcudaParts {
-  readonly graphGates: GraphGates
+  readonly graphSemaphores: GraphSemaphores
   readonly nodes: GraphNodes
-  readonly hostFunctions: HostFunctions
+  readonly hostFunctions: PendingHostFunctions
   readonly blocking: Pick<Blocking, 'beforeCapture'>
   readonly captures: Captures
   readonly handles: HandleCheck
-  readonly green: Pick<CudaGreenContexts, 'of' | 'isGreen' | 'beside'>
+  readonly green: Pick<CudaGreenContexts, 'of' | 'isGreen' | 'launchStreamOf'>
   readonly pool: EventPool
-  readonly valueWaits: Pick<ValueWaits, 'aboutToStand' | 'queued'>
+  readonly valueWaits: Pick<ValueWaits, 'beforeWait' | 'queued'>
   readonly driver: {
-    /** Makes a call that may make so many streams of CUDA's own in a context. */
+    /** Makes a call in which CUDA may make that many streams of its own in a context. */
     withStreams<R>(context: ContextHandle, streams: number, call: () => R, what: string, greens: Greens): R
     readonly kernels: Pick<CudaKernels, 'nodeCall'>
     streamIsCapturing(stream: StreamHandle): boolean
@@ -65,48 +65,48 @@ const SET_DEPENDENCIES = 1
 
 interface CapturedGraph {
   readonly hostFunctions: readonly CapturedHostFunction[]
-  /** At most: an instance has a stream of CUDA's own for each. */
+  /** The most branches that it may have. CUDA makes a stream of its own for each branch of an instance. */
   readonly branches: number
-  /** In which these streams are, besides the device's primary context. */
+  /** The green contexts that these streams are in, besides the device's primary context. */
   readonly greens: Greens
-  /** It waits for values: a launch may stand until this thread, or another program, writes them. */
-  readonly stands: boolean
-  /** So many of its nodes are graphs that have nothing to do. */
+  /** The graph waits for values, so a launch may be blocked until this thread, or another program, writes them. */
+  readonly waitsForValues: boolean
+  /** The number of its nodes that are graphs which have nothing to do. */
   readonly emptyGraphs: number
 }
 
 const NO_STREAMS: readonly StreamRecord[] = []
-const NO_CHILDREN = { branches: 0, greens: new Set<never>(), stands: false, emptyGraphs: 0 }
+const NO_CHILDREN = { branches: 0, greens: new Set<never>(), waitsForValues: false, emptyGraphs: 0 }
 const NOTHING_CAPTURED: CapturedGraph = { ...NO_CHILDREN, hostFunctions: [], branches: 1 }
 
-type CapturedChildren = Pick<CapturedGraph, 'branches' | 'greens' | 'stands' | 'emptyGraphs'>
+type CapturedChildren = Pick<CapturedGraph, 'branches' | 'greens' | 'waitsForValues' | 'emptyGraphs'>
 
 interface Instance {
   readonly context: ContextHandle
-  /** What gives fills the parameters that an update gave them. */
+  /** Functions that give fills the parameters that an update gave them. */
   readonly fills: Map<NodeHandle, () => void>
-  /** Fills that are switched off. */
+  /** The fills that are switched off. */
   readonly off: Set<NodeHandle>
 }
 
 export class CudaGraphs implements GraphDriver {
-  /** Streams that began a capture which was not ended since, as far as this thread knows, those among them that were left. */
+  /** The streams that have a `capture`. */
   readonly #begun = new Set<StreamRecord>()
-  /** Host functions captured so far, by the driver's number for the capture. */
+  /** The host functions captured so far, by the driver's number for the capture. */
   readonly #capturing = new Map<bigint, CapturedHostFunction[]>()
   readonly #captured = new Map<GraphHandle, CapturedGraph>()
   readonly #instances = new Map<GraphExecHandle, Instance>()
-  /** Of instances with host functions. */
-  readonly #lanes = new Map<GraphExecHandle, readonly GraphLane[]>()
-  /** Of instances that wait for values. */
-  readonly #standing = new Set<GraphExecHandle>()
-  /** Of instances that have nothing to do: their latest launches. */
+  /** The semaphores of instances with host functions. */
+  readonly #semaphores = new Map<GraphExecHandle, readonly GraphSemaphore[]>()
+  /** The instances that wait for values. */
+  readonly #waiting = new Set<GraphExecHandle>()
+  /** The instances that have nothing to do, with their latest launches. */
   readonly #empty = new Map<GraphExecHandle, EventHandle | undefined>()
-  /** Of graphs that were put into captures under way, by the driver's number for the capture; and what stands in these. */
+  /** What the graphs have in them that were put into captures under way, by the driver's number for the capture. */
   readonly #children = new Map<bigint, CapturedChildren>()
 
   readonly #nodes: GraphNodes
-  /** Kept at hand, as those of streams. */
+  /** In a field, since the library has more functions than V8 finds without a hash table. */
   readonly #cuGraphLaunch: CFunction
 
   constructor(private readonly parts: CudaGraphsParts) {
@@ -114,7 +114,7 @@ export class CudaGraphs implements GraphDriver {
     this.#nodes = parts.nodes
   }
 
-  /** Of these those that may be asked about: another library's may have been destroyed, and the capture is over then. */
+  /** The streams that have a capture under way. Another library's may have been destroyed, which ends the capture. */
   get begun(): readonly StreamRecord[] {
     if (this.#begun.size === 0) return NO_STREAMS
     const begun = [...this.#begun].filter(({ capture }) => capture?.isLeft === false)
@@ -122,37 +122,35 @@ export class CudaGraphs implements GraphDriver {
     return begun.filter(({ capture }) => capture !== undefined)
   }
 
-  /** Streams that joined a capture, and that may be asked about as those of `begun`. */
+  /** The streams that joined a capture, and that CUDA may be called with. */
   get joined(): readonly StreamRecord[] {
     const { joined } = this.parts.captures
     return joined.size === 0 ? NO_STREAMS : [...joined].filter((stream) => this.#isThere(stream))
   }
 
-  /** Another library's may have been destroyed, and another may have its handle. */
+  /** May CUDA be called with the stream? Another library's may have been destroyed, and another stream may have its handle. */
   #isThere({ isGone, owner, handle, id }: StreamRecord): boolean {
     return !isGone && (owner !== 'other' || this.parts.handles.isStill(handle, id))
   }
 
   /** Another thread may have ended the capture that the stream began. */
   #isEnded(stream: StreamRecord): boolean {
-    return !this.parts.captures.isListed(stream) && !captures(this.parts, stream.handle)
+    return !this.parts.captures.isListed(stream) && !this.parts.calls.captures(stream.handle)
   }
 
   begin(stream: StreamHandle, mode: CaptureMode): void {
-    const { calls, library } = this.parts
-    this.#begin(stream, undefined, () =>
-      calls.onStream(stream, 'cuStreamBeginCapture', (raw) => library.cuStreamBeginCapture_v2(raw, mode)),
-    )
+    const { calls, must } = this.parts
+    this.#begin(stream, undefined, () => calls.onStream(stream, (raw) => must.cuStreamBeginCapture_v2(raw, mode)))
   }
 
   beginInto(stream: StreamHandle, mode: CaptureMode, graph: GraphHandle, after: readonly NodeHandle[]): void {
-    const { calls, library } = this.parts
+    const { calls, must } = this.parts
     const nodes = new NativeMemory(8 * Math.max(1, after.length))
-    for (const [index, node] of after.entries()) nodes.uint64[index] = BigInt(node)
+    for (const [index, node] of after.entries()) nodes.setPointer(8 * index, node)
     try {
       this.#begin(stream, graph, () =>
-        calls.onStream(stream, 'cuStreamBeginCaptureToGraph', (raw) =>
-          library.cuStreamBeginCaptureToGraph(raw, graph, nodes.address, 0, after.length, mode),
+        calls.onStream(stream, (raw) =>
+          must.cuStreamBeginCaptureToGraph(raw, graph, nodes.address, 0, after.length, mode),
         ),
       )
     } finally {
@@ -180,11 +178,11 @@ export class CudaGraphs implements GraphDriver {
     const begun = capture === undefined || (capture.isLeft && !this.#isIn(stream, capture)) ? undefined : capture
     const captured = this.#withCapture(stream, begun)
     captured.hostFunctions.push(...this.#captureGoes(stream))
-    // Where the end is refused the graph is gone, too.
+    // If ending the capture is refused, CUDA destroys the graph too.
     if (begun?.into !== undefined) this.#captured.delete(begun.into)
-    const { calls, library, memory } = this.parts
+    const { calls, must, memory } = this.parts
     const end = (): GraphHandle => {
-      calls.onStream(handle, 'cuStreamEndCapture', (raw) => library.cuStreamEndCapture(raw, memory.address))
+      calls.onStream(handle, (raw) => must.cuStreamEndCapture(raw, memory.address))
       return memory.pointerAt(0) as GraphHandle
     }
     try {
@@ -196,7 +194,7 @@ export class CudaGraphs implements GraphDriver {
     }
   }
 
-  /** With what a capture has added to it so far. */
+  /** What is known of a graph, with what a capture has added to it so far. */
   #capturedIn(graph: GraphHandle): CapturedGraph {
     for (const stream of this.#begun) {
       const { capture } = stream
@@ -208,21 +206,21 @@ export class CudaGraphs implements GraphDriver {
     return this.#captured.get(graph) ?? NOTHING_CAPTURED
   }
 
-  /** The graph that the capture makes or adds to, which the stream began, without the host functions of the capture. */
+  /** What is known of the graph that the stream's capture makes or adds to, without the host functions of the capture. */
   #withCapture(
     stream: StreamRecord,
     begun: BegunCapture | undefined,
   ): CapturedGraph & { readonly hostFunctions: CapturedHostFunction[] } {
     const before = begun?.into === undefined ? NOTHING_CAPTURED : (this.#captured.get(begun.into) ?? NOTHING_CAPTURED)
     const children = this.#childrenOf(begun?.id)
-    // What is added to a graph may run beside the rest.
+    // What is added to a graph may run in parallel with the rest.
     const added = begun?.into === undefined ? 0 : 1
     const joined = this.parts.captures.joins - (begun?.joins ?? 0)
     return {
       hostFunctions: [...before.hostFunctions],
       branches: before.branches + added + children.branches + joined,
       greens: new Set([...before.greens, ...children.greens, ...this.parts.green.of([stream, ...this.joined])]),
-      stands: children.stands || before.stands,
+      waitsForValues: children.waitsForValues || before.waitsForValues,
       emptyGraphs: children.emptyGraphs + before.emptyGraphs,
     }
   }
@@ -237,12 +235,12 @@ export class CudaGraphs implements GraphDriver {
     if (stream.capture?.isLeft !== false) return
     try {
       const { id, valid } = this.#captureInfo(handle)
-      // Another library may have ended its own; to end one that it joined since would invalidate that.
+      // Another library may have ended the capture. Ending one that the stream joined since would invalidate that.
       if (!valid || id === stream.capture.id) this.destroy(this.end(handle))
     } catch {
-      // One that is invalidated gives no graph, and is over all the same.
+      // A capture that is invalidated returns no graph, and has ended all the same.
     } finally {
-      // The stream may be gone from now on: it must not be asked about the capture any more.
+      // The stream may be destroyed from now on, so CUDA must not be called with it any more.
       this.#forgetCapture(stream)
     }
   }
@@ -259,10 +257,7 @@ export class CudaGraphs implements GraphDriver {
     this.#begun.add(stream)
   }
 
-  /**
-   * Another stream has the handle, or may have: `isOther` where that is certain. Else the capture that the stream began is still its
-   * own.
-   */
+  /** Another stream has the handle for certain (`isOther`), or may have it. In the second case the capture that the stream began stays its own. */
   replaced(before: StreamRecord, now: StreamRecord, isOther: boolean): void {
     if (isOther) this.#leave(before)
     else if (this.#begun.delete(before)) {
@@ -276,7 +271,7 @@ export class CudaGraphs implements GraphDriver {
     return this.#captureInfo(handle).id === id
   }
 
-  /** Forgets captures that were left and are over: the owner may have ended them, or destroyed the stream. */
+  /** Forgets captures that were left and have ended: the owner may have ended them, or destroyed the stream. */
   #forgetLeft(): void {
     for (const stream of this.#begun) {
       const { capture } = stream
@@ -295,12 +290,12 @@ export class CudaGraphs implements GraphDriver {
     try {
       this.#captureGoes(stream)
     } catch {
-      // Its context is lost, and with it the number.
+      // The context is lost, and the driver does not tell the capture's number any more.
     }
     this.#captureOver(stream)
   }
 
-  /** Tells whether the capture that the stream is in now is under way still; undefined where it is in none. */
+  /** A function that tells whether the capture that the stream is in now is still under way; undefined when it is in none. */
   captureOf(stream: StreamHandle): (() => boolean) | undefined {
     const { id } = this.#captureInfo(stream)
     if (id === undefined) return undefined
@@ -314,18 +309,22 @@ export class CudaGraphs implements GraphDriver {
     }
   }
 
-  /** Captures a host function: a gate that becomes a node. */
+  /** Captures a host function. Its semaphore's operations become a node. */
   captureHostFunction(stream: StreamHandle, host: HostFunction): void {
-    this.parts.calls.onStream(stream, 'cuLaunchHostFunc', (raw) => this.parts.graphGates.capture(raw))
+    const { calls, graphSemaphores } = this.parts
+    check(
+      'cuLaunchHostFunc',
+      calls.onStream(stream, (raw) => graphSemaphores.capture(raw)),
+    )
     const { id, node } = this.#captureInfo(stream)
     if (id === undefined) return
     this.#noteHostFunction(id, { node, host })
   }
 
-  /** A wait for a value has gone into the capture of this stream. */
+  /** A wait for a value has become part of the capture of this stream. */
   noteValueWait(stream: StreamHandle): void {
     const { id } = this.#captureInfo(stream)
-    if (id !== undefined) this.#children.set(id, { ...this.#childrenOf(id), stands: true })
+    if (id !== undefined) this.#children.set(id, { ...this.#childrenOf(id), waitsForValues: true })
   }
 
   #noteHostFunction(id: bigint, hostFunction: CapturedHostFunction): void {
@@ -335,40 +334,40 @@ export class CudaGraphs implements GraphDriver {
   }
 
   addGraph(stream: StreamHandle, graph: GraphHandle): void {
-    const { library, memory, calls } = this.parts
-    const { hostFunctions, branches, greens, stands } = this.#capturedIn(graph)
+    const { must, memory, calls } = this.parts
+    const { hostFunctions, branches, greens, waitsForValues } = this.#capturedIn(graph)
     if (hostFunctions.some(({ isWithin }) => isWithin)) {
       const what = 'A graph within this graph has host functions, which can be one level deep'
       throw stateError('ERR_UNSUPPORTED', `${what}: launch them in the capture itself`)
     }
     const { id, valid } = this.#captureInfo(stream)
     if (id === undefined || !valid) throw cudaError('cuGraphAddNode', CUresult.STREAM_CAPTURE_INVALIDATED)
-    // What the call before wrote: the nodes to come after, how many, and the graph.
+    // That call wrote the nodes to come after, how many there are, and the graph.
     const [after, count, into] = [memory.pointerAt(16), memory.pointerAt(24), memory.pointerAt(40)]
     const node = this.#nodes.addGraph(into, after, count, graph)
-    memory.setPointer(0, node)
-    calls.onStream(stream, 'cuStreamUpdateCaptureDependencies', (raw) =>
-      library.cuStreamUpdateCaptureDependencies_v2(raw, memory.address, 0, 1, SET_DEPENDENCIES),
-    )
+    // The first words are overwritten when the context of a default stream is made current.
+    memory.setPointer(48, node)
+    const update = (raw: number): void =>
+      must.cuStreamUpdateCaptureDependencies_v2(raw, memory.address + 48, 0, 1, SET_DEPENDENCIES)
+    calls.onStream(stream, update)
     const children = this.#childrenOf(id)
     this.#children.set(id, {
       branches: children.branches + branches,
       greens: new Set([...children.greens, ...greens]),
-      stands: children.stands || stands,
+      waitsForValues: children.waitsForValues || waitsForValues,
       emptyGraphs: children.emptyGraphs + (this.#isEmpty(graph) ? 1 : 0),
     })
     if (hostFunctions.length === 0) return
     const within = this.#nodes.graphOf(node)
     for (const { node: original, host } of hostFunctions) {
-      check('cuGraphNodeFindInClone', library.cuGraphNodeFindInClone(memory.address, original, within))
+      must.cuGraphNodeFindInClone(memory.address, original, within)
       this.#noteHostFunction(id, { node: memory.pointerAt(0), host, isWithin: true })
     }
   }
 
   destroy(graph: GraphHandle): void {
     this.#captured.delete(graph)
-    const result = this.parts.relaxed.run(() => this.parts.library.cuGraphDestroy(graph))
-    check('cuGraphDestroy', result)
+    this.parts.relaxed.run(() => this.parts.must.cuGraphDestroy(graph))
   }
 
   /** Has a launch of it nothing to do? */
@@ -377,16 +376,18 @@ export class CudaGraphs implements GraphDriver {
   }
 
   nodeCount(graph: GraphHandle): number {
-    check('cuGraphGetNodes', this.parts.library.cuGraphGetNodes(graph, 0, this.parts.memory.address))
-    return this.parts.memory.pointerAt(0)
+    const { must, memory } = this.parts
+    must.cuGraphGetNodes(graph, 0, memory.address)
+    return memory.pointerAt(0)
   }
 
   toDot(graph: GraphHandle): string {
+    const { must, memory } = this.parts
     const directory = mkdtempSync(join(tmpdir(), 'cuda-graph-'))
     try {
       const path = join(directory, 'graph.dot')
-      this.parts.memory.bytes.set(Buffer.from(`${path}\0`))
-      check('cuGraphDebugDotPrint', this.parts.library.cuGraphDebugDotPrint(graph, this.parts.memory.address, 0))
+      memory.bytes.set(Buffer.from(`${path}\0`))
+      must.cuGraphDebugDotPrint(graph, memory.address, 0)
       return readFileSync(path, 'utf8')
     } finally {
       rmSync(directory, { recursive: true, force: true })
@@ -394,59 +395,60 @@ export class CudaGraphs implements GraphDriver {
   }
 
   instantiate(graph: GraphHandle, context: ContextHandle): GraphExecHandle {
-    const instantiate = (): number =>
-      this.parts.relaxed.run(() => this.parts.library.cuGraphInstantiateWithFlags(this.parts.memory.address, graph, 0))
+    const { library, memory, relaxed, graphSemaphores, driver } = this.parts
     const what = 'making an instance of a graph, for which CUDA waits for the device,'
-    const { hostFunctions, branches, greens, stands } = this.#capturedIn(graph)
-    let lanes: GraphLane[] = []
-    const armed = (): number => {
-      lanes = this.parts.graphGates.arm(context, hostFunctions)
-      return instantiate()
+    const { hostFunctions, branches, greens, waitsForValues } = this.#capturedIn(graph)
+    let semaphores: GraphSemaphore[] = []
+    const instantiate = (): number => {
+      semaphores = graphSemaphores.arm(context, hostFunctions)
+      return relaxed.run(() => library.cuGraphInstantiateWithFlags(memory.address, graph, 0))
     }
-    const result = this.parts.driver.withStreams(context, branches, armed, what, greens)
-    if (result !== 0) for (const lane of lanes) lane.destroy()
+    const result = driver.withStreams(context, branches, instantiate, what, greens)
+    if (result !== 0) for (const semaphore of semaphores) semaphore.destroy()
     check('cuGraphInstantiate', result)
-    const exec = this.parts.memory.pointerAt(0) as GraphExecHandle
+    const exec = memory.pointerAt(0) as GraphExecHandle
     this.#instances.set(exec, { context, fills: new Map(), off: new Set() })
-    this.#setLanes(exec, lanes)
-    this.#setStanding(exec, stands)
+    this.#setSemaphores(exec, semaphores)
+    this.#setWaiting(exec, waitsForValues)
     if (this.#isEmpty(graph)) this.#empty.set(exec, undefined)
     return exec
   }
 
   destroyExec(exec: GraphExecHandle): void {
-    this.#setLanes(exec, [])
-    this.#setStanding(exec, false)
+    this.#setSemaphores(exec, [])
+    this.#setWaiting(exec, false)
+    const { library, relaxed, pool } = this.parts
     const { context } = this.#instances.get(exec) ?? {}
     const last = this.#empty.get(exec)
-    if (last !== undefined && context !== undefined) this.parts.pool.giveBack(context, last, EventFlag.DEFAULT)
+    if (last !== undefined && context !== undefined) pool.giveBack(context, last, EventFlag.DEFAULT)
     this.#empty.delete(exec)
     this.#instances.delete(exec)
-    const result = this.parts.relaxed.run(() => this.parts.library.cuGraphExecDestroy(exec))
+    const result = relaxed.run(() => library.cuGraphExecDestroy(exec))
     checkDestroyed('cuGraphExecDestroy', result)
   }
 
   upload(exec: GraphExecHandle, stream: StreamHandle): void {
-    this.parts.hostFunctions.countEntries(stream, 1)
-    this.parts.calls.onStream(stream, 'cuGraphUpload', (raw) => this.parts.library.cuGraphUpload(exec, raw))
+    const { must, hostFunctions, calls } = this.parts
+    hostFunctions.countEntries(stream, 1)
+    calls.onStream(stream, (raw) => must.cuGraphUpload(exec, raw))
   }
 
   launch(exec: GraphExecHandle, stream: StreamHandle): void {
     const { green, driver, hostFunctions, streams, valueWaits } = this.parts
-    const lanes = this.#lanes.size === 0 ? undefined : this.#lanes.get(exec)
-    const isBeside = green.isGreen(stream) && !driver.streamIsCapturing(stream)
-    const beside = isBeside ? green.beside(streams.of(stream)) : undefined
-    const mayStand = this.#standing.size > 0 && this.#standing.has(exec) && valueWaits.aboutToStand(stream)
+    const semaphores = this.#semaphores.size === 0 ? undefined : this.#semaphores.get(exec)
+    const isElsewhere = green.isGreen(stream) && !driver.streamIsCapturing(stream)
+    const launchStream = isElsewhere ? green.launchStreamOf(streams.of(stream)) : undefined
+    const mayBlock = this.#waiting.size > 0 && this.#waiting.has(exec) && valueWaits.beforeWait(stream)
     hostFunctions.countEntries(stream, 1)
-    if (lanes === undefined) this.#launch(exec, stream, beside)
-    else hostFunctions.queueGraph(stream, lanes, () => this.#launch(exec, stream, beside))
-    if (mayStand) valueWaits.queued(stream)
+    if (semaphores === undefined) this.#launch(exec, stream, launchStream)
+    else hostFunctions.queueGraph(stream, semaphores, () => this.#launch(exec, stream, launchStream))
+    if (mayBlock) valueWaits.queued(stream)
     if (this.#empty.size > 0 && this.#empty.has(exec)) this.#orderEmpty(exec, stream)
   }
 
   /**
-   * For CUDA the launch of an instance that has nothing to do is no work: it comes after nothing, not even the null stream's work. A
-   * record of an event with timing is work.
+   * To CUDA the launch of an instance that has nothing to do is no work: it comes after nothing, not even the null stream's work. A record of an event
+   * with timing is work.
    */
   #orderEmpty(exec: GraphExecHandle, stream: StreamHandle): void {
     const { driver, pool } = this.parts
@@ -459,56 +461,60 @@ export class CudaGraphs implements GraphDriver {
     driver.eventRecord(event, stream, 0)
   }
 
-  #launch(exec: GraphExecHandle, stream: StreamHandle, beside: StreamHandle | undefined): void {
-    if (beside === undefined) this.#launchOn(exec, stream)
-    else this.#launchBeside(exec, stream, beside)
+  #launch(exec: GraphExecHandle, stream: StreamHandle, launchStream: StreamHandle | undefined): void {
+    if (launchStream === undefined) this.#launchOn(exec, stream)
+    else this.#launchFromGreen(exec, stream, launchStream)
   }
 
   /**
-   * What waits for a primary context waits for its green contexts, too, but not for graphs that are launched there
-   * (docs/cuda-facts.md): so the launch is made on a stream of the primary one. The event is waited for before it is
-   * recorded anew.
+   * A wait for a primary context includes its green contexts, but not graphs that are launched there (docs/cuda-facts.md). So the launch is made on a
+   * stream of the primary context. The event is waited for before it is recorded again.
    */
-  #launchBeside(exec: GraphExecHandle, stream: StreamHandle, beside: StreamHandle): void {
+  #launchFromGreen(exec: GraphExecHandle, stream: StreamHandle, launchStream: StreamHandle): void {
     const { streams, library, pool } = this.parts
     const event = pool.shared(streams.of(stream).context)
     const follow = (after: StreamHandle, before: StreamHandle): void =>
       check('cuGraphLaunch', library.cuEventRecord(event, before) || library.cuStreamWaitEvent(after, event, 0))
-    follow(beside, stream)
-    this.#launchOn(exec, beside)
-    follow(stream, beside)
+    follow(launchStream, stream)
+    this.#launchOn(exec, launchStream)
+    follow(stream, launchStream)
   }
 
   #launchOn(exec: GraphExecHandle, stream: StreamHandle): void {
     if (isDefaultStream(stream)) {
-      this.parts.calls.onStream(stream, 'cuGraphLaunch', (raw) => this.#cuGraphLaunch(exec, raw))
+      this.#launchOnDefault(exec, stream)
       return
     }
     const result = this.#cuGraphLaunch(exec, stream)
     if (result !== 0) throw cudaError('cuGraphLaunch', result)
   }
 
+  #launchOnDefault(exec: GraphExecHandle, stream: StreamHandle): void {
+    this.parts.calls.onStream(stream, (raw) => this.parts.must.cuGraphLaunch(exec, raw))
+  }
+
   update(exec: GraphExecHandle, graph: GraphHandle): void {
     const instance = this.#instances.get(exec)
     if (instance === undefined) throw cudaError('cuGraphExecUpdate', CUresult.INVALID_HANDLE)
-    const { hostFunctions, stands } = this.#capturedIn(graph)
-    const lanes = this.parts.graphGates.arm(instance.context, hostFunctions)
-    const result = this.parts.library.cuGraphExecUpdate_v2(exec, graph, this.parts.memory.address)
-    if (result !== 0) for (const lane of lanes) lane.destroy()
+    const { hostFunctions, waitsForValues } = this.#capturedIn(graph)
+    const { graphSemaphores, library, memory } = this.parts
+    const semaphores = graphSemaphores.arm(instance.context, hostFunctions)
+    const result = library.cuGraphExecUpdate_v2(exec, graph, memory.address)
+    if (result !== 0) for (const semaphore of semaphores) semaphore.destroy()
     check('cuGraphExecUpdate', result)
-    this.#setLanes(exec, lanes)
-    this.#setStanding(exec, stands)
+    this.#setSemaphores(exec, semaphores)
+    this.#setWaiting(exec, waitsForValues)
   }
 
-  #setLanes(exec: GraphExecHandle, lanes: readonly GraphLane[]): void {
-    for (const lane of this.#lanes.get(exec) ?? []) lane.destroy()
-    if (lanes.length > 0) this.#lanes.set(exec, lanes)
-    else this.#lanes.delete(exec)
+  #setSemaphores(exec: GraphExecHandle, semaphores: readonly GraphSemaphore[]): void {
+    for (const semaphore of this.#semaphores.get(exec) ?? []) semaphore.destroy()
+    if (semaphores.length > 0) this.#semaphores.set(exec, semaphores)
+    else this.#semaphores.delete(exec)
   }
 
-  #setStanding(exec: GraphExecHandle, stands: boolean): void {
-    if (stands) this.#standing.add(exec)
-    else this.#standing.delete(exec)
+  #setWaiting(exec: GraphExecHandle, waitsForValues: boolean): void {
+    if (waitsForValues) this.#waiting.add(exec)
+    else this.#waiting.delete(exec)
   }
 
   nodes(graph: GraphHandle): readonly NodeFacts[] {
@@ -565,7 +571,7 @@ export class CudaGraphs implements GraphDriver {
     fill()
     const instance = this.#instances.get(exec)
     instance?.fills.set(node, fill)
-    if (instance?.off.has(node)) this.#fillNowhere(exec, node, context)
+    if (instance?.off.has(node)) this.#fillUnread(exec, node, context)
   }
 
   setEnabled(exec: GraphExecHandle, node: NodeHandle, context: ContextHandle | undefined, enabled: boolean): void {
@@ -579,12 +585,12 @@ export class CudaGraphs implements GraphDriver {
       this.#switchFill(exec, instance, node, context ?? instance.context, enabled)
       return
     }
-    check('cuGraphNodeSetEnabled', this.parts.library.cuGraphNodeSetEnabled(exec, node, enabled ? 1 : 0))
+    this.parts.must.cuGraphNodeSetEnabled(exec, node, enabled ? 1 : 0)
   }
 
   /**
-   * A fill that is off writes elsewhere: where a graph begins with one that CUDA has switched off, the context is lost as
-   * soon as two launches are under way (docs/cuda-facts.md).
+   * A fill that is off writes elsewhere. If CUDA switched it off, and a graph began with it, the context would be lost as soon as two launches are under
+   * way (docs/cuda-facts.md).
    */
   #switchFill(
     exec: GraphExecHandle,
@@ -595,7 +601,7 @@ export class CudaGraphs implements GraphDriver {
   ): void {
     if (enabled !== off.has(node)) return
     if (!enabled) {
-      this.#fillNowhere(exec, node, context)
+      this.#fillUnread(exec, node, context)
       off.add(node)
       return
     }
@@ -605,15 +611,15 @@ export class CudaGraphs implements GraphDriver {
     off.delete(node)
   }
 
-  #fillNowhere(exec: GraphExecHandle, node: NodeHandle, context: ContextHandle): void {
-    this.#nodes.updateFill(exec, node, context, this.parts.graphGates.nowhere, 0, 1, 1)
+  #fillUnread(exec: GraphExecHandle, node: NodeHandle, context: ContextHandle): void {
+    this.#nodes.updateFill(exec, node, context, this.parts.graphSemaphores.unreadByte, 0, 1, 1)
   }
 
   #childrenOf(id: bigint | undefined): CapturedChildren {
     return (id === undefined ? undefined : this.#children.get(id)) ?? NO_CHILDREN
   }
 
-  /** Lets go of the host functions of the capture that the stream is in, and returns them. */
+  /** Removes the host functions of the capture that the stream is in, and returns them. */
   #captureGoes({ handle, capture }: StreamRecord): readonly CapturedHostFunction[] {
     const { id, valid } = this.#captureInfo(handle)
     const known = valid || capture?.isLeft ? id : capture?.id
@@ -624,46 +630,40 @@ export class CudaGraphs implements GraphDriver {
     return captured
   }
 
-  /** The capture that the stream began is over, or this library does not know any more whether it is. */
+  /** The capture that the stream began has ended, or this library cannot find out any more whether it has. */
   #forgetCapture(stream: StreamRecord): void {
     this.parts.captures.endBy(stream, () => {})
     this.#captureOver(stream)
   }
 
-  /** The capture that the stream began, if it did, is over. */
+  /** The capture that the stream began, if it began one, has ended. */
   #captureOver(stream: StreamRecord): void {
     if (stream.capture?.isLeft !== false) return
     stream.capture = undefined
     this.#begun.delete(stream)
     this.parts.captures.ended()
-    this.parts.hostFunctions.calmDown()
+    this.parts.hostFunctions.settle()
   }
 
-  /** The driver's number for the capture that a stream is in, and the node that was captured last on it. */
+  /** The driver's number for the capture that a stream is in, and the node that was captured on it last. */
   #captureInfo(stream: StreamHandle): {
     readonly id: bigint | undefined
     readonly valid: boolean
     readonly node: number
   } {
-    const { address, uint64 } = this.parts.memory
+    const { must, memory, calls } = this.parts
+    const { address, uint32, uint64 } = memory
     uint64.fill(0n, 0, 6)
-    const [status, id, nodes, count, edges, graph] = [0, 8, 16, 24, 32, 40].map((offset) => address + offset)
-    this.parts.calls.onStream(stream, 'cuStreamGetCaptureInfo', (raw) =>
-      this.parts.library.cuStreamGetCaptureInfo_v3(
-        raw,
-        status ?? 0,
-        id ?? 0,
-        graph ?? 0,
-        nodes ?? 0,
-        edges ?? 0,
-        count ?? 0,
-      ),
+    const [nodes, count, edges, graph] = [address + 16, address + 24, address + 32, address + 40]
+    calls.onStream(stream, (raw) =>
+      must.cuStreamGetCaptureInfo_v3(raw, address, address + 8, graph, nodes, edges, count),
     )
-    const capturing = this.parts.memory.uint32[0] !== 0
-    const valid = this.parts.memory.uint32[0] === CAPTURE_STATUS_ACTIVE
     const hasNode = uint64[3] === 1n
-    if (hasNode) own().copy(address + 48, this.parts.memory.pointerAt(16), 8)
-    const node = hasNode ? this.parts.memory.pointerAt(48) : 0
-    return { id: capturing ? uint64[1] : undefined, valid, node }
+    if (hasNode) own().copy(address + 48, memory.pointerAt(16), 8)
+    return {
+      id: uint32[0] === 0 ? undefined : uint64[1],
+      valid: uint32[0] === CAPTURE_STATUS_ACTIVE,
+      node: hasNode ? memory.pointerAt(48) : 0,
+    }
   }
 }

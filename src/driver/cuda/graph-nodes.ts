@@ -13,19 +13,18 @@ import type {
   NodeKind,
   Pointer,
 } from '../driver.js'
+import type { LibcudaParts } from './libcuda/driver-calls.js'
 import { layer } from './libcuda/layer.js'
-import { check } from './libcuda/library.js'
-import { NativeMemory } from './libcuda/native.js'
-import type { LibcudaParts } from './libcuda/stream-calls.js'
-import { DESTINATION, Field, UNIFIED } from './memory/row-copies.js'
+import { NativeMemory } from './libcuda/native-memory.js'
+import { DESTINATION, Field, UNIFIED } from './memory/copies.js'
 
-/** By CUgraphNodeType. */
+/** The kinds of nodes, in the order of CUgraphNodeType. */
 const KINDS: readonly NodeKind[] = [
   ...(['kernel', 'copy', 'fill', 'hostFunction', 'graph', 'empty', 'eventWait', 'eventRecord'] as const),
   ...(['other', 'other', 'alloc', 'free'] as const),
 ]
 
-/** CUgraphNodeType, of the nodes whose parameters are read or written here. */
+/** The CUgraphNodeType of nodes whose parameters are read or written here. */
 export const NodeType = { KERNEL: 0, MEMCPY: 1, MEMSET: 2, GRAPH: 4, BATCH_MEM_OP: 12 } as const
 type NodeType = (typeof NodeType)[keyof typeof NodeType]
 
@@ -53,7 +52,7 @@ export const NodeParams = {
   MEM_OP_ARRAY: 32,
 } as const
 
-/** What reads parameters on drivers before CUDA 13.2, and where in a CUgraphNodeParams what it writes belongs. */
+/** The functions that read parameters before CUDA 13.2, and where in a CUgraphNodeParams the fields belong that they write. */
 const OLD_READERS = {
   [NodeType.KERNEL]: ['cuGraphKernelNodeGetParams_v2', NodeParams.KERNEL_FUNC],
   [NodeType.MEMCPY]: ['cuGraphMemcpyNodeGetParams', NodeParams.MEMCPY_PARAMS],
@@ -73,41 +72,40 @@ export interface KernelCall {
 export class GraphNodes {
   readonly #params = new NativeMemory(NodeParams.SIZE)
 
-  constructor(private readonly parts: Pick<LibcudaParts, 'library' | 'memory'>) {}
+  constructor(private readonly parts: Pick<LibcudaParts, 'library' | 'must' | 'memory'>) {}
 
-  /** Each comes after those that it depends on. To CUDA the gate of a host function is a batch of memory operations. */
-  factsOf(graph: GraphHandle, gates: ReadonlySet<number>): readonly NodeFacts[] {
+  /** Describes the nodes of a graph. `hostFunctions` has those that are host functions, which to CUDA are batches of memory operations. */
+  factsOf(graph: GraphHandle, hostFunctions: ReadonlySet<number>): readonly NodeFacts[] {
     const after = new Map<NodeHandle, NodeHandle[]>()
     for (const node of this.#nodesOf(graph)) after.set(node, [])
     if (after.size > 1) for (const [from, to] of this.#edgesOf(graph)) after.get(to)?.push(from)
     return [...after].map(([node, before]) => {
-      const kind = gates.has(node) ? 'hostFunction' : this.#kindOf(node)
+      const kind = hostFunctions.has(node) ? 'hostFunction' : this.#kindOf(node)
       return { node, kind, after: before, name: this.#nameOf(node, kind), byteLength: this.#bytesOf(node, kind) }
     })
   }
 
-  /** Adds a copy of a graph to another, behind the nodes of which `after` is the address. */
+  /** Adds a copy of a graph to another graph, as a node behind the nodes at the address `after`. */
   addGraph(into: number, after: number, count: number, graph: GraphHandle): NodeHandle {
-    const { library, memory } = this.parts
+    const { must, memory } = this.parts
     const { address } = this.#begin(NodeType.GRAPH)
     this.#params.setPointer(NodeParams.GRAPH, graph)
-    check('cuGraphAddNode', library.cuGraphAddNode_v2(memory.address, into, after, 0, count, address))
+    must.cuGraphAddNode_v2(memory.address, into, after, 0, count, address)
     return memory.pointerAt(0) as NodeHandle
   }
 
   /** The copy of a graph that such a node has. */
   graphOf(node: NodeHandle): GraphHandle {
-    this.#read(node, NodeType.GRAPH)
-    return this.#params.pointerAt(NodeParams.GRAPH) as GraphHandle
+    return this.#read(node, NodeType.GRAPH).pointerAt(NodeParams.GRAPH) as GraphHandle
   }
 
-  /** Gives a node that is a batch of memory operations others, of which `operations` is the address. */
+  /** Gives a node that is a batch of memory operations the operations at this address. */
   setOperations(node: number, context: ContextHandle, operations: number, count: number): void {
     const params = this.#begin(NodeType.BATCH_MEM_OP)
     params.setPointer(NodeParams.MEM_OP_CONTEXT, context)
     params.uint32[NodeParams.MEM_OP_COUNT / 4] = count
     params.setPointer(NodeParams.MEM_OP_ARRAY, operations)
-    check('cuGraphNodeSetParams', this.parts.library.cuGraphNodeSetParams(node, params.address))
+    this.parts.must.cuGraphNodeSetParams(node, params.address)
   }
 
   updateKernel(exec: GraphExecHandle, node: NodeHandle, { func, params: values, shape }: KernelCall): void {
@@ -160,20 +158,20 @@ export class GraphNodes {
     this.#update(exec, node)
   }
 
-  /** Gives a fill of one row what it was captured with. */
+  /** Gives a fill of one row the parameters that it was captured with. */
   resetFill(exec: GraphExecHandle, node: NodeHandle, context: ContextHandle): void {
     this.#read(node, NodeType.MEMSET)
     this.#params.setPointer(NodeParams.MEMSET_CONTEXT, context)
     this.#update(exec, node)
   }
 
-  /** Undefined for a node that is no fill. */
+  /** The number of rows of a fill; undefined for other nodes. */
   rowsOfFill(node: NodeHandle): number | undefined {
     if (this.#kindOf(node) !== 'fill') return undefined
     return this.#read(node, NodeType.MEMSET).pointerAt(NodeParams.MEMSET_HEIGHT)
   }
 
-  /** The struct, of this type and else of zeros. */
+  /** The struct with this type, and zeros everywhere else. */
   #begin(type: NodeType): NativeMemory {
     this.#params.bytes.fill(0)
     this.#params.uint32[NodeParams.TYPE] = type
@@ -181,29 +179,28 @@ export class GraphNodes {
   }
 
   #update(exec: GraphExecHandle, node: NodeHandle): void {
-    check('cuGraphExecNodeSetParams', this.parts.library.cuGraphExecNodeSetParams(exec, node, this.#params.address))
+    this.parts.must.cuGraphExecNodeSetParams(exec, node, this.#params.address)
   }
 
   #read(node: NodeHandle, type: keyof typeof OLD_READERS): NativeMemory {
-    const { library } = this.parts
+    const { library, must } = this.parts
     const { address } = this.#begin(type)
     const [old, offset] = OLD_READERS[type]
-    const call = library.cuGraphNodeGetParams === undefined ? old : 'cuGraphNodeGetParams'
-    const at = call === old ? address + offset : address
-    // A driver that has neither does not start.
-    check(call, library[call]?.(node, at) ?? 0)
+    // A driver that has neither function does not start.
+    if (library.cuGraphNodeGetParams === undefined) must[old](node, address + offset)
+    else must.cuGraphNodeGetParams(node, address)
     return this.#params
   }
 
   #nodesOf(graph: GraphHandle): NodeHandle[] {
-    const { memory, library } = this.parts
-    check('cuGraphGetNodes', library.cuGraphGetNodes(graph, 0, memory.address))
+    const { memory, must } = this.parts
+    must.cuGraphGetNodes(graph, 0, memory.address)
     const count = memory.pointerAt(0)
-    // CUDA refuses a list for none.
+    // CUDA refuses a list of no nodes.
     if (count === 0) return []
     const list = new NativeMemory(8 * count)
     try {
-      check('cuGraphGetNodes', library.cuGraphGetNodes(graph, list.address, memory.address))
+      must.cuGraphGetNodes(graph, list.address, memory.address)
       return Array.from({ length: memory.pointerAt(0) }, (_, index) => list.pointerAt(8 * index) as NodeHandle)
     } finally {
       list.free()
@@ -211,16 +208,15 @@ export class GraphNodes {
   }
 
   #edgesOf(graph: GraphHandle): (readonly [from: NodeHandle, to: NodeHandle])[] {
-    const { memory, library } = this.parts
-    const call = 'cuGraphGetEdges'
-    check(call, library.cuGraphGetEdges_v2(graph, 0, 0, 0, memory.address))
+    const { memory, must } = this.parts
+    must.cuGraphGetEdges_v2(graph, 0, 0, 0, memory.address)
     const most = memory.pointerAt(0)
     if (most === 0) return []
-    // Three lists: from where, to where, and eight bytes for how.
+    // The lists of nodes that edges come from, of nodes that they go to, and of their data.
     const lists = new NativeMemory(24 * most)
     try {
-      const [from, to, how] = [0, 8 * most, 16 * most].map((offset) => lists.address + offset)
-      check(call, library.cuGraphGetEdges_v2(graph, from ?? 0, to ?? 0, how ?? 0, memory.address))
+      const { address } = lists
+      must.cuGraphGetEdges_v2(graph, address, address + 8 * most, address + 16 * most, memory.address)
       return Array.from({ length: memory.pointerAt(0) }, (_, index) => {
         return [lists.pointerAt(8 * index) as NodeHandle, lists.pointerAt(8 * (most + index)) as NodeHandle] as const
       })
@@ -230,8 +226,8 @@ export class GraphNodes {
   }
 
   #kindOf(node: NodeHandle): NodeKind {
-    const { memory, library } = this.parts
-    check('cuGraphNodeGetType', library.cuGraphNodeGetType(node, memory.address))
+    const { memory, must } = this.parts
+    must.cuGraphNodeGetType(node, memory.address)
     return KINDS[memory.uint32[0] ?? 0] ?? 'other'
   }
 

@@ -2,14 +2,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CudaDriver } from '../../../src/driver/cuda/cuda-driver.js'
-import type { StreamReserve } from '../../../src/driver/cuda/handles/stream-reserve.js'
+import { StreamRecords } from '../../../src/driver/cuda/handles/stream-records.js'
 import { Captures } from '../../../src/driver/cuda/host-functions/captures.js'
-import { alone, Right } from '../../../src/driver/cuda/host-functions/thread-table.js'
-import type { Contexts } from '../../../src/driver/cuda/libcuda/contexts.js'
-import type { Library } from '../../../src/driver/cuda/libcuda/library.js'
-import { NativeMemory } from '../../../src/driver/cuda/libcuda/native.js'
-import { StreamCalls } from '../../../src/driver/cuda/libcuda/stream-calls.js'
-import { StreamRecords } from '../../../src/driver/cuda/stream-records.js'
+import { Lock } from '../../../src/driver/cuda/host-functions/process-registry.js'
+import { type Contexts, StreamCalls } from '../../../src/driver/cuda/libcuda/driver-calls.js'
+import type { Library } from '../../../src/driver/cuda/libcuda/libcuda.js'
+import { NativeMemory } from '../../../src/driver/cuda/libcuda/native-memory.js'
 import { EventPool } from '../../../src/driver/cuda/waiting/event-pool.js'
 import { CUresult, noteLoss } from '../../../src/driver/cuda-results.js'
 import {
@@ -21,6 +19,7 @@ import {
   type StreamHandle,
 } from '../../../src/driver/driver.js'
 import { refusedByDriver } from '../../conformance/expect.js'
+import { mustOf, registryWith } from './fake-parts.js'
 
 const CONTEXTS = [100, 200] as ContextHandle[]
 const EVENT = 9 as EventHandle
@@ -142,24 +141,21 @@ function pretend() {
       }
     },
   }
-  const threads = { ...alone(), others: false }
-  const reserve = { fillWhereNeeded: () => {}, making: <R>(call: () => R): R => call(), wants: () => false }
-  const pool = new EventPool(
-    library as unknown as Library,
-    memory,
-    contexts as unknown as Contexts,
-    reserve as unknown as StreamReserve,
-  )
+  const registry = registryWith({ hasOthers: false })
+  const spares = { fillWhereNeeded: () => {}, making: <R>(call: () => R): R => call(), wants: () => false }
+  const must = mustOf(library)
+  const pool = new EventPool({ library, must, memory, contexts, spares } as never)
   const streams = new StreamRecords(contexts as unknown as Contexts)
-  const streamCalls = new StreamCalls(streams, contexts as unknown as Contexts)
+  const streamCalls = new StreamCalls({ library, memory, contexts, streams } as never)
   const parts = {
     library,
+    must,
     memory,
     contexts,
     streams,
     calls: streamCalls,
-    threads,
-    captures: new Captures({ library: library as unknown as Library, memory, calls: streamCalls }, threads, () => {}),
+    registry,
+    captures: new Captures({ library: library as unknown as Library, memory, calls: streamCalls }, registry, () => {}),
     relaxed: {
       run: <R>(fn: () => R): R => {
         isRelaxed = true
@@ -186,12 +182,12 @@ function pretend() {
       anyPending: false,
       tracksOrder: false,
       trackOrder: () => {},
-      calmDown: () => {},
+      settle: () => {},
       streamGoes: () => {},
       recordedDevice: () => {},
       exclusivelyNow: <R>(call: () => R) => ({ made: call() }),
     },
-    valueWaits: { any: false, anyStands: () => false },
+    valueWaits: { any: false, anyBlocks: () => false },
     blocking: { exclusively: <R>(call: () => R): R => call(), beforeCapture: () => {} },
     promises: {
       contextFinished: (context: ContextHandle) => {
@@ -200,8 +196,8 @@ function pretend() {
       },
     },
     pool,
-    graphGates: {},
-    reserve,
+    graphSemaphores: {},
+    spares,
   }
   const driver = new CudaDriver(parts as unknown as ConstructorParameters<typeof CudaDriver>[0])
   const stream = (device = 0): StreamHandle => driver.streamCreate(CONTEXTS[device] as ContextHandle, 1, 0)
@@ -214,7 +210,7 @@ function pretend() {
   /** What another stream does by a wait, and another library by itself. */
   const join = (joined: number, origin: number): void => void captures.set(joined, captures.get(origin) as Capture)
   const spoilt = (): number => [...captures.values()].filter((capture) => capture.spoilt).length
-  return { driver, library, calls, captures, stream, foreign, join, spoilt, threads, busy, pool, places, gone }
+  return { driver, library, calls, captures, stream, foreign, join, spoilt, registry, busy, pool, places, gone }
 }
 
 const { RELAXED } = CaptureMode
@@ -271,10 +267,10 @@ test('a device is not looked at while a stream of it captures, and nothing is in
 })
 
 test('a capture is one for the other threads until the driver has ended it', () => {
-  const { driver, library, captures, stream, foreign, threads } = pretend()
-  const list = threads.captures
+  const { driver, library, captures, stream, foreign, registry } = pretend()
+  const list = registry.captures
   let isTaken = false
-  const capturing = new Right(
+  const capturing = new Lock(
     () => {
       const isFree = !isTaken
       isTaken = true
@@ -284,7 +280,7 @@ test('a capture is one for the other threads until the driver has ended it', () 
       isTaken = false
     },
   )
-  Object.assign(threads, { capturing })
+  Object.assign(registry, { capturing })
   const seen: unknown[] = []
   for (const name of ['cuStreamBeginCapture_v2', 'cuStreamEndCapture', 'cuStreamDestroy_v2'] as const) {
     const call = library[name]
@@ -375,7 +371,7 @@ const [CONTEXT, ELSEWHERE] = CONTEXTS as [ContextHandle, ContextHandle]
 const queries = (calls: string[]): string[] => calls.splice(0).filter((call) => /Query/.test(call))
 
 test('a query that has its answer makes no call; an idle stream that other code can reach is asked', () => {
-  const { driver, calls, stream, foreign, threads } = pretend()
+  const { driver, calls, stream, foreign, registry } = pretend()
   const [own, handedOut, wrapped, capturing] = [stream(), stream(), foreign(), stream()]
   driver.streamHandedOut(handedOut)
   // As wrapping does.
@@ -400,7 +396,7 @@ test('a query that has its answer makes no call; an idle stream that other code 
   assert.deepEqual(both(), [`cuEventQuery ${EVENT}`, `cuStreamQuery ${own}`])
   driver.graphs.end(capturing)
   assert.deepEqual(both(), [])
-  threads.others = true
+  Object.defineProperty(registry, 'hasOthers', { value: true })
   assert.deepEqual(both(), [`cuEventQuery ${EVENT}`, `cuStreamQuery ${own}`])
 })
 

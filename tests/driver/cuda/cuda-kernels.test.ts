@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { CudaKernels, type CudaKernelsParts } from '../../../src/driver/cuda/cuda-kernels.js'
-import { NativeMemory } from '../../../src/driver/cuda/libcuda/native.js'
+import { NativeMemory } from '../../../src/driver/cuda/libcuda/native-memory.js'
 import type { ContextHandle, LaunchShape, StreamHandle } from '../../../src/driver/driver.js'
+import { mustOf } from './fake-parts.js'
 import { idleWhen } from './idle-when.js'
 
 const FUNCTION = 0x5000
@@ -65,6 +66,7 @@ function pretend() {
   const contexts = { within: <R>(_context: number, calls: () => R): R => calls() }
   const parts = {
     library,
+    must: mustOf(library),
     memory,
     contexts,
     calls: { onStream: () => {} },

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { beforeEach, test } from 'node:test'
 import { CudaLibraries } from '../../../src/driver/cuda/cuda-libraries.js'
 import type { ContextHandle, LibraryWork, StreamHandle } from '../../../src/driver/driver.js'
+import { mustOf } from './fake-parts.js'
 
 const log: string[] = []
 beforeEach(() => {
@@ -12,6 +13,7 @@ beforeEach(() => {
 const parts = {
   // No stream captures.
   calls: { onStream: () => {} },
+  must: mustOf({}),
   memory: { int32: new Int32Array(1) },
   contexts: {
     within: (context: number, calls: () => unknown) => {

@@ -4,9 +4,10 @@ import { describe, it } from 'node:test'
 import { CudaError } from '../../../src/base/errors.js'
 import { CudaMemory, type CudaMemoryParts } from '../../../src/driver/cuda/cuda-memory.js'
 import { own as layerOwn } from '../../../src/driver/cuda/libcuda/c-functions.js'
-import { NativeMemory } from '../../../src/driver/cuda/libcuda/native.js'
-import { RelaxedCaptures } from '../../../src/driver/cuda/libcuda/relaxed-captures.js'
+import { RelaxedCaptures } from '../../../src/driver/cuda/libcuda/driver-calls.js'
+import { NativeMemory } from '../../../src/driver/cuda/libcuda/native-memory.js'
 import type { ContextHandle, EventHandle, OwnEvent } from '../../../src/driver/driver.js'
+import { mustOf } from './fake-parts.js'
 import { idleWhen } from './idle-when.js'
 
 const skip = process.platform === 'linux' ? false : 'the native layer is for Linux'
@@ -32,6 +33,7 @@ function pretend() {
   }
   const parts = {
     library,
+    must: mustOf(library),
     memory,
     contexts: { within: <R>(_context: number, calls: () => R): R => calls() },
     relaxed: new RelaxedCaptures(library),

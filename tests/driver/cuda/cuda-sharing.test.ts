@@ -4,11 +4,11 @@ import { once } from 'node:events'
 import { describe, it } from 'node:test'
 import { Worker } from 'node:worker_threads'
 import { CudaError } from '../../../src/base/errors.js'
-import { CudaSharing, type CudaSharingParts } from '../../../src/driver/cuda/cuda-sharing.js'
-import { Marks } from '../../../src/driver/cuda/handles/marks.js'
-import { NativeMemory } from '../../../src/driver/cuda/libcuda/native.js'
-import { RelaxedCaptures } from '../../../src/driver/cuda/libcuda/relaxed-captures.js'
+import { CudaSharing, type CudaSharingParts, Registrations } from '../../../src/driver/cuda/cuda-sharing.js'
+import { RelaxedCaptures } from '../../../src/driver/cuda/libcuda/driver-calls.js'
+import { NativeMemory } from '../../../src/driver/cuda/libcuda/native-memory.js'
 import type { ContextHandle, EventHandle, OwnEvent, Pointer } from '../../../src/driver/driver.js'
+import { mustOf } from './fake-parts.js'
 import { idleWhen } from './idle-when.js'
 
 const skip = process.platform === 'win32' ? 'the C library is found differently here' : false
@@ -52,6 +52,7 @@ function pretend() {
   }
   const parts = {
     library,
+    must: mustOf(library),
     memory,
     contexts: { within: <R>(_context: number, calls: () => R): R => calls() },
     relaxed: new RelaxedCaptures(library),
@@ -168,34 +169,34 @@ describe('memory for other processes on the CUDA backend', { skip }, () => {
   })
 })
 
-describe('marks', { skip }, () => {
+describe('registrations', { skip }, () => {
   const source = `
     const { parentPort, workerData } = require('node:worker_threads')
-    import(workerData).then(({ Marks }) => {
-      const marks = new Marks()
-      parentPort.on('message', ({ mark, key }) => parentPort.postMessage(marks.read(mark, key)))
+    import(workerData).then(({ Registrations }) => {
+      const registrations = new Registrations()
+      parentPort.on('message', ({ mark, key }) => parentPort.postMessage(registrations.read(mark, key)))
     })`
 
   it('are seen by another thread, with what they stand for, until they are lowered', async () => {
-    const module = new URL('../../../src/driver/cuda/handles/marks.js', import.meta.url).href
+    const module = new URL('../../../src/driver/cuda/cuda-sharing.js', import.meta.url).href
     const worker = new Worker(source, { eval: true, workerData: module })
     const read = async (mark: number, key: number): Promise<unknown> => {
       worker.postMessage({ mark, key })
       return (await once(worker, 'message'))[0]
     }
-    const marks = new Marks()
+    const registrations = new Registrations()
     const key = 2 ** 48 - 5
     const address = 2 ** 47 - 8
-    const mark = marks.raise([key, 2, 0, address, 100])
+    const mark = registrations.add([key, 2, 0, address, 100])
     assert.deepEqual(await read(mark, key), [2, 0, address, 100, 0, 0, 0])
     assert.equal(await read(mark, key - 1), undefined)
     assert.equal(await read(mark + 4, key), undefined)
     for (const unreadable of [8, 2 ** 46, 2 ** 47, Number.MAX_SAFE_INTEGER - 7]) {
       assert.equal(await read(unreadable, key), undefined)
     }
-    marks.lower(mark)
+    registrations.remove(mark)
     assert.equal(await read(mark, key), undefined)
-    assert.equal(marks.raise([7, 1]), mark, 'the words are used again')
+    assert.equal(registrations.add([7, 1]), mark, 'the words are used again')
     assert.deepEqual(await read(mark, 7), [1, 0, 0, 0, 0, 0, 0], 'nothing is left of what stood there before')
     assert.equal(await read(mark, key), undefined)
     assert.equal(await read(mark, 0), undefined)

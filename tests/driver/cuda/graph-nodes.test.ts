@@ -5,11 +5,11 @@ import { writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { GraphNodes, NodeParams, NodeType } from '../../../src/driver/cuda/graph-nodes.js'
-import { NativeMemory } from '../../../src/driver/cuda/libcuda/native.js'
-import type { LibcudaParts } from '../../../src/driver/cuda/libcuda/stream-calls.js'
+import { NativeMemory } from '../../../src/driver/cuda/libcuda/native-memory.js'
 import type { ContextHandle, GraphExecHandle, NodeHandle, Pointer } from '../../../src/driver/driver.js'
 import { findHeader } from '../../helpers/cuda-toolkit.js'
 import { scratchFolder } from '../../helpers/scratch.js'
+import { mustOf } from './fake-parts.js'
 
 /** What cuda.h calls each of them. */
 const FIELDS: Readonly<Record<Exclude<keyof typeof NodeParams, 'SIZE'>, string>> = {
@@ -84,8 +84,9 @@ function nodesOn(library: object) {
     cuGraphNodeSetParams: noted('cuGraphNodeSetParams', 1),
     cuGraphExecNodeSetParams: noted('cuGraphExecNodeSetParams', 2),
   }
-  const parts = { library: { ...setters, ...library }, memory: new NativeMemory(64) }
-  const nodes = new GraphNodes(parts as unknown as Pick<LibcudaParts, 'library' | 'memory'>)
+  const all = { ...setters, ...library }
+  const parts = { library: all, must: mustOf(all), memory: new NativeMemory(64) }
+  const nodes = new GraphNodes(parts as unknown as ConstructorParameters<typeof GraphNodes>[0])
   const last = (): readonly bigint[] => calls.at(-1)?.words ?? []
   return { nodes, calls, last, memory: parts.memory }
 }

@@ -1,23 +1,24 @@
 /**
- * Which host functions each stream and event comes after, so that a wait for one's own host function is an error at
- * once. Kept only while host functions are pending. Calls of one lane run in order, so the latest stands for all.
+ * Which host functions each stream and event comes after, so that a wait for a host function that cannot run before the wait ends is an error
+ * at once. Kept only while host functions are pending. The calls of one semaphore run in order, so the latest stands for all of them.
  */
 import { type EventHandle, isNullStream } from '../../driver.js'
-import type { StreamRecord } from '../stream-records.js'
-import type { GateCall, GateLane } from './gates.js'
+import type { StreamRecord } from '../handles/stream-records.js'
+import type { PendingCall, Semaphore } from './semaphores.js'
 
+/** The latest sequence of each semaphore. */
 type After = Map<object, number>
-export type ComesAfter = (call: GateCall) => boolean
+export type ComesAfter = (call: PendingCall) => boolean
 
 export class Dependencies {
-  /** Those that come after any. */
+  /** The streams that come after any host function. */
   readonly #streams = new Set<StreamRecord>()
   readonly #events = new Map<EventHandle, After>()
 
   /** `isBlocking` tells whether the null stream orders a stream; undefined while that captures. */
   constructor(private readonly isBlocking: (stream: StreamRecord) => boolean | undefined) {}
 
-  /** Nothing is pending any more. */
+  /** No host function is pending any more. */
   clear(): void {
     // A map or set that is cleared gets a new table, and this is called after each wait.
     if (this.#events.size > 0) this.#events.clear()
@@ -26,8 +27,8 @@ export class Dependencies {
     this.#streams.clear()
   }
 
-  queued(stream: StreamRecord, call: GateCall): void {
-    this.#own(stream).set(call.lane, call.sequence)
+  queued(stream: StreamRecord, { semaphore, sequence }: PendingCall): void {
+    this.#afterOf(stream).set(semaphore, sequence)
   }
 
   recorded(event: EventHandle, stream: StreamRecord): void {
@@ -38,14 +39,14 @@ export class Dependencies {
 
   waitedForEvent(stream: StreamRecord, event: EventHandle): void {
     const after = this.#events.get(event)
-    if (after !== undefined && after.size > 0) merge(this.#own(stream), after)
+    if (after !== undefined && after.size > 0) merge(this.#afterOf(stream), after)
   }
 
   forgetEvent(event: EventHandle): void {
     this.#events.delete(event)
   }
 
-  /** Tells of a call whether all that the stream holds now includes something after it. */
+  /** Does the work that the stream has now include something after a call? */
   streamComesAfter(stream: StreamRecord): ComesAfter {
     return comesAfter(this.#afterStream(stream))
   }
@@ -54,56 +55,54 @@ export class Dependencies {
     return comesAfter(this.#events.get(event))
   }
 
-  /** As `streamComesAfter`, of a device, of which these are the lanes: its streams may come after those of others. */
-  deviceComesAfter(device: number, lanes: readonly GateLane[]): ComesAfter {
-    return comesAfter(this.#afterDevice(device, lanes))
+  /** As `streamComesAfter`, for a device that has these semaphores. Its streams may come after those of other devices. */
+  deviceComesAfter(device: number, semaphores: readonly Semaphore[]): ComesAfter {
+    return comesAfter(this.#afterDevice(device, semaphores))
   }
 
   /** The event was recorded behind all work of the device. */
-  recordedDevice(event: EventHandle, device: number, lanes: readonly GateLane[]): void {
-    this.#events.set(event, this.#afterDevice(device, lanes))
+  recordedDevice(event: EventHandle, device: number, semaphores: readonly Semaphore[]): void {
+    this.#events.set(event, this.#afterDevice(device, semaphores))
   }
 
-  #afterDevice(device: number, lanes: readonly GateLane[]): After {
+  #afterDevice(device: number, semaphores: readonly Semaphore[]): After {
     const after: After = new Map()
-    for (const lane of lanes) after.set(lane, lane.calls.at(-1)?.sequence ?? 0)
+    for (const semaphore of semaphores) after.set(semaphore, semaphore.calls.at(-1)?.sequence ?? 0)
     for (const stream of this.#streams) if (stream.device === device) merge(after, stream.comesAfter)
     return after
   }
 
-  #own(stream: StreamRecord): After {
-    // To be asked while the stream is in use: its owner may destroy it later.
+  #afterOf(stream: StreamRecord): After {
+    // The driver is queried while the stream is in use: its owner may destroy it later.
     this.isBlocking(stream)
     stream.comesAfter ??= new Map()
     this.#streams.add(stream)
     return stream.comesAfter
   }
 
-  /** By the null stream's rules it comes after the blocking streams of its device, and they after it. */
+  /** The null stream comes after the blocking streams of its device, and they come after it. */
   #afterStream(stream: StreamRecord): After {
     const after: After = new Map(stream.comesAfter)
     const isBlocking = this.isBlocking(stream)
     for (const other of this.#streams) {
       if (other === stream || other.device !== stream.device) continue
-      const holdsUp = isNull(stream) ? other.isBlocking === true : isNull(other) && isBlocking === true
-      if (holdsUp) merge(after, other.comesAfter)
+      const isBefore = isNullStream(stream.handle) ? other.isBlocking : isNullStream(other.handle) && isBlocking
+      if (isBefore === true) merge(after, other.comesAfter)
     }
     return after
   }
 }
 
-const isNull = ({ handle }: StreamRecord): boolean => isNullStream(handle)
-
 function merge(into: After, from: ReadonlyMap<object, number> | undefined): void {
-  for (const [lane, sequence] of from ?? []) {
-    const known = into.get(lane)
-    if (known === undefined || ((sequence - known) | 0) > 0) into.set(lane, sequence)
+  for (const [semaphore, sequence] of from ?? []) {
+    const known = into.get(semaphore)
+    if (known === undefined || ((sequence - known) | 0) > 0) into.set(semaphore, sequence)
   }
 }
 
 function comesAfter(after: After | undefined): ComesAfter {
-  return ({ lane, sequence }) => {
-    const latest = after?.get(lane)
+  return ({ semaphore, sequence }) => {
+    const latest = after?.get(semaphore)
     return latest !== undefined && ((latest - sequence) | 0) >= 0
   }
 }

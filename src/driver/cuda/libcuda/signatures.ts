@@ -1,7 +1,7 @@
 /**
- * The ledger: every driver function in use, with its parameters as cuda.h writes them; each returns a CUresult. The names
- * are those that libcuda exports: a `_v2` is the version that the header's plain name stands for. A test compares each row
- * with cuda.h wherever a CUDA toolkit is installed.
+ * Every driver function that the library calls, with its parameters as cuda.h writes them. Each returns a CUresult. The names are those that
+ * libcuda exports: a `_v2` is the version that the header's plain name stands for. A test compares each row with cuda.h when a CUDA toolkit
+ * is installed.
  */
 export const SIGNATURES = {
   cuInit: 'unsigned int Flags',
@@ -130,7 +130,7 @@ export const SIGNATURES = {
 
 export type DriverFunction = keyof typeof SIGNATURES
 
-/** Those that an older driver lacks, with the version of CUDA that brought them. */
+/** The functions that an older driver lacks, with the version of CUDA that introduced each. */
 export const NEWER_FUNCTIONS = {
   cuMemcpyBatchAsync: '12.8',
   cuLogsCurrent: '12.9',
@@ -138,12 +138,12 @@ export const NEWER_FUNCTIONS = {
   cuGraphNodeGetParams: '13.2',
 } as const
 
-/** Those that a driver may lack which has the function that takes their place. */
+/** The functions that a driver may lack if it has the function that replaced them. */
 export const REPLACED_FUNCTIONS = {
   cuGraphChildGraphNodeGetGraph: 'cuGraphNodeGetParams',
   cuGraphKernelNodeGetParams_v2: 'cuGraphNodeGetParams',
   cuGraphMemcpyNodeGetParams: 'cuGraphNodeGetParams',
   cuGraphMemsetNodeGetParams: 'cuGraphNodeGetParams',
 } as const
-/** Those that not every driver has which the library works with. */
+/** The functions that not every supported driver has. */
 export type OptionalFunction = keyof typeof NEWER_FUNCTIONS | keyof typeof REPLACED_FUNCTIONS

@@ -1,8 +1,7 @@
 /** Knowing handles must not stand in the way of what is to be done with them, least of all in a lost context. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { HandleCheck } from '../../../../src/driver/cuda/handles/handle-check.js'
-import { MemoryCheck, type Verdict } from '../../../../src/driver/cuda/handles/memory-check.js'
+import { HandleCheck, MemoryCheck, type Verdict } from '../../../../src/driver/cuda/handles/handle-check.js'
 import type { EventHandle, StreamHandle } from '../../../../src/driver/driver.js'
 
 const skip = process.platform === 'linux' ? false : 'reads memory as Linux does'

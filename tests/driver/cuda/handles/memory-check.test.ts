@@ -1,8 +1,8 @@
 /** What looks like a stream or an event in memory is known from what does not, and memory that is not there is an answer. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { MemoryCheck } from '../../../../src/driver/cuda/handles/memory-check.js'
-import { NativeMemory } from '../../../../src/driver/cuda/libcuda/native.js'
+import { MemoryCheck } from '../../../../src/driver/cuda/handles/handle-check.js'
+import { NativeMemory } from '../../../../src/driver/cuda/libcuda/native-memory.js'
 
 const skip = process.platform === 'linux' ? false : 'the native layer is for Linux'
 const UNMAPPED = [8, 0x1000, 0x1000_0000_0000, 0x7fff_ffff_f000]

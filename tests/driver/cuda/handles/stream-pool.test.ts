@@ -4,13 +4,13 @@ import { once } from 'node:events'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { isMainThread, parentPort, Worker } from 'node:worker_threads'
-import { StreamPool } from '../../../../src/driver/cuda/handles/stream-pool.js'
-import { anyStream } from '../any-streams.js'
+import { ClosedStreams } from '../../../../src/driver/cuda/handles/spare-streams.js'
+import { anyStream } from '../fake-parts.js'
 
 function wantsOne(): boolean {
-  const pool = new StreamPool()
+  const pool = new ClosedStreams()
   const stream = anyStream()
-  stream.kept = pool.kept(stream.context, 1, 0)
+  stream.reuse = pool.listOf(stream.context, 1, 0)
   return pool.wants(stream)
 }
 

@@ -1,14 +1,14 @@
 /** What host functions streams come after, on streams that are made up. */
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
+import { StreamRecord } from '../../../../src/driver/cuda/handles/stream-records.js'
 import { Dependencies } from '../../../../src/driver/cuda/host-functions/dependencies.js'
-import type { GateCall } from '../../../../src/driver/cuda/host-functions/gates.js'
-import { StreamRecord } from '../../../../src/driver/cuda/stream-records.js'
+import type { PendingCall } from '../../../../src/driver/cuda/host-functions/semaphores.js'
 import { type ContextHandle, defaultStream, type EventHandle } from '../../../../src/driver/driver.js'
-import { anyStream } from '../any-streams.js'
+import { anyStream } from '../fake-parts.js'
 
 const EVENT = 7 as EventHandle
-const call = { lane: {}, sequence: 1 } as unknown as GateCall
+const call = { semaphore: {}, sequence: 1 } as unknown as PendingCall
 
 it('a stream comes after what it waited for, until nothing is pending', () => {
   const dependencies = new Dependencies(() => false)

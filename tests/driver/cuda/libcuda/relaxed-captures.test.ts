@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { createRequire } from 'node:module'
 import { describe, it } from 'node:test'
 import type * as Koffi from 'koffi'
-import { RelaxedCaptures } from '../../../../src/driver/cuda/libcuda/relaxed-captures.js'
+import { RelaxedCaptures } from '../../../../src/driver/cuda/libcuda/driver-calls.js'
 
 const koffi: typeof Koffi = createRequire(import.meta.url)('koffi')
 const GLOBAL = 0

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { layer } from '../../../../src/driver/cuda/libcuda/layer.js'
-import { newArrayBuffer } from '../../../../src/driver/cuda/memory/huge-pages.js'
+import { newArrayBuffer } from '../../../../src/driver/cuda/memory/host-memory.js'
 
 const MEBIBYTE = 2 ** 20
 const hasPages = existsSync('/sys/kernel/mm/transparent_hugepage/enabled')

@@ -1,7 +1,7 @@
 /** Promises of a real GPU, on events that are pretended. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Completions } from '../../../../src/driver/cuda/waiting/completions.js'
+import { Completions } from '../../../../src/driver/cuda/waiting/promises.js'
 import type { EventHandle } from '../../../../src/driver/driver.js'
 
 const EVENT = 7 as EventHandle

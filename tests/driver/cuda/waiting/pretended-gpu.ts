@@ -1,10 +1,10 @@
-/** The CUDA driver's waiting, with its own gates, on streams that are pretended and a clock that the test moves. */
+/** The CUDA driver's waiting, with its own semaphores, on fake streams and a clock that the test moves. */
 import type { TestContext } from 'node:test'
 import { Dependencies } from '../../../../src/driver/cuda/host-functions/dependencies.js'
-import { Gates } from '../../../../src/driver/cuda/host-functions/gates.js'
-import { alone } from '../../../../src/driver/cuda/host-functions/thread-table.js'
+import { singleThread } from '../../../../src/driver/cuda/host-functions/process-registry.js'
+import { Semaphores } from '../../../../src/driver/cuda/host-functions/semaphores.js'
 import type { ContextHandle, EventHandle, StreamHandle } from '../../../../src/driver/driver.js'
-import { AnyStreams } from '../any-streams.js'
+import { AnyStreams } from '../fake-parts.js'
 import { nothingCaptures, waitingOf } from './waiting-parts.js'
 
 export const DEADLOCK_AFTER = 10_000
@@ -25,20 +25,20 @@ export class PretendedGpu {
 
   constructor(t: TestContext, deadlockAfter = DEADLOCK_AFTER) {
     t.mock.method(performance, 'now', () => this.clock)
-    const words = { arrived: new Map<number, number>(), go: new Map<number, number>() }
-    let slots = 0
-    let described = { slot: 0, sequence: 0 }
+    const words = { waiting: new Map<number, number>(), signalled: new Map<number, number>() }
+    let semaphoresTaken = 0
+    let described = { semaphore: 0, sequence: 0 }
     const memory = {
       take: () => {
-        slots += 1
-        return slots
+        semaphoresTaken += 1
+        return semaphoresTaken
       },
-      giveBack: () => {},
-      arrived: (slot: number) => words.arrived.get(slot) ?? 0,
-      setGo: (slot: number, sequence: number) => words.go.set(slot, sequence),
+      release: () => {},
+      waiting: (semaphore: number) => words.waiting.get(semaphore) ?? 0,
+      signal: (semaphore: number, sequence: number) => words.signalled.set(semaphore, sequence),
       label: () => {},
-      describe(slot: number, [{ value }]: [{ value: number }]) {
-        described = { slot, sequence: value }
+      describe(semaphore: number, [{ value }]: [{ value: number }]) {
+        described = { semaphore, sequence: value }
       },
     }
     const library = {
@@ -49,22 +49,22 @@ export class PretendedGpu {
         return 0
       },
       cuStreamBatchMemOp_v2: (raw: number) => {
-        const { slot, sequence } = described
+        const { semaphore, sequence } = described
         this.#queue(raw, () => {
-          words.arrived.set(slot, sequence)
-          return (words.go.get(slot) ?? 0) >= sequence
+          words.waiting.set(semaphore, sequence)
+          return (words.signalled.get(semaphore) ?? 0) >= sequence
         })
         return 0
       },
     }
-    const gates = new Gates(library as never, memory as never)
+    const semaphores = new Semaphores(library as never, memory as never)
     const parts = {
-      gates,
+      semaphores,
       library,
       deadlockAfter,
       streams: new AnyStreams((stream) => this.#context(stream)),
       dependencies: new Dependencies(() => false),
-      rest: () => {
+      spinWait: () => {
         this.clock += 1
       },
       relaxed: { run: (fn: () => unknown) => fn() },
@@ -73,13 +73,13 @@ export class PretendedGpu {
         count: () => {},
         refresh: () => {},
         forget: () => {},
-        gateQueued: () => {},
+        semaphoreQueued: () => {},
         clear: () => {},
         hasRoom: (_stream: number, _entries: number, isEmpty: () => boolean) => isEmpty(),
       },
-      threads: alone(),
+      registry: singleThread(),
       isIdle: () => false,
-      sleeper: { sleep: () => {}, cancel: () => {} },
+      backOff: { sleep: () => {}, cancel: () => {} },
     }
     this.#waiting = waitingOf(parts)
   }

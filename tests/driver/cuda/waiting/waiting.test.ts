@@ -1,13 +1,13 @@
-/** Host functions that are run before a call of another library, and while one waits: on gates that are pretended. */
+/** Host functions that are run before a call of another library, and while one waits: on semaphores that are pretended. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Gates } from '../../../../src/driver/cuda/host-functions/gates.js'
+import type { StreamRecord } from '../../../../src/driver/cuda/handles/stream-records.js'
+import { Lock } from '../../../../src/driver/cuda/host-functions/process-registry.js'
 import { QueueDepth } from '../../../../src/driver/cuda/host-functions/queue-depth.js'
-import { alone, Right } from '../../../../src/driver/cuda/host-functions/thread-table.js'
-import type { StreamRecord } from '../../../../src/driver/cuda/stream-records.js'
+import { Semaphores } from '../../../../src/driver/cuda/host-functions/semaphores.js'
 import type { ContextHandle, EventHandle, StreamHandle } from '../../../../src/driver/driver.js'
 import { refused, turns } from '../../../conformance/expect.js'
-import { anyStream } from '../any-streams.js'
+import { anyStream, registryWith } from '../fake-parts.js'
 import { nothingCaptures, waitingOf } from './waiting-parts.js'
 
 const DEADLOCK_AFTER = 50
@@ -16,7 +16,7 @@ const EVENT = 7 as EventHandle
 const NOT_READY = 600
 
 interface Call {
-  readonly lane: Lane
+  readonly semaphore: Lane
   readonly run: () => void
 }
 interface Lane {
@@ -24,30 +24,30 @@ interface Lane {
   readonly context: number
 }
 
-/** One lane of host functions, each of which is due when it is the first. */
+/** One semaphore of host functions, each of which is due when it is the first. */
 function pretend(isDue: () => boolean = () => true) {
-  const lane: Lane = { calls: [], context: 1 }
-  const gates = {
+  const semaphore: Lane = { calls: [], context: 1 }
+  const semaphores = {
     running: [] as Call[],
     get pending() {
-      return lane.calls.length
+      return semaphore.calls.length
     },
     get active() {
-      return lane.calls.length === 0 ? [] : [lane]
+      return semaphore.calls.length === 0 ? [] : [semaphore]
     },
-    runDue() {
-      const [first] = lane.calls
+    runReady() {
+      const [first] = semaphore.calls
       if (first === undefined || !isDue()) return false
       first.run()
-      lane.calls.splice(lane.calls.indexOf(first), 1)
+      semaphore.calls.splice(semaphore.calls.indexOf(first), 1)
       return true
     },
   }
   const parts = {
-    gates,
-    threads: alone(),
+    semaphores,
+    registry: registryWith(),
     deadlockAfter: DEADLOCK_AFTER,
-    rest: () => {},
+    spinWait: () => {},
     relaxed: { run: (fn: () => unknown) => fn() },
     library: { cuEventQuery: () => 0 },
     pool: { unrecorded: () => 0 },
@@ -55,12 +55,12 @@ function pretend(isDue: () => boolean = () => true) {
     dependencies: { clear: () => {} },
   }
   const { blocking, hostFunctions } = waitingOf(parts)
-  const queue = (run: () => void = () => {}): void => void lane.calls.push({ lane, run })
-  return { blocking, hostFunctions, gates, queue }
+  const queue = (run: () => void = () => {}): void => void semaphore.calls.push({ semaphore, run })
+  return { blocking, hostFunctions, semaphores, queue }
 }
 
 test('all host functions that are pending are run, and those that they queue', () => {
-  const { blocking, gates, queue } = pretend()
+  const { blocking, semaphores, queue } = pretend()
   let ran = 0
   queue(() => {
     ran += 1
@@ -73,7 +73,7 @@ test('all host functions that are pending are run, and those that they queue', (
   })
   blocking.libraryCall(() => {})
   assert.equal(ran, 3)
-  assert.equal(gates.pending, 0)
+  assert.equal(semaphores.pending, 0)
 })
 
 test('host functions that queue themselves anew without end do not hold up the call', () => {
@@ -89,21 +89,21 @@ test('host functions that queue themselves anew without end do not hold up the c
 })
 
 test('nor do host functions that never come due', () => {
-  const { blocking, gates, queue } = pretend(() => false)
+  const { blocking, semaphores, queue } = pretend(() => false)
   queue()
   const begin = performance.now()
   blocking.libraryCall(() => {})
   assert.ok(performance.now() - begin > DEADLOCK_AFTER)
-  assert.equal(gates.pending, 1)
+  assert.equal(semaphores.pending, 1)
 })
 
 test('inside a host function there is nothing to wait for: it is one of those pending', () => {
-  const { blocking, hostFunctions, gates, queue } = pretend()
+  const { blocking, hostFunctions, semaphores, queue } = pretend()
   queue(() => {
-    gates.running.push(...(gates.active[0]?.calls ?? []))
+    semaphores.running.push(...(semaphores.active[0]?.calls ?? []))
     assert.equal(hostFunctions.isInside, true)
     refused(() => blocking.libraryCall(() => {}), 'ERR_DEADLOCK', /inside a host function/)
-    gates.running.length = 0
+    semaphores.running.length = 0
   })
   blocking.libraryCall(() => {})
   assert.equal(hostFunctions.isInside, false)
@@ -129,7 +129,7 @@ test('while a library is waited for, host functions run', () => {
   )
 })
 
-test('a blocked thread looks eight times at the gates for each query, in its first millisecond and while any are pending', () => {
+test('a blocked thread looks eight times at the semaphores for each query, in its first millisecond and while any are pending', () => {
   for (const [pending, asked] of [
     [1, `${'q.'.padEnd(9, '.')}${'q.'.padEnd(9, '.')}q.q.q.q`],
     [0, 'q.q.q.q'],
@@ -137,19 +137,19 @@ test('a blocked thread looks eight times at the gates for each query, in its fir
     let clock = 0
     let done = ''
     const parts = {
-      gates: {
+      semaphores: {
         pending,
         running: [],
         active: [],
-        runDue() {
+        runReady() {
           done += '.'
           return false
         },
       },
-      threads: alone(),
+      registry: registryWith(),
       depth: { clear: () => {}, refresh: () => {} },
       dependencies: { clear: () => {} },
-      rest: () => {
+      spinWait: () => {
         clock += 1 / 16
       },
     }
@@ -171,10 +171,13 @@ test('a blocked thread looks eight times at the gates for each query, in its fir
 })
 
 test('a stream that is closed counts no more, though only another thread has host functions pending', () => {
-  const threads = { ...alone(), othersPending: true, publishWork: (...work: number[]) => void published.push(work) }
   const published: number[][] = []
-  const depth = new QueueDepth({ arrivedAt: () => false }, 32, threads)
-  const parts = { gates: { pending: 0, running: [], active: [] }, threads, depth }
+  const registry = registryWith({
+    othersPending: true,
+    publishWork: (...work: number[]) => void published.push(work),
+  })
+  const depth = new QueueDepth({ isWaitingAt: () => false }, 32, registry)
+  const parts = { semaphores: { pending: 0, running: [], active: [] }, registry, depth }
   const { hostFunctions } = waitingOf(parts)
   const stream = anyStream()
   depth.count(stream, 5)
@@ -191,16 +194,15 @@ function pretendApart(pend: () => boolean, others: () => boolean = () => false) 
   const call: { result: number | undefined } = { result: undefined }
   let rested = 0
   const parts = {
-    gates: {
+    semaphores: {
       running: [],
       active: [],
       get pending() {
         return pend() ? 1 : 0
       },
     },
-    threads: {
-      ...alone(),
-      exclusive: new Right(
+    registry: registryWith({
+      exclusive: new Lock(
         () => {
           held.exclusive = !others()
           return held.exclusive
@@ -209,22 +211,22 @@ function pretendApart(pend: () => boolean, others: () => boolean = () => false) 
           held.exclusive = false
         },
       ),
-    },
+    }),
     deadlockAfter: DEADLOCK_AFTER,
-    rest: () => {
+    spinWait: () => {
       rested += 1
       if (rested === 3) call.result = 0
     },
   }
-  const { callsApart } = waitingOf(parts)
-  return { callsApart, held, call, rested: () => rested }
+  const { callsOnThreads } = waitingOf(parts)
+  return { callsOnThreads, held, call, rested: () => rested }
 }
 
 test('a call on a thread of its own begins when no host function is pending, and keeps new ones away until it is over', async () => {
   let pending = true
   let begun = false
-  const { callsApart, held, call, rested } = pretendApart(() => pending)
-  const result = callsApart.make(() => {
+  const { callsOnThreads, held, call, rested } = pretendApart(() => pending)
+  const result = callsOnThreads.make(() => {
     begun = true
     assert.ok(held.exclusive)
     return call
@@ -233,25 +235,25 @@ test('a call on a thread of its own begins when no host function is pending, and
   assert.equal(begun, false)
   pending = false
   while (!begun) await turns(1)
-  callsApart.waitForAll()
+  callsOnThreads.waitForAll()
   assert.equal(rested(), 3, 'who wants to queue a host function blocks until the call is over')
   assert.equal(await result, 0)
   assert.equal(held.exclusive, false)
 })
 
 test('it begins all the same where host functions stay pending: they may stand behind what it ends', async () => {
-  const { callsApart, held, call } = pretendApart(() => true)
+  const { callsOnThreads, held, call } = pretendApart(() => true)
   call.result = 7
-  assert.equal(await callsApart.make(() => call, 5), 7)
+  assert.equal(await callsOnThreads.make(() => call, 5), 7)
   assert.equal(held.exclusive, false)
 })
 
 test('a call that does not end holds up the next host function for the time of a deadlock at most', async () => {
-  const { callsApart } = pretendApart(() => false)
+  const { callsOnThreads } = pretendApart(() => false)
   const endless: { result: number | undefined } = { result: undefined }
-  const result = callsApart.make(() => endless, 0)
+  const result = callsOnThreads.make(() => endless, 0)
   const begun = performance.now()
-  callsApart.waitForAll()
+  callsOnThreads.waitForAll()
   assert.ok(performance.now() - begun >= DEADLOCK_AFTER)
   endless.result = 0
   assert.equal(await result, 0)
@@ -261,8 +263,8 @@ test('where the old record of an event cannot be kept, a wait for it goes on, an
   let isDone = false
   const refusal = new Error('no stream is left')
   const parts = {
-    gates: { pending: 0, running: [], active: [] },
-    threads: alone(),
+    semaphores: { pending: 0, running: [], active: [] },
+    registry: registryWith(),
     relaxed: { run: (fn: () => unknown) => fn() },
     library: { cuEventQuery: () => (isDone ? 0 : NOT_READY) },
     pool: {
@@ -272,7 +274,7 @@ test('where the old record of an event cannot be kept, a wait for it goes on, an
     },
     depth: { clear: () => {}, refresh: () => {} },
     dependencies: { clear: () => {} },
-    sleeper: { sleep: (wake: () => void) => setImmediate(wake).unref(), cancel: () => {} },
+    backOff: { sleep: (wake: () => void) => setImmediate(wake).unref(), cancel: () => {} },
   }
   const { hostFunctions, promises } = waitingOf(parts)
   const settled: unknown[] = []
@@ -300,8 +302,8 @@ test('a turn asks twelve times after nothing was waited for, then four times whi
   ]) {
     let queries = 0
     const parts = {
-      gates: { pending: 0, running: [], active: [] },
-      threads: alone(),
+      semaphores: { pending: 0, running: [], active: [] },
+      registry: registryWith(),
       relaxed: { run: (fn: () => unknown) => fn() },
       library: {
         cuEventQuery() {
@@ -311,7 +313,7 @@ test('a turn asks twelve times after nothing was waited for, then four times whi
       },
       depth: { clear: () => {}, refresh: () => {} },
       dependencies: { clear: () => {} },
-      sleeper: { sleep: () => {}, cancel: () => {}, ...(polls === undefined ? {} : { polls }) },
+      backOff: { sleep: () => {}, cancel: () => {}, ...(polls === undefined ? {} : { polls }) },
     }
     const { promises } = waitingOf(parts)
     const wait = (): void => {
@@ -335,17 +337,16 @@ test('a turn asks twelve times after nothing was waited for, then four times whi
 test('what a thread has waited for counts no more for the others, which would have no room for it', () => {
   const published: number[] = []
   const idle = new Set<number>()
-  const threads = {
-    ...alone(),
-    others: true,
+  const registry = registryWith({
+    hasOthers: true,
     othersPending: true,
     publishWork: (_streams: number, entries: number) => void published.push(entries),
-  }
-  const gates = { pending: 0, running: [], active: [], runDue: () => false }
+  })
+  const semaphores = { pending: 0, running: [], active: [], runReady: () => false }
   const parts = {
-    gates,
-    threads,
-    depth: new QueueDepth({ arrivedAt: () => false }, 32, threads),
+    semaphores,
+    registry,
+    depth: new QueueDepth({ isWaitingAt: () => false }, 32, registry),
     isIdle: ({ handle }: StreamRecord) => idle.has(handle),
   }
   const { hostFunctions, blocking } = waitingOf(parts)
@@ -362,8 +363,8 @@ test('what a thread has waited for counts no more for the others, which would ha
 test('a device that is recorded later, since another thread captures, does not invalidate a capture of this thread', async () => {
   let [others, own, recorded] = [true, false, 0]
   const parts = {
-    gates: { pending: 0, running: [], active: [] },
-    threads: { ...alone(), captures: Object.assign(Object.create(alone().captures), { anyOfOthers: () => others }) },
+    semaphores: { pending: 0, running: [], active: [] },
+    registry: registryWith({ captures: { anyOfOthers: () => others } }),
     relaxed: { run: (fn: () => unknown) => fn() },
     library: {
       cuEventQuery: () => 0,
@@ -375,7 +376,7 @@ test('a device that is recorded later, since another thread captures, does not i
     pool: { take: () => EVENT, giveBack: () => {} },
     depth: { clear: () => {}, refresh: () => {} },
     dependencies: { clear: () => {} },
-    sleeper: { sleep: (wake: () => void) => setImmediate(wake).unref(), cancel: () => {} },
+    backOff: { sleep: (wake: () => void) => setImmediate(wake).unref(), cancel: () => {} },
   }
   const { promises } = waitingOf(parts)
   const settled: unknown[] = []
@@ -406,11 +407,14 @@ test('a host function that cannot be queued, since another thread waits for the 
   let taken = 0
   const published: number[] = []
   const memory = { take: () => (taken += 1), giveBack: () => (taken -= 1), describe: () => 0, label: () => {} }
-  const threads = { ...alone(), announce: () => false, publish: (pending: number) => published.push(pending) }
-  const gates = new Gates({} as never, memory as never, threads, () => {
+  const registry = registryWith({
+    tryAnnounce: () => false,
+    publishPending: (pending: number) => published.push(pending),
+  })
+  const semaphores = new Semaphores({} as never, memory as never, registry, () => {
     throw new Error('that was long enough')
   })
   const host = { run: () => {}, runsAfterFault: false }
-  assert.throws(() => gates.queue(anyStream(), 1, host), /long enough/)
-  assert.deepEqual([taken, gates.pending], [0, 0])
+  assert.throws(() => semaphores.queue(anyStream(), 1, host), /long enough/)
+  assert.deepEqual([taken, semaphores.pending], [0, 0])
 })

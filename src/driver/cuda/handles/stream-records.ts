@@ -3,7 +3,7 @@
  * stream is its record and not its handle: the new stream has a new record, and nothing that was known of the old one is taken for
  * its own.
  */
-import { CUresult, cudaError } from '../cuda-results.js'
+import { CUresult, cudaError } from '../../cuda-results.js'
 import {
   type ContextHandle,
   canonicalStream,
@@ -14,55 +14,55 @@ import {
   StreamFlag,
   type StreamHandle,
   type Wrapper,
-} from '../driver.js'
-import { HandleMap } from '../handle-tables.js'
-import type { StreamLane } from './host-functions/gates.js'
+} from '../../driver.js'
+import { HandleMap } from '../../handle-tables.js'
+import type { StreamSemaphore } from '../host-functions/semaphores.js'
 
 /** A capture that a stream began here, and that was not ended since, as far as this thread knows. */
 export interface BegunCapture {
-  /** The driver's number for it. The driver does not give the number of a capture that is invalidated. */
+  /** The driver's number for the capture, which it does not tell once the capture is invalidated. */
   readonly id: bigint | undefined
-  /** `Captures.joins` when it began. */
+  /** `Captures.joins` when the capture began. */
   readonly joins: number
-  /** The graph that it adds to. */
+  /** The graph that the capture adds to, if it adds to one. */
   readonly into: GraphHandle | undefined
-  /** The wrapper of this foreign stream was closed: another wrapper may end the capture, or the stream's owner. */
-  isLeft: boolean
+  /** The wrapper of this foreign stream was closed. Another wrapper may end the capture, or the stream's owner. */
+  readonly isLeft: boolean
 }
 
 export class StreamRecord {
-  /** It was destroyed, or another stream has its handle: CUDA must not be asked about it. */
+  /** The stream was destroyed, or another stream has its handle, so CUDA must not be called with it. */
   isGone = false
-  /** Code outside of the library has its handle, and may queue work that passes no driver. */
+  /** Code outside of the library has the handle, and may queue work that the library does not see. */
   hasEscaped: boolean
-  /** Does the null stream order it? Undefined until that was asked. */
+  /** Does the null stream order the stream's work? Undefined until that was queried. */
   isBlocking: boolean | undefined
-  /** The green context that it is in. */
+  /** The green context that the stream is in. */
   green: GreenContextPart | undefined
-  /** The stream of the device's primary context on which graphs are launched that are for this green stream. */
-  beside: StreamHandle | undefined
-  /** The list of closed streams that it joins when it is closed while idle, to be given out again. */
-  kept: StreamHandle[] | undefined
-  /** The capture that it began. */
+  /** The stream of the primary context on which the graphs of a green stream are launched. */
+  launchStream: StreamHandle | undefined
+  /** The list of idle streams that the stream joins when it is closed while idle, to be given out again. */
+  reuse: StreamHandle[] | undefined
+  /** The capture that the stream began. */
   capture: BegunCapture | undefined
-  /** The gates at which it stands, or will stand. */
-  lane: StreamLane | undefined
-  /** The latest call of each lane that its work comes after; undefined for none. */
+  /** The semaphore that the stream waits at, while it has host functions pending. */
+  semaphore: StreamSemaphore | undefined
+  /** The latest call of each semaphore that the stream's work comes after; undefined for none. */
   comesAfter: Map<object, number> | undefined
-  /** Entries of a hardware queue that were counted since it was last seen empty, or since its last gate was reached. */
+  /** Entries of a hardware queue that were counted since the stream was last seen empty, or to wait for its last pending call. */
   entries = 0
-  /** Those of them that came after its latest gate. */
-  entriesSinceGate = 0
+  /** The number of them that were counted since the stream's latest semaphore. */
+  entriesSinceSemaphore = 0
 
   constructor(
-    /** For the null stream, the first of its two names. */
+    /** CUDA has two handles for the null stream. This is the first. */
     readonly handle: StreamHandle,
-    /** Of a stream in a green context, the primary one. */
+    /** The primary context, even if the stream is in a green context. */
     readonly context: ContextHandle,
     readonly device: number,
-    /** Another library may have destroyed its streams without a word; CUDA's default streams live as long as the process. */
+    /** Another library may destroy its streams unseen. CUDA's default streams live as long as the process. */
     readonly owner: 'library' | 'other' | 'cuda',
-    /** The driver's number for another library's stream, where it is known. */
+    /** The driver's number for another library's stream, if it is known. */
     readonly id?: number,
   ) {
     this.hasEscaped = owner === 'cuda'
@@ -70,8 +70,8 @@ export class StreamRecord {
   }
 }
 
-/** Another library's stream, as it was found. */
-export interface FoundStream {
+/** What was found out about another library's stream. */
+export interface ForeignStream {
   readonly context: ContextHandle
   readonly id: number | undefined
   readonly green: GreenContextPart | undefined
@@ -81,12 +81,12 @@ interface OpenWrapper extends Wrapper {
   readonly record: StreamRecord
 }
 
-/** Wrappers that were collected as garbage do not say so. */
+/** Wrappers that are collected as garbage are never closed, so only the latest are remembered. */
 const MOST_WRAPPERS = 32
 
 export class StreamRecords {
   readonly #records = new HandleMap<StreamHandle, StreamRecord>()
-  /** Of other libraries' streams, the latest ones. */
+  /** The latest wrappers of other libraries' streams. */
   readonly #wrappers: OpenWrapper[] = []
   #latest = 0
 
@@ -97,24 +97,24 @@ export class StreamRecords {
     },
   ) {}
 
-  /** Undefined for a stream that was destroyed, or is not known. */
+  /** Undefined for a stream that was destroyed or is not known. */
   get(stream: StreamHandle): StreamRecord | undefined {
     return isDefaultStream(stream) ? this.#ofDefault(canonicalStream(stream)) : this.#records.get(stream)
   }
 
-  /** @throws CudaError (400) for a stream that was destroyed, or is not known */
+  /** Throws CUDA_ERROR_INVALID_HANDLE for a stream that was destroyed or is not known. */
   of(stream: StreamHandle): StreamRecord {
     const record = this.get(stream)
     if (record === undefined) throw cudaError('cuStreamGetCtx', CUresult.INVALID_HANDLE)
     return record
   }
 
-  /** The streams that this library made. They live, so that each may be asked at any time. */
+  /** The streams that this library made. They are alive, so that CUDA may be called with each at any time. */
   *own(): Iterable<StreamRecord> {
     for (const [, record] of this.#records) if (record.owner === 'library') yield record
   }
 
-  /** This library has made the stream, or gives it out again. */
+  /** Adds a stream that this library has made, or gives out again. */
   created(stream: StreamHandle, context: ContextHandle, flags: number): StreamRecord {
     const record = new StreamRecord(stream, context, this.contexts.deviceOf(context), 'library')
     record.isBlocking = (flags & StreamFlag.NON_BLOCKING) === 0
@@ -122,17 +122,11 @@ export class StreamRecords {
     return record
   }
 
-  /** Is it for certain the stream that this handle meant before? As long as the library has one, no other can have its handle. */
-  isSame(stream: StreamHandle, id: number | undefined): boolean {
-    const before = this.get(stream)
-    return before !== undefined && (before.owner !== 'other' || (id !== undefined && before.id === id))
-  }
-
   /**
-   * Another library's stream is handed over, which is not for certain the one that this handle meant before. Where its number is not
-   * known it may still be that one, so what must not be lost goes over to the new record.
+   * Adds another library's stream, which is not for certain the stream that had this handle before. If its number is not known it may be the
+   * same stream, so the new record takes over what it comes after.
    */
-  adopted(stream: StreamHandle, { context, id, green }: FoundStream): StreamRecord {
+  foreign(stream: StreamHandle, { context, id, green }: ForeignStream): StreamRecord {
     const before = this.#records.get(stream)
     const record = new StreamRecord(stream, context, this.contexts.deviceOf(context), 'other', id)
     record.green = green
@@ -142,13 +136,14 @@ export class StreamRecords {
     return record
   }
 
-  /** The stream is destroyed, or kept to be given out again. */
+  /** Removes a stream that is destroyed, or closed to be given out again. */
   remove(record: StreamRecord): void {
     record.isGone = true
     if (this.#records.get(record.handle) === record) this.#records.delete(record.handle)
   }
 
-  wrapped(stream: StreamHandle): Wrapper {
+  /** Adds a wrapper of the stream, which is open until its holder says otherwise. */
+  openWrapper(stream: StreamHandle): Wrapper {
     const record = this.of(stream)
     const wrapper = { record, isOpen: true }
     if (record.owner !== 'other') return wrapper
@@ -157,11 +152,8 @@ export class StreamRecords {
     return wrapper
   }
 
-  /**
-   * Streams of other libraries whose wrappers are open, the latest of them: these may be asked without being told to, as far as
-   * `isStill` sees that they live.
-   */
-  *theirs(isStill: (stream: StreamHandle, id: number) => boolean): Iterable<StreamRecord> {
+  /** The latest streams of other libraries that have open wrappers, and are alive as far as `isStill` can find out. */
+  *wrapped(isStill: (stream: StreamHandle, id: number) => boolean): Iterable<StreamRecord> {
     for (const { record, isOpen } of this.#wrappers) {
       if (isOpen && !record.isGone && record.id !== undefined && isStill(record.handle, record.id)) yield record
     }

@@ -1,6 +1,6 @@
 /** A thread that has host functions pending, and tells what it sees of the others. */
 import { parentPort } from 'node:worker_threads'
-import { openThreadTable } from '../../../src/driver/cuda/host-functions/thread-table.js'
+import { openProcessRegistry } from '../../../src/driver/cuda/host-functions/process-registry.js'
 import type { StreamHandle } from '../../../src/driver/driver.js'
 
 export type Question =
@@ -18,28 +18,28 @@ export interface Reply {
   readonly taken?: number | undefined
 }
 
-const threads = openThreadTable()
+const registry = openProcessRegistry()
 
 parentPort?.on('message', (question: Question) => {
-  const { othersPending } = threads
-  if (question === 'exclusive') reply({ othersPending, entered: threads.exclusive.take() })
+  const { othersPending } = registry
+  if (question === 'exclusive') reply({ othersPending, entered: registry.exclusive.tryTake() })
   else if (question === 'leave') {
-    threads.exclusive.giveBack()
+    registry.exclusive.release()
     reply({ othersPending })
   } else if ('publish' in question) {
-    const entered = threads.announce(question.publish)
+    const entered = registry.tryAnnounce(question.publish)
     reply({ othersPending, entered })
   } else if ('begin' in question) {
-    threads.captures.add(question.begin as StreamHandle, question.isMadeHere)
+    registry.captures.add(question.begin as StreamHandle, question.isMadeHere)
     reply({ othersPending })
   } else if ('end' in question) {
-    threads.captures.remove(question.end as StreamHandle)
+    registry.captures.remove(question.end as StreamHandle)
     reply({ othersPending })
   } else if ('entries' in question) {
-    threads.publishWork(1, question.entries)
+    registry.publishWork(1, question.entries)
     reply({ othersPending })
   } else {
-    threads.kept.keep(0, question.keep)
+    registry.spareStreams.add(0, question.keep)
     reply({ othersPending })
   }
 })

@@ -3,14 +3,14 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { test } from 'node:test'
 import { Worker } from 'node:worker_threads'
-import { openThreadTable } from '../../src/driver/cuda/host-functions/thread-table.js'
+import { openProcessRegistry } from '../../src/driver/cuda/host-functions/process-registry.js'
 import type { StreamHandle } from '../../src/driver/driver.js'
-import type { Question, Reply } from './children/thread-table.js'
+import type { Question, Reply } from './children/process-registry.js'
 
-const skip = process.platform === 'linux' ? false : 'threads share a table on Linux only'
+const skip = process.platform === 'linux' ? false : 'threads share memory on Linux only'
 
 class OtherThread {
-  readonly worker = new Worker(new URL('./children/thread-table.js', import.meta.url))
+  readonly worker = new Worker(new URL('./children/process-registry.js', import.meta.url))
 
   async ask(question: Question): Promise<Reply> {
     this.worker.postMessage(question)
@@ -20,7 +20,7 @@ class OtherThread {
 }
 
 test('a thread sees what others have pending, and no longer once they have ended', { skip }, async () => {
-  const own = openThreadTable()
+  const own = openProcessRegistry()
   const [one, other] = [new OtherThread(), new OtherThread()]
   assert.deepEqual(await one.ask({ publish: 2 }), { othersPending: false, entered: true })
   assert.equal(own.othersPending, true)
@@ -35,41 +35,41 @@ test('a thread sees what others have pending, and no longer once they have ended
 })
 
 test('a call that waits for the device is made while none is pending, and keeps new ones away', { skip }, async () => {
-  const own = openThreadTable()
+  const own = openProcessRegistry()
   const other = new OtherThread()
   await other.ask({ publish: 1 })
-  assert.equal(own.exclusive.take(), false)
+  assert.equal(own.exclusive.tryTake(), false)
   await other.ask({ publish: 0 })
-  assert.equal(own.exclusive.take(), true)
+  assert.equal(own.exclusive.tryTake(), true)
   assert.deepEqual(await other.ask({ publish: 1 }), { othersPending: false, entered: false })
   assert.deepEqual(await other.ask('exclusive'), { othersPending: false, entered: false })
-  assert.equal(own.announce(1), true, 'the thread itself may')
-  own.publish(0)
-  own.exclusive.giveBack()
+  assert.equal(own.tryAnnounce(1), true, 'the thread itself may')
+  own.publishPending(0)
+  own.exclusive.release()
   assert.equal((await other.ask({ publish: 1 })).entered, true)
   await other.ask({ publish: 0 })
 
   assert.equal((await other.ask('exclusive')).entered, true)
-  assert.equal(own.announce(1), false)
+  assert.equal(own.tryAnnounce(1), false)
   await other.worker.terminate()
-  assert.equal(own.announce(1), true, 'a thread that was terminated inside of its call keeps nobody away')
-  own.publish(0)
-  assert.equal(own.exclusive.take(), true)
-  own.exclusive.giveBack()
+  assert.equal(own.tryAnnounce(1), true, 'a thread that was terminated inside of its call keeps nobody away')
+  own.publishPending(0)
+  assert.equal(own.exclusive.tryTake(), true)
+  own.exclusive.release()
 })
 
 test('streams that one thread keeps another takes, each once', { skip }, async () => {
-  const own = openThreadTable()
+  const own = openProcessRegistry()
   const other = new OtherThread()
   await other.ask({ keep: 4096 })
   await other.worker.terminate()
-  assert.equal(own.kept.count(0), 1)
-  assert.equal(own.kept.take(0), 4096)
-  assert.equal(own.kept.take(0), undefined)
+  assert.equal(own.spareStreams.count(0), 1)
+  assert.equal(own.spareStreams.take(0), 4096)
+  assert.equal(own.spareStreams.take(0), undefined)
 })
 
 test('a capture is listed until a thread ends it, whichever', { skip }, async () => {
-  const { captures } = openThreadTable()
+  const { captures } = openProcessRegistry()
   const other = new OtherThread()
   const [made, wrapped, perThread] = [0x5000, 0x6000, 2] as [StreamHandle, StreamHandle, StreamHandle]
   const isUnderWay = (): boolean => false
@@ -95,7 +95,7 @@ test('a capture is listed until a thread ends it, whichever', { skip }, async ()
 test('a capture that is over counts no more, and one of a thread that has ended is told of once', {
   skip,
 }, async () => {
-  const { captures } = openThreadTable()
+  const { captures } = openProcessRegistry()
   const other = new OtherThread()
   const [over, made, wrapped] = [0x5000, 0x6000, 0x7000] as [StreamHandle, StreamHandle, StreamHandle]
   for (const begin of [over, made, wrapped]) await other.ask({ begin, isMadeHere: begin !== wrapped })
@@ -139,11 +139,11 @@ test('a capture that is over counts no more, and one of a thread that has ended 
 })
 
 test('entries that other threads have counted are known', { skip }, async () => {
-  const own = openThreadTable()
+  const own = openProcessRegistry()
   const other = new OtherThread()
   await other.ask({ entries: 300 })
   assert.equal(own.entriesOfOthers, 300)
-  assert.equal(own.others, true)
+  assert.equal(own.hasOthers, true)
   await other.worker.terminate()
   assert.equal(own.entriesOfOthers, 0)
 })

@@ -1,9 +1,9 @@
 /** A stream is its record: what was known of one that is gone is not taken for what is known of the next with its handle. */
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import { type StreamRecord, StreamRecords } from '../../../src/driver/cuda/stream-records.js'
-import { type ContextHandle, defaultStream, StreamFlag, type StreamHandle } from '../../../src/driver/driver.js'
-import { refusedByDriver } from '../../conformance/expect.js'
+import { type StreamRecord, StreamRecords } from '../../../../src/driver/cuda/handles/stream-records.js'
+import { type ContextHandle, defaultStream, StreamFlag, type StreamHandle } from '../../../../src/driver/driver.js'
+import { refusedByDriver } from '../../../conformance/expect.js'
 
 const CONTEXT = 1 as ContextHandle
 const STREAM = 0x1000 as StreamHandle
@@ -15,13 +15,13 @@ function learn(record: StreamRecord): void {
   record.hasEscaped = true
   record.isBlocking = true
   record.green = { context: CONTEXT, multiprocessors: 8 }
-  record.beside = STREAM
-  record.kept = []
+  record.launchStream = STREAM
+  record.reuse = []
   record.capture = { id: 1n, joins: 0, into: undefined, isLeft: false }
-  record.lane = {} as NonNullable<StreamRecord['lane']>
+  record.semaphore = {} as NonNullable<StreamRecord['semaphore']>
   record.comesAfter = new Map()
   record.entries = 1
-  record.entriesSinceGate = 1
+  record.entriesSinceSemaphore = 1
 }
 
 it('a stream that is made where another stood begins with nothing of what was known of that', () => {
@@ -38,28 +38,28 @@ it('a stream that is made where another stood begins with nothing of what was kn
 
 it('another library’s stream with the handle of one that was destroyed does so too, but for who has its handle', () => {
   const streams = records()
-  const before = streams.adopted(STREAM, found(7))
+  const before = streams.foreign(STREAM, found(7))
   learn(before)
-  const now = streams.adopted(STREAM, found(8))
+  const now = streams.foreign(STREAM, found(8))
   assert.deepEqual([before.isGone, streams.get(STREAM)], [true, now])
   const { hasEscaped, ...rest } = now
-  const { hasEscaped: _, ...others } = records().adopted(STREAM, found(8))
+  const { hasEscaped: _, ...others } = records().foreign(STREAM, found(8))
   assert.equal(hasEscaped, true)
   assert.deepEqual(rest, others)
 })
 
 it('where it cannot be told whether it is the same stream, it still comes after what that came after', () => {
   const streams = records()
-  const before = streams.adopted(STREAM, found(undefined))
+  const before = streams.foreign(STREAM, found(undefined))
   learn(before)
-  const now = streams.adopted(STREAM, found(undefined))
+  const now = streams.foreign(STREAM, found(undefined))
   assert.notEqual(now, before)
-  assert.deepEqual([now.comesAfter, now.lane, now.entries], [before.comesAfter, undefined, 0])
+  assert.deepEqual([now.comesAfter, now.semaphore, now.entries], [before.comesAfter, undefined, 0])
 })
 
 it('a record that was replaced is not taken for the one that replaced it when it is removed', () => {
   const streams = records()
-  const before = streams.adopted(STREAM, found(7))
+  const before = streams.foreign(STREAM, found(7))
   const own = streams.created(STREAM, CONTEXT, StreamFlag.NON_BLOCKING)
   streams.remove(before)
   assert.equal(streams.get(STREAM), own)
@@ -74,14 +74,14 @@ it('both names of a null stream are one stream, which exists before anyone made 
 
 it('of other libraries’ streams those can be asked of which a wrapper is open, and that live as far as is seen', () => {
   const streams = records()
-  streams.adopted(STREAM, found(7))
-  const wrapper = streams.wrapped(STREAM)
-  const theirs = (isStill = true): number => [...streams.theirs(() => isStill)].length
-  assert.deepEqual([theirs(), theirs(false)], [1, 0])
+  streams.foreign(STREAM, found(7))
+  const wrapper = streams.openWrapper(STREAM)
+  const wrapped = (isStill = true): number => [...streams.wrapped(() => isStill)].length
+  assert.deepEqual([wrapped(), wrapped(false)], [1, 0])
   wrapper.isOpen = false
-  assert.equal(theirs(), 0)
-  streams.wrapped(STREAM)
-  assert.equal(theirs(), 1)
-  streams.adopted(STREAM, found(8))
-  assert.equal(theirs(), 0, 'a wrapper of the stream that stood there before')
+  assert.equal(wrapped(), 0)
+  streams.openWrapper(STREAM)
+  assert.equal(wrapped(), 1)
+  streams.foreign(STREAM, found(8))
+  assert.equal(wrapped(), 0, 'a wrapper of the stream that stood there before')
 })

@@ -1,7 +1,7 @@
-/** The event loop's sleep between two looks at a GPU. */
+/** The event loop's sleep between two queries of a GPU. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { BackOffSleeper } from '../../../../src/driver/cuda/waiting/sleeper.js'
+import { BackOffTimer } from '../../../../src/driver/cuda/waiting/back-off-timer.js'
 import { withoutFakeTimers } from '../../../helpers/run-time.js'
 
 /** As it is before the test puts a fake one in its place. */
@@ -11,34 +11,34 @@ const skip = withoutFakeTimers
 
 test('a program with fake timers is woken all the same, at once and after a while', { skip }, async (t) => {
   t.mock.timers.enable({ apis: ['setImmediate', 'setTimeout', 'setInterval'] })
-  const sleeper = new BackOffSleeper()
+  const timer = new BackOffTimer()
   const begin = process.hrtime.bigint()
   let woken = 0
   const again = (): void => {
     woken += 1
-    if (process.hrtime.bigint() - begin < 5_000_000n) sleeper.sleep(again)
+    if (process.hrtime.bigint() - begin < 5_000_000n) timer.sleep(again)
     else woken = Number.POSITIVE_INFINITY
   }
-  sleeper.sleep(again)
+  timer.sleep(again)
   for (let turn = 0; turn < 1_000_000 && Number.isFinite(woken); turn += 1)
     await new Promise((next) => atNextTurn(next))
   assert.equal(woken, Number.POSITIVE_INFINITY)
-  sleeper.cancel()
+  timer.cancel()
 })
 
 test('what awaits a wake-up goes on, each time and though nothing else happens', async () => {
-  const sleeper = new BackOffSleeper()
+  const timer = new BackOffTimer()
   const waits = async (): Promise<string> => {
     for (const nanoseconds of [1_000_000n, 1_000_000n, 5_000_000n]) {
       const begin = process.hrtime.bigint()
       await new Promise<void>((resolve) => {
         const wake = (): void => {
-          if (process.hrtime.bigint() - begin < nanoseconds) sleeper.sleep(wake)
+          if (process.hrtime.bigint() - begin < nanoseconds) timer.sleep(wake)
           else resolve()
         }
-        sleeper.sleep(wake)
+        timer.sleep(wake)
       })
-      sleeper.cancel()
+      timer.cancel()
     }
     return 'all went on'
   }
