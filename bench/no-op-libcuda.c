@@ -53,8 +53,10 @@ NOTHING(cuStreamUpdateCaptureDependencies_v2) NOTHING(cuGraphAddNode_v2) NOTHING
 NOTHING(cuGraphNodeFindInClone) NOTHING(cuGraphNodeGetType) NOTHING(cuGraphGetEdges_v2)
 NOTHING(cuGraphKernelNodeGetParams_v2) NOTHING(cuFuncGetName) NOTHING(cuGraphMemcpyNodeGetParams)
 NOTHING(cuGraphMemsetNodeGetParams) NOTHING(cuGraphExecNodeSetParams) NOTHING(cuGraphNodeGetParams)
- NOTHING(cuGraphNodeSetEnabled) NOTHING(cuMemHostRegister_v2)
-NOTHING(cuMemHostUnregister) NOTHING(cuMemcpy3DAsync_v2)
+NOTHING(cuGraphNodeSetEnabled) NOTHING(cuMemHostRegister_v2) NOTHING(cuMemHostUnregister) NOTHING(cuMemcpy3DAsync_v2)
+/* Versions of the library that are compared with this one may call these. */
+NOTHING(cuGraphBatchMemOpNodeSetParams) NOTHING(cuGraphAddChildGraphNode) NOTHING(cuGraphExecKernelNodeSetParams_v2)
+NOTHING(cuGraphExecMemcpyNodeSetParams) NOTHING(cuGraphExecMemsetNodeSetParams)
 NOTHING(cuIpcGetEventHandle) NOTHING(cuIpcOpenEventHandle) NOTHING(cuIpcGetMemHandle) NOTHING(cuIpcOpenMemHandle_v2)
 NOTHING(cuIpcCloseMemHandle) NOTHING(cuStreamSetAttribute)
 

@@ -459,14 +459,19 @@ export class CudaDriver implements Driver {
   }
 
   streamQuery(stream: StreamHandle, isIdle = false): boolean {
+    if (stream < DEFAULT_STREAM_LIMIT) return this.#queryDefaultStream(stream)
     if (isIdle && this.#streams.get(stream)?.hasEscaped === false && this.#mayAnswerItself()) return true
-    const result = isDefaultStream(stream) ? this.#queryDefaultStream(stream) : this.#library.cuStreamQuery(stream)
-    return isComplete('cuStreamQuery', result)
+    const result = this.#library.cuStreamQuery(stream)
+    if (result === 0) return true
+    if (result === CUresult.NOT_READY) return false
+    throw cudaError('cuStreamQuery', result)
   }
 
   /** This is a method of its own, since one with a closure in it allocates at each call, even when the closure is not made. */
-  #queryDefaultStream(stream: StreamHandle): number {
-    return this.#calls.onStream(stream, (raw) => this.#library.cuStreamQuery(raw))
+  #queryDefaultStream(stream: StreamHandle): boolean {
+    const result = this.#calls.onStream(stream, (raw) => this.#library.cuStreamQuery(raw))
+    if (result !== 0 && result !== CUresult.NOT_READY) throw cudaError('cuStreamQuery', result)
+    return result === 0
   }
 
   streamSynchronize(stream: StreamHandle): void {
@@ -602,7 +607,11 @@ export class CudaDriver implements Driver {
   }
 
   eventQuery(event: EventHandle, isDone = false): boolean {
-    return (isDone && this.#mayAnswerItself()) || isComplete('cuEventQuery', this.#library.cuEventQuery(event))
+    if (isDone && this.#mayAnswerItself()) return true
+    const result = this.#library.cuEventQuery(event)
+    if (result === 0) return true
+    if (result === CUresult.NOT_READY) return false
+    throw cudaError('cuEventQuery', result)
   }
 
   eventSynchronize(event: EventHandle): void {
@@ -735,10 +744,4 @@ export class CudaDriver implements Driver {
   #refuseWhileCapturing(stream: StreamHandle, call: string): void {
     if (this.streamIsCapturing(stream)) throw cudaError(call, CUresult.STREAM_CAPTURE_UNSUPPORTED)
   }
-}
-
-function isComplete(call: string, result: number): boolean {
-  if (result === 0) return true
-  if (result === CUresult.NOT_READY) return false
-  throw cudaError(call, result)
 }

@@ -234,7 +234,8 @@ export class ProcessRegistry {
   readonly makingStreams = this.#lock(Head.MAKING_STREAMS)
   readonly captures: CaptureList
   readonly spareStreams: SpareStreams
-  readonly #words: Int32Array
+  /** Not in private fields, since V8 is slow to read these in code that runs for each query. */
+  private readonly words: Int32Array
   /** Where this thread's slot begins. */
   readonly #at: number
   /** The number of exclusive calls that this thread is inside of: one may unload a module that another has put off. */
@@ -246,7 +247,7 @@ export class ProcessRegistry {
     memory: ArrayBuffer,
     private readonly slot: number,
   ) {
-    this.#words = new Int32Array(memory)
+    this.words = new Int32Array(memory)
     this.#at = startOf(slot)
     this.captures = new CaptureList(memory, slot + 1, (thread) => this.#isGone(thread))
     this.spareStreams = new SpareStreams(memory)
@@ -254,14 +255,14 @@ export class ProcessRegistry {
 
   /** Publishes how many host functions this thread has pending. */
   publishPending(pending: number): void {
-    Atomics.store(this.#words, this.#at + Slot.PENDING, pending)
+    Atomics.store(this.words, this.#at + Slot.PENDING, pending)
   }
 
   /** Publishes that number before more are queued. Returns false, and leaves it, while another thread makes a call that waits for the device. */
   tryAnnounce(pending: number): boolean {
-    const before = Atomics.load(this.#words, this.#at + Slot.PENDING)
+    const before = Atomics.load(this.words, this.#at + Slot.PENDING)
     this.publishPending(pending)
-    const holder = Atomics.load(this.#words, Head.EXCLUSIVE)
+    const holder = Atomics.load(this.words, Head.EXCLUSIVE)
     if (holder === 0 || holder === this.slot + 1 || this.#isGone(holder)) return true
     this.publishPending(before)
     return false
@@ -269,39 +270,42 @@ export class ProcessRegistry {
 
   /** Does another thread have host functions pending? */
   get othersPending(): boolean {
-    if (!this.hasOthers) return false
-    for (const at of this.#otherSlots()) if (Atomics.load(this.#words, at + Slot.PENDING) > 0) return true
+    return (this.words[Head.MOST_SLOTS_USED] ?? 0) > 1 && this.#anyOtherPending()
+  }
+
+  #anyOtherPending(): boolean {
+    for (const at of this.#otherSlots()) if (Atomics.load(this.words, at + Slot.PENDING) > 0) return true
     return false
   }
 
   /** Does another thread use the library, or has one used it? */
   get hasOthers(): boolean {
-    return this.#slotsUsed > 1
+    return (this.words[Head.MOST_SLOTS_USED] ?? 0) > 1
   }
 
   /** Publishes how many streams of this thread have work counted, and how many entries of hardware queues that is. */
   publishWork(streams: number, entries: number): void {
-    this.#words[this.#at + Slot.STREAMS] = streams
-    this.#words[this.#at + Slot.ENTRIES] = entries
+    this.words[this.#at + Slot.STREAMS] = streams
+    this.words[this.#at + Slot.ENTRIES] = entries
   }
 
   /** The entries of hardware queues that other threads have counted. */
   get entriesOfOthers(): number {
     let sum = 0
-    for (const at of this.#otherSlots()) sum += Atomics.load(this.#words, at + Slot.ENTRIES)
+    for (const at of this.#otherSlots()) sum += Atomics.load(this.words, at + Slot.ENTRIES)
     return sum
   }
 
   /** The streams of all threads that have work counted. */
   get allStreams(): number {
-    let streams = this.#words[this.#at + Slot.STREAMS] ?? 0
-    for (const at of this.#otherSlots()) streams += this.#words[at + Slot.STREAMS] ?? 0
+    let streams = this.words[this.#at + Slot.STREAMS] ?? 0
+    for (const at of this.#otherSlots()) streams += this.words[at + Slot.STREAMS] ?? 0
     return streams
   }
 
   /** Publishes where the semaphores of this thread are, each a pair of words, and the labels, one for each. */
   publishSemaphores(kind: 'stream' | 'graph', address: number, count: number, labels: number): void {
-    this.#words[this.#at + Slot.SEMAPHORE_COUNT] = count
+    this.words[this.#at + Slot.SEMAPHORE_COUNT] = count
     this.#publishAddress(kind === 'stream' ? Slot.LABELS : Slot.GRAPH_LABELS, labels)
     this.#publishAddress(kind === 'stream' ? Slot.SEMAPHORES : Slot.GRAPH_SEMAPHORES, address)
   }
@@ -309,36 +313,36 @@ export class ProcessRegistry {
   /** This thread looks for host functions that are ready. */
   beat(): void {
     const at = this.#at + Slot.BEAT
-    this.#words[at] = ((this.#words[at] ?? 0) + 1) & ~REPORTED
+    this.words[at] = ((this.words[at] ?? 0) + 1) & ~REPORTED
   }
 
   /** This thread has reported why it runs no host functions, so the watchdog need not. */
   reported(): void {
     const at = this.#at + Slot.BEAT
-    this.#words[at] = (this.#words[at] ?? 0) | REPORTED
+    this.words[at] = (this.words[at] ?? 0) | REPORTED
   }
 
   /** Publishes how many waits inside host functions this thread is in. Each is given up when nothing makes progress. */
   publishInnerWaits(waits: number): void {
-    Atomics.store(this.#words, this.#at + Slot.INNER_WAITS, waits)
+    Atomics.store(this.words, this.#at + Slot.INNER_WAITS, waits)
   }
 
   /** The semaphores at which streams wait that another thread must signal, each by a name that it has until it is signalled. */
   waitingSemaphores(): ReadonlySet<string> {
     const found = new Set<string>()
     for (const at of this.#otherSlots()) {
-      if (Atomics.load(this.#words, at + Slot.PENDING) === 0) continue
+      if (Atomics.load(this.words, at + Slot.PENDING) === 0) continue
       // A thread that waits inside a host function signals them when that wait ends or is given up.
-      if (Atomics.load(this.#words, at + Slot.INNER_WAITS) > 0) continue
+      if (Atomics.load(this.words, at + Slot.INNER_WAITS) > 0) continue
       for (const word of [Slot.SEMAPHORES, Slot.GRAPH_SEMAPHORES]) this.#addWaiting(at, at + word, found)
     }
     return found
   }
 
   #addWaiting(at: number, addressAt: number, found: Set<string>): void {
-    const address = (this.#words[addressAt + 1] ?? 0) * 2 ** 32 + ((this.#words[addressAt] ?? 0) >>> 0)
+    const address = (this.words[addressAt + 1] ?? 0) * 2 ** 32 + ((this.words[addressAt] ?? 0) >>> 0)
     if (address === 0) return
-    const count = this.#words[at + Slot.SEMAPHORE_COUNT] ?? 0
+    const count = this.words[at + Slot.SEMAPHORE_COUNT] ?? 0
     const pairs = this.#semaphores.get(address) ?? new NativeMemory(8 * count, address).int32
     this.#semaphores.set(address, pairs)
     for (let word = 0; word < pairs.length; word += 2) {
@@ -364,7 +368,7 @@ export class ProcessRegistry {
 
   /** A thread that was terminated inside its call has left its slot, and with it the lock. */
   #isGone(holder: number): boolean {
-    return Atomics.load(this.#words, startOf(holder - 1) + Slot.OWNER) === 0
+    return Atomics.load(this.words, startOf(holder - 1) + Slot.OWNER) === 0
   }
 
   #lock(word: number): Lock {
@@ -376,27 +380,24 @@ export class ProcessRegistry {
 
   #tryTake(word: number): boolean {
     const own = this.slot + 1
-    const holder = Atomics.compareExchange(this.#words, word, 0, own)
+    const holder = Atomics.compareExchange(this.words, word, 0, own)
     if (holder === 0) return true
-    return this.#isGone(holder) && Atomics.compareExchange(this.#words, word, holder, own) === holder
+    return this.#isGone(holder) && Atomics.compareExchange(this.words, word, holder, own) === holder
   }
 
   #release(word: number): void {
-    Atomics.store(this.#words, word, 0)
+    Atomics.store(this.words, word, 0)
   }
 
   #publishAddress(word: number, address: number): void {
-    this.#words[this.#at + word + 1] = Math.floor(address / 2 ** 32)
-    this.#words[this.#at + word] = address | 0
-  }
-
-  get #slotsUsed(): number {
-    return this.#words[Head.MOST_SLOTS_USED] ?? 0
+    this.words[this.#at + word + 1] = Math.floor(address / 2 ** 32)
+    this.words[this.#at + word] = address | 0
   }
 
   /** Where the slots of other threads begin. */
   *#otherSlots(): Iterable<number> {
-    for (let slot = 0; slot < this.#slotsUsed; slot += 1) if (slot !== this.slot) yield startOf(slot)
+    const used = this.words[Head.MOST_SLOTS_USED] ?? 0
+    for (let slot = 0; slot < used; slot += 1) if (slot !== this.slot) yield startOf(slot)
   }
 }
 
