@@ -63,23 +63,27 @@ export interface CudaGraphsParts extends LibcudaParts {
 const CAPTURE_STATUS_ACTIVE = 1
 const SET_DEPENDENCIES = 1
 
-interface CapturedGraph {
-  readonly hostFunctions: readonly CapturedHostFunction[]
-  /** The most branches that it may have. CUDA makes a stream of its own for each branch of an instance. */
-  readonly branches: number
+/** What is known of a graph, or of what a capture has captured so far. */
+class Contents {
+  readonly hostFunctions: CapturedHostFunction[] = []
+  /** The most branches that a graph may have. CUDA makes a stream of its own for each branch of an instance. */
+  branches = 0
   /** The green contexts that these streams are in, besides the device's primary context. */
-  readonly greens: Greens
-  /** The graph waits for values, so a launch may be blocked until this thread, or another program, writes them. */
-  readonly waitsForValues: boolean
-  /** The number of its nodes that are graphs which have nothing to do. */
-  readonly emptyGraphs: number
+  greens: Greens = new Set()
+  /** There are waits for values, so a launch may be blocked until this thread, or another program, writes them. */
+  waitsForValues = false
+  /** The number of nodes that are graphs which have nothing to do. */
+  emptyGraphs = 0
+
+  add(more: Partial<Omit<Contents, 'add'>> = {}): this {
+    this.hostFunctions.push(...(more.hostFunctions ?? []))
+    this.branches += more.branches ?? 0
+    if (more.greens !== undefined) this.greens = new Set([...this.greens, ...more.greens])
+    this.waitsForValues ||= more.waitsForValues ?? false
+    this.emptyGraphs += more.emptyGraphs ?? 0
+    return this
+  }
 }
-
-const NO_STREAMS: readonly StreamRecord[] = []
-const NO_CHILDREN = { branches: 0, greens: new Set<never>(), waitsForValues: false, emptyGraphs: 0 }
-const NOTHING_CAPTURED: CapturedGraph = { ...NO_CHILDREN, hostFunctions: [], branches: 1 }
-
-type CapturedChildren = Pick<CapturedGraph, 'branches' | 'greens' | 'waitsForValues' | 'emptyGraphs'>
 
 interface Instance {
   readonly context: ContextHandle
@@ -87,24 +91,23 @@ interface Instance {
   readonly fills: Map<NodeHandle, () => void>
   /** The fills that are switched off. */
   readonly off: Set<NodeHandle>
+  semaphores: readonly GraphSemaphore[]
+  waitsForValues: boolean
+  /** A launch has nothing to do. */
+  readonly isEmpty: boolean
+  /** Recorded after the latest launch, if that has nothing to do. */
+  lastLaunch: EventHandle | undefined
 }
+
+const NO_STREAMS: readonly StreamRecord[] = []
 
 export class CudaGraphs implements GraphDriver {
   /** The streams that have a `capture`. */
   readonly #begun = new Set<StreamRecord>()
-  /** The host functions captured so far, by the driver's number for the capture. */
-  readonly #capturing = new Map<bigint, CapturedHostFunction[]>()
-  readonly #captured = new Map<GraphHandle, CapturedGraph>()
+  /** What has been captured so far, by the driver's number for the capture. */
+  readonly #captured = new Map<bigint, Contents>()
+  readonly #graphs = new Map<GraphHandle, Contents>()
   readonly #instances = new Map<GraphExecHandle, Instance>()
-  /** The semaphores of instances with host functions. */
-  readonly #semaphores = new Map<GraphExecHandle, readonly GraphSemaphore[]>()
-  /** The instances that wait for values. */
-  readonly #waiting = new Set<GraphExecHandle>()
-  /** The instances that have nothing to do, with their latest launches. */
-  readonly #empty = new Map<GraphExecHandle, EventHandle | undefined>()
-  /** What the graphs have in them that were put into captures under way, by the driver's number for the capture. */
-  readonly #children = new Map<bigint, CapturedChildren>()
-
   readonly #nodes: GraphNodes
   /** In a field, since the library has more functions than V8 finds without a hash table. */
   readonly #cuGraphLaunch: CFunction
@@ -176,10 +179,9 @@ export class CudaGraphs implements GraphDriver {
     const stream = this.parts.streams.of(handle)
     const { capture } = stream
     const begun = capture === undefined || (capture.isLeft && !this.#isIn(stream, capture)) ? undefined : capture
-    const captured = this.#withCapture(stream, begun)
-    captured.hostFunctions.push(...this.#captureGoes(stream))
+    const contents = this.#contentsWith(stream, begun, this.#takeCaptured(stream))
     // If ending the capture is refused, CUDA destroys the graph too.
-    if (begun?.into !== undefined) this.#captured.delete(begun.into)
+    if (begun?.into !== undefined) this.#graphs.delete(begun.into)
     const { calls, must, memory } = this.parts
     const end = (): GraphHandle => {
       calls.onStream(handle, (raw) => must.cuStreamEndCapture(raw, memory.address))
@@ -187,7 +189,7 @@ export class CudaGraphs implements GraphDriver {
     }
     try {
       const graph = this.parts.captures.endBy(stream, end)
-      this.#captured.set(graph, captured)
+      this.#graphs.set(graph, contents)
       return graph
     } finally {
       this.#captureOver(stream)
@@ -195,34 +197,24 @@ export class CudaGraphs implements GraphDriver {
   }
 
   /** What is known of a graph, with what a capture has added to it so far. */
-  #capturedIn(graph: GraphHandle): CapturedGraph {
+  #contentsOf(graph: GraphHandle): Contents {
     for (const stream of this.#begun) {
       const { capture } = stream
-      if (capture?.into !== graph || capture.isLeft) continue
-      const captured = this.#withCapture(stream, capture)
-      if (capture.id !== undefined) captured.hostFunctions.push(...(this.#capturing.get(capture.id) ?? []))
-      return captured
+      if (capture?.into === graph && !capture.isLeft)
+        return this.#contentsWith(stream, capture, this.#capturedIn(capture.id))
     }
-    return this.#captured.get(graph) ?? NOTHING_CAPTURED
+    return this.#graphs.get(graph) ?? new Contents().add({ branches: 1 })
   }
 
-  /** What is known of the graph that the stream's capture makes or adds to, without the host functions of the capture. */
-  #withCapture(
-    stream: StreamRecord,
-    begun: BegunCapture | undefined,
-  ): CapturedGraph & { readonly hostFunctions: CapturedHostFunction[] } {
-    const before = begun?.into === undefined ? NOTHING_CAPTURED : (this.#captured.get(begun.into) ?? NOTHING_CAPTURED)
-    const children = this.#childrenOf(begun?.id)
+  /** What is known of the graph that the stream's capture makes or adds to. */
+  #contentsWith(stream: StreamRecord, begun: BegunCapture | undefined, captured: Contents | undefined): Contents {
+    const { captures, green } = this.parts
+    const into = begun?.into
     // What is added to a graph may run in parallel with the rest.
-    const added = begun?.into === undefined ? 0 : 1
-    const joined = this.parts.captures.joins - (begun?.joins ?? 0)
-    return {
-      hostFunctions: [...before.hostFunctions],
-      branches: before.branches + added + children.branches + joined,
-      greens: new Set([...before.greens, ...children.greens, ...this.parts.green.of([stream, ...this.joined])]),
-      waitsForValues: children.waitsForValues || before.waitsForValues,
-      emptyGraphs: children.emptyGraphs + before.emptyGraphs,
-    }
+    const contents = into === undefined ? undefined : (this.#graphs.get(into) ?? new Contents().add({ branches: 1 }))
+    const branches = 1 + captures.joins - (begun?.joins ?? 0)
+    const greens = green.of([stream, ...this.joined])
+    return new Contents().add(contents).add(captured).add({ branches, greens })
   }
 
   captureId(stream: StreamHandle): bigint | undefined {
@@ -278,9 +270,7 @@ export class CudaGraphs implements GraphDriver {
       if (!capture?.isLeft || (this.#isThere(stream) && this.#isIn(stream, capture))) continue
       this.#begun.delete(stream)
       stream.capture = undefined
-      if (capture.id === undefined) continue
-      this.#capturing.delete(capture.id)
-      this.#children.delete(capture.id)
+      if (capture.id !== undefined) this.#captured.delete(capture.id)
     }
   }
 
@@ -288,7 +278,7 @@ export class CudaGraphs implements GraphDriver {
   streamGoes(stream: StreamRecord): void {
     if (stream.capture === undefined) return
     try {
-      this.#captureGoes(stream)
+      this.#takeCaptured(stream)
     } catch {
       // The context is lost, and the driver does not tell the capture's number any more.
     }
@@ -317,25 +307,29 @@ export class CudaGraphs implements GraphDriver {
       calls.onStream(stream, (raw) => graphSemaphores.capture(raw)),
     )
     const { id, node } = this.#captureInfo(stream)
-    if (id === undefined) return
-    this.#noteHostFunction(id, { node, host })
+    this.#note(id, { hostFunctions: [{ node, host }] })
   }
 
   /** A wait for a value has become part of the capture of this stream. */
   noteValueWait(stream: StreamHandle): void {
     const { id } = this.#captureInfo(stream)
-    if (id !== undefined) this.#children.set(id, { ...this.#childrenOf(id), waitsForValues: true })
+    this.#note(id, { waitsForValues: true })
   }
 
-  #noteHostFunction(id: bigint, hostFunction: CapturedHostFunction): void {
-    const captured = this.#capturing.get(id)
-    if (captured === undefined) this.#capturing.set(id, [hostFunction])
-    else captured.push(hostFunction)
+  #note(id: bigint | undefined, more: Partial<Contents>): void {
+    if (id === undefined) return
+    const captured = this.#captured.get(id)
+    if (captured === undefined) this.#captured.set(id, new Contents().add(more))
+    else captured.add(more)
+  }
+
+  #capturedIn(id: bigint | undefined): Contents | undefined {
+    return id === undefined ? undefined : this.#captured.get(id)
   }
 
   addGraph(stream: StreamHandle, graph: GraphHandle): void {
     const { must, memory, calls } = this.parts
-    const { hostFunctions, branches, greens, waitsForValues } = this.#capturedIn(graph)
+    const { hostFunctions, branches, greens, waitsForValues } = this.#contentsOf(graph)
     if (hostFunctions.some(({ isWithin }) => isWithin)) {
       const what = 'A graph within this graph has host functions, which can be one level deep'
       throw stateError('ERR_UNSUPPORTED', `${what}: launch them in the capture itself`)
@@ -350,29 +344,23 @@ export class CudaGraphs implements GraphDriver {
     const update = (raw: number): void =>
       must.cuStreamUpdateCaptureDependencies_v2(raw, memory.address + 48, 0, 1, SET_DEPENDENCIES)
     calls.onStream(stream, update)
-    const children = this.#childrenOf(id)
-    this.#children.set(id, {
-      branches: children.branches + branches,
-      greens: new Set([...children.greens, ...greens]),
-      waitsForValues: children.waitsForValues || waitsForValues,
-      emptyGraphs: children.emptyGraphs + (this.#isEmpty(graph) ? 1 : 0),
-    })
+    this.#note(id, { branches, greens, waitsForValues, emptyGraphs: this.#isEmpty(graph) ? 1 : 0 })
     if (hostFunctions.length === 0) return
     const within = this.#nodes.graphOf(node)
     for (const { node: original, host } of hostFunctions) {
       must.cuGraphNodeFindInClone(memory.address, original, within)
-      this.#noteHostFunction(id, { node: memory.pointerAt(0), host, isWithin: true })
+      this.#note(id, { hostFunctions: [{ node: memory.pointerAt(0), host, isWithin: true }] })
     }
   }
 
   destroy(graph: GraphHandle): void {
-    this.#captured.delete(graph)
+    this.#graphs.delete(graph)
     this.parts.relaxed.run(() => this.parts.must.cuGraphDestroy(graph))
   }
 
   /** Has a launch of it nothing to do? */
   #isEmpty(graph: GraphHandle): boolean {
-    return this.nodeCount(graph) === this.#capturedIn(graph).emptyGraphs
+    return this.nodeCount(graph) === this.#contentsOf(graph).emptyGraphs
   }
 
   nodeCount(graph: GraphHandle): number {
@@ -397,7 +385,7 @@ export class CudaGraphs implements GraphDriver {
   instantiate(graph: GraphHandle, context: ContextHandle): GraphExecHandle {
     const { library, memory, relaxed, graphSemaphores, driver } = this.parts
     const what = 'making an instance of a graph, for which CUDA waits for the device,'
-    const { hostFunctions, branches, greens, waitsForValues } = this.#capturedIn(graph)
+    const { hostFunctions, branches, greens, waitsForValues } = this.#contentsOf(graph)
     let semaphores: GraphSemaphore[] = []
     const instantiate = (): number => {
       semaphores = graphSemaphores.arm(context, hostFunctions)
@@ -407,22 +395,18 @@ export class CudaGraphs implements GraphDriver {
     if (result !== 0) for (const semaphore of semaphores) semaphore.destroy()
     check('cuGraphInstantiate', result)
     const exec = memory.pointerAt(0) as GraphExecHandle
-    this.#instances.set(exec, { context, fills: new Map(), off: new Set() })
-    this.#setSemaphores(exec, semaphores)
-    this.#setWaiting(exec, waitsForValues)
-    if (this.#isEmpty(graph)) this.#empty.set(exec, undefined)
+    const isEmpty = this.#isEmpty(graph)
+    const kept = { fills: new Map(), off: new Set<NodeHandle>(), lastLaunch: undefined }
+    this.#instances.set(exec, { context, semaphores, waitsForValues, isEmpty, ...kept })
     return exec
   }
 
   destroyExec(exec: GraphExecHandle): void {
-    this.#setSemaphores(exec, [])
-    this.#setWaiting(exec, false)
     const { library, relaxed, pool } = this.parts
-    const { context } = this.#instances.get(exec) ?? {}
-    const last = this.#empty.get(exec)
-    if (last !== undefined && context !== undefined) pool.giveBack(context, last, EventFlag.DEFAULT)
-    this.#empty.delete(exec)
+    const instance = this.#instances.get(exec)
     this.#instances.delete(exec)
+    for (const semaphore of instance?.semaphores ?? []) semaphore.destroy()
+    if (instance?.lastLaunch !== undefined) pool.giveBack(instance.context, instance.lastLaunch, EventFlag.DEFAULT)
     const result = relaxed.run(() => library.cuGraphExecDestroy(exec))
     checkDestroyed('cuGraphExecDestroy', result)
   }
@@ -435,30 +419,26 @@ export class CudaGraphs implements GraphDriver {
 
   launch(exec: GraphExecHandle, stream: StreamHandle): void {
     const { green, driver, hostFunctions, streams, valueWaits } = this.parts
-    const semaphores = this.#semaphores.size === 0 ? undefined : this.#semaphores.get(exec)
+    const instance = this.#instances.get(exec)
     const isElsewhere = green.isGreen(stream) && !driver.streamIsCapturing(stream)
     const launchStream = isElsewhere ? green.launchStreamOf(streams.of(stream)) : undefined
-    const mayBlock = this.#waiting.size > 0 && this.#waiting.has(exec) && valueWaits.beforeWait(stream)
+    const mayBlock = instance?.waitsForValues && valueWaits.beforeWait(stream)
     hostFunctions.countEntries(stream, 1)
-    if (semaphores === undefined) this.#launch(exec, stream, launchStream)
-    else hostFunctions.queueGraph(stream, semaphores, () => this.#launch(exec, stream, launchStream))
+    if (instance === undefined || instance.semaphores.length === 0) this.#launch(exec, stream, launchStream)
+    else hostFunctions.queueGraph(stream, instance.semaphores, () => this.#launch(exec, stream, launchStream))
     if (mayBlock) valueWaits.queued(stream)
-    if (this.#empty.size > 0 && this.#empty.has(exec)) this.#orderEmpty(exec, stream)
+    if (instance?.isEmpty) this.#orderEmpty(instance, stream)
   }
 
   /**
    * To CUDA the launch of an instance that has nothing to do is no work: it comes after nothing, not even the null stream's work. A record of an event
    * with timing is work.
    */
-  #orderEmpty(exec: GraphExecHandle, stream: StreamHandle): void {
+  #orderEmpty(instance: Instance, stream: StreamHandle): void {
     const { driver, pool } = this.parts
-    const last = this.#empty.get(exec)
-    if (last !== undefined) driver.streamWaitEvent(stream, last, 0)
-    const context = this.#instances.get(exec)?.context
-    if (context === undefined) return
-    const event = last ?? pool.take(context, EventFlag.DEFAULT)
-    this.#empty.set(exec, event)
-    driver.eventRecord(event, stream, 0)
+    if (instance.lastLaunch === undefined) instance.lastLaunch = pool.take(instance.context, EventFlag.DEFAULT)
+    else driver.streamWaitEvent(stream, instance.lastLaunch, 0)
+    driver.eventRecord(instance.lastLaunch, stream, 0)
   }
 
   #launch(exec: GraphExecHandle, stream: StreamHandle, launchStream: StreamHandle | undefined): void {
@@ -496,29 +476,19 @@ export class CudaGraphs implements GraphDriver {
   update(exec: GraphExecHandle, graph: GraphHandle): void {
     const instance = this.#instances.get(exec)
     if (instance === undefined) throw cudaError('cuGraphExecUpdate', CUresult.INVALID_HANDLE)
-    const { hostFunctions, waitsForValues } = this.#capturedIn(graph)
+    const { hostFunctions, waitsForValues } = this.#contentsOf(graph)
     const { graphSemaphores, library, memory } = this.parts
     const semaphores = graphSemaphores.arm(instance.context, hostFunctions)
     const result = library.cuGraphExecUpdate_v2(exec, graph, memory.address)
     if (result !== 0) for (const semaphore of semaphores) semaphore.destroy()
     check('cuGraphExecUpdate', result)
-    this.#setSemaphores(exec, semaphores)
-    this.#setWaiting(exec, waitsForValues)
-  }
-
-  #setSemaphores(exec: GraphExecHandle, semaphores: readonly GraphSemaphore[]): void {
-    for (const semaphore of this.#semaphores.get(exec) ?? []) semaphore.destroy()
-    if (semaphores.length > 0) this.#semaphores.set(exec, semaphores)
-    else this.#semaphores.delete(exec)
-  }
-
-  #setWaiting(exec: GraphExecHandle, waitsForValues: boolean): void {
-    if (waitsForValues) this.#waiting.add(exec)
-    else this.#waiting.delete(exec)
+    for (const semaphore of instance.semaphores) semaphore.destroy()
+    instance.semaphores = semaphores
+    instance.waitsForValues = waitsForValues
   }
 
   nodes(graph: GraphHandle): readonly NodeFacts[] {
-    const { hostFunctions } = this.#capturedIn(graph)
+    const { hostFunctions } = this.#contentsOf(graph)
     return this.#nodes.factsOf(graph, new Set(hostFunctions.map(({ node }) => node)))
   }
 
@@ -615,18 +585,12 @@ export class CudaGraphs implements GraphDriver {
     this.#nodes.updateFill(exec, node, context, this.parts.graphSemaphores.unreadByte, 0, 1, 1)
   }
 
-  #childrenOf(id: bigint | undefined): CapturedChildren {
-    return (id === undefined ? undefined : this.#children.get(id)) ?? NO_CHILDREN
-  }
-
-  /** Removes the host functions of the capture that the stream is in, and returns them. */
-  #captureGoes({ handle, capture }: StreamRecord): readonly CapturedHostFunction[] {
+  /** Forgets what has been captured so far by the capture that the stream is in, and returns it. */
+  #takeCaptured({ handle, capture }: StreamRecord): Contents | undefined {
     const { id, valid } = this.#captureInfo(handle)
     const known = valid || capture?.isLeft ? id : capture?.id
-    if (known === undefined) return []
-    const captured = this.#capturing.get(known) ?? []
-    this.#capturing.delete(known)
-    this.#children.delete(known)
+    const captured = this.#capturedIn(known)
+    if (known !== undefined) this.#captured.delete(known)
     return captured
   }
 
