@@ -273,7 +273,7 @@ export class CudaDriver implements Driver {
 
   /** The stream is destroyed, or another has its handle. */
   #goes(stream: StreamRecord): void {
-    this.#hostFunctions.streamGoes(stream)
+    this.#hostFunctions.forgetEntries(stream)
     this.#green.streamGoes(stream)
     this.#streams.remove(stream)
   }

@@ -183,7 +183,7 @@ function pretend() {
       tracksOrder: false,
       trackOrder: () => {},
       settle: () => {},
-      streamGoes: () => {},
+      forgetEntries: () => {},
       recordedDevice: () => {},
       exclusivelyNow: <R>(call: () => R) => ({ made: call() }),
     },

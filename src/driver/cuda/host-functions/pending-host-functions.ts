@@ -156,8 +156,8 @@ export class PendingHostFunctions {
     return isCaptured
   }
 
-  /** The stream is destroyed, or another has its handle. Entries are counted even when only other threads have host functions pending. */
-  streamGoes(stream: StreamRecord): void {
+  /** All work of the stream has completed, or another has its handle. Entries are counted even when only other threads have host functions pending. */
+  forgetEntries(stream: StreamRecord): void {
     this.parts.depth.forget(stream)
   }
 
@@ -209,11 +209,6 @@ export class PendingHostFunctions {
     for (const call of this.parts.semaphores.waits)
       if (call.wait !== undefined && call.wait.since < since) return descriptionOf(call)
     return undefined
-  }
-
-  /** All work of the stream has completed. */
-  streamIsEmpty(stream: StreamHandle): void {
-    this.parts.depth.forget(this.parts.streams.of(stream))
   }
 
   /** Forgets counted entries that have completed: the more are counted, the less room the other threads have. */

@@ -78,7 +78,7 @@ export class Blocking {
     const of = streams.of(stream)
     const needs: Needs = () => dependencies.streamComesAfter(of)
     this.#blockFor({ event: undefined, isDone, record, giveBack: undefined }, needs, 'stream.synchronize()')
-    hostFunctions.streamIsEmpty(stream)
+    hostFunctions.forgetEntries(of)
   }
 
   forEvent(event: EventHandle, isDone: () => boolean): void {

@@ -181,7 +181,7 @@ test('a stream that is closed counts no more, though only another thread has hos
   const { hostFunctions } = waitingOf(parts)
   const stream = anyStream()
   depth.count(stream, 5)
-  hostFunctions.streamGoes(stream)
+  hostFunctions.forgetEntries(stream)
   assert.deepEqual(published, [
     [1, 5],
     [0, 0],
