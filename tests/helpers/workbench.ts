@@ -4,7 +4,7 @@
  */
 import { type Device, type DeviceBuffer, Stream, type StreamOptions } from 'cuda-streams'
 import { busy, destroyForeignStream, fault, foreignStream, latch, simulate } from 'cuda-streams/sim'
-import { isPretended } from '../pretend/pretend.js'
+import { isFakeDriver } from '../fake-driver/fake-cuda.js'
 import { openCudaWorkbench } from './cuda-workbench.js'
 import { type Latch, latchOf } from './latch.js'
 
@@ -61,7 +61,7 @@ export function simWorkbench(options: { readonly devices?: number; readonly seed
 export function workbenches(): { readonly benches: readonly Workbench[]; readonly withoutCuda: string | undefined } {
   const cuda = openCudaWorkbench()
   // There the simulator has been tested already.
-  const seeds = isPretended() ? [] : process.env['CUDA_STREAMS_TEST_SEEDS'] === '1' ? [0] : [0, 7]
+  const seeds = isFakeDriver() ? [] : process.env['CUDA_STREAMS_TEST_SEEDS'] === '1' ? [0] : [0, 7]
   const sims = seeds.map((seed) => simWorkbench({ seed }))
   return typeof cuda === 'string'
     ? { benches: sims, withoutCuda: cuda }

@@ -71,7 +71,7 @@ export function fakeLibraries(): FakeLibraries | string {
 }
 
 /** A simulated driver that says it is real, and calls libraries as the real one does. */
-export class PretendedDriver extends DriverWrapper {
+export class FakeDriver extends DriverWrapper {
   /** What was told of the work. */
   readonly told: LibraryWork[] = []
   /** How often host functions that are pending were run before a call that may wait. */
@@ -146,15 +146,15 @@ export class PretendedDriver extends DriverWrapper {
 }
 
 /** Devices that say they are real. */
-export function pretendedDevices(count: number): {
+export function fakeDevices(count: number): {
   readonly devices: readonly Device[]
   readonly told: LibraryWork[]
-  readonly driver: PretendedDriver
+  readonly driver: FakeDriver
 } {
   const { devices } = simulate({ devices: count })
   const [first] = devices
   const front = first === undefined ? undefined : driverOf(first)
   if (!(front instanceof WrappableDriver)) throw new Error('a simulated device has a front')
-  const { wrapper } = front.wrap((inner) => new PretendedDriver(inner))
+  const { wrapper } = front.wrap((inner) => new FakeDriver(inner))
   return { devices, told: wrapper.told, driver: wrapper }
 }

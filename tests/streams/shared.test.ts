@@ -12,7 +12,7 @@ import { DriverWrapper } from '../../src/driver/driver-wrapper.js'
 
 const skip = process.platform === 'win32' ? 'the C library is found differently here' : false
 
-class PretendedCuda extends DriverWrapper {
+class FakeCuda extends DriverWrapper {
   readonly asked: string[] = []
   readonly #registrations = new Registrations()
 
@@ -48,7 +48,7 @@ describe('what another thread shared', { skip }, () => {
   process.env['CUDA_STREAMS_DRIVER'] = 'sim'
   process.env['CUDA_STREAMS_SIM_DEVICES'] = '2'
   const device = Device.get(0)
-  const { wrapper } = driverOf(device).wrap((inner: Driver) => new PretendedCuda(inner))
+  const { wrapper } = driverOf(device).wrap((inner: Driver) => new FakeCuda(inner))
   const stream = new Stream()
   const event = device.createEvent({ blockingSync: true })
   const timed = device.createEvent({ timing: true })

@@ -5,7 +5,7 @@
  * to others: what they write there must stay.
  */
 import assert from 'node:assert/strict'
-import { isPretended } from '../../pretend/pretend.js'
+import { isFakeDriver } from '../../fake-driver/fake-cuda.js'
 import { isPinned, MEMORY_KINDS, type MemoryKind } from './axes.js'
 import type { Call } from './call.js'
 import type { Lab } from './lab.js'
@@ -37,7 +37,7 @@ function rowOf(call: Call): Row {
       return call.lacks?.({ lab, bench: lab.bench })
     },
     *cells(lab) {
-      for (const place of isPretended() ? PLACES.slice(0, 1) : PLACES)
+      for (const place of isFakeDriver() ? PLACES.slice(0, 1) : PLACES)
         for (const kinds of choices(call)) yield* cellsFor(lab, call, place, kinds)
     },
   }

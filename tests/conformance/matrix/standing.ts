@@ -4,7 +4,7 @@
  * are made inside a host function, or while a stream waits for a promise: those for which CUDA waits for the device are ERR_DEADLOCK.
  */
 import assert from 'node:assert/strict'
-import { isPretended } from '../../pretend/pretend.js'
+import { isFakeDriver } from '../../fake-driver/fake-cuda.js'
 import { describeSituation, type MemoryKind, SITUATIONS } from './axes.js'
 import type { Call } from './call.js'
 import type { Lab } from './lab.js'
@@ -18,7 +18,7 @@ const standingStream = (lab: Lab) => lab.once('a stream that stands', () => lab.
 const flagsOf = (lab: Lab) => lab.once('a value', () => lab.device.allocPinned(64))
 
 const THEIRS = 'a wait of another library'
-/** CUDA waits for the device where a stream finds no place; on a pretended GPU none does. The library knows nothing of what stands there. */
+/** CUDA waits for the device where a stream finds no place; on a fake GPU none does. The library knows nothing of what stands there. */
 const NEEDS_PLACE = 'new Stream({ context })'
 
 const STANDS: Readonly<Record<string, Stand>> = {
@@ -85,7 +85,7 @@ function rowOf(call: Call, choices: readonly (readonly MemoryKind[])[]): Row {
     lacks: (lab) => call.lacks?.({ lab, bench: lab.bench }),
     *cells(lab) {
       for (const [at, situation] of SITUATIONS.slice(0, FEW_SITUATIONS).entries()) {
-        if (isPretended() && at !== FULL_SITUATION) continue
+        if (isFakeDriver() && at !== FULL_SITUATION) continue
         for (const memory of at === FULL_SITUATION ? choices : choices.slice(0, 1)) {
           const cell = { situation, hold: 'nothing', memory } as const
           const operands = memory.length === 0 ? '' : `, with memory: ${memory.join(', ')}`
@@ -96,8 +96,8 @@ function rowOf(call: Call, choices: readonly (readonly MemoryKind[])[]): Row {
           for (const [what, stand] of Object.entries(call.waits === undefined ? STANDS : {})) {
             const standing = (): Standing => ({ within: (act) => act(), isForever: false, end: stand(lab) })
             const playCell = (): Promise<void> => play(lab, call, cell, standing)
-            const needsPlace = isPretended() && call.name === NEEDS_PLACE && what === THEIRS
-            const why = needsPlace ? 'a pretended GPU has no place for a stream' : lacks
+            const needsPlace = isFakeDriver() && call.name === NEEDS_PLACE && what === THEIRS
+            const why = needsPlace ? 'a fake GPU has no place for a stream' : lacks
             yield { name: `${where}, another stream stands at ${what}${operands}`, lacks: why, play: playCell }
           }
         }

@@ -1,5 +1,5 @@
 /** The tables of the matrix, their rows and cells, as a child process plays them. */
-import { isPretended } from '../../pretend/pretend.js'
+import { isFakeDriver } from '../../fake-driver/fake-cuda.js'
 import {
   describeSituation,
   HOLDS,
@@ -60,8 +60,8 @@ export function choicesFor({ memory = [], name, slow = false }: Call): readonly 
 /** At these places the call is made with every choice of memory, elsewhere with a third, so that each kind still meets each. */
 const FULL: readonly Hold[] = ['nothing', 'own']
 const SHARE = 3
-/** On a pretended GPU, which has threads that sleep: with every kind of memory in one situation. */
-const isQuick = isPretended()
+/** On a fake GPU, which has threads that sleep: with every kind of memory in one situation. */
+const isQuick = isFakeDriver()
 
 function choicesAt(choices: readonly (readonly MemoryKind[])[], situation: number, hold: Hold): typeof choices {
   if (isQuick && situation !== QUICK_SITUATION) return choices.slice(0, 1)

@@ -17,7 +17,7 @@ import {
 import { Cublas } from 'cuda-streams/cublas'
 import { fromCudaArrayInterface, fromDLPack, toCudaArrayInterface, toDLPack } from 'cuda-streams/dlpack'
 import { Communicator, group } from 'cuda-streams/nccl'
-import { isPretended } from '../../pretend/pretend.js'
+import { isFakeDriver } from '../../fake-driver/fake-cuda.js'
 import { added, needsCompiler } from './adding.js'
 import { type Hold, isPinned, type MemoryKind } from './axes.js'
 import type { Call, Invoke } from './call.js'
@@ -835,7 +835,7 @@ export const userCodeRows: readonly Row[] = all.map((code) => ({
   name: code.name,
   lacks: (lab) => code.lacks?.({ lab, bench: lab.bench }),
   *cells(lab) {
-    for (const place of isPretended() ? PLACES.slice(0, 1) : PLACES) {
+    for (const place of isFakeDriver() ? PLACES.slice(0, 1) : PLACES) {
       for (const hold of HELD) {
         for (const kind of code.memory === undefined ? [undefined] : KINDS)
           yield* cellsFor(lab, code, place, hold, kind)

@@ -1,4 +1,4 @@
-/** What the CUDA backend does on its own account beside captures, on a driver that is pretended and counts invalidated captures. */
+/** What the CUDA backend does on its own account beside captures, on a fake driver that counts invalidated captures. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CudaDriver } from '../../../src/driver/cuda/cuda-driver.js'
@@ -33,7 +33,7 @@ interface Capture {
 }
 
 /** Two devices. A default stream is known by the context that is current. */
-function pretend() {
+function fakeParts() {
   const memory = new NativeMemory(4096)
   const { uint32, uint64 } = memory
   const captures = new Map<number, Capture>()
@@ -217,7 +217,7 @@ const { RELAXED } = CaptureMode
 const finished = (driver: CudaDriver, device = 0) => driver.deviceFinished(device, () => {})
 
 test('a device is not looked at while a stream of it captures, and nothing is invalidated', () => {
-  const { driver, library, calls, stream, foreign, join, spoilt } = pretend()
+  const { driver, library, calls, stream, foreign, join, spoilt } = fakeParts()
   const [own, wrapped, elsewhere, joined, handedOut] = [stream(), foreign(), stream(1), stream(), stream()]
   const perThread = defaultStream(0, 2)
   driver.streamHandedOut(handedOut)
@@ -267,7 +267,7 @@ test('a device is not looked at while a stream of it captures, and nothing is in
 })
 
 test('a capture is one for the other threads until the driver has ended it', () => {
-  const { driver, library, captures, stream, foreign, registry } = pretend()
+  const { driver, library, captures, stream, foreign, registry } = fakeParts()
   const list = registry.captures
   let isTaken = false
   const capturing = new Lock(
@@ -320,7 +320,7 @@ test('a capture is one for the other threads until the driver has ended it', () 
 })
 
 test('a stream that leaves ends the capture that it began, and no other', () => {
-  const { driver, library, calls, captures, stream, join, spoilt } = pretend()
+  const { driver, library, calls, captures, stream, join, spoilt } = fakeParts()
   const [first, second] = [stream(), stream()]
   driver.graphs.abandon(first)
   assert.deepEqual(calls, [])
@@ -349,7 +349,7 @@ test('a stream that leaves ends the capture that it began, and no other', () => 
 })
 
 test('modules come and go, and streams are asked, with the captures of the thread relaxed', () => {
-  const { driver, calls, stream } = pretend()
+  const { driver, calls, stream } = fakeParts()
   const [context] = CONTEXTS as [ContextHandle]
   driver.kernels.unload(driver.kernels.load(new Uint8Array(8), context), context)
   const own = stream()
@@ -371,7 +371,7 @@ const [CONTEXT, ELSEWHERE] = CONTEXTS as [ContextHandle, ContextHandle]
 const queries = (calls: string[]): string[] => calls.splice(0).filter((call) => /Query/.test(call))
 
 test('a query that has its answer makes no call; an idle stream that other code can reach is asked', () => {
-  const { driver, calls, stream, foreign, registry } = pretend()
+  const { driver, calls, stream, foreign, registry } = fakeParts()
   const [own, handedOut, wrapped, capturing] = [stream(), stream(), foreign(), stream()]
   driver.streamHandedOut(handedOut)
   // As wrapping does.
@@ -401,7 +401,7 @@ test('a query that has its answer makes no call; an idle stream that other code 
 })
 
 test('an idle stream that was closed is the next one of its sort, and none of another', () => {
-  const { driver, calls } = pretend()
+  const { driver, calls } = fakeParts()
   const sorts: readonly Parameters<CudaDriver['streamCreate']>[] = [
     ...([1, 0] as const).flatMap((flags) => [0, -1, 1].map((priority) => [CONTEXT, flags, priority] as const)),
     ...[0, 2 ** 31 - 1, -(2 ** 31)].map((priority) => [ELSEWHERE, 1, priority] as const),
@@ -420,7 +420,7 @@ test('an idle stream that was closed is the next one of its sort, and none of an
 })
 
 test('a stream that may be told from another is never given out again', () => {
-  const { driver, library, calls, stream, busy, join } = pretend()
+  const { driver, library, calls, stream, busy, join } = fakeParts()
   const states: Readonly<Record<string, (stream: StreamHandle) => void>> = {
     'its handle was handed out': (each) => driver.streamHandedOut(each),
     'its id was asked': (each) => void driver.streamGetId(each),
@@ -448,7 +448,7 @@ test('a stream that may be told from another is never given out again', () => {
 })
 
 test('a stream whose handle is read after it was closed is destroyed then; one that is out again is asked from then on', () => {
-  const { driver, calls, stream } = pretend()
+  const { driver, calls, stream } = fakeParts()
   const closed = stream()
   driver.streamDestroy(closed)
   driver.streamHandedOut(closed)
@@ -467,7 +467,7 @@ test('a stream whose handle is read after it was closed is destroyed then; one t
 })
 
 test('a stream that stands where one of another library stood is known to no other code', () => {
-  const { driver, calls, stream, foreign, places, gone } = pretend()
+  const { driver, calls, stream, foreign, places, gone } = fakeParts()
   const theirs = foreign()
   driver.streamHandedOut(theirs)
   places.push(theirs)
@@ -483,7 +483,7 @@ test('a stream that stands where one of another library stood is known to no oth
 })
 
 test('no more than 64 closed streams are kept', () => {
-  const { driver, calls, stream } = pretend()
+  const { driver, calls, stream } = fakeParts()
   const many = Array.from({ length: 100 }, () => stream())
   const others = Array.from({ length: 10 }, (_, index) => driver.streamCreate(CONTEXT, 1, -index - 1))
   for (const each of [...many, ...others]) driver.streamDestroy(each)
@@ -492,7 +492,7 @@ test('no more than 64 closed streams are kept', () => {
 })
 
 test('an event that was never recorded is given out again, and no other is given out as new', () => {
-  const { driver, pool } = pretend()
+  const { driver, pool } = fakeParts()
   const create = (context = CONTEXT, flags: number = EventFlag.DISABLE_TIMING): EventHandle =>
     driver.eventCreate(context, flags)
   const [fresh, recorded] = [create(), create()]
@@ -512,7 +512,7 @@ test('an event that was never recorded is given out again, and no other is given
 })
 
 test('an event with timing is used again for one that is recorded at once, and never given out as new', () => {
-  const { driver } = pretend()
+  const { driver } = fakeParts()
   const [timed, recorded] = [EventFlag.DEFAULT, EventFlag.DEFAULT].map((flags) => driver.eventCreate(CONTEXT, flags))
   assert.ok(timed !== undefined && recorded !== undefined)
   driver.eventRecycle(CONTEXT, timed, true)
@@ -530,7 +530,7 @@ test('an event with timing is used again for one that is recorded at once, and n
 })
 
 test('once a context is lost nothing is known any more, and nothing is given out again', () => {
-  const { driver, calls, stream } = pretend()
+  const { driver, calls, stream } = fakeParts()
   const [own, closed] = [stream(), stream()]
   const unused = driver.eventCreate(CONTEXT, EventFlag.DISABLE_TIMING)
   driver.streamDestroy(closed)

@@ -1,4 +1,4 @@
-/** What the CUDA backend keeps of kernels, on a driver that is pretended and gives a function's address out again. */
+/** What the CUDA backend keeps of kernels, on a fake driver that gives a function's address out again. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { CudaKernels, type CudaKernelsParts } from '../../../src/driver/cuda/cuda-kernels.js'
@@ -20,7 +20,7 @@ const shape = (sharedMemory = 0): LaunchShape => ({
   attributes: undefined,
 })
 
-function pretend() {
+function fakeParts() {
   const memory = new NativeMemory(256)
   const granted: number[] = []
   const launched: { function: number; bits: number }[] = []
@@ -81,7 +81,7 @@ function pretend() {
 
 describe('kernels of the CUDA backend', () => {
   it('one function may have two signatures: each kernel writes its arguments by its own', () => {
-    const { kernels, launched } = pretend()
+    const { kernels, launched } = fakeParts()
     const module = kernels.load(new Uint8Array(8), context)
     const float = kernels.kernel(module, 'k', ['f32'])
     const integer = kernels.kernel(module, 'k', ['i32'])
@@ -95,7 +95,7 @@ describe('kernels of the CUDA backend', () => {
   })
 
   it('is given the attributes of a launch as CUDA lays them out, and none that an earlier launch had', () => {
-    const { kernels, attributes } = pretend()
+    const { kernels, attributes } = fakeParts()
     const kernel = kernels.kernel(kernels.load(new Uint8Array(8), context), 'k', ['f32'])
     const every: LaunchShape = {
       ...shape(),
@@ -127,7 +127,7 @@ describe('kernels of the CUDA backend', () => {
   })
 
   it('is asked for by its name, however long that is', () => {
-    const { kernels, names } = pretend()
+    const { kernels, names } = fakeParts()
     const module = kernels.load(new Uint8Array(8), context)
     for (const name of ['k', 'a-kernel', 'größer', '']) kernels.kernel(module, name, ['f32'])
     assert.deepEqual(names, ['k', 'a-kernel', 'größer', ''])
@@ -135,13 +135,13 @@ describe('kernels of the CUDA backend', () => {
   })
 
   it('got twice, it is one', () => {
-    const { kernels } = pretend()
+    const { kernels } = fakeParts()
     const module = kernels.load(new Uint8Array(8), context)
     assert.equal(kernels.kernel(module, 'k', ['f32']), kernels.kernel(module, 'k', ['f32']))
   })
 
   it('leave for shared memory is the function’s, and ends with its module', () => {
-    const { kernels, granted } = pretend()
+    const { kernels, granted } = fakeParts()
     const first = kernels.load(new Uint8Array(8), context)
     const large = kernels.kernel(first, 'k', ['f32'])
     kernels.launch(large, stream, shape(100_000), [1])

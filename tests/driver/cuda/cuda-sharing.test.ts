@@ -1,4 +1,4 @@
-/** What the CUDA backend does with memory that other processes see, on a driver that is pretended. */
+/** What the CUDA backend does with memory that other processes see, on a fake driver. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { describe, it } from 'node:test'
@@ -16,7 +16,7 @@ const context = 1 as ContextHandle
 const MiB = 2 ** 20
 const own = (event: number): OwnEvent => ({ context, event: event as EventHandle })
 
-function pretend() {
+function fakeParts() {
   const memory = new NativeMemory(128)
   const calls: string[] = []
   const undone = new Set<number>()
@@ -72,7 +72,7 @@ const code = (wanted: string) => (error: unknown) => (error as { code?: unknown 
 
 describe('memory for other processes on the CUDA backend', { skip }, () => {
   it('comes in steps of 2 MiB, and is used again once the work is done', () => {
-    const { sharing, calls, undone, recycled } = pretend()
+    const { sharing, calls, undone, recycled } = fakeParts()
     const first = sharing.allocate(100, context)
     undone.add(5)
     sharing.free(first, [own(5), own(6)])
@@ -85,7 +85,7 @@ describe('memory for other processes on the CUDA backend', { skip }, () => {
   })
 
   it('of one context is not given to another', () => {
-    const { sharing } = pretend()
+    const { sharing } = fakeParts()
     const first = sharing.allocate(1, context)
     sharing.free(first, [])
     assert.notEqual(sharing.allocate(1, 2 as ContextHandle), first)
@@ -93,7 +93,7 @@ describe('memory for other processes on the CUDA backend', { skip }, () => {
   })
 
   it('is given back beyond a limit, but never while a host function is pending', () => {
-    const { sharing, calls, state } = pretend()
+    const { sharing, calls, state } = fakeParts()
     const large = [200, 90, 90].map((size) => sharing.allocate(size * MiB, context))
     for (const [index, pointer] of large.entries()) {
       state.hostFunctions = index === 1
@@ -106,7 +106,7 @@ describe('memory for other processes on the CUDA backend', { skip }, () => {
   })
 
   it('what is kept is given back where the device has no more, unless a host function is pending', () => {
-    const { sharing, calls, state } = pretend()
+    const { sharing, calls, state } = fakeParts()
     const kept = sharing.allocate(1, context)
     sharing.free(kept, [])
     state.allocates = [2, 0]
@@ -122,7 +122,7 @@ describe('memory for other processes on the CUDA backend', { skip }, () => {
   })
 
   it('is exported by its base, and known again in this process', () => {
-    const { sharing, state } = pretend()
+    const { sharing, state } = fakeParts()
     const pointer = sharing.allocate(1, context)
     const { handle, byteOffset } = sharing.exportMemory((pointer + 12) as Pointer, context)
     assert.equal(handle.length, 64)
@@ -133,7 +133,7 @@ describe('memory for other processes on the CUDA backend', { skip }, () => {
   })
 
   it('of another process is unmapped after its work, and not while a host function is pending', async () => {
-    const { sharing, calls, undone, recycled, state } = pretend()
+    const { sharing, calls, undone, recycled, state } = fakeParts()
     const imported = sharing.importMemory(new Uint8Array(64).fill(9), context)
     assert.deepEqual([imported.pointer, imported.byteLength], [0x6000_0000_0000, 16 * MiB])
     assert.deepEqual(sharing.exportMemory((imported.pointer + 5) as Pointer, context), {
@@ -157,7 +157,7 @@ describe('memory for other processes on the CUDA backend', { skip }, () => {
   })
 
   it('what the driver refuses is an invalid handle, the same process among it, but for a lack of memory', () => {
-    const { sharing, state } = pretend()
+    const { sharing, state } = fakeParts()
     const attempt = (number: number) => () => {
       state.opens = number
       sharing.importMemory(new Uint8Array(64), context)

@@ -1,4 +1,4 @@
-/** Streams made ahead, by a driver that is pretended. */
+/** Streams made ahead, by a fake driver. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { SpareStreams, type SpareStreamsParts } from '../../../../src/driver/cuda/handles/spare-streams.js'
@@ -14,7 +14,7 @@ const DEVICE = 0
 /** That are left for host functions. */
 const LEFT = 16
 
-function pretend(registry: ProcessRegistry = registryWith()) {
+function fakeParts(registry: ProcessRegistry = registryWith()) {
   const calls: string[] = []
   let [last, rests, isPending] = [0, 0, false]
   const library = {
@@ -53,7 +53,7 @@ function pretend(registry: ProcessRegistry = registryWith()) {
 }
 
 test('streams are made ahead, but not while host functions are pending, in this thread or another', () => {
-  const { spares, registry, calls, pend } = pretend()
+  const { spares, registry, calls, pend } = fakeParts()
   pend()
   spares.fillWhereNeeded()
   assert.deepEqual(calls, [])
@@ -63,7 +63,7 @@ test('streams are made ahead, but not while host functions are pending, in this 
 })
 
 test('a stream that is wanted meanwhile is made in the place of a kept one', () => {
-  const { spares, registry, calls, pend } = pretend()
+  const { spares, registry, calls, pend } = fakeParts()
   spares.fillWhereNeeded()
   pend()
   assert.deepEqual(
@@ -78,7 +78,7 @@ test('a stream that is wanted meanwhile is made in the place of a kept one', () 
 })
 
 test('the last places are for those inside of a host function, who cannot wait', () => {
-  const { spares, pend } = pretend()
+  const { spares, pend } = fakeParts()
   spares.fillWhereNeeded()
   pend()
   const make = (inside: boolean): unknown => spares.inPlaces(DEVICE, 1, inside, () => 'made')
@@ -89,7 +89,7 @@ test('the last places are for those inside of a host function, who cannot wait',
 })
 
 test('a stream lent to the library comes back, and where none can be made it is an error', () => {
-  const { spares, pend } = pretend()
+  const { spares, pend } = fakeParts()
   spares.fillWhereNeeded()
   pend()
   const lent = Array.from({ length: SPARE_STREAMS }, () => spares.lend(DEVICE))
@@ -111,7 +111,7 @@ test('while one thread makes a stream in a place that it has made, no other thre
       () => void taken.push(false),
     ),
   })
-  const { spares, rests } = pretend(registry)
+  const { spares, rests } = fakeParts(registry)
   assert.equal(
     spares.making(() => taken.push(true)),
     1,

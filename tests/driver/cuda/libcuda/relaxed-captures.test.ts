@@ -1,4 +1,4 @@
-/** All code of a thread shares its capture mode: what is relaxed for a call is put back after it. The driver is pretended. */
+/** All code of a thread shares its capture mode: what is relaxed for a call is put back after it. The driver is a fake. */
 import assert from 'node:assert/strict'
 import { createRequire } from 'node:module'
 import { describe, it } from 'node:test'
@@ -10,7 +10,7 @@ const GLOBAL = 0
 const RELAXED = 2
 
 /** A thread whose mode is exchanged with the one in memory, as the driver does. */
-function pretend() {
+function fakeParts() {
   const thread = { mode: GLOBAL }
   const relaxed = new RelaxedCaptures({
     cuThreadExchangeStreamCaptureMode: (...[address]) => {
@@ -26,7 +26,7 @@ function pretend() {
 
 describe('calls that harm no capture', () => {
   it('run in relaxed mode, and the mode of the thread is put back', () => {
-    const { thread, relaxed } = pretend()
+    const { thread, relaxed } = fakeParts()
     assert.equal(
       relaxed.run(() => thread.mode),
       RELAXED,
@@ -35,7 +35,7 @@ describe('calls that harm no capture', () => {
   })
 
   it('put it back when they throw', () => {
-    const { thread, relaxed } = pretend()
+    const { thread, relaxed } = fakeParts()
     assert.throws(() =>
       relaxed.run(() => {
         throw new Error('as the test wants')
@@ -45,7 +45,7 @@ describe('calls that harm no capture', () => {
   })
 
   it('put it back when one is made inside another', () => {
-    const { thread, relaxed } = pretend()
+    const { thread, relaxed } = fakeParts()
     const seen = relaxed.run(() => [thread.mode, relaxed.run(() => thread.mode), thread.mode])
     assert.deepEqual(seen, [RELAXED, RELAXED, RELAXED])
     assert.equal(thread.mode, GLOBAL)

@@ -1,4 +1,4 @@
-/** How one device is let into another's memory, on a driver that is pretended: what is opened once, and what is said where it cannot be. */
+/** How one device is let into another's memory, on a fake driver: what is opened once, and what is said where it cannot be. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { defineKernel } from 'cuda-streams'
@@ -16,7 +16,7 @@ const IN_POOL = 0x1000 as Pointer
 const IN_OTHER_POOL = 0x3000 as Pointer
 const PLAIN = 0x2000 as Pointer
 
-function pretend(results: { readonly canReach?: boolean; readonly enable?: number; readonly pool?: number } = {}) {
+function fakeParts(results: { readonly canReach?: boolean; readonly enable?: number; readonly pool?: number } = {}) {
   const memory = new NativeMemory(64)
   const calls: string[] = []
   const library = {
@@ -58,7 +58,7 @@ function pretend(results: { readonly canReach?: boolean; readonly enable?: numbe
 }
 
 test('a context and a pool are opened once for each device that uses their memory', () => {
-  const { peers, calls } = pretend()
+  const { peers, calls } = fakeParts()
   for (const pointer of [IN_POOL, IN_POOL, PLAIN, IN_OTHER_POOL, IN_OTHER_POOL]) {
     assert.equal(peers.enable(pointer, 0, 1), true)
   }
@@ -73,21 +73,21 @@ test('a context and a pool are opened once for each device that uses their memor
 })
 
 test('a pool that other code may destroy, and make anew with the same handle, is opened at each use', () => {
-  const { peers, calls } = pretend()
+  const { peers, calls } = fakeParts()
   for (let use = 0; use < 2; use += 1) assert.equal(peers.enable(0x5000 as Pointer, 0, 1), true)
   assert.equal(calls.filter((call) => call.startsWith('pool')).length, 2)
 })
 
 test('devices that cannot reach each other are told apart, and nothing is opened', () => {
-  const { peers, calls } = pretend({ canReach: false })
+  const { peers, calls } = fakeParts({ canReach: false })
   assert.equal(peers.enable(IN_POOL, 0, 1), false)
   assert.deepEqual(calls, [])
 })
 
 test('a context that other code has opened before is open; another refusal is the driver’s', () => {
-  assert.equal(pretend({ enable: 704 }).peers.enable(PLAIN, 0, 1), true)
-  assert.throws(() => pretend({ enable: 711 }).peers.enable(PLAIN, 0, 1), CudaError)
-  assert.throws(() => pretend({ pool: 1 }).peers.enable(IN_POOL, 0, 1), CudaError)
+  assert.equal(fakeParts({ enable: 704 }).peers.enable(PLAIN, 0, 1), true)
+  assert.throws(() => fakeParts({ enable: 711 }).peers.enable(PLAIN, 0, 1), CudaError)
+  assert.throws(() => fakeParts({ pool: 1 }).peers.enable(IN_POOL, 0, 1), CudaError)
 })
 
 const ONE = { grid: 1, block: 1 }

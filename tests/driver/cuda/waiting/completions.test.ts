@@ -1,4 +1,4 @@
-/** Promises of a real GPU, on events that are pretended. */
+/** Promises of a real GPU, on fake events. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Completions } from '../../../../src/driver/cuda/waiting/promises.js'

@@ -14,7 +14,7 @@ import { LoopPump, type Sleeper } from '../../../../src/driver/loop-pump.js'
 
 import { AnyStreams } from '../fake-parts.js'
 
-interface Pretended {
+interface Fake {
   readonly registry: ProcessRegistry
   readonly spinWait?: () => void
   readonly backOff?: Sleeper
@@ -35,8 +35,8 @@ function withRecords(pool: object): object {
   return Object.assign(pool, { recordOf })
 }
 
-export function waitingOf(pretended: Pretended) {
-  const { registry, spinWait = () => {}, backOff = { sleep: () => {}, cancel: () => {} }, library = {} } = pretended
+export function waitingOf(fake: Fake) {
+  const { registry, spinWait = () => {}, backOff = { sleep: () => {}, cancel: () => {} }, library = {} } = fake
   const captures = new Captures({ library } as never, registry, spinWait)
   const eventWaits = new Completions<EventHandle>(library as never)
   const poller: LoopPump = new LoopPump(
@@ -44,12 +44,12 @@ export function waitingOf(pretended: Pretended) {
     backOff,
     () => true,
   )
-  const semaphores = withoutWaits(pretended.semaphores)
+  const semaphores = withoutWaits(fake.semaphores)
   const valueWaits = { any: false, anyBlocks: () => false }
-  const pool = 'pool' in pretended ? withRecords(pretended.pool as object) : undefined
+  const pool = 'pool' in fake ? withRecords(fake.pool as object) : undefined
   const given = {
     streams: new AnyStreams(),
-    ...pretended,
+    ...fake,
     pool,
     semaphores,
     valueWaits,

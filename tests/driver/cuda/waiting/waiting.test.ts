@@ -1,4 +1,4 @@
-/** Host functions that are run before a call of another library, and while one waits: on semaphores that are pretended. */
+/** Host functions that are run before a call of another library, and while one waits: on fake semaphores. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { StreamRecord } from '../../../../src/driver/cuda/handles/stream-records.js'
@@ -25,7 +25,7 @@ interface Lane {
 }
 
 /** One semaphore of host functions, each of which is due when it is the first. */
-function pretend(isDue: () => boolean = () => true) {
+function fakeParts(isDue: () => boolean = () => true) {
   const semaphore: Lane = { calls: [], context: 1 }
   const semaphores = {
     running: [] as Call[],
@@ -60,7 +60,7 @@ function pretend(isDue: () => boolean = () => true) {
 }
 
 test('all host functions that are pending are run, and those that they queue', () => {
-  const { blocking, semaphores, queue } = pretend()
+  const { blocking, semaphores, queue } = fakeParts()
   let ran = 0
   queue(() => {
     ran += 1
@@ -77,7 +77,7 @@ test('all host functions that are pending are run, and those that they queue', (
 })
 
 test('host functions that queue themselves anew without end do not hold up the call', () => {
-  const { blocking, queue } = pretend()
+  const { blocking, queue } = fakeParts()
   let ran = 0
   const again = (): void => {
     ran += 1
@@ -89,7 +89,7 @@ test('host functions that queue themselves anew without end do not hold up the c
 })
 
 test('nor do host functions that never come due', () => {
-  const { blocking, semaphores, queue } = pretend(() => false)
+  const { blocking, semaphores, queue } = fakeParts(() => false)
   queue()
   const begin = performance.now()
   blocking.libraryCall(() => {})
@@ -98,7 +98,7 @@ test('nor do host functions that never come due', () => {
 })
 
 test('inside a host function there is nothing to wait for: it is one of those pending', () => {
-  const { blocking, hostFunctions, semaphores, queue } = pretend()
+  const { blocking, hostFunctions, semaphores, queue } = fakeParts()
   queue(() => {
     semaphores.running.push(...(semaphores.active[0]?.calls ?? []))
     assert.equal(hostFunctions.isInside, true)
@@ -110,7 +110,7 @@ test('inside a host function there is nothing to wait for: it is one of those pe
 })
 
 test('while a library is waited for, host functions run', () => {
-  const { blocking, queue } = pretend()
+  const { blocking, queue } = fakeParts()
   let ran = 0
   const again = (): void => {
     ran += 1
@@ -189,7 +189,7 @@ test('a stream that is closed counts no more, though only another thread has hos
 })
 
 /** A call on a thread of its own, which is over when the test says so, and whether the right to make it is held. */
-function pretendApart(pend: () => boolean, others: () => boolean = () => false) {
+function fakeCallsOnThreads(pend: () => boolean, others: () => boolean = () => false) {
   const held = { exclusive: false }
   const call: { result: number | undefined } = { result: undefined }
   let rested = 0
@@ -225,7 +225,7 @@ function pretendApart(pend: () => boolean, others: () => boolean = () => false) 
 test('a call on a thread of its own begins when no host function is pending, and keeps new ones away until it is over', async () => {
   let pending = true
   let begun = false
-  const { callsOnThreads, held, call, rested } = pretendApart(() => pending)
+  const { callsOnThreads, held, call, rested } = fakeCallsOnThreads(() => pending)
   const result = callsOnThreads.make(() => {
     begun = true
     assert.ok(held.exclusive)
@@ -242,14 +242,14 @@ test('a call on a thread of its own begins when no host function is pending, and
 })
 
 test('it begins all the same where host functions stay pending: they may stand behind what it ends', async () => {
-  const { callsOnThreads, held, call } = pretendApart(() => true)
+  const { callsOnThreads, held, call } = fakeCallsOnThreads(() => true)
   call.result = 7
   assert.equal(await callsOnThreads.make(() => call, 5), 7)
   assert.equal(held.exclusive, false)
 })
 
 test('a call that does not end holds up the next host function for the time of a deadlock at most', async () => {
-  const { callsOnThreads } = pretendApart(() => false)
+  const { callsOnThreads } = fakeCallsOnThreads(() => false)
   const endless: { result: number | undefined } = { result: undefined }
   const result = callsOnThreads.make(() => endless, 0)
   const begun = performance.now()
@@ -393,7 +393,7 @@ test('a device that is recorded later, since another thread captures, does not i
 })
 
 test('a call that needs a moment without host functions is ERR_DEADLOCK where they queue themselves anew without end', () => {
-  const { blocking, queue } = pretend()
+  const { blocking, queue } = fakeParts()
   const again = (): void => queue(again)
   queue(again)
   refused(

@@ -1,5 +1,5 @@
 /**
- * What was measured on an H200 of CUDA's locks and waits, the pretended libcuda does: a call that waits for the device while
+ * What was measured on an H200 of CUDA's locks and waits, the fake libcuda does: a call that waits for the device while
  * a stream stands at a host function hangs, and one about a handle that was destroyed aborts. So the CUDA driver is tried on
  * every machine, with one thread and with several.
  */
@@ -44,7 +44,7 @@ const CONFORMANCE = [
   ],
   ...['stream-protocol', 'streams', 'transfers', 'waits-beside-host-functions'],
 ]
-/** What the pretended libcuda lacks for the others. */
+/** What the fake libcuda lacks for the others. */
 const NOT_PLAYED: Readonly<Record<string, string>> = {
   'defined-kernels': 'code for a GPU',
   'driver-choice': 'it is about the driver of the machine',
@@ -67,7 +67,7 @@ const OTHERS = ['processes/threads', 'processes/captures', 'driver/immediates']
 test('what is played in part there says so, with the reason', () => {
   const folder = fileOf('../conformance')
   const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.js'))
-  const asking = files.filter((path) => readFileSync(join(folder, path), 'utf8').includes('isPretended()'))
+  const asking = files.filter((path) => readFileSync(join(folder, path), 'utf8').includes('isFakeDriver()'))
   const names = new Set(asking.map((path) => path.replace(/(\.test\.js|\/.*)$/, '')))
   assert.deepEqual([...names].sort(), Object.keys(IN_PART).sort())
 })
@@ -82,13 +82,13 @@ describe('on the oldest driver that the library works with', { skip }, () => pla
 
 describe('on a driver without the functions that CUDA means to drop', { skip }, () => playEach(OF_ANY_AGE, 'future'))
 
-describe('on a pretended GPU', { skip, concurrency: 2 }, () => {
+describe('on a fake GPU', { skip, concurrency: 2 }, () => {
   playEach([...CONFORMANCE.map((name) => `conformance/${name}`), ...OTHERS])
 
   test('five threads make streams, queue host functions and fill queues', async () => {
     const { code, output } = await run(['--expose-gc', fileOf('./rounds.js')])
     assert.equal(code, 0, whatFailed(output))
-    assert.match(output, /750 rounds on Pretended GPU/)
+    assert.match(output, /750 rounds on Fake GPU/)
   })
 
   test('a wait inside a host function is no deadlock of the threads that wait for its stream', async () => {

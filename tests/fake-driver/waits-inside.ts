@@ -1,6 +1,6 @@
 /**
  * A thread that waits inside a host function while another waits for the stream of that host function. Started by
- * pretend.test.ts with a limit of two seconds; prints how both waits ended.
+ * fake-driver.test.ts with a limit of two seconds; prints how both waits ended.
  */
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads'
 import { Device, type SharedStream, Stream } from 'cuda-streams'

@@ -1,12 +1,12 @@
 /**
- * The CUDA driver of the library against the simulator, on a machine without a GPU: the pretended libcuda moves bytes in the order
+ * The CUDA driver of the library against the simulator, on a machine without a GPU: the fake libcuda moves bytes in the order
  * that streams force, and refuses what captures forbid.
  */
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { after, describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { pretendedCuda } from '../pretend/pretend.js'
+import { fakeCuda } from '../fake-driver/fake-cuda.js'
 import { encode, type Program } from './steps.js'
 
 const SEED = process.env['CUDA_STREAMS_TEST_SEED'] ?? '1'
@@ -23,13 +23,13 @@ const COPY: Program = {
   steps: [{ what: 'copy', stream: 0, buffer: 0, at: 0, source: 1, from: 0, cells: 0, guarded: 1 }],
 }
 
-const pretended = pretendedCuda()
-const skip = typeof pretended === 'string' ? pretended : false
+const fake = fakeCuda()
+const skip = typeof fake === 'string' ? fake : false
 
 async function run(args: readonly string[], more: NodeJS.ProcessEnv = {}): Promise<{ code: unknown; output: string }> {
-  assert.ok(typeof pretended !== 'string')
+  assert.ok(typeof fake !== 'string')
   // Streams of other libraries are made while host functions stand: the driver has as many places for them as a GPU.
-  const env = { ...pretended.env, PRETENDED_BLOCK: undefined, ...more }
+  const env = { ...fake.env, FAKE_BLOCK: undefined, ...more }
   const file = fileURLToPath(new URL('./run.js', import.meta.url))
   const child = spawn(process.execPath, [file, '--seconds', String(LONGEST), ...args], { env })
   let output = ''
@@ -37,9 +37,9 @@ async function run(args: readonly string[], more: NodeJS.ProcessEnv = {}): Promi
   return new Promise((resolve) => child.on('close', (code, signal) => resolve({ code: signal ?? code, output })))
 }
 
-describe('on a pretended GPU', { skip, timeout: 1000 * LONGEST }, () => {
+describe('on a fake GPU', { skip, timeout: 1000 * LONGEST }, () => {
   after(() => {
-    if (typeof pretended !== 'string') pretended.remove()
+    if (typeof fake !== 'string') fake.remove()
   })
 
   test(`the library does what the simulator does (${RUNS} programs, seed ${SEED})`, async () => {
@@ -51,7 +51,7 @@ describe('on a pretended GPU', { skip, timeout: 1000 * LONGEST }, () => {
   test('copies that do not arrive are found', async () => {
     const only = ['--only', JSON.stringify(encode(COPY))]
     assert.equal((await run(only)).code, 0)
-    const { code, output } = await run(only, { PRETENDED_FORGETS: '1' })
+    const { code, output } = await run(only, { FAKE_FORGETS: '1' })
     assert.equal(code, 1, output)
     // It does not arrive where the buffers are looked at, either.
     assert.match(output, /buffer 0\n/)

@@ -1,7 +1,7 @@
 /*
- * A CUPTI that is pretended, for the libcuda beside it: it writes records of what that libcuda did, and asks for memory and
- * hands it back on threads of its own while the caller waits, as NVIDIA's does. PRETENDED_CUPTI_TAKEN=1: another tool has it.
- * PRETENDED_CUPTI_VERSION: the version that it says it has. PRETENDED_SMALL=1: a buffer for each of the first 200 records.
+ * A fake CUPTI, for the libcuda beside it: it writes records of what that libcuda did, and asks for memory and
+ * hands it back on threads of its own while the caller waits, as NVIDIA's does. FAKE_CUPTI_TAKEN=1: another tool has it.
+ * FAKE_CUPTI_VERSION: the version that it says it has. FAKE_SMALL=1: a buffer for each of the first 200 records.
  *
  *   cc -shared -fPIC -O2 -pthread -o libcupti.so libcupti.c
  */
@@ -67,7 +67,7 @@ static void *deliver(void *unused) {
     u8 *buffer = 0; size_t size = 0, most = 0, used = 0;
     requested(&buffer, &size, &most);
     if (!buffer) { dropped += (u64)(written - read); read = written; break; }
-    if (getenv("PRETENDED_SMALL") && read < FEW) size = BYTES;
+    if (getenv("FAKE_SMALL") && read < FEW) size = BYTES;
     for (; read < written && used + BYTES <= size; used += BYTES) write(buffer + used, &records[read++]);
     completed(0, 0, buffer, size, used);
   }
@@ -86,15 +86,15 @@ static void *fill(void *unused) {
 API void fillOften(void *to, void *stream, int count) { fills.to = to; fills.stream = stream; fills.left = count; pthread_t t; pthread_create(&t, 0, fill, 0); pthread_detach(t); }
 API int fillsLeft(void) { return fills.left; }
 
-API R cuptiGetVersion(u32 *version) { const char *said = getenv("PRETENDED_CUPTI_VERSION"); *version = said ? (u32)atoi(said) : 130001; return 0; }
-API R cuptiSubscribe(void **s, void *f, void *u) { (void)f; (void)u; if (subscribed || getenv("PRETENDED_CUPTI_TAKEN")) return MULTIPLE; subscribed = 1; *s = &subscribed; return 0; }
+API R cuptiGetVersion(u32 *version) { const char *said = getenv("FAKE_CUPTI_VERSION"); *version = said ? (u32)atoi(said) : 130001; return 0; }
+API R cuptiSubscribe(void **s, void *f, void *u) { (void)f; (void)u; if (subscribed || getenv("FAKE_CUPTI_TAKEN")) return MULTIPLE; subscribed = 1; *s = &subscribed; return 0; }
 API R cuptiUnsubscribe(void *s) { if (s != &subscribed || !subscribed) return INVALID; subscribed = 0; return 0; }
 API R cuptiActivityRegisterCallbacks(void *r, void *c) { requested = r; completed = c; return 0; }
 API R cuptiActivityEnable(int kind) {
   void *cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   if (!cuda) return INVALID;
   enabled[kind] = 1;
-  *(void **)dlsym(cuda, "pretendedOver") = (void *)over;
+  *(void **)dlsym(cuda, "fakeOver") = (void *)over;
   return 0;
 }
 API R cuptiActivityEnableDriverApi(u32 call, u8 enable) { (void)enable; return call > 800 ? INVALID : 0; }

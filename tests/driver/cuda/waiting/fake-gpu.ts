@@ -14,7 +14,7 @@ const FIRST_STREAM = 0x10000
 /** What a stream holds: it goes on when this says so. */
 type Item = () => boolean
 
-export class PretendedGpu {
+export class FakeGpu {
   /** Milliseconds: passes while somebody waits. */
   clock = 0
   readonly #waiting: ReturnType<typeof waitingOf>

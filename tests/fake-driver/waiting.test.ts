@@ -2,4 +2,4 @@
 import { describe } from 'node:test'
 import { playEach, skip, WAITING } from './play.js'
 
-describe('waiting on a pretended GPU', { skip, concurrency: 2 }, () => playEach(WAITING))
+describe('waiting on a fake GPU', { skip, concurrency: 2 }, () => playEach(WAITING))

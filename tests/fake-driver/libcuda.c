@@ -1,5 +1,5 @@
 /*
- * A libcuda that is pretended: streams, events, graphs and memory in the memory of the process, and above all its locks and
+ * A fake libcuda: streams, events, graphs and memory in the memory of the process, and above all its locks and
  * waits as they were measured on an H200 (docs/cuda-facts.md). The CUDA driver of the library runs on it as on a GPU, with
  * several threads, on a machine that has none. Where a program could crash a real one, this one says what was wrong and aborts.
  *
@@ -33,11 +33,11 @@ enum { OK = 0, INVALID_VALUE = 1, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, I
 /* Nodes that one comes after at once. */
 enum { WIDEST = 16 };
 enum { ENTRIES = 1020, CHANNELS = 32, FIRST_PLACES = 33, MORE_PLACES = 36, MOST_STREAMS = 1 << 16 };
-/* PRETENDED_BLOCK=1 makes it strict: each stream that finds no place waits for the device. */
+/* FAKE_BLOCK=1 makes it strict: each stream that finds no place waits for the device. */
 static int block = MORE_PLACES;
-/* PRETENDED_FRESH=1: no stream has the handle of an earlier one, so that each use of one that is destroyed is found. */
+/* FAKE_FRESH=1: no stream has the handle of an earlier one, so that each use of one that is destroyed is found. */
 static int fresh;
-/* PRETENDED_FORGETS=1 makes it broken: copies do not arrive. */
+/* FAKE_FORGETS=1 makes it broken: copies do not arrive. */
 static int forgets;
 
 typedef struct Stream Stream;
@@ -101,9 +101,9 @@ static int capturesActive;
 static __thread Context *current;
 static __thread int mode;
 
-#define DIE(...) do { fprintf(stderr, "pretended CUDA: " __VA_ARGS__); fputc('\n', stderr); abort(); } while (0)
+#define DIE(...) do { fprintf(stderr, "fake CUDA: " __VA_ARGS__); fputc('\n', stderr); abort(); } while (0)
 /* libcupti.c hears of each operation that is over: how many there were before the call that queued it, and the rest. */
-void (*pretendedOver)(u64 call, const char *what, u64 bytes, u64 stream, double asked, double begun, u64 thread);
+void (*fakeOver)(u64 call, const char *what, u64 bytes, u64 stream, double asked, double begun, u64 thread);
 static u64 calls;
 static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1e3 + t.tv_nsec / 1e6; }
 static void nap(void) { usleep(20); }
@@ -174,7 +174,7 @@ static const char *nameOf(Op *op) { return op->kind == COPY ? "copy" : op->kind 
 static void tell(Op *op, Op *of, u64 call) {
   u64 stream = of->stream->inner ? of->stream->inner->id : of->stream == &nullStream ? 1u << 30 : (1u << 30) + 1;
   if (op->kind == GRAPH) for (int i = 0; i < op->exec->count; i++) tell(&op->exec->ops[i], of, call);
-  else if (nameOf(op)) pretendedOver(call, nameOf(op), op->bytes * (u64)(op->kind == SET ? op->width : 1), stream, of->asked, of->begun, of->thread);
+  else if (nameOf(op)) fakeOver(call, nameOf(op), op->bytes * (u64)(op->kind == SET ? op->width : 1), stream, of->asked, of->begun, of->thread);
 }
 static void *gpu(void *unused) {
   (void)unused;
@@ -188,7 +188,7 @@ static void *gpu(void *unused) {
         if (!allOver(op->marks, op->kind == WAIT ? 0 : op->nmarks)) break;
         if (op->begun == 0) op->begun = now();
         if (!run(op)) break;
-        if (pretendedOver) tell(op, op, ++calls);
+        if (fakeOver) tell(op, op, ++calls);
         channel->first = op->next;
         if (!channel->first) channel->last = 0;
         channel->entries -= op->entry;
@@ -329,22 +329,22 @@ static void checkRange(const void *at, size_t bytes, const char *call) {
 }
 
 #define API __attribute__((visibility("default")))
-/* PRETENDED_INIT makes it a driver that does not start, or hangs (-1) or crashes (-2) at that; PRETENDED_VERSION one for another CUDA;
- * PRETENDED_SAYS is what it prints at its start. */
+/* FAKE_INIT makes it a driver that does not start, or hangs (-1) or crashes (-2) at that; FAKE_VERSION one for another CUDA;
+ * FAKE_SAYS is what it prints at its start. */
 static int number(const char *variable, int otherwise) { const char *value = getenv(variable); return value ? atoi(value) : otherwise; }
 API R cuInit(u32 f) { (void)f;
-  int init = number("PRETENDED_INIT", OK);
+  int init = number("FAKE_INIT", OK);
   if (init == -1) for (;;) pause();
   if (init == -2) DIE("cuInit crashes");
   if (init) return init;
-  if (getenv("PRETENDED_SAYS")) { printf("%s", getenv("PRETENDED_SAYS")); fflush(stdout); }
+  if (getenv("FAKE_SAYS")) { printf("%s", getenv("FAKE_SAYS")); fflush(stdout); }
   LOCK;
-  if (!started) { started = 1; forgets = getenv("PRETENDED_FORGETS") != 0; fresh = getenv("PRETENDED_FRESH") != 0; if (getenv("PRETENDED_BLOCK")) context.places = block = atoi(getenv("PRETENDED_BLOCK")); nullStream.alive = perThread.alive = 1; nullStream.life = perThread.life = 1; perThread.channel = 1; nextChannel = 2; pthread_t t; pthread_create(&t, 0, gpu, 0); pthread_detach(t); }
+  if (!started) { started = 1; forgets = getenv("FAKE_FORGETS") != 0; fresh = getenv("FAKE_FRESH") != 0; if (getenv("FAKE_BLOCK")) context.places = block = atoi(getenv("FAKE_BLOCK")); nullStream.alive = perThread.alive = 1; nullStream.life = perThread.life = 1; perThread.channel = 1; nextChannel = 2; pthread_t t; pthread_create(&t, 0, gpu, 0); pthread_detach(t); }
   UNLOCK; return OK; }
-API R cuDriverGetVersion(int *v) { *v = number("PRETENDED_VERSION", 13000); return OK; }
+API R cuDriverGetVersion(int *v) { *v = number("FAKE_VERSION", 13000); return OK; }
 API R cuDeviceGetCount(int *n) { if (!started) return 3; *n = 1; return OK; }
 API R cuDeviceGet(int *d, int o) { *d = o; return OK; }
-API R cuDeviceGetName(char *n, int l, int d) { (void)d; snprintf(n, (size_t)l, "Pretended GPU"); return OK; }
+API R cuDeviceGetName(char *n, int l, int d) { (void)d; snprintf(n, (size_t)l, "Fake GPU"); return OK; }
 API R cuDeviceTotalMem_v2(size_t *n, int d) { (void)d; *n = (size_t)64 << 30; return OK; }
 API R cuDeviceGetUuid_v2(u8 *u, int d) { memset(u, 7 + d, 16); return OK; }
 API R cuDeviceGetAttribute(int *v, int a, int d) { (void)d;

@@ -1,11 +1,11 @@
-/** Plays test files of other folders on a pretended GPU, each in a process of its own. */
+/** Plays test files of other folders on a fake GPU, each in a process of its own. */
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { after, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { runsTestFile } from '../helpers/run-time.js'
 import { whatFailed } from '../helpers/test-output.js'
-import { type Age, pretendedCuda } from './pretend.js'
+import { type Age, fakeCuda } from './fake-cuda.js'
 
 /**
  * Waits that pass through the event loop, which is each run time's own. CI plays these on all of them; the other files it
@@ -20,16 +20,16 @@ export const WAITING: readonly string[] = [
 /** Milliseconds after which a process hangs. */
 const LONGEST = 240_000
 
-const pretended = pretendedCuda()
-const others = new Map<Age, ReturnType<typeof pretendedCuda>>([['now', pretended]])
-export const skip = typeof pretended === 'string' ? pretended : false
+const fake = fakeCuda()
+const others = new Map<Age, ReturnType<typeof fakeCuda>>([['now', fake]])
+export const skip = typeof fake === 'string' ? fake : false
 
 after(() => {
   for (const each of others.values()) if (typeof each !== 'string') each.remove()
 })
 
-function ofAge(age: Age): ReturnType<typeof pretendedCuda> {
-  const made = others.get(age) ?? pretendedCuda(age)
+function ofAge(age: Age): ReturnType<typeof fakeCuda> {
+  const made = others.get(age) ?? fakeCuda(age)
   others.set(age, made)
   return made
 }
@@ -58,7 +58,7 @@ export function playEach(paths: readonly string[], age: Age = 'now'): void {
     test(path, async () => {
       const { code, output } = await run(runsTestFile(fileOf(`../${path}.test.js`)), {}, age)
       assert.equal(code, 0, whatFailed(output))
-      if (path.startsWith('conformance')) assert.match(output, /Pretended GPU/)
+      if (path.startsWith('conformance')) assert.match(output, /Fake GPU/)
     })
   }
 }

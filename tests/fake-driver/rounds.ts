@@ -1,6 +1,6 @@
 /**
  * Threads that make and close streams, queue host functions and fill hardware queues, each for itself, on one GPU: what one
- * does must not stop another. Started by pretend.test.ts; exits with 0 where every byte and every host function was right.
+ * does must not stop another. Started by fake-driver.test.ts; exits with 0 where every byte and every host function was right.
  */
 import assert from 'node:assert/strict'
 import { setImmediate as turn } from 'node:timers/promises'
