@@ -1,4 +1,4 @@
-/* The process registry, in which the threads of JavaScript tell each other about their host functions.
+/* The process registry, in which the threads of JavaScript publish their host functions to each other.
    src/driver/cuda/host-functions/process-registry.ts has the same in words of four bytes, and writes it. The watchdog reads it. */
 #ifndef THREADS_H
 #define THREADS_H

@@ -105,7 +105,7 @@ static void set(Timer *t, int64_t due) {
   pthread_mutex_unlock(&t->mutex);
 }
 
-/** start(nanoseconds): calls the wake function once, that much later, unless it is started anew or stopped before. */
+/** start(nanoseconds): calls the wake function once, that much later, unless it is started again or stopped before. */
 static napi_value start(napi_env env, napi_callback_info info) {
   napi_value nanoseconds = NULL;
   Timer *t = timer_of(env, info, &nanoseconds);

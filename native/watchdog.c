@@ -82,10 +82,10 @@ static void warn(const Slot *slot, Waiting waiting, int count) {
   else snprintf(thread, sizeof(thread), "Worker thread %d", owner);
   describe_stream(stream, sizeof(stream), label.stream);
   describe_site(site, sizeof(site), &label, waiting);
-  if (count > 1) snprintf(others, sizeof(others), "; %d more stand so", count - 1);
+  if (count > 1) snprintf(others, sizeof(others), "; %d more streams wait for one", count - 1);
   int length = snprintf(message, sizeof(message),
                         "(node:%d) [CUDA_STREAMS_BLOCKED_THREAD] CudaStreamsWarning: %s has been inside one call or loop for %s, while %s "
-                        "stands at a host function%s, which only that thread can run and return from%s. If the call waits for the GPU, it "
+                        "waits for a host function%s, which only that thread can run and return from%s. If the call waits for the GPU, it "
                         "never ends. Call device.drainHostFunctions() before a blocking call of another library, and await finished() "
                         "instead of a loop\n",
                         getpid(), thread, after, stream, site, others);

@@ -90,7 +90,7 @@ const ROWS: readonly Row[] = [
     title: NO_LOOKING,
     asIs: true,
     options: [PERMISSION],
-    error: /cannot be told: \/.* may not be looked for\. .*--allow-fs-read=\*/,
+    error: /Cannot find out .*: access to \/.* is not permitted\. .*--allow-fs-read=\*/,
   },
   { title: NO_LIBRARY, machine: { files: { '/dev/nvidiactl': '' } }, error: /NVIDIA_DRIVER_CAPABILITIES/ },
   { title: NO_LIBRARY, machine: { files: { '/proc/driver/nvidia/version': '' } }, error: /--gpus all/ },

@@ -1,6 +1,6 @@
 /**
  * What was measured on an H200 of CUDA's locks and waits, the fake libcuda does: a call that waits for the device while
- * a stream stands at a host function hangs, and one about a handle that was destroyed aborts. So the CUDA driver is tried on
+ * a stream waits for a host function hangs, and one about a handle that was destroyed aborts. So the CUDA driver is tried on
  * every machine, with one thread and with several.
  */
 import assert from 'node:assert/strict'

@@ -60,7 +60,7 @@ const PARAMETERS = {
   count: 'int more',
 } as const
 
-/** Makes all calls in this thread; what is wrong, in words. */
+/** Makes all calls in this thread. Returns a description of what is wrong. */
 function tryAll(file: string): string[] {
   const library = SharedLibrary.open(file)
   const c = library.functions(PARAMETERS)

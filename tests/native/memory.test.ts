@@ -14,7 +14,7 @@ import { compiled, skip } from './compile.js'
 const PRELOADED = process.env['LD_PRELOAD'] ? `${process.env['LD_PRELOAD']}:` : ''
 const UNMAPPED = [8, 0x1000, 0x2000_0000_0000, 0x7fff_ffff_f000]
 
-/** What reading gives in this process, in words. */
+/** What reading returns in this process, as text. */
 function readings(): string[] {
   const reader = new MemoryReader()
   const memory = new NativeMemory(64)

@@ -31,9 +31,9 @@ function registryOf(file: string): number {
 }
 
 if (!isMainThread) {
-  const { file, gate }: { readonly file: string; readonly gate: Int32Array } = workerData
-  Atomics.sub(gate, 0, 1)
-  while (Atomics.load(gate, 0) > 0);
+  const { file, barrier }: { readonly file: string; readonly barrier: Int32Array } = workerData
+  Atomics.sub(barrier, 0, 1)
+  while (Atomics.load(barrier, 0) > 0);
   parentPort?.postMessage(registryOf(file))
 } else {
   test('copies that threads load at the same time, and later ones, have one registry', { skip }, async () => {
@@ -43,10 +43,10 @@ if (!isMainThread) {
       copyFileSync(layerFile(), copy)
       return copy
     })
-    const gate = new Int32Array(new SharedArrayBuffer(4)).fill(copies.length)
+    const barrier = new Int32Array(new SharedArrayBuffer(4)).fill(copies.length)
     const registries = await Promise.all(
       copies.map((file) => {
-        const worker = new Worker(new URL(import.meta.url), { workerData: { file, gate } })
+        const worker = new Worker(new URL(import.meta.url), { workerData: { file, barrier } })
         return new Promise<number>((resolve, reject) => worker.on('message', resolve).on('error', reject))
       }),
     )

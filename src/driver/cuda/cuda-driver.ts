@@ -151,7 +151,7 @@ export class CudaDriver implements Driver {
     return context
   }
 
-  /** While a blocking stream captures, CUDA refuses to tell the number, and invalidates the capture. So it is queried before any can. */
+  /** While a blocking stream captures, CUDA refuses the query for the number, and invalidates the capture. So it is queried before any can. */
   #noteNullStreamId(device: number): void {
     const stream = defaultStream(device, 0)
     if (this.#nullStreamIds.has(device) || this.#calls.captures(stream)) return
@@ -378,7 +378,7 @@ export class CudaDriver implements Driver {
     return this.#streams.openWrapper(stream)
   }
 
-  /** CUDA does not tell the context of a stream whose capture is invalidated. */
+  /** CUDA refuses the context of a stream whose capture is invalidated. */
   #contextsOf(stream: StreamHandle, near: number): Pick<StreamRecord, 'context' | 'green'> {
     const { address } = this.#out
     const result = this.#library.cuStreamGetCtx_v2(stream, address, address + 8)
@@ -424,7 +424,7 @@ export class CudaDriver implements Driver {
   streamGetId(stream: StreamHandle): bigint {
     if (isNullStream(stream)) return this.#nullStreamId(deviceOfDefaultStream(stream))
     this.#refuseWhileCapturing(stream, 'cuStreamGetId')
-    // The number tells this stream from a later one with its handle, so it cannot be given out again.
+    // The number distinguishes this stream from a later one with its handle, so it cannot be given out again.
     this.#streams.of(stream).reuse = undefined
     this.parts.relaxed.run(() => this.#query(stream, 'cuStreamGetId'))
     return this.#out.uint64[0] ?? 0n
@@ -725,7 +725,7 @@ export class CudaDriver implements Driver {
     return this.#calls.captures(defaultStream(device, 2))
   }
 
-  /** Does a blocking stream capture, of whichever thread? The answer for the null stream tells. */
+  /** Does a blocking stream capture, of whichever thread? The answer for the null stream shows that. */
   #anyUnknown(device: number): boolean {
     return this.#calls.captures(defaultStream(device, 0))
   }
@@ -735,7 +735,7 @@ export class CudaDriver implements Driver {
     return !isNullStream(stream) && this.streamIsCapturing(stream)
   }
 
-  /** A function that tells whether the capture that the stream is in is still under way; undefined when it is in none. */
+  /** Returns a function that checks whether the capture that the stream is in is still under way; undefined when it is in none. */
   #captureOf(stream: StreamHandle): (() => boolean) | undefined {
     return isNullStream(stream) ? undefined : this.graphs.captureOf(stream)
   }

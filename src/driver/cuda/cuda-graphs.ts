@@ -280,12 +280,12 @@ export class CudaGraphs implements GraphDriver {
     try {
       this.#takeCaptured(stream)
     } catch {
-      // The context is lost, and the driver does not tell the capture's number any more.
+      // The context is lost, and the driver refuses the capture's number.
     }
     this.#captureOver(stream)
   }
 
-  /** A function that tells whether the capture that the stream is in now is still under way; undefined when it is in none. */
+  /** Returns a function that checks whether the capture that the stream is in now is still under way; undefined when it is in none. */
   captureOf(stream: StreamHandle): (() => boolean) | undefined {
     const { id } = this.#captureInfo(stream)
     if (id === undefined) return undefined
@@ -508,7 +508,7 @@ export class CudaGraphs implements GraphDriver {
     const { driver, contexts } = this.parts
     const call = driver.kernels.nodeCall(kernel, shape, values)
     const update = (): void => this.#nodes.updateKernel(exec, node, call)
-    // A node of a green context is changed with that current: CUDA refuses it even where the parameters name it.
+    // A node of a green context is changed with that current: CUDA refuses it even if the parameters name it.
     if (context === this.#instances.get(exec)?.context) update()
     else contexts.within(context, update)
   }

@@ -49,7 +49,7 @@ interface OwnGreenContext extends GreenContextPart {
   readonly spare: StreamHandle[]
 }
 
-/** Green contexts. `undefined` stands for those of other libraries. */
+/** Green contexts. `undefined` is any of another library. */
 export type Greens = ReadonlySet<OwnGreenContext | undefined>
 
 export class CudaGreenContexts {

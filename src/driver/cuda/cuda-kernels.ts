@@ -256,7 +256,7 @@ export class CudaKernels implements KernelDriver {
     return memory.int32[0] ?? 0
   }
 
-  /** Compares the signature with the sizes of the kernel's parameters, which the driver knows. */
+  /** Compares the signature with the sizes of the kernel's parameters, which the driver has. */
   #checkParameters({ handle, name }: CudaFunction, parameters: readonly ScalarType[]): void {
     const sizes: number[] = []
     const { address } = this.parts.memory

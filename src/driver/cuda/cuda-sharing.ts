@@ -20,7 +20,7 @@ const POINTER_IS_LEGACY_CUDA_IPC_CAPABLE = 10
 /** A smaller allocation may be in one block with other memory, all of which the other process would see. */
 const GRANULE = 2 * 1024 * 1024
 
-/** The words of a registration: its key, then the words that it stands for. */
+/** The words of a registration: its key, then its other words. */
 const WORDS = 8
 
 /** A registration that was read once, and can be checked without a call. */
@@ -42,7 +42,7 @@ export class RegistrationWatch {
 }
 
 /**
- * Words of native memory by which one thread tells the others that an object still exists, and which one. The other threads of a process have modules of
+ * Words of native memory by which one thread shows the others that an object still exists, and which one. The other threads of a process have modules of
  * their own, but the same memory.
  */
 export class Registrations {

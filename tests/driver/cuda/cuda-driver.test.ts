@@ -39,9 +39,9 @@ function fakeParts() {
   const captures = new Map<number, Capture>()
   const contextOf = new Map<number, ContextHandle>()
   const calls: string[] = []
-  /** Where streams of other libraries stood that have been destroyed: the next of ours stand there. */
+  /** The addresses of destroyed streams of other libraries. The next streams of this library get them. */
   const places: number[] = []
-  /** Streams that the checks of handles were told to be gone. */
+  /** Streams that were reported to the handle check as gone. */
   const gone: StreamHandle[] = []
   /** What a query of these streams gives. */
   const busy = new Map<number, number>()
@@ -348,7 +348,7 @@ test('a stream that leaves ends the capture that it began, and no other', () => 
   assert.deepEqual([captures.size, spoilt(), calls], [2, 0, []])
 })
 
-test('modules come and go, and streams are asked, with the captures of the thread relaxed', () => {
+test('modules are loaded and unloaded, and streams queried, with the captures of the thread relaxed', () => {
   const { driver, calls, stream } = fakeParts()
   const [context] = CONTEXTS as [ContextHandle]
   driver.kernels.unload(driver.kernels.load(new Uint8Array(8), context), context)
@@ -356,11 +356,11 @@ test('modules come and go, and streams are asked, with the captures of the threa
   driver.streamGetId(own)
   driver.streamGetFlags(own)
   // Of each device the null and the per-thread stream, before something is given back.
-  const asked = ['cuStreamQuery 0', 'cuStreamQuery 2']
+  const queries = ['cuStreamQuery 0', 'cuStreamQuery 2']
   assert.deepEqual(calls, [
     'cuModuleLoadData true',
-    ...asked,
-    ...asked,
+    ...queries,
+    ...queries,
     'cuModuleUnload true',
     'cuStreamGetId true',
     'cuStreamGetFlags true',
@@ -370,7 +370,7 @@ test('modules come and go, and streams are asked, with the captures of the threa
 const [CONTEXT, ELSEWHERE] = CONTEXTS as [ContextHandle, ContextHandle]
 const queries = (calls: string[]): string[] => calls.splice(0).filter((call) => /Query/.test(call))
 
-test('a query that has its answer makes no call; an idle stream that other code can reach is asked', () => {
+test('a query that has its answer makes no call; an idle stream that other code can reach is queried', () => {
   const { driver, calls, stream, foreign, registry } = fakeParts()
   const [own, handedOut, wrapped, capturing] = [stream(), stream(), foreign(), stream()]
   driver.streamHandedOut(handedOut)
@@ -419,11 +419,11 @@ test('an idle stream that was closed is the next one of its sort, and none of an
   assert.ok(sorts.every((sort) => !closed.includes(driver.streamCreate(...sort))))
 })
 
-test('a stream that may be told from another is never given out again', () => {
+test('a stream that a caller can distinguish from another is never given out again', () => {
   const { driver, library, calls, stream, busy, join } = fakeParts()
   const states: Readonly<Record<string, (stream: StreamHandle) => void>> = {
     'its handle was handed out': (each) => driver.streamHandedOut(each),
-    'its id was asked': (each) => void driver.streamGetId(each),
+    'its id was queried': (each) => void driver.streamGetId(each),
     'it has an attribute': (each) => driver.streamSetMemorySyncDomain(each, 1),
     'it is busy': (each) => void busy.set(each, CUresult.NOT_READY),
     'it began a capture': (each) => driver.graphs.begin(each, RELAXED),
@@ -447,7 +447,7 @@ test('a stream that may be told from another is never given out again', () => {
   }
 })
 
-test('a stream whose handle is read after it was closed is destroyed then; one that is out again is asked from then on', () => {
+test('a stream whose handle is read after it was closed is destroyed then; one that was given out again is queried from then on', () => {
   const { driver, calls, stream } = fakeParts()
   const closed = stream()
   driver.streamDestroy(closed)
@@ -466,7 +466,7 @@ test('a stream whose handle is read after it was closed is destroyed then; one t
   assert.notEqual(stream(), again)
 })
 
-test('a stream that stands where one of another library stood is known to no other code', () => {
+test('a stream with the address of a destroyed stream of another library has not escaped', () => {
   const { driver, calls, stream, foreign, places, gone } = fakeParts()
   const theirs = foreign()
   driver.streamHandedOut(theirs)

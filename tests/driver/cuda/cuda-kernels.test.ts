@@ -126,7 +126,7 @@ describe('kernels of the CUDA backend', () => {
     assert.deepEqual(attributes[1], [])
   })
 
-  it('is asked for by its name, however long that is', () => {
+  it('is looked up by its name, however long that is', () => {
     const { kernels, names } = fakeParts()
     const module = kernels.load(new Uint8Array(8), context)
     for (const name of ['k', 'a-kernel', 'größer', '']) kernels.kernel(module, name, ['f32'])

@@ -59,7 +59,7 @@ function work(stream: number, context: number, more: Partial<LibraryWork> = {}):
 const withoutRepeats = (lines: readonly string[]): string[] => lines.filter((line, at) => line !== lines[at - 1])
 
 test('counts what it may queue, then calls each in its context, with CUDA’s own handle', () => {
-  // 5 is the token for handle 1 of device 1, which CUDA tells apart by the context.
+  // 5 is the token for handle 1 of device 1, which CUDA distinguishes by the context.
   libraries.queue([work(0x5000, 1), work(5, 2)], (calls) => {
     log.push('{')
     calls()

@@ -177,7 +177,7 @@ describe('registrations', { skip }, () => {
       parentPort.on('message', ({ mark, key }) => parentPort.postMessage(registrations.read(mark, key)))
     })`
 
-  it('are seen by another thread, with what they stand for, until they are lowered', async () => {
+  it('can be read by another thread, with their words, until they are removed', async () => {
     const module = new URL('../../../src/driver/cuda/cuda-sharing.js', import.meta.url).href
     const worker = new Worker(source, { eval: true, workerData: module })
     const read = async (mark: number, key: number): Promise<unknown> => {

@@ -1,5 +1,5 @@
 /**
- * Tells live handles from wrong ones before the driver is called, which would crash on some of them, and keeps handles alive that a blocking
+ * Distinguishes live handles from wrong ones before the driver is called, which would crash on some of them, and keeps handles alive that a blocking
  * call uses.
  */
 import { CUresult, cudaError } from '../../cuda-results.js'
@@ -65,16 +65,16 @@ export class MemoryCheck {
   /** The offset at which the inner object of each of these streams has the stream's value. */
   #offsetOf(streams: readonly { readonly handle: number; readonly value: number }[]): number | undefined {
     for (let offset = 0; offset < INNER_BYTES; offset += 8) {
-      const stands = streams.every(({ handle, value }) => {
+      const isThere = streams.every(({ handle, value }) => {
         const inner = this.#pointerAt(handle)
         return inner !== undefined && this.#pointerAt(inner + offset) === value
       })
-      if (stands) return offset
+      if (isThere) return offset
     }
     return undefined
   }
 
-  /** Which of the contexts an event belongs to, as far as its memory tells. */
+  /** Which of the contexts an event belongs to, by its memory. */
   event(
     handle: number,
     contexts: Iterable<number>,
@@ -93,7 +93,7 @@ export class MemoryCheck {
   }
 }
 
-/** Knows the handles that this library destroyed, and those that other code passed to it. */
+/** Keeps the handles that this library destroyed, and those that other code passed to it. */
 export class HandleCheck {
   /** Learns what streams and events look like. Called once, before the memory of one is read. */
   #learn: (() => void) | undefined
@@ -107,7 +107,7 @@ export class HandleCheck {
   readonly #seenStreams = new Set<StreamHandle>()
   readonly #seenEvents = new Set<EventHandle>()
 
-  /** `query` is `cuEventQuery`, without harm to a capture. `hides` tells internal events, which may be where a caller's event once was. */
+  /** `query` is `cuEventQuery`, without harm to a capture. `hides` recognises internal events, which may be where a caller's event once was. */
   constructor(
     private readonly query: (event: EventHandle) => number,
     private readonly memory: MemoryCheck,
@@ -121,7 +121,7 @@ export class HandleCheck {
     if (this.#destroyedStreams.size > 0) this.#destroyedStreams.delete(stream)
   }
 
-  /** To be called just before. `id` is the driver's number for the stream. In a capture the driver does not tell it, and memory is read. */
+  /** To be called just before. `id` is the driver's number for the stream. In a capture the driver refuses it, and memory is read. */
   streamDestroyed(stream: StreamHandle, id: number | undefined): void {
     this.#learnOnce()
     this.#destroyedStreams.set(stream, id ?? this.memory.idOfStream(stream))
@@ -173,7 +173,7 @@ export class HandleCheck {
     return !this.#destroyedEvents.has(event) && !this.hides(event)
   }
 
-  /** Is the handle still the stream with this number, as far as memory tells? The driver is not called. */
+  /** Is the handle still the stream with this number, by its memory? The driver is not called. */
   isStill(stream: StreamHandle, id: number | undefined): boolean {
     if (this.#destroyedStreams.has(stream)) return false
     const verdict = this.memory.stream(stream)

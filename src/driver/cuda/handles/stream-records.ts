@@ -20,7 +20,7 @@ import type { StreamSemaphore } from '../host-functions/semaphores.js'
 
 /** A capture that a stream began here, and that was not ended since, as far as this thread knows. */
 export interface BegunCapture {
-  /** The driver's number for the capture, which it does not tell once the capture is invalidated. */
+  /** The driver's number for the capture, which it refuses once the capture is invalidated. */
   readonly id: bigint | undefined
   /** `Captures.joins` when the capture began. */
   readonly joins: number

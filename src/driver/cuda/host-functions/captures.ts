@@ -113,7 +113,7 @@ export class Captures {
   }
 
   /**
-   * The event has been recorded. `captureOf` returns undefined when the record is not part of a capture; otherwise a function that tells
+   * The event has been recorded. `captureOf` returns undefined when the record is not part of a capture; otherwise a function that returns
    * whether the capture is still under way. Returns whether the record is part of one.
    */
   recorded(event: EventHandle, captureOf: () => (() => boolean) | undefined): boolean {

@@ -1,5 +1,5 @@
 /**
- * The process registry: memory in which the threads of a process tell each other about their host functions. Each thread has modules of its
+ * The process registry: memory in which the threads of a process publish their host functions to each other. Each thread has modules of its
  * own, but one GPU, which blocks the streams of all of them: work of one thread can come behind a host function that only another thread
  * runs, and a call in which CUDA waits for the whole device would wait for that host function, and keep other threads out of CUDA meanwhile.
  * So each thread publishes how many host functions it has pending, and a call that waits for the device is made while no thread has any,
@@ -140,7 +140,7 @@ class CaptureList {
   /** The thread that began the capture. Negative if it had wrapped the stream, and not made it. */
   readonly #threads: Int32Array
 
-  /** `thread` is the number of this thread, from 1. `hasEnded` tells of another thread whether it has ended. */
+  /** `thread` is the number of this thread, from 1. `hasEnded` returns whether another thread has ended. */
   constructor(
     memory: ArrayBuffer,
     private readonly thread: number,
@@ -156,7 +156,7 @@ class CaptureList {
     return this.#placeOf(stream) !== undefined
   }
 
-  /** This thread has begun a capture of the stream. `isMadeHere` tells whether it made the stream too. */
+  /** This thread has begun a capture of the stream. `isMadeHere`: it made the stream, too. */
   add(stream: StreamHandle, isMadeHere: boolean): void {
     const place = this.#placeOf(stream) ?? this.#streams.indexOf(0)
     if (place < 0) return
@@ -173,7 +173,7 @@ class CaptureList {
 
   /**
    * Has another thread a capture under way? `isOver` is called for streams that their thread made, which live as long as they are listed,
-   * with whether that thread has ended. Nothing can be asked about a stream that was wrapped: its owner may have destroyed it.
+   * with whether that thread has ended. No query can be made about a stream that was wrapped: its owner may have destroyed it.
    */
   anyOfOthers(isOver: (stream: StreamHandle, hasEnded: boolean) => boolean): boolean {
     let any = false

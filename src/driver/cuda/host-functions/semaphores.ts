@@ -252,7 +252,7 @@ export class Semaphores {
   }
 
   /**
-   * Tells the other threads of calls that are about to be queued. Waits while one of them makes a call that waits for the device, which would
+   * Announces to the other threads calls that are about to be queued. Waits while one of them makes a call that waits for the device, which would
    * wait for these too. That thread has no host functions pending itself, so its call ends.
    */
   announce(count: number): void {

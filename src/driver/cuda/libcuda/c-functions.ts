@@ -24,7 +24,7 @@ const SHAPES = {
 type ShapeName = keyof typeof SHAPES
 const SHAPE_NAMES = Object.keys(SHAPES) as ShapeName[]
 
-/** The structs that C passes by value, with the shape that passes them, and where in the call they may stand. */
+/** The structs that C passes by value, with the shape that passes them, and the parameters among which they may be. */
 const STRUCTS: Readonly<Record<string, readonly [shape: ShapeName, types: string]>> = {
   CUipcEventHandle: ['ipcHandle', 'word struct'],
   CUipcMemHandle: ['ipcHandle', 'word struct word'],

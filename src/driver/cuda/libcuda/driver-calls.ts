@@ -119,7 +119,7 @@ export class RelaxedCaptures {
 export class StreamCalls {
   constructor(private readonly parts: Pick<LibcudaParts, 'library' | 'memory' | 'contexts' | 'streams'>) {}
 
-  /** Makes a call that needs a context only for a default stream, whose device it tells. */
+  /** Makes a call that needs a context only for a default stream: that of the device in its handle. */
   onStream<R>(stream: StreamHandle, call: (raw: number) => R): R {
     return isDefaultStream(stream) ? this.inContextOf(stream, call) : call(stream)
   }

@@ -73,7 +73,7 @@ const WAYS_OUT: Readonly<Record<number, string>> = {
   34: "It is the CUDA toolkit's stub, which is for linking: take its folder off LD_LIBRARY_PATH",
   101: 'A device cannot be used: see nvidia-smi, and CUDA_VISIBLE_DEVICES if it is set',
   304: 'The system refused to open the device: look at the permissions of /dev/nvidia*',
-  802: 'Where GPUs are linked by NVSwitch, the fabric manager must run: see systemctl status nvidia-fabricmanager',
+  802: 'If the GPUs are linked by NVSwitch, the fabric manager must run: see systemctl status nvidia-fabricmanager',
   803: 'The driver in the kernel is of another version: restart the machine after an update, or the container',
   804: 'The package cuda-compat does not work with this GPU: take its folder off LD_LIBRARY_PATH, or update the driver',
   805: 'The MPS daemon does not answer: start it, or unset CUDA_MPS_PIPE_DIRECTORY',
@@ -94,7 +94,7 @@ export function startLibcuda(): { readonly library: Library; readonly connection
   const connections = askForConnections(library)
   const result = library.cuInit(0)
   if (result !== 0) {
-    const wayOut = result === NO_DEVICE ? wayToADevice() : (WAYS_OUT[result] ?? 'nvidia-smi may tell more')
+    const wayOut = result === NO_DEVICE ? wayToADevice() : (WAYS_OUT[result] ?? 'nvidia-smi may print more')
     const cause = explained(cudaError('cuInit', result), wayOut)
     throw unusable(loaded, `does not start: ${cause.message}`, cause)
   }
@@ -253,7 +253,7 @@ function isThere(path: string): boolean {
     if (error instanceof Error && 'syscall' in error) return false
     const hint = 'Allow it (Node: --allow-fs-read=*, Deno: --allow-all)'
     throw noDriver(
-      `Whether this machine has an NVIDIA driver cannot be told: ${path} may not be looked for. ${hint}`,
+      `Cannot find out whether this machine has an NVIDIA driver: access to ${path} is not permitted. ${hint}`,
       error,
     )
   }

@@ -124,7 +124,7 @@ export function pythonFolders(): readonly string[] {
 /** The folders of CUDA toolkits. */
 export function toolkitFolders(): readonly string[] {
   const { CUDA_HOME, CUDA_PATH } = process.env
-  const named = [CUDA_HOME, CUDA_PATH].filter((home) => home !== undefined && home !== '') as string[]
+  const named = [CUDA_HOME, CUDA_PATH].filter((path) => path !== undefined && path !== '') as string[]
   return [...new Set([...named, ...inside('/usr/local', /^cuda(-|$)/)])]
 }
 

@@ -1,6 +1,6 @@
 /**
  * Every driver function that the library calls, with its parameters as cuda.h writes them. Each returns a CUresult. The names are those that
- * libcuda exports: a `_v2` is the version that the header's plain name stands for. A test compares each row with cuda.h when a CUDA toolkit
+ * libcuda exports: a `_v2` is the version that the header defines the plain name as. A test compares each row with cuda.h when a CUDA toolkit
  * is installed.
  */
 export const SIGNATURES = {

@@ -24,7 +24,7 @@ const CALM_WITHIN = 100
 
 /**
  * Milliseconds for which a wait inside a host function makes no progress before other host functions run which, as far as is known here, it
- * does not need. Streams that share a hardware queue are not known, nor waits that other libraries queue, and neither can be told from work that
+ * does not need. Streams that share a hardware queue are not known, nor waits that other libraries queue, and neither can be distinguished from work that
  * takes its time. A host function that runs while there is only such work may wait for what comes after the outer one, and gets an ERR_DEADLOCK
  * that it would not have got a moment later. So this is longer than most work takes.
  */
@@ -142,7 +142,7 @@ export class Blocking {
     }
   }
 
-  /** Waits until the stream's hardware queue takes that many more entries, where the driver would block. */
+  /** Waits until the stream's hardware queue takes that many more entries, instead of letting the driver block. */
   forRoom(stream: StreamHandle, entries: number, isEmpty: () => boolean): void {
     const { streams, hostFunctions, semaphores, dependencies } = this.parts
     const of = streams.of(stream)
@@ -234,7 +234,7 @@ export class Blocking {
     }
     if (hostFunctions.isInside) this.#insideHostFunction(() => this.#blockInside(isDone, needs, what, neverRun, check))
     else this.#blockOutside(isDone, what, check)
-    // A thread that sleeps after this turns no event loop, in which it would tell the others.
+    // A thread that sleeps after this turns no event loop, in which it would publish that.
     hostFunctions.refreshRoom()
     hostFunctions.settle()
   }

@@ -105,7 +105,7 @@ export class EventPool {
     return { copy, giveBack }
   }
 
-  /** Records, on a stream without other work, what another event's latest record stands for. To be given back once it has completed. */
+  /** Records, on a stream without other work, what another event's latest record comes after. To be given back once it has completed. */
   copyOfRecord(event: EventHandle): InternalRecord {
     const { contexts, must, spares } = this.parts
     const context = contexts.primary(0)

@@ -22,7 +22,7 @@ interface Answer {
 }
 
 /**
- * Promises that wait for events. The waits of a group end in order, so one query a group tells how far all of them are, however many wait.
+ * Promises that wait for events. The waits of a group end in order, so one query a group shows how far all of them are, however many wait.
  */
 export class Completions<Group extends object | number> {
   /** The number of promises that are not settled. */
@@ -142,7 +142,7 @@ interface LaterWait {
 
 /** Waits by promise, and the turn of the event loop in which they are settled and host functions that are ready run. */
 export class Promises {
-  /** Grouped by stream, by context for waits for a device, and by the event that stands for an earlier record of another. */
+  /** Grouped by stream, by context for waits for a device, and by the event that has an earlier record of another. */
   readonly #streams: Completions<StreamRecord | ContextHandle | EventHandle>
   /** Waits for devices that have not begun, since another thread captures. */
   readonly #later: LaterWait[] = []
@@ -303,4 +303,4 @@ const blocked = (held: string, milliseconds: number): string =>
   `A stream has been blocked for ${seconds(milliseconds)} by ${held}, while work is waited for that may come after it`
 
 const captured = (milliseconds: number): string =>
-  `device.finished() has waited for ${seconds(milliseconds)} for a capture of a stream, of this thread or another, to end: to ask before would invalidate it. Call endCapture() on the stream that began it, or await the finished() of the streams that matter`
+  `device.finished() has waited for ${seconds(milliseconds)} for a capture of a stream, of this thread or another, to end: a query before then would invalidate it. Call endCapture() on the stream that began it, or await the finished() of the streams that matter`

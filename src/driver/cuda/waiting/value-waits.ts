@@ -1,6 +1,6 @@
 /**
  * Waits for values that this thread has queued, and at which streams may be blocked: who writes the value is not known. Behind each wait an
- * event is recorded, which tells whether the stream has come past it.
+ * event is recorded, which shows whether the stream has come past it.
  */
 import { shortCallSite } from '../../../base/stack.js'
 import { CUresult } from '../../cuda-results.js'
@@ -19,7 +19,7 @@ interface ValueWait {
   readonly since: number
 }
 
-/** The most waits with an event of their own. Beyond that, one event stands for all of a stream. */
+/** The most waits with an event of their own. Beyond that, there is one event for all of a stream. */
 const MOST = 256
 
 export class ValueWaits {

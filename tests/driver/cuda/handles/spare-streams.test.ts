@@ -1,4 +1,4 @@
-/** Streams made ahead, by a fake driver. */
+/** Spare streams, on a fake driver. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { SpareStreams, type SpareStreamsParts } from '../../../../src/driver/cuda/handles/spare-streams.js'

@@ -30,7 +30,7 @@ it('a stream that is made where another stood begins with nothing of what was kn
   const before = { ...fresh }
   learn(fresh)
   for (const [name, value] of Object.entries(fresh))
-    assert.ok(value !== undefined || name === 'id', `this test does not know of ${name}`)
+    assert.ok(value !== undefined || name === 'id', `this test has no value for ${name}`)
   streams.remove(fresh)
   assert.deepEqual([fresh.isGone, streams.get(STREAM)], [true, undefined])
   assert.deepEqual({ ...streams.created(STREAM, CONTEXT, StreamFlag.NON_BLOCKING) }, before)
@@ -48,7 +48,7 @@ it('another library’s stream with the handle of one that was destroyed does so
   assert.deepEqual(rest, others)
 })
 
-it('where it cannot be told whether it is the same stream, it still comes after what that came after', () => {
+it('if it may be another stream with the same handle, it still comes after what the first came after', () => {
   const streams = records()
   const before = streams.foreign(STREAM, found(undefined))
   learn(before)
@@ -72,7 +72,7 @@ it('both names of a null stream are one stream, which exists before anyone made 
   refusedByDriver(() => streams.of(STREAM), 400)
 })
 
-it('of other libraries’ streams those can be asked of which a wrapper is open, and that live as far as is seen', () => {
+it('streams of other libraries are queried only while a wrapper is open and the handle check finds them alive', () => {
   const streams = records()
   streams.foreign(STREAM, found(7))
   const wrapper = streams.openWrapper(STREAM)

@@ -72,13 +72,13 @@ test('a context and a pool are opened once for each device that uses their memor
   assert.deepEqual(calls.slice(3), ['context 100', `pool ${IN_POOL} for ${[location, 2, readAndWrite, 0]}`])
 })
 
-test('a pool that other code may destroy, and make anew with the same handle, is opened at each use', () => {
+test('a pool that other code may destroy, and make again with the same handle, is opened at each use', () => {
   const { peers, calls } = fakeParts()
   for (let use = 0; use < 2; use += 1) assert.equal(peers.enable(0x5000 as Pointer, 0, 1), true)
   assert.equal(calls.filter((call) => call.startsWith('pool')).length, 2)
 })
 
-test('devices that cannot reach each other are told apart, and nothing is opened', () => {
+test('devices that cannot reach each other are recognised, and nothing is opened', () => {
   const { peers, calls } = fakeParts({ canReach: false })
   assert.equal(peers.enable(IN_POOL, 0, 1), false)
   assert.deepEqual(calls, [])

@@ -185,7 +185,7 @@ export class FakeGpu {
     return this.#streams.get(stream)?.context ?? (0 as ContextHandle)
   }
 
-  /** Tells whether all that these streams hold now is done. */
+  /** Returns a function that tells whether everything in these streams now has completed. */
   #doneWith(streams: readonly StreamHandle[]): () => boolean {
     const last = streams.map((stream) => ({
       items: this.#streams.get(stream)?.items,

@@ -118,7 +118,7 @@ test('a device that waits for the host function itself, on a stream of its own o
   for (const error of errors) checkError(error, 'ERR_DEADLOCK', /comes after that host function/)
 })
 
-test('room in a queue needs what its stream stands at, and not what is due elsewhere', (t) => {
+test('room in a queue needs what its stream is blocked by, and not what is ready elsewhere', (t) => {
   const gpu = new FakeGpu(t)
   const [a, full, unrelated] = [gpu.stream(), gpu.stream(), gpu.stream()]
   const order: string[] = []
@@ -132,7 +132,7 @@ test('room in a queue needs what its stream stands at, and not what is due elsew
   assert.deepEqual(order, ['full', 'a', 'unrelated'])
 })
 
-test('where no more gates can be had, any host function may give one back', (t) => {
+test('when no more semaphores can be had, any host function may release one', (t) => {
   const gpu = new FakeGpu(t)
   const [a, stream] = [gpu.stream(), gpu.stream()]
   const others = Array.from({ length: 2047 }, () => gpu.stream())

@@ -69,5 +69,5 @@ export function waitingOf(fake: Fake) {
 
 /** For waits during which no stream begins to capture. */
 export const nothingCaptures = (): never => {
-  throw new Error('A record was asked for, though no stream captures')
+  throw new Error('A record was requested, though no stream captures')
 }

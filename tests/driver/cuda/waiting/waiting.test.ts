@@ -16,17 +16,17 @@ const EVENT = 7 as EventHandle
 const NOT_READY = 600
 
 interface Call {
-  readonly semaphore: Lane
+  readonly semaphore: FakeSemaphore
   readonly run: () => void
 }
-interface Lane {
+interface FakeSemaphore {
   calls: Call[]
   readonly context: number
 }
 
 /** One semaphore of host functions, each of which is due when it is the first. */
 function fakeParts(isDue: () => boolean = () => true) {
-  const semaphore: Lane = { calls: [], context: 1 }
+  const semaphore: FakeSemaphore = { calls: [], context: 1 }
   const semaphores = {
     running: [] as Call[],
     get pending() {
@@ -76,7 +76,7 @@ test('all host functions that are pending are run, and those that they queue', (
   assert.equal(semaphores.pending, 0)
 })
 
-test('host functions that queue themselves anew without end do not hold up the call', () => {
+test('host functions that queue themselves again without end do not delay the call', () => {
   const { blocking, queue } = fakeParts()
   let ran = 0
   const again = (): void => {
@@ -129,8 +129,8 @@ test('while a library is waited for, host functions run', () => {
   )
 })
 
-test('a blocked thread looks eight times at the semaphores for each query, in its first millisecond and while any are pending', () => {
-  for (const [pending, asked] of [
+test('a blocked thread checks the semaphores eight times for each query, in its first millisecond and while any are pending', () => {
+  for (const [pending, waits] of [
     [1, `${'q.'.padEnd(9, '.')}${'q.'.padEnd(9, '.')}q.q.q.q`],
     [0, 'q.q.q.q'],
   ] as const) {
@@ -160,13 +160,13 @@ test('a blocked thread looks eight times at the semaphores for each query, in it
     try {
       blocking.forLibrary(() => {
         done += 'q'
-        return done.length >= asked.length
+        return done.length >= waits.length
       }, 'the library')
     } finally {
       if (own === undefined) Reflect.deleteProperty(performance, 'now')
       else Object.defineProperty(performance, 'now', own)
     }
-    assert.equal(done, asked, `${pending} pending`)
+    assert.equal(done, waits, `${pending} pending`)
   }
 })
 
@@ -241,7 +241,7 @@ test('a call on a thread of its own begins when no host function is pending, and
   assert.equal(held.exclusive, false)
 })
 
-test('it begins all the same where host functions stay pending: they may stand behind what it ends', async () => {
+test('it begins even while host functions stay pending: they may come after the work that it ends', async () => {
   const { callsOnThreads, held, call } = fakeCallsOnThreads(() => true)
   call.result = 7
   assert.equal(await callsOnThreads.make(() => call, 5), 7)
@@ -288,17 +288,17 @@ test('where the old record of an event cannot be kept, a wait for it goes on, an
   assert.equal(hostFunctions.tracksOrder, false, 'nothing is pending any more')
 })
 
-test('a turn asks twelve times after nothing was waited for, then four times while turns follow each other at once, else once', () => {
-  for (const { polls, events, isDoneAfter, asked } of [
-    { polls: true, events: 1, isDoneAfter: 99, asked: [12, 4, 4] },
-    // However many are waited for, the turn is no longer: but each is asked once.
-    { polls: true, events: 5, isDoneAfter: 99, asked: [15, 5, 5] },
-    { polls: true, events: 20, isDoneAfter: 99, asked: [20, 20, 20] },
-    { polls: true, events: 1, isDoneAfter: 7, asked: [7, 0, 0] },
-    { polls: true, events: 1, isDoneAfter: 14, asked: [12, 2, 0] },
-    { polls: true, events: 1, isDoneAfter: 0, asked: [1, 0, 0] },
-    { polls: false, events: 1, isDoneAfter: 99, asked: [1, 1, 1] },
-    { polls: undefined, events: 1, isDoneAfter: 99, asked: [1, 1, 1] },
+test('a turn makes twelve queries after an idle turn, then four while turns follow each other directly, else one', () => {
+  for (const { polls, events, isDoneAfter, expected } of [
+    { polls: true, events: 1, isDoneAfter: 99, expected: [12, 4, 4] },
+    // However many are waited for, the turn is no longer: but each is queried once.
+    { polls: true, events: 5, isDoneAfter: 99, expected: [15, 5, 5] },
+    { polls: true, events: 20, isDoneAfter: 99, expected: [20, 20, 20] },
+    { polls: true, events: 1, isDoneAfter: 7, expected: [7, 0, 0] },
+    { polls: true, events: 1, isDoneAfter: 14, expected: [12, 2, 0] },
+    { polls: true, events: 1, isDoneAfter: 0, expected: [1, 0, 0] },
+    { polls: false, events: 1, isDoneAfter: 99, expected: [1, 1, 1] },
+    { polls: undefined, events: 1, isDoneAfter: 99, expected: [1, 1, 1] },
   ]) {
     let queries = 0
     const parts = {
@@ -326,11 +326,11 @@ test('a turn asks twelve times after nothing was waited for, then four times whi
     }
     const what = `polls: ${polls}, events: ${events}, done after ${isDoneAfter}`
     wait()
-    assert.deepEqual([turn(), turn(), turn()], asked, what)
+    assert.deepEqual([turn(), turn(), turn()], expected, what)
     if (isDoneAfter === 99) continue
     queries = 0
     wait()
-    assert.equal(turn(), asked[0], `${what}: nothing was waited for in between`)
+    assert.equal(turn(), expected[0], `${what}: nothing was waited for in between`)
   }
 })
 
@@ -357,7 +357,7 @@ test('what a thread has waited for counts no more for the others, which would ha
   assert.equal(published.at(-1), 0, 'an event that came after the work of a stream of its own')
   hostFunctions.countEntries(foreign, 100)
   blocking.forStream(foreign, () => true, nothingCaptures)
-  assert.equal(published.at(-1), 0, 'a stream of which only the wait tells that it is empty')
+  assert.equal(published.at(-1), 0, 'a stream that is known to be empty only from the wait')
 })
 
 test('a device that is recorded later, since another thread captures, does not invalidate a capture of this thread', async () => {
@@ -392,7 +392,7 @@ test('a device that is recorded later, since another thread captures, does not i
   assert.deepEqual([recorded, settled], [1, [undefined]])
 })
 
-test('a call that needs a moment without host functions is ERR_DEADLOCK where they queue themselves anew without end', () => {
+test('a call that needs a moment without host functions is ERR_DEADLOCK if they queue themselves again without end', () => {
   const { blocking, queue } = fakeParts()
   const again = (): void => queue(again)
   queue(again)
@@ -403,7 +403,7 @@ test('a call that needs a moment without host functions is ERR_DEADLOCK where th
   )
 })
 
-test('a host function that cannot be queued, since another thread waits for the device, is an error and takes no gate', () => {
+test('a host function that cannot be queued, since another thread waits for the device, is an error and takes no semaphore', () => {
   let taken = 0
   const published: number[] = []
   const memory = { take: () => (taken += 1), giveBack: () => (taken -= 1), describe: () => 0, label: () => {} }

@@ -1,4 +1,4 @@
-/** Promises of a real GPU, on fake events. */
+/** Waits by promise, on fake events. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Completions } from '../../../../src/driver/cuda/waiting/promises.js'
@@ -8,7 +8,7 @@ const EVENT = 7 as EventHandle
 /** CUDA_ERROR_NOT_READY. */
 const NOT_READY = 600
 
-test('a wait that is handed on, because its event is recorded anew, can be cancelled: it is pending once and over once', () => {
+test('a wait that continues with another event, because its own is recorded again, can be cancelled: it is pending once, and ends once', () => {
   const waits = new Completions({ cuEventQuery: () => NOT_READY })
   const settled: string[] = []
   const cancel = waits.add(EVENT, EVENT, () => settled.push('first'))

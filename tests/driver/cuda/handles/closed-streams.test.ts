@@ -1,4 +1,4 @@
-/** Where closed streams are kept. */
+/** Which closed streams are kept. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { test } from 'node:test'

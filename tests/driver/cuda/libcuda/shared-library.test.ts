@@ -1,4 +1,4 @@
-/** Where CUDA's libraries are looked for, and what is said where they are not. */
+/** Where CUDA's libraries are searched, and what the error says when they are not found. */
 import assert from 'node:assert/strict'
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
@@ -41,9 +41,9 @@ function folder(...parts: string[]): string {
 test('a toolkit, and the packages of a Python on the path or of a virtual environment, are looked into', {
   skip,
 }, () => {
-  const home = folder()
-  process.env['CUDA_HOME'] = home
-  assert.equal(toolkitFolders()[0], home)
+  const toolkit = folder()
+  process.env['CUDA_HOME'] = toolkit
+  assert.equal(toolkitFolders()[0], toolkit)
 
   const environment = folder()
   const packages = join(environment, 'lib', 'python3.12', 'site-packages', 'nvidia', 'nonesuch', 'lib')
@@ -69,7 +69,7 @@ test('a toolkit, and the packages of a Python on the path or of a virtual enviro
   assert.match(error.message, /Install it; set CUDA_STREAMS_NONESUCH/)
 })
 
-test('a file that is there and cannot be loaded is told with its reason', { skip }, () => {
+test('a file that exists and cannot be loaded is in the error, with the reason', { skip }, () => {
   const lib = folder('lib')
   writeFileSync(join(lib, 'libnonesuch.so'), 'no library')
   process.env['CUDA_HOME'] = join(lib, '..')

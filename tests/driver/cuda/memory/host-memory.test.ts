@@ -1,4 +1,4 @@
-/** New arrays for large downloads and uploads, in large pages where that is worth it. */
+/** Large downloads and uploads get their new arrays in large pages. */
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { test } from 'node:test'
@@ -37,7 +37,7 @@ test('an array of any length is zeros, and all of it can be written', () => {
   }
 })
 
-test('a large array is asked for in large pages, and a smaller one is not', { skip }, () => {
+test('a large array is allocated in large pages, and a smaller one is not', { skip }, () => {
   const [large, small] = [newArrayBuffer(64 * MEBIBYTE), newArrayBuffer(4 * MEBIBYTE)]
   assert.match(flagsAt(addressOf(large) + 32 * MEBIBYTE), / hg /)
   assert.doesNotMatch(flagsAt(addressOf(small) + 2 * MEBIBYTE), / hg /)

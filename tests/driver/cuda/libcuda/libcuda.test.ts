@@ -1,4 +1,4 @@
-/** What the driver's log says of a refused call: entries as an H200 printed them (driver 580, CUDA 13.0), and a GPU where there is one. */
+/** What the driver's log adds to the error of a refused call: entries as an H200 printed them (driver 580, CUDA 13.0), and a GPU's if there is one. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { CudaError, DeviceBuffer } from 'cuda-streams'
@@ -29,7 +29,7 @@ describe('the log of the driver', () => {
     )
   })
 
-  it('knows the versions of a call, and the one that a gate is made by', () => {
+  it('recognises the versions of a call, and the one that makes a semaphore', () => {
     const log = entry('Index 0: Address 0x7ff5b6800002 not aligned')
     const result = entry('Returning 1 (CUDA_ERROR_INVALID_VALUE) from cuStreamBatchMemOp_v2')
     for (const call of ['cuStreamBatchMemOp', 'cuLaunchHostFunc']) {
@@ -49,7 +49,7 @@ describe('the log of the driver', () => {
 
   const bench = openCudaWorkbench()
   const skip = typeof bench === 'string' ? `no NVIDIA driver here: ${bench}` : false
-  it('stands in the message of a CudaError', { skip }, () => {
+  it('is in the message of a CudaError', { skip }, () => {
     assert.ok(typeof bench !== 'string')
     using stream = bench.stream()
     using pooled = bench.device.alloc(64, { stream })
