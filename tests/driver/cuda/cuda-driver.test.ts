@@ -120,6 +120,15 @@ function fakeParts() {
     cuStreamWaitEvent: () => 0,
     cuEventDestroy_v2: (event: number) => calls.push(`cuEventDestroy ${event}`) * 0,
     cuGraphDestroy: () => calls.push('cuGraphDestroy') * 0,
+    cuGraphGetNodes: () => {
+      uint64[0] = 1n
+      return 0
+    },
+    cuGraphInstantiateWithFlags: () => {
+      uint64[0] = 0x88n
+      return 0
+    },
+    cuGraphLaunch: (exec: number, raw: number) => calls.push(`cuGraphLaunch ${exec} ${raw}`) * 0,
     cuModuleLoadData: () => calls.push(`cuModuleLoadData ${isRelaxed}`) * 0,
     cuModuleUnload: () => calls.push(`cuModuleUnload ${isRelaxed}`) * 0,
     cuStreamGetId: () => calls.push(`cuStreamGetId ${isRelaxed}`) * 0,
@@ -184,10 +193,16 @@ function fakeParts() {
       trackOrder: () => {},
       settle: () => {},
       forgetEntries: () => {},
+      countEntries: () => {},
       recordedDevice: () => {},
       exclusivelyNow: <R>(call: () => R) => ({ made: call() }),
     },
-    valueWaits: { any: false, anyBlocks: () => false },
+    valueWaits: {
+      any: false,
+      anyBlocks: () => false,
+      beforeWait: () => true,
+      queued: (stream: StreamHandle) => calls.push(`may be blocked at a value ${stream}`),
+    },
     blocking: { exclusively: <R>(call: () => R): R => call(), beforeCapture: () => {} },
     promises: {
       contextFinished: (context: ContextHandle) => {
@@ -196,7 +211,7 @@ function fakeParts() {
       },
     },
     pool,
-    graphSemaphores: {},
+    graphSemaphores: { arm: () => [] },
     spares,
   }
   const driver = new CudaDriver(parts as unknown as ConstructorParameters<typeof CudaDriver>[0])
@@ -545,4 +560,15 @@ test('once a context is lost nothing is known any more, and nothing is given out
   assert.deepEqual(queries(calls), [`cuStreamQuery ${own}`, `cuEventQuery ${EVENT}`])
   assert.notEqual(stream(), closed)
   assert.notEqual(driver.eventCreate(CONTEXT, EventFlag.DISABLE_TIMING), unused)
+})
+
+test('what is captured here into a capture that another library began is known of its graph', () => {
+  const { driver, library, calls, foreign } = fakeParts()
+  const stream = foreign()
+  library.cuStreamBeginCapture_v2(stream)
+  driver.graphs.noteValueWait(stream)
+  const exec = driver.graphs.instantiate(driver.graphs.end(stream), CONTEXTS[0] as ContextHandle)
+  calls.length = 0
+  driver.graphs.launch(exec, stream)
+  assert.deepEqual(calls, [`cuGraphLaunch ${0x88} ${stream}`, `may be blocked at a value ${stream}`])
 })
