@@ -95,7 +95,12 @@ const DENO = [
     reason: 'its inspect() throws at a Proxy that was revoked',
   },
   { file: 'fake-driver/fake-driver', test: 'a wait inside a host function', reason: 'parentPort has no close()' },
-  { file: 'processes/process-registry', test: 'a thread sees what others have pending', sometimes: true, reason: WORKERS },
+  {
+    file: 'processes/process-registry',
+    test: 'a thread sees what others have pending',
+    sometimes: true,
+    reason: WORKERS,
+  },
   {
     file: 'processes/process-registry',
     test: 'a call that waits for the device is made',
@@ -103,7 +108,12 @@ const DENO = [
     reason: WORKERS,
   },
   { file: 'processes/process-registry', test: 'a device is recorded while no other', sometimes: true, reason: WORKERS },
-  { file: 'processes/process-registry', test: 'entries that other threads have counted', sometimes: true, reason: WORKERS },
+  {
+    file: 'processes/process-registry',
+    test: 'entries that other threads have counted',
+    sometimes: true,
+    reason: WORKERS,
+  },
   { file: 'processes/worker-first', test: 'workers leave no file open', sometimes: true, reason: WORKERS },
   { file: 'fake-driver/waiting', test: 'processes/worker-first', sometimes: true, reason: WORKERS },
   {

@@ -45,7 +45,7 @@ function run(args: readonly string[]): Promise<{ readonly code: unknown; readonl
       ...process.env,
       NODE_TEST_CONTEXT: undefined,
       CUDA_STREAMS_DRIVER: 'sim',
-      CUDA_STREAMS_TEST_SEEDS: '1',
+      CUDA_STREAMS_TEST_EFFORT: 'quick',
     },
     timeout: LONGEST,
   })

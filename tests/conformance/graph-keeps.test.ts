@@ -20,14 +20,14 @@ import type { EventHandle, PinnedMemory, Pointer, SharingDriver } from '../../sr
 import { DriverWrapper, KernelWrapper, MemoryWrapper } from '../../src/driver/driver-wrapper.js'
 import { WrappableDriver } from '../../src/driver/wrappable-driver.js'
 import { isFakeDriver } from '../fake-driver/fake-cuda.js'
+import { runs } from '../helpers/effort.js'
 import { onEveryBackend } from '../helpers/suite.js'
 import type { Workbench } from '../helpers/workbench.js'
 import { collectUntil, refused, turns } from './expect.js'
 
 const BYTES = 1024
 const VALUE = 7
-/** `CUDA_STREAMS_TEST_LAUNCHES=10000` for the long form. */
-const LAUNCHES = Number(process.env['CUDA_STREAMS_TEST_LAUNCHES'] ?? 1000)
+const LAUNCHES = runs({ quick: 200, normal: 500, nightly: 10_000 })
 
 /** Counts what is given back to the driver. */
 class Books extends DriverWrapper {

@@ -7,10 +7,11 @@ import { spawn } from 'node:child_process'
 import { after, describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { fakeCuda } from '../fake-driver/fake-cuda.js'
+import { runs } from '../helpers/effort.js'
 import { encode, type Program } from './steps.js'
 
 const SEED = process.env['CUDA_STREAMS_TEST_SEED'] ?? '1'
-const RUNS = Number(process.env['CUDA_STREAMS_TEST_RUNS'] ?? 250)
+const RUNS = runs({ quick: 50, normal: 100, nightly: 1000 })
 /** Seconds. */
 const LONGEST = 3600
 

@@ -13,10 +13,11 @@ import * as sanitizer from 'cuda-streams/sanitizer'
 import * as sim from 'cuda-streams/sim'
 import * as timeline from 'cuda-streams/timeline'
 import fc from 'fast-check'
+import { runs } from '../helpers/effort.js'
 import { SEED } from './wrong-arguments.js'
 import * as wrong from './wrong-values.js'
 
-const CALLS = 30_000
+const CALLS = runs({ quick: 3000, normal: 10_000, nightly: 30_000 })
 /** After so many calls there are new objects to make them on. */
 const RENEW = 40
 /** They lose the device, or make the simulation fail. */

@@ -4,12 +4,13 @@ import { inspect } from 'node:util'
 import { type CudaStreamLike, cudaStream, Device, Event, ExternalStream, Stream } from 'cuda-streams'
 import { busy, destroyForeignStream, fault, foreignStream, latch, simulate, simulationOf } from 'cuda-streams/sim'
 import fc from 'fast-check'
+import { runs } from '../helpers/effort.js'
 import { simWorkbench, type Workbench } from '../helpers/workbench.js'
 import * as wrong from './wrong-values.js'
 
 /** Of fast-check: which calls are tried. CUDA_STREAMS_TEST_SEED tries others. */
 export const SEED = Number(process.env['CUDA_STREAMS_TEST_SEED'] ?? 20_251_120)
-export const CALLS = 10_000
+export const CALLS = runs({ quick: 2000, normal: 4000, nightly: 10_000 })
 const MISTAKES =
   /^(ERR_(INVALID_ARG_TYPE|INVALID_ARG_VALUE|OUT_OF_RANGE|CLOSED|DEVICE_MISMATCH|INVALID_HANDLE|UNSUPPORTED)|CUDA_ERROR_\w+)$/
 

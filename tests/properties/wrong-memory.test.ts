@@ -4,11 +4,12 @@ import { test } from 'node:test'
 import { inspect } from 'node:util'
 import { DeviceBuffer, Event, PinnedBuffer, Stream } from 'cuda-streams'
 import fc from 'fast-check'
+import { runs } from '../helpers/effort.js'
 import { simWorkbench } from '../helpers/workbench.js'
 import { SEED } from './wrong-arguments.js'
 import * as wrong from './wrong-values.js'
 
-const CALLS = 5000
+const CALLS = runs({ quick: 1000, normal: 2000, nightly: 5000 })
 const CODES =
   /^(ERR_(INVALID_ARG_TYPE|INVALID_ARG_VALUE|OUT_OF_RANGE|CLOSED|DEVICE_MISMATCH|INVALID_HANDLE)|CUDA_ERROR_OUT_OF_MEMORY)$/
 

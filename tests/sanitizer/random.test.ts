@@ -2,11 +2,12 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import fc from 'fast-check'
+import { runs } from '../helpers/effort.js'
 import { withoutPromiseHooks } from '../helpers/run-time.js'
 import { judge } from './judge.js'
 import { programs, runProgram, sideOf } from './random-programs.js'
 
-const RUNS = 1500
+const RUNS = runs({ quick: 200, normal: 500, nightly: 3000 })
 
 for (const causal of [false, true]) {
   const skip = causal && withoutPromiseHooks

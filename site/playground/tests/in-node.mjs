@@ -52,17 +52,28 @@ export const inNode = (what, code) => inWorker(OF_TEXT, { what, code })
 /** Which members of the library's classes the programs themselves call, to an end, as `Stream#record` or `Stream.from`. */
 export const membersUsed = (codes) => inWorker(new URL('./watched-worker.mjs', import.meta.url), { codes })
 
+/** Milliseconds after which a worker hangs: a program may leave a stream that waits for ever. */
+const LONGEST = 300_000
+
 function inWorker(script, data) {
   return new Promise((done, fail) => {
     const worker = new Worker(script, {
       workerData: { runner: pathToFileURL(runner).href, ...data },
       env: { ...process.env, CUDA_STREAMS_DRIVER: 'sim' },
     })
+    const hangs = setTimeout(() => {
+      fail(new Error(`The worker has not answered within ${LONGEST / 1000} s`))
+      void worker.terminate()
+    }, LONGEST)
     // It is ended as the page's is, which comes to no end of its own.
     worker.on('message', (found) => {
+      clearTimeout(hangs)
       done(found)
       void worker.terminate()
     })
-    worker.on('error', fail)
+    worker.on('error', (error) => {
+      clearTimeout(hangs)
+      fail(error)
+    })
   })
 }

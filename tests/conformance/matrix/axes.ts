@@ -97,12 +97,3 @@ export const MEMORY_KINDS = Object.keys(MEMORY) as readonly MemoryKind[]
 
 const PINNED: readonly MemoryKind[] = ['pinned', 'pinned slice', 'registered', 'registered shared']
 export const isPinned = (kind: MemoryKind): boolean => PINNED.includes(kind)
-
-/** All choices of a kind for each of so many operands. */
-export function memoryChoices(operands: number): readonly (readonly MemoryKind[])[] {
-  let choices: readonly (readonly MemoryKind[])[] = [[]]
-  for (let left = operands; left > 0; left -= 1) {
-    choices = choices.flatMap((choice) => MEMORY_KINDS.map((kind) => [...choice, kind]))
-  }
-  return choices
-}

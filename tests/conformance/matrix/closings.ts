@@ -8,6 +8,7 @@ import assert from 'node:assert/strict'
 import { isFakeDriver } from '../../fake-driver/fake-cuda.js'
 import { isPinned, MEMORY_KINDS, type MemoryKind } from './axes.js'
 import type { Call } from './call.js'
+import { chosen, combinations } from './combinations.js'
 import type { Lab } from './lab.js'
 import { RETURNS } from './rules.js'
 import { type Outcome, outcomeOf, outcomeWithin, Scene } from './scene.js'
@@ -37,35 +38,33 @@ function rowOf(call: Call): Row {
       return call.lacks?.({ lab, bench: lab.bench })
     },
     *cells(lab) {
-      for (const place of isFakeDriver() ? PLACES.slice(0, 1) : PLACES)
-        for (const kinds of choices(call)) yield* cellsFor(lab, call, place, kinds)
+      const places = isFakeDriver() ? PLACES.slice(0, 1) : PLACES
+      const kinds = (call.memory ?? []).map(kindsFor)
+      // A graph keeps no memory open: the program must, as long as it launches the graph.
+      const memory = call.act === 'launches a graph' ? [] : (call.memory ?? []).map(({ name }) => `the ${name}`)
+      const targets = ['the stream', ...memory, ...(call.uses ?? [])]
+      for (const [first = 0, second = 0, ...rest] of combinations([places, targets, ...kinds])) {
+        const [place, target] = [places[first], targets[second]]
+        if (place !== undefined && target !== undefined) yield cellFor(lab, call, place, chosen(kinds, rest), target)
+      }
     },
   }
 }
 
-/** Each kind for each operand that takes it; the others are plain. */
-function choices({ memory = [] }: Call): readonly (readonly MemoryKind[])[] {
-  const plain: readonly MemoryKind[] = memory.map(() => 'device')
-  const others = memory.flatMap(({ takes }, index) =>
-    MEMORY_KINDS.filter((kind) => kind !== 'device' && (takes === undefined || isOfDevice(kind))).map((kind) =>
-      plain.with(index, kind),
-    ),
-  )
-  return [plain, ...others]
-}
+/** The kinds of memory that an operand can have, the plain one first. */
+const kindsFor = ({ takes }: NonNullable<Call['memory']>[number]): readonly MemoryKind[] => [
+  'device',
+  ...MEMORY_KINDS.filter((kind) => kind !== 'device' && (takes === undefined || isOfDevice(kind))),
+]
 
 const isOfDevice = (kind: MemoryKind): boolean => !isPinned(kind) && kind !== 'second device'
 
-function* cellsFor(lab: Lab, call: Call, place: Place, kinds: readonly MemoryKind[]): Generator<PlayableCell> {
-  // A graph keeps no memory open: the program must, as long as it launches the graph.
-  const memory = call.act === 'launches a graph' ? [] : (call.memory ?? []).map(({ name }) => `the ${name}`)
-  for (const target of ['the stream', ...memory, ...(call.uses ?? [])]) {
-    const kindsToSay = kinds.length === 0 ? '' : `, with memory: ${kinds.join(', ')}`
-    yield {
-      name: `${target} is closed, ${describePlace(place)}${kindsToSay}`,
-      lacks: kinds.map((kind) => lab.lacks(kind)).find((lack) => lack !== undefined),
-      play: () => play(lab, call, place, kinds, target),
-    }
+function cellFor(lab: Lab, call: Call, place: Place, kinds: readonly MemoryKind[], target: string): PlayableCell {
+  const kindsToSay = kinds.length === 0 ? '' : `, with memory: ${kinds.join(', ')}`
+  return {
+    name: `${target} is closed, ${describePlace(place)}${kindsToSay}`,
+    lacks: kinds.map((kind) => lab.lacks(kind)).find((lack) => lack !== undefined),
+    play: () => play(lab, call, place, kinds, target),
   }
 }
 

@@ -253,10 +253,10 @@ const updates: readonly Call[] = [
     (scene, home) => home.copy(scene.buffer(0).slice(0, HALF), scene.buffer(1).slice(HALF, HALF)),
     (graph) => graph.nodes.find(isCopy) ?? graph.nodes[0],
     (exec, node, scene) => {
-      // Within the host it is a host function on a GPU, which no update changes.
       const [to, from] = [scene.buffer(0), scene.buffer(1)]
       if (isCopy(node)) exec.update(node, to, from)
-      else scene.stream.copy(to, from)
+      // Within the host it is a host function on a GPU, which no update changes.
+      else if (scene.situation.capture?.invalidated !== true) scene.stream.copy(to, from)
     },
   ),
   updated(

@@ -7,6 +7,7 @@ import assert from 'node:assert/strict'
 import { isFakeDriver } from '../../fake-driver/fake-cuda.js'
 import { describeSituation, type MemoryKind, SITUATIONS } from './axes.js'
 import type { Call } from './call.js'
+import { chosen, combinations } from './combinations.js'
 import type { Lab } from './lab.js'
 import { play, type Standing } from './play.js'
 import type { Row } from './table.js'
@@ -71,39 +72,45 @@ const FULL_SITUATION = 1
 
 export function standingRows(
   calls: readonly Call[],
-  choicesFor: (call: Call) => readonly (readonly MemoryKind[])[],
+  memoryAxes: (call: Call) => readonly (readonly MemoryKind[])[],
 ): readonly Row[] {
   // By their names these wait for their own stream or event.
   return calls
     .filter(({ waits }) => waits !== 'stream' && waits !== 'event')
-    .map((call) => rowOf(call, choicesFor(call)))
+    .map((call) => rowOf(call, memoryAxes(call)))
 }
 
-function rowOf(call: Call, choices: readonly (readonly MemoryKind[])[]): Row {
+function rowOf(call: Call, kinds: readonly (readonly MemoryKind[])[]): Row {
   return {
     name: call.name,
     lacks: (lab) => call.lacks?.({ lab, bench: lab.bench }),
     *cells(lab) {
-      for (const [at, situation] of SITUATIONS.slice(0, FEW_SITUATIONS).entries()) {
-        if (isFakeDriver() && at !== FULL_SITUATION) continue
-        for (const memory of at === FULL_SITUATION ? choices : choices.slice(0, 1)) {
-          const cell = { situation, hold: 'nothing', memory } as const
-          const operands = memory.length === 0 ? '' : `, with memory: ${memory.join(', ')}`
-          const lacks = memory.map((kind) => lab.lacks(kind)).find((lack) => lack !== undefined)
-          const where = describeSituation(situation)
-          // What is loaded at the first use of all is loaded before anything stands.
-          yield { name: `${where}, nothing stands${operands}`, lacks, play: () => play(lab, call, cell) }
-          for (const [what, stand] of Object.entries(call.waits === undefined ? STANDS : {})) {
-            const standing = (): Standing => ({ within: (act) => act(), isForever: false, end: stand(lab) })
-            const playCell = (): Promise<void> => play(lab, call, cell, standing)
-            const needsPlace = isFakeDriver() && call.name === NEEDS_PLACE && what === THEIRS
-            const why = needsPlace ? 'a fake GPU has no place for a stream' : lacks
-            yield { name: `${where}, another stream stands at ${what}${operands}`, lacks: why, play: playCell }
-          }
+      const situations = SITUATIONS.slice(0, FEW_SITUATIONS).filter((_, at) => !isFakeDriver() || at === FULL_SITUATION)
+      const stands = ['nothing', ...Object.keys(call.waits === undefined ? STANDS : {})]
+      for (const [first = 0, second = 0, ...rest] of combinations([situations, stands, ...kinds])) {
+        const [situation, what, memory] = [situations[first], stands[second], chosen(kinds, rest)]
+        if (situation === undefined || what === undefined) continue
+        const cell = { situation, hold: 'nothing', memory } as const
+        const operands = memory.length === 0 ? '' : `, with memory: ${memory.join(', ')}`
+        const where = describeSituation(situation)
+        const lacks = memory.map((kind) => lab.lacks(kind)).find((lack) => lack !== undefined)
+        const needsPlace = isFakeDriver() && call.name === NEEDS_PLACE && what === THEIRS
+        const stand = STANDS[what]
+        const standing = (): Standing => ({
+          within: (act) => act(),
+          isForever: false,
+          end: stand === undefined ? () => {} : stand(lab),
+        })
+        yield {
+          name: `${where}, ${what === 'nothing' ? 'nothing stands' : `another stream stands at ${what}`}${operands}`,
+          lacks: needsPlace ? 'a fake GPU has no place for a stream' : lacks,
+          play: () => play(lab, call, cell, standing),
         }
+      }
+      for (const situation of situations) {
         // What a capture forbids comes first.
         if (situation.capture !== undefined) continue
-        const cell = { situation, hold: 'nothing', memory: choices[0] ?? [] } as const
+        const cell = { situation, hold: 'nothing', memory: kinds.flatMap(([plain]) => plain ?? []) } as const
         for (const [what, stand] of Object.entries(FOREVER)) {
           const name = `${describeSituation(situation)}, ${what}`
           yield { name, play: () => play(lab, call, cell, () => stand(lab)) }

@@ -7,12 +7,12 @@ import {
   holdsFor,
   MEMORY_KINDS,
   type MemoryKind,
-  memoryChoices,
   SITUATIONS,
   type Situation,
 } from './axes.js'
 import type { Call } from './call.js'
 import { closingRows } from './closings.js'
+import { chosen, combinations } from './combinations.js'
 import type { Lab } from './lab.js'
 import { libraryCalls } from './library-calls.js'
 import { otherCalls } from './other-calls.js'
@@ -37,43 +37,56 @@ export interface Row {
 
 /** Every kind of stream, and one capture. */
 const FEW_SITUATIONS = 7
-/** A non-blocking stream. */
-const QUICK_SITUATION = 1
 
 export const calls: readonly Call[] = [...streamCalls, ...otherCalls, ...libraryCalls]
 
-const isPlain = (choice: readonly MemoryKind[]): boolean => choice.every((kind) => kind === 'device')
-
-/** Of two operands every pair of kinds is tried where the call is copy(), else one kind after the other beside plain memory. */
-export function choicesFor({ memory = [], name, slow = false }: Call): readonly (readonly MemoryKind[])[] {
-  const plain: readonly MemoryKind[] = memory.map(() => 'device')
-  if (slow) return [plain]
-  if (memory.length < 2 || name === 'stream.copy()') {
-    return memoryChoices(memory.length).toSorted((a, b) => Number(isPlain(b)) - Number(isPlain(a)))
-  }
-  const others = plain.flatMap((_, index) =>
-    MEMORY_KINDS.filter((kind) => kind !== 'device').map((kind) => plain.with(index, kind)),
-  )
-  return [plain, ...others]
-}
-
-/** At these places the call is made with every choice of memory, elsewhere with a third, so that each kind still meets each. */
-const FULL: readonly Hold[] = ['nothing', 'own']
-const SHARE = 3
-/** On a fake GPU, which has threads that sleep: with every kind of memory in one situation. */
+/** A fake GPU has threads that sleep: there fewer combinations are tried. */
 const isQuick = isFakeDriver()
+/** Where nothing stands, and where the stream itself does. */
+const FEW_HOLDS: readonly Hold[] = ['nothing', 'own']
 
-function choicesAt(choices: readonly (readonly MemoryKind[])[], situation: number, hold: Hold): typeof choices {
-  if (isQuick && situation !== QUICK_SITUATION) return choices.slice(0, 1)
-  if (FULL.includes(hold)) return choices
-  const turn = situation + Object.keys(HOLDS).indexOf(hold)
-  return choices.filter((_, index) => index === 0 || (index + turn) % SHARE === 0)
+/** The kinds of memory that each operand of a call is tried with, the plain one first. */
+function memoryAxes({ memory = [], slow = false }: Call): readonly (readonly MemoryKind[])[] {
+  const others = MEMORY_KINDS.filter((kind) => kind !== 'device')
+  return memory.map(() => (slow ? ['device'] : ['device', ...others]))
 }
 
-function holdsAt(call: Call, situation: Situation): readonly Hold[] {
-  if (call.slow) return FULL
-  const holds = holdsFor(situation)
-  return isQuick ? holds.filter((hold) => FULL.includes(hold)) : [...holds].reverse()
+/** The choices of memory for a call by themselves, the plain one first. */
+function choicesFor(call: Call): readonly (readonly MemoryKind[])[] {
+  const axes = memoryAxes(call)
+  return [...combinations(axes)].map((indices) => chosen(axes, indices))
+}
+
+interface Combination {
+  readonly situation: Situation
+  readonly hold: Hold
+  readonly memory: readonly MemoryKind[]
+}
+
+function* combinationsFor(call: Call): Generator<Combination> {
+  const { slow = false } = call
+  const situations = slow ? SITUATIONS.slice(0, FEW_SITUATIONS) : SITUATIONS
+  // First where nothing stands: what is loaded at the first use of all is loaded then.
+  const holds = slow || isQuick ? FEW_HOLDS : (Object.keys(HOLDS) as Hold[]).reverse()
+  if (isQuick) {
+    const choices = choicesFor(call)
+    let turn = 0
+    for (const situation of situations) {
+      for (const hold of holds) {
+        yield { situation, hold, memory: choices[turn % choices.length] ?? [] }
+        turn += 1
+      }
+    }
+    return
+  }
+  const kinds = memoryAxes(call)
+  for (const [first = 0, second = 0, ...rest] of combinations([situations, holds, ...kinds])) {
+    const [situation, hold] = [situations[first], holds[second]]
+    if (situation === undefined || hold === undefined) continue
+    // Two of the holds are one there.
+    const standing = holdsFor(situation).includes(hold) ? hold : 'own'
+    yield { situation, hold: standing, memory: chosen(kinds, rest) }
+  }
 }
 
 function rowOf(call: Call): Row {
@@ -81,19 +94,12 @@ function rowOf(call: Call): Row {
     name: call.name,
     lacks: (lab) => call.lacks?.({ lab, bench: lab.bench }),
     *cells(lab) {
-      const { slow = false } = call
-      const choices = choicesFor(call)
-      for (const [at, situation] of (slow ? SITUATIONS.slice(0, FEW_SITUATIONS) : SITUATIONS).entries()) {
-        // First where nothing stands: what is loaded at the first use of all is loaded then.
-        for (const hold of holdsAt(call, situation)) {
-          for (const memory of choicesAt(choices, at, hold)) {
-            const operands = memory.length === 0 ? '' : `, with memory: ${memory.join(', ')}`
-            yield {
-              name: `${describeSituation(situation)}, ${HOLDS[hold]} stands${operands}`,
-              lacks: memory.map((kind) => lab.lacks(kind)).find((lack) => lack !== undefined),
-              play: () => play(lab, call, { situation, hold, memory }),
-            }
-          }
+      for (const { situation, hold, memory } of combinationsFor(call)) {
+        const operands = memory.length === 0 ? '' : `, with memory: ${memory.join(', ')}`
+        yield {
+          name: `${describeSituation(situation)}, ${HOLDS[hold]} stands${operands}`,
+          lacks: memory.map((kind) => lab.lacks(kind)).find((lack) => lack !== undefined),
+          play: () => play(lab, call, { situation, hold, memory }),
         }
       }
     },
@@ -103,6 +109,6 @@ function rowOf(call: Call): Row {
 export const TABLES: Readonly<Record<string, readonly Row[]>> = {
   calls: calls.map(rowOf),
   closings: closingRows(calls),
-  standing: standingRows(calls, (call) => (isQuick ? choicesFor(call).slice(0, 1) : choicesFor(call))),
+  standing: standingRows(calls, (call) => memoryAxes(call).map((kinds) => (isQuick ? kinds.slice(0, 1) : kinds))),
   'user code': userCodeRows,
 }

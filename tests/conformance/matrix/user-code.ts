@@ -22,10 +22,11 @@ import { added, needsCompiler } from './adding.js'
 import { type Hold, isPinned, type MemoryKind } from './axes.js'
 import type { Call, Invoke } from './call.js'
 import { closedOrDone } from './closings.js'
+import { combinations } from './combinations.js'
 import { BYTES, type Lab, WORDS } from './lab.js'
 import { RETURNS } from './rules.js'
 import { outcomeOf, Scene } from './scene.js'
-import type { PlayableCell, Row } from './table.js'
+import type { Row } from './table.js'
 import { Victims } from './victims.js'
 import { describePlace, type Place, Watch } from './watch.js'
 
@@ -835,31 +836,21 @@ export const userCodeRows: readonly Row[] = all.map((code) => ({
   name: code.name,
   lacks: (lab) => code.lacks?.({ lab, bench: lab.bench }),
   *cells(lab) {
-    for (const place of isFakeDriver() ? PLACES.slice(0, 1) : PLACES) {
-      for (const hold of HELD) {
-        for (const kind of code.memory === undefined ? [undefined] : KINDS)
-          yield* cellsFor(lab, code, place, hold, kind)
+    const places = isFakeDriver() ? PLACES.slice(0, 1) : PLACES
+    const operands = (code.memory ?? []).map(({ name }) => `the ${name}`)
+    const targets = ['the stream', ...operands, ...(code.uses ?? [])]
+    const kinds = code.memory === undefined ? [undefined] : KINDS
+    for (const [first = 0, second = 0, third = 0, fourth = 0] of combinations([places, HELD, kinds, targets])) {
+      const [place, hold, kind, target] = [places[first], HELD[second], kinds[third], targets[fourth]]
+      if (place === undefined || hold === undefined || target === undefined) continue
+      const stands = hold === 'nothing' ? '' : ' at which a host function stands'
+      yield {
+        name: `${target} is closed, ${describePlace(place)}${stands}${kind === undefined ? '' : `, memory: ${kind}`}`,
+        play: () => play(lab, code, place, hold, kind, target),
       }
     }
   },
 }))
-
-function* cellsFor(
-  lab: Lab,
-  code: UserCode,
-  place: Place,
-  hold: Hold,
-  kind: MemoryKind | undefined,
-): Generator<PlayableCell> {
-  const operands = (code.memory ?? []).map(({ name }) => `the ${name}`)
-  for (const target of ['the stream', ...operands, ...(code.uses ?? [])]) {
-    const stands = hold === 'nothing' ? '' : ' at which a host function stands'
-    yield {
-      name: `${target} is closed, ${describePlace(place)}${stands}${kind === undefined ? '' : `, memory: ${kind}`}`,
-      play: () => play(lab, code, place, hold, kind, target),
-    }
-  }
-}
 
 async function play(
   lab: Lab,

@@ -1,0 +1,75 @@
+// What .ci/run does once the tools are there: jobs side by side, as many as there are cores, the long ones first. Each job is a list
+// of commands, one after the other; what it printed is shown when it is over, whole if it failed. A job that takes longer than its
+// limit is ended and has failed: no job waits for ever.
+import { spawn } from 'node:child_process'
+import { availableParallelism } from 'node:os'
+import { root } from './test-files.mjs'
+
+/** Minutes that a job takes at most. */
+const LONGEST = 30
+/** Lines that are shown of a job that went well. */
+const SHOWN = 25
+
+const JOBS = {
+  tests: ['node scripts/test.mjs'],
+  // `npm test` looks at the site in Chromium only if it has been built.
+  playground: ['npm --prefix site run test:playground'],
+  'run times': [
+    'node scripts/test-matrix.mjs --quick node22 node24 node26 bun deno',
+    // What waits for a GPU, on the event loop of each; the tests have played it on this Node.
+    'node scripts/test-matrix.mjs fake-driver/waiting node22 node24 node26 bun deno',
+  ],
+  package: [
+    'npm run check',
+    'node dist/examples/pipeline/main.js',
+    // The quickstart in an empty folder, with what npm installs there.
+    'node dist/tests/package/quickstart.js',
+    'node scripts/check-package.mjs',
+    'node scripts/import-time.mjs',
+  ],
+}
+
+const begun = performance.now()
+const took = (since) => `${Math.round((performance.now() - since) / 1000)} s`
+
+/** The exit status, or the signal. */
+function run(command, output) {
+  return new Promise((resolve) => {
+    const child = spawn('bash', ['-c', command], { cwd: root, stdio: ['ignore', 'pipe', 'pipe'], detached: true })
+    const limit = setTimeout(() => {
+      output.push(`took longer than ${LONGEST} minutes: ${command}\n`)
+      process.kill(-child.pid, 'SIGKILL')
+    }, LONGEST * 60_000)
+    for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => output.push(String(text)))
+    child.on('close', (code, signal) => {
+      clearTimeout(limit)
+      resolve(code ?? signal)
+    })
+  })
+}
+
+async function runJob([name, commands]) {
+  const since = performance.now()
+  for (const command of commands) {
+    const output = [`$ ${command}\n`]
+    const status = await run(command, output)
+    const lines = output.join('').split('\n')
+    const cut = status === 0 && lines.length > SHOWN
+    console.log((cut ? [lines[0], `… ${lines.length - SHOWN} lines`, ...lines.slice(-SHOWN)] : lines).join('\n'))
+    if (status === 0) continue
+    console.log(`${name} failed: ${command} ended with ${status}`)
+    return false
+  }
+  console.log(`${name}: done in ${took(since)}`)
+  return true
+}
+
+const waiting = Object.entries(JOBS)
+const results = []
+async function work() {
+  for (let job = waiting.shift(); job !== undefined; job = waiting.shift()) results.push([job[0], await runJob(job)])
+}
+await Promise.all(Array.from({ length: Math.max(1, availableParallelism()) }, work))
+const failed = results.filter(([, well]) => !well).map(([name]) => name)
+console.log(`${took(begun)}; failed: ${failed.join(', ') || 'none'}`)
+process.exitCode = failed.length === 0 ? 0 : 1

@@ -1,0 +1,86 @@
+// `npm run house`: how large the house is, counted the same way each time. `npm run house -- REVISION` counts an earlier state
+// too, and prints both. A row that can only be measured by doing it (how many files a change touches) counts the commits that are
+// named after `--change`, such as `--change "driver function=1a2b3c4"`.
+import { execFileSync } from 'node:child_process'
+import { basename } from 'node:path'
+import { parseArgs } from 'node:util'
+import { root } from './test-files.mjs'
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { change: { type: 'string', multiple: true, default: [] } },
+})
+const git = (...args) => execFileSync('git', args, { cwd: root, encoding: 'utf8', maxBuffer: 2 ** 28 })
+
+/** A file of fewer lines is short. */
+const SHORT = 40
+/** A generator of random programs draws numbers and makes steps of them; each is named here by its file. */
+const GENERATOR =
+  /^(tests|site)\/.*(generate|random-program|random-programs|exploration-program|rounds)[^/]*\.(ts|mjs)$/
+
+/** Paths and texts of a state: of the working tree, or of a revision. */
+function filesOf(revision) {
+  const names = git('ls-tree', '-r', '--name-only', revision)
+    .split('\n')
+    .filter((name) => /^(src|tests|native|site|scripts|bench|docs)\/.*\.(ts|mjs|c|h|md|css|html)$/.test(name))
+  const texts = git('grep', '-c', '', revision, '--', ...new Set(names.map((name) => name.split('/')[0])))
+  const lines = new Map()
+  for (const line of texts.split('\n')) {
+    const [, name, count] = /^[^:]*:(.*):(\d+)$/.exec(line) ?? []
+    if (name !== undefined) lines.set(name, Number(count))
+  }
+  return names.map((name) => ({ name, lines: lines.get(name) ?? 0 }))
+}
+
+const grep = (revision, pattern, ...paths) => {
+  try {
+    return git('grep', '-l', '-E', pattern, revision, '--', ...paths)
+      .split('\n')
+      .filter(Boolean)
+  } catch {
+    return []
+  }
+}
+
+function count(revision) {
+  const all = filesOf(revision)
+  const of = (test) => all.filter(({ name }) => test(name))
+  const sum = (files) => files.reduce((total, { lines }) => total + lines, 0)
+  const isKernels = (name) => name.startsWith('src/ptx/')
+  const src = of((name) => /^src\/.*\.ts$/.test(name) && !isKernels(name))
+  const kernels = of((name) => /\.ts$/.test(name) && isKernels(name))
+  const tests = of((name) => /^tests\/.*\.ts$/.test(name))
+  const names = new Map()
+  for (const { name } of src) names.set(basename(name), (names.get(basename(name)) ?? 0) + 1)
+  const lock = JSON.parse(git('show', `${revision}:package-lock.json`))
+  const scripts = Object.entries(lock.packages).filter(([, { hasInstallScript }]) => hasInstallScript)
+  const words = git('grep', '-h', '', revision, '--', 'README.md', 'docs/*.md').split(/\s+/).length
+  return {
+    'lines of src, without kernels': sum(src),
+    'files of src, without kernels': src.length,
+    'lines of a file, on average': Math.round(sum(src) / src.length),
+    [`files of fewer than ${SHORT} lines`]: src.filter(({ lines }) => lines < SHORT).length,
+    'names that two files of src share': [...names.values()].filter((times) => times > 1).length,
+    'lines of src/ptx (kernels)': sum(kernels),
+    'lines of C': sum(of((name) => /^native\/.*\.[ch]$/.test(name))),
+    'lines of tests': sum(tests),
+    'files of tests': tests.length,
+    'generators of random programs': of((name) => GENERATOR.test(name)).length,
+    'files that call C by koffi': grep(revision, "from 'koffi'|require\\('koffi'\\)", 'src').length,
+    'packages with an install script that a user installs': scripts.filter(([, { dev }]) => dev !== true).length,
+    'packages with an install script that a developer installs': scripts.length,
+    'words of README and docs': words,
+  }
+}
+
+const states = [...positionals, 'HEAD'].map((revision) => [revision, count(revision)])
+const rows = Object.keys(states[0][1])
+const width = Math.max(...rows.map((row) => row.length))
+console.log([' '.repeat(width), ...states.map(([revision]) => revision.slice(0, 10).padStart(10))].join('  '))
+for (const row of rows)
+  console.log([row.padEnd(width), ...states.map(([, state]) => String(state[row]).padStart(10))].join('  '))
+for (const change of values.change) {
+  const [what, commit] = change.split('=')
+  const files = git('show', '--format=', '--name-only', commit).split('\n').filter(Boolean)
+  console.log(`files that a ${what} touches: ${files.length}`)
+}
