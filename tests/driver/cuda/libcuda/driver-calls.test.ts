@@ -13,7 +13,7 @@ function fakeParts() {
   const thread = { mode: GLOBAL }
   const relaxed = new RelaxedCaptures({
     cuThreadExchangeStreamCaptureMode: (...[address]) => {
-      const memory = new NativeMemory(4, Number(address)).int32
+      const memory = new NativeMemory(8, Number(address)).int32
       const wanted = memory[0] ?? 0
       memory[0] = thread.mode
       thread.mode = wanted
