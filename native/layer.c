@@ -1,4 +1,4 @@
-/* What JavaScript gets when it loads the layer, in each thread of JavaScript anew: one object with all functions. */
+/* The object with all functions that each thread of JavaScript gets when it loads the layer. */
 #include "layer.h"
 
 napi_value fail(napi_env env, const char *message) {
@@ -35,7 +35,7 @@ static void add_functions(napi_env env, napi_value to, const OwnFunction *functi
 }
 
 EXPORT napi_value napi_register_module_v1(napi_env env, napi_value exports) {
-  static const Method layout[] = {{"tableLayout", table_layout}, {NULL, NULL}};
+  static const Method layout[] = {{"registryLayout", registry_layout}, {NULL, NULL}};
   napi_value own = NULL;
   if (napi_create_object(env, &own) != 0) return exports;
   add_methods(env, exports, call_methods);

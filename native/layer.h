@@ -42,7 +42,7 @@ int read_memory(Word from, Word to, Word length);
 /** Starts a thread that handles no signals: those are for the threads of the program. Returns 0, or an errno. */
 int spawn(pthread_t *thread, void *(*function)(void *), void *argument, size_t stack_bytes);
 
-/** For tests: what the struct of the table of threads has where. */
-napi_value table_layout(napi_env env, napi_callback_info info);
+/** For tests: where the struct of the process registry has its fields. */
+napi_value registry_layout(napi_env env, napi_callback_info info);
 
 #endif

@@ -1,4 +1,4 @@
-/* Shared libraries: how they are loaded, and the C functions that NVIDIA's and others want to be given or have to be followed by. */
+/* Shared libraries: loading them, and the C functions that those of NVIDIA and others call, or need before or after their calls. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <signal.h>
@@ -59,8 +59,8 @@ static int note_signals(void) {
   return 0;
 }
 
-/** After each compilation: a handler that was noted, and no longer runs once, does so again. Another one is the program's own. */
-static int mend_signals(void) {
+/** After each compilation: a handler that was noted, and no longer runs once, does so again. Another handler is the program's own. */
+static int restore_signals(void) {
   pthread_mutex_lock(&noting);
   for (int i = 0; i < 2; i++) {
     struct sigaction now;
@@ -75,7 +75,7 @@ static int mend_signals(void) {
 
 /*
  * The deleter of DLPack's tensors that are handed out. A consumer calls it on any thread, also while JavaScript waits for that thread,
- * so it only leaves a sign in the first word, which is no version and no address: JavaScript looks for it.
+ * so it only marks the first word, with a value that is no version and no address. JavaScript checks for it later.
  */
 static void delete_tensor(_Atomic(uint64_t) *tensor) { atomic_store(tensor, UINT64_MAX); }
 
@@ -134,6 +134,6 @@ static Word take_records(void) {
 
 const Method library_methods[] = {{"open", open_library}, {"symbol", symbol}, {NULL, NULL}};
 const OwnFunction library_functions[] = {
-    {"setVariable", set_variable},         {"noteSignals", note_signals},           {"mendSignals", mend_signals},
+    {"setVariable", set_variable},         {"noteSignals", note_signals},           {"restoreSignals", restore_signals},
     {"deleteTensor", delete_tensor},       {"recordsRequested", records_requested}, {"recordsCompleted", records_completed},
     {"allowRecords", allow_records},       {"takeRecords", take_records},           {NULL, NULL}};

@@ -1,4 +1,4 @@
-/* Memory outside of the heap of JavaScript: made, viewed, read though it may not be there, and taken away from its views. */
+/* Memory outside of the heap of JavaScript: allocating it, viewing it, reading it although it may not be there, and detaching its views. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -87,7 +87,7 @@ static int read_by_pipe(const void *from, void *to, size_t length) {
   return done;
 }
 
-/** The kernel copies, which answers with an error where anybody else would crash. */
+/** The kernel copies, which returns an error where a program would crash. */
 static int read_by_kernel(void *from, void *to, size_t length) {
   static _Atomic(bool) is_forbidden;
   struct iovec into = {to, length}, source = {from, length};

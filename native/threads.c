@@ -1,4 +1,4 @@
-/* What the threads of the process have in common, and threads for what would block one of JavaScript. */
+/* The registry that the threads of the process share, and threads for calls that would block a thread of JavaScript. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <signal.h>
@@ -21,71 +21,71 @@ int spawn(pthread_t *thread, void *(*function)(void *), void *argument, size_t s
 }
 
 /*
- * The table of threads: one for the process, though a process may have loaded several copies of this file. The number in its name changes
- * whenever the struct does, so that copies of different versions do not share one.
+ * The process has one registry, although it may have loaded several copies of this file. The number in its name changes whenever the struct
+ * does, so that copies of different versions do not share one.
  */
-#define TABLE cuda_streams_threads_1
+#define REGISTRY cuda_streams_threads_1
 #define TEXT_OF(name) #name
 #define NAME_OF(name) TEXT_OF(name)
-EXPORT Table TABLE;
+EXPORT Registry REGISTRY;
 
-static Table *shared;
+static Registry *shared;
 
-/** The first copy that looks makes its own symbols visible to all libraries, and so its table is the one that every copy finds. */
-static void find_table(void) {
+/** The first copy that runs this makes its own symbols visible to all libraries, so that every copy finds its registry. */
+static void find_registry(void) {
   void *program = dlopen(NULL, RTLD_LAZY);
   Dl_info self;
-  shared = dlsym(program, NAME_OF(TABLE));
-  if (shared == NULL && dladdr((void *)find_table, &self) != 0) {
+  shared = dlsym(program, NAME_OF(REGISTRY));
+  if (shared == NULL && dladdr((void *)find_registry, &self) != 0) {
     dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_GLOBAL | RTLD_NODELETE);
-    // Anew: another copy may have done so meanwhile.
-    shared = dlsym(program, NAME_OF(TABLE));
+    // Another copy may have done so meanwhile.
+    shared = dlsym(program, NAME_OF(REGISTRY));
   }
-  if (shared == NULL) shared = &TABLE;
+  if (shared == NULL) shared = &REGISTRY;
 }
 
-Table *thread_table(void) {
+Registry *process_registry(void) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, find_table);
+  pthread_once(&once, find_registry);
   return shared;
 }
 
-static Word table_address(void) { return (Word)(uintptr_t)thread_table(); }
+static Word registry_address(void) { return (Word)(uintptr_t)process_registry(); }
 
 /** The number that CUPTI has for this thread. */
 static Word thread_number(void) { return (Word)pthread_self(); }
 
-/** A thread that blocks rests for so many microseconds. */
+/** Lets a blocked thread sleep for so many microseconds. */
 static int nap(Word microseconds) {
   struct timespec time = {(time_t)(microseconds / 1000000), (long)(microseconds % 1000000) * 1000};
   return nanosleep(&time, NULL);
 }
 
-/** A call on a thread of its own, as src/driver/cuda/libcuda/native-thread.ts writes it down. */
+/** A call on a thread of its own, as src/driver/cuda/libcuda/calls-on-threads.ts writes it. */
 typedef struct {
   int (*function)(Word, Word, Word);
   Word arguments[3];
   int result;
   _Atomic(int) is_done;
-} Apart;
+} ThreadCall;
 
 /** NVRTC calls itself deeply. */
-static const size_t APART_STACK = 16 * 1024 * 1024;
+static const size_t CALL_STACK = 16 * 1024 * 1024;
 
-static void *make_apart(void *data) {
-  Apart *call = data;
+static void *make_call(void *data) {
+  ThreadCall *call = data;
   call->result = call->function(call->arguments[0], call->arguments[1], call->arguments[2]);
   atomic_store(&call->is_done, 1);
   return NULL;
 }
 
-/** Begins the call, whose memory must stay until it is done. Returns an errno. */
-static int call_apart(Apart *call) {
+/** Begins the call, whose memory must stay until `is_done` is set. Returns an errno. */
+static int call_on_thread(ThreadCall *call) {
   pthread_t thread;
-  int error = spawn(&thread, make_apart, call, APART_STACK);
+  int error = spawn(&thread, make_call, call, CALL_STACK);
   if (error == 0) pthread_detach(thread);
   return error;
 }
 
-const OwnFunction thread_functions[] = {{"threadTable", table_address}, {"threadNumber", thread_number}, {"nap", nap},
-                                        {"callApart", call_apart},      {NULL, NULL}};
+const OwnFunction thread_functions[] = {{"processRegistry", registry_address}, {"threadNumber", thread_number}, {"nap", nap},
+                                        {"callOnThread", call_on_thread},      {NULL, NULL}};

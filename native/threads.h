@@ -1,18 +1,18 @@
-/* The table in which the threads of JavaScript tell each other of their host functions. src/driver/cuda/host-functions/thread-slots.ts has
-   the same in words of four bytes, and is what writes it: of C only the watchdog reads it. */
+/* The process registry, in which the threads of JavaScript publish their host functions to each other.
+   src/driver/cuda/host-functions/process-registry.ts has the same in words of four bytes, and writes it. The watchdog reads it. */
 #ifndef THREADS_H
 #define THREADS_H
 
 #include "layer.h"
 
-enum { SLOTS = 500, KEPT_STREAMS = 16 * 256, CAPTURES = 512, LABEL_TEXT = 176, GATES = 4096 };
+enum { SLOTS = 500, SPARE_DEVICES = 16, SPARE_STREAMS = 256, CAPTURES = 512, LABEL_TEXT = 176, SEMAPHORES = 4096 };
 
-/** Of one thread of JavaScript. `owner` is its number and one, or zero. */
+/** What one thread of JavaScript publishes. `owner` is its number and one, or zero. */
 typedef struct {
   _Atomic(int32_t) owner, pending;
-  int32_t streams, gate_count;
-  uint64_t gates, graph_gates;
-  int32_t entries, unused, waiting;
+  int32_t streams, semaphore_count;
+  uint64_t semaphores, graph_semaphores;
+  int32_t entries, unused, inner_waits;
   _Atomic(int32_t) beat;
   uint64_t labels, graph_labels;
 } Slot;
@@ -25,31 +25,31 @@ typedef struct {
   _Atomic(int32_t) watched;
   int32_t unused[11];
   Slot slots[SLOTS];
-  int32_t kept_counts[2 * 16];
-  uint64_t kept[KEPT_STREAMS];
-  /** src/driver/cuda/host-functions/capture-list.ts says what this is. */
+  int32_t spare_counts[2 * SPARE_DEVICES];
+  uint64_t spare_streams[SPARE_DEVICES * SPARE_STREAMS];
+  /** `CaptureList` of process-registry.ts. */
   struct {
     int32_t used, unused;
     double streams[CAPTURES];
     int32_t threads[CAPTURES];
   } captures;
-} Table;
+} Registry;
 
-/** Set in a slot's beat when the thread itself has said why it does not look for host functions. */
-#define SAID INT32_MIN
+/** Set in a slot's beat when the thread itself has reported why it runs no host functions. */
+#define REPORTED INT32_MIN
 
-/** Where a stream and JavaScript meet: the stream has come to a host function when `arrived` is ahead of `go`. */
+/** A stream waits for a host function when `waiting` is ahead of `signalled`. */
 typedef struct {
-  int32_t arrived, go;
-} Gate;
+  int32_t waiting, signalled;
+} Semaphore;
 
-/** What stands at a gate, and where it was queued. */
+/** What waits at a semaphore, and where it was queued. */
 typedef struct {
   uint64_t stream;
   uint32_t sequence, length;
   char text[LABEL_TEXT];
 } Label;
 
-Table *thread_table(void);
+Registry *process_registry(void);
 
 #endif

@@ -67,7 +67,7 @@ static void wake_up(napi_env env, napi_value function, void *context, void *slee
   bool has_thrown = false;
   napi_get_undefined(env, &self);
   if (napi_call_function(env, self, function, 0, NULL, NULL) == 0) return;
-  // An uncaught exception is the program's to hear of; Node 20 only warns of one that comes from here.
+  // An uncaught exception must reach the program. Node 20 only warns of one that comes from here.
   if (napi_is_exception_pending(env, &has_thrown) == 0 && has_thrown && napi_get_and_clear_last_exception(env, &error) == 0)
     napi_fatal_exception(env, error);
 }
@@ -105,7 +105,7 @@ static void set(Timer *t, int64_t due) {
   pthread_mutex_unlock(&t->mutex);
 }
 
-/** start(nanoseconds): calls the wake function once, that much later, unless it is started anew or stopped before. */
+/** start(nanoseconds): calls the wake function once, that much later, unless it is started again or stopped before. */
 static napi_value start(napi_env env, napi_callback_info info) {
   napi_value nanoseconds = NULL;
   Timer *t = timer_of(env, info, &nanoseconds);

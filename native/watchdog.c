@@ -1,6 +1,6 @@
 /*
- * The watchdog: a thread that writes a warning when a thread of JavaScript has not looked for host functions for a while, though a stream
- * stands at one. That thread is inside a call of another library, or a loop, and can say nothing itself.
+ * The watchdog: a thread that writes a warning when a thread of JavaScript has not looked for host functions for a while although a stream
+ * waits for one. That thread is inside a call of another library, or a loop, and can report nothing itself.
  */
 #define _GNU_SOURCE
 #include <stdatomic.h>
@@ -10,36 +10,37 @@
 #include <unistd.h>
 #include "threads.h"
 
-/** How often it looks in the time after which it warns. One more, so that a thread that can warn itself comes first. */
-enum { LOOKS = 5, MOST_MESSAGES = 256 };
+/** The number of checks in the time after which it warns. It makes one more, so that a thread that can warn itself comes first. */
+enum { CHECKS = 5, MOST_MESSAGES = 256 };
 
 typedef struct {
   int index;
-  uint32_t arrived;
+  uint32_t waiting;
   bool of_graph;
-} Standing;
+} Waiting;
 
 static struct timespec between;
 static char after[32];
-/** Of each slot: the beat that it stands at, and for how many looks. */
+/** The beat of each slot, and for how many checks it has not changed. */
 static struct {
   int32_t beat;
-  int looks;
+  int checks;
 } still[SLOTS];
 static uint64_t said[MOST_MESSAGES];
 static int messages;
 
-/** How many streams stand at gates of a slot, and the first. The memory goes with the driver when the process ends, so the kernel reads it. */
-static int standing_in(const Slot *slot, Standing *first) {
-  static Gate gates[GATES];
+/** Counts the streams that wait at semaphores of a slot, and returns the first. The driver frees that memory when the process ends, so the kernel
+    reads it. */
+static int count_waiting(const Slot *slot, Waiting *first) {
+  static Semaphore semaphores[SEMAPHORES];
   int count = 0;
   for (int of_graph = 0; of_graph < 2; of_graph++) {
-    uint64_t address = of_graph ? slot->graph_gates : slot->gates;
-    size_t bytes = sizeof(Gate) * (size_t)slot->gate_count;
-    if (address == 0 || bytes > sizeof(gates) || !read_memory(address, (Word)(uintptr_t)gates, bytes)) continue;
-    for (int i = 0; i < slot->gate_count; i++) {
-      if ((int32_t)((uint32_t)gates[i].arrived - (uint32_t)gates[i].go) <= 0) continue;
-      if (count == 0) *first = (Standing){i, (uint32_t)gates[i].arrived, of_graph};
+    uint64_t address = of_graph ? slot->graph_semaphores : slot->semaphores;
+    size_t bytes = sizeof(Semaphore) * (size_t)slot->semaphore_count;
+    if (address == 0 || bytes > sizeof(semaphores) || !read_memory(address, (Word)(uintptr_t)semaphores, bytes)) continue;
+    for (int i = 0; i < slot->semaphore_count; i++) {
+      if ((int32_t)((uint32_t)semaphores[i].waiting - (uint32_t)semaphores[i].signalled) <= 0) continue;
+      if (count == 0) *first = (Waiting){i, (uint32_t)semaphores[i].waiting, of_graph};
       count++;
     }
   }
@@ -47,21 +48,21 @@ static int standing_in(const Slot *slot, Standing *first) {
 }
 
 /** As streamInWords() of src/driver/held-by.ts. */
-static void stream_in_words(char *into, size_t room, uint64_t stream) {
+static void describe_stream(char *into, size_t room, uint64_t stream) {
   if (stream >= 4096) snprintf(into, room, "the stream 0x%llx", (unsigned long long)stream);
   else
     snprintf(into, room, "the %s stream of device %d", (stream & 3) == 2 ? "per-thread default" : "null", (int)(stream >> 2));
 }
 
-static void site_in_words(char *into, size_t room, const Label *label, Standing gate) {
+static void describe_site(char *into, size_t room, const Label *label, Waiting waiting) {
   uint32_t length = label->length < LABEL_TEXT ? label->length : LABEL_TEXT;
   if (length == 0) *into = 0;
-  else if (gate.of_graph) snprintf(into, room, " (of a graph launched at %.*s)", (int)length, label->text);
+  else if (waiting.of_graph) snprintf(into, room, " (of a graph launched at %.*s)", (int)length, label->text);
   else
-    snprintf(into, room, " (%squeued at %.*s)", label->sequence == gate.arrived ? "" : "behind one ", (int)length, label->text);
+    snprintf(into, room, " (%squeued at %.*s)", label->sequence == waiting.waiting ? "" : "behind one ", (int)length, label->text);
 }
 
-/** False when it was said before. */
+/** Returns false for a message that was written before. */
 static bool is_new(const char *message) {
   uint64_t hash = 14695981039346656037u;
   for (; *message != 0; message++) hash = (hash ^ (unsigned char)*message) * 1099511628211u;
@@ -71,20 +72,20 @@ static bool is_new(const char *message) {
   return true;
 }
 
-static void say(const Slot *slot, Standing gate, int count) {
+static void warn(const Slot *slot, Waiting waiting, int count) {
   char thread[40], stream[48], site[256], others[40] = "", message[1024];
   Label label = {0};
-  uint64_t labels = gate.of_graph ? slot->graph_labels : slot->labels;
-  if (labels != 0) read_memory(labels + sizeof(Label) * (uint64_t)gate.index, (Word)(uintptr_t)&label, sizeof(Label));
+  uint64_t labels = waiting.of_graph ? slot->graph_labels : slot->labels;
+  if (labels != 0) read_memory(labels + sizeof(Label) * (uint64_t)waiting.index, (Word)(uintptr_t)&label, sizeof(Label));
   int owner = slot->owner - 1;
   if (owner <= 0) snprintf(thread, sizeof(thread), "The main thread");
   else snprintf(thread, sizeof(thread), "Worker thread %d", owner);
-  stream_in_words(stream, sizeof(stream), label.stream);
-  site_in_words(site, sizeof(site), &label, gate);
-  if (count > 1) snprintf(others, sizeof(others), "; %d more stand so", count - 1);
+  describe_stream(stream, sizeof(stream), label.stream);
+  describe_site(site, sizeof(site), &label, waiting);
+  if (count > 1) snprintf(others, sizeof(others), "; %d more streams wait for one", count - 1);
   int length = snprintf(message, sizeof(message),
                         "(node:%d) [CUDA_STREAMS_BLOCKED_THREAD] CudaStreamsWarning: %s has been inside one call or loop for %s, while %s "
-                        "stands at a host function%s, which only that thread can run and return from%s. If the call waits for the GPU, it "
+                        "waits for a host function%s, which only that thread can run and return from%s. If the call waits for the GPU, it "
                         "never ends. Call device.drainHostFunctions() before a blocking call of another library, and await finished() "
                         "instead of a loop\n",
                         getpid(), thread, after, stream, site, others);
@@ -92,35 +93,35 @@ static void say(const Slot *slot, Standing gate, int count) {
   if (is_new(message) && write(STDERR_FILENO, message, (size_t)length) < 0) return;
 }
 
-static void look_at(int index) {
-  Slot *slot = &thread_table()->slots[index];
-  Standing first = {0};
-  int count = slot->pending > 0 ? standing_in(slot, &first) : 0;
+static void check(int index) {
+  Slot *slot = &process_registry()->slots[index];
+  Waiting first = {0};
+  int count = slot->pending > 0 ? count_waiting(slot, &first) : 0;
   int32_t beat = slot->beat;
-  if (count == 0 || (beat & SAID) != 0) still[index].looks = 0;
-  else if (still[index].looks == 0 || still[index].beat != beat) {
+  if (count == 0 || (beat & REPORTED) != 0) still[index].checks = 0;
+  else if (still[index].checks == 0 || still[index].beat != beat) {
     still[index].beat = beat;
-    still[index].looks = 1;
-  } else if (still[index].looks <= LOOKS + 1 && ++still[index].looks == LOOKS + 2) say(slot, first, count);
+    still[index].checks = 1;
+  } else if (still[index].checks <= CHECKS + 1 && ++still[index].checks == CHECKS + 2) warn(slot, first, count);
 }
 
-static void *look(void *unused) {
+static void *check_all(void *unused) {
   (void)unused;
   for (;;) {
     nanosleep(&between, NULL);
-    for (int i = 0; i < thread_table()->slots_used; i++) look_at(i);
+    for (int i = 0; i < process_registry()->slots_used; i++) check(i);
   }
   return NULL;
 }
 
-/** Starts the watchdog, unless the process has one. `in_words` is the time after which it warns. Returns an errno. */
-static int watch(Word nanoseconds, Word in_words) {
+/** Starts the watchdog, unless the process has one. `description` is that of the time after which it warns. Returns an errno. */
+static int watch(Word nanoseconds, Word description) {
   pthread_t thread;
-  Word pause = nanoseconds / LOOKS;
-  if (atomic_exchange(&thread_table()->watched, 1) != 0) return 0;
+  Word pause = nanoseconds / CHECKS;
+  if (atomic_exchange(&process_registry()->watched, 1) != 0) return 0;
   between = (struct timespec){(time_t)(pause / 1000000000), (long)(pause % 1000000000)};
-  snprintf(after, sizeof(after), "%s", (const char *)(uintptr_t)in_words);
-  int error = spawn(&thread, look, NULL, 256 * 1024);
+  snprintf(after, sizeof(after), "%s", (const char *)(uintptr_t)description);
+  int error = spawn(&thread, check_all, NULL, 256 * 1024);
   if (error == 0) pthread_detach(thread);
   return error;
 }
@@ -131,30 +132,30 @@ static napi_value number(napi_env env, size_t value) {
   return made;
 }
 
-napi_value table_layout(napi_env env, napi_callback_info info) {
+napi_value registry_layout(napi_env env, napi_callback_info info) {
   (void)info;
 #define WORD(name, struct, field) {name, offsetof(struct, field) / 4}
   static const struct {
     const char *name;
     size_t value;
   } ROWS[] = {
-      WORD("EXCLUSIVE", Table, exclusive),
-      WORD("MOST_SLOTS_USED", Table, slots_used),
-      WORD("CAPTURING", Table, capturing),
-      WORD("MAKING_STREAMS", Table, making_streams),
-      WORD("SLOTS_AT", Table, slots),
-      WORD("COUNTS_AT", Table, kept_counts),
-      WORD("KEPT_AT", Table, kept),
-      WORD("CAPTURES_AT", Table, captures),
-      {"TABLE_WORDS", sizeof(Table) / 4},
+      WORD("EXCLUSIVE", Registry, exclusive),
+      WORD("MOST_SLOTS_USED", Registry, slots_used),
+      WORD("CAPTURING", Registry, capturing),
+      WORD("MAKING_STREAMS", Registry, making_streams),
+      WORD("SLOTS_AT", Registry, slots),
+      WORD("COUNTS_AT", Registry, spare_counts),
+      WORD("SPARE_AT", Registry, spare_streams),
+      WORD("CAPTURES_AT", Registry, captures),
+      {"REGISTRY_WORDS", sizeof(Registry) / 4},
       WORD("OWNER", Slot, owner),
       WORD("PENDING", Slot, pending),
       WORD("STREAMS", Slot, streams),
-      WORD("PAIRS", Slot, gate_count),
-      WORD("GATES", Slot, gates),
-      WORD("GRAPH_GATES", Slot, graph_gates),
+      WORD("SEMAPHORE_COUNT", Slot, semaphore_count),
+      WORD("SEMAPHORES", Slot, semaphores),
+      WORD("GRAPH_SEMAPHORES", Slot, graph_semaphores),
       WORD("ENTRIES", Slot, entries),
-      WORD("WAITING", Slot, waiting),
+      WORD("INNER_WAITS", Slot, inner_waits),
       WORD("BEAT", Slot, beat),
       WORD("LABELS", Slot, labels),
       WORD("GRAPH_LABELS", Slot, graph_labels),

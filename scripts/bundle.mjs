@@ -30,7 +30,7 @@ mkdirSync(bundle, { recursive: true })
 const archive = archiveOf(values.node.split(','))
 copyFileSync(archive, join(bundle, 'nodes.tar.xz'))
 
-const beside = [join('tests', 'differential', 'corpus'), join('tests', 'gpu-facts'), join('tests', 'pretend')]
+const beside = [join('tests', 'differential', 'corpus'), join('tests', 'gpu-facts'), join('tests', 'fake-driver')]
 for (const name of ['package.json', 'dist', 'docs', 'bench', 'scripts', ...beside]) copy(name)
 for (const name of ['fast-check', 'pure-rand'])
   copy(join('node_modules', name), (path) => !/\.(d\.ts|map|md)$|\/cjs\//.test(path))

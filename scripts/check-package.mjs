@@ -1,7 +1,8 @@
-// Is the native layer in what `npm pack` packs, and have publint and attw (are the types wrong?) nothing against it? Both are installed
-// into .cache/; where npm cannot reach its registry they are skipped, which is printed.
+// Is the native layer in what `npm pack` packs, do npm and pnpm install that into a new project without a warning, and have publint and
+// attw (are the types wrong?) nothing against it? These are installed into .cache/; when npm cannot reach its registry they are skipped,
+// which is printed.
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { COMPILER, TARGETS, thisTarget } from './build-native.mjs'
@@ -19,6 +20,8 @@ const TOOLS = [
   },
 ]
 
+const PNPM = '12.21.0'
+
 // `--all`: as a release has it.
 const isBuilt = thisTarget() in TARGETS && spawnSync(COMPILER[0], ['--version']).status === 0
 const targets = process.argv.includes('--all') ? Object.keys(TARGETS) : isBuilt ? [thisTarget()] : []
@@ -34,29 +37,49 @@ try {
     console.log(`${layer} is in the package`)
   }
   const tarball = join(scratch, filename)
+  const pnpm = installed('pnpm', PNPM)
+  if (pnpm !== undefined) {
+    checkInstall('npm', 'npm', ['install', '--no-audit', '--no-fund', tarball])
+    checkInstall('pnpm', process.execPath, [join(pnpm, 'bin', 'pnpm.mjs'), 'add', tarball])
+  }
   for (const tool of TOOLS) check(tool, tarball)
 } finally {
   rmSync(scratch, { recursive: true })
 }
 
-function check({ package: name, version, file, options }, tarball) {
-  let folder
+/** The folder of a package; undefined when it cannot be had. */
+function installed(name, version) {
   try {
-    folder = install(`${name.replace(/.*\//, '')}-${version}`, `${name}@${version}`)
+    return join(install(`${name.replace(/.*\//, '')}-${version}`, `${name}@${version}`), 'node_modules', name)
   } catch (error) {
     console.log(`${name} is skipped: it cannot be installed (${error.message.split('\n')[0]})`)
-    return
+    return undefined
   }
-  const { status, stdout, stderr } = run(process.execPath, [
-    join(folder, 'node_modules', name, file),
-    ...options(tarball),
-  ])
+}
+
+/** No package that a user installs may have an install script: npm warns of it, and pnpm ends with 1. */
+function checkInstall(name, command, args) {
+  const project = join(scratch, name)
+  mkdirSync(project)
+  writeFileSync(join(project, 'package.json'), '{ "private": true }\n')
+  const { status, stdout, stderr } = run(command, args, project)
+  const isSilent = status === 0 && !/warn/i.test(stdout + stderr)
+  console.log(`${name} install of the package: ${isSilent ? 'nothing wrong' : `exit code ${status}`}`)
+  if (isSilent) return
+  console.log(`${stdout}${stderr}`)
+  process.exitCode = 1
+}
+
+function check({ package: name, version, file, options }, tarball) {
+  const folder = installed(name, version)
+  if (folder === undefined) return
+  const { status, stdout, stderr } = run(process.execPath, [join(folder, file), ...options(tarball)])
   console.log(`${name} ${version}: ${status === 0 ? 'nothing wrong' : `exit code ${status}`}`)
   if (status === 0) return
   console.log(`${stdout}${stderr}`)
   process.exitCode = 1
 }
 
-function run(command, args) {
-  return spawnSync(command, args, { encoding: 'utf8', shell: command === 'npm' && process.platform === 'win32' })
+function run(command, args, cwd = root) {
+  return spawnSync(command, args, { encoding: 'utf8', cwd, shell: command === 'npm' && process.platform === 'win32' })
 }

@@ -17,7 +17,7 @@ const JOBS = {
   'run times': [
     'node scripts/test-matrix.mjs --quick node22 node24 node26 bun deno',
     // What waits for a GPU, on the event loop of each; the tests have played it on this Node.
-    'node scripts/test-matrix.mjs pretend/waiting node22 node24 node26 bun deno',
+    'node scripts/test-matrix.mjs fake-driver/waiting node22 node24 node26 bun deno',
   ],
   package: [
     'npm run check',

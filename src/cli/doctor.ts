@@ -1,15 +1,20 @@
-/** Looks at all that the library needs here: what loads libraries in a process of its own, with a time limit. */
+/** Examines what the library needs on this machine. What loads libraries runs in a process of its own, with a time limit. */
 import { spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { stripVTControlCharacters } from 'node:util'
 import { messageOf } from '../base/errors.js'
-import { driverTraces, glibcVersion, kernelDriverVersion } from '../driver/cuda/libcuda/installed-driver.js'
-import { OLDEST_CUDA, versionText } from '../driver/cuda/libcuda/library.js'
+import {
+  driverTraces,
+  glibcVersion,
+  kernelDriverVersion,
+  OLDEST_CUDA,
+  versionText,
+} from '../driver/cuda/libcuda/libcuda.js'
 import { type Findings, type Report, SEPARATOR } from './report.js'
 import { isUnknown, VARIABLES } from './variables.js'
 
-/** A step of the examination that begins, and what has been found before. */
+/** The step of the examination that begins, and the findings of the steps before it. */
 interface Progress {
   readonly step: string
   readonly found: Findings
@@ -17,10 +22,10 @@ interface Progress {
 
 /**
  * @param version The version of the package.
- * @param seconds How long a step may take.
+ * @param seconds The time limit of a step.
  */
 export async function examine(version: string, seconds: number): Promise<Report> {
-  const { problems: met, ...found } = await examineApart(seconds)
+  const { problems: met, ...found } = await examineInProcess(seconds)
   const unknown = Object.keys(process.env).filter(isUnknown)
   const problems = [...met, ...unknown.map((name) => `There is no variable ${name}: see docs/environment.md`)]
   const { bun, deno, node } = process.versions
@@ -47,16 +52,16 @@ export async function examine(version: string, seconds: number): Promise<Report>
   }
 }
 
-/** Where the process may not look. */
-function orElse<T>(otherwise: T, look: () => T): T {
+/** Returns `otherwise` if `read` throws: access may not be permitted to this process. */
+function orElse<T>(otherwise: T, read: () => T): T {
   try {
-    return look()
+    return read()
   } catch {
     return otherwise
   }
 }
 
-async function examineApart(seconds: number): Promise<Findings> {
+async function examineInProcess(seconds: number): Promise<Findings> {
   let last: Progress = { step: 'start', found: { devices: [], libraries: {}, problems: [] } }
   const failed = (why: string): Findings => ({
     ...last.found,
@@ -71,15 +76,15 @@ async function examineApart(seconds: number): Promise<Findings> {
       child.on('error', (error) => resolve(messageOf(error)))
       child.on('close', (code, signal) => resolve(signal ?? `exit code ${code}`))
     })
-    let said = ''
+    let errorOutput = ''
     let late = false
-    child.stderr.setEncoding('utf8').on('data', (text) => (said += text))
+    child.stderr.setEncoding('utf8').on('data', (text) => (errorOutput += text))
     const timer = setTimeout(() => {
       late = true
       child.kill('SIGKILL')
     }, seconds * 1000)
     for await (const line of createInterface(child.stdout)) {
-      // Libraries print, too.
+      // Libraries may print lines of their own.
       const [, progress] = line.split(SEPARATOR)
       if (progress === undefined) continue
       last = JSON.parse(progress)
@@ -90,7 +95,7 @@ async function examineApart(seconds: number): Promise<Findings> {
     clearTimeout(timer)
     if (late) return failed(`It took longer than ${seconds} s`)
     if (last.step !== 'end' || how !== 'exit code 0')
-      return failed(`The process ended with ${how}. ${stripVTControlCharacters(said).trim()}`)
+      return failed(`The process ended with ${how}. ${stripVTControlCharacters(errorOutput).trim()}`)
     return last.found
   } catch (error) {
     return failed(messageOf(error))

@@ -1,19 +1,17 @@
 /**
- * The part of the doctor that loads libraries and uses devices, in a process of its own, which a broken driver may end or
- * hold up. Before each step it prints a line with the step, and with what has been found until then.
+ * The part of the doctor that loads libraries and uses devices. It is a process of its own, since a broken driver may crash or hang. Before each
+ * step it prints a line with the step and the findings so far.
  */
 import { writeSync } from 'node:fs'
 import { basename } from 'node:path'
 import { messageOf } from '../base/errors.js'
 import { Device } from '../device.js'
 import type { CFunction } from '../driver/cuda/libcuda/c-functions.js'
-import { fileOf, loadLibrary, type WantedLibrary } from '../driver/cuda/libcuda/find-library.js'
-import { absence, loadLibcuda } from '../driver/cuda/libcuda/installed-driver.js'
 import { layerFile } from '../driver/cuda/libcuda/layer.js'
-import { cudaVersion, versionText } from '../driver/cuda/libcuda/library.js'
-import { NativeMemory } from '../driver/cuda/libcuda/native.js'
+import { absence, cudaVersion, loadLibcuda, versionText } from '../driver/cuda/libcuda/libcuda.js'
+import { NativeMemory } from '../driver/cuda/libcuda/native-memory.js'
 import { NVRTC } from '../driver/cuda/libcuda/nvrtc.js'
-import type { SharedLibrary } from '../driver/cuda/libcuda/shared-library.js'
+import { fileOf, loadLibrary, type SharedLibrary, type WantedLibrary } from '../driver/cuda/libcuda/shared-library.js'
 import { CUBLAS } from '../libraries/cublas/library.js'
 import { NCCL } from '../libraries/nccl/library.js'
 import '../shortcuts.js'
@@ -25,7 +23,7 @@ interface KnownLibrary {
   /** The function that returns the version, with its parameters. */
   readonly function: string
   readonly parameters: string
-  /** Calls it, and puts the version into words. */
+  /** Calls that function. Returns the version as text. */
   version(call: CFunction, memory: NativeMemory): string
 }
 
@@ -151,7 +149,7 @@ async function examineDevice(ordinal: number): Promise<DeviceReport> {
   }
 }
 
-/** A fill, a copy, a copy to the host, and a host function that looks at the bytes. */
+/** Queues a fill, a copy, a copy to the host, and a host function that checks the bytes. */
 async function selfTest(device: Device): Promise<void> {
   using stream = device.createStream()
   using source = device.alloc(BYTES, { stream })
@@ -178,9 +176,12 @@ for (let ordinal = 0; found.driver?.name && ordinal < Device.count(); ordinal++)
   begin(`device ${ordinal}`)
   found.devices.push(await examineDevice(ordinal))
 }
+const hasLayer = 'version' in found.native
 for (const [name, library] of Object.entries(LIBRARIES)) {
   begin(name)
-  const report = part(() => examineLibrary(library))
+  const report = hasLayer
+    ? part(() => examineLibrary(library))
+    : { problem: `${library.wanted.title} needs the native layer` }
   found.libraries[name] = report
   if ('problem' in report && process.env[library.wanted.variable]) found.problems.push(report.problem)
 }

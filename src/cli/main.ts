@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** The command of the package: its arguments, and its exit code. */
+/** The command of the package: reads its arguments, and sets the exit code. */
 import { createRequire } from 'node:module'
 import { parseArgs } from 'node:util'
 import { printError } from '#platform'
@@ -10,11 +10,11 @@ import { textOf } from './report.js'
 const USAGE = `Usage: cuda-streams doctor [--json] [--timeout SECONDS]
        cuda-streams --help | --version
 
-doctor looks at what cuda-streams needs here, says which driver a program gets and why, and tries each of its
-devices. It ends with 0 where all works that is asked for, with 1 where something does not.
+doctor examines what cuda-streams needs on this machine, prints which driver a program gets and why, and tests each
+of its devices. The exit code is 0 if everything that is requested works, and 1 if something does not.
 
   --json             the report as JSON
-  --timeout SECONDS  how long a step may take (default 30)
+  --timeout SECONDS  the time limit of a step (default 30)
   -h, --help         print this
   -v, --version      print the version of the package`
 
@@ -31,7 +31,7 @@ interface Wanted {
   readonly seconds: number
 }
 
-/** Throws where the arguments are wrong. */
+/** @throws Error if the arguments are wrong */
 function read(): Wanted {
   const { values, positionals } = parseArgs({ options: OPTIONS, allowPositionals: true })
   const { help = false, version = false, json = false, timeout } = values

@@ -1,8 +1,8 @@
-/** What the doctor finds: as JSON it is this interface, on a terminal a page of text. docs/doctor.md documents both. */
+/** The findings of the doctor, and their text for a terminal. Their JSON is the interface `Report`. docs/doctor.md documents both. */
 import { styleText } from 'node:util'
 import { printable, printableLines } from '../base/printable.js'
 
-/** A library: what it is, or why it cannot be used. */
+/** A library: its version and file, or why it cannot be used. */
 export type Part = { readonly version: string; readonly file: string | null } | { readonly problem: string }
 
 export interface DeviceReport {
@@ -15,9 +15,9 @@ export interface DeviceReport {
   readonly works: boolean
 }
 
-/** What the process that loads the libraries finds; where it ends early, something is left out. */
+/** The findings of the process that loads the libraries. Some are missing if it ended early. */
 export interface Findings {
-  /** Its version is the platform that it is made for. */
+  /** The version of the native layer is the platform that it is compiled for. */
   native?: Part
   libcuda?: Part
   driver?: { readonly name: 'cuda' | 'sim' | null; readonly why: string }
@@ -26,33 +26,33 @@ export interface Findings {
   readonly problems: string[]
 }
 
-/** Begins the lines by which that process tells of them: the mark for JSON between other output (RFC 7464). */
+/** The first character of the lines in which that process reports its findings: the separator of JSON texts (RFC 7464). */
 export const SEPARATOR = '\u001e'
 
 export interface Report extends Findings {
-  /** Does all work that is asked for? That is, are there no problems? */
+  /** There are no problems: everything that is requested works. */
   readonly ok: boolean
-  /** Of cuda-streams. */
+  /** The version of cuda-streams. */
   readonly version: string
   readonly runtime: { readonly name: 'node' | 'bun' | 'deno'; readonly version: string }
   readonly platform: { readonly system: string; readonly arch: string; readonly libc: string | null }
-  /** The environment variables that are set, of those that count. */
+  /** Those environment variables that have an effect on the library and are set. */
   readonly variables: Readonly<Record<string, string>>
-  /** What shows an NVIDIA driver on this machine. */
+  /** Files that show that this machine has an NVIDIA driver. */
   readonly traces: readonly string[]
-  /** The version of the driver in the kernel. */
+  /** The version of the NVIDIA driver in the kernel. */
   readonly kernelDriver: string | null
-  /** The CUDA that libcuda must at least be for. */
+  /** The oldest version of CUDA for which libcuda may be. */
   readonly neededCuda: string
 }
 
 type Mark = '✓' | '–' | '✗' | ' '
 type Row = readonly [mark: Mark, name: string, text: string]
 
-/** Of libraries whose name does not say what they are for. */
+/** What libraries are for whose name does not show it. */
 const PURPOSES: Readonly<Record<string, string>> = { CUPTI: " (timelines of other libraries' work need it)" }
 
-/** For people. */
+/** The report as text for a terminal. */
 export function textOf(report: Report): string {
   const { runtime, platform, traces, kernelDriver, variables, driver, problems } = report
   const libc = platform.libc === null ? '' : ` (${platform.libc})`
@@ -73,7 +73,7 @@ export function textOf(report: Report): string {
     ...rows.map(([mark, name, text]) => `${coloured(mark)} ${name.padEnd(width)}  ${printable(text)}`),
     '',
     ...(problems.length === 0
-      ? ['All that is asked for works.']
+      ? ['Everything that is requested works.']
       : ['What does not work:', ...problems.map((problem) => `  ${printableLines(problem)}`)]),
   ].join('\n')
 }

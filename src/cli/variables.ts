@@ -1,4 +1,4 @@
-/** The environment variables that have an effect on the library: those of docs/environment.md. */
+/** The environment variables that have an effect on the library. docs/environment.md documents them. */
 export const VARIABLES: readonly string[] = [
   'CUDA_STREAMS_DRIVER',
   'CUDA_STREAMS_SIM_DEVICES',
@@ -32,6 +32,6 @@ export const VARIABLES: readonly string[] = [
   'HOME',
 ]
 
-/** Begins as one of the library's own, but has no effect: a mistake in the name. The tests and examples have more. */
+/** Does the name begin as one of the library's own, without being one? Then it is misspelt. The tests and examples use more variables. */
 export const isUnknown = (name: string): boolean =>
   /^CUDA_STREAMS?_(?!TEST_|LIBPYTHON$)/.test(name) && !VARIABLES.includes(name)

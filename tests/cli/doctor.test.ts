@@ -9,28 +9,28 @@ import { simulate } from 'cuda-streams/sim'
 import type { Report } from '../../src/cli/report.js'
 import { textOf } from '../../src/cli/report.js'
 import { VARIABLES } from '../../src/cli/variables.js'
+import { fakeCuda, fakeCupti } from '../fake-driver/fake-cuda.js'
 import { installedProject, type Native, nativeIn } from '../helpers/installed-project.js'
 import { onMachine } from '../helpers/machine.js'
 import { root } from '../helpers/root.js'
 import { fakeLibraries } from '../libraries/fake-libraries.js'
-import { pretendedCuda, pretendedCupti } from '../pretend/pretend.js'
 
 const MAIN = join('dist', 'src', 'cli', 'main.js')
 const LIBRARIES = ['CUDA_STREAMS_CUBLAS', 'CUDA_STREAMS_NCCL', 'CUDA_STREAMS_CUPTI'] as const
 const skip = process.platform === 'linux' ? false : 'the machines are told by files of Linux'
 const folder = mkdtempSync(join(tmpdir(), 'cuda-streams-doctor-'))
-const pretended = pretendedCuda()
+const fake = fakeCuda()
 const noFakes = fakeLibraries()
 const fakes = Object.fromEntries(LIBRARIES.map((name) => [name, process.env[name]]))
 for (const name of LIBRARIES) delete process.env[name]
 after(() => {
   rmSync(folder, { recursive: true })
-  if (typeof pretended !== 'string') pretended.remove()
+  if (typeof fake !== 'string') fake.remove()
 })
 
 interface Machine {
   readonly env?: NodeJS.ProcessEnv
-  readonly pretended?: true
+  readonly fake?: true
   readonly native?: Native
   readonly options?: readonly string[]
 }
@@ -41,15 +41,15 @@ interface Ended {
   readonly stderr: string
 }
 
-/** A machine without an NVIDIA driver, or with a pretended one, runs the command. */
+/** A machine without an NVIDIA driver, or with a fake one, runs the command. */
 function run(args: readonly string[], { env, native, options = [], ...machine }: Machine = {}): Promise<Ended> {
   const installed = installedProject(folder, native)
   const project = join(installed, 'node_modules', 'cuda-streams')
   const variables: NodeJS.ProcessEnv = {
     PATH: process.env['PATH'],
     ...onMachine({ native: nativeIn(installed) }),
-    ...(machine.pretended && typeof pretended !== 'string'
-      ? { LD_LIBRARY_PATH: pretended.env['LD_LIBRARY_PATH'], PRETENDED_BLOCK: '1' }
+    ...(machine.fake && typeof fake !== 'string'
+      ? { LD_LIBRARY_PATH: fake.env['LD_LIBRARY_PATH'], FAKE_BLOCK: '1' }
       : {}),
     ...env,
   }
@@ -75,7 +75,7 @@ async function doctor(machine: Machine, ...args: readonly string[]): Promise<Rep
   assert.equal(report.ok, report.problems.length === 0)
   assert.equal(asText.stderr + asJson.stderr, '')
   for (const problem of report.problems) assert.ok(asText.stdout.includes(problem.split('\n')[0] ?? ''), problem)
-  assert.equal(asText.stdout.includes('All that is asked for works.'), report.ok)
+  assert.equal(asText.stdout.includes('Everything that is requested works.'), report.ok)
   assert.doesNotMatch(asText.stdout, /\[3\dm|undefined|\[object|null/)
   return { ...report, text: asText.stdout }
 }
@@ -112,7 +112,7 @@ describe('the command', { concurrency: 2 }, () => {
 })
 
 describe('the doctor', { skip, concurrency: 2 }, () => {
-  test('finds a machine without an NVIDIA driver right: it has the simulator', async () => {
+  test('finds the simulator on a machine without an NVIDIA driver', async () => {
     const report = await doctor({})
     assert.ok(report.ok)
     assert.deepEqual(report.driver, { name: 'sim', why: 'this machine has no NVIDIA driver' })
@@ -126,15 +126,15 @@ describe('the doctor', { skip, concurrency: 2 }, () => {
     assert.deepEqual(Object.keys(report.libraries), ['NVRTC', 'cuBLAS', 'NCCL', 'CUPTI'])
   })
 
-  test('does without the native layer', async () => {
+  test('works without the native layer, and reports that once in full', async () => {
     const report = await doctor({ native: 'absent' })
     assert.ok(report.ok)
     assert.equal(report.driver?.name, 'sim')
     assert.match(report.text, /^– native layer .*dist\/native/m)
-    assert.match(report.text, /^– NCCL .*native layer/m)
+    assert.match(report.text, /^– NCCL +NCCL needs the native layer$/m)
   })
 
-  test('is wanted to find CUDA by CUDA_STREAMS_DRIVER=cuda', async () => {
+  test('fails with CUDA_STREAMS_DRIVER=cuda on a machine without CUDA', async () => {
     const report = await doctor({ env: { CUDA_STREAMS_DRIVER: 'cuda' } })
     assert.equal(report.driver?.name, null)
     assert.match(report.problems.join(), /^This machine has no NVIDIA driver/)
@@ -142,7 +142,7 @@ describe('the doctor', { skip, concurrency: 2 }, () => {
     assert.deepEqual(report.variables['CUDA_STREAMS_DRIVER'], 'cuda')
   })
 
-  test('tries each device', async () => {
+  test('tests each device', async () => {
     const env = {
       CUDA_STREAMS_DRIVER: 'sim',
       CUDA_STREAMS_SIM_DEVICES: '3',
@@ -161,7 +161,7 @@ describe('the doctor', { skip, concurrency: 2 }, () => {
     assert.equal(report.driver?.why, 'CUDA_STREAMS_DRIVER=sim')
   })
 
-  test('finds variables that are wrong, not known, or name what is not there', async () => {
+  test('reports variables whose value is wrong, that do not exist, or that name a file that does not exist', async () => {
     const wrong = await doctor({ env: { CUDA_STREAMS_DRIVER: 'gpu' } })
     assert.match(wrong.problems.join(), /^CUDA_STREAMS_DRIVER must be/)
     const unknown = await doctor({
@@ -189,17 +189,17 @@ describe('the doctor', { skip, concurrency: 2 }, () => {
     assert.deepEqual(libraries['NCCL'], { version: '2.28.9', file })
   })
 
-  test('says where the process may not do what it needs', async () => {
+  test('reports what is not permitted to the process', async () => {
     const permission = Number(process.versions.node.split('.')[0]) < 22 ? '--experimental-permission' : '--permission'
     const { code, stdout } = await run(['doctor'], { options: [permission, '--allow-fs-read=*'] })
     assert.equal(code, 1)
     assert.match(stdout, /^ {2}The examination ended at this step: start\. Access to this API has been restricted/m)
   })
 
-  describe('with a pretended GPU', { skip: typeof pretended === 'string' && pretended }, () => {
+  describe('with a fake GPU', { skip: typeof fake === 'string' && fake }, () => {
     test('finds all of it', async () => {
-      const nvrtc = typeof pretended === 'string' ? '' : pretended.env['CUDA_STREAMS_NVRTC']
-      const report = await doctor({ pretended: true, env: { CUDA_STREAMS_NVRTC: nvrtc } })
+      const nvrtc = typeof fake === 'string' ? '' : fake.env['CUDA_STREAMS_NVRTC']
+      const report = await doctor({ fake: true, env: { CUDA_STREAMS_NVRTC: nvrtc } })
       assert.ok(report.ok, report.text)
       assert.deepEqual(report.driver, { name: 'cuda', why: 'the NVIDIA driver works' })
       assert.deepEqual(report.libcuda, { version: '13.0', file: nvrtc })
@@ -207,56 +207,49 @@ describe('the doctor', { skip, concurrency: 2 }, () => {
       assert.deepEqual(report.libraries['NVRTC'], { version: '13.0', file: nvrtc })
       assert.deepEqual(report.traces, [nvrtc])
       assert.deepEqual(report.devices, [
-        { ordinal: 0, name: 'Pretended GPU', memory: 2 ** 36, computeCapability: '9.0', works: true },
+        { ordinal: 0, name: 'Fake GPU', memory: 2 ** 36, computeCapability: '9.0', works: true },
       ])
-      assert.match(
-        report.text,
-        /^✓ device 0 .*Pretended GPU, 64\.0 GiB, compute capability 9\.0: the self-test passed$/m,
-      )
+      assert.match(report.text, /^✓ device 0 .*Fake GPU, 64\.0 GiB, compute capability 9\.0: the self-test passed$/m)
     })
 
     test('finds CUPTI, says what it is for, and takes no version for found that timelines do not know', async () => {
-      assert.ok(typeof pretended !== 'string')
-      const file = pretendedCupti(pretended)
-      const missing = await doctor({ pretended: true, env: { CUDA_STREAMS_CUPTI: '/nowhere/libcupti.so' } })
+      assert.ok(typeof fake !== 'string')
+      const file = fakeCupti(fake)
+      const missing = await doctor({ fake: true, env: { CUDA_STREAMS_CUPTI: '/nowhere/libcupti.so' } })
       assert.match(
         missing.problems.join(),
         /^CUPTI, which tells of other libraries' work, was not found: tried \/nowhere/,
       )
       assert.match(missing.text, /^– CUPTI .*nvidia-cuda-cupti/m)
-      const { libraries, ok, text } = await doctor({ pretended: true, env: { CUDA_STREAMS_CUPTI: file } })
+      const { libraries, ok, text } = await doctor({ fake: true, env: { CUDA_STREAMS_CUPTI: file } })
       assert.ok(ok)
       assert.deepEqual(libraries['CUPTI'], { version: '130001', file })
       assert.match(text, /^✓ CUPTI +130001 \(timelines of other libraries' work need it\): \//m)
-      const old = await doctor({ pretended: true, env: { CUDA_STREAMS_CUPTI: file, PRETENDED_CUPTI_VERSION: '22' } })
+      const old = await doctor({ fake: true, env: { CUDA_STREAMS_CUPTI: file, FAKE_CUPTI_VERSION: '22' } })
       assert.match(old.problems.join(), /^This CUPTI is of version 22; those of CUDA 12\.5 to 13 are known/)
     })
 
     test('is not confused by what libraries print', async () => {
-      const report = await doctor({ pretended: true, env: { PRETENDED_SAYS: '{"step":"end"}\n{ a half line' } })
+      const report = await doctor({ fake: true, env: { FAKE_SAYS: '{"step":"end"}\n{ a half line' } })
       assert.ok(report.ok)
       assert.equal(report.devices.length, 1)
     })
 
     const rows: readonly (readonly [title: string, env: NodeJS.ProcessEnv, problem: RegExp])[] = [
-      ['too old', { PRETENDED_VERSION: '12020' }, /for CUDA 12\.2, is too old/],
-      ['without a device', { PRETENDED_INIT: '100' }, /CUDA_ERROR_NO_DEVICE/],
-      ['that hangs', { PRETENDED_INIT: '-1' }, /this step: choice of the driver\. It took longer than 8 s$/],
-      [
-        'that crashes',
-        { PRETENDED_INIT: '-2' },
-        /choice of the driver\. The process ended with SIGABRT\. .*cuInit crashes/,
-      ],
+      ['too old', { FAKE_VERSION: '12020' }, /for CUDA 12\.2, is too old/],
+      ['without a device', { FAKE_INIT: '100' }, /CUDA_ERROR_NO_DEVICE/],
+      ['that hangs', { FAKE_INIT: '-1' }, /this step: choice of the driver\. It took longer than 8 s$/],
+      ['that crashes', { FAKE_INIT: '-2' }, /choice of the driver\. The process ended with SIGABRT\. .*cuInit crashes/],
       [
         'that loses copies',
-        { PRETENDED_FORGETS: '1' },
-        /^The self-test of device 0 \(Pretended GPU\) failed: 1048576 of 1048576 bytes are wrong$/,
+        { FAKE_FORGETS: '1' },
+        /^The self-test of device 0 \(Fake GPU\) failed: 1048576 of 1048576 bytes are wrong$/,
       ],
     ]
     for (const [title, env, problem] of rows) {
       test(`finds one ${title}`, async () => {
         // Time enough for a busy machine to start Node in, which is a step too.
-        const report = await doctor({ pretended: true, env }, '--timeout', '8')
+        const report = await doctor({ fake: true, env }, '--timeout', '8')
         assert.equal(report.problems.length, 1, report.text)
         assert.match(report.problems[0] ?? '', problem)
         assert.ok(report.native && report.libcuda, 'what was found before is there')

@@ -26,10 +26,10 @@ import type {
   SharingDriver,
 } from '../../src/driver/driver.js'
 import type { Interceptor } from '../../src/driver/wrappable-driver.js'
+import { isFakeDriver } from '../fake-driver/fake-cuda.js'
 import { runs } from '../helpers/effort.js'
 import { onEveryBackend } from '../helpers/suite.js'
 import type { Workbench } from '../helpers/workbench.js'
-import { isPretended } from '../pretend/pretend.js'
 import { collectUntil, refused, turns } from './expect.js'
 
 const BYTES = 1024
@@ -195,7 +195,7 @@ const ofModule: Make = async (bench, books) => {
     held: module,
     capture: (stream, out) => {
       const kernel = (thing.held as typeof module).kernel('put', ['out u8*'])
-      if (isPretended()) stream.fill(out, VALUE)
+      if (isFakeDriver()) stream.fill(out, VALUE)
       stream.launch(kernel, { grid: 1, block: BYTES }, out)
     },
     givenBack: () => books.freed.get(handle) ?? 0,

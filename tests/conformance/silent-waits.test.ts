@@ -45,8 +45,8 @@ const PROMISED: Warning = [
   'PROMISE',
   new RegExp(`a promise on the stream 0x\\w+ \\(queued at .*${SITE}.*, which the stream waits for until it settles`),
 ]
-const blocked = (stands: string, thread = 'The main thread'): Row => {
-  const says = new RegExp(`${thread} has been .*stands at a host function \\(${stands} ${SITE}.*drainHostFunctions`)
+const blocked = (queued: string, thread = 'The main thread'): Row => {
+  const says = new RegExp(`${thread} has been .*waits for a host function \\(${queued} ${SITE}.*drainHostFunctions`)
   return { cuda: ['BLOCKED_THREAD', says] }
 }
 const ENDS: Row = { sim: 'ends', cuda: 'ends' }

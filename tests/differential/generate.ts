@@ -1,6 +1,6 @@
 /** Random programs, by fast-check. */
 import fc from 'fast-check'
-import { isPretended } from '../pretend/pretend.js'
+import { isFakeDriver } from '../fake-driver/fake-cuda.js'
 import {
   FIELDS,
   normalized,
@@ -513,9 +513,9 @@ export function programs(devices = 1, oneFaultIn = ONE_FAULT_IN): fc.Arbitrary<P
   )
 }
 
-/** Those that the driver of this process can play: a pretended one has one device, which never faults. */
+/** Those that the driver of this process can play: a fake one has one device, which never faults. */
 export const playable = (devices: number): fc.Arbitrary<Program> =>
-  isPretended() ? programsOf(1, steps) : programs(devices)
+  isFakeDriver() ? programsOf(1, steps) : programs(devices)
 
 /** The first stream has nothing before it that it could name. */
 const namesFirst = (program: Program): Program => {

@@ -10,13 +10,13 @@ import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { fakeCuda } from '../fake-driver/fake-cuda.js'
 import { installedProject, type Native, nativeIn } from '../helpers/installed-project.js'
 import { type Machine, onMachine } from '../helpers/machine.js'
 import { root } from '../helpers/root.js'
-import { pretendedCuda } from '../pretend/pretend.js'
 
 /** What a row needs that not every machine has. */
-type Libcuda = 'pretended' | { readonly c: string } | { readonly bytes: string }
+type Libcuda = 'fake' | { readonly c: string } | { readonly bytes: string }
 
 interface Row {
   /** As in the first column of the table. */
@@ -55,8 +55,8 @@ const OTHER_SYSTEM = 'the platform has no CUDA (macOS)'
 
 const started = (result: number, error: RegExp): Row => ({
   title: NO_START,
-  libcuda: 'pretended',
-  env: { PRETENDED_INIT: String(result) },
+  libcuda: 'fake',
+  env: { FAKE_INIT: String(result) },
   error,
 })
 
@@ -90,7 +90,7 @@ const ROWS: readonly Row[] = [
     title: NO_LOOKING,
     asIs: true,
     options: [PERMISSION],
-    error: /cannot be told: \/.* may not be looked for\. .*--allow-fs-read=\*/,
+    error: /Cannot find out .*: access to \/.* is not permitted\. .*--allow-fs-read=\*/,
   },
   { title: NO_LIBRARY, machine: { files: { '/dev/nvidiactl': '' } }, error: /NVIDIA_DRIVER_CAPABILITIES/ },
   { title: NO_LIBRARY, machine: { files: { '/proc/driver/nvidia/version': '' } }, error: /--gpus all/ },
@@ -118,8 +118,8 @@ const ROWS: readonly Row[] = [
   },
   {
     title: TOO_OLD,
-    libcuda: 'pretended',
-    env: { PRETENDED_VERSION: '12020' },
+    libcuda: 'fake',
+    env: { FAKE_VERSION: '12020' },
     error: /libcuda\.so\.1, for CUDA 12\.2, is too old: CUDA 12\.5 or later.* 555/,
   },
   started(3, /libcuda\.so\.1, for CUDA 13\.0, does not start: .*CUDA_ERROR_NOT_INITIALIZED \(3\)\. nvidia-smi/),
@@ -136,26 +136,25 @@ const ROWS: readonly Row[] = [
   started(999, /CUDA_ERROR_UNKNOWN \(999\)\. .*nvidia_uvm/),
   ...['', '-1', '7'].map((CUDA_VISIBLE_DEVICES) => ({
     title: HIDDEN,
-    libcuda: 'pretended' as const,
-    env: { PRETENDED_INIT: '100', CUDA_VISIBLE_DEVICES },
+    libcuda: 'fake' as const,
+    env: { FAKE_INIT: '100', CUDA_VISIBLE_DEVICES },
     error: new RegExp(`\\(100\\)\\. CUDA_VISIBLE_DEVICES is '${CUDA_VISIBLE_DEVICES}', .*unset it`),
   })),
 ]
 
 const skip = process.platform === 'linux' ? false : 'the machines are told by files of Linux'
-const pretended = pretendedCuda()
+const fake = fakeCuda()
 const compiler = spawnSync('cc', ['--version']).error?.message
 const child = fileURLToPath(new URL('./choose-child.js', import.meta.url))
 const folder = mkdtempSync(join(tmpdir(), 'cuda-streams-choice-'))
 after(() => {
   rmSync(folder, { recursive: true })
-  if (typeof pretended !== 'string') pretended.remove()
+  if (typeof fake !== 'string') fake.remove()
 })
 
 /** The folder of a libcuda, or why it cannot be made. */
 function folderOf(libcuda: Libcuda, nth: number): { readonly path: string } | string {
-  if (libcuda === 'pretended')
-    return typeof pretended === 'string' ? pretended : { path: pretended.env['LD_LIBRARY_PATH'] ?? '' }
+  if (libcuda === 'fake') return typeof fake === 'string' ? fake : { path: fake.env['LD_LIBRARY_PATH'] ?? '' }
   const path = join(folder, `libcuda ${nth}`)
   const file = join(path, 'libcuda.so.1')
   mkdirSync(path, { recursive: true })
@@ -226,7 +225,7 @@ describe('B1 on a machine where', { skip, concurrency: 2 }, () => {
 })
 
 test('B1 a wrong variable of a driver that works is no reason to simulate', async (t) => {
-  const row = { title: '', libcuda: 'pretended', env: { CUDA_STREAMS_DEADLOCK_TIMEOUT: 'soon' } } as const
+  const row = { title: '', libcuda: 'fake', env: { CUDA_STREAMS_DEADLOCK_TIMEOUT: 'soon' } } as const
   const chosen = await chosenBy(row, ROWS.length)
   if (typeof chosen === 'string') return t.skip(chosen)
   for (const value of ['cuda', 'unset', 'auto'] as const) assert.match(chosen[value], /^ERR_INVALID_ARG_VALUE: /)

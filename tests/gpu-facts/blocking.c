@@ -64,11 +64,10 @@
   X(cuStreamSetAttribute)                                                                                               \
   X(cuStreamIsCapturing) X(cuStreamQuery) X(cuStreamSynchronize) X(cuStreamWaitEvent) X(cuStreamBatchMemOp)             \
   X(cuStreamBeginCapture) X(cuStreamEndCapture) X(cuGraphCreate) X(cuGraphAddMemcpyNode) X(cuGraphGetNodes)             \
-  X(cuGraphDebugDotPrint) X(cuGraphDestroy) X(cuGraphInstantiateWithFlags) X(cuGraphBatchMemOpNodeSetParams)            \
-  X(cuStreamBeginCaptureToGraph) X(cuGraphAddChildGraphNode) X(cuGraphChildGraphNodeGetGraph) X(cuGraphNodeFindInClone) \
+  X(cuGraphDebugDotPrint) X(cuGraphDestroy) X(cuGraphInstantiateWithFlags) X(cuGraphNodeSetParams)                      \
+  X(cuStreamBeginCaptureToGraph) X(cuGraphChildGraphNodeGetGraph) X(cuGraphNodeFindInClone)                             \
   X(cuGraphNodeGetType) X(cuGraphKernelNodeGetParams) X(cuFuncGetName) X(cuGraphMemcpyNodeGetParams)                   \
-  X(cuGraphMemsetNodeGetParams) X(cuGraphExecKernelNodeSetParams) X(cuGraphExecMemcpyNodeSetParams)                    \
-  X(cuGraphExecMemsetNodeSetParams) X(cuGraphNodeSetEnabled)                                                           \
+  X(cuGraphMemsetNodeGetParams) X(cuGraphExecNodeSetParams) X(cuGraphNodeSetEnabled)                                   \
   X(cuGraphExecUpdate) X(cuGraphUpload) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuThreadExchangeStreamCaptureMode)     \
   X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord) X(cuEventRecordWithFlags) X(cuEventQuery) X(cuEventSynchronize)   \
   X(cuIpcGetEventHandle) X(cuIpcOpenEventHandle) X(cuIpcGetMemHandle) X(cuIpcOpenMemHandle) X(cuIpcCloseMemHandle)      \
@@ -90,6 +89,9 @@ FUNCTIONS(X)
 static CUresult (*p_cuEventElapsedTime)(float *, CUevent, CUevent);
 static CUresult (*p_cuDeviceGetUuid_v2)(void *, CUdevice);
 static CUresult (*p_cuStreamGetCaptureInfo_v3)(CUstream, int *, uint64_t *, CUgraph *, void *, void *, size_t *);
+static CUresult (*p_cuGraphAddNode_v2)(CUgraphNode *, CUgraph, const CUgraphNode *, const void *, size_t, CUgraphNodeParams *);
+/* Drivers before CUDA 13.2 have none. */
+static CUresult (*p_cuGraphNodeGetParams)(CUgraphNode, CUgraphNodeParams *);
 static CUresult (*p_cuGraphGetEdges_v2)(CUgraph, CUgraphNode *, CUgraphNode *, void *, size_t *);
 static CUresult (*p_cuStreamUpdateCaptureDependencies_v2)(CUstream, CUgraphNode *, void *, size_t, unsigned);
 static CUresult (*p_cuFuncGetParamInfo)(CUfunction, size_t, size_t *, size_t *);
@@ -116,6 +118,8 @@ static void load_library(const char *path) {
   *(void **)&p_cuEventElapsedTime = find(library, "cuEventElapsedTime");
   *(void **)&p_cuDeviceGetUuid_v2 = find(library, "cuDeviceGetUuid_v2");
   *(void **)&p_cuStreamGetCaptureInfo_v3 = find(library, "cuStreamGetCaptureInfo_v3");
+  *(void **)&p_cuGraphAddNode_v2 = find(library, "cuGraphAddNode_v2");
+  *(void **)&p_cuGraphNodeGetParams = dlsym(library, "cuGraphNodeGetParams");
   *(void **)&p_cuGraphGetEdges_v2 = find(library, "cuGraphGetEdges_v2");
   *(void **)&p_cuStreamUpdateCaptureDependencies_v2 = find(library, "cuStreamUpdateCaptureDependencies_v2");
   *(void **)&p_cuFuncGetParamInfo = find(library, "cuFuncGetParamInfo");
@@ -519,13 +523,18 @@ STEP(make_node) {
 /* `node` is a graph of t->b kernels within another, `inner` its copy, `other` what it was made of. */
 static CUgraph other, inner;
 static CUgraphNode original;
+static CUresult add_child(void) {
+  CUgraphNodeParams parameters = {.type = CU_GRAPH_NODE_TYPE_GRAPH};
+  parameters.graph.graph = other;
+  return p_cuGraphAddNode_v2(&node, graph, NULL, NULL, 0, &parameters);
+}
 STEP(make_child) {
   size_t count = 1;
   TRY(make_graph(t));
   other = graph;
   TRY(p_cuGraphGetNodes(other, &original, &count));
   TRY(p_cuGraphCreate(&graph, 0));
-  TRY(p_cuGraphAddChildGraphNode(&node, graph, NULL, 0, other));
+  TRY(add_child());
   return p_cuGraphChildGraphNodeGetGraph(node, &inner);
 }
 STEP(drop_child) {
@@ -964,38 +973,43 @@ STEP(c_get_fill) {
 }
 STEP(c_set_kernel) {
   UNUSED;
-  CUDA_KERNEL_NODE_PARAMS parameters;
-  memset(&parameters, 0, sizeof parameters);
-  parameters.func = empty;
-  parameters.gridDimX = parameters.gridDimY = parameters.gridDimZ = 1;
-  parameters.blockDimX = parameters.blockDimY = parameters.blockDimZ = 1;
-  return p_cuGraphExecKernelNodeSetParams(instance[0], node, &parameters);
+  CUgraphNodeParams parameters = {.type = CU_GRAPH_NODE_TYPE_KERNEL};
+  parameters.kernel.func = empty;
+  parameters.kernel.gridDimX = parameters.kernel.gridDimY = parameters.kernel.gridDimZ = 1;
+  parameters.kernel.blockDimX = parameters.kernel.blockDimY = parameters.kernel.blockDimZ = 1;
+  return p_cuGraphExecNodeSetParams(instance[0], node, &parameters);
 }
 STEP(c_set_copy) {
   UNUSED;
-  CUDA_MEMCPY3D parameters;
-  memset(&parameters, 0, sizeof parameters);
-  parameters.srcMemoryType = parameters.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
-  parameters.srcDevice = (CUdeviceptr)some_pinned;
-  parameters.dstDevice = some_memory;
-  parameters.WidthInBytes = 32;
-  parameters.Height = parameters.Depth = 1;
-  return p_cuGraphExecMemcpyNodeSetParams(instance[0], node, &parameters, context[0]);
+  CUgraphNodeParams parameters = {.type = CU_GRAPH_NODE_TYPE_MEMCPY};
+  parameters.memcpy.copyCtx = context[0];
+  CUDA_MEMCPY3D *copy = &parameters.memcpy.copyParams;
+  copy->srcMemoryType = copy->dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+  copy->srcDevice = (CUdeviceptr)some_pinned;
+  copy->dstDevice = some_memory;
+  copy->WidthInBytes = 32;
+  copy->Height = copy->Depth = 1;
+  return p_cuGraphExecNodeSetParams(instance[0], node, &parameters);
 }
 STEP(c_set_fill) {
   UNUSED;
-  CUDA_MEMSET_NODE_PARAMS parameters;
-  memset(&parameters, 0, sizeof parameters);
-  parameters.dst = some_memory;
-  parameters.elementSize = 1;
-  parameters.width = 32;
-  parameters.height = 1;
-  return p_cuGraphExecMemsetNodeSetParams(instance[0], node, &parameters, context[0]);
+  CUgraphNodeParams parameters = {.type = CU_GRAPH_NODE_TYPE_MEMSET};
+  parameters.memset.dst = some_memory;
+  parameters.memset.elementSize = 1;
+  parameters.memset.width = 32;
+  parameters.memset.height = 1;
+  parameters.memset.ctx = context[0];
+  return p_cuGraphExecNodeSetParams(instance[0], node, &parameters);
 }
 STEP(c_set_enabled) { return p_cuGraphNodeSetEnabled(instance[0], node, (unsigned)t->c); }
 STEP(c_add_child) {
   UNUSED;
-  return p_cuGraphAddChildGraphNode(&node, graph, NULL, 0, other);
+  return add_child();
+}
+STEP(c_get_params) {
+  UNUSED;
+  CUgraphNodeParams parameters;
+  return p_cuGraphNodeGetParams == NULL ? CUDA_ERROR_NOT_SUPPORTED : p_cuGraphNodeGetParams(node, &parameters);
 }
 STEP(c_child_graph) {
   UNUSED;
@@ -1041,12 +1055,11 @@ STEP(c_instantiate) {
 STEP(c_node_params) {
   UNUSED;
   CUstreamBatchMemOpParams op = write_word(SCRATCH, 8);
-  CUDA_BATCH_MEM_OP_NODE_PARAMS parameters;
-  memset(&parameters, 0, sizeof parameters);
-  parameters.ctx = context[0];
-  parameters.count = 1;
-  parameters.paramArray = &op;
-  return p_cuGraphBatchMemOpNodeSetParams(node, &parameters);
+  CUgraphNodeParams parameters = {.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP};
+  parameters.memOp.ctx = context[0];
+  parameters.memOp.count = 1;
+  parameters.memOp.paramArray = &op;
+  return p_cuGraphNodeSetParams(node, &parameters);
 }
 STEP(c_update) {
   UNUSED;
@@ -1620,7 +1633,7 @@ static const struct test ledger[] = {
     {"cuStreamGetCaptureInfo_v3", "", .call = c_capture_info, .flags = STREAM},
     {"cuStreamBeginCaptureToGraph", "", .prepare = make_graph, .call = c_begin_into, .after = a_end_into, .done = drop_graph, .b = 1, .flags = STREAM},
     {"cuStreamUpdateCaptureDependencies_v2", "", .queue = q_capture, .call = c_dependencies, .after = a_end_capture, .a = 2, .flags = STREAM},
-    {"cuGraphAddChildGraphNode", "100 kernels", .prepare = make_child, .call = c_add_child, .done = drop_child, .b = 100},
+    {"cuGraphAddNode_v2", "100 kernels", .prepare = make_child, .call = c_add_child, .done = drop_child, .b = 100},
     {"cuGraphChildGraphNodeGetGraph", "", .prepare = make_child, .call = c_child_graph, .done = drop_child, .b = 1},
     {"cuGraphNodeFindInClone", "", .prepare = make_child, .call = c_find_in_clone, .done = drop_child, .b = 1},
     {"cuGraphNodeGetType", "", .prepare = make_node, .call = c_node_type, .done = drop_instance, .b = 1},
@@ -1629,10 +1642,11 @@ static const struct test ledger[] = {
     {"cuFuncGetName", "", .call = c_function_name},
     {"cuGraphMemcpyNodeGetParams", "", .prepare = make_node, .call = c_get_copy, .done = drop_instance, .a = 1},
     {"cuGraphMemsetNodeGetParams", "", .prepare = make_node, .call = c_get_fill, .done = drop_instance, .a = 2},
-    {"cuGraphExecKernelNodeSetParams_v2", "an idle instance", .prepare = make_node, .call = c_set_kernel, .done = drop_instance, .b = 100},
-    {"cuGraphExecKernelNodeSetParams_v2", "an instance behind the gate", .prepare = make_node, .queue = launch_instance, .call = c_set_kernel, .done = drop_instance, .b = 100, .flags = STREAM},
-    {"cuGraphExecMemcpyNodeSetParams", "an instance behind the gate", .prepare = make_node, .queue = launch_instance, .call = c_set_copy, .done = drop_instance, .a = 1, .flags = STREAM},
-    {"cuGraphExecMemsetNodeSetParams", "an instance behind the gate", .prepare = make_node, .queue = launch_instance, .call = c_set_fill, .done = drop_instance, .a = 2, .flags = STREAM},
+    {"cuGraphNodeGetParams", "", .prepare = make_node, .call = c_get_params, .done = drop_instance, .b = 1},
+    {"cuGraphExecNodeSetParams", "a kernel, an idle instance", .prepare = make_node, .call = c_set_kernel, .done = drop_instance, .b = 100},
+    {"cuGraphExecNodeSetParams", "a kernel, an instance behind the gate", .prepare = make_node, .queue = launch_instance, .call = c_set_kernel, .done = drop_instance, .b = 100, .flags = STREAM},
+    {"cuGraphExecNodeSetParams", "a copy, an instance behind the gate", .prepare = make_node, .queue = launch_instance, .call = c_set_copy, .done = drop_instance, .a = 1, .flags = STREAM},
+    {"cuGraphExecNodeSetParams", "a fill, an instance behind the gate", .prepare = make_node, .queue = launch_instance, .call = c_set_fill, .done = drop_instance, .a = 2, .flags = STREAM},
     {"cuGraphNodeSetEnabled", "an instance behind the gate", .prepare = make_node, .queue = launch_instance, .call = c_set_enabled, .done = drop_instance, .b = 100, .flags = STREAM},
     {"cuGraphGetNodes", "100 kernels", .prepare = make_graph, .call = c_graph_nodes, .done = drop_graph, .b = 100},
     {"cuGraphDebugDotPrint", "100 kernels", .prepare = make_graph, .call = c_graph_print, .done = drop_graph, .b = 100},
@@ -1640,7 +1654,7 @@ static const struct test ledger[] = {
     {"cuGraphDestroy", "with an instance behind the gate", .prepare = make_instance, .queue = launch_instance, .call = c_graph_destroy, .done = d_instance_only, .b = 1, .flags = STREAM},
     {"cuGraphInstantiateWithFlags", "1 kernel", .prepare = make_graph, .call = c_instantiate, .done = drop_made_instances, .b = 1},
     {"cuGraphInstantiateWithFlags", "1000 kernels", .prepare = make_graph, .call = c_instantiate, .done = drop_made_instances, .b = 1000},
-    {"cuGraphBatchMemOpNodeSetParams", "", .prepare = make_gate_in_graph, .call = c_node_params, .done = drop_graph},
+    {"cuGraphNodeSetParams", "memory operations", .prepare = make_gate_in_graph, .call = c_node_params, .done = drop_graph},
     {"cuGraphExecUpdate_v2", "an idle instance", .prepare = make_instance, .call = c_update, .done = drop_instance, .b = 100},
     {"cuGraphExecUpdate_v2", "an instance behind the gate", .prepare = make_instance, .queue = launch_instance, .call = c_update, .done = drop_instance, .b = 100, .flags = STREAM},
     {"cuGraphUpload", "1 kernel", .prepare = make_instance, .call = c_upload, .done = drop_instance, .b = 1, .flags = STREAM | QUEUES},
@@ -1791,15 +1805,14 @@ static const struct {
                "cuEventElapsedTime cuIpcGetEventHandle "},
     {"streams", "cuStreamCreateWithPriority cuStreamDestroy_v2 cuStreamWaitEvent cuStreamBatchMemOp_v2 "
                 "cuStreamBeginCapture_v2 cuStreamEndCapture "},
-    {"nodes of graphs", "cuStreamBeginCaptureToGraph cuStreamUpdateCaptureDependencies_v2 cuGraphAddChildGraphNode "
+    {"nodes of graphs", "cuStreamBeginCaptureToGraph cuStreamUpdateCaptureDependencies_v2 cuGraphAddNode_v2 "
                         "cuGraphChildGraphNodeGetGraph cuGraphNodeFindInClone cuGraphNodeGetType cuGraphGetEdges_v2 "
-                        "cuGraphKernelNodeGetParams_v2 cuFuncGetName cuGraphMemcpyNodeGetParams cuGraphMemsetNodeGetParams "},
-    {"changed nodes", "cuGraphExecKernelNodeSetParams_v2 cuGraphExecMemcpyNodeSetParams cuGraphExecMemsetNodeSetParams "
-                      "cuGraphNodeSetEnabled "},
+                        "cuGraphKernelNodeGetParams_v2 cuFuncGetName cuGraphMemcpyNodeGetParams cuGraphMemsetNodeGetParams cuGraphNodeGetParams "},
+    {"changed nodes", "cuGraphExecNodeSetParams cuGraphNodeSetEnabled "},
     {"green contexts", "cuDeviceGetDevResource cuDevSmResourceSplitByCount cuDevResourceGenerateDesc cuGreenCtxCreate "
                        "cuGreenCtxDestroy cuGreenCtxGetDevResource cuGreenCtxStreamCreate cuCtxFromGreenCtx "},
     {"graphs", "cuGraphGetNodes cuGraphDebugDotPrint cuGraphDestroy cuGraphInstantiateWithFlags "
-               "cuGraphBatchMemOpNodeSetParams cuGraphExecUpdate_v2 cuGraphUpload "},
+               "cuGraphNodeSetParams cuGraphExecUpdate_v2 cuGraphUpload "},
     {"launches of graphs", "cuGraphLaunch cuGraphExecDestroy "},
     {"fills", "cuMemsetD8Async cuMemsetD16Async cuMemsetD32Async "},
     {"allocations", "cuMemHostAlloc cuMemAlloc_v2 cuMemAllocAsync cuMemFreeAsync "},

@@ -9,7 +9,7 @@ export interface Machine {
   readonly native?: string
 }
 
-export const VARIABLE = 'PRETENDED_MACHINE'
+export const VARIABLE = 'FAKE_MACHINE'
 
 /** To be imported by a worker thread first: an eval'd one does not import what NODE_OPTIONS names. */
 export const preload = new URL('./machine-preload.js', import.meta.url).href

@@ -4,7 +4,7 @@
  */
 import { type Device, type DeviceBuffer, Stream, type StreamOptions } from 'cuda-streams'
 import { busy, destroyForeignStream, fault, foreignStream, latch, simulate } from 'cuda-streams/sim'
-import { isPretended } from '../pretend/pretend.js'
+import { isFakeDriver } from '../fake-driver/fake-cuda.js'
 import { openCudaWorkbench } from './cuda-workbench.js'
 import { byEffort } from './effort.js'
 import { type Latch, latchOf } from './latch.js'
@@ -62,7 +62,7 @@ export function simWorkbench(options: { readonly devices?: number; readonly seed
 export function workbenches(): { readonly benches: readonly Workbench[]; readonly withoutCuda: string | undefined } {
   const cuda = openCudaWorkbench()
   // There the simulator has been tested already.
-  const seeds = isPretended() ? [] : byEffort({ quick: [0], normal: [0], nightly: [0, 7] })
+  const seeds = isFakeDriver() ? [] : byEffort({ quick: [0], normal: [0], nightly: [0, 7] })
   const sims = seeds.map((seed) => simWorkbench({ seed }))
   return typeof cuda === 'string'
     ? { benches: sims, withoutCuda: cuda }

@@ -14,7 +14,7 @@ import { simulate } from 'cuda-streams/sim'
 import type * as Koffi from 'koffi'
 import { stateError } from '../../src/base/errors.js'
 import { driverOf } from '../../src/device.js'
-import { NativeThread } from '../../src/driver/cuda/libcuda/native-thread.js'
+import { NativeThread } from '../../src/driver/cuda/libcuda/calls-on-threads.js'
 import {
   type Cancel,
   type ContextHandle,
@@ -70,7 +70,7 @@ export function fakeLibraries(): FakeLibraries | string {
 }
 
 /** A simulated driver that says it is real, and calls libraries as the real one does. */
-export class PretendedDriver implements Interceptor {
+export class FakeDriver implements Interceptor {
   readonly name = 'cuda'
   /** What was told of the work. */
   readonly told: LibraryCall[] = []
@@ -143,15 +143,15 @@ export class PretendedDriver implements Interceptor {
 }
 
 /** Devices that say they are real. */
-export function pretendedDevices(count: number): {
+export function fakeDevices(count: number): {
   readonly devices: readonly Device[]
   readonly told: LibraryCall[]
-  readonly driver: PretendedDriver
+  readonly driver: FakeDriver
 } {
   const { devices } = simulate({ devices: count })
   const [first] = devices
   const front = first === undefined ? undefined : driverOf(first)
   if (front === undefined) throw new Error('no device was simulated')
-  const { wrapper } = front.wrap((inner) => new PretendedDriver(inner))
+  const { wrapper } = front.wrap((inner) => new FakeDriver(inner))
   return { devices, told: wrapper.told, driver: wrapper }
 }

@@ -11,7 +11,7 @@ import { Communicator, group, ncclVersion, uniqueId } from 'cuda-streams/nccl'
 import { latch } from 'cuda-streams/sim'
 import { CUresult, cudaError } from '../../src/driver/cuda-results.js'
 import { collectUntil, follow, refused, rejected, turns } from '../conformance/expect.js'
-import { fakeLibraries, pretendedDevices } from './fake-libraries.js'
+import { fakeDevices, fakeLibraries } from './fake-libraries.js'
 
 process.env['CUDA_STREAMS_WARN_AFTER'] = '100'
 const fake = fakeLibraries()
@@ -22,7 +22,7 @@ const hex = (value: bigint | DeviceBuffer): string => (typeof value === 'bigint'
 
 describe('across the language border', { skip }, () => {
   if (typeof fake === 'string') return
-  const { devices, told, driver } = pretendedDevices(2)
+  const { devices, told, driver } = fakeDevices(2)
   const [device, second] = devices
   assert.ok(device !== undefined && second !== undefined)
   const stream = new Stream({ device })

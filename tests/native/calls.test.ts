@@ -5,9 +5,9 @@ import { describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads'
 import { bindAll, callAt, declaration, own, shapeOf } from '../../src/driver/cuda/libcuda/c-functions.js'
+import { NativeThread } from '../../src/driver/cuda/libcuda/calls-on-threads.js'
 import { layer } from '../../src/driver/cuda/libcuda/layer.js'
-import { NativeMemory } from '../../src/driver/cuda/libcuda/native.js'
-import { NativeThread } from '../../src/driver/cuda/libcuda/native-thread.js'
+import { NativeMemory } from '../../src/driver/cuda/libcuda/native-memory.js'
 import { SharedLibrary } from '../../src/driver/cuda/libcuda/shared-library.js'
 import { compiled, skip } from './compile.js'
 
@@ -60,7 +60,7 @@ const PARAMETERS = {
   count: 'int more',
 } as const
 
-/** Makes all calls in this thread; what is wrong, in words. */
+/** Makes all calls in this thread. Returns a description of what is wrong. */
 function tryAll(file: string): string[] {
   const library = SharedLibrary.open(file)
   const c = library.functions(PARAMETERS)

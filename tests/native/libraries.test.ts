@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { callAt } from '../../src/driver/cuda/libcuda/c-functions.js'
 import { layer } from '../../src/driver/cuda/libcuda/layer.js'
-import { NativeMemory } from '../../src/driver/cuda/libcuda/native.js'
+import { NativeMemory } from '../../src/driver/cuda/libcuda/native-memory.js'
 import { SharedLibrary } from '../../src/driver/cuda/libcuda/shared-library.js'
 import { scratchFolder } from '../helpers/scratch.js'
 import { compiled, skip } from './compile.js'
@@ -31,7 +31,7 @@ describe('a shared library', { skip }, () => {
     assert.ok((SharedLibrary.ofProcess.find('malloc') ?? 0) > 0)
   })
 
-  test('that is not there, or is none, is told with what the loader says', () => {
+  test('that does not exist, or is none, is refused with the message of the loader', () => {
     const text = join(scratchFolder('libraries'), 'text.so')
     writeFileSync(text, 'no library')
     assert.throws(() => SharedLibrary.open('libnonesuch.so.1'), /libnonesuch\.so\.1: cannot open shared object file/)

@@ -7,17 +7,16 @@ import { fileURLToPath } from 'node:url'
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads'
 import { own } from '../../src/driver/cuda/libcuda/c-functions.js'
 import { layer } from '../../src/driver/cuda/libcuda/layer.js'
-import { Reader } from '../../src/driver/cuda/libcuda/memory-reader.js'
-import { NativeMemory } from '../../src/driver/cuda/libcuda/native.js'
+import { MemoryReader, NativeMemory } from '../../src/driver/cuda/libcuda/native-memory.js'
 import { compiled, skip } from './compile.js'
 
 /** Where AddressSanitizer looks on, it has to come first. */
 const PRELOADED = process.env['LD_PRELOAD'] ? `${process.env['LD_PRELOAD']}:` : ''
 const UNMAPPED = [8, 0x1000, 0x2000_0000_0000, 0x7fff_ffff_f000]
 
-/** What reading gives in this process, in words. */
+/** What reading returns in this process, as text. */
 function readings(): string[] {
-  const reader = new Reader()
+  const reader = new MemoryReader()
   const memory = new NativeMemory(64)
   memory.uint64.set([1n, 2n, 3n, 4n, 5n, 6n, 7n, 0x5a5a_5a5a_5a5a_5a5an])
   const words = (address: number, count: number): string => String(reader.wordsAt(address, count))

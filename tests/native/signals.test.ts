@@ -12,7 +12,7 @@ const program = (mends: boolean): string => `
   const { signal } = bindAll([declaration('signal', layer().symbol(0, 'signal'), 'int signum, void *handler', 'address4')])
   own().noteSignals()
   signal(15, signal(15, 0))
-  if (${mends}) own().mendSignals()
+  if (${mends}) own().restoreSignals()
   console.log('up')
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)
 `

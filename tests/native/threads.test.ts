@@ -1,4 +1,4 @@
-/** The table of threads: one for the process, also where several copies of the package are loaded, and as C has it. */
+/** The process registry: one for the process, even if several copies of the package are loaded, and laid out as C has it. */
 import assert from 'node:assert/strict'
 import { copyFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -9,52 +9,55 @@ import {
   CAPTURES_AT,
   COUNTS_AT,
   Head,
-  KEPT_AT,
   LABEL_BYTES,
+  REGISTRY_WORDS,
   SLOTS,
   Slot,
-  TABLE_WORDS,
-} from '../../src/driver/cuda/host-functions/thread-slots.js'
+  SPARE_AT,
+} from '../../src/driver/cuda/host-functions/process-registry.js'
 import { own } from '../../src/driver/cuda/libcuda/c-functions.js'
 import { type Layer, layer, layerFile } from '../../src/driver/cuda/libcuda/layer.js'
 import { scratchFolder } from '../helpers/scratch.js'
 import { skip } from './compile.js'
 
-/** Where a copy of the layer has the table. */
-function tableOf(file: string): number {
+/** Where a copy of the layer has the registry. */
+function registryOf(file: string): number {
   const copy: Layer = createRequire(import.meta.url)(file)
   const buffer = new ArrayBuffer(64)
-  new BigUint64Array(buffer)[0] = BigInt(copy.functions['threadTable'] ?? 0)
+  new BigUint64Array(buffer)[0] = BigInt(copy.functions['processRegistry'] ?? 0)
   // The calls that return an address are the seventh kind.
   copy.bind(buffer, 0, 6)()
   return new Float64Array(buffer)[1] ?? 0
 }
 
 if (!isMainThread) {
-  const { file, gate }: { readonly file: string; readonly gate: Int32Array } = workerData
-  Atomics.sub(gate, 0, 1)
-  while (Atomics.load(gate, 0) > 0);
-  parentPort?.postMessage(tableOf(file))
+  const { file, barrier }: { readonly file: string; readonly barrier: Int32Array } = workerData
+  Atomics.sub(barrier, 0, 1)
+  while (Atomics.load(barrier, 0) > 0);
+  parentPort?.postMessage(registryOf(file))
 } else {
-  test('copies that threads load at the same time, and later ones, have one table', { skip }, async () => {
+  test('copies that threads load at the same time, and later ones, have one registry', { skip }, async () => {
     const folder = scratchFolder('copies')
     const copies = [1, 2, 3, 4].map((nth) => {
       const copy = join(folder, `copy-${nth}.node`)
       copyFileSync(layerFile(), copy)
       return copy
     })
-    const gate = new Int32Array(new SharedArrayBuffer(4)).fill(copies.length)
-    const tables = await Promise.all(
+    const barrier = new Int32Array(new SharedArrayBuffer(4)).fill(copies.length)
+    const registries = await Promise.all(
       copies.map((file) => {
-        const worker = new Worker(new URL(import.meta.url), { workerData: { file, gate } })
+        const worker = new Worker(new URL(import.meta.url), { workerData: { file, barrier } })
         return new Promise<number>((resolve, reject) => worker.on('message', resolve).on('error', reject))
       }),
     )
-    assert.ok((tables[0] ?? 0) > 0)
-    assert.deepEqual(new Set([...tables, own().threadTable(), tableOf(layerFile()), ...copies.map(tableOf)]).size, 1)
+    assert.ok((registries[0] ?? 0) > 0)
+    assert.deepEqual(
+      new Set([...registries, own().processRegistry(), registryOf(layerFile()), ...copies.map(registryOf)]).size,
+      1,
+    )
   })
 
-  test('JavaScript and C have the fields of the table at the same places', { skip }, () => {
+  test('JavaScript and C have the fields of the registry at the same places', { skip }, () => {
     const { WORDS: HEAD_WORDS, ...head } = Head
     const { WORDS: SLOT_WORDS, ...slot } = Slot
     const places = {
@@ -64,11 +67,11 @@ if (!isMainThread) {
       SLOT_WORDS,
       SLOTS,
       COUNTS_AT,
-      KEPT_AT,
+      SPARE_AT,
       CAPTURES_AT,
-      TABLE_WORDS,
+      REGISTRY_WORDS,
       LABEL_BYTES,
     }
-    assert.deepEqual({ ...layer().tableLayout() }, places)
+    assert.deepEqual({ ...layer().registryLayout() }, places)
   })
 }

@@ -83,10 +83,10 @@ if (!isMainThread) {
   })
 
   test('what the wake function throws is an uncaught exception', { skip }, () => {
-    const heard = child(
+    const caught = child(
       'process.on("uncaughtException", ({ message }) => console.log(message)); layer().timer(() => { throw new Error("thrown") }).start(1)',
     )
-    assert.equal(heard.stdout, 'thrown\n', heard.stderr)
+    assert.equal(caught.stdout, 'thrown\n', caught.stderr)
     const unheard = child(
       'layer().timer(() => { throw new Error("thrown") }).start(1); setTimeout(() => console.log("went on"), 30_000)',
     )

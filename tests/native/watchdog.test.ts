@@ -1,4 +1,4 @@
-/** The watchdog writes of a thread that does not look for host functions, once, and of no other. */
+/** The watchdog warns once of a thread that does not look for host functions, and of no other. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
@@ -7,83 +7,83 @@ import {
   Head,
   LABEL_BYTES,
   Label,
+  REGISTRY_WORDS,
+  REPORTED,
   Slot,
   startOf,
-  TABLE_WORDS,
-  TOLD,
-} from '../../src/driver/cuda/host-functions/thread-slots.js'
+} from '../../src/driver/cuda/host-functions/process-registry.js'
 import { own } from '../../src/driver/cuda/libcuda/c-functions.js'
-import { NativeMemory } from '../../src/driver/cuda/libcuda/native.js'
+import { NativeMemory } from '../../src/driver/cuda/libcuda/native-memory.js'
 import { skip } from './compile.js'
 
 const MILLISECOND = 1_000_000
-const GATES = 8
+const COUNT = 8
 
-interface Stands {
+interface Waiting {
   /** The number of the thread and one. */
   readonly owner?: number
-  readonly arrived: readonly number[]
+  readonly waiting: readonly number[]
   readonly ofGraphs?: true
   readonly stream?: number
   readonly site?: string
   readonly sequence?: number
-  /** It looks for host functions all the time; it has said why it does not; its gates are gone. */
+  /** The thread looks for host functions all the time; it has reported why it does not; the memory of its semaphores is unmapped. */
   readonly looks?: true
-  readonly said?: true
-  readonly gone?: true
+  readonly reported?: true
+  readonly isUnmapped?: true
 }
 
-const ROWS: readonly (readonly [title: string, stands: Stands, written: readonly RegExp[]])[] = [
+const ROWS: readonly (readonly [title: string, thread: Waiting, written: readonly RegExp[]])[] = [
   [
-    'a stream at a host function',
-    { arrived: [1], stream: 0x5500_1234_5678 },
+    'a stream that waits for a host function',
+    { waiting: [1], stream: 0x5500_1234_5678 },
     [
-      /^\(node:\d+\) \[CUDA_STREAMS_BLOCKED_THREAD\] CudaStreamsWarning: The main thread has been inside one call or loop for 0\.1 s, while the stream 0x550012345678 stands at a host function, which only that thread can run and return from\. If the call/,
+      /^\(node:\d+\) \[CUDA_STREAMS_BLOCKED_THREAD\] CudaStreamsWarning: The main thread has been inside one call or loop for 0\.1 s, while the stream 0x550012345678 waits for a host function, which only that thread can run and return from\. If the call/,
     ],
   ],
   [
     'where it was queued',
-    { arrived: [3], stream: 4096, site: 'file.js:1:2', sequence: 3 },
-    [/the stream 0x1000 stands at a host function \(queued at file\.js:1:2\)/],
+    { waiting: [3], stream: 4096, site: 'file.js:1:2', sequence: 3 },
+    [/the stream 0x1000 waits for a host function \(queued at file\.js:1:2\)/],
   ],
   [
     'behind another',
-    { arrived: [3], stream: 4096, site: 'file.js:1:2', sequence: 4 },
+    { waiting: [3], stream: 4096, site: 'file.js:1:2', sequence: 4 },
     [/\(behind one queued at file\.js:1:2\)/],
   ],
   [
     'a graph',
-    { arrived: [3], ofGraphs: true, stream: 4096, site: 'file.js:1:2' },
+    { waiting: [3], ofGraphs: true, stream: 4096, site: 'file.js:1:2' },
     [/\(of a graph launched at file\.js:1:2\)/],
   ],
   [
     'several streams of a worker',
-    { owner: 8, arrived: [1, 0, 1, 2], stream: 4 },
-    [/Worker thread 7 .* the null stream of device 1 .*; 2 more stand so\./],
+    { owner: 8, waiting: [1, 0, 1, 2], stream: 4 },
+    [/Worker thread 7 .* the null stream of device 1 .*; 2 more streams wait for one\./],
   ],
-  ['a per-thread default stream', { arrived: [1], stream: 2 }, [/the per-thread default stream of device 0/]],
-  ['a sequence that has begun again', { arrived: [-(2 ** 31)], stream: 4096 }, []],
-  ['none', { arrived: [0, 0] }, []],
-  ['a thread that looks', { arrived: [1], looks: true }, []],
-  ['a thread that has said why it does not', { arrived: [1], said: true }, []],
-  ['gates that are gone', { arrived: [1], gone: true }, []],
+  ['a per-thread default stream', { waiting: [1], stream: 2 }, [/the per-thread default stream of device 0/]],
+  ['a sequence that has begun again', { waiting: [-(2 ** 31)], stream: 4096 }, []],
+  ['none', { waiting: [0, 0] }, []],
+  ['a thread that looks', { waiting: [1], looks: true }, []],
+  ['a thread that has reported why it does not', { waiting: [1], reported: true }, []],
+  ['semaphores whose memory is unmapped', { waiting: [1], isUnmapped: true }, []],
 ]
 
-function stand({
+function wait({
   owner = 1,
-  arrived,
+  waiting,
   ofGraphs,
   stream = 4096,
   site = '',
   sequence = 0,
   looks,
-  said,
-  gone,
-}: Stands): void {
-  const words = new NativeMemory(4 * TABLE_WORDS, own().threadTable()).int32
-  const [gates, labels] = [new NativeMemory(8 * GATES), new NativeMemory(LABEL_BYTES * GATES)]
-  for (const [index, sequenceThere] of arrived.entries()) gates.int32[2 * index] = sequenceThere
-  const first = arrived.findIndex((sequenceThere) => sequenceThere !== 0)
+  reported,
+  isUnmapped,
+}: Waiting): void {
+  const words = new NativeMemory(4 * REGISTRY_WORDS, own().processRegistry()).int32
+  const [semaphores, labels] = [new NativeMemory(8 * COUNT), new NativeMemory(LABEL_BYTES * COUNT)]
+  for (const [index, sequenceThere] of waiting.entries()) semaphores.int32[2 * index] = sequenceThere
+  const first = waiting.findIndex((sequenceThere) => sequenceThere !== 0)
   const at = (Math.max(first, 0) * LABEL_BYTES) / 4
   labels.uint32[at + Label.STREAM] = stream
   labels.uint32[at + Label.STREAM + 1] = stream / 2 ** 32
@@ -95,10 +95,10 @@ function stand({
     words[slot + word] = value | 0
     words[slot + word + 1] = Math.floor(value / 2 ** 32)
   }
-  words[slot + Slot.PAIRS] = GATES
-  address(ofGraphs ? Slot.GRAPH_GATES : Slot.GATES, gone ? 0x1000 : gates.address)
+  words[slot + Slot.SEMAPHORE_COUNT] = COUNT
+  address(ofGraphs ? Slot.GRAPH_SEMAPHORES : Slot.SEMAPHORES, isUnmapped ? 0x1000 : semaphores.address)
   address(ofGraphs ? Slot.GRAPH_LABELS : Slot.LABELS, labels.address)
-  words[slot + Slot.BEAT] = said ? TOLD | 1 : 1
+  words[slot + Slot.BEAT] = reported ? REPORTED | 1 : 1
   words[slot + Slot.OWNER] = owner
   words[slot + Slot.PENDING] = 1
   words[Head.MOST_SLOTS_USED] = 3
@@ -108,7 +108,7 @@ function stand({
   // A second one is not started.
   own().watch(1, NativeMemory.ofText('none').address)
   const begun = performance.now()
-  // It says so once.
+  // It warns once.
   while (performance.now() - begun < 4 * after) {
     own().nap(1000)
     if (looks) words[slot + Slot.BEAT] = (words[slot + Slot.BEAT] ?? 0) + 1
@@ -116,7 +116,7 @@ function stand({
 }
 
 const row = ROWS[Number(process.argv[2] ?? -1)]
-if (row !== undefined) stand(row[1])
+if (row !== undefined) wait(row[1])
 else {
   for (const [index, [title, , written]] of ROWS.entries()) {
     test(`of ${title}: ${written.length === 0 ? 'nothing' : 'one warning'}`, { skip }, () => {

@@ -112,16 +112,16 @@ test('the reader of imports knows every form, and the rules tell right from wron
     ['driver/cuda/open.ts', 'driver/sim/sim-driver.ts', true, false],
     ['driver/driver.ts', 'driver/default-driver.ts', false, false],
     ['driver/default-driver.ts', 'driver/cuda/open.ts', false, true],
-    ['libraries/c-function.ts', 'driver/cuda/libcuda/native.ts', false, true],
+    ['libraries/c-function.ts', 'driver/cuda/libcuda/native-memory.ts', false, true],
     ['libraries/c-function.ts', 'driver/cuda/cuda-driver.ts', false, false],
     ['device.ts', 'index.ts', true, false],
     ['sim.ts', 'index.ts', false, false],
     ['sanitizer/order.ts', 'stream.ts', false, false],
     ['sanitizer/sanitizer.ts', 'stream.ts', false, true],
     ['sanitizer/sanitizer.ts', 'timeline/timeline.ts', false, false],
-    ['timeline/cupti/cupti-library.ts', 'driver/cuda/libcuda/native.ts', false, true],
+    ['timeline/cupti/cupti-library.ts', 'driver/cuda/libcuda/native-memory.ts', false, true],
     ['timeline/cupti/cupti-library.ts', 'driver/cuda/cuda-driver.ts', false, false],
-    ['timeline/session.ts', 'driver/cuda/libcuda/native.ts', false, false],
+    ['timeline/session.ts', 'driver/cuda/libcuda/native-memory.ts', false, false],
   ]
   for (const [from, to, ofTypes, right] of rows)
     assert.equal(broken({ from, to, ofTypes }) === undefined, right, `${from} -> ${to}`)

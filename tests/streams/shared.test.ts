@@ -6,25 +6,25 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { Device, DeviceBuffer, Event, ExternalStream, Stream } from 'cuda-streams'
 import { driverOf } from '../../src/device.js'
-import { Marks, MarkWatch } from '../../src/driver/cuda/handles/marks.js'
+import { Registrations, RegistrationWatch } from '../../src/driver/cuda/cuda-sharing.js'
 import type { AdoptedStream, ContextHandle, Driver, EventHandle, SharingDriver } from '../../src/driver/driver.js'
 import type { Interceptor } from '../../src/driver/wrappable-driver.js'
 
 const skip = process.platform === 'win32' ? 'the C library is found differently here' : false
 
-class PretendedCuda implements Interceptor {
+class FakeCuda implements Interceptor {
   constructor(readonly next: Driver) {}
 
   readonly asked: string[] = []
-  readonly #marks = new Marks()
+  readonly #registrations = new Registrations()
 
   readonly name = 'cuda'
 
   readonly sharing: Partial<SharingDriver> = {
-    raiseMark: (words) => this.#marks.raise(words),
-    lowerMark: (mark) => this.#marks.lower(mark),
-    readMark: (mark, key) => this.#marks.read(mark, key),
-    watchMark: (mark, key) => new MarkWatch(mark, key),
+    raiseMark: (words) => this.#registrations.add(words),
+    lowerMark: (mark) => this.#registrations.remove(mark),
+    readMark: (mark, key) => this.#registrations.read(mark, key),
+    watchMark: (mark, key) => new RegistrationWatch(mark, key),
   }
 
   streamAdopt(cudaHandle: number, near: number): AdoptedStream {
@@ -45,7 +45,7 @@ describe('what another thread shared', { skip }, () => {
   process.env['CUDA_STREAMS_DRIVER'] = 'sim'
   process.env['CUDA_STREAMS_SIM_DEVICES'] = '2'
   const device = Device.get(0)
-  const { wrapper } = driverOf(device).wrap((inner: Driver) => new PretendedCuda(inner))
+  const { wrapper } = driverOf(device).wrap((inner: Driver) => new FakeCuda(inner))
   const stream = new Stream()
   const event = device.createEvent({ blockingSync: true })
   const timed = device.createEvent({ timing: true })

@@ -1,6 +1,6 @@
 /**
- * The real GPU behind the Driver interface: libcuda's functions, each result checked once. It reports to HostFunctions
- * each host function, record, wait and destruction, and asks Blocking and Promises to wait.
+ * The driver interface on a real GPU: calls of libcuda, whose results are checked once. The driver reports each host function, record, wait and
+ * destruction to PendingHostFunctions, and lets Blocking and Promises wait.
  */
 import type { OwnBytes } from '../../base/bytes.js'
 import { stateError } from '../../base/errors.js'
@@ -32,9 +32,8 @@ import {
   type StreamHandle,
   type Wrapper,
 } from '../driver.js'
-import { HandedOutStreams } from '../handed-out-streams.js'
 import { refusedHandle } from '../handle-errors.js'
-import { HandleSet } from '../handle-tables.js'
+import { HandleMap } from '../handle-tables.js'
 import { CudaGraphs } from './cuda-graphs.js'
 import { CudaGreenContexts, type Greens } from './cuda-green-contexts.js'
 import { CudaKernels } from './cuda-kernels.js'
@@ -42,42 +41,42 @@ import { CudaLibraries } from './cuda-libraries.js'
 import { CudaMemory } from './cuda-memory.js'
 import { CudaPools } from './cuda-pools.js'
 import { CudaSharing, HANDLE_AT, IPC_HANDLE_BYTES } from './cuda-sharing.js'
-import type { HandleCheck } from './handles/handle-check.js'
-import { HandlesInUse } from './handles/handles-in-use.js'
-import { StreamPool } from './handles/stream-pool.js'
-import type { StreamReserve } from './handles/stream-reserve.js'
+import type { GraphNodes } from './graph-nodes.js'
+import { type HandleCheck, HandlesInUse } from './handles/handle-check.js'
+import { ClosedStreams, type SpareStreams } from './handles/spare-streams.js'
+import type { StreamRecord, StreamRecords } from './handles/stream-records.js'
 import type { Captures } from './host-functions/captures.js'
-import type { GraphGates } from './host-functions/graph-gates.js'
-import type { HostFunctions } from './host-functions/host-functions.js'
-import type { Threads } from './host-functions/thread-table.js'
+import type { GraphSemaphores } from './host-functions/graph-semaphores.js'
+import type { PendingHostFunctions } from './host-functions/pending-host-functions.js'
+import type { ProcessRegistry } from './host-functions/process-registry.js'
 import type { CFunction } from './libcuda/c-functions.js'
-import { check, checkDestroyed, type Library } from './libcuda/library.js'
-import type { NativeMemory } from './libcuda/native.js'
-import { captures, type LibcudaParts, type StreamCalls } from './libcuda/stream-calls.js'
+import type { CallsOnThreads } from './libcuda/calls-on-threads.js'
+import type { LibcudaParts, StreamCalls } from './libcuda/driver-calls.js'
+import { type CheckedLibrary, checkDestroyed, type Library } from './libcuda/libcuda.js'
+import type { NativeMemory } from './libcuda/native-memory.js'
 import type { Blocking } from './waiting/blocking.js'
-import type { CallsApart } from './waiting/calls-apart.js'
-import { type EventPool, isPooled, type OwnRecord } from './waiting/event-pool.js'
+import { type EventPool, type InternalRecord, isPooled } from './waiting/event-pool.js'
 import { IdleDevices } from './waiting/idle-devices.js'
 import type { Promises } from './waiting/promises.js'
 import type { ValueWaits } from './waiting/value-waits.js'
 
-const NAME_BYTES = 256
-
 export interface CudaDriverParts extends LibcudaParts {
   readonly handles: HandleCheck
-  readonly reserve: StreamReserve
-  readonly threads: Threads
-  readonly graphGates: GraphGates
+  readonly spares: SpareStreams
+  readonly registry: ProcessRegistry
+  readonly graphSemaphores: GraphSemaphores
+  readonly nodes: GraphNodes
   readonly captures: Captures
-  readonly hostFunctions: HostFunctions
+  readonly hostFunctions: PendingHostFunctions
   readonly blocking: Blocking
   readonly promises: Promises
-  readonly callsApart: CallsApart
+  readonly callsOnThreads: CallsOnThreads
   readonly valueWaits: ValueWaits
   readonly pool: EventPool
 }
 
-/** sizeof(CUstreamAttrValue), and one of its kinds. */
+const NAME_BYTES = 256
+/** sizeof(CUstreamAttrValue), and a CUstreamAttrID. */
 const ATTRIBUTE_BYTES = 64
 const ATTRIBUTE_MEMORY_SYNC_DOMAIN = 10
 
@@ -92,67 +91,62 @@ export class CudaDriver implements Driver {
   readonly pools: CudaPools
   readonly sharing: CudaSharing
   readonly #library: Library
-  /** Kept at hand: the library has more functions than V8 finds without a table of them. */
+  readonly #must: CheckedLibrary
+  /** In fields, since the library has more functions than V8 finds without a hash table. */
   readonly #cuEventRecord: CFunction
   readonly #cuStreamWaitEvent: CFunction
-  /** Where out parameters go. */
+  /** Takes the out parameters of calls. */
   readonly #out: NativeMemory
   readonly #calls: StreamCalls
+  readonly #streams: StreamRecords
   readonly #green: CudaGreenContexts
-  readonly #hostFunctions: HostFunctions
-  readonly #handedOut = new HandedOutStreams()
+  readonly #hostFunctions: PendingHostFunctions
   readonly #inUse = new HandlesInUse()
-  readonly #streams = new StreamPool()
-  readonly #timedEvents = new HandleSet<EventHandle>()
+  readonly #closedStreams = new ClosedStreams()
+  /** The flags of events of which a record is work of its stream: all but plain ones without timing. Foreign events count as work. */
+  readonly #eventFlags = new HandleMap<EventHandle, number>()
   /** The driver's numbers for the null streams, by device. */
   readonly #nullStreamIds = new Map<number, bigint>()
-  /** A record of these takes an entry of the hardware queue: of those whose records are work, and foreign ones. */
-  readonly #takeEntries = new HandleSet<EventHandle>()
 
   constructor(private readonly parts: CudaDriverParts) {
     this.#library = parts.library
+    this.#must = parts.must
     this.#cuEventRecord = parts.library.cuEventRecord
     this.#cuStreamWaitEvent = parts.library.cuStreamWaitEvent
     this.#out = parts.memory
     this.#calls = parts.calls
+    this.#streams = parts.streams
     this.#green = new CudaGreenContexts(parts)
     this.#hostFunctions = parts.hostFunctions
     const idleDevices = new IdleDevices(parts)
     this.kernels = new CudaKernels({ ...parts, idleDevices })
     this.libraries = new CudaLibraries(parts)
     this.pools = new CudaPools(parts)
-    const ownParts = { ...parts, idleDevices, driver: this, pools: this.pools, green: this.#green }
-    this.graphs = new CudaGraphs(ownParts)
-    this.memory = new CudaMemory(ownParts)
-    this.sharing = new CudaSharing(ownParts)
+    const allParts = { ...parts, idleDevices, driver: this, pools: this.pools, green: this.#green }
+    this.graphs = new CudaGraphs(allParts)
+    this.memory = new CudaMemory(allParts)
+    this.sharing = new CudaSharing(allParts)
   }
 
   deviceCount(): number {
-    check('cuDeviceGetCount', this.#library.cuDeviceGetCount(this.#out.address))
+    this.#must.cuDeviceGetCount(this.#out.address)
     return this.#out.int32[0] ?? 0
   }
 
   deviceName(device: number): string {
-    check(
-      'cuDeviceGetName',
-      this.#library.cuDeviceGetName(this.#out.address, NAME_BYTES, this.parts.contexts.cudaDevice(device)),
-    )
-    const { bytes } = this.#out
+    const { bytes, address } = this.#out
+    this.#must.cuDeviceGetName(address, NAME_BYTES, this.parts.contexts.cudaDevice(device))
     return Buffer.from(bytes.subarray(0, bytes.indexOf(0))).toString('utf8')
   }
 
   deviceUuid(device: number): string {
-    check(
-      'cuDeviceGetUuid',
-      this.#library.cuDeviceGetUuid_v2(this.#out.address, this.parts.contexts.cudaDevice(device)),
-    )
+    this.#must.cuDeviceGetUuid_v2(this.#out.address, this.parts.contexts.cudaDevice(device))
     const digits = Buffer.from(this.#out.bytes.subarray(0, 16)).toString('hex')
     return `GPU-${digits.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')}`
   }
 
   deviceAttribute(device: number, attribute: number): number {
-    const cudaDevice = this.parts.contexts.cudaDevice(device)
-    check('cuDeviceGetAttribute', this.#library.cuDeviceGetAttribute(this.#out.address, attribute, cudaDevice))
+    this.#must.cuDeviceGetAttribute(this.#out.address, attribute, this.parts.contexts.cudaDevice(device))
     return this.#out.int32[0] ?? 0
   }
 
@@ -162,15 +156,11 @@ export class CudaDriver implements Driver {
     return context
   }
 
-  /** CUDA refuses to tell it while a blocking stream captures, and invalidates the capture: so it is asked before any can. */
+  /** While a blocking stream captures, CUDA refuses the query for the number, and invalidates the capture. So it is queried before any can. */
   #noteNullStreamId(device: number): void {
     const stream = defaultStream(device, 0)
-    if (this.#nullStreamIds.has(device) || this.#captures(stream)) return
-    let result = 0
-    this.#calls.onStream(stream, 'cuStreamGetId', (raw) => {
-      result = this.#library.cuStreamGetId(raw, this.#out.address)
-      return 0
-    })
+    if (this.#nullStreamIds.has(device) || this.#calls.captures(stream)) return
+    const result = this.#calls.onStream(stream, (raw) => this.#library.cuStreamGetId(raw, this.#out.address))
     if (result === 0) this.#nullStreamIds.set(device, this.#out.uint64[0] ?? 0n)
   }
 
@@ -178,29 +168,30 @@ export class CudaDriver implements Driver {
     this.#noteNullStreamId(device)
     const id = this.#nullStreamIds.get(device)
     if (id !== undefined) return id
-    this.#refuseWhileCapturing(defaultStream(device, 0), 'cuStreamGetId')
-    this.#ask(defaultStream(device, 0), 'cuStreamGetId')
+    const stream = defaultStream(device, 0)
+    this.#refuseWhileCapturing(stream, 'cuStreamGetId')
+    this.#query(stream, 'cuStreamGetId')
     return this.#out.uint64[0] ?? 0n
   }
 
   streamPriorityRange(device: number): { readonly least: number; readonly greatest: number } {
-    const { address } = this.#out
-    this.#calls.inContext(this.parts.contexts.primary(device), 'cuCtxGetStreamPriorityRange', () =>
-      this.#library.cuCtxGetStreamPriorityRange(address, address + 4),
-    )
-    return { least: this.#out.int32[0] ?? 0, greatest: this.#out.int32[1] ?? 0 }
+    const { contexts } = this.parts
+    const { address, int32 } = this.#out
+    contexts.within(contexts.primary(device), () => this.#must.cuCtxGetStreamPriorityRange(address, address + 4))
+    return { least: int32[0] ?? 0, greatest: int32[1] ?? 0 }
   }
 
   deviceSynchronize(device: number): void {
-    const context = this.parts.contexts.primary(device)
-    // The driver's own wait is refused while another thread captures, and invalidates that.
-    if (this.#mustLook || this.parts.threads.others) {
+    const { contexts, registry, blocking } = this.parts
+    const context = contexts.primary(device)
+    // The driver's own wait is refused while another thread captures, and invalidates the capture.
+    if (this.#mustRunHostFunctions || registry.hasOthers) {
       if (this.#anyCaptures(device, context)) this.#refuseWait(context)
-      this.parts.blocking.forContext(context, device)
-    } else this.#calls.inContext(context, 'cuCtxSynchronize', () => this.#library.cuCtxSynchronize())
+      blocking.forContext(context, device)
+    } else contexts.within(context, () => this.#must.cuCtxSynchronize())
   }
 
-  /** CUDA refuses to wait for a context of which a stream captures, and invalidates the capture, before it waits for anything. */
+  /** CUDA refuses to wait for a context while a stream of it captures, and invalidates the capture, before it waits for anything. */
   #refuseWait(context: ContextHandle): void {
     const { pool, captures } = this.parts
     const event = pool.take(context)
@@ -228,11 +219,9 @@ export class CudaDriver implements Driver {
   }
 
   contextCheck(context: ContextHandle): void {
-    const unrecorded = this.parts.pool.unrecorded(context)
-    check(
-      'cuEventQuery',
-      this.parts.relaxed.run(() => this.#library.cuEventQuery(unrecorded)),
-    )
+    const { pool, relaxed } = this.parts
+    const unrecorded = pool.unrecorded(context)
+    relaxed.run(() => this.#must.cuEventQuery(unrecorded))
   }
 
   drainHostFunctions(): void {
@@ -254,160 +243,167 @@ export class CudaDriver implements Driver {
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
     const device = this.#green.deviceOf(context)
     if (device !== undefined) return this.#createGreen(device, context, priority)
-    const stream = this.#streams.take(context, flags, priority) ?? this.#create(context, flags, priority)
-    this.#calls.created(stream, context)
+    const stream = this.#closedStreams.take(context, flags, priority) ?? this.#create(context, flags, priority)
+    this.#streams.created(stream, context, flags).reuse = this.#closedStreams.listOf(context, flags, priority)
     return stream
   }
 
   #create(context: ContextHandle, flags: number, priority: number): StreamHandle {
-    const create = (): number => this.#library.cuStreamCreateWithPriority(this.#out.address, flags, priority)
-    const createThere = (): void => this.#calls.inContext(context, 'cuStreamCreateWithPriority', create)
-    this.withStreams(context, 1, createThere, 'making one more stream, for which CUDA waits for the device,')
+    const { contexts } = this.parts
+    const create = (): void => this.#must.cuStreamCreateWithPriority(this.#out.address, flags, priority)
+    const what = 'making one more stream, for which CUDA waits for the device,'
+    this.withStreams(context, 1, () => contexts.within(context, create), what)
     const stream = this.#out.pointerAt(0) as StreamHandle
     this.#isNew(stream)
-    this.#green.foreignIsGone(stream)
-    this.#streams.made(stream, context, flags, priority)
     return stream
   }
 
-  /** It is destroyed when it is closed, and never given out again. */
+  /** A stream of a green context is destroyed when it is closed, and never given out again. */
   #createGreen(device: number, green: ContextHandle, priority: number): StreamHandle {
-    const stream = this.#green.createStream(green, priority)
-    this.#isNew(stream)
-    this.#calls.created(stream, this.parts.contexts.primary(device))
-    return stream
+    const made = this.#green.createStream(green, priority)
+    this.#isNew(made.stream)
+    const context = this.parts.contexts.primary(device)
+    this.#streams.created(made.stream, context, StreamFlag.NON_BLOCKING).green = made.green
+    return made.stream
   }
 
-  /** It may stand where another library's stood, which was handed over and has been destroyed. */
+  /** A new stream may have the handle of another library's stream that was wrapped and has been destroyed. */
   #isNew(stream: StreamHandle): void {
-    this.graphs.leave(stream)
     this.parts.handles.streamCreated(stream)
-    this.#handedOut.forget(stream)
-    this.#hostFunctions.streamAdopted(stream)
+    const before = this.#streams.get(stream)
+    if (before === undefined) return
+    this.graphs.leave(stream)
+    this.#goes(before)
+  }
+
+  /** The stream is destroyed, or another has its handle. */
+  #goes(stream: StreamRecord): void {
+    this.#hostFunctions.forgetEntries(stream)
+    this.#green.streamGoes(stream)
+    this.#streams.remove(stream)
   }
 
   /**
-   * Makes a call that makes streams, of the device's primary context and of these green ones: at once where there is place for
-   * them, else when no host function is pending.
+   * Makes a call that makes streams, in the device's primary context and in these green contexts: at once if there are places for them, otherwise when
+   * no host function is pending. `what` describes the call in error messages.
    */
   withStreams<R>(context: ContextHandle, streams: number, call: () => R, what: string, greens: Greens = NO_GREENS): R {
-    const { reserve, contexts, blocking } = this.parts
-    reserve.fillWhereNeeded()
+    const { spares, contexts, blocking } = this.parts
+    spares.fillWhereNeeded()
     const make = (): R => {
       this.#green.fill(greens)
-      return reserve.making(call)
+      return spares.making(call)
     }
     const now = this.#hostFunctions.exclusivelyNow(make)
     if (now !== undefined) return now.made
     const device = contexts.deviceOf(context)
-    const there = (): R => {
+    const makeInPlaces = (): R => {
       this.#green.makePlaces(greens, streams)
       return call()
     }
-    const inPlace = this.#green.hasPlaces(greens, streams)
-      ? reserve.inPlaces(device, streams, this.#hostFunctions.isInside, there)
+    const inPlaces = this.#green.hasPlaces(greens, streams)
+      ? spares.inPlaces(device, streams, this.#hostFunctions.isInside, makeInPlaces)
       : undefined
-    if (inPlace !== undefined) return inPlace.made
+    if (inPlaces !== undefined) return inPlaces.made
     if (greens.size > 0 && !this.#hostFunctions.isInside) {
       if (this.#hostFunctions.pending) blocking.forHostFunctions(what)
-      // A stream may stand at a value that this thread is to write. CUDA mostly has a place all the same.
+      // A stream may be blocked at a value that this thread is to write. Mostly CUDA has places all the same.
       if (!this.#hostFunctions.anyPending) {
         const made = this.#hostFunctions.exclusivelyNow(make)
-        return made === undefined ? reserve.making(call) : made.made
+        return made === undefined ? spares.making(call) : made.made
       }
     }
-    const filled = (): R => {
-      reserve.fill(device)
+    const fillAndMake = (): R => {
+      spares.fill(device)
       return make()
     }
-    return blocking.exclusively(filled, what)
+    return blocking.exclusively(fillAndMake, what)
   }
 
-  streamDestroy(stream: StreamHandle): void {
-    if (this.#inUse.postpones(stream, () => this.streamDestroy(stream))) return
+  streamDestroy(handle: StreamHandle): void {
+    if (this.#inUse.postpones(handle, () => this.streamDestroy(handle))) return
+    const { captures, handles, spares } = this.parts
+    const stream = this.#streams.of(handle)
     const kept = this.#whereKept(stream)
-    this.parts.promises.forgetStream(stream)
-    this.#hostFunctions.forgetStream(stream)
     this.graphs.streamGoes(stream)
-    this.#calls.forget(stream)
-    this.memory.forgetStream(stream)
-    const wasOut = this.#handedOut.has(stream)
-    // No other library can come back with a handle that none has had.
-    if (wasOut) {
-      const told = this.#mayTellId(stream) && this.#library.cuStreamGetId(stream, this.#out.address) === 0
-      this.parts.handles.streamDestroyed(stream, told ? this.#out.pointerAt(0) : undefined)
-      this.#handedOut.forget(stream)
+    this.#goes(stream)
+    // No other library can come back with a handle that it never had.
+    if (stream.hasEscaped) {
+      const hasId = !this.#captureIsUnderWay(handle) && this.#library.cuStreamGetId(handle, this.#out.address) === 0
+      handles.streamDestroyed(handle, hasId ? this.#out.pointerAt(0) : undefined)
     }
-    // It captures nothing, whoever ended its capture.
-    if (kept !== undefined) this.parts.captures.endBy(stream, () => {})
-    if (kept === 'pool') {
-      this.#streams.keep(stream)
+    // The stream captures nothing, whoever ended its capture.
+    if (kept !== undefined) captures.endBy(stream, () => {})
+    if (kept === 'closed') {
+      this.#closedStreams.add(stream)
       return
     }
-    this.#streams.forget(stream)
-    if (!wasOut) this.parts.handles.streamLeft(stream)
-    if (kept !== undefined && this.parts.reserve.keep(kept, stream)) return
-    const destroy = (): void => checkDestroyed('cuStreamDestroy', this.#library.cuStreamDestroy_v2(stream))
-    try {
-      this.parts.captures.endBy(stream, destroy)
-    } finally {
-      this.#green.streamDestroyed(stream)
-    }
+    if (!stream.hasEscaped) handles.streamLeft(handle)
+    if (kept === 'spare' && spares.keep(stream.device, handle)) return
+    captures.endBy(stream, () => checkDestroyed('cuStreamDestroy', this.#library.cuStreamDestroy_v2(handle)))
   }
 
-  /** Where a stream that is idle need not be destroyed: it will be another, or make place for one on its device. */
-  #whereKept(stream: StreamHandle): 'pool' | number | undefined {
-    const context = this.#calls.own.get(stream)
-    if (context === undefined || this.#green.isGreen(stream)) return undefined
-    const device = this.parts.contexts.deviceOf(context)
-    const inPool = this.#streams.wants(stream)
-    if ((!inPool && !this.parts.reserve.wants(device)) || !this.isIdle(stream)) return undefined
-    return inPool ? 'pool' : device
+  /** An idle stream need not be destroyed: it is given out again, or makes room for another. */
+  #whereKept(stream: StreamRecord): 'closed' | 'spare' | undefined {
+    if (stream.owner !== 'library' || stream.green !== undefined) return undefined
+    const isWanted = this.#closedStreams.wants(stream)
+    if ((!isWanted && !this.parts.spares.wants(stream.device)) || !this.isIdle(stream)) return undefined
+    return isWanted ? 'closed' : 'spare'
+  }
+
+  /** While a stream captures, querying its number would invalidate the capture. */
+  #captureIsUnderWay(stream: StreamHandle): boolean {
+    return this.#library.cuStreamIsCapturing(stream, this.#out.address) !== 0 || this.#out.int32[0] !== 0
   }
 
   streamAdopt(cudaHandle: number, near: number): AdoptedStream {
+    const { contexts, handles } = this.parts
     if (cudaHandle === 0 || cudaHandle === 1 || cudaHandle === 2) {
       this.#refuseOfGreen(cudaHandle)
-      return { stream: defaultStream(near, cudaHandle), device: near, context: this.parts.contexts.primary(near) }
+      return { stream: defaultStream(near, cudaHandle), device: near, context: contexts.primary(near) }
     }
     const stream = cudaHandle as StreamHandle
-    const id = this.parts.handles.checkStream(stream, this.parts.contexts.known)
-    const { context, green: handle } = this.#contextsOfAdopted(stream, near)
-    const green = this.#green.adopted(stream, handle)
-    if (this.#calls.adopt(stream, context, id)) {
-      if (id !== undefined) this.graphs.leave(stream)
-      this.parts.promises.forgetStream(stream)
-      this.#hostFunctions.streamAdopted(stream)
-      this.memory.forgetStream(stream)
+    const id = handles.checkStream(stream, contexts.known)
+    const { context, green } = this.#contextsOf(stream, near)
+    const before = this.#streams.get(stream)
+    const device = contexts.deviceOf(context)
+    if (before?.owner === 'library') return { stream, context, device, green: before.green }
+    if (before !== undefined && id !== undefined && before.id === id) before.green = green
+    else {
+      const now = this.#streams.foreign(stream, { context, id, green })
+      if (before !== undefined) {
+        this.graphs.replaced(before, now, id !== undefined)
+        this.#goes(before)
+      }
     }
-    return { stream, context, device: this.parts.contexts.deviceOf(context), green }
+    return { stream, context, device, green }
   }
 
   streamWrapped(stream: StreamHandle): Wrapper {
-    return this.#calls.wrapped(stream)
+    return this.#streams.openWrapper(stream)
   }
 
-  /** A stream in a capture that is invalidated does not tell its context. */
-  #contextsOfAdopted(
-    stream: StreamHandle,
-    near: number,
-  ): { readonly context: ContextHandle; readonly green: number | undefined } {
+  /** CUDA refuses the context of a stream whose capture is invalidated. */
+  #contextsOf(stream: StreamHandle, near: number): Pick<StreamRecord, 'context' | 'green'> {
     const { address } = this.#out
     const result = this.#library.cuStreamGetCtx_v2(stream, address, address + 8)
-    if (result === 0) return { context: this.#out.pointerAt(0) as ContextHandle, green: this.#out.pointerAt(8) }
+    if (result === 0) {
+      const context = this.#out.pointerAt(0) as ContextHandle
+      return { context, green: this.#green.found(this.#out.pointerAt(8)) }
+    }
     if (result !== CUresult.STREAM_CAPTURE_INVALIDATED) {
       throw refusedHandle('stream', stream, cudaError('cuStreamGetCtx', result))
     }
-    return { context: this.#calls.contextOf(stream) ?? this.parts.contexts.primary(near), green: undefined }
+    const { context, green } = this.#streams.get(stream) ?? {}
+    return { context: context ?? this.parts.contexts.primary(near), green }
   }
 
-  /** While another library has a green context current, the handles of default streams mean streams of that. */
+  /** While another library has a green context current, the handles of default streams mean streams of that context. */
   #refuseOfGreen(cudaHandle: number): void {
-    const { contexts } = this.parts
     const { address } = this.#out
     if (this.#library.cuCtxGetCurrent(address) !== 0) return
     const current = this.#out.pointerAt(0)
-    if (current === 0 || contexts.isPrimary(current as ContextHandle)) return
+    if (current === 0 || this.parts.contexts.isPrimary(current as ContextHandle)) return
     const result = this.#library.cuStreamGetCtx_v2(0, address, address + 8)
     if (result !== 0 || this.#out.pointerAt(8) === 0) return
     const what = `A green context is current on this thread, where the stream ${cudaHandle} is one of its own`
@@ -415,68 +411,76 @@ export class CudaDriver implements Driver {
   }
 
   streamHandedOut(stream: StreamHandle): void {
-    const wasKept = this.#streams.forget(stream)
-    if (this.#calls.contextOf(stream) !== undefined) this.#handedOut.add(stream)
-    else {
+    const record = this.#streams.get(stream)
+    if (record !== undefined) {
+      record.hasEscaped = true
+      record.reuse = undefined
+    } else {
       this.parts.handles.readAfterEnd(stream)
-      if (wasKept) checkDestroyed('cuStreamDestroy', this.#library.cuStreamDestroy_v2(stream))
+      if (this.#closedStreams.remove(stream))
+        checkDestroyed('cuStreamDestroy', this.#library.cuStreamDestroy_v2(stream))
     }
   }
 
   isHandedOut(stream: StreamHandle): boolean {
-    return this.#handedOut.has(stream)
+    return this.#streams.get(stream)?.hasEscaped === true
   }
 
   streamGetId(stream: StreamHandle): bigint {
     if (isNullStream(stream)) return this.#nullStreamId(deviceOfDefaultStream(stream))
     this.#refuseWhileCapturing(stream, 'cuStreamGetId')
-    // It tells this stream from all that come after.
-    this.#streams.forget(stream)
-    this.parts.relaxed.run(() => this.#ask(stream, 'cuStreamGetId'))
+    // The number distinguishes this stream from a later one with its handle, so it cannot be given out again.
+    this.#streams.of(stream).reuse = undefined
+    this.parts.relaxed.run(() => this.#query(stream, 'cuStreamGetId'))
     return this.#out.uint64[0] ?? 0n
   }
 
   streamGetFlags(stream: StreamHandle): number {
     if (isNullStream(stream)) return 0
     this.#refuseWhileCapturing(stream, 'cuStreamGetFlags')
-    this.parts.relaxed.run(() => this.#ask(stream, 'cuStreamGetFlags'))
+    this.parts.relaxed.run(() => this.#query(stream, 'cuStreamGetFlags'))
     return this.#out.uint32[0] ?? 0
   }
 
   streamGetPriority(stream: StreamHandle): number {
     if (isNullStream(stream)) return 0
-    this.#ask(stream, 'cuStreamGetPriority')
+    this.#query(stream, 'cuStreamGetPriority')
     return this.#out.int32[0] ?? 0
   }
 
   streamSetMemorySyncDomain(stream: StreamHandle, domain: number): void {
-    // It would still have the attribute where it is given out again.
-    this.#streams.forget(stream)
-    this.#out.bytes.fill(0, 0, ATTRIBUTE_BYTES)
-    this.#out.int32[0] = domain
-    const set = (raw: number): number =>
-      this.#library.cuStreamSetAttribute(raw, ATTRIBUTE_MEMORY_SYNC_DOMAIN, this.#out.address)
-    this.#calls.onStream(stream, 'cuStreamSetAttribute', (raw) => this.parts.relaxed.run(() => set(raw)))
+    const { bytes, int32, address } = this.#out
+    // The stream would still have the attribute when it is given out again.
+    this.#streams.of(stream).reuse = undefined
+    bytes.fill(0, 0, ATTRIBUTE_BYTES)
+    int32[0] = domain
+    const set = (raw: number): void => this.#must.cuStreamSetAttribute(raw, ATTRIBUTE_MEMORY_SYNC_DOMAIN, address)
+    this.#calls.onStream(stream, (raw) => this.parts.relaxed.run(() => set(raw)))
   }
 
   streamIsCapturing(stream: StreamHandle): boolean {
-    this.#calls.onStream(stream, 'cuStreamIsCapturing', (raw) =>
-      this.#library.cuStreamIsCapturing(raw, this.#out.address),
-    )
+    this.#calls.onStream(stream, (raw) => this.#must.cuStreamIsCapturing(raw, this.#out.address))
     return this.#out.int32[0] !== 0
   }
 
   streamQuery(stream: StreamHandle, isIdle = false): boolean {
-    if (isIdle && !this.#handedOut.has(stream) && this.#mayAnswerItself()) return true
     if (stream < DEFAULT_STREAM_LIMIT) return this.#queryDefaultStream(stream)
+    if (isIdle && this.#streams.get(stream)?.hasEscaped === false && this.#mayAnswerItself()) return true
     const result = this.#library.cuStreamQuery(stream)
     if (result === 0) return true
     if (result === CUresult.NOT_READY) return false
     throw cudaError('cuStreamQuery', result)
   }
 
+  /** This is a method of its own, since one with a closure in it allocates at each call, even when the closure is not made. */
+  #queryDefaultStream(stream: StreamHandle): boolean {
+    const result = this.#calls.onStream(stream, (raw) => this.#library.cuStreamQuery(raw))
+    if (result !== 0 && result !== CUresult.NOT_READY) throw cudaError('cuStreamQuery', result)
+    return result === 0
+  }
+
   streamSynchronize(stream: StreamHandle): void {
-    if (stream < DEFAULT_STREAM_LIMIT || this.#mustLook) {
+    if (stream < DEFAULT_STREAM_LIMIT || this.#mustRunHostFunctions) {
       this.#synchronizeWith(stream)
       return
     }
@@ -502,12 +506,13 @@ export class CudaDriver implements Driver {
   }
 
   streamHeldBy(stream: StreamHandle): string | undefined {
-    return this.#hostFunctions.heldBy((dependencies) => dependencies.streamComesAfter(stream))
+    return this.#hostFunctions.heldBy((dependencies) => dependencies.streamComesAfter(this.#streams.of(stream)))
   }
 
-  streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel {
+  streamFinished(stream: StreamHandle, _context: ContextHandle, settle: Settle): Cancel {
     if (this.streamIsCapturing(stream)) throw cudaError('cuStreamQuery', CUresult.STREAM_CAPTURE_UNSUPPORTED)
-    return this.parts.promises.streamFinished(stream, context, (event) => this.eventRecord(event, stream, 0), settle)
+    const record = (event: EventHandle): void => this.eventRecord(event, stream, 0)
+    return this.parts.promises.streamFinished(this.#streams.of(stream), record, settle)
   }
 
   /** Short, so that V8 inlines it where programs queue the most work. */
@@ -539,7 +544,7 @@ export class CudaDriver implements Driver {
         this.libraries.queue(work)
         break
       case 'waitValue':
-        this.memory.waitForValue(work.word, work.compare, work.stream, work.context)
+        this.memory.waitForValue(work.word, work.compare, work.stream)
         break
       case 'writeValue':
         this.memory.writeValue(work.word, work.stream)
@@ -570,31 +575,32 @@ export class CudaDriver implements Driver {
       this.graphs.captureHostFunction(stream, host)
       return
     }
-    const queue = (): void => this.#hostFunctions.queue(stream, cudaHandleOf(stream), context, host)
+    const queue = (): void => this.#hostFunctions.queue(stream, cudaHandleOf(stream), host)
     if (isDefaultStream(stream)) this.parts.contexts.within(context, queue)
     else queue()
   }
 
   #waitForPromise(work: QueuedPromiseWait): void {
     const { stream, context } = work
-    const wait = (): (() => void) => this.#hostFunctions.hold(stream, cudaHandleOf(stream), context)
+    const wait = (): (() => void) => this.#hostFunctions.queueWait(stream, cudaHandleOf(stream))
     work.release = isDefaultStream(stream) ? this.parts.contexts.within(context, wait) : wait()
   }
 
   /**
-   * Is it a stream of our own whose work is done? False where the driver refuses to say, or would invalidate a capture by
-   * it. Streams of other libraries are not asked: they may have been destroyed.
+   * Is it a stream of this library whose work has completed? False when the driver refuses to say, or the query would invalidate a capture. Streams
+   * of other libraries are not queried, since they may have been destroyed.
    */
-  isIdle(stream: StreamHandle): boolean {
-    if (!this.#calls.own.has(stream) || this.#captures(stream)) return false
-    return this.parts.relaxed.run(() => this.#library.cuStreamQuery(stream)) === 0
+  isIdle({ owner, handle }: StreamRecord): boolean {
+    if (owner !== 'library' || this.#calls.captures(handle)) return false
+    return this.parts.relaxed.run(() => this.#library.cuStreamQuery(handle)) === 0
   }
 
-  /** Does the null stream order it? Undefined while it captures: to ask would invalidate the capture. */
-  isBlocking(stream: StreamHandle): boolean | undefined {
-    if (isDefaultStream(stream)) return true
-    if (this.streamIsCapturing(stream)) return undefined
-    return (this.streamGetFlags(stream) & StreamFlag.NON_BLOCKING) === 0
+  /** Does the null stream order the stream's work? Undefined while it captures: querying its flags would invalidate the capture. */
+  isBlocking(stream: StreamRecord): boolean | undefined {
+    if (stream.owner === 'cuda' || stream.isBlocking === false) return stream.isBlocking
+    if (this.streamIsCapturing(stream.handle)) return undefined
+    stream.isBlocking ??= (this.streamGetFlags(stream.handle) & StreamFlag.NON_BLOCKING) === 0
+    return stream.isBlocking
   }
 
   streamMakeRoom(stream: StreamHandle, entries: number): void {
@@ -609,23 +615,21 @@ export class CudaDriver implements Driver {
   }
 
   eventCreate(context: ContextHandle, flags: number, recordedNext = false): EventHandle {
+    const { pool, handles } = this.parts
     if (flags === EventFlag.DISABLE_TIMING) {
-      if (recordedNext) return this.parts.pool.take(context)
-      const unused = this.parts.pool.takeNew(context)
+      if (recordedNext) return pool.take(context)
+      const unused = pool.takeNew(context)
       if (unused !== undefined) return unused
     }
-    const isKept = recordedNext && isPooled(flags)
-    const event = isKept ? this.parts.pool.take(context, flags) : this.parts.pool.create(context, flags)
-    this.parts.handles.eventCreated(event)
-    if ((flags & EventFlag.DISABLE_TIMING) === 0) this.#timedEvents.add(event)
-    if (isRecordWork(flags)) this.#takeEntries.add(event)
+    const event = recordedNext && isPooled(flags) ? pool.take(context, flags) : pool.create(context, flags)
+    handles.eventCreated(event)
+    if (isRecordWork(flags)) this.#eventFlags.set(event, flags)
     return event
   }
 
   eventDestroy(event: EventHandle): void {
     if (this.#inUse.postpones(event, () => this.eventDestroy(event))) return
-    this.#timedEvents.delete(event)
-    this.#takeEntries.delete(event)
+    this.#eventFlags.delete(event)
     this.#forgetEvent(event)
     this.parts.handles.eventDestroyed(event)
     checkDestroyed('cuEventDestroy', this.#library.cuEventDestroy_v2(event))
@@ -633,18 +637,19 @@ export class CudaDriver implements Driver {
 
   eventRecycle(context: ContextHandle, event: EventHandle, neverRecorded = false): void {
     if (this.#inUse.postpones(event, () => this.eventRecycle(context, event, neverRecorded))) return
-    const isTimed = this.#timedEvents.has(event)
-    if (neverRecorded && !isTimed && this.parts.pool.giveBackNew(context, event)) return
+    const { pool } = this.parts
+    const flags = this.#eventFlags.get(event) ?? EventFlag.DISABLE_TIMING
+    if (neverRecorded && flags !== EventFlag.DEFAULT && pool.giveBackNew(context, event)) return
     this.#forgetEvent(event)
-    if (this.parts.pool.giveBack(context, event, isTimed ? EventFlag.DEFAULT : EventFlag.DISABLE_TIMING)) return
-    this.#timedEvents.delete(event)
-    this.#takeEntries.delete(event)
+    const isKept = pool.giveBack(context, event, isPooled(flags) ? flags : EventFlag.DISABLE_TIMING)
+    if (!isKept) this.#eventFlags.delete(event)
   }
 
   eventAdopt(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
-    const context = this.parts.handles.checkEvent(event, this.parts.contexts.known)
-    this.#takeEntries.add(event)
-    return context === undefined ? undefined : { context, device: this.parts.contexts.deviceOf(context) }
+    const { handles, contexts } = this.parts
+    const context = handles.checkEvent(event, contexts.known)
+    this.#eventFlags.set(event, EventFlag.DEFAULT)
+    return context === undefined ? undefined : { context, device: contexts.deviceOf(context) }
   }
 
   eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
@@ -669,9 +674,9 @@ export class CudaDriver implements Driver {
   }
 
   eventSynchronize(event: EventHandle): void {
-    if (this.#mustLook) {
+    if (this.#mustRunHostFunctions) {
       this.#inUse.during(event, () => this.parts.blocking.forEvent(event, () => this.eventQuery(event)))
-    } else check('cuEventSynchronize', this.#library.cuEventSynchronize(event))
+    } else this.#must.cuEventSynchronize(event)
   }
 
   eventHeldBy(event: EventHandle): string | undefined {
@@ -683,17 +688,13 @@ export class CudaDriver implements Driver {
   }
 
   eventElapsedTime(start: EventHandle, end: EventHandle): number {
-    // It asks whether the events are done, which invalidates captures as a query does.
-    const { address } = this.#out
-    check(
-      'cuEventElapsedTime',
-      this.parts.relaxed.run(() => this.#library.cuEventElapsedTime(address, start, end)),
-    )
+    // The call queries whether the events have completed, which invalidates captures unless it is relaxed.
+    this.parts.relaxed.run(() => this.#must.cuEventElapsedTime(this.#out.address, start, end))
     return this.#out.float32[0] ?? 0
   }
 
   eventGetIpcHandle(event: EventHandle): OwnBytes {
-    check('cuIpcGetEventHandle', this.#library.cuIpcGetEventHandle(this.#out.address, event))
+    this.#must.cuIpcGetEventHandle(this.#out.address, event)
     return this.#out.bytes.slice(0, IPC_HANDLE_BYTES)
   }
 
@@ -710,7 +711,7 @@ export class CudaDriver implements Driver {
       throw stateError('ERR_INVALID_HANDLE', `These 64 bytes open no event: ${why}`, cause)
     }
     this.parts.handles.eventCreated(event)
-    this.#takeEntries.add(event)
+    this.#eventFlags.set(event, EventFlag.INTERPROCESS)
     return event
   }
 
@@ -721,115 +722,84 @@ export class CudaDriver implements Driver {
     this.#hostFunctions.forgetEvent(event)
   }
 
-  /** Asks for something of a stream, which then stands where out parameters go. */
-  #ask(stream: StreamHandle, call: 'cuStreamGetId' | 'cuStreamGetFlags' | 'cuStreamGetPriority'): void {
-    this.#calls.onStream(stream, call, (raw) => this.#library[call](raw, this.#out.address))
+  /** Queries a property of a stream, which the out parameters then have. */
+  #query(stream: StreamHandle, call: 'cuStreamGetId' | 'cuStreamGetFlags' | 'cuStreamGetPriority'): void {
+    this.#calls.onStream(stream, (raw) => this.#must[call](raw, this.#out.address))
   }
 
-  /**
-   * A query costs as much as seven records, with 32 hardware queues. It is refused while a stream captures, and tells of
-   * faults.
-   */
+  /** May a known answer be given without a query? With 32 hardware queues, a query costs as much as seven records. */
   #mayAnswerItself(): boolean {
-    return this.parts.captures.underWay === 0 && !hasLostContext() && !this.parts.threads.others
+    // A query is refused while a stream captures, and reports faults.
+    return this.parts.captures.underWay === 0 && !hasLostContext() && !this.parts.registry.hasOthers
   }
 
-  #queryDefaultStream(stream: StreamHandle): boolean {
-    let result = 0
-    this.#calls.onStream(stream, 'cuStreamQuery', (raw) => {
-      result = this.#library.cuStreamQuery(raw)
-      return result === CUresult.NOT_READY ? 0 : result
-    })
-    return result === 0
-  }
-
-  /** A native wait may never end, and would run and tell nothing meanwhile. */
-  get #mustLook(): boolean {
-    return this.#hostFunctions.anyPending || this.parts.valueWaits.anyStands()
+  /** A native wait would run no host functions meanwhile, and may never end. */
+  get #mustRunHostFunctions(): boolean {
+    return this.#hostFunctions.anyPending || this.parts.valueWaits.anyBlocks()
   }
 
   #synchronizeWith(stream: StreamHandle): void {
-    if (this.#mustLook) {
-      const { blocking, contexts, pool } = this.parts
+    if (this.#mustRunHostFunctions) {
+      const { blocking, pool } = this.parts
       const isDone = (): boolean => this.streamQuery(stream)
-      const recordOwn = (): OwnRecord => {
-        const context = this.#calls.contextOf(stream) ?? contexts.primary(0)
-        return pool.recordOf(context, (event) => this.eventRecord(event, stream, 0))
-      }
-      this.#inUse.during(stream, () => blocking.forStream(stream, isDone, recordOwn))
-    } else this.#calls.onStream(stream, 'cuStreamSynchronize', (raw) => this.#library.cuStreamSynchronize(raw))
+      const record = (): InternalRecord =>
+        pool.recordOf(this.#streams.of(stream).context, (event) => this.eventRecord(event, stream, 0))
+      this.#inUse.during(stream, () => blocking.forStream(stream, isDone, record))
+    } else this.#calls.onStream(stream, (raw) => this.#must.cuStreamSynchronize(raw))
   }
 
   /** CUDA refuses the external flags outside of a capture, where they mean nothing. */
   #recordWith(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
     if (this.#hostFunctions.tracksOrder) {
-      if (this.#takeEntries.has(event)) this.#hostFunctions.countEntries(stream, 1)
+      if (this.#eventFlags.has(event)) this.#hostFunctions.countEntries(stream, 1)
       this.parts.blocking.keepRecord(event)
       this.parts.promises.keepRecord(event)
     }
     if (external !== 0 && this.#isCapturing(stream)) {
-      this.#calls.onStream(stream, 'cuEventRecordWithFlags', (raw) =>
-        this.#library.cuEventRecordWithFlags(event, raw, 1),
-      )
-      // It is recorded by each launch of the graph, and stays as it was until then.
+      // Each launch of the graph will record the event, which stays as it is until then.
+      this.#calls.onStream(stream, (raw) => this.#must.cuEventRecordWithFlags(event, raw, 1))
       return
     }
-    this.#calls.onStream(stream, 'cuEventRecord', (raw) => this.#library.cuEventRecord(event, raw))
+    this.#calls.onStream(stream, (raw) => this.#must.cuEventRecord(event, raw))
     if (this.#hostFunctions.tracksOrder) this.#hostFunctions.recorded(event, stream, () => this.#captureOf(stream))
   }
 
   #waitWith(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
     const flags = external !== 0 && this.#isCapturing(stream) ? 1 : 0
-    this.#calls.onStream(stream, 'cuStreamWaitEvent', (raw) => this.#library.cuStreamWaitEvent(raw, event, flags))
-  }
-
-  /** To ask a capturing stream for its id would invalidate the capture. */
-  #mayTellId(stream: StreamHandle): boolean {
-    return this.#library.cuStreamIsCapturing(stream, this.#out.address) === 0 && this.#out.int32[0] === 0
+    this.#calls.onStream(stream, (raw) => this.#must.cuStreamWaitEvent(raw, event, flags))
   }
 
   /**
-   * Does a stream of the context capture? CUDA cannot be asked that, only each stream: those that began a capture here, those of
-   * our own that may be in one, and those of other libraries that are wrapped. Of the others the null stream tells of blocking
-   * ones (`#anyUnknown`); what other libraries capture on other streams of theirs is not known.
+   * Does a stream of the context capture? CUDA answers that for one stream at a time: for those that began a capture here, those of this library that
+   * may be in one, and those of other libraries that are wrapped. Captures on other streams of other libraries are not known, apart from those of
+   * blocking streams (`#anyUnknown`).
    */
   #anyCaptures(device: number, context: ContextHandle): boolean {
-    const calls = this.#calls
     const { begun, joined } = this.graphs
-    // Calls about a primary context leave captures in its green contexts alone.
-    const isIn = (stream: StreamHandle): boolean => calls.contextOf(stream) === context && !this.#green.isGreen(stream)
-    // Another library's stream may have joined one that began in a green context.
-    for (const stream of [...begun, ...joined]) if (isIn(stream) && this.#captures(stream)) return true
-    const mayCapture = (stream: StreamHandle): boolean =>
-      (begun.length > 0 || this.#handedOut.has(stream)) && !this.#green.isGreen(stream)
-    for (const [stream, its] of calls.own)
-      if (its === context && mayCapture(stream) && this.#captures(stream)) return true
-    for (const stream of calls.theirs(this.parts.handles)) if (isIn(stream) && this.#captures(stream)) return true
-    return this.#captures(defaultStream(device, 2))
+    const wrapped = this.#streams.wrapped((stream, id) => this.parts.handles.isStill(stream, id))
+    const own = [...this.#streams.own()].filter(({ hasEscaped }) => hasEscaped || begun.length > 0)
+    // Calls for a primary context leave captures in its green contexts alone. Another library's stream may have joined one there.
+    for (const stream of [...begun, ...joined, ...own, ...wrapped])
+      if (stream.context === context && stream.green === undefined && this.#calls.captures(stream.handle)) return true
+    return this.#calls.captures(defaultStream(device, 2))
   }
 
-  /** Does a blocking stream capture? The null stream tells so, and not of which thread: beside captures of others it tells nothing new. */
+  /** Does a blocking stream capture, of whichever thread? The answer for the null stream shows that. */
   #anyUnknown(device: number): boolean {
-    return this.#captures(defaultStream(device, 0))
+    return this.#calls.captures(defaultStream(device, 0))
   }
 
-  #captures(stream: StreamHandle): boolean {
-    return captures(this.parts, stream)
-  }
-
-  /** A null stream never captures, and asking whether it does is refused while a blocking stream captures. */
+  /** A null stream never captures, and the query for one is refused while a blocking stream captures. */
   #isCapturing(stream: StreamHandle): boolean {
     return !isNullStream(stream) && this.streamIsCapturing(stream)
   }
 
-  /** Tells whether the capture that the stream is in is under way still; undefined where it is in none. */
+  /** Returns a function that checks whether the capture that the stream is in is still under way; undefined when it is in none. */
   #captureOf(stream: StreamHandle): (() => boolean) | undefined {
     return isNullStream(stream) ? undefined : this.graphs.captureOf(stream)
   }
 
-  /**
-   * These getters invalidate a capture when they are asked about a capturing stream; the answer is the same without.
-   */
+  /** Throws what the driver would, which invalidates a capture when it is queried for these properties of a capturing stream. */
   #refuseWhileCapturing(stream: StreamHandle, call: string): void {
     if (this.streamIsCapturing(stream)) throw cudaError(call, CUresult.STREAM_CAPTURE_UNSUPPORTED)
   }

@@ -22,34 +22,36 @@ import {
   type NodeWork,
   type StreamHandle,
 } from '../driver.js'
-import type { Beside, CudaGreenContexts, Greens } from './cuda-green-contexts.js'
+import type { CudaGreenContexts, Greens } from './cuda-green-contexts.js'
 import type { CudaKernels } from './cuda-kernels.js'
-import { GraphNodes } from './graph-nodes.js'
+import type { GraphNodes } from './graph-nodes.js'
 import type { HandleCheck } from './handles/handle-check.js'
+import type { BegunCapture, StreamRecord } from './handles/stream-records.js'
 import type { Captures } from './host-functions/captures.js'
-import type { CapturedHostFunction, GraphGates, GraphLane } from './host-functions/graph-gates.js'
-import type { HostFunctions } from './host-functions/host-functions.js'
+import type { CapturedHostFunction, GraphSemaphore, GraphSemaphores } from './host-functions/graph-semaphores.js'
+import type { PendingHostFunctions } from './host-functions/pending-host-functions.js'
 import { type CFunction, own } from './libcuda/c-functions.js'
-import { check, checkDestroyed } from './libcuda/library.js'
-import { NativeMemory } from './libcuda/native.js'
-import { captures, type LibcudaParts } from './libcuda/stream-calls.js'
+import type { LibcudaParts } from './libcuda/driver-calls.js'
+import { check, checkDestroyed } from './libcuda/libcuda.js'
+import { NativeMemory } from './libcuda/native-memory.js'
 import type { Blocking } from './waiting/blocking.js'
 import type { EventPool } from './waiting/event-pool.js'
 import type { ValueWaits } from './waiting/value-waits.js'
 
 export interface CudaGraphsParts extends LibcudaParts {
-  readonly graphGates: GraphGates
-  readonly hostFunctions: HostFunctions
+  readonly graphSemaphores: GraphSemaphores
+  readonly nodes: GraphNodes
+  readonly hostFunctions: PendingHostFunctions
   readonly blocking: Pick<Blocking, 'beforeCapture'>
   readonly captures: Captures
   readonly handles: HandleCheck
-  readonly green: Pick<CudaGreenContexts, 'of' | 'isGreen' | 'beside'>
+  readonly green: Pick<CudaGreenContexts, 'of' | 'isGreen' | 'launchStreamOf'>
   readonly pool: EventPool
-  readonly valueWaits: Pick<ValueWaits, 'aboutToStand' | 'queued'>
+  readonly valueWaits: Pick<ValueWaits, 'beforeWait' | 'queued'>
   readonly driver: {
-    /** Makes a call that may make so many streams of CUDA's own in a context. */
+    /** Makes a call in which CUDA may make that many streams of its own in a context. */
     withStreams<R>(context: ContextHandle, streams: number, call: () => R, what: string, greens: Greens): R
-    readonly kernels: Pick<CudaKernels, 'nodeParams'>
+    readonly kernels: Pick<CudaKernels, 'nodeCall'>
     streamIsCapturing(stream: StreamHandle): boolean
     streamWaitEvent(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void
     eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void
@@ -59,112 +61,97 @@ export interface CudaGraphsParts extends LibcudaParts {
 const CAPTURE_STATUS_ACTIVE = 1
 const SET_DEPENDENCIES = 1
 
-interface BegunCapture {
-  /** The driver's number for it. */
-  readonly id: bigint | undefined
-  /** `Captures.joins` when it began. */
-  readonly joins: number
-  /** The graph that it adds to. */
-  readonly into: GraphHandle | undefined
+/** What is known of a graph, or of what a capture has captured so far. */
+class Contents {
+  readonly hostFunctions: CapturedHostFunction[] = []
+  /** The most branches that a graph may have. CUDA makes a stream of its own for each branch of an instance. */
+  branches = 0
+  /** The green contexts that these streams are in, besides the device's primary context. */
+  greens: Greens = new Set()
+  /** There are waits for values, so a launch may be blocked until this thread, or another program, writes them. */
+  waitsForValues = false
+  /** The number of nodes that are graphs which have nothing to do. */
+  emptyGraphs = 0
+
+  add(more: Partial<Omit<Contents, 'add'>> = {}): this {
+    this.hostFunctions.push(...(more.hostFunctions ?? []))
+    this.branches += more.branches ?? 0
+    if (more.greens !== undefined) this.greens = new Set([...this.greens, ...more.greens])
+    this.waitsForValues ||= more.waitsForValues ?? false
+    this.emptyGraphs += more.emptyGraphs ?? 0
+    return this
+  }
 }
-
-interface CapturedGraph {
-  readonly hostFunctions: readonly CapturedHostFunction[]
-  /** At most: an instance has a stream of CUDA's own for each. */
-  readonly branches: number
-  /** In which these streams are, besides the device's primary context. */
-  readonly greens: Greens
-  /** It waits for values: a launch may stand until this thread, or another program, writes them. */
-  readonly stands: boolean
-  /** So many of its nodes are graphs that have nothing to do. */
-  readonly emptyGraphs: number
-}
-
-const NO_STREAMS: readonly StreamHandle[] = []
-const NO_CHILDREN = { branches: 0, greens: new Set<never>(), stands: false, emptyGraphs: 0 }
-const NOTHING_CAPTURED: CapturedGraph = { ...NO_CHILDREN, hostFunctions: [], branches: 1 }
-
-type CapturedChildren = Pick<CapturedGraph, 'branches' | 'greens' | 'stands' | 'emptyGraphs'>
 
 interface Instance {
   readonly context: ContextHandle
-  /** What gives fills the parameters that an update gave them. */
+  /** Functions that give fills the parameters that an update gave them. */
   readonly fills: Map<NodeHandle, () => void>
-  /** Fills that are switched off. */
+  /** The fills that are switched off. */
   readonly off: Set<NodeHandle>
+  semaphores: readonly GraphSemaphore[]
+  waitsForValues: boolean
+  /** A launch has nothing to do. */
+  readonly isEmpty: boolean
+  /** Recorded after the latest launch, if that has nothing to do. */
+  lastLaunch: EventHandle | undefined
 }
 
-export class CudaGraphs implements GraphDriver {
-  /**
-   * Streams that began a capture which was not ended since, as far as this thread knows. The driver does not tell the
-   * number of a capture that is invalidated.
-   */
-  readonly #begun = new Map<StreamHandle, BegunCapture>()
-  /** The same of other libraries' streams whose wrappers were closed: another wrapper may end it, or the owner. */
-  readonly #left = new Map<StreamHandle, BegunCapture>()
-  /** Host functions captured so far, by the driver's number for the capture. */
-  readonly #capturing = new Map<bigint, CapturedHostFunction[]>()
-  readonly #captured = new Map<GraphHandle, CapturedGraph>()
-  readonly #instances = new Map<GraphExecHandle, Instance>()
-  /** Of instances with host functions. */
-  readonly #lanes = new Map<GraphExecHandle, readonly GraphLane[]>()
-  /** Of instances that wait for values. */
-  readonly #standing = new Set<GraphExecHandle>()
-  /** Of instances that have nothing to do: their latest launches. */
-  readonly #empty = new Map<GraphExecHandle, EventHandle | undefined>()
-  /** Of graphs that were put into captures under way, by the driver's number for the capture; and what stands in these. */
-  readonly #children = new Map<bigint, CapturedChildren>()
+const NO_STREAMS: readonly StreamRecord[] = []
 
+export class CudaGraphs implements GraphDriver {
+  /** The streams that have a `capture`. */
+  readonly #begun = new Set<StreamRecord>()
+  /** What has been captured so far, by the driver's number for the capture. */
+  readonly #captured = new Map<bigint, Contents>()
+  readonly #graphs = new Map<GraphHandle, Contents>()
+  readonly #instances = new Map<GraphExecHandle, Instance>()
   readonly #nodes: GraphNodes
-  /** Kept at hand, as those of streams. */
+  /** In a field, since the library has more functions than V8 finds without a hash table. */
   readonly #cuGraphLaunch: CFunction
 
   constructor(private readonly parts: CudaGraphsParts) {
     this.#cuGraphLaunch = parts.library.cuGraphLaunch
-    this.#nodes = new GraphNodes(parts)
+    this.#nodes = parts.nodes
   }
 
-  /** Of these those that may be asked about: another library's may have been destroyed, and the capture is over then. */
-  get begun(): readonly StreamHandle[] {
+  /** The streams that have a capture under way. Another library's may have been destroyed, which ends the capture. */
+  get begun(): readonly StreamRecord[] {
     if (this.#begun.size === 0) return NO_STREAMS
-    for (const stream of this.#begun.keys()) {
-      if (!this.#isThere(stream) || this.#isEnded(stream)) this.#forgetCapture(stream)
-    }
-    return [...this.#begun.keys()]
+    const begun = [...this.#begun].filter(({ capture }) => capture?.isLeft === false)
+    for (const stream of begun) if (!this.#isThere(stream) || this.#isEnded(stream)) this.#forgetCapture(stream)
+    return begun.filter(({ capture }) => capture !== undefined)
   }
 
-  /** Streams that joined a capture, and that may be asked about likewise. */
-  get joined(): readonly StreamHandle[] {
+  /** The streams that joined a capture, and that CUDA may be called with. */
+  get joined(): readonly StreamRecord[] {
     const { joined } = this.parts.captures
     return joined.size === 0 ? NO_STREAMS : [...joined].filter((stream) => this.#isThere(stream))
   }
 
-  /** Another library's may have been destroyed, and another may have its handle. */
-  #isThere(stream: StreamHandle): boolean {
-    const { calls, handles } = this.parts
-    return calls.own.has(stream) || isDefaultStream(stream) || handles.isStill(stream, calls.foreignId(stream))
+  /** May CUDA be called with the stream? Another library's may have been destroyed, and another stream may have its handle. */
+  #isThere({ isGone, owner, handle, id }: StreamRecord): boolean {
+    return !isGone && (owner !== 'other' || this.parts.handles.isStill(handle, id))
   }
 
   /** Another thread may have ended the capture that the stream began. */
-  #isEnded(stream: StreamHandle): boolean {
-    return !this.parts.captures.isListed(stream) && !captures(this.parts, stream)
+  #isEnded(stream: StreamRecord): boolean {
+    return !this.parts.captures.isListed(stream) && !this.parts.calls.captures(stream.handle)
   }
 
   begin(stream: StreamHandle, mode: CaptureMode): void {
-    const { calls, library } = this.parts
-    this.#begin(stream, undefined, () =>
-      calls.onStream(stream, 'cuStreamBeginCapture', (raw) => library.cuStreamBeginCapture_v2(raw, mode)),
-    )
+    const { calls, must } = this.parts
+    this.#begin(stream, undefined, () => calls.onStream(stream, (raw) => must.cuStreamBeginCapture_v2(raw, mode)))
   }
 
   beginInto(stream: StreamHandle, mode: CaptureMode, graph: GraphHandle, after: readonly NodeHandle[]): void {
-    const { calls, library } = this.parts
+    const { calls, must } = this.parts
     const nodes = new NativeMemory(8 * Math.max(1, after.length))
-    for (const [index, node] of after.entries()) nodes.uint64[index] = BigInt(node)
+    for (const [index, node] of after.entries()) nodes.setPointer(8 * index, node)
     try {
       this.#begin(stream, graph, () =>
-        calls.onStream(stream, 'cuStreamBeginCaptureToGraph', (raw) =>
-          library.cuStreamBeginCaptureToGraph(raw, graph, nodes.address, 0, after.length, mode),
+        calls.onStream(stream, (raw) =>
+          must.cuStreamBeginCaptureToGraph(raw, graph, nodes.address, 0, after.length, mode),
         ),
       )
     } finally {
@@ -172,67 +159,60 @@ export class CudaGraphs implements GraphDriver {
     }
   }
 
-  #begin(stream: StreamHandle, into: GraphHandle | undefined, begin: () => void): void {
+  #begin(handle: StreamHandle, into: GraphHandle | undefined, begin: () => void): void {
     const { blocking, captures, hostFunctions } = this.parts
+    const stream = this.parts.streams.of(handle)
     this.#forgetLeft()
     blocking.beforeCapture()
-    const isKnown = this.#begun.has(stream)
+    const isKnown = stream.capture?.isLeft === false
     captures.beginBy(stream, begin)
-    const { joins } = captures
-    this.#begun.set(stream, { id: this.#captureInfo(stream).id, joins, into })
+    stream.capture = { id: this.#captureInfo(handle).id, joins: captures.joins, into, isLeft: false }
+    this.#begun.add(stream)
     if (isKnown) return
     captures.begun()
     hostFunctions.trackOrder()
   }
 
-  end(stream: StreamHandle): GraphHandle {
-    const begun = this.#begun.get(stream) ?? this.#leftOf(stream)
-    const captured = this.#withCapture(stream, begun)
-    captured.hostFunctions.push(...this.#captureGoes(stream))
-    // Where the end is refused the graph is gone, too.
-    if (begun?.into !== undefined) this.#captured.delete(begun.into)
-    const { calls, library, memory } = this.parts
+  end(handle: StreamHandle): GraphHandle {
+    const stream = this.parts.streams.of(handle)
+    const { capture } = stream
+    const begun = capture === undefined || (capture.isLeft && !this.#isIn(stream, capture)) ? undefined : capture
+    const contents = this.#contentsWith(stream, begun, this.#takeCaptured(stream))
+    // If ending the capture is refused, CUDA destroys the graph too.
+    if (begun?.into !== undefined) this.#graphs.delete(begun.into)
+    const { calls, must, memory } = this.parts
     const end = (): GraphHandle => {
-      calls.onStream(stream, 'cuStreamEndCapture', (raw) => library.cuStreamEndCapture(raw, memory.address))
+      calls.onStream(handle, (raw) => must.cuStreamEndCapture(raw, memory.address))
       return memory.pointerAt(0) as GraphHandle
     }
     try {
       const graph = this.parts.captures.endBy(stream, end)
-      this.#captured.set(graph, captured)
+      this.#graphs.set(graph, contents)
       return graph
     } finally {
       this.#captureOver(stream)
     }
   }
 
-  /** With what a capture has added to it so far. */
-  #capturedIn(graph: GraphHandle): CapturedGraph {
-    for (const [stream, begun] of this.#begun) {
-      if (begun.into !== graph) continue
-      const captured = this.#withCapture(stream, begun)
-      if (begun.id !== undefined) captured.hostFunctions.push(...(this.#capturing.get(begun.id) ?? []))
-      return captured
+  /** What is known of a graph, with what a capture has added to it so far. */
+  #contentsOf(graph: GraphHandle): Contents {
+    for (const stream of this.#begun) {
+      const { capture } = stream
+      if (capture?.into === graph && !capture.isLeft)
+        return this.#contentsWith(stream, capture, this.#capturedIn(capture.id))
     }
-    return this.#captured.get(graph) ?? NOTHING_CAPTURED
+    return this.#graphs.get(graph) ?? new Contents().add({ branches: 1 })
   }
 
-  /** The graph that the capture makes or adds to, which the stream began, without the host functions of the capture. */
-  #withCapture(
-    stream: StreamHandle,
-    begun: BegunCapture | undefined,
-  ): CapturedGraph & { readonly hostFunctions: CapturedHostFunction[] } {
-    const before = begun?.into === undefined ? NOTHING_CAPTURED : (this.#captured.get(begun.into) ?? NOTHING_CAPTURED)
-    const children = this.#childrenOf(begun?.id)
-    // What is added to a graph may run beside the rest.
-    const added = begun?.into === undefined ? 0 : 1
-    const joined = this.parts.captures.joins - (begun?.joins ?? 0)
-    return {
-      hostFunctions: [...before.hostFunctions],
-      branches: before.branches + added + children.branches + joined,
-      greens: new Set([...before.greens, ...children.greens, ...this.parts.green.of([stream, ...this.joined])]),
-      stands: children.stands || before.stands,
-      emptyGraphs: children.emptyGraphs + before.emptyGraphs,
-    }
+  /** What is known of the graph that the stream's capture makes or adds to. */
+  #contentsWith(stream: StreamRecord, begun: BegunCapture | undefined, captured: Contents | undefined): Contents {
+    const { captures, green } = this.parts
+    const into = begun?.into
+    // What is added to a graph may run in parallel with the rest.
+    const contents = into === undefined ? undefined : (this.#graphs.get(into) ?? new Contents().add({ branches: 1 }))
+    const branches = 1 + captures.joins - (begun?.joins ?? 0)
+    const greens = green.of([stream, ...this.joined])
+    return new Contents().add(contents).add(captured).add({ branches, greens })
   }
 
   captureId(stream: StreamHandle): bigint | undefined {
@@ -240,146 +220,160 @@ export class CudaGraphs implements GraphDriver {
     return valid ? id : undefined
   }
 
-  abandon(stream: StreamHandle): void {
-    const begun = this.#begun.get(stream)
-    if (begun === undefined) return
+  abandon(handle: StreamHandle): void {
+    const stream = this.parts.streams.of(handle)
+    if (stream.capture?.isLeft !== false) return
     try {
-      const { id, valid } = this.#captureInfo(stream)
-      // Another library may have ended its own; to end one that it joined since would invalidate that.
-      if (!valid || id === begun.id) this.destroy(this.end(stream))
+      const { id, valid } = this.#captureInfo(handle)
+      // Another library may have ended the capture. Ending one that the stream joined since would invalidate that.
+      if (!valid || id === stream.capture.id) this.destroy(this.end(handle))
     } catch {
-      // One that is invalidated gives no graph, and is over all the same.
+      // A capture that is invalidated returns no graph, and has ended all the same.
     } finally {
-      // The stream may be gone from now on: it must not be asked about the capture any more.
+      // The stream may be destroyed from now on, so CUDA must not be called with it any more.
       this.#forgetCapture(stream)
     }
   }
 
   leave(stream: StreamHandle): void {
-    const begun = this.#begun.get(stream)
-    if (begun === undefined || this.parts.calls.own.has(stream) || isDefaultStream(stream)) return
-    this.#left.set(stream, begun)
+    this.#leave(this.parts.streams.of(stream))
+  }
+
+  #leave(stream: StreamRecord): void {
+    const { capture, owner } = stream
+    if (capture === undefined || capture.isLeft || owner !== 'other') return
     this.#forgetCapture(stream)
+    stream.capture = { ...capture, isLeft: true }
+    this.#begun.add(stream)
   }
 
-  /** The capture that the stream is in, where it is one that was left. */
-  #leftOf(stream: StreamHandle): BegunCapture | undefined {
-    const left = this.#left.get(stream)
-    return left === undefined || left.id !== this.#captureInfo(stream).id ? undefined : left
+  /** Another stream has the handle for certain (`isOther`), or may have it. In the second case the capture that the stream began stays its own. */
+  replaced(before: StreamRecord, now: StreamRecord, isOther: boolean): void {
+    if (isOther) this.#leave(before)
+    else if (this.#begun.delete(before)) {
+      now.capture = before.capture
+      this.#begun.add(now)
+    }
   }
 
-  /** Forgets captures that were left and are over: the owner may have ended them, or destroyed the stream. */
+  /** Is the stream still in a capture that it began? */
+  #isIn({ handle }: StreamRecord, { id }: BegunCapture): boolean {
+    return this.#captureInfo(handle).id === id
+  }
+
+  /** Forgets captures that were left and have ended: the owner may have ended them, or destroyed the stream. */
   #forgetLeft(): void {
-    for (const [stream, { id }] of this.#left) {
-      if (this.#isThere(stream) && this.#leftOf(stream) !== undefined) continue
-      this.#left.delete(stream)
-      if (id === undefined) continue
-      this.#capturing.delete(id)
-      this.#children.delete(id)
+    for (const stream of this.#begun) {
+      const { capture } = stream
+      if (!capture?.isLeft || (this.#isThere(stream) && this.#isIn(stream, capture))) continue
+      this.#begun.delete(stream)
+      stream.capture = undefined
+      if (capture.id !== undefined) this.#captured.delete(capture.id)
     }
   }
 
   /** The stream is about to be destroyed, and takes the capture that it began, if it did, along. */
-  streamGoes(stream: StreamHandle): void {
-    if (!this.#begun.has(stream)) return
+  streamGoes(stream: StreamRecord): void {
+    if (stream.capture === undefined) return
     try {
-      this.#captureGoes(stream)
+      this.#takeCaptured(stream)
     } catch {
-      // Its context is lost, and with it the number.
+      // The context is lost, and the driver refuses the capture's number.
     }
     this.#captureOver(stream)
   }
 
-  /** Tells whether the capture that the stream is in now is under way still; undefined where it is in none. */
+  /** Returns a function that checks whether the capture that the stream is in now is still under way; undefined when it is in none. */
   captureOf(stream: StreamHandle): (() => boolean) | undefined {
     const { id } = this.#captureInfo(stream)
     if (id === undefined) return undefined
     return () => {
-      const left = [...this.#left.keys()].filter((origin) => this.#isThere(origin))
+      const left = [...this.#begun].filter((origin) => origin.capture?.isLeft && this.#isThere(origin))
       for (const origin of [...this.begun, ...left]) {
-        const now = this.#captureInfo(origin)
+        const now = this.#captureInfo(origin.handle)
         if (now.id === id) return now.valid
       }
       return false
     }
   }
 
-  /** Captures a host function: a gate that becomes a node. */
+  /** Captures a host function. Its semaphore's operations become a node. */
   captureHostFunction(stream: StreamHandle, host: HostFunction): void {
-    this.parts.calls.onStream(stream, 'cuLaunchHostFunc', (raw) => this.parts.graphGates.capture(raw))
+    const { calls, graphSemaphores } = this.parts
+    check(
+      'cuLaunchHostFunc',
+      calls.onStream(stream, (raw) => graphSemaphores.capture(raw)),
+    )
     const { id, node } = this.#captureInfo(stream)
-    if (id === undefined) return
-    this.#noteHostFunction(id, { node, host })
+    this.#note(id, { hostFunctions: [{ node, host }] })
   }
 
-  /** A wait for a value has gone into the capture of this stream. */
+  /** A wait for a value has become part of the capture of this stream. */
   noteValueWait(stream: StreamHandle): void {
     const { id } = this.#captureInfo(stream)
-    if (id !== undefined) this.#children.set(id, { ...this.#childrenOf(id), stands: true })
+    this.#note(id, { waitsForValues: true })
   }
 
-  #noteHostFunction(id: bigint, hostFunction: CapturedHostFunction): void {
-    const captured = this.#capturing.get(id)
-    if (captured === undefined) this.#capturing.set(id, [hostFunction])
-    else captured.push(hostFunction)
+  #note(id: bigint | undefined, more: Partial<Contents>): void {
+    if (id === undefined) return
+    const captured = this.#captured.get(id)
+    if (captured === undefined) this.#captured.set(id, new Contents().add(more))
+    else captured.add(more)
+  }
+
+  #capturedIn(id: bigint | undefined): Contents | undefined {
+    return id === undefined ? undefined : this.#captured.get(id)
   }
 
   addGraph(stream: StreamHandle, graph: GraphHandle): void {
-    const call = 'cuGraphAddChildGraphNode'
-    const { library, memory, calls } = this.parts
-    const { hostFunctions, branches, greens, stands } = this.#capturedIn(graph)
+    const { must, memory, calls } = this.parts
+    const { hostFunctions, branches, greens, waitsForValues } = this.#contentsOf(graph)
     if (hostFunctions.some(({ isWithin }) => isWithin)) {
       const what = 'A graph within this graph has host functions, which can be one level deep'
       throw stateError('ERR_UNSUPPORTED', `${what}: launch them in the capture itself`)
     }
     const { id, valid } = this.#captureInfo(stream)
-    if (id === undefined || !valid) throw cudaError(call, CUresult.STREAM_CAPTURE_INVALIDATED)
-    // What the call before wrote: the nodes to come after, how many, and the graph.
+    if (id === undefined || !valid) throw cudaError('cuGraphAddNode', CUresult.STREAM_CAPTURE_INVALIDATED)
+    // That call wrote the nodes to come after, how many there are, and the graph.
     const [after, count, into] = [memory.pointerAt(16), memory.pointerAt(24), memory.pointerAt(40)]
-    const added = memory.address + 48
-    check(call, library.cuGraphAddChildGraphNode(added, into, after, count, graph))
-    const node = memory.pointerAt(48)
-    calls.onStream(stream, 'cuStreamUpdateCaptureDependencies', (raw) =>
-      library.cuStreamUpdateCaptureDependencies_v2(raw, added, 0, 1, SET_DEPENDENCIES),
-    )
-    const children = this.#childrenOf(id)
-    this.#children.set(id, {
-      branches: children.branches + branches,
-      greens: new Set([...children.greens, ...greens]),
-      stands: children.stands || stands,
-      emptyGraphs: children.emptyGraphs + (this.#isEmpty(graph) ? 1 : 0),
-    })
+    const node = this.#nodes.addGraph(into, after, count, graph)
+    // The first words are overwritten when the context of a default stream is made current.
+    memory.setPointer(48, node)
+    const update = (raw: number): void =>
+      must.cuStreamUpdateCaptureDependencies_v2(raw, memory.address + 48, 0, 1, SET_DEPENDENCIES)
+    calls.onStream(stream, update)
+    this.#note(id, { branches, greens, waitsForValues, emptyGraphs: this.#isEmpty(graph) ? 1 : 0 })
     if (hostFunctions.length === 0) return
-    check('cuGraphChildGraphNodeGetGraph', library.cuGraphChildGraphNodeGetGraph(node, memory.address))
-    const within = memory.pointerAt(0)
+    const within = this.#nodes.graphOf(node)
     for (const { node: original, host } of hostFunctions) {
-      check('cuGraphNodeFindInClone', library.cuGraphNodeFindInClone(memory.address, original, within))
-      this.#noteHostFunction(id, { node: memory.pointerAt(0), host, isWithin: true })
+      must.cuGraphNodeFindInClone(memory.address, original, within)
+      this.#note(id, { hostFunctions: [{ node: memory.pointerAt(0), host, isWithin: true }] })
     }
   }
 
   destroy(graph: GraphHandle): void {
-    this.#captured.delete(graph)
-    const result = this.parts.relaxed.run(() => this.parts.library.cuGraphDestroy(graph))
-    check('cuGraphDestroy', result)
+    this.#graphs.delete(graph)
+    this.parts.relaxed.run(() => this.parts.must.cuGraphDestroy(graph))
   }
 
   /** Has a launch of it nothing to do? */
   #isEmpty(graph: GraphHandle): boolean {
-    return this.nodeCount(graph) === this.#capturedIn(graph).emptyGraphs
+    return this.nodeCount(graph) === this.#contentsOf(graph).emptyGraphs
   }
 
   nodeCount(graph: GraphHandle): number {
-    check('cuGraphGetNodes', this.parts.library.cuGraphGetNodes(graph, 0, this.parts.memory.address))
-    return this.parts.memory.pointerAt(0)
+    const { must, memory } = this.parts
+    must.cuGraphGetNodes(graph, 0, memory.address)
+    return memory.pointerAt(0)
   }
 
   toDot(graph: GraphHandle): string {
+    const { must, memory } = this.parts
     const directory = mkdtempSync(join(tmpdir(), 'cuda-graph-'))
     try {
       const path = join(directory, 'graph.dot')
-      this.parts.memory.bytes.set(Buffer.from(`${path}\0`))
-      check('cuGraphDebugDotPrint', this.parts.library.cuGraphDebugDotPrint(graph, this.parts.memory.address, 0))
+      memory.bytes.set(Buffer.from(`${path}\0`))
+      must.cuGraphDebugDotPrint(graph, memory.address, 0)
       return readFileSync(path, 'utf8')
     } finally {
       rmSync(directory, { recursive: true, force: true })
@@ -387,125 +381,112 @@ export class CudaGraphs implements GraphDriver {
   }
 
   instantiate(graph: GraphHandle, context: ContextHandle): GraphExecHandle {
-    const instantiate = (): number =>
-      this.parts.relaxed.run(() => this.parts.library.cuGraphInstantiateWithFlags(this.parts.memory.address, graph, 0))
+    const { library, memory, relaxed, graphSemaphores, driver } = this.parts
     const what = 'making an instance of a graph, for which CUDA waits for the device,'
-    const { hostFunctions, branches, greens, stands } = this.#capturedIn(graph)
-    let lanes: GraphLane[] = []
-    const armed = (): number => {
-      lanes = this.parts.graphGates.arm(context, hostFunctions)
-      return instantiate()
+    const { hostFunctions, branches, greens, waitsForValues } = this.#contentsOf(graph)
+    let semaphores: GraphSemaphore[] = []
+    const instantiate = (): number => {
+      semaphores = graphSemaphores.arm(context, hostFunctions)
+      return relaxed.run(() => library.cuGraphInstantiateWithFlags(memory.address, graph, 0))
     }
-    const result = this.parts.driver.withStreams(context, branches, armed, what, greens)
-    if (result !== 0) for (const lane of lanes) lane.destroy()
+    const result = driver.withStreams(context, branches, instantiate, what, greens)
+    if (result !== 0) for (const semaphore of semaphores) semaphore.destroy()
     check('cuGraphInstantiate', result)
-    const exec = this.parts.memory.pointerAt(0) as GraphExecHandle
-    this.#instances.set(exec, { context, fills: new Map(), off: new Set() })
-    this.#setLanes(exec, lanes)
-    this.#setStanding(exec, stands)
-    if (this.#isEmpty(graph)) this.#empty.set(exec, undefined)
+    const exec = memory.pointerAt(0) as GraphExecHandle
+    const isEmpty = this.#isEmpty(graph)
+    const kept = { fills: new Map(), off: new Set<NodeHandle>(), lastLaunch: undefined }
+    this.#instances.set(exec, { context, semaphores, waitsForValues, isEmpty, ...kept })
     return exec
   }
 
   destroyExec(exec: GraphExecHandle): void {
-    this.#setLanes(exec, [])
-    this.#setStanding(exec, false)
-    const { context } = this.#instances.get(exec) ?? {}
-    const last = this.#empty.get(exec)
-    if (last !== undefined && context !== undefined) this.parts.pool.giveBack(context, last, EventFlag.DEFAULT)
-    this.#empty.delete(exec)
+    const { library, relaxed, pool } = this.parts
+    const instance = this.#instances.get(exec)
     this.#instances.delete(exec)
-    const result = this.parts.relaxed.run(() => this.parts.library.cuGraphExecDestroy(exec))
+    for (const semaphore of instance?.semaphores ?? []) semaphore.destroy()
+    if (instance?.lastLaunch !== undefined) pool.giveBack(instance.context, instance.lastLaunch, EventFlag.DEFAULT)
+    const result = relaxed.run(() => library.cuGraphExecDestroy(exec))
     checkDestroyed('cuGraphExecDestroy', result)
   }
 
   upload(exec: GraphExecHandle, stream: StreamHandle): void {
-    this.parts.hostFunctions.countEntries(stream, 1)
-    this.parts.calls.onStream(stream, 'cuGraphUpload', (raw) => this.parts.library.cuGraphUpload(exec, raw))
+    const { must, hostFunctions, calls } = this.parts
+    hostFunctions.countEntries(stream, 1)
+    calls.onStream(stream, (raw) => must.cuGraphUpload(exec, raw))
   }
 
   launch(exec: GraphExecHandle, stream: StreamHandle): void {
-    const { green, driver, hostFunctions, valueWaits } = this.parts
-    const lanes = this.#lanes.size === 0 ? undefined : this.#lanes.get(exec)
-    const beside = green.isGreen(stream) && !driver.streamIsCapturing(stream) ? green.beside(stream) : undefined
-    const mayStand = this.#standing.size > 0 && this.#standing.has(exec) && valueWaits.aboutToStand(stream)
+    const { green, driver, hostFunctions, streams, valueWaits } = this.parts
+    const instance = this.#instances.get(exec)
+    const isElsewhere = green.isGreen(stream) && !driver.streamIsCapturing(stream)
+    const launchStream = isElsewhere ? green.launchStreamOf(streams.of(stream)) : undefined
+    const mayBlock = instance?.waitsForValues && valueWaits.beforeWait(stream)
     hostFunctions.countEntries(stream, 1)
-    if (lanes === undefined) this.#launch(exec, stream, beside)
-    else hostFunctions.queueGraph(stream, lanes, () => this.#launch(exec, stream, beside))
-    const instance = mayStand ? this.#instances.get(exec) : undefined
-    if (instance !== undefined) valueWaits.queued(stream, instance.context)
-    if (this.#empty.size > 0 && this.#empty.has(exec)) this.#orderEmpty(exec, stream)
+    if (instance === undefined || instance.semaphores.length === 0) this.#launch(exec, stream, launchStream)
+    else hostFunctions.queueGraph(stream, instance.semaphores, () => this.#launch(exec, stream, launchStream))
+    if (mayBlock) valueWaits.queued(stream)
+    if (instance?.isEmpty) this.#orderEmpty(instance, stream)
   }
 
   /**
-   * For CUDA the launch of an instance that has nothing to do is no work: it comes after nothing, not even the null stream's work. A
-   * record of an event with timing is work.
+   * To CUDA the launch of an instance that has nothing to do is no work: it comes after nothing, not even the null stream's work. A record of an event
+   * with timing is work.
    */
-  #orderEmpty(exec: GraphExecHandle, stream: StreamHandle): void {
+  #orderEmpty(instance: Instance, stream: StreamHandle): void {
     const { driver, pool } = this.parts
-    const last = this.#empty.get(exec)
-    if (last !== undefined) driver.streamWaitEvent(stream, last, 0)
-    const context = this.#instances.get(exec)?.context
-    if (context === undefined) return
-    const event = last ?? pool.take(context, EventFlag.DEFAULT)
-    this.#empty.set(exec, event)
-    driver.eventRecord(event, stream, 0)
+    if (instance.lastLaunch === undefined) instance.lastLaunch = pool.take(instance.context, EventFlag.DEFAULT)
+    else driver.streamWaitEvent(stream, instance.lastLaunch, 0)
+    driver.eventRecord(instance.lastLaunch, stream, 0)
   }
 
-  #launch(exec: GraphExecHandle, stream: StreamHandle, beside: Beside | undefined): void {
-    if (beside === undefined) this.#launchOn(exec, stream)
-    else this.#launchBeside(exec, stream, beside)
+  #launch(exec: GraphExecHandle, stream: StreamHandle, launchStream: StreamHandle | undefined): void {
+    if (launchStream === undefined) this.#launchOn(exec, stream)
+    else this.#launchFromGreen(exec, stream, launchStream)
   }
 
   /**
-   * What waits for a primary context waits for its green contexts, too, but not for graphs that are launched there
-   * (docs/cuda-facts.md): so the launch is made on a stream of the primary one. The event is waited for before it is
-   * recorded anew.
+   * A wait for a primary context includes its green contexts, but not graphs that are launched there (docs/cuda-facts.md). So the launch is made on a
+   * stream of the primary context. The event is waited for before it is recorded again.
    */
-  #launchBeside(exec: GraphExecHandle, stream: StreamHandle, beside: Beside): void {
-    const { contexts, library, pool } = this.parts
-    const event = pool.shared(contexts.primary(beside.device))
+  #launchFromGreen(exec: GraphExecHandle, stream: StreamHandle, launchStream: StreamHandle): void {
+    const { streams, library, pool } = this.parts
+    const event = pool.shared(streams.of(stream).context)
     const follow = (after: StreamHandle, before: StreamHandle): void =>
       check('cuGraphLaunch', library.cuEventRecord(event, before) || library.cuStreamWaitEvent(after, event, 0))
-    follow(beside.stream, stream)
-    this.#launchOn(exec, beside.stream)
-    follow(stream, beside.stream)
+    follow(launchStream, stream)
+    this.#launchOn(exec, launchStream)
+    follow(stream, launchStream)
   }
 
   #launchOn(exec: GraphExecHandle, stream: StreamHandle): void {
     if (isDefaultStream(stream)) {
-      this.parts.calls.onStream(stream, 'cuGraphLaunch', (raw) => this.#cuGraphLaunch(exec, raw))
+      this.#launchOnDefault(exec, stream)
       return
     }
     const result = this.#cuGraphLaunch(exec, stream)
     if (result !== 0) throw cudaError('cuGraphLaunch', result)
   }
 
+  #launchOnDefault(exec: GraphExecHandle, stream: StreamHandle): void {
+    this.parts.calls.onStream(stream, (raw) => this.parts.must.cuGraphLaunch(exec, raw))
+  }
+
   update(exec: GraphExecHandle, graph: GraphHandle): void {
     const instance = this.#instances.get(exec)
     if (instance === undefined) throw cudaError('cuGraphExecUpdate', CUresult.INVALID_HANDLE)
-    const { hostFunctions, stands } = this.#capturedIn(graph)
-    const lanes = this.parts.graphGates.arm(instance.context, hostFunctions)
-    const result = this.parts.library.cuGraphExecUpdate_v2(exec, graph, this.parts.memory.address)
-    if (result !== 0) for (const lane of lanes) lane.destroy()
+    const { hostFunctions, waitsForValues } = this.#contentsOf(graph)
+    const { graphSemaphores, library, memory } = this.parts
+    const semaphores = graphSemaphores.arm(instance.context, hostFunctions)
+    const result = library.cuGraphExecUpdate_v2(exec, graph, memory.address)
+    if (result !== 0) for (const semaphore of semaphores) semaphore.destroy()
     check('cuGraphExecUpdate', result)
-    this.#setLanes(exec, lanes)
-    this.#setStanding(exec, stands)
-  }
-
-  #setLanes(exec: GraphExecHandle, lanes: readonly GraphLane[]): void {
-    for (const lane of this.#lanes.get(exec) ?? []) lane.destroy()
-    if (lanes.length > 0) this.#lanes.set(exec, lanes)
-    else this.#lanes.delete(exec)
-  }
-
-  #setStanding(exec: GraphExecHandle, stands: boolean): void {
-    if (stands) this.#standing.add(exec)
-    else this.#standing.delete(exec)
+    for (const semaphore of instance.semaphores) semaphore.destroy()
+    instance.semaphores = semaphores
+    instance.waitsForValues = waitsForValues
   }
 
   nodes(graph: GraphHandle): readonly NodeFacts[] {
-    const { hostFunctions } = this.#capturedIn(graph)
+    const { hostFunctions } = this.#contentsOf(graph)
     return this.#nodes.factsOf(graph, new Set(hostFunctions.map(({ node }) => node)))
   }
 
@@ -536,12 +517,12 @@ export class CudaGraphs implements GraphDriver {
     context: ContextHandle,
     { kernel, shape, args }: KernelWork,
   ): void {
-    const { driver, library, contexts } = this.parts
-    const { address } = driver.kernels.nodeParams(kernel.handle, shape, args)
-    const update = (): number => library.cuGraphExecKernelNodeSetParams_v2(exec, node, address)
-    // A node of a green context is changed with that current: CUDA refuses it even where the parameters name it.
-    const isElsewhere = context !== this.#instances.get(exec)?.context
-    check('cuGraphExecKernelNodeSetParams', isElsewhere ? contexts.within(context, update) : update())
+    const { driver, contexts } = this.parts
+    const call = driver.kernels.nodeCall(kernel.handle, shape, args)
+    const update = (): void => this.#nodes.updateKernel(exec, node, call)
+    // A node of a green context is changed with that current: CUDA refuses it even if the parameters name it.
+    if (context === this.#instances.get(exec)?.context) update()
+    else contexts.within(context, update)
   }
 
   #updateFill(
@@ -554,7 +535,7 @@ export class CudaGraphs implements GraphDriver {
     fill()
     const instance = this.#instances.get(exec)
     instance?.fills.set(node, fill)
-    if (instance?.off.has(node)) this.#fillNowhere(exec, node, context)
+    if (instance?.off.has(node)) this.#fillUnread(exec, node, context)
   }
 
   setEnabled(exec: GraphExecHandle, node: NodeHandle, context: ContextHandle | undefined, enabled: boolean): void {
@@ -568,12 +549,12 @@ export class CudaGraphs implements GraphDriver {
       this.#switchFill(exec, instance, node, context ?? instance.context, enabled)
       return
     }
-    check('cuGraphNodeSetEnabled', this.parts.library.cuGraphNodeSetEnabled(exec, node, enabled ? 1 : 0))
+    this.parts.must.cuGraphNodeSetEnabled(exec, node, enabled ? 1 : 0)
   }
 
   /**
-   * A fill that is off writes elsewhere: where a graph begins with one that CUDA has switched off, the context is lost as
-   * soon as two launches are under way (docs/cuda-facts.md).
+   * A fill that is off writes elsewhere. If CUDA switched it off, and a graph began with it, the context would be lost as soon as two launches are under
+   * way (docs/cuda-facts.md).
    */
   #switchFill(
     exec: GraphExecHandle,
@@ -584,7 +565,7 @@ export class CudaGraphs implements GraphDriver {
   ): void {
     if (enabled !== off.has(node)) return
     if (!enabled) {
-      this.#fillNowhere(exec, node, context)
+      this.#fillUnread(exec, node, context)
       off.add(node)
       return
     }
@@ -594,63 +575,53 @@ export class CudaGraphs implements GraphDriver {
     off.delete(node)
   }
 
-  #fillNowhere(exec: GraphExecHandle, node: NodeHandle, context: ContextHandle): void {
-    this.#nodes.updateFill(exec, node, context, this.parts.graphGates.nowhere, 0, 1, 1)
+  #fillUnread(exec: GraphExecHandle, node: NodeHandle, context: ContextHandle): void {
+    this.#nodes.updateFill(exec, node, context, this.parts.graphSemaphores.unreadByte, 0, 1, 1)
   }
 
-  #childrenOf(id: bigint | undefined): CapturedChildren {
-    return (id === undefined ? undefined : this.#children.get(id)) ?? NO_CHILDREN
-  }
-
-  /** Lets go of the host functions of the capture that the stream is in, and returns them. */
-  #captureGoes(stream: StreamHandle): readonly CapturedHostFunction[] {
-    const { id, valid } = this.#captureInfo(stream)
-    const known = valid ? id : this.#begun.get(stream)?.id
-    if (known === undefined) return []
-    const captured = this.#capturing.get(known) ?? []
-    this.#capturing.delete(known)
-    this.#children.delete(known)
+  /** Forgets what has been captured so far by the capture that the stream is in, and returns it. */
+  #takeCaptured({ handle, capture }: StreamRecord): Contents | undefined {
+    const { id, valid } = this.#captureInfo(handle)
+    const known = valid || capture?.isLeft ? id : capture?.id
+    const captured = this.#capturedIn(known)
+    if (known !== undefined) this.#captured.delete(known)
     return captured
   }
 
-  /** The capture that the stream began is over, or this library does not know any more whether it is. */
-  #forgetCapture(stream: StreamHandle): void {
+  /** The capture that the stream began has ended, or this library cannot find out any more whether it has. */
+  #forgetCapture(stream: StreamRecord): void {
     this.parts.captures.endBy(stream, () => {})
     this.#captureOver(stream)
   }
 
-  /** The capture that the stream began, if it did, is over. */
-  #captureOver(stream: StreamHandle): void {
-    if (!this.#begun.delete(stream)) return
+  /** The capture that the stream began, if it began one, has ended. */
+  #captureOver(stream: StreamRecord): void {
+    if (stream.capture?.isLeft !== false) return
+    stream.capture = undefined
+    this.#begun.delete(stream)
     this.parts.captures.ended()
-    this.parts.hostFunctions.calmDown()
+    this.parts.hostFunctions.settle()
   }
 
-  /** The driver's number for the capture that a stream is in, and the node that was captured last on it. */
+  /** The driver's number for the capture that a stream is in, and the node that was captured on it last. */
   #captureInfo(stream: StreamHandle): {
     readonly id: bigint | undefined
     readonly valid: boolean
     readonly node: number
   } {
-    const { address, uint64 } = this.parts.memory
+    const { must, memory, calls } = this.parts
+    const { address, uint32, uint64 } = memory
     uint64.fill(0n, 0, 6)
-    const [status, id, nodes, count, edges, graph] = [0, 8, 16, 24, 32, 40].map((offset) => address + offset)
-    this.parts.calls.onStream(stream, 'cuStreamGetCaptureInfo', (raw) =>
-      this.parts.library.cuStreamGetCaptureInfo_v3(
-        raw,
-        status ?? 0,
-        id ?? 0,
-        graph ?? 0,
-        nodes ?? 0,
-        edges ?? 0,
-        count ?? 0,
-      ),
+    const [nodes, count, edges, graph] = [address + 16, address + 24, address + 32, address + 40]
+    calls.onStream(stream, (raw) =>
+      must.cuStreamGetCaptureInfo_v3(raw, address, address + 8, graph, nodes, edges, count),
     )
-    const capturing = this.parts.memory.uint32[0] !== 0
-    const valid = this.parts.memory.uint32[0] === CAPTURE_STATUS_ACTIVE
     const hasNode = uint64[3] === 1n
-    if (hasNode) own().copy(address + 48, this.parts.memory.pointerAt(16), 8)
-    const node = hasNode ? this.parts.memory.pointerAt(48) : 0
-    return { id: capturing ? uint64[1] : undefined, valid, node }
+    if (hasNode) own().copy(address + 48, memory.pointerAt(16), 8)
+    return {
+      id: uint32[0] === 0 ? undefined : uint64[1],
+      valid: uint32[0] === CAPTURE_STATUS_ACTIVE,
+      node: hasNode ? memory.pointerAt(48) : 0,
+    }
   }
 }

@@ -1,78 +1,66 @@
 /**
- * Green contexts of a real GPU: shares of its multiprocessors. A stream that was made in one keeps to them, whichever
- * context is current when work is queued there; its events, memory and kernels are those of the primary context.
+ * Green contexts of a real GPU, which are shares of its multiprocessors. The work of a stream that was made in one runs on these, whichever context is
+ * current when it is queued. The stream's events, memory and kernels are those of the primary context.
  */
 import { CUresult, cudaError } from '../cuda-results.js'
 import { SPLITTING } from '../deadlocks.js'
-import type { ContextHandle, GreenContextPart, StreamHandle } from '../driver.js'
+import { type ContextHandle, type GreenContextPart, StreamFlag, type StreamHandle } from '../driver.js'
 import { multiprocessorGroups } from '../multiprocessor-groups.js'
-import type { StreamReserve } from './handles/stream-reserve.js'
-import type { HostFunctions } from './host-functions/host-functions.js'
-import { check } from './libcuda/library.js'
-import { NativeMemory } from './libcuda/native.js'
-import type { LibcudaParts } from './libcuda/stream-calls.js'
+import type { SpareStreams } from './handles/spare-streams.js'
+import type { StreamRecord } from './handles/stream-records.js'
+import type { PendingHostFunctions } from './host-functions/pending-host-functions.js'
+import type { LibcudaParts } from './libcuda/driver-calls.js'
+import { NativeMemory } from './libcuda/native-memory.js'
 import type { Blocking } from './waiting/blocking.js'
 
 /** A CUgreenCtx. */
 type GreenHandle = number
 
-/** CUdevResource: its type, and from byte 96 on a CUdevSmResource. */
+/** A CUdevResource has its type, and from byte 96 on a CUdevSmResource, with these words. */
 const RESOURCE_BYTES = 144
 const MULTIPROCESSORS = 24
 const LEAST = 25
 const STEP = 26
 const CU_DEV_RESOURCE_TYPE_SM = 1
 const CU_GREEN_CTX_DEFAULT_STREAM = 1
-const CU_STREAM_NON_BLOCKING = 1
 
 /**
- * Streams that are made with a context, and that nothing is queued on: a block of streams is of one context, and where
- * another one has to be begun CUDA waits for the device. While a host function is pending, one of them makes place for each
- * stream that is wanted.
+ * Streams that are made with a context, and that nothing is queued on. CUDA keeps the streams of each context in blocks of their own, and waits for the
+ * device to begin another block. While a host function is pending, one of these is destroyed to make place for each stream that is wanted.
  */
 const SPARE_STREAMS = 32
 const LEFT_FOR_HOST_FUNCTIONS = 8
 
 export interface CudaGreenContextsParts extends LibcudaParts {
-  readonly hostFunctions: HostFunctions
-  readonly reserve: StreamReserve
+  readonly hostFunctions: PendingHostFunctions
+  readonly spares: SpareStreams
   readonly blocking: Blocking
-}
-
-/** A stream of a device's primary context. */
-export interface Beside {
-  readonly device: number
-  readonly stream: StreamHandle
 }
 
 interface OwnGreenContext extends GreenContextPart {
   readonly green: GreenHandle
   readonly device: number
-  /** All that were made with it by one call, and the shape of that. */
+  /** The contexts that were made by the same call, and the shape of that split. */
   readonly set: OwnGreenContext[]
   readonly shape: string
-  /** Streams that are not destroyed. */
+  /** The number of streams that are not destroyed. */
   streams: number
   isClosed: boolean
   readonly spare: StreamHandle[]
 }
 
-/** Green contexts; undefined stands for another library's. */
+/** Green contexts. `undefined` is any of another library. */
 export type Greens = ReadonlySet<OwnGreenContext | undefined>
 
 export class CudaGreenContexts {
   readonly #own = new Map<ContextHandle, OwnGreenContext>()
-  /** Of the streams of this library in one of its own. */
-  readonly #streams = new Map<StreamHandle, OwnGreenContext>()
   /**
-   * Sets that no program uses any more, by their shape: to be given out again. None is destroyed: CUDA gives no memory back by
-   * that, and to launch a graph that was captured in one is a segmentation fault then.
+   * The sets that no program uses any more, by their shape, to be given out again. None is destroyed: that would free no memory, and launching a graph
+   * that was captured in one would crash.
    */
   readonly #unused = new Map<string, OwnGreenContext[][]>()
-  /** Of streams of other libraries, which may be gone by now. */
-  readonly #foreign = new Map<StreamHandle, GreenContextPart>()
-  /** Of streams on which graphs were launched: streams of the primary context that those run on. */
-  readonly #beside = new Map<StreamHandle, Beside>()
+  /** Was any stream of a green context made here, or wrapped? */
+  #anyStreams = false
 
   constructor(private readonly parts: CudaGreenContextsParts) {}
 
@@ -112,21 +100,24 @@ export class CudaGreenContexts {
     return made
   }
 
-  /** The device of one that this library made; undefined for any other context. */
+  /** The device of a green context that this library made; undefined for any other context. */
   deviceOf(context: ContextHandle): number | undefined {
     return this.#own.get(context)?.device
   }
 
-  createStream(context: ContextHandle, priority: number): StreamHandle {
+  /** Creates a stream in a green context that this library made. `streamGoes` must be called when it ends. */
+  createStream(
+    context: ContextHandle,
+    priority: number,
+  ): { readonly stream: StreamHandle; readonly green: GreenContextPart } {
     const own = this.#own.get(context)
     if (own === undefined) throw cudaError('cuGreenCtxStreamCreate', CUresult.INVALID_CONTEXT)
     // A host function that runs meanwhile may close the context.
     own.streams += 1
     try {
       const stream = this.#createIn(own, priority)
-      this.foreignIsGone(stream)
-      this.#streams.set(stream, own)
-      return stream
+      this.#anyStreams = true
+      return { stream, green: own }
     } catch (error) {
       this.#streamLeft(own)
       throw error
@@ -134,14 +125,14 @@ export class CudaGreenContexts {
   }
 
   #createIn(own: OwnGreenContext, priority: number): StreamHandle {
-    const { hostFunctions, reserve, library } = this.parts
+    const { hostFunctions, spares, library } = this.parts
     const make = (): StreamHandle => {
       this.#fill(own)
       return this.#makeStream(own, priority)
     }
     const inPlace = (): StreamHandle | undefined => {
       if (own.spare.length <= (hostFunctions.isInside ? 0 : LEFT_FOR_HOST_FUNCTIONS)) return undefined
-      return reserve.making(() => {
+      return spares.making(() => {
         const spare = own.spare.pop()
         if (spare !== undefined) library.cuStreamDestroy_v2(spare)
         return this.#makeStream(own, priority)
@@ -150,19 +141,19 @@ export class CudaGreenContexts {
     return this.#exclusively(make, 'making one more stream, for which CUDA waits for the device,', inPlace)
   }
 
-  /** Those of these streams. */
-  of(streams: Iterable<StreamHandle>): Greens {
+  /** The green contexts of streams. */
+  of(streams: Iterable<StreamRecord>): Greens {
     const found = new Set<OwnGreenContext | undefined>()
-    for (const stream of streams) if (this.isGreen(stream)) found.add(this.#streams.get(stream))
+    for (const { green } of streams) if (green !== undefined) found.add(this.#own.get(green.context))
     return found
   }
 
-  /** Makes all the spare streams of these. */
+  /** Makes the spare streams of green contexts. */
   fill(greens: Greens): void {
     for (const own of greens) if (own !== undefined) this.#fill(own)
   }
 
-  /** Can so many streams have the places of spare ones in each? */
+  /** Has each green context places of spare streams for that many streams? */
   hasPlaces(greens: Greens, streams: number): boolean {
     const wanted = streams + (this.parts.hostFunctions.isInside ? 0 : LEFT_FOR_HOST_FUNCTIONS)
     for (const own of greens) if (own === undefined || own.spare.length < wanted) return false
@@ -179,58 +170,42 @@ export class CudaGreenContexts {
   }
 
   #makeStream({ green, device }: OwnGreenContext, priority: number): StreamHandle {
-    const { library, memory, calls, contexts } = this.parts
-    calls.inContext(contexts.primary(device), 'cuGreenCtxStreamCreate', () =>
-      library.cuGreenCtxStreamCreate(memory.address, green, CU_STREAM_NON_BLOCKING, priority),
+    const { must, memory, contexts } = this.parts
+    const { address } = memory
+    contexts.within(contexts.primary(device), () =>
+      must.cuGreenCtxStreamCreate(address, green, StreamFlag.NON_BLOCKING, priority),
     )
     return memory.pointerAt(0) as StreamHandle
   }
 
-  /**
-   * Makes a call that waits for the device, or may; no other thread makes streams meanwhile. `instead` is tried where it
-   * cannot be made at once.
-   */
+  /** Makes a call that may wait for the device, while no other thread makes streams. `instead` is tried if it cannot be made at once. */
   #exclusively<R>(call: () => R, what: string, instead?: () => R | undefined): R {
-    const { hostFunctions, reserve, blocking } = this.parts
-    const make = (): R => reserve.making(call)
+    const { hostFunctions, spares, blocking } = this.parts
+    const make = (): R => spares.making(call)
     const now = hostFunctions.exclusivelyNow(make)
     return now === undefined ? (instead?.() ?? blocking.exclusively(make, what)) : now.made
   }
 
   /**
-   * The stream of the primary context for this one alone, on which its graphs are launched.
-   * @throws ERR_UNSUPPORTED where none can be made, since host functions are pending
+   * The stream of the primary context on which the graphs of this stream alone are launched.
+   * @throws ERR_UNSUPPORTED when none can be made, since host functions are pending
    */
-  beside(stream: StreamHandle): Beside {
-    const { reserve, contexts, calls } = this.parts
-    const context = calls.contextOf(stream)
-    if (context === undefined) throw cudaError('cuGraphLaunch', CUresult.INVALID_HANDLE)
-    const device = contexts.deviceOf(context)
-    const known = this.#beside.get(stream)
-    if (known?.device === device) return known
-    // The handle was that of another library's stream, on another device.
-    this.#leaveBeside(stream)
-    const made = contexts.within(contexts.primary(device), () => reserve.lend(device)) as StreamHandle
-    const beside = { device, stream: made }
-    this.#beside.set(stream, beside)
-    return beside
+  launchStreamOf(stream: StreamRecord): StreamHandle {
+    const { spares, contexts } = this.parts
+    const { device } = stream
+    stream.launchStream ??= contexts.within(contexts.primary(device), () => spares.lend(device)) as StreamHandle
+    return stream.launchStream
   }
 
-  #leaveBeside(stream: StreamHandle): void {
-    const beside = this.#beside.get(stream)
-    if (beside === undefined) return
-    this.#beside.delete(stream)
-    const { library, relaxed, reserve } = this.parts
-    // Another would have to wait for what is on it.
-    if (relaxed.run(() => library.cuStreamQuery(beside.stream)) === 0) reserve.giveBack(beside.device, beside.stream)
-    else library.cuStreamDestroy_v2(beside.stream)
-  }
-
-  streamDestroyed(stream: StreamHandle): void {
-    this.#foreign.delete(stream)
-    this.#leaveBeside(stream)
-    const own = this.#streams.get(stream)
-    this.#streams.delete(stream)
+  /** The stream is destroyed, or another has its handle. */
+  streamGoes({ green, owner, device, launchStream }: StreamRecord): void {
+    const { library, relaxed, spares } = this.parts
+    if (launchStream !== undefined) {
+      // The next user of a busy stream would have to wait for its work.
+      if (relaxed.run(() => library.cuStreamQuery(launchStream)) === 0) spares.giveBack(device, launchStream)
+      else library.cuStreamDestroy_v2(launchStream)
+    }
+    const own = green === undefined || owner !== 'library' ? undefined : this.#own.get(green.context)
     if (own !== undefined) this.#streamLeft(own)
   }
 
@@ -239,32 +214,16 @@ export class CudaGreenContexts {
     this.#keepUnused(own)
   }
 
-  /** The handle is that of a stream in no green context now. */
-  foreignIsGone(stream: StreamHandle): void {
-    if (this.#foreign.delete(stream)) this.#leaveBeside(stream)
-  }
-
-  /** Is the stream in a green context? Calls about the whole primary context take no notice of a capture there. */
+  /** Is the stream in a green context? Calls for the whole primary context leave a capture there alone. */
   isGreen(stream: StreamHandle): boolean {
-    if (this.#streams.size === 0 && this.#foreign.size === 0) return false
-    return this.#streams.has(stream) || this.#foreign.has(stream)
+    return this.#anyStreams && this.parts.streams.get(stream)?.green !== undefined
   }
 
-  /**
-   * The green context of a stream that is handed over: what CUDA has just told, 0 where it is in none; where CUDA does not
-   * tell, the one that it had when it was handed over before.
-   */
-  adopted(stream: StreamHandle, told: GreenHandle | undefined): GreenContextPart | undefined {
-    const own = this.#streams.get(stream)
-    if (own !== undefined) return own
-    if (told === undefined) return this.#foreign.get(stream)
-    if (told === 0) {
-      this.foreignIsGone(stream)
-      return undefined
-    }
-    const part = this.#part(told)
-    this.#foreign.set(stream, part)
-    return part
+  /** The green context that CUDA has just returned for a stream. `green` is 0 when the stream is in none. */
+  found(green: GreenHandle): GreenContextPart | undefined {
+    if (green === 0) return undefined
+    this.#anyStreams = true
+    return this.#part(green)
   }
 
   destroy(context: ContextHandle): void {
@@ -281,22 +240,21 @@ export class CudaGreenContexts {
     else if (!unused.includes(set)) unused.push(set)
   }
 
-  /** One that could not be made, or is of a set that could not. */
+  /** Destroys a green context of which the set could not be made. */
   #undo({ green, spare }: Pick<OwnGreenContext, 'green' | 'spare'>): void {
     const { library } = this.parts
     for (const stream of spare.splice(0)) library.cuStreamDestroy_v2(stream)
     library.cuGreenCtxDestroy(green)
   }
 
-  /** Groups, one after the other, of which each part takes so many, and behind them one resource of all that is left. */
+  /** Resources for the groups of all parts, one after the other, and behind them one resource of the rest. `counts` has the groups of each part. */
   #split(
     cudaDevice: number,
     multiprocessors: readonly number[],
   ): { readonly resources: NativeMemory; readonly counts: readonly number[] } {
-    const { library, memory } = this.parts
+    const { library, must, memory } = this.parts
     const all = memory.address + 8
-    const got = library.cuDeviceGetDevResource(cudaDevice, all, CU_DEV_RESOURCE_TYPE_SM)
-    check('cuDeviceGetDevResource', got)
+    must.cuDeviceGetDevResource(cudaDevice, all, CU_DEV_RESOURCE_TYPE_SM)
     const [least = 1, step = 1] = [memory.uint32[2 + LEAST], memory.uint32[2 + STEP]]
     const { size, counts } = multiprocessorGroups(multiprocessors, least, step)
     const needed = counts.reduce((sum, count) => sum + count, 0)
@@ -312,18 +270,17 @@ export class CudaGreenContexts {
     throw cudaError(call, result === 0 ? CUresult.INVALID_RESOURCE_CONFIGURATION : result)
   }
 
-  /** Of so many resources that stand there one after the other. */
+  /** Makes a green context of resources that lie one after the other. */
   #make(
     of: Pick<OwnGreenContext, 'device' | 'set' | 'shape'>,
     cudaDevice: number,
     resources: number,
     count: number,
   ): OwnGreenContext {
-    const { library, memory } = this.parts
+    const { must, memory } = this.parts
     const { address } = memory
-    check('cuDevResourceGenerateDesc', library.cuDevResourceGenerateDesc(address, resources, count))
-    const description = memory.pointerAt(0)
-    check('cuGreenCtxCreate', library.cuGreenCtxCreate(address, description, cudaDevice, CU_GREEN_CTX_DEFAULT_STREAM))
+    must.cuDevResourceGenerateDesc(address, resources, count)
+    must.cuGreenCtxCreate(address, memory.pointerAt(0), cudaDevice, CU_GREEN_CTX_DEFAULT_STREAM)
     const green = memory.pointerAt(0)
     const spare: StreamHandle[] = []
     try {
@@ -337,13 +294,12 @@ export class CudaGreenContexts {
   }
 
   #part(green: GreenHandle): GreenContextPart {
-    const { library, memory } = this.parts
-    check('cuCtxFromGreenCtx', library.cuCtxFromGreenCtx(memory.address, green))
+    const { must, memory } = this.parts
+    must.cuCtxFromGreenCtx(memory.address, green)
     const context = memory.pointerAt(0) as ContextHandle
     const known = this.#own.get(context)
     if (known !== undefined) return known
-    const got = library.cuGreenCtxGetDevResource(green, memory.address, CU_DEV_RESOURCE_TYPE_SM)
-    check('cuGreenCtxGetDevResource', got)
+    must.cuGreenCtxGetDevResource(green, memory.address, CU_DEV_RESOURCE_TYPE_SM)
     return { context, multiprocessors: memory.uint32[MULTIPROCESSORS] ?? 0 }
   }
 }

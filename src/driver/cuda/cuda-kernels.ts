@@ -17,32 +17,87 @@ import {
   type ScalarType,
   type StreamHandle,
 } from '../driver.js'
-import type { HostFunctions } from './host-functions/host-functions.js'
+import type { KernelCall } from './graph-nodes.js'
+import type { PendingHostFunctions } from './host-functions/pending-host-functions.js'
 import type { CFunction } from './libcuda/c-functions.js'
-import { check, checkDestroyed, type Library } from './libcuda/library.js'
-import { NativeMemory } from './libcuda/native.js'
+import type { LibcudaParts } from './libcuda/driver-calls.js'
+import { type CheckedLibrary, checkDestroyed } from './libcuda/libcuda.js'
+import { NativeMemory } from './libcuda/native-memory.js'
 import { compileCuda, compileCudaNow } from './libcuda/nvrtc.js'
-import { ParameterBlock } from './libcuda/parameter-block.js'
-import type { LibcudaParts } from './libcuda/stream-calls.js'
 import type { Blocking } from './waiting/blocking.js'
 import type { IdleDevices } from './waiting/idle-devices.js'
 
-/** A function of a module. Got twice, it is one. */
+/** How a value is written. V8 compares numbers faster than texts. */
+const Writer = { INT32: 0, INT64: 1, FLOAT32: 2, FLOAT64: 3 } as const
+
+const writerOf = (type: ScalarType): number => {
+  if (type === 'f32') return Writer.FLOAT32
+  if (type === 'f64') return Writer.FLOAT64
+  return SCALAR_BYTES[type] === 8 ? Writer.INT64 : Writer.INT32
+}
+
+/** The values of one kernel's parameters, laid out as in C, and the array of pointers to them that a launch takes. CUDA copies the values. */
+class ParameterBlock {
+  readonly #writers: readonly number[]
+  readonly #memory: NativeMemory
+  readonly #view: DataView
+  readonly #pointers: number
+
+  constructor(types: readonly ScalarType[]) {
+    this.#writers = types.map(writerOf)
+    this.#memory = new NativeMemory(Math.max(16, 16 * types.length))
+    this.#view = new DataView(this.#memory.bytes.buffer)
+    this.#pointers = this.#memory.address + 8 * types.length
+    for (const index of types.keys()) {
+      this.#memory.uint64[types.length + index] = BigInt(this.#memory.address + 8 * index)
+    }
+  }
+
+  free(): void {
+    this.#memory.free()
+  }
+
+  /** Writes the values, and returns the address of the pointers. */
+  write(args: readonly LaunchArgument[]): number {
+    const writers = this.#writers
+    const view = this.#view
+    for (let index = 0; index < writers.length; index += 1) {
+      const given = args[index] ?? 0
+      const value = typeof given === 'object' ? given.pointer : given
+      const writer = writers[index]
+      if (writer === Writer.INT64) writeInt64(view, 8 * index, value)
+      else if (writer === Writer.INT32) view.setInt32(8 * index, Number(value), true)
+      else if (writer === Writer.FLOAT32) view.setFloat32(8 * index, Number(value), true)
+      else view.setFloat64(8 * index, Number(value), true)
+    }
+    return this.#pointers
+  }
+}
+
+function writeInt64(view: DataView, offset: number, value: number | bigint): void {
+  if (typeof value === 'bigint') view.setBigUint64(offset, BigInt.asUintN(64, value), true)
+  else {
+    view.setUint32(offset, value, true)
+    view.setInt32(offset + 4, Math.floor(value * 2 ** -32), true)
+  }
+}
+
+/** A function of a module. There is one for each name. */
 interface CudaFunction {
   /** The CUfunction. */
   readonly handle: number
   readonly name: string
-  /** Bytes of dynamic shared memory that it has leave for; without leave, what every kernel has. */
+  /** The bytes of dynamic shared memory that were allowed for it, beyond those that every kernel may have. */
   sharedMemory: number
 }
 
-/** A function with a signature: the same bytes may be a float for one and an integer for another. */
+/** A function with a signature. The same bytes may be a float for one signature and an integer for another. */
 interface Callable {
   readonly function: CudaFunction
   readonly parameters: ParameterBlock
 }
 
-/** A module, and all that was got from it. */
+/** A module, and the functions and kernels of it. */
 interface Loaded {
   readonly context: ContextHandle
   readonly functions: Map<string, CudaFunction>
@@ -51,12 +106,12 @@ interface Loaded {
 }
 
 export interface CudaKernelsParts extends LibcudaParts {
-  readonly hostFunctions: Pick<HostFunctions, 'countEntries'>
+  readonly hostFunctions: Pick<PendingHostFunctions, 'countEntries'>
   readonly blocking: Pick<Blocking, 'exclusively'>
   readonly idleDevices: Pick<IdleDevices, 'whenIdle' | 'makeAll'>
 }
 
-/** It takes four arguments where cuLaunchKernel takes eleven, each of which costs. */
+/** cuLaunchKernel takes eleven arguments, each of which costs. This one takes four. */
 const LAUNCH = 'cuLaunchKernelEx'
 const ATTRIBUTE_COOPERATIVE = 2
 const ATTRIBUTE_CLUSTER = 4
@@ -67,35 +122,30 @@ const ATTRIBUTE_MEMORY_SYNC_DOMAIN = 10
 const ATTRIBUTE_PREFERRED_CLUSTER = 11
 const ATTRIBUTE_CARVEOUT = 14
 const MOST_ATTRIBUTES = 8
-/** sizeof(CUlaunchAttribute), and where its value stands. */
+/** sizeof(CUlaunchAttribute), and the offset of its value. */
 const ATTRIBUTE_BYTES = 72
 const ATTRIBUTE_VALUE = 8
 const CONFIG_BYTES = 56
-const SET_NODE = 'cuGraphExecKernelNodeSetParams'
-/** sizeof(CUDA_KERNEL_NODE_PARAMS). */
-const NODE_PARAMS_BYTES = 72
 const FUNCTION_ATTRIBUTE_LOCAL_SIZE = 3
 const FUNCTION_ATTRIBUTE_MAX_DYNAMIC_SHARED = 8
 const LIMIT_STACK_SIZE = 0
-/** Dynamic shared memory that needs no leave. */
-const SHARED_MEMORY_WITHOUT_LEAVE = 48 * 1024
+/** Dynamic shared memory that need not be allowed. */
+const SHARED_MEMORY_OF_ANY = 48 * 1024
 
 export class CudaKernels implements KernelDriver {
-  /** By handle: a number that no other kernel has ever had. Undefined where the module is unloaded. */
+  /** By handle, which is a number that no other kernel has ever had. Undefined once the module is unloaded. */
   readonly #kernels: (Callable | undefined)[] = []
   readonly #loaded = new Map<ModuleHandle, Loaded>()
   readonly #config = new NativeMemory(CONFIG_BYTES + MOST_ATTRIBUTES * ATTRIBUTE_BYTES)
-  /** The shape in it: mostly that of the next launch, too. */
+  /** The shape in the configuration. The next launch mostly has the same. */
   #configured: LaunchShape | undefined
 
-  readonly #node = new NativeMemory(NODE_PARAMS_BYTES)
-  /** Kept at hand: the library has more functions than V8 finds without a table of them. */
+  /** In a field, since the library has more functions than V8 finds without a hash table. */
   readonly #cuLaunchKernelEx: CFunction
 
   constructor(private readonly parts: CudaKernelsParts) {
     this.#cuLaunchKernelEx = parts.library.cuLaunchKernelEx
     this.#config.bytes.fill(0)
-    this.#node.bytes.fill(0)
   }
 
   compileNow({ text, file, options }: KernelSource): Uint8Array {
@@ -109,23 +159,20 @@ export class CudaKernels implements KernelDriver {
   load(image: ModuleImage, context: ContextHandle): ModuleHandle {
     if (!ArrayBuffer.isView(image)) throw stateError('ERR_UNSUPPORTED', 'A GPU runs no host implementation of a kernel')
     const copy = NativeMemory.ofText(image)
-    let result: number
     try {
-      result = this.parts.blocking.exclusively(() => this.#load(copy.address, context), LOADING)
+      this.parts.blocking.exclusively(() => this.#load(copy.address, context), LOADING)
     } finally {
       copy.free()
     }
-    check('cuModuleLoadData', result)
     const module = this.parts.memory.pointerAt(0) as ModuleHandle
     this.#loaded.set(module, { context, functions: new Map(), kernels: new Map() })
     return module
   }
 
-  #load(image: number, context: ContextHandle): number {
-    this.parts.idleDevices.makeAll()
-    return this.parts.contexts.within(context, () =>
-      this.parts.relaxed.run(() => this.parts.library.cuModuleLoadData(this.parts.memory.address, image)),
-    )
+  #load(image: number, context: ContextHandle): void {
+    const { idleDevices, contexts, relaxed, must, memory } = this.parts
+    idleDevices.makeAll()
+    contexts.within(context, () => relaxed.run(() => must.cuModuleLoadData(memory.address, image)))
   }
 
   unload(module: ModuleHandle, context: ContextHandle): void {
@@ -133,15 +180,14 @@ export class CudaKernels implements KernelDriver {
   }
 
   #unload(module: ModuleHandle, context: ContextHandle): void {
+    const { contexts, relaxed, library } = this.parts
     // A function of another module may get the same address.
     for (const kernel of this.#loaded.get(module)?.kernels.values() ?? []) {
       this.#kernels[kernel]?.parameters.free()
       this.#kernels[kernel] = undefined
     }
     this.#loaded.delete(module)
-    const result = this.parts.contexts.within(context, () =>
-      this.parts.relaxed.run(() => this.parts.library.cuModuleUnload(module)),
-    )
+    const result = contexts.within(context, () => relaxed.run(() => library.cuModuleUnload(module)))
     checkDestroyed('cuModuleUnload', result)
   }
 
@@ -166,8 +212,7 @@ export class CudaKernels implements KernelDriver {
     const callable = this.#kernels[kernel.handle]
     if (callable === undefined) throw cudaError(LAUNCH, CUresult.INVALID_HANDLE)
     const { handle } = callable.function
-    if (shape.sharedMemory > SHARED_MEMORY_WITHOUT_LEAVE)
-      allowSharedMemory(this.parts.library, callable.function, shape)
+    if (shape.sharedMemory > SHARED_MEMORY_OF_ANY) allowSharedMemory(this.parts.must, callable.function, shape)
     this.parts.hostFunctions.countEntries(stream, 1)
     const parameters = callable.parameters.write(args)
     if (isDefaultStream(stream)) {
@@ -178,51 +223,28 @@ export class CudaKernels implements KernelDriver {
     if (result !== 0) throw cudaError(LAUNCH, result)
   }
 
-  /** A method of its own: one with a closure in it allocates at each call, also where the closure is not made. */
+  /** This is a method of its own, since one with a closure in it allocates at each call, even when the closure is not made. */
   #launchOnDefault(stream: StreamHandle, shape: LaunchShape, handle: number, parameters: number): void {
-    this.parts.calls.onStream(stream, LAUNCH, (raw) =>
-      this.#cuLaunchKernelEx(this.#configure(raw, shape), handle, parameters, 0),
-    )
+    const { calls, must } = this.parts
+    calls.onStream(stream, (raw) => must.cuLaunchKernelEx(this.#configure(raw, shape), handle, parameters, 0))
   }
 
-  /** The CUDA_KERNEL_NODE_PARAMS for a node of a graph, until the next call. */
-  nodeParams(kernel: KernelHandle, shape: LaunchShape, args: readonly LaunchArgument[]): NativeMemory {
+  /** The parameters for a node of a graph, valid until the next call that takes arguments of this kernel. */
+  nodeCall(kernel: KernelHandle, shape: LaunchShape, args: readonly LaunchArgument[]): KernelCall {
     const callable = this.#kernels[kernel]
-    if (callable === undefined) throw cudaError(SET_NODE, CUresult.INVALID_HANDLE)
-    const { handle } = callable.function
-    if (shape.sharedMemory > SHARED_MEMORY_WITHOUT_LEAVE)
-      allowSharedMemory(this.parts.library, callable.function, shape)
-    const { grid, block, sharedMemory } = shape
-    const { uint32 } = this.#node
-    const parameters = callable.parameters.write(args)
-    uint32[0] = handle
-    uint32[1] = handle / 2 ** 32
-    uint32[2] = grid[0]
-    uint32[3] = grid[1]
-    uint32[4] = grid[2]
-    uint32[5] = block[0]
-    uint32[6] = block[1]
-    uint32[7] = block[2]
-    uint32[8] = sharedMemory
-    uint32[10] = parameters
-    uint32[11] = parameters / 2 ** 32
-    // A CUkernel and a context: the function has its own.
-    uint32.fill(0, 14, 18)
-    return this.#node
+    if (callable === undefined) throw cudaError('cuGraphExecNodeSetParams', CUresult.INVALID_HANDLE)
+    if (shape.sharedMemory > SHARED_MEMORY_OF_ANY) allowSharedMemory(this.parts.must, callable.function, shape)
+    return { func: callable.function.handle, params: callable.parameters.write(args), shape }
   }
 
   activeBlocks(kernel: KernelHandle, blockSize: number, sharedMemory: number): number {
-    const call = 'cuOccupancyMaxActiveBlocksPerMultiprocessor'
-    const { address } = this.parts.memory
+    const { must, memory } = this.parts
     const handle = this.#kernels[kernel]?.function.handle ?? 0
-    check(
-      call,
-      this.parts.library.cuOccupancyMaxActiveBlocksPerMultiprocessor(address, handle, blockSize, sharedMemory),
-    )
-    return this.parts.memory.int32[0] ?? 0
+    must.cuOccupancyMaxActiveBlocksPerMultiprocessor(memory.address, handle, blockSize, sharedMemory)
+    return memory.int32[0] ?? 0
   }
 
-  /** Holds the signature against what the driver knows of the kernel: the size of each parameter. */
+  /** Compares the signature with the sizes of the kernel's parameters, which the driver has. */
   #checkParameters({ handle, name }: CudaFunction, parameters: readonly ScalarType[]): void {
     const sizes: number[] = []
     const { address } = this.parts.memory
@@ -237,36 +259,33 @@ export class CudaKernels implements KernelDriver {
   }
 
   /**
-   * The first launch of a kernel that needs more local memory than any before makes that, for which CUDA waits for the
-   * device; so it is made here, where a module is loaded, and a launch never waits.
+   * When a kernel that needs more local memory than any before is first launched, CUDA allocates that, and waits for the device. So it is allocated
+   * here, when a module is loaded, and a launch never waits.
    */
   #makeLocalMemory({ handle, name }: CudaFunction, context: ContextHandle): void {
-    const { address } = this.parts.memory
-    check('cuFuncGetAttribute', this.parts.library.cuFuncGetAttribute(address, FUNCTION_ATTRIBUTE_LOCAL_SIZE, handle))
-    const bytes = this.parts.memory.int32[0] ?? 0
+    const { must, memory, contexts, relaxed, blocking } = this.parts
+    must.cuFuncGetAttribute(memory.address, FUNCTION_ATTRIBUTE_LOCAL_SIZE, handle)
+    const bytes = memory.int32[0] ?? 0
     if (bytes === 0) return
-    const limit = this.parts.contexts.within(context, () => {
-      check('cuCtxGetLimit', this.parts.library.cuCtxGetLimit(address, LIMIT_STACK_SIZE))
-      return this.parts.memory.pointerAt(0)
-    })
-    if (bytes <= limit) return
-    const grow = (): number =>
-      this.parts.contexts.within(context, () =>
-        this.parts.relaxed.run(() => this.parts.library.cuCtxSetLimit(LIMIT_STACK_SIZE, bytes)),
-      )
-    const what = `making local memory for kernel '${name}', in which CUDA waits for the whole device,`
-    check('cuCtxSetLimit', this.parts.blocking.exclusively(grow, what))
+    contexts.within(context, () => must.cuCtxGetLimit(memory.address, LIMIT_STACK_SIZE))
+    if (bytes <= memory.pointerAt(0)) return
+    const grow = (): void =>
+      contexts.within(context, () => relaxed.run(() => must.cuCtxSetLimit(LIMIT_STACK_SIZE, bytes)))
+    blocking.exclusively(grow, `making local memory for kernel '${name}', in which CUDA waits for the whole device,`)
   }
 
   #functionOf(module: ModuleHandle, name: string): CudaFunction {
+    const { must, memory } = this.parts
     const text = NativeMemory.ofText(name)
-    const result = this.parts.library.cuModuleGetFunction(this.parts.memory.address, module, text.address)
-    text.free()
-    check('cuModuleGetFunction', result)
-    return { handle: this.parts.memory.pointerAt(0), name, sharedMemory: 0 }
+    try {
+      must.cuModuleGetFunction(memory.address, module, text.address)
+    } finally {
+      text.free()
+    }
+    return { handle: memory.pointerAt(0), name, sharedMemory: 0 }
   }
 
-  /** Writes a CUlaunchConfig down. Returns its address. */
+  /** Writes a CUlaunchConfig, and returns its address. */
   #configure(raw: number, shape: LaunchShape): number {
     const { address, uint32 } = this.#config
     if (shape !== this.#configured) this.#configureShape(shape)
@@ -289,10 +308,10 @@ export class CudaKernels implements KernelDriver {
     this.#configured = shape
   }
 
-  /** Writes down what more a launch wants. Returns how many attributes there are. */
+  /** Writes the attributes of a launch, and returns how many there are. */
   #attributes({ cooperative, cluster, attributes }: LaunchShape): number {
-    const { address, uint32, uint64 } = this.#config
-    uint64[5] = BigInt(address + CONFIG_BYTES)
+    const { address, uint32 } = this.#config
+    this.#config.setPointer(40, address + CONFIG_BYTES)
     let count = 0
     const attribute = (id: number, values: readonly number[]): void => {
       const at = (CONFIG_BYTES + count * ATTRIBUTE_BYTES) / 4
@@ -316,9 +335,8 @@ export class CudaKernels implements KernelDriver {
   }
 }
 
-function allowSharedMemory(library: Library, found: CudaFunction, { sharedMemory }: LaunchShape): void {
+function allowSharedMemory(must: CheckedLibrary, found: CudaFunction, { sharedMemory }: LaunchShape): void {
   if (found.sharedMemory >= sharedMemory) return
-  const result = library.cuFuncSetAttribute(found.handle, FUNCTION_ATTRIBUTE_MAX_DYNAMIC_SHARED, sharedMemory)
-  check('cuFuncSetAttribute', result)
+  must.cuFuncSetAttribute(found.handle, FUNCTION_ATTRIBUTE_MAX_DYNAMIC_SHARED, sharedMemory)
   found.sharedMemory = sharedMemory
 }

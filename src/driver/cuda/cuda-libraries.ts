@@ -1,4 +1,4 @@
-/** Other libraries' work on a real GPU: they are called with CUDA's own handles, and queue what they like. */
+/** The work of other libraries on a real GPU. They are called with CUDA's own handles, and queue what they like. */
 import { CUresult, cudaError } from '../cuda-results.js'
 import {
   type ContextHandle,
@@ -8,19 +8,18 @@ import {
   type QueuedLibraryCalls,
   type StreamHandle,
 } from '../driver.js'
-import type { HostFunctions } from './host-functions/host-functions.js'
-import { NativeThread } from './libcuda/native-thread.js'
-import type { LibcudaParts } from './libcuda/stream-calls.js'
+import type { PendingHostFunctions } from './host-functions/pending-host-functions.js'
+import { type CallsOnThreads, NativeThread } from './libcuda/calls-on-threads.js'
+import type { LibcudaParts } from './libcuda/driver-calls.js'
 import type { Blocking } from './waiting/blocking.js'
-import type { CallsApart } from './waiting/calls-apart.js'
 
 /** CU_STREAM_CAPTURE_STATUS_INVALIDATED */
 const CAPTURE_INVALIDATED = 2
 
 export interface CudaLibrariesParts extends LibcudaParts {
-  readonly hostFunctions: HostFunctions
+  readonly hostFunctions: PendingHostFunctions
   readonly blocking: Blocking
-  readonly callsApart: CallsApart
+  readonly callsOnThreads: CallsOnThreads
 }
 
 export class CudaLibraries implements LibraryDriver {
@@ -39,12 +38,12 @@ export class CudaLibraries implements LibraryDriver {
     })
   }
 
-  /** The other code would run, and only its calls of CUDA be refused, which it may not even look at. */
+  /** The library's own code would run, and only its calls of CUDA would be refused, which it may not even notice. */
   #refuseQueuing(stream: StreamHandle): void {
-    const { calls, library, memory } = this.parts
-    const call = 'cuStreamIsCapturing'
-    calls.onStream(stream, call, (raw) => library.cuStreamIsCapturing(raw, memory.address))
-    if (memory.int32[0] === CAPTURE_INVALIDATED) throw cudaError(call, CUresult.STREAM_CAPTURE_INVALIDATED)
+    const { calls, must, memory } = this.parts
+    calls.onStream(stream, (raw) => must.cuStreamIsCapturing(raw, memory.address))
+    if (memory.int32[0] === CAPTURE_INVALIDATED)
+      throw cudaError('cuStreamIsCapturing', CUresult.STREAM_CAPTURE_INVALIDATED)
   }
 
   call<R>(context: ContextHandle, fn: () => R): R {
@@ -53,7 +52,7 @@ export class CudaLibraries implements LibraryDriver {
   }
 
   apart(address: number, argument: number, patience: number): Promise<number> {
-    return this.parts.callsApart.make(() => new NativeThread(address, argument), patience)
+    return this.parts.callsOnThreads.make(() => new NativeThread(address, argument), patience)
   }
 
   waitUntil(isDone: () => boolean, what: string): void {

@@ -1,7 +1,4 @@
-/**
- * Memory of real GPUs. Pinned memory that was closed is kept for the next that wants some: freeing it can wait for the
- * whole device.
- */
+/** Memory of real GPUs. Pinned memory that was closed is kept for the next request, since freeing it can wait for the whole device. */
 import { CUresult } from '../cuda-results.js'
 import {
   type ContextHandle,
@@ -22,25 +19,24 @@ import {
 import { HandleMap } from '../handle-tables.js'
 import type { Comparison, MemoryValue } from '../values.js'
 import type { CudaPools } from './cuda-pools.js'
-import type { StreamReserve } from './handles/stream-reserve.js'
-import type { HostFunctions } from './host-functions/host-functions.js'
+import type { PendingHostFunctions } from './host-functions/pending-host-functions.js'
+import type { LibcudaParts } from './libcuda/driver-calls.js'
 import { layer } from './libcuda/layer.js'
-import { check } from './libcuda/library.js'
-import { NativeMemory } from './libcuda/native.js'
-import type { LibcudaParts } from './libcuda/stream-calls.js'
-import { CopyBatches, type CopyBatchesParts } from './memory/copy-batches.js'
-import { CopyOrder, type CopyOrderDriver } from './memory/copy-order.js'
-import { HostCopies, type HostCopiesDriver } from './memory/host-copies.js'
-import { newArrayBuffer } from './memory/huge-pages.js'
-import { type Block, KeptBlocks, type KeptBlocksParts } from './memory/kept-blocks.js'
+import { check } from './libcuda/libcuda.js'
+import { NativeMemory } from './libcuda/native-memory.js'
+import { Copies, type CopiesParts } from './memory/copies.js'
+import {
+  type Block,
+  KeptBlocks,
+  newArrayBuffer,
+  PORTABLE_AND_MAPPED,
+  RegisteredMemory,
+  type RegisteredMemoryParts,
+} from './memory/host-memory.js'
 import { PeerAccess } from './memory/peer-access.js'
-import { RegisteredMemory, type RegisteredMemoryParts } from './memory/registered-memory.js'
-import { RowCopies } from './memory/row-copies.js'
-import type { EventPool } from './waiting/event-pool.js'
 import type { IdleDevices } from './waiting/idle-devices.js'
 import type { ValueWaits } from './waiting/value-waits.js'
 
-const PORTABLE_AND_MAPPED = 0x3
 const POINTER_MEMORY_TYPE = 2
 const POINTER_IS_MANAGED = 8
 const POINTER_DEVICE_ORDINAL = 9
@@ -49,50 +45,35 @@ const MEMORY_TYPE_HOST = 1
 const MemOp = { WAIT_32: 1, WRITE_32: 2, WAIT_64: 4, WRITE_64: 5 } as const
 /** sizeof(CUstreamBatchMemOpParams). */
 const MEM_OP_BYTES = 48
-/** Pinned memory is handed out in multiples of this: a closed block fits the next request more often. */
+/** Pinned memory is allocated in multiples of this, so that a closed block fits the next request more often. */
 const GRANULE = 65_536
 
 interface GraphsDriver {
   readonly graphs: { noteValueWait(stream: StreamHandle): void }
 }
 
-export interface CudaMemoryParts extends LibcudaParts, KeptBlocksParts {
-  readonly hostFunctions: Pick<HostFunctions, 'countEntries' | 'exclusivelyNow'>
+export interface CudaMemoryParts extends CopiesParts {
+  readonly hostFunctions: Pick<PendingHostFunctions, 'countEntries' | 'exclusivelyNow'>
   readonly idleDevices: IdleDevices
-  readonly pool: EventPool
-  readonly reserve: StreamReserve
   readonly valueWaits: ValueWaits
   readonly pools: CudaPools
-  readonly green: CopyBatchesParts['green']
-  readonly driver: RegisteredMemoryParts['driver'] & CopyOrderDriver & HostCopiesDriver & GraphsDriver
+  readonly driver: RegisteredMemoryParts['driver'] & CopiesParts['driver'] & GraphsDriver
 }
 
 export class CudaMemory implements MemoryDriver {
   readonly #peers: PeerAccess
-  readonly #copyOrder: CopyOrder
-  readonly #hostCopies: HostCopies
-  readonly #rowCopies: RowCopies
-  readonly #copyBatches: CopyBatches
+  readonly #copies: Copies
   readonly #pinned = new HandleMap<Pointer, Block>()
   readonly #kept: KeptBlocks
   readonly #registered: RegisteredMemory
-  /** Of `#batch`: other calls have their parameters elsewhere. */
-  #operation: NativeMemory | undefined
+  readonly #operation = new NativeMemory(MEM_OP_BYTES)
 
   constructor(private readonly parts: CudaMemoryParts) {
     this.#peers = new PeerAccess(parts)
-    this.#copyOrder = new CopyOrder(parts)
-    this.#hostCopies = new HostCopies(parts)
-    this.#rowCopies = new RowCopies(parts, this.#copyOrder)
-    this.#copyBatches = new CopyBatches(parts, this.#copyOrder)
+    this.#copies = new Copies(parts)
     this.#registered = new RegisteredMemory(parts)
     const { library, relaxed } = parts
     this.#kept = new KeptBlocks(parts, (block) => relaxed.run(() => library.cuMemFreeHost(block.pointer)))
-  }
-
-  /** The handle is, or was, that of another stream. */
-  forgetStream(stream: StreamHandle): void {
-    this.#copyOrder.forget(stream)
   }
 
   allocate(byteLength: number, stream: StreamHandle, context: ContextHandle, pool?: PoolHandle): Pointer {
@@ -113,8 +94,8 @@ export class CudaMemory implements MemoryDriver {
   }
 
   free(pointer: Pointer, stream: StreamHandle): void {
-    const { library, relaxed, calls } = this.parts
-    calls.inContextOf(stream, 'cuMemFreeAsync', (raw) => relaxed.run(() => library.cuMemFreeAsync(pointer, raw)))
+    const { must, relaxed, calls } = this.parts
+    calls.inContextOf(stream, (raw) => relaxed.run(() => must.cuMemFreeAsync(pointer, raw)))
   }
 
   allocatePinned(byteLength: number, context: ContextHandle): PinnedMemory {
@@ -144,31 +125,12 @@ export class CudaMemory implements MemoryDriver {
   }
 
   admit(pointer: Pointer, owner: number, user: number): boolean {
-    return this.#peers.admit(pointer, owner, user)
+    return this.#peers.enable(pointer, owner, user)
   }
 
   copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle, route?: CopyRoute): void {
-    const { library, contexts, hostFunctions, calls } = this.parts
-    hostFunctions.countEntries(stream, 1)
-    if (route === 'withinHost') {
-      this.#hostCopies.copy(destination, source, byteLength, stream)
-      return
-    }
-    if (route === undefined) {
-      calls.inContextOf(
-        stream,
-        'cuMemcpyAsync',
-        (raw) =>
-          this.#copyOrder.before(stream, raw, byteLength) ||
-          library.cuMemcpyAsync(destination, source, byteLength, raw),
-      )
-      return
-    }
-    const to = contexts.primary(route.to)
-    const from = contexts.primary(route.from)
-    calls.inContextOf(stream, 'cuMemcpyPeerAsync', (raw) =>
-      library.cuMemcpyPeerAsync(destination, to, source, from, byteLength, raw),
-    )
+    this.parts.hostFunctions.countEntries(stream, 1)
+    this.#copies.copy(destination, source, byteLength, stream, route)
   }
 
   copyRows(
@@ -180,34 +142,28 @@ export class CudaMemory implements MemoryDriver {
     route?: CopyRoute,
   ): void {
     this.parts.hostFunctions.countEntries(stream, 1)
-    if (route === 'withinHost') this.#hostCopies.copyRows(destination, source, to, from, stream)
-    else this.#rowCopies.copy(destination, source, to, from, stream)
+    this.#copies.copyRows(destination, source, to, from, stream, route)
   }
 
   copyBatch(copies: readonly CopiedBytes[], stream: StreamHandle): void {
-    if (this.#copyBatches.copy(copies, stream)) this.parts.hostFunctions.countEntries(stream, copies.length)
+    if (this.#copies.copyBatch(copies, stream)) this.parts.hostFunctions.countEntries(stream, copies.length)
     else
       for (const { destination, source, byteLength, route } of copies)
         this.copy(destination, source, byteLength, stream, route)
   }
 
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
-    const { library, hostFunctions, calls } = this.parts
+    const { must, hostFunctions, calls } = this.parts
     hostFunctions.countEntries(stream, 1)
-    if (width === 1) {
-      calls.inContextOf(stream, 'cuMemsetD8Async', (raw) => library.cuMemsetD8Async(pointer, value, count, raw))
-    } else if (width === 2) {
-      calls.inContextOf(stream, 'cuMemsetD16Async', (raw) => library.cuMemsetD16Async(pointer, value, count, raw))
-    } else {
-      calls.inContextOf(stream, 'cuMemsetD32Async', (raw) => library.cuMemsetD32Async(pointer, value, count, raw))
-    }
+    const fill = width === 1 ? must.cuMemsetD8Async : width === 2 ? must.cuMemsetD16Async : must.cuMemsetD32Async
+    calls.inContextOf(stream, (raw) => fill(pointer, value, count, raw))
   }
 
-  waitForValue(at: MemoryValue, compare: Comparison, stream: StreamHandle, context: ContextHandle): void {
+  waitForValue(at: MemoryValue, compare: Comparison, stream: StreamHandle): void {
     const { valueWaits, driver } = this.parts
-    const stands = valueWaits.aboutToStand(stream)
+    const mayBlock = valueWaits.beforeWait(stream)
     this.#batch(at.bits === 32 ? MemOp.WAIT_32 : MemOp.WAIT_64, at, compare, stream)
-    if (stands) valueWaits.queued(stream, context)
+    if (mayBlock) valueWaits.queued(stream)
     else driver.graphs.noteValueWait(stream)
   }
 
@@ -215,31 +171,28 @@ export class CudaMemory implements MemoryDriver {
     this.#batch(at.bits === 32 ? MemOp.WRITE_32 : MemOp.WRITE_64, at, 0, stream)
   }
 
-  /** One operation, as cuStreamWaitValue32 and its like are. */
+  /** Queues one operation, as cuStreamWaitValue32 and the similar functions do. */
   #batch(operation: number, { pointer, value }: MemoryValue, flags: number, stream: StreamHandle): void {
-    const { library, hostFunctions, calls } = this.parts
+    const { must, hostFunctions, calls } = this.parts
     hostFunctions.countEntries(stream, 1)
-    this.#operation ??= new NativeMemory(MEM_OP_BYTES)
     const { uint32, uint64, address } = this.#operation
     uint64.fill(0n)
     uint32[0] = operation
-    uint64[1] = BigInt(pointer)
+    this.#operation.setPointer(8, pointer)
     uint64[2] = value
     uint32[6] = flags
-    calls.inContextOf(stream, 'cuStreamBatchMemOp', (raw) => library.cuStreamBatchMemOp_v2(raw, 1, address, 0))
+    calls.inContextOf(stream, (raw) => must.cuStreamBatchMemOp_v2(raw, 1, address, 0))
   }
 
   placeOf(pointer: Pointer, _byteLength: number, near: number): MemoryPlace {
-    const { library, memory, contexts } = this.parts
+    const { must, memory, contexts } = this.parts
     const { address } = memory
     memory.uint64.fill(0n, 0, 3)
-    const ask = (attribute: number, at: number): number =>
-      library.cuPointerGetAttribute(address + at, attribute, pointer)
-    const result = contexts.within(
-      contexts.primary(near),
-      () => ask(POINTER_DEVICE_ORDINAL, 0) || ask(POINTER_MEMORY_TYPE, 8) || ask(POINTER_IS_MANAGED, 16),
-    )
-    check('cuPointerGetAttribute', result)
+    contexts.within(contexts.primary(near), () => {
+      must.cuPointerGetAttribute(address, POINTER_DEVICE_ORDINAL, pointer)
+      must.cuPointerGetAttribute(address + 8, POINTER_MEMORY_TYPE, pointer)
+      must.cuPointerGetAttribute(address + 16, POINTER_IS_MANAGED, pointer)
+    })
     const isOfHost = memory.uint32[2] === MEMORY_TYPE_HOST || memory.uint32[4] !== 0
     return { device: memory.int32[0] ?? 0, isOfHost }
   }
@@ -259,12 +212,10 @@ export class CudaMemory implements MemoryDriver {
   }
 }
 
-/** Pinned memory from the driver, which streams of every context can write and JavaScript can read. */
+/** Allocates pinned memory, which streams of every context can write and JavaScript can read. */
 export function allocatePinned(parts: LibcudaParts, byteLength: number, context: ContextHandle): Pointer {
-  const { library, memory, contexts, relaxed } = parts
-  const result = contexts.within(context, () =>
-    relaxed.run(() => library.cuMemHostAlloc(memory.address, byteLength, PORTABLE_AND_MAPPED)),
-  )
-  check('cuMemHostAlloc', result)
+  const { must, memory, contexts, relaxed } = parts
+  const allocate = (): void => must.cuMemHostAlloc(memory.address, byteLength, PORTABLE_AND_MAPPED)
+  contexts.within(context, () => relaxed.run(allocate))
   return memory.pointerAt(0) as Pointer
 }

@@ -8,12 +8,11 @@ import {
   type PoolDriver,
   type PoolHandle,
   type PoolUsage,
-  type StreamHandle,
 } from '../driver.js'
 import { releaseThreshold } from '../release-threshold.js'
-import { check } from './libcuda/library.js'
-import { NativeMemory } from './libcuda/native.js'
-import type { LibcudaParts } from './libcuda/stream-calls.js'
+import type { StreamRecord } from './handles/stream-records.js'
+import type { LibcudaParts } from './libcuda/driver-calls.js'
+import { NativeMemory } from './libcuda/native-memory.js'
 import type { EventPool } from './waiting/event-pool.js'
 
 /** CUmemPool_attribute. */
@@ -34,10 +33,10 @@ const MAX_SIZE = 3
 
 const EVERYTHING = 2n ** 64n - 1n
 
-/** After so many looks pools are destroyed as they are, which CUDA allows. */
-const MOST_LOOKS = 250
+/** After so many checks a pool is destroyed as it is, which CUDA allows. */
+const MOST_CHECKS = 250
 
-/** Milliseconds for a record on an idle stream: it takes microseconds, unless another thread has queued work there since. */
+/** Milliseconds for a record on an idle stream. It takes microseconds, unless another thread has queued work there since. */
 const LONGEST_RECORD = 50
 
 export interface CudaPoolsParts extends LibcudaParts {
@@ -46,29 +45,29 @@ export interface CudaPoolsParts extends LibcudaParts {
 
 interface OwnPool {
   readonly device: number
-  /** The other devices that reach its memory. */
+  /** The other devices that can access its memory. */
   readonly accesses: Set<number>
 }
 
 export class CudaPools implements PoolDriver {
-  /** Those that this driver made. */
+  /** The pools that this driver made. */
   readonly #own = new Map<PoolHandle, OwnPool>()
   readonly #devices = new Map<PoolHandle, number>()
-  /** Of each device the pool that is never destroyed, and the devices that reach its memory. */
+  /** The pool of each device that is never destroyed, and the devices that can access its memory. */
   readonly #defaults = new Map<number, { readonly pool: number; readonly accesses: Set<number> }>()
-  /** To be destroyed, and how often they could not be. */
+  /** The pools that are to be destroyed, and how often each could not be. */
   readonly #leaving = new Map<PoolHandle, number>()
   readonly #again = new LookAgain(() => this.#sweep())
-  /** The contexts whose device's pool was asked for its threshold. */
+  /** The contexts whose device's pool has had its threshold set, if it needed one. */
   readonly #ready = new Set<ContextHandle>()
   #lastReady = 0
 
   constructor(private readonly parts: CudaPoolsParts) {}
 
   info(device: number): MemoryInfo {
-    const { library, memory } = this.parts
+    const { must, memory } = this.parts
     const { address } = memory
-    this.#in(device, 'cuMemGetInfo', () => library.cuMemGetInfo_v2(address, address + 8))
+    this.#in(device, () => must.cuMemGetInfo_v2(address, address + 8))
     return { free: memory.pointerAt(0), total: memory.pointerAt(8) }
   }
 
@@ -80,13 +79,13 @@ export class CudaPools implements PoolDriver {
   }
 
   create(device: number, maxBytes: number): PoolHandle {
-    const { library, memory, contexts } = this.parts
+    const { must, memory, contexts } = this.parts
     const properties = new NativeMemory(PROPERTIES_BYTES)
     properties.bytes.fill(0)
     properties.uint32.set([PINNED, 0, LOCATION_DEVICE, contexts.cudaDevice(device)])
     properties.uint64[MAX_SIZE] = BigInt(maxBytes)
     try {
-      this.#in(device, 'cuMemPoolCreate', () => library.cuMemPoolCreate(memory.address, properties.address))
+      this.#in(device, () => must.cuMemPoolCreate(memory.address, properties.address))
     } finally {
       properties.free()
     }
@@ -98,8 +97,8 @@ export class CudaPools implements PoolDriver {
   }
 
   /**
-   * Put off until the last frees are done, for a while. CUDA allows it before, and yet a program that destroyed pools with frees in
-   * flight, and the streams of these, has crashed in the driver (CUDA 13.0, two of twelve times).
+   * The destruction is put off, for a while, until the last frees have completed. CUDA allows it before, but a program that destroyed pools with
+   * frees in flight, and their streams, has crashed in the driver (CUDA 13.0, two of twelve times).
    */
   destroy(pool: PoolHandle): void {
     this.#leaving.set(pool, 0)
@@ -113,8 +112,8 @@ export class CudaPools implements PoolDriver {
   }
 
   /**
-   * 1 for 0, which amounts to the same: 0 is how CUDA begins, and this library in another thread, and others such as
-   * cuda.core, take that for a pool whose threshold no program has chosen.
+   * Sets 1 instead of 0, which has the same effect. CUDA's default is 0, and this library in another thread, and others such as cuda.core, take that
+   * for a pool whose threshold no program has chosen.
    */
   setThreshold(pool: PoolHandle, bytes: number): void {
     this.#set(pool, PoolAttribute.RELEASE_THRESHOLD, Number.isFinite(bytes) ? BigInt(Math.max(bytes, 1)) : EVERYTHING)
@@ -142,8 +141,8 @@ export class CudaPools implements PoolDriver {
   }
 
   /**
-   * The devices that were given access to the memory of a pool of the device `owner`, to be added to; undefined for a pool
-   * that others may destroy unseen.
+   * The devices for which access to a pool of the device `owner` is enabled, to which the caller adds; undefined for a pool that others may destroy
+   * unseen.
    */
   accesses(pool: number, owner: number): Set<number> | undefined {
     const own = this.#own.get(pool as PoolHandle)
@@ -156,7 +155,7 @@ export class CudaPools implements PoolDriver {
     return known.pool === pool ? known.accesses : undefined
   }
 
-  /** Gives back what the pools that an allocation in the context may be about do not use. False where that is nothing. */
+  /** Frees what is unused in the pools that may have memory for an allocation in the context. Returns false when that is nothing. */
   giveBackUnused(context: ContextHandle): boolean {
     const device = this.parts.contexts.deviceOf(context)
     this.#learnOfFrees(device)
@@ -171,7 +170,7 @@ export class CudaPools implements PoolDriver {
     return any
   }
 
-  /** To be called before memory is allocated there: a pool without a threshold of a program keeps what it has. */
+  /** To be called before memory is allocated there. A pool without a threshold chosen by a program gets one, so that it keeps its memory. */
   makeReady(context: ContextHandle): void {
     if (context === this.#lastReady) return
     this.#lastReady = context
@@ -184,29 +183,23 @@ export class CudaPools implements PoolDriver {
   }
 
   #trim(pool: PoolHandle, bytesToKeep: number): void {
-    const { library, relaxed } = this.parts
-    check(
-      'cuMemPoolTrimTo',
-      relaxed.run(() => library.cuMemPoolTrimTo(pool, bytesToKeep)),
-    )
+    const { must, relaxed } = this.parts
+    relaxed.run(() => must.cuMemPoolTrimTo(pool, bytesToKeep))
   }
 
   /**
-   * A pool learns that a free is done where the host waits for it, and from no query. So the host waits for events on the
-   * streams that are idle: each is done before, so that this waits for nothing.
+   * A pool learns that a free has completed when the host waits for it, and from no query. So the host waits for events on the streams that are idle,
+   * which have completed before, so that nothing is waited for.
    */
   #learnOfFrees(device: number): void {
-    const { contexts, calls } = this.parts
-    const primary = contexts.primary(device)
-    for (const which of [0, 2] as const) this.#waitWhereIdle(defaultStream(device, which), primary)
-    for (const [stream, context] of calls.own) {
-      if (contexts.deviceOf(context) === device) this.#waitWhereIdle(stream, context)
-    }
+    const { streams } = this.parts
+    for (const which of [0, 2] as const) this.#waitWhereIdle(streams.of(defaultStream(device, which)))
+    for (const stream of streams.own()) if (stream.device === device) this.#waitWhereIdle(stream)
   }
 
-  #waitWhereIdle(stream: StreamHandle, context: ContextHandle): void {
+  #waitWhereIdle({ handle, context }: StreamRecord): void {
     const { library, memory, contexts, relaxed, pool } = this.parts
-    const raw = cudaHandleOf(stream)
+    const raw = cudaHandleOf(handle)
     const isIdle = (): boolean =>
       library.cuStreamIsCapturing(raw, memory.address) === 0 &&
       memory.int32[0] === 0 &&
@@ -224,52 +217,43 @@ export class CudaPools implements PoolDriver {
   }
 
   #sweep(): void {
-    const { library, relaxed } = this.parts
-    for (const [pool, looks] of this.#leaving) {
+    const { must, relaxed } = this.parts
+    for (const [pool, checks] of this.#leaving) {
       this.trim(pool, 0)
-      if (looks < MOST_LOOKS && this.#get(pool, PoolAttribute.RESERVED_CURRENT) > 0n) {
-        this.#leaving.set(pool, looks + 1)
+      if (checks < MOST_CHECKS && this.#get(pool, PoolAttribute.RESERVED_CURRENT) > 0n) {
+        this.#leaving.set(pool, checks + 1)
         continue
       }
       this.#leaving.delete(pool)
       this.#own.delete(pool)
       this.#devices.delete(pool)
-      check(
-        'cuMemPoolDestroy',
-        relaxed.run(() => library.cuMemPoolDestroy(pool)),
-      )
+      relaxed.run(() => must.cuMemPoolDestroy(pool))
     }
     if (this.#leaving.size > 0) this.#again.later()
   }
 
   #poolOf(device: number, call: 'cuDeviceGetMemPool' | 'cuDeviceGetDefaultMemPool'): PoolHandle {
-    const { library, memory, contexts } = this.parts
-    const cudaDevice = contexts.cudaDevice(device)
-    check(call, library[call](memory.address, cudaDevice))
+    const { must, memory, contexts } = this.parts
+    must[call](memory.address, contexts.cudaDevice(device))
     return memory.pointerAt(0) as PoolHandle
   }
 
   #get(pool: PoolHandle, attribute: PoolAttribute): bigint {
-    const { library, memory, relaxed } = this.parts
-    const result = relaxed.run(() => library.cuMemPoolGetAttribute(pool, attribute, memory.address))
-    check('cuMemPoolGetAttribute', result)
+    const { must, memory, relaxed } = this.parts
+    relaxed.run(() => must.cuMemPoolGetAttribute(pool, attribute, memory.address))
     return memory.uint64[0] ?? 0n
   }
 
   #set(pool: PoolHandle, attribute: PoolAttribute, value: bigint): void {
-    const { library, memory, relaxed } = this.parts
-    const result = relaxed.run(() => {
+    const { must, memory, relaxed } = this.parts
+    relaxed.run(() => {
       memory.uint64[0] = value
-      return library.cuMemPoolSetAttribute(pool, attribute, memory.address)
+      must.cuMemPoolSetAttribute(pool, attribute, memory.address)
     })
-    check('cuMemPoolSetAttribute', result)
   }
 
-  #in(device: number, call: string, fn: () => number): void {
+  #in(device: number, call: () => void): void {
     const { contexts, relaxed } = this.parts
-    check(
-      call,
-      contexts.within(contexts.primary(device), () => relaxed.run(fn)),
-    )
+    contexts.within(contexts.primary(device), () => relaxed.run(call))
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Memory that other processes see. Freeing and unmapping it can wait for the whole device, host functions included, which
- * only this thread could run: so both happen when the devices are idle, and freed memory is kept for reuse.
+ * Memory that other processes see, and registrations that other threads see. Freeing and unmapping shared memory can wait for the whole device, and for
+ * host functions that only this thread could run. So both happen when the devices are idle, and freed memory is kept for reuse.
  */
 
 import { stateError } from '../../base/errors.js'
@@ -8,22 +8,83 @@ import { LookAgain } from '../../base/look-again.js'
 import { AfterWork } from '../after-work.js'
 import { CUresult, cudaError, isContextLost } from '../cuda-results.js'
 import type { ContextHandle, ExportedMemory, ImportedMemory, OwnEvent, Pointer, SharingDriver } from '../driver.js'
-import { Marks, MarkWatch } from './handles/marks.js'
-import { check } from './libcuda/library.js'
-import type { LibcudaParts } from './libcuda/stream-calls.js'
-import { type Block, KeptBlocks, type KeptBlocksParts } from './memory/kept-blocks.js'
+import type { LibcudaParts } from './libcuda/driver-calls.js'
+import { MemoryReader, NativeMemory } from './libcuda/native-memory.js'
+import { type Block, KeptBlocks, type KeptBlocksParts } from './memory/host-memory.js'
 
 export const IPC_HANDLE_BYTES = 64
-/** Where a handle lies for a call that takes it by value: behind the words of the results, also those of contexts. */
+/** Where the memory for out parameters has a handle that a call takes by value: behind all words that calls write. */
 export const HANDLE_AT = 64
 const LAZY_ENABLE_PEER_ACCESS = 1
 const POINTER_IS_LEGACY_CUDA_IPC_CAPABLE = 10
-/** A smaller allocation may lie in one block with other memory, all of which the other process would see. */
+/** A smaller allocation may be in one block with other memory, all of which the other process would see. */
 const GRANULE = 2 * 1024 * 1024
+
+/** The words of a registration: its key, then its other words. */
+const WORDS = 8
+
+/** A registration that was read once, and can be checked without a call. */
+export class RegistrationWatch {
+  readonly #words: Uint32Array
+  readonly #low: number
+  readonly #high: number
+
+  constructor(address: number, key: number) {
+    this.#words = new NativeMemory(8, address).uint32
+    this.#low = key >>> 0
+    this.#high = Math.floor(key / 2 ** 32)
+  }
+
+  /** Has it been removed, or its place taken by another? */
+  get isOver(): boolean {
+    return this.#words[0] !== this.#low || this.#words[1] !== this.#high
+  }
+}
+
+/**
+ * Words of native memory by which one thread shows the others that an object still exists, and which one. The other threads of a process have modules of
+ * their own, but the same memory.
+ */
+export class Registrations {
+  readonly #registered = new Map<number, NativeMemory>()
+  /** Places for later registrations. They are never freed, since another thread may read them at any time. */
+  readonly #free: NativeMemory[] = []
+  #reader: MemoryReader | undefined
+
+  /** Returns the address of the registration. */
+  add([key, ...rest]: readonly [key: number, ...rest: number[]]): number {
+    const memory = this.#free.pop() ?? new NativeMemory(8 * WORDS)
+    const { uint64, address } = memory
+    for (let word = 1; word < WORDS; word += 1) uint64[word] = BigInt(rest[word - 1] ?? 0)
+    // The key is written last, so that a thread that sees it sees the words behind it.
+    uint64[0] = BigInt(key)
+    this.#registered.set(address, memory)
+    return address
+  }
+
+  remove(address: number): void {
+    const memory = this.#registered.get(address)
+    if (memory === undefined) return
+    this.#registered.delete(address)
+    memory.uint64[0] = 0n
+    this.#free.push(memory)
+  }
+
+  /** The words behind the key; undefined when no registration with this key is at the address. */
+  read(address: number, key: number): readonly number[] | undefined {
+    if (key === 0 || address % 8 !== 0) return undefined
+    this.#reader ??= new MemoryReader()
+    const reader = this.#reader
+    if (reader.pointerAt(address) !== key) return undefined
+    const rest = Array.from(reader.wordsAt(address + 8, WORDS - 1) ?? [], Number)
+    // Another registration may have taken the place in the meantime.
+    return reader.pointerAt(address) === key ? rest : undefined
+  }
+}
 
 export interface CudaSharingParts extends LibcudaParts, KeptBlocksParts {}
 
-/** An allocation of another process, mapped into this one. Of several of the same memory CUDA keeps count. */
+/** An allocation of another process, mapped into this one. CUDA counts the mappings of the same memory. */
 interface Mapping {
   readonly context: ContextHandle
   readonly pointer: Pointer
@@ -32,10 +93,10 @@ interface Mapping {
 }
 
 export class CudaSharing implements SharingDriver {
-  readonly #marks = new Marks()
+  readonly #registrations = new Registrations()
   readonly #blocks = new Map<Pointer, Block>()
   readonly #kept: KeptBlocks
-  /** Handles given away, by the allocation's address. */
+  /** The handles that were exported, by the allocation's address. */
   readonly #exported = new Map<number, string>()
   readonly #mappings = new Set<Mapping>()
   readonly #closed: AfterWork<Mapping>
@@ -63,14 +124,14 @@ export class CudaSharing implements SharingDriver {
   }
 
   exportMemory(pointer: Pointer, context: ContextHandle): ExportedMemory {
-    const { library, memory } = this.parts
+    const { library, must, memory } = this.parts
     const mapping = this.#mappingAt(pointer)
     if (mapping !== undefined) return { handle: mapping.handle, byteOffset: pointer - mapping.pointer }
     return this.#in(context, () => {
       const { address } = memory
-      const asked = library.cuPointerGetAttribute(address, POINTER_IS_LEGACY_CUDA_IPC_CAPABLE, pointer)
-      if (asked === 0 && memory.bytes[0] === 0) throw notShareable(pointer)
-      check('cuMemGetAddressRange', library.cuMemGetAddressRange_v2(address, address + 8, pointer))
+      const queried = library.cuPointerGetAttribute(address, POINTER_IS_LEGACY_CUDA_IPC_CAPABLE, pointer)
+      if (queried === 0 && memory.bytes[0] === 0) throw notShareable(pointer)
+      must.cuMemGetAddressRange_v2(address, address + 8, pointer)
       const base = memory.pointerAt(0)
       const result = library.cuIpcGetMemHandle(address, base)
       if (result !== 0) throw refusal(result, 'cuIpcGetMemHandle', (cause) => notShareable(pointer, cause))
@@ -90,19 +151,19 @@ export class CudaSharing implements SharingDriver {
   }
 
   raiseMark(words: readonly [key: number, ...rest: number[]]): number {
-    return this.#marks.raise(words)
+    return this.#registrations.add(words)
   }
 
   lowerMark(mark: number): void {
-    this.#marks.lower(mark)
+    this.#registrations.remove(mark)
   }
 
   readMark(mark: number, key: number): readonly number[] | undefined {
-    return this.#marks.read(mark, key)
+    return this.#registrations.read(mark, key)
   }
 
-  watchMark(mark: number, key: number): MarkWatch {
-    return new MarkWatch(mark, key)
+  watchMark(mark: number, key: number): RegistrationWatch {
+    return new RegistrationWatch(mark, key)
   }
 
   #allocate(byteLength: number, context: ContextHandle): Block {
@@ -110,7 +171,7 @@ export class CudaSharing implements SharingDriver {
     const attempt = (): number => this.#in(context, () => library.cuMemAlloc_v2(memory.address, byteLength))
     let result = attempt()
     if (result === CUresult.OUT_OF_MEMORY && this.#kept.freeAll()) result = attempt()
-    check('cuMemAlloc', result)
+    if (result !== 0) throw cudaError('cuMemAlloc', result)
     return { pointer: memory.pointerAt(0) as Pointer, byteLength, context }
   }
 
@@ -160,7 +221,7 @@ export class CudaSharing implements SharingDriver {
     return undefined
   }
 
-  /** Runs calls with a context current, and without harm to a capture. */
+  /** Runs calls with a context current, and relaxed. */
   #in<R>(context: ContextHandle, calls: () => R): R {
     const { contexts, relaxed } = this.parts
     return contexts.within(context, () => relaxed.run(calls))
@@ -169,7 +230,7 @@ export class CudaSharing implements SharingDriver {
 
 const textOf = (handle: Uint8Array): string => Buffer.from(handle).toString('hex')
 
-/** `explain` puts in words what the driver refuses about a call's argument; other results speak for themselves. */
+/** `explain` describes what is wrong with a call's argument. Results that are about something else need no explanation. */
 function refusal(result: number, call: string, explain: (cause: Error) => Error): Error {
   const cause = cudaError(call, result)
   return result === CUresult.OUT_OF_MEMORY || isContextLost(result) ? cause : explain(cause)

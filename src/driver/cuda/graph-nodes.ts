@@ -1,42 +1,121 @@
-/** The nodes of a graph on a real GPU: what the driver tells of them, and how one of an instance is changed. */
+/**
+ * The nodes of graphs on a real GPU. The parameters of a node go through one struct, CUgraphNodeParams, and CUDA's generic functions: it
+ * has announced that it will deprecate the functions that are for one kind of node each. Before CUDA 13.2 those alone read parameters.
+ */
 import type {
   ContextHandle,
   FillWidth,
   GraphExecHandle,
   GraphHandle,
+  LaunchShape,
   NodeFacts,
   NodeHandle,
   NodeKind,
   Pointer,
 } from '../driver.js'
+import type { LibcudaParts } from './libcuda/driver-calls.js'
 import { layer } from './libcuda/layer.js'
-import { check } from './libcuda/library.js'
-import { NativeMemory } from './libcuda/native.js'
-import type { LibcudaParts } from './libcuda/stream-calls.js'
-import { DESTINATION, Field, STRUCT_BYTES, UNIFIED } from './memory/row-copies.js'
+import { NativeMemory } from './libcuda/native-memory.js'
+import { DESTINATION, Field, UNIFIED } from './memory/copies.js'
 
-/** By CUgraphNodeType. */
+/** The kinds of nodes, in the order of CUgraphNodeType. */
 const KINDS: readonly NodeKind[] = [
   ...(['kernel', 'copy', 'fill', 'hostFunction', 'graph', 'empty', 'eventWait', 'eventRecord'] as const),
   ...(['other', 'other', 'alloc', 'free'] as const),
 ]
-/** Of CUDA_MEMSET_NODE_PARAMS, in words of 64 bits; the value and the width of it share one. */
-const Fill = { TO: 0, VALUE: 2, COUNT: 3, HEIGHT: 4 } as const
+
+/** The CUgraphNodeType of nodes whose parameters are read or written here. */
+export const NodeType = { KERNEL: 0, MEMCPY: 1, MEMSET: 2, GRAPH: 4, BATCH_MEM_OP: 12 } as const
+type NodeType = (typeof NodeType)[keyof typeof NodeType]
+
+/** Where the fields of a CUgraphNodeParams begin, in bytes. A test compares them with cuda.h. */
+export const NodeParams = {
+  SIZE: 256,
+  TYPE: 0,
+  KERNEL_FUNC: 16,
+  KERNEL_GRID: 24,
+  KERNEL_BLOCK: 36,
+  KERNEL_SHARED_MEMORY: 48,
+  KERNEL_PARAMS: 56,
+  MEMCPY_CONTEXT: 24,
+  /** A CUDA_MEMCPY3D. */
+  MEMCPY_PARAMS: 32,
+  MEMSET_DST: 16,
+  MEMSET_VALUE: 32,
+  MEMSET_ELEMENT_SIZE: 36,
+  MEMSET_WIDTH: 40,
+  MEMSET_HEIGHT: 48,
+  MEMSET_CONTEXT: 56,
+  GRAPH: 16,
+  MEM_OP_CONTEXT: 16,
+  MEM_OP_COUNT: 24,
+  MEM_OP_ARRAY: 32,
+} as const
+
+/** The functions that read parameters before CUDA 13.2, and where in a CUgraphNodeParams the fields belong that they write. */
+const OLD_READERS = {
+  [NodeType.KERNEL]: ['cuGraphKernelNodeGetParams_v2', NodeParams.KERNEL_FUNC],
+  [NodeType.MEMCPY]: ['cuGraphMemcpyNodeGetParams', NodeParams.MEMCPY_PARAMS],
+  [NodeType.MEMSET]: ['cuGraphMemsetNodeGetParams', NodeParams.MEMSET_DST],
+  [NodeType.GRAPH]: ['cuGraphChildGraphNodeGetGraph', NodeParams.GRAPH],
+} as const
+
+/** What a kernel is launched with, as CUDA takes it. */
+export interface KernelCall {
+  /** The CUfunction. */
+  readonly func: number
+  /** The address of the pointers to the parameters. */
+  readonly params: number
+  readonly shape: LaunchShape
+}
 
 export class GraphNodes {
-  readonly #params = new NativeMemory(STRUCT_BYTES)
+  readonly #params = new NativeMemory(NodeParams.SIZE)
 
-  constructor(private readonly parts: LibcudaParts) {}
+  constructor(private readonly parts: Pick<LibcudaParts, 'library' | 'must' | 'memory'>) {}
 
-  /** Each comes after those that it depends on. To CUDA the gate of a host function is a batch of memory operations. */
-  factsOf(graph: GraphHandle, gates: ReadonlySet<number>): readonly NodeFacts[] {
+  /** Describes the nodes of a graph. `hostFunctions` has those that are host functions, which to CUDA are batches of memory operations. */
+  factsOf(graph: GraphHandle, hostFunctions: ReadonlySet<number>): readonly NodeFacts[] {
     const after = new Map<NodeHandle, NodeHandle[]>()
     for (const node of this.#nodesOf(graph)) after.set(node, [])
     if (after.size > 1) for (const [from, to] of this.#edgesOf(graph)) after.get(to)?.push(from)
     return [...after].map(([node, before]) => {
-      const kind = gates.has(node) ? 'hostFunction' : this.#kindOf(node)
+      const kind = hostFunctions.has(node) ? 'hostFunction' : this.#kindOf(node)
       return { node, kind, after: before, name: this.#nameOf(node, kind), byteLength: this.#bytesOf(node, kind) }
     })
+  }
+
+  /** Adds a copy of a graph to another graph, as a node behind the nodes at the address `after`. */
+  addGraph(into: number, after: number, count: number, graph: GraphHandle): NodeHandle {
+    const { must, memory } = this.parts
+    const { address } = this.#begin(NodeType.GRAPH)
+    this.#params.setPointer(NodeParams.GRAPH, graph)
+    must.cuGraphAddNode_v2(memory.address, into, after, 0, count, address)
+    return memory.pointerAt(0) as NodeHandle
+  }
+
+  /** The copy of a graph that such a node has. */
+  graphOf(node: NodeHandle): GraphHandle {
+    return this.#read(node, NodeType.GRAPH).pointerAt(NodeParams.GRAPH) as GraphHandle
+  }
+
+  /** Gives a node that is a batch of memory operations the operations at this address. */
+  setOperations(node: number, context: ContextHandle, operations: number, count: number): void {
+    const params = this.#begin(NodeType.BATCH_MEM_OP)
+    params.setPointer(NodeParams.MEM_OP_CONTEXT, context)
+    params.uint32[NodeParams.MEM_OP_COUNT / 4] = count
+    params.setPointer(NodeParams.MEM_OP_ARRAY, operations)
+    this.parts.must.cuGraphNodeSetParams(node, params.address)
+  }
+
+  updateKernel(exec: GraphExecHandle, node: NodeHandle, { func, params: values, shape }: KernelCall): void {
+    const params = this.#begin(NodeType.KERNEL)
+    params.setPointer(NodeParams.KERNEL_FUNC, func)
+    params.uint32.set(shape.grid, NodeParams.KERNEL_GRID / 4)
+    params.uint32.set(shape.block, NodeParams.KERNEL_BLOCK / 4)
+    params.uint32[NodeParams.KERNEL_SHARED_MEMORY / 4] = shape.sharedMemory
+    params.setPointer(NodeParams.KERNEL_PARAMS, values)
+    this.#update(exec, node)
   }
 
   updateCopy(
@@ -47,20 +126,17 @@ export class GraphNodes {
     from: Pointer,
     byteLength: number,
   ): void {
-    const { address, uint64 } = this.#params
-    uint64.fill(0n)
-    for (const [at, pointer] of [
-      [0, from],
-      [DESTINATION, to],
-    ] as const) {
-      uint64[at + Field.TYPE] = UNIFIED
-      uint64[at + Field.DEVICE] = BigInt(pointer)
+    const params = this.#begin(NodeType.MEMCPY)
+    params.setPointer(NodeParams.MEMCPY_CONTEXT, context)
+    const set = (field: number, value: number): void => params.setPointer(NodeParams.MEMCPY_PARAMS + 8 * field, value)
+    for (const [at, pointer] of [[0, from] as const, [DESTINATION, to] as const]) {
+      set(at + Field.TYPE, UNIFIED)
+      set(at + Field.DEVICE, pointer)
     }
-    uint64[Field.WIDTH] = BigInt(byteLength)
-    uint64[Field.ROWS] = 1n
-    uint64[Field.DEPTH] = 1n
-    const result = this.parts.library.cuGraphExecMemcpyNodeSetParams(exec, node, address, context)
-    check('cuGraphExecMemcpyNodeSetParams', result)
+    set(Field.WIDTH, byteLength)
+    set(Field.ROWS, 1)
+    set(Field.DEPTH, 1)
+    this.#update(exec, node)
   }
 
   updateFill(
@@ -72,44 +148,59 @@ export class GraphNodes {
     width: FillWidth,
     count: number,
   ): void {
-    const { address, uint64 } = this.#params
-    uint64.fill(0n)
-    uint64[Fill.TO] = BigInt(to)
-    uint64[Fill.VALUE] = BigInt(value) | (BigInt(width) << 32n)
-    uint64[Fill.COUNT] = BigInt(count)
-    uint64[Fill.HEIGHT] = 1n
-    const result = this.parts.library.cuGraphExecMemsetNodeSetParams(exec, node, address, context)
-    check('cuGraphExecMemsetNodeSetParams', result)
+    const params = this.#begin(NodeType.MEMSET)
+    params.setPointer(NodeParams.MEMSET_DST, to)
+    params.uint32[NodeParams.MEMSET_VALUE / 4] = value
+    params.uint32[NodeParams.MEMSET_ELEMENT_SIZE / 4] = width
+    params.setPointer(NodeParams.MEMSET_WIDTH, count)
+    params.setPointer(NodeParams.MEMSET_HEIGHT, 1)
+    params.setPointer(NodeParams.MEMSET_CONTEXT, context)
+    this.#update(exec, node)
   }
 
-  /** Gives a fill of one row what it was captured with. */
+  /** Gives a fill of one row the parameters that it was captured with. */
   resetFill(exec: GraphExecHandle, node: NodeHandle, context: ContextHandle): void {
-    this.#getFill(node)
-    const result = this.parts.library.cuGraphExecMemsetNodeSetParams(exec, node, this.#params.address, context)
-    check('cuGraphExecMemsetNodeSetParams', result)
+    this.#read(node, NodeType.MEMSET)
+    this.#params.setPointer(NodeParams.MEMSET_CONTEXT, context)
+    this.#update(exec, node)
   }
 
-  /** Undefined for a node that is no fill. */
+  /** The number of rows of a fill; undefined for other nodes. */
   rowsOfFill(node: NodeHandle): number | undefined {
     if (this.#kindOf(node) !== 'fill') return undefined
-    this.#getFill(node)
-    return this.#params.pointerAt(8 * Fill.HEIGHT)
+    return this.#read(node, NodeType.MEMSET).pointerAt(NodeParams.MEMSET_HEIGHT)
   }
 
-  #getFill(node: NodeHandle): void {
-    const result = this.parts.library.cuGraphMemsetNodeGetParams(node, this.#params.address)
-    check('cuGraphMemsetNodeGetParams', result)
+  /** The struct with this type, and zeros everywhere else. */
+  #begin(type: NodeType): NativeMemory {
+    this.#params.bytes.fill(0)
+    this.#params.uint32[NodeParams.TYPE] = type
+    return this.#params
+  }
+
+  #update(exec: GraphExecHandle, node: NodeHandle): void {
+    this.parts.must.cuGraphExecNodeSetParams(exec, node, this.#params.address)
+  }
+
+  #read(node: NodeHandle, type: keyof typeof OLD_READERS): NativeMemory {
+    const { library, must } = this.parts
+    const { address } = this.#begin(type)
+    const [old, offset] = OLD_READERS[type]
+    // A driver that has neither function does not start.
+    if (library.cuGraphNodeGetParams === undefined) must[old](node, address + offset)
+    else must.cuGraphNodeGetParams(node, address)
+    return this.#params
   }
 
   #nodesOf(graph: GraphHandle): NodeHandle[] {
-    const { memory, library } = this.parts
-    check('cuGraphGetNodes', library.cuGraphGetNodes(graph, 0, memory.address))
+    const { memory, must } = this.parts
+    must.cuGraphGetNodes(graph, 0, memory.address)
     const count = memory.pointerAt(0)
-    // CUDA refuses a list for none.
+    // CUDA refuses a list of no nodes.
     if (count === 0) return []
     const list = new NativeMemory(8 * count)
     try {
-      check('cuGraphGetNodes', library.cuGraphGetNodes(graph, list.address, memory.address))
+      must.cuGraphGetNodes(graph, list.address, memory.address)
       return Array.from({ length: memory.pointerAt(0) }, (_, index) => list.pointerAt(8 * index) as NodeHandle)
     } finally {
       list.free()
@@ -117,16 +208,15 @@ export class GraphNodes {
   }
 
   #edgesOf(graph: GraphHandle): (readonly [from: NodeHandle, to: NodeHandle])[] {
-    const { memory, library } = this.parts
-    const call = 'cuGraphGetEdges'
-    check(call, library.cuGraphGetEdges_v2(graph, 0, 0, 0, memory.address))
+    const { memory, must } = this.parts
+    must.cuGraphGetEdges_v2(graph, 0, 0, 0, memory.address)
     const most = memory.pointerAt(0)
     if (most === 0) return []
-    // Three lists: from where, to where, and eight bytes for how.
+    // The lists of nodes that edges come from, of nodes that they go to, and of their data.
     const lists = new NativeMemory(24 * most)
     try {
-      const [from, to, how] = [0, 8 * most, 16 * most].map((offset) => lists.address + offset)
-      check(call, library.cuGraphGetEdges_v2(graph, from ?? 0, to ?? 0, how ?? 0, memory.address))
+      const { address } = lists
+      must.cuGraphGetEdges_v2(graph, address, address + 8 * most, address + 16 * most, memory.address)
       return Array.from({ length: memory.pointerAt(0) }, (_, index) => {
         return [lists.pointerAt(8 * index) as NodeHandle, lists.pointerAt(8 * (most + index)) as NodeHandle] as const
       })
@@ -136,30 +226,28 @@ export class GraphNodes {
   }
 
   #kindOf(node: NodeHandle): NodeKind {
-    const { memory, library } = this.parts
-    check('cuGraphNodeGetType', library.cuGraphNodeGetType(node, memory.address))
+    const { memory, must } = this.parts
+    must.cuGraphNodeGetType(node, memory.address)
     return KINDS[memory.uint32[0] ?? 0] ?? 'other'
   }
 
   #nameOf(node: NodeHandle, kind: NodeKind): string | undefined {
     if (kind !== 'kernel') return undefined
     const { memory, library } = this.parts
-    const result = library.cuGraphKernelNodeGetParams_v2(node, this.#params.address)
-    check('cuGraphKernelNodeGetParams', result)
-    const handle = this.#params.pointerAt(0)
-    if (handle === 0 || library.cuFuncGetName(memory.address, handle) !== 0) return undefined
+    const func = this.#read(node, NodeType.KERNEL).pointerAt(NodeParams.KERNEL_FUNC)
+    if (func === 0 || library.cuFuncGetName(memory.address, func) !== 0) return undefined
     return layer().text(memory.pointerAt(0))
   }
 
   #bytesOf(node: NodeHandle, kind: NodeKind): number | undefined {
-    const { address, uint32 } = this.#params
     if (kind === 'copy') {
-      check('cuGraphMemcpyNodeGetParams', this.parts.library.cuGraphMemcpyNodeGetParams(node, address))
-      return [Field.WIDTH, Field.ROWS, Field.DEPTH].reduce((product, at) => product * this.#params.pointerAt(8 * at), 1)
+      const params = this.#read(node, NodeType.MEMCPY)
+      const fieldOf = (field: number): number => params.pointerAt(NodeParams.MEMCPY_PARAMS + 8 * field)
+      return fieldOf(Field.WIDTH) * fieldOf(Field.ROWS) * fieldOf(Field.DEPTH)
     }
     if (kind !== 'fill') return undefined
-    check('cuGraphMemsetNodeGetParams', this.parts.library.cuGraphMemsetNodeGetParams(node, address))
-    const [count, height] = [Fill.COUNT, Fill.HEIGHT].map((at) => this.#params.pointerAt(8 * at))
-    return (uint32[2 * Fill.VALUE + 1] ?? 1) * (count ?? 0) * (height ?? 1)
+    const params = this.#read(node, NodeType.MEMSET)
+    const rows = params.pointerAt(NodeParams.MEMSET_WIDTH) * params.pointerAt(NodeParams.MEMSET_HEIGHT)
+    return (params.uint32[NodeParams.MEMSET_ELEMENT_SIZE / 4] ?? 1) * rows
   }
 }

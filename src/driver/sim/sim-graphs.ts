@@ -46,11 +46,6 @@ interface SimGraphExec {
 }
 
 const OFF: SimNodeWork = { kind: 'empty' }
-const NODE_CALLS = {
-  kernel: 'cuGraphExecKernelNodeSetParams',
-  copy: 'cuGraphExecMemcpyNodeSetParams',
-  fill: 'cuGraphExecMemsetNodeSetParams',
-} as const
 /** A graph has fewer nodes. */
 const MOST_NODES = 2 ** 20
 
@@ -100,7 +95,7 @@ export class SimGraphs implements GraphDriver {
   }
 
   addGraph({ stream: handle, graph }: QueuedChildGraph): void {
-    const call = 'cuGraphAddChildGraphNode'
+    const call = 'cuGraphAddNode'
     const stream = this.registry.liveStream(handle, call)
     if (stream.capture === undefined) throw cudaError(call, CUresult.ILLEGAL_STATE)
     const { nodes } = this.#graph(graph, call)
@@ -213,7 +208,7 @@ export class SimGraphs implements GraphDriver {
   }
 
   updateNode(exec: GraphExecHandle, node: NodeHandle, _context: ContextHandle, work: NodeWork): void {
-    const call = NODE_CALLS[work.kind]
+    const call = 'cuGraphExecNodeSetParams'
     const { kernels, memory } = this.works
     if (work.kind === 'copy') this.#put(exec, node, call, 'copy', memory.copyWork(work, call))
     else if (work.kind === 'fill') this.#put(exec, node, call, 'fill', memory.fillWork(work, call))

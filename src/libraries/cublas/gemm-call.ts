@@ -1,5 +1,5 @@
 /** The call of cuBLAS that a matrix product is. */
-import { NativeMemory } from '../../driver/cuda/libcuda/native.js'
+import { NativeMemory } from '../../driver/cuda/libcuda/native-memory.js'
 import type { UsedMemory } from '../library-memory.js'
 import type { GemmShape } from './gemm-shape.js'
 import type { CublasHandle } from './handle.js'

@@ -4,7 +4,7 @@
  */
 import { NativeResource } from '../../base/finalization.js'
 import { contextOf, type Device, driverOf } from '../../device.js'
-import { NativeMemory } from '../../driver/cuda/libcuda/native.js'
+import { NativeMemory } from '../../driver/cuda/libcuda/native-memory.js'
 import { type CublasLibrary, checkCublas, openCublas } from './library.js'
 
 const spare = new WeakMap<Device, number[]>()

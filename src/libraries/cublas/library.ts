@@ -1,7 +1,7 @@
 /** cuBLAS as a C library: finding it, its functions, its numbers. A test holds them against cublas_api.h. */
 import { LibraryError } from '../../base/errors.js'
 import type { CFunction } from '../../driver/cuda/libcuda/c-functions.js'
-import { loadLibrary, type WantedLibrary } from '../../driver/cuda/libcuda/find-library.js'
+import { loadLibrary, type WantedLibrary } from '../../driver/cuda/libcuda/shared-library.js'
 import { declareFunctions } from '../c-function.js'
 
 /** @internal */

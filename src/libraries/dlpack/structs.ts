@@ -5,8 +5,7 @@
 import { invalidValue, stateError } from '../../base/errors.js'
 import { callAt } from '../../driver/cuda/libcuda/c-functions.js'
 import { layer } from '../../driver/cuda/libcuda/layer.js'
-import { Reader } from '../../driver/cuda/libcuda/memory-reader.js'
-import { NativeMemory } from '../../driver/cuda/libcuda/native.js'
+import { MemoryReader, NativeMemory } from '../../driver/cuda/libcuda/native-memory.js'
 import { type ParsedType, typeOfCode } from './dtype.js'
 import { type Layout, MOST_DIMENSIONS, rowMajor } from './layout.js'
 
@@ -40,7 +39,7 @@ const SHAPE_AT = 128
 /** What the deleter of what is handed out (native/libraries.c) writes to the first word: no address and no version is so. */
 const DELETED = 2n ** 64n - 1n
 
-let reader: Reader | undefined
+let reader: MemoryReader | undefined
 
 /** A struct that was handed out. */
 export class HandedOutStruct {
@@ -158,7 +157,7 @@ export class TakenStruct {
   }
 
   #wordsAt(address: number, count: number): BigUint64Array {
-    reader ??= new Reader()
+    reader ??= new MemoryReader()
     // A copy: the reader's memory is the next look's.
     const words = reader.wordsAt(address, count)?.slice()
     if (words === undefined) throw this.#none()

@@ -2,9 +2,8 @@
 import type { OwnBytes } from '../../base/bytes.js'
 import { LibraryError, stateError } from '../../base/errors.js'
 import type { CFunction } from '../../driver/cuda/libcuda/c-functions.js'
-import { loadLibrary, type WantedLibrary } from '../../driver/cuda/libcuda/find-library.js'
-import { NativeMemory } from '../../driver/cuda/libcuda/native.js'
-import type { SharedLibrary } from '../../driver/cuda/libcuda/shared-library.js'
+import { NativeMemory } from '../../driver/cuda/libcuda/native-memory.js'
+import { loadLibrary, type SharedLibrary, type WantedLibrary } from '../../driver/cuda/libcuda/shared-library.js'
 import type { Driver } from '../../driver/driver.js'
 import { declareFunctions } from '../c-function.js'
 

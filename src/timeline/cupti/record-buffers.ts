@@ -4,7 +4,7 @@
  */
 import { own } from '../../driver/cuda/libcuda/c-functions.js'
 import { layer } from '../../driver/cuda/libcuda/layer.js'
-import { NativeMemory } from '../../driver/cuda/libcuda/native.js'
+import { NativeMemory } from '../../driver/cuda/libcuda/native-memory.js'
 
 /** In front of the records: the buffer that was handed back next, and how many bytes are records. */
 const HEAD_BYTES = 16

@@ -5,7 +5,7 @@
  */
 import { bindAll, type CFunction, declaration, own } from '../../driver/cuda/libcuda/c-functions.js'
 import { layer } from '../../driver/cuda/libcuda/layer.js'
-import { NativeMemory } from '../../driver/cuda/libcuda/native.js'
+import { NativeMemory } from '../../driver/cuda/libcuda/native-memory.js'
 import { SharedLibrary } from '../../driver/cuda/libcuda/shared-library.js'
 import { EventKind, KIND_NAMES } from '../kinds.js'
 import { ActivityKind, type CuptiLibrary } from './cupti-library.js'

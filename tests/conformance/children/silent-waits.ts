@@ -30,7 +30,7 @@ function ownHostFunction(bench: Workbench): Stream {
   return stream
 }
 
-/** A stream that stands at a host function. */
+/** A stream that waits for a host function. */
 async function standing(bench: Workbench): Promise<Stream> {
   // What a driver loads at first use is not to be waited for later.
   await bench.stream().launchHostFunc(nothing).finished()

@@ -5,7 +5,7 @@
  * to others: what they write there must stay.
  */
 import assert from 'node:assert/strict'
-import { isPretended } from '../../pretend/pretend.js'
+import { isFakeDriver } from '../../fake-driver/fake-cuda.js'
 import { isPinned, MEMORY_KINDS, type MemoryKind } from './axes.js'
 import type { Call } from './call.js'
 import { chosen, combinations } from './combinations.js'
@@ -38,7 +38,7 @@ function rowOf(call: Call): Row {
       return call.lacks?.({ lab, bench: lab.bench })
     },
     *cells(lab) {
-      const places = isPretended() ? PLACES.slice(0, 1) : PLACES
+      const places = isFakeDriver() ? PLACES.slice(0, 1) : PLACES
       const kinds = (call.memory ?? []).map(kindsFor)
       // A graph keeps no memory open: the program must, as long as it launches the graph.
       const memory = call.act === 'launches a graph' ? [] : (call.memory ?? []).map(({ name }) => `the ${name}`)

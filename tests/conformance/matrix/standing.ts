@@ -4,7 +4,7 @@
  * are made inside a host function, or while a stream waits for a promise: those for which CUDA waits for the device are ERR_DEADLOCK.
  */
 import assert from 'node:assert/strict'
-import { isPretended } from '../../pretend/pretend.js'
+import { isFakeDriver } from '../../fake-driver/fake-cuda.js'
 import { describeSituation, type MemoryKind, SITUATIONS } from './axes.js'
 import type { Call } from './call.js'
 import { chosen, combinations } from './combinations.js'
@@ -19,7 +19,7 @@ const standingStream = (lab: Lab) => lab.once('a stream that stands', () => lab.
 const flagsOf = (lab: Lab) => lab.once('a value', () => lab.device.allocPinned(64))
 
 const THEIRS = 'a wait of another library'
-/** CUDA waits for the device where a stream finds no place; on a pretended GPU none does. The library knows nothing of what stands there. */
+/** CUDA waits for the device where a stream finds no place; on a fake GPU none does. The library knows nothing of what stands there. */
 const NEEDS_PLACE = 'new Stream({ context })'
 
 const STANDS: Readonly<Record<string, Stand>> = {
@@ -85,7 +85,7 @@ function rowOf(call: Call, kinds: readonly (readonly MemoryKind[])[]): Row {
     name: call.name,
     lacks: (lab) => call.lacks?.({ lab, bench: lab.bench }),
     *cells(lab) {
-      const situations = SITUATIONS.slice(0, FEW_SITUATIONS).filter((_, at) => !isPretended() || at === FULL_SITUATION)
+      const situations = SITUATIONS.slice(0, FEW_SITUATIONS).filter((_, at) => !isFakeDriver() || at === FULL_SITUATION)
       const stands = ['nothing', ...Object.keys(call.waits === undefined ? STANDS : {})]
       for (const [first = 0, second = 0, ...rest] of combinations([situations, stands, ...kinds])) {
         const [situation, what, memory] = [situations[first], stands[second], chosen(kinds, rest)]
@@ -94,7 +94,7 @@ function rowOf(call: Call, kinds: readonly (readonly MemoryKind[])[]): Row {
         const operands = memory.length === 0 ? '' : `, with memory: ${memory.join(', ')}`
         const where = describeSituation(situation)
         const lacks = memory.map((kind) => lab.lacks(kind)).find((lack) => lack !== undefined)
-        const needsPlace = isPretended() && call.name === NEEDS_PLACE && what === THEIRS
+        const needsPlace = isFakeDriver() && call.name === NEEDS_PLACE && what === THEIRS
         const stand = STANDS[what]
         const standing = (): Standing => ({
           within: (act) => act(),
@@ -103,7 +103,7 @@ function rowOf(call: Call, kinds: readonly (readonly MemoryKind[])[]): Row {
         })
         yield {
           name: `${where}, ${what === 'nothing' ? 'nothing stands' : `another stream stands at ${what}`}${operands}`,
-          lacks: needsPlace ? 'a pretended GPU has no place for a stream' : lacks,
+          lacks: needsPlace ? 'a fake GPU has no place for a stream' : lacks,
           play: () => play(lab, call, cell, standing),
         }
       }

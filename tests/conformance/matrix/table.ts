@@ -1,5 +1,5 @@
 /** The tables of the matrix, their rows and cells, as a child process plays them. */
-import { isPretended } from '../../pretend/pretend.js'
+import { isFakeDriver } from '../../fake-driver/fake-cuda.js'
 import {
   describeSituation,
   HOLDS,
@@ -41,7 +41,7 @@ const FEW_SITUATIONS = 7
 export const calls: readonly Call[] = [...streamCalls, ...otherCalls, ...libraryCalls]
 
 /** A fake GPU has threads that sleep: there fewer combinations are tried. */
-const isQuick = isPretended()
+const isQuick = isFakeDriver()
 /** Where nothing stands, and where the stream itself does. */
 const FEW_HOLDS: readonly Hold[] = ['nothing', 'own']
 

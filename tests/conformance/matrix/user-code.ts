@@ -17,7 +17,7 @@ import {
 import { Cublas } from 'cuda-streams/cublas'
 import { fromCudaArrayInterface, fromDLPack, toCudaArrayInterface, toDLPack } from 'cuda-streams/dlpack'
 import { Communicator, group } from 'cuda-streams/nccl'
-import { isPretended } from '../../pretend/pretend.js'
+import { isFakeDriver } from '../../fake-driver/fake-cuda.js'
 import { added, needsCompiler } from './adding.js'
 import { type Hold, isPinned, type MemoryKind } from './axes.js'
 import type { Call, Invoke } from './call.js'
@@ -836,7 +836,7 @@ export const userCodeRows: readonly Row[] = all.map((code) => ({
   name: code.name,
   lacks: (lab) => code.lacks?.({ lab, bench: lab.bench }),
   *cells(lab) {
-    const places = isPretended() ? PLACES.slice(0, 1) : PLACES
+    const places = isFakeDriver() ? PLACES.slice(0, 1) : PLACES
     const operands = (code.memory ?? []).map(({ name }) => `the ${name}`)
     const targets = ['the stream', ...operands, ...(code.uses ?? [])]
     const kinds = code.memory === undefined ? [undefined] : KINDS

@@ -1,14 +1,13 @@
-/** What the CUDA backend does on its own account beside captures, on a driver that is pretended and counts invalidated captures. */
+/** What the CUDA backend does on its own account beside captures, on a fake driver that counts invalidated captures. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CudaDriver } from '../../../src/driver/cuda/cuda-driver.js'
-import type { StreamReserve } from '../../../src/driver/cuda/handles/stream-reserve.js'
+import { StreamRecords } from '../../../src/driver/cuda/handles/stream-records.js'
 import { Captures } from '../../../src/driver/cuda/host-functions/captures.js'
-import { alone, Right } from '../../../src/driver/cuda/host-functions/thread-table.js'
-import type { Contexts } from '../../../src/driver/cuda/libcuda/contexts.js'
-import type { Library } from '../../../src/driver/cuda/libcuda/library.js'
-import { NativeMemory } from '../../../src/driver/cuda/libcuda/native.js'
-import { StreamCalls } from '../../../src/driver/cuda/libcuda/stream-calls.js'
+import { Lock } from '../../../src/driver/cuda/host-functions/process-registry.js'
+import { type Contexts, StreamCalls } from '../../../src/driver/cuda/libcuda/driver-calls.js'
+import type { Library } from '../../../src/driver/cuda/libcuda/libcuda.js'
+import { NativeMemory } from '../../../src/driver/cuda/libcuda/native-memory.js'
 import { EventPool } from '../../../src/driver/cuda/waiting/event-pool.js'
 import { CUresult, noteLoss } from '../../../src/driver/cuda-results.js'
 import {
@@ -20,6 +19,7 @@ import {
   type StreamHandle,
 } from '../../../src/driver/driver.js'
 import { refusedByDriver } from '../../conformance/expect.js'
+import { mustOf, registryWith } from './fake-parts.js'
 
 const CONTEXTS = [100, 200] as ContextHandle[]
 const EVENT = 9 as EventHandle
@@ -33,15 +33,15 @@ interface Capture {
 }
 
 /** Two devices. A default stream is known by the context that is current. */
-function pretend() {
+function fakeParts() {
   const memory = new NativeMemory(4096)
   const { uint32, uint64 } = memory
   const captures = new Map<number, Capture>()
   const contextOf = new Map<number, ContextHandle>()
   const calls: string[] = []
-  /** Where streams of other libraries stood that have been destroyed: the next of ours stand there. */
+  /** The addresses of destroyed streams of other libraries. The next streams of this library get them. */
   const places: number[] = []
-  /** Streams that the checks of handles were told to be gone. */
+  /** Streams that were reported to the handle check as gone. */
   const gone: StreamHandle[] = []
   /** What a query of these streams gives. */
   const busy = new Map<number, number>()
@@ -120,6 +120,15 @@ function pretend() {
     cuStreamWaitEvent: () => 0,
     cuEventDestroy_v2: (event: number) => calls.push(`cuEventDestroy ${event}`) * 0,
     cuGraphDestroy: () => calls.push('cuGraphDestroy') * 0,
+    cuGraphGetNodes: () => {
+      uint64[0] = 1n
+      return 0
+    },
+    cuGraphInstantiateWithFlags: () => {
+      uint64[0] = 0x88n
+      return 0
+    },
+    cuGraphLaunch: (exec: number, raw: number) => calls.push(`cuGraphLaunch ${exec} ${raw}`) * 0,
     cuModuleLoadData: () => calls.push(`cuModuleLoadData ${isRelaxed}`) * 0,
     cuModuleUnload: () => calls.push(`cuModuleUnload ${isRelaxed}`) * 0,
     cuStreamGetId: () => calls.push(`cuStreamGetId ${isRelaxed}`) * 0,
@@ -141,22 +150,21 @@ function pretend() {
       }
     },
   }
-  const threads = { ...alone(), others: false }
-  const reserve = { fillWhereNeeded: () => {}, making: <R>(call: () => R): R => call(), wants: () => false }
-  const pool = new EventPool(
-    library as unknown as Library,
-    memory,
-    contexts as unknown as Contexts,
-    reserve as unknown as StreamReserve,
-  )
-  const streamCalls = new StreamCalls(contexts as unknown as Contexts)
+  const registry = registryWith({ hasOthers: false })
+  const spares = { fillWhereNeeded: () => {}, making: <R>(call: () => R): R => call(), wants: () => false }
+  const must = mustOf(library)
+  const pool = new EventPool({ library, must, memory, contexts, spares } as never)
+  const streams = new StreamRecords(contexts as unknown as Contexts)
+  const streamCalls = new StreamCalls({ library, memory, contexts, streams } as never)
   const parts = {
     library,
+    must,
     memory,
     contexts,
+    streams,
     calls: streamCalls,
-    threads,
-    captures: new Captures({ library: library as unknown as Library, memory, calls: streamCalls }, threads, () => {}),
+    registry,
+    captures: new Captures({ library: library as unknown as Library, memory, calls: streamCalls }, registry, () => {}),
     relaxed: {
       run: <R>(fn: () => R): R => {
         isRelaxed = true
@@ -183,24 +191,28 @@ function pretend() {
       anyPending: false,
       tracksOrder: false,
       trackOrder: () => {},
-      calmDown: () => {},
-      forgetStream: () => {},
+      settle: () => {},
+      forgetEntries: () => {},
+      countEntries: () => {},
       recordedDevice: () => {},
-      streamAdopted: () => {},
       exclusivelyNow: <R>(call: () => R) => ({ made: call() }),
     },
-    valueWaits: { any: false, anyStands: () => false },
+    valueWaits: {
+      any: false,
+      anyBlocks: () => false,
+      beforeWait: () => true,
+      queued: (stream: StreamHandle) => calls.push(`may be blocked at a value ${stream}`),
+    },
     blocking: { exclusively: <R>(call: () => R): R => call(), beforeCapture: () => {} },
     promises: {
-      forgetStream: () => {},
       contextFinished: (context: ContextHandle) => {
         library.cuCtxRecordEvent(context)
         return () => {}
       },
     },
     pool,
-    graphGates: {},
-    reserve,
+    graphSemaphores: { arm: () => [] },
+    spares,
   }
   const driver = new CudaDriver(parts as unknown as ConstructorParameters<typeof CudaDriver>[0])
   const stream = (device = 0): StreamHandle => driver.streamCreate(CONTEXTS[device] as ContextHandle, 1, 0)
@@ -213,14 +225,14 @@ function pretend() {
   /** What another stream does by a wait, and another library by itself. */
   const join = (joined: number, origin: number): void => void captures.set(joined, captures.get(origin) as Capture)
   const spoilt = (): number => [...captures.values()].filter((capture) => capture.spoilt).length
-  return { driver, library, calls, captures, stream, foreign, join, spoilt, threads, busy, pool, places, gone }
+  return { driver, library, calls, captures, stream, foreign, join, spoilt, registry, busy, pool, places, gone }
 }
 
 const { RELAXED } = CaptureMode
 const finished = (driver: CudaDriver, device = 0) => driver.deviceFinished(device, () => {})
 
 test('a device is not looked at while a stream of it captures, and nothing is invalidated', () => {
-  const { driver, library, calls, stream, foreign, join, spoilt } = pretend()
+  const { driver, library, calls, stream, foreign, join, spoilt } = fakeParts()
   const [own, wrapped, elsewhere, joined, handedOut] = [stream(), foreign(), stream(1), stream(), stream()]
   const perThread = defaultStream(0, 2)
   driver.streamHandedOut(handedOut)
@@ -270,10 +282,10 @@ test('a device is not looked at while a stream of it captures, and nothing is in
 })
 
 test('a capture is one for the other threads until the driver has ended it', () => {
-  const { driver, library, captures, stream, foreign, threads } = pretend()
-  const list = threads.captures
+  const { driver, library, captures, stream, foreign, registry } = fakeParts()
+  const list = registry.captures
   let isTaken = false
-  const capturing = new Right(
+  const capturing = new Lock(
     () => {
       const isFree = !isTaken
       isTaken = true
@@ -283,7 +295,7 @@ test('a capture is one for the other threads until the driver has ended it', () 
       isTaken = false
     },
   )
-  Object.assign(threads, { capturing })
+  Object.assign(registry, { capturing })
   const seen: unknown[] = []
   for (const name of ['cuStreamBeginCapture_v2', 'cuStreamEndCapture', 'cuStreamDestroy_v2'] as const) {
     const call = library[name]
@@ -323,7 +335,7 @@ test('a capture is one for the other threads until the driver has ended it', () 
 })
 
 test('a stream that leaves ends the capture that it began, and no other', () => {
-  const { driver, library, calls, captures, stream, join, spoilt } = pretend()
+  const { driver, library, calls, captures, stream, join, spoilt } = fakeParts()
   const [first, second] = [stream(), stream()]
   driver.graphs.abandon(first)
   assert.deepEqual(calls, [])
@@ -351,19 +363,19 @@ test('a stream that leaves ends the capture that it began, and no other', () => 
   assert.deepEqual([captures.size, spoilt(), calls], [2, 0, []])
 })
 
-test('modules come and go, and streams are asked, with the captures of the thread relaxed', () => {
-  const { driver, calls, stream } = pretend()
+test('modules are loaded and unloaded, and streams queried, with the captures of the thread relaxed', () => {
+  const { driver, calls, stream } = fakeParts()
   const [context] = CONTEXTS as [ContextHandle]
   driver.kernels.unload(driver.kernels.load(new Uint8Array(8), context), context)
   const own = stream()
   driver.streamGetId(own)
   driver.streamGetFlags(own)
   // Of each device the null and the per-thread stream, before something is given back.
-  const asked = ['cuStreamQuery 0', 'cuStreamQuery 2']
+  const queries = ['cuStreamQuery 0', 'cuStreamQuery 2']
   assert.deepEqual(calls, [
     'cuModuleLoadData true',
-    ...asked,
-    ...asked,
+    ...queries,
+    ...queries,
     'cuModuleUnload true',
     'cuStreamGetId true',
     'cuStreamGetFlags true',
@@ -373,8 +385,8 @@ test('modules come and go, and streams are asked, with the captures of the threa
 const [CONTEXT, ELSEWHERE] = CONTEXTS as [ContextHandle, ContextHandle]
 const queries = (calls: string[]): string[] => calls.splice(0).filter((call) => /Query/.test(call))
 
-test('a query that has its answer makes no call; an idle stream that other code can reach is asked', () => {
-  const { driver, calls, stream, foreign, threads } = pretend()
+test('a query that has its answer makes no call; an idle stream that other code can reach is queried', () => {
+  const { driver, calls, stream, foreign, registry } = fakeParts()
   const [own, handedOut, wrapped, capturing] = [stream(), stream(), foreign(), stream()]
   driver.streamHandedOut(handedOut)
   // As wrapping does.
@@ -399,12 +411,12 @@ test('a query that has its answer makes no call; an idle stream that other code 
   assert.deepEqual(both(), [`cuEventQuery ${EVENT}`, `cuStreamQuery ${own}`])
   driver.graphs.end(capturing)
   assert.deepEqual(both(), [])
-  threads.others = true
+  Object.defineProperty(registry, 'hasOthers', { value: true })
   assert.deepEqual(both(), [`cuEventQuery ${EVENT}`, `cuStreamQuery ${own}`])
 })
 
 test('an idle stream that was closed is the next one of its sort, and none of another', () => {
-  const { driver, calls } = pretend()
+  const { driver, calls } = fakeParts()
   const sorts: readonly Parameters<CudaDriver['streamCreate']>[] = [
     ...([1, 0] as const).flatMap((flags) => [0, -1, 1].map((priority) => [CONTEXT, flags, priority] as const)),
     ...[0, 2 ** 31 - 1, -(2 ** 31)].map((priority) => [ELSEWHERE, 1, priority] as const),
@@ -422,11 +434,11 @@ test('an idle stream that was closed is the next one of its sort, and none of an
   assert.ok(sorts.every((sort) => !closed.includes(driver.streamCreate(...sort))))
 })
 
-test('a stream that may be told from another is never given out again', () => {
-  const { driver, library, calls, stream, busy, join } = pretend()
+test('a stream that a caller can distinguish from another is never given out again', () => {
+  const { driver, library, calls, stream, busy, join } = fakeParts()
   const states: Readonly<Record<string, (stream: StreamHandle) => void>> = {
     'its handle was handed out': (each) => driver.streamHandedOut(each),
-    'its id was asked': (each) => void driver.streamGetId(each),
+    'its id was queried': (each) => void driver.streamGetId(each),
     'it has an attribute': (each) => driver.streamSetMemorySyncDomain(each, 1),
     'it is busy': (each) => void busy.set(each, CUresult.NOT_READY),
     'it began a capture': (each) => driver.graphs.begin(each, RELAXED),
@@ -450,8 +462,8 @@ test('a stream that may be told from another is never given out again', () => {
   }
 })
 
-test('a stream whose handle is read after it was closed is destroyed then; one that is out again is asked from then on', () => {
-  const { driver, calls, stream } = pretend()
+test('a stream whose handle is read after it was closed is destroyed then; one that was given out again is queried from then on', () => {
+  const { driver, calls, stream } = fakeParts()
   const closed = stream()
   driver.streamDestroy(closed)
   driver.streamHandedOut(closed)
@@ -469,8 +481,8 @@ test('a stream whose handle is read after it was closed is destroyed then; one t
   assert.notEqual(stream(), again)
 })
 
-test('a stream that stands where one of another library stood is known to no other code', () => {
-  const { driver, calls, stream, foreign, places, gone } = pretend()
+test('a stream with the address of a destroyed stream of another library has not escaped', () => {
+  const { driver, calls, stream, foreign, places, gone } = fakeParts()
   const theirs = foreign()
   driver.streamHandedOut(theirs)
   places.push(theirs)
@@ -486,7 +498,7 @@ test('a stream that stands where one of another library stood is known to no oth
 })
 
 test('no more than 64 closed streams are kept', () => {
-  const { driver, calls, stream } = pretend()
+  const { driver, calls, stream } = fakeParts()
   const many = Array.from({ length: 100 }, () => stream())
   const others = Array.from({ length: 10 }, (_, index) => driver.streamCreate(CONTEXT, 1, -index - 1))
   for (const each of [...many, ...others]) driver.streamDestroy(each)
@@ -495,7 +507,7 @@ test('no more than 64 closed streams are kept', () => {
 })
 
 test('an event that was never recorded is given out again, and no other is given out as new', () => {
-  const { driver, pool } = pretend()
+  const { driver, pool } = fakeParts()
   const create = (context = CONTEXT, flags: number = EventFlag.DISABLE_TIMING): EventHandle =>
     driver.eventCreate(context, flags)
   const [fresh, recorded] = [create(), create()]
@@ -515,7 +527,7 @@ test('an event that was never recorded is given out again, and no other is given
 })
 
 test('an event with timing is used again for one that is recorded at once, and never given out as new', () => {
-  const { driver } = pretend()
+  const { driver } = fakeParts()
   const [timed, recorded] = [EventFlag.DEFAULT, EventFlag.DEFAULT].map((flags) => driver.eventCreate(CONTEXT, flags))
   assert.ok(timed !== undefined && recorded !== undefined)
   driver.eventRecycle(CONTEXT, timed, true)
@@ -533,7 +545,7 @@ test('an event with timing is used again for one that is recorded at once, and n
 })
 
 test('once a context is lost nothing is known any more, and nothing is given out again', () => {
-  const { driver, calls, stream } = pretend()
+  const { driver, calls, stream } = fakeParts()
   const [own, closed] = [stream(), stream()]
   const unused = driver.eventCreate(CONTEXT, EventFlag.DISABLE_TIMING)
   driver.streamDestroy(closed)
@@ -548,4 +560,15 @@ test('once a context is lost nothing is known any more, and nothing is given out
   assert.deepEqual(queries(calls), [`cuStreamQuery ${own}`, `cuEventQuery ${EVENT}`])
   assert.notEqual(stream(), closed)
   assert.notEqual(driver.eventCreate(CONTEXT, EventFlag.DISABLE_TIMING), unused)
+})
+
+test('what is captured here into a capture that another library began is known of its graph', () => {
+  const { driver, library, calls, foreign } = fakeParts()
+  const stream = foreign()
+  library.cuStreamBeginCapture_v2(stream)
+  driver.graphs.noteValueWait(stream)
+  const exec = driver.graphs.instantiate(driver.graphs.end(stream), CONTEXTS[0] as ContextHandle)
+  calls.length = 0
+  driver.graphs.launch(exec, stream)
+  assert.deepEqual(calls, [`cuGraphLaunch ${0x88} ${stream}`, `may be blocked at a value ${stream}`])
 })

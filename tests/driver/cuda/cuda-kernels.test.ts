@@ -1,8 +1,8 @@
-/** What the CUDA backend keeps of kernels, on a driver that is pretended and gives a function's address out again. */
+/** What the CUDA backend keeps of kernels, on a fake driver that gives a function's address out again. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { CudaKernels, type CudaKernelsParts } from '../../../src/driver/cuda/cuda-kernels.js'
-import { NativeMemory } from '../../../src/driver/cuda/libcuda/native.js'
+import { NativeMemory } from '../../../src/driver/cuda/libcuda/native-memory.js'
 import type {
   ContextHandle,
   KernelHandle,
@@ -10,6 +10,7 @@ import type {
   QueuedKernel,
   StreamHandle,
 } from '../../../src/driver/driver.js'
+import { mustOf } from './fake-parts.js'
 import { idleWhen } from './idle-when.js'
 
 const FUNCTION = 0x5000
@@ -29,7 +30,7 @@ const launchOf = (handle: KernelHandle, shape: LaunchShape, args: readonly numbe
   return { kind: 'kernel', stream, kernel: { handle, name: 'k', uses: [] }, shape, args }
 }
 
-function pretend() {
+function fakeParts() {
   const memory = new NativeMemory(256)
   const granted: number[] = []
   const launched: { function: number; bits: number }[] = []
@@ -75,6 +76,7 @@ function pretend() {
   const contexts = { within: <R>(_context: number, calls: () => R): R => calls() }
   const parts = {
     library,
+    must: mustOf(library),
     memory,
     contexts,
     calls: { onStream: () => {} },
@@ -89,7 +91,7 @@ function pretend() {
 
 describe('kernels of the CUDA backend', () => {
   it('one function may have two signatures: each kernel writes its arguments by its own', () => {
-    const { kernels, launched } = pretend()
+    const { kernels, launched } = fakeParts()
     const module = kernels.load(new Uint8Array(8), context)
     const float = kernels.kernel(module, 'k', ['f32'])
     const integer = kernels.kernel(module, 'k', ['i32'])
@@ -102,7 +104,7 @@ describe('kernels of the CUDA backend', () => {
   })
 
   it('is given the attributes of a launch as CUDA lays them out, and none that an earlier launch had', () => {
-    const { kernels, attributes } = pretend()
+    const { kernels, attributes } = fakeParts()
     const kernel = kernels.kernel(kernels.load(new Uint8Array(8), context), 'k', ['f32'])
     const every: LaunchShape = {
       ...shape(),
@@ -133,8 +135,8 @@ describe('kernels of the CUDA backend', () => {
     assert.deepEqual(attributes[1], [])
   })
 
-  it('is asked for by its name, however long that is', () => {
-    const { kernels, names } = pretend()
+  it('is looked up by its name, however long that is', () => {
+    const { kernels, names } = fakeParts()
     const module = kernels.load(new Uint8Array(8), context)
     for (const name of ['k', 'a-kernel', 'größer', '']) kernels.kernel(module, name, ['f32'])
     assert.deepEqual(names, ['k', 'a-kernel', 'größer', ''])
@@ -142,13 +144,13 @@ describe('kernels of the CUDA backend', () => {
   })
 
   it('got twice, it is one', () => {
-    const { kernels } = pretend()
+    const { kernels } = fakeParts()
     const module = kernels.load(new Uint8Array(8), context)
     assert.equal(kernels.kernel(module, 'k', ['f32']), kernels.kernel(module, 'k', ['f32']))
   })
 
   it('leave for shared memory is the function’s, and ends with its module', () => {
-    const { kernels, granted } = pretend()
+    const { kernels, granted } = fakeParts()
     const first = kernels.load(new Uint8Array(8), context)
     const large = kernels.kernel(first, 'k', ['f32'])
     kernels.launch(launchOf(large, shape(100_000), [1]))

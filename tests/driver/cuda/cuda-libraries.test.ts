@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { beforeEach, test } from 'node:test'
 import { CudaLibraries } from '../../../src/driver/cuda/cuda-libraries.js'
 import type { ContextHandle, LibraryCall, StreamHandle } from '../../../src/driver/driver.js'
+import { mustOf } from './fake-parts.js'
 
 const log: string[] = []
 beforeEach(() => {
@@ -12,6 +13,7 @@ beforeEach(() => {
 const parts = {
   // No stream captures.
   calls: { onStream: () => {} },
+  must: mustOf({}),
   memory: { int32: new Int32Array(1) },
   contexts: {
     within: (context: number, calls: () => unknown) => {
@@ -58,7 +60,7 @@ function work(stream: number, context: number, more: Partial<LibraryCall> = {}):
 const withoutRepeats = (lines: readonly string[]): string[] => lines.filter((line, at) => line !== lines[at - 1])
 
 test('counts what it may queue, then calls each in its context, with CUDA’s own handle', () => {
-  // 5 is the token for handle 1 of device 1, which CUDA tells apart by the context.
+  // 5 is the token for handle 1 of device 1, which CUDA distinguishes by the context.
   libraries.queue({
     kind: 'library',
     calls: [work(0x5000, 1), work(5, 2)],

@@ -1,19 +1,20 @@
-/** What the CUDA backend does with pinned memory, on a driver that is pretended: memory of the layer's, and events by hand. */
+/** What the CUDA backend does with pinned memory, on a fake driver: memory of the layer's, and events by hand. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { CudaError } from '../../../src/base/errors.js'
 import { CudaMemory, type CudaMemoryParts } from '../../../src/driver/cuda/cuda-memory.js'
 import { own as layerOwn } from '../../../src/driver/cuda/libcuda/c-functions.js'
-import { NativeMemory } from '../../../src/driver/cuda/libcuda/native.js'
-import { RelaxedCaptures } from '../../../src/driver/cuda/libcuda/relaxed-captures.js'
+import { RelaxedCaptures } from '../../../src/driver/cuda/libcuda/driver-calls.js'
+import { NativeMemory } from '../../../src/driver/cuda/libcuda/native-memory.js'
 import type { ContextHandle, EventHandle, OwnEvent } from '../../../src/driver/driver.js'
+import { mustOf } from './fake-parts.js'
 import { idleWhen } from './idle-when.js'
 
 const skip = process.platform === 'linux' ? false : 'the native layer is for Linux'
 const context = 1 as ContextHandle
 const own = (event: number): OwnEvent => ({ context, event: event as EventHandle })
 
-function pretend() {
+function fakeParts() {
   const memory = new NativeMemory(64)
   const calls: string[] = []
   const undone = new Set<number>()
@@ -32,6 +33,7 @@ function pretend() {
   }
   const parts = {
     library,
+    must: mustOf(library),
     memory,
     contexts: { within: <R>(_context: number, calls: () => R): R => calls() },
     relaxed: new RelaxedCaptures(library),
@@ -53,7 +55,7 @@ function pretend() {
 
 describe('pinned memory of the CUDA backend', { skip }, () => {
   it('is used again, but not before the work that needs it is done', () => {
-    const { pinned, calls, undone, recycled } = pretend()
+    const { pinned, calls, undone, recycled } = fakeParts()
     const first = pinned.allocatePinned(100, context)
     new Uint8Array(first.bytes).fill(1)
     undone.add(5)
@@ -71,7 +73,7 @@ describe('pinned memory of the CUDA backend', { skip }, () => {
   })
 
   it('is given back beyond a limit, but never while a host function is pending', () => {
-    const { pinned, calls, state } = pretend()
+    const { pinned, calls, state } = fakeParts()
     const large = (): void => {
       const { pointer, bytes } = pinned.allocatePinned(200 * 1024 * 1024, context)
       pinned.allocatePinned(1, context)
@@ -89,7 +91,7 @@ describe('pinned memory of the CUDA backend', { skip }, () => {
   })
 
   it('says what the driver said', () => {
-    const { pinned, state } = pretend()
+    const { pinned, state } = fakeParts()
     state.fails = 2
     assert.throws(
       () => pinned.allocatePinned(8, context),

@@ -1,14 +1,14 @@
-/** What the CUDA backend does with memory that other processes see, on a driver that is pretended. */
+/** What the CUDA backend does with memory that other processes see, on a fake driver. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { describe, it } from 'node:test'
 import { Worker } from 'node:worker_threads'
 import { CudaError } from '../../../src/base/errors.js'
-import { CudaSharing, type CudaSharingParts } from '../../../src/driver/cuda/cuda-sharing.js'
-import { Marks } from '../../../src/driver/cuda/handles/marks.js'
-import { NativeMemory } from '../../../src/driver/cuda/libcuda/native.js'
-import { RelaxedCaptures } from '../../../src/driver/cuda/libcuda/relaxed-captures.js'
+import { CudaSharing, type CudaSharingParts, Registrations } from '../../../src/driver/cuda/cuda-sharing.js'
+import { RelaxedCaptures } from '../../../src/driver/cuda/libcuda/driver-calls.js'
+import { NativeMemory } from '../../../src/driver/cuda/libcuda/native-memory.js'
 import type { ContextHandle, EventHandle, OwnEvent, Pointer } from '../../../src/driver/driver.js'
+import { mustOf } from './fake-parts.js'
 import { idleWhen } from './idle-when.js'
 
 const skip = process.platform === 'win32' ? 'the C library is found differently here' : false
@@ -16,7 +16,7 @@ const context = 1 as ContextHandle
 const MiB = 2 ** 20
 const own = (event: number): OwnEvent => ({ context, event: event as EventHandle })
 
-function pretend() {
+function fakeParts() {
   const memory = new NativeMemory(128)
   const calls: string[] = []
   const undone = new Set<number>()
@@ -52,6 +52,7 @@ function pretend() {
   }
   const parts = {
     library,
+    must: mustOf(library),
     memory,
     contexts: { within: <R>(_context: number, calls: () => R): R => calls() },
     relaxed: new RelaxedCaptures(library),
@@ -71,7 +72,7 @@ const code = (wanted: string) => (error: unknown) => (error as { code?: unknown 
 
 describe('memory for other processes on the CUDA backend', { skip }, () => {
   it('comes in steps of 2 MiB, and is used again once the work is done', () => {
-    const { sharing, calls, undone, recycled } = pretend()
+    const { sharing, calls, undone, recycled } = fakeParts()
     const first = sharing.allocate(100, context)
     undone.add(5)
     sharing.free(first, [own(5), own(6)])
@@ -84,7 +85,7 @@ describe('memory for other processes on the CUDA backend', { skip }, () => {
   })
 
   it('of one context is not given to another', () => {
-    const { sharing } = pretend()
+    const { sharing } = fakeParts()
     const first = sharing.allocate(1, context)
     sharing.free(first, [])
     assert.notEqual(sharing.allocate(1, 2 as ContextHandle), first)
@@ -92,7 +93,7 @@ describe('memory for other processes on the CUDA backend', { skip }, () => {
   })
 
   it('is given back beyond a limit, but never while a host function is pending', () => {
-    const { sharing, calls, state } = pretend()
+    const { sharing, calls, state } = fakeParts()
     const large = [200, 90, 90].map((size) => sharing.allocate(size * MiB, context))
     for (const [index, pointer] of large.entries()) {
       state.hostFunctions = index === 1
@@ -105,7 +106,7 @@ describe('memory for other processes on the CUDA backend', { skip }, () => {
   })
 
   it('what is kept is given back where the device has no more, unless a host function is pending', () => {
-    const { sharing, calls, state } = pretend()
+    const { sharing, calls, state } = fakeParts()
     const kept = sharing.allocate(1, context)
     sharing.free(kept, [])
     state.allocates = [2, 0]
@@ -121,7 +122,7 @@ describe('memory for other processes on the CUDA backend', { skip }, () => {
   })
 
   it('is exported by its base, and known again in this process', () => {
-    const { sharing, state } = pretend()
+    const { sharing, state } = fakeParts()
     const pointer = sharing.allocate(1, context)
     const { handle, byteOffset } = sharing.exportMemory((pointer + 12) as Pointer, context)
     assert.equal(handle.length, 64)
@@ -132,7 +133,7 @@ describe('memory for other processes on the CUDA backend', { skip }, () => {
   })
 
   it('of another process is unmapped after its work, and not while a host function is pending', async () => {
-    const { sharing, calls, undone, recycled, state } = pretend()
+    const { sharing, calls, undone, recycled, state } = fakeParts()
     const imported = sharing.importMemory(new Uint8Array(64).fill(9), context)
     assert.deepEqual([imported.pointer, imported.byteLength], [0x6000_0000_0000, 16 * MiB])
     assert.deepEqual(sharing.exportMemory((imported.pointer + 5) as Pointer, context), {
@@ -156,7 +157,7 @@ describe('memory for other processes on the CUDA backend', { skip }, () => {
   })
 
   it('what the driver refuses is an invalid handle, the same process among it, but for a lack of memory', () => {
-    const { sharing, state } = pretend()
+    const { sharing, state } = fakeParts()
     const attempt = (number: number) => () => {
       state.opens = number
       sharing.importMemory(new Uint8Array(64), context)
@@ -168,34 +169,34 @@ describe('memory for other processes on the CUDA backend', { skip }, () => {
   })
 })
 
-describe('marks', { skip }, () => {
+describe('registrations', { skip }, () => {
   const source = `
     const { parentPort, workerData } = require('node:worker_threads')
-    import(workerData).then(({ Marks }) => {
-      const marks = new Marks()
-      parentPort.on('message', ({ mark, key }) => parentPort.postMessage(marks.read(mark, key)))
+    import(workerData).then(({ Registrations }) => {
+      const registrations = new Registrations()
+      parentPort.on('message', ({ mark, key }) => parentPort.postMessage(registrations.read(mark, key)))
     })`
 
-  it('are seen by another thread, with what they stand for, until they are lowered', async () => {
-    const module = new URL('../../../src/driver/cuda/handles/marks.js', import.meta.url).href
+  it('can be read by another thread, with their words, until they are removed', async () => {
+    const module = new URL('../../../src/driver/cuda/cuda-sharing.js', import.meta.url).href
     const worker = new Worker(source, { eval: true, workerData: module })
     const read = async (mark: number, key: number): Promise<unknown> => {
       worker.postMessage({ mark, key })
       return (await once(worker, 'message'))[0]
     }
-    const marks = new Marks()
+    const registrations = new Registrations()
     const key = 2 ** 48 - 5
     const address = 2 ** 47 - 8
-    const mark = marks.raise([key, 2, 0, address, 100])
+    const mark = registrations.add([key, 2, 0, address, 100])
     assert.deepEqual(await read(mark, key), [2, 0, address, 100, 0, 0, 0])
     assert.equal(await read(mark, key - 1), undefined)
     assert.equal(await read(mark + 4, key), undefined)
     for (const unreadable of [8, 2 ** 46, 2 ** 47, Number.MAX_SAFE_INTEGER - 7]) {
       assert.equal(await read(unreadable, key), undefined)
     }
-    marks.lower(mark)
+    registrations.remove(mark)
     assert.equal(await read(mark, key), undefined)
-    assert.equal(marks.raise([7, 1]), mark, 'the words are used again')
+    assert.equal(registrations.add([7, 1]), mark, 'the words are used again')
     assert.deepEqual(await read(mark, 7), [1, 0, 0, 0, 0, 0, 0], 'nothing is left of what stood there before')
     assert.equal(await read(mark, key), undefined)
     assert.equal(await read(mark, 0), undefined)

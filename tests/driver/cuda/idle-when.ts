@@ -1,4 +1,4 @@
-/** Stands for the driver's IdleDevices, where the test says when a device has nothing to do. */
+/** Takes the place of the driver's IdleDevices. The test decides when a device has nothing to do. */
 export function idleWhen(isIdle: () => boolean) {
   const waiting: (() => void)[] = []
   const makeAll = (): void => {

@@ -1,7 +1,7 @@
 /** Workers, one after the other, each of which sleeps by a timer of the system's: prints how many files are open before and after. */
 import { readdirSync } from 'node:fs'
 import { isMainThread, Worker } from 'node:worker_threads'
-import { BackOffSleeper } from '../../../src/driver/cuda/waiting/sleeper.js'
+import { BackOffTimer } from '../../../src/driver/cuda/waiting/back-off-timer.js'
 
 const WORKERS = 8
 
@@ -18,6 +18,6 @@ if (isMainThread) {
   for (let left = WORKERS; left > 0; left -= 1) await worker()
   console.log(openFiles() - before)
 } else {
-  const sleeper = new BackOffSleeper()
+  const sleeper = new BackOffTimer()
   sleeper.sleep(() => sleeper.cancel())
 }

@@ -1,6 +1,6 @@
 /** Only workers load the native library: one after the other uses the event loop by it, and ends. */
 import { isMainThread, Worker } from 'node:worker_threads'
-import { BackOffSleeper } from '../../../src/driver/cuda/waiting/sleeper.js'
+import { BackOffTimer } from '../../../src/driver/cuda/waiting/back-off-timer.js'
 
 const TURNS = 50
 
@@ -11,7 +11,7 @@ if (isMainThread) {
   }
   console.log('the workers are gone')
 } else {
-  const sleeper = new BackOffSleeper()
+  const sleeper = new BackOffTimer()
   let turns = 0
   const turn = (): void => {
     turns += 1

@@ -1,5 +1,5 @@
 /**
- * `Timeline.record(fn, { everything: true })` on a pretended GPU with a pretended CUPTI, which asks for memory on a thread of
+ * `Timeline.record(fn, { everything: true })` on a fake GPU with a fake CUPTI, which asks for memory on a thread of
  * its own while JavaScript waits for it: what other code queues is shown between what the library queues, once and in order.
  */
 import assert from 'node:assert/strict'
@@ -10,9 +10,9 @@ import { Worker } from 'node:worker_threads'
 import { Device, type DeviceBuffer, defineKernel, ExternalStream, type PinnedBuffer, type Stream } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
 import { Timeline, type TimelineOperation } from 'cuda-streams/timeline'
+import { fakeCuda, fakeCupti, isFakeDriver } from '../../fake-driver/fake-cuda.js'
 import { runsTestFile } from '../../helpers/run-time.js'
 import { whatFailed } from '../../helpers/test-output.js'
-import { isPretended, pretendedCuda, pretendedCupti } from '../../pretend/pretend.js'
 import { dataOfPage } from '../page-data.js'
 import { ForeignCuda } from './foreign-cuda.js'
 
@@ -25,8 +25,8 @@ const spin = defineKernel({
   simulateGrid() {},
 })
 
-if (isPretended()) {
-  describe('a recording of everything', () => onPretended())
+if (isFakeDriver()) {
+  describe('a recording of everything', () => onFakeDriver())
 } else {
   test('on the simulator, whose work is all known, it adds nothing', async () => {
     const simulation = simulate()
@@ -42,20 +42,20 @@ if (isPretended()) {
     )
   })
 
-  const pretended = pretendedCuda()
-  const skip = typeof pretended === 'string' ? pretended : false
+  const fake = fakeCuda()
+  const skip = typeof fake === 'string' ? fake : false
   if (typeof skip === 'string') console.log(`skipped: ${skip}`)
-  describe('with a pretended CUPTI', { skip }, () => {
-    after(() => typeof pretended !== 'string' && pretended.remove())
+  describe('with a fake CUPTI', { skip }, () => {
+    after(() => typeof fake !== 'string' && fake.remove())
 
     const modes: readonly (readonly [title: string, env: NodeJS.ProcessEnv])[] = [
       ['records in one buffer', {}],
-      ['a buffer for each of the first records', { PRETENDED_SMALL: '1' }],
+      ['a buffer for each of the first records', { FAKE_SMALL: '1' }],
     ]
     for (const [title, more] of modes) {
       test(title, async () => {
-        assert.ok(typeof pretended !== 'string')
-        const env = { ...pretended.env, CUDA_STREAMS_CUPTI: pretendedCupti(pretended), ...more }
+        assert.ok(typeof fake !== 'string')
+        const env = { ...fake.env, CUDA_STREAMS_CUPTI: fakeCupti(fake), ...more }
         const child = spawn(process.execPath, runsTestFile(fileURLToPath(import.meta.url)), { env, timeout: 120_000 })
         let output = ''
         for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (output += String(text)))
@@ -67,7 +67,7 @@ if (isPretended()) {
   })
 }
 
-function onPretended(): void {
+function onFakeDriver(): void {
   let device: Device
   let stream: Stream
   let buffer: DeviceBuffer
@@ -307,7 +307,7 @@ function onPretended(): void {
     await stream.finished()
   })
 
-  /** With a variable of the pretended CUPTI, which this thread's own environment is for C. */
+  /** With a variable of the fake CUPTI, which this thread's own environment is for C. */
   async function having<R>(name: string, value: string, act: () => Promise<R>): Promise<R> {
     process.env[name] = value
     try {
@@ -318,7 +318,7 @@ function onPretended(): void {
   }
 
   test('another tool has it: that is said, and no recording is under way', async () => {
-    await having('PRETENDED_CUPTI_TAKEN', '1', () =>
+    await having('FAKE_CUPTI_TAKEN', '1', () =>
       assert.rejects(
         record(() => {}),
         {
@@ -350,7 +350,7 @@ function onPretended(): void {
   }
 
   test('a version that is not known is refused', async () => {
-    const outcome = await having('PRETENDED_CUPTI_VERSION', '140000', () => inThread())
+    const outcome = await having('FAKE_CUPTI_VERSION', '140000', () => inThread())
     assert.match(outcome, /ERR_UNSUPPORTED This CUPTI is of version 140000/)
   })
 

@@ -1,6 +1,6 @@
 /** CUDA as another library calls it: the driver's own functions, of which the library under test hears nothing. */
 import koffi from 'koffi'
-import { NativeMemory } from '../../../src/driver/cuda/libcuda/native.js'
+import { NativeMemory } from '../../../src/driver/cuda/libcuda/native-memory.js'
 
 const P = 'uintptr_t'
 
@@ -35,7 +35,7 @@ export class ForeignCuda {
     })
   }
 
-  /** Fills 21 bytes so many times on a thread of the pretended CUPTI. The result tells how often that is still to be. */
+  /** Fills 21 bytes so many times on a thread of the fake CUPTI. The result tells how often that is still to be. */
   fillOften(pointer: bigint, stream: number, count: number): () => number {
     const library = koffi.load(process.env['CUDA_STREAMS_CUPTI'] ?? '')
     library.func('fillOften', 'void', [P, P, 'int'])(Number(pointer), stream, count)

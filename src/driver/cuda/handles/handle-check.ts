@@ -1,26 +1,113 @@
-/** Tells live handles from wrong ones before the driver is asked, which would crash on some of them. */
+/**
+ * Distinguishes live handles from wrong ones before the driver is called, which would crash on some of them, and keeps handles alive that a blocking
+ * call uses.
+ */
 import { CUresult, cudaError } from '../../cuda-results.js'
 import type { ContextHandle, EventHandle, StreamHandle } from '../../driver.js'
 import { closedHandle, refusedHandle } from '../../handle-errors.js'
-import type { MemoryCheck } from './memory-check.js'
+import { MemoryReader } from '../libcuda/native-memory.js'
 
+/** How many bytes of a stream's inner object are searched for the stream's handle and number. */
+const INNER_BYTES = 1024
+/** How many words of an event are read. */
+const EVENT_WORDS = 8
+const HASH_FACTOR = 0x9e3779b1
+
+/** What can be said of a handle without calling the driver. */
+export type Verdict = 'alive' | 'unknown' | 'wrong'
+
+/**
+ * Reads memory that may not be there. A wrong handle crashes the driver; here it is an answer. What is inside a CUstream and a CUevent is not
+ * documented, so it is learned from ones that are made for the purpose; when those do not look as expected, nothing is concluded.
+ */
+export class MemoryCheck {
+  /** Where a stream's inner object has the stream's handle; undefined when that could not be learned. */
+  #selfOffset: number | undefined
+  /** Where it has the driver's number for the stream. */
+  #idOffset: number | undefined
+  /** Does an event begin with the address of its context? */
+  #eventNamesContext = false
+
+  readonly #reader = new MemoryReader()
+
+  /** Learns from live streams and a live event what such objects look like. */
+  learn(streams: readonly { readonly handle: number; readonly id: number }[], event: number, context: number): void {
+    this.#selfOffset = this.#offsetOf(streams.map(({ handle }) => ({ handle, value: handle })))
+    this.#idOffset = this.#offsetOf(streams.map(({ handle, id }) => ({ handle, value: id })))
+    this.#eventNamesContext = this.#pointerAt(event) === context
+  }
+
+  stream(handle: number): Verdict {
+    const inner = this.#pointerAt(handle)
+    if (inner === undefined) return 'wrong'
+    if (this.#selfOffset === undefined) return 'unknown'
+    const self = this.#pointerAt(inner + this.#selfOffset)
+    if (self === undefined) return 'wrong'
+    return self === handle ? 'alive' : 'unknown'
+  }
+
+  /** The driver's number for a stream. Freed memory keeps it; a new stream at the same address has another. */
+  idOfStream(handle: number): number | undefined {
+    const inner = this.#pointerAt(handle)
+    return inner === undefined || this.#idOffset === undefined ? undefined : this.#pointerAt(inner + this.#idOffset)
+  }
+
+  /** A hash of what can be read of an event, to be compared later. It is computed for each event that is closed. */
+  lookOfEvent(handle: number): number {
+    let look = 0
+    for (const word of this.#reader.wordsAt(handle, EVENT_WORDS) ?? []) {
+      const value = Number(word)
+      look = (Math.imul(look, HASH_FACTOR) + (value >>> 0) + Math.floor(value / 2 ** 32)) | 0
+    }
+    return look
+  }
+
+  /** The offset at which the inner object of each of these streams has the stream's value. */
+  #offsetOf(streams: readonly { readonly handle: number; readonly value: number }[]): number | undefined {
+    for (let offset = 0; offset < INNER_BYTES; offset += 8) {
+      const isThere = streams.every(({ handle, value }) => {
+        const inner = this.#pointerAt(handle)
+        return inner !== undefined && this.#pointerAt(inner + offset) === value
+      })
+      if (isThere) return offset
+    }
+    return undefined
+  }
+
+  /** Which of the contexts an event belongs to, by its memory. */
+  event(
+    handle: number,
+    contexts: Iterable<number>,
+  ): { readonly verdict: Verdict; readonly context: number | undefined } {
+    const first = this.#pointerAt(handle)
+    if (first === undefined) return { verdict: 'wrong', context: undefined }
+    if (!this.#eventNamesContext) return { verdict: 'unknown', context: undefined }
+    for (const context of contexts) if (context === first) return { verdict: 'alive', context }
+    const verdict = this.#pointerAt(first - (first % 8)) === undefined ? 'wrong' : 'unknown'
+    return { verdict, context: undefined }
+  }
+
+  /** The pointer at an address, if the address can be read. */
+  #pointerAt(address: number): number | undefined {
+    return address % 8 === 0 ? this.#reader.pointerAt(address) : undefined
+  }
+}
+
+/** Keeps the handles that this library destroyed, and those that other code passed to it. */
 export class HandleCheck {
-  /** Learns what streams and events look like; called once, before the first look at one. */
+  /** Learns what streams and events look like. Called once, before the memory of one is read. */
   #learn: (() => void) | undefined
   /**
-   * Destroyed by this library, with what they looked like: freed memory may look so for long, and another library may
+   * The streams that this library destroyed, by number, and events, by look: freed memory may look the same for long, and another library may
    * have made a new one at the same address since.
    */
   readonly #destroyedStreams = new Map<StreamHandle, number | undefined>()
   readonly #destroyedEvents = new Map<EventHandle, number>()
-  /** Looked alive once. One that looks otherwise now was destroyed by its owner: to ask the driver could crash. */
+  /** Handles that looked alive once. One that looks otherwise now was destroyed by its owner, and a call of the driver could crash. */
   readonly #seenStreams = new Set<StreamHandle>()
   readonly #seenEvents = new Set<EventHandle>()
 
-  /**
-   * `query` is `cuEventQuery`, without harm to a capture. `hides` tells events of the library's own, which may stand where a
-   * caller's event once stood.
-   */
+  /** `query` is `cuEventQuery`, without harm to a capture. `hides` recognises internal events, which may be where a caller's event once was. */
   constructor(
     private readonly query: (event: EventHandle) => number,
     private readonly memory: MemoryCheck,
@@ -34,22 +121,19 @@ export class HandleCheck {
     if (this.#destroyedStreams.size > 0) this.#destroyedStreams.delete(stream)
   }
 
-  /**
-   * To be told just before. `id` is the driver's number for the stream, where it told: in a capture it does not, and its
-   * memory is looked at.
-   */
+  /** To be called just before. `id` is the driver's number for the stream. In a capture the driver refuses it, and memory is read. */
   streamDestroyed(stream: StreamHandle, id: number | undefined): void {
     this.#learnOnce()
     this.#destroyedStreams.set(stream, id ?? this.memory.idOfStream(stream))
   }
 
-  /** The same of a stream whose handle no program has read yet: what can be seen is kept, for it may read it later. */
+  /** To be called before a stream is destroyed whose handle no program has read. One may still read it later. */
   streamLeft(stream: StreamHandle): void {
     const id = this.memory.idOfStream(stream)
     if (id !== undefined) this.#destroyedStreams.set(stream, id)
   }
 
-  /** Its handle is read now. Another library's stream may stand there by now: it is not looked at where ours is known. */
+  /** The handle is read now. Another library's stream may be there by now, so memory is only read when nothing is known of ours. */
   readAfterEnd(stream: StreamHandle): void {
     if (!this.#destroyedStreams.has(stream)) this.streamDestroyed(stream, undefined)
   }
@@ -62,9 +146,7 @@ export class HandleCheck {
     this.#destroyedEvents.set(event, this.memory.lookOfEvent(event))
   }
 
-  /**
-   * Throws where the handle is no stream as far as can be seen. Returns the driver's number for it where that is seen.
-   */
+  /** Throws if the handle is no stream as far as can be found out. Returns the driver's number for the stream, if it is found. */
   checkStream(stream: StreamHandle, contexts: Iterable<ContextHandle> = []): number | undefined {
     this.#learnOnce()
     const verdict = this.memory.stream(stream)
@@ -84,14 +166,14 @@ export class HandleCheck {
     return undefined
   }
 
-  /** Does an event of the program stand where a stream was destroyed? */
+  /** Is an event of the program where a stream was destroyed? */
   #isEventNow(stream: StreamHandle, contexts: Iterable<ContextHandle>): boolean {
     const event = stream as number as EventHandle
     if (this.memory.event(event, contexts).verdict !== 'alive') return false
     return !this.#destroyedEvents.has(event) && !this.hides(event)
   }
 
-  /** Is it the stream of this number still, as far as can be seen? The driver is not asked. */
+  /** Is the handle still the stream with this number, by its memory? The driver is not called. */
   isStill(stream: StreamHandle, id: number | undefined): boolean {
     if (this.#destroyedStreams.has(stream)) return false
     const verdict = this.memory.stream(stream)
@@ -99,7 +181,7 @@ export class HandleCheck {
     return verdict === 'unknown' && !this.#seenStreams.has(stream)
   }
 
-  /** Throws where the handle is no event as far as can be seen. Returns its context where that is known. */
+  /** Throws if the handle is no event as far as can be found out. Returns the event's context, if it is found. */
   checkEvent(event: EventHandle, contexts: Iterable<ContextHandle>): ContextHandle | undefined {
     this.#learnOnce()
     const { verdict, context } = this.memory.event(event, contexts)
@@ -108,7 +190,7 @@ export class HandleCheck {
       if (verdict !== 'alive' || stale || this.hides(event)) throw closedHandle('event', event)
       this.#destroyedEvents.delete(event)
     }
-    // Asking about an event that was recorded in a capture would invalidate the capture, and one that is alive need not be asked about.
+    // A query of an event that was recorded in a capture would invalidate the capture, and is not needed for one that is alive.
     if (verdict === 'alive') {
       this.#seenEvents.add(event)
       return context as ContextHandle
@@ -128,7 +210,40 @@ export class HandleCheck {
     try {
       learn?.()
     } catch {
-      // A lost context teaches nothing: every handle then looks unknown, and is the driver's to judge.
+      // Nothing can be learned in a lost context. Every handle then is unknown, and the driver decides.
     }
+  }
+}
+
+/**
+ * Streams and events that a blocking call queries again and again. A host function that runs meanwhile may close one. It is destroyed when the
+ * call ends, since a query of a destroyed one crashes.
+ */
+export class HandlesInUse {
+  readonly #users = new Map<number, number>()
+  readonly #postponed = new Map<number, () => void>()
+
+  /** Runs a call that uses the handle. */
+  during<R>(handle: number, call: () => R): R {
+    const before = this.#users.get(handle) ?? 0
+    this.#users.set(handle, before + 1)
+    try {
+      return call()
+    } finally {
+      if (before > 0) this.#users.set(handle, before)
+      else {
+        this.#users.delete(handle)
+        const destroy = this.#postponed.get(handle)
+        this.#postponed.delete(handle)
+        destroy?.()
+      }
+    }
+  }
+
+  /** If the handle is in use, returns true and calls `destroy` afterwards. */
+  postpones(handle: number, destroy: () => void): boolean {
+    if (this.#users.size === 0 || !this.#users.has(handle)) return false
+    this.#postponed.set(handle, destroy)
+    return true
   }
 }

@@ -1,40 +1,40 @@
 /**
- * Captures that this thread has under way, and the events whose latest record is a part of one: to query such an event
- * would invalidate the capture, and a stream that waits for it joins the capture.
+ * The captures that this thread has under way, and the events whose latest record is part of one: a query of such an event would invalidate the
+ * capture, and a stream that waits for it joins the capture.
  */
 import { CUresult, cudaError } from '../../cuda-results.js'
 import type { ContextHandle, EventHandle, StreamHandle } from '../../driver.js'
-import { check } from '../libcuda/library.js'
-import { captures, type LibcudaParts } from '../libcuda/stream-calls.js'
-import type { Threads } from './thread-table.js'
+import type { StreamRecord } from '../handles/stream-records.js'
+import type { LibcudaParts } from '../libcuda/driver-calls.js'
+import { check } from '../libcuda/libcuda.js'
+import type { ProcessRegistry } from './process-registry.js'
 
 export class Captures {
   #underWay = 0
   #joins = 0
-  /** Streams that have waited for such events, while any capture is under way. */
-  readonly #joined = new Set<StreamHandle>()
-  /** By event: is the capture under way still? */
+  readonly #joined = new Set<StreamRecord>()
+  /** Whether the capture that an event was recorded in is still under way. */
   readonly #recorded = new Map<EventHandle, () => boolean>()
 
-  /** `rest` rests the processor while another thread begins or ends a capture, or records a device. */
+  /** `spinWait` is called while another thread begins or ends a capture, or records a device. */
   constructor(
     private readonly parts: Pick<LibcudaParts, 'library' | 'memory' | 'calls'>,
-    private readonly threads: Threads,
-    private readonly rest: (nanosecondsWaited: number) => void,
+    private readonly registry: ProcessRegistry,
+    private readonly spinWait: (nanosecondsWaited: number) => void,
   ) {}
 
-  /** Captures that this library began and has not ended. */
+  /** The number of captures that this library began and has not ended. */
   get underWay(): number {
     return this.#underWay
   }
 
-  /** Waits so far for events recorded in captures: each may have made a branch of a graph. */
+  /** The number of waits so far for events recorded in captures: each may have made a branch of a graph. */
   get joins(): number {
     return this.#joins
   }
 
-  /** Streams that joined a capture, and may have left it. */
-  get joined(): ReadonlySet<StreamHandle> {
+  /** Streams that joined a capture while one was under way. They may have left it, or be gone. */
+  get joined(): ReadonlySet<StreamRecord> {
     return this.#joined
   }
 
@@ -44,34 +44,34 @@ export class Captures {
   }
 
   /** Makes the call that begins a capture of the stream. */
-  beginBy(stream: StreamHandle, call: () => void): void {
+  beginBy({ handle, owner }: StreamRecord, call: () => void): void {
     this.#alone(() => {
       call()
-      this.threads.captures.add(stream, this.parts.calls.own.has(stream))
+      this.registry.captures.add(handle, owner === 'library')
     })
   }
 
-  /** Makes a call that ends the capture which the stream began, if it did, in this thread or another. */
-  endBy<R>(stream: StreamHandle, call: () => R): R {
-    const { captures: list } = this.threads
-    if (!list.has(stream)) return call()
+  /** Makes a call that ends the capture which the stream began, if it began one, in this thread or another. */
+  endBy<R>({ handle }: StreamRecord, call: () => R): R {
+    const { captures: list } = this.registry
+    if (!list.has(handle)) return call()
     return this.#alone(() => {
       try {
         return call()
       } finally {
-        list.remove(stream)
+        list.remove(handle)
       }
     })
   }
 
   /** Has no thread of this library ended the capture that the stream began? */
-  isListed(stream: StreamHandle): boolean {
-    return this.threads.captures.has(stream)
+  isListed({ handle }: StreamRecord): boolean {
+    return this.registry.captures.has(handle)
   }
 
   /**
-   * Records an event behind all work of a device, named after the call that it is made for, unless that would invalidate a capture: of
-   * another thread, or one that `isUnknown` sees, and no thread of this library has begun. Whether this thread captures the caller has asked.
+   * Records an event behind all work of a device, unless that would invalidate a capture: of another thread, or one that `isUnknown` finds,
+   * and no thread of this library has begun. The caller has checked whether this thread captures. `name` is the call in error messages.
    */
   recordDevice(
     event: EventHandle,
@@ -80,7 +80,7 @@ export class Captures {
     name = 'cuCtxRecordEvent',
   ): 'recorded' | 'others' | 'unknown' {
     return this.#alone(() => {
-      if (this.threads.captures.anyOfOthers((stream, hasEnded) => this.#isOver(stream, hasEnded))) return 'others'
+      if (this.registry.captures.anyOfOthers((stream, hasEnded) => this.#isOver(stream, hasEnded))) return 'others'
       if (isUnknown()) return 'unknown'
       check(name, this.parts.library.cuCtxRecordEvent(context, event))
       return 'recorded'
@@ -88,17 +88,17 @@ export class Captures {
   }
 
   #alone<R>(call: () => R): R {
-    const { capturing } = this.threads
-    while (!capturing.take()) this.rest(Number.POSITIVE_INFINITY)
+    const { capturing } = this.registry
+    while (!capturing.tryTake()) this.spinWait(Number.POSITIVE_INFINITY)
     return capturing.during(call)
   }
 
-  /** Other code may have ended the capture. What a thread that has ended left under way nobody else ends. */
+  /** Other code may have ended the capture. Nobody else ends what a thread that has ended left under way. */
   #isOver(stream: StreamHandle, hasEnded: boolean): boolean {
-    if (!captures(this.parts, stream)) return true
+    const { library, memory, calls } = this.parts
+    if (!calls.captures(stream)) return true
     if (!hasEnded) return false
-    const { library, memory } = this.parts
-    // CUDA gives another thread no graph of most captures, and they are over all the same.
+    // CUDA returns no graph of most captures to another thread, and ends them all the same.
     if (library.cuStreamEndCapture(stream, memory.address) === 0) library.cuGraphDestroy(memory.pointerAt(0))
     return true
   }
@@ -113,8 +113,8 @@ export class Captures {
   }
 
   /**
-   * The event has been recorded. `captureOf` tells whether that was a part of a capture: its result then tells whether the
-   * capture is under way still. True where it was.
+   * The event has been recorded. `captureOf` returns undefined when the record is not part of a capture; otherwise a function that returns
+   * whether the capture is still under way. Returns whether the record is part of one.
    */
   recorded(event: EventHandle, captureOf: () => (() => boolean) | undefined): boolean {
     const capture = this.#underWay > 0 ? captureOf() : undefined
@@ -123,17 +123,12 @@ export class Captures {
     return capture !== undefined
   }
 
-  /** A stream waits for the event. True where its latest record was a part of a capture. */
-  waitedFor(event: EventHandle, stream: StreamHandle): boolean {
+  /** A stream waits for the event. Returns whether the event's latest record is part of a capture. */
+  waitedFor(event: EventHandle, stream: StreamRecord): boolean {
     if (!this.#recorded.has(event)) return false
     this.#joins += 1
     if (this.#underWay > 0) this.#joined.add(stream)
     return true
-  }
-
-  /** The stream is gone. */
-  forgetStream(stream: StreamHandle): void {
-    this.#joined.delete(stream)
   }
 
   forgetEvent(event: EventHandle): void {
@@ -141,8 +136,8 @@ export class Captures {
   }
 
   /**
-   * Throws where to query the event would invalidate a capture that is under way; afterwards the driver can be asked. True where
-   * its latest record was a part of a capture that is over: then it may have none.
+   * Throws if a query of the event would invalidate a capture that is under way. Otherwise returns whether its latest record was part of a
+   * capture that has ended: then the event may have no record at all.
    */
   refuseQuery(event: EventHandle): boolean {
     const isUnderWay = this.#recorded.get(event)

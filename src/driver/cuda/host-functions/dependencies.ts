@@ -1,75 +1,53 @@
 /**
- * Which host functions each stream and event comes after, so that a wait for one's own host function is an error at
- * once. Kept only while host functions are pending. Calls of one lane run in order, so the latest stands for all.
+ * Which host functions each stream and event comes after, so that a wait for a host function that cannot run before the wait ends is an error
+ * at once. Kept only while host functions are pending. The calls of one semaphore run in order, so the latest is enough.
  */
-import {
-  canonicalStream,
-  deviceOfDefaultStream,
-  type EventHandle,
-  isDefaultStream,
-  type StreamHandle,
-} from '../../driver.js'
-import type { GateCall, GateLane } from './gates.js'
+import { type EventHandle, isNullStream } from '../../driver.js'
+import type { StreamRecord } from '../handles/stream-records.js'
+import type { PendingCall, Semaphore } from './semaphores.js'
 
-type After = Map<GateLane, number>
-export type ComesAfter = (call: GateCall) => boolean
-
-/** The two things that the null stream's rules go by. */
-interface Facts {
-  readonly blocking: boolean
-  readonly device: number
-}
+/** The latest sequence of each semaphore. */
+type After = Map<object, number>
+export type ComesAfter = (call: PendingCall) => boolean
 
 export class Dependencies {
-  readonly #streams = new Map<StreamHandle, After>()
+  /** The streams that come after any host function. */
+  readonly #streams = new Set<StreamRecord>()
   readonly #events = new Map<EventHandle, After>()
-  /** Of streams in use. Another library may have destroyed one since, so no stream is asked but while it is used. */
-  readonly #facts = new Map<StreamHandle, Facts>()
 
-  /** `isBlocking` has no answer for a stream that captures: to ask for its flags would invalidate the capture. */
-  constructor(
-    private readonly isBlocking: (stream: StreamHandle) => boolean | undefined,
-    private readonly deviceOf: (stream: StreamHandle) => number,
-  ) {}
+  /** `isBlocking` tells whether the null stream orders a stream; undefined while that captures. */
+  constructor(private readonly isBlocking: (stream: StreamRecord) => boolean | undefined) {}
 
-  /** Nothing is pending any more. What streams are like still holds: it takes five calls of the driver to ask. */
+  /** No host function is pending any more. */
   clear(): void {
-    // A map that is cleared gets a new table, and this is called after each wait.
-    if (this.#streams.size > 0) this.#streams.clear()
+    // A map or set that is cleared gets a new table, and this is called after each wait.
     if (this.#events.size > 0) this.#events.clear()
+    if (this.#streams.size === 0) return
+    for (const stream of this.#streams) stream.comesAfter = undefined
+    this.#streams.clear()
   }
 
-  queued(stream: StreamHandle, call: GateCall): void {
-    this.#own(stream).set(call.lane, call.sequence)
+  queued(stream: StreamRecord, { semaphore, sequence }: PendingCall): void {
+    this.#afterOf(stream).set(semaphore, sequence)
   }
 
-  recorded(event: EventHandle, stream: StreamHandle): void {
+  recorded(event: EventHandle, stream: StreamRecord): void {
     const after = this.#afterStream(stream)
     if (after.size === 0) this.#events.delete(event)
     else this.#events.set(event, after)
   }
 
-  waitedForEvent(stream: StreamHandle, event: EventHandle): void {
+  waitedForEvent(stream: StreamRecord, event: EventHandle): void {
     const after = this.#events.get(event)
-    if (after !== undefined && after.size > 0) merge(this.#own(stream), after)
-  }
-
-  forgetStream(stream: StreamHandle): void {
-    this.#streams.delete(stream)
-    this.#facts.delete(stream)
-  }
-
-  /** Another stream may have been made with this handle: its flags and device have to be asked anew. */
-  streamAdopted(stream: StreamHandle): void {
-    this.#facts.delete(stream)
+    if (after !== undefined && after.size > 0) merge(this.#afterOf(stream), after)
   }
 
   forgetEvent(event: EventHandle): void {
     this.#events.delete(event)
   }
 
-  /** Tells of a call whether all that the stream holds now includes something after it. */
-  streamComesAfter(stream: StreamHandle): ComesAfter {
+  /** Does the work that the stream has now include something after a call? */
+  streamComesAfter(stream: StreamRecord): ComesAfter {
     return comesAfter(this.#afterStream(stream))
   }
 
@@ -77,72 +55,54 @@ export class Dependencies {
     return comesAfter(this.#events.get(event))
   }
 
-  /** The same of a device, of which these are the lanes: its streams may come after those of others. */
-  deviceComesAfter(device: number, lanes: readonly GateLane[]): ComesAfter {
-    return comesAfter(this.#afterDevice(device, lanes))
+  /** As `streamComesAfter`, for a device that has these semaphores. Its streams may come after those of other devices. */
+  deviceComesAfter(device: number, semaphores: readonly Semaphore[]): ComesAfter {
+    return comesAfter(this.#afterDevice(device, semaphores))
   }
 
   /** The event was recorded behind all work of the device. */
-  recordedDevice(event: EventHandle, device: number, lanes: readonly GateLane[]): void {
-    this.#events.set(event, this.#afterDevice(device, lanes))
+  recordedDevice(event: EventHandle, device: number, semaphores: readonly Semaphore[]): void {
+    this.#events.set(event, this.#afterDevice(device, semaphores))
   }
 
-  #afterDevice(device: number, lanes: readonly GateLane[]): After {
+  #afterDevice(device: number, semaphores: readonly Semaphore[]): After {
     const after: After = new Map()
-    for (const lane of lanes) after.set(lane, lane.calls.at(-1)?.sequence ?? 0)
-    for (const [stream, theirs] of this.#streams) if (this.#facts.get(stream)?.device === device) merge(after, theirs)
+    for (const semaphore of semaphores) after.set(semaphore, semaphore.calls.at(-1)?.sequence ?? 0)
+    for (const stream of this.#streams) if (stream.device === device) merge(after, stream.comesAfter)
     return after
   }
 
-  /** Of a stream that is in use now. */
-  #factsOf(stream: StreamHandle): Facts {
-    const known = this.#facts.get(stream)
-    if (known !== undefined) return known
-    const blocking = this.isBlocking(stream)
-    const facts = { blocking: blocking ?? false, device: this.deviceOf(stream) }
-    if (blocking !== undefined) this.#facts.set(stream, facts)
-    return facts
+  #afterOf(stream: StreamRecord): After {
+    // The driver is queried while the stream is in use: its owner may destroy it later.
+    this.isBlocking(stream)
+    stream.comesAfter ??= new Map()
+    this.#streams.add(stream)
+    return stream.comesAfter
   }
 
-  #own(stream: StreamHandle): After {
-    const key = canonicalStream(stream)
-    this.#factsOf(key)
-    let after = this.#streams.get(key)
-    if (after === undefined) {
-      after = new Map()
-      this.#streams.set(key, after)
-    }
-    return after
-  }
-
-  /** By the null stream's rules it comes after the blocking streams of its device, and they after it. */
-  #afterStream(stream: StreamHandle): After {
-    const key = canonicalStream(stream)
-    const after: After = new Map(this.#streams.get(key))
-    const { blocking, device } = this.#factsOf(key)
-    for (const [other, theirs] of this.#streams) {
-      if (other === key) continue
-      const holdsUp = isNull(key)
-        ? this.#facts.get(other)?.blocking === true && this.#facts.get(other)?.device === device
-        : isNull(other) && blocking && deviceOfDefaultStream(other) === device
-      if (holdsUp) merge(after, theirs)
+  /** The null stream comes after the blocking streams of its device, and they come after it. */
+  #afterStream(stream: StreamRecord): After {
+    const after: After = new Map(stream.comesAfter)
+    const isBlocking = this.isBlocking(stream)
+    for (const other of this.#streams) {
+      if (other === stream || other.device !== stream.device) continue
+      const isBefore = isNullStream(stream.handle) ? other.isBlocking : isNullStream(other.handle) && isBlocking
+      if (isBefore === true) merge(after, other.comesAfter)
     }
     return after
   }
 }
 
-const isNull = (stream: StreamHandle): boolean => isDefaultStream(stream) && (stream & 3) === 0
-
-function merge(into: After, from: After): void {
-  for (const [lane, sequence] of from) {
-    const known = into.get(lane)
-    if (known === undefined || ((sequence - known) | 0) > 0) into.set(lane, sequence)
+function merge(into: After, from: ReadonlyMap<object, number> | undefined): void {
+  for (const [semaphore, sequence] of from ?? []) {
+    const known = into.get(semaphore)
+    if (known === undefined || ((sequence - known) | 0) > 0) into.set(semaphore, sequence)
   }
 }
 
 function comesAfter(after: After | undefined): ComesAfter {
-  return ({ lane, sequence }) => {
-    const latest = after?.get(lane)
+  return ({ semaphore, sequence }) => {
+    const latest = after?.get(semaphore)
     return latest !== undefined && ((latest - sequence) | 0) >= 0
   }
 }

@@ -1,116 +1,92 @@
 /**
- * How much more a stream takes before the driver blocks the caller. Behind a gate that would be forever, since
- * only the caller opens it; so the library waits before the driver would, and runs host functions meanwhile.
+ * How much more a stream takes before the driver blocks the caller. Behind a semaphore that would be forever, since only the caller signals
+ * it. So the library waits before the driver would, and runs host functions meanwhile.
  *
- * Measured on an H200: a hardware queue holds 1020 entries (a launch, a copy, a memset or a gate is one; records and
- * waits for events are none), and streams share as many hardware queues as CUDA_DEVICE_MAX_CONNECTIONS says.
+ * Measured on an H200: a hardware queue holds 1020 entries, and streams share as many hardware queues as CUDA_DEVICE_MAX_CONNECTIONS says. A
+ * launch, a copy, a memset and a semaphore take one entry each; records and waits for events take none.
  */
-import type { StreamHandle } from '../../driver.js'
-import type { Gates } from './gates.js'
-import { alone, type Threads } from './thread-table.js'
+import type { StreamRecord } from '../handles/stream-records.js'
+import { type ProcessRegistry, singleThread } from './process-registry.js'
+import type { Semaphores } from './semaphores.js'
 
 const QUEUE_ENTRIES = 1000
-/** So many entries are worth a look at which of them are done. */
-const WORTH_A_LOOK = 200
-
-interface Account {
-  /** Entries queued since the stream was last seen empty, or since its last gate was reached. */
-  entries: number
-  /** Entries that came after the latest gate. */
-  sinceGate: number
-}
+/** So many counted entries are worth a query which of them have completed. */
+const WORTH_A_QUERY = 200
 
 export class QueueDepth {
-  /** Of all accounts. */
+  /** Streams with entries counted. */
+  readonly #streams = new Set<StreamRecord>()
+  /** The entries of all of them. */
   #entries = 0
-  readonly #accounts = new Map<StreamHandle, Account>()
 
   constructor(
-    private readonly gates: Gates,
+    private readonly semaphores: Pick<Semaphores, 'isWaitingAt'>,
     private readonly connections: number,
-    private readonly threads: Threads = alone(),
+    private readonly registry: ProcessRegistry = singleThread(),
   ) {}
 
-  /** Nothing is pending any more: the counts do not matter. */
+  /** Nothing is pending any more, so the counts do not matter. */
   clear(): void {
-    if (this.#accounts.size === 0) return
-    this.#accounts.clear()
-    this.#changeBy(-this.#entries)
+    for (const stream of this.#streams) this.forget(stream)
   }
 
-  forget(stream: StreamHandle): void {
-    const entries = this.#accounts.get(stream)?.entries
-    if (entries === undefined) return
-    this.#accounts.delete(stream)
-    this.#changeBy(-entries)
+  forget(stream: StreamRecord): void {
+    if (this.#streams.delete(stream)) this.#setEntries(stream, 0, 0)
   }
 
-  /** Forgets counted entries that are done: the more are counted, the less room other threads have. */
-  refresh(isIdle: (stream: StreamHandle) => boolean): void {
-    if (!this.threads.others || this.#entries < WORTH_A_LOOK) return
-    for (const [stream, { entries }] of this.#accounts) {
-      if (entries >= WORTH_A_LOOK / 10 && isIdle(stream)) this.forget(stream)
+  /** Forgets counted entries that have completed: the more are counted, the less room other threads have. */
+  refresh(isIdle: (stream: StreamRecord) => boolean): void {
+    if (!this.registry.hasOthers || this.#entries < WORTH_A_QUERY) return
+    for (const stream of this.#streams) {
+      if (stream.entries >= WORTH_A_QUERY / 10 && isIdle(stream)) this.forget(stream)
     }
   }
 
   /** Counts entries that are about to be queued. */
-  count(stream: StreamHandle, entries: number): void {
-    const account = this.#accounts.get(stream)
-    if (account === undefined) {
-      this.#accounts.set(stream, { entries, sinceGate: entries })
-    } else {
-      account.entries += entries
-      account.sinceGate += entries
-    }
-    this.#changeBy(entries)
+  count(stream: StreamRecord, entries: number): void {
+    this.#streams.add(stream)
+    this.#setEntries(stream, stream.entries + entries, stream.entriesSinceSemaphore + entries)
   }
 
-  /** Counts a gate, which is one entry. */
-  gateQueued(stream: StreamHandle): void {
-    const account = this.#accounts.get(stream)
-    if (account === undefined) {
-      this.#accounts.set(stream, { entries: 1, sinceGate: 0 })
-    } else {
-      account.entries += 1
-      account.sinceGate = 0
-    }
-    this.#changeBy(1)
+  /** Counts the operations of a semaphore, which take one entry. */
+  semaphoreQueued(stream: StreamRecord): void {
+    this.#streams.add(stream)
+    this.#setEntries(stream, stream.entries + 1, 0)
   }
 
-  /** Do the counts alone say that the stream can take so many more? */
-  surelyHasRoom(stream: StreamHandle, entries: number): boolean {
-    const account = this.#accounts.get(stream)
-    return account === undefined || account.entries + entries <= this.#limit()
+  /** Do the counts alone show that the stream takes that many more? */
+  surelyHasRoom(stream: StreamRecord, entries: number): boolean {
+    return stream.entries === 0 || stream.entries + entries <= this.#limit()
   }
 
-  /** Can the stream take so many more for sure? `isEmpty` asks the driver, and is called only where it may not. */
-  hasRoom(stream: StreamHandle, entries: number, isEmpty: () => boolean): boolean {
-    const account = this.#accounts.get(stream)
-    if (account === undefined || this.surelyHasRoom(stream, entries)) return true
+  /** Does the stream take that many more for certain? `isEmpty` queries the driver, and is called only when the counts do not show it. */
+  hasRoom(stream: StreamRecord, entries: number, isEmpty: () => boolean): boolean {
+    if (this.surelyHasRoom(stream, entries)) return true
     if (isEmpty()) {
       this.forget(stream)
       return true
     }
-    const lane = this.gates.laneOf(stream)
-    // Once the stream stands at its last gate, all that was queued before it is done.
-    if (lane !== undefined && lane.calls.length === 1 && this.gates.arrivedAt(lane)) {
-      this.#changeBy(account.sinceGate + 1 - account.entries)
-      account.entries = account.sinceGate + 1
+    const { semaphore, entriesSinceSemaphore } = stream
+    // Once the stream waits for its last pending call, everything that was queued before that has completed.
+    if (semaphore?.calls.length === 1 && this.semaphores.isWaitingAt(semaphore)) {
+      this.#setEntries(stream, entriesSinceSemaphore + 1, entriesSinceSemaphore)
     }
-    return account.entries + entries <= this.#limit()
+    return stream.entries + entries <= this.#limit()
   }
 
-  /** Streams that share a hardware queue share its entries, and which do is the driver's secret: assume the worse. */
+  /** Streams that share a hardware queue share its entries. Which do is not documented, so the worst is assumed. */
   #limit(): number {
-    const streams = Math.max(this.#accounts.size, this.threads.allStreams)
+    const streams = Math.max(this.#streams.size, this.registry.allStreams)
     const sharing = streams <= this.connections / 2 ? 1 : Math.ceil(streams / this.connections) + 1
-    // Any of the others' may stand in the same queue.
-    const free = Math.max(1, QUEUE_ENTRIES - this.threads.entriesOfOthers)
+    // Any entry of other threads may be in the same queue.
+    const free = Math.max(1, QUEUE_ENTRIES - this.registry.entriesOfOthers)
     return Math.min(free, Math.floor(QUEUE_ENTRIES / sharing))
   }
 
-  #changeBy(entries: number): void {
-    this.#entries += entries
-    this.threads.publishWork(this.#accounts.size, this.#entries)
+  #setEntries(stream: StreamRecord, entries: number, sinceSemaphore: number): void {
+    this.#entries += entries - stream.entries
+    stream.entries = entries
+    stream.entriesSinceSemaphore = sinceSemaphore
+    this.registry.publishWork(this.#streams.size, this.#entries)
   }
 }

@@ -1,13 +1,13 @@
 /**
- * Calls of C functions: arguments and result go through a frame, memory that both sides see (native/calls.c), which costs less
- * than to pass them through Node-API. Each argument is an integer, a handle or an address, as a number.
+ * Calls of C functions. Arguments and result go through a frame, which is memory that both sides see (native/calls.c): that costs less than
+ * to pass them through Node-API. Each argument is an integer, a handle or an address, as a number.
  */
 import { compileFunction } from 'node:vm'
 import { type Layer, layer } from './layer.js'
 
 export type CFunction = (...args: number[]) => number
 
-/** The kinds of calls, as native/calls.c has them; each with the number of slots in its frame. */
+/** The kinds of calls that native/calls.c makes, in its order, with the number of slots in the frame of each. */
 const SHAPES = {
   call1: 1,
   call2: 2,
@@ -15,87 +15,49 @@ const SHAPES = {
   call4: 4,
   call8: 8,
   call24: 24,
-  /** Returns an address, not an int. */
+  /** Returns an address instead of an int. */
   address4: 4,
-  /** (word, struct of 64 bytes, word) and (word, word, struct of 128 bytes, word, word): of a struct, the argument is its address. */
+  /** Pass (word, struct of 64 bytes, word) and (word, word, struct of 128 bytes, word, word), given the struct's address. */
   ipcHandle: 3,
   uniqueId: 5,
 } as const
 type ShapeName = keyof typeof SHAPES
 const SHAPE_NAMES = Object.keys(SHAPES) as ShapeName[]
 
-/** The types that C passes in one register or word, besides pointers. */
-const WORD_TYPES = new Set([
-  ...['int', 'unsigned int', 'unsigned char', 'unsigned short', 'unsigned long long', 'long long int', 'size_t'],
-  ...['uint8_t', 'uint32_t', 'uint64_t', 'Word'],
-  ...[
-    'CUdevice',
-    'CUdeviceptr',
-    'CUcontext',
-    'CUstream',
-    'CUevent',
-    'CUgraph',
-    'CUgraphExec',
-    'CUgraphNode',
-    'CUmodule',
-  ],
-  ...[
-    'CUfunction',
-    'CUmemoryPool',
-    'CUgreenCtx',
-    'CUdevResourceDesc',
-    'CUdevice_attribute',
-    'CUfunction_attribute',
-    'CUlimit',
-  ],
-  ...['CUmemPool_attribute', 'CUpointer_attribute', 'CUstreamCaptureMode', 'CUdevResourceType', 'CUstreamAttrID'],
-  ...['nvrtcProgram', 'nvrtcResult', 'cublasHandle_t', 'cudaStream_t', 'cublasOperation_t', 'cudaDataType'],
-  ...[
-    'cublasComputeType_t',
-    'cublasGemmAlgo_t',
-    'libraryPropertyType',
-    'ncclComm_t',
-    'ncclDataType_t',
-    'ncclRedOp_t',
-    'ncclResult_t',
-  ],
-  ...['CUptiResult', 'CUpti_ActivityKind', 'CUpti_SubscriberHandle', 'CUpti_CallbackFunc'],
-  ...['CUpti_BuffersCallbackRequestFunc', 'CUpti_BuffersCallbackCompleteFunc'],
-])
-/** Those that it passes as structs, by value. */
+/** The structs that C passes by value, with the shape that passes them, and the parameters among which they may be. */
 const STRUCTS: Readonly<Record<string, readonly [shape: ShapeName, types: string]>> = {
   CUipcEventHandle: ['ipcHandle', 'word struct'],
   CUipcMemHandle: ['ipcHandle', 'word struct word'],
   ncclUniqueId: ['uniqueId', 'word word struct word word'],
 }
 
+/** The types that C passes in one word: pointers, integers, and the handles and enums of NVIDIA's libraries. A test holds those of CUDA against cuda.h. */
+const WORD =
+  /\*|^(unsigned )?(int|char|short|long long( int)?)$|^(u?int\d+_t|size_t|Word|libraryPropertyType)$|^(CU|cu|nccl|nvrtc)\w+$/
+
 /** How a call passes parameters as C writes them, such as 'CUstream hStream, CUevent hEvent'. */
 export function shapeOf(parameters: string): ShapeName {
-  const types = parameters === 'void' ? [] : parameters.split(', ').map(typeOf)
+  const given = parameters === 'void' ? [] : parameters.split(', ')
+  const types = given.map((parameter) => (parameter.includes('*') ? '*' : parameter.replace(/ \w+$/, '')))
+  const unknown = types.findIndex((type) => !WORD.test(type))
+  if (unknown >= 0) throw new Error(`It is not known how C passes '${given[unknown]}'`)
   const struct = types.find((type) => type in STRUCTS)
   if (struct !== undefined) {
     const [shape, expected] = STRUCTS[struct] ?? []
     const found = types.map((type) => (type === struct ? 'struct' : 'word')).join(' ')
     if (shape !== undefined && found === expected) return shape
-  } else if (types.length <= SHAPES.call24) {
+  } else {
     const enough = SHAPE_NAMES.find((name) => name.startsWith('call') && SHAPES[name] >= types.length)
     if (enough !== undefined) return enough
   }
   throw new Error(`No call passes (${parameters})`)
 }
 
-function typeOf(parameter: string): string {
-  if (parameter.includes('*')) return 'pointer'
-  const type = parameter.replace(/ \w+$/, '')
-  if (WORD_TYPES.has(type) || type in STRUCTS) return type
-  throw new Error(`It is not known how C passes '${parameter}'`)
-}
-
-/** A C function that is to be called. */
+/** A C function to make a function of JavaScript for. */
 export interface Declaration<N extends string> {
   readonly name: N
   readonly address: number
-  /** How many arguments it is given. */
+  /** The number of arguments. */
   readonly parameters: number
   readonly shape: ShapeName
 }
@@ -109,12 +71,12 @@ export function declaration<N extends string>(
   return { name, address, parameters: parameters === 'void' ? 0 : parameters.split(', ').length, shape }
 }
 
-/** A cache line for each frame: its function's address, then its slots. */
+/** The size of a frame, which has its function's address, then its slots. Frames share no cache line. */
 const frameBytes = (shape: ShapeName): number => Math.ceil((8 + 8 * SHAPES[shape]) / 64) * 64
 
 /**
- * Makes a function of JavaScript for each C function. All are made of text, each with a text of its own: V8 keeps what it learns of
- * a function with its text, and calls out of what several share cost twice as much. No rest parameters: they cost more than the call.
+ * Makes a function of JavaScript for each C function. Each is compiled from a text of its own: V8 keeps what it learns about a function with
+ * its text, and calls from a text that several functions share cost twice as much. Rest parameters cost more than the call.
  */
 export function bindAll<N extends string>(functions: readonly Declaration<N>[]): Readonly<Record<N, CFunction>> {
   const { bind } = layer()
@@ -138,14 +100,14 @@ export function bindAll<N extends string>(functions: readonly Declaration<N>[]):
   return compileFunction(text, [...each('call'), ...each('slots')])(...calls, ...slots)
 }
 
-/** The layer's own C functions, and what the C library does for it. */
+/** The C functions of the native layer. */
 const OWN = {
   allocate: 'Word length',
   allowRecords: 'Word count, Word bytes',
-  callApart: 'void *call',
+  callOnThread: 'void *call',
   copy: 'Word to, Word from, Word length',
   largePages: 'Word address, Word length',
-  mendSignals: 'void',
+  restoreSignals: 'void',
   nap: 'Word microseconds',
   noteSignals: 'void',
   readMemory: 'Word from, Word to, Word length',
@@ -153,11 +115,11 @@ const OWN = {
   setVariable: 'const char *name, const char *value',
   takeRecords: 'void',
   threadNumber: 'void',
-  threadTable: 'void',
-  watch: 'Word nanoseconds, const char *in_words',
+  processRegistry: 'void',
+  watch: 'Word nanoseconds, const char *description',
 } as const
-/** Those that return an address. */
-const RETURN_ADDRESSES = ['allocate', 'takeRecords', 'threadNumber', 'threadTable']
+/** The functions among them that return an address. */
+const RETURN_ADDRESSES = ['allocate', 'takeRecords', 'threadNumber', 'processRegistry']
 
 type Own = Readonly<Record<keyof typeof OWN, CFunction>>
 
@@ -178,7 +140,7 @@ let anyFunction:
   | { readonly address: BigUint64Array; readonly slots: Float64Array; readonly call: () => void }
   | undefined
 
-/** Calls the C function at an address with one argument. It returns nothing that matters. */
+/** Calls the C function at an address with one argument, and ignores what it returns. */
 export function callAt(address: number, argument: number): void {
   if (anyFunction === undefined) {
     const buffer = new ArrayBuffer(64)

@@ -1,5 +1,5 @@
 /**
- * The native layer (native/README.md), loaded at the first use of a real driver: importing the package loads no library, and the
+ * The native layer (native/README.md). It is loaded when the CUDA driver is first used: importing the package loads no library, and the
  * simulator needs none.
  */
 import { existsSync, readFileSync } from 'node:fs'
@@ -10,40 +10,40 @@ import { inspect } from 'node:util'
 import { messageOf, stateError } from '../../../base/errors.js'
 
 export interface Timer {
-  /** Calls the wake function once, so many nanoseconds later, unless it is started again or stopped before. */
+  /** Calls the wake function once, that many nanoseconds later, unless the timer is started again or stopped before. */
   start(nanoseconds: number): void
   stop(): void
 }
 
-/** What native/*.c export. */
+/** The functions that native/*.c export. */
 export interface Layer {
-  /** Makes a function that makes the C call whose frame lies there. The buffer must live as long as it. */
+  /** Makes a function that makes the C call whose frame is at this offset. The buffer must live as long as the function. */
   bind(buffer: ArrayBuffer, offset: number, shape: number): () => void
-  /** Loads a shared library for good. Throws an Error with what the loader says. */
+  /** Loads a shared library, which is never unloaded. Throws an Error with the loader's message. */
   open(path: string): number
-  /** The address of a symbol of a library, or of the program and what it began with (0); 0 when there is none. */
+  /** The address of a symbol of a library, or, for library 0, of the program and what it started with; 0 when there is none. */
   symbol(library: number, name: string): number
   view(address: number, byteLength: number): ArrayBuffer
-  /** Where bytes lie, until their ArrayBuffer is detached. */
+  /** The address of bytes, valid until their ArrayBuffer is detached. */
   addressOf(bytes: Uint8Array): number
-  /** The text at an address, up to a zero. */
+  /** Reads the text at an address, up to a zero. */
   text(address: number): string
   detach(buffer: ArrayBuffer): void
-  /** Fills memory with a byte when this thread's JavaScript ends, however it ends. */
+  /** Fills memory with a byte when the JavaScript of this thread ends, however it ends. */
   fillAtEnd(address: number, byteLength: number, byte: number): void
-  /** A timer that counts in nanoseconds, and keeps the process alive while it is started. */
+  /** Makes a timer that counts in nanoseconds, and keeps the process alive while it is started. */
   timer(wake: () => void): Timer
-  /** For tests: where C has the fields of the table of threads, in words of four bytes. */
-  tableLayout(): Readonly<Record<string, number>>
-  /** The addresses of its own C functions. */
+  /** Where the fields of the process registry are, in words of four bytes, and how many there are of each. */
+  registryLayout(): Readonly<Record<string, number>>
+  /** The addresses of the layer's own C functions. */
   readonly functions: Readonly<Record<string, number>>
 }
 
-/** Beside `dist/src`; beside the bundle, where the program is one. */
+/** The folder beside `dist/src`, and the folder beside a bundle. */
 const FOLDERS = ['../../../../native/', './native/']
 const SYSTEMS = ['linux-x64', 'linux-arm64']
 
-/** Why a file that is there cannot be loaded, by the code and message of the error, and the way out. */
+/** Why a file that exists cannot be loaded, and the way out, by the code and message of the error. */
 const FAILURES: readonly (readonly [RegExp, string])[] = [
   [
     /DLOPEN_DISABLED/,

@@ -1,13 +1,11 @@
-/**
- * NVRTC, CUDA's compiler as a library: found and loaded at the first compilation, which runs on a thread of its own.
- */
+/** NVRTC, CUDA's compiler as a library. It is loaded at the first compilation, and each compilation runs on a thread of its own. */
 import { nextTurn } from '#platform'
 import { stateError } from '../../../base/errors.js'
 import { lookUntil } from '../../look-until.js'
 import { type CFunction, own } from './c-functions.js'
-import { loadLibrary, type WantedLibrary } from './find-library.js'
-import { NativeMemory } from './native.js'
-import { NativeThread } from './native-thread.js'
+import { NativeThread } from './calls-on-threads.js'
+import { NativeMemory } from './native-memory.js'
+import { loadLibrary, type WantedLibrary } from './shared-library.js'
 
 export const NVRTC: WantedLibrary = {
   title: "NVRTC, CUDA's compiler,",
@@ -16,7 +14,7 @@ export const NVRTC: WantedLibrary = {
   wayOut: 'Install it, set CUDA_HOME, or load code that is compiled already',
 }
 
-/** A thread that waits for a compilation looks so often whether it is over. */
+/** How long a blocked thread sleeps between two checks whether a compilation has completed. */
 const NAP_MICROSECONDS = 200
 
 type Nvrtc = ReturnType<typeof load>
@@ -24,18 +22,18 @@ type Nvrtc = ReturnType<typeof load>
 let loaded: Nvrtc | undefined
 
 /**
- * Compiles CUDA C++ to a cubin, on a thread of its own.
- * @throws ERR_UNSUPPORTED where NVRTC is not found; ERR_COMPILATION, with the compiler's log, for a source with mistakes
+ * Compiles CUDA C++ to a cubin.
+ * @throws ERR_UNSUPPORTED when NVRTC is not found; ERR_COMPILATION, with the compiler's log, for a source with mistakes
  */
 export async function compileCuda(source: string, name: string, options: readonly string[]): Promise<Uint8Array> {
   using program = new Compilation(source, name, options)
   const thread = program.compile()
-  // The code is loaded in a later turn, however fast the compiler: what this turn settles is settled by then.
+  // The code is loaded in a later turn, however fast the compiler is, so that everything that this turn settles is settled by then.
   await nextTurn()
   return program.result(await lookUntil(() => thread.result))
 }
 
-/** As compileCuda, and blocks until it is done. */
+/** As compileCuda, but blocks until the compilation has completed. */
 export function compileCudaNow(source: string, name: string, options: readonly string[]): Uint8Array {
   using program = new Compilation(source, name, options)
   const thread = program.compile()
@@ -48,7 +46,7 @@ class Compilation implements Disposable {
   /** The program's handle, then a length. */
   readonly #memory = new NativeMemory(16)
   readonly #options: readonly NativeMemory[]
-  /** Pointers to them. */
+  /** Pointers to the options. */
   readonly #list: NativeMemory
 
   constructor(
@@ -70,15 +68,15 @@ class Compilation implements Disposable {
     throw stateError('ERR_UNSUPPORTED', `nvrtcCreateProgram failed: ${this.#nvrtc.nvrtcGetErrorString(result)}`)
   }
 
-  /** Begins to compile. */
+  /** Starts the compilation. */
   compile(): NativeThread {
     return new NativeThread(this.#nvrtc.compileProgram, this.#handle, this.#options.length, this.#list.address)
   }
 
-  /** The code, or the compiler's log as an error. */
+  /** Returns the code, or throws the compiler's log. */
   result(result: number): Uint8Array {
     const { nvrtcGetCUBIN, nvrtcGetCUBINSize, nvrtcGetProgramLog, nvrtcGetProgramLogSize } = this.#nvrtc
-    own().mendSignals()
+    own().restoreSignals()
     if (result === 0) return this.#bytes(nvrtcGetCUBINSize, nvrtcGetCUBIN)
     const log = this.#bytes(nvrtcGetProgramLogSize, nvrtcGetProgramLog)
     const text = Buffer.from(log).toString('utf8').replace(/\0$/, '').trim()

@@ -1,14 +1,20 @@
-/** A shared library that is loaded, and its functions. */
+/**
+ * Shared libraries: loading them and calling their functions; and finding those that come with CUDA, which the toolkit, a package of the
+ * system, or pip may have installed.
+ */
+import { existsSync, readdirSync, readFileSync, realpathSync, statSync } from 'node:fs'
+import { delimiter, dirname, join } from 'node:path'
+import { messageOf, stateError } from '../../../base/errors.js'
 import { bindAll, type CFunction, declaration } from './c-functions.js'
 import { layer } from './layer.js'
 
 export class SharedLibrary {
-  /** The program itself and what it began with, the C library among them. */
+  /** The program itself and the libraries it started with, among them the C library. */
   static readonly ofProcess = new SharedLibrary(0)
 
   private constructor(private readonly handle: number) {}
 
-  /** Loads it for good: threads of its own may run in it. Throws an Error with what the loader says. */
+  /** Loads a library, which is never unloaded since its own threads may run in it. Throws an Error with the loader's message. */
   static open(path: string): SharedLibrary {
     return new SharedLibrary(layer().open(path))
   }
@@ -18,13 +24,13 @@ export class SharedLibrary {
     return layer().symbol(this.handle, name) || undefined
   }
 
-  /** Functions that return an int, by their names, with the parameters that C has. Throws an Error when one is missing. */
+  /** Declares functions that return an int, with their parameters as C writes them. Throws an Error when one is missing. */
   functions<N extends string>(parameters: Readonly<Record<N, string>>): Readonly<Record<N, CFunction>> {
     const names = Object.keys(parameters) as N[]
     return bindAll(names.map((name) => declaration(name, this.#address(name), parameters[name])))
   }
 
-  /** Functions that return text, which C keeps. */
+  /** Declares functions of one argument that return text, which the library keeps. */
   texts<N extends string>(parameters: Readonly<Record<N, string>>): Readonly<Record<N, (argument: number) => string>> {
     const { text } = layer()
     const names = Object.keys(parameters) as N[]
@@ -37,5 +43,114 @@ export class SharedLibrary {
     const address = this.find(name)
     if (address === undefined) throw new Error(`There is no function ${name}`)
     return address
+  }
+}
+
+export interface WantedLibrary {
+  /** The name in error messages, such as 'cuBLAS'. */
+  readonly title: string
+  /** File names in order of preference. */
+  readonly names: readonly string[]
+  /** The environment variable that names the file, or its folder. */
+  readonly variable: string
+  /** What a program can do when the library is missing. */
+  readonly wayOut: string
+}
+
+const TOOLKIT_FOLDERS = ['lib64', 'lib', 'targets/x86_64-linux/lib', 'targets/sbsa-linux/lib']
+
+/**
+ * Loads the library from the first place that has it, or from the place that the user named, and no other.
+ * @throws ERR_UNSUPPORTED, with the places that were tried
+ */
+export function loadLibrary(wanted: WantedLibrary): SharedLibrary {
+  try {
+    layer()
+  } catch (cause) {
+    throw stateError('ERR_UNSUPPORTED', `${wanted.title} cannot be used: ${messageOf(cause)}`, cause)
+  }
+  const tried: string[] = []
+  const reasons: string[] = []
+  const named = process.env[wanted.variable]
+  for (const path of named ? namedPaths(named, wanted) : likelyPaths(wanted)) {
+    tried.push(path)
+    try {
+      return SharedLibrary.open(path)
+    } catch (error) {
+      // A missing file is reported by the list of places.
+      if (existsSync(path)) reasons.push(messageOf(error))
+    }
+  }
+  const where = named ? `${wanted.variable} names ${named}` : `set ${wanted.variable} to the file or to its folder`
+  const why = reasons.length === 0 ? '' : ` (${reasons.join('; ')})`
+  throw stateError(
+    'ERR_UNSUPPORTED',
+    `${wanted.title} was not found: tried ${tried.join(', ')}${why}. ${wanted.wayOut}; ${where}`,
+  )
+}
+
+/** The file that a loaded library comes from, found by a symbol that it exports; undefined when that cannot be found out. */
+export function fileOf(library: SharedLibrary, symbol: string): string | undefined {
+  try {
+    const address = library.find(symbol) ?? 0
+    const lines = readFileSync('/proc/self/maps', 'utf8').matchAll(/^(\w+)-(\w+) .*?(\/.*)$/gm)
+    return [...lines].find(([, from, to]) => Number(`0x${from}`) <= address && address < Number(`0x${to}`))?.[3]
+  } catch {
+    return undefined
+  }
+}
+
+/** The folders in which pip puts CUDA's libraries for the Pythons on the path. Each has the folders `lib` and `include`. */
+export function pythonFolders(): readonly string[] {
+  const { VIRTUAL_ENV, CONDA_PREFIX, HOME, PATH } = process.env
+  const prefixes = new Set<string>()
+  for (const prefix of [VIRTUAL_ENV, CONDA_PREFIX]) if (prefix) prefixes.add(prefix)
+  for (const folder of (PATH ?? '').split(delimiter)) {
+    const python = join(folder, 'python3')
+    if (folder === '' || !existsSync(python)) continue
+    prefixes.add(dirname(folder))
+    // The Python that a virtual environment was made from.
+    prefixes.add(dirname(dirname(realpathSync(python))))
+  }
+  // Packages that pip installed for this user alone.
+  if (HOME) prefixes.add(join(HOME, '.local'))
+  return [...prefixes]
+    .flatMap((prefix) => [prefix, join(prefix, 'local')])
+    .flatMap((prefix) => inside(join(prefix, 'lib'), /^python3/))
+    .flatMap((python) => [join(python, 'site-packages'), join(python, 'dist-packages')])
+    .flatMap((packages) => inside(join(packages, 'nvidia'), /./))
+}
+
+/** The folders of CUDA toolkits. */
+export function toolkitFolders(): readonly string[] {
+  const { CUDA_HOME, CUDA_PATH } = process.env
+  const named = [CUDA_HOME, CUDA_PATH].filter((path) => path !== undefined && path !== '') as string[]
+  return [...new Set([...named, ...inside('/usr/local', /^cuda(-|$)/)])]
+}
+
+function namedPaths(named: string, { names }: WantedLibrary): readonly string[] {
+  const isFolder = statSync(named, { throwIfNoEntry: false })?.isDirectory() ?? false
+  return isFolder ? names.map((name) => join(named, name)) : [named]
+}
+
+/** The names alone come first: the loader then returns a library that is loaded already, such as PyTorch's, instead of a second copy. */
+function* likelyPaths({ names }: WantedLibrary): Iterable<string> {
+  yield* names
+  for (const root of toolkitFolders()) for (const folder of TOOLKIT_FOLDERS) yield* inFolder(join(root, folder), names)
+  for (const root of pythonFolders()) yield* inFolder(join(root, 'lib'), names)
+}
+
+/** Nothing for a folder that is not there, so that errors do not name it once for each file. */
+function inFolder(folder: string, names: readonly string[]): readonly string[] {
+  return existsSync(folder) ? names.map((name) => join(folder, name)) : []
+}
+
+/** The entries of a folder with these names, the newest version first; none when there is no such folder. */
+function inside(folder: string, names: RegExp): string[] {
+  try {
+    const found = readdirSync(folder).filter((name) => names.test(name))
+    return found.sort((a, b) => b.localeCompare(a, 'en', { numeric: true })).map((name) => join(folder, name))
+  } catch {
+    return []
   }
 }

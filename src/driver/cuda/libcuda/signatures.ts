@@ -1,7 +1,7 @@
 /**
- * The ledger: every driver function in use, with its parameters as cuda.h writes them; each returns a CUresult. The names
- * are those that libcuda exports: a `_v2` is the version that the header's plain name stands for. A test compares each row
- * with cuda.h wherever a CUDA toolkit is installed.
+ * Every driver function that the library calls, with its parameters as cuda.h writes them. Each returns a CUresult. The names are those that
+ * libcuda exports: a `_v2` is the version that the header defines the plain name as. A test compares each row with cuda.h when a CUDA toolkit
+ * is installed.
  */
 export const SIGNATURES = {
   cuInit: 'unsigned int Flags',
@@ -61,8 +61,10 @@ export const SIGNATURES = {
   cuStreamGetCaptureInfo_v3:
     'CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out',
   cuGraphGetNodes: 'CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes',
-  cuGraphAddChildGraphNode:
-    'CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraph childGraph',
+  cuGraphAddNode_v2:
+    'CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams',
+  cuGraphNodeSetParams: 'CUgraphNode hNode, CUgraphNodeParams *nodeParams',
+  cuGraphNodeGetParams: 'CUgraphNode hNode, CUgraphNodeParams *nodeParams',
   cuGraphChildGraphNodeGetGraph: 'CUgraphNode hNode, CUgraph *phGraph',
   cuGraphNodeFindInClone: 'CUgraphNode *phNode, CUgraphNode hOriginalNode, CUgraph hClonedGraph',
   cuGraphNodeGetType: 'CUgraphNode hNode, CUgraphNodeType *type',
@@ -71,17 +73,11 @@ export const SIGNATURES = {
   cuFuncGetName: 'const char **name, CUfunction hfunc',
   cuGraphMemcpyNodeGetParams: 'CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams',
   cuGraphMemsetNodeGetParams: 'CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS *nodeParams',
-  cuGraphExecKernelNodeSetParams_v2:
-    'CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams',
-  cuGraphExecMemcpyNodeSetParams:
-    'CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMCPY3D *copyParams, CUcontext ctx',
-  cuGraphExecMemsetNodeSetParams:
-    'CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx',
+  cuGraphExecNodeSetParams: 'CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams',
   cuGraphNodeSetEnabled: 'CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled',
   cuGraphDebugDotPrint: 'CUgraph hGraph, const char *path, unsigned int flags',
   cuGraphDestroy: 'CUgraph hGraph',
   cuGraphInstantiateWithFlags: 'CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags',
-  cuGraphBatchMemOpNodeSetParams: 'CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams',
   cuGraphExecUpdate_v2: 'CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo',
   cuGraphUpload: 'CUgraphExec hGraphExec, CUstream hStream',
   cuGraphLaunch: 'CUgraphExec hGraphExec, CUstream hStream',
@@ -134,10 +130,20 @@ export const SIGNATURES = {
 
 export type DriverFunction = keyof typeof SIGNATURES
 
-/** Those that an older driver lacks, with the version of CUDA that brought them. */
+/** The functions that an older driver lacks, with the version of CUDA that introduced each. */
 export const NEWER_FUNCTIONS = {
   cuMemcpyBatchAsync: '12.8',
   cuLogsCurrent: '12.9',
   cuLogsDumpToMemory: '12.9',
+  cuGraphNodeGetParams: '13.2',
 } as const
-export type NewerFunction = keyof typeof NEWER_FUNCTIONS
+
+/** The functions that a driver may lack if it has the function that replaced them. */
+export const REPLACED_FUNCTIONS = {
+  cuGraphChildGraphNodeGetGraph: 'cuGraphNodeGetParams',
+  cuGraphKernelNodeGetParams_v2: 'cuGraphNodeGetParams',
+  cuGraphMemcpyNodeGetParams: 'cuGraphNodeGetParams',
+  cuGraphMemsetNodeGetParams: 'cuGraphNodeGetParams',
+} as const
+/** The functions that not every supported driver has. */
+export type OptionalFunction = keyof typeof NEWER_FUNCTIONS | keyof typeof REPLACED_FUNCTIONS

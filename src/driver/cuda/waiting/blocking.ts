@@ -1,8 +1,7 @@
 /**
- * Waits that block JavaScript on a real GPU. While one lasts, host functions that come due must run, or the stream would
- * never go on: so each wait looks in turn whether it is over and whether a stream stands at a gate.
+ * Waits that block JavaScript on a real GPU. While one lasts, host functions that become ready must run, or their streams would never resume.
+ * So each wait checks in turn whether it has ended and whether a stream waits at a semaphore.
  */
-
 import { seconds, warnAfter, warnOnce } from '../../../base/warnings.js'
 import { CUresult, cudaError } from '../../cuda-results.js'
 import {
@@ -14,117 +13,101 @@ import {
   MOST_NESTED,
   tooDeep,
 } from '../../deadlocks.js'
-import { type ContextHandle, canonicalStream, type EventHandle, type StreamHandle } from '../../driver.js'
-import type { Sleeper } from '../../loop-pump.js'
+import type { ContextHandle, EventHandle, StreamHandle } from '../../driver.js'
 import type { ComesAfter } from '../host-functions/dependencies.js'
-import type { GateCall } from '../host-functions/gates.js'
-import type { HostFunctions, HostFunctionsParts } from '../host-functions/host-functions.js'
-import type { Completions } from './completions.js'
-import type { EventPool, OwnRecord } from './event-pool.js'
-import type { ValueWaits } from './value-waits.js'
+import type { PendingCall } from '../host-functions/semaphores.js'
+import type { InternalRecord } from './event-pool.js'
+import type { WaitingParts } from './promises.js'
 
-/** Milliseconds in which host functions that queue others are likely to be through. */
+/** Milliseconds in which host functions that queue others are likely to come to an end. */
 const CALM_WITHIN = 100
 
 /**
- * Milliseconds for which a wait inside a host function stands still before others run which, as far as is known here,
- * it does not need. Streams that share a hardware queue are not known, nor waits that other libraries queue, and neither
- * can be told from work that takes its time. One that is run while there is only such work may wait for what comes
- * after the outer one, and gets an ERR_DEADLOCK that it would not have got a moment later: so this is longer than most
- * work takes.
+ * Milliseconds for which a wait inside a host function makes no progress before other host functions run which, as far as is known here, it
+ * does not need. Streams that share a hardware queue are not known, nor waits that other libraries queue, and neither can be distinguished from work that
+ * takes its time. A host function that runs while there is only such work may wait for what comes after the outer one, and gets an ERR_DEADLOCK
+ * that it would not have got a moment later. So this is longer than most work takes.
  */
 const PATIENCE = 250
-/** So many looks at the gates, which are in memory, for each query, which costs up to a microsecond. */
-const LOOKS = 8
-/** Milliseconds for which it is so: later the thread naps between two looks. */
-const LOOKS_FOR = 1
-/** It is at most this part of the time after which the wait is given up. */
+/** So many checks of semaphores, which are in memory, for each query, which costs up to a microsecond. */
+const CHECKS = 8
+/** Milliseconds for which that is so. Later the thread naps between two checks. */
+const CHECKS_FOR = 1
+/** `PATIENCE` is at most this part of the time after which the wait is given up. */
 const SHARE_OF_DEADLOCK = 1 / 4
 
-/** Which host functions a wait needs, as things stand: it cannot end before they have run. */
+/** Returns which host functions a wait needs at present: it cannot end before they have run. */
 type Needs = () => ComesAfter
 const needsAll: Needs = () => () => true
 /** The library does not know which work another library waits for. */
 const needsNone: Needs = () => () => false
 
-/** Where a wait can never end: which host function it may not run, and which promises it comes after. */
+/** When a wait can never end: which host functions it must not run, and which promises it comes after. */
 interface Never {
   readonly neverRun: Needs
   readonly neverSettle: Needs
 }
 
-/** Gates at which streams of other threads have stood since then. */
-interface OthersStanding {
-  readonly gates: ReadonlySet<string>
+/** Semaphores at which streams of other threads have waited since then. */
+interface WaitingOthers {
+  readonly semaphores: ReadonlySet<string>
   readonly since: number
-}
-
-/** What blocking, promises and calls on threads of their own are made from. */
-export interface WaitingParts extends HostFunctionsParts {
-  readonly hostFunctions: HostFunctions
-  readonly pool: EventPool
-  readonly eventWaits: Completions
-  readonly valueWaits: ValueWaits
-  /** How the event loop sleeps between two turns. */
-  readonly sleeper: Sleeper
-  /** Called over and over while JavaScript blocks: rests the processor after a while. */
-  readonly rest: (nanosecondsWaited: number) => void
-  /** Milliseconds without progress after which a wait inside a host function is given up. */
-  readonly deadlockAfter: number
 }
 
 /** A wait for a stream or an event that blocks now, and runs host functions. */
 interface WaitUnderWay {
-  /** The event that it waits for; undefined where that is a stream. */
+  /** The event that is waited for; undefined for a stream. */
   readonly event: EventHandle | undefined
   isDone: () => boolean
-  /** Records what is waited for in an event of the library's own, which no host function can touch. */
-  readonly recordOwn: () => OwnRecord
+  /** Records what is waited for in an internal event, which no host function can change. */
+  readonly record: () => InternalRecord
   /** Set once that was done. */
   giveBack: (() => void) | undefined
 }
 
 export class Blocking {
-  #waitsInside = 0
-  /** Innermost last. */
+  #innerWaits = 0
+  /** The innermost wait is the last one. */
   readonly #underWay: WaitUnderWay[] = []
 
   constructor(private readonly parts: WaitingParts) {}
 
-  /** `recordOwn` records an event of the library's own behind the stream's work. */
-  forStream(stream: StreamHandle, isDone: () => boolean, recordOwn: () => OwnRecord): void {
-    const needs: Needs = () => this.parts.dependencies.streamComesAfter(stream)
-    this.#blockFor({ event: undefined, isDone, recordOwn, giveBack: undefined }, needs, 'stream.synchronize()')
-    this.parts.hostFunctions.streamIsEmpty(stream)
+  /** `record` records an internal event behind the stream's work. */
+  forStream(stream: StreamHandle, isDone: () => boolean, record: () => InternalRecord): void {
+    const { streams, dependencies, hostFunctions } = this.parts
+    const of = streams.of(stream)
+    const needs: Needs = () => dependencies.streamComesAfter(of)
+    this.#blockFor({ event: undefined, isDone, record, giveBack: undefined }, needs, 'stream.synchronize()')
+    hostFunctions.forgetEntries(of)
   }
 
   forEvent(event: EventHandle, isDone: () => boolean): void {
     const { pool, dependencies } = this.parts
-    const recordOwn = (): OwnRecord => pool.copyOfRecord(event)
+    const record = (): InternalRecord => pool.copyOfRecord(event)
     const needs: Needs = () => dependencies.eventComesAfter(event)
-    this.#blockFor({ event, isDone, recordOwn, giveBack: undefined }, needs, 'event.synchronize()')
+    this.#blockFor({ event, isDone, record, giveBack: undefined }, needs, 'event.synchronize()')
   }
 
   /**
-   * A stream is about to capture. No wait can query it any more, so those under way for streams go on with events; and a query of an event
-   * could invalidate the capture unless it is relaxed.
+   * A stream is about to capture, so no wait can query it any more. Waits for streams that are under way continue with internal events. Queries of
+   * events are made relaxed from now on, since they could invalidate the capture.
    */
   beforeCapture(): void {
     for (const wait of this.#underWay) {
       const { event } = wait
-      if (event === undefined) this.#goOnWithOwn(wait)
+      if (event === undefined) this.#continueWithRecord(wait)
       else if (wait.giveBack === undefined) wait.isDone = () => this.parts.relaxed.run(() => this.#isDone(event))
     }
   }
 
-  /** The event is about to be recorded anew: waits under way for the record before go on with an event of their own. */
+  /** The event is about to be recorded again. Waits under way for its old record continue with an internal event. */
   keepRecord(event: EventHandle): void {
-    for (const wait of this.#underWay) if (wait.event === event) this.#goOnWithOwn(wait)
+    for (const wait of this.#underWay) if (wait.event === event) this.#continueWithRecord(wait)
   }
 
-  #goOnWithOwn(wait: WaitUnderWay): void {
+  #continueWithRecord(wait: WaitUnderWay): void {
     if (wait.giveBack !== undefined) return
-    const { copy, giveBack } = wait.recordOwn()
+    const { copy, giveBack } = wait.record()
     wait.giveBack = giveBack
     wait.isDone = () => this.parts.relaxed.run(() => this.#isDone(copy))
   }
@@ -140,219 +123,217 @@ export class Blocking {
   }
 
   forContext(context: ContextHandle, device: number): void {
-    const { pool, gates, relaxed, dependencies, captures } = this.parts
+    const { pool, relaxed, captures, hostFunctions } = this.parts
+    const what = 'device.synchronize()'
     const event = pool.take(context)
     // Later work does not count.
     let comesAfter: ComesAfter | undefined
     const needs: Needs = () => {
-      comesAfter ??= dependencies.deviceComesAfter(
-        device,
-        gates.active.filter((lane) => lane.context === context),
-      )
+      comesAfter ??= hostFunctions.deviceComesAfter(context, device)
       return comesAfter
     }
-    const record = (): boolean => captures.recordDevice(event, context, undefined, 'cuCtxSynchronize') === 'recorded'
     try {
-      this.#block(record, needs, 'device.synchronize()')
-      // A stream of another device may capture: CUDA lets a device be waited for meanwhile, but no event be asked.
-      this.#block(() => relaxed.run(() => this.#isDone(event)), needs, 'device.synchronize()')
+      const record = (): boolean => captures.recordDevice(event, context, undefined, 'cuCtxSynchronize') === 'recorded'
+      this.#block(record, needs, what)
+      // A stream of another device may capture: CUDA lets a device be waited for meanwhile, but no event be queried.
+      this.#block(() => relaxed.run(() => this.#isDone(event)), needs, what)
     } finally {
       pool.giveBack(context, event)
     }
   }
 
-  /** Waits until the stream's hardware queue takes so many entries more, where the driver would wait. */
+  /** Waits until the stream's hardware queue takes that many more entries, instead of letting the driver block. */
   forRoom(stream: StreamHandle, entries: number, isEmpty: () => boolean): void {
-    const { hostFunctions, gates, dependencies } = this.parts
-    const key = canonicalStream(stream)
-    const hasRoom = (): boolean => hostFunctions.hasRoom(key, entries, isEmpty)
+    const { streams, hostFunctions, semaphores, dependencies } = this.parts
+    const of = streams.of(stream)
+    const hasRoom = (): boolean => hostFunctions.hasRoom(stream, entries, isEmpty)
     if (hasRoom()) return
-    // Where no more gates can be had, whichever runs may give one back.
-    const needs: Needs = () => (gates.full ? needsAll() : dependencies.streamComesAfter(key))
-    // What the stream holds before something that comes after the running one may go on, and make room.
-    const neverRun: Needs = () => (call) => call.stream === key
-    // And what comes after a promise only once the stream stands there: before, its work makes room.
-    const neverSettle: Needs = () => (call) => call.stream === key && call.lane.arrived(call)
+    // When no more semaphores can be had, any host function may release one.
+    const needs: Needs = () => (semaphores.areFull ? needsAll() : dependencies.streamComesAfter(of))
+    // The work before something that comes after the running host function may complete, and make room.
+    const neverRun: Needs = () => (call) => call.stream === of
+    // The same is true of the work before a wait for a promise, until the stream is blocked by it.
+    const neverSettle: Needs = () => (call) => call.stream === of && call.semaphore.isWaitingFor(call)
     this.#block(hasRoom, needs, 'queuing more work', { neverRun, neverSettle })
   }
 
-  /**
-   * Runs host functions until none of this thread is pending. Those dropped because the GPU faulted are not pending.
-   */
+  /** Runs host functions until none of this thread is pending. Those dropped because the GPU faulted are not pending. */
   forHostFunctions(what: string): void {
-    const { gates, hostFunctions } = this.parts
-    const first = gates.active.flatMap((lane) => lane.calls)
+    const { hostFunctions } = this.parts
+    const first = this.#pendingCalls()
     const isDone = drained(
       () => !hostFunctions.pending,
-      () => first.every(isOver),
+      () => first.every(hasCompleted),
     )
     this.#block(isDone, needsAll, what)
   }
 
-  /** Waits for work of another library, which says itself when it is done. */
+  /** Waits for work of another library, which says itself when it has completed. */
   forLibrary(isDone: () => boolean, what: string): void {
     this.#block(isDone, needsNone, what)
   }
 
   /**
-   * Makes a call that waits for the whole device in native code, once no host function of any thread is pending and no
-   * stream stands at a value; while it is made no thread queues a host function. This thread's run meanwhile, the others' in
-   * their threads.
+   * Makes a call that waits for the whole device in native code, once no host function of any thread is pending and no stream is blocked at a
+   * value. No thread queues a host function while it is made. Host functions of this thread run meanwhile, those of others in their threads.
    */
   exclusively<R>(call: () => R, what: string): R {
-    const { hostFunctions, threads, gates, valueWaits, deadlockAfter } = this.parts
+    const { hostFunctions, registry, valueWaits, deadlockAfter } = this.parts
     const begun = performance.now()
-    const first = gates.active.flatMap((lane) => lane.calls)
+    const first = this.#pendingCalls()
     const isAlone = (): boolean => {
-      const stands = valueWaits.anyStands()
-      if (!hostFunctions.pending && !stands && threads.exclusive.take()) return true
-      // Who writes the value is not known: that ends in a warning.
-      if (stands) return false
+      const isBlocked = valueWaits.anyBlocks()
+      if (!hostFunctions.pending && !isBlocked && registry.exclusive.tryTake()) return true
+      // Who writes the value is not known, so a wait for it ends in a warning, and in no error.
+      if (isBlocked) return false
       const isLate = performance.now() - begun > deadlockAfter
-      if (isLate && first.every(isOver)) throw deadlock(what, neverNone(deadlockAfter))
+      if (isLate && first.every(hasCompleted)) throw deadlock(what, neverNone(deadlockAfter))
       return false
     }
     this.#block(isAlone, needsAll, what)
-    return threads.exclusive.during(call)
+    return registry.exclusive.during(call)
   }
 
   /**
-   * Makes a call that may wait for the device in native code, after the host functions that are pending. Those of this
-   * thread are not waited for where they queue themselves anew without end, or do not come due: the call may wait for the
-   * device, and may not.
+   * Makes a call that may wait for the device in native code, after the host functions that are pending. It does not wait for those of this thread
+   * that queue themselves again without end, or do not become ready: the call may wait for the device, or may not.
    */
   libraryCall<R>(call: () => R): R {
-    const { threads } = this.parts
+    const { registry } = this.parts
     this.#beforeLibraryCall()
-    this.#block(() => threads.exclusive.take(), needsNone, LIBRARY_CALL)
-    return threads.exclusive.during(call)
+    this.#block(() => registry.exclusive.tryTake(), needsNone, LIBRARY_CALL)
+    return registry.exclusive.during(call)
   }
 
   #beforeLibraryCall(): void {
-    const { hostFunctions, gates, deadlockAfter } = this.parts
+    const { hostFunctions, deadlockAfter } = this.parts
     const begun = performance.now()
-    const first = gates.active.flatMap((lane) => lane.calls)
+    const first = this.#pendingCalls()
     let [left, progress] = [first.length, begun]
     const isDone = (): boolean => {
       if (!hostFunctions.pending) return true
       const now = performance.now()
-      const remaining = first.filter((call) => !isOver(call)).length
+      const remaining = first.filter((call) => !hasCompleted(call)).length
       if (remaining < left) [left, progress] = [remaining, now]
       return remaining === 0 ? now - begun > CALM_WITHIN : now - progress > deadlockAfter
     }
     this.#block(isDone, needsAll, LIBRARY_CALL)
   }
 
+  #pendingCalls(): readonly PendingCall[] {
+    return this.parts.semaphores.active.flatMap(({ calls }) => calls)
+  }
+
   #block(isDone: () => boolean, needs: Needs, what: string, never: Partial<Never> = {}): void {
     const { hostFunctions } = this.parts
     const { neverRun = needs, neverSettle = needs } = never
     this.#refusePromises(neverSettle, what)
-    const look = (waited: number): void => {
+    const check = (waited: number): void => {
       this.#refusePromises(waited > this.parts.deadlockAfter ? needs : neverSettle, what)
-      if (waited > warnAfter()) this.#tellOfStanding(what)
+      if (waited > warnAfter()) this.#warnOfBlocked(what)
     }
-    if (hostFunctions.isInside) this.#insideHostFunction(() => this.#blockInside(isDone, needs, what, neverRun, look))
-    else this.#blockOutside(isDone, what, look)
-    // A thread that sleeps after this takes no turn in which it would tell the others.
+    if (hostFunctions.isInside) this.#insideHostFunction(() => this.#blockInside(isDone, needs, what, neverRun, check))
+    else this.#blockOutside(isDone, what, check)
+    // A thread that sleeps after this turns no event loop, in which it would publish that.
     hostFunctions.refreshRoom()
-    hostFunctions.calmDown()
+    hostFunctions.settle()
   }
 
   /** No promise settles while JavaScript blocks. */
   #refusePromises(never: Needs, what: string): void {
-    const { hostFunctions, gates } = this.parts
-    if (gates.holds.size === 0) return
+    const { hostFunctions, semaphores } = this.parts
+    if (semaphores.waits.size === 0) return
     const held = hostFunctions.heldByPromise(never())
     if (held !== undefined) throw deadlock(what, behindPromise(held))
   }
 
-  /** Runs every host function that comes due: each has returned before the next begins. */
-  #blockOutside(isDone: () => boolean, what: string, look: (waited: number) => void): void {
-    const { hostFunctions, gates, rest, valueWaits } = this.parts
+  /** Runs every host function that becomes ready: each has returned before the next begins. */
+  #blockOutside(isDone: () => boolean, what: string, check: (waited: number) => void): void {
+    const { hostFunctions, semaphores, spinWait, valueWaits } = this.parts
     let since: number | undefined
-    let others: OthersStanding | undefined
+    let others: WaitingOthers | undefined
     let waited = 0
-    const mayRunFirst = (turn: number): boolean => turn % LOOKS !== 0 && waited < LOOKS_FOR && hostFunctions.pending
+    const mayRunFirst = (turn: number): boolean => turn % CHECKS !== 0 && waited < CHECKS_FOR && hostFunctions.pending
     for (let turn = 0; mayRunFirst(turn) || !isDone(); turn += 1) {
-      if (gates.runDue()) {
+      if (semaphores.runReady()) {
         since = undefined
         others = undefined
-        look(0)
+        check(0)
         continue
       }
       const now = performance.now()
       since ??= now
       waited = now - since
       if (turn % 64 === 63) {
-        hostFunctions.lookForFaults()
-        if (waited > CALM_WITHIN) others = this.#lookAtOthers(others, what)
-        if (gates.holds.size > 0 || valueWaits.any) look(waited)
+        hostFunctions.checkForFaults()
+        if (waited > CALM_WITHIN) others = this.#checkOthers(others, what)
+        if (semaphores.waits.size > 0 || valueWaits.any) check(waited)
       }
-      rest(waited * 1e6)
+      spinWait(waited * 1e6)
     }
   }
 
   /** The library does not know which streams share a hardware queue, nor what other libraries wait for. */
-  #tellOfStanding(what: string): void {
+  #warnOfBlocked(what: string): void {
     const { hostFunctions, valueWaits } = this.parts
     const held = hostFunctions.heldFor(warnAfter())
     if (held !== undefined) warnOnce('CUDA_STREAMS_PROMISE', mayWaitFor(what, held))
-    const value = valueWaits.standingFor(warnAfter())
+    const value = valueWaits.blockedFor(warnAfter())
     if (value !== undefined) warnOnce('CUDA_STREAMS_VALUE', needsValue(what, value))
   }
 
   /**
-   * A stream of another thread may stand in the way, at a gate that only that thread opens: where one stands all the time,
-   * that thread runs no host functions, and waiting for it may never end.
+   * A stream of another thread may be in the way, at a semaphore that only that thread signals. If one waits there all the time, that thread runs no
+   * host functions, and waiting for it may never end.
    */
-  #lookAtOthers(before: OthersStanding | undefined, what: string): OthersStanding | undefined {
-    const { threads, deadlockAfter } = this.parts
-    if (!threads.othersPending) return undefined
+  #checkOthers(before: WaitingOthers | undefined, what: string): WaitingOthers | undefined {
+    const { registry, deadlockAfter } = this.parts
+    if (!registry.othersPending) return undefined
     const now = performance.now()
-    const standing = threads.standing()
-    const still = before === undefined ? standing : new Set([...standing].filter((gate) => before.gates.has(gate)))
+    const waiting = registry.waitingSemaphores()
+    const still = before === undefined ? waiting : new Set([...waiting].filter((name) => before.semaphores.has(name)))
     if (still.size === 0) return undefined
     if (before !== undefined && now - before.since > deadlockAfter) throw deadlock(what, heldByOthers(deadlockAfter))
-    return { gates: still, since: before?.since ?? now }
+    return { semaphores: still, since: before?.since ?? now }
   }
 
-  /** Its streams stand meanwhile, and other threads need not take that for a deadlock: this wait ends by itself. */
+  /** This thread's streams wait meanwhile. Other threads need not take that for a deadlock, since this wait ends by itself. */
   #insideHostFunction(wait: () => void): void {
-    const { threads } = this.parts
-    this.#waitsInside += 1
-    threads.publishWaiting(this.#waitsInside)
+    const { registry } = this.parts
+    this.#innerWaits += 1
+    registry.publishInnerWaits(this.#innerWaits)
     try {
       wait()
     } finally {
-      this.#waitsInside -= 1
-      threads.publishWaiting(this.#waitsInside)
+      this.#innerWaits -= 1
+      registry.publishInnerWaits(this.#innerWaits)
     }
   }
 
   /**
-   * Runs the host functions that the wait needs. The one that JavaScript is inside of cannot go on before they have
-   * returned, and what they wait for may come after it: so others run only where nothing else happens any more.
+   * Runs the host functions that the wait needs. The one that JavaScript is inside of cannot continue before they have returned, and what they wait
+   * for may come after it. So others run only when nothing else happens any more.
    */
   #blockInside(
     isDone: () => boolean,
     needs: Needs,
     what: string,
     neverRun: Needs,
-    look: (waited: number) => void,
+    check: (waited: number) => void,
   ): void {
-    const { hostFunctions, gates, rest, deadlockAfter, valueWaits } = this.parts
+    const { hostFunctions, semaphores, spinWait, deadlockAfter, valueWaits } = this.parts
     const patience = Math.min(PATIENCE, deadlockAfter * SHARE_OF_DEADLOCK)
-    const isFull = gates.running.length >= MOST_NESTED
-    /** As long as none runs, none is needed anew. */
+    const isFull = semaphores.running.length >= MOST_NESTED
+    /** As long as no host function runs, none is needed that was not. */
     let isNeeded: ComesAfter | undefined
     let since = performance.now()
     let neededSince = since
     for (let turn = 0; !isDone(); turn += 1) {
-      if (turn === 0 && gates.running.some(neverRun())) throw deadlock(what, comesAfterItself)
+      if (turn === 0 && semaphores.running.some(neverRun())) throw deadlock(what, comesAfterItself)
       isNeeded ??= needs()
-      if (isFull && gates.isDue(isNeeded)) throw deadlock(what, tooDeep)
+      if (isFull && semaphores.isReady(isNeeded)) throw deadlock(what, tooDeep)
       const isPatient = performance.now() - neededSince < patience
-      if (!isFull && gates.runDue(isPatient ? isNeeded : undefined)) {
+      if (!isFull && semaphores.runReady(isPatient ? isNeeded : undefined)) {
         since = performance.now()
         if (isPatient) neededSince = since
         isNeeded = undefined
@@ -361,10 +342,10 @@ export class Blocking {
       const waited = performance.now() - since
       if (waited > deadlockAfter) throw deadlock(what, noProgress(deadlockAfter))
       if (turn % 64 === 63) {
-        hostFunctions.lookForFaults()
-        if (gates.holds.size > 0 || valueWaits.any) look(waited)
+        hostFunctions.checkForFaults()
+        if (semaphores.waits.size > 0 || valueWaits.any) check(waited)
       }
-      rest(waited * 1e6)
+      spinWait(waited * 1e6)
     }
   }
 
@@ -375,14 +356,15 @@ export class Blocking {
   }
 }
 
+const hasCompleted = (call: PendingCall): boolean => !call.semaphore.calls.includes(call)
+const SETS_TIME = 'CUDA_STREAMS_DEADLOCK_TIMEOUT sets this time, in milliseconds'
 const mayWaitFor = (what: string, held: string): string =>
-  `${what} has blocked for ${seconds(warnAfter())} while a stream stands at ${held}. Where the two share a hardware queue it never ends: await the finished() of it instead`
+  `${what} has blocked for ${seconds(warnAfter())} while a stream is blocked by ${held}. If the two share a hardware queue it never returns: await the finished() of it instead`
 const needsValue = (what: string, value: string): string =>
-  `${what} has blocked for ${seconds(warnAfter())} while a stream stands at ${value}. This thread writes none meanwhile: where it is to write that one, await the finished() of it instead`
-const isOver = (call: GateCall): boolean => !call.lane.calls.includes(call)
+  `${what} has blocked for ${seconds(warnAfter())} while a stream is blocked by ${value}. This thread writes none meanwhile: if it is to write that one, await the finished() of it instead`
 const neverNone = (milliseconds: number): string =>
-  `it is made while no host function is pending, and for ${milliseconds} ms some have been all the time, of this thread or another: each that ran was followed by the next. Make it before they begin, or let them pause; CUDA_STREAMS_DEADLOCK_TIMEOUT sets this time, in milliseconds`
+  `it is made while no host function is pending, and for ${milliseconds} ms some have been all the time, of this thread or another: each that ran was followed by the next. Make it before they begin, or let them pause; ${SETS_TIME}`
 const heldByOthers = (milliseconds: number): string =>
-  `a stream of another thread has stood at a host function for ${milliseconds} ms, which only that thread can run, and may hold this one up. Let its event loop turn, or let it wait by this library; CUDA_STREAMS_DEADLOCK_TIMEOUT sets this time, in milliseconds`
+  `a stream of another thread has waited for a host function for ${milliseconds} ms, which only that thread can run, and may hold this one up. Let its event loop turn, or let it wait by this library; ${SETS_TIME}`
 const noProgress = (milliseconds: number): string =>
-  `it was called inside a host function, and nothing went on for ${milliseconds} ms: the two streams may share a hardware queue. Return first, or await the finished() of it; CUDA_STREAMS_DEADLOCK_TIMEOUT sets this time, in milliseconds`
+  `it was called inside a host function, and nothing made progress for ${milliseconds} ms: the two streams may share a hardware queue. Return first, or await the finished() of it; ${SETS_TIME}`

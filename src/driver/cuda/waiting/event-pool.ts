@@ -1,30 +1,28 @@
-/** The driver's own events: for waits between streams, for promises, for times, and to look whether a context lives. */
+/** Internal events: for waits between streams, for promises, for times, and for checking whether a context is alive. */
 import { hasLostContext } from '../../cuda-results.js'
 import { type ContextHandle, EventFlag, type EventHandle } from '../../driver.js'
-import type { StreamReserve } from '../handles/stream-reserve.js'
-import type { Contexts } from '../libcuda/contexts.js'
-import { check, type Library } from '../libcuda/library.js'
-import type { NativeMemory } from '../libcuda/native.js'
+import type { SpareStreams } from '../handles/spare-streams.js'
+import type { LibcudaParts } from '../libcuda/driver-calls.js'
 
-/** Kept for reuse; a burst of promises, or a recording, may need many more for a while. */
+/** The most events that are kept for reuse. A burst of promises, or a timeline, may need many more for a while. */
 const MOST_KEPT = 8192
 const MOST_NEW = 64
-/** The flags of the two sorts that are kept. */
+/** The flags of the two sorts of events that are kept. */
 export type PooledFlags = typeof EventFlag.DEFAULT | typeof EventFlag.DISABLE_TIMING
 
 export const isPooled = (flags: number): flags is PooledFlags =>
   flags === EventFlag.DEFAULT || flags === EventFlag.DISABLE_TIMING
 
-/** A record of the library's own, and how to give its event back once the record is done. */
-export interface OwnRecord {
+/** A record in an internal event, and how to give the event back once the record has completed. */
+export interface InternalRecord {
   readonly copy: EventHandle
   readonly giveBack: () => void
 }
 
 interface Pool {
-  /** By their flags. */
+  /** Events for reuse, by their flags. */
   readonly free: { readonly [flags in PooledFlags]: EventHandle[] }
-  /** Without timing, and never recorded. */
+  /** Events without timing that were never recorded. */
   readonly unused: EventHandle[]
   readonly shared: EventHandle
   readonly unrecorded: EventHandle
@@ -36,30 +34,29 @@ export class EventPool {
   #latest: Pool | undefined
 
   constructor(
-    private readonly library: Library,
-    private readonly memory: NativeMemory,
-    private readonly contexts: Contexts,
-    private readonly reserve: Pick<StreamReserve, 'lend' | 'giveBack'>,
+    private readonly parts: Pick<LibcudaParts, 'library' | 'must' | 'memory' | 'contexts'> & {
+      readonly spares: Pick<SpareStreams, 'lend' | 'giveBack'>
+    },
   ) {}
 
-  /** A new one. */
+  /** Creates an event. */
   create(context: ContextHandle, flags: number): EventHandle {
-    const result = this.contexts.within(context, () => this.library.cuEventCreate(this.memory.address, flags))
-    check('cuEventCreate', result)
-    return this.memory.pointerAt(0) as EventHandle
+    const { contexts, must, memory } = this.parts
+    contexts.within(context, () => must.cuEventCreate(memory.address, flags))
+    return memory.pointerAt(0) as EventHandle
   }
 
-  /** To be recorded at once: its last record, for an earlier use, may be unfinished or part of a capture. */
+  /** An event to be recorded at once: its last record, of an earlier use, may be pending or part of a capture. */
   take(context: ContextHandle, flags: PooledFlags = EventFlag.DISABLE_TIMING): EventHandle {
     return this.#pool(context).free[flags].pop() ?? this.create(context, flags)
   }
 
-  /** One that was never recorded; undefined where the driver has to make it. */
+  /** An event that was never recorded; undefined when the driver has to create one. */
   takeNew(context: ContextHandle): EventHandle | undefined {
     return hasLostContext() ? undefined : this.#pool(context).unused.pop()
   }
 
-  /** False where there are enough of them. */
+  /** Returns false when there are enough. */
   giveBackNew(context: ContextHandle, event: EventHandle): boolean {
     const { unused } = this.#pool(context)
     if (unused.length >= MOST_NEW) return false
@@ -67,19 +64,16 @@ export class EventPool {
     return true
   }
 
-  /** False where there are enough of them: the event is destroyed. */
+  /** Returns false when there are enough, and destroys the event. */
   giveBack(context: ContextHandle, event: EventHandle, flags: PooledFlags = EventFlag.DISABLE_TIMING): boolean {
     const free = this.#pool(context).free[flags]
     const isKept = free.length < MOST_KEPT
     if (isKept) free.push(event)
-    else this.library.cuEventDestroy_v2(event)
+    else this.parts.library.cuEventDestroy_v2(event)
     return isKept
   }
 
-  /**
-   * Is it one of the driver's own? Its address may once have been that of an event which the caller knew. Asked
-   * rarely, so it is looked for, and not kept account of.
-   */
+  /** Is this an internal event? It may be where an event of the caller once was. This is a search, since it is called seldom. */
   hides(event: EventHandle): boolean {
     for (const { free, shared, unrecorded, unused } of this.#pools.values()) {
       if (event === shared || event === unrecorded || unused.includes(event)) return true
@@ -88,18 +82,18 @@ export class EventPool {
     return false
   }
 
-  /** One that is recorded and waited for in one breath, over and over. */
+  /** An event that is recorded, and waited for directly after, again and again. */
   shared(context: ContextHandle): EventHandle {
     return this.#pool(context).shared
   }
 
-  /** One that is never recorded: a query of it fails only where the context is lost. */
+  /** An event that is never recorded. A query of it fails only when the context is lost. */
   unrecorded(context: ContextHandle): EventHandle {
     return this.#pool(context).unrecorded
   }
 
-  /** A new record, made by `record`. */
-  recordOf(context: ContextHandle, record: (event: EventHandle) => void): OwnRecord {
+  /** A record in an event of the pool, made by `record`. */
+  recordOf(context: ContextHandle, record: (event: EventHandle) => void): InternalRecord {
     const copy = this.take(context)
     const giveBack = (): void => void this.giveBack(context, copy)
     try {
@@ -111,22 +105,20 @@ export class EventPool {
     return { copy, giveBack }
   }
 
-  /**
-   * A new record, made where nothing else is in the way, of what another event's latest record stands for. To be given
-   * back when it is done.
-   */
-  copyOfRecord(event: EventHandle): OwnRecord {
-    const context = this.contexts.primary(0)
-    const stream = this.contexts.within(context, () => this.reserve.lend(0))
+  /** Records, on a stream without other work, what another event's latest record comes after. To be given back once it has completed. */
+  copyOfRecord(event: EventHandle): InternalRecord {
+    const { contexts, must, spares } = this.parts
+    const context = contexts.primary(0)
+    const stream = contexts.within(context, () => spares.lend(0))
     const copy = this.take(context)
     const giveBack = (): void => {
-      this.reserve.giveBack(0, stream)
+      spares.giveBack(0, stream)
       this.giveBack(context, copy)
     }
     try {
-      this.contexts.within(context, () => {
-        check('cuStreamWaitEvent', this.library.cuStreamWaitEvent(stream, event, 0))
-        check('cuEventRecord', this.library.cuEventRecord(copy, stream))
+      contexts.within(context, () => {
+        must.cuStreamWaitEvent(stream, event, 0)
+        must.cuEventRecord(copy, stream)
       })
     } catch (error) {
       giveBack()
@@ -135,7 +127,7 @@ export class EventPool {
     return { copy, giveBack }
   }
 
-  /** Most calls in a row are for one context, and a look-up costs a tenth of a record. */
+  /** Most calls in a row are for the same context, and a lookup costs a tenth of a record. */
   #pool(context: ContextHandle): Pool {
     if (context !== this.#context || this.#latest === undefined) {
       this.#latest = this.#poolOf(context)

@@ -1,56 +1,56 @@
 /**
- * Calls that give something back, for which CUDA waits for all work of a device. The library makes them at times that no program
- * chose, and what a device is at may be work that only this thread can let go on, of another library too: so they are made when
- * the streams of this thread have nothing to do, and those of other libraries that are wrapped. `cuCtxRecordEvent` would tell of
- * all, but it ends every capture of the context, and those of other libraries cannot be known.
+ * Calls that free something, for which CUDA waits for all work of a device. The library makes them at times that no program chose, and the
+ * device may be blocked by work that only this thread can let resume, also of another library. So they are made when the streams of this
+ * thread are idle, and the wrapped streams of other libraries. `cuCtxRecordEvent` would cover all streams, but it invalidates every capture of
+ * the context, and captures of other libraries are not known.
  */
 import { LookAgain } from '../../../base/look-again.js'
 import { CUresult } from '../../cuda-results.js'
-import { type ContextHandle, defaultStream, type OwnEvent, type StreamHandle } from '../../driver.js'
+import { defaultStream, type OwnEvent, type StreamHandle } from '../../driver.js'
 import type { HandleCheck } from '../handles/handle-check.js'
-import type { HostFunctions } from '../host-functions/host-functions.js'
-import { captures, type LibcudaParts } from '../libcuda/stream-calls.js'
+import type { StreamRecord } from '../handles/stream-records.js'
+import type { PendingHostFunctions } from '../host-functions/pending-host-functions.js'
+import type { LibcudaParts } from '../libcuda/driver-calls.js'
 import type { EventPool } from './event-pool.js'
 
 export interface IdleDevicesParts extends LibcudaParts {
   readonly pool: EventPool
   readonly handles: Pick<HandleCheck, 'isStill'>
-  readonly hostFunctions: Pick<HostFunctions, 'exclusivelyNow'>
+  readonly hostFunctions: Pick<PendingHostFunctions, 'exclusivelyNow'>
 }
 
-/** So often was all done that had been queued, and other work was there: that is a device which is busy, not one which stands. */
+/** After all queued work has completed so often, and other work was there each time, the device is busy, and not blocked. */
 const MOST_ROUNDS = 16
-const NULL = 0
-const PER_THREAD = 2
+const NULL_AND_PER_THREAD = [0, 2] as const
 
 export class IdleDevices {
   #waiting: (() => void)[] = []
-  /** Each behind the work of a stream that had some at the latest look. */
+  /** Each is recorded behind the work of a stream that had some at the latest check. */
   #events: OwnEvent[] = []
-  /** Looks that found the events of the look before done. */
+  /** The number of checks that found the events of the check before completed. */
   #rounds = 0
-  readonly #again = new LookAgain(() => this.look())
+  readonly #again = new LookAgain(() => this.check())
 
   constructor(private readonly parts: IdleDevicesParts) {}
 
-  /** Makes the call now where no device has anything to do, else later. */
+  /** Makes the call now if all devices are idle, otherwise later. */
   whenIdle(call: () => void): void {
     this.#waiting.push(call)
-    this.look()
+    this.check()
   }
 
-  /** Makes the calls that wait where no device has anything to do. */
-  look(): void {
+  /** Makes the waiting calls if all devices are idle. */
+  check(): void {
     if (this.#waiting.length === 0) return
     if (this.#areIdle()) {
       const made = this.parts.hostFunctions.exclusivelyNow(() => this.makeAll())
-      // What holds it up now is over at a time of which nothing was seen.
+      // When the obstacle to this will have ended is not known.
       if (made === undefined) this.#rounds = 0
     }
     if (this.#waiting.length > 0) this.#again.later()
   }
 
-  /** Makes the calls that wait, for a thread that waits for the devices anyway. What they throw is thrown when all are made. */
+  /** Makes the waiting calls, for a thread that waits for the devices anyway. Throws the first error once all are made. */
   makeAll(): void {
     this.#forget()
     this.#rounds = 0
@@ -73,56 +73,43 @@ export class IdleDevices {
       if (busy === undefined) return false
       if (busy.length === 0 || this.#rounds >= MOST_ROUNDS) return true
       this.#rounds += 1
-      for (const [stream, context] of busy) this.#record(stream, context)
+      for (const stream of busy) this.#record(stream)
       return false
     })
   }
 
-  /** Undefined where a stream captures: it does not tell of the work that it had before. */
-  #busyStreams(): (readonly [StreamHandle, ContextHandle])[] | undefined {
-    const busy: (readonly [StreamHandle, ContextHandle])[] = []
-    for (const [stream, context] of this.#streams()) {
-      const isBusy = this.#isBusy(stream)
+  /** Undefined when a stream captures: whether the work that it had before has completed cannot be queried. */
+  #busyStreams(): StreamRecord[] | undefined {
+    const busy: StreamRecord[] = []
+    for (const stream of this.#streams()) {
+      const isBusy = this.#isBusy(stream.handle)
       if (isBusy === undefined) return undefined
-      if (isBusy) busy.push([stream, context])
+      if (isBusy) busy.push(stream)
     }
     return busy
   }
 
-  *#streams(): Iterable<readonly [StreamHandle, ContextHandle]> {
-    const { calls, contexts, handles } = this.parts
-    yield* calls.own
-    for (const stream of calls.theirs(handles)) {
-      const context = calls.contextOf(stream)
-      if (context !== undefined) yield [stream, context]
-    }
-    for (const [device, context] of contexts.primaries) {
-      if (context === undefined) continue
-      yield [defaultStream(device, NULL), context]
-      yield [defaultStream(device, PER_THREAD), context]
-    }
+  *#streams(): Iterable<StreamRecord> {
+    const { streams, contexts, handles } = this.parts
+    yield* streams.own()
+    yield* streams.wrapped((stream, id) => handles.isStill(stream, id))
+    for (const [device, context] of contexts.primaries)
+      if (context !== undefined) for (const which of NULL_AND_PER_THREAD) yield streams.of(defaultStream(device, which))
   }
 
-  /** Undefined where it captures, or a blocking stream does: to ask the null stream more would end that capture. */
+  /** Undefined when the stream captures, or, for the null stream, a blocking stream does: a query would invalidate that capture. */
   #isBusy(stream: StreamHandle): boolean | undefined {
-    if (captures(this.parts, stream)) return undefined
-    let result = 0
-    this.parts.calls.onStream(stream, 'cuStreamQuery', (raw) => {
-      result = this.parts.library.cuStreamQuery(raw)
-      return 0
-    })
-    return result === CUresult.NOT_READY
+    const { calls, library } = this.parts
+    if (calls.captures(stream)) return undefined
+    return calls.onStream(stream, (raw) => library.cuStreamQuery(raw)) === CUresult.NOT_READY
   }
 
-  #record(stream: StreamHandle, context: ContextHandle): void {
+  #record({ handle, context }: StreamRecord): void {
     const { pool, calls, library } = this.parts
     const event = pool.take(context)
     this.#events.push({ context, event })
-    // Where that is refused the event is done, as one that has nothing before it.
-    calls.onStream(stream, 'cuEventRecord', (raw) => {
-      library.cuEventRecord(event, raw)
-      return 0
-    })
+    // If that is refused, the event has nothing before it, and counts as completed.
+    calls.onStream(handle, (raw) => library.cuEventRecord(event, raw))
   }
 
   #areDone(): boolean {

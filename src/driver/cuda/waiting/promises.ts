@@ -1,28 +1,131 @@
-/**
- * Waits by promise on a real GPU, and the turn of the event loop in which they are settled and host functions that are due
- * are run.
- */
-
+/** Waits by promise on a real GPU. */
 import { seconds, warnAfter, warnOnce } from '../../../base/warnings.js'
 import { CUresult, cudaError } from '../../cuda-results.js'
-import {
-  type Cancel,
-  type ContextHandle,
-  canonicalStream,
-  type EventHandle,
-  type Settle,
-  type StreamHandle,
-} from '../../driver.js'
-import type { TurnResult } from '../../loop-pump.js'
-import type { WaitingParts } from './blocking.js'
-import { Completions } from './completions.js'
+import type { Cancel, ContextHandle, EventHandle, Settle } from '../../driver.js'
+import type { Sleeper, TurnResult } from '../../loop-pump.js'
+import type { StreamRecord } from '../handles/stream-records.js'
+import type { HostFunctionParts, PendingHostFunctions } from '../host-functions/pending-host-functions.js'
+import type { Library } from '../libcuda/libcuda.js'
+import type { EventPool } from './event-pool.js'
+import type { ValueWaits } from './value-waits.js'
 
-/** A turn of the event loop takes as long as four queries: so many are made in each as long as turns follow at once. */
+interface Wait {
+  readonly event: EventHandle
+  readonly release: ((event: EventHandle) => void) | undefined
+  settle: Settle | undefined
+}
+
+/** Has what is waited for completed? `error` is why it never will. */
+interface Answer {
+  readonly done: boolean
+  readonly error: unknown
+}
+
+/**
+ * Promises that wait for events. The waits of a group end in order, so one query a group shows how far all of them are, however many wait.
+ */
+export class Completions<Group extends object | number> {
+  /** The number of promises that are not settled. */
+  pending = 0
+  readonly #groups = new Map<Group, Wait[]>()
+
+  constructor(private readonly library: Pick<Library, 'cuEventQuery'>) {}
+
+  /** Waits for an event. The waits of one group end in the order in which they were added. */
+  add(group: Group, event: EventHandle, settle: Settle, release?: (event: EventHandle) => void): Cancel {
+    const wait: Wait = { event, settle, release }
+    const waits = this.#groups.get(group)
+    if (waits === undefined) this.#groups.set(group, [wait])
+    else waits.push(wait)
+    this.pending += 1
+    return () => {
+      if (wait.settle === undefined) return
+      wait.settle = undefined
+      this.pending -= 1
+    }
+  }
+
+  /** Removes a group. The result settles the waits that have not been cancelled by then. */
+  take(group: Group): Settle | undefined {
+    const waits = this.#groups.get(group)
+    this.#groups.delete(group)
+    if (waits === undefined || waits.every(({ settle }) => settle === undefined)) return undefined
+    return (error) => {
+      for (const wait of waits) this.#settle(wait, error)
+    }
+  }
+
+  /** The number of groups. `poll()` makes a query for each. */
+  get groups(): number {
+    return this.#groups.size
+  }
+
+  has(group: Group): boolean {
+    return this.#groups.has(group)
+  }
+
+  query(event: EventHandle): Answer {
+    const result = this.library.cuEventQuery(event)
+    if (result === CUresult.NOT_READY) return { done: false, error: undefined }
+    return { done: true, error: result === 0 ? undefined : cudaError('cuEventQuery', result) }
+  }
+
+  /** Settles the waits that have ended. Returns false when none had. */
+  poll(): boolean {
+    let progress = false
+    for (const [group, waits] of this.#groups) {
+      const ended = this.#ended(waits)
+      if (ended.length === 0) continue
+      if (ended.length === waits.length) this.#groups.delete(group)
+      else waits.splice(0, ended.length)
+      for (const { wait, error } of ended) this.#settle(wait, error)
+      progress = true
+    }
+    return progress
+  }
+
+  #ended(waits: readonly Wait[]): { readonly wait: Wait; readonly error: unknown }[] {
+    const ended = []
+    for (const wait of waits) {
+      if (wait.settle !== undefined) {
+        const { done, error } = this.query(wait.event)
+        if (!done) break
+        ended.push({ wait, error })
+      } else ended.push({ wait, error: undefined })
+    }
+    return ended
+  }
+
+  #settle(wait: Wait, error: unknown): void {
+    wait.release?.(wait.event)
+    const { settle } = wait
+    if (settle === undefined) return
+    wait.settle = undefined
+    this.pending -= 1
+    settle(error)
+  }
+}
+
+/** What blocking, promises and calls on other threads are made from. */
+export interface WaitingParts extends HostFunctionParts {
+  readonly hostFunctions: PendingHostFunctions
+  readonly pool: EventPool
+  readonly eventWaits: Completions<EventHandle>
+  readonly valueWaits: ValueWaits
+  /** How the event loop sleeps between two turns. */
+  readonly backOff: Sleeper
+  /** Called again and again while JavaScript blocks. Spares the core after a while. */
+  readonly spinWait: (nanosecondsWaited: number) => void
+  /** Milliseconds without progress after which a wait inside a host function is given up. */
+  readonly deadlockAfter: number
+}
+
+/** A turn of the event loop takes as long as four queries, so that many are made in each turn while turns follow directly. */
 const QUERIES = 4
-/** In the turn after nothing was waited for: short work is over by then, and noticed as soon as by a thread that blocks. */
+/** In the first turn that waits for anything, short work completes, and is noticed as soon as by a blocked thread. */
 const FIRST_QUERIES = 12
 
-/** Which captures of a device this thread sees: those that it knows, and others, which may be another thread's. */
+/** Is a capture under way on a device that this thread knows of, or one that it does not, and that may be another thread's? */
 interface SeenCaptures {
   readonly known: () => boolean
   readonly unknown: () => boolean
@@ -34,31 +137,28 @@ interface LaterWait {
   readonly settle: Settle
   readonly since: number
   cancel: Cancel | undefined
-  isOver: boolean
+  isCancelled: boolean
 }
 
+/** Waits by promise, and the turn of the event loop in which they are settled and host functions that are ready run. */
 export class Promises {
-  readonly #streams: Completions
-  /** Waits for devices that begin once no other thread captures. */
+  /** Grouped by stream, by context for waits for a device, and by the event that has an earlier record of another. */
+  readonly #streams: Completions<StreamRecord | ContextHandle | EventHandle>
+  /** Waits for devices that have not begun, since another thread captures. */
   readonly #later: LaterWait[] = []
-  /** Nothing was waited for when the last turn was over. */
+  /** Nothing was waited for at the end of the last turn. */
   #wasIdle = true
 
   constructor(private readonly parts: WaitingParts) {
     this.#streams = new Completions(parts.library)
   }
 
-  streamFinished(
-    stream: StreamHandle,
-    context: ContextHandle,
-    record: (event: EventHandle) => void,
-    settle: Settle,
-  ): Cancel {
-    const { copy, giveBack } = this.parts.pool.recordOf(context, record)
-    return this.#finished(canonicalStream(stream), copy, settle, giveBack)
+  streamFinished(stream: StreamRecord, record: (event: EventHandle) => void, settle: Settle): Cancel {
+    const { copy, giveBack } = this.parts.pool.recordOf(stream.context, record)
+    return this.#finished(stream, copy, settle, giveBack)
   }
 
-  /** To be called while no capture is under way that this thread knows. */
+  /** To be called while no capture is under way that this thread knows of. */
   contextFinished(context: ContextHandle, captures: SeenCaptures, settle: Settle): Cancel {
     const begun = this.#contextFinished(context, captures, settle)
     if (begun === 'unknown') throw cudaError('cuCtxRecordEvent', CUresult.STREAM_CAPTURE_UNSUPPORTED)
@@ -66,8 +166,8 @@ export class Promises {
   }
 
   eventFinished(event: EventHandle, settle: Settle): Cancel {
-    const { hostFunctions, captures, eventWaits, pump, relaxed } = this.parts
-    // What a graph records in it later is not what is waited for.
+    const { hostFunctions, captures, eventWaits, poller, relaxed } = this.parts
+    // The event may be recorded by a graph later, which is not what is waited for.
     if (captures.refuseQuery(event)) {
       const { done, error } = relaxed.run(() => eventWaits.query(event))
       if (done && error !== undefined) throw error
@@ -75,20 +175,13 @@ export class Promises {
     }
     const cancel = eventWaits.add(event, event, settle)
     hostFunctions.trackOrder()
-    pump.wake()
+    poller.wake()
     return cancel
   }
 
-  /** The stream is gone, or was replaced: later waits with this handle are not in order with those before. */
-  forgetStream(stream: StreamHandle): void {
-    this.#streams.detach(stream)
-  }
-
-  /**
-   * The event is about to be recorded anew, or destroyed: waits for the old record go on with an event of their own.
-   */
+  /** The event is about to be recorded again, or destroyed. Waits for its old record continue with an event of their own. */
   keepRecord(event: EventHandle): void {
-    const { eventWaits, pool, relaxed, pump } = this.parts
+    const { eventWaits, pool, relaxed, poller } = this.parts
     const settle = eventWaits.take(event)
     if (settle === undefined) return
     const { done, error } = relaxed.run(() => eventWaits.query(event))
@@ -100,57 +193,57 @@ export class Promises {
       const { copy, giveBack } = pool.copyOfRecord(event)
       this.#streams.add(copy, copy, settle, giveBack)
     } catch (error) {
-      // The record that is refused with this leaves the event as it is.
+      // The new record is refused with this error, so the event keeps its old one.
       eventWaits.add(event, event, settle)
       throw error
     }
-    pump.wake()
+    poller.wake()
   }
 
-  /** One turn of the event loop: runs host functions that are due, settles promises that are over. */
+  /** One turn of the event loop: runs host functions that are ready, and settles promises that have ended. */
   turn(): TurnResult {
-    const { hostFunctions, relaxed, gates, eventWaits, sleeper } = this.parts
+    const { hostFunctions, relaxed, semaphores, eventWaits, backOff } = this.parts
     if (this.#later.length > 0) this.#beginLater()
     hostFunctions.refreshRoom()
-    const most = !sleeper.polls ? 1 : this.#wasIdle ? FIRST_QUERIES : QUERIES
+    const most = !backOff.polls ? 1 : this.#wasIdle ? FIRST_QUERIES : QUERIES
     this.#wasIdle = false
     const progress = relaxed.run(() => {
       const groups = this.#streams.groups + eventWaits.groups
       for (let queries = 0; queries < most; queries += groups) {
         const settled = this.#streams.poll()
         if (eventWaits.poll() || settled) return true
-        if (gates.active.length > 0 || groups === 0) break
+        if (semaphores.active.length > 0 || groups === 0) break
       }
       return false
     })
-    // As many as there are streams: one that queues itself anew each time must not hold up the loop.
+    // At most one for each stream: a host function that queues itself again each time must not block the loop.
     let ran = false
-    for (let most = gates.active.length; most > 0 && gates.runDue(); most -= 1) ran = true
-    if (!progress && !ran && hostFunctions.pending) hostFunctions.lookForFaults()
-    hostFunctions.calmDown()
+    for (let most = semaphores.active.length; most > 0 && semaphores.runReady(); most -= 1) ran = true
+    if (!progress && !ran && hostFunctions.pending) hostFunctions.checkForFaults()
+    hostFunctions.settle()
     const pending = this.#streams.pending + eventWaits.pending + this.#later.length
     if (pending === 0 && !hostFunctions.functionsPending) {
       this.#wasIdle = true
       return 'idle'
     }
     if (!progress && !ran) {
-      this.#tellOfStanding()
+      this.#warnOfBlocked()
       return 'later'
     }
-    sleeper.cancel()
+    backOff.cancel()
     return 'soon'
   }
 
-  /** Something that is waited for may come after a promise that never settles, or a value that is never written. */
-  #tellOfStanding(): void {
-    const { gates, hostFunctions, valueWaits } = this.parts
-    const held = gates.holds.size === 0 ? undefined : hostFunctions.heldFor(warnAfter())
-    if (held !== undefined) warnOnce('CUDA_STREAMS_PROMISE', stands(held, warnAfter()))
-    const value = valueWaits.any ? valueWaits.standingFor(warnAfter()) : undefined
-    if (value !== undefined) warnOnce('CUDA_STREAMS_VALUE', stands(value, warnAfter()))
+  /** What is waited for may come after a promise that never settles, or a value that is never written. */
+  #warnOfBlocked(): void {
+    const { semaphores, hostFunctions, valueWaits } = this.parts
+    const held = semaphores.waits.size === 0 ? undefined : hostFunctions.heldFor(warnAfter())
+    if (held !== undefined) warnOnce('CUDA_STREAMS_PROMISE', blocked(held, warnAfter()))
+    const value = valueWaits.any ? valueWaits.blockedFor(warnAfter()) : undefined
+    if (value !== undefined) warnOnce('CUDA_STREAMS_VALUE', blocked(value, warnAfter()))
   }
 
-  /** Begins no wait while a stream captures: to record the device would invalidate that. */
+  /** Begins no wait while a stream captures, since recording the device would invalidate the capture. */
   #contextFinished(context: ContextHandle, seen: SeenCaptures, settle: Settle): Cancel | 'others' | 'unknown' {
     const { captures, pool } = this.parts
     const event = pool.take(context)
@@ -161,31 +254,30 @@ export class Promises {
     } finally {
       if (outcome !== 'recorded') giveBack()
     }
-    // No stream's handle is negative, so this is a group of its own.
-    return outcome === 'recorded' ? this.#finished(-context, event, settle, giveBack) : outcome
+    return outcome === 'recorded' ? this.#finished(context, event, settle, giveBack) : outcome
   }
 
-  /** It begins when no thread captures any more. */
+  /** Begins the wait when no thread captures any more. */
   #finishedLater(context: ContextHandle, captures: SeenCaptures, settle: Settle): Cancel {
     const since = performance.now()
-    const wait: LaterWait = { context, captures, settle, since, cancel: undefined, isOver: false }
+    const wait: LaterWait = { context, captures, settle, since, cancel: undefined, isCancelled: false }
     this.#later.push(wait)
-    this.parts.pump.wake()
+    this.parts.poller.wake()
     return () => {
-      wait.isOver = true
+      wait.isCancelled = true
       wait.cancel?.()
     }
   }
 
   #beginLater(): void {
     for (const wait of this.#later.splice(0)) {
-      if (wait.isOver || this.#begins(wait)) continue
+      if (wait.isCancelled || this.#begins(wait)) continue
       this.#later.push(wait)
       if (performance.now() - wait.since > warnAfter()) warnOnce('CUDA_STREAMS_CAPTURE', captured(warnAfter()))
     }
   }
 
-  /** False where it cannot begin yet. */
+  /** Returns false while the wait cannot begin. */
   #begins(wait: LaterWait): boolean {
     try {
       if (wait.captures.known()) return false
@@ -199,16 +291,16 @@ export class Promises {
     }
   }
 
-  #finished(group: number, recorded: EventHandle, settle: Settle, giveBack: () => void): Cancel {
-    const { pump } = this.parts
+  #finished(group: StreamRecord | ContextHandle, recorded: EventHandle, settle: Settle, giveBack: () => void): Cancel {
+    const { poller } = this.parts
     const cancel = this.#streams.add(group, recorded, settle, giveBack)
-    pump.wake()
+    poller.wake()
     return cancel
   }
 }
 
-const stands = (held: string, milliseconds: number): string =>
-  `A stream has stood for ${seconds(milliseconds)} at ${held}, while work is waited for that may come after it`
+const blocked = (held: string, milliseconds: number): string =>
+  `A stream has been blocked for ${seconds(milliseconds)} by ${held}, while work is waited for that may come after it`
 
 const captured = (milliseconds: number): string =>
-  `device.finished() has waited for ${seconds(milliseconds)} for a capture of a stream, of this thread or another, to end: to ask before would invalidate it. Call endCapture() on the stream that began it, or await the finished() of the streams that matter`
+  `device.finished() has waited for ${seconds(milliseconds)} for a capture of a stream, of this thread or another, to end: a query before then would invalidate it. Call endCapture() on the stream that began it, or await the finished() of the streams that matter`

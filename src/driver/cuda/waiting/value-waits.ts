@@ -1,63 +1,64 @@
 /**
- * Waits for values that this thread has queued, and that may stand: who writes the value is not known. Behind each an event is
- * recorded, which tells whether the stream has come past it.
+ * Waits for values that this thread has queued, and at which streams may be blocked: who writes the value is not known. Behind each wait an
+ * event is recorded, which shows whether the stream has come past it.
  */
 import { shortCallSite } from '../../../base/stack.js'
 import { CUresult } from '../../cuda-results.js'
-import type { ContextHandle, EventHandle, StreamHandle } from '../../driver.js'
+import type { EventHandle, StreamHandle } from '../../driver.js'
 import { heldBy } from '../../held-by.js'
-import type { StreamReserve } from '../handles/stream-reserve.js'
-import type { LibcudaParts } from '../libcuda/stream-calls.js'
+import type { SpareStreams } from '../handles/spare-streams.js'
+import type { StreamRecord } from '../handles/stream-records.js'
+import type { LibcudaParts } from '../libcuda/driver-calls.js'
 import type { EventPool } from './event-pool.js'
 
 interface ValueWait {
-  readonly stream: StreamHandle
-  readonly context: ContextHandle
+  readonly stream: StreamRecord
   readonly event: EventHandle
   readonly site: string | undefined
   /** By `performance.now()`. */
   readonly since: number
 }
 
-/** So many are followed each; beyond, one event stands for all of a stream. */
+/** The most waits with an event of their own. Beyond that, there is one event for all of a stream. */
 const MOST = 256
 
 export class ValueWaits {
   #waits: ValueWait[] = []
 
   constructor(
-    private readonly parts: LibcudaParts & { readonly pool: EventPool; readonly reserve: StreamReserve },
+    private readonly parts: LibcudaParts & { readonly pool: EventPool; readonly spares: SpareStreams },
     private readonly captures: (stream: StreamHandle) => boolean,
   ) {}
 
   /**
-   * A wait is about to be queued. False where it goes into a graph. While it stands CUDA may make no more streams: those that
-   * the library needs itself are made before.
+   * To be called before a wait is queued. Returns false if the wait becomes part of a graph. While a stream is blocked at a wait, CUDA may be
+   * unable to make streams, so those that the library needs itself are made before.
    */
-  aboutToStand(stream: StreamHandle): boolean {
+  beforeWait(stream: StreamHandle): boolean {
     if (this.captures(stream)) return false
-    this.parts.reserve.fillWhereNeeded()
+    this.parts.spares.fillWhereNeeded()
     return true
   }
 
-  /** Its wait is the last thing in the stream. */
-  queued(stream: StreamHandle, context: ContextHandle): void {
+  /** The wait has been queued on the stream. */
+  queued(handle: StreamHandle): void {
     if (this.#waits.length >= MOST) this.#prune()
-    const { pool, library, calls } = this.parts
+    const { pool, must, calls, streams } = this.parts
+    const stream = streams.of(handle)
     const latest = this.#waits.length < MOST ? undefined : this.#waits.findLast((wait) => wait.stream === stream)
-    const event = latest?.event ?? pool.take(context)
-    calls.onStream(stream, 'cuEventRecord', (raw) => library.cuEventRecord(event, raw))
+    const event = latest?.event ?? pool.take(stream.context)
+    calls.onStream(handle, (raw) => must.cuEventRecord(event, raw))
     if (latest !== undefined) return
-    this.#waits.push({ stream, context, event, site: shortCallSite(), since: performance.now() })
+    this.#waits.push({ stream, event, site: shortCallSite(), since: performance.now() })
   }
 
-  /** May any stand? */
+  /** Is any wait queued that may not have ended? */
   get any(): boolean {
     return this.#waits.length > 0
   }
 
-  /** As `any`, for where a wrong yes costs more than a look: it asks about the oldest until one of them does. */
-  anyStands(): boolean {
+  /** As `any`, but for certain: queries the oldest waits until one has not ended. */
+  anyBlocks(): boolean {
     if (this.#waits.length === 0) return false
     this.parts.relaxed.run(() => {
       for (let wait = this.#waits[0]; wait !== undefined && this.#isOver(wait); wait = this.#waits[0])
@@ -66,13 +67,13 @@ export class ValueWaits {
     return this.#waits.length > 0
   }
 
-  /** In words: one that was queued so many milliseconds ago, and is not over; undefined where none is known. */
-  standingFor(milliseconds: number): string | undefined {
+  /** Describes a wait that was queued that many milliseconds ago, and has not ended; undefined when there is none. */
+  blockedFor(milliseconds: number): string | undefined {
     const since = performance.now() - milliseconds
     if (!this.#waits.some((wait) => wait.since < since)) return undefined
     this.#prune()
     const first = this.#waits.find((wait) => wait.since < since)
-    return first === undefined ? undefined : heldBy('a wait for a value', first.stream, first.site)
+    return first === undefined ? undefined : heldBy('a wait for a value', first.stream.handle, first.site)
   }
 
   #prune(): void {
@@ -81,11 +82,11 @@ export class ValueWaits {
     })
   }
 
-  /** Its event goes back where it is. */
-  #isOver({ context, event }: ValueWait): boolean {
+  /** Gives the wait's event back if it has ended. */
+  #isOver({ stream, event }: ValueWait): boolean {
     const { pool, library } = this.parts
     if (library.cuEventQuery(event) === CUresult.NOT_READY) return false
-    pool.giveBack(context, event)
+    pool.giveBack(stream.context, event)
     return true
   }
 }

@@ -1,11 +1,12 @@
-/** Knowing handles must not stand in the way of what is to be done with them, least of all in a lost context. */
+/** Handles are checked by the memory behind them. The checks must not prevent what is to be done with a handle, even in a lost context. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { HandleCheck } from '../../../../src/driver/cuda/handles/handle-check.js'
-import { MemoryCheck, type Verdict } from '../../../../src/driver/cuda/handles/memory-check.js'
+import { HandleCheck, MemoryCheck, type Verdict } from '../../../../src/driver/cuda/handles/handle-check.js'
+import { NativeMemory } from '../../../../src/driver/cuda/libcuda/native-memory.js'
 import type { EventHandle, StreamHandle } from '../../../../src/driver/driver.js'
 
 const skip = process.platform === 'linux' ? false : 'reads memory as Linux does'
+const UNMAPPED = [8, 0x1000, 0x1000_0000_0000, 0x7fff_ffff_f000]
 const ILLEGAL_ADDRESS = 700
 const query = () => ILLEGAL_ADDRESS
 const lost = (): never => {
@@ -14,7 +15,7 @@ const lost = (): never => {
 
 const noEvent = (): object => ({ verdict: 'wrong', context: undefined })
 
-test('a stream or event can be destroyed where nothing can be learnt any more', { skip }, () => {
+test('a stream or event can be destroyed when nothing can be learnt any more', { skip }, () => {
   const stream = 0x1000 as StreamHandle
   const event = 0x2000 as EventHandle
   const check = new HandleCheck(query, new MemoryCheck(), () => false, lost)
@@ -24,7 +25,7 @@ test('a stream or event can be destroyed where nothing can be learnt any more', 
   assert.throws(() => check.checkEvent(event, []), { code: 'ERR_CLOSED' })
 })
 
-test('an address that is not mapped is refused, where nothing could be learnt too', { skip }, () => {
+test('an address that is not mapped is refused, also when nothing could be learnt', { skip }, () => {
   const check = new HandleCheck(query, new MemoryCheck(), () => false, lost)
   assert.throws(() => check.checkStream(0x3000 as StreamHandle), { code: 'ERR_INVALID_HANDLE', message: /12288/ })
   assert.throws(() => check.checkEvent(0x3000 as EventHandle, []), { code: 'ERR_INVALID_HANDLE' })
@@ -45,7 +46,7 @@ test('an address that once was ours is theirs, once a stream of theirs was found
   }
 })
 
-test('an event that stands where a stream was destroyed is no closed stream, unless it is closed or the library’s own', () => {
+test('an event with the address of a destroyed stream is no closed stream, unless it is closed or the library’s own', () => {
   const [stream, event] = [0x1000 as StreamHandle, 0x1000 as EventHandle]
   const seen: { verdict: Verdict; own: boolean } = { verdict: 'alive', own: false }
   const memory = {
@@ -68,7 +69,7 @@ test('an event that stands where a stream was destroyed is no closed stream, unl
   assert.throws(() => check.checkStream(stream), { code: 'ERR_CLOSED' })
 })
 
-test('a stream that was destroyed in a capture, where the driver tells no number, is known by its memory', () => {
+test('a stream that was destroyed in a capture, when the driver refuses its id, is recognised by its memory', () => {
   const stream = 0x1000 as StreamHandle
   const seen = { id: 5 }
   const memory = { stream: () => 'alive', idOfStream: () => seen.id, event: noEvent } as unknown as MemoryCheck
@@ -79,7 +80,7 @@ test('a stream that was destroyed in a capture, where the driver tells no number
   check.checkStream(stream)
 })
 
-test('the handle of a stream that ended is read when theirs stands there: theirs is no less alive', () => {
+test('reading the handle of a closed stream does not make another library’s stream at that address count as destroyed', () => {
   const stream = 0x1000 as StreamHandle
   const seen = { id: 5 }
   const memory = { stream: () => 'alive', idOfStream: () => seen.id, event: noEvent } as unknown as MemoryCheck
@@ -114,4 +115,31 @@ test('what looked alive once and does not now has been destroyed; what never did
   assert.throws(() => check.checkEvent(event, []), { code: 'ERR_INVALID_HANDLE', message: /destroyed/ })
   check.checkStream(stranger)
   assert.equal(check.checkEvent(strange, []), undefined)
+})
+
+test('memory is recognised as that of a stream or event only if it has their layout; unmapped memory is an answer, too', {
+  skip,
+}, () => {
+  const check = new MemoryCheck()
+  const made = [7, 9].map((id) => {
+    const [outer, inner] = [new NativeMemory(16), new NativeMemory(1024)]
+    outer.uint64[0] = BigInt(inner.address)
+    inner.uint64[10] = BigInt(outer.address)
+    inner.uint64[3] = BigInt(id)
+    return { handle: outer.address, id, inner }
+  })
+  const event = new NativeMemory(64)
+  event.uint64[0] = 0x1230n
+  check.learn(made, event.address, 0x1230)
+  const [first] = made
+  assert.ok(first)
+  assert.equal(check.stream(first.handle), 'alive')
+  assert.equal(check.idOfStream(first.handle), 7)
+  assert.deepEqual(check.event(event.address, [0x1230]), { verdict: 'alive', context: 0x1230 })
+  assert.equal(check.stream(event.address), 'wrong')
+  first.inner.uint64[10] = 0n
+  assert.equal(check.stream(first.handle), 'unknown')
+  for (const address of UNMAPPED) assert.equal(check.stream(address), 'wrong')
+  event.uint64[0] = 0n
+  assert.equal(check.event(event.address, [0x1230]).verdict, 'wrong')
 })

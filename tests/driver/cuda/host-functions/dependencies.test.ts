@@ -1,31 +1,53 @@
-/** What host functions streams come after, on a driver that is pretended. */
+/** What host functions streams come after, on streams that are made up. */
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
+import { StreamRecord } from '../../../../src/driver/cuda/handles/stream-records.js'
 import { Dependencies } from '../../../../src/driver/cuda/host-functions/dependencies.js'
-import type { GateCall } from '../../../../src/driver/cuda/host-functions/gates.js'
-import type { StreamHandle } from '../../../../src/driver/driver.js'
+import type { PendingCall } from '../../../../src/driver/cuda/host-functions/semaphores.js'
+import { type ContextHandle, defaultStream, type EventHandle } from '../../../../src/driver/driver.js'
+import { anyStream } from '../fake-parts.js'
 
-it('what a stream is like is asked once, and anew where another stream has its handle', () => {
-  let asked = 0
-  let isBlocking: boolean | undefined
-  const dependencies = new Dependencies(
-    () => {
-      asked += 1
-      return isBlocking
-    },
-    () => 0,
+const EVENT = 7 as EventHandle
+const call = { semaphore: {}, sequence: 1 } as unknown as PendingCall
+
+it('a stream comes after what it waited for, until nothing is pending', () => {
+  const dependencies = new Dependencies(() => false)
+  const [stream, other] = [anyStream(1), anyStream(2)]
+  dependencies.queued(stream, call)
+  dependencies.recorded(EVENT, stream)
+  assert.equal(dependencies.streamComesAfter(other)(call), false)
+  dependencies.waitedForEvent(other, EVENT)
+  assert.deepEqual(
+    [dependencies.streamComesAfter(other)(call), dependencies.eventComesAfter(EVENT)(call)],
+    [true, true],
   )
-  const stream = 0x1000 as StreamHandle
-  const queued = (): number => {
-    dependencies.queued(stream, { lane: {}, sequence: 1 } as unknown as GateCall)
+  dependencies.clear()
+  assert.equal(dependencies.streamComesAfter(other)(call), false)
+})
+
+it('a new stream with the handle of one that is gone comes after nothing that the other came after', () => {
+  const dependencies = new Dependencies(() => false)
+  dependencies.queued(anyStream(), call)
+  assert.equal(dependencies.streamComesAfter(anyStream())(call), false)
+})
+
+it('the null stream comes after the blocking streams of its device alone, and they after it', () => {
+  const context = 1 as ContextHandle
+  const dependencies = new Dependencies(({ isBlocking }) => isBlocking)
+  const nullOf = (device: number): StreamRecord => new StreamRecord(defaultStream(device, 0), context, device, 'cuda')
+  const [blocking, other] = [anyStream(1), anyStream(2)]
+  blocking.isBlocking = true
+  other.isBlocking = false
+  for (const [queued, after, expected] of [
+    [blocking, nullOf(0), true],
+    [blocking, nullOf(1), false],
+    [other, nullOf(0), false],
+    [nullOf(0), blocking, true],
+    [nullOf(0), other, false],
+    [nullOf(1), blocking, false],
+  ] as const) {
+    dependencies.queued(queued, call)
+    assert.equal(dependencies.streamComesAfter(after)(call), expected)
     dependencies.clear()
-    return asked
   }
-  assert.deepEqual([queued(), queued()], [1, 2], 'a stream that captures has no answer, which is not kept')
-  isBlocking = true
-  assert.deepEqual([queued(), queued()], [3, 3])
-  dependencies.forgetStream(stream)
-  assert.deepEqual([queued(), queued()], [4, 4])
-  dependencies.streamAdopted(stream)
-  assert.deepEqual([queued(), queued()], [5, 5])
 })

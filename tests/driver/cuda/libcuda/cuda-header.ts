@@ -22,7 +22,7 @@ export interface CudaHeader {
   readonly old: ReadonlyMap<string, Prototype>
   /** The names by which the header's plain names are exported, where they differ. */
   readonly renamed: ReadonlyMap<string, string>
-  /** The number that a macro stands for. */
+  /** The number that a macro is defined as. */
   define(name: string): number
   /** The enumerators of `typedef enum ... { }` by the tag that follows `enum`. */
   enumerators(tag: string): ReadonlyMap<string, number>

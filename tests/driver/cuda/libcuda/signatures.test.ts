@@ -16,7 +16,7 @@ import {
   written,
 } from './cuda-header.js'
 
-/** Functions taken by an old name although the header's plain name stands for a newer one, and why. */
+/** Functions taken by an old name although the header defines the plain name as a newer one, and why. */
 const DELIBERATELY_OLD: Readonly<Record<string, string>> = {
   cuMemcpyBatchAsync: 'cuMemcpyBatchAsync_v2 came with CUDA 13.0, and this one stays for programs of 12.8',
   cuEventElapsedTime: 'cuEventElapsedTime_v2 came with CUDA 12.8, and the library takes drivers from 12.5 on',
@@ -41,7 +41,7 @@ function structOf({ type }: Parameter, header: CudaHeader): number | undefined {
   // Smaller ones go in a register of their own, and callees look at no more than their bits.
   if (isWord || /^(unsigned )?(int|char|short|long long)$/.test(type) || type === 'CUdevice') return undefined
   if (type === 'CUipcEventHandle' || type === 'CUipcMemHandle') return header.define('CU_IPC_HANDLE_SIZE')
-  throw new Error(`this test does not know how '${type}' is passed`)
+  throw new Error(`this test has no rule how '${type}' is passed`)
 }
 
 /** CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS is canUse64BitStreamMemOps. */

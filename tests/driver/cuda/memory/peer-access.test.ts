@@ -1,19 +1,20 @@
-/** How one device is let into another's memory, on a driver that is pretended: what is opened once, and what is said where it cannot be. */
+/** How one device is let into another's memory, on a fake driver: what is opened once, and what is said where it cannot be. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { defineKernel } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
 import { CudaError } from '../../../../src/base/errors.js'
 import { driverOf } from '../../../../src/device.js'
-import { NativeMemory } from '../../../../src/driver/cuda/libcuda/native.js'
+import { NativeMemory } from '../../../../src/driver/cuda/libcuda/native-memory.js'
 import { PeerAccess } from '../../../../src/driver/cuda/memory/peer-access.js'
 import type { Pointer } from '../../../../src/driver/driver.js'
+import { mustOf } from '../fake-parts.js'
 
 const IN_POOL = 0x1000 as Pointer
 const IN_OTHER_POOL = 0x3000 as Pointer
 const PLAIN = 0x2000 as Pointer
 
-function pretend(results: { readonly canReach?: boolean; readonly enable?: number; readonly pool?: number } = {}) {
+function fakeParts(results: { readonly canReach?: boolean; readonly enable?: number; readonly pool?: number } = {}) {
   const memory = new NativeMemory(64)
   const calls: string[] = []
   const library = {
@@ -43,14 +44,21 @@ function pretend(results: { readonly canReach?: boolean; readonly enable?: numbe
   const relaxed = { run: <R>(fn: () => R): R => fn() }
   const accesses = new Map([IN_POOL, IN_OTHER_POOL].map((pool) => [pool as number, new Set<number>()]))
   const pools = { accesses: (pool: number) => accesses.get(pool) }
-  const parts = { library, memory, contexts, relaxed, pools } as unknown as ConstructorParameters<typeof PeerAccess>[0]
+  const parts = {
+    library,
+    must: mustOf(library),
+    memory,
+    contexts,
+    relaxed,
+    pools,
+  } as unknown as ConstructorParameters<typeof PeerAccess>[0]
   return { peers: new PeerAccess(parts), calls }
 }
 
 test('a context and a pool are opened once for each device that uses their memory', () => {
-  const { peers, calls } = pretend()
+  const { peers, calls } = fakeParts()
   for (const pointer of [IN_POOL, IN_POOL, PLAIN, IN_OTHER_POOL, IN_OTHER_POOL]) {
-    assert.equal(peers.admit(pointer, 0, 1), true)
+    assert.equal(peers.enable(pointer, 0, 1), true)
   }
   const [location, readAndWrite] = [1, 3]
   assert.deepEqual(calls, [
@@ -58,26 +66,26 @@ test('a context and a pool are opened once for each device that uses their memor
     `pool ${IN_POOL} for ${[location, 1, readAndWrite, 0]}`,
     `pool ${IN_OTHER_POOL} for ${[location, 1, readAndWrite, 0]}`,
   ])
-  assert.equal(peers.admit(IN_POOL, 0, 2), true)
+  assert.equal(peers.enable(IN_POOL, 0, 2), true)
   assert.deepEqual(calls.slice(3), ['context 100', `pool ${IN_POOL} for ${[location, 2, readAndWrite, 0]}`])
 })
 
-test('a pool that other code may destroy, and make anew with the same handle, is opened at each use', () => {
-  const { peers, calls } = pretend()
-  for (let use = 0; use < 2; use += 1) assert.equal(peers.admit(0x5000 as Pointer, 0, 1), true)
+test('a pool that other code may destroy, and make again with the same handle, is opened at each use', () => {
+  const { peers, calls } = fakeParts()
+  for (let use = 0; use < 2; use += 1) assert.equal(peers.enable(0x5000 as Pointer, 0, 1), true)
   assert.equal(calls.filter((call) => call.startsWith('pool')).length, 2)
 })
 
-test('devices that cannot reach each other are told apart, and nothing is opened', () => {
-  const { peers, calls } = pretend({ canReach: false })
-  assert.equal(peers.admit(IN_POOL, 0, 1), false)
+test('devices that cannot reach each other are recognised, and nothing is opened', () => {
+  const { peers, calls } = fakeParts({ canReach: false })
+  assert.equal(peers.enable(IN_POOL, 0, 1), false)
   assert.deepEqual(calls, [])
 })
 
 test('a context that other code has opened before is open; another refusal is the driver’s', () => {
-  assert.equal(pretend({ enable: 704 }).peers.admit(PLAIN, 0, 1), true)
-  assert.throws(() => pretend({ enable: 711 }).peers.admit(PLAIN, 0, 1), CudaError)
-  assert.throws(() => pretend({ pool: 1 }).peers.admit(IN_POOL, 0, 1), CudaError)
+  assert.equal(fakeParts({ enable: 704 }).peers.enable(PLAIN, 0, 1), true)
+  assert.throws(() => fakeParts({ enable: 711 }).peers.enable(PLAIN, 0, 1), CudaError)
+  assert.throws(() => fakeParts({ pool: 1 }).peers.enable(IN_POOL, 0, 1), CudaError)
 })
 
 const ONE = { grid: 1, block: 1 }

@@ -1,12 +1,12 @@
 /**
  * Which host functions the CUDA driver runs while JavaScript blocks inside of one: those that the wait needs, and others only
- * where nothing happens any more. With the driver's own gates, on a GPU that is pretended.
+ * where nothing happens any more. With the driver's own semaphores, on a fake GPU.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { MOST_NESTED } from '../../../../src/driver/deadlocks.js'
 import { checkError } from '../../../conformance/expect.js'
-import { DEADLOCK_AFTER, PretendedGpu } from './pretended-gpu.js'
+import { DEADLOCK_AFTER, FakeGpu } from './fake-gpu.js'
 
 /** What a function throws. */
 function thrownBy(act: () => void): unknown {
@@ -19,7 +19,7 @@ function thrownBy(act: () => void): unknown {
 }
 
 test('one that is due, and that no wait needs, runs when the one that blocks has returned', (t) => {
-  const gpu = new PretendedGpu(t)
+  const gpu = new FakeGpu(t)
   const [a, c, q] = [gpu.stream(), gpu.stream(), gpu.stream()]
   const order: string[] = []
   gpu.busy(q, 100)
@@ -37,7 +37,7 @@ test('one that is due, and that no wait needs, runs when the one that blocks has
 })
 
 test('thousands that each wait for another stream do not wait one inside the other', (t) => {
-  const gpu = new PretendedGpu(t)
+  const gpu = new FakeGpu(t)
   let done = 0
   for (let left = 1500; left > 0; left -= 1) {
     const [stream, other] = [gpu.stream(), gpu.stream()]
@@ -54,7 +54,7 @@ test('thousands that each wait for another stream do not wait one inside the oth
 
 test('what is waited for is run at once: the host functions before a stream or an event, also through other streams', (t) => {
   for (const how of ['stream', 'event'] as const) {
-    const gpu = new PretendedGpu(t)
+    const gpu = new FakeGpu(t)
     const [a, b, between, c, unrelated] = [gpu.stream(), gpu.stream(), gpu.stream(), gpu.stream(), gpu.stream()]
     const order: string[] = []
     gpu.launchHostFunc(a, () => {
@@ -77,7 +77,7 @@ test('what is waited for is run at once: the host functions before a stream or a
 })
 
 test('a wait for a device needs what its streams hold and come after, and nothing that is queued later', (t) => {
-  const gpu = new PretendedGpu(t)
+  const gpu = new FakeGpu(t)
   const [a, elsewhere, before, later, unrelated] = [
     gpu.stream(),
     gpu.stream(1),
@@ -104,7 +104,7 @@ test('a wait for a device needs what its streams hold and come after, and nothin
 })
 
 test('a device that waits for the host function itself, on a stream of its own or of another device: ERR_DEADLOCK at once', (t) => {
-  const gpu = new PretendedGpu(t)
+  const gpu = new FakeGpu(t)
   const [a, elsewhere] = [gpu.stream(), gpu.stream(1)]
   const errors: unknown[] = []
   gpu.launchHostFunc(a, () => {
@@ -118,8 +118,8 @@ test('a device that waits for the host function itself, on a stream of its own o
   for (const error of errors) checkError(error, 'ERR_DEADLOCK', /comes after that host function/)
 })
 
-test('room in a queue needs what its stream stands at, and not what is due elsewhere', (t) => {
-  const gpu = new PretendedGpu(t)
+test('room in a queue needs what its stream is blocked by, and not what is ready elsewhere', (t) => {
+  const gpu = new FakeGpu(t)
   const [a, full, unrelated] = [gpu.stream(), gpu.stream(), gpu.stream()]
   const order: string[] = []
   gpu.launchHostFunc(a, () => {
@@ -132,8 +132,8 @@ test('room in a queue needs what its stream stands at, and not what is due elsew
   assert.deepEqual(order, ['full', 'a', 'unrelated'])
 })
 
-test('where no more gates can be had, any host function may give one back', (t) => {
-  const gpu = new PretendedGpu(t)
+test('when no more semaphores can be had, any host function may release one', (t) => {
+  const gpu = new FakeGpu(t)
   const [a, stream] = [gpu.stream(), gpu.stream()]
   const others = Array.from({ length: 2047 }, () => gpu.stream())
   let ran = 0
@@ -156,7 +156,7 @@ for (const [deadlockAfter, patience] of [
   [100, 25],
 ] as const) {
   test(`where nothing happens for ${patience} of ${deadlockAfter} ms others run too: they may be what is missing`, (t) => {
-    const gpu = new PretendedGpu(t, deadlockAfter)
+    const gpu = new FakeGpu(t, deadlockAfter)
     const [a, o, c] = [gpu.stream(), gpu.stream(), gpu.stream()]
     let ranAt: number | undefined
     gpu.launchHostFunc(a, () => {
@@ -172,7 +172,7 @@ for (const [deadlockAfter, patience] of [
 }
 
 test('that a host function which is needed has run is progress', (t) => {
-  const gpu = new PretendedGpu(t)
+  const gpu = new FakeGpu(t)
   const [a, o, c] = [gpu.stream(), gpu.stream(), gpu.stream()]
   const order: string[] = []
   gpu.launchHostFunc(a, () => {
@@ -189,7 +189,7 @@ test('that a host function which is needed has run is progress', (t) => {
 })
 
 test('where they are of no help either, the wait is given up', (t) => {
-  const gpu = new PretendedGpu(t)
+  const gpu = new FakeGpu(t)
   const [a, o, c] = [gpu.stream(), gpu.stream(), gpu.stream()]
   const order: string[] = []
   let returned = false
@@ -211,7 +211,7 @@ test('where they are of no help either, the wait is given up', (t) => {
 
 test(`${MOST_NESTED} may wait one inside the other; one more would be too many for JavaScript's stack`, (t) => {
   for (const more of [0, 1]) {
-    const gpu = new PretendedGpu(t)
+    const gpu = new FakeGpu(t)
     const streams = Array.from({ length: MOST_NESTED + more }, () => gpu.stream())
     const errors: unknown[] = []
     let returned = 0

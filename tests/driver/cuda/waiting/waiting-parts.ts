@@ -1,27 +1,32 @@
 /** The three parts of the CUDA driver's waiting, wired as it wires them, on whatever a test pretends. */
 import { Captures } from '../../../../src/driver/cuda/host-functions/captures.js'
-import { HostFunctions, type HostFunctionsParts } from '../../../../src/driver/cuda/host-functions/host-functions.js'
-import type { Threads } from '../../../../src/driver/cuda/host-functions/thread-table.js'
-import { Blocking, type WaitingParts } from '../../../../src/driver/cuda/waiting/blocking.js'
-import { CallsApart } from '../../../../src/driver/cuda/waiting/calls-apart.js'
-import { Completions } from '../../../../src/driver/cuda/waiting/completions.js'
+import {
+  type HostFunctionParts,
+  PendingHostFunctions,
+} from '../../../../src/driver/cuda/host-functions/pending-host-functions.js'
+import type { ProcessRegistry } from '../../../../src/driver/cuda/host-functions/process-registry.js'
+import { CallsOnThreads } from '../../../../src/driver/cuda/libcuda/calls-on-threads.js'
+import { Blocking } from '../../../../src/driver/cuda/waiting/blocking.js'
 import { EventPool } from '../../../../src/driver/cuda/waiting/event-pool.js'
-import { Promises } from '../../../../src/driver/cuda/waiting/promises.js'
+import { Completions, Promises, type WaitingParts } from '../../../../src/driver/cuda/waiting/promises.js'
+import type { EventHandle } from '../../../../src/driver/driver.js'
 import { LoopPump, type Sleeper } from '../../../../src/driver/loop-pump.js'
 
-interface Pretended {
-  readonly threads: Threads
-  readonly rest?: () => void
-  readonly sleeper?: Sleeper
+import { AnyStreams } from '../fake-parts.js'
+
+interface Fake {
+  readonly registry: ProcessRegistry
+  readonly spinWait?: () => void
+  readonly backOff?: Sleeper
   readonly library?: object
-  readonly gates?: object
+  readonly semaphores?: object
 }
 
-/** Gates at which no stream stands for a promise. */
-function withoutHolds(gates: object | undefined): object | undefined {
-  if (gates === undefined || 'holds' in gates) return gates
-  const functionsPending = { get: (): unknown => Reflect.get(gates, 'pending') }
-  return Object.defineProperties(gates, { holds: { value: new Set() }, functionsPending })
+/** Semaphores at which no stream waits for a promise. */
+function withoutWaits(semaphores: object | undefined): object | undefined {
+  if (semaphores === undefined || 'waits' in semaphores) return semaphores
+  const functionsPending = { get: (): unknown => Reflect.get(semaphores, 'pending') }
+  return Object.defineProperties(semaphores, { waits: { value: new Set() }, functionsPending })
 }
 
 /** The library's own records, made with the events of a pool. */
@@ -30,28 +35,39 @@ function withRecords(pool: object): object {
   return Object.assign(pool, { recordOf })
 }
 
-export function waitingOf(pretended: Pretended) {
-  const { threads, rest = () => {}, sleeper = { sleep: () => {}, cancel: () => {} }, library = {} } = pretended
-  const captures = new Captures({ library } as never, threads, rest)
-  const eventWaits = new Completions(library as never)
-  const pump: LoopPump = new LoopPump(
+export function waitingOf(fake: Fake) {
+  const { registry, spinWait = () => {}, backOff = { sleep: () => {}, cancel: () => {} }, library = {} } = fake
+  const captures = new Captures({ library } as never, registry, spinWait)
+  const eventWaits = new Completions<EventHandle>(library as never)
+  const poller: LoopPump = new LoopPump(
     () => promises.turn(),
-    sleeper,
+    backOff,
     () => true,
   )
-  const gates = withoutHolds(pretended.gates)
-  const valueWaits = { any: false, anyStands: () => false }
-  const pool = 'pool' in pretended ? withRecords(pretended.pool as object) : undefined
-  const given = { ...pretended, pool, gates, valueWaits, rest, sleeper, captures, eventWaits, pump }
-  const hostFunctions = new HostFunctions(given as unknown as HostFunctionsParts)
+  const semaphores = withoutWaits(fake.semaphores)
+  const valueWaits = { any: false, anyBlocks: () => false }
+  const pool = 'pool' in fake ? withRecords(fake.pool as object) : undefined
+  const given = {
+    streams: new AnyStreams(),
+    ...fake,
+    pool,
+    semaphores,
+    valueWaits,
+    spinWait,
+    backOff,
+    captures,
+    eventWaits,
+    poller,
+  }
+  const hostFunctions = new PendingHostFunctions(given as unknown as HostFunctionParts)
   const parts = { ...given, hostFunctions } as unknown as WaitingParts
   const promises = new Promises(parts)
   const blocking = new Blocking(parts)
-  const callsApart = new CallsApart(parts)
-  return { hostFunctions, blocking, promises, callsApart, captures }
+  const callsOnThreads = new CallsOnThreads(parts)
+  return { hostFunctions, blocking, promises, callsOnThreads, captures }
 }
 
 /** For waits during which no stream begins to capture. */
 export const nothingCaptures = (): never => {
-  throw new Error('A record was asked for, though no stream captures')
+  throw new Error('A record was requested, though no stream captures')
 }

@@ -1,11 +1,13 @@
-/** Host functions that are run before a call of another library, and while one waits: on gates that are pretended. */
+/** Host functions that are run before a call of another library, and while one waits: on fake semaphores. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Gates } from '../../../../src/driver/cuda/host-functions/gates.js'
+import type { StreamRecord } from '../../../../src/driver/cuda/handles/stream-records.js'
+import { Lock } from '../../../../src/driver/cuda/host-functions/process-registry.js'
 import { QueueDepth } from '../../../../src/driver/cuda/host-functions/queue-depth.js'
-import { alone, Right } from '../../../../src/driver/cuda/host-functions/thread-table.js'
+import { Semaphores } from '../../../../src/driver/cuda/host-functions/semaphores.js'
 import type { ContextHandle, EventHandle, StreamHandle } from '../../../../src/driver/driver.js'
 import { refused, turns } from '../../../conformance/expect.js'
+import { anyStream, registryWith } from '../fake-parts.js'
 import { nothingCaptures, waitingOf } from './waiting-parts.js'
 
 const DEADLOCK_AFTER = 50
@@ -14,38 +16,38 @@ const EVENT = 7 as EventHandle
 const NOT_READY = 600
 
 interface Call {
-  readonly lane: Lane
+  readonly semaphore: FakeSemaphore
   readonly run: () => void
 }
-interface Lane {
+interface FakeSemaphore {
   calls: Call[]
   readonly context: number
 }
 
-/** One lane of host functions, each of which is due when it is the first. */
-function pretend(isDue: () => boolean = () => true) {
-  const lane: Lane = { calls: [], context: 1 }
-  const gates = {
+/** One semaphore of host functions, each of which is due when it is the first. */
+function fakeParts(isDue: () => boolean = () => true) {
+  const semaphore: FakeSemaphore = { calls: [], context: 1 }
+  const semaphores = {
     running: [] as Call[],
     get pending() {
-      return lane.calls.length
+      return semaphore.calls.length
     },
     get active() {
-      return lane.calls.length === 0 ? [] : [lane]
+      return semaphore.calls.length === 0 ? [] : [semaphore]
     },
-    runDue() {
-      const [first] = lane.calls
+    runReady() {
+      const [first] = semaphore.calls
       if (first === undefined || !isDue()) return false
       first.run()
-      lane.calls.splice(lane.calls.indexOf(first), 1)
+      semaphore.calls.splice(semaphore.calls.indexOf(first), 1)
       return true
     },
   }
   const parts = {
-    gates,
-    threads: alone(),
+    semaphores,
+    registry: registryWith(),
     deadlockAfter: DEADLOCK_AFTER,
-    rest: () => {},
+    spinWait: () => {},
     relaxed: { run: (fn: () => unknown) => fn() },
     library: { cuEventQuery: () => 0 },
     pool: { unrecorded: () => 0 },
@@ -53,12 +55,12 @@ function pretend(isDue: () => boolean = () => true) {
     dependencies: { clear: () => {} },
   }
   const { blocking, hostFunctions } = waitingOf(parts)
-  const queue = (run: () => void = () => {}): void => void lane.calls.push({ lane, run })
-  return { blocking, hostFunctions, gates, queue }
+  const queue = (run: () => void = () => {}): void => void semaphore.calls.push({ semaphore, run })
+  return { blocking, hostFunctions, semaphores, queue }
 }
 
 test('all host functions that are pending are run, and those that they queue', () => {
-  const { blocking, gates, queue } = pretend()
+  const { blocking, semaphores, queue } = fakeParts()
   let ran = 0
   queue(() => {
     ran += 1
@@ -71,11 +73,11 @@ test('all host functions that are pending are run, and those that they queue', (
   })
   blocking.libraryCall(() => {})
   assert.equal(ran, 3)
-  assert.equal(gates.pending, 0)
+  assert.equal(semaphores.pending, 0)
 })
 
-test('host functions that queue themselves anew without end do not hold up the call', () => {
-  const { blocking, queue } = pretend()
+test('host functions that queue themselves again without end do not delay the call', () => {
+  const { blocking, queue } = fakeParts()
   let ran = 0
   const again = (): void => {
     ran += 1
@@ -87,28 +89,28 @@ test('host functions that queue themselves anew without end do not hold up the c
 })
 
 test('nor do host functions that never come due', () => {
-  const { blocking, gates, queue } = pretend(() => false)
+  const { blocking, semaphores, queue } = fakeParts(() => false)
   queue()
   const begin = performance.now()
   blocking.libraryCall(() => {})
   assert.ok(performance.now() - begin > DEADLOCK_AFTER)
-  assert.equal(gates.pending, 1)
+  assert.equal(semaphores.pending, 1)
 })
 
 test('inside a host function there is nothing to wait for: it is one of those pending', () => {
-  const { blocking, hostFunctions, gates, queue } = pretend()
+  const { blocking, hostFunctions, semaphores, queue } = fakeParts()
   queue(() => {
-    gates.running.push(...(gates.active[0]?.calls ?? []))
+    semaphores.running.push(...(semaphores.active[0]?.calls ?? []))
     assert.equal(hostFunctions.isInside, true)
     refused(() => blocking.libraryCall(() => {}), 'ERR_DEADLOCK', /inside a host function/)
-    gates.running.length = 0
+    semaphores.running.length = 0
   })
   blocking.libraryCall(() => {})
   assert.equal(hostFunctions.isInside, false)
 })
 
 test('while a library is waited for, host functions run', () => {
-  const { blocking, queue } = pretend()
+  const { blocking, queue } = fakeParts()
   let ran = 0
   const again = (): void => {
     ran += 1
@@ -127,27 +129,27 @@ test('while a library is waited for, host functions run', () => {
   )
 })
 
-test('a blocked thread looks eight times at the gates for each query, in its first millisecond and while any are pending', () => {
-  for (const [pending, asked] of [
+test('a blocked thread checks the semaphores eight times for each query, in its first millisecond and while any are pending', () => {
+  for (const [pending, waits] of [
     [1, `${'q.'.padEnd(9, '.')}${'q.'.padEnd(9, '.')}q.q.q.q`],
     [0, 'q.q.q.q'],
   ] as const) {
     let clock = 0
     let done = ''
     const parts = {
-      gates: {
+      semaphores: {
         pending,
         running: [],
         active: [],
-        runDue() {
+        runReady() {
           done += '.'
           return false
         },
       },
-      threads: alone(),
+      registry: registryWith(),
       depth: { clear: () => {}, refresh: () => {} },
       dependencies: { clear: () => {} },
-      rest: () => {
+      spinWait: () => {
         clock += 1 / 16
       },
     }
@@ -158,52 +160,49 @@ test('a blocked thread looks eight times at the gates for each query, in its fir
     try {
       blocking.forLibrary(() => {
         done += 'q'
-        return done.length >= asked.length
+        return done.length >= waits.length
       }, 'the library')
     } finally {
       if (own === undefined) Reflect.deleteProperty(performance, 'now')
       else Object.defineProperty(performance, 'now', own)
     }
-    assert.equal(done, asked, `${pending} pending`)
+    assert.equal(done, waits, `${pending} pending`)
   }
 })
 
 test('a stream that is closed counts no more, though only another thread has host functions pending', () => {
-  const forgotten: number[] = []
-  const ofNoInterest: number[] = []
-  const parts = {
-    gates: { pending: 0, running: [], active: [] },
-    threads: { ...alone(), othersPending: true },
-    depth: { forget: (stream: number) => forgotten.push(stream) },
-    // Nothing is pending, and its handle may be another stream's later all the same.
-    dependencies: {
-      forgetStream: (stream: number) => ofNoInterest.push(stream),
-      streamAdopted: (stream: number) => ofNoInterest.push(stream),
-    },
-  }
+  const published: number[][] = []
+  const registry = registryWith({
+    othersPending: true,
+    publishWork: (...work: number[]) => void published.push(work),
+  })
+  const depth = new QueueDepth({ isWaitingAt: () => false }, 32, registry)
+  const parts = { semaphores: { pending: 0, running: [], active: [] }, registry, depth }
   const { hostFunctions } = waitingOf(parts)
-  hostFunctions.forgetStream(0x1000 as StreamHandle)
-  hostFunctions.streamAdopted(0x2000 as StreamHandle)
-  assert.deepEqual(forgotten, [0x1000, 0x2000])
-  assert.deepEqual(ofNoInterest, [0x1000, 0x2000])
+  const stream = anyStream()
+  depth.count(stream, 5)
+  hostFunctions.forgetEntries(stream)
+  assert.deepEqual(published, [
+    [1, 5],
+    [0, 0],
+  ])
 })
 
 /** A call on a thread of its own, which is over when the test says so, and whether the right to make it is held. */
-function pretendApart(pend: () => boolean, others: () => boolean = () => false) {
+function fakeCallsOnThreads(pend: () => boolean, others: () => boolean = () => false) {
   const held = { exclusive: false }
   const call: { result: number | undefined } = { result: undefined }
   let rested = 0
   const parts = {
-    gates: {
+    semaphores: {
       running: [],
       active: [],
       get pending() {
         return pend() ? 1 : 0
       },
     },
-    threads: {
-      ...alone(),
-      exclusive: new Right(
+    registry: registryWith({
+      exclusive: new Lock(
         () => {
           held.exclusive = !others()
           return held.exclusive
@@ -212,22 +211,22 @@ function pretendApart(pend: () => boolean, others: () => boolean = () => false) 
           held.exclusive = false
         },
       ),
-    },
+    }),
     deadlockAfter: DEADLOCK_AFTER,
-    rest: () => {
+    spinWait: () => {
       rested += 1
       if (rested === 3) call.result = 0
     },
   }
-  const { callsApart } = waitingOf(parts)
-  return { callsApart, held, call, rested: () => rested }
+  const { callsOnThreads } = waitingOf(parts)
+  return { callsOnThreads, held, call, rested: () => rested }
 }
 
 test('a call on a thread of its own begins when no host function is pending, and keeps new ones away until it is over', async () => {
   let pending = true
   let begun = false
-  const { callsApart, held, call, rested } = pretendApart(() => pending)
-  const result = callsApart.make(() => {
+  const { callsOnThreads, held, call, rested } = fakeCallsOnThreads(() => pending)
+  const result = callsOnThreads.make(() => {
     begun = true
     assert.ok(held.exclusive)
     return call
@@ -236,25 +235,25 @@ test('a call on a thread of its own begins when no host function is pending, and
   assert.equal(begun, false)
   pending = false
   while (!begun) await turns(1)
-  callsApart.waitForAll()
+  callsOnThreads.waitForAll()
   assert.equal(rested(), 3, 'who wants to queue a host function blocks until the call is over')
   assert.equal(await result, 0)
   assert.equal(held.exclusive, false)
 })
 
-test('it begins all the same where host functions stay pending: they may stand behind what it ends', async () => {
-  const { callsApart, held, call } = pretendApart(() => true)
+test('it begins even while host functions stay pending: they may come after the work that it ends', async () => {
+  const { callsOnThreads, held, call } = fakeCallsOnThreads(() => true)
   call.result = 7
-  assert.equal(await callsApart.make(() => call, 5), 7)
+  assert.equal(await callsOnThreads.make(() => call, 5), 7)
   assert.equal(held.exclusive, false)
 })
 
 test('a call that does not end holds up the next host function for the time of a deadlock at most', async () => {
-  const { callsApart } = pretendApart(() => false)
+  const { callsOnThreads } = fakeCallsOnThreads(() => false)
   const endless: { result: number | undefined } = { result: undefined }
-  const result = callsApart.make(() => endless, 0)
+  const result = callsOnThreads.make(() => endless, 0)
   const begun = performance.now()
-  callsApart.waitForAll()
+  callsOnThreads.waitForAll()
   assert.ok(performance.now() - begun >= DEADLOCK_AFTER)
   endless.result = 0
   assert.equal(await result, 0)
@@ -264,8 +263,8 @@ test('where the old record of an event cannot be kept, a wait for it goes on, an
   let isDone = false
   const refusal = new Error('no stream is left')
   const parts = {
-    gates: { pending: 0, running: [], active: [] },
-    threads: alone(),
+    semaphores: { pending: 0, running: [], active: [] },
+    registry: registryWith(),
     relaxed: { run: (fn: () => unknown) => fn() },
     library: { cuEventQuery: () => (isDone ? 0 : NOT_READY) },
     pool: {
@@ -275,7 +274,7 @@ test('where the old record of an event cannot be kept, a wait for it goes on, an
     },
     depth: { clear: () => {}, refresh: () => {} },
     dependencies: { clear: () => {} },
-    sleeper: { sleep: (wake: () => void) => setImmediate(wake).unref(), cancel: () => {} },
+    backOff: { sleep: (wake: () => void) => setImmediate(wake).unref(), cancel: () => {} },
   }
   const { hostFunctions, promises } = waitingOf(parts)
   const settled: unknown[] = []
@@ -289,22 +288,22 @@ test('where the old record of an event cannot be kept, a wait for it goes on, an
   assert.equal(hostFunctions.tracksOrder, false, 'nothing is pending any more')
 })
 
-test('a turn asks twelve times after nothing was waited for, then four times while turns follow each other at once, else once', () => {
-  for (const { polls, events, isDoneAfter, asked } of [
-    { polls: true, events: 1, isDoneAfter: 99, asked: [12, 4, 4] },
-    // However many are waited for, the turn is no longer: but each is asked once.
-    { polls: true, events: 5, isDoneAfter: 99, asked: [15, 5, 5] },
-    { polls: true, events: 20, isDoneAfter: 99, asked: [20, 20, 20] },
-    { polls: true, events: 1, isDoneAfter: 7, asked: [7, 0, 0] },
-    { polls: true, events: 1, isDoneAfter: 14, asked: [12, 2, 0] },
-    { polls: true, events: 1, isDoneAfter: 0, asked: [1, 0, 0] },
-    { polls: false, events: 1, isDoneAfter: 99, asked: [1, 1, 1] },
-    { polls: undefined, events: 1, isDoneAfter: 99, asked: [1, 1, 1] },
+test('a turn makes twelve queries after an idle turn, then four while turns follow each other directly, else one', () => {
+  for (const { polls, events, isDoneAfter, expected } of [
+    { polls: true, events: 1, isDoneAfter: 99, expected: [12, 4, 4] },
+    // However many are waited for, the turn is no longer: but each is queried once.
+    { polls: true, events: 5, isDoneAfter: 99, expected: [15, 5, 5] },
+    { polls: true, events: 20, isDoneAfter: 99, expected: [20, 20, 20] },
+    { polls: true, events: 1, isDoneAfter: 7, expected: [7, 0, 0] },
+    { polls: true, events: 1, isDoneAfter: 14, expected: [12, 2, 0] },
+    { polls: true, events: 1, isDoneAfter: 0, expected: [1, 0, 0] },
+    { polls: false, events: 1, isDoneAfter: 99, expected: [1, 1, 1] },
+    { polls: undefined, events: 1, isDoneAfter: 99, expected: [1, 1, 1] },
   ]) {
     let queries = 0
     const parts = {
-      gates: { pending: 0, running: [], active: [] },
-      threads: alone(),
+      semaphores: { pending: 0, running: [], active: [] },
+      registry: registryWith(),
       relaxed: { run: (fn: () => unknown) => fn() },
       library: {
         cuEventQuery() {
@@ -314,7 +313,7 @@ test('a turn asks twelve times after nothing was waited for, then four times whi
       },
       depth: { clear: () => {}, refresh: () => {} },
       dependencies: { clear: () => {} },
-      sleeper: { sleep: () => {}, cancel: () => {}, ...(polls === undefined ? {} : { polls }) },
+      backOff: { sleep: () => {}, cancel: () => {}, ...(polls === undefined ? {} : { polls }) },
     }
     const { promises } = waitingOf(parts)
     const wait = (): void => {
@@ -327,29 +326,28 @@ test('a turn asks twelve times after nothing was waited for, then four times whi
     }
     const what = `polls: ${polls}, events: ${events}, done after ${isDoneAfter}`
     wait()
-    assert.deepEqual([turn(), turn(), turn()], asked, what)
+    assert.deepEqual([turn(), turn(), turn()], expected, what)
     if (isDoneAfter === 99) continue
     queries = 0
     wait()
-    assert.equal(turn(), asked[0], `${what}: nothing was waited for in between`)
+    assert.equal(turn(), expected[0], `${what}: nothing was waited for in between`)
   }
 })
 
 test('what a thread has waited for counts no more for the others, which would have no room for it', () => {
   const published: number[] = []
   const idle = new Set<number>()
-  const threads = {
-    ...alone(),
-    others: true,
+  const registry = registryWith({
+    hasOthers: true,
     othersPending: true,
     publishWork: (_streams: number, entries: number) => void published.push(entries),
-  }
-  const gates = { pending: 0, running: [], active: [], runDue: () => false }
+  })
+  const semaphores = { pending: 0, running: [], active: [], runReady: () => false }
   const parts = {
-    gates,
-    threads,
-    depth: new QueueDepth(gates as unknown as Gates, 32, threads),
-    isIdle: (stream: number) => idle.has(stream),
+    semaphores,
+    registry,
+    depth: new QueueDepth({ isWaitingAt: () => false }, 32, registry),
+    isIdle: ({ handle }: StreamRecord) => idle.has(handle),
   }
   const { hostFunctions, blocking } = waitingOf(parts)
   const [own, foreign] = [0x1000 as StreamHandle, 0x2000 as StreamHandle]
@@ -359,14 +357,14 @@ test('what a thread has waited for counts no more for the others, which would ha
   assert.equal(published.at(-1), 0, 'an event that came after the work of a stream of its own')
   hostFunctions.countEntries(foreign, 100)
   blocking.forStream(foreign, () => true, nothingCaptures)
-  assert.equal(published.at(-1), 0, 'a stream of which only the wait tells that it is empty')
+  assert.equal(published.at(-1), 0, 'a stream that is known to be empty only from the wait')
 })
 
 test('a device that is recorded later, since another thread captures, does not invalidate a capture of this thread', async () => {
   let [others, own, recorded] = [true, false, 0]
   const parts = {
-    gates: { pending: 0, running: [], active: [] },
-    threads: { ...alone(), captures: Object.assign(Object.create(alone().captures), { anyOfOthers: () => others }) },
+    semaphores: { pending: 0, running: [], active: [] },
+    registry: registryWith({ captures: { anyOfOthers: () => others } }),
     relaxed: { run: (fn: () => unknown) => fn() },
     library: {
       cuEventQuery: () => 0,
@@ -378,7 +376,7 @@ test('a device that is recorded later, since another thread captures, does not i
     pool: { take: () => EVENT, giveBack: () => {} },
     depth: { clear: () => {}, refresh: () => {} },
     dependencies: { clear: () => {} },
-    sleeper: { sleep: (wake: () => void) => setImmediate(wake).unref(), cancel: () => {} },
+    backOff: { sleep: (wake: () => void) => setImmediate(wake).unref(), cancel: () => {} },
   }
   const { promises } = waitingOf(parts)
   const settled: unknown[] = []
@@ -394,8 +392,8 @@ test('a device that is recorded later, since another thread captures, does not i
   assert.deepEqual([recorded, settled], [1, [undefined]])
 })
 
-test('a call that needs a moment without host functions is ERR_DEADLOCK where they queue themselves anew without end', () => {
-  const { blocking, queue } = pretend()
+test('a call that needs a moment without host functions is ERR_DEADLOCK if they queue themselves again without end', () => {
+  const { blocking, queue } = fakeParts()
   const again = (): void => queue(again)
   queue(again)
   refused(
@@ -405,15 +403,18 @@ test('a call that needs a moment without host functions is ERR_DEADLOCK where th
   )
 })
 
-test('a host function that cannot be queued, since another thread waits for the device, is an error and takes no gate', () => {
+test('a host function that cannot be queued, since another thread waits for the device, is an error and takes no semaphore', () => {
   let taken = 0
   const published: number[] = []
   const memory = { take: () => (taken += 1), giveBack: () => (taken -= 1), describe: () => 0, label: () => {} }
-  const threads = { ...alone(), announce: () => false, publish: (pending: number) => published.push(pending) }
-  const gates = new Gates({} as never, memory as never, threads, () => {
+  const registry = registryWith({
+    tryAnnounce: () => false,
+    publishPending: (pending: number) => published.push(pending),
+  })
+  const semaphores = new Semaphores({} as never, memory as never, registry, () => {
     throw new Error('that was long enough')
   })
   const host = { run: () => {}, runsAfterFault: false }
-  assert.throws(() => gates.queue(1 as StreamHandle, 1, 1 as ContextHandle, host), /long enough/)
-  assert.deepEqual([taken, gates.pending], [0, 0])
+  assert.throws(() => semaphores.queue(anyStream(), 1, host), /long enough/)
+  assert.deepEqual([taken, semaphores.pending], [0, 0])
 })

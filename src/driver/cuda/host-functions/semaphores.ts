@@ -1,0 +1,450 @@
+/**
+ * Host functions on a real GPU. CUDA would call them on a thread of its own, which JavaScript cannot serve while it waits for the stream. So
+ * the stream itself waits at a semaphore in pinned memory: it writes "waiting", then waits until JavaScript, which has run the function,
+ * writes "signalled".
+ */
+import { stateError } from '../../../base/errors.js'
+import { shortCallSite } from '../../../base/stack.js'
+import { noteLoss } from '../../cuda-results.js'
+import type { ContextHandle, HostFunction, StreamHandle } from '../../driver.js'
+import { layer } from '../libcuda/layer.js'
+import { check, type Library } from '../libcuda/libcuda.js'
+import { NativeMemory } from '../libcuda/native-memory.js'
+import { LABEL_BYTES, Label, type ProcessRegistry, singleThread } from './process-registry.js'
+
+/** The semaphores that can be in use at one time: one for each stream with host functions pending, one for each in a graph. */
+export const SEMAPHORES = 4096
+/** As every byte of "signalled" this is at least any sequence that a semaphore reaches in 2,139,062,143 calls. */
+const ALL_SIGNALLED = 0x7f
+const PAIR_BYTES = 8
+const HELD_BYTES = 4
+/** sizeof(CUstreamBatchMemOpParams). */
+const OPERATION_BYTES = 48
+const MOST_OPERATIONS = 3
+
+const WAIT_VALUE_32 = 1
+const WRITE_VALUE_32 = 2
+/** CUstreamWaitValue_flags: at least the value, counted cyclically; exactly the value. */
+export const WaitUntil = { AT_LEAST: 0, EQUAL: 1 } as const
+
+/** An operation of the stream on a semaphore's words. */
+export type SemaphoreOperation =
+  | { readonly write: 'waiting' | 'signalled' | 'held'; readonly value: number }
+  | { readonly waitUntil: 0 | 1; readonly value: number }
+
+/**
+ * The pinned memory of semaphores. Each has a pair of words, "waiting" and "signalled". A stream that waits for something other than a host
+ * function writes "held" instead of "waiting", behind all pairs, so that other threads and the watchdog do not take it for one that JavaScript
+ * has to serve.
+ */
+export class SemaphoreMemory {
+  readonly #operations = new NativeMemory(MOST_OPERATIONS * OPERATION_BYTES)
+  readonly #free: number[] = []
+  #words: NativeMemory | undefined
+  #labels: NativeMemory | undefined
+
+  /**
+   * `allocate` returns the address of pinned memory of a length, valid in every context. `made` gets the address of the pairs, and that of the
+   * labels.
+   */
+  constructor(
+    private readonly allocate: (bytes: number) => number,
+    private readonly made: (address: number, count: number, labels: number) => void,
+  ) {}
+
+  /** A semaphore that is not in use; undefined when all are. */
+  take(): number | undefined {
+    this.#prepared()
+    return this.#free.pop()
+  }
+
+  release(semaphore: number): void {
+    this.#free.push(semaphore)
+  }
+
+  waiting(semaphore: number): number {
+    return Atomics.load(this.#prepared(), 2 * semaphore)
+  }
+
+  held(semaphore: number): number {
+    return Atomics.load(this.#prepared(), 2 * SEMAPHORES + semaphore)
+  }
+
+  /** The address of a word of the semaphore that only `held()` reads. */
+  addressOfHeld(semaphore: number): number {
+    this.#prepared()
+    return (this.#words?.address ?? 0) + 4 * wordOf('held', semaphore)
+  }
+
+  setWaiting(semaphore: number, value: number): void {
+    Atomics.store(this.#prepared(), 2 * semaphore, value)
+  }
+
+  signal(semaphore: number, value: number): void {
+    Atomics.store(this.#prepared(), 2 * semaphore + 1, value)
+  }
+
+  /** Writes for the watchdog what waits at the semaphore, and where it was queued if that is known. */
+  label(semaphore: number, stream: number, sequence: number, site: string | undefined): void {
+    if (this.#labels === undefined) return
+    const { uint32, bytes } = this.#labels
+    const at = semaphore * LABEL_BYTES
+    this.#labels.setPointer(at + 4 * Label.STREAM, stream)
+    if (site === undefined) return
+    const text = bytes.subarray(at + Label.TEXT, at + LABEL_BYTES)
+    uint32[at / 4 + Label.LENGTH] = new TextEncoder().encodeInto(site, text).written
+    uint32[at / 4 + Label.SEQUENCE] = sequence
+  }
+
+  /** Writes the operations as CUDA takes them. Returns their address, valid until the next call. */
+  describe(semaphore: number, operations: readonly SemaphoreOperation[]): number {
+    this.#prepared()
+    const { uint32, address } = this.#operations
+    let at = 0
+    for (const operation of operations) {
+      const waits = 'waitUntil' in operation
+      const word = wordOf(waits ? 'signalled' : operation.write, semaphore)
+      // The words in between stay zero.
+      uint32[at / 4] = waits ? WAIT_VALUE_32 : WRITE_VALUE_32
+      this.#operations.setPointer(at + 8, (this.#words?.address ?? 0) + 4 * word)
+      uint32[at / 4 + 4] = operation.value
+      uint32[at / 4 + 6] = waits ? operation.waitUntil : 0
+      at += OPERATION_BYTES
+    }
+    return address
+  }
+
+  #prepared(): Int32Array {
+    if (this.#words === undefined) {
+      const bytes = SEMAPHORES * (PAIR_BYTES + HELD_BYTES)
+      this.#words = new NativeMemory(bytes, this.allocate(bytes))
+      this.#words.bytes.fill(0)
+      this.#operations.bytes.fill(0)
+      // A worker that is terminated runs no JavaScript any more, but its streams may wait at semaphores and block the whole device.
+      layer().fillAtEnd(this.#words.address, SEMAPHORES * PAIR_BYTES, ALL_SIGNALLED)
+      this.#labels = new NativeMemory(SEMAPHORES * LABEL_BYTES)
+      this.made(this.#words.address, SEMAPHORES, this.#labels.address)
+      for (let semaphore = SEMAPHORES - 1; semaphore >= 0; semaphore -= 1) this.#free.push(semaphore)
+    }
+    return this.#words.int32
+  }
+}
+
+function wordOf(which: 'waiting' | 'signalled' | 'held', semaphore: number): number {
+  if (which === 'held') return 2 * SEMAPHORES + semaphore
+  return 2 * semaphore + (which === 'signalled' ? 1 : 0)
+}
+
+/** What semaphores need of a stream's record. */
+export interface SemaphoreStream {
+  readonly handle: StreamHandle
+  readonly context: ContextHandle
+  semaphore: StreamSemaphore | undefined
+}
+
+/** A host function, or a wait for a promise, that is queued and has not completed. */
+export interface PendingCall {
+  readonly semaphore: Semaphore
+  /** The stream that waits at the semaphore, or will. */
+  readonly stream: SemaphoreStream
+  /** The number of the call, counted for each semaphore. */
+  readonly sequence: number
+  readonly host: HostFunction
+  /** Where it was queued, if that was looked up. */
+  readonly site: string | undefined
+  /** Set if no host function signals the semaphore. */
+  readonly wait: PendingWait | undefined
+}
+
+/** A wait that JavaScript may end at any time, even before the stream comes to it. */
+export class PendingWait {
+  isEnded = false
+  /** When it was queued, by `performance.now()`. */
+  readonly since = performance.now()
+}
+
+const NO_FUNCTION: HostFunction = { run() {}, runsAfterFault: false, own: true }
+
+/** Looking up where a host function was queued costs more than queuing it, so it is done for the first ones, then ever more seldom. */
+const ALL_UP_TO = 4
+
+/** Where the caller's host function is queued. Undefined when it is not looked up, or cannot be, as at the end of the stack. */
+export function siteOf(sequence: number): string | undefined {
+  if (sequence >>> 0 > ALL_UP_TO && (sequence & (sequence - 1)) !== 0) return undefined
+  // The program's own function for stack traces must not run here.
+  const { prepareStackTrace } = Error
+  try {
+    Reflect.set(Error, 'prepareStackTrace', undefined)
+    return shortCallSite()
+  } catch {
+    return undefined
+  } finally {
+    Reflect.set(Error, 'prepareStackTrace', prepareStackTrace)
+  }
+}
+
+/** The semaphore of one stream, or of one node of a graph. Its host functions run one after the other. */
+export abstract class Semaphore {
+  readonly calls: PendingCall[] = []
+  /** The first call is running. No other call of this semaphore may run then. */
+  isRunning = false
+
+  /** `index` is that of the semaphore in `memory`. */
+  constructor(
+    readonly context: ContextHandle,
+    protected readonly memory: SemaphoreMemory,
+    readonly index: number,
+  ) {}
+
+  /** Does the GPU wait for this call? */
+  abstract isWaitingFor(call: PendingCall): boolean
+  abstract signal(call: PendingCall): void
+
+  /** Describes the call that is the first one now, for the watchdog. */
+  label({ stream, sequence, site }: PendingCall): void {
+    this.memory.label(this.index, stream.handle, sequence, site)
+  }
+
+  /** The last call has completed. */
+  abstract emptied(): void
+}
+
+/** The semaphores of this thread that have calls pending. */
+export class Semaphores {
+  #pending = 0
+  /** The calls that JavaScript is inside of, the innermost one last. */
+  readonly running: PendingCall[] = []
+  /** The calls that no host function ends, and that have not ended. */
+  readonly waits = new Set<PendingCall>()
+  readonly #sequences = new Int32Array(SEMAPHORES)
+  #active: Semaphore[] = []
+
+  /**
+   * `spinWait` is called with the milliseconds waited so far while another thread makes a call that waits for the device; what it throws ends
+   * the wait. `beforeFirst` makes what cannot be made once a stream waits at a semaphore.
+   */
+  constructor(
+    private readonly library: Library,
+    private readonly memory: SemaphoreMemory,
+    private readonly registry: ProcessRegistry = singleThread(),
+    private readonly spinWait: (millisecondsWaited: number) => void = () => {},
+    private readonly beforeFirst: () => void = () => {},
+  ) {}
+
+  /** The number of calls that are queued and have not completed. */
+  get pending(): number {
+    return this.#pending
+  }
+
+  /** The number of them that are host functions. */
+  get functionsPending(): number {
+    return this.#pending - this.waits.size
+  }
+
+  /** The semaphores with calls pending. */
+  get active(): readonly Semaphore[] {
+    return this.#active
+  }
+
+  /** No more semaphores can be had until one of these has no calls pending. */
+  get areFull(): boolean {
+    return this.#active.length >= SEMAPHORES / 2
+  }
+
+  /**
+   * Announces to the other threads calls that are about to be queued. Waits while one of them makes a call that waits for the device, which would
+   * wait for these too. That thread has no host functions pending itself, so its call ends.
+   */
+  announce(count: number): void {
+    let begun: number | undefined
+    for (;;) {
+      if (this.#pending === 0) this.beforeFirst()
+      if (this.registry.tryAnnounce(this.#pending + count)) return
+      const now = performance.now()
+      begun ??= now
+      this.spinWait(now - begun)
+    }
+  }
+
+  /** Queues a host function on `raw`, CUDA's own handle of the stream, whose context must be current for a default stream. */
+  queue(stream: SemaphoreStream, raw: number, host: HostFunction): PendingCall {
+    return this.#announced(() => this.#queue(stream, raw, host))
+  }
+
+  /** Queues a wait that `endWait` ends. `raw` is as for `queue`. */
+  queueWait(stream: SemaphoreStream, raw: number): PendingCall {
+    return this.#announced(() => this.#queue(stream, raw, NO_FUNCTION, new PendingWait()))
+  }
+
+  /** Ends a wait as soon as the calls before it in its stream have completed. */
+  endWait(call: PendingCall): void {
+    if (call.wait === undefined || !this.waits.has(call)) return
+    call.wait.isEnded = true
+    this.#passEndedWaits(call.semaphore)
+  }
+
+  #announced(queue: () => PendingCall): PendingCall {
+    this.announce(1)
+    try {
+      return queue()
+    } catch (error) {
+      this.#count(0)
+      throw error
+    }
+  }
+
+  #queue(stream: SemaphoreStream, raw: number, host: HostFunction, wait?: PendingWait): PendingCall {
+    const semaphore = stream.semaphore ?? this.#open(stream)
+    const { index } = semaphore
+    const sequence = ((this.#sequences[index] ?? 0) + 1) | 0
+    const call = { semaphore, stream, sequence, host, site: siteOf(wait === undefined ? sequence : 1), wait }
+    if (semaphore.calls.length === 0) semaphore.label(call)
+    const operations = this.memory.describe(index, [
+      { write: wait === undefined ? 'waiting' : 'held', value: sequence },
+      { waitUntil: WaitUntil.AT_LEAST, value: sequence },
+    ])
+    const result = this.library.cuStreamBatchMemOp_v2(raw, 2, operations, 0)
+    if (result !== 0 && semaphore.calls.length === 0) semaphore.emptied()
+    check(wait === undefined ? 'cuLaunchHostFunc' : 'cuStreamBatchMemOp', result)
+    this.#sequences[index] = sequence
+    this.add(call)
+    return call
+  }
+
+  /** Adds a call whose operations are queued. */
+  add(call: PendingCall): void {
+    const { semaphore } = call
+    if (semaphore.calls.length === 0) this.#active.push(semaphore)
+    semaphore.calls.push(call)
+    if (call.wait !== undefined) this.waits.add(call)
+    this.#count(1)
+  }
+
+  /** Does the GPU wait for the first call of the semaphore? */
+  isWaitingAt(semaphore: Semaphore): boolean {
+    const [first] = semaphore.calls
+    return first !== undefined && semaphore.isWaitingFor(first)
+  }
+
+  /** Runs one host function that the GPU waits for, of those that may run. Returns false when there is none. */
+  runReady(mayRun?: (call: PendingCall) => boolean): boolean {
+    const semaphore = this.#readySemaphore(mayRun)
+    if (semaphore === undefined) return false
+    // The semaphore that was served last goes to the end, so that one which is always ready cannot starve the others.
+    if (this.#active.length > 1) {
+      this.#active.splice(this.#active.indexOf(semaphore), 1)
+      this.#active.push(semaphore)
+    }
+    this.#run(semaphore)
+    return true
+  }
+
+  isReady(mayRun: (call: PendingCall) => boolean): boolean {
+    return this.#readySemaphore(mayRun) !== undefined
+  }
+
+  /** A context is lost. Callbacks get the status, host functions are dropped, and the GPU comes to none of its semaphores. */
+  fail(context: ContextHandle, status: number): void {
+    noteLoss(status)
+    for (const semaphore of [...this.#active]) {
+      if (semaphore.context !== context) continue
+      const calls = semaphore.calls.splice(semaphore.isRunning ? 1 : 0)
+      for (const call of calls) this.waits.delete(call)
+      this.#count(-calls.length)
+      if (!semaphore.isRunning) this.#retire(semaphore)
+      for (const { host } of calls) if (host.runsAfterFault) host.run(status)
+    }
+  }
+
+  #count(more: number): void {
+    this.#pending += more
+    this.registry.publishPending(this.#pending)
+  }
+
+  #readySemaphore(mayRun?: (call: PendingCall) => boolean): Semaphore | undefined {
+    this.registry.beat()
+    for (const semaphore of this.#active) {
+      const [first] = semaphore.calls
+      if (semaphore.isRunning || first === undefined || first.wait !== undefined) continue
+      if ((mayRun === undefined || mayRun(first)) && semaphore.isWaitingFor(first)) return semaphore
+    }
+    return undefined
+  }
+
+  #run(semaphore: Semaphore): void {
+    const [call] = semaphore.calls
+    if (call === undefined) return
+    semaphore.isRunning = true
+    this.running.push(call)
+    try {
+      call.host.run(0)
+    } finally {
+      this.running.splice(this.running.indexOf(call), 1)
+      semaphore.isRunning = false
+      this.#pass(semaphore, call)
+      this.#passEndedWaits(semaphore)
+    }
+  }
+
+  /** Lets the stream resume behind the first call of the semaphore. */
+  #pass(semaphore: Semaphore, call: PendingCall): void {
+    semaphore.calls.shift()
+    const [next] = semaphore.calls
+    if (next !== undefined) semaphore.label(next)
+    semaphore.signal(call)
+    this.#count(-1)
+    if (semaphore.calls.length === 0) this.#retire(semaphore)
+  }
+
+  #passEndedWaits(semaphore: Semaphore): void {
+    for (;;) {
+      const [first] = semaphore.calls
+      if (semaphore.isRunning || first?.wait?.isEnded !== true) return
+      this.waits.delete(first)
+      this.#pass(semaphore, first)
+    }
+  }
+
+  #open(stream: SemaphoreStream): StreamSemaphore {
+    const index = this.memory.take()
+    if (index === undefined) {
+      throw stateError(
+        'ERR_UNSUPPORTED',
+        `Host functions are pending on ${SEMAPHORES} streams: wait for some of them first`,
+      )
+    }
+    stream.semaphore = new StreamSemaphore(stream, this.memory, index)
+    return stream.semaphore
+  }
+
+  #retire(semaphore: Semaphore): void {
+    this.#active = this.#active.filter((other) => other !== semaphore)
+    semaphore.emptied()
+  }
+}
+
+/** The semaphore of one stream. Each call waits for a higher value of "signalled" than the one before. */
+export class StreamSemaphore extends Semaphore {
+  constructor(
+    private readonly stream: SemaphoreStream,
+    memory: SemaphoreMemory,
+    index: number,
+  ) {
+    super(stream.context, memory, index)
+  }
+
+  override isWaitingFor({ sequence, wait }: PendingCall): boolean {
+    const latest = wait === undefined ? this.memory.waiting(this.index) : this.memory.held(this.index)
+    return ((latest - sequence) | 0) >= 0
+  }
+
+  override signal({ sequence }: PendingCall): void {
+    this.memory.signal(this.index, sequence)
+  }
+
+  /** The semaphore may be taken again at once: its sequence continues, so a call that was signalled stays signalled. */
+  override emptied(): void {
+    this.stream.semaphore = undefined
+    this.memory.release(this.index)
+  }
+}

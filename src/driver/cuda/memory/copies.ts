@@ -1,0 +1,204 @@
+/** Copies of bytes, of rows, and of several pieces at once, and what each needs beyond the call of its name. */
+import {
+  bytesIn,
+  type CopiedBytes,
+  type CopyRoute,
+  cudaHandleOf,
+  type Driver,
+  isNullStream,
+  type MemoryRows,
+  type Pointer,
+  type StreamHandle,
+} from '../../driver.js'
+import type { SpareStreams } from '../handles/spare-streams.js'
+import type { StreamRecord } from '../handles/stream-records.js'
+import { type CFunction, own } from '../libcuda/c-functions.js'
+import type { LibcudaParts } from '../libcuda/driver-calls.js'
+import { check } from '../libcuda/libcuda.js'
+import { NativeMemory } from '../libcuda/native-memory.js'
+import type { EventPool } from '../waiting/event-pool.js'
+
+/**
+ * When a copy's stream has nothing to do, CUDA reads a small source in pinned memory at the call, although work that the null stream puts before
+ * the copy may still write there (docs/cuda-facts.md). That was seen up to 24 KiB, and not from 32 KiB on; other GPUs may differ.
+ */
+const MOST_READ_AT_THE_CALL = 65_536
+/** CU_MEMCPY_SRC_ACCESS_ORDER_STREAM. */
+const IN_STREAM_ORDER = 1
+/** Behind the lists of a batch: a CUmemcpyAttributes, the index of the first copy that it is for, and which copy failed. */
+const AttributesAfter = { INDEX: 24, FAILED: 32, BYTES: 40 } as const
+
+/** The kind of memory for which CUDA looks at the pointer. */
+export const UNIFIED = 4
+/** The fields of a CUDA_MEMCPY3D, in words of 8 bytes. The destination has the same fields `DESTINATION` words later. */
+export const Field = { TYPE: 4, DEVICE: 6, PITCH: 9, HEIGHT: 10, WIDTH: 22, ROWS: 23, DEPTH: 24 } as const
+export const DESTINATION = 11
+const MEMCPY3D_BYTES = 200
+
+export interface CopiesParts extends LibcudaParts {
+  readonly pool: EventPool
+  readonly spares: SpareStreams
+  readonly driver: Pick<Driver, 'streamIsCapturing' | 'queue'> & {
+    isBlocking(stream: StreamRecord): boolean | undefined
+  }
+}
+
+export class Copies {
+  readonly #rows = new NativeMemory(MEMCPY3D_BYTES)
+  #batch: NativeMemory | undefined
+  /** Streams that make the copies of null streams within the host, by device. */
+  readonly #hostStreams = new Map<number, number>()
+
+  constructor(private readonly parts: CopiesParts) {}
+
+  copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle, route?: CopyRoute): void {
+    const { library, must, contexts, calls } = this.parts
+    if (route === 'withinHost') this.#copyWithinHost(destination, source, byteLength, stream)
+    else if (route === undefined)
+      calls.inContextOf(stream, (raw) => {
+        const result = this.#keepOrder(stream, raw, byteLength)
+        check('cuMemcpyAsync', result || library.cuMemcpyAsync(destination, source, byteLength, raw))
+      })
+    else {
+      const [to, from] = [contexts.primary(route.to), contexts.primary(route.from)]
+      calls.inContextOf(stream, (raw) => must.cuMemcpyPeerAsync(destination, to, source, from, byteLength, raw))
+    }
+  }
+
+  /** Copies rows in one entry of the hardware queue, however many rows there are. */
+  copyRows(
+    destination: Pointer,
+    source: Pointer,
+    to: MemoryRows,
+    from: MemoryRows,
+    stream: StreamHandle,
+    route?: CopyRoute,
+  ): void {
+    if (route === 'withinHost') {
+      // Each of CUDA's calls that copies rows within the host waits for the stream.
+      this.#byHostFunction(stream, (memcpy) => copyEachRow(memcpy, destination, source, to, from))
+      return
+    }
+    const { bytes, address } = this.#rows
+    bytes.fill(0)
+    this.#describe(0, source, from)
+    this.#describe(DESTINATION, destination, to)
+    this.#rows.setPointer(8 * Field.WIDTH, to.rowLength)
+    this.#rows.setPointer(8 * Field.ROWS, to.rows)
+    this.#rows.setPointer(8 * Field.DEPTH, to.matrices)
+    const { library, calls } = this.parts
+    calls.inContextOf(stream, (raw) => {
+      const result = this.#keepOrder(stream, raw, bytesIn(to))
+      check('cuMemcpy3DAsync', result || library.cuMemcpy3DAsync_v2(address, raw))
+    })
+  }
+
+  #describe(at: number, pointer: Pointer, { rows, rowDistance, matrices, matrixDistance }: MemoryRows): void {
+    const set = (field: number, value: number): void => this.#rows.setPointer(8 * (at + field), value)
+    set(Field.TYPE, UNIFIED)
+    set(Field.DEVICE, pointer)
+    set(Field.PITCH, rowDistance)
+    set(Field.HEIGHT, matrices === 1 ? rows : matrixDistance / rowDistance)
+  }
+
+  /**
+   * Makes several copies in one call. Returns false when they must be made one by one: the call refuses the null stream and streams that capture;
+   * with memory of pools it crashes on streams of green contexts, or never returns.
+   */
+  copyBatch(copies: readonly CopiedBytes[], stream: StreamHandle): boolean {
+    const { library, calls, streams, driver } = this.parts
+    if (library.cuMemcpyBatchAsync === undefined || isNullStream(stream)) return false
+    if (streams.of(stream).green !== undefined || driver.streamIsCapturing(stream)) return false
+    const shortest = copies.reduce((least, { byteLength }) => Math.min(least, byteLength), Number.POSITIVE_INFINITY)
+    calls.inContextOf(stream, (raw) => {
+      check('cuMemcpyBatchAsync', this.#keepOrder(stream, raw, shortest) || this.#callBatch(copies, raw))
+    })
+    return true
+  }
+
+  /** Returns a CUresult. */
+  #callBatch(copies: readonly Pick<CopiedBytes, 'destination' | 'source' | 'byteLength'>[], raw: number): number {
+    const { length } = copies
+    const attributes = 24 * length
+    if (this.#batch === undefined || this.#batch.bytes.length < attributes + AttributesAfter.BYTES) {
+      this.#batch?.free()
+      this.#batch = new NativeMemory(attributes + AttributesAfter.BYTES)
+    }
+    const batch = this.#batch
+    for (const [index, { destination, source, byteLength }] of copies.entries()) {
+      batch.setPointer(8 * index, destination)
+      batch.setPointer(8 * (length + index), source)
+      batch.setPointer(8 * (2 * length + index), byteLength)
+    }
+    batch.bytes.fill(0, attributes, attributes + AttributesAfter.BYTES)
+    batch.uint32[attributes / 4] = IN_STREAM_ORDER
+    const [to, from, sizes] = [batch.address, batch.address + 8 * length, batch.address + 16 * length]
+    const at = batch.address + attributes
+    const [index, failed] = [at + AttributesAfter.INDEX, at + AttributesAfter.FAILED]
+    return this.parts.library.cuMemcpyBatchAsync?.(to, from, sizes, length, at, index, 1, failed, raw) ?? 0
+  }
+
+  /**
+   * `cuMemcpyAsync` within the host returns only when the stream has come to the copy (docs/cuda-facts.md), which behind a host function is never.
+   * `cuMemcpyBatchAsync` queues the copy like any other.
+   */
+  #copyWithinHost(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle): void {
+    const { library, contexts, streams, driver } = this.parts
+    const { context, device } = streams.of(stream)
+    const isCapturing = (): boolean => !isNullStream(stream) && driver.streamIsCapturing(stream)
+    // A graph takes such a copy, but its launch would wait for the stream as the copy does.
+    if (library.cuMemcpyBatchAsync === undefined || isCapturing()) {
+      this.#byHostFunction(stream, (memcpy) => void memcpy(destination, source, byteLength))
+      return
+    }
+    const queue = (raw: number): void =>
+      check('cuMemcpyBatchAsync', this.#callBatch([{ destination, source, byteLength }], raw))
+    contexts.within(context, () => {
+      if (isNullStream(stream)) this.#besideNullStream(device, queue)
+      else queue(cudaHandleOf(stream))
+    })
+  }
+
+  /** The call refuses the null stream, so another stream makes the copy, between two waits. */
+  #besideNullStream(device: number, queue: (raw: number) => void): void {
+    const { must, contexts, pool, spares } = this.parts
+    const other = this.#hostStreams.get(device) ?? spares.lend(device)
+    this.#hostStreams.set(device, other)
+    const event = pool.shared(contexts.primary(device))
+    must.cuEventRecord(event, 0)
+    must.cuStreamWaitEvent(other, event, 0)
+    queue(other)
+    must.cuEventRecord(event, other)
+    must.cuStreamWaitEvent(0, event, 0)
+  }
+
+  #byHostFunction(stream: StreamHandle, copy: (memcpy: CFunction) => void): void {
+    const { driver, streams } = this.parts
+    const run = (): void => copy(own().copy)
+    const { context } = streams.of(stream)
+    driver.queue({ kind: 'hostFunction', stream, context, call: { run, runsAfterFault: false, own: true } })
+  }
+
+  /**
+   * Keeps a small copy in the null stream's order: a record and a wait for it, in front of the copy, give the stream something to do for just as long.
+   * To be called with the stream's context current. Returns a CUresult.
+   */
+  #keepOrder(stream: StreamHandle, raw: number, byteLength: number): number {
+    if (byteLength > MOST_READ_AT_THE_CALL) return 0
+    const { library, pool, streams, driver } = this.parts
+    const record = streams.of(stream)
+    // The source of a copy in a graph is never read early.
+    if ((record.isBlocking ?? driver.isBlocking(record)) !== true) return 0
+    const event = pool.shared(record.context)
+    return library.cuEventRecord(event, raw) || library.cuStreamWaitEvent(raw, event, 0)
+  }
+}
+
+function copyEachRow(memcpy: CFunction, destination: Pointer, source: Pointer, to: MemoryRows, from: MemoryRows): void {
+  for (let matrix = 0; matrix < to.matrices; matrix += 1) {
+    for (let row = 0; row < to.rows; row += 1) {
+      const at = destination + matrix * to.matrixDistance + row * to.rowDistance
+      memcpy(at, source + matrix * from.matrixDistance + row * from.rowDistance, to.rowLength)
+    }
+  }
+}

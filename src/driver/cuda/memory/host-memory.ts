@@ -1,0 +1,167 @@
+/** Memory that was given back, or that is page-locked, until the GPU has completed its work with it; and pages for large new arrays. */
+import { LookAgain } from '../../../base/look-again.js'
+import { AfterWork, type AfterWorkDriver } from '../../after-work.js'
+import type { ContextHandle, OwnEvent, Pointer } from '../../driver.js'
+import type { PendingHostFunctions } from '../host-functions/pending-host-functions.js'
+import { own } from '../libcuda/c-functions.js'
+import type { LibcudaParts } from '../libcuda/driver-calls.js'
+import { layer } from '../libcuda/layer.js'
+import type { IdleDevices } from '../waiting/idle-devices.js'
+
+/** CU_MEMHOSTALLOC_PORTABLE and _DEVICEMAP, and CU_MEMHOSTREGISTER_PORTABLE and _DEVICEMAP. */
+export const PORTABLE_AND_MAPPED = 0x3
+
+export interface Block {
+  readonly pointer: Pointer
+  readonly byteLength: number
+  /** The context that the memory belongs to; undefined if it may be used for any. */
+  readonly context?: ContextHandle
+}
+
+export interface KeptBlocksParts {
+  readonly driver: AfterWorkDriver
+  readonly hostFunctions: Pick<PendingHostFunctions, 'exclusivelyNow'>
+  readonly idleDevices: Pick<IdleDevices, 'whenIdle'>
+}
+
+/** The most bytes that are kept of each context. */
+const MOST_KEPT = 256 * 1024 * 1024
+
+/**
+ * Memory that was given back, and is kept for the next request once the GPU has completed its work with it. To free it can wait for the whole
+ * device, and for host functions that only this thread could run.
+ */
+export class KeptBlocks {
+  #blocks: Block[] = []
+  readonly #inUse: AfterWork<Block>
+
+  /** `free` gives a block back to the driver. */
+  constructor(
+    private readonly parts: KeptBlocksParts,
+    private readonly free: (block: Block) => void,
+  ) {
+    this.#inUse = new AfterWork(parts.driver, (block) => this.#keep(block))
+  }
+
+  /** Keeps or frees the block once the latest records of these events, which it takes over, have completed. */
+  giveBack(block: Block, after: readonly OwnEvent[]): void {
+    this.#inUse.add(block, after)
+  }
+
+  /** Keeps the blocks that the GPU has completed its work with. */
+  sweep(): void {
+    this.#inUse.sweep()
+  }
+
+  /** The smallest block that is large enough, and not so large that much is wasted. */
+  take(wanted: number, context?: ContextHandle): Block | undefined {
+    let best: Block | undefined
+    for (const block of this.#of(context)) {
+      if (block.byteLength < wanted || block.byteLength > 2 * wanted) continue
+      if (best === undefined || block.byteLength < best.byteLength) best = block
+    }
+    if (best !== undefined) this.#blocks.splice(this.#blocks.indexOf(best), 1)
+    return best
+  }
+
+  /** Frees all blocks when memory has run out. Returns false when none could be freed. */
+  freeAll(): boolean {
+    let any = false
+    this.parts.hostFunctions.exclusivelyNow(() => {
+      for (const block of this.#blocks.splice(0)) {
+        this.free(block)
+        any = true
+      }
+    })
+    return any
+  }
+
+  #keep(block: Block): void {
+    this.#blocks.push(block)
+    if (this.#bytesOf(block.context) > MOST_KEPT) this.parts.idleDevices.whenIdle(() => this.#trim(block.context))
+  }
+
+  /** Frees the latest blocks until no more than the most bytes are kept. */
+  #trim(context: ContextHandle | undefined): void {
+    while (this.#bytesOf(context) > MOST_KEPT) {
+      const index = this.#blocks.findLastIndex((block) => block.context === context)
+      for (const block of this.#blocks.splice(index, 1)) this.free(block)
+    }
+  }
+
+  #bytesOf(context: ContextHandle | undefined): number {
+    return this.#of(context).reduce((sum, { byteLength }) => sum + byteLength, 0)
+  }
+
+  #of(context: ContextHandle | undefined): readonly Block[] {
+    return this.#blocks.filter((block) => block.context === context)
+  }
+}
+
+export interface RegisteredMemoryParts extends LibcudaParts {
+  readonly driver: AfterWorkDriver
+  readonly idleDevices: Pick<IdleDevices, 'whenIdle' | 'check'>
+}
+
+interface Registered {
+  readonly context: ContextHandle
+  /** Kept reachable as long as the memory is locked. */
+  readonly bytes: Uint8Array
+}
+
+/** Memory of the process that the driver has page-locked, until the GPU has completed its work with it and the devices are idle. */
+export class RegisteredMemory {
+  readonly #registered = new Map<Pointer, Registered>()
+  readonly #closed: AfterWork<Pointer>
+  readonly #again = new LookAgain(() => this.#sweep())
+
+  constructor(private readonly parts: RegisteredMemoryParts) {
+    this.#closed = new AfterWork(parts.driver, (pointer) => parts.idleDevices.whenIdle(() => this.#unlock(pointer)))
+  }
+
+  register(bytes: Uint8Array, context: ContextHandle): Pointer {
+    const { must, contexts, relaxed, idleDevices } = this.parts
+    // Memory that was closed may be the same.
+    this.#sweep()
+    idleDevices.check()
+    const address = layer().addressOf(bytes) as Pointer
+    const register = (): void => must.cuMemHostRegister_v2(address, bytes.length, PORTABLE_AND_MAPPED)
+    contexts.within(context, () => relaxed.run(register))
+    this.#registered.set(address, { context, bytes })
+    return address
+  }
+
+  /** Returns false for memory that was not registered here. Takes the events over. */
+  unregister(pointer: Pointer, after: readonly OwnEvent[]): boolean {
+    if (!this.#registered.has(pointer)) return false
+    this.#closed.add(pointer, after)
+    this.#sweep()
+    return true
+  }
+
+  #sweep(): void {
+    this.#closed.sweep()
+    if (this.#closed.pending) this.#again.later()
+  }
+
+  #unlock(pointer: Pointer): void {
+    const { library, relaxed, contexts } = this.parts
+    const registered = this.#registered.get(pointer)
+    if (registered === undefined) return
+    contexts.within(registered.context, () => relaxed.run(() => library.cuMemHostUnregister(pointer)))
+    this.#registered.delete(pointer)
+  }
+}
+
+/** For smaller arrays, the whole pages in them are not worth a call. */
+const LEAST_FOR_LARGE_PAGES = 8 * 1024 * 1024
+
+/**
+ * An ArrayBuffer of zeros that is about to be filled, in pages of 2 MiB if it is large and the system has them. In pages of 4 KiB, each of which the
+ * system hands out when it is first written, filling 256 MiB takes five times as long.
+ */
+export function newArrayBuffer(byteLength: number): ArrayBuffer {
+  const buffer = new ArrayBuffer(byteLength)
+  if (byteLength >= LEAST_FOR_LARGE_PAGES) own().largePages(layer().addressOf(new Uint8Array(buffer)), byteLength)
+  return buffer
+}

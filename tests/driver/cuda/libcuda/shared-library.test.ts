@@ -1,0 +1,86 @@
+/** Where CUDA's libraries are searched, and what the error says when they are not found. */
+import assert from 'node:assert/strict'
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import { afterEach, test } from 'node:test'
+import {
+  loadLibrary,
+  pythonFolders,
+  toolkitFolders,
+  type WantedLibrary,
+} from '../../../../src/driver/cuda/libcuda/shared-library.js'
+import { refused } from '../../../conformance/expect.js'
+import { scratchFolder } from '../../../helpers/scratch.js'
+
+const wanted: WantedLibrary = {
+  title: 'Nonesuch',
+  names: ['libnonesuch.so.2', 'libnonesuch.so'],
+  variable: 'CUDA_STREAMS_NONESUCH',
+  wayOut: 'Install it',
+}
+const skip = process.platform === 'linux' ? false : 'the names and folders of Linux'
+const before = { ...process.env }
+
+afterEach(() => {
+  for (const name of ['CUDA_HOME', 'CUDA_PATH', 'VIRTUAL_ENV', 'CONDA_PREFIX', 'PATH', wanted.variable]) {
+    if (before[name] === undefined) delete process.env[name]
+    else process.env[name] = before[name]
+  }
+})
+
+const all = scratchFolder('find')
+let folders = 0
+
+function folder(...parts: string[]): string {
+  folders += 1
+  const path = join(all, String(folders), ...parts)
+  mkdirSync(path, { recursive: true })
+  return path
+}
+
+test('a toolkit, and the packages of a Python on the path or of a virtual environment, are looked into', {
+  skip,
+}, () => {
+  const toolkit = folder()
+  process.env['CUDA_HOME'] = toolkit
+  assert.equal(toolkitFolders()[0], toolkit)
+
+  const environment = folder()
+  const packages = join(environment, 'lib', 'python3.12', 'site-packages', 'nvidia', 'nonesuch', 'lib')
+  mkdirSync(packages, { recursive: true })
+  process.env['VIRTUAL_ENV'] = environment
+  assert.ok(pythonFolders().includes(join(packages, '..')))
+
+  const prefix = folder()
+  mkdirSync(join(prefix, 'bin'))
+  mkdirSync(join(prefix, 'lib', 'python3.11', 'dist-packages', 'nvidia', 'other'), { recursive: true })
+  writeFileSync(join(prefix, 'bin', 'python3'), '')
+  const linked = folder('bin')
+  symlinkSync(join(prefix, 'bin', 'python3'), join(linked, 'python3'))
+  process.env['PATH'] = ['', linked, '/nowhere'].join(delimiter)
+  assert.ok(pythonFolders().includes(join(prefix, 'lib', 'python3.11', 'dist-packages', 'nvidia', 'other')))
+
+  const error = refused(
+    () => loadLibrary(wanted),
+    'ERR_UNSUPPORTED',
+    /^Nonesuch was not found: tried libnonesuch\.so\.2/,
+  )
+  assert.ok(error.message.includes(join(packages, 'libnonesuch.so')), error.message)
+  assert.match(error.message, /Install it; set CUDA_STREAMS_NONESUCH/)
+})
+
+test('a file that exists and cannot be loaded is in the error, with the reason', { skip }, () => {
+  const lib = folder('lib')
+  writeFileSync(join(lib, 'libnonesuch.so'), 'no library')
+  process.env['CUDA_HOME'] = join(lib, '..')
+  refused(() => loadLibrary(wanted), 'ERR_UNSUPPORTED', /libnonesuch\.so.*\(.*(invalid ELF|too short)/)
+})
+
+test('a place that the user names is the only one', { skip }, () => {
+  const lib = folder()
+  process.env[wanted.variable] = lib
+  const inFolder = refused(() => loadLibrary(wanted), 'ERR_UNSUPPORTED', /CUDA_STREAMS_NONESUCH names/)
+  assert.match(inFolder.message, new RegExp(`tried ${lib}/libnonesuch.so.2, ${lib}/libnonesuch.so\\.`))
+  process.env[wanted.variable] = '/nowhere/libmine.so'
+  refused(() => loadLibrary(wanted), 'ERR_UNSUPPORTED', /tried \/nowhere\/libmine\.so\./)
+})

@@ -1,0 +1,51 @@
+/** The event loop's sleep between two queries of a GPU. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { BackOffTimer } from '../../../../src/driver/cuda/waiting/back-off-timer.js'
+import { withoutFakeTimers } from '../../../helpers/run-time.js'
+
+/** As it is before the test puts a fake one in its place. */
+const { setImmediate: atNextTurn } = globalThis
+
+const skip = withoutFakeTimers
+
+test('a program with fake timers is woken all the same, at once and after a while', { skip }, async (t) => {
+  t.mock.timers.enable({ apis: ['setImmediate', 'setTimeout', 'setInterval'] })
+  const timer = new BackOffTimer()
+  const begin = process.hrtime.bigint()
+  let woken = 0
+  const again = (): void => {
+    woken += 1
+    if (process.hrtime.bigint() - begin < 5_000_000n) timer.sleep(again)
+    else woken = Number.POSITIVE_INFINITY
+  }
+  timer.sleep(again)
+  for (let turn = 0; turn < 1_000_000 && Number.isFinite(woken); turn += 1)
+    await new Promise((next) => atNextTurn(next))
+  assert.equal(woken, Number.POSITIVE_INFINITY)
+  timer.cancel()
+})
+
+test('what awaits a wake-up goes on, each time and though nothing else happens', async () => {
+  const timer = new BackOffTimer()
+  const waits = async (): Promise<string> => {
+    for (const nanoseconds of [1_000_000n, 1_000_000n, 5_000_000n]) {
+      const begin = process.hrtime.bigint()
+      await new Promise<void>((resolve) => {
+        const wake = (): void => {
+          if (process.hrtime.bigint() - begin < nanoseconds) timer.sleep(wake)
+          else resolve()
+        }
+        timer.sleep(wake)
+      })
+      timer.cancel()
+    }
+    return 'all went on'
+  }
+  let limit: NodeJS.Timeout | undefined
+  const late = new Promise<string>((resolve) => {
+    limit = setTimeout(resolve, 10_000, 'one did not')
+  })
+  assert.equal(await Promise.race([waits(), late]), 'all went on')
+  clearTimeout(limit)
+})

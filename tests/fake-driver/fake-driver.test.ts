@@ -1,0 +1,101 @@
+/**
+ * What was measured on an H200 of CUDA's locks and waits, the fake libcuda does: a call that waits for the device while
+ * a stream waits for a host function hangs, and one about a handle that was destroyed aborts. So the CUDA driver is tried on
+ * every machine, with one thread and with several.
+ */
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, test } from 'node:test'
+import { whatFailed } from '../helpers/test-output.js'
+import { fileOf, playEach, run, skip, WAITING } from './play.js'
+
+/** Besides WAITING. */
+const CONFORMANCE = [
+  ...[
+    'beside-captures',
+    'blocking-calls',
+    'capture-errors',
+    'captures',
+    'closing',
+    'current',
+    'device',
+    'foreign-capture',
+    'foreign-handles',
+    'foreign-streams',
+    'giving-back',
+    'gone-captures',
+    'graph-keeps',
+    'graph-nodes',
+    'graphs',
+    'green-contexts',
+    'heard',
+  ],
+  ...[
+    'allocation-streams',
+    'identity',
+    'matrix',
+    'memory',
+    'memory-pools',
+    'option-names',
+    'options',
+    'sharing',
+    'silent-waits',
+  ],
+  ...['stream-protocol', 'streams', 'transfers', 'waits-beside-host-functions'],
+]
+/** What the fake libcuda lacks for the others. */
+const NOT_PLAYED: Readonly<Record<string, string>> = {
+  'defined-kernels': 'code for a GPU',
+  'driver-choice': 'it is about the driver of the machine',
+  events: 'a second process',
+  kernels: 'code for a GPU',
+  'launch-attributes': 'code for a GPU',
+  'large-file': 'gigabytes, for nothing that is about CUDA',
+}
+/** What of a file is not played there, and why: else a file lacks only what needs a second device, or real processes. */
+const IN_PART: Readonly<Record<string, string>> = {
+  'graph-keeps':
+    'a kernel that reads a module’s own variable is a fill: of the code for a GPU it knows five kernels by name',
+  matrix:
+    'two of five places where a host function stands, each kind of memory in one situation, calls beside what stands on one kind of stream, no cuBLAS and no NCCL: tables of an hour with threads that sleep',
+}
+/** What other functions of CUDA are called for on drivers of other ages. */
+const OF_ANY_AGE = ['conformance/graph-nodes', 'conformance/transfers']
+const OTHERS = ['processes/threads', 'processes/captures', 'driver/immediates']
+
+test('what is played in part there says so, with the reason', () => {
+  const folder = fileOf('../conformance')
+  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.js'))
+  const asking = files.filter((path) => readFileSync(join(folder, path), 'utf8').includes('isFakeDriver()'))
+  const names = new Set(asking.map((path) => path.replace(/(\.test\.js|\/.*)$/, '')))
+  assert.deepEqual([...names].sort(), Object.keys(IN_PART).sort())
+})
+
+test('each file of the conformance suite is played, or there is a reason', () => {
+  const files = readdirSync(fileOf('../conformance')).flatMap((name) => /^(.*)\.test\.js$/.exec(name)?.[1] ?? [])
+  const waiting = WAITING.flatMap((path) => /^conformance\/(.*)/.exec(path)?.[1] ?? [])
+  assert.deepEqual([...waiting, ...CONFORMANCE, ...Object.keys(NOT_PLAYED)].sort(), files.sort())
+})
+
+describe('on the oldest driver that the library works with', { skip }, () => playEach(OF_ANY_AGE, 'oldest'))
+
+describe('on a driver without the functions that CUDA means to drop', { skip }, () => playEach(OF_ANY_AGE, 'future'))
+
+describe('on a fake GPU', { skip, concurrency: 2 }, () => {
+  playEach([...CONFORMANCE.map((name) => `conformance/${name}`), ...OTHERS])
+
+  test('five threads make streams, queue host functions and fill queues', async () => {
+    const { code, output } = await run(['--expose-gc', fileOf('./rounds.js')])
+    assert.equal(code, 0, whatFailed(output))
+    assert.match(output, /750 rounds on Fake GPU/)
+  })
+
+  test('a wait inside a host function is no deadlock of the threads that wait for its stream', async () => {
+    const { code, output } = await run(['--expose-gc', fileOf('./waits-inside.js')], {
+      CUDA_STREAMS_DEADLOCK_TIMEOUT: '2000',
+    })
+    assert.equal(code, 0, whatFailed(output))
+    assert.deepEqual(output.trim().split('\n').sort(), ['inside: ERR_DEADLOCK', 'outside: ended'])
+  })
+})

@@ -1,0 +1,64 @@
+/** Plays test files of other folders on a fake GPU, each in a process of its own. */
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { after, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { runsTestFile } from '../helpers/run-time.js'
+import { whatFailed } from '../helpers/test-output.js'
+import { type Age, fakeCuda } from './fake-cuda.js'
+
+/**
+ * Waits that pass through the event loop, which is each run time's own. CI plays these on all of them; the other files it
+ * plays on one.
+ */
+export const WAITING: readonly string[] = [
+  ...['completion', 'deadlocks', 'draining', 'host-functions', 'ordering', 'process-life', 'promises', 'values'].map(
+    (name) => `conformance/${name}`,
+  ),
+  'processes/worker-first',
+]
+/** Milliseconds after which a process hangs. */
+const LONGEST = 240_000
+
+const fake = fakeCuda()
+const others = new Map<Age, ReturnType<typeof fakeCuda>>([['now', fake]])
+export const skip = typeof fake === 'string' ? fake : false
+
+after(() => {
+  for (const each of others.values()) if (typeof each !== 'string') each.remove()
+})
+
+function ofAge(age: Age): ReturnType<typeof fakeCuda> {
+  const made = others.get(age) ?? fakeCuda(age)
+  others.set(age, made)
+  return made
+}
+
+export function run(
+  args: readonly string[],
+  more: NodeJS.ProcessEnv = {},
+  age: Age = 'now',
+): Promise<{ readonly code: unknown; readonly output: string }> {
+  const driver = ofAge(age)
+  assert.ok(typeof driver !== 'string')
+  const child = spawn(process.execPath, args, {
+    env: { ...driver.env, ...more },
+    timeout: LONGEST,
+  })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (output += String(text)))
+  return new Promise((resolve) => child.on('close', (code, signal) => resolve({ code: signal ?? code, output })))
+}
+
+export const fileOf = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
+
+/** A test for each: paths below tests/, without `.test.js`. */
+export function playEach(paths: readonly string[], age: Age = 'now'): void {
+  for (const path of paths) {
+    test(path, async () => {
+      const { code, output } = await run(runsTestFile(fileOf(`../${path}.test.js`)), {}, age)
+      assert.equal(code, 0, whatFailed(output))
+      if (path.startsWith('conformance')) assert.match(output, /Fake GPU/)
+    })
+  }
+}
