@@ -4,8 +4,15 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
 import { Ambient } from './base/ambient.js'
-import { checkFunction, checkInteger, checkThis, type Given, isInstance, readOptions } from './base/arguments.js'
-import { heardFrom, inspectAsPrinted, invalidType, invalidValue, printed, stateError } from './base/errors.js'
+import { checkFunction, checkInteger, checkThis, type Given, readOptions } from './base/arguments.js'
+import {
+  inspectAsPrinted,
+  invalidType,
+  invalidValue,
+  printed,
+  reportedWhileWaiting,
+  stateError,
+} from './base/errors.js'
 import { notCloneable } from './base/identity.js'
 import { defaultDriver } from './driver/default-driver.js'
 import { DEVICE_ATTRIBUTES, type DeviceAttribute } from './driver/device-attributes.js'
@@ -52,7 +59,7 @@ export class Device {
 
   /** Use `Device.get()`. */
   private constructor(driver: WrappableDriver, ordinal: number) {
-    if (!isInstance(driver, WrappableDriver)) {
+    if (!(driver instanceof WrappableDriver)) {
       throw invalidType('Device', 'obtained from Device.get(ordinal)', 'new Device()')
     }
     this.#driver = driver
@@ -136,7 +143,7 @@ export class Device {
     try {
       driver.deviceSynchronize(this.ordinal)
     } catch (error) {
-      throw heardFrom(error, `${this}`)
+      throw reportedWhileWaiting(error, `${this}`)
     }
     throwRejected(promisesOn(this))
   }

@@ -1,17 +1,17 @@
 /** Events: marks in the work of streams. */
-import { checkBytes, checkOwner, readOptions } from './base/arguments.js'
-import type { OwnBytes } from './base/bytes.js'
+import { checkOwner, readOptions } from './base/arguments.js'
+import { checkBytes, type OwnBytes } from './base/bytes.js'
 import {
   CudaError,
   explained,
-  heardFrom,
   inspectAsPrinted,
   invalidType,
   printed,
   refuseReceiver,
+  reportedWhileWaiting,
 } from './base/errors.js'
 import { destroyWhenUnreachable } from './base/finalization.js'
-import { pollsInVain, tellOfPolling } from './base/polling.js'
+import { pollsInVain, warnOfPolling } from './base/warnings.js'
 import { contextOf, type Device, driverOf, resolveDevice } from './device.js'
 import { CUresult } from './driver/cuda-results.js'
 import type { EventHandle } from './driver/driver.js'
@@ -158,10 +158,10 @@ export class Event implements Disposable {
     try {
       const isDone = driver.eventQuery(handle, core.isSurelyDone)
       if (isDone) core.sawDone(core.records)
-      else if (pollsInVain()) tellOfPolling('event.query()', this, driver.eventHeldBy(handle))
+      else if (pollsInVain()) warnOfPolling('event.query()', this, driver.eventHeldBy(handle))
       return isDone
     } catch (error) {
-      throw heardFrom(error, whom(this))
+      throw reportedWhileWaiting(error, whom(this))
     }
   }
 
@@ -178,7 +178,7 @@ export class Event implements Disposable {
     try {
       core.driver.eventSynchronize(core.handle)
     } catch (error) {
-      throw heardFrom(error, whom(this))
+      throw reportedWhileWaiting(error, whom(this))
     }
     core.sawDone(records)
     throwRejected(core.promises)
@@ -227,7 +227,7 @@ export class Event implements Disposable {
       if (!(error instanceof CudaError)) throw error
       if (error.number === CUresult.NOT_READY && pollsInVain()) {
         const held = end.driver.eventHeldBy(begin) ?? end.driver.eventHeldBy(end.handle)
-        tellOfPolling('event.elapsedSince()', this, held)
+        warnOfPolling('event.elapsedSince()', this, held)
       }
       throw explainElapsed(from, end, error)
     }

@@ -2,6 +2,7 @@
 
 import './shortcuts.js'
 
+export type { Bytes } from './base/bytes.js'
 export { CudaError } from './base/errors.js'
 export { type Context, Device } from './device.js'
 export type { DeviceAttribute } from './driver/device-attributes.js'
@@ -31,7 +32,6 @@ export type {
 } from './kernels/kernel-signature.js'
 export { type CompileOptions, Program } from './kernels/program.js'
 export type { Extent3, Index3, SimulatedGrid, SimulatedThread } from './kernels/twin-threads.js'
-export type { Bytes } from './memory/bytes.js'
 export { DeviceBuffer, type ForeignMemoryOptions } from './memory/device-buffer.js'
 export { MemoryPool, type MemoryPoolOptions } from './memory/memory-pool.js'
 export { PinnedBuffer } from './memory/pinned-buffer.js'

@@ -5,16 +5,21 @@ import {
   checkSignal,
   checkThis,
   type Given,
-  isInstance,
-  isRevoked,
-  propertyOf,
+  isThenable,
   readOptions,
 } from './base/arguments.js'
-import type { OwnBytes } from './base/bytes.js'
-import { heardFrom, inspectAsPrinted, invalidType, printed, refuseReceiver, stateError } from './base/errors.js'
+import type { Bytes, OwnBytes } from './base/bytes.js'
+import {
+  inspectAsPrinted,
+  invalidType,
+  printed,
+  refuseReceiver,
+  reportedWhileWaiting,
+  stateError,
+} from './base/errors.js'
 import { destroyWhenUnreachable } from './base/finalization.js'
-import { pollsInVain, tellOfPolling } from './base/polling.js'
 import { calledFromHere } from './base/stack.js'
+import { pollsInVain, warnOfPolling } from './base/warnings.js'
 import {
   another,
   type Context,
@@ -39,7 +44,6 @@ import { type ExternalWork, queueExternal } from './kernels/external-work.js'
 import type { Kernel, LaunchConfig } from './kernels/kernel.js'
 import type { ArgumentsOf, ParameterType } from './kernels/kernel-signature.js'
 import { launch } from './kernels/launchable.js'
-import type { Bytes } from './memory/bytes.js'
 import type { DeviceBuffer } from './memory/device-buffer.js'
 import type { PinnedBuffer } from './memory/pinned-buffer.js'
 import type { CopyOptions } from './memory/row-layout.js'
@@ -304,14 +308,12 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   record(given?: Event | RecordOptions, options?: RecordOptions): Event {
     const core = open(this)
     // Options are read before anything is opened: a getter may close it.
-    if (isEventLike(given) && isEvent(given)) {
+    if (given instanceof Event && isEvent(given)) {
       const settings = options === undefined ? undefined : readOptions(options, RECORD_OPTIONS)
       recordGiven(core, eventCore(given), settings)
       return given
     }
-    if (given !== undefined && (isInstance(given, Event) || isInstance(given, Stream))) {
-      throw invalidType('event', 'an Event or options', given)
-    }
+    if (isStream(given)) throw invalidType('event', 'an Event or options', given)
     const wanted = given === undefined ? options : given
     const settings = wanted === undefined ? undefined : readOptions(wanted, RECORD_OPTIONS)
     const external = externalFlag(settings)
@@ -391,7 +393,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   ): this {
     const core = open(this)
     // V8 is slow to find that an object lacks a private name.
-    const own = isEventLike(target) ? eventCoreOf(target) : undefined
+    const own = target instanceof Event ? eventCoreOf(target) : undefined
     const isOther = own === undefined && isStream(target)
     if (isOther && options === undefined) {
       waitForStream(core, openBeside(core, target))
@@ -438,10 +440,10 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
     try {
       const isDone = core.driver.streamQuery(core.handle, core.isSurelyIdle)
       if (isDone) core.sawIdle(core.queued)
-      if (!isDone && pollsInVain()) tellOfPolling('stream.query()', core, core.driver.streamHeldBy(core.handle))
+      if (!isDone && pollsInVain()) warnOfPolling('stream.query()', core, core.driver.streamHeldBy(core.handle))
       return isDone
     } catch (error) {
-      throw heardFrom(error, whom(core))
+      throw reportedWhileWaiting(error, whom(core))
     }
   }
 
@@ -461,7 +463,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
       try {
         core.driver.streamSynchronize(core.handle)
       } catch (error) {
-        throw heardFrom(error, whom(core))
+        throw reportedWhileWaiting(error, whom(core))
       }
       core.sawIdle(queued)
     }
@@ -535,7 +537,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   copy(copies: readonly (readonly [DeviceBuffer | PinnedBuffer, DeviceBuffer | PinnedBuffer])[]): this
   copy(destination: unknown, source?: unknown, options?: CopyOptions): this {
     const core = open(this)
-    if (!isRevoked(destination) && Array.isArray(destination)) copyAll(core, destination, source, options)
+    if (Array.isArray(destination)) copyAll(core, destination, source, options)
     else copy(core, destination, source, options)
     return this
   }
@@ -1123,19 +1125,7 @@ function queueHostFunction(core: StreamCore, host: HostFunction, what: string): 
 }
 
 /** An object that has a stream protocol is a stream, whatever else it has. */
-function isPromise(value: unknown): value is PromiseLike<unknown> {
-  const isObject = (typeof value === 'object' && value !== null) || typeof value === 'function'
-  return isObject && typeof propertyOf(value, 'then') === 'function' && !isStreamLike(value)
-}
-
-/** `instanceof` for one class: where several share it V8 looks each class up. */
-function isEventLike(value: unknown): value is Event {
-  try {
-    return value instanceof Event
-  } catch {
-    return false
-  }
-}
+const isPromise = (value: unknown): value is PromiseLike<unknown> => isThenable(value) && !isStreamLike(value)
 
 /** The core of a stream that another one is to wait for. */
 function openBeside(core: StreamCore, other: Stream): StreamCore {
@@ -1197,7 +1187,7 @@ function waitForPromise(
 /** The work that a wait is for, in the words of an error. */
 function whom(core: StreamCore | undefined): string {
   if (core === undefined) return 'a stream'
-  return core.last === undefined ? `${core}` : `${core}, where ${core.last} was queued last`
+  return core.last === undefined ? `${core}` : `${core}; the last operation queued there was ${core.last}`
 }
 
 /** False where the driver refuses to answer: the call that the program made is the one to throw. */

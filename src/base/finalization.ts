@@ -4,7 +4,6 @@
  * outlives the present turn of the event loop.
  */
 import { atNextTurn } from '#platform'
-import { CudaError } from './errors.js'
 
 /** Something of the driver's. It must not reference its owner, which would then never become unreachable. */
 export abstract class NativeResource {
@@ -80,11 +79,8 @@ export abstract class NativeResource {
     try {
       this.abandon()
       this.gone = true
-    } catch (error) {
-      // Where the stack has run over it can be tried again, and the garbage collector does in any case.
-      if (error instanceof CudaError && !this.staysWhereRefused) this.gone = true
-      throw error
     } finally {
+      if (!this.staysWhereRefused) this.gone = true
       if (this.gone) forget(this)
     }
   }

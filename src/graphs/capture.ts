@@ -1,7 +1,6 @@
 /** Captures: a stream's work written down as a graph, instead of being run. */
-import { types } from '#platform'
-import { checkArray, checkFunction, isThenable, readOptions } from '../base/arguments.js'
-import { CudaError, describe, explained, invalidType, invalidValue } from '../base/errors.js'
+import { checkArray, checkFunction, isThenable, oneOf, readOptions } from '../base/arguments.js'
+import { CudaError, explained, invalidType, invalidValue } from '../base/errors.js'
 import { CUresult } from '../driver/cuda-results.js'
 import { CaptureMode, isNullStream } from '../driver/driver.js'
 import { freeDeferred } from '../memory/allocation-stream.js'
@@ -51,18 +50,15 @@ export function beginCapture(
   into?: Graph,
   after: readonly GraphNode[] = [],
 ): void {
-  if (typeof mode !== 'string') throw invalidType('mode', "'global', 'threadLocal' or 'relaxed'", mode)
-  if (!Object.hasOwn(MODES, mode)) {
-    throw invalidValue(`mode must be 'global', 'threadLocal' or 'relaxed', not ${describe(mode)}`)
-  }
+  const captureMode = oneOf(mode, MODES, 'mode') ?? CaptureMode.THREAD_LOCAL
   stream.makeRoom(0)
   const { driver, handle } = stream
   if (!isNullStream(handle)) askBeforehand(stream)
   try {
     if (into === undefined) {
-      driver.graphs.begin(handle, MODES[mode])
+      driver.graphs.begin(handle, captureMode)
       captureBegan(stream)
-    } else beginInto(stream, MODES[mode], into, after)
+    } else beginInto(stream, captureMode, into, after)
     // Its owner may destroy it then, whether it captures or not.
     if (stream.isExternal) leaveAtClose(stream)
   } catch (error) {
@@ -138,9 +134,9 @@ export function capture(
   else beginCapture(stream, mode ?? 'threadLocal', into, behind)
   try {
     const returned: unknown = fn()
-    // A returned object may throw too, when it is looked at.
     if (isThenable(returned)) {
-      ignoreRejection(returned)
+      // No caller gets the promise, so its rejection must not end the process. Other thenables may begin their work in then().
+      if (returned instanceof Promise) returned.catch(() => {})
       throw invalidValue(
         'fn must not return a promise: a capture ends with the function, before the promise would settle',
       )
@@ -150,11 +146,6 @@ export function capture(
     throw error
   }
   return endCapture(ending)
-}
-
-/** No caller gets the promise: it must not end the process. Other thenables may begin their work where they are waited for. */
-function ignoreRejection(thenable: unknown): void {
-  if (types.isPromise(thenable)) Promise.prototype.then.call(thenable, undefined, () => {})
 }
 
 /** Ends a capture that has failed; the caller throws the error that made it fail. */

@@ -1,5 +1,4 @@
 /** Graphs and their instances; graphs come from captures (capture.ts). */
-import { isInstance } from '../base/arguments.js'
 import {
   inspectAsPrinted,
   invalidType,
@@ -154,7 +153,7 @@ export class Graph implements Disposable {
 
   /** Use `stream.capture(fn)` or `stream.endCapture()`. */
   private constructor(core: GraphCore) {
-    if (!isInstance(core, GraphCore)) throw invalidType('Graph', 'obtained from stream.capture(fn)', core)
+    if (!(core instanceof GraphCore)) throw invalidType('Graph', 'obtained from stream.capture(fn)', core)
     this.device = core.device
     this.serial = core.serial
     this.#core = core
@@ -395,7 +394,7 @@ export class GraphExec implements Disposable {
 
   /** Use `graph.instantiate()`. */
   private constructor(core: ExecCore) {
-    if (!isInstance(core, ExecCore)) throw invalidType('GraphExec', 'obtained from graph.instantiate()', core)
+    if (!(core instanceof ExecCore)) throw invalidType('GraphExec', 'obtained from graph.instantiate()', core)
     this.device = core.device
     this.serial = core.serial
     this.#core = core

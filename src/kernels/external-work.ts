@@ -1,6 +1,6 @@
 /** Work that other code queues on a stream of this library: a library called through an FFI, say, by CUDA's own handle. */
-import { checkArray, checkFunction, checkNanoseconds, type Given, readOptions } from '../base/arguments.js'
-import { describe, invalidType, invalidValue } from '../base/errors.js'
+import { checkArray, checkChoice, checkFunction, checkNanoseconds, type Given, readOptions } from '../base/arguments.js'
+import { invalidType } from '../base/errors.js'
 import { printable } from '../base/printable.js'
 import { type Access, LIBRARY_ENTRIES, type LibraryTwin } from '../driver/driver.js'
 import { isMemory, openMemory } from '../memory/buffer.js'
@@ -75,10 +75,7 @@ function readMemory(each: unknown, index: number): GivenMemory {
   const name = `work.memory[${index}]`
   const { buffer, access = 'inout' } = readOptions(each as ExternalMemory | undefined, ['buffer', 'access'], name)
   if (!isMemory(buffer)) throw invalidType(`${name}.buffer`, 'a DeviceBuffer or a PinnedBuffer', buffer)
-  if (!ACCESSES.includes(access)) {
-    throw invalidValue(`${name}.access must be 'in', 'out', 'inout' or 'atomic', not ${describe(access)}`)
-  }
-  return { buffer, access }
+  return { buffer, access: checkChoice(access, `${name}.access`, ACCESSES) }
 }
 
 function twinOf({ simulate, nanoseconds }: Given<ExternalWork, 'simulate' | 'nanoseconds'>): LibraryTwin | undefined {

@@ -1,16 +1,15 @@
 import { types } from '#platform'
 import {
-  bytesOf,
   checkArray,
   checkBoolean,
   checkInteger,
   checkText,
   type Given,
-  isBag,
-  isInstance,
+  isOptionsObject,
   oneOf,
   readOptions,
 } from '../base/arguments.js'
+import { bytesOf } from '../base/bytes.js'
 import {
   CudaError,
   explained,
@@ -107,7 +106,7 @@ export class Module implements Disposable {
 
   /** Use `Module.load()`. */
   private constructor(core: HandleCore<ModuleHandle>) {
-    if (!isInstance(core, HandleCore)) throw invalidType('Module', 'obtained from Module.load(code)', 'new Module()')
+    if (!(core instanceof HandleCore)) throw invalidType('Module', 'obtained from Module.load(code)', 'new Module()')
     this.device = core.device
     this.serial = core.serial
     this.#core = core
@@ -236,7 +235,7 @@ export class Kernel<out S extends readonly ParameterType[] = readonly ParameterT
 
   /** Use `module.kernel(name, signature)`. */
   private constructor(core: KernelCore) {
-    if (!isInstance(core, KernelCore)) throw invalidType('Kernel', 'obtained from module.kernel(name, signature)', core)
+    if (!(core instanceof KernelCore)) throw invalidType('Kernel', 'obtained from module.kernel(name, signature)', core)
     this.module = core.module
     this.name = core.name
     this.#core = core
@@ -335,20 +334,16 @@ export class Shapes {
 
 /** Does a configuration ask for this shape, which is a plain one? */
 function isOf(shape: LaunchShape, config: LaunchConfig): boolean {
-  try {
-    for (const key in config) if (!isConfigName(key)) return false
-    const { sharedMemory = 0 } = config
-    return (
-      isExtent(shape.grid, config.grid) &&
-      isExtent(shape.block, config.block) &&
-      sharedMemory === shape.sharedMemory &&
-      config.cooperative === undefined &&
-      config.cluster === undefined
-    )
-  } catch {
-    // It is read once more, and throws there if it still does.
-    return false
-  }
+  if (!isOptionsObject(config)) return false
+  for (const key in config) if (!isConfigName(key)) return false
+  const { sharedMemory = 0 } = config
+  return (
+    isExtent(shape.grid, config.grid) &&
+    isExtent(shape.block, config.block) &&
+    sharedMemory === shape.sharedMemory &&
+    config.cooperative === undefined &&
+    config.cluster === undefined
+  )
 }
 
 function isExtent([x, y, z]: Extents, given: Extent): boolean {
@@ -380,7 +375,7 @@ const isConfigName = (key: string): boolean =>
 type GivenConfig = Given<LaunchConfig, (typeof CONFIG)[number]>
 
 function readConfig(config: LaunchConfig): GivenConfig {
-  if (isBag(config)) return readOptions(config, CONFIG, 'config')
+  if (isOptionsObject(config)) return readOptions(config, CONFIG, 'config')
   const way = "the configuration comes before the kernel's arguments, as in launch(kernel, { grid, block }, ...args)"
   throw invalidType('config', 'an object such as { grid, block }', config, way)
 }

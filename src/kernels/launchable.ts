@@ -71,11 +71,5 @@ export function launch(stream: StreamCore, target: unknown, config: unknown, arg
 
 const isLaunchable = (target: unknown): target is Launchable => hasMethod(target, launchOn)
 
-function hasMethod(value: unknown, name: typeof launchOn | typeof updateNode): boolean {
-  try {
-    return typeof (value as Partial<Launchable & NodeKernel> | null | undefined)?.[name] === 'function'
-  } catch {
-    // Such as a revoked proxy.
-    return false
-  }
-}
+const hasMethod = (value: unknown, name: typeof launchOn | typeof updateNode): boolean =>
+  typeof (value as Partial<Launchable & NodeKernel> | null | undefined)?.[name] === 'function'

@@ -65,11 +65,7 @@ export class AllocationStream {
     if (this.#pieces > 0 || this.#end === undefined) return
     const { context, event } = this.#end
     this.#end = undefined
-    try {
-      this.stream.driver.eventRecycle(context, event)
-    } catch {
-      // The stack has run over: an event is left, but the memory is given back, which must not be done once more.
-    }
+    this.stream.driver.eventRecycle(context, event)
   }
 
   /** Calls the function with the stream that must free: now, or once that is allowed. */

@@ -209,13 +209,9 @@ export class DeviceAllocation extends Allocation {
       finding = error
     }
     this.#holder.remove(this.pointer, this.byteLength)
-    try {
-      driver.eventRecycle(this.#allocated.context, this.#allocated.event)
-      this.uses.recycle(driver)
-      this.#pool?.freed()
-    } catch {
-      // The stack has run over: events are left, but the memory is given back, which must not be done once more.
-    }
+    driver.eventRecycle(this.#allocated.context, this.#allocated.event)
+    this.uses.recycle(driver)
+    this.#pool?.freed()
     if (finding !== undefined) throw finding
   }
 }

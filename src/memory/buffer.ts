@@ -1,5 +1,4 @@
 /** The common base of DeviceBuffer and PinnedBuffer: an address, a length, slices, and an end. */
-import { isInstance } from '../base/arguments.js'
 import { inspectAsPrinted, invalidType, printed, refuseReceiver } from '../base/errors.js'
 import { destroyWhenUnreachable } from '../base/finalization.js'
 import type { Device } from '../device.js'
@@ -23,7 +22,7 @@ export abstract class Memory implements Disposable {
   readonly #core: BufferCore
 
   protected constructor(core: BufferCore, made: string) {
-    if (!isInstance(core, BufferCore)) throw invalidType('The buffer', made, 'new')
+    if (!(core instanceof BufferCore)) throw invalidType('The buffer', made, 'new')
     this.device = core.device
     this.byteLength = core.byteLength
     this.serial = core.serial

@@ -3,8 +3,7 @@
  * in it, byteOffset and byteLength as little-endian u64. CUDA's bytes alone stand for the whole allocation.
  */
 
-import { checkBytes } from '../base/arguments.js'
-import type { OwnBytes } from '../base/bytes.js'
+import { checkBytes, type OwnBytes } from '../base/bytes.js'
 import { stateError } from '../base/errors.js'
 import { contextOf, type Device, driverOf } from '../device.js'
 import { type Allocation, ImportedAllocation } from './allocations.js'

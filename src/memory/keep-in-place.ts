@@ -28,7 +28,7 @@ export function keeperOf(buffer: ArrayBufferLike): () => void {
     )
   }
   marks ??= marksWork()
-  if (!marks || !Object.isExtensible(buffer) || TRANSFERS.some((name) => isFixed(buffer, name))) {
+  if (!marks || !Object.isExtensible(buffer)) {
     throw stateError(
       'ERR_UNSUPPORTED',
       `${describe(buffer)} cannot be kept from being transferred here: register a SharedArrayBuffer`,
@@ -46,12 +46,6 @@ export function keeperOf(buffer: ArrayBufferLike): () => void {
       if (name in buffer) Object.defineProperty(buffer, name, { value: stays })
     }
   }
-}
-
-/** Has the program a property of that name there which stays? One that was registered before has ours. */
-function isFixed(buffer: ArrayBufferLike, name: string): boolean {
-  const own = Object.getOwnPropertyDescriptor(buffer, name)
-  return own?.configurable === false && own.value !== stays
 }
 
 /** Of all ArrayBuffers that nobody has marked, only those cannot be transferred; in Node 20 the question has no answer. */

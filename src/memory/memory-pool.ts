@@ -1,5 +1,5 @@
 /** Pools that stream-ordered memory comes from. */
-import { checkInteger, isInstance, readOptions } from '../base/arguments.js'
+import { checkInteger, readOptions } from '../base/arguments.js'
 import { inspectAsPrinted, invalidType, printed, refuseReceiver, stateError } from '../base/errors.js'
 import { destroyWhenUnreachable, NativeResource } from '../base/finalization.js'
 import { nextSerial, notCloneable } from '../base/identity.js'
@@ -138,7 +138,7 @@ export class MemoryPool implements Disposable {
    * @throws {CudaError} where the driver refuses
    */
   constructor(options?: MemoryPoolOptions) {
-    const core = isInstance(options, PoolCore) ? options : PoolCore.make(options)
+    const core = options instanceof PoolCore ? options : PoolCore.make(options)
     this.#core = core
     this.device = core.device
     this.maxBytes = core.maxBytes

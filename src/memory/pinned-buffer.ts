@@ -1,12 +1,11 @@
 /** Pinned memory of the host, and its views in JavaScript. */
 import { checkInteger, readOptions } from '../base/arguments.js'
-import type { OwnBytes } from '../base/bytes.js'
+import { type Bytes, checkSource, type OwnBytes } from '../base/bytes.js'
 import { refuseReceiver } from '../base/errors.js'
 import { contextOf, type Device, driverOf, resolveDevice } from '../device.js'
 import { PinnedAllocation } from './allocations.js'
 import { bufferCoreOf, Memory } from './buffer.js'
 import { BufferCore } from './buffer-core.js'
-import { type Bytes, checkSource } from './bytes.js'
 import { keeperOf } from './keep-in-place.js'
 import { type ViewConstructor, viewOf } from './views.js'
 

@@ -1,13 +1,12 @@
 /** Moves bytes in the order of a stream: copies, fills, and ordinary arrays through pinned memory. */
 import { webStreams } from '#platform'
-import { bare, bytesOf, checkArray, checkInteger, readOptions } from '../base/arguments.js'
-import type { OwnBytes } from '../base/bytes.js'
+import { checkArray, checkInteger, readOptions } from '../base/arguments.js'
+import { type Bytes, bytesOf, checkSource, isBytes, type OwnBytes } from '../base/bytes.js'
 import { describe, invalidType, invalidValue, outOfRange, stateError } from '../base/errors.js'
 import type { Driver, FillWidth } from '../driver/driver.js'
 import type { StreamCore } from '../streams/stream-core.js'
 import { bufferCoreOf } from './buffer.js'
 import { BufferCore } from './buffer-core.js'
-import { type Bytes, checkSource, isBytes } from './bytes.js'
 import type { DeviceBuffer } from './device-buffer.js'
 import type { PinnedBuffer } from './pinned-buffer.js'
 import { queueCopies, queueCopy, queueFill, queueRows } from './queue-with-memory.js'
@@ -229,7 +228,7 @@ export function uploader(
       await uploadPart(part, bytes)
     },
   }
-  return new (webStreams().WritableStream)(bare(sink), { highWaterMark: CHUNK_BYTES, size: sizeOf })
+  return new (webStreams().WritableStream)(sink, { highWaterMark: CHUNK_BYTES, size: sizeOf })
 }
 
 /** `stream.downloader()`, with the function that downloads each chunk. */
@@ -253,7 +252,7 @@ export function downloader(
       if (offset === buffer.byteLength) controller.close()
     },
   }
-  return new (webStreams().ReadableStream)(bare(source), bare({ highWaterMark: 0 }))
+  return new (webStreams().ReadableStream)(source, { highWaterMark: 0 })
 }
 
 export function checkBuffer(value: unknown, name: string): BufferCore {

@@ -1,6 +1,6 @@
 /** `stream.waitValue()` and `stream.writeValue()`: words of memory by which streams, JavaScript and processes signal each other. */
-import { checkInteger, type Given, readOptions } from '../base/arguments.js'
-import { describe, invalidType, invalidValue, outOfRange, stateError } from '../base/errors.js'
+import { checkInteger, type Given, oneOf, readOptions } from '../base/arguments.js'
+import { invalidType, invalidValue, outOfRange, stateError } from '../base/errors.js'
 import type { Device } from '../device.js'
 import { DEVICE_ATTRIBUTES } from '../driver/device-attributes.js'
 import { Comparison, type MemoryValue } from '../driver/values.js'
@@ -36,14 +36,10 @@ export function waitValue(
   options: WaitValueOptions | undefined,
 ): void {
   const given = readOptions(options, ['byteOffset', 'compare'])
-  const { compare = 'geq' } = given
-  if (typeof compare !== 'string') throw invalidType('options.compare', "'geq', 'eq', 'and' or 'nor'", compare)
-  if (!Object.hasOwn(COMPARISONS, compare)) {
-    throw invalidValue(`options.compare must be 'geq', 'eq', 'and' or 'nor', not ${describe(compare)}`)
-  }
-  if (compare === 'nor') need(stream, 'canUseStreamWaitValueNor', "compare: 'nor'")
+  const comparison = oneOf(given.compare, COMPARISONS, 'options.compare') ?? Comparison.GEQ
+  if (comparison === Comparison.NOR) need(stream, 'canUseStreamWaitValueNor', "compare: 'nor'")
   queue(stream, buffer, value, given, (at) => {
-    stream.driver.memory.waitForValue(at, COMPARISONS[compare], stream.handle, stream.context)
+    stream.driver.memory.waitForValue(at, comparison, stream.handle, stream.context)
   })
   stream.last = 'waitValue()'
 }

@@ -39,20 +39,10 @@ export function viewOf<V extends ArrayBufferView>(
 /** The bytes of an element. Throws ERR_INVALID_ARG_TYPE for a function that makes no views. */
 function checkWidth(type: unknown): number {
   // In JavaScriptCore DataView has elements of one byte.
-  const width: unknown = isConstructor(type) && type !== DataView ? Reflect.get(type, 'BYTES_PER_ELEMENT') : undefined
+  const isOther = typeof type !== 'function' || type === DataView
+  const width: unknown = isOther ? undefined : Reflect.get(type, 'BYTES_PER_ELEMENT')
   if (typeof width === 'number' && Number.isInteger(width) && width > 0) return width
   throw noViewConstructor(type)
-}
-
-/** Can it be called with `new`? The question does not call it. */
-function isConstructor(value: unknown): value is new () => object {
-  if (typeof value !== 'function') return false
-  try {
-    Reflect.construct(Object, [], value)
-    return true
-  } catch {
-    return false
-  }
 }
 
 const noViewConstructor = (given: unknown): Error =>

@@ -10,7 +10,6 @@ import {
   checkFunction,
   checkInteger,
   checkThis,
-  isInstance,
   readOptions,
 } from '../base/arguments.js'
 import { invalidType, stateError } from '../base/errors.js'
@@ -158,7 +157,7 @@ export class Sanitizer implements Disposable {
 
   /** Use `Sanitizer.start()`. */
   private constructor(start: Start) {
-    if (!isInstance(start, Start)) throw invalidType('Sanitizer', 'obtained from Sanitizer.start(options)', start)
+    if (!(start instanceof Start)) throw invalidType('Sanitizer', 'obtained from Sanitizer.start(options)', start)
     const { mode, mend, causal, device, stacks, suppress, atOnce, exitCode } = start
     this.mode = mode
     this.#prints = mode === 'print' && !atOnce

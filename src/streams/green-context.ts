@@ -1,5 +1,5 @@
 /** Green contexts: shares of a device's multiprocessors. */
-import { checkArray, checkInteger, isInstance, readOptions } from '../base/arguments.js'
+import { checkArray, checkInteger, readOptions } from '../base/arguments.js'
 import {
   inspectAsPrinted,
   invalidType,
@@ -111,7 +111,7 @@ export class GreenContext implements Context, Disposable {
 
   /** Use `device.split({ multiprocessors })`. */
   private constructor(core: GreenContextCore) {
-    if (!isInstance(core, GreenContextCore)) {
+    if (!(core instanceof GreenContextCore)) {
       throw invalidType('GreenContext', 'obtained from device.split({ multiprocessors })', core)
     }
     this.device = core.device

@@ -4,7 +4,7 @@
  * which object it is: a made-up handle would reach the driver otherwise, which crashes on some.
  */
 import { randomInteger, threadId } from '#platform'
-import { type Given, isRevoked, readProperties } from '../base/arguments.js'
+import { type Given, isObject, readProperties } from '../base/arguments.js'
 import { describe, invalidType, invalidValue, stateError } from '../base/errors.js'
 import { processName } from '../base/process-name.js'
 import { Device, driverOf } from '../device.js'
@@ -118,7 +118,7 @@ export function withdraw(core: object): void {
 
 /** Does the value look like a result of `share()`? */
 export function isShared(value: unknown): value is SharedObject {
-  return typeof value === 'object' && value !== null && !isRevoked(value) && Object.hasOwn(value, 'cudaStreams')
+  return isObject(value) && 'cudaStreams' in value
 }
 
 /** A token that was accepted. */

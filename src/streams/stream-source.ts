@@ -1,5 +1,5 @@
 /** The stream protocol, by which other libraries hand a stream over. */
-import { checkArray, checkPointer, propertyOf } from '../base/arguments.js'
+import { checkArray, checkPointer, isObject } from '../base/arguments.js'
 import { invalidType } from '../base/errors.js'
 
 /**
@@ -27,17 +27,13 @@ const EXPECTED = 'a stream handle (a bigint or a safe integer) or an object with
 
 /** Does the value have the protocol, in either spelling? */
 export function isStreamLike(value: unknown): value is CudaStreamLike | PythonStreamLike {
-  if ((typeof value !== 'object' && typeof value !== 'function') || value === null) return false
-  return protocolOf(value) !== undefined
+  return isObject(value) && protocolOf(value) !== undefined
 }
 
 /** The handle in a source, as CUDA knows the stream: 0 to 2 for default streams. */
 export function handleOf(source: StreamSource): number {
   if (typeof source === 'bigint' || typeof source === 'number') return checkPointer(source, 'source', EXPECTED)
-  if ((typeof source !== 'object' && typeof source !== 'function') || source === null) {
-    throw invalidType('source', EXPECTED, source)
-  }
-  const protocol = protocolOf(source)
+  const protocol = isObject(source) ? protocolOf(source) : undefined
   if (protocol === undefined) throw invalidType('source', EXPECTED, source)
   const { name, method } = protocol
   const returned: unknown = method.call(source)
@@ -48,9 +44,8 @@ export function handleOf(source: StreamSource): number {
 }
 
 function protocolOf(source: object): { readonly name: string; readonly method: () => unknown } | undefined {
-  const ours: unknown = propertyOf(source, cudaStream)
-  if (typeof ours === 'function') return { name: '[cudaStream]', method: ours as () => unknown }
-  const pythons: unknown = propertyOf(source, '__cuda_stream__')
-  if (typeof pythons === 'function') return { name: '__cuda_stream__', method: pythons as () => unknown }
+  const { [cudaStream]: ours, __cuda_stream__: pythons } = source as Partial<CudaStreamLike & PythonStreamLike>
+  if (typeof ours === 'function') return { name: '[cudaStream]', method: ours }
+  if (typeof pythons === 'function') return { name: '__cuda_stream__', method: pythons }
   return undefined
 }

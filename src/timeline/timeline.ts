@@ -7,7 +7,6 @@ import {
   checkInteger,
   checkThis,
   type Given,
-  isInstance,
   readOptions,
   readProperties,
 } from '../base/arguments.js'
@@ -82,7 +81,7 @@ export class Recording {
 
   /** Use `Timeline.start()`. */
   private constructor(session: Session) {
-    if (!isInstance(session, Session)) throw invalidType('Recording', 'obtained from Timeline.start(options)', session)
+    if (!(session instanceof Session)) throw invalidType('Recording', 'obtained from Timeline.start(options)', session)
     this.#session = session
     running.push(this)
   }

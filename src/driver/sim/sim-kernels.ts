@@ -109,7 +109,7 @@ class TwinWork implements Work {
 
   effect(): void {
     const { memory, run } = this.twin
-    const comparesAll = Object.hasOwn(this.twin, 'comparesAll') && this.twin.comparesAll === true
+    const comparesAll = 'comparesAll' in this.twin && this.twin.comparesAll === true
     const pieces = memory.map(({ pointer, byteLength }) =>
       byteLength === 0 ? new Uint8Array() : this.memory.bytesAt(pointer, byteLength, CALL),
     )

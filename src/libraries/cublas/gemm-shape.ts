@@ -1,6 +1,6 @@
 /** The sizes of a matrix product, checked, and as cuBLAS wants them: column by column. */
-import { checkBoolean, checkInteger, type Given, readOptions } from '../../base/arguments.js'
-import { describe, invalidType, invalidValue, outOfRange } from '../../base/errors.js'
+import { checkBoolean, checkChoice, checkInteger, type Given, readOptions } from '../../base/arguments.js'
+import { invalidType, outOfRange } from '../../base/errors.js'
 
 /** The types of elements that a product is made of. Sums are kept in f32, those of f64 in f64. */
 export type GemmType = 'f16' | 'bf16' | 'f32' | 'f64'
@@ -110,14 +110,10 @@ function read<T extends GemmOptions, K extends keyof T>(options: T, names: reado
 }
 
 function shapeOf(options: Given<GemmOptions, (typeof GEMM)[number]>, batch: GivenBatch): GemmShape {
-  const { type, order = 'row' } = options
   const batchCount = checkCount(batch.batchCount, 'options.batchCount')
-  if (type === undefined || !TYPES.includes(type)) {
-    throw invalidValue(`options.type must be one of '${TYPES.join("', '")}', not ${describe(type)}`)
-  }
-  if (order !== 'row' && order !== 'column') {
-    throw invalidValue(`options.order must be 'row' or 'column', not ${describe(order)}`)
-  }
+  const type = checkChoice(options.type, 'options.type', TYPES)
+  const { order: wanted = 'row' } = options
+  const order = checkChoice(wanted, 'options.order', ['row', 'column'])
   const m = checkCount(options.m, 'options.m')
   const n = checkCount(options.n, 'options.n')
   const k = checkCount(options.k, 'options.k')

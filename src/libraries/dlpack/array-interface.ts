@@ -5,7 +5,7 @@ import {
   checkIntegers,
   checkOwner,
   checkPointer,
-  propertyOf,
+  isObject,
   readOptions,
 } from '../../base/arguments.js'
 import { invalidType, invalidValue, stateError } from '../../base/errors.js'
@@ -130,24 +130,23 @@ export function fromCudaArrayInterface(
 ): Tensor {
   const given = readOptions(options, ['stream', 'owner'])
   const owner = checkOwner(given.owner) ?? source
-  if ((typeof source !== 'object' && typeof source !== 'function') || source === null) {
+  if (!isObject(source)) {
     throw invalidType('source', 'an object with __cuda_array_interface__, or that dict', source)
   }
-  const dict = (propertyOf(source, '__cuda_array_interface__') ?? source) as Record<keyof CudaArrayInterface, unknown>
-  const version = propertyOf(dict, 'version')
+  const dict: { readonly [K in keyof CudaArrayInterface]?: unknown } =
+    '__cuda_array_interface__' in source ? source.__cuda_array_interface__ : source
+  const { version, stream = null, strides: bytes = null, mask = null } = dict
   if (version !== 2 && version !== 3) throw invalidValue(`The array's version must be 2 or 3, not ${String(version)}`)
-  if ((propertyOf(dict, 'mask') ?? null) !== null)
+  if (mask !== null)
     throw stateError('ERR_UNSUPPORTED', 'The array has a mask, which says that some of its elements are not valid')
-  const type = typeOfTypestr(propertyOf(dict, 'typestr'))
-  const shape = integers(propertyOf(dict, 'shape'), 'shape', 0)
-  const bytes = propertyOf(dict, 'strides') ?? null
+  const type = typeOfTypestr(dict.typestr)
+  const shape = integers(dict.shape, 'shape', 0)
   const strides =
     bytes === null ? rowMajor(shape) : inElements(integers(bytes, 'strides'), type.byteLength, shape.length)
-  const [address, readOnly] = checkArray(propertyOf(dict, 'data'), "The array's data", '[pointer, readOnly]')
+  const [address, readOnly] = checkArray(dict.data, "The array's data", '[pointer, readOnly]')
   const pointer = checkPointer(address, "The array's pointer", 'a bigint or a safe integer')
   const use = given.stream === null ? undefined : streamGiven(given.stream, Device.current)
   const near = use?.device ?? Device.current
-  const stream = propertyOf(dict, 'stream') ?? null
   const behind = stream === null ? undefined : streamOfNumber(stream, near, "The array's stream")
   const lent = { pointer, type, shape, strides, readOnly: checkBoolean(readOnly, "The array's readOnly", false) }
   const kept = new Set([owner])

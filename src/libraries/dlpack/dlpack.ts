@@ -1,5 +1,5 @@
 /** Tensors by DLPack: memory that libraries of one process hand to each other, with the order of their streams. */
-import { checkArray, checkBoolean, checkInteger, checkPointer, propertyOf, readOptions } from '../../base/arguments.js'
+import { checkArray, checkBoolean, checkInteger, checkPointer, isObject, readOptions } from '../../base/arguments.js'
 import { inspectAsPrinted, invalidType, invalidValue, printed, refuseReceiver, stateError } from '../../base/errors.js'
 import { Device, deviceOf, driverOf } from '../../device.js'
 import { driverForHandle } from '../../driver/default-driver.js'
@@ -218,10 +218,9 @@ export function fromDLPack(source: DLPackCapsule | DLPackProducer, options?: Fro
 }
 
 function isProducer(source: unknown): source is DLPackProducer {
-  const isObject = (typeof source === 'object' || typeof source === 'function') && source !== null
-  if (isObject && typeof propertyOf(source, '__dlpack__') === 'function') {
-    if (typeof propertyOf(source, '__dlpack_device__') === 'function') return true
-  } else if (isObject && propertyOf(source, 'versioned') !== undefined) return false
+  const given: Partial<DLPackProducer & DLPackCapsule> = isObject(source) ? source : {}
+  if (typeof given.__dlpack__ === 'function' && typeof given.__dlpack_device__ === 'function') return true
+  if (typeof given.__dlpack__ !== 'function' && given.versioned !== undefined) return false
   throw invalidType('source', EXPECTED, source)
 }
 
@@ -241,9 +240,9 @@ function fromProducer(source: DLPackProducer, wanted: StreamCore | null | undefi
 }
 
 /** Undefined: its contents are there, as far as is known. */
-function takeOver(capsule: object, use: StreamCore | undefined): Tensor {
-  const pointer = checkPointer(propertyOf(capsule, 'pointer'), 'capsule.pointer', 'the address of a struct')
-  const struct = new TakenStruct(pointer, checkBoolean(propertyOf(capsule, 'versioned'), 'capsule.versioned', false))
+function takeOver(capsule: Partial<DLPackCapsule>, use: StreamCore | undefined): Tensor {
+  const pointer = checkPointer(capsule.pointer, 'capsule.pointer', 'the address of a struct')
+  const struct = new TakenStruct(pointer, checkBoolean(capsule.versioned, 'capsule.versioned', false))
   try {
     const told = struct.read()
     const isOnDevice = checkDeviceType(told.deviceType)

@@ -1,5 +1,6 @@
 /** One call of a communicator while its arguments are checked. */
-import { describe, invalidType, invalidValue, outOfRange, stateError } from '../../base/errors.js'
+import { checkChoice } from '../../base/arguments.js'
+import { invalidType, invalidValue, outOfRange, stateError } from '../../base/errors.js'
 import { type Device, elsewhere } from '../../device.js'
 import type { DeviceBuffer } from '../../memory/device-buffer.js'
 import { isStream, Stream } from '../../stream.js'
@@ -21,6 +22,8 @@ import {
 /** The handle of a per-thread default stream, which NCCL, on a thread of its own, would take for another stream. */
 const PER_THREAD = 2n
 
+const TYPE_NAMES = Object.keys(NCCL_TYPES) as NcclType[]
+
 export class NcclCall {
   readonly #type: NcclType
   readonly #stream: Stream
@@ -40,10 +43,7 @@ export class NcclCall {
     this.#given = readCall(options, takes)
     const { type, stream } = this.#given
     checkAlive(handle)
-    if (typeof type !== 'string' || !Object.hasOwn(NCCL_TYPES, type)) {
-      throw invalidValue(`options.type must be one of '${Object.keys(NCCL_TYPES).join("', '")}', not ${describe(type)}`)
-    }
-    this.#type = type
+    this.#type = checkChoice(type, 'options.type', TYPE_NAMES)
     this.#stream = streamFor(device, stream)
   }
 

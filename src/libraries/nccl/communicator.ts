@@ -1,7 +1,7 @@
 /** Collective communication between GPUs by NCCL, in stream order. Importing this loads no library. */
 
 import { setTimeout as sleep } from 'node:timers/promises'
-import { checkArray, checkSignal, checkThis, isInstance, readOptions } from '../../base/arguments.js'
+import { checkArray, checkSignal, checkThis, readOptions } from '../../base/arguments.js'
 import type { OwnBytes } from '../../base/bytes.js'
 import { CudaError, inspectAsPrinted, invalidType, invalidValue, printed, stateError } from '../../base/errors.js'
 import { destroyWhenUnreachable } from '../../base/finalization.js'
@@ -95,8 +95,8 @@ export class Communicator implements AsyncDisposable {
 
   /** Use `await Communicator.create(options)`. */
   private constructor(handle: NcclHandle, device: Device) {
-    const isMade = isInstance(handle, NcclHandle)
-    if (!isMade) throw invalidType('Communicator', 'obtained from Communicator.create(options)', 'new')
+    if (!(handle instanceof NcclHandle))
+      throw invalidType('Communicator', 'obtained from Communicator.create(options)', 'new')
     this.device = device
     this.rank = handle.rank
     this.size = handle.clique.size
@@ -123,7 +123,7 @@ export class Communicator implements AsyncDisposable {
     const timeout = checkTimeout(given.timeout)
     const signal = checkSignal(given.signal)
     const device = resolveDevice(given.device)
-    throwIfAborted(signal)
+    signal?.throwIfAborted()
     const library = ncclOf(device)
     const driver = driverOf(device)
     const { libraries } = driver
@@ -134,7 +134,7 @@ export class Communicator implements AsyncDisposable {
       // NCCL may wait for the device: first let the loop run the host functions that the device waits for. Those that are
       // left then are run by the call.
       for (let left = TURNS_FOR_HOST_FUNCTIONS; left > 0 && libraries.hostFunctionsPending; left -= 1) {
-        throwIfAborted(signal)
+        signal?.throwIfAborted()
         await sleep(1)
       }
       const begin = (): NcclHandle => new NcclHandle(library, id, clique, rank, timeout, device.ordinal)
@@ -365,7 +365,7 @@ export class Communicator implements AsyncDisposable {
     if (handle.ended || handle.closing) return
     handle.closing = true
     try {
-      throwIfAborted(signal)
+      signal?.throwIfAborted()
       handle.library.finalize(handle.address)
       await handle.done('ncclCommFinalize', signal)
     } catch (error) {
@@ -408,11 +408,6 @@ export class Communicator implements AsyncDisposable {
   }
 }
 inspectAsPrinted(Communicator)
-
-/** As `signal.throwIfAborted()`, which a program may have replaced. */
-function throwIfAborted(signal: AbortSignal | undefined): void {
-  if (signal?.aborted) throw signal.reason
-}
 
 /** NCCL itself, or its stand-in on the simulator. */
 function ncclOf(device: Device): NcclBackend {

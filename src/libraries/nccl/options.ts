@@ -1,6 +1,7 @@
 /** The options of NCCL's calls, and their checks. */
-import { checkBytes, checkInteger, type Given, readOptions } from '../../base/arguments.js'
-import { describe, invalidType, invalidValue, outOfRange } from '../../base/errors.js'
+import { checkChoice, checkInteger, type Given, readOptions } from '../../base/arguments.js'
+import { checkBytes } from '../../base/bytes.js'
+import { invalidType, invalidValue, outOfRange } from '../../base/errors.js'
 import type { Device } from '../../device.js'
 import type { Stream } from '../../stream.js'
 import { NCCL_OPERATIONS, type NCCL_TYPES, UNIQUE_ID_BYTES } from './library.js'
@@ -96,9 +97,5 @@ export function checkTimeout(timeout: unknown = DEFAULT_TIMEOUT): number {
 }
 
 /** A reduction, which is a sum by default. */
-export function checkReduction(op: unknown = 'sum'): NcclReduction {
-  if (isReduction(op)) return op
-  throw invalidValue(`options.op must be one of '${Object.keys(NCCL_OPERATIONS).join("', '")}', not ${describe(op)}`)
-}
-
-const isReduction = (op: unknown): op is NcclReduction => typeof op === 'string' && Object.hasOwn(NCCL_OPERATIONS, op)
+export const checkReduction = (op: unknown = 'sum'): NcclReduction =>
+  checkChoice(op, 'options.op', Object.keys(NCCL_OPERATIONS) as NcclReduction[])
