@@ -80,7 +80,16 @@ onEveryBackend('options', (bench) => {
     new Stream(asked({ priority: 0, nonBlocking: true, device })).close()
     const read = reads.filter((name) => name !== 'Symbol(Symbol.toStringTag)').sort()
     assert.deepEqual(read, [...new Set(read)])
-    for (const name of ['blockingSync', 'device', 'external', 'interprocess', 'nonBlocking', 'priority', 'timing', 'width'])
+    for (const name of [
+      'blockingSync',
+      'device',
+      'external',
+      'interprocess',
+      'nonBlocking',
+      'priority',
+      'timing',
+      'width',
+    ])
       assert.ok(read.includes(name), name)
     refused(() => closing.record(asked({ timing: true }, closing)), 'ERR_CLOSED')
     refused(() => stream.wait(event, asked({ external: false }, event)), 'ERR_CLOSED')
