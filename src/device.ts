@@ -5,15 +5,16 @@
 
 import { Ambient } from './base/ambient.js'
 import { checkFunction, checkInteger, checkThis, type Given, readOptions } from './base/arguments.js'
+import { invalidType, invalidValue, reportedWhileWaiting, stateError } from './base/errors.js'
+import { destroyWhenUnreachable, NativeResource } from './base/finalization.js'
 import {
-  inspectAsPrinted,
-  invalidType,
-  invalidValue,
-  printed,
-  reportedWhileWaiting,
-  stateError,
-} from './base/errors.js'
-import { notCloneable } from './base/identity.js'
+  ClosableObject,
+  checkMade,
+  implementation,
+  LibraryObject,
+  nextSerial,
+  notCloneable,
+} from './base/library-object.js'
 import { defaultDriver } from './driver/default-driver.js'
 import { DEVICE_ATTRIBUTES, type DeviceAttribute } from './driver/device-attributes.js'
 import type { ContextHandle, Driver } from './driver/driver.js'
@@ -31,10 +32,6 @@ export interface Context {
   readonly multiprocessors: number
 }
 
-/** The wrappable driver behind a device. */
-export let driverOf: (device: Device) => WrappableDriver
-/** Is the value a Device itself? A proxy of one is not, nor is an object that inherits from one. */
-export let isDevice: (value: unknown) => value is Device
 let makeDevice: (driver: WrappableDriver, ordinal: number) => Device
 
 const devicesOf = new WeakMap<WrappableDriver, Map<number, Device>>()
@@ -47,22 +44,19 @@ const currentDevice = new Ambient<Device>()
  * 'auto' it is the NVIDIA driver and, on a machine that has none, the simulator with a warning. That first use throws
  * ERR_NO_DRIVER where the NVIDIA driver cannot be used, ERR_INVALID_ARG_VALUE for another name.
  */
-export class Device {
+export class Device extends LibraryObject {
   /** The device's number in the order of the driver, from 0. */
   readonly ordinal: number
-  /**
-   * @internal
-   * Keeps the object from being copied to another thread, and from being deep-equal to a device of another simulation.
-   */
+  /** @internal Refuses to be copied to another thread, and is deep-equal to no device of another simulation. */
   protected readonly cloning: symbol = notCloneable()
-  readonly #driver: WrappableDriver
+  /** @internal */
+  declare readonly [implementation]: WrappableDriver
 
   /** Use `Device.get()`. */
   private constructor(driver: WrappableDriver, ordinal: number) {
-    if (!(driver instanceof WrappableDriver)) {
-      throw invalidType('Device', 'obtained from Device.get(ordinal)', 'new Device()')
-    }
-    this.#driver = driver
+    super()
+    checkMade(driver, WrappableDriver, 'Device', 'Device.get(ordinal)')
+    this[implementation] = driver
     this.ordinal = ordinal + 0 // never -0
   }
 
@@ -87,24 +81,24 @@ export class Device {
 
   /** The device's name, such as 'NVIDIA H200' (`cuDeviceGetName`). */
   get name(): string {
-    return Device.#driverOf(this).deviceName(this.ordinal)
+    return driverOf(this).deviceName(this.ordinal)
   }
 
   /** The device's UUID (`cuDeviceGetUuid`), as 'GPU-' and 8-4-4-4-12 hexadecimal digits. */
   get uuid(): string {
-    return Device.#driverOf(this).deviceUuid(this.ordinal)
+    return driverOf(this).deviceUuid(this.ordinal)
   }
 
   /** The compute capability, such as 9.0 for an H200: two attributes of the device (`cuDeviceGetAttribute`). */
   get computeCapability(): { readonly major: number; readonly minor: number } {
-    const driver = Device.#driverOf(this)
+    const driver = driverOf(this)
     const part = (name: DeviceAttribute): number => driver.deviceAttribute(this.ordinal, DEVICE_ATTRIBUTES[name])
     return { major: part('computeCapabilityMajor'), minor: part('computeCapabilityMinor') }
   }
 
   /** The driver that the device belongs to: the NVIDIA driver, or the simulator. */
   get driver(): 'cuda' | 'sim' {
-    return Device.#driverOf(this).name
+    return driverOf(this).name
   }
 
   /**
@@ -113,7 +107,7 @@ export class Device {
    * @throws {CudaError} where the GPU has faulted
    */
   get memory(): { readonly free: number; readonly total: number } {
-    const { free, total } = Device.#driverOf(this).pools.info(this.ordinal)
+    const { free, total } = driverOf(this).pools.info(this.ordinal)
     return { free, total }
   }
 
@@ -127,7 +121,7 @@ export class Device {
    * most `least`.
    */
   get priorityRange(): { readonly least: number; readonly greatest: number } {
-    return Device.#driverOf(this).streamPriorityRange(this.ordinal)
+    return driverOf(this).streamPriorityRange(this.ordinal)
   }
 
   /**
@@ -139,7 +133,7 @@ export class Device {
    * could open a latch
    */
   synchronize(): void {
-    const driver = Device.#driverOf(this)
+    const driver = driverOf(this)
     try {
       driver.deviceSynchronize(this.ordinal)
     } catch (error) {
@@ -162,7 +156,7 @@ export class Device {
       options,
       () => `${this}`,
       (settle) => {
-        const driver = Device.#driverOf(this)
+        const driver = driverOf(this)
         return following(promisesOn(this), settle, (told) => driver.deviceFinished(this.ordinal, told))
       },
     )
@@ -177,7 +171,7 @@ export class Device {
    * where a host function stands behind a latch that only this thread could open
    */
   drainHostFunctions(): void {
-    Device.#driverOf(this).drainHostFunctions()
+    driverOf(this).drainHostFunctions()
   }
 
   /** Makes the device current for the rest of this async context. */
@@ -225,7 +219,7 @@ export class Device {
    * @throws {CudaError} where the driver is too old to know it
    */
   attribute(name: DeviceAttribute): number {
-    const driver = Device.#driverOf(this)
+    const driver = driverOf(this)
     if (typeof name !== 'string') throw invalidType('name', 'the name of a device attribute', name)
     if (!Object.hasOwn(DEVICE_ATTRIBUTES, name)) {
       throw invalidValue(
@@ -239,21 +233,20 @@ export class Device {
     return 'Device'
   }
 
-  toString(): string {
-    return isDevice(this) ? `Device(${this.ordinal}, ${this.#driver.name})` : printed(this)
-  }
-
-  static #driverOf(device: Device): WrappableDriver {
-    return checkThis(device, isDevice, 'a Device').#driver
+  override toString(): string {
+    return isDevice(this) ? `Device(${this.ordinal}, ${this[implementation].name})` : super.toString()
   }
 
   static {
-    driverOf = (device) => Device.#driverOf(device)
-    isDevice = (value): value is Device => typeof value === 'object' && value !== null && #driver in value
     makeDevice = (driver, ordinal) => new Device(driver, ordinal)
   }
 }
-inspectAsPrinted(Device)
+
+export const isDevice = (value: unknown): value is Device =>
+  value instanceof Device && value[implementation] !== undefined
+
+/** The driver behind a device. */
+export const driverOf = (device: Device): WrappableDriver => checkThis(device, isDevice, 'a Device')[implementation]
 
 /** The words of a message for the driver of an object that belongs elsewhere. */
 export function another(driver: Driver, other: Driver): string {
@@ -329,5 +322,64 @@ export function contextAt(device: Device, handle = contextOf(device)): Context {
     get multiprocessors() {
       return device.attribute('multiprocessorCount')
     },
+  }
+}
+
+/** The implementation of an object that is a handle of the driver. */
+export abstract class HandleImpl<H extends number> extends NativeResource {
+  declare readonly device: Device
+  declare readonly driver: Driver
+  declare readonly handle: H
+  declare readonly context: ContextHandle
+  declare readonly serial: number
+  declare private readonly name: string
+
+  /** `name` is that of the public class. */
+  constructor(name: string, device: Device, handle: H, context: ContextHandle = contextOf(device)) {
+    super()
+    this.name = name
+    this.device = device
+    this.driver = driverOf(device)
+    this.handle = handle
+    this.context = context
+    this.serial = nextSerial()
+  }
+
+  close(): void {
+    this.dispose()
+  }
+
+  /** What `toString()` prints behind the handle. */
+  protected get details(): string {
+    return `${this.device}`
+  }
+
+  override toString(): string {
+    return `${this.name}(0x${this.handle.toString(16)}, ${this.details}${this.isClosed ? ', closed' : ''})`
+  }
+}
+
+/** The base of the public classes whose objects are handles of the driver, and are not made often. */
+export abstract class HandleObject extends ClosableObject {
+  /** The device that it is on. */
+  declare readonly device: Device
+  /** The number of this object: no other object of this thread has it. */
+  declare readonly serial: number
+  /** @internal */
+  declare readonly [implementation]: HandleImpl<number>
+
+  /** @internal `type`, `name` and `way` are for programs that call the constructor: its class, and how to get an object. */
+  protected constructor(
+    impl: HandleImpl<number>,
+    type: abstract new (...args: never[]) => HandleImpl<number>,
+    name: string,
+    way: string,
+  ) {
+    super()
+    checkMade(impl, type, name, way)
+    this.device = impl.device
+    this.serial = impl.serial
+    this[implementation] = impl
+    destroyWhenUnreachable(this, impl)
   }
 }

@@ -3,7 +3,9 @@
  * begin with. The sub-drivers are passed on as they are; a wrapper puts its own in their place, which for memory, kernels
  * and graphs begin with the classes at the end of this file.
  */
+
 import type { OwnBytes } from '../base/bytes.js'
+import type { ScalarType } from '../base/element-types.js'
 import type {
   AdoptedStream,
   ArgumentUse,
@@ -38,7 +40,6 @@ import type {
   Pointer,
   PoolDriver,
   PoolHandle,
-  ScalarType,
   Settle,
   SharingDriver,
   StreamHandle,

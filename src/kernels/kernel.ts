@@ -1,3 +1,4 @@
+/** Modules of GPU code, from binaries or from CUDA C++, and the kernels in them. */
 import { types } from '#platform'
 import {
   checkArray,
@@ -13,28 +14,26 @@ import { bytesOf } from '../base/bytes.js'
 import {
   CudaError,
   explained,
-  inspectAsPrinted,
   invalidType,
   invalidValue,
   outOfRange,
-  printed,
   refuseReceiver,
   stateError,
 } from '../base/errors.js'
-import { destroyWhenUnreachable } from '../base/finalization.js'
+import { checkMade, implementation, LibraryObject } from '../base/library-object.js'
 import { printable } from '../base/printable.js'
-import { contextOf, type Device, driverOf, resolveDevice } from '../device.js'
+import { contextOf, type Device, driverOf, HandleImpl, HandleObject, resolveDevice } from '../device.js'
 import { CUresult } from '../driver/cuda-results.js'
 import type { DeviceAttribute } from '../driver/device-attributes.js'
 import type { KernelHandle, LaunchAttributes, LaunchShape, ModuleHandle } from '../driver/driver.js'
-import type { OpenMemory } from '../memory/buffer-core.js'
-import { admitAll, beginWork, endWork } from '../memory/queue-with-memory.js'
-import { checkMemorySyncDomain, checkPriority, needsHopper, type StreamCore } from '../streams/stream-core.js'
-import { HandleCore } from './handle-core.js'
-import { checkMemoryOpen, memoryIn } from './kernel-arguments.js'
+import type { OpenMemory } from '../memory/buffer.js'
+import { beginWork, enablePeerAccess, endWork } from '../memory/queue-with-memory.js'
+import { checkMemorySyncDomain, checkPriority, needsHopper, type StreamImpl } from '../streams/stream-impl.js'
 import {
   type ArgumentsOf,
   checkArguments,
+  checkMemoryOpen,
+  memoryIn,
   type Parameter,
   type ParameterType,
   parseSignature,
@@ -56,7 +55,7 @@ export interface LaunchConfig {
   readonly block: Extent
   /** Dynamic shared memory of each block, in bytes. Default 0. */
   readonly sharedMemory?: number | undefined
-  /** All blocks run at one time, so that they can wait for each other. Default false. The simulator ignores it. */
+  /** All blocks run at the same time, so that they can wait for each other. Default false. The simulator ignores it. */
   readonly cooperative?: boolean | undefined
   /**
    * Blocks of a thread block cluster (compute capability 9.0 and later). Default: no clusters. The simulator ignores
@@ -65,52 +64,49 @@ export interface LaunchConfig {
   readonly cluster?: Extent | undefined
   /**
    * Programmatic dependent launch (compute capability 9.0 and later): the kernel may begin before the one before it in
-   * the stream has ended, once all blocks of that have called `griddepcontrol.launch_dependents`
+   * the stream has ended, once all blocks of that one have called `griddepcontrol.launch_dependents`
    * (cudaTriggerProgrammaticLaunchCompletion) or ended. It must call `griddepcontrol.wait`
-   * (cudaGridDependencySynchronize) before it touches memory that earlier work uses: the library, and the sanitizer,
-   * take it for ordered. Captured, it is an edge of that kind. Default false. The simulator runs one after the other.
+   * (cudaGridDependencySynchronize) before it touches memory that earlier work uses: the library and the sanitizer
+   * assume that it does. Captured, it is an edge of that kind. Default false. The simulator runs one after the other.
    */
   readonly programmatic?: boolean | undefined
   /** The priority of this launch, in place of the stream's: lower goes first. Default: the stream's. */
   readonly priority?: number | undefined
-  /** How much of the L1 cache is preferred as shared memory, in percent. Default: the driver's choice. */
+  /** The preferred share of the L1 cache that is used as shared memory, in percent. Default: the driver's choice. */
   readonly sharedMemoryCarveout?: number | undefined
   /**
-   * Which memory domain the launch is in (compute capability 9.0 and later): 'remote' keeps its fences from waiting for
+   * The memory domain of the launch (compute capability 9.0 and later): 'remote' keeps its fences from waiting for
    * writes of other kernels, such as those of communication. Default: the stream's.
    */
   readonly memorySyncDomain?: 'default' | 'remote' | undefined
   /** How clusters are placed (compute capability 9.0 and later). Default: the driver's choice. */
   readonly clusterScheduling?: 'spread' | 'loadBalancing' | undefined
   /**
-   * Larger clusters, which the device makes in place of those of `cluster` where it has room (compute capability 9.0
+   * Larger clusters, which the device uses in place of those of `cluster` if it has room (compute capability 9.0
    * and later, driver of CUDA 12.8): in x and y a multiple of `cluster` and a divisor of the grid, in z as `cluster`.
-   * A kernel finds its cluster's dimensions while it runs. Default: none. The simulator ignores it.
+   * A kernel can query its cluster's dimensions while it runs. Default: none. The simulator ignores it.
    */
   readonly preferredCluster?: Extent | undefined
 }
 
 const LARGEST_EXTENT = 2 ** 31 - 1
 
-let moduleCoreOf: (value: unknown) => HandleCore<ModuleHandle> | undefined
-let kernelCoreOf: (value: unknown) => KernelCore | undefined
-let makeKernel: <S extends readonly ParameterType[]>(core: KernelCore) => Kernel<S>
+let makeKernel: <S extends readonly ParameterType[]>(impl: KernelImpl) => Kernel<S>
+
+class ModuleImpl extends HandleImpl<ModuleHandle> {
+  override destroy(): void {
+    this.driver.kernels.unload(this.handle, this.context)
+  }
+}
 
 /** GPU code, loaded on a device. */
-export class Module implements Disposable {
-  /** The device that the code is loaded on. */
-  readonly device: Device
-  /** The number of this object: no other object of this thread has it. */
-  readonly serial: number
-  readonly #core: HandleCore<ModuleHandle>
+export class Module extends HandleObject {
+  /** @internal */
+  declare readonly [implementation]: ModuleImpl
 
   /** Use `Module.load()`. */
-  private constructor(core: HandleCore<ModuleHandle>) {
-    if (!(core instanceof HandleCore)) throw invalidType('Module', 'obtained from Module.load(code)', 'new Module()')
-    this.device = core.device
-    this.serial = core.serial
-    this.#core = core
-    destroyWhenUnreachable(this, core)
+  private constructor(impl: ModuleImpl) {
+    super(impl, ModuleImpl, 'Module', 'Module.load(code)')
   }
 
   /**
@@ -126,22 +122,22 @@ export class Module implements Disposable {
     const image = imageOf(code)
     const device = resolveDevice(given.device)
     const handle = driverOf(device).kernels.load(image, contextOf(device))
-    return new Module(new HandleCore('Module', device, handle, unload))
+    return new Module(new ModuleImpl('Module', device, handle))
   }
 
   /** Was the module closed? Its kernels cannot be launched then. */
-  get closed(): boolean {
-    return coreOf(this).gone
+  override get closed(): boolean {
+    return implOf(this).isClosed
   }
 
   /**
    * A kernel of this module (`cuModuleGetFunction`).
-   * @param name The kernel's name in the module: of `extern "C"` functions their own.
+   * @param name The kernel's name in the module: an `extern "C"` function has its own.
    * @param signature The kernel's parameters in order: scalars such as 'i32', and pointers such as 'in f32*', 'out
-   * f32*' or 'inout f32*'. Their sizes are compared with those that the driver knows.
-   * @throws {Error} ERR_INVALID_ARG_VALUE where the parameters are not the kernel's own, or one is none;
+   * f32*' or 'inout f32*'. Their sizes are compared with those that the driver reports.
+   * @throws {Error} ERR_INVALID_ARG_VALUE if the parameters are not the kernel's own, or one is not a parameter type;
    * ERR_INVALID_ARG_TYPE, ERR_CLOSED
-   * @throws {CudaError} 500 where the module has no such kernel
+   * @throws {CudaError} 500 if the module has no such kernel
    * @example
    * ```ts
    * const axpy = Module.load(bytes).kernel('axpy', ['f32', 'in f32*', 'inout f32*', 'i32'])
@@ -149,58 +145,40 @@ export class Module implements Disposable {
    * ```
    */
   kernel<const S extends readonly ParameterType[]>(name: string, signature: S): Kernel<S> {
-    const core = coreOf(this)
-    core.checkOpen()
+    const impl = implOf(this)
+    impl.checkOpen()
     checkText(name, 'name', 'the name of a kernel')
     const parameters = parseSignature(signature)
     // A getter of the signature may have closed it.
-    core.checkOpen()
-    const handle = core.driver.kernels.kernel(core.handle, name, parameters.map(passedAs))
-    return makeKernel<S>(new KernelCore(this, core, name, parameters, handle))
+    impl.checkOpen()
+    const handle = impl.driver.kernels.kernel(impl.handle, name, parameters.map(passedAs))
+    return makeKernel<S>(new KernelImpl(this, impl, name, parameters, handle))
   }
 
   /**
-   * Unloads the module (`cuModuleUnload`): no launch of its kernels may be under way. CUDA waits for the whole device
-   * in that, so it happens when the devices have nothing to do. May be called twice.
+   * Unloads the module (`cuModuleUnload`): no launch of its kernels may be under way. Since CUDA waits for the whole device
+   * then, it happens when the devices are idle. May be called twice.
    */
   close(): void {
-    coreOf(this).release()
-  }
-
-  /** `close()`, for `using`. */
-  [Symbol.dispose](): void {
-    coreOf(this)
-    this.close()
+    implOf(this).close()
   }
 
   get [Symbol.toStringTag](): string {
     return 'Module'
   }
-
-  toString(): string {
-    return moduleCoreOf(this)?.toString() ?? printed(this)
-  }
-
-  static {
-    moduleCoreOf = (value) => (typeof value === 'object' && value !== null && #core in value ? value.#core : undefined)
-  }
-}
-inspectAsPrinted(Module)
-
-const unload = ({ driver, handle, context }: HandleCore<ModuleHandle>): void => driver.kernels.unload(handle, context)
-
-function coreOf(module: unknown): HandleCore<ModuleHandle> {
-  return moduleCoreOf(module) ?? refuseReceiver('a Module', module)
 }
 
-/** A kernel as a launch works on it. */
-class KernelCore {
+const implOf = (module: unknown): ModuleImpl =>
+  (module instanceof Module ? module[implementation] : undefined) ?? refuseReceiver('a Module', module)
+
+/** The implementation of a kernel, which launches work with. */
+class KernelImpl {
   readonly label: string
   readonly shapes = new Shapes()
 
   constructor(
     readonly module: Module,
-    readonly code: HandleCore<ModuleHandle>,
+    readonly code: ModuleImpl,
     readonly name: string,
     readonly parameters: readonly Parameter[],
     readonly handle: KernelHandle,
@@ -209,121 +187,122 @@ class KernelCore {
   }
 
   checkOpen(): void {
-    if (!this.code.gone) return
+    if (!this.code.isClosed) return
     throw stateError('ERR_CLOSED', `The ${this.label} cannot be used any more: its module is closed`)
   }
 
-  checkDevice(stream: StreamCore): void {
+  checkDevice(stream: StreamImpl): void {
     const { device } = this.code
     this.checkOpen()
     if (stream.device === device) return
-    const where = `The ${this.label} is on ${device}, and ${stream} on ${stream.device}`
-    throw stateError('ERR_DEVICE_MISMATCH', where)
+    throw stateError('ERR_DEVICE_MISMATCH', `The ${this.label} is on ${device}, and ${stream} on ${stream.device}`)
+  }
+
+  toString(): string {
+    return `Kernel(${printable(this.name)}, ${this.code.device})`
   }
 }
 
 /** A kernel for `stream.launch(kernel, config, ...args)`, on streams of its module's device. */
-export class Kernel<out S extends readonly ParameterType[] = readonly ParameterType[]> {
+export class Kernel<out S extends readonly ParameterType[] = readonly ParameterType[]> extends LibraryObject {
   /** The kernel's name in the module. */
   readonly name: string
-  /** The module that the kernel is a part of. The kernel can be launched while the module is open. */
+  /** The module that the kernel is in. The kernel can be launched while the module is open. */
   readonly module: Module
-  readonly #core: KernelCore
+  /** @internal */
+  declare readonly [implementation]: KernelImpl
 
   /** @internal Only a type: the arguments that a launch takes. Declarations have it as `out S`. */
   declare readonly args: ArgumentsOf<S>
 
   /** Use `module.kernel(name, signature)`. */
-  private constructor(core: KernelCore) {
-    if (!(core instanceof KernelCore)) throw invalidType('Kernel', 'obtained from module.kernel(name, signature)', core)
-    this.module = core.module
-    this.name = core.name
-    this.#core = core
+  private constructor(impl: KernelImpl) {
+    super()
+    checkMade(impl, KernelImpl, 'Kernel', 'module.kernel(name, signature)')
+    this.module = impl.module
+    this.name = impl.name
+    this[implementation] = impl
   }
 
   /**
-   * The number of blocks that one multiprocessor runs at a time (`cuOccupancyMaxActiveBlocksPerMultiprocessor`).
+   * The number of blocks that one multiprocessor runs at once (`cuOccupancyMaxActiveBlocksPerMultiprocessor`).
    * @param blockSize Threads of each block.
    * @param sharedMemory Dynamic shared memory of each block, in bytes. Default 0.
-   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE, ERR_CLOSED where the module is closed
-   * @throws {CudaError} where the driver refuses
+   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE, ERR_CLOSED if the module is closed
+   * @throws {CudaError} if the driver refuses
    */
   activeBlocks(blockSize: number, sharedMemory = 0): number {
-    const core = kernelCore(this)
+    const impl = kernelImpl(this)
     checkExtent(blockSize, 'blockSize')
     checkSharedMemory(sharedMemory, 'sharedMemory')
-    core.checkOpen()
-    return core.code.driver.kernels.activeBlocks(core.handle, blockSize, sharedMemory)
+    impl.checkOpen()
+    return impl.code.driver.kernels.activeBlocks(impl.handle, blockSize, sharedMemory)
   }
 
   /** @internal */
-  [launchOn](stream: StreamCore, config: unknown, args: unknown[], kernel: object = this): void {
-    const core = kernelCore(this)
+  [launchOn](stream: StreamImpl, config: unknown, args: unknown[], kernel: object = this): void {
+    const impl = kernelImpl(this)
     // Before anything is opened: a getter of the configuration may close it.
-    const shape = core.shapes.of(config as LaunchConfig)
-    core.checkDevice(stream)
-    const checked = checkArguments(core.parameters, args)
-    stream.makeRoom(1)
-    core.checkOpen()
+    const shape = impl.shapes.of(config as LaunchConfig)
+    impl.checkDevice(stream)
+    const checked = checkArguments(impl.parameters, args)
+    stream.reserve(1)
+    impl.checkOpen()
     const { driver } = stream
-    checkMemoryOpen(checked, core.parameters, driver)
+    checkMemoryOpen(checked, impl.parameters, driver)
     if (shape.attributes !== undefined) refuseAttributes(stream.device, shape.attributes)
     const work = beginWork(stream, checked)
     try {
-      driver.kernels.launch(core.handle, stream.handle, shape, checked, core.parameters)
+      driver.kernels.launch(impl.handle, stream.handle, shape, checked, impl.parameters)
     } catch (error) {
       throw explainLimits(error, stream.device, shape)
     }
-    if (work !== undefined) endWork(stream, work, { kernel, shape })?.keeps.add(core.code)
-    stream.last = core.label
+    if (work !== undefined) endWork(stream, work, { kernel, shape })?.retained.add(impl.code)
+    stream.lastWork = impl.label
   }
 
   /** @internal */
-  [updateNode](place: LaunchNode, config: unknown, args: unknown[]): readonly OpenMemory[] {
-    const core = kernelCore(this)
-    const shape = core.shapes.of(config as LaunchConfig)
-    const checked = checkArguments(core.parameters, args)
+  [updateNode](target: LaunchNode, config: unknown, args: unknown[]): readonly OpenMemory[] {
+    const impl = kernelImpl(this)
+    const shape = impl.shapes.of(config as LaunchConfig)
+    const checked = checkArguments(impl.parameters, args)
     // A getter of the configuration may have closed them.
-    core.checkOpen()
-    place.checkOpen()
-    checkUpdate(place, shape)
-    const { driver, exec, node, context } = place
-    checkMemoryOpen(checked, core.parameters, driver)
+    impl.checkOpen()
+    target.checkOpen()
+    checkUpdate(target, shape)
+    const { driver, exec, node, context } = target
+    checkMemoryOpen(checked, impl.parameters, driver)
     const memory = memoryIn(checked)
-    admitAll(memory, place)
+    enablePeerAccess(memory, target)
     try {
-      driver.graphs.updateKernel(exec, node, context, core.handle, shape, checked, core.parameters)
+      driver.graphs.updateKernel(exec, node, context, impl.handle, shape, checked, impl.parameters)
     } catch (error) {
-      throw explainLimits(error, place.device, shape)
+      throw explainLimits(error, target.device, shape)
     }
     return memory
   }
 
-  toString(): string {
-    const core = kernelCoreOf(this)
-    return core === undefined ? printed(this) : `Kernel(${printable(core.name)}, ${core.code.device})`
+  get [Symbol.toStringTag](): string {
+    return 'Kernel'
   }
 
   static {
-    makeKernel = (core) => new Kernel(core)
-    kernelCoreOf = (value) => (typeof value === 'object' && value !== null && #core in value ? value.#core : undefined)
+    makeKernel = (impl) => new Kernel(impl)
   }
 }
-inspectAsPrinted(Kernel)
 
-function kernelCore(kernel: unknown): KernelCore {
-  return kernelCoreOf(kernel) ?? refuseReceiver('a Kernel', kernel)
-}
+const kernelImpl = (kernel: unknown): KernelImpl =>
+  (kernel instanceof Kernel ? kernel[implementation] : undefined) ?? refuseReceiver('a Kernel', kernel)
 
 /**
- * The shape of the latest launch, which is mostly that of the next one too: to check it anew is a good part of a
- * launch's cost.
+ * Caches the shape of the latest launch, which the next one mostly has too: checking it again is a good part of a launch's
+ * cost.
  */
 export class Shapes {
   #latest: LaunchShape | undefined
 
   of(config: LaunchConfig): LaunchShape {
-    if (this.#latest !== undefined && isOf(this.#latest, config)) return this.#latest
+    if (this.#latest !== undefined && isShapeOf(this.#latest, config)) return this.#latest
     const shape = shapeOf(readConfig(config))
     // Special launches are checked each time.
     const isPlain = !shape.cooperative && shape.cluster === undefined && shape.attributes === undefined
@@ -333,7 +312,7 @@ export class Shapes {
 }
 
 /** Does a configuration ask for this shape, which is a plain one? */
-function isOf(shape: LaunchShape, config: LaunchConfig): boolean {
+function isShapeOf(shape: LaunchShape, config: LaunchConfig): boolean {
   if (!isOptionsObject(config)) return false
   for (const key in config) if (!isConfigName(key)) return false
   const { sharedMemory = 0 } = config
@@ -369,7 +348,7 @@ const CONFIG = ['grid', 'block', 'sharedMemory', 'cooperative', 'cluster', ...AT
 /** CUclusterSchedulingPolicy. */
 const POLICIES = { spread: 1, loadBalancing: 2 } as const
 const NEED_CAPABILITY = ['memorySyncDomain', 'clusterScheduling', 'preferredCluster'] as const
-/** Of the usual launches, whose shape is kept. Quicker than to search the list, at each launch. */
+/** Is it an option of plain launches? Faster than searching the list at each launch. */
 const isConfigName = (key: string): boolean =>
   key === 'grid' || key === 'block' || key === 'sharedMemory' || key === 'cooperative' || key === 'cluster'
 type GivenConfig = Given<LaunchConfig, (typeof CONFIG)[number]>
@@ -380,14 +359,14 @@ function readConfig(config: LaunchConfig): GivenConfig {
   throw invalidType('config', 'an object such as { grid, block }', config, way)
 }
 
-/** The driver's error, with the limit that the shape goes beyond. */
+/** The driver's error, with the limit that the shape exceeds. */
 export function explainLimits(error: unknown, device: Device, shape: LaunchShape): unknown {
   if (!(error instanceof CudaError) || error.number !== CUresult.INVALID_VALUE) return error
-  const why = beyondLimits(device, shape)
+  const why = exceededLimit(device, shape)
   return why === undefined ? error : explained(error, why)
 }
 
-/** The simulator takes what an H200 takes. */
+/** Throws ERR_UNSUPPORTED if the device lacks an attribute. The simulated device has the abilities of an H200. */
 export function refuseAttributes(device: Device, attributes: LaunchAttributes): void {
   const named = attributes.programmatic
     ? 'programmatic'
@@ -395,8 +374,8 @@ export function refuseAttributes(device: Device, attributes: LaunchAttributes): 
   if (named !== undefined) needsHopper(device, `config.${named}`)
 }
 
-/** The limit of the device that a shape goes beyond. */
-function beyondLimits(device: Device, { grid, block, sharedMemory }: LaunchShape): string | undefined {
+/** Describes the limit of the device that a shape exceeds. */
+function exceededLimit(device: Device, { grid, block, sharedMemory }: LaunchShape): string | undefined {
   const [x, y, z] = block
   const asked: readonly (readonly [what: string, count: number, limit: DeviceAttribute])[] = [
     [`threads in each block (config.block is ${block.join(' x ')})`, x * y * z, 'maxThreadsPerBlock'],
@@ -444,7 +423,7 @@ function attributesOf(given: GivenConfig, grid: Extents, cluster: Extents | unde
   }
 }
 
-/** Of one that does not fit the driver does not say why. */
+/** Checked here, since the driver does not say why it refuses one. */
 function preferredOf(extent: unknown, grid: Extents, cluster: Extents | undefined): Extents {
   const name = 'config.preferredCluster'
   const preferred = extentOf(extent, name)
@@ -481,3 +460,50 @@ function imageOf(code: unknown): Uint8Array {
   if (image.length === 0) throw outOfRange('code.length', 'more than 0', 0)
   return image
 }
+
+/** The options of `Program.compile()`. */
+export interface CompileOptions {
+  /** The architecture to compile for, such as 'sm_90', for NVRTC's `--gpu-architecture`. Default: the device's own. */
+  readonly arch?: string | undefined
+  /** More options for NVRTC, such as '--use_fast_math'. */
+  readonly options?: readonly string[] | undefined
+  /** The device to load the module on. Default: the current device. */
+  readonly device?: Device | number | undefined
+  /** The name of the source in the compiler's messages. Default 'program.cu'. */
+  readonly name?: string | undefined
+}
+
+/**
+ * Compiles CUDA C++ with NVRTC, on a thread of its own, and loads the result; only the loading blocks, as that of
+ * `Module.load()`. Kernels that are looked up by name need `extern "C"`.
+ * @param source CUDA C++ as text.
+ * @param options `arch` (default: the device's own), more `options` for NVRTC, `device` (default: the current device)
+ * and `name` of the source in messages (default 'program.cu')
+ * @throws {Error} (as a rejection) ERR_COMPILATION, with the compiler's log in the message; ERR_UNSUPPORTED without
+ * NVRTC (CUDA_STREAMS_NVRTC names the file or its folder) and on the simulator; ERR_INVALID_ARG_TYPE; ERR_OUT_OF_RANGE
+ * for a device that does not exist
+ * @throws {CudaError} (as a rejection) for code that the device cannot run
+ * @example
+ * ```ts
+ * const module = await Program.compile('extern "C" __global__ void one(int* x) { x[threadIdx.x] = 1; }')
+ * stream.launch(module.kernel('one', ['out i32*']), { grid: 1, block: 32 }, x)
+ * ```
+ */
+async function compile(source: string, options?: CompileOptions): Promise<Module> {
+  const given = readOptions(options, ['arch', 'options', 'device', 'name'])
+  checkText(source, 'source', 'CUDA C++ as text')
+  const { options: texts = [], name = 'program.cu' } = given
+  const more = checkArray(texts, 'options.options', 'an array of texts').map((text, index) =>
+    checkText(text, `options.options[${index}]`, 'a text'),
+  )
+  checkText(name, 'options.name', 'a text')
+  const device = resolveDevice(given.device)
+  const { major, minor } = device.computeCapability
+  const { arch = `sm_${major}${minor}` } = given
+  checkText(arch, 'options.arch', "a text such as 'sm_90'")
+  const image = await driverOf(device).kernels.compile(source, name, [`--gpu-architecture=${arch}`, ...more])
+  return Module.load(image, { device })
+}
+
+/** CUDA C++ as text: `Program.compile(source, options)` compiles it and loads the result as a Module. */
+export const Program = { compile } as const

@@ -1,12 +1,12 @@
-/** `stream.waitValue()` and `stream.writeValue()`: words of memory by which streams, JavaScript and processes signal each other. */
+/** `stream.waitValue()` and `stream.writeValue()`: words in memory by which streams, JavaScript and processes signal each other. */
 import { checkInteger, type Given, oneOf, readOptions } from '../base/arguments.js'
 import { invalidType, invalidValue, outOfRange, stateError } from '../base/errors.js'
 import type { Device } from '../device.js'
 import { DEVICE_ATTRIBUTES } from '../driver/device-attributes.js'
 import { Comparison, type MemoryValue } from '../driver/values.js'
-import type { StreamCore } from '../streams/stream-core.js'
+import type { StreamImpl } from '../streams/stream-impl.js'
 import { DeviceAllocation } from './allocations.js'
-import type { BufferCore } from './buffer-core.js'
+import type { BufferImpl } from './buffer.js'
 import { queueWith } from './queue-with-memory.js'
 import { checkBuffer } from './transfers.js'
 
@@ -19,9 +19,9 @@ export interface WriteValueOptions {
 /** Which value is waited for, and where it is. */
 export interface WaitValueOptions extends WriteValueOptions {
   /**
-   * What holds of the word in memory when the wait is over: 'geq': it is at least the value, counted cyclically (the
-   * difference is not negative as a signed number); 'eq': it is the value; 'and': it has one of the value's bits; 'nor':
-   * it lacks one of the bits that the value lacks. Default 'geq'.
+   * The condition that ends the wait. 'geq': the word is at least the value, counted cyclically (the difference is not
+   * negative as a signed number); 'eq': it is the value; 'and': it has one of the value's bits; 'nor': it lacks one of the
+   * bits that the value lacks. Default 'geq'.
    */
   readonly compare?: 'geq' | 'eq' | 'and' | 'nor' | undefined
 }
@@ -30,7 +30,7 @@ const COMPARISONS = { geq: Comparison.GEQ, eq: Comparison.EQ, and: Comparison.AN
 
 /** `stream.waitValue()`. */
 export function waitValue(
-  stream: StreamCore,
+  stream: StreamImpl,
   buffer: unknown,
   value: unknown,
   options: WaitValueOptions | undefined,
@@ -41,44 +41,44 @@ export function waitValue(
   queue(stream, buffer, value, given, (at) => {
     stream.driver.memory.waitForValue(at, comparison, stream.handle, stream.context)
   })
-  stream.last = 'waitValue()'
+  stream.lastWork = 'waitValue()'
 }
 
 /** `stream.writeValue()`. */
 export function writeValue(
-  stream: StreamCore,
+  stream: StreamImpl,
   buffer: unknown,
   value: unknown,
   options: WriteValueOptions | undefined,
 ): void {
   const given = readOptions(options, ['byteOffset'])
   queue(stream, buffer, value, given, (at) => stream.driver.memory.writeValue(at, stream.handle))
-  stream.last = 'writeValue()'
+  stream.lastWork = 'writeValue()'
 }
 
 function queue(
-  stream: StreamCore,
+  stream: StreamImpl,
   buffer: unknown,
   value: unknown,
   { byteOffset = 0 }: Given<WriteValueOptions, 'byteOffset'>,
   call: (at: MemoryValue) => void,
 ): void {
-  const core = checkBuffer(buffer, 'buffer')
-  core.checkOpen()
+  const impl = checkBuffer(buffer, 'buffer')
+  impl.checkOpen()
   const word = checkValue(value)
   const bytes = word.bits / 8
   if (word.bits === 64) need(stream, 'canUse64BitStreamMemOps', 'a value of 64 bits (a bigint)')
-  const most = core.byteLength - bytes
-  if (most < 0) throw outOfRange('buffer', `at least ${bytes} bytes long, as the value is`, core.byteLength)
-  const expected = (): string => `from 0 to ${most}: ${core} ends there, and the value has ${bytes} bytes`
+  const most = impl.byteLength - bytes
+  if (most < 0) throw outOfRange('buffer', `at least ${bytes} bytes long, as the value is`, impl.byteLength)
+  const expected = (): string => `from 0 to ${most}: ${impl} ends there, and the value has ${bytes} bytes`
   checkInteger(byteOffset, 'options.byteOffset', 0, most, expected)
-  if ((core.pointer + byteOffset) % bytes !== 0) {
+  if ((impl.pointer + byteOffset) % bytes !== 0) {
     throw invalidValue(
-      `A value of ${bytes} bytes must begin at a multiple of them, and byte ${byteOffset} of ${core} does not`,
+      `A value of ${bytes} bytes must begin at a multiple of them, and byte ${byteOffset} of ${impl} does not`,
     )
   }
-  stream.makeRoom(1)
-  const open = core.openFor(stream.driver)
+  stream.reserve(1)
+  const open = impl.openFor(stream.driver)
   refusePool(open)
   const pointer = open.pointer + byteOffset
   queueWith(stream, [open], () => call({ ...word, pointer }))
@@ -98,27 +98,27 @@ function checkValue(value: unknown): Pick<MemoryValue, 'bits' | 'value'> {
 }
 
 type Ability = 'canUse64BitStreamMemOps' | 'canUseStreamWaitValueNor'
-/** Those that have it: to ask costs more than the call. */
-const able: { readonly [A in Ability]: WeakSet<Device> } = {
+/** Devices known to have the ability: querying the attribute costs more than the call. */
+const capable: { readonly [A in Ability]: WeakSet<Device> } = {
   canUse64BitStreamMemOps: new WeakSet(),
   canUseStreamWaitValueNor: new WeakSet(),
 }
 
-function need({ driver, ordinal, device }: StreamCore, attribute: Ability, what: string): void {
-  if (able[attribute].has(device)) return
+function need({ driver, ordinal, device }: StreamImpl, attribute: Ability, what: string): void {
+  if (capable[attribute].has(device)) return
   if (driver.deviceAttribute(ordinal, DEVICE_ATTRIBUTES[attribute]) !== 0) {
-    able[attribute].add(device)
+    capable[attribute].add(device)
     return
   }
   throw stateError('ERR_UNSUPPORTED', `${device} has no ${what}: its attribute ${attribute} is 0`)
 }
 
-/** CUDA takes no memory of a pool for this, which `cuMemAllocAsync` gives. */
-function refusePool(core: BufferCore): void {
-  if (!(core.allocation instanceof DeviceAllocation)) return
+/** CUDA refuses memory of a pool for this, which is what `cuMemAllocAsync` allocates. */
+function refusePool(impl: BufferImpl): void {
+  if (!(impl.allocation instanceof DeviceAllocation)) return
   const way = 'take device.allocPinned(byteLength), or device.alloc(byteLength, { interprocess: true })'
   throw stateError(
     'ERR_UNSUPPORTED',
-    `${core} is memory of a pool, where CUDA can neither wait for a value nor write one: ${way}`,
+    `${impl} is memory of a pool, where CUDA can neither wait for a value nor write one: ${way}`,
   )
 }

@@ -1,4 +1,5 @@
 /** Modules and kernels on a real GPU. */
+import { ELEMENT_TYPES, type ScalarType } from '../../base/element-types.js'
 import { invalidValue, stateError } from '../../base/errors.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import { LOADING } from '../deadlocks.js'
@@ -10,8 +11,6 @@ import {
   type LaunchArgument,
   type LaunchShape,
   type ModuleHandle,
-  SCALAR_BYTES,
-  type ScalarType,
   type StreamHandle,
 } from '../driver.js'
 import type { HostFunctions } from './host-functions/host-functions.js'
@@ -241,7 +240,7 @@ export class CudaKernels implements KernelDriver {
     while (this.parts.library.cuFuncGetParamInfo(handle, sizes.length, address, address + 8) === 0) {
       sizes.push(this.parts.memory.pointerAt(8))
     }
-    const given = parameters.map((type) => SCALAR_BYTES[type])
+    const given = parameters.map((type) => ELEMENT_TYPES[type].bytes)
     if (String(sizes) === String(given)) return
     throw invalidValue(
       `The signature of kernel '${name}' has parameters of ${given.join(', ') || 'no'} bytes, but the kernel's have ${sizes.join(', ') || 'no'}`,

@@ -1,5 +1,5 @@
 /** Pools of stream-ordered memory. */
-import { LookAgain } from '../../base/look-again.js'
+import { RecheckTimer } from '../../base/recheck-timer.js'
 import {
   type ContextHandle,
   cudaHandleOf,
@@ -58,7 +58,7 @@ export class CudaPools implements PoolDriver {
   readonly #defaults = new Map<number, { readonly pool: number; readonly accesses: Set<number> }>()
   /** To be destroyed, and how often they could not be. */
   readonly #leaving = new Map<PoolHandle, number>()
-  readonly #again = new LookAgain(() => this.#sweep())
+  readonly #again = new RecheckTimer(() => this.#sweep())
   /** The contexts whose device's pool was asked for its threshold. */
   readonly #ready = new Set<ContextHandle>()
   #lastReady = 0

@@ -1,5 +1,6 @@
 /** The arguments that a launch hands over to a kernel, laid out as in C. */
-import { type LaunchArgument, SCALAR_BYTES, type ScalarType } from '../../driver.js'
+import { ELEMENT_TYPES, type ScalarType } from '../../../base/element-types.js'
+import type { LaunchArgument } from '../../driver.js'
 import { NativeMemory } from './native.js'
 
 /** How a value is written: V8 compares numbers faster than texts. */
@@ -8,7 +9,7 @@ const Writer = { INT32: 0, INT64: 1, FLOAT32: 2, FLOAT64: 3 } as const
 const writerOf = (type: ScalarType): number => {
   if (type === 'f32') return Writer.FLOAT32
   if (type === 'f64') return Writer.FLOAT64
-  return SCALAR_BYTES[type] === 8 ? Writer.INT64 : Writer.INT32
+  return ELEMENT_TYPES[type].bytes === 8 ? Writer.INT64 : Writer.INT32
 }
 
 /** The values of one kernel's parameters, and the array of pointers to them that a launch takes. CUDA copies them. */

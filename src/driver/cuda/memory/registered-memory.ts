@@ -1,5 +1,5 @@
 /** Memory of the process that the driver has page-locked, until the GPU is done with it and the devices are idle. */
-import { LookAgain } from '../../../base/look-again.js'
+import { RecheckTimer } from '../../../base/recheck-timer.js'
 import { AfterWork, type AfterWorkDriver } from '../../after-work.js'
 import type { ContextHandle, OwnEvent, Pointer } from '../../driver.js'
 import { layer } from '../libcuda/layer.js'
@@ -23,7 +23,7 @@ interface Registered {
 export class RegisteredMemory {
   readonly #registered = new Map<Pointer, Registered>()
   readonly #closed: AfterWork<Pointer>
-  readonly #again = new LookAgain(() => this.#sweep())
+  readonly #again = new RecheckTimer(() => this.#sweep())
 
   constructor(private readonly parts: RegisteredMemoryParts) {
     this.#closed = new AfterWork(parts.driver, (pointer) => parts.idleDevices.whenIdle(() => this.#unlock(pointer)))

@@ -4,7 +4,7 @@
  * the streams of this thread have nothing to do, and those of other libraries that are wrapped. `cuCtxRecordEvent` would tell of
  * all, but it ends every capture of the context, and those of other libraries cannot be known.
  */
-import { LookAgain } from '../../../base/look-again.js'
+import { RecheckTimer } from '../../../base/recheck-timer.js'
 import { CUresult } from '../../cuda-results.js'
 import { type ContextHandle, defaultStream, type OwnEvent, type StreamHandle } from '../../driver.js'
 import type { HandleCheck } from '../handles/handle-check.js'
@@ -29,7 +29,7 @@ export class IdleDevices {
   #events: OwnEvent[] = []
   /** Looks that found the events of the look before done. */
   #rounds = 0
-  readonly #again = new LookAgain(() => this.look())
+  readonly #again = new RecheckTimer(() => this.look())
 
   constructor(private readonly parts: IdleDevicesParts) {}
 

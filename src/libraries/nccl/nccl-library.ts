@@ -1,12 +1,13 @@
-/** NCCL as a C library: finding it, its functions, its numbers. A test holds them against nccl.h. */
+/** NCCL as a C library: finding it, its functions and numbers. A test compares them with nccl.h. */
 import type { OwnBytes } from '../../base/bytes.js'
+import type { ElementTypeWith } from '../../base/element-types.js'
 import { LibraryError, stateError } from '../../base/errors.js'
 import type { CFunction } from '../../driver/cuda/libcuda/c-functions.js'
 import { loadLibrary, type WantedLibrary } from '../../driver/cuda/libcuda/find-library.js'
 import { NativeMemory } from '../../driver/cuda/libcuda/native.js'
 import type { SharedLibrary } from '../../driver/cuda/libcuda/shared-library.js'
 import type { Driver } from '../../driver/driver.js'
-import { declareFunctions } from '../c-function.js'
+import { declareFunctions } from '../library-call.js'
 
 /** @internal */
 export const NCCL: WantedLibrary = {
@@ -54,43 +55,35 @@ export const NCCL_RESULT: Readonly<Record<string, number>> = {
 const SUCCESS = 0
 const IN_PROGRESS = 7
 
-/** ncclDataType_t, and how many bytes an element has. */
-export const NCCL_TYPES = {
-  i8: { data: 0, bytes: 1 },
-  u8: { data: 1, bytes: 1 },
-  i32: { data: 2, bytes: 4 },
-  u32: { data: 3, bytes: 4 },
-  i64: { data: 4, bytes: 8 },
-  u64: { data: 5, bytes: 8 },
-  f16: { data: 6, bytes: 2 },
-  f32: { data: 7, bytes: 4 },
-  f64: { data: 8, bytes: 8 },
-  bf16: { data: 9, bytes: 2 },
-} as const
 /** ncclRedOp_t. */
 export const NCCL_OPERATIONS = { sum: 0, prod: 1, max: 2, min: 3, avg: 4 } as const
+
+/** The type of elements: signed, unsigned and floating types, by their number of bits; bf16 is the upper half of an f32. */
+export type NcclType = ElementTypeWith<'nccl'>
+/** The reduction of the values of all ranks to one: their sum, product, greatest, least, or mean. */
+export type NcclReduction = keyof typeof NCCL_OPERATIONS
 
 export const UNIQUE_ID_BYTES = 128
 
 /**
- * ncclConfig_t as NCCL 2.14 had it first. Later versions only added to its end: they read as much as `size` says, and
- * take their defaults for what the version stated here did not have.
+ * ncclConfig_t as in NCCL 2.14, which introduced it. Later versions only added to its end: they read as much as `size` says,
+ * and use defaults for members that the version stated here did not have.
  */
 export const NCCL_CONFIG = { bytes: 24, size: 0, magic: 8, version: 12, blocking: 16 } as const
 export const NCCL_CONFIG_MAGIC = 0xcafebeef
 const CONFIG_VERSION = 21400
 
 /**
- * Milliseconds for which host functions are waited for before a communicator ends. One that is given up may be what they
- * stand behind.
+ * The longest time in milliseconds that the end of a communicator waits for host functions. They may be behind the work of an
+ * aborted one.
  */
 const PATIENCE = { ncclCommDestroy: 10_000, ncclCommAbort: 250 } as const
-/** How a communicator ends. */
+/** The calls that end a communicator. */
 export type EndCall = keyof typeof PATIENCE
 
 export class NcclLibrary {
-  /** Of ranks that are in no thread that is known here, for warnings. */
-  readonly come: string = 'come from other threads or processes, and NCCL does not tell which have come'
+  /** Where missing ranks have to be made, for warnings. */
+  readonly missing: string = 'come from other threads or processes, and NCCL does not report which have come'
   readonly #functions: Readonly<Record<NcclFunction, CFunction>>
   readonly #texts: Readonly<Record<'ncclGetErrorString' | 'ncclGetLastError', (argument: number) => string>>
   readonly #memory = new NativeMemory(UNIQUE_ID_BYTES)
@@ -101,7 +94,7 @@ export class NcclLibrary {
     this.#texts = library.texts({ ncclGetErrorString: 'ncclResult_t result', ncclGetLastError: 'ncclComm_t comm' })
   }
 
-  /** Such as 22809. */
+  /** NCCL's version, such as 22809. */
   version(): number {
     this.call('ncclGetVersion', this.#memory.address)
     return this.#memory.int32[0] ?? 0
@@ -113,8 +106,8 @@ export class NcclLibrary {
   }
 
   /**
-   * Begins to make a communicator, which goes on on a thread of NCCL's. That may write its address down once more, so the
-   * memory has to stay until the communicator has ended.
+   * Begins to make a communicator, which a thread of NCCL completes. That thread may write the address again, so the memory
+   * must not be freed before the communicator has ended.
    */
   initRank(
     id: Uint8Array,
@@ -138,7 +131,7 @@ export class NcclLibrary {
     return { address: memory.pointerAt(0), memory }
   }
 
-  /** Is a communicator done with its latest call? Throws the error that it ran into, as one of the call that is named. */
+  /** Is a communicator done with its latest call? Throws its error, as an error of `call`. */
   isDone(communicator: number, call: string): boolean {
     const { address, int32 } = this.#memory
     this.call('ncclCommGetAsyncError', communicator, address)
@@ -148,18 +141,18 @@ export class NcclLibrary {
     return true
   }
 
-  /** Calls a function of NCCL. Throws a LibraryError unless it returns success, or that it is on its way. */
+  /** Calls a function of NCCL. Throws a LibraryError unless that succeeds or is in progress. */
   call(name: NcclFunction, ...args: number[]): void {
     this.#check(name, this.#functions[name](...args))
   }
 
-  /** Begins to let the work of a communicator complete. */
+  /** Begins to complete the work of a communicator. */
   finalize(communicator: number): void {
     this.call('ncclCommFinalize', communicator)
   }
 
-  /** Calls it on a thread of its own, since it waits for the device. */
-  async apart(call: EndCall, communicator: number, driver: Driver, _device: number): Promise<void> {
+  /** Makes the call on another thread, since it waits for the device. */
+  async callOnThread(call: EndCall, communicator: number, driver: Driver, _device: number): Promise<void> {
     this.#check(call, await driver.libraries.apart(this.library.find(call) ?? 0, communicator, PATIENCE[call]))
   }
 
@@ -172,12 +165,12 @@ export class NcclLibrary {
   }
 }
 
-/** NCCL itself, or its stand-in on the simulator. */
+/** NCCL itself, or its simulation. */
 export type NcclBackend = Pick<NcclLibrary, keyof NcclLibrary>
 
 let loaded: NcclLibrary | undefined
 
-/** @throws ERR_UNSUPPORTED, with the places tried, and where NCCL is older than 2.14 */
+/** Throws ERR_UNSUPPORTED, with the places tried, if NCCL is not found, and if it is older than 2.14. */
 export function openNccl(): NcclLibrary {
   loaded ??= declareNccl(loadLibrary(NCCL))
   return loaded

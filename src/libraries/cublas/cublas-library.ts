@@ -1,8 +1,11 @@
-/** cuBLAS as a C library: finding it, its functions, its numbers. A test holds them against cublas_api.h. */
+/** cuBLAS as a C library: finding it, its functions, numbers and handles. A test compares them with cublas_api.h. */
 import { LibraryError } from '../../base/errors.js'
+import { NativeResource } from '../../base/finalization.js'
+import { contextOf, type Device, driverOf } from '../../device.js'
 import type { CFunction } from '../../driver/cuda/libcuda/c-functions.js'
 import { loadLibrary, type WantedLibrary } from '../../driver/cuda/libcuda/find-library.js'
-import { declareFunctions } from '../c-function.js'
+import { NativeMemory } from '../../driver/cuda/libcuda/native.js'
+import { declareFunctions } from '../library-call.js'
 
 /** @internal */
 export const CUBLAS: WantedLibrary = {
@@ -41,19 +44,12 @@ export const CUBLAS_STATUS: Readonly<Record<string, number>> = {
 export const CUBLAS_OP = { N: 0, T: 1 } as const
 /** CUBLAS_GEMM_DEFAULT: cuBLAS chooses. */
 export const CUBLAS_GEMM_DEFAULT = -1
-/** cudaDataType_t and cublasComputeType_t: what the elements are, and what sums are kept in. */
-export const CUBLAS_TYPES = {
-  f32: { data: 0, compute: 68, bytes: 4 },
-  f64: { data: 1, compute: 70, bytes: 8 },
-  f16: { data: 2, compute: 68, bytes: 2 },
-  bf16: { data: 14, compute: 68, bytes: 2 },
-} as const
 
 const EXPLANATIONS: Readonly<Record<number, string>> = {
   1: 'CUDA is not started, or the device has no room left for cuBLAS',
   3: 'The device or the host is out of memory: close what is no longer used',
-  7: 'cuBLAS does not take these sizes or leading dimensions',
-  8: 'This device lacks what the types need',
+  7: 'cuBLAS does not accept these sizes or leading dimensions',
+  8: 'This device does not support the types',
   13: 'The work could not be queued: the GPU may have faulted, or a capture does not allow it',
   15: 'cuBLAS has no kernel for these types, sizes or alignments',
 }
@@ -62,7 +58,7 @@ export type CublasLibrary = Readonly<Record<keyof typeof CUBLAS_SIGNATURES, CFun
 
 let loaded: CublasLibrary | undefined
 
-/** @throws ERR_UNSUPPORTED, with the places tried */
+/** Throws ERR_UNSUPPORTED, with the places tried, if cuBLAS is not found. */
 export function openCublas(): CublasLibrary {
   loaded ??= declareFunctions(loadLibrary(CUBLAS), CUBLAS_SIGNATURES)
   return loaded
@@ -73,4 +69,63 @@ export function checkCublas(call: string, status: number): void {
   if (status === 0) return
   const name = Object.keys(CUBLAS_STATUS).find((key) => CUBLAS_STATUS[key] === status)
   throw new LibraryError(call, status, name ?? `CUBLAS_STATUS_${status}`, EXPLANATIONS[status])
+}
+
+/**
+ * Handles that are not in use. Destroying one waits for the whole device, in native code where no host function can run, so
+ * they are reused instead. There are as many as were ever in use at once.
+ */
+const spare = new WeakMap<Device, number[]>()
+/** Takes the place of a handle on the simulator, which does not call cuBLAS. */
+const SIMULATED = 0
+
+export class CublasHandle extends NativeResource {
+  readonly address: number
+
+  /** Reuses a handle, or makes one (`cublasCreate`). */
+  constructor(private readonly device: Device) {
+    super()
+    this.address = spare.get(device)?.pop() ?? create(device)
+  }
+
+  get library(): CublasLibrary {
+    return openCublas()
+  }
+
+  /** CUBLAS_VERSION, such as 130100; 0 on the simulator. */
+  get version(): number {
+    if (this.address === SIMULATED) return 0
+    return withResult((memory) => {
+      checkCublas('cublasGetVersion', this.library.cublasGetVersion_v2(this.address, memory.address))
+      return memory.int32[0] ?? 0
+    })
+  }
+
+  override destroy(): void {
+    const handles = spare.get(this.device) ?? []
+    spare.set(this.device, handles)
+    handles.push(this.address)
+  }
+}
+
+function create(device: Device): number {
+  const { libraries } = driverOf(device)
+  const context = contextOf(device)
+  if (device.driver === 'sim') return libraries.call(context, () => SIMULATED)
+  const library = openCublas()
+  return withResult((memory) => {
+    const status = libraries.call(context, () => library.cublasCreate_v2(memory.address))
+    checkCublas('cublasCreate', status)
+    return memory.pointerAt(0)
+  })
+}
+
+/** Calls the function with memory for its result. */
+function withResult<R>(call: (memory: NativeMemory) => R): R {
+  const memory = new NativeMemory(8)
+  try {
+    return call(memory)
+  } finally {
+    memory.free()
+  }
 }

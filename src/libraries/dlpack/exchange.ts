@@ -1,21 +1,36 @@
 /** Tensors by DLPack: memory that libraries of one process hand to each other, with the order of their streams. */
 import { checkArray, checkBoolean, checkInteger, checkPointer, isObject, readOptions } from '../../base/arguments.js'
-import { inspectAsPrinted, invalidType, invalidValue, printed, refuseReceiver, stateError } from '../../base/errors.js'
+import { invalidType, invalidValue, refuseReceiver, stateError } from '../../base/errors.js'
+import { checkMade, implementation, LibraryObject } from '../../base/library-object.js'
 import { Device, deviceOf, driverOf } from '../../device.js'
 import { driverForHandle } from '../../driver/default-driver.js'
-import { bufferCoreOf } from '../../memory/buffer.js'
+import { bufferImplOf } from '../../memory/buffer.js'
 import type { DeviceBuffer } from '../../memory/device-buffer.js'
 import type { PinnedBuffer } from '../../memory/pinned-buffer.js'
 import type { Stream } from '../../stream.js'
-import { currentCore } from '../../streams/current.js'
-import { type StreamCore, streamCoreOf } from '../../streams/stream-core.js'
-import { numberOf, openOn, type ProtocolStream, streamOfNumber } from './consumer-stream.js'
-import { parseType } from './dtype.js'
-import { HandedOut, lookForReturns, pointerTo } from './handed-out.js'
-import { addressOfBytes, DeviceType, HandedOutStruct, MAJOR_VERSION, TakenStruct, type TensorFacts } from './structs.js'
-import { type ElementOptions, layoutIn, type Tensor, takeIn } from './tensor.js'
+import { currentStreamImpl, type StreamImpl, streamImplOf } from '../../streams/stream-impl.js'
+import { ExportedTensor, pointerTo, reclaimReleased } from './lent-memory.js'
+import {
+  addressOfBytes,
+  DeviceType,
+  ExportedStruct,
+  ImportedStruct,
+  MAJOR_VERSION,
+  type TensorFacts,
+} from './structs.js'
+import {
+  type ElementOptions,
+  importTensor,
+  layoutIn,
+  numberOf,
+  openOn,
+  type ProtocolStream,
+  parseType,
+  streamOfNumber,
+  type Tensor,
+} from './tensor.js'
 
-/** A DLManagedTensorVersioned, or a DLManagedTensor: what a capsule of Python's holds. */
+/** A DLManagedTensorVersioned, or a DLManagedTensor, as a capsule of Python has it. */
 export interface DLPackCapsule {
   /** The address of the struct. */
   readonly pointer: bigint | number
@@ -25,17 +40,17 @@ export interface DLPackCapsule {
 
 /** The arguments of `__dlpack__`. */
 export interface DLPackRequest {
-  /** The stream on which the memory is wanted: 1 is the null stream, 2 the per-thread one, -1 none; undefined for the host's memory. */
+  /** The stream that will use the memory: 1 is the null stream, 2 the per-thread one, -1 none; undefined for memory of the host. */
   readonly stream: number | undefined
   /** The latest version that is understood. */
   readonly max_version: readonly [major: number, minor: number]
 }
 
-/** An object with Python's protocol: what a JavaScript object that stands for a tensor of Python's has. */
+/** An object with Python's protocol, which a JavaScript object that stands for a tensor of Python can have. */
 export interface DLPackProducer {
   /**
    * Hands its memory out; the caller has to call the deleter.
-   * @param request The stream on which it is wanted, and the latest version that is understood.
+   * @param request The stream that will use it, and the latest version that is understood.
    */
   __dlpack__(request: DLPackRequest): DLPackCapsule
   /** A DLDeviceType, such as 2 for CUDA, and the ordinal of the device. */
@@ -47,8 +62,8 @@ export interface ToDLPackOptions extends ElementOptions {
   /** The consumer is asked not to write it. Needs `maxVersion`. Default: false. */
   readonly readOnly?: boolean | undefined
   /**
-   * The consumer's stream, or its number as `__dlpack__` is given it: its later work comes after all work with the buffer.
-   * null or -1: nothing waits. Default: the device's null stream.
+   * The consumer's stream, or its number as the argument of `__dlpack__`: its later work is ordered after all work with the
+   * buffer. null or -1: nothing waits. Default: the device's null stream.
    */
   readonly stream?: ProtocolStream | null | undefined
   /** The latest version that the consumer understands: a versioned struct from 1 on. Default: an unversioned one. */
@@ -58,83 +73,85 @@ export interface ToDLPackOptions extends ElementOptions {
 /** How a tensor is taken in. */
 export interface FromDLPackOptions {
   /**
-   * The stream that will use it first: the producer makes it wait for its work; other streams wait for that. Of a capsule,
-   * the stream that its producer was told. null: nothing waits. Default: the current stream of the device, and none for a
-   * capsule.
+   * The stream that will use it first: the producer makes it wait for its work; other streams wait for that. For a capsule,
+   * the stream that was given to its producer. null: nothing waits. Default: the current stream of the device, and none for
+   * a capsule.
    */
   readonly stream?: Stream | null | undefined
 }
 
 const TO_OPTIONS = ['dtype', 'shape', 'strides', 'readOnly', 'stream', 'maxVersion'] as const
-/** What `fromDLPack()` takes. */
+/** The sources of `fromDLPack()`. */
 const EXPECTED = 'a capsule ({ pointer, versioned }) or an object with __dlpack__() and __dlpack_device__()'
 
-let makeTensor: (out: HandedOut, versioned: boolean, device: readonly [number, number]) => DLPackTensor
-let isTensor: (value: unknown) => value is DLPackTensor
-let outOf: (value: unknown) => HandedOut
+let makeTensor: (exported: ExportedTensor, versioned: boolean, device: readonly [number, number]) => DLPackTensor
 
-/** A buffer that was handed out: a DLManagedTensor that waits for its consumer, or that a consumer has. */
-export class DLPackTensor implements DLPackCapsule {
+/** A buffer that was handed out: a DLManagedTensor for a consumer, or that a consumer has. */
+export class DLPackTensor extends LibraryObject implements DLPackCapsule {
   /** The address of the struct, for a capsule. It is gone once the consumer has called the deleter. */
   readonly pointer: bigint
   /** Is it a DLManagedTensorVersioned? The capsule is then named 'dltensor_versioned', and 'dltensor' otherwise. */
   readonly versioned: boolean
-  /** What `__dlpack_device__` returns: 2 (CUDA) or 1 (memory of the host), and the ordinal. */
+  /** The result of `__dlpack_device__`: 2 (CUDA) or 1 (memory of the host), and the ordinal. */
   readonly device: readonly [type: number, id: number]
-  readonly #out: HandedOut
+  /** @internal */
+  declare readonly [implementation]: ExportedTensor
 
   /** Use `toDLPack()`. */
-  private constructor(out: HandedOut, versioned: boolean, device: readonly [number, number]) {
-    if (!HandedOut.is(out)) throw invalidType('The tensor', 'obtained from toDLPack(buffer)', 'new')
-    this.pointer = BigInt(out.struct.address)
+  private constructor(exported: ExportedTensor, versioned: boolean, device: readonly [number, number]) {
+    super()
+    checkMade(exported, ExportedTensor, 'DLPackTensor', 'toDLPack(buffer)')
+    this.pointer = BigInt(exported.struct.address)
     this.versioned = versioned
     this.device = device
-    this.#out = out
+    this[implementation] = exported
   }
 
-  /** Has the consumer let go of the memory? */
+  /** Has the consumer released the memory? */
   get released(): boolean {
-    const out = outOf(this)
-    if (out.memory !== undefined) lookForReturns()
-    return out.memory === undefined
+    const exported = exportedOf(this)
+    if (exported.memory !== undefined) reclaimReleased()
+    return exported.memory === undefined
   }
 
   /**
-   * Takes back a tensor that no consumer has. Where another library has it, that will use memory that is freed; where
-   * `fromDLPack()` has it, this does nothing. May be called twice.
+   * Takes back a tensor that no consumer has. A consumer in another library would use freed memory; a tensor that
+   * `fromDLPack()` has is not taken back. May be called twice.
    */
   release(): void {
-    outOf(this).takeBack()
+    exportedOf(this).takeBack()
   }
 
   get [Symbol.toStringTag](): string {
     return 'DLPackTensor'
   }
 
-  toString(): string {
-    return isTensor(this)
-      ? `DLPackTensor(0x${this.pointer.toString(16)}${this.#out.memory === undefined ? ', released' : ''})`
-      : printed(this)
+  override toString(): string {
+    if (!isTensor(this)) return super.toString()
+    return `DLPackTensor(0x${this.pointer.toString(16)}${this[implementation].memory === undefined ? ', released' : ''})`
   }
 
   static {
-    makeTensor = (out, versioned, device) => new DLPackTensor(out, versioned, device)
-    isTensor = (value): value is DLPackTensor => typeof value === 'object' && value !== null && #out in value
-    outOf = (value) => (isTensor(value) ? value.#out : refuseReceiver('a DLPackTensor', value))
+    makeTensor = (exported, versioned, device) => new DLPackTensor(exported, versioned, device)
   }
 }
-inspectAsPrinted(DLPackTensor)
+
+const isTensor = (value: unknown): value is DLPackTensor =>
+  value instanceof DLPackTensor && value[implementation] !== undefined
+
+const exportedOf = (value: unknown): ExportedTensor =>
+  isTensor(value) ? value[implementation] : refuseReceiver('a DLPackTensor', value)
 
 /**
- * Hands a buffer out, as `__dlpack__` does in Python. The memory is kept until the consumer calls the deleter, also where
- * the buffer is closed before; work that the consumer has queued until then is waited for before the memory is freed. Nothing is copied. Memory of the host is looked
- * at without waiting, as `pinned.bytes` is.
+ * Hands a buffer out, as `__dlpack__` does in Python. The memory is retained until the consumer calls the deleter, also if
+ * the buffer is closed before; it is freed after the work that the consumer has queued until then. Nothing is copied. Memory
+ * of the host is accessed without waiting, as `pinned.bytes` is.
  * @param buffer A DeviceBuffer, or a PinnedBuffer, which is handed out as memory of the host.
  * @param options `dtype` and `shape` of its elements, `strides` in elements; `readOnly`; the consumer's `stream`;
  * `maxVersion` that it understands
  * @returns the struct: its `pointer` goes into a PyCapsule, or to another library of C
- * @throws {Error} ERR_OUT_OF_RANGE where elements lie outside of the buffer; ERR_INVALID_ARG_VALUE for no type, other
- * strides than extents, memory that begins in the middle of an element, stream 0, and `readOnly` without `maxVersion`;
+ * @throws {Error} ERR_OUT_OF_RANGE if elements lie outside the buffer; ERR_INVALID_ARG_VALUE for an unknown type, another
+ * number of strides than of extents, memory that begins in the middle of an element, stream 0, and `readOnly` without `maxVersion`;
  * ERR_INVALID_ARG_TYPE, ERR_CLOSED; ERR_UNSUPPORTED while the buffer's stream or the consumer's captures;
  * ERR_DEVICE_MISMATCH for a stream of another device; as `new ExternalStream(handle)` for a number
  * @example
@@ -143,34 +160,38 @@ inspectAsPrinted(DLPackTensor)
  *
  * const tensor = toDLPack(buffer, { dtype: 'f32', shape: [32, 32], stream })
  * console.log(tensor.pointer, tensor.versioned) // into a PyCapsule, for torch.from_dlpack(capsule)
- * tensor.release() // only where no consumer took it
+ * tensor.release() // only if no consumer took it
  * ```
  */
 export function toDLPack(buffer: DeviceBuffer | PinnedBuffer, options: ToDLPackOptions): DLPackTensor {
   const given = readOptions(options, TO_OPTIONS)
-  const core = bufferCoreOf(buffer)
-  if (core === undefined) throw invalidType('buffer', 'a DeviceBuffer or a PinnedBuffer', buffer)
+  const impl = bufferImplOf(buffer)
+  if (impl === undefined) throw invalidType('buffer', 'a DeviceBuffer or a PinnedBuffer', buffer)
   const type = parseType(given.dtype)
   const readOnly = checkBoolean(given.readOnly, 'options.readOnly', false)
   const versioned = isVersioned(given.maxVersion)
   if (readOnly && !versioned) {
     throw invalidValue('options.readOnly needs options.maxVersion of 1.0 or later: older structs cannot say it')
   }
-  core.checkOpen()
-  const layout = layoutIn(core, type, given.shape, given.strides)
-  const device = [core.isPinned ? DeviceType.CPU : DeviceType.CUDA, core.isPinned ? 0 : core.device.ordinal] as const
-  const use = consumerOf(core.device, given.stream)
-  if (core.isPinned) core.viewed()
+  impl.checkOpen()
+  const layout = layoutIn(impl, type, given.shape, given.strides)
+  const device = [impl.isPinned ? DeviceType.CPU : DeviceType.CUDA, impl.isPinned ? 0 : impl.device.ordinal] as const
+  const use = consumerOf(impl.device, given.stream)
+  if (impl.isPinned) impl.viewed()
   else if (use !== undefined)
-    core.openFor(openOn(core.device, use, 'To hand memory out').driver).allocation.makeReady(use)
+    impl.openFor(openOn(impl.device, use, 'To hand memory out').driver).allocation.orderAfterAll(use)
   const [deviceType, deviceId] = device
-  const pointer = core.isPinned ? addressOfBytes(core.ownBytes()) : core.pointer
+  const pointer = impl.isPinned ? addressOfBytes(impl.ownBytes()) : impl.pointer
   const facts: TensorFacts = { ...layout, pointer, type, readOnly, deviceType, deviceId }
-  return makeTensor(new HandedOut(new HandedOutStruct(facts, versioned), pointer, { core, buffer }), versioned, device)
+  return makeTensor(
+    new ExportedTensor(new ExportedStruct(facts, versioned), pointer, { impl, buffer }),
+    versioned,
+    device,
+  )
 }
 
-/** The stream that is to come after all work with the memory; undefined where none is. */
-function consumerOf(device: Device, given: ToDLPackOptions['stream']): StreamCore | undefined {
+/** The stream that is to be ordered after all work with the memory; undefined: none. */
+function consumerOf(device: Device, given: ToDLPackOptions['stream']): StreamImpl | undefined {
   if (given === null || given === -1 || given === -1n) return undefined
   return streamOfNumber(given ?? 1, device, 'options.stream')
 }
@@ -195,7 +216,7 @@ function isVersioned(given: unknown): boolean {
  * version of DLPack or other types, and while the stream captures; ERR_INVALID_ARG_VALUE for a tensor without elements;
  * ERR_INVALID_HANDLE for a pointer to something else, and for memory that the driver does not know; ERR_DEVICE_MISMATCH for a
  * stream of another device; ERR_CLOSED for a stream, and a DLPackTensor that was taken before; ERR_INVALID_ARG_TYPE; any error of
- * the producer. What was taken over is given back then
+ * the producer. A capsule is returned to its producer then
  * @example
  * ```ts
  * import { fromDLPack, toDLPack } from 'cuda-streams/dlpack'
@@ -203,17 +224,17 @@ function isVersioned(given: unknown): boolean {
  * const lent = toDLPack(buffer, { dtype: 'f32', shape: [32, 32], stream }) // or a tensor of Python's
  * const tensor = fromDLPack(lent, { stream })
  * stream.fill(tensor.buffer, 0)
- * tensor.buffer.close() // the owner is told when the fill is done
+ * tensor.buffer.close() // the owner's deleter is called when the fill is done
  * ```
  */
 export function fromDLPack(source: DLPackCapsule | DLPackProducer, options?: FromDLPackOptions): Tensor {
   const { stream } = readOptions(options, ['stream'])
-  const use = stream === undefined || stream === null ? stream : streamCoreOf(stream)
+  const use = stream === undefined || stream === null ? stream : streamImplOf(stream)
   if (use === undefined && stream !== undefined) throw invalidType('options.stream', 'a Stream or null', stream)
-  lookForReturns()
+  reclaimReleased()
   if (isProducer(source)) return fromProducer(source, use)
   use?.checkOpen()
-  if (isTensor(source)) outOf(source).take()
+  if (isTensor(source)) exportedOf(source).take()
   return takeOver(source, use ?? undefined)
 }
 
@@ -224,14 +245,14 @@ function isProducer(source: unknown): source is DLPackProducer {
   throw invalidType('source', EXPECTED, source)
 }
 
-function fromProducer(source: DLPackProducer, wanted: StreamCore | null | undefined): Tensor {
+function fromProducer(source: DLPackProducer, wanted: StreamImpl | null | undefined): Tensor {
   const expected = '[type, id]: a DLDeviceType and an ordinal'
   const what = 'The result of __dlpack_device__()'
   const [deviceType, id] = checkArray(source.__dlpack_device__(), what, expected)
   const type = checkInteger(deviceType, what)
   const isOnDevice = checkDeviceType(type)
   const near = deviceAt(type, checkInteger(id, what), wanted?.device ?? Device.current)
-  const use = wanted === null ? undefined : openOn(near, wanted ?? currentCore(near), 'To take memory in')
+  const use = wanted === null ? undefined : openOn(near, wanted ?? currentStreamImpl(near), 'To take memory in')
   const number = use === undefined ? -1 : numberOf(use)
   const request = { stream: isOnDevice ? number : undefined, max_version: [MAJOR_VERSION, 1] } as const
   const capsule: unknown = source.__dlpack__(request)
@@ -239,17 +260,17 @@ function fromProducer(source: DLPackProducer, wanted: StreamCore | null | undefi
   throw invalidType('The result of __dlpack__()', 'a capsule ({ pointer, versioned })', capsule)
 }
 
-/** Undefined: its contents are there, as far as is known. */
-function takeOver(capsule: Partial<DLPackCapsule>, use: StreamCore | undefined): Tensor {
+/** Takes a capsule over. Without `use` its contents are assumed to be ready. */
+function takeOver(capsule: Partial<DLPackCapsule>, use: StreamImpl | undefined): Tensor {
   const pointer = checkPointer(capsule.pointer, 'capsule.pointer', 'the address of a struct')
-  const struct = new TakenStruct(pointer, checkBoolean(capsule.versioned, 'capsule.versioned', false))
+  const struct = new ImportedStruct(pointer, checkBoolean(capsule.versioned, 'capsule.versioned', false))
   try {
-    const told = struct.read()
-    const isOnDevice = checkDeviceType(told.deviceType)
-    const facts = isOnDevice ? told : { ...told, pointer: pointerTo(told.pointer) }
+    const read = struct.read()
+    const isOnDevice = checkDeviceType(read.deviceType)
+    const facts = isOnDevice ? read : { ...read, pointer: pointerTo(read.pointer) }
     const driver = use === undefined ? driverForHandle(facts.pointer, driverOf(Device.current)) : driverOf(use.device)
     const near = deviceAt(facts.deviceType, facts.deviceId, use?.device ?? deviceOf(driver, 0))
-    const take = (): Tensor => takeIn(facts, near, use, undefined, () => struct.delete())
+    const take = (): Tensor => importTensor(facts, near, use, undefined, () => struct.delete())
     return isOnDevice ? take() : pinnedOnly(take)
   } catch (error) {
     struct.delete()
@@ -257,7 +278,7 @@ function takeOver(capsule: Partial<DLPackCapsule>, use: StreamCore | undefined):
   }
 }
 
-/** Is it memory of a device? Throws ERR_UNSUPPORTED for what CUDA does not know. */
+/** Is it memory of a device? Throws ERR_UNSUPPORTED for devices that CUDA does not know. */
 function checkDeviceType(type: number): boolean {
   if (type === DeviceType.CUDA || type === DeviceType.CUDA_MANAGED) return true
   if (type === DeviceType.CPU || type === DeviceType.CUDA_HOST) return false
@@ -265,14 +286,14 @@ function checkDeviceType(type: number): boolean {
   throw stateError('ERR_UNSUPPORTED', `The tensor is on a device of type ${type}; CUDA has ${known.join(', ')}`)
 }
 
-/** The host's memory is used by a device near. */
+/** Memory of the host is used by the device `near`. */
 const deviceAt = (type: number, id: number, near: Device): Device =>
   type === DeviceType.CUDA ? deviceOf(driverOf(near), id) : near
 
-/** Memory of the host that the driver does not know is pageable. */
-function pinnedOnly(takeMemoryIn: () => Tensor): Tensor {
+/** Explains the error for memory of the host that the driver does not know: it is pageable. */
+function pinnedOnly(take: () => Tensor): Tensor {
   try {
-    return takeMemoryIn()
+    return take()
   } catch (error) {
     if (!isUnknownMemory(error)) throw error
     const way = 'upload() its bytes, or let its owner pin it'

@@ -5,8 +5,8 @@ import { driverOf } from '../../src/device.js'
 import { type ContextHandle, type EventHandle, ExternalFlag, type StreamHandle } from '../../src/driver/driver.js'
 import { DriverWrapper } from '../../src/driver/driver-wrapper.js'
 import { WrappableDriver } from '../../src/driver/wrappable-driver.js'
-import { EventCore, PLAIN } from '../../src/streams/event-core.js'
-import { StreamCore } from '../../src/streams/stream-core.js'
+import { EventImpl, PLAIN } from '../../src/streams/event-impl.js'
+import { StreamImpl } from '../../src/streams/stream-impl.js'
 import { simWorkbench } from '../helpers/workbench.js'
 
 class Recycled extends DriverWrapper {
@@ -29,14 +29,14 @@ test('an event is new again only where it was made new, and nothing tried to rec
   const front = driverOf(device)
   assert.ok(front instanceof WrappableDriver)
   const { wrapper: driver } = front.wrap((inner) => new Recycled(inner))
-  const stream = StreamCore.make(device)
+  const stream = StreamImpl.make(device)
   const events = {
-    neverRecorded: EventCore.make(device),
-    recorded: EventCore.make(device),
-    refused: EventCore.make(device),
-    timed: EventCore.make(device, { timing: true }),
+    neverRecorded: EventImpl.make(device),
+    recorded: EventImpl.make(device),
+    refused: EventImpl.make(device),
+    timed: EventImpl.make(device, { timing: true }),
     // Its handle may be one with an old record.
-    madeToBeRecorded: new EventCore(device, stream.context, PLAIN, 'recordedNext'),
+    madeToBeRecorded: new EventImpl(device, stream.context, PLAIN, 'recordedNext'),
   }
   stream.recordIn(events.recorded, ExternalFlag.NONE)
   driver.refuses = true
@@ -44,9 +44,9 @@ test('an event is new again only where it was made new, and nothing tried to rec
   for (const event of Object.values(events)) event.close()
   assert.deepEqual(driver.new, [true, false, false, true, false])
 
-  const shown = EventCore.make(device)
-  shown.handOut()
+  const shown = EventImpl.make(device)
+  shown.escape()
   shown.close()
-  EventCore.make(device, { blockingSync: true }).close()
+  EventImpl.make(device, { blockingSync: true }).close()
   assert.equal(driver.new.length, 5, 'destroyed')
 })
