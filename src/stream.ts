@@ -304,7 +304,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
   record(given?: Event | RecordOptions, options?: RecordOptions): Event {
     const impl = open(this)
     // Options are read before anything is opened: a getter may close it.
-    if (given instanceof Event && isEvent(given)) {
+    if (isEvent(given)) {
       const settings = options === undefined ? undefined : readOptions(options, RECORD_OPTIONS)
       recordGiven(impl, eventImpl(given), settings)
       return given
@@ -387,13 +387,12 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
     options?: WaitStreamOptions & WaitPromiseOptions,
   ): this {
     const impl = open(this)
-    // V8 is slow to find that an object lacks a private name.
-    const own = target instanceof Event ? eventImplOf(target) : undefined
-    const isOther = own === undefined && isStream(target)
-    if (isOther && options === undefined) {
-      waitForStream(impl, openAwaited(impl, target))
+    const awaited = streamImplOf(target)
+    if (awaited !== undefined && options === undefined) {
+      waitForStream(impl, openAwaited(impl, awaited))
       return this
     }
+    const own = eventImplOf(target)
     // Options are read, and protocols are called, before anything is opened: code of the program runs then.
     if (own !== undefined) {
       const external = options === undefined ? ExternalFlag.NONE : externalFlag(readOptions(options, ['external']))
@@ -401,12 +400,12 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
       impl.waitFor(own, external)
       return this
     }
-    if (!isOther && isDevice(target)) {
+    if (isDevice(target)) {
       readOptions<object, never>(options, [])
       waitForDevice(impl, target)
       return this
     }
-    if (!isStream(target) && isPromise(target)) {
+    if (awaited === undefined && isPromise(target)) {
       waitForPromise(impl, target, options)
       return this
     }
@@ -414,7 +413,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
     if (event !== undefined && !isEvent(event)) throw invalidType('options.event', 'an Event', event)
     const isExternal = checkBoolean(external, 'options.external', false)
     const other = isStream(target) ? target : this.#wrapped(target)
-    const from = openAwaited(impl, other)
+    const from = openAwaited(impl, implOf(other))
     if (event === undefined && !(isExternal && (impl.isCapturing || from.isCapturing))) {
       waitForStream(impl, from)
       return this
@@ -1107,9 +1106,9 @@ function queueHostFunction(impl: StreamImpl, host: HostFunction, what: string): 
 const isPromise = (value: unknown): value is PromiseLike<unknown> => isThenable(value) && !isStreamLike(value)
 
 /** The implementation of a stream that another one is to wait for. */
-function openAwaited(impl: StreamImpl, other: Stream): StreamImpl {
+function openAwaited(impl: StreamImpl, from: StreamImpl): StreamImpl {
   impl.reserve(0)
-  const from = open(other)
+  from.checkOpen()
   if (from.driver !== impl.driver) throw mismatch(from, impl)
   return from
 }

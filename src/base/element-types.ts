@@ -83,8 +83,11 @@ export const elementTypesWith = <K extends keyof ElementType>(key: K): readonly 
 /** The row of a type, for properties that not all types have. */
 export const elementType = (name: ElementTypeName): ElementType => ELEMENT_TYPES[name]
 
+// Public types spell the mapping out: editors would show the name of a helper type in place of the union.
 /** The types of a kernel's parameters, and of the memory that its pointers point to. */
-export type ScalarType = ElementTypeWith<'array'>
+export type ScalarType = {
+  [T in ElementTypeName]: (typeof ELEMENT_TYPES)[T] extends { readonly array: unknown } ? T : never
+}[ElementTypeName]
 
 /** Reads and writes elements of one type, by the byte at which they begin. */
 export interface ElementAccess<Value> {

@@ -72,7 +72,7 @@ export abstract class NativeResource {
   /** Its owner was collected. */
   collected(): void {
     if (this.retainers === 0) this.destroyUnowned()
-    else this.#leaveToRetainers()
+    else this.leaveToRetainers()
   }
 
   /** Its owner no longer needs it: destroys it now, or when the last graph releases it. Only the first call counts. */
@@ -80,7 +80,7 @@ export abstract class NativeResource {
     if (this.isDisposed) return
     try {
       if (this.retainers === 0) this.destroy()
-      else this.#leaveToRetainers()
+      else this.leaveToRetainers()
       this.isDisposed = true
     } catch (error) {
       if (error instanceof CudaError && !this.outlivesRefusal) this.isDisposed = true
@@ -90,7 +90,8 @@ export abstract class NativeResource {
     }
   }
 
-  #leaveToRetainers(): void {
+  /** Not a private name, which V8 would define in each object, see the constructor. */
+  private leaveToRetainers(): void {
     this.isRetainedOnly = true
     this.ownerGone()
   }

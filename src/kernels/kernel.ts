@@ -313,7 +313,7 @@ export class Shapes {
 
 /** Does a configuration ask for this shape, which is a plain one? */
 function isShapeOf(shape: LaunchShape, config: LaunchConfig): boolean {
-  if (!isOptionsObject(config)) return false
+  if (typeof config !== 'object' || config === null) return false
   for (const key in config) if (!isConfigName(key)) return false
   const { sharedMemory = 0 } = config
   return (

@@ -1,10 +1,12 @@
 /** The sizes of a matrix product, checked, and the layout of its matrices in memory. */
 import { checkBoolean, checkChoice, checkInteger, type Given, readOptions } from '../../base/arguments.js'
-import { type ElementTypeWith, elementTypesWith } from '../../base/element-types.js'
+import { type ELEMENT_TYPES, type ElementTypeName, elementTypesWith } from '../../base/element-types.js'
 import { invalidType, outOfRange } from '../../base/errors.js'
 
 /** The types of elements that can be multiplied. Sums are kept in f32, those of f64 in f64. */
-export type GemmType = ElementTypeWith<'cublas'>
+export type GemmType = {
+  [T in ElementTypeName]: (typeof ELEMENT_TYPES)[T] extends { readonly cublas: object } ? T : never
+}[ElementTypeName]
 
 /** The matrices of `cublas.gemm()`. */
 export interface GemmOptions {

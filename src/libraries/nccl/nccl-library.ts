@@ -1,6 +1,6 @@
 /** NCCL as a C library: finding it, its functions and numbers. A test compares them with nccl.h. */
 import type { OwnBytes } from '../../base/bytes.js'
-import type { ElementTypeWith } from '../../base/element-types.js'
+import type { ELEMENT_TYPES, ElementTypeName } from '../../base/element-types.js'
 import { LibraryError, stateError } from '../../base/errors.js'
 import type { CFunction } from '../../driver/cuda/libcuda/c-functions.js'
 import { loadLibrary, type WantedLibrary } from '../../driver/cuda/libcuda/find-library.js'
@@ -59,7 +59,9 @@ const IN_PROGRESS = 7
 export const NCCL_OPERATIONS = { sum: 0, prod: 1, max: 2, min: 3, avg: 4 } as const
 
 /** The type of elements: signed, unsigned and floating types, by their number of bits; bf16 is the upper half of an f32. */
-export type NcclType = ElementTypeWith<'nccl'>
+export type NcclType = {
+  [T in ElementTypeName]: (typeof ELEMENT_TYPES)[T] extends { readonly nccl: number } ? T : never
+}[ElementTypeName]
 /** The reduction of the values of all ranks to one: their sum, product, greatest, least, or mean. */
 export type NcclReduction = keyof typeof NCCL_OPERATIONS
 
