@@ -1,6 +1,6 @@
-/** Devices: GPUs, real or simulated. */
+/** Devices: GPUs, real or simulated; and what is common to the objects that belong to one. */
 
-// The declarations of every entry point reach this file, and name Disposable, which a program's `lib` may lack.
+// All entry points import declarations from here, which name Disposable. The `lib` of a program may lack it.
 /// <reference lib="esnext.disposable" preserve="true" />
 
 import { Ambient } from './base/ambient.js'
@@ -28,7 +28,7 @@ export interface Context {
   readonly handle: bigint
   /** The device it is on. */
   readonly device: Device
-  /** How many multiprocessors kernels may run on there: all of the device, or those of a green context. */
+  /** The number of multiprocessors that kernels may run on there: all of the device, or those of a green context. */
   readonly multiprocessors: number
 }
 
@@ -42,7 +42,7 @@ const currentDevice = new Ambient<Device>()
  *
  * The first use of the default driver opens it: CUDA_STREAMS_DRIVER names it, 'cuda' or 'sim'; without it or with
  * 'auto' it is the NVIDIA driver and, on a machine that has none, the simulator with a warning. That first use throws
- * ERR_NO_DRIVER where the NVIDIA driver cannot be used, ERR_INVALID_ARG_VALUE for another name.
+ * ERR_NO_DRIVER if the NVIDIA driver cannot be used, ERR_INVALID_ARG_VALUE for another name.
  */
 export class Device extends LibraryObject {
   /** The device's number in the order of the driver, from 0. */
@@ -63,7 +63,7 @@ export class Device extends LibraryObject {
   /**
    * The device with this ordinal of the default driver: always the same object.
    * @param ordinal The device's number, from 0. Default: the current device.
-   * @throws {Error} ERR_OUT_OF_RANGE where the driver has no such device; ERR_INVALID_ARG_TYPE
+   * @throws {Error} ERR_OUT_OF_RANGE if the driver has no such device; ERR_INVALID_ARG_TYPE
    */
   static get(ordinal?: number): Device {
     return ordinal === undefined ? Device.current : deviceOf(defaultDriver(), ordinal)
@@ -102,16 +102,16 @@ export class Device extends LibraryObject {
   }
 
   /**
-   * The device's memory in bytes (`cuMemGetInfo`): all of it, and what no process has. What pools keep is not free, though
-   * allocations can have it.
-   * @throws {CudaError} where the GPU has faulted
+   * The device's memory in bytes (`cuMemGetInfo`): all of it, and what is free for all processes. Unused memory of pools is
+   * not free, though allocations can get it.
+   * @throws {CudaError} if the GPU has faulted
    */
   get memory(): { readonly free: number; readonly total: number } {
     const { free, total } = driverOf(this).pools.info(this.ordinal)
     return { free, total }
   }
 
-  /** The device's primary context (`cuDevicePrimaryCtxRetain`), retained once for each device. */
+  /** The device's primary context (`cuDevicePrimaryCtxRetain`), which is retained once for each device. */
   get context(): Context {
     return contextAt(checkThis(this, isDevice, 'a Device'))
   }
@@ -125,11 +125,11 @@ export class Device extends LibraryObject {
   }
 
   /**
-   * Blocks until all work queued on the device is done (`cuCtxSynchronize`). Host functions that come due meanwhile run
+   * Blocks until all work queued on the device is done (`cuCtxSynchronize`). Host functions that become ready meanwhile run
    * inside this call.
-   * @throws {CudaError} where the GPU has faulted; 900 while a stream of the device captures, in any mode, which
+   * @throws {CudaError} if the GPU has faulted; 900 while a stream of the device captures, in any mode, which
    * invalidates the capture
-   * @throws {Error} ERR_DEADLOCK inside a host function of the device, and on the simulator where only this thread
+   * @throws {Error} ERR_DEADLOCK inside a host function of the device, and on the simulator if only this thread
    * could open a latch
    */
   synchronize(): void {
@@ -157,7 +157,7 @@ export class Device extends LibraryObject {
       () => `${this}`,
       (settle) => {
         const driver = driverOf(this)
-        return following(promisesOn(this), settle, (told) => driver.deviceFinished(this.ordinal, told))
+        return following(promisesOn(this), settle, (settleWait) => driver.deviceFinished(this.ordinal, settleWait))
       },
     )
   }
@@ -165,10 +165,10 @@ export class Device extends LibraryObject {
   /**
    * Blocks until no host function of this JavaScript thread is pending on any stream of any device of this driver, and
    * runs them meanwhile, with those that they queue. Call it before a blocking call of another library in this thread,
-   * such as `torch.cuda.synchronize()`: that one would wait forever for a stream that waits for JavaScript. Long
-   * uploads and downloads have host functions too. Work that no host function comes after is not waited for.
+   * such as `torch.cuda.synchronize()`: that would wait forever for a stream that waits for JavaScript. Long
+   * uploads and downloads have host functions too. Work that precedes no host function is not waited for.
    * @throws {Error} ERR_DEADLOCK inside a host function, which is pending itself until it returns, and on the simulator
-   * where a host function stands behind a latch that only this thread could open
+   * if a host function is behind a latch that only this thread could open
    */
   drainHostFunctions(): void {
     driverOf(this).drainHostFunctions()
@@ -216,7 +216,7 @@ export class Device extends LibraryObject {
    * An attribute of the device (`cuDeviceGetAttribute`).
    * @param name CUDA's name in camelCase, such as 'multiprocessorCount'
    * @throws {Error} ERR_INVALID_ARG_VALUE for a name that CUDA does not have, ERR_INVALID_ARG_TYPE
-   * @throws {CudaError} where the driver is too old to know it
+   * @throws {CudaError} if the driver is too old for it
    */
   attribute(name: DeviceAttribute): number {
     const driver = driverOf(this)
@@ -248,15 +248,12 @@ export const isDevice = (value: unknown): value is Device =>
 /** The driver behind a device. */
 export const driverOf = (device: Device): WrappableDriver => checkThis(device, isDevice, 'a Device')[implementation]
 
-/** The words of a message for the driver of an object that belongs elsewhere. */
+/** How messages name the driver of an object that belongs to another one. */
 export function another(driver: Driver, other: Driver): string {
   return driver.name === 'sim' && other.name === 'sim' ? 'another simulation' : 'another driver'
 }
 
-/**
- * A device in an error that expected another one. Devices of two simulations have the same name, so the driver is
- * added.
- */
+/** How messages name a device where another one was expected. Devices of two simulations have the same name. */
 export function elsewhere(device: Device, expected: Device): string {
   const [driver, other] = [driverOf(device), driverOf(expected)]
   return driver === other ? `${device}` : `${device} of ${another(driver, other)}`
@@ -279,10 +276,7 @@ export function deviceOf(driver: WrappableDriver, ordinal: number): Device {
   return device
 }
 
-/**
- * The device that an option names: a Device, or an ordinal of the current device's driver; without one, the current
- * device. A caller leaves out CuPy's -1, "not known", before.
- */
+/** The device of an option: a Device, an ordinal of the current device's driver, or by default the current device. */
 export function resolveDevice(device: Device | number | undefined, name = 'options.device'): Device {
   if (device === undefined) return Device.current
   if (isDevice(device)) return device
@@ -294,7 +288,7 @@ interface DeviceOption {
   readonly device?: Device | number | undefined
 }
 
-/** Options for something on this device: a device that they name must be this one. */
+/** Reads options for something on this device. `options.device` must be this one. */
 export function readOptionsOn<T extends object, K extends keyof T>(
   device: Device,
   options: T | undefined,
@@ -310,20 +304,16 @@ export function readOptionsOn<T extends object, K extends keyof T>(
   throw stateError('ERR_DEVICE_MISMATCH', `options.device is ${where}, but this is ${device}; leave it out`)
 }
 
-export function contextOf(device: Device): ContextHandle {
-  return driverOf(device).deviceContext(device.ordinal)
-}
+export const contextOf = (device: Device): ContextHandle => driverOf(device).deviceContext(device.ordinal)
 
-/** A context that is no green one, as programs see it. */
-export function contextAt(device: Device, handle = contextOf(device)): Context {
-  return {
-    handle: BigInt(handle),
-    device,
-    get multiprocessors() {
-      return device.attribute('multiprocessorCount')
-    },
-  }
-}
+/** The public object of a context that is not a green context. */
+export const contextAt = (device: Device, handle = contextOf(device)): Context => ({
+  handle: BigInt(handle),
+  device,
+  get multiprocessors() {
+    return device.attribute('multiprocessorCount')
+  },
+})
 
 /** The implementation of an object that is a handle of the driver. */
 export abstract class HandleImpl<H extends number> extends NativeResource {

@@ -2,7 +2,7 @@
  * All errors of the library. Its own checks throw errors with a Node-style `code`; a refusal of the driver is a `CudaError`.
  * docs/errors.md is the contract.
  */
-import { CUSTOM_INSPECT, inspect } from '#platform'
+import { inspect } from '#platform'
 import { beginning, printableLines } from './printable.js'
 
 /**
@@ -149,13 +149,4 @@ export function describe(value: unknown): string {
     // inspect() throws for some values, such as a DataView of a detached ArrayBuffer.
     return `a value of type ${typeof value}`
   }
-}
-
-export const printed = (value: unknown): string => Object.prototype.toString.call(value)
-
-export function inspectAsPrinted({ prototype }: { readonly prototype: object }): void {
-  const value = function (this: unknown): string {
-    return String(this)
-  }
-  Object.defineProperty(prototype, CUSTOM_INSPECT, { configurable: true, writable: true, value })
 }

@@ -55,7 +55,7 @@ export const nodeStateOf = (value: unknown): NodeState | undefined =>
 export class KernelNode<out S extends readonly ParameterType[] = readonly ParameterType[]> extends AnyNode<'kernel'> {
   /** The kernel's name. */
   readonly name: string
-  /** The kernel that was launched; undefined where another library launched it, such as cuBLAS. */
+  /** The kernel that was launched; undefined if another library launched it, such as cuBLAS. */
   readonly kernel: Kernel<S> | DefinedKernel<S> | undefined
   /** The configuration that it was captured with, if this library launched it. */
   readonly config: LaunchConfig | undefined

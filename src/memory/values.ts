@@ -10,13 +10,13 @@ import type { BufferImpl } from './buffer.js'
 import { queueWith } from './queue-with-memory.js'
 import { checkBuffer } from './transfers.js'
 
-/** Where in a buffer a value is. */
+/** The place of a value in a buffer. */
 export interface WriteValueOptions {
   /** Bytes from the beginning of the buffer, a multiple of the value's 4 or 8. Default 0. */
   readonly byteOffset?: number | undefined
 }
 
-/** Which value is waited for, and where it is. */
+/** The condition of a wait for a value, and the place of the value. */
 export interface WaitValueOptions extends WriteValueOptions {
   /**
    * The condition that ends the wait. 'geq': the word is at least the value, counted cyclically (the difference is not

@@ -63,7 +63,7 @@ export interface SharedBuffer extends SharedObject {
   readonly byteOffset: number
   /** The length of the shared part, in bytes. */
   readonly byteLength: number
-  /** An event that is done once the memory can be used; 0 where it can be used already. */
+  /** An event that is done once the memory can be used; 0 if it can be used already. */
   readonly ready: bigint
 }
 

@@ -28,9 +28,9 @@ export interface StreamOptions {
 
 /** The device and the owner of a stream that another library owns. */
 export interface ExternalStreamOptions {
-  /** The device that the stream must be on. The driver is asked for it; -1 means not known. */
+  /** The device that the stream must be on. The driver knows it, so it may be left out; -1 means not known. */
   readonly device?: Device | number | undefined
-  /** Kept reachable while the wrapper lives. Default: the protocol object it was made from. */
+  /** An object that is kept reachable until the wrapper is closed. Default: the protocol object. */
   readonly owner?: object | undefined
 }
 
