@@ -15,6 +15,7 @@ import {
   nextSerial,
   notCloneable,
 } from './base/library-object.js'
+import { memoize } from './base/memoize.js'
 import { defaultDriver } from './driver/default-driver.js'
 import { DEVICE_ATTRIBUTES, type DeviceAttribute } from './driver/device-attributes.js'
 import type { ContextHandle, Driver } from './driver/driver.js'
@@ -34,7 +35,7 @@ export interface Context {
 
 let makeDevice: (driver: WrappableDriver, ordinal: number) => Device
 
-const devicesOf = new WeakMap<WrappableDriver, Map<number, Device>>()
+const devicesOf = memoize((_driver: WrappableDriver) => new Map<number, Device>())
 const currentDevice = new Ambient<Device>()
 
 /**
@@ -261,11 +262,7 @@ export function elsewhere(device: Device, expected: Device): string {
 
 /** The one Device object for an ordinal of a driver. */
 export function deviceOf(driver: WrappableDriver, ordinal: number): Device {
-  let devices = devicesOf.get(driver)
-  if (devices === undefined) {
-    devices = new Map()
-    devicesOf.set(driver, devices)
-  }
+  const devices = devicesOf(driver)
   const known = devices.get(ordinal)
   if (known !== undefined) return known
   const count = driver.deviceCount()

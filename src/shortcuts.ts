@@ -15,13 +15,8 @@ import { defaultStreamOf, ExternalStream, isStream, Stream } from './stream.js'
 import { EVENT_OPTIONS, EventImpl, type EventOptions } from './streams/event-impl.js'
 import { type GreenContext, type SplitDevice, type SplitOptions, splitDevice } from './streams/green-context.js'
 import { currentStreamImpl, STREAM_OPTIONS, StreamImpl, streamImplOf } from './streams/stream-impl.js'
-import {
-  type CudaStreamLike,
-  isStreamLike,
-  type PythonStreamLike,
-  type StreamOptions,
-  type WaitEventOptions,
-} from './streams/stream-options.js'
+import type { CudaStreamLike, PythonStreamLike, StreamOptions, WaitEventOptions } from './streams/stream-options.js'
+import { isStreamLike } from './streams/stream-options.js'
 
 const ALLOC_OPTIONS = ['stream', 'interprocess', 'pool'] as const
 

@@ -1,29 +1,14 @@
 /** Streams: queues of GPU work, with all of their methods. */
-import {
-  checkBoolean,
-  checkFunction,
-  checkSignal,
-  checkThis,
-  type Given,
-  isThenable,
-  readOptions,
-} from './base/arguments.js'
+import type { Given } from './base/arguments.js'
+import { checkBoolean, checkFunction, checkSignal, checkThis, isThenable, readOptions } from './base/arguments.js'
 import type { Bytes, OwnBytes } from './base/bytes.js'
 import { invalidType, refuseReceiver, reportedWhileWaiting, stateError } from './base/errors.js'
 import { destroyWhenUnreachable } from './base/finalization.js'
+import { memoize } from './base/memoize.js'
 import { calledFromHere } from './base/stack.js'
 import { pollsInVain, warnOfPolling } from './base/warnings.js'
-import {
-  another,
-  type Context,
-  contextAt,
-  contextOf,
-  Device,
-  driverOf,
-  elsewhere,
-  isDevice,
-  resolveDevice,
-} from './device.js'
+import type { Context } from './device.js'
+import { another, contextAt, contextOf, Device, driverOf, elsewhere, isDevice, resolveDevice } from './device.js'
 import { CUresult, cudaError } from './driver/cuda-results.js'
 import { canonicalStream, cudaHandleOf, EventFlag, ExternalFlag, type HostFunction } from './driver/driver.js'
 import { finished, type WaitOptions, whenAborted } from './driver/finished.js'
@@ -40,18 +25,8 @@ import { launch } from './kernels/launchable.js'
 import type { ViewConstructor } from './memory/buffer.js'
 import type { DeviceBuffer } from './memory/device-buffer.js'
 import type { PinnedBuffer } from './memory/pinned-buffer.js'
-import {
-  type CopyOptions,
-  copy,
-  copyAll,
-  type DownloaderOptions,
-  download,
-  downloader,
-  type FillOptions,
-  fill,
-  upload,
-  uploader,
-} from './memory/transfers.js'
+import type { CopyOptions, DownloaderOptions, FillOptions } from './memory/transfers.js'
+import { copy, copyAll, download, downloader, fill, upload, uploader } from './memory/transfers.js'
 import { type WaitValueOptions, type WriteValueOptions, waitValue, writeValue } from './memory/values.js'
 import { EVENT_OPTIONS, EventImpl, PLAIN, settingsOf } from './streams/event-impl.js'
 import { greenContextImplOf } from './streams/green-context.js'
@@ -67,18 +42,16 @@ import {
   StreamImpl,
   streamImplOf,
 } from './streams/stream-impl.js'
-import {
-  type CudaStreamLike,
-  cudaStream,
-  type ExternalStreamOptions,
-  handleOf,
-  isStreamLike,
-  type PythonStreamLike,
-  type RecordOptions,
-  type StreamOptions,
-  type StreamSource,
-  type WaitEventOptions,
+import type {
+  CudaStreamLike,
+  ExternalStreamOptions,
+  PythonStreamLike,
+  RecordOptions,
+  StreamOptions,
+  StreamSource,
+  WaitEventOptions,
 } from './streams/stream-options.js'
+import { cudaStream, handleOf, isStreamLike } from './streams/stream-options.js'
 
 /** How a stream waits for another. */
 export interface WaitStreamOptions extends WaitEventOptions {
@@ -1052,22 +1025,13 @@ export function nameStream<S extends Stream>(stream: S, name: string): S {
 
 const isExternalStream = (value: unknown): value is ExternalStream => isStream(value) && value instanceof ExternalStream
 
-const defaultStreams = new WeakMap<Device, { readonly legacy: Stream; readonly perThread: Stream }>()
-
-function defaultStreamsOf(device: Device): { readonly legacy: Stream; readonly perThread: Stream } {
-  let streams = defaultStreams.get(device)
-  if (streams === undefined) {
-    const { legacy, perThread } = defaultStreamImpls(device)
-    streams = { legacy: new Stream(legacy), perThread: new Stream(perThread) }
-    defaultStreams.set(device, streams)
-  }
-  return streams
-}
+const defaultStreamsOf = memoize((device: Device) => {
+  const { legacy, perThread } = defaultStreamImpls(device)
+  return { legacy: new Stream(legacy), perThread: new Stream(perThread) }
+})
 
 /** The null stream of a device: always the same object. */
-export function defaultStreamOf(device: Device): Stream {
-  return defaultStreamsOf(device).legacy
-}
+export const defaultStreamOf = (device: Device): Stream => defaultStreamsOf(device).legacy
 
 /** The stream that was shared, in the thread that shared it; the null stream, which every thread has, in any. */
 function ownOfShared(shared: SharedStream): Stream | undefined {

@@ -3,8 +3,8 @@ import type { NativeResource } from '../base/finalization.js'
 import { type Device, HandleImpl } from '../device.js'
 import type { ContextHandle, GraphExecHandle, NodeHandle, OwnEvent } from '../driver/driver.js'
 import type { LaunchNode } from '../kernels/launchable.js'
+import type { AllocationStream } from '../memory/allocation-stream.js'
 import {
-  type AllocationStream,
   allocationStreamOf,
   freeUnowned,
   isLost,

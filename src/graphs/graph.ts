@@ -2,14 +2,8 @@
 import { invalidType, invalidValue, outOfRange, refuseReceiver, stateError } from '../base/errors.js'
 import { implementation } from '../base/library-object.js'
 import { another, type Device, elsewhere, HandleImpl, HandleObject } from '../device.js'
-import {
-  type CaptureMode,
-  type ContextHandle,
-  type GraphHandle,
-  isNullStream,
-  type LaunchShape,
-  type NodeHandle,
-} from '../driver/driver.js'
+import type { CaptureMode, ContextHandle, GraphHandle, LaunchShape, NodeHandle } from '../driver/driver.js'
+import { isNullStream } from '../driver/driver.js'
 import type { DefinedKernel } from '../kernels/defined-kernel.js'
 import type { Kernel, LaunchConfig } from '../kernels/kernel.js'
 import type { ArgumentsOf, ParameterType } from '../kernels/kernel-signature.js'
@@ -19,29 +13,13 @@ import type { DeviceBuffer } from '../memory/device-buffer.js'
 import type { PinnedBuffer } from '../memory/pinned-buffer.js'
 import { enablePeerAccess, endOf, endsOf } from '../memory/queue-with-memory.js'
 import { checkCopy, checkFill, type FillOptions, openFill } from '../memory/transfers.js'
-import {
-  type CapturedCopy,
-  type CaptureRecord,
-  type CaptureTarget,
-  type CopyEnd,
-  captureBegan,
-  type NotedNode,
-  RetainedResources,
-  recordOf,
-  recordOfTarget,
-} from '../streams/capture-record.js'
+import type { CapturedCopy, CaptureRecord, CaptureTarget, CopyEnd, NotedNode } from '../streams/capture-record.js'
+import { captureBegan, RetainedResources, recordOf, recordOfTarget } from '../streams/capture-record.js'
 import { greenContextsOf } from '../streams/green-context.js'
 import { currentStreamImpl, type StreamImpl, streamImplOf } from '../streams/stream-impl.js'
 import { GraphExecImpl, type InstantiatedGraph } from './graph-exec-impl.js'
-import {
-  type CopyNode,
-  type FillNode,
-  type GraphNode,
-  type KernelNode,
-  type NodeState,
-  nodeStateOf,
-  nodesOf,
-} from './nodes.js'
+import type { CopyNode, FillNode, GraphNode, KernelNode, NodeState } from './nodes.js'
+import { nodeStateOf, nodesOf } from './nodes.js'
 
 type Owners = ReadonlySet<object>
 

@@ -5,36 +5,16 @@ import { invalidType, invalidValue } from '../base/errors.js'
 import { implementation, LibraryObject, notCloneable } from '../base/library-object.js'
 import { printable } from '../base/printable.js'
 import { type Device, driverOf, isDevice } from '../device.js'
-import {
-  type Driver,
-  type LaunchArgument,
-  type LaunchShape,
-  memoryAmong,
-  type Pointer,
-  type Twin,
-} from '../driver/driver.js'
+import type { Driver, LaunchArgument, LaunchShape, Pointer, Twin } from '../driver/driver.js'
+import { memoryAmong } from '../driver/driver.js'
 import type { OpenMemory } from '../memory/buffer.js'
 import { beginWork, enablePeerAccess, endWork } from '../memory/queue-with-memory.js'
 import type { StreamImpl } from '../streams/stream-impl.js'
-import {
-  CHECKED_THREADS,
-  checkedViews,
-  runThreads,
-  type SimulatedGrid,
-  type SimulatedThread,
-} from './host-implementation.js'
+import type { SimulatedGrid, SimulatedThread } from './host-implementation.js'
+import { CHECKED_THREADS, checkedViews, runThreads } from './host-implementation.js'
 import { explainLimits, type Kernel, type LaunchConfig, Module, refuseAttributes, Shapes } from './kernel.js'
-import {
-  type ArgumentsOf,
-  type CheckedArgument,
-  checkArguments,
-  checkMemoryOpen,
-  memoryIn,
-  type Parameter,
-  type ParameterType,
-  parseSignature,
-  typeOf,
-} from './kernel-signature.js'
+import type { ArgumentsOf, CheckedArgument, Parameter, ParameterType } from './kernel-signature.js'
+import { checkArguments, checkMemoryOpen, memoryIn, parseSignature, typeOf } from './kernel-signature.js'
 import { checkUpdate, type LaunchNode, launchOn, updateNode } from './launchable.js'
 
 /** The host implementation's view of a pointer's memory, by the type of its elements: the memory itself. */

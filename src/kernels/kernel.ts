@@ -1,11 +1,11 @@
 /** Modules of GPU code, from binaries or from CUDA C++, and the kernels in them. */
 import { types } from '#platform'
+import type { Given } from '../base/arguments.js'
 import {
   checkArray,
   checkBoolean,
   checkInteger,
   checkText,
-  type Given,
   isOptionsObject,
   oneOf,
   readOptions,
@@ -29,16 +29,8 @@ import type { KernelHandle, LaunchAttributes, LaunchShape, ModuleHandle } from '
 import type { OpenMemory } from '../memory/buffer.js'
 import { beginWork, enablePeerAccess, endWork } from '../memory/queue-with-memory.js'
 import { checkMemorySyncDomain, checkPriority, needsHopper, type StreamImpl } from '../streams/stream-impl.js'
-import {
-  type ArgumentsOf,
-  checkArguments,
-  checkMemoryOpen,
-  memoryIn,
-  type Parameter,
-  type ParameterType,
-  parseSignature,
-  passedAs,
-} from './kernel-signature.js'
+import type { ArgumentsOf, Parameter, ParameterType } from './kernel-signature.js'
+import { checkArguments, checkMemoryOpen, memoryIn, parseSignature, passedAs } from './kernel-signature.js'
 import { checkUpdate, type LaunchNode, launchOn, updateNode } from './launchable.js'
 
 /**

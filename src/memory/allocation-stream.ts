@@ -6,6 +6,7 @@
 import { atNextTurn } from '#platform'
 import { CudaError, stateError } from '../base/errors.js'
 import type { NativeResource } from '../base/finalization.js'
+import { memoize } from '../base/memoize.js'
 import { AfterWork } from '../driver/after-work.js'
 import { CUresult, isContextLost } from '../driver/cuda-results.js'
 import { type Driver, type OwnEvent, StreamFlag } from '../driver/driver.js'
@@ -22,9 +23,8 @@ interface EndEvent extends OwnEvent {
   readonly isOfDevice: boolean
 }
 
-const allocationStreams = new WeakMap<StreamImpl, AllocationStream>()
 /** Those with something to free that they could not free while they captured. */
-const deferring = new WeakMap<Driver, Set<AllocationStream>>()
+const deferringOn = memoize((_driver: Driver) => new Set<AllocationStream>())
 
 export class AllocationStream {
   /** The number of pieces of memory that are not freed yet. */
@@ -167,28 +167,15 @@ export class AllocationStream {
   }
 }
 
-export function allocationStreamOf(stream: StreamImpl): AllocationStream {
-  let found = allocationStreams.get(stream)
-  if (found === undefined) {
-    found = new AllocationStream(stream)
-    allocationStreams.set(stream, found)
-  }
-  return found
-}
+export const allocationStreamOf = memoize((stream: StreamImpl) => new AllocationStream(stream))
 
 /**
  * Frees memory that was closed while its allocation stream captured. To be called when a capture has ended, which all streams
  * that joined it leave, and before an allocation, since other libraries end captures too. Never throws.
  */
 export function freeDeferred(driver: Driver): void {
-  for (const stream of [...(deferring.get(driver) ?? [])]) stream.freeDeferred()
+  for (const stream of [...deferringOn(driver)]) stream.freeDeferred()
   unlessLost(() => sweepReleases(driver))
-}
-
-function deferringOn(driver: Driver): Set<AllocationStream> {
-  const found = deferring.get(driver) ?? new Set()
-  deferring.set(driver, found)
-  return found
 }
 
 /** In a lost context the memory is gone either way, and the next wait reports the fault. */
@@ -203,23 +190,20 @@ export function unlessLost(fn: () => void): void {
 export const isLost = (error: unknown): boolean => error instanceof CudaError && isContextLost(error.number)
 
 /** Modules and events that a graph retained, until its launches are over. */
-const releases = new WeakMap<Driver, AfterWork<readonly NativeResource[]>>()
+const releasesOn = memoize(
+  (driver: Driver) => new AfterWork<readonly NativeResource[]>(driver, (some) => releaseAll([...some])),
+)
 
 /** Releases the resources when the latest record of the event is done. Takes the event over. */
 export function releaseAfter(driver: Driver, resources: readonly NativeResource[], after: OwnEvent): void {
-  let all = releases.get(driver)
-  if (all === undefined) {
-    all = new AfterWork(driver, (some) => releaseAll([...some]))
-    releases.set(driver, all)
-  }
-  all.add(resources, [after])
+  releasesOn(driver).add(resources, [after])
 }
 
 /** Releases the resources whose work is done by now, and tries again what was refused. */
 export function sweepReleases(driver: Driver): void {
   retryRefused(driver)
-  const all = releases.get(driver)
-  if (all?.pending === true) all.sweep()
+  const releases = releasesOn(driver)
+  if (releases.pending) releases.sweep()
 }
 
 const refused = new WeakMap<Driver, Set<() => void>>()

@@ -8,8 +8,8 @@ import type { Driver, EventHandle, MemoryPlace, Pointer } from '../driver/driver
 import { changedToken, checkFact, isShared, receive, register, type SharedBuffer } from '../streams/shared.js'
 import type { StreamImpl } from '../streams/stream-impl.js'
 import { freeDeferred } from './allocation-stream.js'
+import type { Allocation } from './allocations.js'
 import {
-  type Allocation,
   DeviceAllocation,
   ForeignAllocation,
   ImportedAllocation,

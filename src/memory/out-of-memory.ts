@@ -1,6 +1,7 @@
 /** The error for a device that has no more memory: what there is, and on which streams this thread has allocated it. */
 import { variable } from '../base/environment.js'
 import { CudaError, explained } from '../base/errors.js'
+import { memoize } from '../base/memoize.js'
 import { shortCallSite } from '../base/stack.js'
 import type { Device } from '../device.js'
 import { CUresult } from '../driver/cuda-results.js'
@@ -74,9 +75,10 @@ class Holders {
   #all: WeakRef<Holder>[] = []
   #nextSweep = 64
 
-  add(holder: Holder): void {
+  add(holder: Holder): Holder {
     this.#all.push(new WeakRef(holder))
     if (this.#all.length >= this.#nextSweep) this.#nextSweep = Math.max(64, 2 * this.live().length)
+    return holder
   }
 
   live(): Holder[] {
@@ -85,25 +87,15 @@ class Holders {
   }
 }
 
-const holdersOf = new WeakMap<Device, Holders>()
-const holderOfStream = new WeakMap<StreamImpl, Holder>()
+const holdersOf = memoize((_device: Device) => new Holders())
 
 /** To be kept reachable as long as there is memory that was allocated on the stream. */
-export function holderOf(stream: StreamImpl): Holder {
-  let holder = holderOfStream.get(stream)
-  if (holder === undefined) {
-    holder = new Holder(stream)
-    holderOfStream.set(stream, holder)
-    const holders = holdersOf.get(stream.device) ?? new Holders()
-    holdersOf.set(stream.device, holders)
-    holders.add(holder)
-  }
-  return holder
-}
+export const holderOf = memoize((stream: StreamImpl) => holdersOf(stream.device).add(new Holder(stream)))
 
 /** Describes the streams on which this thread has allocated most; undefined if it has allocated nothing. */
 function largestHolders(device: Device): string | undefined {
-  const holding = (holdersOf.get(device)?.live() ?? []).filter(({ pieces }) => pieces > 0)
+  const live = holdersOf(device).live()
+  const holding = live.filter(({ pieces }) => pieces > 0)
   return holding.length === 0 ? undefined : largest(holding, (holder) => holder, String)
 }
 

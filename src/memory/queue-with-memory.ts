@@ -1,14 +1,8 @@
 /** Queues work that uses memory, and tracks that use. */
 import { stateError } from '../base/errors.js'
 import type { BatchedCopy, CopyName, CopyRoute, FillWidth, MemoryRows } from '../driver/driver.js'
-import {
-  type CapturedCopy,
-  type CaptureRecord,
-  type CopyEnd,
-  type NodeNote,
-  noteNode,
-  recordOf,
-} from '../streams/capture-record.js'
+import type { CapturedCopy, CaptureRecord, CopyEnd, NodeNote } from '../streams/capture-record.js'
+import { noteNode, recordOf } from '../streams/capture-record.js'
 import type { StreamImpl } from '../streams/stream-impl.js'
 import type { OpenMemory } from './buffer.js'
 

@@ -6,6 +6,7 @@
  */
 import { invalidValue } from '../base/errors.js'
 import { destroyWhenUnreachable } from '../base/finalization.js'
+import { memoize } from '../base/memoize.js'
 import { cudaError } from '../driver/cuda-results.js'
 import { hostFunction } from '../streams/host-function.js'
 import { StreamImpl } from '../streams/stream-impl.js'
@@ -116,8 +117,8 @@ class Ring {
   }
 }
 
-const uploads = new WeakMap<StreamImpl, Ring>()
-const downloads = new WeakMap<StreamImpl, Ring>()
+const uploadRingOf = memoize((stream: StreamImpl) => new Ring(stream))
+const downloadRingOf = memoize((stream: StreamImpl) => new Ring(stream))
 
 /**
  * Queues the copy of these bytes. The promise resolves when none of them is needed any more, in the ring or outside it. It
@@ -125,7 +126,7 @@ const downloads = new WeakMap<StreamImpl, Ring>()
  * @throws ERR_CLOSED, ERR_INVALID_ARG_VALUE if a host function that runs meanwhile closes the buffer or detaches the bytes
  */
 export function stageUpload(stream: StreamImpl, buffer: BufferImpl, bytes: Uint8Array): Promise<void> {
-  const ring = ringOf(uploads, stream)
+  const ring = uploadRingOf(stream)
   const { length } = bytes
   const pending = new Pending(ring)
   for (let begin = 0; begin < length; begin += MOST_AT_ONCE * CHUNK_BYTES) {
@@ -189,7 +190,7 @@ function uploadPart(
  * ERR_INVALID_ARG_VALUE if the array has been detached or shortened by then.
  */
 export function stageDownload(stream: StreamImpl, buffer: BufferImpl, into: Uint8Array): Promise<void> {
-  const ring = ringOf(downloads, stream)
+  const ring = downloadRingOf(stream)
   const { byteLength } = buffer
   const pending = new Pending(ring)
   for (let begin = 0; begin < byteLength; begin += MOST_AT_ONCE * CHUNK_BYTES) {
@@ -272,15 +273,6 @@ class Pending {
       this.#settle()
     })
   }
-}
-
-function ringOf(rings: WeakMap<StreamImpl, Ring>, stream: StreamImpl): Ring {
-  let ring = rings.get(stream)
-  if (ring === undefined) {
-    ring = new Ring(stream)
-    rings.set(stream, ring)
-  }
-  return ring
 }
 
 const isIdle = ({ memory }: Chunk): boolean => memory.allocation.idle

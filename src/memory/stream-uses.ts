@@ -3,6 +3,7 @@
  * these events may free the memory.
  */
 import { nextSerial } from '../base/library-object.js'
+import { memoize } from '../base/memoize.js'
 import type { Device } from '../device.js'
 import { type Driver, EventFlag, type EventHandle, type OwnEvent } from '../driver/driver.js'
 import { StreamImpl } from '../streams/stream-impl.js'
@@ -10,17 +11,8 @@ import { StreamImpl } from '../streams/stream-impl.js'
 /** The most streams that have an event of their own: those of more are joined into one event. */
 const MOST_EVENTS = 16
 
-const internalStreams = new WeakMap<Device, StreamImpl>()
-
 /** An internal stream of each device, on which memory waits for the streams that used it. */
-export function internalStream(device: Device): StreamImpl {
-  let internal = internalStreams.get(device)
-  if (internal === undefined) {
-    internal = StreamImpl.make(device)
-    internalStreams.set(device, internal)
-  }
-  return internal
-}
+export const internalStream = memoize((device: Device) => StreamImpl.make(device))
 
 /** An internal event, to be recorded before it is used for anything else. */
 export function ownEvent({ driver, context }: Pick<StreamImpl, 'driver' | 'context'>): OwnEvent {

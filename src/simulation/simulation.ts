@@ -1,14 +1,15 @@
 /** Simulations, the faults injected into them, and the operations on their streams that no GPU offers. */
+import type { Given } from '../base/arguments.js'
 import {
   checkArray,
   checkChoice,
   checkInteger,
   checkNanoseconds,
   checkPointer,
-  type Given,
   readOptions,
 } from '../base/arguments.js'
 import { invalidType, invalidValue, outOfRange, stateError } from '../base/errors.js'
+import { memoize } from '../base/memoize.js'
 import { shortCallSite } from '../base/stack.js'
 import { type Device, deviceOf, driverOf, isDevice, readOptionsOn } from '../device.js'
 import { CUresult } from '../driver/cuda-results.js'
@@ -106,9 +107,8 @@ export interface Simulation extends Disposable {
   close(): void
 }
 
-const simulations = new WeakMap<SimDriver, Simulation>()
 /** By simulator, since a handle is a number that keeps nothing alive. */
-const foreignStreams = new WeakMap<SimDriver, Set<bigint>>()
+const foreignStreamsOf = memoize((_driver: SimDriver) => new Set<bigint>())
 
 /**
  * Makes a private machine beside the default driver, which is not opened by this. Its devices are used as all others:
@@ -218,8 +218,7 @@ export function foreignStream(device: Device, options?: StreamOptions): bigint {
   // Made behind the back of the driver's wrappers: the sanitizer would take it for a stream of this library.
   const { handle: made } = StreamImpl.make(device, readOptionsOn(device, options, STREAM_OPTIONS), driver)
   const handle = BigInt(made)
-  const known = foreignStreams.get(driver) ?? new Set<bigint>()
-  foreignStreams.set(driver, known.add(handle))
+  foreignStreamsOf(driver).add(handle)
   return handle
 }
 
@@ -233,7 +232,7 @@ export function foreignStream(device: Device, options?: StreamOptions): bigint {
 export function destroyForeignStream(handle: bigint): void {
   const address = checkPointer(handle, 'handle', 'a handle that foreignStream() returned')
   const driver = simulatorOfHandle(address)
-  if (driver === undefined || !foreignStreams.get(driver)?.delete(BigInt(address))) {
+  if (driver === undefined || !foreignStreamsOf(driver).delete(BigInt(address))) {
     const what = `0x${handle.toString(16)} is no stream that foreignStream() made, or it is destroyed`
     throw stateError('ERR_INVALID_HANDLE', what)
   }
@@ -241,10 +240,8 @@ export function destroyForeignStream(handle: bigint): void {
 }
 
 /** The simulation of a simulator: always the same object. */
-export function simulationFor(driver: SimDriver): Simulation {
-  const known = simulations.get(driver)
-  if (known !== undefined) return known
-  const simulation: Simulation = {
+export const simulationFor = memoize(
+  (driver: SimDriver): Simulation => ({
     devices: Array.from({ length: driver.deviceCount() }, (_, ordinal) => deviceOf(wrappableOf(driver), ordinal)),
     seed: driver.seed,
     get now() {
@@ -253,10 +250,8 @@ export function simulationFor(driver: SimDriver): Simulation {
     inject: (fault) => ({ [Symbol.dispose]: driver.machine.faults.add(checkFault(fault)) }),
     close: () => driver.close(),
     [Symbol.dispose]: () => driver.close(),
-  }
-  simulations.set(driver, simulation)
-  return simulation
-}
+  }),
+)
 
 function simDriverOf(device: Device): SimDriver {
   if (!isDevice(device)) throw invalidType('device', 'a Device', device)

@@ -3,15 +3,9 @@
  * has no record, and its graph retains nothing.
  */
 import type { NativeResource } from '../base/finalization.js'
-import {
-  type ContextHandle,
-  cudaHandleOf,
-  type Driver,
-  isNullStream,
-  type LaunchShape,
-  type NodeHandle,
-  type StreamHandle,
-} from '../driver/driver.js'
+import { memoize } from '../base/memoize.js'
+import type { ContextHandle, Driver, LaunchShape, NodeHandle, StreamHandle } from '../driver/driver.js'
+import { cudaHandleOf, isNullStream } from '../driver/driver.js'
 
 /** Resources that live as long as a graph, or an instance of one. */
 export class RetainedResources {
@@ -140,7 +134,7 @@ export class CaptureRecord {
   }
 }
 
-const records = new WeakMap<Driver, Set<CaptureRecord>>()
+const recordsOn = memoize((_driver: Driver) => new Set<CaptureRecord>())
 /** The number of captures under way on all drivers: work is queued often, and captured seldom. */
 let underWay = 0
 
@@ -149,14 +143,13 @@ export function captureBegan(stream: Capturable, target?: CaptureTarget): void {
   const { driver, handle, ordinal, isExternal } = stream
   // Another library may have ended an earlier capture of the stream.
   captureOver(stream)
-  for (const record of records.get(driver) ?? []) if (record.origin.isExternal) discardIfOver(driver, record)
+  for (const record of recordsOn(driver)) if (record.origin.isExternal) discardIfOver(driver, record)
   const id = driver.graphs.captureId(handle)
   if (id === undefined) {
     target?.captureFailed()
     return
   }
-  const all = records.get(driver) ?? new Set()
-  records.set(driver, all.add(new CaptureRecord({ handle, ordinal, isExternal }, id, target)))
+  recordsOn(driver).add(new CaptureRecord({ handle, ordinal, isExternal }, id, target))
   underWay += 1
 }
 
@@ -187,12 +180,12 @@ export function captureOver({ driver, handle }: Capturable): void {
 
 function recordBegunBy(driver: Driver, handle: StreamHandle): CaptureRecord | undefined {
   if (underWay === 0) return undefined
-  for (const record of records.get(driver) ?? []) if (record.origin.handle === handle) return record
+  for (const record of recordsOn(driver)) if (record.origin.handle === handle) return record
   return undefined
 }
 
 function remove(driver: Driver, record: CaptureRecord): void {
-  if (records.get(driver)?.delete(record)) underWay -= 1
+  if (recordsOn(driver).delete(record)) underWay -= 1
 }
 
 /** Discards the record of a capture that the stream's owner may have ended, or destroyed together with the stream. */
@@ -221,15 +214,15 @@ export function noteNode(
 
 /** The record of the capture under way that adds to the graph. */
 export function recordOfTarget(driver: Driver, target: CaptureTarget): CaptureRecord | undefined {
-  for (const record of records.get(driver) ?? []) if (record.target === target) return record
+  for (const record of recordsOn(driver)) if (record.target === target) return record
   return undefined
 }
 
 /** The record of the capture that the stream is in. */
 export function recordOf({ driver, handle }: Pick<Capturable, 'driver' | 'handle'>): CaptureRecord | undefined {
   if (underWay === 0) return undefined
-  const all = records.get(driver)
-  if (all === undefined || all.size === 0 || isNullStream(handle)) return undefined
+  const all = recordsOn(driver)
+  if (all.size === 0 || isNullStream(handle)) return undefined
   for (const record of all) if (record.mayEndUnnoticed) discardIfOver(driver, record)
   const id = driver.graphs.captureId(handle)
   if (id === undefined) return undefined

@@ -6,6 +6,7 @@
 import { hostname, process, randomInteger, readText, threadId } from '#platform'
 import { type Given, isObject, readProperties } from '../base/arguments.js'
 import { describe, invalidType, invalidValue, stateError } from '../base/errors.js'
+import { memoize } from '../base/memoize.js'
 import { Device, driverOf } from '../device.js'
 import type { Driver, EventHandle, StreamHandle } from '../driver/driver.js'
 
@@ -243,23 +244,21 @@ export class Lifetime implements WrappedLifetime {
 }
 
 /** Those of open objects whose handle was read. */
-const lifetimes = new WeakMap<Driver, Map<StreamHandle | EventHandle, Lifetime>>()
+const lifetimesOn = memoize((_driver: Driver) => new Map<StreamHandle | EventHandle, Lifetime>())
 
 /** The handle is read from now on, and may be wrapped. */
 export function lifetimeBegins(driver: Driver, handle: StreamHandle | EventHandle): Lifetime {
-  const ofDriver = lifetimes.get(driver) ?? new Map<StreamHandle | EventHandle, Lifetime>()
-  lifetimes.set(driver, ofDriver)
   const lifetime = new Lifetime()
-  ofDriver.set(handle, lifetime)
+  lifetimesOn(driver).set(handle, lifetime)
   return lifetime
 }
 
 /** Undefined if the object with this handle belongs to another library or thread. */
 export const lifetimeOf = (driver: Driver, handle: StreamHandle | EventHandle): Lifetime | undefined =>
-  lifetimes.get(driver)?.get(handle)
+  lifetimesOn(driver).get(handle)
 
 export function lifetimeEnds(driver: Driver, handle: StreamHandle | EventHandle, lifetime: Lifetime): void {
   lifetime.isOver = true
-  const ofDriver = lifetimes.get(driver)
-  if (ofDriver?.get(handle) === lifetime) ofDriver.delete(handle)
+  const lifetimes = lifetimesOn(driver)
+  if (lifetimes.get(handle) === lifetime) lifetimes.delete(handle)
 }

@@ -7,26 +7,24 @@ import { checkBoolean, checkOwner, type Given, oneOf, readOptions } from '../bas
 import { invalidType, invalidValue, refuseReceiver, stateError } from '../base/errors.js'
 import { destroyWhenUnreachable, NativeResource } from '../base/finalization.js'
 import { ClosableObject, implementation, nextSerial } from '../base/library-object.js'
+import { memoize } from '../base/memoize.js'
 import { type Context, contextOf, type Device, deviceOf, driverOf, elsewhere, resolveDevice } from '../device.js'
 import { driverForHandle } from '../driver/default-driver.js'
+import type { ContextHandle, Driver, ExternalFlag, StreamHandle, Wrapper } from '../driver/driver.js'
 import {
-  type ContextHandle,
   canonicalStream,
   cudaHandleOf,
-  type Driver,
   defaultStream,
-  type ExternalFlag,
   isDefaultStream,
   isNullStream,
   StreamFlag,
-  type StreamHandle,
-  type Wrapper,
 } from '../driver/driver.js'
 import { joined, NO_PROMISES, PromiseWait } from '../driver/promise-waits.js'
 import { captureOver, recordOf } from './capture-record.js'
 import type { EventImpl } from './event-impl.js'
 import { type GreenContext, greenContextImplOf } from './green-context.js'
 import { isInsideHostFunction } from './host-function.js'
+import type { SharedStream, WrappedLifetime } from './shared.js'
 import {
   checkFact,
   isShared,
@@ -35,9 +33,7 @@ import {
   lifetimeEnds,
   lifetimeOf,
   receive,
-  type SharedStream,
   unregister,
-  type WrappedLifetime,
 } from './shared.js'
 import { type ExternalStreamOptions, handleOf, type StreamOptions, type StreamSource } from './stream-options.js'
 
@@ -521,34 +517,14 @@ export function checkPriority(priority: number | undefined, name = 'options.prio
   return Math.max(-(2 ** 31), Math.min(2 ** 31 - 1, priority)) + 0 // never -0
 }
 
-const currentStreams = new WeakMap<Device, Ambient<StreamBase>>()
-const defaultImpls = new WeakMap<Device, DefaultStreamImpls>()
-
-interface DefaultStreamImpls {
-  readonly legacy: StreamImpl
-  readonly perThread: StreamImpl
-}
-
 /** The streams that async contexts have made current on a device. */
-export function currentOn(device: Device): Ambient<StreamBase> {
-  let ambient = currentStreams.get(device)
-  if (ambient === undefined) {
-    ambient = new Ambient()
-    currentStreams.set(device, ambient)
-  }
-  return ambient
-}
+export const currentOn = memoize((_device: Device) => new Ambient<StreamBase>())
+
+/** The default streams of a device: always the same objects. */
+export const defaultStreamImpls = memoize((device: Device) => {
+  return { legacy: StreamImpl.ofDefault(device, 0), perThread: StreamImpl.ofDefault(device, 2) }
+})
 
 /** The current stream of a device, by default its null stream. */
 export const currentStreamImpl = (device: Device): StreamImpl =>
-  streamImplOf(currentStreams.get(device)?.get()) ?? defaultStreamImpls(device).legacy
-
-/** The default streams of a device: always the same objects. */
-export function defaultStreamImpls(device: Device): DefaultStreamImpls {
-  let impls = defaultImpls.get(device)
-  if (impls === undefined) {
-    impls = { legacy: StreamImpl.ofDefault(device, 0), perThread: StreamImpl.ofDefault(device, 2) }
-    defaultImpls.set(device, impls)
-  }
-  return impls
-}
+  streamImplOf(currentOn(device).get()) ?? defaultStreamImpls(device).legacy

@@ -1,6 +1,7 @@
 /** cuBLAS as a C library: finding it, its functions, numbers and handles. A test compares them with cublas_api.h. */
 import { LibraryError } from '../../base/errors.js'
 import { NativeResource } from '../../base/finalization.js'
+import { memoize } from '../../base/memoize.js'
 import { contextOf, type Device, driverOf } from '../../device.js'
 import type { CFunction } from '../../driver/cuda/libcuda/c-functions.js'
 import { loadLibrary, type WantedLibrary } from '../../driver/cuda/libcuda/find-library.js'
@@ -75,7 +76,7 @@ export function checkCublas(call: string, status: number): void {
  * Handles that are not in use. Destroying one waits for the whole device, in native code where no host function can run, so
  * they are reused instead. There are as many as were ever in use at once.
  */
-const spare = new WeakMap<Device, number[]>()
+const spareHandles = memoize((_device: Device): number[] => [])
 /** Takes the place of a handle on the simulator, which does not call cuBLAS. */
 const SIMULATED = 0
 
@@ -85,7 +86,7 @@ export class CublasHandle extends NativeResource {
   /** Reuses a handle, or makes one (`cublasCreate`). */
   constructor(private readonly device: Device) {
     super()
-    this.address = spare.get(device)?.pop() ?? create(device)
+    this.address = spareHandles(device).pop() ?? create(device)
   }
 
   get library(): CublasLibrary {
@@ -102,9 +103,7 @@ export class CublasHandle extends NativeResource {
   }
 
   override destroy(): void {
-    const handles = spare.get(this.device) ?? []
-    spare.set(this.device, handles)
-    handles.push(this.address)
+    spareHandles(this.device).push(this.address)
   }
 }
 

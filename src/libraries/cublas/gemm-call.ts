@@ -1,5 +1,6 @@
 /** A matrix product: the call of cuBLAS, its host implementation for the simulator, and the kinds computed before. */
 import { dataViewOf, ELEMENT_TYPES, FLOAT_ACCESS } from '../../base/element-types.js'
+import { memoize } from '../../base/memoize.js'
 import type { Device } from '../../device.js'
 import { NativeMemory } from '../../driver/cuda/libcuda/native.js'
 import type { UsedMemory } from '../library-call.js'
@@ -106,7 +107,7 @@ const MOST_KINDS = 4096
 /** cuBLAS distinguishes no larger alignments of addresses. */
 const LARGEST_ALIGNMENT = 256
 
-const computed = new WeakMap<Device, Set<string>>()
+const computedOn = memoize((_device: Device) => new Set<string>())
 
 /**
  * All by which cuBLAS may choose its kernels: products of one kind are computed by the same code. For a new kind cuBLAS may
@@ -120,12 +121,11 @@ export function kindOf(name: GemmFunction, shape: GemmShape, memory: readonly Us
   return `${sizes} ${places} ${alpha === 0} ${beta === 0 || beta === 1 ? beta : 'other'}`
 }
 
-export const isComputed = (device: Device, kind: string): boolean => computed.get(device)?.has(kind) ?? false
+export const isComputed = (device: Device, kind: string): boolean => computedOn(device).has(kind)
 
 /** A product of this kind has been queued: its code is loaded. */
 export function markComputed(device: Device, kind: string): void {
-  const kinds = computed.get(device) ?? new Set()
-  computed.set(device, kinds)
+  const kinds = computedOn(device)
   if (kinds.size >= MOST_KINDS) kinds.clear()
   kinds.add(kind)
 }

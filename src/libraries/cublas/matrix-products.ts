@@ -14,15 +14,8 @@ import { openStream } from '../../streams/stream-impl.js'
 import { checkDeviceBuffer, type GivenMemory, openGiven, type UsedMemory, wholeOf } from '../library-call.js'
 import { CublasHandle } from './cublas-library.js'
 import { callGemm, type GemmFunction, isComputed, kindOf, markComputed, multiply } from './gemm-call.js'
-import {
-  type GemmOptions,
-  type GemmShape,
-  type Layout,
-  matricesOverlap,
-  type StridedBatchOptions,
-  shapeOfBatch,
-  shapeOfGemm,
-} from './gemm-shape.js'
+import type { GemmOptions, GemmShape, Layout, StridedBatchOptions } from './gemm-shape.js'
+import { matricesOverlap, shapeOfBatch, shapeOfGemm } from './gemm-shape.js'
 
 /** The options of `new Cublas(stream, options)`. */
 export interface CublasOptions {

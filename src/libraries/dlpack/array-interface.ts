@@ -14,8 +14,8 @@ import { bufferImplOf } from '../../memory/buffer.js'
 import type { DeviceBuffer } from '../../memory/device-buffer.js'
 import type { Stream } from '../../stream.js'
 import { currentStreamImpl, type StreamImpl, streamImplOf } from '../../streams/stream-impl.js'
+import type { ElementOptions, Tensor } from './tensor.js'
 import {
-  type ElementOptions,
   importTensor,
   layoutIn,
   numberOf,
@@ -23,7 +23,6 @@ import {
   parseType,
   rowMajor,
   streamOfNumber,
-  type Tensor,
   typeOfTypestr,
 } from './tensor.js'
 

@@ -10,25 +10,10 @@ import type { PinnedBuffer } from '../../memory/pinned-buffer.js'
 import type { Stream } from '../../stream.js'
 import { currentStreamImpl, type StreamImpl, streamImplOf } from '../../streams/stream-impl.js'
 import { ExportedTensor, pointerTo, reclaimReleased } from './lent-memory.js'
-import {
-  addressOfBytes,
-  DeviceType,
-  ExportedStruct,
-  ImportedStruct,
-  MAJOR_VERSION,
-  type TensorFacts,
-} from './structs.js'
-import {
-  type ElementOptions,
-  importTensor,
-  layoutIn,
-  numberOf,
-  openOn,
-  type ProtocolStream,
-  parseType,
-  streamOfNumber,
-  type Tensor,
-} from './tensor.js'
+import type { TensorFacts } from './structs.js'
+import { addressOfBytes, DeviceType, ExportedStruct, ImportedStruct, MAJOR_VERSION } from './structs.js'
+import type { ElementOptions, ProtocolStream, Tensor } from './tensor.js'
+import { importTensor, layoutIn, numberOf, openOn, parseType, streamOfNumber } from './tensor.js'
 
 /** A DLManagedTensorVersioned, or a DLManagedTensor, as a capsule of Python has it. */
 export interface DLPackCapsule {

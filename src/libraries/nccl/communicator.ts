@@ -11,19 +11,15 @@ import { finished, type WaitOptions, whenAborted } from '../../driver/finished.j
 import type { DeviceBuffer } from '../../memory/device-buffer.js'
 import { type GivenMemory, wholeOf } from '../library-call.js'
 import { checkAlive } from './group.js'
-import {
-  type CallOption,
-  type CommunicatorOptions,
-  checkId,
-  checkRank,
-  checkSize,
-  checkTimeout,
-  NcclCall,
-  type PeerOptions,
-  type ReductionOptions,
-  type RootOptions,
-  type TransferOptions,
+import type {
+  CallOption,
+  CommunicatorOptions,
+  PeerOptions,
+  ReductionOptions,
+  RootOptions,
+  TransferOptions,
 } from './nccl-call.js'
+import { checkId, checkRank, checkSize, checkTimeout, NcclCall } from './nccl-call.js'
 import { Clique, NcclHandle } from './nccl-handle.js'
 import { type NcclBackend, openNccl } from './nccl-library.js'
 import { SimulatedNccl } from './simulated-nccl.js'

@@ -9,13 +9,8 @@ import { isStream, Stream } from '../../stream.js'
 import { checkDeviceBuffer, type GivenMemory } from '../library-call.js'
 import { checkAlive, enqueue } from './group.js'
 import type { NcclHandle } from './nccl-handle.js'
-import {
-  NCCL_OPERATIONS,
-  type NcclFunction,
-  type NcclReduction,
-  type NcclType,
-  UNIQUE_ID_BYTES,
-} from './nccl-library.js'
+import type { NcclFunction, NcclReduction, NcclType } from './nccl-library.js'
+import { NCCL_OPERATIONS, UNIQUE_ID_BYTES } from './nccl-library.js'
 
 /** The options of `Communicator.create()`. */
 export interface CommunicatorOptions {

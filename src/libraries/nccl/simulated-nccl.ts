@@ -12,14 +12,8 @@ import { recordedEvent } from '../../memory/stream-uses.js'
 import type { StreamImpl } from '../../streams/stream-impl.js'
 import type { UsedMemory } from '../library-call.js'
 import type { NcclRequest } from './nccl-handle.js'
-import {
-  type EndCall,
-  type NcclBackend,
-  type NcclFunction,
-  type NcclReduction,
-  type NcclType,
-  UNIQUE_ID_BYTES,
-} from './nccl-library.js'
+import type { EndCall, NcclBackend, NcclFunction, NcclReduction, NcclType } from './nccl-library.js'
+import { UNIQUE_ID_BYTES } from './nccl-library.js'
 
 /** The virtual time of a start, and of a link of 400 GB/s. */
 const START_NS = 10_000
