@@ -80,7 +80,7 @@ export class PretendedDriver extends DriverWrapper {
   whileDrained: (() => void) | undefined
   /** Events that were made and not given back. */
   events = 0
-  /** What the driver says to whoever wants to wait for an event. */
+  /** The error of a wait for a stream without blocking. */
   refusal: Error | undefined
   #insideHostFunction = false
   readonly #libraries: LibraryDriver = {
@@ -139,9 +139,9 @@ export class PretendedDriver extends DriverWrapper {
     super.eventRecycle(context, event)
   }
 
-  override eventFinished(event: EventHandle, settle: Settle): Cancel {
+  override streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel {
     if (this.refusal !== undefined) throw this.refusal
-    return super.eventFinished(event, settle)
+    return super.streamFinished(stream, context, settle)
   }
 }
 

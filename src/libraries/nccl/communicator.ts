@@ -130,7 +130,7 @@ export class Communicator extends LibraryObject implements AsyncDisposable {
         signal?.throwIfAborted()
         await sleep(1)
       }
-      const begin = (): NcclHandle => new NcclHandle(library, id, clique, rank, timeout, device.ordinal)
+      const begin = (): NcclHandle => new NcclHandle(library, id, clique, rank, timeout, device)
       handle = libraries.call(context, begin)
       await handle.done('ncclCommInitRankConfig', signal)
       return new Communicator(handle, device)
@@ -195,7 +195,6 @@ export class Communicator extends LibraryObject implements AsyncDisposable {
    */
   allReduce(source: DeviceBuffer, destination: DeviceBuffer, options: ReductionOptions): this {
     const call = Communicator.#call(this, options, 'op')
-    call.reduction()
     const count = call.elements(destination, 'destination')
     call.checkBuffersApart(call.expect(source, 'source', count), destination, 0)
     call.enqueue('ncclAllReduce', count, [read(source), written(destination)])
@@ -210,9 +209,8 @@ export class Communicator extends LibraryObject implements AsyncDisposable {
    */
   broadcast(source: DeviceBuffer | undefined, destination: DeviceBuffer, options: TransferOptions & RootOptions): this {
     const call = Communicator.#call(this, options, 'root')
-    const root = call.root()
     const count = call.elements(destination, 'destination')
-    const given = this.rank === root ? [read(call.expect(source, 'source', count))] : []
+    const given = this.rank === call.root ? [read(call.expect(source, 'source', count))] : []
     for (const { buffer } of given) call.checkBuffersApart(buffer, destination, 0)
     call.enqueue('ncclBroadcast', count, [written(destination), ...given], ([to = 0, from = to]) => [from, to])
     return this
@@ -226,10 +224,8 @@ export class Communicator extends LibraryObject implements AsyncDisposable {
    */
   reduce(source: DeviceBuffer, destination: DeviceBuffer | undefined, options: ReductionOptions & RootOptions): this {
     const call = Communicator.#call(this, options, 'op', 'root')
-    call.reduction()
-    const root = call.root()
     const count = call.elements(source, 'source')
-    const given = this.rank === root ? [written(call.expect(destination, 'destination', count))] : []
+    const given = this.rank === call.root ? [written(call.expect(destination, 'destination', count))] : []
     for (const { buffer } of given) call.checkBuffersApart(source, buffer, 0)
     call.enqueue('ncclReduce', count, [read(source), ...given], ([from = 0, to = 0]) => [from, to])
     return this
@@ -258,7 +254,6 @@ export class Communicator extends LibraryObject implements AsyncDisposable {
    */
   reduceScatter(source: DeviceBuffer, destination: DeviceBuffer, options: ReductionOptions): this {
     const call = Communicator.#call(this, options, 'op')
-    call.reduction()
     const count = call.elements(destination, 'destination')
     call.expect(source, 'source', count * this.size)
     call.checkBuffersApart(source, destination, -this.rank * destination.byteLength)
@@ -274,7 +269,6 @@ export class Communicator extends LibraryObject implements AsyncDisposable {
    */
   send(source: DeviceBuffer, options: PeerOptions): this {
     const call = Communicator.#call(this, options, 'peer')
-    call.peer()
     call.enqueue('ncclSend', call.elements(source, 'source'), [read(source)])
     return this
   }
@@ -286,7 +280,6 @@ export class Communicator extends LibraryObject implements AsyncDisposable {
    */
   recv(destination: DeviceBuffer, options: PeerOptions): this {
     const call = Communicator.#call(this, options, 'peer')
-    call.peer()
     call.enqueue('ncclRecv', call.elements(destination, 'destination'), [written(destination)])
     return this
   }
@@ -319,7 +312,7 @@ export class Communicator extends LibraryObject implements AsyncDisposable {
       }
     }, ERROR_CHECK_INTERVAL)
     try {
-      await handle.work.finished(giveUp.signal)
+      await handle.finished(giveUp.signal)
     } catch (error) {
       // A query that the driver refuses is no fault of the communicator.
       if (!(error instanceof CudaError) || isContextLost(error.number)) handle.fail(error)

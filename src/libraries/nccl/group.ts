@@ -8,22 +8,11 @@ import { checkFunction, isThenable } from '../../base/arguments.js'
 import { invalidType, invalidValue, messageOf, stateError } from '../../base/errors.js'
 import { LIBRARY_ENTRIES, type LibraryWork } from '../../driver/driver.js'
 import { queueAllWith, reserveInAll } from '../../memory/queue-with-memory.js'
-import type { Stream } from '../../stream.js'
 import { recordOf } from '../../streams/capture-record.js'
 import { openStream } from '../../streams/stream-impl.js'
-import { type GivenMemory, openGiven } from '../library-call.js'
-import { checkTogether, type NcclHandle, type NcclRequest } from './nccl-handle.js'
-import { type ComputedCall, queueSimulated, type SimulatedPart } from './simulated-nccl.js'
-
-export interface NcclOperation extends NcclRequest, ComputedCall {
-  readonly rank: number
-  readonly isSend: boolean
-  readonly handle: NcclHandle
-  readonly stream: Stream
-  readonly memory: readonly GivenMemory[]
-  /** Calls NCCL with the addresses of the memory, in its order, and CUDA's handle of the stream. */
-  call(pointers: readonly number[], stream: number): void
-}
+import { openGiven } from '../library-call.js'
+import { checkTogether, type NcclHandle, type NcclOperation } from './nccl-handle.js'
+import { type OpenOperation, queueSimulated } from './simulated-nccl.js'
 
 interface Group {
   readonly operations: NcclOperation[]
@@ -82,10 +71,6 @@ export function enqueue(operation: NcclOperation): void {
   else queueOperations([operation])
 }
 
-interface NcclPart extends SimulatedPart {
-  readonly operation: NcclOperation
-}
-
 function queueOperations(operations: readonly NcclOperation[]): void {
   const handles = [...new Set(operations.map(({ handle }) => handle))]
   for (const handle of handles) checkAlive(handle)
@@ -93,7 +78,7 @@ function queueOperations(operations: readonly NcclOperation[]): void {
   reserveInAll(new Set(operations.map(({ stream }) => openStream(stream))), LIBRARY_ENTRIES)
   // Host functions may have run.
   for (const handle of handles) checkAlive(handle)
-  const parts = operations.map((operation): NcclPart => {
+  const parts = operations.map((operation): OpenOperation => {
     const use = openStream(operation.stream)
     return { operation, use, memory: openGiven(operation.memory, use) }
   })
@@ -130,11 +115,11 @@ function queueOperations(operations: readonly NcclOperation[]): void {
   queueAllWith(parts, name === 'sim' ? () => queueSimulated(parts) : queueReal)
   for (const handle of handles) {
     const own = parts.filter(({ operation }) => operation.handle === handle)
-    for (const use of new Map(own.map(({ use }) => [use.serial, use])).values()) handle.work.record(use)
+    for (const use of new Map(own.map(({ use }) => [use.serial, use])).values()) handle.queuedOn(use)
   }
 }
 
-function workOf({ operation, use, memory }: NcclPart): LibraryWork {
+function workOf({ operation, use, memory }: OpenOperation): LibraryWork {
   const pointers = memory.map(({ pointer }) => pointer)
   const call = (stream: number): void => operation.call(pointers, stream)
   return { name: operation.name, stream: use.handle, context: use.context, memory, call, twin: undefined }
@@ -164,7 +149,7 @@ function makeTogether({ library }: NcclHandle, count: number, calls: () => void)
  * Throws ERR_INVALID_ARG_VALUE if two calls of a group use the same bytes and one writes there. NCCL runs them concurrently:
  * on two H200s one of two sums in place was lost.
  */
-function checkCallsApart(parts: readonly NcclPart[]): void {
+function checkCallsApart(parts: readonly OpenOperation[]): void {
   if (parts.length < 2) return
   const ranges = parts.flatMap(({ memory }, call) =>
     memory.map(({ pointer, byteLength, access }) => {

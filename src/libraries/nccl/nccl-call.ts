@@ -1,5 +1,5 @@
 /** The options of NCCL's calls, and one call of a communicator while its arguments are checked. */
-import { checkChoice, checkInteger, type Given, readOptions } from '../../base/arguments.js'
+import { checkChoice, checkInteger, readOptions } from '../../base/arguments.js'
 import { checkBytes } from '../../base/bytes.js'
 import { ELEMENT_TYPES, elementTypesWith } from '../../base/element-types.js'
 import { invalidType, invalidValue, outOfRange, stateError } from '../../base/errors.js'
@@ -66,12 +66,7 @@ const FAMILIES = [2, 10]
 /** The options that only some calls have. */
 export type CallOption = 'op' | 'root' | 'peer'
 /** The options of all calls together. */
-type GivenCall = Given<ReductionOptions & RootOptions & PeerOptions, 'type' | 'stream' | CallOption>
-
-function readCall(options: TransferOptions, takes: readonly CallOption[]): GivenCall {
-  if (options === undefined) throw invalidType('options', 'an object such as { type }', options)
-  return readOptions(options as ReductionOptions & RootOptions & PeerOptions, ['type', 'stream', ...takes])
-}
+type AllOptions = ReductionOptions & RootOptions & PeerOptions
 
 export const checkSize = (size: unknown): number => checkInteger(size, 'options.size', 1, MOST_RANKS)
 
@@ -103,11 +98,10 @@ const REDUCTIONS = Object.keys(NCCL_OPERATIONS) as NcclReduction[]
 export class NcclCall {
   readonly #type: NcclType
   readonly #stream: Stream
-  readonly #given: GivenCall
-  // The arguments besides the buffers, once they have been checked.
-  #op: NcclReduction | undefined
-  #root: number | undefined
-  #peer: number | undefined
+  readonly #op: NcclReduction | undefined
+  readonly #peer: number | undefined
+  /** The root; undefined if the call takes none. */
+  readonly root: number | undefined
 
   /** Throws ERR_CLOSED, ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_DEVICE_MISMATCH or ERR_UNSUPPORTED. */
   constructor(
@@ -116,29 +110,16 @@ export class NcclCall {
     options: TransferOptions,
     takes: readonly CallOption[],
   ) {
-    this.#given = readCall(options, takes)
-    const { type, stream } = this.#given
+    if (options === undefined) throw invalidType('options', 'an object such as { type }', options)
+    const given = readOptions(options as AllOptions, ['type', 'stream', ...takes])
+    const { op = 'sum', root = 0 } = given
+    const { size } = handle.clique
     checkAlive(handle)
-    this.#type = checkChoice(type, 'options.type', TYPES)
-    this.#stream = streamFor(device, stream)
-  }
-
-  /** Checks the reduction. */
-  reduction(): void {
-    const { op = 'sum' } = this.#given
-    this.#op = checkChoice(op, 'options.op', REDUCTIONS)
-  }
-
-  /** Checks the root. */
-  root(): number {
-    const { root = 0 } = this.#given
-    this.#root = checkRank(root, 'options.root', this.handle.clique.size)
-    return this.#root
-  }
-
-  /** Checks the rank at the other end. */
-  peer(): void {
-    this.#peer = checkRank(this.#given.peer, 'options.peer', this.handle.clique.size)
+    this.#type = checkChoice(given.type, 'options.type', TYPES)
+    this.#stream = streamFor(device, given.stream)
+    this.#op = takes.includes('op') ? checkChoice(op, 'options.op', REDUCTIONS) : undefined
+    this.root = takes.includes('root') ? checkRank(root, 'options.root', size) : undefined
+    this.#peer = takes.includes('peer') ? checkRank(given.peer, 'options.peer', size) : undefined
   }
 
   /** The number of elements in a buffer. */
@@ -182,12 +163,8 @@ export class NcclCall {
     memory: readonly GivenMemory[],
     buffersOf: (pointers: readonly number[]) => readonly number[] = (pointers) => pointers,
   ): void {
-    const { handle } = this
-    const { clique, rank, library, address } = handle
-    const type = this.#type
-    const op = this.#op
-    const root = this.#root
-    const peer = this.#peer
+    const { handle, root } = this
+    const [type, op, peer, stream] = [this.#type, this.#op, this.#peer, this.#stream]
     // The functions of NCCL that have these parameters have them in this order.
     const numbers = [op && NCCL_OPERATIONS[op], root, peer].filter((number) => number !== undefined)
     const describe = (): string => {
@@ -197,10 +174,16 @@ export class NcclCall {
       return peer === undefined ? `${name}(${what})` : what
     }
     const call = (pointers: readonly number[], raw: number): void =>
-      library.call(name, ...buffersOf(pointers), count, ELEMENT_TYPES[type].nccl, ...numbers, address, raw)
-    // One literal: V8 of Node 20 takes a microsecond to spread one object into another.
-    const [isSend, stream] = [name === 'ncclSend', this.#stream]
-    enqueue({ clique, rank, peer, isSend, describe, name, type, op: op ?? 'sum', handle, stream, memory, call })
+      handle.library.call(
+        name,
+        ...buffersOf(pointers),
+        count,
+        ELEMENT_TYPES[type].nccl,
+        ...numbers,
+        handle.address,
+        raw,
+      )
+    enqueue({ handle, stream, memory, name, type, op: op ?? 'sum', peer, describe, call })
   }
 }
 

@@ -5,15 +5,18 @@
 import { performance } from 'node:perf_hooks'
 import { invalidValue, stateError } from '../../base/errors.js'
 import { NativeResource } from '../../base/finalization.js'
+import { nextSerial } from '../../base/library-object.js'
 import { seconds, warnAfter, warnOnce } from '../../base/warnings.js'
-import type { Cancel, Driver, OwnEvent, Settle } from '../../driver/driver.js'
+import type { Device } from '../../device.js'
+import type { Driver } from '../../driver/driver.js'
 import { finished } from '../../driver/finished.js'
 import { lookUntil } from '../../driver/look-until.js'
-import { untilOver } from '../../driver/until-over.js'
 import { unlessLost } from '../../memory/allocation-stream.js'
-import { ownEvent } from '../../memory/stream-uses.js'
-import type { StreamImpl } from '../../streams/stream-impl.js'
-import type { EndCall, NcclBackend } from './nccl-library.js'
+import { StreamUses } from '../../memory/stream-uses.js'
+import type { Stream } from '../../stream.js'
+import { StreamImpl } from '../../streams/stream-impl.js'
+import type { GivenMemory } from '../library-call.js'
+import type { EndCall, NcclBackend, NcclFunction, NcclReduction, NcclType } from './nccl-library.js'
 
 const MOST_NAMED = 8
 const WHY =
@@ -21,8 +24,10 @@ const WHY =
 
 export class NcclHandle extends NativeResource {
   readonly address: number
-  /** The work that was queued on streams and not waited for since. */
-  readonly work = new QueuedWork()
+  /** Events behind the last work on each stream, so that it can be waited for when the stream is closed or captures. */
+  readonly #work = new StreamUses()
+  /** A stream on which `finished()` waits for these events. */
+  #waiting: StreamImpl | undefined
   /** The reason why it was aborted. */
   failure: unknown
   /** It accepts no more work, and queued work completes. */
@@ -42,7 +47,7 @@ export class NcclHandle extends NativeResource {
     readonly clique: Clique,
     readonly rank: number,
     readonly timeout: number,
-    readonly device: number,
+    readonly device: Device,
   ) {
     super()
     const { address, memory } = library.initRank(id, rank, clique.size)
@@ -98,6 +103,22 @@ export class NcclHandle extends NativeResource {
     warnOnce('CUDA_STREAMS_RANKS', `${what}, of at most ${seconds(timeout)} (options.timeout). ${which}. ${WHY}?`)
   }
 
+  /** Work was queued on the stream. Captured work does not run, and is not waited for. */
+  queuedOn(use: StreamImpl): void {
+    if (use.driver.streamIsCapturing(use.handle)) return
+    this.#work.prepare(use, this.device)
+    this.#work.record(use)
+  }
+
+  /** Resolves when all work is done that was queued until now. Rejects with a fault, a refusal or the signal's reason. */
+  async finished(signal: AbortSignal): Promise<void> {
+    this.#waiting ??= StreamImpl.make(this.device)
+    const { driver, handle, context } = this.#waiting
+    this.#work.orderBefore(this.#waiting)
+    const what = (): string => 'the calls of a communicator'
+    await finished({ signal }, what, (settle) => driver.streamFinished(handle, context, settle))
+  }
+
   /**
    * Aborts it because of this failure, which the caller reports. The end is not waited for, because NCCL waits for the
    * device, and so for host functions that may only run after the caller returns.
@@ -111,8 +132,10 @@ export class NcclHandle extends NativeResource {
   end(how: EndCall): Promise<void> {
     if (this.#ended === undefined) {
       this.clique.leave(this.rank)
-      this.work.forgetAll()
-      this.#ended = this.library.callOnThread(how, this.address, this.clique.driver, this.device).finally(() => {
+      const { driver } = this.clique
+      unlessLost(() => this.#work.recycle(driver))
+      unlessLost(() => this.#waiting?.close())
+      this.#ended = this.library.callOnThread(how, this.address, driver, this.device.ordinal).finally(() => {
         this.#memory.free()
         this.dispose()
       })
@@ -131,34 +154,35 @@ export class NcclHandle extends NativeResource {
 const listRanks = (ranks: readonly number[]): string =>
   `${ranks.length === 1 ? 'rank' : 'ranks'} ${ranks.slice(0, MOST_NAMED).join(', ')}${ranks.length > MOST_NAMED ? ', ...' : ''}`
 
-/** A call of a rank, as the other ranks must make it. */
-export interface NcclRequest {
-  readonly clique: Clique
-  readonly rank: number
+/** A call of a rank. */
+export interface NcclOperation {
+  readonly handle: NcclHandle
+  readonly stream: Stream
+  readonly memory: readonly GivenMemory[]
+  readonly name: NcclFunction
+  readonly type: NcclType
+  readonly op: NcclReduction
   /** The rank that it sends to or receives from; undefined for collective operations. */
   readonly peer: number | undefined
-  readonly isSend: boolean
-  /** The function, types and sizes. */
+  /** The function, types and sizes, as the other ranks must call it. */
   describe(): string
+  /** Calls NCCL with the addresses of the memory, in its order, and CUDA's handle of the stream. */
+  call(pointers: readonly number[], stream: number): void
 }
 
-let lastClique = 0
 const cliques = new Map<string, Clique>()
 
 /** The ranks of one communicator that are in this thread. */
 export class Clique {
   /** Never reused. */
-  readonly serial: number
+  readonly serial = nextSerial()
   readonly #ranks = new Set<number>()
 
   private constructor(
     private readonly key: string,
     readonly size: number,
     readonly driver: Driver,
-  ) {
-    lastClique += 1
-    this.serial = lastClique
-  }
+  ) {}
 
   /**
    * Adds a rank. Throws ERR_INVALID_ARG_VALUE if that exists already, or if another rank stated another size, and
@@ -191,151 +215,47 @@ export class Clique {
 }
 
 /** Throws ERR_DEADLOCK if the calls that are made together leave out a rank of this thread. */
-export function checkTogether(requests: readonly NcclRequest[]): void {
-  for (const clique of new Set(requests.map((request) => request.clique))) {
-    const own = requests.filter((request) => request.clique === clique)
+export function checkTogether(operations: readonly NcclOperation[]): void {
+  for (const clique of new Set(operations.map(({ handle }) => handle.clique))) {
+    const own = operations.filter(({ handle }) => handle.clique === clique)
     checkCollectives(clique, own)
     checkPairs(clique, own)
   }
 }
 
-function checkCollectives({ ranks }: Clique, requests: readonly NcclRequest[]): void {
-  if (ranks.size === 1) return
-  const collectives = requests.filter(({ peer }) => peer === undefined)
-  const first = collectives[0]
+function checkCollectives({ ranks }: Clique, operations: readonly NcclOperation[]): void {
+  const collectives = operations.filter(({ peer }) => peer === undefined)
+  const [first] = collectives
   if (first === undefined) return
   const callsOf = (rank: number): string =>
-    collectives.flatMap((request) => (request.rank === rank ? [request.describe()] : [])).join(', then ')
-  const expected = callsOf(first.rank)
+    collectives.flatMap((each) => (each.handle.rank === rank ? [each.describe()] : [])).join(', then ') || 'nothing'
+  const expected = callsOf(first.handle.rank)
   for (const rank of ranks) {
-    if (callsOf(rank) === expected) continue
-    const other = callsOf(rank) || 'nothing'
+    const other = callsOf(rank)
+    if (other === expected) continue
     const which = `rank ${rank}, which is in this thread too`
-    throw deadlock(`rank ${first.rank} calls ${expected}, and ${which}, calls ${other}`)
+    throw deadlock(`rank ${first.handle.rank} calls ${expected}, and ${which}, calls ${other}`)
   }
 }
 
-function checkPairs({ ranks }: Clique, requests: readonly NcclRequest[]): void {
-  const sent = new Map<string, string[]>()
-  const received = new Map<string, string[]>()
-  for (const request of requests) {
-    const { rank, peer, isSend } = request
-    if (peer === undefined || !ranks.has(peer)) continue
-    const pair = isSend ? `${rank} to ${peer}` : `${peer} to ${rank}`
-    const side = isSend ? sent : received
-    side.set(pair, [...(side.get(pair) ?? []), request.describe()])
+function checkPairs({ ranks }: Clique, operations: readonly NcclOperation[]): void {
+  const pairs = operations.filter(({ peer }) => peer !== undefined && ranks.has(peer))
+  const callsOf = (pair: string, name: NcclFunction): string =>
+    pairs.flatMap((each) => (each.name === name && pairOf(each) === pair ? [each.describe()] : [])).join(', then ') ||
+    'nothing'
+  for (const pair of new Set(pairs.map(pairOf))) {
+    const [sent, received] = [callsOf(pair, 'ncclSend'), callsOf(pair, 'ncclRecv')]
+    if (sent === received) continue
+    throw deadlock(`from rank ${pair}, which are both in this thread, ${sent} is sent and ${received} received`)
   }
-  for (const pair of new Set([...sent.keys(), ...received.keys()])) {
-    const [sends, receives] = [sent.get(pair) ?? [], received.get(pair) ?? []]
-    if (String(sends) === String(receives)) continue
-    const [has, lacks] = [sends.join(', then ') || 'nothing', receives.join(', then ') || 'nothing']
-    throw deadlock(`from rank ${pair}, which are both in this thread, ${has} is sent and ${lacks} received`)
-  }
+}
+
+/** The ranks that an operation is between, the sender first; 'all' for a collective operation. */
+export function pairOf({ handle: { rank }, name, peer }: NcclOperation): string {
+  if (peer === undefined) return 'all'
+  return name === 'ncclSend' ? `${rank} to ${peer}` : `${peer} to ${rank}`
 }
 
 function deadlock(why: string): Error {
   return stateError('ERR_DEADLOCK', `This would wait forever: ${why}. Make the calls of all ranks inside one group()`)
-}
-
-/** An event behind the last work of a communicator on one stream. */
-interface QueuedPoint extends OwnEvent {
-  /** The serial number of the stream. */
-  readonly serial: number
-  readonly driver: Driver
-  /** The number of promises that wait for it: it is not recorded again meanwhile. */
-  waits: number
-}
-
-/** So many points are kept before those that are done are removed. */
-const FEW_POINTS = 16
-
-/**
- * How far a communicator's work is: an event behind the last of it on each stream. So it can be waited for when the stream is
- * closed or captures, and no stream is kept reachable.
- */
-export class QueuedWork {
-  /** By the serial numbers of the streams. */
-  readonly #last = new Map<number, QueuedPoint>()
-  #nextSweep = FEW_POINTS
-
-  /** Work was queued on the stream. Captured work does not run, and is not waited for. */
-  record(use: StreamImpl): void {
-    const { driver, handle, serial } = use
-    if (driver.streamIsCapturing(handle)) return
-    let point = this.#last.get(serial)
-    if (point === undefined || point.waits > 0) {
-      if (this.#last.size >= this.#nextSweep) this.#forgetDone()
-      point = { serial, driver, ...ownEvent(use), waits: 0 }
-      this.#last.set(serial, point)
-    }
-    driver.eventRecordOwn(point.event, handle)
-  }
-
-  /** Resolves when all work is done that was recorded until now. Rejects with a fault, a refusal or the signal's reason. */
-  async finished(signal: AbortSignal): Promise<void> {
-    const points = [...this.#last.values()]
-    if (points.length === 0) return
-    const whom = (): string => 'the calls of a communicator'
-    await finished({ signal }, whom, (settle) => {
-      let left = points.length
-      const cancels: Cancel[] = []
-      const cancel = (): void => {
-        for (const each of cancels) each()
-      }
-      const settleOne: Settle = (error) => {
-        left -= 1
-        if (error !== undefined) cancel()
-        if (error !== undefined || left === 0) settle(error)
-      }
-      try {
-        for (const point of points) cancels.push(this.#waitFor(point, settleOne))
-      } catch (error) {
-        cancel()
-        throw error
-      }
-      return cancel
-    })
-  }
-
-  /** No more promises will be made. */
-  forgetAll(): void {
-    const points = [...this.#last.values()]
-    this.#last.clear()
-    for (const point of points) recycle(point)
-  }
-
-  #waitFor(point: QueuedPoint, settle: Settle): Cancel {
-    let isOver = false
-    const end = (): void => {
-      if (isOver) return
-      isOver = true
-      point.waits -= 1
-      if (this.#last.get(point.serial) !== point) recycle(point)
-    }
-    point.waits += 1
-    const start = (settleWait: Settle): Cancel =>
-      point.driver.eventFinished(point.event, (error) => {
-        if (error === undefined) this.#forget(point)
-        settleWait(error)
-      })
-    return untilOver(start, settle, end)
-  }
-
-  #forget(point: QueuedPoint): void {
-    if (this.#last.get(point.serial) === point) this.#last.delete(point.serial)
-  }
-
-  #forgetDone(): void {
-    for (const point of [...this.#last.values()]) {
-      if (!point.driver.memory.isDone(point.event)) continue
-      this.#forget(point)
-      recycle(point)
-    }
-    this.#nextSweep = Math.max(FEW_POINTS, 2 * this.#last.size)
-  }
-}
-
-/** Recycles the event, unless promises still wait for it. */
-function recycle({ driver, context, event, waits }: QueuedPoint): void {
-  if (waits === 0) unlessLost(() => driver.eventRecycle(context, event))
 }

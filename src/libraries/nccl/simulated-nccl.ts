@@ -11,8 +11,8 @@ import type { Driver, EventHandle, LibraryTwin, OwnEvent } from '../../driver/dr
 import { recordedEvent } from '../../memory/stream-uses.js'
 import type { StreamImpl } from '../../streams/stream-impl.js'
 import type { UsedMemory } from '../library-call.js'
-import type { NcclRequest } from './nccl-handle.js'
-import type { EndCall, NcclBackend, NcclFunction, NcclReduction, NcclType } from './nccl-library.js'
+import { type NcclOperation, pairOf } from './nccl-handle.js'
+import type { EndCall, NcclBackend, NcclReduction, NcclType } from './nccl-library.js'
 import { UNIQUE_ID_BYTES } from './nccl-library.js'
 
 /** The virtual time of a start, and of a link of 400 GB/s. */
@@ -95,9 +95,9 @@ export class SimulatedNccl implements NcclBackend {
   }
 }
 
-/** The part of one rank in an operation of several. */
-export interface SimulatedPart {
-  readonly operation: NcclRequest & ComputedCall
+/** A call of a rank whose stream and memory were found to be open. */
+export interface OpenOperation {
+  readonly operation: NcclOperation
   readonly use: StreamImpl
   readonly memory: readonly UsedMemory[]
 }
@@ -106,7 +106,7 @@ export interface SimulatedPart {
  * Queues the calls of ranks, each with the calls of other ranks that belong to it. NCCL runs the calls of a group
  * concurrently, so no read of a rank waits for what the rank writes in another call.
  */
-export function queueSimulated(parts: readonly SimulatedPart[]): void {
+export function queueSimulated(parts: readonly OpenOperation[]): void {
   const exchanges = matched(parts).map((together) => new Exchange(together))
   try {
     for (const exchange of exchanges) exchange.queueReads()
@@ -118,14 +118,14 @@ export function queueSimulated(parts: readonly SimulatedPart[]): void {
 
 /** One operation of several ranks: what each has read, and an event behind that. */
 class Exchange {
-  readonly #parts: readonly SimulatedPart[]
+  readonly #parts: readonly OpenOperation[]
   readonly #nanoseconds: number
   readonly #sources: Uint8Array[] = []
   readonly #events: (OwnEvent & { readonly use: StreamImpl })[] = []
   #reduced: Uint8Array | undefined
 
-  constructor(parts: readonly SimulatedPart[]) {
-    this.#parts = [...parts].sort((a, b) => a.operation.rank - b.operation.rank)
+  constructor(parts: readonly OpenOperation[]) {
+    this.#parts = [...parts].sort((a, b) => a.operation.handle.rank - b.operation.handle.rank)
     const bytes = parts.reduce((sum, { memory }) => memory.reduce((all, { byteLength }) => all + byteLength, sum), 0)
     this.#nanoseconds = Math.round(bytes / BYTES_PER_NS)
   }
@@ -164,7 +164,7 @@ class Exchange {
 }
 
 function queueOnHost(
-  { operation: { name }, use: { driver, handle, context } }: SimulatedPart,
+  { operation: { name }, use: { driver, handle, context } }: OpenOperation,
   memory: readonly UsedMemory[],
   nanoseconds: number,
   run: LibraryTwin['run'],
@@ -176,35 +176,25 @@ function queueOnHost(
 }
 
 /** The first collectives of all ranks belong together, then the second ones, and each send belongs to its receive. */
-function matched(parts: readonly SimulatedPart[]): readonly (readonly SimulatedPart[])[] {
-  const sets = new Map<string, SimulatedPart[]>()
+function matched(parts: readonly OpenOperation[]): readonly (readonly OpenOperation[])[] {
+  const sets = new Map<string, OpenOperation[]>()
   const counts = new Map<string, number>()
   for (const part of parts) {
-    const { clique, rank, peer, isSend } = part.operation
-    const pair = peer === undefined ? 'all' : isSend ? `${rank} to ${peer}` : `${peer} to ${rank}`
-    const counter = `${clique.serial} ${pair} ${rank} ${isSend}`
+    const { handle, name } = part.operation
+    const pair = `${handle.clique.serial} ${pairOf(part.operation)}`
+    const counter = `${pair} ${handle.rank} ${name === 'ncclSend'}`
     const index = counts.get(counter) ?? 0
     counts.set(counter, index + 1)
-    const key = `${clique.serial} ${pair} ${index}`
-    const set = sets.get(key)
-    if (set === undefined) sets.set(key, [part])
-    else set.push(part)
+    const key = `${pair} ${index}`
+    sets.set(key, [...(sets.get(key) ?? []), part])
   }
   return [...sets.values()]
-}
-
-/** The call of one rank, as far as it determines what is computed. */
-export interface ComputedCall {
-  readonly name: NcclFunction
-  readonly rank: number
-  readonly type: NcclType
-  readonly op: NcclReduction
 }
 
 type Value = number | bigint
 
 /** The common result, from the bytes that each contributing rank has read, in the order of the ranks. */
-export function combined({ name, type, op }: ComputedCall, sources: readonly Uint8Array[]): Uint8Array {
+function combined({ name, type, op }: NcclOperation, sources: readonly Uint8Array[]): Uint8Array {
   switch (name) {
     case 'ncclAllReduce':
     case 'ncclReduce':
@@ -218,7 +208,7 @@ export function combined({ name, type, op }: ComputedCall, sources: readonly Uin
 }
 
 /** The part of the result that one of so many ranks gets. */
-export function partFor({ name, rank }: ComputedCall, whole: Uint8Array, ranks: number): Uint8Array {
+function partFor({ name, handle: { rank } }: NcclOperation, whole: Uint8Array, ranks: number): Uint8Array {
   const length = whole.length / ranks
   return name === 'ncclReduceScatter' ? whole.subarray(rank * length, (rank + 1) * length) : whole
 }
