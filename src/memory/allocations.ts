@@ -24,9 +24,17 @@ export abstract class Allocation extends NativeResource {
   declare readonly tracks: boolean
   /** Done once the memory can be used; undefined if it can be used already. */
   declare readonly ready: EventHandle | undefined
+  /** The serial number of the stream on which that event was recorded, so that its work need not wait for it. */
+  declare protected readonly readyOn: number
 
   /** Assigned, not defined, as those of `NativeResource`. */
-  constructor(device: Device, driver: Driver, pointer: Pointer, byteLength: number) {
+  constructor(
+    device: Device,
+    driver: Driver,
+    pointer: Pointer,
+    byteLength: number,
+    ready?: { readonly event: EventHandle; readonly serial: number },
+  ) {
     super()
     this.device = device
     this.driver = driver
@@ -37,7 +45,8 @@ export abstract class Allocation extends NativeResource {
     this.owner = undefined
     this.isOfHost = false
     this.tracks = true
-    this.ready = undefined
+    this.ready = ready?.event
+    this.readyOn = ready?.serial ?? 0
   }
 
   override get outlivesRefusal(): boolean {
@@ -56,16 +65,19 @@ export abstract class Allocation extends NativeResource {
 
   /** To be called before work that uses the memory is queued on a stream that does not capture. */
   beforeUse(use: StreamImpl): void {
+    if (this.isOrderedOn(use)) return
+    if (!this.uses.has(use.serial)) this.waitUntilReady(use)
     this.uses.prepare(use, this.device)
   }
 
   /** To be called after that work was queued. */
   afterUse(use: StreamImpl): void {
-    this.uses.record(use)
+    if (!this.isOrderedOn(use)) this.uses.record(use)
   }
 
   /** Work that was queued on the stream earlier uses the memory. */
   usedOn(use: StreamImpl): void {
+    if (this.isOrderedOn(use)) return
     this.uses.prepare(use, this.device)
     this.uses.record(use)
   }
@@ -77,7 +89,12 @@ export abstract class Allocation extends NativeResource {
 
   /** Orders it after all tracked uses, and after the work of the allocation stream, whose uses are not tracked. */
   orderAfterAll(use: StreamImpl): void {
+    this.waitUntilReady(use)
     this.orderAfterUses(use)
+  }
+
+  protected waitUntilReady({ driver, handle, serial }: StreamImpl): void {
+    if (this.ready !== undefined && serial !== this.readyOn) driver.streamWaitEvent(handle, this.ready, 0)
   }
 
   /** Takes over an event behind uses by other code: the memory is not freed before it is done. */
@@ -110,11 +127,8 @@ export abstract class Allocation extends NativeResource {
 export class DeviceAllocation extends Allocation {
   /** Undefined if another library owns the stream, which may be gone when the memory is freed. */
   readonly #allocationStream: AllocationStream | undefined
-  readonly #streamSerial: number
-  /** Other streams must not use the memory before this event is done. */
+  /** Recorded behind the allocation. */
   readonly #allocated: OwnEvent
-  override readonly ready: EventHandle
-
   readonly #holder: Holder
   readonly #pool: PoolImpl | undefined
 
@@ -130,11 +144,9 @@ export class DeviceAllocation extends Allocation {
       driver.eventRecycle(context, allocated.event)
       throw outOfMemory(error, driver, { device, byteLength, pool })
     }
-    super(device, driver, pointer, byteLength)
+    super(device, driver, pointer, byteLength, { event: allocated.event, serial })
     this.#allocationStream = stream.isExternal ? undefined : allocationStreamOf(stream)
-    this.#streamSerial = serial
     this.#allocated = allocated
-    this.ready = allocated.event
     try {
       driver.eventRecordOwn(allocated.event, handle)
     } catch (error) {
@@ -163,30 +175,12 @@ export class DeviceAllocation extends Allocation {
   }
 
   override isOrderedOn({ serial }: StreamImpl): boolean {
-    return this.#allocationStream !== undefined && serial === this.#streamSerial
-  }
-
-  override beforeUse(use: StreamImpl): void {
-    const { driver, handle, serial } = use
-    if (this.isOrderedOn(use)) return
-    if (serial !== this.#streamSerial && !this.uses.has(serial)) {
-      driver.streamWaitEvent(handle, this.#allocated.event, 0)
-    }
-    super.beforeUse(use)
-  }
-
-  override afterUse(use: StreamImpl): void {
-    if (!this.isOrderedOn(use)) super.afterUse(use)
+    return this.#allocationStream !== undefined && serial === this.readyOn
   }
 
   override orderAfterAll(use: StreamImpl): void {
-    if (use.serial !== this.#streamSerial) use.driver.streamWaitEvent(use.handle, this.#allocated.event, 0)
     super.orderAfterAll(use)
     this.#allocationStream?.orderBefore(use)
-  }
-
-  override usedOn(use: StreamImpl): void {
-    if (!this.isOrderedOn(use)) super.usedOn(use)
   }
 
   protected override free(): void {
@@ -195,8 +189,8 @@ export class DeviceAllocation extends Allocation {
   }
 
   #freeOn(last: StreamImpl): void {
-    const { driver, handle, serial } = last
-    if (serial !== this.#streamSerial) driver.streamWaitEvent(handle, this.#allocated.event, 0)
+    const { driver, handle } = last
+    this.waitUntilReady(last)
     this.uses.orderBefore(last)
     let finding: unknown
     try {

@@ -3,7 +3,7 @@ import { stateError } from '../../base/errors.js'
 import { RecheckTimer } from '../../base/recheck-timer.js'
 import { contextOf, type Device, driverOf } from '../../device.js'
 import { AfterWork } from '../../driver/after-work.js'
-import type { Driver, EventHandle, OwnEvent, Pointer } from '../../driver/driver.js'
+import type { Driver, OwnEvent, Pointer } from '../../driver/driver.js'
 import { unlessLost } from '../../memory/allocation-stream.js'
 import { Allocation } from '../../memory/allocations.js'
 import type { BufferImpl } from '../../memory/buffer.js'
@@ -118,8 +118,6 @@ function checkLater(): void {
 
 /** Memory of another library. `handBack` is called when all work is done that was queued with it here. */
 export class LentAllocation extends Allocation {
-  override readonly ready: EventHandle | undefined
-
   constructor(
     device: Device,
     driver: Driver,
@@ -130,27 +128,11 @@ export class LentAllocation extends Allocation {
     private readonly filled: (OwnEvent & { readonly serial: number }) | undefined,
     private readonly handBack: () => void,
   ) {
-    super(device, driver, pointer, byteLength)
-    this.ready = filled?.event
+    super(device, driver, pointer, byteLength, filled)
   }
 
   override enablePeerAccess(use: StreamImpl): boolean {
     return this.isOfHost || super.enablePeerAccess(use)
-  }
-
-  override beforeUse(use: StreamImpl): void {
-    if (!this.uses.has(use.serial)) this.#waitOn(use)
-    super.beforeUse(use)
-  }
-
-  override orderAfterAll(use: StreamImpl): void {
-    this.#waitOn(use)
-    super.orderAfterAll(use)
-  }
-
-  #waitOn({ driver, handle, serial }: StreamImpl): void {
-    const { filled } = this
-    if (filled !== undefined && serial !== filled.serial) driver.streamWaitEvent(handle, filled.event, 0)
   }
 
   protected override free(): void {
