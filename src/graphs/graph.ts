@@ -1,6 +1,7 @@
 /** Graphs and their instances; graphs come from captures (capture.ts). */
 import { invalidType, invalidValue, outOfRange, refuseReceiver, stateError } from '../base/errors.js'
 import { implementation } from '../base/library-object.js'
+import { memoize } from '../base/memoize.js'
 import { another, type Device, elsewhere, HandleImpl, HandleObject } from '../device.js'
 import type { CaptureMode, ContextHandle, GraphHandle, LaunchShape, NodeHandle } from '../driver/driver.js'
 import { isNullStream } from '../driver/driver.js'
@@ -13,7 +14,7 @@ import type { DeviceBuffer } from '../memory/device-buffer.js'
 import type { PinnedBuffer } from '../memory/pinned-buffer.js'
 import { enablePeerAccess, endOf, endsOf } from '../memory/queue-with-memory.js'
 import { checkCopy, checkFill, type FillOptions, openFill } from '../memory/transfers.js'
-import type { CapturedCopy, CaptureRecord, CaptureTarget, CopyEnd, NotedNode } from '../streams/capture-record.js'
+import type { CaptureRecord, CaptureTarget, CopyEnd, NotedNode } from '../streams/capture-record.js'
 import { captureBegan, RetainedResources, recordOf, recordOfTarget } from '../streams/capture-record.js'
 import { greenContextsOf } from '../streams/green-context.js'
 import { currentStreamImpl, type StreamImpl, streamImplOf } from '../streams/stream-impl.js'
@@ -21,16 +22,25 @@ import { GraphExecImpl, type InstantiatedGraph } from './graph-exec-impl.js'
 import type { CopyNode, FillNode, GraphNode, KernelNode, NodeState } from './nodes.js'
 import { nodeStateOf, nodesOf } from './nodes.js'
 
-type Owners = ReadonlySet<object>
+/** Objects of the program that a graph or an instance keeps reachable. */
+class ReachableObjects {
+  /** Owners of foreign memory and events. */
+  owners: ReadonlySet<object> = new Set()
+  /** In an instance: owners of the memory of updated nodes. */
+  readonly nodeOwners = new Map<NodeHandle, readonly object[]>()
+  /** In a graph: the kernels of its nodes, among what the driver does not report. */
+  notes: ReadonlyMap<NodeHandle, NotedNode> = new Map()
+  nodes: readonly GraphNode[] | undefined
 
-/** Owners of foreign memory and events: reachable from the public object, so that an owner that refers to it is collected too. */
-const ownersOf = new WeakMap<Graph | GraphExec, Owners>()
-/** Owners of the memory of updated nodes. */
-const nodeOwnersOf = new WeakMap<GraphExec, Map<NodeHandle, readonly object[]>>()
-const NO_NOTES: ReadonlyMap<NodeHandle, NotedNode> = new Map()
-/** By the public object, so that a kernel that refers to the graph is collected with it. */
-const notesOf = new WeakMap<Graph, ReadonlyMap<NodeHandle, NotedNode>>()
-const nodesOfGraphs = new WeakMap<Graph, readonly GraphNode[]>()
+  /** A closed graph has no nodes, and keeps no kernels reachable for them. */
+  forgetNodes(): void {
+    this.notes = new Map()
+    this.nodes = undefined
+  }
+}
+
+/** By the public object: it is collected together with an owner or a kernel that refers to it. */
+const reachableFrom = memoize((_graph: Graph | GraphExec) => new ReachableObjects())
 
 let makeGraph: (impl: GraphImpl) => Graph
 let makeExec: (impl: GraphExecImpl) => GraphExec
@@ -68,7 +78,7 @@ class GraphImpl extends HandleImpl<GraphHandle> implements CaptureTarget, Instan
     this.isLost = true
     const graph = captureTargets.get(this)
     captureTargets.delete(this)
-    if (graph !== undefined) forgetNodes(graph)
+    if (graph !== undefined) reachableFrom(graph).forgetNodes()
     this.dispose()
     this.captureEnded()
   }
@@ -156,7 +166,9 @@ export class Graph extends HandleObject {
     const { driver, device, handle, context, retained } = openGraph(this)
     const exec = driver.graphs.instantiate(handle, context)
     const impl = new GraphExecImpl(device, exec, graphImpl(this), retained.copy(), context)
-    return withOwners(makeExec(impl), ownersOf.get(this))
+    const made = makeExec(impl)
+    reachableFrom(made).owners = reachableFrom(this).owners
+    return made
   }
 
   /**
@@ -172,13 +184,12 @@ export class Graph extends HandleObject {
    */
   get nodes(): readonly GraphNode[] {
     const impl = openGraph(this)
-    let nodes = nodesOfGraphs.get(this)
-    if (nodes === undefined) {
-      nodes = nodesOf(impl, impl.driver.graphs.nodes(impl.handle), notesOf.get(this) ?? NO_NOTES)
-      nodesOfGraphs.set(this, nodes)
+    const reachable = reachableFrom(this)
+    if (reachable.nodes === undefined) {
+      reachable.nodes = nodesOf(impl, impl.driver.graphs.nodes(impl.handle), reachable.notes)
       impl.nodesRead()
     }
-    return nodes
+    return reachable.nodes
   }
 
   /**
@@ -200,7 +211,7 @@ export class Graph extends HandleObject {
   /** Destroys the graph (`cuGraphDestroy`); instances of it remain usable. May be called twice. */
   close(): void {
     graphImpl(this).close()
-    forgetNodes(this)
+    reachableFrom(this).forgetNodes()
   }
 
   get [Symbol.toStringTag](): string {
@@ -218,7 +229,7 @@ export class Graph extends HandleObject {
     const record = recordOf(stream)
     if (record?.target === impl) throw invalidValue(`${impl} cannot be put into itself`)
     record?.retained.addAll(impl.retained)
-    for (const owner of ownersOf.get(this) ?? []) record?.owners.add(owner)
+    for (const owner of reachableFrom(this).owners) record?.owners.add(owner)
     impl.driver.graphs.addGraph(stream.handle, impl.handle)
     stream.lastWork = 'a graph'
   }
@@ -234,12 +245,6 @@ const graphImplOf = (value: unknown): GraphImpl | undefined =>
 const graphImpl = (graph: unknown): GraphImpl => graphImplOf(graph) ?? refuseReceiver('a Graph', graph)
 
 export const isGraph = (value: unknown): value is Graph => graphImplOf(value) !== undefined
-
-function withOwners<G extends Graph | GraphExec>(graph: G, owners: Owners | undefined): G {
-  if (owners === undefined || owners.size === 0) ownersOf.delete(graph)
-  else ownersOf.set(graph, owners)
-  return graph
-}
 
 /** Begins a capture that adds to a graph, behind these nodes of it. */
 export function beginInto(stream: StreamImpl, mode: CaptureMode, into: Graph, after: readonly GraphNode[]): void {
@@ -272,7 +277,7 @@ function extended(impl: GraphImpl, record: CaptureRecord): Graph {
   captureTargets.delete(impl)
   addCaptured(graph, impl, record)
   record.retained.release()
-  if (impl.isClosed) forgetNodes(graph)
+  if (impl.isClosed) reachableFrom(graph).forgetNodes()
   impl.captureEnded()
   return graph
 }
@@ -281,15 +286,10 @@ function extended(impl: GraphImpl, record: CaptureRecord): Graph {
 function addCaptured(graph: Graph, impl: GraphImpl, record: CaptureRecord): void {
   impl.retained.addAll(record.retained)
   for (const green of greenContextsOf(impl.driver)) impl.retained.add(green)
-  withOwners(graph, new Set([...(ownersOf.get(graph) ?? []), ...record.owners]))
-  notesOf.set(graph, new Map([...(notesOf.get(graph) ?? NO_NOTES), ...record.notes]))
-  nodesOfGraphs.delete(graph)
-}
-
-/** A closed graph has no nodes, and keeps no kernels reachable for them. */
-function forgetNodes(graph: Graph): void {
-  notesOf.delete(graph)
-  nodesOfGraphs.delete(graph)
+  const reachable = reachableFrom(graph)
+  reachable.owners = new Set([...reachable.owners, ...record.owners])
+  reachable.notes = new Map([...reachable.notes, ...record.notes])
+  reachable.nodes = undefined
 }
 
 function checkDevice<S extends StreamImpl>(impl: GraphImpl | GraphExecImpl, stream: S): S {
@@ -307,9 +307,12 @@ export function graphOf(
   if (record?.target instanceof GraphImpl) return extended(record.target, record)
   const retained = record?.retained ?? new RetainedResources()
   for (const green of greenContextsOf(driver)) retained.add(green)
-  const impl = new GraphImpl(device, handle, retained, context)
-  const graph = withOwners(makeGraph(impl), record?.owners)
-  if (record !== undefined) notesOf.set(graph, record.notes)
+  const graph = makeGraph(new GraphImpl(device, handle, retained, context))
+  if (record !== undefined) {
+    const reachable = reachableFrom(graph)
+    reachable.owners = record.owners
+    reachable.notes = record.notes
+  }
   return graph
 }
 
@@ -389,7 +392,10 @@ export class GraphExec extends HandleObject {
     if (node !== undefined) {
       const memory = changeNode(impl, target as GraphNode, node, given)
       impl.nodeUses(node.handle, memory)
-      keepOwners(this, node.handle, memory)
+      const { nodeOwners } = reachableFrom(this)
+      const owners = memory.flatMap(({ allocation }) => allocation.owner?.deref() ?? [])
+      if (owners.length > 0) nodeOwners.set(node.handle, owners)
+      else nodeOwners.delete(node.handle)
       return this
     }
     const graph = target as Graph
@@ -404,8 +410,9 @@ export class GraphExec extends HandleObject {
     if (impl.changed === 'switched') throw excluded(impl)
     impl.driver.graphs.update(impl.handle, from.handle)
     impl.changed = 'updated'
-    withOwners(this, ownersOf.get(graph))
-    nodeOwnersOf.delete(this)
+    const reachable = reachableFrom(this)
+    reachable.owners = reachableFrom(graph).owners
+    reachable.nodeOwners.clear()
     impl.replaced(from.retained)
     return this
   }
@@ -482,7 +489,10 @@ function changeNode(impl: GraphExecImpl, shown: GraphNode, node: NodeState, give
     if (node.copy?.isOfRows)
       throw invalidValue(`${shown} copies several rows, and CUDA changes no such copy: capture another graph`)
     const memory = [to.openFor(driver), from.openFor(driver)] as const
-    checkEnds(shown, node, endsOf(to, from))
+    const [captured, ends] = [node.copy, endsOf(to, from)]
+    if (captured !== undefined && !(isSameEnd(captured.to, ends.to) && isSameEnd(captured.from, ends.from))) {
+      throw unchangeable(shown, `copies to ${describeEnd(captured.to)} from ${describeEnd(captured.from)}`)
+    }
     refuseEmpty(shown, to)
     enablePeerAccess(memory, impl)
     driver.graphs.updateCopy(exec, node.handle, context, to.pointer, from.pointer, from.byteLength)
@@ -492,7 +502,9 @@ function changeNode(impl: GraphExecImpl, shown: GraphNode, node: NodeState, give
     const fill = checkFill(given[0], given[1] as number, given[2] as FillOptions | undefined)
     const context = contextOfNode(impl, shown, node)
     const { to, value, width } = openFill(fill, driver)
-    checkEnd(shown, node, endOf(to))
+    // CUDA accepts another kind of memory for a fill, but some launches of it then fault.
+    const { fills } = node
+    if (fills !== undefined && !isSameEnd(fills, endOf(to))) throw unchangeable(shown, `fills ${describeEnd(fills)}`)
     refuseEmpty(shown, to)
     enablePeerAccess([to], impl)
     driver.graphs.updateFill(exec, node.handle, context, to.pointer, value, width, to.byteLength / width)
@@ -543,31 +555,8 @@ const isSameEnd = (a: CopyEnd, b: CopyEnd): boolean =>
 const describeEnd = ({ isOfHost, device }: CopyEnd): string =>
   isOfHost ? 'pinned memory' : `memory of device ${device}`
 
-/** CUDA accepts another kind of memory for a fill, but some launches of it then fault. */
-function checkEnd(shown: object, { fills }: NodeState, end: CopyEnd): void {
-  if (fills === undefined || isSameEnd(fills, end)) return
-  throw invalidValue(`${shown} fills ${describeEnd(fills)}, and no update changes that: capture another graph`)
-}
-
-function checkEnds(shown: object, { copy }: NodeState, { to, from }: CapturedCopy): void {
-  if (copy === undefined || (isSameEnd(copy.to, to) && isSameEnd(copy.from, from))) return
-  const captured = `to ${describeEnd(copy.to)} from ${describeEnd(copy.from)}`
-  throw invalidValue(`${shown} copies ${captured}, and no update changes that: capture another graph`)
-}
-
-function keepOwners(exec: GraphExec, node: NodeHandle, memory: readonly OpenMemory[]): void {
-  let owners: object[] | undefined
-  for (const { allocation } of memory) {
-    const owner = allocation.owner?.deref()
-    if (owner === undefined) continue
-    owners ??= []
-    owners.push(owner)
-  }
-  const known = nodeOwnersOf.get(exec)
-  if (owners === undefined) known?.delete(node)
-  else if (known === undefined) nodeOwnersOf.set(exec, new Map([[node, owners]]))
-  else known.set(node, owners)
-}
+const unchangeable = (shown: object, does: string): Error =>
+  invalidValue(`${shown} ${does}, and no update changes that: capture another graph`)
 
 /** `exec.upload()`, on the stream given or the current one of the instance's device. */
 export function uploadExec(exec: GraphExec, stream: unknown): void {
