@@ -250,9 +250,8 @@ export const isDevice = (value: unknown): value is Device =>
 export const driverOf = (device: Device): WrappableDriver => checkThis(device, isDevice, 'a Device')[implementation]
 
 /** How messages name the driver of an object that belongs to another one. */
-export function another(driver: Driver, other: Driver): string {
-  return driver.name === 'sim' && other.name === 'sim' ? 'another simulation' : 'another driver'
-}
+export const another = (driver: Driver, other: Driver): string =>
+  driver.name === 'sim' && other.name === 'sim' ? 'another simulation' : 'another driver'
 
 /** How messages name a device where another one was expected. Devices of two simulations have the same name. */
 export function elsewhere(device: Device, expected: Device): string {

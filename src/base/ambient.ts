@@ -61,9 +61,8 @@ export class Ambient<T> {
   }
 }
 
-function entryOf<T>(value: T | undefined): Entry<T> | undefined {
-  return value === undefined ? undefined : { value, ended: false, before: undefined }
-}
+const entryOf = <T>(value: T | undefined): Entry<T> | undefined =>
+  value === undefined ? undefined : { value, ended: false, before: undefined }
 
 function unended<T>(entry: Entry<T> | undefined): Entry<T> | undefined {
   let found = entry

@@ -53,9 +53,8 @@ export class CudaError extends Error {
 }
 
 /** The same error with another explanation. */
-export function explained({ call, number, code }: CudaError, explanation: string): CudaError {
-  return new CudaError(call, number, code, explanation)
-}
+export const explained = ({ call, number, code }: CudaError, explanation: string): CudaError =>
+  new CudaError(call, number, code, explanation)
 
 /** A refusal of a library such as cuBLAS or NCCL. Match on `code` or `number`; the message is for people. */
 export class LibraryError extends Error {

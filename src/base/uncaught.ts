@@ -25,6 +25,4 @@ export function surfacing(work: () => void): void {
 }
 
 /** Runs the function. Uncaught errors in it, and in all that it starts, go to `collect`. */
-export function collectingUncaught<R>(collect: (error: unknown) => void, fn: () => R): R {
-  return collectors.run(collect, fn)
-}
+export const collectingUncaught = <R>(collect: (error: unknown) => void, fn: () => R): R => collectors.run(collect, fn)

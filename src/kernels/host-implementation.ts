@@ -74,9 +74,8 @@ function* indices([sizeX, sizeY, sizeZ]: Extent3): Generator<Index3> {
   }
 }
 
-function isIterator(value: unknown): value is Iterator<unknown> {
-  return typeof value === 'object' && value !== null && typeof Reflect.get(value, 'next') === 'function'
-}
+const isIterator = (value: unknown): value is Iterator<unknown> =>
+  typeof value === 'object' && value !== null && typeof Reflect.get(value, 'next') === 'function'
 
 type View = Readonly<Record<number, unknown>> & { readonly length: number }
 

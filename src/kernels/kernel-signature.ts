@@ -151,9 +151,8 @@ export function checkMemoryOpen(
   }
 }
 
-function misaligned(what: string, { bytes, type }: Parameter, index: number): Error {
-  return invalidValue(`Argument ${index}: ${what} does not begin at a multiple of ${bytes}, for ${type}`)
-}
+const misaligned = (what: string, { bytes, type }: Parameter, index: number): Error =>
+  invalidValue(`Argument ${index}: ${what} does not begin at a multiple of ${bytes}, for ${type}`)
 
 /** The memory among checked arguments. */
 export const memoryIn = (args: readonly CheckedArgument[]): readonly BufferImpl[] =>

@@ -440,9 +440,8 @@ function extentOf(extent: unknown, name: string): readonly [number, number, numb
 
 const checkExtent = (value: unknown, name: string): number => checkInteger(value, name, 1, LARGEST_EXTENT)
 
-function checkSharedMemory(bytes: unknown, name: string): number {
-  return checkInteger(bytes, name, 0, LARGEST_EXTENT, () => `bytes from 0 to ${LARGEST_EXTENT}`)
-}
+const checkSharedMemory = (bytes: unknown, name: string): number =>
+  checkInteger(bytes, name, 0, LARGEST_EXTENT, () => `bytes from 0 to ${LARGEST_EXTENT}`)
 
 function imageOf(code: unknown): Uint8Array {
   if (typeof code !== 'string' && !types.isUint8Array(code)) {

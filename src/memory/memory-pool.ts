@@ -254,9 +254,8 @@ export function openPool(value: unknown, device: Device): PoolImpl {
   return impl.checkOpen()
 }
 
-function checkThreshold(bytes: unknown, name: string): number {
-  return bytes === Number.POSITIVE_INFINITY ? bytes : checkInteger(bytes, name, 0, MOST)
-}
+const checkThreshold = (bytes: unknown, name: string): number =>
+  bytes === Number.POSITIVE_INFINITY ? bytes : checkInteger(bytes, name, 0, MOST)
 
 function usageOf(pool: unknown): PoolUsage {
   const { driver, handle } = open(pool)

@@ -148,9 +148,7 @@ export function queueCopy(
 }
 
 /** The part of a captured copy that cannot be changed. */
-export function endsOf(to: OpenMemory, from: OpenMemory): CapturedCopy {
-  return { to: endOf(to), from: endOf(from) }
-}
+export const endsOf = (to: OpenMemory, from: OpenMemory): CapturedCopy => ({ to: endOf(to), from: endOf(from) })
 
 /** Where memory is, as far as a node of a graph is concerned. */
 export const endOf = ({ allocation: { isOfHost, device } }: OpenMemory): CopyEnd => ({

@@ -303,9 +303,8 @@ export function checkFaults(faults: readonly Fault[] | undefined, name: string):
   return given.map((each, index) => checkFault(each as Fault, `${name}[${index}]`))
 }
 
-function checkTimes(times: number, name: string): number {
-  return times === Number.POSITIVE_INFINITY ? times : checkInteger(times, `${name}.times`, 1)
-}
+const checkTimes = (times: number, name: string): number =>
+  times === Number.POSITIVE_INFINITY ? times : checkInteger(times, `${name}.times`, 1)
 
 function checkProbability(probability: number | undefined, name: string): number {
   if (probability === undefined) return 1

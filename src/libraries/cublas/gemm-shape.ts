@@ -97,9 +97,7 @@ type GivenBatch = Given<StridedBatchOptions, (typeof BATCH)[number]>
 const ONE: GivenBatch = { batchCount: 1, strideA: undefined, strideB: undefined, strideC: undefined }
 
 /** Throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE or ERR_OUT_OF_RANGE for sizes and types that no product can have. */
-export function shapeOfGemm(options: GemmOptions): GemmShape {
-  return shapeOf(read(options, GEMM), ONE)
-}
+export const shapeOfGemm = (options: GemmOptions): GemmShape => shapeOf(read(options, GEMM), ONE)
 
 /** The shape of a batch. Throws as `shapeOfGemm()`. */
 export function shapeOfBatch(options: StridedBatchOptions): GemmShape {

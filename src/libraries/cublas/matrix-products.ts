@@ -220,6 +220,5 @@ function checkOperandsApart(shape: GemmShape, [first, second, result]: readonly 
 }
 
 /** The virtual nanoseconds of a product: about the time of a GPU of 50 TFLOP/s. */
-function durationOf({ m, n, k, batchCount }: GemmShape): number {
-  return 2000 + Math.round((2 * m * n * k * batchCount) / 50_000)
-}
+const durationOf = ({ m, n, k, batchCount }: GemmShape): number =>
+  2000 + Math.round((2 * m * n * k * batchCount) / 50_000)

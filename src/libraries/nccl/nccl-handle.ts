@@ -256,6 +256,5 @@ export function pairOf({ handle: { rank }, name, peer }: NcclOperation): string 
   return name === 'ncclSend' ? `${rank} to ${peer}` : `${peer} to ${rank}`
 }
 
-function deadlock(why: string): Error {
-  return stateError('ERR_DEADLOCK', `This would wait forever: ${why}. Make the calls of all ranks inside one group()`)
-}
+const deadlock = (why: string): Error =>
+  stateError('ERR_DEADLOCK', `This would wait forever: ${why}. Make the calls of all ranks inside one group()`)
