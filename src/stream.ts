@@ -25,9 +25,14 @@ import { launch } from './kernels/launchable.js'
 import type { ViewConstructor } from './memory/buffer.js'
 import type { DeviceBuffer } from './memory/device-buffer.js'
 import type { PinnedBuffer } from './memory/pinned-buffer.js'
+import {
+  type WaitValueOptions,
+  type WriteValueOptions,
+  waitValue,
+  writeValue,
+} from './memory/stream-memory-operations.js'
 import type { CopyOptions, DownloaderOptions, FillOptions } from './memory/transfers.js'
 import { copy, copyAll, download, downloader, fill, upload, uploader } from './memory/transfers.js'
-import { type WaitValueOptions, type WriteValueOptions, waitValue, writeValue } from './memory/values.js'
 import { EVENT_OPTIONS, EventImpl, PLAIN, settingsOf } from './streams/event-impl.js'
 import { greenContextImplOf } from './streams/green-context.js'
 import { hostFunction } from './streams/host-function.js'

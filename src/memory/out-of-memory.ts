@@ -1,5 +1,5 @@
 /** The error for a device that has no more memory: what there is, and on which streams this thread has allocated it. */
-import { variable } from '../base/environment.js'
+import { variable } from '../base/environment-variables.js'
 import { CudaError, explained } from '../base/errors.js'
 import { memoize } from '../base/memoize.js'
 import { shortCallSite } from '../base/stack.js'

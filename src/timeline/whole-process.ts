@@ -3,7 +3,7 @@
  * `CUDA_STREAMS_TIMELINE_SITES=1` as `{ callSites: true }` does.
  */
 import { absolutePath, isMainThread, printError, process, threadId, writeFileNow } from '#platform'
-import { variable } from '../base/environment.js'
+import { variable } from '../base/environment-variables.js'
 import { messageOf } from '../base/errors.js'
 import { provideWrapper } from '../driver/environment-wrappers.js'
 import { checkExtension, contentsOf } from './file-format.js'

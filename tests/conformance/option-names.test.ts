@@ -85,8 +85,13 @@ function rowsOf(bench: Workbench, held: Held): readonly Row[] {
     ['stream', 'event.wait(stream)', 'external', (o) => event.wait(stream, o)],
     ['stream', 'stream.wait(stream)', 'event, external', (o) => stream.wait(bench.stream(), o)],
     ['stream', 'stream.wait(promise)', 'signal', (o) => stream.wait(Promise.resolve(), o)],
-    ['memory/values', 'stream.waitValue()', 'byteOffset, compare', (o) => stream.waitValue(buffer, 0, o)],
-    ['memory/values', 'stream.writeValue()', 'byteOffset', (o) => stream.writeValue(buffer, 0, o)],
+    [
+      'memory/stream-memory-operations',
+      'stream.waitValue()',
+      'byteOffset, compare',
+      (o) => stream.waitValue(buffer, 0, o),
+    ],
+    ['memory/stream-memory-operations', 'stream.writeValue()', 'byteOffset', (o) => stream.writeValue(buffer, 0, o)],
     ['stream', 'stream.downloader()', 'chunkBytes', (o) => stream.downloader(buffer, o)],
     [
       'memory/transfers',

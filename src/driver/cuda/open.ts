@@ -1,5 +1,5 @@
 /** Builds the driver from its parts. */
-import { millisecondsOf } from '../../base/environment.js'
+import { millisecondsOf } from '../../base/environment-variables.js'
 import { deadlock } from '../deadlocks.js'
 import { type ContextHandle, type Driver, EventFlag, isNullStream, type StreamHandle } from '../driver.js'
 import { LoopPump } from '../loop-pump.js'
