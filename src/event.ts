@@ -283,7 +283,7 @@ function newEvent(options: (EventOptions & { readonly device?: Device | number |
   return EventImpl.make(resolveDevice(given.device), given)
 }
 
-export const eventImpl = (event: unknown): EventImpl => eventImplOf(event) ?? refuseReceiver('an Event', event)
+const eventImpl = (event: unknown): EventImpl => eventImplOf(event) ?? refuseReceiver('an Event', event)
 
 const open = (event: unknown): EventImpl => eventImpl(event).checkOpen()
 

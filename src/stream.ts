@@ -4,6 +4,7 @@ import { checkBoolean, checkFunction, checkSignal, checkThis, isThenable, readOp
 import type { Bytes, OwnBytes } from './base/bytes.js'
 import { invalidType, refuseReceiver, reportedWhileWaiting, stateError } from './base/errors.js'
 import { destroyWhenUnreachable } from './base/finalization.js'
+import { implementation } from './base/library-object.js'
 import { memoize } from './base/memoize.js'
 import { calledFromHere } from './base/stack.js'
 import { pollsInVain, warnOfPolling } from './base/warnings.js'
@@ -14,7 +15,7 @@ import { canonicalStream, cudaHandleOf, EventFlag, ExternalFlag, type HostFuncti
 import { finished, type WaitOptions, whenAborted } from './driver/finished.js'
 import { following, followingResult, promisesOn, throwRejected } from './driver/promise-waits.js'
 import { giveName } from './driver/stream-names.js'
-import { Event, eventImpl, eventImplOf, isEvent } from './event.js'
+import { Event, eventImplOf, isEvent } from './event.js'
 import { beginCapture, type CaptureModeName, type CaptureOptions, capture, endCapture } from './graphs/capture.js'
 import type { Graph, GraphExec } from './graphs/graph.js'
 import type { DefinedKernel } from './kernels/defined-kernel.js'
@@ -282,12 +283,12 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
   record(given?: Event | RecordOptions, options?: RecordOptions): Event {
     const impl = open(this)
     // Options are read before anything is opened: a getter may close it.
-    if (isEvent(given)) {
+    if (given !== undefined && isEvent(given)) {
       const settings = options === undefined ? undefined : readOptions(options, RECORD_OPTIONS)
-      recordGiven(impl, eventImpl(given), settings)
+      recordGiven(impl, given[implementation], settings)
       return given
     }
-    if (isStream(given)) throw invalidType('event', 'an Event or options', given)
+    if (given !== undefined && isStream(given)) throw invalidType('event', 'an Event or options', given)
     const wanted = given === undefined ? options : given
     const settings = wanted === undefined ? undefined : readOptions(wanted, RECORD_OPTIONS)
     const external = externalFlag(settings)
