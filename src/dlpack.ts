@@ -1,4 +1,4 @@
-/** cuda-streams/dlpack: memory that is handed to other libraries of the process, and taken in from them. */
+/** cuda-streams/dlpack: memory that is exported to other libraries of the process, and imported from them. */
 import './shortcuts.js'
 
 export {

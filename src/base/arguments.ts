@@ -192,5 +192,5 @@ export function checkChoice<T extends string>(value: unknown, name: string, choi
   throw invalidValue(`${name} must be ${listed(choices)}, not ${describe(value)}`)
 }
 
-/** As in "'a', 'b' or 'c'". */
+/** A list of names for an error message: "'a', 'b' or 'c'". */
 const listed = (names: readonly string[]): string => `'${names.join("', '")}'`.replace(/, (?='[^']*'$)/, ' or ')

@@ -52,7 +52,7 @@ export class CudaError extends Error {
   }
 }
 
-/** The same error with another explanation. */
+/** A copy of a CudaError with another explanation. */
 export const explained = ({ call, number, code }: CudaError, explanation: string): CudaError =>
   new CudaError(call, number, code, explanation)
 

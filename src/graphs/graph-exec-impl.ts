@@ -20,7 +20,7 @@ import type { StreamImpl } from '../streams/stream-impl.js'
 
 /** The graph that an instance was made from, as far as the instance needs it. */
 export interface InstantiatedGraph {
-  /** It was destroyed, with its nodes. */
+  /** CUDA has destroyed the graph with its nodes, because a capture into it failed. */
   readonly isLost: boolean
   instanceMade(): void
   instanceClosed(): void
@@ -64,7 +64,7 @@ export class GraphExecImpl extends HandleImpl<GraphExecHandle> {
     if (unused.length > 0) this.#releaseUnused(unused)
   }
 
-  /** It was launched on the stream. */
+  /** To be called after each launch, with its stream. */
   launchedOn(stream: StreamImpl): void {
     if (stream === this.#last) return
     this.#order?.freed()
@@ -179,7 +179,7 @@ function releaseBehind(left: NativeResource[], last: StreamImpl): void {
   sweepReleases(driver)
 }
 
-/** So many pieces of memory that no node uses remain retained, while the program has them open. */
+/** The most pieces of memory that remain retained though no node uses them, while the program has them open. */
 const MOST_UNUSED = 16
 const NOTHING: readonly NativeResource[] = []
 

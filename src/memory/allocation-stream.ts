@@ -23,7 +23,7 @@ interface EndEvent extends OwnEvent {
   readonly isOfDevice: boolean
 }
 
-/** Those with something to free that they could not free while they captured. */
+/** The allocation streams that have memory to free which they could not free while they captured. */
 const deferringOn = memoize((_driver: Driver) => new Set<AllocationStream>())
 
 export class AllocationStream {

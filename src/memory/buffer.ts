@@ -37,11 +37,11 @@ export class BufferImpl implements OpenMemory {
   #closed = false
   #view: OwnBytes | undefined
 
-  /** `keeps` is the buffer that a slice keeps reachable, since the slice ends with it. */
+  /** `parent` is the buffer that a slice keeps reachable, since the slice ends with it. */
   constructor(
     readonly allocation: Allocation,
     whole?: BufferImpl,
-    readonly keeps?: object,
+    readonly parent?: object,
     readonly byteOffset = 0,
     readonly byteLength = allocation.byteLength,
   ) {
@@ -82,7 +82,7 @@ export class BufferImpl implements OpenMemory {
     checkInteger(byteOffset, 'byteOffset', 0, all, () => `from 0 to ${all}, the length of ${this}`)
     const most = all - byteOffset
     checkInteger(byteLength, 'byteLength', 0, most, () => `from 0 to ${most}: ${this} ends there`)
-    return new BufferImpl(this.allocation, this.whole, this.keeps ?? buffer, this.byteOffset + byteOffset, byteLength)
+    return new BufferImpl(this.allocation, this.whole, this.parent ?? buffer, this.byteOffset + byteOffset, byteLength)
   }
 
   /** Reports to the driver that JavaScript is about to read or write the memory. Throws ERR_CLOSED. */

@@ -134,11 +134,11 @@ export class DeviceBuffer extends Memory {
    * ```
    */
   share(): SharedBuffer {
-    const { allocation, pointer, byteOffset, byteLength, whole, keeps } = open(this)
+    const { allocation, pointer, byteOffset, byteLength, whole, parent } = open(this)
     const ready = allocation.ready ?? 0
     const facts = [allocation.pointer, allocation.byteLength, ready]
     return {
-      ...register(whole, keeps ?? this, 'buffer', allocation.device, facts),
+      ...register(whole, parent ?? this, 'buffer', allocation.device, facts),
       pointer: BigInt(pointer),
       byteOffset,
       byteLength,

@@ -35,7 +35,7 @@ export class PoolImpl extends HandleImpl<PoolHandle> {
     device: Device,
     handle: PoolHandle,
     readonly maxBytes: number | undefined,
-    /** It is the device's own, which this library did not make. */
+    /** Is it the device's own pool, which this library did not make? */
     readonly isOfDevice: boolean,
   ) {
     super('MemoryPool', device, handle)

@@ -18,7 +18,7 @@ const CHUNK_BYTES = 4 * 1024 * 1024
 const CHUNKS = 4
 /** Each place in a chunk begins at a multiple of this. */
 const ALIGNMENT = 256
-/** So many chunks are reserved at a time: hardware queues need not have room for more. */
+/** The most chunks that are reserved at a time: hardware queues may not have room for more. */
 const MOST_AT_ONCE = 32
 
 interface Chunk {

@@ -43,7 +43,7 @@ export interface DownloaderOptions {
 type Buffer = DeviceBuffer | PinnedBuffer
 
 const CHUNK_BYTES = 4 * 1024 * 1024
-/** So many copies are reserved at a time: hardware queues need not have room for more. */
+/** The most copies that are reserved at a time: hardware queues may not have room for more. */
 const MOST_AT_ONCE = 256
 const FILL_OPTIONS = ['width'] as const
 

@@ -107,7 +107,7 @@ export class EventImpl extends NativeResource implements EventSettings {
     throw stateError('ERR_DEVICE_MISMATCH', `The event is on ${device}, not on ${near} as options.device says`)
   }
 
-  /** It is to be destroyed by this library, unlike a wrapped event. */
+  /** Does this library destroy the event? Not if it wraps one. */
   get isOwned(): boolean {
     return this.ownership !== 'foreign' && this.ownership !== 'shared'
   }
@@ -124,7 +124,7 @@ export class EventImpl extends NativeResource implements EventSettings {
     return this.#doneAt === this.records && this.#isPrivate
   }
 
-  /** It was done when it had so many records: a host function may have recorded it since. */
+  /** Notes that the record of this number is done: a host function may have recorded the event again since. */
   markDone(records: number): void {
     this.#doneAt = records
   }
@@ -149,7 +149,7 @@ export class EventImpl extends NativeResource implements EventSettings {
     return this.closed && this.#isPrivate
   }
 
-  /** It was closed, or wraps an event that this library has closed. */
+  /** The event was closed, or wraps an event that this library has closed. */
   override get isClosed(): boolean {
     return this.closed || this.#lifetime?.isOver === true
   }

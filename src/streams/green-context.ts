@@ -22,7 +22,7 @@ export type SplitDevice<N extends readonly number[]> = [
 
 const MOST_PARTS = 1024
 
-/** Those that are not destroyed. */
+/** All green contexts that are not destroyed. */
 const existing = new Set<GreenContextImpl>()
 
 export class GreenContextImpl extends HandleImpl<ContextHandle> {

@@ -243,7 +243,7 @@ export class Lifetime implements WrappedLifetime {
   }
 }
 
-/** Those of open objects whose handle was read. */
+/** The lifetimes of open streams and events whose handle was read, by handle. */
 const lifetimesOn = memoize((_driver: Driver) => new Map<StreamHandle | EventHandle, Lifetime>())
 
 /** The handle is read from now on, and may be wrapped. */

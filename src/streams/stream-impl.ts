@@ -261,7 +261,7 @@ export class StreamImpl extends NativeResource {
     return areOne && !(this.#isGone || other.#isGone)
   }
 
-  /** It is closed, and no wrapper has its handle. */
+  /** The stream is closed, and no wrapper has its handle. */
   get #isGone(): boolean {
     return this.closed && this.isOwned && !this.#hasEscaped
   }
@@ -274,7 +274,7 @@ export class StreamImpl extends NativeResource {
     throw stateError('ERR_DEVICE_MISMATCH', `The stream is on ${this.device}, not on ${where} as options.device says`)
   }
 
-  /** It was closed, or wraps a stream that this library has closed. */
+  /** The stream was closed, or wraps a stream that this library has closed. */
   override get isClosed(): boolean {
     return this.closed || this.#lifetime?.isOver === true
   }
@@ -363,13 +363,13 @@ export class StreamImpl extends NativeResource {
     return this.#idleAt === this.queuedCalls
   }
 
-  /** It is idle as far as this library knows; the driver knows whether other code can have queued anything. */
+  /** The stream is idle as far as this library knows; the driver tracks whether other code may have queued work. */
   get isKnownIdle(): boolean {
     return this.isUnusedSinceIdle && this.isOwned
   }
 
   /**
-   * It was idle after so many calls: a host function may have queued more since. One that runs while a call reserves entries
+   * Records that the stream was idle after this number of calls: a host function may have queued more since. One that runs while a call reserves entries
    * proves nothing, since that call has been counted and queues its work later.
    */
   markIdle(queuedCalls: number): void {

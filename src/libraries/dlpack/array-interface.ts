@@ -61,7 +61,7 @@ export interface ToCudaArrayInterfaceOptions extends ElementOptions {
   readonly stream?: Stream | null | undefined
 }
 
-/** How an array is taken in. */
+/** How an array is imported. */
 export interface FromCudaArrayInterfaceOptions {
   /** The stream that will use it first: it waits for the array's. null: nothing waits. Default: the current stream of the device. */
   readonly stream?: Stream | null | undefined
@@ -103,7 +103,7 @@ export function toCudaArrayInterface(buffer: DeviceBuffer, options: ToCudaArrayI
   impl.checkOpen()
   const { shape, strides } = layoutIn(impl, type, given.shape, given.strides)
   if (use !== undefined) {
-    openOn(impl.device, use, 'To hand memory out')
+    openOn(impl.device, use, 'To export memory')
     impl.openFor(use.driver).allocation.orderAfterAll(use)
   }
   return {
@@ -117,7 +117,7 @@ export function toCudaArrayInterface(buffer: DeviceBuffer, options: ToCudaArrayI
 }
 
 /**
- * Takes in an array of another library by `__cuda_array_interface__`.
+ * Imports an array of another library by `__cuda_array_interface__`.
  * @param source The dict, or an object that has it.
  * @param options `stream`: the stream that will use it first; `owner`: kept reachable as long as the memory is in use
  * @returns the buffer, with the type, the shape and the strides of its elements

@@ -34,7 +34,7 @@ export interface DLPackRequest {
 /** An object with Python's protocol, which a JavaScript object that stands for a tensor of Python can have. */
 export interface DLPackProducer {
   /**
-   * Hands its memory out; the caller has to call the deleter.
+   * Exports its memory; the caller has to call the deleter.
    * @param request The stream that will use it, and the latest version that is understood.
    */
   __dlpack__(request: DLPackRequest): DLPackCapsule
@@ -42,7 +42,7 @@ export interface DLPackProducer {
   __dlpack_device__(): readonly [type: number, id: number]
 }
 
-/** How a buffer is handed out. */
+/** How a buffer is exported. */
 export interface ToDLPackOptions extends ElementOptions {
   /** The consumer is asked not to write it. Needs `maxVersion`. Default: false. */
   readonly readOnly?: boolean | undefined
@@ -55,7 +55,7 @@ export interface ToDLPackOptions extends ElementOptions {
   readonly maxVersion?: readonly [major: number, minor: number] | undefined
 }
 
-/** How a tensor is taken in. */
+/** How a tensor is imported. */
 export interface FromDLPackOptions {
   /**
    * The stream that will use it first: the producer makes it wait for its work; other streams wait for that. For a capsule,
@@ -71,7 +71,7 @@ const EXPECTED = 'a capsule ({ pointer, versioned }) or an object with __dlpack_
 
 let makeTensor: (exported: ExportedTensor, versioned: boolean, device: readonly [number, number]) => DLPackTensor
 
-/** A buffer that was handed out: a DLManagedTensor for a consumer, or that a consumer has. */
+/** A buffer that was exported: a DLManagedTensor for a consumer, or that a consumer has. */
 export class DLPackTensor extends LibraryObject implements DLPackCapsule {
   /** The address of the struct, for a capsule. It is gone once the consumer has called the deleter. */
   readonly pointer: bigint
@@ -128,10 +128,10 @@ const exportedOf = (value: unknown): ExportedTensor =>
   isTensor(value) ? value[implementation] : refuseReceiver('a DLPackTensor', value)
 
 /**
- * Hands a buffer out, as `__dlpack__` does in Python. The memory is retained until the consumer calls the deleter, also if
+ * Exports a buffer, as `__dlpack__` does in Python. The memory is retained until the consumer calls the deleter, also if
  * the buffer is closed before; it is freed after the work that the consumer has queued until then. Nothing is copied. Memory
  * of the host is accessed without waiting, as `pinned.bytes` is.
- * @param buffer A DeviceBuffer, or a PinnedBuffer, which is handed out as memory of the host.
+ * @param buffer A DeviceBuffer, or a PinnedBuffer, which is exported as memory of the host.
  * @param options `dtype` and `shape` of its elements, `strides` in elements; `readOnly`; the consumer's `stream`;
  * `maxVersion` that it understands
  * @returns the struct: its `pointer` goes into a PyCapsule, or to another library of C
@@ -164,7 +164,7 @@ export function toDLPack(buffer: DeviceBuffer | PinnedBuffer, options: ToDLPackO
   const use = consumerOf(impl.device, given.stream)
   if (impl.isPinned) impl.viewed()
   else if (use !== undefined)
-    impl.openFor(openOn(impl.device, use, 'To hand memory out').driver).allocation.orderAfterAll(use)
+    impl.openFor(openOn(impl.device, use, 'To export memory').driver).allocation.orderAfterAll(use)
   const [deviceType, deviceId] = device
   const pointer = impl.isPinned ? addressOfBytes(impl.ownBytes()) : impl.pointer
   const facts: TensorFacts = { ...layout, pointer, type, readOnly, deviceType, deviceId }
@@ -191,7 +191,7 @@ function isVersioned(given: unknown): boolean {
 }
 
 /**
- * Takes in memory of another library, as `from_dlpack` does in Python. Its owner keeps it until `tensor.buffer` is closed
+ * Imports memory of another library, as `from_dlpack` does in Python. Its owner keeps it until `tensor.buffer` is closed
  * and all work is done that was queued with it; then its deleter is called, on this thread, while no host function is
  * pending.
  * @param source A capsule, which is taken over, or an object with the protocol.
@@ -200,7 +200,7 @@ function isVersioned(given: unknown): boolean {
  * @throws {Error} ERR_UNSUPPORTED for memory that CUDA cannot use, such as pageable memory of the host, for another major
  * version of DLPack or other types, and while the stream captures; ERR_INVALID_ARG_VALUE for a tensor without elements;
  * ERR_INVALID_HANDLE for a pointer to something else, and for memory that the driver does not know; ERR_DEVICE_MISMATCH for a
- * stream of another device; ERR_CLOSED for a stream, and a DLPackTensor that was taken before; ERR_INVALID_ARG_TYPE; any error of
+ * stream of another device; ERR_CLOSED for a stream, and a DLPackTensor that was imported before; ERR_INVALID_ARG_TYPE; any error of
  * the producer. A capsule is returned to its producer then
  * @example
  * ```ts
@@ -237,7 +237,7 @@ function fromProducer(source: DLPackProducer, wanted: StreamImpl | null | undefi
   const type = checkInteger(deviceType, what)
   const isOnDevice = checkDeviceType(type)
   const near = deviceAt(type, checkInteger(id, what), wanted?.device ?? Device.current)
-  const use = wanted === null ? undefined : openOn(near, wanted ?? currentStreamImpl(near), 'To take memory in')
+  const use = wanted === null ? undefined : openOn(near, wanted ?? currentStreamImpl(near), 'To import memory')
   const number = use === undefined ? -1 : numberOf(use)
   const request = { stream: isOnDevice ? number : undefined, max_version: [MAJOR_VERSION, 1] } as const
   const capsule: unknown = source.__dlpack__(request)

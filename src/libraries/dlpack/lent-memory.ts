@@ -50,7 +50,7 @@ export class ExportedTensor {
   /** This library is its consumer. Throws ERR_CLOSED if it was before, or if another consumer is done with it. */
   take(): void {
     if (this.#isTaken || this.memory === undefined) {
-      throw stateError('ERR_CLOSED', 'The tensor was taken before: hand the buffer out once more')
+      throw stateError('ERR_CLOSED', 'The tensor was imported before: export the buffer once more')
     }
     this.#isTaken = true
   }

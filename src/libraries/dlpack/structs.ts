@@ -41,7 +41,7 @@ const DELETED = 2n ** 64n - 1n
 
 let reader: Reader | undefined
 
-/** A struct that was handed out. */
+/** The struct of an exported tensor. */
 export class ExportedStruct {
   readonly address: number
   readonly #memory: NativeMemory

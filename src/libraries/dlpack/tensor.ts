@@ -178,7 +178,7 @@ export interface LentMemory extends Layout {
   readonly readOnly: boolean
 }
 
-/** The elements of a buffer that is handed out. */
+/** The elements of a buffer that is exported. */
 export interface ElementOptions {
   /** The type of the elements: 'f32', 'i64', 'bf16' … */
   readonly dtype: DType
@@ -228,7 +228,7 @@ export function importTensor(
     )
   }
   if (use !== undefined) {
-    openOn(isOfHost ? use.device : device, use, 'To take memory in')
+    openOn(isOfHost ? use.device : device, use, 'To import memory')
     if (behind !== undefined) use.driver.streamWaitStream(use.handle, behind.handle, behind.context)
   }
   const filled = use && {

@@ -30,7 +30,7 @@ export class NcclHandle extends NativeResource {
   #waiting: StreamImpl | undefined
   /** The reason why it was aborted. */
   failure: unknown
-  /** It accepts no more work, and queued work completes. */
+  /** `close()` was called: no more work is accepted, and queued work completes. */
   closing = false
   readonly #memory: { free(): void }
   #ended: Promise<void> | undefined
@@ -55,7 +55,7 @@ export class NcclHandle extends NativeResource {
     this.#memory = memory
   }
 
-  /** It accepts no more calls. */
+  /** Does the communicator accept no more calls? */
   get ended(): boolean {
     return this.closing || this.#ended !== undefined
   }
@@ -145,7 +145,7 @@ export class NcclHandle extends NativeResource {
     return this.#ended
   }
 
-  /** It has become unreachable: no call can follow, and its work on the GPU still completes. */
+  /** The communicator has become unreachable: no call can follow, and its work on the GPU still completes. */
   override destroy(): void {
     void this.end('ncclCommDestroy')
   }

@@ -36,7 +36,7 @@ class Rendezvous {
 /** Lets ranks find each other in this thread. */
 export class SimulatedNccl implements NcclBackend {
   readonly missing = 'be made in this thread, too: on the simulator all ranks are in one'
-  /** Those that wait for more ranks, by their ids. */
+  /** Communicators that wait for more ranks, by their ids. */
   readonly #incomplete = new Map<string, Rendezvous>()
   /** By the number that stands for the communicator's address. */
   readonly #places = new Map<number, { readonly rendezvous: Rendezvous; readonly rank: number }>()
