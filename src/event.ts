@@ -57,9 +57,9 @@ export class Event extends ClosableObject {
     super()
     const impl = options instanceof EventImpl ? options : newEvent(options)
     this.device = impl.device
-    this.timing = impl.timing
-    this.blockingSync = impl.blockingSync
-    this.interprocess = impl.interprocess
+    this.timing = impl.settings.timing
+    this.blockingSync = impl.settings.blockingSync
+    this.interprocess = impl.settings.interprocess
     this.serial = impl.serial
     this[implementation] = impl
     if (impl.isOwned) destroyWhenUnreachable(this, impl)
@@ -245,9 +245,9 @@ export class Event extends ClosableObject {
    */
   share(): SharedEvent {
     const impl = open(this)
-    const { timing, blockingSync, interprocess } = impl
-    const shared = register(impl, this, 'event', impl.device, [impl.handle, flagsOf(impl)])
-    return { ...shared, handle: impl.escape(), timing, blockingSync, interprocess }
+    const { settings } = impl
+    const shared = register(impl, this, 'event', impl.device, [impl.handle, flagsOf(settings)])
+    return { ...shared, handle: impl.escape(), ...settings }
   }
 
   /**
@@ -295,7 +295,7 @@ function describeWait(event: Event): string {
 
 function explainElapsed(start: EventImpl, end: EventImpl, error: CudaError): CudaError {
   for (const [name, event] of [['start', start] as const, ['end', end] as const]) {
-    if (!event.isOwned || event.timing) continue
+    if (!event.isOwned || event.settings.timing) continue
     return explained(error, `The ${name} event was made without timing: make it with { timing: true }`)
   }
   const why = WHY_NO_TIME[error.code]

@@ -39,7 +39,7 @@ export const PLAIN: EventSettings = { timing: false, blockingSync: false, interp
  */
 type Ownership = 'owned' | 'recordedNext' | 'foreign' | 'shared' | 'kept'
 
-export class EventImpl extends NativeResource implements EventSettings {
+export class EventImpl extends NativeResource {
   readonly driver: Driver
   readonly handle: EventHandle
   readonly serial = nextSerial()
@@ -63,7 +63,7 @@ export class EventImpl extends NativeResource implements EventSettings {
   constructor(
     readonly device: Device,
     readonly context: ContextHandle,
-    private readonly settings: EventSettings,
+    readonly settings: EventSettings,
     private readonly ownership: Ownership = 'owned',
     wrapped?: EventHandle,
     public owner?: object,
@@ -75,18 +75,6 @@ export class EventImpl extends NativeResource implements EventSettings {
     this.#isPrivate = wrapped === undefined && !settings.interprocess
     this.handle = wrapped ?? this.driver.eventCreate(context, flagsOf(settings), ownership === 'recordedNext')
     this.#lifetime = this.isOwned ? undefined : (lifetime ?? lifetimeOf(this.driver, this.handle))
-  }
-
-  get timing(): boolean {
-    return this.settings.timing
-  }
-
-  get blockingSync(): boolean {
-    return this.settings.blockingSync
-  }
-
-  get interprocess(): boolean {
-    return this.settings.interprocess
   }
 
   /** A new event: `cuEventCreate`. */
@@ -165,8 +153,8 @@ export class EventImpl extends NativeResource implements EventSettings {
     const wanted = settingsOf(options)
     if (this.ownership === 'foreign') return
     for (const name of EVENT_OPTIONS) {
-      if (options[name] === undefined || wanted[name] === this[name]) continue
-      const mismatch = `options.${name} is ${wanted[name]}, but the event given was made with ${this[name]}`
+      if (options[name] === undefined || wanted[name] === this.settings[name]) continue
+      const mismatch = `options.${name} is ${wanted[name]}, but the event given was made with ${this.settings[name]}`
       throw invalidValue(`${mismatch}; leave the option out, or give no event`)
     }
   }

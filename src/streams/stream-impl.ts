@@ -94,7 +94,7 @@ export class StreamImpl extends NativeResource {
     return this.green === undefined ? this.context : (Number(this.green.handle) as ContextHandle)
   }
 
-  /** A new stream: `cuStreamCreateWithPriority`. With `driver` it is made behind the back of the driver's wrappers. */
+  /** A new stream: `cuStreamCreateWithPriority`, `cuGreenCtxStreamCreate`. With `driver` it is made behind the back of the driver's wrappers. */
   static make(
     device: Device,
     given?: Given<StreamOptions, (typeof STREAM_OPTIONS)[number]>,
@@ -105,52 +105,18 @@ export class StreamImpl extends NativeResource {
     const domain = checkMemorySyncDomain(given?.memorySyncDomain, 'options.memorySyncDomain')
     if (domain !== undefined) needsHopper(device, 'options.memorySyncDomain')
     const green = given?.context
-    const made =
-      green === undefined
-        ? StreamImpl.#makeOn(device, isNonBlocking, priority, driver)
-        : StreamImpl.#makeIn(green, device, isNonBlocking, priority, driver)
-    if (domain) made.#setDomain(driver, domain)
-    return made
-  }
-
-  static #makeOn(device: Device, isNonBlocking: boolean, priority: number, driver: Driver): StreamImpl {
     const context = contextOf(device)
-    const flags = isNonBlocking ? StreamFlag.NON_BLOCKING : 0
-    return new StreamImpl(device, context, driver.streamCreate(context, flags, priority), 'owned')
-  }
-
-  #setDomain(driver: Driver, domain: number): void {
-    try {
-      driver.streamSetMemorySyncDomain(this.handle, domain)
-    } catch (error) {
-      driver.streamDestroy(this.handle)
-      throw error
+    const within = green === undefined ? context : openGreenContext(green, device, isNonBlocking)
+    const handle = driver.streamCreate(within, isNonBlocking ? StreamFlag.NON_BLOCKING : 0, priority)
+    if (domain) {
+      try {
+        driver.streamSetMemorySyncDomain(handle, domain)
+      } catch (error) {
+        driver.streamDestroy(handle)
+        throw error
+      }
     }
-  }
-
-  /** A new stream of a green context: `cuGreenCtxStreamCreate`. */
-  static #makeIn(
-    green: GreenContext,
-    device: Device,
-    isNonBlocking: boolean,
-    priority: number,
-    driver: Driver,
-  ): StreamImpl {
-    const impl = greenContextImplOf(green)
-    if (impl === undefined) throw invalidType('options.context', 'a GreenContext from device.split()', green)
-    impl.checkOpen()
-    if (impl.device !== device) {
-      const where = elsewhere(impl.device, device)
-      throw stateError(
-        'ERR_DEVICE_MISMATCH',
-        `options.context is a part of ${where}, but the stream is to be on ${device}`,
-      )
-    }
-    if (!isNonBlocking) {
-      throw invalidValue('options.nonBlocking must not be false in a green context: CUDA has no blocking streams there')
-    }
-    const handle = driver.streamCreate(impl.part.context, StreamFlag.NON_BLOCKING, priority)
-    return new StreamImpl(device, contextOf(device), handle, 'owned', NOTHING, green)
+    return new StreamImpl(device, context, handle, 'owned', NOTHING, green)
   }
 
   /** An internal stream, to be destroyed once `owner` is unreachable. */
@@ -448,6 +414,19 @@ export class StreamImpl extends NativeResource {
     const handle = `0x${cudaHandleOf(this.handle).toString(16)}`
     return `${this.isExternal ? 'ExternalStream' : 'Stream'}(${handle}, ${this.device}${this.isClosed ? ', closed' : ''})`
   }
+}
+
+/** The CUcontext of an open green context in which such a stream can be made on the device. */
+function openGreenContext(green: GreenContext, device: Device, isNonBlocking: boolean): ContextHandle {
+  const impl = greenContextImplOf(green)
+  if (impl === undefined) throw invalidType('options.context', 'a GreenContext from device.split()', green)
+  impl.checkOpen()
+  if (impl.device !== device) {
+    const what = `options.context is a part of ${elsewhere(impl.device, device)}, but the stream is to be on ${device}`
+    throw stateError('ERR_DEVICE_MISMATCH', what)
+  }
+  if (isNonBlocking) return impl.part.context
+  throw invalidValue('options.nonBlocking must not be false in a green context: CUDA has no blocking streams there')
 }
 
 /** The base of `Stream`, which stands above all that works with implementations of streams. */
