@@ -9,7 +9,7 @@ import { type Driver, EventFlag, type EventHandle, type OwnEvent } from '../driv
 import { StreamImpl } from '../streams/stream-impl.js'
 
 /** The most streams that have an event of their own: those of more are joined into one event. */
-const MOST_EVENTS = 16
+export const MOST_EVENTS = 16
 
 /** An internal stream of each device, on which memory waits for the streams that used it. */
 export const internalStream = memoize((device: Device) => StreamImpl.make(device))

@@ -9,6 +9,7 @@ import { contextOf, Device, driverOf, elsewhere, resolveDevice } from '../../dev
 import { isContextLost } from '../../driver/cuda-results.js'
 import { finished, type WaitOptions, whenAborted } from '../../driver/finished.js'
 import type { DeviceBuffer } from '../../memory/device-buffer.js'
+import { StreamImpl } from '../../streams/stream-impl.js'
 import { type GivenMemory, wholeOf } from '../library-call.js'
 import { checkAlive } from './group.js'
 import type {
@@ -123,6 +124,7 @@ export class Communicator extends LibraryObject implements AsyncDisposable {
     const context = contextOf(device)
     const clique = Clique.enter(id, rank, size, driver)
     let handle: NcclHandle | undefined
+    let waiting: StreamImpl | undefined
     try {
       // NCCL may wait for the device, so the event loop first runs the host functions that the device waits for. The call runs
       // those that are left.
@@ -130,13 +132,18 @@ export class Communicator extends LibraryObject implements AsyncDisposable {
         signal?.throwIfAborted()
         await sleep(1)
       }
-      const begin = (): NcclHandle => new NcclHandle(library, id, clique, rank, timeout, device)
+      const made = StreamImpl.make(device)
+      waiting = made
+      const begin = (): NcclHandle => new NcclHandle(library, id, clique, rank, timeout, made)
       handle = libraries.call(context, begin)
       await handle.done('ncclCommInitRankConfig', signal)
       return new Communicator(handle, device)
     } catch (error) {
-      if (handle === undefined) clique.leave(rank)
-      else handle.fail(error)
+      if (handle !== undefined) handle.fail(error)
+      else {
+        clique.leave(rank)
+        waiting?.close()
+      }
       throw error
     }
   }

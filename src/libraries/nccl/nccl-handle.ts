@@ -7,14 +7,13 @@ import { invalidValue, stateError } from '../../base/errors.js'
 import { NativeResource } from '../../base/finalization.js'
 import { nextSerial } from '../../base/library-object.js'
 import { seconds, warnAfter, warnOnce } from '../../base/warnings.js'
-import type { Device } from '../../device.js'
 import type { Driver } from '../../driver/driver.js'
 import { finished } from '../../driver/finished.js'
 import { lookUntil } from '../../driver/look-until.js'
 import { unlessLost } from '../../memory/allocation-stream.js'
-import { StreamUses } from '../../memory/stream-uses.js'
+import { MOST_EVENTS, StreamUses } from '../../memory/stream-uses.js'
 import type { Stream } from '../../stream.js'
-import { StreamImpl } from '../../streams/stream-impl.js'
+import type { StreamImpl } from '../../streams/stream-impl.js'
 import type { GivenMemory } from '../library-call.js'
 import type { EndCall, NcclBackend, NcclFunction, NcclReduction, NcclType } from './nccl-library.js'
 
@@ -26,8 +25,6 @@ export class NcclHandle extends NativeResource {
   readonly address: number
   /** Events behind the last work on each stream, so that it can be waited for when the stream is closed or captures. */
   readonly #work = new StreamUses()
-  /** A stream on which `finished()` waits for these events. */
-  #waiting: StreamImpl | undefined
   /** The reason why it was aborted. */
   failure: unknown
   /** `close()` was called: no more work is accepted, and queued work completes. */
@@ -40,6 +37,7 @@ export class NcclHandle extends NativeResource {
   /**
    * Begins to make the communicator. `done()` resolves when it exists.
    * @param timeout The longest time in milliseconds that a call may wait for other ranks.
+   * @param waiting A stream on which `finished()` waits: CUDA may not make one while NCCL waits for other ranks.
    */
   constructor(
     readonly library: NcclBackend,
@@ -47,7 +45,7 @@ export class NcclHandle extends NativeResource {
     readonly clique: Clique,
     readonly rank: number,
     readonly timeout: number,
-    readonly device: Device,
+    private readonly waiting: StreamImpl,
   ) {
     super()
     const { address, memory } = library.initRank(id, rank, clique.size)
@@ -106,15 +104,15 @@ export class NcclHandle extends NativeResource {
   /** Work was queued on the stream. Captured work does not run, and is not waited for. */
   queuedOn(use: StreamImpl): void {
     if (use.driver.streamIsCapturing(use.handle)) return
-    this.#work.prepare(use, this.device)
+    this.#work.prepare(use, this.waiting.device)
     this.#work.record(use)
   }
 
   /** Resolves when all work is done that was queued until now. Rejects with a fault, a refusal or the signal's reason. */
   async finished(signal: AbortSignal): Promise<void> {
-    this.#waiting ??= StreamImpl.make(this.device)
-    const { driver, handle, context } = this.#waiting
-    this.#work.orderBefore(this.#waiting)
+    const { driver, handle, context } = this.waiting
+    this.waiting.reserve(MOST_EVENTS + 1)
+    this.#work.orderBefore(this.waiting)
     const what = (): string => 'the calls of a communicator'
     await finished({ signal }, what, (settle) => driver.streamFinished(handle, context, settle))
   }
@@ -134,8 +132,8 @@ export class NcclHandle extends NativeResource {
       this.clique.leave(this.rank)
       const { driver } = this.clique
       unlessLost(() => this.#work.recycle(driver))
-      unlessLost(() => this.#waiting?.close())
-      this.#ended = this.library.callOnThread(how, this.address, driver, this.device.ordinal).finally(() => {
+      unlessLost(() => this.waiting.close())
+      this.#ended = this.library.callOnThread(how, this.address, driver, this.waiting.ordinal).finally(() => {
         this.#memory.free()
         this.dispose()
       })
