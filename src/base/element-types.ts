@@ -96,7 +96,7 @@ export interface ElementAccess<Value> {
 }
 
 /** JavaScript has no arrays of the floating types of 16 bits: IEEE half precision (f16) and bfloat16 (bf16). */
-export const FLOAT_ACCESS = {
+export const FLOAT_ACCESS: Readonly<Record<'f16' | 'bf16' | 'f32' | 'f64', ElementAccess<number>>> = {
   f16: {
     get: (view, at) => fromF16(view.getUint16(at, true)),
     set: (view, at, value) => view.setUint16(at, toF16(value), true),
@@ -113,7 +113,7 @@ export const FLOAT_ACCESS = {
     get: (view, at) => view.getFloat64(at, true),
     set: (view, at, value) => view.setFloat64(at, value, true),
   },
-} as const satisfies Readonly<Record<string, ElementAccess<number>>>
+}
 
 /** Integers as bigints, which neither round nor overflow before they are written. */
 export function integerAccess(type: ElementTypeWith<'range'>): ElementAccess<bigint> {
