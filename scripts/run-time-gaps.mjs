@@ -51,7 +51,6 @@ const BUN = [
   { file: 'sanitizer/random', test: 'agrees with the judge', reason: TAIL_CALLS },
   { file: 'simulator/memory', test: 'is used near its end as any', reason: 'it has no arrays of more than 4 GiB' },
   { file: 'simulator/memory', test: 'says what is too long', reason: 'it has no arrays of more than 4 GiB' },
-  { file: 'simulator/stack', reason: THROWN },
   { file: 'soak/soak', reason: `the soak counts what is collected, and ${KEPT}` },
 ]
 
@@ -69,11 +68,6 @@ const DENO = [
   { file: 'driver/environment-interceptors', test: 'without the code that', reason: ERROR_CODES },
   ...explored('the GPU may have done anything', 'is said not to be complete'),
   {
-    file: 'package/polluted',
-    test: 'is not read by anything',
-    reason: 'its captureStackTrace() looks for prepareStackTrace on Object.prototype too',
-  },
-  {
     file: 'package/tarball',
     test: 'has the example',
     sometimes: true,
@@ -89,12 +83,8 @@ const DENO = [
     test: 'a compiler that puts handlers back by signal()',
     reason: 'it does not need what is mended there for Node',
   },
-  {
-    file: 'package/receivers',
-    test: 'printing does not throw',
-    reason: 'its inspect() throws at a Proxy that was revoked',
-  },
   { file: 'fake-driver/fake-driver', test: 'a wait inside a host function', reason: 'parentPort has no close()' },
+  { file: 'processes/thread-table', test: 'a thread sees what others have pending', sometimes: true, reason: WORKERS },
   {
     file: 'processes/process-registry',
     test: 'a thread sees what others have pending',
@@ -116,11 +106,6 @@ const DENO = [
   },
   { file: 'processes/worker-first', test: 'workers leave no file open', sometimes: true, reason: WORKERS },
   { file: 'fake-driver/waiting', test: 'processes/worker-first', sometimes: true, reason: WORKERS },
-  {
-    file: 'simulator/stack',
-    test: 'does so too where functions are called for the first time',
-    reason: 'it aborts where the stack ends inside its own native code',
-  },
   { file: 'soak/soak', reason: 'the soak starts and ends workers all the time, and parentPort has no close()' },
 ]
 

@@ -1,12 +1,21 @@
-/** Devices: GPUs, real or simulated. */
+/** Devices: GPUs, real or simulated; and what is common to the objects that belong to one. */
 
-// The declarations of every entry point reach this file, and name Disposable, which a program's `lib` may lack.
+// All entry points import declarations from here, which name Disposable. The `lib` of a program may lack it.
 /// <reference lib="esnext.disposable" preserve="true" />
 
 import { Ambient } from './base/ambient.js'
 import { checkFunction, checkInteger, checkThis, type Given, readOptions } from './base/arguments.js'
-import { heardFrom, inspectAsPrinted, invalidType, invalidValue, printed, stateError } from './base/errors.js'
-import { notCloneable } from './base/identity.js'
+import { invalidType, invalidValue, reportedWhileWaiting, stateError } from './base/errors.js'
+import { destroyWhenUnreachable, NativeResource } from './base/finalization.js'
+import {
+  ClosableObject,
+  checkMade,
+  implementation,
+  LibraryObject,
+  nextSerial,
+  notCloneable,
+} from './base/library-object.js'
+import { memoize } from './base/memoize.js'
 import { defaultDriver } from './driver/default-driver.js'
 import { DEVICE_ATTRIBUTES, type DeviceAttribute } from './driver/device-attributes.js'
 import type { ContextHandle, Driver } from './driver/driver.js'
@@ -20,17 +29,13 @@ export interface Context {
   readonly handle: bigint
   /** The device it is on. */
   readonly device: Device
-  /** How many multiprocessors kernels may run on there: all of the device, or those of a green context. */
+  /** The number of multiprocessors that kernels may run on there: all of the device, or those of a green context. */
   readonly multiprocessors: number
 }
 
-/** The wrappable driver behind a device. */
-export let driverOf: (device: Device) => WrappableDriver
-/** Is the value a Device itself? A proxy of one is not, nor is an object that inherits from one. */
-export let isDevice: (value: unknown) => value is Device
 let makeDevice: (driver: WrappableDriver, ordinal: number) => Device
 
-const devicesOf = new WeakMap<WrappableDriver, Map<number, Device>>()
+const devicesOf = memoize((_driver: WrappableDriver) => new Map<number, Device>())
 const currentDevice = new Ambient<Device>()
 
 /**
@@ -38,31 +43,28 @@ const currentDevice = new Ambient<Device>()
  *
  * The first use of the default driver opens it: CUDA_STREAMS_DRIVER names it, 'cuda' or 'sim'; without it or with
  * 'auto' it is the NVIDIA driver and, on a machine that has none, the simulator with a warning. That first use throws
- * ERR_NO_DRIVER where the NVIDIA driver cannot be used, ERR_INVALID_ARG_VALUE for another name.
+ * ERR_NO_DRIVER if the NVIDIA driver cannot be used, ERR_INVALID_ARG_VALUE for another name.
  */
-export class Device {
+export class Device extends LibraryObject {
   /** The device's number in the order of the driver, from 0. */
   readonly ordinal: number
-  /**
-   * @internal
-   * Keeps the object from being copied to another thread, and from being deep-equal to a device of another simulation.
-   */
+  /** @internal Refuses to be copied to another thread, and is deep-equal to no device of another simulation. */
   protected readonly cloning: symbol = notCloneable()
-  readonly #driver: WrappableDriver
+  /** @internal */
+  declare readonly [implementation]: WrappableDriver
 
   /** Use `Device.get()`. */
   private constructor(driver: WrappableDriver, ordinal: number) {
-    if (!isWrappable(driver)) {
-      throw invalidType('Device', 'obtained from Device.get(ordinal)', 'new Device()')
-    }
-    this.#driver = driver
+    super()
+    if (!isWrappable(driver)) throw invalidType('Device', 'obtained from Device.get(ordinal)', 'new Device()')
+    this[implementation] = driver
     this.ordinal = ordinal + 0 // never -0
   }
 
   /**
    * The device with this ordinal of the default driver: always the same object.
    * @param ordinal The device's number, from 0. Default: the current device.
-   * @throws {Error} ERR_OUT_OF_RANGE where the driver has no such device; ERR_INVALID_ARG_TYPE
+   * @throws {Error} ERR_OUT_OF_RANGE if the driver has no such device; ERR_INVALID_ARG_TYPE
    */
   static get(ordinal?: number): Device {
     return ordinal === undefined ? Device.current : deviceOf(defaultDriver(), ordinal)
@@ -80,37 +82,37 @@ export class Device {
 
   /** The device's name, such as 'NVIDIA H200' (`cuDeviceGetName`). */
   get name(): string {
-    return Device.#driverOf(this).deviceName(this.ordinal)
+    return driverOf(this).deviceName(this.ordinal)
   }
 
   /** The device's UUID (`cuDeviceGetUuid`), as 'GPU-' and 8-4-4-4-12 hexadecimal digits. */
   get uuid(): string {
-    return Device.#driverOf(this).deviceUuid(this.ordinal)
+    return driverOf(this).deviceUuid(this.ordinal)
   }
 
   /** The compute capability, such as 9.0 for an H200: two attributes of the device (`cuDeviceGetAttribute`). */
   get computeCapability(): { readonly major: number; readonly minor: number } {
-    const driver = Device.#driverOf(this)
+    const driver = driverOf(this)
     const part = (name: DeviceAttribute): number => driver.deviceAttribute(this.ordinal, DEVICE_ATTRIBUTES[name])
     return { major: part('computeCapabilityMajor'), minor: part('computeCapabilityMinor') }
   }
 
   /** The driver that the device belongs to: the NVIDIA driver, or the simulator. */
   get driver(): 'cuda' | 'sim' {
-    return Device.#driverOf(this).name
+    return driverOf(this).name
   }
 
   /**
-   * The device's memory in bytes (`cuMemGetInfo`): all of it, and what no process has. What pools keep is not free, though
-   * allocations can have it.
-   * @throws {CudaError} where the GPU has faulted
+   * The device's memory in bytes (`cuMemGetInfo`): all of it, and what is free for all processes. Unused memory of pools is
+   * not free, though allocations can get it.
+   * @throws {CudaError} if the GPU has faulted
    */
   get memory(): { readonly free: number; readonly total: number } {
-    const { free, total } = Device.#driverOf(this).pools.info(this.ordinal)
+    const { free, total } = driverOf(this).pools.info(this.ordinal)
     return { free, total }
   }
 
-  /** The device's primary context (`cuDevicePrimaryCtxRetain`), retained once for each device. */
+  /** The device's primary context (`cuDevicePrimaryCtxRetain`), which is retained once for each device. */
   get context(): Context {
     return contextAt(checkThis(this, isDevice, 'a Device'))
   }
@@ -120,23 +122,23 @@ export class Device {
    * most `least`.
    */
   get priorityRange(): { readonly least: number; readonly greatest: number } {
-    return Device.#driverOf(this).streamPriorityRange(this.ordinal)
+    return driverOf(this).streamPriorityRange(this.ordinal)
   }
 
   /**
-   * Blocks until all work queued on the device is done (`cuCtxSynchronize`). Host functions that come due meanwhile run
+   * Blocks until all work queued on the device is done (`cuCtxSynchronize`). Host functions that become ready meanwhile run
    * inside this call.
-   * @throws {CudaError} where the GPU has faulted; 900 while a stream of the device captures, in any mode, which
+   * @throws {CudaError} if the GPU has faulted; 900 while a stream of the device captures, in any mode, which
    * invalidates the capture
-   * @throws {Error} ERR_DEADLOCK inside a host function of the device, and on the simulator where only this thread
+   * @throws {Error} ERR_DEADLOCK inside a host function of the device, and on the simulator if only this thread
    * could open a latch
    */
   synchronize(): void {
-    const driver = Device.#driverOf(this)
+    const driver = driverOf(this)
     try {
       driver.deviceSynchronize(this.ordinal)
     } catch (error) {
-      throw heardFrom(error, `${this}`)
+      throw reportedWhileWaiting(error, `${this}`)
     }
     throwRejected(promisesOn(this))
   }
@@ -155,8 +157,8 @@ export class Device {
       options,
       () => `${this}`,
       (settle) => {
-        const driver = Device.#driverOf(this)
-        return following(promisesOn(this), settle, (told) => driver.deviceFinished(this.ordinal, told))
+        const driver = driverOf(this)
+        return following(promisesOn(this), settle, (settleWait) => driver.deviceFinished(this.ordinal, settleWait))
       },
     )
   }
@@ -164,13 +166,13 @@ export class Device {
   /**
    * Blocks until no host function of this JavaScript thread is pending on any stream of any device of this driver, and
    * runs them meanwhile, with those that they queue. Call it before a blocking call of another library in this thread,
-   * such as `torch.cuda.synchronize()`: that one would wait forever for a stream that waits for JavaScript. Long
-   * uploads and downloads have host functions too. Work that no host function comes after is not waited for.
+   * such as `torch.cuda.synchronize()`: that would wait forever for a stream that waits for JavaScript. Long
+   * uploads and downloads have host functions too. Work that precedes no host function is not waited for.
    * @throws {Error} ERR_DEADLOCK inside a host function, which is pending itself until it returns, and on the simulator
-   * where a host function stands behind a latch that only this thread could open
+   * if a host function is behind a latch that only this thread could open
    */
   drainHostFunctions(): void {
-    Device.#driverOf(this).drainHostFunctions()
+    driverOf(this).drainHostFunctions()
   }
 
   /** Makes the device current for the rest of this async context. */
@@ -215,10 +217,10 @@ export class Device {
    * An attribute of the device (`cuDeviceGetAttribute`).
    * @param name CUDA's name in camelCase, such as 'multiprocessorCount'
    * @throws {Error} ERR_INVALID_ARG_VALUE for a name that CUDA does not have, ERR_INVALID_ARG_TYPE
-   * @throws {CudaError} where the driver is too old to know it
+   * @throws {CudaError} if the driver is too old for it
    */
   attribute(name: DeviceAttribute): number {
-    const driver = Device.#driverOf(this)
+    const driver = driverOf(this)
     if (typeof name !== 'string') throw invalidType('name', 'the name of a device attribute', name)
     if (!Object.hasOwn(DEVICE_ATTRIBUTES, name)) {
       throw invalidValue(
@@ -232,31 +234,26 @@ export class Device {
     return 'Device'
   }
 
-  toString(): string {
-    return isDevice(this) ? `Device(${this.ordinal}, ${this.#driver.name})` : printed(this)
-  }
-
-  static #driverOf(device: Device): WrappableDriver {
-    return checkThis(device, isDevice, 'a Device').#driver
+  override toString(): string {
+    return isDevice(this) ? `Device(${this.ordinal}, ${this[implementation].name})` : super.toString()
   }
 
   static {
-    driverOf = (device) => Device.#driverOf(device)
-    isDevice = (value): value is Device => typeof value === 'object' && value !== null && #driver in value
     makeDevice = (driver, ordinal) => new Device(driver, ordinal)
   }
 }
-inspectAsPrinted(Device)
 
-/** The words of a message for the driver of an object that belongs elsewhere. */
-export function another(driver: Driver, other: Driver): string {
-  return driver.name === 'sim' && other.name === 'sim' ? 'another simulation' : 'another driver'
-}
+export const isDevice = (value: unknown): value is Device =>
+  value instanceof Device && value[implementation] !== undefined
 
-/**
- * A device in an error that expected another one. Devices of two simulations have the same name, so the driver is
- * added.
- */
+/** The driver behind a device. */
+export const driverOf = (device: Device): WrappableDriver => checkThis(device, isDevice, 'a Device')[implementation]
+
+/** How messages name the driver of an object that belongs to another one. */
+export const another = (driver: Driver, other: Driver): string =>
+  driver.name === 'sim' && other.name === 'sim' ? 'another simulation' : 'another driver'
+
+/** How messages name a device where another one was expected. Devices of two simulations have the same name. */
 export function elsewhere(device: Device, expected: Device): string {
   const [driver, other] = [driverOf(device), driverOf(expected)]
   return driver === other ? `${device}` : `${device} of ${another(driver, other)}`
@@ -264,11 +261,7 @@ export function elsewhere(device: Device, expected: Device): string {
 
 /** The one Device object for an ordinal of a driver. */
 export function deviceOf(driver: WrappableDriver, ordinal: number): Device {
-  let devices = devicesOf.get(driver)
-  if (devices === undefined) {
-    devices = new Map()
-    devicesOf.set(driver, devices)
-  }
+  const devices = devicesOf(driver)
   const known = devices.get(ordinal)
   if (known !== undefined) return known
   const count = driver.deviceCount()
@@ -279,10 +272,7 @@ export function deviceOf(driver: WrappableDriver, ordinal: number): Device {
   return device
 }
 
-/**
- * The device that an option names: a Device, or an ordinal of the current device's driver; without one, the current
- * device. A caller leaves out CuPy's -1, "not known", before.
- */
+/** The device of an option: a Device, an ordinal of the current device's driver, or by default the current device. */
 export function resolveDevice(device: Device | number | undefined, name = 'options.device'): Device {
   if (device === undefined) return Device.current
   if (isDevice(device)) return device
@@ -294,7 +284,7 @@ interface DeviceOption {
   readonly device?: Device | number | undefined
 }
 
-/** Options for something on this device: a device that they name must be this one. */
+/** Reads options for something on this device. `options.device` must be this one. */
 export function readOptionsOn<T extends object, K extends keyof T>(
   device: Device,
   options: T | undefined,
@@ -310,17 +300,72 @@ export function readOptionsOn<T extends object, K extends keyof T>(
   throw stateError('ERR_DEVICE_MISMATCH', `options.device is ${where}, but this is ${device}; leave it out`)
 }
 
-export function contextOf(device: Device): ContextHandle {
-  return driverOf(device).deviceContext(device.ordinal)
+export const contextOf = (device: Device): ContextHandle => driverOf(device).deviceContext(device.ordinal)
+
+/** The public object of a context that is not a green context. */
+export const contextAt = (device: Device, handle = contextOf(device)): Context => ({
+  handle: BigInt(handle),
+  device,
+  get multiprocessors() {
+    return device.attribute('multiprocessorCount')
+  },
+})
+
+/** The implementation of an object that is a handle of the driver. */
+export abstract class HandleImpl<H extends number> extends NativeResource {
+  declare readonly device: Device
+  declare readonly driver: Driver
+  declare readonly handle: H
+  declare readonly context: ContextHandle
+  declare readonly serial: number
+  declare private readonly name: string
+
+  /** `name` is that of the public class. */
+  constructor(name: string, device: Device, handle: H, context: ContextHandle = contextOf(device)) {
+    super()
+    this.name = name
+    this.device = device
+    this.driver = driverOf(device)
+    this.handle = handle
+    this.context = context
+    this.serial = nextSerial()
+  }
+
+  close(): void {
+    this.dispose()
+  }
+
+  /** What `toString()` prints behind the handle. */
+  protected get details(): string {
+    return `${this.device}`
+  }
+
+  override toString(): string {
+    return `${this.name}(0x${this.handle.toString(16)}, ${this.details}${this.isClosed ? ', closed' : ''})`
+  }
 }
 
-/** A context that is no green one, as programs see it. */
-export function contextAt(device: Device, handle = contextOf(device)): Context {
-  return {
-    handle: BigInt(handle),
-    device,
-    get multiprocessors() {
-      return device.attribute('multiprocessorCount')
-    },
+/** The base of the public classes whose objects are handles of the driver, and are not made often. */
+export abstract class HandleObject extends ClosableObject {
+  /** The device that it is on. */
+  declare readonly device: Device
+  /** The number of this object: no other object of this thread has it. */
+  declare readonly serial: number
+  /** @internal */
+  declare readonly [implementation]: HandleImpl<number>
+
+  /** @internal `type`, `name` and `way` are for programs that call the constructor: its class, and how to get an object. */
+  protected constructor(
+    impl: HandleImpl<number>,
+    type: abstract new (...args: never[]) => HandleImpl<number>,
+    name: string,
+    way: string,
+  ) {
+    super()
+    checkMade(impl, type, name, way)
+    this.device = impl.device
+    this.serial = impl.serial
+    this[implementation] = impl
+    destroyWhenUnreachable(this, impl)
   }
 }

@@ -1,4 +1,4 @@
-/** The door of DLPack: memory that is handed to other libraries of the process, and taken in from them. */
+/** cuda-streams/dlpack: memory that is exported to other libraries of the process, and imported from them. */
 import './shortcuts.js'
 
 export {
@@ -9,7 +9,6 @@ export {
   type ToCudaArrayInterfaceOptions,
   toCudaArrayInterface,
 } from './libraries/dlpack/array-interface.js'
-export type { ProtocolStream } from './libraries/dlpack/consumer-stream.js'
 export {
   type DLPackCapsule,
   type DLPackProducer,
@@ -19,6 +18,5 @@ export {
   fromDLPack,
   type ToDLPackOptions,
   toDLPack,
-} from './libraries/dlpack/dlpack.js'
-export type { DType, ScalarDType } from './libraries/dlpack/dtype.js'
-export type { ElementOptions, Tensor } from './libraries/dlpack/tensor.js'
+} from './libraries/dlpack/exchange.js'
+export type { DType, ElementOptions, ProtocolStream, ScalarDType, Tensor } from './libraries/dlpack/tensor.js'

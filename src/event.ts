@@ -1,42 +1,27 @@
-/** Events: marks in the work of streams. */
-import { checkBytes, checkOwner, readOptions } from './base/arguments.js'
-import type { OwnBytes } from './base/bytes.js'
-import {
-  CudaError,
-  explained,
-  heardFrom,
-  inspectAsPrinted,
-  invalidType,
-  printed,
-  refuseReceiver,
-} from './base/errors.js'
+/** Events: points in the work of streams, which other work can wait for. */
+import { checkOwner, readOptions } from './base/arguments.js'
+import { checkBytes, type OwnBytes } from './base/bytes.js'
+import { CudaError, explained, invalidType, refuseReceiver, reportedWhileWaiting } from './base/errors.js'
 import { destroyWhenUnreachable } from './base/finalization.js'
-import { pollsInVain, tellOfPolling } from './base/polling.js'
+import { ClosableObject, implementation } from './base/library-object.js'
+import { pollsInVain, warnOfPolling } from './base/warnings.js'
 import { contextOf, type Device, driverOf, resolveDevice } from './device.js'
 import { CUresult } from './driver/cuda-results.js'
 import type { EventHandle } from './driver/driver.js'
 import { finished, type WaitOptions } from './driver/finished.js'
 import { following, throwRejected } from './driver/promise-waits.js'
-import { EVENT_OPTIONS, EventCore, type EventOptions, flagsOf, PLAIN, settingsIn } from './streams/event-core.js'
-import { announce, checkFact, receive, type SharedEvent } from './streams/shared.js'
+import { EVENT_OPTIONS, EventImpl, type EventOptions, flagsOf, PLAIN, settingsIn } from './streams/event-impl.js'
+import { checkFact, receive, register, type SharedEvent } from './streams/shared.js'
 
 const NEW_EVENT_OPTIONS = [...EVENT_OPTIONS, 'device'] as const
 const IPC_HANDLE_BYTES = 64
 
 /**
- * The core of an Event; undefined for any other value, also for a proxy of an Event or an object that inherits from
- * one.
- */
-export let eventCoreOf: (value: unknown) => EventCore | undefined
-
-export const isEvent = (value: unknown): value is Event => eventCoreOf(value) !== undefined
-
-/**
- * A mark in a stream's work that others can wait for.
+ * A point in a stream's work that other streams and the program can wait for.
  *
  * Not repeated at each member: an argument of the wrong type is ERR_INVALID_ARG_TYPE; a closed event, this one or an
  * argument, is ERR_CLOSED, and only `handle`, `device`, `timing`, `blockingSync`, `interprocess`, `closed`, `equals()`
- * and `close()` still answer; once the GPU has faulted, a call that asks the driver throws its CudaError.
+ * and `close()` still work; once the GPU has faulted, a call that reaches the driver throws its CudaError.
  * @example
  * ```ts
  * const [start, end] = [new Event({ timing: true }), new Event({ timing: true })]
@@ -47,10 +32,10 @@ export const isEvent = (value: unknown): value is Event => eventCoreOf(value) !=
  * const milliseconds = end.elapsedSince(start)
  * ```
  */
-export class Event implements Disposable {
+export class Event extends ClosableObject {
   /** The device of the event. Only its streams may record the event; streams of any device may wait for it. */
   readonly device: Device
-  /** The event can be asked for elapsed time. Not known, and false, for an event that another library made. */
+  /** The event can be asked for elapsed time. Unknown, and false, for an event that another library made. */
   readonly timing: boolean
   /** `synchronize()` sleeps instead of spinning. */
   readonly blockingSync: boolean
@@ -58,34 +43,36 @@ export class Event implements Disposable {
   readonly interprocess: boolean
   /** The number of this object: no other object of this thread has it. Others may wrap the same event. */
   readonly serial: number
-  readonly #core: EventCore
+  /** @internal */
+  declare readonly [implementation]: EventImpl
 
   /**
    * Makes an event (`cuEventCreate`).
    * @param options `timing`, `blockingSync` and `interprocess`, all false by default, and `device`: a Device or an
    * ordinal (default: the current device)
-   * @throws {Error} ERR_INVALID_ARG_VALUE for `timing` with `interprocess`, which CUDA cannot join; ERR_OUT_OF_RANGE
+   * @throws {Error} ERR_INVALID_ARG_VALUE for `timing` with `interprocess`, which CUDA cannot combine; ERR_OUT_OF_RANGE
    * for a device that does not exist; ERR_INVALID_ARG_TYPE
    */
   constructor(options?: EventOptions & { readonly device?: Device | number | undefined }) {
-    const core = EventCore.is(options) ? options : newEvent(options)
-    this.device = core.device
-    this.timing = core.timing
-    this.blockingSync = core.blockingSync
-    this.interprocess = core.interprocess
-    this.serial = core.serial
-    this.#core = core
-    if (core.isOurs) destroyWhenUnreachable(this, core)
+    super()
+    const impl = options instanceof EventImpl ? options : newEvent(options)
+    this.device = impl.device
+    this.timing = impl.settings.timing
+    this.blockingSync = impl.settings.blockingSync
+    this.interprocess = impl.settings.interprocess
+    this.serial = impl.serial
+    this[implementation] = impl
+    if (impl.isOwned) destroyWhenUnreachable(this, impl)
   }
 
   /**
    * Wraps an event that another library made. This library never destroys it.
    * @param handle The CUevent.
-   * @param options `device`: the event's device. CUDA cannot be asked for it: where the event's context does not tell,
+   * @param options `device`: the event's device. CUDA does not report it: if it does not follow from the event's context,
    * it is the one given here, or else the current device; -1 means not known. `owner`: an object that is kept reachable
    * while the event is open.
    * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for a value that cannot be a handle; ERR_INVALID_HANDLE for
-   * a handle of no event; ERR_CLOSED for one that this library destroyed; ERR_DEVICE_MISMATCH where `device` is wrong
+   * a handle of no event; ERR_CLOSED for one that this library destroyed; ERR_DEVICE_MISMATCH if `device` is wrong
    */
   static fromHandle(
     handle: bigint | number,
@@ -93,7 +80,7 @@ export class Event implements Disposable {
   ): Event {
     const given = readOptions(options, ['device', 'owner'])
     const wanted = given.device === -1 ? undefined : given.device
-    return new Event(EventCore.adopt(handle, wanted, checkOwner(given.owner)))
+    return new Event(EventImpl.wrap(handle, wanted, checkOwner(given.owner)))
   }
 
   /**
@@ -108,28 +95,28 @@ export class Event implements Disposable {
     const exported = checkBytes(bytes, 'bytes', [IPC_HANDLE_BYTES])
     const device = resolveDevice(named)
     const context = contextOf(device)
-    const adopted = driverOf(device).eventOpenIpcHandle(context, exported)
-    return new Event(new EventCore(device, context, { ...PLAIN, interprocess: true }, 'owned', adopted))
+    const opened = driverOf(device).eventOpenIpcHandle(context, exported)
+    return new Event(new EventImpl(device, context, { ...PLAIN, interprocess: true }, 'owned', opened))
   }
 
   /**
-   * The event that another thread of this process shared by `share()`. To close it here only lets go of it. In the
+   * The event that another thread of this process shared by `share()`. To close it here only releases it. In the
    * thread that shared it, the result is the event itself.
    * @param shared The object that `share()` returned, as `postMessage` or `structuredClone` copied it.
-   * @throws {Error} ERR_CLOSED where it was closed, ERR_INVALID_HANDLE from another process, ERR_UNSUPPORTED from
-   * another thread's simulator; ERR_DEVICE_MISMATCH where the threads have different drivers; ERR_INVALID_ARG_TYPE,
+   * @throws {Error} ERR_CLOSED if it was closed, ERR_INVALID_HANDLE from another process, ERR_UNSUPPORTED from
+   * another thread's simulator; ERR_DEVICE_MISMATCH if the threads have different drivers; ERR_INVALID_ARG_TYPE,
    * ERR_INVALID_ARG_VALUE for a token that is not as `share()` returned it
    */
   static from(shared: SharedEvent): Event {
-    const { owner, device, facts, said, lifetime } = receive(shared, 'event', [...EVENT_OPTIONS, 'handle'])
+    const { owner, device, facts, claims, lifetime } = receive(shared, 'event', [...EVENT_OPTIONS, 'handle'])
     const [handle = 0, flags = 0] = facts
-    checkFact(said.handle, 'handle', BigInt(handle))
+    checkFact(claims.handle, 'handle', BigInt(handle))
     const settings = settingsIn(flags)
-    for (const name of EVENT_OPTIONS) checkFact(said[name], name, settings[name])
+    for (const name of EVENT_OPTIONS) checkFact(claims[name], name, settings[name])
     if (owner !== undefined) return owner as Event
-    const adopted = handle as EventHandle
-    const context = driverOf(device).eventAdopt(adopted)?.context ?? contextOf(device)
-    return new Event(new EventCore(device, context, settings, 'shared', adopted, undefined, lifetime))
+    const wrapped = handle as EventHandle
+    const context = driverOf(device).eventAdopt(wrapped)?.context ?? contextOf(device)
+    return new Event(new EventImpl(device, context, settings, 'shared', wrapped, undefined, lifetime))
   }
 
   /**
@@ -137,55 +124,55 @@ export class Event implements Disposable {
    * still be read after `close()`, when it is no event any more.
    */
   get handle(): bigint {
-    return eventCore(this).handOut()
+    return eventImpl(this).escape()
   }
 
   /** Was the event closed, or the Event of this thread that it wraps? */
-  get closed(): boolean {
-    return eventCore(this).isOver
+  override get closed(): boolean {
+    return eventImpl(this).isClosed
   }
 
   /**
-   * Is the work before the latest record done (`cuEventQuery`)? True where the event was never recorded. Where it was done
-   * before, and not recorded since, the driver is not asked, as by `stream.query()`.
-   * @throws {CudaError} where the GPU has faulted, which a call that does not ask the driver does not see; 907 for an
-   * event recorded in a capture that is under way, and 900 while a stream captures in a mode that forbids the question,
-   * both of which invalidate the capture; 1 for an event of a capture that is over
+   * Is the work before the latest record done (`cuEventQuery`)? True if the event was never recorded. If it was done before,
+   * and has not been recorded since, the driver is not called, as by `stream.query()`.
+   * @throws {CudaError} if the GPU has faulted, unless the driver is not called; 907 for an event recorded in a capture
+   * that is under way, and 900 while a stream captures in a mode that forbids the query, both of which invalidate the
+   * capture; 1 for an event of a capture that is over
    */
   query(): boolean {
-    const core = open(this)
-    const { driver, handle } = core
+    const impl = open(this)
+    const { driver, handle } = impl
     try {
-      const isDone = driver.eventQuery(handle, core.isSurelyDone)
-      if (isDone) core.sawDone(core.records)
-      else if (pollsInVain()) tellOfPolling('event.query()', this, driver.eventHeldBy(handle))
+      const isDone = driver.eventQuery(handle, impl.isKnownDone)
+      if (isDone) impl.markDone(impl.records)
+      else if (pollsInVain()) warnOfPolling('event.query()', this, driver.eventHeldBy(handle))
       return isDone
     } catch (error) {
-      throw heardFrom(error, whom(this))
+      throw reportedWhileWaiting(error, describeWait(this))
     }
   }
 
   /**
-   * Blocks until the work before the latest record is done (`cuEventSynchronize`). Host functions that come due
-   * meanwhile run inside this call. Returns at once where the event was never recorded.
+   * Blocks until the work before the latest record is done (`cuEventSynchronize`). Host functions that become ready
+   * meanwhile run inside this call. Returns at once if the event was never recorded.
    * @throws {CudaError} as `query()`
-   * @throws {Error} ERR_DEADLOCK inside a host function that the record comes after, and on the simulator where only
+   * @throws {Error} ERR_DEADLOCK inside a host function that the record comes after, and on the simulator if only
    * this thread could open the latch that it waits for
    */
   synchronize(): void {
-    const core = open(this)
-    const { records } = core
+    const impl = open(this)
+    const { records } = impl
     try {
-      core.driver.eventSynchronize(core.handle)
+      impl.driver.eventSynchronize(impl.handle)
     } catch (error) {
-      throw heardFrom(error, whom(this))
+      throw reportedWhileWaiting(error, describeWait(this))
     }
-    core.sawDone(records)
-    throwRejected(core.promises)
+    impl.markDone(records)
+    throwRejected(impl.promises)
   }
 
   /**
-   * Resolves when the work before the latest record is done, without blocking; at once where the event was never
+   * Resolves when the work before the latest record is done, without blocking; at once if the event was never
    * recorded. A later record changes nothing. A pending promise keeps the process alive. The call itself never throws.
    * @param options `signal`: an AbortSignal that gives up the wait; the GPU's work goes on
    * @throws {CudaError} (as a rejection) if the GPU faults; 907 for an event recorded in a capture that is under way
@@ -200,24 +187,24 @@ export class Event implements Disposable {
   finished(options?: WaitOptions): Promise<void> {
     return finished(
       options,
-      () => whom(this),
+      () => describeWait(this),
       (settle) => {
         const { driver, handle, promises } = open(this)
-        return following(promises, settle, (told) => driver.eventFinished(handle, told))
+        return following(promises, settle, (settleWait) => driver.eventFinished(handle, settleWait))
       },
     )
   }
 
   /**
    * Milliseconds from `start` to this event (`cuEventElapsedTime`), with a resolution of about half a microsecond;
-   * negative where `start` came later.
+   * negative if `start` came later.
    * @param start An event of the same device. Both need `timing: true`, a record, and their work done.
-   * @throws {CudaError} 400 where one of them has no timing or was never recorded, 600 where one is not done yet
+   * @throws {CudaError} 400 if one of them has no timing or was never recorded, 600 if one is not done yet
    * @throws {Error} ERR_DEVICE_MISMATCH for an event of another driver; ERR_CLOSED, ERR_INVALID_ARG_TYPE
    */
   elapsedSince(start: Event): number {
-    eventCore(this)
-    const from = eventCoreOf(start)
+    eventImpl(this)
+    const from = eventImplOf(start)
     if (from === undefined) throw invalidType('start', 'an Event', start)
     const end = open(this)
     const begin = from.openFor(end.driver)
@@ -227,7 +214,7 @@ export class Event implements Disposable {
       if (!(error instanceof CudaError)) throw error
       if (error.number === CUresult.NOT_READY && pollsInVain()) {
         const held = end.driver.eventHeldBy(begin) ?? end.driver.eventHeldBy(end.handle)
-        tellOfPolling('event.elapsedSince()', this, held)
+        warnOfPolling('event.elapsedSince()', this, held)
       }
       throw explainElapsed(from, end, error)
     }
@@ -257,10 +244,10 @@ export class Event implements Disposable {
    * ```
    */
   share(): SharedEvent {
-    const core = open(this)
-    const { timing, blockingSync, interprocess } = core
-    const shared = announce(core, this, 'event', core.device, [core.handle, flagsOf(core)])
-    return { ...shared, handle: core.handOut(), timing, blockingSync, interprocess }
+    const impl = open(this)
+    const { settings } = impl
+    const shared = register(impl, this, 'event', impl.device, [impl.handle, flagsOf(settings)])
+    return { ...shared, handle: impl.escape(), ...settings }
   }
 
   /**
@@ -268,61 +255,47 @@ export class Event implements Disposable {
    * @param other Any value; false for one that is no Event.
    */
   equals(other: unknown): boolean {
-    const core = eventCore(this)
-    const its = eventCoreOf(other)
-    return its?.isSame(core) ?? false
+    const impl = eventImpl(this)
+    return eventImplOf(other)?.isSame(impl) ?? false
   }
 
   /**
-   * Destroys the event (`cuEventDestroy`), or lets go of one that another library owns. Waits that were queued on it
-   * still hold. May be called twice.
+   * Destroys the event (`cuEventDestroy`), or releases one that another library owns. Waits that were queued for it remain
+   * in effect. May be called twice.
    */
   close(): void {
-    eventCore(this).close()
-  }
-
-  /** `close()`, for `using`. */
-  [Symbol.dispose](): void {
-    eventCore(this)
-    this.close()
+    eventImpl(this).close()
   }
 
   get [Symbol.toStringTag](): string {
     return 'Event'
   }
-
-  toString(): string {
-    return eventCoreOf(this)?.toString() ?? printed(this)
-  }
-
-  static {
-    eventCoreOf = (value) => (typeof value === 'object' && value !== null && #core in value ? value.#core : undefined)
-  }
 }
-inspectAsPrinted(Event)
 
-function newEvent(options: (EventOptions & { readonly device?: Device | number | undefined }) | undefined): EventCore {
+/** The implementation of an Event; undefined for any other value. */
+export const eventImplOf = (value: unknown): EventImpl | undefined =>
+  value instanceof Event ? value[implementation] : undefined
+
+export const isEvent = (value: unknown): value is Event => eventImplOf(value) !== undefined
+
+function newEvent(options: (EventOptions & { readonly device?: Device | number | undefined }) | undefined): EventImpl {
   const given = readOptions(options, NEW_EVENT_OPTIONS)
-  return EventCore.make(resolveDevice(given.device), given)
+  return EventImpl.make(resolveDevice(given.device), given)
 }
 
-export function eventCore(event: unknown): EventCore {
-  return eventCoreOf(event) ?? refuseReceiver('an Event', event)
+const eventImpl = (event: unknown): EventImpl => eventImplOf(event) ?? refuseReceiver('an Event', event)
+
+const open = (event: unknown): EventImpl => eventImpl(event).checkOpen()
+
+/** What is waited for, as errors name it. */
+function describeWait(event: Event): string {
+  const work = eventImplOf(event)?.workBefore
+  return work === undefined ? `${event}` : `${event}, recorded behind ${work}`
 }
 
-function open(event: unknown): EventCore {
-  return eventCore(event).checkOpen()
-}
-
-/** The work that a wait is for, in the words of an error. */
-function whom(event: Event): string {
-  const behind = eventCoreOf(event)?.behind
-  return behind === undefined ? `${event}` : `${event}, recorded behind ${behind}`
-}
-
-function explainElapsed(start: EventCore, end: EventCore, error: CudaError): CudaError {
+function explainElapsed(start: EventImpl, end: EventImpl, error: CudaError): CudaError {
   for (const [name, event] of [['start', start] as const, ['end', end] as const]) {
-    if (!event.isOurs || event.timing) continue
+    if (!event.isOwned || event.settings.timing) continue
     return explained(error, `The ${name} event was made without timing: make it with { timing: true }`)
   }
   const why = WHY_NO_TIME[error.code]

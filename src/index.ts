@@ -2,6 +2,7 @@
 
 import './shortcuts.js'
 
+export type { Bytes } from './base/bytes.js'
 export { CudaError } from './base/errors.js'
 export { type Context, Device } from './device.js'
 export type { DeviceAttribute } from './driver/device-attributes.js'
@@ -20,7 +21,8 @@ export {
   type ViewOf,
 } from './kernels/defined-kernel.js'
 export type { ExternalMemory, ExternalWork } from './kernels/external-work.js'
-export { type Extent, Kernel, type LaunchConfig, Module } from './kernels/kernel.js'
+export type { Extent3, Index3, SimulatedGrid, SimulatedThread } from './kernels/host-implementation.js'
+export { type CompileOptions, type Extent, Kernel, type LaunchConfig, Module, Program } from './kernels/kernel.js'
 export type {
   Access,
   ArgumentOf,
@@ -29,25 +31,24 @@ export type {
   ParameterType,
   ScalarType,
 } from './kernels/kernel-signature.js'
-export { type CompileOptions, Program } from './kernels/program.js'
-export type { Extent3, Index3, SimulatedGrid, SimulatedThread } from './kernels/twin-threads.js'
-export type { Bytes } from './memory/bytes.js'
+export type { ViewConstructor } from './memory/buffer.js'
 export { DeviceBuffer, type ForeignMemoryOptions } from './memory/device-buffer.js'
 export { MemoryPool, type MemoryPoolOptions } from './memory/memory-pool.js'
 export { PinnedBuffer } from './memory/pinned-buffer.js'
-export type { CopyOptions } from './memory/row-layout.js'
-export type { DownloaderOptions, FillOptions } from './memory/transfers.js'
-export type { WaitValueOptions, WriteValueOptions } from './memory/values.js'
-export type { ViewConstructor } from './memory/views.js'
+export type { WaitValueOptions, WriteValueOptions } from './memory/stream-memory-operations.js'
+export type { CopyOptions, DownloaderOptions, FillOptions } from './memory/transfers.js'
 export type { AllocOptions } from './shortcuts.js'
 export { ExternalStream, Stream, type WaitPromiseOptions, type WaitStreamOptions } from './stream.js'
-export type { EventOptions } from './streams/event-core.js'
+export type { EventOptions } from './streams/event-impl.js'
 export { GreenContext, type SplitDevice, type SplitOptions } from './streams/green-context.js'
 export type { SharedBuffer, SharedEvent, SharedObject, SharedStream } from './streams/shared.js'
-export type {
-  ExternalStreamOptions,
-  RecordOptions,
-  StreamOptions,
-  WaitEventOptions,
+export {
+  type CudaStreamLike,
+  cudaStream,
+  type ExternalStreamOptions,
+  type PythonStreamLike,
+  type RecordOptions,
+  type StreamOptions,
+  type StreamSource,
+  type WaitEventOptions,
 } from './streams/stream-options.js'
-export { type CudaStreamLike, cudaStream, type PythonStreamLike, type StreamSource } from './streams/stream-source.js'

@@ -1,4 +1,4 @@
-/** The door of NCCL: collective operations of several GPUs on our streams. */
+/** cuda-streams/nccl: collective operations of several GPUs on streams. */
 import './shortcuts.js'
 
 export { LibraryError } from './base/errors.js'
@@ -6,10 +6,9 @@ export { Communicator, ncclVersion, uniqueId } from './libraries/nccl/communicat
 export { group } from './libraries/nccl/group.js'
 export type {
   CommunicatorOptions,
-  NcclReduction,
-  NcclType,
   PeerOptions,
   ReductionOptions,
   RootOptions,
   TransferOptions,
-} from './libraries/nccl/options.js'
+} from './libraries/nccl/nccl-call.js'
+export type { NcclReduction, NcclType } from './libraries/nccl/nccl-library.js'

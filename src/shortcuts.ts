@@ -1,30 +1,29 @@
 /**
- * The members of Device, Event and GraphExec that make or use objects above these classes: streams, events and memory. They stand here,
- * and not in the classes, so that imports run one way.
+ * The members of Device, Event and GraphExec that make or use objects of higher layers: streams, events and memory. They are
+ * added here, and not in the classes, so that imports run one way.
  */
 import { checkBoolean, checkThis, readOptions } from './base/arguments.js'
 import { invalidType, invalidValue } from './base/errors.js'
 import { Device, isDevice, readOptionsOn } from './device.js'
 import { Event, isEvent } from './event.js'
 import { GraphExec, launchExec, uploadExec } from './graphs/graph.js'
-import { checkLength } from './memory/buffer-core.js'
+import { checkLength } from './memory/buffer.js'
 import { allocateInterprocess, allocateOn, type DeviceBuffer } from './memory/device-buffer.js'
 import { type MemoryPool, openPool, poolOfDevice } from './memory/memory-pool.js'
 import { allocatePinned, type PinnedBuffer } from './memory/pinned-buffer.js'
 import { defaultStreamOf, ExternalStream, isStream, Stream } from './stream.js'
-import { currentCore } from './streams/current.js'
-import { EVENT_OPTIONS, EventCore, type EventOptions } from './streams/event-core.js'
+import { EVENT_OPTIONS, EventImpl, type EventOptions } from './streams/event-impl.js'
 import { type GreenContext, type SplitDevice, type SplitOptions, splitDevice } from './streams/green-context.js'
-import { STREAM_OPTIONS, StreamCore, streamCoreOf } from './streams/stream-core.js'
-import type { StreamOptions, WaitEventOptions } from './streams/stream-options.js'
-import { type CudaStreamLike, isStreamLike, type PythonStreamLike } from './streams/stream-source.js'
+import { currentStreamImpl, STREAM_OPTIONS, StreamImpl, streamImplOf } from './streams/stream-impl.js'
+import type { CudaStreamLike, PythonStreamLike, StreamOptions, WaitEventOptions } from './streams/stream-options.js'
+import { isStreamLike } from './streams/stream-options.js'
 
 const ALLOC_OPTIONS = ['stream', 'interprocess', 'pool'] as const
 
 /** Where and how device memory is allocated. */
 export interface AllocOptions {
   /**
-   * The stream in whose order the memory is allocated and, unless another library owns the stream, freed in the end.
+   * The stream in whose order the memory is allocated and, unless another library owns the stream, freed later.
    * Default: the current stream of the device. Excludes `interprocess`.
    */
   readonly stream?: Stream | undefined
@@ -42,10 +41,10 @@ declare module './device.js' {
     /** The null stream of this device (handle 0): always the same object, and `close()` does nothing to it. */
     readonly defaultStream: Stream
     /**
-     * The pool that `alloc()` takes memory from where no other is named (`cuDeviceGetMemPool`): the device's own, which
-     * libraries in the process share, unless one has exchanged it. `close()` does nothing to it. Unless a library has set
-     * its release threshold before, the first allocation sets that to CUDA_STREAMS_RELEASE_THRESHOLD, Infinity by default.
-     * @throws {Error} ERR_INVALID_ARG_VALUE where that variable is no number of bytes
+     * The pool that `alloc()` takes memory from by default (`cuDeviceGetMemPool`): the device's own, which libraries in the
+     * process share, unless one has exchanged it. `close()` does nothing to it. Unless a library has set its release
+     * threshold before, the first allocation sets that to CUDA_STREAMS_RELEASE_THRESHOLD, Infinity by default.
+     * @throws {Error} ERR_INVALID_ARG_VALUE if that variable is no number of bytes
      */
     readonly memoryPool: MemoryPool
     /**
@@ -58,7 +57,7 @@ declare module './device.js' {
     /**
      * Makes a stream on this device (`cuStreamCreateWithPriority`).
      * @param options `priority` (0), `nonBlocking` (true) and `context`, as for `new Stream(options)`
-     * @throws {Error} as `new Stream(options)` does; ERR_DEVICE_MISMATCH where `options.device` is another
+     * @throws {Error} as `new Stream(options)` does; ERR_DEVICE_MISMATCH if `options.device` is another
      * @example
      * ```ts
      * using stream = device.createStream({ priority: device.priorityRange.greatest })
@@ -68,14 +67,14 @@ declare module './device.js' {
     /**
      * Splits the multiprocessors of the device into green contexts (`cuDevSmResourceSplitByCount`, `cuGreenCtxCreate`):
      * kernels of streams that are made in one run on its share, beside those of the others. Another split of the same
-     * device shares out the same multiprocessors once more. Waits until the device is idle; host functions run meanwhile.
-     * @param options `multiprocessors`: the least number that each part is to have, rounded up to whole groups, of 8 from
-     * compute capability 9.0 on. All that is left makes one part more.
+     * device distributes the same multiprocessors again. Waits until the device is idle; host functions run meanwhile.
+     * @param options `multiprocessors`: the least number of each part, rounded up to whole groups, of 8 from compute
+     * capability 9.0 on. The remaining ones are one more part.
      * @returns the parts in that order, and behind them the rest
-     * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE where there are no numbers, ERR_OUT_OF_RANGE for less
+     * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE if there are no numbers, ERR_OUT_OF_RANGE for less
      * than 1 and for so many that none are left; ERR_DEADLOCK inside a host function and while a stream
      * waits for a promise
-     * @throws {CudaError} 915 where not enough are there once each number is rounded up; 801 where the driver cannot split
+     * @throws {CudaError} 915 if there are not enough once each number is rounded up; 801 if the driver cannot split
      * this device
      * @example
      * ```ts
@@ -88,20 +87,20 @@ declare module './device.js' {
     /**
      * Makes an event on this device (`cuEventCreate`).
      * @param options `timing`, `blockingSync` and `interprocess`, all false by default
-     * @throws {Error} as `new Event(options)` does; ERR_DEVICE_MISMATCH where the options name another device
+     * @throws {Error} as `new Event(options)` does; ERR_DEVICE_MISMATCH if the options name another device
      */
     createEvent(options?: EventOptions): Event
     /**
-     * Allocates device memory in the order of a stream (`cuMemAllocAsync`). Its first contents are not defined. Other
+     * Allocates device memory in the order of a stream (`cuMemAllocAsync`). Its initial contents are undefined. Other
      * streams may use it at once: their first use waits for the allocation.
      * @param byteLength Bytes, at least 1.
-     * @param options `stream`: the stream to allocate on, and to free on in the end (default: the device's current
-     * stream). `pool`: where the memory comes from (default: `device.memoryPool`). `interprocess`: memory that other
+     * @param options `stream`: the stream to allocate on, and to free on later (default: the device's current
+     * stream). `pool`: the pool that the memory comes from (default: `device.memoryPool`). `interprocess`: memory that other
      * processes can open, from `cuMemAlloc`, without a stream (default false).
      * @throws {Error} ERR_OUT_OF_RANGE, ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for options that exclude each
      * other; ERR_CLOSED, ERR_DEVICE_MISMATCH for a stream or pool of another device, ERR_UNSUPPORTED while it captures
-     * @throws {CudaError} 2, CUDA_ERROR_OUT_OF_MEMORY, which says what is free and who holds the rest. What pools keep
-     * unused was given back before; frees behind work that is not done are not waited for
+     * @throws {CudaError} 2, CUDA_ERROR_OUT_OF_MEMORY, which says what is free and on which streams the rest was allocated.
+     * Unused memory of pools was returned before; frees behind unfinished work are not waited for
      * @example
      * ```ts
      * const samples = new Float32Array([1, 2, 3])
@@ -111,7 +110,7 @@ declare module './device.js' {
      */
     alloc(byteLength: number, options?: AllocOptions): DeviceBuffer
     /**
-     * Allocates page-locked host memory (`cuMemHostAlloc`) that every device of the driver can reach. The call is slow:
+     * Allocates page-locked host memory (`cuMemHostAlloc`) that every device of the driver can access. The call is slow:
      * allocate once, and use the memory again and again.
      * @param byteLength Bytes, at least 1.
      * @throws {Error} ERR_OUT_OF_RANGE, ERR_INVALID_ARG_TYPE
@@ -129,7 +128,7 @@ declare module './device.js' {
 declare module './event.js' {
   interface Event {
     /**
-     * `stream.record(event)`: marks this point of the stream's work (`cuEventRecord`).
+     * `stream.record(event)`: records this point of the stream's work (`cuEventRecord`).
      * @param stream Default: the current stream of the event's device.
      * @param options `external`: while capturing, an event node that work outside the graph can wait for (default
      * false)
@@ -137,7 +136,7 @@ declare module './event.js' {
      */
     record(stream?: Stream, options?: { readonly external?: boolean | undefined }): this
     /**
-     * `stream.wait(event)`: lets the stream's later work wait for this event (`cuStreamWaitEvent`).
+     * `stream.wait(event)`: makes the stream's later work wait for this event (`cuStreamWaitEvent`).
      * @param stream Default: the current stream of the event's device.
      * @param options `external`: while capturing, a wait for an event recorded outside the graph (default false)
      * @throws {Error} as `stream.wait(event)` does; ERR_CLOSED, ERR_DEVICE_MISMATCH
@@ -177,7 +176,7 @@ function createStream(this: Device, options?: StreamOptions): Stream
 function createStream(this: Device, given?: StreamOptions | CudaStreamLike | PythonStreamLike): Stream {
   const device = checkThis(this, isDevice, 'a Device')
   if (isStreamLike(given)) return new ExternalStream(given, { device })
-  return new Stream(StreamCore.make(device, readOptionsOn(device, given, STREAM_OPTIONS)))
+  return new Stream(StreamImpl.make(device, readOptionsOn(device, given, STREAM_OPTIONS)))
 }
 Device.prototype.createStream = createStream
 
@@ -191,7 +190,7 @@ Device.prototype.split = function <const N extends readonly number[]>(
 
 Device.prototype.createEvent = function (options?: EventOptions): Event {
   const device = checkThis(this, isDevice, 'a Device')
-  return new Event(EventCore.make(device, readOptionsOn(device, options, EVENT_OPTIONS)))
+  return new Event(EventImpl.make(device, readOptionsOn(device, options, EVENT_OPTIONS)))
 }
 
 Object.defineProperty(Device.prototype, 'memoryPool', {
@@ -210,9 +209,9 @@ Device.prototype.alloc = function (byteLength: number, options?: AllocOptions): 
     if (stream === undefined) return allocateInterprocess(device, byteLength)
     throw invalidValue('options.stream and options.interprocess exclude each other: such memory is there at once')
   }
-  const core = stream === undefined ? currentCore(device) : streamCoreOf(stream)
-  if (core === undefined) throw invalidType('options.stream', 'a Stream', stream)
-  return allocateOn(core, device, byteLength, pool === undefined ? undefined : openPool(pool, device))
+  const impl = stream === undefined ? currentStreamImpl(device) : streamImplOf(stream)
+  if (impl === undefined) throw invalidType('options.stream', 'a Stream', stream)
+  return allocateOn(impl, device, byteLength, pool === undefined ? undefined : openPool(pool, device))
 }
 
 Device.prototype.allocPinned = function (byteLength: number): PinnedBuffer {

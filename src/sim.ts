@@ -1,5 +1,5 @@
-/** The door of the simulated machine: what a test needs that a GPU does not offer. */
-// Devices and streams of a simulation have all their methods, also where the main entry point is not imported.
+/** cuda-streams/sim: the simulated machine, and operations for tests that a GPU does not offer. */
+// Devices and streams of a simulation have all their methods, also if the main entry point is not imported.
 import './shortcuts.js'
 
 export type { Disagreement, Exploration, Order } from './explore/exploration.js'
@@ -13,13 +13,16 @@ export {
 } from './explore/explore.js'
 export type { ExploredProgram, Outcome } from './explore/run.js'
 export type { Schedule } from './explore/search.js'
-export type { CallFault, FailingCall, Fault, OperationFault } from './simulation/faults.js'
 export {
   busy,
+  type CallFault,
   destroyForeignStream,
+  type FailingCall,
+  type Fault,
   fault,
   foreignStream,
   latch,
+  type OperationFault,
   type Simulation,
   type SimulationOptions,
   simulate,

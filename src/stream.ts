@@ -1,37 +1,21 @@
 /** Streams: queues of GPU work, with all of their methods. */
-import {
-  checkBoolean,
-  checkFunction,
-  checkSignal,
-  checkThis,
-  type Given,
-  isInstance,
-  isRevoked,
-  propertyOf,
-  readOptions,
-} from './base/arguments.js'
-import type { OwnBytes } from './base/bytes.js'
-import { heardFrom, inspectAsPrinted, invalidType, printed, refuseReceiver, stateError } from './base/errors.js'
+import type { Given } from './base/arguments.js'
+import { checkBoolean, checkFunction, checkSignal, checkThis, isThenable, readOptions } from './base/arguments.js'
+import type { Bytes, OwnBytes } from './base/bytes.js'
+import { invalidType, refuseReceiver, reportedWhileWaiting, stateError } from './base/errors.js'
 import { destroyWhenUnreachable } from './base/finalization.js'
-import { pollsInVain, tellOfPolling } from './base/polling.js'
+import { implementation } from './base/library-object.js'
+import { memoize } from './base/memoize.js'
 import { calledFromHere } from './base/stack.js'
-import {
-  another,
-  type Context,
-  contextAt,
-  contextOf,
-  Device,
-  driverOf,
-  elsewhere,
-  isDevice,
-  resolveDevice,
-} from './device.js'
+import { pollsInVain, warnOfPolling } from './base/warnings.js'
+import type { Context } from './device.js'
+import { another, contextAt, contextOf, Device, driverOf, elsewhere, isDevice, resolveDevice } from './device.js'
 import { CUresult, cudaError } from './driver/cuda-results.js'
 import { canonicalStream, cudaHandleOf, EventFlag, ExternalFlag, type HostFunction } from './driver/driver.js'
 import { finished, type WaitOptions, whenAborted } from './driver/finished.js'
 import { following, followingResult, promisesOn, throwRejected } from './driver/promise-waits.js'
 import { giveName } from './driver/stream-names.js'
-import { Event, eventCore, eventCoreOf, isEvent } from './event.js'
+import { Event, eventImplOf, isEvent } from './event.js'
 import { beginCapture, type CaptureModeName, type CaptureOptions, capture, endCapture } from './graphs/capture.js'
 import type { Graph, GraphExec } from './graphs/graph.js'
 import type { DefinedKernel } from './kernels/defined-kernel.js'
@@ -39,45 +23,41 @@ import { type ExternalWork, queueExternal } from './kernels/external-work.js'
 import type { Kernel, LaunchConfig } from './kernels/kernel.js'
 import type { ArgumentsOf, ParameterType } from './kernels/kernel-signature.js'
 import { launch } from './kernels/launchable.js'
-import type { Bytes } from './memory/bytes.js'
+import type { ViewConstructor } from './memory/buffer.js'
 import type { DeviceBuffer } from './memory/device-buffer.js'
 import type { PinnedBuffer } from './memory/pinned-buffer.js'
-import type { CopyOptions } from './memory/row-layout.js'
 import {
-  copy,
-  copyAll,
-  type DownloaderOptions,
-  download,
-  downloader,
-  type FillOptions,
-  fill,
-  upload,
-  uploader,
-} from './memory/transfers.js'
-import { type WaitValueOptions, type WriteValueOptions, waitValue, writeValue } from './memory/values.js'
-import type { ViewConstructor } from './memory/views.js'
-import { currentOn, defaultCoresOf } from './streams/current.js'
-import { EVENT_OPTIONS, EventCore, PLAIN, settingsOf } from './streams/event-core.js'
-import { greenContextCoreOf } from './streams/green-context.js'
+  type WaitValueOptions,
+  type WriteValueOptions,
+  waitValue,
+  writeValue,
+} from './memory/stream-memory-operations.js'
+import type { CopyOptions, DownloaderOptions, FillOptions } from './memory/transfers.js'
+import { copy, copyAll, download, downloader, fill, upload, uploader } from './memory/transfers.js'
+import { EVENT_OPTIONS, EventImpl, PLAIN, settingsOf } from './streams/event-impl.js'
+import { greenContextImplOf } from './streams/green-context.js'
 import { hostFunction } from './streams/host-function.js'
-import { announce, isShared, type SharedStream } from './streams/shared.js'
+import { isShared, register, type SharedStream } from './streams/shared.js'
 import {
   checkWrapOptions,
+  currentOn,
+  defaultStreamImpls,
   receiveStream,
   STREAM_OPTIONS,
   StreamBase,
-  StreamCore,
-  streamCoreOf,
-} from './streams/stream-core.js'
-import type { ExternalStreamOptions, RecordOptions, StreamOptions, WaitEventOptions } from './streams/stream-options.js'
-import {
-  type CudaStreamLike,
-  cudaStream,
-  handleOf,
-  isStreamLike,
-  type PythonStreamLike,
-  type StreamSource,
-} from './streams/stream-source.js'
+  StreamImpl,
+  streamImplOf,
+} from './streams/stream-impl.js'
+import type {
+  CudaStreamLike,
+  ExternalStreamOptions,
+  PythonStreamLike,
+  RecordOptions,
+  StreamOptions,
+  StreamSource,
+  WaitEventOptions,
+} from './streams/stream-options.js'
+import { cudaStream, handleOf, isStreamLike } from './streams/stream-options.js'
 
 /** How a stream waits for another. */
 export interface WaitStreamOptions extends WaitEventOptions {
@@ -91,8 +71,7 @@ export interface WaitPromiseOptions {
   readonly signal?: AbortSignal | undefined
 }
 
-/** Is it a Stream, and not merely an heir to one, as a proxy is? */
-export const isStream = (value: unknown): value is Stream => streamCoreOf(value) !== undefined
+export const isStream = (value: unknown): value is Stream => streamImplOf(value) !== undefined
 
 const NEW_STREAM_OPTIONS = ['device', ...STREAM_OPTIONS] as const
 const RECORD_OPTIONS = [...EVENT_OPTIONS, 'external'] as const
@@ -103,10 +82,10 @@ const WAIT_OPTIONS = ['event', 'external'] as const
  * streams.
  *
  * Not repeated at each member: an argument of the wrong type is ERR_INVALID_ARG_TYPE; a closed stream, this one or an
- * argument, is ERR_CLOSED, and only `handle`, `device`, `closed`, `equals()` and `close()` still answer; once the GPU
- * has faulted, a call that asks the driver throws its CudaError. Queuing work blocks where the hardware queue is full,
- * after about a thousand operations behind one that stands still: host functions run meanwhile, and where the call
- * would never end it is ERR_DEADLOCK.
+ * argument, is ERR_CLOSED, and only `handle`, `device`, `closed`, `equals()` and `close()` still work; once the GPU
+ * has faulted, a call that reaches the driver throws its CudaError. Queuing work blocks if the hardware queue is full,
+ * after about a thousand operations behind a blocked one: host functions run meanwhile, and a call that would never end is
+ * ERR_DEADLOCK.
  * @example
  * ```ts
  * using stream = new Stream()
@@ -115,11 +94,11 @@ const WAIT_OPTIONS = ['event', 'external'] as const
  * const bytes = await stream.download(buffer)
  * ```
  */
-export class Stream extends StreamBase implements CudaStreamLike, Disposable, AsyncDisposable {
+export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposable {
   /** The device that the stream is on. */
   readonly device: Device
   /**
-   * The number of this object: no other object of this thread has it. Others may wrap the same stream; `id` tells that.
+   * The number of this object: no other object of this thread has it. Objects that wrap the same stream have the same `id`.
    */
   readonly serial: number
   #cachedEvent: Event | undefined
@@ -128,9 +107,9 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * Makes a stream (`cuStreamCreateWithPriority`, or `cuGreenCtxStreamCreate`).
    * @param options `device`: a Device or an ordinal (default: the current device). `priority`: lower goes first,
    * clamped to the device's `priorityRange` (default 0). `nonBlocking`: free of the null stream's rules (default true).
-   * `context`: a part of a device, from `device.split()`, whose multiprocessors the stream's kernels keep to.
-   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for a device that does not exist; where `context` is given,
-   * ERR_CLOSED, ERR_DEVICE_MISMATCH where `device` is another, ERR_INVALID_ARG_VALUE for `nonBlocking: false`
+   * `context`: a part of a device, from `device.split()`, whose multiprocessors the stream's kernels run on.
+   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for a device that does not exist; if `context` is given,
+   * ERR_CLOSED, ERR_DEVICE_MISMATCH if `device` is another, ERR_INVALID_ARG_VALUE for `nonBlocking: false`
    * @example
    * ```ts
    * await using stream = new Stream({ priority: -1 }) // waits for its work, then closes it
@@ -139,13 +118,13 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    */
   constructor(options?: StreamOptions)
   /** @internal */
-  constructor(core: StreamCore)
-  constructor(options?: StreamOptions | StreamCore) {
-    const core = StreamCore.is(options) ? options : newStream(options)
-    super(core)
-    this.device = core.device
-    this.serial = core.serial
-    if (core.isOurs) destroyWhenUnreachable(this, core)
+  constructor(impl: StreamImpl)
+  constructor(options?: StreamOptions | StreamImpl) {
+    const impl = options instanceof StreamImpl ? options : newStream(options)
+    super(impl)
+    this.device = impl.device
+    this.serial = impl.serial
+    if (impl.isOwned) destroyWhenUnreachable(this, impl)
   }
 
   /**
@@ -170,8 +149,8 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   }
 
   /**
-   * The stream that this async context made current on a device, else the device's null stream. A stream stays current
-   * when it is closed.
+   * The stream that this async context made current on a device, otherwise the device's null stream. A stream remains
+   * current when it is closed.
    * @param device A Device or an ordinal. Default: the current device.
    * @throws {Error} ERR_OUT_OF_RANGE for a device that does not exist
    */
@@ -216,21 +195,21 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * hold the stream as long as they use it. It can still be read after `close()`, when it is no stream any more.
    */
   get handle(): bigint {
-    const core = coreOf(this)
-    core.handOut()
-    return BigInt(cudaHandleOf(core.handle))
+    const impl = implOf(this)
+    impl.escape()
+    return BigInt(cudaHandleOf(impl.handle))
   }
 
   /**
-   * The driver's own number for the stream (`cuStreamGetId`, asked once). Never used twice, unlike the handle.
-   * @throws {CudaError} 900 while the stream captures, unless it was asked before; the capture is not invalidated
+   * The driver's own number for the stream (`cuStreamGetId`, queried once). Never reused, unlike the handle.
+   * @throws {CudaError} 900 while the stream captures, unless it was queried before; the capture is not invalidated
    */
   get id(): bigint {
     return open(this).id
   }
 
   /**
-   * The context of the stream: its device's primary one, the GreenContext that it was made in, or that in which another
+   * The context of the stream: its device's primary one, the GreenContext that it was made in, or the one in which another
    * library made it. Its `multiprocessors` are those that kernels of the stream may run on.
    */
   get context(): Context {
@@ -238,22 +217,22 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
     return green ?? contextAt(this.device, context)
   }
 
-  /** The priority that the driver gave the stream (`cuStreamGetPriority`, asked once): lower goes first. */
+  /** The priority that the driver gave the stream (`cuStreamGetPriority`, queried once): lower goes first. */
   get priority(): number {
     return open(this).priority
   }
 
   /**
-   * Is the stream free of the null stream's rules (`cuStreamGetFlags`, asked once)?
-   * @throws {CudaError} 900 while the stream captures, unless it was asked before; the capture is not invalidated
+   * Is the stream free of the null stream's rules (`cuStreamGetFlags`, queried once)?
+   * @throws {CudaError} 900 while the stream captures, unless it was queried before; the capture is not invalidated
    */
   get nonBlocking(): boolean {
     return open(this).nonBlocking
   }
 
   /**
-   * Is the stream's work being captured into a graph (`cuStreamIsCapturing`)? Also true where the stream joined the
-   * capture of another, and where the capture is invalidated and has not been ended.
+   * Is the stream's work being captured into a graph (`cuStreamIsCapturing`)? Also true if the stream joined the capture of
+   * another one, and if the capture is invalidated and has not been ended.
    * @throws {CudaError} 906 for the null stream while a blocking stream of the device captures
    */
   get isCapturing(): boolean {
@@ -263,20 +242,20 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   /** An event without timing that the stream keeps for you, always the same; closing it does nothing. */
   get cachedEvent(): Event {
     const { device, context } = open(this)
-    this.#cachedEvent ??= new Event(new EventCore(device, context, PLAIN, 'kept'))
+    this.#cachedEvent ??= new Event(new EventImpl(device, context, PLAIN, 'kept'))
     return this.#cachedEvent
   }
 
   /**
-   * Was the stream closed, or the Stream of this thread that it wraps? The driver is not asked: a stream that its foreign
+   * Was the stream closed, or the Stream of this thread that it wraps? The driver is not called: a stream that its foreign
    * owner destroyed is not closed.
    */
-  get closed(): boolean {
-    return coreOf(this).isOver
+  override get closed(): boolean {
+    return implOf(this).isClosed
   }
 
   /**
-   * Marks this point of the stream's work in an event (`cuEventRecord`).
+   * Records this point of the stream's work in an event (`cuEventRecord`).
    * @param event The event to record, on the stream's device. Default: a new one without timing.
    * @param options `external`: while capturing, an event node that work outside the graph can wait for (default false).
    * `timing`, `blockingSync`, `interprocess`: how a new event is made; they must not contradict an event that is given.
@@ -284,7 +263,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * @throws {Error} ERR_DEVICE_MISMATCH for an event of another device; ERR_INVALID_ARG_VALUE for options that
    * contradict the event, or each other
    * @throws {CudaError} 906 on the null stream while a blocking stream of the device captures, 901 once the capture
-   * that the stream is in is invalidated
+   * of the stream is invalidated
    * @example
    * ```ts
    * const copied = stream.copy(to, from).record()
@@ -302,41 +281,39 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    */
   record(options: RecordOptions): Event
   record(given?: Event | RecordOptions, options?: RecordOptions): Event {
-    const core = open(this)
+    const impl = open(this)
     // Options are read before anything is opened: a getter may close it.
-    if (isEventLike(given) && isEvent(given)) {
+    if (given !== undefined && isEvent(given)) {
       const settings = options === undefined ? undefined : readOptions(options, RECORD_OPTIONS)
-      recordGiven(core, eventCore(given), settings)
+      recordGiven(impl, given[implementation], settings)
       return given
     }
-    if (given !== undefined && (isInstance(given, Event) || isInstance(given, Stream))) {
-      throw invalidType('event', 'an Event or options', given)
-    }
+    if (given !== undefined && isStream(given)) throw invalidType('event', 'an Event or options', given)
     const wanted = given === undefined ? options : given
     const settings = wanted === undefined ? undefined : readOptions(wanted, RECORD_OPTIONS)
     const external = externalFlag(settings)
     const made = settingsOf(settings)
-    core.makeRoom(made.timing || made.interprocess ? 1 : 0)
-    const own = new EventCore(core.device, core.context, made, 'recordedNext')
+    impl.reserve(made.timing || made.interprocess ? 1 : 0)
+    const own = new EventImpl(impl.device, impl.context, made, 'recordedNext')
     const event = new Event(own)
-    core.recordIn(own, external)
+    impl.recordIn(own, external)
     return event
   }
 
   /**
-   * Lets later work of this stream wait for an event's latest record (`cuStreamWaitEvent`). A later record of the event
+   * Makes later work of this stream wait for an event's latest record (`cuStreamWaitEvent`). A later record of the event
    * changes nothing for this wait. Never blocks. An event that was never recorded is not waited for.
    * @param event An event of any device of the same driver.
    * @param options `external`: while capturing, a wait for an event recorded outside the graph (default false)
    * @throws {Error} ERR_DEVICE_MISMATCH for an event of another driver
-   * @throws {CudaError} in captures: 905 for an event recorded outside, 902 for one of another capture, 906 where the
+   * @throws {CudaError} in captures: 905 for an event recorded outside, 902 for one of another capture, 906 if the
    * null stream is to wait for one, and these invalidate the capture; 1 for one of a capture that is over, 901 once the
    * capture is invalidated
    */
   wait(event: Event, options?: WaitEventOptions): this
   /**
-   * Lets later work of this stream wait for all work that another stream holds now: an event is recorded there, and
-   * waited for here. Never blocks.
+   * Makes later work of this stream wait for all work that is queued on another stream now: an event is recorded there,
+   * and waited for here. Never blocks.
    * @param stream A Stream, or a stream of another library by its protocol.
    * @param options `event`: the event to record on the other stream (default: one of the library's own). `external`: as
    * for an event (default false).
@@ -345,19 +322,18 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * @throws {CudaError} as `record()` and `wait(event)`
    * @example
    * ```ts
-   * ours.wait(theirs) // all that is queued on theirs until now
+   * ours.wait(theirs) // for all that is queued on theirs now
    * ours.launch(axpy, config, 2, x, y, 1024)
    * ```
    */
   wait(stream: Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this
   /**
-   * Lets later work of this stream wait for all work that a device holds now, on every stream of it, those of other
-   * libraries too (`cuCtxRecordEvent`, `cuStreamWaitEvent`). Never blocks. Work that is queued there later is not
-   * waited for.
+   * Makes later work of this stream wait for all work that is queued on a device now, on streams of other libraries too
+   * (`cuCtxRecordEvent`, `cuStreamWaitEvent`). Never blocks. Work that is queued there later is not waited for.
    * @param device A Device of the same driver, this stream's own or another.
    * @throws {Error} ERR_DEVICE_MISMATCH for a device of another driver
    * @throws {CudaError} 900 while a stream of the device captures, or another thread, which does not invalidate the
-   * capture; 905 where this stream captures on another device or in a green context, which does
+   * capture; 905 if this stream captures on another device or in a green context, which does
    * @example
    * ```ts
    * stream.wait(device).copy(pinned, buffer) // after whatever was queued
@@ -365,23 +341,23 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    */
   wait(device: Device): this
   /**
-   * Lets later work of this stream wait for a promise: the stream stands here until it settles (`cuStreamBatchMemOp`).
-   * Queued work cannot be taken back, so where the promise is rejected the stream goes on too, and the reason is told
+   * Makes later work of this stream wait for a promise: the stream is blocked until it settles (`cuStreamBatchMemOp`).
+   * Queued work cannot be taken back, so if the promise is rejected the stream resumes too, and the reason is reported
    * by those `finished()`, `synchronize()` and `download()` that come after it: of this stream, of events recorded
-   * behind it, of streams that waited for either, and of the device. Those that are pending tell it, else the next one
-   * does; where none does before the stream is closed or the process ends, it is an uncaught exception. To block for
-   * work behind it is ERR_DEADLOCK, since no promise settles meanwhile. The wait alone does not keep the process alive.
-   * @param promise Any promise, or an object with `then()`. What it resolves with is not used.
+   * behind it, of streams that waited for either, and of the device. Pending ones report it, or else the next one does. If
+   * none does before the stream is closed or the process ends, it is an uncaught exception. To block for work behind it is
+   * ERR_DEADLOCK, since no promise settles meanwhile. The wait alone does not keep the process alive.
+   * @param promise Any promise, or an object with `then()`. The value that it resolves with is not used.
    * @param options `signal`: an AbortSignal that gives up the wait, as if the promise were rejected with its reason
    * @throws {Error} ERR_UNSUPPORTED while the stream captures, which does not invalidate the capture; `signal.reason`
-   * where it is aborted already; nothing is queued then
+   * if it is aborted already; nothing is queued then
    * @throws {CudaError} 906 on the null stream while a blocking stream of the device captures
    * @example
    * ```ts
    * const weights = fetch('https://example.com/weights').then((response) => response.arrayBuffer())
    * stream.wait(weights.then((bytes) => pinned.bytes.set(new Uint8Array(bytes))))
-   * stream.copy(buffer, pinned) // once it is there
-   * await stream.finished() // rejects where the fetch did
+   * stream.copy(buffer, pinned) // once the bytes are there
+   * await stream.finished() // rejects if the fetch did
    * ```
    */
   wait(promise: PromiseLike<unknown>, options?: WaitPromiseOptions): this
@@ -389,37 +365,36 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
     target: Event | Stream | CudaStreamLike | PythonStreamLike | Device | PromiseLike<unknown>,
     options?: WaitStreamOptions & WaitPromiseOptions,
   ): this {
-    const core = open(this)
-    // V8 is slow to find that an object lacks a private name.
-    const own = isEventLike(target) ? eventCoreOf(target) : undefined
-    const isOther = own === undefined && isStream(target)
-    if (isOther && options === undefined) {
-      waitForStream(core, openBeside(core, target))
+    const impl = open(this)
+    const awaited = streamImplOf(target)
+    if (awaited !== undefined && options === undefined) {
+      waitForStream(impl, openAwaited(impl, awaited))
       return this
     }
-    // Options are read, and protocols asked, before anything is opened: what runs then may close it.
+    const own = eventImplOf(target)
+    // Options are read, and protocols are called, before anything is opened: code of the program runs then.
     if (own !== undefined) {
       const external = options === undefined ? ExternalFlag.NONE : externalFlag(readOptions(options, ['external']))
-      core.makeRoom(0)
-      core.waitFor(own, external)
+      impl.reserve(0)
+      impl.waitFor(own, external)
       return this
     }
-    if (!isOther && isDevice(target)) {
+    if (isDevice(target)) {
       readOptions<object, never>(options, [])
-      waitForDevice(core, target)
+      waitForDevice(impl, target)
       return this
     }
-    if (!isStream(target) && isPromise(target)) {
-      waitForPromise(core, target, options)
+    if (awaited === undefined && isPromise(target)) {
+      waitForPromise(impl, target, options)
       return this
     }
     const { event, external } = readOptions(options, WAIT_OPTIONS)
     if (event !== undefined && !isEvent(event)) throw invalidType('options.event', 'an Event', event)
     const isExternal = checkBoolean(external, 'options.external', false)
     const other = isStream(target) ? target : this.#wrapped(target)
-    const from = openBeside(core, other)
-    if (event === undefined && !(isExternal && (core.isCapturing || from.isCapturing))) {
-      waitForStream(core, from)
+    const from = openAwaited(impl, implOf(other))
+    if (event === undefined && !(isExternal && (impl.isCapturing || from.isCapturing))) {
+      waitForStream(impl, from)
       return this
     }
     const between = event ?? other.cachedEvent
@@ -428,44 +403,45 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   }
 
   /**
-   * Is all work of the stream done (`cuStreamQuery`)? Where it was before, and nothing was queued since, the driver is not
-   * asked, unless other code has the stream's handle, another thread uses the library, or a capture is under way.
-   * @throws {CudaError} where the GPU has faulted, which a call that does not ask the driver does not see; 900 while the
-   * stream captures, or another stream does in a mode that forbids the question, which invalidates that capture
+   * Is all work of the stream done (`cuStreamQuery`)? If it was before, and nothing was queued since, the driver is not
+   * called, unless other code has the stream's handle, another thread uses the library, or a capture is under way.
+   * @throws {CudaError} if the GPU has faulted, unless the driver is not called; 900 while the stream captures, or another
+   * stream does in a mode that forbids the query, which invalidates that capture
    */
   query(): boolean {
-    const core = open(this)
+    const impl = open(this)
     try {
-      const isDone = core.driver.streamQuery(core.handle, core.isSurelyIdle)
-      if (isDone) core.sawIdle(core.queued)
-      if (!isDone && pollsInVain()) tellOfPolling('stream.query()', core, core.driver.streamHeldBy(core.handle))
+      const isDone = impl.driver.streamQuery(impl.handle, impl.isKnownIdle)
+      if (isDone) impl.markIdle(impl.queuedCalls)
+      if (!isDone && pollsInVain()) warnOfPolling('stream.query()', impl, impl.driver.streamHeldBy(impl.handle))
       return isDone
     } catch (error) {
-      throw heardFrom(error, whom(core))
+      throw reportedWhileWaiting(error, describeWait(impl))
     }
   }
 
   /**
-   * Blocks until all work of the stream is done (`cuStreamSynchronize`). Host functions that come due meanwhile run
-   * inside this call. The driver is not asked where `query()` would not. `await stream.finished()` waits without blocking.
-   * @throws {CudaError} where the GPU has faulted; 900 while a stream captures, as `query()`
+   * Blocks until all work of the stream is done (`cuStreamSynchronize`). Host functions that become ready meanwhile run
+   * inside this call. The driver is not called if `query()` would not call it. `await stream.finished()` waits without
+   * blocking.
+   * @throws {CudaError} if the GPU has faulted; 900 while a stream captures, as `query()`
    * @throws {Error} ERR_DEADLOCK inside a host function that the work comes after, or inside any host function after
-   * ten seconds without progress (CUDA_STREAMS_DEADLOCK_TIMEOUT, in milliseconds), and on the simulator where only this
+   * ten seconds without progress (CUDA_STREAMS_DEADLOCK_TIMEOUT, in milliseconds), and on the simulator if only this
    * thread could open the latch that the stream waits for
    */
   synchronize(): void {
-    const core = open(this)
-    // To ask costs less than to wait, where there is likely nothing to wait for.
-    if (!(core.isQuiet && isDone(core))) {
-      const { queued } = core
+    const impl = open(this)
+    // A query costs less than a wait, if there is probably nothing to wait for.
+    if (!(impl.isUnusedSinceIdle && isDone(impl))) {
+      const { queuedCalls } = impl
       try {
-        core.driver.streamSynchronize(core.handle)
+        impl.driver.streamSynchronize(impl.handle)
       } catch (error) {
-        throw heardFrom(error, whom(core))
+        throw reportedWhileWaiting(error, describeWait(impl))
       }
-      core.sawIdle(queued)
+      impl.markIdle(queuedCalls)
     }
-    throwRejected(core.promises)
+    throwRejected(impl.promises)
   }
 
   /**
@@ -485,33 +461,33 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   finished(options?: WaitOptions): Promise<void> {
     return finished(
       options,
-      () => whom(streamCoreOf(this)),
+      () => describeWait(streamImplOf(this)),
       (settle) => {
         const { driver, handle, context, promises } = open(this)
-        return following(promises, settle, (told) => driver.streamFinished(handle, context, told))
+        return following(promises, settle, (settleWait) => driver.streamFinished(handle, context, settleWait))
       },
     )
   }
 
   /**
    * Queues a copy between two buffers, on devices or pinned, in any direction (`cuMemcpyAsync`; between GPUs that
-   * cannot reach each other's memory `cuMemcpyPeerAsync`). Never blocks, but for 20 ms where a stream of one GPU first
+   * cannot reach each other's memory `cuMemcpyPeerAsync`). Never blocks, except for 20 ms when a stream of one GPU first
    * uses memory of another.
    * @param destination The buffer to write.
-   * @param source The buffer to read, of the same length. Where it overlaps the destination, the result is undefined.
-   * @throws {Error} ERR_OUT_OF_RANGE where the lengths differ, ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH
+   * @param source The buffer to read, of the same length. If it overlaps the destination, the result is undefined.
+   * @throws {Error} ERR_OUT_OF_RANGE if the lengths differ, ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH
    * for a buffer of another driver; ERR_UNSUPPORTED for pinned memory and that of a GPU which the stream's cannot reach
    */
   copy(destination: DeviceBuffer | PinnedBuffer, source: DeviceBuffer | PinnedBuffer): this
   /**
-   * Queues a copy of rows with gaps between them, as of a part of an image or of a volume (`cuMemcpy3DAsync`). Within the
-   * host a host function copies. Never blocks.
-   * @param destination The buffer to write, which may be longer. A slice says where the rows begin.
-   * @param source The buffer to read, the same.
+   * Queues a copy of rows with gaps between them, such as part of an image or of a volume (`cuMemcpy3DAsync`). Between two
+   * pinned buffers a host function copies. Never blocks.
+   * @param destination The buffer to write, which may be longer. Take a slice to say where the rows begin.
+   * @param source The buffer to read, which may be longer too.
    * @param options `shape`: [rows, bytes of each] or [planes, rows, bytes]. `destinationStrides`, `sourceStrides`: bytes from
    * one row to the next, [row] or [plane, row]; a plane's is a whole number of rows' (default: without gaps)
-   * @throws {Error} ERR_OUT_OF_RANGE where rows lie outside of a buffer, or overlap; ERR_INVALID_ARG_VALUE for another number of
-   * strides; otherwise as above, and ERR_UNSUPPORTED between GPUs that cannot reach each other's memory
+   * @throws {Error} ERR_OUT_OF_RANGE if rows lie outside a buffer, or overlap; ERR_INVALID_ARG_VALUE for another number of
+   * strides; otherwise as a copy of whole buffers, and ERR_UNSUPPORTED between GPUs that cannot reach each other's memory
    * @example
    * ```ts
    * // 16 rows of 64 bytes, out of an image with 256 bytes in a row
@@ -520,10 +496,10 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    */
   copy(destination: DeviceBuffer | PinnedBuffer, source: DeviceBuffer | PinnedBuffer, options: CopyOptions): this
   /**
-   * Queues many copies, in any order among themselves (`cuMemcpyBatchAsync`, where the driver has it and the stream is no null
-   * stream and does not capture; else one by one). More than 256 are queued in parts.
+   * Queues many copies, in any order among themselves (`cuMemcpyBatchAsync` if the driver has it and the stream is no null
+   * stream and does not capture; otherwise one by one). More than 256 are queued in parts.
    * @param copies Pairs of a destination and a source of one length. None may write what another reads or writes.
-   * @throws {Error} as above; ERR_INVALID_ARG_VALUE where two touch the same memory and one writes it
+   * @throws {Error} as a single copy; ERR_INVALID_ARG_VALUE if two touch the same memory and one writes it
    * @example
    * ```ts
    * stream.copy([
@@ -534,9 +510,9 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    */
   copy(copies: readonly (readonly [DeviceBuffer | PinnedBuffer, DeviceBuffer | PinnedBuffer])[]): this
   copy(destination: unknown, source?: unknown, options?: CopyOptions): this {
-    const core = open(this)
-    if (!isRevoked(destination) && Array.isArray(destination)) copyAll(core, destination, source, options)
-    else copy(core, destination, source, options)
+    const impl = open(this)
+    if (Array.isArray(destination)) copyAll(impl, destination, source, options)
+    else copy(impl, destination, source, options)
     return this
   }
 
@@ -546,7 +522,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * @param value An integer of `width` bytes, signed or not.
    * @param options `width`: the bytes of the value, 1, 2 or 4 (default 1)
    * @throws {Error} ERR_OUT_OF_RANGE for a value that has more bytes; ERR_INVALID_ARG_VALUE for another width, and
-   * where values of that width do not fit the buffer; ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH;
+   * if values of that width do not fit the buffer; ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH;
    * ERR_UNSUPPORTED for memory of a GPU that the stream's cannot reach
    */
   fill(buffer: DeviceBuffer | PinnedBuffer, value: number, options?: FillOptions): this {
@@ -555,24 +531,24 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   }
 
   /**
-   * Lets later work of this stream wait until a word in memory has a value (`cuStreamWaitValue32`, or `64` for a
+   * Makes later work of this stream wait until a word in memory has a value (`cuStreamWaitValue32`, or `64` for a
    * bigint). Another stream writes it, also of another GPU or process (`writeValue`), or JavaScript, through a view of
-   * pinned memory. What the writer wrote before is there for the work behind the wait. Nothing tells whether it will
-   * ever be written: a wait of the host behind it is warned of after five seconds; on the simulator one that blocks is
-   * ERR_DEADLOCK where nothing is left to run. Can be captured.
+   * pinned memory. Work behind the wait sees what the writer wrote before. It cannot be known whether the word will ever be
+   * written: a wait of the host behind it causes a warning after five seconds; on the simulator a blocking one is
+   * ERR_DEADLOCK if nothing is left to run. Can be captured.
    * @param buffer Pinned memory, interprocess memory or memory of another library; not memory of `device.alloc()`
    * without `interprocess`, which CUDA takes from a pool.
    * @param value A number of 32 bits or a bigint of 64, signed or not.
    * @param options `compare`: 'geq' (default), 'eq', 'and' or 'nor'. `byteOffset`: where in the buffer (default 0)
-   * @throws {Error} ERR_UNSUPPORTED for memory of a pool, and for what the device cannot do; ERR_OUT_OF_RANGE for a
-   * value that has more bits, or lies beyond the buffer; ERR_INVALID_ARG_VALUE for one that is not aligned, and for no
-   * comparison; ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH
+   * @throws {Error} ERR_UNSUPPORTED for memory of a pool, and if the device lacks the ability; ERR_OUT_OF_RANGE for a
+   * value that has more bits, or lies beyond the buffer; ERR_INVALID_ARG_VALUE for one that is not aligned, and for an
+   * unknown comparison; ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH
    * @throws {CudaError} 1 for a pool's memory that another library owns
    * @example
    * ```ts
    * const flags = device.allocPinned(64)
    * other.waitValue(flags, 1).copy(to, from) // once the word is at least 1
-   * stream.writeValue(flags, 1) // after all work that stream holds now
+   * stream.writeValue(flags, 1) // after all work that is queued on stream now
    * ```
    */
   waitValue(buffer: DeviceBuffer | PinnedBuffer, value: number | bigint, options?: WaitValueOptions): this {
@@ -581,7 +557,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   }
 
   /**
-   * Writes a word to memory once all earlier work of the stream is done, and what it wrote is there
+   * Writes a word to memory once all earlier work of the stream is done and its writes are visible
    * (`cuStreamWriteValue32`, or `64` for a bigint). Can be captured.
    * @param buffer As for `waitValue()`.
    * @param value A number of 32 bits or a bigint of 64, signed or not.
@@ -595,17 +571,17 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
 
   /**
    * Queues a copy of an ordinary array to a buffer (`cuMemcpyAsync`, through pinned memory). All of it is queued when
-   * this returns, and the array may be reused at once. It goes through 16 MiB of pinned memory; bytes that have no room
-   * there yet are copied aside, and the stream stops until the event loop has passed them on.
+   * this returns, and the array may be reused at once. It goes through 16 MiB of pinned memory; bytes for which that has no
+   * room yet are copied elsewhere first, and the stream is blocked until the event loop has moved them on.
    * @param buffer The buffer to write.
    * @param source A typed array, a DataView or an ArrayBuffer, of the buffer's length.
-   * @returns a promise that resolves when no bytes are left aside: await it to keep them few. It need not be looked at.
+   * @returns a promise that resolves when no bytes are left elsewhere: await it to keep them few. It need not be awaited.
    * @throws {Error} (at once) ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for an array that is detached,
-   * ERR_OUT_OF_RANGE where the lengths differ, ERR_CLOSED, ERR_DEVICE_MISMATCH, ERR_UNSUPPORTED while the stream
+   * ERR_OUT_OF_RANGE if the lengths differ, ERR_CLOSED, ERR_DEVICE_MISMATCH, ERR_UNSUPPORTED while the stream
    * captures
    * @throws {CudaError} (as a rejection) if the GPU is known to have faulted before the promise resolves; a later fault
-   * is reported by the next wait for the stream. A long upload into a stream that has no room is queued in parts: it
-   * rejects where a host function that runs between two of them closes the buffer or detaches the array
+   * is reported by the next wait for the stream. A long upload into a stream whose queue is full is queued in parts: it
+   * rejects if a host function that runs between two of them closes the buffer or detaches the array
    * @example
    * ```ts
    * stream.upload(buffer, float32Array)
@@ -621,7 +597,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * stream afterwards may overwrite the buffer. The call itself never throws.
    * @param buffer The buffer to read.
    * @returns a promise of the bytes
-   * @throws {Error} (as a rejection) as `upload` throws; ERR_UNSUPPORTED for more bytes than this Node's arrays have
+   * @throws {Error} (as a rejection) as `upload` throws; ERR_UNSUPPORTED for more bytes than arrays can have in this Node
    * @throws {CudaError} (as a rejection) if the GPU faults
    * @example
    * ```ts
@@ -630,12 +606,12 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    */
   download(buffer: DeviceBuffer | PinnedBuffer): Promise<OwnBytes>
   /**
-   * The same, to a new typed array.
+   * Queues a copy of a buffer to a new typed array, as `download(buffer)` does to a Uint8Array.
    * @param buffer The buffer to read.
    * @param type A constructor of typed arrays, such as Float32Array.
    * @returns a promise of the array
-   * @throws {Error} (as a rejection) as above; ERR_INVALID_ARG_VALUE where the buffer is no whole number of elements,
-   * ERR_INVALID_ARG_TYPE for a value that is no constructor of typed arrays
+   * @throws {Error} (as a rejection) as `download(buffer)`; ERR_INVALID_ARG_VALUE if the buffer is no whole number of
+   * elements, ERR_INVALID_ARG_TYPE for a value that is no constructor of typed arrays
    * @example
    * ```ts
    * const floats = await stream.download(buffer, Float32Array)
@@ -643,13 +619,13 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    */
   download<V extends ArrayBufferView>(buffer: DeviceBuffer | PinnedBuffer, type: ViewConstructor<V>): Promise<V>
   /**
-   * The same, to an array that is there already, and is written piece by piece until the promise is settled. Where two
-   * downloads have one array, the bytes are those that were written last.
+   * Queues a copy of a buffer to an existing array, which is written piece by piece until the promise is settled. If two
+   * downloads have one array, it has the bytes that were written last.
    * @param buffer The buffer to read.
    * @param into A typed array, a DataView or an ArrayBuffer, shared or not, of the buffer's length.
    * @returns a promise of that array
-   * @throws {Error} (as a rejection) as above; ERR_OUT_OF_RANGE where the lengths differ, ERR_INVALID_ARG_VALUE for an
-   * array that is detached or shortened, also meanwhile
+   * @throws {Error} (as a rejection) as `download(buffer)`; ERR_OUT_OF_RANGE if the lengths differ, ERR_INVALID_ARG_VALUE
+   * for an array that is detached or shortened, also meanwhile
    * @example
    * ```ts
    * const image = new Uint8ClampedArray(buffer.byteLength)
@@ -658,15 +634,15 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    */
   download<A extends Bytes>(buffer: DeviceBuffer | PinnedBuffer, into: A): Promise<A>
   async download(buffer: DeviceBuffer | PinnedBuffer, to: unknown = Uint8Array): Promise<unknown> {
-    const core = open(this)
-    const { promises } = core
-    if (promises.length === 0) return download(core, buffer, to)
-    return followingResult(promises, () => download(core, buffer, to))
+    const impl = open(this)
+    const { promises } = impl
+    if (promises.length === 0) return download(impl, buffer, to)
+    return followingResult(promises, () => download(impl, buffer, to))
   }
 
   /**
    * A web stream whose chunks are uploaded to the buffer one after the other, by `upload`: a file can be piped to a
-   * GPU. Chunks beyond the end of the buffer fail with ERR_OUT_OF_RANGE; fewer bytes leave the rest as it was. A chunk
+   * GPU. Chunks beyond the end of the buffer fail with ERR_OUT_OF_RANGE; fewer bytes leave the rest unchanged. A chunk
    * that `upload` refuses fails with its error.
    * @param buffer The buffer to write.
    * @throws {Error} (at once) ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH
@@ -682,8 +658,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
 
   /**
    * A web stream of the buffer's bytes. Each chunk is downloaded when it is read, and none ahead: it has the contents
-   * that the buffer holds then, and a web stream that is not read keeps nothing alive. A read fails where `download`
-   * rejects.
+   * that the buffer has then, and a web stream that is not read keeps nothing alive. A read fails if `download` rejects.
    * @param buffer The buffer to read.
    * @param options `chunkBytes`: the bytes of each chunk but the last, at least 1 (default 4 MiB)
    * @throws {Error} (at once) ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for `chunkBytes`, ERR_CLOSED, ERR_DEVICE_MISMATCH
@@ -695,16 +670,16 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   }
 
   /**
-   * Queues a kernel (`cuLaunchKernelEx`). Its arguments are checked against its signature; nothing is queued where they
-   * do not fit.
+   * Queues a kernel (`cuLaunchKernelEx`). Its arguments are checked against its signature; nothing is queued if they do
+   * not fit.
    * @param kernel A kernel of a module on the stream's device.
    * @param config `grid`: blocks. `block`: threads of each block. Both are numbers or [x, y, z]. `sharedMemory`: bytes
    * for each block (default 0). `cooperative` and `cluster`: see LaunchConfig.
-   * @param args One argument for each parameter: numbers, bigints, booleans, buffers, or addresses, which count as no
-   * use of a buffer. Buffers may be on another GPU that this one can reach, and may be closed as soon as this returns.
+   * @param args One argument for each parameter: numbers, bigints, booleans, buffers, or addresses, which do not
+   * count as a use of a buffer. Buffers may be on another GPU that this one can reach, and may be closed as soon as this returns.
    * @throws {Error} ERR_INVALID_ARG_VALUE for another number of arguments, or memory that begins in the middle of an
-   * element; ERR_INVALID_ARG_TYPE; ERR_OUT_OF_RANGE for a number that the parameter cannot hold, or that no grid or
-   * block has; ERR_CLOSED, of the module too; ERR_DEVICE_MISMATCH for a stream of another device or memory of another
+   * element; ERR_INVALID_ARG_TYPE; ERR_OUT_OF_RANGE for a number that the parameter cannot represent, or that no grid or
+   * block has; ERR_CLOSED, for a closed module too; ERR_DEVICE_MISMATCH for a stream of another device or memory of another
    * driver; ERR_UNSUPPORTED for memory of a GPU that the stream's cannot reach
    * @throws {CudaError} mostly 1, for a shape that the device cannot run
    * @example
@@ -715,13 +690,13 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    */
   launch<S extends readonly ParameterType[]>(kernel: Kernel<S>, config: LaunchConfig, ...args: ArgumentsOf<S>): this
   /**
-   * Queues a kernel that has a twin: on a GPU the kernel runs, on the simulator its twin. The first launch on a device
-   * of the NVIDIA driver compiles and loads it, and blocks meanwhile, unless it was prepared. A twin has the
-   * memory behind an address to its end.
+   * Queues a kernel that also has a host implementation in JavaScript, which runs in its place on the simulator. The first
+   * launch on a device of the NVIDIA driver compiles and loads the kernel, and blocks meanwhile, unless it was prepared. A
+   * host implementation gets the memory behind an address to its end.
    * @param kernel A kernel from `defineKernel()`.
    * @param config The shape of the launch, as for a Kernel.
    * @param args One argument for each parameter, as for a Kernel.
-   * @throws {Error} as for a Kernel: ERR_INVALID_ARG_TYPE and so on; at the first launch, where it was not prepared: as
+   * @throws {Error} as for a Kernel: ERR_INVALID_ARG_TYPE and so on; at the first launch, unless it was prepared: as
    * `prepare()` rejects, and ERR_DEADLOCK inside a host function and while a stream waits for a promise
    * @throws {CudaError} as for a Kernel
    */
@@ -738,9 +713,9 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   launch(exec: GraphExec): this
   /**
    * Puts a graph into the capture that this stream is in, as one node (`cuGraphAddChildGraphNode`): a copy of it, which
-   * the new graph keeps.
+   * the new graph retains.
    * @param graph A graph of the stream's device.
-   * @throws {Error} ERR_INVALID_ARG_TYPE where the stream does not capture: launch an instance; ERR_DEVICE_MISMATCH,
+   * @throws {Error} ERR_INVALID_ARG_TYPE if the stream does not capture: launch an instance; ERR_DEVICE_MISMATCH,
    * ERR_CLOSED; ERR_UNSUPPORTED for host functions two graphs deep
    * @throws {CudaError} 901 once the capture is invalidated
    */
@@ -754,11 +729,12 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * Lets other code queue work: calls the function at once, with the stream's context current and with room in its
    * hardware queue for eight operations. The function must not wait for the GPU, and queue on this stream only; if it
    * throws, it must have queued nothing. On the simulator `simulate` is queued in its place.
-   * @param work `name` for reports, `memory` that the work touches, and its twin `simulate` with its `nanoseconds`
+   * @param work `name` for reports, `memory` that the work touches, and its host implementation `simulate` with its
+   * `nanoseconds`
    * @param call The function; it gets CUDA's own handle of the stream (0 for the null stream).
-   * @throws {Error} any error of the function; ERR_UNSUPPORTED on the simulator where there is no `simulate`, and for
-   * memory of a GPU that the stream's cannot reach; ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for an access that is
-   * none, ERR_OUT_OF_RANGE for `nanoseconds`, ERR_CLOSED, ERR_DEVICE_MISMATCH for memory of another driver
+   * @throws {Error} any error of the function; ERR_UNSUPPORTED on the simulator if there is no `simulate`, and for
+   * memory of a GPU that the stream's cannot reach; ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for an unknown access,
+   * ERR_OUT_OF_RANGE for `nanoseconds`, ERR_CLOSED, ERR_DEVICE_MISMATCH for memory of another driver
    * @example
    * ```ts
    * const memory = [{ buffer: x, access: 'out' as const }]
@@ -771,14 +747,14 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   }
 
   /**
-   * Begins to write this stream's work down instead of running it (`cuStreamBeginCapture`). Other streams join by
-   * waiting for an event of it, and must be waited for before the end. Until the end, in every mode, CudaError 900 or
-   * 907 refuses to ask or to wait for the capture's streams and events or the whole device, and to launch a graph on
-   * those streams; this invalidates the capture, but for `finished()` of a stream, an event or the device. `alloc`, `upload` and
-   * `download` there are ERR_UNSUPPORTED. The graph keeps the buffers, modules and events that the work uses.
+   * Begins to capture this stream's work into a graph instead of running it (`cuStreamBeginCapture`). Other streams join by
+   * waiting for an event of it, and must be waited for before the end. Until the end, in every mode, it is CudaError 900 or
+   * 907 to query or to wait for the capture's streams and events or the whole device, and to launch a graph on those
+   * streams; this invalidates the capture, except for `finished()` of a stream, an event or the device. `alloc`, `upload` and
+   * `download` there are ERR_UNSUPPORTED. The graph retains the buffers, modules and events that the work uses.
    * @param mode Other calls that the capture forbids meanwhile: 'threadLocal' (default), 'global' or 'relaxed'.
-   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for no mode; ERR_CLOSED
-   * @throws {CudaError} 401 where the stream captures already, 900 for the null stream, or 906 while a blocking stream
+   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for an unknown mode; ERR_CLOSED
+   * @throws {CudaError} 401 if the stream captures already, 900 for the null stream, or 906 while a blocking stream
    * captures
    */
   beginCapture(mode: CaptureModeName = 'threadLocal'): this {
@@ -789,8 +765,8 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   /**
    * Ends the capture that this stream began (`cuStreamEndCapture`).
    * @returns the graph of the captured work
-   * @throws {CudaError} 901 where a mistake has invalidated it, 904 where a stream joined, has work, and was not waited
-   * for, 908 where another thread began it and its mode is not 'relaxed': the capture is over by these, too. 903 on a
+   * @throws {CudaError} 901 if a mistake has invalidated it, 904 if a stream joined, has work, and was not waited
+   * for, 908 if another thread began it and its mode is not 'relaxed': the capture is over after these, too. 903 on a
    * stream that only joined, which invalidates the capture; 401 on one that does not capture
    * @throws {Error} ERR_CLOSED
    */
@@ -800,11 +776,11 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
 
   /**
    * Captures the work that a function queues on this stream: `beginCapture()`, the function, `endCapture()`. Ends the
-   * capture also where the function throws.
+   * capture also if the function throws.
    * @param fn A function that is not async.
    * @param options `mode`: other calls that the capture forbids meanwhile (default 'threadLocal')
    * @returns the graph of the captured work
-   * @throws {Error} any error of the function; ERR_INVALID_ARG_VALUE where it returns a promise, and for no mode; as
+   * @throws {Error} any error of the function; ERR_INVALID_ARG_VALUE if it returns a promise, and for an unknown mode; as
    * `beginCapture()` and `endCapture()`
    * @example
    * ```ts
@@ -824,10 +800,10 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * Queues a function for the JavaScript thread: it runs after all earlier and before all later work of the stream, in
    * the async context of this call. It may use the GPU, but not wait for its own stream. An error that it throws is an
    * uncaught exception; a promise that it returns is not awaited. It is dropped if the GPU faults before. While it is
-   * pending the process stays alive. Captured, it runs at each launch of the graph.
+   * pending it keeps the process alive. Captured, it runs at each launch of the graph.
    * @param callback The function.
    * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_CLOSED; nothing is queued then
-   * @throws {CudaError} where the driver refuses; nothing is queued then
+   * @throws {CudaError} if the driver refuses; nothing is queued then
    * @example
    * ```ts
    * stream.copy(pinned, buffer)
@@ -837,16 +813,16 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    */
   launchHostFunc(callback: () => void): this
   /**
-   * The same, with an argument for the function.
+   * Queues a function for the JavaScript thread, as `launchHostFunc(callback)` does, with an argument for it.
    * @param callback The function.
    * @param arg Any value: the function gets it.
    */
   launchHostFunc<T>(callback: (arg: T) => void, arg: T): this
   launchHostFunc<T>(callback: (arg: T) => void, arg?: T): this {
-    const core = open(this)
+    const impl = open(this)
     checkFunction(callback, 'callback')
     const host = hostFunction(() => callback(arg as T), false)
-    queueHostFunction(core, host, 'a host function')
+    queueHostFunction(impl, host, 'a host function')
     return this
   }
 
@@ -863,15 +839,15 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * ```
    */
   addCallback<T>(callback: (stream: this, status: number, arg: T) => void, arg: T): this {
-    const core = open(this)
+    const impl = open(this)
     checkFunction(callback, 'callback')
     const host = hostFunction((status) => callback(this, status, arg), true)
-    queueHostFunction(core, host, 'a callback')
+    queueHostFunction(impl, host, 'a callback')
     return this
   }
 
   /**
-   * Makes the stream current on its device for the rest of this async context. The current device stays as it is.
+   * Makes the stream current on its device for the rest of this async context. The current device does not change.
    * @throws {Error} ERR_CLOSED
    */
   use(): this {
@@ -919,7 +895,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * queue work. It is kept until you close it here; close it when the other threads have finished with it.
    * @returns a plain object that `postMessage` and `structuredClone` can copy
    * @throws {Error} ERR_UNSUPPORTED for the per-thread default stream, which is another one in each thread; ERR_CLOSED
-   * @throws {CudaError} 900 while the stream captures, unless `id` was asked before
+   * @throws {CudaError} 900 while the stream captures, unless `id` was queried before
    * @example
    * ```ts
    * worker.postMessage(stream.share())
@@ -928,11 +904,11 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * ```
    */
   share(): SharedStream {
-    const core = open(this)
-    const handle = cudaHandleOf(core.handle)
-    core.handOut()
+    const impl = open(this)
+    const handle = cudaHandleOf(impl.handle)
+    impl.escape()
     if (handle !== 2) {
-      return { ...announce(core, this, 'stream', core.device, [handle]), handle: BigInt(handle), id: core.id }
+      return { ...register(impl, this, 'stream', impl.device, [handle]), handle: BigInt(handle), id: impl.id }
     }
     throw stateError('ERR_UNSUPPORTED', `${this} is another stream in each thread: share one that you made`)
   }
@@ -942,13 +918,13 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * @param other Any value; false for one that is no Stream.
    */
   equals(other: unknown): boolean {
-    const core = coreOf(this)
-    return streamCoreOf(other)?.isSame(core) ?? false
+    const impl = implOf(this)
+    return streamImplOf(other)?.isSame(impl) ?? false
   }
 
   /**
-   * A key to order streams by: the device's ordinal above, the handle in the low 64 bits, 1 counted as 0. The driver is
-   * not part of it: the null streams of two simulations have the same key.
+   * A key by which streams can be ordered: the device's ordinal above the handle, which has the low 64 bits, 1 counted as
+   * 0. The driver is not part of it: the null streams of two simulations have the same key.
    * @throws {Error} ERR_CLOSED
    */
   override valueOf(): bigint {
@@ -957,29 +933,22 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   }
 
   /**
-   * Destroys the stream (`cuStreamDestroy`), or lets go of one that another library owns. Queued work still completes;
-   * a capture that a destroyed stream began is given up. Does nothing to default streams. May be called twice.
+   * Destroys the stream (`cuStreamDestroy`), or releases one that another library owns. Queued work still completes;
+   * a capture that a destroyed stream began is abandoned. Does nothing to default streams. May be called twice.
    */
   close(): void {
-    const core = coreOf(this)
-    core.close()
-    if (core.closed) this.#cachedEvent = undefined
-  }
-
-  /** `close()`, for `using`. */
-  [Symbol.dispose](): void {
-    coreOf(this)
-    this.close()
+    const impl = implOf(this)
+    impl.close()
+    if (impl.closed) this.#cachedEvent = undefined
   }
 
   /**
-   * `finished()`, then `close()`, for `await using`. Where `finished()` rejects, the stream is closed too, and this
-   * rejects.
+   * `finished()`, then `close()`, for `await using`. If `finished()` rejects, the stream is closed too, and this rejects.
    */
   async [Symbol.asyncDispose](): Promise<void> {
-    const { isOver } = coreOf(this)
+    const { isClosed } = implOf(this)
     try {
-      if (!isOver) await this.finished()
+      if (!isClosed) await this.finished()
     } finally {
       this.close()
     }
@@ -995,31 +964,26 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
     return 'Stream'
   }
 
-  override toString(): string {
-    return streamCoreOf(this)?.toString() ?? printed(this)
-  }
-
   /** The stream of another library that has the stream protocol. */
   #wrapped(target: unknown): Stream {
-    if (isStreamLike(target)) return new Stream(StreamCore.adopt(handleOf(target), this.device))
+    if (isStreamLike(target)) return new Stream(StreamImpl.wrapHandle(handleOf(target), this.device))
     const expected = 'an Event, a Stream, a Device, a promise or an object with a stream protocol (wrap a handle first)'
     throw invalidType('target', expected, target)
   }
 }
-inspectAsPrinted(Stream)
 
-/** A stream that another library owns. This library never destroys it: `close()` only lets go of it. */
+/** A stream that another library owns. This library never destroys it: `close()` only releases it. */
 export class ExternalStream extends Stream {
   /**
    * Wraps a stream by its handle or by an object with the stream protocol. The other library must keep the stream
-   * alive: mapped memory that is no stream any more cannot always be told from one.
+   * alive: mapped memory that is no stream any more cannot always be distinguished from one.
    * @param source A CUstream as a bigint or number, an object with `[cudaStream]()` or `__cuda_stream__()`, such as a
    * Stream, or the object that `share()` returned in another thread.
    * @param options `device`: the device that the stream must be on; the driver knows it, so it may be left out, or -1.
    * `owner`: an object that is kept reachable while the wrapper lives (default: the protocol object).
    * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for a value that cannot be a handle; ERR_INVALID_HANDLE for
    * a handle that the driver does not know; ERR_CLOSED for a stream that this library destroyed; ERR_DEVICE_MISMATCH
-   * where `device` is wrong; for a stream that another thread shared, ERR_INVALID_HANDLE from another process,
+   * if `device` is wrong; for a stream that another thread shared, ERR_INVALID_HANDLE from another process,
    * ERR_UNSUPPORTED from another simulator, ERR_INVALID_ARG_VALUE for a token that is not as `share()` returned it
    * @example
    * ```ts
@@ -1027,15 +991,15 @@ export class ExternalStream extends Stream {
    * ```
    */
   constructor(source: StreamSource | SharedStream, options?: ExternalStreamOptions) {
-    super(StreamCore.wrap(source, options))
+    super(StreamImpl.wrap(source, options))
   }
 
   /**
-   * The object that is kept reachable while this lives: the `owner` given, else the protocol object; undefined once
-   * closed.
+   * The object that is kept reachable until this is closed: the `owner` given, or else the protocol object; undefined
+   * afterwards.
    */
   get owner(): object | undefined {
-    return coreOf(checkThis(this, isExternalStream, 'an ExternalStream')).held[0]
+    return implOf(checkThis(this, isExternalStream, 'an ExternalStream')).held[0]
   }
 
   override get [Symbol.toStringTag](): string {
@@ -1044,13 +1008,12 @@ export class ExternalStream extends Stream {
 }
 
 /**
- * Gives a stream a name, for reports of the sanitizer and for timelines. The name is the stream's, and not the
- * object's: other wrappers of the stream have it too.
+ * Gives a stream a name, for reports of the sanitizer and for timelines. Other wrappers of the stream have the name too.
  * @param stream The stream.
- * @param name Any text. What a terminal or XML takes for more than a letter is shown as its escape, such as `\u001b`.
+ * @param name Any text. Characters that are special to terminals or XML are shown as escapes, such as `\u001b`.
  * @returns the stream
  * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_CLOSED
- * @throws {CudaError} 900 while the stream captures, unless `id` was asked before
+ * @throws {CudaError} 900 while the stream captures, unless `id` was queried before
  * @example
  * ```ts
  * import { nameStream } from 'cuda-streams/timeline'
@@ -1068,22 +1031,13 @@ export function nameStream<S extends Stream>(stream: S, name: string): S {
 
 const isExternalStream = (value: unknown): value is ExternalStream => isStream(value) && value instanceof ExternalStream
 
-const defaultStreams = new WeakMap<Device, { readonly legacy: Stream; readonly perThread: Stream }>()
-
-function defaultStreamsOf(device: Device): { readonly legacy: Stream; readonly perThread: Stream } {
-  let streams = defaultStreams.get(device)
-  if (streams === undefined) {
-    const { legacy, perThread } = defaultCoresOf(device)
-    streams = { legacy: new Stream(legacy), perThread: new Stream(perThread) }
-    defaultStreams.set(device, streams)
-  }
-  return streams
-}
+const defaultStreamsOf = memoize((device: Device) => {
+  const { legacy, perThread } = defaultStreamImpls(device)
+  return { legacy: new Stream(legacy), perThread: new Stream(perThread) }
+})
 
 /** The null stream of a device: always the same object. */
-export function defaultStreamOf(device: Device): Stream {
-  return defaultStreamsOf(device).legacy
-}
+export const defaultStreamOf = (device: Device): Stream => defaultStreamsOf(device).legacy
 
 /** The stream that was shared, in the thread that shared it; the null stream, which every thread has, in any. */
 function ownOfShared(shared: SharedStream): Stream | undefined {
@@ -1092,69 +1046,53 @@ function ownOfShared(shared: SharedStream): Stream | undefined {
   return cudaHandle < 2 ? defaultStreamOf(device) : undefined
 }
 
-function newStream(options: StreamOptions | undefined): StreamCore {
+function newStream(options: StreamOptions | undefined): StreamImpl {
   const given = readOptions(options, NEW_STREAM_OPTIONS)
-  const { device = greenContextCoreOf(given.context)?.device } = given
-  return StreamCore.make(resolveDevice(device), given)
+  const { device = greenContextImplOf(given.context)?.device } = given
+  return StreamImpl.make(resolveDevice(device), given)
 }
 
-function coreOf(stream: unknown): StreamCore {
-  return streamCoreOf(stream) ?? refuseReceiver('a Stream', stream)
-}
+const implOf = (stream: unknown): StreamImpl => streamImplOf(stream) ?? refuseReceiver('a Stream', stream)
 
-function open(stream: unknown): StreamCore {
-  return coreOf(stream).checkOpen()
-}
+const open = (stream: unknown): StreamImpl => implOf(stream).checkOpen()
 
 type GivenRecordOptions = Given<RecordOptions, (typeof RECORD_OPTIONS)[number]>
 
-function recordGiven(core: StreamCore, event: EventCore, settings: GivenRecordOptions | undefined): void {
+function recordGiven(impl: StreamImpl, event: EventImpl, settings: GivenRecordOptions | undefined): void {
   const external = externalFlag(settings)
-  if (event.device !== core.device) throw mismatch(event, core)
+  if (event.device !== impl.device) throw mismatch(event, impl)
   if (settings !== undefined) event.checkAgainst(settings)
-  core.makeRoom(event.entries)
-  core.recordIn(event, external)
+  impl.reserve(event.entries)
+  impl.recordIn(event, external)
 }
 
-function queueHostFunction(core: StreamCore, call: HostFunction, what: string): void {
-  core.makeRoom(1)
-  core.driver.queue({ kind: 'hostFunction', stream: core.handle, context: core.context, call })
-  core.last = what
+function queueHostFunction(impl: StreamImpl, call: HostFunction, what: string): void {
+  impl.reserve(1)
+  impl.driver.queue({ kind: 'hostFunction', stream: impl.handle, context: impl.context, call })
+  impl.lastWork = what
 }
 
 /** An object that has a stream protocol is a stream, whatever else it has. */
-function isPromise(value: unknown): value is PromiseLike<unknown> {
-  const isObject = (typeof value === 'object' && value !== null) || typeof value === 'function'
-  return isObject && typeof propertyOf(value, 'then') === 'function' && !isStreamLike(value)
-}
+const isPromise = (value: unknown): value is PromiseLike<unknown> => isThenable(value) && !isStreamLike(value)
 
-/** `instanceof` for one class: where several share it V8 looks each class up. */
-function isEventLike(value: unknown): value is Event {
-  try {
-    return value instanceof Event
-  } catch {
-    return false
-  }
-}
-
-/** The core of a stream that another one is to wait for. */
-function openBeside(core: StreamCore, other: Stream): StreamCore {
-  core.makeRoom(0)
-  const from = open(other)
-  if (from.driver !== core.driver) throw mismatch(from, core)
+/** The implementation of a stream that another one is to wait for. */
+function openAwaited(impl: StreamImpl, from: StreamImpl): StreamImpl {
+  impl.reserve(0)
+  from.checkOpen()
+  if (from.driver !== impl.driver) throw mismatch(from, impl)
   return from
 }
 
-function waitForStream(core: StreamCore, from: StreamCore): void {
-  core.driver.streamWaitStream(core.handle, from.handle, from.context)
-  core.followPromises(from.promises)
+function waitForStream(impl: StreamImpl, from: StreamImpl): void {
+  impl.driver.streamWaitStream(impl.handle, from.handle, from.context)
+  impl.followPromises(from.promises)
 }
 
-function waitForDevice(core: StreamCore, device: Device): void {
-  const { driver, handle } = core
-  core.makeRoom(0)
+function waitForDevice(impl: StreamImpl, device: Device): void {
+  const { driver, handle } = impl
+  impl.reserve(0)
   if (driverOf(device) !== driver) {
-    throw stateError('ERR_DEVICE_MISMATCH', `${device} is of ${another(driverOf(device), driver)} than ${core}`)
+    throw stateError('ERR_DEVICE_MISMATCH', `${device} is of ${another(driverOf(device), driver)} than ${impl}`)
   }
   const context = contextOf(device)
   const event = driver.eventCreate(context, EventFlag.DISABLE_TIMING, true)
@@ -1163,20 +1101,20 @@ function waitForDevice(core: StreamCore, device: Device): void {
       throw cudaError('cuCtxRecordEvent', CUresult.STREAM_CAPTURE_UNSUPPORTED)
     }
     driver.streamWaitEvent(handle, event, ExternalFlag.NONE)
-    core.followPromises(promisesOn(device))
+    impl.followPromises(promisesOn(device))
   } finally {
     driver.eventRecycle(context, event)
   }
 }
 
 function waitForPromise(
-  core: StreamCore,
+  impl: StreamImpl,
   promise: PromiseLike<unknown>,
   options: WaitPromiseOptions | undefined,
 ): void {
   const signal = checkSignal(readOptions(options, ['signal']).signal)
   if (signal?.aborted) throw signal.reason
-  core.holdFor((passed, rejected) => {
+  impl.waitForPromise((passed, rejected) => {
     let forget: (() => void) | undefined
     let isOver = false
     const once = (end: () => void): void => {
@@ -1186,7 +1124,7 @@ function waitForPromise(
       end()
     }
     if (signal !== undefined) forget = whenAborted(signal, () => once(() => rejected(signal.reason)))
-    // A promise of our own: nothing of the program's runs here.
+    // A new promise, so that no code of the program runs here.
     new Promise<unknown>((resolve) => resolve(promise)).then(
       () => once(passed),
       (reason: unknown) => once(() => rejected(reason)),
@@ -1194,16 +1132,16 @@ function waitForPromise(
   })
 }
 
-/** The work that a wait is for, in the words of an error. */
-function whom(core: StreamCore | undefined): string {
-  if (core === undefined) return 'a stream'
-  return core.last === undefined ? `${core}` : `${core}, where ${core.last} was queued last`
+/** What is waited for, as errors name it. */
+function describeWait(impl: StreamImpl | undefined): string {
+  if (impl === undefined) return 'a stream'
+  return impl.lastWork === undefined ? `${impl}` : `${impl}; the last operation queued there was ${impl.lastWork}`
 }
 
-/** False where the driver refuses to answer: the call that the program made is the one to throw. */
-function isDone(stream: StreamCore): boolean {
+/** False if the driver refuses the query: the call that the program made is the one to throw. */
+function isDone(stream: StreamImpl): boolean {
   try {
-    return stream.driver.streamQuery(stream.handle, stream.isSurelyIdle)
+    return stream.driver.streamQuery(stream.handle, stream.isKnownIdle)
   } catch {
     return false
   }
@@ -1214,7 +1152,7 @@ function externalFlag(options: Given<WaitEventOptions, 'external'> | undefined):
   return checkBoolean(options.external, 'options.external', false) ? ExternalFlag.EXTERNAL : ExternalFlag.NONE
 }
 
-function mismatch(given: EventCore | StreamCore, stream: StreamCore): Error {
+function mismatch(given: EventImpl | StreamImpl, stream: StreamImpl): Error {
   const where = elsewhere(stream.device, given.device)
   return stateError('ERR_DEVICE_MISMATCH', `${given} cannot be used here: ${stream} is on ${where}`)
 }

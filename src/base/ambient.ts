@@ -1,5 +1,5 @@
 /**
- * Values that belong to the async context: what one request makes current, another never sees. All of them live in one
+ * Values of an async context, such as a current stream: concurrent requests never see each other's. All values are in one
  * storage, as a map that is copied when it changes.
  */
 import { newContextStorage } from '#platform'
@@ -7,11 +7,8 @@ import { newContextStorage } from '#platform'
 /** A value that was made current. */
 interface Entry<T> {
   readonly value: T
-  /**
-   * Set when the block is over for which it was made current. The entry then has no effect, wherever it is still seen.
-   */
+  /** The block for which it was made current has ended: `before` counts instead, wherever the entry is still stored. */
   ended: boolean
-  /** The entry that counts instead. */
   before: Entry<T> | undefined
 }
 
@@ -22,19 +19,19 @@ export class Ambient<T> {
     return this.#entry()?.value
   }
 
-  /** Sets it for the rest of this async context and for what starts from it. */
+  /** Sets the value for the rest of this async context and for what starts from it. */
   set(value: T | undefined): void {
     storage.enterWith(this.#with(entryOf(value)))
   }
 
   /**
-   * Sets it until the result is disposed, which restores the value before. An async function that enters before its
-   * first `await` does so in the context of its caller, which the end of the block, behind the `await`, does not see:
-   * there the entry that has ended restores the value before.
+   * Sets the value until the result is disposed, which restores the previous one. An async function that enters before its
+   * first `await` does so in the context of its caller. The end of its block, after the `await`, cannot change that context:
+   * there the ended entry makes the previous value count.
    */
   enter(value: T): Disposable {
     const before = this.#entry()
-    // Or blocks that overlap, each with the next, would make a chain without end.
+    // Blocks that each overlap the next would make an endless chain otherwise.
     if (before !== undefined) before.before = unended(before.before)
     const entry: Entry<T> = { value, ended: false, before }
     storage.enterWith(this.#with(entry))
@@ -47,7 +44,7 @@ export class Ambient<T> {
     }
   }
 
-  /** Sets it for the function and for all that it awaits. */
+  /** Sets the value for the function and for all that it awaits. */
   run<R>(value: T, fn: () => R): R {
     return storage.run(this.#with(entryOf(value)), fn)
   }
@@ -64,9 +61,8 @@ export class Ambient<T> {
   }
 }
 
-function entryOf<T>(value: T | undefined): Entry<T> | undefined {
-  return value === undefined ? undefined : { value, ended: false, before: undefined }
-}
+const entryOf = <T>(value: T | undefined): Entry<T> | undefined =>
+  value === undefined ? undefined : { value, ended: false, before: undefined }
 
 function unended<T>(entry: Entry<T> | undefined): Entry<T> | undefined {
   let found = entry

@@ -1,92 +1,99 @@
 /**
- * Objects that own something of the driver's, which is destroyed when they are closed or become unreachable. Telling the
- * garbage collector costs more than making the object, and most are closed soon; so an object is registered only if it
- * outlives the present turn of the event loop.
+ * Objects of the driver that belong to an object of this library, and are destroyed when that is closed or becomes
+ * unreachable. Registering with the garbage collector costs more than making the object, and most objects are closed soon;
+ * so an object is registered only if it outlives the present turn of the event loop.
  */
 import { atNextTurn } from '#platform'
-import { CudaError } from './errors.js'
+import { CudaError, stateError } from './errors.js'
 
-/** Something of the driver's. It must not reference its owner, which would then never become unreachable. */
+/** An object of the driver. It must not reference its owner, which would then never become unreachable. */
 export abstract class NativeResource {
-  /** Destroyed: nothing is left to destroy. */
-  declare gone: boolean
+  /** Its owner no longer has it, and nothing is left to destroy for the owner. */
+  declare isDisposed: boolean
   /** The garbage collector watches its owner. */
   declare registered: boolean
-  /** Graphs and instances that keep it. */
-  declare private keepers: number
-  /** Its owner has let it go: it is destroyed when the last graph that keeps it does. */
-  declare private hasBeenLeft: boolean
+  /** The number of graphs and instances that retain it. */
+  declare private retainers: number
+  /** Its owner no longer has it, and it is destroyed when the last graph that retains it releases it. */
+  declare private isRetainedOnly: boolean
 
-  /** Assigned, not defined: V8 calls C for each field that a class defines in objects of more than four classes. */
+  /** Assigned, not defined: V8 calls C for each field that a class defines if more than four classes extend it. */
   constructor() {
-    this.gone = false
+    this.isDisposed = false
     this.registered = false
-    this.keepers = 0
-    this.hasBeenLeft = false
+    this.retainers = 0
+    this.isRetainedOnly = false
   }
 
-  /** If the driver refuses to destroy it, it still exists, as far as the library can know. */
-  get staysWhereRefused(): boolean {
+  /** If the driver refuses to destroy it, does it still exist, as far as the library can know? */
+  get outlivesRefusal(): boolean {
     return false
+  }
+
+  /** Only graphs use it: its owner no longer has it. */
+  get isOnlyRetained(): boolean {
+    return this.isRetainedOnly
   }
 
   abstract destroy(): void
 
-  /** Its owner has let it go, and a graph keeps it still. */
-  protected left(): void {}
-
-  /** Its owner has let it go, and it lives for graphs alone. */
-  get isLeft(): boolean {
-    return this.hasBeenLeft
+  /** Was the object closed that it belongs to? */
+  get isClosed(): boolean {
+    return this.isDisposed
   }
 
-  /** One more graph, or instance of one, keeps it: it is not destroyed before `letGo()`. */
-  keep(): void {
-    this.keepers += 1
+  /** Throws ERR_CLOSED if it is closed. */
+  checkOpen(): this {
+    if (this.isClosed) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
+    return this
   }
 
-  /** The reverse of `keep()`. Destroys it where it was the last to keep it, and its owner has let it go. */
-  letGo(): void {
-    this.keepers -= 1
-    if (this.keepers > 0 || !this.hasBeenLeft) return
-    this.hasBeenLeft = false
+  /** Called when its owner no longer has it, but graphs still retain it. */
+  protected ownerGone(): void {}
+
+  /** One more graph, or instance of one, uses it: it is not destroyed before `release()`. */
+  retain(): void {
+    this.retainers += 1
+  }
+
+  /** The reverse of `retain()`. Destroys it if nobody else retains it and its owner no longer has it. */
+  release(): void {
+    this.retainers -= 1
+    if (this.retainers > 0 || !this.isRetainedOnly) return
+    this.isRetainedOnly = false
     this.destroyUnowned()
   }
 
-  /** Destroys it, where no owner is left who could ask for that again. */
+  /** Destroys it when no owner is left who could try that again. */
   protected destroyUnowned(): void {
     this.destroy()
   }
 
   /** Its owner was collected. */
   collected(): void {
-    if (this.keepers === 0) this.destroyUnowned()
-    else this.abandon()
+    if (this.retainers === 0) this.destroyUnowned()
+    else this.leaveToRetainers()
   }
 
-  /** Destroys it, once no graph keeps it any more. */
-  abandon(): void {
-    if (this.keepers === 0) {
-      this.destroy()
-      return
-    }
-    this.hasBeenLeft = true
-    this.left()
-  }
-
-  /** `abandon()`, once. */
-  release(): void {
-    if (this.gone) return
+  /** Its owner no longer needs it: destroys it now, or when the last graph releases it. Only the first call counts. */
+  dispose(): void {
+    if (this.isDisposed) return
     try {
-      this.abandon()
-      this.gone = true
+      if (this.retainers === 0) this.destroy()
+      else this.leaveToRetainers()
+      this.isDisposed = true
     } catch (error) {
-      // Where the stack has run over it can be tried again, and the garbage collector does in any case.
-      if (error instanceof CudaError && !this.staysWhereRefused) this.gone = true
+      if (error instanceof CudaError && !this.outlivesRefusal) this.isDisposed = true
       throw error
     } finally {
-      if (this.gone) forget(this)
+      if (this.isDisposed) forget(this)
     }
+  }
+
+  /** Not a private name, which V8 would define in each object, see the constructor. */
+  private leaveToRetainers(): void {
+    this.isRetainedOnly = true
+    this.ownerGone()
   }
 }
 
@@ -100,34 +107,34 @@ const registry = new FinalizationRegistry((resource: NativeResource) => {
   }
 })
 
-/**
- * While a program runs that is to be run again in the same way: its objects must not be destroyed when the garbage
- * collector picks.
- */
-const keepers = new Set<object[]>()
-// Filled up to `count`. Arrays that grow and shrink are allocated anew each time when they are nearly empty.
+/** Lists of the objects made during an exploration: the garbage collector must not decide when they are destroyed. */
+const keptObjects = new Set<object[]>()
+// Filled up to `count`: arrays that grow and shrink are allocated again each time that they are nearly empty.
 const owners = new Array<object | undefined>(MOST_YOUNG).fill(undefined)
 const young = new Array<NativeResource | undefined>(MOST_YOUNG).fill(undefined)
 let count = 0
-let growsUpSoon = false
+let registersSoon = false
 
-/** Destroys the resource once its owner is unreachable, unless it is released before. */
+/** Destroys the resource once its owner is unreachable, unless it is disposed of before. */
 export function destroyWhenUnreachable(owner: object, resource: NativeResource): void {
-  if (keepers.size > 0) for (const kept of keepers) kept.push(owner)
+  if (keptObjects.size > 0) for (const kept of keptObjects) kept.push(owner)
   owners[count] = owner
   young[count] = resource
   count += 1
-  if (count === MOST_YOUNG) growUp()
-  else if (!growsUpSoon) {
-    growsUpSoon = true
-    atNextTurn(turned).unref()
+  if (count === MOST_YOUNG) registerYoung()
+  else if (!registersSoon) {
+    registersSoon = true
+    atNextTurn(() => {
+      registersSoon = false
+      registerYoung()
+    }).unref()
   }
 }
 
 function forget(resource: NativeResource): void {
   if (resource.registered) registry.unregister(resource)
   else if (count > 0 && young[count - 1] === resource) {
-    // Closed right after it was made: nothing keeps it from dying young.
+    // It was closed right after it was made: nothing may keep it from dying young.
     count -= 1
     young[count] = undefined
     owners[count] = undefined
@@ -137,21 +144,16 @@ function forget(resource: NativeResource): void {
 /** Keeps all objects reachable that are made from now on, until the result is called. */
 export function keepReachable(): () => boolean {
   const kept: object[] = []
-  keepers.add(kept)
-  return () => keepers.delete(kept)
+  keptObjects.add(kept)
+  return () => keptObjects.delete(kept)
 }
 
-function turned(): void {
-  growsUpSoon = false
-  growUp()
-}
-
-function growUp(): void {
+function registerYoung(): void {
   for (let index = 0; index < count; index += 1) {
     const [owner, resource] = [owners[index], young[index]]
     owners[index] = undefined
     young[index] = undefined
-    if (owner === undefined || resource === undefined || resource.gone) continue
+    if (owner === undefined || resource === undefined || resource.isDisposed) continue
     resource.registered = true
     registry.register(owner, resource, resource)
   }

@@ -1,7 +1,7 @@
-/** How far long work is, on one line of a terminal that is written anew. Silent where standard error is no terminal. */
+/** The progress of long work, on one line of a terminal that is rewritten. Silent if standard error is no terminal. */
 import { openTerminal, type Terminal } from '#platform'
 
-/** Milliseconds before the first line, so that what is quick says nothing; and between two. */
+/** Milliseconds before the first line, so that quick work prints nothing, and between two lines. */
 const FIRST = 500
 const BETWEEN = 100
 
@@ -11,12 +11,12 @@ export class ProgressLine {
 
   constructor(private readonly terminal: Terminal | undefined = openTerminal()) {}
 
-  /** `text` is asked only where it is written. */
+  /** `text` is called only if it is written. */
   show(text: () => string): void {
     if (this.terminal === undefined || performance.now() < this.#next) return
     this.#next = performance.now() + BETWEEN
     this.#shown = true
-    // What others print meanwhile begins where the line begins.
+    // Output of others begins at the beginning of the line.
     this.terminal.write(`\r\x1b[K${text().slice(0, (this.terminal.columns || 80) - 1)}\r`)
   }
 

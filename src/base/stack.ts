@@ -1,11 +1,12 @@
-/** Stacks as text, and which of their lines are the program's own. */
+/** Stack traces as text, and which of their lines belong to the program. */
 import { pathOf, process } from '#platform'
 import { printable } from './printable.js'
 
-/** This file within the folder of the package's code, as stacks name it: in a bundle only where its source map is used. */
+/** This file within the folder of the package's code, as stack traces name it. A bundle has it only in its source map. */
 const OWN_FILE = 'base/stack.js'
-const ASYNC = 'at async '
-/** Calls inside the library are seldom more than ten deep; an exploration's own callers lie between too. */
+/** `at name (path:row:column)`, or the same without a name. A built-in function has no path. */
+const PLACE = /^at (?:async )?(?:.* \()?([^()]+):(\d+):(\d+)\)?$/
+/** Calls inside the library are seldom more than ten deep; the callers of an exploration come on top of them. */
 const FRAMES = 24
 const FRAMES_OF_TWO = 40
 
@@ -19,10 +20,10 @@ interface StackFrame {
   readonly owner: 'program' | 'library' | 'node' | undefined
 }
 
-/** Where a call comes from that is made later, when the program's own lines are not on the stack any more. */
+/** The stack that later calls are attributed to, when the program's own lines are no longer on theirs. */
 let origin = ''
 
-/** Returns a function that runs others as if they were called from here. */
+/** Returns a function that runs other functions as if they were called from here. */
 export function calledFromHere(): <R>(fn: () => R) => R {
   const here = takeStack(FRAMES)
   return (fn) => {
@@ -37,21 +38,20 @@ export function calledFromHere(): <R>(fn: () => R) => R {
 }
 
 /**
- * The stack of the function that calls this, as text with a first line that is no frame; so many frames of it at most. Given
- * `above`, a function that is on it, the stack of its caller: every frame costs a microsecond.
+ * The stack of the caller as text, whose first line is no frame, with at most so many frames: each costs a microsecond.
+ * Given `above`, a function that is on the stack, it begins with the caller of that function.
  */
 export function takeStack(frames: number, above: (...args: never[]) => unknown = takeStack): string {
-  // Without a prototype: Deno would ask a program's own for a name and a message.
-  const holder = { __proto__: null, stack: '' }
+  const holder = { stack: '' }
   const limit = Error.stackTraceLimit
   Error.stackTraceLimit = frames
   Error.captureStackTrace(holder, above)
   Error.stackTraceLimit = limit
-  // As text: a stack that is kept as it is keeps the objects reachable whose methods are in it.
+  // Text only: a stack object keeps the objects reachable whose methods are on it.
   return origin === '' ? holder.stack : `${holder.stack}\n${origin}`
 }
 
-/** The lines of a stack that are the program's own, innermost first. */
+/** The lines of a stack that belong to the program, innermost first. */
 export function programLines(stack: string): string[] {
   const lines: string[] = []
   for (const { line, owner } of framesOf(stack))
@@ -59,7 +59,7 @@ export function programLines(stack: string): string[] {
   return lines
 }
 
-/** The innermost place in the program that led to this call, as 'path:row:column'; empty where there is none. */
+/** The innermost place in the program that led to this call, as 'path:row:column'; empty if there is none. */
 export function callSite(): string {
   for (const { owner, path, row, column } of framesOf(takeStack(FRAMES))) {
     if (owner === 'program') return printable(`${path}:${row}:${column}`)
@@ -67,13 +67,13 @@ export function callSite(): string {
   return ''
 }
 
-/** The same as 'file:row' or 'file:row (from file:row)'; undefined where there is none, as in the event loop. */
+/** The innermost place as 'file:row' or 'file:row (from file:row)'; undefined if there is none, as in the event loop. */
 export function shortCallSite(): string | undefined {
   const here = `${process.cwd()}/`
   const sites: string[] = []
   for (const { line, path, row, owner } of framesOf(takeStack(FRAMES_OF_TWO))) {
-    // What runs the program is no part of it.
-    if (line.startsWith(ASYNC)) break
+    // Frames beyond the first asynchronous one belong to what runs the program.
+    if (line.startsWith('at async ')) break
     if (owner === 'program') {
       sites.push(printable(`${path.startsWith(here) ? path.slice(here.length) : path}:${row}`))
     } else if (owner === 'library' && sites.length > 0) break
@@ -82,29 +82,16 @@ export function shortCallSite(): string | undefined {
   return innermost === undefined || caller === undefined ? innermost : `${innermost} (from ${caller})`
 }
 
-/** One by one: to read a frame costs a microsecond, and most callers want the innermost. */
+/** A generator, since reading a frame costs a microsecond and most callers want only the innermost. */
 function* framesOf(stack: string): Generator<StackFrame> {
   for (const each of stack.split('\n')) {
     const line = each.trim()
     if (line === each || !line.startsWith('at ')) continue
-    const { file, row, column } = placeOf(line)
+    const [, file = '', row = '', column = ''] = PLACE.exec(line) ?? []
     const owner = ownerOf(file)
     const path = owner === 'program' && file.startsWith('file:') ? pathOf(file) : file
     yield { line, path, row, column, owner }
   }
-}
-
-/**
- * Of `at name (path:row:column)`, or the same without a name; a built-in function has no path. By hand: where the stack is
- * about to run over, V8 ends the process when it compiles a regular expression.
- */
-function placeOf(line: string): { readonly file: string; readonly row: string; readonly column: string } {
-  const begin = line.endsWith(')') ? line.lastIndexOf('(') + 1 : line.startsWith(ASYNC) ? ASYNC.length : 'at '.length
-  const place = line.slice(begin, line.endsWith(')') ? -1 : undefined)
-  const atColumn = place.lastIndexOf(':')
-  const atRow = place.lastIndexOf(':', atColumn - 1)
-  if (atRow < 1 || place.includes(')')) return { file: '', row: '', column: '' }
-  return { file: place.slice(0, atRow), row: place.slice(atRow + 1, atColumn), column: place.slice(atColumn + 1) }
 }
 
 function ownerOf(file: string): StackFrame['owner'] {
@@ -115,11 +102,11 @@ function ownerOf(file: string): StackFrame['owner'] {
   return isLibrary ? 'library' : 'program'
 }
 
-/** The folder of the package's code as stacks name it, empty in a bundle whose lines are its own; asked for when it is needed. */
+/** The folder of the package's code as stack traces name it; empty in a bundle, whose lines all belong to the program. */
 let library: string | undefined
 
-/** Of a stack whose innermost frame is in this file. */
+/** Takes the folder from a stack whose innermost frame is in this file. */
 function libraryIn(stack: string): string {
-  const { file } = placeOf(stack.split('\n')[1]?.trim() ?? '')
+  const [, file = ''] = PLACE.exec(stack.split('\n')[1]?.trim() ?? '') ?? []
   return file.endsWith(`/${OWN_FILE}`) ? file.slice(0, -OWN_FILE.length) : ''
 }

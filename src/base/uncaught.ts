@@ -1,4 +1,4 @@
-/** Errors that no caller can catch: those of host functions, and of kernels' twins. */
+/** Errors that no caller can catch: those of host functions, and of host implementations of kernels. */
 import { process } from '#platform'
 import { Ambient } from './ambient.js'
 
@@ -15,10 +15,7 @@ export function throwUncaught(error: unknown): void {
   }
 }
 
-/**
- * Runs an operation. An error that it throws is a mistake of the program: an uncaught exception, as from a host
- * function.
- */
+/** Runs a function of the program whose errors become uncaught exceptions. */
 export function surfacing(work: () => void): void {
   try {
     work()
@@ -27,7 +24,5 @@ export function surfacing(work: () => void): void {
   }
 }
 
-/** Runs the function. Uncaught errors in it, and in all that it queues, go to `collect`. */
-export function collectingUncaught<R>(collect: (error: unknown) => void, fn: () => R): R {
-  return collectors.run(collect, fn)
-}
+/** Runs the function. Uncaught errors in it, and in all that it starts, go to `collect`. */
+export const collectingUncaught = <R>(collect: (error: unknown) => void, fn: () => R): R => collectors.run(collect, fn)

@@ -1,33 +1,29 @@
-/** Warnings of waits that may never end, and the time after which they are given. */
-import { process } from '#platform'
-import { variable } from './environment.js'
-import { invalidValue } from './errors.js'
+/** Warnings of waits that may never end and of loops that poll in vain, and the time after which they are given. */
+import { atNextTurn, process } from '#platform'
+import { millisecondsOf } from './environment-variables.js'
 import { printableLines } from './printable.js'
+import { shortCallSite } from './stack.js'
 import { surfacing } from './uncaught.js'
 
 const WARN_AFTER = 5000
+/** Reading the clock costs as much as a quarter of a query. */
+const ANSWERS_PER_CLOCK_READ = 16
 
 const given = new Set<string>()
 let after: number | undefined
+/** Answers "not done yet" of queries, and when those began that fill the present turn of the event loop. */
+let answers = 0
+let pollingSince: number | undefined
 
-/** Milliseconds that a variable of the environment asks for; more than 0 unless `none` is allowed too. */
-export function millisecondsOf(name: string, byDefault: number, none = false): number {
-  const wanted = variable(name)
-  if (wanted === undefined) return byDefault
-  const milliseconds = Number(wanted)
-  if (Number.isFinite(milliseconds) && (milliseconds > 0 || (none && milliseconds === 0))) return milliseconds
-  throw invalidValue(`${name} must be a number of milliseconds, not '${wanted}'`)
-}
-
-/** Milliseconds after which a wait that may never end is worth a warning; Infinity where there are to be none. */
+/** Milliseconds after which a wait that may never end is worth a warning; Infinity if there are to be none. */
 export function warnAfter(): number {
   after ??= millisecondsOf('CUDA_STREAMS_WARN_AFTER', WARN_AFTER, true) || Number.POSITIVE_INFINITY
   return after
 }
 
 /**
- * Gives a warning of the process, each text once. Its listeners are called at once: `process.emitWarning()` calls them at
- * the next tick, which never comes in a loop that does not end.
+ * Emits a warning of the process, each text once. Listeners are called at once: `process.emitWarning()` calls them at the
+ * next tick, which never comes in a loop that does not end.
  */
 export function warnOnce(code: string, message: string): void {
   if (given.has(message)) return
@@ -38,3 +34,35 @@ export function warnOnce(code: string, message: string): void {
 
 /** A time as it reads in a warning. */
 export const seconds = (milliseconds: number): string => `${Math.round(milliseconds / 100) / 10} s`
+
+/**
+ * To be called with each answer "not done yet" of a query. True if such answers have filled this turn of the event loop for
+ * the time after which a warning is due, and again each time that it has passed once more.
+ */
+export function pollsInVain(): boolean {
+  answers += 1
+  return answers % ANSWERS_PER_CLOCK_READ === 0 && isLate()
+}
+
+function isLate(): boolean {
+  const now = performance.now()
+  if (pollingSince === undefined) {
+    pollingSince = now
+    atNextTurn(() => {
+      pollingSince = undefined
+    }).unref()
+  }
+  if (now - pollingSince < warnAfter()) return false
+  pollingSince = now
+  return true
+}
+
+/** Warns of a loop that queries `target` by `call`, if it is known what keeps the target from being done. */
+export function warnOfPolling(call: string, target: object, heldBy: string | undefined): void {
+  if (heldBy === undefined) return
+  const site = shortCallSite()
+  const where = site === undefined ? '' : ` at ${site}`
+  const how = `for ${seconds(warnAfter())} without a turn of the event loop`
+  const wayOut = 'Await finished() instead, or give the event loop a turn between two calls'
+  warnOnce('CUDA_STREAMS_POLLING', `${call} has been called${where} ${how}: ${target} comes after ${heldBy}. ${wayOut}`)
+}

@@ -4,7 +4,9 @@
  * them. All work that a stream is given goes through one method, `queue()`. A method throws `CudaError` where the GPU
  * refuses, and does not check again what public classes have checked.
  */
+
 import type { OwnBytes } from '../base/bytes.js'
+import type { ScalarType } from '../base/element-types.js'
 import type { Comparison, MemoryValue } from './values.js'
 
 declare const kind: unique symbol
@@ -348,25 +350,6 @@ export interface PoolDriver {
   /** `cuMemPoolTrimTo`: gives back to the device what is not in use, but for so many bytes. */
   trim(pool: PoolHandle, bytesToKeep: number): void
 }
-
-/**
- * The C types that a kernel's parameters can have, signed, unsigned and floating ones by their number of bits; in
- * bytes.
- */
-export const SCALAR_BYTES = {
-  bool: 1,
-  i8: 1,
-  u8: 1,
-  i16: 2,
-  u16: 2,
-  i32: 4,
-  u32: 4,
-  i64: 8,
-  u64: 8,
-  f32: 4,
-  f64: 8,
-} as const
-export type ScalarType = keyof typeof SCALAR_BYTES
 
 export interface LaunchShape {
   /** Blocks in each direction. */

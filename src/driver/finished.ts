@@ -1,6 +1,6 @@
 /** The promise of `finished()`, for streams, events and devices alike: it rejects where others would throw. */
 import { checkSignal, readOptions } from '../base/arguments.js'
-import { CudaError, heardFrom } from '../base/errors.js'
+import { CudaError, reportedWhileWaiting } from '../base/errors.js'
 import type { Cancel, Settle } from './driver.js'
 
 /** How `finished()` waits. */
@@ -39,11 +39,11 @@ function listen(signal: AbortSignal): Waiting {
   const end = (): void => {
     if (aborts.get(signal) !== waiting) return
     aborts.delete(signal)
-    EventTarget.prototype.removeEventListener.call(signal, 'abort', onAbort)
+    signal.removeEventListener('abort', onAbort)
   }
   const waiting = { calls, end }
   aborts.set(signal, waiting)
-  EventTarget.prototype.addEventListener.call(signal, 'abort', onAbort)
+  signal.addEventListener('abort', onAbort)
   return waiting
 }
 
@@ -54,7 +54,8 @@ export function finished(
   start: (settle: Settle) => Cancel,
 ): Promise<void> {
   return new Promise((resolve, fail) => {
-    const reject = (error: unknown): void => fail(error instanceof CudaError ? heardFrom(error, whom()) : error)
+    const reject = (error: unknown): void =>
+      fail(error instanceof CudaError ? reportedWhileWaiting(error, whom()) : error)
     const settle: Settle = (error) => (error === undefined ? resolve() : reject(error))
     const signal = checkSignal(readOptions(options, ['signal']).signal)
     if (signal?.aborted) throw signal.reason

@@ -30,7 +30,6 @@ export class LoopPump {
 
   /** Something was queued: look at the next turn. */
   wake(): void {
-    // First: where this is cut off by a stack that runs over, the turn comes all the same.
     this.#schedule()
     this.#stopSleeping()
   }

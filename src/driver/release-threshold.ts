@@ -1,5 +1,5 @@
 /** How many bytes pools keep for the next allocations where the program does not say: both backends begin with it. */
-import { variable } from '../base/environment.js'
+import { variable } from '../base/environment-variables.js'
 import { invalidValue } from '../base/errors.js'
 
 const VARIABLE = 'CUDA_STREAMS_RELEASE_THRESHOLD'

@@ -3,7 +3,6 @@
  * backend and taken out again while streams live. An interceptor has the methods that it handles itself; all others are
  * those of the next driver, so that a call that nobody intercepts costs nothing more.
  */
-import { bare } from '../base/arguments.js'
 import type { Driver, StreamHandle } from './driver.js'
 
 const SUB_DRIVERS = ['memory', 'pools', 'kernels', 'graphs', 'libraries', 'sharing'] as const
@@ -72,6 +71,7 @@ function makeWrappable(backend: Driver): WrappableDriver {
   relink()
   return Object.assign(front.driver, {
     backend,
+    toString: () => `the driver '${backend.name}'`,
     streamNames,
     interceptors,
     wrap: <I extends Interceptor>(make: (next: Driver) => I) => {
@@ -110,21 +110,16 @@ class Link {
   }
 
   /** From now on each method is the interceptor's, or the next driver's. */
-  follow(next: Driver, interceptor: Interceptor = emptyObject()): this {
+  follow(next: Driver, interceptor: Interceptor = {}): this {
     for (const [name, methods] of this.#methods) {
       if (name === 'driver') forward(methods, next, interceptor)
-      else
-        forward(
-          methods,
-          next[name],
-          (Object.hasOwn(interceptor, name) ? interceptor[name] : undefined) ?? emptyObject(),
-        )
+      else forward(methods, next[name], interceptor[name] ?? {})
     }
     return this
   }
 }
 
-/** Programs may have added to Object.prototype. V8 keeps this one, unlike that of `Object.create(null)`, in its fast form. */
+/** V8 keeps this object, unlike that of `Object.create(null)`, in its fast form. */
 const emptyObject = (): Record<string, unknown> => ({ __proto__: null })
 
 function forward(methods: Record<string, unknown>, next: object, own: object): void {
@@ -134,7 +129,7 @@ function forward(methods: Record<string, unknown>, next: object, own: object): v
     const value: unknown = Reflect.get(from, name)
     const given = typeof value === 'function' ? value.bind(from) : name === 'name' ? value : undefined
     // An assignment by a name that is not known beforehand would take it out of that form.
-    if (given !== undefined) Object.defineProperty(methods, name, bare({ configurable: true, value: given }))
+    if (given !== undefined) Object.defineProperty(methods, name, { configurable: true, value: given })
   }
 }
 

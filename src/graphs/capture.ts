@@ -1,26 +1,25 @@
-/** Captures: a stream's work written down as a graph, instead of being run. */
-import { types } from '#platform'
-import { checkArray, checkFunction, isThenable, readOptions } from '../base/arguments.js'
-import { CudaError, describe, explained, invalidType, invalidValue } from '../base/errors.js'
+/** Captures: a stream's work is recorded as a graph instead of being run. */
+import { checkArray, checkFunction, isThenable, oneOf, readOptions } from '../base/arguments.js'
+import { CudaError, explained, invalidType, invalidValue } from '../base/errors.js'
 import { CUresult } from '../driver/cuda-results.js'
 import { CaptureMode, isNullStream } from '../driver/driver.js'
 import { freeDeferred } from '../memory/allocation-stream.js'
-import { captureBegan, captureLeft, captureOver, takeRecord } from '../streams/capture-record.js'
-import type { StreamCore } from '../streams/stream-core.js'
+import { captureBegan, captureOver, captureWrapperClosed, takeRecord } from '../streams/capture-record.js'
+import type { StreamImpl } from '../streams/stream-impl.js'
 import { beginInto, type Graph, graphOf, isGraph } from './graph.js'
 import type { GraphNode } from './nodes.js'
 
 /**
  * The calls that a capture forbids meanwhile (CUDA's cudaStreamCaptureMode), among those that are not about its own
- * streams: to ask or to wait for other streams and their events (`query()`, `synchronize()`), and such calls of other
+ * streams: to query or to wait for other streams and their events (`query()`, `synchronize()`), and such calls of other
  * libraries, like `cudaMalloc`. A forbidden call throws CudaError 900, and invalidates the capture.
  *
- * - 'global': no thread of the process may make them
- * - 'threadLocal': this thread may not
- * - 'relaxed': any may
+ * - 'global': forbidden for all threads of the process
+ * - 'threadLocal': forbidden for this thread
+ * - 'relaxed': allowed
  *
  * In every mode these are allowed, and invalidate nothing: `finished()` of streams and events, `alloc` and queuing work
- * on other streams, and to close streams, events, buffers and graphs. While a blocking stream captures the null stream
+ * on other streams, and to close streams, events, buffers and graphs. While a blocking stream captures, the null stream
  * is refused, with CudaError 906.
  */
 export type CaptureModeName = 'global' | 'threadLocal' | 'relaxed'
@@ -30,8 +29,8 @@ export interface CaptureOptions {
   /** The other calls that the capture forbids meanwhile. Default 'threadLocal'. */
   readonly mode?: CaptureModeName | undefined
   /**
-   * A graph to add the work to (`cuStreamBeginCaptureToGraph`), which `capture()` then returns. Its instances stay as they
-   * are. Where the capture fails, CUDA destroys the graph: it is closed then. Default: a new graph.
+   * A graph to add the work to (`cuStreamBeginCaptureToGraph`), which `capture()` then returns. Its instances do not change.
+   * If the capture fails, CUDA destroys the graph: it is closed then. Default: a new graph.
    */
   readonly into?: Graph | undefined
   /** The nodes of `into` that the work comes after. Default: none, so that it may run beside them. */
@@ -46,50 +45,47 @@ const MODES: Readonly<Record<CaptureModeName, CaptureMode>> = {
 
 /** `stream.beginCapture()`. */
 export function beginCapture(
-  stream: StreamCore,
+  stream: StreamImpl,
   mode: CaptureModeName,
   into?: Graph,
   after: readonly GraphNode[] = [],
 ): void {
-  if (typeof mode !== 'string') throw invalidType('mode', "'global', 'threadLocal' or 'relaxed'", mode)
-  if (!Object.hasOwn(MODES, mode)) {
-    throw invalidValue(`mode must be 'global', 'threadLocal' or 'relaxed', not ${describe(mode)}`)
-  }
-  stream.makeRoom(0)
+  const captureMode = oneOf(mode, MODES, 'mode') ?? CaptureMode.THREAD_LOCAL
+  stream.reserve(0)
   const { driver, handle } = stream
-  if (!isNullStream(handle)) askBeforehand(stream)
+  if (!isNullStream(handle)) queryBeforehand(stream)
   try {
     if (into === undefined) {
-      driver.graphs.begin(handle, MODES[mode])
+      driver.graphs.begin(handle, captureMode)
       captureBegan(stream)
-    } else beginInto(stream, MODES[mode], into, after)
-    // Its owner may destroy it then, whether it captures or not.
-    if (stream.isExternal) leaveAtClose(stream)
+    } else beginInto(stream, captureMode, into, after)
+    // After the close of the wrapper its owner may destroy the stream, even while it captures.
+    if (stream.isExternal) abandonAtClose(stream)
   } catch (error) {
     if (!isNullStream(handle) || !isUnsupported(error)) throw error
     throw explained(error, 'A null stream cannot capture: capture on a stream that you made')
   }
 }
 
-const leaving = new WeakSet<StreamCore>()
+const abandoning = new WeakSet<StreamImpl>()
 
-function leaveAtClose(stream: StreamCore): void {
-  if (leaving.has(stream)) return
-  leaving.add(stream)
+function abandonAtClose(stream: StreamImpl): void {
+  if (abandoning.has(stream)) return
+  abandoning.add(stream)
   stream.whenClosing(() => {
-    // The capture is over with the stream, and another may have its handle.
-    if (stream.isOver) return
-    captureLeft(stream)
+    // The capture ended with the stream, and another stream may have its handle.
+    if (stream.isClosed) return
+    captureWrapperClosed(stream)
     stream.driver.graphs.leave(stream.handle)
   })
 }
 
-/** Asks for the facts that a stream keeps once they were asked, and that a capturing stream cannot be asked for. */
-function askBeforehand(stream: StreamCore): void {
+/** Queries the properties that a stream caches, and that cannot be queried while it captures. */
+function queryBeforehand(stream: StreamImpl): void {
   try {
     void [stream.id, stream.nonBlocking, stream.priority]
   } catch {
-    // It captures already, say: the beginning will be refused, and say why.
+    // If it captures already, for example, the driver will refuse to begin, and say why.
   }
 }
 
@@ -97,8 +93,8 @@ const isUnsupported = (error: unknown): error is CudaError =>
   error instanceof CudaError && error.number === CUresult.STREAM_CAPTURE_UNSUPPORTED
 
 /** `stream.endCapture()`. */
-export function endCapture(stream: StreamCore): Graph {
-  stream.makeRoom(0)
+export function endCapture(stream: StreamImpl): Graph {
+  stream.reserve(0)
   const { driver, handle } = stream
   try {
     const id = isNullStream(handle) ? undefined : driver.graphs.captureId(handle)
@@ -111,7 +107,7 @@ export function endCapture(stream: StreamCore): Graph {
   }
 }
 
-function stillCaptures(stream: StreamCore): boolean {
+function stillCaptures(stream: StreamImpl): boolean {
   try {
     return !isNullStream(stream.handle) && stream.isCapturing
   } catch {
@@ -122,7 +118,7 @@ function stillCaptures(stream: StreamCore): boolean {
 
 /** `stream.capture()`: `begin` begins one in this mode. */
 export function capture(
-  stream: StreamCore,
+  stream: StreamImpl,
   fn: () => void,
   options: CaptureOptions | undefined,
   begin: (mode: CaptureModeName | undefined) => void,
@@ -132,15 +128,15 @@ export function capture(
   if (into !== undefined && !isGraph(into)) throw invalidType('options.into', 'a Graph', into)
   const behind = after === undefined ? [] : (checkArray(after, 'options.after', 'an array of nodes') as GraphNode[])
   if (into === undefined && behind.length > 0) throw invalidValue('options.after is for options.into, which is missing')
-  // The function may close a wrapper, and the capture is still to be ended then.
-  const ending = stream.isExternal ? stream.rewrap() : stream
+  // The function may close a wrapper, and the capture has to be ended nevertheless.
+  const ending = stream.isExternal ? stream.wrapAgain() : stream
   if (into === undefined) begin(mode)
   else beginCapture(stream, mode ?? 'threadLocal', into, behind)
   try {
     const returned: unknown = fn()
-    // A returned object may throw too, when it is looked at.
     if (isThenable(returned)) {
-      ignoreRejection(returned)
+      // No caller gets the promise, so its rejection must not end the process. Other thenables may begin their work in then().
+      if (returned instanceof Promise) returned.catch(() => {})
       throw invalidValue(
         'fn must not return a promise: a capture ends with the function, before the promise would settle',
       )
@@ -152,18 +148,13 @@ export function capture(
   return endCapture(ending)
 }
 
-/** No caller gets the promise: it must not end the process. Other thenables may begin their work where they are waited for. */
-function ignoreRejection(thenable: unknown): void {
-  if (types.isPromise(thenable)) Promise.prototype.then.call(thenable, undefined, () => {})
-}
-
 /** Ends a capture that has failed; the caller throws the error that made it fail. */
-function abandonCapture(stream: StreamCore, isInto: boolean): void {
+function abandonCapture(stream: StreamImpl, isInto: boolean): void {
   try {
     const graph = endCapture(stream)
-    // What was added stays.
+    // What was added to a graph remains there.
     if (!isInto) graph.close()
   } catch {
-    // A capture that is invalidated gives no graph, and is over all the same.
+    // An invalidated capture gives no graph, but it is over.
   }
 }

@@ -1,174 +1,135 @@
 /** Graphs and their instances; graphs come from captures (capture.ts). */
-import { isInstance } from '../base/arguments.js'
-import {
-  inspectAsPrinted,
-  invalidType,
-  invalidValue,
-  outOfRange,
-  printed,
-  refuseReceiver,
-  stateError,
-} from '../base/errors.js'
-import { destroyWhenUnreachable } from '../base/finalization.js'
-import { another, type Device, elsewhere } from '../device.js'
-import {
-  type CaptureMode,
-  type ContextHandle,
-  type GraphHandle,
-  isNullStream,
-  type LaunchShape,
-  type NodeHandle,
-} from '../driver/driver.js'
+import { invalidType, invalidValue, outOfRange, refuseReceiver, stateError } from '../base/errors.js'
+import { implementation } from '../base/library-object.js'
+import { memoize } from '../base/memoize.js'
+import { another, type Device, elsewhere, HandleImpl, HandleObject } from '../device.js'
+import type { CaptureMode, ContextHandle, GraphHandle, LaunchShape, NodeHandle } from '../driver/driver.js'
+import { isNullStream } from '../driver/driver.js'
 import type { DefinedKernel } from '../kernels/defined-kernel.js'
-import { HandleCore } from '../kernels/handle-core.js'
 import type { Kernel, LaunchConfig } from '../kernels/kernel.js'
 import type { ArgumentsOf, ParameterType } from '../kernels/kernel-signature.js'
 import { isKernel, type LaunchNode, launchOn, updateNode } from '../kernels/launchable.js'
-import type { BufferCore, OpenMemory } from '../memory/buffer-core.js'
+import type { BufferImpl, OpenMemory } from '../memory/buffer.js'
 import type { DeviceBuffer } from '../memory/device-buffer.js'
 import type { PinnedBuffer } from '../memory/pinned-buffer.js'
-import { admitAll, endOf, endsOf } from '../memory/queue-with-memory.js'
+import { enablePeerAccess, endOf, endsOf } from '../memory/queue-with-memory.js'
 import { checkCopy, checkFill, type FillOptions, openFill } from '../memory/transfers.js'
-import {
-  type CapturedCopy,
-  type CaptureRecord,
-  type CopyEnd,
-  captureBegan,
-  type GrowingGraph,
-  Keeps,
-  type NotedNode,
-  recordInto,
-  recordOf,
-} from '../streams/capture-record.js'
-import { currentCore } from '../streams/current.js'
+import type { CaptureRecord, CaptureTarget, CopyEnd, NotedNode } from '../streams/capture-record.js'
+import { captureBegan, RetainedResources, recordOf, recordOfTarget } from '../streams/capture-record.js'
 import { greenContextsOf } from '../streams/green-context.js'
-import { type StreamCore, streamCoreOf } from '../streams/stream-core.js'
-import { ExecCore, type InstantiatedGraph } from './exec-core.js'
-import {
-  type CopyNode,
-  type FillNode,
-  type GraphNode,
-  type KernelNode,
-  type NodeCore,
-  nodeCoreOf,
-  nodesOf,
-} from './nodes.js'
+import { currentStreamImpl, type StreamImpl, streamImplOf } from '../streams/stream-impl.js'
+import { GraphExecImpl, type InstantiatedGraph } from './graph-exec-impl.js'
+import type { CopyNode, FillNode, GraphNode, KernelNode, NodeState } from './nodes.js'
+import { nodeStateOf, nodesOf } from './nodes.js'
 
-type Owners = ReadonlySet<object>
+/** Objects of the program that a graph or an instance keeps reachable. */
+class ReachableObjects {
+  /** Owners of foreign memory and events. */
+  owners: ReadonlySet<object> = new Set()
+  /** In an instance: owners of the memory of updated nodes. */
+  readonly nodeOwners = new Map<NodeHandle, readonly object[]>()
+  /** In a graph: the kernels of its nodes, among what the driver does not report. */
+  notes: ReadonlyMap<NodeHandle, NotedNode> = new Map()
+  nodes: readonly GraphNode[] | undefined
 
-/** Of foreign memory and events: reachable as long as the noun, so that an owner that knows it is collected with it. */
-const ownersOf = new WeakMap<Graph | GraphExec, Owners>()
-/** Of updated nodes, likewise. */
-const nodeOwnersOf = new WeakMap<GraphExec, Map<NodeHandle, readonly object[]>>()
-const NO_NOTES: ReadonlyMap<NodeHandle, NotedNode> = new Map()
-/** By the noun: a kernel that knows the graph is collected with it. */
-const notesOf = new WeakMap<Graph, ReadonlyMap<NodeHandle, NotedNode>>()
-const nodesOfGraphs = new WeakMap<Graph, readonly GraphNode[]>()
+  /** A closed graph has no nodes, and keeps no kernels reachable for them. */
+  forgetNodes(): void {
+    this.notes = new Map()
+    this.nodes = undefined
+  }
+}
 
-let graphCoreOf: (value: unknown) => GraphCore | undefined
-let execCoreOf: (value: unknown) => ExecCore | undefined
-let makeGraph: (core: GraphCore) => Graph
-let makeExec: (core: ExecCore) => GraphExec
+/** By the public object: it is collected together with an owner or a kernel that refers to it. */
+const reachableFrom = memoize((_graph: Graph | GraphExec) => new ReachableObjects())
 
-class GraphCore extends HandleCore<GraphHandle> implements GrowingGraph, InstantiatedGraph {
-  /** Captures that add to it. */
-  #growing = 0
+let makeGraph: (impl: GraphImpl) => Graph
+let makeExec: (impl: GraphExecImpl) => GraphExec
+
+class GraphImpl extends HandleImpl<GraphHandle> implements CaptureTarget, InstantiatedGraph {
+  #hasCapture = false
   isLost = false
-  /** Instances of it that are not over. */
+  /** The number of open instances. */
   #instances = 0
-  #isTold = false
+  /** The program has nodes of it. */
+  #hasNodeObjects = false
 
   constructor(
     device: Device,
     graph: GraphHandle,
-    readonly keeps: Keeps,
+    readonly retained: RetainedResources,
     context: ContextHandle,
   ) {
-    super('Graph', device, graph, () => this.#end(), context)
+    super('Graph', device, graph, context)
   }
 
   /** A capture begins to add to it: it is not destroyed meanwhile. */
-  grows(): void {
-    if (this.#growing > 0) throw invalidValue(`A capture adds to ${this} already`)
-    this.#growing += 1
-    this.keep()
+  captureBegins(): void {
+    if (this.#hasCapture) throw invalidValue(`A capture adds to ${this} already`)
+    this.#hasCapture = true
+    this.retain()
   }
 
-  /** The capture has ended. */
-  grown(): void {
-    this.#growing -= 1
-    this.letGo()
-  }
-
-  lost(): void {
-    this.isLost = true
-    this.#growing -= 1
-    const noun = growing.get(this)
-    growing.delete(this)
-    if (noun !== undefined) forgetNodes(noun)
+  captureEnded(): void {
+    this.#hasCapture = false
     this.release()
-    this.letGo()
+  }
+
+  captureFailed(): void {
+    this.isLost = true
+    const graph = captureTargets.get(this)
+    captureTargets.delete(this)
+    if (graph !== undefined) reachableFrom(graph).forgetNodes()
+    this.dispose()
+    this.captureEnded()
   }
 
   /**
-   * The program has nodes of it, which the driver takes for those of instances as long as the graph exists: from now on
-   * instances keep it. Without nodes they do not, since after an update they use nothing of it any more.
+   * The program gets nodes of it, which the driver takes for those of instances as long as the graph exists: from now on
+   * instances retain it. Without nodes they do not, since after an update they use nothing of it any more.
    */
-  told(): void {
-    if (this.#isTold) return
-    this.#isTold = true
-    for (let left = this.#instances; left > 0; left -= 1) this.keep()
+  nodesRead(): void {
+    if (this.#hasNodeObjects) return
+    this.#hasNodeObjects = true
+    for (let left = this.#instances; left > 0; left -= 1) this.retain()
   }
 
   instanceMade(): void {
     this.#instances += 1
-    if (this.#isTold) this.keep()
+    if (this.#hasNodeObjects) this.retain()
   }
 
-  instanceOver(): void {
+  instanceClosed(): void {
     this.#instances -= 1
-    if (this.#isTold) this.letGo()
+    if (this.#hasNodeObjects) this.release()
   }
 
-  #end(): void {
+  override destroy(): void {
     try {
       if (!this.isLost) this.driver.graphs.destroy(this.handle)
     } finally {
-      this.keeps.letGo()
+      this.retained.release()
     }
   }
 }
 
 /**
- * Work written down by a capture: a template, to be instantiated. It outlives the streams it was captured from, and
- * keeps what its work uses: buffers, modules and events that are closed, or that the program cannot reach any more, are
- * given back when the graph, its instances and their launches are over. A graph that is closed is ERR_CLOSED, and only
- * `handle`, `device`, `closed` and `close()` still answer.
+ * Captured work: a template, to be instantiated. It outlives the streams that it was captured from, and retains what its work
+ * uses: buffers, modules and events that are closed, or that the program cannot reach any more, are destroyed when the graph,
+ * its instances and their launches are over. A closed graph is ERR_CLOSED, and only `handle`, `device`, `closed` and
+ * `close()` still work.
  */
-export class Graph implements Disposable {
-  /** The device of the stream that the graph was captured from. */
-  readonly device: Device
-  /** The number of this object: no other object of this thread has it. */
-  readonly serial: number
-  readonly #core: GraphCore
+export class Graph extends HandleObject {
+  /** @internal */
+  declare readonly [implementation]: GraphImpl
 
   /** Use `stream.capture(fn)` or `stream.endCapture()`. */
-  private constructor(core: GraphCore) {
-    if (!isInstance(core, GraphCore)) throw invalidType('Graph', 'obtained from stream.capture(fn)', core)
-    this.device = core.device
-    this.serial = core.serial
-    this.#core = core
-    destroyWhenUnreachable(this, core)
+  private constructor(impl: GraphImpl) {
+    super(impl, GraphImpl, 'Graph', 'stream.capture(fn)')
   }
 
   /** The CUgraph. It keeps nothing alive, and can still be read after `close()`, when it is no graph any more. */
   get handle(): bigint {
-    return BigInt(graphCore(this).handle)
-  }
-
-  /** Was the graph closed? */
-  get closed(): boolean {
-    return graphCore(this).gone
+    return BigInt(graphImpl(this).handle)
   }
 
   /**
@@ -191,10 +152,10 @@ export class Graph implements Disposable {
   }
 
   /**
-   * Makes an instance that can be launched (`cuGraphInstantiate`). The graph may be closed afterwards. While a capture adds to
-   * the graph, the instance has what was captured so far.
-   * @throws {Error} ERR_CLOSED; ERR_UNSUPPORTED where instances have more than 4096 host functions together
-   * @throws {CudaError} where the driver refuses
+   * Makes an instance that can be launched (`cuGraphInstantiate`). The graph may be closed afterwards. While a capture adds
+   * to the graph, the instance has what was captured so far.
+   * @throws {Error} ERR_CLOSED; ERR_UNSUPPORTED if all instances together have more than 4096 host functions
+   * @throws {CudaError} if the driver refuses
    * @example
    * ```ts
    * using exec = graph.instantiate()
@@ -202,15 +163,17 @@ export class Graph implements Disposable {
    * ```
    */
   instantiate(): GraphExec {
-    const { driver, device, handle, context, keeps } = openGraph(this)
+    const { driver, device, handle, context, retained } = openGraph(this)
     const exec = driver.graphs.instantiate(handle, context)
-    const core = new ExecCore(device, exec, graphCore(this), keeps.copy(), context)
-    return owning(makeExec(core), ownersOf.get(this))
+    const impl = new GraphExecImpl(device, exec, graphImpl(this), retained.copy(), context)
+    const made = makeExec(impl)
+    reachableFrom(made).owners = reachableFrom(this).owners
+    return made
   }
 
   /**
-   * The nodes of the graph, each behind those that it comes after (`cuGraphGetNodes`, `cuGraphGetEdges`). `kind` tells
-   * their type.
+   * The nodes of the graph, each behind those that it comes after (`cuGraphGetNodes`, `cuGraphGetEdges`). `kind` is the
+   * type of a node.
    * @throws {Error} ERR_CLOSED
    * @example
    * ```ts
@@ -220,14 +183,13 @@ export class Graph implements Disposable {
    * ```
    */
   get nodes(): readonly GraphNode[] {
-    const core = openGraph(this)
-    let nodes = nodesOfGraphs.get(this)
-    if (nodes === undefined) {
-      nodes = nodesOf(core, core.driver.graphs.nodes(core.handle), notesOf.get(this) ?? NO_NOTES)
-      nodesOfGraphs.set(this, nodes)
-      core.told()
+    const impl = openGraph(this)
+    const reachable = reachableFrom(this)
+    if (reachable.nodes === undefined) {
+      reachable.nodes = nodesOf(impl, impl.driver.graphs.nodes(impl.handle), reachable.notes)
+      impl.nodesRead()
     }
-    return nodes
+    return reachable.nodes
   }
 
   /**
@@ -246,16 +208,10 @@ export class Graph implements Disposable {
     return this.nodes.filter((node): node is KernelNode<S> => node.kind === 'kernel' && node.kernel === kernel)
   }
 
-  /** Destroys the graph (`cuGraphDestroy`); instances of it live on. May be called twice. */
+  /** Destroys the graph (`cuGraphDestroy`); instances of it remain usable. May be called twice. */
   close(): void {
-    graphCore(this).release()
-    forgetNodes(this)
-  }
-
-  /** `close()`, for `using`. */
-  [Symbol.dispose](): void {
-    graphCore(this)
-    this.close()
+    graphImpl(this).close()
+    reachableFrom(this).forgetNodes()
   }
 
   get [Symbol.toStringTag](): string {
@@ -263,154 +219,129 @@ export class Graph implements Disposable {
   }
 
   /** @internal */
-  [launchOn](stream: StreamCore): void {
-    const core = openGraph(this)
+  [launchOn](stream: StreamImpl): void {
+    const impl = openGraph(this)
     const isCapturing = !isNullStream(stream.handle) && stream.isCapturing
     if (!isCapturing) {
       throw invalidType('target', 'a GraphExec or a Kernel', this, 'graph.instantiate() makes a GraphExec of it')
     }
-    checkHome(core, stream)
+    checkDevice(impl, stream)
     const record = recordOf(stream)
-    if (record?.into === core) throw invalidValue(`${core} cannot be put into itself`)
-    record?.keeps.addAll(core.keeps)
-    for (const owner of ownersOf.get(this) ?? []) record?.owners.add(owner)
-    core.driver.queue({ kind: 'childGraph', stream: stream.handle, graph: core.handle })
-    stream.last = 'a graph'
-  }
-
-  toString(): string {
-    return graphCoreOf(this)?.toString() ?? printed(this)
+    if (record?.target === impl) throw invalidValue(`${impl} cannot be put into itself`)
+    record?.retained.addAll(impl.retained)
+    for (const owner of reachableFrom(this).owners) record?.owners.add(owner)
+    impl.driver.queue({ kind: 'childGraph', stream: stream.handle, graph: impl.handle })
+    stream.lastWork = 'a graph'
   }
 
   static {
-    makeGraph = (core) => new Graph(core)
-    graphCoreOf = (value) => (typeof value === 'object' && value !== null && #core in value ? value.#core : undefined)
+    makeGraph = (impl) => new Graph(impl)
   }
 }
-inspectAsPrinted(Graph)
 
-function owning<G extends Graph | GraphExec>(graph: G, owners: Owners | undefined): G {
-  if (owners === undefined || owners.size === 0) ownersOf.delete(graph)
-  else ownersOf.set(graph, owners)
-  return graph
-}
+const graphImplOf = (value: unknown): GraphImpl | undefined =>
+  value instanceof Graph ? value[implementation] : undefined
+
+const graphImpl = (graph: unknown): GraphImpl => graphImplOf(graph) ?? refuseReceiver('a Graph', graph)
+
+export const isGraph = (value: unknown): value is Graph => graphImplOf(value) !== undefined
 
 /** Begins a capture that adds to a graph, behind these nodes of it. */
-export function beginInto(stream: StreamCore, mode: CaptureMode, into: Graph, after: readonly GraphNode[]): void {
-  const core = openGraph(into)
-  checkHome(core, stream)
+export function beginInto(stream: StreamImpl, mode: CaptureMode, into: Graph, after: readonly GraphNode[]): void {
+  const impl = openGraph(into)
+  checkDevice(impl, stream)
   const behind = after.map((node, index) => {
-    const found = nodeCoreOf(node)
+    const found = nodeStateOf(node)
     if (found === undefined) throw invalidType(`options.after[${index}]`, 'a node of the graph', node)
-    if (found.graph === core) return found.handle
-    throw invalidValue(`options.after[${index}], ${node}, is not a node of ${core}`)
+    if (found.graph === impl) return found.handle
+    throw invalidValue(`options.after[${index}], ${node}, is not a node of ${impl}`)
   })
-  core.grows()
+  impl.captureBegins()
   try {
-    stream.driver.graphs.beginInto(stream.handle, mode, core.handle, behind)
+    stream.driver.graphs.beginInto(stream.handle, mode, impl.handle, behind)
   } catch (error) {
-    core.grown()
+    impl.captureEnded()
     throw error
   }
-  growing.set(core, into)
-  captureBegan(stream, core)
+  captureTargets.set(impl, into)
+  captureBegan(stream, impl)
 }
 
-/** By the core, while a capture adds to it. */
-const growing = new Map<object, Graph>()
+/** The graphs that captures add to, by their implementations. */
+const captureTargets = new Map<object, Graph>()
 
-/** The graph has the nodes of a capture that has ended, too. */
-function grown(core: GraphCore, record: CaptureRecord): Graph {
-  const graph = growing.get(core)
+/** A capture has ended that added to the graph. */
+function extended(impl: GraphImpl, record: CaptureRecord): Graph {
+  const graph = captureTargets.get(impl)
   if (graph === undefined) throw new Error('no capture adds to this graph')
-  growing.delete(core)
-  takeUp(graph, core, record)
-  record.keeps.letGo()
-  if (core.gone) forgetNodes(graph)
-  core.grown()
+  captureTargets.delete(impl)
+  addCaptured(graph, impl, record)
+  record.retained.release()
+  if (impl.isClosed) reachableFrom(graph).forgetNodes()
+  impl.captureEnded()
   return graph
 }
 
-/** The graph keeps and tells what was captured into it, so far or at the end. */
-function takeUp(graph: Graph, core: GraphCore, record: CaptureRecord): void {
-  core.keeps.addAll(record.keeps)
-  for (const green of greenContextsOf(core.driver)) core.keeps.add(green)
-  owning(graph, new Set([...(ownersOf.get(graph) ?? []), ...record.owners]))
-  notesOf.set(graph, new Map([...(notesOf.get(graph) ?? NO_NOTES), ...record.notes]))
-  nodesOfGraphs.delete(graph)
+/** The graph retains and reports what was captured into it, so far or at the end. */
+function addCaptured(graph: Graph, impl: GraphImpl, record: CaptureRecord): void {
+  impl.retained.addAll(record.retained)
+  for (const green of greenContextsOf(impl.driver)) impl.retained.add(green)
+  const reachable = reachableFrom(graph)
+  reachable.owners = new Set([...reachable.owners, ...record.owners])
+  reachable.notes = new Map([...reachable.notes, ...record.notes])
+  reachable.nodes = undefined
 }
 
-/** A graph that is closed tells no nodes, and holds no kernels for them. */
-function forgetNodes(graph: Graph): void {
-  notesOf.delete(graph)
-  nodesOfGraphs.delete(graph)
-}
-
-function checkHome(core: GraphCore, stream: StreamCore): void {
-  if (core.device === stream.device) return
-  const where = elsewhere(stream.device, core.device)
-  throw stateError('ERR_DEVICE_MISMATCH', `${core} cannot be used by ${stream}, which is on ${where}`)
+function checkDevice<S extends StreamImpl>(impl: GraphImpl | GraphExecImpl, stream: S): S {
+  if (impl.device === stream.device) return stream
+  const where = elsewhere(stream.device, impl.device)
+  throw stateError('ERR_DEVICE_MISMATCH', `${impl} cannot be used by ${stream}, which is on ${where}`)
 }
 
 /** The graph that a capture on this stream gave. */
 export function graphOf(
-  { driver, device, context }: StreamCore,
+  { driver, device, context }: StreamImpl,
   handle: GraphHandle,
   record: CaptureRecord | undefined,
 ): Graph {
-  if (record?.into instanceof GraphCore) return grown(record.into, record)
-  const keeps = record?.keeps ?? new Keeps()
-  for (const green of greenContextsOf(driver)) keeps.add(green)
-  const core = new GraphCore(device, handle, keeps, context)
-  const graph = owning(makeGraph(core), record?.owners)
-  if (record !== undefined) notesOf.set(graph, record.notes)
+  if (record?.target instanceof GraphImpl) return extended(record.target, record)
+  const retained = record?.retained ?? new RetainedResources()
+  for (const green of greenContextsOf(driver)) retained.add(green)
+  const graph = makeGraph(new GraphImpl(device, handle, retained, context))
+  if (record !== undefined) {
+    const reachable = reachableFrom(graph)
+    reachable.owners = record.owners
+    reachable.notes = record.notes
+  }
   return graph
 }
 
-export const isGraph = (value: unknown): value is Graph => graphCoreOf(value) !== undefined
-
-function graphCore(graph: unknown): GraphCore {
-  return graphCoreOf(graph) ?? refuseReceiver('a Graph', graph)
-}
-
-function openGraph(graph: unknown): GraphCore {
-  const core = graphCore(graph).checkOpen()
-  const adding = growing.get(core)
-  const record = adding === undefined ? undefined : recordInto(core.driver, core)
-  if (adding !== undefined && record !== undefined) takeUp(adding, core, record)
-  return core
+function openGraph(graph: unknown): GraphImpl {
+  const impl = graphImpl(graph).checkOpen()
+  const target = captureTargets.get(impl)
+  const record = target === undefined ? undefined : recordOfTarget(impl.driver, impl)
+  if (target !== undefined && record !== undefined) addCaptured(target, impl, record)
+  return impl
 }
 
 /**
- * An instance of a graph, ready to be launched any number of times. Launches of one instance run one after another. It
- * keeps what its work uses, as the graph does, and until its launches are over. An instance that is closed is
- * ERR_CLOSED, and only `device`, `closed` and `close()` still answer.
+ * An instance of a graph, which can be launched any number of times. Launches of one instance run one after another. It
+ * retains what its work uses, as the graph does, and until its launches are over. A closed instance is ERR_CLOSED, and only
+ * `device`, `closed` and `close()` still work.
  */
-export class GraphExec implements Disposable {
-  /** The device of the streams that the instance can be launched on. */
-  readonly device: Device
-  /** The number of this object: no other object of this thread has it. */
-  readonly serial: number
-  readonly #core: ExecCore
+export class GraphExec extends HandleObject {
+  /** @internal */
+  declare readonly [implementation]: GraphExecImpl
 
   /** Use `graph.instantiate()`. */
-  private constructor(core: ExecCore) {
-    if (!isInstance(core, ExecCore)) throw invalidType('GraphExec', 'obtained from graph.instantiate()', core)
-    this.device = core.device
-    this.serial = core.serial
-    this.#core = core
-    destroyWhenUnreachable(this, core)
-  }
-
-  /** Was the instance closed? */
-  get closed(): boolean {
-    return execCore(this).gone
+  private constructor(impl: GraphExecImpl) {
+    super(impl, GraphExecImpl, 'GraphExec', 'graph.instantiate()')
   }
 
   /**
    * Replaces the work of the instance by that of another graph of the same shape (`cuGraphExecUpdate`).
    * @param graph A graph of the same driver.
-   * @throws {CudaError} 910 where the shapes differ; the instance is unchanged then
+   * @throws {CudaError} 910 if the shapes differ; the instance is unchanged then
    * @throws {Error} ERR_DEVICE_MISMATCH for a graph of another driver; ERR_UNSUPPORTED as `instantiate()`, and after `setEnabled()`;
    * ERR_INVALID_ARG_TYPE, ERR_CLOSED
    * @example
@@ -420,8 +351,8 @@ export class GraphExec implements Disposable {
    */
   update(graph: Graph): this
   /**
-   * Gives one kernel of the instance other arguments, for the launches to come (`cuGraphExecKernelNodeSetParams`).
-   * Launches under way keep theirs.
+   * Gives one kernel of the instance other arguments, for later launches (`cuGraphExecKernelNodeSetParams`). Launches under
+   * way keep theirs.
    * @param node A node of the graph that the instance was made from, which may be closed by now.
    * @param config The shape of the launch, such as `node.config`. Only `grid`, `block` and `sharedMemory` may change.
    * @param args One argument for each parameter of the kernel, as for `stream.launch()`.
@@ -436,62 +367,63 @@ export class GraphExec implements Disposable {
    */
   update<S extends readonly ParameterType[]>(node: KernelNode<S>, config: LaunchConfig, ...args: ArgumentsOf<S>): this
   /**
-   * Gives one copy of the instance other buffers, of any length, for the launches to come
-   * (`cuGraphExecMemcpyNodeSetParams`).
+   * Gives one copy of the instance other buffers, of any length, for later launches (`cuGraphExecMemcpyNodeSetParams`).
    * @param node A copy of the graph that the instance was made from.
    * @param destination The buffer to write, on the device or host that the captured one was on.
-   * @param source The buffer to read, likewise.
-   * @throws {Error} ERR_INVALID_ARG_VALUE for a node of another graph, buffers elsewhere, and a copy that was captured of several
-   * rows; ERR_OUT_OF_RANGE for buffers without bytes; ERR_UNSUPPORTED for a copy that another library queued; otherwise as
+   * @param source The buffer to read, on the device or host that the captured one was on.
+   * @throws {Error} ERR_INVALID_ARG_VALUE for a node of another graph, buffers elsewhere, and a copy of several rows; ERR_OUT_OF_RANGE for buffers without bytes; ERR_UNSUPPORTED for a copy that another library queued; otherwise as
    * `stream.copy()`
    */
   update(node: CopyNode, destination: DeviceBuffer | PinnedBuffer, source: DeviceBuffer | PinnedBuffer): this
   /**
-   * Gives one fill of the instance another buffer and value, for the launches to come
-   * (`cuGraphExecMemsetNodeSetParams`).
+   * Gives one fill of the instance another buffer and value, for later launches (`cuGraphExecMemsetNodeSetParams`).
    * @param node A fill of the graph that the instance was made from.
    * @param buffer The buffer to write.
    * @param value An integer of `width` bytes, signed or not.
    * @param options `width`: the bytes of the value, 1, 2 or 4 (default 1)
-   * @throws {Error} ERR_INVALID_ARG_VALUE for a node of another graph, and for pinned memory where the captured fill's was
+   * @throws {Error} ERR_INVALID_ARG_VALUE for a node of another graph, and for pinned memory if the captured fill's was
    * a device's, or the reverse; ERR_OUT_OF_RANGE for a buffer without bytes; ERR_UNSUPPORTED for a fill that another library
    * queued; otherwise as `stream.fill()`
    */
   update(node: FillNode, buffer: DeviceBuffer | PinnedBuffer, value: number, options?: FillOptions): this
   update(target: Graph | GraphNode, ...given: unknown[]): this {
-    const core = execCore(this)
-    const node = nodeCoreOf(target)
+    const impl = execImpl(this)
+    const node = nodeStateOf(target)
     if (node !== undefined) {
-      const memory = putNode(core, target as GraphNode, node, given)
-      core.nodeUses(node.handle, memory)
-      keepOwners(this, node.handle, memory)
+      const memory = changeNode(impl, target as GraphNode, node, given)
+      impl.nodeUses(node.handle, memory)
+      const { nodeOwners } = reachableFrom(this)
+      const owners = memory.flatMap(({ allocation }) => allocation.owner?.deref() ?? [])
+      if (owners.length > 0) nodeOwners.set(node.handle, owners)
+      else nodeOwners.delete(node.handle)
       return this
     }
     const graph = target as Graph
-    const from = graphCoreOf(graph)
+    const from = graphImplOf(graph)
     if (from === undefined) throw invalidType('graph', 'a Graph, or a node of one', graph)
-    core.checkOpen()
+    impl.checkOpen()
     from.checkOpen()
-    if (from.driver !== core.driver) {
-      const owner = another(from.driver, core.driver)
+    if (from.driver !== impl.driver) {
+      const owner = another(from.driver, impl.driver)
       throw stateError('ERR_DEVICE_MISMATCH', `${from} belongs to ${owner} than the instance it is to update`)
     }
-    if (core.changed === 'switched') throw excluded(core)
-    core.driver.graphs.update(core.handle, from.handle)
-    core.changed = 'updated'
-    owning(this, ownersOf.get(graph))
-    nodeOwnersOf.delete(this)
-    core.replaced(from.keeps)
+    if (impl.changed === 'switched') throw excluded(impl)
+    impl.driver.graphs.update(impl.handle, from.handle)
+    impl.changed = 'updated'
+    const reachable = reachableFrom(this)
+    reachable.owners = reachableFrom(graph).owners
+    reachable.nodeOwners.clear()
+    impl.replaced(from.retained)
     return this
   }
 
   /**
-   * Switches a kernel, copy or fill of the instance off, or on again, for the launches to come (`cuGraphNodeSetEnabled`; a fill
-   * that is off writes a byte of the library's own).
-   * A node that is off does nothing; what comes after it still comes after what is before it. An update of the node
-   * leaves it off. An instance that was updated by a graph takes no switches, nor the reverse.
+   * Switches a kernel, copy or fill of the instance off, or on again, for later launches (`cuGraphNodeSetEnabled`; a fill
+   * that is off writes a byte of internal memory). A node that is off does nothing, and the order of the nodes around it
+   * remains. An update of the node leaves it off. Nodes of an instance that was updated by a graph cannot be switched, and
+   * an instance with switched nodes cannot be updated by a graph.
    * @param node A node of the graph that the instance was made from.
-   * @param enabled Is it to be launched?
+   * @param enabled Is the node to be launched?
    * @throws {Error} ERR_INVALID_ARG_VALUE for a node of another graph, and one that is no kernel, copy or fill;
    * ERR_UNSUPPORTED after `exec.update(graph)`, and for a fill of several rows that another library queued; ERR_INVALID_ARG_TYPE,
    * ERR_CLOSED
@@ -502,196 +434,159 @@ export class GraphExec implements Disposable {
    * ```
    */
   setEnabled(node: KernelNode | CopyNode | FillNode, enabled: boolean): this {
-    const core = execCore(this)
-    const found = nodeCoreOf(node)
+    const impl = execImpl(this)
+    const found = nodeStateOf(node)
     if (found === undefined) throw invalidType('node', 'a node of a graph', node)
     if (typeof enabled !== 'boolean') throw invalidType('enabled', 'true or false', enabled)
-    core.checkOpen()
-    checkNode(core, node, found)
+    impl.checkOpen()
+    checkNode(impl, node, found)
     const { kind } = node as GraphNode
     if (kind !== 'kernel' && kind !== 'copy' && kind !== 'fill') {
       throw invalidValue(`${node} cannot be switched off: only kernels, copies and fills can`)
     }
-    if (core.changed === 'updated') throw excluded(core)
-    core.driver.graphs.setEnabled(core.handle, found.handle, found.context, enabled)
-    core.changed = 'switched'
+    if (impl.changed === 'updated') throw excluded(impl)
+    impl.driver.graphs.setEnabled(impl.handle, found.handle, found.context, enabled)
+    impl.changed = 'switched'
     return this
   }
 
   /** Destroys the instance (`cuGraphExecDestroy`); launches that are queued still complete. May be called twice. */
   close(): void {
-    execCore(this).release()
-  }
-
-  /** `close()`, for `using`. */
-  [Symbol.dispose](): void {
-    execCore(this)
-    this.close()
+    execImpl(this).close()
   }
 
   get [Symbol.toStringTag](): string {
     return 'GraphExec'
   }
 
-  toString(): string {
-    return execCoreOf(this)?.toString() ?? printed(this)
-  }
-
   /** @internal */
-  [launchOn](stream: StreamCore): void {
-    const core = execCore(this)
-    launchOnStream(core, checkDevice(core, stream))
+  [launchOn](stream: StreamImpl): void {
+    const impl = execImpl(this).checkOpen()
+    launchOnStream(impl, checkDevice(impl, stream))
   }
 
   static {
-    makeExec = (core) => new GraphExec(core)
-    execCoreOf = (value) => (typeof value === 'object' && value !== null && #core in value ? value.#core : undefined)
+    makeExec = (impl) => new GraphExec(impl)
   }
 }
-inspectAsPrinted(GraphExec)
 
-function execCore(exec: unknown): ExecCore {
-  return execCoreOf(exec) ?? refuseReceiver('a GraphExec', exec)
-}
+const execImpl = (exec: unknown): GraphExecImpl =>
+  (exec instanceof GraphExec ? exec[implementation] : undefined) ?? refuseReceiver('a GraphExec', exec)
 
-/** Gives a node other work of its kind. Returns the memory that it uses. */
-function putNode(core: ExecCore, noun: GraphNode, node: NodeCore, given: unknown[]): readonly OpenMemory[] {
-  const { driver, handle: exec } = core
-  if (noun.kind === 'kernel') {
-    const context = contextOfNode(core, noun, node)
-    if (node.launch === undefined) throw unknownNode(noun)
-    const place = core.places.get(node) ?? placeOf(core, node, context, node.launch.shape)
+/** Gives a node other work of its kind. Returns the memory that it uses. `shown` is the public object of the node. */
+function changeNode(impl: GraphExecImpl, shown: GraphNode, node: NodeState, given: unknown[]): readonly OpenMemory[] {
+  const { driver, handle: exec } = impl
+  if (shown.kind === 'kernel') {
+    const context = contextOfNode(impl, shown, node)
+    if (node.launch === undefined) throw unknownNode(shown)
+    const target = impl.launchNodes.get(node) ?? launchNodeOf(impl, node, context, node.launch.shape)
     const config = given.shift()
-    return node.launch.kernel[updateNode](place, config, given)
+    return node.launch.kernel[updateNode](target, config, given)
   }
-  if (noun.kind === 'copy') {
+  if (shown.kind === 'copy') {
     const { to, from } = checkCopy(given[0], given[1])
-    const context = contextOfNode(core, noun, node)
+    const context = contextOfNode(impl, shown, node)
     if (node.copy?.isOfRows)
-      throw invalidValue(`${noun} copies several rows, and CUDA changes no such copy: capture another graph`)
+      throw invalidValue(`${shown} copies several rows, and CUDA changes no such copy: capture another graph`)
     const memory = [to.openFor(driver), from.openFor(driver)] as const
-    checkEnds(noun, node, endsOf(to, from))
-    refuseNothing(noun, to)
-    admitAll(memory, core)
+    const [captured, ends] = [node.copy, endsOf(to, from)]
+    if (captured !== undefined && !(isSameEnd(captured.to, ends.to) && isSameEnd(captured.from, ends.from))) {
+      throw unchangeable(shown, `copies to ${describeEnd(captured.to)} from ${describeEnd(captured.from)}`)
+    }
+    refuseEmpty(shown, to)
+    enablePeerAccess(memory, impl)
     const bytes = { destination: to.pointer, source: from.pointer, byteLength: from.byteLength }
     const work = { kind: 'copy', ...bytes, route: undefined, rows: undefined } as const
     driver.graphs.updateNode(exec, node.handle, context, work)
     return memory
   }
-  if (noun.kind === 'fill') {
+  if (shown.kind === 'fill') {
     const fill = checkFill(given[0], given[1] as number, given[2] as FillOptions | undefined)
-    const context = contextOfNode(core, noun, node)
+    const context = contextOfNode(impl, shown, node)
     const { to, value, width } = openFill(fill, driver)
-    checkEnd(noun, node, endOf(to))
-    refuseNothing(noun, to)
-    admitAll([to], core)
+    // CUDA accepts another kind of memory for a fill, but some launches of it then fault.
+    const { fills } = node
+    if (fills !== undefined && !isSameEnd(fills, endOf(to))) throw unchangeable(shown, `fills ${describeEnd(fills)}`)
+    refuseEmpty(shown, to)
+    enablePeerAccess([to], impl)
     const count = to.byteLength / width
     driver.graphs.updateNode(exec, node.handle, context, { kind: 'fill', pointer: to.pointer, value, width, count })
     return [to]
   }
-  throw invalidValue(`${noun} cannot be changed alone: only kernels, copies and fills can`)
+  throw invalidValue(`${shown} cannot be changed alone: only kernels, copies and fills can`)
 }
 
-function contextOfNode(core: ExecCore, noun: GraphNode, node: NodeCore): ContextHandle {
-  checkNode(core.checkOpen(), noun, node)
-  if (node.context === undefined) throw unknownNode(noun)
+function contextOfNode(impl: GraphExecImpl, shown: GraphNode, node: NodeState): ContextHandle {
+  checkNode(impl.checkOpen(), shown, node)
+  if (node.context === undefined) throw unknownNode(shown)
   return node.context
 }
 
-const unknownNode = (noun: GraphNode): Error =>
-  stateError('ERR_UNSUPPORTED', `${noun} is another library's, and not known well enough: capture another graph`)
+const unknownNode = (shown: GraphNode): Error =>
+  stateError('ERR_UNSUPPORTED', `${shown} is another library's, and not known well enough: capture another graph`)
 
-function refuseNothing(noun: GraphNode, { byteLength }: BufferCore): void {
+function refuseEmpty(shown: GraphNode, { byteLength }: BufferImpl): void {
   if (byteLength > 0) return
-  throw outOfRange('The memory', `at least 1 byte long: setEnabled(node, false) switches ${noun} off`, byteLength)
+  throw outOfRange('The memory', `at least 1 byte long: setEnabled(node, false) switches ${shown} off`, byteLength)
 }
 
-/** Made once: a program changes the same node again and again. */
-function placeOf(core: ExecCore, node: NodeCore, context: ContextHandle, shape: LaunchShape): LaunchNode {
-  const { driver, device, ordinal, handle: exec } = core
-  const place = { driver, device, ordinal, exec, node: node.handle, context, shape, checkOpen: () => core.checkOpen() }
-  core.places.set(node, place)
-  return place
+/** Made once, since programs change the same node again and again. */
+function launchNodeOf(impl: GraphExecImpl, node: NodeState, context: ContextHandle, shape: LaunchShape): LaunchNode {
+  const { driver, device, ordinal, handle: exec } = impl
+  const target = { driver, device, ordinal, exec, node: node.handle, context, shape, checkOpen: () => impl.checkOpen() }
+  impl.launchNodes.set(node, target)
+  return target
 }
 
-function excluded(core: ExecCore): Error {
-  const what = `${core} cannot be updated by a graph and have nodes switched, in whichever order`
+function excluded(impl: GraphExecImpl): Error {
+  const what = `${impl} cannot both be updated by a graph and have nodes switched`
   return stateError('ERR_UNSUPPORTED', `${what}: make another instance, or change its nodes one at a time`)
 }
 
-function checkNode(core: ExecCore, noun: object, node: NodeCore): void {
-  if (node.graph !== core.graph) {
-    throw invalidValue(`${noun} is not of the graph that ${core} was made from: graph.nodes of that has its nodes`)
+function checkNode(impl: GraphExecImpl, shown: object, node: NodeState): void {
+  if (node.graph !== impl.graph) {
+    throw invalidValue(`${shown} is not of the graph that ${impl} was made from: graph.nodes of that has its nodes`)
   }
-  if (!core.graph.isLost) return
+  if (!impl.graph.isLost) return
   const why = 'a capture into its graph has failed, and CUDA destroyed the graph'
-  throw stateError('ERR_CLOSED', `${noun} cannot be used: ${why}`)
+  throw stateError('ERR_CLOSED', `${shown} cannot be used: ${why}`)
 }
 
 const isSameEnd = (a: CopyEnd, b: CopyEnd): boolean =>
   a.isOfHost === b.isOfHost && (a.isOfHost || a.device === b.device)
 
-const inWords = ({ isOfHost, device }: CopyEnd): string => (isOfHost ? 'pinned memory' : `memory of device ${device}`)
+const describeEnd = ({ isOfHost, device }: CopyEnd): string =>
+  isOfHost ? 'pinned memory' : `memory of device ${device}`
 
-/** CUDA takes memory of another kind for a fill, too, and some launches of it then fault. */
-function checkEnd(noun: object, { fills }: NodeCore, end: CopyEnd): void {
-  if (fills === undefined || isSameEnd(fills, end)) return
-  throw invalidValue(`${noun} fills ${inWords(fills)}, and no update changes that: capture another graph`)
-}
-
-function checkEnds(noun: object, { copy }: NodeCore, { to, from }: CapturedCopy): void {
-  if (copy === undefined || (isSameEnd(copy.to, to) && isSameEnd(copy.from, from))) return
-  const captured = `to ${inWords(copy.to)} from ${inWords(copy.from)}`
-  throw invalidValue(`${noun} copies ${captured}, and no update changes that: capture another graph`)
-}
-
-function keepOwners(exec: GraphExec, node: NodeHandle, memory: readonly OpenMemory[]): void {
-  let owners: object[] | undefined
-  for (const { allocation } of memory) {
-    const owner = allocation.owner?.deref()
-    if (owner === undefined) continue
-    owners ??= []
-    owners.push(owner)
-  }
-  const known = nodeOwnersOf.get(exec)
-  if (owners === undefined) known?.delete(node)
-  else if (known === undefined) nodeOwnersOf.set(exec, new Map([[node, owners]]))
-  else known.set(node, owners)
-}
+const unchangeable = (shown: object, does: string): Error =>
+  invalidValue(`${shown} ${does}, and no update changes that: capture another graph`)
 
 /** `exec.upload()`, on the stream given or the current one of the instance's device. */
 export function uploadExec(exec: GraphExec, stream: unknown): void {
-  const core = execCore(exec)
-  const target = targetOf(core, stream)
-  target.makeRoom(1)
-  core.checkOpen()
-  core.driver.queue({ kind: 'graphUpload', stream: target.handle, exec: core.handle })
+  const impl = execImpl(exec)
+  const target = targetOf(impl, stream)
+  target.reserve(1)
+  impl.checkOpen()
+  impl.driver.queue({ kind: 'graphUpload', stream: target.handle, exec: impl.handle })
 }
 
 /** `exec.launch()`, on the stream given or the current one of the instance's device. */
 export function launchExec(exec: GraphExec, stream: unknown): void {
-  const core = execCore(exec)
-  launchOnStream(core, targetOf(core, stream))
+  const impl = execImpl(exec)
+  launchOnStream(impl, targetOf(impl, stream))
 }
 
-function launchOnStream(core: ExecCore, target: StreamCore): void {
-  target.makeRoom(1)
-  core.checkOpen()
-  core.driver.queue({ kind: 'graph', stream: target.handle, exec: core.handle })
-  core.launchedOn(target)
-  target.last = 'a graph'
+function launchOnStream(impl: GraphExecImpl, target: StreamImpl): void {
+  target.reserve(1)
+  impl.checkOpen()
+  impl.driver.queue({ kind: 'graph', stream: target.handle, exec: impl.handle })
+  impl.launchedOn(target)
+  target.lastWork = 'a graph'
 }
 
-function targetOf(exec: ExecCore, stream: unknown): StreamCore {
+function targetOf(exec: GraphExecImpl, stream: unknown): StreamImpl {
   exec.checkOpen()
-  const target = stream === undefined ? currentCore(exec.device) : streamCoreOf(stream)
+  const target = stream === undefined ? currentStreamImpl(exec.device) : streamImplOf(stream)
   if (target === undefined) throw invalidType('stream', 'a Stream', stream)
   return checkDevice(exec, target)
-}
-
-function checkDevice(exec: ExecCore, target: StreamCore): StreamCore {
-  exec.checkOpen()
-  if (target.device === exec.device) return target
-  const where = elsewhere(target.device, exec.device)
-  throw stateError('ERR_DEVICE_MISMATCH', `${exec} cannot be launched on ${target}, which is on ${where}`)
 }

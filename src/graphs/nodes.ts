@@ -1,6 +1,5 @@
-/** The nodes of a graph, as programs see them. */
-import { inspectAsPrinted } from '../base/errors.js'
-import { nextSerial, notCloneable } from '../base/identity.js'
+/** The nodes of a graph, as programs have them. */
+import { implementation, LibraryObject, nextSerial, notCloneable } from '../base/library-object.js'
 import type { ContextHandle, LaunchShape, NodeFacts, NodeHandle } from '../driver/driver.js'
 import type { DefinedKernel } from '../kernels/defined-kernel.js'
 import type { Extent, Kernel, LaunchConfig } from '../kernels/kernel.js'
@@ -8,56 +7,57 @@ import type { ArgumentsOf, ParameterType } from '../kernels/kernel-signature.js'
 import type { NodeKernel } from '../kernels/launchable.js'
 import type { CapturedCopy, CopyEnd, NodeNote, NotedNode } from '../streams/capture-record.js'
 
-/** What stands behind a node. */
-export interface NodeCore {
-  /** The core of the graph. */
+/** The state of a node, which the library has by its public object. */
+export interface NodeState {
+  /** The implementation of the graph. */
   readonly graph: object
   readonly handle: NodeHandle
-  /** In which it was captured. Undefined where another library queued it: it cannot be changed then. */
+  /** The context in which it was captured. Undefined if another library queued it: it cannot be changed then. */
   readonly context: ContextHandle | undefined
   readonly launch: { readonly kernel: NodeKernel; readonly shape: LaunchShape } | undefined
   readonly copy: CapturedCopy | undefined
   readonly fills: CopyEnd | undefined
 }
 
-const cores = new WeakMap<object, NodeCore>()
-
-/** The core of a node; undefined for any other value. */
-export const nodeCoreOf = (value: unknown): NodeCore | undefined =>
-  typeof value === 'object' && value !== null ? cores.get(value) : undefined
-
-/** What nodes of all kinds have. */
-abstract class AnyNode<K extends string> {
+/** The common members of nodes of all kinds. */
+abstract class AnyNode<K extends string> extends LibraryObject {
   /** What it does: nodes of one kind have the same type. */
   readonly kind: K
   /** Its place in `graph.nodes`. */
   readonly index: number
-  /** The nodes that it comes after at once. */
+  /** Its direct predecessors. */
   readonly after: readonly GraphNode[]
   /** The number of this object: no other object of this thread has it. */
   readonly serial: number = nextSerial()
-  /** @internal Keeps the object from being copied to another thread. */
+  /** @internal Refuses to be copied to another thread. */
   protected readonly cloning: symbol = notCloneable()
+  /** @internal */
+  declare readonly [implementation]: NodeState
 
   /** @internal */
   constructor(kind: K, index: number, after: readonly GraphNode[]) {
+    super()
     this.kind = kind
     this.index = index
     this.after = after
   }
 
-  toString(): string {
-    return `${this.constructor.name}(${this.index}, ${this.kind})`
+  override toString(): string {
+    return `${this[Symbol.toStringTag]}(${this.index}, ${this.kind})`
   }
 }
+
+/** The state of a node; undefined for any other value. */
+export const nodeStateOf = (value: unknown): NodeState | undefined =>
+  value instanceof AnyNode ? value[implementation] : undefined
 
 /** A kernel. `exec.update(node, config, ...args)` gives it other arguments, `exec.setEnabled(node, false)` leaves it out. */
 export class KernelNode<out S extends readonly ParameterType[] = readonly ParameterType[]> extends AnyNode<'kernel'> {
   /** The kernel's name. */
   readonly name: string
-  /** The kernel that was launched; undefined where another library launched it, such as cuBLAS. */
+  /** The kernel that was launched; undefined if another library launched it, such as cuBLAS. */
   readonly kernel: Kernel<S> | DefinedKernel<S> | undefined
-  /** The configuration that it was captured with, where this library launched it. */
+  /** The configuration that it was captured with, if this library launched it. */
   readonly config: LaunchConfig | undefined
   /** @internal Only a type: the arguments that the kernel takes. */
   declare readonly args: ArgumentsOf<S>
@@ -75,6 +75,10 @@ export class KernelNode<out S extends readonly ParameterType[] = readonly Parame
     this.kernel = kernel
     this.config = config
   }
+
+  get [Symbol.toStringTag](): string {
+    return 'KernelNode'
+  }
 }
 
 /** A copy between buffers. `exec.update(node, destination, source)` gives it others. */
@@ -87,6 +91,10 @@ export class CopyNode extends AnyNode<'copy'> {
     super('copy', index, after)
     this.byteLength = byteLength
   }
+
+  get [Symbol.toStringTag](): string {
+    return 'CopyNode'
+  }
 }
 
 /** A fill of a buffer. `exec.update(node, buffer, value, options)` gives it another buffer or value. */
@@ -98,6 +106,10 @@ export class FillNode extends AnyNode<'fill'> {
   constructor(index: number, after: readonly GraphNode[], byteLength: number) {
     super('fill', index, after)
     this.byteLength = byteLength
+  }
+
+  get [Symbol.toStringTag](): string {
+    return 'FillNode'
   }
 }
 
@@ -116,16 +128,18 @@ export type OtherNodeKind =
  * A node that cannot be changed alone: a host function (on a GPU also a copy from pinned to pinned memory), a record of
  * an event or a wait with `external`, a value that is written or waited for, or what another library made.
  */
-export class OtherNode extends AnyNode<OtherNodeKind> {}
+export class OtherNode extends AnyNode<OtherNodeKind> {
+  get [Symbol.toStringTag](): string {
+    return 'OtherNode'
+  }
+}
 
-/** A node of a graph. `kind` tells which it is. */
+/** A node of a graph, of the type that `kind` names. */
 export type GraphNode = KernelNode | CopyNode | FillNode | OtherNode
-
-for (const each of [KernelNode, CopyNode, FillNode, OtherNode]) inspectAsPrinted(each)
 
 const UNKNOWN: Partial<NotedNode> = {}
 
-/** The nodes that the driver tells of, with what is noted of them. */
+/** The nodes that the driver reports, with what is noted of them. */
 export function nodesOf(
   graph: object,
   facts: readonly NodeFacts[],
@@ -137,15 +151,17 @@ export function nodesOf(
     const { note, context } = notes.get(each.node) ?? UNKNOWN
     const node = nodeOf(index, each, after, note)
     const launch = note !== undefined && 'shape' in note ? note : undefined
-    Object.freeze(node)
-    cores.set(node, {
+    const state: NodeState = {
       graph,
       handle: each.node,
       context,
       launch: launch === undefined ? undefined : { kernel: launch.kernel as NodeKernel, shape: launch.shape },
       copy: note !== undefined && 'to' in note ? note : undefined,
       fills: note !== undefined && 'fills' in note ? note.fills : undefined,
-    })
+    }
+    // Not enumerable, since programs compare nodes by their properties.
+    Object.defineProperty(node, implementation, { value: state })
+    Object.freeze(node)
     made.set(each.node, node)
   }
   return Object.freeze([...made.values()])
@@ -167,7 +183,7 @@ function nodeOf(
   return new KernelNode(index, after, kernel.name, kernel, configOf(note.shape))
 }
 
-/** As a program writes it: numbers, where one is enough. */
+/** The configuration as a program writes it: a number for an extent of one dimension. */
 function configOf({ grid, block, sharedMemory, cooperative, cluster }: LaunchShape): LaunchConfig {
   const config = { grid: extentOf(grid), block: extentOf(block), sharedMemory }
   if (!cooperative && cluster === undefined) return Object.freeze(config)

@@ -1,32 +1,31 @@
 /** Work that other code queues on a stream of this library: a library called through an FFI, say, by CUDA's own handle. */
-import { checkArray, checkFunction, checkNanoseconds, type Given, readOptions } from '../base/arguments.js'
-import { describe, invalidType, invalidValue } from '../base/errors.js'
+import { checkArray, checkChoice, checkFunction, checkNanoseconds, type Given, readOptions } from '../base/arguments.js'
+import { invalidType } from '../base/errors.js'
 import { printable } from '../base/printable.js'
 import { type Access, type HostImplementation, LIBRARY_ENTRIES } from '../driver/driver.js'
-import { isMemory, openMemory } from '../memory/buffer.js'
-import { BufferCore } from '../memory/buffer-core.js'
+import { BufferImpl, isMemory, openMemory } from '../memory/buffer.js'
 import type { DeviceBuffer } from '../memory/device-buffer.js'
 import type { PinnedBuffer } from '../memory/pinned-buffer.js'
 import { queueWith } from '../memory/queue-with-memory.js'
-import type { StreamCore } from '../streams/stream-core.js'
+import type { StreamImpl } from '../streams/stream-impl.js'
 
 /** Memory that other code is about to use on the stream. */
 export interface ExternalMemory {
   /** A buffer of the stream's driver. */
   readonly buffer: DeviceBuffer | PinnedBuffer
-  /** Is the memory read, written or both, or touched by atomic operations alone? Default 'inout'. */
+  /** Is the memory read, written or both, or only touched by atomic operations? Default 'inout'. */
   readonly access?: Access | undefined
 }
 
-/** Work of other code, as `stream.external()` is told of it. */
+/** The description of work of other code, for `stream.external()`. */
 export interface ExternalWork {
   /** The name of the work in the reports of the sanitizer and in timelines. */
   readonly name: string
   /** The memory that the work uses: these buffers can be closed as soon as it is queued. Default: none. */
   readonly memory?: readonly ExternalMemory[] | undefined
   /**
-   * The same in JavaScript, for the simulator: gets the bytes of each piece of memory, in their order, when the work
-   * would be done. An error that it throws is an uncaught exception.
+   * The host implementation of the work, for the simulator: gets the bytes of each piece of memory, in their order, when the
+   * work would be done. An error that it throws is an uncaught exception.
    */
   readonly simulate?: ((bytes: readonly Uint8Array[]) => void) | undefined
   /** Virtual nanoseconds that the work takes on the simulator: from 0 to 2 ** 53 - 1. Default 1000. */
@@ -44,21 +43,21 @@ const WHOLE = { argument: undefined, rows: undefined }
 const WORK = ['name', 'memory', 'simulate', 'nanoseconds'] as const
 
 /** `stream.external()`. */
-export function queueExternal(stream: StreamCore, work: ExternalWork, call: (handle: bigint) => void): void {
+export function queueExternal(stream: StreamImpl, work: ExternalWork, call: (handle: bigint) => void): void {
   if (work === undefined) throw invalidType('work', 'an object such as { name, memory }', work)
   const given = readOptions(work, WORK, 'work')
   const { name, memory: touched = [] } = given
   if (typeof name !== 'string') throw invalidType('work.name', 'a string', name)
   checkFunction(call, 'call')
-  const host = hostOf(given)
+  const host = hostImplementationOf(given)
   const pieces = checkArray(touched, 'work.memory', 'an array of { buffer, access }').map(readMemory)
-  stream.makeRoom(LIBRARY_ENTRIES)
+  stream.reserve(LIBRARY_ENTRIES)
   const { driver, handle, context } = stream
-  const cores = pieces.map(({ buffer }) => openMemory(buffer, driver))
-  const memory = cores.map(({ allocation, pointer, byteLength }, index) => {
+  const impls = pieces.map(({ buffer }) => openMemory(buffer, driver))
+  const memory = impls.map(({ allocation, pointer, byteLength }, index) => {
     return { allocation, pointer, byteLength, access: pieces[index]?.access ?? 'inout', ...WHOLE }
   })
-  stream.handOut()
+  stream.escape()
   const queued = {
     name: printable(name),
     stream: handle,
@@ -68,20 +67,17 @@ export function queueExternal(stream: StreamCore, work: ExternalWork, call: (han
     call: (stream: number) => call(BigInt(stream)),
   }
   const queue = (): void => void queueWith(stream, memory, () => driver.queue({ kind: 'library', calls: [queued] }))
-  stream.keepWhile(() => BufferCore.keepAll(cores, queue))
+  stream.keepDuring(() => BufferImpl.retainDuring(impls, queue))
 }
 
 function readMemory(each: unknown, index: number): GivenMemory {
   const name = `work.memory[${index}]`
   const { buffer, access = 'inout' } = readOptions(each as ExternalMemory | undefined, ['buffer', 'access'], name)
   if (!isMemory(buffer)) throw invalidType(`${name}.buffer`, 'a DeviceBuffer or a PinnedBuffer', buffer)
-  if (!ACCESSES.includes(access)) {
-    throw invalidValue(`${name}.access must be 'in', 'out', 'inout' or 'atomic', not ${describe(access)}`)
-  }
-  return { buffer, access }
+  return { buffer, access: checkChoice(access, `${name}.access`, ACCESSES) }
 }
 
-function hostOf({
+function hostImplementationOf({
   simulate,
   nanoseconds,
 }: Given<ExternalWork, 'simulate' | 'nanoseconds'>): HostImplementation | undefined {

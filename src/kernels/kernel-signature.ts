@@ -1,14 +1,15 @@
-/** A kernel's parameters, as the caller states them: checked by TypeScript, and again at each launch. */
-
+/** A kernel's parameters, as the caller states them, and its arguments: checked by TypeScript, and again at each launch. */
 import { checkArray } from '../base/arguments.js'
+import { ELEMENT_TYPES, elementType, elementTypesWith, type ScalarType } from '../base/element-types.js'
 import { invalidType, invalidValue, outOfRange } from '../base/errors.js'
-import { type Access, SCALAR_BYTES, type ScalarType } from '../driver/driver.js'
-import { bufferCoreOf } from '../memory/buffer.js'
-import type { BufferCore } from '../memory/buffer-core.js'
+import type { Access, Driver } from '../driver/driver.js'
+import { type BufferImpl, bufferImplOf } from '../memory/buffer.js'
 import type { DeviceBuffer } from '../memory/device-buffer.js'
 import type { PinnedBuffer } from '../memory/pinned-buffer.js'
 
-export type { Access, ScalarType } from '../driver/driver.js'
+export type { ScalarType } from '../base/element-types.js'
+export type { Access } from '../driver/driver.js'
+
 /**
  * A scalar such as 'f32', or a pointer with the kernel's access to its memory, such as 'in f32*'. 'atomic f32*', in full
  * 'inout atomic f32*', is for memory that the kernel touches by atomic operations alone.
@@ -38,23 +39,13 @@ export interface Parameter {
   readonly type: ScalarType
   /** Set for a pointer. */
   readonly access: Access | undefined
-  /** Of a value of that type: what a pointer points to begins at a multiple of them. */
+  /** The bytes of a value of that type. The memory of a pointer begins at a multiple of them. */
   readonly bytes: 1 | 2 | 4 | 8
 }
 
 const POINTER = /^(in|out|inout|(?:inout )?atomic) ([a-z0-9]+)\*$/
 
-/** Integer ranges; i64 and u64 as bigints. */
-const RANGES: Readonly<Partial<Record<ScalarType, readonly [number | bigint, number | bigint]>>> = {
-  i8: [-128, 127],
-  u8: [0, 255],
-  i16: [-32768, 32767],
-  u16: [0, 65535],
-  i32: [-2147483648, 2147483647],
-  u32: [0, 4294967295],
-  i64: [-(2n ** 63n), 2n ** 63n - 1n],
-  u64: [0n, 2n ** 64n - 1n],
-}
+const SCALARS = elementTypesWith('array')
 
 export function parseSignature(signature: unknown): readonly Parameter[] {
   return checkArray(signature, 'signature', "an array such as ['in f32*', 'i32']").map((text, index) => {
@@ -62,13 +53,13 @@ export function parseSignature(signature: unknown): readonly Parameter[] {
     const [, access, pointed] = POINTER.exec(text) ?? []
     const type = pointed ?? text
     if (!isScalar(type)) {
-      const scalars = Object.keys(SCALAR_BYTES).join(', ')
+      const scalars = SCALARS.join(', ')
       throw invalidValue(
         `signature[${index}] is '${text}': it must be one of ${scalars}, or for a pointer 'in', 'out', 'inout' or 'atomic', then one of them and *`,
       )
     }
     const way = (access === 'inout atomic' ? 'atomic' : access) as Access | undefined
-    return { type, access: way, bytes: SCALAR_BYTES[type] }
+    return { type, access: way, bytes: ELEMENT_TYPES[type].bytes }
   })
 }
 
@@ -79,8 +70,8 @@ export const typeOf = ({ type, access }: Parameter): ParameterType =>
 /** The type by which a parameter is passed: a pointer is 64 bits. */
 export const passedAs = ({ type, access }: Parameter): ScalarType => (access === undefined ? type : 'u64')
 
-/** An argument that is checked: a scalar or an address as it is passed, or memory, which may be closed. */
-export type CheckedArgument = number | bigint | BufferCore
+/** A checked argument: a scalar or an address as it is passed, or memory, which may be closed. */
+export type CheckedArgument = number | bigint | BufferImpl
 
 /** Checks the arguments of a launch, in place: returns the same array. */
 export function checkArguments(parameters: readonly Parameter[], args: unknown[]): CheckedArgument[] {
@@ -94,9 +85,9 @@ export function checkArguments(parameters: readonly Parameter[], args: unknown[]
   return args as CheckedArgument[]
 }
 
-/** What most launches have: V8 inlines short functions alone. */
+/** The common cases, kept short so that V8 inlines them. */
 function checkArgument({ type, access }: Parameter, value: unknown, index: number): CheckedArgument {
-  if (access !== undefined) return bufferCoreOf(value) ?? checkAddress(value, index)
+  if (access !== undefined) return bufferImplOf(value) ?? checkAddress(value, index)
   if (typeof value === 'number') {
     if (type === 'f32' || type === 'f64') return value
     if (type === 'i32' && (value | 0) === value) return value
@@ -114,13 +105,13 @@ function checkScalar(type: ScalarType, value: unknown, index: number): number | 
   if (typeof value !== 'number') throw invalidType(`Argument ${index}`, `a number, for ${type}`, value)
   if (!Number.isInteger(value)) throw invalidType(`Argument ${index}`, `an integer, for ${type}`, value)
   if (Number.isSafeInteger(value)) return inRange(type, value, index)
-  const [least, most] = RANGES[type] ?? []
+  const [least, most] = elementType(type).range ?? []
   const beyond = typeof most === 'bigint' ? ', and a bigint where it is not a safe integer' : ''
   throw outOfRange(`Argument ${index}`, `from ${least} to ${most}, for ${type}${beyond}`, value)
 }
 
 function inRange(type: ScalarType, value: number | bigint, index: number): number | bigint {
-  const [least, most] = RANGES[type] ?? [value, value]
+  const [least, most] = elementType(type).range ?? [value, value]
   if (value < least || value > most)
     throw outOfRange(`Argument ${index}`, `from ${least} to ${most}, for ${type}`, value)
   return value
@@ -135,6 +126,34 @@ function checkAddress(value: unknown, index: number): number | bigint {
   throw outOfRange(`Argument ${index}`, 'a pointer of 64 bits', value)
 }
 
-function isScalar(text: string): text is ScalarType {
-  return Object.hasOwn(SCALAR_BYTES, text)
+const isScalar = (text: string): text is ScalarType => SCALARS.some((scalar) => scalar === text)
+
+/**
+ * Throws for memory that is closed, of another driver, or begins in the middle of an element, which would be a fault of the
+ * GPU.
+ */
+export function checkMemoryOpen(
+  args: readonly CheckedArgument[],
+  parameters: readonly Parameter[],
+  driver: Driver,
+): void {
+  for (let index = 0; index < args.length; index += 1) {
+    const argument = args[index]
+    const parameter = parameters[index]
+    if (argument === undefined || parameter === undefined) continue
+    if (typeof argument === 'object') {
+      const { pointer } = argument.openFor(driver)
+      // V8 calls C for the remainder of a number beyond 32 bits.
+      if ((pointer & (parameter.bytes - 1)) !== 0) throw misaligned(String(argument), parameter, index)
+    } else if (parameter.access !== undefined && Number(BigInt(argument) & 7n) % parameter.bytes !== 0) {
+      throw misaligned(`memory at the address ${argument}`, parameter, index)
+    }
+  }
 }
+
+const misaligned = (what: string, { bytes, type }: Parameter, index: number): Error =>
+  invalidValue(`Argument ${index}: ${what} does not begin at a multiple of ${bytes}, for ${type}`)
+
+/** The memory among checked arguments. */
+export const memoryIn = (args: readonly CheckedArgument[]): readonly BufferImpl[] =>
+  args.filter((argument) => typeof argument === 'object')

@@ -1,53 +1,44 @@
+/** Modules of GPU code, from binaries or from CUDA C++, and the kernels in them. */
 import { types } from '#platform'
+import type { Given } from '../base/arguments.js'
 import {
-  bytesOf,
   checkArray,
   checkBoolean,
   checkInteger,
   checkText,
-  type Given,
-  isBag,
-  isInstance,
+  isOptionsObject,
   oneOf,
   readOptions,
 } from '../base/arguments.js'
+import { bytesOf } from '../base/bytes.js'
 import {
   CudaError,
   explained,
-  inspectAsPrinted,
   invalidType,
   invalidValue,
   outOfRange,
-  printed,
   refuseReceiver,
   stateError,
 } from '../base/errors.js'
-import { destroyWhenUnreachable } from '../base/finalization.js'
+import { checkMade, implementation, LibraryObject } from '../base/library-object.js'
 import { printable } from '../base/printable.js'
-import { contextOf, type Device, driverOf, resolveDevice } from '../device.js'
+import { contextOf, type Device, driverOf, HandleImpl, HandleObject, resolveDevice } from '../device.js'
 import { CUresult } from '../driver/cuda-results.js'
 import type { DeviceAttribute } from '../driver/device-attributes.js'
 import type {
   KernelHandle,
+  KernelSource,
   LaunchAttributes,
   LaunchedKernel,
   LaunchShape,
   ModuleHandle,
   ModuleImage,
 } from '../driver/driver.js'
-import type { OpenMemory } from '../memory/buffer-core.js'
-import { admitAll, beginWork, endWork } from '../memory/queue-with-memory.js'
-import { checkMemorySyncDomain, checkPriority, needsHopper, type StreamCore } from '../streams/stream-core.js'
-import { HandleCore } from './handle-core.js'
-import { checkMemoryOpen, memoryIn } from './kernel-arguments.js'
-import {
-  type ArgumentsOf,
-  checkArguments,
-  type Parameter,
-  type ParameterType,
-  parseSignature,
-  passedAs,
-} from './kernel-signature.js'
+import type { OpenMemory } from '../memory/buffer.js'
+import { beginWork, enablePeerAccess, endWork } from '../memory/queue-with-memory.js'
+import { checkMemorySyncDomain, checkPriority, needsHopper, type StreamImpl } from '../streams/stream-impl.js'
+import type { ArgumentsOf, Parameter, ParameterType } from './kernel-signature.js'
+import { checkArguments, checkMemoryOpen, memoryIn, parseSignature, passedAs } from './kernel-signature.js'
 import { checkUpdate, type LaunchNode, launchOn, updateNode } from './launchable.js'
 
 /**
@@ -64,7 +55,7 @@ export interface LaunchConfig {
   readonly block: Extent
   /** Dynamic shared memory of each block, in bytes. Default 0. */
   readonly sharedMemory?: number | undefined
-  /** All blocks run at one time, so that they can wait for each other. Default false. The simulator ignores it. */
+  /** All blocks run at the same time, so that they can wait for each other. Default false. The simulator ignores it. */
   readonly cooperative?: boolean | undefined
   /**
    * Blocks of a thread block cluster (compute capability 9.0 and later). Default: no clusters. The simulator ignores
@@ -73,53 +64,50 @@ export interface LaunchConfig {
   readonly cluster?: Extent | undefined
   /**
    * Programmatic dependent launch (compute capability 9.0 and later): the kernel may begin before the one before it in
-   * the stream has ended, once all blocks of that have called `griddepcontrol.launch_dependents`
+   * the stream has ended, once all blocks of that one have called `griddepcontrol.launch_dependents`
    * (cudaTriggerProgrammaticLaunchCompletion) or ended. It must call `griddepcontrol.wait`
-   * (cudaGridDependencySynchronize) before it touches memory that earlier work uses: the library, and the sanitizer,
-   * take it for ordered. Captured, it is an edge of that kind. Default false. The simulator runs one after the other.
+   * (cudaGridDependencySynchronize) before it touches memory that earlier work uses: the library and the sanitizer
+   * assume that it does. Captured, it is an edge of that kind. Default false. The simulator runs one after the other.
    */
   readonly programmatic?: boolean | undefined
   /** The priority of this launch, in place of the stream's: lower goes first. Default: the stream's. */
   readonly priority?: number | undefined
-  /** How much of the L1 cache is preferred as shared memory, in percent. Default: the driver's choice. */
+  /** The preferred share of the L1 cache that is used as shared memory, in percent. Default: the driver's choice. */
   readonly sharedMemoryCarveout?: number | undefined
   /**
-   * Which memory domain the launch is in (compute capability 9.0 and later): 'remote' keeps its fences from waiting for
+   * The memory domain of the launch (compute capability 9.0 and later): 'remote' keeps its fences from waiting for
    * writes of other kernels, such as those of communication. Default: the stream's.
    */
   readonly memorySyncDomain?: 'default' | 'remote' | undefined
   /** How clusters are placed (compute capability 9.0 and later). Default: the driver's choice. */
   readonly clusterScheduling?: 'spread' | 'loadBalancing' | undefined
   /**
-   * Larger clusters, which the device makes in place of those of `cluster` where it has room (compute capability 9.0
+   * Larger clusters, which the device uses in place of those of `cluster` if it has room (compute capability 9.0
    * and later, driver of CUDA 12.8): in x and y a multiple of `cluster` and a divisor of the grid, in z as `cluster`.
-   * A kernel finds its cluster's dimensions while it runs. Default: none. The simulator ignores it.
+   * A kernel can query its cluster's dimensions while it runs. Default: none. The simulator ignores it.
    */
   readonly preferredCluster?: Extent | undefined
 }
 
 const LARGEST_EXTENT = 2 ** 31 - 1
 
-let moduleCoreOf: (value: unknown) => HandleCore<ModuleHandle> | undefined
-let kernelCoreOf: (value: unknown) => KernelCore | undefined
-let makeKernel: <S extends readonly ParameterType[]>(core: KernelCore, module: Module, name: string) => Kernel<S>
-let makeModule: (core: HandleCore<ModuleHandle>) => Module
+let makeKernel: <S extends readonly ParameterType[]>(impl: KernelImpl, module: Module) => Kernel<S>
+let makeModule: (impl: ModuleImpl) => Module
+
+class ModuleImpl extends HandleImpl<ModuleHandle> {
+  override destroy(): void {
+    this.driver.kernels.unload(this.handle, this.context)
+  }
+}
 
 /** GPU code, loaded on a device. */
-export class Module implements Disposable {
-  /** The device that the code is loaded on. */
-  readonly device: Device
-  /** The number of this object: no other object of this thread has it. */
-  readonly serial: number
-  readonly #core: HandleCore<ModuleHandle>
+export class Module extends HandleObject {
+  /** @internal */
+  declare readonly [implementation]: ModuleImpl
 
   /** Use `Module.load()`. */
-  private constructor(core: HandleCore<ModuleHandle>) {
-    if (!isInstance(core, HandleCore)) throw invalidType('Module', 'obtained from Module.load(code)', 'new Module()')
-    this.device = core.device
-    this.serial = core.serial
-    this.#core = core
-    destroyWhenUnreachable(this, core)
+  private constructor(impl: ModuleImpl) {
+    super(impl, ModuleImpl, 'Module', 'Module.load(code)')
   }
 
   /**
@@ -137,18 +125,18 @@ export class Module implements Disposable {
   }
 
   /** Was the module closed? Its kernels cannot be launched then. */
-  get closed(): boolean {
-    return coreOf(this).gone
+  override get closed(): boolean {
+    return implOf(this).isClosed
   }
 
   /**
    * A kernel of this module (`cuModuleGetFunction`).
-   * @param name The kernel's name in the module: of `extern "C"` functions their own.
+   * @param name The kernel's name in the module: an `extern "C"` function has its own.
    * @param signature The kernel's parameters in order: scalars such as 'i32', and pointers such as 'in f32*', 'out
-   * f32*' or 'inout f32*'. Their sizes are compared with those that the driver knows.
-   * @throws {Error} ERR_INVALID_ARG_VALUE where the parameters are not the kernel's own, or one is none;
+   * f32*' or 'inout f32*'. Their sizes are compared with those that the driver reports.
+   * @throws {Error} ERR_INVALID_ARG_VALUE if the parameters are not the kernel's own, or one is not a parameter type;
    * ERR_INVALID_ARG_TYPE, ERR_CLOSED
-   * @throws {CudaError} 500 where the module has no such kernel
+   * @throws {CudaError} 500 if the module has no such kernel
    * @example
    * ```ts
    * const axpy = Module.load(bytes).kernel('axpy', ['f32', 'in f32*', 'inout f32*', 'i32'])
@@ -156,43 +144,31 @@ export class Module implements Disposable {
    * ```
    */
   kernel<const S extends readonly ParameterType[]>(name: string, signature: S): Kernel<S> {
-    const core = coreOf(this)
-    core.checkOpen()
+    const impl = implOf(this)
+    impl.checkOpen()
     checkText(name, 'name', 'the name of a kernel')
     const parameters = parseSignature(signature)
     // A getter of the signature may have closed it.
-    core.checkOpen()
-    return makeKernel<S>(kernelIn(core, name, parameters), this, name)
+    impl.checkOpen()
+    return makeKernel<S>(kernelIn(impl, name, parameters), this)
   }
 
   /**
-   * Unloads the module (`cuModuleUnload`): no launch of its kernels may be under way. CUDA waits for the whole device
-   * in that, so it happens when the devices have nothing to do. May be called twice.
+   * Unloads the module (`cuModuleUnload`): no launch of its kernels may be under way. Since CUDA waits for the whole device
+   * then, it happens when the devices are idle. May be called twice.
    */
   close(): void {
-    coreOf(this).release()
-  }
-
-  /** `close()`, for `using`. */
-  [Symbol.dispose](): void {
-    coreOf(this)
-    this.close()
+    implOf(this).close()
   }
 
   get [Symbol.toStringTag](): string {
     return 'Module'
   }
 
-  toString(): string {
-    return moduleCoreOf(this)?.toString() ?? printed(this)
-  }
-
   static {
-    makeModule = (core) => new Module(core)
-    moduleCoreOf = (value) => (typeof value === 'object' && value !== null && #core in value ? value.#core : undefined)
+    makeModule = (impl) => new Module(impl)
   }
 }
-inspectAsPrinted(Module)
 
 /** Loads what a compiler, or the program, has made. */
 export const loadModule = (image: ModuleImage, device: Device): Module => makeModule(loadCode(image, device))
@@ -203,59 +179,56 @@ export const loadKernel = (
   device: Device,
   name: string,
   parameters: readonly Parameter[],
-): KernelCore => kernelIn(loadCode(image, device), name, parameters)
+): KernelImpl => kernelIn(loadCode(image, device), name, parameters)
 
-const loadCode = (image: ModuleImage, device: Device): HandleCore<ModuleHandle> =>
-  new HandleCore('Module', device, driverOf(device).kernels.load(image, contextOf(device)), unload)
+const loadCode = (image: ModuleImage, device: Device): ModuleImpl =>
+  new ModuleImpl('Module', device, driverOf(device).kernels.load(image, contextOf(device)))
 
-function kernelIn(code: HandleCore<ModuleHandle>, name: string, parameters: readonly Parameter[]): KernelCore {
+function kernelIn(code: ModuleImpl, name: string, parameters: readonly Parameter[]): KernelImpl {
   const handle = code.driver.kernels.kernel(code.handle, name, parameters.map(passedAs))
-  return new KernelCore(code, name, parameters, handle)
+  return new KernelImpl(code, name, parameters, handle)
 }
 
-const unload = ({ driver, handle, context }: HandleCore<ModuleHandle>): void => driver.kernels.unload(handle, context)
+const implOf = (module: unknown): ModuleImpl =>
+  (module instanceof Module ? module[implementation] : undefined) ?? refuseReceiver('a Module', module)
 
-function coreOf(module: unknown): HandleCore<ModuleHandle> {
-  return moduleCoreOf(module) ?? refuseReceiver('a Module', module)
-}
-
-/** A kernel as a launch works on it. */
-export class KernelCore implements LaunchedKernel {
-  /** In reports, timelines and errors. */
+/** The implementation of a kernel, which launches work with. */
+export class KernelImpl implements LaunchedKernel {
+  /** The name in reports, timelines and errors. */
   readonly name: string
   readonly label: string
   readonly #shapes = new Shapes()
 
   constructor(
-    readonly code: HandleCore<ModuleHandle>,
-    name: string,
+    readonly code: ModuleImpl,
+    /** The name in the module. */
+    readonly moduleName: string,
     readonly uses: readonly Parameter[],
     readonly handle: KernelHandle,
   ) {
-    this.name = printable(name)
+    this.name = printable(moduleName)
     this.label = `kernel '${this.name}'`
   }
 
   checkOpen(): void {
-    if (!this.code.gone) return
+    if (!this.code.isClosed) return
     throw stateError('ERR_CLOSED', `The ${this.label} cannot be used any more: its module is closed`)
   }
 
-  #checkDevice(stream: StreamCore): void {
+  #checkDevice(stream: StreamImpl): void {
     const { device } = this.code
     this.checkOpen()
     if (stream.device === device) return
-    const where = `The ${this.label} is on ${device}, and ${stream} on ${stream.device}`
-    throw stateError('ERR_DEVICE_MISMATCH', where)
+    throw stateError('ERR_DEVICE_MISMATCH', `The ${this.label} is on ${device}, and ${stream} on ${stream.device}`)
   }
 
-  /** `kernel` is the one that the program has. */
-  launch(stream: StreamCore, config: unknown, args: unknown[], kernel: object): void {
+  /** `kernel` is the object that the program launches. */
+  launch(stream: StreamImpl, config: unknown, args: unknown[], kernel: object): void {
     // Before anything is opened: a getter of the configuration may close it.
     const shape = this.#shapes.of(config as LaunchConfig)
     this.#checkDevice(stream)
     const checked = checkArguments(this.uses, args)
-    stream.makeRoom(1)
+    stream.reserve(1)
     this.checkOpen()
     const { driver } = stream
     checkMemoryOpen(checked, this.uses, driver)
@@ -266,100 +239,102 @@ export class KernelCore implements LaunchedKernel {
     } catch (error) {
       throw explainLimits(error, stream.device, shape)
     }
-    if (work !== undefined) endWork(stream, work, { kernel, shape })?.keeps.add(this.code)
-    stream.last = this.label
+    if (work !== undefined) endWork(stream, work, { kernel, shape })?.retained.add(this.code)
+    stream.lastWork = this.label
   }
 
   /** Gives a node of a graph these arguments. Returns the memory among them. */
-  update(place: LaunchNode, config: unknown, args: unknown[]): readonly OpenMemory[] {
+  update(target: LaunchNode, config: unknown, args: unknown[]): readonly OpenMemory[] {
     const shape = this.#shapes.of(config as LaunchConfig)
     const checked = checkArguments(this.uses, args)
     // A getter of the configuration may have closed them.
     this.checkOpen()
-    place.checkOpen()
-    checkUpdate(place, shape)
-    const { driver, exec, node, context } = place
+    target.checkOpen()
+    checkUpdate(target, shape)
+    const { driver, exec, node, context } = target
     checkMemoryOpen(checked, this.uses, driver)
     const memory = memoryIn(checked)
-    admitAll(memory, place)
+    enablePeerAccess(memory, target)
     try {
       driver.graphs.updateNode(exec, node, context, { kind: 'kernel', kernel: this, shape, args: checked })
     } catch (error) {
-      throw explainLimits(error, place.device, shape)
+      throw explainLimits(error, target.device, shape)
     }
     return memory
+  }
+
+  toString(): string {
+    return `Kernel(${this.name}, ${this.code.device})`
   }
 }
 
 /** A kernel for `stream.launch(kernel, config, ...args)`, on streams of its module's device. */
-export class Kernel<out S extends readonly ParameterType[] = readonly ParameterType[]> {
+export class Kernel<out S extends readonly ParameterType[] = readonly ParameterType[]> extends LibraryObject {
   /** The kernel's name in the module. */
   readonly name: string
-  /** The module that the kernel is a part of. The kernel can be launched while the module is open. */
+  /** The module that the kernel is in. The kernel can be launched while the module is open. */
   readonly module: Module
-  readonly #core: KernelCore
+  /** @internal */
+  declare readonly [implementation]: KernelImpl
 
   /** @internal Only a type: the arguments that a launch takes. Declarations have it as `out S`. */
   declare readonly args: ArgumentsOf<S>
 
   /** Use `module.kernel(name, signature)`. */
-  private constructor(core: KernelCore, module: Module, name: string) {
-    if (!isInstance(core, KernelCore)) throw invalidType('Kernel', 'obtained from module.kernel(name, signature)', core)
+  private constructor(impl: KernelImpl, module: Module) {
+    super()
+    checkMade(impl, KernelImpl, 'Kernel', 'module.kernel(name, signature)')
     this.module = module
-    this.name = name
-    this.#core = core
+    this.name = impl.moduleName
+    this[implementation] = impl
   }
 
   /**
-   * The number of blocks that one multiprocessor runs at a time (`cuOccupancyMaxActiveBlocksPerMultiprocessor`).
+   * The number of blocks that one multiprocessor runs at once (`cuOccupancyMaxActiveBlocksPerMultiprocessor`).
    * @param blockSize Threads of each block.
    * @param sharedMemory Dynamic shared memory of each block, in bytes. Default 0.
-   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE, ERR_CLOSED where the module is closed
-   * @throws {CudaError} where the driver refuses
+   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE, ERR_CLOSED if the module is closed
+   * @throws {CudaError} if the driver refuses
    */
   activeBlocks(blockSize: number, sharedMemory = 0): number {
-    const core = kernelCore(this)
+    const impl = kernelImpl(this)
     checkExtent(blockSize, 'blockSize')
     checkSharedMemory(sharedMemory, 'sharedMemory')
-    core.checkOpen()
-    return core.code.driver.kernels.activeBlocks(core.handle, blockSize, sharedMemory)
+    impl.checkOpen()
+    return impl.code.driver.kernels.activeBlocks(impl.handle, blockSize, sharedMemory)
   }
 
   /** @internal */
-  [launchOn](stream: StreamCore, config: unknown, args: unknown[]): void {
-    kernelCore(this).launch(stream, config, args, this)
+  [launchOn](stream: StreamImpl, config: unknown, args: unknown[]): void {
+    kernelImpl(this).launch(stream, config, args, this)
   }
 
   /** @internal */
-  [updateNode](place: LaunchNode, config: unknown, args: unknown[]): readonly OpenMemory[] {
-    return kernelCore(this).update(place, config, args)
+  [updateNode](target: LaunchNode, config: unknown, args: unknown[]): readonly OpenMemory[] {
+    return kernelImpl(this).update(target, config, args)
   }
 
-  toString(): string {
-    const core = kernelCoreOf(this)
-    return core === undefined ? printed(this) : `Kernel(${core.name}, ${core.code.device})`
+  get [Symbol.toStringTag](): string {
+    return 'Kernel'
   }
 
   static {
-    makeKernel = (core, module, name) => new Kernel(core, module, name)
-    kernelCoreOf = (value) => (typeof value === 'object' && value !== null && #core in value ? value.#core : undefined)
+    makeKernel = (impl, module) => new Kernel(impl, module)
   }
 }
-inspectAsPrinted(Kernel)
 
-function kernelCore(kernel: unknown): KernelCore {
-  return kernelCoreOf(kernel) ?? refuseReceiver('a Kernel', kernel)
-}
+const kernelImpl = (kernel: unknown): KernelImpl =>
+  (kernel instanceof Kernel ? kernel[implementation] : undefined) ?? refuseReceiver('a Kernel', kernel)
 
 /**
- * The shape of the latest launch, which is mostly that of the next one too: to check it anew is a good part of a
- * launch's cost.
+ * Caches the shape of the latest launch, which the next one mostly has too: checking it again is a good part of a launch's
+ * cost.
  */
 export class Shapes {
   #latest: LaunchShape | undefined
 
   of(config: LaunchConfig): LaunchShape {
-    if (this.#latest !== undefined && isOf(this.#latest, config)) return this.#latest
+    if (this.#latest !== undefined && isShapeOf(this.#latest, config)) return this.#latest
     const shape = shapeOf(readConfig(config))
     // Special launches are checked each time.
     const isPlain = !shape.cooperative && shape.cluster === undefined && shape.attributes === undefined
@@ -369,21 +344,17 @@ export class Shapes {
 }
 
 /** Does a configuration ask for this shape, which is a plain one? */
-function isOf(shape: LaunchShape, config: LaunchConfig): boolean {
-  try {
-    for (const key in config) if (!isConfigName(key)) return false
-    const { sharedMemory = 0 } = config
-    return (
-      isExtent(shape.grid, config.grid) &&
-      isExtent(shape.block, config.block) &&
-      sharedMemory === shape.sharedMemory &&
-      config.cooperative === undefined &&
-      config.cluster === undefined
-    )
-  } catch {
-    // It is read once more, and throws there if it still does.
-    return false
-  }
+function isShapeOf(shape: LaunchShape, config: LaunchConfig): boolean {
+  if (typeof config !== 'object' || config === null) return false
+  for (const key in config) if (!isConfigName(key)) return false
+  const { sharedMemory = 0 } = config
+  return (
+    isExtent(shape.grid, config.grid) &&
+    isExtent(shape.block, config.block) &&
+    sharedMemory === shape.sharedMemory &&
+    config.cooperative === undefined &&
+    config.cluster === undefined
+  )
 }
 
 function isExtent([x, y, z]: Extents, given: Extent): boolean {
@@ -409,25 +380,25 @@ const CONFIG = ['grid', 'block', 'sharedMemory', 'cooperative', 'cluster', ...AT
 /** CUclusterSchedulingPolicy. */
 const POLICIES = { spread: 1, loadBalancing: 2 } as const
 const NEED_CAPABILITY = ['memorySyncDomain', 'clusterScheduling', 'preferredCluster'] as const
-/** Of the usual launches, whose shape is kept. Quicker than to search the list, at each launch. */
+/** Is it an option of plain launches? Faster than searching the list at each launch. */
 const isConfigName = (key: string): boolean =>
   key === 'grid' || key === 'block' || key === 'sharedMemory' || key === 'cooperative' || key === 'cluster'
 type GivenConfig = Given<LaunchConfig, (typeof CONFIG)[number]>
 
 function readConfig(config: LaunchConfig): GivenConfig {
-  if (isBag(config)) return readOptions(config, CONFIG, 'config')
+  if (isOptionsObject(config)) return readOptions(config, CONFIG, 'config')
   const way = "the configuration comes before the kernel's arguments, as in launch(kernel, { grid, block }, ...args)"
   throw invalidType('config', 'an object such as { grid, block }', config, way)
 }
 
-/** The driver's error, with the limit that the shape goes beyond. */
+/** The driver's error, with the limit that the shape exceeds. */
 function explainLimits(error: unknown, device: Device, shape: LaunchShape): unknown {
   if (!(error instanceof CudaError) || error.number !== CUresult.INVALID_VALUE) return error
-  const why = beyondLimits(device, shape)
+  const why = exceededLimit(device, shape)
   return why === undefined ? error : explained(error, why)
 }
 
-/** The simulator takes what an H200 takes. */
+/** Throws ERR_UNSUPPORTED if the device lacks an attribute. The simulated device has the abilities of an H200. */
 function refuseAttributes(device: Device, attributes: LaunchAttributes): void {
   const named = attributes.programmatic
     ? 'programmatic'
@@ -435,8 +406,8 @@ function refuseAttributes(device: Device, attributes: LaunchAttributes): void {
   if (named !== undefined) needsHopper(device, `config.${named}`)
 }
 
-/** The limit of the device that a shape goes beyond. */
-function beyondLimits(device: Device, { grid, block, sharedMemory }: LaunchShape): string | undefined {
+/** Describes the limit of the device that a shape exceeds. */
+function exceededLimit(device: Device, { grid, block, sharedMemory }: LaunchShape): string | undefined {
   const [x, y, z] = block
   const asked: readonly (readonly [what: string, count: number, limit: DeviceAttribute])[] = [
     [`threads in each block (config.block is ${block.join(' x ')})`, x * y * z, 'maxThreadsPerBlock'],
@@ -484,7 +455,7 @@ function attributesOf(given: GivenConfig, grid: Extents, cluster: Extents | unde
   }
 }
 
-/** Of one that does not fit the driver does not say why. */
+/** Checked here, since the driver does not say why it refuses one. */
 function preferredOf(extent: unknown, grid: Extents, cluster: Extents | undefined): Extents {
   const name = 'config.preferredCluster'
   const preferred = extentOf(extent, name)
@@ -509,9 +480,8 @@ function extentOf(extent: unknown, name: string): readonly [number, number, numb
 
 const checkExtent = (value: unknown, name: string): number => checkInteger(value, name, 1, LARGEST_EXTENT)
 
-function checkSharedMemory(bytes: unknown, name: string): number {
-  return checkInteger(bytes, name, 0, LARGEST_EXTENT, () => `bytes from 0 to ${LARGEST_EXTENT}`)
-}
+const checkSharedMemory = (bytes: unknown, name: string): number =>
+  checkInteger(bytes, name, 0, LARGEST_EXTENT, () => `bytes from 0 to ${LARGEST_EXTENT}`)
 
 function imageOf(code: unknown): Uint8Array {
   if (typeof code !== 'string' && !types.isUint8Array(code)) {
@@ -521,3 +491,51 @@ function imageOf(code: unknown): Uint8Array {
   if (image.length === 0) throw outOfRange('code.length', 'more than 0', 0)
   return image
 }
+
+/** The options of `Program.compile()`. */
+export interface CompileOptions {
+  /** The architecture to compile for, such as 'sm_90', for NVRTC's `--gpu-architecture`. Default: the device's own. */
+  readonly arch?: string | undefined
+  /** More options for NVRTC, such as '--use_fast_math'. */
+  readonly options?: readonly string[] | undefined
+  /** The device to load the module on. Default: the current device. */
+  readonly device?: Device | number | undefined
+  /** The name of the source in the compiler's messages. Default 'program.cu'. */
+  readonly name?: string | undefined
+}
+
+/**
+ * Compiles CUDA C++ with NVRTC, on a thread of its own, and loads the result; only the loading blocks, as that of
+ * `Module.load()`. Kernels that are looked up by name need `extern "C"`.
+ * @param source CUDA C++ as text.
+ * @param options `arch` (default: the device's own), more `options` for NVRTC, `device` (default: the current device)
+ * and `name` of the source in messages (default 'program.cu')
+ * @throws {Error} (as a rejection) ERR_COMPILATION, with the compiler's log in the message; ERR_UNSUPPORTED without
+ * NVRTC (CUDA_STREAMS_NVRTC names the file or its folder) and on the simulator; ERR_INVALID_ARG_TYPE; ERR_OUT_OF_RANGE
+ * for a device that does not exist
+ * @throws {CudaError} (as a rejection) for code that the device cannot run
+ * @example
+ * ```ts
+ * const module = await Program.compile('extern "C" __global__ void one(int* x) { x[threadIdx.x] = 1; }')
+ * stream.launch(module.kernel('one', ['out i32*']), { grid: 1, block: 32 }, x)
+ * ```
+ */
+async function compile(source: string, options?: CompileOptions): Promise<Module> {
+  const given = readOptions(options, ['arch', 'options', 'device', 'name'])
+  checkText(source, 'source', 'CUDA C++ as text')
+  const { options: texts = [], name = 'program.cu' } = given
+  const more = checkArray(texts, 'options.options', 'an array of texts').map((text, index) =>
+    checkText(text, `options.options[${index}]`, 'a text'),
+  )
+  checkText(name, 'options.name', 'a text')
+  const device = resolveDevice(given.device)
+  const { major, minor } = device.computeCapability
+  const { arch = `sm_${major}${minor}` } = given
+  checkText(arch, 'options.arch', "a text such as 'sm_90'")
+  const nvrtc = [`--gpu-architecture=${arch}`, ...more]
+  const code: KernelSource = { text: source, file: name, options: nvrtc, host: undefined }
+  return loadModule(await driverOf(device).kernels.compile(code), device)
+}
+
+/** CUDA C++ as text: `Program.compile(source, options)` compiles it and loads the result as a Module. */
+export const Program = { compile } as const

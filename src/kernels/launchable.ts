@@ -1,5 +1,5 @@
-/** The targets of `stream.launch()`: objects that queue themselves, as graphs and kernels do. */
-import { invalidType, invalidValue, printed } from '../base/errors.js'
+/** The targets of `stream.launch()`: graphs and kernels, which queue themselves. */
+import { invalidType, invalidValue } from '../base/errors.js'
 import type { Device } from '../device.js'
 import type {
   ContextHandle,
@@ -9,32 +9,31 @@ import type {
   LaunchShape,
   NodeHandle,
 } from '../driver/driver.js'
-import type { OpenMemory } from '../memory/buffer-core.js'
-import type { StreamCore } from '../streams/stream-core.js'
+import type { OpenMemory } from '../memory/buffer.js'
+import type { StreamImpl } from '../streams/stream-impl.js'
 
 export const launchOn: unique symbol = Symbol('launchOn')
 
 export const updateNode: unique symbol = Symbol('updateNode')
 
-/** A node of an instance that a kernel was captured for. */
+/** A node of a graph instance for which a kernel was captured. */
 export interface LaunchNode {
   readonly driver: Driver
   readonly device: Device
   readonly ordinal: number
   readonly exec: GraphExecHandle
   readonly node: NodeHandle
-  /** In which it was captured. */
+  /** The context and the shape of the captured launch. */
   readonly context: ContextHandle
-  /** As it was captured. */
   readonly shape: LaunchShape
-  /** Throws ERR_CLOSED where the instance is closed. */
+  /** Throws ERR_CLOSED if the instance is closed. */
   checkOpen(): void
 }
 
-/** Kernels: what can stand in a node. */
+/** A kernel of a node. */
 export interface NodeKernel {
   /** Gives the node these arguments. Returns the memory among them. */
-  [updateNode](place: LaunchNode, config: unknown, args: unknown[]): readonly OpenMemory[]
+  [updateNode](target: LaunchNode, config: unknown, args: unknown[]): readonly OpenMemory[]
 }
 
 export const isKernel = (value: unknown): value is NodeKernel => hasMethod(value, updateNode)
@@ -42,7 +41,7 @@ export const isKernel = (value: unknown): value is NodeKernel => hasMethod(value
 const isSameAs = (one: LaunchAttributes | undefined, other: LaunchAttributes | undefined): boolean =>
   JSON.stringify(one) === JSON.stringify(other)
 
-/** Throws ERR_INVALID_ARG_VALUE where the shape differs in what an update cannot change. */
+/** Throws ERR_INVALID_ARG_VALUE if the shape differs in something that an update cannot change. */
 export function checkUpdate({ shape: captured }: LaunchNode, shape: LaunchShape): void {
   const [now, before] = [shape.cluster, captured.cluster]
   const isSameCluster = now === before || String(now) === String(before)
@@ -55,27 +54,22 @@ export function checkUpdate({ shape: captured }: LaunchNode, shape: LaunchShape)
 
 interface Launchable {
   /** The array of arguments is the callee's to keep. */
-  [launchOn](stream: StreamCore, config: unknown, args: unknown[]): void
+  [launchOn](stream: StreamImpl, config: unknown, args: unknown[]): void
 }
 
-/** What people launch in place of what they mean, by its tag. */
+/** The way out for objects that are launched by mistake, by their tag. */
 const WAYS: ReadonlyMap<string, string> = new Map([
   ['[object Module]', 'module.kernel(name, signature) is a kernel of it'],
 ])
 
 /** `stream.launch()` for every kind of target. */
-export function launch(stream: StreamCore, target: unknown, config: unknown, args: unknown[]): void {
-  if (!isLaunchable(target)) throw invalidType('target', 'a GraphExec or a Kernel', target, WAYS.get(printed(target)))
+export function launch(stream: StreamImpl, target: unknown, config: unknown, args: unknown[]): void {
+  if (!isLaunchable(target))
+    throw invalidType('target', 'a GraphExec or a Kernel', target, WAYS.get(Object.prototype.toString.call(target)))
   target[launchOn](stream, config, args)
 }
 
 const isLaunchable = (target: unknown): target is Launchable => hasMethod(target, launchOn)
 
-function hasMethod(value: unknown, name: typeof launchOn | typeof updateNode): boolean {
-  try {
-    return typeof (value as Partial<Launchable & NodeKernel> | null | undefined)?.[name] === 'function'
-  } catch {
-    // Such as a revoked proxy.
-    return false
-  }
-}
+const hasMethod = (value: unknown, name: typeof launchOn | typeof updateNode): boolean =>
+  typeof (value as Partial<Launchable & NodeKernel> | null | undefined)?.[name] === 'function'

@@ -1,38 +1,41 @@
 /**
- * Memory is freed in the order of the stream that it was allocated on, its home, so that the home's own uses need no
- * events. This holds also where the home is closed first, or captures.
+ * Memory is freed in the order of the stream that it was allocated on, its allocation stream, so that uses by that stream
+ * need no events. This holds also if the allocation stream is closed first, or captures. What cannot be freed or released at
+ * once, since the driver refuses or work is not done, is tried again by later calls: no call waits for it.
  */
-
+import { atNextTurn } from '#platform'
 import { CudaError, stateError } from '../base/errors.js'
+import type { NativeResource } from '../base/finalization.js'
+import { memoize } from '../base/memoize.js'
+import { AfterWork } from '../driver/after-work.js'
 import { CUresult, isContextLost } from '../driver/cuda-results.js'
 import { type Driver, type OwnEvent, StreamFlag } from '../driver/driver.js'
-import { StreamCore } from '../streams/stream-core.js'
-import { type Holder, holderOf } from './holders.js'
-import { sweepLeft } from './left-resources.js'
-import { hiddenStream, recordedEvent } from './stream-uses.js'
+import { releaseAll } from '../streams/capture-record.js'
+import { StreamImpl } from '../streams/stream-impl.js'
+import { type Holder, holderOf } from './out-of-memory.js'
+import { internalStream, recordedEvent } from './stream-uses.js'
 
 /** Frees a piece of memory in the order of this stream. */
-type Free = (last: StreamCore) => void
+type Free = (last: StreamImpl) => void
 
-/** Recorded behind all work of a home, or of its whole device where the driver cannot tell the home's work apart. */
-interface End extends OwnEvent {
-  readonly ofDevice: boolean
+/** Recorded behind all work of an allocation stream, or of its whole device if the driver cannot tell that work apart. */
+interface EndEvent extends OwnEvent {
+  readonly isOfDevice: boolean
 }
 
-const homes = new WeakMap<StreamCore, AllocationStream>()
-/** Those with something to free that they could not free while they captured. */
-const waiting = new WeakMap<Driver, Set<AllocationStream>>()
+/** The allocation streams that have memory to free which they could not free while they captured. */
+const deferringOn = memoize((_driver: Driver) => new Set<AllocationStream>())
 
 export class AllocationStream {
-  /** Pieces of memory that are not freed yet. */
+  /** The number of pieces of memory that are not freed yet. */
   #pieces = 0
   /** Recorded behind all its work when the stream was closed. */
-  #end: End | undefined
+  #end: EndEvent | undefined
   #deferred: Free[] = []
 
   readonly holder: Holder
 
-  constructor(private readonly stream: StreamCore) {
+  constructor(private readonly stream: StreamImpl) {
     this.holder = holderOf(stream)
     stream.whenClosing(() => unlessLost(() => this.#close()))
   }
@@ -42,92 +45,88 @@ export class AllocationStream {
   }
 
   /**
-   * Lets another stream's later work come after all that this one holds. Throws ERR_UNSUPPORTED while it captures: the
-   * other would join the capture.
+   * Orders another stream's later work after all work that is queued on this one now. Throws ERR_UNSUPPORTED while this one
+   * captures: the other stream would join the capture.
    */
-  comeBefore(use: StreamCore): void {
+  orderBefore(use: StreamImpl): void {
     const { stream } = this
     if (use.isSame(stream)) return
-    const isWaitable = stream.closed ? this.#hasEnd() : this.#takesWork()
-    if (!isWaitable) {
+    const canBeAwaited = stream.closed ? this.#hasEnd() : this.#takesWork()
+    if (!canBeAwaited) {
       throw stateError(
         'ERR_UNSUPPORTED',
-        `${stream} captures, so that nothing outside can come after its work: end the capture first`,
+        `${stream} captures, so that nothing outside can be ordered after its work: end the capture first`,
       )
     }
     if (this.#end !== undefined) use.driver.streamWaitEvent(use.handle, this.#end.event, 0)
     else use.driver.streamWaitStream(use.handle, stream.handle, stream.context)
   }
 
-  /** A piece will not be freed in its order after all. */
-  forgotten(): void {
+  /** A piece was freed, or will not be freed in the order of this stream. */
+  freed(): void {
     this.#pieces -= 1
     if (this.#pieces > 0 || this.#end === undefined) return
     const { context, event } = this.#end
     this.#end = undefined
-    try {
-      this.stream.driver.eventRecycle(context, event)
-    } catch {
-      // The stack has run over: an event is left, but the memory is given back, which must not be done once more.
-    }
+    this.stream.driver.eventRecycle(context, event)
   }
 
   /** Calls the function with the stream that must free: now, or once that is allowed. */
   free(free: Free): void {
     if (this.stream.closed ? this.#hasEnd() : this.#takesWork()) this.#freeNow(free)
-    else {
-      // The free would become a part of the graph, or invalidate a capture.
-      this.#deferred.push(free)
-      waitingOf(this.stream.driver).add(this)
-    }
+    // The free would become part of the graph, or invalidate a capture.
+    else this.#defer(free)
   }
 
   /**
-   * Frees what could not be freed before, as far as that is allowed now. Never throws: the calls that come here are
-   * about other memory.
+   * Frees what could not be freed before, as far as that is allowed now. Never throws: the calls that lead here are about
+   * other memory.
    */
   freeDeferred(): void {
     const deferred = this.#deferred
     this.#deferred = []
-    waitingOf(this.stream.driver).delete(this)
+    deferringOn(this.stream.driver).delete(this)
     for (const free of deferred) {
       try {
         this.free(free)
       } catch (error) {
-        if (isLost(error)) continue
-        this.#deferred.push(free)
-        waitingOf(this.stream.driver).add(this)
+        if (!isLost(error)) this.#defer(free)
       }
     }
   }
 
-  #freeNow(free: Free): void {
-    this.stream.queued += 1
-    if (this.#end === undefined) free(this.stream)
-    else if (this.#end.ofDevice) this.#freeApart(this.#end, free)
-    else {
-      const hidden = hiddenStream(this.stream.device)
-      hidden.driver.streamWaitEvent(hidden.handle, this.#end.event, 0)
-      free(hidden)
-    }
-    this.forgotten()
+  #defer(free: Free): void {
+    this.#deferred.push(free)
+    deferringOn(this.stream.driver).add(this)
   }
 
-  /** On a stream of its own: a wait for all work of the device must not hold up other memory that is to be freed. */
-  #freeApart({ context, event }: End, free: Free): void {
+  #freeNow(free: Free): void {
+    this.stream.queuedCalls += 1
+    if (this.#end === undefined) free(this.stream)
+    else if (this.#end.isOfDevice) this.#freeOnNewStream(this.#end, free)
+    else {
+      const internal = internalStream(this.stream.device)
+      internal.driver.streamWaitEvent(internal.handle, this.#end.event, 0)
+      free(internal)
+    }
+    this.freed()
+  }
+
+  /** A wait for all work of the device must not delay other memory that is to be freed on the internal stream. */
+  #freeOnNewStream({ context, event }: EndEvent, free: Free): void {
     const { driver, device } = this.stream
     const handle = driver.streamCreate(context, StreamFlag.NON_BLOCKING, 0)
     try {
       driver.streamWaitEvent(handle, event, 0)
-      free(new StreamCore(device, context, handle, 'kept'))
+      free(new StreamImpl(device, context, handle, 'kept'))
     } finally {
       driver.streamDestroy(handle)
     }
   }
 
   /**
-   * Can the stream be given work? Not while it captures; the null stream not while a blocking stream does, and then it does
-   * not even say whether it captures itself.
+   * Can work be queued on the stream? Not while it captures. Nor on the null stream while a blocking stream captures, and
+   * then the null stream cannot even be queried.
    */
   #takesWork(): boolean {
     const { driver, handle } = this.stream
@@ -139,7 +138,7 @@ export class AllocationStream {
     }
   }
 
-  /** Of a stream that captured when it was closed the driver cannot tell how far its work is, only how far all work is. */
+  /** For a stream that captured when it was closed, the driver cannot report its own work, only all work of the device. */
   #hasEnd(): boolean {
     if (this.#end !== undefined) return true
     const { driver, ordinal } = this.stream
@@ -147,7 +146,7 @@ export class AllocationStream {
     const own = recordedEvent(this.stream, (event) => {
       isRecorded = driver.deviceRecordOwn(event, ordinal)
     })
-    if (isRecorded) this.#end = { ...own, ofDevice: true }
+    if (isRecorded) this.#end = { ...own, isOfDevice: true }
     else driver.eventRecycle(own.context, own.event)
     return isRecorded
   }
@@ -155,44 +154,28 @@ export class AllocationStream {
   #close(): void {
     if (this.#pieces === 0) return
     const { driver, handle } = this.stream
-    // A capture ends with the stream that began it; ended before, it lets the stream be given work.
+    // A capture ends with the stream that began it. Ended before that, the stream accepts work again.
     driver.graphs.abandon(handle)
     freeDeferred(driver)
     if (this.#pieces === 0 || !this.#takesWork()) return
     try {
       const own = recordedEvent(this.stream, (event) => driver.eventRecordOwn(event, handle))
-      this.#end = { ...own, ofDevice: false }
+      this.#end = { ...own, isOfDevice: false }
     } catch {
-      // Refused: when memory is to be freed, the end of all work of the device will stand for it.
+      // Refused: an event behind all work of the device takes its place when memory is to be freed.
     }
   }
 }
 
-export function allocationStreamOf(stream: StreamCore): AllocationStream {
-  let home = homes.get(stream)
-  if (home === undefined) {
-    home = new AllocationStream(stream)
-    homes.set(stream, home)
-  }
-  return home
-}
+export const allocationStreamOf = memoize((stream: StreamImpl) => new AllocationStream(stream))
 
 /**
- * Frees memory that was closed while its home captured. To be called when a capture has ended, which all streams that
- * joined it leave, and before an allocation: other libraries end captures too. Never throws.
+ * Frees memory that was closed while its allocation stream captured. To be called when a capture has ended, which all streams
+ * that joined it leave, and before an allocation, since other libraries end captures too. Never throws.
  */
 export function freeDeferred(driver: Driver): void {
-  for (const home of [...(waiting.get(driver) ?? [])]) home.freeDeferred()
-  unlessLost(() => sweepLeft(driver))
-}
-
-function waitingOf(driver: Driver): Set<AllocationStream> {
-  let found = waiting.get(driver)
-  if (found === undefined) {
-    found = new Set()
-    waiting.set(driver, found)
-  }
-  return found
+  for (const stream of [...deferringOn(driver)]) stream.freeDeferred()
+  unlessLost(() => sweepReleases(driver))
 }
 
 /** In a lost context the memory is gone either way, and the next wait reports the fault. */
@@ -205,3 +188,61 @@ export function unlessLost(fn: () => void): void {
 }
 
 export const isLost = (error: unknown): boolean => error instanceof CudaError && isContextLost(error.number)
+
+/** Modules and events that a graph retained, until its launches are over. */
+const releasesOn = memoize(
+  (driver: Driver) => new AfterWork<readonly NativeResource[]>(driver, (some) => releaseAll([...some])),
+)
+
+/** Releases the resources when the latest record of the event is done. Takes the event over. */
+export function releaseAfter(driver: Driver, resources: readonly NativeResource[], after: OwnEvent): void {
+  releasesOn(driver).add(resources, [after])
+}
+
+/** Releases the resources whose work is done by now, and tries again what was refused. */
+export function sweepReleases(driver: Driver): void {
+  retryRefused(driver)
+  const releases = releasesOn(driver)
+  if (releases.pending) releases.sweep()
+}
+
+const refused = new WeakMap<Driver, Set<() => void>>()
+
+/**
+ * Frees something that has no owner any more. If the driver refuses, that is thrown, and tried again when the event loop
+ * turns, and whenever memory is allocated or closed or a capture ends.
+ */
+export function freeUnowned(driver: Driver, free: () => void): void {
+  try {
+    free()
+  } catch (error) {
+    if (!isFinding(error)) {
+      retryLater(driver, free)
+      atNextTurn(() => retryRefused(driver)).unref()
+    }
+    throw error
+  }
+}
+
+/** Never throws: a repeated refusal has been reported. */
+export function retryRefused(driver: Driver): void {
+  const all = refused.get(driver)
+  if (all === undefined) return
+  refused.delete(driver)
+  for (const free of all) {
+    try {
+      free()
+    } catch (error) {
+      if (!isFinding(error)) retryLater(driver, free)
+    }
+  }
+}
+
+function retryLater(driver: Driver, free: () => void): void {
+  const all = refused.get(driver) ?? new Set()
+  refused.set(driver, all.add(free))
+}
+
+/** A sanitizer throws its finding after the call has been made. */
+export const isFinding = (error: unknown): boolean =>
+  error instanceof Error && Reflect.get(error, 'code') === 'ERR_RACE'

@@ -1,15 +1,12 @@
-/** Pieces of memory, on which buffers and their slices stand: the streams that used one, and how it is given back. */
-
+/** Pieces of memory, to which buffers and their slices refer: the streams that used one, and how it is freed. */
 import { NativeResource } from '../base/finalization.js'
 import { contextOf, type Device, driverOf } from '../device.js'
 import type { Driver, EventHandle, ImportedMemory, OwnEvent, Pointer, QueuedAllocation } from '../driver/driver.js'
-import type { StreamCore } from '../streams/stream-core.js'
-import { type AllocationStream, allocationStreamOf, unlessLost } from './allocation-stream.js'
-import { type Holder, holderOf } from './holders.js'
-import { giveBackUnowned, isFinding } from './left-resources.js'
-import type { PoolCore } from './memory-pool.js'
-import { outOfMemory } from './out-of-memory.js'
-import { hiddenStream, ownEvent, StreamUses } from './stream-uses.js'
+import type { StreamImpl } from '../streams/stream-impl.js'
+import { type AllocationStream, allocationStreamOf, freeUnowned, isFinding, unlessLost } from './allocation-stream.js'
+import type { PoolImpl } from './memory-pool.js'
+import { type Holder, holderOf, outOfMemory } from './out-of-memory.js'
+import { internalStream, ownEvent, StreamUses } from './stream-uses.js'
 
 export abstract class Allocation extends NativeResource {
   declare readonly device: Device
@@ -17,19 +14,27 @@ export abstract class Allocation extends NativeResource {
   declare readonly pointer: Pointer
   declare readonly byteLength: number
   declare protected readonly uses: StreamUses
-  /** Calls in which code of the program queues work with it: closed in one of them, it is given back when they are over. */
+  /** The number of calls in which code of the program queues work with it: it is not freed during one of them. */
   declare users: number
-  /** The owner of foreign memory. The garbage collector must be able to collect one that knows the buffer. */
+  /** The owner of foreign memory. A weak reference, so that an owner that refers to the buffer can be collected. */
   declare owner: WeakRef<object> | undefined
-  /** Is the memory the host's, which every device reaches? */
+  /** Is it memory of the host, which every device can access? */
   declare readonly isOfHost: boolean
-  /** Are uses of the memory tracked, so that it is not given back before they are done? */
+  /** Are uses of the memory tracked, so that it is not freed before they are done? */
   declare readonly tracks: boolean
-  /** Done once the memory can be used; undefined where it can be used already. */
+  /** Done once the memory can be used; undefined if it can be used already. */
   declare readonly ready: EventHandle | undefined
+  /** The serial number of the stream on which that event was recorded, so that its work need not wait for it. */
+  declare protected readonly readyOn: number
 
   /** Assigned, not defined, as those of `NativeResource`. */
-  constructor(device: Device, driver: Driver, pointer: Pointer, byteLength: number) {
+  constructor(
+    device: Device,
+    driver: Driver,
+    pointer: Pointer,
+    byteLength: number,
+    ready?: { readonly event: EventHandle; readonly serial: number },
+  ) {
     super()
     this.device = device
     this.driver = driver
@@ -40,89 +45,95 @@ export abstract class Allocation extends NativeResource {
     this.owner = undefined
     this.isOfHost = false
     this.tracks = true
-    this.ready = undefined
+    this.ready = ready?.event
+    this.readyOn = ready?.serial ?? 0
   }
 
-  override get staysWhereRefused(): boolean {
+  override get outlivesRefusal(): boolean {
     return true
   }
 
-  /** Is the memory this stream's own, so that its uses there need not be tracked? */
-  ownedBy(_use: StreamCore): boolean {
+  /** Is it in the order of this stream, so that uses by the stream need not be tracked? */
+  isOrderedOn(_use: StreamImpl): boolean {
     return false
   }
 
-  /** Lets the stream's device reach the memory. False where the device cannot. */
-  admit({ ordinal }: Pick<StreamCore, 'ordinal'>): boolean {
+  /** Gives the stream's device access to the memory. False if the device cannot have it. */
+  enablePeerAccess({ ordinal }: Pick<StreamImpl, 'ordinal'>): boolean {
     return ordinal === this.device.ordinal || this.driver.memory.admit(this.pointer, this.device.ordinal, ordinal)
   }
 
   /** To be called before work that uses the memory is queued on a stream that does not capture. */
-  beforeUse(use: StreamCore): void {
+  beforeUse(use: StreamImpl): void {
+    if (this.isOrderedOn(use)) return
+    if (!this.uses.has(use.serial)) this.waitUntilReady(use)
     this.uses.prepare(use, this.device)
   }
 
-  /** To be called after. */
-  afterUse(use: StreamCore): void {
-    this.uses.record(use)
+  /** To be called after that work was queued. */
+  afterUse(use: StreamImpl): void {
+    if (!this.isOrderedOn(use)) this.uses.record(use)
   }
 
-  /** Work that was queued on the stream before has used the memory. */
-  usedOn(use: StreamCore): void {
+  /** Work that was queued on the stream earlier uses the memory. */
+  usedOn(use: StreamImpl): void {
+    if (this.isOrderedOn(use)) return
     this.uses.prepare(use, this.device)
     this.uses.record(use)
   }
 
-  /** Lets the stream's later work come after all work that used the memory. */
-  comeAfterUses(use: StreamCore): void {
-    this.uses.comeBefore(use)
+  /** Orders the stream's later work after all tracked uses of the memory. */
+  orderAfterUses(use: StreamImpl): void {
+    this.uses.orderBefore(use)
   }
 
-  /** The same, and after the work of the stream that the memory is allocated on, whose uses are not tracked. */
-  makeReady(use: StreamCore): void {
-    this.comeAfterUses(use)
+  /** Orders it after all tracked uses, and after the work of the allocation stream, whose uses are not tracked. */
+  orderAfterAll(use: StreamImpl): void {
+    this.waitUntilReady(use)
+    this.orderAfterUses(use)
   }
 
-  /** Takes over an event behind uses by other code: the memory is not given back before it is done. */
-  usedByOthers(own: OwnEvent): void {
+  protected waitUntilReady({ driver, handle, serial }: StreamImpl): void {
+    if (this.ready !== undefined && serial !== this.readyOn) driver.streamWaitEvent(handle, this.ready, 0)
+  }
+
+  /** Takes over an event behind uses by other code: the memory is not freed before it is done. */
+  addForeignUse(own: OwnEvent): void {
     this.uses.add(own, this.driver, this.device)
   }
 
-  /** Is all the work done that used the memory? The question invalidates no capture. */
+  /** Is all work done that used the memory? The query invalidates no capture. */
   get idle(): boolean {
     return this.uses.areDone(this.driver)
   }
 
   override destroy(): void {
     try {
-      unlessLost(() => this.giveBack())
+      unlessLost(() => this.free())
     } catch (error) {
-      if (isFinding(error)) this.gone = true
+      if (isFinding(error)) this.isDisposed = true
       throw error
     }
   }
 
   protected override destroyUnowned(): void {
-    giveBackUnowned(this.driver, () => this.destroy())
+    freeUnowned(this.driver, () => this.destroy())
   }
 
-  protected abstract giveBack(): void
+  protected abstract free(): void
 }
 
-/** Memory from `cuMemAllocAsync`: there and gone in stream order. */
+/** Memory from `cuMemAllocAsync`, allocated and freed in stream order. */
 export class DeviceAllocation extends Allocation {
-  /** Undefined where the stream may be gone when the memory is freed: another library owns it. */
-  readonly #home: AllocationStream | undefined
-  readonly #homeSerial: number
-  /** Other streams cannot use the memory before this event is done. */
+  /** Undefined if another library owns the stream, which may be gone when the memory is freed. */
+  readonly #allocationStream: AllocationStream | undefined
+  /** Recorded behind the allocation. */
   readonly #allocated: OwnEvent
-  override readonly ready: EventHandle
-
   readonly #holder: Holder
-  readonly #pool: PoolCore | undefined
+  readonly #pool: PoolImpl | undefined
 
-  /** `pool`: undefined for the device's own. */
-  constructor(device: Device, stream: StreamCore, byteLength: number, pool?: PoolCore) {
+  /** Without `pool` the memory comes from the device's own pool. */
+  constructor(device: Device, stream: StreamImpl, byteLength: number, pool?: PoolImpl) {
     stream.checkOpen()
     const { driver, handle, context, serial } = stream
     const allocated = ownEvent(stream)
@@ -141,31 +152,29 @@ export class DeviceAllocation extends Allocation {
       throw outOfMemory(error, driver, { device, byteLength, pool })
     }
     const { pointer } = work
-    super(device, driver, pointer, byteLength)
-    this.#home = stream.isExternal ? undefined : allocationStreamOf(stream)
-    this.#homeSerial = serial
+    super(device, driver, pointer, byteLength, { event: allocated.event, serial })
+    this.#allocationStream = stream.isExternal ? undefined : allocationStreamOf(stream)
     this.#allocated = allocated
-    this.ready = allocated.event
     try {
       driver.eventRecordOwn(allocated.event, handle)
     } catch (error) {
-      this.#takeBack(stream)
+      this.#freeUnusable(stream)
       driver.eventRecycle(context, allocated.event)
       throw error
     }
-    this.#home?.allocated()
-    this.#holder = this.#home === undefined ? holderOf(stream) : this.#home.holder
+    this.#allocationStream?.allocated()
+    this.#holder = this.#allocationStream?.holder ?? holderOf(stream)
     this.#holder.add(pointer, byteLength)
     this.#pool = pool
-    pool?.allocated()
+    pool?.pieceAllocated()
   }
 
-  /** Frees what could not be made usable. The caller throws why. */
-  #takeBack(stream: StreamCore): void {
+  /** Frees memory that could not be made usable. The caller throws the reason. */
+  #freeUnusable(stream: StreamImpl): void {
     const { driver, device, pointer } = this
     try {
-      giveBackUnowned(driver, () => {
-        const { handle } = stream.closed ? hiddenStream(device) : stream
+      freeUnowned(driver, () => {
+        const { handle } = stream.closed ? internalStream(device) : stream
         unlessLost(() => driver.queue({ kind: 'free', stream: handle, pointer }))
       })
     } catch {
@@ -173,42 +182,24 @@ export class DeviceAllocation extends Allocation {
     }
   }
 
-  override ownedBy({ serial }: StreamCore): boolean {
-    return this.#home !== undefined && serial === this.#homeSerial
+  override isOrderedOn({ serial }: StreamImpl): boolean {
+    return this.#allocationStream !== undefined && serial === this.readyOn
   }
 
-  override beforeUse(use: StreamCore): void {
-    const { driver, handle, serial } = use
-    if (this.ownedBy(use)) return
-    if (serial !== this.#homeSerial && !this.uses.has(serial)) {
-      driver.streamWaitEvent(handle, this.#allocated.event, 0)
-    }
-    super.beforeUse(use)
+  override orderAfterAll(use: StreamImpl): void {
+    super.orderAfterAll(use)
+    this.#allocationStream?.orderBefore(use)
   }
 
-  override afterUse(use: StreamCore): void {
-    if (!this.ownedBy(use)) super.afterUse(use)
+  protected override free(): void {
+    if (this.#allocationStream === undefined) this.#freeOn(internalStream(this.device))
+    else this.#allocationStream.free((last) => this.#freeOn(last))
   }
 
-  override makeReady(use: StreamCore): void {
-    if (use.serial !== this.#homeSerial) use.driver.streamWaitEvent(use.handle, this.#allocated.event, 0)
-    super.makeReady(use)
-    this.#home?.comeBefore(use)
-  }
-
-  override usedOn(use: StreamCore): void {
-    if (!this.ownedBy(use)) super.usedOn(use)
-  }
-
-  protected override giveBack(): void {
-    if (this.#home === undefined) this.#free(hiddenStream(this.device))
-    else this.#home.free((last) => this.#free(last))
-  }
-
-  #free(last: StreamCore): void {
-    const { driver, handle, serial } = last
-    if (serial !== this.#homeSerial) driver.streamWaitEvent(handle, this.#allocated.event, 0)
-    this.uses.comeBefore(last)
+  #freeOn(last: StreamImpl): void {
+    const { driver, handle } = last
+    this.waitUntilReady(last)
+    this.uses.orderBefore(last)
     let finding: unknown
     try {
       driver.queue({ kind: 'free', stream: handle, pointer: this.pointer })
@@ -217,13 +208,9 @@ export class DeviceAllocation extends Allocation {
       finding = error
     }
     this.#holder.remove(this.pointer, this.byteLength)
-    try {
-      driver.eventRecycle(this.#allocated.context, this.#allocated.event)
-      this.uses.recycle(driver)
-      this.#pool?.freed()
-    } catch {
-      // The stack has run over: events are left, but the memory is given back, which must not be done once more.
-    }
+    driver.eventRecycle(this.#allocated.context, this.#allocated.event)
+    this.uses.recycle(driver)
+    this.#pool?.pieceFreed()
     if (finding !== undefined) throw finding
   }
 }
@@ -241,13 +228,13 @@ export class ForeignAllocation extends Allocation {
   }
 
   override readonly tracks = false
-  override ownedBy(use: StreamCore): boolean {
+  override isOrderedOn(use: StreamImpl): boolean {
     return use.ordinal === this.device.ordinal
   }
-  override beforeUse(_use: StreamCore): void {}
-  override afterUse(_use: StreamCore): void {}
-  override usedOn(_use: StreamCore): void {}
-  protected override giveBack(): void {}
+  override beforeUse(_use: StreamImpl): void {}
+  override afterUse(_use: StreamImpl): void {}
+  override usedOn(_use: StreamImpl): void {}
+  protected override free(): void {}
 }
 
 /** Memory that another thread of this process owns. */
@@ -264,11 +251,11 @@ export class SharedAllocation extends ForeignAllocation {
     super(device, driverOf(device), pointer, byteLength, isOfHost)
   }
 
-  override ownedBy(use: StreamCore): boolean {
-    return super.ownedBy(use) && (this.ready === undefined || this.#waited.has(use.serial))
+  override isOrderedOn(use: StreamImpl): boolean {
+    return super.isOrderedOn(use) && (this.ready === undefined || this.#waited.has(use.serial))
   }
 
-  override beforeUse({ driver, handle, serial }: StreamCore): void {
+  override beforeUse({ driver, handle, serial }: StreamImpl): void {
     if (this.ready === undefined || this.#waited.has(serial)) return
     driver.streamWaitEvent(handle, this.ready, 0)
     this.#waited.add(serial)
@@ -282,7 +269,7 @@ export class InterprocessAllocation extends Allocation {
     super(device, driver, driver.sharing.allocate(byteLength, contextOf(device)), byteLength)
   }
 
-  protected override giveBack(): void {
+  protected override free(): void {
     this.uses.handOver((events) => this.driver.sharing.free(this.pointer, events))
   }
 }
@@ -296,14 +283,14 @@ export class ImportedAllocation extends Allocation {
     this.#imported = imported
   }
 
-  protected override giveBack(): void {
+  protected override free(): void {
     this.uses.handOver((events) => this.#imported.close(events))
   }
 }
 
 /** Page-locked memory of the host. */
 export class PinnedAllocation extends Allocation {
-  /** Set at the close: the ArrayBuffer of its views. */
+  /** The ArrayBuffer of its views, set when it is closed. */
   views: ArrayBuffer | undefined
 
   override readonly isOfHost = true
@@ -313,24 +300,24 @@ export class PinnedAllocation extends Allocation {
     driver: Driver,
     pointer: Pointer,
     byteLength: number,
-    /** Are its views to be emptied at the close? Not where the memory is the program's own. */
-    readonly emptiesViews = true,
+    /** Are its views detached when it is closed? Not if the program registered its own memory. */
+    readonly detachesViews = true,
   ) {
     super(device, driver, pointer, byteLength)
   }
 
-  /** Every device reaches it. */
-  override admit(): boolean {
+  /** Every device can access it. */
+  override enablePeerAccess(): boolean {
     return true
   }
 
-  protected override left(): void {
+  protected override ownerGone(): void {
     const { views } = this
     this.views = undefined
     if (views !== undefined) this.driver.memory.detachPinned(this.pointer, views)
   }
 
-  protected override giveBack(): void {
+  protected override free(): void {
     const { views } = this
     this.views = undefined
     this.uses.handOver((events) => this.driver.memory.closePinned(this.pointer, views, events))

@@ -1,91 +1,281 @@
-/** The common base of DeviceBuffer and PinnedBuffer: an address, a length, slices, and an end. */
-import { isInstance } from '../base/arguments.js'
-import { inspectAsPrinted, invalidType, printed, refuseReceiver } from '../base/errors.js'
-import { destroyWhenUnreachable } from '../base/finalization.js'
-import type { Device } from '../device.js'
-import type { Driver } from '../driver/driver.js'
-import { BufferCore } from './buffer-core.js'
-
 /**
- * The core of a buffer; undefined for any other value, also for a proxy of a buffer or an object that inherits from
- * one.
+ * The common base of DeviceBuffer and PinnedBuffer: an address, a length, slices, and an end. The rest of the library works
+ * with their implementation, which refers to a whole allocation or to a slice of one.
  */
-export let bufferCoreOf: (value: unknown) => BufferCore | undefined
+import { LONGEST_ARRAY } from '#platform'
+import { checkInteger } from '../base/arguments.js'
+import type { OwnBytes } from '../base/bytes.js'
+import { invalidType, invalidValue, refuseReceiver, stateError } from '../base/errors.js'
+import { destroyWhenUnreachable } from '../base/finalization.js'
+import { ClosableObject, checkMade, implementation, nextSerial } from '../base/library-object.js'
+import { another, type Device } from '../device.js'
+import type { Driver, Pointer } from '../driver/driver.js'
+import { unregister } from '../streams/shared.js'
+import { retryRefused } from './allocation-stream.js'
+import { type Allocation, PinnedAllocation } from './allocations.js'
+
+/** Addresses have 47 bits. */
+const LONGEST = 2 ** 47 - 1
+
+/** A piece of memory that was found to be open. */
+export interface OpenMemory {
+  readonly allocation: Allocation
+  readonly pointer: Pointer
+}
+
+export class BufferImpl implements OpenMemory {
+  readonly device: Device
+  readonly pointer: Pointer
+  readonly serial = nextSerial()
+  /** This one, or the one of which it is a slice. */
+  readonly whole: BufferImpl
+  /** In the whole: the owner of foreign memory, until the buffer is closed. */
+  owner: object | undefined
+  /** In the whole: the ArrayBuffer of the views of pinned memory, and where the memory begins in it. */
+  bytes: ArrayBuffer | undefined
+  bytesBegin = 0
+  #closed = false
+  #view: OwnBytes | undefined
+
+  /** `parent` is the buffer that a slice keeps reachable, since the slice ends with it. */
+  constructor(
+    readonly allocation: Allocation,
+    whole?: BufferImpl,
+    readonly parent?: object,
+    readonly byteOffset = 0,
+    readonly byteLength = allocation.byteLength,
+  ) {
+    this.device = allocation.device
+    this.whole = whole ?? this
+    this.pointer = (allocation.pointer + byteOffset) as Pointer
+  }
+
+  get isPinned(): boolean {
+    return this.allocation instanceof PinnedAllocation
+  }
+
+  get isClosed(): boolean {
+    return this.#closed || this.whole.#closed
+  }
+
+  checkOpen(): this {
+    if (this.isClosed) throw this.#closedError()
+    return this
+  }
+
+  #closedError(): Error {
+    return stateError('ERR_CLOSED', `${this} cannot be used any more`)
+  }
+
+  /** This one, for use with a driver. Throws ERR_CLOSED, or ERR_DEVICE_MISMATCH if it belongs to another driver. */
+  openFor(driver: Driver): this {
+    this.checkOpen()
+    if (this.allocation.driver === driver) return this
+    const owner = another(this.allocation.driver, driver)
+    throw stateError('ERR_DEVICE_MISMATCH', `${this} belongs to ${owner} than the stream it is used with`)
+  }
+
+  /** A part of it, checked. `buffer` is the public object of this one. */
+  slice(buffer: object | undefined, byteOffset: number, byteLength: number): BufferImpl {
+    this.checkOpen()
+    const all = this.byteLength
+    checkInteger(byteOffset, 'byteOffset', 0, all, () => `from 0 to ${all}, the length of ${this}`)
+    const most = all - byteOffset
+    checkInteger(byteLength, 'byteLength', 0, most, () => `from 0 to ${most}: ${this} ends there`)
+    return new BufferImpl(this.allocation, this.whole, this.parent ?? buffer, this.byteOffset + byteOffset, byteLength)
+  }
+
+  /** Reports to the driver that JavaScript is about to read or write the memory. Throws ERR_CLOSED. */
+  viewed(): void {
+    this.checkOpen()
+    this.allocation.driver.memory.viewed(this.pointer, this.byteLength)
+  }
+
+  /** The bytes of pinned memory. Does not report to the driver: that is for the places where programs get them. */
+  ownBytes(): OwnBytes {
+    this.checkFitsArray(this.byteLength)
+    const buffer = this.ownBuffer()
+    this.#view ??= new Uint8Array(buffer, this.viewOffset, this.byteLength)
+    return this.#view
+  }
+
+  /** Where it begins in `ownBuffer()`. */
+  get viewOffset(): number {
+    return this.whole.bytesBegin + this.byteOffset
+  }
+
+  ownBuffer(): ArrayBuffer {
+    const { bytes } = this.whole
+    if (bytes === undefined) throw this.#closedError()
+    if (bytes.byteLength > 0) return bytes
+    throw invalidValue(`The ArrayBuffer of ${this} has been detached: its bytes are somewhere else`)
+  }
+
+  /** Memory may be longer than an array can be. */
+  checkFitsArray(elements: number): void {
+    if (elements <= LONGEST_ARRAY) return
+    const what = `${this} has more elements than a typed array can have here, which is ${LONGEST_ARRAY}`
+    throw stateError('ERR_UNSUPPORTED', `${what}: take slices of it`)
+  }
+
+  close(): void {
+    if (this.#closed) return
+    this.#closed = true
+    if (this.whole !== this) return
+    const { allocation, bytes } = this
+    if (allocation.users === 0) this.#end()
+    // The memory remains for its users, but not its views.
+    else if (bytes !== undefined && this.#detachesViews) allocation.driver.memory.detachPinned(this.pointer, bytes)
+  }
+
+  /** Runs code of the program that uses memory. Memory that it closes is freed afterwards. */
+  static retainDuring(impls: readonly BufferImpl[], fn: () => void): void {
+    for (const impl of impls) impl.retain()
+    try {
+      fn()
+    } finally {
+      for (const impl of impls) impl.release()
+    }
+  }
+
+  /** Other code uses the memory: closed meanwhile, it is freed when it has been released as often. */
+  retain(): void {
+    this.allocation.users += 1
+  }
+
+  release(): void {
+    const { allocation, whole } = this
+    allocation.users -= 1
+    if (allocation.users === 0 && whole.#closed && !allocation.isDisposed) whole.#end()
+  }
+
+  get #detachesViews(): boolean {
+    return this.allocation instanceof PinnedAllocation && this.allocation.detachesViews
+  }
+
+  #end(): void {
+    const { allocation } = this
+    try {
+      if (allocation instanceof PinnedAllocation && allocation.detachesViews) allocation.views = this.bytes
+      allocation.dispose()
+      retryRefused(allocation.driver)
+    } finally {
+      // If the driver has refused, the buffer is as it was before.
+      this.#closed = allocation.isDisposed
+      if (this.#closed) {
+        unregister(this)
+        this.owner = undefined
+        this.bytes = undefined
+      }
+    }
+  }
+
+  toString(): string {
+    const name = this.isPinned ? 'PinnedBuffer' : 'DeviceBuffer'
+    const address = `0x${this.pointer.toString(16)}`
+    return `${name}(${address}, ${this.byteLength} bytes, ${this.device}${this.isClosed ? ', closed' : ''})`
+  }
+}
+
+/** A length that memory can have. */
+export const checkLength = (byteLength: unknown): number => checkInteger(byteLength, 'byteLength', 1, LONGEST)
 
 /** Device memory or pinned memory. */
-export abstract class Memory implements Disposable {
-  /** The device that the memory is on or, of pinned memory, that it was allocated for. */
+export abstract class Memory extends ClosableObject {
+  /** The device that the memory is on or, for pinned memory, that it was allocated for. */
   readonly device: Device
   /** The length in bytes. */
   readonly byteLength: number
   /** The number of this object: no other object of this thread has it. Others may be of the same memory. */
   readonly serial: number
-  readonly #core: BufferCore
+  /** @internal */
+  declare readonly [implementation]: BufferImpl
 
-  protected constructor(core: BufferCore, made: string) {
-    if (!isInstance(core, BufferCore)) throw invalidType('The buffer', made, 'new')
-    this.device = core.device
-    this.byteLength = core.byteLength
-    this.serial = core.serial
-    this.#core = core
-    if (core.whole === core) destroyWhenUnreachable(this, core.allocation)
+  protected constructor(impl: BufferImpl, name: string, way: string) {
+    super()
+    checkMade(impl, BufferImpl, name, way)
+    this.device = impl.device
+    this.byteLength = impl.byteLength
+    this.serial = impl.serial
+    this[implementation] = impl
+    if (impl.whole === impl) destroyWhenUnreachable(this, impl.allocation)
   }
 
   /**
-   * The address: the same for every GPU of the driver and, of pinned memory, for this process. It keeps nothing alive:
-   * hold the buffer as long as others use it. It can still be read after `close()`, when it may be another buffer's.
+   * The address: the same for every GPU of the driver and, for pinned memory, for this process. It keeps nothing alive:
+   * hold the buffer as long as others use it. It can still be read after `close()`, when another buffer may have it.
    */
   get pointer(): bigint {
-    return BigInt(coreOf(this).pointer)
+    return BigInt(implOf(this).pointer)
   }
 
   /** Was the buffer closed? True for a slice of a closed buffer, too. */
-  get closed(): boolean {
-    return coreOf(this).closed
+  override get closed(): boolean {
+    return implOf(this).isClosed
   }
 
   /**
-   * Gives the memory back when all work is done that this library queued with it, on any stream; this call does not
+   * Frees the memory when all work is done that this library queued with it, on any stream; this call does not
    * wait. Memory of `device.alloc()` is freed in the order of its stream (`cuMemFreeAsync`), whose later work waits for
-   * those others too. Where the stream is another library's it holds up no free: wait until that work is done. To close
+   * those others too. If the stream belongs to another library, it delays no free: wait until its work is done. To close
    * a slice only ends that slice. May be called twice.
    *
-   * A graph that uses the buffer keeps the memory: it is given back when the graph, its instances and their launches are
-   * over. Not counted is work that only had the address: let the buffer's stream wait for theirs first,
+   * A graph that uses the buffer retains the memory: it is freed when the graph, its instances and their launches are
+   * over. Work that only had the address is not counted: make the buffer's stream wait for it first,
    * `stream.wait(theirs)`, then close.
    */
   close(): void {
-    coreOf(this).close()
-  }
-
-  /** `close()`, for `using`. */
-  [Symbol.dispose](): void {
-    coreOf(this)
-    this.close()
-  }
-
-  abstract get [Symbol.toStringTag](): string
-
-  toString(): string {
-    return bufferCoreOf(this)?.toString() ?? printed(this)
-  }
-
-  static {
-    bufferCoreOf = (value) => (typeof value === 'object' && value !== null && #core in value ? value.#core : undefined)
+    implOf(this).close()
   }
 }
-inspectAsPrinted(Memory)
 
-export const isMemory = (value: unknown): value is Memory => bufferCoreOf(value) !== undefined
+/** The implementation of a buffer; undefined for any other value. */
+export const bufferImplOf = (value: unknown): BufferImpl | undefined =>
+  value instanceof Memory ? value[implementation] : undefined
+
+export const isMemory = (value: unknown): value is Memory => bufferImplOf(value) !== undefined
+
+/** The implementation, for use with a driver. Throws ERR_CLOSED, or ERR_DEVICE_MISMATCH for a buffer of another driver. */
+export const openMemory = (memory: Memory, driver: Driver): BufferImpl => implOf(memory).openFor(driver)
+
+const implOf = (memory: unknown): BufferImpl => bufferImplOf(memory) ?? refuseReceiver('a buffer', memory)
+
+/** A constructor of typed arrays, such as `Float32Array`. */
+export interface ViewConstructor<V extends ArrayBufferView> {
+  /** The bytes of an element. */
+  readonly BYTES_PER_ELEMENT: number
+  /**
+   * Makes a view.
+   * @param buffer The memory.
+   * @param byteOffset Where the view begins, in bytes.
+   * @param length The elements of the view.
+   */
+  new (buffer: ArrayBuffer, byteOffset: number, length: number): V
+}
 
 /**
- * The core, for use with a driver. Throws ERR_CLOSED, or ERR_DEVICE_MISMATCH where the buffer belongs to another
- * driver.
+ * A view of as many bytes as the buffer has. `memory` is called last, since the constructor may be the program's. Throws
+ * ERR_INVALID_ARG_TYPE for a value that makes no views, ERR_INVALID_ARG_VALUE if the elements do not fit.
  */
-export function openMemory(memory: Memory, driver: Driver): BufferCore {
-  return coreOf(memory).openFor(driver)
+export function viewOf<V extends ArrayBufferView>(
+  type: ViewConstructor<V>,
+  impl: BufferImpl,
+  byteOffset: number,
+  memory: () => ArrayBuffer,
+): V {
+  // In JavaScriptCore DataView has elements of one byte.
+  const isOther = typeof type !== 'function' || (type as unknown) === DataView
+  const width: unknown = isOther ? undefined : type.BYTES_PER_ELEMENT
+  if (typeof width !== 'number' || !Number.isInteger(width) || width <= 0) throw notViewConstructor(type)
+  const { byteLength } = impl
+  if (byteLength % width !== 0 || byteOffset % width !== 0) {
+    throw invalidValue(`${impl} is no whole number of elements of ${width} bytes, or begins in the middle of one`)
+  }
+  impl.checkFitsArray(byteLength / width)
+  const view = new type(memory(), byteOffset, byteLength / width)
+  if (ArrayBuffer.isView(view)) return view
+  throw notViewConstructor(type)
 }
 
-function coreOf(memory: unknown): BufferCore {
-  return bufferCoreOf(memory) ?? refuseReceiver('a buffer', memory)
-}
+const notViewConstructor = (given: unknown): Error =>
+  invalidType('type', 'a constructor of typed arrays such as Float32Array', given)

@@ -1,61 +1,62 @@
 /** Device memory, of this library and of others. */
-
 import { checkOwner, checkPointer, readOptions } from '../base/arguments.js'
-import type { OwnBytes } from '../base/bytes.js'
+import { checkBytes, type OwnBytes } from '../base/bytes.js'
 import { CudaError, refuseReceiver, stateError } from '../base/errors.js'
-import { type Device, deviceOf, driverOf, elsewhere, resolveDevice } from '../device.js'
+import { contextOf, type Device, deviceOf, driverOf, elsewhere, resolveDevice } from '../device.js'
 import { driverForHandle } from '../driver/default-driver.js'
 import type { Driver, EventHandle, MemoryPlace, Pointer } from '../driver/driver.js'
-import { announce, checkFact, isShared, notAsShared, receive, type SharedBuffer } from '../streams/shared.js'
-import type { StreamCore } from '../streams/stream-core.js'
+import { changedToken, checkFact, isShared, receive, register, type SharedBuffer } from '../streams/shared.js'
+import type { StreamImpl } from '../streams/stream-impl.js'
 import { freeDeferred } from './allocation-stream.js'
+import type { Allocation } from './allocations.js'
 import {
-  type Allocation,
   DeviceAllocation,
   ForeignAllocation,
+  ImportedAllocation,
   InterprocessAllocation,
   SharedAllocation,
 } from './allocations.js'
-import { bufferCoreOf, Memory } from './buffer.js'
-import { BufferCore, checkLength } from './buffer-core.js'
-import { checkIpcBytes, exportMemory, importMemory } from './interprocess-memory.js'
-import type { PoolCore } from './memory-pool.js'
+import { BufferImpl, bufferImplOf, checkLength, Memory } from './buffer.js'
+import type { PoolImpl } from './memory-pool.js'
 
 /** The device and the owner of memory that another library owns. */
 export interface ForeignMemoryOptions {
-  /** The device that the memory must be on. The driver is asked for it; -1 means not known. */
+  /** The device that the memory must be on. The driver knows it, so it may be left out; -1 means not known. */
   readonly device?: Device | number | undefined
-  /** Kept reachable while the buffer or a slice of it lives, until it is closed. */
+  /** An object that is kept reachable while the buffer or a slice of it is, until the buffer is closed. */
   readonly owner?: object | undefined
 }
 
-/** The buffer that stands on a piece of memory. */
+/** Bytes by which another process opens memory: CUDA's own, and those with the place of the memory behind them. */
+const CUDA_IPC_BYTES = 64
+const ALL_IPC_BYTES = 80
+
+/** Makes the public object for a piece of memory. */
 export let makeBuffer: (allocation: Allocation) => DeviceBuffer
 
-/** Is the value a DeviceBuffer itself? A proxy of one is not, nor is an object that inherits from one. */
-export const isDeviceBuffer = (value: unknown): value is DeviceBuffer => bufferCoreOf(value)?.isPinned === false
+export const isDeviceBuffer = (value: unknown): value is DeviceBuffer => bufferImplOf(value)?.isPinned === false
 
 /**
  * Memory on a GPU. A slice keeps the whole reachable; a buffer that the program cannot reach any more is closed.
  *
- * A buffer that is closed, or a slice of one, is ERR_CLOSED for every call that uses it; only `pointer`, `byteLength`,
- * `device`, `owner`, `closed` and `close()` still answer. An argument of the wrong type is ERR_INVALID_ARG_TYPE.
+ * A closed buffer, or a slice of one, is ERR_CLOSED for every call that uses it; only `pointer`, `byteLength`,
+ * `device`, `owner`, `closed` and `close()` still work. An argument of the wrong type is ERR_INVALID_ARG_TYPE.
  */
 export class DeviceBuffer extends Memory {
   /** Use `device.alloc(byteLength)`. */
-  private constructor(core: BufferCore) {
-    super(core, 'obtained from device.alloc(byteLength) or DeviceBuffer.from(pointer, byteLength)')
+  private constructor(impl: BufferImpl) {
+    super(impl, 'DeviceBuffer', 'device.alloc(byteLength) or DeviceBuffer.from(pointer, byteLength)')
   }
 
   /**
-   * Wraps memory that another library owns: `close()` lets go of it, and never frees it. That library must keep it
+   * Wraps memory that another library owns: `close()` releases it, and never frees it. That library must keep it
    * until the work queued here is done.
    * @param pointer The device address, as a bigint or number.
-   * @param byteLength Bytes, at least 1. Taken as given: only the simulator knows better.
+   * @param byteLength Bytes, at least 1. Only the simulator can check it.
    * @param options `device`: the device that the memory must be on. `owner`: an object that is kept reachable while the
-   * buffer or a slice of it lives.
+   * buffer or a slice of it is.
    * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for a value that cannot be a pointer or a length;
-   * ERR_INVALID_HANDLE for a pointer that the driver does not know (`cuPointerGetAttribute`); ERR_DEVICE_MISMATCH where
+   * ERR_INVALID_HANDLE for a pointer that the driver does not know (`cuPointerGetAttribute`); ERR_DEVICE_MISMATCH if
    * `device` is wrong
    * @example
    * ```ts
@@ -65,11 +66,11 @@ export class DeviceBuffer extends Memory {
    */
   static from(pointer: bigint | number, byteLength: number, options?: ForeignMemoryOptions): DeviceBuffer
   /**
-   * The buffer that another thread of this process shared by `share()`. To close it here only lets go of it. In the
+   * The buffer that another thread of this process shared by `share()`. To close it here only releases it. In the
    * thread that shared it, the result is the buffer itself.
    * @param shared The object that `share()` returned, as `postMessage` or `structuredClone` copied it.
-   * @throws {Error} ERR_CLOSED where it was closed, ERR_INVALID_HANDLE from another process, ERR_UNSUPPORTED from
-   * another thread's simulator; ERR_DEVICE_MISMATCH where the threads have different drivers; ERR_INVALID_ARG_TYPE,
+   * @throws {Error} ERR_CLOSED if it was closed, ERR_INVALID_HANDLE from another process, ERR_UNSUPPORTED from
+   * another thread's simulator; ERR_DEVICE_MISMATCH if the threads have different drivers; ERR_INVALID_ARG_TYPE,
    * ERR_INVALID_ARG_VALUE for a token that is not as `share()` returned it
    */
   static from(shared: SharedBuffer): DeviceBuffer
@@ -89,9 +90,9 @@ export class DeviceBuffer extends Memory {
     }
     const allocation = new ForeignAllocation(device, driver, address, byteLength, isOfHost)
     if (owner !== undefined) allocation.owner = new WeakRef(owner)
-    const core = new BufferCore(allocation)
-    core.owner = owner
-    return new DeviceBuffer(core)
+    const impl = new BufferImpl(allocation)
+    impl.owner = owner
+    return new DeviceBuffer(impl)
   }
 
   /**
@@ -104,7 +105,8 @@ export class DeviceBuffer extends Memory {
    */
   static fromIpcHandle(bytes: Uint8Array, options?: { readonly device?: Device | number | undefined }): DeviceBuffer {
     const { device } = readOptions(options, ['device'])
-    const exported = checkIpcBytes(bytes)
+    const ways = `${ALL_IPC_BYTES} bytes from buffer.ipcHandle(), or ${CUDA_IPC_BYTES} from another library`
+    const exported = checkBytes(bytes, 'bytes', [ALL_IPC_BYTES, CUDA_IPC_BYTES], ways)
     return makeBuffer(importMemory(exported, resolveDevice(device)))
   }
 
@@ -132,11 +134,11 @@ export class DeviceBuffer extends Memory {
    * ```
    */
   share(): SharedBuffer {
-    const { allocation, pointer, byteOffset, byteLength, whole, keeps } = open(this)
+    const { allocation, pointer, byteOffset, byteLength, whole, parent } = open(this)
     const ready = allocation.ready ?? 0
     const facts = [allocation.pointer, allocation.byteLength, ready]
     return {
-      ...announce(whole, keeps ?? this, 'buffer', allocation.device, facts),
+      ...register(whole, parent ?? this, 'buffer', allocation.device, facts),
       pointer: BigInt(pointer),
       byteOffset,
       byteLength,
@@ -145,22 +147,22 @@ export class DeviceBuffer extends Memory {
   }
 
   /**
-   * The object that is kept reachable for memory that another library owns; undefined once closed, and for other
+   * The object that is kept reachable for memory that another library owns; undefined after the close, and for other
    * memory.
    */
   get owner(): object | undefined {
-    const core = coreOf(this)
-    return core.closed ? undefined : core.whole.owner
+    const impl = implOf(this)
+    return impl.isClosed ? undefined : impl.whole.owner
   }
 
   /**
    * A part of the buffer, which shares its memory and ends with it.
    * @param byteOffset Where the part begins, in bytes from the beginning of this buffer.
    * @param byteLength Bytes; may be 0.
-   * @throws {Error} ERR_OUT_OF_RANGE where the part does not lie within the buffer, ERR_INVALID_ARG_TYPE, ERR_CLOSED
+   * @throws {Error} ERR_OUT_OF_RANGE if the part does not lie within the buffer, ERR_INVALID_ARG_TYPE, ERR_CLOSED
    */
   slice(byteOffset: number, byteLength: number): DeviceBuffer {
-    return new DeviceBuffer(coreOf(this).slice(this, byteOffset, byteLength))
+    return new DeviceBuffer(implOf(this).slice(this, byteOffset, byteLength))
   }
 
   override get [Symbol.toStringTag](): string {
@@ -168,18 +170,18 @@ export class DeviceBuffer extends Memory {
   }
 
   static {
-    makeBuffer = (allocation) => new DeviceBuffer(new BufferCore(allocation))
+    makeBuffer = (allocation) => new DeviceBuffer(new BufferImpl(allocation))
   }
 }
 
 /** `device.alloc()` in the order of a stream. */
-export function allocateOn(stream: StreamCore, device: Device, byteLength: number, pool?: PoolCore): DeviceBuffer {
+export function allocateOn(stream: StreamImpl, device: Device, byteLength: number, pool?: PoolImpl): DeviceBuffer {
   if (stream.device !== device) {
     const where = elsewhere(device, stream.device)
     throw stateError('ERR_DEVICE_MISMATCH', `${stream} is on ${stream.device}, and cannot allocate memory of ${where}`)
   }
-  stream.makeRoom(0)
-  // The allocation would become a part of the graph.
+  stream.reserve(0)
+  // The allocation would become part of the graph.
   if (stream.driver.streamIsCapturing(stream.handle)) {
     throw stateError('ERR_UNSUPPORTED', `${stream} captures: allocate before the capture begins, or on another stream`)
   }
@@ -187,28 +189,25 @@ export function allocateOn(stream: StreamCore, device: Device, byteLength: numbe
   return makeBuffer(new DeviceAllocation(device, stream, byteLength, pool))
 }
 
-/** `device.alloc()` of memory that other processes may see. */
-export function allocateInterprocess(device: Device, byteLength: number): DeviceBuffer {
-  return makeBuffer(new InterprocessAllocation(device, byteLength))
+/** `device.alloc()` of memory that other processes can open. */
+export const allocateInterprocess = (device: Device, byteLength: number): DeviceBuffer =>
+  makeBuffer(new InterprocessAllocation(device, byteLength))
+
+function implOf(buffer: unknown): BufferImpl {
+  const impl = bufferImplOf(buffer)
+  return impl !== undefined && !impl.isPinned ? impl : refuseReceiver('a DeviceBuffer', buffer)
 }
 
-function coreOf(buffer: unknown): BufferCore {
-  const core = bufferCoreOf(buffer)
-  return core !== undefined && !core.isPinned ? core : refuseReceiver('a DeviceBuffer', buffer)
-}
-
-function open(buffer: unknown): BufferCore {
-  return coreOf(buffer).checkOpen()
-}
+const open = (buffer: unknown): BufferImpl => implOf(buffer).checkOpen()
 
 function bufferOfShared(shared: SharedBuffer): DeviceBuffer {
-  const { owner, device, facts, said } = receive(shared, 'buffer', ['pointer', 'byteOffset', 'byteLength', 'ready'])
+  const { owner, device, facts, claims } = receive(shared, 'buffer', ['pointer', 'byteOffset', 'byteLength', 'ready'])
   const [begin = 0, length = 0, ready = 0] = facts
-  const byteOffset = checkWithin(said.byteOffset, 'byteOffset', length)
-  const byteLength = checkWithin(said.byteLength, 'byteLength', length - byteOffset)
+  const byteOffset = checkWithin(claims.byteOffset, 'byteOffset', length)
+  const byteLength = checkWithin(claims.byteLength, 'byteLength', length - byteOffset)
   const pointer = (begin + byteOffset) as Pointer
-  checkFact(said.pointer, 'pointer', BigInt(pointer))
-  checkFact(said.ready, 'ready', BigInt(ready))
+  checkFact(claims.pointer, 'pointer', BigInt(pointer))
+  checkFact(claims.ready, 'ready', BigInt(ready))
   if (owner !== undefined) {
     const whole = owner as DeviceBuffer
     return byteLength === length ? whole : whole.slice(byteOffset, byteLength)
@@ -221,10 +220,10 @@ function bufferOfShared(shared: SharedBuffer): DeviceBuffer {
 /** A slice's token may name any part of the whole. */
 function checkWithin(value: unknown, name: string, most: number): number {
   if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 && value <= most) return value
-  throw notAsShared(name, value)
+  throw changedToken(name, value)
 }
 
-/** Where another library's memory is. Throws ERR_INVALID_HANDLE where the driver does not know it. */
+/** Where another library's memory is. Throws ERR_INVALID_HANDLE if the driver does not know it. */
 export function placeOf(driver: Driver, pointer: Pointer, byteLength: number, near: number): MemoryPlace {
   try {
     return driver.memory.placeOf(pointer, byteLength, near)
@@ -234,4 +233,31 @@ export function placeOf(driver: Driver, pointer: Pointer, byteLength: number, ne
     const why = 'was it freed, or does it come from another process or driver?'
     throw stateError('ERR_INVALID_HANDLE', `${what}, or ends before ${byteLength} bytes: ${why}`, cause)
   }
+}
+
+/** The place of the memory in its allocation stands behind CUDA's bytes: byteOffset and byteLength as little-endian u64. */
+function exportMemory(allocation: Allocation, byteOffset: number, byteLength: number): OwnBytes {
+  const { driver, pointer, device } = allocation
+  const exported = driver.sharing.exportMemory(pointer, contextOf(device))
+  const bytes = new Uint8Array(ALL_IPC_BYTES)
+  bytes.set(exported.handle)
+  const view = new DataView(bytes.buffer)
+  view.setBigUint64(CUDA_IPC_BYTES, BigInt(exported.byteOffset + byteOffset), true)
+  view.setBigUint64(CUDA_IPC_BYTES + 8, BigInt(byteLength), true)
+  return bytes
+}
+
+/** CUDA's bytes alone stand for a whole allocation. */
+function importMemory(bytes: Uint8Array, device: Device): ImportedAllocation {
+  const imported = driverOf(device).sharing.importMemory(bytes.slice(0, CUDA_IPC_BYTES), contextOf(device))
+  if (bytes.length === CUDA_IPC_BYTES) return new ImportedAllocation(device, imported, 0, imported.byteLength)
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const byteOffset = Number(view.getBigUint64(CUDA_IPC_BYTES, true))
+  const byteLength = Number(view.getBigUint64(CUDA_IPC_BYTES + 8, true))
+  if (byteOffset + byteLength <= imported.byteLength) {
+    return new ImportedAllocation(device, imported, byteOffset, byteLength)
+  }
+  imported.close([])
+  const what = `These bytes name ${byteLength} bytes from ${byteOffset} on, and the memory has ${imported.byteLength}`
+  throw stateError('ERR_INVALID_HANDLE', `${what}: pass on the bytes that ipcHandle() returned as they are`)
 }

@@ -1,10 +1,10 @@
 /** Pools that stream-ordered memory comes from. */
-import { checkInteger, isInstance, readOptions } from '../base/arguments.js'
-import { inspectAsPrinted, invalidType, printed, refuseReceiver, stateError } from '../base/errors.js'
-import { destroyWhenUnreachable, NativeResource } from '../base/finalization.js'
-import { nextSerial, notCloneable } from '../base/identity.js'
-import { type Device, driverOf, elsewhere, resolveDevice } from '../device.js'
-import type { Driver, PoolHandle, PoolUsage } from '../driver/driver.js'
+import { checkInteger, readOptions } from '../base/arguments.js'
+import { invalidType, refuseReceiver, stateError } from '../base/errors.js'
+import { destroyWhenUnreachable } from '../base/finalization.js'
+import { ClosableObject, implementation } from '../base/library-object.js'
+import { type Device, driverOf, elsewhere, HandleImpl, resolveDevice } from '../device.js'
+import type { PoolHandle, PoolUsage } from '../driver/driver.js'
 import { releaseThreshold } from '../driver/release-threshold.js'
 
 /** The device and the limits of a pool. */
@@ -12,8 +12,8 @@ export interface MemoryPoolOptions {
   /** The device whose memory it is. Default: the current device. */
   readonly device?: Device | number | undefined
   /**
-   * Bytes that the pool keeps when the host synchronizes; Infinity, the default unless CUDA_STREAMS_RELEASE_THRESHOLD says
-   * otherwise: all that it has.
+   * Bytes that the pool keeps when the host synchronizes; Infinity: all. Default: CUDA_STREAMS_RELEASE_THRESHOLD, or
+   * Infinity.
    */
   readonly releaseThreshold?: number | undefined
   /**
@@ -23,30 +23,25 @@ export interface MemoryPoolOptions {
   readonly maxBytes?: number | undefined
 }
 
-/** The core of a MemoryPool; undefined for any other value. */
-let poolCoreOf: (value: unknown) => PoolCore | undefined
-
 const MOST = Number.MAX_SAFE_INTEGER
 
-/** A pool as the rest of the library works on it. It lives until it is closed and all of its memory was freed. */
-export class PoolCore extends NativeResource {
-  readonly driver: Driver
-  closed = false
-  /** Pieces of memory that are not freed. */
+/** The implementation of a pool, which exists until it is closed and all of its memory was freed. */
+export class PoolImpl extends HandleImpl<PoolHandle> {
+  #isClosed = false
+  /** The number of pieces of memory that are not freed. */
   #pieces = 0
 
   constructor(
-    readonly device: Device,
-    readonly handle: PoolHandle,
+    device: Device,
+    handle: PoolHandle,
     readonly maxBytes: number | undefined,
-    /** The device's, which the library did not make. */
+    /** Is it the device's own pool, which this library did not make? */
     readonly isOfDevice: boolean,
   ) {
-    super()
-    this.driver = driverOf(device)
+    super('MemoryPool', device, handle)
   }
 
-  static make(options: MemoryPoolOptions | undefined): PoolCore {
+  static make(options: MemoryPoolOptions | undefined): PoolImpl {
     const given = readOptions(options, ['device', 'releaseThreshold', 'maxBytes'])
     const { maxBytes } = given
     if (maxBytes !== undefined) checkInteger(maxBytes, 'options.maxBytes', 1, MOST)
@@ -56,14 +51,13 @@ export class PoolCore extends NativeResource {
         : checkThreshold(given.releaseThreshold, 'options.releaseThreshold')
     const device = resolveDevice(given.device)
     const { pools } = driverOf(device)
-    const core = new PoolCore(device, pools.create(device.ordinal, maxBytes ?? 0), maxBytes, false)
-    pools.setThreshold(core.handle, threshold)
-    return core
+    const impl = new PoolImpl(device, pools.create(device.ordinal, maxBytes ?? 0), maxBytes, false)
+    pools.setThreshold(impl.handle, threshold)
+    return impl
   }
 
-  checkOpen(): this {
-    if (this.closed) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
-    return this
+  override get isClosed(): boolean {
+    return this.#isClosed
   }
 
   checkDevice(device: Device): void {
@@ -72,22 +66,22 @@ export class PoolCore extends NativeResource {
     throw stateError('ERR_DEVICE_MISMATCH', `${this} is of ${this.device}, and has no memory of ${where}`)
   }
 
-  allocated(): void {
+  pieceAllocated(): void {
     this.#pieces += 1
   }
 
   /** The free of a piece was queued. */
-  freed(): void {
+  pieceFreed(): void {
     this.#pieces -= 1
-    if (this.closed) this.#destroyIfUnused()
+    if (this.#isClosed) this.#destroyIfUnused()
   }
 
-  close(): void {
-    if (!this.isOfDevice) this.release()
+  override close(): void {
+    if (!this.isOfDevice) this.dispose()
   }
 
   override destroy(): void {
-    this.closed = true
+    this.#isClosed = true
     this.#destroyIfUnused()
   }
 
@@ -95,17 +89,15 @@ export class PoolCore extends NativeResource {
     if (this.#pieces === 0) this.driver.pools.destroy(this.handle)
   }
 
-  override toString(): string {
-    const limit = this.maxBytes === undefined ? '' : `, at most ${this.maxBytes} bytes`
-    return `MemoryPool(0x${this.handle.toString(16)}, ${this.device}${limit}${this.closed ? ', closed' : ''})`
+  protected override get details(): string {
+    return this.maxBytes === undefined ? super.details : `${super.details}, at most ${this.maxBytes} bytes`
   }
 }
 
 /**
- * Where stream-ordered memory comes from: memory that was freed stays with its pool for the next allocation.
- * `device.memoryPool` is the one that `device.alloc()` takes from; a pool of your own keeps one purpose's memory apart, with
- * limits and figures of its own. A pool that is closed is ERR_CLOSED, but for `handle`, `device`, `maxBytes`, `closed` and
- * `close()`.
+ * A source of stream-ordered memory: freed memory remains in its pool for the next allocation. `device.memoryPool` is the
+ * one that `device.alloc()` takes memory from; a pool of your own separates the memory of one purpose, with limits and
+ * statistics of its own. A closed pool is ERR_CLOSED, except for `handle`, `device`, `maxBytes`, `closed` and `close()`.
  * @example
  * ```ts
  * import { Device, MemoryPool } from 'cuda-streams'
@@ -115,19 +107,15 @@ export class PoolCore extends NativeResource {
  * console.log(pool.used, pool.peakReserved)
  * ```
  */
-export class MemoryPool implements Disposable {
-  readonly #core: PoolCore
+export class MemoryPool extends ClosableObject {
   /** The device whose memory it is. */
   readonly device: Device
   /** The most bytes that it takes from the device, before the driver rounds them up; undefined: no limit was given. */
   readonly maxBytes: number | undefined
   /** The number of this object: no other object of this thread has it. */
-  readonly serial: number = nextSerial()
-  /**
-   * @internal
-   * Keeps the object from being copied to another thread.
-   */
-  protected readonly cloning: symbol = notCloneable()
+  readonly serial: number
+  /** @internal */
+  declare readonly [implementation]: PoolImpl
 
   /**
    * Makes a pool (`cuMemPoolCreate`).
@@ -135,32 +123,29 @@ export class MemoryPool implements Disposable {
    * (default: no limit)
    * @throws {Error} ERR_INVALID_ARG_TYPE; ERR_OUT_OF_RANGE for negative or too large numbers, or a device that does not
    * exist
-   * @throws {CudaError} where the driver refuses
+   * @throws {CudaError} if the driver refuses
    */
   constructor(options?: MemoryPoolOptions) {
-    const core = isInstance(options, PoolCore) ? options : PoolCore.make(options)
-    this.#core = core
-    this.device = core.device
-    this.maxBytes = core.maxBytes
-    if (!core.isOfDevice) destroyWhenUnreachable(this, core)
+    super()
+    const impl = options instanceof PoolImpl ? options : PoolImpl.make(options)
+    this[implementation] = impl
+    this.device = impl.device
+    this.maxBytes = impl.maxBytes
+    this.serial = impl.serial
+    if (!impl.isOfDevice) destroyWhenUnreachable(this, impl)
   }
 
   /** The CUmemoryPool. It keeps nothing alive, and can still be read after `close()`, when it may be no pool any more. */
   get handle(): bigint {
-    return BigInt(coreOf(this).handle)
-  }
-
-  /** Was the pool closed? */
-  get closed(): boolean {
-    return coreOf(this).closed
+    return BigInt(implOf(this).handle)
   }
 
   /**
-   * Bytes that the pool keeps; Infinity: all. What it has beyond them and does not use it gives back to the device when the
-   * host waits for the stream that freed it by `synchronize()`, of the stream, an event or the device; the next allocation
-   * then takes it anew, which is slow. `finished()` gives nothing back. Memory that is in use counts too. May be set
+   * Bytes that the pool keeps; Infinity: all. Unused memory beyond them is returned to the device when the host waits for the
+   * stream that freed it by `synchronize()`, of the stream, an event or the device; the next allocation then has to get it
+   * from the device again, which is slow. `finished()` returns nothing. Memory in use counts too. May be set
    * (`cuMemPoolSetAttribute`).
-   * @throws {Error} ERR_CLOSED; ERR_INVALID_ARG_TYPE and ERR_OUT_OF_RANGE where it is set to something else than Infinity or
+   * @throws {Error} ERR_CLOSED; ERR_INVALID_ARG_TYPE and ERR_OUT_OF_RANGE if it is set to anything but Infinity or
    * a number of bytes
    */
   get releaseThreshold(): number {
@@ -190,7 +175,7 @@ export class MemoryPool implements Disposable {
   }
 
   /**
-   * Bytes that the pool has taken from the device and not given back: those in use, and those that it keeps.
+   * Bytes that the pool has taken from the device and not returned: those in use, and those that it keeps.
    * @throws {Error} ERR_CLOSED
    */
   get reserved(): number {
@@ -206,7 +191,7 @@ export class MemoryPool implements Disposable {
   }
 
   /**
-   * Makes the peaks what is in use and reserved now (`cuMemPoolSetAttribute`).
+   * Resets both peaks to what is in use and reserved now (`cuMemPoolSetAttribute`).
    * @throws {Error} ERR_CLOSED
    */
   resetPeaks(): this {
@@ -216,9 +201,9 @@ export class MemoryPool implements Disposable {
   }
 
   /**
-   * Gives memory that is not in use back to the device now, whatever the release threshold (`cuMemPoolTrimTo`). Waits for
-   * nothing: what was freed behind work that is not done stays.
-   * @param bytesToKeep Bytes that the pool keeps all the same, with those in use. Default 0.
+   * Returns unused memory to the device now, regardless of the release threshold (`cuMemPoolTrimTo`). Does not wait:
+   * memory that was freed behind unfinished work remains.
+   * @param bytesToKeep Bytes that the pool keeps nevertheless, those in use included. Default 0.
    * @throws {Error} ERR_CLOSED, ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE
    * @example
    * ```ts
@@ -233,33 +218,21 @@ export class MemoryPool implements Disposable {
   }
 
   /**
-   * Ends the pool: nothing more is allocated from it. Buffers that came from it stay as they are; the pool is destroyed
-   * when the last of them was closed and the work that uses them is done (`cuMemPoolDestroy`). May be called twice, and does
-   * nothing to the device's own pool.
+   * Ends the pool: nothing more can be allocated from it. Its buffers remain usable; the pool is destroyed when the last of
+   * them was closed and the work that uses them is done (`cuMemPoolDestroy`). May be called twice, and does nothing to the
+   * device's own pool.
    */
   close(): void {
-    coreOf(this).close()
-  }
-
-  /** `close()`, for `using`. */
-  [Symbol.dispose](): void {
-    coreOf(this)
-    this.close()
+    implOf(this).close()
   }
 
   get [Symbol.toStringTag](): string {
     return 'MemoryPool'
   }
-
-  toString(): string {
-    return poolCoreOf(this)?.toString() ?? printed(this)
-  }
-
-  static {
-    poolCoreOf = (value) => (typeof value === 'object' && value !== null && #core in value ? value.#core : undefined)
-  }
 }
-inspectAsPrinted(MemoryPool)
+
+const poolImplOf = (value: unknown): PoolImpl | undefined =>
+  value instanceof MemoryPool ? value[implementation] : undefined
 
 const poolsOfDevices = new WeakMap<Device, MemoryPool>()
 
@@ -267,31 +240,28 @@ const poolsOfDevices = new WeakMap<Device, MemoryPool>()
 export function poolOfDevice(device: Device): MemoryPool {
   const handle = driverOf(device).pools.current(device.ordinal)
   const known = poolsOfDevices.get(device)
-  if (known !== undefined && coreOf(known).handle === handle) return known
-  const made = new MemoryPool(new PoolCore(device, handle, undefined, true))
+  if (known !== undefined && implOf(known).handle === handle) return known
+  const made = new MemoryPool(new PoolImpl(device, handle, undefined, true))
   poolsOfDevices.set(device, made)
   return made
 }
 
-/** The core of a pool that memory is to be allocated from, on this device. */
-export function openPool(value: unknown, device: Device): PoolCore {
-  const core = poolCoreOf(value)
-  if (core === undefined) throw invalidType('options.pool', 'a MemoryPool', value)
-  core.checkDevice(device)
-  return core.checkOpen()
+/** The implementation of an open pool of this device. */
+export function openPool(value: unknown, device: Device): PoolImpl {
+  const impl = poolImplOf(value)
+  if (impl === undefined) throw invalidType('options.pool', 'a MemoryPool', value)
+  impl.checkDevice(device)
+  return impl.checkOpen()
 }
 
-function checkThreshold(bytes: unknown, name: string): number {
-  return bytes === Number.POSITIVE_INFINITY ? bytes : checkInteger(bytes, name, 0, MOST)
-}
+const checkThreshold = (bytes: unknown, name: string): number =>
+  bytes === Number.POSITIVE_INFINITY ? bytes : checkInteger(bytes, name, 0, MOST)
 
 function usageOf(pool: unknown): PoolUsage {
   const { driver, handle } = open(pool)
   return driver.pools.usage(handle)
 }
 
-function coreOf(pool: unknown): PoolCore {
-  return poolCoreOf(pool) ?? refuseReceiver('a MemoryPool', pool)
-}
+const implOf = (pool: unknown): PoolImpl => poolImplOf(pool) ?? refuseReceiver('a MemoryPool', pool)
 
-const open = (pool: unknown): PoolCore => coreOf(pool).checkOpen()
+const open = (pool: unknown): PoolImpl => implOf(pool).checkOpen()

@@ -1,24 +1,143 @@
-/** The error where a device has no more memory: what there is, and who holds it. */
+/** The error for a device that has no more memory: what there is, and on which streams this thread has allocated it. */
+import { variable } from '../base/environment-variables.js'
 import { CudaError, explained } from '../base/errors.js'
+import { memoize } from '../base/memoize.js'
+import { shortCallSite } from '../base/stack.js'
 import type { Device } from '../device.js'
 import { CUresult } from '../driver/cuda-results.js'
-import type { Driver, PoolHandle } from '../driver/driver.js'
-import { inBytes, largestHolders } from './holders.js'
+import type { Driver, Pointer, PoolHandle } from '../driver/driver.js'
+import { givenName } from '../driver/stream-names.js'
+import type { StreamImpl } from '../streams/stream-impl.js'
 
-/** What was asked for: of which pool, if not the device's, and the most that it may have. */
+/** The variables that make allocations note their call sites, which takes microseconds. */
+const SITE_VARIABLES = ['CUDA_STREAMS_ALLOCATION_SITES', 'CUDA_STREAMS_SANITIZER']
+const MOST_NAMED = 5
+const UNITS = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'] as const
+
+let notesSites: boolean | undefined
+
+function readVariables(): boolean {
+  notesSites = SITE_VARIABLES.some((name) => (variable(name) ?? '0') !== '0')
+  return notesSites
+}
+
+interface Amount {
+  bytes: number
+  pieces: number
+}
+
+/** How much memory that was allocated on a stream is not freed. */
+export class Holder implements Amount {
+  bytes = 0
+  pieces = 0
+  /** By call site, and the call site of each piece, by its address. */
+  readonly #sites = new Map<string, Amount>()
+  readonly #siteOf = new Map<Pointer, string>()
+
+  constructor(readonly stream: StreamImpl) {}
+
+  add(pointer: Pointer, byteLength: number): void {
+    this.bytes += byteLength
+    this.pieces += 1
+    if (!(notesSites ?? readVariables())) return
+    const site = shortCallSite() ?? 'the event loop'
+    const at = this.#sites.get(site) ?? { bytes: 0, pieces: 0 }
+    at.bytes += byteLength
+    at.pieces += 1
+    this.#sites.set(site, at)
+    this.#siteOf.set(pointer, site)
+  }
+
+  remove(pointer: Pointer, byteLength: number): void {
+    this.bytes -= byteLength
+    this.pieces -= 1
+    const site = notesSites ? this.#siteOf.get(pointer) : undefined
+    const at = site === undefined ? undefined : this.#sites.get(site)
+    if (site === undefined || at === undefined) return
+    this.#siteOf.delete(pointer)
+    at.bytes -= byteLength
+    at.pieces -= 1
+    if (at.pieces === 0) this.#sites.delete(site)
+  }
+
+  toString(): string {
+    const sites = largest(
+      [...this.#sites],
+      ([, amount]) => amount,
+      ([site, amount]) => `${amountOf(amount)} from ${site}`,
+    )
+    return `${nameOf(this.stream)} ${amountOf(this)}${notesSites ? ` (${sites})` : ''}`
+  }
+}
+
+/** The holders of a device. Those that are gone are removed whenever their number has doubled. */
+class Holders {
+  #all: WeakRef<Holder>[] = []
+  #nextSweep = 64
+
+  add(holder: Holder): Holder {
+    this.#all.push(new WeakRef(holder))
+    if (this.#all.length >= this.#nextSweep) this.#nextSweep = Math.max(64, 2 * this.live().length)
+    return holder
+  }
+
+  live(): Holder[] {
+    this.#all = this.#all.filter((each) => each.deref() !== undefined)
+    return this.#all.flatMap((each) => each.deref() ?? [])
+  }
+}
+
+const holdersOf = memoize((_device: Device) => new Holders())
+
+/** To be kept reachable as long as there is memory that was allocated on the stream. */
+export const holderOf = memoize((stream: StreamImpl) => holdersOf(stream.device).add(new Holder(stream)))
+
+/** Describes the streams on which this thread has allocated most; undefined if it has allocated nothing. */
+function largestHolders(device: Device): string | undefined {
+  const live = holdersOf(device).live()
+  const holding = live.filter(({ pieces }) => pieces > 0)
+  return holding.length === 0 ? undefined : largest(holding, (holder) => holder, String)
+}
+
+function largest<T>(all: readonly T[], amount: (one: T) => Amount, describe: (one: T) => string): string {
+  const sorted = [...all].sort((a, b) => amount(b).bytes - amount(a).bytes)
+  const rest = sorted.slice(MOST_NAMED).reduce((sum, one) => sum + amount(one).bytes, 0)
+  const named = sorted.slice(0, MOST_NAMED).map(describe)
+  if (sorted.length > MOST_NAMED) named.push(`${sorted.length - MOST_NAMED} others ${inBytes(rest)}`)
+  return named.join(', ')
+}
+
+const amountOf = ({ bytes, pieces }: Amount): string =>
+  `${inBytes(bytes)} in ${pieces} buffer${pieces === 1 ? '' : 's'}`
+
+/** Does not call the driver, since the stream may be destroyed. The number of a named stream was queried for its name. */
+function nameOf(stream: StreamImpl): string {
+  const { driver, handle, knownId } = stream
+  const name = knownId === undefined ? undefined : givenName(driver, handle, knownId)
+  return name === undefined ? `${stream}` : `'${name}', ${stream},`
+}
+
+/** A length as it reads in an error. */
+function inBytes(bytes: number): string {
+  let unit = 0
+  let value = bytes
+  while (value >= 1024 && unit < UNITS.length - 1) {
+    value /= 1024
+    unit += 1
+  }
+  return `${unit === 0 ? value : value.toFixed(1)} ${UNITS[unit]}`
+}
+
+/** What was asked for, from which pool, if not the device's own, and the most that the pool may have. */
 interface Wanted {
   readonly device: Device
   readonly byteLength: number
   readonly pool: { readonly handle: PoolHandle; readonly maxBytes: number | undefined } | undefined
 }
 
-/** Any other error is returned as it is. */
-export function outOfMemory(error: unknown, driver: Driver, wanted: Wanted): unknown {
+/** Explains the error if it is an out-of-memory error. Any other error is returned unchanged. */
+export function outOfMemory(error: unknown, driver: Driver, { device, byteLength, pool }: Wanted): unknown {
   if (!(error instanceof CudaError) || error.number !== CUresult.OUT_OF_MEMORY) return error
-  return explained(error, explanation(driver, wanted))
-}
-
-function explanation(driver: Driver, { device, byteLength, pool }: Wanted): string {
   const sentences = [`There are no ${inBytes(byteLength)} left`]
   try {
     const { free, total } = driver.pools.info(device.ordinal)
@@ -37,5 +156,5 @@ function explanation(driver: Driver, { device, byteLength, pool }: Wanted): stri
     sentences.push('simulate({ memory }) or CUDA_STREAMS_SIM_MEMORY gives simulated devices more')
   const holders = largestHolders(device)
   if (holders !== undefined) sentences.push(`This thread has allocated most on: ${holders}`)
-  return `${sentences.join('. ')}. Close what is no longer used, and try again`
+  return explained(error, `${sentences.join('. ')}. Close what is no longer used, and try again`)
 }

@@ -1,44 +1,42 @@
 /** Pinned memory of the host, and its views in JavaScript. */
+import { isMarkedAsUntransferable, markAsUntransferable } from '#platform'
 import { checkInteger, readOptions } from '../base/arguments.js'
-import type { OwnBytes } from '../base/bytes.js'
-import { refuseReceiver } from '../base/errors.js'
+import { type Bytes, checkSource, type OwnBytes } from '../base/bytes.js'
+import { describe, invalidValue, refuseReceiver, stateError } from '../base/errors.js'
 import { contextOf, type Device, driverOf, resolveDevice } from '../device.js'
 import { PinnedAllocation } from './allocations.js'
-import { bufferCoreOf, Memory } from './buffer.js'
-import { BufferCore } from './buffer-core.js'
-import { type Bytes, checkSource } from './bytes.js'
-import { keeperOf } from './keep-in-place.js'
-import { type ViewConstructor, viewOf } from './views.js'
+import { BufferImpl, bufferImplOf, Memory, type ViewConstructor, viewOf } from './buffer.js'
 
-let makeBuffer: (core: BufferCore) => PinnedBuffer
+let makeBuffer: (impl: BufferImpl) => PinnedBuffer
 
-/** Views of memory that is not the program's keep its buffer reachable, by the ArrayBuffer that they look at. */
+/** Views of memory that the program did not register keep its buffer reachable, by their ArrayBuffer. */
 const buffersOfViews = new WeakMap<ArrayBuffer, PinnedBuffer>()
 
 /**
  * Page-locked memory of the host, which GPUs copy from and to without help of the processor. Slices and views keep the
  * whole reachable, but views of registered memory do not; a buffer that the program cannot reach any more is closed.
  *
- * A buffer that is closed, or a slice of one, is ERR_CLOSED for every call that uses it; only `pointer`, `byteLength`,
- * `device`, `closed` and `close()` still answer. An argument of the wrong type is ERR_INVALID_ARG_TYPE.
+ * A closed buffer, or a slice of one, is ERR_CLOSED for every call that uses it; only `pointer`, `byteLength`,
+ * `device`, `closed` and `close()` still work. An argument of the wrong type is ERR_INVALID_ARG_TYPE.
  */
 export class PinnedBuffer extends Memory {
   /** Use `device.allocPinned(byteLength)`. */
-  private constructor(core: BufferCore) {
-    super(core, 'obtained from device.allocPinned(byteLength)')
+  private constructor(impl: BufferImpl) {
+    super(impl, 'PinnedBuffer', 'device.allocPinned(byteLength)')
   }
 
   /**
-   * Page-locks memory that JavaScript has already (`cuMemHostRegister`): a SharedArrayBuffer, which other threads may write, a
-   * file that an addon has mapped, or any array. The array stays yours, and is not emptied at the close. It is kept until
-   * the buffer is closed and all work is done that was queued with it; then it is unlocked. The call is slow.
-   * @param array A typed array, a DataView or a whole ArrayBuffer, shared or not, of at least one byte. An ArrayBuffer can never
-   * again be transferred: `postMessage` copies it or refuses, and its `transfer()` throws. Do not call that of the prototype on it.
-   * @param options `device`: the device whose context locks it (default: the current device); every device reaches it
+   * Page-locks existing memory of JavaScript (`cuMemHostRegister`): a SharedArrayBuffer, which other threads may write, a
+   * file that an addon has mapped, or any array. The array remains yours, and is not detached by `close()`. It is retained
+   * until the buffer is closed and all work is done that was queued with it; then it is unlocked. The call is slow.
+   * @param array A typed array, a DataView or a whole ArrayBuffer, shared or not, of at least one byte. An ArrayBuffer can
+   * never be transferred afterwards: `postMessage` copies it or refuses, and its `transfer()` throws. Do not call
+   * `ArrayBuffer.prototype.transfer` on it.
+   * @param options `device`: the device whose context locks it (default: the current device); every device can access it
    * @throws {Error} ERR_INVALID_ARG_TYPE; ERR_INVALID_ARG_VALUE for an array that is detached, ERR_OUT_OF_RANGE for an
    * empty one and a device that does not exist; ERR_UNSUPPORTED for a resizable ArrayBuffer, for that of a WebAssembly.Memory
-   * that is not shared (Node 20 cannot tell it from others: do not pass it), and where it cannot be kept
-   * @throws {CudaError} 712 for memory that is registered already, or was and is in use still
+   * that is not shared (Node 20 cannot recognise it: do not pass it), and if it cannot be kept from being transferred
+   * @throws {CudaError} 712 for memory that is registered already, or was registered and is still in use
    * @example
    * ```ts
    * const shared = new SharedArrayBuffer(4096) // other threads write it
@@ -53,23 +51,23 @@ export class PinnedBuffer extends Memory {
 
   /**
    * The memory itself, not a copy: bytes that GPUs write appear here once that work is done, which this does not wait
-   * for. Closing the buffer detaches the array at once: its length is 0 then. Of memory that was registered it is a view of
+   * for. Closing the buffer detaches the array at once: its length is 0 then. For registered memory it is a view of
    * your array, whose memory may be a SharedArrayBuffer, and does not keep the buffer reachable. Do not transfer the
-   * ArrayBuffer of other pinned memory: this library cannot look at the memory any more.
-   * @throws {Error} ERR_CLOSED; ERR_INVALID_ARG_VALUE where its ArrayBuffer was transferred; ERR_UNSUPPORTED for more bytes
-   * than this Node's typed arrays have: take slices
+   * ArrayBuffer of other pinned memory: this library cannot access the memory afterwards.
+   * @throws {Error} ERR_CLOSED; ERR_INVALID_ARG_VALUE if its ArrayBuffer was transferred; ERR_UNSUPPORTED for more bytes
+   * than typed arrays can have in this Node: take slices
    */
   get bytes(): OwnBytes {
-    const core = coreOf(this)
-    core.viewed()
-    return core.ownBytes()
+    const impl = implOf(this)
+    impl.viewed()
+    return impl.ownBytes()
   }
 
   /**
    * The memory itself as typed elements. Detached like `bytes`.
    * @param type A constructor of typed arrays, such as Float32Array.
-   * @throws {Error} ERR_INVALID_ARG_VALUE where the elements do not fit, ERR_INVALID_ARG_TYPE for a value that is no
-   * constructor of typed arrays, ERR_CLOSED; ERR_UNSUPPORTED for more elements than this Node's typed arrays have
+   * @throws {Error} ERR_INVALID_ARG_VALUE if the elements do not fit, ERR_INVALID_ARG_TYPE for a value that is no
+   * constructor of typed arrays, ERR_CLOSED; ERR_UNSUPPORTED for more elements than typed arrays can have in this Node
    * @example
    * ```ts
    * const samples = pinned.view(Float32Array)
@@ -78,19 +76,19 @@ export class PinnedBuffer extends Memory {
    * ```
    */
   view<V extends ArrayBufferView>(type: ViewConstructor<V>): V {
-    const core = coreOf(this)
-    core.viewed()
-    return viewOf(type, core, core.viewOffset, () => core.ownBuffer())
+    const impl = implOf(this)
+    impl.viewed()
+    return viewOf(type, impl, impl.viewOffset, () => impl.ownBuffer())
   }
 
   /**
    * A part of the buffer, which shares its memory and ends with it.
    * @param byteOffset Where the part begins, in bytes from the beginning of this buffer.
    * @param byteLength Bytes; may be 0.
-   * @throws {Error} ERR_OUT_OF_RANGE where the part does not lie within the buffer, ERR_INVALID_ARG_TYPE, ERR_CLOSED
+   * @throws {Error} ERR_OUT_OF_RANGE if the part does not lie within the buffer, ERR_INVALID_ARG_TYPE, ERR_CLOSED
    */
   slice(byteOffset: number, byteLength: number): PinnedBuffer {
-    return new PinnedBuffer(coreOf(this).slice(this, byteOffset, byteLength))
+    return new PinnedBuffer(implOf(this).slice(this, byteOffset, byteLength))
   }
 
   override get [Symbol.toStringTag](): string {
@@ -98,42 +96,114 @@ export class PinnedBuffer extends Memory {
   }
 
   static {
-    makeBuffer = (core) => new PinnedBuffer(core)
+    makeBuffer = (impl) => new PinnedBuffer(impl)
   }
 }
 
-/** `device.allocPinned()`, for a length that was checked. */
+/** `device.allocPinned()`, for a checked length. */
 export function allocatePinned(device: Device, byteLength: number): PinnedBuffer {
-  const core = pinnedCore(device, byteLength)
-  const buffer = makeBuffer(core)
-  buffersOfViews.set(core.ownBuffer(), buffer)
+  const impl = allocatePinnedImpl(device, byteLength)
+  const buffer = makeBuffer(impl)
+  buffersOfViews.set(impl.ownBuffer(), buffer)
   return buffer
 }
 
-/** Memory that JavaScript has: kept by the driver as long as it is registered. */
+/** Registers memory of JavaScript. The driver retains it as long as it is registered. */
 function register(bytes: Uint8Array, device: Device): PinnedBuffer {
   checkInteger(bytes.length, 'array.byteLength', 1)
-  const keepInPlace = keeperOf(bytes.buffer)
+  const forbidTransfer = transferGuardOf(bytes.buffer)
   const driver = driverOf(device)
   const pointer = driver.memory.registerPinned(bytes, contextOf(device))
-  keepInPlace()
-  const core = new BufferCore(new PinnedAllocation(device, driver, pointer, bytes.length, false))
-  // Views are made of it as of any ArrayBuffer, though it may be a SharedArrayBuffer.
-  core.bytes = bytes.buffer as ArrayBuffer
-  core.bytesBegin = bytes.byteOffset
-  return makeBuffer(core)
+  forbidTransfer()
+  const impl = new BufferImpl(new PinnedAllocation(device, driver, pointer, bytes.length, false))
+  // It may be a SharedArrayBuffer, of which views are made in the same way.
+  impl.bytes = bytes.buffer as ArrayBuffer
+  impl.bytesBegin = bytes.byteOffset
+  return makeBuffer(impl)
 }
 
-/** Pinned memory of the library's own. */
-export function pinnedCore(device: Device, byteLength: number): BufferCore {
+/** Internal pinned memory. */
+export function allocatePinnedImpl(device: Device, byteLength: number): BufferImpl {
   const driver = driverOf(device)
   const { pointer, bytes } = driver.memory.allocatePinned(byteLength, contextOf(device))
-  const core = new BufferCore(new PinnedAllocation(device, driver, pointer, byteLength))
-  core.bytes = bytes
-  return core
+  const impl = new BufferImpl(new PinnedAllocation(device, driver, pointer, byteLength))
+  impl.bytes = bytes
+  return impl
 }
 
-function coreOf(buffer: unknown): BufferCore {
-  const core = bufferCoreOf(buffer)
-  return core?.isPinned ? core : refuseReceiver('a PinnedBuffer', buffer)
+function implOf(buffer: unknown): BufferImpl {
+  const impl = bufferImplOf(buffer)
+  return impl?.isPinned ? impl : refuseReceiver('a PinnedBuffer', buffer)
+}
+
+const TRANSFERS = ['transfer', 'transferToFixedLength'] as const
+
+/** More bytes than any process has. */
+const TOO_MANY = Number.MAX_SAFE_INTEGER
+/** Node 20 has no such function. */
+const transfer: unknown = Reflect.get(ArrayBuffer.prototype, TRANSFERS[0])
+
+let marksWork: boolean | undefined
+
+/**
+ * V8 never moves the memory of an ArrayBuffer, but gives it to another one by a transfer, and frees it with that one. Returns
+ * a function that forbids that for good: it cannot be taken back.
+ * @throws ERR_UNSUPPORTED if it cannot be forbidden
+ */
+function transferGuardOf(buffer: ArrayBufferLike): () => void {
+  // A page has that class only if it is isolated from other origins.
+  if (typeof SharedArrayBuffer === 'function' && buffer instanceof SharedArrayBuffer) return () => {}
+  if (Reflect.get(buffer, 'resizable') === true) {
+    throw stateError(
+      'ERR_UNSUPPORTED',
+      'A resizable ArrayBuffer cannot be registered: its memory may go while a GPU uses it',
+    )
+  }
+  marksWork ??= testMarks()
+  if (!marksWork || !Object.isExtensible(buffer)) {
+    throw stateError(
+      'ERR_UNSUPPORTED',
+      `${describe(buffer)} cannot be kept from being transferred here: register a SharedArrayBuffer`,
+    )
+  }
+  if (isOfWebAssembly(buffer)) {
+    throw stateError(
+      'ERR_UNSUPPORTED',
+      'The ArrayBuffer of a WebAssembly.Memory cannot be registered: its memory goes where that grows. Make it with { shared: true }',
+    )
+  }
+  return () => {
+    markAsUntransferable(buffer)
+    for (const name of TRANSFERS) {
+      if (name in buffer) Object.defineProperty(buffer, name, { value: refuseTransfer })
+    }
+  }
+}
+
+/** Among unmarked ArrayBuffers only those of WebAssembly cannot be transferred; in Node 20 that cannot be tested. */
+function isOfWebAssembly(buffer: ArrayBufferLike): boolean {
+  if (typeof transfer !== 'function' || isMarkedAsUntransferable(buffer)) return false
+  try {
+    transfer.call(buffer, TOO_MANY)
+    return false
+  } catch (error) {
+    // It checks whether it may transfer before it allocates.
+    return !(error instanceof RangeError)
+  }
+}
+
+function refuseTransfer(): never {
+  throw invalidValue('This ArrayBuffer cannot be transferred: its memory was registered by PinnedBuffer.from()')
+}
+
+/** Are marked ArrayBuffers not transferred? Not every run time supports it. */
+function testMarks(): boolean {
+  const scratch = new ArrayBuffer(8)
+  if (!markAsUntransferable(scratch)) return false
+  try {
+    structuredClone(scratch, { transfer: [scratch] })
+  } catch {
+    // Refused, so it was not transferred.
+  }
+  return scratch.byteLength > 0
 }

@@ -1,5 +1,4 @@
 /** Queues work that uses memory, and tracks that use. */
-
 import { stateError } from '../base/errors.js'
 import {
   bytesIn,
@@ -17,53 +16,53 @@ import {
   noteNode,
   recordOf,
 } from '../streams/capture-record.js'
-import type { StreamCore } from '../streams/stream-core.js'
-import type { OpenMemory } from './buffer-core.js'
+import type { StreamImpl } from '../streams/stream-impl.js'
+import type { OpenMemory } from './buffer.js'
 
-/** Makes room in several streams, as `makeRoom` does in one. */
-export function makeRoomInAll(streams: ReadonlySet<StreamCore>, entries: number): void {
+/** Reserves entries in the hardware queues of several streams, as `reserve()` does in one. */
+export function reserveInAll(streams: ReadonlySet<StreamImpl>, entries: number): void {
   for (;;) {
-    for (const stream of streams) stream.makeRoom(entries)
-    // The host functions that ran while one had no room may have filled or closed another.
+    for (const stream of streams) stream.reserve(entries)
+    // Host functions that ran while one queue was full may have filled the queue of another stream, or closed it.
     for (const stream of streams) stream.checkOpen()
     if ([...streams].every(({ driver, handle }) => driver.streamHasRoom(handle, entries))) return
   }
 }
 
-/** Work that is being queued, whose memory is tracked or kept by a graph. */
+/** Work that is being queued, whose memory is tracked or retained by a graph. */
 export interface WorkWithMemory {
   readonly memory: readonly OpenMemory[]
   readonly isTracked: boolean
-  /** Of the capture that the work goes into. */
+  /** The record of the capture that the work goes into. */
   readonly record: CaptureRecord | undefined
 }
 
 /**
  * To be called before work is queued that uses the memory among these. Captured work runs when its graph is launched, so
- * nothing is used yet; the graph keeps the memory. Returns what to call `endWork` with; undefined where it need not be.
- * @throws ERR_UNSUPPORTED where the stream's device cannot reach the memory of another
+ * nothing is used yet; the graph retains the memory. Returns what to pass to `endWork()`; undefined if that need not be called.
+ * @throws ERR_UNSUPPORTED if the stream's device cannot access memory of another device
  */
 export function beginWork(
-  use: StreamCore,
+  use: StreamImpl,
   given: readonly (OpenMemory | number | bigint)[],
 ): WorkWithMemory | undefined {
   const record = recordOf(use)
-  if (record === undefined && allOwned(given, use)) return undefined
+  if (record === undefined && allOrdered(given, use)) return undefined
   const memory = given.filter((each) => typeof each === 'object')
   return { memory, record, isTracked: beforeWork(use, memory, record) }
 }
 
-/** To be called behind it. Returns the record of the capture that the work has gone into, where `note` is noted of it. */
-export function endWork(use: StreamCore, work: WorkWithMemory, note?: NodeNote): CaptureRecord | undefined {
+/** To be called after the work was queued. Returns the record of its capture, in which `note` is noted. */
+export function endWork(use: StreamImpl, work: WorkWithMemory, note?: NodeNote): CaptureRecord | undefined {
   const { memory, isTracked, record } = work
   if (isTracked) afterWork(use, memory)
   if (record !== undefined && note !== undefined) noteNode(record, use, note)
   return record
 }
 
-/** Queues work that uses memory. Returns the record of the capture that it has gone into. */
+/** Queues work that uses memory. Returns the record of its capture. */
 export function queueWith(
-  use: StreamCore,
+  use: StreamImpl,
   memory: readonly OpenMemory[],
   queue: () => void,
 ): CaptureRecord | undefined {
@@ -72,65 +71,65 @@ export function queueWith(
   return work && endWork(use, work)
 }
 
-/** To be called before the work is queued. Is its use tracked, so that `afterWork` must be called behind it? */
-function beforeWork(use: StreamCore, memory: readonly OpenMemory[], record: CaptureRecord | undefined): boolean {
-  keepForGraph(record, memory)
-  if (allOwned(memory, use)) return false
-  admitAll(memory, use)
+/** To be called before the work is queued. Is its use tracked, so that `afterWork()` must be called afterwards? */
+function beforeWork(use: StreamImpl, memory: readonly OpenMemory[], record: CaptureRecord | undefined): boolean {
+  retainForGraph(record, memory)
+  if (allOrdered(memory, use)) return false
+  enablePeerAccess(memory, use)
   return beforeTracked(use, memory, record)
 }
 
-function keepForGraph(record: CaptureRecord | undefined, memory: readonly OpenMemory[]): void {
+function retainForGraph(record: CaptureRecord | undefined, memory: readonly OpenMemory[]): void {
   if (record === undefined) return
   for (const { allocation } of memory) {
-    record.keeps.add(allocation)
+    record.retained.add(allocation)
     const owner = allocation.owner?.deref()
     if (owner !== undefined) record.owners.add(owner)
   }
 }
 
-/** Is all memory among these the stream's own, so that nothing need be done before and after? */
-function allOwned(given: readonly (OpenMemory | number | bigint)[], use: StreamCore): boolean {
+/** Is all memory among these in the order of the stream, so that nothing need be done before and after? */
+function allOrdered(given: readonly (OpenMemory | number | bigint)[], use: StreamImpl): boolean {
   for (let index = 0; index < given.length; index += 1) {
     const each = given[index]
-    if (typeof each === 'object' && !each.allocation.ownedBy(use)) return false
+    if (typeof each === 'object' && !each.allocation.isOrderedOn(use)) return false
   }
   return true
 }
 
-/** Lets a device reach all of this memory. */
-export function admitAll(memory: readonly OpenMemory[], use: Pick<StreamCore, 'ordinal'>): void {
+/** Gives the stream's device access to all of this memory. Throws ERR_UNSUPPORTED if that is impossible. */
+export function enablePeerAccess(memory: readonly OpenMemory[], use: Pick<StreamImpl, 'ordinal'>): void {
   for (const { allocation } of memory) {
-    if (allocation.admit(use)) continue
+    if (allocation.enablePeerAccess(use)) continue
     throw stateError(
       'ERR_UNSUPPORTED',
-      `Memory of ${allocation.device} cannot be used by a stream of device ${use.ordinal}, which cannot reach it; stream.copy() brings it over`,
+      `Memory of ${allocation.device} cannot be used by a stream of device ${use.ordinal}, which cannot reach it; stream.copy() moves it over`,
     )
   }
 }
 
-function beforeTracked(use: StreamCore, memory: readonly OpenMemory[], record: CaptureRecord | undefined): boolean {
+function beforeTracked(use: StreamImpl, memory: readonly OpenMemory[], record: CaptureRecord | undefined): boolean {
   // A capture that another library or thread began has no record.
   if (record !== undefined || use.driver.streamIsCapturing(use.handle)) return false
   for (const { allocation } of memory) allocation.beforeUse(use)
   return true
 }
 
-function afterWork(use: StreamCore, memory: readonly OpenMemory[]): void {
+function afterWork(use: StreamImpl, memory: readonly OpenMemory[]): void {
   for (const { allocation } of memory) allocation.afterUse(use)
 }
 
 /** The memory that one stream is about to use. */
 export interface MemoryUse {
-  readonly use: StreamCore
+  readonly use: StreamImpl
   readonly memory: readonly OpenMemory[]
 }
 
-/** As `queueWith`, for work that is put into several streams at once. */
+/** As `queueWith()`, for work that is queued on several streams at once. */
 export function queueAllWith(parts: readonly MemoryUse[], queue: () => void): void {
-  for (const { use, memory } of parts) keepForGraph(recordOf(use), memory)
-  const others = parts.filter(({ use, memory }) => !allOwned(memory, use))
-  for (const { use, memory } of others) admitAll(memory, use)
+  for (const { use, memory } of parts) retainForGraph(recordOf(use), memory)
+  const others = parts.filter(({ use, memory }) => !allOrdered(memory, use))
+  for (const { use, memory } of others) enablePeerAccess(memory, use)
   const running = others.filter(({ use }) => !use.driver.streamIsCapturing(use.handle))
   for (const { use, memory } of running) for (const { allocation } of memory) allocation.beforeUse(use)
   queue()
@@ -138,7 +137,7 @@ export function queueAllWith(parts: readonly MemoryUse[], queue: () => void): vo
 }
 
 export function queueCopy(
-  use: StreamCore,
+  use: StreamImpl,
   to: OpenMemory,
   from: OpenMemory,
   byteLength: number,
@@ -151,11 +150,11 @@ export function queueCopy(
   let isTracked: boolean
   if (route === undefined || route === 'withinHost') isTracked = beforeWork(use, memory, record)
   else {
-    keepForGraph(record, memory)
-    if (areReached(use, memory)) route = undefined
+    retainForGraph(record, memory)
+    if (areAccessible(use, memory)) route = undefined
     isTracked = beforeTracked(use, memory, record)
   }
-  // No closure: of all work, programs queue the most copies.
+  // No closure, since copies are the most frequent work.
   use.driver.queue({
     kind: 'copy',
     stream: use.handle,
@@ -170,31 +169,29 @@ export function queueCopy(
   if (record !== undefined) noteNode(record, use, endsOf(to, from))
 }
 
-/** What cannot be changed of a captured copy. */
-export function endsOf(to: OpenMemory, from: OpenMemory): CapturedCopy {
-  return { to: endOf(to), from: endOf(from) }
-}
+/** The part of a captured copy that cannot be changed. */
+export const endsOf = (to: OpenMemory, from: OpenMemory): CapturedCopy => ({ to: endOf(to), from: endOf(from) })
 
-/** Where memory is, as far as a node of a graph goes. */
+/** Where memory is, as far as a node of a graph is concerned. */
 export const endOf = ({ allocation: { isOfHost, device } }: OpenMemory): CopyEnd => ({
   isOfHost,
   device: device.ordinal,
 })
 
-/** Copies that touch nothing of each other. */
+/** Queues copies that touch no memory of each other. */
 export function queueCopies(
-  use: StreamCore,
-  given: readonly { to: OpenMemory & Length; from: OpenMemory & Length }[],
+  use: StreamImpl,
+  copies: readonly { to: OpenMemory & Length; from: OpenMemory & Length }[],
 ): void {
-  const some = given.filter(({ to }) => to.byteLength > 0)
+  const some = copies.filter(({ to }) => to.byteLength > 0)
   const memory = new Map(some.flatMap(({ to, from }) => [to, from]).map((each) => [each.allocation, each]))
-  const copies: CopiedBytes[] = []
-  // Captured, each is a node of its own, with a note.
+  const batch: CopiedBytes[] = []
+  // In a capture each copy is a node of its own, with a note.
   for (const { to, from } of recordOf(use) === undefined ? some : []) {
     const route = routeOf(to, from)
-    if (route !== undefined && route !== 'withinHost' && !areReached(use, [to, from])) break
+    if (route !== undefined && route !== 'withinHost' && !areAccessible(use, [to, from])) break
     const { pointer, byteLength } = to
-    copies.push({
+    batch.push({
       destination: pointer,
       source: from.pointer,
       byteLength,
@@ -202,18 +199,19 @@ export function queueCopies(
       rows: undefined,
     })
   }
-  if (copies.length === 0 || copies.length < some.length) {
+  if (batch.length === 0 || batch.length < some.length) {
     for (const { to, from } of some) queueCopy(use, to, from, to.byteLength)
-  } else queueWith(use, [...memory.values()], () => use.driver.queue({ kind: 'copies', stream: use.handle, copies }))
+  } else
+    queueWith(use, [...memory.values()], () => use.driver.queue({ kind: 'copies', stream: use.handle, copies: batch }))
 }
 
 interface Length {
   readonly byteLength: number
 }
 
-/** @throws ERR_UNSUPPORTED between devices that cannot reach each other */
+/** Throws ERR_UNSUPPORTED between devices that cannot access each other's memory. */
 export function queueRows(
-  use: StreamCore,
+  use: StreamImpl,
   to: OpenMemory,
   from: OpenMemory,
   rows: { readonly to: MemoryRows; readonly from: MemoryRows },
@@ -232,10 +230,10 @@ export function queueRows(
   if (record !== undefined) noteNode(record, use, { ...endsOf(to, from), isOfRows })
 }
 
-const areReached = (use: StreamCore, memory: readonly OpenMemory[]): boolean =>
-  memory.every(({ allocation }) => allocation.admit(use))
+const areAccessible = (use: StreamImpl, memory: readonly OpenMemory[]): boolean =>
+  memory.every(({ allocation }) => allocation.enablePeerAccess(use))
 
-/** Undefined between the host and a device, and on one device. */
+/** The route of a copy: undefined between the host and a device, and on one device. */
 function routeOf(to: OpenMemory, from: OpenMemory): CopyRoute | undefined {
   const [there, here] = [to.allocation, from.allocation]
   if (there.isOfHost && here.isOfHost) return 'withinHost'
@@ -243,7 +241,7 @@ function routeOf(to: OpenMemory, from: OpenMemory): CopyRoute | undefined {
   return { to: there.device.ordinal, from: here.device.ordinal }
 }
 
-export function queueFill(use: StreamCore, to: OpenMemory, value: number, width: FillWidth, count: number): void {
+export function queueFill(use: StreamImpl, to: OpenMemory, value: number, width: FillWidth, count: number): void {
   if (count === 0) return
   const memory = [to]
   const record = recordOf(use)

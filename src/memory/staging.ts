@@ -1,60 +1,60 @@
 /**
  * Pinned memory through which ordinary arrays go to a GPU and come from it: for each stream and direction a ring of four
- * chunks of 4 MiB, made as they are needed. All copies are queued at once, in the order of the stream. Where the ring is
- * full the stream, not the caller, waits for JavaScript: a second stream stands at a host function that fills or empties a
- * chunk.
+ * chunks of 4 MiB, made when they are needed. All copies are queued at once, in the order of the stream. If the ring is
+ * full, the stream waits for JavaScript, not the caller: an internal helper stream waits for a host function that fills or
+ * empties a chunk.
  */
-
 import { invalidValue } from '../base/errors.js'
 import { destroyWhenUnreachable } from '../base/finalization.js'
+import { memoize } from '../base/memoize.js'
 import { cudaError } from '../driver/cuda-results.js'
 import { hostFunction } from '../streams/host-function.js'
-import { StreamCore } from '../streams/stream-core.js'
-import type { BufferCore, OpenMemory } from './buffer-core.js'
-import { pinnedCore } from './pinned-buffer.js'
-import { makeRoomInAll, queueCopy } from './queue-with-memory.js'
+import { StreamImpl } from '../streams/stream-impl.js'
+import type { BufferImpl, OpenMemory } from './buffer.js'
+import { allocatePinnedImpl } from './pinned-buffer.js'
+import { queueCopy, reserveInAll } from './queue-with-memory.js'
 
 const CHUNK_BYTES = 4 * 1024 * 1024
 const CHUNKS = 4
 /** Each place in a chunk begins at a multiple of this. */
 const ALIGNMENT = 256
-/** Room is made for this many chunks at a time: the streams need not take more. */
+/** The most chunks that are reserved at a time: hardware queues may not have room for more. */
 const MOST_AT_ONCE = 32
 
 interface Chunk {
-  readonly memory: BufferCore
+  readonly memory: BufferImpl
   used: number
-  /** Is all the work done that used it before it was begun anew? */
+  /** Is all work done that used it in the previous round? */
   ready: boolean
 }
 
 /** A place in a chunk. */
 interface Place {
-  readonly memory: BufferCore
+  readonly memory: BufferImpl
   readonly ready: boolean
 }
 
 class Ring {
-  readonly #stream: StreamCore
+  readonly #stream: StreamImpl
   #chunks: Chunk[] = []
   #at = -1
-  #helper: StreamCore | undefined
-  /** Host functions that will still use the chunks. */
+  #helper: StreamImpl | undefined
+  /** The number of pending host functions that will use the chunks. */
   #pending = 0
   #closed = false
 
-  constructor(stream: StreamCore) {
+  constructor(stream: StreamImpl) {
     this.#stream = stream
     stream.whenClosing(() => this.#close())
   }
 
   /** The stream whose host functions fill and empty the chunks. */
-  get helper(): StreamCore {
-    this.#helper ??= StreamCore.makeFor(this, this.#stream.device)
+  get helper(): StreamImpl {
+    this.#helper ??= StreamImpl.makeFor(this, this.#stream.device)
     return this.#helper
   }
 
-  /** Will so many bytes find room in chunks whose work is all done? */
+  /** Is there room for so many bytes in chunks whose work is all done? */
   isFree(byteLength: number): boolean {
     const begun = this.#chunks[this.#at]
     let left = byteLength
@@ -71,7 +71,7 @@ class Ring {
     return true
   }
 
-  /** Room for so many bytes, a chunk at most, in the chunk begun or in the next. */
+  /** Takes room for so many bytes, at most a chunk, in the current chunk or in the next. */
   place(byteLength: number): Place {
     let chunk = this.#chunks[this.#at]
     if (chunk === undefined || chunk.used + byteLength > CHUNK_BYTES) chunk = this.#begin()
@@ -85,7 +85,7 @@ class Ring {
     this.#pending += 1
   }
 
-  hostFunctionOver(): void {
+  hostFunctionDone(): void {
     this.#pending -= 1
     if (this.#closed) this.#release()
   }
@@ -94,7 +94,7 @@ class Ring {
     const at = (this.#at + 1) % CHUNKS
     let chunk = this.#chunks[at]
     if (chunk === undefined) {
-      chunk = { memory: pinnedCore(this.#stream.device, CHUNK_BYTES), used: 0, ready: true }
+      chunk = { memory: allocatePinnedImpl(this.#stream.device, CHUNK_BYTES), used: 0, ready: true }
       destroyWhenUnreachable(this, chunk.memory.allocation)
       this.#chunks.push(chunk)
     }
@@ -109,7 +109,7 @@ class Ring {
     this.#release()
   }
 
-  /** The GPU may use the chunks still: their memory is given back when it has. */
+  /** The GPU may still use the chunks: their memory is freed when it is done with them. */
   #release(): void {
     if (this.#pending > 0) return
     for (const { memory } of this.#chunks.splice(0)) memory.close()
@@ -117,42 +117,42 @@ class Ring {
   }
 }
 
-const uploads = new WeakMap<StreamCore, Ring>()
-const downloads = new WeakMap<StreamCore, Ring>()
+const uploadRingOf = memoize((stream: StreamImpl) => new Ring(stream))
+const downloadRingOf = memoize((stream: StreamImpl) => new Ring(stream))
 
 /**
- * Queues the copy of these bytes. The promise is done when none of them is needed any more, in the ring or beside it. It
- * rejects where the GPU is known to have faulted by then, and where only a part could be queued.
- * @throws ERR_CLOSED, ERR_INVALID_ARG_VALUE where a host function that runs meanwhile has closed the buffer or detached the bytes
+ * Queues the copy of these bytes. The promise resolves when none of them is needed any more, in the ring or outside it. It
+ * rejects if the GPU is known to have faulted by then, and if only a part could be queued.
+ * @throws ERR_CLOSED, ERR_INVALID_ARG_VALUE if a host function that runs meanwhile closes the buffer or detaches the bytes
  */
-export function stageUpload(stream: StreamCore, buffer: BufferCore, bytes: Uint8Array): Promise<void> {
-  const ring = ringOf(uploads, stream)
+export function stageUpload(stream: StreamImpl, buffer: BufferImpl, bytes: Uint8Array): Promise<void> {
+  const ring = uploadRingOf(stream)
   const { length } = bytes
   const pending = new Pending(ring)
   for (let begin = 0; begin < length; begin += MOST_AT_ONCE * CHUNK_BYTES) {
     const end = Math.min(length, begin + MOST_AT_ONCE * CHUNK_BYTES)
     try {
-      makeRoomToUpload(stream, ring, end - begin)
+      reserveForUpload(stream, ring, end - begin)
       buffer.checkOpen()
       if (bytes.length !== length) throw invalidValue('source was detached or shortened while the stream had no room')
     } catch (error) {
       if (begin === 0) throw error
-      // A call that throws has queued nothing. This no wait reports: a caller who does not look hears of an unhandled rejection.
+      // A call that throws has queued nothing. No wait reports this error, so an unobserved promise is an unhandled rejection.
       return Promise.reject(error)
     }
     uploadPart(stream, ring, buffer, bytes, { begin, end }, pending)
   }
-  // A copy that is queued on a GPU which has faulted is refused late, or never.
+  // The driver refuses a copy on a faulted GPU late, or never.
   const done = pending.promise(() => stream.driver.contextCheck(stream.context))
-  // A caller need not look at it: the next wait reports the fault.
+  // A caller need not observe it: the next wait reports the fault.
   done.catch(() => {})
   return done
 }
 
-function makeRoomToUpload(stream: StreamCore, ring: Ring, byteLength: number): void {
+function reserveForUpload(stream: StreamImpl, ring: Ring, byteLength: number): void {
   const chunks = Math.ceil(byteLength / CHUNK_BYTES)
-  if (ring.isFree(byteLength)) stream.makeRoom(chunks)
-  else makeRoomInAll(new Set([stream, ring.helper]), chunks)
+  if (ring.isFree(byteLength)) stream.reserve(chunks)
+  else reserveInAll(new Set([stream, ring.helper]), chunks)
 }
 
 interface Part {
@@ -160,16 +160,16 @@ interface Part {
   readonly end: number
 }
 
-/** Queues the copies of a part, for which there is room. */
+/** Queues the copies of a part, whose entries are reserved. */
 function uploadPart(
-  stream: StreamCore,
+  stream: StreamImpl,
   ring: Ring,
-  buffer: BufferCore,
+  buffer: BufferImpl,
   bytes: Uint8Array,
   { begin, end }: Part,
   pending: Pending,
 ): void {
-  /** What finds no place in the ring yet, and may be changed by the caller at once. */
+  /** Copies of the bytes for which the ring has no room yet: the caller may change the array at once. */
   let kept: { readonly begin: number; readonly bytes: Uint8Array } | undefined
   for (let offset = begin; offset < end; offset += CHUNK_BYTES) {
     const part = bytes.subarray(offset, Math.min(end, offset + CHUNK_BYTES))
@@ -186,23 +186,23 @@ function uploadPart(
 }
 
 /**
- * Queues the copy of these bytes to an array of their length; the promise is done when they are there. It rejects with
- * ERR_INVALID_ARG_VALUE where the array has been detached or shortened by then.
+ * Queues the copy of these bytes to an array of their length; the promise resolves when the array has them. It rejects with
+ * ERR_INVALID_ARG_VALUE if the array has been detached or shortened by then.
  */
-export function stageDownload(stream: StreamCore, buffer: BufferCore, into: Uint8Array): Promise<void> {
-  const ring = ringOf(downloads, stream)
+export function stageDownload(stream: StreamImpl, buffer: BufferImpl, into: Uint8Array): Promise<void> {
+  const ring = downloadRingOf(stream)
   const { byteLength } = buffer
   const pending = new Pending(ring)
   for (let begin = 0; begin < byteLength; begin += MOST_AT_ONCE * CHUNK_BYTES) {
     const end = Math.min(byteLength, begin + MOST_AT_ONCE * CHUNK_BYTES)
     const { helper } = ring
-    makeRoomInAll(new Set([stream, helper]), Math.ceil((end - begin) / CHUNK_BYTES))
+    reserveInAll(new Set([stream, helper]), Math.ceil((end - begin) / CHUNK_BYTES))
     buffer.checkOpen()
     for (let offset = begin; offset < end; offset += CHUNK_BYTES) {
       const length = Math.min(CHUNK_BYTES, end - offset)
       const { memory, ready } = ring.place(length)
       const { allocation } = memory
-      if (!ready) allocation.comeAfterUses(stream)
+      if (!ready) allocation.orderAfterUses(stream)
       queueCopy(stream, memory, at(buffer, offset), length, 'download')
       helper.driver.streamWaitStream(helper.handle, stream.handle, stream.context)
       allocation.beforeUse(helper)
@@ -217,23 +217,23 @@ export function stageDownload(stream: StreamCore, buffer: BufferCore, into: Uint
   return pending.promise()
 }
 
-/** The helper fills the place once its earlier work is done; the stream waits for that. */
+/** The helper stream fills the place once earlier work with it is done, and the stream waits for that. */
 function fillLater(
-  helper: StreamCore,
-  stream: StreamCore,
-  memory: BufferCore,
+  helper: StreamImpl,
+  stream: StreamImpl,
+  memory: BufferImpl,
   bytes: Uint8Array,
   pending: Pending,
 ): void {
-  memory.allocation.comeAfterUses(helper)
+  memory.allocation.orderAfterUses(helper)
   queueHostFunction(helper, pending, () => memory.ownBytes().set(bytes))
   stream.driver.streamWaitStream(stream.handle, helper.handle, helper.context)
 }
 
-/** An error is what `run` returns, if anything. After a fault it is not run, but is over all the same. */
-function queueHostFunction({ driver, handle, context }: StreamCore, pending: Pending, run: () => unknown): void {
+/** `run` returns an error, if there is one. It is not called after a fault, but counts as done nevertheless. */
+function queueHostFunction({ driver, handle, context }: StreamImpl, pending: Pending, run: () => unknown): void {
   const call = hostFunction(
-    (status) => pending.over(status === 0 ? run() : cudaError('cuMemcpyAsync', status)),
+    (status) => pending.done(status === 0 ? run() : cudaError('cuMemcpyAsync', status)),
     true,
     true,
   )
@@ -241,7 +241,7 @@ function queueHostFunction({ driver, handle, context }: StreamCore, pending: Pen
   pending.queued()
 }
 
-/** Host functions that have not run yet. */
+/** Pending host functions of an upload or download. */
 class Pending {
   readonly #ring: Ring
   #count = 0
@@ -257,14 +257,14 @@ class Pending {
     this.#ring.hostFunctionQueued()
   }
 
-  over(error?: unknown): void {
+  done(error?: unknown): void {
     this.#count -= 1
     this.#error ??= error
-    this.#ring.hostFunctionOver()
+    this.#ring.hostFunctionDone()
     if (this.#count === 0) this.#settle?.()
   }
 
-  /** Done when all of them are over; where there are none, rejected with what `check` throws. */
+  /** Settles when all of them are done. If there are none, it rejects with what `check` throws. */
   promise(check = (): void => {}): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#settle = () => (this.#error === undefined ? resolve() : reject(this.#error))
@@ -273,15 +273,6 @@ class Pending {
       this.#settle()
     })
   }
-}
-
-function ringOf(rings: WeakMap<StreamCore, Ring>, stream: StreamCore): Ring {
-  let ring = rings.get(stream)
-  if (ring === undefined) {
-    ring = new Ring(stream)
-    rings.set(stream, ring)
-  }
-  return ring
 }
 
 const isIdle = ({ memory }: Chunk): boolean => memory.allocation.idle

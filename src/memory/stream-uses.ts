@@ -1,35 +1,27 @@
 /**
- * The streams that have used a piece of memory, and how far: an event after the last use by each. Work that comes after
- * all of these may free the memory.
+ * The streams that have used a piece of memory, and an event behind the last use by each. Work that is ordered after all of
+ * these events may free the memory.
  */
-import { nextSerial } from '../base/identity.js'
+import { nextSerial } from '../base/library-object.js'
+import { memoize } from '../base/memoize.js'
 import type { Device } from '../device.js'
 import { type Driver, EventFlag, type EventHandle, type OwnEvent } from '../driver/driver.js'
-import { StreamCore } from '../streams/stream-core.js'
+import { StreamImpl } from '../streams/stream-impl.js'
 
-/** The most streams that have an event of their own; more are joined into one. */
-const MOST_EVENTS = 16
+/** The most streams that have an event of their own: those of more are joined into one event. */
+export const MOST_EVENTS = 16
 
-const hiddenStreams = new WeakMap<Device, StreamCore>()
+/** An internal stream of each device, on which memory waits for the streams that used it. */
+export const internalStream = memoize((device: Device) => StreamImpl.make(device))
 
-/** A stream of the library's own on each device, on which memory waits for the streams that used it. */
-export function hiddenStream(device: Device): StreamCore {
-  let hidden = hiddenStreams.get(device)
-  if (hidden === undefined) {
-    hidden = StreamCore.make(device)
-    hiddenStreams.set(device, hidden)
-  }
-  return hidden
-}
-
-/** An event that no program sees, to be recorded before it is used for anything else. */
-export function ownEvent({ driver, context }: Pick<StreamCore, 'driver' | 'context'>): OwnEvent {
+/** An internal event, to be recorded before it is used for anything else. */
+export function ownEvent({ driver, context }: Pick<StreamImpl, 'driver' | 'context'>): OwnEvent {
   return { context, event: driver.eventCreate(context, EventFlag.DISABLE_TIMING, true) }
 }
 
-/** The same, recorded at once. Where that is refused no event is left behind. */
+/** An internal event that is recorded at once. If the record is refused, no event is left behind. */
 export function recordedEvent(
-  use: Pick<StreamCore, 'driver' | 'context'>,
+  use: Pick<StreamImpl, 'driver' | 'context'>,
   record: (event: EventHandle) => void,
 ): OwnEvent {
   const own = ownEvent(use)
@@ -42,49 +34,47 @@ export function recordedEvent(
   return own
 }
 
-/** The event after the last use by a stream. */
+/** The event behind the last use by a stream. */
 interface StreamUse extends OwnEvent {
-  /** Of the stream. */
+  /** The serial number of the stream. */
   readonly serial: number
 }
 
 const NONE: readonly StreamUse[] = []
 
 export class StreamUses {
-  /** There are few of them, and none of most memory: a map would cost more than all the rest. */
+  /** An array, since most memory has no such uses and none has many: a map would cost more than all the rest. */
   #uses = NONE
 
   has(serial: number): boolean {
     return this.#useOf(serial) !== undefined
   }
 
-  /**
-   * Called before the stream is given work that uses the memory. A failure comes now, and not after the work is queued.
-   */
-  prepare(use: StreamCore, device: Device): void {
+  /** To be called before work that uses the memory is queued, so that a failure comes before it. */
+  prepare(use: StreamImpl, device: Device): void {
     if (this.has(use.serial)) return
-    if (this.#uses.length >= MOST_EVENTS) this.#join(use.driver, hiddenStream(device))
+    if (this.#uses.length >= MOST_EVENTS) this.#join(use.driver, internalStream(device))
     this.#add(use.serial, ownEvent(use))
   }
 
-  /** Called after the stream was given that work. */
-  record({ driver, handle, serial }: StreamCore): void {
+  /** To be called after that work was queued. */
+  record({ driver, handle, serial }: StreamImpl): void {
     const own = this.#useOf(serial)
     if (own !== undefined) driver.eventRecordOwn(own.event, handle)
   }
 
-  /** Lets the stream's later work come after all uses. */
-  comeBefore({ driver, handle, serial }: StreamCore): void {
+  /** Orders the stream's later work after all uses. */
+  orderBefore({ driver, handle, serial }: StreamImpl): void {
     for (const use of this.#uses) if (use.serial !== serial) driver.streamWaitEvent(handle, use.event, 0)
   }
 
-  /** Is all the work done that used the memory? */
+  /** Is all work done that used the memory? */
   areDone(driver: Driver): boolean {
     for (const { event } of this.#uses) if (!driver.memory.isDone(event)) return false
     return true
   }
 
-  /** Gives the events to the function, which owns them from then on. Where it throws they stay here. */
+  /** Gives the events to the function, which owns them afterwards. If it throws, they stay here. */
   handOver(to: (events: readonly OwnEvent[]) => void): void {
     to(this.#uses)
     this.#uses = NONE
@@ -92,7 +82,7 @@ export class StreamUses {
 
   /** Takes over an event that is recorded behind uses by other code. */
   add(own: OwnEvent, driver: Driver, device: Device): void {
-    if (this.#uses.length >= MOST_EVENTS) this.#join(driver, hiddenStream(device))
+    if (this.#uses.length >= MOST_EVENTS) this.#join(driver, internalStream(device))
     this.#add(nextSerial(), own)
   }
 
@@ -110,10 +100,10 @@ export class StreamUses {
     this.#uses = [...this.#uses, { serial, context, event }]
   }
 
-  #join(driver: Driver, hidden: StreamCore): void {
-    this.comeBefore(hidden)
-    const own = recordedEvent(hidden, (event) => driver.eventRecordOwn(event, hidden.handle))
+  #join(driver: Driver, internal: StreamImpl): void {
+    this.orderBefore(internal)
+    const own = recordedEvent(internal, (event) => driver.eventRecordOwn(event, internal.handle))
     this.recycle(driver)
-    this.#add(hidden.serial, own)
+    this.#add(internal.serial, own)
   }
 }

@@ -1,19 +1,32 @@
 /** Moves bytes in the order of a stream: copies, fills, and ordinary arrays through pinned memory. */
 import { webStreams } from '#platform'
-import { bare, bytesOf, checkArray, checkInteger, readOptions } from '../base/arguments.js'
-import type { OwnBytes } from '../base/bytes.js'
+import { checkArray, checkInteger, checkIntegers, type Given, readOptions } from '../base/arguments.js'
+import { type Bytes, bytesOf, checkSource, isBytes, type OwnBytes } from '../base/bytes.js'
 import { describe, invalidType, invalidValue, outOfRange, stateError } from '../base/errors.js'
-import type { Driver, FillWidth } from '../driver/driver.js'
-import type { StreamCore } from '../streams/stream-core.js'
-import { bufferCoreOf } from './buffer.js'
-import { BufferCore } from './buffer-core.js'
-import { type Bytes, checkSource, isBytes } from './bytes.js'
+import { type Driver, extentOf, type FillWidth, type MemoryRows } from '../driver/driver.js'
+import type { StreamImpl } from '../streams/stream-impl.js'
+import { BufferImpl, bufferImplOf, type ViewConstructor, viewOf } from './buffer.js'
 import type { DeviceBuffer } from './device-buffer.js'
 import type { PinnedBuffer } from './pinned-buffer.js'
 import { queueCopies, queueCopy, queueFill, queueRows } from './queue-with-memory.js'
-import { COPY_OPTIONS, type CopyOptions, checkRowsFit, readRows } from './row-layout.js'
 import { stageDownload, stageUpload } from './staging.js'
-import { type ViewConstructor, viewOf } from './views.js'
+
+/** Which bytes of two buffers a copy of rows touches. Take slices to say where the rows begin. */
+export interface CopyOptions {
+  /** The rows and the bytes of each, or the planes, the rows of each and the bytes of each row. */
+  readonly shape:
+    | readonly [rows: number, rowLength: number]
+    | readonly [planes: number, rows: number, rowLength: number]
+  /**
+   * Bytes from the beginning of one row of the destination to the next, or [from one plane to the next, from one row to the
+   * next]: one number less than `shape` has. Default: no gaps.
+   */
+  readonly destinationStrides?: readonly number[] | undefined
+  /** Bytes from one row of the source to the next, as `destinationStrides`. Default: no gaps. */
+  readonly sourceStrides?: readonly number[] | undefined
+}
+
+const COPY_OPTIONS = ['shape', 'destinationStrides', 'sourceStrides'] as const
 
 /** The width of the value that a fill writes. */
 export interface FillOptions {
@@ -30,12 +43,12 @@ export interface DownloaderOptions {
 type Buffer = DeviceBuffer | PinnedBuffer
 
 const CHUNK_BYTES = 4 * 1024 * 1024
-/** Room is made for this many copies at a time: streams need not take more. */
+/** The most copies that are reserved at a time: hardware queues may not have room for more. */
 const MOST_AT_ONCE = 256
 const FILL_OPTIONS = ['width'] as const
 
 /** `stream.copy()`. */
-export function copy(stream: StreamCore, destination: unknown, source: unknown, options?: CopyOptions): void {
+export function copy(stream: StreamImpl, destination: unknown, source: unknown, options?: CopyOptions): void {
   const rows = options === undefined ? 'all' : readRows(readOptions(options, COPY_OPTIONS))
   const { to, from } = checkEnds(destination, source)
   if (rows === 'all') checkLengths(to.byteLength, 'source', from.byteLength)
@@ -43,16 +56,16 @@ export function copy(stream: StreamCore, destination: unknown, source: unknown, 
     checkRowsFit(to, rows.to, 'destination')
     checkRowsFit(from, rows.from, 'source')
   }
-  stream.makeRoom(1)
+  stream.reserve(1)
   to.openFor(stream.driver)
   from.openFor(stream.driver)
   if (rows === 'all') queueCopy(stream, to, from, from.byteLength)
   else if (rows !== undefined) queueRows(stream, to, from, rows)
-  stream.last = 'a copy'
+  stream.lastWork = 'a copy'
 }
 
 /** `stream.copy()` of several. */
-export function copyAll(stream: StreamCore, pairs: unknown, source: unknown, options: unknown): void {
+export function copyAll(stream: StreamImpl, pairs: unknown, source: unknown, options: unknown): void {
   for (const [name, given] of [
     ['source', source],
     ['options', options],
@@ -77,36 +90,36 @@ export function copyAll(stream: StreamCore, pairs: unknown, source: unknown, opt
     }
   }
   openAll()
-  // Begun, it is done whole: a host function that runs while a part finds no room may close what is left to copy.
-  const cores = copies.flatMap(({ to, from }) => [to, from])
-  BufferCore.keepAll(cores, () => {
+  // All or nothing: a host function that runs while the queue is full may close a buffer of the remaining copies.
+  const impls = copies.flatMap(({ to, from }) => [to, from])
+  BufferImpl.retainDuring(impls, () => {
     for (let at = 0; at < copies.length; at += MOST_AT_ONCE) {
       const some = copies.slice(at, at + MOST_AT_ONCE)
-      stream.makeRoom(some.length)
+      stream.reserve(some.length)
       if (at === 0) openAll()
       queueCopies(stream, some)
     }
   })
-  if (copies.length > 0) stream.last = 'copies'
+  if (copies.length > 0) stream.lastWork = 'copies'
 }
 
 interface Ends {
-  readonly to: BufferCore
-  readonly from: BufferCore
+  readonly to: BufferImpl
+  readonly from: BufferImpl
 }
 
 interface Copied extends Ends {
   readonly name: string
 }
 
-/** They are made in any order. Throws ERR_INVALID_ARG_VALUE where one writes what another reads or writes. */
+/** Throws ERR_INVALID_ARG_VALUE if one copy writes what another reads or writes: they are made in any order. */
 function checkApart(copies: readonly Copied[]): void {
   const pieces = copies.flatMap(({ to, from, name }) => [
     { begin: to.pointer, end: to.pointer + to.byteLength, writes: true, name },
     { begin: from.pointer, end: from.pointer + from.byteLength, writes: false, name },
   ])
   pieces.sort((a, b) => a.begin - b.begin)
-  // The furthest ends so far, of what is written and of anything, and whose they are.
+  // The pieces that reach furthest so far: among those that are written, and among all.
   let written = pieces[0]
   let touched = pieces[0]
   for (const piece of pieces.slice(1)) {
@@ -138,17 +151,17 @@ function checkEnds(destination: unknown, source: unknown): Ends {
 }
 
 /** `stream.fill()`. */
-export function fill(stream: StreamCore, buffer: unknown, value: number, options: FillOptions | undefined): void {
+export function fill(stream: StreamImpl, buffer: unknown, value: number, options: FillOptions | undefined): void {
   const checked = checkFill(buffer, value, options)
-  stream.makeRoom(1)
+  stream.reserve(1)
   const { to, width } = openFill(checked, stream.driver)
   queueFill(stream, to, checked.value, width, to.byteLength / width)
-  stream.last = 'a fill'
+  stream.lastWork = 'a fill'
 }
 
-/** What a fill writes, and where. */
+/** The destination and the value of a fill. */
 export interface CheckedFill {
-  readonly to: BufferCore
+  readonly to: BufferImpl
   /** Not negative. */
   readonly value: number
   readonly width: FillWidth
@@ -179,7 +192,7 @@ export function openFill(fill: CheckedFill, driver: Driver): CheckedFill {
 }
 
 /** `stream.upload()`. */
-export function upload(stream: StreamCore, buffer: unknown, source: unknown): Promise<void> {
+export function upload(stream: StreamImpl, buffer: unknown, source: unknown): Promise<void> {
   const to = checkBuffer(buffer, 'buffer')
   to.checkOpen()
   const bytes = checkSource(source, 'source')
@@ -191,14 +204,14 @@ export function upload(stream: StreamCore, buffer: unknown, source: unknown): Pr
   return stageUpload(stream, to, bytes)
 }
 
-/** `stream.download()`: to a new array of a constructor, or to an array that is given. */
-export async function download(stream: StreamCore, buffer: unknown, to: unknown): Promise<Bytes> {
+/** `stream.download()`: to a new array made by a constructor, or to an existing one. */
+export async function download(stream: StreamImpl, buffer: unknown, to: unknown): Promise<Bytes> {
   const from = checkBuffer(buffer, 'buffer').openFor(stream.driver)
   const array = typeof to === 'function' ? newArray(from, to, stream) : to
   if (!isBytes(array)) throw invalidType('into', 'an array to fill, or a constructor such as Float32Array', array)
   const bytes = bytesOf(array, 'into')
   checkLengths(from.byteLength, 'into', bytes.length, 'the buffer')
-  // A constructor of the program's may have closed them.
+  // A constructor of the program may have closed them.
   stream.checkOpen()
   from.checkOpen()
   refuseCapture(stream, 'download()')
@@ -206,13 +219,13 @@ export async function download(stream: StreamCore, buffer: unknown, to: unknown)
   return array
 }
 
-function newArray(from: BufferCore, type: object, { driver }: StreamCore): ArrayBufferView {
+function newArray(from: BufferImpl, type: object, { driver }: StreamImpl): ArrayBufferView {
   return viewOf(type as ViewConstructor<ArrayBufferView>, from, 0, () => driver.memory.newArrayBuffer(from.byteLength))
 }
 
 /** `stream.uploader()`, with the function that uploads each chunk. */
 export function uploader(
-  stream: StreamCore,
+  stream: StreamImpl,
   buffer: Buffer,
   uploadPart: (part: Buffer, bytes: Bytes) => Promise<void>,
 ): WritableStream<Bytes> {
@@ -229,12 +242,12 @@ export function uploader(
       await uploadPart(part, bytes)
     },
   }
-  return new (webStreams().WritableStream)(bare(sink), { highWaterMark: CHUNK_BYTES, size: sizeOf })
+  return new (webStreams().WritableStream)(sink, { highWaterMark: CHUNK_BYTES, size: sizeOf })
 }
 
 /** `stream.downloader()`, with the function that downloads each chunk. */
 export function downloader(
-  stream: StreamCore,
+  stream: StreamImpl,
   buffer: Buffer,
   chunkBytes: unknown,
   downloadPart: (part: Buffer) => Promise<OwnBytes>,
@@ -253,20 +266,20 @@ export function downloader(
       if (offset === buffer.byteLength) controller.close()
     },
   }
-  return new (webStreams().ReadableStream)(bare(source), bare({ highWaterMark: 0 }))
+  return new (webStreams().ReadableStream)(source, { highWaterMark: 0 })
 }
 
-export function checkBuffer(value: unknown, name: string): BufferCore {
-  const core = bufferCoreOf(value)
-  if (core === undefined) throw invalidType(name, 'a DeviceBuffer or a PinnedBuffer', value)
-  return core
+export function checkBuffer(value: unknown, name: string): BufferImpl {
+  const impl = bufferImplOf(value)
+  if (impl === undefined) throw invalidType(name, 'a DeviceBuffer or a PinnedBuffer', value)
+  return impl
 }
 
 function checkLengths(wanted: number, name: string, given: number, as = 'the destination'): void {
   if (given !== wanted) throw outOfRange(name, `${wanted} bytes long, as ${as} is (take a slice)`, given)
 }
 
-/** The chunk's part of an uploader's queue. A value that is no chunk is refused when it is written, with a reason. */
+/** The size of a chunk in an uploader's queue. A value that is no chunk is refused with a reason when it is written. */
 function sizeOf(chunk?: Bytes): number {
   try {
     return chunk === undefined ? 0 : checkSource(chunk, 'The chunk').length
@@ -275,11 +288,57 @@ function sizeOf(chunk?: Bytes): number {
   }
 }
 
-/** The staging memory is used anew long before a graph is launched. */
-function refuseCapture(stream: StreamCore, what: string): void {
+/** The staging memory is reused long before a graph is launched. */
+function refuseCapture(stream: StreamImpl, what: string): void {
   if (!stream.driver.streamIsCapturing(stream.handle)) return
   throw stateError(
     'ERR_UNSUPPORTED',
     `${what} cannot be captured: ${stream} captures. Capture a copy() from or to a PinnedBuffer instead`,
   )
+}
+
+/** Where the rows are at both ends; undefined if there are none. */
+function readRows(
+  given: Given<CopyOptions, (typeof COPY_OPTIONS)[number]>,
+): { readonly to: MemoryRows; readonly from: MemoryRows } | undefined {
+  const expected = '[rows, rowLength] or [planes, rows, rowLength]'
+  const shape = checkIntegers(given.shape, 'options.shape', expected, 0)
+  if (shape.length !== 2 && shape.length !== 3)
+    throw invalidValue(`options.shape must be ${expected}, not (${shape.join(', ')})`)
+  const [rowLength = 0, rows = 0, matrices = 1] = [...shape].reverse()
+  const end = (strides: unknown, name: string): MemoryRows => {
+    const { rowDistance, matrixDistance } = readStrides(strides, name, shape.length - 1, rowLength, rows)
+    return { rowLength, rows, rowDistance, matrices, matrixDistance }
+  }
+  const to = end(given.destinationStrides, 'options.destinationStrides')
+  const from = end(given.sourceStrides, 'options.sourceStrides')
+  return shape.includes(0) ? undefined : { to, from }
+}
+
+function readStrides(
+  strides: unknown,
+  name: string,
+  count: number,
+  rowLength: number,
+  rows: number,
+): Pick<MemoryRows, 'rowDistance' | 'matrixDistance'> {
+  if (strides === undefined) return { rowDistance: rowLength, matrixDistance: rows * rowLength }
+  const given = checkArray(strides, name, 'an array of distances in bytes')
+  if (given.length !== count)
+    throw invalidValue(`${name} must have ${count} number(s), as options.shape has one more, not ${given.length}`)
+  const rowAt = count - 1
+  const rowDistance = checkInteger(given[rowAt], `${name}[${rowAt}]`, rowLength)
+  if (count === 1) return { rowDistance, matrixDistance: rows * rowDistance }
+  const matrixDistance = checkInteger(given[0], `${name}[0]`, rows * rowDistance)
+  if (rowDistance === 0 || matrixDistance % rowDistance === 0) return { rowDistance, matrixDistance }
+  throw invalidValue(
+    `${name}[0] must be a whole number of rows' distances of ${rowDistance} bytes, not ${matrixDistance}`,
+  )
+}
+
+/** Throws ERR_OUT_OF_RANGE if the rows do not lie within the buffer. */
+function checkRowsFit(impl: BufferImpl, rows: MemoryRows, name: string): void {
+  const end = extentOf(rows)
+  if (end <= impl.byteLength) return
+  throw outOfRange(`The end of the rows of the ${name}`, `at most ${impl.byteLength}, where ${impl} ends`, end)
 }

@@ -10,22 +10,21 @@ import {
   checkFunction,
   checkInteger,
   checkThis,
-  isInstance,
   readOptions,
 } from '../base/arguments.js'
 import { invalidType, stateError } from '../base/errors.js'
-import { notCloneable } from '../base/identity.js'
+import { notCloneable } from '../base/library-object.js'
 import { another, type Device, driverOf, resolveDevice } from '../device.js'
 import { whenDriverOpens } from '../driver/default-driver.js'
 import { type Driver, type TouchedMemory, touching } from '../driver/driver.js'
 import { whenNameIsGiven } from '../driver/stream-names.js'
 import type { WrappableDriver } from '../driver/wrappable-driver.js'
-import { type Event, eventCoreOf } from '../event.js'
+import { type Event, eventImplOf } from '../event.js'
 import { isMemory, openMemory } from '../memory/buffer.js'
 import type { DeviceBuffer } from '../memory/device-buffer.js'
 import type { PinnedBuffer } from '../memory/pinned-buffer.js'
 import { isStream, type Stream } from '../stream.js'
-import { openStream } from '../streams/stream-core.js'
+import { openStream } from '../streams/stream-impl.js'
 import { checkContinuations } from './continuations.js'
 import type { Detector } from './detector.js'
 import {
@@ -157,7 +156,7 @@ export class Sanitizer implements Disposable {
 
   /** Use `Sanitizer.start()`. */
   private constructor(start: Start) {
-    if (!isInstance(start, Start)) throw invalidType('Sanitizer', 'obtained from Sanitizer.start(options)', start)
+    if (!(start instanceof Start)) throw invalidType('Sanitizer', 'obtained from Sanitizer.start(options)', start)
     const { mode, fix, causal, device, stacks, suppress, atOnce, exitCode } = start
     this.mode = mode
     this.#prints = mode === 'print' && !atOnce
@@ -361,7 +360,7 @@ export function declareAccess(stream: Stream, access: DeclaredAccess, what = 'wo
  */
 export function declareWait(stream: Stream, target: Event | Stream): void {
   const { driver, handle } = openedStream(stream, 'stream')
-  const own = eventCoreOf(target)
+  const own = eventImplOf(target)
   if (own !== undefined) {
     const event = own.openFor(driver)
     for (const detector of detectorsOn(driver)) detector.order.wait(handle, event, false)

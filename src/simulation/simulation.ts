@@ -1,36 +1,85 @@
-/** Simulations, and the operations on their streams that no GPU offers. */
-import { checkInteger, checkNanoseconds, checkPointer, readOptions } from '../base/arguments.js'
-import { invalidType, stateError } from '../base/errors.js'
+/** Simulations, the faults injected into them, and the operations on their streams that no GPU offers. */
+import type { Given } from '../base/arguments.js'
+import {
+  checkArray,
+  checkChoice,
+  checkInteger,
+  checkNanoseconds,
+  checkPointer,
+  readOptions,
+} from '../base/arguments.js'
+import { invalidType, invalidValue, outOfRange, stateError } from '../base/errors.js'
+import { memoize } from '../base/memoize.js'
 import { shortCallSite } from '../base/stack.js'
 import { type Device, deviceOf, driverOf, isDevice, readOptionsOn } from '../device.js'
 import { CUresult } from '../driver/cuda-results.js'
 import type { StreamHandle } from '../driver/driver.js'
 import { MOST_DEVICES, MOST_MEMORY } from '../driver/sim/limits.js'
+import { FAILING_CALLS, type FailingCall, type PlannedFault } from '../driver/sim/machine/fault-plan.js'
 import { SimOperationKind } from '../driver/sim/machine/work.js'
 import { SimDriver, simulatorOfHandle } from '../driver/sim/sim-driver.js'
 import { backendOf, wrappableOf } from '../driver/wrappable-driver.js'
 import { isStream, type Stream } from '../stream.js'
-import { openStream, STREAM_OPTIONS, StreamCore } from '../streams/stream-core.js'
+import { openStream, STREAM_OPTIONS, StreamImpl } from '../streams/stream-impl.js'
 import type { StreamOptions } from '../streams/stream-options.js'
-import { checkFault, checkFaults, type Fault } from './faults.js'
+
+export type { FailingCall } from '../driver/sim/machine/fault-plan.js'
+
+interface WhichFail {
+  /**
+   * The first that fails, counted from 1 since the fault was injected: an integer. Internal calls and operations count too:
+   * a download copies, records and waits. Default 1.
+   */
+  readonly nth?: number | undefined
+  /** The number of those that fail from there on. Default 1, or all if there is a probability; `Infinity` is allowed. */
+  readonly times?: number | undefined
+  /** Each fails only with this probability, from 0 to 1. The simulation's seed decides. Default 1. */
+  readonly probability?: number | undefined
+}
+
+/** A call that throws at once, and does nothing. */
+export interface CallFault extends WhichFail {
+  /** CUDA's name of the call, such as 'cuMemAllocAsync': one that calls of programs lead to. */
+  readonly call: FailingCall
+  /** Left out: an `OperationFault` has it. */
+  readonly operation?: undefined
+  /**
+   * The CUresult of the call, at least 1: 2 is out of memory. One after which CUDA's context is lost (700 to 799)
+   * loses the devices too.
+   */
+  readonly result: number
+}
+
+/** Work that is queued as usual, and faults when it would end: every later call fails, and every wait rejects. */
+export interface OperationFault extends WhichFail {
+  /** The operations that count, on any stream of the machine. 'any' is one of the three. */
+  readonly operation: 'kernel' | 'copy' | 'fill' | 'any'
+  /** Left out: a `CallFault` has it. */
+  readonly call?: undefined
+  /** The CUresult of the fault, at least 1. Default 700, an illegal address; 719 is a launch failure. */
+  readonly result?: number | undefined
+}
+
+/** A failure in a simulation: a call fails at once, or an operation when it would end. */
+export type Fault = CallFault | OperationFault
 
 /** The devices, the order and the faults of a simulated machine. */
 export interface SimulationOptions {
   /** How many devices the machine has, from 1 to 64. Default 1. */
   readonly devices?: number | undefined
   /**
-   * An integer: which of the allowed orders it takes, and which of the faults that have a probability come. Default 0:
-   * operations take their time and no more, and what they do to memory is put off for as long as CUDA allows, so that a
-   * wait which is missing shows as wrong bytes. With another seed operations start late at random.
+   * An integer that selects one of the allowed orders of work, and which of the faults with a probability occur. Default 0:
+   * operations take their time and no more, and their effects on memory are delayed for as long as CUDA allows, so that a
+   * missing wait shows as wrong bytes. With another seed operations start late at random.
    */
   readonly seed?: number | undefined
   /**
    * Bytes of memory of each device, from 1 to 2 ** 46. Default: half of this machine's memory, or of the limit of the
    * container that the program runs in, shared equally among the devices; at least 256 MiB, at most 141e9, as an H200 has.
-   * The machine has to have what a program writes of it.
+   * This machine must have the memory that a program actually writes.
    */
   readonly memory?: number | undefined
-  /** The calls and operations that are to fail. More can be asked for later, by `simulation.inject()`. */
+  /** The calls and operations that are to fail. `simulation.inject()` adds more. */
   readonly faults?: readonly Fault[] | undefined
 }
 
@@ -40,15 +89,15 @@ export interface Simulation extends Disposable {
   readonly devices: readonly Device[]
   /**
    * Virtual nanoseconds since it started: each call takes 100, and when the host blocks or the event loop turns, time
-   * goes on with the work that is queued.
+   * advances with the queued work.
    */
   readonly now: number
-  /** Which of the allowed orders it takes. */
+  /** The seed that selects one of the allowed orders of work. */
   readonly seed: number
   /**
-   * Lets a call or an operation fail, counted from now; takes that back when the result is disposed.
+   * Makes a call or an operation fail, counted from now, until the result is disposed.
    * @param fault The call or operation that fails, and how.
-   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_OUT_OF_RANGE for a fault that cannot be
+   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_OUT_OF_RANGE for an impossible fault
    */
   inject(fault: Fault): Disposable
   /**
@@ -58,16 +107,15 @@ export interface Simulation extends Disposable {
   close(): void
 }
 
-const simulations = new WeakMap<SimDriver, Simulation>()
-/** By simulator: a handle is a number for its owner, and keeps nothing alive. */
-const foreignStreams = new WeakMap<SimDriver, Set<bigint>>()
+/** By simulator, since a handle is a number that keeps nothing alive. */
+const foreignStreamsOf = memoize((_driver: SimDriver) => new Set<bigint>())
 
 /**
- * A private machine beside the default driver, which is not opened by this. Its devices are used as any: `new Stream({
- * device })`.
+ * Makes a private machine beside the default driver, which is not opened by this. Its devices are used as all others:
+ * `new Stream({ device })`.
  * @param options `devices` (default 1), `seed` for the order of work (default 0), `memory` of each device in bytes
  * (default: an equal part of half of this machine's) and `faults` (default none)
- * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for a fault that is none; ERR_OUT_OF_RANGE for `devices`,
+ * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for an impossible fault; ERR_OUT_OF_RANGE for `devices`,
  * `memory` and numbers in a fault
  * @example
  * ```ts
@@ -90,7 +138,7 @@ export function simulate(options?: SimulationOptions): Simulation {
 }
 
 /**
- * The machine that a simulated device belongs to, always the same object; that of the default simulator too.
+ * The machine of a simulated device, also of the default simulator: always the same object.
  * @param device A simulated device.
  * @throws {Error} ERR_UNSUPPORTED for a device of the NVIDIA driver; ERR_INVALID_ARG_TYPE
  */
@@ -110,11 +158,11 @@ export function busy(stream: Stream, nanoseconds: number): void {
   checkNanoseconds(nanoseconds, 'nanoseconds')
   const { driver, handle } = simulated(stream)
   driver.enqueue(handle, SimOperationKind.KERNEL, nanoseconds)
-  openStream(stream).last = 'busy()'
+  openStream(stream).lastWork = 'busy()'
 }
 
 /**
- * Holds the stream at this point until it is opened. To block for work behind it is ERR_DEADLOCK, unless a host
+ * Blocks the stream at this point until the latch is opened. To block for work behind it is ERR_DEADLOCK, unless a host
  * function opens it meanwhile: await `finished()`.
  * @param stream A simulated stream.
  * @returns the latch; opening it twice does nothing more
@@ -141,8 +189,8 @@ export function latch(stream: Stream): { open(): void } {
 }
 
 /**
- * Queues work that faults when it is done. All devices of the machine are lost by that, as those of a process are. It
- * can be captured.
+ * Queues work that faults when it is done. All devices of the machine are lost then, as those of a process are. It can be
+ * captured.
  * @param stream A simulated stream.
  * @param number The CUresult of the fault. Default 700, an illegal address.
  * @throws {Error} ERR_UNSUPPORTED for a stream of the NVIDIA driver; ERR_OUT_OF_RANGE for a number less than 1;
@@ -153,31 +201,30 @@ export function fault(stream: Stream, number: number = CUresult.ILLEGAL_ADDRESS)
   checkInteger(number, 'number', 1, undefined, () => 'a CUresult that is not success')
   const { driver, handle } = simulated(stream)
   driver.enqueue(handle, SimOperationKind.FAULT, number)
-  openStream(stream).last = 'fault()'
+  openStream(stream).lastWork = 'fault()'
 }
 
 /**
- * The handle of a stream that another library of the simulation owns: wrap it with `new ExternalStream(handle, { device
- * })`. The stream lives until `destroyForeignStream(handle)`, and no longer than its simulation, which a handle does
- * not keep alive.
+ * Makes a stream that another library of the simulation owns, and returns its handle: wrap it with
+ * `new ExternalStream(handle, { device })`. The stream exists until `destroyForeignStream(handle)`, and no longer than its
+ * simulation, which a handle does not keep alive.
  * @param device A simulated device.
  * @param options `priority` (default 0), `nonBlocking` (default true) and `context` (default none)
- * @throws {Error} ERR_UNSUPPORTED for a device of the NVIDIA driver; ERR_INVALID_ARG_TYPE; ERR_DEVICE_MISMATCH where
+ * @throws {Error} ERR_UNSUPPORTED for a device of the NVIDIA driver; ERR_INVALID_ARG_TYPE; ERR_DEVICE_MISMATCH if
  * `options.device` is another one
  */
 export function foreignStream(device: Device, options?: StreamOptions): bigint {
   const driver = simDriverOf(device)
-  // What wraps the driver must not see it being made: to the sanitizer it would be a stream of this library.
-  const { handle: made } = StreamCore.make(device, readOptionsOn(device, options, STREAM_OPTIONS), driver)
+  // Made behind the back of the driver's wrappers: the sanitizer would take it for a stream of this library.
+  const { handle: made } = StreamImpl.make(device, readOptionsOn(device, options, STREAM_OPTIONS), driver)
   const handle = BigInt(made)
-  const known = foreignStreams.get(driver) ?? new Set<bigint>()
-  foreignStreams.set(driver, known.add(handle))
+  foreignStreamsOf(driver).add(handle)
   return handle
 }
 
 /**
- * Destroys such a stream, as its owner would. Queued work still completes; wrappers of it get CudaError 400 from then
- * on.
+ * Destroys a stream of `foreignStream()`, as its owner would. Queued work still completes; wrappers of it get CudaError 400
+ * from then on.
  * @param handle A handle from `foreignStream()`.
  * @throws {Error} ERR_INVALID_HANDLE for a handle that `foreignStream()` did not return, or that is destroyed;
  * ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE
@@ -185,7 +232,7 @@ export function foreignStream(device: Device, options?: StreamOptions): bigint {
 export function destroyForeignStream(handle: bigint): void {
   const address = checkPointer(handle, 'handle', 'a handle that foreignStream() returned')
   const driver = simulatorOfHandle(address)
-  if (driver === undefined || !foreignStreams.get(driver)?.delete(BigInt(address))) {
+  if (driver === undefined || !foreignStreamsOf(driver).delete(BigInt(address))) {
     const what = `0x${handle.toString(16)} is no stream that foreignStream() made, or it is destroyed`
     throw stateError('ERR_INVALID_HANDLE', what)
   }
@@ -193,10 +240,8 @@ export function destroyForeignStream(handle: bigint): void {
 }
 
 /** The simulation of a simulator: always the same object. */
-export function simulationFor(driver: SimDriver): Simulation {
-  const known = simulations.get(driver)
-  if (known !== undefined) return known
-  const simulation: Simulation = {
+export const simulationFor = memoize(
+  (driver: SimDriver): Simulation => ({
     devices: Array.from({ length: driver.deviceCount() }, (_, ordinal) => deviceOf(wrappableOf(driver), ordinal)),
     seed: driver.seed,
     get now() {
@@ -205,10 +250,8 @@ export function simulationFor(driver: SimDriver): Simulation {
     inject: (fault) => ({ [Symbol.dispose]: driver.machine.faults.add(checkFault(fault)) }),
     close: () => driver.close(),
     [Symbol.dispose]: () => driver.close(),
-  }
-  simulations.set(driver, simulation)
-  return simulation
-}
+  }),
+)
 
 function simDriverOf(device: Device): SimDriver {
   if (!isDevice(device)) throw invalidType('device', 'a Device', device)
@@ -219,11 +262,53 @@ function simDriverOf(device: Device): SimDriver {
 
 function simulated(stream: Stream): { readonly driver: SimDriver; readonly handle: StreamHandle } {
   if (!isStream(stream)) throw invalidType('stream', 'a Stream', stream)
-  const core = openStream(stream)
-  core.makeRoom(1)
-  const { handle } = core
+  const impl = openStream(stream)
+  impl.reserve(1)
+  const { handle } = impl
   const driver = simDriverOf(stream.device)
-  // Work that is queued here passes none of the library's own verbs, as another library's does.
+  // Like work of another library, this work is not queued by methods of the driver interface.
   driver.streamHandedOut(handle)
   return { driver, handle }
+}
+
+const OPERATIONS = ['kernel', 'copy', 'fill', 'any'] as const
+const FAULT = ['call', 'operation', 'nth', 'times', 'probability', 'result'] as const
+
+function checkFault(fault: Fault, name = 'fault'): PlannedFault {
+  if (fault === undefined) throw invalidType(name, 'a fault', fault)
+  const given: Given<Fault, (typeof FAULT)[number]> = readOptions(fault, FAULT, name)
+  const { call, operation, nth = 1, probability } = given
+  const { times = probability === undefined ? 1 : Number.POSITIVE_INFINITY } = given
+  if ((call === undefined) === (operation === undefined)) {
+    throw invalidValue(`${name} must name either a call or an operation`)
+  }
+  if (call !== undefined) checkChoice(call, `${name}.call`, FAILING_CALLS)
+  if (operation !== undefined) checkChoice(operation, `${name}.operation`, OPERATIONS)
+  checkInteger(nth, `${name}.nth`, 1)
+  // There is no default for the result of a call.
+  const { result = call === undefined ? CUresult.ILLEGAL_ADDRESS : undefined } = given
+  return {
+    call,
+    operation,
+    after: nth - 1,
+    times: checkTimes(times, name),
+    probability: checkProbability(probability, name),
+    result: checkInteger(result, `${name}.result`, 1, undefined, () => 'a CUresult that is not success'),
+  }
+}
+
+export function checkFaults(faults: readonly Fault[] | undefined, name: string): readonly PlannedFault[] {
+  if (faults === undefined) return []
+  const given = checkArray(faults, name, 'an array of faults')
+  return given.map((each, index) => checkFault(each as Fault, `${name}[${index}]`))
+}
+
+const checkTimes = (times: number, name: string): number =>
+  times === Number.POSITIVE_INFINITY ? times : checkInteger(times, `${name}.times`, 1)
+
+function checkProbability(probability: number | undefined, name: string): number {
+  if (probability === undefined) return 1
+  if (typeof probability !== 'number') throw invalidType(`${name}.probability`, 'a number', probability)
+  if (!(probability >= 0 && probability <= 1)) throw outOfRange(`${name}.probability`, 'from 0 to 1', probability)
+  return probability
 }

@@ -1,65 +1,62 @@
 /**
- * What the work of a capture uses, noted while it is captured: the graph keeps it. A capture that another library began
- * has no record, and its graph keeps nothing.
+ * What the work of a capture uses, noted while it is captured, for the graph to retain. A capture that another library began
+ * has no record, and its graph retains nothing.
  */
 import type { NativeResource } from '../base/finalization.js'
-import {
-  type ContextHandle,
-  cudaHandleOf,
-  type Driver,
-  isNullStream,
-  type LaunchShape,
-  type NodeHandle,
-  type StreamHandle,
-} from '../driver/driver.js'
+import { memoize } from '../base/memoize.js'
+import type { ContextHandle, Driver, LaunchShape, NodeHandle, StreamHandle } from '../driver/driver.js'
+import { cudaHandleOf, isNullStream } from '../driver/driver.js'
 
 /** Resources that live as long as a graph, or an instance of one. */
-export class Keeps {
+export class RetainedResources {
   readonly #resources = new Set<NativeResource>()
 
-  get resources(): ReadonlySet<NativeResource> {
+  get all(): ReadonlySet<NativeResource> {
     return this.#resources
   }
 
   add(resource: NativeResource): void {
     if (this.#resources.has(resource)) return
-    resource.keep()
+    resource.retain()
     this.#resources.add(resource)
   }
 
-  addAll({ resources }: Keeps): void {
-    for (const resource of resources) this.add(resource)
+  addAll({ all }: RetainedResources): void {
+    for (const resource of all) this.add(resource)
   }
 
-  /** Lets go of it, where another keeps it too. */
+  /** Releases it; somebody else retains it too. */
   drop(resource: NativeResource): void {
-    if (this.#resources.delete(resource)) resource.letGo()
+    if (this.#resources.delete(resource)) resource.release()
   }
 
-  copy(): Keeps {
-    const copy = new Keeps()
+  copy(): RetainedResources {
+    const copy = new RetainedResources()
     copy.addAll(this)
     return copy
   }
 
-  /** The caller lets go of them. */
+  /** Takes all out. The caller has to release them. */
   take(): NativeResource[] {
     const taken = [...this.#resources]
     this.#resources.clear()
     return taken
   }
 
-  letGo(): void {
-    letGoOf(this.take(), (resource) => resource.letGo())
+  release(): void {
+    releaseAll(this.take())
   }
 }
 
-/** Lets go of each, by the function, and empties the list. What one throws is thrown when all are gone. */
-export function letGoOf(left: NativeResource[], letGo: (resource: NativeResource) => void): void {
+/** Releases all resources in the list, which it empties. An error of one is thrown when all are released. */
+export function releaseAll(
+  resources: NativeResource[],
+  release = (resource: NativeResource): void => resource.release(),
+): void {
   const errors: unknown[] = []
-  for (let resource = left.pop(); resource !== undefined; resource = left.pop()) {
+  for (let resource = resources.pop(); resource !== undefined; resource = resources.pop()) {
     try {
-      letGo(resource)
+      release(resource)
     } catch (error) {
       errors.push(error)
     }
@@ -67,13 +64,13 @@ export function letGoOf(left: NativeResource[], letGo: (resource: NativeResource
   if (errors.length > 0) throw errors[0]
 }
 
-/** A kernel that a node was captured for, as the program has it, and the shape of the launch. */
+/** The kernel of a captured launch, as the program has it, and the shape of the launch. */
 export interface CapturedLaunch {
   readonly kernel: object
   readonly shape: LaunchShape
 }
 
-/** The kinds of memory that a copy goes between, which no update changes. */
+/** The kinds of memory that a captured copy goes between, which no update changes. */
 export interface CapturedCopy {
   readonly to: CopyEnd
   readonly from: CopyEnd
@@ -86,7 +83,7 @@ export interface CopyEnd {
   readonly device: number
 }
 
-/** The kind of memory that a fill writes, likewise. */
+/** The kind of memory that a captured fill writes, which no update changes. */
 export interface CapturedFill {
   readonly fills: CopyEnd
 }
@@ -94,39 +91,15 @@ export interface CapturedFill {
 export type NodeNote = CapturedLaunch | CapturedCopy | CapturedFill
 
 export interface NotedNode {
-  /** In which it was captured: no update changes that, and CUDA does not tell it. */
+  /** The context in which it was captured: no update changes that, and CUDA does not report it. */
   readonly context: ContextHandle
   readonly note: NodeNote
 }
 
-export class CaptureRecord {
-  readonly keeps = new Keeps()
-  /** What the driver does not tell of nodes. */
-  readonly notes = new Map<NodeHandle, NotedNode>()
-  /** Objects that programs have as owners of foreign memory and events. */
-  readonly owners = new Set<object>()
-  /** The wrapper that began the capture was closed: another may end it, or the stream's owner, who may destroy it, too. */
-  isLeft = false
-
-  constructor(
-    /** The stream that began the capture. */
-    readonly origin: Pick<Capturable, 'handle' | 'ordinal' | 'isExternal'>,
-    readonly id: bigint,
-    /** What is captured is added to this graph. */
-    readonly into: GrowingGraph | undefined,
-  ) {}
-
-  /** The capture gave no graph. */
-  drop(): void {
-    this.into?.lost()
-    this.keeps.letGo()
-  }
-}
-
 /** A graph that a capture adds to. */
-export interface GrowingGraph {
+export interface CaptureTarget {
   /** The capture has ended in an error, and the driver has destroyed the graph. */
-  lost(): void
+  captureFailed(): void
 }
 
 /** A stream, as far as captures go. */
@@ -137,80 +110,99 @@ interface Capturable {
   readonly isExternal: boolean
 }
 
-const records = new WeakMap<Driver, Set<CaptureRecord>>()
-/** Of all drivers: work is queued often, and captured seldom. */
+export class CaptureRecord {
+  readonly retained = new RetainedResources()
+  /** What the driver does not report of nodes. */
+  readonly notes = new Map<NodeHandle, NotedNode>()
+  /** Objects that programs gave as owners of foreign memory and events. */
+  readonly owners = new Set<object>()
+  /** The wrapper that began the capture was closed: another wrapper, or the stream's owner, may end the capture unnoticed. */
+  mayEndUnnoticed = false
+
+  constructor(
+    /** The stream that began the capture. */
+    readonly origin: Pick<Capturable, 'handle' | 'ordinal' | 'isExternal'>,
+    readonly id: bigint,
+    /** The graph that the captured work is added to. */
+    readonly target: CaptureTarget | undefined,
+  ) {}
+
+  /** The capture gave no graph. */
+  discard(): void {
+    this.target?.captureFailed()
+    this.retained.release()
+  }
+}
+
+const recordsOn = memoize((_driver: Driver) => new Set<CaptureRecord>())
+/** The number of captures under way on all drivers: work is queued often, and captured seldom. */
 let underWay = 0
 
 /** The stream has begun a capture, which may add to a graph. */
-export function captureBegan(stream: Capturable, into?: GrowingGraph): void {
+export function captureBegan(stream: Capturable, target?: CaptureTarget): void {
   const { driver, handle, ordinal, isExternal } = stream
-  // Another library may have ended an earlier one.
+  // Another library may have ended an earlier capture of the stream.
   captureOver(stream)
-  for (const record of records.get(driver) ?? []) if (record.origin.isExternal) dropIfOver(driver, record)
+  for (const record of recordsOn(driver)) if (record.origin.isExternal) discardIfOver(driver, record)
   const id = driver.graphs.captureId(handle)
   if (id === undefined) {
-    into?.lost()
+    target?.captureFailed()
     return
   }
-  let all = records.get(driver)
-  if (all === undefined) {
-    all = new Set()
-    records.set(driver, all)
-  }
-  all.add(new CaptureRecord({ handle, ordinal, isExternal }, id, into))
+  recordsOn(driver).add(new CaptureRecord({ handle, ordinal, isExternal }, id, target))
   underWay += 1
 }
 
-/** The wrapper of another library's stream is closed: the capture that it began, if it did, may end unnoticed. */
-export function captureLeft({ driver, handle }: Capturable): void {
+/** A wrapper of another library's stream is closed: a capture that it began may end unnoticed. */
+export function captureWrapperClosed({ driver, handle }: Capturable): void {
   const record = recordBegunBy(driver, handle)
-  if (record !== undefined) record.isLeft = true
+  if (record !== undefined) record.mayEndUnnoticed = true
 }
 
-/** Takes the record of the capture that the stream began, which has ended; `id` is the number of the one that did. */
+/** Takes the record of the capture that the stream began and that has ended, whose number is `id`. */
 export function takeRecord({ driver, handle }: Capturable, id: bigint | undefined): CaptureRecord | undefined {
   const record = recordBegunBy(driver, handle)
   if (record === undefined) return undefined
   remove(driver, record)
   if (record.id === id) return record
-  // The stream's owner has ended that one, and begun another.
-  record.drop()
+  // The stream's owner has ended that capture, and begun another.
+  record.discard()
   return undefined
 }
 
-/** The capture that the stream began, if it did, gave no graph. */
+/** A capture that the stream began, if there is one, gave no graph. */
 export function captureOver({ driver, handle }: Capturable): void {
   const record = recordBegunBy(driver, handle)
   if (record === undefined) return
   remove(driver, record)
-  record.drop()
+  record.discard()
 }
 
 function recordBegunBy(driver: Driver, handle: StreamHandle): CaptureRecord | undefined {
   if (underWay === 0) return undefined
-  for (const record of records.get(driver) ?? []) if (record.origin.handle === handle) return record
+  for (const record of recordsOn(driver)) if (record.origin.handle === handle) return record
   return undefined
 }
 
 function remove(driver: Driver, record: CaptureRecord): void {
-  if (records.get(driver)?.delete(record)) underWay -= 1
+  if (recordsOn(driver).delete(record)) underWay -= 1
 }
 
-/** Drops the record of a capture that the stream's owner may have ended, or destroyed with the stream. */
-function dropIfOver(driver: Driver, record: CaptureRecord): void {
+/** Discards the record of a capture that the stream's owner may have ended, or destroyed together with the stream. */
+function discardIfOver(driver: Driver, record: CaptureRecord): void {
   const { handle, ordinal } = record.origin
   try {
-    // Throws for a stream that is destroyed, which the driver must not be asked about.
+    // Throws for a destroyed stream, which must not be passed to CUDA.
     driver.streamAdopt(cudaHandleOf(handle), ordinal)
     if (driver.graphs.captureId(handle) === record.id) return
   } catch {
-    // It is over.
+    // The capture is over.
   }
   remove(driver, record)
-  record.drop()
+  record.discard()
 }
 
-/** Notes something of the node that the stream was given last. */
+/** Notes something of the node that was added last to the capture of the stream. */
 export function noteNode(
   record: CaptureRecord,
   { driver, handle, ownContext }: Pick<Capturable, 'driver' | 'handle'> & { readonly ownContext: ContextHandle },
@@ -221,17 +213,17 @@ export function noteNode(
 }
 
 /** The record of the capture under way that adds to the graph. */
-export function recordInto(driver: Driver, graph: GrowingGraph): CaptureRecord | undefined {
-  for (const record of records.get(driver) ?? []) if (record.into === graph) return record
+export function recordOfTarget(driver: Driver, target: CaptureTarget): CaptureRecord | undefined {
+  for (const record of recordsOn(driver)) if (record.target === target) return record
   return undefined
 }
 
 /** The record of the capture that the stream is in. */
 export function recordOf({ driver, handle }: Pick<Capturable, 'driver' | 'handle'>): CaptureRecord | undefined {
   if (underWay === 0) return undefined
-  const all = records.get(driver)
-  if (all === undefined || all.size === 0 || isNullStream(handle)) return undefined
-  for (const record of all) if (record.isLeft) dropIfOver(driver, record)
+  const all = recordsOn(driver)
+  if (all.size === 0 || isNullStream(handle)) return undefined
+  for (const record of all) if (record.mayEndUnnoticed) discardIfOver(driver, record)
   const id = driver.graphs.captureId(handle)
   if (id === undefined) return undefined
   for (const record of all) if (record.id === id) return record

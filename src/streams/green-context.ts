@@ -1,29 +1,20 @@
 /** Green contexts: shares of a device's multiprocessors. */
-import { checkArray, checkInteger, isInstance, readOptions } from '../base/arguments.js'
-import {
-  inspectAsPrinted,
-  invalidType,
-  invalidValue,
-  outOfRange,
-  printed,
-  refuseReceiver,
-  stateError,
-} from '../base/errors.js'
-import { destroyWhenUnreachable, NativeResource } from '../base/finalization.js'
-import { nextSerial, notCloneable } from '../base/identity.js'
-import { type Context, type Device, driverOf } from '../device.js'
-import type { Driver, GreenContextPart } from '../driver/driver.js'
+import { checkArray, checkInteger, readOptions } from '../base/arguments.js'
+import { invalidType, invalidValue, outOfRange, refuseReceiver } from '../base/errors.js'
+import { implementation } from '../base/library-object.js'
+import { type Context, type Device, driverOf, HandleImpl, HandleObject } from '../device.js'
+import type { ContextHandle, Driver, GreenContextPart } from '../driver/driver.js'
 
 /** How a device is split. */
 export interface SplitOptions<N extends readonly number[] = readonly number[]> {
   /**
    * The least number of multiprocessors of each part: integers of at least 1, together fewer than the device has. CUDA
-   * rounds each up to a whole number of groups, which have 8 from compute capability 9.0 on.
+   * rounds each up to whole groups of multiprocessors, of 8 from compute capability 9.0 on.
    */
   readonly multiprocessors: N
 }
 
-/** A green context for each number that was given, and one of the rest. */
+/** A green context for each number that was given, and one for the remaining multiprocessors. */
 export type SplitDevice<N extends readonly number[]> = [
   ...parts: { -readonly [I in keyof N]: GreenContext },
   rest: GreenContext,
@@ -31,66 +22,44 @@ export type SplitDevice<N extends readonly number[]> = [
 
 const MOST_PARTS = 1024
 
-/** Those that are not destroyed. */
-const living = new Set<GreenContextCore>()
+/** All green contexts that are not destroyed. */
+const existing = new Set<GreenContextImpl>()
 
-export class GreenContextCore extends NativeResource {
-  readonly driver: Driver
-  readonly serial = nextSerial()
-  closed = false
-
+export class GreenContextImpl extends HandleImpl<ContextHandle> {
   constructor(
-    readonly device: Device,
+    device: Device,
     readonly part: GreenContextPart,
   ) {
-    super()
-    this.driver = driverOf(device)
-    living.add(this)
-  }
-
-  checkOpen(): this {
-    if (this.closed) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
-    return this
-  }
-
-  close(): void {
-    this.closed = true
-    this.release()
+    super('GreenContext', device, part.context, part.context)
+    existing.add(this)
   }
 
   /** The driver waits for its streams. */
   override destroy(): void {
-    if (living.delete(this)) this.driver.greenContextDestroy(this.part.context)
+    if (existing.delete(this)) this.driver.greenContextDestroy(this.part.context)
   }
 
-  override toString(): string {
-    const { device, part } = this
-    const size = `${part.multiprocessors} multiprocessors`
-    return `GreenContext(0x${part.context.toString(16)}, ${size} of ${device}${this.closed ? ', closed' : ''})`
+  protected override get details(): string {
+    return `${this.part.multiprocessors} multiprocessors of ${this.device}`
   }
 }
 
 /**
- * Those that a graph has to keep whose capture ends now, so that the next split is not given parts where the graph still runs:
- * all that there are, since a capture does not tell which streams took part in it.
+ * The green contexts that a graph has to retain whose capture ends now, so that the next split does not give away
+ * multiprocessors on which the graph may still run: all of the driver, since a capture does not report its streams.
  */
-export const greenContextsOf = (driver: Driver): readonly GreenContextCore[] =>
-  [...living].filter((core) => core.driver === driver)
+export const greenContextsOf = (driver: Driver): readonly GreenContextImpl[] =>
+  [...existing].filter((impl) => impl.driver === driver)
 
-/**
- * The core of a GreenContext; undefined for any other value, also for a proxy of one or an object that inherits from
- * one.
- */
-export let greenContextCoreOf: (value: unknown) => GreenContextCore | undefined
-let makeGreenContext: (core: GreenContextCore) => GreenContext
+let makeGreenContext: (impl: GreenContextImpl) => GreenContext
 
 /**
  * A share of a device's multiprocessors, made by `device.split()`. Kernels of streams that were made in it run on these
- * and no others, beside the kernels of other green contexts of the same split. Kernels of streams that are in none may run
- * on all multiprocessors of the device, so they still hold up those of a green context. Memory, events, modules and
- * copies are the device's, and know no shares.
+ * multiprocessors and no others, beside the kernels of other green contexts of the same split. Kernels of other streams may
+ * run on all multiprocessors of the device, and so delay those of a green context. Memory, events, modules and copies belong
+ * to the whole device.
  *
- * Not repeated at each member: a closed context is ERR_CLOSED where a stream is to be made in it; all else still answers.
+ * Not repeated at each member: to make a stream in a closed context is ERR_CLOSED; all else still works.
  * @example
  * ```ts
  * const [small, rest] = device.split({ multiprocessors: [16] })
@@ -98,27 +67,16 @@ let makeGreenContext: (core: GreenContextCore) => GreenContext
  * const training = new Stream({ context: rest })
  * ```
  */
-export class GreenContext implements Context, Disposable {
-  /** The device that it is a share of. */
-  readonly device: Device
-  /** The multiprocessors that it has: as many as were asked for, or more. */
+export class GreenContext extends HandleObject implements Context {
+  /** The number of its multiprocessors: as many as were asked for, or more. */
   readonly multiprocessors: number
-  /** The number of this object: no other object of this thread has it. */
-  readonly serial: number
-  /** @internal Keeps the object from being copied to another thread. */
-  protected readonly cloning: symbol = notCloneable()
-  readonly #core: GreenContextCore
+  /** @internal */
+  declare readonly [implementation]: GreenContextImpl
 
   /** Use `device.split({ multiprocessors })`. */
-  private constructor(core: GreenContextCore) {
-    if (!isInstance(core, GreenContextCore)) {
-      throw invalidType('GreenContext', 'obtained from device.split({ multiprocessors })', core)
-    }
-    this.device = core.device
-    this.multiprocessors = core.part.multiprocessors
-    this.serial = core.serial
-    this.#core = core
-    destroyWhenUnreachable(this, core)
+  private constructor(impl: GreenContextImpl) {
+    super(impl, GreenContextImpl, 'GreenContext', 'device.split({ multiprocessors })')
+    this.multiprocessors = impl.part.multiprocessors
   }
 
   /**
@@ -126,48 +84,32 @@ export class GreenContext implements Context, Disposable {
    * use it. It can still be read after `close()`.
    */
   get handle(): bigint {
-    return BigInt(greenContext(this).part.context)
-  }
-
-  /** Was it closed? */
-  get closed(): boolean {
-    return greenContext(this).closed
+    return BigInt(greenContextImpl(this).part.context)
   }
 
   /**
-   * Lets no more streams be made in it. Its streams go on. CUDA gives nothing back for a context that is destroyed, so it
-   * is kept for the next split of the same shape, once its streams are closed and the graphs are gone that were captured
-   * while it was there. May be called twice.
+   * Ends it: no more streams can be made in it, and those that were made go on. CUDA gives nothing back for a destroyed
+   * green context, so it is reused by the next split of the same shape, once its streams are closed and the graphs are gone
+   * that were captured while it existed. May be called twice.
    */
   close(): void {
-    greenContext(this).close()
-  }
-
-  /** `close()`, for `using`. */
-  [Symbol.dispose](): void {
-    greenContext(this)
-    this.close()
+    greenContextImpl(this).close()
   }
 
   get [Symbol.toStringTag](): string {
     return 'GreenContext'
   }
 
-  toString(): string {
-    return greenContextCoreOf(this)?.toString() ?? printed(this)
-  }
-
   static {
-    makeGreenContext = (core) => new GreenContext(core)
-    greenContextCoreOf = (value) =>
-      typeof value === 'object' && value !== null && #core in value ? value.#core : undefined
+    makeGreenContext = (impl) => new GreenContext(impl)
   }
 }
-inspectAsPrinted(GreenContext)
 
-function greenContext(context: unknown): GreenContextCore {
-  return greenContextCoreOf(context) ?? refuseReceiver('a GreenContext', context)
-}
+export const greenContextImplOf = (value: unknown): GreenContextImpl | undefined =>
+  value instanceof GreenContext ? value[implementation] : undefined
+
+const greenContextImpl = (context: unknown): GreenContextImpl =>
+  greenContextImplOf(context) ?? refuseReceiver('a GreenContext', context)
 
 /** `device.split()`. */
 export function splitDevice(device: Device, options: SplitOptions): GreenContext[] {
@@ -195,5 +137,5 @@ export function splitDevice(device: Device, options: SplitOptions): GreenContext
     throw outOfRange('options.multiprocessors', expected, `${wanted.join(' + ')} = ${sum}`)
   }
   const parts = driverOf(device).deviceSplit(device.ordinal, wanted)
-  return parts.map((part) => makeGreenContext(new GreenContextCore(device, part)))
+  return parts.map((part) => makeGreenContext(new GreenContextImpl(device, part)))
 }

@@ -1,4 +1,4 @@
-/** Turns a user's callback into a host function: in the async context it was queued in, and never throwing. */
+/** Makes a host function of a callback: it runs in the async context in which it was queued, and never throws. */
 import { newAsyncScope } from '#platform'
 import { throwUncaught } from '../base/uncaught.js'
 import type { HostFunction } from '../driver/driver.js'
@@ -12,14 +12,23 @@ function guarded(callback: (status: number) => void, status: number): void {
   try {
     callback(status)
   } catch (error) {
-    // A caller that happens to wait for the stream did not cause this: it is an uncaught exception instead.
+    // An uncaught exception, since a caller that happens to wait for the stream did not cause the error.
     throwUncaught(error)
   } finally {
     running -= 1
   }
 }
 
-export function hostFunction(callback: (status: number) => void, runsAfterFault: boolean, own = false): HostFunction {
+/** `isInternal`: the library queues it for itself. */
+export function hostFunction(
+  callback: (status: number) => void,
+  runsAfterFault: boolean,
+  isInternal = false,
+): HostFunction {
   const context = newAsyncScope('CudaHostFunction')
-  return { runsAfterFault, own, run: (status) => context.runInAsyncScope(guarded, undefined, callback, status) }
+  return {
+    runsAfterFault,
+    own: isInternal,
+    run: (status) => context.runInAsyncScope(guarded, undefined, callback, status),
+  }
 }

@@ -1,13 +1,14 @@
 /**
- * Streams, events and buffers that one thread shares with another. Each thread has modules of its own, so the other gets a
- * token, a plain object of names and numbers. A mark in native memory says whether the owner still has the object open, and
- * which object it is: a made-up handle would reach the driver otherwise, which crashes on some.
+ * Streams, events and buffers that wrappers and other threads share. Each thread has modules of its own, so another thread
+ * gets a token, a plain object of names and numbers. A registration in native memory says whether the owner still has the
+ * object open, and which object it is: a made-up handle would reach the driver otherwise, which crashes on some.
  */
-import { randomInteger, threadId } from '#platform'
-import { type Given, isRevoked, readProperties } from '../base/arguments.js'
+import { hostname, process, randomInteger, readText, threadId } from '#platform'
+import { type Given, isObject, readProperties } from '../base/arguments.js'
 import { describe, invalidType, invalidValue, stateError } from '../base/errors.js'
-import { processName } from '../base/process-name.js'
+import { memoize } from '../base/memoize.js'
 import { Device, driverOf } from '../device.js'
+import type { Driver, EventHandle, StreamHandle } from '../driver/driver.js'
 
 type SharedKind = 'stream' | 'event' | 'buffer'
 
@@ -23,7 +24,7 @@ export interface SharedObject {
   readonly thread: number
   /** The number of the object in the thread that shared it. */
   readonly key: number
-  /** The address of the words in memory that say whether the object is still open, and which it is. */
+  /** The address of its registration: words in memory that say whether the object is still open, and which it is. */
   readonly mark: number
   /** The ordinal of its device. */
   readonly device: number
@@ -63,81 +64,78 @@ export interface SharedBuffer extends SharedObject {
   readonly byteOffset: number
   /** The length of the shared part, in bytes. */
   readonly byteLength: number
-  /** An event that is done once the memory can be used; 0 where it can be used already. */
+  /** An event that is done once the memory can be used; 0 if it can be used already. */
   readonly ready: bigint
 }
 
-const KEYS = 2 ** 48 - 1
+const MOST_KEY = 2 ** 48 - 1
 const KINDS: readonly SharedKind[] = ['stream', 'event', 'buffer']
 const COMMON = ['cudaStreams', 'driver', 'process', 'thread', 'key', 'mark', 'device'] as const
 
 /** Numbers that say which object was shared, by its kind. Other threads compare a token with them. */
 type Facts = readonly number[]
 
-interface Announcement {
+interface Registration {
   readonly owner: object
   readonly device: Device
   readonly shared: SharedObject
   readonly facts: Facts
 }
 
-/** By core, and by key. Both keep the shared object reachable until it is closed. */
-const announcements = new Map<object, Announcement>()
-const announcementsByKey = new Map<number, Announcement>()
+/** By implementation object, and by key. Both keep the shared object reachable until it is closed. */
+const registrations = new Map<object, Registration>()
+const registrationsByKey = new Map<number, Registration>()
 
-/** Describes an object to other threads, and keeps it reachable until `withdraw`. */
-export function announce<K extends SharedKind>(
-  core: object,
+/** Registers an object for other threads, and keeps it reachable until `unregister()`. Returns what all tokens have. */
+export function register<K extends SharedKind>(
+  impl: object,
   owner: object,
   kind: K,
   device: Device,
   facts: Facts,
 ): SharedObject & { readonly cudaStreams: K } {
-  let known = announcements.get(core)
+  let known = registrations.get(impl)
   if (known === undefined) {
-    const key = randomInteger(1, KEYS)
+    const key = randomInteger(1, MOST_KEY)
     const { driver, ordinal } = device
     const mark = driverOf(device).sharing.raiseMark([key, KINDS.indexOf(kind), ordinal, ...facts])
     const shared = { cudaStreams: kind, driver, process: processName(), thread: threadId, key, mark, device: ordinal }
     known = { owner, device, shared, facts }
-    announcements.set(core, known)
-    announcementsByKey.set(key, known)
+    registrations.set(impl, known)
+    registrationsByKey.set(key, known)
   }
   return { ...known.shared, cudaStreams: kind }
 }
 
 /** To be called when an object is closed that may have been shared. */
-export function withdraw(core: object): void {
-  if (announcements.size === 0) return
-  const known = announcements.get(core)
+export function unregister(impl: object): void {
+  if (registrations.size === 0) return
+  const known = registrations.get(impl)
   if (known === undefined) return
-  announcements.delete(core)
-  announcementsByKey.delete(known.shared.key)
+  registrations.delete(impl)
+  registrationsByKey.delete(known.shared.key)
   driverOf(known.device).sharing.lowerMark(known.shared.mark)
 }
 
 /** Does the value look like a result of `share()`? */
-export function isShared(value: unknown): value is SharedObject {
-  return typeof value === 'object' && value !== null && !isRevoked(value) && Object.hasOwn(value, 'cudaStreams')
-}
+export const isShared = (value: unknown): value is SharedObject => isObject(value) && 'cudaStreams' in value
 
 /** A token that was accepted. */
 export interface Received<T extends object, K extends keyof T> {
   /** The object itself, in the thread that shared it. */
   readonly owner: object | undefined
-  /** The device on which it is to be wrapped in another. */
+  /** The device on which it is to be wrapped in another thread. */
   readonly device: Device
   /** The facts about the object. */
   readonly facts: Facts
-  /** The token's own statements, each read once, to be compared with the facts. */
-  readonly said: Given<T, K>
-  /** Tells whether the thread that shared it has closed it; undefined in that thread. */
-  readonly lifetime: { readonly isOver: boolean } | undefined
+  /** What the token says, each property read once, to be compared with the facts. */
+  readonly claims: Given<T, K>
+  /** Reports whether the thread that shared it has closed it; undefined in that thread. */
+  readonly lifetime: WrappedLifetime | undefined
 }
 
 /**
- * The object that a token stands for in this thread. Throws where the object cannot be used here, is closed, or was
- * made up.
+ * The object that a token stands for in this thread. Throws if the object cannot be used here, is closed, or was made up.
  */
 export function receive<T extends SharedObject, K extends keyof T>(
   shared: T,
@@ -145,30 +143,29 @@ export function receive<T extends SharedObject, K extends keyof T>(
   names: readonly K[],
 ): Received<T, K> {
   if (!isShared(shared)) throw notShared(kind, shared)
-  const said = readProperties<T, K | (typeof COMMON)[number]>(shared, [...COMMON, ...names], 'shared')
-  if (said.cudaStreams !== kind) throw notShared(kind, shared)
-  const thread = checkNumber(said.thread, 'thread')
-  const key = checkNumber(said.key, 'key')
-  const mark = checkNumber(said.mark, 'mark')
-  const ordinal = checkNumber(said.device, 'device')
-  if (said.process !== processName()) throw otherProcess(kind)
+  const claims = readProperties<T, K | (typeof COMMON)[number]>(shared, [...COMMON, ...names], 'shared')
+  if (claims.cudaStreams !== kind) throw notShared(kind, shared)
+  const [thread, key] = [checkNumber(claims.thread, 'thread'), checkNumber(claims.key, 'key')]
+  const [mark, ordinal] = [checkNumber(claims.mark, 'mark'), checkNumber(claims.device, 'device')]
+  if (claims.process !== processName()) {
+    const byEvent = 'share an interprocess event by its ipcHandle() instead'
+    const way = kind === 'stream' ? byEvent : 'use ipcHandle() between processes'
+    throw stateError('ERR_INVALID_HANDLE', `The ${kind} belongs to another process: ${way}`)
+  }
   if (thread === threadId) {
-    const known = announcementsByKey.get(key)
+    const known = registrationsByKey.get(key)
     if (known === undefined) throw closedElsewhere(kind)
     checkFact(kind, 'cudaStreams', known.shared.cudaStreams)
     checkFact(ordinal, 'device', known.shared.device)
-    return { owner: known.owner, device: known.device, facts: known.facts, said, lifetime: undefined }
+    return { owner: known.owner, device: known.device, facts: known.facts, claims, lifetime: undefined }
   }
-  if (said.driver === 'sim') {
-    const how = 'use the cuda driver, or share it within the thread'
-    throw stateError(
-      'ERR_UNSUPPORTED',
-      `Each thread has a simulator of its own, which cannot share ${article(kind)}: ${how}`,
-    )
+  if (claims.driver === 'sim') {
+    const what = `Each thread has a simulator of its own, which cannot share ${article(kind)}`
+    throw stateError('ERR_UNSUPPORTED', `${what}: use the cuda driver, or share it within the thread`)
   }
   const device = Device.get(ordinal)
-  if (device.driver !== said.driver) {
-    const what = `The ${kind} was shared by the driver ${describe(said.driver)}, and this thread uses '${device.driver}'`
+  if (device.driver !== claims.driver) {
+    const what = `The ${kind} was shared by the driver ${describe(claims.driver)}, and this thread uses '${device.driver}'`
     throw stateError('ERR_DEVICE_MISMATCH', `${what}: start both with the same CUDA_STREAMS_DRIVER`)
   }
   const { sharing } = driverOf(device)
@@ -177,33 +174,91 @@ export function receive<T extends SharedObject, K extends keyof T>(
   const [whichKind = -1, whichDevice, ...facts] = words
   checkFact(kind, 'cudaStreams', KINDS[whichKind])
   checkFact(ordinal, 'device', whichDevice)
-  return { owner: undefined, device, facts, said, lifetime: sharing.watchMark(mark, key) }
+  return { owner: undefined, device, facts, claims, lifetime: sharing.watchMark(mark, key) }
 }
 
 function checkNumber(value: unknown, name: string): number {
   if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return value
-  throw notAsShared(name, value)
+  throw changedToken(name, value)
 }
 
-/** Throws ERR_INVALID_ARG_VALUE where a token contradicts a fact. */
-export function checkFact(said: unknown, name: string, fact: unknown): void {
-  if (said !== fact) throw notAsShared(name, said)
+/** Throws ERR_INVALID_ARG_VALUE if a token contradicts a fact. */
+export function checkFact(claim: unknown, name: string, fact: unknown): void {
+  if (claim !== fact) throw changedToken(name, claim)
 }
 
-export function notAsShared(name: string, value: unknown): Error {
-  return invalidValue(`shared.${name} is ${describe(value)}: pass the object that share() returned on as it is`)
-}
+export const changedToken = (name: string, value: unknown): Error =>
+  invalidValue(`shared.${name} is ${describe(value)}: pass the object that share() returned on as it is`)
 
 const article = (kind: SharedKind): string => (kind === 'event' ? 'an event' : `a ${kind}`)
 
 const notShared = (kind: SharedKind, given: unknown): Error =>
   invalidType('shared', `the object that the share() of ${article(kind)} returned`, given)
 
-function otherProcess(kind: SharedKind): Error {
-  const how =
-    kind === 'stream' ? 'share an interprocess event by its ipcHandle() instead' : 'use ipcHandle() between processes'
-  return stateError('ERR_INVALID_HANDLE', `The ${kind} belongs to another process: ${how}`)
-}
-
 const closedElsewhere = (kind: SharedKind): Error =>
   stateError('ERR_CLOSED', `The ${kind} has been closed by the thread that shared it`)
+
+let ownName: string | undefined
+
+/** A name of this process that no other process has, and that all its threads find alike. */
+function processName(): string {
+  const read = (path: string): string => {
+    try {
+      return readText(path)
+    } catch {
+      // Not every platform has these virtual files.
+      return ''
+    }
+  }
+  if (ownName !== undefined) return ownName
+  const machine = read('/proc/sys/kernel/random/boot_id').trim() || hostname()
+  // Numbers of processes are used again: the time of the start, in the kernel's ticks, tells them apart.
+  const afterCommand = read('/proc/self/stat').split(') ').at(-1) ?? ''
+  ownName = `${machine} ${process.pid} ${afterCommand.split(' ')[19] ?? ''}`
+  return ownName
+}
+
+/** How long an object lives that others wrap by its handle: of another thread's object only whether it was closed there. */
+export interface WrappedLifetime {
+  readonly isOver: boolean
+}
+
+/**
+ * How long a stream or event of this thread lives, for its wrappers: CUDA crashes for the handle of a destroyed object, or
+ * has given it to another object by then.
+ */
+export class Lifetime implements WrappedLifetime {
+  isOver = false
+  /** The number of calls in which code of the program has the handle, from the object itself or from a wrapper. */
+  users = 0
+  /** Destroys what was closed during one of them. */
+  whenUnused: (() => void) | undefined
+
+  release(): void {
+    this.users -= 1
+    if (this.users > 0) return
+    const end = this.whenUnused
+    this.whenUnused = undefined
+    end?.()
+  }
+}
+
+/** The lifetimes of open streams and events whose handle was read, by handle. */
+const lifetimesOn = memoize((_driver: Driver) => new Map<StreamHandle | EventHandle, Lifetime>())
+
+/** The handle is read from now on, and may be wrapped. */
+export function lifetimeBegins(driver: Driver, handle: StreamHandle | EventHandle): Lifetime {
+  const lifetime = new Lifetime()
+  lifetimesOn(driver).set(handle, lifetime)
+  return lifetime
+}
+
+/** Undefined if the object with this handle belongs to another library or thread. */
+export const lifetimeOf = (driver: Driver, handle: StreamHandle | EventHandle): Lifetime | undefined =>
+  lifetimesOn(driver).get(handle)
+
+export function lifetimeEnds(driver: Driver, handle: StreamHandle | EventHandle, lifetime: Lifetime): void {
+  lifetime.isOver = true
+  const lifetimes = lifetimesOn(driver)
+  if (lifetimes.get(handle) === lifetime) lifetimes.delete(handle)
+}

@@ -2,7 +2,7 @@
 
 import { type Context, context, SpanKind, SpanStatusCode, type Tracer, trace } from '@opentelemetry/api'
 import { channel, subscribe, unsubscribe } from '#platform'
-import { propertyOf, readOptions } from '../base/arguments.js'
+import { readOptions } from '../base/arguments.js'
 import { invalidType } from '../base/errors.js'
 import { type OperationMessage, type Publisher, type PublishOptions, publishOn } from './channels.js'
 
@@ -23,7 +23,7 @@ export interface TraceOptions extends PublishOptions {
 export function traceOperations(options?: TraceOptions): Publisher {
   const given = readOptions(options, ['tracer', 'device', 'interval'])
   const { tracer = trace.getTracer('cuda-streams'), device, interval } = given
-  if (typeof tracer !== 'object' || tracer === null || typeof propertyOf(tracer, 'startSpan') !== 'function') {
+  if (typeof tracer !== 'object' || tracer === null || typeof Reflect.get(tracer, 'startSpan') !== 'function') {
     throw invalidType('options.tracer', 'a Tracer of @opentelemetry/api', tracer)
   }
   // A channel of its own: other publishers use the public channel, for other drivers.

@@ -3,7 +3,7 @@
  * `CUDA_STREAMS_TIMELINE_SITES=1`, call sites are recorded as by `{ callSites: true }`.
  */
 import { absolutePath, isMainThread, printError, process, threadId, writeFileNow } from '#platform'
-import { variable } from '../base/environment.js'
+import { variable } from '../base/environment-variables.js'
 import { messageOf } from '../base/errors.js'
 import { provideInterceptor } from '../driver/environment-interceptors.js'
 import { DEFAULT_LIMIT, Session } from './session.js'

@@ -7,12 +7,11 @@ import {
   checkInteger,
   checkThis,
   type Given,
-  isInstance,
   readOptions,
   readProperties,
 } from '../base/arguments.js'
 import { invalidType, invalidValue, stateError } from '../base/errors.js'
-import { notCloneable } from '../base/identity.js'
+import { notCloneable } from '../base/library-object.js'
 import { type Device, driverOf, isDevice, resolveDevice } from '../device.js'
 import type { Simulation } from '../simulation/simulation.js'
 import { type Analysis, analyse } from './analysis.js'
@@ -70,7 +69,7 @@ export class Recording {
 
   /** Use `Timeline.start()`. */
   private constructor(session: Session) {
-    if (!isInstance(session, Session)) throw invalidType('Recording', 'obtained from Timeline.start(options)', session)
+    if (!(session instanceof Session)) throw invalidType('Recording', 'obtained from Timeline.start(options)', session)
     this.#session = session
     running.push(this)
   }

@@ -25,7 +25,7 @@ const NOT_PLAYED: Readonly<Record<string, string>> = {
 /** What only Node needs to compile, and why. The files of a page name the types of some. */
 const OF_NODE: Readonly<Record<string, string>> = {
   'base/platform.ts': 'what Node has',
-  'base/look-again.ts': 'for the CUDA driver and DLPack',
+  'base/recheck-timer.ts': 'for the CUDA driver and DLPack',
   'base/stack.ts': "V8's own properties of Error, which other engines leave undefined",
   'driver/cuda/': 'a page has no GPU',
   'sanitizer/sanitizer.ts': 'the type of a signal',

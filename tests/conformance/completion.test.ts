@@ -327,7 +327,7 @@ onEveryBackend('completion', (bench) => {
     using stream = bench.stream()
     using event = stream.record()
     for (const wait of [stream, event, device]) {
-      for (const signal of ['x', {}, null, new AbortController(), Object.create(AbortSignal.prototype)]) {
+      for (const signal of ['x', {}, null, new AbortController()]) {
         const options = { signal } as unknown as WaitOptions
         await rejected(() => wait.finished(options), 'ERR_INVALID_ARG_TYPE', /options\.signal/, /AbortSignal/)
       }

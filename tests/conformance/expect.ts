@@ -5,7 +5,7 @@ import { inspect } from 'node:util'
 import { CudaError, type Device, type Stream } from 'cuda-streams'
 import { driverOf } from '../../src/device.js'
 import type { StreamHandle } from '../../src/driver/driver.js'
-import { openStream } from '../../src/streams/stream-core.js'
+import { openStream } from '../../src/streams/stream-impl.js'
 import type { Workbench } from '../helpers/workbench.js'
 
 export interface CodedError extends Error {

@@ -119,7 +119,7 @@ onEveryBackend('green contexts', (bench) => {
   test('E2 a context that is none, of another device, or closed is refused', () => {
     halves((small) => {
       const make = (options: unknown) => new Stream(options as StreamOptions)
-      for (const wrong of [device.context, 5, 'small', null, {}, new Proxy(small, {})]) {
+      for (const wrong of [device.context, 5, 'small', null, {}]) {
         refused(() => make({ context: wrong }), 'ERR_INVALID_ARG_TYPE', /options\.context/, /split/)
       }
       refused(() => make({ context: small, nonBlocking: false }), 'ERR_INVALID_ARG_VALUE', /nonBlocking/)

@@ -29,9 +29,9 @@ describe('errors of waits', () => {
     const event = stream.record()
     stream.copy(buffer, device.allocPinned(16))
     const of: readonly (readonly [() => unknown, string])[] = [
-      [() => stream.synchronize(), `${stream}, where a copy was queued last`],
-      [() => stream.query(), `${stream}, where a copy was queued last`],
-      [() => stream.finished(), `${stream}, where a copy was queued last`],
+      [() => stream.synchronize(), `${stream}; the last operation queued there was a copy`],
+      [() => stream.query(), `${stream}; the last operation queued there was a copy`],
+      [() => stream.finished(), `${stream}; the last operation queued there was a copy`],
       [() => event.synchronize(), `${event}, recorded behind a fill`],
       [() => event.query(), `${event}, recorded behind a fill`],
       [() => event.finished(), `${event}, recorded behind a fill`],
@@ -41,7 +41,7 @@ describe('errors of waits', () => {
     for (const [call, whom] of of) {
       const error = await errorOf(call)
       assert.equal(error.code, 'CUDA_ERROR_ILLEGAL_ADDRESS')
-      assert.ok(error.message.endsWith(`. Heard while waiting for ${whom}`), error.message)
+      assert.ok(error.message.endsWith(`. Reported while waiting for ${whom}`), error.message)
       assert.match(error.message, /A kernel used an address/)
     }
   })
@@ -63,6 +63,6 @@ onEveryBackend('errors of waits', (bench) => {
     const error = await errorOf(() => stream.finished())
     stream.endCapture().close()
     assert.equal(error.number, 900)
-    assert.ok(error.message.includes(`Heard while waiting for ${stream}`), error.message)
+    assert.ok(error.message.includes(`Reported while waiting for ${stream}`), error.message)
   })
 })

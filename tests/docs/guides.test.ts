@@ -9,6 +9,7 @@ import { after, describe, it } from 'node:test'
 import { inspect } from 'node:util'
 import { Device, DeviceBuffer, Event, ExternalStream, PinnedBuffer, Stream } from 'cuda-streams'
 import { foreignStream, simulate } from 'cuda-streams/sim'
+import { implementation } from '../../src/base/library-object.js'
 import { root } from '../helpers/root.js'
 import { compilerUnavailable, GuideCompiler } from './guide-compiler.js'
 import {
@@ -218,7 +219,7 @@ function membersOf(type: abstract new (...args: never) => object, made: object):
   const own = Reflect.ownKeys(type).filter((key) => !common.has(key))
   const inherited: (string | symbol)[] = []
   for (let object: object | null = made; object !== null && object !== Object.prototype; ) {
-    inherited.push(...Reflect.ownKeys(object).filter((key) => key !== 'constructor'))
+    inherited.push(...Reflect.ownKeys(object).filter((key) => key !== 'constructor' && key !== implementation))
     object = Reflect.getPrototypeOf(object)
   }
   return [...new Set([...own, ...inherited])]

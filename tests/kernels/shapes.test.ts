@@ -64,17 +64,4 @@ test('a configuration that is refused is refused behind one that looks like it',
     shapes.of({ grid: 4, block: 1 })
     refused(() => shapes.of({ grid: grid as unknown as number, block: 1 }), code, /config\.grid/)
   }
-  const { proxy, revoke } = Proxy.revocable([4] as [number], {})
-  const shapes = new Shapes()
-  const latest = shapes.of({ grid: 4, block: 1 })
-  assert.equal(shapes.of({ grid: proxy, block: 1 }), latest)
-  revoke()
-  refused(() => shapes.of({ grid: proxy, block: 1 }), 'ERR_INVALID_ARG_TYPE', /config\.grid/)
-})
-
-test('an array is read by its elements, whatever its iterator says', () => {
-  const odd = Object.assign([4, 2], { [Symbol.iterator]: () => [9, 9].values() }) as unknown as [number, number]
-  const shapes = new Shapes()
-  assert.deepEqual(shapes.of({ grid: odd, block: 1 }).grid, [4, 2, 1])
-  assert.deepEqual(shapes.of({ grid: odd, block: 1 }).grid, [4, 2, 1])
 })

@@ -25,6 +25,7 @@ import {
   type LibraryDriver,
   type QueuedWork,
   type Settle,
+  type StreamHandle,
 } from '../../src/driver/driver.js'
 import type { Interceptor } from '../../src/driver/wrappable-driver.js'
 import { scratchFolder } from '../helpers/scratch.js'
@@ -80,7 +81,7 @@ export class FakeDriver implements Interceptor {
   whileDrained: (() => void) | undefined
   /** Events that were made and not given back. */
   events = 0
-  /** What the driver says to whoever wants to wait for an event. */
+  /** The error of a wait for a stream without blocking. */
   refusal: Error | undefined
   #insideHostFunction = false
 
@@ -136,9 +137,9 @@ export class FakeDriver implements Interceptor {
     this.next.eventRecycle(context, event)
   }
 
-  eventFinished(event: EventHandle, settle: Settle): Cancel {
+  streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel {
     if (this.refusal !== undefined) throw this.refusal
-    return this.next.eventFinished(event, settle)
+    return this.next.streamFinished(stream, context, settle)
   }
 }
 

@@ -1,24 +1,23 @@
 /** The ledgers of cuBLAS and NCCL, each row and number against the headers where they are installed. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { ELEMENT_TYPES, type ElementTypeWith, elementTypesWith } from '../../src/base/element-types.js'
 import { shapeOf } from '../../src/driver/cuda/libcuda/c-functions.js'
-import { parametersOf } from '../../src/libraries/c-function.js'
 import {
   CUBLAS_GEMM_DEFAULT,
   CUBLAS_OP,
   CUBLAS_SIGNATURES,
   CUBLAS_STATUS,
-  CUBLAS_TYPES,
-} from '../../src/libraries/cublas/library.js'
+} from '../../src/libraries/cublas/cublas-library.js'
+import { parametersOf } from '../../src/libraries/library-call.js'
 import {
   NCCL_CONFIG,
   NCCL_CONFIG_MAGIC,
   NCCL_OPERATIONS,
   NCCL_RESULT,
   NCCL_SIGNATURES,
-  NCCL_TYPES,
   UNIQUE_ID_BYTES,
-} from '../../src/libraries/nccl/library.js'
+} from '../../src/libraries/nccl/nccl-library.js'
 import { findHeader } from '../helpers/cuda-toolkit.js'
 import { CHeader, writtenTypes } from './c-header.js'
 
@@ -63,8 +62,8 @@ against('cublas_api.h', (header) => {
     assert.equal(header.enumerator('CUBLAS_OP_T'), CUBLAS_OP.T)
     assert.equal(header.enumerator('CUBLAS_GEMM_DEFAULT'), CUBLAS_GEMM_DEFAULT)
     const [single, double] = [header.enumerator('CUBLAS_COMPUTE_32F'), header.enumerator('CUBLAS_COMPUTE_64F')]
-    for (const [type, { compute }] of Object.entries(CUBLAS_TYPES)) {
-      assert.equal(compute, type === 'f64' ? double : single, type)
+    for (const type of elementTypesWith('cublas')) {
+      assert.equal(ELEMENT_TYPES[type].cublas.compute, type === 'f64' ? double : single, type)
     }
   })
 })
@@ -72,8 +71,8 @@ against('cublas_api.h', (header) => {
 against('library_types.h', (header) => {
   it('the types of elements', () => {
     const names = { f32: 'CUDA_R_32F', f64: 'CUDA_R_64F', f16: 'CUDA_R_16F', bf16: 'CUDA_R_16BF' }
-    for (const [type, name] of Object.entries(names)) {
-      assert.equal(header.enumerator(name), CUBLAS_TYPES[type as keyof typeof names].data, name)
+    for (const type of elementTypesWith('cublas')) {
+      assert.equal(header.enumerator(names[type]), ELEMENT_TYPES[type].cublas.data, type)
     }
   })
 })
@@ -88,12 +87,12 @@ against('nccl.h', (header) => {
     for (const [name, value] of Object.entries(NCCL_RESULT)) assert.equal(header.enumerator(name), value, name)
   })
   it('the types of elements, and the reductions', () => {
-    const names: Record<keyof typeof NCCL_TYPES, string> = {
+    const names: Record<ElementTypeWith<'nccl'>, string> = {
       ...{ i8: 'ncclInt8', u8: 'ncclUint8', i32: 'ncclInt32', u32: 'ncclUint32', i64: 'ncclInt64', u64: 'ncclUint64' },
       ...{ f16: 'ncclFloat16', f32: 'ncclFloat32', f64: 'ncclFloat64', bf16: 'ncclBfloat16' },
     }
-    for (const [type, { data }] of Object.entries(NCCL_TYPES)) {
-      assert.equal(header.enumerator(names[type as keyof typeof names]), data, type)
+    for (const type of elementTypesWith('nccl')) {
+      assert.equal(header.enumerator(names[type]), ELEMENT_TYPES[type].nccl, type)
     }
     const operations = { sum: 'ncclSum', prod: 'ncclProd', max: 'ncclMax', min: 'ncclMin', avg: 'ncclAvg' }
     for (const [op, value] of Object.entries(NCCL_OPERATIONS)) {

@@ -25,6 +25,7 @@ const FIELDS: Readonly<Record<string, string>> = {
   DeviceBuffer: '',
   PinnedBuffer: '',
   Memory: 'device byteLength serial',
+  HandleObject: 'device serial',
   Graph: 'device serial',
   GraphExec: 'device serial',
   GreenContext: 'device multiprocessors serial',
@@ -43,10 +44,10 @@ const FIELDS: Readonly<Record<string, string>> = {
   Recording: '',
 }
 /** Bases of public classes and types: they are not exported, and their members are public. */
-const BASES = ['Memory', 'StreamBase', 'WhichFail', 'AnyNode']
+const BASES = ['LibraryObject', 'ClosableObject', 'HandleObject', 'Memory', 'StreamBase', 'WhichFail', 'AnyNode']
 /** The constants that a union of names is made of, a type for Uint8Array<ArrayBuffer>, and the function of `Program`. */
-const SPELLED = ['DEVICE_ATTRIBUTES', 'SCALAR_BYTES', 'FAILING_CALLS', 'KIND_NAMES', 'NCCL_OPERATIONS', 'NCCL_TYPES']
-const HELPERS = ['OwnBytes', 'SharedKind', 'Tracer', 'CUresult']
+const SPELLED = ['DEVICE_ATTRIBUTES', 'ELEMENT_TYPES', 'FAILING_CALLS', 'KIND_NAMES', 'NCCL_OPERATIONS']
+const HELPERS = ['ElementTypeName', 'OwnBytes', 'SharedKind', 'Tracer', 'CUresult']
 /** Of the language, of browsers and Node alike. */
 const GLOBALS = [
   ...['AbortSignal', 'ArrayBuffer', 'ArrayBufferLike', 'ArrayBufferView', 'AsyncDisposable', 'Disposable', 'Error'],

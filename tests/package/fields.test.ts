@@ -44,7 +44,7 @@ const common = [...classes.keys()].filter((name) => madeOf(name).length > MOST)
 
 test('the bases of what the library owns are among those that are looked at', () => {
   for (const name of ['NativeResource', 'Allocation']) assert.ok(common.includes(name), name)
-  assert.deepEqual(classes.get('EventCore')?.fields.slice(0, 3), ['device', 'context', 'settings'])
+  assert.deepEqual(classes.get('EventImpl')?.fields.slice(0, 3), ['device', 'context', 'settings'])
 })
 
 for (const name of common) {

@@ -9,5 +9,4 @@ const SECONDS = 120
 onEveryBackend(`wrong arguments (fast-check seed ${SEED})`, (bench) => {
   const options = { timeout: (SECONDS + 10) * 1000 }
   it(`${CALLS} of them are refused and leave no trace`, options, () => assertCase(bench, 'wrong arguments', SECONDS))
-  it('those in disguise too', options, () => assertCase(bench, 'wrong arguments in disguise', SECONDS))
 })

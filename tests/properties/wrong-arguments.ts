@@ -352,88 +352,15 @@ function targetsOfSimulator(f: Fixture): Target[] {
         wrong.oneOf(otherStream, otherStream.handle, 0n, 1n, 2n),
       ),
     ),
-  ]
-}
-
-/** Things that are ours in name only, and options that look as if they did not matter. */
-function disguisedTargetsOf(f: Fixture): Target[] {
-  const { bench, stream, second, event, timed } = f
-  const { device } = bench
-  const streams = parameter(
-    second,
-    wrong.counterfeits(Stream, () => second),
-  )
-  const events = parameter(
-    event,
-    wrong.counterfeits(Event, () => event),
-  )
-  const devices = wrong.counterfeits(Device, () => device)
-  const deviceOption = parameter(undefined, wrong.wrongBag({ device: devices }))
-  return [
-    target('new Stream', (options) => new Stream(options), deviceOption),
-    target('new Event', (options) => new Event(options), deviceOption),
-    target('Stream.current', (where) => Stream.current(where), parameter(device, devices)),
-    target('Stream.compare', (a, b) => Stream.compare(a, b), streams, streams),
-    target(
-      'Stream.from',
-      (from) => Stream.from(from),
-      parameter(
-        second,
-        wrong.lazily(() => Object.create(Stream.prototype)),
-      ),
-    ),
-    target('new ExternalStream', (from) => new ExternalStream(from), streams),
-    target('stream.record', (what) => stream.record(what), events),
-    target('stream.wait(event)', (what) => stream.wait(what), events),
-    target('stream.wait(stream)', (what) => stream.wait(what), streams),
-    target(
-      'stream.wait(stream, { event })',
-      (options) => stream.wait(second, options),
-      parameter({}, wrong.wrongBag({ event: events.wrong })),
-    ),
-    target('event.record', (where) => event.record(where), streams),
-    target('event.wait', (where) => event.wait(where), streams),
-    target(
-      'event.elapsedSince',
-      (start) => timed.elapsedSince(start),
-      parameter(
-        timed,
-        wrong.counterfeits(Event, () => timed),
-      ),
-    ),
-    target(
-      'device.createStream',
-      (from) => device.createStream(from),
-      parameter(
-        second,
-        wrong.lazily(() => Object.create(Stream.prototype)),
-      ),
-    ),
     target(
       'device.createStream({ device })',
-      (options) => device.createStream(options),
+      (options) => f.bench.device.createStream(options),
       parameter({}, wrong.wrongBag({ device: wrong.noDevice })),
     ),
     target(
       'Stream.from(stream, { owner })',
-      (options) => Stream.from(stream, options),
+      (options) => Stream.from(f.stream, options),
       parameter({}, wrong.wrongBag({ owner: wrong.noOwner })),
-    ),
-    target(
-      'busy',
-      (where) => busy(where, 1),
-      parameter(
-        f.otherStream,
-        wrong.counterfeits(Stream, () => f.otherStream),
-      ),
-    ),
-    target(
-      'simulationOf',
-      (of) => simulationOf(of),
-      parameter(
-        f.other.device,
-        wrong.counterfeits(Device, () => f.other.device),
-      ),
     ),
   ]
 }
@@ -586,40 +513,4 @@ export async function wrongArguments(bench: Workbench): Promise<void> {
   // The simulator hands out again what was given back last; a GPU need not.
   if (bench.name === 'sim') assert.deepEqual(fixture.nextHandles(), handles, 'a stream or an event was left behind')
   await fixture.assertWorks()
-}
-
-export async function disguisedArguments(bench: Workbench): Promise<void> {
-  const fixture = new Fixture(bench)
-  const failures: string[] = []
-  for (const one of disguisedTargetsOf(fixture)) {
-    await refuseAll(fixture, [one], 100).catch((error: unknown) => failures.push(firstLines(error)))
-  }
-  for (const [genuine, of] of [
-    [fixture.stream, Stream],
-    [fixture.event, Event],
-  ] as const) {
-    try {
-      fc.assert(
-        fc.property(
-          wrong.counterfeits(of, () => genuine),
-          (value) => assertNotEqual(fixture, value),
-        ),
-        { seed: SEED, numRuns: 100 },
-      )
-    } catch (error) {
-      failures.push(`equals(a counterfeit ${of.name}): ${firstLines(error)}`)
-    }
-  }
-  assert.equal(failures.length, 0, `\n${failures.join('\n')}`)
-  await fixture.assertWorks()
-}
-
-function firstLines(error: unknown): string {
-  const text =
-    error instanceof Error ? `${error.message}${error.cause === undefined ? '' : `\n${error.cause}`}` : String(error)
-  return text
-    .split('\n')
-    .filter((line) => /Error|threw|returned|resolved/.test(line))
-    .slice(0, 2)
-    .join(' ')
 }

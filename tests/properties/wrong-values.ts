@@ -33,12 +33,6 @@ export const hostile = (): never => {
   throw new Hostility('do not touch')
 }
 
-/** An object that throws on any access. */
-function untouchable(): object {
-  const names = ['get', 'has', 'getPrototypeOf', 'ownKeys', 'getOwnPropertyDescriptor', 'set', 'isExtensible'] as const
-  return new Proxy({}, Object.fromEntries(names.map((name) => [name, hostile])))
-}
-
 /** An object whose every named property throws when read. */
 function withThrowingGetters(...names: readonly PropertyKey[]): object {
   const object = {}
@@ -69,12 +63,6 @@ const notIntegers = either(notFinite, oneOf(0.5, -0.5, 2 ** 53, 1e300, Number.MI
 const bigints = either(oneOf(0n, 1n, -1n, 2n ** 64n, 2n ** 200n, -(2n ** 200n)), fc.bigInt())
 const numbers = either(notIntegers, fc.integer(), oneOf(-0))
 
-function revoked(target: object): object {
-  const { proxy, revoke } = Proxy.revocable(target, {})
-  revoke()
-  return proxy
-}
-
 function detached(make: (buffer: ArrayBuffer) => ArrayBufferView | ArrayBuffer): object {
   const buffer = new ArrayBuffer(8)
   const made = make(buffer)
@@ -82,9 +70,8 @@ function detached(make: (buffer: ArrayBuffer) => ArrayBufferView | ArrayBuffer):
   return made
 }
 
-/** Objects that throw when they are looked at, or lie about themselves. */
+/** Objects that are made unusable, or come from another realm. */
 const strange = either(
-  ...[{}, [], () => {}].map((target) => lazily(() => revoked(target))),
   ...[1, 'x', true, 1n, Symbol('s')].map((primitive) => lazily(() => Object(primitive))),
   lazily(() => detached((buffer) => buffer)),
   lazily(() => detached((buffer) => new Uint8Array(buffer))),
@@ -92,11 +79,6 @@ const strange = either(
   ...['({})', '[]', '[0, 0]', 'new Map()', 'new Error("x")', 'new Uint8Array(7)', 'new ArrayBuffer(7)'].map((code) =>
     lazily(() => runInNewContext(code)),
   ),
-  // Their own properties hide the true length, or throw.
-  lazily(() => Object.defineProperties(new Uint8Array(7), { length: { value: 64 }, byteLength: { get: hostile } })),
-  lazily(() => Object.assign([7], { map: hostile, includes: hostile, [Symbol.iterator]: hostile })),
-  lazily(() => ({ toString: hostile, valueOf: hostile, [Symbol.toPrimitive]: hostile, [inspect.custom]: hostile })),
-  lazily(() => withThrowingGetters(Symbol.toStringTag, 'then', 'constructor')),
   lazily(() => Object.assign([], { length: 2 ** 32 - 1 })),
 )
 
@@ -106,7 +88,6 @@ const objects = either(
   lazily(() => ({})),
   lazily(() => Object.create(null)),
   oneOf(new Date(0), /x/, new Map(), new Uint8Array(3), new Error('x'), Promise.resolve(), new WeakMap()),
-  lazily(untouchable),
 )
 const primitives = either(oneOf(null), strings, symbols, booleans, numbers, bigints)
 
@@ -143,7 +124,6 @@ export const noSignal = either(
   arrays,
   objects,
   oneOf({ aborted: false, addEventListener() {}, removeEventListener() {}, throwIfAborted() {} }),
-  lazily(() => Object.create(AbortSignal.prototype)),
 )
 export const noDuration = either(
   oneOf(null, undefined),
@@ -178,16 +158,9 @@ export function anything(
   close: (one: object) => void,
 ): fc.Arbitrary<unknown> {
   const own = fc.nat().map((nth) => new Later(() => ours()[nth % ours().length]))
-  const disguised = fc.tuple(own, fc.nat(2)).map(([one, way]) => {
-    return new Later(() => {
-      const genuine = resolved(one) as object
-      if (way === 0) return new Proxy(genuine, {})
-      return way === 1 ? Object.create(genuine) : Object.create(Object.getPrototypeOf(genuine))
-    })
-  })
   // Called with a bigint it throws by itself, and no library can give that a code.
   const callbacks = functions.filter((value) => value !== Math.max)
-  const plain = either(oneOf(undefined), primitives, callbacks, arrays, objects, own, own, disguised)
+  const plain = either(oneOf(undefined), primitives, callbacks, arrays, objects, own, own)
   const member = fc.tuple(fc.constantFrom(...names), either(plain, own), fc.nat(5), fc.nat())
   const bags = fc.array(member, { maxLength: 4 }).map((members) => {
     return new Later(() => {
@@ -205,15 +178,6 @@ export function anything(
     })
   })
   return either(plain, bags)
-}
-
-/** Things that claim a class without being made by it: no private field is there to be read. */
-export function counterfeits(of: { readonly prototype: object }, genuine: () => object): fc.Arbitrary<unknown> {
-  return either(
-    lazily(() => Object.create(of.prototype)),
-    lazily(() => new Proxy(genuine(), {})),
-    lazily(() => Object.setPrototypeOf({ device: 1, handle: 1n }, of.prototype)),
-  )
 }
 
 /** Neither an ordinal of a device nor a Device. */
@@ -279,7 +243,6 @@ export function brokenProtocols(live: () => bigint): fc.Arbitrary<unknown> {
       [0, Symbol('s')],
     ),
     fc.tuple(fc.constant(0), noHandleNumber),
-    lazily(() => new Proxy([0, 0], { get: hostile })),
   )
   return either(
     replies.map((reply) => ({ __cuda_stream__: () => resolved(reply) })),
@@ -314,7 +277,6 @@ export function wrongBag(members: Readonly<Record<string, fc.Arbitrary<unknown>>
     noOptions,
     ...bags,
     ...bags,
-    lazily(untouchable),
     lazily(() => withThrowingGetters(...names)),
   )
 }

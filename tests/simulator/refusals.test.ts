@@ -7,7 +7,7 @@ import { describe, it } from 'node:test'
 import { CudaError } from 'cuda-streams'
 import { type Simulation, simulate } from 'cuda-streams/sim'
 import { FAILING_CALLS } from '../../src/driver/sim/machine/fault-plan.js'
-import { hiddenStream } from '../../src/memory/stream-uses.js'
+import { internalStream } from '../../src/memory/stream-uses.js'
 import { turns } from '../conformance/expect.js'
 import { type Attempt, CALLS, type Stage } from './public-calls.js'
 import { backendIn, isNoMore, left, stageIn } from './stage.js'
@@ -50,7 +50,7 @@ describe('a refusal by the driver', () => {
     it(`in ${name} leaves everything as it was`, async () => {
       const simulation = simulate()
       // What the library makes once for a device, and keeps: also for memory that a dropped graph keeps longer than its stream.
-      for (const device of simulation.devices) hiddenStream(device)
+      for (const device of simulation.devices) internalStream(device)
       await run(simulation, prepare)
       const before = await left(simulation, () => false)
       let strikes = 0

@@ -1,5 +1,5 @@
 /** Runs one case on one backend, in a process of its own: `node child.js <backend> <case>` says 'ok' or fails. */
-import { disguisedArguments, wrongArguments } from '../properties/wrong-arguments.js'
+import { wrongArguments } from '../properties/wrong-arguments.js'
 import { openBackend } from './backend.js'
 import { badKernelCases } from './bad-kernel-cases.js'
 import { type Case, cases } from './cases.js'
@@ -12,7 +12,6 @@ const all: Readonly<Record<string, Case>> = {
   ...badKernelCases,
   ...loadingCases,
   'wrong arguments': wrongArguments,
-  'wrong arguments in disguise': disguisedArguments,
 }
 
 const [backend = '', name = ''] = process.argv.slice(2)

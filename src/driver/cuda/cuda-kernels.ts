@@ -1,4 +1,5 @@
 /** Modules and kernels on a real GPU. */
+import { ELEMENT_TYPES, type ScalarType } from '../../base/element-types.js'
 import { invalidValue, stateError } from '../../base/errors.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import { LOADING } from '../deadlocks.js'
@@ -13,8 +14,6 @@ import {
   type ModuleHandle,
   type ModuleImage,
   type QueuedKernel,
-  SCALAR_BYTES,
-  type ScalarType,
   type StreamHandle,
 } from '../driver.js'
 import type { KernelCall } from './graph-nodes.js'
@@ -33,7 +32,7 @@ const Writer = { INT32: 0, INT64: 1, FLOAT32: 2, FLOAT64: 3 } as const
 const writerOf = (type: ScalarType): number => {
   if (type === 'f32') return Writer.FLOAT32
   if (type === 'f64') return Writer.FLOAT64
-  return SCALAR_BYTES[type] === 8 ? Writer.INT64 : Writer.INT32
+  return ELEMENT_TYPES[type].bytes === 8 ? Writer.INT64 : Writer.INT32
 }
 
 /** The values of one kernel's parameters, laid out as in C, and the array of pointers to them that a launch takes. CUDA copies the values. */
@@ -251,7 +250,7 @@ export class CudaKernels implements KernelDriver {
     while (this.parts.library.cuFuncGetParamInfo(handle, sizes.length, address, address + 8) === 0) {
       sizes.push(this.parts.memory.pointerAt(8))
     }
-    const given = parameters.map((type) => SCALAR_BYTES[type])
+    const given = parameters.map((type) => ELEMENT_TYPES[type].bytes)
     if (String(sizes) === String(given)) return
     throw invalidValue(
       `The signature of kernel '${name}' has parameters of ${given.join(', ') || 'no'} bytes, but the kernel's have ${sizes.join(', ') || 'no'}`,

@@ -1,5 +1,5 @@
 /** Pools of stream-ordered memory. */
-import { LookAgain } from '../../base/look-again.js'
+import { RecheckTimer } from '../../base/recheck-timer.js'
 import {
   type ContextHandle,
   cudaHandleOf,
@@ -57,7 +57,7 @@ export class CudaPools implements PoolDriver {
   readonly #defaults = new Map<number, { readonly pool: number; readonly accesses: Set<number> }>()
   /** The pools that are to be destroyed, and how often each could not be. */
   readonly #leaving = new Map<PoolHandle, number>()
-  readonly #again = new LookAgain(() => this.#sweep())
+  readonly #again = new RecheckTimer(() => this.#sweep())
   /** The contexts whose device's pool has had its threshold set, if it needed one. */
   readonly #ready = new Set<ContextHandle>()
   #lastReady = 0

@@ -4,7 +4,7 @@
  */
 
 import { stateError } from '../../base/errors.js'
-import { LookAgain } from '../../base/look-again.js'
+import { RecheckTimer } from '../../base/recheck-timer.js'
 import { AfterWork } from '../after-work.js'
 import { CUresult, cudaError, isContextLost } from '../cuda-results.js'
 import type { ContextHandle, ExportedMemory, ImportedMemory, OwnEvent, Pointer, SharingDriver } from '../driver.js'
@@ -100,7 +100,7 @@ export class CudaSharing implements SharingDriver {
   readonly #exported = new Map<number, string>()
   readonly #mappings = new Set<Mapping>()
   readonly #closed: AfterWork<Mapping>
-  readonly #again = new LookAgain(() => this.#sweepMappings())
+  readonly #again = new RecheckTimer(() => this.#sweepMappings())
 
   constructor(private readonly parts: CudaSharingParts) {
     this.#kept = new KeptBlocks(parts, (block) => this.#free(block))

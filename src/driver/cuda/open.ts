@@ -1,5 +1,5 @@
 /** Builds the CUDA driver from its parts. */
-import { millisecondsOf } from '../../base/warnings.js'
+import { millisecondsOf } from '../../base/environment-variables.js'
 import { deadlock } from '../deadlocks.js'
 import { type Driver, EventFlag, type EventHandle, isNullStream } from '../driver.js'
 import { LoopPump } from '../loop-pump.js'

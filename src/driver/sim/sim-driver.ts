@@ -3,7 +3,6 @@
  * behind the handles, and capture-rules.ts says which calls a capture allows.
  */
 
-import { bare } from '../../base/arguments.js'
 import type { OwnBytes } from '../../base/bytes.js'
 import { stateError } from '../../base/errors.js'
 import { shortCallSite } from '../../base/stack.js'
@@ -101,11 +100,10 @@ export class SimDriver implements Driver, WorkQueue {
   readonly #handedOut = new HandedOutStreams()
 
   constructor(options: SimDriverOptions) {
-    const given = bare(options)
-    const { seed, devices, memory = defaultMemory(devices), faultSeed = seed, ranges = new Ranges() } = given
+    const { seed, devices, memory = defaultMemory(devices), faultSeed = seed, ranges = new Ranges() } = options
     this.seed = seed
-    if (given.ranges === undefined) unreachable.register(this, ranges)
-    const scheduler = given.scheduler ?? ((steps) => new TimedScheduler(steps, seed))
+    if (options.ranges === undefined) unreachable.register(this, ranges)
+    const scheduler = options.scheduler ?? ((steps) => new TimedScheduler(steps, seed))
     this.machine = new Machine(scheduler, new FaultPlan(faultSeed))
     this.#registry = new Registry(this.machine, ranges, devices, memory)
     this.machine.devices = this.#registry.devices

@@ -280,12 +280,7 @@ export class SimMemory implements MemoryDriver {
     const records = after.map(({ event }) => this.registry.peekEvent(event)?.record)
     const free = this.machine.marker(block.device.nullStream, records, new FreeEffect(block, this.#giveBack))
     block.device.pools.apart -= size
-    try {
-      for (const { event } of after) this.registry.destroyEvent(event)
-    } catch (error) {
-      // The stack has run over. The memory is given back, which must not be done once more; some events are left.
-      if (!(error instanceof RangeError)) throw error
-    }
+    for (const { event } of after) this.registry.destroyEvent(event)
     return free
   }
 

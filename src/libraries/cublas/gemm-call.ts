@@ -1,16 +1,18 @@
-/** The call of cuBLAS that a matrix product is. */
+/** A matrix product: the call of cuBLAS, its host implementation for the simulator, and the kinds computed before. */
+import { dataViewOf, ELEMENT_TYPES, FLOAT_ACCESS } from '../../base/element-types.js'
+import { memoize } from '../../base/memoize.js'
+import type { Device } from '../../device.js'
 import { NativeMemory } from '../../driver/cuda/libcuda/native-memory.js'
-import type { UsedMemory } from '../library-memory.js'
-import type { GemmShape } from './gemm-shape.js'
-import type { CublasHandle } from './handle.js'
-import { CUBLAS_GEMM_DEFAULT, CUBLAS_OP, CUBLAS_TYPES, checkCublas } from './library.js'
+import type { UsedMemory } from '../library-call.js'
+import { CUBLAS_GEMM_DEFAULT, CUBLAS_OP, type CublasHandle, checkCublas } from './cublas-library.js'
+import type { GemmShape, Layout } from './gemm-shape.js'
 
 export type GemmFunction = 'cublasGemmEx' | 'cublasGemmStridedBatchedEx'
 
-/** Host memory for alpha and beta: cuBLAS reads them within the call, also in a capture. */
+/** Host memory for alpha and beta: cuBLAS reads them during the call, also in a capture. */
 let factors: NativeMemory | undefined
 
-/** Queues it on CUDA's own handle of a stream. `memory` is A, B, C and, where there is one, the workspace. */
+/** Queues the product on a stream, by CUDA's own handle. `memory` is A, B, C and, if there is one, the workspace. */
 export function callGemm(
   handle: CublasHandle,
   name: GemmFunction,
@@ -23,15 +25,15 @@ export function callGemm(
   const { library, address } = handle
   checkCublas('cublasSetStream', library.cublasSetStream_v2(address, stream))
   if (workspace !== undefined) {
-    // cublasSetStream has put cuBLAS's own in its place.
+    // cublasSetStream has replaced it by cuBLAS's own.
     const { pointer, byteLength } = workspace
     checkCublas('cublasSetWorkspace', library.cublasSetWorkspace_v2(address, pointer, byteLength))
   }
-  const { data, compute } = CUBLAS_TYPES[shape.type]
-  const [alpha, beta] = factorsOf(shape)
+  const { data, compute } = ELEMENT_TYPES[shape.type].cublas
+  const [alpha, beta] = writeFactors(shape)
   const left = { pointer: a.pointer, layout: shape.a, operation: shape.transposeA ? CUBLAS_OP.T : CUBLAS_OP.N }
   const right = { pointer: b.pointer, layout: shape.b, operation: shape.transposeB ? CUBLAS_OP.T : CUBLAS_OP.N }
-  // To cuBLAS a matrix that lies row after row is its transpose, and the transpose of A · B is that of B times that of A.
+  // To cuBLAS a row-major matrix is its transpose, and the transpose of A · B is that of B times that of A.
   const isRows = shape.order === 'row'
   const [first, second] = isRows ? [right, left] : [left, right]
   const [m, n] = isRows ? [shape.n, shape.m] : [shape.m, shape.n]
@@ -52,16 +54,84 @@ export function callGemm(
   checkCublas(name, status)
 }
 
-/** Writes alpha and beta down, in the type that the sums are kept in. Returns where. */
-function factorsOf({ type, alpha, beta }: GemmShape): readonly [alpha: number, beta: number] {
+/** Writes alpha and beta to memory, in the type in which sums are kept. Returns their addresses. */
+function writeFactors({ type, alpha, beta }: GemmShape): readonly [alpha: number, beta: number] {
   factors ??= new NativeMemory(16)
   const view = new DataView(factors.bytes.buffer)
-  if (type === 'f64') {
-    view.setFloat64(0, alpha, true)
-    view.setFloat64(8, beta, true)
-  } else {
-    view.setFloat32(0, alpha, true)
-    view.setFloat32(8, beta, true)
-  }
+  const { set } = FLOAT_ACCESS[type === 'f64' ? 'f64' : 'f32']
+  set(view, 0, alpha)
+  set(view, 8, beta)
   return [factors.address, factors.address + 8]
+}
+
+/** Computes C from the bytes of A, B and C, as cuBLAS does: slow and plain. */
+export function multiply(shape: GemmShape, [bytesA, bytesB, bytesC]: readonly Uint8Array[]): void {
+  if (bytesA === undefined || bytesB === undefined || bytesC === undefined) return
+  const { type, m, n, k, transposeA, transposeB, alpha, beta } = shape
+  const [a, b, c] = [dataViewOf(bytesA), dataViewOf(bytesB), dataViewOf(bytesC)]
+  const { get, set } = FLOAT_ACCESS[type]
+  const round = type === 'f64' ? (value: number): number => value : Math.fround
+  for (let batch = 0; batch < shape.batchCount; batch += 1) {
+    const inA = placesIn(shape, shape.a, batch, transposeA)
+    const inB = placesIn(shape, shape.b, batch, transposeB)
+    const inC = placesIn(shape, shape.c, batch, false)
+    for (let row = 0; row < m; row += 1) {
+      for (let column = 0; column < n; column += 1) {
+        let sum = 0
+        for (let i = 0; i < k; i += 1) sum = round(sum + round(get(a, inA(row, i)) * get(b, inB(i, column))))
+        const at = inC(row, column)
+        // If beta is 0 the old C is not read: it may be anything, NaN included.
+        const old = beta === 0 ? 0 : round(beta * get(c, at))
+        set(c, at, round(round(alpha * sum) + old))
+      }
+    }
+  }
+}
+
+/** The byte at which the element in a row and column of a matrix, as it is multiplied, begins. */
+function placesIn(
+  { type, order }: GemmShape,
+  { leading, stride }: Layout,
+  batch: number,
+  transposed: boolean,
+): (row: number, column: number) => number {
+  const { bytes } = ELEMENT_TYPES[type]
+  const [first, line] = [batch * stride * bytes, leading * bytes]
+  const rowsAreLines = (order === 'row') !== transposed
+  return rowsAreLines
+    ? (row, column) => first + row * line + column * bytes
+    : (row, column) => first + column * line + row * bytes
+}
+
+const MOST_KINDS = 4096
+/** cuBLAS distinguishes no larger alignments of addresses. */
+const LARGEST_ALIGNMENT = 256
+
+const computedOn = memoize((_device: Device) => new Set<string>())
+
+/**
+ * All by which cuBLAS may choose its kernels: products of one kind are computed by the same code. For a new kind cuBLAS may
+ * load code, and loading may wait for the whole device.
+ */
+export function kindOf(name: GemmFunction, shape: GemmShape, memory: readonly UsedMemory[]): string {
+  const { type, m, n, k, transposeA, transposeB, alpha, beta, order, batchCount, a, b, c } = shape
+  const [first, second, result, workspace] = memory
+  const sizes = `${name} ${type} ${order} ${m} ${n} ${k} ${transposeA} ${transposeB} ${batchCount}`
+  const places = `${placeOf(a, first)} ${placeOf(b, second)} ${placeOf(c, result)} ${workspace?.byteLength}`
+  return `${sizes} ${places} ${alpha === 0} ${beta === 0 || beta === 1 ? beta : 'other'}`
+}
+
+export const isComputed = (device: Device, kind: string): boolean => computedOn(device).has(kind)
+
+/** A product of this kind has been queued: its code is loaded. */
+export function markComputed(device: Device, kind: string): void {
+  const kinds = computedOn(device)
+  if (kinds.size >= MOST_KINDS) kinds.clear()
+  kinds.add(kind)
+}
+
+function placeOf({ leading, stride }: Layout, memory: UsedMemory | undefined): string {
+  const remainder = (memory?.pointer ?? 0) % LARGEST_ALIGNMENT
+  // The lowest set bit is the largest power of two that divides the address.
+  return `${leading}+${stride}@${remainder & -remainder}`
 }

@@ -1,13 +1,16 @@
-/** The sizes of a matrix product, checked, and as cuBLAS wants them: column by column. */
-import { checkBoolean, checkInteger, type Given, readOptions } from '../../base/arguments.js'
-import { describe, invalidType, invalidValue, outOfRange } from '../../base/errors.js'
+/** The sizes of a matrix product, checked, and the layout of its matrices in memory. */
+import { checkBoolean, checkChoice, checkInteger, type Given, readOptions } from '../../base/arguments.js'
+import { type ELEMENT_TYPES, type ElementTypeName, elementTypesWith } from '../../base/element-types.js'
+import { invalidType, outOfRange } from '../../base/errors.js'
 
-/** The types of elements that a product is made of. Sums are kept in f32, those of f64 in f64. */
-export type GemmType = 'f16' | 'bf16' | 'f32' | 'f64'
+/** The types of elements that can be multiplied. Sums are kept in f32, those of f64 in f64. */
+export type GemmType = {
+  [T in ElementTypeName]: (typeof ELEMENT_TYPES)[T] extends { readonly cublas: object } ? T : never
+}[ElementTypeName]
 
 /** The matrices of `cublas.gemm()`. */
 export interface GemmOptions {
-  /** Of the elements of all three matrices. */
+  /** The type of the elements of all three matrices. */
   readonly type: GemmType
   /** Rows of C, and of A as it is multiplied: from 1 to 2 ** 31 - 1, as `n` and `k`. */
   readonly m: number
@@ -15,49 +18,49 @@ export interface GemmOptions {
   readonly n: number
   /** Columns of A and rows of B, as they are multiplied. */
   readonly k: number
-  /** A lies in memory as its transpose, k rows of m. Default false. */
+  /** Memory has the transpose of A, k rows of m. Default false. */
   readonly transposeA?: boolean | undefined
-  /** B lies in memory as its transpose, n rows of k. Default false. */
+  /** Memory has the transpose of B, n rows of k. Default false. */
   readonly transposeB?: boolean | undefined
   /** The factor of A · B. Default 1. */
   readonly alpha?: number | undefined
-  /** The factor of what C held before. Default 0: that does not matter, not even where it is NaN. */
+  /** The factor of the previous contents of C. Default 0: they are ignored, even if they are NaN. */
   readonly beta?: number | undefined
   /**
-   * How matrices lie in memory: row after row, as C and NumPy have them, or column after column, as BLAS and Fortran.
+   * The order of the elements in memory: row after row, as in C and NumPy, or column after column, as in BLAS and Fortran.
    * Default 'row'.
    */
   readonly order?: 'row' | 'column' | undefined
-  /** Elements from one row of A (one column, with order 'column') as it lies in memory to the next. Default: no gap. */
+  /** Elements from one row of A (column, with order 'column') in memory to the next. Default: no gap. */
   readonly lda?: number | undefined
-  /** As lda, for B. */
+  /** Elements from one row of B (column, with order 'column') in memory to the next. Default: no gap. */
   readonly ldb?: number | undefined
-  /** As lda, for C. */
+  /** Elements from one row of C (column, with order 'column') in memory to the next. Default: no gap. */
   readonly ldc?: number | undefined
 }
 
 /** The matrices of `cublas.gemmStridedBatched()`. */
 export interface StridedBatchOptions extends GemmOptions {
-  /** How many products, at least 1. */
+  /** The number of products, at least 1. */
   readonly batchCount: number
-  /** Elements from one A to the next; 0 takes the same A for all. Default: no gap. */
+  /** Elements from one A to the next; 0 uses the same A for all. Default: no gap. */
   readonly strideA?: number | undefined
-  /** As strideA, for B. */
+  /** Elements from one B to the next; 0 uses the same B for all. Default: no gap. */
   readonly strideB?: number | undefined
   /**
-   * Elements from one C to the next. Default: no gap. Less than a whole C where all of them lie side by side within `ldc`,
+   * Elements from one C to the next. Default: no gap. Less than a whole C if all of them lie side by side within `ldc`,
    * as those of attention heads do.
    */
   readonly strideC?: number | undefined
 }
 
-/** One of the three matrices as it lies in memory. */
+/** The layout of one of the three matrices in memory. */
 export interface Layout {
-  /** Rows or columns, as they lie. */
+  /** The number of its lines: rows, or columns with order 'column'. */
   readonly lines: number
   /** Elements of one line. */
   readonly length: number
-  /** Elements from one line (row or column, as they lie) to the next. */
+  /** Elements from one line to the next. */
   readonly leading: number
   /** Elements from one matrix of a batch to the next. */
   readonly stride: number
@@ -81,7 +84,7 @@ export interface GemmShape {
   readonly c: Layout
 }
 
-const TYPES: readonly GemmType[] = ['f16', 'bf16', 'f32', 'f64']
+const TYPES = elementTypesWith('cublas')
 const LARGEST = 2 ** 31 - 1
 const GEMM = [
   ...(['type', 'm', 'n', 'k', 'transposeA', 'transposeB'] as const),
@@ -90,15 +93,13 @@ const GEMM = [
 const BATCH = ['batchCount', 'strideA', 'strideB', 'strideC'] as const
 
 type GivenBatch = Given<StridedBatchOptions, (typeof BATCH)[number]>
-/** For a product that is no batch. */
+/** The batch options of a single product. */
 const ONE: GivenBatch = { batchCount: 1, strideA: undefined, strideB: undefined, strideC: undefined }
 
-/** Throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE or ERR_OUT_OF_RANGE for sizes and types that no product has. */
-export function shapeOfGemm(options: GemmOptions): GemmShape {
-  return shapeOf(read(options, GEMM), ONE)
-}
+/** Throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE or ERR_OUT_OF_RANGE for sizes and types that no product can have. */
+export const shapeOfGemm = (options: GemmOptions): GemmShape => shapeOf(read(options, GEMM), ONE)
 
-/** As `shapeOfGemm`, for a batch. */
+/** The shape of a batch. Throws as `shapeOfGemm()`. */
 export function shapeOfBatch(options: StridedBatchOptions): GemmShape {
   const given = read(options, [...GEMM, ...BATCH])
   return shapeOf(given, given)
@@ -110,14 +111,10 @@ function read<T extends GemmOptions, K extends keyof T>(options: T, names: reado
 }
 
 function shapeOf(options: Given<GemmOptions, (typeof GEMM)[number]>, batch: GivenBatch): GemmShape {
-  const { type, order = 'row' } = options
   const batchCount = checkCount(batch.batchCount, 'options.batchCount')
-  if (type === undefined || !TYPES.includes(type)) {
-    throw invalidValue(`options.type must be one of '${TYPES.join("', '")}', not ${describe(type)}`)
-  }
-  if (order !== 'row' && order !== 'column') {
-    throw invalidValue(`options.order must be 'row' or 'column', not ${describe(order)}`)
-  }
+  const type = checkChoice(options.type, 'options.type', TYPES)
+  const { order: wanted = 'row' } = options
+  const order = checkChoice(wanted, 'options.order', ['row', 'column'])
   const m = checkCount(options.m, 'options.m')
   const n = checkCount(options.n, 'options.n')
   const k = checkCount(options.k, 'options.k')
@@ -148,8 +145,8 @@ function shapeOf(options: Given<GemmOptions, (typeof GEMM)[number]>, batch: Give
 }
 
 /**
- * Do the matrices that are written lie apart? Either each begins behind the one before it, or they all lie side by side:
- * the first rows of all of them, then the second rows.
+ * Throws ERR_OUT_OF_RANGE if the matrices that are written overlap. Either each begins behind the one before it, or they lie
+ * side by side: the first rows of all of them, then the second rows.
  */
 function checkMatricesApart({ lines, length, leading, stride }: Omit<Layout, 'elements'>, batchCount: number): void {
   if (batchCount === 1) return
@@ -166,4 +163,50 @@ function checkFactor(value: number | undefined, name: string, byDefault: number)
   if (value === undefined) return byDefault
   if (typeof value !== 'number') throw invalidType(name, 'a number', value)
   return value
+}
+
+/** The most places that are compared. Matrices so entangled that there are more are assumed to be apart. */
+const MOST_PLACES = 65_536
+
+/**
+ * Does any matrix of batch A share an element with any of batch C, which begins `distance` elements later? Their rows may lie
+ * between each other's, as those of two halves of one matrix do.
+ */
+export function matricesOverlap(a: Layout, c: Layout, distance: number, batchCount: number): boolean {
+  if (distance >= a.elements || -distance >= c.elements) return false
+  // If lines are equally far apart in both, the distance of two lines depends only on the difference of their numbers.
+  const alike = a.leading === c.leading
+  const lowest = alike ? 1 - a.lines : 0
+  let places = 0
+  for (const shift of shifts(a.stride, c.stride, batchCount)) {
+    for (let line = 0; line < (alike ? 1 : a.lines); line += 1) {
+      places += 1
+      if (places > MOST_PLACES) return false
+      const from = distance + shift - line * a.leading
+      // The first line of C that does not end before this line of A begins.
+      const index = Math.max(lowest, Math.floor((-c.length - from) / c.leading) + 1)
+      if (index < c.lines && from + index * c.leading < a.length) return true
+    }
+  }
+  return false
+}
+
+/** The distances of two matrices of the batches, relative to the distance of the first two. */
+function* shifts(first: number, second: number, batchCount: number): Iterable<number> {
+  yield 0
+  for (let count = 1; count < batchCount; count += 1) {
+    if (first === second) {
+      yield count * second
+      yield -count * second
+      continue
+    }
+    if (first === 0) {
+      yield count * second
+      continue
+    }
+    for (let other = 0; other <= count; other += 1) {
+      yield count * second - other * first
+      if (other < count) yield other * second - count * first
+    }
+  }
 }

@@ -1,24 +1,30 @@
-/** Arrays by __cuda_array_interface__, version 3: what libraries without DLPack have, such as Numba. */
+/** Arrays by __cuda_array_interface__, version 3, for libraries without DLPack, such as Numba. */
 import {
   checkArray,
   checkBoolean,
   checkIntegers,
   checkOwner,
   checkPointer,
-  propertyOf,
+  isObject,
   readOptions,
 } from '../../base/arguments.js'
 import { invalidType, invalidValue, stateError } from '../../base/errors.js'
 import { Device } from '../../device.js'
-import { bufferCoreOf } from '../../memory/buffer.js'
+import { bufferImplOf } from '../../memory/buffer.js'
 import type { DeviceBuffer } from '../../memory/device-buffer.js'
 import type { Stream } from '../../stream.js'
-import { currentCore } from '../../streams/current.js'
-import { type StreamCore, streamCoreOf } from '../../streams/stream-core.js'
-import { numberOf, openOn, streamOfNumber } from './consumer-stream.js'
-import { parseType, typeOfTypestr } from './dtype.js'
-import { rowMajor } from './layout.js'
-import { type ElementOptions, layoutIn, type Tensor, takeIn } from './tensor.js'
+import { currentStreamImpl, type StreamImpl, streamImplOf } from '../../streams/stream-impl.js'
+import type { ElementOptions, Tensor } from './tensor.js'
+import {
+  importTensor,
+  layoutIn,
+  numberOf,
+  openOn,
+  parseType,
+  rowMajor,
+  streamOfNumber,
+  typeOfTypestr,
+} from './tensor.js'
 
 /** The dict of the protocol, as JSON carries it. */
 export interface CudaArrayInterface {
@@ -28,7 +34,7 @@ export interface CudaArrayInterface {
   readonly typestr: string
   /** The address of the first element, and whether it may only be read. */
   readonly data: readonly [pointer: bigint | number, readOnly: boolean]
-  /** Of the protocol: 3 by this library, which takes 2 too. */
+  /** The version of the protocol: 3, and this library accepts 2 too. */
   readonly version: number
   /** Bytes from one element to the next in each direction; null: without gaps, the last direction the densest. */
   readonly strides?: readonly number[] | null | undefined
@@ -49,13 +55,13 @@ export interface ToCudaArrayInterfaceOptions extends ElementOptions {
   /** The consumer is asked not to write it. Default: false. */
   readonly readOnly?: boolean | undefined
   /**
-   * The stream that the consumer waits for: it comes after all work with the buffer. null: none. Default: the current stream
-   * of the device.
+   * The stream that the consumer waits for: it is ordered after all work with the buffer. null: none. Default: the current
+   * stream of the device.
    */
   readonly stream?: Stream | null | undefined
 }
 
-/** How an array is taken in. */
+/** How an array is imported. */
 export interface FromCudaArrayInterfaceOptions {
   /** The stream that will use it first: it waits for the array's. null: nothing waits. Default: the current stream of the device. */
   readonly stream?: Stream | null | undefined
@@ -63,11 +69,14 @@ export interface FromCudaArrayInterfaceOptions {
   readonly owner?: object | undefined
 }
 
+/** A dict whose values are not checked yet. */
+type Unchecked = { readonly [K in keyof CudaArrayInterface]?: unknown }
+
 const TO_OPTIONS = ['dtype', 'shape', 'strides', 'readOnly', 'stream'] as const
 
 /**
- * Describes a buffer as `__cuda_array_interface__` does, for libraries that take no DLPack. Keep the buffer as long as they use
- * it: the protocol has no call that lets go of it.
+ * Describes a buffer as `__cuda_array_interface__` does, for libraries that do not support DLPack. Keep the buffer as long as
+ * they use it: the protocol has no call by which they release it.
  * @param buffer Memory of a device.
  * @param options `dtype` and `shape` of its elements, `strides` in elements; `readOnly`; the `stream` to wait for
  * @returns the dict, with strides in bytes
@@ -83,24 +92,24 @@ const TO_OPTIONS = ['dtype', 'shape', 'strides', 'readOnly', 'stream'] as const
  */
 export function toCudaArrayInterface(buffer: DeviceBuffer, options: ToCudaArrayInterfaceOptions): CudaArrayInterface {
   const given = readOptions(options, TO_OPTIONS)
-  const core = bufferCoreOf(buffer)
-  if (core === undefined || core.isPinned) throw invalidType('buffer', 'a DeviceBuffer', buffer)
+  const impl = bufferImplOf(buffer)
+  if (impl === undefined || impl.isPinned) throw invalidType('buffer', 'a DeviceBuffer', buffer)
   const type = parseType(given.dtype)
   const { typestr } = type
   if (typestr === undefined)
     throw stateError('ERR_UNSUPPORTED', `NumPy has no typestr for ${type.name}: use toDLPack()`)
   const readOnly = checkBoolean(given.readOnly, 'options.readOnly', false)
-  const use = given.stream === null ? undefined : streamGiven(given.stream, core.device)
-  core.checkOpen()
-  const { shape, strides } = layoutIn(core, type, given.shape, given.strides)
+  const use = given.stream === null ? undefined : streamGiven(given.stream, impl.device)
+  impl.checkOpen()
+  const { shape, strides } = layoutIn(impl, type, given.shape, given.strides)
   if (use !== undefined) {
-    openOn(core.device, use, 'To hand memory out')
-    core.openFor(use.driver).allocation.makeReady(use)
+    openOn(impl.device, use, 'To export memory')
+    impl.openFor(use.driver).allocation.orderAfterAll(use)
   }
   return {
     shape,
     typestr,
-    data: [core.pointer, readOnly],
+    data: [impl.pointer, readOnly],
     strides: strides.map((stride) => stride * type.byteLength),
     version: 3,
     stream: use === undefined ? null : numberOf(use),
@@ -108,7 +117,7 @@ export function toCudaArrayInterface(buffer: DeviceBuffer, options: ToCudaArrayI
 }
 
 /**
- * Takes in an array of another library by `__cuda_array_interface__`.
+ * Imports an array of another library by `__cuda_array_interface__`.
  * @param source The dict, or an object that has it.
  * @param options `stream`: the stream that will use it first; `owner`: kept reachable as long as the memory is in use
  * @returns the buffer, with the type, the shape and the strides of its elements
@@ -130,32 +139,30 @@ export function fromCudaArrayInterface(
 ): Tensor {
   const given = readOptions(options, ['stream', 'owner'])
   const owner = checkOwner(given.owner) ?? source
-  if ((typeof source !== 'object' && typeof source !== 'function') || source === null) {
+  if (!isObject(source)) {
     throw invalidType('source', 'an object with __cuda_array_interface__, or that dict', source)
   }
-  const dict = (propertyOf(source, '__cuda_array_interface__') ?? source) as Record<keyof CudaArrayInterface, unknown>
-  const version = propertyOf(dict, 'version')
+  const dict: Unchecked = (source as Partial<CudaArray>).__cuda_array_interface__ ?? (source as Unchecked)
+  const { version, stream = null, strides: bytes = null, mask = null } = dict
   if (version !== 2 && version !== 3) throw invalidValue(`The array's version must be 2 or 3, not ${String(version)}`)
-  if ((propertyOf(dict, 'mask') ?? null) !== null)
+  if (mask !== null)
     throw stateError('ERR_UNSUPPORTED', 'The array has a mask, which says that some of its elements are not valid')
-  const type = typeOfTypestr(propertyOf(dict, 'typestr'))
-  const shape = integers(propertyOf(dict, 'shape'), 'shape', 0)
-  const bytes = propertyOf(dict, 'strides') ?? null
+  const type = typeOfTypestr(dict.typestr)
+  const shape = integers(dict.shape, 'shape', 0)
   const strides =
     bytes === null ? rowMajor(shape) : inElements(integers(bytes, 'strides'), type.byteLength, shape.length)
-  const [address, readOnly] = checkArray(propertyOf(dict, 'data'), "The array's data", '[pointer, readOnly]')
+  const [address, readOnly] = checkArray(dict.data, "The array's data", '[pointer, readOnly]')
   const pointer = checkPointer(address, "The array's pointer", 'a bigint or a safe integer')
   const use = given.stream === null ? undefined : streamGiven(given.stream, Device.current)
   const near = use?.device ?? Device.current
-  const stream = propertyOf(dict, 'stream') ?? null
   const behind = stream === null ? undefined : streamOfNumber(stream, near, "The array's stream")
   const lent = { pointer, type, shape, strides, readOnly: checkBoolean(readOnly, "The array's readOnly", false) }
   const kept = new Set([owner])
-  return takeIn(lent, near, use, behind, () => kept.clear())
+  return importTensor(lent, near, use, behind, () => kept.clear())
 }
 
-function streamGiven(given: unknown, device: Device): StreamCore {
-  const use = given === undefined ? currentCore(device) : streamCoreOf(given)
+function streamGiven(given: unknown, device: Device): StreamImpl {
+  const use = given === undefined ? currentStreamImpl(device) : streamImplOf(given)
   if (use === undefined) throw invalidType('options.stream', 'a Stream or null', given)
   return use.checkOpen()
 }

@@ -6,13 +6,12 @@ import { invalidValue, stateError } from '../../base/errors.js'
 import { callAt } from '../../driver/cuda/libcuda/c-functions.js'
 import { layer } from '../../driver/cuda/libcuda/layer.js'
 import { MemoryReader, NativeMemory } from '../../driver/cuda/libcuda/native-memory.js'
-import { type ParsedType, typeOfCode } from './dtype.js'
-import { type Layout, MOST_DIMENSIONS, rowMajor } from './layout.js'
+import { type Layout, MOST_DIMENSIONS, type ParsedType, rowMajor, typeOfCode } from './tensor.js'
 
 /** DLDeviceType. */
 export const DeviceType = { CPU: 1, CUDA: 2, CUDA_HOST: 3, CUDA_MANAGED: 13 } as const
 
-/** What a DLManagedTensor, versioned or not, says of memory. */
+/** The contents of a DLManagedTensor, versioned or not. */
 export interface TensorFacts extends Layout {
   readonly pointer: number
   readonly deviceType: number
@@ -29,20 +28,20 @@ const FLAG_READ_ONLY = 1n
 const VERSIONED = { tensor: 32, context: 8, deleter: 16, byteLength: 80 } as const
 const LEGACY = { tensor: 0, context: 48, deleter: 56, byteLength: 64 } as const
 const FLAGS = 24
-/** More than a tensor has dimensions, or DLPack versions. */
+/** More than the dimensions of any tensor, and than the versions of DLPack. */
 const MANY = 1024n
 /** In a DLTensor, in words of 8 bytes: data, device, ndim with dtype, shape, strides, byte_offset. */
 const Word = { DATA: 0, DEVICE: 1, NDIM_AND_DTYPE: 2, SHAPE: 3, STRIDES: 4, BYTE_OFFSET: 5 } as const
 const TENSOR_WORDS = 6
-/** Shape and strides come behind either struct. */
+/** Shape and strides are stored behind either struct. */
 const SHAPE_AT = 128
-/** What the deleter of what is handed out (native/libraries.c) writes to the first word: no address and no version is so. */
+/** The deleter of exported tensors (native/libraries.c) writes this to the first word: no address and no version is so. */
 const DELETED = 2n ** 64n - 1n
 
 let reader: MemoryReader | undefined
 
-/** A struct that was handed out. */
-export class HandedOutStruct {
+/** The struct of an exported tensor. */
+export class ExportedStruct {
   readonly address: number
   readonly #memory: NativeMemory
 
@@ -88,11 +87,11 @@ export class HandedOutStruct {
   }
 }
 
-/** A struct that was taken over: its deleter has to be called once. */
-export class TakenStruct {
+/** A struct of another library: its deleter has to be called once. */
+export class ImportedStruct {
   readonly #deleter: bigint
 
-  /** @throws ERR_INVALID_HANDLE for an address at which no such struct can be: its deleter is not called */
+  /** Throws ERR_INVALID_HANDLE for an address at which no such struct can be: its deleter is not called. */
   constructor(
     private readonly address: number,
     private readonly versioned: boolean,
@@ -101,14 +100,14 @@ export class TakenStruct {
     const deleter = this.#words(at, 1)[0] ?? 0n
     const [major = 0n, kind = 0n] = [this.#words(0, 1)[0], this.#words(tensor + 8 * Word.NDIM_AND_DTYPE, 1)[0]]
     const version = versioned ? major & 0xffffffffn : 1n
-    // Of a later major version nothing but the deleter is known.
+    // In a later major version only the deleter is known.
     const isPlausible =
       version > 1n ? version < MANY : version === 1n && (kind & 0xffffffffn) < MANY && kind >> 48n > 0n
-    if (!isPlausible || (deleter !== 0n && !this.#isMapped(Number(deleter)))) throw this.#none()
+    if (!isPlausible || (deleter !== 0n && !this.#isMapped(Number(deleter)))) throw this.#notFound()
     this.#deleter = deleter
   }
 
-  /** @throws ERR_UNSUPPORTED, ERR_INVALID_ARG_VALUE */
+  /** Throws ERR_UNSUPPORTED, ERR_INVALID_ARG_VALUE. */
   read(): TensorFacts {
     if (this.versioned) this.#checkVersion()
     const { tensor } = this.versioned ? VERSIONED : LEGACY
@@ -134,7 +133,7 @@ export class TakenStruct {
     }
   }
 
-  /** Gives it back to its producer. */
+  /** Returns it to its producer. */
   delete(): void {
     if (this.#deleter !== 0n) callAt(Number(this.#deleter), this.address)
   }
@@ -158,9 +157,9 @@ export class TakenStruct {
 
   #wordsAt(address: number, count: number): BigUint64Array {
     reader ??= new MemoryReader()
-    // A copy: the reader's memory is the next look's.
+    // A copy, since the next read overwrites the reader's memory.
     const words = reader.wordsAt(address, count)?.slice()
-    if (words === undefined) throw this.#none()
+    if (words === undefined) throw this.#notFound()
     return words
   }
 
@@ -168,15 +167,15 @@ export class TakenStruct {
     return address < 2 ** 47 && reader?.wordsAt(address - (address % 8), 1) !== undefined
   }
 
-  #none(): Error {
+  #notFound(): Error {
     const kind = this.versioned ? 'DLManagedTensorVersioned' : 'DLManagedTensor'
     const what = `No ${kind} lies at 0x${this.address.toString(16)}`
     return stateError('ERR_INVALID_HANDLE', `${what}: pass on the pointer in the capsule, and not that of the capsule`)
   }
 }
 
-/** A consumer calls it on any thread, also while this one waits in C: so it is C, and only leaves a sign in the struct. */
+/** Consumers call it on any thread, also while this one waits in C, so it is C code that only marks the struct. */
 const deleter = (): number => layer().functions['deleteTensor'] ?? 0
 
-/** Where bytes lie, for as long as their ArrayBuffer is not detached. */
+/** The address of bytes, valid until their ArrayBuffer is detached. */
 export const addressOfBytes = (bytes: Uint8Array): number => layer().addressOf(bytes)

@@ -1,48 +1,43 @@
 /** Collective communication between GPUs by NCCL, in stream order. Importing this loads no library. */
-
 import { setTimeout as sleep } from 'node:timers/promises'
-import { checkArray, checkSignal, checkThis, isInstance, readOptions } from '../../base/arguments.js'
+import { checkArray, checkSignal, checkThis, readOptions } from '../../base/arguments.js'
 import type { OwnBytes } from '../../base/bytes.js'
-import { CudaError, inspectAsPrinted, invalidType, invalidValue, printed, stateError } from '../../base/errors.js'
+import { CudaError, invalidType, invalidValue, stateError } from '../../base/errors.js'
 import { destroyWhenUnreachable } from '../../base/finalization.js'
-import { nextSerial } from '../../base/identity.js'
+import { checkMade, implementation, LibraryObject, nextSerial } from '../../base/library-object.js'
 import { contextOf, Device, driverOf, elsewhere, resolveDevice } from '../../device.js'
 import { isContextLost } from '../../driver/cuda-results.js'
 import { finished, type WaitOptions, whenAborted } from '../../driver/finished.js'
 import type { DeviceBuffer } from '../../memory/device-buffer.js'
-import { type GivenMemory, wholeOf } from '../library-memory.js'
-import { NcclCall } from './call.js'
-import { Clique } from './clique.js'
+import { StreamImpl } from '../../streams/stream-impl.js'
+import { type GivenMemory, wholeOf } from '../library-call.js'
 import { checkAlive } from './group.js'
-import { NcclHandle } from './handle.js'
-import { type NcclBackend, openNccl } from './library.js'
-import {
-  type CallOption,
-  type CommunicatorOptions,
-  checkId,
-  checkRank,
-  checkSize,
-  checkTimeout,
-  type PeerOptions,
-  type ReductionOptions,
-  type RootOptions,
-  type TransferOptions,
-} from './options.js'
-import { SimulatedNccl } from './simulated.js'
+import type {
+  CallOption,
+  CommunicatorOptions,
+  PeerOptions,
+  ReductionOptions,
+  RootOptions,
+  TransferOptions,
+} from './nccl-call.js'
+import { checkId, checkRank, checkSize, checkTimeout, NcclCall } from './nccl-call.js'
+import { Clique, NcclHandle } from './nccl-handle.js'
+import { type NcclBackend, openNccl } from './nccl-library.js'
+import { SimulatedNccl } from './simulated-nccl.js'
 
 const TURNS_FOR_HOST_FUNCTIONS = 1000
-/** Milliseconds between two looks for errors that come while work runs. */
-const LOOK_FOR_ERRORS = 50
+/** Milliseconds between two checks for errors while work runs. */
+const ERROR_CHECK_INTERVAL = 50
 
 let simulated: SimulatedNccl | undefined
 
 /**
- * An id for a new communicator (`ncclGetUniqueId`): give it to every rank, by any means that the processes have. This
- * process must live until all ranks are there, since they meet at it.
+ * An id for a new communicator (`ncclGetUniqueId`): send it to every rank, by any means that the processes have. This
+ * process must not end before all ranks have come, since they connect to it.
  * @returns 128 bytes
- * @throws {Error} ERR_UNSUPPORTED, with the places tried, where NCCL is not found (CUDA_STREAMS_NCCL names the file or
+ * @throws {Error} ERR_UNSUPPORTED, with the places tried, if NCCL is not found (CUDA_STREAMS_NCCL names the file or
  * its folder) or is older than 2.14
- * @throws {LibraryError} where NCCL refuses
+ * @throws {LibraryError} if NCCL refuses
  */
 export function uniqueId(): OwnBytes {
   return ncclOf(Device.current).uniqueId()
@@ -56,23 +51,21 @@ export function ncclVersion(): number {
   return ncclOf(Device.current).version()
 }
 
-let isCommunicator: (value: unknown) => value is Communicator
-
 /**
  * One of the ranks that exchange data: a device of this process. Every rank has to make the same calls in the same
- * order. Their work is queued on a stream of the device, as kernels are; the buffers may be closed as soon as that is
- * done. A communicator that the program cannot reach any more is destroyed.
+ * order. Their work is queued on a stream of the device, as kernels are; the buffers may be closed as soon as it is
+ * queued. A communicator that the program cannot reach any more is destroyed.
  *
  * Not repeated at each call that exchanges data: wrong arguments are refused by name, and nothing is queued:
- * ERR_INVALID_ARG_TYPE; ERR_INVALID_ARG_VALUE for a type or reduction that is none, and a buffer that is no whole
- * number of elements or begins in the middle of one; ERR_OUT_OF_RANGE for buffers of other lengths, and a rank that is
- * none; ERR_CLOSED for a communicator that has ended, a closed buffer or stream; ERR_DEVICE_MISMATCH for those of
- * another device; ERR_UNSUPPORTED on a per-thread default stream; ERR_DEADLOCK where another rank of this thread does
- * not make the same call, and where the other ranks are waited for in vain (`timeout`). A refusal of NCCL is a
- * LibraryError. It ends the communicator, as a wait in vain does.
+ * ERR_INVALID_ARG_TYPE; ERR_INVALID_ARG_VALUE for an unknown type or reduction, and a buffer that is no whole
+ * number of elements or begins in the middle of one; ERR_OUT_OF_RANGE for buffers of other lengths, and a rank that does
+ * not exist; ERR_CLOSED for a communicator that has ended, a closed buffer or stream; ERR_DEVICE_MISMATCH for those of
+ * another device; ERR_UNSUPPORTED on a per-thread default stream; ERR_DEADLOCK if another rank of this thread does
+ * not make the same call, and if the other ranks do not come in time (`timeout`). A refusal of NCCL is a
+ * LibraryError. It ends the communicator, as a timeout does.
  *
  * The first call of a kind connects the ranks: it blocks until all of them have made it, and runs host functions that
- * come due meanwhile. A thread that has several ranks must therefore make the calls of all of them inside `group()`.
+ * become ready meanwhile. A thread that has several ranks must therefore make the calls of all of them inside `group()`.
  * @example
  * ```ts
  * import { Communicator } from 'cuda-streams/nccl'
@@ -82,7 +75,7 @@ let isCommunicator: (value: unknown) => value is Communicator
  * await communicator.close()
  * ```
  */
-export class Communicator implements AsyncDisposable {
+export class Communicator extends LibraryObject implements AsyncDisposable {
   /** The device of this rank. */
   readonly device: Device
   /** The number of this rank, from 0. */
@@ -91,28 +84,29 @@ export class Communicator implements AsyncDisposable {
   readonly size: number
   /** The number of this object: no other object of this thread has it. */
   readonly serial: number = nextSerial()
-  readonly #handle: NcclHandle
+  /** @internal */
+  declare readonly [implementation]: NcclHandle
 
   /** Use `await Communicator.create(options)`. */
   private constructor(handle: NcclHandle, device: Device) {
-    const isMade = isInstance(handle, NcclHandle)
-    if (!isMade) throw invalidType('Communicator', 'obtained from Communicator.create(options)', 'new')
+    super()
+    checkMade(handle, NcclHandle, 'Communicator', 'Communicator.create(options)')
     this.device = device
     this.rank = handle.rank
     this.size = handle.clique.size
-    this.#handle = handle
+    this[implementation] = handle
     destroyWhenUnreachable(this, handle)
   }
 
   /**
-   * Resolves when all ranks are there (`ncclCommInitRankConfig`, not blocking). The event loop turns meanwhile, so that
+   * Resolves when all ranks have come (`ncclCommInitRankConfig`, not blocking). The event loop turns meanwhile, so that
    * a process may make several ranks at once. On the simulator all ranks must be in one thread.
    * @param options `id` from `uniqueId()`, this `rank` and the `size`; `device` (default: the current device),
    * `timeout` and `signal`: see CommunicatorOptions
    * @throws {Error} (as a rejection) ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE; ERR_INVALID_ARG_VALUE for an id that
    * `uniqueId()` did not return, or for options that contradict those of another rank in this thread; ERR_UNSUPPORTED
-   * as `uniqueId()`; ERR_DEADLOCK when the time is up; `signal.reason`
-   * @throws {LibraryError} (as a rejection) where NCCL refuses
+   * as `uniqueId()`; ERR_DEADLOCK after the `timeout`; `signal.reason`
+   * @throws {LibraryError} (as a rejection) if NCCL refuses
    */
   static async create(options: CommunicatorOptions): Promise<Communicator> {
     if (options === undefined) throw invalidType('options', 'an object such as { id, rank, size }', options)
@@ -123,27 +117,33 @@ export class Communicator implements AsyncDisposable {
     const timeout = checkTimeout(given.timeout)
     const signal = checkSignal(given.signal)
     const device = resolveDevice(given.device)
-    throwIfAborted(signal)
+    signal?.throwIfAborted()
     const library = ncclOf(device)
     const driver = driverOf(device)
     const { libraries } = driver
     const context = contextOf(device)
     const clique = Clique.enter(id, rank, size, driver)
     let handle: NcclHandle | undefined
+    let waiting: StreamImpl | undefined
     try {
-      // NCCL may wait for the device: first let the loop run the host functions that the device waits for. Those that are
-      // left then are run by the call.
+      // NCCL may wait for the device, so the event loop first runs the host functions that the device waits for. The call runs
+      // those that are left.
       for (let left = TURNS_FOR_HOST_FUNCTIONS; left > 0 && libraries.hostFunctionsPending(); left -= 1) {
-        throwIfAborted(signal)
+        signal?.throwIfAborted()
         await sleep(1)
       }
-      const begin = (): NcclHandle => new NcclHandle(library, id, clique, rank, timeout, device.ordinal)
+      const made = StreamImpl.make(device)
+      waiting = made
+      const begin = (): NcclHandle => new NcclHandle(library, id, clique, rank, timeout, made)
       handle = libraries.call(context, begin)
       await handle.done('ncclCommInitRankConfig', signal)
       return new Communicator(handle, device)
     } catch (error) {
-      if (handle === undefined) clique.leave(rank)
-      else handle.fail(error)
+      if (handle !== undefined) handle.fail(error)
+      else {
+        clique.leave(rank)
+        waiting?.close()
+      }
       throw error
     }
   }
@@ -154,7 +154,7 @@ export class Communicator implements AsyncDisposable {
    * @param devices Devices of one driver, or ordinals; at least one.
    * @param options `timeout` and `signal`, as for `create`
    * @throws {Error} (as a rejection) ERR_INVALID_ARG_TYPE, also for no devices; ERR_INVALID_ARG_VALUE for a device that
-   * is named twice; ERR_DEVICE_MISMATCH for those of two drivers; as `create` for any of them, and then none is left
+   * is named twice; ERR_DEVICE_MISMATCH for those of two drivers; as `create` for any of them: then all are aborted
    */
   static async createAll(
     devices: readonly (Device | number)[],
@@ -170,9 +170,9 @@ export class Communicator implements AsyncDisposable {
     })
     if (new Set(resolved).size < resolved.length) throw invalidValue('devices must not name a device twice')
     const [first = Device.current] = resolved
-    const stranger = resolved.find((device) => driverOf(device) !== driverOf(first))
-    if (stranger !== undefined) {
-      const what = `devices must all be of one driver, not ${first} and ${elsewhere(stranger, first)}`
+    const foreign = resolved.find((device) => driverOf(device) !== driverOf(first))
+    if (foreign !== undefined) {
+      const what = `devices must all be of one driver, not ${first} and ${elsewhere(foreign, first)}`
       throw stateError('ERR_DEVICE_MISMATCH', what)
     }
     checkTimeout(timeout)
@@ -189,61 +189,57 @@ export class Communicator implements AsyncDisposable {
     throw failed.reason
   }
 
-  /** Was the communicator closed, aborted, or given up after an error? */
+  /** Was the communicator closed, or aborted, also because of an error? */
   get closed(): boolean {
-    return checkThis(this, isCommunicator, 'a Communicator').#handle.ended
+    return handleOf(this).ended
   }
 
   /**
-   * Leaves in every rank's `destination` the reduction of the `source` of all ranks (`ncclAllReduce`).
+   * Writes the reduction of the `source` of all ranks to every rank's `destination` (`ncclAllReduce`).
    * @param source This rank's elements.
    * @param destination The buffer to write, of the same length; may be the same bytes.
    * @param options `type` of the elements, `op` (default 'sum'), and `stream`
    */
   allReduce(source: DeviceBuffer, destination: DeviceBuffer, options: ReductionOptions): this {
     const call = Communicator.#call(this, options, 'op')
-    call.reduction()
     const count = call.elements(destination, 'destination')
     call.checkBuffersApart(call.expect(source, 'source', count), destination, 0)
-    call.ask('ncclAllReduce', count, [read(source), written(destination)])
+    call.enqueue('ncclAllReduce', count, [read(source), written(destination)])
     return this
   }
 
   /**
-   * Leaves in every rank's `destination` the root's `source` (`ncclBroadcast`).
+   * Writes the root's `source` to every rank's `destination` (`ncclBroadcast`).
    * @param source The root's elements; other ranks need none.
    * @param destination The buffer to write, of the same length; at the root it may be the same buffer.
    * @param options `type` of the elements, `root` and `stream`
    */
   broadcast(source: DeviceBuffer | undefined, destination: DeviceBuffer, options: TransferOptions & RootOptions): this {
     const call = Communicator.#call(this, options, 'root')
-    const root = call.root()
     const count = call.elements(destination, 'destination')
-    const given = this.rank === root ? [read(call.expect(source, 'source', count))] : []
+    const given = this.rank === call.root ? [read(call.expect(source, 'source', count))] : []
     for (const { buffer } of given) call.checkBuffersApart(buffer, destination, 0)
-    call.ask('ncclBroadcast', count, [written(destination), ...given], ([to = 0, from = to]) => [from, to])
+    call.enqueue('ncclBroadcast', count, [written(destination), ...given], ([to = 0, from = to]) => [from, to])
     return this
   }
 
   /**
-   * Leaves in the root's `destination` the reduction of the `source` of all ranks (`ncclReduce`).
+   * Writes the reduction of the `source` of all ranks to the root's `destination` (`ncclReduce`).
    * @param source This rank's elements.
    * @param destination The root's buffer to write, of the same length; may be the same buffer. Other ranks need none.
    * @param options `type` of the elements, `op`, `root` and `stream`
    */
   reduce(source: DeviceBuffer, destination: DeviceBuffer | undefined, options: ReductionOptions & RootOptions): this {
     const call = Communicator.#call(this, options, 'op', 'root')
-    call.reduction()
-    const root = call.root()
     const count = call.elements(source, 'source')
-    const given = this.rank === root ? [written(call.expect(destination, 'destination', count))] : []
+    const given = this.rank === call.root ? [written(call.expect(destination, 'destination', count))] : []
     for (const { buffer } of given) call.checkBuffersApart(source, buffer, 0)
-    call.ask('ncclReduce', count, [read(source), ...given], ([from = 0, to = 0]) => [from, to])
+    call.enqueue('ncclReduce', count, [read(source), ...given], ([from = 0, to = 0]) => [from, to])
     return this
   }
 
   /**
-   * Leaves in every rank's `destination` the `source` of all ranks, one after the other (`ncclAllGather`).
+   * Writes the `source` of all ranks, one after the other, to every rank's `destination` (`ncclAllGather`).
    * @param source This rank's elements.
    * @param destination The buffer to write, `size` times as long.
    * @param options `type` of the elements, and `stream`
@@ -253,119 +249,116 @@ export class Communicator implements AsyncDisposable {
     const count = call.elements(source, 'source')
     call.expect(destination, 'destination', count * this.size)
     call.checkBuffersApart(source, destination, this.rank * source.byteLength)
-    call.ask('ncclAllGather', count, [read(source), written(destination)])
+    call.enqueue('ncclAllGather', count, [read(source), written(destination)])
     return this
   }
 
   /**
-   * As `allReduce`, and leaves in each rank only its part of the result (`ncclReduceScatter`).
+   * Reduces the `source` of all ranks and writes to each rank's `destination` its part of the result (`ncclReduceScatter`).
    * @param source This rank's elements, `size` times as long as the destination.
    * @param destination The buffer to write.
    * @param options `type` of the elements, `op` and `stream`
    */
   reduceScatter(source: DeviceBuffer, destination: DeviceBuffer, options: ReductionOptions): this {
     const call = Communicator.#call(this, options, 'op')
-    call.reduction()
     const count = call.elements(destination, 'destination')
     call.expect(source, 'source', count * this.size)
     call.checkBuffersApart(source, destination, -this.rank * destination.byteLength)
-    call.ask('ncclReduceScatter', count, [read(source), written(destination)])
+    call.enqueue('ncclReduceScatter', count, [read(source), written(destination)])
     return this
   }
 
   /**
    * Sends a buffer to another rank, which has to receive as much (`ncclSend`). Messages that go both ways, or to
-   * several ranks at a time, belong into one `group()`.
+   * several ranks at once, belong in one `group()`.
    * @param source The elements to send.
    * @param options `type` of the elements, `peer`: the other rank, and `stream`
    */
   send(source: DeviceBuffer, options: PeerOptions): this {
     const call = Communicator.#call(this, options, 'peer')
-    call.peer()
-    call.ask('ncclSend', call.elements(source, 'source'), [read(source)])
+    call.enqueue('ncclSend', call.elements(source, 'source'), [read(source)])
     return this
   }
 
   /**
-   * Receives the elements that another rank sends, which have to be as many (`ncclRecv`).
+   * Receives the elements that another rank sends, which has to send as many (`ncclRecv`).
    * @param destination The buffer to write.
    * @param options `type` of the elements, `peer`: the other rank, and `stream`
    */
   recv(destination: DeviceBuffer, options: PeerOptions): this {
     const call = Communicator.#call(this, options, 'peer')
-    call.peer()
-    call.ask('ncclRecv', call.elements(destination, 'destination'), [written(destination)])
+    call.enqueue('ncclRecv', call.elements(destination, 'destination'), [written(destination)])
     return this
   }
 
   /**
    * Resolves when all work is done that was queued through this communicator until now, on closed streams too; captured
-   * work is not waited for. A network reports a rank that died, but NVLink does not: there the GPU waits forever, so
-   * give a `signal` with a time limit where that can happen. When it is aborted, or NCCL reports an error
-   * (`ncclCommGetAsyncError`), the communicator is given up as by `abort()`, which lets the streams go on. The promise
-   * rejects with the reason at once; await `abort()` to know that NCCL has let go.
-   * @param options `signal`: an AbortSignal that gives the communicator up
-   * @throws {Error} (as a rejection) ERR_CLOSED, also where it is aborted meanwhile; ERR_INVALID_ARG_TYPE;
+   * work is not waited for. A network reports a rank that died, but NVLink does not: the GPU waits forever then, so
+   * give a `signal` with a time limit if that can happen. When it is aborted, or NCCL reports an error
+   * (`ncclCommGetAsyncError`), the communicator is aborted as by `abort()`, and the streams resume. The promise
+   * rejects with the reason at once; await `abort()` to know that NCCL has released everything.
+   * @param options `signal`: an AbortSignal that aborts the communicator
+   * @throws {Error} (as a rejection) ERR_CLOSED, also if it is aborted meanwhile; ERR_INVALID_ARG_TYPE;
    * `signal.reason`
-   * @throws {LibraryError} (as a rejection) where NCCL reports an error
+   * @throws {LibraryError} (as a rejection) if NCCL reports an error
    * @throws {CudaError} (as a rejection) if the GPU faults
    */
   async finished(options?: WaitOptions): Promise<void> {
-    const handle = checkThis(this, isCommunicator, 'a Communicator').#handle
+    const handle = handleOf(this)
     const signal = checkSignal(readOptions(options, ['signal']).signal)
     checkAlive(handle)
     const giveUp = new AbortController()
     const onAbort = (): void => giveUp.abort(signal?.reason)
     const forget = signal === undefined ? undefined : whenAborted(signal, onAbort)
     if (signal?.aborted) onAbort()
-    const look = setInterval(() => {
+    const checks = setInterval(() => {
       try {
         handle.isDone('ncclCommGetAsyncError')
       } catch (error) {
         giveUp.abort(error)
       }
-    }, LOOK_FOR_ERRORS)
+    }, ERROR_CHECK_INTERVAL)
     try {
-      await handle.work.finished(giveUp.signal)
+      await handle.finished(giveUp.signal)
     } catch (error) {
-      // A question that the driver merely refuses is no fault of the communicator.
+      // A query that the driver refuses is no fault of the communicator.
       if (!(error instanceof CudaError) || isContextLost(error.number)) handle.fail(error)
       throw error
     } finally {
-      clearInterval(look)
+      clearInterval(checks)
       forget?.()
     }
   }
 
   /**
-   * Gives the communicator up at once (`ncclCommAbort`): its work on the GPU ends, with undefined bytes in the
-   * destinations, and the streams go on. Abort the other ranks too. Resolves when NCCL has let go of everything, for
-   * which NCCL waits for the device: let streams go on that stand at something else. On the simulator it waits for
-   * nothing. Calls after it are ERR_CLOSED. May be called twice.
-   * @throws {LibraryError} (as a rejection) where NCCL refuses
+   * Aborts the communicator at once (`ncclCommAbort`): its work on the GPU ends, with undefined bytes in the
+   * destinations, and the streams resume. Abort the other ranks too. Resolves when NCCL has released everything, for
+   * which it waits for the device: unblock streams that wait for something else. On the simulator it waits for
+   * nothing. Later calls are ERR_CLOSED. May be called twice.
+   * @throws {LibraryError} (as a rejection) if NCCL refuses
    */
   async abort(): Promise<void> {
-    const handle = checkThis(this, isCommunicator, 'a Communicator').#handle
+    const handle = handleOf(this)
     if (!handle.ended) handle.failure = stateError('ERR_CLOSED', 'abort() was called')
     await handle.end('ncclCommAbort')
   }
 
   /**
-   * Lets its work complete, then frees it (`ncclCommFinalize`, `ncclCommDestroy`). All ranks have to close, those of
-   * one thread at one time: `await Promise.all(communicators.map((each) => each.close()))`. Close graphs that captured
+   * Completes its work, then frees it (`ncclCommFinalize`, `ncclCommDestroy`). All ranks have to close, those of
+   * one thread at the same time: `await Promise.all(communicators.map((each) => each.close()))`. Close graphs that captured
    * its work before. May be called twice.
-   * @param options `signal`: when it is aborted the promise rejects, and the communicator is given up as by `abort()`,
-   * unless NCCL is freeing it by then, which goes on; await `abort()` to know that NCCL has let go
-   * @throws {Error} (as a rejection) ERR_INVALID_ARG_TYPE, `signal.reason`; ERR_DEADLOCK when the time is up
-   * @throws {LibraryError} (as a rejection) where NCCL refuses
+   * @param options `signal`: when it is aborted the promise rejects, and the communicator is aborted as by `abort()`,
+   * unless NCCL is freeing it by then, which continues; await `abort()` to know that NCCL has released everything
+   * @throws {Error} (as a rejection) ERR_INVALID_ARG_TYPE, `signal.reason`; ERR_DEADLOCK after the `timeout`
+   * @throws {LibraryError} (as a rejection) if NCCL refuses
    */
   async close(options?: WaitOptions): Promise<void> {
-    const handle = checkThis(this, isCommunicator, 'a Communicator').#handle
+    const handle = handleOf(this)
     const signal = checkSignal(readOptions(options, ['signal']).signal)
     if (handle.ended || handle.closing) return
     handle.closing = true
     try {
-      throwIfAborted(signal)
+      signal?.throwIfAborted()
       handle.library.finalize(handle.address)
       await handle.done('ncclCommFinalize', signal)
     } catch (error) {
@@ -373,7 +366,7 @@ export class Communicator implements AsyncDisposable {
       throw error
     }
     const ended = handle.end('ncclCommDestroy')
-    // What NCCL has begun to free it frees, whether or not it is waited for.
+    // NCCL completes a free that it has begun, whether or not it is waited for.
     await finished(
       { signal },
       () => 'close() of a communicator',
@@ -393,28 +386,23 @@ export class Communicator implements AsyncDisposable {
     return 'Communicator'
   }
 
-  toString(): string {
-    if (!isCommunicator(this)) return printed(this)
+  override toString(): string {
+    if (!isCommunicator(this)) return super.toString()
     return `Communicator(rank ${this.rank} of ${this.size}, ${this.device}${this.closed ? ', closed' : ''})`
   }
 
   static #call(value: Communicator, options: TransferOptions, ...takes: CallOption[]): NcclCall {
     const communicator = checkThis(value, isCommunicator, 'a Communicator')
-    return new NcclCall(communicator.#handle, communicator.device, options, takes)
-  }
-
-  static {
-    isCommunicator = (value): value is Communicator => typeof value === 'object' && value !== null && #handle in value
+    return new NcclCall(communicator[implementation], communicator.device, options, takes)
   }
 }
-inspectAsPrinted(Communicator)
 
-/** As `signal.throwIfAborted()`, which a program may have replaced. */
-function throwIfAborted(signal: AbortSignal | undefined): void {
-  if (signal?.aborted) throw signal.reason
-}
+const isCommunicator = (value: unknown): value is Communicator =>
+  value instanceof Communicator && value[implementation] !== undefined
 
-/** NCCL itself, or its stand-in on the simulator. */
+const handleOf = (value: unknown): NcclHandle => checkThis(value, isCommunicator, 'a Communicator')[implementation]
+
+/** NCCL itself, or its simulation. */
 function ncclOf(device: Device): NcclBackend {
   if (device.driver !== 'sim') return openNccl()
   simulated ??= new SimulatedNccl()

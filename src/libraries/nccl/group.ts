@@ -1,5 +1,5 @@
 /**
- * The calls of communicators, put into streams: at once, or at the end of a group. Until then NCCL is not called, so a
+ * Calls of communicators, which are queued on streams at once, or at the end of a group. Until then NCCL is not called, so a
  * group that fails half-way has done nothing.
  */
 import { performance } from 'node:perf_hooks'
@@ -7,47 +7,34 @@ import { Ambient } from '../../base/ambient.js'
 import { checkFunction, isThenable } from '../../base/arguments.js'
 import { invalidType, invalidValue, messageOf, stateError } from '../../base/errors.js'
 import { LIBRARY_ENTRIES, type LibraryCall } from '../../driver/driver.js'
-import { makeRoomInAll, queueAllWith } from '../../memory/queue-with-memory.js'
-import type { Stream } from '../../stream.js'
+import { queueAllWith, reserveInAll } from '../../memory/queue-with-memory.js'
 import { recordOf } from '../../streams/capture-record.js'
-import { openStream } from '../../streams/stream-core.js'
-import { type GivenMemory, openGiven } from '../library-memory.js'
-import { checkTogether, type NcclRequest } from './clique.js'
-import type { NcclHandle } from './handle.js'
-import { queueSimulated, type SimulatedPart } from './simulated.js'
-import type { ComputedCall } from './twin.js'
-
-export interface NcclOperation extends NcclRequest, ComputedCall {
-  readonly rank: number
-  readonly isSend: boolean
-  readonly handle: NcclHandle
-  readonly stream: Stream
-  readonly memory: readonly GivenMemory[]
-  /** Calls NCCL with the addresses of the memory, in its order, and CUDA's handle of the stream. */
-  call(pointers: readonly number[], stream: number): void
-}
+import { openStream } from '../../streams/stream-impl.js'
+import { openGiven } from '../library-call.js'
+import { checkTogether, type NcclHandle, type NcclOperation } from './nccl-handle.js'
+import { type OpenOperation, queueSimulated } from './simulated-nccl.js'
 
 interface Group {
   readonly operations: NcclOperation[]
-  /** Its function runs. Calls that come later, as from a host function, are not of the group any more. */
+  /** Its function runs. Later calls, such as those of a host function, do not belong to the group. */
   open: boolean
 }
 
-/** Belongs to the async context: a host function that runs meanwhile queues its own work, not the group's. */
+/** By async context, so that calls of a host function that runs meanwhile do not belong to the group. */
 const groups = new Ambient<Group>()
 
 /**
- * Makes NCCL's calls of a function together (`ncclGroupStart`, `ncclGroupEnd`): one thread that has several ranks must
- * make the calls of all of them in a group, and so must sends and receives that wait for each other. Arguments are
+ * Makes the NCCL calls of a function together (`ncclGroupStart`, `ncclGroupEnd`): a thread that has several ranks must
+ * make the calls of all of them in a group, and sends and receives that wait for each other must be in one, too. Arguments are
  * checked by each call; the work is queued when the function ends, and if it throws nothing is queued. Groups may be
- * nested: all work is queued at the end of the outermost, but for the calls of a group that throws.
+ * nested: all work is queued at the end of the outermost, except the calls of a group that throws.
  * @param fn A function that is not async.
  * @returns the function's result
- * @throws {Error} any error of the function; ERR_INVALID_ARG_VALUE where two calls use the same bytes and one writes
- * there: NCCL may run the calls of a group side by side. ERR_DEVICE_MISMATCH for devices of two drivers; ERR_DEADLOCK
- * where a rank of this thread is left out, and where the other ranks are waited for in vain; ERR_CLOSED for an object
+ * @throws {Error} any error of the function; ERR_INVALID_ARG_VALUE if two calls use the same bytes and one writes
+ * there: NCCL may run the calls of a group concurrently. ERR_DEVICE_MISMATCH for devices of two drivers; ERR_DEADLOCK
+ * if a rank of this thread is left out, and if the other ranks do not come in time; ERR_CLOSED for an object
  * that was closed since its call; ERR_INVALID_ARG_TYPE for a function that returns a promise
- * @throws {LibraryError} where NCCL refuses
+ * @throws {LibraryError} if NCCL refuses
  */
 export function group<R>(fn: () => R): R {
   checkFunction(fn, 'fn')
@@ -64,7 +51,7 @@ export function group<R>(fn: () => R): R {
   return result
 }
 
-/** Runs the function of a group, nested or not. Where it throws, nothing that it asked for stays in the group. */
+/** Runs the function of a group, nested or not. If it throws, none of its calls remain in the group. */
 function gather<R>({ operations }: Group, fn: () => R): R {
   const before = operations.length
   try {
@@ -77,33 +64,29 @@ function gather<R>({ operations }: Group, fn: () => R): R {
   }
 }
 
-/** Queues it now, or at the end of the group that is open. */
-export function ask(operation: NcclOperation): void {
+/** Queues the call now, or at the end of the open group. */
+export function enqueue(operation: NcclOperation): void {
   const group = groups.get()
   if (group?.open) group.operations.push(operation)
   else queueOperations([operation])
-}
-
-interface NcclPart extends SimulatedPart {
-  readonly operation: NcclOperation
 }
 
 function queueOperations(operations: readonly NcclOperation[]): void {
   const handles = [...new Set(operations.map(({ handle }) => handle))]
   for (const handle of handles) checkAlive(handle)
   checkTogether(operations)
-  makeRoomInAll(new Set(operations.map(({ stream }) => openStream(stream))), LIBRARY_ENTRIES)
+  reserveInAll(new Set(operations.map(({ stream }) => openStream(stream))), LIBRARY_ENTRIES)
   // Host functions may have run.
   for (const handle of handles) checkAlive(handle)
-  const parts = operations.map((operation): NcclPart => {
+  const parts = operations.map((operation): OpenOperation => {
     const use = openStream(operation.stream)
     return { operation, use, memory: openGiven(operation.memory, use) }
   })
   const [first] = parts
   if (first === undefined) return
-  const stranger = parts.find(({ use }) => use.driver !== first.use.driver)
-  if (stranger !== undefined) {
-    const [one, another] = [first.operation.stream.device, stranger.operation.stream.device]
+  const foreign = parts.find(({ use }) => use.driver !== first.use.driver)
+  if (foreign !== undefined) {
+    const [one, another] = [first.operation.stream.device, foreign.operation.stream.device]
     const what = `${one} and ${another} belong to two drivers: make a group for each of them`
     throw stateError('ERR_DEVICE_MISMATCH', what)
   }
@@ -120,7 +103,7 @@ function queueOperations(operations: readonly NcclOperation[]): void {
         const wait = (): void =>
           libraries.waitUntil(() => handles.every((handle) => isQueued(handle, name, since)), `${name}()`)
         try {
-          // In a host function that runs while an earlier call of theirs waits: NCCL takes one at a time.
+          // This may be a host function that runs while an earlier call waits: NCCL accepts one at a time.
           wait()
           makeTogether(first.operation.handle, parts.length, calls)
           wait()
@@ -132,22 +115,22 @@ function queueOperations(operations: readonly NcclOperation[]): void {
     })
   for (const { operation, use } of parts) {
     use.driver.streamHandedOut(use.handle)
-    recordOf(use)?.keeps.add(operation.handle)
+    recordOf(use)?.retained.add(operation.handle)
   }
   queueAllWith(parts, name === 'sim' ? () => queueSimulated(parts) : queueReal)
   for (const handle of handles) {
     const own = parts.filter(({ operation }) => operation.handle === handle)
-    for (const use of new Map(own.map(({ use }) => [use.serial, use])).values()) handle.work.record(use)
+    for (const use of new Map(own.map(({ use }) => [use.serial, use])).values()) handle.queuedOn(use)
   }
 }
 
-function callOf({ operation, use, memory }: NcclPart): LibraryCall {
+function callOf({ operation, use, memory }: OpenOperation): LibraryCall {
   const pointers = memory.map(({ pointer }) => pointer)
   const call = (stream: number): void => operation.call(pointers, stream)
   return { name: operation.name, stream: use.handle, context: use.context, memory, call, host: undefined }
 }
 
-/** The group of NCCL's ends also where a call in it is refused: it counts them for each thread. */
+/** NCCL's group ends also if a call in it is refused, since NCCL counts groups by thread. */
 function makeTogether({ library }: NcclHandle, count: number, calls: () => void): void {
   if (count === 1) {
     calls()
@@ -160,7 +143,7 @@ function makeTogether({ library }: NcclHandle, count: number, calls: () => void)
     try {
       library.call('ncclGroupEnd')
     } catch {
-      // NCCL says the same once more.
+      // NCCL reports the same error again.
     }
     throw refused
   }
@@ -168,10 +151,10 @@ function makeTogether({ library }: NcclHandle, count: number, calls: () => void)
 }
 
 /**
- * Do no two calls of a group use the same bytes, one of them to write? NCCL runs them side by side, in no order: seen on two
- * H200s, where of two sums in place one was lost. Throws ERR_INVALID_ARG_VALUE where they do.
+ * Throws ERR_INVALID_ARG_VALUE if two calls of a group use the same bytes and one writes there. NCCL runs them concurrently:
+ * on two H200s one of two sums in place was lost.
  */
-function checkCallsApart(parts: readonly NcclPart[]): void {
+function checkCallsApart(parts: readonly OpenOperation[]): void {
   if (parts.length < 2) return
   const ranges = parts.flatMap(({ memory }, call) =>
     memory.map(({ pointer, byteLength, access }) => {
@@ -186,7 +169,7 @@ function checkCallsApart(parts: readonly NcclPart[]): void {
       const [first, second] = [range.call, other.call].sort((a, b) => a - b).map((call) => parts[call]?.operation.name)
       const shared = Math.min(range.end, other.end) - other.begin
       throw invalidValue(
-        `${first}() and ${second}() of one group use the same ${shared} bytes, and one writes there; NCCL may run them side by side: put them into two groups`,
+        `${first}() and ${second}() of one group use the same ${shared} bytes, and one writes there; NCCL may run them concurrently: put them into two groups`,
       )
     }
   }
@@ -198,11 +181,11 @@ function isQueued(handle: NcclHandle, call: string, since: number): boolean {
   return false
 }
 
-/** Throws ERR_CLOSED, with the reason where it was given up. */
+/** Throws ERR_CLOSED, with the reason if the communicator was aborted. */
 export function checkAlive(handle: NcclHandle): void {
   if (!handle.ended) return
   const { failure } = handle
   if (failure === undefined) throw stateError('ERR_CLOSED', 'The communicator cannot be used any more')
   const why = messageOf(failure)
-  throw stateError('ERR_CLOSED', `The communicator was given up and cannot be used any more: ${why}`, failure)
+  throw stateError('ERR_CLOSED', `The communicator was aborted and cannot be used any more: ${why}`, failure)
 }

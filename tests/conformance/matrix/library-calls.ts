@@ -250,7 +250,7 @@ const ncclCalls: readonly Call[] = [
 const lent = { name: 'buffer', takes: 'of the device' as const }
 const WORD_ELEMENTS = { dtype: 'u32', shape: [1] } as const
 
-/** To hand memory out, or to take it in, on the stream: neither can be captured. */
+/** Export and import of memory on the stream: neither can be captured. */
 function dlpack(name: string, members: readonly string[], act: (buffer: DeviceBuffer, scene: Scene) => unknown): Call {
   return {
     name,

@@ -34,7 +34,8 @@ export const QUIET: Readonly<Record<string, readonly string[]>> = {
     ...['Graph', 'GraphExec', 'Kernel', 'Module', 'DefinedKernel'].map(
       (name) => `${name}#[nodejs.util.inspect.custom]`,
     ),
-    ...['Kernel#toString', 'DefinedKernel#toString', 'Module#closed', 'Module#toString', 'Module#[Symbol.toStringTag]'],
+    ...['Kernel', 'DefinedKernel', 'Module'].flatMap((name) => [`${name}#toString`, `${name}#[Symbol.toStringTag]`]),
+    'Module#closed',
     ...['toString', '[Symbol.toStringTag]', '[nodejs.util.inspect.custom]'].map((name) => `DLPackTensor#${name}`),
     ...['closed', 'toString', '[Symbol.toStringTag]', '[nodejs.util.inspect.custom]'].flatMap((name) => [
       `Cublas#${name}`,

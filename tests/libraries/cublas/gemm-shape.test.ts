@@ -4,11 +4,11 @@ import { describe, it } from 'node:test'
 import {
   type GemmShape,
   type Layout,
+  matricesOverlap,
   type StridedBatchOptions,
   shapeOfBatch,
   shapeOfGemm,
 } from '../../../src/libraries/cublas/gemm-shape.js'
-import { matricesOverlap } from '../../../src/libraries/cublas/matrix-overlap.js'
 import { refused } from '../../conformance/expect.js'
 
 const MOST = 2 ** 31 - 1

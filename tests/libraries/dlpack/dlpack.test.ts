@@ -343,7 +343,7 @@ onEveryBackend('DLPack', (bench: Workbench) => {
     const taken = fromDLPack(once, { stream: home })
     once.release()
     assert.equal(once.released, false, 'taken back from our own buffer')
-    refused(() => fromDLPack(once, { stream: home }), 'ERR_CLOSED', /taken before/)
+    refused(() => fromDLPack(once, { stream: home }), 'ERR_CLOSED', /imported before/)
     taken.buffer.close()
     await until(() => once.released)
     refused(() => Reflect.construct(DLPackTensor, []), 'ERR_INVALID_ARG_TYPE', /toDLPack/)

@@ -1,5 +1,5 @@
 /** Memory that was given back, or that is page-locked, until the GPU has completed its work with it; and pages for large new arrays. */
-import { LookAgain } from '../../../base/look-again.js'
+import { RecheckTimer } from '../../../base/recheck-timer.js'
 import { AfterWork, type AfterWorkDriver } from '../../after-work.js'
 import type { ContextHandle, OwnEvent, Pointer } from '../../driver.js'
 import type { PendingHostFunctions } from '../host-functions/pending-host-functions.js'
@@ -113,7 +113,7 @@ interface Registered {
 export class RegisteredMemory {
   readonly #registered = new Map<Pointer, Registered>()
   readonly #closed: AfterWork<Pointer>
-  readonly #again = new LookAgain(() => this.#sweep())
+  readonly #again = new RecheckTimer(() => this.#sweep())
 
   constructor(private readonly parts: RegisteredMemoryParts) {
     this.#closed = new AfterWork(parts.driver, (pointer) => parts.idleDevices.whenIdle(() => this.#unlock(pointer)))

@@ -4,7 +4,7 @@
  * thread are idle, and the wrapped streams of other libraries. `cuCtxRecordEvent` would cover all streams, but it invalidates every capture of
  * the context, and captures of other libraries are not known.
  */
-import { LookAgain } from '../../../base/look-again.js'
+import { RecheckTimer } from '../../../base/recheck-timer.js'
 import { CUresult } from '../../cuda-results.js'
 import { defaultStream, type OwnEvent, type StreamHandle } from '../../driver.js'
 import type { HandleCheck } from '../handles/handle-check.js'
@@ -29,7 +29,7 @@ export class IdleDevices {
   #events: OwnEvent[] = []
   /** The number of checks that found the events of the check before completed. */
   #rounds = 0
-  readonly #again = new LookAgain(() => this.check())
+  readonly #again = new RecheckTimer(() => this.check())
 
   constructor(private readonly parts: IdleDevicesParts) {}
 

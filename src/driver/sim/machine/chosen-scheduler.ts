@@ -151,16 +151,9 @@ export class ChosenScheduler implements Scheduler {
     this.#settles.add(operation)
   }
 
-  reset(live: readonly SimOperation[]): void {
-    for (const kept of [this.#ready, this.#frees, this.#due, this.#hosts, this.#settles, this.#standing, this.#latches])
-      kept.clear()
-    for (const operation of live) if (isLatch(operation.kind)) this.#latches.add(operation)
-    for (const operation of live) if (operation.host !== undefined) this.#hosts.add(operation)
-  }
-
   /** Where a fault may come at any time, every call may be the first to hear of it. */
   tick(): void {
-    this.steps.mend()
+    this.steps.passValues()
     this.#enter()
     if (this.#faultIsNear) this.#point(GO_ON)
   }
@@ -203,7 +196,7 @@ export class ChosenScheduler implements Scheduler {
     this.#depth += 1
     try {
       for (;;) {
-        this.steps.mend()
+        this.steps.passValues()
         this.director.checkTime()
         const isOver = wait.isOver()
         let runnable = runs === 'any' ? undefined : this.#runnable(wait, runs)
@@ -237,7 +230,7 @@ export class ChosenScheduler implements Scheduler {
    * has come.
    */
   next(since?: number): Choice['kind'] | undefined {
-    this.steps.mend()
+    this.steps.passValues()
     this.rest()
     const where: Where = { ...OUTSIDE, since }
     const choices = this.#withEnds(this.#settles.addTo(this.#javascript()))
@@ -330,14 +323,13 @@ export class ChosenScheduler implements Scheduler {
 
   /** Does what is chosen. False where there is nothing to choose. */
   #choose(choices: readonly Choice[], where: Where): boolean {
-    return this.steps.whole(() => {
-      if (choices.length === 0 || this.#stopped) return false
-      this.now += STEP
-      const chosen = this.director.choose(choices, where)
-      this.#do(chosen)
-      this.#chosen = chosen
-      return true
-    })
+    this.steps.passValues()
+    if (choices.length === 0 || this.#stopped) return false
+    this.now += STEP
+    const chosen = this.director.choose(choices, where)
+    this.#do(chosen)
+    this.#chosen = chosen
+    return true
   }
 
   #do({ kind, operation }: Choice): void {

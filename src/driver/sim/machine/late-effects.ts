@@ -38,7 +38,7 @@ export class LateEffects {
   }
 
   queued(operation: SimOperation): void {
-    if (this.#owing === 0) this.makeOutAnew()
+    if (this.#owing === 0) this.#forgetDone()
     this.#waiting.push(operation)
     this.#unplaced.push(operation)
     this.#owing += 1
@@ -47,7 +47,7 @@ export class LateEffects {
   /** It is over, and owes its effect. True where too much is put off by now. */
   putOff(operation: SimOperation): boolean {
     // Not while operations are queued, which are not there yet.
-    if (this.#waiting.length >= 2 * this.#owing + SLACK) this.makeOutAnew()
+    if (this.#waiting.length >= 2 * this.#owing + SLACK) this.#forgetDone()
     this.#late += weightOf(operation)
     if (freesMemory(operation) && !operation.after.some(({ owesEffect }) => owesEffect)) this.#do(operation, false)
     return this.#late > MOST_LATE
@@ -64,7 +64,7 @@ export class LateEffects {
     if (demanded.length === 0) return
     const unplaced = this.#unplaced
     this.#unplaced = []
-    for (const each of unplaced) if (isWaiting(each)) this.#places.add(each)
+    for (const each of unplaced) if (each.owesEffect) this.#places.add(each)
     for (const each of owedBefore(demanded)) this.#do(each, true)
   }
 
@@ -72,9 +72,9 @@ export class LateEffects {
     return [...this.#underWay].some((one) => comesAfter(operation, one))
   }
 
-  /** Forgets those that have their effects, or were never queued. */
-  makeOutAnew(): void {
-    this.#waiting = this.#owing === 0 ? [] : this.#waiting.filter(isWaiting)
+  /** Forgets those that have had their effects. */
+  #forgetDone(): void {
+    this.#waiting = this.#owing === 0 ? [] : this.#waiting.filter(({ owesEffect }) => owesEffect)
     this.#owing = this.#waiting.length
     this.#unplaced = [...this.#waiting]
     this.#places = new Places()
@@ -302,9 +302,6 @@ const weightOf = (operation: SimOperation): number =>
 /** Itself where it owes its effect; else those before it that do, if it is over. */
 const owing = (operation: SimOperation): readonly SimOperation[] =>
   operation.owesEffect ? [operation] : operation.after.filter(({ owesEffect }) => owesEffect)
-
-/** Not so where the call that was to queue it was cut off. */
-const isWaiting = ({ owesEffect, isQueued }: SimOperation): boolean => owesEffect && isQueued
 
 /** Of operations without time only frees have an effect. */
 const freesMemory = ({ kind }: SimOperation): boolean => kind === SimOperationKind.INSTANT

@@ -1,7 +1,4 @@
-/**
- * The operations that are queued and not over, in the order in which they were queued. A list that is changed by assignments
- * alone: nothing can cut that off, as the stack that runs over does with calls, those of JavaScript's own functions too.
- */
+/** The operations that are queued and not over, in the order in which they were queued: a linked list. */
 
 /** The place of an operation in the list. */
 export interface Listed<Operation> {

@@ -64,13 +64,6 @@ export class SimDevice {
     }
   }
 
-  /** Forgets all counts of operations, which are to be counted anew. */
-  forgetWork(): void {
-    for (const stream of this.#listed) stream.forgetWork()
-    this.touched.clear()
-    this.blockingUnfinished = 0
-  }
-
   /** Forgets the stream if it is destroyed and its work is done, with all effects. */
   forgetDestroyed(stream: SimStream): void {
     if (!stream.destroyed || stream.unfinished > 0 || stream.tail?.owes === true) return
@@ -118,12 +111,6 @@ export class SimStream {
     readonly priority: number,
     readonly partition?: SimPartition,
   ) {}
-
-  forgetWork(): void {
-    this.tail = undefined
-    this.unfinished = 0
-    this.entries = 0
-  }
 }
 
 export class SimEvent {
@@ -177,8 +164,6 @@ export class SimOperation implements Listed<SimOperation> {
   time = -1
   /** Its effect is there, though it may not be over yet. */
   hadEffect = false
-  /** It is queued when this one is, which leads itself then: all operations of a launch are queued at once, or none. */
-  lead: SimOperation | undefined
   /** The event that it is the latest record of once it is queued. */
   declare records: SimEvent | undefined
   /** Told when it is done or dropped. */
@@ -203,7 +188,7 @@ export class SimOperation implements Listed<SimOperation> {
   declare site: string | undefined
 
   static {
-    // Few operations have one: what the others lack is found here, and not in a prototype that a program may have changed.
+    // Few operations have one: the others inherit the default from the prototype.
     const none = { records: undefined, settle: undefined, site: undefined, partition: undefined, fails: 0 }
     Object.assign(SimOperation.prototype, none)
   }
@@ -233,15 +218,6 @@ export class SimOperation implements Listed<SimOperation> {
   /** Does it take one of the places that a stream's hardware queue has? Records and waits do not. */
   get takesEntry(): boolean {
     return this.kind !== SimOperationKind.INSTANT
-  }
-
-  get isQueued(): boolean {
-    return this.lead?.lead !== undefined
-  }
-
-  /** It runs: its time is known. */
-  get begun(): boolean {
-    return this.time >= 0
   }
 
   /**
@@ -300,23 +276,6 @@ export class SimOperation implements Listed<SimOperation> {
     if (this.#before === undefined) this.#before = predecessor
     else this.#besides = withOneMore(this.#besides, predecessor)
     this.#waitFor(predecessor)
-  }
-
-  /** Forgets which operations it blocks. To be called for all that are not over, before any is linked anew. */
-  unlink(): void {
-    this.#state = BLOCKED
-    this.#blockers = 0
-    this.#forgetDependents()
-  }
-
-  #forgetDependents(): void {
-    this.#next = undefined
-    this.#others = NONE
-  }
-
-  /** Is blocked by those operations before it that are not over. */
-  relink(): void {
-    for (const predecessor of this.after) this.#waitFor(predecessor)
   }
 
   #waitFor(predecessor: SimOperation): void {
@@ -383,7 +342,8 @@ export class SimOperation implements Listed<SimOperation> {
     const next = this.#next
     if (next === undefined) return
     const others = this.#others
-    this.#forgetDependents()
+    this.#next = undefined
+    this.#others = NONE
     to(next, among)
     for (const other of others) to(other, among)
   }

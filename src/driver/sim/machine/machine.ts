@@ -2,10 +2,6 @@
  * The simulated GPU: operations become ready when all that they come after is over, and end when the scheduler says so.
  * It knows no handles and no errors of the driver; the driver in front of it does. Which operation must come after which is
  * decided here, and nothing else.
- *
- * JavaScript's stack may run over in the midst of any call. So an operation is there from one moment on, which nothing can
- * cut off, and over from another; all else that is kept of operations follows from those, and is made out anew by `mend()`
- * where a change was cut off. A call that throws has queued nothing, and one that returns has.
  */
 import { throwUncaught } from '../../../base/uncaught.js'
 import type { CapturedNode } from '../../captured-graph.js'
@@ -42,8 +38,6 @@ export class Machine implements Steps {
   observer: Observer | undefined
   /** A fault takes all of them with it. */
   devices: readonly SimDevice[] = []
-  /** A change was cut off: all that follows from the operations is to be made out anew. */
-  damaged = false
   readonly scheduler: Scheduler
   readonly #explores: boolean
   /** Undefined where every effect is there when its operation is over. */
@@ -53,7 +47,7 @@ export class Machine implements Steps {
   readonly #live = new LiveOperations<SimOperation>()
   /** Over, and their promise is still to be settled, or their callback to be told of a fault. */
   readonly #owed = new Set<SimOperation>()
-  /** Changes under way, one inside the other. */
+  /** The number of nested changes under way: no value wait completes before all of them are made. */
   #changes = 0
   /** It is being looked which values are there. */
   #passes = false
@@ -219,20 +213,16 @@ export class Machine implements Steps {
   runHostFunction(operation: SimOperation, status: number): void {
     const depth = this.#running.push(operation) - 1
     Machine.#nested += 1
-    let hasRun = false
     try {
       this.observer?.started(operation, this.scheduler.now)
       this.observe(operation)
       operation.host?.run(status)
-      hasRun = true
     } finally {
       Machine.#nested -= 1
       this.#running.length = depth
-      if (hasRun) {
-        operation.host = undefined
-        this.hostFunctionsPending -= 1
-      } else this.damaged = true
     }
+    operation.host = undefined
+    this.hostFunctionsPending -= 1
     if (operation.over) this.#owed.delete(operation)
     else this.end(operation)
   }
@@ -336,46 +326,14 @@ export class Machine implements Steps {
     return false
   }
 
-  mend(): void {
-    if (!this.damaged) this.passValues()
-    if (!this.damaged || this.#changes > 0) return
-    this.#changes += 1
-    this.damaged = false
-    let isWhole = false
-    try {
-      this.#makeOutAnew()
-      isWhole = true
-    } finally {
-      this.#changes -= 1
-      if (!isWhole) this.damaged = true
-    }
-    this.onWork()
-  }
-
-  whole<R>(change: () => R): R {
-    this.mend()
-    let isWhole = false
-    try {
-      const result = change()
-      isWhole = true
-      return result
-    } finally {
-      if (!isWhole) this.damaged = true
-    }
-  }
-
-  /** As `whole`, for a change during which nothing is mended. */
+  /** Makes a change during which no value wait completes. */
   #change<R>(change: () => R): R {
-    this.mend()
+    this.passValues()
     this.#changes += 1
-    let isWhole = false
     try {
-      const result = change()
-      isWhole = true
-      return result
+      return change()
     } finally {
       this.#changes -= 1
-      if (!isWhole) this.damaged = true
     }
   }
 
@@ -390,9 +348,8 @@ export class Machine implements Steps {
     after?: SimOperation,
     isWork = true,
   ): SimOperation {
-    this.mend()
+    this.passValues()
     this.#changes += 1
-    let isWhole = false
     try {
       const operation = this.#operation(kind, stream, amount, work, fails)
       operation.host = host
@@ -400,37 +357,24 @@ export class Machine implements Steps {
       // The event loop has to turn for it, but not for a record or wait that is over at once.
       if (!operation.isOverAtOnce) this.onWork()
       this.#commit(operation)
-      isWhole = true
       return operation
     } finally {
       this.#changes -= 1
-      if (!isWhole) this.damaged = true
     }
   }
 
-  /**
-   * They are queued, all of them or none: that is one assignment, which nothing can cut off. Where a later step is cut off it
-   * is made up for, and the call that queues them need not know.
-   */
+  /** Adds operations that are queued together to the machine, and starts those that are not blocked. */
   #commit(lead: SimOperation, others: readonly SimOperation[] = NOTHING): void {
     if (lead.isOverAtOnce && others.length === 0) {
       this.#start(lead)
       return
     }
     this.#list(lead)
-    for (const other of others) {
-      other.lead = lead
-      this.#list(other)
-    }
-    lead.lead = lead
-    try {
-      this.#isQueued(lead)
-      for (const other of others) this.#isQueued(other)
-      this.#start(lead)
-      for (const other of others) this.#start(other)
-    } catch {
-      this.damaged = true
-    }
+    for (const other of others) this.#list(other)
+    this.#isQueued(lead)
+    for (const other of others) this.#isQueued(other)
+    this.#start(lead)
+    for (const other of others) this.#start(other)
   }
 
   #list(operation: SimOperation): void {
@@ -452,41 +396,6 @@ export class Machine implements Steps {
     records.record = operation
     records.captured = undefined
     operation.records = undefined
-  }
-
-  /** Makes out what follows from the operations themselves: which waits for which, which are ready, and all counts. */
-  #makeOutAnew(): void {
-    this.#doAllEffects()
-    this.#late?.makeOutAnew()
-    for (const operation of this.#live.all()) {
-      if (operation.over || !operation.isQueued) this.#live.remove(operation)
-    }
-    const live = this.#live.all()
-    for (const operation of live) this.#isRecord(operation)
-    for (const device of this.devices) device.forgetWork()
-    this.#latches.clear()
-    this.#toTell = []
-    this.scheduler.reset(live)
-    for (const operation of live) operation.unlink()
-    for (const operation of live) {
-      operation.relink()
-      if (operation.inStream) this.#count(operation)
-    }
-    const owed = [...this.#owed].filter(({ over }) => over)
-    const all = [...live, ...owed]
-    this.waitsPending = all.filter(({ settle }) => settle !== undefined).length
-    this.hostFunctionsPending = all.filter(({ host }) => host !== undefined).length
-    for (const operation of owed) {
-      if (operation.settle !== undefined) this.scheduler.settleLater(operation)
-      if (operation.host !== undefined && !this.#running.includes(operation)) this.#toTell.push(operation)
-    }
-    const isLost = this.devices.some(({ fault }) => fault !== 0)
-    const [begun, others] = [live.filter((each) => each.begun), live.filter((each) => !each.begun)]
-    for (const operation of [...begun, ...others]) {
-      if (isLost) this.#finish(operation)
-      else if (!this.#running.includes(operation)) this.#start(operation)
-    }
-    this.#tell()
   }
 
   #enqueueBeside(
@@ -628,7 +537,6 @@ export class Machine implements Steps {
     try {
       work.effect()
     } catch (error) {
-      if (isStackOverflow(error)) throw error
       throwUncaught(error)
     }
     operation.effectIsDone()
@@ -681,6 +589,3 @@ const NOTHING: readonly SimOperation[] = []
 /** The latest record of the event that the same graph makes before. */
 const recordAmong = (operations: readonly SimOperation[], event: SimEvent): SimOperation | undefined =>
   operations.findLast(({ records }) => records === event)
-
-const isStackOverflow = (error: unknown): boolean =>
-  error instanceof RangeError && error.message === 'Maximum call stack size exceeded'

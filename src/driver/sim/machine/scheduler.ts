@@ -8,10 +8,8 @@ import type { Touch } from './work.js'
 
 /** The machine, as far as a scheduler moves it. */
 export interface Steps {
-  /** Makes out anew what is known of the operations, where a change of that was cut off. */
-  mend(): void
-  /** Mends, then takes from what the scheduler keeps: where that is cut off, all is to be made out anew. */
-  whole<R>(change: () => R): R
+  /** Completes the waits of streams for values that memory has by now. False where there are none. */
+  passValues(): boolean
   /** Ends an operation, or faults the devices if that is what it does, and lets go what waited for it. */
   end(operation: SimOperation): void
   /** An operation that is no host function begins, or will at this time, which may be later than now. */
@@ -67,11 +65,6 @@ export interface Scheduler {
   callBack(operation: SimOperation, status: number): void
   /** The promise of an operation that is over. */
   settleLater(operation: SimOperation): void
-  /**
-   * Forgets all operations: these are left. Those that are ready, the ones that had begun first, those that are to be told
-   * and those whose promises are to be settled are handed to it anew.
-   */
-  reset(live: readonly SimOperation[]): void
   /** The time of one call to the driver passes. */
   tick(): void
   /** The host is about to look. */

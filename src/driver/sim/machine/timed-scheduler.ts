@@ -55,9 +55,9 @@ export class TimedScheduler implements Scheduler {
   readonly putsOff: boolean
   now = 0
   readonly #random: Random | undefined
-  #running = new Heap<SimOperation>(endsBefore)
+  readonly #running = new Heap<SimOperation>(endsBefore)
   /** By their numbers. */
-  #slots: Slots[] = []
+  readonly #slots: Slots[] = []
   /** Of the partitions in which a kernel runs or waits. */
   readonly #partitions = new Map<SimPartition, Slots>()
   readonly #due: DueHostFunctions
@@ -78,8 +78,7 @@ export class TimedScheduler implements Scheduler {
 
   ready(operation: SimOperation): void {
     const { kind } = operation
-    if (operation.begun) this.#resume(operation)
-    else if (kind === SimOperationKind.FAULT) this.#run(operation, TIME_TO_FAULT)
+    if (kind === SimOperationKind.FAULT) this.#run(operation, TIME_TO_FAULT)
     else if (kind === SimOperationKind.HOST) {
       if (this.#random === undefined) this.#due.add(operation, 0)
       else this.#run(operation, 0)
@@ -108,21 +107,10 @@ export class TimedScheduler implements Scheduler {
     this.#settled.push(operation)
   }
 
-  reset(): void {
-    this.#running = new Heap(endsBefore)
-    this.#slots = []
-    this.#partitions.clear()
-    this.#due.clear()
-    this.#settled = []
-  }
-
   tick(): void {
-    this.steps.mend()
+    this.steps.passValues()
     this.now += CALL_COST
-    if (!this.#hasArrived()) return
-    this.steps.whole(() => {
-      while (this.#hasArrived()) this.#arrive(this.#running.shift())
-    })
+    while (this.#hasArrived()) this.#arrive(this.#running.shift())
   }
 
   look(): void {}
@@ -130,24 +118,24 @@ export class TimedScheduler implements Scheduler {
 
   /** Host functions that come due are run, since nothing else could run them. */
   block(wait: HostWait, runs: Runs): boolean {
-    return this.steps.whole(() => (runs === 'needed' ? this.#blockInside(wait) : this.#block(wait, runs === 'any')))
+    return runs === 'needed' ? this.#blockInside(wait) : this.#block(wait, runs === 'any')
   }
 
   step(): boolean {
-    return this.steps.whole(() => this.#runDue(this.#due.take()) || this.#advance())
+    this.steps.passValues()
+    return this.#runDue(this.#due.take()) || this.#advance()
   }
 
   turn(): boolean {
-    return this.steps.whole(() => {
-      let delivered = false
-      for (let due = this.#due.length; due > 0 && this.#runDue(this.#due.take()); due -= 1) delivered = true
-      if (this.#settle() || delivered) return true
-      for (let step = 0; step < STEPS_PER_TURN; step += 1) {
-        if (!this.#advance()) return false
-        if (this.#due.length > 0 || this.#settled.length > 0) break
-      }
-      return true
-    })
+    this.steps.passValues()
+    let delivered = false
+    for (let due = this.#due.length; due > 0 && this.#runDue(this.#due.take()); due -= 1) delivered = true
+    if (this.#settle() || delivered) return true
+    for (let step = 0; step < STEPS_PER_TURN; step += 1) {
+      if (!this.#advance()) return false
+      if (this.#due.length > 0 || this.#settled.length > 0) break
+    }
+    return true
   }
 
   #hasArrived(): boolean {
@@ -156,7 +144,7 @@ export class TimedScheduler implements Scheduler {
 
   #block(wait: HostWait, runsAny: boolean): boolean {
     while (!wait.isOver()) {
-      this.steps.mend()
+      this.steps.passValues()
       if (!(runsAny && this.#runDue(this.#due.take())) && !this.#advance()) return false
     }
     return true
@@ -168,7 +156,7 @@ export class TimedScheduler implements Scheduler {
     /** How many had come due when none of them was needed: none is then until more do, or JavaScript runs. */
     let seen: number | undefined
     while (!wait.isOver()) {
-      this.steps.mend()
+      this.steps.passValues()
       if (seen !== this.#due.added) {
         if (this.#runDue(this.#due.takeNeeded(isNeeded))) continue
         seen = this.#due.added
@@ -208,14 +196,6 @@ export class TimedScheduler implements Scheduler {
     if (operation === undefined || operation.over) return
     if (operation.kind === SimOperationKind.HOST) this.#due.add(operation, 0)
     else this.steps.end(operation)
-  }
-
-  /** It runs already: it has its place, and its time. */
-  #resume(operation: SimOperation): void {
-    for (const slots of [this.#slotsFor(operation), this.#slotsOfPartition(operation)]) {
-      if (slots !== undefined) slots.free -= 1
-    }
-    this.#running.push(operation)
   }
 
   /** Once the device has a slot for it, too. */

@@ -54,9 +54,6 @@ export interface Work {
   readonly shape: string | undefined
   /** Of one that stands until this is true. */
   readonly isReady?: () => boolean
-  /**
-   * Run when the operation ends, unless it is dropped. It may be run once more where the stack ran over in the midst of
-   * it; not so functions of the program's, whose errors it lets surface.
-   */
+  /** Called when the operation ends, unless it is dropped. Errors of functions of the program become uncaught exceptions. */
   effect(): void
 }

@@ -1,0 +1,88 @@
+/** What the objects of all public classes have in common: how they print, what they refuse, what tells them apart. */
+import { CUSTOM_INSPECT } from '#platform'
+import { invalidReceiver, invalidType } from './errors.js'
+
+/** Short enough that V8, which leaves out the middle of long ones, shows all of it. */
+const ONE_THREAD = 'objects of cuda-streams stay in their thread: send the share() of a stream, event or device buffer'
+
+let lastSerial = 0
+
+/** A number that no other object of this thread has, so that no two objects of one class are deep-equal. */
+export function nextSerial(): number {
+  lastSerial += 1
+  return lastSerial
+}
+
+/**
+ * The value of a property that `structuredClone()` and `postMessage()` refuse to copy, with an error that says what to send
+ * instead. Without it they would make a plain object of the public properties.
+ */
+export const notCloneable = (): symbol => Symbol(ONE_THREAD)
+
+/** The implementation object of a public object that can be closed. */
+interface Closable {
+  readonly isClosed: boolean
+}
+
+/** The key under which a public object has its implementation object, which the rest of the library works with. */
+export const implementation: unique symbol = Symbol('implementation')
+
+/**
+ * The base of the public classes. Its constructor stores nothing, and a class that is often made assigns its fields itself:
+ * V8 is slow to store what more than four classes have in common.
+ */
+export abstract class LibraryObject {
+  /** @internal Undefined for an object that only has the prototype of the class. */
+  declare readonly [implementation]: object | undefined
+
+  abstract get [Symbol.toStringTag](): string
+
+  toString(): string {
+    const impl = this instanceof LibraryObject ? this[implementation] : undefined
+    return String(impl ?? Object.prototype.toString.call(this))
+  }
+
+  static {
+    // console.log() shows an object as it prints itself.
+    const value = function (this: unknown): string {
+      return String(this)
+    }
+    Object.defineProperty(LibraryObject.prototype, CUSTOM_INSPECT, { configurable: true, writable: true, value })
+  }
+}
+
+/** The base of the public classes whose objects can be closed. */
+export abstract class ClosableObject extends LibraryObject implements Disposable {
+  /** @internal */
+  declare readonly [implementation]: Closable | undefined
+
+  /** Was it closed? */
+  get closed(): boolean {
+    return checkedImplementation(this).isClosed
+  }
+
+  abstract close(): void
+
+  /** `close()`, for `using`. */
+  [Symbol.dispose](): void {
+    checkedImplementation(this)
+    this.close()
+  }
+}
+
+function checkedImplementation(receiver: ClosableObject): Closable {
+  const isOurs = receiver instanceof ClosableObject
+  const impl = isOurs ? receiver[implementation] : undefined
+  if (impl === undefined) throw invalidReceiver(isOurs ? `a ${receiver[Symbol.toStringTag]}` : 'an object', receiver)
+  return impl
+}
+
+/** For constructors that programs must not call: throws ERR_INVALID_ARG_TYPE unless the library gives its own object. */
+export function checkMade<I>(
+  impl: unknown,
+  type: abstract new (...args: never[]) => I,
+  name: string,
+  way: string,
+): void {
+  if (!(impl instanceof type)) throw invalidType(name, `obtained from ${way}`, `new ${name}()`)
+}

@@ -1,0 +1,224 @@
+/** Matrix products by cuBLAS, in stream order. Importing this loads no library. */
+import { checkThis, readOptions } from '../../base/arguments.js'
+import { ELEMENT_TYPES } from '../../base/element-types.js'
+import { invalidType, invalidValue, outOfRange, stateError } from '../../base/errors.js'
+import { destroyWhenUnreachable } from '../../base/finalization.js'
+import { ClosableObject, implementation, nextSerial } from '../../base/library-object.js'
+import { type Device, elsewhere, resolveDevice } from '../../device.js'
+import { LIBRARY_ENTRIES, type LibraryCall, type MemoryRows } from '../../driver/driver.js'
+import type { DeviceBuffer } from '../../memory/device-buffer.js'
+import { queueWith } from '../../memory/queue-with-memory.js'
+import { isStream, Stream } from '../../stream.js'
+import { recordOf } from '../../streams/capture-record.js'
+import { openStream } from '../../streams/stream-impl.js'
+import { checkDeviceBuffer, type GivenMemory, openGiven, type UsedMemory, wholeOf } from '../library-call.js'
+import { CublasHandle } from './cublas-library.js'
+import { callGemm, type GemmFunction, isComputed, kindOf, markComputed, multiply } from './gemm-call.js'
+import type { GemmOptions, GemmShape, Layout, StridedBatchOptions } from './gemm-shape.js'
+import { matricesOverlap, shapeOfBatch, shapeOfGemm } from './gemm-shape.js'
+
+/** The options of `new Cublas(stream, options)`. */
+export interface CublasOptions {
+  /**
+   * The device on whose current stream the work is queued. Default: the device of the stream that is given, or else the
+   * current device.
+   */
+  readonly device?: Device | number | undefined
+  /**
+   * Memory that cuBLAS works in, instead of its own (`cublasSetWorkspace`). NVIDIA advises 32 MiB from Hopper on, 4 MiB
+   * before. It begins at a multiple of 256 bytes. Concurrent work of two streams must not share it. With a workspace,
+   * captures allocate no memory.
+   */
+  readonly workspace?: DeviceBuffer | undefined
+}
+
+/** Workspaces begin at a multiple of 256 bytes. */
+const WORKSPACE_ALIGNMENT = 256
+
+/**
+ * cuBLAS on one device. Its work is queued on the stream given or, without one, on the stream that is current then. The
+ * simulator computes the same in JavaScript, slowly. An object that the program cannot reach any more is closed.
+ * @example
+ * ```ts
+ * import { Cublas } from 'cuda-streams/cublas'
+ *
+ * using cublas = new Cublas(stream)
+ * const [a, b, c] = [device.alloc(4 * 64 * 32), device.alloc(4 * 32 * 16), device.alloc(4 * 64 * 16)]
+ * cublas.gemm(a, b, c, { m: 64, n: 16, k: 32, type: 'f32' })
+ * ```
+ */
+export class Cublas extends ClosableObject {
+  /** The device that the work runs on. */
+  readonly device: Device
+  /** The number of this object: no other object of this thread has it. */
+  readonly serial: number = nextSerial()
+  /** @internal */
+  declare readonly [implementation]: CublasHandle
+  readonly #stream: Stream | undefined
+  readonly #workspace: DeviceBuffer | undefined
+
+  /**
+   * Loads cuBLAS the first time, and makes a handle (`cublasCreate`). Pending host functions run before, since that
+   * call may wait for the device.
+   * @param stream The stream for the work. Default: at each call, the current stream of the device.
+   * @param options `device`: the device of the work, if no stream is given (default: the current device). `workspace`: memory
+   * that cuBLAS works in, instead of its own.
+   * @throws {Error} ERR_UNSUPPORTED, with the places tried, if cuBLAS is not found (CUDA_STREAMS_CUBLAS names the
+   * file or its folder); ERR_DEADLOCK inside a host function and while a stream waits for a promise;
+   * ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for a
+   * workspace that begins elsewhere; ERR_CLOSED for a closed stream or workspace; ERR_DEVICE_MISMATCH if stream,
+   * device and workspace are not on one device; ERR_OUT_OF_RANGE for a device that does not exist
+   * @throws {LibraryError} if cuBLAS refuses
+   */
+  constructor(stream?: Stream, options?: CublasOptions) {
+    super()
+    if (stream !== undefined && !isStream(stream)) throw invalidType('stream', 'a Stream', stream)
+    const { device, workspace } = readOptions(options, ['device', 'workspace'])
+    if (stream !== undefined) openStream(stream)
+    this.device = stream === undefined || device !== undefined ? resolveDevice(device) : stream.device
+    if (stream !== undefined && stream.device !== this.device) {
+      const where = `not on ${elsewhere(this.device, stream.device)} as options.device says`
+      throw stateError('ERR_DEVICE_MISMATCH', `${stream} is on ${stream.device}, ${where}`)
+    }
+    this.#stream = stream
+    if (workspace !== undefined) {
+      checkDeviceBuffer(workspace, 'options.workspace', WORKSPACE_ALIGNMENT, stream ?? Stream.current(this.device))
+    }
+    this.#workspace = workspace
+    this[implementation] = new CublasHandle(this.device)
+    destroyWhenUnreachable(this, this[implementation])
+  }
+
+  /**
+   * cuBLAS's own number, such as 130100 (`cublasGetVersion`); 0 on the simulator.
+   * @throws {Error} ERR_CLOSED
+   */
+  get version(): number {
+    const cublas = checkThis(this, isCublas, 'a Cublas')
+    cublas.#checkOpen()
+    return cublas[implementation].version
+  }
+
+  /**
+   * Queues C = alpha · A · B + beta · C (`cublasGemmEx`). Matrices are row-major unless `order` says otherwise; sums are
+   * kept in f32, those of f64 in f64. The buffers may be closed as soon as this returns. The first product of its kind on a
+   * device may load code, so pending host functions run before, on a GPU. Inside a host function they cannot: there only
+   * kinds of products are possible that were computed before.
+   * @param a A: m × k elements.
+   * @param b B: k × n elements.
+   * @param c C: m × n elements; must not overlap A or B.
+   * @param options `m`, `n`, `k`, the element `type`, and more: see GemmOptions
+   * @throws {Error} ERR_OUT_OF_RANGE for a buffer that is too short and a size or distance out of range; ERR_INVALID_ARG_TYPE,
+   * ERR_INVALID_ARG_VALUE for an unknown type or order, and a buffer that begins in the middle of an element;
+   * ERR_CLOSED, ERR_DEVICE_MISMATCH for a buffer of another device; ERR_DEADLOCK for the first of its kind inside a
+   * host function and while a stream waits for a promise. Nothing is queued then.
+   * @throws {LibraryError} if cuBLAS refuses
+   */
+  gemm(a: DeviceBuffer, b: DeviceBuffer, c: DeviceBuffer, options: GemmOptions): this {
+    checkThis(this, isCublas, 'a Cublas').#queue('cublasGemmEx', shapeOfGemm(options), a, b, c)
+    return this
+  }
+
+  /**
+   * Queues many products as `gemm` does, of the same sizes and at equal distances (`cublasGemmStridedBatchedEx`).
+   * @param a The first A.
+   * @param b The first B.
+   * @param c The first C.
+   * @param options As for `gemm`, and the number of products and their distances: see StridedBatchOptions.
+   * @throws {Error} as `gemm`; ERR_OUT_OF_RANGE for a `strideC` at which the results overlap
+   * @throws {LibraryError} as `gemm`
+   */
+  gemmStridedBatched(a: DeviceBuffer, b: DeviceBuffer, c: DeviceBuffer, options: StridedBatchOptions): this {
+    checkThis(this, isCublas, 'a Cublas').#queue('cublasGemmStridedBatchedEx', shapeOfBatch(options), a, b, c)
+    return this
+  }
+
+  /**
+   * Releases the handle, which the next Cublas of the device reuses. Queued work still completes. The workspace remains
+   * the caller's to close. May be called twice.
+   */
+  close(): void {
+    checkThis(this, isCublas, 'a Cublas')[implementation].dispose()
+  }
+
+  get [Symbol.toStringTag](): string {
+    return 'Cublas'
+  }
+
+  override toString(): string {
+    if (!isCublas(this)) return super.toString()
+    return `Cublas(${this.#stream ?? this.device}${this.closed ? ', closed' : ''})`
+  }
+
+  #checkOpen(): void {
+    if (this.closed) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
+  }
+
+  #queue(name: GemmFunction, shape: GemmShape, a: DeviceBuffer, b: DeviceBuffer, c: DeviceBuffer): void {
+    const stream = this.#stream ?? Stream.current(this.device)
+    const { bytes } = ELEMENT_TYPES[shape.type]
+    const given = (buffer: DeviceBuffer, letter: 'A' | 'B' | 'C', layout: Layout): GivenMemory => {
+      checkDeviceBuffer(buffer, letter, bytes, stream)
+      const { elements } = layout
+      const byteLength = elements * bytes
+      if (buffer.byteLength < byteLength) {
+        const expected = `${byteLength} bytes long or longer, for ${elements} elements of ${shape.type}`
+        throw outOfRange(letter, expected, buffer.byteLength)
+      }
+      const access = letter !== 'C' ? 'in' : shape.beta === 0 ? 'out' : 'inout'
+      return { buffer, access, byteLength, rows: rowsOf(layout, shape.batchCount, bytes) }
+    }
+    const matrices = [given(a, 'A', shape.a), given(b, 'B', shape.b), given(c, 'C', shape.c)]
+    const workspace = this.#workspace === undefined ? [] : [wholeOf(this.#workspace, 'inout')]
+    const open = () => {
+      this.#checkOpen()
+      const use = openStream(stream)
+      return { use, memory: openGiven([...matrices, ...workspace], use) }
+    }
+    const before = open()
+    checkOperandsApart(shape, before.memory)
+    const kind = kindOf(name, shape, before.memory)
+    const isNew = !isComputed(this.device, kind)
+    // Runs pending host functions, which may close what is used here. Inside one it throws.
+    if (isNew) before.use.driver.libraries.call(before.use.context, () => {})
+    openStream(stream).reserve(LIBRARY_ENTRIES)
+    const { use, memory } = open()
+    const work: LibraryCall = {
+      name,
+      stream: use.handle,
+      context: use.context,
+      memory,
+      call: (raw) => callGemm(this[implementation], name, shape, memory, raw),
+      host: { nanoseconds: durationOf(shape), run: (contents) => multiply(shape, contents) },
+    }
+    use.driver.streamHandedOut(use.handle)
+    recordOf(use)?.retained.add(this[implementation])
+    queueWith(use, memory, () => use.driver.queue({ kind: 'library', calls: [work] }))
+    // Captured work is not computed yet.
+    if (isNew && !use.driver.streamIsCapturing(use.handle)) markComputed(this.device, kind)
+  }
+}
+
+const isCublas = (value: unknown): value is Cublas => value instanceof Cublas && value[implementation] !== undefined
+
+/** The rows of a matrix; undefined if there are no gaps between them. */
+function rowsOf(layout: Layout, batchCount: number, bytes: number): MemoryRows | undefined {
+  const { lines, length, leading, stride, elements } = layout
+  if (lines * length * batchCount === elements) return undefined
+  const [rowLength, rowDistance, matrixDistance] = [length * bytes, leading * bytes, stride * bytes]
+  return { rowLength, rows: lines, rowDistance, matrices: batchCount, matrixDistance }
+}
+
+/** Throws ERR_INVALID_ARG_VALUE if C overlaps A or B: cuBLAS would write elements that it has yet to read. */
+function checkOperandsApart(shape: GemmShape, [first, second, result]: readonly UsedMemory[]): void {
+  const { type, a, b, c, batchCount } = shape
+  for (const [letter, layout, read] of [['A', a, first] as const, ['B', b, second] as const]) {
+    const distance = ((result?.pointer ?? 0) - (read?.pointer ?? 0)) / ELEMENT_TYPES[type].bytes
+    if (!matricesOverlap(layout, c, distance, batchCount)) continue
+    throw invalidValue(`${letter} and C have elements in common: a product cannot be written over what it is made of`)
+  }
+}
+
+/** The virtual nanoseconds of a product: about the time of a GPU of 50 TFLOP/s. */
+const durationOf = ({ m, n, k, batchCount }: GemmShape): number =>
+  2000 + Math.round((2 * m * n * k * batchCount) / 50_000)

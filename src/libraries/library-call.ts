@@ -1,0 +1,62 @@
+/** What the calls of cuBLAS and NCCL have in common: how their functions are declared, and how buffers become arguments. */
+import { invalidType, invalidValue, stateError } from '../base/errors.js'
+import { driverOf, elsewhere } from '../device.js'
+import type { CFunction } from '../driver/cuda/libcuda/c-functions.js'
+import type { SharedLibrary } from '../driver/cuda/libcuda/shared-library.js'
+import type { Access, MemoryRows, TouchedMemory } from '../driver/driver.js'
+import { type OpenMemory, openMemory } from '../memory/buffer.js'
+import { type DeviceBuffer, isDeviceBuffer } from '../memory/device-buffer.js'
+import type { Stream } from '../stream.js'
+import type { StreamImpl } from '../streams/stream-impl.js'
+
+/** The parameters of a prototype in C, such as 'int *version'. */
+export const parametersOf = (prototype: string): string => /\((.*)\)$/.exec(prototype)?.[1] ?? ''
+
+/** @internal Declares functions that return a status, by their prototypes. Throws an Error if the library lacks one. */
+export function declareFunctions<N extends string>(
+  library: SharedLibrary,
+  prototypes: Readonly<Record<N, string>>,
+): Readonly<Record<N, CFunction>> {
+  const rows = Object.entries<string>(prototypes).map(([name, prototype]) => [name, parametersOf(prototype)])
+  return library.functions(Object.fromEntries(rows) as Record<N, string>)
+}
+
+/** A buffer that a call gets, and how the call uses it: checked at once, and opened when the work is queued. */
+export interface GivenMemory {
+  readonly buffer: DeviceBuffer
+  readonly access: Access
+  /** The bytes that are touched, from the buffer's beginning. */
+  readonly byteLength: number
+  /** The rows among them that are touched; undefined: all bytes. */
+  readonly rows: MemoryRows | undefined
+}
+
+/** All of a buffer. */
+export const wholeOf = (buffer: DeviceBuffer, access: Access): GivenMemory => ({
+  buffer,
+  access,
+  byteLength: buffer.byteLength,
+  rows: undefined,
+})
+
+/** A buffer on the stream's device that elements of so many bytes can be in. */
+export function checkDeviceBuffer(buffer: DeviceBuffer, name: string, width: number, stream: Stream): DeviceBuffer {
+  if (!isDeviceBuffer(buffer)) throw invalidType(name, 'a DeviceBuffer', buffer)
+  if (buffer.device !== stream.device) {
+    const what = `${name} is on ${buffer.device}, and the work on ${elsewhere(stream.device, buffer.device)}`
+    const isNear = driverOf(buffer.device) === driverOf(stream.device)
+    throw stateError('ERR_DEVICE_MISMATCH', isNear ? `${what}: copy it there` : what)
+  }
+  if (Number(buffer.pointer) % width === 0) return buffer
+  throw invalidValue(`${name} begins in the middle of an element of ${width} bytes: ${buffer}`)
+}
+
+export type UsedMemory = OpenMemory & TouchedMemory
+
+/** Opens the buffers. Throws ERR_CLOSED or ERR_DEVICE_MISMATCH. */
+export function openGiven(given: readonly GivenMemory[], use: StreamImpl): readonly UsedMemory[] {
+  return given.map(({ buffer, access, byteLength, rows }) => {
+    const { allocation, pointer } = openMemory(buffer, use.driver)
+    return { allocation, pointer, byteLength, access, rows, argument: undefined }
+  })
+}

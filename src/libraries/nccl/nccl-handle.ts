@@ -1,0 +1,258 @@
+/**
+ * A communicator as NCCL has it: the ranks in this thread, how far its queued work is, and how it ends. NCCL's calls wait for
+ * each other, so one thread has to make those of all its ranks together, which is checked before any is made.
+ */
+import { performance } from 'node:perf_hooks'
+import { invalidValue, stateError } from '../../base/errors.js'
+import { NativeResource } from '../../base/finalization.js'
+import { nextSerial } from '../../base/library-object.js'
+import { seconds, warnAfter, warnOnce } from '../../base/warnings.js'
+import type { Driver } from '../../driver/driver.js'
+import { finished } from '../../driver/finished.js'
+import { lookUntil } from '../../driver/look-until.js'
+import { unlessLost } from '../../memory/allocation-stream.js'
+import { MOST_EVENTS, StreamUses } from '../../memory/stream-uses.js'
+import type { Stream } from '../../stream.js'
+import type { StreamImpl } from '../../streams/stream-impl.js'
+import type { GivenMemory } from '../library-call.js'
+import type { EndCall, NcclBackend, NcclFunction, NcclReduction, NcclType } from './nccl-library.js'
+
+const MOST_NAMED = 8
+const WHY =
+  'Do all ranks make the same calls in the same order, those of create() with one id and size, and are their processes alive'
+
+export class NcclHandle extends NativeResource {
+  readonly address: number
+  /** Events behind the last work on each stream, so that it can be waited for when the stream is closed or captures. */
+  readonly #work = new StreamUses()
+  /** The reason why it was aborted. */
+  failure: unknown
+  /** `close()` was called: no more work is accepted, and queued work completes. */
+  closing = false
+  readonly #memory: { free(): void }
+  #ended: Promise<void> | undefined
+  /** The beginning of the wait that was warned of. */
+  #warnedOf: number | undefined
+
+  /**
+   * Begins to make the communicator. `done()` resolves when it exists.
+   * @param timeout The longest time in milliseconds that a call may wait for other ranks.
+   * @param waiting A stream on which `finished()` waits: CUDA may not make one while NCCL waits for other ranks.
+   */
+  constructor(
+    readonly library: NcclBackend,
+    id: Uint8Array,
+    readonly clique: Clique,
+    readonly rank: number,
+    readonly timeout: number,
+    private readonly waiting: StreamImpl,
+  ) {
+    super()
+    const { address, memory } = library.initRank(id, rank, clique.size)
+    this.address = address
+    this.#memory = memory
+  }
+
+  /** Does the communicator accept no more calls? */
+  get ended(): boolean {
+    return this.closing || this.#ended !== undefined
+  }
+
+  /**
+   * Is NCCL done with the latest call of this communicator? Throws its LibraryError, or the reason why it was aborted
+   * meanwhile.
+   */
+  isDone(call: string): boolean {
+    if (this.failure !== undefined) throw this.failure
+    // An ended communicator must not be passed to NCCL.
+    if (this.#ended !== undefined) return true
+    return this.library.isDone(this.address, call)
+  }
+
+  /** Resolves when NCCL is done, which it polls for. Rejects with its error, ERR_DEADLOCK or the signal's reason. */
+  async done(call: string, signal: AbortSignal | undefined): Promise<void> {
+    const since = performance.now()
+    await lookUntil(() => {
+      if (this.isDone(call)) return true
+      if (signal?.aborted) throw signal.reason
+      this.checkTime(since, call)
+      return undefined
+    })
+  }
+
+  /** Throws ERR_DEADLOCK if other ranks have been waited for too long, and warns long before. */
+  checkTime(since: number, call: string): void {
+    const waited = performance.now() - since
+    if (waited > warnAfter() && this.#warnedOf !== since) {
+      this.#warnedOf = since
+      this.#warn(call)
+    }
+    if (waited <= this.timeout) return
+    throw stateError('ERR_DEADLOCK', `${call} has waited for the other ranks for ${this.timeout} ms. ${WHY}?`)
+  }
+
+  #warn(call: string): void {
+    const { rank, clique, library, timeout } = this
+    const missing = Array.from({ length: clique.size }, (_, other) => other).filter((other) => !clique.ranks.has(other))
+    const others =
+      missing.length === 0 ? 'all ranks are in this thread' : `${listRanks(missing)} must ${library.missing}`
+    const which = `This thread has ${listRanks([...clique.ranks])}; ${others}`
+    const what = `${call} of rank ${rank} of ${clique.size} has waited for the other ranks for ${seconds(warnAfter())}`
+    warnOnce('CUDA_STREAMS_RANKS', `${what}, of at most ${seconds(timeout)} (options.timeout). ${which}. ${WHY}?`)
+  }
+
+  /** Work was queued on the stream. Captured work does not run, and is not waited for. */
+  queuedOn(use: StreamImpl): void {
+    if (use.driver.streamIsCapturing(use.handle)) return
+    this.#work.prepare(use, this.waiting.device)
+    this.#work.record(use)
+  }
+
+  /** Resolves when all work is done that was queued until now. Rejects with a fault, a refusal or the signal's reason. */
+  async finished(signal: AbortSignal): Promise<void> {
+    const { driver, handle, context } = this.waiting
+    this.waiting.reserve(MOST_EVENTS + 1)
+    this.#work.orderBefore(this.waiting)
+    const what = (): string => 'the calls of a communicator'
+    await finished({ signal }, what, (settle) => driver.streamFinished(handle, context, settle))
+  }
+
+  /**
+   * Aborts it because of this failure, which the caller reports. The end is not waited for, because NCCL waits for the
+   * device, and so for host functions that may only run after the caller returns.
+   */
+  fail(failure: unknown): void {
+    this.failure ??= failure
+    void this.end('ncclCommAbort')
+  }
+
+  /** Ends it on another thread, because NCCL waits for the device then. Only the first call counts. */
+  end(how: EndCall): Promise<void> {
+    if (this.#ended === undefined) {
+      this.clique.leave(this.rank)
+      const { driver } = this.clique
+      unlessLost(() => this.#work.recycle(driver))
+      unlessLost(() => this.waiting.close())
+      this.#ended = this.library.callOnThread(how, this.address, driver, this.waiting.ordinal).finally(() => {
+        this.#memory.free()
+        this.dispose()
+      })
+      // Its error is for callers that await it, and no unhandled rejection otherwise.
+      this.#ended.catch(() => {})
+    }
+    return this.#ended
+  }
+
+  /** The communicator has become unreachable: no call can follow, and its work on the GPU still completes. */
+  override destroy(): void {
+    void this.end('ncclCommDestroy')
+  }
+}
+
+const listRanks = (ranks: readonly number[]): string =>
+  `${ranks.length === 1 ? 'rank' : 'ranks'} ${ranks.slice(0, MOST_NAMED).join(', ')}${ranks.length > MOST_NAMED ? ', ...' : ''}`
+
+/** A call of a rank. */
+export interface NcclOperation {
+  readonly handle: NcclHandle
+  readonly stream: Stream
+  readonly memory: readonly GivenMemory[]
+  readonly name: NcclFunction
+  readonly type: NcclType
+  readonly op: NcclReduction
+  /** The rank that it sends to or receives from; undefined for collective operations. */
+  readonly peer: number | undefined
+  /** The function, types and sizes, as the other ranks must call it. */
+  describe(): string
+  /** Calls NCCL with the addresses of the memory, in its order, and CUDA's handle of the stream. */
+  call(pointers: readonly number[], stream: number): void
+}
+
+const cliques = new Map<string, Clique>()
+
+/** The ranks of one communicator that are in this thread. */
+export class Clique {
+  /** Never reused. */
+  readonly serial = nextSerial()
+  readonly #ranks = new Set<number>()
+
+  private constructor(
+    private readonly key: string,
+    readonly size: number,
+    readonly driver: Driver,
+  ) {}
+
+  /**
+   * Adds a rank. Throws ERR_INVALID_ARG_VALUE if that exists already, or if another rank stated another size, and
+   * ERR_DEVICE_MISMATCH for a device of another driver than that of the other ranks.
+   */
+  static enter(id: Uint8Array, rank: number, size: number, driver: Driver): Clique {
+    const key = Buffer.from(id).toString('latin1')
+    const clique = cliques.get(key) ?? new Clique(key, size, driver)
+    if (clique.driver !== driver) {
+      const what = 'options.device belongs to another driver than the other ranks of this id'
+      throw stateError('ERR_DEVICE_MISMATCH', what)
+    }
+    if (clique.size !== size) {
+      throw invalidValue(`options.size is ${size}, but ${clique.size} for other ranks of the same id`)
+    }
+    if (clique.#ranks.has(rank)) throw invalidValue(`options.rank: this process has rank ${rank} of this id already`)
+    clique.#ranks.add(rank)
+    cliques.set(key, clique)
+    return clique
+  }
+
+  get ranks(): ReadonlySet<number> {
+    return this.#ranks
+  }
+
+  leave(rank: number): void {
+    this.#ranks.delete(rank)
+    if (this.#ranks.size === 0 && cliques.get(this.key) === this) cliques.delete(this.key)
+  }
+}
+
+/** Throws ERR_DEADLOCK if the calls that are made together leave out a rank of this thread. */
+export function checkTogether(operations: readonly NcclOperation[]): void {
+  for (const clique of new Set(operations.map(({ handle }) => handle.clique))) {
+    const own = operations.filter(({ handle }) => handle.clique === clique)
+    checkCollectives(clique, own)
+    checkPairs(clique, own)
+  }
+}
+
+function checkCollectives({ ranks }: Clique, operations: readonly NcclOperation[]): void {
+  const collectives = operations.filter(({ peer }) => peer === undefined)
+  const [first] = collectives
+  if (first === undefined) return
+  const callsOf = (rank: number): string =>
+    collectives.flatMap((each) => (each.handle.rank === rank ? [each.describe()] : [])).join(', then ') || 'nothing'
+  const expected = callsOf(first.handle.rank)
+  for (const rank of ranks) {
+    const other = callsOf(rank)
+    if (other === expected) continue
+    const which = `rank ${rank}, which is in this thread too`
+    throw deadlock(`rank ${first.handle.rank} calls ${expected}, and ${which}, calls ${other}`)
+  }
+}
+
+function checkPairs({ ranks }: Clique, operations: readonly NcclOperation[]): void {
+  const pairs = operations.filter(({ peer }) => peer !== undefined && ranks.has(peer))
+  const callsOf = (pair: string, name: NcclFunction): string =>
+    pairs.flatMap((each) => (each.name === name && pairOf(each) === pair ? [each.describe()] : [])).join(', then ') ||
+    'nothing'
+  for (const pair of new Set(pairs.map(pairOf))) {
+    const [sent, received] = [callsOf(pair, 'ncclSend'), callsOf(pair, 'ncclRecv')]
+    if (sent === received) continue
+    throw deadlock(`from rank ${pair}, which are both in this thread, ${sent} is sent and ${received} received`)
+  }
+}
+
+/** The ranks that an operation is between, the sender first; 'all' for a collective operation. */
+export function pairOf({ handle: { rank }, name, peer }: NcclOperation): string {
+  if (peer === undefined) return 'all'
+  return name === 'ncclSend' ? `${rank} to ${peer}` : `${peer} to ${rank}`
+}
+
+const deadlock = (why: string): Error =>
+  stateError('ERR_DEADLOCK', `This would wait forever: ${why}. Make the calls of all ranks inside one group()`)

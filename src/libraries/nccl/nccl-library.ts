@@ -1,0 +1,186 @@
+/** NCCL as a C library: finding it, its functions and numbers. A test compares them with nccl.h. */
+import type { OwnBytes } from '../../base/bytes.js'
+import type { ELEMENT_TYPES, ElementTypeName } from '../../base/element-types.js'
+import { LibraryError, stateError } from '../../base/errors.js'
+import type { CFunction } from '../../driver/cuda/libcuda/c-functions.js'
+import { NativeMemory } from '../../driver/cuda/libcuda/native-memory.js'
+import { loadLibrary, type SharedLibrary, type WantedLibrary } from '../../driver/cuda/libcuda/shared-library.js'
+import type { Driver } from '../../driver/driver.js'
+import { declareFunctions } from '../library-call.js'
+
+/** @internal */
+export const NCCL: WantedLibrary = {
+  title: 'NCCL',
+  names: ['libnccl.so.2', 'libnccl.so'],
+  variable: 'CUDA_STREAMS_NCCL',
+  wayOut: 'Install it as a package of the system or by pip',
+}
+
+const COLLECTIVE_END = 'ncclComm_t comm, cudaStream_t stream)'
+
+export const NCCL_SIGNATURES = {
+  ncclGetVersion: 'ncclResult_t ncclGetVersion(int *version)',
+  ncclGetUniqueId: 'ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId)',
+  ncclCommInitRankConfig:
+    'ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank, ncclConfig_t *config)',
+  ncclCommGetAsyncError: 'ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *asyncError)',
+  ncclCommFinalize: 'ncclResult_t ncclCommFinalize(ncclComm_t comm)',
+  ncclCommDestroy: 'ncclResult_t ncclCommDestroy(ncclComm_t comm)',
+  ncclCommAbort: 'ncclResult_t ncclCommAbort(ncclComm_t comm)',
+  ncclGroupStart: 'ncclResult_t ncclGroupStart(void)',
+  ncclGroupEnd: 'ncclResult_t ncclGroupEnd(void)',
+  ncclAllReduce: `ncclResult_t ncclAllReduce(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op, ${COLLECTIVE_END}`,
+  ncclBroadcast: `ncclResult_t ncclBroadcast(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root, ${COLLECTIVE_END}`,
+  ncclReduce: `ncclResult_t ncclReduce(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op, int root, ${COLLECTIVE_END}`,
+  ncclAllGather: `ncclResult_t ncclAllGather(const void *sendbuff, void *recvbuff, size_t sendcount, ncclDataType_t datatype, ${COLLECTIVE_END}`,
+  ncclReduceScatter: `ncclResult_t ncclReduceScatter(const void *sendbuff, void *recvbuff, size_t recvcount, ncclDataType_t datatype, ncclRedOp_t op, ${COLLECTIVE_END}`,
+  ncclSend: `ncclResult_t ncclSend(const void *sendbuff, size_t count, ncclDataType_t datatype, int peer, ${COLLECTIVE_END}`,
+  ncclRecv: `ncclResult_t ncclRecv(void *recvbuff, size_t count, ncclDataType_t datatype, int peer, ${COLLECTIVE_END}`,
+} as const satisfies Readonly<Record<string, string>>
+
+export type NcclFunction = keyof typeof NCCL_SIGNATURES
+
+/** ncclResult_t. */
+export const NCCL_RESULT: Readonly<Record<string, number>> = {
+  ncclSuccess: 0,
+  ncclUnhandledCudaError: 1,
+  ncclSystemError: 2,
+  ncclInternalError: 3,
+  ncclInvalidArgument: 4,
+  ncclInvalidUsage: 5,
+  ncclRemoteError: 6,
+  ncclInProgress: 7,
+}
+const SUCCESS = 0
+const IN_PROGRESS = 7
+
+/** ncclRedOp_t. */
+export const NCCL_OPERATIONS = { sum: 0, prod: 1, max: 2, min: 3, avg: 4 } as const
+
+/** The type of elements: signed, unsigned and floating types, by their number of bits; bf16 is the upper half of an f32. */
+export type NcclType = {
+  [T in ElementTypeName]: (typeof ELEMENT_TYPES)[T] extends { readonly nccl: number } ? T : never
+}[ElementTypeName]
+/** The reduction of the values of all ranks to one: their sum, product, greatest, least, or mean. */
+export type NcclReduction = keyof typeof NCCL_OPERATIONS
+
+export const UNIQUE_ID_BYTES = 128
+
+/**
+ * ncclConfig_t as in NCCL 2.14, which introduced it. Later versions only added to its end: they read as much as `size` says,
+ * and use defaults for members that the version stated here did not have.
+ */
+export const NCCL_CONFIG = { bytes: 24, size: 0, magic: 8, version: 12, blocking: 16 } as const
+export const NCCL_CONFIG_MAGIC = 0xcafebeef
+const CONFIG_VERSION = 21400
+
+/**
+ * The longest time in milliseconds that the end of a communicator waits for host functions. They may be behind the work of an
+ * aborted one.
+ */
+const PATIENCE = { ncclCommDestroy: 10_000, ncclCommAbort: 250 } as const
+/** The calls that end a communicator. */
+export type EndCall = keyof typeof PATIENCE
+
+export class NcclLibrary {
+  /** Where missing ranks have to be made, for warnings. */
+  readonly missing: string = 'come from other threads or processes, and NCCL does not report which have come'
+  readonly #functions: Readonly<Record<NcclFunction, CFunction>>
+  readonly #texts: Readonly<Record<'ncclGetErrorString' | 'ncclGetLastError', (argument: number) => string>>
+  readonly #memory = new NativeMemory(UNIQUE_ID_BYTES)
+
+  /** @internal */
+  constructor(private readonly library: SharedLibrary) {
+    this.#functions = declareFunctions(library, NCCL_SIGNATURES)
+    this.#texts = library.texts({ ncclGetErrorString: 'ncclResult_t result', ncclGetLastError: 'ncclComm_t comm' })
+  }
+
+  /** NCCL's version, such as 22809. */
+  version(): number {
+    this.call('ncclGetVersion', this.#memory.address)
+    return this.#memory.int32[0] ?? 0
+  }
+
+  uniqueId(): OwnBytes {
+    this.call('ncclGetUniqueId', this.#memory.address)
+    return this.#memory.bytes.slice(0, UNIQUE_ID_BYTES)
+  }
+
+  /**
+   * Begins to make a communicator, which a thread of NCCL completes. That thread may write the address again, so the memory
+   * must not be freed before the communicator has ended.
+   */
+  initRank(
+    id: Uint8Array,
+    rank: number,
+    size: number,
+  ): { readonly address: number; readonly memory: { free(): void } } {
+    const memory = new NativeMemory(8 + NCCL_CONFIG.bytes)
+    const config = new DataView(memory.bytes.buffer, 8, NCCL_CONFIG.bytes)
+    this.#memory.bytes.set(id)
+    config.setBigUint64(NCCL_CONFIG.size, BigInt(NCCL_CONFIG.bytes), true)
+    config.setUint32(NCCL_CONFIG.magic, NCCL_CONFIG_MAGIC, true)
+    config.setUint32(NCCL_CONFIG.version, CONFIG_VERSION, true)
+    config.setInt32(NCCL_CONFIG.blocking, 0, true)
+    const { address } = memory
+    try {
+      this.call('ncclCommInitRankConfig', address, size, this.#memory.address, rank, address + 8)
+    } catch (error) {
+      memory.free()
+      throw error
+    }
+    return { address: memory.pointerAt(0), memory }
+  }
+
+  /** Is a communicator done with its latest call? Throws its error, as an error of `call`. */
+  isDone(communicator: number, call: string): boolean {
+    const { address, int32 } = this.#memory
+    this.call('ncclCommGetAsyncError', communicator, address)
+    const state = int32[0] ?? 0
+    if (state === IN_PROGRESS) return false
+    this.#check(call, state)
+    return true
+  }
+
+  /** Calls a function of NCCL. Throws a LibraryError unless that succeeds or is in progress. */
+  call(name: NcclFunction, ...args: number[]): void {
+    this.#check(name, this.#functions[name](...args))
+  }
+
+  /** Begins to complete the work of a communicator. */
+  finalize(communicator: number): void {
+    this.call('ncclCommFinalize', communicator)
+  }
+
+  /** Makes the call on another thread, since it waits for the device. */
+  async callOnThread(call: EndCall, communicator: number, driver: Driver, _device: number): Promise<void> {
+    this.#check(call, await driver.libraries.apart(this.library.find(call) ?? 0, communicator, PATIENCE[call]))
+  }
+
+  #check(call: string, result: number): void {
+    if (result === SUCCESS || result === IN_PROGRESS) return
+    const name = Object.keys(NCCL_RESULT).find((key) => NCCL_RESULT[key] === result) ?? `ncclResult_${result}`
+    const { ncclGetErrorString, ncclGetLastError } = this.#texts
+    const said = [ncclGetErrorString(result), ncclGetLastError(0)].filter((text) => text.trim() !== '')
+    throw new LibraryError(call, result, name, said.join('. NCCL says: '))
+  }
+}
+
+/** NCCL itself, or its simulation. */
+export type NcclBackend = Pick<NcclLibrary, keyof NcclLibrary>
+
+let loaded: NcclLibrary | undefined
+
+/** Throws ERR_UNSUPPORTED, with the places tried, if NCCL is not found, and if it is older than 2.14. */
+export function openNccl(): NcclLibrary {
+  loaded ??= declareNccl(loadLibrary(NCCL))
+  return loaded
+}
+
+function declareNccl(library: SharedLibrary): NcclLibrary {
+  try {
+    return new NcclLibrary(library)
+  } catch (cause) {
+    throw stateError('ERR_UNSUPPORTED', 'This NCCL lacks a function that is needed: it must be 2.14 or later', cause)
+  }
+}

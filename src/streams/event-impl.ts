@@ -1,0 +1,213 @@
+/** The implementation of an event, which the rest of the library works with; the public class above it is `Event`. */
+import { checkBoolean, checkPointer, type Given } from '../base/arguments.js'
+import { invalidValue, stateError } from '../base/errors.js'
+import { NativeResource } from '../base/finalization.js'
+import { nextSerial } from '../base/library-object.js'
+import { another, contextOf, type Device, deviceOf, driverOf, resolveDevice } from '../device.js'
+import { driverForHandle } from '../driver/default-driver.js'
+import { type ContextHandle, type Driver, EventFlag, type EventHandle } from '../driver/driver.js'
+import { NO_PROMISES } from '../driver/promise-waits.js'
+import { Lifetime, lifetimeBegins, lifetimeEnds, lifetimeOf, unregister, type WrappedLifetime } from './shared.js'
+
+/** How an event is made. All false by default. */
+export interface EventOptions {
+  /** The event can be asked for elapsed time; its records cost more. */
+  readonly timing?: boolean | undefined
+  /** `synchronize()` sleeps instead of spinning. */
+  readonly blockingSync?: boolean | undefined
+  /** The event can be shared with other processes by `ipcHandle()`; excludes `timing`. */
+  readonly interprocess?: boolean | undefined
+}
+
+export interface EventSettings {
+  readonly timing: boolean
+  readonly blockingSync: boolean
+  readonly interprocess: boolean
+}
+
+/** The names of `EventOptions`. */
+export const EVENT_OPTIONS = ['timing', 'blockingSync', 'interprocess'] as const
+
+type GivenEventOptions = Given<EventOptions, (typeof EVENT_OPTIONS)[number]>
+
+/** The settings of an event that is made without options. */
+export const PLAIN: EventSettings = { timing: false, blockingSync: false, interprocess: false }
+
+/**
+ * 'owned': to be destroyed by this library. 'recordedNext': owned, and recorded before any program has it. 'foreign': of
+ * another library, which may have made it in any way. 'shared': of another thread. 'kept': `close()` does nothing to it.
+ */
+type Ownership = 'owned' | 'recordedNext' | 'foreign' | 'shared' | 'kept'
+
+export class EventImpl extends NativeResource {
+  readonly driver: Driver
+  readonly handle: EventHandle
+  readonly serial = nextSerial()
+  closed = false
+  /** The number of its records, those that the driver refused included. */
+  records = 0
+  /** What `records` was when the event was last found to be done. */
+  #doneAt = -1
+  /** The last operation that this library queued before the latest record, for errors. */
+  workBefore: string | undefined
+  /** Promises that its latest record comes after. */
+  promises = NO_PROMISES
+  /** Hardware-queue entries that a record takes; it is assumed that an event of another library takes one. */
+  readonly entries: 0 | 1
+  /** Nothing but this object has its handle: no other code, no graph. */
+  #isPrivate: boolean
+  /** Set once the handle of an event of this library was read, and in its wrappers. */
+  #lifetime: WrappedLifetime | undefined
+
+  /** `owner` is the object that a wrapped event keeps reachable; `lifetime` is that of an event of another thread. */
+  constructor(
+    readonly device: Device,
+    readonly context: ContextHandle,
+    readonly settings: EventSettings,
+    private readonly ownership: Ownership = 'owned',
+    wrapped?: EventHandle,
+    public owner?: object,
+    lifetime?: WrappedLifetime,
+  ) {
+    super()
+    this.driver = driverOf(device)
+    this.entries = settings.timing || settings.interprocess || ownership === 'foreign' ? 1 : 0
+    this.#isPrivate = wrapped === undefined && !settings.interprocess
+    this.handle = wrapped ?? this.driver.eventCreate(context, flagsOf(settings), ownership === 'recordedNext')
+    this.#lifetime = this.isOwned ? undefined : (lifetime ?? lifetimeOf(this.driver, this.handle))
+  }
+
+  /** A new event: `cuEventCreate`. */
+  static make(device: Device, given?: GivenEventOptions): EventImpl {
+    return new EventImpl(device, contextOf(device), settingsOf(given))
+  }
+
+  /** An event of another library. If the driver cannot tell its device, that is the given one, or the current one. */
+  static wrap(handle: bigint | number, wanted: Device | number | undefined, owner: object | undefined): EventImpl {
+    const wrapped = checkPointer(handle, 'handle', 'an event handle (a bigint or a safe integer)') as EventHandle
+    const near = resolveDevice(wanted)
+    const driver = wanted === undefined ? driverForHandle(wrapped, driverOf(near)) : driverOf(near)
+    const found = driver.eventAdopt(wrapped) ?? { device: near.ordinal, context: contextOf(near) }
+    const device = deviceOf(driver, found.device)
+    if (wanted === undefined || device === near) {
+      return new EventImpl(device, found.context, PLAIN, 'foreign', wrapped, owner)
+    }
+    throw stateError('ERR_DEVICE_MISMATCH', `The event is on ${device}, not on ${near} as options.device says`)
+  }
+
+  /** Does this library destroy the event? Not if it wraps one. */
+  get isOwned(): boolean {
+    return this.ownership !== 'foreign' && this.ownership !== 'shared'
+  }
+
+  /** Gives the handle to other code, which may keep it: from now on the driver must not use the event again. */
+  escape(): bigint {
+    this.#isPrivate = false
+    if (this.isOwned && !this.closed) this.#lifetime ??= lifetimeBegins(this.driver, this.handle)
+    return BigInt(this.handle)
+  }
+
+  /** Its latest record was found to be done, and other code cannot have recorded it since. */
+  get isKnownDone(): boolean {
+    return this.#doneAt === this.records && this.#isPrivate
+  }
+
+  /** Notes that the record of this number is done: a host function may have recorded the event again since. */
+  markDone(records: number): void {
+    this.#doneAt = records
+  }
+
+  /** The handle, for use with a driver. Throws if the event is closed or belongs to another driver. */
+  openFor(driver: Driver): EventHandle {
+    this.checkOpen()
+    if (this.driver === driver) return this.handle
+    const owner = another(this.driver, driver)
+    throw stateError('ERR_DEVICE_MISMATCH', `${this} belongs to ${owner} than the object it is used with`)
+  }
+
+  /** A closed event equals only its wrappers: the driver may have given its handle to another one. */
+  isSame(other: EventImpl): boolean {
+    if (this === other) return true
+    const areOne = this.handle === other.handle && this.device === other.device
+    if (this.#lifetime?.isOver || other.#lifetime?.isOver) return areOne && this.#lifetime === other.#lifetime
+    return areOne && !(this.#isGone || other.#isGone)
+  }
+
+  get #isGone(): boolean {
+    return this.closed && this.#isPrivate
+  }
+
+  /** The event was closed, or wraps an event that this library has closed. */
+  override get isClosed(): boolean {
+    return this.closed || this.#lifetime?.isOver === true
+  }
+
+  override checkOpen(): this {
+    if (!this.isClosed) return this
+    const why = this.closed ? '' : ': the Event that it wraps was closed. Keep that open as long as its handle is used'
+    throw stateError('ERR_CLOSED', `${this} cannot be used any more${why}`)
+  }
+
+  /** Throws if options ask for another kind of event. The settings of a foreign event are not known, and pass. */
+  checkAgainst(options: GivenEventOptions): void {
+    const wanted = settingsOf(options)
+    if (this.ownership === 'foreign') return
+    for (const name of EVENT_OPTIONS) {
+      if (options[name] === undefined || wanted[name] === this.settings[name]) continue
+      const mismatch = `options.${name} is ${wanted[name]}, but the event given was made with ${this.settings[name]}`
+      throw invalidValue(`${mismatch}; leave the option out, or give no event`)
+    }
+  }
+
+  close(): void {
+    if (this.closed || this.ownership === 'kept') return
+    this.closed = true
+    unregister(this)
+    this.owner = undefined
+    if (!this.isOwned) return
+    this.#endLifetime()
+    this.dispose()
+  }
+
+  #endLifetime(): void {
+    if (this.#lifetime instanceof Lifetime) lifetimeEnds(this.driver, this.handle, this.#lifetime)
+  }
+
+  override destroy(): void {
+    this.#endLifetime()
+    // The driver may give an event that is recorded next the record of an earlier use.
+    const neverRecorded = this.records === 0 && this.ownership !== 'recordedNext'
+    if (this.#isPrivate && !this.settings.blockingSync) {
+      this.driver.eventRecycle(this.context, this.handle, neverRecorded)
+    } else this.driver.eventDestroy(this.handle)
+  }
+
+  override toString(): string {
+    return `Event(0x${this.handle.toString(16)}, ${this.device}${this.isClosed ? ', closed' : ''})`
+  }
+}
+
+/** Checked settings. Those of an event without options are `PLAIN`, the same object. */
+export function settingsOf(options: GivenEventOptions | undefined): EventSettings {
+  if (options === undefined) return PLAIN
+  const timing = checkBoolean(options.timing, 'options.timing', false)
+  const blockingSync = checkBoolean(options.blockingSync, 'options.blockingSync', false)
+  const interprocess = checkBoolean(options.interprocess, 'options.interprocess', false)
+  if (!timing && !blockingSync && !interprocess) return PLAIN
+  if (timing && interprocess) {
+    throw invalidValue('options.timing and options.interprocess exclude each other: CUDA times no shared event')
+  }
+  return { timing, blockingSync, interprocess }
+}
+
+/** CUDA's flags for these settings; `settingsIn()` is the reverse. */
+export const flagsOf = ({ timing, blockingSync, interprocess }: EventSettings): number =>
+  (timing ? 0 : EventFlag.DISABLE_TIMING) |
+  (blockingSync ? EventFlag.BLOCKING_SYNC : 0) |
+  (interprocess ? EventFlag.INTERPROCESS : 0)
+
+export const settingsIn = (flags: number): EventSettings => ({
+  timing: (flags & EventFlag.DISABLE_TIMING) === 0,
+  blockingSync: (flags & EventFlag.BLOCKING_SYNC) !== 0,
+  interprocess: (flags & EventFlag.INTERPROCESS) !== 0,
+})

@@ -1,0 +1,511 @@
+/**
+ * The implementation of a stream; the public class above it is `Stream`. Memory, kernels and graphs work with implementations,
+ * and so do the streams that the library makes for itself.
+ */
+import { Ambient } from '../base/ambient.js'
+import { checkBoolean, checkOwner, type Given, oneOf, readOptions } from '../base/arguments.js'
+import { invalidType, invalidValue, refuseReceiver, stateError } from '../base/errors.js'
+import { destroyWhenUnreachable, NativeResource } from '../base/finalization.js'
+import { ClosableObject, implementation, nextSerial } from '../base/library-object.js'
+import { memoize } from '../base/memoize.js'
+import { type Context, contextOf, type Device, deviceOf, driverOf, elsewhere, resolveDevice } from '../device.js'
+import { driverForHandle } from '../driver/default-driver.js'
+import type { ContextHandle, Driver, ExternalFlag, StreamHandle, Wrapper } from '../driver/driver.js'
+import {
+  canonicalStream,
+  cudaHandleOf,
+  defaultStream,
+  isDefaultStream,
+  isNullStream,
+  type QueuedPromiseWait,
+  StreamFlag,
+} from '../driver/driver.js'
+import { joined, NO_PROMISES, PromiseWait } from '../driver/promise-waits.js'
+import { captureOver, recordOf } from './capture-record.js'
+import type { EventImpl } from './event-impl.js'
+import { type GreenContext, greenContextImplOf } from './green-context.js'
+import { isInsideHostFunction } from './host-function.js'
+import type { SharedStream, WrappedLifetime } from './shared.js'
+import {
+  checkFact,
+  isShared,
+  Lifetime,
+  lifetimeBegins,
+  lifetimeEnds,
+  lifetimeOf,
+  receive,
+  unregister,
+} from './shared.js'
+import { type ExternalStreamOptions, handleOf, type StreamOptions, type StreamSource } from './stream-options.js'
+
+/** The names of `StreamOptions`, except the device. */
+export const STREAM_OPTIONS = ['priority', 'nonBlocking', 'context', 'memorySyncDomain'] as const
+const WRAP_OPTIONS = ['device', 'owner'] as const
+
+const NOTHING: readonly undefined[] = []
+
+/** 'owned': to be destroyed by this library. 'wrapped': of another owner. 'kept': `close()` does nothing to it. */
+type Ownership = 'owned' | 'wrapped' | 'kept'
+
+export class StreamImpl extends NativeResource {
+  readonly driver: Driver
+  readonly ordinal: number
+  /** Never reused, unlike the handle. */
+  readonly serial = nextSerial()
+  closed = false
+  /** The number of calls that may have queued work. */
+  queuedCalls = 0
+  /** What `queuedCalls` was when the stream was last found idle. */
+  #idleAt = -1
+  /** The operation that was queued through it last, for errors. */
+  lastWork: string | undefined
+  /** Promises that its work comes after: its own, and those of streams and events that it waited for. */
+  promises = NO_PROMISES
+  #id: bigint | undefined
+  #priority: number | undefined
+  #nonBlocking: boolean | undefined
+  /** Other code has read the handle. */
+  #hasEscaped = false
+  /** The number of calls in which code of the program has the handle: the stream is not destroyed during one of them. */
+  #users = 0
+  #closingListeners: (() => void)[] | undefined
+  readonly #wrapper: Wrapper | undefined
+  /** Set once the handle of a stream of this library was read, and in its wrappers. */
+  #lifetime: WrappedLifetime | undefined
+
+  /** `held` are objects that are kept reachable, the owner first. */
+  constructor(
+    readonly device: Device,
+    readonly context: ContextHandle,
+    readonly handle: StreamHandle,
+    private readonly ownership: Ownership,
+    public held: readonly (object | undefined)[] = NOTHING,
+    /** The green context that it is in, which is kept reachable and so alive. */
+    readonly green?: Context,
+  ) {
+    super()
+    this.driver = driverOf(device)
+    this.ordinal = device.ordinal
+    this.#wrapper = ownership === 'wrapped' ? this.driver.streamWrapped(handle) : undefined
+    this.#lifetime = ownership === 'wrapped' ? lifetimeOf(this.driver, handle) : undefined
+  }
+
+  /** Its green context, or the primary one. */
+  get ownContext(): ContextHandle {
+    return this.green === undefined ? this.context : (Number(this.green.handle) as ContextHandle)
+  }
+
+  /** A new stream: `cuStreamCreateWithPriority`, `cuGreenCtxStreamCreate`. With `driver` it is made behind the back of the driver's wrappers. */
+  static make(
+    device: Device,
+    given?: Given<StreamOptions, (typeof STREAM_OPTIONS)[number]>,
+    driver: Driver = driverOf(device),
+  ): StreamImpl {
+    const priority = checkPriority(given?.priority)
+    const isNonBlocking = checkBoolean(given?.nonBlocking, 'options.nonBlocking', true)
+    const domain = checkMemorySyncDomain(given?.memorySyncDomain, 'options.memorySyncDomain')
+    if (domain !== undefined) needsHopper(device, 'options.memorySyncDomain')
+    const green = given?.context
+    const context = contextOf(device)
+    const within = green === undefined ? context : openGreenContext(green, device, isNonBlocking)
+    const handle = driver.streamCreate(within, isNonBlocking ? StreamFlag.NON_BLOCKING : 0, priority)
+    if (domain) {
+      try {
+        driver.streamSetMemorySyncDomain(handle, domain)
+      } catch (error) {
+        driver.streamDestroy(handle)
+        throw error
+      }
+    }
+    return new StreamImpl(device, context, handle, 'owned', NOTHING, green)
+  }
+
+  /** An internal stream, to be destroyed once `owner` is unreachable. */
+  static makeFor(owner: object, device: Device): StreamImpl {
+    const made = StreamImpl.make(device)
+    destroyWhenUnreachable(owner, made)
+    return made
+  }
+
+  /** A default stream of a device: 0 is the null stream, 2 the per-thread one. */
+  static ofDefault(device: Device, which: 0 | 2): StreamImpl {
+    return new StreamImpl(device, contextOf(device), defaultStream(device.ordinal, which), 'kept')
+  }
+
+  /** The stream of another library, by CUDA's own handle. */
+  static wrapHandle(cudaHandle: number, wanted: Device | number | undefined, held?: StreamImpl['held']): StreamImpl {
+    const near = resolveDevice(wanted)
+    const driver = wanted === undefined ? driverForHandle(cudaHandle, driverOf(near)) : driverOf(near)
+    const { stream, context, device: ordinal, green } = driver.streamAdopt(cudaHandle, near.ordinal)
+    driver.streamHandedOut(stream)
+    const device = deviceOf(driver, ordinal)
+    const inGreen = green && { handle: BigInt(green.context), device, multiprocessors: green.multiprocessors }
+    return new StreamImpl(device, context, stream, 'wrapped', held, inGreen)
+  }
+
+  /** A stream that another library or thread hands over. */
+  static wrap(source: StreamSource | SharedStream, options: ExternalStreamOptions | undefined): StreamImpl {
+    const given = readOptions(options, WRAP_OPTIONS)
+    const plain = typeof source === 'bigint' || typeof source === 'number' || isShared(source)
+    const protocol = plain ? undefined : source
+    const held = [checkOwner(given.owner) ?? protocol, protocol]
+    const wanted = given.device === -1 ? undefined : given.device
+    const impl = StreamImpl.#ofSource(source, wanted, held)
+    impl.checkDevice(wanted)
+    return impl
+  }
+
+  static #ofSource(
+    source: StreamSource | SharedStream,
+    wanted: Device | number | undefined,
+    held: StreamImpl['held'],
+  ): StreamImpl {
+    const known = streamImplOf(source)
+    if (known !== undefined) return known.wrapAgain(held)
+    if (!isShared(source)) return StreamImpl.wrapHandle(handleOf(source), wanted, held)
+    const { owner, device, cudaHandle, id, lifetime } = receiveStream(source)
+    const own = streamImplOf(owner)
+    if (own !== undefined) return own.wrapAgain(held)
+    const impl = StreamImpl.wrapHandle(cudaHandle, device, held)
+    impl.#lifetime = lifetime
+    // The query would invalidate a capture, and a stream that captures exists.
+    if (isDefaultStream(impl.handle) || impl.driver.streamIsCapturing(impl.handle)) return impl
+    if (impl.driver.streamGetId(impl.handle) === id) return impl
+    const what = `The stream with handle 0x${cudaHandle.toString(16)} has been destroyed since it was shared`
+    throw stateError('ERR_CLOSED', `${what}, and another made in its place`)
+  }
+
+  /** Another wrapper of the same stream, which also keeps the objects reachable that this one keeps. */
+  wrapAgain(held: StreamImpl['held'] = []): StreamImpl {
+    this.checkOpen()
+    // Its owner, which may be this library, may have destroyed it meanwhile.
+    if (this.isExternal) this.driver.streamAdopt(cudaHandleOf(this.handle), this.ordinal)
+    else this.escape()
+    const { device, context, handle, green } = this
+    const wrapper = new StreamImpl(device, context, handle, 'wrapped', [...held, ...this.held], green)
+    wrapper.#lifetime = this.#lifetime
+    return wrapper
+  }
+
+  /** The driver's own number for the stream: queried once, as `priority` and `nonBlocking` are. */
+  get id(): bigint {
+    this.#id ??= this.driver.streamGetId(this.handle)
+    return this.#id
+  }
+
+  /** The number if it was queried before: the stream may be destroyed by now, and the driver crashes for a destroyed one. */
+  get knownId(): bigint | undefined {
+    return this.#id
+  }
+
+  get priority(): number {
+    this.#priority ??= this.driver.streamGetPriority(this.handle)
+    return this.#priority
+  }
+
+  get nonBlocking(): boolean {
+    this.#nonBlocking ??= (this.driver.streamGetFlags(this.handle) & StreamFlag.NON_BLOCKING) !== 0
+    return this.#nonBlocking
+  }
+
+  get isCapturing(): boolean {
+    return this.driver.streamIsCapturing(this.handle)
+  }
+
+  get isOwned(): boolean {
+    return this.ownership === 'owned'
+  }
+
+  get isExternal(): boolean {
+    return this.ownership === 'wrapped'
+  }
+
+  /** A closed stream equals only its wrappers: the driver may have given its handle to another one. */
+  isSame(other: StreamImpl): boolean {
+    if (this === other) return true
+    const areOne = this.device === other.device && canonicalStream(this.handle) === canonicalStream(other.handle)
+    if (this.#lifetime?.isOver || other.#lifetime?.isOver) return areOne && this.#lifetime === other.#lifetime
+    return areOne && !(this.#isGone || other.#isGone)
+  }
+
+  /** The stream is closed, and no wrapper has its handle. */
+  get #isGone(): boolean {
+    return this.closed && this.isOwned && !this.#hasEscaped
+  }
+
+  checkDevice(wanted: Device | number | undefined): void {
+    if (wanted === undefined || wanted === -1) return
+    const device = resolveDevice(wanted)
+    if (device === this.device) return
+    const where = elsewhere(device, this.device)
+    throw stateError('ERR_DEVICE_MISMATCH', `The stream is on ${this.device}, not on ${where} as options.device says`)
+  }
+
+  /** The stream was closed, or wraps a stream that this library has closed. */
+  override get isClosed(): boolean {
+    return this.closed || this.#lifetime?.isOver === true
+  }
+
+  override checkOpen(): this {
+    if (!this.isClosed) return this
+    const why = this.closed ? '' : `: the Stream that it wraps was closed. Keep that open as long as its handle is used`
+    throw stateError('ERR_CLOSED', `${this} cannot be used any more${why}`)
+  }
+
+  /**
+   * Reserves so many entries of the stream's hardware queue. To be called before anything is queued: after all arguments
+   * were read and before memory is opened, since host functions may run in it and close what was open before. No code of the
+   * program runs between this and the driver's call.
+   * @throws ERR_CLOSED
+   */
+  reserve(entries: number): void {
+    this.queuedCalls += 1
+    // CUDA crashes for the handle of a destroyed stream.
+    if (entries > 0 && !this.isClosed) this.driver.streamMakeRoom(this.handle, entries)
+    this.checkOpen()
+  }
+
+  /** Records an event, which must be open. Its entries must be reserved. */
+  recordIn(event: EventImpl, external: ExternalFlag): void {
+    const handle = event.openFor(this.driver)
+    if (external !== 0) this.#retainForGraph(event)
+    event.records += 1
+    this.driver.eventRecord(handle, this.handle, external)
+    event.workBefore = this.lastWork
+    event.promises = this.promises
+  }
+
+  /** Waits for an event, which must be open. */
+  waitFor(event: EventImpl, external: ExternalFlag): void {
+    const handle = event.openFor(this.driver)
+    if (external !== 0) this.#retainForGraph(event)
+    this.driver.streamWaitEvent(this.handle, handle, external)
+    this.followPromises(event.promises)
+  }
+
+  /** Each launch of the graph will record the event, or wait for it. The end of a graph of another library is not known. */
+  #retainForGraph(event: EventImpl): void {
+    if (isNullStream(this.handle) || !this.isCapturing) return
+    event.escape()
+    const record = recordOf(this)
+    if (event.owner !== undefined) record?.owners.add(event.owner)
+    if (!event.isOwned) return
+    if (record === undefined) event.retain()
+    else record.retained.add(event)
+  }
+
+  /**
+   * Queues a wait for a promise. `start` is called once it is queued, with what to call when the promise settles.
+   * @throws ERR_UNSUPPORTED while the stream captures
+   */
+  waitForPromise(start: (passed: () => void, rejected: (reason: unknown) => void) => void): void {
+    this.reserve(1)
+    if (this.isCapturing) {
+      throw stateError(
+        'ERR_UNSUPPORTED',
+        `${this} captures: a promise settles once, and a graph is launched many times`,
+      )
+    }
+    const work: QueuedPromiseWait = { kind: 'promise', stream: this.handle, context: this.context, release: () => {} }
+    this.driver.queue(work)
+    this.lastWork = 'wait(promise)'
+    const wait = new PromiseWait(this, this.device)
+    this.promises = joined(this.promises, [wait])
+    const passed = (): void => {
+      wait.passed()
+      work.release()
+    }
+    start(passed, (reason) => {
+      wait.rejected(reason)
+      work.release()
+    })
+  }
+
+  /** Later work comes after these promises, too. */
+  followPromises(others: readonly PromiseWait[]): void {
+    if (others.length > 0) this.promises = joined(this.promises, others)
+  }
+
+  /** Nothing was queued through it since it was last found idle. */
+  get isUnusedSinceIdle(): boolean {
+    return this.#idleAt === this.queuedCalls
+  }
+
+  /** The stream is idle as far as this library knows; the driver tracks whether other code may have queued work. */
+  get isKnownIdle(): boolean {
+    return this.isUnusedSinceIdle && this.isOwned
+  }
+
+  /**
+   * Records that the stream was idle after this number of calls: a host function may have queued more since. One that runs while a call reserves entries
+   * proves nothing, since that call has been counted and queues its work later.
+   */
+  markIdle(queuedCalls: number): void {
+    if (!isInsideHostFunction()) this.#idleAt = queuedCalls
+  }
+
+  /** Other code has the handle from now on, and may queue work that this library does not see. */
+  escape(): void {
+    if (this.#hasEscaped) return
+    this.#hasEscaped = true
+    this.driver.streamHandedOut(this.handle)
+    if (this.isOwned && !this.closed) this.#lifetime = lifetimeBegins(this.driver, this.handle)
+  }
+
+  /** Runs code of the program that has the stream's handle. If it closes the stream, that is destroyed afterwards. */
+  keepDuring(fn: () => void): void {
+    const lifetime = this.#lifetime instanceof Lifetime ? this.#lifetime : undefined
+    this.#users += 1
+    if (lifetime !== undefined) lifetime.users += 1
+    try {
+      fn()
+    } finally {
+      this.#users -= 1
+      lifetime?.release()
+      if (this.closed && !this.#isInUse) this.#end()
+    }
+  }
+
+  /** Calls the function when the stream is about to be closed, while its handle is still valid. */
+  whenClosing(fn: () => void): void {
+    this.#closingListeners ??= []
+    this.#closingListeners.push(fn)
+  }
+
+  close(): void {
+    if (this.closed || this.ownership === 'kept') return
+    if (this.#isInUse) this.#endLater()
+    else this.#end()
+  }
+
+  get #isInUse(): boolean {
+    return this.#users > 0 || (this.isOwned && this.#lifetime instanceof Lifetime && this.#lifetime.users > 0)
+  }
+
+  #endLater(): void {
+    this.closed = true
+    if (!this.isOwned || !(this.#lifetime instanceof Lifetime)) return
+    this.#lifetime.isOver = true
+    this.#lifetime.whenUnused = () => this.#end()
+  }
+
+  #end(): void {
+    this.#runClosing()
+    unregister(this)
+    if (this.#wrapper !== undefined) this.#wrapper.isOpen = false
+    this.held = NOTHING
+    if (this.isOwned) this.dispose()
+  }
+
+  #runClosing(): void {
+    const listeners = this.#closingListeners ?? []
+    this.#closingListeners = undefined
+    for (const listener of listeners) listener()
+    if (this.isOwned) captureOver(this)
+    this.closed = true
+    if (this.isOwned && this.#lifetime instanceof Lifetime) lifetimeEnds(this.driver, this.handle, this.#lifetime)
+    for (const wait of this.promises) if (wait.owner === this) wait.ownerClosed()
+  }
+
+  override destroy(): void {
+    this.#runClosing()
+    this.driver.streamDestroy(this.handle)
+  }
+
+  override toString(): string {
+    const handle = `0x${cudaHandleOf(this.handle).toString(16)}`
+    return `${this.isExternal ? 'ExternalStream' : 'Stream'}(${handle}, ${this.device}${this.isClosed ? ', closed' : ''})`
+  }
+}
+
+/** The CUcontext of an open green context in which such a stream can be made on the device. */
+function openGreenContext(green: GreenContext, device: Device, isNonBlocking: boolean): ContextHandle {
+  const impl = greenContextImplOf(green)
+  if (impl === undefined) throw invalidType('options.context', 'a GreenContext from device.split()', green)
+  impl.checkOpen()
+  if (impl.device !== device) {
+    const what = `options.context is a part of ${elsewhere(impl.device, device)}, but the stream is to be on ${device}`
+    throw stateError('ERR_DEVICE_MISMATCH', what)
+  }
+  if (isNonBlocking) return impl.part.context
+  throw invalidValue('options.nonBlocking must not be false in a green context: CUDA has no blocking streams there')
+}
+
+/** The base of `Stream`, which stands above all that works with implementations of streams. */
+export abstract class StreamBase extends ClosableObject {
+  /** @internal */
+  declare readonly [implementation]: StreamImpl
+
+  protected constructor(impl: StreamImpl) {
+    super()
+    this[implementation] = impl
+  }
+}
+
+/** The implementation of a Stream; undefined for any other value. */
+export const streamImplOf = (value: unknown): StreamImpl | undefined =>
+  value instanceof StreamBase ? value[implementation] : undefined
+
+/** The implementation of an open stream, for calls that may queue work there. */
+export function openStream(stream: unknown): StreamImpl {
+  const impl = streamImplOf(stream) ?? refuseReceiver('a Stream', stream)
+  impl.reserve(0)
+  return impl
+}
+
+/** The stream of a token: the object itself in the thread that shared it, otherwise its handle and id on a device. */
+export function receiveStream(shared: SharedStream): {
+  readonly owner: object | undefined
+  readonly device: Device
+  readonly cudaHandle: number
+  readonly id: bigint | undefined
+  readonly lifetime: WrappedLifetime | undefined
+} {
+  const { owner, device, facts, claims, lifetime } = receive(shared, 'stream', ['handle', 'id'])
+  const [cudaHandle = 0] = facts
+  checkFact(claims.handle, 'handle', BigInt(cudaHandle))
+  return { owner, device, cudaHandle, id: claims.id, lifetime }
+}
+
+/** Checks the options of a wrapper for a stream that needs no wrapper. */
+export function checkWrapOptions(stream: StreamBase, options: ExternalStreamOptions | undefined): void {
+  const given = readOptions(options, WRAP_OPTIONS)
+  const impl = openStream(stream)
+  checkOwner(given.owner)
+  impl.checkDevice(given.device)
+}
+
+/** CUlaunchMemSyncDomain. */
+const DOMAINS = { default: 0, remote: 1 } as const
+
+/** The number that CUDA has for a memory domain. */
+export const checkMemorySyncDomain = (domain: unknown, name: string): number | undefined => oneOf(domain, DOMAINS, name)
+
+const LEAST_CAPABILITY = 9
+
+/** Throws ERR_UNSUPPORTED if the device cannot do what an option asks for. */
+export function needsHopper(device: Device, name: string): void {
+  const { major, minor } = device.computeCapability
+  if (major >= LEAST_CAPABILITY) return
+  const needs = `needs compute capability ${LEAST_CAPABILITY}.0 or later`
+  throw stateError('ERR_UNSUPPORTED', `${name} ${needs}, and ${device} has ${major}.${minor}: leave it out`)
+}
+
+/** An integer of any size, clamped to the 32 bits that the driver takes, which clamps it to the device's range. */
+export function checkPriority(priority: number | undefined, name = 'options.priority'): number {
+  if (priority === undefined) return 0
+  if (!Number.isInteger(priority)) throw invalidType(name, 'an integer', priority)
+  return Math.max(-(2 ** 31), Math.min(2 ** 31 - 1, priority)) + 0 // never -0
+}
+
+/** The streams that async contexts have made current on a device. */
+export const currentOn = memoize((_device: Device) => new Ambient<StreamBase>())
+
+/** The default streams of a device: always the same objects. */
+export const defaultStreamImpls = memoize((device: Device) => {
+  return { legacy: StreamImpl.ofDefault(device, 0), perThread: StreamImpl.ofDefault(device, 2) }
+})
+
+/** The current stream of a device, by default its null stream. */
+export const currentStreamImpl = (device: Device): StreamImpl =>
+  streamImplOf(currentOn(device).get()) ?? defaultStreamImpls(device).legacy

@@ -1,0 +1,58 @@
+/** Which events a driver may give out as new. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { driverOf } from '../../src/device.js'
+import {
+  type ContextHandle,
+  type Driver,
+  type EventHandle,
+  ExternalFlag,
+  type StreamHandle,
+} from '../../src/driver/driver.js'
+import type { Interceptor } from '../../src/driver/wrappable-driver.js'
+import { EventImpl, PLAIN } from '../../src/streams/event-impl.js'
+import { StreamImpl } from '../../src/streams/stream-impl.js'
+import { simWorkbench } from '../helpers/workbench.js'
+
+class Recycled implements Interceptor {
+  constructor(readonly next: Driver) {}
+
+  readonly new: (boolean | undefined)[] = []
+  refuses = false
+
+  eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
+    if (this.refuses) throw new Error('refused')
+    this.next.eventRecord(event, stream, external)
+  }
+
+  eventRecycle(context: ContextHandle, event: EventHandle, neverRecorded?: boolean): void {
+    this.new.push(neverRecorded)
+    this.next.eventRecycle(context, event, neverRecorded)
+  }
+}
+
+test('an event is new again only where it was made new, and nothing tried to record it', () => {
+  const { device } = simWorkbench()
+  const front = driverOf(device)
+  const { wrapper: driver } = front.wrap((inner) => new Recycled(inner))
+  const stream = StreamImpl.make(device)
+  const events = {
+    neverRecorded: EventImpl.make(device),
+    recorded: EventImpl.make(device),
+    refused: EventImpl.make(device),
+    timed: EventImpl.make(device, { timing: true }),
+    // Its handle may be one with an old record.
+    madeToBeRecorded: new EventImpl(device, stream.context, PLAIN, 'recordedNext'),
+  }
+  stream.recordIn(events.recorded, ExternalFlag.NONE)
+  driver.refuses = true
+  assert.throws(() => stream.recordIn(events.refused, ExternalFlag.NONE))
+  for (const event of Object.values(events)) event.close()
+  assert.deepEqual(driver.new, [true, false, false, true, false])
+
+  const shown = EventImpl.make(device)
+  shown.escape()
+  shown.close()
+  EventImpl.make(device, { blockingSync: true }).close()
+  assert.equal(driver.new.length, 5, 'destroyed')
+})
