@@ -61,7 +61,7 @@ static int nap(Word microseconds) {
   return nanosleep(&time, NULL);
 }
 
-/** A call on a thread of its own, as src/driver/cuda/libcuda/calls-on-threads.ts writes it. */
+/** A call on a thread of its own, as src/native/native-thread.ts writes it. */
 typedef struct {
   int (*function)(Word, Word, Word);
   Word arguments[3];

@@ -1,11 +1,11 @@
 /** What the calls of cuBLAS and NCCL have in common: how their functions are declared, and how buffers become arguments. */
 import { invalidType, invalidValue, stateError } from '../base/errors.js'
 import { driverOf, elsewhere } from '../device.js'
-import type { CFunction } from '../driver/cuda/libcuda/c-functions.js'
-import type { SharedLibrary } from '../driver/cuda/libcuda/shared-library.js'
 import type { Access, MemoryRows, TouchedMemory } from '../driver/driver.js'
 import { type OpenMemory, openMemory } from '../memory/buffer.js'
 import { type DeviceBuffer, isDeviceBuffer } from '../memory/device-buffer.js'
+import type { CFunction } from '../native/c-functions.js'
+import type { SharedLibrary } from '../native/shared-library.js'
 import type { Stream } from '../stream.js'
 import type { StreamImpl } from '../streams/stream-impl.js'
 

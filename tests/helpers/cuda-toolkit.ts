@@ -1,7 +1,7 @@
 /** The CUDA toolkits on this machine that tests are held against: those that the user names, that of `scripts/cuda-toolkit.mjs`, those installed. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { pythonFolders, toolkitFolders } from '../../src/driver/cuda/libcuda/shared-library.js'
+import { pythonFolders, toolkitFolders } from '../../src/native/shared-library.js'
 import { root } from './root.js'
 
 const CACHED = join(root, '.cache', 'cuda-toolkit', 'nvidia', 'cu13')

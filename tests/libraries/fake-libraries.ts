@@ -14,7 +14,6 @@ import { simulate } from 'cuda-streams/sim'
 import type * as Koffi from 'koffi'
 import { stateError } from '../../src/base/errors.js'
 import { driverOf } from '../../src/device.js'
-import { NativeThread } from '../../src/driver/cuda/libcuda/calls-on-threads.js'
 import {
   type Cancel,
   type ContextHandle,
@@ -28,6 +27,7 @@ import {
   type StreamHandle,
 } from '../../src/driver/driver.js'
 import type { Interceptor } from '../../src/driver/wrappable-driver.js'
+import { NativeThread } from '../../src/native/native-thread.js'
 import { scratchFolder } from '../helpers/scratch.js'
 
 /** The compiled tests lie in dist/, the C source does not. */

@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { ELEMENT_TYPES, type ElementTypeWith, elementTypesWith } from '../../src/base/element-types.js'
-import { shapeOf } from '../../src/driver/cuda/libcuda/c-functions.js'
 import {
   CUBLAS_GEMM_DEFAULT,
   CUBLAS_OP,
@@ -18,6 +17,7 @@ import {
   NCCL_SIGNATURES,
   UNIQUE_ID_BYTES,
 } from '../../src/libraries/nccl/nccl-library.js'
+import { shapeOf } from '../../src/native/c-functions.js'
 import { findHeader } from '../helpers/cuda-toolkit.js'
 import { CHeader, writtenTypes } from './c-header.js'
 

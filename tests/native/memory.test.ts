@@ -5,9 +5,9 @@ import { once } from 'node:events'
 import { describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads'
-import { own } from '../../src/driver/cuda/libcuda/c-functions.js'
-import { layer } from '../../src/driver/cuda/libcuda/layer.js'
-import { MemoryReader, NativeMemory } from '../../src/driver/cuda/libcuda/native-memory.js'
+import { own } from '../../src/native/c-functions.js'
+import { layer } from '../../src/native/layer.js'
+import { MemoryReader, NativeMemory } from '../../src/native/native-memory.js'
 import { compiled, skip } from './compile.js'
 
 /** Where AddressSanitizer looks on, it has to come first. */

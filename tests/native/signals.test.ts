@@ -7,8 +7,8 @@ import { runsModule } from '../helpers/run-time.js'
 
 /** Puts the handler of SIGTERM back by `signal()`, as NVRTC 13.0 does, and then blocks. */
 const program = (mends: boolean): string => `
-  const { bindAll, declaration, own } = await import(${JSON.stringify(new URL('../../src/driver/cuda/libcuda/c-functions.js', import.meta.url))})
-  const { layer } = await import(${JSON.stringify(new URL('../../src/driver/cuda/libcuda/layer.js', import.meta.url))})
+  const { bindAll, declaration, own } = await import(${JSON.stringify(new URL('../../src/native/c-functions.js', import.meta.url))})
+  const { layer } = await import(${JSON.stringify(new URL('../../src/native/layer.js', import.meta.url))})
   const { signal } = bindAll([declaration('signal', layer().symbol(0, 'signal'), 'int signum, void *handler', 'address4')])
   own().noteSignals()
   signal(15, signal(15, 0))

@@ -15,8 +15,8 @@ import {
   Slot,
   SPARE_AT,
 } from '../../src/driver/cuda/host-functions/process-registry.js'
-import { own } from '../../src/driver/cuda/libcuda/c-functions.js'
-import { type Layer, layer, layerFile } from '../../src/driver/cuda/libcuda/layer.js'
+import { own } from '../../src/native/c-functions.js'
+import { type Layer, layer, layerFile } from '../../src/native/layer.js'
 import { scratchFolder } from '../helpers/scratch.js'
 import { skip } from './compile.js'
 

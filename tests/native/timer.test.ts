@@ -4,13 +4,13 @@ import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { test } from 'node:test'
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads'
-import { layer } from '../../src/driver/cuda/libcuda/layer.js'
+import { layer } from '../../src/native/layer.js'
 import { runsModule } from '../helpers/run-time.js'
 import { skip } from './compile.js'
 
 const MICROSECOND = 1000
 const MILLISECOND = 1_000_000
-const LAYER = JSON.stringify(new URL('../../src/driver/cuda/libcuda/layer.js', import.meta.url))
+const LAYER = JSON.stringify(new URL('../../src/native/layer.js', import.meta.url))
 const WORKERS = 40
 
 const now = (): number => Number(process.hrtime.bigint())

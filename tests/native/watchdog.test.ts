@@ -12,8 +12,8 @@ import {
   Slot,
   startOf,
 } from '../../src/driver/cuda/host-functions/process-registry.js'
-import { own } from '../../src/driver/cuda/libcuda/c-functions.js'
-import { NativeMemory } from '../../src/driver/cuda/libcuda/native-memory.js'
+import { own } from '../../src/native/c-functions.js'
+import { NativeMemory } from '../../src/native/native-memory.js'
 import { skip } from './compile.js'
 
 const MILLISECOND = 1_000_000

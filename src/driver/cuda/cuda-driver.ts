@@ -4,6 +4,8 @@
  */
 import type { OwnBytes } from '../../base/bytes.js'
 import { stateError } from '../../base/errors.js'
+import type { CFunction } from '../../native/c-functions.js'
+import type { NativeMemory } from '../../native/native-memory.js'
 import { CUresult, cudaError, hasLostContext } from '../cuda-results.js'
 import {
   type AdoptedStream,
@@ -49,12 +51,10 @@ import type { Captures } from './host-functions/captures.js'
 import type { GraphSemaphores } from './host-functions/graph-semaphores.js'
 import type { PendingHostFunctions } from './host-functions/pending-host-functions.js'
 import type { ProcessRegistry } from './host-functions/process-registry.js'
-import type { CFunction } from './libcuda/c-functions.js'
-import type { CallsOnThreads } from './libcuda/calls-on-threads.js'
 import type { LibcudaParts, StreamCalls } from './libcuda/driver-calls.js'
 import { type CheckedLibrary, checkDestroyed, type Library } from './libcuda/libcuda.js'
-import type { NativeMemory } from './libcuda/native-memory.js'
 import type { Blocking } from './waiting/blocking.js'
+import type { CallsOnThreads } from './waiting/calls-on-threads.js'
 import { type EventPool, type InternalRecord, isPooled } from './waiting/event-pool.js'
 import { IdleDevices } from './waiting/idle-devices.js'
 import type { Promises } from './waiting/promises.js'

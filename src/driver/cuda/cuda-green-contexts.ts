@@ -2,6 +2,8 @@
  * Green contexts of a real GPU, which are shares of its multiprocessors. The work of a stream that was made in one runs on these, whichever context is
  * current when it is queued. The stream's events, memory and kernels are those of the primary context.
  */
+
+import { NativeMemory } from '../../native/native-memory.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import { SPLITTING } from '../deadlocks.js'
 import { type ContextHandle, type GreenContextPart, StreamFlag, type StreamHandle } from '../driver.js'
@@ -10,7 +12,6 @@ import type { SpareStreams } from './handles/spare-streams.js'
 import type { StreamRecord } from './handles/stream-records.js'
 import type { PendingHostFunctions } from './host-functions/pending-host-functions.js'
 import type { LibcudaParts } from './libcuda/driver-calls.js'
-import { NativeMemory } from './libcuda/native-memory.js'
 import type { Blocking } from './waiting/blocking.js'
 
 /** A CUgreenCtx. */

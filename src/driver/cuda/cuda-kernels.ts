@@ -1,6 +1,9 @@
 /** Modules and kernels on a real GPU. */
 import { ELEMENT_TYPES, type ScalarType } from '../../base/element-types.js'
 import { invalidValue, stateError } from '../../base/errors.js'
+import type { CFunction } from '../../native/c-functions.js'
+import { NativeMemory } from '../../native/native-memory.js'
+import { compileCuda, compileCudaNow } from '../../native/nvrtc.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import { LOADING } from '../deadlocks.js'
 import {
@@ -18,11 +21,8 @@ import {
 } from '../driver.js'
 import type { KernelCall } from './graph-nodes.js'
 import type { PendingHostFunctions } from './host-functions/pending-host-functions.js'
-import type { CFunction } from './libcuda/c-functions.js'
 import type { LibcudaParts } from './libcuda/driver-calls.js'
 import { type CheckedLibrary, checkDestroyed } from './libcuda/libcuda.js'
-import { NativeMemory } from './libcuda/native-memory.js'
-import { compileCuda, compileCudaNow } from './libcuda/nvrtc.js'
 import type { Blocking } from './waiting/blocking.js'
 import type { IdleDevices } from './waiting/idle-devices.js'
 

@@ -1,4 +1,6 @@
 /** The work of other libraries on a real GPU. They are called with CUDA's own handles, and queue what they like. */
+
+import { NativeThread } from '../../native/native-thread.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import {
   type ContextHandle,
@@ -9,9 +11,9 @@ import {
   type StreamHandle,
 } from '../driver.js'
 import type { PendingHostFunctions } from './host-functions/pending-host-functions.js'
-import { type CallsOnThreads, NativeThread } from './libcuda/calls-on-threads.js'
 import type { LibcudaParts } from './libcuda/driver-calls.js'
 import type { Blocking } from './waiting/blocking.js'
+import type { CallsOnThreads } from './waiting/calls-on-threads.js'
 
 /** CU_STREAM_CAPTURE_STATUS_INVALIDATED */
 const CAPTURE_INVALIDATED = 2

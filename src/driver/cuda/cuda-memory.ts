@@ -1,4 +1,7 @@
 /** Memory of real GPUs. Pinned memory that was closed is kept for the next request, since freeing it can wait for the whole device. */
+
+import { layer } from '../../native/layer.js'
+import { NativeMemory } from '../../native/native-memory.js'
 import { CUresult } from '../cuda-results.js'
 import {
   type ContextHandle,
@@ -21,9 +24,7 @@ import type { Comparison, MemoryValue } from '../values.js'
 import type { CudaPools } from './cuda-pools.js'
 import type { PendingHostFunctions } from './host-functions/pending-host-functions.js'
 import type { LibcudaParts } from './libcuda/driver-calls.js'
-import { layer } from './libcuda/layer.js'
 import { check } from './libcuda/libcuda.js'
-import { NativeMemory } from './libcuda/native-memory.js'
 import { Copies, type CopiesParts } from './memory/copies.js'
 import {
   type Block,

@@ -1,5 +1,6 @@
 /** Pools of stream-ordered memory. */
 import { RecheckTimer } from '../../base/recheck-timer.js'
+import { NativeMemory } from '../../native/native-memory.js'
 import {
   type ContextHandle,
   cudaHandleOf,
@@ -12,7 +13,6 @@ import {
 import { releaseThreshold } from '../release-threshold.js'
 import type { StreamRecord } from './handles/stream-records.js'
 import type { LibcudaParts } from './libcuda/driver-calls.js'
-import { NativeMemory } from './libcuda/native-memory.js'
 import type { EventPool } from './waiting/event-pool.js'
 
 /** CUmemPool_attribute. */

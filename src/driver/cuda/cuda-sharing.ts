@@ -5,11 +5,11 @@
 
 import { stateError } from '../../base/errors.js'
 import { RecheckTimer } from '../../base/recheck-timer.js'
+import { MemoryReader, NativeMemory } from '../../native/native-memory.js'
 import { AfterWork } from '../after-work.js'
 import { CUresult, cudaError, isContextLost } from '../cuda-results.js'
 import type { ContextHandle, ExportedMemory, ImportedMemory, OwnEvent, Pointer, SharingDriver } from '../driver.js'
 import type { LibcudaParts } from './libcuda/driver-calls.js'
-import { MemoryReader, NativeMemory } from './libcuda/native-memory.js'
 import { type Block, KeptBlocks, type KeptBlocksParts } from './memory/host-memory.js'
 
 export const IPC_HANDLE_BYTES = 64

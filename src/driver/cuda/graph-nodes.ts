@@ -2,6 +2,9 @@
  * The nodes of graphs on a real GPU. The parameters of a node go through one struct, CUgraphNodeParams, and CUDA's generic functions: it
  * has announced that it will deprecate the functions that are for one kind of node each. Before CUDA 13.2 those alone read parameters.
  */
+
+import { layer } from '../../native/layer.js'
+import { NativeMemory } from '../../native/native-memory.js'
 import type {
   ContextHandle,
   FillWidth,
@@ -14,8 +17,6 @@ import type {
   Pointer,
 } from '../driver.js'
 import type { LibcudaParts } from './libcuda/driver-calls.js'
-import { layer } from './libcuda/layer.js'
-import { NativeMemory } from './libcuda/native-memory.js'
 import { DESTINATION, Field, UNIFIED } from './memory/copies.js'
 
 /** The kinds of nodes, in the order of CUgraphNodeType. */

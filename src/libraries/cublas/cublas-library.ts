@@ -3,9 +3,9 @@ import { LibraryError } from '../../base/errors.js'
 import { NativeResource } from '../../base/finalization.js'
 import { memoize } from '../../base/memoize.js'
 import { contextOf, type Device, driverOf } from '../../device.js'
-import type { CFunction } from '../../driver/cuda/libcuda/c-functions.js'
-import { NativeMemory } from '../../driver/cuda/libcuda/native-memory.js'
-import { loadLibrary, type WantedLibrary } from '../../driver/cuda/libcuda/shared-library.js'
+import type { CFunction } from '../../native/c-functions.js'
+import { NativeMemory } from '../../native/native-memory.js'
+import { loadLibrary, type WantedLibrary } from '../../native/shared-library.js'
 import { declareFunctions } from '../library-call.js'
 
 /** @internal */

@@ -2,7 +2,7 @@
 import { dataViewOf, ELEMENT_TYPES, FLOAT_ACCESS } from '../../base/element-types.js'
 import { memoize } from '../../base/memoize.js'
 import type { Device } from '../../device.js'
-import { NativeMemory } from '../../driver/cuda/libcuda/native-memory.js'
+import { NativeMemory } from '../../native/native-memory.js'
 import type { UsedMemory } from '../library-call.js'
 import { CUBLAS_GEMM_DEFAULT, CUBLAS_OP, type CublasHandle, checkCublas } from './cublas-library.js'
 import type { GemmShape, Layout } from './gemm-shape.js'

@@ -3,9 +3,9 @@
  * older consumers take.
  */
 import { invalidValue, stateError } from '../../base/errors.js'
-import { callAt } from '../../driver/cuda/libcuda/c-functions.js'
-import { layer } from '../../driver/cuda/libcuda/layer.js'
-import { MemoryReader, NativeMemory } from '../../driver/cuda/libcuda/native-memory.js'
+import { callAt } from '../../native/c-functions.js'
+import { layer } from '../../native/layer.js'
+import { MemoryReader, NativeMemory } from '../../native/native-memory.js'
 import { type Layout, MOST_DIMENSIONS, type ParsedType, rowMajor, typeOfCode } from './tensor.js'
 
 /** DLDeviceType. */

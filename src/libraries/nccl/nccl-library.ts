@@ -2,10 +2,10 @@
 import type { OwnBytes } from '../../base/bytes.js'
 import type { ELEMENT_TYPES, ElementTypeName } from '../../base/element-types.js'
 import { LibraryError, stateError } from '../../base/errors.js'
-import type { CFunction } from '../../driver/cuda/libcuda/c-functions.js'
-import { NativeMemory } from '../../driver/cuda/libcuda/native-memory.js'
-import { loadLibrary, type SharedLibrary, type WantedLibrary } from '../../driver/cuda/libcuda/shared-library.js'
 import type { Driver } from '../../driver/driver.js'
+import type { CFunction } from '../../native/c-functions.js'
+import { NativeMemory } from '../../native/native-memory.js'
+import { loadLibrary, type SharedLibrary, type WantedLibrary } from '../../native/shared-library.js'
 import { declareFunctions } from '../library-call.js'
 
 /** @internal */

@@ -2,8 +2,9 @@
  * CUPTI's activity interface, switched on for as long as a recording wants it. CUPTI has one client in a process: the
  * recordings of a thread share it, and those of other threads are refused meanwhile.
  */
-import { NativeMemory } from '../../driver/cuda/libcuda/native-memory.js'
+
 import { type ContextHandle, cudaHandleOf, type StreamHandle } from '../../driver/driver.js'
+import { NativeMemory } from '../../native/native-memory.js'
 import { ActivityKind, type CuptiLibrary, checkCupti, openCupti } from './cupti-library.js'
 import { RecordBuffers } from './record-buffers.js'
 import { Records } from './records.js'

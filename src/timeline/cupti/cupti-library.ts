@@ -1,9 +1,9 @@
 /** CUPTI as a C library: finding it, its functions, its numbers. A test holds them against NVIDIA's headers. */
 import { LibraryError, stateError } from '../../base/errors.js'
-import type { CFunction } from '../../driver/cuda/libcuda/c-functions.js'
-import { layer } from '../../driver/cuda/libcuda/layer.js'
-import { NativeMemory } from '../../driver/cuda/libcuda/native-memory.js'
-import { loadLibrary, type WantedLibrary } from '../../driver/cuda/libcuda/shared-library.js'
+import type { CFunction } from '../../native/c-functions.js'
+import { layer } from '../../native/layer.js'
+import { NativeMemory } from '../../native/native-memory.js'
+import { loadLibrary, type WantedLibrary } from '../../native/shared-library.js'
 
 export const CUPTI: WantedLibrary = {
   title: "CUPTI, which tells of other libraries' work,",

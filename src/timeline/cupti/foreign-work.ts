@@ -2,8 +2,9 @@
  * One recording's share of what CUPTI tells: the work of other code, put between the rows of the recording, and exact
  * times for these. What was queued on this thread during a call of ours is ours.
  */
-import { own } from '../../driver/cuda/libcuda/c-functions.js'
+
 import type { Driver } from '../../driver/driver.js'
+import { own } from '../../native/c-functions.js'
 import { type EventRecords, firstAfter, NO_ROW } from '../event-records.js'
 import type { EventWriter } from '../event-writer.js'
 import { EventKind, isTimed } from '../kinds.js'

@@ -7,7 +7,6 @@ import { Captures } from '../../../src/driver/cuda/host-functions/captures.js'
 import { Lock } from '../../../src/driver/cuda/host-functions/process-registry.js'
 import { type Contexts, StreamCalls } from '../../../src/driver/cuda/libcuda/driver-calls.js'
 import type { Library } from '../../../src/driver/cuda/libcuda/libcuda.js'
-import { NativeMemory } from '../../../src/driver/cuda/libcuda/native-memory.js'
 import { EventPool } from '../../../src/driver/cuda/waiting/event-pool.js'
 import { CUresult, noteLoss } from '../../../src/driver/cuda-results.js'
 import {
@@ -18,6 +17,7 @@ import {
   type EventHandle,
   type StreamHandle,
 } from '../../../src/driver/driver.js'
+import { NativeMemory } from '../../../src/native/native-memory.js'
 import { refusedByDriver } from '../../conformance/expect.js'
 import { mustOf, registryWith } from './fake-parts.js'
 

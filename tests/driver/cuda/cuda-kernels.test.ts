@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { CudaKernels, type CudaKernelsParts } from '../../../src/driver/cuda/cuda-kernels.js'
-import { NativeMemory } from '../../../src/driver/cuda/libcuda/native-memory.js'
 import type {
   ContextHandle,
   KernelHandle,
@@ -10,6 +9,7 @@ import type {
   QueuedKernel,
   StreamHandle,
 } from '../../../src/driver/driver.js'
+import { NativeMemory } from '../../../src/native/native-memory.js'
 import { mustOf } from './fake-parts.js'
 import { idleWhen } from './idle-when.js'
 

@@ -1,6 +1,6 @@
 /** CUDA as another library calls it: the driver's own functions, of which the library under test hears nothing. */
 import koffi from 'koffi'
-import { NativeMemory } from '../../../src/driver/cuda/libcuda/native-memory.js'
+import { NativeMemory } from '../../../src/native/native-memory.js'
 
 const P = 'uintptr_t'
 

@@ -2,10 +2,11 @@
  * Distinguishes live handles from wrong ones before the driver is called, which would crash on some of them, and keeps handles alive that a blocking
  * call uses.
  */
+
+import { MemoryReader } from '../../../native/native-memory.js'
 import { CUresult, cudaError } from '../../cuda-results.js'
 import type { ContextHandle, EventHandle, StreamHandle } from '../../driver.js'
 import { closedHandle, refusedHandle } from '../../handle-errors.js'
-import { MemoryReader } from '../libcuda/native-memory.js'
 
 /** How many bytes of a stream's inner object are searched for the stream's handle and number. */
 const INNER_BYTES = 1024

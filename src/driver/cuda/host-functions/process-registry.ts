@@ -8,10 +8,10 @@
 import { threadId } from 'node:worker_threads'
 import { invalidValue } from '../../../base/errors.js'
 import { seconds, warnAfter } from '../../../base/warnings.js'
+import { own } from '../../../native/c-functions.js'
+import { layer } from '../../../native/layer.js'
+import { NativeMemory } from '../../../native/native-memory.js'
 import { DEFAULT_STREAM_LIMIT, type StreamHandle } from '../../driver.js'
-import { own } from '../libcuda/c-functions.js'
-import { layer } from '../libcuda/layer.js'
-import { NativeMemory } from '../libcuda/native-memory.js'
 
 /** Words of the registry's head. */
 export const Head = {

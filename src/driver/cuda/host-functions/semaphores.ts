@@ -5,11 +5,11 @@
  */
 import { stateError } from '../../../base/errors.js'
 import { shortCallSite } from '../../../base/stack.js'
+import { layer } from '../../../native/layer.js'
+import { NativeMemory } from '../../../native/native-memory.js'
 import { noteLoss } from '../../cuda-results.js'
 import type { ContextHandle, HostFunction, StreamHandle } from '../../driver.js'
-import { layer } from '../libcuda/layer.js'
 import { check, type Library } from '../libcuda/libcuda.js'
-import { NativeMemory } from '../libcuda/native-memory.js'
 import { LABEL_BYTES, Label, type ProcessRegistry, singleThread } from './process-registry.js'
 
 /** The semaphores that can be in use at one time: one for each stream with host functions pending, one for each in a graph. */

@@ -1,9 +1,10 @@
 /** What every call of the driver needs: the functions, the context that must be current, and the capture mode of the thread. */
+
+import { NativeMemory } from '../../../native/native-memory.js'
 import { CUresult } from '../../cuda-results.js'
 import { type ContextHandle, cudaHandleOf, isDefaultStream, type StreamHandle } from '../../driver.js'
 import type { StreamRecords } from '../handles/stream-records.js'
 import type { CheckedLibrary, Library } from './libcuda.js'
-import { NativeMemory } from './native-memory.js'
 
 export interface LibcudaParts {
   /** The functions, which return a CUresult. */

@@ -5,11 +5,11 @@
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { explained, messageOf, stateError } from '../../../base/errors.js'
+import { type CFunction, own } from '../../../native/c-functions.js'
+import { isMusl, layer } from '../../../native/layer.js'
+import { NativeMemory } from '../../../native/native-memory.js'
+import { fileOf, SharedLibrary } from '../../../native/shared-library.js'
 import { askDriverWhy, cudaError, isContextLost, noteLoss } from '../../cuda-results.js'
-import { type CFunction, own } from './c-functions.js'
-import { isMusl, layer } from './layer.js'
-import { NativeMemory } from './native-memory.js'
-import { fileOf, SharedLibrary } from './shared-library.js'
 import {
   type DriverFunction,
   NEWER_FUNCTIONS,

@@ -1,4 +1,7 @@
 /** Copies of bytes, of rows, and of several pieces at once, and what each needs beyond the call of its name. */
+
+import { type CFunction, own } from '../../../native/c-functions.js'
+import { NativeMemory } from '../../../native/native-memory.js'
 import {
   bytesIn,
   type CopiedBytes,
@@ -12,10 +15,8 @@ import {
 } from '../../driver.js'
 import type { SpareStreams } from '../handles/spare-streams.js'
 import type { StreamRecord } from '../handles/stream-records.js'
-import { type CFunction, own } from '../libcuda/c-functions.js'
 import type { LibcudaParts } from '../libcuda/driver-calls.js'
 import { check } from '../libcuda/libcuda.js'
-import { NativeMemory } from '../libcuda/native-memory.js'
 import type { EventPool } from '../waiting/event-pool.js'
 
 /**

@@ -1,11 +1,11 @@
 /** Memory that was given back, or that is page-locked, until the GPU has completed its work with it; and pages for large new arrays. */
 import { RecheckTimer } from '../../../base/recheck-timer.js'
+import { own } from '../../../native/c-functions.js'
+import { layer } from '../../../native/layer.js'
 import { AfterWork, type AfterWorkDriver } from '../../after-work.js'
 import type { ContextHandle, OwnEvent, Pointer } from '../../driver.js'
 import type { PendingHostFunctions } from '../host-functions/pending-host-functions.js'
-import { own } from '../libcuda/c-functions.js'
 import type { LibcudaParts } from '../libcuda/driver-calls.js'
-import { layer } from '../libcuda/layer.js'
 import type { IdleDevices } from '../waiting/idle-devices.js'
 
 /** CU_MEMHOSTALLOC_PORTABLE and _DEVICEMAP, and CU_MEMHOSTREGISTER_PORTABLE and _DEVICEMAP. */

@@ -2,12 +2,13 @@
  * Enables the access of one device to another's memory. Memory of `cuMemAllocAsync` is accessed through its pool, all other memory through its context.
  * Both are enabled once, when a stream of the one device first uses memory of the other.
  */
+
+import { NativeMemory } from '../../../native/native-memory.js'
 import { CUresult } from '../../cuda-results.js'
 import type { Pointer } from '../../driver.js'
 import type { CudaPools } from '../cuda-pools.js'
 import type { LibcudaParts } from '../libcuda/driver-calls.js'
 import { check } from '../libcuda/libcuda.js'
-import { NativeMemory } from '../libcuda/native-memory.js'
 
 const POINTER_MEMPOOL_HANDLE = 17
 /** CUmemAccessDesc: CU_MEM_LOCATION_TYPE_DEVICE, the device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE. */

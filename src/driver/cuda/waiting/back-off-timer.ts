@@ -4,9 +4,10 @@
  * Its event loop polls for a moment, then sleeps for a fixed share of the time already waited. So the end of a wait of any length is noticed
  * late by that share at most, and the number of queries grows with the logarithm of the wait's length.
  */
+
+import { own } from '../../../native/c-functions.js'
+import { layer, type Timer } from '../../../native/layer.js'
 import type { Sleeper } from '../../loop-pump.js'
-import { own } from '../libcuda/c-functions.js'
-import { layer, type Timer } from '../libcuda/layer.js'
 
 const MICROSECOND = 1_000n
 const MILLISECOND = 1_000_000n

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { HandleCheck, MemoryCheck, type Verdict } from '../../../../src/driver/cuda/handles/handle-check.js'
-import { NativeMemory } from '../../../../src/driver/cuda/libcuda/native-memory.js'
 import type { EventHandle, StreamHandle } from '../../../../src/driver/driver.js'
+import { NativeMemory } from '../../../../src/native/native-memory.js'
 
 const skip = process.platform === 'linux' ? false : 'reads memory as Linux does'
 const UNMAPPED = [8, 0x1000, 0x1000_0000_0000, 0x7fff_ffff_f000]

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { RelaxedCaptures } from '../../../../src/driver/cuda/libcuda/driver-calls.js'
-import { NativeMemory } from '../../../../src/driver/cuda/libcuda/native-memory.js'
+import { NativeMemory } from '../../../../src/native/native-memory.js'
 
 const skip = process.platform === 'linux' ? false : 'the native layer is for Linux'
 const GLOBAL = 0

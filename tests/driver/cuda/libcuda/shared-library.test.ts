@@ -8,7 +8,7 @@ import {
   pythonFolders,
   toolkitFolders,
   type WantedLibrary,
-} from '../../../../src/driver/cuda/libcuda/shared-library.js'
+} from '../../../../src/native/shared-library.js'
 import { refused } from '../../../conformance/expect.js'
 import { scratchFolder } from '../../../helpers/scratch.js'
 

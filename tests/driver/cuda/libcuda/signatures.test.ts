@@ -1,11 +1,11 @@
 /** The ledger of driver functions and the tables of numbers, each row against cuda.h where a toolkit is installed. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { shapeOf } from '../../../../src/driver/cuda/libcuda/c-functions.js'
 import { SIGNATURES } from '../../../../src/driver/cuda/libcuda/signatures.js'
 import { CUresult, cudaResultName } from '../../../../src/driver/cuda-results.js'
 import { DEVICE_ATTRIBUTES } from '../../../../src/driver/device-attributes.js'
 import { EventFlag, ExternalFlag, StreamFlag } from '../../../../src/driver/driver.js'
+import { shapeOf } from '../../../../src/native/c-functions.js'
 import { findHeader } from '../../../helpers/cuda-toolkit.js'
 import {
   type CudaHeader,

@@ -5,9 +5,9 @@ import { defineKernel } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
 import { CudaError } from '../../../../src/base/errors.js'
 import { driverOf } from '../../../../src/device.js'
-import { NativeMemory } from '../../../../src/driver/cuda/libcuda/native-memory.js'
 import { PeerAccess } from '../../../../src/driver/cuda/memory/peer-access.js'
 import type { Pointer } from '../../../../src/driver/driver.js'
+import { NativeMemory } from '../../../../src/native/native-memory.js'
 import { mustOf } from '../fake-parts.js'
 
 const IN_POOL = 0x1000 as Pointer

@@ -5,8 +5,8 @@ import {
   PendingHostFunctions,
 } from '../../../../src/driver/cuda/host-functions/pending-host-functions.js'
 import type { ProcessRegistry } from '../../../../src/driver/cuda/host-functions/process-registry.js'
-import { CallsOnThreads } from '../../../../src/driver/cuda/libcuda/calls-on-threads.js'
 import { Blocking } from '../../../../src/driver/cuda/waiting/blocking.js'
+import { CallsOnThreads } from '../../../../src/driver/cuda/waiting/calls-on-threads.js'
 import { EventPool } from '../../../../src/driver/cuda/waiting/event-pool.js'
 import { Completions, Promises, type WaitingParts } from '../../../../src/driver/cuda/waiting/promises.js'
 import type { EventHandle } from '../../../../src/driver/driver.js'

@@ -4,7 +4,7 @@
  */
 import { existsSync, readdirSync, readFileSync, realpathSync, statSync } from 'node:fs'
 import { delimiter, dirname, join } from 'node:path'
-import { messageOf, stateError } from '../../../base/errors.js'
+import { messageOf, stateError } from '../base/errors.js'
 import { bindAll, type CFunction, declaration } from './c-functions.js'
 import { layer } from './layer.js'
 

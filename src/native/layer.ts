@@ -7,7 +7,7 @@ import { createRequire } from 'node:module'
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { inspect } from 'node:util'
-import { messageOf, stateError } from '../../../base/errors.js'
+import { messageOf, stateError } from '../base/errors.js'
 
 export interface Timer {
   /** Calls the wake function once, that many nanoseconds later, unless the timer is started again or stopped before. */
@@ -40,7 +40,7 @@ export interface Layer {
 }
 
 /** The folder beside `dist/src`, and the folder beside a bundle. */
-const FOLDERS = ['../../../../native/', './native/']
+const FOLDERS = ['../../native/', './native/']
 const SYSTEMS = ['linux-x64', 'linux-arm64']
 
 /** Why a file that exists cannot be loaded, and the way out, by the code and message of the error. */

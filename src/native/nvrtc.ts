@@ -1,10 +1,10 @@
 /** NVRTC, CUDA's compiler as a library. It is loaded at the first compilation, and each compilation runs on a thread of its own. */
 import { nextTurn } from '#platform'
-import { stateError } from '../../../base/errors.js'
-import { lookUntil } from '../../look-until.js'
+import { stateError } from '../base/errors.js'
+import { lookUntil } from '../driver/look-until.js'
 import { type CFunction, own } from './c-functions.js'
-import { NativeThread } from './calls-on-threads.js'
 import { NativeMemory } from './native-memory.js'
+import { NativeThread } from './native-thread.js'
 import { loadLibrary, type WantedLibrary } from './shared-library.js'
 
 export const NVRTC: WantedLibrary = {
