@@ -250,6 +250,7 @@ export function randomInteger(least: number, limit: number): number {
 const origin = String(Reflect.get(Reflect.get(globalThis, 'location') ?? {}, 'origin') ?? '')
 
 export const process: Process = {
+  stdout: { write: (text) => console.log(text) },
   env: {},
   // Workers have modules of their own, and nothing by which the library knows that they belong together.
   pid: randomInteger(1, 2 ** 31),

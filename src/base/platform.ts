@@ -79,6 +79,7 @@ export interface Terminal {
 export interface Process {
   readonly env: Record<string, string | undefined>
   readonly pid: number
+  readonly stdout: { write(text: string): unknown }
   exitCode?: number | string | null | undefined
   cwd(): string
   emit(event: 'warning', warning: Error): boolean

@@ -395,8 +395,14 @@ export interface HostKernel {
 /** A module whose kernels are in JavaScript, by their names. */
 export type HostModule = ReadonlyMap<string, HostKernel>
 
-/** What a module is loaded from: a cubin, PTX that ends in a zero, or a fatbin; on the simulator a HostModule. */
-export type ModuleImage = Uint8Array | HostModule
+/** What a module is loaded from: a cubin, PTX, or a fatbin; on the simulator PTX or a HostModule. */
+export type ModuleImage = Uint8Array | HostModule | ComparedModule
+
+/** Compiled code and the same kernels in JavaScript: each launch runs both on the same memory and compares. */
+export interface ComparedModule {
+  readonly code: Uint8Array
+  readonly host: HostModule
+}
 
 /** Kernels before they are compiled. */
 export interface KernelSource {
@@ -406,24 +412,28 @@ export interface KernelSource {
   readonly file: string
   /** NVRTC's options. */
   readonly options: readonly string[]
-  /** The same kernels in JavaScript: what a driver that runs no GPU code takes for the compiled ones. */
+  /** The same kernels in JavaScript, which the simulator takes for the compiled ones; undefined: it compiles the text. */
   readonly host: HostModule | undefined
+  /** The simulator compiles the text, too, and compares. */
+  readonly compares?: boolean
 }
 
 export interface KernelDriver {
   /** `nvrtcCompileProgram`: as `compile`, and blocks until it is done. */
   compileNow(source: KernelSource): ModuleImage
   /**
-   * `nvrtcCompileProgram`: compiles CUDA C++ to an image that `load` takes. Rejects with ERR_COMPILATION, or
-   * ERR_UNSUPPORTED where there is neither a compiler nor a host implementation that the driver takes.
+   * `nvrtcCompileProgram`: compiles CUDA C++ to an image that `load` takes. Rejects with ERR_COMPILATION, or ERR_UNSUPPORTED
+   * where there is no compiler.
    */
   compile(source: KernelSource): Promise<ModuleImage>
-  /** `cuModuleLoadData`. Throws ERR_DEADLOCK inside a host function, and ERR_UNSUPPORTED for an image of the other driver. */
+  /** `cuModuleLoadData`. Throws ERR_DEADLOCK inside a host function, and ERR_UNSUPPORTED for code that the driver cannot run. */
   load(image: ModuleImage, context: ContextHandle): ModuleHandle
   /** `cuModuleUnload` */
   unload(module: ModuleHandle, context: ContextHandle): void
   /** `cuModuleGetFunction`. Throws ERR_INVALID_ARG_VALUE where these are not the kernel's parameters. */
   kernel(module: ModuleHandle, name: string, parameters: readonly ScalarType[]): KernelHandle
+  /** `cuModuleGetGlobal`: where a variable of the module lies. */
+  variable(module: ModuleHandle, name: string): { readonly pointer: Pointer; readonly byteLength: number }
   /** `cuOccupancyMaxActiveBlocksPerMultiprocessor`. */
   activeBlocks(kernel: KernelHandle, blockSize: number, sharedMemory: number): number
 }
@@ -635,12 +645,16 @@ export type LaunchArgument = number | bigint | Pick<TouchedMemory, 'pointer' | '
 export interface ArgumentUse {
   /** Undefined for one that is no pointer. */
   readonly access: Access | undefined
+  /** Of the value, or of the elements that it points to. */
+  readonly type: ScalarType
 }
 
 /** A kernel that can be launched. */
 export interface LaunchedKernel {
   readonly handle: KernelHandle
   readonly name: string
+  /** Virtual nanoseconds that a launch takes on the simulator; undefined: what its code says. */
+  readonly nanoseconds?: number | undefined
   /** What it does with each argument: for interceptors and host implementations. A GPU does not need it. */
   readonly uses: readonly ArgumentUse[]
 }
@@ -764,7 +778,7 @@ export interface QueuedChildGraph extends InStream {
  */
 export const LIBRARY_ENTRIES = 8
 
-/** Work in JavaScript, for a driver that runs no GPU code. */
+/** Work in JavaScript, in place of a library's GPU code. */
 export interface HostImplementation {
   /** Virtual nanoseconds that it takes. */
   readonly nanoseconds: number
