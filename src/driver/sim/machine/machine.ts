@@ -152,7 +152,9 @@ export class Machine implements Steps {
   /** The host asks whether all of these are over. */
   look(operations: readonly (SimOperation | undefined)[]): void {
     this.scheduler.look({ operations, memory: undefined })
-    if (this.#late === undefined || this.#late.isIdle) return
+    if (this.#late === undefined) return
+    if (!this.#late.earlyOnes.isOver()) this.scheduler.block(this.#late.earlyOnes, 'none')
+    if (this.#late.isIdle) return
     for (const operation of operations) if (operation?.over === false) return
     for (const operation of operations) this.observe(operation)
   }
@@ -554,6 +556,7 @@ export class Machine implements Steps {
     if (operation.inStream) this.#leaveStream(operation)
     this.scheduler.over(operation)
     this.observer?.ended(operation)
+    if (operation.hadEffect) this.#late?.earlyIsOver(operation)
     if (!putsOff) operation.work = undefined
     if (device.fault !== 0) this.#dropHostFunction(operation)
   }
