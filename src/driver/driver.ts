@@ -659,12 +659,32 @@ export interface LaunchedKernel {
   readonly uses: readonly ArgumentUse[]
 }
 
+/** What a GPU leaves undefined in a kernel, and the simulator has seen. */
+export type KernelMistakeKind =
+  | 'shared-memory-race'
+  | 'diverging-barrier'
+  | 'shuffle-from-absent-lane'
+  | 'lane-not-in-mask'
+  | 'uninitialised-read'
+
+/** Follows the launches of a kernel on the simulator, each time that its code has run. */
+export interface LaunchObserver {
+  /** Set by the driver: it will be told. */
+  isTold: boolean
+  /** @param memory All bytes that the launch touched; undefined where they are too scattered to tell. */
+  ran(
+    memory: readonly TouchedMemory[] | undefined,
+    mistakes: readonly { readonly kind: KernelMistakeKind; readonly message: string }[],
+  ): void
+}
+
 /** A launch of a kernel, in a stream or in a node of a graph. */
 export interface KernelWork {
   readonly kind: 'kernel'
   readonly kernel: LaunchedKernel
   readonly shape: LaunchShape
   readonly args: readonly LaunchArgument[]
+  readonly observer?: LaunchObserver
   /** See `QueuedLibraryCalls`. */
   readonly comparesAll?: true
 }

@@ -286,10 +286,9 @@ export class DeviceMemory {
   markInitialised(begin: number, byteLength: number): void {
     const block = this.find(begin)
     if (block === undefined) return
-    if (byteLength >= block.byteLength) block.initialised = true
-    if (block.shadow === undefined) {
-      if (!this.#recorded || block.initialised || !this.makeResident(block)) return
-    }
+    // Before recording nothing notes which of its bytes.
+    if (byteLength >= block.byteLength || !this.#recorded) block.initialised = true
+    if (block.shadow === undefined && (block.initialised || !this.makeResident(block))) return
     if (block.shadow === undefined) return
     const from = block.shadow + begin - block.begin
     const shadow = this.bytes

@@ -154,6 +154,9 @@ export class HostWork implements Work {
     const changed = watchWrites(watched, this.comparesAll)
     const uses = MemoryBlock.uses
     surfacing(() => this.run(all))
+    for (const { pointer, byteLength, access } of pieces) {
+      if (access !== 'in' && byteLength > 0) this.memory.writtenAt(pointer, byteLength)
+    }
     const lost = all.findIndex((piece, index) => piece.byteLength !== pieces[index]?.byteLength)
     if (lost < 0) {
       // Work that a host implementation queues or waits for may have written there.

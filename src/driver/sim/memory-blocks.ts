@@ -76,6 +76,17 @@ export abstract class MemoryBlock {
 
   write(pointer: Pointer, bytes: Uint8Array): void {
     this.#view(pointer, bytes.byteLength)?.set(bytes)
+    this.wrote(pointer, bytes.byteLength)
+  }
+
+  /** Kernels may have used it, and nobody has noted what they wrote. */
+  countAsWritten(): void {
+    if (this.#kernelMemory !== undefined) this.wrote(this.pointer, this.byteLength)
+  }
+
+  /** Reads of these bytes by kernels are right from now on. */
+  wrote(pointer: Pointer, byteLength: number): void {
+    this.#kernelMemory?.markInitialised(pointer, byteLength)
   }
 
   fill(pointer: Pointer, value: number, width: FillWidth, count: number): void {
@@ -83,6 +94,7 @@ export abstract class MemoryBlock {
       const length = Math.min(PIECE / width, count - done)
       const bytes = this.#view((pointer + done * width) as Pointer, length * width)
       if (bytes === undefined) return
+      this.wrote((pointer + done * width) as Pointer, length * width)
       const { buffer, byteOffset } = bytes
       if (width === 1) bytes.fill(value)
       else if (width === 2) new Uint16Array(buffer, byteOffset, length).fill(value)
@@ -113,6 +125,8 @@ export class DeviceMemory extends MemoryBlock {
   #bytes: ArrayBuffer | undefined
   /** The memory of compiled code, once a kernel has used the block: then the bytes lie there. */
   #home: Ptx.DeviceMemory | undefined
+  /** Has anything been written here, by other work than kernels? */
+  #isWritten = false
   /** For each chunk: have its bytes been touched? */
   #touched = new Uint8Array(0)
   #untouched = 0
@@ -143,7 +157,19 @@ export class DeviceMemory extends MemoryBlock {
   }
 
   protected override addTo(memory: Ptx.DeviceMemory): void {
-    memory.add(this.pointer, this.byteLength, { load: (into) => this.#moveTo(memory, into) })
+    memory.add(this.pointer, this.byteLength, {
+      load: (into) => this.#moveTo(memory, into),
+      initialised: this.#isWritten,
+    })
+  }
+
+  override countAsWritten(): void {
+    if (this.#home !== undefined) super.countAsWritten()
+  }
+
+  override wrote(pointer: Pointer, byteLength: number): void {
+    this.#isWritten = true
+    super.wrote(pointer, byteLength)
   }
 
   protected override drop(): void {

@@ -7,8 +7,17 @@ import { ELEMENT_TYPES, type ScalarType } from '../../base/element-types.js'
 import { explained, messageOf, stateError } from '../../base/errors.js'
 import * as Ptx from '../../ptx/ptx.js'
 import { CUresult, cudaError } from '../cuda-results.js'
-import type { HostKernel, HostModule, KernelWork, LaunchArgument, LaunchShape, Pointer } from '../driver.js'
+import type {
+  HostKernel,
+  HostModule,
+  KernelWork,
+  LaunchArgument,
+  LaunchObserver,
+  LaunchShape,
+  Pointer,
+} from '../driver.js'
 import { checkParameterSizes } from '../kernel-parameters.js'
+import { exactMemory } from './exact-memory.js'
 import { compareWithHost } from './host-kernels.js'
 import type { SimDevice } from './machine/machine-state.js'
 import { LaunchFault, type Touch, type Work } from './machine/work.js'
@@ -130,28 +139,40 @@ export class PtxKernel {
 
   /** A launch, and the virtual nanoseconds that it takes. */
   queued(work: KernelWork, types: readonly ScalarType[], multiprocessors = MULTIPROCESSORS): Queued {
-    const { shape, args, kernel } = work
+    const { shape, args, kernel, observer } = work
+    if (observer !== undefined) {
+      observer.isTold = true
+      this.parts.memory.recordKernels()
+    }
     const touches = this.#touchesOf(work)
     const held = touches.map(({ pointer }) => this.parts.memory.heldAt(pointer as Pointer))
     const parameters = this.#parametersOf(args, types)
     const compare = this.host === undefined ? undefined : compareWithHost(this.host, work, this.parts.memory)
     const run = (): void => {
       const check = compare?.()
-      this.#run(shape, parameters)
+      this.#run(shape, parameters, observer)
       check?.()
     }
     const effect = new PtxWork(kernel.name, touches, held, run)
     return { amount: kernel.nanoseconds ?? this.#durationOf(shape, multiprocessors), work: effect }
   }
 
-  #run({ grid, block, sharedMemory, cooperative }: LaunchShape, parameters: Uint8Array): void {
+  #run(shape: LaunchShape, parameters: Uint8Array, observer: LaunchObserver | undefined): void {
+    const { grid, block, sharedMemory, cooperative } = shape
+    const mistakes: Ptx.KernelFinding[] = []
+    const checks = { recorded: true, checked: true, report: (found: Ptx.KernelFinding) => void mistakes.push(found) }
     const configuration = { grid, block, parameters, dynamicSharedBytes: sharedMemory, cooperative }
     const { choose } = this.parts
     const launch = this.module.launch(this.name, configuration, {
       print: (text) => void process.stdout.write(text),
       ...(choose === undefined ? {} : { choose }),
+      ...(observer === undefined ? {} : checks),
     })
-    launch.run()
+    try {
+      launch.run()
+    } finally {
+      observer?.ran(exactMemory(launch.accesses()), mistakes)
+    }
     const { instructions, bytes, threads } = launch.statistics
     this.#instructions = instructions / threads
     this.#bytes = bytes / threads

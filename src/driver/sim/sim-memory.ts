@@ -68,6 +68,8 @@ export class SimMemory implements MemoryDriver {
   #slab = { next: 0, end: 0 }
   /** What compiled kernels see; undefined before the first. */
   #kernelMemory: Ptx.DeviceMemory | undefined
+  /** Is it noted which bytes kernels touch? */
+  #isRecorded = false
   /** Bytes of pinned memory that is allocated and not freed. */
   #pinned = 0
 
@@ -262,6 +264,11 @@ export class SimMemory implements MemoryDriver {
     return orOutOfMemory(call, () => this.#live(pointer, byteLength, call).prepare(pointer, byteLength))
   }
 
+  /** A host implementation wrote there. */
+  writtenAt(pointer: Pointer, byteLength: number): void {
+    this.#blockAt(pointer, byteLength)?.wrote(pointer, byteLength)
+  }
+
   /** What must be kept reachable while work that uses the memory there is queued. */
   heldAt(pointer: Pointer): unknown {
     return this.#blockAt(pointer, 1)?.held
@@ -280,6 +287,14 @@ export class SimMemory implements MemoryDriver {
       for (const block of this.#blocks) block.showTo(this.#kernelMemory)
     }
     return this.#kernelMemory
+  }
+
+  /** Kernels whose launches are observed will run: what has been used until now counts as written. */
+  recordKernels(): void {
+    if (this.#isRecorded) return
+    this.#isRecorded = true
+    this.kernelMemory.record()
+    for (const block of this.#blocks) block.countAsWritten()
   }
 
   /** A variable of a module, whose bytes the module puts there. */
