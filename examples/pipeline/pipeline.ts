@@ -2,10 +2,12 @@
  * Frames go through three stages on three streams. The first and the last stream belong to another library, as a
  * decoder's and an encoder's do; the one in the middle is ours. Events let a stage of a frame start when the stage
  * before it is done, and a host function tells when the frame is. The bytes are real: 'decode' ends with a copy to the
- * GPU, 'negative' computes, and 'encode' ends with a copy back, which is looked at.
+ * GPU, 'negative' computes, and 'encode' ends with a copy back, which is looked at. The kernels are CUDA C++ (kernels.cu), and
+ * the simulator runs the same code as a GPU.
  */
 import { type Device, type DeviceBuffer, defineKernel, ExternalStream, type PinnedBuffer, Stream } from 'cuda-streams'
 import { theirStream } from './another-library.js'
+import { KERNELS } from './kernels-ptx.js'
 
 export const FRAME_BYTES = 64 * 1024
 
@@ -40,40 +42,16 @@ interface Frame {
 /** How long each stage works on a frame. */
 const NANOSECONDS = { decode: 600_000, negative: 900_000, encode: 700_000 }
 
-/** CUDA C++ that takes its time. */
-const WORK = `__device__ void work(unsigned long long nanoseconds) {
-  unsigned long long start, now;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
-  do asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-  while (now - start < nanoseconds);
-}`
-
-const negative = defineKernel({
-  name: 'negative',
-  source: `${WORK}
-  extern "C" __global__ void negative(const unsigned char* in, unsigned char* out, int n, unsigned long long nanoseconds) {
-    work(nanoseconds);
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) out[i] = 255 - in[i];
-  }`,
-  signature: ['in u8*', 'out u8*', 'i32', 'u64'],
-  nanoseconds: NANOSECONDS.negative,
-  simulateGrid(_grid, input, output, n) {
-    for (let i = 0; i < n; i += 1) output[i] = 255 - (input[i] ?? 0)
-  },
-})
-
 /** A kernel that only takes time, as a decoder's do. */
 const working = (name: 'decode' | 'encode') =>
-  defineKernel({
-    name,
-    source: `${WORK}
-    extern "C" __global__ void ${name}(unsigned long long nanoseconds) { work(nanoseconds); }`,
-    signature: ['u64'],
-    nanoseconds: NANOSECONDS[name],
-    simulateGrid() {},
-  })
+  defineKernel({ name, ptx: KERNELS, signature: ['u64'], nanoseconds: NANOSECONDS[name] })
 const [decode, encode] = [working('decode'), working('encode')]
+const negative = defineKernel({
+  name: 'negative',
+  ptx: KERNELS,
+  signature: ['in u8*', 'out u8*', 'i32', 'u64'],
+  nanoseconds: NANOSECONDS.negative,
+})
 const ONE = { grid: 1, block: 1 }
 const FOR_EACH_BYTE = { grid: FRAME_BYTES / 256, block: 256 }
 

@@ -406,8 +406,10 @@ export interface ComparedModule {
 
 /** Kernels before they are compiled. */
 export interface KernelSource {
-  /** CUDA C++. */
+  /** CUDA C++; empty where there is PTX. */
   readonly text: string
+  /** What was compiled of it before. */
+  readonly ptx: Uint8Array | undefined
   /** The name of the file in the compiler's messages. */
   readonly file: string
   /** NVRTC's options. */

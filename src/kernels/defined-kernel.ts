@@ -1,5 +1,13 @@
 /** Kernels that are defined as CUDA C++ and as a host implementation in JavaScript. */
-import { checkChoice, checkFunction, checkNanoseconds, checkText, checkThis, readOptions } from '../base/arguments.js'
+import {
+  checkArray,
+  checkChoice,
+  checkFunction,
+  checkNanoseconds,
+  checkText,
+  checkThis,
+  readOptions,
+} from '../base/arguments.js'
 import { ELEMENT_TYPES, type ScalarType } from '../base/element-types.js'
 import { invalidType, invalidValue } from '../base/errors.js'
 import { implementation, LibraryObject, notCloneable } from '../base/library-object.js'
@@ -56,8 +64,15 @@ export type TwinArguments<S extends readonly ParameterType[]> = { readonly [I in
 export interface KernelDefinition<S extends readonly ParameterType[]> {
   /** The name of the `extern "C"` kernel in the source. Reports and timelines use it, too. */
   readonly name: string
-  /** CUDA C++. NVRTC compiles it at the first launch on a device, or in `prepare()`; the simulator needs it unless there is JavaScript. */
-  readonly source: string
+  /**
+   * CUDA C++. NVRTC compiles it at the first launch on a device, or in `prepare()`; on the simulator too, unless there is
+   * JavaScript. A kernel has a source or `ptx`.
+   */
+  readonly source?: string | undefined
+  /** The kernel as PTX, made before: then no NVRTC is needed where it runs. `nvcc --ptx`, or NVRTC, makes it. */
+  readonly ptx?: string | undefined
+  /** More options for NVRTC, such as '--use_fast_math' or '-lineinfo'. Default: none. */
+  readonly options?: readonly string[] | undefined
   /** Its parameters in order, such as 'in f32*'. */
   readonly signature: S
   /**
@@ -85,7 +100,17 @@ export interface KernelDefinition<S extends readonly ParameterType[]> {
 
 const DEFAULT_NANOSECONDS = 10_000
 
-const DEFINITION = ['name', 'source', 'signature', 'simulate', 'simulateGrid', 'runs', 'nanoseconds'] as const
+const DEFINITION = [
+  'name',
+  'source',
+  'ptx',
+  'options',
+  'signature',
+  'simulate',
+  'simulateGrid',
+  'runs',
+  'nanoseconds',
+] as const
 const RUNS = ['source', 'simulate', 'both'] as const
 
 /**
@@ -100,6 +125,8 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
   /** @internal */
   declare readonly [implementation]: readonly Parameter[]
   readonly #source: string
+  readonly #ptx: Uint8Array | undefined
+  readonly #options: readonly string[]
   /** For the simulator, which takes it for compiled code. */
   readonly #host: HostKernel | undefined
   readonly #compares: boolean
@@ -121,7 +148,16 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
     const given = readOptions(definition, DEFINITION, 'definition')
     const { signature, simulate, simulateGrid, nanoseconds } = given
     this.name = checkText(given.name, 'definition.name', 'the name of a kernel')
-    this.#source = checkText(given.source, 'definition.source', 'CUDA C++ as text')
+    const { source, ptx } = given
+    if ((source === undefined) === (ptx === undefined)) {
+      throw invalidValue('A kernel has definition.source, its CUDA C++, or definition.ptx, and not both')
+    }
+    this.#source = source === undefined ? '' : checkText(source, 'definition.source', 'CUDA C++ as text')
+    this.#ptx =
+      ptx === undefined ? undefined : new TextEncoder().encode(checkText(ptx, 'definition.ptx', 'PTX as text'))
+    this.#options = checkArray(given.options ?? [], 'definition.options', 'an array of texts').map((option, index) =>
+      checkText(option, `definition.options[${index}]`, 'a text'),
+    )
     if (simulate !== undefined) checkFunction(simulate, 'definition.simulate')
     if (simulateGrid !== undefined) checkFunction(simulateGrid, 'definition.simulateGrid')
     if (simulate !== undefined && simulateGrid !== undefined) {
@@ -213,9 +249,10 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
   }
 
   #sourceFor({ computeCapability: { major, minor } }: Device): KernelSource {
-    const options = [`--gpu-architecture=sm_${major}${minor}`]
+    const options = [`--gpu-architecture=sm_${major}${minor}`, ...this.#options]
+    const [text, ptx] = [this.#source, this.#ptx]
     const host = this.#host === undefined ? undefined : new Map([[this.name, this.#host]])
-    return { text: this.#source, file: `${this.name}.cu`, options, host, compares: this.#compares }
+    return { text, ptx, file: `${this.name}.cu`, options, host, compares: this.#compares }
   }
 }
 
@@ -225,7 +262,7 @@ const isDefinedKernel = (value: unknown): value is DefinedKernel =>
 /**
  * One kernel for both drivers: `stream.launch(kernel, config, ...args)` runs it on the driver of the stream. Nothing is
  * compiled yet. The definition is read once, here: a later change of it has no effect.
- * @param definition `name`, `source` in CUDA C++ and `signature`; a host implementation in JavaScript: `simulate` for
+ * @param definition `name`, `source` in CUDA C++ (or `ptx`) and `signature`; `options` for NVRTC; a host implementation in JavaScript: `simulate` for
  * one thread or `simulateGrid` for all, what the simulator `runs`, and the `nanoseconds` that a launch takes there
  * @throws {Error} ERR_INVALID_ARG_TYPE; ERR_INVALID_ARG_VALUE for an unknown parameter type, with both `simulate` and
  * `simulateGrid`, and for `runs` that needs one of them; ERR_OUT_OF_RANGE for `nanoseconds`

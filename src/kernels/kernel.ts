@@ -562,7 +562,7 @@ async function compile(source: string, options?: CompileOptions): Promise<Module
   const { arch = `sm_${major}${minor}` } = given
   checkText(arch, 'options.arch', "a text such as 'sm_90'")
   const nvrtc = [`--gpu-architecture=${arch}`, ...more]
-  const code: KernelSource = { text: source, file: name, options: nvrtc, host: undefined }
+  const code: KernelSource = { text: source, ptx: undefined, file: name, options: nvrtc, host: undefined }
   return loadModule(await driverOf(device).kernels.compile(code), device)
 }
 

@@ -3,6 +3,7 @@ import { nextTurn } from '#platform'
 import { stateError } from '../base/errors.js'
 import { lookUntil } from '../driver/look-until.js'
 import { type CFunction, own } from './c-functions.js'
+import { headerOptions } from './cuda-headers.js'
 import { NativeMemory } from './native-memory.js'
 import { NativeThread } from './native-thread.js'
 import { loadLibrary, type WantedLibrary } from './shared-library.js'
@@ -20,6 +21,10 @@ const NAP_MICROSECONDS = 200
 type Nvrtc = ReturnType<typeof load>
 
 let loaded: Nvrtc | undefined
+/** The options for CUDA's headers, once a source has included something. */
+let headers: readonly string[] | undefined
+
+const INCLUDES = /^\s*#\s*include\b/m
 
 /** CUDA C++, the name that it has in messages, and NVRTC's options. */
 export interface CompiledSource {
@@ -65,8 +70,11 @@ class Compilation implements Disposable {
     loaded ??= load()
     this.#file = file
     this.#nvrtc = loaded
-    this.#options = options.map((option) => NativeMemory.ofText(option))
-    this.#list = new NativeMemory(8 * Math.max(1, options.length))
+    if (INCLUDES.test(text)) headers ??= headerOptions(loaded.library, loaded.version())
+    // Those of the program are searched first.
+    const all = INCLUDES.test(text) ? [...options, ...(headers ?? [])] : options
+    this.#options = all.map((option) => NativeMemory.ofText(option))
+    this.#list = new NativeMemory(8 * Math.max(1, all.length))
     this.#list.uint64.set(this.#options.map(({ address }) => BigInt(address)))
     const texts = [text, file].map((each) => NativeMemory.ofText(each))
     const [sourceAt = 0, nameAt = 0] = texts.map(({ address }) => address)
@@ -137,9 +145,18 @@ function load() {
     nvrtcGetPTXSize: 'nvrtcProgram prog, size_t *ptxSizeRet',
     nvrtcGetProgramLog: 'nvrtcProgram prog, char *log',
     nvrtcGetProgramLogSize: 'nvrtcProgram prog, size_t *logSizeRet',
+    nvrtcVersion: 'int *major, int *minor',
   })
   const compileProgram = library.find(COMPILE)
   if (compileProgram === undefined) throw new Error(`There is no function ${COMPILE}`)
   own().noteSignals()
-  return { ...functions, ...library.texts({ nvrtcGetErrorString: 'nvrtcResult result' }), compileProgram }
+  const version = (): string => {
+    const memory = new NativeMemory(8)
+    functions.nvrtcVersion(memory.address, memory.address + 4)
+    const [major, minor] = memory.int32
+    memory.free()
+    return `${major}.${minor}`
+  }
+  const texts = library.texts({ nvrtcGetErrorString: 'nvrtcResult result' })
+  return { ...functions, ...texts, compileProgram, library, version }
 }

@@ -223,7 +223,7 @@ onEveryBackend('kernels with a twin', (bench) => {
       },
     })
     const seven = defineKernel(watched)
-    const once = ['name', 'nanoseconds', 'runs', 'signature', 'simulate', 'simulateGrid', 'source']
+    const once = ['name', 'nanoseconds', 'options', 'ptx', 'runs', 'signature', 'simulate', 'simulateGrid', 'source']
     assert.deepEqual(reads.sort(), once)
     const { signature } = right
     Object.assign(right, { name: 'other', source: '!', simulate: 3, nanoseconds: Number.NaN })

@@ -57,6 +57,34 @@ onEveryBackend('code of a GPU', (bench) => {
     assert.ok(new Float32Array(bytes.buffer, bytes.byteOffset, 512).every((value) => value === 4.5))
   })
 
+  test('K10 a kernel that is defined as PTX runs without a compiler', async () => {
+    const add = defineKernel({ name: 'add', ptx: VARIABLE, signature: ['out u32*'] })
+    using stream = bench.stream()
+    using out = device.alloc(16, { stream })
+    await add.prepare(device)
+    stream.launch(add, { grid: 1, block: 4 }, out)
+    const bytes = await stream.download(out)
+    assert.deepEqual([...new Uint32Array(bytes.buffer, bytes.byteOffset, 4)], [0, 1, 2, 3])
+    for (const wrong of [{}, { source: '', ptx: '' }]) {
+      assert.throws(() => defineKernel({ name: 'f', signature: [], ...wrong }), { code: 'ERR_INVALID_ARG_VALUE' })
+    }
+  })
+
+  test('K10 headers of CUDA are found, and options reach the compiler', COMPILES, async () => {
+    const half = defineKernel({
+      name: 'half_of',
+      source: `#include <cuda_fp16.h>
+        extern "C" __global__ void half_of(float* x) { x[0] = __half2float(__hmul(__float2half(x[0]), __float2half(FACTOR))); }`,
+      options: ['-DFACTOR=0.5f'],
+      signature: ['inout f32*'],
+    })
+    using stream = bench.stream()
+    using x = device.alloc(4, { stream })
+    void stream.upload(x, Float32Array.of(3))
+    stream.launch(half, { grid: 1, block: 1 }, x)
+    assert.deepEqual([...(await stream.download(x, Float32Array))], [1.5])
+  })
+
   test('K10 work of other kinds and kernels see the same memory', COMPILES, async () => {
     using module = await Program.compile(
       'extern "C" __global__ void inc(unsigned char* to, const unsigned char* from) { to[threadIdx.x] = from[threadIdx.x] + 1; }',
@@ -101,6 +129,31 @@ onEveryBackend('code of a GPU', (bench) => {
     stream.launch(much, { grid: 1, block: 32, sharedMemory: 64 * 1024 }, out)
     await stream.finished()
     assert.ok(much.activeBlocks(32) < few.activeBlocks(32))
+  })
+
+  test('K8 what the source and the JavaScript of a kernel make of the same memory is compared', {
+    skip: COMPILES.skip || (bench.name === 'cuda' && 'of the simulator'),
+  }, async () => {
+    const define = (factor: number) =>
+      defineKernel({
+        name: 'twice',
+        source: 'extern "C" __global__ void twice(float* x) { x[threadIdx.x] *= 2; }',
+        signature: ['inout f32*'],
+        simulate: ({ threadIdx: { x: i } }, x) => {
+          x[i] = factor * (x[i] ?? 0)
+        },
+        runs: 'both',
+      })
+    using stream = bench.stream()
+    using x = device.alloc(16, { stream })
+    void stream.upload(x, Float32Array.of(1, 2, 3, 4))
+    stream.launch(define(2), { grid: 1, block: 4 }, x)
+    assert.deepEqual([...(await stream.download(x, Float32Array))], [2, 4, 6, 8])
+    const thrown = new Promise((resolve) => process.once('uncaughtException', resolve))
+    stream.launch(define(3), { grid: 1, block: 4 }, x)
+    await stream.finished()
+    assert.match(String(await thrown), /element 0 of argument 0, 'inout f32\*' the source has 4, and the JavaScript 6/)
+    assert.deepEqual([...(await stream.download(x, Float32Array))], [4, 8, 12, 16])
   })
 
   test('K4 code that the simulator cannot run is refused, with the reason', {

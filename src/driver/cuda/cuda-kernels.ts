@@ -150,11 +150,11 @@ export class CudaKernels implements KernelDriver {
   }
 
   compileNow(source: KernelSource): Uint8Array {
-    return compileCudaNow(source, 'cubin')
+    return source.ptx ?? compileCudaNow(source, 'cubin')
   }
 
-  compile(source: KernelSource): Promise<Uint8Array> {
-    return compileCuda(source, 'cubin')
+  async compile(source: KernelSource): Promise<Uint8Array> {
+    return source.ptx ?? compileCuda(source, 'cubin')
   }
 
   load(image: ModuleImage, context: ContextHandle): ModuleHandle {

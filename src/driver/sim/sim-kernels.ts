@@ -4,7 +4,7 @@
  */
 import type { ScalarType } from '../../base/element-types.js'
 import { stateError } from '../../base/errors.js'
-import { compileCuda, compileCudaNow } from '../../native/nvrtc.js'
+import { type CompiledSource, compileCuda, compileCudaNow } from '../../native/nvrtc.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import { LOADING } from '../deadlocks.js'
 import { DEVICE_ATTRIBUTES as A } from '../device-attributes.js'
@@ -72,12 +72,12 @@ export class SimKernels implements KernelDriver {
   compileNow(source: KernelSource): ModuleImage {
     this.waits.refuseExclusive(LOADING)
     if (source.host !== undefined && source.compares !== true) return source.host
-    return compiled(source, compileCudaNow(forPtx(source), 'ptx'))
+    return compiled(source, source.ptx ?? compileCudaNow(forPtx(source), 'ptx'))
   }
 
   async compile(source: KernelSource): Promise<ModuleImage> {
     if (source.host !== undefined && source.compares !== true) return source.host
-    return compiled(source, await compileCuda(forPtx(source), 'ptx'))
+    return compiled(source, source.ptx ?? (await compileCuda(forPtx(source), 'ptx')))
   }
 
   load(image: ModuleImage, context: ContextHandle): ModuleHandle {
@@ -213,7 +213,7 @@ const NO_BOUNDS = { maxThreads: undefined, requiredThreads: undefined }
 const compiled = ({ host }: KernelSource, code: Uint8Array): ModuleImage => (host === undefined ? code : { code, host })
 
 /** NVRTC makes PTX for a virtual architecture. */
-function forPtx({ text, file, options }: KernelSource): { text: string; file: string; options: readonly string[] } {
+function forPtx({ text, file, options }: KernelSource): CompiledSource {
   return { text, file, options: options.map((option) => option.replace(/\bsm_(?=\d)/, 'compute_')) }
 }
 

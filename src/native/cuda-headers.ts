@@ -1,0 +1,56 @@
+/**
+ * CUDA's headers for NVRTC, such as cuda_fp16.h, mma.h, cooperative_groups.h and CCCL: those that it brings itself (13.3 and later),
+ * unpacked once for each version into the user's cache; else those of the toolkit or wheel that is here.
+ */
+import { existsSync, mkdirSync } from 'node:fs'
+import { homedir, tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { stateError } from '../base/errors.js'
+import { NativeMemory } from './native-memory.js'
+import { fileOf, pythonFolders, type SharedLibrary, toolkitFolders } from './shared-library.js'
+
+/** A header that each of them has. */
+const WELL_KNOWN = 'cuda_fp16.h'
+const INSTALL = 'nvrtcInstallBundledHeaders'
+
+/** NVRTC's options for the headers; none where there are no headers. Throws ERR_UNSUPPORTED where they cannot be unpacked. */
+export function headerOptions(nvrtc: SharedLibrary, version: string): readonly string[] {
+  const folder = nvrtc.find(INSTALL) === undefined ? installedFolder(nvrtc) : unpackedFolder(nvrtc, version)
+  if (folder === undefined) return []
+  const folders = [folder, join(folder, 'cccl')].filter((each) => existsSync(each))
+  return folders.map((each) => `--include-path=${each}`)
+}
+
+function unpackedFolder(nvrtc: SharedLibrary, version: string): string {
+  const folder = join(cacheFolder(), `cuda-headers-${version}`)
+  const { [INSTALL]: install } = nvrtc.functions({
+    [INSTALL]: 'const char *installPath, unsigned int flags, const char **errorLog',
+  })
+  const path = NativeMemory.ofText(folder)
+  try {
+    // Nothing is done where they are there, and other processes that unpack them are waited for.
+    const result = install(path.address, 0, 0)
+    if (result === 0) return folder
+    throw stateError(
+      'ERR_UNSUPPORTED',
+      `NVRTC cannot unpack its headers into ${folder} (${INSTALL} returned ${result}): set XDG_CACHE_HOME to a folder that can be written`,
+    )
+  } finally {
+    path.free()
+  }
+}
+
+function cacheFolder(): string {
+  const { XDG_CACHE_HOME } = process.env
+  const folder = join(XDG_CACHE_HOME || join(homedir() || tmpdir(), '.cache'), 'cuda-streams')
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  return folder
+}
+
+/** The folder of the toolkit or wheel that NVRTC comes from, or else of any that is here. */
+function installedFolder(nvrtc: SharedLibrary): string | undefined {
+  const file = fileOf(nvrtc, 'nvrtcVersion')
+  const near = file === undefined ? [] : [dirname(dirname(file)), dirname(dirname(dirname(dirname(file))))]
+  const roots = [...near, ...toolkitFolders(), ...pythonFolders()]
+  return roots.map((root) => join(root, 'include')).find((folder) => existsSync(join(folder, WELL_KNOWN)))
+}
