@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { defineKernel, Module, Program } from 'cuda-streams'
+import { collectingUncaught } from '../../src/base/uncaught.js'
 import { lacksNvrtc } from '../helpers/cuda-toolkit.js'
 import { onEveryBackend } from '../helpers/suite.js'
 
@@ -149,10 +150,12 @@ onEveryBackend('code of a GPU', (bench) => {
     void stream.upload(x, Float32Array.of(1, 2, 3, 4))
     stream.launch(define(2), { grid: 1, block: 4 }, x)
     assert.deepEqual([...(await stream.download(x, Float32Array))], [2, 4, 6, 8])
-    const thrown = new Promise((resolve) => process.once('uncaughtException', resolve))
-    stream.launch(define(3), { grid: 1, block: 4 }, x)
-    await stream.finished()
-    assert.match(String(await thrown), /element 0 of argument 0, 'inout f32\*' the source has 4, and the JavaScript 6/)
+    const thrown: unknown[] = []
+    await collectingUncaught(
+      (error) => thrown.push(error),
+      () => stream.launch(define(3), { grid: 1, block: 4 }, x).finished(),
+    )
+    assert.match(String(thrown[0]), /element 0 of argument 0, 'inout f32\*' the source has 4, and the JavaScript 6/)
     assert.deepEqual([...(await stream.download(x, Float32Array))], [4, 8, 12, 16])
   })
 
