@@ -151,9 +151,9 @@ onEveryBackend('code of a GPU', (bench) => {
     stream.launch(define(2), { grid: 1, block: 4 }, x)
     assert.deepEqual([...(await stream.download(x, Float32Array))], [2, 4, 6, 8])
     const thrown: unknown[] = []
-    await collectingUncaught(
+    collectingUncaught(
       (error) => thrown.push(error),
-      () => stream.launch(define(3), { grid: 1, block: 4 }, x).finished(),
+      () => stream.launch(define(3), { grid: 1, block: 4 }, x).synchronize(),
     )
     assert.match(String(thrown[0]), /element 0 of argument 0, 'inout f32\*' the source has 4, and the JavaScript 6/)
     assert.deepEqual([...(await stream.download(x, Float32Array))], [4, 8, 12, 16])
