@@ -10,6 +10,7 @@ import { inspect } from 'node:util'
 import { Device, DeviceBuffer, Event, ExternalStream, PinnedBuffer, Stream } from 'cuda-streams'
 import { foreignStream, simulate } from 'cuda-streams/sim'
 import { implementation } from '../../src/base/library-object.js'
+import { lacksNvrtc } from '../helpers/cuda-toolkit.js'
 import { root } from '../helpers/root.js'
 import { compilerUnavailable, GuideCompiler } from './guide-compiler.js'
 import {
@@ -17,6 +18,7 @@ import {
   CONTINUES,
   examplesOf,
   NEEDS,
+  NEEDS_NVRTC,
   type Page,
   parsePage,
   readExamples,
@@ -80,7 +82,12 @@ async function compileAndRun() {
   const compiler = new GuideCompiler()
   const pasted = compiler.pasted([...programs, ...parsePage('wrong.md', WRONG).blocks])
   const compiled = [...pasted, ...compiler.fragments(fragments)]
-  const runnable = pasted.filter(({ block, errors }) => !NEEDS.test(block.code) && errors.length === 0)
+  const lacking = lacksNvrtc()
+  if (lacking !== false) console.log(`skipped: what compiles CUDA C++: ${lacking}`)
+  const needs = lacking === false ? [NEEDS] : [NEEDS, NEEDS_NVRTC]
+  const runnable = pasted.filter(
+    ({ block, errors }) => !needs.some((each) => each.test(block.code)) && errors.length === 0,
+  )
   const folder = compiler.emptyProject()
   const runs = await runPrograms(
     runnable.map(({ script }) => script),

@@ -80,7 +80,7 @@ describe('kernels in CUDA C++', () => {
     for (const place of [
       'README.md',
       'docs/kernels.md',
-      'examples/pipeline/pipeline.ts',
+      'bench/ptx.ts',
       'src/kernels/defined-kernel.ts',
     ]) {
       assert.ok(
