@@ -1,5 +1,4 @@
 /** Environment variables. */
-import { process } from '#platform'
 import { invalidValue } from './errors.js'
 
 /** The value of a variable; undefined if it is not set, or empty. */

@@ -1,6 +1,6 @@
 /** Warnings of waits that may never end and of loops that poll in vain, and the time after which they are given. */
-import { atNextTurn, process } from '#platform'
 import { millisecondsOf } from './environment-variables.js'
+import { atNextTurn } from './event-loop.js'
 import { printableLines } from './printable.js'
 import { shortCallSite } from './stack.js'
 import { surfacing } from './uncaught.js'

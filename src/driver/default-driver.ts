@@ -1,7 +1,7 @@
 /** Which driver a program gets when it names none: chosen at the first use, never at import. */
 import { cudaBackend, simulatedBackend } from '#backends'
-import { onceInAllThreads, process } from '#platform'
 import { invalidValue } from '../base/errors.js'
+import { onceInAllThreads } from '../base/once-in-all-threads.js'
 import type { Driver } from './driver.js'
 import { interceptAsEnvironmentSays } from './environment-interceptors.js'
 import { defaultMemory, MOST_DEVICES, MOST_MEMORY } from './sim/limits.js'

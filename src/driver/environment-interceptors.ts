@@ -1,5 +1,4 @@
 /** The interceptors that environment variables put in front of the default driver. */
-import { loadLate, process } from '#platform'
 import { stateError } from '../base/errors.js'
 import type { WrappableDriver } from './wrappable-driver.js'
 
@@ -31,7 +30,7 @@ export function interceptAsEnvironmentSays(driver: WrappableDriver): void {
 
 function load(variable: string, file: string): void {
   try {
-    loadLate(import.meta.url, file)
+    process.getBuiltinModule('node:module').createRequire(import.meta.url)(file)
   } catch (error) {
     if (!(error instanceof Error) || Reflect.get(error, 'code') !== 'MODULE_NOT_FOUND') throw error
     const entryPoint = `cuda-streams/${file.split('/')[1]}`

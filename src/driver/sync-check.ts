@@ -3,8 +3,8 @@
  * request handler delays all other requests, and the same line of a script does no harm: so what runs before the event loop
  * has turned may block.
  */
-import { atNextTurn, process } from '#platform'
 import { invalidValue, stateError } from '../base/errors.js'
+import { atNextTurn } from '../base/event-loop.js'
 import { programLines, takeStack } from '../base/stack.js'
 import { warnOnce } from '../base/warnings.js'
 import type { Driver } from './driver.js'

@@ -1,6 +1,6 @@
 /** NVRTC, CUDA's compiler as a library. It is loaded at the first compilation, and each compilation runs on a thread of its own. */
-import { nextTurn } from '#platform'
 import { stateError } from '../base/errors.js'
+import { nextTurn } from '../base/event-loop.js'
 import { lookUntil } from '../driver/look-until.js'
 import { type CFunction, own } from './c-functions.js'
 import { NativeMemory } from './native-memory.js'

@@ -2,7 +2,6 @@
  * The environment variable CUDA_STREAMS_SANITIZER starts a sanitizer when the default driver is opened. Its value is a mode
  * and other options, such as `print,stacks=all,exit-code=1`.
  */
-import { readText } from '#platform'
 import { invalidValue } from '../base/errors.js'
 import { provideInterceptor } from '../driver/environment-interceptors.js'
 import { MODES, type Suppression } from './findings.js'
@@ -41,7 +40,7 @@ export function optionsOf(value: string): SanitizerOptions {
 
 /** Reads a file of suppressions. Each line has a part of the message, then # and the reason. */
 function suppressionsIn(path: string): readonly Suppression[] {
-  const lines = readText(path).split(/\r?\n/)
+  const lines = process.getBuiltinModule('node:fs').readFileSync(path, 'utf8').split(/\r?\n/)
   return lines.flatMap((line, index) => {
     const [match = '', reason = ''] = line.split(/#(.*)/s).map((text) => text.trim())
     if (match === '') return []

@@ -1,5 +1,5 @@
 /** Modules and kernels of the simulated GPU: it runs no GPU code, but host implementations in JavaScript. */
-import { LONGEST_ARRAY } from '#platform'
+import { LONGEST_ARRAY } from '../../base/bytes.js'
 import { invalidValue, stateError } from '../../base/errors.js'
 import { surfacing } from '../../base/uncaught.js'
 import { CUresult, cudaError } from '../cuda-results.js'
