@@ -1,6 +1,7 @@
 /** The search through the orders: every one that could matter, one that is given, or some at random. */
+
+import { MOST_DEVICES } from '../base/environment-variables.js'
 import { invalidType, invalidValue } from '../base/errors.js'
-import { MOST_DEVICES } from '../driver/sim/limits.js'
 import type { Choice } from '../driver/sim/machine/chosen-scheduler.js'
 import type { SimStream } from '../driver/sim/machine/machine-state.js'
 import { Random } from '../driver/sim/machine/random.js'

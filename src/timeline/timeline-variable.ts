@@ -3,19 +3,19 @@
  * `CUDA_STREAMS_TIMELINE_SITES=1`, call sites are recorded as by `{ callSites: true }`.
  */
 import { isMainThread, threadId } from 'node:worker_threads'
-import { variable } from '../base/environment-variables.js'
+import { VARIABLES } from '../base/environment-variables.js'
 import { messageOf } from '../base/errors.js'
 import { printError } from '../base/standard-error.js'
 import { provideInterceptor } from '../driver/environment-interceptors.js'
 import { DEFAULT_LIMIT, Session } from './session.js'
 import { checkExtension, contentsOf, timelineOf } from './timeline.js'
 
-provideInterceptor('CUDA_STREAMS_TIMELINE', (driver, file) => {
-  const { extension } = checkExtension(file, 'CUDA_STREAMS_TIMELINE')
+provideInterceptor(VARIABLES.timeline.name, (driver, file) => {
+  const { extension } = checkExtension(file, VARIABLES.timeline.name)
   // The current directory may change until the end, and each worker has a driver and a file of its own.
   const named = isMainThread ? file : `${file.slice(0, -extension.length)}.worker-${threadId}${extension}`
   const path = process.getBuiltinModule('node:path').resolve(named)
-  const callSites = (variable('CUDA_STREAMS_TIMELINE_SITES') ?? '0') !== '0'
+  const callSites = VARIABLES.timelineSites.read()
   const session = new Session(driver, undefined, DEFAULT_LIMIT, callSites)
   process.once('exit', () => {
     try {
