@@ -118,7 +118,7 @@ export class Search {
   }
 }
 
-/** Reads a schedule such as '2:5=7,9=0': on two devices, operation 7 at step 5 and the host at step 9. */
+/** An order as text, such as '2:5=7,9=0': on two devices, operation 7 at step 5 and the host at step 9. */
 export type Schedule = string
 
 export interface Detour {
