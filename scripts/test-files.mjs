@@ -10,7 +10,6 @@ const QUICK_FOLDERS = 'base conformance docs driver graphs kernels libraries mem
 const SLOW_FILES = [
   ...['conformance/driver-choice', 'conformance/foreign-streams', 'conformance/large-file', 'conformance/matrix'],
   ...[
-    'base/platform-in-browser',
     'conformance/process-life',
     'conformance/silent-waits',
     'driver/default-driver',

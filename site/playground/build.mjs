@@ -1,15 +1,13 @@
 // Builds the playground into dist/: a folder to be served as it is. The library is taken from the root's dist/.
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
 import { build } from 'esbuild'
 import ts from 'typescript'
+import { compiled, inPlaceOfNode } from './in-place-of-node.mjs'
 
 const here = dirname(fileURLToPath(import.meta.url))
-const root = resolve(here, '..', '..')
-const compiled = join(root, 'dist', 'src')
 const dist = join(here, 'dist')
 const DOORS = ['index', 'sim', 'sanitizer', 'timeline']
 
@@ -48,7 +46,6 @@ const noNode = {
   },
 }
 
-const require = createRequire(join(root, 'package.json'))
 const common = {
   bundle: true,
   format: 'esm',
@@ -60,8 +57,8 @@ const common = {
   // All of them stand in licences.txt.
   legalComments: 'none',
   nodePaths: [join(here, '..', 'node_modules')],
-  alias: { ...alias, 'node-inspect-extracted': require.resolve('node-inspect-extracted') },
-  plugins: [asText],
+  alias,
+  plugins: [asText, inPlaceOfNode],
   logLevel: 'warning',
 }
 

@@ -2,7 +2,7 @@
  * Values of an async context, such as a current stream: concurrent requests never see each other's. All values are in one
  * storage, as a map that is copied when it changes.
  */
-import { newContextStorage } from '#platform'
+import { AsyncLocalStorage } from 'node:async_hooks'
 
 /** A value that was made current. */
 interface Entry<T> {
@@ -12,7 +12,7 @@ interface Entry<T> {
   before: Entry<T> | undefined
 }
 
-const storage = newContextStorage<ReadonlyMap<Ambient<unknown>, Entry<unknown>>>()
+const storage = new AsyncLocalStorage<ReadonlyMap<Ambient<unknown>, Entry<unknown>>>()
 
 export class Ambient<T> {
   get(): T | undefined {

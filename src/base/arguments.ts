@@ -61,7 +61,7 @@ function refuseName(options: object, key: string, names: readonly PropertyKey[],
 }
 
 /** The name that was probably meant: at most a third of its letters differ. */
-function nearest(given: string, names: readonly string[]): string | undefined {
+export function nearest(given: string, names: readonly string[]): string | undefined {
   const distances = names.map((name) => editDistance(given.toLowerCase(), name.toLowerCase()))
   const least = Math.min(...distances)
   const name = names[distances.indexOf(least)]

@@ -1,5 +1,6 @@
 /** Arrays of the program, as bytes. */
-import { types } from '#platform'
+import { constants } from 'node:buffer'
+import { types } from 'node:util'
 import { invalidType, invalidValue } from './errors.js'
 
 /**
@@ -10,6 +11,11 @@ export type OwnBytes = ReturnType<typeof Uint8Array.of>
 
 /** Bytes of an ordinary array: a typed array, a DataView, a Buffer, or a whole ArrayBuffer, shared or not. */
 export type Bytes = ArrayBufferView | ArrayBufferLike
+
+/** The most elements that a typed array can have. */
+export const LONGEST_ARRAY: number = constants.MAX_LENGTH
+
+export const sameBytes = (a: Uint8Array, b: Uint8Array): boolean => Buffer.compare(a, b) === 0
 
 export const isBytes = (value: unknown): value is Bytes => ArrayBuffer.isView(value) || types.isAnyArrayBuffer(value)
 

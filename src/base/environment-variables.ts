@@ -1,15 +1,247 @@
-/** Environment variables. */
-import { process } from '#platform'
+/**
+ * The library's environment variables, in one table: those who read them, the doctor and docs/environment.md have them from here
+ * (scripts/environment-table.mjs writes the page).
+ */
+import { nearest } from './arguments.js'
 import { invalidValue } from './errors.js'
+import { onceInAllThreads } from './once-in-all-threads.js'
 
-/** The value of a variable; undefined if it is not set, or empty. */
-export const variable = (name: string): string | undefined => process.env[name] || undefined
+/** More devices than any machine has; a mistyped number should not fill the memory. */
+export const MOST_DEVICES = 64
+/** More bytes than any device has. */
+export const MOST_MEMORY = 2 ** 46
 
-/** The milliseconds that a variable asks for. They must be more than 0, unless `none` allows 0 too. */
-export function millisecondsOf(name: string, byDefault: number, none = false): number {
-  const wanted = variable(name)
-  if (wanted === undefined) return byDefault
-  const milliseconds = Number(wanted)
-  if (Number.isFinite(milliseconds) && (milliseconds > 0 || (none && milliseconds === 0))) return milliseconds
-  throw invalidValue(`${name} must be a number of milliseconds, not '${wanted}'`)
+interface Row<T> {
+  /** The values that it may have, as an error message names them: words in quotes. */
+  readonly values: string
+  /** What applies if it is not set, or empty. */
+  readonly default: T
+  /** The same in docs/environment.md, if it differs. */
+  readonly defaultText?: string
+  /** Returns the meaning of a text that is not empty; undefined for a wrong one. */
+  readonly parse: (text: string) => T | undefined
+  /** What it does, in the Markdown of docs/environment.md. */
+  readonly doc: string
+}
+
+export class EnvironmentVariable<T> {
+  constructor(
+    readonly name: string,
+    readonly row: Row<T>,
+  ) {}
+
+  /** @throws ERR_INVALID_ARG_VALUE if it has another value than those of the table */
+  read(): T {
+    warnOfMisspelt()
+    const text = process.env[this.name]
+    if (text === undefined || text === '') return this.row.default
+    const value = this.row.parse(text)
+    if (value === undefined) throw invalidValue(`${this.name} must be ${this.row.values}, not '${text}'`)
+    return value
+  }
+}
+
+const oneOf =
+  <W extends string>(...words: readonly W[]) =>
+  (text: string): W | undefined =>
+    words.find((word) => word === text)
+
+const wholeNumber =
+  (least: number, most: number) =>
+  (text: string): number | undefined => {
+    const value = Number(text)
+    return /^\d+$/.test(text) && value >= least && value <= most ? value : undefined
+  }
+
+const milliseconds =
+  (least: 'more than 0' | 'or 0') =>
+  (text: string): number | undefined => {
+    const value = Number(text)
+    return Number.isFinite(value) && (value > 0 || (value === 0 && least === 'or 0')) ? value : undefined
+  }
+
+/** 0 or 1. */
+const flag = (text: string): boolean | undefined => (text === '1' ? true : text === '0' ? false : undefined)
+
+const text = (given: string): string => given
+/** An empty text if it is switched off. */
+const textUnless0 = (given: string): string => (given === '0' ? '' : given)
+
+const library = (name: string, doc: string): EnvironmentVariable<string> =>
+  new EnvironmentVariable(name, {
+    values: 'a file or a folder',
+    default: '',
+    defaultText: '[see below](#where-cublas-nccl-and-nvrtc-are-looked-for)',
+    parse: text,
+    doc,
+  })
+
+export const VARIABLES = {
+  driver: new EnvironmentVariable<'cuda' | 'sim' | 'auto'>('CUDA_STREAMS_DRIVER', {
+    values: "'cuda', 'sim' or 'auto'",
+    default: 'auto',
+    parse: oneOf('cuda', 'sim', 'auto'),
+    doc: '`cuda`: the NVIDIA driver, else `ERR_NO_DRIVER`; `sim`: the simulator; `auto`: [the NVIDIA driver](#what-auto-takes), or the simulator on a machine that has none, with one warning',
+  }),
+  simDevices: new EnvironmentVariable('CUDA_STREAMS_SIM_DEVICES', {
+    values: `a whole number from 1 to ${MOST_DEVICES}`,
+    default: 1,
+    parse: wholeNumber(1, MOST_DEVICES),
+    doc: 'how many devices the default simulator has',
+  }),
+  simSeed: new EnvironmentVariable('CUDA_STREAMS_SIM_SEED', {
+    values: `a whole number from 0 to ${Number.MAX_SAFE_INTEGER}`,
+    default: 0,
+    parse: wholeNumber(0, Number.MAX_SAFE_INTEGER),
+    doc: 'which order the default simulator takes: with 0 a missing wait shows as wrong bytes, [with others](exploration.md#without-exploring) operations start late at random',
+  }),
+  simMemory: new EnvironmentVariable('CUDA_STREAMS_SIM_MEMORY', {
+    values: `a whole number from 1 to ${MOST_MEMORY}`,
+    /** The reader computes it. */
+    default: 0,
+    defaultText: "[a part](memory.md#on-the-simulator) of this machine's",
+    parse: wholeNumber(1, MOST_MEMORY),
+    doc: 'bytes of memory of each device of the default simulator',
+  }),
+  releaseThreshold: new EnvironmentVariable('CUDA_STREAMS_RELEASE_THRESHOLD', {
+    values: 'a number of bytes, such as 1073741824',
+    default: Number.POSITIVE_INFINITY,
+    defaultText: 'everything',
+    parse: wholeNumber(0, Number.MAX_SAFE_INTEGER),
+    doc: "bytes that [pools](memory.md#pools) of device memory keep when the host waits; 0: CUDA's own, nothing",
+  }),
+  allocationSites: new EnvironmentVariable('CUDA_STREAMS_ALLOCATION_SITES', {
+    values: '0 or 1',
+    default: false,
+    defaultText: '0',
+    parse: flag,
+    doc: '1: the error that says that [memory ran out](memory.md#out-of-memory) also says where it was allocated',
+  }),
+  deadlockTimeout: new EnvironmentVariable('CUDA_STREAMS_DEADLOCK_TIMEOUT', {
+    values: 'a number of milliseconds',
+    default: 10_000,
+    parse: milliseconds('more than 0'),
+    doc: 'time without progress after which a wait inside a host function, on a GPU, is `ERR_DEADLOCK`; see [errors](errors.md#waiting-and-never-forever)',
+  }),
+  warnAfter: new EnvironmentVariable('CUDA_STREAMS_WARN_AFTER', {
+    values: 'a number of milliseconds',
+    default: 5000,
+    parse: milliseconds('or 0'),
+    doc: 'time after which a wait that cannot end by itself gives a warning; 0: never; see [errors](errors.md#waits-that-cannot-end-by-themselves)',
+  }),
+  watchdog: new EnvironmentVariable('CUDA_STREAMS_WATCHDOG', {
+    values: '0 or 1',
+    default: true,
+    defaultText: '1',
+    parse: flag,
+    doc: "0: no [watchdog](errors.md#the-watchdog), the thread that reports threads inside other libraries' blocking calls",
+  }),
+  sync: new EnvironmentVariable<'warn' | 'throw' | '0'>('CUDA_STREAMS_SYNC', {
+    values: "'warn', 'throw' or 0",
+    default: '0',
+    parse: oneOf('warn', 'throw', '0'),
+    doc: 'a call that blocks [the event loop](#calls-that-block-the-event-loop) warns once per place, or is `ERR_BLOCKS_EVENT_LOOP`',
+  }),
+  sanitizer: new EnvironmentVariable('CUDA_STREAMS_SANITIZER', {
+    values: "1, 'print', 'throw', 'collect' or 0, and other words after commas",
+    default: '',
+    defaultText: '0',
+    parse: textUnless0,
+    doc: 'how [the sanitizer](sanitizer.md) reports; 1, or `true`, is `print`. [The other words](#words-of-cuda_streams_sanitizer) are options',
+  }),
+  timeline: new EnvironmentVariable('CUDA_STREAMS_TIMELINE', {
+    values: "a file ending in '.html', '.json', '.json.gz', '.svg' or '.txt', or 0",
+    default: '',
+    defaultText: '0',
+    parse: textUnless0,
+    doc: 'the file into which [the whole process](timeline.md#recording) is recorded',
+  }),
+  timelineSites: new EnvironmentVariable('CUDA_STREAMS_TIMELINE_SITES', {
+    values: '0 or 1',
+    default: false,
+    defaultText: '0',
+    parse: flag,
+    doc: '1: that recording has the line of the program that made each call, like the option `callSites`',
+  }),
+  cublas: library('CUDA_STREAMS_CUBLAS', '[cuBLAS](cublas.md)'),
+  nccl: library('CUDA_STREAMS_NCCL', '[NCCL](nccl.md)'),
+  nvrtc: library('CUDA_STREAMS_NVRTC', 'NVRTC, which compiles [kernels](kernels.md)'),
+  cupti: library(
+    'CUDA_STREAMS_CUPTI',
+    "CUPTI, for [timelines with other libraries' work](timeline.md#work-of-other-libraries)",
+  ),
+} as const
+
+/** The words that CUDA_STREAMS_SANITIZER takes besides a mode, with commas between them. */
+export const SANITIZER_WORDS = {
+  fix: { form: 'fix', option: 'fix: true', doc: 'waits that are missing are queued' },
+  causal: {
+    form: 'causal',
+    option: 'causal: true',
+    doc: "JavaScript's waits order [only what comes of them](sanitizer.md#waits-that-order-by-chance)",
+  },
+  'at-once': {
+    form: 'at-once',
+    option: 'atOnce: true',
+    doc: 'each finding is printed when it is found, instead of at the end',
+  },
+  'exit-code': {
+    form: 'exit-code=…',
+    option: 'exitCode: 66',
+    doc: 'the process ends with this code if there is an error that was not fixed',
+  },
+  stacks: {
+    form: 'stacks=…',
+    option: "stacks: 'all'",
+    doc: '`sampled`, `all` or `none`: of which calls the stack is taken, see [costs](sanitizer.md#what-it-costs)',
+  },
+  suppressions: {
+    form: 'suppressions=FILE',
+    option: 'suppress: […]',
+    doc: 'what a line of the file names is not reported, thrown or fixed, and is listed at the end',
+  },
+} as const
+
+const PREFIX = /^CUDA_STREAMS?_?/
+const NAMES: readonly string[] = Object.values(VARIABLES).map(({ name }) => name)
+const ENDINGS = NAMES.map((name) => name.replace(PREFIX, ''))
+/** The prefix of the library's names, without those that its tests and examples have besides. */
+const OURS = /^CUDA_STREAM(?!S_TEST_|S_LIBPYTHON$)/
+
+/** A variable that is set and has a name like those of the library, but is none. */
+export interface MisspeltVariable {
+  readonly name: string
+  /** Says which one was probably meant. */
+  readonly message: string
+}
+
+export function misspeltVariables(): readonly MisspeltVariable[] {
+  const set = Object.keys(process.env).filter((name) => OURS.test(name) && !NAMES.includes(name))
+  return set.map((name) => {
+    const meant = nearest(name.replace(PREFIX, ''), ENDINGS)
+    const wayOut =
+      meant === undefined ? 'docs/environment.md has those that there are' : `did you mean CUDA_STREAMS_${meant}?`
+    return { name, message: `There is no environment variable ${name}: ${wayOut}` }
+  })
+}
+
+/** Threads have modules of their own: the first that has to warn does so for all. */
+const mustWarn = onceInAllThreads('cuda-streams: warned of misspelt environment variables')
+let isChecked = false
+
+function warnOfMisspelt(): void {
+  if (isChecked) return
+  isChecked = true
+  let misspelt: readonly MisspeltVariable[]
+  try {
+    misspelt = misspeltVariables()
+  } catch {
+    // Deno may permit single variables, and not their list.
+    return
+  }
+  if (misspelt.length === 0 || !mustWarn()) return
+  for (const { message } of misspelt) {
+    const detail = 'It has no effect.'
+    process.emitWarning(message, { type: 'CudaStreamsWarning', code: 'CUDA_STREAMS_VARIABLE', detail })
+  }
 }

@@ -3,8 +3,8 @@
  * unreachable. Registering with the garbage collector costs more than making the object, and most objects are closed soon;
  * so an object is registered only if it outlives the present turn of the event loop.
  */
-import { atNextTurn } from '#platform'
 import { CudaError, stateError } from './errors.js'
+import { atNextTurn } from './event-loop.js'
 
 /** An object of the driver. It must not reference its owner, which would then never become unreachable. */
 export abstract class NativeResource {

@@ -1,5 +1,5 @@
 /** What the objects of all public classes have in common: how they print, what they refuse, what tells them apart. */
-import { CUSTOM_INSPECT } from '#platform'
+import { inspect } from 'node:util'
 import { invalidReceiver, invalidType } from './errors.js'
 
 /** Short enough that V8, which leaves out the middle of long ones, shows all of it. */
@@ -47,7 +47,7 @@ export abstract class LibraryObject {
     const value = function (this: unknown): string {
       return String(this)
     }
-    Object.defineProperty(LibraryObject.prototype, CUSTOM_INSPECT, { configurable: true, writable: true, value })
+    Object.defineProperty(LibraryObject.prototype, inspect.custom, { configurable: true, writable: true, value })
   }
 }
 

@@ -1,5 +1,5 @@
 /** The progress of long work, on one line of a terminal that is rewritten. Silent if standard error is no terminal. */
-import { openTerminal, type Terminal } from '#platform'
+import { openTerminal, type Terminal } from './standard-error.js'
 
 /** Milliseconds before the first line, so that quick work prints nothing, and between two lines. */
 const FIRST = 500

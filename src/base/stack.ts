@@ -1,5 +1,5 @@
 /** Stack traces as text, and which of their lines belong to the program. */
-import { pathOf, process } from '#platform'
+import { fileURLToPath } from 'node:url'
 import { printable } from './printable.js'
 
 /** This file within the folder of the package's code, as stack traces name it. A bundle has it only in its source map. */
@@ -89,7 +89,7 @@ function* framesOf(stack: string): Generator<StackFrame> {
     if (line === each || !line.startsWith('at ')) continue
     const [, file = '', row = '', column = ''] = PLACE.exec(line) ?? []
     const owner = ownerOf(file)
-    const path = owner === 'program' && file.startsWith('file:') ? pathOf(file) : file
+    const path = owner === 'program' && file.startsWith('file:') ? fileURLToPath(file) : file
     yield { line, path, row, column, owner }
   }
 }

@@ -1,5 +1,4 @@
 /** Errors that no caller can catch: those of host functions, and of host implementations of kernels. */
-import { process } from '#platform'
 import { Ambient } from './ambient.js'
 
 const collectors = new Ambient<(error: unknown) => void>()

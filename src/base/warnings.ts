@@ -1,11 +1,10 @@
 /** Warnings of waits that may never end and of loops that poll in vain, and the time after which they are given. */
-import { atNextTurn, process } from '#platform'
-import { millisecondsOf } from './environment-variables.js'
+import { VARIABLES } from './environment-variables.js'
+import { atNextTurn } from './event-loop.js'
 import { printableLines } from './printable.js'
 import { shortCallSite } from './stack.js'
 import { surfacing } from './uncaught.js'
 
-const WARN_AFTER = 5000
 /** Reading the clock costs as much as a quarter of a query. */
 const ANSWERS_PER_CLOCK_READ = 16
 
@@ -17,7 +16,7 @@ let pollingSince: number | undefined
 
 /** Milliseconds after which a wait that may never end is worth a warning; Infinity if there are to be none. */
 export function warnAfter(): number {
-  after ??= millisecondsOf('CUDA_STREAMS_WARN_AFTER', WARN_AFTER, true) || Number.POSITIVE_INFINITY
+  after ??= VARIABLES.warnAfter.read() || Number.POSITIVE_INFINITY
   return after
 }
 

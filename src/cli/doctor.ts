@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { stripVTControlCharacters } from 'node:util'
+import { misspeltVariables } from '../base/environment-variables.js'
 import { messageOf } from '../base/errors.js'
 import {
   driverTraces,
@@ -12,7 +13,7 @@ import {
   versionText,
 } from '../driver/cuda/libcuda/libcuda.js'
 import { type Findings, type Report, SEPARATOR } from './report.js'
-import { isUnknown, VARIABLES } from './variables.js'
+import { ALL_VARIABLES } from './variables.js'
 
 /** The step of the examination that begins, and the findings of the steps before it. */
 interface Progress {
@@ -26,11 +27,11 @@ interface Progress {
  */
 export async function examine(version: string, seconds: number): Promise<Report> {
   const { problems: met, ...found } = await examineInProcess(seconds)
-  const unknown = Object.keys(process.env).filter(isUnknown)
-  const problems = [...met, ...unknown.map((name) => `There is no variable ${name}: see docs/environment.md`)]
+  const misspelt = misspeltVariables()
+  const problems = [...met, ...misspelt.map(({ message }) => message)]
   const { bun, deno, node } = process.versions
   const glibc = orElse(undefined, glibcVersion)
-  const set = [...VARIABLES, ...unknown].flatMap((name) => {
+  const set = [...ALL_VARIABLES, ...misspelt.map(({ name }) => name)].flatMap((name) => {
     const value = process.env[name]
     return value === undefined ? [] : [[name, value]]
   })

@@ -2,8 +2,10 @@
  * The part of the doctor that loads libraries and uses devices. It is a process of its own, since a broken driver may crash or hang. Before each
  * step it prints a line with the step and the findings so far.
  */
+
 import { writeSync } from 'node:fs'
 import { basename } from 'node:path'
+import { VARIABLES } from '../base/environment-variables.js'
 import { messageOf } from '../base/errors.js'
 import { Device } from '../device.js'
 import { absence, cudaVersion, loadLibcuda, versionText } from '../driver/cuda/libcuda/libcuda.js'
@@ -111,11 +113,11 @@ function examineLibrary({ wanted, function: name, parameters, version }: KnownLi
 }
 
 function chooseDriver(): void {
-  const { CUDA_STREAMS_DRIVER: value } = process.env
   try {
     const { driver } = Device.get(0)
+    const value = VARIABLES.driver.read()
     const byItself = driver === 'cuda' ? 'the NVIDIA driver works' : 'this machine has no NVIDIA driver'
-    found.driver = { name: driver, why: !value || value === 'auto' ? byItself : `CUDA_STREAMS_DRIVER=${value}` }
+    found.driver = { name: driver, why: value === 'auto' ? byItself : `CUDA_STREAMS_DRIVER=${value}` }
   } catch (error) {
     found.driver = { name: null, why: messageOf(error) }
     found.problems.push(messageOf(error))
@@ -183,6 +185,6 @@ for (const [name, library] of Object.entries(LIBRARIES)) {
     ? part(() => examineLibrary(library))
     : { problem: `${library.wanted.title} needs the native layer` }
   found.libraries[name] = report
-  if ('problem' in report && process.env[library.wanted.variable]) found.problems.push(report.problem)
+  if ('problem' in report && library.wanted.variable.read() !== '') found.problems.push(report.problem)
 }
 begin('end')

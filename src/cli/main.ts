@@ -2,8 +2,8 @@
 /** The command of the package: reads its arguments, and sets the exit code. */
 import { createRequire } from 'node:module'
 import { parseArgs } from 'node:util'
-import { printError } from '#platform'
 import { messageOf } from '../base/errors.js'
+import { printError } from '../base/standard-error.js'
 import { examine } from './doctor.js'
 import { textOf } from './report.js'
 

@@ -1,10 +1,10 @@
 /** Which driver a program gets when it names none: chosen at the first use, never at import. */
 import { cudaBackend, simulatedBackend } from '#backends'
-import { onceInAllThreads, process } from '#platform'
-import { invalidValue } from '../base/errors.js'
+import { VARIABLES } from '../base/environment-variables.js'
+import { onceInAllThreads } from '../base/once-in-all-threads.js'
 import type { Driver } from './driver.js'
 import { interceptAsEnvironmentSays } from './environment-interceptors.js'
-import { defaultMemory, MOST_DEVICES, MOST_MEMORY } from './sim/limits.js'
+import { defaultMemory } from './sim/limits.js'
 import { checkSyncAsEnvironmentSays } from './sync-check.js'
 import { type WrappableDriver, wrappableOf } from './wrappable-driver.js'
 
@@ -28,7 +28,7 @@ export function whenDriverOpens(tell: (driver: WrappableDriver) => void): () => 
 }
 
 function open(): WrappableDriver {
-  opened ??= wrappableOf(choose(process.env['CUDA_STREAMS_DRIVER'] ?? 'auto'))
+  opened ??= wrappableOf(choose())
   const driver = opened
   // Not chosen before all have been told: a listener that refuses it refuses every use.
   checkSyncAsEnvironmentSays(driver)
@@ -48,21 +48,13 @@ export function driverForHandle(handle: number, near: WrappableDriver): Wrappabl
   return owner === undefined ? near : wrappableOf(owner)
 }
 
-function choose(wanted: string): Driver {
-  switch (wanted) {
-    case 'sim':
-      return openSimulator()
-    case 'cuda':
-    case 'auto':
-    case '':
-      return cudaBackend().openCudaDriver() ?? withoutCudaDriver(wanted)
-    default:
-      throw invalidValue(`CUDA_STREAMS_DRIVER must be 'cuda', 'sim' or 'auto', not '${wanted}'`)
-  }
+function choose(): Driver {
+  const wanted = VARIABLES.driver.read()
+  return wanted === 'sim' ? openSimulator() : (cudaBackend().openCudaDriver() ?? withoutCudaDriver(wanted))
 }
 
 /** Where this machine has no NVIDIA driver. One that does not work is an error, lest a GPU be simulated by accident. */
-function withoutCudaDriver(wanted: string): Driver {
+function withoutCudaDriver(wanted: 'cuda' | 'auto'): Driver {
   const { absence, noDriver } = cudaBackend()
   if (wanted === 'cuda') throw noDriver(absence())
   const simulator = openSimulator()
@@ -78,18 +70,10 @@ function withoutCudaDriver(wanted: string): Driver {
 
 function openSimulator(): Driver {
   const { SimDriver } = simulatedBackend()
-  const devices = wholeNumber('CUDA_STREAMS_SIM_DEVICES', '1', 1, MOST_DEVICES)
-  const seed = wholeNumber('CUDA_STREAMS_SIM_SEED', '0', 0, Number.MAX_SAFE_INTEGER)
+  const devices = VARIABLES.simDevices.read()
   return new SimDriver({
     devices,
-    seed,
-    memory: wholeNumber('CUDA_STREAMS_SIM_MEMORY', `${defaultMemory(devices)}`, 1, MOST_MEMORY),
+    seed: VARIABLES.simSeed.read(),
+    memory: VARIABLES.simMemory.read() || defaultMemory(devices),
   })
-}
-
-function wholeNumber(variable: string, byDefault: string, least: number, most: number): number {
-  const wanted = process.env[variable] || byDefault
-  const value = Number(wanted)
-  if (/^\d+$/.test(wanted) && value >= least && value <= most) return value
-  throw invalidValue(`${variable} must be a whole number from ${least} to ${most}, not '${wanted}'`)
 }

@@ -1,5 +1,5 @@
 /** The interceptors that environment variables put in front of the default driver. */
-import { loadLate, process } from '#platform'
+import { VARIABLES } from '../base/environment-variables.js'
 import { stateError } from '../base/errors.js'
 import type { WrappableDriver } from './wrappable-driver.js'
 
@@ -7,10 +7,10 @@ import type { WrappableDriver } from './wrappable-driver.js'
 type PutIn = (driver: WrappableDriver, value: string) => void
 
 /** The files that provide the interceptors. They are loaded only where the variable is set, or by their entry point. */
-const FILES: Readonly<Record<string, string>> = {
-  CUDA_STREAMS_SANITIZER: '../sanitizer/sanitizer-variable.js',
-  CUDA_STREAMS_TIMELINE: '../timeline/timeline-variable.js',
-}
+const FILES = [
+  [VARIABLES.sanitizer, '../sanitizer/sanitizer-variable.js'],
+  [VARIABLES.timeline, '../timeline/timeline-variable.js'],
+] as const
 const provided = new Map<string, PutIn>()
 const done = new Set<string>()
 
@@ -20,18 +20,19 @@ export function provideInterceptor(variable: string, putIn: PutIn): void {
 }
 
 export function interceptAsEnvironmentSays(driver: WrappableDriver): void {
-  for (const [variable, file] of Object.entries(FILES)) {
-    const value = process.env[variable]
-    if (value === undefined || value === '' || value === '0' || done.has(variable)) continue
-    if (!provided.has(variable)) load(variable, file)
-    provided.get(variable)?.(driver, value)
-    done.add(variable)
+  for (const [variable, file] of FILES) {
+    const { name } = variable
+    const value = variable.read()
+    if (value === '' || done.has(name)) continue
+    if (!provided.has(name)) load(name, file)
+    provided.get(name)?.(driver, value)
+    done.add(name)
   }
 }
 
 function load(variable: string, file: string): void {
   try {
-    loadLate(import.meta.url, file)
+    process.getBuiltinModule('node:module').createRequire(import.meta.url)(file)
   } catch (error) {
     if (!(error instanceof Error) || Reflect.get(error, 'code') !== 'MODULE_NOT_FOUND') throw error
     const entryPoint = `cuda-streams/${file.split('/')[1]}`

@@ -1,5 +1,5 @@
 /** Waits for something that does not report when it is over: looks now and then. */
-import { sleep } from '#platform'
+import { sleep } from '../base/event-loop.js'
 
 /** Milliseconds between two looks: short at first, for what is done soon. */
 const SHORTEST = 0.1

@@ -2,6 +2,7 @@
  * One turn of the event loop after another, for as long as something is pending. All promises and host functions of a
  * driver share one pump: ten thousand pending waits cost one immediate or one sleep.
  */
+import { atNextTurn, type Turn } from '../base/event-loop.js'
 
 /** What a turn found: something happened or soon will; nothing did; nothing is left to wait for. */
 export type TurnResult = 'soon' | 'later' | 'idle'
@@ -14,8 +15,6 @@ export interface Sleeper {
   /** Forgets the sleep, if there is one; the next begins afresh. */
   cancel(): void
 }
-
-import { atNextTurn, type Turn } from '#platform'
 
 export class LoopPump {
   #immediate: Turn | undefined

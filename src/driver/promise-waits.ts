@@ -2,7 +2,6 @@
  * Promises that streams wait for, and what becomes of those that are rejected. The work behind one is queued, and cannot be
  * taken back: it runs, and the rejection is told by the waits of the host that come after it.
  */
-import { process } from '#platform'
 import { throwUncaught } from '../base/uncaught.js'
 import type { Cancel, Settle } from './driver.js'
 

@@ -1,8 +1,5 @@
 /** How many bytes pools keep for the next allocations where the program does not say: both backends begin with it. */
-import { variable } from '../base/environment-variables.js'
-import { invalidValue } from '../base/errors.js'
-
-const VARIABLE = 'CUDA_STREAMS_RELEASE_THRESHOLD'
+import { VARIABLES } from '../base/environment-variables.js'
 
 let threshold: number | undefined
 
@@ -11,14 +8,6 @@ let threshold: number | undefined
  * and takes it anew at the next allocation.
  */
 export function releaseThreshold(): number {
-  threshold ??= read()
+  threshold ??= VARIABLES.releaseThreshold.read()
   return threshold
-}
-
-function read(): number {
-  const wanted = variable(VARIABLE)
-  if (wanted === undefined) return Number.POSITIVE_INFINITY
-  const bytes = Number(wanted)
-  if (/^\d+$/.test(wanted) && Number.isSafeInteger(bytes)) return bytes
-  throw invalidValue(`${VARIABLE} must be a number of bytes, such as 1073741824, not '${wanted}'`)
 }

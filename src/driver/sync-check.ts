@@ -3,26 +3,22 @@
  * request handler delays all other requests, and the same line of a script does no harm: so what runs before the event loop
  * has turned may block.
  */
-import { atNextTurn, process } from '#platform'
-import { invalidValue, stateError } from '../base/errors.js'
+import { VARIABLES } from '../base/environment-variables.js'
+import { stateError } from '../base/errors.js'
+import { atNextTurn } from '../base/event-loop.js'
 import { programLines, takeStack } from '../base/stack.js'
 import { warnOnce } from '../base/warnings.js'
 import type { Driver } from './driver.js'
 import type { Interceptor, WrappableDriver } from './wrappable-driver.js'
 
-const VARIABLE = 'CUDA_STREAMS_SYNC'
 const FRAMES = 40
 
 let isIn = false
 
 /** Puts the check in, if the variable asks for it. */
 export function checkSyncAsEnvironmentSays(driver: WrappableDriver): void {
-  const wanted = process.env[VARIABLE] || '0'
-  if (wanted === '0') return
-  if (wanted !== 'warn' && wanted !== 'throw') {
-    throw invalidValue(`${VARIABLE} must be 'warn', 'throw' or 0, not '${wanted}'`)
-  }
-  if (isIn) return
+  const wanted = VARIABLES.sync.read()
+  if (wanted === '0' || isIn) return
   isIn = true
   driver.wrap((next) => syncCheck(next, wanted === 'throw'))
 }
@@ -36,7 +32,7 @@ function syncCheck(next: Driver, throws: boolean): Interceptor {
   const blocks = (call: string, instead: string): void => {
     if (!hasTurned) return
     const what = `${call} blocks the event loop: nothing else of this thread runs until it returns. ${instead}`
-    if (throws) throw stateError('ERR_BLOCKS_EVENT_LOOP', `${what} (${VARIABLE}=throw)`)
+    if (throws) throw stateError('ERR_BLOCKS_EVENT_LOOP', `${what} (${VARIABLES.sync.name}=throw)`)
     warnOnce('CUDA_STREAMS_SYNC', [what, ...programLines(takeStack(FRAMES))].join('\n    '))
   }
   return {

@@ -1,9 +1,9 @@
 /** Finds an order that changes what a program observes, or says that none does. */
 import { checkFunction, checkInteger, readOptions } from '../base/arguments.js'
+import { MOST_DEVICES } from '../base/environment-variables.js'
 import { describe, invalidValue } from '../base/errors.js'
 import { ProgressLine } from '../base/progress-line.js'
 import { Ranges } from '../driver/sim/handles.js'
-import { MOST_DEVICES } from '../driver/sim/limits.js'
 import { checkFaults, type Fault } from '../simulation/simulation.js'
 import { type Explained, type Exploration, explain, messageOf, type Order } from './exploration.js'
 import { type Conditions, type ExploredProgram, type Run, runOnce, sameOutcome } from './run.js'

@@ -2,7 +2,7 @@
  * Watches what a program itself puts into the event loop: immediates, timers, files, messages. The loop will come to most of
  * them, so that an exploration can choose what the GPU has done by then.
  */
-import { createHook, isAsyncScope } from '#platform'
+import { AsyncResource, createHook } from 'node:async_hooks'
 import { Ambient } from '../base/ambient.js'
 
 /** Types of Node's async resources that the event loop comes to once. */
@@ -38,7 +38,7 @@ export class OwnTurns implements Disposable {
   readonly #sources = new Map<number, Source>()
   readonly #hook = createHook({
     init: (id, type, _trigger, resource) => {
-      if (HELD.test(type) || isAsyncScope(resource) || programs.get() !== this) return
+      if (HELD.test(type) || resource instanceof AsyncResource || programs.get() !== this) return
       if (COMES.test(type)) this.#add(id, type, resource)
       else this.#sources.set(id, sourceOf(type, resource))
     },

@@ -1,5 +1,6 @@
 /** Runs a program once in the order that a picker chooses, and returns the outcome. */
-import { inspect, nextTurn, process, types } from '#platform'
+import { inspect, types } from 'node:util'
+import { nextTurn } from '../base/event-loop.js'
 import { keepReachable } from '../base/finalization.js'
 import { collectingUncaught } from '../base/uncaught.js'
 import type { Ranges } from '../driver/sim/handles.js'

@@ -1,6 +1,7 @@
 /** The search through the orders: every one that could matter, one that is given, or some at random. */
+
+import { MOST_DEVICES } from '../base/environment-variables.js'
 import { invalidType, invalidValue } from '../base/errors.js'
-import { MOST_DEVICES } from '../driver/sim/limits.js'
 import type { Choice } from '../driver/sim/machine/chosen-scheduler.js'
 import type { SimStream } from '../driver/sim/machine/machine-state.js'
 import { Random } from '../driver/sim/machine/random.js'
@@ -117,7 +118,7 @@ export class Search {
   }
 }
 
-/** Reads a schedule such as '2:5=7,9=0': on two devices, operation 7 at step 5 and the host at step 9. */
+/** An order as text, such as '2:5=7,9=0': on two devices, operation 7 at step 5 and the host at step 9. */
 export type Schedule = string
 
 export interface Detour {

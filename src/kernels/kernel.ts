@@ -1,5 +1,5 @@
 /** Modules of GPU code, from binaries or from CUDA C++, and the kernels in them. */
-import { types } from '#platform'
+import { types } from 'node:util'
 import type { Given } from '../base/arguments.js'
 import {
   checkArray,

@@ -3,8 +3,8 @@
  * need no events. This holds also if the allocation stream is closed first, or captures. What cannot be freed or released at
  * once, since the driver refuses or work is not done, is tried again by later calls: no call waits for it.
  */
-import { atNextTurn } from '#platform'
 import { CudaError, stateError } from '../base/errors.js'
+import { atNextTurn } from '../base/event-loop.js'
 import type { NativeResource } from '../base/finalization.js'
 import { memoize } from '../base/memoize.js'
 import { AfterWork } from '../driver/after-work.js'

@@ -2,9 +2,9 @@
  * The common base of DeviceBuffer and PinnedBuffer: an address, a length, slices, and an end. The rest of the library works
  * with their implementation, which refers to a whole allocation or to a slice of one.
  */
-import { LONGEST_ARRAY } from '#platform'
 import { checkInteger } from '../base/arguments.js'
 import type { OwnBytes } from '../base/bytes.js'
+import { LONGEST_ARRAY } from '../base/bytes.js'
 import { invalidType, invalidValue, refuseReceiver, stateError } from '../base/errors.js'
 import { destroyWhenUnreachable } from '../base/finalization.js'
 import { ClosableObject, checkMade, implementation, nextSerial } from '../base/library-object.js'

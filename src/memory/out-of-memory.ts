@@ -1,5 +1,5 @@
 /** The error for a device that has no more memory: what there is, and on which streams this thread has allocated it. */
-import { variable } from '../base/environment-variables.js'
+import { VARIABLES } from '../base/environment-variables.js'
 import { CudaError, explained } from '../base/errors.js'
 import { memoize } from '../base/memoize.js'
 import { shortCallSite } from '../base/stack.js'
@@ -9,15 +9,14 @@ import type { Driver, Pointer, PoolHandle } from '../driver/driver.js'
 import { givenName } from '../driver/stream-names.js'
 import type { StreamImpl } from '../streams/stream-impl.js'
 
-/** The variables that make allocations note their call sites, which takes microseconds. */
-const SITE_VARIABLES = ['CUDA_STREAMS_ALLOCATION_SITES', 'CUDA_STREAMS_SANITIZER']
 const MOST_NAMED = 5
 const UNITS = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'] as const
 
+/** Whether allocations note their call sites, which takes microseconds. */
 let notesSites: boolean | undefined
 
 function readVariables(): boolean {
-  notesSites = SITE_VARIABLES.some((name) => (variable(name) ?? '0') !== '0')
+  notesSites = VARIABLES.allocationSites.read() || VARIABLES.sanitizer.read() !== ''
   return notesSites
 }
 

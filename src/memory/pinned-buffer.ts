@@ -1,5 +1,5 @@
 /** Pinned memory of the host, and its views in JavaScript. */
-import { isMarkedAsUntransferable, markAsUntransferable } from '#platform'
+import * as workerThreads from 'node:worker_threads'
 import { checkInteger, readOptions } from '../base/arguments.js'
 import { type Bytes, checkSource, type OwnBytes } from '../base/bytes.js'
 import { describe, invalidValue, refuseReceiver, stateError } from '../base/errors.js'
@@ -194,6 +194,18 @@ function isOfWebAssembly(buffer: ArrayBufferLike): boolean {
 
 function refuseTransfer(): never {
   throw invalidValue('This ArrayBuffer cannot be transferred: its memory was registered by PinnedBuffer.from()')
+}
+
+/** Marks an ArrayBuffer so that it cannot be transferred. False if the run time cannot do that. */
+function markAsUntransferable(buffer: object): boolean {
+  workerThreads.markAsUntransferable?.(buffer)
+  return typeof workerThreads.markAsUntransferable === 'function'
+}
+
+/** False if the run time cannot tell. */
+function isMarkedAsUntransferable(buffer: object): boolean {
+  const query: unknown = Reflect.get(workerThreads, 'isMarkedAsUntransferable')
+  return typeof query === 'function' && query(buffer) === true
 }
 
 /** Are marked ArrayBuffers not transferred? Not every run time supports it. */

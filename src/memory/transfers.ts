@@ -1,5 +1,4 @@
 /** Moves bytes in the order of a stream: copies, fills, and ordinary arrays through pinned memory. */
-import { webStreams } from '#platform'
 import { checkArray, checkInteger, checkIntegers, type Given, readOptions } from '../base/arguments.js'
 import { type Bytes, bytesOf, checkSource, isBytes, type OwnBytes } from '../base/bytes.js'
 import { describe, invalidType, invalidValue, outOfRange, stateError } from '../base/errors.js'
@@ -244,6 +243,9 @@ export function uploader(
   }
   return new (webStreams().WritableStream)(sink, { highWaterMark: CHUNK_BYTES, size: sizeOf })
 }
+
+/** The classes of Node: those in globalThis may have been replaced by the program. Few programs need them, and they take milliseconds to load. */
+const webStreams = () => process.getBuiltinModule('node:stream/web')
 
 /** `stream.downloader()`, with the function that downloads each chunk. */
 export function downloader(

@@ -1,6 +1,7 @@
 /** NVRTC, CUDA's compiler as a library. It is loaded at the first compilation, and each compilation runs on a thread of its own. */
-import { nextTurn } from '#platform'
+import { VARIABLES } from '../base/environment-variables.js'
 import { stateError } from '../base/errors.js'
+import { nextTurn } from '../base/event-loop.js'
 import { lookUntil } from '../driver/look-until.js'
 import { type CFunction, own } from './c-functions.js'
 import { headerOptions } from './cuda-headers.js'
@@ -11,7 +12,7 @@ import { loadLibrary, type WantedLibrary } from './shared-library.js'
 export const NVRTC: WantedLibrary = {
   title: "NVRTC, CUDA's compiler,",
   names: ['libnvrtc.so.13', 'libnvrtc.so.12', 'libnvrtc.so'],
-  variable: 'CUDA_STREAMS_NVRTC',
+  variable: VARIABLES.nvrtc,
   wayOut: 'Install it, set CUDA_HOME, or load code that is compiled already',
 }
 

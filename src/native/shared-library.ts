@@ -4,6 +4,7 @@
  */
 import { existsSync, readdirSync, readFileSync, realpathSync, statSync } from 'node:fs'
 import { delimiter, dirname, join } from 'node:path'
+import type { EnvironmentVariable } from '../base/environment-variables.js'
 import { messageOf, stateError } from '../base/errors.js'
 import { bindAll, type CFunction, declaration } from './c-functions.js'
 import { layer } from './layer.js'
@@ -52,7 +53,7 @@ export interface WantedLibrary {
   /** File names in order of preference. */
   readonly names: readonly string[]
   /** The environment variable that names the file, or its folder. */
-  readonly variable: string
+  readonly variable: EnvironmentVariable<string>
   /** What a program can do when the library is missing. */
   readonly wayOut: string
 }
@@ -71,7 +72,7 @@ export function loadLibrary(wanted: WantedLibrary): SharedLibrary {
   }
   const tried: string[] = []
   const reasons: string[] = []
-  const named = process.env[wanted.variable]
+  const named = wanted.variable.read()
   for (const path of named ? namedPaths(named, wanted) : likelyPaths(wanted)) {
     tried.push(path)
     try {
@@ -81,7 +82,9 @@ export function loadLibrary(wanted: WantedLibrary): SharedLibrary {
       if (existsSync(path)) reasons.push(messageOf(error))
     }
   }
-  const where = named ? `${wanted.variable} names ${named}` : `set ${wanted.variable} to the file or to its folder`
+  const where = named
+    ? `${wanted.variable.name} names ${named}`
+    : `set ${wanted.variable.name} to the file or to its folder`
   const why = reasons.length === 0 ? '' : ` (${reasons.join('; ')})`
   throw stateError(
     'ERR_UNSUPPORTED',

@@ -1,7 +1,7 @@
 /**
  * Compares each operation with the earlier ones that touched the same bytes, and reports the pairs that nothing orders.
  */
-import { atNextTurn, type Turn } from '#platform'
+import { atNextTurn, type Turn } from '../base/event-loop.js'
 import { type Epoch, NOWHERE } from '../base/vector-clock.js'
 import {
   type ContextHandle,

@@ -237,6 +237,7 @@ function latestOf(operations: readonly CheckedOperation[]): readonly CheckedOper
 }
 
 /**
+ * The kinds of findings:
  * - `race`: two accesses to the same bytes, one of them a write, that nothing orders
  * - `host-access`: JavaScript asked for a view of pinned memory that queued work still writes or reads
  * - `use-before-allocation`: work that nothing orders after the allocation of its memory

@@ -2,7 +2,7 @@
  * Finds out from the bytes of pinned memory what JavaScript did with it: whether it wrote through a view that it asked for,
  * and whether it wrote through an older view while queued work still reads.
  */
-import { sameBytes } from '#platform'
+import { sameBytes } from '../base/bytes.js'
 import { type Epoch, isBefore } from '../base/vector-clock.js'
 import type { Access, Pointer } from '../driver/driver.js'
 import type { CheckedOperation } from './operations.js'

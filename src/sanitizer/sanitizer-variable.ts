@@ -2,46 +2,61 @@
  * The environment variable CUDA_STREAMS_SANITIZER starts a sanitizer when the default driver is opened. Its value is a mode
  * and other options, such as `print,stacks=all,exit-code=1`.
  */
-import { readText } from '#platform'
+import { SANITIZER_WORDS, VARIABLES } from '../base/environment-variables.js'
 import { invalidValue } from '../base/errors.js'
 import { provideInterceptor } from '../driver/environment-interceptors.js'
 import { MODES, type Suppression } from './findings.js'
 import { STACK_MODES } from './operations.js'
 import { Sanitizer, type SanitizerOptions } from './sanitizer.js'
 
-provideInterceptor('CUDA_STREAMS_SANITIZER', (_driver, value) => {
+provideInterceptor(VARIABLES.sanitizer.name, (_driver, value) => {
   Sanitizer.start(optionsOf(value))
 })
 
-type Options = { -readonly [K in keyof SanitizerOptions]: SanitizerOptions[K] }
+/** Values by which the sanitizer is switched on, without saying how it reports. */
+const MEAN_PRINT = ['1', 'true']
+
+/** The options that each word stands for, given the text behind its `=`; undefined if that is no value of the word. */
+const READERS: Record<keyof typeof SANITIZER_WORDS, (given: string | undefined) => SanitizerOptions | undefined> = {
+  fix: (given) => (given === undefined ? { fix: true } : undefined),
+  causal: (given) => (given === undefined ? { causal: true } : undefined),
+  'at-once': (given) => (given === undefined ? { atOnce: true } : undefined),
+  'exit-code': (given = '') => (/^\d+$/.test(given) ? { exitCode: Number(given) } : undefined),
+  stacks: (given) => {
+    const stacks = STACK_MODES.find((one) => one === given)
+    return stacks === undefined ? undefined : { stacks }
+  },
+  suppressions: (given = '') => (given === '' ? undefined : { suppress: suppressionsIn(given) }),
+}
+const readers = new Map(Object.entries(READERS))
 
 /** The options that a value of the variable stands for. Throws ERR_INVALID_ARG_VALUE for a word that is no option. */
 export function optionsOf(value: string): SanitizerOptions {
-  const options: Options = { mode: 'print' }
-  for (const part of value.split(',')) {
-    const [word = '', given = ''] = part.trim().split(/=(.*)/s)
-    const mode = MODES.find((one) => one === part.trim())
-    const stacks = STACK_MODES.find((one) => one === given)
-    if (mode !== undefined) options.mode = mode
-    else if (part.trim() === 'fix') options.fix = true
-    else if (part.trim() === 'causal') options.causal = true
-    else if (part.trim() === 'at-once') options.atOnce = true
-    else if (word === 'exit-code' && /^\d+$/.test(given)) options.exitCode = Number(given)
-    else if (word === 'stacks' && stacks !== undefined) options.stacks = stacks
-    else if (word === 'suppressions' && given !== '') options.suppress = suppressionsIn(given)
-    else if (part.trim() !== '1') {
-      const words = "'fix', 'causal', 'at-once', 'exit-code=…', 'stacks=…' or 'suppressions=FILE'"
-      throw invalidValue(
-        `CUDA_STREAMS_SANITIZER must be one of '${MODES.join("', '")}', and with commas ${words}, not '${part}'`,
-      )
-    }
-  }
+  const parts = value.split(',').map((part) => part.trim())
+  return Object.assign({ mode: 'print' }, ...parts.map(optionsOfPart))
+}
+
+function optionsOfPart(part: string): SanitizerOptions {
+  const mode = MODES.find((one) => one === part)
+  if (mode !== undefined) return { mode }
+  if (MEAN_PRINT.includes(part)) return {}
+  const [word = '', given] = part.split(/=(.*)/s)
+  const options = readers.get(word)?.(given)
+  if (options === undefined) throw wrongWord(part)
   return options
+}
+
+function wrongWord(part: string): Error {
+  const forms = Object.values(SANITIZER_WORDS).map(({ form }) => `'${form}'`)
+  const words = `${forms.slice(0, -1).join(', ')} or ${forms.at(-1)}`
+  return invalidValue(
+    `${VARIABLES.sanitizer.name} must be one of '${MODES.join("', '")}', and with commas ${words}, not '${part}'`,
+  )
 }
 
 /** Reads a file of suppressions. Each line has a part of the message, then # and the reason. */
 function suppressionsIn(path: string): readonly Suppression[] {
-  const lines = readText(path).split(/\r?\n/)
+  const lines = process.getBuiltinModule('node:fs').readFileSync(path, 'utf8').split(/\r?\n/)
   return lines.flatMap((line, index) => {
     const [match = '', reason = ''] = line.split(/#(.*)/s).map((text) => text.trim())
     if (match === '') return []

@@ -2,7 +2,6 @@
  * Finds missing waits: two uses of the same memory that nothing orders. It stands before a driver, real or simulated, and
  * follows the calls; one run covers every timing of the GPU that this order of calls can have.
  */
-import { printError, process } from '#platform'
 import {
   checkArray,
   checkBoolean,
@@ -14,6 +13,7 @@ import {
 } from '../base/arguments.js'
 import { invalidType, stateError } from '../base/errors.js'
 import { notCloneable } from '../base/library-object.js'
+import { printError } from '../base/standard-error.js'
 import { another, type Device, driverOf, resolveDevice } from '../device.js'
 import { whenDriverOpens } from '../driver/default-driver.js'
 import { type Driver, type TouchedMemory, touching } from '../driver/driver.js'

@@ -8,13 +8,13 @@ import {
   checkPointer,
   readOptions,
 } from '../base/arguments.js'
+import { MOST_DEVICES, MOST_MEMORY } from '../base/environment-variables.js'
 import { invalidType, invalidValue, outOfRange, stateError } from '../base/errors.js'
 import { memoize } from '../base/memoize.js'
 import { shortCallSite } from '../base/stack.js'
 import { type Device, deviceOf, driverOf, isDevice, readOptionsOn } from '../device.js'
 import { CUresult } from '../driver/cuda-results.js'
 import type { StreamHandle } from '../driver/driver.js'
-import { MOST_DEVICES, MOST_MEMORY } from '../driver/sim/limits.js'
 import { FAILING_CALLS, type FailingCall, type PlannedFault } from '../driver/sim/machine/fault-plan.js'
 import { SimOperationKind } from '../driver/sim/machine/work.js'
 import { SimDriver, simulatorOfHandle } from '../driver/sim/sim-driver.js'

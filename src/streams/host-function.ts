@@ -1,5 +1,5 @@
 /** Makes a host function of a callback: it runs in the async context in which it was queued, and never throws. */
-import { newAsyncScope } from '#platform'
+import { AsyncResource } from 'node:async_hooks'
 import { throwUncaught } from '../base/uncaught.js'
 import type { HostFunction } from '../driver/driver.js'
 
@@ -25,7 +25,7 @@ export function hostFunction(
   runsAfterFault: boolean,
   isInternal = false,
 ): HostFunction {
-  const context = newAsyncScope('CudaHostFunction')
+  const context = new AsyncResource('CudaHostFunction')
   return {
     runsAfterFault,
     own: isInternal,

@@ -3,7 +3,7 @@
  * gets a token, a plain object of names and numbers. A registration in native memory says whether the owner still has the
  * object open, and which object it is: a made-up handle would reach the driver otherwise, which crashes on some.
  */
-import { hostname, process, randomInteger, readText, threadId } from '#platform'
+import { threadId } from 'node:worker_threads'
 import { type Given, isObject, readProperties } from '../base/arguments.js'
 import { describe, invalidType, invalidValue, stateError } from '../base/errors.js'
 import { memoize } from '../base/memoize.js'
@@ -96,7 +96,7 @@ export function register<K extends SharedKind>(
 ): SharedObject & { readonly cudaStreams: K } {
   let known = registrations.get(impl)
   if (known === undefined) {
-    const key = randomInteger(1, MOST_KEY)
+    const key = process.getBuiltinModule('node:crypto').randomInt(1, MOST_KEY)
     const { driver, ordinal } = device
     const mark = driverOf(device).sharing.raiseMark([key, KINDS.indexOf(kind), ordinal, ...facts])
     const shared = { cudaStreams: kind, driver, process: processName(), thread: threadId, key, mark, device: ordinal }
@@ -204,14 +204,14 @@ let ownName: string | undefined
 function processName(): string {
   const read = (path: string): string => {
     try {
-      return readText(path)
+      return process.getBuiltinModule('node:fs').readFileSync(path, 'utf8')
     } catch {
       // Not every platform has these virtual files.
       return ''
     }
   }
   if (ownName !== undefined) return ownName
-  const machine = read('/proc/sys/kernel/random/boot_id').trim() || hostname()
+  const machine = read('/proc/sys/kernel/random/boot_id').trim() || process.getBuiltinModule('node:os').hostname()
   // Numbers of processes are used again: the time of the start, in the kernel's ticks, tells them apart.
   const afterCommand = read('/proc/self/stat').split(') ').at(-1) ?? ''
   ownName = `${machine} ${process.pid} ${afterCommand.split(' ')[19] ?? ''}`

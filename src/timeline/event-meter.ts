@@ -3,8 +3,8 @@
  * does not follow from what came before; they are read when the recording is over. The device's clock is compared with the
  * host's at the beginning and at the end.
  */
-import { atNextTurn, sleep } from '#platform'
 import { CudaError } from '../base/errors.js'
+import { atNextTurn, sleep } from '../base/event-loop.js'
 import { CUresult } from '../driver/cuda-results.js'
 import {
   type ContextHandle,

@@ -1,7 +1,7 @@
 /** The page of a recording: a template with the data in it. */
-import { deflateToBase64 } from '#platform'
 import { printable } from '../base/printable.js'
 import type { Analysis } from './analysis.js'
+import { deflateToBase64 } from './compression.js'
 import { Names, NO_ROW } from './event-records.js'
 import { KIND_NAMES } from './kinds.js'
 import { BINDING_KINDS, emptyColumns, encodePage, type PageData } from './page-format.js'

@@ -1,8 +1,8 @@
 /** A recording under way. All recordings of one driver share an EventWriter, and each has a window of its event records. */
-import { listen } from '#cupti'
 import { whenNameIsGiven } from '../driver/stream-names.js'
 import type { WrappableDriver } from '../driver/wrappable-driver.js'
 import type { ForeignWork } from './cupti/foreign-work.js'
+import { listen } from './cupti/listen.js'
 import type { EventWriter } from './event-writer.js'
 import { TimelineInterceptor } from './timeline-interceptor.js'
 import { type Trace, type TraceWindow, takeTrace } from './trace.js'

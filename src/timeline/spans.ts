@@ -1,7 +1,6 @@
 /** GPU work as OpenTelemetry spans. `@opentelemetry/api` is the program's own: this package only speaks to a tracer of it. */
-
+import { channel, subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { type Context, context, SpanKind, SpanStatusCode, type Tracer, trace } from '@opentelemetry/api'
-import { channel, subscribe, unsubscribe } from '#platform'
 import { readOptions } from '../base/arguments.js'
 import { invalidType } from '../base/errors.js'
 import { type OperationMessage, type Publisher, type PublishOptions, publishOn } from './channels.js'

@@ -1,5 +1,4 @@
 /** The stalls of a recording: its gaps, grouped by cause, each with a description and with what to write instead. */
-import { process } from '#platform'
 import { isNullStream, type StreamHandle } from '../driver/driver.js'
 import type { Bindings, Gap } from './bindings.js'
 import { NO_ROW } from './event-records.js'

@@ -2,23 +2,26 @@
  * The environment variable `CUDA_STREAMS_TIMELINE=file.html` records a process from its first use of the GPU to its end. With
  * `CUDA_STREAMS_TIMELINE_SITES=1`, call sites are recorded as by `{ callSites: true }`.
  */
-import { absolutePath, isMainThread, printError, process, threadId, writeFileNow } from '#platform'
-import { variable } from '../base/environment-variables.js'
+import { isMainThread, threadId } from 'node:worker_threads'
+import { VARIABLES } from '../base/environment-variables.js'
 import { messageOf } from '../base/errors.js'
+import { printError } from '../base/standard-error.js'
 import { provideInterceptor } from '../driver/environment-interceptors.js'
 import { DEFAULT_LIMIT, Session } from './session.js'
 import { checkExtension, contentsOf, timelineOf } from './timeline.js'
 
-provideInterceptor('CUDA_STREAMS_TIMELINE', (driver, file) => {
-  const { extension } = checkExtension(file, 'CUDA_STREAMS_TIMELINE')
+provideInterceptor(VARIABLES.timeline.name, (driver, file) => {
+  const { extension } = checkExtension(file, VARIABLES.timeline.name)
   // The current directory may change until the end, and each worker has a driver and a file of its own.
   const named = isMainThread ? file : `${file.slice(0, -extension.length)}.worker-${threadId}${extension}`
-  const path = absolutePath(named)
-  const callSites = (variable('CUDA_STREAMS_TIMELINE_SITES') ?? '0') !== '0'
+  const path = process.getBuiltinModule('node:path').resolve(named)
+  const callSites = VARIABLES.timelineSites.read()
   const session = new Session(driver, undefined, DEFAULT_LIMIT, callSites)
   process.once('exit', () => {
     try {
-      writeFileNow(path, contentsOf(path, timelineOf(session.stopNow()).render(path)))
+      process
+        .getBuiltinModule('node:fs')
+        .writeFileSync(path, contentsOf(path, timelineOf(session.stopNow()).render(path)))
     } catch (error) {
       // The exit code stays the same, but the missing file is reported.
       printError(`cuda-streams: no timeline was written to ${path}: ${messageOf(error)}`)

@@ -1,5 +1,4 @@
 /** Timelines: what ran when, recorded from any driver, for programs, for Perfetto, and as a page to look at. */
-import { gzip, writeFile } from '#platform'
 import {
   checkArray,
   checkBoolean,
@@ -16,6 +15,7 @@ import { type Device, driverOf, isDevice, resolveDevice } from '../device.js'
 import type { Simulation } from '../simulation/simulation.js'
 import { type Analysis, analyse } from './analysis.js'
 import type { BindingKind, Gap } from './bindings.js'
+import { gzip } from './compression.js'
 import { type Calibration, NO_ROW } from './event-records.js'
 import { pageData, toHtml } from './html.js'
 import { EventKind, isHostOnly, type OperationKind, operationKind } from './kinds.js'
@@ -287,7 +287,7 @@ export class Timeline {
    */
   async save(path: string): Promise<void> {
     const text = checkThis(this, isTimeline, 'a Timeline').render(path)
-    await writeFile(path, contentsOf(path, text))
+    await process.getBuiltinModule('node:fs').promises.writeFile(path, contentsOf(path, text))
   }
 
   /**

@@ -20,7 +20,7 @@ test('the lines of the library are told by its folder; in a bundle without a sou
   const bundle = join(folder, 'bundle.mjs')
   const compiled = readFileSync(join(root, 'dist', 'src', 'base', 'stack.js'), 'utf8')
   const fileOf = (name: string): string => `'${new URL(`../../src/base/${name}.js`, import.meta.url)}'`
-  const alone = compiled.replace("'#platform'", fileOf('platform')).replace("'./printable.js'", fileOf('printable'))
+  const alone = compiled.replace("'./printable.js'", fileOf('printable'))
   writeFileSync(bundle, alone)
   const bundled = (await import(pathToFileURL(bundle).href)) as Stacks
 

@@ -8,7 +8,7 @@ import { after, describe, test } from 'node:test'
 import { simulate } from 'cuda-streams/sim'
 import type { Report } from '../../src/cli/report.js'
 import { textOf } from '../../src/cli/report.js'
-import { VARIABLES } from '../../src/cli/variables.js'
+import { ALL_VARIABLES } from '../../src/cli/variables.js'
 import { fakeCuda, fakeCupti } from '../fake-driver/fake-cuda.js'
 import { installedProject, type Native, nativeIn } from '../helpers/installed-project.js'
 import { onMachine } from '../helpers/machine.js'
@@ -168,8 +168,8 @@ describe('the doctor', { skip, concurrency: 2 }, () => {
       env: { CUDA_STREAMS_DRIVERS: 'cuda', CUDA_STREAM_SIM: '1', CUDA_STREAMS_TEST_SEED: '1' },
     })
     assert.deepEqual(unknown.problems.map((problem) => problem.split(':')[0]).sort(), [
-      'There is no variable CUDA_STREAMS_DRIVERS',
-      'There is no variable CUDA_STREAM_SIM',
+      'There is no environment variable CUDA_STREAMS_DRIVERS',
+      'There is no environment variable CUDA_STREAM_SIM',
     ])
     const named = await doctor({ env: { CUDA_STREAMS_NCCL: '/nowhere' } })
     assert.match(named.problems.join(), /^NCCL was not found: tried \/nowhere/)
@@ -299,7 +299,7 @@ test('docs/environment.md and the doctor have the same variables', () => {
   const [, section = ''] = text.split(/^## Of the library$/m)
   const tables = (section.split(/^## /m)[0] ?? '').split(/^### What `auto` takes$[\s\S]*?(?=^### )/m).join('')
   const names = [...tables.matchAll(/^\|([^|]*)\|/gm)].flatMap(([, cell = '']) =>
-    [...cell.matchAll(/`(\w+)`/g)].map(([, name]) => name),
+    [...cell.matchAll(/`([A-Z]\w+)`/g)].map(([, name]) => name),
   )
-  assert.deepEqual(names.toSorted(), VARIABLES.toSorted())
+  assert.deepEqual(names.toSorted(), ALL_VARIABLES.toSorted())
 })

@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { simulationOf } from 'cuda-streams/sim'
-import { onPlatform } from '../helpers/run-time.js'
+import { sameLibrary } from '../helpers/run-time.js'
 import type { Workbench } from '../helpers/workbench.js'
 import type { Scenario } from './children/scenarios.js'
 
@@ -27,7 +27,7 @@ export function runScenario(
   options: ChildOptions = {},
 ): Promise<Ended> {
   const env: NodeJS.ProcessEnv = { ...process.env, NODE_TEST_CONTEXT: undefined, ...options.env }
-  const args = [...onPlatform, '--expose-gc', SCRIPT, nameOf(backend), scenario]
+  const args = [...sameLibrary, '--expose-gc', SCRIPT, nameOf(backend), scenario]
   return new Promise((resolve) => {
     execFile(process.execPath, args, { env, timeout: LONGEST, encoding: 'utf8' }, (error, stdout, stderr) => {
       const code = error === null ? 0 : typeof error.code === 'number' ? error.code : null

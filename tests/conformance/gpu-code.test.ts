@@ -75,6 +75,9 @@ onEveryBackend('code of a GPU', (bench) => {
     const half = defineKernel({
       name: 'half_of',
       source: `#include <cuda_fp16.h>
+        #ifndef FACTOR
+        #define FACTOR 0.0f
+        #endif
         extern "C" __global__ void half_of(float* x) { x[0] = __half2float(__hmul(__float2half(x[0]), __float2half(FACTOR))); }`,
       options: ['-DFACTOR=0.5f'],
       signature: ['inout f32*'],

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ExternalStream, type Graph, type GraphExec, Stream } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
-import { newContextStorage } from '#platform'
+import { AsyncLocalStorage } from '../helpers/context-storage.js'
 import { onEveryBackend } from '../helpers/suite.js'
 import { ONE_DEVICE, refused, refusedByDriver, secondDevice, turns } from './expect.js'
 
@@ -492,7 +492,7 @@ onEveryBackend('graphs', (bench) => {
   })
 
   test('H1 a host function in a graph runs in the async context it was captured in', async () => {
-    const request = newContextStorage<string>()
+    const request = new AsyncLocalStorage<string>()
     using stream = bench.stream()
     let seen: string | undefined
     using graph = request.run('captured', () =>

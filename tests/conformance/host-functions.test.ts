@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { Device, Stream } from 'cuda-streams'
-import { newContextStorage } from '#platform'
+import { AsyncLocalStorage } from '../helpers/context-storage.js'
 import { onEveryBackend } from '../helpers/suite.js'
 import { runScenario } from './child.js'
 import { refused, stillWorks, turns } from './expect.js'
@@ -98,7 +98,7 @@ onEveryBackend('host functions', (bench) => {
 
   test('H1 it runs in the async context it was queued in, whichever code waits', async () => {
     using stream = bench.stream()
-    const storage = newContextStorage<string>()
+    const storage = new AsyncLocalStorage<string>()
     const seen: unknown[] = []
     const look = (): void => void seen.push(storage.getStore())
     storage.run('first', () => stream.launchHostFunc(look))

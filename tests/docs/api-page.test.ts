@@ -1,10 +1,12 @@
-/** docs/api.md names all that each door exports, and nothing else. */
+/** docs/api.md names all that each entry point exports, and nothing else: scripts/api-page.mjs writes it. */
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { root } from '../helpers/root.js'
 
+const NUMBERS: Readonly<Record<number, string>> = { 7: 'seven', 8: 'eight', 9: 'nine', 10: 'ten' }
 const OWN = /^export (?:declare )?(?:abstract )?(?:class|interface|type|function|const|let|enum) (\w+)/gm
 const LIST = /^export (?:type )?\{([^}]*)\}/gm
 
@@ -47,13 +49,21 @@ function doors(): readonly (readonly [name: string, path: string])[] {
 }
 
 describe('docs/api.md', () => {
-  const named = namesByDoor(readFileSync(join(root, 'docs', 'api.md'), 'utf8'))
+  const page = readFileSync(join(root, 'docs', 'api.md'), 'utf8')
+  const named = namesByDoor(page)
 
-  it('has a part for each door', () => {
+  it('is as scripts/api-page.mjs writes it', () => {
+    const script = join(root, 'scripts', 'api-page.mjs')
+    const { status, stderr } = spawnSync(process.execPath, [script, '--check'], { encoding: 'utf8' })
+    assert.equal(status, 0, stderr)
+  })
+
+  it('has a part for each entry point, and says how many there are', () => {
     assert.deepEqual(
       [...named.keys()],
       doors().map(([name]) => name),
     )
+    assert.match(page, new RegExp(`each of the ${NUMBERS[doors().length]} entry points`))
   })
 
   for (const [door, path] of doors()) {

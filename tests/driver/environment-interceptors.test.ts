@@ -25,11 +25,7 @@ describe('a bundle', () => {
     join(folder, 'package.json'),
     JSON.stringify({
       type: 'module',
-      imports: {
-        '#backends': './src/driver/backends.js',
-        '#cupti': './src/timeline/cupti/listen.js',
-        '#platform': './src/base/platform.js',
-      },
+      imports: { '#backends': './src/driver/backends.js' },
     }),
   )
   writeFileSync(join(folder, 'program.js'), PROGRAM)

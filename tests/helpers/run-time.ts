@@ -1,8 +1,7 @@
 /**
- * What differs between Node, Bun and Deno where a test starts a process of the run time that it is run by, and on the platform
- * for browsers, which the library has under `node --conditions=browser`.
+ * What differs between Node, Bun and Deno if a test starts a process of the run time that it is run by, and if the library runs on what
+ * takes the place of Node in a page (site/playground/tests/as-in-a-page.mjs, which is then imported by an argument of Node).
  */
-import { process as platformProcess } from '#platform'
 
 const ARGUMENTS = process.env['CUDA_STREAMS_TEST_ARGUMENTS'] ?? '["--expose-gc", "--test-reporter=tap"]'
 
@@ -21,11 +20,11 @@ export const withoutPromiseHooks =
 export const runsModule = (text: string): string[] =>
   'deno' in process.versions ? ['eval', text] : ['--input-type=module', '-e', text]
 
-/** Whether the process is that of the platform, with its variables and its end: browsers have none. */
-export const hasProcess = platformProcess === process
+/** The arguments by which a process of Node runs the library as this one does. */
+export const sameLibrary: readonly string[] = process.execArgv.filter((argument) => argument.includes('as-in-a-page'))
 
-/** The arguments by which a process has the platform of this one. */
-export const onPlatform: readonly string[] = hasProcess ? [] : ['--conditions=browser']
+/** Whether the library has the process, with its variables and its end: a page has none. */
+export const hasProcess = sameLibrary.length === 0
 
 /** Whether what a function makes current follows it over each `await`, and is seen by no other: browsers cannot do that. */
 export const contextsFollowAwaits = hasProcess

@@ -65,7 +65,7 @@ export function importsOf(from: string, text: string): readonly Import[] {
 
 function roomOf(file: string): string {
   if (DOORS.includes(file)) return 'door'
-  if (/^driver\/(default-driver|backends(-in-bundle|-in-browser)?)\.ts$/.test(file)) return 'default-driver'
+  if (/^driver\/(default-driver|backends(-in-bundle)?)\.ts$/.test(file)) return 'default-driver'
   return /^driver\/(cuda|sim)(?=\/)|^[^/.]+/.exec(file)?.[0] ?? file
 }
 

@@ -487,7 +487,7 @@ function execute(
 }
 
 describe('CUDA_STREAMS_SANITIZER', () => {
-  for (const value of ['1', 'print']) {
+  for (const value of ['1', 'true', 'print']) {
     it(`=${value} prints at the end of the process`, () => {
       const { status, stderr } = execute(`${RACE}; console.error('the program ends')`, {
         CUDA_STREAMS_SANITIZER: value,

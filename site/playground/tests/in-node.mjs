@@ -1,5 +1,4 @@
 // Runs programs in Node by the playground's own runner: each in a worker, so that it finds a library of its own.
-import { createRequire } from 'node:module'
 import { basename, dirname, join, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { Worker } from 'node:worker_threads'
@@ -33,7 +32,6 @@ export async function buildRunner() {
     format: 'esm',
     target: 'es2022',
     outfile: runner,
-    alias: { 'node-inspect-extracted': createRequire(join(root, 'package.json')).resolve('node-inspect-extracted') },
     plugins: [library],
     logLevel: 'warning',
   })

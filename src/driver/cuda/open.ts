@@ -1,5 +1,5 @@
 /** Builds the CUDA driver from its parts. */
-import { millisecondsOf } from '../../base/environment-variables.js'
+import { VARIABLES } from '../../base/environment-variables.js'
 import { NativeMemory } from '../../native/native-memory.js'
 import { deadlock } from '../deadlocks.js'
 import { type Driver, EventFlag, type EventHandle, isNullStream } from '../driver.js'
@@ -28,8 +28,6 @@ import { ValueWaits } from './waiting/value-waits.js'
 
 export { absence, noDriver } from './libcuda/libcuda.js'
 
-const DEADLOCK_TIMEOUT = 10_000
-
 /**
  * Starts the NVIDIA driver. Returns undefined when this machine has none.
  * @throws ERR_NO_DRIVER when it has one that does not work
@@ -42,7 +40,7 @@ export function openCudaDriver(): Driver | undefined {
   const { contexts, relaxed } = libcuda
   const registry = openProcessRegistry()
   const spinWait = makeSpinWait()
-  const deadlockAfter = millisecondsOf('CUDA_STREAMS_DEADLOCK_TIMEOUT', DEADLOCK_TIMEOUT)
+  const deadlockAfter = VARIABLES.deadlockTimeout.read()
   const exclusivelyNow: PendingHostFunctions['exclusivelyNow'] = (call) => hostFunctions.exclusivelyNow(call)
   const spares = new SpareStreams({ ...libcuda, registry, spinWait, exclusivelyNow })
   const pool = new EventPool({ ...libcuda, spares })

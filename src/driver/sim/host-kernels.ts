@@ -1,5 +1,5 @@
 /** Kernels in JavaScript: they work on the bytes of the memory that they are given. */
-import { LONGEST_ARRAY, sameBytes } from '#platform'
+import { LONGEST_ARRAY, sameBytes } from '../../base/bytes.js'
 import { ELEMENT_TYPES, type ScalarType } from '../../base/element-types.js'
 import { invalidValue, stateError } from '../../base/errors.js'
 import { surfacing } from '../../base/uncaught.js'

@@ -1,11 +1,21 @@
 /** How many devices of what memory are simulated. Apart from the rest, which only the simulator reads. */
-import { machineMemory } from '#platform'
 
-/** More devices than any machine has; a mistyped figure should not fill the memory. */
-export const MOST_DEVICES = 64
-/** Bytes that an H200 has (nominally), and more than any device has. */
+/** Bytes that an H200 has (nominally). */
 export const H200_MEMORY = 141e9
-export const MOST_MEMORY = 2 ** 46
+
+/**
+ * Bytes of memory of this machine, or of the container that the process runs in, if that has a limit. Undefined if the
+ * process may not ask: Deno needs a permission.
+ */
+export function machineMemory(): number | undefined {
+  try {
+    const total = process.getBuiltinModule('node:os').totalmem()
+    // Without a limit it is 0, or more than any machine has. Deno and old versions of Node lack the function.
+    return Math.min(total, process.constrainedMemory?.() || total)
+  } catch {
+    return undefined
+  }
+}
 
 /** Bytes of a machine that does not say how many it has, such as a browser's. */
 const UNKNOWN_MACHINE = 2 ** 33

@@ -2,7 +2,6 @@
  * Kernels of PTX on the simulated GPU: modules of them, and launches, which are operations like all others. The compiler
  * behind it (src/ptx) knows no streams.
  */
-import { process } from '#platform'
 import { ELEMENT_TYPES, type ScalarType } from '../../base/element-types.js'
 import { explained, messageOf, stateError } from '../../base/errors.js'
 import * as Ptx from '../../ptx/ptx.js'

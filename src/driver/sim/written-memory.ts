@@ -3,7 +3,7 @@
  * given. It shows by comparison, so what is written as it was before is not noticed, and of long stretches only both ends
  * are compared unless all is asked for.
  */
-import { sameBytes } from '#platform'
+import { sameBytes } from '../../base/bytes.js'
 import type { Access } from '../driver.js'
 
 /** Bytes of a stretch that are compared: half of them at each end. */

@@ -1,4 +1,5 @@
 /** cuBLAS as a C library: finding it, its functions, numbers and handles. A test compares them with cublas_api.h. */
+import { VARIABLES } from '../../base/environment-variables.js'
 import { LibraryError } from '../../base/errors.js'
 import { NativeResource } from '../../base/finalization.js'
 import { memoize } from '../../base/memoize.js'
@@ -12,7 +13,7 @@ import { declareFunctions } from '../library-call.js'
 export const CUBLAS: WantedLibrary = {
   title: 'cuBLAS',
   names: ['libcublas.so.13', 'libcublas.so.12', 'libcublas.so'],
-  variable: 'CUDA_STREAMS_CUBLAS',
+  variable: VARIABLES.cublas,
   wayOut: 'Install it with the CUDA toolkit or by pip, set CUDA_HOME',
 }
 

@@ -1,6 +1,8 @@
 /** NCCL as a C library: finding it, its functions and numbers. A test compares them with nccl.h. */
+
 import type { OwnBytes } from '../../base/bytes.js'
 import type { ELEMENT_TYPES, ElementTypeName } from '../../base/element-types.js'
+import { VARIABLES } from '../../base/environment-variables.js'
 import { LibraryError, stateError } from '../../base/errors.js'
 import type { Driver } from '../../driver/driver.js'
 import type { CFunction } from '../../native/c-functions.js'
@@ -12,7 +14,7 @@ import { declareFunctions } from '../library-call.js'
 export const NCCL: WantedLibrary = {
   title: 'NCCL',
   names: ['libnccl.so.2', 'libnccl.so'],
-  variable: 'CUDA_STREAMS_NCCL',
+  variable: VARIABLES.nccl,
   wayOut: 'Install it as a package of the system or by pip',
 }
 

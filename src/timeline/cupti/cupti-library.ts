@@ -1,4 +1,5 @@
 /** CUPTI as a C library: finding it, its functions, its numbers. A test holds them against NVIDIA's headers. */
+import { VARIABLES } from '../../base/environment-variables.js'
 import { LibraryError, stateError } from '../../base/errors.js'
 import type { CFunction } from '../../native/c-functions.js'
 import { layer } from '../../native/layer.js'
@@ -8,7 +9,7 @@ import { loadLibrary, type WantedLibrary } from '../../native/shared-library.js'
 export const CUPTI: WantedLibrary = {
   title: "CUPTI, which tells of other libraries' work,",
   names: ['libcupti.so.13', 'libcupti.so.12', 'libcupti.so'],
-  variable: 'CUDA_STREAMS_CUPTI',
+  variable: VARIABLES.cupti,
   wayOut: 'Install it with the CUDA toolkit or by pip (nvidia-cuda-cupti), or record without `everything`',
 }
 

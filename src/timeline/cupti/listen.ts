@@ -1,4 +1,4 @@
-/** Where recordings begin to listen to CUPTI. In a browser not-in-browser.ts takes this file's place. */
+/** Where recordings begin to listen to CUPTI. */
 import type { EventWriter } from '../event-writer.js'
 import { Activities } from './activities.js'
 import { ForeignWork } from './foreign-work.js'

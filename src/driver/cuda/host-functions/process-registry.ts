@@ -6,7 +6,7 @@
  * and keeps new ones from being queued. native/threads.h has the same memory as structs; a test compares the two.
  */
 import { threadId } from 'node:worker_threads'
-import { invalidValue } from '../../../base/errors.js'
+import { VARIABLES } from '../../../base/environment-variables.js'
 import { seconds, warnAfter } from '../../../base/warnings.js'
 import { own } from '../../../native/c-functions.js'
 import { layer } from '../../../native/layer.js'
@@ -439,10 +439,9 @@ export function openProcessRegistry(): ProcessRegistry {
  * nothing listens to warnings.
  */
 export function makeWatchdog(): () => void {
-  const wanted = process.env['CUDA_STREAMS_WATCHDOG'] || '1'
-  if (wanted !== '0' && wanted !== '1') throw invalidValue(`CUDA_STREAMS_WATCHDOG must be 0 or 1, not '${wanted}'`)
+  const isWanted = VARIABLES.watchdog.read()
   const after = warnAfter()
-  let isNeeded = wanted === '1' && after !== Number.POSITIVE_INFINITY && process.listenerCount('warning') > 0
+  let isNeeded = isWanted && after !== Number.POSITIVE_INFINITY && process.listenerCount('warning') > 0
   return () => {
     if (!isNeeded) return
     isNeeded = false

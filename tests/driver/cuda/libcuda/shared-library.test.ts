@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { afterEach, test } from 'node:test'
+import { EnvironmentVariable, VARIABLES } from '../../../../src/base/environment-variables.js'
 import {
   loadLibrary,
   pythonFolders,
@@ -12,17 +13,18 @@ import {
 import { refused } from '../../../conformance/expect.js'
 import { scratchFolder } from '../../../helpers/scratch.js'
 
+const NAME = 'CUDA_STREAMS_NONESUCH'
 const wanted: WantedLibrary = {
   title: 'Nonesuch',
   names: ['libnonesuch.so.2', 'libnonesuch.so'],
-  variable: 'CUDA_STREAMS_NONESUCH',
+  variable: new EnvironmentVariable(NAME, { ...VARIABLES.nccl.row }),
   wayOut: 'Install it',
 }
 const skip = process.platform === 'linux' ? false : 'the names and folders of Linux'
 const before = { ...process.env }
 
 afterEach(() => {
-  for (const name of ['CUDA_HOME', 'CUDA_PATH', 'VIRTUAL_ENV', 'CONDA_PREFIX', 'PATH', wanted.variable]) {
+  for (const name of ['CUDA_HOME', 'CUDA_PATH', 'VIRTUAL_ENV', 'CONDA_PREFIX', 'PATH', NAME]) {
     if (before[name] === undefined) delete process.env[name]
     else process.env[name] = before[name]
   }
@@ -78,9 +80,9 @@ test('a file that exists and cannot be loaded is in the error, with the reason',
 
 test('a place that the user names is the only one', { skip }, () => {
   const lib = folder()
-  process.env[wanted.variable] = lib
+  process.env[NAME] = lib
   const inFolder = refused(() => loadLibrary(wanted), 'ERR_UNSUPPORTED', /CUDA_STREAMS_NONESUCH names/)
   assert.match(inFolder.message, new RegExp(`tried ${lib}/libnonesuch.so.2, ${lib}/libnonesuch.so\\.`))
-  process.env[wanted.variable] = '/nowhere/libmine.so'
+  process.env[NAME] = '/nowhere/libmine.so'
   refused(() => loadLibrary(wanted), 'ERR_UNSUPPORTED', /tried \/nowhere\/libmine\.so\./)
 })

@@ -1,0 +1,115 @@
+// Writes the tables of docs/api.md: each export of each entry point, with the first sentence of its doc comment, from the declarations that
+// a build makes. `--check` ends with 1 if the page has others.
+import { readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)))
+const page = join(root, 'docs', 'api.md')
+const BEGIN = '<!-- exports: written by scripts/api-page.mjs -->\n'
+const END = '\n<!-- end of exports -->'
+
+/** Where to read more, by the beginning of the path of the file that declares the export; the first that fits counts. */
+const GUIDES = {
+  'base/errors': 'errors.md#which-error',
+  'base/element-types': 'kernels.md#signatures',
+  'base/': 'memory.md#moving-bytes',
+  'driver/driver': 'memory.md#moving-bytes',
+  'graphs/': 'graphs.md',
+  'kernels/external-work': 'coming-from.md#what-only-this-library-has',
+  'kernels/': 'kernels.md',
+  'memory/memory-pool': 'memory.md#pools',
+  'memory/stream-memory-operations': 'processes.md#values',
+  'memory/': 'memory.md',
+  shortcuts: 'memory.md#making-it',
+  'streams/shared': 'processes.md#threads',
+  'streams/green-context': 'green-contexts.md',
+  'streams/stream-options': 'foreign-streams.md#wrapping',
+  'explore/': 'exploration.md',
+  'driver/sim/': 'exploration.md#faults',
+  'simulation/': '../README.md#which-driver',
+  'libraries/cublas/': 'cublas.md',
+  'libraries/dlpack/': 'python.md#dlpack',
+  'libraries/nccl/': 'nccl.md',
+  'sanitizer/': 'sanitizer.md',
+  'timeline/channels': 'timeline.md#for-monitoring',
+  'timeline/spans': 'timeline.md#for-monitoring',
+  'timeline/': 'timeline.md',
+  '': 'coming-from.md',
+}
+
+const LISTS = /^export (?:type )?\{([^}]*)\} from '([^']+)'/gm
+const declarationsOf = (file) => readFileSync(file, 'utf8')
+
+/** The names that a file passes on, with the file that each comes from, and its name there. */
+function passedOn(file) {
+  return [...declarationsOf(file).matchAll(LISTS)].flatMap(([, list, from]) =>
+    list.split(',').flatMap((part) => {
+      const [inside, name = inside] = part
+        .trim()
+        .replace(/^type /, '')
+        .split(' as ')
+      return inside === '' ? [] : [{ name, inside, file: join(dirname(file), from.replace(/\.js$/, '.d.ts')) }]
+    }),
+  )
+}
+
+/** The kind of declaration, the text of its comment, and the file that has it. */
+function declarationOf(name, file) {
+  const pattern = new RegExp(
+    `(?:/\\*\\*((?:(?!\\*/)[^])*)\\*/\\s*)?^export (?:declare )?(?:abstract )?(class|function|const|interface|type) ${name}\\b`,
+    'm',
+  )
+  const [found, comment = '', kind] = pattern.exec(declarationsOf(file)) ?? []
+  if (found !== undefined)
+    return {
+      kind,
+      comment: comment
+        .replace(/^\s*\* ?/gm, '')
+        .replace(/\s+/g, ' ')
+        .trim(),
+      file,
+    }
+  const further = passedOn(file).find((one) => one.name === name)
+  if (further === undefined) throw new Error(`${file} declares no ${name}`)
+  return declarationOf(further.inside, further.file)
+}
+
+/** The first sentence, or what comes before the first tag or item of a list. */
+function firstSentence(comment, name) {
+  const [beginning] = comment.split(/ ?(?:- |@\w+ )/)
+  const [sentence] = beginning.split(/(?<=\.) (?=[A-Z`'[])/)
+  if (sentence === '') throw new Error(`${name} has no doc comment`)
+  return sentence.replace(/[.:]$/, '').replaceAll('|', '\\|')
+}
+
+const VALUES = ['class', 'function', 'const']
+
+function tableOf(file) {
+  const rows = passedOn(file).map(({ name, inside, file }) => ({ name, ...declarationOf(inside, file) }))
+  const order = ({ name, kind }) => `${VALUES.includes(kind) ? 0 : 1} ${name.toLowerCase()}`
+  rows.sort((one, other) => (order(one) < order(other) ? -1 : 1))
+  const lines = rows.map(({ name, kind, comment, file }) => {
+    const path = relative(join(root, 'dist', 'src'), file).replaceAll('\\', '/')
+    const [, guide] = Object.entries(GUIDES).find(([beginning]) => path.startsWith(beginning))
+    const title = guide.replace(/^\.\.\/|\.md.*$/g, '').replaceAll('-', ' ')
+    return `| \`${name}\` | ${kind} | ${firstSentence(comment, name)} | [${title}](${guide}) |`
+  })
+  return ['| export | | what it is | more |', '| --- | --- | --- | --- |', ...lines].join('\n')
+}
+
+const { name, exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+const parts = Object.entries(exports).flatMap(([path, target]) =>
+  target.types === undefined
+    ? []
+    : [`## ${join(name, path).replaceAll('\\', '/')}\n\n${tableOf(join(root, target.types))}\n`],
+)
+const text = readFileSync(page, 'utf8')
+const [before, after] = [text.indexOf(BEGIN), text.indexOf(END)]
+if (before < 0 || after < 0) throw new Error(`${page} has no place for the tables`)
+const written = `${text.slice(0, before)}${BEGIN}\n${parts.join('\n')}${text.slice(after)}`
+if (written === text) process.exit()
+if (process.argv.includes('--check')) {
+  console.error('docs/api.md has other tables than the declarations: run `node scripts/api-page.mjs` after a build')
+  process.exitCode = 1
+} else writeFileSync(page, written)

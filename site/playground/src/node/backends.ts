@@ -1,0 +1,17 @@
+/** Takes the place of the library's driver/backends.ts in a page: there is no driver of real GPUs. */
+import { stateError } from '../../../../dist/src/base/errors.js'
+import * as simulated from '../../../../dist/src/driver/sim/sim-driver.js'
+
+type CudaBackend = Pick<
+  typeof import('../../../../dist/src/driver/cuda/open.js'),
+  'openCudaDriver' | 'absence' | 'noDriver'
+>
+
+const cuda: CudaBackend = {
+  openCudaDriver: () => undefined,
+  absence: () => 'A program in a browser cannot use the GPU through CUDA: the simulator takes its place',
+  noDriver: (why, cause) => stateError('ERR_NO_DRIVER', why, cause),
+}
+
+export const cudaBackend = (): CudaBackend => cuda
+export const simulatedBackend = (): typeof simulated => simulated

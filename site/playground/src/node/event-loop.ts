@@ -1,0 +1,36 @@
+/** Takes the place of the library's base/event-loop.ts in a page, whose timers have a resolution of milliseconds. */
+import type { Turn } from '../../../../dist/src/base/event-loop.js'
+
+export type { Turn }
+
+const { setTimeout: later } = globalThis
+
+export const sleep = (milliseconds: number): Promise<void> =>
+  new Promise((resolve) => void later(resolve, milliseconds))
+
+const turns: (() => void)[] = []
+const { port1, port2 } = new MessageChannel()
+/** A port of Node, on which bundles for browsers run too, keeps a process alive by listening. */
+const held: typeof port1 & { ref?(): void; unref?(): void } = port1
+Reflect.set(port1, 'onmessage', () => {
+  const turn = turns.shift()
+  if (turns.length === 0) held.unref?.()
+  turn?.()
+})
+held.unref?.()
+
+/** A message: timers of browsers come after milliseconds. */
+export function atNextTurn(fn: () => void): Turn {
+  turns.push(fn)
+  held.ref?.()
+  port2.postMessage(undefined)
+  const turn: Turn = { hasRef: () => true, unref: () => turn }
+  return turn
+}
+
+export const nextTurn = (): Promise<void> => new Promise((resolve) => void atNextTurn(resolve))
+
+export function every(milliseconds: number, fn: () => void): () => void {
+  const timer = setInterval(fn, milliseconds)
+  return () => clearInterval(timer)
+}

@@ -1,0 +1,9 @@
+/** Takes the place of the library's base/once-in-all-threads.ts in a page: each of its workers has a library of its own. */
+export function onceInAllThreads(_name: string): () => boolean {
+  let isFirst = true
+  return () => {
+    const was = isFirst
+    isFirst = false
+    return was
+  }
+}
