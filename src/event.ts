@@ -115,7 +115,7 @@ export class Event extends ClosableObject {
     for (const name of EVENT_OPTIONS) checkFact(claims[name], name, settings[name])
     if (owner !== undefined) return owner as Event
     const wrapped = handle as EventHandle
-    const context = driverOf(device).eventAdopt(wrapped)?.context ?? contextOf(device)
+    const context = driverOf(device).eventWrap(wrapped)?.context ?? contextOf(device)
     return new Event(new EventImpl(device, context, settings, 'shared', wrapped, undefined, lifetime))
   }
 

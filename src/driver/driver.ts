@@ -85,7 +85,7 @@ export interface Wrapper {
   isOpen: boolean
 }
 
-export interface AdoptedStream {
+export interface WrappedStream {
   readonly stream: StreamHandle
   /** Of a stream in a green context it is the primary one: events, memory and modules of that are good for both. */
   readonly context: ContextHandle
@@ -155,7 +155,7 @@ export interface Driver {
    * `cuStreamGetCtx_v2`: takes in a stream that another library owns, by CUDA's own handle; 0, 1 and 2 are default streams of
    * the device `near`. Throws ERR_INVALID_HANDLE or ERR_CLOSED for a number that is no stream's handle.
    */
-  streamAdopt(cudaHandle: number, near: number): AdoptedStream
+  streamWrap(cudaHandle: number, near: number): WrappedStream
   /** The program has a wrapper of the stream from now on, until it says in what is returned that it is closed. */
   streamWrapped(stream: StreamHandle): Wrapper
   /**
@@ -227,7 +227,7 @@ export interface Driver {
    * Takes in an event that another library owns; undefined where its device cannot be told. Throws ERR_INVALID_HANDLE or
    * ERR_CLOSED for a number that is no event's handle.
    */
-  eventAdopt(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined
+  eventWrap(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined
   /** `cuEventRecord`, or `cuEventRecordWithFlags` */
   eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void
   /**

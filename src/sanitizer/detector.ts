@@ -553,7 +553,7 @@ export class Fixer {
   }
 
   #contextOf({ handle, device }: OperationStream): ContextHandle {
-    return this.driver.streamAdopt(cudaHandleOf(handle), device).context
+    return this.driver.streamWrap(cudaHandleOf(handle), device).context
   }
 }
 

@@ -2,7 +2,6 @@
 import { calledFromHere } from '../base/stack.js'
 import type { Epoch } from '../base/vector-clock.js'
 import {
-  type AdoptedStream,
   type Cancel,
   type ContextHandle,
   type Driver,
@@ -28,6 +27,7 @@ import {
   type Settle,
   type SharingDriver,
   type StreamHandle,
+  type WrappedStream,
 } from '../driver/driver.js'
 import type { Interceptor } from '../driver/wrappable-driver.js'
 import { Detector } from './detector.js'
@@ -196,10 +196,10 @@ export class SanitizerInterceptor implements Interceptor {
     this.#order.streams.destroyed(stream)
   }
 
-  streamAdopt(cudaHandle: number, near: number): AdoptedStream {
-    const adopted = this.next.streamAdopt(cudaHandle, near)
-    this.#order.streams.adopted(adopted.stream, adopted.device, this.detector.stacks.take())
-    return adopted
+  streamWrap(cudaHandle: number, near: number): WrappedStream {
+    const wrapped = this.next.streamWrap(cudaHandle, near)
+    this.#order.streams.wrapped(wrapped.stream, wrapped.device, this.detector.stacks.take())
+    return wrapped
   }
 
   streamQuery(stream: StreamHandle, isIdle?: boolean): boolean {
@@ -246,15 +246,15 @@ export class SanitizerInterceptor implements Interceptor {
     this.#order.events.destroyed(event)
   }
 
-  eventAdopt(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
-    const found = this.next.eventAdopt(event)
-    this.#order.events.adopted(event)
+  eventWrap(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
+    const found = this.next.eventWrap(event)
+    this.#order.events.wrapped(event)
     return found
   }
 
   eventOpenIpcHandle(context: ContextHandle, bytes: Uint8Array): EventHandle {
     const event = this.next.eventOpenIpcHandle(context, bytes)
-    this.#order.events.adopted(event)
+    this.#order.events.wrapped(event)
     return event
   }
 

@@ -193,7 +193,7 @@ function discardIfOver(driver: Driver, record: CaptureRecord): void {
   const { handle, ordinal } = record.origin
   try {
     // Throws for a destroyed stream, which must not be passed to CUDA.
-    driver.streamAdopt(cudaHandleOf(handle), ordinal)
+    driver.streamWrap(cudaHandleOf(handle), ordinal)
     if (driver.graphs.captureId(handle) === record.id) return
   } catch {
     // The capture is over.

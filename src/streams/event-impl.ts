@@ -87,7 +87,7 @@ export class EventImpl extends NativeResource {
     const wrapped = checkPointer(handle, 'handle', 'an event handle (a bigint or a safe integer)') as EventHandle
     const near = resolveDevice(wanted)
     const driver = wanted === undefined ? driverForHandle(wrapped, driverOf(near)) : driverOf(near)
-    const found = driver.eventAdopt(wrapped) ?? { device: near.ordinal, context: contextOf(near) }
+    const found = driver.eventWrap(wrapped) ?? { device: near.ordinal, context: contextOf(near) }
     const device = deviceOf(driver, found.device)
     if (wanted === undefined || device === near) {
       return new EventImpl(device, found.context, PLAIN, 'foreign', wrapped, owner)

@@ -136,7 +136,7 @@ export class StreamImpl extends NativeResource {
   static wrapHandle(cudaHandle: number, wanted: Device | number | undefined, held?: StreamImpl['held']): StreamImpl {
     const near = resolveDevice(wanted)
     const driver = wanted === undefined ? driverForHandle(cudaHandle, driverOf(near)) : driverOf(near)
-    const { stream, context, device: ordinal, green } = driver.streamAdopt(cudaHandle, near.ordinal)
+    const { stream, context, device: ordinal, green } = driver.streamWrap(cudaHandle, near.ordinal)
     driver.streamHandedOut(stream)
     const device = deviceOf(driver, ordinal)
     const inGreen = green && { handle: BigInt(green.context), device, multiprocessors: green.multiprocessors }
@@ -179,7 +179,7 @@ export class StreamImpl extends NativeResource {
   wrapAgain(held: StreamImpl['held'] = []): StreamImpl {
     this.checkOpen()
     // Its owner, which may be this library, may have destroyed it meanwhile.
-    if (this.isExternal) this.driver.streamAdopt(cudaHandleOf(this.handle), this.ordinal)
+    if (this.isExternal) this.driver.streamWrap(cudaHandleOf(this.handle), this.ordinal)
     else this.escape()
     const { device, context, handle, green } = this
     const wrapper = new StreamImpl(device, context, handle, 'wrapped', [...held, ...this.held], green)

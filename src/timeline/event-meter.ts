@@ -80,7 +80,7 @@ export class EventMeter implements Meter {
     const driver = this.driver
     const near = isDefaultStream(stream) ? deviceOfDefaultStream(stream) : 0
     try {
-      const { device, context, green } = driver.streamAdopt(cudaHandleOf(stream), near)
+      const { device, context, green } = driver.streamWrap(cudaHandleOf(stream), near)
       const multiprocessors = green?.multiprocessors
       this.#clockOf(context, device)
       // The two queries below are refused while the stream captures. Captured work is not recorded anyway.

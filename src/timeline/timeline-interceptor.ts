@@ -1,6 +1,5 @@
 /** Intercepts the calls that queue work or wait for it, and writes an event record for each. */
 import type {
-  AdoptedStream,
   Cancel,
   ContextHandle,
   Driver,
@@ -12,6 +11,7 @@ import type {
   QueuedWork,
   Settle,
   StreamHandle,
+  WrappedStream,
 } from '../driver/driver.js'
 import { untilOver } from '../driver/until-over.js'
 import type { Interceptor } from '../driver/wrappable-driver.js'
@@ -140,10 +140,10 @@ export class TimelineInterceptor implements Interceptor {
   }
 
   /** A foreign stream may have been destroyed, and its handle may be another stream's now. */
-  streamAdopt(cudaHandle: number, near: number): AdoptedStream {
-    const adopted = this.next.streamAdopt(cudaHandle, near)
-    this.writer.tracks.forget(adopted.stream)
-    return adopted
+  streamWrap(cudaHandle: number, near: number): WrappedStream {
+    const wrapped = this.next.streamWrap(cudaHandle, near)
+    this.writer.tracks.forget(wrapped.stream)
+    return wrapped
   }
 
   streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel {

@@ -7,7 +7,7 @@ import { describe, it } from 'node:test'
 import { Device, DeviceBuffer, Event, ExternalStream, Stream } from 'cuda-streams'
 import { driverOf } from '../../src/device.js'
 import { Registrations, RegistrationWatch } from '../../src/driver/cuda/cuda-sharing.js'
-import type { AdoptedStream, ContextHandle, Driver, EventHandle, SharingDriver } from '../../src/driver/driver.js'
+import type { ContextHandle, Driver, EventHandle, SharingDriver, WrappedStream } from '../../src/driver/driver.js'
 import type { Interceptor } from '../../src/driver/wrappable-driver.js'
 
 const skip = process.platform === 'win32' ? 'the C library is found differently here' : false
@@ -27,14 +27,14 @@ class FakeCuda implements Interceptor {
     watchMark: (mark, key) => new RegistrationWatch(mark, key),
   }
 
-  streamAdopt(cudaHandle: number, near: number): AdoptedStream {
-    this.asked.push('streamAdopt')
-    return this.next.streamAdopt(cudaHandle, near)
+  streamWrap(cudaHandle: number, near: number): WrappedStream {
+    this.asked.push('streamWrap')
+    return this.next.streamWrap(cudaHandle, near)
   }
 
-  eventAdopt(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
-    this.asked.push('eventAdopt')
-    return this.next.eventAdopt(event)
+  eventWrap(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
+    this.asked.push('eventWrap')
+    return this.next.eventWrap(event)
   }
 }
 

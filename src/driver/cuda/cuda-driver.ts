@@ -8,7 +8,6 @@ import type { CFunction } from '../../native/c-functions.js'
 import type { NativeMemory } from '../../native/native-memory.js'
 import { CUresult, cudaError, hasLostContext } from '../cuda-results.js'
 import {
-  type AdoptedStream,
   type Cancel,
   type ContextHandle,
   cudaHandleOf,
@@ -32,6 +31,7 @@ import {
   type Settle,
   StreamFlag,
   type StreamHandle,
+  type WrappedStream,
   type Wrapper,
 } from '../driver.js'
 import { refusedHandle } from '../handle-errors.js'
@@ -356,7 +356,7 @@ export class CudaDriver implements Driver {
     return this.#library.cuStreamIsCapturing(stream, this.#out.address) !== 0 || this.#out.int32[0] !== 0
   }
 
-  streamAdopt(cudaHandle: number, near: number): AdoptedStream {
+  streamWrap(cudaHandle: number, near: number): WrappedStream {
     const { contexts, handles } = this.parts
     if (cudaHandle === 0 || cudaHandle === 1 || cudaHandle === 2) {
       this.#refuseOfGreen(cudaHandle)
@@ -645,7 +645,7 @@ export class CudaDriver implements Driver {
     if (!isKept) this.#eventFlags.delete(event)
   }
 
-  eventAdopt(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
+  eventWrap(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
     const { handles, contexts } = this.parts
     const context = handles.checkEvent(event, contexts.known)
     this.#eventFlags.set(event, EventFlag.DEFAULT)

@@ -9,7 +9,6 @@ import { shortCallSite } from '../../base/stack.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import { SPLITTING } from '../deadlocks.js'
 import {
-  type AdoptedStream,
   type Cancel,
   type ContextHandle,
   type Driver,
@@ -26,6 +25,7 @@ import {
   type Settle,
   StreamFlag,
   type StreamHandle,
+  type WrappedStream,
   type Wrapper,
 } from '../driver.js'
 import { HandedOutStreams } from '../handed-out-streams.js'
@@ -237,7 +237,7 @@ export class SimDriver implements Driver, WorkQueue {
     if (this.#registry.devices.every((device) => device.fault === 0)) this.machine.break(CUresult.CONTEXT_IS_DESTROYED)
   }
 
-  streamAdopt(cudaHandle: number, near: number): AdoptedStream {
+  streamWrap(cudaHandle: number, near: number): WrappedStream {
     const isDefault = cudaHandle === 0 || cudaHandle === 1 || cudaHandle === 2
     const handle = isDefault ? defaultStream(near, cudaHandle) : (cudaHandle as StreamHandle)
     const stream = isDefault || !isDefaultStream(handle) ? this.#registry.peekStream(handle) : undefined
@@ -424,7 +424,7 @@ export class SimDriver implements Driver, WorkQueue {
     this.#registry.destroyEvent(handle)
   }
 
-  eventAdopt(handle: EventHandle): { readonly context: ContextHandle; readonly device: number } {
+  eventWrap(handle: EventHandle): { readonly context: ContextHandle; readonly device: number } {
     const event = this.#registry.peekEvent(handle)
     if (event !== undefined) return { context: event.device.context, device: event.device.ordinal }
     throw this.#registry.refusedHandle('event', handle, 'cuEventQuery')

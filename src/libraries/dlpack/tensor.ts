@@ -70,7 +70,7 @@ function parsed(scalar: ScalarDType, lanes: number): ParsedType {
   return { name, code, bits: 8 * bytes, lanes, byteLength: bytes * lanes, typestr: lanes === 1 ? numpy : undefined }
 }
 
-/** The most dimensions in NumPy, which other libraries adopt. */
+/** The most dimensions in NumPy, and other libraries have the same limit. */
 export const MOST_DIMENSIONS = 64
 
 export interface Layout {

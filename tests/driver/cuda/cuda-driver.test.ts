@@ -220,7 +220,7 @@ function fakeParts() {
     made += 1
     const handle = 0x10000 + 0x100 * made
     contextOf.set(handle, CONTEXTS[device] as ContextHandle)
-    return driver.streamAdopt(handle, device).stream
+    return driver.streamWrap(handle, device).stream
   }
   /** What another stream does by a wait, and another library by itself. */
   const join = (joined: number, origin: number): void => void captures.set(joined, captures.get(origin) as Capture)
