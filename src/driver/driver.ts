@@ -557,13 +557,17 @@ export interface SharingDriver {
   /** `cuIpcOpenMemHandle`. Throws ERR_INVALID_HANDLE for bytes that are no memory of another process. */
   importMemory(handle: Uint8Array, context: ContextHandle): ImportedMemory
 
-  /** Puts up a mark that every thread of the process sees: its key, then at most seven words. Returns its address. */
-  raiseMark(words: readonly [key: number, ...rest: number[]]): number
-  lowerMark(mark: number): void
-  /** The words behind the key of a mark; undefined where none with this key stands. Any address may be asked about. */
-  readMark(mark: number, key: number): readonly number[] | undefined
-  /** Tells of a mark that was read whether it still stands, at the cost of a comparison. */
-  watchMark(mark: number, key: number): { readonly isOver: boolean }
+  /**
+   * Writes a registration into memory that every thread of the process can read: its key, then at most seven words.
+   * Returns its address.
+   */
+  register(words: readonly [key: number, ...rest: number[]]): number
+  /** Removes a registration. */
+  unregister(registration: number): void
+  /** The words after the key of a registration; undefined if there is none with this key. Takes any address. */
+  readRegistration(registration: number, key: number): readonly number[] | undefined
+  /** Reports whether a registration that was read has been removed since, at the cost of a comparison. */
+  watchRegistration(registration: number, key: number): { readonly hasEnded: boolean }
 }
 
 // Work that streams are given

@@ -129,7 +129,7 @@ export class EventImpl extends NativeResource {
   isSame(other: EventImpl): boolean {
     if (this === other) return true
     const areOne = this.handle === other.handle && this.device === other.device
-    if (this.#lifetime?.isOver || other.#lifetime?.isOver) return areOne && this.#lifetime === other.#lifetime
+    if (this.#lifetime?.hasEnded || other.#lifetime?.hasEnded) return areOne && this.#lifetime === other.#lifetime
     return areOne && !(this.#isGone || other.#isGone)
   }
 
@@ -139,7 +139,7 @@ export class EventImpl extends NativeResource {
 
   /** The event was closed, or wraps an event that this library has closed. */
   override get isClosed(): boolean {
-    return this.closed || this.#lifetime?.isOver === true
+    return this.closed || this.#lifetime?.hasEnded === true
   }
 
   override checkOpen(): this {

@@ -224,7 +224,7 @@ export class StreamImpl extends NativeResource {
   isSame(other: StreamImpl): boolean {
     if (this === other) return true
     const areOne = this.device === other.device && canonicalStream(this.handle) === canonicalStream(other.handle)
-    if (this.#lifetime?.isOver || other.#lifetime?.isOver) return areOne && this.#lifetime === other.#lifetime
+    if (this.#lifetime?.hasEnded || other.#lifetime?.hasEnded) return areOne && this.#lifetime === other.#lifetime
     return areOne && !(this.#isGone || other.#isGone)
   }
 
@@ -243,7 +243,7 @@ export class StreamImpl extends NativeResource {
 
   /** The stream was closed, or wraps a stream that this library has closed. */
   override get isClosed(): boolean {
-    return this.closed || this.#lifetime?.isOver === true
+    return this.closed || this.#lifetime?.hasEnded === true
   }
 
   override checkOpen(): this {
@@ -385,7 +385,7 @@ export class StreamImpl extends NativeResource {
   #endLater(): void {
     this.closed = true
     if (!this.isOwned || !(this.#lifetime instanceof Lifetime)) return
-    this.#lifetime.isOver = true
+    this.#lifetime.hasEnded = true
     this.#lifetime.whenUnused = () => this.#end()
   }
 

@@ -36,7 +36,7 @@ export class RegistrationWatch {
   }
 
   /** Has it been removed, or its place taken by another? */
-  get isOver(): boolean {
+  get hasEnded(): boolean {
     return this.#words[0] !== this.#low || this.#words[1] !== this.#high
   }
 }
@@ -150,20 +150,20 @@ export class CudaSharing implements SharingDriver {
     return { pointer, byteLength, close: (after) => this.#close(mapping, after) }
   }
 
-  raiseMark(words: readonly [key: number, ...rest: number[]]): number {
+  register(words: readonly [key: number, ...rest: number[]]): number {
     return this.#registrations.add(words)
   }
 
-  lowerMark(mark: number): void {
-    this.#registrations.remove(mark)
+  unregister(registration: number): void {
+    this.#registrations.remove(registration)
   }
 
-  readMark(mark: number, key: number): readonly number[] | undefined {
-    return this.#registrations.read(mark, key)
+  readRegistration(registration: number, key: number): readonly number[] | undefined {
+    return this.#registrations.read(registration, key)
   }
 
-  watchMark(mark: number, key: number): RegistrationWatch {
-    return new RegistrationWatch(mark, key)
+  watchRegistration(registration: number, key: number): RegistrationWatch {
+    return new RegistrationWatch(registration, key)
   }
 
   #allocate(byteLength: number, context: ContextHandle): Block {

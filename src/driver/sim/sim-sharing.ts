@@ -4,8 +4,8 @@ import type { ContextHandle, ExportedMemory, ImportedMemory, OwnEvent, Pointer, 
 import type { SimMemory } from './sim-memory.js'
 
 export class SimSharing implements SharingDriver {
-  readonly #marks = new Map<number, readonly number[]>()
-  #nextMark = 8
+  readonly #registrations = new Map<number, readonly number[]>()
+  #nextRegistration = 8
 
   constructor(private readonly memory: SimMemory) {}
 
@@ -25,23 +25,23 @@ export class SimSharing implements SharingDriver {
     throw noOtherProcess('take memory from')
   }
 
-  raiseMark(words: readonly [key: number, ...rest: number[]]): number {
-    const mark = this.#nextMark
-    this.#nextMark += 8
-    this.#marks.set(mark, words)
-    return mark
+  register(words: readonly [key: number, ...rest: number[]]): number {
+    const registration = this.#nextRegistration
+    this.#nextRegistration += 8
+    this.#registrations.set(registration, words)
+    return registration
   }
 
-  lowerMark(mark: number): void {
-    this.#marks.delete(mark)
+  unregister(registration: number): void {
+    this.#registrations.delete(registration)
   }
 
-  readMark(mark: number, key: number): readonly number[] | undefined {
-    const [found, ...rest] = this.#marks.get(mark) ?? []
+  readRegistration(registration: number, key: number): readonly number[] | undefined {
+    const [found, ...rest] = this.#registrations.get(registration) ?? []
     return found === key ? rest : undefined
   }
 
-  watchMark(): never {
+  watchRegistration(): never {
     throw noOtherProcess('share objects with')
   }
 }
