@@ -162,11 +162,11 @@ export interface Driver {
    * Code outside of the library has the stream's handle from now on, and may queue work that passes no driver. The stream
    * may be destroyed already.
    */
-  streamHandedOut(stream: StreamHandle): void
-  /** Was it ever? Default streams always were. */
-  isHandedOut(stream: StreamHandle): boolean
+  streamEscaped(stream: StreamHandle): void
+  /** Was `streamEscaped()` called for the stream? True of default streams. */
+  isEscaped(stream: StreamHandle): boolean
   /**
-   * Queues work on its stream; captures it where the stream captures. Never waits: `streamMakeRoom()` comes before it.
+   * Queues work on its stream; captures it where the stream captures. Never waits: `streamReserve()` comes before it.
    * Records of events and waits for them are methods of their own, since programs make millions of them.
    */
   queue(work: QueuedWork): void
@@ -174,9 +174,9 @@ export interface Driver {
    * Waits until the stream's hardware queue takes so many more entries, 256 at most. Host functions that become ready run
    * meanwhile.
    */
-  streamMakeRoom(stream: StreamHandle, entries: number): void
+  streamReserve(stream: StreamHandle, entries: number): void
   /** Does its hardware queue take so many entries more now? Waits for nothing, and invalidates no capture. */
-  streamHasRoom(stream: StreamHandle, entries: number): boolean
+  streamHasCapacity(stream: StreamHandle, entries: number): boolean
   /** `cuStreamGetId` */
   streamGetId(stream: StreamHandle): bigint
   /** `cuStreamGetFlags` */
@@ -219,7 +219,7 @@ export interface Driver {
   /** `cuEventDestroy`. No graph records the event, or waits for it. */
   eventDestroy(event: EventHandle): void
   /**
-   * Destroys an event with no flags, or DISABLE_TIMING alone, whose handle was not handed out: the driver may use it again,
+   * Destroys an event with no flags, or DISABLE_TIMING alone, whose handle was never read: the driver may use it again,
    * and where it was never recorded give it out as new.
    */
   eventRecycle(context: ContextHandle, event: EventHandle, neverRecorded?: boolean): void

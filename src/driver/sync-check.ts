@@ -56,11 +56,11 @@ function syncCheck(next: Driver, throws: boolean): Interceptor {
       blocks('device.drainHostFunctions()', 'Await the finished() of the streams instead')
       next.drainHostFunctions()
     },
-    streamMakeRoom(stream, entries) {
-      if (!next.streamHasRoom(stream, entries)) {
+    streamReserve(stream, entries) {
+      if (!next.streamHasCapacity(stream, entries)) {
         blocks('queuing more work', 'Its hardware queue is full: await stream.finished() now and then')
       }
-      next.streamMakeRoom(stream, entries)
+      next.streamReserve(stream, entries)
     },
     kernels: {
       compileNow(source) {

@@ -358,7 +358,7 @@ export class Streams {
 
   /** Other code may end a capture that it began, or one of a stream whose handle it has. */
   #leaveIfOver(stream: TrackedStream, capture: Capture): void {
-    if (capture.seen && !this.driver.isHandedOut(capture.origin.handle)) return
+    if (capture.seen && !this.driver.isEscaped(capture.origin.handle)) return
     if (!this.#captures(stream)) capture.leave(stream)
   }
 

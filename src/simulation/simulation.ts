@@ -267,7 +267,7 @@ function simulated(stream: Stream): { readonly driver: SimDriver; readonly handl
   const { handle } = impl
   const driver = simDriverOf(stream.device)
   // Like work of another library, this work is not queued by methods of the driver interface.
-  driver.streamHandedOut(handle)
+  driver.streamEscaped(handle)
   return { driver, handle }
 }
 

@@ -137,7 +137,7 @@ export class StreamImpl extends NativeResource {
     const near = resolveDevice(wanted)
     const driver = wanted === undefined ? driverForHandle(cudaHandle, driverOf(near)) : driverOf(near)
     const { stream, context, device: ordinal, green } = driver.streamWrap(cudaHandle, near.ordinal)
-    driver.streamHandedOut(stream)
+    driver.streamEscaped(stream)
     const device = deviceOf(driver, ordinal)
     const inGreen = green && { handle: BigInt(green.context), device, multiprocessors: green.multiprocessors }
     return new StreamImpl(device, context, stream, 'wrapped', held, inGreen)
@@ -261,7 +261,7 @@ export class StreamImpl extends NativeResource {
   reserve(entries: number): void {
     this.queuedCalls += 1
     // CUDA crashes for the handle of a destroyed stream.
-    if (entries > 0 && !this.isClosed) this.driver.streamMakeRoom(this.handle, entries)
+    if (entries > 0 && !this.isClosed) this.driver.streamReserve(this.handle, entries)
     this.checkOpen()
   }
 
@@ -348,7 +348,7 @@ export class StreamImpl extends NativeResource {
   escape(): void {
     if (this.#hasEscaped) return
     this.#hasEscaped = true
-    this.driver.streamHandedOut(this.handle)
+    this.driver.streamEscaped(this.handle)
     if (this.isOwned && !this.closed) this.#lifetime = lifetimeBegins(this.driver, this.handle)
   }
 

@@ -410,7 +410,7 @@ export class CudaDriver implements Driver {
     throw stateError('ERR_UNSUPPORTED', `${what}: pass a stream that was made in it, or wrap this one outside of it`)
   }
 
-  streamHandedOut(stream: StreamHandle): void {
+  streamEscaped(stream: StreamHandle): void {
     const record = this.#streams.get(stream)
     if (record !== undefined) {
       record.hasEscaped = true
@@ -422,7 +422,7 @@ export class CudaDriver implements Driver {
     }
   }
 
-  isHandedOut(stream: StreamHandle): boolean {
+  isEscaped(stream: StreamHandle): boolean {
     return this.#streams.get(stream)?.hasEscaped === true
   }
 
@@ -603,15 +603,15 @@ export class CudaDriver implements Driver {
     return stream.isBlocking
   }
 
-  streamMakeRoom(stream: StreamHandle, entries: number): void {
-    if (!this.#hostFunctions.anyPending || this.#hostFunctions.surelyHasRoom(stream, entries)) return
+  streamReserve(stream: StreamHandle, entries: number): void {
+    if (!this.#hostFunctions.anyPending || this.#hostFunctions.certainlyHasCapacity(stream, entries)) return
     if (this.#isCapturing(stream)) return
-    this.#inUse.during(stream, () => this.parts.blocking.forRoom(stream, entries, () => this.streamQuery(stream)))
+    this.#inUse.during(stream, () => this.parts.blocking.forCapacity(stream, entries, () => this.streamQuery(stream)))
   }
 
-  streamHasRoom(stream: StreamHandle, entries: number): boolean {
+  streamHasCapacity(stream: StreamHandle, entries: number): boolean {
     if (!this.#hostFunctions.anyPending || this.#isCapturing(stream)) return true
-    return this.#hostFunctions.hasRoom(stream, entries, () => this.streamQuery(stream))
+    return this.#hostFunctions.hasCapacity(stream, entries, () => this.streamQuery(stream))
   }
 
   eventCreate(context: ContextHandle, flags: number, recordedNext = false): EventHandle {

@@ -28,12 +28,12 @@ import {
   type WrappedStream,
   type Wrapper,
 } from '../driver.js'
-import { HandedOutStreams } from '../handed-out-streams.js'
+import { EscapedStreams } from '../escaped-streams.js'
 import { CaptureRules } from './capture-rules.js'
 import { Ranges, rangeOf } from './handles.js'
 import { defaultMemory } from './limits.js'
 import { FaultPlan } from './machine/fault-plan.js'
-import { HostWaits, hasRoom, inWords } from './machine/host-waits.js'
+import { HostWaits, hasCapacity, inWords } from './machine/host-waits.js'
 import { Machine } from './machine/machine.js'
 import {
   type SimDevice,
@@ -97,7 +97,7 @@ export class SimDriver implements Driver, WorkQueue {
   readonly #registry: Registry
   readonly #waits: HostWaits
   readonly #captures = new CaptureRules()
-  readonly #handedOut = new HandedOutStreams()
+  readonly #escaped = new EscapedStreams()
 
   constructor(options: SimDriverOptions) {
     const { seed, devices, memory = defaultMemory(devices), faultSeed = seed, ranges = new Ranges() } = options
@@ -223,7 +223,7 @@ export class SimDriver implements Driver, WorkQueue {
   foreignStreamDestroy(handle: StreamHandle): void {
     const stream = this.#registry.stream(handle, 'cuStreamDestroy')
     this.#captures.streamDestroyed(stream)
-    this.#handedOut.forget(handle)
+    this.#escaped.forget(handle)
     this.#registry.removeStream(stream)
   }
 
@@ -250,24 +250,24 @@ export class SimDriver implements Driver, WorkQueue {
     return { isOpen: true }
   }
 
-  streamHandedOut(stream: StreamHandle): void {
-    if (this.peek(stream) !== undefined) this.#handedOut.add(stream)
+  streamEscaped(stream: StreamHandle): void {
+    if (this.peek(stream) !== undefined) this.#escaped.add(stream)
   }
 
-  isHandedOut(stream: StreamHandle): boolean {
-    return this.#handedOut.has(stream)
+  isEscaped(stream: StreamHandle): boolean {
+    return this.#escaped.has(stream)
   }
 
-  streamMakeRoom(handle: StreamHandle, entries: number): void {
+  streamReserve(handle: StreamHandle, entries: number): void {
     const stream = this.#registry.peekStream(handle)
     // Where CUDA crashes.
     if (stream === undefined) throw cudaError('cuStreamIsCapturing', CUresult.INVALID_HANDLE)
-    this.#waits.makeRoom(stream, entries)
+    this.#waits.reserve(stream, entries)
   }
 
-  streamHasRoom(handle: StreamHandle, entries: number): boolean {
+  streamHasCapacity(handle: StreamHandle, entries: number): boolean {
     const stream = this.#registry.peekStream(handle)
-    return stream === undefined || hasRoom(stream, entries)
+    return stream === undefined || hasCapacity(stream, entries)
   }
 
   streamGetId(handle: StreamHandle): bigint {

@@ -702,7 +702,7 @@ const SHAPE = {
 
 const lent = { dtype: 'u32', shape: [1], strides: [1] } as const
 const ofHost = ['ERR_INVALID_ARG_VALUE', 'ERR_INVALID_ARG_TYPE']
-/** Pinned memory is handed out by its real address, which the simulator does not know. */
+/** Pinned memory is exported by its real address, which the simulator does not know. */
 const ofRealMemory = ['ERR_UNSUPPORTED']
 
 const tensors: readonly UserCode[] = [

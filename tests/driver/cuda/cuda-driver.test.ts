@@ -233,9 +233,9 @@ const finished = (driver: CudaDriver, device = 0) => driver.deviceFinished(devic
 
 test('a device is not looked at while a stream of it captures, and nothing is invalidated', () => {
   const { driver, library, calls, stream, foreign, join, spoilt } = fakeParts()
-  const [own, wrapped, elsewhere, joined, handedOut] = [stream(), foreign(), stream(1), stream(), stream()]
+  const [own, wrapped, elsewhere, joined, escaped] = [stream(), foreign(), stream(1), stream(), stream()]
   const perThread = defaultStream(0, 2)
-  driver.streamHandedOut(handedOut)
+  driver.streamEscaped(escaped)
   finished(driver)
   assert.equal(driver.deviceRecordOwn(EVENT, 0), true)
   assert.deepEqual(calls.splice(0), ['cuCtxRecordEvent 100', 'cuCtxRecordEvent 100'])
@@ -270,7 +270,7 @@ test('a device is not looked at while a stream of it captures, and nothing is in
   driver.graphs.end(elsewhere)
   // Another library begins it, on a stream whose handle it has, or on one of its own as long as that is wrapped.
   const wrapper = driver.streamWrapped(wrapped)
-  for (const each of [handedOut, wrapped]) {
+  for (const each of [escaped, wrapped]) {
     whileCapturing(
       () => library.cuStreamBeginCapture_v2(each),
       () => library.cuStreamEndCapture(each),
@@ -387,10 +387,10 @@ const queries = (calls: string[]): string[] => calls.splice(0).filter((call) => 
 
 test('a query that has its answer makes no call; an idle stream that other code can reach is queried', () => {
   const { driver, calls, stream, foreign, registry } = fakeParts()
-  const [own, handedOut, wrapped, capturing] = [stream(), stream(), foreign(), stream()]
-  driver.streamHandedOut(handedOut)
+  const [own, escaped, wrapped, capturing] = [stream(), stream(), foreign(), stream()]
+  driver.streamEscaped(escaped)
   // As wrapping does.
-  driver.streamHandedOut(wrapped)
+  driver.streamEscaped(wrapped)
   const ask = (each: StreamHandle): string[] => {
     assert.equal(driver.streamQuery(each, true), true)
     return queries(calls)
@@ -398,7 +398,7 @@ test('a query that has its answer makes no call; an idle stream that other code 
   assert.deepEqual(ask(own), [])
   assert.equal(driver.streamQuery(own), true)
   assert.deepEqual(queries(calls), [`cuStreamQuery ${own}`])
-  for (const each of [handedOut, wrapped]) assert.deepEqual(ask(each), [`cuStreamQuery ${each}`])
+  for (const each of [escaped, wrapped]) assert.deepEqual(ask(each), [`cuStreamQuery ${each}`])
   for (const each of [0, 2] as const) assert.equal(ask(defaultStream(0, each)).length, 1)
   assert.equal(driver.eventQuery(EVENT, true), true)
   assert.deepEqual(queries(calls), [])
@@ -437,7 +437,7 @@ test('an idle stream that was closed is the next one of its sort, and none of an
 test('a stream that a caller can distinguish from another is never given out again', () => {
   const { driver, library, calls, stream, busy, join } = fakeParts()
   const states: Readonly<Record<string, (stream: StreamHandle) => void>> = {
-    'its handle was handed out': (each) => driver.streamHandedOut(each),
+    'its handle was read': (each) => driver.streamEscaped(each),
     'its id was queried': (each) => void driver.streamGetId(each),
     'it has an attribute': (each) => driver.streamSetMemorySyncDomain(each, 1),
     'it is busy': (each) => void busy.set(each, CUresult.NOT_READY),
@@ -466,14 +466,14 @@ test('a stream whose handle is read after it was closed is destroyed then; one t
   const { driver, calls, stream } = fakeParts()
   const closed = stream()
   driver.streamDestroy(closed)
-  driver.streamHandedOut(closed)
+  driver.streamEscaped(closed)
   assert.deepEqual(calls.splice(0).slice(-1), [`cuStreamDestroy ${closed}`])
   assert.notEqual(stream(), closed)
 
   const again = stream()
   driver.streamDestroy(again)
   assert.equal(stream(), again)
-  driver.streamHandedOut(again)
+  driver.streamEscaped(again)
   calls.length = 0
   driver.streamQuery(again, true)
   assert.deepEqual(queries(calls), [`cuStreamQuery ${again}`])
@@ -484,11 +484,11 @@ test('a stream whose handle is read after it was closed is destroyed then; one t
 test('a stream with the address of a destroyed stream of another library has not escaped', () => {
   const { driver, calls, stream, foreign, places, gone } = fakeParts()
   const theirs = foreign()
-  driver.streamHandedOut(theirs)
+  driver.streamEscaped(theirs)
   places.push(theirs)
   const own = stream()
   assert.equal(own, theirs)
-  assert.equal(driver.isHandedOut(own), false)
+  assert.equal(driver.isEscaped(own), false)
   driver.streamDestroy(own)
   assert.deepEqual(gone, [], 'it lives on: a mark that it is gone would refuse the next one that it is given out as')
   assert.equal(stream(), own)

@@ -1,4 +1,4 @@
-/** Memory handed out and taken in by DLPack: its struct, the order of streams, and who keeps what for how long. */
+/** Memory exported and imported by DLPack: its struct, the order of streams, and who keeps what for how long. */
 import assert from 'node:assert/strict'
 import { after, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -276,7 +276,7 @@ onEveryBackend('DLPack', (bench: Workbench) => {
     assert.equal(opaque.released, true)
   })
 
-  it('refuses what cannot be handed out, in words', () => {
+  it('refuses what cannot be exported, with the reason', () => {
     using buffer = device.alloc(BYTES, { stream: home })
     const out = (options: object) => () => toDLPack(buffer, { ...WORDS, stream: home, ...options })
     refused(out({ shape: [1025] }), 'ERR_OUT_OF_RANGE', /\(1025\).*at most 4096.*4100/)
@@ -361,7 +361,7 @@ onEveryBackend('DLPack', (bench: Workbench) => {
     refused(() => fromDLPack(shapeless, { stream: home }), 'ERR_INVALID_ARG_TYPE', /__dlpack_device__/)
   })
 
-  it('takes pinned memory in again that it handed out', async () => {
+  it('imports pinned memory again that it exported', async () => {
     using stream = bench.stream()
     const pinned = device.allocPinned(256)
     const lent = toDLPack(pinned.slice(64, 128), { dtype: 'u8', shape: [128] })

@@ -98,7 +98,7 @@ function queueBehind(actor: Actor): void {
   const length = random.one([64, 24_576, 65_537])
   const [value, more] = [random.below(256), random.below(256)]
   // Streams share hardware queues: what others have queued is done first, so that there is room for all of this.
-  const hasRoom = machine.isAlone && machine.ground.waitForDevice(() => device.synchronize())
+  const hasCapacity = machine.isAlone && machine.ground.waitForDevice(() => device.synchronize())
   let ranIn: string | undefined
   machine.host(lane, () => {
     ranIn = new Error('a host function ran inside of this call').stack
@@ -119,7 +119,7 @@ function queueBehind(actor: Actor): void {
   stream.wait(event)
   lane.worked()
   for (const each of [memory, interprocess, pinned, other]) each.close()
-  if (hasRoom) books.same('the call that does not wait, and ran a host function', ranIn, undefined)
+  if (hasCapacity) books.same('the call that does not wait, and ran a host function', ranIn, undefined)
 }
 
 /** What a copy between places that overlap leaves is promised by nobody: what comes behind it writes all of it anew. */

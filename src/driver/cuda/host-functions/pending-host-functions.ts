@@ -172,15 +172,17 @@ export class PendingHostFunctions {
   }
 
   /** Do the counts alone show that the stream's hardware queue takes that many more entries? */
-  surelyHasRoom(stream: StreamHandle, entries: number): boolean {
-    return this.parts.depth.surelyHasRoom(this.parts.streams.of(stream), entries) && !this.parts.semaphores.areFull
+  certainlyHasCapacity(stream: StreamHandle, entries: number): boolean {
+    return (
+      this.parts.depth.certainlyHasCapacity(this.parts.streams.of(stream), entries) && !this.parts.semaphores.areFull
+    )
   }
 
   /** Does the stream's hardware queue take that many more entries? `isEmpty` queries the driver whether nothing is in it. */
-  hasRoom(stream: StreamHandle, entries: number, isEmpty: () => boolean): boolean {
+  hasCapacity(stream: StreamHandle, entries: number, isEmpty: () => boolean): boolean {
     const { streams, depth, semaphores, relaxed } = this.parts
     if (this.anyPending)
-      return depth.hasRoom(streams.of(stream), entries, () => relaxed.run(isEmpty)) && !semaphores.areFull
+      return depth.hasCapacity(streams.of(stream), entries, () => relaxed.run(isEmpty)) && !semaphores.areFull
     depth.clear()
     return true
   }
@@ -212,7 +214,7 @@ export class PendingHostFunctions {
   }
 
   /** Forgets counted entries that have completed: the more are counted, the less room the other threads have. */
-  refreshRoom(): void {
+  refreshCapacity(): void {
     this.parts.depth.refresh(this.parts.isIdle)
   }
 

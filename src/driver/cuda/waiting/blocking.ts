@@ -143,18 +143,18 @@ export class Blocking {
   }
 
   /** Waits until the stream's hardware queue takes that many more entries, instead of letting the driver block. */
-  forRoom(stream: StreamHandle, entries: number, isEmpty: () => boolean): void {
+  forCapacity(stream: StreamHandle, entries: number, isEmpty: () => boolean): void {
     const { streams, hostFunctions, semaphores, dependencies } = this.parts
     const of = streams.of(stream)
-    const hasRoom = (): boolean => hostFunctions.hasRoom(stream, entries, isEmpty)
-    if (hasRoom()) return
+    const hasCapacity = (): boolean => hostFunctions.hasCapacity(stream, entries, isEmpty)
+    if (hasCapacity()) return
     // When no more semaphores can be had, any host function may release one.
     const needs: Needs = () => (semaphores.areFull ? needsAll() : dependencies.streamComesAfter(of))
     // The work before something that comes after the running host function may complete, and make room.
     const neverRun: Needs = () => (call) => call.stream === of
     // The same is true of the work before a wait for a promise, until the stream is blocked by it.
     const neverSettle: Needs = () => (call) => call.stream === of && call.semaphore.isWaitingFor(call)
-    this.#block(hasRoom, needs, 'queuing more work', { neverRun, neverSettle })
+    this.#block(hasCapacity, needs, 'queuing more work', { neverRun, neverSettle })
   }
 
   /** Runs host functions until none of this thread is pending. Those dropped because the GPU faulted are not pending. */
@@ -235,7 +235,7 @@ export class Blocking {
     if (hostFunctions.isInside) this.#insideHostFunction(() => this.#blockInside(isDone, needs, what, neverRun, check))
     else this.#blockOutside(isDone, what, check)
     // A thread that sleeps after this turns no event loop, in which it would publish that.
-    hostFunctions.refreshRoom()
+    hostFunctions.refreshCapacity()
     hostFunctions.settle()
   }
 

@@ -204,7 +204,7 @@ export class Promises {
   turn(): TurnResult {
     const { hostFunctions, relaxed, semaphores, eventWaits, backOff } = this.parts
     if (this.#later.length > 0) this.#beginLater()
-    hostFunctions.refreshRoom()
+    hostFunctions.refreshCapacity()
     const most = !backOff.polls ? 1 : this.#wasIdle ? FIRST_QUERIES : QUERIES
     this.#wasIdle = false
     const progress = relaxed.run(() => {

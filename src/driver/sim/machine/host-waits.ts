@@ -48,8 +48,8 @@ export class HostWaits {
   }
 
   /** Waits as a driver does for room in the stream's hardware queue. */
-  makeRoom(stream: SimStream, entries: number): void {
-    if (!hasRoom(stream, entries)) this.#block(waitForRoom(stream, entries), 'queuing more work')
+  reserve(stream: SimStream, entries: number): void {
+    if (!hasCapacity(stream, entries)) this.#block(waitForCapacity(stream, entries), 'queuing more work')
   }
 
   blockFor(last: SimOperation, what: string): void {
@@ -204,11 +204,11 @@ function waitFor(last: SimOperation): HostWait {
 }
 
 /** What a stream captures goes into a graph, and takes no entry. */
-export function hasRoom(stream: SimStream, entries: number): boolean {
+export function hasCapacity(stream: SimStream, entries: number): boolean {
   return stream.capture !== undefined || stream.entries + entries <= QUEUE_ENTRIES
 }
 
-function waitForRoom(stream: SimStream, entries: number): HostWait {
+function waitForCapacity(stream: SimStream, entries: number): HostWait {
   const room = { stream, left: QUEUE_ENTRIES - entries }
-  return { last: undefined, room, isOver: () => hasRoom(stream, entries), needs: (host) => host.holdsUp(stream) }
+  return { last: undefined, room, isOver: () => hasCapacity(stream, entries), needs: (host) => host.holdsUp(stream) }
 }
