@@ -413,7 +413,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
     try {
       const isDone = impl.driver.streamQuery(impl.handle, impl.isKnownIdle)
       if (isDone) impl.markIdle(impl.queuedCalls)
-      if (!isDone && pollsInVain()) warnOfPolling('stream.query()', impl, impl.driver.streamHeldBy(impl.handle))
+      if (!isDone && pollsInVain()) warnOfPolling('stream.query()', impl, impl.driver.streamBlockedBy(impl.handle))
       return isDone
     } catch (error) {
       throw reportedWhileWaiting(error, describeWait(impl))

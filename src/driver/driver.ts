@@ -199,10 +199,10 @@ export interface Driver {
    */
   streamWaitStream(stream: StreamHandle, other: StreamHandle, otherContext: ContextHandle): void
   /**
-   * In words: a host function or latch that the stream's work comes after, and that only this thread can run or open;
-   * undefined where none is known.
+   * Describes a host function or latch that the stream's work comes after, and that only this thread can run or open.
+   * Undefined if none is known.
    */
-  streamHeldBy(stream: StreamHandle): string | undefined
+  streamBlockedBy(stream: StreamHandle): string | undefined
   /** Settles when all that is queued now is done. Throws where the driver refuses to look, as on a capturing stream. */
   streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel
 
@@ -238,8 +238,8 @@ export interface Driver {
   eventQuery(event: EventHandle, isDone?: boolean): boolean
   /** `cuEventSynchronize` */
   eventSynchronize(event: EventHandle): void
-  /** As `streamHeldBy`, of the event's latest record. */
-  eventHeldBy(event: EventHandle): string | undefined
+  /** Describes a host function or latch that the event's latest record comes after, as `streamBlockedBy` does. */
+  eventBlockedBy(event: EventHandle): string | undefined
   /** Settles when the event's latest record is done. */
   eventFinished(event: EventHandle, settle: Settle): Cancel
   /** `cuEventElapsedTime`: milliseconds between two records. */

@@ -1,7 +1,7 @@
 /** NVRTC, CUDA's compiler as a library. It is loaded at the first compilation, and each compilation runs on a thread of its own. */
 import { nextTurn } from '#platform'
 import { stateError } from '../base/errors.js'
-import { lookUntil } from '../driver/look-until.js'
+import { pollUntil } from '../driver/poll-until.js'
 import { type CFunction, own } from './c-functions.js'
 import { NativeMemory } from './native-memory.js'
 import { NativeThread } from './native-thread.js'
@@ -30,7 +30,7 @@ export async function compileCuda(source: string, name: string, options: readonl
   const thread = program.compile()
   // The code is loaded in a later turn, however fast the compiler is, so that everything that this turn settles is settled by then.
   await nextTurn()
-  return program.result(await lookUntil(() => thread.result))
+  return program.result(await pollUntil(() => thread.result))
 }
 
 /** As compileCuda, but blocks until the compilation has completed. */

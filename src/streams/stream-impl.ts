@@ -21,7 +21,7 @@ import {
   StreamFlag,
 } from '../driver/driver.js'
 import { joined, NO_PROMISES, PromiseWait } from '../driver/promise-waits.js'
-import { captureOver, recordOf } from './capture-record.js'
+import { captureEnded, recordOf } from './capture-record.js'
 import type { EventImpl } from './event-impl.js'
 import { type GreenContext, greenContextImplOf } from './green-context.js'
 import { isInsideHostFunction } from './host-function.js'
@@ -401,7 +401,7 @@ export class StreamImpl extends NativeResource {
     const listeners = this.#closingListeners ?? []
     this.#closingListeners = undefined
     for (const listener of listeners) listener()
-    if (this.isOwned) captureOver(this)
+    if (this.isOwned) captureEnded(this)
     this.closed = true
     if (this.isOwned && this.#lifetime instanceof Lifetime) lifetimeEnds(this.driver, this.handle, this.#lifetime)
     for (const wait of this.promises) if (wait.owner === this) wait.ownerClosed()

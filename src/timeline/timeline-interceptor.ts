@@ -13,7 +13,7 @@ import type {
   StreamHandle,
   WrappedStream,
 } from '../driver/driver.js'
-import { untilOver } from '../driver/until-over.js'
+import { whenSettled } from '../driver/when-settled.js'
 import type { Interceptor } from '../driver/wrappable-driver.js'
 import { NO_ROW } from './event-records.js'
 import { EventWriter } from './event-writer.js'
@@ -240,6 +240,6 @@ export class TimelineInterceptor implements Interceptor {
     settle: Settle,
     start: (settle: Settle) => Cancel,
   ): Cancel {
-    return untilOver(start, settle, this.writer.call(EventKind.AWAIT, name, stream, device))
+    return whenSettled(start, settle, this.writer.call(EventKind.AWAIT, name, stream, device))
   }
 }

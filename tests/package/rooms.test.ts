@@ -125,8 +125,8 @@ test('the reader of imports knows every form, and the rules tell right from wron
     ['timeline/cupti/cupti-library.ts', 'native/native-memory.ts', false, true],
     ['timeline/cupti/cupti-library.ts', 'driver/cuda/cuda-driver.ts', false, false],
     ['timeline/session.ts', 'native/native-memory.ts', false, false],
-    ['native/nvrtc.ts', 'driver/look-until.ts', false, true],
-    ['driver/look-until.ts', 'native/native-memory.ts', false, false],
+    ['native/nvrtc.ts', 'driver/poll-until.ts', false, true],
+    ['driver/poll-until.ts', 'native/native-memory.ts', false, false],
   ]
   for (const [from, to, ofTypes, right] of rows)
     assert.equal(broken({ from, to, ofTypes }) === undefined, right, `${from} -> ${to}`)

@@ -266,10 +266,10 @@ class Judge {
         this.#record(step.stream)
         return undefined
       case 'query':
-        if (answer === true) this.#knows(...this.#heldBy(step.stream))
+        if (answer === true) this.#knows(...this.#blockedBy(step.stream))
         return undefined
       case 'synchronize':
-        this.#knows(...this.#heldBy(step.stream))
+        this.#knows(...this.#blockedBy(step.stream))
         return undefined
       case 'queryEvent':
         if (answer === true) this.#knows(this.#events.get(step.event))
@@ -302,7 +302,7 @@ class Judge {
   }
 
   /** All that is done when the stream is. */
-  #heldBy(stream: number): (Node | undefined)[] {
+  #blockedBy(stream: number): (Node | undefined)[] {
     const { streams } = this.#program
     if (streams[stream] !== 'null') return [this.#tails[stream]]
     return this.#tails.filter((_, other) => streams[other] !== 'nonBlocking')

@@ -505,8 +505,8 @@ export class CudaDriver implements Driver {
     this.streamWaitEvent(stream, between, 0)
   }
 
-  streamHeldBy(stream: StreamHandle): string | undefined {
-    return this.#hostFunctions.heldBy((dependencies) => dependencies.streamComesAfter(this.#streams.of(stream)))
+  streamBlockedBy(stream: StreamHandle): string | undefined {
+    return this.#hostFunctions.blockedBy((dependencies) => dependencies.streamComesAfter(this.#streams.of(stream)))
   }
 
   streamFinished(stream: StreamHandle, _context: ContextHandle, settle: Settle): Cancel {
@@ -679,8 +679,8 @@ export class CudaDriver implements Driver {
     } else this.#must.cuEventSynchronize(event)
   }
 
-  eventHeldBy(event: EventHandle): string | undefined {
-    return this.#hostFunctions.heldBy((dependencies) => dependencies.eventComesAfter(event))
+  eventBlockedBy(event: EventHandle): string | undefined {
+    return this.#hostFunctions.blockedBy((dependencies) => dependencies.eventComesAfter(event))
   }
 
   eventFinished(event: EventHandle, settle: Settle): Cancel {

@@ -3,7 +3,7 @@ import { millisecondsOf } from '../../base/environment-variables.js'
 import { NativeMemory } from '../../native/native-memory.js'
 import { deadlock } from '../deadlocks.js'
 import { type Driver, EventFlag, type EventHandle, isNullStream } from '../driver.js'
-import { LoopPump } from '../loop-pump.js'
+import { EventLoopPoller } from '../event-loop-poller.js'
 import { CudaDriver } from './cuda-driver.js'
 import { allocatePinned } from './cuda-memory.js'
 import { GraphNodes } from './graph-nodes.js'
@@ -68,7 +68,7 @@ export function openCudaDriver(): Driver | undefined {
   const captures = new Captures(libcuda, registry, spinWait)
   const eventWaits = new Completions<EventHandle>(library)
   const backOff = new BackOffTimer()
-  const poller: LoopPump = new LoopPump(
+  const poller: EventLoopPoller = new EventLoopPoller(
     () => promises.turn(),
     backOff,
     () => true,

@@ -33,7 +33,7 @@ import { CaptureRules } from './capture-rules.js'
 import { Ranges, rangeOf } from './handles.js'
 import { defaultMemory } from './limits.js'
 import { FaultPlan } from './machine/fault-plan.js'
-import { HostWaits, hasCapacity, inWords } from './machine/host-waits.js'
+import { describeOperation, HostWaits, hasCapacity } from './machine/host-waits.js'
 import { Machine } from './machine/machine.js'
 import {
   type SimDevice,
@@ -326,9 +326,9 @@ export class SimDriver implements Driver, WorkQueue {
     this.#wait(this.#registry.liveStream(handle, 'cuStreamWaitEvent'), between)
   }
 
-  streamHeldBy(handle: StreamHandle): string | undefined {
+  streamBlockedBy(handle: StreamHandle): string | undefined {
     const stream = this.#registry.peekStream(handle)
-    return stream === undefined ? undefined : this.#heldBy(this.#tailsOf(stream))
+    return stream === undefined ? undefined : this.#blockedBy(this.#tailsOf(stream))
   }
 
   streamFinished(handle: StreamHandle, _context: ContextHandle, settle: Settle): Cancel {
@@ -458,8 +458,8 @@ export class SimDriver implements Driver, WorkQueue {
     this.#registry.alive(event.device, 'cuEventSynchronize')
   }
 
-  eventHeldBy(handle: EventHandle): string | undefined {
-    return this.#heldBy([this.#registry.peekEvent(handle)?.record])
+  eventBlockedBy(handle: EventHandle): string | undefined {
+    return this.#blockedBy([this.#registry.peekEvent(handle)?.record])
   }
 
   eventFinished(handle: EventHandle, settle: Settle): Cancel {
@@ -533,9 +533,9 @@ export class SimDriver implements Driver, WorkQueue {
     return stream === stream.device.nullStream ? [...this.machine.nullStreamTails(stream.device)] : [stream.tail]
   }
 
-  #heldBy(operations: readonly (SimOperation | undefined)[]): string | undefined {
+  #blockedBy(operations: readonly (SimOperation | undefined)[]): string | undefined {
     const [held] = operations.flatMap((each) => (each === undefined ? [] : (this.machine.holdsUp(each) ?? [])))
-    return held === undefined ? undefined : inWords(held)
+    return held === undefined ? undefined : describeOperation(held)
   }
 
   #record(event: SimEvent, stream: SimStream, external: ExternalFlag): void {

@@ -243,7 +243,7 @@ export class Blocking {
   #refusePromises(never: Needs, what: string): void {
     const { hostFunctions, semaphores } = this.parts
     if (semaphores.waits.size === 0) return
-    const held = hostFunctions.heldByPromise(never())
+    const held = hostFunctions.blockedByPromise(never())
     if (held !== undefined) throw deadlock(what, behindPromise(held))
   }
 
@@ -293,7 +293,7 @@ export class Blocking {
     const waiting = registry.waitingSemaphores()
     const still = before === undefined ? waiting : new Set([...waiting].filter((name) => before.semaphores.has(name)))
     if (still.size === 0) return undefined
-    if (before !== undefined && now - before.since > deadlockAfter) throw deadlock(what, heldByOthers(deadlockAfter))
+    if (before !== undefined && now - before.since > deadlockAfter) throw deadlock(what, blockedByOthers(deadlockAfter))
     return { semaphores: still, since: before?.since ?? now }
   }
 
@@ -364,7 +364,7 @@ const needsValue = (what: string, value: string): string =>
   `${what} has blocked for ${seconds(warnAfter())} while a stream is blocked by ${value}. This thread writes none meanwhile: if it is to write that one, await the finished() of it instead`
 const neverNone = (milliseconds: number): string =>
   `it is made while no host function is pending, and for ${milliseconds} ms some have been all the time, of this thread or another: each that ran was followed by the next. Make it before they begin, or let them pause; ${SETS_TIME}`
-const heldByOthers = (milliseconds: number): string =>
+const blockedByOthers = (milliseconds: number): string =>
   `a stream of another thread has waited for a host function for ${milliseconds} ms, which only that thread can run, and may hold this one up. Let its event loop turn, or let it wait by this library; ${SETS_TIME}`
 const noProgress = (milliseconds: number): string =>
   `it was called inside a host function, and nothing made progress for ${milliseconds} ms: the two streams may share a hardware queue. Return first, or await the finished() of it; ${SETS_TIME}`

@@ -2,7 +2,7 @@
 import { seconds, warnAfter, warnOnce } from '../../../base/warnings.js'
 import { CUresult, cudaError } from '../../cuda-results.js'
 import type { Cancel, ContextHandle, EventHandle, Settle } from '../../driver.js'
-import type { Sleeper, TurnResult } from '../../loop-pump.js'
+import type { BackOff, TurnResult } from '../../event-loop-poller.js'
 import type { StreamRecord } from '../handles/stream-records.js'
 import type { HostFunctionParts, PendingHostFunctions } from '../host-functions/pending-host-functions.js'
 import type { Library } from '../libcuda/libcuda.js'
@@ -113,7 +113,7 @@ export interface WaitingParts extends HostFunctionParts {
   readonly eventWaits: Completions<EventHandle>
   readonly valueWaits: ValueWaits
   /** How the event loop sleeps between two turns. */
-  readonly backOff: Sleeper
+  readonly backOff: BackOff
   /** Called again and again while JavaScript blocks. Spares the core after a while. */
   readonly spinWait: (nanosecondsWaited: number) => void
   /** Milliseconds without progress after which a wait inside a host function is given up. */
