@@ -1,4 +1,4 @@
-/** What the programs of this folder are made of: a bug with its mended twin, two kernels, and four words of memory. */
+/** What the programs of this folder are made of: a bug with its fixed version, two kernels, and four words of memory. */
 import {
   type DefinedKernel,
   type Device,
@@ -101,7 +101,7 @@ export function sceneOf(simulation: Simulation): Scene {
   }
 }
 
-/** A bug and its mended twin are one program, which is told whether the wait is there. */
+/** A bug and its fixed version are one program, which is told whether the wait is there. */
 export function bug(
   about: Pick<OrderingBug, 'name' | 'story' | 'missing'>,
   program: (scene: Scene, mended: boolean) => unknown | Promise<unknown>,

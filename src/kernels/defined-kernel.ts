@@ -41,7 +41,7 @@ export interface ViewOf {
 }
 
 /** The host implementation's argument for a parameter: a view of the memory for a pointer, a number or bigint for a value. */
-export type TwinArgument<P extends ParameterType> = P extends `inout atomic ${infer T extends ScalarType}*`
+export type HostArgument<P extends ParameterType> = P extends `inout atomic ${infer T extends ScalarType}*`
   ? ViewOf[T]
   : P extends `${string} ${infer T extends ScalarType}*`
     ? ViewOf[T]
@@ -50,7 +50,7 @@ export type TwinArgument<P extends ParameterType> = P extends `inout atomic ${in
       : number
 
 /** The host implementation's arguments for all parameters. */
-export type TwinArguments<S extends readonly ParameterType[]> = { readonly [I in keyof S]: TwinArgument<S[I]> }
+export type HostArguments<S extends readonly ParameterType[]> = { readonly [I in keyof S]: HostArgument<S[I]> }
 
 /** A kernel as CUDA C++ and as JavaScript. */
 export interface KernelDefinition<S extends readonly ParameterType[]> {
@@ -64,11 +64,11 @@ export interface KernelDefinition<S extends readonly ParameterType[]> {
    * The work of one thread, in JavaScript. A generator function may `yield` at each `__syncthreads()` of the source:
    * each thread of the block then waits for the others. An error that it throws is an uncaught exception.
    */
-  readonly simulate?: ((thread: SimulatedThread, ...args: TwinArguments<S>) => unknown) | undefined
+  readonly simulate?: ((thread: SimulatedThread, ...args: HostArguments<S>) => unknown) | undefined
   /**
    * The work of all threads together, in place of `simulate`. Faster. An error that it throws is an uncaught exception.
    */
-  readonly simulateGrid?: ((grid: SimulatedGrid, ...args: TwinArguments<S>) => void) | undefined
+  readonly simulateGrid?: ((grid: SimulatedGrid, ...args: HostArguments<S>) => void) | undefined
   /** Virtual nanoseconds that a launch takes on the simulator: from 0 to 2 ** 53 - 1. Default 10 000. */
   readonly nanoseconds?: number | undefined
 }
@@ -122,11 +122,11 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
       { grid, block, sharedMemory }: LaunchShape,
       given: readonly (number | bigint | Uint8Array)[],
     ): void => {
-      const args = hostArguments(parameters, given) as unknown as TwinArguments<S>
+      const args = hostArguments(parameters, given) as unknown as HostArguments<S>
       simulateGrid?.({ gridDim: grid, blockDim: block, sharedMemory }, ...args)
       if (simulate === undefined) return
       const longest = lengthOfLongest(args)
-      let checked: TwinArguments<S> | undefined
+      let checked: HostArguments<S> | undefined
       runThreads(grid, block, sharedMemory, (thread) => {
         const beyond = thread.globalX - longest
         if (!(beyond >= 0 && beyond < CHECKED_THREADS)) return simulate(thread, ...args)

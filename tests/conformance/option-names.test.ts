@@ -66,7 +66,7 @@ function rowsOf(bench: Workbench, held: Held): readonly Row[] {
   const event = held.use(device.createEvent())
   const buffer = held.use(device.alloc(256, { stream }))
   const source = 'extern "C" __global__ void none() {}'
-  const twin = defineKernel({ name: 'none', source, signature: [], simulateGrid: () => {} })
+  const defined = defineKernel({ name: 'none', source, signature: [], simulateGrid: () => {} })
   const streams: readonly Row[] = [
     ['streams/stream-impl', 'new Stream()', STREAM, (o) => new Stream(o)],
     ['streams/stream-impl', 'new ExternalStream()', 'device, owner', (o) => new ExternalStream(stream.handle, o)],
@@ -131,7 +131,12 @@ function rowsOf(bench: Workbench, held: Held): readonly Row[] {
     ],
   ]
   const kernels: readonly Row[] = [
-    ['kernels/kernel', 'stream.launch()', LAUNCH, (o) => stream.launch(twin, Object.assign(o, { grid: 1, block: 1 }))],
+    [
+      'kernels/kernel',
+      'stream.launch()',
+      LAUNCH,
+      (o) => stream.launch(defined, Object.assign(o, { grid: 1, block: 1 })),
+    ],
     ['kernels/kernel', 'Module.load()', 'device', (o) => Module.load('', o)],
     ['kernels/kernel', 'Program.compile()', 'arch, options, device, name', (o) => Program.compile('', o)],
     ['kernels/defined-kernel', 'defineKernel()', KERNEL, (o) => defineKernel(o)],

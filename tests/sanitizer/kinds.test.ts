@@ -1,4 +1,4 @@
-/** Each kind of report, with what it says, and its twin without the mistake. */
+/** Each kind of report, with what it says, and its counterpart without the mistake. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import {
@@ -19,7 +19,7 @@ const BYTES = 64
 
 type Four = [DeviceBuffer, DeviceBuffer, DeviceBuffer, DeviceBuffer]
 
-/** Runs a program and returns what is said of it. The twin runs the same with what was missing. */
+/** Runs a program and returns what is said of it. The counterpart runs the same with what was missing. */
 async function reportsOf(
   bench: Workbench,
   program: () => unknown | Promise<unknown>,

@@ -1,4 +1,4 @@
-/** The programs of examples/ordering-bugs: each bug is found under the natural order, and no mended twin is complained of. */
+/** The programs of examples/ordering-bugs: each bug is found under the natural order, and no fixed version is complained of. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { Sanitizer, type SanitizerReport } from 'cuda-streams/sanitizer'
@@ -25,7 +25,7 @@ for (const { name, broken, mended } of bugs) {
       assert.equal(errors.length > 0, !NOT_MEMORY.has(name), errors.map(({ message }) => message).join('\n'))
     })
 
-    it('is not found in the mended twin', async () => {
+    it('is not found in the fixed version', async () => {
       assert.deepEqual(
         (await reportsOf(mended)).map(({ message }) => message),
         [],

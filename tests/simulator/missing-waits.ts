@@ -1,4 +1,4 @@
-/** The commonest missing waits, each with its mended twin: what a first program gets wrong. */
+/** The commonest missing waits, each with its fixed version: what a first program gets wrong. */
 import { Stream } from 'cuda-streams'
 import {
   add,

@@ -115,7 +115,7 @@ export class DeviceMemory extends MemoryBlock {
     this.#bytes = undefined
   }
 
-  /** A twin may have transferred its view to another thread, and with it the bytes of the memory. */
+  /** A host implementation may have transferred its view to another thread, and with it the bytes of the memory. */
   #existing(): ArrayBuffer {
     if (this.#bytes !== undefined && this.#bytes.byteLength > 0) return this.#bytes
     this.#bytes = new ArrayBuffer(this.byteLength)

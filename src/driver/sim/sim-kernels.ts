@@ -281,7 +281,7 @@ function tooLong(name: string, byteLength: number): Error {
 function refuse(): never {
   throw stateError(
     'ERR_UNSUPPORTED',
-    'The simulator runs no GPU code: use defineKernel(), which has a twin in JavaScript, or the cuda driver',
+    'The simulator runs no GPU code: use defineKernel(), which has a host implementation in JavaScript, or the cuda driver',
   )
 }
 

@@ -14,7 +14,7 @@ const ONE = 0x3f800000
 const SIXTEEN = 0x41800000
 const SHAPE = { type: 'f32', m: 16, n: 16, k: 16 } as const
 
-/** What cuBLAS and NCCL queue is their own affair; on the simulator a product is one twin, and a rank reads, then writes. */
+/** What cuBLAS and NCCL queue is their own affair; on the simulator a product is one host implementation, and a rank reads, then writes. */
 const nodes = ({ bench }: Scene): number | undefined => (bench.name === 'sim' ? 1 : undefined)
 const nodesOfRank = ({ bench }: Scene): number | undefined => (bench.name === 'sim' ? 2 : undefined)
 

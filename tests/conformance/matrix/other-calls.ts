@@ -267,7 +267,7 @@ const updates: readonly Call[] = [
     (exec, node) => exec.setEnabled(node, false),
   ),
   updated(
-    'a kernel with a twin was updated',
+    'a kernel with a host implementation was updated',
     [addedTo],
     (scene, home) => home.launch(added, CONFIG, scene.buffer(0), 1, 77),
     (graph) => graph.nodesOf(added)[0],
@@ -465,7 +465,7 @@ const refusedBySimulator = ({ bench }: Scene): readonly string[] => (bench.name 
 
 const kernels: readonly Call[] = [
   {
-    name: 'stream.launch(a kernel with a twin)',
+    name: 'stream.launch(a kernel with a host implementation)',
     members: [],
     act: 'queues',
     memory: [addedTo],
@@ -474,7 +474,7 @@ const kernels: readonly Call[] = [
     prepare: (scene) => () => scene.stream.launch(added, CONFIG, scene.buffer(0), WORDS, ADDED),
   },
   {
-    name: 'stream.launch(a kernel with a twin) with attributes',
+    name: 'stream.launch(a kernel with a host implementation) with attributes',
     members: [],
     act: 'queues',
     memory: [addedTo],

@@ -95,7 +95,7 @@ const copied = { name: 'destination', becomes: (scene: Scene) => scene.wordRead(
 const addedTo = { name: 'operand', becomes: (scene: Scene, times: number) => scene.wordBefore(0) + times * ADDED }
 
 const onlySimulated: NonNullable<Call['lacks']> = ({ bench }) =>
-  bench.name === 'sim' ? undefined : 'tried on the simulator, whose twin of the library needs no GPU'
+  bench.name === 'sim' ? undefined : 'tried on the simulator, whose implementation of the library needs no GPU'
 
 /** An object with the stream protocol, in either spelling, that acts when it is asked for the handle. */
 const protocols = {
@@ -556,7 +556,8 @@ const launches: readonly UserCode[] = [
   {
     name: 'stream.external(work, function): the function',
     memory: [{ name: 'destination' }],
-    lacks: ({ bench }) => (bench.name === 'sim' ? 'the simulator queues the twin in its place' : undefined),
+    lacks: ({ bench }) =>
+      bench.name === 'sim' ? 'the simulator queues the host implementation in its place' : undefined,
     prepare: (scene, act) => {
       const work = { name: 'another library', memory: [{ buffer: scene.buffer(0) }] }
       return () => scene.stream.external(work, act)

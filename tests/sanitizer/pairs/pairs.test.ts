@@ -1,5 +1,5 @@
 /**
- * The pairs of the table and the stories: exploration says that each bug is one and that its twin is none; the sanitizer
+ * The pairs of the table and the stories: exploration says that each bug is one and that its fixed version is none; the sanitizer
  * finds the one in a single run, says nothing of the other, and following its advice, or letting it fix it, makes the program
  * right. What is not so is listed here, with the reason. To explore takes time: here it is done for one pair of so
  * many, and for all by `node dist/tests/sanitizer/pairs/count.js`.
@@ -53,12 +53,12 @@ function check({ name, devices, bug, mended }: PairedProgram, isFollowed: boolea
         (await reportsOf(bug, devices, true)).length > 0,
         'it is found where waits order only what comes of them',
       )
-      assert.deepEqual(await reportsOf(mended, devices, true), [], 'and its twin is not')
+      assert.deepEqual(await reportsOf(mended, devices, true), [], 'and its fixed version is not')
     }
     if (!isFollowed) return
     assert.equal((await explored(bug, devices)).verdict, 'disagree', 'the bug is one')
     const right = await explored(mended, devices)
-    assert.deepEqual([right.verdict, right.complete], ['agree', true], `its twin is none: ${right.message}`)
+    assert.deepEqual([right.verdict, right.complete], ['agree', true], `its fixed version is none: ${right.message}`)
     if (found.length === 0 || isIn(NOT_MENDED, name)) return
     assert.equal((await explored(bug, devices, true)).verdict, 'agree', `it can be mended: ${found[0]?.message}`)
   })

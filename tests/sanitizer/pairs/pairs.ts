@@ -1,5 +1,5 @@
 /**
- * Pairs of programs, made from a table: two accesses to the same word × an order that fails to hold them apart, and the twin
+ * Pairs of programs, made from a table: two accesses to the same word × an order that fails to hold them apart, and the version
  * with one that does. A program is a list of steps with names, so that advice can be followed before one of them.
  */
 import { type Device, type DeviceBuffer, defineKernel, type GraphExec, type PinnedBuffer, Stream } from 'cuda-streams'

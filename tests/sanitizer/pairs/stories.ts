@@ -1,4 +1,4 @@
-/** Pairs that no table makes: mistakes as they are made in programs, each with its mended twin. */
+/** Pairs that no table makes: mistakes as they are made in programs, each with its fixed version. */
 import { type Device, type DeviceBuffer, defineKernel, type GraphExec, PinnedBuffer, type Stream } from 'cuda-streams'
 import { Cublas } from 'cuda-streams/cublas'
 import { type PairedProgram, type Stage, type Step, streamOf } from './pairs.js'
@@ -36,7 +36,7 @@ const end = (...names: readonly string[]): Step =>
       stage.results.push(stage.device.defaultStream.download(stage.keep.get(name) as DeviceBuffer))
   })
 
-/** The steps, with the marked ones only in the mended twin. */
+/** The steps, with the marked ones only in the fixed version. */
 function story(name: string, steps: readonly (Step | { readonly mended: Step })[], devices = 1): PairedProgram {
   const bug = steps.flatMap((each) => ('mended' in each ? [] : [each]))
   return { name, devices, bug, mended: steps.map((each) => ('mended' in each ? each.mended : each)) }

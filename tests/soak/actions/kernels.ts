@@ -1,4 +1,4 @@
-/** Kernels with a twin, kernels of a module, and work of other libraries. */
+/** Kernels with a host implementation, kernels of a module, and work of other libraries. */
 import { type Module, Program } from 'cuda-streams'
 import type { Action, Actor } from '../actor.js'
 import { codeOf } from '../books.js'
@@ -6,7 +6,7 @@ import { add, addModel, affine, affineModel, mirror, mirrorModel } from '../kern
 import { queueForeignFill } from '../libcuda.js'
 import { modelOf, type Piece } from '../pieces.js'
 
-/** A twin runs thread by thread: longer pieces are for what runs all threads at once. */
+/** A host implementation runs thread by thread: longer pieces are for what runs all threads at once. */
 const MOST_THREADS = 4096
 
 function launchAffine(actor: Actor): void {

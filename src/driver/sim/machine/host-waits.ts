@@ -54,7 +54,7 @@ export class HostWaits {
 
   blockFor(last: SimOperation, what: string): void {
     this.#block(waitFor(last), what)
-    if (this.machine.comesAfterTwin(last)) throw deadlock(what, comesAfterItself)
+    if (this.machine.comesAfterHostImplementation(last)) throw deadlock(what, comesAfterItself)
     this.machine.observe(last)
   }
 

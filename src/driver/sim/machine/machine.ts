@@ -232,8 +232,8 @@ export class Machine implements Steps {
     return this.#running.some((host) => wait.needs(host))
   }
 
-  /** Does it come after an operation that JavaScript is inside of, as a twin is? */
-  comesAfterTwin(operation: SimOperation): boolean {
+  /** Does it come after an operation that JavaScript is inside of, as a host implementation is? */
+  comesAfterHostImplementation(operation: SimOperation): boolean {
     return this.#late?.isIdle === false && this.#late.comesAfterUnderWay(operation)
   }
 
