@@ -10,7 +10,7 @@ import { SimOperationKind } from '../driver/sim/machine/work.js'
 import { SimDriver } from '../driver/sim/sim-driver.js'
 import { type Simulation, simulationFor } from '../simulation/simulation.js'
 import { OwnTurns } from './own-turns.js'
-import { detoursOf, type Schedule, scheduleOf } from './search.js'
+import { deviationsOf, type Schedule, scheduleOf } from './search.js'
 import { type Known, type Picker, type Step, StepRecorder } from './steps.js'
 
 /** A program to be run again and again: it makes all that it needs on the devices of the simulation that it is given. */
@@ -89,7 +89,7 @@ export async function runOnce(
     const ran = recording.ran.flatMap((process) => recording.operations.get(process) ?? []).map(nameOf)
     return {
       outcome: { ...(deadlock ?? end), uncaught, ran: ran.sort() },
-      schedule: scheduleOf(devices, detoursOf(recording.steps)),
+      schedule: scheduleOf(devices, deviationsOf(recording.steps)),
       steps: recording.steps,
       operations: recording.operations,
       gap: recording.gap,

@@ -146,7 +146,7 @@ describe('a schedule', () => {
     }
   })
 
-  it('is short: only what is not as usual', async () => {
+  it('is short: only what differs from the default schedule', async () => {
     const { disagreement } = await explore(program)
     assert.match(disagreement?.first.schedule ?? '', /^1:$/)
     assert.match(disagreement?.second.schedule ?? '', /^1:\d+=\d+$/)
