@@ -21,7 +21,7 @@ export interface OrderingBug {
   /** Observes different things under different orders. */
   readonly broken: Program
   /** The same with the wait in place: observes one thing under every order. */
-  readonly mended: Program
+  readonly fixed: Program
 }
 
 /** Buffers have four words. */
@@ -104,11 +104,11 @@ export function sceneOf(simulation: Simulation): Scene {
 /** A bug and its fixed version are one program, which is told whether the wait is there. */
 export function bug(
   about: Pick<OrderingBug, 'name' | 'story' | 'missing'>,
-  program: (scene: Scene, mended: boolean) => unknown | Promise<unknown>,
+  program: (scene: Scene, fixed: boolean) => unknown | Promise<unknown>,
 ): OrderingBug {
   return {
     ...about,
     broken: (simulation) => program(sceneOf(simulation), false),
-    mended: (simulation) => program(sceneOf(simulation), true),
+    fixed: (simulation) => program(sceneOf(simulation), true),
   }
 }

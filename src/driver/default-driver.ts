@@ -61,7 +61,10 @@ function choose(wanted: string): Driver {
   }
 }
 
-/** Where this machine has no NVIDIA driver. One that does not work is an error, lest a GPU be simulated by accident. */
+/**
+ * Opens the simulator on a machine that has no NVIDIA driver. A driver that does not work is an error, so that a GPU is never
+ * simulated by accident.
+ */
 function withoutCudaDriver(wanted: string): Driver {
   const { absence, noDriver } = cudaBackend()
   if (wanted === 'cuda') throw noDriver(absence())

@@ -155,7 +155,7 @@ for (const bench of workbenches().benches) {
 }
 
 for (const bench of workbenches().benches) {
-  test(`S4 finished() does not spoil a capture whose first wrapper was closed (${bench.title})`, async () => {
+  test(`S4 finished() does not invalidate a capture whose first wrapper was closed (${bench.title})`, async () => {
     const handle = bench.foreignStream(bench.device)
     const first = new ExternalStream(handle, { device: bench.device })
     using second = new ExternalStream(handle, { device: bench.device })

@@ -104,7 +104,7 @@ interface Thing {
   /** How often it was given back. */
   readonly givenBack: () => number
   /** Memory that is filled by junk where it was given back too early. */
-  readonly spoils: boolean
+  readonly invalidates: boolean
 }
 
 type Make = (bench: Workbench, books: Books, home: Stream) => Thing | Promise<Thing>
@@ -119,7 +119,7 @@ function ofMemory<M extends DeviceBuffer | PinnedBuffer>(
     held: memory,
     capture: (stream, out) => void stream.copy(out, use(thing.held as unknown as M)),
     givenBack: () => books.freed.get(pointer) ?? 0,
-    spoils: true,
+    invalidates: true,
   }
   return thing
 }
@@ -167,7 +167,7 @@ const KINDS: Readonly<Record<string, Make>> = {
         stream.fill(out, VALUE).record(thing.held as Event, { external: true })
       },
       givenBack: countOf(books, Number(event.handle)),
-      spoils: false,
+      invalidates: false,
     }
     return thing
   },
@@ -179,7 +179,7 @@ const KINDS: Readonly<Record<string, Make>> = {
         stream.wait(thing.held as Event, { external: true }).fill(out, VALUE)
       },
       givenBack: countOf(books, Number(event.handle)),
-      spoils: false,
+      invalidates: false,
     }
     return thing
   },
@@ -199,7 +199,7 @@ const ofModule: Make = async (bench, books) => {
       stream.launch(kernel, { grid: 1, block: BYTES }, out)
     },
     givenBack: () => books.freed.get(handle) ?? 0,
-    spoils: false,
+    invalidates: false,
   }
   return thing
 }
@@ -439,7 +439,7 @@ onEveryBackend('a graph keeps what it uses', (bench) => {
             way.inside(thing)
           })
           await way.after(thing)
-          if (thing.spoils) spoil(home)
+          if (thing.invalidates) invalidate(home)
           return graph
         },
         isGivenBack: async (times) => {
@@ -468,7 +468,7 @@ onEveryBackend('a graph keeps what it uses', (bench) => {
   }
 
   /** Memory of the same length, filled with other bytes: what was given back too early is among it. */
-  function spoil(home: Stream): void {
+  function invalidate(home: Stream): void {
     const junk = [BYTES, BYTES, 2 * BYTES].map((length) => device.alloc(length, { stream: home }))
     for (const buffer of junk) home.fill(buffer, 0xee)
     const pinned = device.allocPinned(BYTES)
@@ -584,7 +584,7 @@ onEveryBackend('a graph keeps what it uses', (bench) => {
       await home.copy(result, out).finished()
       assert.deepEqual(new Set(result.bytes), new Set([VALUE]))
       await collect()
-      spoil(home)
+      invalidate(home)
     }
     await home.copy(result, out).finished()
     assert.deepEqual(new Set(result.bytes), new Set([VALUE]))

@@ -40,7 +40,7 @@ const knowsLibcuda = (from: string): boolean => from.startsWith('cli/')
 /** What calls C libraries that come with CUDA. */
 const callsLibraries = (from: string): boolean => from.startsWith('timeline/cupti/')
 
-/** Files that break the law, and the room that they must not import. A row goes when its file is mended; no row is added. */
+/** Files that break the law, and the room that they must not import. A row goes when its file is fixed; no row is added. */
 const STILL_BROKEN: Readonly<Record<string, string>> = {
   'timeline/virtual-meter.ts -> driver/sim': 'the meter reads the operations of the simulated machine',
 }
@@ -155,8 +155,8 @@ test('each room takes values only from the rooms below it', { skip }, () => {
   }
   const wrong = [...found].filter(([place]) => STILL_BROKEN[place] === undefined)
   assert.deepEqual(wrong.map(([place, rule]) => `src/${place}, ${rule}`).join('\n'), '')
-  const mended = Object.keys(STILL_BROKEN).filter((place) => !found.has(place))
-  assert.deepEqual(mended, [], 'These places keep the law now: take their rows out of STILL_BROKEN')
+  const fixed = Object.keys(STILL_BROKEN).filter((place) => !found.has(place))
+  assert.deepEqual(fixed, [], 'These places keep the law now: take their rows out of STILL_BROKEN')
 })
 
 test('only shortcuts.ts adds members to classes of other files', { skip }, () => {

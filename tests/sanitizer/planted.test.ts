@@ -17,7 +17,7 @@ async function reportsOf(program: Program): Promise<readonly SanitizerReport[]> 
 /** Bugs that are none of memory. */
 const NOT_MEMORY = new Set(['two host functions, one variable'])
 
-for (const { name, broken, mended } of bugs) {
+for (const { name, broken, fixed } of bugs) {
   describe(name, () => {
     it(NOT_MEMORY.has(name) ? 'cannot be seen' : 'is found', async () => {
       const reports = await reportsOf(broken)
@@ -27,7 +27,7 @@ for (const { name, broken, mended } of bugs) {
 
     it('is not found in the fixed version', async () => {
       assert.deepEqual(
-        (await reportsOf(mended)).map(({ message }) => message),
+        (await reportsOf(fixed)).map(({ message }) => message),
         [],
       )
     })

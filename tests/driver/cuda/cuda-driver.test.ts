@@ -29,7 +29,7 @@ const INVALIDATED = 2
 interface Capture {
   readonly id: bigint
   readonly origin: number
-  spoilt: boolean
+  invalidated: boolean
 }
 
 /** Two devices. A default stream is known by the context that is current. */
@@ -86,32 +86,32 @@ function fakeParts() {
     },
     cuStreamBeginCapture_v2: (raw: number) => {
       made += 1
-      captures.set(key(raw), { id: BigInt(made), origin: key(raw), spoilt: false })
+      captures.set(key(raw), { id: BigInt(made), origin: key(raw), invalidated: false })
       return 0
     },
     cuStreamGetCaptureInfo_v3: (raw: number) => {
       const capture = captures.get(key(raw))
       if (capture === undefined) return 0
-      uint32[0] = capture.spoilt ? INVALIDATED : ACTIVE
-      uint64[1] = capture.spoilt ? 0n : capture.id
+      uint32[0] = capture.invalidated ? INVALIDATED : ACTIVE
+      uint64[1] = capture.invalidated ? 0n : capture.id
       return 0
     },
     cuStreamEndCapture: (raw: number) => {
       const capture = captures.get(key(raw))
       if (capture === undefined) return 401
       if (capture.origin !== key(raw)) {
-        capture.spoilt = true
+        capture.invalidated = true
         return 903
       }
       for (const [stream, its] of captures) if (its === capture) captures.delete(stream)
       uint64[0] = 0x77n
       calls.push('cuStreamEndCapture')
-      return capture.spoilt ? 901 : 0
+      return capture.invalidated ? 901 : 0
     },
     cuCtxRecordEvent: (context: ContextHandle) => {
       calls.push(`cuCtxRecordEvent ${context}`)
       for (const [stream, capture] of captures) {
-        if ((stream < 0 ? -stream : contextOf.get(stream)) === context) capture.spoilt = true
+        if ((stream < 0 ? -stream : contextOf.get(stream)) === context) capture.invalidated = true
       }
       return 0
     },
@@ -224,15 +224,15 @@ function fakeParts() {
   }
   /** What another stream does by a wait, and another library by itself. */
   const join = (joined: number, origin: number): void => void captures.set(joined, captures.get(origin) as Capture)
-  const spoilt = (): number => [...captures.values()].filter((capture) => capture.spoilt).length
-  return { driver, library, calls, captures, stream, foreign, join, spoilt, registry, busy, pool, places, gone }
+  const invalidated = (): number => [...captures.values()].filter((capture) => capture.invalidated).length
+  return { driver, library, calls, captures, stream, foreign, join, invalidated, registry, busy, pool, places, gone }
 }
 
 const { RELAXED } = CaptureMode
 const finished = (driver: CudaDriver, device = 0) => driver.deviceFinished(device, () => {})
 
 test('a device is not looked at while a stream of it captures, and nothing is invalidated', () => {
-  const { driver, library, calls, stream, foreign, join, spoilt } = fakeParts()
+  const { driver, library, calls, stream, foreign, join, invalidated } = fakeParts()
   const [own, wrapped, elsewhere, joined, escaped] = [stream(), foreign(), stream(1), stream(), stream()]
   const perThread = defaultStream(0, 2)
   driver.streamEscaped(escaped)
@@ -245,7 +245,7 @@ test('a device is not looked at while a stream of it captures, and nothing is in
     calls.length = 0
     refusedByDriver(() => finished(driver), 900)
     assert.equal(driver.deviceRecordOwn(EVENT, 0), false)
-    assert.deepEqual([calls.splice(0), spoilt()], [[], 0])
+    assert.deepEqual([calls.splice(0), invalidated()], [[], 0])
     end()
     calls.splice(0)
     finished(driver)
@@ -260,7 +260,7 @@ test('a device is not looked at while a stream of it captures, and nothing is in
   // Of another device, and a stream of this one joins.
   driver.graphs.begin(elsewhere, RELAXED)
   finished(driver)
-  assert.deepEqual([calls.splice(0), spoilt()], [['cuCtxRecordEvent 100'], 0])
+  assert.deepEqual([calls.splice(0), invalidated()], [['cuCtxRecordEvent 100'], 0])
   for (const each of [joined, -100]) {
     whileCapturing(
       () => join(each, elsewhere),
@@ -312,7 +312,7 @@ test('a capture is one for the other threads until the driver has ended it', () 
       'its end': [(each) => driver.graphs.end(each), ['cuStreamEndCapture', true, true, 0]],
       'an end that is refused': [
         (each) => {
-          for (const capture of captures.values()) capture.spoilt = true
+          for (const capture of captures.values()) capture.invalidated = true
           refusedByDriver(() => driver.graphs.end(each), 901)
         },
         ['cuStreamEndCapture', true, true, 901],
@@ -335,7 +335,7 @@ test('a capture is one for the other threads until the driver has ended it', () 
 })
 
 test('a stream that leaves ends the capture that it began, and no other', () => {
-  const { driver, library, calls, captures, stream, join, spoilt } = fakeParts()
+  const { driver, library, calls, captures, stream, join, invalidated } = fakeParts()
   const [first, second] = [stream(), stream()]
   driver.graphs.abandon(first)
   assert.deepEqual(calls, [])
@@ -343,13 +343,13 @@ test('a stream that leaves ends the capture that it began, and no other', () => 
   driver.graphs.begin(first, RELAXED)
   join(second, first)
   driver.graphs.abandon(second)
-  assert.deepEqual([captures.size, spoilt()], [2, 0])
+  assert.deepEqual([captures.size, invalidated()], [2, 0])
   driver.graphs.abandon(first)
   assert.deepEqual([captures.size, calls.splice(0)], [0, ['cuStreamEndCapture', 'cuGraphDestroy']])
 
-  // What is spoilt gives no graph.
+  // What is invalidated gives no graph.
   driver.graphs.begin(first, RELAXED)
-  for (const capture of captures.values()) capture.spoilt = true
+  for (const capture of captures.values()) capture.invalidated = true
   driver.graphs.abandon(first)
   assert.deepEqual([captures.size, calls.splice(0)], [0, ['cuStreamEndCapture']])
 
@@ -360,7 +360,7 @@ test('a stream that leaves ends the capture that it began, and no other', () => 
   driver.graphs.begin(second, RELAXED)
   join(first, second)
   driver.graphs.abandon(first)
-  assert.deepEqual([captures.size, spoilt(), calls], [2, 0, []])
+  assert.deepEqual([captures.size, invalidated(), calls], [2, 0, []])
 })
 
 test('modules are loaded and unloaded, and streams queried, with the captures of the thread relaxed', () => {

@@ -138,8 +138,8 @@ const notTried = (summary: string): Explored => ({
 
 function verdict(): string {
   if (ran === undefined || explored === undefined) return 'It could not be run'
-  const isMended = lesson !== undefined && checksOf(lesson, ran, explored).every(({ holds }) => holds)
-  if (isMended) return 'Mended. Well done!'
+  const isFixed = lesson !== undefined && checksOf(lesson, ran, explored).every(({ holds }) => holds)
+  if (isFixed) return 'Fixed. Well done!'
   const found = ran.findings.length
   const waits = found === 0 ? 'No missing wait' : found === 1 ? 'One missing wait' : `${found} missing waits`
   const orders = {
@@ -247,7 +247,7 @@ async function openAddress(): Promise<void> {
   open(wanted ?? (code === undefined ? LESSONS[0] : undefined), code)
 }
 
-const FREE = LESSONS[0]?.mended ?? ''
+const FREE = LESSONS[0]?.fixed ?? ''
 
 chooser.append(
   ...LESSONS.map(({ slug, title }, nth) => element('option', { value: slug }, `${nth + 1}. ${title}`)),
@@ -264,7 +264,7 @@ button('stop').addEventListener('click', () => stop('Stopped'))
 button('share').addEventListener('click', () => void share())
 button('restart').addEventListener('click', () => open(lesson, undefined))
 button('solution').addEventListener('click', () => {
-  if (lesson !== undefined) editor.write(lesson.mended)
+  if (lesson !== undefined) editor.write(lesson.fixed)
 })
 button('next').addEventListener('click', () => {
   const next = LESSONS[lesson === undefined ? 0 : LESSONS.indexOf(lesson) + 1]
