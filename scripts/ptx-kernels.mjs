@@ -1,7 +1,7 @@
 // Compiles tests/ptx/kernels/*.cu to PTX for sm_75 and sm_90, by NVRTC: `npm run build && node scripts/cuda-toolkit.mjs && node
 // scripts/ptx-kernels.mjs [names]`. The PTX is checked in, so that tests need no NVRTC. cooperative_groups.h includes
 // <nv/target>, which `pip install nvidia-cuda-cccl` brings: name its include folder in CCCL_INCLUDE.
-// PTX of Triton and Numba: `python tests/ptx/kernels/python/triton_kernels.py tests/ptx/kernels`, likewise numba_kernels.py.
+// PTX of Triton and Numba: `python tests/ptx/kernels/python/triton_kernels.py tests/ptx/kernels`, too numba_kernels.py.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { root } from './test-files.mjs'

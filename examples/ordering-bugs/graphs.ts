@@ -72,7 +72,7 @@ export const graphs: readonly OrderingBug[] = [
     {
       name: 'input of a graph refilled',
       story: 'The input of the next launch is filled on another stream, while the launch before may still read it.',
-      missing: 'uploads.wait(compute) before the input is filled anew',
+      missing: 'uploads.wait(compute) before the input is filled again',
     },
     async ({ stream, zeros }, fixed) => {
       const [uploads, compute] = [stream(), stream()]

@@ -6,7 +6,7 @@ export const host: readonly OrderingBug[] = [
     {
       name: 'pinned memory written too early',
       story: 'Pinned memory is filled with the next bytes while the copy of the last ones is still queued.',
-      missing: 'stream.synchronize() before the pinned bytes are written anew',
+      missing: 'stream.synchronize() before the pinned bytes are written again',
     },
     async ({ device, stream, zeros }, fixed) => {
       const uploads = stream()

@@ -25,7 +25,7 @@ export const memory: readonly OrderingBug[] = [
   bug(
     {
       name: 'refilled while it is read',
-      story: 'The producer fills the buffer anew while the consumer still reads what was in it.',
+      story: 'The producer fills the buffer again while the consumer still reads what was in it.',
       missing: 'producer.wait(consumer) before the second fill',
     },
     async ({ stream, zeros }, fixed) => {
@@ -44,7 +44,7 @@ export const memory: readonly OrderingBug[] = [
     {
       name: 'ping-pong, off by one',
       story: 'Two buffers take turns; the producer waits for the frame before the one that last used its buffer.',
-      missing: 'producer.wait(consumed[frame - 2]) before a buffer is filled anew, not consumed[frame - 3]',
+      missing: 'producer.wait(consumed[frame - 2]) before a buffer is filled again, not consumed[frame - 3]',
     },
     async ({ stream, zeros }, fixed) => {
       const [producer, consumer] = [stream(), stream()]

@@ -228,7 +228,7 @@ class Numba:
     def pointers(self):
         return [array.__cuda_array_interface__['data'][0] for array in (self.mine, self.result)]
     def fill(self, value):
-        # From pinned memory, so that the host does not wait; it must not be filled anew before the copy is done.
+        # From pinned memory, so that the host does not wait; it must not be filled again before the copy is done.
         self.source[:] = value
         self.mine.copy_to_device(self.source, stream=self.stream)
     def read_mine(self):

@@ -1,6 +1,6 @@
 /**
  * Tables by handles and addresses, which the driver gives out again and again. V8's own tables keep a trace of each key that
- * is deleted until they grow, and look at all traces of a key when it is set anew: among ten thousand streams that cost 25 µs
+ * is deleted until they grow, and look at all traces of a key when it is set again: among ten thousand streams that cost 25 µs
  * for each that was made. Here a key keeps its place when it is deleted.
  */
 

@@ -8,7 +8,7 @@ let threshold: number | undefined
 
 /**
  * Bytes; Infinity unless the variable says otherwise: CUDA's own 0 gives memory back to the device at each wait of the host,
- * and takes it anew at the next allocation.
+ * and takes it again at the next allocation.
  */
 export function releaseThreshold(): number {
   threshold ??= read()

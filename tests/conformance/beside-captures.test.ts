@@ -351,7 +351,7 @@ onEveryBackend('beside a capture', (bench) => {
     assert.equal(event.query(), true)
   })
 
-  test('R6 a promise for an event of a capture that is over rejects, also where the event is recorded anew at once', async () => {
+  test('R6 a promise for an event of a capture that is over rejects, also where the event is recorded again at once', async () => {
     using stream = working()
     using event = device.createEvent()
     stream.capture(() => void stream.record(event)).close()
@@ -365,7 +365,7 @@ onEveryBackend('beside a capture', (bench) => {
     await event.finished()
   })
 
-  test('O1 an event that is recorded anew while it is waited for keeps the old wait', async () => {
+  test('O1 an event that is recorded again while it is waited for keeps the old wait', async () => {
     using first = working()
     using second = working()
     using latch = bench.latch(second)

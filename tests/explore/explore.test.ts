@@ -455,7 +455,7 @@ describe('a limit in time', () => {
     assert.equal((await explore(elsewhere, { maxMilliseconds: 10 })).verdict, 'deadlock')
   })
 
-  it('ends a search in the midst of a run, which does not count', { timeout: 60_000 }, async () => {
+  it('ends a search in the middle of a run, which does not count', { timeout: 60_000 }, async () => {
     let runs = 0
     const endlessLater: ExploredProgram = async (simulation) => {
       const { streams } = open(simulation, 2)

@@ -1675,7 +1675,7 @@ static const struct test ledger[] = {
     {"cuEventRecord", "untimed", .prepare = make_events, .call = c_record, .done = drop_events, .a = 2, .flags = STREAM | QUEUES},
     {"cuEventRecord", "timed", .prepare = make_events, .call = c_record, .done = drop_events, .flags = STREAM | QUEUES},
     {"cuEventRecord", "interprocess", .prepare = make_events, .call = c_record, .done = drop_events, .a = IPC, .flags = STREAM | QUEUES},
-    {"cuEventRecord", "one behind the semaphore, anew", .prepare = make_event, .queue = record_on_gated, .call = c_record, .done = drop_event, .a = 2, .flags = STREAM, .where = EVERY & ~AT(DEV1_NB)},
+    {"cuEventRecord", "one behind the semaphore, again", .prepare = make_event, .queue = record_on_gated, .call = c_record, .done = drop_event, .a = 2, .flags = STREAM, .where = EVERY & ~AT(DEV1_NB)},
     {"cuEventRecordWithFlags", "untimed", .prepare = make_events, .call = c_record_flags, .done = drop_events, .a = 2, .flags = STREAM | QUEUES},
     {"cuEventQuery", "behind the semaphore", .prepare = make_event, .queue = record, .call = c_event_query, .done = drop_event, .a = 2, .flags = STREAM},
     {"cuEventQuery", "behind the semaphore, timed", .prepare = make_event, .queue = record, .call = c_event_query, .done = drop_event, .flags = STREAM | QUEUES},

@@ -62,7 +62,7 @@ test('wrong arguments about memory are refused by name', async () => {
     [
       'alloc options',
       (value) => device.alloc(8, value),
-      wrong.wrongBag({ stream: noStream, interprocess: wrong.noBoolean }),
+      wrong.wrongOptions({ stream: noStream, interprocess: wrong.noBoolean }),
     ],
     ['allocPinned', (value) => device.allocPinned(value), noLength],
     ['slice offset', (value) => buffer.slice(value, 1), noPart],

@@ -1,5 +1,5 @@
 /**
- * A second opinion on races, written anew from CUDA's rules and as plain as can be: every use of memory and every call is
+ * A second opinion on races, written independently from CUDA's rules and as plain as can be: every use of memory and every call is
  * a node, every node knows the full set of those before it, and every pair is looked at. It is given what happened: the
  * calls in their order, what queries answered, and when host functions ran.
  */
@@ -28,7 +28,7 @@ export type GraphStep =
   | ({ readonly what: 'writeValue'; readonly side: 0 | 1 } & FlagValue)
   /** A graph before this one is put into it. */
   | { readonly what: 'graph'; readonly side: 0 | 1; readonly graph: number }
-  /** What follows is captured anew, and added behind all nodes or behind none. */
+  /** What follows is captured again, and added behind all nodes or behind none. */
   | { readonly what: 'added'; readonly side: 0; readonly isBehind: boolean }
 
 export type Step =

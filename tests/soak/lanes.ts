@@ -1,5 +1,5 @@
 /**
- * Streams, and what is known of the order of their work: written down anew from CUDA's rules, so that a program knows when
+ * Streams, and what is known of the order of their work: written down a second time from CUDA's rules, so that a program knows when
  * it needs a wait, and every byte that it should read. A clock says, for each stream, how much of its work comes before.
  */
 import type { Device, Event, Stream } from 'cuda-streams'

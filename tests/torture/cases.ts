@@ -202,7 +202,7 @@ const throws: Case = async (bench) => {
   assert.equal(stream.query(), true)
 }
 
-/** One that queues itself anew each time must not hold up the event loop. */
+/** One that queues itself each time must not hold up the event loop. */
 const queuesItself: Case = async (bench) => {
   const stream = bench.stream()
   let ran = 0

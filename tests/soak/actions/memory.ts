@@ -122,7 +122,7 @@ function queueBehind(actor: Actor): void {
   if (hasCapacity) books.same('the call that does not wait, and ran a host function', ranIn, undefined)
 }
 
-/** What a copy between places that overlap leaves is promised by nobody: what comes behind it writes all of it anew. */
+/** What a copy between places that overlap leaves is promised by nobody: what comes behind it writes all of it again. */
 function copyOverlapping(actor: Actor): void {
   const { random } = actor
   const piece = actor.piece(
