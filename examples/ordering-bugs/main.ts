@@ -1,4 +1,4 @@
-/** `node dist/examples/ordering-bugs/main.js [name]`: explores each planted bug; with a name, prints the whole report of it. */
+/** `node dist/examples/ordering-bugs/main.js [name]`: explores each injected bug; with a name, prints the whole report of it. */
 import { explore } from 'cuda-streams/sim'
 import { bugs } from './bugs.js'
 

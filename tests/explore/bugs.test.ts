@@ -1,4 +1,4 @@
-/** Exploration finds each planted bug, names the wait that is missing, and calls the fixed program clean. */
+/** Exploration finds each injected bug, names the wait that is missing, and calls the fixed program clean. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { explore, replay } from 'cuda-streams/sim'
@@ -35,7 +35,7 @@ const RACES: Readonly<Record<string, readonly [string, string]>> = {
 }
 const DEVICES = 2
 
-describe('a planted bug', () => {
+describe('an injected bug', () => {
   it('has a race in the table, each of them', () => {
     assert.ok(bugs.length >= 20)
     assert.deepEqual(bugs.map(({ name }) => name).sort(), Object.keys(RACES).sort())
