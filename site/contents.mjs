@@ -35,7 +35,7 @@ export const GROUPS = [
   },
   {
     text: 'Look up',
-    files: ['docs/api.md', 'docs/environment.md', 'docs/laws.md', 'docs/cuda-facts.md', 'docs/run-times.md'],
+    files: ['docs/api.md', 'docs/environment.md', 'docs/guarantees.md', 'docs/cuda-facts.md', 'docs/run-times.md'],
   },
   {
     text: 'Examples',

@@ -72,7 +72,7 @@ test('what a page loads names nothing that only Node has, and takes timers for n
       lib: ['ES2023', 'ESNext.Disposable', 'DOM', 'DOM.Iterable'],
     },
     include: [],
-    files: ['index', 'sim', 'sanitizer', 'timeline'].map((door) => join(root, 'src', `${door}.ts`)),
+    files: ['index', 'sim', 'sanitizer', 'timeline'].map((entryPoint) => join(root, 'src', `${entryPoint}.ts`)),
   }
   writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(project))
   const compiler = join(root, 'node_modules', 'typescript', 'bin', 'tsc')

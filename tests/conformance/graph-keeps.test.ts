@@ -37,7 +37,7 @@ const VALUE = 7
 const LAUNCHES = runs({ quick: 200, normal: 500, nightly: 10_000 })
 
 /** Counts what is given back to the driver. */
-class Books implements Interceptor {
+class AllocationTracker implements Interceptor {
   readonly freed = new Map<number, number>()
   readonly #others = new Set<number>()
   /** The modules that were loaded. */
@@ -107,10 +107,10 @@ interface Thing {
   readonly invalidates: boolean
 }
 
-type Make = (bench: Workbench, books: Books, home: Stream) => Thing | Promise<Thing>
+type Make = (bench: Workbench, tracker: AllocationTracker, home: Stream) => Thing | Promise<Thing>
 
 function ofMemory<M extends DeviceBuffer | PinnedBuffer>(
-  books: Books,
+  tracker: AllocationTracker,
   memory: M,
   use: (memory: M) => DeviceBuffer | PinnedBuffer,
 ): Thing {
@@ -118,7 +118,7 @@ function ofMemory<M extends DeviceBuffer | PinnedBuffer>(
   const thing: Thing = {
     held: memory,
     capture: (stream, out) => void stream.copy(out, use(thing.held as unknown as M)),
-    givenBack: () => books.freed.get(pointer) ?? 0,
+    givenBack: () => tracker.freed.get(pointer) ?? 0,
     invalidates: true,
   }
   return thing
@@ -127,70 +127,70 @@ function ofMemory<M extends DeviceBuffer | PinnedBuffer>(
 const same = <M>(memory: M): M => memory
 
 const KINDS: Readonly<Record<string, Make>> = {
-  'memory of the stream': (bench, books, home) => {
+  'memory of the stream': (bench, tracker, home) => {
     const buffer = bench.device.alloc(BYTES, { stream: home })
     home.fill(buffer, VALUE).synchronize()
-    return ofMemory(books, buffer, same)
+    return ofMemory(tracker, buffer, same)
   },
-  'memory of another stream': (bench, books) => {
+  'memory of another stream': (bench, tracker) => {
     const other = bench.stream()
     const buffer = bench.device.alloc(BYTES, { stream: other })
     other.fill(buffer, VALUE).synchronize()
-    return ofMemory(books, buffer, same)
+    return ofMemory(tracker, buffer, same)
   },
-  'memory of a stream that is closed': (bench, books) => {
+  'memory of a stream that is closed': (bench, tracker) => {
     using other = bench.stream()
     const buffer = bench.device.alloc(BYTES, { stream: other })
     other.fill(buffer, VALUE).synchronize()
-    return ofMemory(books, buffer, same)
+    return ofMemory(tracker, buffer, same)
   },
-  'a slice': (bench, books, home) => {
+  'a slice': (bench, tracker, home) => {
     const buffer = bench.device.alloc(2 * BYTES, { stream: home })
     home.fill(buffer, VALUE).synchronize()
-    return ofMemory(books, buffer, (whole) => whole.slice(BYTES, BYTES))
+    return ofMemory(tracker, buffer, (whole) => whole.slice(BYTES, BYTES))
   },
-  'pinned memory': (bench, books) => {
+  'pinned memory': (bench, tracker) => {
     const buffer = bench.device.allocPinned(BYTES)
     buffer.bytes.fill(VALUE)
-    return ofMemory(books, buffer, same)
+    return ofMemory(tracker, buffer, same)
   },
-  'interprocess memory': (bench, books, home) => {
+  'interprocess memory': (bench, tracker, home) => {
     const buffer = bench.device.alloc(BYTES, { interprocess: true })
     home.fill(buffer, VALUE).synchronize()
-    return ofMemory(books, buffer, same)
+    return ofMemory(tracker, buffer, same)
   },
-  'an event that it records': (bench, books) => {
+  'an event that it records': (bench, tracker) => {
     const event = new Event({ device: bench.device })
     const thing: Thing = {
       held: event,
       capture: (stream, out) => {
         stream.fill(out, VALUE).record(thing.held as Event, { external: true })
       },
-      givenBack: countOf(books, Number(event.handle)),
+      givenBack: countOf(tracker, Number(event.handle)),
       invalidates: false,
     }
     return thing
   },
-  'an event that it waits for': (bench, books, home) => {
+  'an event that it waits for': (bench, tracker, home) => {
     const event = home.record(new Event({ device: bench.device }))
     const thing: Thing = {
       held: event,
       capture: (stream, out) => {
         stream.wait(thing.held as Event, { external: true }).fill(out, VALUE)
       },
-      givenBack: countOf(books, Number(event.handle)),
+      givenBack: countOf(tracker, Number(event.handle)),
       invalidates: false,
     }
     return thing
   },
 }
 
-const countOf = (books: Books, handle: number) => (): number => books.freed.get(handle) ?? 0
+const countOf = (tracker: AllocationTracker, handle: number) => (): number => tracker.freed.get(handle) ?? 0
 
-const ofModule: Make = async (bench, books) => {
+const ofModule: Make = async (bench, tracker) => {
   const source = 'extern "C" __global__ void put(unsigned char* x) { x[threadIdx.x] = 7; }'
   const module = await Program.compile(source, { device: bench.device })
-  const handle = books.loaded.at(-1) ?? 0
+  const handle = tracker.loaded.at(-1) ?? 0
   const thing: Thing = {
     held: module,
     capture: (stream, out) => {
@@ -198,7 +198,7 @@ const ofModule: Make = async (bench, books) => {
       if (isFakeDriver()) stream.fill(out, VALUE)
       stream.launch(kernel, { grid: 1, block: BYTES }, out)
     },
-    givenBack: () => books.freed.get(handle) ?? 0,
+    givenBack: () => tracker.freed.get(handle) ?? 0,
     invalidates: false,
   }
   return thing
@@ -421,13 +421,13 @@ onEveryBackend('a graph keeps what it uses', (bench) => {
 
   async function play(make: Make, way: (typeof WAYS)[string], state: (stage: Stage) => Promise<void>): Promise<void> {
     const front = driverOf(device)
-    const { wrapper: books, unwrap } = front.wrap((inner) => new Books(inner))
+    const { wrapper: tracker, unwrap } = front.wrap((inner) => new AllocationTracker(inner))
     try {
       using home = bench.stream()
       using out = device.alloc(BYTES, { stream: home })
       using result = device.allocPinned(BYTES)
       home.fill(out, 0).synchronize()
-      const thing = await make(bench, books, home)
+      const thing = await make(bench, tracker, home)
       const stage: Stage = {
         bench,
         home,
@@ -492,7 +492,7 @@ onEveryBackend('a graph keeps what it uses', (bench) => {
     using home = bench.stream()
     const [before, after] = [0, 1].map(() => device.alloc(BYTES, { stream: home })) as [DeviceBuffer, DeviceBuffer]
     const front = driverOf(device)
-    const { wrapper: books, unwrap } = front.wrap((inner) => new Books(inner))
+    const { wrapper: tracker, unwrap } = front.wrap((inner) => new AllocationTracker(inner))
     try {
       const graph = (buffer: DeviceBuffer): Graph => home.capture(() => void home.fill(buffer, 1))
       const [first, second] = [graph(before), graph(after)]
@@ -503,12 +503,12 @@ onEveryBackend('a graph keeps what it uses', (bench) => {
       home.launch(exec)
       first.close()
       exec.update(second)
-      assert.deepEqual([books.freed.get(one), books.freed.get(two)], [1, undefined])
+      assert.deepEqual([tracker.freed.get(one), tracker.freed.get(two)], [1, undefined])
       second.close()
       home.launch(exec).synchronize()
-      assert.deepEqual([books.freed.get(one), books.freed.get(two)], [1, undefined])
+      assert.deepEqual([tracker.freed.get(one), tracker.freed.get(two)], [1, undefined])
       exec.close()
-      assert.equal(books.freed.get(two), 1)
+      assert.equal(tracker.freed.get(two), 1)
     } finally {
       unwrap()
     }
@@ -552,7 +552,7 @@ onEveryBackend('a graph keeps what it uses', (bench) => {
 
   test(`G13 ${LAUNCHES} launches of a graph of which everything was dropped and collected, then all memory back`, async () => {
     const front = driverOf(device)
-    const { wrapper: books, unwrap } = front.wrap((inner) => new Books(inner))
+    const { wrapper: tracker, unwrap } = front.wrap((inner) => new AllocationTracker(inner))
     using _ = { [Symbol.dispose]: unwrap }
     using home = bench.stream()
     using out = device.alloc(BYTES, { stream: home })
@@ -576,7 +576,7 @@ onEveryBackend('a graph keeps what it uses', (bench) => {
       return { exec: graph.instantiate(), handles: [...handles, Number(event.handle)] }
     }
     const { exec, handles } = make()
-    const givenBack = (): unknown[] => handles.map((handle) => books.freed.get(handle))
+    const givenBack = (): unknown[] => handles.map((handle) => tracker.freed.get(handle))
     await collect()
     for (let launch = 0; launch < LAUNCHES; launch += 1) {
       home.fill(out, 0).launch(exec)

@@ -1,4 +1,4 @@
-/** docs/api.md names all that each door exports, and nothing else. */
+/** docs/api.md names all that each entry point exports, and nothing else. */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -21,7 +21,7 @@ function exportsOf(declarations: string): readonly string[] {
 }
 
 /** The names in the first column, by the heading that they stand under. */
-function namesByDoor(markdown: string): ReadonlyMap<string, readonly string[]> {
+function namesByEntryPoint(markdown: string): ReadonlyMap<string, readonly string[]> {
   const found = new Map<string, string[]>()
   let names: string[] = []
   for (const line of markdown.split('\n')) {
@@ -36,7 +36,7 @@ function namesByDoor(markdown: string): ReadonlyMap<string, readonly string[]> {
   return found
 }
 
-function doors(): readonly (readonly [name: string, path: string])[] {
+function entryPoints(): readonly (readonly [name: string, path: string])[] {
   const { name, exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
     readonly name: string
     readonly exports: Readonly<Record<string, string | { readonly types: string }>>
@@ -47,20 +47,20 @@ function doors(): readonly (readonly [name: string, path: string])[] {
 }
 
 describe('docs/api.md', () => {
-  const named = namesByDoor(readFileSync(join(root, 'docs', 'api.md'), 'utf8'))
+  const named = namesByEntryPoint(readFileSync(join(root, 'docs', 'api.md'), 'utf8'))
 
-  it('has a part for each door', () => {
+  it('has a part for each entry point', () => {
     assert.deepEqual(
       [...named.keys()],
-      doors().map(([name]) => name),
+      entryPoints().map(([name]) => name),
     )
   })
 
-  for (const [door, path] of doors()) {
-    it(`names every export of ${door} once, and nothing else`, () => {
+  for (const [entryPoint, path] of entryPoints()) {
+    it(`names every export of ${entryPoint} once, and nothing else`, () => {
       const exported = exportsOf(readFileSync(path, 'utf8'))
       assert.ok(exported.length > 0, 'nothing is exported')
-      assert.deepEqual([...(named.get(door) ?? [])].sort(), exported)
+      assert.deepEqual([...(named.get(entryPoint) ?? [])].sort(), exported)
     })
   }
 })

@@ -519,10 +519,10 @@ describe('a host function that waits', () => {
       const { streams } = open(simulation, 4)
       const [first, held, second, third] = streams as [Stream, Stream, Stream, Stream]
       const log: string[] = []
-      const door = latch(held)
+      const latched = latch(held)
       first.launchHostFunc(() => {
         second.launchHostFunc(() => log.push('second'))
-        third.launchHostFunc(() => door.open())
+        third.launchHostFunc(() => latched.open())
         held.synchronize()
         log.push('first')
       })

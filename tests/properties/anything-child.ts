@@ -1,5 +1,5 @@
 /**
- * Calls every function of every door with random values, and prints each error that has no code. The functions are found
+ * Calls every function of every entry point with random values, and prints each error that has no code. The functions are found
  * by reflection, so those that are added later are among them.
  */
 import { setImmediate as turn } from 'node:timers/promises'
@@ -59,11 +59,11 @@ interface Callable {
 const isClass = (value: unknown): value is new (...args: readonly unknown[]) => object =>
   typeof value === 'function' && /^class\b/.test(Function.prototype.toString.call(value))
 
-/** Functions and constructors of the doors, and static members of their classes. */
+/** Functions and constructors of the entry points, and static members of their classes. */
 function exported(): readonly Callable[] {
   const found: Callable[] = []
-  for (const door of [main, sim, cublas, dlpack, nccl, sanitizer, timeline, opentelemetry]) {
-    for (const [name, value] of Object.entries(door) as [string, unknown][]) {
+  for (const entryPoint of [main, sim, cublas, dlpack, nccl, sanitizer, timeline, opentelemetry]) {
+    for (const [name, value] of Object.entries(entryPoint) as [string, unknown][]) {
       if (isClass(value) && !(value.prototype instanceof Error)) {
         found.push({ name: `new ${name}`, call: (...args) => Reflect.construct(value, args) })
       }
