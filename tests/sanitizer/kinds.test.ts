@@ -510,10 +510,10 @@ onEveryBackend('sanitizer', (bench) => {
   describe('memory that comes and goes', () => {
     itOnSimulator?.('is not to be used before its allocation, by a graph', async () => {
       const program = (fixed: boolean) => () => {
-        const [home, other] = [bench.stream(), bench.stream()]
-        const data = device.alloc(BYTES, { stream: home })
+        const [allocationStream, other] = [bench.stream(), bench.stream()]
+        const data = device.alloc(BYTES, { stream: allocationStream })
         const exec = other.capture(() => other.fill(data, 1)).instantiate()
-        if (fixed) other.wait(home)
+        if (fixed) other.wait(allocationStream)
         exec.launch(other)
         other.synchronize()
       }
@@ -542,10 +542,10 @@ onEveryBackend('sanitizer', (bench) => {
     for (const [when, close] of Object.entries(CLOSED)) {
       it(`may be closed ${when} of a graph that uses it, since the graph keeps it`, async () => {
         await assertClean(bench, () => {
-          const [home, other] = [bench.stream(), bench.stream()]
-          const data = device.alloc(BYTES, { stream: home })
+          const [allocationStream, other] = [bench.stream(), bench.stream()]
+          const data = device.alloc(BYTES, { stream: allocationStream })
           const graph = other.capture(() => other.fill(data, 1))
-          other.wait(home)
+          other.wait(allocationStream)
           close(graph.instantiate(), other, data)
           graph.close()
         })
@@ -563,18 +563,21 @@ onEveryBackend('sanitizer', (bench) => {
 
     it('is looked at where a node of a graph was changed to use it, and not where a node is off', async () => {
       const program = (fixed: boolean, isOff: boolean) => () => {
-        const [home, other] = [bench.stream(), bench.stream()]
-        const [first, second] = [device.alloc(BYTES, { stream: home }), device.alloc(BYTES, { stream: home })]
-        other.wait(home)
+        const [allocationStream, other] = [bench.stream(), bench.stream()]
+        const [first, second] = [
+          device.alloc(BYTES, { stream: allocationStream }),
+          device.alloc(BYTES, { stream: allocationStream }),
+        ]
+        other.wait(allocationStream)
         const graph = other.capture(() => other.fill(first, 1))
         const exec = graph.instantiate()
         const [node] = graph.nodes as [FillNode]
         exec.update(node, second, 2)
         if (isOff) exec.setEnabled(node, false)
         exec.launch(other)
-        home.fill(first, 3)
-        if (fixed) home.wait(other)
-        home.fill(second, 4)
+        allocationStream.fill(first, 3)
+        if (fixed) allocationStream.wait(other)
+        allocationStream.fill(second, 4)
       }
       const report = await onlyReportOf(bench, program(false, false))
       assert.deepEqual([report.kind, report.first?.what, report.second.what], ['race', 'fill', 'fill'])
@@ -584,16 +587,16 @@ onEveryBackend('sanitizer', (bench) => {
 
     it('is looked at in graphs within graphs, and in what a capture has added to one', async () => {
       const program = (fixed: boolean, added: boolean) => () => {
-        const [home, other] = [bench.stream(), bench.stream()]
-        const data = device.alloc(BYTES, { stream: home })
-        other.wait(home)
+        const [allocationStream, other] = [bench.stream(), bench.stream()]
+        const data = device.alloc(BYTES, { stream: allocationStream })
+        other.wait(allocationStream)
         const inner = other.capture(() => other.launchHostFunc(() => {}).fill(data, 1))
         const graph = other.capture(() => void (added ? other.launchHostFunc(() => {}) : other.launch(inner)))
         const after = graph.nodes
         if (added) other.capture(() => void other.fill(data, 2).fill(data, 1), { into: graph, after })
         other.launch(graph.instantiate())
-        if (fixed) home.wait(other)
-        home.fill(data, 3)
+        if (fixed) allocationStream.wait(other)
+        allocationStream.fill(data, 3)
       }
       for (const added of [false, true]) {
         const report = await onlyReportOf(bench, program(false, added))
@@ -604,14 +607,14 @@ onEveryBackend('sanitizer', (bench) => {
 
     itOnSimulator?.('is not to be freed before work that has only its address is done', async () => {
       const program = (fixed: boolean) => () => {
-        const [home, other] = [bench.stream(), bench.stream()]
-        const data = device.alloc(BYTES, { stream: home })
+        const [allocationStream, other] = [bench.stream(), bench.stream()]
+        const data = device.alloc(BYTES, { stream: allocationStream })
         const exec = other
           .capture(() => other.fill(DeviceBuffer.from(data.pointer, BYTES, { device }), 1))
           .instantiate()
-        other.wait(home)
+        other.wait(allocationStream)
         exec.launch(other)
-        if (fixed) home.wait(other)
+        if (fixed) allocationStream.wait(other)
         data.close()
       }
       const report = await onlyReportOf(bench, program(false))

@@ -87,11 +87,11 @@ describe("mode 'throw'", () => {
   it('leaves nothing behind of what it throws for', () => {
     const device = machine()
     using sanitizer = Sanitizer.start({ mode: 'throw', device })
-    const [home, other] = [new Stream({ device }), new Stream({ device })]
+    const [allocationStream, other] = [new Stream({ device }), new Stream({ device })]
     const before = sanitizer.statistics.events
     const seen = new Set<bigint>()
     for (let round = 0; round < 20; round += 1) {
-      const data = device.alloc(BYTES, { stream: home })
+      const data = device.alloc(BYTES, { stream: allocationStream })
       seen.add(data.pointer)
       // Used on another stream, which therefore has an event of its own.
       other.fill(data, 1)

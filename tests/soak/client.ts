@@ -347,7 +347,7 @@ export class Client {
     const { random } = this
     const track = this.track()
     const { device, stream } = track
-    const make = (): { buffer: Piece['buffer']; owner?: DeviceBuffer; home?: Track } => {
+    const make = (): { buffer: Piece['buffer']; owner?: DeviceBuffer; allocationStream?: Track } => {
       switch (kind) {
         case 'pinned':
           return { buffer: device.allocPinned(length) }
@@ -357,14 +357,14 @@ export class Client {
           const given = random.chance(0.7)
           return {
             buffer: given ? device.alloc(length, { stream }) : stream.run(() => device.alloc(length)),
-            home: track,
+            allocationStream: track,
           }
         }
         case 'foreign': {
           const owner = device.alloc(length, { stream })
           // Who owns it says that it is there.
           stream.fill(owner, 0xee)
-          return { buffer: wrapped(owner, random.chance(0.5)), owner, home: track }
+          return { buffer: wrapped(owner, random.chance(0.5)), owner, allocationStream: track }
         }
       }
     }
@@ -421,10 +421,11 @@ export class Client {
   /** The piece is not used any more; its memory is given back, whatever is queued with it. */
   async giveBack(piece: Piece): Promise<void> {
     this.pieces = this.pieces.filter((other) => other !== piece)
-    const { buffer, owner, home, untracked, uses } = piece
+    const { buffer, owner, allocationStream, untracked, uses } = piece
     if (untracked) {
-      // A stream that another library owns is no home: what waits there holds up no free.
-      if (home?.usable && !this.#foreign.has(home)) for (const use of uses) this.order(home, use)
+      // A stream that another library owns is no allocationStream: what waits there holds up no free.
+      if (allocationStream?.usable && !this.#foreign.has(allocationStream))
+        for (const use of uses) this.order(allocationStream, use)
       else for (const use of uses) await this.known(use)
     }
     this.random.one([() => buffer.close(), () => buffer[Symbol.dispose]()])()

@@ -484,7 +484,7 @@ const launchConfig = () => ({
 })
 
 function execOf(scene: Scene, capture: () => void): { readonly graph: Graph; readonly exec: GraphExec } {
-  const graph = scene.keep(scene.lab.home.capture(capture))
+  const graph = scene.keep(scene.lab.allocationStream.capture(capture))
   const exec = scene.keep(graph.instantiate())
   scene.closers.set('the graph', () => graph.close())
   scene.closers.set('the graph exec', () => exec.close())
@@ -507,8 +507,8 @@ const launches: readonly UserCode[] = [
     LAUNCH_OPTIONS,
     { memory: [{ name: 'operand' }], uses: ['the graph', 'the graph exec'], lacks: needsCompiler },
     (scene, hooked) => {
-      const { home } = scene.lab
-      const launch = () => void home.launch(added, launchConfig(), scene.buffer(0), WORDS, ADDED)
+      const { allocationStream } = scene.lab
+      const launch = () => void allocationStream.launch(added, launchConfig(), scene.buffer(0), WORDS, ADDED)
       const { graph, exec } = execOf(scene, launch)
       const [node] = graph.nodesOf(added)
       assert.ok(node)
@@ -522,7 +522,7 @@ const launches: readonly UserCode[] = [
     ['width'],
     { memory: [{ name: 'destination' }], uses: ['the graph', 'the graph exec'] },
     (scene, hooked) => {
-      const { graph, exec } = execOf(scene, () => void scene.lab.home.fill(scene.buffer(0), 1))
+      const { graph, exec } = execOf(scene, () => void scene.lab.allocationStream.fill(scene.buffer(0), 1))
       const [node] = graph.nodes
       assert.ok(node?.kind === 'fill')
       return () => exec.update(node, scene.buffer(0), FILLED, hooked())
@@ -575,7 +575,7 @@ const launches: readonly UserCode[] = [
     'Stream#capture',
     'stream.capture(function, { into, after })',
     (scene) => {
-      const into = scene.lab.home.capture(() => void scene.lab.home.launchHostFunc(() => {}))
+      const into = scene.lab.allocationStream.capture(() => void scene.lab.allocationStream.launchHostFunc(() => {}))
       scene.keep(into)
       scene.closers.set('the graph', () => into.close())
       return { into, after: into.nodes }
@@ -591,7 +591,7 @@ const launches: readonly UserCode[] = [
     name: 'stream.capture(function, { into, after }): the getter of a node',
     uses: ['the graph'],
     prepare: (scene, act) => {
-      const into = scene.lab.home.capture(() => void scene.lab.home.launchHostFunc(() => {}))
+      const into = scene.lab.allocationStream.capture(() => void scene.lab.allocationStream.launchHostFunc(() => {}))
       scene.keep(into)
       scene.closers.set('the graph', () => into.close())
       const after = gettingAt(into.nodes, 0, act)
@@ -602,7 +602,7 @@ const launches: readonly UserCode[] = [
     name: 'stream.capture(function, { into }): the function',
     uses: ['the graph'],
     prepare: (scene, act) => {
-      const into = scene.lab.home.capture(() => void scene.lab.home.launchHostFunc(() => {}))
+      const into = scene.lab.allocationStream.capture(() => void scene.lab.allocationStream.launchHostFunc(() => {}))
       scene.keep(into)
       scene.closers.set('the graph', () => into.close())
       return () => void scene.stream.capture(act, { into })
@@ -773,8 +773,8 @@ const libraries: readonly UserCode[] = [
     (scene, hooked) => {
       const cublas = scene.keep(new Cublas(scene.stream))
       scene.closers.set('the Cublas', () => cublas.close())
-      const b = scene.keep(scene.device.alloc(BYTES, { stream: scene.lab.home }))
-      const c = scene.keep(scene.device.alloc(BYTES, { stream: scene.lab.home }))
+      const b = scene.keep(scene.device.alloc(BYTES, { stream: scene.lab.allocationStream }))
+      const c = scene.keep(scene.device.alloc(BYTES, { stream: scene.lab.allocationStream }))
       return () => cublas.gemm(scene.buffer(0) as DeviceBuffer, b, c, hooked())
     },
   ),

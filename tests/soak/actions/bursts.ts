@@ -45,12 +45,12 @@ function closeUnderfoot(client: Client): void {
   const { machine, random, tracker } = client
   if (!machine.mayFillQueues) return
   const { device } = machine
-  const [stream, home] = [new Stream({ device }), new Stream({ device })]
-  const buffer = device.alloc(64, { stream: home })
+  const [stream, allocationStream] = [new Stream({ device }), new Stream({ device })]
+  const buffer = device.alloc(64, { stream: allocationStream })
   const pinned = device.allocPinned(64)
   const event = device.createEvent({ timing: true })
-  home.fill(buffer, 0)
-  stream.wait(home).copy(pinned, buffer)
+  allocationStream.fill(buffer, 0)
+  stream.wait(allocationStream).copy(pinned, buffer)
   const [what, call, victim] = random.one<readonly [string, () => unknown, Disposable]>([
     ['fill()', () => stream.fill(buffer, 1), buffer],
     ['fill()', () => stream.fill(buffer, 1), stream],
@@ -84,7 +84,7 @@ function closeUnderfoot(client: Client): void {
   }
   if (isClosed) client.refused(`${what} afterwards`, 'ERR_CLOSED', call)
   else if (!stream.closed) stream.synchronize()
-  for (const each of [buffer, pinned, event, stream, home]) each.close()
+  for (const each of [buffer, pinned, event, stream, allocationStream]) each.close()
 }
 
 export const burstActions: readonly Action[] = [

@@ -295,11 +295,11 @@ async function renew(client: Client): Promise<void> {
 /** Memory is allocated, used on a stream that has nothing to do with the allocation, and closed, all at once. */
 function passThrough(client: Client): void {
   const { random } = client
-  const home = client.track()
-  const other = client.track(home.device)
+  const allocationStream = client.track()
+  const other = client.track(allocationStream.device)
   const length = random.between(1, 40_000)
   const value = random.below(256)
-  using scratch = home.device.alloc(length, { stream: home.stream })
+  using scratch = allocationStream.device.alloc(length, { stream: allocationStream.stream })
   other.beforeWork()
   other.stream.fill(scratch, value)
   const wanted = new Uint8Array(length).fill(value)
