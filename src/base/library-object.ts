@@ -3,7 +3,8 @@ import { CUSTOM_INSPECT } from '#platform'
 import { invalidReceiver, invalidType } from './errors.js'
 
 /** Short enough that V8, which leaves out the middle of long ones, shows all of it. */
-const ONE_THREAD = 'objects of cuda-streams stay in their thread: send the share() of a stream, event or device buffer'
+const ONE_THREAD =
+  'objects of cuda-streams cannot be sent to another thread: send the result of share() of a stream, event or device buffer'
 
 let lastSerial = 0
 

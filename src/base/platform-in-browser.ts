@@ -33,7 +33,7 @@ export type {
 }
 
 function unsupported(what: string): never {
-  throw Object.assign(new Error(`${what} cannot be had in a browser`), { code: 'ERR_UNSUPPORTED' })
+  throw Object.assign(new Error(`${what} is not available in a browser`), { code: 'ERR_UNSUPPORTED' })
 }
 
 /** What a function that has been called, or a promise that it returned, makes current. */

@@ -9,13 +9,13 @@ import { seconds, warnAfter, warnOnce } from '../base/warnings.js'
 export const MOST_NESTED = 200
 
 export const comesAfterItself =
-  'it was called inside a host function, and what it waits for comes after that host function. Return first, or await the finished() of it'
+  'it was called inside a host function, and what it waits for comes after that host function. Return from the host function first, or await finished() instead'
 
-export const tooDeep = `${MOST_NESTED} host functions wait one inside the other, and JavaScript's stack has no room for more. Return first, or await the finished() of it`
+export const tooDeep = `${MOST_NESTED} host functions wait one inside the other, which is as many as fit into JavaScript's stack. Return from the host function first, or await finished() instead`
 
 /** `promise` is the description of the promise that `blockedBy` returns. */
 export const behindPromise = (promise: string): string =>
-  `it comes after ${promise}, and while this thread blocks no promise settles. Await the finished() of it instead`
+  `it comes after ${promise}, and no promise settles while this thread blocks. Await finished() instead`
 
 /** Calls for which CUDA waits for the whole device, in native code where no JavaScript runs. */
 export const SPLITTING = 'splitting a device, for which CUDA waits for it,'

@@ -53,7 +53,7 @@ function syncCheck(next: Driver, throws: boolean): Interceptor {
       next.eventSynchronize(event)
     },
     drainHostFunctions() {
-      blocks('device.drainHostFunctions()', 'Await the finished() of the streams instead')
+      blocks('device.drainHostFunctions()', 'Await finished() of the streams instead')
       next.drainHostFunctions()
     },
     streamReserve(stream, entries) {

@@ -88,7 +88,7 @@ function textOf(exploration: Omit<Exploration, 'message'>, hasFaults: boolean): 
     `  ${replayIt(first)}: ${brief(first.outcome)}`,
     `  ${replayIt(second)}: ${brief(second.outcome)}`,
     ...differencesOf(first.outcome, second.outcome),
-    `They part at step ${step}. ${missing}`,
+    `The orders differ from step ${step}. ${missing}`,
     '',
     `The first order${counts}:`,
     excerpt(first.listing, 'disagreement.first.listing'),
@@ -168,7 +168,9 @@ export function explain(baseline: Run, other: Run): Explained {
   return {
     step,
     missing:
-      race === undefined ? 'The two differ in many places; no single wait tells them apart.' : adviceOn(other, race),
+      race === undefined
+        ? 'The two differ in many places; no single missing wait explains them.'
+        : adviceOn(other, race),
     defaultListing: listingOf(
       baseline,
       step,

@@ -134,8 +134,8 @@ export async function replay(program: ExploredProgram, schedule: Schedule, optio
     conditions.ranges.giveBack()
   }
   if (route.fits) return orderOf(run, explain(run, run))
-  const why = 'it is that of another program, or the program has changed'
-  throw invalidValue(`The schedule '${schedule}' does not fit: ${why}`)
+  const why = 'it belongs to another one, or the program has changed. Run explore() again'
+  throw invalidValue(`The schedule '${schedule}' does not fit this program: ${why}`)
 }
 
 async function exploreWith(
@@ -236,7 +236,7 @@ async function report(
 
 function strayed(place: number): Error {
   return invalidValue(
-    `The program did something else at step ${place} than in the run before: all that it does must follow from the order that the simulator takes, and not from clocks, random numbers, files, or what an earlier run has left behind`,
+    `The program did something different at step ${place} than in the run before: all that it does must follow from the order that the simulator takes, and not from clocks, random numbers, files, or what an earlier run has left behind`,
   )
 }
 

@@ -103,7 +103,7 @@ export async function runOnce(
 
 type End = Pick<Outcome, 'kind' | 'value'>
 
-const UNFINISHED: End = { kind: 'unfinished', value: 'it was given up: there was no more time' }
+const UNFINISHED: End = { kind: 'unfinished', value: 'it was stopped, because the time limit was reached' }
 
 /** Describes the returned value at once: it may be memory that changes later. */
 async function ending(program: ExploredProgram, simulation: Simulation): Promise<End> {

@@ -118,7 +118,7 @@ export class StepRecorder implements Director {
   }
 
   checkTime(): void {
-    if (this.isLate) throw new Error('The run was given up: there was no more time')
+    if (this.isLate) throw new Error('The run was stopped, because the time limit was reached')
   }
 
   leftOut(why: string): void {

@@ -103,7 +103,7 @@ export function enablePeerAccess(memory: readonly OpenMemory[], use: Pick<Stream
     if (allocation.enablePeerAccess(use)) continue
     throw stateError(
       'ERR_UNSUPPORTED',
-      `Memory of ${allocation.device} cannot be used by a stream of device ${use.ordinal}, which cannot reach it; stream.copy() moves it over`,
+      `Memory of ${allocation.device} cannot be used by a stream of device ${use.ordinal}, which cannot access it: copy it with stream.copy()`,
     )
   }
 }

@@ -233,7 +233,7 @@ export function destroyForeignStream(handle: bigint): void {
   const address = checkPointer(handle, 'handle', 'a handle that foreignStream() returned')
   const driver = simulatorOfHandle(address)
   if (driver === undefined || !foreignStreamsOf(driver).delete(BigInt(address))) {
-    const what = `0x${handle.toString(16)} is no stream that foreignStream() made, or it is destroyed`
+    const what = `0x${handle.toString(16)} is not a stream that foreignStream() made, or it has been destroyed`
     throw stateError('ERR_INVALID_HANDLE', what)
   }
   driver.foreignStreamDestroy(address as StreamHandle)

@@ -23,7 +23,7 @@ onEveryBackend('inside a host function', (bench) => {
     await stream.finished()
     return result
   }
-  const says = [/host function/, /Return first/, /finished\(\)/]
+  const says = [/host function/, /Return from the host function first/, /finished\(\)/]
   const deadlocks = async (stream: Stream, act: () => void): Promise<void> => {
     checkError(await inside(stream, act), 'ERR_DEADLOCK', ...says)
     stillWorks(bench, stream)

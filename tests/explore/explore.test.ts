@@ -162,7 +162,7 @@ describe('a program that is not the same in each run', () => {
       for (const stream of streams.slice(runs > 1 ? 1 : 0)) set(stream, buffers[0] as DeviceBuffer, 1)
       simulation.devices[0]?.synchronize()
     }
-    await assert.rejects(explore(counts), { code: 'ERR_INVALID_ARG_VALUE', message: /did something else at step/ })
+    await assert.rejects(explore(counts), { code: 'ERR_INVALID_ARG_VALUE', message: /did something different at step/ })
   })
 })
 
@@ -600,7 +600,7 @@ describe('a long program', () => {
     assert.ok(message.length < 4000, message)
     assert.match(
       message,
-      /^They part at step \d+\. fill \(no\. 300\) on stream 1 at .* and copy \(no\. 300\) on stream 2/m,
+      /^The orders differ from step \d+\. fill \(no\. 300\) on stream 1 at .* and copy \(no\. 300\) on stream 2/m,
     )
     assert.match(message, /^The second order \(of \d+ steps \d+ differ, the last of them step \d+\):$/m)
     assert.match(message, /all \d+ steps: disagreement\.second\.listing$/m)

@@ -108,7 +108,7 @@ function callsOf(library: LibcudaParts['library']): LibcudaParts {
 }
 
 const keptOut = (milliseconds: number): string =>
-  `another thread has been inside a call that waits for the device for ${milliseconds} ms, and new host functions would hold it up`
+  `another thread has been inside a call that waits for the device for ${milliseconds} ms, and a new host function could block it forever. Let that call return first`
 
 /** Uses two streams, so that a number which is somewhere by chance is not taken for theirs. */
 function learn(

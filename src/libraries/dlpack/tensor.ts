@@ -215,7 +215,8 @@ export function importTensor(
 ): Tensor {
   const { least, end } = spanOf(lent)
   const { type, shape, strides, readOnly } = lent
-  if (end === least) throw invalidValue(`A tensor of shape (${shape.join(', ')}) has no elements, and no memory`)
+  if (end === least)
+    throw invalidValue(`A tensor of shape (${shape.join(', ')}) has no elements, and so no memory to export`)
   const pointer = (lent.pointer + least * type.byteLength) as Pointer
   const byteLength = (end - least) * type.byteLength
   const driver = driverOf(near)

@@ -2,5 +2,5 @@
 import { stateError } from '../../base/errors.js'
 
 export const listen: typeof import('./listen.js').listen = () => {
-  throw stateError('ERR_UNSUPPORTED', 'CUPTI cannot be had in a browser')
+  throw stateError('ERR_UNSUPPORTED', 'CUPTI is not available in a browser')
 }

@@ -359,12 +359,12 @@ export class Blocking {
 const hasCompleted = (call: PendingCall): boolean => !call.semaphore.calls.includes(call)
 const SETS_TIME = 'CUDA_STREAMS_DEADLOCK_TIMEOUT sets this time, in milliseconds'
 const mayWaitFor = (what: string, held: string): string =>
-  `${what} has blocked for ${seconds(warnAfter())} while a stream is blocked by ${held}. If the two share a hardware queue it never returns: await the finished() of it instead`
+  `${what} has blocked for ${seconds(warnAfter())} while a stream is blocked by ${held}. If the two share a hardware queue, the call never returns: await finished() instead`
 const needsValue = (what: string, value: string): string =>
-  `${what} has blocked for ${seconds(warnAfter())} while a stream is blocked by ${value}. This thread writes none meanwhile: if it is to write that one, await the finished() of it instead`
+  `${what} has blocked for ${seconds(warnAfter())} while a stream is blocked by ${value}. This thread writes no value while it blocks: if it is to write this one, await finished() instead`
 const neverNone = (milliseconds: number): string =>
-  `it is made while no host function is pending, and for ${milliseconds} ms some have been all the time, of this thread or another: each that ran was followed by the next. Make it before they begin, or let them pause; ${SETS_TIME}`
+  `it needs a moment at which no host function is pending in any thread, and for ${milliseconds} ms there was none: each host function that ran was followed by another. Make the call before the host functions begin, or let them pause; ${SETS_TIME}`
 const blockedByOthers = (milliseconds: number): string =>
-  `a stream of another thread has waited for a host function for ${milliseconds} ms, which only that thread can run, and may hold this one up. Let its event loop turn, or let it wait by this library; ${SETS_TIME}`
+  `a stream of another thread has waited for a host function for ${milliseconds} ms, which only that thread can run, and which may block this thread. Let that thread return to its event loop, or wait by a call of this library; ${SETS_TIME}`
 const noProgress = (milliseconds: number): string =>
-  `it was called inside a host function, and nothing made progress for ${milliseconds} ms: the two streams may share a hardware queue. Return first, or await the finished() of it; ${SETS_TIME}`
+  `it was called inside a host function, and nothing made progress for ${milliseconds} ms: the two streams may share a hardware queue. Return from the host function first, or await finished() instead; ${SETS_TIME}`

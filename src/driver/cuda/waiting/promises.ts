@@ -303,4 +303,4 @@ const blocked = (held: string, milliseconds: number): string =>
   `A stream has been blocked for ${seconds(milliseconds)} by ${held}, while work is waited for that may come after it`
 
 const captured = (milliseconds: number): string =>
-  `device.finished() has waited for ${seconds(milliseconds)} for a capture of a stream, of this thread or another, to end: a query before then would invalidate it. Call endCapture() on the stream that began it, or await the finished() of the streams that matter`
+  `device.finished() has waited for ${seconds(milliseconds)} for a capture of a stream, of this thread or another, to end: a query before then would invalidate it. Call endCapture() on the stream that began it, or await finished() of the streams that matter`

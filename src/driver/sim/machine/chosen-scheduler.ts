@@ -167,7 +167,7 @@ export class ChosenScheduler implements Scheduler {
     if (times > MOST_IDLE && this.idle > MOST_IDLE && this.#ready.size === 0) throw endless()
     // To ask again and again before anything has happened brings nothing: a loop that polls would never end.
     const isPatient = times <= MOST_ASKED
-    if (!isPatient && this.#ready.size > 0) this.director.leftOut('the program asks again and again')
+    if (!isPatient && this.#ready.size > 0) this.director.leftOut('the program queries again and again')
     this.#point(GO_ON, !isPatient)
     this.director.looks(look)
   }
@@ -414,7 +414,7 @@ class Settles {
 }
 
 function endless(): Error {
-  const why = 'nothing can change the answer meanwhile. Return to the event loop, or open the latch that stands'
+  const why = 'nothing can change the answer meanwhile. Return to the event loop, or open the latch that blocks'
   return deadlock(`asking again, after ${MOST_IDLE} times,`, why)
 }
 

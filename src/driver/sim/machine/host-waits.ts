@@ -161,9 +161,9 @@ export class HostWaits {
   #whyStuck(): string {
     const value = [...this.machine.latchesStanding.keys()].find(({ work }) => work !== undefined)
     if (value !== undefined) {
-      return `nothing runs any more, and a stream stands at ${describeOperation(value)}. Write it first, or await the finished() of it`
+      return `no work is running, and a stream is blocked by ${describeOperation(value)}. Write the value first, or await finished() instead`
     }
-    return `nothing runs any more, and ${this.machine.latchesStanding.size} latch(es) stand. Open the latch first, or await the finished() of it`
+    return `no work is running, and ${this.machine.latchesStanding.size} latch(es) are closed. Open the latch first, or await finished() instead`
   }
 }
 
@@ -197,7 +197,7 @@ const codeOf = ({ kind, work }: SimOperation): keyof typeof NAMES =>
   kind === SimOperationKind.PROMISE ? 'PROMISE' : work === undefined ? 'LATCH' : 'VALUE'
 
 const stands = (latch: SimOperation, milliseconds: number): string =>
-  `Nothing has gone on for ${seconds(milliseconds)}: work that is waited for comes after ${describeOperation(latch)}`
+  `Nothing has completed for ${seconds(milliseconds)}: work that is waited for comes after ${describeOperation(latch)}`
 
 function waitFor(last: SimOperation): HostWait {
   return { last, room: undefined, isOver: () => last.over, needs: (host) => host.isBefore(last) }
