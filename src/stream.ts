@@ -1097,7 +1097,7 @@ function waitForDevice(impl: StreamImpl, device: Device): void {
   const context = contextOf(device)
   const event = driver.eventCreate(context, EventFlag.DISABLE_TIMING, true)
   try {
-    if (!driver.deviceRecordOwn(event, device.ordinal)) {
+    if (!driver.deviceRecordInternal(event, device.ordinal)) {
       throw cudaError('cuCtxRecordEvent', CUresult.STREAM_CAPTURE_UNSUPPORTED)
     }
     driver.streamWaitEvent(handle, event, ExternalFlag.NONE)

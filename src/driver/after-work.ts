@@ -1,9 +1,9 @@
 /** Things that the GPU may still use, until it is done with them. */
-import type { Driver, MemoryDriver, OwnEvent } from './driver.js'
+import type { Driver, InternalEvent, MemoryDriver } from './driver.js'
 
 interface Leaving<T> {
   readonly thing: T
-  readonly after: readonly OwnEvent[]
+  readonly after: readonly InternalEvent[]
 }
 
 export interface AfterWorkDriver extends Pick<Driver, 'eventRecycle'> {
@@ -23,7 +23,7 @@ export class AfterWork<T> {
   }
 
   /** Gives the thing up at a sweep after the latest records of these events, which it takes over, are done. */
-  add(thing: T, after: readonly OwnEvent[]): void {
+  add(thing: T, after: readonly InternalEvent[]): void {
     this.#leaving.push({ thing, after })
   }
 

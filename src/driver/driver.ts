@@ -70,7 +70,7 @@ export interface HostFunction {
   /** True: `cuStreamAddCallback`, also run after a fault. False: `cuLaunchHostFunc`, dropped then, as CUDA does. */
   readonly runsAfterFault: boolean
   /** Internal, as those of a download: it does not count as something that the program queued. */
-  readonly own?: boolean
+  readonly internal?: boolean
 }
 
 /** A context whose kernels run on some multiprocessors of a device only. */
@@ -126,10 +126,10 @@ export interface Driver {
    */
   deviceFinished(device: number, settle: Settle): Cancel
   /**
-   * `cuCtxRecordEvent`: records an event of the library's own, made in the device's primary context, behind all work of the
+   * `cuCtxRecordEvent`: records an internal event, made in the device's primary context, behind all work of the
    * device. False where a stream there captures, as far as this thread can know: nothing is done then.
    */
-  deviceRecordOwn(event: EventHandle, device: number): boolean
+  deviceRecordInternal(event: EventHandle, device: number): boolean
   /** `cuEventQuery`: throws what a GPU that has faulted answers to every call, where that is known by now. */
   contextCheck(context: ContextHandle): void
   /** `cuThreadExchangeStreamCaptureMode`: runs calls that would otherwise invalidate a capture of any thread. */
@@ -231,9 +231,9 @@ export interface Driver {
   /** `cuEventRecord`, or `cuEventRecordWithFlags` */
   eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void
   /**
-   * The same with an event of the library's own: nothing that the program has asked for. The stream does not capture.
+   * `cuEventRecord` of an internal event, which the program has not asked for. The stream does not capture.
    */
-  eventRecordOwn(event: EventHandle, stream: StreamHandle): void
+  eventRecordInternal(event: EventHandle, stream: StreamHandle): void
   /** `cuEventQuery`. `isDone`: the answer was yes before, and it was not recorded since. */
   eventQuery(event: EventHandle, isDone?: boolean): boolean
   /** `cuEventSynchronize` */
@@ -269,8 +269,8 @@ export interface MemoryPlace {
   readonly isOfHost: boolean
 }
 
-/** An event of the library's own, and the context it was made in. */
-export interface OwnEvent {
+/** An internal event of the library, and the context in which it was made. */
+export interface InternalEvent {
   readonly context: ContextHandle
   readonly event: EventHandle
 }
@@ -292,14 +292,14 @@ export interface MemoryDriver {
    * `cuMemFreeHost`, or `cuMemHostUnregister` of what was registered, which is never detached: detaches `bytes`, the ArrayBuffer that came with it, if that is still reachable; gives the memory back
    * once the latest records of these events are done, and takes the events over.
    */
-  closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly OwnEvent[]): void
+  closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly InternalEvent[]): void
   /** Detaches `bytes`, the ArrayBuffer that came with pinned memory. The memory stays until `closePinned()`. */
   detachPinned(pointer: Pointer, bytes: ArrayBuffer): void
   /**
    * Lets the device `user` reach memory of the device `owner` (`cuCtxEnablePeerAccess`, `cuMemPoolSetAccess`), which it
    * must before work on one of its streams uses that. False where the two cannot reach each other. Invalidates no capture.
    */
-  admit(pointer: Pointer, owner: number, user: number): boolean
+  enablePeerAccess(pointer: Pointer, owner: number, user: number): boolean
   /**
    * Where another library's memory is (`cuPointerGetAttribute`), asked in a context of the device `near`. Throws where the
    * driver does not know it.
@@ -523,8 +523,8 @@ export interface LibraryDriver {
    * it returns. Begins when no host function is pending, and none is queued before it is over: while it waits, CUDA keeps
    * other threads out, so that they could run none. Where host functions stay pending it begins after so many milliseconds all the same.
    */
-  apart(address: number, argument: number, patience: number): Promise<number>
-  /** Blocks until a library says that it is done. Host functions that come due meanwhile are run. */
+  callOnThread(address: number, argument: number, patience: number): Promise<number>
+  /** Blocks until a library says that it is done. Host functions that become ready meanwhile are run. */
   waitUntil(isDone: () => boolean, what: string): void
 }
 
@@ -542,7 +542,7 @@ export interface ImportedMemory {
    * `cuIpcCloseMemHandle`, to be called once: gives it up when the latest records of these events are done, and takes
    * the events over.
    */
-  readonly close: (after: readonly OwnEvent[]) => void
+  readonly close: (after: readonly InternalEvent[]) => void
 }
 
 export interface SharingDriver {
@@ -551,7 +551,7 @@ export interface SharingDriver {
   /**
    * `cuMemFree`: gives such memory back once the latest records of these events are done, and takes the events over.
    */
-  free(pointer: Pointer, after: readonly OwnEvent[]): void
+  free(pointer: Pointer, after: readonly InternalEvent[]): void
   /** `cuIpcGetMemHandle`. Throws ERR_UNSUPPORTED for memory that CUDA cannot share. */
   exportMemory(pointer: Pointer, context: ContextHandle): ExportedMemory
   /** `cuIpcOpenMemHandle`. Throws ERR_INVALID_HANDLE for bytes that are no memory of another process. */

@@ -191,7 +191,7 @@ export class StepRecorder implements Director {
     // When JavaScript begins to run it may read any view that it kept.
     if (kind === 'run') this.#inside.push(processOf(choice))
     if (kind === 'run') this.#lastRun = this.steps.length
-    if (kind === 'run' && operation?.host?.own !== true) this.ran.push(processOf(choice))
+    if (kind === 'run' && operation?.host?.internal !== true) this.ran.push(processOf(choice))
     const touches = begins ? this.#viewed : kind === 'end' ? (operation?.work?.touches ?? []) : []
     this.steps.push({
       kind,

@@ -8,8 +8,8 @@ import {
   cudaHandleOf,
   type Driver,
   EventFlag,
+  type InternalEvent,
   type NodeHandle,
-  type OwnEvent,
   type Pointer,
   type QueuedFill,
   type StreamHandle,
@@ -184,7 +184,7 @@ export class Detector {
   }
 
   /** Frees memory that belongs to no stream once these events, which the driver takes over, are complete. */
-  closing(pointer: Pointer, after: readonly OwnEvent[], close: () => void): void {
+  closing(pointer: Pointer, after: readonly InternalEvent[], close: () => void): void {
     const region = this.regions.startingAt(pointer)
     const handles = after.map(({ event }) => event)
     if (region !== undefined && this.findings.fixes) {
@@ -199,7 +199,7 @@ export class Detector {
   }
 
   /** The driver destroys these events. */
-  takenOver(events: readonly OwnEvent[]): void {
+  takenOver(events: readonly InternalEvent[]): void {
     for (const { event } of events) this.order.events.destroyed(event)
   }
 
@@ -543,7 +543,7 @@ export class Fixer {
     const context = driver.deviceContext(device)
     const event = driver.eventCreate(context, EventFlag.DISABLE_TIMING, true)
     try {
-      if (!driver.deviceRecordOwn(event, device)) return false
+      if (!driver.deviceRecordInternal(event, device)) return false
       driver.streamWaitEvent(stream.handle, event, 0)
       for (const epoch of this.order.workOfDevice(device)) stream.join(epoch)
       return true

@@ -11,11 +11,11 @@ import {
   type GraphDriver,
   type GraphExecHandle,
   type GraphHandle,
+  type InternalEvent,
   type MemoryDriver,
   memoryOf,
   type NodeHandle,
   type NodeWork,
-  type OwnEvent,
   type QueuedCopies,
   type QueuedCopy,
   type QueuedFill,
@@ -133,17 +133,17 @@ export class SanitizerInterceptor implements Interceptor {
   #launchHostFunction(work: QueuedHostFunction): void {
     const { stream, call } = work
     const place = new HostFunctionPlace(this.#order)
-    const { own = false } = call
+    const { internal = false } = call
     const run = (status: number): void => {
-      this.detector.hostFunctionRuns(own)
+      this.detector.hostFunctionRuns(internal)
       try {
         place.run(() => call.run(status))
       } finally {
-        this.detector.hostFunctionRuns(own)
+        this.detector.hostFunctionRuns(internal)
       }
     }
     this.next.queue({ ...work, call: { ...call, run } })
-    this.detector.hostFunctionQueued(stream, place, own)
+    this.detector.hostFunctionQueued(stream, place, internal)
   }
 
   #waitForPromise(work: QueuedPromiseWait): void {
@@ -179,8 +179,8 @@ export class SanitizerInterceptor implements Interceptor {
     this.#order.drained()
   }
 
-  deviceRecordOwn(event: EventHandle, device: number): boolean {
-    const recorded = this.next.deviceRecordOwn(event, device)
+  deviceRecordInternal(event: EventHandle, device: number): boolean {
+    const recorded = this.next.deviceRecordInternal(event, device)
     if (recorded) this.#order.recordDevice(event, device)
     return recorded
   }
@@ -263,8 +263,8 @@ export class SanitizerInterceptor implements Interceptor {
     this.#order.record(event, stream, external !== 0)
   }
 
-  eventRecordOwn(event: EventHandle, stream: StreamHandle): void {
-    this.next.eventRecordOwn(event, stream)
+  eventRecordInternal(event: EventHandle, stream: StreamHandle): void {
+    this.next.eventRecordInternal(event, stream)
     this.#order.record(event, stream, false)
   }
 
@@ -340,7 +340,7 @@ export class SanitizerInterceptor implements Interceptor {
     free: (pointer, after) => this.detector.closing(pointer, after, () => this.next.sharing.free(pointer, after)),
     importMemory: (handle, context) => {
       const imported = this.next.sharing.importMemory(handle, context)
-      const close = (after: readonly OwnEvent[]): void => {
+      const close = (after: readonly InternalEvent[]): void => {
         imported.close(after)
         this.detector.takenOver(after)
       }

@@ -174,9 +174,9 @@ export function busy(stream: Stream, nanoseconds: number): void {
  * import { latch } from 'cuda-streams/sim'
  *
  * const stream = new Stream()
- * const gate = latch(stream)
+ * const latched = latch(stream)
  * stream.query() // false
- * gate.open()
+ * latched.open()
  * await stream.finished()
  * ```
  */

@@ -62,8 +62,8 @@ function describe(work: QueuedWork): Described | undefined {
   }
 }
 
-const nameOf = ({ own, runsAfterFault }: HostFunction): string =>
-  own === true ? STAGING : runsAfterFault ? 'callback' : 'host function'
+const nameOf = ({ internal, runsAfterFault }: HostFunction): string =>
+  internal === true ? STAGING : runsAfterFault ? 'callback' : 'host function'
 
 export class TimelineInterceptor implements Interceptor {
   readonly writer: EventWriter
@@ -158,9 +158,9 @@ export class TimelineInterceptor implements Interceptor {
     )
   }
 
-  deviceRecordOwn(event: EventHandle, device: number): boolean {
+  deviceRecordInternal(event: EventHandle, device: number): boolean {
     this.writer.eventRecorded(event)
-    return this.next.deviceRecordOwn(event, device)
+    return this.next.deviceRecordInternal(event, device)
   }
 
   streamWaitEvent(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
@@ -202,8 +202,8 @@ export class TimelineInterceptor implements Interceptor {
     writer.eventRecorded(event, row)
   }
 
-  eventRecordOwn(event: EventHandle, stream: StreamHandle): void {
-    this.writer.hidden(() => this.next.eventRecordOwn(event, stream))
+  eventRecordInternal(event: EventHandle, stream: StreamHandle): void {
+    this.writer.hidden(() => this.next.eventRecordInternal(event, stream))
     this.writer.ownEventRecorded(event, stream)
   }
 

@@ -94,7 +94,7 @@ onEveryBackend('beside a capture', (bench) => {
           if (joins) allocationStream.wait(origin)
           for (const step of order.split(', ')) {
             if (step === 'buffer') buffer.close()
-            else if (step === 'the allocation stream') allocationStream.close()
+            else if (step === 'allocationStream') allocationStream.close()
             else stream.beginCapture(mode)
           }
           if (!stream.isCapturing) stream.beginCapture(mode)

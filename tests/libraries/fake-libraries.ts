@@ -95,7 +95,7 @@ export class FakeDriver implements Interceptor {
       this.whileDrained?.()
       return fn()
     },
-    async apart(address, argument) {
+    async callOnThread(address, argument) {
       const thread = new NativeThread(address, argument)
       while (thread.result === undefined) await turn()
       return thread.result

@@ -295,7 +295,7 @@ const waitsForWhatNeverComes: Case = async (bench) => {
   })
   stream.synchronize()
   assert.equal((error as { code?: unknown }).code, 'ERR_DEADLOCK')
-  assert.match(String(error), /await the finished\(\) of it/)
+  assert.match(String(error), /await finished\(\) instead/)
   latch.open()
   await stuck.finished()
 }

@@ -210,7 +210,7 @@ export class CudaDriver implements Driver {
     return this.parts.promises.contextFinished(context, { known, unknown: () => this.#anyUnknown(device) }, settle)
   }
 
-  deviceRecordOwn(event: EventHandle, device: number): boolean {
+  deviceRecordInternal(event: EventHandle, device: number): boolean {
     const context = this.parts.contexts.primary(device)
     if (this.#anyCaptures(device, context)) return false
     const isRecorded = this.parts.captures.recordDevice(event, context, () => this.#anyUnknown(device)) === 'recorded'
@@ -661,7 +661,7 @@ export class CudaDriver implements Driver {
     if (result !== 0) throw cudaError('cuEventRecord', result)
   }
 
-  eventRecordOwn(event: EventHandle, stream: StreamHandle): void {
+  eventRecordInternal(event: EventHandle, stream: StreamHandle): void {
     this.eventRecord(event, stream, 0)
   }
 

@@ -8,7 +8,7 @@ import { RecheckTimer } from '../../base/recheck-timer.js'
 import { MemoryReader, NativeMemory } from '../../native/native-memory.js'
 import { AfterWork } from '../after-work.js'
 import { CUresult, cudaError, isContextLost } from '../cuda-results.js'
-import type { ContextHandle, ExportedMemory, ImportedMemory, OwnEvent, Pointer, SharingDriver } from '../driver.js'
+import type { ContextHandle, ExportedMemory, ImportedMemory, InternalEvent, Pointer, SharingDriver } from '../driver.js'
 import type { LibcudaParts } from './libcuda/driver-calls.js'
 import { type Block, KeptBlocks, type KeptBlocksParts } from './memory/host-memory.js'
 
@@ -115,7 +115,7 @@ export class CudaSharing implements SharingDriver {
     return block.pointer
   }
 
-  free(pointer: Pointer, after: readonly OwnEvent[]): void {
+  free(pointer: Pointer, after: readonly InternalEvent[]): void {
     const block = this.#blocks.get(pointer)
     if (block === undefined) return
     this.#blocks.delete(pointer)
@@ -198,7 +198,7 @@ export class CudaSharing implements SharingDriver {
     })
   }
 
-  #close(mapping: Mapping, after: readonly OwnEvent[]): void {
+  #close(mapping: Mapping, after: readonly InternalEvent[]): void {
     this.#mappings.delete(mapping)
     this.#closed.add(mapping, after)
     this.#sweepMappings()

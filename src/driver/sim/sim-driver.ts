@@ -1,5 +1,5 @@
 /**
- * The simulated GPU behind the Driver interface: the verbs. The machine runs the operations, the registry knows the objects
+ * The simulated GPU behind the Driver interface: its methods. The machine runs the operations, the registry knows the objects
  * behind the handles, and capture-rules.ts says which calls a capture allows.
  */
 
@@ -167,7 +167,7 @@ export class SimDriver implements Driver, WorkQueue {
     return this.machine.notify(this.machine.marker(target.nullStream, target.tails()), settle)
   }
 
-  deviceRecordOwn(handle: EventHandle, device: number): boolean {
+  deviceRecordInternal(handle: EventHandle, device: number): boolean {
     const target = this.#registry.alive(this.#registry.device(device), 'cuCtxRecordEvent')
     const event = this.#registry.event(handle, 'cuCtxRecordEvent')
     if (this.#captures.activeOn(target)) return false
@@ -437,7 +437,7 @@ export class SimDriver implements Driver, WorkQueue {
     this.#record(event, stream, external)
   }
 
-  eventRecordOwn(event: EventHandle, stream: StreamHandle): void {
+  eventRecordInternal(event: EventHandle, stream: StreamHandle): void {
     this.eventRecord(event, stream, 0)
   }
 

@@ -1,6 +1,6 @@
 /** A simulated machine belongs to one thread of one process: other threads and processes see nothing of it. */
 import { stateError } from '../../base/errors.js'
-import type { ContextHandle, ExportedMemory, ImportedMemory, OwnEvent, Pointer, SharingDriver } from '../driver.js'
+import type { ContextHandle, ExportedMemory, ImportedMemory, InternalEvent, Pointer, SharingDriver } from '../driver.js'
 import type { SimMemory } from './sim-memory.js'
 
 export class SimSharing implements SharingDriver {
@@ -13,7 +13,7 @@ export class SimSharing implements SharingDriver {
     return this.memory.allocateAtOnce(byteLength, context)
   }
 
-  free(pointer: Pointer, after: readonly OwnEvent[]): void {
+  free(pointer: Pointer, after: readonly InternalEvent[]): void {
     this.memory.freeAfter(pointer, after)
   }
 

@@ -233,7 +233,7 @@ export function importTensor(
     if (behind !== undefined) use.driver.streamWaitStream(use.handle, behind.handle, behind.context)
   }
   const filled = use && {
-    ...recordedEvent(use, (event) => use.driver.eventRecordOwn(event, use.handle)),
+    ...recordedEvent(use, (event) => use.driver.eventRecordInternal(event, use.handle)),
     serial: use.serial,
   }
   const allocation = new LentAllocation(device, driver, pointer, byteLength, isOfHost, filled, handBack)

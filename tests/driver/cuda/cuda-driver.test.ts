@@ -237,14 +237,14 @@ test('a device is not looked at while a stream of it captures, and nothing is in
   const perThread = defaultStream(0, 2)
   driver.streamEscaped(escaped)
   finished(driver)
-  assert.equal(driver.deviceRecordOwn(EVENT, 0), true)
+  assert.equal(driver.deviceRecordInternal(EVENT, 0), true)
   assert.deepEqual(calls.splice(0), ['cuCtxRecordEvent 100', 'cuCtxRecordEvent 100'])
 
   const whileCapturing = (begin: () => void, end: () => void): void => {
     begin()
     calls.length = 0
     refusedByDriver(() => finished(driver), 900)
-    assert.equal(driver.deviceRecordOwn(EVENT, 0), false)
+    assert.equal(driver.deviceRecordInternal(EVENT, 0), false)
     assert.deepEqual([calls.splice(0), invalidated()], [[], 0])
     end()
     calls.splice(0)
@@ -278,7 +278,7 @@ test('a device is not looked at while a stream of it captures, and nothing is in
   }
   wrapper.isOpen = false
   library.cuStreamBeginCapture_v2(wrapped)
-  assert.equal(driver.deviceRecordOwn(EVENT, 0), true)
+  assert.equal(driver.deviceRecordInternal(EVENT, 0), true)
 })
 
 test('a capture is one for the other threads until the driver has ended it', () => {

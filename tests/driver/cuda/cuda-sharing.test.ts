@@ -6,7 +6,7 @@ import { Worker } from 'node:worker_threads'
 import { CudaError } from '../../../src/base/errors.js'
 import { CudaSharing, type CudaSharingParts, Registrations } from '../../../src/driver/cuda/cuda-sharing.js'
 import { RelaxedCaptures } from '../../../src/driver/cuda/libcuda/driver-calls.js'
-import type { ContextHandle, EventHandle, OwnEvent, Pointer } from '../../../src/driver/driver.js'
+import type { ContextHandle, EventHandle, InternalEvent, Pointer } from '../../../src/driver/driver.js'
 import { NativeMemory } from '../../../src/native/native-memory.js'
 import { mustOf } from './fake-parts.js'
 import { idleWhen } from './idle-when.js'
@@ -14,7 +14,7 @@ import { idleWhen } from './idle-when.js'
 const skip = process.platform === 'win32' ? 'the C library is found differently here' : false
 const context = 1 as ContextHandle
 const MiB = 2 ** 20
-const own = (event: number): OwnEvent => ({ context, event: event as EventHandle })
+const own = (event: number): InternalEvent => ({ context, event: event as EventHandle })
 
 function fakeParts() {
   const memory = new NativeMemory(128)

@@ -53,7 +53,7 @@ export class Machine implements Steps {
   #passes = false
   /** A stream may be held by a promise. */
   #hasPromises = false
-  /** At which streams stand, and since when, by the clock on the wall. */
+  /** At which streams stand, and since when, by wall-clock time. */
   readonly #latches = new Map<SimOperation, number>()
   /** Latches that were opened before the stream came to them. */
   readonly #opened = new WeakSet<SimOperation>()
