@@ -51,6 +51,7 @@ export const GROUPS = [
     text: 'The project',
     files: [
       'docs/architecture.md',
+      'docs/glossary.md',
       'CONTRIBUTING.md',
       'docs/differential.md',
       'docs/soak.md',
