@@ -1,6 +1,7 @@
 /**
- * What the library needs of Node, outside of the driver of real GPUs. In a program that is bundled for browsers
- * platform-in-browser.ts takes this file's place, by the condition `browser` in package.json: each has what the other has.
+ * What the library needs of Node, outside of the CUDA backend. In a program that is bundled for browsers,
+ * platform-in-browser.ts takes the place of this file, by the condition `browser` in package.json. Both files export
+ * the same names.
  */
 import { AsyncLocalStorage, AsyncResource, createHook as createNodeHook } from 'node:async_hooks'
 import { createRequire } from 'node:module'
@@ -10,19 +11,19 @@ import util from 'node:util'
 import worker from 'node:worker_threads'
 import { printableLines } from './printable.js'
 
-/** Which value is current, in each chain of calls, promises and callbacks. */
+/** The current value of each chain of calls, promises and callbacks. */
 export interface ContextStorage<T> {
   getStore(): T | undefined
   enterWith(value: T): void
   run<R>(value: T, fn: () => R): R
 }
 
-/** The chain in which it was made, to run a function in. */
+/** The chain in which this object was made. It can run functions in that chain. */
 export interface AsyncScope {
   runInAsyncScope<A, B>(fn: (first: A, second: B) => void, self: undefined, first: A, second: B): void
 }
 
-/** What is called as the event loop comes to what was asked of it; each request has a number. */
+/** The functions that are called when the event loop reaches what was requested of it. Each request has a number. */
 export interface HookCallbacks {
   init?(id: number, type: string, trigger: number, resource: object): void
   before?(id: number): void
@@ -36,7 +37,7 @@ export interface Hook {
   disable(): Hook
 }
 
-/** One turn of the event loop that was asked for. */
+/** A requested turn of the event loop. */
 export interface Turn {
   hasRef(): boolean
   unref(): Turn
@@ -57,7 +58,7 @@ export interface InspectOptions {
   readonly customInspect?: boolean
 }
 
-/** Of a value of any kind, whatever its prototype and properties say. */
+/** Checks of the kind of a value, whatever its prototype and properties say. */
 export interface Types {
   isAnyArrayBuffer(value: unknown): value is ArrayBufferLike
   isMap(value: unknown): value is Map<unknown, unknown>
@@ -75,7 +76,7 @@ export interface Terminal {
   write(text: string): unknown
 }
 
-/** What the process is, and what it does with text for people. */
+/** The process, and how it prints text for people. */
 export interface Process {
   readonly env: Record<string, string | undefined>
   readonly pid: number
@@ -151,13 +152,13 @@ export const webStreams = (): WebStreams => globalThis.process.getBuiltinModule(
 export const randomInteger = (least: number, limit: number): number =>
   globalThis.process.getBuiltinModule('node:crypto').randomInt(least, limit)
 
-/** Keeps an ArrayBuffer from being transferred. False where this cannot be done. */
+/** Forbids the transfer of an ArrayBuffer. Returns false if this run time cannot do that. */
 export function markAsUntransferable(buffer: object): boolean {
   worker.markAsUntransferable?.(buffer)
   return typeof worker.markAsUntransferable === 'function'
 }
 
-/** False where that cannot be told. */
+/** True if the transfer of the object was forbidden. Returns false if this run time cannot answer. */
 export function isMarkedAsUntransferable(buffer: object): boolean {
   const ask: unknown = Reflect.get(worker, 'isMarkedAsUntransferable')
   return typeof ask === 'function' && ask(buffer) === true
@@ -180,13 +181,13 @@ export function machineMemory(): number | undefined {
 export const hostname = (): string => globalThis.process.getBuiltinModule('node:os').hostname()
 
 /**
- * The terminal that standard error is; undefined where it is none. Its file is asked, and not for a property, which a stream
- * that is no terminal lacks.
+ * The terminal of standard error; undefined if it is no terminal. The file descriptor is checked, and not `isTTY`,
+ * which a stream that is no terminal lacks.
  */
 export const openTerminal = (): Terminal | undefined =>
   globalThis.process.getBuiltinModule('node:tty').isatty(2) ? globalThis.process.stderr : undefined
 
-/** One line, or several, on standard error. */
+/** Writes one line, or several, to standard error. */
 export function printError(text: string): void {
   globalThis.process.stderr.write(`${printableLines(printableLines(text))}\n`)
 }
@@ -196,17 +197,17 @@ export const writeFile = (path: string, contents: string | Uint8Array): Promise<
   files().promises.writeFile(path, contents)
 export const writeFileNow = (path: string, contents: string | Uint8Array): void => files().writeFileSync(path, contents)
 export const absolutePath = (path: string): string => globalThis.process.getBuiltinModule('node:path').resolve(path)
-/** Of a `file:` address. */
+/** Returns the path of a `file:` URL. */
 export const pathOf = (address: string): string => fileURLToPath(address)
 
 export const gzip = (text: string): Uint8Array => zlib().gzipSync(text)
-/** Of the parts one behind the other. */
+/** Compresses the parts as one text, and returns the result in base64. */
 export const deflateToBase64 = (parts: readonly Uint8Array[]): string =>
   zlib().deflateSync(Buffer.concat(parts)).toString('base64')
 
 export const sameBytes = (a: Uint8Array, b: Uint8Array): boolean => Buffer.compare(a, b) === 0
 
-/** Calls a function again and again; it keeps no program alive. The result ends it. */
+/** Calls a function at an interval, which does not keep the process alive. The returned function ends the calls. */
 export function every(milliseconds: number, fn: () => void): () => void {
   const timer = setInterval(fn, milliseconds).unref()
   return () => clearInterval(timer)

@@ -1,4 +1,4 @@
-/** Things that the GPU may still use, until it is done with them. */
+/** Things that the GPU may still use, which are given back when its work with them is complete. */
 import type { Driver, InternalEvent, MemoryDriver } from './driver.js'
 
 interface Leaving<T> {

@@ -12,17 +12,17 @@ export interface CapturedNode<Work> {
 }
 
 /**
- * A graph while it is captured. A stream knows the capture that it is in; an event the one in which its latest record was
- * made, also when that is over.
+ * A graph while it is captured. A stream refers to the capture that it is in. An event refers to the capture in which
+ * its latest record was made, even after that capture has ended.
  */
 export class CapturedGraph<
   Stream extends { capture: CapturedGraph<Stream, Event, Work> | undefined },
   Event extends { captured: CapturedGraph<Stream, Event, Work> | undefined },
   Work,
 > {
-  /** In the order of capture. */
+  /** The nodes in the order of capture. */
   #nodes: CapturedNode<Work>[]
-  /** So many were there before. */
+  /** The number of nodes that the graph had before the capture. */
   readonly #before: number
   /** What the next operation of each stream in the capture comes after. */
   readonly #frontiers = new Map<Stream, readonly CapturedNode<Work>[]>()
@@ -49,7 +49,7 @@ export class CapturedGraph<
     return this.#frontiers.keys()
   }
 
-  /** Those that were captured so far, behind those that were there before. */
+  /** The nodes that were captured so far, after those that the graph had before. */
   get nodes(): readonly CapturedNode<Work>[] {
     return [...this.#nodes]
   }
@@ -59,7 +59,7 @@ export class CapturedGraph<
     return this.#frontiers.get(stream) ?? []
   }
 
-  /** Has a stream that joined work that the origin does not wait for? */
+  /** True if a stream that joined the capture has work that the origin does not wait for. */
   get unjoined(): boolean {
     const followed = new Set([...this.#nodes.flatMap(({ after }) => after), ...this.frontierOf(this.origin)])
     return this.#nodes.some((node) => node.index >= this.#before && !followed.has(node))
@@ -102,7 +102,10 @@ export class CapturedGraph<
     stream.capture = undefined
   }
 
-  /** Lets every stream go. Returns what was captured; what still knows of the capture keeps nothing of that. */
+  /**
+   * Releases every stream. Returns the captured nodes; objects that still refer to the capture do not keep them
+   * reachable.
+   */
   end(): readonly CapturedNode<Work>[] {
     this.#over = true
     for (const stream of this.#frontiers.keys()) stream.capture = undefined

@@ -178,23 +178,26 @@ const REFUSALS: ReadonlySet<number> = new Set([
   CUresult.COOPERATIVE_LAUNCH_TOO_LARGE,
 ])
 
-/** Is it one of the results with which a context fails that is lost or destroyed? */
+/** True for the results of calls in a context that is lost or destroyed. */
 export const isContextLost = (result: number): boolean =>
   result >= CUresult.ILLEGAL_ADDRESS && result < 800 && !REFUSALS.has(result)
 
 let lost = false
 
-/** Has a call of this thread failed for want of its context? Then the driver has to be asked, where a pool would do else. */
+/**
+ * True once a call of this thread has failed because its context was lost. From then on the driver is queried where a
+ * cached answer or a pool would do otherwise.
+ */
 export const hasLostContext = (): boolean => lost
 
-/** To be told each result that is not success, also where it is no error. */
+/** To be called with each result that is not success, even if the result is no error. */
 export function noteLoss(result: number): void {
   if (isContextLost(result)) lost = true
 }
 
 let whyRefused: (call: string, result: number) => string | undefined = () => undefined
 
-/** A driver that says why it has just refused a call is asked for each error. */
+/** If the driver has a log, it is queried for the reason of each error. */
 export function askDriverWhy(ask: (call: string, result: number) => string | undefined): void {
   whyRefused = ask
 }

@@ -45,7 +45,7 @@ export const isDefaultStream = (stream: StreamHandle): boolean => stream < DEFAU
 export const deviceOfDefaultStream = (stream: StreamHandle): number => stream >>> 2
 /** CUDA's own handle of this stream: 0, 1 or 2 for a default stream, else its address. */
 export const cudaHandleOf = (stream: StreamHandle): number => (isDefaultStream(stream) ? stream & 3 : stream)
-/** Both names of a device's null stream are one stream. */
+/** Returns one handle for both names of the null stream of a device. */
 export const canonicalStream = (stream: StreamHandle): StreamHandle =>
   isDefaultStream(stream) && (stream & 3) === 1 ? ((stream - 1) as StreamHandle) : stream
 export const isNullStream = (stream: StreamHandle): boolean => isDefaultStream(stream) && (stream & 3) !== 2
@@ -53,7 +53,10 @@ export const isNullStream = (stream: StreamHandle): boolean => isDefaultStream(s
 export const StreamFlag = { NON_BLOCKING: 1 } as const
 export const EventFlag = { DEFAULT: 0, BLOCKING_SYNC: 1, DISABLE_TIMING: 2, INTERPROCESS: 4 } as const
 
-/** Is a record of an event with these flags work of its stream? Only that of a plain event without timing is none. */
+/**
+ * True if a record of an event with these flags counts as work of its stream. Only a record of a plain event without
+ * timing does not.
+ */
 export const isRecordWork = (flags: number): boolean => flags !== EventFlag.DISABLE_TIMING
 /** CU_EVENT_RECORD_EXTERNAL and CU_EVENT_WAIT_EXTERNAL. */
 export const ExternalFlag = { NONE: 0, EXTERNAL: 1 } as const
@@ -80,21 +83,27 @@ export interface GreenContextPart {
   readonly multiprocessors: number
 }
 
-/** As long as it is open the stream lives, unless its owner destroyed it too early. */
+/** A wrapper of a stream. The stream lives while the wrapper is open, unless its owner destroys it too early. */
 export interface Wrapper {
   isOpen: boolean
 }
 
 export interface WrappedStream {
   readonly stream: StreamHandle
-  /** Of a stream in a green context it is the primary one: events, memory and modules of that are good for both. */
+  /**
+   * The context of the stream. For a stream in a green context it is the primary context, whose events, memory and
+   * modules can be used in both.
+   */
   readonly context: ContextHandle
   readonly device: number
-  /** The green context that it is in. */
+  /** The green context of the stream, if it is in one. */
   readonly green?: GreenContextPart | undefined
 }
 
-/** Each method names the function of cuda.h that it stands for. Where a comment names none, the library made it up. */
+/**
+ * The comment of each method names the function of cuda.h that it corresponds to. Methods without such a name exist
+ * only in this library.
+ */
 export interface Driver {
   readonly name: 'cuda' | 'sim'
   readonly memory: MemoryDriver
@@ -156,7 +165,7 @@ export interface Driver {
    * the device `near`. Throws ERR_INVALID_HANDLE or ERR_CLOSED for a number that is no stream's handle.
    */
   streamWrap(cudaHandle: number, near: number): WrappedStream
-  /** The program has a wrapper of the stream from now on, until it says in what is returned that it is closed. */
+  /** A wrapper of the stream was made. The caller sets `isOpen` of the result to false when it closes the wrapper. */
   streamWrapped(stream: StreamHandle): Wrapper
   /**
    * Code outside of the library has the stream's handle from now on, and may queue work that passes no driver. The stream
@@ -175,7 +184,10 @@ export interface Driver {
    * meanwhile.
    */
   streamReserve(stream: StreamHandle, entries: number): void
-  /** Does its hardware queue take so many entries more now? Waits for nothing, and invalidates no capture. */
+  /**
+   * True if the stream's hardware queue takes so many more entries now. Waits for nothing, and invalidates no
+   * capture.
+   */
   streamHasCapacity(stream: StreamHandle, entries: number): boolean
   /** `cuStreamGetId` */
   streamGetId(stream: StreamHandle): bigint
@@ -203,7 +215,10 @@ export interface Driver {
    * Undefined if none is known.
    */
   streamBlockedBy(stream: StreamHandle): string | undefined
-  /** Settles when all that is queued now is done. Throws where the driver refuses to look, as on a capturing stream. */
+  /**
+   * Settles when all work that is queued on the stream now is done. Throws if the driver refuses the query, as on a
+   * capturing stream.
+   */
   streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel
 
   /** Runs host functions as they become ready, and blocks until none is pending on any stream of any device. */
@@ -238,7 +253,10 @@ export interface Driver {
   eventQuery(event: EventHandle, isDone?: boolean): boolean
   /** `cuEventSynchronize` */
   eventSynchronize(event: EventHandle): void
-  /** Describes a host function or latch that the event's latest record comes after, as `streamBlockedBy` does. */
+  /**
+   * Describes a host function or latch that the event's latest record comes after, as `streamBlockedBy` does for a
+   * stream.
+   */
   eventBlockedBy(event: EventHandle): string | undefined
   /** Settles when the event's latest record is done. */
   eventFinished(event: EventHandle, settle: Settle): Cancel
@@ -262,10 +280,10 @@ export interface TwoDevices {
  */
 export type CopyRoute = TwoDevices | 'withinHost'
 
-/** Where another library's memory is. */
+/** The place of another library's memory. */
 export interface MemoryPlace {
   readonly device: number
-  /** It is memory of the host, pinned or managed. */
+  /** True for memory of the host, pinned or managed. */
   readonly isOfHost: boolean
 }
 
@@ -315,7 +333,7 @@ export interface MemoryDriver {
   newArrayBuffer(byteLength: number): ArrayBuffer
 }
 
-/** Bytes of a device. */
+/** The memory of a device, in bytes. */
 export interface MemoryInfo {
   readonly free: number
   readonly total: number
@@ -362,7 +380,7 @@ export interface LaunchShape {
   readonly cooperative: boolean
   /** Blocks of a cluster in each direction. */
   readonly cluster: readonly [number, number, number] | undefined
-  /** What few launches want. */
+  /** Attributes that few launches need. */
   readonly attributes: LaunchAttributes | undefined
 }
 
@@ -386,7 +404,7 @@ export interface LaunchAttributes {
 export interface HostKernel {
   /** Virtual nanoseconds that a launch takes. */
   readonly nanoseconds: number
-  /** What errors call each argument. */
+  /** The name of each argument in error messages. */
   readonly argumentNames: readonly string[]
   /** Runs all threads. Memory is given as its bytes. What it throws is an uncaught exception. */
   run(shape: LaunchShape, args: readonly (number | bigint | Uint8Array)[]): void
@@ -446,7 +464,7 @@ export type NodeKind =
   | 'free'
   | 'other'
 
-/** What a driver knows of a node. */
+/** The facts that a driver reports of a node. */
 export interface NodeFacts {
   readonly node: NodeHandle
   readonly kind: NodeKind
@@ -598,9 +616,9 @@ export interface TouchedMemory {
   readonly pointer: Pointer
   readonly byteLength: number
   readonly access: Access
-  /** Which argument of the kernel it is, from 0; undefined where it is none. */
+  /** The index of the kernel's argument, from 0; undefined if the memory is not an argument. */
   readonly argument: number | undefined
-  /** Only these of its bytes are touched; undefined: all. */
+  /** The rows of the memory that are touched; undefined if all bytes are. */
   readonly rows: MemoryRows | undefined
 }
 
@@ -608,7 +626,7 @@ export interface TouchedMemory {
 export interface CopiedBytes {
   readonly destination: Pointer
   readonly source: Pointer
-  /** Of all rows, where it copies rows. */
+  /** The bytes of all rows, if it copies rows. */
   readonly byteLength: number
   readonly route: CopyRoute | undefined
   /** The rows at both ends, as many and as long. The distance of two matrices is a whole number of rows' distances. */
@@ -637,7 +655,7 @@ export type LaunchArgument = number | bigint | Pick<TouchedMemory, 'pointer' | '
 
 /** What a kernel does with an argument. */
 export interface ArgumentUse {
-  /** Undefined for one that is no pointer. */
+  /** How the kernel uses the memory of the argument; undefined for an argument that is no pointer. */
   readonly access: Access | undefined
 }
 

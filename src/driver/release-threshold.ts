@@ -1,4 +1,7 @@
-/** How many bytes pools keep for the next allocations where the program does not say: both backends begin with it. */
+/**
+ * The number of bytes that pools keep for later allocations, unless the program sets another. Both backends use it
+ * for new pools.
+ */
 import { variable } from '../base/environment-variables.js'
 import { invalidValue } from '../base/errors.js'
 

@@ -15,7 +15,7 @@ const FRAMES = 40
 
 let isIn = false
 
-/** Puts the check in, if the variable asks for it. */
+/** Puts the check in front of the driver, if the variable is set to do so. */
 export function checkSyncAsEnvironmentSays(driver: WrappableDriver): void {
   const wanted = process.env[VARIABLE] || '0'
   if (wanted === '0') return
