@@ -33,16 +33,16 @@ export type {
 }
 
 function unsupported(what: string): never {
-  throw Object.assign(new Error(`${what} is not available in a browser`), { code: 'ERR_UNSUPPORTED' })
+  throw Object.assign(new Error(`${what} cannot be had in a browser`), { code: 'ERR_UNSUPPORTED' })
 }
 
-/** The value that is current until a function has returned, or the promise that it returned has settled. */
+/** What a function that has been called, or a promise that it returned, makes current. */
 interface Frame<T> {
   value: T | undefined
 }
 
 class Frames<T> implements ContextStorage<T> {
-  /** The values of functions that have not ended. The first value is that of the whole program. */
+  /** Those of functions that are not over; the first is of the program as a whole. */
   readonly #frames: Frame<T>[] = [{ value: undefined }]
 
   getStore(): T | undefined {
@@ -73,10 +73,7 @@ class Frames<T> implements ContextStorage<T> {
   }
 }
 
-/**
- * Calls `end` when the result is there. The caller handles the returned promise: otherwise a rejection is reported as
- * unhandled.
- */
+/** Calls `end` when the result is there. A promise is the caller's to handle, so that a rejection is told of where it is not. */
 function afterwards<R>(result: R, end: () => void): R
 function afterwards(result: unknown, end: () => void): unknown {
   if (types.isPromise(result)) return result.finally(end)
@@ -109,7 +106,7 @@ class Scope implements AsyncScope {
 export const newAsyncScope = (_type: string): AsyncScope => new Scope()
 export const isAsyncScope = (value: object): boolean => value instanceof Scope
 
-/** A timer with the properties of a timer of Node. */
+/** A timer, with the properties by which one of Node's tells of itself. */
 class TimerResource {
   _destroyed = false
   constructor(
@@ -127,10 +124,7 @@ const timers = new Map<unknown, TimerResource>()
 let requests = 0
 let restoreTimers = (): void => {}
 
-/**
- * Of all requests to the event loop, only timers are reported to hooks, and only those that are set while a hook is
- * enabled.
- */
+/** Of all that the event loop may be asked for, timers are told of: those that are set while a hook is enabled. */
 export function createHook(callbacks: HookCallbacks): Hook {
   const hook: Hook = {
     enable: () => {
@@ -252,12 +246,13 @@ export function randomInteger(least: number, limit: number): number {
   return least + (((high % 2 ** 20) * 2 ** 32 + low) % (limit - least))
 }
 
-/** The origin of the page: it is left out of the places in stacks. */
+/** Where pages come from: places in them are told without it. */
 const origin = String(Reflect.get(Reflect.get(globalThis, 'location') ?? {}, 'origin') ?? '')
 
 export const process: Process = {
+  stdout: { write: (text) => console.log(text) },
   env: {},
-  // Workers have modules of their own, and the library cannot detect which workers belong to one page.
+  // Workers have modules of their own, and nothing by which the library knows that they belong together.
   pid: randomInteger(1, 2 ** 31),
   cwd: () => origin,
   emit: (_event, { name, message }) => {
@@ -319,7 +314,7 @@ export const subscribe = (name: string | symbol, listener: (message: unknown) =>
 export const unsubscribe = (name: string | symbol, listener: (message: unknown) => void): boolean =>
   subscribersOf(name).listeners.delete(listener)
 
-/** The number of elements that all browsers allow. */
+/** As many as all browsers allow. */
 export const LONGEST_ARRAY = 2 ** 32
 
 export const webStreams = (): WebStreams => globalThis
@@ -327,7 +322,7 @@ export const webStreams = (): WebStreams => globalThis
 export const markAsUntransferable = (_buffer: object): boolean => false
 export const isMarkedAsUntransferable = (_buffer: object): boolean => false
 
-/** Browsers do not report the size of the memory. */
+/** Browsers do not say. */
 export const machineMemory = (): number | undefined => undefined
 
 export const hostname = (): string => 'browser'

@@ -1,7 +1,6 @@
 /**
- * What the library needs of Node, outside of the CUDA backend. In a program that is bundled for browsers,
- * platform-in-browser.ts takes the place of this file, by the condition `browser` in package.json. Both files export
- * the same names.
+ * What the library needs of Node, outside of the driver of real GPUs. In a program that is bundled for browsers
+ * platform-in-browser.ts takes this file's place, by the condition `browser` in package.json: each has what the other has.
  */
 import { AsyncLocalStorage, AsyncResource, createHook as createNodeHook } from 'node:async_hooks'
 import { createRequire } from 'node:module'
@@ -11,19 +10,19 @@ import util from 'node:util'
 import worker from 'node:worker_threads'
 import { printableLines } from './printable.js'
 
-/** The current value of each chain of calls, promises and callbacks. */
+/** Which value is current, in each chain of calls, promises and callbacks. */
 export interface ContextStorage<T> {
   getStore(): T | undefined
   enterWith(value: T): void
   run<R>(value: T, fn: () => R): R
 }
 
-/** The chain in which this object was made. It can run functions in that chain. */
+/** The chain in which it was made, to run a function in. */
 export interface AsyncScope {
   runInAsyncScope<A, B>(fn: (first: A, second: B) => void, self: undefined, first: A, second: B): void
 }
 
-/** The functions that are called when the event loop reaches what was requested of it. Each request has a number. */
+/** What is called as the event loop comes to what was asked of it; each request has a number. */
 export interface HookCallbacks {
   init?(id: number, type: string, trigger: number, resource: object): void
   before?(id: number): void
@@ -37,7 +36,7 @@ export interface Hook {
   disable(): Hook
 }
 
-/** A requested turn of the event loop. */
+/** One turn of the event loop that was asked for. */
 export interface Turn {
   hasRef(): boolean
   unref(): Turn
@@ -58,7 +57,7 @@ export interface InspectOptions {
   readonly customInspect?: boolean
 }
 
-/** Checks of the kind of a value, whatever its prototype and properties say. */
+/** Of a value of any kind, whatever its prototype and properties say. */
 export interface Types {
   isAnyArrayBuffer(value: unknown): value is ArrayBufferLike
   isMap(value: unknown): value is Map<unknown, unknown>
@@ -76,10 +75,11 @@ export interface Terminal {
   write(text: string): unknown
 }
 
-/** The process, and how it prints text for people. */
+/** What the process is, and what it does with text for people. */
 export interface Process {
   readonly env: Record<string, string | undefined>
   readonly pid: number
+  readonly stdout: { write(text: string): unknown }
   exitCode?: number | string | null | undefined
   cwd(): string
   emit(event: 'warning', warning: Error): boolean
@@ -152,13 +152,13 @@ export const webStreams = (): WebStreams => globalThis.process.getBuiltinModule(
 export const randomInteger = (least: number, limit: number): number =>
   globalThis.process.getBuiltinModule('node:crypto').randomInt(least, limit)
 
-/** Forbids the transfer of an ArrayBuffer. Returns false if this run time cannot do that. */
+/** Keeps an ArrayBuffer from being transferred. False where this cannot be done. */
 export function markAsUntransferable(buffer: object): boolean {
   worker.markAsUntransferable?.(buffer)
   return typeof worker.markAsUntransferable === 'function'
 }
 
-/** True if the transfer of the object was forbidden. Returns false if this run time cannot answer. */
+/** False where that cannot be told. */
 export function isMarkedAsUntransferable(buffer: object): boolean {
   const ask: unknown = Reflect.get(worker, 'isMarkedAsUntransferable')
   return typeof ask === 'function' && ask(buffer) === true
@@ -181,13 +181,13 @@ export function machineMemory(): number | undefined {
 export const hostname = (): string => globalThis.process.getBuiltinModule('node:os').hostname()
 
 /**
- * The terminal of standard error; undefined if it is no terminal. The file descriptor is checked, and not `isTTY`,
- * which a stream that is no terminal lacks.
+ * The terminal that standard error is; undefined where it is none. Its file is asked, and not for a property, which a stream
+ * that is no terminal lacks.
  */
 export const openTerminal = (): Terminal | undefined =>
   globalThis.process.getBuiltinModule('node:tty').isatty(2) ? globalThis.process.stderr : undefined
 
-/** Writes one line, or several, to standard error. */
+/** One line, or several, on standard error. */
 export function printError(text: string): void {
   globalThis.process.stderr.write(`${printableLines(printableLines(text))}\n`)
 }
@@ -197,17 +197,17 @@ export const writeFile = (path: string, contents: string | Uint8Array): Promise<
   files().promises.writeFile(path, contents)
 export const writeFileNow = (path: string, contents: string | Uint8Array): void => files().writeFileSync(path, contents)
 export const absolutePath = (path: string): string => globalThis.process.getBuiltinModule('node:path').resolve(path)
-/** Returns the path of a `file:` URL. */
+/** Of a `file:` address. */
 export const pathOf = (address: string): string => fileURLToPath(address)
 
 export const gzip = (text: string): Uint8Array => zlib().gzipSync(text)
-/** Compresses the parts as one text, and returns the result in base64. */
+/** Of the parts one behind the other. */
 export const deflateToBase64 = (parts: readonly Uint8Array[]): string =>
   zlib().deflateSync(Buffer.concat(parts)).toString('base64')
 
 export const sameBytes = (a: Uint8Array, b: Uint8Array): boolean => Buffer.compare(a, b) === 0
 
-/** Calls a function at an interval, which does not keep the process alive. The returned function ends the calls. */
+/** Calls a function again and again; it keeps no program alive. The result ends it. */
 export function every(milliseconds: number, fn: () => void): () => void {
   const timer = setInterval(fn, milliseconds).unref()
   return () => clearInterval(timer)

@@ -109,7 +109,7 @@ export function common(one: VectorClock, other: VectorClock): number[] {
   return Array.from({ length }, (_, component) => Math.min(one[component] as number, other[component] as number))
 }
 
-/** What happens before the event, and the event itself. */
+/** The clock of the event, with the event itself. */
 export function clockThrough({ component, time, clock }: Epoch): number[] {
   const through = merged(clock, [], component + 1)
   through[component] = time

@@ -27,7 +27,10 @@ export class AfterWork<T> {
     this.#leaving.push({ thing, after })
   }
 
-  /** What giving up throws is thrown when all are gone that can go. `mayGo` is asked for each: giving up may run other code. */
+  /**
+   * Gives up all things whose events are done. An error of one of them is thrown after the others were given up.
+   * `mayGo` is called before each, because giving up may run other code.
+   */
   sweep(mayGo: () => boolean = () => true): void {
     const leaving = this.#leaving
     this.#leaving = []

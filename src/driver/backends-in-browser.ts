@@ -1,4 +1,4 @@
-/** What backends.ts exports, in a browser: there is no driver of real GPUs. */
+/** The exports of backends.ts in a browser, where there is no CUDA driver. */
 import { stateError } from '../base/errors.js'
 import * as simulated from './sim/sim-driver.js'
 

@@ -3,7 +3,7 @@
  * a capture allows, and what a node does, is decided elsewhere.
  */
 
-/** One piece of captured work. */
+/** A node of a graph: one piece of captured work. */
 export interface CapturedNode<Work> {
   /** Its place in the graph. It comes after nodes of lower places only. */
   readonly index: number
@@ -24,9 +24,9 @@ export class CapturedGraph<
   #nodes: CapturedNode<Work>[]
   /** The number of nodes that the graph had before the capture. */
   readonly #before: number
-  /** What the next operation of each stream in the capture comes after. */
+  /** The nodes that the next operation of each stream in the capture comes after. */
   readonly #frontiers = new Map<Stream, readonly CapturedNode<Work>[]>()
-  /** What the latest record of each event comes after. */
+  /** The nodes that the latest record of each event comes after. */
   readonly #records = new Map<Event, readonly CapturedNode<Work>[]>()
   #over = false
 
@@ -54,7 +54,7 @@ export class CapturedGraph<
     return [...this.#nodes]
   }
 
-  /** What the stream's next operation comes after. */
+  /** The nodes that the stream's next operation comes after. */
   frontierOf(stream: Stream): readonly CapturedNode<Work>[] {
     return this.#frontiers.get(stream) ?? []
   }
@@ -76,7 +76,10 @@ export class CapturedGraph<
     this.#frontiers.set(stream, [this.#node(this.frontierOf(stream), work)])
   }
 
-  /** Adds all of another graph behind what the stream has; what comes next on the stream comes after all of it. */
+  /**
+   * Adds all nodes of another graph after those of the stream. The next operation of the stream comes after all of
+   * them.
+   */
   addAll(stream: Stream, nodes: readonly CapturedNode<Work>[]): void {
     const begin = this.frontierOf(stream)
     const added: CapturedNode<Work>[] = []
@@ -92,7 +95,7 @@ export class CapturedGraph<
     event.captured = this
   }
 
-  /** Lets the stream come after what the event's record comes after. */
+  /** Lets the stream's next operation come after the nodes that the event's record comes after. */
   joinAt(event: Event, stream: Stream): void {
     this.join(stream, this.#records.get(event) ?? [])
   }

@@ -113,7 +113,7 @@ const RESULT_NAMES: Readonly<Record<number, string>> = {
   999: 'CUDA_ERROR_UNKNOWN',
 }
 
-/** What the caller can do about the results that people meet most. */
+/** Explanations of the most frequent results, with what the caller can do. */
 const EXPLANATIONS: Readonly<Record<number, string>> = {
   1: 'An argument is not one this call takes in the present state',
   2: 'The device or the host is out of memory: close what is no longer used',

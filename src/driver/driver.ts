@@ -33,8 +33,9 @@ export type PoolHandle = number & { readonly [kind]: 'CUmemoryPool' }
 export type Pointer = number & { readonly [kind]: 'CUdeviceptr' }
 
 /**
- * CUDA tells default streams apart by the current context: 0 is the null stream of whichever is current, 1 the same by
- * another name, 2 the calling thread's. A handle must not depend on what is current, so the device is written in.
+ * CUDA distinguishes default streams by the current context: 0 is the null stream of the current context, 1 is
+ * another name for it, and 2 is the per-thread default stream. A handle must not depend on the current context, so
+ * that of a default stream contains its device.
  */
 export function defaultStream(device: number, which: 0 | 1 | 2): StreamHandle {
   return (device * 4 + which) as StreamHandle
@@ -161,15 +162,15 @@ export interface Driver {
   /** `cuStreamDestroy` */
   streamDestroy(stream: StreamHandle): void
   /**
-   * `cuStreamGetCtx_v2`: takes in a stream that another library owns, by CUDA's own handle; 0, 1 and 2 are default streams of
-   * the device `near`. Throws ERR_INVALID_HANDLE or ERR_CLOSED for a number that is no stream's handle.
+   * `cuStreamGetCtx_v2`: wraps a stream that another library owns, by CUDA's own handle; 0, 1 and 2 are default
+   * streams of the device `near`. Throws ERR_INVALID_HANDLE or ERR_CLOSED for a number that is no stream's handle.
    */
   streamWrap(cudaHandle: number, near: number): WrappedStream
   /** A wrapper of the stream was made. The caller sets `isOpen` of the result to false when it closes the wrapper. */
   streamWrapped(stream: StreamHandle): Wrapper
   /**
-   * Code outside of the library has the stream's handle from now on, and may queue work that passes no driver. The stream
-   * may be destroyed already.
+   * The stream's handle was read. Code outside of the library may queue work on the stream from now on, without a
+   * call of this driver. The stream may be destroyed already.
    */
   streamEscaped(stream: StreamHandle): void
   /** Was `streamEscaped()` called for the stream? True of default streams. */
@@ -239,15 +240,13 @@ export interface Driver {
    */
   eventRecycle(context: ContextHandle, event: EventHandle, neverRecorded?: boolean): void
   /**
-   * Takes in an event that another library owns; undefined where its device cannot be told. Throws ERR_INVALID_HANDLE or
-   * ERR_CLOSED for a number that is no event's handle.
+   * Wraps an event that another library owns. Undefined if the driver cannot find its device. Throws
+   * ERR_INVALID_HANDLE or ERR_CLOSED for a number that is no event's handle.
    */
   eventWrap(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined
   /** `cuEventRecord`, or `cuEventRecordWithFlags` */
   eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void
-  /**
-   * `cuEventRecord` of an internal event, which the program has not asked for. The stream does not capture.
-   */
+  /** `cuEventRecord` of an internal event. The stream does not capture. */
   eventRecordInternal(event: EventHandle, stream: StreamHandle): void
   /** `cuEventQuery`. `isDone`: the answer was yes before, and it was not recorded since. */
   eventQuery(event: EventHandle, isDone?: boolean): boolean
@@ -299,7 +298,7 @@ export interface PinnedMemory {
 }
 
 export interface MemoryDriver {
-  /** `cuMemHostAlloc`, portable and mapped. Invalidates no capture. Its bytes are those that GPUs of the driver see. */
+  /** `cuMemHostAlloc`, portable and mapped. Invalidates no capture. The GPUs of the driver access the same bytes. */
   allocatePinned(byteLength: number, context: ContextHandle): PinnedMemory
   /**
    * `cuMemHostRegister`, portable and mapped: page-locks memory of the process, which stays where it is and is kept until
@@ -319,11 +318,11 @@ export interface MemoryDriver {
    */
   enablePeerAccess(pointer: Pointer, owner: number, user: number): boolean
   /**
-   * Where another library's memory is (`cuPointerGetAttribute`), asked in a context of the device `near`. Throws where the
-   * driver does not know it.
+   * The place of another library's memory (`cuPointerGetAttribute`), queried in a context of the device `near`.
+   * Throws if the driver does not know the memory.
    */
   placeOf(pointer: Pointer, byteLength: number, near: number): MemoryPlace
-  /** JavaScript has asked for a view of pinned memory, to read or to write it. Only interceptors need to know. */
+  /** JavaScript requests a view of pinned memory, to read or to write it. Only interceptors handle this call. */
   viewed(pointer: Pointer, byteLength: number): void
   /**
    * `cuEventQuery`: is the event's latest record done? This invalidates no capture, and a fault is no answer but false.
@@ -413,7 +412,10 @@ export interface HostKernel {
 /** A module whose kernels are in JavaScript, by their names. */
 export type HostModule = ReadonlyMap<string, HostKernel>
 
-/** What a module is loaded from: a cubin, PTX that ends in a zero, or a fatbin; on the simulator a HostModule. */
+/**
+ * The image that a module is loaded from: a cubin, PTX that ends in a zero, or a fatbin; on the simulator a
+ * HostModule.
+ */
 export type ModuleImage = Uint8Array | HostModule
 
 /** Kernels before they are compiled. */
@@ -424,7 +426,9 @@ export interface KernelSource {
   readonly file: string
   /** NVRTC's options. */
   readonly options: readonly string[]
-  /** The same kernels in JavaScript: what a driver that runs no GPU code takes for the compiled ones. */
+  /**
+   * Host implementations of the same kernels: a driver that runs no GPU code uses them in place of the compiled ones.
+   */
   readonly host: HostModule | undefined
 }
 
@@ -499,8 +503,8 @@ export interface GraphDriver {
   /** Ends the capture that this stream began, if it is still under way, and throws the graph away. */
   abandon(stream: StreamHandle): void
   /**
-   * Another library's stream, which a capture was begun on here, may be destroyed at any time from now on: it is not asked
-   * any more whether that is under way.
+   * Another library's stream, on which a capture was begun here, may be destroyed at any time from now on: it is no
+   * longer queried for the state of that capture.
    */
   leave(stream: StreamHandle): void
   /** `cuGraphDestroy` */
@@ -663,7 +667,7 @@ export interface ArgumentUse {
 export interface LaunchedKernel {
   readonly handle: KernelHandle
   readonly name: string
-  /** What it does with each argument: for interceptors and host implementations. A GPU does not need it. */
+  /** How the kernel uses each argument, for interceptors and host implementations. A GPU does not need it. */
   readonly uses: readonly ArgumentUse[]
 }
 
@@ -818,7 +822,7 @@ export interface QueuedLibraryCalls {
   readonly comparesAll?: true
 }
 
-/** What `Driver.queue()` takes. */
+/** The work that `Driver.queue()` queues. */
 export type QueuedWork =
   | QueuedAllocation
   | QueuedChildGraph

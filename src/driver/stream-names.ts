@@ -1,4 +1,4 @@
-/** Names that programs give to their streams, for the sanitizer and timelines, which tell of streams. */
+/** Names that programs give to their streams, for the reports of the sanitizer and for timelines. */
 import { printable } from '../base/printable.js'
 import { canonicalStream, type Driver, type StreamHandle } from './driver.js'
 import { backendOf, type WrappableDriver, wrappableOf } from './wrappable-driver.js'
