@@ -5,7 +5,7 @@ import { invalidValue } from './errors.js'
 /** The value of a variable; undefined if it is not set, or empty. */
 export const variable = (name: string): string | undefined => process.env[name] || undefined
 
-/** The milliseconds that a variable asks for. They must be more than 0, unless `none` allows 0 too. */
+/** The value of a variable, in milliseconds. It must be more than 0, unless `none` allows 0 too. */
 export function millisecondsOf(name: string, byDefault: number, none = false): number {
   const wanted = variable(name)
   if (wanted === undefined) return byDefault

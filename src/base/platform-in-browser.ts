@@ -219,7 +219,10 @@ export const CUSTOM_INSPECT: symbol = nodeInspect.custom
 const tagOf = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Uint8Array.prototype), Symbol.toStringTag)?.get
 const kindOf = (value: unknown): unknown => tagOf?.call(value)
 
-/** Does this getter or method of a class, which looks at no more than the object, take it for one of the class? */
+/**
+ * True if this getter or method of a class, which reads nothing but the object's internal state, accepts the object
+ * as one of its class.
+ */
 function takes(value: unknown, prototype: object, name: string): boolean {
   try {
     Object.getOwnPropertyDescriptor(prototype, name)?.get?.call(value)
@@ -344,7 +347,7 @@ export const gzip = (_text: string): Uint8Array => unsupported('A compressed fil
 const BLOCK = 65_535
 const ADLER = 65_521
 
-/** In blocks that are stored as they are: browsers compress by promises alone. */
+/** Writes the data in uncompressed blocks, because browsers compress only asynchronously. */
 export function deflateToBase64(parts: readonly Uint8Array[]): string {
   const pieces: string[] = ['\x78\x01']
   const put = (...bytes: number[]): void => void pieces.push(String.fromCharCode(...bytes))

@@ -113,8 +113,8 @@ export const isMainThread: boolean = worker.isMainThread
 export const threadId: number = worker.threadId
 
 /**
- * A function that returns true once: to one of all the threads of the process. To be asked for when a module is loaded, so
- * that threads that are started later find what there is.
+ * Makes a function that returns true once, in one of all the threads of the process. To be called when a module is
+ * loaded, so that threads that are started later share the state.
  */
 export function onceInAllThreads(name: string): () => boolean {
   const inherited = worker.getEnvironmentData(name)

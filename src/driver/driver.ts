@@ -412,11 +412,14 @@ export interface HostKernel {
 /** A module whose kernels are in JavaScript, by their names. */
 export type HostModule = ReadonlyMap<string, HostKernel>
 
-/**
- * The image that a module is loaded from: a cubin, PTX that ends in a zero, or a fatbin; on the simulator a
- * HostModule.
- */
-export type ModuleImage = Uint8Array | HostModule
+/** What a module is loaded from: a cubin, PTX, or a fatbin; on the simulator PTX or a HostModule. */
+export type ModuleImage = Uint8Array | HostModule | ComparedModule
+
+/** Compiled code and the same kernels in JavaScript: each launch runs both on the same memory and compares. */
+export interface ComparedModule {
+  readonly code: Uint8Array
+  readonly host: HostModule
+}
 
 /** Kernels before they are compiled. */
 export interface KernelSource {
@@ -426,26 +429,28 @@ export interface KernelSource {
   readonly file: string
   /** NVRTC's options. */
   readonly options: readonly string[]
-  /**
-   * Host implementations of the same kernels: a driver that runs no GPU code uses them in place of the compiled ones.
-   */
+  /** The same kernels in JavaScript, which the simulator takes for the compiled ones; undefined: it compiles the text. */
   readonly host: HostModule | undefined
+  /** The simulator compiles the text, too, and compares. */
+  readonly compares?: boolean
 }
 
 export interface KernelDriver {
   /** `nvrtcCompileProgram`: as `compile`, and blocks until it is done. */
   compileNow(source: KernelSource): ModuleImage
   /**
-   * `nvrtcCompileProgram`: compiles CUDA C++ to an image that `load` takes. Rejects with ERR_COMPILATION, or
-   * ERR_UNSUPPORTED where there is neither a compiler nor a host implementation that the driver takes.
+   * `nvrtcCompileProgram`: compiles CUDA C++ to an image that `load` takes. Rejects with ERR_COMPILATION, or ERR_UNSUPPORTED
+   * where there is no compiler.
    */
   compile(source: KernelSource): Promise<ModuleImage>
-  /** `cuModuleLoadData`. Throws ERR_DEADLOCK inside a host function, and ERR_UNSUPPORTED for an image of the other driver. */
+  /** `cuModuleLoadData`. Throws ERR_DEADLOCK inside a host function, and ERR_UNSUPPORTED for code that the driver cannot run. */
   load(image: ModuleImage, context: ContextHandle): ModuleHandle
   /** `cuModuleUnload` */
   unload(module: ModuleHandle, context: ContextHandle): void
   /** `cuModuleGetFunction`. Throws ERR_INVALID_ARG_VALUE where these are not the kernel's parameters. */
   kernel(module: ModuleHandle, name: string, parameters: readonly ScalarType[]): KernelHandle
+  /** `cuModuleGetGlobal`: where a variable of the module lies. */
+  variable(module: ModuleHandle, name: string): { readonly pointer: Pointer; readonly byteLength: number }
   /** `cuOccupancyMaxActiveBlocksPerMultiprocessor`. */
   activeBlocks(kernel: KernelHandle, blockSize: number, sharedMemory: number): number
 }
@@ -661,14 +666,37 @@ export type LaunchArgument = number | bigint | Pick<TouchedMemory, 'pointer' | '
 export interface ArgumentUse {
   /** How the kernel uses the memory of the argument; undefined for an argument that is no pointer. */
   readonly access: Access | undefined
+  /** Of the value, or of the elements that it points to. */
+  readonly type: ScalarType
 }
 
 /** A kernel that can be launched. */
 export interface LaunchedKernel {
   readonly handle: KernelHandle
   readonly name: string
+  /** Virtual nanoseconds that a launch takes on the simulator; undefined: what its code says. */
+  readonly nanoseconds?: number | undefined
   /** How the kernel uses each argument, for interceptors and host implementations. A GPU does not need it. */
   readonly uses: readonly ArgumentUse[]
+}
+
+/** What a GPU leaves undefined in a kernel, and the simulator has seen. */
+export type KernelMistakeKind =
+  | 'shared-memory-race'
+  | 'diverging-barrier'
+  | 'shuffle-from-absent-lane'
+  | 'lane-not-in-mask'
+  | 'uninitialised-read'
+
+/** Follows the launches of a kernel on the simulator, each time that its code has run. */
+export interface LaunchObserver {
+  /** Set by the driver: it will be told. */
+  isTold: boolean
+  /** @param memory All bytes that the launch touched; undefined where they are too scattered to tell. */
+  ran(
+    memory: readonly TouchedMemory[] | undefined,
+    mistakes: readonly { readonly kind: KernelMistakeKind; readonly message: string }[],
+  ): void
 }
 
 /** A launch of a kernel, in a stream or in a node of a graph. */
@@ -677,6 +705,7 @@ export interface KernelWork {
   readonly kernel: LaunchedKernel
   readonly shape: LaunchShape
   readonly args: readonly LaunchArgument[]
+  readonly observer?: LaunchObserver
   /** See `QueuedLibraryCalls`. */
   readonly comparesAll?: true
 }
@@ -790,7 +819,7 @@ export interface QueuedChildGraph extends InStream {
  */
 export const LIBRARY_ENTRIES = 8
 
-/** Work in JavaScript, for a driver that runs no GPU code. */
+/** Work in JavaScript, in place of a library's GPU code. */
 export interface HostImplementation {
   /** Virtual nanoseconds that it takes. */
   readonly nanoseconds: number

@@ -1,5 +1,5 @@
 /** Kernels that are defined as CUDA C++ and as a host implementation in JavaScript. */
-import { checkFunction, checkNanoseconds, checkText, checkThis, readOptions } from '../base/arguments.js'
+import { checkChoice, checkFunction, checkNanoseconds, checkText, checkThis, readOptions } from '../base/arguments.js'
 import { ELEMENT_TYPES, type ScalarType } from '../base/element-types.js'
 import { invalidType, invalidValue } from '../base/errors.js'
 import { implementation, LibraryObject, notCloneable } from '../base/library-object.js'
@@ -52,16 +52,16 @@ export type HostArgument<P extends ParameterType> = P extends `inout atomic ${in
 /** The host implementation's arguments for all parameters. */
 export type HostArguments<S extends readonly ParameterType[]> = { readonly [I in keyof S]: HostArgument<S[I]> }
 
-/** A kernel as CUDA C++ and as JavaScript. */
+/** A kernel as CUDA C++, and as JavaScript if that is wanted. */
 export interface KernelDefinition<S extends readonly ParameterType[]> {
   /** The name of the `extern "C"` kernel in the source. Reports and timelines use it, too. */
   readonly name: string
-  /** CUDA C++. It is compiled by NVRTC at the first launch on a device of the NVIDIA driver, or by `prepare()`. */
+  /** CUDA C++. NVRTC compiles it at the first launch on a device, or in `prepare()`; the simulator needs it unless there is JavaScript. */
   readonly source: string
   /** Its parameters in order, such as 'in f32*'. */
   readonly signature: S
   /**
-   * The work of one thread, in JavaScript. A generator function may `yield` at each `__syncthreads()` of the source:
+   * The work of one thread in JavaScript, for the simulator. A generator function may `yield` at each `__syncthreads()` of the source:
    * each thread of the block then waits for the others. An error that it throws is an uncaught exception.
    */
   readonly simulate?: ((thread: SimulatedThread, ...args: HostArguments<S>) => unknown) | undefined
@@ -69,17 +69,28 @@ export interface KernelDefinition<S extends readonly ParameterType[]> {
    * The work of all threads together, in place of `simulate`. Faster. An error that it throws is an uncaught exception.
    */
   readonly simulateGrid?: ((grid: SimulatedGrid, ...args: HostArguments<S>) => void) | undefined
-  /** Virtual nanoseconds that a launch takes on the simulator: from 0 to 2 ** 53 - 1. Default 10 000. */
+  /**
+   * What the simulator runs: 'source', the CUDA C++, which NVRTC compiles to PTX; 'simulate', the JavaScript; or 'both', each
+   * on the same memory, of which what the source wrote stays. Where the two differ, a launch ends in an uncaught exception
+   * that names the element; numbers of 32 bits may differ by a 100 000th, and numbers of 64 bits by a 10 ** 12th of the larger.
+   * Default: 'simulate' if there is JavaScript, else 'source'.
+   */
+  readonly runs?: 'source' | 'simulate' | 'both' | undefined
+  /**
+   * Virtual nanoseconds that a launch takes on the simulator: from 0 to 2 ** 53 - 1. Default: 10 000 for JavaScript; for the
+   * source what a simple model of the device says (docs/ptx.md).
+   */
   readonly nanoseconds?: number | undefined
 }
 
 const DEFAULT_NANOSECONDS = 10_000
 
-const DEFINITION = ['name', 'source', 'signature', 'simulate', 'simulateGrid', 'nanoseconds'] as const
+const DEFINITION = ['name', 'source', 'signature', 'simulate', 'simulateGrid', 'runs', 'nanoseconds'] as const
+const RUNS = ['source', 'simulate', 'both'] as const
 
 /**
- * One kernel for both drivers: GPU source, compiled for each device at its first use there, and a host implementation in
- * JavaScript for the simulator.
+ * One kernel for both drivers: CUDA C++, compiled for each device at its first use there, and if wanted a host implementation
+ * in JavaScript for the simulator.
  */
 export class DefinedKernel<out S extends readonly ParameterType[] = readonly ParameterType[]> extends LibraryObject {
   /** The kernel's name in the source. */
@@ -90,7 +101,9 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
   declare readonly [implementation]: readonly Parameter[]
   readonly #source: string
   /** For the simulator, which takes it for compiled code. */
-  readonly #host: HostKernel
+  readonly #host: HostKernel | undefined
+  readonly #compares: boolean
+  readonly #nanoseconds: number | undefined
   /** The devices for which it is compiled and loaded. Weak, since a simulated device is collected with its simulation. */
   readonly #kernels = new WeakMap<Device, KernelImpl>()
   /** @internal Only a type: the arguments that a launch takes. Declarations have it as `out S`. */
@@ -103,18 +116,25 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
   constructor(definition: KernelDefinition<S>) {
     super()
     if (definition === undefined) {
-      throw invalidType('definition', 'an object such as { name, source, signature, simulate }', definition)
+      throw invalidType('definition', 'an object such as { name, source, signature }', definition)
     }
     const given = readOptions(definition, DEFINITION, 'definition')
-    const { signature, simulate, simulateGrid, nanoseconds = DEFAULT_NANOSECONDS } = given
+    const { signature, simulate, simulateGrid, nanoseconds } = given
     this.name = checkText(given.name, 'definition.name', 'the name of a kernel')
     this.#source = checkText(given.source, 'definition.source', 'CUDA C++ as text')
     if (simulate !== undefined) checkFunction(simulate, 'definition.simulate')
     if (simulateGrid !== undefined) checkFunction(simulateGrid, 'definition.simulateGrid')
-    if ((simulate === undefined) === (simulateGrid === undefined)) {
-      throw invalidValue('A kernel needs either definition.simulate or definition.simulateGrid, and not both')
+    if (simulate !== undefined && simulateGrid !== undefined) {
+      throw invalidValue('A kernel takes definition.simulate or definition.simulateGrid, and not both')
     }
-    checkNanoseconds(nanoseconds, 'definition.nanoseconds')
+    const hasHost = simulate !== undefined || simulateGrid !== undefined
+    const runs = given.runs === undefined ? undefined : checkChoice(given.runs, 'definition.runs', RUNS)
+    if (!hasHost && runs !== undefined && runs !== 'source') {
+      throw invalidValue(
+        `definition.runs is '${runs}', and there is neither definition.simulate nor definition.simulateGrid`,
+      )
+    }
+    if (nanoseconds !== undefined) checkNanoseconds(nanoseconds, 'definition.nanoseconds')
     const parameters = parseSignature(signature)
     const argumentNames = parameters.map((parameter, index) => `argument ${index}, '${typeOf(parameter)}'`)
     const shownName = printable(this.name)
@@ -134,14 +154,17 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
         return simulate(thread, ...checked)
       })
     }
-    this.#host = { nanoseconds, argumentNames, run }
+    const host = { nanoseconds: nanoseconds ?? DEFAULT_NANOSECONDS, argumentNames, run }
+    this.#host = hasHost && runs !== 'source' ? host : undefined
+    this.#compares = runs === 'both'
+    this.#nanoseconds = nanoseconds
     this[implementation] = parameters
   }
 
   /**
    * Compiles the kernel for a device ahead of its first launch there, on another thread, and loads it. Only the
-   * loading blocks, as that of `Module.load()`. Does nothing if the kernel is loaded already. The simulator compiles
-   * nothing, and uses the host implementation.
+   * loading blocks, as that of `Module.load()`. Does nothing if the kernel is loaded already. The simulator
+   * compiles nothing where it runs JavaScript.
    * @param device The device to compile for.
    * @returns a promise of this kernel
    * @throws {Error} (as a rejection) ERR_COMPILATION, with the compiler's log in the message; ERR_UNSUPPORTED without
@@ -184,14 +207,15 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
   }
 
   #addKernel(device: Device, image: ModuleImage): KernelImpl {
-    const kernel = loadKernel(image, device, this.name, this[implementation])
+    const kernel = loadKernel(image, device, this.name, this[implementation], this.#nanoseconds)
     this.#kernels.set(device, kernel)
     return kernel
   }
 
   #sourceFor({ computeCapability: { major, minor } }: Device): KernelSource {
     const options = [`--gpu-architecture=sm_${major}${minor}`]
-    return { text: this.#source, file: `${this.name}.cu`, options, host: new Map([[this.name, this.#host]]) }
+    const host = this.#host === undefined ? undefined : new Map([[this.name, this.#host]])
+    return { text: this.#source, file: `${this.name}.cu`, options, host, compares: this.#compares }
   }
 }
 
@@ -201,17 +225,16 @@ const isDefinedKernel = (value: unknown): value is DefinedKernel =>
 /**
  * One kernel for both drivers: `stream.launch(kernel, config, ...args)` runs it on the driver of the stream. Nothing is
  * compiled yet. The definition is read once, here: a later change of it has no effect.
- * @param definition `name`, `source` in CUDA C++ and `signature`, with a host implementation in JavaScript: `simulate` for
- * one thread or `simulateGrid` for all, and the `nanoseconds` that a launch takes on the simulator (default 10 000)
- * @throws {Error} ERR_INVALID_ARG_TYPE; ERR_INVALID_ARG_VALUE for an unknown parameter type, and without `simulate`
- * and `simulateGrid` or with both; ERR_OUT_OF_RANGE for `nanoseconds`
+ * @param definition `name`, `source` in CUDA C++ and `signature`; a host implementation in JavaScript: `simulate` for
+ * one thread or `simulateGrid` for all, what the simulator `runs`, and the `nanoseconds` that a launch takes there
+ * @throws {Error} ERR_INVALID_ARG_TYPE; ERR_INVALID_ARG_VALUE for an unknown parameter type, with both `simulate` and
+ * `simulateGrid`, and for `runs` that needs one of them; ERR_OUT_OF_RANGE for `nanoseconds`
  * @example
  * ```ts
  * const scale = defineKernel({
  *   name: 'scale',
  *   source: 'extern "C" __global__ void scale(float f, float* x) { x[blockIdx.x * blockDim.x + threadIdx.x] *= f; }',
  *   signature: ['f32', 'inout f32*'],
- *   simulate: ({ globalX }, factor, x) => (x[globalX] = factor * (x[globalX] ?? 0)),
  * })
  * stream.launch(scale, { grid: 4, block: 256 }, 2, x)
  * ```

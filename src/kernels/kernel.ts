@@ -35,6 +35,7 @@ import type {
   ModuleImage,
 } from '../driver/driver.js'
 import type { OpenMemory } from '../memory/buffer.js'
+import { DeviceBuffer } from '../memory/device-buffer.js'
 import { beginWork, enablePeerAccess, endWork } from '../memory/queue-with-memory.js'
 import { checkMemorySyncDomain, checkPriority, needsHopper, type StreamImpl } from '../streams/stream-impl.js'
 import type { ArgumentsOf, Parameter, ParameterType } from './kernel-signature.js'
@@ -112,10 +113,10 @@ export class Module extends HandleObject {
 
   /**
    * Loads GPU code (`cuModuleLoadData`). Blocks: CUDA waits for the whole device, so pending host functions run first.
-   * @param code A cubin, a fatbin or PTX; PTX may be text.
+   * @param code PTX, as text or bytes; on a GPU also a cubin or a fatbin.
    * @param options `device`: the device to load it on (default: the current device)
-   * @throws {Error} ERR_DEADLOCK inside a host function and while a stream waits for a promise; ERR_UNSUPPORTED on the simulator, which runs no GPU code;
-   * ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for no bytes, or for a device that does not exist
+   * @throws {Error} ERR_DEADLOCK inside a host function and while a stream waits for a promise; ERR_UNSUPPORTED for machine code on the
+   * simulator, which runs PTX; ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for no bytes, or for a device that does not exist
    * @throws {CudaError} for code that this device cannot run
    */
   static load(code: Uint8Array | string, options?: { readonly device?: Device | number | undefined }): Module {
@@ -136,6 +137,7 @@ export class Module extends HandleObject {
    * f32*' or 'inout f32*'. Their sizes are compared with those that the driver reports.
    * @throws {Error} ERR_INVALID_ARG_VALUE if the parameters are not the kernel's own, or one is not a parameter type;
    * ERR_INVALID_ARG_TYPE, ERR_CLOSED
+   * On the simulator also ERR_UNSUPPORTED, with the line of the PTX, for a kernel with a form that it does not run
    * @throws {CudaError} 500 if the module has no such kernel
    * @example
    * ```ts
@@ -150,7 +152,27 @@ export class Module extends HandleObject {
     const parameters = parseSignature(signature)
     // A getter of the signature may have closed it.
     impl.checkOpen()
-    return makeKernel<S>(kernelIn(impl, name, parameters), this)
+    return makeKernel<S>(kernelIn(impl, name, parameters, undefined), this)
+  }
+
+  /**
+   * A variable of this module, `__device__` or `__constant__`, as a buffer (`cuModuleGetGlobal`). It can be used while the
+   * module is open, and is closed without effect on the module.
+   * @param name The variable's name in the module: an `extern "C"` variable has its own.
+   * @throws {Error} ERR_CLOSED, ERR_INVALID_ARG_TYPE
+   * @throws {CudaError} 500 if the module has no such variable
+   * @example
+   * ```ts
+   * const coefficients = Module.load(bytes).global('coefficients')
+   * await stream.upload(coefficients, new Float32Array([0.25, 0.5, 0.25]))
+   * ```
+   */
+  global(name: string): DeviceBuffer {
+    const impl = implOf(this)
+    impl.checkOpen()
+    checkText(name, 'name', 'the name of a variable')
+    const { pointer, byteLength } = impl.driver.kernels.variable(impl.handle, name)
+    return DeviceBuffer.from(pointer, byteLength, { device: impl.device, owner: this })
   }
 
   /**
@@ -179,14 +201,20 @@ export const loadKernel = (
   device: Device,
   name: string,
   parameters: readonly Parameter[],
-): KernelImpl => kernelIn(loadCode(image, device), name, parameters)
+  nanoseconds: number | undefined,
+): KernelImpl => kernelIn(loadCode(image, device), name, parameters, nanoseconds)
 
 const loadCode = (image: ModuleImage, device: Device): ModuleImpl =>
   new ModuleImpl('Module', device, driverOf(device).kernels.load(image, contextOf(device)))
 
-function kernelIn(code: ModuleImpl, name: string, parameters: readonly Parameter[]): KernelImpl {
+function kernelIn(
+  code: ModuleImpl,
+  name: string,
+  parameters: readonly Parameter[],
+  nanoseconds: number | undefined,
+): KernelImpl {
   const handle = code.driver.kernels.kernel(code.handle, name, parameters.map(passedAs))
-  return new KernelImpl(code, name, parameters, handle)
+  return new KernelImpl(code, name, parameters, handle, nanoseconds)
 }
 
 const implOf = (module: unknown): ModuleImpl =>
@@ -205,6 +233,7 @@ export class KernelImpl implements LaunchedKernel {
     readonly moduleName: string,
     readonly uses: readonly Parameter[],
     readonly handle: KernelHandle,
+    readonly nanoseconds: number | undefined,
   ) {
     this.name = printable(moduleName)
     this.label = `kernel '${this.name}'`
@@ -511,7 +540,7 @@ export interface CompileOptions {
  * @param options `arch` (default: the device's own), more `options` for NVRTC, `device` (default: the current device)
  * and `name` of the source in messages (default 'program.cu')
  * @throws {Error} (as a rejection) ERR_COMPILATION, with the compiler's log in the message; ERR_UNSUPPORTED without
- * NVRTC (CUDA_STREAMS_NVRTC names the file or its folder) and on the simulator; ERR_INVALID_ARG_TYPE; ERR_OUT_OF_RANGE
+ * NVRTC, which needs no GPU (CUDA_STREAMS_NVRTC names the file or its folder); ERR_INVALID_ARG_TYPE; ERR_OUT_OF_RANGE
  * for a device that does not exist
  * @throws {CudaError} (as a rejection) for code that the device cannot run
  * @example

@@ -21,12 +21,19 @@ type Nvrtc = ReturnType<typeof load>
 
 let loaded: Nvrtc | undefined
 
+/** CUDA C++, the name that it has in messages, and NVRTC's options. */
+export interface CompiledSource {
+  readonly text: string
+  readonly file: string
+  readonly options: readonly string[]
+}
+
 /**
- * Compiles CUDA C++ to a cubin.
+ * Compiles CUDA C++: to a cubin, which needs an architecture such as 'sm_90' among the options, or to PTX, which ends in a zero.
  * @throws ERR_UNSUPPORTED when NVRTC is not found; ERR_COMPILATION, with the compiler's log, for a source with mistakes
  */
-export async function compileCuda(source: string, name: string, options: readonly string[]): Promise<Uint8Array> {
-  using program = new Compilation(source, name, options)
+export async function compileCuda(source: CompiledSource, output: 'cubin' | 'ptx'): Promise<Uint8Array> {
+  using program = new Compilation(source, output)
   const thread = program.compile()
   // The code is loaded in a later turn, however fast the compiler is, so that everything that this turn settles is settled by then.
   await nextTurn()
@@ -34,8 +41,8 @@ export async function compileCuda(source: string, name: string, options: readonl
 }
 
 /** As compileCuda, but blocks until the compilation has completed. */
-export function compileCudaNow(source: string, name: string, options: readonly string[]): Uint8Array {
-  using program = new Compilation(source, name, options)
+export function compileCudaNow(source: CompiledSource, output: 'cubin' | 'ptx'): Uint8Array {
+  using program = new Compilation(source, output)
   const thread = program.compile()
   while (thread.result === undefined) own().nap(NAP_MICROSECONDS)
   return program.result(thread.result)
@@ -49,20 +56,22 @@ class Compilation implements Disposable {
   /** Pointers to the options. */
   readonly #list: NativeMemory
 
+  readonly #file: string
+
   constructor(
-    source: string,
-    private readonly name: string,
-    options: readonly string[],
+    { text, file, options }: CompiledSource,
+    private readonly output: 'cubin' | 'ptx',
   ) {
     loaded ??= load()
+    this.#file = file
     this.#nvrtc = loaded
     this.#options = options.map((option) => NativeMemory.ofText(option))
     this.#list = new NativeMemory(8 * Math.max(1, options.length))
     this.#list.uint64.set(this.#options.map(({ address }) => BigInt(address)))
-    const texts = [source, name].map((text) => NativeMemory.ofText(text))
+    const texts = [text, file].map((each) => NativeMemory.ofText(each))
     const [sourceAt = 0, nameAt = 0] = texts.map(({ address }) => address)
     const result = this.#nvrtc.nvrtcCreateProgram(this.#memory.address, sourceAt, nameAt, 0, 0, 0)
-    for (const text of texts) text.free()
+    for (const each of texts) each.free()
     if (result === 0) return
     this.#free()
     throw stateError('ERR_UNSUPPORTED', `nvrtcCreateProgram failed: ${this.#nvrtc.nvrtcGetErrorString(result)}`)
@@ -75,14 +84,16 @@ class Compilation implements Disposable {
 
   /** Returns the code, or throws the compiler's log. */
   result(result: number): Uint8Array {
-    const { nvrtcGetCUBIN, nvrtcGetCUBINSize, nvrtcGetProgramLog, nvrtcGetProgramLogSize } = this.#nvrtc
+    const { nvrtcGetCUBIN, nvrtcGetCUBINSize, nvrtcGetPTX, nvrtcGetPTXSize } = this.#nvrtc
+    const { nvrtcGetProgramLog, nvrtcGetProgramLogSize } = this.#nvrtc
     own().restoreSignals()
+    if (result === 0 && this.output === 'ptx') return this.#bytes(nvrtcGetPTXSize, nvrtcGetPTX)
     if (result === 0) return this.#bytes(nvrtcGetCUBINSize, nvrtcGetCUBIN)
     const log = this.#bytes(nvrtcGetProgramLogSize, nvrtcGetProgramLog)
     const text = Buffer.from(log).toString('utf8').replace(/\0$/, '').trim()
     throw stateError(
       'ERR_COMPILATION',
-      `${this.name} does not compile (${this.#nvrtc.nvrtcGetErrorString(result)}):\n${text}`,
+      `${this.#file} does not compile (${this.#nvrtc.nvrtcGetErrorString(result)}):\n${text}`,
     )
   }
 
@@ -122,6 +133,8 @@ function load() {
     nvrtcDestroyProgram: 'nvrtcProgram *prog',
     nvrtcGetCUBIN: 'nvrtcProgram prog, char *cubin',
     nvrtcGetCUBINSize: 'nvrtcProgram prog, size_t *cubinSizeRet',
+    nvrtcGetPTX: 'nvrtcProgram prog, char *ptx',
+    nvrtcGetPTXSize: 'nvrtcProgram prog, size_t *ptxSizeRet',
     nvrtcGetProgramLog: 'nvrtcProgram prog, char *log',
     nvrtcGetProgramLogSize: 'nvrtcProgram prog, size_t *logSizeRet',
   })

@@ -35,7 +35,7 @@ export interface DeviceBlock {
   /** Its shadow, if accesses are recorded: a byte for each of its own. */
   shadow: number | undefined
   /** Memory that is outside, such as pinned memory. */
-  readonly external: Uint8Array | undefined
+  readonly external: (() => Uint8Array) | undefined
   /** The shadow of memory outside, which lies outside, too: of whole words. */
   marks: Uint8Array | undefined
   /** Fills the block when it is used first. */
@@ -174,11 +174,11 @@ export class DeviceMemory {
     })
   }
 
-  /** Makes memory known that is visible outside, such as pinned memory. It is never moved. */
-  addExternal(begin: number, bytes: Uint8Array): void {
+  /** Makes memory known that is visible outside, such as pinned memory. It is never moved; `bytes` is asked at each access. */
+  addExternal(begin: number, byteLength: number, bytes: () => Uint8Array): void {
     this.#insert({
       begin,
-      byteLength: bytes.byteLength,
+      byteLength,
       base: undefined,
       shadow: undefined,
       external: bytes,
@@ -261,7 +261,7 @@ export class DeviceMemory {
   contents(begin: number, byteLength: number): Uint8Array | undefined {
     const block = this.find(begin)
     if (block?.external !== undefined) {
-      return block.external.subarray(begin - block.begin, begin - block.begin + byteLength)
+      return block.external().subarray(begin - block.begin, begin - block.begin + byteLength)
     }
     if (block?.base === undefined) return undefined
     const from = block.base + begin - block.begin
@@ -286,10 +286,9 @@ export class DeviceMemory {
   markInitialised(begin: number, byteLength: number): void {
     const block = this.find(begin)
     if (block === undefined) return
-    if (byteLength >= block.byteLength) block.initialised = true
-    if (block.shadow === undefined) {
-      if (!this.#recorded || block.initialised || !this.makeResident(block)) return
-    }
+    // Before recording nothing notes which of its bytes.
+    if (byteLength >= block.byteLength || !this.#recorded) block.initialised = true
+    if (block.shadow === undefined && (block.initialised || !this.makeResident(block))) return
     if (block.shadow === undefined) return
     const from = block.shadow + begin - block.begin
     const shadow = this.bytes

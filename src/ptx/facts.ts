@@ -40,6 +40,8 @@ export interface KernelFacts {
   readonly minBlocks: number | undefined
   /** Of the kernel and all functions that it calls. */
   readonly instructions: number
+  /** Whether variables of the module are read or written. */
+  readonly variables: boolean
   /** Whether memory is accessed through addresses that come from no parameter and no variable of the module. */
   readonly otherMemory: boolean
   /** Whether threads meet: barriers, shuffles, votes, matrices. */
@@ -73,6 +75,7 @@ export function factsOf(program: Program): KernelFacts {
     requiredThreads: directives.get('reqntid'),
     minBlocks: directives.get('minnctapersm')?.[0],
     instructions,
+    variables: flow.variables,
     otherMemory: flow.otherMemory,
     hasMeetings: program.hasMeetings,
   }
@@ -117,6 +120,10 @@ class PointerFlow {
     this.#all = program.kernel.flow.blocks.flatMap(({ instructions, terminator }) =>
       'at' in terminator ? [...instructions, terminator.at] : instructions,
     )
+  }
+
+  get variables(): boolean {
+    return this.#reads.has(MODULE) || this.#writes.has(MODULE)
   }
 
   get otherMemory(): boolean {

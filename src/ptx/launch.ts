@@ -1012,7 +1012,7 @@ export class KernelLaunch implements RunTime {
           block.marks[index] = (block.marks[index] ?? 0) | access
       }
       const { bytes: all } = this.#memory
-      all.set(block.external.subarray(offset, offset + bytes), BOUNCE)
+      all.set(block.external().subarray(offset, offset + bytes), BOUNCE)
       return BOUNCE
     }
     if (!this.#memory.makeResident(block) || block.base === undefined) {
@@ -1113,7 +1113,7 @@ export class KernelLaunch implements RunTime {
     if (pending === undefined) return
     this.#pending = undefined
     const { block, offset, bytes } = pending
-    block.external?.set(this.#memory.bytes.subarray(BOUNCE, BOUNCE + bytes), offset)
+    block.external?.().set(this.#memory.bytes.subarray(BOUNCE, BOUNCE + bytes), offset)
   }
 
   shared(site: number, address: number, bytes: number, access: number, thread: number): void {

@@ -9,6 +9,8 @@ import {
   type Driver,
   EventFlag,
   type InternalEvent,
+  type KernelMistakeKind,
+  type LaunchObserver,
   type NodeHandle,
   type Pointer,
   type QueuedFill,
@@ -31,7 +33,7 @@ import {
   type TakenStack,
 } from './operations.js'
 import { PinnedViews } from './pinned-views.js'
-import { type RaceFound, type RacesFound, type Region, type RegionKind, Regions } from './regions.js'
+import { meet, type RaceFound, type RacesFound, type Region, type RegionKind, Regions } from './regions.js'
 import type { CapturedWork, TrackedStream } from './streams.js'
 
 const NONE: readonly TouchedMemory[] = []
@@ -50,6 +52,8 @@ export class Detector {
   #turnBegan = 0
   #turn: Turn | undefined
   #sequence = 0
+  /** Findings about kernels of which it is not known yet what they touch. */
+  #held: readonly HeldFinding[] = []
   /** The stacks of calls that are not uses of one region: frees, host functions, launches of graphs. */
   readonly #calls: SampledSite[] = []
 
@@ -103,10 +107,10 @@ export class Detector {
     what: string,
     memory: readonly TouchedMemory[],
     kind: CheckedOperationKind = 'work',
-  ): void {
+  ): CheckedOperation | undefined {
     const stream = this.order.arriveAt(handle)
     const [main] = memory
-    if (main === undefined) return
+    if (main === undefined) return undefined
     const region = this.regions.at(main.pointer)
     const stack = this.stacks.sample(kind === 'work' ? region.sites : this.#calls, what, stream)
     if (kind === 'allocation') region.made = stack
@@ -114,9 +118,11 @@ export class Detector {
       const regions = memory.map(({ pointer }) => this.regions.at(pointer))
       const node = this.driver.graphs.capturedNode(handle)
       stream.capture.put(stream, { kind: 'work', what, memory, regions, node }, stack)
-      return
+      return undefined
     }
-    this.#touch(this.#operation(stream.advance(), stream, what, kind, stack, memory), stream)
+    const operation = this.#operation(stream.advance(), stream, what, kind, stack, memory)
+    this.#touch(operation, stream)
+    return operation
   }
 
   allocated(pointer: Pointer, byteLength: number, handle: StreamHandle): void {
@@ -224,6 +230,57 @@ export class Detector {
     const operation = this.#operation(epoch, running?.stream, what, 'javascript', stack, memory, running)
     if (running === undefined) operation.since = this.#turnBegan
     this.#views.asked(region, operation, pointer, pointer + byteLength)
+  }
+
+  /**
+   * The simulator has run a kernel. What nothing else shows is reported: where it touches other memory than its launch says,
+   * and what a GPU leaves undefined. Findings that waited for this are reported where the bytes are really shared.
+   */
+  kernelRan(launch: ObservedLaunch, exact: readonly TouchedMemory[] | undefined, mistakes: readonly Mistake[]): void {
+    const { what, memory, stack } = launch
+    const at = { component: NOWHERE, time: 1, clock: this.order.host.clock }
+    const operation = launch.operation ?? this.#operation(at, undefined, what, 'work', stack, memory)
+    operation.exact = exact
+    operation.awaitsExact = false
+    this.reportHeld(({ first, second }) => first?.operation.awaitsExact !== true && !second.operation.awaitsExact)
+    const findings = mistakes.map(({ kind, message }) => aboutOne(kind, operation, message))
+    for (const piece of exact ?? []) findings.push(...this.#undeclared(operation, piece))
+    if (findings.length > 0) this.findings.add(this.findings.gathered(findings, operation), false)
+  }
+
+  /** Reports the findings that were held back and for which this says so: those of which the bytes are really shared. */
+  reportHeld(isKnown: (finding: Finding) => boolean = () => true): void {
+    if (this.#held.length === 0) return
+    const known = this.#held.filter(({ finding }) => isKnown(finding))
+    this.#held = this.#held.filter((each) => !known.includes(each))
+    for (const { operation, finding } of known) {
+      const { first, second, start, end } = finding
+      const areShared = first === undefined || meet(touchedBy(first), touchedBy(second), start, end)
+      if (areShared) this.#found(operation, [finding], undefined, true)
+    }
+  }
+
+  /** Memory that a kernel touches though its launch does not say so. */
+  #undeclared(operation: CheckedOperation, piece: TouchedMemory): readonly Finding[] {
+    const { pointer, byteLength, access } = piece
+    const [start, end] = [pointer, pointer + byteLength]
+    const around = operation.memory.filter((each) => each.pointer < end && each.pointer + each.byteLength > start)
+    const isWithin = around.some((each) => each.pointer <= start && each.pointer + each.byteLength >= end)
+    if (isWithin && (access === 'in' || around.some((each) => each.access !== 'in'))) return []
+    const [declared] = around
+    if (isWithin && declared !== undefined) {
+      const says = `Its argument ${declared.argument} is written, from byte ${start - declared.pointer} on: say 'out' or 'inout' in the signature.`
+      return [{ ...aboutOne('wrong-signature', operation, says), start, end, second: { operation, access } }]
+    }
+    const region = this.regions.at(pointer)
+    const near = operation.memory.find((each) => this.regions.at(each.pointer) === region)
+    const races = region.ranges.touch(operation, start, end, access) ?? []
+    const found = races.map((race) => raceOf(race, operation, access, region))
+    if (near === undefined || region.kind === 'unknown') return found
+    // The first byte that no argument has.
+    const outside = start < near.pointer ? start : Math.max(start, near.pointer + near.byteLength)
+    const says = `Its argument ${near.argument} has ${near.byteLength} bytes, and it ${access === 'in' ? 'reads' : 'writes'} byte ${outside - near.pointer}: pass all that it needs.`
+    return [...found, { ...aboutOne('outside-argument', operation, says), start: outside, end, region }]
   }
 
   /** A promise that a stream waits for has settled: what JavaScript has done until now comes before the work behind it. */
@@ -411,8 +468,21 @@ export class Detector {
     operation: CheckedOperation,
     findings: readonly Finding[],
     fix?: (awaited: readonly CheckedOperation[]) => boolean,
+    isExact = false,
   ): void {
     if (findings.length === 0) return
+    const { throws: throwsAny, fixes } = this.findings
+    const awaitsExact = ({ first, second }: Finding): boolean =>
+      !isExact && (second.operation.awaitsExact || first?.operation.awaitsExact === true)
+    if (!throwsAny && !fixes && findings.some(awaitsExact)) {
+      this.#held = [...this.#held, ...findings.filter(awaitsExact).map((finding) => ({ operation, finding }))]
+      this.#found(
+        operation,
+        findings.filter((finding) => !awaitsExact(finding)),
+        fix,
+      )
+      return
+    }
     // Work behind a promise that is not resolved yet may still come after this operation.
     const comeBefore = ({ first, second }: Finding): boolean =>
       [first, second].some((side) => side !== undefined && this.order.pendingWaits.comeBefore(side.operation))
@@ -479,6 +549,51 @@ export class Detector {
     const sequence = running?.sequence ?? this.#sequence
     return new CheckedOperation(at, sequence, what, kind, stream, stack, memory, place, inside)
   }
+}
+
+/** A finding that waits for what a kernel touches, and the operation that it is of. */
+interface HeldFinding {
+  readonly operation: CheckedOperation
+  readonly finding: Finding
+}
+
+interface Mistake {
+  readonly kind: KernelMistakeKind
+  readonly message: string
+}
+
+/** A launch of a kernel, or a node of a graph, that the simulator tells of when it has run. */
+export class ObservedLaunch implements LaunchObserver {
+  isTold = false
+  /** Undefined for a node of a graph, which may run many times, and for a kernel without memory. */
+  operation: CheckedOperation | undefined
+  stack: TakenStack | undefined
+
+  constructor(
+    private readonly detector: Detector,
+    readonly what: string,
+    readonly memory: readonly TouchedMemory[],
+  ) {}
+
+  /** `operation` is what the detector has made of the launch. */
+  queued(operation: CheckedOperation | undefined): void {
+    if (!this.isTold) return
+    this.operation = operation
+    if (operation === undefined) this.stack = this.detector.stacks.take()
+    else operation.awaitsExact = true
+  }
+
+  ran(exact: readonly TouchedMemory[] | undefined, mistakes: readonly Mistake[]): void {
+    this.detector.kernelRan(this, exact, mistakes)
+  }
+}
+
+const touchedBy = ({ operation, access }: Finding['second']): readonly TouchedMemory[] =>
+  operation.exact ?? operation.memory.map((each) => ({ ...each, access: access ?? each.access }))
+
+/** A finding about one operation. */
+function aboutOne(kind: Finding['kind'], operation: CheckedOperation, says: string): Finding {
+  return { kind, first: undefined, second: { operation, access: undefined }, start: 0, end: 0, ...ALONE, says }
 }
 
 const goneBy = (freed: CheckedOperation, { pointer, byteLength }: TouchedMemory): RaceFound => {

@@ -1,6 +1,6 @@
 /** Gathers the findings, drops those that were reported before, and makes the reports: data, and the text for people. */
 import { isBefore } from '../base/vector-clock.js'
-import type { Access } from '../driver/driver.js'
+import type { Access, KernelMistakeKind } from '../driver/driver.js'
 import {
   type CapturedPlace,
   type CheckedOperation,
@@ -154,9 +154,12 @@ export class Findings {
  * The identity of a finding: the two lines of the program, whatever streams it used there. Without stacks the streams are
  * used. A race inside a graph is the same wherever the graph is launched.
  */
-function identityOf({ kind, first, second }: Finding): { readonly key: string; readonly stacks: readonly string[] } {
+function identityOf({ kind, first, second, says }: Finding): {
+  readonly key: string
+  readonly stacks: readonly string[]
+} {
   const inOneGraph = first !== undefined && placesInOneLaunch(first.operation, second.operation) !== undefined
-  const key: string[] = [kind]
+  const key: string[] = [kind, ...(says === undefined ? [] : [says])]
   const stacks: string[] = []
   for (const { what, stream, stack, captured } of [...(first ? [first.operation] : []), second.operation]) {
     const places = captured === undefined ? [] : [captured, ...captured.within]
@@ -240,6 +243,14 @@ function latestOf(operations: readonly CheckedOperation[]): readonly CheckedOper
  * - `use-after-free`: work that nothing orders before the memory is given back, or that comes after
  * - `unrecorded-event`: a wait for an event that was never recorded, which waits for nothing
  * - `foreign-memory`: memory of another library, used on a stream that follows none of the wrapped streams
+ * - `wrong-signature`: a kernel writes memory that its signature says it only reads
+ * - `outside-argument`: a kernel touches bytes of a buffer beside the part that it was given
+ * - `uninitialised-read`: a kernel reads memory of the device that nothing has written
+ * - `shared-memory-race`: threads of a block access the same shared memory without a barrier between
+ * - `diverging-barrier`: threads of a block wait at different barriers, or some at none
+ * - `shuffle-from-absent-lane`, `lane-not-in-mask`: a warp's operation with lanes that do not take part
+ *
+ * The last six are found by the simulator alone, where it runs the code of a kernel.
  */
 export type ReportKind =
   | 'race'
@@ -248,6 +259,9 @@ export type ReportKind =
   | 'use-after-free'
   | 'unrecorded-event'
   | 'foreign-memory'
+  | 'wrong-signature'
+  | 'outside-argument'
+  | KernelMistakeKind
 
 /** One side of a report. */
 export interface ReportedOperation {
@@ -316,14 +330,18 @@ export interface Finding {
   /** All that the second operation has to wait for, on different streams; the first one's is among it. */
   readonly awaited: readonly CheckedOperation[] | undefined
   readonly fixed: boolean | undefined
+  /** What is said in place of the advice on a missing wait. */
+  readonly says?: string
 }
 
 /** How writes of JavaScript are described that no call shows: only that they have happened is known. */
 export const KEPT_VIEW = 'a view that was kept (it has been used by now)'
 export const WRITTEN_ARRAY = 'an array that is registered (it has been written by now)'
 
+const WARNINGS: readonly ReportKind[] = ['unrecorded-event', 'foreign-memory', 'outside-argument', 'uninitialised-read']
+
 export function isWarning(kind: ReportKind): boolean {
-  return kind === 'unrecorded-event' || kind === 'foreign-memory'
+  return WARNINGS.includes(kind)
 }
 
 export function reportOf(finding: Finding): SanitizerReport {
@@ -376,6 +394,13 @@ const HEADINGS: Readonly<Record<ReportKind, string>> = {
   'use-after-free': 'Nothing orders a use of memory before it is freed',
   'unrecorded-event': 'A wait for an event that was never recorded waits for nothing',
   'foreign-memory': "Another library's memory is used on a stream that waits for no wrapped stream",
+  'wrong-signature': 'A kernel writes memory that its signature says it only reads',
+  'outside-argument': 'A kernel touches bytes of a buffer beside the part that it was given',
+  'uninitialised-read': 'A kernel reads memory that nothing has written',
+  'shared-memory-race': 'Threads of a kernel race for shared memory',
+  'diverging-barrier': 'Threads of a kernel do not meet at one barrier',
+  'shuffle-from-absent-lane': 'A lane of a warp takes a value from one that does not take part',
+  'lane-not-in-mask': 'A lane of a warp takes part that its mask leaves out',
 }
 
 function textOf({ kind, first, second, memory, buffer, advice, fixed }: Omit<SanitizerReport, 'message'>): string {
@@ -425,7 +450,8 @@ function sideLines(which: string, side: ReportedOperation): string[] {
 }
 
 /** The line that a program lacks. */
-function adviceFor({ kind, first, second, awaited }: Finding): string {
+function adviceFor({ kind, first, second, awaited, says }: Finding): string {
+  if (says !== undefined) return says
   const last = second.operation
   if (kind === 'unrecorded-event') {
     return 'Record the event before this wait: the wait does not refer to later records.'

@@ -76,6 +76,10 @@ export class CheckedOperation implements Epoch {
    * it cannot have run yet.
    */
   since: number | undefined
+  /** All that it touched, of a kernel that the simulator has run. */
+  exact: readonly TouchedMemory[] | undefined = undefined
+  /** Will that be known? Until then only what it may touch is. */
+  awaitsExact = false
 
   constructor(
     at: Epoch,
@@ -100,6 +104,7 @@ export class CheckedOperation implements Epoch {
 
   /** The memory, if some of it is touched in rows with gaps between them; otherwise undefined. */
   get scattered(): readonly TouchedMemory[] | undefined {
+    if (this.exact !== undefined) return this.exact
     for (let index = 0; index < this.memory.length; index += 1) {
       if (this.memory[index]?.rows !== undefined) return this.memory
     }

@@ -12,6 +12,7 @@ import {
   type GraphExecHandle,
   type GraphHandle,
   type InternalEvent,
+  type KernelWork,
   type MemoryDriver,
   memoryOf,
   type NodeHandle,
@@ -27,17 +28,18 @@ import {
   type Settle,
   type SharingDriver,
   type StreamHandle,
+  type TouchedMemory,
   type WrappedStream,
 } from '../driver/driver.js'
 import type { Interceptor } from '../driver/wrappable-driver.js'
-import { Detector } from './detector.js'
+import { Detector, ObservedLaunch } from './detector.js'
 import type { Findings } from './findings.js'
 import { type CapturedNodes, GraphInstance } from './graph-instances.js'
 import { HappensBefore, HostFunctionPlace } from './happens-before.js'
 import { type StackMode, Stacks } from './operations.js'
 
 /** What reports call the work. */
-function nameOf(work: QueuedKernel | QueuedCopy | QueuedCopies | QueuedFill): string {
+function nameOf(work: KernelWork | QueuedCopy | QueuedCopies | QueuedFill): string {
   if (work.kind === 'kernel') return `kernel '${work.kernel.name}'`
   if (work.kind === 'copy') return work.name
   return work.kind === 'fill' ? 'fill' : 'copy'
@@ -74,8 +76,11 @@ export class SanitizerInterceptor implements Interceptor {
         const memory = memoryOf(work)
         const what = nameOf(work)
         detector.probe(work.stream, what, memory)
-        next.queue(work.kind === 'kernel' ? { ...work, comparesAll: true } : work)
-        detector.work(work.stream, what, memory)
+        if (work.kind === 'kernel') this.#launch(work, what, memory)
+        else {
+          next.queue(work)
+          detector.work(work.stream, what, memory)
+        }
         if (work.kind === 'fill') detector.filled(work)
         break
       }
@@ -122,6 +127,12 @@ export class SanitizerInterceptor implements Interceptor {
       default:
         work satisfies never
     }
+  }
+
+  #launch(work: QueuedKernel, what: string, memory: readonly TouchedMemory[]): void {
+    const launch = new ObservedLaunch(this.detector, what, memory)
+    this.next.queue({ ...work, comparesAll: true, observer: launch })
+    launch.queued(this.detector.work(work.stream, what, memory))
   }
 
   #callLibrary(work: QueuedLibraryCalls): void {
@@ -400,7 +411,12 @@ export class SanitizerInterceptor implements Interceptor {
       else this.#instances.get(exec)?.update(nodes)
     },
     updateNode: (exec, node, context, work) => {
-      const checked: NodeWork = work.kind === 'kernel' ? { ...work, comparesAll: true } : work
+      let checked: NodeWork = work
+      if (work.kind === 'kernel') {
+        const observer = new ObservedLaunch(this.detector, nameOf(work), memoryOf(work))
+        checked = { ...work, comparesAll: true, observer }
+        observer.queued(undefined)
+      }
       this.next.graphs.updateNode(exec, node, context, checked)
       const instance = this.#instances.get(exec)
       if (instance !== undefined) this.detector.nodeUpdated(instance, node, memoryOf(work))

@@ -205,7 +205,10 @@ export class Sanitizer implements Disposable {
 
   /** The findings so far, in their order; a hundred at most. */
   get reports(): readonly SanitizerReport[] {
-    return checkThis(this, isSanitizer, 'a Sanitizer').#findings.reports
+    const sanitizer = checkThis(this, isSanitizer, 'a Sanitizer')
+    // Kernels that have not run by now are taken by what their launches say.
+    sanitizer.#wrapped?.detector.reportHeld()
+    return sanitizer.#findings.reports
   }
 
   /** The suppressions, with the number of different findings that each has held back. */
@@ -229,6 +232,7 @@ export class Sanitizer implements Disposable {
     this.#stopped = true
     running.delete(this)
     this.#takeBack()
+    this.#wrapped?.detector.reportHeld()
     this.#wrapped?.detector.order.stop()
     this.#wrapped?.unwrap()
     if (!atEnd.delete(this)) return
@@ -249,6 +253,7 @@ export class Sanitizer implements Disposable {
   }
 
   #end(): void {
+    this.#wrapped?.detector.reportHeld()
     const { reports, suppressed } = this.#findings
     if (this.#prints && reports.length > 0) {
       const fixed = reports.filter((report) => report.fixed).length

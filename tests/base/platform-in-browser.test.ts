@@ -28,6 +28,7 @@ const OF_NODE: Readonly<Record<string, string>> = {
   'base/recheck-timer.ts': 'for the CUDA driver and DLPack',
   'base/stack.ts': "V8's own properties of Error, which other engines leave undefined",
   'driver/cuda/': 'a page has no GPU',
+  'native/': 'a page has no native code, and only its types are read',
   'sanitizer/sanitizer.ts': 'the type of a signal',
   'timeline/cupti/': 'a page has no GPU',
 }

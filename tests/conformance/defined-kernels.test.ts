@@ -223,7 +223,7 @@ onEveryBackend('kernels with a host implementation', (bench) => {
       },
     })
     const seven = defineKernel(watched)
-    const once = ['name', 'nanoseconds', 'signature', 'simulate', 'simulateGrid', 'source']
+    const once = ['name', 'nanoseconds', 'runs', 'signature', 'simulate', 'simulateGrid', 'source']
     assert.deepEqual(reads.sort(), once)
     const { signature } = right
     Object.assign(right, { name: 'other', source: '!', simulate: 3, nanoseconds: Number.NaN })
@@ -270,7 +270,12 @@ onEveryBackend('kernels with a host implementation', (bench) => {
       const define = (): unknown => defineKernel({ name: 'f', source: '', signature: [], simulate() {}, nanoseconds })
       assert.throws(define, { name: 'RangeError', code: 'ERR_OUT_OF_RANGE' })
     }
-    assert.throws(() => defineKernel({ name: 'f', source: '', signature: [] }), { code: 'ERR_INVALID_ARG_VALUE' })
+    for (const runs of ['simulate', 'both', 'host'] as unknown as ['both']) {
+      const define = (): unknown => defineKernel({ name: 'f', source: '', signature: [], runs })
+      assert.throws(define, { code: 'ERR_INVALID_ARG_VALUE', message: /^definition\.runs/ })
+    }
+    const twice = { name: 'f', source: '', signature: [], simulate() {}, simulateGrid() {} } as const
+    assert.throws(() => defineKernel(twice), { code: 'ERR_INVALID_ARG_VALUE' })
     assert.throws(() => defineKernel(undefined as never), { code: 'ERR_INVALID_ARG_TYPE', message: /^definition/ })
     stream.synchronize()
   })

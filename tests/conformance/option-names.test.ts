@@ -40,7 +40,7 @@ const SANITIZER = 'mode, fix, causal, device, stacks, suppress, atOnce, exitCode
 const EXPLORE = 'devices, maxRuns, maxMilliseconds, seed, strategy, faults, onProgress'
 const LAUNCH =
   'grid, block, sharedMemory, cooperative, cluster, programmatic, priority, sharedMemoryCarveout, memorySyncDomain, clusterScheduling, preferredCluster'
-const KERNEL = 'name, source, signature, simulate, simulateGrid, nanoseconds'
+const KERNEL = 'name, source, signature, simulate, simulateGrid, runs, nanoseconds'
 
 /** Objects of the rows, which are closed with it. */
 class Held implements Disposable {

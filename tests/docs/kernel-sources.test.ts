@@ -6,9 +6,8 @@ import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { compileCudaNow, NVRTC } from '../../src/native/nvrtc.js'
-import { loadLibrary } from '../../src/native/shared-library.js'
-import { preferCachedNvrtc } from '../helpers/cuda-toolkit.js'
+import { compileCudaNow } from '../../src/native/nvrtc.js'
+import { lacksNvrtc } from '../helpers/cuda-toolkit.js'
 import { root } from '../helpers/root.js'
 import { examplesOf, readPages } from './guide-pages.js'
 
@@ -74,17 +73,6 @@ function allKernels(): readonly KernelSource[] {
     .flatMap(({ path, line, code }) => kernelsOf(path, line, code))
 }
 
-preferCachedNvrtc()
-
-function whyNoNvrtc(): string | false {
-  try {
-    loadLibrary(NVRTC)
-    return false
-  } catch (error) {
-    return error instanceof Error ? error.message : String(error)
-  }
-}
-
 describe('kernels in CUDA C++', () => {
   const kernels = allKernels()
 
@@ -104,12 +92,13 @@ describe('kernels in CUDA C++', () => {
     assert.equal(refused.length, 1, 'the one that is to be refused')
   })
 
-  const skip = whyNoNvrtc()
+  const skip = lacksNvrtc()
   if (skip !== false) console.log(`skipped: ${skip}`)
   for (const { where, text } of kernels) {
     it(`${where} compiles`, { skip }, () => {
       for (const arch of ARCHITECTURES.filter((each) => each !== 'sm_75' || !OF_SM_90.test(text))) {
-        const compile = (): Uint8Array => compileCudaNow(text, where, [`--gpu-architecture=${arch}`])
+        const compile = (): Uint8Array =>
+          compileCudaNow({ text, file: where, options: [`--gpu-architecture=${arch}`] }, 'cubin')
         if (MISTAKES.test(text)) assert.throws(compile, { code: 'ERR_COMPILATION' })
         else assert.ok(compile().length > 0)
       }

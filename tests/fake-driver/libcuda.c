@@ -650,7 +650,7 @@ API R cuIpcGetMemHandle(u8 *h, u64 p) { memset(h, 0, 64); memcpy(h, &p, 8); retu
 API R cuIpcOpenMemHandle_v2(u64 *p, Ipc h, u32 f) { (void)p; (void)h; (void)f; return INVALID_CONTEXT; }
 API R cuIpcCloseMemHandle(u64 p) { (void)p; return OK; }
 
-typedef struct { char *text; } Module;
+typedef struct { char *text; char variable[64]; void *at; } Module;
 typedef struct { int fn; int params; int sizes[16]; } Function;
 API R cuModuleLoadData(void **out, const char *image) { LOCK; waitForDevice(); Module *m = calloc(1, sizeof *m); m->text = strdup(image); *out = m; UNLOCK; return OK; }
 API R cuModuleUnload(Module *m) { LOCK; waitForDevice(); free(m->text); free(m); UNLOCK; return OK; }
@@ -667,6 +667,15 @@ API R cuModuleGetFunction(void **out, Module *m, const char *name) {
   /* There are two of this name: to bytes a number, or other bytes. */
   if (f->fn == 2 && f->sizes[1] == 4) f->fn = 6;
   *out = f; return OK; }
+/* One variable of each module, of as many bytes as its PTX says: `.b8 name[16]`. */
+API R cuModuleGetGlobal_v2(u64 *at, size_t *bytes, Module *m, const char *name) {
+  char what[80]; snprintf(what, sizeof what, " %s[", name); char *found = strstr(m->text, what);
+  if (!found) return NOT_FOUND;
+  *bytes = strtoul(found + strlen(what), 0, 10);
+  pthread_mutex_lock(&g);
+  if (strcmp(m->variable, name)) { snprintf(m->variable, sizeof m->variable, "%s", name); m->at = keep(*bytes, 0); }
+  pthread_mutex_unlock(&g);
+  *at = (u64)m->at; return OK; }
 API R cuFuncGetParamInfo(Function *f, size_t i, size_t *o, size_t *s) { if (i >= (size_t)f->params) return INVALID_VALUE; *o = i * 8; *s = (size_t)f->sizes[i]; return OK; }
 API R cuFuncGetAttribute(int *v, int a, void *f) { (void)a; (void)f; *v = 0; return OK; }
 API R cuFuncSetAttribute(void *f, int a, int v) { (void)f; return a == 8 && v > 232448 ? INVALID_VALUE : OK; }
@@ -752,6 +761,8 @@ API R nvrtcDestroyProgram(void **p) { free(((Program *)*p)->source); free(*p); *
 API R nvrtcCompileProgram(void *p, int n, const char **o) { (void)p; (void)n; (void)o; return 0; }
 API R nvrtcGetProgramLogSize(void *p, size_t *n) { (void)p; *n = 1; return 0; }
 API R nvrtcGetProgramLog(void *p, char *l) { (void)p; *l = 0; return 0; }
+API R nvrtcGetPTXSize(Program *p, size_t *n) { *n = strlen(p->source) + 1; return 0; }
+API R nvrtcGetPTX(Program *p, char *c) { strcpy(c, p->source); return 0; }
 API R nvrtcGetCUBINSize(Program *p, size_t *n) { *n = strlen(p->source) + 1; return 0; }
 API R nvrtcGetCUBIN(Program *p, char *c) { strcpy(c, p->source); return 0; }
 API const char *nvrtcGetErrorString(R r) { (void)r; return "error"; }

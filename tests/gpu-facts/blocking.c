@@ -95,6 +95,7 @@ static CUresult (*p_cuGraphNodeGetParams)(CUgraphNode, CUgraphNodeParams *);
 static CUresult (*p_cuGraphGetEdges_v2)(CUgraph, CUgraphNode *, CUgraphNode *, void *, size_t *);
 static CUresult (*p_cuStreamUpdateCaptureDependencies_v2)(CUstream, CUgraphNode *, void *, size_t, unsigned);
 static CUresult (*p_cuFuncGetParamInfo)(CUfunction, size_t, size_t *, size_t *);
+static CUresult (*p_cuModuleGetGlobal_v2)(CUdeviceptr *, size_t *, CUmodule, const char *);
 /* As CUDA 12.8 had it, which is what the library calls; the header has a newer one by this name. */
 static CUresult (*p_cuLogsCurrent)(unsigned *, unsigned);
 static CUresult (*p_cuLogsDumpToMemory)(unsigned *, char *, size_t *, unsigned);
@@ -122,6 +123,7 @@ static void load_library(const char *path) {
   *(void **)&p_cuGraphNodeGetParams = dlsym(library, "cuGraphNodeGetParams");
   *(void **)&p_cuGraphGetEdges_v2 = find(library, "cuGraphGetEdges_v2");
   *(void **)&p_cuStreamUpdateCaptureDependencies_v2 = find(library, "cuStreamUpdateCaptureDependencies_v2");
+  *(void **)&p_cuModuleGetGlobal_v2 = find(library, "cuModuleGetGlobal_v2");
   *(void **)&p_cuFuncGetParamInfo = find(library, "cuFuncGetParamInfo");
   *(void **)&p_cuLogsCurrent = dlsym(library, "cuLogsCurrent");
   *(void **)&p_cuLogsDumpToMemory = dlsym(library, "cuLogsDumpToMemory");
@@ -293,7 +295,7 @@ static const char *const PTX = HEAD
     "  ld.global.u32 %r7, [%rd6];\n  st.global.u32 [%rd7], %r7;\n"
     "  add.u64 %rd4, %rd4, %rd5;\n  bra next;\n"
     "over:\n  ret;\n}\n";
-static const char *const FRESH = HEAD ".visible .entry fresh(.param .u64 p) { ret; }\n";
+static const char *const FRESH = HEAD ".visible .global .align 4 .u32 number;\n.visible .entry fresh(.param .u64 p) { ret; }\n";
 static const char *const BROKEN = HEAD ".visible .entry broken() { this is no instruction; }\n";
 /* A kernel with so much memory of its own for each thread. Its address must stay unknown, or the compiler leaves it out. */
 static const char *const LOCAL = HEAD
@@ -1149,6 +1151,12 @@ STEP(c_get_function) {
   UNUSED;
   return p_cuModuleGetFunction(&function, modules[0], "fresh");
 }
+STEP(c_get_global) {
+  UNUSED;
+  CUdeviceptr variable;
+  size_t bytes;
+  return p_cuModuleGetGlobal_v2(&variable, &bytes, modules[0], "number");
+}
 STEP(c_param_info) {
   UNUSED;
   size_t offset, size;
@@ -1700,6 +1708,7 @@ static const struct test ledger[] = {
     {"cuModuleUnload", "never launched", .prepare = load_fresh_only, .call = drop_fresh},
     {"cuModuleUnload", "launched", .prepare = load_and_launch, .call = drop_fresh},
     {"cuModuleGetFunction", "first", .prepare = load_fresh_only, .call = c_get_function, .done = drop_fresh},
+    {"cuModuleGetGlobal_v2", "first", .prepare = load_fresh_only, .call = c_get_global, .done = drop_fresh},
     {"cuFuncGetParamInfo", "", .prepare = load_fresh, .call = c_param_info, .done = drop_fresh},
     {"cuFuncGetAttribute", "local memory", .call = c_get_function_attribute},
     {"cuCtxGetLimit", "stack", .call = c_get_limit},
@@ -1800,7 +1809,7 @@ static const struct {
                 "cuCtxGetStreamPriorityRange cuStreamGetCtx_v2 cuStreamGetId cuStreamGetFlags cuStreamGetPriority cuStreamSetAttribute "
                 "cuStreamIsCapturing cuStreamQuery cuStreamGetCaptureInfo_v3 cuThreadExchangeStreamCaptureMode "
                 "cuPointerGetAttribute cuMemGetAddressRange_v2 cuIpcGetMemHandle cuLogsCurrent cuLogsDumpToMemory "},
-    {"functions", "cuModuleGetFunction cuFuncGetParamInfo cuFuncGetAttribute cuFuncSetAttribute cuCtxGetLimit cuCtxSetLimit cuOccupancyMaxActiveBlocksPerMultiprocessor "},
+    {"functions", "cuModuleGetFunction cuModuleGetGlobal_v2 cuFuncGetParamInfo cuFuncGetAttribute cuFuncSetAttribute cuCtxGetLimit cuCtxSetLimit cuOccupancyMaxActiveBlocksPerMultiprocessor "},
     {"events", "cuCtxRecordEvent cuEventCreate cuEventDestroy_v2 cuEventRecord cuEventRecordWithFlags cuEventQuery "
                "cuEventElapsedTime cuIpcGetEventHandle "},
     {"streams", "cuStreamCreateWithPriority cuStreamDestroy_v2 cuStreamWaitEvent cuStreamBatchMemOp_v2 "

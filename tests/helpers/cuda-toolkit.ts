@@ -1,7 +1,9 @@
 /** The CUDA toolkits on this machine that tests are held against: those that the user names, that of `scripts/cuda-toolkit.mjs`, those installed. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { pythonFolders, toolkitFolders } from '../../src/native/shared-library.js'
+import { messageOf } from '../../src/base/errors.js'
+import { NVRTC } from '../../src/native/nvrtc.js'
+import { loadLibrary, pythonFolders, toolkitFolders } from '../../src/native/shared-library.js'
 import { root } from './root.js'
 
 const CACHED = join(root, '.cache', 'cuda-toolkit', 'nvidia', 'cu13')
@@ -19,4 +21,15 @@ export function findHeader(name: string): string | { readonly tried: readonly st
 export function preferCachedNvrtc(): void {
   const folder = join(CACHED, 'lib')
   if (existsSync(folder)) process.env['CUDA_STREAMS_NVRTC'] ??= folder
+}
+
+/** Why CUDA C++ cannot be compiled here; false where it can. */
+export function lacksNvrtc(): string | false {
+  preferCachedNvrtc()
+  try {
+    loadLibrary(NVRTC)
+    return false
+  } catch (error) {
+    return messageOf(error)
+  }
 }

@@ -2,7 +2,7 @@
  * What a conformance test needs of a GPU, the same on both backends: devices, work that takes a while, latches that
  * hold a stream ("not done yet", without a clock), faults, and streams that another library owns.
  */
-import { type Device, type DeviceBuffer, Stream, type StreamOptions } from 'cuda-streams'
+import { type Device, type DeviceBuffer, type PinnedBuffer, Stream, type StreamOptions } from 'cuda-streams'
 import { busy, destroyForeignStream, fault, foreignStream, latch, simulate } from 'cuda-streams/sim'
 import { isFakeDriver } from '../fake-driver/fake-cuda.js'
 import { openCudaWorkbench } from './cuda-workbench.js'
@@ -29,14 +29,16 @@ export interface Workbench {
   destroyForeignStream(handle: bigint): void
   /** What `stream.external()` calls: another library fills memory. Returns the CUresult. */
   foreignFill(handle: bigint, buffer: DeviceBuffer, value: number): number
-  /** Memory that kernels and JavaScript both see; undefined where no kernels run. */
-  mapped(byteLength: number): Mapped | undefined
+  /** Memory that kernels and JavaScript both see. */
+  mapped(byteLength: number): Mapped
 }
 
 export interface Mapped {
   readonly pointer: bigint
   readonly bytes: ArrayBuffer
 }
+
+const mapped: PinnedBuffer[] = []
 
 export function simWorkbench(options: { readonly devices?: number; readonly seed?: number } = {}): Workbench {
   const simulation = simulate({ devices: options.devices ?? 2, seed: options.seed ?? 0 })
@@ -54,7 +56,12 @@ export function simWorkbench(options: { readonly devices?: number; readonly seed
     foreignStream,
     destroyForeignStream,
     foreignFill: () => 0,
-    mapped: () => undefined,
+    mapped(byteLength) {
+      const buffer = device.allocPinned(byteLength)
+      // Nobody closes it, and the view does not keep it.
+      mapped.push(buffer)
+      return { pointer: BigInt(buffer.pointer), bytes: buffer.view(Uint8Array).buffer as ArrayBuffer }
+    },
   }
 }
 

@@ -100,7 +100,7 @@ test('memory outside is read and written where it is, byte for byte', () => {
   const module = machine.load(moduleOf(kernel(`${COPY} atom.global.add.u32 %r4, [%rd2+64], 2;`)))
   const [pinned, a] = [new Uint32Array(17), machine.put(Uint32Array.from({ length: 16 }, (_, index) => index * 3))]
   const begin = machine.allocate(pinned.byteLength)
-  machine.memory.addExternal(begin, new Uint8Array(pinned.buffer))
+  machine.memory.addExternal(begin, pinned.byteLength, () => new Uint8Array(pinned.buffer))
   machine.run(module, 'k', { block: 16 }, [a, begin, 0])
   assert.deepEqual([...pinned], [...Array.from({ length: 16 }, (_, index) => index * 3), 32])
   machine.run(module, 'k', { block: 16 }, [begin, begin, 0])
@@ -152,7 +152,8 @@ test('accesses to memory outside are recorded, too', () => {
   const machine = new Machine()
   const module = machine.load(moduleOf(kernel(COPY)))
   const [a, begin] = [machine.put(new Uint32Array(6)), machine.allocate(26)]
-  machine.memory.addExternal(begin, new Uint8Array(26))
+  const outsideBytes = new Uint8Array(26)
+  machine.memory.addExternal(begin, 26, () => outsideBytes)
   const launch = machine.run(module, 'k', { block: 6, recorded: true }, [a, begin, 0])
   const [, outside] = launch.accesses()
   assert.deepEqual(outside, { block: begin, reads: [], writes: [{ from: begin, to: begin + 24 }], atomics: [] })

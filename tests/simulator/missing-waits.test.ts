@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { type Event, Stream } from 'cuda-streams'
-import { latch, simulate } from 'cuda-streams/sim'
+import { busy, latch, simulate } from 'cuda-streams/sim'
 import { bugs } from '../../examples/ordering-bugs/bugs.js'
 import type { Program } from '../../examples/ordering-bugs/scene.js'
 import { root } from '../helpers/root.js'
@@ -72,6 +72,24 @@ describe('effects that are put off', () => {
         Array.from({ length: 500 }, (_, nth) => nth % 251),
       )
     }
+  })
+
+  it('are never there of work that a query calls unfinished, or of work behind it', async () => {
+    const [device] = simulate().devices
+    assert.ok(device)
+    const [early, late] = [new Stream({ device }), new Stream({ device })]
+    const [shared, pinned] = [device.alloc(1), device.allocPinned(1)]
+    late.fill(shared, 1).copy(pinned, shared)
+    busy(early, 1e6)
+    const before = early.record()
+    // Queued later, and ordered by nothing: it comes before the fill with 1.
+    early.fill(shared, 2)
+    late.synchronize()
+    const isDone = before.query()
+    early.synchronize()
+    late.copy(pinned, shared).synchronize()
+    assert.deepEqual([...pinned.bytes], [1], 'the later fill came first')
+    assert.ok(isDone, 'the event was recorded before the fill that came first')
   })
 
   it('are never done before a host function that they come after, whatever else is waited for', async () => {

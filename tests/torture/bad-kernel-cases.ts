@@ -1,11 +1,9 @@
 /**
  * What becomes of a process whose own kernel goes wrong: a clear error everywhere, nothing that hangs, and a normal end.
- * Each kernel loses the device, so each case has a process of its own. The simulator runs no GPU code: there the fault
- * is queued by its number.
+ * Each kernel loses the device, so each case has a process of its own.
  */
 import assert from 'node:assert/strict'
 import { CudaError, Module, type Stream } from 'cuda-streams'
-import { fault } from 'cuda-streams/sim'
 import type { Workbench } from '../helpers/workbench.js'
 import type { Case } from './cases.js'
 
@@ -36,8 +34,7 @@ const BAD_KERNELS: Readonly<Record<string, BadKernel>> = {
 }
 
 /** Loads it, in which CUDA waits for the whole device: before any stream is held. The result launches it. */
-function loadBad(bench: Workbench, { body, number }: BadKernel): (stream: Stream) => void {
-  if (bench.name === 'sim') return (stream) => fault(stream, number)
+function loadBad(bench: Workbench, { body }: BadKernel): (stream: Stream) => void {
   const ptx = `.version 7.0
 .target sm_70
 .address_size 64

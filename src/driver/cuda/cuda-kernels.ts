@@ -1,6 +1,6 @@
 /** Modules and kernels on a real GPU. */
 import { ELEMENT_TYPES, type ScalarType } from '../../base/element-types.js'
-import { invalidValue, stateError } from '../../base/errors.js'
+import { stateError } from '../../base/errors.js'
 import type { CFunction } from '../../native/c-functions.js'
 import { NativeMemory } from '../../native/native-memory.js'
 import { compileCuda, compileCudaNow } from '../../native/nvrtc.js'
@@ -16,9 +16,11 @@ import {
   type LaunchShape,
   type ModuleHandle,
   type ModuleImage,
+  type Pointer,
   type QueuedKernel,
   type StreamHandle,
 } from '../driver.js'
+import { checkParameterSizes } from '../kernel-parameters.js'
 import type { KernelCall } from './graph-nodes.js'
 import type { PendingHostFunctions } from './host-functions/pending-host-functions.js'
 import type { LibcudaParts } from './libcuda/driver-calls.js'
@@ -147,12 +149,12 @@ export class CudaKernels implements KernelDriver {
     this.#config.bytes.fill(0)
   }
 
-  compileNow({ text, file, options }: KernelSource): Uint8Array {
-    return compileCudaNow(text, file, options)
+  compileNow(source: KernelSource): Uint8Array {
+    return compileCudaNow(source, 'cubin')
   }
 
-  compile({ text, file, options }: KernelSource): Promise<Uint8Array> {
-    return compileCuda(text, file, options)
+  compile(source: KernelSource): Promise<Uint8Array> {
+    return compileCuda(source, 'cubin')
   }
 
   load(image: ModuleImage, context: ContextHandle): ModuleHandle {
@@ -236,6 +238,21 @@ export class CudaKernels implements KernelDriver {
     return { func: callable.function.handle, params: callable.parameters.write(args), shape }
   }
 
+  variable(module: ModuleHandle, name: string): { readonly pointer: Pointer; readonly byteLength: number } {
+    const loaded = this.#loaded.get(module)
+    if (loaded === undefined) throw cudaError('cuModuleGetGlobal', CUresult.INVALID_HANDLE)
+    const { contexts, must, memory } = this.parts
+    const text = NativeMemory.ofText(name)
+    try {
+      contexts.within(loaded.context, () =>
+        must.cuModuleGetGlobal_v2(memory.address, memory.address + 8, module, text.address),
+      )
+    } finally {
+      text.free()
+    }
+    return { pointer: memory.pointerAt(0) as Pointer, byteLength: memory.pointerAt(8) }
+  }
+
   activeBlocks(kernel: KernelHandle, blockSize: number, sharedMemory: number): number {
     const { must, memory } = this.parts
     const handle = this.#kernels[kernel]?.function.handle ?? 0
@@ -250,11 +267,7 @@ export class CudaKernels implements KernelDriver {
     while (this.parts.library.cuFuncGetParamInfo(handle, sizes.length, address, address + 8) === 0) {
       sizes.push(this.parts.memory.pointerAt(8))
     }
-    const given = parameters.map((type) => ELEMENT_TYPES[type].bytes)
-    if (String(sizes) === String(given)) return
-    throw invalidValue(
-      `The signature of kernel '${name}' has parameters of ${given.join(', ') || 'no'} bytes, but the kernel's have ${sizes.join(', ') || 'no'}`,
-    )
+    checkParameterSizes(name, parameters, sizes)
   }
 
   /**

@@ -1,4 +1,5 @@
 /** The memory behind simulated pointers. Freed memory reads as poison, and writes to it are lost. */
+import type * as Ptx from '../../ptx/ptx.js'
 import type { FillWidth, Pointer } from '../driver.js'
 import type { SimDevice, SimOperation } from './machine/machine-state.js'
 import type { SimPool } from './machine/pools.js'
@@ -16,6 +17,8 @@ export abstract class MemoryBlock {
   /** How often any block was prepared, read or written. */
   static uses = 0
   freed = false
+  /** Once there is compiled code: the memory that it sees, which has this block. */
+  #kernelMemory: Ptx.DeviceMemory | undefined
 
   constructor(
     readonly pointer: Pointer,
@@ -33,9 +36,31 @@ export abstract class MemoryBlock {
     return 0
   }
 
+  /** Where the block begins in its buffer. */
+  get beginInBuffer(): number {
+    return this.begin
+  }
+
+  /** What work that is queued must keep reachable, though there need be no bytes yet. */
+  get held(): unknown {
+    return undefined
+  }
+
   free(): void {
     this.freed = true
+    this.#kernelMemory?.remove(this.pointer)
     this.drop()
+  }
+
+  /** Compiled code may access the block from now on. */
+  showTo(memory: Ptx.DeviceMemory): void {
+    if (this.freed || this.byteLength === 0) return
+    this.#kernelMemory = memory
+    this.addTo(memory)
+  }
+
+  protected addTo(memory: Ptx.DeviceMemory): void {
+    memory.addExternal(this.pointer, this.byteLength, () => this.read(this.pointer, this.byteLength))
   }
 
   /** Do some of these bytes of JavaScript's lie here? */
@@ -51,6 +76,17 @@ export abstract class MemoryBlock {
 
   write(pointer: Pointer, bytes: Uint8Array): void {
     this.#view(pointer, bytes.byteLength)?.set(bytes)
+    this.wrote(pointer, bytes.byteLength)
+  }
+
+  /** Kernels may have used it, and nobody has noted what they wrote. */
+  countAsWritten(): void {
+    if (this.#kernelMemory !== undefined) this.wrote(this.pointer, this.byteLength)
+  }
+
+  /** Reads of these bytes by kernels are right from now on. */
+  wrote(pointer: Pointer, byteLength: number): void {
+    this.#kernelMemory?.markInitialised(pointer, byteLength)
   }
 
   fill(pointer: Pointer, value: number, width: FillWidth, count: number): void {
@@ -58,6 +94,7 @@ export abstract class MemoryBlock {
       const length = Math.min(PIECE / width, count - done)
       const bytes = this.#view((pointer + done * width) as Pointer, length * width)
       if (bytes === undefined) return
+      this.wrote((pointer + done * width) as Pointer, length * width)
       const { buffer, byteOffset } = bytes
       if (width === 1) bytes.fill(value)
       else if (width === 2) new Uint16Array(buffer, byteOffset, length).fill(value)
@@ -86,12 +123,16 @@ export class DeviceMemory extends MemoryBlock {
   }
 
   #bytes: ArrayBuffer | undefined
+  /** The memory of compiled code, once a kernel has used the block: then the bytes lie there. */
+  #allocator: Ptx.DeviceMemory | undefined
+  /** Has anything been written here, by other work than kernels? */
+  #isWritten = false
   /** For each chunk: have its bytes been touched? */
   #touched = new Uint8Array(0)
   #untouched = 0
 
   override prepare(pointer: Pointer, byteLength: number): unknown {
-    if (this.freed) return undefined
+    if (this.freed || this.#allocator !== undefined) return undefined
     MemoryBlock.uses += 1
     const bytes = this.#existing()
     if (this.#untouched === 0 || byteLength === 0) return undefined
@@ -107,12 +148,44 @@ export class DeviceMemory extends MemoryBlock {
     return undefined
   }
 
-  protected override get buffer(): ArrayBuffer | undefined {
-    return this.#bytes
+  protected override get buffer(): ArrayBufferLike | undefined {
+    return this.freed ? undefined : (this.#allocator?.memory.buffer ?? this.#bytes)
+  }
+
+  protected override get begin(): number {
+    return this.#allocator?.contents(this.pointer, 1)?.byteOffset ?? 0
+  }
+
+  protected override addTo(memory: Ptx.DeviceMemory): void {
+    memory.add(this.pointer, this.byteLength, {
+      load: (into) => this.#moveTo(memory, into),
+      initialised: this.#isWritten,
+    })
+  }
+
+  override countAsWritten(): void {
+    if (this.#allocator !== undefined) super.countAsWritten()
+  }
+
+  override wrote(pointer: Pointer, byteLength: number): void {
+    this.#isWritten = true
+    super.wrote(pointer, byteLength)
   }
 
   protected override drop(): void {
     this.#bytes = undefined
+  }
+
+  /** A kernel uses the block for the first time. */
+  #moveTo(memory: Ptx.DeviceMemory, into: Uint8Array): void {
+    into.fill(UNWRITTEN)
+    for (const [chunk, touched] of this.#bytes === undefined ? [] : this.#touched.entries()) {
+      const begin = chunk * CHUNK
+      const byteLength = Math.min(CHUNK, this.byteLength - begin)
+      if (touched === 1 && this.#bytes !== undefined) into.set(new Uint8Array(this.#bytes, begin, byteLength), begin)
+    }
+    this.#bytes = undefined
+    this.#allocator = memory
   }
 
   /** A host implementation may have transferred its view to another thread, and with it the bytes of the memory. */
@@ -140,6 +213,10 @@ export class PinnedMemory extends MemoryBlock {
   }
 
   override prepare(): unknown {
+    return this.held
+  }
+
+  override get held(): unknown {
     return this.#closed ?? this.#open.deref()
   }
 
@@ -187,4 +264,32 @@ export class RegisteredMemory extends MemoryBlock {
   protected override drop(): void {
     this.#bytes = undefined
   }
+}
+
+/** A variable of a module: its bytes lie in the memory of compiled code from the beginning. */
+export class VariableMemory extends MemoryBlock {
+  constructor(
+    pointer: Pointer,
+    byteLength: number,
+    device: SimDevice,
+    private readonly allocator: Ptx.DeviceMemory,
+  ) {
+    super(pointer, byteLength, device)
+  }
+
+  override prepare(): unknown {
+    return undefined
+  }
+
+  protected override get buffer(): ArrayBufferLike | undefined {
+    return this.freed || this.allocator.use(this.pointer, 1) === undefined ? undefined : this.allocator.memory.buffer
+  }
+
+  protected override get begin(): number {
+    return this.allocator.use(this.pointer, 1)?.byteOffset ?? 0
+  }
+
+  /** The module has added it. */
+  protected override addTo(): void {}
+  protected override drop(): void {}
 }

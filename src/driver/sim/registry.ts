@@ -134,7 +134,7 @@ export class Registry {
   }
 
   alive(device: SimDevice, call: string): SimDevice {
-    if (device.fault !== 0) throw cudaError(call, device.fault)
+    if (device.fault !== 0) throw device.faultError(call)
     return device
   }
 

@@ -115,7 +115,7 @@ export class SimDriver implements Driver, WorkQueue {
     this.pools = new SimPools(this.#registry)
     this.memory = new SimMemory(this.machine, this.#registry, this, this.pools, takeAddresses)
     this.sharing = new SimSharing(this.memory)
-    this.kernels = new SimKernels(this.memory, this, this.#registry, this.#captures, this.#waits)
+    this.kernels = new SimKernels(this.memory, this, this.#registry, this.#captures, this.#waits, seed)
     this.graphs = new SimGraphs(this.machine, this.#captures, this.#registry, this)
     this.libraries = new SimLibraries(this.kernels, this.#registry, this.#captures, this.#waits)
   }

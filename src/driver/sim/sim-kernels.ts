@@ -1,49 +1,60 @@
-/** Modules and kernels of the simulated GPU: it runs no GPU code, but host implementations in JavaScript. */
-import { LONGEST_ARRAY } from '#platform'
-import { invalidValue, stateError } from '../../base/errors.js'
-import { surfacing } from '../../base/uncaught.js'
+/**
+ * Modules and kernels of the simulated GPU: it compiles PTX (ptx-kernels.ts), and takes host implementations in JavaScript
+ * (host-kernels.ts).
+ */
+import type { ScalarType } from '../../base/element-types.js'
+import { stateError } from '../../base/errors.js'
+import { compileCuda, compileCudaNow } from '../../native/nvrtc.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import { LOADING } from '../deadlocks.js'
 import { DEVICE_ATTRIBUTES as A } from '../device-attributes.js'
-import {
-  type ContextHandle,
-  type HostKernel,
-  type HostModule,
-  type KernelDriver,
-  type KernelHandle,
-  type KernelSource,
-  type KernelWork,
-  type LaunchShape,
-  type LibraryCall,
-  type ModuleHandle,
-  type ModuleImage,
-  type Pointer,
-  type QueuedKernel,
-  type TouchedMemory,
-  touching,
+import type {
+  ContextHandle,
+  HostKernel,
+  HostModule,
+  KernelDriver,
+  KernelHandle,
+  KernelSource,
+  KernelWork,
+  LaunchShape,
+  LibraryCall,
+  ModuleHandle,
+  ModuleImage,
+  Pointer,
+  QueuedKernel,
 } from '../driver.js'
 import type { CaptureRules } from './capture-rules.js'
+import { CALL, HostWork, hostWorkOf } from './host-kernels.js'
 import type { HostWaits } from './machine/host-waits.js'
-import type { SimPartition } from './machine/machine-state.js'
-import { SimOperationKind, type Touch, type Work } from './machine/work.js'
-import { MemoryBlock } from './memory-blocks.js'
+import type { SimDevice, SimPartition } from './machine/machine-state.js'
+import { Random } from './machine/random.js'
+import { SimOperationKind } from './machine/work.js'
 import { MULTIPROCESSORS, simulatedAttribute } from './properties.js'
+import { type PtxKernel, PtxModule } from './ptx-kernels.js'
 import type { Registry } from './registry.js'
 import type { Queued, SimMemory, WorkQueue } from './sim-memory.js'
-import { type Change, watchWrites } from './written-memory.js'
 
-const CALL = 'cuLaunchKernelEx'
+/** Bytes of shared memory, static and dynamic together, that a kernel may have without asking for more. */
+const SHARED_MEMORY_OF_ANY = 48 * 1024
 
 interface LoadedModule {
-  readonly image: HostModule
-  /** By name. */
+  readonly code: HostModule | PtxModule
+  /** By name and types of parameters. */
   readonly kernels: Map<string, KernelHandle>
+}
+
+interface LoadedKernel {
+  readonly code: HostKernel | PtxKernel
+  /** As the signature gives them. */
+  readonly types: readonly ScalarType[]
 }
 
 export class SimKernels implements KernelDriver {
   readonly #modules = new Map<ModuleHandle, LoadedModule>()
   /** By handle: a number that no other kernel has ever had. Undefined where the module is unloaded. */
-  readonly #kernels: (HostKernel | undefined)[] = []
+  readonly #kernels: (LoadedKernel | undefined)[] = []
+  /** Picks the block of a launch that goes on; undefined: they go on in order. */
+  readonly #choose: ((count: number) => number) | undefined
 
   constructor(
     private readonly memory: SimMemory,
@@ -51,70 +62,89 @@ export class SimKernels implements KernelDriver {
     private readonly registry: Registry,
     private readonly captures: CaptureRules,
     private readonly waits: HostWaits,
-  ) {}
+    seed: number,
+  ) {
+    const random = new Random(seed)
+    if (seed !== 0) this.#choose = (count) => Math.floor(random.next() * count)
+  }
 
   /** The code is loaded next, for which a GPU waits. A compilation that is awaited takes its time: by then that may be over. */
-  compileNow({ host }: KernelSource): ModuleImage {
+  compileNow(source: KernelSource): ModuleImage {
     this.waits.refuseExclusive(LOADING)
-    return host ?? refuse()
+    if (source.host !== undefined && source.compares !== true) return source.host
+    return compiled(source, compileCudaNow(forPtx(source), 'ptx'))
   }
 
-  async compile({ host }: KernelSource): Promise<ModuleImage> {
-    return host ?? refuse()
+  async compile(source: KernelSource): Promise<ModuleImage> {
+    if (source.host !== undefined && source.compares !== true) return source.host
+    return compiled(source, await compileCuda(forPtx(source), 'ptx'))
   }
 
-  load(image: ModuleImage, _context: ContextHandle): ModuleHandle {
-    if (ArrayBuffer.isView(image)) return refuse()
+  load(image: ModuleImage, context: ContextHandle): ModuleHandle {
+    const device = this.registry.liveContextDevice(context, 'cuModuleLoadData')
+    if (ArrayBuffer.isView(image) || 'code' in image) this.waits.refuseExclusive(LOADING)
+    const code = this.#codeOf(image, device)
     const module = this.registry.handles.take('module') as ModuleHandle
-    this.#modules.set(module, { image, kernels: new Map() })
+    this.#modules.set(module, { code, kernels: new Map() })
     return module
   }
 
   unload(module: ModuleHandle): void {
-    for (const kernel of this.#modules.get(module)?.kernels.values() ?? []) this.#kernels[kernel] = undefined
-    if (this.#modules.delete(module)) this.registry.handles.giveBack('module', module)
+    const loaded = this.#modules.get(module)
+    if (loaded === undefined) return
+    for (const kernel of loaded.kernels.values()) this.#kernels[kernel] = undefined
+    if (loaded.code instanceof PtxModule) loaded.code.unload()
+    this.#modules.delete(module)
+    this.registry.handles.giveBack('module', module)
   }
 
-  kernel(module: ModuleHandle, name: string): KernelHandle {
-    const call = 'cuModuleGetFunction'
-    const loaded = this.#modules.get(module)
-    if (loaded === undefined) throw cudaError(call, CUresult.INVALID_HANDLE)
-    const known = loaded.kernels.get(name)
+  kernel(module: ModuleHandle, name: string, types: readonly ScalarType[]): KernelHandle {
+    const { code, kernels } = this.#loaded(module, 'cuModuleGetFunction')
+    const key = `${name}(${types})`
+    const known = kernels.get(key)
     if (known !== undefined) return known
-    const host = loaded.image.get(name)
-    if (host === undefined) throw cudaError(call, CUresult.NOT_FOUND)
+    const found = code instanceof PtxModule ? code.kernel(name) : code.get(name)
+    if (found === undefined) throw cudaError('cuModuleGetFunction', CUresult.NOT_FOUND)
+    if ('facts' in found) found.checkParameters(types)
     const kernel = this.#kernels.length as KernelHandle
-    this.#kernels.push(host)
-    loaded.kernels.set(name, kernel)
+    this.#kernels.push({ code: found, types })
+    kernels.set(key, kernel)
     return kernel
   }
 
-  activeBlocks(_kernel: KernelHandle, blockSize: number, sharedMemory: number): number {
-    return blocksPerMultiprocessor([blockSize, 1, 1], sharedMemory)
+  variable(module: ModuleHandle, name: string): { readonly pointer: Pointer; readonly byteLength: number } {
+    const call = 'cuModuleGetGlobal'
+    const { code } = this.#loaded(module, call)
+    if (code instanceof PtxModule) return code.variable(name)
+    throw cudaError(call, CUresult.NOT_FOUND)
+  }
+
+  activeBlocks(kernel: KernelHandle, blockSize: number, sharedMemory: number): number {
+    return blocksPerMultiprocessor([blockSize, 1, 1], sharedMemory + this.#staticSharedMemory(kernel))
   }
 
   launch(work: QueuedKernel): void {
-    const { stream, shape } = work
+    const { stream, kernel } = work
     // This is set before the launch, and a capture takes no notice of it.
-    checkSharedMemory(shape)
+    this.#checkSharedMemory(work)
     const { capture, partition } = this.registry.peekStream(stream) ?? {}
     // In a capture CUDA counts the multiprocessors of the whole device.
-    const refusal = refusalOf(shape, capture === undefined ? partition : undefined)
+    const refusal = this.#refusalOf(work, capture === undefined ? partition : undefined)
     if (refusal !== 0) {
       const target = this.registry.liveStream(stream, CALL)
       this.captures.refuseQueuing(target, CALL)
       throw this.captures.refuseIn(target, CALL, refusal)
     }
-    const { amount, work: effect } = this.#hostWork(work, CALL)
+    const { amount, work: effect } = this.#workOf(work, this.#kernel(kernel.handle, CALL), partition)
     this.queue.enqueue(stream, SimOperationKind.KERNEL, amount, CALL, effect)
   }
 
   /** What a node of a graph does that is to launch the kernel. */
   nodeWork(work: KernelWork, call: string, partition: SimPartition | undefined): Queued {
-    checkSharedMemory(work.shape)
-    const refusal = refusalOf(work.shape, partition)
+    this.#checkSharedMemory(work)
+    const refusal = this.#refusalOf(work, partition)
     if (refusal !== 0) throw cudaError(call, refusal)
-    return this.#hostWork(work, call)
+    return this.#workOf(work, this.#kernel(work.kernel.handle, call), partition)
   }
 
   /** Queues the host implementation of a library's call. */
@@ -127,115 +157,64 @@ export class SimKernels implements KernelDriver {
     this.queue.enqueue(stream, SimOperationKind.KERNEL, host.nanoseconds, CALL, effect)
   }
 
-  /** The pieces of memory are what the effect keeps of the arguments, and not the buffers: a graph keeps the effect. */
-  #hostWork(launch: KernelWork, call: string): Queued {
-    const { kernel, shape, args } = launch
-    const { handle, name, uses } = kernel
-    const host = this.#kernels[handle]
-    if (host === undefined) throw cudaError(call, CUresult.INVALID_HANDLE)
-    const memory: TouchedMemory[] = []
-    const names: string[] = []
-    const scalars = args.map((given, index) => {
-      const { access } = uses[index] ?? { access: undefined }
-      if (typeof given !== 'object' && access === undefined) return given
-      const { pointer, byteLength } = typeof given === 'object' ? given : this.#memoryFrom(Number(given) as Pointer)
-      memory.push(touching(pointer, byteLength, access ?? 'inout'))
-      names.push(host.argumentNames[index] ?? `argument ${index}`)
-      return undefined
-    })
-    const run = (bytes: readonly Uint8Array[]): void => {
-      let next = 0
-      host.run(
-        shape,
-        scalars.map((value) => {
-          if (value !== undefined) return value
-          next += 1
-          return bytes[next - 1] ?? new Uint8Array()
-        }),
-      )
-    }
-    const work = new HostWork(name, undefined, memory, names, comparesAllOf(launch), run, this.memory)
-    return { amount: host.nanoseconds, work }
+  #codeOf(image: ModuleImage, device: SimDevice): HostModule | PtxModule {
+    if (!ArrayBuffer.isView(image) && !('code' in image)) return image
+    const [code, host] = ArrayBuffer.isView(image) ? [image, undefined] : [image.code, image.host]
+    return new PtxModule(code, host, { device, memory: this.memory, choose: this.#choose })
   }
 
-  /** All memory from a bare address on. None is behind 0, which is what a kernel gets for a pointer that it does not use. */
-  #memoryFrom(pointer: Pointer): Pick<TouchedMemory, 'pointer' | 'byteLength'> {
-    return { pointer, byteLength: pointer === 0 ? 0 : this.memory.bytesFrom(pointer, CALL) }
-  }
-}
-
-class HostWork implements Work {
-  readonly engine = undefined
-  readonly byteLength = undefined
-  /** Kept reachable until it is done. */
-  readonly held: readonly unknown[]
-
-  constructor(
-    readonly name: string,
-    readonly shape: string | undefined,
-    private readonly pieces: readonly TouchedMemory[],
-    /** What errors call the pieces. */
-    private readonly pieceNames: readonly string[],
-    /** All that it may not write is compared with what it was before, and not just the ends of long stretches. */
-    private readonly comparesAll: boolean,
-    private readonly run: (bytes: readonly Uint8Array[]) => void,
-    private readonly memory: SimMemory,
-  ) {
-    this.held = pieces.map(({ pointer, byteLength }) => {
-      if (byteLength > LONGEST_ARRAY) throw tooLong(name, byteLength)
-      return byteLength === 0 ? undefined : memory.prepareAt(pointer, byteLength, CALL)
-    })
+  #workOf(work: KernelWork, { code, types }: LoadedKernel, partition: SimPartition | undefined): Queued {
+    if ('facts' in code) return code.queued(work, types, partition?.multiprocessors)
+    return hostWorkOf(code, work, this.memory)
   }
 
-  get what(): string {
-    return `kernel ${this.name}`
+  #loaded(module: ModuleHandle, call: string): LoadedModule {
+    const loaded = this.#modules.get(module)
+    if (loaded === undefined) throw cudaError(call, CUresult.INVALID_HANDLE)
+    return loaded
   }
 
-  get touches(): readonly Touch[] {
-    return this.pieces.map(({ pointer, byteLength, access }) => ({ pointer, byteLength, writes: access !== 'in' }))
+  #kernel(handle: KernelHandle, call: string): LoadedKernel {
+    const kernel = this.#kernels[handle]
+    if (kernel === undefined) throw cudaError(call, CUresult.INVALID_HANDLE)
+    return kernel
   }
 
-  effect(): void {
-    const { pieces } = this
-    const all = pieces.map(({ pointer, byteLength }) =>
-      byteLength === 0 ? new Uint8Array() : this.memory.bytesAt(pointer, byteLength, CALL),
-    )
-    const changed = watchWrites(
-      all.map((bytes, index) => ({ bytes, access: pieces[index]?.access ?? 'inout' })),
-      this.comparesAll,
-    )
-    const uses = MemoryBlock.uses
-    surfacing(() => this.run(all))
-    const lost = all.findIndex((piece, index) => piece.byteLength !== pieces[index]?.byteLength)
-    if (lost < 0) {
-      // Work that a host implementation queues or waits for may have written there.
-      if (MemoryBlock.uses === uses) this.#refuse(changed())
-      return
-    }
-    const what = `The JavaScript of ${this.what} transferred its view of memory (no. ${lost}) away, which took the memory away`
-    throw invalidValue(`${what}: what it held is lost. Transfer a copy, made by slice()`)
+  /** Of each block; that of a host implementation is not known. */
+  #staticSharedMemory(handle: KernelHandle): number {
+    const code = this.#kernels[handle]?.code
+    return code !== undefined && 'facts' in code ? code.facts.staticSharedBytes : 0
   }
 
-  #refuse(change: Change | undefined): void {
-    if (change === undefined) return
-    const { piece, at } = change
-    const who = `The JavaScript of ${this.what} writes`
-    if (piece === undefined) {
-      const wayOut =
-        'The .buffer of a view is the whole allocation: a view of it needs the byteOffset and the length, too'
-      throw invalidValue(`${who} outside of the memory that it was given, at byte ${at} of the allocation. ${wayOut}`)
-    }
-    const name = this.pieceNames[piece]
-    const wayOut = `Say 'inout' or 'out' there if the GPU code writes it, or leave it as it is`
-    throw invalidValue(
-      `${who} byte ${at} of the ${this.pieces[piece]?.byteLength} of ${name}, which it may only read. ${wayOut}`,
-    )
+  #checkSharedMemory({ kernel, shape: { sharedMemory } }: KernelWork): void {
+    if (sharedMemory <= SHARED_MEMORY_OF_ANY) return
+    if (within(sharedMemory + this.#staticSharedMemory(kernel.handle), A.maxSharedMemoryPerBlockOptin)) return
+    throw cudaError('cuFuncSetAttribute', CUresult.INVALID_VALUE)
+  }
+
+  /** The result with which a GPU refuses a launch, or 0. */
+  #refusalOf({ kernel, shape }: KernelWork, partition: SimPartition | undefined): number {
+    const { block, grid, sharedMemory } = shape
+    if (!fits(shape)) return CUresult.INVALID_VALUE
+    const shared = sharedMemory + this.#staticSharedMemory(kernel.handle)
+    if (sharedMemory <= SHARED_MEMORY_OF_ANY && shared > SHARED_MEMORY_OF_ANY) return CUresult.INVALID_VALUE
+    const code = this.#kernels[kernel.handle]?.code
+    const { maxThreads, requiredThreads } = code !== undefined && 'facts' in code ? code.facts : NO_BOUNDS
+    if (maxThreads !== undefined && block[0] * block[1] * block[2] > maxThreads) return CUresult.INVALID_VALUE
+    if (requiredThreads?.some((count, axis) => count !== block[axis])) return CUresult.INVALID_VALUE
+    if (!shape.cooperative) return 0
+    const room = blocksPerMultiprocessor(block, shared) * (partition?.multiprocessors ?? MULTIPROCESSORS)
+    return grid[0] * grid[1] * grid[2] > room ? CUresult.COOPERATIVE_LAUNCH_TOO_LARGE : 0
   }
 }
 
-function checkSharedMemory({ sharedMemory }: LaunchShape): void {
-  if (within(sharedMemory, A.maxSharedMemoryPerBlockOptin)) return
-  throw cudaError('cuFuncSetAttribute', CUresult.INVALID_VALUE)
+const NO_BOUNDS = { maxThreads: undefined, requiredThreads: undefined }
+
+const compiled = ({ host }: KernelSource, code: Uint8Array): ModuleImage => (host === undefined ? code : { code, host })
+
+/** NVRTC makes PTX for a virtual architecture. */
+function forPtx({ text, file, options }: KernelSource): { text: string; file: string; options: readonly string[] } {
+  return { text, file, options: options.map((option) => option.replace(/\bsm_(?=\d)/, 'compute_')) }
 }
 
 /** Do a launch's blocks and threads keep to the limits of the device? A GPU refuses one that does not. */
@@ -246,17 +225,7 @@ function fits({ grid, block }: LaunchShape): boolean {
   return isWithin && within(x * y * z, A.maxThreadsPerBlock)
 }
 
-/** The result with which a GPU refuses a launch, or 0. */
-function refusalOf(shape: LaunchShape, partition: SimPartition | undefined): number {
-  if (!fits(shape)) return CUresult.INVALID_VALUE
-  if (!shape.cooperative) return 0
-  const [x, y, z] = shape.grid
-  const room =
-    blocksPerMultiprocessor(shape.block, shape.sharedMemory) * (partition?.multiprocessors ?? MULTIPROCESSORS)
-  return x * y * z > room ? CUresult.COOPERATIVE_LAUNCH_TOO_LARGE : 0
-}
-
-/** At most. The registers and the static shared memory of the GPU code are not known here: they may leave room for fewer. */
+/** At most. The registers that the machine code takes are not known here: they may leave room for fewer. */
 function blocksPerMultiprocessor([x, y, z]: LaunchShape['block'], sharedMemory: number): number {
   const limit = (attribute: number): number => simulatedAttribute(attribute) ?? 0
   const warpSize = limit(A.warpSize)
@@ -270,24 +239,6 @@ function blocksPerMultiprocessor([x, y, z]: LaunchShape['block'], sharedMemory: 
 
 const within = (value: number, limit: number): boolean => value <= (simulatedAttribute(limit) ?? 0)
 
-function tooLong(name: string, byteLength: number): Error {
-  const what = `${name} cannot be simulated on a buffer of ${byteLength} bytes`
-  return stateError(
-    'ERR_UNSUPPORTED',
-    `${what}: JavaScript can access at most ${LONGEST_ARRAY} of them at once. Pass a slice`,
-  )
-}
-
-function refuse(): never {
-  throw stateError(
-    'ERR_UNSUPPORTED',
-    'The simulator runs no GPU code: use defineKernel(), which has a host implementation in JavaScript, or the cuda driver',
-  )
-}
-
 export function refusedLibrary(what: string): Error {
   return stateError('ERR_UNSUPPORTED', `${what} needs a real GPU: the simulator runs no code of CUDA's libraries`)
 }
-
-/** Is the work compared in full? Programs may have added to Object.prototype. */
-export const comparesAllOf = (work: object): boolean => Object.hasOwn(work, 'comparesAll')

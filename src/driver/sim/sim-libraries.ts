@@ -4,7 +4,7 @@ import type { ContextHandle, LibraryDriver, QueuedLibraryCalls } from '../driver
 import type { CaptureRules } from './capture-rules.js'
 import type { HostWaits } from './machine/host-waits.js'
 import type { Registry } from './registry.js'
-import { comparesAllOf, refusedLibrary, type SimKernels } from './sim-kernels.js'
+import { refusedLibrary, type SimKernels } from './sim-kernels.js'
 
 export class SimLibraries implements LibraryDriver {
   constructor(
@@ -24,7 +24,7 @@ export class SimLibraries implements LibraryDriver {
     for (const { stream } of calls) {
       this.captures.refuseForeignWork(this.registry.liveStream(stream, 'cuStreamIsCapturing'))
     }
-    for (const each of calls) this.kernels.queueCall(each, comparesAllOf(work))
+    for (const each of calls) this.kernels.queueCall(each, work.comparesAll === true)
   }
 
   call<R>(_context: ContextHandle, fn: () => R): R {

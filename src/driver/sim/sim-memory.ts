@@ -6,6 +6,7 @@
 import { explained } from '../../base/errors.js'
 import { upperBound } from '../../base/interval-map.js'
 import { shortCallSite } from '../../base/stack.js'
+import * as Ptx from '../../ptx/ptx.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import {
   type ContextHandle,
@@ -31,7 +32,7 @@ import type { SimDevice, SimOperation } from './machine/machine-state.js'
 import type { SimPool } from './machine/pools.js'
 import { Queue } from './machine/queue.js'
 import { SimOperationKind, type Work } from './machine/work.js'
-import { DeviceMemory, type MemoryBlock, PinnedMemory, RegisteredMemory } from './memory-blocks.js'
+import { DeviceMemory, type MemoryBlock, PinnedMemory, RegisteredMemory, VariableMemory } from './memory-blocks.js'
 import { CopyEffect, FillEffect, FreeEffect, RowsEffect, WaitValueEffect, WriteValueEffect } from './memory-work.js'
 import type { Registry } from './registry.js'
 import type { SimPools } from './sim-pools.js'
@@ -65,6 +66,10 @@ export class SimMemory implements MemoryDriver {
   readonly #blocks: MemoryBlock[] = []
   readonly #freeAddresses = new Map<number, Queue<number>>()
   #slab = { next: 0, end: 0 }
+  /** What compiled kernels see; undefined before the first. */
+  #kernelMemory: Ptx.DeviceMemory | undefined
+  /** Is it noted which bytes kernels touch? */
+  #isRecorded = false
   /** Bytes of pinned memory that is allocated and not freed. */
   #pinned = 0
 
@@ -259,6 +264,50 @@ export class SimMemory implements MemoryDriver {
     return orOutOfMemory(call, () => this.#live(pointer, byteLength, call).prepare(pointer, byteLength))
   }
 
+  /** A host implementation wrote there. */
+  writtenAt(pointer: Pointer, byteLength: number): void {
+    this.#blockAt(pointer, byteLength)?.wrote(pointer, byteLength)
+  }
+
+  /** What must be kept reachable while work that uses the memory there is queued. */
+  heldAt(pointer: Pointer): unknown {
+    return this.#blockAt(pointer, 1)?.held
+  }
+
+  /** Where the block at a pointer lies in its buffer. */
+  spanAt(pointer: Pointer, call: string): { readonly begin: number; readonly end: number } {
+    const { beginInBuffer, byteLength } = this.#live(pointer, 1, call)
+    return { begin: beginInBuffer, end: beginInBuffer + byteLength }
+  }
+
+  /** The memory of compiled kernels: blocks are brought there when a kernel uses them. */
+  get kernelMemory(): Ptx.DeviceMemory {
+    if (this.#kernelMemory === undefined) {
+      this.#kernelMemory = new Ptx.DeviceMemory()
+      for (const block of this.#blocks) block.showTo(this.#kernelMemory)
+    }
+    return this.#kernelMemory
+  }
+
+  /** Kernels whose launches are observed will run: what has been used until now counts as written. */
+  recordKernels(): void {
+    if (this.#isRecorded) return
+    this.#isRecorded = true
+    this.kernelMemory.record()
+    for (const block of this.#blocks) block.countAsWritten()
+  }
+
+  /** A variable of a module, whose bytes the module puts there. */
+  allocateVariable(byteLength: number, device: SimDevice): { readonly pointer: Pointer; readonly free: () => void } {
+    const block = new VariableMemory(this.#address(rounded(byteLength)), byteLength, device, this.kernelMemory)
+    this.#insert(block)
+    const free = (): void => {
+      block.free()
+      this.#giveBack(block)
+    }
+    return { pointer: block.pointer, free }
+  }
+
   /** What lies at a pointer now: for host implementations of kernels. */
   bytesAt(pointer: Pointer, byteLength: number, call: string): Uint8Array {
     return this.#live(pointer, byteLength, call).read(pointer, byteLength)
@@ -268,6 +317,12 @@ export class SimMemory implements MemoryDriver {
   bytesFrom(pointer: Pointer, call: string): number {
     const block = this.#live(pointer, 1, call)
     return block.pointer + block.byteLength - pointer
+  }
+
+  /** As `bytesFrom`; 0 where no memory is. */
+  bytesBehind(pointer: Pointer): number {
+    const block = this.#blockAt(pointer, 1)
+    return block === undefined || block.freed ? 0 : block.pointer + block.byteLength - pointer
   }
 
   #newBlock(device: SimDevice, byteLength: number, pool?: SimPool): Pointer {
@@ -306,6 +361,7 @@ export class SimMemory implements MemoryDriver {
     // What was there before began within the same granule.
     const replaces = this.#indexAfter(beginOf(block) + GRANULE - 1) > at
     this.#blocks.splice(at, replaces ? 1 : 0, block)
+    if (this.#kernelMemory !== undefined) block.showTo(this.#kernelMemory)
   }
 
   #address(size: number): Pointer {
@@ -318,7 +374,8 @@ export class SimMemory implements MemoryDriver {
       this.#slab = { next: base, end: base + length }
     }
     const address = this.#slab.next
-    this.#slab.next += size
+    // Nothing lies right behind it, so that a kernel that goes beyond its end is noticed.
+    this.#slab.next += size + GRANULE
     return address as Pointer
   }
 

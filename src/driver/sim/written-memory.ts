@@ -15,6 +15,8 @@ let scratch: Uint8Array | undefined
 interface Piece {
   readonly bytes: Uint8Array
   readonly access: Access
+  /** The allocation that it lies in, as a part of its buffer. */
+  readonly within: { readonly begin: number; readonly end: number }
 }
 
 /** Bytes that no part of the launch may write, and a copy of them from before. */
@@ -37,13 +39,15 @@ export interface Change {
 export function watchWrites(pieces: readonly Piece[], comparesAll: boolean): () => Change | undefined {
   const kept = new Kept()
   const keep = comparesAll ? kept.add.bind(kept) : kept.addEnds.bind(kept)
-  for (const buffer of new Set(pieces.map(({ bytes }) => bytes.buffer))) {
-    let from = 0
-    for (const { byteOffset, byteLength } of writable(pieces, buffer)) {
+  for (const [index, { bytes, within }] of pieces.entries()) {
+    const { buffer } = bytes
+    if (pieces.findIndex((each) => isInSame(each, buffer, within.begin)) !== index) continue
+    let from = within.begin
+    for (const { byteOffset, byteLength } of writable(pieces, buffer, within.begin)) {
       keep(buffer, from, byteOffset)
       from = Math.max(from, byteOffset + byteLength)
     }
-    keep(buffer, from, buffer.byteLength)
+    keep(buffer, from, within.end)
   }
   return () => {
     for (const { now, before } of kept.stretches) {
@@ -58,9 +62,13 @@ export function watchWrites(pieces: readonly Piece[], comparesAll: boolean): () 
   }
 }
 
-const writable = (pieces: readonly Piece[], buffer: ArrayBufferLike): readonly Uint8Array[] =>
+/** Does a piece lie in the allocation that begins here? */
+const isInSame = ({ bytes, within }: Piece, buffer: ArrayBufferLike, begin: number): boolean =>
+  bytes.buffer === buffer && within.begin === begin
+
+const writable = (pieces: readonly Piece[], buffer: ArrayBufferLike, begin: number): readonly Uint8Array[] =>
   pieces
-    .filter(({ bytes, access }) => bytes.buffer === buffer && access !== 'in')
+    .filter((each) => isInSame(each, buffer, begin) && each.access !== 'in')
     .map(({ bytes }) => bytes)
     .sort((a, b) => a.byteOffset - b.byteOffset)
 
@@ -98,5 +106,7 @@ function placeOf(pieces: readonly Piece[], { buffer, byteOffset }: Uint8Array, i
   const piece = pieces.findIndex(
     ({ bytes }) => bytes.buffer === buffer && at >= bytes.byteOffset && at < bytes.byteOffset + bytes.byteLength,
   )
-  return { piece: piece < 0 ? undefined : piece, at: piece < 0 ? at : at - (pieces[piece]?.bytes.byteOffset ?? 0) }
+  if (piece >= 0) return { piece, at: at - (pieces[piece]?.bytes.byteOffset ?? 0) }
+  const around = pieces.find(({ bytes, within }) => bytes.buffer === buffer && at >= within.begin && at < within.end)
+  return { piece: undefined, at: at - (around?.within.begin ?? 0) }
 }

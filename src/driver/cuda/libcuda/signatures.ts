@@ -98,6 +98,7 @@ export const SIGNATURES = {
   cuModuleLoadData: 'CUmodule *module, const void *image',
   cuModuleUnload: 'CUmodule hmod',
   cuModuleGetFunction: 'CUfunction *hfunc, CUmodule hmod, const char *name',
+  cuModuleGetGlobal_v2: 'CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name',
   cuFuncGetParamInfo: 'CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize',
   cuFuncGetAttribute: 'int *pi, CUfunction_attribute attrib, CUfunction hfunc',
   cuFuncSetAttribute: 'CUfunction hfunc, CUfunction_attribute attrib, int value',

@@ -3,9 +3,12 @@
  * in every run. An effect is there when the host goes on in the knowledge that the operation is over, or when what comes
  * after it needs it. Of two operations that touch the same bytes and that nothing orders, the one that was queued later
  * comes first; a free comes before all that nothing puts before it. Time plays no part: all else that can be seen, of
- * time, events, host functions and promises, is as it would be without this.
+ * time, events, host functions and promises, is as it would be without this. Only a query takes longer while effects of
+ * unfinished operations are there: answering that these are unfinished would show an order that no GPU takes, such as an
+ * event that is not recorded yet though the kernel behind it has written its result.
  */
 import { Search, type SimOperation, type SimStream } from './machine-state.js'
+import type { HostWait } from './scheduler.js'
 import { isLatch, SimOperationKind, type Touch } from './work.js'
 
 /** So many effects of operations that are over are put off; a free of so many MiB counts as so many more. */
@@ -28,6 +31,15 @@ export class LateEffects {
   #places = new Places()
   /** Those whose effects are under way: what has to come first is done before. */
   readonly #underWay = new Set<SimOperation>()
+  /** Unfinished operations whose effects are there. Nothing but time keeps them from their ends. */
+  readonly #early = new Set<SimOperation>()
+  /** The wait until there are none. */
+  readonly earlyOnes: HostWait = {
+    isOver: () => this.#early.size === 0,
+    needs: () => false,
+    last: undefined,
+    room: undefined,
+  }
 
   /** `effect` does the effect of an operation. */
   constructor(private readonly effect: (operation: SimOperation) => void) {}
@@ -51,6 +63,11 @@ export class LateEffects {
     this.#late += weightOf(operation)
     if (freesMemory(operation) && !operation.after.some(({ owesEffect }) => owesEffect)) this.#do(operation, false)
     return this.#late > MOST_LATE
+  }
+
+  /** An operation whose effect was there before is over. */
+  earlyIsOver(operation: SimOperation): void {
+    this.#early.delete(operation)
   }
 
   /** Does the effects of all operations that are over, in the order in which they were queued. */
@@ -78,6 +95,7 @@ export class LateEffects {
     this.#owing = this.#waiting.length
     this.#unplaced = [...this.#waiting]
     this.#places = new Places()
+    for (const operation of this.#early) if (operation.over) this.#early.delete(operation)
   }
 
   /** Does an effect, once those that it comes after are there. `late`: what may come before it does. */
@@ -92,6 +110,7 @@ export class LateEffects {
       this.effect(operation)
       this.#owing -= 1
       if (operation.over) this.#late -= weightOf(operation)
+      else this.#early.add(operation)
     } finally {
       this.#underWay.delete(operation)
     }

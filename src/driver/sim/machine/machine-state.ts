@@ -3,7 +3,9 @@
  * each other, so they stand in one file, and hold state; machine.ts moves it. An operation is blocked while a predecessor is
  * unfinished, then ready; a ready one starts when the scheduler lets it, and ends in virtual time.
  */
+import { explained } from '../../../base/errors.js'
 import { CapturedGraph, type CapturedNode } from '../../captured-graph.js'
+import { cudaError } from '../../cuda-results.js'
 import {
   type CaptureMode,
   type ContextHandle,
@@ -28,6 +30,8 @@ export class SimDevice {
   blockingUnfinished = 0
   /** Blocking streams with work queued since the null stream last waited for all of them. */
   readonly touched = new Set<SimStream>()
+  /** What is known of the fault, beside its number. */
+  faultReason: string | undefined
   /** All streams with unfinished work, and some without. */
   readonly #listed = new Set<SimStream>()
   readonly nullStream: SimStream
@@ -44,6 +48,12 @@ export class SimDevice {
     this.engineToHost = 3 * ordinal + 2
     this.nullStream = new SimStream(this, defaultStream(ordinal, 0), firstId, false, 0)
     this.perThread = new SimStream(this, defaultStream(ordinal, 2), firstId + 1n, false, 0)
+  }
+
+  /** What a call answers once the device is lost. */
+  faultError(call: string): Error {
+    const error = cudaError(call, this.fault)
+    return this.faultReason === undefined ? error : explained(error, this.faultReason)
   }
 
   list(stream: SimStream): void {
@@ -335,6 +345,11 @@ export class SimOperation implements Listed<SimOperation> {
     if (!this.remembers && this.#before !== undefined) this.after = owing && !dropped ? thatOwe(this.after) : NONE
     if (this.#next !== undefined) this.#next.#blockers -= 1
     for (const other of this.#others) other.#blockers -= 1
+  }
+
+  /** It is over, and it shows that it did not go well: a fault before it was noticed late. */
+  failLate(): void {
+    if (this.#state === DONE) this.#state = DROPPED
   }
 
   /** Gives those that waited for it to the function, in their order, with `among`. To be called once it is over. */

@@ -5,14 +5,13 @@
  */
 import { throwUncaught } from '../../../base/uncaught.js'
 import type { CapturedNode } from '../../captured-graph.js'
-import { cudaError } from '../../cuda-results.js'
 import type { HostFunction, Settle } from '../../driver.js'
 import type { FaultPlan } from './fault-plan.js'
 import { LateEffects } from './late-effects.js'
 import { LiveOperations } from './live-operations.js'
 import { type SimDevice, type SimEvent, type SimNodeWork, SimOperation, type SimStream } from './machine-state.js'
 import type { HostWait, Scheduler, Steps } from './scheduler.js'
-import { isLatch, SimOperationKind, type Work } from './work.js'
+import { isLatch, LaunchFault, SimOperationKind, type Work } from './work.js'
 
 /** Watches the operations of a machine. It is called in the middle of changes: it may only take notes. */
 export interface Observer {
@@ -51,6 +50,8 @@ export class Machine implements Steps {
   #changes = 0
   /** It is being looked which values are there. */
   #passes = false
+  /** A kernel has faulted, and what is unfinished is still to be dropped. */
+  #isLost = false
   /** A stream may be held by a promise. */
   #hasPromises = false
   /** At which streams stand, and since when, by wall-clock time. */
@@ -151,14 +152,18 @@ export class Machine implements Steps {
   /** The host asks whether all of these are over. */
   look(operations: readonly (SimOperation | undefined)[]): void {
     this.scheduler.look({ operations, memory: undefined })
-    if (this.#late === undefined || this.#late.isIdle) return
+    if (this.#late === undefined) return
+    if (!this.#late.earlyOnes.isOver()) this.scheduler.block(this.#late.earlyOnes, 'none')
+    if (this.#late.isIdle) return
     for (const operation of operations) if (operation?.over === false) return
     for (const operation of operations) this.observe(operation)
   }
 
   /** The host goes on in the knowledge that the operation is over: all effects before it have to be there. */
   observe(operation: SimOperation | undefined): void {
-    if (operation !== undefined && this.#late?.isIdle === false) this.#late.demand(operation)
+    if (operation === undefined || this.#late?.isIdle !== false) return
+    this.#late.demand(operation)
+    this.#dropWhatIsLost()
   }
 
   /** Tells `settle` when the operation is over. Returns what takes that back. */
@@ -169,6 +174,7 @@ export class Machine implements Steps {
       this.waitsPending += 1
       if (!operation.over) return
       this.observe(operation)
+      if (operation.stream.device.fault !== 0) operation.failLate()
       this.#owed.add(operation)
       this.scheduler.settleLater(operation)
     })
@@ -187,7 +193,7 @@ export class Machine implements Steps {
     operation.settle = undefined
     this.waitsPending -= 1
     this.#owed.delete(operation)
-    settle(operation.dropped ? cudaError('cuEventQuery', operation.stream.device.fault) : undefined)
+    settle(operation.dropped ? operation.stream.device.faultError('cuEventQuery') : undefined)
   }
 
   /** The host opens a latch. Where the stream has not come to it yet, it passes when it does. */
@@ -216,7 +222,11 @@ export class Machine implements Steps {
     try {
       this.observer?.started(operation, this.scheduler.now)
       this.observe(operation)
-      operation.host?.run(status)
+      const { host, stream } = operation
+      // To observe what comes before it may show that a kernel has faulted.
+      const known = status === 0 ? stream.device.fault : status
+      if (known === 0 || host?.runsAfterFault === true) host?.run(known)
+      else this.hostFunctionsDropped += 1
     } finally {
       Machine.#nested -= 1
       this.#running.length = depth
@@ -293,10 +303,26 @@ export class Machine implements Steps {
       this.#doAllEffects()
       for (const device of this.devices) device.fault = fault
       if (cause !== undefined) this.#finish(cause)
-      for (const operation of this.scheduler.drop()) this.#finish(operation)
-      for (const latch of this.#latches.keys()) this.#finish(latch)
-      this.#latches.clear()
-      this.#tell()
+      this.#dropAll()
+    })
+  }
+
+  /** All that is unfinished, once the devices are lost. */
+  #dropAll(): void {
+    this.#isLost = false
+    for (const operation of this.scheduler.drop()) this.#finish(operation)
+    for (const latch of this.#latches.keys()) this.#finish(latch)
+    this.#latches.clear()
+    this.#tell()
+  }
+
+  /** A kernel faults when its effect is done, which may be in the middle of a change, or of the effects of others. */
+  #dropWhatIsLost(): void {
+    if (!this.#isLost || this.#changes > 0) return
+    this.onWork()
+    this.#change(() => {
+      this.#doAllEffects()
+      this.#dropAll()
     })
   }
 
@@ -310,6 +336,7 @@ export class Machine implements Steps {
         if (latch.work?.isReady === undefined) continue
         // What is over may be seen by now, and a stream that waits for it sees it some time.
         this.#late?.doAll()
+        if (this.#isLost) break
         if (!latch.work.isReady()) continue
         anyPassed = true
         this.#open(latch)
@@ -317,6 +344,7 @@ export class Machine implements Steps {
     } finally {
       this.#passes = false
     }
+    this.#dropWhatIsLost()
     return anyPassed
   }
 
@@ -334,6 +362,7 @@ export class Machine implements Steps {
       return change()
     } finally {
       this.#changes -= 1
+      this.#dropWhatIsLost()
     }
   }
 
@@ -360,6 +389,7 @@ export class Machine implements Steps {
       return operation
     } finally {
       this.#changes -= 1
+      if (this.#isLost) this.#dropWhatIsLost()
     }
   }
 
@@ -526,21 +556,32 @@ export class Machine implements Steps {
     if (operation.inStream) this.#leaveStream(operation)
     this.scheduler.over(operation)
     this.observer?.ended(operation)
+    if (operation.hadEffect) this.#late?.earlyIsOver(operation)
     if (!putsOff) operation.work = undefined
     if (device.fault !== 0) this.#dropHostFunction(operation)
   }
 
-  /** An effect that throws is a mistake of the program's, or of this library's: the machine goes on. */
+  /** An effect that throws is a fault, or else a mistake of the program's, or of this library's: then the machine goes on. */
   #effect(operation: SimOperation): void {
     const { work } = operation
     if (work === undefined || operation.hadEffect) return
     try {
       work.effect()
     } catch (error) {
-      throwUncaught(error)
+      if (error instanceof LaunchFault) this.#lose(error)
+      else throwUncaught(error)
     }
     operation.effectIsDone()
     operation.stream.device.forgetDestroyed(operation.stream)
+  }
+
+  #lose({ result, message }: LaunchFault): void {
+    for (const device of this.devices) {
+      if (device.fault !== 0) continue
+      device.fault = result
+      device.faultReason = message
+      this.#isLost = true
+    }
   }
 
   /** Later operations need not wait for those that are over; but an exploration has to know that they came after them. */

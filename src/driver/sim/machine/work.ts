@@ -38,6 +38,17 @@ export function touchesOverlap(some: readonly Touch[], others: readonly Touch[])
   return undefined
 }
 
+/** What the code of a kernel did that a GPU answers with a fault: thrown by the effect of its launch. */
+export class LaunchFault extends Error {
+  /** @param result The CUresult. */
+  constructor(
+    readonly result: number,
+    message: string,
+  ) {
+    super(message)
+  }
+}
+
 /** The effect of an operation on memory, beside taking time. */
 export interface Work {
   /** As people call it: 'copy', 'kernel scale'. */
@@ -54,6 +65,9 @@ export interface Work {
   readonly shape: string | undefined
   /** Of one that stands until this is true. */
   readonly isReady?: () => boolean
-  /** Called when the operation ends, unless it is dropped. Errors of functions of the program become uncaught exceptions. */
+  /**
+   * Called when the operation ends, or later, unless it is dropped. A LaunchFault loses the devices; errors of functions of the
+   * program become uncaught exceptions.
+   */
   effect(): void
 }

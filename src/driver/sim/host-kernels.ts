@@ -1,0 +1,193 @@
+/** Kernels in JavaScript: they work on the bytes of the memory that they are given. */
+import { LONGEST_ARRAY, sameBytes } from '#platform'
+import { ELEMENT_TYPES, type ScalarType } from '../../base/element-types.js'
+import { invalidValue, stateError } from '../../base/errors.js'
+import { surfacing } from '../../base/uncaught.js'
+import { type HostKernel, type KernelWork, type Pointer, type TouchedMemory, touching } from '../driver.js'
+import type { Touch, Work } from './machine/work.js'
+import { MemoryBlock } from './memory-blocks.js'
+import type { Queued, SimMemory } from './sim-memory.js'
+import { type Change, watchWrites } from './written-memory.js'
+
+export const CALL = 'cuLaunchKernelEx'
+const NOTHING = { begin: 0, end: 0 }
+
+/** A launch with its arguments, which are kept as pieces of memory and not as buffers, since a graph keeps it. */
+interface HostCall {
+  readonly pieces: readonly TouchedMemory[]
+  /** What errors call the pieces. */
+  readonly names: readonly string[]
+  readonly types: readonly (ScalarType | undefined)[]
+  /** Runs the host implementation on the bytes of the pieces. */
+  readonly run: (bytes: readonly Uint8Array[]) => void
+}
+
+function hostCallOf(host: HostKernel, { kernel, shape, args }: KernelWork, memory: SimMemory): HostCall {
+  const pieces: TouchedMemory[] = []
+  const names: string[] = []
+  const types: (ScalarType | undefined)[] = []
+  const scalars = args.map((given, index) => {
+    const { access, type } = kernel.uses[index] ?? { access: undefined, type: undefined }
+    if (typeof given !== 'object' && access === undefined) return given
+    const { pointer, byteLength } = typeof given === 'object' ? given : memoryFrom(Number(given) as Pointer, memory)
+    pieces.push(touching(pointer, byteLength, access ?? 'inout'))
+    names.push(host.argumentNames[index] ?? `argument ${index}`)
+    types.push(type)
+    return undefined
+  })
+  const run = (bytes: readonly Uint8Array[]): void => {
+    let next = 0
+    host.run(
+      shape,
+      scalars.map((value) => {
+        if (value !== undefined) return value
+        next += 1
+        return bytes[next - 1] ?? new Uint8Array()
+      }),
+    )
+  }
+  return { pieces, names, types, run }
+}
+
+/** A launch that runs JavaScript. */
+export function hostWorkOf(host: HostKernel, work: KernelWork, memory: SimMemory): Queued {
+  const { pieces, names, run } = hostCallOf(host, work, memory)
+  const { name } = work.kernel
+  const effect = new HostWork(name, undefined, pieces, names, work.comparesAll === true, run, memory)
+  return { amount: work.kernel.nanoseconds ?? host.nanoseconds, work: effect }
+}
+
+/** The relative difference that arithmetic of another order makes. */
+const TOLERANCES: { readonly [T in ScalarType]?: number } = { f32: 1e-5, f64: 1e-12 }
+
+/**
+ * A launch of code that JavaScript is compared with: called before the code runs, with what it says of the memory then. The
+ * result is called after it, and throws ERR_INVALID_ARG_VALUE where the two differ.
+ */
+export function compareWithHost(host: HostKernel, work: KernelWork, memory: SimMemory): () => () => void {
+  const { pieces, names, types, run } = hostCallOf(host, work, memory)
+  const bytesOf = (): readonly Uint8Array[] =>
+    pieces.map(({ pointer, byteLength }) =>
+      byteLength === 0 ? new Uint8Array() : memory.bytesAt(pointer, byteLength, CALL),
+    )
+  return () => {
+    const copies = bytesOf().map((bytes) => bytes.slice())
+    run(copies)
+    return () => {
+      for (const [index, theirs] of bytesOf().entries()) {
+        const ours = copies[index] ?? theirs
+        const at = firstDifference(ours, theirs, types[index] ?? 'u8')
+        if (at === undefined) continue
+        const [inJavaScript, inCode] = [ours, theirs].map((bytes) => String(valuesIn(bytes, types[index] ?? 'u8')[at]))
+        throw invalidValue(
+          `The source and the JavaScript of kernel ${work.kernel.name} differ: in element ${at} of ${names[index]} the source has ${inCode}, and the JavaScript ${inJavaScript}`,
+        )
+      }
+    }
+  }
+}
+
+function firstDifference(some: Uint8Array, others: Uint8Array, type: ScalarType): number | undefined {
+  if (sameBytes(some, others)) return undefined
+  const tolerance = TOLERANCES[type] ?? 0
+  const [a, b] = [valuesIn(some, type), valuesIn(others, type)]
+  const isFar = (one: number | bigint, other: number | bigint): boolean => {
+    if (Object.is(one, other) || one === other) return false
+    if (typeof one === 'bigint' || typeof other === 'bigint') return true
+    return !(Math.abs(one - other) <= tolerance * Math.max(Math.abs(one), Math.abs(other)))
+  }
+  for (let index = 0; index < a.length; index += 1) if (isFar(a[index] ?? 0, b[index] ?? 0)) return index
+  return undefined
+}
+
+function valuesIn({ buffer, byteOffset, byteLength }: Uint8Array, type: ScalarType): ArrayLike<number | bigint> {
+  const { array: View, bytes } = ELEMENT_TYPES[type]
+  return new View(buffer as ArrayBuffer, byteOffset, Math.floor(byteLength / bytes))
+}
+
+/** All memory from a bare address on. None is behind 0, which is what a kernel gets for a pointer that it does not use. */
+function memoryFrom(pointer: Pointer, memory: SimMemory): Pick<TouchedMemory, 'pointer' | 'byteLength'> {
+  return { pointer, byteLength: pointer === 0 ? 0 : memory.bytesFrom(pointer, CALL) }
+}
+
+/** The work of a host implementation: of a kernel, or of a library's call. */
+export class HostWork implements Work {
+  readonly engine = undefined
+  readonly byteLength = undefined
+  /** Kept reachable until it is done. */
+  readonly held: readonly unknown[]
+
+  constructor(
+    readonly name: string,
+    readonly shape: string | undefined,
+    private readonly pieces: readonly TouchedMemory[],
+    /** What errors call the pieces. */
+    private readonly pieceNames: readonly string[],
+    /** All that it may not write is compared with what it was before, and not just the ends of long stretches. */
+    private readonly comparesAll: boolean,
+    private readonly run: (bytes: readonly Uint8Array[]) => void,
+    private readonly memory: SimMemory,
+  ) {
+    this.held = pieces.map(({ pointer, byteLength }) => {
+      if (byteLength > LONGEST_ARRAY) throw tooLong(name, byteLength)
+      return byteLength === 0 ? undefined : memory.prepareAt(pointer, byteLength, CALL)
+    })
+  }
+
+  get what(): string {
+    return `kernel ${this.name}`
+  }
+
+  get touches(): readonly Touch[] {
+    return this.pieces.map(({ pointer, byteLength, access }) => ({ pointer, byteLength, writes: access !== 'in' }))
+  }
+
+  effect(): void {
+    const { pieces } = this
+    const all = pieces.map(({ pointer, byteLength }) =>
+      byteLength === 0 ? new Uint8Array() : this.memory.bytesAt(pointer, byteLength, CALL),
+    )
+    const watched = all.map((bytes, index) => {
+      const { pointer = 0, access = 'inout' } = pieces[index] ?? {}
+      return { bytes, access, within: bytes.byteLength === 0 ? NOTHING : this.memory.spanAt(pointer as Pointer, CALL) }
+    })
+    const changed = watchWrites(watched, this.comparesAll)
+    const uses = MemoryBlock.uses
+    surfacing(() => this.run(all))
+    for (const { pointer, byteLength, access } of pieces) {
+      if (access !== 'in' && byteLength > 0) this.memory.writtenAt(pointer, byteLength)
+    }
+    const lost = all.findIndex((piece, index) => piece.byteLength !== pieces[index]?.byteLength)
+    if (lost < 0) {
+      // Work that a host implementation queues or waits for may have written there.
+      if (MemoryBlock.uses === uses) this.#refuse(changed())
+      return
+    }
+    const what = `The JavaScript of ${this.what} transferred its view of memory (no. ${lost}) away, which took the memory away`
+    throw invalidValue(`${what}: what it held is lost. Transfer a copy, made by slice()`)
+  }
+
+  #refuse(change: Change | undefined): void {
+    if (change === undefined) return
+    const { piece, at } = change
+    const who = `The JavaScript of ${this.what} writes`
+    if (piece === undefined) {
+      const wayOut =
+        'The .buffer of a view is the whole allocation: a view of it needs the byteOffset and the length, too'
+      throw invalidValue(`${who} outside of the memory that it was given, at byte ${at} of the allocation. ${wayOut}`)
+    }
+    const name = this.pieceNames[piece]
+    const wayOut = `Say 'inout' or 'out' there if the GPU code writes it, or leave it as it is`
+    throw invalidValue(
+      `${who} byte ${at} of the ${this.pieces[piece]?.byteLength} of ${name}, which it may only read. ${wayOut}`,
+    )
+  }
+}
+
+function tooLong(name: string, byteLength: number): Error {
+  const what = `${name} cannot be simulated on a buffer of ${byteLength} bytes`
+  return stateError(
+    'ERR_UNSUPPORTED',
+    `${what}: JavaScript can access at most ${LONGEST_ARRAY} of them at once. Pass a slice`,
+  )
+}

@@ -1,0 +1,274 @@
+/**
+ * Kernels of PTX on the simulated GPU: modules of them, and launches, which are operations like all others. The compiler
+ * behind it (src/ptx) knows no streams.
+ */
+import { process } from '#platform'
+import { ELEMENT_TYPES, type ScalarType } from '../../base/element-types.js'
+import { explained, messageOf, stateError } from '../../base/errors.js'
+import * as Ptx from '../../ptx/ptx.js'
+import { CUresult, cudaError } from '../cuda-results.js'
+import type {
+  HostKernel,
+  HostModule,
+  KernelWork,
+  LaunchArgument,
+  LaunchObserver,
+  LaunchShape,
+  Pointer,
+} from '../driver.js'
+import { checkParameterSizes } from '../kernel-parameters.js'
+import { exactMemory } from './exact-memory.js'
+import { compareWithHost } from './host-kernels.js'
+import type { SimDevice } from './machine/machine-state.js'
+import { LaunchFault, type Touch, type Work } from './machine/work.js'
+import { MULTIPROCESSORS } from './properties.js'
+import type { Queued, SimMemory } from './sim-memory.js'
+
+/**
+ * The model of time: each multiprocessor has so many lanes, which do so many instructions in a nanosecond, and memory moves
+ * so many bytes in one. A launch takes a moment besides.
+ */
+const LANES = 128
+const CYCLES_PER_NS = 1.755
+const BYTES_PER_NS = 4000
+const SHORTEST = 2000
+/** Of a thread whose kernel has not been run: loops are counted once. */
+const BYTES_OF_ACCESS = 4
+
+const MACHINE_CODE = [
+  [0x7f, 0x45, 0x4c, 0x46],
+  [0x50, 0xed, 0x55, 0xba],
+] as const
+
+/** All memory: what a kernel may touch that follows addresses in memory. */
+const EVERYWHERE: Touch = { pointer: 0, byteLength: 2 ** 47, writes: true }
+
+/** What modules and kernels need of the machine. */
+export interface PtxParts {
+  readonly device: SimDevice
+  readonly memory: SimMemory
+  /** Picks one of so many blocks that could run next; undefined: they run in order. */
+  readonly choose: ((count: number) => number) | undefined
+}
+
+/** A module of PTX that is loaded on a device. */
+export class PtxModule {
+  readonly #module: Ptx.PtxModule
+  readonly #kernels = new Map<string, PtxKernel>()
+
+  /** Throws ERR_UNSUPPORTED for machine code, and the error of cuModuleLoadData for text that is no PTX. */
+  constructor(
+    image: Uint8Array,
+    private readonly host: HostModule | undefined,
+    private readonly parts: PtxParts,
+  ) {
+    const { memory, device } = parts
+    if (MACHINE_CODE.some((magic) => magic.every((byte, index) => image[index] === byte))) throw isMachineCode()
+    const variables = new Map<number, () => void>()
+    const machine: Ptx.ModuleHost = {
+      memory: memory.kernelMemory,
+      allocate: (byteLength) => {
+        const { pointer, free } = memory.allocateVariable(byteLength, device)
+        variables.set(pointer, free)
+        return pointer
+      },
+      release: (address) => variables.get(address)?.(),
+    }
+    const end = image.indexOf(0)
+    const text = new TextDecoder().decode(end < 0 ? image : image.subarray(0, end))
+    this.#module = refusedByLoader(() => new Ptx.PtxModule(text, machine))
+    for (const name of this.#module.kernels) refusedByLoader(() => this.#factsOf(name))
+  }
+
+  /** @throws ERR_UNSUPPORTED for a kernel that the simulator cannot run, and the error of `cuModuleGetFunction` where there is none */
+  kernel(name: string): PtxKernel {
+    const known = this.#kernels.get(name)
+    if (known !== undefined) return known
+    if (!this.#module.kernels.includes(name)) throw cudaError('cuModuleGetFunction', CUresult.NOT_FOUND)
+    // Compiled here and not at the first launch, so that a form that does not run is told at once.
+    this.#module.code(name)
+    const kernel = new PtxKernel(name, this.#module, this.host?.get(name), this.parts)
+    this.#kernels.set(name, kernel)
+    return kernel
+  }
+
+  variable(name: string): { readonly pointer: Pointer; readonly byteLength: number } {
+    const found = this.#module.global(name)
+    if (found === undefined) throw cudaError('cuModuleGetGlobal', CUresult.NOT_FOUND)
+    return { pointer: found.address as Pointer, byteLength: found.byteLength }
+  }
+
+  unload(): void {
+    this.#module.close()
+  }
+
+  /** A form that does not run makes only those kernels unusable that can reach it: they are refused when they are looked up. */
+  #factsOf(name: string): void {
+    try {
+      this.#module.facts(name)
+    } catch (error) {
+      if (codeOf(error) !== 'ERR_UNSUPPORTED') throw error
+    }
+  }
+}
+
+/** A kernel of PTX. */
+export class PtxKernel {
+  readonly facts: Ptx.KernelFacts
+  /** Of a thread, as far as is known: from the text, and then from the latest launch. */
+  #instructions: number
+  #bytes = 0
+
+  constructor(
+    readonly name: string,
+    private readonly module: Ptx.PtxModule,
+    /** The same in JavaScript, to compare with. */
+    private readonly host: HostKernel | undefined,
+    private readonly parts: PtxParts,
+  ) {
+    this.facts = module.facts(name)
+    this.#instructions = this.facts.instructions
+    for (const { use } of this.facts.parameters) if (use !== 'none') this.#bytes += BYTES_OF_ACCESS
+  }
+
+  /** Throws ERR_INVALID_ARG_VALUE where these are not the types of the kernel's parameters. */
+  checkParameters(types: readonly ScalarType[]): void {
+    const sizes = this.facts.parameters.map(({ byteLength }) => byteLength)
+    checkParameterSizes(this.name, types, sizes)
+  }
+
+  /** A launch, and the virtual nanoseconds that it takes. */
+  queued(work: KernelWork, types: readonly ScalarType[], multiprocessors = MULTIPROCESSORS): Queued {
+    const { shape, args, kernel, observer } = work
+    if (observer !== undefined) {
+      observer.isTold = true
+      this.parts.memory.recordKernels()
+    }
+    const touches = this.#touchesOf(work)
+    const held = touches.map(({ pointer }) => this.parts.memory.heldAt(pointer as Pointer))
+    const parameters = this.#parametersOf(args, types)
+    const compare = this.host === undefined ? undefined : compareWithHost(this.host, work, this.parts.memory)
+    const run = (): void => {
+      const check = compare?.()
+      this.#run(shape, parameters, observer)
+      check?.()
+    }
+    const effect = new PtxWork(kernel.name, touches, held, run)
+    return { amount: kernel.nanoseconds ?? this.#durationOf(shape, multiprocessors), work: effect }
+  }
+
+  #run(shape: LaunchShape, parameters: Uint8Array, observer: LaunchObserver | undefined): void {
+    const { grid, block, sharedMemory, cooperative } = shape
+    const mistakes: Ptx.KernelFinding[] = []
+    const checks = { recorded: true, checked: true, report: (found: Ptx.KernelFinding) => void mistakes.push(found) }
+    const configuration = { grid, block, parameters, dynamicSharedBytes: sharedMemory, cooperative }
+    const { choose } = this.parts
+    const launch = this.module.launch(this.name, configuration, {
+      print: (text) => void process.stdout.write(text),
+      ...(choose === undefined ? {} : { choose }),
+      ...(observer === undefined ? {} : checks),
+    })
+    try {
+      launch.run()
+    } finally {
+      observer?.ran(exactMemory(launch.accesses()), mistakes)
+    }
+    const { instructions, bytes, threads } = launch.statistics
+    this.#instructions = instructions / threads
+    this.#bytes = bytes / threads
+  }
+
+  #durationOf({ grid, block }: LaunchShape, multiprocessors: number): number {
+    const blocks = grid[0] * grid[1] * grid[2]
+    const threads = blocks * block[0] * block[1] * block[2]
+    const busy = Math.min(blocks, multiprocessors) * LANES * CYCLES_PER_NS
+    return Math.ceil(SHORTEST + Math.max((threads * this.#instructions) / busy, (threads * this.#bytes) / BYTES_PER_NS))
+  }
+
+  /** What it may read and write: from each pointer to the end of the allocation there, and its module's variables. */
+  #touchesOf({ args, kernel }: KernelWork): readonly Touch[] {
+    const touches: Touch[] = []
+    for (const [index, { use, pointer: isPointer }] of this.facts.parameters.entries()) {
+      const given = args[index]
+      const access = kernel.uses[index]?.access
+      if (use === 'none' || given === undefined || (access === undefined && !isPointer)) continue
+      const pointer = addressOf(given)
+      const byteLength = this.parts.memory.bytesBehind(pointer)
+      if (byteLength === 0) continue
+      touches.push({ pointer, byteLength, writes: use === 'unknown' ? access !== 'in' : use !== 'read' })
+    }
+    if (this.facts.variables) {
+      for (const name of this.module.globals) {
+        const { address = 0, byteLength = 0 } = this.module.global(name) ?? {}
+        touches.push({ pointer: address, byteLength, writes: true })
+      }
+    }
+    return this.facts.otherMemory ? [...touches, EVERYWHERE] : touches
+  }
+
+  /** The arguments as the code takes them. */
+  #parametersOf(args: readonly LaunchArgument[], types: readonly ScalarType[]): Uint8Array {
+    const bytes = new Uint8Array(this.facts.parameterBytes)
+    for (const [index, { offset }] of this.facts.parameters.entries()) {
+      const given = args[index]
+      const type = types[index]
+      if (given === undefined || type === undefined) continue
+      const value = typeof given === 'object' ? BigInt(given.pointer) : given
+      const { array: View } = ELEMENT_TYPES[type]
+      const one = new View(new ArrayBuffer(8), 0, 1)
+      const isLong = one instanceof BigInt64Array || one instanceof BigUint64Array
+      if (isLong) one[0] = BigInt(value)
+      else one[0] = Number(value)
+      bytes.set(new Uint8Array(one.buffer, 0, one.byteLength), offset)
+    }
+    return bytes
+  }
+}
+
+const addressOf = (given: LaunchArgument): Pointer =>
+  (typeof given === 'object' ? given.pointer : Number(given)) as Pointer
+
+class PtxWork implements Work {
+  readonly engine = undefined
+  readonly byteLength = undefined
+  readonly shape = undefined
+
+  constructor(
+    readonly name: string,
+    readonly touches: readonly Touch[],
+    /** Kept reachable until it is done. */
+    readonly held: readonly unknown[],
+    private readonly run: () => void,
+  ) {}
+
+  get what(): string {
+    return `kernel ${this.name}`
+  }
+
+  effect(): void {
+    try {
+      this.run()
+    } catch (error) {
+      if (error instanceof Ptx.KernelFault) throw new LaunchFault(error.number, error.message)
+      throw error
+    }
+  }
+}
+
+/** What is wrong with the text a GPU's loader says by a number alone. */
+function refusedByLoader<R>(load: () => R): R {
+  try {
+    return load()
+  } catch (error) {
+    if (codeOf(error) !== 'ERR_COMPILATION') throw error
+    throw explained(cudaError('cuModuleLoadData', CUresult.INVALID_PTX), messageOf(error))
+  }
+}
+
+const codeOf = (error: unknown): unknown => (error instanceof Error && 'code' in error ? error.code : undefined)
+
+const isMachineCode = (): Error =>
+  stateError(
+    'ERR_UNSUPPORTED',
+    'The simulator runs PTX, and this is machine code of a GPU (a cubin or fatbin): load the PTX, as `nvcc --ptx` makes it, or use Program.compile()',
+  )

@@ -1,0 +1,117 @@
+/** Code of GPUs, PTX and CUDA C++: what launches of it compute, order and print is the same on the simulator and on a GPU. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { defineKernel, Module, Program } from 'cuda-streams'
+import { lacksNvrtc } from '../helpers/cuda-toolkit.js'
+import { onEveryBackend } from '../helpers/suite.js'
+
+const COMPILES = { skip: lacksNvrtc() }
+const HEAD = '.version 7.0\n.target sm_70\n.address_size 64\n'
+const VARIABLE = `${HEAD}
+.visible .global .align 4 .b8 numbers[16];
+.visible .entry add(.param .u64 out) {
+  .reg .u64 %from, %out;
+  .reg .u32 %one, %i;
+  ld.param.u64 %out, [out];
+  mov.u32 %i, %tid.x;
+  mul.wide.u32 %from, %i, 4;
+  add.u64 %out, %out, %from;
+  mov.u64 %from, numbers;
+  ld.global.u32 %one, [%from+4];
+  add.u32 %one, %one, %i;
+  st.global.u32 [%out], %one;
+  ret;
+}
+`
+
+onEveryBackend('code of a GPU', (bench) => {
+  const { device } = bench
+
+  test('K10 a variable of a module is a buffer, which kernels of the module see', async () => {
+    using module = Module.load(VARIABLE, { device })
+    using stream = bench.stream()
+    using numbers = module.global('numbers')
+    using out = device.alloc(16, { stream })
+    assert.equal(numbers.byteLength, 16)
+    void stream.upload(numbers, new Uint32Array([1, 20, 3, 4]))
+    stream.launch(module.kernel('add', ['out u32*']), { grid: 1, block: 4 }, out)
+    const bytes = await stream.download(out)
+    assert.deepEqual([...new Uint32Array(bytes.buffer, bytes.byteOffset, 4)], [20, 21, 22, 23])
+    stream.fill(numbers, 7, { width: 4 })
+    assert.deepEqual([...new Uint32Array((await stream.download(numbers)).buffer)], [7, 7, 7, 7])
+    assert.throws(() => module.global('missing'), { number: 500 })
+  })
+
+  test('K10 a kernel that is defined by its source alone runs', COMPILES, async () => {
+    const scale = defineKernel({
+      name: 'scale',
+      source: 'extern "C" __global__ void scale(float f, float* x) { x[blockIdx.x * blockDim.x + threadIdx.x] *= f; }',
+      signature: ['f32', 'inout f32*'],
+    })
+    using stream = bench.stream()
+    using x = device.alloc(4 * 512, { stream })
+    await scale.prepare(device)
+    void stream.upload(x, new Float32Array(512).fill(1.5))
+    stream.launch(scale, { grid: 2, block: 256 }, 3, x)
+    const bytes = await stream.download(x)
+    assert.ok(new Float32Array(bytes.buffer, bytes.byteOffset, 512).every((value) => value === 4.5))
+  })
+
+  test('K10 work of other kinds and kernels see the same memory', COMPILES, async () => {
+    using module = await Program.compile(
+      'extern "C" __global__ void inc(unsigned char* to, const unsigned char* from) { to[threadIdx.x] = from[threadIdx.x] + 1; }',
+      { device },
+    )
+    const inc = module.kernel('inc', ['out u8*', 'in u8*'])
+    using stream = bench.stream()
+    using pinned = device.allocPinned(64)
+    using a = device.alloc(64, { stream })
+    using b = device.alloc(64, { stream })
+    stream.fill(a, 1).launch(inc, { grid: 1, block: 64 }, b, a).copy(a, b)
+    stream.launch(inc, { grid: 1, block: 64 }, pinned, a)
+    await stream.finished()
+    assert.ok(pinned.bytes.every((byte) => byte === 3))
+    pinned.bytes.fill(9)
+    stream.launch(inc, { grid: 1, block: 64 }, a, pinned)
+    assert.ok((await stream.download(a)).every((byte) => byte === 10))
+    // A part of a buffer, and a launch in a graph.
+    using graph = stream.capture(() => {
+      stream.launch(inc, { grid: 1, block: 8 }, b.slice(8, 8), a.slice(0, 8))
+    })
+    using exec = graph.instantiate()
+    stream.fill(b, 0)
+    exec.launch(stream)
+    const bytes = await stream.download(b)
+    assert.deepEqual([bytes[7], bytes[8], bytes[15], bytes[16]], [0, 11, 11, 0])
+  })
+
+  test('K3 bounds of the code are the launch’s', COMPILES, async () => {
+    using module = await Program.compile(
+      `extern "C" __global__ void __launch_bounds__(64) few() {}
+      extern "C" __global__ void much(int* out) { __shared__ int all[11 * 1024]; all[threadIdx.x] = 1; __syncthreads(); out[0] = all[0]; }`,
+      { device },
+    )
+    using stream = bench.stream()
+    using out = device.alloc(4, { stream })
+    const [few, much] = [module.kernel('few', []), module.kernel('much', ['out i32*'])]
+    stream.launch(few, { grid: 1, block: 64 })
+    assert.throws(() => stream.launch(few, { grid: 1, block: 96 }), { name: 'CudaError' })
+    stream.launch(much, { grid: 1, block: 32 }, out)
+    assert.throws(() => stream.launch(much, { grid: 1, block: 32, sharedMemory: 8192 }, out), { name: 'CudaError' })
+    stream.launch(much, { grid: 1, block: 32, sharedMemory: 64 * 1024 }, out)
+    await stream.finished()
+    assert.ok(much.activeBlocks(32) < few.activeBlocks(32))
+  })
+
+  test('K4 code that the simulator cannot run is refused, with the reason', {
+    skip: bench.name === 'cuda' && 'of the simulator',
+  }, () => {
+    const cubin = new Uint8Array([0x7f, 0x45, 0x4c, 0x46, 2, 1, 1])
+    assert.throws(() => Module.load(cubin, { device }), { code: 'ERR_UNSUPPORTED', message: /machine code.*PTX/ })
+    const texture = `${HEAD}.visible .entry fine() { ret; }
+.visible .entry not() { .reg .f32 %a<5>; tex.1d.v4.f32.s32 {%a0, %a1, %a2, %a3}, [5, {6}]; ret; }`
+    using module = Module.load(texture, { device })
+    assert.equal(module.kernel('fine', []).name, 'fine')
+    assert.throws(() => module.kernel('not', []), { code: 'ERR_UNSUPPORTED', message: /tex.*line \d+/ })
+  })
+})

@@ -1,0 +1,162 @@
+/** The sanitizer and the code of kernels: on the simulator it knows which bytes a launch has touched, and what a GPU leaves undefined. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { type Device, type Module, Program, Stream } from 'cuda-streams'
+import { Sanitizer, type SanitizerReport } from 'cuda-streams/sanitizer'
+import { simulate } from 'cuda-streams/sim'
+import { lacksNvrtc } from '../helpers/cuda-toolkit.js'
+
+const SOURCE = `
+extern "C" __global__ void every_second(int* x, int first, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (2 * i + first < n) x[2 * i + first] = i;
+}
+extern "C" __global__ void copy(int* to, const int* from, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) to[i] = from[i];
+}
+extern "C" __global__ void shift(int* x, int n) {
+  int i = threadIdx.x;
+  if (i < n) x[i] = x[i + 1];
+}
+extern "C" __global__ void unguarded(int* out) {
+  __shared__ int all[64];
+  all[threadIdx.x] = threadIdx.x;
+  out[threadIdx.x] = all[63 - threadIdx.x];
+}
+extern "C" __global__ void half_waits(int* out) {
+  if (threadIdx.x < 32) __syncthreads(); else asm volatile("bar.sync 1, 64;");
+  out[threadIdx.x] = 1;
+}
+extern "C" __global__ void add(int* sum) { atomicAdd(sum, 1); }
+`
+
+const N = 256
+const ONE = { grid: 1, block: N }
+
+describe('kernels of which the code runs', { skip: lacksNvrtc() }, () => {
+  const found = async (
+    run: (device: Device, module: Module, streams: readonly [Stream, Stream]) => Promise<void> | void,
+  ): Promise<readonly SanitizerReport[]> => {
+    using simulation = simulate()
+    const [device] = simulation.devices
+    assert.ok(device)
+    using module = await Program.compile(SOURCE, { device, options: ['-lineinfo'] })
+    using sanitizer = Sanitizer.start({ device })
+    using one = new Stream({ device })
+    using other = new Stream({ device })
+    await run(device, module, [one, other])
+    await device.finished()
+    return sanitizer.reports
+  }
+  const kinds = (reports: readonly SanitizerReport[]): readonly string[] => reports.map(({ kind }) => kind)
+
+  it('that touch every second element, each the others, do not race', async () => {
+    const reports = await found((device, module, [one, other]) => {
+      const kernel = module.kernel('every_second', ['inout i32*', 'i32', 'i32'])
+      const x = device.alloc(4 * N, { stream: one })
+      other.wait(one)
+      one.launch(kernel, ONE, x, 0, N)
+      other.launch(kernel, ONE, x, 1, N)
+      one.wait(other)
+      x.close()
+    })
+    assert.deepEqual(kinds(reports), [])
+  })
+
+  it('that touch the same elements race, and it is said which bytes', async () => {
+    const reports = await found((device, module, [one, other]) => {
+      const kernel = module.kernel('every_second', ['inout i32*', 'i32', 'i32'])
+      const x = device.alloc(4 * N, { stream: one })
+      other.wait(one)
+      one.launch(kernel, ONE, x, 0, N)
+      other.launch(kernel, ONE, x, 2, N)
+      one.wait(other)
+      x.close()
+    })
+    assert.deepEqual(kinds(reports), ['race'])
+    assert.match(reports[0]?.message ?? '', /kernel 'every_second'[\s\S]*kernel 'every_second'[\s\S]*\.wait\(/)
+  })
+
+  it('that add atomically do not race with each other, whatever the signature says', async () => {
+    const reports = await found((device, module, [one, other]) => {
+      const kernel = module.kernel('add', ['inout i32*'])
+      const x = device.alloc(4, { stream: one })
+      one.fill(x, 0)
+      other.wait(one)
+      one.launch(kernel, ONE, x)
+      other.launch(kernel, ONE, x)
+      one.wait(other)
+      x.close()
+    })
+    assert.deepEqual(kinds(reports), [])
+  })
+
+  it('a race that nobody waits for is reported by what the launch says', async () => {
+    using simulation = simulate()
+    const [device] = simulation.devices
+    assert.ok(device)
+    using module = await Program.compile(SOURCE, { device })
+    using sanitizer = Sanitizer.start({ device })
+    using one = new Stream({ device })
+    using other = new Stream({ device })
+    const x = device.alloc(4, { stream: one })
+    one.fill(x, 0)
+    other.wait(one)
+    one.launch(module.kernel('add', ['inout i32*']), ONE, x)
+    other.fill(x, 1)
+    assert.deepEqual(kinds(sanitizer.reports), ['race'])
+  })
+
+  it('a signature that lies is found', async () => {
+    const reports = await found((device, module, [one]) => {
+      const kernel = module.kernel('copy', ['in i32*', 'in i32*', 'i32'])
+      const [to, from] = [device.alloc(4 * N, { stream: one }), device.alloc(4 * N, { stream: one })]
+      one.fill(from, 1).launch(kernel, ONE, to, from, N)
+    })
+    assert.deepEqual(kinds(reports), ['wrong-signature'])
+    assert.match(reports[0]?.message ?? '', /argument 0 is written.*'out' or 'inout'/)
+  })
+
+  it('bytes beside the part of a buffer that a kernel was given are found', async () => {
+    const reports = await found((device, module, [one]) => {
+      const kernel = module.kernel('shift', ['inout i32*', 'i32'])
+      const x = device.alloc(4 * N, { stream: one })
+      one.fill(x, 1).launch(kernel, { grid: 1, block: 64 }, x.slice(0, 4 * 64), 64)
+    })
+    assert.deepEqual(kinds(reports), ['outside-argument'])
+    assert.match(reports[0]?.message ?? '', /has 256 bytes, and it reads byte 256/)
+  })
+
+  it('a read of memory that nothing has written is found, once', async () => {
+    const reports = await found((device, module, [one]) => {
+      const kernel = module.kernel('copy', ['out i32*', 'in i32*', 'i32'])
+      const [to, from] = [device.alloc(4 * N, { stream: one }), device.alloc(4 * N, { stream: one })]
+      one.fill(from.slice(0, 4 * 100), 1).launch(kernel, ONE, to, from, 100)
+      one.launch(kernel, ONE, to, from, 101)
+    })
+    assert.deepEqual(kinds(reports), ['uninitialised-read'])
+  })
+
+  it('races within shared memory and barriers that do not meet are found, with the line of the source', async () => {
+    const reports = await found((device, module, [one]) => {
+      const out = device.alloc(4 * 64, { stream: one })
+      one.launch(module.kernel('unguarded', ['out i32*']), { grid: 1, block: 64 }, out)
+    })
+    assert.deepEqual(kinds(reports), ['shared-memory-race'])
+    assert.match(reports[0]?.message ?? '', /program\.cu|line \d+/)
+  })
+
+  it('a node of a graph is looked at in each launch', async () => {
+    const reports = await found(async (device, module, [one]) => {
+      const kernel = module.kernel('copy', ['in i32*', 'in i32*', 'i32'])
+      const [to, from] = [device.alloc(4 * N, { stream: one }), device.alloc(4 * N, { stream: one })]
+      one.fill(from, 1)
+      using graph = one.capture(() => void one.launch(kernel, ONE, to, from, N))
+      using exec = graph.instantiate()
+      one.launch(exec).launch(exec)
+      await one.finished()
+    })
+    assert.deepEqual(kinds(reports), ['wrong-signature'])
+  })
+})
