@@ -249,7 +249,7 @@ describe('the playground, in Chromium', { skip, timeout: 180_000 }, () => {
       reached.add(await page.evaluate(() => document.activeElement.id || document.activeElement.className))
       await page.keyboard.press('Tab')
     }
-    for (const wanted of ['time', 'step', 'run', 'lessons', 'lanes', 'button insert'])
+    for (const wanted of ['time', 'step', 'run', 'lessons', 'tracks', 'button insert'])
       assert.ok(reached.has(wanted), wanted)
   })
 
