@@ -103,7 +103,7 @@ const beside = {
   ],
 } as const satisfies Group
 
-// What moves many bytes leaves garbage, after which V8 compiles anew what the other rows run: it comes after the calls.
+// What moves many bytes leaves garbage, after which V8 compiles again what the other rows run: it comes after the calls.
 const moves = {
   title: '256 MiB',
   unit: 'GB/s',

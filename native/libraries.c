@@ -74,7 +74,7 @@ static int restore_signals(void) {
 }
 
 /*
- * The deleter of DLPack's tensors that are handed out. A consumer calls it on any thread, also while JavaScript waits for that thread,
+ * The deleter of DLPack's exported tensors. A consumer calls it on any thread, also while JavaScript waits for that thread,
  * so it only marks the first word, with a value that is no version and no address. JavaScript checks for it later.
  */
 static void delete_tensor(_Atomic(uint64_t) *tensor) { atomic_store(tensor, UINT64_MAX); }

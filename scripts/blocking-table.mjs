@@ -12,12 +12,12 @@ const NOT_MEASURED = 'not measured'
 const LONGEST_LIST = 240
 const MOST_HELD = 8
 
-/** Which column tells of which place of the gate, and of the call's stream. */
+/** Which column tells of which place of the semaphore, and of the call's stream. */
 const COLUMNS = [
-  ["its stream's own gate", /^own/],
-  ["another stream's gate", /^(nb|bl|graph|pt)>(nb|bl|-)$|^nb>null$/],
+  ["its stream's own semaphore", /^own/],
+  ["another stream's semaphore", /^(nb|bl|graph|pt)>(nb|bl|-)$|^nb>null$/],
   ['by way of the null stream', /^null>|^(bl|pt)>null$/],
-  ["another device's gate", /^dev1>/],
+  ["another device's semaphore", /^dev1>/],
 ]
 const FULL_QUEUE = /(^|, )full queue$/
 const NEVER = { stuck: 'never returns', crashed: 'ends the process', failed: 'could not be tried' }
@@ -56,7 +56,7 @@ function outcomes(rows, nameOf) {
     for (const [name, tests] of groupBy(rows, nameOf)) {
       const such = tests.filter((test) => test.outcome === outcome)
       if (such.length === 0) continue
-      const places = such.length === tests.length ? '' : `(${unique(such.map((test) => test.gate)).join(' ')})`
+      const places = such.length === tests.length ? '' : `(${unique(such.map((test) => test.semaphore)).join(' ')})`
       named.push([name, places].filter((part) => part !== '').join(' '))
     }
     const list = named.join('; ')
@@ -67,7 +67,7 @@ function outcomes(rows, nameOf) {
 }
 
 function cell(rows, places) {
-  const here = rows.filter(({ gate }) => places.test(gate))
+  const here = rows.filter(({ semaphore }) => places.test(semaphore))
   const full = here.filter(({ variant }) => FULL_QUEUE.test(variant))
   const usual = outcomes(
     here.filter((row) => !full.includes(row)),
@@ -78,16 +78,18 @@ function cell(rows, places) {
 }
 
 const isHeld = ({ outcome }) => outcome === 'held' || outcome === 'stuck'
-/** What the gate alone holds up is not the lock's doing. */
+/** What the semaphore alone holds up is not the lock's doing. */
 const heldByGate = (locks) =>
-  new Set(locks.filter((row) => row.function === '(nothing)' && isHeld(row)).map(({ gate }) => gate))
+  new Set(locks.filter((row) => row.function === '(nothing)' && isHeld(row)).map(({ semaphore }) => semaphore))
 
 function lockCell(locks, name, waits) {
-  const byGate = heldByGate(locks)
+  const bySemaphore = heldByGate(locks)
   const rows = locks.filter((row) => row.function === name && row.outcome !== 'failed')
   if (rows.length === 0) return waits ? NOT_MEASURED : '–'
-  const held = unique(rows.filter((row) => isHeld(row) && !byGate.has(row.gate)).map(({ gate }) => gate))
-  const all = unique(rows.map(({ gate }) => gate)).length
+  const held = unique(
+    rows.filter((row) => isHeld(row) && !bySemaphore.has(row.semaphore)).map(({ semaphore }) => semaphore),
+  )
+  const all = unique(rows.map(({ semaphore }) => semaphore)).length
   if (held.length === 0) return 'no'
   return held.length > MOST_HELD ? `${held.length} of ${all} calls, see below` : `yes: ${held.join('; ')}`
 }
@@ -100,7 +102,7 @@ function callsTable(names, rows, before, precautions) {
     const measured = COLUMNS.map(([, places], index) => {
       const found = cell(own, places)
       if (found !== undefined) return found
-      // A call that is on no stream has no gate of its own.
+      // A call that is on no stream has no semaphore of its own.
       return own.length > 0 && index === 0 ? '–' : NOT_MEASURED
     })
     const waits = measured.some((text) => /waits|never/.test(text))
@@ -111,7 +113,7 @@ function callsTable(names, rows, before, precautions) {
   return markdown(head, lines)
 }
 
-/** Lengths for which the same was seen share a row; at some places of the gate not every length is tried. */
+/** Lengths for which the same was seen share a row; at some places of the semaphore not every length is tried. */
 function copiesTable(rows) {
   const head = ['copy', ...COLUMNS.map(([title]) => title), 'bytes']
   const copies = rows.filter(({ table, variant }) => table === 'copies' && !FULL_QUEUE.test(variant))
@@ -122,7 +124,7 @@ function copiesTable(rows) {
     for (const [size, same] of groupBy(tests, (row) => SIZE.exec(row.variant)?.[0] ?? '')) {
       const cells = COLUMNS.map(([, places]) =>
         outcomes(
-          same.filter((row) => places.test(row.gate)),
+          same.filter((row) => places.test(row.semaphore)),
           () => '',
         ),
       )
@@ -145,11 +147,12 @@ function copiesTable(rows) {
   return markdown(head, lines)
 }
 
-/** What else was seen, and at which places of the gate where it was not at all of them. */
+/** What else was seen, and at which places of the semaphore where it was not at all of them. */
 function notesOf(tests) {
   const notes = groupBy(tests, ({ result, note }) => (/^(CUDA_SUCCESS|-)$/.test(result) ? note : result))
   const told = [...notes].filter(([note]) => note !== '')
-  const placed = ([note, such]) => (note === RIGHT ? note : `${note} (${such.map(({ gate }) => gate).join(' ')})`)
+  const placed = ([note, such]) =>
+    note === RIGHT ? note : `${note} (${such.map(({ semaphore }) => semaphore).join(' ')})`
   return told.map(notes.size === 1 ? ([note]) => note : placed).join('; ')
 }
 
@@ -162,17 +165,17 @@ function bytesOf(size) {
 
 function locksTable(rows) {
   const locks = rows.filter(({ table }) => table === 'locks')
-  const byGate = heldByGate(locks)
+  const bySemaphore = heldByGate(locks)
   const lines = []
   for (const [, tests] of groupBy(locks, (row) => `${row.function}\t${row.variant}`)) {
     const [{ function: name, variant }] = tests
     const tried = tests.filter(({ outcome }) => outcome !== 'failed')
     const alone = name === '(nothing)'
-    const held = tried.filter((row) => isHeld(row) && (alone || !byGate.has(row.gate)))
+    const held = tried.filter((row) => isHeld(row) && (alone || !bySemaphore.has(row.semaphore)))
     const why = tried.length === 0 ? (tests[0]?.note ?? '') : ''
     lines.push([
       `${alone ? 'no call' : `\`${name}\``}${variant === '' ? '' : `: ${variant}`}`,
-      why !== '' ? why : held.map(({ gate }) => gate).join('; ') || 'none',
+      why !== '' ? why : held.map(({ semaphore }) => semaphore).join('; ') || 'none',
       `${tried.length - held.length} of ${tried.length}`,
     ])
   }

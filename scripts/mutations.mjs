@@ -1,8 +1,8 @@
-// Plants mistakes in src, one at a time, and sees whether the tests find them: `npm run mutations -- --count 50 --seed 1`. A mistake
+// Injects mistakes into src, one at a time, and checks whether the tests find them: `npm run mutations -- --count 50 --seed 1`. A mistake
 // is a line of the driver, the simulator, memory, graphs or the sanitizer that is left out or turned round, drawn by the seed, so that
-// the same ones are planted again after the tests have changed. It works in a copy of the checkout, in a temporary folder.
+// the same ones are injected again after the tests have changed. It works in a copy of the checkout, in a temporary folder.
 //
-// Of each mistake the table says which tests found it: the first of STAGES that failed. `--only 3,17` plants some again;
+// Of each mistake the table says which tests found it: the first of STAGES that failed. `--only 3,17` injects some again;
 // `--stages "words of test files;more words"` has other tests look for it.
 import { spawnSync } from 'node:child_process'
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -116,9 +116,9 @@ const all = possible(folder)
 const draw = drawing(Number(values.seed))
 const only = values.only?.split(',').map(Number)
 const escaped = []
-let planted = 0
+let injected = 0
 console.log(`${all.length} mistakes can be made`)
-while (planted < Number(values.count) && all.length > 0) {
+while (injected < Number(values.count) && all.length > 0) {
   const [mistake] = all.splice(draw(all.length), 1)
   const { file, index, line, changed, what } = mistake
   const path = join(folder, file)
@@ -126,8 +126,8 @@ while (planted < Number(values.count) && all.length > 0) {
   writeFileSync(path, text.split('\n').with(index, changed).join('\n'))
   // What the compiler refuses nobody would commit.
   if (run(folder, ['scripts/build.mjs']).status === 0) {
-    planted += 1
-    if (only === undefined || only.includes(planted)) {
+    injected += 1
+    if (only === undefined || only.includes(injected)) {
       const begun = performance.now()
       let found
       for (const stage of STAGES) {
@@ -137,12 +137,12 @@ while (planted < Number(values.count) && all.length > 0) {
           break
         }
       }
-      if (found === undefined) escaped.push(planted)
+      if (found === undefined) escaped.push(injected)
       const seconds = Math.round((performance.now() - begun) / 1000)
-      console.log(`${planted}. ${file}:${index + 1} ${what}: ${line.trim()}`)
+      console.log(`${injected}. ${file}:${index + 1} ${what}: ${line.trim()}`)
       console.log(`   ${found === undefined ? 'ESCAPED' : `found by: ${found}`} (${seconds} s)`)
     }
   }
   writeFileSync(path, text)
 }
-console.log(`${planted} mistakes, ${escaped.length} escaped: ${escaped.join(', ') || 'none'}`)
+console.log(`${injected} mistakes, ${escaped.length} escaped: ${escaped.join(', ') || 'none'}`)

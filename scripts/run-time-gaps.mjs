@@ -33,7 +33,7 @@ const BUN = [
   {
     file: 'native/signals',
     test: 'a compiler that puts handlers back by signal()',
-    reason: 'it does not need what is mended there for Node',
+    reason: 'it does not need what is fixed there for Node',
   },
   { file: 'driver/environment-interceptors', test: 'without the code that', reason: ERROR_CODES },
   ...explored('the GPU may have done anything', 'not every order was run', 'a turn after synchronize()'),
@@ -81,7 +81,7 @@ const DENO = [
   {
     file: 'native/signals',
     test: 'a compiler that puts handlers back by signal()',
-    reason: 'it does not need what is mended there for Node',
+    reason: 'it does not need what is fixed there for Node',
   },
   { file: 'fake-driver/fake-driver', test: 'a wait inside a host function', reason: 'parentPort has no close()' },
   { file: 'processes/thread-table', test: 'a thread sees what others have pending', sometimes: true, reason: WORKERS },

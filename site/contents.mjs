@@ -35,7 +35,7 @@ export const GROUPS = [
   },
   {
     text: 'Look up',
-    files: ['docs/api.md', 'docs/environment.md', 'docs/laws.md', 'docs/cuda-facts.md', 'docs/run-times.md'],
+    files: ['docs/api.md', 'docs/environment.md', 'docs/guarantees.md', 'docs/cuda-facts.md', 'docs/run-times.md'],
   },
   {
     text: 'Examples',
@@ -51,6 +51,7 @@ export const GROUPS = [
     text: 'The project',
     files: [
       'docs/architecture.md',
+      'docs/glossary.md',
       'CONTRIBUTING.md',
       'docs/differential.md',
       'docs/soak.md',

@@ -105,14 +105,15 @@ function relative(from, to) {
 
 /** The names of exports in the first column of the tables lead to their pages of the reference. */
 function withReference(markdown, reference) {
-  let door
+  let entryPoint
   const lines = markdown.split('\n').map((line) => {
-    door = /^## (.*)$/.exec(line)?.[1] ?? door
+    entryPoint = /^## (.*)$/.exec(line)?.[1] ?? entryPoint
     if (!line.startsWith('| `')) return line
     const [, names, ...rest] = line.split('|')
     const linked = names.replace(/`(\w+)`/g, (code, name) => {
-      const page = reference.get(`${door}#${name}`)
-      if (page === undefined) throw new Error(`docs/api.md names ${name} of ${door}, which the reference does not have`)
+      const page = reference.get(`${entryPoint}#${name}`)
+      if (page === undefined)
+        throw new Error(`docs/api.md names ${name} of ${entryPoint}, which the reference does not have`)
       return `[${code}](./${page}.md)`
     })
     return ['', linked, ...rest].join('|')

@@ -10,12 +10,12 @@ import { mapText } from './pages.mjs'
  * "entry point#name".
  */
 export async function writeReference({ root, manifest, folder, repository }) {
-  const doors = doorsOf(manifest)
+  const entryPoints = entryPointsOf(manifest)
   const below = join(folder, 'reference')
   const app = await Application.bootstrapWithPlugins({
     plugin: ['typedoc-plugin-markdown'],
     tsconfig: join(root, 'site', 'tsconfig.json'),
-    entryPoints: doors.map(({ source }) => join(root, source)),
+    entryPoints: entryPoints.map(({ source }) => join(root, source)),
     basePath: root,
     outputs: [{ name: 'markdown', path: below }],
     // TypeScript 7 has checked the code; 6 does not infer a type that 7 does.
@@ -35,9 +35,9 @@ export async function writeReference({ root, manifest, folder, repository }) {
     parametersFormat: 'table',
     logLevel: 'Warn',
   })
-  const names = new Map(doors.map(({ name, source }) => [source.replace(/(\/index)?\.ts$/, ''), name]))
+  const names = new Map(entryPoints.map(({ name, source }) => [source.replace(/(\/index)?\.ts$/, ''), name]))
   app.converter.on(Converter.EVENT_RESOLVE_BEGIN, ({ project }) => {
-    for (const door of project.children ?? []) door.name = names.get(door.name) ?? door.name
+    for (const entryPoint of project.children ?? []) entryPoint.name = names.get(entryPoint.name) ?? entryPoint.name
   })
   // Members that a class inherits stand on the page of the class that has them: ExternalStream's would repeat all of Stream's.
   app.converter.on(Converter.EVENT_RESOLVE_END, ({ project }) => {
@@ -55,19 +55,19 @@ export async function writeReference({ root, manifest, folder, repository }) {
     .filter((path) => path.endsWith('.md'))
     .sort()
   for (const page of pages) tidy(join(below, page))
-  const listing = listed(doors, pages)
+  const listing = listed(entryPoints, pages)
   // An export that another entry point has, too, has one page.
-  for (const door of project.children ?? []) {
-    for (const child of door.children ?? []) {
+  for (const entryPoint of project.children ?? []) {
+    for (const child of entryPoint.children ?? []) {
       const target = child.isReference() ? child.getTargetReflection() : undefined
       const page = listing.exported.get(`${target?.parent?.name}#${target?.name}`)
-      if (page !== undefined) listing.exported.set(`${door.name}#${child.name}`, page)
+      if (page !== undefined) listing.exported.set(`${entryPoint.name}#${child.name}`, page)
     }
   }
   return listing
 }
 
-function doorsOf({ name, exports }) {
+function entryPointsOf({ name, exports }) {
   return Object.entries(exports).flatMap(([path, { types }]) =>
     types === undefined
       ? []
@@ -94,18 +94,18 @@ function tidy(path) {
   writeFileSync(path, `---\neditLink: false\npageClass: reference\n---\n\n${titled}`)
 }
 
-function listed(doors, pages) {
+function listed(entryPoints, pages) {
   const exported = new Map()
-  const sidebar = doors.map(({ name: door }) => {
+  const sidebar = entryPoints.map(({ name: entryPoint }) => {
     const items = pages.flatMap((page) => {
       const parts = page.split(sep)
-      if (parts.length < 3 || parts.slice(0, -2).join('/') !== door) return []
+      if (parts.length < 3 || parts.slice(0, -2).join('/') !== entryPoint) return []
       const name = basename(page, '.md')
       const path = `reference/${page.replaceAll(sep, '/').replace(/\.md$/, '')}`
-      exported.set(`${door}#${name}`, path)
+      exported.set(`${entryPoint}#${name}`, path)
       return [{ text: name, link: `/${path}`, kind: parts.at(-2) }]
     })
-    return { text: door, link: `/reference/${door}/`, items }
+    return { text: entryPoint, link: `/reference/${entryPoint}/`, items }
   })
   return { sidebar, exported }
 }

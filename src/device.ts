@@ -224,7 +224,7 @@ export class Device extends LibraryObject {
     if (typeof name !== 'string') throw invalidType('name', 'the name of a device attribute', name)
     if (!Object.hasOwn(DEVICE_ATTRIBUTES, name)) {
       throw invalidValue(
-        `'${name}' is no device attribute; take CUDA's name in camelCase, such as 'multiprocessorCount'`,
+        `'${name}' is no device attribute: use CUDA's name in camelCase, such as 'multiprocessorCount'`,
       )
     }
     return driver.deviceAttribute(this.ordinal, DEVICE_ATTRIBUTES[name])

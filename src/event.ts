@@ -115,7 +115,7 @@ export class Event extends ClosableObject {
     for (const name of EVENT_OPTIONS) checkFact(claims[name], name, settings[name])
     if (owner !== undefined) return owner as Event
     const wrapped = handle as EventHandle
-    const context = driverOf(device).eventAdopt(wrapped)?.context ?? contextOf(device)
+    const context = driverOf(device).eventWrap(wrapped)?.context ?? contextOf(device)
     return new Event(new EventImpl(device, context, settings, 'shared', wrapped, undefined, lifetime))
   }
 
@@ -145,7 +145,7 @@ export class Event extends ClosableObject {
     try {
       const isDone = driver.eventQuery(handle, impl.isKnownDone)
       if (isDone) impl.markDone(impl.records)
-      else if (pollsInVain()) warnOfPolling('event.query()', this, driver.eventHeldBy(handle))
+      else if (pollsInVain()) warnOfPolling('event.query()', this, driver.eventBlockedBy(handle))
       return isDone
     } catch (error) {
       throw reportedWhileWaiting(error, describeWait(this))
@@ -213,7 +213,7 @@ export class Event extends ClosableObject {
     } catch (error) {
       if (!(error instanceof CudaError)) throw error
       if (error.number === CUresult.NOT_READY && pollsInVain()) {
-        const held = end.driver.eventHeldBy(begin) ?? end.driver.eventHeldBy(end.handle)
+        const held = end.driver.eventBlockedBy(begin) ?? end.driver.eventBlockedBy(end.handle)
         warnOfPolling('event.elapsedSince()', this, held)
       }
       throw explainElapsed(from, end, error)

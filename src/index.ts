@@ -15,9 +15,9 @@ export type { CopyNode, FillNode, GraphNode, KernelNode, OtherNode, OtherNodeKin
 export {
   DefinedKernel,
   defineKernel,
+  type HostArgument,
+  type HostArguments,
   type KernelDefinition,
-  type TwinArgument,
-  type TwinArguments,
   type ViewOf,
 } from './kernels/defined-kernel.js'
 export type { ExternalMemory, ExternalWork } from './kernels/external-work.js'

@@ -207,7 +207,9 @@ Device.prototype.alloc = function (byteLength: number, options?: AllocOptions): 
   if (checkBoolean(interprocess, 'options.interprocess', false)) {
     if (pool !== undefined) throw invalidValue('options.pool and options.interprocess exclude each other')
     if (stream === undefined) return allocateInterprocess(device, byteLength)
-    throw invalidValue('options.stream and options.interprocess exclude each other: such memory is there at once')
+    throw invalidValue(
+      'options.stream and options.interprocess exclude each other: interprocess memory is allocated at once, on no stream',
+    )
   }
   const impl = stream === undefined ? currentStreamImpl(device) : streamImplOf(stream)
   if (impl === undefined) throw invalidType('options.stream', 'a Stream', stream)

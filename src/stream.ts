@@ -413,7 +413,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
     try {
       const isDone = impl.driver.streamQuery(impl.handle, impl.isKnownIdle)
       if (isDone) impl.markIdle(impl.queuedCalls)
-      if (!isDone && pollsInVain()) warnOfPolling('stream.query()', impl, impl.driver.streamHeldBy(impl.handle))
+      if (!isDone && pollsInVain()) warnOfPolling('stream.query()', impl, impl.driver.streamBlockedBy(impl.handle))
       return isDone
     } catch (error) {
       throw reportedWhileWaiting(error, describeWait(impl))
@@ -1097,7 +1097,7 @@ function waitForDevice(impl: StreamImpl, device: Device): void {
   const context = contextOf(device)
   const event = driver.eventCreate(context, EventFlag.DISABLE_TIMING, true)
   try {
-    if (!driver.deviceRecordOwn(event, device.ordinal)) {
+    if (!driver.deviceRecordInternal(event, device.ordinal)) {
       throw cudaError('cuCtxRecordEvent', CUresult.STREAM_CAPTURE_UNSUPPORTED)
     }
     driver.streamWaitEvent(handle, event, ExternalFlag.NONE)

@@ -1,4 +1,4 @@
-/** Twenty-six programs whose result depends on an order that nothing promises, each with its mended twin. */
+/** Twenty-six programs whose result depends on an order that nothing promises, each with its fixed version. */
 import { graphs } from './graphs.js'
 import { host } from './host.js'
 import { memory } from './memory.js'

@@ -6,15 +6,15 @@ export const host: readonly OrderingBug[] = [
     {
       name: 'pinned memory written too early',
       story: 'Pinned memory is filled with the next bytes while the copy of the last ones is still queued.',
-      missing: 'stream.synchronize() before the pinned bytes are written anew',
+      missing: 'stream.synchronize() before the pinned bytes are written again',
     },
-    async ({ device, stream, zeros }, mended) => {
+    async ({ device, stream, zeros }, fixed) => {
       const uploads = stream()
       const [first, second] = [zeros(), zeros()]
       const pinned = device.allocPinned(BYTES)
       pinned.bytes.fill(1)
       uploads.copy(first, pinned)
-      if (mended) uploads.synchronize()
+      if (fixed) uploads.synchronize()
       pinned.bytes.fill(2)
       uploads.copy(second, pinned)
       return [await read(uploads, first), await read(uploads, second)]
@@ -27,7 +27,7 @@ export const host: readonly OrderingBug[] = [
       story: 'The program waits for the stream of the kernel, and reads what another stream copies.',
       missing: 'await downloads.finished() before the pinned bytes are read',
     },
-    async ({ device, stream, zeros }, mended) => {
+    async ({ device, stream, zeros }, fixed) => {
       const [compute, downloads] = [stream(), stream()]
       const data = zeros()
       const pinned = device.allocPinned(BYTES)
@@ -35,7 +35,7 @@ export const host: readonly OrderingBug[] = [
       set(compute, data, 13)
       downloads.wait(compute)
       downloads.copy(pinned, data)
-      await (mended ? downloads : compute).finished()
+      await (fixed ? downloads : compute).finished()
       return wordsOf(pinned.bytes)
     },
   ),
@@ -46,7 +46,7 @@ export const host: readonly OrderingBug[] = [
       story: 'A host function reads pinned memory on a stream that does not wait for the copy.',
       missing: 'reports.wait(downloads) before the host function',
     },
-    async ({ device, stream, zeros }, mended) => {
+    async ({ device, stream, zeros }, fixed) => {
       const [downloads, reports] = [stream(), stream()]
       const data = zeros()
       const pinned = device.allocPinned(BYTES)
@@ -54,7 +54,7 @@ export const host: readonly OrderingBug[] = [
       let seen: number[] = []
       set(downloads, data, 14)
       downloads.copy(pinned, data)
-      if (mended) reports.wait(downloads)
+      if (fixed) reports.wait(downloads)
       reports.launchHostFunc(() => {
         seen = wordsOf(pinned.bytes)
       })
@@ -69,7 +69,7 @@ export const host: readonly OrderingBug[] = [
       story: 'The program polls one stream until it is done, and reads what another one copies.',
       missing: 'downloads.query() instead of compute.query()',
     },
-    async ({ device, stream, zeros }, mended) => {
+    async ({ device, stream, zeros }, fixed) => {
       const [compute, downloads] = [stream(), stream()]
       const data = zeros()
       const pinned = device.allocPinned(BYTES)
@@ -77,7 +77,7 @@ export const host: readonly OrderingBug[] = [
       set(compute, data, 15)
       downloads.wait(compute)
       downloads.copy(pinned, data)
-      const polled = mended ? downloads : compute
+      const polled = fixed ? downloads : compute
       if (!polled.query()) await polled.finished()
       return wordsOf(pinned.bytes)
     },
@@ -89,7 +89,7 @@ export const host: readonly OrderingBug[] = [
       story: 'The program waits for an event that the second frame has not recorded yet, and so for the first frame.',
       missing: 'downloads.record(done) before the program waits for it',
     },
-    async ({ device, stream, zeros }, mended) => {
+    async ({ device, stream, zeros }, fixed) => {
       const downloads = stream()
       const data = zeros()
       const pinned = device.allocPinned(BYTES)
@@ -100,7 +100,7 @@ export const host: readonly OrderingBug[] = [
       await done.finished()
       set(downloads, data, 17)
       downloads.copy(pinned, data)
-      if (mended) downloads.record(done)
+      if (fixed) downloads.record(done)
       done.synchronize()
       return wordsOf(pinned.bytes)
     },
@@ -112,13 +112,13 @@ export const host: readonly OrderingBug[] = [
       story: 'Host functions of two streams work on one variable, and the order of the calls is taken for theirs.',
       missing: 'second.wait(first) before the second host function',
     },
-    async ({ device, stream }, mended) => {
+    async ({ device, stream }, fixed) => {
       const [first, second] = [stream(), stream()]
       let balance = 100
       first.launchHostFunc(() => {
         balance += 10
       })
-      if (mended) second.wait(first)
+      if (fixed) second.wait(first)
       second.launchHostFunc(() => {
         balance *= 2
       })
@@ -134,7 +134,7 @@ export const host: readonly OrderingBug[] = [
         'A host function queues work on a second stream, and a third one waits for the second before that is there.',
       missing: 'first.synchronize() before third.wait(second)',
     },
-    async ({ device, stream, zeros }, mended) => {
+    async ({ device, stream, zeros }, fixed) => {
       const [first, second, third] = [stream(), stream(), stream()]
       const data = zeros()
       let queued = false
@@ -142,7 +142,7 @@ export const host: readonly OrderingBug[] = [
         set(second, data, 1)
         queued = true
       })
-      if (mended) first.synchronize()
+      if (fixed) first.synchronize()
       third.wait(second)
       set(third, data, 2)
       await device.finished()

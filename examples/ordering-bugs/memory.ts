@@ -11,11 +11,11 @@ export const memory: readonly OrderingBug[] = [
       story: 'Two streams write one buffer, and the later call is taken for the later write.',
       missing: 'second.wait(first) before the second fill',
     },
-    async ({ stream, zeros }, mended) => {
+    async ({ stream, zeros }, fixed) => {
       const [first, second] = [stream(), stream()]
       const data = zeros()
       set(first, data, 1)
-      if (mended) second.wait(first)
+      if (fixed) second.wait(first)
       set(second, data, 2)
       first.wait(second)
       return read(first, data)
@@ -25,16 +25,16 @@ export const memory: readonly OrderingBug[] = [
   bug(
     {
       name: 'refilled while it is read',
-      story: 'The producer fills the buffer anew while the consumer still reads what was in it.',
+      story: 'The producer fills the buffer again while the consumer still reads what was in it.',
       missing: 'producer.wait(consumer) before the second fill',
     },
-    async ({ stream, zeros }, mended) => {
+    async ({ stream, zeros }, fixed) => {
       const [producer, consumer] = [stream(), stream()]
       const [data, result] = [zeros(), zeros()]
       set(producer, data, 1)
       consumer.wait(producer)
       scale(consumer, result, data, 10)
-      if (mended) producer.wait(consumer)
+      if (fixed) producer.wait(consumer)
       set(producer, data, 2)
       return read(consumer, result)
     },
@@ -44,16 +44,16 @@ export const memory: readonly OrderingBug[] = [
     {
       name: 'ping-pong, off by one',
       story: 'Two buffers take turns; the producer waits for the frame before the one that last used its buffer.',
-      missing: 'producer.wait(consumed[frame - 2]) before a buffer is filled anew, not consumed[frame - 3]',
+      missing: 'producer.wait(consumed[frame - 2]) before a buffer is filled again, not consumed[frame - 3]',
     },
-    async ({ stream, zeros }, mended) => {
+    async ({ stream, zeros }, fixed) => {
       const [producer, consumer] = [stream(), stream()]
       const buffers = [zeros(), zeros()]
       const sum = zeros()
       const consumed = []
       for (let frame = 0; frame < FRAMES; frame += 1) {
         const buffer = buffers[frame % 2] as DeviceBuffer
-        const before = consumed[frame - (mended ? 2 : 3)]
+        const before = consumed[frame - (fixed ? 2 : 3)]
         if (before !== undefined) producer.wait(before)
         set(producer, buffer, 10 ** frame)
         consumer.wait(producer)
@@ -70,7 +70,7 @@ export const memory: readonly OrderingBug[] = [
       story: 'A stream reads a buffer by its bare address, which the library cannot know of, and the buffer is freed.',
       missing: 'owner.wait(reader) before buffer.close()',
     },
-    async ({ device, stream, zeros }, mended) => {
+    async ({ device, stream, zeros }, fixed) => {
       const [owner, reader] = [stream(), stream()]
       const result = zeros()
       const buffer = device.alloc(BYTES, { stream: owner })
@@ -78,7 +78,7 @@ export const memory: readonly OrderingBug[] = [
       const bare = DeviceBuffer.from(buffer.pointer, BYTES, { device })
       reader.wait(owner)
       scale(reader, result, bare, 5)
-      if (mended) owner.wait(reader)
+      if (fixed) owner.wait(reader)
       buffer.close()
       return read(reader, result)
     },
@@ -90,13 +90,13 @@ export const memory: readonly OrderingBug[] = [
       story: 'A stream of the second device copies from the first, and does not wait for what is computed there.',
       missing: 'there.wait(here) before the copy',
     },
-    async ({ otherDevice, stream, zeros }, mended) => {
+    async ({ otherDevice, stream, zeros }, fixed) => {
       const here = stream()
       const there = new Stream({ device: otherDevice })
       const data = zeros()
       const copied = otherDevice.alloc(BYTES)
       set(here, data, 12)
-      if (mended) there.wait(here)
+      if (fixed) there.wait(here)
       there.copy(copied, data)
       return read(there, copied)
     },
@@ -108,13 +108,13 @@ export const memory: readonly OrderingBug[] = [
       story: 'The result is downloaded on the stream of the uploads, not on that of the kernel.',
       missing: 'uploads.wait(compute) before the download, or compute.download(result)',
     },
-    async ({ stream, zeros }, mended) => {
+    async ({ stream, zeros }, fixed) => {
       const [uploads, compute] = [stream(), stream()]
       const [data, result] = [zeros(), zeros()]
       void uploads.upload(data, Uint32Array.of(1, 2, 3, 4))
       compute.wait(uploads)
       scale(compute, result, data, 100)
-      return read(mended ? compute : uploads, result)
+      return read(fixed ? compute : uploads, result)
     },
   ),
 ]

@@ -1,4 +1,4 @@
-/** What the programs of this folder are made of: a bug with its mended twin, two kernels, and four words of memory. */
+/** What the programs of this folder are made of: a bug with its fixed version, two kernels, and four words of memory. */
 import {
   type DefinedKernel,
   type Device,
@@ -21,7 +21,7 @@ export interface OrderingBug {
   /** Observes different things under different orders. */
   readonly broken: Program
   /** The same with the wait in place: observes one thing under every order. */
-  readonly mended: Program
+  readonly fixed: Program
 }
 
 /** Buffers have four words. */
@@ -101,14 +101,14 @@ export function sceneOf(simulation: Simulation): Scene {
   }
 }
 
-/** A bug and its mended twin are one program, which is told whether the wait is there. */
+/** A bug and its fixed version are one program, which is told whether the wait is there. */
 export function bug(
   about: Pick<OrderingBug, 'name' | 'story' | 'missing'>,
-  program: (scene: Scene, mended: boolean) => unknown | Promise<unknown>,
+  program: (scene: Scene, fixed: boolean) => unknown | Promise<unknown>,
 ): OrderingBug {
   return {
     ...about,
     broken: (simulation) => program(sceneOf(simulation), false),
-    mended: (simulation) => program(sceneOf(simulation), true),
+    fixed: (simulation) => program(sceneOf(simulation), true),
   }
 }

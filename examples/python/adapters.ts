@@ -58,25 +58,25 @@ class Torch:
         return self.event.cuda_event
     def array_interface(self):
         return described(self.mine)
-    def adopt_stream(self, handle):
-        self.adopted = self.torch.cuda.ExternalStream(handle, device=self.device)
-    def wait_for_adopted(self):
-        self.stream.wait_stream(self.adopted)
-    def adopt_memory(self, pointer, stream):
+    def wrap_stream(self, handle):
+        self.wrapped = self.torch.cuda.ExternalStream(handle, device=self.device)
+    def wait_for_wrapped(self):
+        self.stream.wait_stream(self.wrapped)
+    def wrap_memory(self, pointer, stream):
         self.theirs = self.torch.as_tensor(Offered(pointer, self.count, stream), device=self.device)
         assert self.theirs.data_ptr() == pointer, 'torch.as_tensor made a copy'
     def read_theirs(self):
         with self.torch.cuda.stream(self.stream):
             self.result.copy_(self.theirs)
-    def fill_theirs_on_adopted(self, value):
-        with self.torch.cuda.stream(self.adopted):
+    def fill_theirs_on_wrapped(self, value):
+        with self.torch.cuda.stream(self.wrapped):
             self.theirs.fill_(value)
     def transform(self, value, length):
         with self.torch.cuda.stream(self.stream):
             self.theirs[:length].mul_(3).add_(value)
 
 class Cupy:
-    abilities = ['computes', 'adopts by protocol', 'waits for events', 'names its stream', 'heeds our stream']
+    abilities = ['computes', 'wraps by protocol', 'waits for events', 'names its stream', 'heeds our stream']
     def __init__(self, count, ordinal):
         import cupy
         self.cupy, self.count, self.device = cupy, count, cupy.cuda.Device(ordinal)
@@ -84,7 +84,7 @@ class Cupy:
         self.name = 'CuPy ' + cupy.__version__
         self.abilities = list(Cupy.abilities)
         if not hasattr(cupy.cuda.Stream, 'from_external'):
-            self.abilities.remove('adopts by protocol')
+            self.abilities.remove('wraps by protocol')
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.mine = cupy.zeros(count, dtype=cupy.int32)
         self.result = cupy.zeros(count, dtype=cupy.int32)
@@ -108,23 +108,23 @@ class Cupy:
         # CuPy names the stream that is current.
         with self.stream:
             return described(self.mine)
-    def adopt_stream(self, handle):
+    def wrap_stream(self, handle):
         with warnings.catch_warnings():
             warnings.simplefilter('ignore', DeprecationWarning)
-            self.adopted = self.cupy.cuda.ExternalStream(handle, self.device.id)
-    def adopt_stream_object(self, stream):
-        self.adopted = self.cupy.cuda.Stream.from_external(stream)
-        _kept.append(self.adopted)
-    def wait_for_adopted(self):
-        self.stream.wait_event(self.adopted.record())
-    def adopt_memory(self, pointer, stream):
+            self.wrapped = self.cupy.cuda.ExternalStream(handle, self.device.id)
+    def wrap_stream_object(self, stream):
+        self.wrapped = self.cupy.cuda.Stream.from_external(stream)
+        _kept.append(self.wrapped)
+    def wait_for_wrapped(self):
+        self.stream.wait_event(self.wrapped.record())
+    def wrap_memory(self, pointer, stream):
         self.theirs = self.cupy.asarray(Offered(pointer, self.count, stream))
         assert self.theirs.data.ptr == pointer, 'cupy.asarray made a copy'
     def read_theirs(self):
         with self.stream:
             self.cupy.copyto(self.result, self.theirs)
-    def fill_theirs_on_adopted(self, value):
-        with self.adopted:
+    def fill_theirs_on_wrapped(self, value):
+        with self.wrapped:
             self.theirs.fill(value)
     def transform(self, value, length):
         with self.stream:
@@ -133,7 +133,7 @@ class Cupy:
             part += value
 
 class CudaCore:
-    abilities = ['adopts by protocol', 'heeds our stream']
+    abilities = ['wraps by protocol', 'heeds our stream']
     def __init__(self, count, ordinal):
         import cuda.core
         core = cuda.core
@@ -160,13 +160,13 @@ class CudaCore:
         return int(self.event.handle)
     def array_interface(self):
         return {'pointer': int(self.mine.handle), 'stream': None}
-    def adopt_stream(self, handle):
-        self.adopted = self.core.Stream.from_handle(handle)
-    def adopt_stream_object(self, stream):
-        self.adopted = self.device.create_stream(stream)
-    def wait_for_adopted(self):
-        self.stream.wait(self.adopted)
-    def adopt_memory(self, pointer, stream):
+    def wrap_stream(self, handle):
+        self.wrapped = self.core.Stream.from_handle(handle)
+    def wrap_stream_object(self, stream):
+        self.wrapped = self.device.create_stream(stream)
+    def wait_for_wrapped(self):
+        self.stream.wait(self.wrapped)
+    def wrap_memory(self, pointer, stream):
         try:
             from cuda.core.utils import StridedMemoryView
         except ImportError:
@@ -178,8 +178,8 @@ class CudaCore:
         self.theirs = self.core.Buffer.from_handle(self.view.ptr, 4 * self.count, owner=self.view)
     def read_theirs(self):
         self.result.copy_from(self.theirs, stream=self.stream)
-    def fill_theirs_on_adopted(self, value):
-        self.theirs.fill(struct.pack('<i', value), stream=self.adopted)
+    def fill_theirs_on_wrapped(self, value):
+        self.theirs.fill(struct.pack('<i', value), stream=self.wrapped)
     def copy_part(self, part, length):
         source, target = (self.core.Buffer.from_handle(self.view.ptr + 4 * length * at, 4 * length, owner=self.view)
                           for at in (part, part + 1))
@@ -228,7 +228,7 @@ class Numba:
     def pointers(self):
         return [array.__cuda_array_interface__['data'][0] for array in (self.mine, self.result)]
     def fill(self, value):
-        # From pinned memory, so that the host does not wait; it must not be filled anew before the copy is done.
+        # From pinned memory, so that the host does not wait; it must not be filled again before the copy is done.
         self.source[:] = value
         self.mine.copy_to_device(self.source, stream=self.stream)
     def read_mine(self):
@@ -239,20 +239,20 @@ class Numba:
         return self.address(self.event.handle)
     def array_interface(self):
         return described(self.mine)
-    def adopt_stream(self, handle):
-        self.adopted = self.cuda.external_stream(handle)
-    def wait_for_adopted(self):
+    def wrap_stream(self, handle):
+        self.wrapped = self.cuda.external_stream(handle)
+    def wait_for_wrapped(self):
         event = self.cuda.event(timing=False)
-        event.record(self.adopted)
+        event.record(self.wrapped)
         event.wait(self.stream)
         self.event = event
-    def adopt_memory(self, pointer, stream):
+    def wrap_memory(self, pointer, stream):
         self.theirs = self.cuda.as_cuda_array(Offered(pointer, self.count, stream))
     def read_theirs(self):
         self.result.copy_to_device(self.theirs, stream=self.stream)
-    def fill_theirs_on_adopted(self, value):
+    def fill_theirs_on_wrapped(self, value):
         self.source[:] = value
-        self.theirs.copy_to_device(self.source, stream=self.adopted)
+        self.theirs.copy_to_device(self.source, stream=self.wrapped)
     def transform(self, value, length):
         self.kernel[(length + 255) // 256, 256, self.stream](self.theirs, value, length)
     def copy_part(self, part, length):
@@ -289,16 +289,16 @@ class Warp:
         self.stream.wait_event(self.warp.Event(self.device, cuda_event=handle))
     def array_interface(self):
         return described(self.mine)
-    def adopt_stream(self, handle):
-        self.adopted = self.warp.Stream(self.device, cuda_stream=handle)
-    def wait_for_adopted(self):
-        self.stream.wait_stream(self.adopted)
-    def adopt_memory(self, pointer, stream):
+    def wrap_stream(self, handle):
+        self.wrapped = self.warp.Stream(self.device, cuda_stream=handle)
+    def wait_for_wrapped(self):
+        self.stream.wait_stream(self.wrapped)
+    def wrap_memory(self, pointer, stream):
         self.theirs = self.warp.array(ptr=pointer, shape=(self.count,), dtype=self.warp.int32, device=self.device)
     def read_theirs(self):
         self.warp.copy(self.result, self.theirs, stream=self.stream)
-    def fill_theirs_on_adopted(self, value):
-        with self.on(self.adopted):
+    def fill_theirs_on_wrapped(self, value):
+        with self.on(self.wrapped):
             self.theirs.fill_(value)
     def capture_fill(self, value, ours):
         with self.warp.ScopedCapture(stream=self.stream) as capture:
@@ -306,8 +306,8 @@ class Warp:
                 (self.theirs if ours else self.mine).fill_(value)
         self.graph = capture.graph
         self.launch_captured(False)
-    def launch_captured(self, on_adopted):
-        self.warp.capture_launch(self.graph, stream=self.adopted if on_adopted else self.stream)
+    def launch_captured(self, on_wrapped):
+        self.warp.capture_launch(self.graph, stream=self.wrapped if on_wrapped else self.stream)
     def copy_part(self, part, length):
         self.warp.copy(self.theirs, self.theirs, dest_offset=length * (part + 1), src_offset=length * part,
                        count=length, stream=self.stream)

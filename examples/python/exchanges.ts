@@ -140,29 +140,29 @@ function weWriteTheirs(table: Table, value: number, wait: () => void): DeviceBuf
   return table.theirResult
 }
 
-/** We write our own memory late; they adopt it, wait as `wait` says, and read. */
+/** We write our own memory late; they wrap it, wait as `wait` says, and read. */
 function weWriteOurs(table: Table, value: number, wait: () => bigint | undefined): DeviceBuffer {
   table.late(table.ours)
   table.ours.fill(table.buffer, value, { width: 4 })
-  table.library.adoptMemory(table.buffer.pointer, wait())
+  table.library.wrapMemory(table.buffer.pointer, wait())
   table.library.readOurs()
   return table.theirResult
 }
 
 /** Their stream waits for ours, which they wrapped. */
-function theyWaitForAdopted(table: Table, value: number, waits: boolean, by: 'handle' | 'protocol'): DeviceBuffer {
-  table.library.adoptStream(table.ours, by)
+function theyWaitForWrapped(table: Table, value: number, waits: boolean, by: 'handle' | 'protocol'): DeviceBuffer {
+  table.library.wrapStream(table.ours, by)
   return weWriteOurs(table, value, () => {
-    if (waits) table.library.waitForAdopted()
+    if (waits) table.library.waitForWrapped()
     return undefined
   })
 }
 
 /** They write on our stream, after work of ours that would undo it if it came too early; a second stream of ours reads. */
 function theyWriteOnOurs(table: Table, value: number, waits: boolean, by: 'handle' | 'protocol'): DeviceBuffer {
-  table.library.adoptStream(table.ours, by)
-  table.library.adoptMemory(table.buffer.pointer, undefined)
-  return writtenOnOurs(table, waits, () => table.library.fillOursOnAdopted(value))
+  table.library.wrapStream(table.ours, by)
+  table.library.wrapMemory(table.buffer.pointer, undefined)
+  return writtenOnOurs(table, waits, () => table.library.fillOursOnWrapped(value))
 }
 
 function writtenOnOurs(table: Table, waits: boolean, write: () => void): DeviceBuffer {
@@ -231,12 +231,12 @@ export const EXCHANGES: readonly Exchange[] = [
   },
   {
     title: 'they wait for our stream, wrapped by handle',
-    run: (table, value, waits) => theyWaitForAdopted(table, value, waits, 'handle'),
+    run: (table, value, waits) => theyWaitForWrapped(table, value, waits, 'handle'),
   },
   {
     title: 'they wait for our stream, by __cuda_stream__',
-    needs: 'adopts by protocol',
-    run: (table, value, waits) => theyWaitForAdopted(table, value, waits, 'protocol'),
+    needs: 'wraps by protocol',
+    run: (table, value, waits) => theyWaitForWrapped(table, value, waits, 'protocol'),
   },
   {
     title: 'they write on our stream, wrapped by handle',
@@ -244,7 +244,7 @@ export const EXCHANGES: readonly Exchange[] = [
   },
   {
     title: 'they write on our stream, by __cuda_stream__',
-    needs: 'adopts by protocol',
+    needs: 'wraps by protocol',
     run: (table, value, waits) => theyWriteOnOurs(table, value, waits, 'protocol'),
   },
   {
@@ -276,8 +276,8 @@ export const EXCHANGES: readonly Exchange[] = [
     title: 'they launch their graph on our stream',
     needs: 'captures',
     run: (table, value, waits) => {
-      table.library.adoptStream(table.ours, 'handle')
-      table.library.adoptMemory(table.buffer.pointer, undefined)
+      table.library.wrapStream(table.ours, 'handle')
+      table.library.wrapMemory(table.buffer.pointer, undefined)
       theyCapture(table, value, true)
       return writtenOnOurs(table, waits, () => table.library.launchCaptured(true))
     },
@@ -286,9 +286,9 @@ export const EXCHANGES: readonly Exchange[] = [
     title: 'our graph has their work',
     needs: 'captures',
     run: (table, value, waits) => {
-      table.library.adoptStream(table.ours, 'handle')
-      table.library.adoptMemory(table.buffer.pointer, undefined)
-      using graph = table.ours.capture(() => table.library.fillOursOnAdopted(value), { mode: 'relaxed' })
+      table.library.wrapStream(table.ours, 'handle')
+      table.library.wrapMemory(table.buffer.pointer, undefined)
+      using graph = table.ours.capture(() => table.library.fillOursOnWrapped(value), { mode: 'relaxed' })
       using exec = graph.instantiate()
       return writtenOnOurs(table, waits, () => void table.ours.launch(exec))
     },

@@ -7,7 +7,7 @@ import type { PythonStreamLike, Stream } from 'cuda-streams'
 /** What not every library can. */
 export type Ability =
   /** Takes a stream of ours from an object with `__cuda_stream__`. */
-  | 'adopts by protocol'
+  | 'wraps by protocol'
   /** Waits for an event of ours by its handle. */
   | 'waits for events'
   /** Its arrays name their stream in `__cuda_array_interface__`. */
@@ -52,25 +52,25 @@ export interface Library {
   arrayInterface(): ArrayInterface
 
   /** Wraps a stream of ours. */
-  adoptStream(stream: Stream, by: 'handle' | 'protocol'): void
+  wrapStream(stream: Stream, by: 'handle' | 'protocol'): void
   /** Its own stream waits for the stream of ours that it wrapped, by its own means. */
-  waitForAdopted(): void
+  waitForWrapped(): void
   /**
    * Makes an array over memory of ours, from an object with `__cuda_array_interface__`; `stream` is the entry of that
    * name. A library that heeds it may wait here for that stream to be done.
    */
-  adoptMemory(pointer: bigint, stream: bigint | undefined): void
+  wrapMemory(pointer: bigint, stream: bigint | undefined): void
   /** Our memory is copied to its result, on its stream. */
   readOurs(): void
   /** Our memory is filled on our stream, as it wrapped both. */
-  fillOursOnAdopted(value: number): void
+  fillOursOnWrapped(value: number): void
   /**
    * Where it captures: a graph that fills its array or, if so told, our memory. It is launched once, on its stream: a library may
    * make the instance only then.
    */
   captureFill(value: number, ours: boolean): void
   /** Where it captures: the graph is launched, on its stream or on the stream of ours that it wrapped. */
-  launchCaptured(onAdopted: boolean): void
+  launchCaptured(onWrapped: boolean): void
   /** Where it computes: the first `length` numbers of our memory become three times what they were, plus `value`. */
   transform(value: number, length: number): void
   /** Elsewhere: our memory in parts of `length` numbers, of which one is copied to the next. */

@@ -58,7 +58,7 @@ export class Pipeline {
     const copying = libraries.filter((library) => !library.abilities.has('computes'))
     this.#parts = 1 + copying.length
     this.#computing = 1 + computing.length
-    for (const library of libraries) library.adoptMemory(this.#shared.pointer, undefined)
+    for (const library of libraries) library.wrapMemory(this.#shared.pointer, undefined)
     const stage = (library: Library, queue: (value: number) => void): Stage => ({
       name: library.name,
       stream: new ExternalStream(library.stream, device.driver === 'sim' ? { device } : { owner: library.owner }),

@@ -62,27 +62,27 @@ export class PythonLibrary implements Library {
     const stream = told.stream === null ? undefined : BigInt(told.stream)
     return { pointer: BigInt(told.pointer), byteLength: BYTES * this.#count, stream }
   }
-  adoptStream(stream: Stream, by: 'handle' | 'protocol'): void {
-    if (by === 'handle') this.#run(`adopt_stream(${stream.handle})`)
-    else this.#run(`adopt_stream_object(StreamObject(${stream.handle}))`)
+  wrapStream(stream: Stream, by: 'handle' | 'protocol'): void {
+    if (by === 'handle') this.#run(`wrap_stream(${stream.handle})`)
+    else this.#run(`wrap_stream_object(StreamObject(${stream.handle}))`)
   }
-  waitForAdopted(): void {
-    this.#run('wait_for_adopted()')
+  waitForWrapped(): void {
+    this.#run('wait_for_wrapped()')
   }
-  adoptMemory(pointer: bigint, stream: bigint | undefined): void {
-    this.#run(`adopt_memory(${pointer}, ${stream ?? 'None'})`)
+  wrapMemory(pointer: bigint, stream: bigint | undefined): void {
+    this.#run(`wrap_memory(${pointer}, ${stream ?? 'None'})`)
   }
   readOurs(): void {
     this.#run('read_theirs()')
   }
-  fillOursOnAdopted(value: number): void {
-    this.#run(`fill_theirs_on_adopted(${value})`)
+  fillOursOnWrapped(value: number): void {
+    this.#run(`fill_theirs_on_wrapped(${value})`)
   }
   captureFill(value: number, ours: boolean): void {
     this.#run(`capture_fill(${value}, ${ours ? 'True' : 'False'})`)
   }
-  launchCaptured(onAdopted: boolean): void {
-    this.#run(`launch_captured(${onAdopted ? 'True' : 'False'})`)
+  launchCaptured(onWrapped: boolean): void {
+    this.#run(`launch_captured(${onWrapped ? 'True' : 'False'})`)
   }
   transform(value: number, length: number): void {
     this.#run(`transform(${value}, ${length})`)

@@ -14,7 +14,7 @@ import { TRIPLE, tripleConfig } from './triple.js'
 
 const ALL: readonly Ability[] = [
   'computes',
-  'adopts by protocol',
+  'wraps by protocol',
   'waits for events',
   'names its stream',
   'heeds our stream',
@@ -32,7 +32,7 @@ export class SimulatedLibrary implements Library {
   readonly #mine: DeviceBuffer
   readonly #result: DeviceBuffer
   #event: Event | undefined
-  #adopted: Stream | undefined
+  #wrapped: Stream | undefined
   #ours: DeviceBuffer | undefined
   #exec: GraphExec | undefined
 
@@ -70,30 +70,30 @@ export class SimulatedLibrary implements Library {
   arrayInterface(): ArrayInterface {
     return { pointer: this.mine, byteLength: this.#mine.byteLength, stream: this.stream }
   }
-  adoptStream(stream: Stream, by: 'handle' | 'protocol'): void {
+  wrapStream(stream: Stream, by: 'handle' | 'protocol'): void {
     const source = by === 'handle' ? stream.handle : { __cuda_stream__: () => [0, stream.handle] as const }
-    this.#adopted = new ExternalStream(source, { device: this.#device })
+    this.#wrapped = new ExternalStream(source, { device: this.#device })
   }
-  waitForAdopted(): void {
-    this.#stream.wait(known(this.#adopted))
+  waitForWrapped(): void {
+    this.#stream.wait(known(this.#wrapped))
   }
-  adoptMemory(pointer: bigint, stream: bigint | undefined): void {
+  wrapMemory(pointer: bigint, stream: bigint | undefined): void {
     if (stream !== undefined) this.#stream.wait(new ExternalStream(stream, { device: this.#device }))
     this.#ours = DeviceBuffer.from(pointer, this.#mine.byteLength, { device: this.#device })
   }
   readOurs(): void {
     this.#stream.copy(this.#result, known(this.#ours))
   }
-  fillOursOnAdopted(value: number): void {
-    known(this.#adopted).fill(known(this.#ours), value, { width: 4 })
+  fillOursOnWrapped(value: number): void {
+    known(this.#wrapped).fill(known(this.#ours), value, { width: 4 })
   }
   captureFill(value: number, ours: boolean): void {
     const buffer = ours ? known(this.#ours) : this.#mine
     this.#exec = this.#stream.capture(() => void this.#stream.fill(buffer, value, { width: 4 })).instantiate()
     this.launchCaptured(false)
   }
-  launchCaptured(onAdopted: boolean): void {
-    const stream = onAdopted ? known(this.#adopted) : this.#stream
+  launchCaptured(onWrapped: boolean): void {
+    const stream = onWrapped ? known(this.#wrapped) : this.#stream
     stream.launch(known(this.#exec))
   }
   transform(value: number, length: number): void {
@@ -106,6 +106,6 @@ export class SimulatedLibrary implements Library {
 }
 
 function known<T>(value: T | undefined): T {
-  if (value === undefined) throw new Error('nothing was adopted yet')
+  if (value === undefined) throw new Error('nothing was wrapped yet')
   return value
 }

@@ -3,7 +3,7 @@ import { type Device, Stream } from 'cuda-streams'
 import { Communicator, uniqueId } from 'cuda-streams/nccl'
 import type { Rendezvous } from './rendezvous.js'
 
-/** Between GPUs, without a detour over the host. Every rank needs a GPU of its own. */
+/** Between GPUs, without a copy through the host. Every rank needs a GPU of its own. */
 export async function sumByNccl(rendezvous: Rendezvous, device: Device, values: Float32Array): Promise<Float32Array> {
   const { rank, size } = rendezvous
   const id = await rendezvous.broadcast(rank === 0 ? uniqueId() : undefined)

@@ -27,14 +27,14 @@ function sidebarsOfReference() {
       return ofKind.length === 0 ? [] : [{ text, items: ofKind.map(({ text, link }) => ({ text, link })) }]
     })
   const sidebarFor = (open) =>
-    facts.reference.map((door) => ({
-      text: door.text,
-      link: door.link,
-      items: door === open ? below(door) : undefined,
+    facts.reference.map((entryPoint) => ({
+      text: entryPoint.text,
+      link: entryPoint.link,
+      items: entryPoint === open ? below(entryPoint) : undefined,
     }))
   return Object.fromEntries([
     ['/reference/', sidebarFor()],
-    ...facts.reference.map((door) => [door.link, sidebarFor(door)]),
+    ...facts.reference.map((entryPoint) => [entryPoint.link, sidebarFor(entryPoint)]),
   ])
 }
 

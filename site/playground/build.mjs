@@ -9,7 +9,7 @@ import { compiled, inPlaceOfNode } from './in-place-of-node.mjs'
 
 const here = dirname(fileURLToPath(import.meta.url))
 const dist = join(here, 'dist')
-const DOORS = ['index', 'sim', 'sanitizer', 'timeline']
+const ENTRY_POINTS = ['index', 'sim', 'sanitizer', 'timeline']
 
 if (!existsSync(join(compiled, 'index.js'))) {
   console.error('The library is not built: run `npm run build` in the root of the repository first')
@@ -19,7 +19,10 @@ rmSync(dist, { recursive: true, force: true })
 mkdirSync(dist, { recursive: true })
 
 const alias = Object.fromEntries(
-  DOORS.map((door) => [door === 'index' ? 'cuda-streams' : `cuda-streams/${door}`, join(compiled, `${door}.js`)]),
+  ENTRY_POINTS.map((entryPoint) => [
+    entryPoint === 'index' ? 'cuda-streams' : `cuda-streams/${entryPoint}`,
+    join(compiled, `${entryPoint}.js`),
+  ]),
 )
 
 /** `import { text } from './file.ts?text'` */
@@ -100,10 +103,10 @@ function licenceOf(folder) {
   return `${name} ${version} (${license})\n\n${text.trim()}\n${'-'.repeat(72)}`
 }
 
-/** The text of each file of declarations that the doors need, and of TypeScript's own for the language. */
+/** The text of each file of declarations that the entry points need, and of TypeScript's own for the language. */
 function declarations() {
   const program = ts.createProgram(
-    DOORS.map((door) => join(compiled, `${door}.d.ts`)),
+    ENTRY_POINTS.map((entryPoint) => join(compiled, `${entryPoint}.d.ts`)),
     {
       lib: ['lib.es2023.d.ts', 'lib.esnext.disposable.d.ts'],
       types: [],

@@ -1,6 +1,6 @@
 /**
- * Values of an async context, such as a current stream: concurrent requests never see each other's. All values are in one
- * storage, as a map that is copied when it changes.
+ * Values of an async context, such as a current stream: concurrent requests have separate values. All values are in
+ * one storage, as a map that is copied when it changes.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 

@@ -34,7 +34,7 @@ export function readOptions<T extends object, K extends keyof T>(
   return readProperties(options, names, name, false)
 }
 
-/** As `readOptions()`, for an object that may have more properties than these. */
+/** Reads options as `readOptions()` does, from an object that may have more properties than these. */
 export function readProperties<T extends object, K extends keyof T>(
   options: T,
   names: readonly K[],

@@ -119,7 +119,11 @@ export function invalidType(
 /** The error of a member that was called on an object of another class. */
 export function invalidReceiver(expected: string, given: unknown): TypeError & { code: string } {
   const what = `This must be called on ${expected} itself, not on ${describe(given)}`
-  return coded(TypeError, 'ERR_INVALID_ARG_TYPE', `${what}: a method that is taken from its object does not work`)
+  return coded(
+    TypeError,
+    'ERR_INVALID_ARG_TYPE',
+    `${what}: call the method on the object itself: it does not work detached, through a Proxy, or on an object that inherits from it`,
+  )
 }
 
 /** Throws `invalidReceiver()`: for the right side of a `??`. */

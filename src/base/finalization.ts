@@ -90,7 +90,7 @@ export abstract class NativeResource {
     }
   }
 
-  /** Not a private name, which V8 would define in each object, see the constructor. */
+  /** This is not a private name, because V8 would define it in each object (see the constructor). */
   private leaveToRetainers(): void {
     this.isRetainedOnly = true
     this.ownerGone()
@@ -134,7 +134,7 @@ export function destroyWhenUnreachable(owner: object, resource: NativeResource):
 function forget(resource: NativeResource): void {
   if (resource.registered) registry.unregister(resource)
   else if (count > 0 && young[count - 1] === resource) {
-    // It was closed right after it was made: nothing may keep it from dying young.
+    // A resource that was closed right after it was made is forgotten here, so that V8 can collect it early.
     count -= 1
     young[count] = undefined
     owners[count] = undefined

@@ -10,15 +10,18 @@ export interface Interval<V> {
 export class IntervalMap<V> {
   #intervals: Interval<V>[] = []
 
-  /** Neighbours with the same value become one, where `isSame` is given. */
+  /** If `isSame` is given, neighbours with the same value become one interval. */
   constructor(private readonly isSame?: (one: V, other: V) => boolean) {}
 
-  /** How many intervals there are. */
+  /** The number of intervals. */
   get size(): number {
     return this.#intervals.length
   }
 
-  /** Gives each part of these addresses the value that `change` makes of its old one: undefined where it had none. */
+  /**
+   * Gives each part of these addresses the value that `change` returns for its old value, which is undefined where
+   * there was none.
+   */
   update(start: number, end: number, change: (old: V | undefined, start: number, end: number) => V): void {
     if (start >= end) return
     const first = this.#firstAfter(start)
@@ -68,7 +71,7 @@ export class IntervalMap<V> {
     this.#intervals = this.#joined(left)
   }
 
-  /** Takes the intervals of another map, which lie elsewhere. */
+  /** Adds the intervals of another map, which must not overlap those of this one. */
   addAll(other: IntervalMap<V>): void {
     this.#intervals = [...this.#intervals, ...other.#intervals].sort((a, b) => a.start - b.start)
   }
@@ -96,7 +99,7 @@ export class IntervalMap<V> {
   }
 }
 
-/** How many of so many numbers, which are in ascending order, are at most `limit`. */
+/** Returns how many of the first `count` numbers, which are in ascending order, are at most `limit`. */
 export function upperBound(count: number, numberAt: (index: number) => number, limit: number): number {
   let low = 0
   let high = count

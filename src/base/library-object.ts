@@ -1,9 +1,13 @@
-/** What the objects of all public classes have in common: how they print, what they refuse, what tells them apart. */
+/**
+ * The base of all public classes: how their objects print, which calls they refuse, and by which number they are
+ * distinguished.
+ */
 import { inspect } from 'node:util'
 import { invalidReceiver, invalidType } from './errors.js'
 
-/** Short enough that V8, which leaves out the middle of long ones, shows all of it. */
-const ONE_THREAD = 'objects of cuda-streams stay in their thread: send the share() of a stream, event or device buffer'
+/** This text is short enough that V8 shows all of it: V8 leaves out the middle of longer ones. */
+const ONE_THREAD =
+  'objects of cuda-streams cannot be sent to another thread: send the result of share() of a stream, event or device buffer'
 
 let lastSerial = 0
 
@@ -56,7 +60,7 @@ export abstract class ClosableObject extends LibraryObject implements Disposable
   /** @internal */
   declare readonly [implementation]: Closable | undefined
 
-  /** Was it closed? */
+  /** True if the object was closed. */
   get closed(): boolean {
     return checkedImplementation(this).isClosed
   }

@@ -10,7 +10,7 @@ const UNPRINTABLE = /[\p{Cc}\p{Cs}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\u
 export const printable = (text: string): string =>
   text.replace(UNPRINTABLE, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`)
 
-/** As `printable()`, for a text of several lines, which keeps its line ends. */
+/** Escapes a text of several lines as `printable()` does, and keeps its line ends. */
 export const printableLines = (text: string): string => text.split('\n').map(printable).join('\n')
 
 /** The first letters of a longer text, without half of a surrogate pair at the end. */

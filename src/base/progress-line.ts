@@ -11,16 +11,16 @@ export class ProgressLine {
 
   constructor(private readonly terminal: Terminal | undefined = openTerminal()) {}
 
-  /** `text` is called only if it is written. */
+  /** `text` is called only if the line is written. */
   show(text: () => string): void {
     if (this.terminal === undefined || performance.now() < this.#next) return
     this.#next = performance.now() + BETWEEN
     this.#shown = true
-    // Output of others begins at the beginning of the line.
+    // Moves to the beginning of the line, so that other output begins there.
     this.terminal.write(`\r\x1b[K${text().slice(0, (this.terminal.columns || 80) - 1)}\r`)
   }
 
-  /** Before something else is printed, and at the end. */
+  /** Removes the line. To be called before something else is printed, and at the end. */
   erase(): void {
     if (this.#shown) this.terminal?.write('\x1b[K')
     this.#shown = false

@@ -11,12 +11,12 @@ const FRAMES = 24
 const FRAMES_OF_TWO = 40
 
 interface StackFrame {
-  /** As V8 writes it. */
+  /** A line of a stack, as V8 writes it. */
   readonly line: string
   readonly path: string
   readonly row: string
   readonly column: string
-  /** Undefined for a built-in function, which has no path. */
+  /** Whose code the frame runs; undefined for a built-in function, which has no path. */
   readonly owner: 'program' | 'library' | 'node' | undefined
 }
 

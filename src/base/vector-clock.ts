@@ -9,7 +9,7 @@ export type VectorClock = readonly number[]
 export interface Epoch {
   readonly component: number
   readonly time: number
-  /** What happens before it in other components. */
+  /** The latest times of the other components that happen before the event. */
   readonly clock: VectorClock
 }
 
@@ -32,7 +32,7 @@ export class Component implements Epoch {
   readonly component: number
   time: number
   clock: VectorClock
-  /** The epoch that was made last: it is needed again and again. */
+  /** The epoch that was made last. It is kept because it is often used again. */
   #last: readonly [Epoch] | undefined
 
   constructor({ component, time, clock }: Epoch) {
@@ -65,23 +65,23 @@ export class Component implements Epoch {
     this.time += 1
   }
 
-  /** Comes to its next event. */
+  /** Moves to the next event of the component. */
   advance(): this {
     this.time += 1
     return this
   }
 
-  /** Its next event. */
+  /** Moves to the next event of the component, and returns it. */
   next(): Epoch {
     return this.advance().epoch()
   }
 
-  /** The event that it has come to. */
+  /** The latest event of the component. */
   epoch(): Epoch {
     return this.epochs()[0]
   }
 
-  /** The same, alone in an array. */
+  /** An array with the latest event alone. */
   epochs(): readonly [Epoch] {
     // The clock changes with the time.
     if (this.#last?.[0].time === this.time) return this.#last
@@ -91,7 +91,7 @@ export class Component implements Epoch {
   }
 }
 
-/** What either clock has, of so many components at least. */
+/** The latest times that either clock has, for at least so many components. */
 export function merged(one: VectorClock, other: VectorClock, least = 0): number[] {
   const length = Math.max(one.length, other.length, least)
   const clock = new Array<number>(length)
@@ -103,44 +103,50 @@ export function merged(one: VectorClock, other: VectorClock, least = 0): number[
   return clock
 }
 
-/** What both clocks have. */
+/** The latest times that both clocks have. */
 export function common(one: VectorClock, other: VectorClock): number[] {
   const length = Math.min(one.length, other.length)
   return Array.from({ length }, (_, component) => Math.min(one[component] as number, other[component] as number))
 }
 
-/** What happens before the event, and the event itself. */
+/** The clock of the event, with the event itself. */
 export function clockThrough({ component, time, clock }: Epoch): number[] {
   const through = merged(clock, [], component + 1)
   through[component] = time
   return through
 }
 
-/** So many components that ended are tried for a new one: one can be used again once all of it is known to be done. */
+/**
+ * The number of ended components that are checked for reuse when a new one is needed. A component can be reused once
+ * all of its events are known to be done.
+ */
 const TRIED = 8
-/** So many ended ones wait until they are known to that part of JavaScript which begins the next. */
+/**
+ * The most ended components that are kept until the part of JavaScript that begins the next component knows them to
+ * be done.
+ */
 const KEPT = 64
 
-/** All components of a driver's work. */
+/** All components of the work of one driver. */
 export class Components {
-  /** The JavaScript thread: what it knows to be done. All that it queues happens after that. */
+  /** The clock of the JavaScript thread: the work that it knows to be done. All that it queues happens after that. */
   readonly host = new Component({ component: 0, time: 1, clock: [] })
-  /** What any part of JavaScript has ever known to be done: what is to be forgotten goes by that. */
+  /** The work that any part of JavaScript has known to be done. Operations can be forgotten when they are in it. */
   readonly all: Component
   #count = 1
   #ended: Component[] = []
 
-  /** `areCausal`: not all parts of JavaScript know the same. */
+  /** `areCausal`: parts of JavaScript have clocks of their own. */
   constructor(areCausal: boolean) {
     this.all = areCausal ? new Component({ component: NOWHERE, time: 1, clock: [] }) : this.host
   }
 
-  /** Components in use. */
+  /** The number of components in use. */
   get count(): number {
     return this.#count - this.#ended.length
   }
 
-  /** The beginning of a new component. */
+  /** Begins a new component. */
   begin(): Epoch {
     const { clock } = this.host
     const free = this.#free()

@@ -57,11 +57,14 @@ function isLate(): boolean {
 }
 
 /** Warns of a loop that queries `target` by `call`, if it is known what keeps the target from being done. */
-export function warnOfPolling(call: string, target: object, heldBy: string | undefined): void {
-  if (heldBy === undefined) return
+export function warnOfPolling(call: string, target: object, blockedBy: string | undefined): void {
+  if (blockedBy === undefined) return
   const site = shortCallSite()
   const where = site === undefined ? '' : ` at ${site}`
   const how = `for ${seconds(warnAfter())} without a turn of the event loop`
   const wayOut = 'Await finished() instead, or give the event loop a turn between two calls'
-  warnOnce('CUDA_STREAMS_POLLING', `${call} has been called${where} ${how}: ${target} comes after ${heldBy}. ${wayOut}`)
+  warnOnce(
+    'CUDA_STREAMS_POLLING',
+    `${call} has been called${where} ${how}: ${target} comes after ${blockedBy}. ${wayOut}`,
+  )
 }

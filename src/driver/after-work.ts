@@ -1,9 +1,9 @@
-/** Things that the GPU may still use, until it is done with them. */
-import type { Driver, MemoryDriver, OwnEvent } from './driver.js'
+/** Things that the GPU may still use, which are given back when its work with them is complete. */
+import type { Driver, InternalEvent, MemoryDriver } from './driver.js'
 
 interface Leaving<T> {
   readonly thing: T
-  readonly after: readonly OwnEvent[]
+  readonly after: readonly InternalEvent[]
 }
 
 export interface AfterWorkDriver extends Pick<Driver, 'eventRecycle'> {
@@ -23,11 +23,14 @@ export class AfterWork<T> {
   }
 
   /** Gives the thing up at a sweep after the latest records of these events, which it takes over, are done. */
-  add(thing: T, after: readonly OwnEvent[]): void {
+  add(thing: T, after: readonly InternalEvent[]): void {
     this.#leaving.push({ thing, after })
   }
 
-  /** What giving up throws is thrown when all are gone that can go. `mayGo` is asked for each: giving up may run other code. */
+  /**
+   * Gives up all things whose events are done. An error of one of them is thrown after the others were given up.
+   * `mayGo` is called before each, because giving up may run other code.
+   */
   sweep(mayGo: () => boolean = () => true): void {
     const leaving = this.#leaving
     this.#leaving = []

@@ -1,4 +1,4 @@
-/** What backends.ts exports, for a bundle: that has no files beside it to load later. */
+/** The exports of backends.ts for a bundle, which has no other files that could be loaded later. */
 import * as cuda from './cuda/open.js'
 import * as simulated from './sim/sim-driver.js'
 

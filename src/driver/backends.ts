@@ -1,6 +1,6 @@
 /**
- * The two backends, each loaded when it is first asked for: most of the library's code is one or the other. In a bundle
- * backends-in-bundle.ts takes this file's place, by the condition `module` in package.json.
+ * The two backends, each loaded at its first use, because they are most of the library's code. In a bundle
+ * backends-in-bundle.ts takes the place of this file, by the condition `module` in package.json.
  */
 import { createRequire } from 'node:module'
 

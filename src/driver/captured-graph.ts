@@ -3,7 +3,7 @@
  * a capture allows, and what a node does, is decided elsewhere.
  */
 
-/** One piece of captured work. */
+/** A node of a graph: one piece of captured work. */
 export interface CapturedNode<Work> {
   /** Its place in the graph. It comes after nodes of lower places only. */
   readonly index: number
@@ -12,21 +12,21 @@ export interface CapturedNode<Work> {
 }
 
 /**
- * A graph while it is captured. A stream knows the capture that it is in; an event the one in which its latest record was
- * made, also when that is over.
+ * A graph while it is captured. A stream refers to the capture that it is in. An event refers to the capture in which
+ * its latest record was made, even after that capture has ended.
  */
 export class CapturedGraph<
   Stream extends { capture: CapturedGraph<Stream, Event, Work> | undefined },
   Event extends { captured: CapturedGraph<Stream, Event, Work> | undefined },
   Work,
 > {
-  /** In the order of capture. */
+  /** The nodes in the order of capture. */
   #nodes: CapturedNode<Work>[]
-  /** So many were there before. */
+  /** The number of nodes that the graph had before the capture. */
   readonly #before: number
-  /** What the next operation of each stream in the capture comes after. */
+  /** The nodes that the next operation of each stream in the capture comes after. */
   readonly #frontiers = new Map<Stream, readonly CapturedNode<Work>[]>()
-  /** What the latest record of each event comes after. */
+  /** The nodes that the latest record of each event comes after. */
   readonly #records = new Map<Event, readonly CapturedNode<Work>[]>()
   #over = false
 
@@ -49,17 +49,17 @@ export class CapturedGraph<
     return this.#frontiers.keys()
   }
 
-  /** Those that were captured so far, behind those that were there before. */
+  /** The nodes that were captured so far, after those that the graph had before. */
   get nodes(): readonly CapturedNode<Work>[] {
     return [...this.#nodes]
   }
 
-  /** What the stream's next operation comes after. */
+  /** The nodes that the stream's next operation comes after. */
   frontierOf(stream: Stream): readonly CapturedNode<Work>[] {
     return this.#frontiers.get(stream) ?? []
   }
 
-  /** Has a stream that joined work that the origin does not wait for? */
+  /** True if a stream that joined the capture has work that the origin does not wait for. */
   get unjoined(): boolean {
     const followed = new Set([...this.#nodes.flatMap(({ after }) => after), ...this.frontierOf(this.origin)])
     return this.#nodes.some((node) => node.index >= this.#before && !followed.has(node))
@@ -76,7 +76,10 @@ export class CapturedGraph<
     this.#frontiers.set(stream, [this.#node(this.frontierOf(stream), work)])
   }
 
-  /** Adds all of another graph behind what the stream has; what comes next on the stream comes after all of it. */
+  /**
+   * Adds all nodes of another graph after those of the stream. The next operation of the stream comes after all of
+   * them.
+   */
   addAll(stream: Stream, nodes: readonly CapturedNode<Work>[]): void {
     const begin = this.frontierOf(stream)
     const added: CapturedNode<Work>[] = []
@@ -92,7 +95,7 @@ export class CapturedGraph<
     event.captured = this
   }
 
-  /** Lets the stream come after what the event's record comes after. */
+  /** Lets the stream's next operation come after the nodes that the event's record comes after. */
   joinAt(event: Event, stream: Stream): void {
     this.join(stream, this.#records.get(event) ?? [])
   }
@@ -102,7 +105,10 @@ export class CapturedGraph<
     stream.capture = undefined
   }
 
-  /** Lets every stream go. Returns what was captured; what still knows of the capture keeps nothing of that. */
+  /**
+   * Releases every stream. Returns the captured nodes; objects that still refer to the capture do not keep them
+   * reachable.
+   */
   end(): readonly CapturedNode<Work>[] {
     this.#over = true
     for (const stream of this.#frontiers.keys()) stream.capture = undefined

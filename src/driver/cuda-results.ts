@@ -113,7 +113,7 @@ const RESULT_NAMES: Readonly<Record<number, string>> = {
   999: 'CUDA_ERROR_UNKNOWN',
 }
 
-/** What the caller can do about the results that people meet most. */
+/** Explanations of the most frequent results, with what the caller can do. */
 const EXPLANATIONS: Readonly<Record<number, string>> = {
   1: 'An argument is not one this call takes in the present state',
   2: 'The device or the host is out of memory: close what is no longer used',
@@ -121,13 +121,13 @@ const EXPLANATIONS: Readonly<Record<number, string>> = {
   400: 'The handle is not a live object of this context: was it destroyed, made in another context, or lacks it a flag that this call needs?',
   401: 'The object is in a state that does not allow this: a capture begun twice, or ended without being begun',
   600: 'The work is not done yet: wait for it first',
-  700: 'A kernel used an address that is not its own. The context is lost: every later call on this device fails the same way until the process starts anew',
+  700: 'A kernel used an address that is not its own. The context is lost: every later call on this device fails the same way until the process is restarted',
   709: 'The context is gone: its device was reset, or another library released it',
   712: 'The memory, or a part of it, is registered: use the PinnedBuffer that it has, or close that one and wait for the work with it',
-  719: 'A kernel failed. The context is lost: every later call on this device fails the same way until the process starts anew',
+  719: 'A kernel failed. The context is lost: every later call on this device fails the same way until the process is restarted',
   720: 'All blocks of a cooperative launch run at the same time, and there is no room for so many: kernel.activeBlocks() says how many a multiprocessor runs, and stream.context how many multiprocessors there are',
   900: 'This cannot be done while a stream captures: end the capture first, or do it before',
-  901: 'An earlier mistake has invalidated the capture: end it and begin anew',
+  901: 'An earlier mistake has invalidated the capture: end it and begin another',
   904: 'A stream joined this capture and was never waited for: let the stream that began the capture wait for it before the end',
   905: 'The event was recorded outside the capture: record it inside, or wait with { external: true }',
   906: 'The null stream would wait for a stream that is capturing: use a non-blocking stream',
@@ -179,23 +179,26 @@ const REFUSALS: ReadonlySet<number> = new Set([
   CUresult.COOPERATIVE_LAUNCH_TOO_LARGE,
 ])
 
-/** Is it one of the results with which a context fails that is lost or destroyed? */
+/** True for the results of calls in a context that is lost or destroyed. */
 export const isContextLost = (result: number): boolean =>
   result >= CUresult.ILLEGAL_ADDRESS && result < 800 && !REFUSALS.has(result)
 
 let lost = false
 
-/** Has a call of this thread failed for want of its context? Then the driver has to be asked, where a pool would do else. */
+/**
+ * True once a call of this thread has failed because its context was lost. From then on the driver is queried where a
+ * cached answer or a pool would do otherwise.
+ */
 export const hasLostContext = (): boolean => lost
 
-/** To be told each result that is not success, also where it is no error. */
+/** To be called with each result that is not success, even if the result is no error. */
 export function noteLoss(result: number): void {
   if (isContextLost(result)) lost = true
 }
 
 let whyRefused: (call: string, result: number) => string | undefined = () => undefined
 
-/** A driver that says why it has just refused a call is asked for each error. */
+/** If the driver has a log, it is queried for the reason of each error. */
 export function askDriverWhy(ask: (call: string, result: number) => string | undefined): void {
   whyRefused = ask
 }

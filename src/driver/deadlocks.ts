@@ -1,4 +1,4 @@
-/** What both backends say of a wait that cannot end. */
+/** Errors and warnings of both backends for waits that cannot end. */
 import { stateError } from '../base/errors.js'
 import { seconds, warnAfter, warnOnce } from '../base/warnings.js'
 
@@ -9,13 +9,13 @@ import { seconds, warnAfter, warnOnce } from '../base/warnings.js'
 export const MOST_NESTED = 200
 
 export const comesAfterItself =
-  'it was called inside a host function, and what it waits for comes after that host function. Return first, or await the finished() of it'
+  'it was called inside a host function, and what it waits for comes after that host function. Return from the host function first, or await finished() instead'
 
-export const tooDeep = `${MOST_NESTED} host functions wait one inside the other, and JavaScript's stack has no room for more. Return first, or await the finished() of it`
+export const tooDeep = `${MOST_NESTED} host functions wait one inside the other, which is as many as fit into JavaScript's stack. Return from the host function first, or await finished() instead`
 
-/** `held` is the promise, as `heldBy` names it. */
-export const behindPromise = (held: string): string =>
-  `it comes after ${held}, and while this thread blocks no promise settles. Await the finished() of it instead`
+/** `promise` is the description of the promise that `blockedBy` returns. */
+export const behindPromise = (promise: string): string =>
+  `it comes after ${promise}, and no promise settles while this thread blocks. Await finished() instead`
 
 /** Calls for which CUDA waits for the whole device, in native code where no JavaScript runs. */
 export const SPLITTING = 'splitting a device, for which CUDA waits for it,'
@@ -27,13 +27,13 @@ export function deadlock(what: string, why: string): Error {
 }
 
 /**
- * Tells whether a drain is over, where `isOver` says so. Warns where all that was pending at first has run long ago: the
- * host functions queue each other.
+ * Returns a function that reports whether a drain is complete, by calling `isComplete`. It warns if all host functions that were
+ * pending at first ran long ago: then the host functions queue each other, and the drain may never end.
  */
-export function drained(isOver: () => boolean, haveFirstRun: () => boolean): () => boolean {
+export function drained(isComplete: () => boolean, haveFirstRun: () => boolean): () => boolean {
   const begun = performance.now()
   return () => {
-    if (isOver()) return true
+    if (isComplete()) return true
     if (performance.now() - begun > warnAfter() && haveFirstRun()) warnOnce('CUDA_STREAMS_DRAIN', endless(warnAfter()))
     return false
   }

@@ -12,7 +12,7 @@ import { type WrappableDriver, wrappableOf } from './wrappable-driver.js'
 const mustWarn = onceInAllThreads('cuda-streams: warned of the simulator')
 
 let opened: WrappableDriver | undefined
-/** The same, once no listener has refused it. */
+/** The chosen driver, once no listener has refused it. */
 let chosen: WrappableDriver | undefined
 const toBeTold = new Set<(driver: WrappableDriver) => void>()
 
@@ -20,7 +20,10 @@ export function defaultDriver(): WrappableDriver {
   return chosen ?? open()
 }
 
-/** Calls back with the default driver: now if it is open, else when it is opened. The result takes that back. */
+/**
+ * Calls `tell` with the default driver: now if it is open, otherwise when it is opened. The returned function cancels
+ * that.
+ */
 export function whenDriverOpens(tell: (driver: WrappableDriver) => void): () => void {
   if (chosen === undefined) toBeTold.add(tell)
   else tell(chosen)
@@ -30,7 +33,7 @@ export function whenDriverOpens(tell: (driver: WrappableDriver) => void): () => 
 function open(): WrappableDriver {
   opened ??= wrappableOf(choose())
   const driver = opened
-  // Not chosen before all have been told: a listener that refuses it refuses every use.
+  // The driver is chosen only after all listeners were called: a listener that refuses it refuses every use.
   checkSyncAsEnvironmentSays(driver)
   interceptAsEnvironmentSays(driver)
   for (const tell of toBeTold) tell(driver)
@@ -40,8 +43,8 @@ function open(): WrappableDriver {
 }
 
 /**
- * The driver to ask about a handle that came without a device. Simulations stand side by side, each with handles of its
- * own, so the right one can be told; a real driver is only ever asked about its own handles.
+ * The driver of a handle that came without a device. Simulations have separate ranges of handles, so the right
+ * simulation can be found. A handle in none of these ranges belongs to the driver `near`.
  */
 export function driverForHandle(handle: number, near: WrappableDriver): WrappableDriver {
   const owner = near.name === 'sim' ? simulatedBackend().simulatorOfHandle(handle) : undefined
@@ -53,7 +56,10 @@ function choose(): Driver {
   return wanted === 'sim' ? openSimulator() : (cudaBackend().openCudaDriver() ?? withoutCudaDriver(wanted))
 }
 
-/** Where this machine has no NVIDIA driver. One that does not work is an error, lest a GPU be simulated by accident. */
+/**
+ * Opens the simulator on a machine that has no NVIDIA driver. A driver that does not work is an error, so that a GPU is never
+ * simulated by accident.
+ */
 function withoutCudaDriver(wanted: 'cuda' | 'auto'): Driver {
   const { absence, noDriver } = cudaBackend()
   if (wanted === 'cuda') throw noDriver(absence())

@@ -33,8 +33,9 @@ export type PoolHandle = number & { readonly [kind]: 'CUmemoryPool' }
 export type Pointer = number & { readonly [kind]: 'CUdeviceptr' }
 
 /**
- * CUDA tells default streams apart by the current context: 0 is the null stream of whichever is current, 1 the same by
- * another name, 2 the calling thread's. A handle must not depend on what is current, so the device is written in.
+ * CUDA distinguishes default streams by the current context: 0 is the null stream of the current context, 1 is
+ * another name for it, and 2 is the per-thread default stream. A handle must not depend on the current context, so
+ * that of a default stream contains its device.
  */
 export function defaultStream(device: number, which: 0 | 1 | 2): StreamHandle {
   return (device * 4 + which) as StreamHandle
@@ -45,7 +46,7 @@ export const isDefaultStream = (stream: StreamHandle): boolean => stream < DEFAU
 export const deviceOfDefaultStream = (stream: StreamHandle): number => stream >>> 2
 /** CUDA's own handle of this stream: 0, 1 or 2 for a default stream, else its address. */
 export const cudaHandleOf = (stream: StreamHandle): number => (isDefaultStream(stream) ? stream & 3 : stream)
-/** Both names of a device's null stream are one stream. */
+/** Returns one handle for both names of the null stream of a device. */
 export const canonicalStream = (stream: StreamHandle): StreamHandle =>
   isDefaultStream(stream) && (stream & 3) === 1 ? ((stream - 1) as StreamHandle) : stream
 export const isNullStream = (stream: StreamHandle): boolean => isDefaultStream(stream) && (stream & 3) !== 2
@@ -53,7 +54,10 @@ export const isNullStream = (stream: StreamHandle): boolean => isDefaultStream(s
 export const StreamFlag = { NON_BLOCKING: 1 } as const
 export const EventFlag = { DEFAULT: 0, BLOCKING_SYNC: 1, DISABLE_TIMING: 2, INTERPROCESS: 4 } as const
 
-/** Is a record of an event with these flags work of its stream? Only that of a plain event without timing is none. */
+/**
+ * True if a record of an event with these flags counts as work of its stream. Only a record of a plain event without
+ * timing does not.
+ */
 export const isRecordWork = (flags: number): boolean => flags !== EventFlag.DISABLE_TIMING
 /** CU_EVENT_RECORD_EXTERNAL and CU_EVENT_WAIT_EXTERNAL. */
 export const ExternalFlag = { NONE: 0, EXTERNAL: 1 } as const
@@ -70,7 +74,7 @@ export interface HostFunction {
   /** True: `cuStreamAddCallback`, also run after a fault. False: `cuLaunchHostFunc`, dropped then, as CUDA does. */
   readonly runsAfterFault: boolean
   /** Internal, as those of a download: it does not count as something that the program queued. */
-  readonly own?: boolean
+  readonly internal?: boolean
 }
 
 /** A context whose kernels run on some multiprocessors of a device only. */
@@ -80,21 +84,27 @@ export interface GreenContextPart {
   readonly multiprocessors: number
 }
 
-/** As long as it is open the stream lives, unless its owner destroyed it too early. */
+/** A wrapper of a stream. The stream lives while the wrapper is open, unless its owner destroys it too early. */
 export interface Wrapper {
   isOpen: boolean
 }
 
-export interface AdoptedStream {
+export interface WrappedStream {
   readonly stream: StreamHandle
-  /** Of a stream in a green context it is the primary one: events, memory and modules of that are good for both. */
+  /**
+   * The context of the stream. For a stream in a green context it is the primary context, whose events, memory and
+   * modules can be used in both.
+   */
   readonly context: ContextHandle
   readonly device: number
-  /** The green context that it is in. */
+  /** The green context of the stream, if it is in one. */
   readonly green?: GreenContextPart | undefined
 }
 
-/** Each method names the function of cuda.h that it stands for. Where a comment names none, the library made it up. */
+/**
+ * The comment of each method names the function of cuda.h that it corresponds to. Methods without such a name exist
+ * only in this library.
+ */
 export interface Driver {
   readonly name: 'cuda' | 'sim'
   readonly memory: MemoryDriver
@@ -126,10 +136,10 @@ export interface Driver {
    */
   deviceFinished(device: number, settle: Settle): Cancel
   /**
-   * `cuCtxRecordEvent`: records an event of the library's own, made in the device's primary context, behind all work of the
+   * `cuCtxRecordEvent`: records an internal event, made in the device's primary context, behind all work of the
    * device. False where a stream there captures, as far as this thread can know: nothing is done then.
    */
-  deviceRecordOwn(event: EventHandle, device: number): boolean
+  deviceRecordInternal(event: EventHandle, device: number): boolean
   /** `cuEventQuery`: throws what a GPU that has faulted answers to every call, where that is known by now. */
   contextCheck(context: ContextHandle): void
   /** `cuThreadExchangeStreamCaptureMode`: runs calls that would otherwise invalidate a capture of any thread. */
@@ -152,21 +162,21 @@ export interface Driver {
   /** `cuStreamDestroy` */
   streamDestroy(stream: StreamHandle): void
   /**
-   * `cuStreamGetCtx_v2`: takes in a stream that another library owns, by CUDA's own handle; 0, 1 and 2 are default streams of
-   * the device `near`. Throws ERR_INVALID_HANDLE or ERR_CLOSED for a number that is no stream's handle.
+   * `cuStreamGetCtx_v2`: wraps a stream that another library owns, by CUDA's own handle; 0, 1 and 2 are default
+   * streams of the device `near`. Throws ERR_INVALID_HANDLE or ERR_CLOSED for a number that is no stream's handle.
    */
-  streamAdopt(cudaHandle: number, near: number): AdoptedStream
-  /** The program has a wrapper of the stream from now on, until it says in what is returned that it is closed. */
+  streamWrap(cudaHandle: number, near: number): WrappedStream
+  /** A wrapper of the stream was made. The caller sets `isOpen` of the result to false when it closes the wrapper. */
   streamWrapped(stream: StreamHandle): Wrapper
   /**
-   * Code outside of the library has the stream's handle from now on, and may queue work that passes no driver. The stream
-   * may be destroyed already.
+   * The stream's handle was read. Code outside of the library may queue work on the stream from now on, without a
+   * call of this driver. The stream may be destroyed already.
    */
-  streamHandedOut(stream: StreamHandle): void
-  /** Was it ever? Default streams always were. */
-  isHandedOut(stream: StreamHandle): boolean
+  streamEscaped(stream: StreamHandle): void
+  /** Was `streamEscaped()` called for the stream? True of default streams. */
+  isEscaped(stream: StreamHandle): boolean
   /**
-   * Queues work on its stream; captures it where the stream captures. Never waits: `streamMakeRoom()` comes before it.
+   * Queues work on its stream; captures it where the stream captures. Never waits: `streamReserve()` comes before it.
    * Records of events and waits for them are methods of their own, since programs make millions of them.
    */
   queue(work: QueuedWork): void
@@ -174,9 +184,12 @@ export interface Driver {
    * Waits until the stream's hardware queue takes so many more entries, 256 at most. Host functions that become ready run
    * meanwhile.
    */
-  streamMakeRoom(stream: StreamHandle, entries: number): void
-  /** Does its hardware queue take so many entries more now? Waits for nothing, and invalidates no capture. */
-  streamHasRoom(stream: StreamHandle, entries: number): boolean
+  streamReserve(stream: StreamHandle, entries: number): void
+  /**
+   * True if the stream's hardware queue takes so many more entries now. Waits for nothing, and invalidates no
+   * capture.
+   */
+  streamHasCapacity(stream: StreamHandle, entries: number): boolean
   /** `cuStreamGetId` */
   streamGetId(stream: StreamHandle): bigint
   /** `cuStreamGetFlags` */
@@ -199,11 +212,14 @@ export interface Driver {
    */
   streamWaitStream(stream: StreamHandle, other: StreamHandle, otherContext: ContextHandle): void
   /**
-   * In words: a host function or latch that the stream's work comes after, and that only this thread can run or open;
-   * undefined where none is known.
+   * Describes a host function or latch that the stream's work comes after, and that only this thread can run or open.
+   * Undefined if none is known.
    */
-  streamHeldBy(stream: StreamHandle): string | undefined
-  /** Settles when all that is queued now is done. Throws where the driver refuses to look, as on a capturing stream. */
+  streamBlockedBy(stream: StreamHandle): string | undefined
+  /**
+   * Settles when all work that is queued on the stream now is done. Throws if the driver refuses the query, as on a
+   * capturing stream.
+   */
   streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel
 
   /** Runs host functions as they become ready, and blocks until none is pending on any stream of any device. */
@@ -219,27 +235,28 @@ export interface Driver {
   /** `cuEventDestroy`. No graph records the event, or waits for it. */
   eventDestroy(event: EventHandle): void
   /**
-   * Destroys an event with no flags, or DISABLE_TIMING alone, whose handle was not handed out: the driver may use it again,
+   * Destroys an event with no flags, or DISABLE_TIMING alone, whose handle was never read: the driver may use it again,
    * and where it was never recorded give it out as new.
    */
   eventRecycle(context: ContextHandle, event: EventHandle, neverRecorded?: boolean): void
   /**
-   * Takes in an event that another library owns; undefined where its device cannot be told. Throws ERR_INVALID_HANDLE or
-   * ERR_CLOSED for a number that is no event's handle.
+   * Wraps an event that another library owns. Undefined if the driver cannot find its device. Throws
+   * ERR_INVALID_HANDLE or ERR_CLOSED for a number that is no event's handle.
    */
-  eventAdopt(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined
+  eventWrap(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined
   /** `cuEventRecord`, or `cuEventRecordWithFlags` */
   eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void
-  /**
-   * The same with an event of the library's own: nothing that the program has asked for. The stream does not capture.
-   */
-  eventRecordOwn(event: EventHandle, stream: StreamHandle): void
+  /** `cuEventRecord` of an internal event. The stream does not capture. */
+  eventRecordInternal(event: EventHandle, stream: StreamHandle): void
   /** `cuEventQuery`. `isDone`: the answer was yes before, and it was not recorded since. */
   eventQuery(event: EventHandle, isDone?: boolean): boolean
   /** `cuEventSynchronize` */
   eventSynchronize(event: EventHandle): void
-  /** As `streamHeldBy`, of the event's latest record. */
-  eventHeldBy(event: EventHandle): string | undefined
+  /**
+   * Describes a host function or latch that the event's latest record comes after, as `streamBlockedBy` does for a
+   * stream.
+   */
+  eventBlockedBy(event: EventHandle): string | undefined
   /** Settles when the event's latest record is done. */
   eventFinished(event: EventHandle, settle: Settle): Cancel
   /** `cuEventElapsedTime`: milliseconds between two records. */
@@ -262,15 +279,15 @@ export interface TwoDevices {
  */
 export type CopyRoute = TwoDevices | 'withinHost'
 
-/** Where another library's memory is. */
+/** The place of another library's memory. */
 export interface MemoryPlace {
   readonly device: number
-  /** It is memory of the host, pinned or managed. */
+  /** True for memory of the host, pinned or managed. */
   readonly isOfHost: boolean
 }
 
-/** An event of the library's own, and the context it was made in. */
-export interface OwnEvent {
+/** An internal event of the library, and the context in which it was made. */
+export interface InternalEvent {
   readonly context: ContextHandle
   readonly event: EventHandle
 }
@@ -281,7 +298,7 @@ export interface PinnedMemory {
 }
 
 export interface MemoryDriver {
-  /** `cuMemHostAlloc`, portable and mapped. Invalidates no capture. Its bytes are those that GPUs of the driver see. */
+  /** `cuMemHostAlloc`, portable and mapped. Invalidates no capture. The GPUs of the driver access the same bytes. */
   allocatePinned(byteLength: number, context: ContextHandle): PinnedMemory
   /**
    * `cuMemHostRegister`, portable and mapped: page-locks memory of the process, which stays where it is and is kept until
@@ -292,20 +309,20 @@ export interface MemoryDriver {
    * `cuMemFreeHost`, or `cuMemHostUnregister` of what was registered, which is never detached: detaches `bytes`, the ArrayBuffer that came with it, if that is still reachable; gives the memory back
    * once the latest records of these events are done, and takes the events over.
    */
-  closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly OwnEvent[]): void
+  closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly InternalEvent[]): void
   /** Detaches `bytes`, the ArrayBuffer that came with pinned memory. The memory stays until `closePinned()`. */
   detachPinned(pointer: Pointer, bytes: ArrayBuffer): void
   /**
    * Lets the device `user` reach memory of the device `owner` (`cuCtxEnablePeerAccess`, `cuMemPoolSetAccess`), which it
    * must before work on one of its streams uses that. False where the two cannot reach each other. Invalidates no capture.
    */
-  admit(pointer: Pointer, owner: number, user: number): boolean
+  enablePeerAccess(pointer: Pointer, owner: number, user: number): boolean
   /**
-   * Where another library's memory is (`cuPointerGetAttribute`), asked in a context of the device `near`. Throws where the
-   * driver does not know it.
+   * The place of another library's memory (`cuPointerGetAttribute`), queried in a context of the device `near`.
+   * Throws if the driver does not know the memory.
    */
   placeOf(pointer: Pointer, byteLength: number, near: number): MemoryPlace
-  /** JavaScript has asked for a view of pinned memory, to read or to write it. Only interceptors need to know. */
+  /** JavaScript requests a view of pinned memory, to read or to write it. Only interceptors handle this call. */
   viewed(pointer: Pointer, byteLength: number): void
   /**
    * `cuEventQuery`: is the event's latest record done? This invalidates no capture, and a fault is no answer but false.
@@ -315,7 +332,7 @@ export interface MemoryDriver {
   newArrayBuffer(byteLength: number): ArrayBuffer
 }
 
-/** Bytes of a device. */
+/** The memory of a device, in bytes. */
 export interface MemoryInfo {
   readonly free: number
   readonly total: number
@@ -362,7 +379,7 @@ export interface LaunchShape {
   readonly cooperative: boolean
   /** Blocks of a cluster in each direction. */
   readonly cluster: readonly [number, number, number] | undefined
-  /** What few launches want. */
+  /** Attributes that few launches need. */
   readonly attributes: LaunchAttributes | undefined
 }
 
@@ -386,7 +403,7 @@ export interface LaunchAttributes {
 export interface HostKernel {
   /** Virtual nanoseconds that a launch takes. */
   readonly nanoseconds: number
-  /** What errors call each argument. */
+  /** The name of each argument in error messages. */
   readonly argumentNames: readonly string[]
   /** Runs all threads. Memory is given as its bytes. What it throws is an uncaught exception. */
   run(shape: LaunchShape, args: readonly (number | bigint | Uint8Array)[]): void
@@ -458,7 +475,7 @@ export type NodeKind =
   | 'free'
   | 'other'
 
-/** What a driver knows of a node. */
+/** The facts that a driver reports of a node. */
 export interface NodeFacts {
   readonly node: NodeHandle
   readonly kind: NodeKind
@@ -493,8 +510,8 @@ export interface GraphDriver {
   /** Ends the capture that this stream began, if it is still under way, and throws the graph away. */
   abandon(stream: StreamHandle): void
   /**
-   * Another library's stream, which a capture was begun on here, may be destroyed at any time from now on: it is not asked
-   * any more whether that is under way.
+   * Another library's stream, on which a capture was begun here, may be destroyed at any time from now on: it is no
+   * longer queried for the state of that capture.
    */
   leave(stream: StreamHandle): void
   /** `cuGraphDestroy` */
@@ -535,8 +552,8 @@ export interface LibraryDriver {
    * it returns. Begins when no host function is pending, and none is queued before it is over: while it waits, CUDA keeps
    * other threads out, so that they could run none. Where host functions stay pending it begins after so many milliseconds all the same.
    */
-  apart(address: number, argument: number, patience: number): Promise<number>
-  /** Blocks until a library says that it is done. Host functions that come due meanwhile are run. */
+  callOnThread(address: number, argument: number, patience: number): Promise<number>
+  /** Blocks until a library says that it is done. Host functions that become ready meanwhile are run. */
   waitUntil(isDone: () => boolean, what: string): void
 }
 
@@ -554,7 +571,7 @@ export interface ImportedMemory {
    * `cuIpcCloseMemHandle`, to be called once: gives it up when the latest records of these events are done, and takes
    * the events over.
    */
-  readonly close: (after: readonly OwnEvent[]) => void
+  readonly close: (after: readonly InternalEvent[]) => void
 }
 
 export interface SharingDriver {
@@ -563,19 +580,23 @@ export interface SharingDriver {
   /**
    * `cuMemFree`: gives such memory back once the latest records of these events are done, and takes the events over.
    */
-  free(pointer: Pointer, after: readonly OwnEvent[]): void
+  free(pointer: Pointer, after: readonly InternalEvent[]): void
   /** `cuIpcGetMemHandle`. Throws ERR_UNSUPPORTED for memory that CUDA cannot share. */
   exportMemory(pointer: Pointer, context: ContextHandle): ExportedMemory
   /** `cuIpcOpenMemHandle`. Throws ERR_INVALID_HANDLE for bytes that are no memory of another process. */
   importMemory(handle: Uint8Array, context: ContextHandle): ImportedMemory
 
-  /** Puts up a mark that every thread of the process sees: its key, then at most seven words. Returns its address. */
-  raiseMark(words: readonly [key: number, ...rest: number[]]): number
-  lowerMark(mark: number): void
-  /** The words behind the key of a mark; undefined where none with this key stands. Any address may be asked about. */
-  readMark(mark: number, key: number): readonly number[] | undefined
-  /** Tells of a mark that was read whether it still stands, at the cost of a comparison. */
-  watchMark(mark: number, key: number): { readonly isOver: boolean }
+  /**
+   * Writes a registration into memory that every thread of the process can read: its key, then at most seven words.
+   * Returns its address.
+   */
+  register(words: readonly [key: number, ...rest: number[]]): number
+  /** Removes a registration. */
+  unregister(registration: number): void
+  /** The words after the key of a registration; undefined if there is none with this key. Takes any address. */
+  readRegistration(registration: number, key: number): readonly number[] | undefined
+  /** Reports whether a registration that was read has been removed since, at the cost of a comparison. */
+  watchRegistration(registration: number, key: number): { readonly hasEnded: boolean }
 }
 
 // Work that streams are given
@@ -606,9 +627,9 @@ export interface TouchedMemory {
   readonly pointer: Pointer
   readonly byteLength: number
   readonly access: Access
-  /** Which argument of the kernel it is, from 0; undefined where it is none. */
+  /** The index of the kernel's argument, from 0; undefined if the memory is not an argument. */
   readonly argument: number | undefined
-  /** Only these of its bytes are touched; undefined: all. */
+  /** The rows of the memory that are touched; undefined if all bytes are. */
   readonly rows: MemoryRows | undefined
 }
 
@@ -616,7 +637,7 @@ export interface TouchedMemory {
 export interface CopiedBytes {
   readonly destination: Pointer
   readonly source: Pointer
-  /** Of all rows, where it copies rows. */
+  /** The bytes of all rows, if it copies rows. */
   readonly byteLength: number
   readonly route: CopyRoute | undefined
   /** The rows at both ends, as many and as long. The distance of two matrices is a whole number of rows' distances. */
@@ -645,7 +666,7 @@ export type LaunchArgument = number | bigint | Pick<TouchedMemory, 'pointer' | '
 
 /** What a kernel does with an argument. */
 export interface ArgumentUse {
-  /** Undefined for one that is no pointer. */
+  /** How the kernel uses the memory of the argument; undefined for an argument that is no pointer. */
   readonly access: Access | undefined
   /** Of the value, or of the elements that it points to. */
   readonly type: ScalarType
@@ -657,7 +678,7 @@ export interface LaunchedKernel {
   readonly name: string
   /** Virtual nanoseconds that a launch takes on the simulator; undefined: what its code says. */
   readonly nanoseconds?: number | undefined
-  /** What it does with each argument: for interceptors and host implementations. A GPU does not need it. */
+  /** How the kernel uses each argument, for interceptors and host implementations. A GPU does not need it. */
   readonly uses: readonly ArgumentUse[]
 }
 
@@ -832,7 +853,7 @@ export interface QueuedLibraryCalls {
   readonly comparesAll?: true
 }
 
-/** What `Driver.queue()` takes. */
+/** The work that `Driver.queue()` queues. */
 export type QueuedWork =
   | QueuedAllocation
   | QueuedChildGraph

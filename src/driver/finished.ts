@@ -1,4 +1,4 @@
-/** The promise of `finished()`, for streams, events and devices alike: it rejects where others would throw. */
+/** The promise of `finished()` of streams, events and devices. Errors reject the promise, and nothing is thrown. */
 import { checkSignal, readOptions } from '../base/arguments.js'
 import { CudaError, reportedWhileWaiting } from '../base/errors.js'
 import type { Cancel, Settle } from './driver.js'

@@ -1,4 +1,4 @@
-/** What both backends say of a handle that cannot be wrapped. */
+/** The errors of both backends for a handle that cannot be wrapped. */
 import { type CudaError, stateError } from '../base/errors.js'
 
 /** Handles below this are no addresses: the program has taken a library's number for its handle. */

@@ -4,9 +4,9 @@
  */
 
 export interface MultiprocessorGroups {
-  /** The multiprocessors of each. */
+  /** The number of multiprocessors of each group. */
   readonly size: number
-  /** How many of them each part has. */
+  /** The number of groups of each part. */
   readonly counts: readonly number[]
 }
 

@@ -1,30 +1,30 @@
 /**
- * Promises that streams wait for, and what becomes of those that are rejected. The work behind one is queued, and cannot be
- * taken back: it runs, and the rejection is told by the waits of the host that come after it.
+ * Promises that streams wait for, and how rejections are reported. The work queued behind such a promise cannot be taken back: it
+ * runs even if the promise is rejected, and the host's waits for that work report the rejection.
  */
 import { throwUncaught } from '../base/uncaught.js'
 import type { Cancel, Settle } from './driver.js'
 
 export const NO_PROMISES: readonly PromiseWait[] = []
 
-/** Those that have not settled, and those that were rejected and not reported yet. */
+/** The waits for promises that have not settled, or that were rejected and have not been reported yet. */
 const unsettled = new Set<PromiseWait>()
-/** Those of them that were rejected. */
-const untold = new Set<PromiseWait>()
+/** The waits for promises that were rejected and have not been reported yet. */
+const unreported = new Set<PromiseWait>()
 
-const tellAtEnd = (): void => {
-  for (const wait of untold) wait.surface()
+const reportAtEnd = (): void => {
+  for (const wait of unreported) wait.surface()
 }
 
 /** A stream's wait for a promise. */
 export class PromiseWait {
-  #state: 'standing' | 'passed' | 'rejected' | 'told' = 'standing'
+  #state: 'pending' | 'passed' | 'rejected' | 'reported' = 'pending'
   #reason: unknown
-  /** Waits of the host under way that come after it. */
+  /** The number of waits of the host that are under way and come after this wait. */
   #followers = 0
   #isOwnerClosed = false
 
-  /** `owner` is the stream that waits, in the words of its core; `device` is where it is. */
+  /** `owner` is the implementation object of the stream that waits; `device` is the device of that stream. */
   constructor(
     readonly owner: object,
     readonly device: object,
@@ -32,9 +32,9 @@ export class PromiseWait {
     unsettled.add(this)
   }
 
-  /** May a wait that comes after it have a rejection to tell? */
-  get isUntold(): boolean {
-    return this.#state === 'standing' || this.#state === 'rejected'
+  /** True if a wait of the host that comes after this wait may have to report a rejection. */
+  get isUnreported(): boolean {
+    return this.#state === 'pending' || this.#state === 'rejected'
   }
 
   passed(): void {
@@ -45,12 +45,12 @@ export class PromiseWait {
   rejected(reason: unknown): void {
     this.#state = 'rejected'
     this.#reason = reason ?? new Error(`A promise that a stream waited for was rejected with ${String(reason)}`)
-    if (untold.size === 0) process.on('beforeExit', tellAtEnd)
-    untold.add(this)
+    if (unreported.size === 0) process.on('beforeExit', reportAtEnd)
+    unreported.add(this)
     this.#surfaceIfForgotten()
   }
 
-  /** A wait of the host that comes after it begins. */
+  /** A wait of the host begins that comes after this wait. */
   follow(): void {
     this.#followers += 1
   }
@@ -60,25 +60,25 @@ export class PromiseWait {
     this.#surfaceIfForgotten()
   }
 
-  /** The reason, where it was rejected: it is told by this. */
-  tell(): { readonly reason: unknown } | undefined {
-    if (this.#state !== 'rejected' && this.#state !== 'told') return undefined
-    this.#state = 'told'
+  /** The reason, if the promise was rejected: the caller reports it. */
+  report(): { readonly reason: unknown } | undefined {
+    if (this.#state !== 'rejected' && this.#state !== 'reported') return undefined
+    this.#state = 'reported'
     unsettled.delete(this)
-    if (untold.delete(this) && untold.size === 0) process.off('beforeExit', tellAtEnd)
+    if (unreported.delete(this) && unreported.size === 0) process.off('beforeExit', reportAtEnd)
     return { reason: this.#reason }
   }
 
-  /** The stream was closed: only waits that are under way can tell of it. */
+  /** The stream was closed: only waits that are under way can still report a rejection. */
   ownerClosed(): void {
     this.#isOwnerClosed = true
     this.#surfaceIfForgotten()
   }
 
-  /** Nothing will tell of it: an uncaught exception does. */
+  /** No wait will report the rejection, so it becomes an uncaught exception. */
   surface(): void {
-    const told = this.tell()
-    if (told !== undefined) throwUncaught(told.reason)
+    const reported = this.report()
+    if (reported !== undefined) throwUncaught(reported.reason)
   }
 
   #surfaceIfForgotten(): void {
@@ -86,41 +86,41 @@ export class PromiseWait {
   }
 }
 
-/** The promises of both. Most streams and events have none. */
+/** The promises of both lists. Most streams and events have none. */
 export function joined(some: readonly PromiseWait[], others: readonly PromiseWait[]): readonly PromiseWait[] {
   if (others.length === 0 || others === some) return some
-  const all = new Set([...some, ...others].filter(({ isUntold }) => isUntold))
+  const all = new Set([...some, ...others].filter(({ isUnreported }) => isUnreported))
   return all.size === 0 ? NO_PROMISES : [...all]
 }
 
-/** Those of all streams of a device. */
+/** The waits of all streams of a device. */
 export function promisesOn(device: object): readonly PromiseWait[] {
   return unsettled.size === 0 ? NO_PROMISES : [...unsettled].filter((wait) => wait.device === device)
 }
 
-/** The host has waited for work that comes after these: throws the reason of one that was rejected. */
+/** The host has waited for work that comes after these waits: throws the reason of a promise that was rejected. */
 export function throwRejected(waits: readonly PromiseWait[]): void {
   if (waits.length === 0) return
-  const told = tellAll(waits.filter(({ isUntold }) => isUntold))
-  if (told !== undefined) throw told.reason
+  const reported = reportAll(waits.filter(({ isUnreported }) => isUnreported))
+  if (reported !== undefined) throw reported.reason
 }
 
-/** Starts a wait without blocking for work that comes after these: it fails where one of them was rejected. */
-export function following(waits: readonly PromiseWait[], settle: Settle, start: (told: Settle) => Cancel): Cancel {
-  const followed = waits.length === 0 ? waits : waits.filter(({ isUntold }) => isUntold)
+/** Starts a wait, without blocking, for work that comes after these waits: it fails if one of the promises was rejected. */
+export function following(waits: readonly PromiseWait[], settle: Settle, start: (reported: Settle) => Cancel): Cancel {
+  const followed = waits.length === 0 ? waits : waits.filter(({ isUnreported }) => isUnreported)
   if (followed.length === 0) return start(settle)
   for (const wait of followed) wait.follow()
-  let isOver = false
+  let hasEnded = false
   const end = (): void => {
-    if (isOver) return
-    isOver = true
+    if (hasEnded) return
+    hasEnded = true
     for (const wait of followed) wait.unfollow()
   }
   try {
     const cancel = start((error) => {
-      const told = error === undefined ? tellAll(followed) : undefined
+      const reported = error === undefined ? reportAll(followed) : undefined
       end()
-      settle(told === undefined ? error : told.reason)
+      settle(reported === undefined ? error : reported.reason)
     })
     return () => {
       cancel()
@@ -132,22 +132,22 @@ export function following(waits: readonly PromiseWait[], settle: Settle, start: 
   }
 }
 
-/** The same for a promise of what such work has made. */
+/** Calls `start`, and resolves with its result. Rejects if a promise was rejected that the work of `start` comes after. */
 export async function followingResult<R>(waits: readonly PromiseWait[], start: () => Promise<R>): Promise<R> {
-  const followed = waits.filter(({ isUntold }) => isUntold)
+  const followed = waits.filter(({ isUnreported }) => isUnreported)
   for (const wait of followed) wait.follow()
   try {
     const result = await start()
-    const told = tellAll(followed)
-    if (told !== undefined) throw told.reason
+    const reported = reportAll(followed)
+    if (reported !== undefined) throw reported.reason
     return result
   } finally {
     for (const wait of followed) wait.unfollow()
   }
 }
 
-/** The first reason; those of the others are told with it. */
-function tellAll(waits: readonly PromiseWait[]): { readonly reason: unknown } | undefined {
-  const told = waits.map((wait) => wait.tell()).filter((each) => each !== undefined)
-  return told[0]
+/** Marks all rejections as reported. Returns the first reason. */
+function reportAll(waits: readonly PromiseWait[]): { readonly reason: unknown } | undefined {
+  const reported = waits.map((wait) => wait.report()).filter((each) => each !== undefined)
+  return reported[0]
 }

@@ -15,7 +15,7 @@ const FRAMES = 40
 
 let isIn = false
 
-/** Puts the check in, if the variable asks for it. */
+/** Puts the check in front of the driver, if the variable is set to do so. */
 export function checkSyncAsEnvironmentSays(driver: WrappableDriver): void {
   const wanted = VARIABLES.sync.read()
   if (wanted === '0' || isIn) return
@@ -49,14 +49,14 @@ function syncCheck(next: Driver, throws: boolean): Interceptor {
       next.eventSynchronize(event)
     },
     drainHostFunctions() {
-      blocks('device.drainHostFunctions()', 'Await the finished() of the streams instead')
+      blocks('device.drainHostFunctions()', 'Await finished() of the streams instead')
       next.drainHostFunctions()
     },
-    streamMakeRoom(stream, entries) {
-      if (!next.streamHasRoom(stream, entries)) {
+    streamReserve(stream, entries) {
+      if (!next.streamHasCapacity(stream, entries)) {
         blocks('queuing more work', 'Its hardware queue is full: await stream.finished() now and then')
       }
-      next.streamMakeRoom(stream, entries)
+      next.streamReserve(stream, entries)
     },
     kernels: {
       compileNow(source) {

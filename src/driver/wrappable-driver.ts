@@ -19,7 +19,7 @@ export interface WrappableDriver extends Driver {
    * another's later.
    */
   readonly streamNames: Map<StreamHandle, { readonly id: bigint; readonly name: string }>
-  /** Those that are in front of the backend, from there outwards. */
+  /** The interceptors in front of the backend, beginning with the one next to it. */
   readonly interceptors: readonly Interceptor[]
   /** Puts an interceptor in front of all others. `unwrap` takes it out. */
   wrap<I extends Interceptor>(make: (next: Driver) => I): { readonly wrapper: I; readonly unwrap: () => void }
@@ -49,7 +49,7 @@ export const backendOf = (driver: Driver): Driver => backends.get(driver) ?? dri
 function makeWrappable(backend: Driver): WrappableDriver {
   const streamNames: WrappableDriver['streamNames'] = new Map()
   const interceptors: Interceptor[] = []
-  /** What each of them calls next. */
+  /** The driver that each interceptor calls next. */
   const links: Link[] = []
   const front = new Link(backend)
   const streamDestroy = (stream: StreamHandle): void => {
@@ -109,7 +109,7 @@ class Link {
     backends.set(this.driver, backend)
   }
 
-  /** From now on each method is the interceptor's, or the next driver's. */
+  /** Sets each method to that of the interceptor, or to that of the next driver if the interceptor has none. */
   follow(next: Driver, interceptor: Interceptor = {}): this {
     for (const [name, methods] of this.#methods) {
       if (name === 'driver') forward(methods, next, interceptor)

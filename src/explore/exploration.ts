@@ -21,7 +21,7 @@ export interface Order {
 
 /** Two orders of a program with different outcomes. */
 export interface Disagreement {
-  /** The usual one. */
+  /** The order of the default schedule. */
   readonly first: Order
   /** The one that differs. */
   readonly second: Order
@@ -46,7 +46,7 @@ export interface Exploration {
   readonly runs: number
   /** The one that random orders, and faults with a probability, were picked by. */
   readonly seed: number
-  /** The outcome of the program in the usual order. */
+  /** The outcome of the program in the default schedule. */
   readonly outcome: Outcome
   /** The order that waits forever; undefined unless that is the verdict. */
   readonly deadlock: Order | undefined
@@ -88,7 +88,7 @@ function textOf(exploration: Omit<Exploration, 'message'>, hasFaults: boolean): 
     `  ${replayIt(first)}: ${brief(first.outcome)}`,
     `  ${replayIt(second)}: ${brief(second.outcome)}`,
     ...differencesOf(first.outcome, second.outcome),
-    `They part at step ${step}. ${missing}`,
+    `The orders differ from step ${step}. ${missing}`,
     '',
     `The first order${counts}:`,
     excerpt(first.listing, 'disagreement.first.listing'),
@@ -151,7 +151,7 @@ export interface Explained {
   /** The place of the first step that differs. */
   readonly step: number
   readonly missing: string
-  readonly usualListing: string
+  readonly defaultListing: string
   /** The steps of the other order. */
   readonly listing: string
 }
@@ -159,37 +159,39 @@ export interface Explained {
 /** The kinds of conflict, the one that says most about a mistake first. */
 const CONFLICTS: readonly Conflict[] = ['memory', 'javascript', 'look', 'fault']
 
-export function explain(usual: Run, other: Run): Explained {
-  const step = firstDifference(usual, other)
-  const places = new Map(keysOf(usual).map((key, place) => [key, place]))
-  const usualPlaces = keysOf(other).map((key) => places.get(key))
-  const race = raceBetween(other, usualPlaces)
+export function explain(baseline: Run, other: Run): Explained {
+  const step = firstDifference(baseline, other)
+  const places = new Map(keysOf(baseline).map((key, place) => [key, place]))
+  const defaultPlaces = keysOf(other).map((key) => places.get(key))
+  const race = raceBetween(other, defaultPlaces)
   const pair = race === undefined ? [] : [race.first, race.second]
   return {
     step,
     missing:
-      race === undefined ? 'The two differ in many places; no single wait tells them apart.' : adviceOn(other, race),
-    usualListing: listingOf(
-      usual,
+      race === undefined
+        ? 'The two differ in many places; no single missing wait explains them.'
+        : adviceOn(other, race),
+    defaultListing: listingOf(
+      baseline,
       step,
-      pair.flatMap((place) => usualPlaces[place] ?? []),
+      pair.flatMap((place) => defaultPlaces[place] ?? []),
     ),
     listing: listingOf(other, step, pair),
   }
 }
 
-function firstDifference(usual: Run, other: Run): number {
+function firstDifference(baseline: Run, other: Run): number {
   const at = other.steps.findIndex(({ process, kind }, place) => {
-    const step = usual.steps[place]
+    const step = baseline.steps[place]
     return step === undefined || step.process !== process || step.kind !== kind
   })
   return at < 0 ? other.steps.length - 1 : at
 }
 
-/** A race of the other order that the usual one has the other way round. */
-function raceBetween(other: Run, usualPlaces: readonly (number | undefined)[]): Race | undefined {
+/** A race of the other order that the default one has the other way round. */
+function raceBetween(other: Run, defaultPlaces: readonly (number | undefined)[]): Race | undefined {
   const turned = new Causality(other.steps).races.filter(({ first, second }) => {
-    const [a, b] = [usualPlaces[first], usualPlaces[second]]
+    const [a, b] = [defaultPlaces[first], defaultPlaces[second]]
     return a !== undefined && b !== undefined && a > b
   })
   const rank = ({ conflict }: Race): number => CONFLICTS.indexOf(conflict)

@@ -7,7 +7,7 @@ import { Ranges } from '../driver/sim/handles.js'
 import { checkFaults, type Fault } from '../simulation/simulation.js'
 import { type Explained, type Exploration, explain, messageOf, type Order } from './exploration.js'
 import { type Conditions, type ExploredProgram, type Run, runOnce, sameOutcome } from './run.js'
-import { detoursOf, parseSchedule, priorityOrder, Route, type Schedule, Search, uniformOrder } from './search.js'
+import { deviationsOf, parseSchedule, priorityOrder, Route, type Schedule, Search, uniformOrder } from './search.js'
 import type { Picker } from './steps.js'
 
 /** How orders are picked; `ExploreOptions` says more. */
@@ -70,7 +70,7 @@ const STRATEGIES: readonly Strategy[] = ['auto', 'reduced', 'every', 'priority',
 /** How many steps in a certain order the random priorities look for. Most bugs need no more. */
 const DEPTHS = [2, 3, 4]
 /**
- * The most runs that are spent on making an order more like the usual one, and the most milliseconds if those are limited.
+ * The most runs that are spent on making an order more like the default one, and the most milliseconds if those are limited.
  */
 const SHRINKING_RUNS = 200
 const SHRINKING_TIME = 5000
@@ -84,7 +84,7 @@ interface Settings extends Conditions {
 /**
  * Runs a program on simulations of its own, each time in another of the orders that CUDA's rules allow, and compares
  * its results or errors, the errors of its host functions, and which of these run. Orders that differ only in
- * operations that do not touch each other's memory count once. Stops at the first order that disagrees with the usual
+ * operations that do not touch each other's memory count once. Stops at the first order that disagrees with the default
  * one. No time passes: how long operations take says nothing of their order.
  *
  * All that the program does must follow from that order: it makes its own streams and buffers, and awaits only the
@@ -124,7 +124,7 @@ export async function explore(program: ExploredProgram, options?: ExploreOptions
 export async function replay(program: ExploredProgram, schedule: Schedule, options?: ReplayOptions): Promise<Order> {
   checkFunction(program, 'program')
   const parsed = parseSchedule(schedule)
-  const route = new Route(parsed.detours)
+  const route = new Route(parsed.deviations)
   const given = readOptions(options, ['devices', 'seed', 'faults'])
   const conditions = { ...checkConditions(given, parsed.devices), deadline: Number.POSITIVE_INFINITY }
   let run: Run
@@ -134,8 +134,8 @@ export async function replay(program: ExploredProgram, schedule: Schedule, optio
     conditions.ranges.giveBack()
   }
   if (route.fits) return orderOf(run, explain(run, run))
-  const why = 'it is that of another program, or the program has changed'
-  throw invalidValue(`The schedule '${schedule}' does not fit: ${why}`)
+  const why = 'it belongs to another one, or the program has changed. Run explore() again'
+  throw invalidValue(`The schedule '${schedule}' does not fit this program: ${why}`)
 }
 
 async function exploreWith(
@@ -147,11 +147,11 @@ async function exploreWith(
   const search = new Search(strategy !== 'every')
   const searches = strategy === 'auto' || strategy === 'reduced' || strategy === 'every'
   const mostSearched = strategy === 'auto' ? Math.ceil(maxRuns / 2) : maxRuns
-  const usual = await runOnce(program, settings, searches ? search.pick : new Route([]).pick)
-  if (usual.outcome.kind === 'unfinished') return unfinished(settings, usual)
-  const differs = (run: Run): boolean => run.outcome.kind === 'deadlock' || !sameOutcome(run.outcome, usual.outcome)
-  let found = usual.outcome.kind === 'deadlock' ? usual : undefined
-  let { gap } = usual
+  const baseline = await runOnce(program, settings, searches ? search.pick : new Route([]).pick)
+  if (baseline.outcome.kind === 'unfinished') return unfinished(settings, baseline)
+  const differs = (run: Run): boolean => run.outcome.kind === 'deadlock' || !sameOutcome(run.outcome, baseline.outcome)
+  let found = baseline.outcome.kind === 'deadlock' ? baseline : undefined
+  let { gap } = baseline
   let runs = 0
   const count = (): void => {
     runs += 1
@@ -159,7 +159,7 @@ async function exploreWith(
   }
   count()
   const goesOn = (): boolean => found === undefined && runs < maxRuns && Date.now() < deadline
-  let left = searches && search.next(usual.steps)
+  let left = searches && search.next(baseline.steps)
   while (left && goesOn() && runs < mostSearched) {
     const run = await runOnce(program, settings, search.pick)
     if (run.outcome.kind === 'unfinished') break
@@ -173,14 +173,14 @@ async function exploreWith(
   }
   const samples = (!searches || left) && strategy !== 'reduced' && strategy !== 'every'
   for (let nth = 0; samples && goesOn(); nth += 1) {
-    const run = await runOnce(program, settings, randomPicker(settings, nth, usual.steps.length))
+    const run = await runOnce(program, settings, randomPicker(settings, nth, baseline.steps.length))
     if (run.outcome.kind === 'unfinished') break
     count()
     if (differs(run)) found = run
   }
   const spent = runs < maxRuns && Date.now() >= deadline ? 'maxMilliseconds' : 'maxRuns'
   const budget = searches && !left ? undefined : searches ? `${spent} was too little` : `strategy is '${strategy}'`
-  return report(program, settings, usual, found, { incomplete: gap ?? budget, runs })
+  return report(program, settings, baseline, found, { incomplete: gap ?? budget, runs })
 }
 
 function randomPicker({ seed, strategy }: Settings, nth: number, steps: number): Picker {
@@ -199,13 +199,13 @@ function unfinished({ seed }: Settings, { outcome }: Run): Exploration {
 async function report(
   program: ExploredProgram,
   settings: Settings,
-  usual: Run,
+  baseline: Run,
   found: Run | undefined,
   { incomplete, runs }: Pick<Exploration, 'incomplete' | 'runs'>,
 ): Promise<Exploration> {
   const { seed } = settings
   const complete = incomplete === undefined
-  const about = { complete, incomplete, runs, seed, outcome: usual.outcome }
+  const about = { complete, incomplete, runs, seed, outcome: baseline.outcome }
   if (found === undefined) {
     const agreement = runs === 1 ? 'One order was run' : `All ${runs} orders that were run agree`
     const others = complete
@@ -214,10 +214,10 @@ async function report(
     const message = `${agreement}${others}`
     return { ...about, verdict: 'agree', deadlock: undefined, disagreement: undefined, message }
   }
-  const shrunk = found === usual ? usual : await shrink(program, settings, usual, found)
+  const shrunk = found === baseline ? baseline : await shrink(program, settings, baseline, found)
   // Runs both orders once more, to record the places in the program from which the library was called.
-  const again = ({ steps }: Run): Promise<Run> => runOnce(program, settings, new Route(detoursOf(steps)).pick, true)
-  const [first, second] = [await again(usual), await again(shrunk)]
+  const again = ({ steps }: Run): Promise<Run> => runOnce(program, settings, new Route(deviationsOf(steps)).pick, true)
+  const [first, second] = [await again(baseline), await again(shrunk)]
   const explained = explain(first, second)
   const verdict = found.outcome.kind === 'deadlock' ? 'deadlock' : 'disagree'
   const deadlock = verdict === 'deadlock' ? orderOf(second, explained) : undefined
@@ -225,7 +225,7 @@ async function report(
     sameOutcome(first.outcome, second.outcome) || first.outcome.kind === 'deadlock'
       ? undefined
       : {
-          first: { ...orderOf(first, explained), listing: explained.usualListing },
+          first: { ...orderOf(first, explained), listing: explained.defaultListing },
           second: orderOf(second, explained),
           step: explained.step,
           missing: explained.missing,
@@ -236,7 +236,7 @@ async function report(
 
 function strayed(place: number): Error {
   return invalidValue(
-    `The program did something else at step ${place} than in the run before: all that it does must follow from the order that the simulator takes, and not from clocks, random numbers, files, or what an earlier run has left behind`,
+    `The program did something different at step ${place} than in the run before: all that it does must follow from the order that the simulator takes, and not from clocks, random numbers, files, or what an earlier run has left behind`,
   )
 }
 
@@ -244,25 +244,25 @@ function orderOf({ schedule, outcome }: Run, { listing }: Explained): Order {
   return { schedule, outcome, listing }
 }
 
-/** Leaves out detours that the difference does not need. */
-async function shrink(program: ExploredProgram, conditions: Conditions, usual: Run, found: Run): Promise<Run> {
+/** Leaves out deviations that the difference does not need. */
+async function shrink(program: ExploredProgram, conditions: Conditions, baseline: Run, found: Run): Promise<Run> {
   let best = found
-  let detours = detoursOf(best.steps)
+  let deviations = deviationsOf(best.steps)
   let runs = 0
   const until = Math.max(conditions.deadline, Date.now() + SHRINKING_TIME)
   const differs = ({ outcome }: Run): boolean =>
     found.outcome.kind === 'deadlock'
       ? outcome.kind === 'deadlock'
-      : outcome.kind !== 'unfinished' && !sameOutcome(outcome, usual.outcome)
-  for (let size = Math.ceil(detours.length / 2); size >= 1; size = size === 1 ? 0 : Math.ceil(size / 2)) {
-    for (let at = 0; at < detours.length && runs < SHRINKING_RUNS && Date.now() < until; ) {
-      const route = new Route([...detours.slice(0, at), ...detours.slice(at + size)])
+      : outcome.kind !== 'unfinished' && !sameOutcome(outcome, baseline.outcome)
+  for (let size = Math.ceil(deviations.length / 2); size >= 1; size = size === 1 ? 0 : Math.ceil(size / 2)) {
+    for (let at = 0; at < deviations.length && runs < SHRINKING_RUNS && Date.now() < until; ) {
+      const route = new Route([...deviations.slice(0, at), ...deviations.slice(at + size)])
       const run = await runOnce(program, conditions, route.pick)
       runs += 1
-      const fewer = detoursOf(run.steps)
-      if (differs(run) && fewer.length < detours.length) {
+      const fewer = deviationsOf(run.steps)
+      if (differs(run) && fewer.length < deviations.length) {
         best = run
-        detours = fewer
+        deviations = fewer
       } else at += size
     }
   }
@@ -286,8 +286,8 @@ function settingsOf(options: ExploreOptions | undefined): Settings {
   }
 }
 
-function checkConditions(options: ReplayOptions, usualDevices: number): Omit<Conditions, 'deadline'> {
-  const { devices = usualDevices, seed = SEED, faults } = options
+function checkConditions(options: ReplayOptions, defaultDevices: number): Omit<Conditions, 'deadline'> {
+  const { devices = defaultDevices, seed = SEED, faults } = options
   return {
     devices: checkInteger(devices, 'options.devices', 1, MOST_DEVICES),
     seed: checkInteger(seed, 'options.seed'),

@@ -11,7 +11,7 @@ import { SimOperationKind } from '../driver/sim/machine/work.js'
 import { SimDriver } from '../driver/sim/sim-driver.js'
 import { type Simulation, simulationFor } from '../simulation/simulation.js'
 import { OwnTurns } from './own-turns.js'
-import { detoursOf, type Schedule, scheduleOf } from './search.js'
+import { deviationsOf, type Schedule, scheduleOf } from './search.js'
 import { type Known, type Picker, type Step, StepRecorder } from './steps.js'
 
 /** A program to be run again and again: it makes all that it needs on the devices of the simulation that it is given. */
@@ -90,7 +90,7 @@ export async function runOnce(
     const ran = recording.ran.flatMap((process) => recording.operations.get(process) ?? []).map(nameOf)
     return {
       outcome: { ...(deadlock ?? end), uncaught, ran: ran.sort() },
-      schedule: scheduleOf(devices, detoursOf(recording.steps)),
+      schedule: scheduleOf(devices, deviationsOf(recording.steps)),
       steps: recording.steps,
       operations: recording.operations,
       gap: recording.gap,
@@ -104,7 +104,7 @@ export async function runOnce(
 
 type End = Pick<Outcome, 'kind' | 'value'>
 
-const UNFINISHED: End = { kind: 'unfinished', value: 'it was given up: there was no more time' }
+const UNFINISHED: End = { kind: 'unfinished', value: 'it was stopped, because the time limit was reached' }
 
 /** Describes the returned value at once: it may be memory that changes later. */
 async function ending(program: ExploredProgram, simulation: Simulation): Promise<End> {

@@ -6,7 +6,7 @@ import type { Choice } from '../driver/sim/machine/chosen-scheduler.js'
 import type { SimStream } from '../driver/sim/machine/machine-state.js'
 import { Random } from '../driver/sim/machine/random.js'
 import { Causality } from './causality.js'
-import { conflictOf, type Picker, processOf, type Step, usualChoice } from './steps.js'
+import { conflictOf, defaultChoice, type Picker, processOf, type Step } from './steps.js'
 
 /** A place of the run at which a process was chosen. A process is the host or an operation. */
 interface Fork {
@@ -39,14 +39,14 @@ export class Search {
   constructor(private readonly reduces = true) {}
 
   readonly pick: Picker = (choices, place, steps) => {
-    if (this.redundant) return usualChoice(choices)
+    if (this.redundant) return defaultChoice(choices)
     const fork = this.#forks[place] ?? this.#fork(choices, place, steps)
-    if (fork === undefined) return usualChoice(choices)
+    if (fork === undefined) return defaultChoice(choices)
     const chosen = choices.find((choice) => processOf(choice) === fork.chosen)
     if (chosen !== undefined) return chosen
     this.strayed ??= place
     this.redundant = true
-    return usualChoice(choices)
+    return defaultChoice(choices)
   }
 
   /** Analyses the run that is over. Returns false where no order is left. */
@@ -76,7 +76,7 @@ export class Search {
       this.redundant = true
       return undefined
     }
-    const chosen = processOf(usualChoice(awake))
+    const chosen = processOf(defaultChoice(awake))
     const options = choices.map(processOf)
     const fork = { chosen, options, wanted: new Set(this.reduces ? [chosen] : options), done: new Map(), asleep }
     this.#forks.push(fork)
@@ -121,58 +121,61 @@ export class Search {
 /** An order as text, such as '2:5=7,9=0': on two devices, operation 7 at step 5 and the host at step 9. */
 export type Schedule = string
 
-export interface Detour {
+export interface Deviation {
   readonly place: number
   readonly process: number
 }
 
-export function scheduleOf(devices: number, detours: readonly Detour[]): Schedule {
-  return `${devices}:${detours.map(({ place, process }) => `${place}=${process}`).join()}`
+export function scheduleOf(devices: number, deviations: readonly Deviation[]): Schedule {
+  return `${devices}:${deviations.map(({ place, process }) => `${place}=${process}`).join()}`
 }
 
-export function detoursOf(steps: readonly Step[]): Detour[] {
+export function deviationsOf(steps: readonly Step[]): Deviation[] {
   return [...steps.entries()]
-    .filter(([, { process, usual }]) => process !== usual)
+    .filter(([, { process, defaultProcess }]) => process !== defaultProcess)
     .map(([place, { process }]) => ({ place, process }))
 }
 
-export function parseSchedule(schedule: Schedule): { readonly devices: number; readonly detours: readonly Detour[] } {
+export function parseSchedule(schedule: Schedule): {
+  readonly devices: number
+  readonly deviations: readonly Deviation[]
+} {
   if (typeof schedule !== 'string') throw invalidType('schedule', 'the schedule of an exploration', schedule)
-  const [, count, detours] = /^(\d+):((?:\d+=\d+(?:,\d+=\d+)*)?)$/.exec(schedule) ?? []
+  const [, count, deviations] = /^(\d+):((?:\d+=\d+(?:,\d+=\d+)*)?)$/.exec(schedule) ?? []
   const devices = Number(count)
-  if (detours === undefined || devices < 1 || devices > MOST_DEVICES) {
+  if (deviations === undefined || devices < 1 || devices > MOST_DEVICES) {
     throw invalidValue(`schedule must be one that explore() printed, such as '2:5=7,9=0', not '${schedule}'`)
   }
-  const pairs = detours === '' ? [] : detours.split(',')
+  const pairs = deviations === '' ? [] : deviations.split(',')
   return {
     devices,
-    detours: pairs.map((pair) => {
+    deviations: pairs.map((pair) => {
       const [place, process] = pair.split('=').map(Number) as [number, number]
       return { place, process }
     }),
   }
 }
 
-/** Takes the given detours, and the usual choice at all other places. */
+/** Takes the given deviations, and the default choice at all other places. */
 export class Route {
-  readonly #detours: ReadonlyMap<number, number>
+  readonly #deviations: ReadonlyMap<number, number>
   readonly #taken = new Set<number>()
 
-  constructor(detours: readonly Detour[]) {
-    this.#detours = new Map(detours.map(({ place, process }) => [place, process]))
+  constructor(deviations: readonly Deviation[]) {
+    this.#deviations = new Map(deviations.map(({ place, process }) => [place, process]))
   }
 
   readonly pick: Picker = (choices, place) => {
-    const process = this.#detours.get(place)
+    const process = this.#deviations.get(place)
     const chosen = choices.find((choice) => processOf(choice) === process)
-    if (process === undefined || chosen === undefined) return usualChoice(choices)
+    if (process === undefined || chosen === undefined) return defaultChoice(choices)
     this.#taken.add(place)
     return chosen
   }
 
   /** Was there something to choose at each of them? */
   get fits(): boolean {
-    return this.#taken.size === this.#detours.size
+    return this.#taken.size === this.#deviations.size
   }
 }
 

@@ -12,8 +12,8 @@ export interface Step {
   readonly kind: Choice['kind']
   /** The number of the operation, or HOST. */
   readonly process: number
-  /** The process of the usual order. */
-  readonly usual: number
+  /** The process that the default schedule chooses. */
+  readonly defaultProcess: number
   /** The operation whose host function JavaScript was in; HOST where it was in none. */
   readonly inside: number
   /** Does JavaScript run in this step? */
@@ -60,8 +60,8 @@ export const processOf = ({ operation }: Choice): number => operation?.sequence 
 
 const RANKS: Readonly<Record<Choice['kind'], number>> = { host: 0, run: 1, settle: 2, end: 3, turn: 4 }
 
-/** The usual order: JavaScript first, then operations in the order they were queued; turns of the event loop come last. */
-export function usualChoice(choices: readonly Choice[]): Choice {
+/** The default schedule: JavaScript first, then operations in the order they were queued; turns of the event loop come last. */
+export function defaultChoice(choices: readonly Choice[]): Choice {
   return choices.reduce((best, choice) => {
     const ranks = RANKS[choice.kind] - RANKS[best.kind]
     return ranks < 0 || (ranks === 0 && processOf(choice) < processOf(best)) ? choice : best
@@ -118,7 +118,7 @@ export class StepRecorder implements Director {
   }
 
   checkTime(): void {
-    if (this.isLate) throw new Error('The run was given up: there was no more time')
+    if (this.isLate) throw new Error('The run was stopped, because the time limit was reached')
   }
 
   leftOut(why: string): void {
@@ -129,7 +129,7 @@ export class StepRecorder implements Director {
 
   choose(choices: readonly Choice[], where: Where): Choice {
     const chosen = this.pick(choices, this.steps.length, this.steps)
-    this.#begin(chosen, processOf(usualChoice(choices)), where)
+    this.#begin(chosen, processOf(defaultChoice(choices)), where)
     return chosen
   }
 
@@ -184,19 +184,19 @@ export class StepRecorder implements Director {
     return this.steps[this.steps.length - 1] as Step
   }
 
-  #begin(choice: Choice, usual: number, where: Where): void {
+  #begin(choice: Choice, defaultProcess: number, where: Where): void {
     const { kind, operation } = choice
     const javascript = kind !== 'end'
     const begins = javascript && !where.running
     // When JavaScript begins to run it may read any view that it kept.
     if (kind === 'run') this.#inside.push(processOf(choice))
     if (kind === 'run') this.#lastRun = this.steps.length
-    if (kind === 'run' && operation?.host?.own !== true) this.ran.push(processOf(choice))
+    if (kind === 'run' && operation?.host?.internal !== true) this.ran.push(processOf(choice))
     const touches = begins ? this.#viewed : kind === 'end' ? (operation?.work?.touches ?? []) : []
     this.steps.push({
       kind,
       process: processOf(choice),
-      usual,
+      defaultProcess,
       inside: kind === 'run' ? processOf(choice) : (this.#inside.at(-1) ?? HOST),
       javascript,
       begins,

@@ -4,7 +4,7 @@ import { CudaError, explained, invalidType, invalidValue } from '../base/errors.
 import { CUresult } from '../driver/cuda-results.js'
 import { CaptureMode, isNullStream } from '../driver/driver.js'
 import { freeDeferred } from '../memory/allocation-stream.js'
-import { captureBegan, captureOver, captureWrapperClosed, takeRecord } from '../streams/capture-record.js'
+import { captureBegan, captureEnded, captureWrapperClosed, takeRecord } from '../streams/capture-record.js'
 import type { StreamImpl } from '../streams/stream-impl.js'
 import { beginInto, type Graph, graphOf, isGraph } from './graph.js'
 import type { GraphNode } from './nodes.js'
@@ -100,7 +100,7 @@ export function endCapture(stream: StreamImpl): Graph {
     const id = isNullStream(handle) ? undefined : driver.graphs.captureId(handle)
     return graphOf(stream, driver.graphs.end(handle), takeRecord(stream, id))
   } catch (error) {
-    if (!stillCaptures(stream)) captureOver(stream)
+    if (!stillCaptures(stream)) captureEnded(stream)
     throw error
   } finally {
     freeDeferred(driver)

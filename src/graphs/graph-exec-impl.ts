@@ -1,7 +1,7 @@
 /** The implementation of a graph instance, with what it retains until its launches are over. */
 import type { NativeResource } from '../base/finalization.js'
 import { type Device, HandleImpl } from '../device.js'
-import type { ContextHandle, GraphExecHandle, NodeHandle, OwnEvent } from '../driver/driver.js'
+import type { ContextHandle, GraphExecHandle, InternalEvent, NodeHandle } from '../driver/driver.js'
 import type { LaunchNode } from '../kernels/launchable.js'
 import type { AllocationStream } from '../memory/allocation-stream.js'
 import {
@@ -14,7 +14,7 @@ import {
 } from '../memory/allocation-stream.js'
 import { Allocation } from '../memory/allocations.js'
 import type { OpenMemory } from '../memory/buffer.js'
-import { internalStream, ownEvent, recordedEvent } from '../memory/stream-uses.js'
+import { internalEvent, internalStream, recordedEvent } from '../memory/stream-uses.js'
 import { type RetainedResources, releaseAll } from '../streams/capture-record.js'
 import type { StreamImpl } from '../streams/stream-impl.js'
 
@@ -31,7 +31,7 @@ export class GraphExecImpl extends HandleImpl<GraphExecHandle> {
   #last: StreamImpl | undefined
   #order: AllocationStream | undefined
   /** An event behind the latest launch, if its stream is another library's, which may destroy it at any time. */
-  #launched: OwnEvent | undefined
+  #launched: InternalEvent | undefined
 
   /**
    * It was updated as a whole, or a node of it was switched. If both were done, CUDA 13.0 launches kernels with arguments of
@@ -72,8 +72,8 @@ export class GraphExecImpl extends HandleImpl<GraphExecHandle> {
     this.#order = undefined
     if (stream.isExternal) {
       if (this.retained.all.size === 0 && this.#ofNodes.isEmpty) return
-      this.#launched ??= ownEvent(stream)
-      this.driver.eventRecordOwn(this.#launched.event, stream.handle)
+      this.#launched ??= internalEvent(stream)
+      this.driver.eventRecordInternal(this.#launched.event, stream.handle)
     } else {
       this.#last = stream
       this.#order = allocationStreamOf(stream)
@@ -133,7 +133,11 @@ export class GraphExecImpl extends HandleImpl<GraphExecHandle> {
   }
 
   /** Removes from the list what it releases. */
-  #releaseInOrder(left: NativeResource[], order: AllocationStream | undefined, launched: OwnEvent | undefined): void {
+  #releaseInOrder(
+    left: NativeResource[],
+    order: AllocationStream | undefined,
+    launched: InternalEvent | undefined,
+  ): void {
     if (order !== undefined) order.free((last) => releaseBehind(left, last))
     else if (launched !== undefined) {
       const internal = internalStream(this.device)
@@ -142,7 +146,7 @@ export class GraphExecImpl extends HandleImpl<GraphExecHandle> {
     } else releaseAll(left)
   }
 
-  #recycle(launched: OwnEvent | undefined): void {
+  #recycle(launched: InternalEvent | undefined): void {
     if (launched !== undefined) this.driver.eventRecycle(launched.context, launched.event)
   }
 }
@@ -167,7 +171,7 @@ function releaseBehind(left: NativeResource[], last: StreamImpl): void {
       resource.release()
     })
     if (others.length === 0) return
-    const after = recordedEvent(last, (event) => driver.eventRecordOwn(event, handle))
+    const after = recordedEvent(last, (event) => driver.eventRecordInternal(event, handle))
     releaseAfter(driver, others.splice(0), after)
   } catch (error) {
     if (!isLost(error)) throw error

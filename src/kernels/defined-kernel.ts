@@ -49,7 +49,7 @@ export interface ViewOf {
 }
 
 /** The host implementation's argument for a parameter: a view of the memory for a pointer, a number or bigint for a value. */
-export type TwinArgument<P extends ParameterType> = P extends `inout atomic ${infer T extends ScalarType}*`
+export type HostArgument<P extends ParameterType> = P extends `inout atomic ${infer T extends ScalarType}*`
   ? ViewOf[T]
   : P extends `${string} ${infer T extends ScalarType}*`
     ? ViewOf[T]
@@ -58,7 +58,7 @@ export type TwinArgument<P extends ParameterType> = P extends `inout atomic ${in
       : number
 
 /** The host implementation's arguments for all parameters. */
-export type TwinArguments<S extends readonly ParameterType[]> = { readonly [I in keyof S]: TwinArgument<S[I]> }
+export type HostArguments<S extends readonly ParameterType[]> = { readonly [I in keyof S]: HostArgument<S[I]> }
 
 /** A kernel as CUDA C++, and as JavaScript if that is wanted. */
 export interface KernelDefinition<S extends readonly ParameterType[]> {
@@ -79,11 +79,11 @@ export interface KernelDefinition<S extends readonly ParameterType[]> {
    * The work of one thread in JavaScript, for the simulator. A generator function may `yield` at each `__syncthreads()` of the source:
    * each thread of the block then waits for the others. An error that it throws is an uncaught exception.
    */
-  readonly simulate?: ((thread: SimulatedThread, ...args: TwinArguments<S>) => unknown) | undefined
+  readonly simulate?: ((thread: SimulatedThread, ...args: HostArguments<S>) => unknown) | undefined
   /**
    * The work of all threads together, in place of `simulate`. Faster. An error that it throws is an uncaught exception.
    */
-  readonly simulateGrid?: ((grid: SimulatedGrid, ...args: TwinArguments<S>) => void) | undefined
+  readonly simulateGrid?: ((grid: SimulatedGrid, ...args: HostArguments<S>) => void) | undefined
   /**
    * What the simulator runs: 'source', the CUDA C++, which NVRTC compiles to PTX; 'simulate', the JavaScript; or 'both', each
    * on the same memory, of which what the source wrote stays. Where the two differ, a launch ends in an uncaught exception
@@ -178,11 +178,11 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
       { grid, block, sharedMemory }: LaunchShape,
       given: readonly (number | bigint | Uint8Array)[],
     ): void => {
-      const args = hostArguments(parameters, given) as unknown as TwinArguments<S>
+      const args = hostArguments(parameters, given) as unknown as HostArguments<S>
       simulateGrid?.({ gridDim: grid, blockDim: block, sharedMemory }, ...args)
       if (simulate === undefined) return
       const longest = lengthOfLongest(args)
-      let checked: TwinArguments<S> | undefined
+      let checked: HostArguments<S> | undefined
       runThreads(grid, block, sharedMemory, (thread) => {
         const beyond = thread.globalX - longest
         if (!(beyond >= 0 && beyond < CHECKED_THREADS)) return simulate(thread, ...args)

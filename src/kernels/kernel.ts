@@ -488,7 +488,7 @@ function attributesOf(given: GivenConfig, grid: Extents, cluster: Extents | unde
 function preferredOf(extent: unknown, grid: Extents, cluster: Extents | undefined): Extents {
   const name = 'config.preferredCluster'
   const preferred = extentOf(extent, name)
-  if (cluster === undefined) throw invalidValue(`${name} needs config.cluster, which it is made of`)
+  if (cluster === undefined) throw invalidValue(`${name} needs config.cluster, of which it is a multiple`)
   for (const [axis, blocks] of preferred.entries()) {
     const [part, whole] = [cluster[axis] ?? 1, grid[axis] ?? 1]
     if (axis === 2 ? blocks === part : blocks % part === 0 && whole % blocks === 0) continue

@@ -9,7 +9,7 @@ import type { NativeResource } from '../base/finalization.js'
 import { memoize } from '../base/memoize.js'
 import { AfterWork } from '../driver/after-work.js'
 import { CUresult, isContextLost } from '../driver/cuda-results.js'
-import { type Driver, type OwnEvent, StreamFlag } from '../driver/driver.js'
+import { type Driver, type InternalEvent, StreamFlag } from '../driver/driver.js'
 import { releaseAll } from '../streams/capture-record.js'
 import { StreamImpl } from '../streams/stream-impl.js'
 import { type Holder, holderOf } from './out-of-memory.js'
@@ -19,7 +19,7 @@ import { internalStream, recordedEvent } from './stream-uses.js'
 type Free = (last: StreamImpl) => void
 
 /** Recorded behind all work of an allocation stream, or of its whole device if the driver cannot tell that work apart. */
-interface EndEvent extends OwnEvent {
+interface EndEvent extends InternalEvent {
   readonly isOfDevice: boolean
 }
 
@@ -144,7 +144,7 @@ export class AllocationStream {
     const { driver, ordinal } = this.stream
     let isRecorded = false
     const own = recordedEvent(this.stream, (event) => {
-      isRecorded = driver.deviceRecordOwn(event, ordinal)
+      isRecorded = driver.deviceRecordInternal(event, ordinal)
     })
     if (isRecorded) this.#end = { ...own, isOfDevice: true }
     else driver.eventRecycle(own.context, own.event)
@@ -159,7 +159,7 @@ export class AllocationStream {
     freeDeferred(driver)
     if (this.#pieces === 0 || !this.#takesWork()) return
     try {
-      const own = recordedEvent(this.stream, (event) => driver.eventRecordOwn(event, handle))
+      const own = recordedEvent(this.stream, (event) => driver.eventRecordInternal(event, handle))
       this.#end = { ...own, isOfDevice: false }
     } catch {
       // Refused: an event behind all work of the device takes its place when memory is to be freed.
@@ -195,7 +195,7 @@ const releasesOn = memoize(
 )
 
 /** Releases the resources when the latest record of the event is done. Takes the event over. */
-export function releaseAfter(driver: Driver, resources: readonly NativeResource[], after: OwnEvent): void {
+export function releaseAfter(driver: Driver, resources: readonly NativeResource[], after: InternalEvent): void {
   releasesOn(driver).add(resources, [after])
 }
 

@@ -1,12 +1,12 @@
 /** Pieces of memory, to which buffers and their slices refer: the streams that used one, and how it is freed. */
 import { NativeResource } from '../base/finalization.js'
 import { contextOf, type Device, driverOf } from '../device.js'
-import type { Driver, EventHandle, ImportedMemory, OwnEvent, Pointer, QueuedAllocation } from '../driver/driver.js'
+import type { Driver, EventHandle, ImportedMemory, InternalEvent, Pointer, QueuedAllocation } from '../driver/driver.js'
 import type { StreamImpl } from '../streams/stream-impl.js'
 import { type AllocationStream, allocationStreamOf, freeUnowned, isFinding, unlessLost } from './allocation-stream.js'
 import type { PoolImpl } from './memory-pool.js'
 import { type Holder, holderOf, outOfMemory } from './out-of-memory.js'
-import { internalStream, ownEvent, StreamUses } from './stream-uses.js'
+import { internalEvent, internalStream, StreamUses } from './stream-uses.js'
 
 export abstract class Allocation extends NativeResource {
   declare readonly device: Device
@@ -60,7 +60,9 @@ export abstract class Allocation extends NativeResource {
 
   /** Gives the stream's device access to the memory. False if the device cannot have it. */
   enablePeerAccess({ ordinal }: Pick<StreamImpl, 'ordinal'>): boolean {
-    return ordinal === this.device.ordinal || this.driver.memory.admit(this.pointer, this.device.ordinal, ordinal)
+    return (
+      ordinal === this.device.ordinal || this.driver.memory.enablePeerAccess(this.pointer, this.device.ordinal, ordinal)
+    )
   }
 
   /** To be called before work that uses the memory is queued on a stream that does not capture. */
@@ -98,7 +100,7 @@ export abstract class Allocation extends NativeResource {
   }
 
   /** Takes over an event behind uses by other code: the memory is not freed before it is done. */
-  addForeignUse(own: OwnEvent): void {
+  addForeignUse(own: InternalEvent): void {
     this.uses.add(own, this.driver, this.device)
   }
 
@@ -128,7 +130,7 @@ export class DeviceAllocation extends Allocation {
   /** Undefined if another library owns the stream, which may be gone when the memory is freed. */
   readonly #allocationStream: AllocationStream | undefined
   /** Recorded behind the allocation. */
-  readonly #allocated: OwnEvent
+  readonly #allocated: InternalEvent
   readonly #holder: Holder
   readonly #pool: PoolImpl | undefined
 
@@ -136,7 +138,7 @@ export class DeviceAllocation extends Allocation {
   constructor(device: Device, stream: StreamImpl, byteLength: number, pool?: PoolImpl) {
     stream.checkOpen()
     const { driver, handle, context, serial } = stream
-    const allocated = ownEvent(stream)
+    const allocated = internalEvent(stream)
     const work: QueuedAllocation = {
       kind: 'allocate',
       stream: handle,
@@ -156,7 +158,7 @@ export class DeviceAllocation extends Allocation {
     this.#allocationStream = stream.isExternal ? undefined : allocationStreamOf(stream)
     this.#allocated = allocated
     try {
-      driver.eventRecordOwn(allocated.event, handle)
+      driver.eventRecordInternal(allocated.event, handle)
     } catch (error) {
       this.#freeUnusable(stream)
       driver.eventRecycle(context, allocated.event)

@@ -25,7 +25,7 @@ export function reserveInAll(streams: ReadonlySet<StreamImpl>, entries: number):
     for (const stream of streams) stream.reserve(entries)
     // Host functions that ran while one queue was full may have filled the queue of another stream, or closed it.
     for (const stream of streams) stream.checkOpen()
-    if ([...streams].every(({ driver, handle }) => driver.streamHasRoom(handle, entries))) return
+    if ([...streams].every(({ driver, handle }) => driver.streamHasCapacity(handle, entries))) return
   }
 }
 
@@ -103,7 +103,7 @@ export function enablePeerAccess(memory: readonly OpenMemory[], use: Pick<Stream
     if (allocation.enablePeerAccess(use)) continue
     throw stateError(
       'ERR_UNSUPPORTED',
-      `Memory of ${allocation.device} cannot be used by a stream of device ${use.ordinal}, which cannot reach it; stream.copy() moves it over`,
+      `Memory of ${allocation.device} cannot be used by a stream of device ${use.ordinal}, which cannot access it: copy it with stream.copy()`,
     )
   }
 }

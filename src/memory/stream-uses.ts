@@ -5,7 +5,7 @@
 import { nextSerial } from '../base/library-object.js'
 import { memoize } from '../base/memoize.js'
 import type { Device } from '../device.js'
-import { type Driver, EventFlag, type EventHandle, type OwnEvent } from '../driver/driver.js'
+import { type Driver, EventFlag, type EventHandle, type InternalEvent } from '../driver/driver.js'
 import { StreamImpl } from '../streams/stream-impl.js'
 
 /** The most streams that have an event of their own: those of more are joined into one event. */
@@ -15,7 +15,7 @@ export const MOST_EVENTS = 16
 export const internalStream = memoize((device: Device) => StreamImpl.make(device))
 
 /** An internal event, to be recorded before it is used for anything else. */
-export function ownEvent({ driver, context }: Pick<StreamImpl, 'driver' | 'context'>): OwnEvent {
+export function internalEvent({ driver, context }: Pick<StreamImpl, 'driver' | 'context'>): InternalEvent {
   return { context, event: driver.eventCreate(context, EventFlag.DISABLE_TIMING, true) }
 }
 
@@ -23,8 +23,8 @@ export function ownEvent({ driver, context }: Pick<StreamImpl, 'driver' | 'conte
 export function recordedEvent(
   use: Pick<StreamImpl, 'driver' | 'context'>,
   record: (event: EventHandle) => void,
-): OwnEvent {
-  const own = ownEvent(use)
+): InternalEvent {
+  const own = internalEvent(use)
   try {
     record(own.event)
   } catch (error) {
@@ -35,7 +35,7 @@ export function recordedEvent(
 }
 
 /** The event behind the last use by a stream. */
-interface StreamUse extends OwnEvent {
+interface StreamUse extends InternalEvent {
   /** The serial number of the stream. */
   readonly serial: number
 }
@@ -54,13 +54,13 @@ export class StreamUses {
   prepare(use: StreamImpl, device: Device): void {
     if (this.has(use.serial)) return
     if (this.#uses.length >= MOST_EVENTS) this.#join(use.driver, internalStream(device))
-    this.#add(use.serial, ownEvent(use))
+    this.#add(use.serial, internalEvent(use))
   }
 
   /** To be called after that work was queued. */
   record({ driver, handle, serial }: StreamImpl): void {
     const own = this.#useOf(serial)
-    if (own !== undefined) driver.eventRecordOwn(own.event, handle)
+    if (own !== undefined) driver.eventRecordInternal(own.event, handle)
   }
 
   /** Orders the stream's later work after all uses. */
@@ -75,13 +75,13 @@ export class StreamUses {
   }
 
   /** Gives the events to the function, which owns them afterwards. If it throws, they stay here. */
-  handOver(to: (events: readonly OwnEvent[]) => void): void {
+  handOver(to: (events: readonly InternalEvent[]) => void): void {
     to(this.#uses)
     this.#uses = NONE
   }
 
   /** Takes over an event that is recorded behind uses by other code. */
-  add(own: OwnEvent, driver: Driver, device: Device): void {
+  add(own: InternalEvent, driver: Driver, device: Device): void {
     if (this.#uses.length >= MOST_EVENTS) this.#join(driver, internalStream(device))
     this.#add(nextSerial(), own)
   }
@@ -96,13 +96,13 @@ export class StreamUses {
     return undefined
   }
 
-  #add(serial: number, { context, event }: OwnEvent): void {
+  #add(serial: number, { context, event }: InternalEvent): void {
     this.#uses = [...this.#uses, { serial, context, event }]
   }
 
   #join(driver: Driver, internal: StreamImpl): void {
     this.orderBefore(internal)
-    const own = recordedEvent(internal, (event) => driver.eventRecordOwn(event, internal.handle))
+    const own = recordedEvent(internal, (event) => driver.eventRecordInternal(event, internal.handle))
     this.recycle(driver)
     this.#add(internal.serial, own)
   }

@@ -2,7 +2,7 @@
 import { VARIABLES } from '../base/environment-variables.js'
 import { stateError } from '../base/errors.js'
 import { nextTurn } from '../base/event-loop.js'
-import { lookUntil } from '../driver/look-until.js'
+import { pollUntil } from '../driver/poll-until.js'
 import { type CFunction, own } from './c-functions.js'
 import { headerOptions } from './cuda-headers.js'
 import { NativeMemory } from './native-memory.js'
@@ -43,7 +43,7 @@ export async function compileCuda(source: CompiledSource, output: 'cubin' | 'ptx
   const thread = program.compile()
   // The code is loaded in a later turn, however fast the compiler is, so that everything that this turn settles is settled by then.
   await nextTurn()
-  return program.result(await lookUntil(() => thread.result))
+  return program.result(await pollUntil(() => thread.result))
 }
 
 /** As compileCuda, but blocks until the compilation has completed. */

@@ -302,7 +302,7 @@ export class DeviceMemory {
 
   // The table that compiled code searches -------------------------------------------------------------------------------
 
-  /** Writes the table anew if blocks came or went. */
+  /** Writes the table again if blocks came or went. */
   updateTable(): void {
     if (!this.#stale) return
     const resident = this.#blocks.filter(({ base }) => base !== undefined)

@@ -245,7 +245,7 @@ export class InstructionWriter {
     if (modifiers['cc'] !== undefined || decoded.form.pattern.includes('.cc.')) {
       const writes = decoded.instruction.opcode.split('.').includes('cc')
       if (writes) {
-        // A carry out: the sum is less than an operand, or equal to it with a carry in. Likewise a borrow.
+        // A carry out: the sum is less than an operand, or equal to it with a carry in. Also a borrow.
         body.write(
           subtracts ? x : sum,
           subtracts ? y : x,

@@ -996,7 +996,7 @@ export class KernelLaunch implements RunTime {
       if (found === undefined) throw this.#outside(address, bytes, access, at, thread)
     }
     if (address % bytes !== 0) {
-      const what = `${this.#verb(access)} ${bytes} bytes at ${hex(address)}, which is not a multiple of ${bytes}`
+      const what = `${this.#participle(access)} ${bytes} bytes at ${hex(address)}, which is not a multiple of ${bytes}`
       throw this.#faultAt('CUDA_ERROR_MISALIGNED_ADDRESS', what, at, thread, address)
     }
     const block = this.#memory.find(address)
@@ -1076,7 +1076,7 @@ export class KernelLaunch implements RunTime {
     this.#find('uninitialised-read', message, [thread], at, this.#current)
   }
 
-  #verb(access: number): string {
+  #participle(access: number): string {
     return (access & SHADOW.written) === 0
       ? 'A load reads'
       : (access & SHADOW.atomic) !== 0
@@ -1103,7 +1103,7 @@ export class KernelLaunch implements RunTime {
         near = `, ${gap} bytes before the block at ${hex(behind.begin)} of ${behind.byteLength} bytes`
       }
     }
-    const what = `${this.#verb(access)} ${bytes} bytes at ${hex(address)}${near}`
+    const what = `${this.#participle(access)} ${bytes} bytes at ${hex(address)}${near}`
     return this.#faultAt('CUDA_ERROR_ILLEGAL_ADDRESS', what, at, thread, address)
   }
 

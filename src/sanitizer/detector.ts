@@ -8,10 +8,10 @@ import {
   cudaHandleOf,
   type Driver,
   EventFlag,
+  type InternalEvent,
   type KernelMistakeKind,
   type LaunchObserver,
   type NodeHandle,
-  type OwnEvent,
   type Pointer,
   type QueuedFill,
   type StreamHandle,
@@ -190,7 +190,7 @@ export class Detector {
   }
 
   /** Frees memory that belongs to no stream once these events, which the driver takes over, are complete. */
-  closing(pointer: Pointer, after: readonly OwnEvent[], close: () => void): void {
+  closing(pointer: Pointer, after: readonly InternalEvent[], close: () => void): void {
     const region = this.regions.startingAt(pointer)
     const handles = after.map(({ event }) => event)
     if (region !== undefined && this.findings.fixes) {
@@ -205,7 +205,7 @@ export class Detector {
   }
 
   /** The driver destroys these events. */
-  takenOver(events: readonly OwnEvent[]): void {
+  takenOver(events: readonly InternalEvent[]): void {
     for (const { event } of events) this.order.events.destroyed(event)
   }
 
@@ -658,7 +658,7 @@ export class Fixer {
     const context = driver.deviceContext(device)
     const event = driver.eventCreate(context, EventFlag.DISABLE_TIMING, true)
     try {
-      if (!driver.deviceRecordOwn(event, device)) return false
+      if (!driver.deviceRecordInternal(event, device)) return false
       driver.streamWaitEvent(stream.handle, event, 0)
       for (const epoch of this.order.workOfDevice(device)) stream.join(epoch)
       return true
@@ -668,7 +668,7 @@ export class Fixer {
   }
 
   #contextOf({ handle, device }: OperationStream): ContextHandle {
-    return this.driver.streamAdopt(cudaHandleOf(handle), device).context
+    return this.driver.streamWrap(cudaHandleOf(handle), device).context
   }
 }
 

@@ -102,7 +102,7 @@ export class HappensBefore implements LaunchOrder {
     event.captured = undefined
   }
 
-  /** What the hidden record stands for that is behind a promise of the stream's work being done. */
+  /** What the internal record stands for that is made for a promise of the stream's completion. */
   promised(handle: StreamHandle): readonly Epoch[] {
     return this.#recorded(this.streams.at(handle), handle, false)
   }

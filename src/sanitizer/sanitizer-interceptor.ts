@@ -2,7 +2,6 @@
 import { calledFromHere } from '../base/stack.js'
 import type { Epoch } from '../base/vector-clock.js'
 import {
-  type AdoptedStream,
   type Cancel,
   type ContextHandle,
   type Driver,
@@ -12,12 +11,12 @@ import {
   type GraphDriver,
   type GraphExecHandle,
   type GraphHandle,
+  type InternalEvent,
   type KernelWork,
   type MemoryDriver,
   memoryOf,
   type NodeHandle,
   type NodeWork,
-  type OwnEvent,
   type QueuedCopies,
   type QueuedCopy,
   type QueuedFill,
@@ -30,6 +29,7 @@ import {
   type SharingDriver,
   type StreamHandle,
   type TouchedMemory,
+  type WrappedStream,
 } from '../driver/driver.js'
 import type { Interceptor } from '../driver/wrappable-driver.js'
 import { Detector, ObservedLaunch } from './detector.js'
@@ -144,17 +144,17 @@ export class SanitizerInterceptor implements Interceptor {
   #launchHostFunction(work: QueuedHostFunction): void {
     const { stream, call } = work
     const place = new HostFunctionPlace(this.#order)
-    const { own = false } = call
+    const { internal = false } = call
     const run = (status: number): void => {
-      this.detector.hostFunctionRuns(own)
+      this.detector.hostFunctionRuns(internal)
       try {
         place.run(() => call.run(status))
       } finally {
-        this.detector.hostFunctionRuns(own)
+        this.detector.hostFunctionRuns(internal)
       }
     }
     this.next.queue({ ...work, call: { ...call, run } })
-    this.detector.hostFunctionQueued(stream, place, own)
+    this.detector.hostFunctionQueued(stream, place, internal)
   }
 
   #waitForPromise(work: QueuedPromiseWait): void {
@@ -190,8 +190,8 @@ export class SanitizerInterceptor implements Interceptor {
     this.#order.drained()
   }
 
-  deviceRecordOwn(event: EventHandle, device: number): boolean {
-    const recorded = this.next.deviceRecordOwn(event, device)
+  deviceRecordInternal(event: EventHandle, device: number): boolean {
+    const recorded = this.next.deviceRecordInternal(event, device)
     if (recorded) this.#order.recordDevice(event, device)
     return recorded
   }
@@ -207,10 +207,10 @@ export class SanitizerInterceptor implements Interceptor {
     this.#order.streams.destroyed(stream)
   }
 
-  streamAdopt(cudaHandle: number, near: number): AdoptedStream {
-    const adopted = this.next.streamAdopt(cudaHandle, near)
-    this.#order.streams.adopted(adopted.stream, adopted.device, this.detector.stacks.take())
-    return adopted
+  streamWrap(cudaHandle: number, near: number): WrappedStream {
+    const wrapped = this.next.streamWrap(cudaHandle, near)
+    this.#order.streams.wrapped(wrapped.stream, wrapped.device, this.detector.stacks.take())
+    return wrapped
   }
 
   streamQuery(stream: StreamHandle, isIdle?: boolean): boolean {
@@ -257,15 +257,15 @@ export class SanitizerInterceptor implements Interceptor {
     this.#order.events.destroyed(event)
   }
 
-  eventAdopt(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
-    const found = this.next.eventAdopt(event)
-    this.#order.events.adopted(event)
+  eventWrap(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
+    const found = this.next.eventWrap(event)
+    this.#order.events.wrapped(event)
     return found
   }
 
   eventOpenIpcHandle(context: ContextHandle, bytes: Uint8Array): EventHandle {
     const event = this.next.eventOpenIpcHandle(context, bytes)
-    this.#order.events.adopted(event)
+    this.#order.events.wrapped(event)
     return event
   }
 
@@ -274,8 +274,8 @@ export class SanitizerInterceptor implements Interceptor {
     this.#order.record(event, stream, external !== 0)
   }
 
-  eventRecordOwn(event: EventHandle, stream: StreamHandle): void {
-    this.next.eventRecordOwn(event, stream)
+  eventRecordInternal(event: EventHandle, stream: StreamHandle): void {
+    this.next.eventRecordInternal(event, stream)
     this.#order.record(event, stream, false)
   }
 
@@ -351,7 +351,7 @@ export class SanitizerInterceptor implements Interceptor {
     free: (pointer, after) => this.detector.closing(pointer, after, () => this.next.sharing.free(pointer, after)),
     importMemory: (handle, context) => {
       const imported = this.next.sharing.importMemory(handle, context)
-      const close = (after: readonly OwnEvent[]): void => {
+      const close = (after: readonly InternalEvent[]): void => {
         imported.close(after)
         this.detector.takenOver(after)
       }

@@ -202,14 +202,14 @@ export class Streams {
   }
 
   created(handle: StreamHandle, context: ContextHandle, flags: number, made: TakenStack | undefined): void {
-    const device = this.#contexts.get(context) ?? this.driver.streamAdopt(handle, 0).device
+    const device = this.#contexts.get(context) ?? this.driver.streamWrap(handle, 0).device
     this.#foreign.delete(handle)
     const nonBlocking = (flags & StreamFlag.NON_BLOCKING) !== 0
     this.#start(handle, device, { id: undefined, foreign: false, ours: true, made, nonBlocking })
   }
 
   /** The handle may be that of another stream by now: the owner may have destroyed the one that is known. */
-  adopted(handle: StreamHandle, device: number, made: TakenStack | undefined): void {
+  wrapped(handle: StreamHandle, device: number, made: TakenStack | undefined): void {
     const known = this.known(handle)
     if (known === undefined) this.#add(handle, device, true, made)
     else if (!isDefaultStream(handle)) this.#lookAgain(known, true, made)
@@ -293,7 +293,7 @@ export class Streams {
   /** Tracks a stream that is older than the sanitizer, or a default stream. */
   #meet(handle: StreamHandle): TrackedStream {
     const isDefault = isDefaultStream(handle)
-    const device = isDefault ? deviceOfDefaultStream(handle) : this.driver.streamAdopt(handle, 0).device
+    const device = isDefault ? deviceOfDefaultStream(handle) : this.driver.streamWrap(handle, 0).device
     return this.#add(canonicalStream(handle), device, this.#foreign.has(handle), undefined)
   }
 
@@ -358,7 +358,7 @@ export class Streams {
 
   /** Other code may end a capture that it began, or one of a stream whose handle it has. */
   #leaveIfOver(stream: TrackedStream, capture: Capture): void {
-    if (capture.seen && !this.driver.isHandedOut(capture.origin.handle)) return
+    if (capture.seen && !this.driver.isEscaped(capture.origin.handle)) return
     if (!this.#captures(stream)) capture.leave(stream)
   }
 
@@ -417,7 +417,7 @@ export class Events {
   }
 
   /** Another library or process made it, or it is one of this library's, wrapped. */
-  adopted(handle: EventHandle): void {
+  wrapped(handle: EventHandle): void {
     const event = this.at(handle)
     if (!event.made) event.foreign = true
   }

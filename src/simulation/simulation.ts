@@ -174,9 +174,9 @@ export function busy(stream: Stream, nanoseconds: number): void {
  * import { latch } from 'cuda-streams/sim'
  *
  * const stream = new Stream()
- * const gate = latch(stream)
+ * const latched = latch(stream)
  * stream.query() // false
- * gate.open()
+ * latched.open()
  * await stream.finished()
  * ```
  */
@@ -233,7 +233,7 @@ export function destroyForeignStream(handle: bigint): void {
   const address = checkPointer(handle, 'handle', 'a handle that foreignStream() returned')
   const driver = simulatorOfHandle(address)
   if (driver === undefined || !foreignStreamsOf(driver).delete(BigInt(address))) {
-    const what = `0x${handle.toString(16)} is no stream that foreignStream() made, or it is destroyed`
+    const what = `0x${handle.toString(16)} is not a stream that foreignStream() made, or it has been destroyed`
     throw stateError('ERR_INVALID_HANDLE', what)
   }
   driver.foreignStreamDestroy(address as StreamHandle)
@@ -267,7 +267,7 @@ function simulated(stream: Stream): { readonly driver: SimDriver; readonly handl
   const { handle } = impl
   const driver = simDriverOf(stream.device)
   // Like work of another library, this work is not queued by methods of the driver interface.
-  driver.streamHandedOut(handle)
+  driver.streamEscaped(handle)
   return { driver, handle }
 }
 

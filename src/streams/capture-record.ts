@@ -142,8 +142,8 @@ let underWay = 0
 export function captureBegan(stream: Capturable, target?: CaptureTarget): void {
   const { driver, handle, ordinal, isExternal } = stream
   // Another library may have ended an earlier capture of the stream.
-  captureOver(stream)
-  for (const record of recordsOn(driver)) if (record.origin.isExternal) discardIfOver(driver, record)
+  captureEnded(stream)
+  for (const record of recordsOn(driver)) if (record.origin.isExternal) discardIfEnded(driver, record)
   const id = driver.graphs.captureId(handle)
   if (id === undefined) {
     target?.captureFailed()
@@ -171,7 +171,7 @@ export function takeRecord({ driver, handle }: Capturable, id: bigint | undefine
 }
 
 /** A capture that the stream began, if there is one, gave no graph. */
-export function captureOver({ driver, handle }: Capturable): void {
+export function captureEnded({ driver, handle }: Capturable): void {
   const record = recordBegunBy(driver, handle)
   if (record === undefined) return
   remove(driver, record)
@@ -189,11 +189,11 @@ function remove(driver: Driver, record: CaptureRecord): void {
 }
 
 /** Discards the record of a capture that the stream's owner may have ended, or destroyed together with the stream. */
-function discardIfOver(driver: Driver, record: CaptureRecord): void {
+function discardIfEnded(driver: Driver, record: CaptureRecord): void {
   const { handle, ordinal } = record.origin
   try {
     // Throws for a destroyed stream, which must not be passed to CUDA.
-    driver.streamAdopt(cudaHandleOf(handle), ordinal)
+    driver.streamWrap(cudaHandleOf(handle), ordinal)
     if (driver.graphs.captureId(handle) === record.id) return
   } catch {
     // The capture is over.
@@ -223,7 +223,7 @@ export function recordOf({ driver, handle }: Pick<Capturable, 'driver' | 'handle
   if (underWay === 0) return undefined
   const all = recordsOn(driver)
   if (all.size === 0 || isNullStream(handle)) return undefined
-  for (const record of all) if (record.mayEndUnnoticed) discardIfOver(driver, record)
+  for (const record of all) if (record.mayEndUnnoticed) discardIfEnded(driver, record)
   const id = driver.graphs.captureId(handle)
   if (id === undefined) return undefined
   for (const record of all) if (record.id === id) return record

@@ -87,7 +87,7 @@ export class EventImpl extends NativeResource {
     const wrapped = checkPointer(handle, 'handle', 'an event handle (a bigint or a safe integer)') as EventHandle
     const near = resolveDevice(wanted)
     const driver = wanted === undefined ? driverForHandle(wrapped, driverOf(near)) : driverOf(near)
-    const found = driver.eventAdopt(wrapped) ?? { device: near.ordinal, context: contextOf(near) }
+    const found = driver.eventWrap(wrapped) ?? { device: near.ordinal, context: contextOf(near) }
     const device = deviceOf(driver, found.device)
     if (wanted === undefined || device === near) {
       return new EventImpl(device, found.context, PLAIN, 'foreign', wrapped, owner)
@@ -129,7 +129,7 @@ export class EventImpl extends NativeResource {
   isSame(other: EventImpl): boolean {
     if (this === other) return true
     const areOne = this.handle === other.handle && this.device === other.device
-    if (this.#lifetime?.isOver || other.#lifetime?.isOver) return areOne && this.#lifetime === other.#lifetime
+    if (this.#lifetime?.hasEnded || other.#lifetime?.hasEnded) return areOne && this.#lifetime === other.#lifetime
     return areOne && !(this.#isGone || other.#isGone)
   }
 
@@ -139,7 +139,7 @@ export class EventImpl extends NativeResource {
 
   /** The event was closed, or wraps an event that this library has closed. */
   override get isClosed(): boolean {
-    return this.closed || this.#lifetime?.isOver === true
+    return this.closed || this.#lifetime?.hasEnded === true
   }
 
   override checkOpen(): this {

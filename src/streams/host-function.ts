@@ -28,7 +28,7 @@ export function hostFunction(
   const context = new AsyncResource('CudaHostFunction')
   return {
     runsAfterFault,
-    own: isInternal,
+    internal: isInternal,
     run: (status) => context.runInAsyncScope(guarded, undefined, callback, status),
   }
 }

@@ -25,7 +25,7 @@ export interface SharedObject {
   /** The number of the object in the thread that shared it. */
   readonly key: number
   /** The address of its registration: words in memory that say whether the object is still open, and which it is. */
-  readonly mark: number
+  readonly registration: number
   /** The ordinal of its device. */
   readonly device: number
 }
@@ -70,7 +70,7 @@ export interface SharedBuffer extends SharedObject {
 
 const MOST_KEY = 2 ** 48 - 1
 const KINDS: readonly SharedKind[] = ['stream', 'event', 'buffer']
-const COMMON = ['cudaStreams', 'driver', 'process', 'thread', 'key', 'mark', 'device'] as const
+const COMMON = ['cudaStreams', 'driver', 'process', 'thread', 'key', 'registration', 'device'] as const
 
 /** Numbers that say which object was shared, by its kind. Other threads compare a token with them. */
 type Facts = readonly number[]
@@ -98,8 +98,16 @@ export function register<K extends SharedKind>(
   if (known === undefined) {
     const key = process.getBuiltinModule('node:crypto').randomInt(1, MOST_KEY)
     const { driver, ordinal } = device
-    const mark = driverOf(device).sharing.raiseMark([key, KINDS.indexOf(kind), ordinal, ...facts])
-    const shared = { cudaStreams: kind, driver, process: processName(), thread: threadId, key, mark, device: ordinal }
+    const registration = driverOf(device).sharing.register([key, KINDS.indexOf(kind), ordinal, ...facts])
+    const shared = {
+      cudaStreams: kind,
+      driver,
+      process: processName(),
+      thread: threadId,
+      key,
+      registration,
+      device: ordinal,
+    }
     known = { owner, device, shared, facts }
     registrations.set(impl, known)
     registrationsByKey.set(key, known)
@@ -114,7 +122,7 @@ export function unregister(impl: object): void {
   if (known === undefined) return
   registrations.delete(impl)
   registrationsByKey.delete(known.shared.key)
-  driverOf(known.device).sharing.lowerMark(known.shared.mark)
+  driverOf(known.device).sharing.unregister(known.shared.registration)
 }
 
 /** Does the value look like a result of `share()`? */
@@ -146,7 +154,10 @@ export function receive<T extends SharedObject, K extends keyof T>(
   const claims = readProperties<T, K | (typeof COMMON)[number]>(shared, [...COMMON, ...names], 'shared')
   if (claims.cudaStreams !== kind) throw notShared(kind, shared)
   const [thread, key] = [checkNumber(claims.thread, 'thread'), checkNumber(claims.key, 'key')]
-  const [mark, ordinal] = [checkNumber(claims.mark, 'mark'), checkNumber(claims.device, 'device')]
+  const [registration, ordinal] = [
+    checkNumber(claims.registration, 'registration'),
+    checkNumber(claims.device, 'device'),
+  ]
   if (claims.process !== processName()) {
     const byEvent = 'share an interprocess event by its ipcHandle() instead'
     const way = kind === 'stream' ? byEvent : 'use ipcHandle() between processes'
@@ -169,12 +180,12 @@ export function receive<T extends SharedObject, K extends keyof T>(
     throw stateError('ERR_DEVICE_MISMATCH', `${what}: start both with the same CUDA_STREAMS_DRIVER`)
   }
   const { sharing } = driverOf(device)
-  const words = sharing.readMark(mark, key)
+  const words = sharing.readRegistration(registration, key)
   if (words === undefined) throw closedElsewhere(kind)
   const [whichKind = -1, whichDevice, ...facts] = words
   checkFact(kind, 'cudaStreams', KINDS[whichKind])
   checkFact(ordinal, 'device', whichDevice)
-  return { owner: undefined, device, facts, claims, lifetime: sharing.watchMark(mark, key) }
+  return { owner: undefined, device, facts, claims, lifetime: sharing.watchRegistration(registration, key) }
 }
 
 function checkNumber(value: unknown, name: string): number {
@@ -220,7 +231,7 @@ function processName(): string {
 
 /** How long an object lives that others wrap by its handle: of another thread's object only whether it was closed there. */
 export interface WrappedLifetime {
-  readonly isOver: boolean
+  readonly hasEnded: boolean
 }
 
 /**
@@ -228,7 +239,7 @@ export interface WrappedLifetime {
  * has given it to another object by then.
  */
 export class Lifetime implements WrappedLifetime {
-  isOver = false
+  hasEnded = false
   /** The number of calls in which code of the program has the handle, from the object itself or from a wrapper. */
   users = 0
   /** Destroys what was closed during one of them. */
@@ -258,7 +269,7 @@ export const lifetimeOf = (driver: Driver, handle: StreamHandle | EventHandle): 
   lifetimesOn(driver).get(handle)
 
 export function lifetimeEnds(driver: Driver, handle: StreamHandle | EventHandle, lifetime: Lifetime): void {
-  lifetime.isOver = true
+  lifetime.hasEnded = true
   const lifetimes = lifetimesOn(driver)
   if (lifetimes.get(handle) === lifetime) lifetimes.delete(handle)
 }

@@ -21,7 +21,7 @@ import {
   StreamFlag,
 } from '../driver/driver.js'
 import { joined, NO_PROMISES, PromiseWait } from '../driver/promise-waits.js'
-import { captureOver, recordOf } from './capture-record.js'
+import { captureEnded, recordOf } from './capture-record.js'
 import type { EventImpl } from './event-impl.js'
 import { type GreenContext, greenContextImplOf } from './green-context.js'
 import { isInsideHostFunction } from './host-function.js'
@@ -136,8 +136,8 @@ export class StreamImpl extends NativeResource {
   static wrapHandle(cudaHandle: number, wanted: Device | number | undefined, held?: StreamImpl['held']): StreamImpl {
     const near = resolveDevice(wanted)
     const driver = wanted === undefined ? driverForHandle(cudaHandle, driverOf(near)) : driverOf(near)
-    const { stream, context, device: ordinal, green } = driver.streamAdopt(cudaHandle, near.ordinal)
-    driver.streamHandedOut(stream)
+    const { stream, context, device: ordinal, green } = driver.streamWrap(cudaHandle, near.ordinal)
+    driver.streamEscaped(stream)
     const device = deviceOf(driver, ordinal)
     const inGreen = green && { handle: BigInt(green.context), device, multiprocessors: green.multiprocessors }
     return new StreamImpl(device, context, stream, 'wrapped', held, inGreen)
@@ -179,7 +179,7 @@ export class StreamImpl extends NativeResource {
   wrapAgain(held: StreamImpl['held'] = []): StreamImpl {
     this.checkOpen()
     // Its owner, which may be this library, may have destroyed it meanwhile.
-    if (this.isExternal) this.driver.streamAdopt(cudaHandleOf(this.handle), this.ordinal)
+    if (this.isExternal) this.driver.streamWrap(cudaHandleOf(this.handle), this.ordinal)
     else this.escape()
     const { device, context, handle, green } = this
     const wrapper = new StreamImpl(device, context, handle, 'wrapped', [...held, ...this.held], green)
@@ -224,7 +224,7 @@ export class StreamImpl extends NativeResource {
   isSame(other: StreamImpl): boolean {
     if (this === other) return true
     const areOne = this.device === other.device && canonicalStream(this.handle) === canonicalStream(other.handle)
-    if (this.#lifetime?.isOver || other.#lifetime?.isOver) return areOne && this.#lifetime === other.#lifetime
+    if (this.#lifetime?.hasEnded || other.#lifetime?.hasEnded) return areOne && this.#lifetime === other.#lifetime
     return areOne && !(this.#isGone || other.#isGone)
   }
 
@@ -243,7 +243,7 @@ export class StreamImpl extends NativeResource {
 
   /** The stream was closed, or wraps a stream that this library has closed. */
   override get isClosed(): boolean {
-    return this.closed || this.#lifetime?.isOver === true
+    return this.closed || this.#lifetime?.hasEnded === true
   }
 
   override checkOpen(): this {
@@ -261,7 +261,7 @@ export class StreamImpl extends NativeResource {
   reserve(entries: number): void {
     this.queuedCalls += 1
     // CUDA crashes for the handle of a destroyed stream.
-    if (entries > 0 && !this.isClosed) this.driver.streamMakeRoom(this.handle, entries)
+    if (entries > 0 && !this.isClosed) this.driver.streamReserve(this.handle, entries)
     this.checkOpen()
   }
 
@@ -348,7 +348,7 @@ export class StreamImpl extends NativeResource {
   escape(): void {
     if (this.#hasEscaped) return
     this.#hasEscaped = true
-    this.driver.streamHandedOut(this.handle)
+    this.driver.streamEscaped(this.handle)
     if (this.isOwned && !this.closed) this.#lifetime = lifetimeBegins(this.driver, this.handle)
   }
 
@@ -385,7 +385,7 @@ export class StreamImpl extends NativeResource {
   #endLater(): void {
     this.closed = true
     if (!this.isOwned || !(this.#lifetime instanceof Lifetime)) return
-    this.#lifetime.isOver = true
+    this.#lifetime.hasEnded = true
     this.#lifetime.whenUnused = () => this.#end()
   }
 
@@ -401,7 +401,7 @@ export class StreamImpl extends NativeResource {
     const listeners = this.#closingListeners ?? []
     this.#closingListeners = undefined
     for (const listener of listeners) listener()
-    if (this.isOwned) captureOver(this)
+    if (this.isOwned) captureEnded(this)
     this.closed = true
     if (this.isOwned && this.#lifetime instanceof Lifetime) lifetimeEnds(this.driver, this.handle, this.#lifetime)
     for (const wait of this.promises) if (wait.owner === this) wait.ownerClosed()

@@ -212,7 +212,7 @@ export class HostTime {
    * The call that had to wait for room in its stream's queue, and kept the host from coming to `next` sooner: it came late
    * itself, or took long, while that stream had much to do. NO_ROW where there is none.
    */
-  waitedForRoom(from: number, next: number): number {
+  waitedForCapacity(from: number, next: number): number {
     const { called, returned, parent, clock } = this.trace
     const latest = called[next] ?? 0
     let most = Math.max(SLOW_CALL[clock], (latest - from) / 2)

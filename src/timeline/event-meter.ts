@@ -80,7 +80,7 @@ export class EventMeter implements Meter {
     const driver = this.driver
     const near = isDefaultStream(stream) ? deviceOfDefaultStream(stream) : 0
     try {
-      const { device, context, green } = driver.streamAdopt(cudaHandleOf(stream), near)
+      const { device, context, green } = driver.streamWrap(cudaHandleOf(stream), near)
       const multiprocessors = green?.multiprocessors
       this.#clockOf(context, device)
       // The two queries below are refused while the stream captures. Captured work is not recorded anyway.
@@ -132,7 +132,7 @@ export class EventMeter implements Meter {
 
   /** Asks the driver only where a capture can have begun since the last time, since that costs a call. */
   #captures(kind: number, stream: StreamHandle, track: StreamTrack): boolean {
-    const isKnown = this.#uncaptured.has(track.index) && !this.driver.isHandedOut(stream)
+    const isKnown = this.#uncaptured.has(track.index) && !this.driver.isEscaped(stream)
     const captures = !isKnown && this.captures(stream)
     // If the event is part of a capture, its stream joins that capture.
     if (captures || kind === EventKind.WAIT) this.#uncaptured.delete(track.index)
@@ -142,7 +142,7 @@ export class EventMeter implements Meter {
 
   /** Can no other code have queued work before the next operation of this stream? */
   #follows(stream: StreamHandle, track: StreamTrack): boolean {
-    return this.#followed.has(track.index) && track.nonBlocking && !this.driver.isHandedOut(stream)
+    return this.#followed.has(track.index) && track.nonBlocking && !this.driver.isEscaped(stream)
   }
 
   /**
@@ -269,7 +269,7 @@ export class EventMeter implements Meter {
    */
   #record(stream: StreamHandle, track: StreamTrack): EventHandle {
     try {
-      if (!this.driver.streamHasRoom(stream, 1)) return NO_EVENT
+      if (!this.driver.streamHasCapacity(stream, 1)) return NO_EVENT
       const event = this.#events.take(track.context)
       this.#outstanding += 1
       this.driver.eventRecord(event, stream, 0)

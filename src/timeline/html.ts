@@ -26,12 +26,12 @@ export function pageData(trace: Trace, analysis: Analysis, title: string): PageD
   for (const name of ['called', 'returned', 'start', 'end'] as const) {
     for (let row = 0; row < length; row += 1) rows[name][row] = Math.round(trace[name][row] ?? 0)
   }
-  rows.heldBy.fill(NO_ROW)
+  rows.blockedBy.fill(NO_ROW)
   for (let row = 0; row < length; row += 1) {
     if (trace.parent[row] !== NO_ROW || Number.isNaN(trace.start[row] ?? 0)) continue
     const binding = analysis.bindings.of(row)
     rows.why[row] = BINDING_KINDS.indexOf(binding.kind)
-    rows.heldBy[row] = binding.row
+    rows.blockedBy[row] = binding.row
   }
   for (const row of analysis.criticalPath) rows.critical[row] = 1
   rows.gapBegin.fill(Number.NaN)

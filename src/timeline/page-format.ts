@@ -41,7 +41,7 @@ export interface PageColumns {
   readonly bytes: Float64Array
   /** Why it began when it did: a place in BINDING_KINDS, and the row that it waited for. */
   readonly why: Uint8Array
-  readonly heldBy: Int32Array
+  readonly blockedBy: Int32Array
   /** Times are whole nanoseconds. */
   readonly called: Float64Array
   readonly returned: Float64Array
@@ -67,7 +67,7 @@ export const emptyColumns = (length: number): PageColumns => ({
   site: new Uint32Array(length),
   bytes: new Float64Array(length),
   why: new Uint8Array(length),
-  heldBy: new Int32Array(length),
+  blockedBy: new Int32Array(length),
   called: new Float64Array(length),
   returned: new Float64Array(length),
   start: new Float64Array(length),
@@ -197,14 +197,14 @@ class Predictions {
   ) {
     this.#latest = new Int32Array(tracks).fill(-1)
     this.#busyUntil = new Float64Array(tracks)
-    const { kind, track, parent, cause, why, heldBy, called, returned, start, end, stall } = rows
+    const { kind, track, parent, cause, why, blockedBy, called, returned, start, end, stall } = rows
     const latest = (row: number): number => this.#latest[track[row] ?? 0] ?? -1
     /** The end of another row, or 0 where it comes later, and is not known when this one is read. */
     const endOf = (by: number, row: number): number => (by >= 0 && by < row ? (end[by] ?? 0) || 0 : 0)
     const ofName: Partial<Record<keyof PageColumns, (row: number) => number>> = {
       parent: (row) => parent[row - 1] ?? -1,
       cause: (row) => (kind[row] === EventKind.WAIT ? row - 1 : -1),
-      heldBy: (row) => {
+      blockedBy: (row) => {
         if (why[row] === BY_STREAM) return latest(row)
         return (why[row] === BY_WAIT ? cause[row] : this.#by[why[row] ?? 0]) ?? 0
       },
@@ -215,7 +215,7 @@ class Predictions {
       returned: (row) => called[row] || 0,
       start: (row) => {
         const asked = (isInstant(kind[row] ?? 0) ? returned[row] : called[row]) || 0
-        return Math.max(asked, endOf(latest(row), row), endOf(heldBy[row] ?? 0, row))
+        return Math.max(asked, endOf(latest(row), row), endOf(blockedBy[row] ?? 0, row))
       },
       end: (row) => Math.max((start[row] ?? 0) || 0, kind[row] === EventKind.WAIT ? endOf(cause[row] ?? -1, row) : 0),
       gapBegin: (row) => (stall[row] === 0 ? 0 : (this.#busyUntil[track[row] ?? 0] ?? 0)),
@@ -239,9 +239,9 @@ class Predictions {
 
   /** To be called when all of a row is known. */
   #passed(row: number): void {
-    const { kind, track, parent, why, heldBy, called, returned, end } = this.rows
+    const { kind, track, parent, why, blockedBy, called, returned, end } = this.rows
     const what = kind[row] ?? 0
-    this.#by[why[row] ?? 0] = heldBy[row] ?? 0
+    this.#by[why[row] ?? 0] = blockedBy[row] ?? 0
     if (parent[row] !== -1) return
     this.#now = (what === EventKind.AWAIT ? called[row] : returned[row]) || 0
     if (isHostOnly(what)) return

@@ -68,7 +68,7 @@ function causeOf(trace: Trace, { host }: Bindings, { track, begin, next, reason,
       const wasInside = isHostFunction && (end[cause] ?? 0) >= (called[next] ?? 0)
       if (wasInside) return { kind: hostFunction, by: cause, at: NO_ROW }
       const row = host.lateBecauseOf(begin, returned[next] ?? 0)
-      const room = row === NO_ROW || !isHostOnly(kind[row] ?? 0) ? host.waitedForRoom(begin, next) : NO_ROW
+      const room = row === NO_ROW || !isHostOnly(kind[row] ?? 0) ? host.waitedForCapacity(begin, next) : NO_ROW
       if (room !== NO_ROW) return { kind: 'fullQueue', by: room, at: room }
       if (row !== NO_ROW) return { kind: hostKindOf(trace, row), by: row, at: row }
       return { kind: isNextChunk(trace, next) ? 'staging' : 'hostLate', by: next, at: next }
@@ -239,7 +239,7 @@ const DESCRIPTIONS: Readonly<Record<StallKind, (facts: StallFacts) => Descriptio
   }),
   computeEngine: (facts) => ({
     message: `Kernels of ${facts.held} waited for room on the device that kernels of ${facts.by} had ${facts.often}`,
-    advice: roomByPriority(facts),
+    advice: capacityByPriority(facts),
   }),
   sameInstance: ({ by, held, often }) => ({
     message: `Graphs on ${held} waited for a launch of the same instance on ${by} ${often}`,
@@ -273,7 +273,7 @@ export function shortPlace(callSite: string): string {
 }
 
 /** The advice for kernels that waited for room. A priority decides only among blocks that have not begun. */
-function roomByPriority({ held, by, heldPriority, byPriority }: StallFacts): string {
+function capacityByPriority({ held, by, heldPriority, byPriority }: StallFacts): string {
   if (heldPriority < byPriority) {
     return `Launch smaller grids on ${by}: the priority of ${held} is higher already, but it stops no block that runs`
   }

@@ -1,6 +1,5 @@
 /** Intercepts the calls that queue work or wait for it, and writes an event record for each. */
 import type {
-  AdoptedStream,
   Cancel,
   ContextHandle,
   Driver,
@@ -12,8 +11,9 @@ import type {
   QueuedWork,
   Settle,
   StreamHandle,
+  WrappedStream,
 } from '../driver/driver.js'
-import { untilOver } from '../driver/until-over.js'
+import { whenSettled } from '../driver/when-settled.js'
 import type { Interceptor } from '../driver/wrappable-driver.js'
 import { NO_ROW } from './event-records.js'
 import { EventWriter } from './event-writer.js'
@@ -62,8 +62,8 @@ function describe(work: QueuedWork): Described | undefined {
   }
 }
 
-const nameOf = ({ own, runsAfterFault }: HostFunction): string =>
-  own === true ? STAGING : runsAfterFault ? 'callback' : 'host function'
+const nameOf = ({ internal, runsAfterFault }: HostFunction): string =>
+  internal === true ? STAGING : runsAfterFault ? 'callback' : 'host function'
 
 export class TimelineInterceptor implements Interceptor {
   readonly writer: EventWriter
@@ -140,10 +140,10 @@ export class TimelineInterceptor implements Interceptor {
   }
 
   /** A foreign stream may have been destroyed, and its handle may be another stream's now. */
-  streamAdopt(cudaHandle: number, near: number): AdoptedStream {
-    const adopted = this.next.streamAdopt(cudaHandle, near)
-    this.writer.tracks.forget(adopted.stream)
-    return adopted
+  streamWrap(cudaHandle: number, near: number): WrappedStream {
+    const wrapped = this.next.streamWrap(cudaHandle, near)
+    this.writer.tracks.forget(wrapped.stream)
+    return wrapped
   }
 
   streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel {
@@ -158,9 +158,9 @@ export class TimelineInterceptor implements Interceptor {
     )
   }
 
-  deviceRecordOwn(event: EventHandle, device: number): boolean {
+  deviceRecordInternal(event: EventHandle, device: number): boolean {
     this.writer.eventRecorded(event)
-    return this.next.deviceRecordOwn(event, device)
+    return this.next.deviceRecordInternal(event, device)
   }
 
   streamWaitEvent(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
@@ -202,8 +202,8 @@ export class TimelineInterceptor implements Interceptor {
     writer.eventRecorded(event, row)
   }
 
-  eventRecordOwn(event: EventHandle, stream: StreamHandle): void {
-    this.writer.hidden(() => this.next.eventRecordOwn(event, stream))
+  eventRecordInternal(event: EventHandle, stream: StreamHandle): void {
+    this.writer.hidden(() => this.next.eventRecordInternal(event, stream))
     this.writer.ownEventRecorded(event, stream)
   }
 
@@ -240,6 +240,6 @@ export class TimelineInterceptor implements Interceptor {
     settle: Settle,
     start: (settle: Settle) => Cancel,
   ): Cancel {
-    return untilOver(start, settle, this.writer.call(EventKind.AWAIT, name, stream, device))
+    return whenSettled(start, settle, this.writer.call(EventKind.AWAIT, name, stream, device))
   }
 }

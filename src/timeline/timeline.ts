@@ -94,7 +94,7 @@ export class Recording {
 
   static #end(value: Recording): void {
     const recording = checkThis(value, isRecording, 'a Recording')
-    if (recording.#session.stopped) throw stateError('ERR_CLOSED', 'This recording was stopped before')
+    if (recording.#session.stopped) throw stateError('ERR_CLOSED', 'This recording has already been stopped')
     running.splice(running.indexOf(recording), 1)
   }
 

@@ -11,16 +11,16 @@ onEveryBackend('memory and its allocation stream', (bench) => {
   const { device } = bench
 
   /** Queues a fill and a copy to the host behind a latch; `close` then closes the buffer in its own way. */
-  const usedWhenClosed = async (close: (buffer: DeviceBuffer, home: Stream) => void): Promise<void> => {
-    const home = bench.stream()
+  const usedWhenClosed = async (close: (buffer: DeviceBuffer, allocationStream: Stream) => void): Promise<void> => {
+    const allocationStream = bench.stream()
     using reader = bench.stream()
     using result = device.allocPinned(LENGTH)
-    const buffer = device.alloc(LENGTH, { stream: home })
-    using latch = bench.latch(home)
-    home.fill(buffer, 7)
-    home.copy(result, buffer)
-    const done = home.record()
-    close(buffer, home)
+    const buffer = device.alloc(LENGTH, { stream: allocationStream })
+    using latch = bench.latch(allocationStream)
+    allocationStream.fill(buffer, 7)
+    allocationStream.copy(result, buffer)
+    const done = allocationStream.record()
+    close(buffer, allocationStream)
     // Whoever gets the memory next must not do so before the work above is done.
     using next = device.alloc(LENGTH, { stream: reader })
     reader.fill(next, 9)
@@ -28,23 +28,23 @@ onEveryBackend('memory and its allocation stream', (bench) => {
     await done.finished()
     await reader.finished()
     assert.ok(result.bytes.every((byte) => byte === 7))
-    home.close()
+    allocationStream.close()
   }
 
   test('M9 closed while its allocation stream works', () => usedWhenClosed((buffer) => buffer.close()))
 
   test('M9 closed after its allocation stream', () =>
-    usedWhenClosed((buffer, home) => {
-      home.close()
+    usedWhenClosed((buffer, allocationStream) => {
+      allocationStream.close()
       buffer.close()
     }))
 
   test('M9 its allocation stream is dropped, and collected while the memory is still used', async () => {
     const dropped = () => {
-      const home = bench.stream()
-      const buffer = device.alloc(LENGTH, { stream: home })
-      home.fill(buffer, 7)
-      return { buffer, filled: home.record(), stream: new WeakRef(home) }
+      const allocationStream = bench.stream()
+      const buffer = device.alloc(LENGTH, { stream: allocationStream })
+      allocationStream.fill(buffer, 7)
+      return { buffer, filled: allocationStream.record(), stream: new WeakRef(allocationStream) }
     }
     const { buffer, filled, stream } = dropped()
     assert.ok(await collectUntil(() => stream.deref() === undefined))
@@ -57,39 +57,39 @@ onEveryBackend('memory and its allocation stream', (bench) => {
   })
 
   test('M9 closed before its allocation stream', () =>
-    usedWhenClosed((buffer, home) => {
+    usedWhenClosed((buffer, allocationStream) => {
       buffer.close()
-      home.close()
+      allocationStream.close()
     }))
 
   test('M9 closed while its allocation stream captures: it is freed when the capture is over, and is no part of the graph', () =>
-    usedWhenClosed((buffer, home) => {
-      const graph = home.capture(() => buffer.close())
+    usedWhenClosed((buffer, allocationStream) => {
+      const graph = allocationStream.capture(() => buffer.close())
       assert.equal(graph.nodeCount, 0)
     }))
 
   test('M9 closed after its allocation stream, which was closed while it captured', () =>
-    usedWhenClosed((buffer, home) => {
-      home.beginCapture()
-      home.close()
+    usedWhenClosed((buffer, allocationStream) => {
+      allocationStream.beginCapture()
+      allocationStream.close()
       buffer.close()
     }))
 
   test('M9 closed while its allocation stream captures, which is then closed', async () => {
-    await usedWhenClosed((buffer, home) => {
-      home.beginCapture()
+    await usedWhenClosed((buffer, allocationStream) => {
+      allocationStream.beginCapture()
       buffer.close()
-      home.close()
+      allocationStream.close()
     })
     await device.finished()
   })
 
   test('M9 closed after its allocation stream, which was closed while it was part of another capture', async () => {
-    await usedWhenClosed((buffer, home) => {
+    await usedWhenClosed((buffer, allocationStream) => {
       using origin = bench.stream()
       const graph = origin.capture(() => {
-        home.wait(origin)
-        home.close()
+        allocationStream.wait(origin)
+        allocationStream.close()
         buffer.close()
       })
       assert.equal(graph.nodeCount, 0)
@@ -98,12 +98,12 @@ onEveryBackend('memory and its allocation stream', (bench) => {
   })
 
   test('M9 closed while its allocation stream is part of another capture, in which that is closed', async () => {
-    await usedWhenClosed((buffer, home) => {
+    await usedWhenClosed((buffer, allocationStream) => {
       using origin = bench.stream()
       const graph = origin.capture(() => {
-        home.wait(origin)
+        allocationStream.wait(origin)
         buffer.close()
-        home.close()
+        allocationStream.close()
       })
       assert.equal(graph.nodeCount, 0)
     })
@@ -111,10 +111,13 @@ onEveryBackend('memory and its allocation stream', (bench) => {
   })
 
   /** Twice as much memory as the device has goes through buffers that `close` closes, each time after another's work was waited for. */
-  const allAreFreed = async (home: () => Stream, close: (buffers: readonly DeviceBuffer[], home: Stream) => void) => {
+  const allAreFreed = async (
+    allocationStream: () => Stream,
+    close: (buffers: readonly DeviceBuffer[], allocationStream: Stream) => void,
+  ) => {
     const byteLength = Math.floor(device.memory.total / 500)
     for (let round = 0; round < 10; round += 1) {
-      const stream = home()
+      const stream = allocationStream()
       const buffers = Array.from({ length: 100 }, () => device.alloc(byteLength, { stream }))
       close(buffers, stream)
       await device.finished()
@@ -123,29 +126,29 @@ onEveryBackend('memory and its allocation stream', (bench) => {
   const closeAll = (buffers: readonly DeviceBuffer[]): void => {
     for (const buffer of buffers) buffer.close()
   }
-  const newHome = (): Stream => bench.stream()
+  const newStream = (): Stream => bench.stream()
 
   test('M9 a thousand buffers of closed streams are freed', () =>
-    allAreFreed(newHome, (buffers, home) => {
-      home.close()
+    allAreFreed(newStream, (buffers, allocationStream) => {
+      allocationStream.close()
       closeAll(buffers)
     }))
 
   test('M9 a thousand buffers of streams that were closed while they captured are freed', () =>
-    allAreFreed(newHome, (buffers, home) => {
-      home.beginCapture()
+    allAreFreed(newStream, (buffers, allocationStream) => {
+      allocationStream.beginCapture()
       closeAll(buffers.slice(50))
-      home.close()
+      allocationStream.close()
       closeAll(buffers)
     }))
 
   test('M9 a thousand buffers of streams that were closed in the capture of another are freed', () =>
-    allAreFreed(newHome, (buffers, home) => {
+    allAreFreed(newStream, (buffers, allocationStream) => {
       using origin = bench.stream()
       origin.beginCapture()
-      home.wait(origin)
+      allocationStream.wait(origin)
       closeAll(buffers.slice(50))
-      home.close()
+      allocationStream.close()
       closeAll(buffers)
       origin.endCapture().close()
     }))

@@ -78,18 +78,23 @@ onEveryBackend('beside a capture', (bench) => {
     })
 
     test(`M9 memory whose allocation stream was closed while it captured is freed later, and invalidates nothing: ${mode}`, async () => {
-      for (const order of ['buffer, home', 'home, buffer', 'home, capture, buffer', 'buffer, capture, home'] as const) {
+      for (const order of [
+        'buffer, allocationStream',
+        'allocationStream, buffer',
+        'allocationStream, capture, buffer',
+        'buffer, capture, allocationStream',
+      ] as const) {
         for (const joins of [false, true]) {
           using origin = working()
           using stream = working()
           using other = working()
-          const home = joins ? working() : origin
-          const buffer = device.alloc(1024, { stream: home })
+          const allocationStream = joins ? working() : origin
+          const buffer = device.alloc(1024, { stream: allocationStream })
           origin.beginCapture('relaxed')
-          if (joins) home.wait(origin)
+          if (joins) allocationStream.wait(origin)
           for (const step of order.split(', ')) {
             if (step === 'buffer') buffer.close()
-            else if (step === 'home') home.close()
+            else if (step === 'allocationStream') allocationStream.close()
             else stream.beginCapture(mode)
           }
           if (!stream.isCapturing) stream.beginCapture(mode)
@@ -273,15 +278,21 @@ onEveryBackend('beside a capture', (bench) => {
 
   /** One of each kind of object, which nobody can reach any more. */
   const garbage = (other: Stream, withGraphs = true): WeakRef<object>[] => {
-    const home = bench.stream()
-    const used = device.alloc(4096, { stream: home })
+    const allocationStream = bench.stream()
+    const used = device.alloc(4096, { stream: allocationStream })
     other.fill(used, 1)
     const pinned = device.allocPinned(4096)
     other.copy(used, pinned)
-    const objects: object[] = [home, used, pinned, home.record(), device.createEvent({ timing: true })]
-    objects.push(device.alloc(4096, { interprocess: true }), new ExternalStream(home))
+    const objects: object[] = [
+      allocationStream,
+      used,
+      pinned,
+      allocationStream.record(),
+      device.createEvent({ timing: true }),
+    ]
+    objects.push(device.alloc(4096, { interprocess: true }), new ExternalStream(allocationStream))
     if (withGraphs) {
-      const graph = home.capture(() => home.fill(used, 2))
+      const graph = allocationStream.capture(() => allocationStream.fill(used, 2))
       objects.push(graph, graph.instantiate())
     }
     return objects.map((object) => new WeakRef(object))
@@ -351,7 +362,7 @@ onEveryBackend('beside a capture', (bench) => {
     assert.equal(event.query(), true)
   })
 
-  test('R6 a promise for an event of a capture that is over rejects, also where the event is recorded anew at once', async () => {
+  test('R6 a promise for an event of a capture that is over rejects, also where the event is recorded again at once', async () => {
     using stream = working()
     using event = device.createEvent()
     stream.capture(() => void stream.record(event)).close()
@@ -365,7 +376,7 @@ onEveryBackend('beside a capture', (bench) => {
     await event.finished()
   })
 
-  test('O1 an event that is recorded anew while it is waited for keeps the old wait', async () => {
+  test('O1 an event that is recorded again while it is waited for keeps the old wait', async () => {
     using first = working()
     using second = working()
     using latch = bench.latch(second)

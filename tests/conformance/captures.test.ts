@@ -94,7 +94,7 @@ onEveryBackend('while a stream captures', (bench) => {
         endsWell(stream, capture)
       }))
 
-    test(`C3 finished() of a stream that joined the capture rejects likewise: ${name}`, () =>
+    test(`C3 finished() of a stream that joined the capture rejects too: ${name}`, () =>
       capturing(mode, async (stream, capture) => {
         using joined = bench.stream()
         joined.wait(stream)
@@ -106,7 +106,7 @@ onEveryBackend('while a stream captures', (bench) => {
         stillWorks(bench, joined)
       }))
 
-    test(`C3 finished() of a device on which a stream captures rejects likewise: ${name}`, () =>
+    test(`C3 finished() of a device on which a stream captures rejects too: ${name}`, () =>
       capturing(mode, async (stream, capture) => {
         for (const options of [undefined, { signal: new AbortController().signal }]) {
           const error = checkCudaError(await rejection(device.finished(options)), UNSUPPORTED)
@@ -117,7 +117,7 @@ onEveryBackend('while a stream captures', (bench) => {
         await device.finished()
       }))
 
-    test(`C3 finished() of a device whose stream has joined a capture rejects likewise: ${name}`, async (context) => {
+    test(`C3 finished() of a device whose stream has joined a capture rejects too: ${name}`, async (context) => {
       const second = secondDevice(bench)
       if (second === undefined) return context.skip(ONE_DEVICE)
       using joined = bench.stream({ device: second })
@@ -196,7 +196,7 @@ onEveryBackend('while a stream captures', (bench) => {
       }))
   }
 
-  test('C3 finished() of a device rejects likewise while its per-thread stream captures, or a wrapped one', async () => {
+  test('C3 finished() of a device rejects too while its per-thread stream captures, or a wrapped one', async () => {
     const perThread = device.run(() => Stream.perThread)
     const handle = bench.foreignStream(device)
     const wrapped = new ExternalStream(handle, { device })

@@ -162,7 +162,7 @@ onEveryBackend('completion', (bench) => {
     await stream.finished()
   })
 
-  test('C3 recording an event anew changes nothing for a wait that has begun', () =>
+  test('C3 recording an event again changes nothing for a wait that has begun', () =>
     whileHeld(async (stream, latch) => {
       using other = bench.stream()
       using event = other.record()

@@ -23,7 +23,7 @@ onEveryBackend('inside a host function', (bench) => {
     await stream.finished()
     return result
   }
-  const says = [/host function/, /Return first/, /finished\(\)/]
+  const says = [/host function/, /Return from the host function first/, /finished\(\)/]
   const deadlocks = async (stream: Stream, act: () => void): Promise<void> => {
     checkError(await inside(stream, act), 'ERR_DEADLOCK', ...says)
     stillWorks(bench, stream)
@@ -205,7 +205,7 @@ onEveryBackend('inside a host function', (bench) => {
       assert.equal(event.query(), true)
       order.push('waited')
     })
-    // Streams share hardware queues on a GPU, where such a wait may make no progress: the law allows for that.
+    // Streams share hardware queues on a GPU, where such a wait may make no progress: the guarantee allows for that.
     if (bench.name === 'cuda' && failed !== undefined) checkError(failed, 'ERR_DEADLOCK', /hardware queue/)
     else assert.equal(failed, undefined)
     if (failed === undefined) assert.deepEqual(order, ['nested', 'waited'])

@@ -1,4 +1,4 @@
-/** Kernels with a twin: the same program gives the same bytes on a GPU and on the simulator. */
+/** Kernels with a host implementation: the same program gives the same bytes on a GPU and on the simulator. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type DeviceAttribute, defineKernel, type LaunchConfig, Stream } from 'cuda-streams'
@@ -56,7 +56,7 @@ const threads = defineKernel({
   },
 })
 
-onEveryBackend('kernels with a twin', (bench) => {
+onEveryBackend('kernels with a host implementation', (bench) => {
   const { device } = bench
   const n = 1000
   const config = { grid: Math.ceil(n / 256), block: 256 }
@@ -92,7 +92,7 @@ onEveryBackend('kernels with a twin', (bench) => {
     assert.deepEqual(Array.from(new Uint32Array(bytes.buffer, bytes.byteOffset, 64)), expected)
   })
 
-  test('K8 a whole-grid twin, wide integers, booleans, and pinned memory', async () => {
+  test('K8 a whole-grid host implementation, wide integers, booleans, and pinned memory', async () => {
     using stream = bench.stream()
     const pinned = device.allocPinned(8 * n)
     const values = pinned.view(Float64Array)
@@ -194,7 +194,7 @@ onEveryBackend('kernels with a twin', (bench) => {
     await stream.finished()
   })
 
-  test('K8 a float argument is one of 24 bits, also in the twin', async () => {
+  test('K8 a float argument is one of 24 bits, also in the host implementation', async () => {
     using stream = bench.stream()
     using x = device.alloc(4)
     using y = device.alloc(4)

@@ -144,7 +144,7 @@ onEveryBackend('device.drainHostFunctions()', (bench) => {
       others += 1
     })
     await Promise.all([stream.finished(), other.finished()])
-    checkError(thrown, 'ERR_DEADLOCK', /drainHostFunctions/, /host function/, /Return first/)
+    checkError(thrown, 'ERR_DEADLOCK', /drainHostFunctions/, /host function/, /Return from the host function first/)
     assert.equal(seenInside, 0)
     assert.equal(others, 1)
     stillWorks(bench, stream)

@@ -135,6 +135,6 @@ export function endQuietly(stream: Stream, capture: { end(): number }): void {
   try {
     if (stream.isCapturing) capture.end()
   } catch {
-    // It was spoilt, which the test that left it has told already.
+    // It was invalidated, which the test that left it has reported already.
   }
 }

@@ -91,7 +91,7 @@ const BY_ITSELF: Readonly<Record<string, (bench: Workbench) => () => void>> = {
       buffer.close()
     }
   },
-  'a tensor that was handed out by DLPack comes back': (bench) => {
+  'a tensor that was exported by DLPack comes back': (bench) => {
     const stream = bench.stream()
     const buffer = bench.device.alloc(64, { stream })
     const taken = fromDLPack(toDLPack(buffer, { dtype: 'u8', shape: [64], stream }), { stream })
@@ -140,7 +140,7 @@ const THEIRS = {
   'a stream that was wrapped': { nonBlocking: true, isWrapped: true },
 } as const
 /** To come behind what a consumer has queued anywhere there is cuCtxRecordEvent only, which ends every capture of the context. */
-const EXCEPT = ['a tensor that was handed out by DLPack comes back, a stream that nobody wrapped']
+const EXCEPT = ['a tensor that was exported by DLPack comes back, a stream that nobody wrapped']
 
 for (const [what, prepare] of Object.entries(BY_ITSELF)) {
   for (const [whose, { nonBlocking, isWrapped }] of Object.entries(THEIRS)) {

@@ -42,30 +42,30 @@ for (const bench of workbenches().benches) {
   const { device } = bench
 
   test(`G13 a capture that ends unnoticed, since its wrapper was closed, keeps nothing (${bench.title})`, async () => {
-    using home = bench.stream()
-    using other = device.alloc(64, { stream: home })
-    await home.finished()
+    using allocationStream = bench.stream()
+    using other = device.alloc(64, { stream: allocationStream })
+    await allocationStream.finished()
     const { used } = device.memoryPool
     const handle = bench.foreignStream(device)
     const stream = new ExternalStream(handle, { device })
-    const kept = device.alloc(64, { stream: home })
+    const kept = device.alloc(64, { stream: allocationStream })
     stream.beginCapture('relaxed').fill(kept, 1)
     kept.close()
     stream.close()
-    home.fill(other, 1)
+    allocationStream.fill(other, 1)
     assert.ok(device.memoryPool.used > used, 'another wrapper may end the capture still, and launch what it gives')
     bench.destroyForeignStream(handle)
-    home.fill(other, 2)
+    allocationStream.fill(other, 2)
     assert.equal(device.memoryPool.used, used)
   })
 
   test(`G13 what one wrapper began and another ended keeps what its work uses (${bench.title})`, async () => {
-    using home = bench.stream()
-    await home.finished()
+    using allocationStream = bench.stream()
+    await allocationStream.finished()
     const { used } = device.memoryPool
     const handle = bench.foreignStream(device)
     const [first, second] = [new ExternalStream(handle, { device }), new ExternalStream(handle, { device })]
-    const kept = device.alloc(64, { stream: home })
+    const kept = device.alloc(64, { stream: allocationStream })
     first.beginCapture('relaxed').fill(kept, 1)
     first.close()
     kept.close()
@@ -77,14 +77,14 @@ for (const bench of workbenches().benches) {
     exec.close()
     second.close()
     bench.destroyForeignStream(handle)
-    await home.finished()
+    await allocationStream.finished()
     assert.equal(device.memoryPool.used, used)
   })
 
   test(`G17 a capture into a graph that another wrapper ends leaves the graph its host functions (${bench.title})`, async () => {
-    using home = bench.stream()
+    using allocationStream = bench.stream()
     const ran: string[] = []
-    using graph = home.capture(() => void home.launchHostFunc(() => ran.push('before')))
+    using graph = allocationStream.capture(() => void allocationStream.launchHostFunc(() => ran.push('before')))
     const handle = bench.foreignStream(device)
     const second = new ExternalStream(handle, { device })
     second.capture(
@@ -102,20 +102,20 @@ for (const bench of workbenches().benches) {
       { into: graph, after: graph.nodes.slice(1) },
     )
     using exec = graph.instantiate()
-    await home.launch(exec).finished()
+    await allocationStream.launch(exec).finished()
     assert.deepEqual(ran, ['before', 'added', 'last'])
     second.close()
     bench.destroyForeignStream(handle)
   })
 
   test(`C2 an instance of what a wrapper began and another ended is made beside a host function that stands (${bench.title})`, async () => {
-    using home = bench.stream()
+    using allocationStream = bench.stream()
     using side = bench.stream()
     using held = bench.stream()
-    using buffer = device.alloc(64, { stream: home })
+    using buffer = device.alloc(64, { stream: allocationStream })
     // More branches than the library has streams in reserve: of other graphs, so that they are none of this one.
     for (let branch = 0; branch < 150; branch += 1) {
-      home.capture(() => void home.wait(side.wait(home).fill(buffer, 1))).close()
+      allocationStream.capture(() => void allocationStream.wait(side.wait(allocationStream).fill(buffer, 1))).close()
     }
     const handle = bench.foreignStream(device)
     const [first, second] = [new ExternalStream(handle, { device }), new ExternalStream(handle, { device })]
@@ -129,7 +129,7 @@ for (const bench of workbenches().benches) {
     using graph = second.endCapture()
     using exec = graph.instantiate()
     assert.equal(ran, 0, 'the host function ran to make room for streams')
-    exec.launch(home)
+    exec.launch(allocationStream)
     await device.finished()
     second.close()
     bench.destroyForeignStream(handle)
@@ -155,7 +155,7 @@ for (const bench of workbenches().benches) {
 }
 
 for (const bench of workbenches().benches) {
-  test(`S4 finished() does not spoil a capture whose first wrapper was closed (${bench.title})`, async () => {
+  test(`S4 finished() does not invalidate a capture whose first wrapper was closed (${bench.title})`, async () => {
     const handle = bench.foreignStream(bench.device)
     const first = new ExternalStream(handle, { device: bench.device })
     using second = new ExternalStream(handle, { device: bench.device })

@@ -37,7 +37,7 @@ const VALUE = 7
 const LAUNCHES = runs({ quick: 200, normal: 500, nightly: 10_000 })
 
 /** Counts what is given back to the driver. */
-class Books implements Interceptor {
+class AllocationTracker implements Interceptor {
   readonly freed = new Map<number, number>()
   readonly #others = new Set<number>()
   /** The modules that were loaded. */
@@ -104,13 +104,13 @@ interface Thing {
   /** How often it was given back. */
   readonly givenBack: () => number
   /** Memory that is filled by junk where it was given back too early. */
-  readonly spoils: boolean
+  readonly invalidates: boolean
 }
 
-type Make = (bench: Workbench, books: Books, home: Stream) => Thing | Promise<Thing>
+type Make = (bench: Workbench, tracker: AllocationTracker, allocationStream: Stream) => Thing | Promise<Thing>
 
 function ofMemory<M extends DeviceBuffer | PinnedBuffer>(
-  books: Books,
+  tracker: AllocationTracker,
   memory: M,
   use: (memory: M) => DeviceBuffer | PinnedBuffer,
 ): Thing {
@@ -118,8 +118,8 @@ function ofMemory<M extends DeviceBuffer | PinnedBuffer>(
   const thing: Thing = {
     held: memory,
     capture: (stream, out) => void stream.copy(out, use(thing.held as unknown as M)),
-    givenBack: () => books.freed.get(pointer) ?? 0,
-    spoils: true,
+    givenBack: () => tracker.freed.get(pointer) ?? 0,
+    invalidates: true,
   }
   return thing
 }
@@ -127,70 +127,70 @@ function ofMemory<M extends DeviceBuffer | PinnedBuffer>(
 const same = <M>(memory: M): M => memory
 
 const KINDS: Readonly<Record<string, Make>> = {
-  'memory of the stream': (bench, books, home) => {
-    const buffer = bench.device.alloc(BYTES, { stream: home })
-    home.fill(buffer, VALUE).synchronize()
-    return ofMemory(books, buffer, same)
+  'memory of the stream': (bench, tracker, allocationStream) => {
+    const buffer = bench.device.alloc(BYTES, { stream: allocationStream })
+    allocationStream.fill(buffer, VALUE).synchronize()
+    return ofMemory(tracker, buffer, same)
   },
-  'memory of another stream': (bench, books) => {
+  'memory of another stream': (bench, tracker) => {
     const other = bench.stream()
     const buffer = bench.device.alloc(BYTES, { stream: other })
     other.fill(buffer, VALUE).synchronize()
-    return ofMemory(books, buffer, same)
+    return ofMemory(tracker, buffer, same)
   },
-  'memory of a stream that is closed': (bench, books) => {
+  'memory of a stream that is closed': (bench, tracker) => {
     using other = bench.stream()
     const buffer = bench.device.alloc(BYTES, { stream: other })
     other.fill(buffer, VALUE).synchronize()
-    return ofMemory(books, buffer, same)
+    return ofMemory(tracker, buffer, same)
   },
-  'a slice': (bench, books, home) => {
-    const buffer = bench.device.alloc(2 * BYTES, { stream: home })
-    home.fill(buffer, VALUE).synchronize()
-    return ofMemory(books, buffer, (whole) => whole.slice(BYTES, BYTES))
+  'a slice': (bench, tracker, allocationStream) => {
+    const buffer = bench.device.alloc(2 * BYTES, { stream: allocationStream })
+    allocationStream.fill(buffer, VALUE).synchronize()
+    return ofMemory(tracker, buffer, (whole) => whole.slice(BYTES, BYTES))
   },
-  'pinned memory': (bench, books) => {
+  'pinned memory': (bench, tracker) => {
     const buffer = bench.device.allocPinned(BYTES)
     buffer.bytes.fill(VALUE)
-    return ofMemory(books, buffer, same)
+    return ofMemory(tracker, buffer, same)
   },
-  'interprocess memory': (bench, books, home) => {
+  'interprocess memory': (bench, tracker, allocationStream) => {
     const buffer = bench.device.alloc(BYTES, { interprocess: true })
-    home.fill(buffer, VALUE).synchronize()
-    return ofMemory(books, buffer, same)
+    allocationStream.fill(buffer, VALUE).synchronize()
+    return ofMemory(tracker, buffer, same)
   },
-  'an event that it records': (bench, books) => {
+  'an event that it records': (bench, tracker) => {
     const event = new Event({ device: bench.device })
     const thing: Thing = {
       held: event,
       capture: (stream, out) => {
         stream.fill(out, VALUE).record(thing.held as Event, { external: true })
       },
-      givenBack: countOf(books, Number(event.handle)),
-      spoils: false,
+      givenBack: countOf(tracker, Number(event.handle)),
+      invalidates: false,
     }
     return thing
   },
-  'an event that it waits for': (bench, books, home) => {
-    const event = home.record(new Event({ device: bench.device }))
+  'an event that it waits for': (bench, tracker, allocationStream) => {
+    const event = allocationStream.record(new Event({ device: bench.device }))
     const thing: Thing = {
       held: event,
       capture: (stream, out) => {
         stream.wait(thing.held as Event, { external: true }).fill(out, VALUE)
       },
-      givenBack: countOf(books, Number(event.handle)),
-      spoils: false,
+      givenBack: countOf(tracker, Number(event.handle)),
+      invalidates: false,
     }
     return thing
   },
 }
 
-const countOf = (books: Books, handle: number) => (): number => books.freed.get(handle) ?? 0
+const countOf = (tracker: AllocationTracker, handle: number) => (): number => tracker.freed.get(handle) ?? 0
 
-const ofModule: Make = async (bench, books) => {
+const ofModule: Make = async (bench, tracker) => {
   const source = 'extern "C" __global__ void put(unsigned char* x) { x[threadIdx.x] = 7; }'
   const module = await Program.compile(source, { device: bench.device })
-  const handle = books.loaded.at(-1) ?? 0
+  const handle = tracker.loaded.at(-1) ?? 0
   const thing: Thing = {
     held: module,
     capture: (stream, out) => {
@@ -198,8 +198,8 @@ const ofModule: Make = async (bench, books) => {
       if (isFakeDriver()) stream.fill(out, VALUE)
       stream.launch(kernel, { grid: 1, block: BYTES }, out)
     },
-    givenBack: () => books.freed.get(handle) ?? 0,
-    spoils: false,
+    givenBack: () => tracker.freed.get(handle) ?? 0,
+    invalidates: false,
   }
   return thing
 }
@@ -232,7 +232,7 @@ async function collect(): Promise<void> {
 
 interface Stage {
   readonly bench: Workbench
-  readonly home: Stream
+  readonly allocationStream: Stream
   readonly thing: Thing
   readonly out: DeviceBuffer
   /** Captures a graph that uses the thing, and lets the program drop it. */
@@ -244,12 +244,12 @@ interface Stage {
 }
 
 const STATES: Readonly<Record<string, (stage: Stage) => Promise<void>>> = {
-  'the graph is instantiated later': async ({ home, captured, isGivenBack, isRight }) => {
+  'the graph is instantiated later': async ({ allocationStream, captured, isGivenBack, isRight }) => {
     const graph = await captured()
     await isGivenBack(0)
     const exec = graph.instantiate()
-    home.launch(exec).launch(exec)
-    await isRight(home)
+    allocationStream.launch(exec).launch(exec)
+    await isRight(allocationStream)
     exec.close()
     await isGivenBack(0)
     graph.instantiate().close()
@@ -263,13 +263,19 @@ const STATES: Readonly<Record<string, (stage: Stage) => Promise<void>>> = {
     graph.close()
     await isGivenBack(1)
   },
-  'the graph is closed, and its instances are launched': async ({ home, bench, captured, isGivenBack, isRight }) => {
+  'the graph is closed, and its instances are launched': async ({
+    allocationStream,
+    bench,
+    captured,
+    isGivenBack,
+    isRight,
+  }) => {
     const graph = await captured()
     const [one, two] = [graph.instantiate(), graph.instantiate()]
     graph.close()
     using other = bench.stream()
-    home.launch(one)
-    await isRight(home)
+    allocationStream.launch(one)
+    await isRight(allocationStream)
     one.close()
     await isGivenBack(0)
     other.launch(two)
@@ -278,15 +284,21 @@ const STATES: Readonly<Record<string, (stage: Stage) => Promise<void>>> = {
     other.synchronize()
     await isGivenBack(1)
   },
-  'everything is closed with a launch in flight': async ({ bench, home, captured, isGivenBack, isRight }) => {
+  'everything is closed with a launch in flight': async ({
+    bench,
+    allocationStream,
+    captured,
+    isGivenBack,
+    isRight,
+  }) => {
     const graph = await captured()
     const exec = graph.instantiate()
-    using latch = bench.latch(home)
-    home.launch(exec)
+    using latch = bench.latch(allocationStream)
+    allocationStream.launch(exec)
     exec.close()
     graph.close()
     latch.open()
-    await isRight(home)
+    await isRight(allocationStream)
     await isGivenBack(1)
   },
   'everything is closed with a launch in flight on another stream': async (stage) => {
@@ -302,93 +314,104 @@ const STATES: Readonly<Record<string, (stage: Stage) => Promise<void>>> = {
     await isRight(other)
     await isGivenBack(1)
   },
-  'the stream of a launch in flight is closed first': async ({ bench, home, captured, isGivenBack, isRight }) => {
+  'the stream of a launch in flight is closed first': async ({
+    bench,
+    allocationStream,
+    captured,
+    isGivenBack,
+    isRight,
+  }) => {
     const graph = await captured()
     const exec = graph.instantiate()
     const other = bench.stream()
     using latch = bench.latch(other)
     other.launch(exec)
-    home.wait(other)
+    allocationStream.wait(other)
     other.close()
     exec.close()
     graph.close()
     latch.open()
-    await isRight(home)
+    await isRight(allocationStream)
     await isGivenBack(1)
   },
-  'launches move between streams': async ({ bench, home, captured, isGivenBack, isRight }) => {
+  'launches move between streams': async ({ bench, allocationStream, captured, isGivenBack, isRight }) => {
     const graph = await captured()
     const exec = graph.instantiate()
     using other = bench.stream()
-    for (const stream of [other, home, other, home, other]) stream.launch(exec)
+    for (const stream of [other, allocationStream, other, allocationStream, other]) stream.launch(exec)
     exec.close()
     graph.close()
     await isRight(other)
     await isGivenBack(1)
   },
   'a stream of another library launches it, and is destroyed': async (stage) => {
-    const { bench, home, captured, isGivenBack, isRight } = stage
+    const { bench, allocationStream, captured, isGivenBack, isRight } = stage
     const graph = await captured()
     const exec = graph.instantiate()
     const handle = bench.foreignStream(bench.device)
     const theirs = new ExternalStream(handle, { device: bench.device })
-    using latch = bench.latch(home)
-    theirs.wait(home).launch(exec).launch(exec)
-    home.wait(theirs)
+    using latch = bench.latch(allocationStream)
+    theirs.wait(allocationStream).launch(exec).launch(exec)
+    allocationStream.wait(theirs)
     theirs.close()
     latch.open()
-    home.synchronize()
+    allocationStream.synchronize()
     bench.destroyForeignStream(handle)
     exec.close()
     graph.close()
-    await isRight(home)
+    await isRight(allocationStream)
     await isGivenBack(1)
   },
-  'the stream of the launch captures when all is closed': async ({ home, captured, isGivenBack, isRight }) => {
+  'the stream of the launch captures when all is closed': async ({
+    allocationStream,
+    captured,
+    isGivenBack,
+    isRight,
+  }) => {
     const graph = await captured()
     const exec = graph.instantiate()
-    home.launch(exec)
-    home.beginCapture()
+    allocationStream.launch(exec)
+    allocationStream.beginCapture()
     exec.close()
     graph.close()
-    home.endCapture().close()
-    await isRight(home)
+    allocationStream.endCapture().close()
+    await isRight(allocationStream)
     await isGivenBack(1)
   },
-  'the instance is updated': async ({ bench, home, captured, isGivenBack, isRight }) => {
+  'the instance is updated': async ({ bench, allocationStream, captured, isGivenBack, isRight }) => {
     const graph = await captured()
     const exec = graph.instantiate()
-    using latch = bench.latch(home)
-    home.launch(exec)
+    using latch = bench.latch(allocationStream)
+    allocationStream.launch(exec)
     // The same work, and the instance keeps what it uses.
     exec.update(graph)
     graph.close()
     latch.open()
-    home.launch(exec)
-    await isRight(home)
+    allocationStream.launch(exec)
+    await isRight(allocationStream)
     await isGivenBack(0)
     exec.close()
-    await home.finished()
+    await allocationStream.finished()
     await isGivenBack(1)
   },
-  'a capture under way is ended by a mistake': async ({ home, thing, out, isGivenBack }) => {
-    home.beginCapture()
-    thing.capture(home, out)
+  'a capture under way is ended by a mistake': async ({ allocationStream, thing, out, isGivenBack }) => {
+    allocationStream.beginCapture()
+    thing.capture(allocationStream, out)
     close(thing)
-    assert.throws(() => home.query(), { number: 900 })
+    assert.throws(() => allocationStream.query(), { number: 900 })
     assert.equal(thing.givenBack(), 0)
-    assert.throws(() => home.endCapture(), { number: 901 })
+    assert.throws(() => allocationStream.endCapture(), { number: 901 })
     await isGivenBack(1)
   },
-  'the function that captures throws': async ({ home, thing, out, isGivenBack }) => {
+  'the function that captures throws': async ({ allocationStream, thing, out, isGivenBack }) => {
     const cause = new Error('mine')
     const failing = (): void => {
-      thing.capture(home, out)
+      thing.capture(allocationStream, out)
       close(thing)
       throw cause
     }
     assert.throws(
-      () => home.capture(failing),
+      () => allocationStream.capture(failing),
       (error) => error === cause,
     )
     await isGivenBack(1)
@@ -401,13 +424,13 @@ const STATES: Readonly<Record<string, (stage: Stage) => Promise<void>>> = {
     other.close()
     await isGivenBack(1)
   },
-  'graph and instance are dropped, and collected': async ({ home, captured, isGivenBack, isRight }) => {
+  'graph and instance are dropped, and collected': async ({ allocationStream, captured, isGivenBack, isRight }) => {
     const launched = async (): Promise<void> => {
       const graph = await captured()
-      home.launch(graph.instantiate())
+      allocationStream.launch(graph.instantiate())
     }
     await launched()
-    await isRight(home)
+    await isRight(allocationStream)
     await collect()
     await isGivenBack(1)
   },
@@ -421,32 +444,32 @@ onEveryBackend('a graph keeps what it uses', (bench) => {
 
   async function play(make: Make, way: (typeof WAYS)[string], state: (stage: Stage) => Promise<void>): Promise<void> {
     const front = driverOf(device)
-    const { wrapper: books, unwrap } = front.wrap((inner) => new Books(inner))
+    const { wrapper: tracker, unwrap } = front.wrap((inner) => new AllocationTracker(inner))
     try {
-      using home = bench.stream()
-      using out = device.alloc(BYTES, { stream: home })
+      using allocationStream = bench.stream()
+      using out = device.alloc(BYTES, { stream: allocationStream })
       using result = device.allocPinned(BYTES)
-      home.fill(out, 0).synchronize()
-      const thing = await make(bench, books, home)
+      allocationStream.fill(out, 0).synchronize()
+      const thing = await make(bench, tracker, allocationStream)
       const stage: Stage = {
         bench,
-        home,
+        allocationStream,
         thing,
         out,
         captured: async () => {
-          const graph = home.capture(() => {
-            thing.capture(home, out)
+          const graph = allocationStream.capture(() => {
+            thing.capture(allocationStream, out)
             way.inside(thing)
           })
           await way.after(thing)
-          if (thing.spoils) spoil(home)
+          if (thing.invalidates) invalidate(allocationStream)
           return graph
         },
         isGivenBack: async (times) => {
           // What was put off is done at the next allocation.
           const sweep = (): void => {
-            home.synchronize()
-            device.alloc(16, { stream: home }).close()
+            allocationStream.synchronize()
+            device.alloc(16, { stream: allocationStream }).close()
           }
           sweep()
           const done = (): boolean => thing.givenBack() === times
@@ -461,19 +484,19 @@ onEveryBackend('a graph keeps what it uses', (bench) => {
         },
       }
       await state(stage)
-      home.synchronize()
+      allocationStream.synchronize()
     } finally {
       unwrap()
     }
   }
 
   /** Memory of the same length, filled with other bytes: what was given back too early is among it. */
-  function spoil(home: Stream): void {
-    const junk = [BYTES, BYTES, 2 * BYTES].map((length) => device.alloc(length, { stream: home }))
-    for (const buffer of junk) home.fill(buffer, 0xee)
+  function invalidate(allocationStream: Stream): void {
+    const junk = [BYTES, BYTES, 2 * BYTES].map((length) => device.alloc(length, { stream: allocationStream }))
+    for (const buffer of junk) allocationStream.fill(buffer, 0xee)
     const pinned = device.allocPinned(BYTES)
     pinned.bytes.fill(0xee)
-    home.synchronize()
+    allocationStream.synchronize()
     for (const buffer of [...junk, pinned]) buffer.close()
   }
 
@@ -489,55 +512,59 @@ onEveryBackend('a graph keeps what it uses', (bench) => {
   }
 
   test('G13 an instance that is updated lets go of what its new work does not use', async () => {
-    using home = bench.stream()
-    const [before, after] = [0, 1].map(() => device.alloc(BYTES, { stream: home })) as [DeviceBuffer, DeviceBuffer]
+    using allocationStream = bench.stream()
+    const [before, after] = [0, 1].map(() => device.alloc(BYTES, { stream: allocationStream })) as [
+      DeviceBuffer,
+      DeviceBuffer,
+    ]
     const front = driverOf(device)
-    const { wrapper: books, unwrap } = front.wrap((inner) => new Books(inner))
+    const { wrapper: tracker, unwrap } = front.wrap((inner) => new AllocationTracker(inner))
     try {
-      const graph = (buffer: DeviceBuffer): Graph => home.capture(() => void home.fill(buffer, 1))
+      const graph = (buffer: DeviceBuffer): Graph =>
+        allocationStream.capture(() => void allocationStream.fill(buffer, 1))
       const [first, second] = [graph(before), graph(after)]
       using exec = first.instantiate()
       const [one, two] = [before, after].map(({ pointer }) => Number(pointer)) as [number, number]
       before.close()
       after.close()
-      home.launch(exec)
+      allocationStream.launch(exec)
       first.close()
       exec.update(second)
-      assert.deepEqual([books.freed.get(one), books.freed.get(two)], [1, undefined])
+      assert.deepEqual([tracker.freed.get(one), tracker.freed.get(two)], [1, undefined])
       second.close()
-      home.launch(exec).synchronize()
-      assert.deepEqual([books.freed.get(one), books.freed.get(two)], [1, undefined])
+      allocationStream.launch(exec).synchronize()
+      assert.deepEqual([tracker.freed.get(one), tracker.freed.get(two)], [1, undefined])
       exec.close()
-      assert.equal(books.freed.get(two), 1)
+      assert.equal(tracker.freed.get(two), 1)
     } finally {
       unwrap()
     }
   })
 
   test('G13 the buffer is closed for the program, and its views are empty', () => {
-    using home = bench.stream()
+    using allocationStream = bench.stream()
     const pinned = device.allocPinned(BYTES)
-    const buffer = device.alloc(BYTES, { stream: home })
-    using graph = home.capture(() => void home.copy(buffer, pinned))
+    const buffer = device.alloc(BYTES, { stream: allocationStream })
+    using graph = allocationStream.capture(() => void allocationStream.copy(buffer, pinned))
     const { bytes } = pinned
     pinned.close()
     buffer.close()
     assert.equal(bytes.length, 0)
     refused(() => pinned.bytes, 'ERR_CLOSED')
-    refused(() => home.fill(buffer, 1), 'ERR_CLOSED')
+    refused(() => allocationStream.fill(buffer, 1), 'ERR_CLOSED')
     assert.equal(graph.nodeCount, 1)
     using exec = graph.instantiate()
-    home.launch(exec).synchronize()
+    allocationStream.launch(exec).synchronize()
   })
 
   test('G13 the owner of foreign memory is reachable as long as the graph, and is collected with it', async () => {
-    using home = bench.stream()
-    using theirs = device.alloc(BYTES, { stream: home })
-    home.fill(theirs, 1).synchronize()
+    using allocationStream = bench.stream()
+    using theirs = device.alloc(BYTES, { stream: allocationStream })
+    allocationStream.fill(theirs, 1).synchronize()
     const make = (): { graph: Graph; owner: WeakRef<object> } => {
       const owner: { graph?: Graph } = {}
       const buffer = Buffers.from(theirs.pointer, BYTES, { device, owner })
-      const graph = home.capture(() => void home.fill(buffer, 3))
+      const graph = allocationStream.capture(() => void allocationStream.fill(buffer, 3))
       // An owner that knows the graph is no reason to keep both.
       owner.graph = graph
       buffer.close()
@@ -552,10 +579,10 @@ onEveryBackend('a graph keeps what it uses', (bench) => {
 
   test(`G13 ${LAUNCHES} launches of a graph of which everything was dropped and collected, then all memory back`, async () => {
     const front = driverOf(device)
-    const { wrapper: books, unwrap } = front.wrap((inner) => new Books(inner))
+    const { wrapper: tracker, unwrap } = front.wrap((inner) => new AllocationTracker(inner))
     using _ = { [Symbol.dispose]: unwrap }
-    using home = bench.stream()
-    using out = device.alloc(BYTES, { stream: home })
+    using allocationStream = bench.stream()
+    using out = device.alloc(BYTES, { stream: allocationStream })
     using result = device.allocPinned(BYTES)
     const make = (): { readonly exec: GraphExec; readonly handles: readonly number[] } => {
       const other = bench.stream()
@@ -563,36 +590,36 @@ onEveryBackend('a graph keeps what it uses', (bench) => {
       const pinned = device.allocPinned(BYTES)
       pinned.bytes.fill(VALUE)
       const event = other.record(new Event({ device }))
-      const graph = home.capture(() => {
-        home.wait(event, { external: true })
+      const graph = allocationStream.capture(() => {
+        allocationStream.wait(event, { external: true })
         let from: DeviceBuffer | PinnedBuffer = pinned
         for (const part of parts) {
-          home.copy(part, from)
+          allocationStream.copy(part, from)
           from = part
         }
-        home.copy(out, from)
+        allocationStream.copy(out, from)
       })
       const handles = [...parts, pinned].map(({ pointer }) => Number(pointer))
       return { exec: graph.instantiate(), handles: [...handles, Number(event.handle)] }
     }
     const { exec, handles } = make()
-    const givenBack = (): unknown[] => handles.map((handle) => books.freed.get(handle))
+    const givenBack = (): unknown[] => handles.map((handle) => tracker.freed.get(handle))
     await collect()
     for (let launch = 0; launch < LAUNCHES; launch += 1) {
-      home.fill(out, 0).launch(exec)
+      allocationStream.fill(out, 0).launch(exec)
       if (launch % 500 !== 0) continue
-      await home.copy(result, out).finished()
+      await allocationStream.copy(result, out).finished()
       assert.deepEqual(new Set(result.bytes), new Set([VALUE]))
       await collect()
-      spoil(home)
+      invalidate(allocationStream)
     }
-    await home.copy(result, out).finished()
+    await allocationStream.copy(result, out).finished()
     assert.deepEqual(new Set(result.bytes), new Set([VALUE]))
     assert.deepEqual(new Set(givenBack()), new Set([undefined]))
     exec.close()
-    await home.finished()
+    await allocationStream.finished()
     const isAllBack = (): boolean => {
-      device.alloc(16, { stream: home }).close()
+      device.alloc(16, { stream: allocationStream }).close()
       return givenBack().every((times) => times === 1)
     }
     await collectUntil(isAllBack)

@@ -240,7 +240,7 @@ onEveryBackend('host functions', (bench) => {
     for (const stream of streams) stream.close()
   })
 
-  test('H4 one that queues itself anew each time leaves the event loop its turns', async () => {
+  test('H4 one that queues itself each time leaves the event loop its turns', async () => {
     using stream = bench.stream()
     let stopped = false
     const again = (): void => {

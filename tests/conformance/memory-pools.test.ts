@@ -125,9 +125,9 @@ onEveryBackend('memory pools', (bench) => {
 
   test('M14 who holds memory is said without the driver, which knows nothing of streams that are closed', () => {
     using pool = new MemoryPool({ device, maxBytes: STEP })
-    const home = nameStream(bench.stream(), 'gone')
-    using buffer = device.alloc(STEP, { stream: home, pool })
-    home.close()
+    const allocationStream = nameStream(bench.stream(), 'gone')
+    using buffer = device.alloc(STEP, { stream: allocationStream, pool })
+    allocationStream.close()
     using stream = bench.stream()
     checkError(
       refusedByDriver(() => device.alloc(1, { stream, pool }), 2),
@@ -231,13 +231,13 @@ onEveryBackend('memory pools', (bench) => {
     }
   })
 
-  test('M16 memory of a pool is freed in the order of its home, wherever it was used', async () => {
-    using home = bench.stream()
+  test('M16 memory of a pool is freed in the order of its allocationStream, wherever it was used', async () => {
+    using allocationStream = bench.stream()
     using other = bench.stream()
     using pool = new MemoryPool({ device })
-    const buffer = device.alloc(4, { stream: home, pool })
-    home.fill(buffer, 1)
-    other.wait(home)
+    const buffer = device.alloc(4, { stream: allocationStream, pool })
+    allocationStream.fill(buffer, 1)
+    other.wait(allocationStream)
     using latch = bench.latch(other)
     const bytes = other.download(buffer)
     buffer.close()

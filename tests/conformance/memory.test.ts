@@ -249,12 +249,12 @@ onEveryBackend('memory', (bench) => {
   })
 
   test('M8 closing after the stream it was allocated on is fine', async () => {
-    const home = bench.stream()
+    const allocationStream = bench.stream()
     using stream = bench.stream()
-    const buffer = device.alloc(512, { stream: home })
-    using latch = bench.latch(home)
-    home.fill(buffer, 1)
-    home.close()
+    const buffer = device.alloc(512, { stream: allocationStream })
+    using latch = bench.latch(allocationStream)
+    allocationStream.fill(buffer, 1)
+    allocationStream.close()
     stream.fill(buffer.slice(0, 256), 2)
     buffer.close()
     latch.open()

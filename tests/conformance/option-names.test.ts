@@ -1,4 +1,4 @@
-/** Every bag of options in the library, and what becomes of names that no option has. */
+/** Every options object of the library, and what becomes of names that no option has. */
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -66,7 +66,7 @@ function rowsOf(bench: Workbench, held: Held): readonly Row[] {
   const event = held.use(device.createEvent())
   const buffer = held.use(device.alloc(256, { stream }))
   const source = 'extern "C" __global__ void none() {}'
-  const twin = defineKernel({ name: 'none', source, signature: [], simulateGrid: () => {} })
+  const defined = defineKernel({ name: 'none', source, signature: [], simulateGrid: () => {} })
   const streams: readonly Row[] = [
     ['streams/stream-impl', 'new Stream()', STREAM, (o) => new Stream(o)],
     ['streams/stream-impl', 'new ExternalStream()', 'device, owner', (o) => new ExternalStream(stream.handle, o)],
@@ -131,7 +131,12 @@ function rowsOf(bench: Workbench, held: Held): readonly Row[] {
     ],
   ]
   const kernels: readonly Row[] = [
-    ['kernels/kernel', 'stream.launch()', LAUNCH, (o) => stream.launch(twin, Object.assign(o, { grid: 1, block: 1 }))],
+    [
+      'kernels/kernel',
+      'stream.launch()',
+      LAUNCH,
+      (o) => stream.launch(defined, Object.assign(o, { grid: 1, block: 1 })),
+    ],
     ['kernels/kernel', 'Module.load()', 'device', (o) => Module.load('', o)],
     ['kernels/kernel', 'Program.compile()', 'arch, options, device, name', (o) => Program.compile('', o)],
     ['kernels/defined-kernel', 'defineKernel()', KERNEL, (o) => defineKernel(o)],
@@ -319,28 +324,28 @@ onEveryBackend('names of options', (bench) => {
     }
   })
 
-  test('A6 bags of every realm and none are read by name; an object of a class, and one that inherits, may have more', () => {
+  test('A6 options objects of every realm and none are read by name; an object of a class, and one that inherits, may have more', () => {
     const unknown = { prioritty: -1 }
-    const refusedBags = [
+    const refusedOptions = [
       { ...unknown },
       { prioritty: undefined },
       Object.assign(Object.create(null), unknown),
       runInNewContext('({ prioritty: -1 })'),
     ]
-    for (const bag of refusedBags) {
-      refused(() => device.createStream(bag), 'ERR_INVALID_ARG_VALUE', /'prioritty'.*did you mean 'priority'/)
+    for (const options of refusedOptions) {
+      refused(() => device.createStream(options), 'ERR_INVALID_ARG_VALUE', /'prioritty'.*did you mean 'priority'/)
     }
     class Settings {
       prioritty = -1
       priority = 0
     }
-    const takenBags: readonly object[] = [
+    const acceptedOptions: readonly object[] = [
       new Settings(),
       Object.assign(Object.create({ priority: 0 }), unknown),
       { [Symbol('prioritty')]: -1 },
       Object.defineProperty({}, 'prioritty', { value: -1 }),
     ]
-    for (const bag of takenBags) device.createStream(bag).close()
+    for (const options of acceptedOptions) device.createStream(options).close()
   })
 })
 

@@ -9,7 +9,7 @@ import { ONE_DEVICE, refused, secondDevice } from './expect.js'
 onEveryBackend('options', (bench) => {
   const { device } = bench
 
-  test('A1 an object that is something in itself is no bag of options: the message says into which option it belongs', () => {
+  test('A1 an object that is something in itself is no options object: the message says into which option it belongs', () => {
     using stream = bench.stream()
     using other = bench.stream()
     using event = device.createEvent()

@@ -71,7 +71,7 @@ onEveryBackend('ordering', (bench) => {
     stream.synchronize()
   })
 
-  test('O1 recording anew does not hold a wait for an earlier record', async () => {
+  test('O1 recording again does not hold a wait for an earlier record', async () => {
     using stream = bench.stream()
     using waiting = bench.stream()
     using event = stream.record()
@@ -86,7 +86,7 @@ onEveryBackend('ordering', (bench) => {
     await event.finished()
   })
 
-  test('O1 recording anew does not release a wait for an earlier record', async () => {
+  test('O1 recording again does not release a wait for an earlier record', async () => {
     using stream = bench.stream()
     using other = bench.stream()
     using waiting = bench.stream()

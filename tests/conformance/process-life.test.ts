@@ -30,10 +30,10 @@ onEveryBackend('the life of the process', (bench) => {
   test('C4 a downloader that is not read keeps nothing alive', () => ends('downloaderNotRead', 'end\n'))
 
   test('C4 memory that waits to be freed keeps nothing alive: of a stream that was closed while it captured', () =>
-    ends('closedHome', 'end\n'))
+    ends('closedAllocationStream', 'end\n'))
 
   test('C4 memory that waits to be freed keeps nothing alive: of one that was closed in the capture of another', () =>
-    ends('closedJoinedHome', 'end\n'))
+    ends('closedJoinedAllocationStream', 'end\n'))
 
   test('C4 a wait that was aborted keeps nothing alive', () => ends('aborted', 'aborted\nend\n'))
 

@@ -251,7 +251,7 @@ onEveryBackend('promises that streams wait for', (bench) => {
     stream.wait(promise)
     using event = stream.record()
     other.wait(event)
-    const says = [/would wait forever/, /a promise on the stream/, /promises\.test\.js:\d+/, /await the finished\(\)/i]
+    const says = [/would wait forever/, /a promise on the stream/, /promises\.test\.js:\d+/, /await finished\(\)/i]
     const waits = {
       stream: () => stream.synchronize(),
       event: () => event.synchronize(),

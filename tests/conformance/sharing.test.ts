@@ -175,9 +175,9 @@ onEveryBackend('sharing', (bench) => {
     using stream = bench.stream()
     using event = stream.record()
     using buffer = device.alloc(8)
-    // No thread has this number, and no mark stands at these addresses.
-    for (const mark of [0, 8, 12, 0x7fff_0000_0000]) {
-      const gone = { thread: 1e6, mark }
+    // No thread has this number, and no registration stands at these addresses.
+    for (const registration of [0, 8, 12, 0x7fff_0000_0000]) {
+      const gone = { thread: 1e6, registration }
       const code = bench.name === 'sim' ? 'ERR_UNSUPPORTED' : 'ERR_CLOSED'
       const says = bench.name === 'sim' ? /simulator of its own/ : /closed by the thread/
       refused(() => Stream.from({ ...stream.share(), ...gone }), code, says)
@@ -196,7 +196,7 @@ onEveryBackend('sharing', (bench) => {
     for (const wrong of [undefined, null, 'text', {}, [], 5n]) {
       refused(() => Event.from(wrong as never), 'ERR_INVALID_ARG_TYPE', /share\(\) of an event/)
     }
-    for (const key of ['thread', 'key', 'mark', 'device'] as const) {
+    for (const key of ['thread', 'key', 'registration', 'device'] as const) {
       for (const wrong of [-1, 0.5, '1', undefined]) {
         refused(
           () => Stream.from({ ...stream.share(), [key]: wrong } as never),

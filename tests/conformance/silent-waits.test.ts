@@ -38,7 +38,7 @@ const polling = (call: string): Row => {
 const LATCH: Row = {
   sim: [
     'LATCH',
-    new RegExp(`comes after a latch on the stream 0x\\w+ \\(queued at .*${SITE}.*, which stands until its open\\(\\)`),
+    new RegExp(`comes after a latch on the stream 0x\\w+ \\(queued at .*${SITE}.*, which blocks until its open\\(\\)`),
   ],
 }
 const PROMISED: Warning = [

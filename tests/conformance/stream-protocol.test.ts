@@ -19,7 +19,7 @@ onEveryBackend('the stream protocol', (bench) => {
     }
   }
 
-  test('S6 both spellings hand a stream over, to every door', () => {
+  test('S6 both spellings hand a stream over, to every call', () => {
     withForeign((handle) => {
       assert.equal(cudaStream, Symbol.for('cuda.stream'))
       using target = bench.stream()

@@ -41,7 +41,7 @@ onEveryBackend('waits that run host functions', (bench) => {
       other.beginCapture('global')
       return () => other.endCapture().close()
     },
-    'records the event anew': ({ other, event }) => {
+    'records the event again': ({ other, event }) => {
       const held = bench.latch(other)
       other.record(event)
       return () => held.open()

@@ -368,7 +368,7 @@ const twoCaptures: fc.Arbitrary<Step[]> = fc
   ])
 
 /** A capture that is invalidated, and what its stream answers then: queued work, and calls that are wrong besides. */
-const spoilt: fc.Arbitrary<Step[]> = fc
+const invalidated: fc.Arbitrary<Step[]> = fc
   .record({
     stream: fc.nat(11),
     mode: fc.nat(2),
@@ -491,7 +491,7 @@ const part = fc.oneof(
   { weight: 2, arbitrary: captureOf({ ...QUEUED, ...HARMLESS, end: 1, begin: 1 }).map((one) => [one]) },
   { weight: 1, arbitrary: twoCaptures },
   { weight: 1, arbitrary: alike },
-  { weight: 1, arbitrary: spoilt },
+  { weight: 1, arbitrary: invalidated },
   { weight: 1, arbitrary: sameEvent },
   { weight: 1, arbitrary: freed },
   { weight: 1, arbitrary: besideBlocking },

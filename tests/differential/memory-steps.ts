@@ -37,7 +37,7 @@ export class MemorySteps {
   readonly #edition: Edition
   /** Buffers that a graph uses, or that were lent. */
   readonly #kept = new Set<number>()
-  /** The first cells of buffers that were allocated anew. */
+  /** The first cells of buffers that were allocated again. */
   readonly #first = new Map<number, number>()
 
   /** `wait` lets a stream wait for another. */

@@ -7,7 +7,10 @@ interface Made {
   readonly pool: MemoryPool
   readonly hasLimit: boolean
   /** What is allocated of it and not freed, with the stream that frees it. */
-  readonly buffers: Map<object, { readonly byteLength: number; readonly home: Stream; readonly isOwn: boolean }>
+  readonly buffers: Map<
+    object,
+    { readonly byteLength: number; readonly allocationStream: Stream; readonly isOwn: boolean }
+  >
   /** Is it certain when each of them is freed? */
   isSure: boolean
 }
@@ -29,10 +32,13 @@ export class Pools {
   }
 
   /** From one of the pools, or the device's own. */
-  alloc(home: Stream, byteLength: number, index: number, isOwn: boolean): DeviceBuffer {
+  alloc(allocationStream: Stream, byteLength: number, index: number, isOwn: boolean): DeviceBuffer {
     const made = index % (this.#pools.length + 1) === 0 ? undefined : pick(this.#pools, index)
-    const buffer = home.device.alloc(byteLength, { stream: home, ...(made !== undefined && { pool: made.pool }) })
-    made?.buffers.set(buffer, { byteLength, home, isOwn })
+    const buffer = allocationStream.device.alloc(byteLength, {
+      stream: allocationStream,
+      ...(made !== undefined && { pool: made.pool }),
+    })
+    made?.buffers.set(buffer, { byteLength, allocationStream, isOwn })
     return buffer
   }
 
@@ -42,7 +48,7 @@ export class Pools {
       const known = made.buffers.get(buffer)
       if (known === undefined) continue
       made.buffers.delete(buffer)
-      if (!isSure || !known.isOwn || known.home.closed) made.isSure = false
+      if (!isSure || !known.isOwn || known.allocationStream.closed) made.isSure = false
     }
   }
 

@@ -139,7 +139,7 @@ function showDifference(order: Order, message: Extract<Message, { kind: 'differs
   console.log(`--only '${message.written}'`)
 }
 
-/** The program in progress: it came with the message while shrinking, else it is generated anew. */
+/** The program in progress: it came with the message while shrinking, else it is generated again. */
 function showHanging(order: Order, current: Extract<Message, { kind: 'plays' }> | undefined): void {
   if (current === undefined) console.log('no program had begun')
   else if (current.listing !== undefined) console.log(`${current.listing}\n--only '${current.written}'`)

@@ -36,7 +36,7 @@ export class Stage {
   readonly #buffers: Memory[]
   readonly #plans: readonly BufferPlan[]
   /** For each device: memory is allocated and freed there, where the program does nothing. */
-  readonly #homes: readonly Stream[]
+  readonly #allocationStreams: readonly Stream[]
   readonly #program: Program
   readonly #streams: Stream[] = []
   readonly #events: Event[]
@@ -49,7 +49,7 @@ export class Stage {
     this.#program = program
     this.bench = bench
     this.devices = bench.devices.slice(0, program.devices)
-    this.#homes = this.devices.map((device) => bench.stream({ device }))
+    this.#allocationStreams = this.devices.map((device) => bench.stream({ device }))
     for (const index of program.streams.keys()) this.#streams[index] = this.#makeStream(index)
     this.#events = program.events.map((_, index) => this.#makeEvent(index))
     this.#plans = buffersOf(program)
@@ -57,7 +57,7 @@ export class Stage {
       const where = pick(this.devices, device)
       if (registered) return PinnedBuffer.from(new Uint8Array(CELLS * CELL_BYTES), { device: where })
       if (pinned) return where.allocPinned(CELLS * CELL_BYTES)
-      return where.alloc(CELLS * CELL_BYTES, { stream: pick(this.#homes, device) })
+      return where.alloc(CELLS * CELL_BYTES, { stream: pick(this.#allocationStreams, device) })
     })
     for (const [index, buffer] of this.#buffers.entries()) {
       if (this.#plans[index]?.pinned) (buffer as PinnedBuffer).bytes.fill(index + 1)
@@ -155,8 +155,8 @@ export class Stage {
 
   /** Of the pool, or of the device's own. Throws where nothing is allocated, and the buffer stays. */
   renewBuffer(index: number, stream: number, pool: number, freesSurely: boolean): void {
-    const home = this.stream(stream)
-    const made = this.pools.alloc(home, CELLS * CELL_BYTES, pool, this.isOwn(stream))
+    const allocationStream = this.stream(stream)
+    const made = this.pools.alloc(allocationStream, CELLS * CELL_BYTES, pool, this.isOwn(stream))
     this.closeBuffer(index, freesSurely)
     this.#buffers[index] = made
   }
@@ -189,7 +189,7 @@ export class Stage {
     this.pools.close()
     for (const stream of this.#streams) stream.close()
     if (!isLost) for (const index of [...this.#foreign.keys()]) this.#destroyForeign(index)
-    for (const home of this.#homes) home.close()
+    for (const allocationStream of this.#allocationStreams) allocationStream.close()
   }
 
   #makeEvent(index: number): Event {
@@ -238,7 +238,7 @@ export class Stage {
   }
 
   #allocationStreamOf(buffer: Memory): Stream {
-    return pick(this.#homes, this.devices.indexOf(buffer.device))
+    return pick(this.#allocationStreams, this.devices.indexOf(buffer.device))
   }
 }
 

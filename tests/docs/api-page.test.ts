@@ -23,7 +23,7 @@ function exportsOf(declarations: string): readonly string[] {
 }
 
 /** The names in the first column, by the heading that they stand under. */
-function namesByDoor(markdown: string): ReadonlyMap<string, readonly string[]> {
+function namesByEntryPoint(markdown: string): ReadonlyMap<string, readonly string[]> {
   const found = new Map<string, string[]>()
   let names: string[] = []
   for (const line of markdown.split('\n')) {
@@ -38,7 +38,7 @@ function namesByDoor(markdown: string): ReadonlyMap<string, readonly string[]> {
   return found
 }
 
-function doors(): readonly (readonly [name: string, path: string])[] {
+function entryPoints(): readonly (readonly [name: string, path: string])[] {
   const { name, exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
     readonly name: string
     readonly exports: Readonly<Record<string, string | { readonly types: string }>>
@@ -50,7 +50,7 @@ function doors(): readonly (readonly [name: string, path: string])[] {
 
 describe('docs/api.md', () => {
   const page = readFileSync(join(root, 'docs', 'api.md'), 'utf8')
-  const named = namesByDoor(page)
+  const named = namesByEntryPoint(page)
 
   it('is as scripts/api-page.mjs writes it', () => {
     const script = join(root, 'scripts', 'api-page.mjs')
@@ -61,16 +61,16 @@ describe('docs/api.md', () => {
   it('has a part for each entry point, and says how many there are', () => {
     assert.deepEqual(
       [...named.keys()],
-      doors().map(([name]) => name),
+      entryPoints().map(([name]) => name),
     )
-    assert.match(page, new RegExp(`each of the ${NUMBERS[doors().length]} entry points`))
+    assert.match(page, new RegExp(`each of the ${NUMBERS[entryPoints().length]} entry points`))
   })
 
-  for (const [door, path] of doors()) {
-    it(`names every export of ${door} once, and nothing else`, () => {
+  for (const [entryPoint, path] of entryPoints()) {
+    it(`names every export of ${entryPoint} once, and nothing else`, () => {
       const exported = exportsOf(readFileSync(path, 'utf8'))
       assert.ok(exported.length > 0, 'nothing is exported')
-      assert.deepEqual([...(named.get(door) ?? [])].sort(), exported)
+      assert.deepEqual([...(named.get(entryPoint) ?? [])].sort(), exported)
     })
   }
 })

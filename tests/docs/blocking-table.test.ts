@@ -62,7 +62,7 @@ describe('what the driver waits for', () => {
 })
 
 describe('the table of what was measured', () => {
-  const measured = `table	function	variant	gate	outcome	result	time	note
+  const measured = `table	function	variant	semaphore	outcome	result	time	note
 about	NVIDIA H200	CUDA 13.0	-	-	-	0	1 of 2 devices used
 calls	cuStreamQuery		own>nb	returns	CUDA_ERROR_NOT_READY	1	
 calls	cuStreamQuery		nb>nb	returns	CUDA_SUCCESS	1	
@@ -77,8 +77,8 @@ calls	cuLaunchKernelEx	warm, full queue	own>nb	waits	CUDA_SUCCESS	300000	accepte
 copies	cuMemcpyAsync	pinned to pinned, 64 B	own>nb	waits	CUDA_SUCCESS	300000	bytes right
 copies	cuMemcpyAsync	pinned to pinned, 1 MiB	own>nb	waits	CUDA_SUCCESS	300000	bytes right
 copies	cuMemcpyAsync	pinned to pinned, 64 MiB	own>nb	returns	CUDA_SUCCESS	4	bytes wrong
-locks	(nothing)	only the gate stands	cuModuleLoadData	held	CUDA_SUCCESS	200000	
-locks	(nothing)	only the gate stands	cuEventQuery	returns	CUDA_SUCCESS	1	
+locks	(nothing)	only the semaphore stands	cuModuleLoadData	held	CUDA_SUCCESS	200000	
+locks	(nothing)	only the semaphore stands	cuEventQuery	returns	CUDA_SUCCESS	1	
 locks	cuModuleLoadData	PTX	cuModuleLoadData	held	CUDA_SUCCESS	200000	
 locks	cuModuleLoadData	PTX	cuEventQuery	held	CUDA_SUCCESS	200000	
 locks	cuModuleLoadData	PTX	cuStreamQuery	returns	CUDA_SUCCESS	1	
@@ -93,7 +93,7 @@ locks	cuModuleLoadData	PTX	cuStreamQuery	returns	CUDA_SUCCESS	1
     return cellsOf(row ?? '').slice(1, -1)
   }
 
-  it('says of each place of the gate whether the call returns, and what has no test', () => {
+  it('says of each place of the semaphore whether the call returns, and what has no test', () => {
     assert.deepEqual(cells('cuStreamQuery'), ['returns', 'returns', 'returns', 'not measured', '–'])
   })
 
@@ -106,7 +106,7 @@ locks	cuModuleLoadData	PTX	cuStreamQuery	returns	CUDA_SUCCESS	1
     assert.equal(cells('cuLaunchKernelEx')[0], 'returns; waits where the queue is full')
   })
 
-  it('blames a lock only for what the gate alone does not hold up', () => {
+  it('blames a lock only for what the semaphore alone does not hold up', () => {
     assert.equal(cells('cuModuleLoadData')[4], 'yes: cuEventQuery')
   })
 

@@ -1,5 +1,5 @@
 /**
- * Every export of every door, and every member of it, has a doc comment, with a `@param` for each parameter and codes that
+ * Every export of every entry point, and every member of it, has a doc comment, with a `@param` for each parameter and codes that
  * docs/errors.md and CUDA know in each `@throws`.
  */
 import assert from 'node:assert/strict'
@@ -17,8 +17,8 @@ const KNOWN_CODES = new Set(readFileSync(join(root, 'docs', 'errors.md'), 'utf8'
 const DECLARATION = /^(?:export )?(?:declare )?(?:abstract )?(?:class|interface|type|function|const|let|enum) (\w+)/
 const MEMBER = /^(?:(?:static|readonly|abstract|get|set) )*(\[[\w.]+\]|\w+)\??(?:[(<:]| =)/
 
-/** The door's name and the file of its declarations. */
-function doors(): readonly (readonly [name: string, path: string])[] {
+/** The entry point's name and the file of its declarations. */
+function entryPoints(): readonly (readonly [name: string, path: string])[] {
   const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
     readonly exports: Readonly<Record<string, string | { readonly types: string }>>
   }
@@ -27,20 +27,20 @@ function doors(): readonly (readonly [name: string, path: string])[] {
   )
 }
 
-/** For each file of declarations, which of its names the door lets out. */
-function exportsOf(door: string): ReadonlyMap<string, ReadonlySet<string>> {
-  const text = readFileSync(door, 'utf8')
+/** For each file of declarations, which of its names the entry point lets out. */
+function exportsOf(entryPoint: string): ReadonlyMap<string, ReadonlySet<string>> {
+  const text = readFileSync(entryPoint, 'utf8')
   const own = text
     .split('\n')
     .flatMap((line) => (line.startsWith('export ') ? (DECLARATION.exec(line)?.[1] ?? []) : []))
-  const found = new Map([[door, new Set(own)]])
+  const found = new Map([[entryPoint, new Set(own)]])
   for (const [, list = '', from = ''] of text.matchAll(/export (?:type )?\{([^}]*)\} from '(\.[^']*)'/g)) {
-    const path = join(dirname(door), from.replace(/\.js$/, '.d.ts'))
+    const path = join(dirname(entryPoint), from.replace(/\.js$/, '.d.ts'))
     const names = list.replace(/\btype /g, '').match(/\w+/g) ?? []
     found.set(path, new Set([...(found.get(path) ?? []), ...names]))
   }
   for (const [, from = ''] of text.matchAll(/^import '(\.[^']*)'/gm)) {
-    const path = join(dirname(door), from.replace(/\.js$/, '.d.ts'))
+    const path = join(dirname(entryPoint), from.replace(/\.js$/, '.d.ts'))
     found.set(path, found.get(path) ?? new Set())
   }
   return found
@@ -144,9 +144,9 @@ export function faults(text: string, names: ReadonlySet<string>): readonly strin
 }
 
 describe('doc comments', () => {
-  for (const [name, door] of doors()) {
-    it(`of the door ${name}`, () => {
-      const files = [...exportsOf(door)]
+  for (const [name, entryPoint] of entryPoints()) {
+    it(`of the entry point ${name}`, () => {
+      const files = [...exportsOf(entryPoint)]
       assert.ok(files.reduce((sum, [, names]) => sum + names.size, 0) > 0, 'nothing is exported')
       const missing = files.flatMap(([path, names]) => undocumented(readFileSync(path, 'utf8'), names))
       assert.deepEqual(missing, [], 'these have no doc comment')

@@ -1,4 +1,4 @@
-/** Exploration finds each planted bug, names the wait that is missing, and calls the mended program clean. */
+/** Exploration finds each injected bug, names the wait that is missing, and calls the fixed program clean. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { explore, replay } from 'cuda-streams/sim'
@@ -35,13 +35,13 @@ const RACES: Readonly<Record<string, readonly [string, string]>> = {
 }
 const DEVICES = 2
 
-describe('a planted bug', () => {
+describe('an injected bug', () => {
   it('has a race in the table, each of them', () => {
     assert.ok(bugs.length >= 20)
     assert.deepEqual(bugs.map(({ name }) => name).sort(), Object.keys(RACES).sort())
   })
 
-  for (const { name, broken, mended } of bugs) {
+  for (const { name, broken, fixed } of bugs) {
     it(`is found: ${name}`, async () => {
       const { verdict, disagreement, message } = await explore(broken, { devices: DEVICES })
       assert.equal(verdict, 'disagree', message)
@@ -63,8 +63,8 @@ describe('a planted bug', () => {
       }
     })
 
-    it(`is mended: ${name}`, async () => {
-      const { verdict, complete, message } = await explore(mended, { devices: DEVICES })
+    it(`is fixed: ${name}`, async () => {
+      const { verdict, complete, message } = await explore(fixed, { devices: DEVICES })
       assert.equal(verdict, 'agree', message)
       assert.ok(complete, message)
     })

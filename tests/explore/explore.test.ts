@@ -146,7 +146,7 @@ describe('a schedule', () => {
     }
   })
 
-  it('is short: only what is not as usual', async () => {
+  it('is short: only what differs from the default schedule', async () => {
     const { disagreement } = await explore(program)
     assert.match(disagreement?.first.schedule ?? '', /^1:$/)
     assert.match(disagreement?.second.schedule ?? '', /^1:\d+=\d+$/)
@@ -162,7 +162,7 @@ describe('a program that is not the same in each run', () => {
       for (const stream of streams.slice(runs > 1 ? 1 : 0)) set(stream, buffers[0] as DeviceBuffer, 1)
       simulation.devices[0]?.synchronize()
     }
-    await assert.rejects(explore(counts), { code: 'ERR_INVALID_ARG_VALUE', message: /did something else at step/ })
+    await assert.rejects(explore(counts), { code: 'ERR_INVALID_ARG_VALUE', message: /did something different at step/ })
   })
 })
 
@@ -455,7 +455,7 @@ describe('a limit in time', () => {
     assert.equal((await explore(elsewhere, { maxMilliseconds: 10 })).verdict, 'deadlock')
   })
 
-  it('ends a search in the midst of a run, which does not count', { timeout: 60_000 }, async () => {
+  it('ends a search in the middle of a run, which does not count', { timeout: 60_000 }, async () => {
     let runs = 0
     const endlessLater: ExploredProgram = async (simulation) => {
       const { streams } = open(simulation, 2)
@@ -519,10 +519,10 @@ describe('a host function that waits', () => {
       const { streams } = open(simulation, 4)
       const [first, held, second, third] = streams as [Stream, Stream, Stream, Stream]
       const log: string[] = []
-      const door = latch(held)
+      const latched = latch(held)
       first.launchHostFunc(() => {
         second.launchHostFunc(() => log.push('second'))
-        third.launchHostFunc(() => door.open())
+        third.launchHostFunc(() => latched.open())
         held.synchronize()
         log.push('first')
       })
@@ -600,7 +600,7 @@ describe('a long program', () => {
     assert.ok(message.length < 4000, message)
     assert.match(
       message,
-      /^They part at step \d+\. fill \(no\. 300\) on stream 1 at .* and copy \(no\. 300\) on stream 2/m,
+      /^The orders differ from step \d+\. fill \(no\. 300\) on stream 1 at .* and copy \(no\. 300\) on stream 2/m,
     )
     assert.match(message, /^The second order \(of \d+ steps \d+ differ, the last of them step \d+\):$/m)
     assert.match(message, /all \d+ steps: disagreement\.second\.listing$/m)

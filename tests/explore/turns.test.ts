@@ -105,14 +105,14 @@ const WAITS: Readonly<Record<string, (scene: Scene) => unknown>> = {
 const INCOMPLETE: readonly (readonly [string, RegExp, (scene: Scene) => unknown])[] = [
   [
     'query() in a loop',
-    /^the program asks again and again, at .*turns\.test/,
+    /^the program queries again and again, at .*turns\.test/,
     ({ producer }) => {
       while (!producer.query());
     },
   ],
   [
     'query() in a loop of turns',
-    /^the program asks again and again/,
+    /^the program queries again and again/,
     async ({ producer }) => {
       while (!producer.query()) await nextTurn()
     },

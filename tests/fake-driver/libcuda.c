@@ -419,14 +419,14 @@ API R cuStreamSetAttribute(void *h, int attribute, u32 *value) { streamOf(h, "cu
 API R cuStreamIsCapturing(void *h, int *c) { Stream *s = streamOf(h, "cuStreamIsCapturing"); if (refuseToTell(s)) return CAPTURE_IMPLICIT; *c = !s->capture ? 0 : s->capture->valid ? 1 : 2; return OK; }
 /* What may not be asked while a stream captures, unless the thread is relaxed: it invalidates global captures of all threads, and thread-local ones of this. */
 static int isUnsafe(void) { int found = 0; if (mode == 2) return 0; pthread_mutex_lock(&g); for (int i = -1; i < nstreams; i++) { Capture *c = (i < 0 ? &perThread : streams[i])->capture; if (c && (c->mode == 0 || (c->mode == 1 && pthread_equal(c->thread, pthread_self())))) { c->valid = 0; found = 1; } } pthread_mutex_unlock(&g); return found; }
-static R spoil(Capture *c, R r) { c->valid = 0; return r; }
+static R invalidate(Capture *c, R r) { c->valid = 0; return r; }
 /* How far a stream is cannot be asked beside captures. */
-static R refuseLooking(Stream *s) { if (implicit(s)) return CAPTURE_IMPLICIT; if (s->capture) return spoil(s->capture, CAPTURE_UNSUPPORTED); return isUnsafe() ? CAPTURE_UNSUPPORTED : OK; }
+static R refuseLooking(Stream *s) { if (implicit(s)) return CAPTURE_IMPLICIT; if (s->capture) return invalidate(s->capture, CAPTURE_UNSUPPORTED); return isUnsafe() ? CAPTURE_UNSUPPORTED : OK; }
 API R cuStreamQuery(void *h) { Stream *s = streamOf(h, "cuStreamQuery"); R refused = refuseLooking(s); if (refused) return refused; pthread_mutex_lock(&g); int idle = s->done == s->queued; if (s == &nullStream) { for (int i = 0; i < nstreams; i++) if (isBlocking(streams[i]) && streams[i]->done < streams[i]->queued) idle = 0; if (perThread.done < perThread.queued) idle = 0; } pthread_mutex_unlock(&g); return idle ? OK : NOT_READY; }
 API R cuStreamSynchronize(void *h) { Stream *s = streamOf(h, "cuStreamSynchronize"); R refused = refuseLooking(s); if (refused) return refused; pthread_mutex_lock(&g); Mark m = tail(s); pthread_mutex_unlock(&g); for (;;) { pthread_mutex_lock(&g); int over = isOver(m); pthread_mutex_unlock(&g); if (over) { notice(); return OK; } nap(); } }
 API R cuStreamWaitEvent(void *h, void *e, u32 flags) {
   Stream *s = streamOf(h, "cuStreamWaitEvent"); Event *event = eventOf(e, "cuStreamWaitEvent");
-  if (flags == 1 && s->capture) { if (s->capture->valid && event->capture && (!event->capture->active || !event->capture->valid)) return spoil(s->capture, INVALID_VALUE); Op *o = op(EVENT_WAIT, s); o->event = event; return put(o); }
+  if (flags == 1 && s->capture) { if (s->capture->valid && event->capture && (!event->capture->active || !event->capture->valid)) return invalidate(s->capture, INVALID_VALUE); Op *o = op(EVENT_WAIT, s); o->event = event; return put(o); }
   pthread_mutex_lock(&g);
   if (s->capture && !s->capture->valid) { pthread_mutex_unlock(&g); return CAPTURE_INVALIDATED; }
   if (isImplicit(s)) { pthread_mutex_unlock(&g); return CAPTURE_IMPLICIT; }
@@ -581,7 +581,7 @@ API R cuGraphNodeSetEnabled(Exec *x, Node *node, u32 on) { if (x->graph->gone) r
 /* Of an instance that has nothing to do CUDA does nothing, and keeps no order. */
 static int isEmpty(Exec *x) { for (int i = 0; i < x->count; i++) if (x->ops[i].kind == GRAPH ? !isEmpty(x->ops[i].exec) : !(x->off && x->off[i] && x->ops[i].kind != SET)) return 0; return 1; }
 /* It is work, behind the launches and uploads before it. */
-API R cuGraphUpload(Exec *x, void *h) { LOCK; Stream *s = streamOf(h, "cuGraphUpload"); R r = s->capture ? spoil(s->capture, CAPTURE_UNSUPPORTED) : implicit(s) ? CAPTURE_IMPLICIT : OK;
+API R cuGraphUpload(Exec *x, void *h) { LOCK; Stream *s = streamOf(h, "cuGraphUpload"); R r = s->capture ? invalidate(s->capture, CAPTURE_UNSUPPORTED) : implicit(s) ? CAPTURE_IMPLICIT : OK;
   if (r == OK && !isEmpty(x)) { Op *o = op(NOTHING, s); if (x->last.stream) { o->marks = malloc(sizeof(Mark)); o->marks[o->nmarks++] = x->last; } enqueue(o); pthread_mutex_lock(&g); x->last = tail(s); pthread_mutex_unlock(&g); }
   UNLOCK; return r; }
 /* The events that a graph waits for, as they are now; those that it records are over when all of it is. */
@@ -605,7 +605,7 @@ static Exec *copyOf(Exec *x) {
 /* What is launched is the instance as it was then, behind its launch before. */
 API R cuGraphLaunch(Exec *x, void *h) { LOCK; Op *o = op(GRAPH, streamOf(h, "cuGraphLaunch")); R r = OK; if (!x->alive) DIE("a graph is launched whose instance was destroyed");
   for (int i = 0; i < x->count; i++) if (x->ops[i].green && !x->ops[i].green->alive) DIE("a graph is launched that was captured in a green context which is destroyed");
-  if (o->stream->capture) { r = spoil(o->stream->capture, CAPTURE_UNSUPPORTED); free(o); }
+  if (o->stream->capture) { r = invalidate(o->stream->capture, CAPTURE_UNSUPPORTED); free(o); }
   else if (implicit(o->stream)) { free(o); r = CAPTURE_IMPLICIT; }
   else if (isEmpty(x)) free(o);
   else { Exec *copy = copyOf(x); pthread_mutex_lock(&g); int runs = !isOver(x->last); pthread_mutex_unlock(&g); for (int i = 0; i < x->count; i++) { if (x->off[i] && x->ops[i].kind == SET && x->ops[i].nafter == 0 && runs) DIE("a graph that begins with a fill which is switched off is launched while a launch before is under way"); if (x->off[i]) copy->ops[i].kind = NOTHING; } o->exec = copy; external(copy, o->stream); if (x->last.stream) { o->marks = malloc(sizeof(Mark)); o->marks[o->nmarks++] = x->last; } Stream *s = o->stream; enqueue(o); pthread_mutex_lock(&g); x->last = tail(s); pthread_mutex_unlock(&g); }

@@ -25,7 +25,7 @@ if (isMainThread) {
   const latch = bench.latch(held)
   stream.launchHostFunc(() => {
     worker.postMessage('wait')
-    // One more that is due begins the limit of a wait inside a host function anew.
+    // One more that is due starts the limit of a wait inside a host function again.
     other.launchHostFunc(() => {})
     console.log(`inside: ${endOf(() => held.synchronize())}`)
   })

@@ -1,12 +1,12 @@
 /*
  * What may each driver function wait for? This program tries it on a real GPU: it makes every call of the ledger
- * (src/driver/cuda/libcuda/signatures.ts) while a stream stands at a gate, which is a wait for a word of pinned memory, and tells
+ * (src/driver/cuda/libcuda/signatures.ts) while a stream stands at a semaphore, which is a wait for a word of pinned memory, and tells
  * whether the call returned. Then it tries which calls of a second thread are held up while a first one is inside a call
  * that waits. It needs CUDA's header, and finds libcuda.so.1 itself:
  *
  *   gcc -O1 -I/usr/local/cuda/include tests/gpu-facts/blocking.c -o /tmp/blocking -ldl -lpthread
  *   /tmp/blocking > blocking.tsv                       one GPU, about a minute
- *   /tmp/blocking --devices 2 --seconds 300 > blocking.tsv    two GPUs: also gates of the other one, and memory of it
+ *   /tmp/blocking --devices 2 --seconds 300 > blocking.tsv    two GPUs: also semaphores of the other one, and memory of it
  *   node scripts/blocking-table.mjs blocking.tsv       writes the table of docs/cuda-facts.md
  *
  *   --only WORD        the groups whose name contains it        --jobs N       processes at one time (6)
@@ -18,10 +18,10 @@
  *   table     "calls", "copies" (also of functions that are not in the ledger), "locks", or "about"
  *   function  the ledger's name; in "locks" the one that the first thread is inside of
  *   variant   what it was called with
- *   gate      where the gate stands and what stream the call is on, as "gated>call": nb, bl (non-blocking, blocking stream),
- *             null, pt (the null and the per-thread stream), graph (a gate inside a graph), dev1 (a stream of device 1), own
- *             (the call's own stream); "none" where there is no gate; in "locks" the second thread's call
- *   outcome   "returns"; "waits": only once the gate is open; in "locks" "held"; "stuck": not even then; "crashed"
+ *   semaphore where the semaphore is and what stream the call is on, as "gated>call": nb, bl (non-blocking, blocking stream),
+ *             null, pt (the null and the per-thread stream), graph (a semaphore inside a graph), dev1 (a stream of device 1), own
+ *             (the call's own stream); "none" where there is no semaphore; in "locks" the second thread's call
+ *   outcome   "returns"; "waits": only once the semaphore is open; in "locks" "held"; "stuck": not even then; "crashed"
  *             (the process died); "failed": could not be tried
  *   result    the CUresult
  *   time      microseconds that the call took
@@ -130,7 +130,7 @@ static void load_library(const char *path) {
   *(void **)&p_cuMemcpyBatchAsync_12 = dlsym(library, "cuMemcpyBatchAsync");
 }
 
-/* ---- tests, and places of the gate ------------------------------------------------------------------------------- */
+/* ---- tests, and places of the semaphore ------------------------------------------------------------------------------- */
 
 enum kind { NB, BL, NUL, PT, DEV1 };
 enum place {
@@ -171,7 +171,7 @@ struct test;
 typedef CUresult step(const struct test *);
 struct test {
   const char *function, *variant;
-  /* Before the gate stands; behind it; the call; once the gate is open; once all is done. */
+  /* Before the semaphore stands; behind it; the call; once the semaphore is open; once all is done. */
   step *prepare, *queue, *call, *after, *done;
   /* STREAM: it has a stream of its own. QUEUES: it is tried with a full queue too. ONCE: what waits is not tried again.
      TWO: needs two devices. COPIES: belongs to the table of copies. NO_PEER: device 1 must not be in use. */
@@ -180,7 +180,7 @@ struct test {
   long a, b, c;
   size_t size;
   const char *group;
-  /* Milliseconds, where the call takes long even with no gate. */
+  /* Milliseconds, where the call takes long even with no semaphore. */
   int limit;
 };
 
@@ -199,7 +199,7 @@ static const char *library_path = "libcuda.so.1";
 
 static CUdevice device[2];
 static CUcontext context[2];
-/* The stream that the call is on, the one at the gate, and the second thread's. */
+/* The stream that the call is on, the one at the semaphore, and the second thread's. */
 static CUstream S, G, B;
 static enum place where;
 static int S_gone;
@@ -412,7 +412,7 @@ static CUresult open_device(const char *group) {
   return p_cuCtxSynchronize();
 }
 
-/* ---- what the tests do: before, behind the gate, and after ---------------------------------------------------------- */
+/* ---- what the tests do: before, behind the semaphore, and after ---------------------------------------------------------- */
 
 #define STEP(name) static CUresult name(const struct test *t)
 #define UNUSED (void)t
@@ -1337,7 +1337,7 @@ STEP(d_allocated_from_pool) {
   return drop_own_pools(t);
 }
 
-/* The last of the memory, freed behind the gate: does an allocation that needs it wait? */
+/* The last of the memory, freed behind the semaphore: does an allocation that needs it wait? */
 STEP(p_nearly_all) {
   static CUdeviceptr rest;
   TRY(trim(t));
@@ -1482,7 +1482,7 @@ STEP(copy_prepare) {
   return p_cuCtxSynchronize();
 }
 
-/* The source gets its bytes behind the gate: a copy that does not keep the stream's order takes the stale ones. */
+/* The source gets its bytes behind the semaphore: a copy that does not keep the stream's order takes the stale ones. */
 STEP(copy_queue) {
   if (expected != FILLED) return CUDA_SUCCESS;
   CUdeviceptr from = buffers[t->a][0];
@@ -1551,12 +1551,12 @@ STEP(copy_call) {
   }
 }
 
-/* Right after the call, with the gate still closed where the call returned. */
+/* Right after the call, with the semaphore still closed where the call returned. */
 STEP(copy_returned) {
   unsigned char *from = host_of(buffers[t->a][0]), *to = host_of(buffers[t->b][1]);
   if (t->a == PAGEABLE) memset(from, LATE, t->size);
   if (is_host(t->b) && places[where].own && where != NONE && word[GO] == 0 && (to[0] != OLD || to[t->size - 1] != OLD))
-    remark("copied before the gate opened");
+    remark("copied before the semaphore opened");
   return CUDA_SUCCESS;
 }
 
@@ -1632,7 +1632,7 @@ static const struct test ledger[] = {
     {"cuStreamSynchronize", "", .call = c_stream_synchronize, .flags = STREAM},
     {"cuStreamSynchronize", "context made for blocking sync", .call = c_stream_synchronize, .flags = STREAM, .where = FEW, .group = "cuStreamSynchronize, blocking-sync context"},
     {"cuStreamWaitEvent", "for a done event", .prepare = make_event_done, .call = c_wait_event, .done = drop_event, .a = 2, .flags = STREAM | QUEUES},
-    {"cuStreamWaitEvent", "for an event behind the gate", .prepare = make_event_of_gated, .queue = record_on_gated, .call = c_wait_event, .done = drop_event, .a = 2, .flags = STREAM | QUEUES},
+    {"cuStreamWaitEvent", "for an event behind the semaphore", .prepare = make_event_of_gated, .queue = record_on_gated, .call = c_wait_event, .done = drop_event, .a = 2, .flags = STREAM | QUEUES},
     {"cuStreamBatchMemOp_v2", "write", .call = c_batch, .a = 1, .flags = STREAM | QUEUES},
     {"cuStreamBatchMemOp_v2", "write and wait", .call = c_batch, .a = 2, .flags = STREAM | QUEUES},
     {"cuStreamBeginCapture_v2", "relaxed", .call = c_begin_capture, .after = a_end_capture, .a = 2, .flags = STREAM},
@@ -1652,55 +1652,55 @@ static const struct test ledger[] = {
     {"cuGraphMemsetNodeGetParams", "", .prepare = make_node, .call = c_get_fill, .done = drop_instance, .a = 2},
     {"cuGraphNodeGetParams", "", .prepare = make_node, .call = c_get_params, .done = drop_instance, .b = 1},
     {"cuGraphExecNodeSetParams", "a kernel, an idle instance", .prepare = make_node, .call = c_set_kernel, .done = drop_instance, .b = 100},
-    {"cuGraphExecNodeSetParams", "a kernel, an instance behind the gate", .prepare = make_node, .queue = launch_instance, .call = c_set_kernel, .done = drop_instance, .b = 100, .flags = STREAM},
-    {"cuGraphExecNodeSetParams", "a copy, an instance behind the gate", .prepare = make_node, .queue = launch_instance, .call = c_set_copy, .done = drop_instance, .a = 1, .flags = STREAM},
-    {"cuGraphExecNodeSetParams", "a fill, an instance behind the gate", .prepare = make_node, .queue = launch_instance, .call = c_set_fill, .done = drop_instance, .a = 2, .flags = STREAM},
-    {"cuGraphNodeSetEnabled", "an instance behind the gate", .prepare = make_node, .queue = launch_instance, .call = c_set_enabled, .done = drop_instance, .b = 100, .flags = STREAM},
+    {"cuGraphExecNodeSetParams", "a kernel, an instance behind the semaphore", .prepare = make_node, .queue = launch_instance, .call = c_set_kernel, .done = drop_instance, .b = 100, .flags = STREAM},
+    {"cuGraphExecNodeSetParams", "a copy, an instance behind the semaphore", .prepare = make_node, .queue = launch_instance, .call = c_set_copy, .done = drop_instance, .a = 1, .flags = STREAM},
+    {"cuGraphExecNodeSetParams", "a fill, an instance behind the semaphore", .prepare = make_node, .queue = launch_instance, .call = c_set_fill, .done = drop_instance, .a = 2, .flags = STREAM},
+    {"cuGraphNodeSetEnabled", "an instance behind the semaphore", .prepare = make_node, .queue = launch_instance, .call = c_set_enabled, .done = drop_instance, .b = 100, .flags = STREAM},
     {"cuGraphGetNodes", "100 kernels", .prepare = make_graph, .call = c_graph_nodes, .done = drop_graph, .b = 100},
     {"cuGraphDebugDotPrint", "100 kernels", .prepare = make_graph, .call = c_graph_print, .done = drop_graph, .b = 100},
     {"cuGraphDestroy", "100 kernels", .prepare = make_graph, .call = c_graph_destroy, .b = 100},
-    {"cuGraphDestroy", "with an instance behind the gate", .prepare = make_instance, .queue = launch_instance, .call = c_graph_destroy, .done = d_instance_only, .b = 1, .flags = STREAM},
+    {"cuGraphDestroy", "with an instance behind the semaphore", .prepare = make_instance, .queue = launch_instance, .call = c_graph_destroy, .done = d_instance_only, .b = 1, .flags = STREAM},
     {"cuGraphInstantiateWithFlags", "1 kernel", .prepare = make_graph, .call = c_instantiate, .done = drop_made_instances, .b = 1},
     {"cuGraphInstantiateWithFlags", "1000 kernels", .prepare = make_graph, .call = c_instantiate, .done = drop_made_instances, .b = 1000},
     {"cuGraphNodeSetParams", "memory operations", .prepare = make_gate_in_graph, .call = c_node_params, .done = drop_graph},
     {"cuGraphExecUpdate_v2", "an idle instance", .prepare = make_instance, .call = c_update, .done = drop_instance, .b = 100},
-    {"cuGraphExecUpdate_v2", "an instance behind the gate", .prepare = make_instance, .queue = launch_instance, .call = c_update, .done = drop_instance, .b = 100, .flags = STREAM},
+    {"cuGraphExecUpdate_v2", "an instance behind the semaphore", .prepare = make_instance, .queue = launch_instance, .call = c_update, .done = drop_instance, .b = 100, .flags = STREAM},
     {"cuGraphUpload", "1 kernel", .prepare = make_instance, .call = c_upload, .done = drop_instance, .b = 1, .flags = STREAM | QUEUES},
     {"cuGraphUpload", "1000 kernels", .prepare = make_instance, .call = c_upload, .done = drop_instance, .b = 1000, .flags = STREAM},
     {"cuGraphLaunch", "1 kernel", .prepare = make_instance, .call = c_graph_launch, .done = drop_instance, .b = 1, .flags = STREAM | QUEUES},
     {"cuGraphLaunch", "1000 kernels", .prepare = make_instance, .call = c_graph_launch, .done = drop_instance, .b = 1000, .flags = STREAM | QUEUES},
-    {"cuGraphLaunch", "again, behind the gate already", .prepare = make_instance, .queue = launch_instance, .call = c_graph_launch, .done = drop_instance, .b = 100, .flags = STREAM},
+    {"cuGraphLaunch", "again, behind the semaphore already", .prepare = make_instance, .queue = launch_instance, .call = c_graph_launch, .done = drop_instance, .b = 100, .flags = STREAM},
     {"cuGraphExecDestroy", "an idle instance", .prepare = make_instance, .call = c_instance_destroy, .done = drop_graph, .b = 100},
-    {"cuGraphExecDestroy", "an instance behind the gate", .prepare = make_instance, .queue = launch_instance, .call = c_instance_destroy, .done = drop_graph, .b = 100, .flags = STREAM},
+    {"cuGraphExecDestroy", "an instance behind the semaphore", .prepare = make_instance, .queue = launch_instance, .call = c_instance_destroy, .done = drop_graph, .b = 100, .flags = STREAM},
     {"cuThreadExchangeStreamCaptureMode", "to relaxed and back", .call = c_exchange},
     {"cuEventCreate", "timed", .call = c_event_create, .done = drop_made_events},
     {"cuEventCreate", "untimed", .call = c_event_create, .done = drop_made_events, .a = 2},
     {"cuEventCreate", "blocking sync", .call = c_event_create, .done = drop_made_events, .a = 1},
     {"cuEventCreate", "interprocess", .call = c_event_create, .done = drop_made_events, .a = IPC},
     {"cuEventDestroy_v2", "done", .prepare = make_event_done, .call = c_event_destroy},
-    {"cuEventDestroy_v2", "behind the gate", .prepare = make_event, .queue = record, .call = c_event_destroy, .a = 2, .flags = STREAM},
-    {"cuEventDestroy_v2", "behind the gate, interprocess", .prepare = make_event, .queue = record, .call = c_event_destroy, .a = IPC, .flags = STREAM},
+    {"cuEventDestroy_v2", "behind the semaphore", .prepare = make_event, .queue = record, .call = c_event_destroy, .a = 2, .flags = STREAM},
+    {"cuEventDestroy_v2", "behind the semaphore, interprocess", .prepare = make_event, .queue = record, .call = c_event_destroy, .a = IPC, .flags = STREAM},
     {"cuEventRecord", "untimed", .prepare = make_events, .call = c_record, .done = drop_events, .a = 2, .flags = STREAM | QUEUES},
     {"cuEventRecord", "timed", .prepare = make_events, .call = c_record, .done = drop_events, .flags = STREAM | QUEUES},
     {"cuEventRecord", "interprocess", .prepare = make_events, .call = c_record, .done = drop_events, .a = IPC, .flags = STREAM | QUEUES},
-    {"cuEventRecord", "one behind the gate, anew", .prepare = make_event, .queue = record_on_gated, .call = c_record, .done = drop_event, .a = 2, .flags = STREAM, .where = EVERY & ~AT(DEV1_NB)},
+    {"cuEventRecord", "one behind the semaphore, again", .prepare = make_event, .queue = record_on_gated, .call = c_record, .done = drop_event, .a = 2, .flags = STREAM, .where = EVERY & ~AT(DEV1_NB)},
     {"cuEventRecordWithFlags", "untimed", .prepare = make_events, .call = c_record_flags, .done = drop_events, .a = 2, .flags = STREAM | QUEUES},
-    {"cuEventQuery", "behind the gate", .prepare = make_event, .queue = record, .call = c_event_query, .done = drop_event, .a = 2, .flags = STREAM},
-    {"cuEventQuery", "behind the gate, timed", .prepare = make_event, .queue = record, .call = c_event_query, .done = drop_event, .flags = STREAM | QUEUES},
+    {"cuEventQuery", "behind the semaphore", .prepare = make_event, .queue = record, .call = c_event_query, .done = drop_event, .a = 2, .flags = STREAM},
+    {"cuEventQuery", "behind the semaphore, timed", .prepare = make_event, .queue = record, .call = c_event_query, .done = drop_event, .flags = STREAM | QUEUES},
     {"cuEventQuery", "done", .prepare = make_event_done, .call = c_event_query, .done = drop_event, .a = 2},
-    {"cuEventSynchronize", "behind the gate, spinning", .prepare = make_event, .queue = record, .call = c_event_synchronize, .done = drop_event, .flags = STREAM},
-    {"cuEventSynchronize", "behind the gate, blocking sync", .prepare = make_event, .queue = record, .call = c_event_synchronize, .done = drop_event, .a = 1, .flags = STREAM},
+    {"cuEventSynchronize", "behind the semaphore, spinning", .prepare = make_event, .queue = record, .call = c_event_synchronize, .done = drop_event, .flags = STREAM},
+    {"cuEventSynchronize", "behind the semaphore, blocking sync", .prepare = make_event, .queue = record, .call = c_event_synchronize, .done = drop_event, .a = 1, .flags = STREAM},
     {"cuEventSynchronize", "done", .prepare = make_event_done, .call = c_event_synchronize, .done = drop_event, .a = 2},
     {"cuEventElapsedTime", "both done", .prepare = make_two_events, .call = c_elapsed, .done = drop_two_events},
-    {"cuEventElapsedTime", "one behind the gate", .prepare = make_two_events, .queue = record, .call = c_elapsed, .done = drop_two_events, .flags = STREAM},
+    {"cuEventElapsedTime", "one behind the semaphore", .prepare = make_two_events, .queue = record, .call = c_elapsed, .done = drop_two_events, .flags = STREAM},
     {"cuIpcGetEventHandle", "idle", .prepare = make_event, .call = c_event_handle, .done = drop_event, .a = IPC},
-    {"cuIpcGetEventHandle", "behind the gate", .prepare = make_event, .queue = record, .call = c_event_handle, .done = drop_event, .a = IPC, .flags = STREAM},
+    {"cuIpcGetEventHandle", "behind the semaphore", .prepare = make_event, .queue = record, .call = c_event_handle, .done = drop_event, .a = IPC, .flags = STREAM},
     {"cuIpcOpenEventHandle", "", .call = c_open_event, .done = drop_event, .group = "ipc: event"},
     {"cuIpcGetMemHandle", "1 MiB", .prepare = allocate_device, .call = c_memory_handle, .done = drop_device, .size = M1},
-    {"cuIpcGetMemHandle", "in use behind the gate", .prepare = allocate_device, .queue = fill_device_on_gated, .call = c_memory_handle, .done = drop_device, .size = M1, .where = APART & ~AT(DEV1_NB)},
+    {"cuIpcGetMemHandle", "in use behind the semaphore", .prepare = allocate_device, .queue = fill_device_on_gated, .call = c_memory_handle, .done = drop_device, .size = M1, .where = APART & ~AT(DEV1_NB)},
     {"cuIpcOpenMemHandle_v2", "", .call = c_open_memory, .done = c_close_memory, .group = "ipc: open"},
     {"cuIpcCloseMemHandle", "not in use", .prepare = c_open_memory, .call = c_close_memory, .group = "ipc: close"},
-    {"cuIpcCloseMemHandle", "in use behind the gate", .prepare = c_open_memory, .queue = q_use_opened, .call = c_close_memory, .where = APART & ~AT(DEV1_NB), .group = "ipc: close"},
+    {"cuIpcCloseMemHandle", "in use behind the semaphore", .prepare = c_open_memory, .queue = q_use_opened, .call = c_close_memory, .where = APART & ~AT(DEV1_NB), .group = "ipc: close"},
     {"cuModuleLoadData", "PTX", .prepare = p_forget_modules, .call = c_load, .done = drop_made_modules},
     {"cuModuleLoadData", "PTX, eager loading", .prepare = p_forget_modules, .call = c_load, .done = drop_made_modules, .group = "eager loading"},
     {"cuModuleLoadData", "broken PTX", .prepare = p_forget_modules, .call = c_load, .done = drop_made_modules, .a = 1, .group = "broken PTX"},
@@ -1734,7 +1734,7 @@ static const struct test ledger[] = {
     {"cuMemHostRegister_v2", "64 MiB", .prepare = make_plain, .call = c_host_register, .done = drop_plain, .size = M64},
     {"cuMemHostUnregister", "64 KiB", .prepare = make_registered, .call = c_host_unregister, .done = drop_plain, .size = K64},
     {"cuMemHostUnregister", "64 MiB", .prepare = make_registered, .call = c_host_unregister, .done = drop_plain, .size = M64},
-    {"cuMemFreeHost", "in use behind the gate", .prepare = allocate_pinned, .queue = fill_pinned_on_gated, .call = c_host_free, .done = drop_pinned, .size = K64, .where = APART & ~AT(DEV1_NB)},
+    {"cuMemFreeHost", "in use behind the semaphore", .prepare = allocate_pinned, .queue = fill_pinned_on_gated, .call = c_host_free, .done = drop_pinned, .size = K64, .where = APART & ~AT(DEV1_NB)},
     {"cuMemAlloc_v2", "64 B", .call = c_allocate, .done = drop_device, .size = 64},
     {"cuMemAlloc_v2", "64 MiB", .call = c_allocate, .done = drop_device, .size = M64},
     {"cuMemAlloc_v2", "4 GiB", .call = c_allocate, .done = drop_device, .size = G4},
@@ -1745,10 +1745,10 @@ static const struct test ledger[] = {
     {"cuMemAllocAsync", "64 B", .call = c_allocate_async, .done = drop_allocated_async, .size = 64, .flags = STREAM | QUEUES},
     {"cuMemAllocAsync", "64 MiB", .call = c_allocate_async, .done = drop_allocated_async, .size = M64, .flags = STREAM},
     {"cuMemAllocAsync", "4 GiB", .call = c_allocate_async, .done = drop_allocated_async, .size = G4, .flags = STREAM, .group = "cuMemAllocAsync, large"},
-    {"cuMemAllocAsync", "64 MiB that the gated stream freed behind the gate", .queue = allocate_and_free_behind, .call = c_allocate_async, .done = drop_allocated_async, .size = M64, .flags = STREAM, .where = EVERY & ~AT(DEV1_NB)},
-    {"cuMemAllocAsync", "4 GiB that the gated stream freed behind the gate", .queue = allocate_and_free_behind, .call = c_allocate_async, .done = drop_allocated_async, .size = G4, .flags = STREAM, .where = FEW & ~AT(DEV1_NB), .group = "cuMemAllocAsync, large"},
-    {"cuMemAllocAsync", "where memory runs short and some is freed behind the gate", .prepare = p_nearly_all, .queue = q_free_nearly_all, .call = c_allocate_async, .done = d_nearly_all, .size = G4, .flags = STREAM, .where = AT(NONE) | AT(OWN_NB) | AT(NB_NB), .group = "alone: memory runs short", .limit = 1500},
-    {"cuMemAlloc_v2", "where memory runs short and some is freed behind the gate", .prepare = p_nearly_all, .queue = q_free_nearly_all, .call = c_allocate, .done = d_nearly_all, .b = 2, .size = G4, .where = AT(NONE) | AT(NB_NB), .group = "alone: memory runs short", .limit = 1500},
+    {"cuMemAllocAsync", "64 MiB that the gated stream freed behind the semaphore", .queue = allocate_and_free_behind, .call = c_allocate_async, .done = drop_allocated_async, .size = M64, .flags = STREAM, .where = EVERY & ~AT(DEV1_NB)},
+    {"cuMemAllocAsync", "4 GiB that the gated stream freed behind the semaphore", .queue = allocate_and_free_behind, .call = c_allocate_async, .done = drop_allocated_async, .size = G4, .flags = STREAM, .where = FEW & ~AT(DEV1_NB), .group = "cuMemAllocAsync, large"},
+    {"cuMemAllocAsync", "where memory runs short and some is freed behind the semaphore", .prepare = p_nearly_all, .queue = q_free_nearly_all, .call = c_allocate_async, .done = d_nearly_all, .size = G4, .flags = STREAM, .where = AT(NONE) | AT(OWN_NB) | AT(NB_NB), .group = "alone: memory runs short", .limit = 1500},
+    {"cuMemAlloc_v2", "where memory runs short and some is freed behind the semaphore", .prepare = p_nearly_all, .queue = q_free_nearly_all, .call = c_allocate, .done = d_nearly_all, .b = 2, .size = G4, .where = AT(NONE) | AT(NB_NB), .group = "alone: memory runs short", .limit = 1500},
     {"cuMemFreeAsync", "64 B", .prepare = allocate_many_async, .call = c_free_async, .done = drop_rest_async, .size = 64, .flags = STREAM | QUEUES},
     {"cuMemFreeAsync", "64 MiB", .prepare = allocate_many_async, .call = c_free_async, .done = drop_rest_async, .size = M64, .flags = STREAM, .where = FEW},
     {"cuMemGetInfo_v2", "", .call = c_memory_info},
@@ -1757,13 +1757,13 @@ static const struct test ledger[] = {
     {"cuMemPoolCreate", "", .call = make_own_pool, .done = drop_own_pools},
     {"cuMemPoolDestroy", "that keeps 64 MiB unused", .prepare = make_filled_pool, .call = c_pool_destroy, .size = M64},
     {"cuMemPoolDestroy", "with 64 MiB alive", .prepare = make_filled_pool, .call = c_pool_destroy, .done = drop_pool_memory, .size = M64, .a = 1},
-    {"cuMemPoolDestroy", "with 64 MiB freed behind the gate", .prepare = make_filled_pool, .queue = free_behind, .call = c_pool_destroy, .size = M64, .a = 1, .where = APART & ~AT(DEV1_NB)},
+    {"cuMemPoolDestroy", "with 64 MiB freed behind the semaphore", .prepare = make_filled_pool, .queue = free_behind, .call = c_pool_destroy, .size = M64, .a = 1, .where = APART & ~AT(DEV1_NB)},
     {"cuMemPoolGetAttribute", "the bytes in use", .prepare = make_own_pool, .call = c_pool_get, .done = drop_own_pools, .a = 7},
     {"cuMemPoolSetAttribute", "the release threshold", .prepare = make_filled_pool, .call = c_pool_set, .done = drop_own_pools, .size = M64, .a = 4},
     {"cuMemPoolSetAttribute", "the most bytes in use", .prepare = make_own_pool, .call = c_pool_set, .done = drop_own_pools, .a = 8},
     {"cuMemPoolTrimTo", "64 MiB unused", .prepare = make_filled_pool, .call = c_pool_trim, .done = drop_own_pools, .size = M64},
     {"cuMemPoolTrimTo", "1 GiB unused", .prepare = make_filled_pool, .call = c_pool_trim, .done = drop_own_pools, .size = G4 / 4},
-    {"cuMemPoolTrimTo", "64 MiB freed behind the gate", .prepare = make_filled_pool, .queue = free_behind, .call = c_pool_trim, .done = drop_own_pools, .size = M64, .a = 1, .where = APART & ~AT(DEV1_NB)},
+    {"cuMemPoolTrimTo", "64 MiB freed behind the semaphore", .prepare = make_filled_pool, .queue = free_behind, .call = c_pool_trim, .done = drop_own_pools, .size = M64, .a = 1, .where = APART & ~AT(DEV1_NB)},
     {"cuMemAllocFromPoolAsync", "64 B", .prepare = make_own_pool, .call = c_allocate_from_pool, .done = d_allocated_from_pool, .size = 64, .flags = STREAM},
     {"cuMemAllocFromPoolAsync", "64 MiB", .prepare = make_own_pool, .call = c_allocate_from_pool, .done = d_allocated_from_pool, .size = M64, .flags = STREAM},
     {"cuMemFreeAsync", "of memory from cuMemAlloc", .prepare = allocate_many_device, .call = c_free_async, .done = drop_rest_device, .size = M1, .flags = STREAM, .where = EVERY},
@@ -1943,15 +1943,15 @@ static CUresult stand(const struct test *t) {
   NEED("making a stream", make_stream(&S, call));
   if (places[where].own) G = S;
   else NEED("making a stream", make_stream(&G, gated));
-  if (places[where].graph && gate_graph == NULL) NEED("making a graph with a gate", make_gate_graph());
+  if (places[where].graph && gate_graph == NULL) NEED("making a graph with a semaphore", make_gate_graph());
   if (t->prepare != NULL) NEED("preparing", t->prepare(t));
   NEED("preparing the second thread's call", prepare_probe());
   NEED("synchronizing", p_cuCtxSynchronize());
   if (where == NONE) return CUDA_SUCCESS;
-  if (places[where].graph) NEED("launching the gate", p_cuGraphLaunch(gate_graph, G));
-  else NEED("queueing the gate", queue_gate(G));
+  if (places[where].graph) NEED("launching the semaphore", p_cuGraphLaunch(gate_graph, G));
+  else NEED("queueing the semaphore", queue_gate(G));
   for (long begun = now(); word[ARRIVED] == 0;) {
-    if (now() - begun > 2000000000L) return fail("the stream does not come to the gate", CUDA_ERROR_UNKNOWN);
+    if (now() - begun > 2000000000L) return fail("the stream does not come to the semaphore", CUDA_ERROR_UNKNOWN);
     pause_us(20);
   }
   enter(QUEUEING);
@@ -1969,7 +1969,7 @@ static void one_try(void) {
     if (t->queue != NULL) {
       CUresult queued = t->queue(t);
       if (queued != CUDA_SUCCESS) {
-        failure = "queueing behind the gate";
+        failure = "queueing behind the semaphore";
         call_result = queued;
       }
     }
@@ -2042,7 +2042,7 @@ static void stuck(const char *what) {
 
 #define STUCK_AFTER 6000000000L
 
-/* Returns what came of it. The gate is open when it returns, and nothing is pending. */
+/* Returns what came of it. The semaphore is open when it returns, and nothing is pending. */
 static const char *watch_try(void) {
   const char *outcome = "returns";
   int opened = 0, accepted = 0;
@@ -2240,9 +2240,9 @@ STEP(hp_large_up) {
   return buffer(PAGEABLE, 0);
 }
 
-/* What the first thread is inside of. The gate is at .where. */
+/* What the first thread is inside of. The semaphore is at .where. */
 static const struct test holders[] = {
-    {"(nothing)", "only the gate stands", .call = h_nothing, .where = NB_NB},
+    {"(nothing)", "only the semaphore stands", .call = h_nothing, .where = NB_NB},
     {"cuStreamSynchronize", "", .call = c_stream_synchronize, .where = OWN_NB},
     {"cuStreamSynchronize", "the null stream", .call = c_stream_synchronize, .where = BL_NUL},
     {"cuStreamSynchronize", "context made for blocking sync", .call = c_stream_synchronize, .where = OWN_NB, .group = "blocking-sync context"},
@@ -2289,7 +2289,7 @@ static void measure_lock(const struct test *holder, const struct probe *probe) {
       if (phase != CALLING) outcome = NULL;
       break;
     }
-    if (age > STUCK_AFTER) stuck("the first thread, before the gate opened");
+    if (age > STUCK_AFTER) stuck("the first thread, before the semaphore opened");
     pause_us(50);
   }
   open_gate();
@@ -2549,7 +2549,7 @@ int main(int count, char **arguments) {
     return 2;
   }
   setvbuf(stdout, NULL, _IOLBF, 0);
-  /* With few hardware queues a stream can be stuck behind another's gate, which is not what is measured here. */
+  /* With few hardware queues a stream can be stuck behind another's semaphore, which is not what is measured here. */
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   setenv("CUDA_CACHE_DISABLE", "1", 0);
   collect_tests();

@@ -128,7 +128,7 @@ function make(raw: Raw): Workbench {
   const roomOn = (stream: Stream): StreamHandle => {
     const { handle } = stream
     const token = (handle > 2n ? Number(handle) : stream.device.ordinal * 4 + Number(handle)) as StreamHandle
-    backend.streamMakeRoom(token, 1)
+    backend.streamReserve(token, 1)
     return token
   }
 

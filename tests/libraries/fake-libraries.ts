@@ -1,5 +1,5 @@
 /**
- * The doors to cuBLAS and NCCL without a GPU: a C library that pretends to be both, and simulated devices that pretend to
+ * The entry points for cuBLAS and NCCL without a GPU: a fake C library of both, and simulated devices that are taken to
  * be real, so that what crosses the language border can be looked at on any machine that has a C compiler.
  */
 
@@ -44,7 +44,7 @@ export interface FakeLibraries {
   error(rank: number, error: number): void
 }
 
-/** Compiles it and has the doors load it. Returns why not where there is no compiler. */
+/** Compiles it and has the entry points load it. Returns why not where there is no compiler. */
 export function fakeLibraries(): FakeLibraries | string {
   if (!existsSync(SOURCE)) return `${SOURCE} was not brought here`
   const file = join(scratchFolder('fake'), 'libfake.so')
@@ -95,7 +95,7 @@ export class FakeDriver implements Interceptor {
       this.whileDrained?.()
       return fn()
     },
-    async apart(address, argument) {
+    async callOnThread(address, argument) {
       const thread = new NativeThread(address, argument)
       while (thread.result === undefined) await turn()
       return thread.result

@@ -79,11 +79,11 @@ test('a stream that is closed gives its staging memory back, once nothing needs 
 
   closed.resetCalls()
   const held = device.createStream()
-  const door = latch(held)
+  const latched = latch(held)
   const uploaded = held.upload(long, new Uint8Array(long.byteLength))
   held.close()
   assert.equal(closed.callCount(), 0, 'a host function fills a chunk still')
-  door.open()
+  latched.open()
   await uploaded
   assert.equal(closed.callCount(), 4, 'the whole ring')
 })

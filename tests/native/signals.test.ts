@@ -6,19 +6,19 @@ import { describe, test } from 'node:test'
 import { runsModule } from '../helpers/run-time.js'
 
 /** Puts the handler of SIGTERM back by `signal()`, as NVRTC 13.0 does, and then blocks. */
-const program = (mends: boolean): string => `
+const program = (repairs: boolean): string => `
   const { bindAll, declaration, own } = await import(${JSON.stringify(new URL('../../src/native/c-functions.js', import.meta.url))})
   const { layer } = await import(${JSON.stringify(new URL('../../src/native/layer.js', import.meta.url))})
   const { signal } = bindAll([declaration('signal', layer().symbol(0, 'signal'), 'int signum, void *handler', 'address4')])
   own().noteSignals()
   signal(15, signal(15, 0))
-  if (${mends}) own().restoreSignals()
+  if (${repairs}) own().restoreSignals()
   console.log('up')
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)
 `
 
-async function endOf(mends: boolean): Promise<unknown> {
-  const child = spawn(process.execPath, runsModule(program(mends)), {
+async function endOf(repairs: boolean): Promise<unknown> {
+  const child = spawn(process.execPath, runsModule(program(repairs)), {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   await once(child.stdout, 'data')
@@ -32,7 +32,7 @@ async function endOf(mends: boolean): Promise<unknown> {
 }
 
 describe('signals that end the process', { skip: process.platform !== 'linux' ? 'sigaction of Linux' : false }, () => {
-  test('a compiler that puts handlers back by signal() keeps the process alive: this is what is mended', async () => {
+  test('a compiler that puts handlers back by signal() keeps the process alive: this is what is fixed', async () => {
     assert.equal(await endOf(false), 'SIGKILL')
   })
 

@@ -27,7 +27,7 @@ if (!isMainThread) {
       .timer(() => parentPort?.postMessage('woken'))
       .start(100 * MICROSECOND)
   else {
-    // Woken all the time, so that it is terminated in the midst of it.
+    // Woken all the time, so that it is terminated in the middle of it.
     const timers = [1, 2, 3].map((nth) => {
       const timer = layer().timer(() => timer.start(nth * 10 * MICROSECOND))
       timer.start(0)

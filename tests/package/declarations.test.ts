@@ -10,7 +10,7 @@ import { test } from 'node:test'
 import { compilerUnavailable } from '../docs/guide-compiler.js'
 import { root } from '../helpers/root.js'
 
-const doors = Object.entries(
+const entryPoints = Object.entries(
   (JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { readonly exports: Record<string, Target> })
     .exports,
 ).flatMap(([, target]) => (typeof target === 'string' ? [] : [target]))
@@ -68,9 +68,9 @@ const GLOBALS = [
   ...['ReadableStream', 'WritableStream'],
 ]
 
-/** All files of declarations that the doors lead to. */
+/** All files of declarations that the entry points lead to. */
 const files = new Map<string, string>()
-const waiting = doors.map(({ types }) => join(root, types))
+const waiting = entryPoints.map(({ types }) => join(root, types))
 for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
   if (files.has(path)) continue
   // What programs can read: neither comments nor strings.
@@ -86,7 +86,7 @@ const DECLARED =
   /^ *(?:export )?(?:declare )?(?:abstract )?(?:class|interface|type|function|const) (\w+)(?:[^{;\n]*\{\n[\s\S]*?\n\}|[^\n]*)/gm
 
 const exported = new Set<string>()
-for (const { types } of doors) {
+for (const { types } of entryPoints) {
   const text = files.get(join(root, types)) ?? ''
   for (const [, list = ''] of text.matchAll(/export (?:type )?\{([^}]*)\}/g)) {
     for (const name of list.replaceAll(/\btype /g, '').match(/\w+/g) ?? []) exported.add(name)
@@ -114,7 +114,9 @@ test('declarations name nothing that is not public', () => {
 })
 
 test('declarations have the members that objects have, and no protected one', async () => {
-  const modules = (await Promise.all(doors.map(({ default: path }) => import(join(root, path))))) as readonly object[]
+  const modules = (await Promise.all(
+    entryPoints.map(({ default: path }) => import(join(root, path))),
+  )) as readonly object[]
   const exports = new Map(modules.flatMap((module) => Object.entries(module)))
   const wrong: string[] = []
   let members = 0

@@ -3,8 +3,8 @@ import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { createRequire } from 'node:module'
 
 await import('cuda-streams')
-const doors = process.argv.slice(2)
-for (const door of doors) await import(door)
+const entryPoints = process.argv.slice(2)
+for (const entryPoint of entryPoints) await import(entryPoint)
 
 /** Of a virtual file that not every platform has. */
 function lines(path: string): string[] {

@@ -16,8 +16,8 @@ interface Imported {
 
 const script = fileURLToPath(new URL('./import-child.js', import.meta.url))
 
-function imported(doors: readonly string[], env: Readonly<Record<string, string>> = {}): Imported {
-  const child = spawnSync(process.execPath, [script, ...doors], {
+function imported(entryPoints: readonly string[], env: Readonly<Record<string, string>> = {}): Imported {
+  const child = spawnSync(process.execPath, [script, ...entryPoints], {
     encoding: 'utf8',
     timeout: 60_000,
     env: { ...process.env, NODE_OPTIONS: '', ...env },
@@ -52,7 +52,7 @@ describe('importing the package', () => {
     assertNothingNative(imported(['cuda-streams/sim']))
   })
 
-  it('nor do the doors to other libraries', () => {
+  it('nor do the entry points to other libraries', () => {
     assertNothingNative(imported(['cuda-streams/cublas', 'cuda-streams/dlpack', 'cuda-streams/nccl']))
   })
 

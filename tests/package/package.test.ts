@@ -1,4 +1,4 @@
-/** What `npm pack` packs is the whole library: in a project of its own each door compiles under strict options, and runs. */
+/** What `npm pack` packs is the whole library: in a project of its own each entry point compiles under strict options, and runs. */
 import assert from 'node:assert/strict'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -78,7 +78,7 @@ describe('the packed package', { skip }, () => {
     run(process.execPath, compiler(), '-p', '.')
   })
 
-  it('runs as a module, each door', () => {
+  it('runs as a module, each entry point', () => {
     assert.deepEqual(run(process.execPath, 'module.mjs').split('\n'), ['42', 'true', 'agree 1', ''])
   })
 

@@ -14,7 +14,7 @@ export function runIn(folder: string, command: string, ...args: readonly string[
   return { stdout, stderr }
 }
 
-/** Packs into the folder, without the package's scripts, which would build dist/ anew under the feet of the other tests. */
+/** Packs into the folder, without the package's scripts, which would build dist/ again under the feet of the other tests. */
 export function packInto(folder: string): string {
   const { stdout } = runIn(folder, 'npm', 'pack', root, '--ignore-scripts', '--json', '--pack-destination', folder)
   const [{ filename }] = JSON.parse(stdout) as [{ readonly filename: string }]

@@ -1,5 +1,5 @@
 /**
- * Every member of every class of every door, called on a value that is no object of the class: ERR_INVALID_ARG_TYPE. The
+ * Every member of every class of every entry point, called on a value that is no object of the class: ERR_INVALID_ARG_TYPE. The
  * members are found by reflection, so those that are added later are among them.
  */
 import assert from 'node:assert/strict'
@@ -57,8 +57,8 @@ const genuine = new Map<Class, object | undefined>([
 /** Members that print an object. They do not throw, whatever they are called on: `inspect(Stream.prototype)` calls them. */
 const PRINTING: readonly (string | symbol)[] = ['toString', Symbol.toStringTag, inspect.custom]
 
-function classesOf(door: object): readonly Class[] {
-  return Object.values(door).filter(
+function classesOf(entryPoint: object): readonly Class[] {
+  return Object.values(entryPoint).filter(
     (value) => typeof value === 'function' && /^class\b/.test(Function.prototype.toString.call(value)),
   )
 }
@@ -111,8 +111,8 @@ async function refusal({ call }: Member, receiver: unknown): Promise<unknown> {
   return undefined
 }
 
-const doors = { main, sim, cublas, dlpack, nccl, sanitizer, timeline, opentelemetry }
-const classes = new Set(Object.values(doors).flatMap((door) => classesOf(door)))
+const entryPoints = { main, sim, cublas, dlpack, nccl, sanitizer, timeline, opentelemetry }
+const classes = new Set(Object.values(entryPoints).flatMap((entryPoint) => classesOf(entryPoint)))
 
 describe('members of classes', () => {
   it('there is an object of every class to try them on', () => {

@@ -132,20 +132,20 @@ onEveryBackend('PyTorch graphs', (bench) => {
   })
 
   test('two graphs replayed at once on two streams keep out of each other’s way', async () => {
-    using home = bench.stream()
+    using allocationStream = bench.stream()
     using left = bench.stream()
     using right = bench.stream()
-    using a = filled(home, 0)
-    using b = filled(home, 0)
-    using first = home.capture(() => {
-      for (let count = 0; count < 5; count += 1) increased(home, a)
+    using a = filled(allocationStream, 0)
+    using b = filled(allocationStream, 0)
+    using first = allocationStream.capture(() => {
+      for (let count = 0; count < 5; count += 1) increased(allocationStream, a)
     })
-    using second = home.capture(() => {
-      for (let count = 0; count < 7; count += 1) increased(home, b)
+    using second = allocationStream.capture(() => {
+      for (let count = 0; count < 7; count += 1) increased(allocationStream, b)
     })
     using one = first.instantiate()
     using two = second.instantiate()
-    await home.finished()
+    await allocationStream.finished()
     for (let round = 1; round <= 10; round += 1) {
       bench.busy(left, 100_000)
       right.wait(left)

@@ -41,22 +41,22 @@ onEveryBackend('PyTorch memory across streams', (bench) => {
 
   for (const kind of ['whole', 'slice'] as const) {
     test(`memory closed while another stream uses it is not used again before that is over: ${kind}`, async () => {
-      using home = bench.stream()
+      using allocationStream = bench.stream()
       using user = bench.stream()
       using result = device.allocPinned(64)
-      const memory = device.alloc(64, { stream: home })
-      home.fill(memory, 1)
-      user.wait(home)
+      const memory = device.alloc(64, { stream: allocationStream })
+      allocationStream.fill(memory, 1)
+      user.wait(allocationStream)
       using latch = bench.latch(user)
       if (kind === 'whole') user.copy(result, memory)
       else user.copy(result.slice(32, 32), memory.slice(32, 32))
       memory.close()
       // The same memory again, or other memory: either way its bytes come after the copy.
-      using next = device.alloc(64, { stream: home })
-      home.fill(next, 2)
+      using next = device.alloc(64, { stream: allocationStream })
+      allocationStream.fill(next, 2)
       latch.open()
       await device.finished()
-      assert.deepEqual([...(await home.download(next))], Array(64).fill(2))
+      assert.deepEqual([...(await allocationStream.download(next))], Array(64).fill(2))
       assert.deepEqual([...result.bytes.subarray(32)], Array(32).fill(1))
     })
 
@@ -83,36 +83,36 @@ onEveryBackend('PyTorch memory across streams', (bench) => {
   }
 
   test('memory that the program cannot reach any more is freed after the work that uses it', async () => {
-    using home = bench.stream()
+    using allocationStream = bench.stream()
     using user = bench.stream()
     using result = device.allocPinned(64)
     using latch = bench.latch(user)
     const weak = (() => {
-      const memory = device.alloc(64, { stream: home })
-      home.fill(memory, 1)
-      user.wait(home)
+      const memory = device.alloc(64, { stream: allocationStream })
+      allocationStream.fill(memory, 1)
+      user.wait(allocationStream)
       user.copy(result, memory)
       return new WeakRef(memory)
     })()
     assert.ok(await collectUntil(() => weak.deref() === undefined))
-    using next = device.alloc(64, { stream: home })
-    home.fill(next, 2)
+    using next = device.alloc(64, { stream: allocationStream })
+    allocationStream.fill(next, 2)
     latch.open()
     await device.finished()
-    assert.deepEqual([...(await home.download(next))], Array(64).fill(2))
+    assert.deepEqual([...(await allocationStream.download(next))], Array(64).fill(2))
     assert.deepEqual([...result.bytes], Array(64).fill(1))
   })
 
   test('memory that a second stream uses goes round: far more than there is, one piece after the other', async (context) => {
     if (bench.name === 'sim') return context.skip('bytes that are touched here are bytes of the host')
-    using home = bench.stream()
+    using allocationStream = bench.stream()
     using user = bench.stream()
     const piece = 8 * 2 ** 30
     for (let round = 0; round < 100; round += 1) {
-      using memory = device.alloc(piece, { stream: home })
+      using memory = device.alloc(piece, { stream: allocationStream })
       const part = memory.slice(0, 64)
-      home.fill(part, round)
-      user.wait(home)
+      allocationStream.fill(part, round)
+      user.wait(allocationStream)
       user.fill(part, round + 1)
     }
     await device.finished()

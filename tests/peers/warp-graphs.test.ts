@@ -11,29 +11,29 @@ onEveryBackend('Warp graphs', (bench) => {
   before(() => prepareKernels(bench.devices))
 
   test('an event of two graphs orders their launches on two streams', async () => {
-    using home = bench.stream()
+    using allocationStream = bench.stream()
     using other = bench.stream()
     using event = device.createEvent()
-    using a = filled(home, 0)
-    using b = filled(home, 0)
-    using c = filled(home, 0)
-    using writes = home.capture(() => {
-      increased(home, a)
-      increased(home, b)
-      home.record(event, { external: true })
+    using a = filled(allocationStream, 0)
+    using b = filled(allocationStream, 0)
+    using c = filled(allocationStream, 0)
+    using writes = allocationStream.capture(() => {
+      increased(allocationStream, a)
+      increased(allocationStream, b)
+      allocationStream.record(event, { external: true })
     })
-    using reads = home.capture(() => {
-      home.wait(event, { external: true })
-      home.launch(add, GRID, a, b, c, LENGTH)
+    using reads = allocationStream.capture(() => {
+      allocationStream.wait(event, { external: true })
+      allocationStream.launch(add, GRID, a, b, c, LENGTH)
     })
     using writer = writes.instantiate()
     using reader = reads.instantiate()
-    await home.finished()
+    await allocationStream.finished()
     for (let round = 1; round <= 10; round += 1) {
-      writer.launch(home)
+      writer.launch(allocationStream)
       reader.launch(other)
     }
-    other.wait(home)
+    other.wait(allocationStream)
     await holds(other, c, 20)
   })
 

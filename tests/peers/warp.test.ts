@@ -200,13 +200,13 @@ onEveryBackend('Warp streams', (bench) => {
     }
   })
 
-  test('an heir to the prototype is no stream and no event, and does no harm', () => {
-    const heir = Object.create(Stream.prototype) as Stream
-    assert.throws(() => heir.record(), TypeError)
-    assert.throws(() => heir.close(), TypeError)
+  test('an object that inherits from the prototype is no stream and no event, and does no harm', () => {
+    const inheriting = Object.create(Stream.prototype) as Stream
+    assert.throws(() => inheriting.record(), TypeError)
+    assert.throws(() => inheriting.close(), TypeError)
     using stream = bench.stream()
-    assert.equal(stream.equals(heir), false)
-    refused(() => stream.wait(heir), 'ERR_INVALID_ARG_TYPE')
+    assert.equal(stream.equals(inheriting), false)
+    refused(() => stream.wait(inheriting), 'ERR_INVALID_ARG_TYPE')
     stillWorks(bench, stream)
   })
 })

@@ -15,6 +15,6 @@ test('workers that use the library before the main thread has end without a cras
 })
 
 test('workers leave no file open', { skip }, async () => {
-  const { code, stdout, stderr } = await runChild('../processes/children/many-sleepers.js', [], 20)
+  const { code, stdout, stderr } = await runChild('../processes/children/many-timers.js', [], 20)
   assert.deepEqual({ code, stdout: stdout.trim() }, { code: 0, stdout: '0' }, stderr)
 })

@@ -1,5 +1,5 @@
 /**
- * Calls every function of every door with random values, and prints each error that has no code. The functions are found
+ * Calls every function of every entry point with random values, and prints each error that has no code. The functions are found
  * by reflection, so those that are added later are among them.
  */
 import { setImmediate as turn } from 'node:timers/promises'
@@ -27,7 +27,7 @@ const LEFT_OUT = ['fault', 'inject']
 const NAMES = `
   access alpha arch arrows batchCount beta block blockingSync buffer byteLength byteOffset call callSites chunkBytes cluster
   cooperative criticalPath cudaStreams device devices driver event external faults from grid handle id interprocess
-  interval k key lda limit m mark maxMilliseconds maxRuns memory mode n name nanoseconds nonBlocking nth op operation
+  interval k key lda limit m maxMilliseconds maxRuns memory mode n name nanoseconds nonBlocking nth op operation
   options order owner peer pointer priority probability process rank reads ready result root seed sharedMemory signal
   signature simulate simulateGrid simulation size source stacks strategy stream strideC thread timeout times timing title
   to tracer transposeA type width workspace writes`
@@ -59,11 +59,11 @@ interface Callable {
 const isClass = (value: unknown): value is new (...args: readonly unknown[]) => object =>
   typeof value === 'function' && /^class\b/.test(Function.prototype.toString.call(value))
 
-/** Functions and constructors of the doors, and static members of their classes. */
+/** Functions and constructors of the entry points, and static members of their classes. */
 function exported(): readonly Callable[] {
   const found: Callable[] = []
-  for (const door of [main, sim, cublas, dlpack, nccl, sanitizer, timeline, opentelemetry]) {
-    for (const [name, value] of Object.entries(door) as [string, unknown][]) {
+  for (const entryPoint of [main, sim, cublas, dlpack, nccl, sanitizer, timeline, opentelemetry]) {
+    for (const [name, value] of Object.entries(entryPoint) as [string, unknown][]) {
       if (isClass(value) && !(value.prototype instanceof Error)) {
         found.push({ name: `new ${name}`, call: (...args) => Reflect.construct(value, args) })
       }

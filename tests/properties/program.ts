@@ -1,6 +1,6 @@
 /**
  * Random programs for the simulator, and what CUDA's rules say of them: which host function comes after which, and how
- * early each can run. The rules are written down anew here, from CUDA's documentation, not taken from the simulator.
+ * early each can run. The rules are written down a second time here, from CUDA's documentation, not taken from the simulator.
  */
 import { type Event, Stream } from 'cuda-streams'
 import { busy, type Simulation, simulate } from 'cuda-streams/sim'

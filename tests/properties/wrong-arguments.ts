@@ -175,16 +175,20 @@ function targetsOf(f: Fixture): Target[] {
   const flags = { timing: wrong.noBoolean, blockingSync: wrong.noBoolean, interprocess: wrong.noBoolean }
   const excluding = wrong.oneOf({ timing: true, interprocess: true })
 
-  const signal = parameter(undefined, wrong.wrongBag({ signal: wrong.noSignal }))
+  const signal = parameter(undefined, wrong.wrongOptions({ signal: wrong.noSignal }))
   const callback = parameter(() => {}, wrong.noFunction)
-  const external = parameter(undefined, wrong.wrongBag({ external: wrong.noBoolean }))
+  const external = parameter(undefined, wrong.wrongOptions({ external: wrong.noBoolean }))
   const record = parameter(
     undefined,
-    wrong.wrongBag({ ...flags, external: wrong.noBoolean }),
+    wrong.wrongOptions({ ...flags, external: wrong.noBoolean }),
     wrong.oneOf({ timing: true }, { blockingSync: true }, { interprocess: true }),
   )
-  const recorded = parameter(event, wrong.nothingOfOurs.filter(isNoBag), ofOurs(closedEvent, otherEvent, ...farEvents))
-  const wrapping = parameter(undefined, wrong.wrongBag({ device: notOwnDevice, owner: wrong.noOwner }))
+  const recorded = parameter(
+    event,
+    wrong.nothingOfOurs.filter(isNoOptionsObject),
+    ofOurs(closedEvent, otherEvent, ...farEvents),
+  )
+  const wrapping = parameter(undefined, wrong.wrongOptions({ device: notOwnDevice, owner: wrong.noOwner }))
   const source = (right: unknown): Parameter => parameter(right, noSource)
   const streamOptions = { priority: wrong.noPriority, nonBlocking: wrong.noBoolean }
 
@@ -200,7 +204,7 @@ function targetsOf(f: Fixture): Target[] {
       (options) => device.createStream(options),
       parameter(
         undefined,
-        wrong.wrongBag(streamOptions),
+        wrong.wrongOptions(streamOptions),
         wrong.brokenProtocols(live).filter(isSource),
         ofOurs(closedStream, otherStream, ...fars),
       ),
@@ -208,7 +212,7 @@ function targetsOf(f: Fixture): Target[] {
     target(
       'device.createEvent',
       (options) => device.createEvent(options),
-      parameter(undefined, wrong.wrongBag(flags), excluding),
+      parameter(undefined, wrong.wrongOptions(flags), excluding),
     ),
     target('device.finished', (options) => device.finished(options), signal),
     target('device.run', (fn) => device.run(fn), callback),
@@ -217,14 +221,14 @@ function targetsOf(f: Fixture): Target[] {
     target(
       'new Stream',
       (options) => new Stream(options),
-      parameter({}, wrong.wrongBag({ ...streamOptions, device: noNewDevice })),
+      parameter({}, wrong.wrongOptions({ ...streamOptions, device: noNewDevice })),
     ),
     target('Stream.from(handle)', (from, options) => Stream.from(from, options), source(f.foreign), wrapping),
     target(
       'Stream.from(stream)',
       (from, options) => Stream.from(from, options),
       parameter(stream, ofOurs(closedStream, closedWrapper)),
-      parameter(undefined, wrong.wrongBag({ device: notOwnDevice })),
+      parameter(undefined, wrong.wrongOptions({ device: notOwnDevice })),
     ),
     target(
       'new ExternalStream(handle)',
@@ -244,7 +248,7 @@ function targetsOf(f: Fixture): Target[] {
     target(
       'stream.record(options)',
       (options) => stream.record(options),
-      parameter(undefined, wrong.wrongBag({ ...flags, external: wrong.noBoolean }), excluding),
+      parameter(undefined, wrong.wrongOptions({ ...flags, external: wrong.noBoolean }), excluding),
     ),
     target(
       'stream.wait(event)',
@@ -256,7 +260,7 @@ function targetsOf(f: Fixture): Target[] {
       'stream.wait(stream)',
       (what, options) => stream.wait(what, options),
       parameter(second, wrong.noWaitTarget(live), ofOurs(closedStream, closedWrapper, otherStream)),
-      parameter(undefined, wrong.wrongBag({ external: wrong.noBoolean, event: noEvent })),
+      parameter(undefined, wrong.wrongOptions({ external: wrong.noBoolean, event: noEvent })),
     ),
     target('stream.finished', (options) => stream.finished(options), signal),
     target('stream.launchHostFunc', (fn) => stream.launchHostFunc(fn), callback),
@@ -266,7 +270,7 @@ function targetsOf(f: Fixture): Target[] {
     target(
       'new Event',
       (options) => new Event(options),
-      parameter({}, wrong.wrongBag({ ...flags, device: noNewDevice }), excluding),
+      parameter({}, wrong.wrongOptions({ ...flags, device: noNewDevice }), excluding),
     ),
     target(
       'Event.fromHandle',
@@ -279,7 +283,7 @@ function targetsOf(f: Fixture): Target[] {
       'Event.fromIpcHandle',
       (bytes, options) => Event.fromIpcHandle(bytes, options),
       parameter(new Uint8Array(64), wrong.noBytes, wrong.foreignBytes),
-      parameter(undefined, wrong.wrongBag({ device: noNewDevice })),
+      parameter(undefined, wrong.wrongOptions({ device: noNewDevice })),
     ),
     target(
       'event.record',
@@ -304,12 +308,12 @@ function targetsOf(f: Fixture): Target[] {
   }
 }
 
-/** Would it be refused where a bag of options is allowed too? */
-function isNoBag(value: unknown): boolean {
+/** Would it be refused where an options object is allowed too? */
+function isNoOptionsObject(value: unknown): boolean {
   return (typeof value !== 'object' || value === null || Array.isArray(value)) && value !== undefined
 }
 
-/** Has it a protocol at all? What has none is a bag of options without any. */
+/** Has it a protocol at all? What has none is an options object without any. */
 function isSource(value: unknown): boolean {
   const made = wrong.resolved(value)
   if ((typeof made !== 'object' && typeof made !== 'function') || made === null) return false
@@ -331,7 +335,7 @@ function targetsOfSimulator(f: Fixture): Target[] {
     target(
       'simulate',
       (options) => simulate(options),
-      parameter({}, wrong.wrongBag({ devices: count, seed: wrong.noInteger })),
+      parameter({}, wrong.wrongOptions({ devices: count, seed: wrong.noInteger })),
     ),
     target('simulationOf', (device) => simulationOf(device), parameter(f.other.device, noDevice)),
     target('busy', (where, time) => busy(where, time), on, parameter(1, wrong.noDuration)),
@@ -341,7 +345,7 @@ function targetsOfSimulator(f: Fixture): Target[] {
       'foreignStream',
       (device, options) => foreignStream(device, options),
       parameter(f.other.device, noDevice),
-      parameter(undefined, wrong.wrongBag({ priority: wrong.noPriority, nonBlocking: wrong.noBoolean })),
+      parameter(undefined, wrong.wrongOptions({ priority: wrong.noPriority, nonBlocking: wrong.noBoolean })),
     ),
     target(
       'destroyForeignStream',
@@ -355,12 +359,12 @@ function targetsOfSimulator(f: Fixture): Target[] {
     target(
       'device.createStream({ device })',
       (options) => f.bench.device.createStream(options),
-      parameter({}, wrong.wrongBag({ device: wrong.noDevice })),
+      parameter({}, wrong.wrongOptions({ device: wrong.noDevice })),
     ),
     target(
       'Stream.from(stream, { owner })',
       (options) => Stream.from(f.stream, options),
-      parameter({}, wrong.wrongBag({ owner: wrong.noOwner })),
+      parameter({}, wrong.wrongOptions({ owner: wrong.noOwner })),
     ),
   ]
 }

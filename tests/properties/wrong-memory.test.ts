@@ -48,7 +48,7 @@ test('wrong arguments about memory are refused by name', async () => {
   const noShared = (share: () => object): fc.Arbitrary<unknown> =>
     fc
       .oneof(
-        fc.tuple(fc.constantFrom('thread', 'key', 'mark', 'device'), wrong.noInteger),
+        fc.tuple(fc.constantFrom('thread', 'key', 'registration', 'device'), wrong.noInteger),
         fc.tuple(
           fc.constantFrom('cudaStreams', 'process'),
           // That word is right where a stream is shared.
@@ -62,7 +62,7 @@ test('wrong arguments about memory are refused by name', async () => {
     [
       'alloc options',
       (value) => device.alloc(8, value),
-      wrong.wrongBag({ stream: noStream, interprocess: wrong.noBoolean }),
+      wrong.wrongOptions({ stream: noStream, interprocess: wrong.noBoolean }),
     ],
     ['allocPinned', (value) => device.allocPinned(value), noLength],
     ['slice offset', (value) => buffer.slice(value, 1), noPart],

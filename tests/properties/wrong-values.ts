@@ -91,7 +91,7 @@ const objects = either(
 )
 const primitives = either(oneOf(null), strings, symbols, booleans, numbers, bigints)
 
-/** Neither a bag of options nor undefined. */
+/** Neither an options object nor undefined. */
 export const noOptions = either(primitives, functions, arrays)
 export const nothingOfOurs = either(primitives, functions, arrays, objects)
 export const noFunction = either(oneOf(undefined), primitives, arrays, objects)
@@ -149,8 +149,8 @@ export const noBytes = either(
 export const foreignBytes = fc.uint8Array({ minLength: 64, maxLength: 64 })
 
 /**
- * Values of every kind: wrong for most parameters, right for some. Bags have options of these names; `ours` are objects
- * of the library. Some getters of the bags close one of these.
+ * Values of every kind: wrong for most parameters, right for some. Options objects have these names; `ours` are objects
+ * of the library. Some getters of the options close one of these.
  */
 export function anything(
   names: readonly string[],
@@ -162,9 +162,9 @@ export function anything(
   const callbacks = functions.filter((value) => value !== Math.max)
   const plain = either(oneOf(undefined), primitives, callbacks, arrays, objects, own, own)
   const member = fc.tuple(fc.constantFrom(...names), either(plain, own), fc.nat(5), fc.nat())
-  const bags = fc.array(member, { maxLength: 4 }).map((members) => {
+  const optionsObjects = fc.array(member, { maxLength: 4 }).map((members) => {
     return new Later(() => {
-      const bag: object = members.length % 2 === 0 ? {} : Object.create(null)
+      const object: object = members.length % 2 === 0 ? {} : Object.create(null)
       for (const [name, value, way, nth] of members) {
         const get = (): unknown => {
           if (way === 1) hostile()
@@ -172,12 +172,12 @@ export function anything(
           return resolved(value)
         }
         const descriptor = way > 2 ? { value: resolved(value), writable: true } : { get }
-        Object.defineProperty(bag, name, { ...descriptor, configurable: true, enumerable: true })
+        Object.defineProperty(object, name, { ...descriptor, configurable: true, enumerable: true })
       }
-      return bag
+      return object
     })
   })
-  return either(plain, bags)
+  return either(plain, optionsObjects)
 }
 
 /** Neither an ordinal of a device nor a Device. */
@@ -267,16 +267,16 @@ export function noWaitTarget(live: () => bigint): fc.Arbitrary<unknown> {
   return values.filter((value) => !(value instanceof Promise))
 }
 
-/** Bags of options in which one member is wrong, and the others are missing or right. */
-export function wrongBag(members: Readonly<Record<string, fc.Arbitrary<unknown>>>): fc.Arbitrary<unknown> {
+/** Options objects in which one member is wrong, and the others are missing or right. */
+export function wrongOptions(members: Readonly<Record<string, fc.Arbitrary<unknown>>>): fc.Arbitrary<unknown> {
   const names = Object.keys(members)
-  const bags = Object.entries(members).map(([name, wrong]) =>
+  const objects = Object.entries(members).map(([name, wrong]) =>
     wrong.map((value) => new Later(() => ({ [name]: resolved(value) }))),
   )
   return either(
     noOptions,
-    ...bags,
-    ...bags,
+    ...objects,
+    ...objects,
     lazily(() => withThrowingGetters(...names)),
   )
 }

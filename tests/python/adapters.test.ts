@@ -48,13 +48,13 @@ describe('the Python half of the exchanges', { skip: reason ?? false }, () => {
   it('has for each library what its abilities promise', () => {
     const py = running()
     py.run(ADAPTERS)
-    const always = 'handle pointers fill read_mine record array_interface adopt_stream wait_for_adopted adopt_memory'
-    const needed = [...always.split(' '), 'read_theirs', 'fill_theirs_on_adopted']
+    const always = 'handle pointers fill read_mine record array_interface wrap_stream wait_for_wrapped wrap_memory'
+    const needed = [...always.split(' '), 'read_theirs', 'fill_theirs_on_wrapped']
     for (const name of PYTHON_LIBRARIES) {
       const has = (method: string): boolean => py.number(`callable(getattr(${name}, '${method}', None))`) === 1
       for (const method of needed) assert.ok(has(method), `${name} has no ${method}`)
       const can = py.json(`${name}.abilities`) as string[]
-      assert.equal(has('adopt_stream_object'), can.includes('adopts by protocol'), `${name} and __cuda_stream__`)
+      assert.equal(has('wrap_stream_object'), can.includes('wraps by protocol'), `${name} and __cuda_stream__`)
       assert.equal(has('wait_for_event'), can.includes('waits for events'), `${name} and events`)
       assert.equal(has('capture_fill') && has('launch_captured'), can.includes('captures'), `${name} and graphs`)
       // Numba learns only at run time whether it compiles, and has both.
@@ -108,13 +108,13 @@ describe('the Python half of the exchanges', { skip: reason ?? false }, () => {
     library.fill(5)
     library.readMine()
     library.waitForEvent(77n)
-    library.adoptStream(ours, 'handle')
-    library.adoptStream(ours, 'protocol')
-    library.waitForAdopted()
-    library.adoptMemory(4096n, undefined)
-    library.adoptMemory(4096n, ours.handle)
+    library.wrapStream(ours, 'handle')
+    library.wrapStream(ours, 'protocol')
+    library.waitForWrapped()
+    library.wrapMemory(4096n, undefined)
+    library.wrapMemory(4096n, ours.handle)
     library.readOurs()
-    library.fillOursOnAdopted(-6)
+    library.fillOursOnWrapped(-6)
     library.captureFill(8, true)
     library.launchCaptured(false)
     library.transform(7, 8)
@@ -127,13 +127,13 @@ describe('the Python half of the exchanges', { skip: reason ?? false }, () => {
       ['fill', 5],
       ['read_mine'],
       ['wait_for_event', 77],
-      ['adopt_stream', handle],
-      ['adopt_stream_object', [0, handle]],
-      ['wait_for_adopted'],
-      ['adopt_memory', 4096, null],
-      ['adopt_memory', 4096, handle],
+      ['wrap_stream', handle],
+      ['wrap_stream_object', [0, handle]],
+      ['wait_for_wrapped'],
+      ['wrap_memory', 4096, null],
+      ['wrap_memory', 4096, handle],
       ['read_theirs'],
-      ['fill_theirs_on_adopted', -6],
+      ['fill_theirs_on_wrapped', -6],
       ['capture_fill', 8, true],
       ['launch_captured', false],
       ['transform', 7, 8],

@@ -1,7 +1,7 @@
 /**
  * Memory that Python's libraries and ours hand to each other in one process. NumPy proves on any machine how capsules are
- * made, taken and given back, and so does Warp in memory of the host; PyTorch, CuPy and Warp on a GPU prove the order: each exchange has a twin without its wait, whose
- * writer is held until the reader is done.
+ * made, taken and given back, and so does Warp in memory of the host. PyTorch, CuPy and Warp on a GPU prove the order: each exchange
+ * has a counterpart without its wait, whose writer is held until the reader is done.
  */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'

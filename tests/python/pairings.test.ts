@@ -1,6 +1,6 @@
 /**
  * Streams, events and memory between cuda-streams and each other library, all of them loaded in this one process. Every
- * exchange has a twin without its wait, whose writer is held until the reader is done: that one reads what was there before.
+ * exchange has a counterpart without its wait, whose writer is held until the reader is done: that one reads what was there before.
  */
 import assert from 'node:assert/strict'
 import { after, before, describe, it, test } from 'node:test'

@@ -77,12 +77,12 @@ describe('PyTorch under the sanitizer', { skip: reason ?? false, timeout: 300_00
    * How many words were not what PyTorch had been told to write. Its stream is held until all is queued or, without the
    * wait, until the copy is done.
    */
-  async function wrongWords(mended: boolean): Promise<number> {
+  async function wrongWords(fixed: boolean): Promise<number> {
     const held = hold(torch)
     produceInPyTorch()
-    if (mended) ours.wait(torch)
+    if (fixed) ours.wait(torch)
     consume()
-    if (!mended) await ours.finished()
+    if (!fixed) await ours.finished()
     held.release()
     await Promise.all([ours.finished(), torch.finished()])
     return pinned.view(Int32Array).filter((word) => word !== value).length

@@ -25,7 +25,7 @@ function watched(test: (scene: Scene) => void): void {
   const data = device.alloc(16)
   device.synchronize()
   const { graphs } = backendOf(driverOf(device))
-  // Without stacks each pair of streams is told of anew.
+  // Without stacks each pair of streams is told of again.
   using sanitizer = Sanitizer.start({ device, stacks: 'none' })
   let known = 0
   test({

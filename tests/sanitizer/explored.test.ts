@@ -1,6 +1,6 @@
 /**
  * Exploration as the judge: where every order of a random program comes to the same, the sanitizer says nothing; where two
- * do not, it has seen the race in one run of the usual order. Nothing that a program writes can be undone by another write,
+ * do not, it has seen the race in one run of the default schedule. Nothing that a program writes can be undone by another write,
  * so every race shows in some order.
  */
 import assert from 'node:assert/strict'

@@ -1,5 +1,5 @@
 /**
- * A second opinion on races, written anew from CUDA's rules and as plain as can be: every use of memory and every call is
+ * A second opinion on races, written independently from CUDA's rules and as plain as can be: every use of memory and every call is
  * a node, every node knows the full set of those before it, and every pair is looked at. It is given what happened: the
  * calls in their order, what queries answered, and when host functions ran.
  */
@@ -28,7 +28,7 @@ export type GraphStep =
   | ({ readonly what: 'writeValue'; readonly side: 0 | 1 } & FlagValue)
   /** A graph before this one is put into it. */
   | { readonly what: 'graph'; readonly side: 0 | 1; readonly graph: number }
-  /** What follows is captured anew, and added behind all nodes or behind none. */
+  /** What follows is captured again, and added behind all nodes or behind none. */
   | { readonly what: 'added'; readonly side: 0; readonly isBehind: boolean }
 
 export type Step =
@@ -266,10 +266,10 @@ class Judge {
         this.#record(step.stream)
         return undefined
       case 'query':
-        if (answer === true) this.#knows(...this.#heldBy(step.stream))
+        if (answer === true) this.#knows(...this.#blockedBy(step.stream))
         return undefined
       case 'synchronize':
-        this.#knows(...this.#heldBy(step.stream))
+        this.#knows(...this.#blockedBy(step.stream))
         return undefined
       case 'queryEvent':
         if (answer === true) this.#knows(this.#events.get(step.event))
@@ -302,7 +302,7 @@ class Judge {
   }
 
   /** All that is done when the stream is. */
-  #heldBy(stream: number): (Node | undefined)[] {
+  #blockedBy(stream: number): (Node | undefined)[] {
     const { streams } = this.#program
     if (streams[stream] !== 'null') return [this.#tails[stream]]
     return this.#tails.filter((_, other) => streams[other] !== 'nonBlocking')

@@ -42,9 +42,9 @@ function lastOf({ device }: Stage, buffer: Parameters<Stream['download']>[0]): P
 }
 
 /** A joined stream is free when the stream that began the capture is closed: what it is given then is queued. */
-function afterCapture(mended: boolean): Judged {
+function afterCapture(fixed: boolean): Judged {
   return {
-    racy: !mended,
+    racy: !fixed,
     program: async (stage, look) => {
       const [origin, joined, other] = [stage.stream(), stage.stream(), stage.stream()]
       const data = stage.device.alloc(BYTES, { stream: other })
@@ -54,7 +54,7 @@ function afterCapture(mended: boolean): Judged {
       joined.wait(origin)
       origin.close()
       joined.fill(data, 1)
-      if (mended) other.wait(joined)
+      if (fixed) other.wait(joined)
       other.fill(data, 2)
       return lastOf(stage, data)
     },
@@ -62,9 +62,9 @@ function afterCapture(mended: boolean): Judged {
 }
 
 /** Where the driver gives out a handle again, the stream behind it is another. */
-function anotherOfThatHandle(mended: boolean): Judged {
+function anotherOfThatHandle(fixed: boolean): Judged {
   return {
-    racy: !mended,
+    racy: !fixed,
     program: async (stage, look) => {
       const { device } = stage
       const data = device.alloc(BYTES)
@@ -78,7 +78,7 @@ function anotherOfThatHandle(mended: boolean): Judged {
       stage.destroyForeignStream(first)
       const second = stage.foreignStream(device)
       const two = new ExternalStream(second, { device })
-      if (mended) two.wait(done)
+      if (fixed) two.wait(done)
       two.fill(data, 2)
       two.close()
       stage.destroyForeignStream(second)

@@ -1,4 +1,4 @@
-/** Each kind of report, with what it says, and its twin without the mistake. */
+/** Each kind of report, with what it says, and its counterpart without the mistake. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import {
@@ -19,7 +19,7 @@ const BYTES = 64
 
 type Four = [DeviceBuffer, DeviceBuffer, DeviceBuffer, DeviceBuffer]
 
-/** Runs a program and returns what is said of it. The twin runs the same with what was missing. */
+/** Runs a program and returns what is said of it. The counterpart runs the same with what was missing. */
 async function reportsOf(
   bench: Workbench,
   program: () => unknown | Promise<unknown>,
@@ -49,7 +49,7 @@ onEveryBackend('sanitizer', (bench) => {
   const itOnSimulator: typeof it | undefined = bench.name === 'sim' ? it : undefined
 
   describe('a race', () => {
-    const program = (mended: boolean) => () => {
+    const program = (fixed: boolean) => () => {
       const [decode, encode] = [bench.stream(), bench.stream()]
       nameStream(decode, 'decode')
       nameStream(encode, 'encode')
@@ -62,7 +62,7 @@ onEveryBackend('sanitizer', (bench) => {
         encode.copy(result.slice(0, 32), frame.slice(0, 32))
       }
       fillTheFrame()
-      if (mended) encode.wait(decode)
+      if (fixed) encode.wait(decode)
       readTheFrame()
       return frame.pointer
     }
@@ -215,7 +215,7 @@ onEveryBackend('sanitizer', (bench) => {
     })
 
     it('is seen of a stream that takes the place of one closed long ago', async () => {
-      const program = (mended: boolean) => () => {
+      const program = (fixed: boolean) => () => {
         const data = device.alloc(BYTES)
         const other = bench.stream()
         const earlier = bench.stream()
@@ -225,7 +225,7 @@ onEveryBackend('sanitizer', (bench) => {
         earlier.close()
         const later = bench.stream()
         later.fill(data, 1)
-        if (mended) other.wait(later)
+        if (fixed) other.wait(later)
         other.fill(data, 2)
       }
       assert.equal((await onlyReportOf(bench, program(false))).kind, 'race')
@@ -235,11 +235,11 @@ onEveryBackend('sanitizer', (bench) => {
     it('is seen across devices', { skip: bench.devices.length < 2 ? 'needs two devices' : false }, async () => {
       const [, other] = bench.devices
       assert.ok(other)
-      const copyThere = (mended: boolean) => () => {
+      const copyThere = (fixed: boolean) => () => {
         const [here, there] = [bench.stream(), bench.stream({ device: other })]
         const [data, copied] = [device.alloc(BYTES), other.alloc(BYTES)]
         here.fill(data, 1)
-        if (mended) there.wait(here)
+        if (fixed) there.wait(here)
         there.copy(copied, data)
       }
       assert.equal((await onlyReportOf(bench, copyThere(false))).kind, 'race')
@@ -387,13 +387,13 @@ onEveryBackend('sanitizer', (bench) => {
   })
 
   describe('pinned memory in JavaScript', () => {
-    const program = (mended: boolean) => async () => {
+    const program = (fixed: boolean) => async () => {
       const stream = bench.stream()
       nameStream(stream, 'downloads')
       const [data, pinned] = [device.alloc(BYTES), device.allocPinned(BYTES)]
       stream.fill(data, 1)
       stream.copy(pinned, data)
-      if (mended) await stream.finished()
+      if (fixed) await stream.finished()
       return pinned.bytes.length
     }
 
@@ -455,7 +455,7 @@ onEveryBackend('sanitizer', (bench) => {
     for (const [origin, make] of Object.entries(origins)) {
       for (const [title, goOn] of Object.entries(writes)) {
         itOnSimulator?.(`${origin} is not to be written while it is read; it shows at ${title}`, async () => {
-          const program = (mended: boolean) => async () => {
+          const program = (fixed: boolean) => async () => {
             const [copies, other] = [nameStream(bench.stream(), 'copies'), bench.stream()]
             const [pinned, array] = make()
             const [data, rest] = [device.alloc(BYTES), device.alloc(BYTES)]
@@ -463,9 +463,9 @@ onEveryBackend('sanitizer', (bench) => {
             device.synchronize()
             // It stands, so that the copy is not over by chance.
             using latch = bench.latch(copies)
-            if (mended) latch.open()
+            if (fixed) latch.open()
             copies.copy(data, pinned)
-            if (mended) await copies.finished()
+            if (fixed) await copies.finished()
             await goOn(() => void array.fill(2), other, rest)
             latch.open()
             copies.synchronize()
@@ -489,14 +489,14 @@ onEveryBackend('sanitizer', (bench) => {
     }
 
     it('is looked at by a host function in the order of its stream', async () => {
-      const look = (mended: boolean) => async () => {
+      const look = (fixed: boolean) => async () => {
         const [downloads, reports] = [bench.stream(), bench.stream()]
         const [data, pinned] = [device.alloc(BYTES), device.allocPinned(BYTES)]
         device.synchronize()
         downloads.copy(pinned, data)
-        if (mended) reports.wait(downloads)
+        if (fixed) reports.wait(downloads)
         reports.launchHostFunc(() => pinned.view(Uint32Array))
-        if (mended) downloads.wait(reports)
+        if (fixed) downloads.wait(reports)
         downloads.copy(pinned, data)
         await Promise.all([downloads.finished(), reports.finished()])
       }
@@ -509,11 +509,11 @@ onEveryBackend('sanitizer', (bench) => {
 
   describe('memory that comes and goes', () => {
     itOnSimulator?.('is not to be used before its allocation, by a graph', async () => {
-      const program = (mended: boolean) => () => {
-        const [home, other] = [bench.stream(), bench.stream()]
-        const data = device.alloc(BYTES, { stream: home })
+      const program = (fixed: boolean) => () => {
+        const [allocationStream, other] = [bench.stream(), bench.stream()]
+        const data = device.alloc(BYTES, { stream: allocationStream })
         const exec = other.capture(() => other.fill(data, 1)).instantiate()
-        if (mended) other.wait(home)
+        if (fixed) other.wait(allocationStream)
         exec.launch(other)
         other.synchronize()
       }
@@ -542,10 +542,10 @@ onEveryBackend('sanitizer', (bench) => {
     for (const [when, close] of Object.entries(CLOSED)) {
       it(`may be closed ${when} of a graph that uses it, since the graph keeps it`, async () => {
         await assertClean(bench, () => {
-          const [home, other] = [bench.stream(), bench.stream()]
-          const data = device.alloc(BYTES, { stream: home })
+          const [allocationStream, other] = [bench.stream(), bench.stream()]
+          const data = device.alloc(BYTES, { stream: allocationStream })
           const graph = other.capture(() => other.fill(data, 1))
-          other.wait(home)
+          other.wait(allocationStream)
           close(graph.instantiate(), other, data)
           graph.close()
         })
@@ -562,19 +562,22 @@ onEveryBackend('sanitizer', (bench) => {
     }
 
     it('is looked at where a node of a graph was changed to use it, and not where a node is off', async () => {
-      const program = (mended: boolean, isOff: boolean) => () => {
-        const [home, other] = [bench.stream(), bench.stream()]
-        const [first, second] = [device.alloc(BYTES, { stream: home }), device.alloc(BYTES, { stream: home })]
-        other.wait(home)
+      const program = (fixed: boolean, isOff: boolean) => () => {
+        const [allocationStream, other] = [bench.stream(), bench.stream()]
+        const [first, second] = [
+          device.alloc(BYTES, { stream: allocationStream }),
+          device.alloc(BYTES, { stream: allocationStream }),
+        ]
+        other.wait(allocationStream)
         const graph = other.capture(() => other.fill(first, 1))
         const exec = graph.instantiate()
         const [node] = graph.nodes as [FillNode]
         exec.update(node, second, 2)
         if (isOff) exec.setEnabled(node, false)
         exec.launch(other)
-        home.fill(first, 3)
-        if (mended) home.wait(other)
-        home.fill(second, 4)
+        allocationStream.fill(first, 3)
+        if (fixed) allocationStream.wait(other)
+        allocationStream.fill(second, 4)
       }
       const report = await onlyReportOf(bench, program(false, false))
       assert.deepEqual([report.kind, report.first?.what, report.second.what], ['race', 'fill', 'fill'])
@@ -583,17 +586,17 @@ onEveryBackend('sanitizer', (bench) => {
     })
 
     it('is looked at in graphs within graphs, and in what a capture has added to one', async () => {
-      const program = (mended: boolean, added: boolean) => () => {
-        const [home, other] = [bench.stream(), bench.stream()]
-        const data = device.alloc(BYTES, { stream: home })
-        other.wait(home)
+      const program = (fixed: boolean, added: boolean) => () => {
+        const [allocationStream, other] = [bench.stream(), bench.stream()]
+        const data = device.alloc(BYTES, { stream: allocationStream })
+        other.wait(allocationStream)
         const inner = other.capture(() => other.launchHostFunc(() => {}).fill(data, 1))
         const graph = other.capture(() => void (added ? other.launchHostFunc(() => {}) : other.launch(inner)))
         const after = graph.nodes
         if (added) other.capture(() => void other.fill(data, 2).fill(data, 1), { into: graph, after })
         other.launch(graph.instantiate())
-        if (mended) home.wait(other)
-        home.fill(data, 3)
+        if (fixed) allocationStream.wait(other)
+        allocationStream.fill(data, 3)
       }
       for (const added of [false, true]) {
         const report = await onlyReportOf(bench, program(false, added))
@@ -603,15 +606,15 @@ onEveryBackend('sanitizer', (bench) => {
     })
 
     itOnSimulator?.('is not to be freed before work that has only its address is done', async () => {
-      const program = (mended: boolean) => () => {
-        const [home, other] = [bench.stream(), bench.stream()]
-        const data = device.alloc(BYTES, { stream: home })
+      const program = (fixed: boolean) => () => {
+        const [allocationStream, other] = [bench.stream(), bench.stream()]
+        const data = device.alloc(BYTES, { stream: allocationStream })
         const exec = other
           .capture(() => other.fill(DeviceBuffer.from(data.pointer, BYTES, { device }), 1))
           .instantiate()
-        other.wait(home)
+        other.wait(allocationStream)
         exec.launch(other)
-        if (mended) home.wait(other)
+        if (fixed) allocationStream.wait(other)
         data.close()
       }
       const report = await onlyReportOf(bench, program(false))
@@ -680,7 +683,7 @@ onEveryBackend('sanitizer', (bench) => {
 
   describe('graphs', () => {
     it('have the edges of their capture', async () => {
-      const program = (mended: boolean) => () => {
+      const program = (fixed: boolean) => () => {
         const [main, side] = [bench.stream(), bench.stream()]
         nameStream(main, 'main')
         nameStream(side, 'side')
@@ -689,9 +692,9 @@ onEveryBackend('sanitizer', (bench) => {
         const graph = main.capture(() => {
           side.wait(main)
           side.fill(data, 1)
-          if (mended) main.wait(side)
+          if (fixed) main.wait(side)
           main.fill(data, 2)
-          if (!mended) main.wait(side)
+          if (!fixed) main.wait(side)
         })
         const exec = graph.instantiate()
         exec.launch(main)
@@ -714,7 +717,7 @@ onEveryBackend('sanitizer', (bench) => {
     }
 
     it('that stand within another are ordered by the streams that launch them there', async () => {
-      const program = (inner: 'main' | 'third', what: 'graphs' | 'a graph and a fill', mended: boolean) => () => {
+      const program = (inner: 'main' | 'third', what: 'graphs' | 'a graph and a fill', fixed: boolean) => () => {
         const { streams, data } = named()
         const [main, side, third] = streams
         const captured = inner === 'main' ? main : third
@@ -722,10 +725,10 @@ onEveryBackend('sanitizer', (bench) => {
         const both = main.capture(() => {
           side.wait(main)
           side.launch(graph)
-          if (mended) main.wait(side)
+          if (fixed) main.wait(side)
           if (what === 'graphs') main.launch(graph)
           else main.fill(data, 2)
-          if (!mended) main.wait(side)
+          if (!fixed) main.wait(side)
         })
         main.launch(both.instantiate())
       }
@@ -761,12 +764,12 @@ onEveryBackend('sanitizer', (bench) => {
     })
 
     it('that two captures add to are ordered by their nodes', async () => {
-      const program = (isNested: boolean, mended: boolean) => () => {
+      const program = (isNested: boolean, fixed: boolean) => () => {
         const { streams, data } = named()
         const [main, , third] = streams
         const inner = third.capture(() => third.fill(data, 1))
         const graph = main.capture(() => main.fill(data, 2))
-        const after = mended ? graph.nodes : []
+        const after = fixed ? graph.nodes : []
         main.capture(() => (isNested ? main.launch(inner) : main.fill(data, 3)), { into: graph, after })
         main.launch(graph.instantiate())
       }
@@ -860,7 +863,7 @@ onEveryBackend('sanitizer', (bench) => {
     })
 
     it('are not begun any more when the stream that began the capture is closed', async () => {
-      const program = (mended: boolean) => () => {
+      const program = (fixed: boolean) => () => {
         const [origin, joined, other] = [bench.stream(), bench.stream(), bench.stream()]
         const data = device.alloc(BYTES)
         device.synchronize()
@@ -868,7 +871,7 @@ onEveryBackend('sanitizer', (bench) => {
         joined.wait(origin)
         origin.close()
         joined.fill(data, 1)
-        if (mended) other.wait(joined)
+        if (fixed) other.wait(joined)
         other.fill(data, 2)
       }
       assert.equal((await onlyReportOf(bench, program(false))).kind, 'race')
@@ -888,7 +891,7 @@ onEveryBackend('sanitizer', (bench) => {
     })
 
     it('run their host functions in their place, at each launch', async () => {
-      const program = (mended: boolean) => async () => {
+      const program = (fixed: boolean) => async () => {
         const [stream, other] = [bench.stream(), bench.stream()]
         const [data, pinned] = [device.alloc(BYTES), device.allocPinned(BYTES)]
         device.synchronize()
@@ -900,7 +903,7 @@ onEveryBackend('sanitizer', (bench) => {
           .instantiate()
         exec.launch(stream)
         exec.launch(stream)
-        if (mended) other.wait(stream)
+        if (fixed) other.wait(stream)
         other.copy(pinned, data)
         await Promise.all([stream.finished(), other.finished()])
       }
@@ -910,20 +913,19 @@ onEveryBackend('sanitizer', (bench) => {
   })
 
   describe('a host function in a graph', () => {
-    const program =
-      (mended: boolean, act: (copies: Stream, pinned: PinnedBuffer, data: DeviceBuffer) => void) => () => {
-        const [copies, host] = [nameStream(bench.stream(), 'copies'), nameStream(bench.stream(), 'host')]
-        const [data, pinned] = [device.alloc(BYTES), device.allocPinned(BYTES)]
-        device.synchronize()
-        const exec = host.capture(() => host.launchHostFunc(() => act(copies, pinned, data))).instantiate()
-        copies.copy(pinned, data)
-        function launchTheGraph(): void {
-          host.launch(exec)
-        }
-        if (mended) host.wait(copies)
-        launchTheGraph()
-        device.synchronize()
+    const program = (fixed: boolean, act: (copies: Stream, pinned: PinnedBuffer, data: DeviceBuffer) => void) => () => {
+      const [copies, host] = [nameStream(bench.stream(), 'copies'), nameStream(bench.stream(), 'host')]
+      const [data, pinned] = [device.alloc(BYTES), device.allocPinned(BYTES)]
+      device.synchronize()
+      const exec = host.capture(() => host.launchHostFunc(() => act(copies, pinned, data))).instantiate()
+      copies.copy(pinned, data)
+      function launchTheGraph(): void {
+        host.launch(exec)
       }
+      if (fixed) host.wait(copies)
+      launchTheGraph()
+      device.synchronize()
+    }
 
     it('is told of with the line of the capture, and with that of the launch', async () => {
       const look = (_: Stream, pinned: PinnedBuffer): void => void pinned.bytes
@@ -948,15 +950,15 @@ onEveryBackend('sanitizer', (bench) => {
     })
 
     it('is ordered inside the capture with a branch of the same graph', async () => {
-      const branches = (mended: boolean) => () => {
+      const branches = (fixed: boolean) => () => {
         const [copies, host] = [nameStream(bench.stream(), 'copies'), nameStream(bench.stream(), 'host')]
         const [data, pinned] = [device.alloc(BYTES), device.allocPinned(BYTES)]
         device.synchronize()
         const graph = host.capture(() => {
           copies.wait(host).copy(pinned, data)
-          if (mended) host.wait(copies)
+          if (fixed) host.wait(copies)
           host.launchHostFunc(() => pinned.bytes)
-          if (!mended) host.wait(copies)
+          if (!fixed) host.wait(copies)
         })
         host.launch(graph.instantiate()).synchronize()
       }
@@ -980,12 +982,12 @@ onEveryBackend('sanitizer', (bench) => {
     }
 
     it('race where what the library does is declared', async () => {
-      const program = (mended: boolean) =>
+      const program = (fixed: boolean) =>
         foreign((theirs, memory) => {
           const ours = bench.stream()
           nameStream(ours, 'ours')
           declareAccess(theirs, { writes: [memory] }, 'torch.matmul')
-          if (mended) ours.wait(theirs)
+          if (fixed) ours.wait(theirs)
           ours.fill(memory, 1)
         })
       const report = await onlyReportOf(bench, program(false))
@@ -1000,11 +1002,11 @@ onEveryBackend('sanitizer', (bench) => {
     it('are ordered by events of the library, as far as can be known', async () => {
       // Made before the sanitizer began: nobody that it knows.
       const made = device.createEvent()
-      const program = (mended: boolean) =>
+      const program = (fixed: boolean) =>
         foreign((theirs, memory) => {
           const ours = bench.stream()
           declareAccess(theirs, { writes: [memory] })
-          if (mended) ours.wait(Event.fromHandle(made.handle, { device }))
+          if (fixed) ours.wait(Event.fromHandle(made.handle, { device }))
           ours.fill(memory, 1)
         })
       assert.equal((await onlyReportOf(bench, program(false))).kind, 'race')
@@ -1014,12 +1016,12 @@ onEveryBackend('sanitizer', (bench) => {
     it('are ordered by our records in an event of the library, however often that is wrapped', async () => {
       const theirs = device.createEvent()
       const wrapped = (): Event => Event.fromHandle(theirs.handle, { device })
-      const program = (mended: boolean) => () => {
+      const program = (fixed: boolean) => () => {
         const [left, right] = [bench.stream(), bench.stream()]
         const data = device.alloc(BYTES)
         device.synchronize()
         left.fill(data, 1)
-        if (mended) left.record(wrapped())
+        if (fixed) left.record(wrapped())
         right.wait(wrapped())
         right.fill(data, 2)
       }
@@ -1044,13 +1046,13 @@ onEveryBackend('sanitizer', (bench) => {
 
   describe('work of other libraries that is queued through us', () => {
     it('has its accesses', async () => {
-      const program = (mended: boolean) => () => {
+      const program = (fixed: boolean) => () => {
         const [left, right] = [bench.stream(), bench.stream()]
         const data = device.alloc(BYTES)
         device.synchronize()
         const work = { name: 'theirWork', memory: [{ buffer: data, access: 'in' }], simulate: () => {} } as const
         left.external(work, () => {})
-        if (mended) right.wait(left)
+        if (fixed) right.wait(left)
         right.fill(data, 1)
       }
       const report = await onlyReportOf(bench, program(false))
@@ -1061,11 +1063,11 @@ onEveryBackend('sanitizer', (bench) => {
 
   describe('memory that belongs to no stream', () => {
     it('is there at once, and may be closed at once', async () => {
-      const program = (mended: boolean) => () => {
+      const program = (fixed: boolean) => () => {
         const [left, right] = [bench.stream(), bench.stream()]
         const data = device.alloc(BYTES, { interprocess: true })
         left.fill(data, 1)
-        if (mended) right.wait(left)
+        if (fixed) right.wait(left)
         right.fill(data, 2)
         data.close()
       }
@@ -1080,11 +1082,11 @@ onEveryBackend('sanitizer', (bench) => {
       const theirs = device.alloc(BYTES)
       device.synchronize()
       const handle = bench.foreignStream(device)
-      const program = (mended: boolean) => () => {
+      const program = (fixed: boolean) => () => {
         const foreign = new ExternalStream(handle, { device })
         const ours = bench.stream()
         const memory = DeviceBuffer.from(theirs.pointer, BYTES, { device })
-        if (mended) ours.wait(foreign)
+        if (fixed) ours.wait(foreign)
         ours.fill(memory, 1)
         ours.fill(memory, 2)
       }

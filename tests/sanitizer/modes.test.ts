@@ -87,11 +87,11 @@ describe("mode 'throw'", () => {
   it('leaves nothing behind of what it throws for', () => {
     const device = machine()
     using sanitizer = Sanitizer.start({ mode: 'throw', device })
-    const [home, other] = [new Stream({ device }), new Stream({ device })]
+    const [allocationStream, other] = [new Stream({ device }), new Stream({ device })]
     const before = sanitizer.statistics.events
     const seen = new Set<bigint>()
     for (let round = 0; round < 20; round += 1) {
-      const data = device.alloc(BYTES, { stream: home })
+      const data = device.alloc(BYTES, { stream: allocationStream })
       seen.add(data.pointer)
       // Used on another stream, which therefore has an event of its own.
       other.fill(data, 1)
@@ -308,11 +308,11 @@ describe('a sanitizer', () => {
     const [left, right] = [new Stream({ device }), new Stream({ device, nonBlocking: false })]
     const data = device.alloc(BYTES)
     const event = device.createEvent()
-    const adopted = device.createEvent()
+    const wrapped = device.createEvent()
     left.record(event)
     using sanitizer = Sanitizer.start({ device })
-    right.wait(Event.fromHandle(adopted.handle, { device }))
-    right.wait(adopted)
+    right.wait(Event.fromHandle(wrapped.handle, { device }))
+    right.wait(wrapped)
     right.wait(event)
     right.fill(data, 1)
     device.defaultStream.fill(data, 1)

@@ -118,7 +118,7 @@ async function ranksOf(simulation: Simulation): Promise<Ranks> {
   return ranks as unknown as Ranks
 }
 
-/** After the exchange the source of one rank is written anew by a stream that waits for another rank alone. */
+/** After the exchange the source of one rank is written again by a stream that waits for another rank alone. */
 const overwrite =
   ({ run }: Exchange, waited: number, written: number) =>
   async (simulation: Simulation): Promise<unknown> => {

@@ -194,16 +194,16 @@ describe('what cannot be had for the library’s own account', () => {
   it('is found out before the work is queued: what is refused has not been done', async () => {
     const simulation = simulate()
     const { device } = open(simulation)
-    const [home, other] = [new Stream({ device }), new Stream({ device })]
-    const data = device.alloc(16, { stream: home })
-    home.fill(data, 1)
+    const [allocationStream, other] = [new Stream({ device }), new Stream({ device })]
+    const data = device.alloc(16, { stream: allocationStream })
+    allocationStream.fill(data, 1)
     device.synchronize()
     simulation.inject({ call: 'cuEventCreate', result: OUT_OF_MEMORY })
     assert.throws(() => other.fill(data, 9), { code: 'CUDA_ERROR_OUT_OF_MEMORY' })
-    assert.equal((await home.download(data))[0], 1)
+    assert.equal((await allocationStream.download(data))[0], 1)
     other.fill(data, 9)
-    home.wait(other)
-    assert.equal((await home.download(data))[0], 9)
+    allocationStream.wait(other)
+    assert.equal((await allocationStream.download(data))[0], 9)
   })
 
   it('gives back memory that was had for nothing', () => {

@@ -92,7 +92,7 @@ describe('partitions of the simulated device', () => {
     isAbout(to.elapsedSince(from) * 1e6, SHORT + CALL)
   })
 
-  it('E9 a fault drops what waits for its turn in a part, and the turn of the event loop goes on', async () => {
+  it('E9 a fault drops what waits for its turn in a part, and the turn of the event loop continues', async () => {
     const device = deviceOf(7)
     const [small] = device.split({ multiprocessors: [8] })
     const streams = fill(device, 40, LONG, small)

@@ -172,7 +172,7 @@ describe('memory', () => {
   })
 })
 
-/** What a twin may do to its views that takes the memory away. */
+/** What a host implementation may do to its views that takes the memory away. */
 const TRANSFERS: Readonly<Record<string, (view: Uint8Array) => unknown>> = {
   'transfers it to a clone': ({ buffer }) => structuredClone(buffer, { transfer: [buffer as ArrayBuffer] }),
   'sends it away': ({ buffer }) => {
@@ -182,7 +182,7 @@ const TRANSFERS: Readonly<Record<string, (view: Uint8Array) => unknown>> = {
   },
 }
 
-describe('a twin that', () => {
+describe('a host implementation that', () => {
   for (const [what, transfer] of Object.entries(TRANSFERS)) {
     for (const place of ['device', 'pinned'] as const) {
       it(`${what}: the program is told, and the machine goes on (${place} memory)`, async () => {

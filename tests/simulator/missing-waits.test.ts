@@ -27,12 +27,12 @@ async function resultOf(program: Program, seed?: number): Promise<string> {
 describe('a missing wait, on the simulator', () => {
   const rows: string[] = []
 
-  for (const { name, broken, mended } of [...commonest, ...bugs]) {
+  for (const { name, broken, fixed } of [...commonest, ...bugs]) {
     it(`shows without a seed, each time, and never where the wait is there: ${name}`, async () => {
-      const right = await resultOf(mended)
+      const right = await resultOf(fixed)
       let shown = 0
       for (const seed of SEEDS) {
-        assert.equal(await resultOf(mended, seed), right, `mended, seed ${seed}`)
+        assert.equal(await resultOf(fixed, seed), right, `fixed, seed ${seed}`)
         if ((await resultOf(broken, seed)) !== right) shown += 1
       }
       const wrong = await resultOf(broken)

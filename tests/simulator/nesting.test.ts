@@ -95,13 +95,13 @@ for (const seed of [0, 7]) {
         Stream,
         Stream,
       ]
-      const door = latch(held)
+      const latched = latch(held)
       const idle: boolean[] = []
       a.launchHostFunc(() => {
         busy(other, 1_000_000)
         opens.launchHostFunc(() => {
           idle.push(other.query())
-          door.open()
+          latched.open()
         })
         held.synchronize()
       })
@@ -117,9 +117,9 @@ for (const seed of [0, 7]) {
       const [one, other] = pair()
       const held = new Stream({ device: deviceOf(one) })
       const opens = new Stream({ device: deviceOf(other) })
-      const door = latch(held)
+      const latched = latch(held)
       busy(opens, 1_000_000)
-      opens.launchHostFunc(() => door.open())
+      opens.launchHostFunc(() => latched.open())
       held.synchronize()
       assert.equal(other.now >= 1_000_000, true)
     })
@@ -128,8 +128,8 @@ for (const seed of [0, 7]) {
       const [one, other] = pair()
       const [a, held] = [new Stream({ device: deviceOf(one) }), new Stream({ device: deviceOf(one) })]
       const opens = new Stream({ device: deviceOf(other) })
-      const door = latch(held)
-      opens.launchHostFunc(() => door.open())
+      const latched = latch(held)
+      opens.launchHostFunc(() => latched.open())
       let waited = false
       a.launchHostFunc(() => {
         held.synchronize()
@@ -143,12 +143,12 @@ for (const seed of [0, 7]) {
       const [one, other] = pair()
       const held = new Stream({ device: deviceOf(one) })
       const stream = new Stream({ device: deviceOf(other) })
-      const door = latch(held)
+      const latched = latch(held)
       busy(stream, 1_000_000)
       const before = other.now
       assert.throws(() => held.synchronize(), { code: 'ERR_DEADLOCK' })
       assert.equal(other.now, before)
-      door.open()
+      latched.open()
     })
 
     it('do not run a host function of the one inside that of the other, unless it is waited for', async () => {

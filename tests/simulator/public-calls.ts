@@ -357,9 +357,9 @@ export const CALLS: Readonly<Record<string, Prepare>> = {
     return closing(buffer)
   },
   'buffer.close() when its stream is closed': ({ device }) => {
-    const home = new Stream({ device })
-    const buffer = device.alloc(64, { stream: home })
-    home.fill(buffer, 3).close()
+    const allocationStream = new Stream({ device })
+    const buffer = device.alloc(64, { stream: allocationStream })
+    allocationStream.fill(buffer, 3).close()
     return closing(buffer)
   },
   'buffer.close() of memory for other processes': ({ stream, device }) => {
@@ -373,10 +373,10 @@ export const CALLS: Readonly<Record<string, Prepare>> = {
     return closing(buffer)
   },
   'stream.close()': ({ device }) => {
-    const home = new Stream({ device })
-    const buffer = device.alloc(64, { stream: home })
-    home.fill(buffer, 3)
-    return { ...closing(home), end: () => buffer.close() }
+    const allocationStream = new Stream({ device })
+    const buffer = device.alloc(64, { stream: allocationStream })
+    allocationStream.fill(buffer, 3)
+    return { ...closing(allocationStream), end: () => buffer.close() }
   },
   'event.close()': ({ stream }) => {
     const event = stream.record({ timing: true })

@@ -36,10 +36,10 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
     return [() => buffer.close()]
   },
   'a buffer of a closed stream': ({ device, other }) => {
-    const home = new Stream({ device })
-    const buffer = device.alloc(64, { stream: home })
+    const allocationStream = new Stream({ device })
+    const buffer = device.alloc(64, { stream: allocationStream })
     other.fill(buffer, 1)
-    return [() => home.close(), () => buffer.close()]
+    return [() => allocationStream.close(), () => buffer.close()]
   },
   "a buffer of another library's stream": ({ device, other }) => {
     const buffer = device.alloc(64, { stream: new ExternalStream(foreignStream(device)) })

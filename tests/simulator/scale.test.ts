@@ -95,7 +95,7 @@ describe('many streams', () => {
     }
     const driver = new SimDriver({ devices: 1, seed: 0, scheduler })
     const context = driver.deviceContext(0)
-    const nullStream = driver.streamAdopt(0, 0).stream
+    const nullStream = driver.streamWrap(0, 0).stream
     const streams = Array.from({ length: count }, () => driver.streamCreate(context, 0, 0))
     for (let round = 0; round < 5; round += 1) {
       for (const stream of streams) driver.enqueue(stream, SimOperationKind.KERNEL, 100)

@@ -17,7 +17,7 @@ export function siteUnavailable(): string | undefined {
   if (!existsSync(front)) return 'site/dist is not there: `npm run site` builds it'
   const built = statSync(front).mtimeMs
   const newer = SOURCES.map((path) => newestOf(join(root, path))).find(({ time }) => time > built)
-  return newer === undefined ? undefined : `site/dist is older than ${newer.path}: \`npm run site\` builds it anew`
+  return newer === undefined ? undefined : `site/dist is older than ${newer.path}: \`npm run site\` builds it again`
 }
 
 function newestOf(path: string): { readonly path: string; readonly time: number } {

@@ -24,7 +24,7 @@ const PAGES = [
   'quickstart.html',
   'coming-from.html',
   'timeline.html',
-  'laws.html',
+  'guarantees.html',
   'cuda-facts.html',
   'examples/pipeline.html',
   'changelog.html',

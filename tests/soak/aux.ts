@@ -1,43 +1,43 @@
 /**
- * What the host functions of an actor play with: they run inside any call that waits, so they leave alone what the actor's
+ * What the host functions of an client play with: they run inside any call that waits, so they leave alone what the client's
  * actions are busy with.
  */
 import { type DeviceBuffer, type PinnedBuffer, Stream } from 'cuda-streams'
-import type { Actor } from './actor.js'
-import { codeOf, told } from './books.js'
+import type { Client } from './client.js'
 import { affine, affineModel } from './kernels.js'
-import { Lane } from './lanes.js'
+import { codeOf, told } from './tracker.js'
+import { Track } from './tracks.js'
 
 const LENGTH = 256
 const MOST = 6
 
 /** A stream and memory that one host function at a time has. */
 export interface Kit {
-  readonly lane: Lane
+  readonly track: Track
   readonly buffer: DeviceBuffer
   readonly pinned: PinnedBuffer
   readonly model: Uint8Array<ArrayBuffer>
 }
 
-type Body = (kit: Kit, own: Lane) => unknown
+type Body = (kit: Kit, own: Track) => unknown
 
 export class Aux {
   /** For calls that have to be refused. */
   readonly scratch: DeviceBuffer
-  readonly #actor: Actor
+  readonly #client: Client
   readonly #free: Kit[] = []
   #made = 0
   /** What a host function will close. */
   readonly #condemned: (() => void)[] = []
 
-  constructor(actor: Actor) {
-    this.#actor = actor
-    this.scratch = actor.machine.device.alloc(LENGTH)
+  constructor(client: Client) {
+    this.#client = client
+    this.scratch = client.machine.device.alloc(LENGTH)
   }
 
   /** A host function with something to do, for this stream. */
-  body(own: Lane): (() => unknown) | undefined {
-    const { random } = this.#actor
+  body(own: Track): (() => unknown) | undefined {
+    const { random } = this.#client
     if (random.chance(0.4)) return undefined
     const body = random.one(this.#bodies)
     return () => this.#withKit((kit) => body(kit, own))
@@ -57,12 +57,12 @@ export class Aux {
   async end(): Promise<void> {
     this.execute()
     this.scratch.close()
-    for (const { lane, buffer, pinned, model } of this.#free) {
-      const bytes = await lane.stream.download(buffer)
-      this.#actor.books.sameBytes('what host functions left', bytes, model)
+    for (const { track, buffer, pinned, model } of this.#free) {
+      const bytes = await track.stream.download(buffer)
+      this.#client.tracker.sameBytes('what host functions left', bytes, model)
       buffer.close()
       pinned.close()
-      lane.stream.close()
+      track.stream.close()
     }
   }
 
@@ -73,8 +73,8 @@ export class Aux {
       return body(kit)
     } catch (error) {
       // Where other threads have much queued there may be no room for more.
-      if (codeOf(error) !== 'ERR_DEADLOCK' || this.#actor.machine.isAlone) throw error
-      this.#actor.books.counts.deadlocks += 1
+      if (codeOf(error) !== 'ERR_DEADLOCK' || this.#client.machine.isAlone) throw error
+      this.#client.tracker.counts.deadlocks += 1
       return undefined
     } finally {
       this.#free.push(kit)
@@ -84,12 +84,12 @@ export class Aux {
   #make(): Kit | undefined {
     if (this.#made === MOST) return undefined
     this.#made += 1
-    const { machine } = this.#actor
+    const { machine } = this.#client
     const { device } = machine
-    const lane = new Lane(new Stream({ device }), 'own', machine.legacyOf(device))
-    const buffer = device.alloc(LENGTH, { stream: lane.stream })
-    lane.stream.fill(buffer, 0)
-    return { lane, buffer, pinned: device.allocPinned(LENGTH), model: new Uint8Array(LENGTH) }
+    const track = new Track(new Stream({ device }), 'own', machine.legacyOf(device))
+    const buffer = device.alloc(LENGTH, { stream: track.stream })
+    track.stream.fill(buffer, 0)
+    return { track, buffer, pinned: device.allocPinned(LENGTH), model: new Uint8Array(LENGTH) }
   }
 
   /** Waits inside a host function. On a GPU the streams may share a hardware queue, and then it is refused. */
@@ -98,113 +98,113 @@ export class Aux {
       wait()
       return true
     } catch (error) {
-      if (codeOf(error) !== 'ERR_DEADLOCK' || this.#actor.machine.isSimulated) throw error
-      this.#actor.books.counts.deadlocks += 1
+      if (codeOf(error) !== 'ERR_DEADLOCK' || this.#client.machine.isSimulated) throw error
+      this.#client.tracker.counts.deadlocks += 1
       return false
     }
   }
 
   readonly #bodies: readonly Body[] = [
-    ({ lane, buffer, model }) => {
-      const value = this.#actor.random.below(256)
-      lane.stream.fill(buffer, value)
+    ({ track, buffer, model }) => {
+      const value = this.#client.random.below(256)
+      track.stream.fill(buffer, value)
       model.fill(value)
     },
-    ({ lane, buffer, model }) => {
-      const bytes = this.#actor.random.bytes(LENGTH)
-      this.#actor.follow('upload() in a host function', lane.stream.upload(buffer, bytes))
+    ({ track, buffer, model }) => {
+      const bytes = this.#client.random.bytes(LENGTH)
+      this.#client.follow('upload() in a host function', track.stream.upload(buffer, bytes))
       model.set(bytes)
       bytes.fill(0xaa)
     },
-    ({ lane, buffer, model }) => {
+    ({ track, buffer, model }) => {
       const wanted = model.slice()
-      this.#actor.follow('download() in a host function', lane.stream.download(buffer), (bytes) => {
-        this.#actor.books.sameBytes('a download in a host function', bytes, wanted)
+      this.#client.follow('download() in a host function', track.stream.download(buffer), (bytes) => {
+        this.#client.tracker.sameBytes('a download in a host function', bytes, wanted)
       })
     },
-    ({ lane, buffer, model }) => {
-      const more = this.#actor.random.below(256)
-      lane.stream.launch(affine, { grid: 1, block: LENGTH }, buffer, LENGTH, more)
+    ({ track, buffer, model }) => {
+      const more = this.#client.random.below(256)
+      track.stream.launch(affine, { grid: 1, block: LENGTH }, buffer, LENGTH, more)
       affineModel(model, more)
     },
-    ({ lane, buffer, pinned, model }) => {
-      lane.stream.copy(pinned, buffer)
-      if (!this.#waitsInside(() => lane.stream.synchronize())) return
-      this.#actor.books.sameBytes('pinned bytes in a host function', pinned.bytes, model)
+    ({ track, buffer, pinned, model }) => {
+      track.stream.copy(pinned, buffer)
+      if (!this.#waitsInside(() => track.stream.synchronize())) return
+      this.#client.tracker.sameBytes('pinned bytes in a host function', pinned.bytes, model)
     },
-    ({ lane }) => {
-      using event = lane.stream.record()
+    ({ track }) => {
+      using event = track.stream.record()
       this.#waitsInside(() => event.synchronize())
     },
     (_, own) => {
       if (!own.usable) return
       const { stream } = own
-      const actor = this.#actor
-      actor.refused('synchronize() of its own stream', 'ERR_DEADLOCK', () => stream.synchronize())
-      actor.refused('drainHostFunctions() in a host function', 'ERR_DEADLOCK', () => own.device.drainHostFunctions())
+      const client = this.#client
+      client.refused('synchronize() of its own stream', 'ERR_DEADLOCK', () => stream.synchronize())
+      client.refused('drainHostFunctions() in a host function', 'ERR_DEADLOCK', () => own.device.drainHostFunctions())
       using behind = stream.record()
-      actor.refused('synchronize() of an event behind', 'ERR_DEADLOCK', () => behind.synchronize())
-      actor.machine.ground.waitForDevice(() => {
-        actor.refused('synchronize() of its device', 'ERR_DEADLOCK', () => own.device.synchronize())
+      client.refused('synchronize() of an event behind', 'ERR_DEADLOCK', () => behind.synchronize())
+      client.machine.fixture.waitForDevice(() => {
+        client.refused('synchronize() of its device', 'ERR_DEADLOCK', () => own.device.synchronize())
       })
     },
     (_, own) => {
       if (!own.usable) return
       using follower = new Stream({ device: own.device })
       follower.wait(own.stream)
-      this.#actor.refused('synchronize() of a follower', 'ERR_DEADLOCK', () => follower.synchronize())
+      this.#client.refused('synchronize() of a follower', 'ERR_DEADLOCK', () => follower.synchronize())
     },
     () => {
-      throw this.#actor.books.deliberate('thrown by a host function')
+      throw this.#client.tracker.deliberate('thrown by a host function')
     },
-    () => Promise.reject(this.#actor.books.deliberate('the promise of a host function rejects')),
-    async ({ lane }) => {
-      await lane.stream.finished()
+    () => Promise.reject(this.#client.tracker.deliberate('the promise of a host function rejects')),
+    async ({ track }) => {
+      await track.stream.finished()
     },
     (_, own) => {
-      if (own.usable && !own.crowded) this.#actor.machine.host(own, undefined)
+      if (own.usable && !own.crowded) this.#client.machine.host(own, undefined)
     },
-    ({ lane }) => this.#actor.machine.host(lane, () => void lane.stream.query()),
+    ({ track }) => this.#client.machine.host(track, () => void track.stream.query()),
     () => this.#condemned.pop()?.(),
     () => this.#condemned.pop()?.(),
-    ({ lane }) => {
-      using scratch = lane.device.alloc(1000, { stream: lane.stream })
-      using pinned = lane.device.allocPinned(1000)
-      lane.stream.fill(scratch, 1).copy(pinned, scratch)
+    ({ track }) => {
+      using scratch = track.device.alloc(1000, { stream: track.stream })
+      using pinned = track.device.allocPinned(1000)
+      track.stream.fill(scratch, 1).copy(pinned, scratch)
     },
     () => {
-      const { device } = this.#actor.machine
+      const { device } = this.#client.machine
       const fresh = new Stream({ device })
       using event = device.createEvent()
       fresh.record(event)
       event.query()
       fresh.close()
     },
-    ({ lane, buffer, model }) => {
-      const { ground, books } = this.#actor.machine
-      if (!ground.captureBegins()) return
+    ({ track, buffer, model }) => {
+      const { fixture, tracker } = this.#client.machine
+      if (!fixture.captureBegins()) return
       try {
-        using graph = lane.stream.capture(() => void lane.stream.fill(buffer, 7), { mode: 'relaxed' })
+        using graph = track.stream.capture(() => void track.stream.fill(buffer, 7), { mode: 'relaxed' })
         using exec = graph.instantiate()
-        lane.stream.launch(exec)
+        track.stream.launch(exec)
         model.fill(7)
-        books.counts.graphs += 1
+        tracker.counts.graphs += 1
       } finally {
-        ground.captureEnds()
+        fixture.captureEnds()
       }
     },
-    ({ lane }) => {
-      const { books } = this.#actor
+    ({ track }) => {
+      const { tracker } = this.#client
       const controller = new AbortController()
       const reason = new Error('given up')
-      const waits = lane.stream.finished({ signal: controller.signal }).then(
+      const waits = track.stream.finished({ signal: controller.signal }).then(
         () => 'was fulfilled',
         (error: unknown) => (error === reason ? undefined : told(error)),
       )
       controller.abort(reason)
-      this.#actor.follow('an aborted wait', waits, (wrong) => {
-        if (wrong !== undefined) books.fail(`a wait that was aborted in a host function: ${wrong}`)
-        books.counts.aborted += 1
+      this.#client.follow('an aborted wait', waits, (wrong) => {
+        if (wrong !== undefined) tracker.fail(`a wait that was aborted in a host function: ${wrong}`)
+        tracker.counts.aborted += 1
       })
     },
   ]

@@ -30,7 +30,7 @@ export function figuresOf(machine: Machine): Figures {
   }
 }
 
-/** So much more of each may there be at the end than there was in the midst, when all was in use. */
+/** So much more of each may there be at the end than there was halfway, when all was in use. */
 const MORE = { heap: 16, outside: 64, device: 64, threads: 4, files: 8 } as const
 
 /** What there is more of at the end than there was before. */

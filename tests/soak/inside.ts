@@ -1,21 +1,21 @@
 /** The process that is soaked: the main thread, and the workers that it starts. */
 import { Worker } from 'node:worker_threads'
-import { turn } from './actor.js'
-import { COUNTS, told } from './books.js'
+import { turn } from './client.js'
 import { type Figures, figuresOf, growth, toldFigures } from './figures.js'
-import { Ground } from './ground.js'
-import { haveGuests } from './guests.js'
+import { Fixture } from './fixture.js'
+import { runForeignClients } from './foreign-clients.js'
 import { argumentsOf, type Options, parseOptions } from './options.js'
 import { shareWithProcess } from './partners.js'
 import { PLAY, type Reply, type SharedWork, shareAround } from './sharing.js'
 import { type Beside, type Result, Thread } from './thread.js'
 import { Trace } from './trace.js'
+import { COUNTS, told } from './tracker.js'
 import { FAILED, PASSED } from './watchdog.js'
 import type { WorkerData } from './worker.js'
 
-/** Lanes of the main thread behind those of its actors and its watcher. */
+/** Tracks of the main thread behind those of its clients and its watcher. */
 const SHARES = 4
-const GUESTS = 5
+const FOREIGN_CLIENTS = 5
 const PARTNER = 6
 const LOOK_MILLISECONDS = 250
 const REPORT_MILLISECONDS = 10_000
@@ -35,8 +35,8 @@ class Colleague {
   readonly #worker: Worker
   #answer: (reply?: Reply) => void = () => {}
 
-  constructor(ground: Ground, number: number, trace: string) {
-    const workerData: WorkerData = { options: ground.options, memory: ground.memory, number, trace }
+  constructor(fixture: Fixture, number: number, trace: string) {
+    const workerData: WorkerData = { options: fixture.options, memory: fixture.memory, number, trace }
     this.#worker = new Worker(new URL('worker.js', import.meta.url), { workerData })
     let [result, error]: [Result | undefined, unknown] = [undefined, undefined]
     this.#worker.on('error', (reason) => {
@@ -78,17 +78,17 @@ class Colleague {
 }
 
 async function soak(options: Options, tracePath: string): Promise<number> {
-  const ground = new Ground(options)
+  const fixture = new Fixture(options)
   const hire = async (): Promise<Colleague[]> => {
-    const hired = Array.from({ length: options.workers }, (_, index) => new Colleague(ground, index + 1, tracePath))
+    const hired = Array.from({ length: options.workers }, (_, index) => new Colleague(fixture, index + 1, tracePath))
     await Promise.all(hired.map(({ ready }) => ready))
     return hired
   }
-  const early = ground.workersFirst ? await hire() : undefined
-  const thread = new Thread(ground, 0, new Trace(tracePath, 0))
+  const early = fixture.workersFirst ? await hire() : undefined
+  const thread = new Thread(fixture, 0, new Trace(tracePath, 0))
   await thread.ready
-  const { books, machine } = thread
-  // Guests have the same driver, and say nothing of it.
+  const { tracker, machine } = thread
+  // Foreign clients have the same driver, and say nothing of it.
   process.env['CUDA_STREAMS_DRIVER'] = machine.bench.name
   const colleagues = early ?? (await hire())
   for (const colleague of colleagues) colleague.play()
@@ -98,7 +98,7 @@ async function soak(options: Options, tracePath: string): Promise<number> {
   const watch = new Watch(thread)
   const withOthers: readonly Beside[] = [
     (goesOn) => shareAround(thread, SHARES, () => colleagues.filter(({ playing }) => playing), goesOn),
-    (goesOn) => haveGuests(thread, GUESTS, goesOn),
+    (goesOn) => runForeignClients(thread, FOREIGN_CLIENTS, goesOn),
     ...(options.alone ? [] : [(goesOn: () => boolean) => shareWithProcess(thread, PARTNER, goesOn)]),
   ]
   const results = [await thread.play(options.workers > 0 ? withOthers : [])]
@@ -111,7 +111,7 @@ async function soak(options: Options, tracePath: string): Promise<number> {
     ...(await watch.leftOver()),
   ]
   const counts = COUNTS.map((name) => `${name} ${results.reduce((sum, { counts }) => sum + counts[name], 0)}`)
-  console.log(`${counts.join(', ')}; ${books.pending} promises pending`)
+  console.log(`${counts.join(', ')}; ${tracker.pending} promises pending`)
   for (const failure of failures.slice(0, MOST_SHOWN)) console.log(`FAILURE: ${failure}`)
   console.log(failures.length === 0 ? 'PASSED' : `FAILED: ${failures.length} failures`)
   return failures.length === 0 ? PASSED : FAILED
@@ -147,15 +147,15 @@ class Watch {
   }
 
   #look(): void {
-    const { ground, machine, books } = this.#thread
-    const { seconds, steps } = ground.options
+    const { fixture, machine, tracker } = this.#thread
+    const { seconds, steps } = fixture.options
     const now = performance.now()
-    const passed = steps === undefined ? (now - this.#began) / 1000 / seconds : books.counts.actions / (3 * steps)
-    if (steps === undefined && passed >= 1) ground.stop()
+    const passed = steps === undefined ? (now - this.#began) / 1000 / seconds : tracker.counts.actions / (3 * steps)
+    if (steps === undefined && passed >= 1) fixture.stop()
     if (this.#early === undefined && passed >= 1 / 3) this.#early = figuresOf(machine)
     if (now - this.#reported < REPORT_MILLISECONDS) return
     this.#reported = now
-    const { actions } = books.counts
+    const { actions } = tracker.counts
     console.log(
       `${Math.round((now - this.#began) / 1000)} s, ${actions} actions here: ${toldFigures(figuresOf(machine))}`,
     )

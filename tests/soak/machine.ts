@@ -5,10 +5,10 @@ import { Cublas } from 'cuda-streams/cublas'
 import { Communicator } from 'cuda-streams/nccl'
 import { openCudaWorkbench } from '../helpers/cuda-workbench.js'
 import { simWorkbench, type Workbench } from '../helpers/workbench.js'
-import { type Books, codeOf } from './books.js'
-import type { Ground } from './ground.js'
+import type { Fixture } from './fixture.js'
 import { add, affine, mirror } from './kernels.js'
-import { type Clock, Lane, LegacyOrder, reached, unrun } from './lanes.js'
+import { codeOf, type Tracker } from './tracker.js'
+import { type Clock, LegacyOrder, reached, Track, unrun } from './tracks.js'
 
 const MOST_DEVICES = 2
 /** That a thread has for each device. */
@@ -22,8 +22,8 @@ export interface ForeignStream {
 
 export class Machine {
   readonly bench: Workbench
-  readonly ground: Ground
-  readonly books: Books
+  readonly fixture: Fixture
+  readonly tracker: Tracker
   readonly number: number
   readonly devices: readonly Device[]
   /** Undefined where cuBLAS is not found. */
@@ -31,16 +31,16 @@ export class Machine {
   /** One for each simulated device: ranks of NCCL. */
   ranks: readonly Communicator[] = []
   readonly #legacy = new Map<Device, LegacyOrder>()
-  readonly #perThread = new Map<Device, Lane>()
+  readonly #perThread = new Map<Device, Track>()
   readonly #context = new AsyncLocalStorage<object>()
   /** Foreign streams that are not played with. */
   readonly #foreign: ForeignStream[] = []
 
-  constructor(ground: Ground, books: Books, number: number) {
-    this.ground = ground
-    this.books = books
+  constructor(fixture: Fixture, tracker: Tracker, number: number) {
+    this.fixture = fixture
+    this.tracker = tracker
     this.number = number
-    this.bench = openBench(ground, number)
+    this.bench = openBench(fixture, number)
     this.devices = this.bench.devices.slice(0, MOST_DEVICES)
     for (const device of this.devices) this.#legacy.set(device, new LegacyOrder())
     if (!this.isSimulated) this.#makeForeign()
@@ -69,12 +69,12 @@ export class Machine {
 
   /** Does no other thread use the same devices? */
   get isAlone(): boolean {
-    return this.isSimulated || this.ground.options.workers === 0
+    return this.isSimulated || this.fixture.options.workers === 0
   }
 
   /** May this thread fill hardware queues? */
   get mayFillQueues(): boolean {
-    return this.isSimulated || this.number === 0 || this.ground.options.bursts
+    return this.isSimulated || this.number === 0 || this.fixture.options.bursts
   }
 
   /** A stream of another library; undefined where none is left on this device. */
@@ -109,75 +109,75 @@ export class Machine {
     return found
   }
 
-  nullLane(device: Device): Lane {
+  nullTrack(device: Device): Track {
     const legacy = this.legacyOf(device)
-    return legacy.nullLane ?? new Lane(device.defaultStream, 'null', legacy)
+    return legacy.nullTrack ?? new Track(device.defaultStream, 'null', legacy)
   }
 
-  perThreadLane(device: Device): Lane {
-    let lane = this.#perThread.get(device)
-    if (lane === undefined) {
-      lane = new Lane(
+  perThreadTrack(device: Device): Track {
+    let track = this.#perThread.get(device)
+    if (track === undefined) {
+      track = new Track(
         device.run(() => Stream.perThread),
         'perThread',
         this.legacyOf(device),
       )
-      this.#perThread.set(device, lane)
+      this.#perThread.set(device, track)
     }
-    return lane
+    return track
   }
 
   /** May this stream capture, and streams join it? */
-  mayCapture({ origin, isBlocking }: Lane): boolean {
-    return origin !== 'null' && !(isBlocking && this.ground.usesNullStream)
+  mayCapture({ origin, isBlocking }: Track): boolean {
+    return origin !== 'null' && !(isBlocking && this.fixture.usesNullStream)
   }
 
   /** Queues a host function or a callback that has to run once, in order, in the async context of this call. */
-  host(lane: Lane, body: (() => unknown) | undefined, kind: 'host function' | 'callback' = 'host function'): void {
-    const { books } = this
+  host(track: Track, body: (() => unknown) | undefined, kind: 'host function' | 'callback' = 'host function'): void {
+    const { tracker } = this
     const context = {}
     let [at, ran] = [0, 0]
-    lane.beforeWork()
-    const before = lane.clock()
+    track.beforeWork()
+    const before = track.clock()
     const run = (): unknown => {
       ran += 1
-      const what = `${kind} ${at} of ${lane}`
-      if (ran > 1) books.fail(`${what} ran ${ran} times`)
-      if (this.#context.getStore() !== context) books.fail(`${what} ran in another async context`)
-      if (lane.pending[0] !== at) books.fail(`${what} ran before ${lane.pending[0]}`)
+      const what = `${kind} ${at} of ${track}`
+      if (ran > 1) tracker.fail(`${what} ran ${ran} times`)
+      if (this.#context.getStore() !== context) tracker.fail(`${what} ran in another async context`)
+      if (track.pending[0] !== at) tracker.fail(`${what} ran before ${track.pending[0]}`)
       for (const [other, upTo] of before) {
-        const missing = other === lane ? undefined : unrun(other, upTo)
-        if (missing !== undefined) books.fail(`${what} ran before ${missing}`)
+        const missing = other === track ? undefined : unrun(other, upTo)
+        if (missing !== undefined) tracker.fail(`${what} ran before ${missing}`)
       }
       try {
         return body?.()
       } finally {
-        lane.pending.shift()
-        books.counts[kind === 'callback' ? 'callbacks' : 'hostFunctions'] += 1
+        track.pending.shift()
+        tracker.counts[kind === 'callback' ? 'callbacks' : 'hostFunctions'] += 1
       }
     }
-    const { stream } = lane
+    const { stream } = track
     this.#context.run(context, () => {
       if (kind === 'host function') stream.launchHostFunc(run)
       else {
         stream.addCallback((given, status, argument) => {
-          if (given !== stream || status !== 0 || argument !== context) books.fail(`a callback heard ${status}`)
+          if (given !== stream || status !== 0 || argument !== context) tracker.fail(`a callback heard ${status}`)
           run()
         }, context)
       }
     })
-    ;({ at } = lane.worked())
-    lane.pending.push(at)
+    ;({ at } = track.worked())
+    track.pending.push(at)
   }
 
   /** The host has waited: host functions up to there must have run. */
   reached(clock: Clock, how: string): void {
     const missing = reached(clock)
-    if (missing !== undefined) this.books.fail(`${how} came before ${missing}`)
+    if (missing !== undefined) this.tracker.fail(`${how} came before ${missing}`)
   }
 }
 
-function openBench({ options }: Ground, number: number): Workbench {
+function openBench({ options }: Fixture, number: number): Workbench {
   if (options.driver !== 'sim') {
     const cuda = openCudaWorkbench()
     if (typeof cuda !== 'string') return cuda

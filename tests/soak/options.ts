@@ -2,9 +2,9 @@
 import { parseArgs } from 'node:util'
 
 export interface Options {
-  /** How long the actors go on. */
+  /** How long the clients go on. */
   readonly seconds: number
-  /** Instead of `seconds`: how many actions each actor plays. Then one seed is one program. */
+  /** Instead of `seconds`: how many actions each client plays. Then one seed is one program. */
   readonly steps: number | undefined
   readonly seed: number
   /** Threads beside the main one, which come and go besides; 0 for the main thread alone. */
@@ -14,17 +14,17 @@ export interface Options {
   readonly bursts: boolean
   /** Does no other process take part? */
   readonly alone: boolean
-  /** Seconds without a new action after which an actor counts as hung. */
+  /** Seconds without a new action after which an client counts as hung. */
   readonly silence: number
   /** A mistake to be made, to see that it is found. */
-  readonly plant: Plant | undefined
+  readonly inject: InjectedBug | undefined
 }
 
 const DRIVERS = ['auto', 'cuda', 'sim'] as const
 export type Driver = (typeof DRIVERS)[number]
 
-export const PLANTS = ['byte', 'order', 'promise', 'error', 'crash', 'block', 'stall', 'kept'] as const
-export type Plant = (typeof PLANTS)[number]
+export const INJECTED_BUGS = ['byte', 'order', 'promise', 'error', 'crash', 'block', 'stall', 'kept'] as const
+export type InjectedBug = (typeof INJECTED_BUGS)[number]
 
 const FLAGS = {
   seconds: { type: 'string', default: '60' },
@@ -35,7 +35,7 @@ const FLAGS = {
   bursts: { type: 'boolean', default: false },
   alone: { type: 'boolean', default: false },
   silence: { type: 'string', default: '45' },
-  plant: { type: 'string' },
+  inject: { type: 'string' },
 } as const
 
 /** Throws an Error that says which option is wrong. */
@@ -50,20 +50,20 @@ export function parseOptions(args: readonly string[]): Options {
     bursts: values.bursts,
     alone: values.alone,
     silence: numberOf('--silence', values.silence, 0.1),
-    plant: values.plant === undefined ? undefined : oneOf('--plant', values.plant, PLANTS),
+    inject: values.inject === undefined ? undefined : oneOf('--inject', values.inject, INJECTED_BUGS),
   }
 }
 
 /** The options as arguments: parsed, they are the same again. */
 export function argumentsOf(options: Options): string[] {
-  const { seconds, steps, seed, workers, driver, bursts, alone, silence, plant } = options
+  const { seconds, steps, seed, workers, driver, bursts, alone, silence, inject } = options
   return [
     ...(steps === undefined ? ['--seconds', `${seconds}`] : ['--steps', `${steps}`]),
     ...['--seed', `${seed}`, '--workers', `${workers}`, '--driver', driver],
     ...(bursts ? ['--bursts'] : []),
     ...(alone ? ['--alone'] : []),
     ...(silence === Number(FLAGS.silence.default) ? [] : ['--silence', `${silence}`]),
-    ...(plant === undefined ? [] : ['--plant', plant]),
+    ...(inject === undefined ? [] : ['--inject', inject]),
   ]
 }
 

@@ -1,7 +1,7 @@
 /** Memory and events that another process uses as well. Only on a GPU: a simulated one belongs to its process. */
 import { fork } from 'node:child_process'
 import { Event } from 'cuda-streams'
-import { turn } from './actor.js'
+import { turn } from './client.js'
 import type { PartnerReply, PartnerWork } from './partner.js'
 import { Random, seedOf } from './random.js'
 import type { Thread } from './thread.js'
@@ -9,10 +9,10 @@ import type { Thread } from './thread.js'
 const LENGTHS = [1, 4096, 100_000]
 
 export async function shareWithProcess(thread: Thread, index: number, goesOn: () => boolean): Promise<void> {
-  const { books, machine, ground } = thread
+  const { tracker, machine, fixture } = thread
   if (machine.isSimulated) return
-  const lane = thread.trace.lane(index)
-  const random = new Random(seedOf(ground.options.seed, 400))
+  const track = thread.trace.track(index)
+  const random = new Random(seedOf(fixture.options.seed, 400))
   const child = fork(new URL('partner.js', import.meta.url))
   let answer: (reply: PartnerReply | undefined) => void = () => {}
   child.on('message', (reply: PartnerReply) => answer(reply))
@@ -29,19 +29,19 @@ export async function shareWithProcess(thread: Thread, index: number, goesOn: ()
     })
   }
   while (goesOn() && child.connected) {
-    lane.note('shares with another process')
+    track.note('shares with another process')
     await shareOnce(thread, ask, random)
     for (let left = random.between(20, 200); left > 0; left -= 1) await turn()
   }
-  lane.note('lets the other process end')
+  track.note('lets the other process end')
   if (child.connected) child.disconnect()
-  else books.fail('the other process has ended')
+  else tracker.fail('the other process has ended')
   await exit
-  lane.over()
+  track.over()
 }
 
 async function shareOnce(
-  { books, machine }: Thread,
+  { tracker, machine }: Thread,
   ask: (work: PartnerWork) => Promise<PartnerReply | undefined>,
   random: Random,
 ): Promise<void> {
@@ -55,11 +55,11 @@ async function shareOnce(
   const reply = await ask({ memory: memory ?? '', written: event ?? '', value, more })
   if (reply === undefined) return
   if (reply.wrong !== undefined) {
-    books.fail(`sharing with another process: ${reply.wrong}`)
+    tracker.fail(`sharing with another process: ${reply.wrong}`)
     return
   }
   using answered = Event.fromIpcHandle(Buffer.from(reply.answered, 'hex'), { device })
   stream.wait(answered)
-  books.sameBytes('what another process wrote', await stream.download(buffer), new Uint8Array(length).fill(more))
-  books.counts.shares += 1
+  tracker.sameBytes('what another process wrote', await stream.download(buffer), new Uint8Array(length).fill(more))
+  tracker.counts.shares += 1
 }

@@ -1,6 +1,6 @@
 /** Pieces of memory, what each should hold, and what was queued with it. */
 import type { Device, DeviceBuffer, PinnedBuffer } from 'cuda-streams'
-import type { Use } from './lanes.js'
+import type { Use } from './tracks.js'
 
 export type PieceKind = 'device' | 'interprocess' | 'foreign' | 'pinned'
 
@@ -15,7 +15,7 @@ export class Piece {
   /** Of foreign memory: the buffer that owns it. */
   readonly owner: DeviceBuffer | undefined
   /** The stream in whose order the library frees it. */
-  readonly home: Use['lane'] | undefined
+  readonly allocationStream: Use['track'] | undefined
   /** The latest write, and what has read it since. */
   written: Use
   reads: Use[] = []
@@ -25,7 +25,7 @@ export class Piece {
   untracked = false
 
   constructor(
-    made: Pick<Piece, 'kind' | 'buffer'> & { readonly owner?: DeviceBuffer; readonly home?: Use['lane'] },
+    made: Pick<Piece, 'kind' | 'buffer'> & { readonly owner?: DeviceBuffer; readonly allocationStream?: Use['track'] },
     written: Use,
   ) {
     this.kind = made.kind
@@ -34,7 +34,7 @@ export class Piece {
     this.model = new Uint8Array(made.buffer.byteLength)
     this.view = 'bytes' in made.buffer ? made.buffer.bytes : new Uint8Array(0)
     this.owner = made.owner
-    this.home = made.home
+    this.allocationStream = made.allocationStream
     this.untracked = made.owner !== undefined
     this.written = written
   }
@@ -59,7 +59,7 @@ export class Piece {
 
   /** It was read. */
   readBy(use: Use): void {
-    this.reads = this.reads.filter(({ lane, at }) => lane !== use.lane && lane.done < at)
+    this.reads = this.reads.filter(({ track, at }) => track !== use.track && track.done < at)
     this.reads.push(use)
   }
 

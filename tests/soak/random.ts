@@ -1,6 +1,6 @@
 /** Choices by chance: the same seed chooses the same. */
 
-/** Splits one seed into many: each thread and each actor has its own. */
+/** Splits one seed into many: each thread and each client has its own. */
 export function seedOf(...parts: readonly number[]): number {
   let mixed = 0x2545f491
   for (const part of parts) mixed = scramble(mixed ^ Math.imul(part + 1, 0x85ebca6b))

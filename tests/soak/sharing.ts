@@ -1,9 +1,9 @@
 /** Streams, events and memory that the main thread and a worker use together. Only on a GPU: each thread has a simulator of its own. */
 import { DeviceBuffer, Event, type SharedBuffer, type SharedEvent, type SharedStream, Stream } from 'cuda-streams'
-import { turn } from './actor.js'
-import { codeOf, told } from './books.js'
+import { turn } from './client.js'
 import { Random, seedOf } from './random.js'
 import type { Thread } from './thread.js'
+import { codeOf, told } from './tracker.js'
 
 const LENGTH = 4096
 
@@ -82,7 +82,7 @@ export interface Asked {
 
 /** In the main thread: one round with a worker. */
 async function shareWith(thread: Thread, worker: Asked, random: Random): Promise<void> {
-  const { books, machine } = thread
+  const { tracker, machine } = thread
   const { device } = machine
   const [value, more] = [random.below(256), random.below(256)]
   const order = new SharedArrayBuffer(4)
@@ -98,13 +98,13 @@ async function shareWith(thread: Thread, worker: Asked, random: Random): Promise
     buffer: buffer.share(),
   }
   const reply = await worker.ask({ ...things, value, more, order })
-  if (reply?.wrong !== undefined) books.fail(`sharing: ${reply.wrong}`)
+  if (reply?.wrong !== undefined) tracker.fail(`sharing: ${reply.wrong}`)
   if (reply !== undefined && !machine.isSimulated) {
     stream.wait(answeredEvent)
     const bytes = await stream.download(buffer)
-    books.sameBytes('what a worker wrote', bytes, new Uint8Array(LENGTH).fill(more))
+    tracker.sameBytes('what a worker wrote', bytes, new Uint8Array(LENGTH).fill(more))
   }
-  books.counts.shares += 1
+  tracker.counts.shares += 1
   // The owner closes last, and then nobody can take it in.
   for (const each of [buffer, answeredEvent, written, stream]) each.close()
 }
@@ -116,15 +116,15 @@ export async function shareAround(
   workers: () => readonly Asked[],
   goesOn: () => boolean,
 ): Promise<void> {
-  const lane = thread.trace.lane(index)
-  const random = new Random(seedOf(thread.ground.options.seed, 200))
+  const track = thread.trace.track(index)
+  const random = new Random(seedOf(thread.fixture.options.seed, 200))
   while (goesOn()) {
     const found = workers()
     if (found.length > 0) {
-      lane.note('shares with a worker')
+      track.note('shares with a worker')
       await shareWith(thread, random.one(found), random)
-    } else lane.note('has nobody to share with')
+    } else track.note('has nobody to share with')
     for (let left = random.between(20, 200); left > 0; left -= 1) await turn()
   }
-  lane.over()
+  track.over()
 }

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { openCudaWorkbench } from '../helpers/cuda-workbench.js'
 import { type Outcome, runChild } from '../torture/run-child.js'
-import { PLANTS, type Plant } from './options.js'
+import { INJECTED_BUGS, type InjectedBug } from './options.js'
 import { FAILED, LOST, PASSED } from './watchdog.js'
 
 const cuda = openCudaWorkbench()
@@ -39,12 +39,12 @@ describe('a soak of a GPU', { skip: withoutCuda ?? false }, () => {
 })
 
 /** What a soak says of each mistake that it is told to make, and its exit code. */
-const FOUND: Readonly<Record<Plant, readonly [code: number, says: RegExp]>> = {
+const FOUND: Readonly<Record<InjectedBug, readonly [code: number, says: RegExp]>> = {
   byte: [FAILED, /^FAILURE: main thread, a download of .* bytes? differ/m],
   order: [FAILED, /^FAILURE: main thread, .*host function \d+ of/m],
   error: [FAILED, /^FAILURE: main thread, an uncaught exception: Error: a mistake in a host function/m],
   kept: [FAILED, /^FAILURE: main thread, of \d+ things that were let go of there are still Stream/m],
-  promise: [LOST, /^HUNG: nothing heard of the main thread, actor \d[\s\S]*a promise that is never settled/m],
+  promise: [LOST, /^HUNG: nothing heard of the main thread, client \d[\s\S]*a promise that is never settled/m],
   crash: [LOST, /^CRASHED: the process ended with SIGSEGV[\s\S]*makes a mistake: crash/m],
   block: [LOST, /^HUNG: nothing heard of the main thread[\s\S]*makes a mistake: block/m],
   stall: [LOST, /^HUNG: the process does not end/m],
@@ -55,14 +55,14 @@ const SILENCE = 8
 
 // Those that hang do nothing meanwhile.
 describe('a soak', { concurrency: 4 }, () => {
-  for (const plant of PLANTS) {
-    it(`finds a mistake that it makes itself: ${plant}`, timeout, async () => {
-      const [code, says] = FOUND[plant]
+  for (const inject of INJECTED_BUGS) {
+    it(`finds a mistake that it makes itself: ${inject}`, timeout, async () => {
+      const [code, says] = FOUND[inject]
       const silence = code === LOST ? `--silence ${SILENCE} ` : ''
-      const outcome = await soak(`--steps 60 --seed 5 --workers 0 --driver sim ${silence}--plant ${plant}`)
+      const outcome = await soak(`--steps 60 --seed 5 --workers 0 --driver sim ${silence}--inject ${inject}`)
       assert.equal(outcome.code, code, saidBy(outcome))
       assert.match(outcome.stdout, says)
-      assert.match(outcome.stdout, /^.*Again: npm run soak -- --steps 60 --seed 5 .*--plant \w+$/m)
+      assert.match(outcome.stdout, /^.*Again: npm run soak -- --steps 60 --seed 5 .*--inject \w+$/m)
     })
   }
 

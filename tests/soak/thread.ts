@@ -1,19 +1,19 @@
-/** One thread of a soak: its actors, and what watches them. The main thread and the workers do the same. */
+/** One thread of a soak: its clients, and what watches them. The main thread and the workers do the same. */
 import { ACTIONS } from './actions/all.js'
 import { endGraphs } from './actions/graphs.js'
 import { checkAll } from './actions/memory.js'
-import { type Action, Actor, turn } from './actor.js'
-import { Books, type Counts, told } from './books.js'
-import type { Ground } from './ground.js'
+import { type Action, Client, turn } from './client.js'
+import type { Fixture } from './fixture.js'
+import { inject } from './injected-bugs.js'
 import { Machine } from './machine.js'
-import { plant } from './plants.js'
 import { Random, seedOf } from './random.js'
 import type { Trace } from './trace.js'
+import { type Counts, Tracker, told } from './tracker.js'
 import { watchFrom } from './watcher.js'
 
-const ACTORS = 3
-/** The lane behind those of the actors. */
-const WATCHER = ACTORS
+const CLIENTS = 3
+/** The track behind those of the clients. */
+const WATCHER = CLIENTS
 const MOST_PENDING = 200
 const TURNS = 20
 const COLLECTIONS = 40
@@ -23,131 +23,131 @@ export interface Result {
   readonly failures: readonly string[]
 }
 
-/** What a thread does beside its actors, as long as they play. */
+/** What a thread does beside its clients, as long as they play. */
 export type Beside = (goesOn: () => boolean) => Promise<void>
 
 export class Thread {
-  readonly books: Books
+  readonly tracker: Tracker
   readonly machine: Machine
-  readonly ground: Ground
+  readonly fixture: Fixture
   readonly number: number
   readonly trace: Trace
   /** Fulfilled when this thread has used the library. */
   readonly ready: Promise<void>
-  #actors: readonly Actor[] = []
+  #clients: readonly Client[] = []
 
-  constructor(ground: Ground, number: number, trace: Trace) {
-    this.ground = ground
+  constructor(fixture: Fixture, number: number, trace: Trace) {
+    this.fixture = fixture
     this.number = number
     this.trace = trace
-    this.books = new Books(number === 0 ? 'main thread' : `worker ${number}`, () => ground.stop())
-    this.machine = new Machine(ground, this.books, number)
+    this.tracker = new Tracker(number === 0 ? 'main thread' : `worker ${number}`, () => fixture.stop())
+    this.machine = new Machine(fixture, this.tracker, number)
     this.ready = this.machine.prepare()
   }
 
-  /** Plays until the time is over, and then takes all apart. What is beside goes on as long as the actors do. */
+  /** Plays until the time is over, and then takes all apart. What is beside goes on as long as the clients do. */
   play(beside: readonly Beside[] = []): Promise<Result> {
     return this.machine.device.run(() => this.#play(beside))
   }
 
   async #play(beside: readonly Beside[]): Promise<Result> {
-    const { books } = this
+    const { tracker } = this
     await this.ready
-    this.#actors = Array.from({ length: ACTORS }, (_, index) => this.#actor(index))
-    let playing = ACTORS
+    this.#clients = Array.from({ length: CLIENTS }, (_, index) => this.#client(index))
+    let playing = CLIENTS
     const goesOn = (): boolean => playing > 0
-    const acting = this.#actors.map(async (actor) => {
-      await this.#act(actor)
+    const acting = this.#clients.map(async (client) => {
+      await this.#act(client)
       playing -= 1
     })
     await Promise.all([...acting, watchFrom(this, WATCHER, goesOn), ...beside.map((each) => each(goesOn))])
     await this.#end()
-    return { counts: books.counts, failures: books.failures }
+    return { counts: tracker.counts, failures: tracker.failures }
   }
 
-  #actor(index: number): Actor {
-    const random = new Random(seedOf(this.ground.options.seed, this.number, index))
-    const lane = this.trace.lane(index)
-    lane.note('begins')
-    return new Actor(`${this.number}.${index}`, random, this.machine, lane)
+  #client(index: number): Client {
+    const random = new Random(seedOf(this.fixture.options.seed, this.number, index))
+    const track = this.trace.track(index)
+    track.note('begins')
+    return new Client(`${this.number}.${index}`, random, this.machine, track)
   }
 
-  async #act(actor: Actor): Promise<void> {
-    const { ground, books } = this
-    const { random, trace } = actor
-    const { steps } = ground.options
+  async #act(client: Client): Promise<void> {
+    const { fixture, tracker } = this
+    const { random, trace } = client
+    const { steps } = fixture.options
     const choose = chooser(ACTIONS, random)
-    for (let played = 0; !ground.stopped && (steps === undefined || played < steps); played += 1) {
+    for (let played = 0; !fixture.stopped && (steps === undefined || played < steps); played += 1) {
       const action = choose()
       trace.note(action.name)
-      books.lane = trace
-      books.counts.actions += 1
+      tracker.track = trace
+      tracker.counts.actions += 1
       try {
-        await action.play(actor)
+        await action.play(client)
       } catch (error) {
-        actor.fail(`${action.name} threw ${told(error)}`)
+        client.fail(`${action.name} threw ${told(error)}`)
       }
-      if (ground.options.plant !== undefined) plant(ground.options.plant, actor, played)
-      if (books.pending > MOST_PENDING) await books.settle((text) => trace.note(text))
+      if (fixture.options.inject !== undefined) inject(fixture.options.inject, client, played)
+      if (tracker.pending > MOST_PENDING) await tracker.settle((text) => trace.note(text))
       else if (random.chance(0.03)) await turn()
     }
     try {
-      await this.#finish(actor)
+      await this.#finish(client)
     } catch (error) {
-      actor.fail(`at the end: ${told(error)}`)
+      client.fail(`at the end: ${told(error)}`)
     }
     trace.over()
   }
 
-  /** Checks all that the actor has, and closes it. */
-  async #finish(actor: Actor): Promise<void> {
-    const { books } = this
-    const note = (text: string): void => actor.trace.note(text)
+  /** Checks all that the client has, and closes it. */
+  async #finish(client: Client): Promise<void> {
+    const { tracker } = this
+    const note = (text: string): void => client.trace.note(text)
     note('ends its graphs')
-    await endGraphs(actor)
+    await endGraphs(client)
     note('checks its memory')
-    checkAll(actor)
-    await books.settle(note)
+    checkAll(client)
+    await tracker.settle(note)
     note('gives its memory back')
-    for (const piece of actor.pieces) await actor.giveBack(piece)
+    for (const piece of client.pieces) await client.giveBack(piece)
     note('runs its last host functions')
     for (const device of this.machine.devices) device.drainHostFunctions()
-    await actor.aux.end()
+    await client.aux.end()
     note('closes its streams')
-    for (const lane of actor.lanes) {
-      const clock = lane.clock()
-      await lane.stream.finished()
+    for (const track of client.tracks) {
+      const clock = track.clock()
+      await track.stream.finished()
       this.machine.reached(clock, 'the last finished()')
-      if (lane.pending.length > 0) actor.fail(`${lane.pending.length} host functions of ${lane} have not run`)
-      await actor.retire(lane)
+      if (track.pending.length > 0) client.fail(`${track.pending.length} host functions of ${track} have not run`)
+      await client.retire(track)
     }
-    for (const { event } of actor.marks) event.close()
-    actor.lanes = []
-    actor.marks = []
-    actor.pieces = []
-    actor.graphs = undefined
+    for (const { event } of client.marks) event.close()
+    client.tracks = []
+    client.marks = []
+    client.pieces = []
+    client.graphs = undefined
   }
 
-  /** What all actors leave behind: nothing. */
+  /** What all clients leave behind: nothing. */
   async #end(): Promise<void> {
-    const { books, machine } = this
-    const lane = this.trace.lane(WATCHER)
-    lane.note('waits for the devices')
+    const { tracker, machine } = this
+    const track = this.trace.track(WATCHER)
+    track.note('waits for the devices')
     for (const device of machine.devices) device.drainHostFunctions()
     for (let left = TURNS; left > 0; left -= 1) await turn()
-    await books.settle((text) => lane.note(text))
-    if (books.unsurfaced > 0) books.fail(`${books.unsurfaced} errors of host functions have not surfaced`)
-    lane.note('collects what was let go of')
-    books.counts.collected += await this.#collect()
+    await tracker.settle((text) => track.note(text))
+    if (tracker.unsurfaced > 0) tracker.fail(`${tracker.unsurfaced} errors of host functions have not surfaced`)
+    track.note('collects what was let go of')
+    tracker.counts.collected += await this.#collect()
     await machine.close()
     if (machine.isSimulated) await this.#allocateAll()
-    lane.over()
+    track.over()
   }
 
   /** What was let go of is found by the garbage collector. Returns how many things that were. */
   async #collect(): Promise<number> {
-    const dropped = this.#actors.flatMap((actor) => actor.dropped)
-    this.#actors = []
+    const dropped = this.#clients.flatMap((client) => client.dropped)
+    this.#clients = []
     const kept = (): readonly string[] => dropped.flatMap((each) => each.deref()?.toString() ?? [])
     for (let tries = COLLECTIONS; tries > 0 && kept().length > 0; tries -= 1) {
       // What was looked at stays until the turn is over.
@@ -155,7 +155,8 @@ export class Thread {
       globalThis.gc?.()
       await turn()
     }
-    if (kept().length > 0) this.books.fail(`of ${dropped.length} things that were let go of there are still ${kept()}`)
+    if (kept().length > 0)
+      this.tracker.fail(`of ${dropped.length} things that were let go of there are still ${kept()}`)
     // Finalizers come a turn later.
     for (let turns = TURNS; turns > 0; turns -= 1) await turn()
     return dropped.length

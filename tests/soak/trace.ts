@@ -1,18 +1,18 @@
 /**
- * What each actor did last, in a file that the watchdog reads: it stays readable when the process is blocked, killed or
- * crashed. Each actor has a lane of a few slots, which it writes in turn.
+ * What each client did last, in a file that the watchdog reads: it stays readable when the process is blocked, killed or
+ * crashed. Each client has a track of a few slots, which it writes in turn.
  */
 import { openSync, readFileSync, writeSync } from 'node:fs'
 
-/** Lanes that each thread has: its actors, and what watches and shares. */
-export const LANES = 8
+/** Tracks that each thread has: its clients, and what watches and shares. */
+export const TRACKS = 8
 const SLOTS = 6
 const SLOT_BYTES = 120
-const LANE_BYTES = SLOTS * SLOT_BYTES
+const TRACK_BYTES = SLOTS * SLOT_BYTES
 const OVER = 'is over'
 
-export interface LaneState {
-  readonly lane: number
+export interface TrackState {
+  readonly track: number
   /** How many actions it has begun. */
   readonly count: number
   readonly over: boolean
@@ -23,23 +23,23 @@ export interface LaneState {
 export class Trace {
   readonly #file: number
   readonly #thread: number
-  readonly #lanes = new Map<number, TraceLane>()
+  readonly #tracks = new Map<number, TraceTrack>()
 
   constructor(path: string, thread: number) {
     this.#file = openSync(path, 'r+')
     this.#thread = thread
   }
 
-  lane(index: number): TraceLane {
-    const known = this.#lanes.get(index)
+  track(index: number): TraceTrack {
+    const known = this.#tracks.get(index)
     if (known !== undefined) return known
-    const lane = new TraceLane(this.#file, this.#thread * LANES + index)
-    this.#lanes.set(index, lane)
-    return lane
+    const track = new TraceTrack(this.#file, this.#thread * TRACKS + index)
+    this.#tracks.set(index, track)
+    return track
   }
 }
 
-export class TraceLane {
+export class TraceTrack {
   /** How many actions it has begun. */
   count = 0
   /** The latest. */
@@ -47,9 +47,9 @@ export class TraceLane {
   readonly #file: number
   readonly #at: number
 
-  constructor(file: number, lane: number) {
+  constructor(file: number, track: number) {
     this.#file = file
-    this.#at = lane * LANE_BYTES
+    this.#at = track * TRACK_BYTES
   }
 
   note(text: string): void {
@@ -64,26 +64,26 @@ export class TraceLane {
   }
 }
 
-/** What stands in a file of traces: of each lane that has begun. */
-export function readTrace(path: string): LaneState[] {
+/** What stands in a file of traces: of each track that has begun. */
+export function readTrace(path: string): TrackState[] {
   const text = readFileSync(path, 'latin1')
-  const lanes: LaneState[] = []
-  for (let lane = 0; lane * LANE_BYTES < text.length; lane += 1) {
+  const tracks: TrackState[] = []
+  for (let track = 0; track * TRACK_BYTES < text.length; track += 1) {
     const slots = Array.from({ length: SLOTS }, (_, slot) => {
-      const from = lane * LANE_BYTES + slot * SLOT_BYTES
+      const from = track * TRACK_BYTES + slot * SLOT_BYTES
       const [, count, what] = /^(\d+) (.*)$/.exec(text.slice(from, from + SLOT_BYTES - 1).trimEnd()) ?? []
       return { count: Number(count ?? 0), what: what ?? '' }
     })
     const noted = slots.filter(({ count }) => count > 0).sort((a, b) => a.count - b.count)
     const last = noted.at(-1)
     if (last === undefined) continue
-    lanes.push({ lane, count: last.count, over: last.what === OVER, latest: noted.map(({ what }) => what) })
+    tracks.push({ track, count: last.count, over: last.what === OVER, latest: noted.map(({ what }) => what) })
   }
-  return lanes
+  return tracks
 }
 
-/** Whose lane it is, for a person to read. */
-export function laneName(lane: number): string {
-  const [thread, index] = [Math.floor(lane / LANES), lane % LANES]
-  return `${thread === 0 ? 'the main thread' : `worker ${thread}`}, actor ${index}`
+/** Whose track it is, for a person to read. */
+export function trackName(track: number): string {
+  const [thread, index] = [Math.floor(track / TRACKS), track % TRACKS]
+  return `${thread === 0 ? 'the main thread' : `worker ${thread}`}, client ${index}`
 }

@@ -1,13 +1,13 @@
 /**
  * Watches a soak from outside: the process that is soaked may block, crash or never end, and then it is ended, and what
- * each of its actors did last is printed.
+ * each of its clients did last is printed.
  */
 import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ProgressLine } from '../../src/base/progress-line.js'
-import { laneName, readTrace } from './trace.js'
+import { readTrace, trackName } from './trace.js'
 
 /** How a soak ended, as an exit code. */
 export const PASSED = 0
@@ -21,7 +21,7 @@ export interface Watched {
   readonly script: string
   readonly args: readonly string[]
   readonly env: NodeJS.ProcessEnv
-  /** Seconds in which every actor begins something, or the process is hung. */
+  /** Seconds in which every client begins something, or the process is hung. */
   readonly silence: number
   /** Seconds after which the process is hung, whatever it does. */
   readonly most: number
@@ -68,7 +68,7 @@ export function watch({ script, args, env, silence, most }: Watched): Promise<nu
   })
 }
 
-/** When each lane was last heard of. */
+/** When each track was last heard of. */
 class Hearing {
   readonly #trace: string
   readonly #silence: number
@@ -80,27 +80,27 @@ class Hearing {
     this.#silence = silence
   }
 
-  /** Which lane is silent for too long; undefined where none is. */
+  /** Which track is silent for too long; undefined where none is. */
   silentFor(): string | undefined {
     const now = performance.now()
     const late = (since: number): boolean => now - since > this.#silence * 1000
-    const lanes = readTrace(this.#trace)
-    for (const { lane, count } of lanes) {
-      if (this.#heard.get(lane)?.count === count) continue
-      this.#heard.set(lane, { count, at: now })
+    const tracks = readTrace(this.#trace)
+    for (const { track, count } of tracks) {
+      if (this.#heard.get(track)?.count === count) continue
+      this.#heard.set(track, { count, at: now })
       this.#begun = now
     }
-    const silent = lanes.find(({ lane, over }) => !over && late(this.#heard.get(lane)?.at ?? now))
-    if (silent !== undefined) return `nothing heard of ${laneName(silent.lane)} for ${this.#silence} s`
+    const silent = tracks.find(({ track, over }) => !over && late(this.#heard.get(track)?.at ?? now))
+    if (silent !== undefined) return `nothing heard of ${trackName(silent.track)} for ${this.#silence} s`
     // Before the first action and after the last one nothing moves: the process starts, or does not end.
-    return late(this.#begun) && lanes.every(({ over }) => over)
-      ? `the process does not ${lanes.length === 0 ? 'begin' : 'end'}`
+    return late(this.#begun) && tracks.every(({ over }) => over)
+      ? `the process does not ${tracks.length === 0 ? 'begin' : 'end'}`
       : undefined
   }
 }
 
 function told(trace: string): string {
   return readTrace(trace)
-    .map(({ lane, count, latest }) => `  ${laneName(lane)}, ${count} actions: ${latest.join(' | ')}`)
+    .map(({ track, count, latest }) => `  ${trackName(track)}, ${count} actions: ${latest.join(' | ')}`)
     .join('\n')
 }

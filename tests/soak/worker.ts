@@ -1,7 +1,7 @@
-/** A worker of a soak: the same actors as in the main thread, and answers to what that shares. */
+/** A worker of a soak: the same clients as in the main thread, and answers to what that shares. */
 import { writeSync } from 'node:fs'
 import { parentPort, workerData } from 'node:worker_threads'
-import { Ground } from './ground.js'
+import { Fixture } from './fixture.js'
 import type { Options } from './options.js'
 import { answer, PLAY, type SharedWork } from './sharing.js'
 import { Thread } from './thread.js'
@@ -20,7 +20,7 @@ export interface WorkerData {
 const { options, memory, number, trace } = workerData as WorkerData
 const port = parentPort
 if (port === null) throw new Error('this is a worker')
-const thread = new Thread(new Ground(options, memory), number, new Trace(trace, number))
+const thread = new Thread(new Fixture(options, memory), number, new Trace(trace, number))
 const allReady = new Promise<void>((resolve) => {
   port.on('message', (work: SharedWork | typeof PLAY) => {
     if (work === PLAY) resolve()

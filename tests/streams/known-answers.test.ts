@@ -41,7 +41,7 @@ interface Stage {
   readonly other: Stream
   readonly event: Event
   readonly exec: GraphExec
-  /** Its home is the stream. */
+  /** Its allocation stream is the stream. */
   readonly buffer: DeviceBuffer
   readonly pinned: PinnedBuffer
   readonly cublas: Cublas

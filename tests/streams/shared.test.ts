@@ -1,5 +1,5 @@
 /**
- * Tokens of another thread, on a driver that says it is CUDA: each is held against its mark in native memory, and a made-up
+ * Tokens of another thread, on a driver that says it is CUDA: each is held against its registration in native memory, and a made-up
  * one never reaches the driver, which would crash on some.
  */
 import assert from 'node:assert/strict'
@@ -7,7 +7,7 @@ import { describe, it } from 'node:test'
 import { Device, DeviceBuffer, Event, ExternalStream, Stream } from 'cuda-streams'
 import { driverOf } from '../../src/device.js'
 import { Registrations, RegistrationWatch } from '../../src/driver/cuda/cuda-sharing.js'
-import type { AdoptedStream, ContextHandle, Driver, EventHandle, SharingDriver } from '../../src/driver/driver.js'
+import type { ContextHandle, Driver, EventHandle, SharingDriver, WrappedStream } from '../../src/driver/driver.js'
 import type { Interceptor } from '../../src/driver/wrappable-driver.js'
 
 const skip = process.platform === 'win32' ? 'the C library is found differently here' : false
@@ -21,20 +21,20 @@ class FakeCuda implements Interceptor {
   readonly name = 'cuda'
 
   readonly sharing: Partial<SharingDriver> = {
-    raiseMark: (words) => this.#registrations.add(words),
-    lowerMark: (mark) => this.#registrations.remove(mark),
-    readMark: (mark, key) => this.#registrations.read(mark, key),
-    watchMark: (mark, key) => new RegistrationWatch(mark, key),
+    register: (words) => this.#registrations.add(words),
+    unregister: (registration) => this.#registrations.remove(registration),
+    readRegistration: (registration, key) => this.#registrations.read(registration, key),
+    watchRegistration: (registration, key) => new RegistrationWatch(registration, key),
   }
 
-  streamAdopt(cudaHandle: number, near: number): AdoptedStream {
-    this.asked.push('streamAdopt')
-    return this.next.streamAdopt(cudaHandle, near)
+  streamWrap(cudaHandle: number, near: number): WrappedStream {
+    this.asked.push('streamWrap')
+    return this.next.streamWrap(cudaHandle, near)
   }
 
-  eventAdopt(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
-    this.asked.push('eventAdopt')
-    return this.next.eventAdopt(event)
+  eventWrap(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
+    this.asked.push('eventWrap')
+    return this.next.eventWrap(event)
   }
 }
 
@@ -143,9 +143,13 @@ describe('what another thread shared', { skip }, () => {
     assert.deepEqual(wrapper.asked, [])
   })
 
-  it('with a mark that cannot be read, or another key, is closed', () => {
-    for (const mark of [0, 8, 12, 2 ** 46, 2 ** 47, Number.MAX_SAFE_INTEGER, tokens.stream.mark + 8]) {
-      assert.throws(() => Stream.from({ ...tokens.stream, mark }), { code: 'ERR_CLOSED' }, `mark ${mark}`)
+  it('with a registration that cannot be read, or another key, is closed', () => {
+    for (const registration of [0, 8, 12, 2 ** 46, 2 ** 47, Number.MAX_SAFE_INTEGER, tokens.stream.registration + 8]) {
+      assert.throws(
+        () => Stream.from({ ...tokens.stream, registration }),
+        { code: 'ERR_CLOSED' },
+        `registration ${registration}`,
+      )
     }
     for (const key of [0, 1, tokens.stream.key + 1, tokens.event.key]) {
       assert.throws(() => Stream.from({ ...tokens.stream, key }), { code: 'ERR_CLOSED' }, `key ${key}`)
@@ -157,9 +161,9 @@ describe('what another thread shared', { skip }, () => {
     const token = fromElsewhere(closing.share())
     closing.close()
     assert.throws(() => Event.from(token), { code: 'ERR_CLOSED' })
-    // Its mark stands for something else now.
+    // Its registration stands for something else now.
     const next = device.alloc(8, { stream })
-    assert.equal(next.share().mark, token.mark)
+    assert.equal(next.share().registration, token.registration)
     assert.throws(() => Event.from(token), { code: 'ERR_CLOSED' })
   })
 })

@@ -525,7 +525,7 @@ describe('recording on the simulator', () => {
         },
         counts: [5, 15],
       },
-      'the simulator’s own door': {
+      'the simulator’s own entry point': {
         limit: 5,
         run: () => {
           for (let i = 0; i < 20; i += 1) busy(a, 10)

@@ -202,7 +202,7 @@ const throws: Case = async (bench) => {
   assert.equal(stream.query(), true)
 }
 
-/** One that queues itself anew each time must not hold up the event loop. */
+/** One that queues itself each time must not hold up the event loop. */
 const queuesItself: Case = async (bench) => {
   const stream = bench.stream()
   let ran = 0
@@ -295,7 +295,7 @@ const waitsForWhatNeverComes: Case = async (bench) => {
   })
   stream.synchronize()
   assert.equal((error as { code?: unknown }).code, 'ERR_DEADLOCK')
-  assert.match(String(error), /await the finished\(\) of it/)
+  assert.match(String(error), /await finished\(\) instead/)
   latch.open()
   await stuck.finished()
 }

@@ -1,24 +1,24 @@
-/** The lessons, in their order: each program with its bug, and as it is mended. */
+/** The lessons, in their order: each program with its bug, and as it is fixed. */
 import type { Lesson } from '../src/page/lesson.js'
-import { text as eventsMended } from './events.mended.ts?text'
+import { text as eventsFixed } from './events.fixed.ts?text'
 import { text as events } from './events.ts?text'
-import { text as foreignStreamMended } from './foreign-stream.mended.ts?text'
+import { text as foreignStreamFixed } from './foreign-stream.fixed.ts?text'
 import { text as foreignStream } from './foreign-stream.ts?text'
-import { text as freedMemoryMended } from './freed-memory.mended.ts?text'
+import { text as freedMemoryFixed } from './freed-memory.fixed.ts?text'
 import { text as freedMemory } from './freed-memory.ts?text'
-import { text as graphsMended } from './graphs.mended.ts?text'
+import { text as graphsFixed } from './graphs.fixed.ts?text'
 import { text as graphs } from './graphs.ts?text'
-import { text as hostFunctionsMended } from './host-functions.mended.ts?text'
+import { text as hostFunctionsFixed } from './host-functions.fixed.ts?text'
 import { text as hostFunctions } from './host-functions.ts?text'
-import { text as noOverlapMended } from './no-overlap.mended.ts?text'
+import { text as noOverlapFixed } from './no-overlap.fixed.ts?text'
 import { text as noOverlap } from './no-overlap.ts?text'
-import { text as nullStreamMended } from './null-stream.mended.ts?text'
+import { text as nullStreamFixed } from './null-stream.fixed.ts?text'
 import { text as nullStream } from './null-stream.ts?text'
-import { text as pinnedStagingMended } from './pinned-staging.mended.ts?text'
+import { text as pinnedStagingFixed } from './pinned-staging.fixed.ts?text'
 import { text as pinnedStaging } from './pinned-staging.ts?text'
-import { text as tripleBufferMended } from './triple-buffer.mended.ts?text'
+import { text as tripleBufferFixed } from './triple-buffer.fixed.ts?text'
 import { text as tripleBuffer } from './triple-buffer.ts?text'
-import { text as twoStreamsMended } from './two-streams.mended.ts?text'
+import { text as twoStreamsFixed } from './two-streams.fixed.ts?text'
 import { text as twoStreams } from './two-streams.ts?text'
 
 export const LESSONS: readonly Lesson[] = [
@@ -31,7 +31,7 @@ export const LESSONS: readonly Lesson[] = [
     ],
     look: 'the two lines that the sanitizer marks, and the two orders under Orders: step through them, and see `copy` get other bytes.',
     program: twoStreams,
-    mended: twoStreamsMended,
+    fixed: twoStreamsFixed,
     expected: { result: 'Uint8Array(4) [ 7, 7, 7, 7 ]' },
   },
   {
@@ -43,7 +43,7 @@ export const LESSONS: readonly Lesson[] = [
     ],
     look: 'which line comes first, `record()` or `upload()`. The advice waits for the whole stream, which is right, too; better is to move the record.',
     program: events,
-    mended: eventsMended,
+    fixed: eventsFixed,
     expected: { result: 'Uint8Array(4) [ 1, 2, 3, 4 ]' },
   },
   {
@@ -53,9 +53,9 @@ export const LESSONS: readonly Lesson[] = [
       'Work that names no stream goes to the null stream. It is ordered with blocking streams, which CUDA makes by default, and not with non-blocking ones, which `new Stream()` makes, as PyTorch does.',
       'Programs that mix both seem to work, until the GPU is fast enough.',
     ],
-    look: 'the lanes: `work` does not wait for the null stream.',
+    look: 'the tracks: `work` does not wait for the null stream.',
     program: nullStream,
-    mended: nullStreamMended,
+    fixed: nullStreamFixed,
     expected: { result: 'Uint8Array(4) [ 5, 5, 5, 5 ]' },
   },
   {
@@ -67,7 +67,7 @@ export const LESSONS: readonly Lesson[] = [
     ],
     look: 'the finding: its second line is JavaScript, not a stream. So it is JavaScript that has to wait.',
     program: pinnedStaging,
-    mended: pinnedStagingMended,
+    fixed: pinnedStagingFixed,
     expected: { result: '[ Uint8Array(4) [ 1, 1, 1, 1 ], Uint8Array(4) [ 2, 2, 2, 2 ] ]' },
   },
   {
@@ -79,7 +79,7 @@ export const LESSONS: readonly Lesson[] = [
     ],
     look: 'which stream the host function is queued on, and which one copies.',
     program: hostFunctions,
-    mended: hostFunctionsMended,
+    fixed: hostFunctionsFixed,
     expected: { result: '40' },
   },
   {
@@ -91,7 +91,7 @@ export const LESSONS: readonly Lesson[] = [
     ],
     look: 'the order of the lines inside `capture()`: does the copy come after `side`?',
     program: graphs,
-    mended: graphsMended,
+    fixed: graphsFixed,
     expected: { result: 'Uint8Array(4) [ 3, 3, 3, 3 ]' },
   },
   {
@@ -101,9 +101,9 @@ export const LESSONS: readonly Lesson[] = [
       'Other libraries have streams of their own. `ExternalStream` wraps the handle of one, so that work can be ordered with theirs, without knowing how they made it.',
       'Nothing is ordered by the wrapping alone.',
     ],
-    look: 'the lane of `theirs`: it is a stream like any other.',
+    look: 'the track of `theirs`: it is a stream like any other.',
     program: foreignStream,
-    mended: foreignStreamMended,
+    fixed: foreignStreamFixed,
     expected: { result: 'Uint8Array(4) [ 9, 9, 9, 9 ]' },
   },
   {
@@ -115,7 +115,7 @@ export const LESSONS: readonly Lesson[] = [
     ],
     look: 'which stream frees, and which one still reads.',
     program: freedMemory,
-    mended: freedMemoryMended,
+    fixed: freedMemoryFixed,
     expected: { result: 'Uint8Array(4) [ 6, 6, 6, 6 ]' },
   },
   {
@@ -127,7 +127,7 @@ export const LESSONS: readonly Lesson[] = [
     ],
     look: "the finding's two lines: the fill of a later frame, and the copy of an earlier one. The advice waits for all of `compute`; an event for each frame waits for less.",
     program: tripleBuffer,
-    mended: tripleBufferMended,
+    fixed: tripleBufferFixed,
     expected: {
       result: 'Uint8Array(20) [ 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5 ]',
     },
@@ -139,9 +139,9 @@ export const LESSONS: readonly Lesson[] = [
       'Nothing is wrong with the bytes here, and the sanitizer finds nothing. But two streams that could run side by side take turns.',
       '`synchronize()` stops JavaScript until a stream is done: meanwhile nothing is queued for the other one.',
     ],
-    look: 'the lanes, and what held streams up below them: it names the line that costs most. Streams can wait for each other without JavaScript.',
+    look: 'the tracks, and what held streams up below them: it names the line that costs most. Streams can wait for each other without JavaScript.',
     program: noOverlap,
-    mended: noOverlapMended,
+    fixed: noOverlapFixed,
     expected: { result: 'Uint8Array(2) [ 1, 2 ]' },
     most: 60_000,
   },

@@ -16,8 +16,8 @@ export async function buildRunner() {
     name: 'library',
     setup({ onResolve }) {
       onResolve({ filter: /^cuda-streams/ }, ({ path }) => {
-        const door = path.split('/')[1] ?? 'index'
-        return { path: join(compiled, `${door}.js`), external: true }
+        const entryPoint = path.split('/')[1] ?? 'index'
+        return { path: join(compiled, `${entryPoint}.js`), external: true }
       })
       onResolve({ filter: /\/dist\/src\// }, ({ path, resolveDir }) => ({
         path: resolve(resolveDir, path),

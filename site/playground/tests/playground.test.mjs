@@ -1,4 +1,4 @@
-// The playground in a real browser: each lesson is run, its bug found, mended and found clean; the editor, the address, stepping, time, an endless
+// The playground in a real browser: each lesson is run, its bug found, fixed and found clean; the editor, the address, stepping, time, an endless
 // loop; contrast and names by axe-core. PLAYGROUND_SCREENSHOTS names a folder for pictures.
 import assert from 'node:assert/strict'
 import { mkdirSync, readFileSync } from 'node:fs'
@@ -12,9 +12,9 @@ const SCREENSHOTS = process.env['PLAYGROUND_SCREENSHOTS']
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const DESKTOP = { width: 1440, height: 900 }
 const PHONE = { width: 390, height: 844 }
-const OVER = /No missing wait|missing waits?;|Mended|no program|Stopped|cannot be|waits forever/
+const OVER = /No missing wait|missing waits?;|Fixed|no program|Stopped|cannot be|waits forever/
 
-/** The advised line mends these; of the others a person has to think. */
+/** The advised line repairs these; of the others a person has to think. */
 const LESSONS = [
   ['two-streams', 'advice'],
   ['events', 'advice'],
@@ -93,10 +93,10 @@ describe('the playground, in Chromium', { skip, timeout: 180_000 }, () => {
   const holding = () => page.locator('#checks .holds').count()
 
   for (const [slug, way] of LESSONS) {
-    it(`the lesson ${slug}: its bug is found, and mended by the ${way}`, async () => {
+    it(`the lesson ${slug}: its bug is found, and fixed by the ${way}`, async () => {
       await page.close()
       page = await open(`#lesson=${slug}`)
-      assert.doesNotMatch(await run(), /Mended/)
+      assert.doesNotMatch(await run(), /Fixed/)
       assert.notDeepEqual(await failing(), [])
       if (slug === 'no-overlap') {
         assert.match(await page.innerText('#stalls'), /stream\.synchronize\(\).*held/)
@@ -120,11 +120,11 @@ describe('the playground, in Chromium', { skip, timeout: 180_000 }, () => {
       }
       assert.deepEqual(await failing(), [])
       assert.ok((await holding()) >= 4)
-      assert.match(await status(), /Mended/)
-      await picture(`${slug}-mended`)
+      assert.match(await status(), /Fixed/)
+      await picture(`${slug}-fixed`)
       await page.click('#restart')
       await page.click('#solution')
-      assert.match(await run(), /Mended/)
+      assert.match(await run(), /Fixed/)
     })
   }
 
@@ -249,7 +249,7 @@ describe('the playground, in Chromium', { skip, timeout: 180_000 }, () => {
       reached.add(await page.evaluate(() => document.activeElement.id || document.activeElement.className))
       await page.keyboard.press('Tab')
     }
-    for (const wanted of ['time', 'step', 'run', 'lessons', 'lanes', 'button insert'])
+    for (const wanted of ['time', 'step', 'run', 'lessons', 'tracks', 'button insert'])
       assert.ok(reached.has(wanted), wanted)
   })
 

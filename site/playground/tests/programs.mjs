@@ -86,7 +86,7 @@ a.run(() => b.launchHostFunc(() => { seen = Stream.current().equals(a) ? 'the co
 await b.finished()
 export { seen }
 `,
-  'a kernel with a twin, two orders of atomics': `
+  'a kernel with a host implementation, two orders of atomics': `
 import { Device, defineKernel, Stream } from 'cuda-streams'
 const add = defineKernel({
   name: 'add',

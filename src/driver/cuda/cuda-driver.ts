@@ -8,7 +8,6 @@ import type { CFunction } from '../../native/c-functions.js'
 import type { NativeMemory } from '../../native/native-memory.js'
 import { CUresult, cudaError, hasLostContext } from '../cuda-results.js'
 import {
-  type AdoptedStream,
   type Cancel,
   type ContextHandle,
   cudaHandleOf,
@@ -32,6 +31,7 @@ import {
   type Settle,
   StreamFlag,
   type StreamHandle,
+  type WrappedStream,
   type Wrapper,
 } from '../driver.js'
 import { refusedHandle } from '../handle-errors.js'
@@ -210,7 +210,7 @@ export class CudaDriver implements Driver {
     return this.parts.promises.contextFinished(context, { known, unknown: () => this.#anyUnknown(device) }, settle)
   }
 
-  deviceRecordOwn(event: EventHandle, device: number): boolean {
+  deviceRecordInternal(event: EventHandle, device: number): boolean {
     const context = this.parts.contexts.primary(device)
     if (this.#anyCaptures(device, context)) return false
     const isRecorded = this.parts.captures.recordDevice(event, context, () => this.#anyUnknown(device)) === 'recorded'
@@ -356,7 +356,7 @@ export class CudaDriver implements Driver {
     return this.#library.cuStreamIsCapturing(stream, this.#out.address) !== 0 || this.#out.int32[0] !== 0
   }
 
-  streamAdopt(cudaHandle: number, near: number): AdoptedStream {
+  streamWrap(cudaHandle: number, near: number): WrappedStream {
     const { contexts, handles } = this.parts
     if (cudaHandle === 0 || cudaHandle === 1 || cudaHandle === 2) {
       this.#refuseOfGreen(cudaHandle)
@@ -410,7 +410,7 @@ export class CudaDriver implements Driver {
     throw stateError('ERR_UNSUPPORTED', `${what}: pass a stream that was made in it, or wrap this one outside of it`)
   }
 
-  streamHandedOut(stream: StreamHandle): void {
+  streamEscaped(stream: StreamHandle): void {
     const record = this.#streams.get(stream)
     if (record !== undefined) {
       record.hasEscaped = true
@@ -422,7 +422,7 @@ export class CudaDriver implements Driver {
     }
   }
 
-  isHandedOut(stream: StreamHandle): boolean {
+  isEscaped(stream: StreamHandle): boolean {
     return this.#streams.get(stream)?.hasEscaped === true
   }
 
@@ -505,8 +505,8 @@ export class CudaDriver implements Driver {
     this.streamWaitEvent(stream, between, 0)
   }
 
-  streamHeldBy(stream: StreamHandle): string | undefined {
-    return this.#hostFunctions.heldBy((dependencies) => dependencies.streamComesAfter(this.#streams.of(stream)))
+  streamBlockedBy(stream: StreamHandle): string | undefined {
+    return this.#hostFunctions.blockedBy((dependencies) => dependencies.streamComesAfter(this.#streams.of(stream)))
   }
 
   streamFinished(stream: StreamHandle, _context: ContextHandle, settle: Settle): Cancel {
@@ -603,15 +603,15 @@ export class CudaDriver implements Driver {
     return stream.isBlocking
   }
 
-  streamMakeRoom(stream: StreamHandle, entries: number): void {
-    if (!this.#hostFunctions.anyPending || this.#hostFunctions.surelyHasRoom(stream, entries)) return
+  streamReserve(stream: StreamHandle, entries: number): void {
+    if (!this.#hostFunctions.anyPending || this.#hostFunctions.certainlyHasCapacity(stream, entries)) return
     if (this.#isCapturing(stream)) return
-    this.#inUse.during(stream, () => this.parts.blocking.forRoom(stream, entries, () => this.streamQuery(stream)))
+    this.#inUse.during(stream, () => this.parts.blocking.forCapacity(stream, entries, () => this.streamQuery(stream)))
   }
 
-  streamHasRoom(stream: StreamHandle, entries: number): boolean {
+  streamHasCapacity(stream: StreamHandle, entries: number): boolean {
     if (!this.#hostFunctions.anyPending || this.#isCapturing(stream)) return true
-    return this.#hostFunctions.hasRoom(stream, entries, () => this.streamQuery(stream))
+    return this.#hostFunctions.hasCapacity(stream, entries, () => this.streamQuery(stream))
   }
 
   eventCreate(context: ContextHandle, flags: number, recordedNext = false): EventHandle {
@@ -645,7 +645,7 @@ export class CudaDriver implements Driver {
     if (!isKept) this.#eventFlags.delete(event)
   }
 
-  eventAdopt(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
+  eventWrap(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
     const { handles, contexts } = this.parts
     const context = handles.checkEvent(event, contexts.known)
     this.#eventFlags.set(event, EventFlag.DEFAULT)
@@ -661,7 +661,7 @@ export class CudaDriver implements Driver {
     if (result !== 0) throw cudaError('cuEventRecord', result)
   }
 
-  eventRecordOwn(event: EventHandle, stream: StreamHandle): void {
+  eventRecordInternal(event: EventHandle, stream: StreamHandle): void {
     this.eventRecord(event, stream, 0)
   }
 
@@ -679,8 +679,8 @@ export class CudaDriver implements Driver {
     } else this.#must.cuEventSynchronize(event)
   }
 
-  eventHeldBy(event: EventHandle): string | undefined {
-    return this.#hostFunctions.heldBy((dependencies) => dependencies.eventComesAfter(event))
+  eventBlockedBy(event: EventHandle): string | undefined {
+    return this.#hostFunctions.blockedBy((dependencies) => dependencies.eventComesAfter(event))
   }
 
   eventFinished(event: EventHandle, settle: Settle): Cancel {

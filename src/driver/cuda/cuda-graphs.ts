@@ -190,7 +190,7 @@ export class CudaGraphs implements GraphDriver {
       this.#graphs.set(graph, contents)
       return graph
     } finally {
-      this.#captureOver(stream)
+      this.#captureEnded(stream)
     }
   }
 
@@ -280,7 +280,7 @@ export class CudaGraphs implements GraphDriver {
     } catch {
       // The context is lost, and the driver refuses the capture's number.
     }
-    this.#captureOver(stream)
+    this.#captureEnded(stream)
   }
 
   /** Returns a function that checks whether the capture that the stream is in now is still under way; undefined when it is in none. */
@@ -591,11 +591,11 @@ export class CudaGraphs implements GraphDriver {
   /** The capture that the stream began has ended, or this library cannot find out any more whether it has. */
   #forgetCapture(stream: StreamRecord): void {
     this.parts.captures.endBy(stream, () => {})
-    this.#captureOver(stream)
+    this.#captureEnded(stream)
   }
 
   /** The capture that the stream began, if it began one, has ended. */
-  #captureOver(stream: StreamRecord): void {
+  #captureEnded(stream: StreamRecord): void {
     if (stream.capture?.isLeft !== false) return
     stream.capture = undefined
     this.#begun.delete(stream)

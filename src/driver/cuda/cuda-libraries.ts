@@ -53,7 +53,7 @@ export class CudaLibraries implements LibraryDriver {
     return blocking.libraryCall(() => contexts.within(context, () => relaxed.run(fn)))
   }
 
-  apart(address: number, argument: number, patience: number): Promise<number> {
+  callOnThread(address: number, argument: number, patience: number): Promise<number> {
     return this.parts.callsOnThreads.make(() => new NativeThread(address, argument), patience)
   }
 

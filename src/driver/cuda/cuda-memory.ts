@@ -10,10 +10,10 @@ import {
   cudaHandleOf,
   type EventHandle,
   type FillWidth,
+  type InternalEvent,
   type MemoryDriver,
   type MemoryPlace,
   type MemoryRows,
-  type OwnEvent,
   type PinnedMemory,
   type Pointer,
   type PoolHandle,
@@ -111,7 +111,7 @@ export class CudaMemory implements MemoryDriver {
     return this.#registered.register(bytes, context)
   }
 
-  closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly OwnEvent[]): void {
+  closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly InternalEvent[]): void {
     if (this.#registered.unregister(pointer, after)) return
     const block = this.#pinned.get(pointer)
     if (block === undefined) return
@@ -125,7 +125,7 @@ export class CudaMemory implements MemoryDriver {
     layer().detach(bytes)
   }
 
-  admit(pointer: Pointer, owner: number, user: number): boolean {
+  enablePeerAccess(pointer: Pointer, owner: number, user: number): boolean {
     return this.#peers.enable(pointer, owner, user)
   }
 

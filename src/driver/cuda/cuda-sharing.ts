@@ -8,7 +8,7 @@ import { RecheckTimer } from '../../base/recheck-timer.js'
 import { MemoryReader, NativeMemory } from '../../native/native-memory.js'
 import { AfterWork } from '../after-work.js'
 import { CUresult, cudaError, isContextLost } from '../cuda-results.js'
-import type { ContextHandle, ExportedMemory, ImportedMemory, OwnEvent, Pointer, SharingDriver } from '../driver.js'
+import type { ContextHandle, ExportedMemory, ImportedMemory, InternalEvent, Pointer, SharingDriver } from '../driver.js'
 import type { LibcudaParts } from './libcuda/driver-calls.js'
 import { type Block, KeptBlocks, type KeptBlocksParts } from './memory/host-memory.js'
 
@@ -36,7 +36,7 @@ export class RegistrationWatch {
   }
 
   /** Has it been removed, or its place taken by another? */
-  get isOver(): boolean {
+  get hasEnded(): boolean {
     return this.#words[0] !== this.#low || this.#words[1] !== this.#high
   }
 }
@@ -115,7 +115,7 @@ export class CudaSharing implements SharingDriver {
     return block.pointer
   }
 
-  free(pointer: Pointer, after: readonly OwnEvent[]): void {
+  free(pointer: Pointer, after: readonly InternalEvent[]): void {
     const block = this.#blocks.get(pointer)
     if (block === undefined) return
     this.#blocks.delete(pointer)
@@ -150,20 +150,20 @@ export class CudaSharing implements SharingDriver {
     return { pointer, byteLength, close: (after) => this.#close(mapping, after) }
   }
 
-  raiseMark(words: readonly [key: number, ...rest: number[]]): number {
+  register(words: readonly [key: number, ...rest: number[]]): number {
     return this.#registrations.add(words)
   }
 
-  lowerMark(mark: number): void {
-    this.#registrations.remove(mark)
+  unregister(registration: number): void {
+    this.#registrations.remove(registration)
   }
 
-  readMark(mark: number, key: number): readonly number[] | undefined {
-    return this.#registrations.read(mark, key)
+  readRegistration(registration: number, key: number): readonly number[] | undefined {
+    return this.#registrations.read(registration, key)
   }
 
-  watchMark(mark: number, key: number): RegistrationWatch {
-    return new RegistrationWatch(mark, key)
+  watchRegistration(registration: number, key: number): RegistrationWatch {
+    return new RegistrationWatch(registration, key)
   }
 
   #allocate(byteLength: number, context: ContextHandle): Block {
@@ -198,7 +198,7 @@ export class CudaSharing implements SharingDriver {
     })
   }
 
-  #close(mapping: Mapping, after: readonly OwnEvent[]): void {
+  #close(mapping: Mapping, after: readonly InternalEvent[]): void {
     this.#mappings.delete(mapping)
     this.#closed.add(mapping, after)
     this.#sweepMappings()

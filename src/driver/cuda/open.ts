@@ -3,7 +3,7 @@ import { VARIABLES } from '../../base/environment-variables.js'
 import { NativeMemory } from '../../native/native-memory.js'
 import { deadlock } from '../deadlocks.js'
 import { type Driver, EventFlag, type EventHandle, isNullStream } from '../driver.js'
-import { LoopPump } from '../loop-pump.js'
+import { EventLoopPoller } from '../event-loop-poller.js'
 import { CudaDriver } from './cuda-driver.js'
 import { allocatePinned } from './cuda-memory.js'
 import { GraphNodes } from './graph-nodes.js'
@@ -66,7 +66,7 @@ export function openCudaDriver(): Driver | undefined {
   const captures = new Captures(libcuda, registry, spinWait)
   const eventWaits = new Completions<EventHandle>(library)
   const backOff = new BackOffTimer()
-  const poller: LoopPump = new LoopPump(
+  const poller: EventLoopPoller = new EventLoopPoller(
     () => promises.turn(),
     backOff,
     () => true,
@@ -106,7 +106,7 @@ function callsOf(library: LibcudaParts['library']): LibcudaParts {
 }
 
 const keptOut = (milliseconds: number): string =>
-  `another thread has been inside a call that waits for the device for ${milliseconds} ms, and new host functions would hold it up`
+  `another thread has been inside a call that waits for the device for ${milliseconds} ms, and a new host function could block it forever. Let that call return first`
 
 /** Uses two streams, so that a number which is somewhere by chance is not taken for theirs. */
 function learn(

@@ -1,6 +1,6 @@
 /**
  * Handles that look like pointers. Each simulation has a range of its own that no allocator maps, so that a handle
- * given to the wrong driver is recognised. As in malloc, what was given back last is handed out first.
+ * given to the wrong driver is recognised. As in malloc, what was freed last is used first.
  */
 import { threadId } from 'node:worker_threads'
 

@@ -163,7 +163,7 @@ export class HostWork implements Work {
       if (MemoryBlock.uses === uses) this.#refuse(changed())
       return
     }
-    const what = `The JavaScript of ${this.what} transferred its view of memory (no. ${lost}) away, and the memory with it`
+    const what = `The JavaScript of ${this.what} transferred its view of memory (no. ${lost}) away, which took the memory away`
     throw invalidValue(`${what}: what it held is lost. Transfer a copy, made by slice()`)
   }
 
@@ -188,6 +188,6 @@ function tooLong(name: string, byteLength: number): Error {
   const what = `${name} cannot be simulated on a buffer of ${byteLength} bytes`
   return stateError(
     'ERR_UNSUPPORTED',
-    `${what}: JavaScript sees at most ${LONGEST_ARRAY} of them at once. Pass a slice`,
+    `${what}: JavaScript can access at most ${LONGEST_ARRAY} of them at once. Pass a slice`,
   )
 }

@@ -124,7 +124,7 @@ export class DeviceMemory extends MemoryBlock {
 
   #bytes: ArrayBuffer | undefined
   /** The memory of compiled code, once a kernel has used the block: then the bytes lie there. */
-  #home: Ptx.DeviceMemory | undefined
+  #allocator: Ptx.DeviceMemory | undefined
   /** Has anything been written here, by other work than kernels? */
   #isWritten = false
   /** For each chunk: have its bytes been touched? */
@@ -132,7 +132,7 @@ export class DeviceMemory extends MemoryBlock {
   #untouched = 0
 
   override prepare(pointer: Pointer, byteLength: number): unknown {
-    if (this.freed || this.#home !== undefined) return undefined
+    if (this.freed || this.#allocator !== undefined) return undefined
     MemoryBlock.uses += 1
     const bytes = this.#existing()
     if (this.#untouched === 0 || byteLength === 0) return undefined
@@ -149,11 +149,11 @@ export class DeviceMemory extends MemoryBlock {
   }
 
   protected override get buffer(): ArrayBufferLike | undefined {
-    return this.freed ? undefined : (this.#home?.memory.buffer ?? this.#bytes)
+    return this.freed ? undefined : (this.#allocator?.memory.buffer ?? this.#bytes)
   }
 
   protected override get begin(): number {
-    return this.#home?.contents(this.pointer, 1)?.byteOffset ?? 0
+    return this.#allocator?.contents(this.pointer, 1)?.byteOffset ?? 0
   }
 
   protected override addTo(memory: Ptx.DeviceMemory): void {
@@ -164,7 +164,7 @@ export class DeviceMemory extends MemoryBlock {
   }
 
   override countAsWritten(): void {
-    if (this.#home !== undefined) super.countAsWritten()
+    if (this.#allocator !== undefined) super.countAsWritten()
   }
 
   override wrote(pointer: Pointer, byteLength: number): void {
@@ -185,10 +185,10 @@ export class DeviceMemory extends MemoryBlock {
       if (touched === 1 && this.#bytes !== undefined) into.set(new Uint8Array(this.#bytes, begin, byteLength), begin)
     }
     this.#bytes = undefined
-    this.#home = memory
+    this.#allocator = memory
   }
 
-  /** A twin may have transferred its view to another thread, and with it the bytes of the memory. */
+  /** A host implementation may have transferred its view to another thread, and with it the bytes of the memory. */
   #existing(): ArrayBuffer {
     if (this.#bytes !== undefined && this.#bytes.byteLength > 0) return this.#bytes
     this.#bytes = new ArrayBuffer(this.byteLength)
@@ -272,7 +272,7 @@ export class VariableMemory extends MemoryBlock {
     pointer: Pointer,
     byteLength: number,
     device: SimDevice,
-    private readonly home: Ptx.DeviceMemory,
+    private readonly allocator: Ptx.DeviceMemory,
   ) {
     super(pointer, byteLength, device)
   }
@@ -282,11 +282,11 @@ export class VariableMemory extends MemoryBlock {
   }
 
   protected override get buffer(): ArrayBufferLike | undefined {
-    return this.freed || this.home.use(this.pointer, 1) === undefined ? undefined : this.home.memory.buffer
+    return this.freed || this.allocator.use(this.pointer, 1) === undefined ? undefined : this.allocator.memory.buffer
   }
 
   protected override get begin(): number {
-    return this.home.use(this.pointer, 1)?.byteOffset ?? 0
+    return this.allocator.use(this.pointer, 1)?.byteOffset ?? 0
   }
 
   /** The module has added it. */

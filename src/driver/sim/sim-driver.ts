@@ -1,5 +1,5 @@
 /**
- * The simulated GPU behind the Driver interface: the verbs. The machine runs the operations, the registry knows the objects
+ * The simulated GPU behind the Driver interface: its methods. The machine runs the operations, the registry knows the objects
  * behind the handles, and capture-rules.ts says which calls a capture allows.
  */
 
@@ -9,7 +9,6 @@ import { shortCallSite } from '../../base/stack.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import { SPLITTING } from '../deadlocks.js'
 import {
-  type AdoptedStream,
   type Cancel,
   type ContextHandle,
   type Driver,
@@ -26,14 +25,15 @@ import {
   type Settle,
   StreamFlag,
   type StreamHandle,
+  type WrappedStream,
   type Wrapper,
 } from '../driver.js'
-import { HandedOutStreams } from '../handed-out-streams.js'
+import { EscapedStreams } from '../escaped-streams.js'
 import { CaptureRules } from './capture-rules.js'
 import { Ranges, rangeOf } from './handles.js'
 import { defaultMemory } from './limits.js'
 import { FaultPlan } from './machine/fault-plan.js'
-import { HostWaits, hasRoom, inWords } from './machine/host-waits.js'
+import { describeOperation, HostWaits, hasCapacity } from './machine/host-waits.js'
 import { Machine } from './machine/machine.js'
 import {
   type SimDevice,
@@ -97,7 +97,7 @@ export class SimDriver implements Driver, WorkQueue {
   readonly #registry: Registry
   readonly #waits: HostWaits
   readonly #captures = new CaptureRules()
-  readonly #handedOut = new HandedOutStreams()
+  readonly #escaped = new EscapedStreams()
 
   constructor(options: SimDriverOptions) {
     const { seed, devices, memory = defaultMemory(devices), faultSeed = seed, ranges = new Ranges() } = options
@@ -167,7 +167,7 @@ export class SimDriver implements Driver, WorkQueue {
     return this.machine.notify(this.machine.marker(target.nullStream, target.tails()), settle)
   }
 
-  deviceRecordOwn(handle: EventHandle, device: number): boolean {
+  deviceRecordInternal(handle: EventHandle, device: number): boolean {
     const target = this.#registry.alive(this.#registry.device(device), 'cuCtxRecordEvent')
     const event = this.#registry.event(handle, 'cuCtxRecordEvent')
     if (this.#captures.activeOn(target)) return false
@@ -223,7 +223,7 @@ export class SimDriver implements Driver, WorkQueue {
   foreignStreamDestroy(handle: StreamHandle): void {
     const stream = this.#registry.stream(handle, 'cuStreamDestroy')
     this.#captures.streamDestroyed(stream)
-    this.#handedOut.forget(handle)
+    this.#escaped.forget(handle)
     this.#registry.removeStream(stream)
   }
 
@@ -237,7 +237,7 @@ export class SimDriver implements Driver, WorkQueue {
     if (this.#registry.devices.every((device) => device.fault === 0)) this.machine.break(CUresult.CONTEXT_IS_DESTROYED)
   }
 
-  streamAdopt(cudaHandle: number, near: number): AdoptedStream {
+  streamWrap(cudaHandle: number, near: number): WrappedStream {
     const isDefault = cudaHandle === 0 || cudaHandle === 1 || cudaHandle === 2
     const handle = isDefault ? defaultStream(near, cudaHandle) : (cudaHandle as StreamHandle)
     const stream = isDefault || !isDefaultStream(handle) ? this.#registry.peekStream(handle) : undefined
@@ -250,24 +250,24 @@ export class SimDriver implements Driver, WorkQueue {
     return { isOpen: true }
   }
 
-  streamHandedOut(stream: StreamHandle): void {
-    if (this.peek(stream) !== undefined) this.#handedOut.add(stream)
+  streamEscaped(stream: StreamHandle): void {
+    if (this.peek(stream) !== undefined) this.#escaped.add(stream)
   }
 
-  isHandedOut(stream: StreamHandle): boolean {
-    return this.#handedOut.has(stream)
+  isEscaped(stream: StreamHandle): boolean {
+    return this.#escaped.has(stream)
   }
 
-  streamMakeRoom(handle: StreamHandle, entries: number): void {
+  streamReserve(handle: StreamHandle, entries: number): void {
     const stream = this.#registry.peekStream(handle)
     // Where CUDA crashes.
     if (stream === undefined) throw cudaError('cuStreamIsCapturing', CUresult.INVALID_HANDLE)
-    this.#waits.makeRoom(stream, entries)
+    this.#waits.reserve(stream, entries)
   }
 
-  streamHasRoom(handle: StreamHandle, entries: number): boolean {
+  streamHasCapacity(handle: StreamHandle, entries: number): boolean {
     const stream = this.#registry.peekStream(handle)
-    return stream === undefined || hasRoom(stream, entries)
+    return stream === undefined || hasCapacity(stream, entries)
   }
 
   streamGetId(handle: StreamHandle): bigint {
@@ -326,9 +326,9 @@ export class SimDriver implements Driver, WorkQueue {
     this.#wait(this.#registry.liveStream(handle, 'cuStreamWaitEvent'), between)
   }
 
-  streamHeldBy(handle: StreamHandle): string | undefined {
+  streamBlockedBy(handle: StreamHandle): string | undefined {
     const stream = this.#registry.peekStream(handle)
-    return stream === undefined ? undefined : this.#heldBy(this.#tailsOf(stream))
+    return stream === undefined ? undefined : this.#blockedBy(this.#tailsOf(stream))
   }
 
   streamFinished(handle: StreamHandle, _context: ContextHandle, settle: Settle): Cancel {
@@ -424,7 +424,7 @@ export class SimDriver implements Driver, WorkQueue {
     this.#registry.destroyEvent(handle)
   }
 
-  eventAdopt(handle: EventHandle): { readonly context: ContextHandle; readonly device: number } {
+  eventWrap(handle: EventHandle): { readonly context: ContextHandle; readonly device: number } {
     const event = this.#registry.peekEvent(handle)
     if (event !== undefined) return { context: event.device.context, device: event.device.ordinal }
     throw this.#registry.refusedHandle('event', handle, 'cuEventQuery')
@@ -437,7 +437,7 @@ export class SimDriver implements Driver, WorkQueue {
     this.#record(event, stream, external)
   }
 
-  eventRecordOwn(event: EventHandle, stream: StreamHandle): void {
+  eventRecordInternal(event: EventHandle, stream: StreamHandle): void {
     this.eventRecord(event, stream, 0)
   }
 
@@ -458,8 +458,8 @@ export class SimDriver implements Driver, WorkQueue {
     this.#registry.alive(event.device, 'cuEventSynchronize')
   }
 
-  eventHeldBy(handle: EventHandle): string | undefined {
-    return this.#heldBy([this.#registry.peekEvent(handle)?.record])
+  eventBlockedBy(handle: EventHandle): string | undefined {
+    return this.#blockedBy([this.#registry.peekEvent(handle)?.record])
   }
 
   eventFinished(handle: EventHandle, settle: Settle): Cancel {
@@ -533,9 +533,9 @@ export class SimDriver implements Driver, WorkQueue {
     return stream === stream.device.nullStream ? [...this.machine.nullStreamTails(stream.device)] : [stream.tail]
   }
 
-  #heldBy(operations: readonly (SimOperation | undefined)[]): string | undefined {
+  #blockedBy(operations: readonly (SimOperation | undefined)[]): string | undefined {
     const [held] = operations.flatMap((each) => (each === undefined ? [] : (this.machine.holdsUp(each) ?? [])))
-    return held === undefined ? undefined : inWords(held)
+    return held === undefined ? undefined : describeOperation(held)
   }
 
   #record(event: SimEvent, stream: SimStream, external: ExternalFlag): void {

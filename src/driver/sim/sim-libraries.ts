@@ -32,7 +32,7 @@ export class SimLibraries implements LibraryDriver {
     return fn()
   }
 
-  apart(): never {
+  callOnThread(): never {
     throw refusedLibrary('This call')
   }
 

@@ -14,9 +14,9 @@ import {
   type EventHandle,
   extentOf,
   type FillWork,
+  type InternalEvent,
   type MemoryDriver,
   type MemoryPlace,
-  type OwnEvent,
   type Pointer,
   type QueuedAllocation,
   type QueuedFill,
@@ -108,7 +108,7 @@ export class SimMemory implements MemoryDriver {
   }
 
   /** Frees it when the latest records of these events are done. */
-  freeAfter(pointer: Pointer, after: readonly OwnEvent[]): void {
+  freeAfter(pointer: Pointer, after: readonly InternalEvent[]): void {
     const block = this.#blockAt(pointer, 1)
     if (!(block instanceof DeviceMemory)) return
     this.#freeBlockAfter(block, after, rounded(block.byteLength))
@@ -168,7 +168,7 @@ export class SimMemory implements MemoryDriver {
     return block.pointer
   }
 
-  closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly OwnEvent[]): void {
+  closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly InternalEvent[]): void {
     const block = this.#blockAt(pointer, 1)
     if (block instanceof RegisteredMemory) block.end = this.#freeBlockAfter(block, after)
     if (!(block instanceof PinnedMemory)) return
@@ -182,7 +182,7 @@ export class SimMemory implements MemoryDriver {
   }
 
   /** Every simulated device reaches all memory. */
-  admit(): boolean {
+  enablePeerAccess(): boolean {
     return true
   }
 
@@ -331,7 +331,7 @@ export class SimMemory implements MemoryDriver {
     return block.pointer
   }
 
-  #freeBlockAfter(block: MemoryBlock, after: readonly OwnEvent[], size = 0): SimOperation {
+  #freeBlockAfter(block: MemoryBlock, after: readonly InternalEvent[], size = 0): SimOperation {
     const records = after.map(({ event }) => this.registry.peekEvent(event)?.record)
     const free = this.machine.marker(block.device.nullStream, records, new FreeEffect(block, this.#giveBack))
     block.device.pools.apart -= size

@@ -1,11 +1,11 @@
 /** A simulated machine belongs to one thread of one process: other threads and processes see nothing of it. */
 import { stateError } from '../../base/errors.js'
-import type { ContextHandle, ExportedMemory, ImportedMemory, OwnEvent, Pointer, SharingDriver } from '../driver.js'
+import type { ContextHandle, ExportedMemory, ImportedMemory, InternalEvent, Pointer, SharingDriver } from '../driver.js'
 import type { SimMemory } from './sim-memory.js'
 
 export class SimSharing implements SharingDriver {
-  readonly #marks = new Map<number, readonly number[]>()
-  #nextMark = 8
+  readonly #registrations = new Map<number, readonly number[]>()
+  #nextRegistration = 8
 
   constructor(private readonly memory: SimMemory) {}
 
@@ -13,7 +13,7 @@ export class SimSharing implements SharingDriver {
     return this.memory.allocateAtOnce(byteLength, context)
   }
 
-  free(pointer: Pointer, after: readonly OwnEvent[]): void {
+  free(pointer: Pointer, after: readonly InternalEvent[]): void {
     this.memory.freeAfter(pointer, after)
   }
 
@@ -25,23 +25,23 @@ export class SimSharing implements SharingDriver {
     throw noOtherProcess('take memory from')
   }
 
-  raiseMark(words: readonly [key: number, ...rest: number[]]): number {
-    const mark = this.#nextMark
-    this.#nextMark += 8
-    this.#marks.set(mark, words)
-    return mark
+  register(words: readonly [key: number, ...rest: number[]]): number {
+    const registration = this.#nextRegistration
+    this.#nextRegistration += 8
+    this.#registrations.set(registration, words)
+    return registration
   }
 
-  lowerMark(mark: number): void {
-    this.#marks.delete(mark)
+  unregister(registration: number): void {
+    this.#registrations.delete(registration)
   }
 
-  readMark(mark: number, key: number): readonly number[] | undefined {
-    const [found, ...rest] = this.#marks.get(mark) ?? []
+  readRegistration(registration: number, key: number): readonly number[] | undefined {
+    const [found, ...rest] = this.#registrations.get(registration) ?? []
     return found === key ? rest : undefined
   }
 
-  watchMark(): never {
+  watchRegistration(): never {
     throw noOtherProcess('share objects with')
   }
 }

@@ -1,5 +1,5 @@
 /**
- * What a twin has changed and may not: the memory that its launch only reads, and what lies around the slices that it was
+ * What a host implementation has changed and may not: the memory that its launch only reads, and what lies around the slices that it was
  * given. It shows by comparison, so what is written as it was before is not noticed, and of long stretches only both ends
  * are compared unless all is asked for.
  */
@@ -8,11 +8,11 @@ import type { Access } from '../driver.js'
 
 /** Bytes of a stretch that are compared: half of them at each end. */
 const COMPARED = 2 ** 18
-/** Copies are made here, as far as there is room: a launch inside of another one's twin makes that one's worthless. */
+/** Copies are made here, as far as there is room: a launch inside another one's host implementation makes that one's copies worthless. */
 const SCRATCH = 2 ** 20
 let scratch: Uint8Array | undefined
 
-interface TwinPiece {
+interface Piece {
   readonly bytes: Uint8Array
   readonly access: Access
   /** The allocation that it lies in, as a part of its buffer. */
@@ -33,10 +33,10 @@ export interface Change {
 }
 
 /**
- * Call it before the twin runs; the result says afterwards what has changed first, unless other memory was watched
+ * Call it before the host implementation runs; the result says afterwards what has changed first, unless other memory was watched
  * meanwhile.
  */
-export function watchWrites(pieces: readonly TwinPiece[], comparesAll: boolean): () => Change | undefined {
+export function watchWrites(pieces: readonly Piece[], comparesAll: boolean): () => Change | undefined {
   const kept = new Kept()
   const keep = comparesAll ? kept.add.bind(kept) : kept.addEnds.bind(kept)
   for (const [index, { bytes, within }] of pieces.entries()) {
@@ -63,10 +63,10 @@ export function watchWrites(pieces: readonly TwinPiece[], comparesAll: boolean):
 }
 
 /** Does a piece lie in the allocation that begins here? */
-const isInSame = ({ bytes, within }: TwinPiece, buffer: ArrayBufferLike, begin: number): boolean =>
+const isInSame = ({ bytes, within }: Piece, buffer: ArrayBufferLike, begin: number): boolean =>
   bytes.buffer === buffer && within.begin === begin
 
-const writable = (pieces: readonly TwinPiece[], buffer: ArrayBufferLike, begin: number): readonly Uint8Array[] =>
+const writable = (pieces: readonly Piece[], buffer: ArrayBufferLike, begin: number): readonly Uint8Array[] =>
   pieces
     .filter((each) => isInSame(each, buffer, begin) && each.access !== 'in')
     .map(({ bytes }) => bytes)
@@ -101,7 +101,7 @@ class Kept {
   }
 }
 
-function placeOf(pieces: readonly TwinPiece[], { buffer, byteOffset }: Uint8Array, index: number): Change {
+function placeOf(pieces: readonly Piece[], { buffer, byteOffset }: Uint8Array, index: number): Change {
   const at = byteOffset + index
   const piece = pieces.findIndex(
     ({ bytes }) => bytes.buffer === buffer && at >= bytes.byteOffset && at < bytes.byteOffset + bytes.byteLength,

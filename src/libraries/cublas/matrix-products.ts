@@ -191,7 +191,7 @@ export class Cublas extends ClosableObject {
       call: (raw) => callGemm(this[implementation], name, shape, memory, raw),
       host: { nanoseconds: durationOf(shape), run: (contents) => multiply(shape, contents) },
     }
-    use.driver.streamHandedOut(use.handle)
+    use.driver.streamEscaped(use.handle)
     recordOf(use)?.retained.add(this[implementation])
     queueWith(use, memory, () => use.driver.queue({ kind: 'library', calls: [work] }))
     // Captured work is not computed yet.

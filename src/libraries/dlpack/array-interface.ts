@@ -146,7 +146,10 @@ export function fromCudaArrayInterface(
   const { version, stream = null, strides: bytes = null, mask = null } = dict
   if (version !== 2 && version !== 3) throw invalidValue(`The array's version must be 2 or 3, not ${String(version)}`)
   if (mask !== null)
-    throw stateError('ERR_UNSUPPORTED', 'The array has a mask, which says that some of its elements are not valid')
+    throw stateError(
+      'ERR_UNSUPPORTED',
+      'The array has a mask, which marks elements as invalid: pass an array without one',
+    )
   const type = typeOfTypestr(dict.typestr)
   const shape = integers(dict.shape, 'shape', 0)
   const strides =

@@ -3,7 +3,7 @@ import { stateError } from '../../base/errors.js'
 import { RecheckTimer } from '../../base/recheck-timer.js'
 import { contextOf, type Device, driverOf } from '../../device.js'
 import { AfterWork } from '../../driver/after-work.js'
-import type { Driver, OwnEvent, Pointer } from '../../driver/driver.js'
+import type { Driver, InternalEvent, Pointer } from '../../driver/driver.js'
 import { unlessLost } from '../../memory/allocation-stream.js'
 import { Allocation } from '../../memory/allocations.js'
 import type { BufferImpl } from '../../memory/buffer.js'
@@ -90,7 +90,7 @@ function orderBehindConsumer({ allocation, device }: BufferImpl): boolean {
   let isRecorded = true
   unlessLost(() => {
     const own = recordedEvent({ driver, context: contextOf(device) }, (event) => {
-      isRecorded = driver.deviceRecordOwn(event, device.ordinal)
+      isRecorded = driver.deviceRecordInternal(event, device.ordinal)
     })
     if (isRecorded) allocation.addForeignUse(own)
     else driver.eventRecycle(own.context, own.event)
@@ -125,7 +125,7 @@ export class LentAllocation extends Allocation {
     byteLength: number,
     override readonly isOfHost: boolean,
     /** Recorded on the stream for which its contents are ready; undefined if nothing need be waited for. */
-    private readonly filled: (OwnEvent & { readonly serial: number }) | undefined,
+    private readonly filled: (InternalEvent & { readonly serial: number }) | undefined,
     private readonly handBack: () => void,
   ) {
     super(device, driver, pointer, byteLength, filled)
@@ -149,7 +149,7 @@ const importTimer = new RecheckTimer(handBackDone)
  * Calls the function once the latest records of these events, which it takes over, are done, and no host function is pending:
  * the other library may wait for the device. It is not called if the process ends before.
  */
-function handBackAfter(driver: Driver, after: readonly OwnEvent[], handBack: () => void): void {
+function handBackAfter(driver: Driver, after: readonly InternalEvent[], handBack: () => void): void {
   const work = importsDone.get(driver) ?? new AfterWork<() => void>(driver, (call) => call())
   importsDone.set(driver, work)
   work.add(handBack, after)

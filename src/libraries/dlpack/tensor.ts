@@ -70,7 +70,7 @@ function parsed(scalar: ScalarDType, lanes: number): ParsedType {
   return { name, code, bits: 8 * bytes, lanes, byteLength: bytes * lanes, typestr: lanes === 1 ? numpy : undefined }
 }
 
-/** The most dimensions in NumPy, which other libraries adopt. */
+/** The most dimensions in NumPy, and other libraries have the same limit. */
 export const MOST_DIMENSIONS = 64
 
 export interface Layout {
@@ -215,7 +215,8 @@ export function importTensor(
 ): Tensor {
   const { least, end } = spanOf(lent)
   const { type, shape, strides, readOnly } = lent
-  if (end === least) throw invalidValue(`A tensor of shape (${shape.join(', ')}) has no elements, and no memory`)
+  if (end === least)
+    throw invalidValue(`A tensor of shape (${shape.join(', ')}) has no elements, and so no memory to export`)
   const pointer = (lent.pointer + least * type.byteLength) as Pointer
   const byteLength = (end - least) * type.byteLength
   const driver = driverOf(near)
@@ -232,7 +233,7 @@ export function importTensor(
     if (behind !== undefined) use.driver.streamWaitStream(use.handle, behind.handle, behind.context)
   }
   const filled = use && {
-    ...recordedEvent(use, (event) => use.driver.eventRecordOwn(event, use.handle)),
+    ...recordedEvent(use, (event) => use.driver.eventRecordInternal(event, use.handle)),
     serial: use.serial,
   }
   const allocation = new LentAllocation(device, driver, pointer, byteLength, isOfHost, filled, handBack)

@@ -114,7 +114,7 @@ function queueOperations(operations: readonly NcclOperation[]): void {
       },
     })
   for (const { operation, use } of parts) {
-    use.driver.streamHandedOut(use.handle)
+    use.driver.streamEscaped(use.handle)
     recordOf(use)?.retained.add(operation.handle)
   }
   queueAllWith(parts, name === 'sim' ? () => queueSimulated(parts) : queueReal)

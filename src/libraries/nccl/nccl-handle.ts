@@ -9,7 +9,7 @@ import { nextSerial } from '../../base/library-object.js'
 import { seconds, warnAfter, warnOnce } from '../../base/warnings.js'
 import type { Driver } from '../../driver/driver.js'
 import { finished } from '../../driver/finished.js'
-import { lookUntil } from '../../driver/look-until.js'
+import { pollUntil } from '../../driver/poll-until.js'
 import { unlessLost } from '../../memory/allocation-stream.js'
 import { MOST_EVENTS, StreamUses } from '../../memory/stream-uses.js'
 import type { Stream } from '../../stream.js'
@@ -72,7 +72,7 @@ export class NcclHandle extends NativeResource {
   /** Resolves when NCCL is done, which it polls for. Rejects with its error, ERR_DEADLOCK or the signal's reason. */
   async done(call: string, signal: AbortSignal | undefined): Promise<void> {
     const since = performance.now()
-    await lookUntil(() => {
+    await pollUntil(() => {
       if (this.isDone(call)) return true
       if (signal?.aborted) throw signal.reason
       this.checkTime(since, call)

@@ -156,7 +156,7 @@ export class NcclLibrary {
 
   /** Makes the call on another thread, since it waits for the device. */
   async callOnThread(call: EndCall, communicator: number, driver: Driver, _device: number): Promise<void> {
-    this.#check(call, await driver.libraries.apart(this.library.find(call) ?? 0, communicator, PATIENCE[call]))
+    this.#check(call, await driver.libraries.callOnThread(this.library.find(call) ?? 0, communicator, PATIENCE[call]))
   }
 
   #check(call: string, result: number): void {

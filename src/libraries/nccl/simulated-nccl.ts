@@ -7,7 +7,7 @@ import { randomBytes } from 'node:crypto'
 import type { OwnBytes } from '../../base/bytes.js'
 import { dataViewOf, ELEMENT_TYPES, type ElementAccess, FLOAT_ACCESS, integerAccess } from '../../base/element-types.js'
 import { stateError } from '../../base/errors.js'
-import type { Driver, EventHandle, HostImplementation, OwnEvent } from '../../driver/driver.js'
+import type { Driver, EventHandle, HostImplementation, InternalEvent } from '../../driver/driver.js'
 import { recordedEvent } from '../../memory/stream-uses.js'
 import type { StreamImpl } from '../../streams/stream-impl.js'
 import type { UsedMemory } from '../library-call.js'
@@ -121,7 +121,7 @@ class Exchange {
   readonly #parts: readonly OpenOperation[]
   readonly #nanoseconds: number
   readonly #sources: Uint8Array[] = []
-  readonly #events: (OwnEvent & { readonly use: StreamImpl })[] = []
+  readonly #events: (InternalEvent & { readonly use: StreamImpl })[] = []
   #reduced: Uint8Array | undefined
 
   constructor(parts: readonly OpenOperation[]) {

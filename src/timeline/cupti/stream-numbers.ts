@@ -51,7 +51,7 @@ function isThere({ driver, tracks }: EventWriter, track: StreamTrack): boolean {
   if (tracks.known(track.handle) !== track) return false
   if (isDefaultStream(track.handle)) return true
   try {
-    driver.streamAdopt(cudaHandleOf(track.handle), track.device)
+    driver.streamWrap(cudaHandleOf(track.handle), track.device)
     return true
   } catch {
     return false

@@ -33,9 +33,9 @@ export function timeOf(data: Data, row: number): number {
 }
 
 /** The row that takes time and that held a row up, through records and waits; -1 where that was not recorded. */
-export function causeOf({ heldBy, kind, length }: Data, row: number): number {
-  let by = heldBy[row] ?? -1
-  for (let steps = 0; by >= 0 && isInstant(kind[by] ?? 0) && steps < length; steps += 1) by = heldBy[by] ?? -1
+export function causeOf({ blockedBy, kind, length }: Data, row: number): number {
+  let by = blockedBy[row] ?? -1
+  for (let steps = 0; by >= 0 && isInstant(kind[by] ?? 0) && steps < length; steps += 1) by = blockedBy[by] ?? -1
   return by
 }
 

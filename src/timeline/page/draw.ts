@@ -199,8 +199,8 @@ export class Painter {
     const name = 'null stream'
     const whole = by < 0 ? name : `${name}: after ${titleOf(this.data, by)} on ${placeOf(this.data, by)}`
     this.#context.font = BAR_FONT
-    const isRoom = this.#context.measureText(whole).width < width - 12
-    this.#drawText(isRoom ? whole : name, left, middle, width, 'text')
+    const fits = this.#context.measureText(whole).width < width - 12
+    this.#drawText(fits ? whole : name, left, middle, width, 'text')
   }
 
   /** The visible part of a bar, in pixels. */

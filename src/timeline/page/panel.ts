@@ -95,7 +95,7 @@ function chain(data: Data, from: number, select: Select): HTMLElement[] {
   let row = from
   for (let steps = 0; steps < MOST_LINKS; steps += 1) {
     const reason = BINDING_KINDS[data.why[row] ?? 0] ?? ''
-    const by = data.heldBy[row] ?? -1
+    const by = data.blockedBy[row] ?? -1
     const because = by >= 0 && reason === 'host' ? 'the program queued it only after' : (REASONS[reason] ?? reason)
     links.push(element('p', { className: 'reason' }, because))
     if (by < 0) break
@@ -182,7 +182,7 @@ export function gapReason(data: Data, row: number): string {
   const kindAt = (at: number): string => BINDING_KINDS[data.why[at] ?? 0] ?? ''
   let at = row
   // If a record or a wait is before it in the stream, the reason is what held that up.
-  while (kindAt(at) === 'stream' && isInstant(data.kind[data.heldBy[at] ?? -1] ?? 0)) at = data.heldBy[at] ?? -1
+  while (kindAt(at) === 'stream' && isInstant(data.kind[data.blockedBy[at] ?? -1] ?? 0)) at = data.blockedBy[at] ?? -1
   const kind = kindAt(at)
   const by = causeOf(data, at)
   const why = by < 0 ? undefined : GAP_REASONS[kind]

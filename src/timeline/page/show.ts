@@ -252,7 +252,7 @@ export function show(data: Data): void {
   const help = byId('help', HTMLDialogElement)
   const critical = byId('critical', HTMLInputElement)
   const followCause = (): void => {
-    const by = data.heldBy[highlights.selected] ?? -1
+    const by = data.blockedBy[highlights.selected] ?? -1
     if (by >= 0) follow(by)
   }
   const clear = (): void => {

@@ -92,25 +92,25 @@ const withBench = {
     atTheEnd(() => latch.open())
     stream.downloader(buffer)
   },
-  closedHome: (bench) => {
+  closedAllocationStream: (bench) => {
     const held = bench.stream()
-    const home = bench.stream()
-    const buffer = bench.device.alloc(64, { stream: home })
+    const allocationStream = bench.stream()
+    const buffer = bench.device.alloc(64, { stream: allocationStream })
     const latch = bench.latch(held)
     atTheEnd(() => latch.open())
-    home.beginCapture()
-    home.close()
+    allocationStream.beginCapture()
+    allocationStream.close()
     buffer.close()
   },
-  closedJoinedHome: (bench) => {
+  closedJoinedAllocationStream: (bench) => {
     const held = bench.stream()
-    const home = bench.stream()
-    const buffer = bench.device.alloc(64, { stream: home })
+    const allocationStream = bench.stream()
+    const buffer = bench.device.alloc(64, { stream: allocationStream })
     const latch = bench.latch(held)
     atTheEnd(() => latch.open())
     held.capture(() => {
-      home.wait(held)
-      home.close()
+      allocationStream.wait(held)
+      allocationStream.close()
     })
     buffer.close()
   },

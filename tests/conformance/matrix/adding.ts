@@ -1,4 +1,4 @@
-/** Kernels that add to the words of an operand: as GPU code, and as source with a twin. */
+/** Kernels that add to the words of an operand: as GPU code, and as source with a host implementation. */
 import { defineKernel, type Kernel, Module } from 'cuda-streams'
 import type { Call } from './call.js'
 import { WORDS } from './lab.js'
@@ -49,7 +49,7 @@ export const added = defineKernel({
 
 export const needsGpu: NonNullable<Call['lacks']> = ({ bench }) =>
   bench.name === 'sim' ? 'the simulator runs no GPU code' : undefined
-/** Why NVRTC cannot be used here, if it cannot. Compiles the kernel with a twin, too. */
+/** Why NVRTC cannot be used here, if it cannot. Compiles the kernel with a host implementation, too. */
 export const needsCompiler: NonNullable<Call['lacks']> = ({ lab }) =>
   lab.once('the compiler', () =>
     added.prepare(lab.device).then(

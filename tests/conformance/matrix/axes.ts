@@ -87,7 +87,7 @@ export const MEMORY = {
   interprocess: 'interprocess',
   shared: 'had from a token of share()',
   registered: "a part of the program's own array, by PinnedBuffer.from()",
-  'registered shared': 'a SharedArrayBuffer, likewise',
+  'registered shared': 'a SharedArrayBuffer, too',
   pool: 'of a MemoryPool of its own, allocated on another stream',
   dlpack: 'taken in by fromDLPack()',
   'second device': 'of a second device',

@@ -14,7 +14,7 @@ const FIRST_SILENCE = 30_000
 const DEADLOCK_TIMEOUT = 2000
 /** After so many hangs and crashes the rest of a row is not tried any more. */
 const MOST_ENDS = 3
-/** The same of processes that told what failed, and had to start anew. */
+/** The same of processes that told what failed, and had to start again. */
 const MOST_RESTARTS = 30
 const AT_ONCE = Math.min(4, availableParallelism())
 

@@ -35,8 +35,8 @@ export class Lab {
   readonly device: Device
   readonly second: Device | undefined
   /** A stream on each device that the operands are written and read by. */
-  readonly home: Stream
-  readonly secondHome: Stream | undefined
+  readonly allocationStream: Stream
+  readonly secondAllocationStream: Stream | undefined
   readonly #pool = new Map<string, Piece>()
   readonly #scratch: PinnedBuffer
   readonly #tokens: SharedBuffer[] = []
@@ -47,8 +47,8 @@ export class Lab {
     this.bench = bench
     this.device = bench.device
     this.second = bench.devices[1]
-    this.home = bench.stream()
-    this.secondHome = this.second === undefined ? undefined : bench.stream({ device: this.second })
+    this.allocationStream = bench.stream()
+    this.secondAllocationStream = this.second === undefined ? undefined : bench.stream({ device: this.second })
     this.#scratch = bench.device.allocPinned(AROUND * BYTES)
   }
 
@@ -87,23 +87,23 @@ export class Lab {
   }
 
   make(kind: MemoryKind, stream: Stream, operand = 0): Piece {
-    const { device, home, second, secondHome } = this
+    const { device, allocationStream, second, secondAllocationStream } = this
     const whole = (buffer: Buffer): Piece => ({ kind, buffer, whole: buffer, offset: 0, dispose: () => buffer.close() })
     const part = (all: Buffer): Piece => ({ ...whole(all), buffer: all.slice(BYTES, BYTES), offset: WORDS })
     switch (kind) {
       case 'own':
         return whole(device.alloc(BYTES, { stream }))
       case 'device':
-        return whole(device.alloc(BYTES, { stream: home }))
+        return whole(device.alloc(BYTES, { stream: allocationStream }))
       case 'slice':
-        return part(device.alloc(AROUND * BYTES, { stream: home }))
+        return part(device.alloc(AROUND * BYTES, { stream: allocationStream }))
       case 'pinned':
         return whole(device.allocPinned(BYTES))
       case 'pinned slice':
         return part(device.allocPinned(AROUND * BYTES))
       case 'foreign': {
-        const base = device.alloc(BYTES, { stream: home })
-        home.synchronize()
+        const base = device.alloc(BYTES, { stream: allocationStream })
+        allocationStream.synchronize()
         const wrapped = DeviceBuffer.from(base.pointer, BYTES, { device, owner: base })
         return { ...whole(wrapped), dispose: () => [wrapped, base].forEach((each) => void each.close()) }
       }
@@ -112,7 +112,7 @@ export class Lab {
       case 'shared': {
         const token = this.#tokens[operand]
         if (token !== undefined) return whole(DeviceBuffer.from(token))
-        const all = device.alloc(AROUND * BYTES, { stream: home })
+        const all = device.alloc(AROUND * BYTES, { stream: allocationStream })
         return { ...part(all), buffer: DeviceBuffer.from(all.slice(BYTES, BYTES).share()) }
       }
       case 'registered': {
@@ -123,17 +123,17 @@ export class Lab {
         return whole(PinnedBuffer.from(new SharedArrayBuffer(BYTES), { device }))
       case 'pool': {
         const pool = this.once('a pool', () => new MemoryPool({ device }))
-        return whole(device.alloc(BYTES, { stream: home, pool }))
+        return whole(device.alloc(BYTES, { stream: allocationStream, pool }))
       }
       case 'dlpack': {
-        const base = device.alloc(BYTES, { stream: home })
-        const tensor = toDLPack(base, { dtype: 'u32', shape: [WORDS], stream: home })
-        const { buffer } = fromDLPack(tensor, { stream: home })
+        const base = device.alloc(BYTES, { stream: allocationStream })
+        const tensor = toDLPack(base, { dtype: 'u32', shape: [WORDS], stream: allocationStream })
+        const { buffer } = fromDLPack(tensor, { stream: allocationStream })
         return { ...whole(buffer), dispose: () => [buffer, base].forEach((each) => void each.close()) }
       }
       case 'second device': {
-        assert.ok(second !== undefined && secondHome !== undefined, 'there is a second device')
-        return whole(second.alloc(BYTES, { stream: secondHome }))
+        assert.ok(second !== undefined && secondAllocationStream !== undefined, 'there is a second device')
+        return whole(second.alloc(BYTES, { stream: secondAllocationStream }))
       }
     }
   }
@@ -188,14 +188,16 @@ export class Lab {
 
   #read(whole: Buffer): Uint32Array {
     if (whole instanceof PinnedBuffer) return whole.view(Uint32Array).slice()
-    const home = this.#allocationStreamOf(whole)
+    const allocationStream = this.#allocationStreamOf(whole)
     const to = this.#scratch.slice(0, whole.byteLength)
-    home.copy(to, whole).synchronize()
+    allocationStream.copy(to, whole).synchronize()
     return to.view(Uint32Array).slice()
   }
 
   #allocationStreamOf({ device }: Buffer): Stream {
-    return device === this.second && this.secondHome !== undefined ? this.secondHome : this.home
+    return device === this.second && this.secondAllocationStream !== undefined
+      ? this.secondAllocationStream
+      : this.allocationStream
   }
 }
 

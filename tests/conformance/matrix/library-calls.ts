@@ -14,7 +14,7 @@ const ONE = 0x3f800000
 const SIXTEEN = 0x41800000
 const SHAPE = { type: 'f32', m: 16, n: 16, k: 16 } as const
 
-/** What cuBLAS and NCCL queue is their own affair; on the simulator a product is one twin, and a rank reads, then writes. */
+/** What cuBLAS and NCCL queue is their own affair; on the simulator a product is one host implementation, and a rank reads, then writes. */
 const nodes = ({ bench }: Scene): number | undefined => (bench.name === 'sim' ? 1 : undefined)
 const nodesOfRank = ({ bench }: Scene): number | undefined => (bench.name === 'sim' ? 2 : undefined)
 
@@ -30,7 +30,7 @@ async function lackOf(use: () => unknown): Promise<string | undefined> {
 }
 
 const needsCublas: NonNullable<Call['lacks']> = ({ lab }) =>
-  lab.once('cuBLAS', () => lackOf(() => new Cublas(lab.home).close()))
+  lab.once('cuBLAS', () => lackOf(() => new Cublas(lab.allocationStream).close()))
 const needsNccl: NonNullable<Call['lacks']> = ({ lab }) =>
   lab.once('NCCL', () => lackOf(() => lab.device.run(() => ncclVersion())))
 
@@ -75,7 +75,7 @@ const cublasCalls: readonly Call[] = [
       const cublas = scene.keep(new Cublas(stream))
       newKinds += 1
       const size = 8 + newKinds
-      const [a, b, c] = [0, 0, 0].map(() => scene.keep(device.alloc(4 * size, { stream: lab.home })))
+      const [a, b, c] = [0, 0, 0].map(() => scene.keep(device.alloc(4 * size, { stream: lab.allocationStream })))
       assert.ok(a !== undefined && b !== undefined && c !== undefined)
       return () => cublas.gemm(a, b, c, { type: 'f32', m: 1, n: size, k: 1 })
     },

@@ -13,9 +13,9 @@ const PROPERTY = /^ +readonly (\w+)\??: /gm
 const LITERAL = /\{([^{}]*)\}/g
 const LITERAL_PROPERTY = /readonly (\w+)\??: /g
 
-const NO_BAGS = /^(?:Shared|Device$|ViewConstructor$)/
+const NOT_OPTIONS = /^(?:Shared|Device$|ViewConstructor$)/
 
-interface Bag {
+interface OptionsType {
   readonly parents: readonly string[]
   readonly names: readonly string[]
 }
@@ -25,18 +25,18 @@ export function publicOptions(): ReadonlySet<string> {
   const texts = readdirSync(DECLARATIONS, { recursive: true, encoding: 'utf8' })
     .filter((path) => path.endsWith('.d.ts'))
     .map((path) => plain(readFileSync(join(DECLARATIONS, path), 'utf8')))
-  const bags = new Map<string, Bag>()
+  const types = new Map<string, OptionsType>()
   for (const text of texts) {
     for (const [, name = '', parents = '', body = ''] of text.matchAll(INTERFACE)) {
       const names = [...body.matchAll(PROPERTY)].map(([, each = '']) => each)
-      const isBag = names.length > 0 || parents !== ''
+      const isOptions = names.length > 0 || parents !== ''
       // Tokens of share(), and classes that get more members, are no options.
-      if (isBag && !NO_BAGS.test(name)) bags.set(name, { parents: parents.split(', '), names })
+      if (isOptions && !NOT_OPTIONS.test(name)) types.set(name, { parents: parents.split(', '), names })
     }
   }
   const found = new Set<string>()
   const add = (call: string, parameters: string): void => {
-    for (const name of namesIn(parameters, bags)) found.add(`${call}: ${name}`)
+    for (const name of namesIn(parameters, types)) found.add(`${call}: ${name}`)
   }
   for (const text of texts) {
     for (const [, name = '', parameters = ''] of text.matchAll(FUNCTION)) add(name, parameters)
@@ -54,15 +54,15 @@ function addMethods(name: string, body: string, add: (call: string, parameters: 
   }
 }
 
-function namesIn(parameters: string, bags: ReadonlyMap<string, Bag>): readonly string[] {
+function namesIn(parameters: string, types: ReadonlyMap<string, OptionsType>): readonly string[] {
   const literal = [...parameters.matchAll(LITERAL)].flatMap(([, body = '']) => [...body.matchAll(LITERAL_PROPERTY)])
-  const named = [...new Set(parameters.match(/\b[A-Z]\w+/g))].flatMap((name) => namesOf(name, bags))
+  const named = [...new Set(parameters.match(/\b[A-Z]\w+/g))].flatMap((name) => namesOf(name, types))
   return [...literal.map(([, name = '']) => name), ...named]
 }
 
-function namesOf(name: string, bags: ReadonlyMap<string, Bag>): readonly string[] {
-  const { parents, names } = bags.get(name) ?? { parents: [], names: [] }
-  return [...names, ...parents.flatMap((parent) => namesOf(parent, bags))]
+function namesOf(name: string, types: ReadonlyMap<string, OptionsType>): readonly string[] {
+  const { parents, names } = types.get(name) ?? { parents: [], names: [] }
+  return [...names, ...parents.flatMap((parent) => namesOf(parent, types))]
 }
 
 /** Without comments, and each list of parameters on one line. */

@@ -193,8 +193,8 @@ const devices: readonly Call[] = [
 
 /** A graph that fills the operand. */
 const graphOf = (scene: Scene) => {
-  const { home } = scene.lab
-  return scene.keep(home.capture(() => void home.fill(scene.buffer(0), FILLED, { width: 4 })))
+  const { allocationStream } = scene.lab
+  return scene.keep(allocationStream.capture(() => void allocationStream.fill(scene.buffer(0), FILLED, { width: 4 })))
 }
 const execOf = (scene: Scene) => {
   const exec = scene.keep(graphOf(scene).instantiate())
@@ -206,7 +206,7 @@ const execOf = (scene: Scene) => {
 function updated<N>(
   what: string,
   memory: NonNullable<Call['memory']>,
-  capture: (scene: Scene, home: Stream) => void,
+  capture: (scene: Scene, allocationStream: Stream) => void,
   nodeOf: (graph: Graph) => N | undefined,
   update: (exec: GraphExec, node: N, scene: Scene) => void,
   lacks?: Call['lacks'],
@@ -220,8 +220,8 @@ function updated<N>(
     takesRoom: 'on both drivers',
     lacks: lacks ?? (() => undefined),
     prepare: (scene) => {
-      const { home } = scene.lab
-      const graph = scene.keep(home.capture(() => capture(scene, home)))
+      const { allocationStream } = scene.lab
+      const graph = scene.keep(allocationStream.capture(() => capture(scene, allocationStream)))
       const exec = scene.keep(graph.instantiate())
       scene.closers.set('the graph exec', () => exec.close())
       const node = nodeOf(graph)
@@ -243,14 +243,15 @@ const updates: readonly Call[] = [
   updated(
     'a fill was updated',
     [written],
-    (scene, home) => home.fill(scene.buffer(0).slice(0, HALF), 1),
+    (scene, allocationStream) => allocationStream.fill(scene.buffer(0).slice(0, HALF), 1),
     (graph) => graph.nodes.find(isFill),
     (exec, node, scene) => exec.update(node, scene.buffer(0), FILLED, { width: 4 }),
   ),
   updated(
     'a copy was updated',
     [copiedTo, { name: 'source' }],
-    (scene, home) => home.copy(scene.buffer(0).slice(0, HALF), scene.buffer(1).slice(HALF, HALF)),
+    (scene, allocationStream) =>
+      allocationStream.copy(scene.buffer(0).slice(0, HALF), scene.buffer(1).slice(HALF, HALF)),
     (graph) => graph.nodes.find(isCopy) ?? graph.nodes[0],
     (exec, node, scene) => {
       const [to, from] = [scene.buffer(0), scene.buffer(1)]
@@ -262,14 +263,15 @@ const updates: readonly Call[] = [
   updated(
     'a fill was switched off',
     [written],
-    (scene, home) => home.fill(scene.buffer(0), FILLED, { width: 4 }).fill(scene.buffer(0).slice(0, HALF), 1),
+    (scene, allocationStream) =>
+      allocationStream.fill(scene.buffer(0), FILLED, { width: 4 }).fill(scene.buffer(0).slice(0, HALF), 1),
     (graph) => graph.nodes.filter(isFill)[1],
     (exec, node) => exec.setEnabled(node, false),
   ),
   updated(
-    'a kernel with a twin was updated',
+    'a kernel with a host implementation was updated',
     [addedTo],
-    (scene, home) => home.launch(added, CONFIG, scene.buffer(0), 1, 77),
+    (scene, allocationStream) => allocationStream.launch(added, CONFIG, scene.buffer(0), 1, 77),
     (graph) => graph.nodesOf(added)[0],
     (exec, node, scene) => exec.update(node, CONFIG, scene.buffer(0), WORDS, ADDED),
     needsCompiler,
@@ -277,7 +279,7 @@ const updates: readonly Call[] = [
   updated(
     'a kernel of a module was updated',
     [addedTo],
-    (scene, home) => home.launch(kernelOf(scene), CONFIG, scene.buffer(0), 1, 77),
+    (scene, allocationStream) => allocationStream.launch(kernelOf(scene), CONFIG, scene.buffer(0), 1, 77),
     (graph) => graph.nodes.find((node) => node.kind === 'kernel') as KernelNode<typeof SIGNATURE>,
     (exec, node, scene) => exec.update(node, CONFIG, scene.buffer(0), WORDS, ADDED),
     needsGpu,
@@ -316,8 +318,10 @@ const graphs: readonly Call[] = [
     uses: ['the graph exec'],
     takesRoom: 'on both drivers',
     prepare: (scene) => {
-      const { home } = scene.lab
-      const graph = scene.keep(home.capture(() => void home.launchHostFunc(() => scene.log.push('call'))))
+      const { allocationStream } = scene.lab
+      const graph = scene.keep(
+        allocationStream.capture(() => void allocationStream.launchHostFunc(() => scene.log.push('call'))),
+      )
       const exec = scene.keep(graph.instantiate())
       scene.closers.set('the graph exec', () => exec.close())
       return () => exec.launch(scene.stream)
@@ -343,8 +347,10 @@ const graphs: readonly Call[] = [
     act: 'adds a graph',
     nodes: () => 1,
     prepare: (scene) => {
-      const { home } = scene.lab
-      const graph = scene.keep(home.capture(() => void home.launchHostFunc(() => scene.log.push('call'))))
+      const { allocationStream } = scene.lab
+      const graph = scene.keep(
+        allocationStream.capture(() => void allocationStream.launchHostFunc(() => scene.log.push('call'))),
+      )
       return () => scene.stream.launch(graph)
     },
     answers: ({ log, stream }) => {
@@ -407,8 +413,10 @@ const graphs: readonly Call[] = [
     memory: [{ name: 'destination' }],
     lacks: needsCompiler,
     prepare: (scene) => {
-      const { home } = scene.lab
-      const graph = scene.keep(home.capture(() => void home.launch(added, CONFIG, scene.buffer(0), WORDS, ADDED)))
+      const { allocationStream } = scene.lab
+      const graph = scene.keep(
+        allocationStream.capture(() => void allocationStream.launch(added, CONFIG, scene.buffer(0), WORDS, ADDED)),
+      )
       const exec = scene.keep(graph.instantiate())
       scene.closers.set('the graph exec', () => exec.close())
       const [node] = graph.nodesOf(added)
@@ -452,7 +460,7 @@ const graphs: readonly Call[] = [
         const [idle, launched] = [graph.instantiate(), graph.instantiate()]
         // Nothing orders the launch after what another device has written.
         scene.lab.settle()
-        launched.launch(scene.lab.home)
+        launched.launch(scene.lab.allocationStream)
         return () => {
           for (const each of [graph, idle, launched]) each[how]()
         }
@@ -465,7 +473,7 @@ const refusedBySimulator = ({ bench }: Scene): readonly string[] => (bench.name 
 
 const kernels: readonly Call[] = [
   {
-    name: 'stream.launch(a kernel with a twin)',
+    name: 'stream.launch(a kernel with a host implementation)',
     members: [],
     act: 'queues',
     memory: [addedTo],
@@ -474,7 +482,7 @@ const kernels: readonly Call[] = [
     prepare: (scene) => () => scene.stream.launch(added, CONFIG, scene.buffer(0), WORDS, ADDED),
   },
   {
-    name: 'stream.launch(a kernel with a twin) with attributes',
+    name: 'stream.launch(a kernel with a host implementation) with attributes',
     members: [],
     act: 'queues',
     memory: [addedTo],
@@ -602,7 +610,7 @@ const kernels: readonly Call[] = [
     waits: ({ bench }) => (bench.name === 'sim' ? 'loading' : 'everything'),
     lacks: needsCompiler,
     prepare: (scene) => {
-      const buffer = scene.keep(scene.device.alloc(BYTES, { stream: scene.lab.home }))
+      const buffer = scene.keep(scene.device.alloc(BYTES, { stream: scene.lab.allocationStream }))
       const first = defineKernel({
         name: 'first',
         source: 'extern "C" __global__ void first(unsigned char* bytes) { *bytes = 1; }',

@@ -29,7 +29,7 @@ const LARGE = 18 * 2 ** 20
 const LARGE_BYTE = 0x5a
 
 function largeBuffer(scene: Scene): DeviceBuffer {
-  const buffer = scene.keep(scene.device.alloc(LARGE, { stream: scene.lab.home }))
+  const buffer = scene.keep(scene.device.alloc(LARGE, { stream: scene.lab.allocationStream }))
   scene.closers.set('the large buffer', () => buffer.close())
   return buffer
 }
@@ -407,11 +407,11 @@ const UNWRITTEN = 0x11111111
 
 /** The words of memory, when all is done. */
 async function wordsOf({ lab }: Scene, { whole }: Piece): Promise<Uint32Array> {
-  return lab.home.download(whole, Uint32Array)
+  return lab.allocationStream.download(whole, Uint32Array)
 }
 
 function flagsOf(scene: Scene, kind: MemoryKind): Piece {
-  const piece = scene.lab.make(kind, scene.lab.home)
+  const piece = scene.lab.make(kind, scene.lab.allocationStream)
   scene.keep({ close: () => piece.dispose() })
   scene.closers.set('the flags', () => piece.whole.close())
   scene.lab.write(piece, UNWRITTEN)
@@ -654,9 +654,9 @@ const moving: readonly Call[] = [
       scene.closers.set('the array', () => void structuredClone(bytes.buffer, { transfer: [bytes.buffer] }))
       return () => scene.stream.upload(buffer, bytes).then(() => buffer)
     },
-    answers: async ({ lab: { home } }, value) => {
+    answers: async ({ lab: { allocationStream } }, value) => {
       const buffer = value as DeviceBuffer
-      if (!buffer.closed) checkLarge(await home.download(buffer))
+      if (!buffer.closed) checkLarge(await allocationStream.download(buffer))
     },
   },
   {
@@ -668,7 +668,7 @@ const moving: readonly Call[] = [
     uses: ['the large buffer'],
     prepare: (scene) => {
       const buffer = largeBuffer(scene)
-      scene.lab.home.fill(buffer, LARGE_BYTE)
+      scene.lab.allocationStream.fill(buffer, LARGE_BYTE)
       return () => scene.stream.download(buffer)
     },
     answers: (_scene, value) => checkLarge(value as Uint8Array),
@@ -785,7 +785,7 @@ const buffers: readonly Call[] = [
     members: ['DeviceBuffer.from'],
     act: 'makes',
     prepare: (scene) => {
-      const whole = scene.keep(scene.device.alloc(BYTES, { stream: scene.lab.home }))
+      const whole = scene.keep(scene.device.alloc(BYTES, { stream: scene.lab.allocationStream }))
       return () => scene.keep(DeviceBuffer.from(whole.pointer, BYTES, { device: scene.device }))
     },
   },
@@ -879,7 +879,7 @@ const buffers: readonly Call[] = [
     consumes: true,
     nodes: () => 2,
     prepare: (scene) => {
-      const device = scene.keep(scene.device.alloc(BYTES, { stream: scene.lab.home }))
+      const device = scene.keep(scene.device.alloc(BYTES, { stream: scene.lab.allocationStream }))
       const own = scene.keep(scene.device.alloc(BYTES, { stream: scene.stream }))
       return () => {
         scene.stream.fill(device, 1).fill(own, 2)
@@ -952,8 +952,10 @@ const capturing: readonly Call[] = [
     members: [],
     act: 'begins a capture',
     prepare: (scene) => {
-      const { home } = scene.lab
-      const graph = scene.keep(home.capture(() => void home.launchHostFunc(() => scene.log.push('before'))))
+      const { allocationStream } = scene.lab
+      const graph = scene.keep(
+        allocationStream.capture(() => void allocationStream.launchHostFunc(() => scene.log.push('before'))),
+      )
       const { nodes } = graph
       return () => {
         const { stream } = scene
@@ -962,10 +964,10 @@ const capturing: readonly Call[] = [
       }
     },
     answers: async (scene, value) => {
-      const { home } = scene.lab
+      const { allocationStream } = scene.lab
       const graph = value as Graph
       assert.equal(graph.nodeCount, 2)
-      await home.launch(scene.keep(graph.instantiate())).finished()
+      await allocationStream.launch(scene.keep(graph.instantiate())).finished()
       assert.deepEqual(
         scene.log.filter((each) => each !== 'hold'),
         ['before', 'added'],

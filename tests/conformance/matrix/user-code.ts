@@ -95,7 +95,7 @@ const copied = { name: 'destination', becomes: (scene: Scene) => scene.wordRead(
 const addedTo = { name: 'operand', becomes: (scene: Scene, times: number) => scene.wordBefore(0) + times * ADDED }
 
 const onlySimulated: NonNullable<Call['lacks']> = ({ bench }) =>
-  bench.name === 'sim' ? undefined : 'tried on the simulator, whose twin of the library needs no GPU'
+  bench.name === 'sim' ? undefined : 'tried on the simulator, whose implementation of the library needs no GPU'
 
 /** An object with the stream protocol, in either spelling, that acts when it is asked for the handle. */
 const protocols = {
@@ -484,7 +484,7 @@ const launchConfig = () => ({
 })
 
 function execOf(scene: Scene, capture: () => void): { readonly graph: Graph; readonly exec: GraphExec } {
-  const graph = scene.keep(scene.lab.home.capture(capture))
+  const graph = scene.keep(scene.lab.allocationStream.capture(capture))
   const exec = scene.keep(graph.instantiate())
   scene.closers.set('the graph', () => graph.close())
   scene.closers.set('the graph exec', () => exec.close())
@@ -507,8 +507,8 @@ const launches: readonly UserCode[] = [
     LAUNCH_OPTIONS,
     { memory: [{ name: 'operand' }], uses: ['the graph', 'the graph exec'], lacks: needsCompiler },
     (scene, hooked) => {
-      const { home } = scene.lab
-      const launch = () => void home.launch(added, launchConfig(), scene.buffer(0), WORDS, ADDED)
+      const { allocationStream } = scene.lab
+      const launch = () => void allocationStream.launch(added, launchConfig(), scene.buffer(0), WORDS, ADDED)
       const { graph, exec } = execOf(scene, launch)
       const [node] = graph.nodesOf(added)
       assert.ok(node)
@@ -522,7 +522,7 @@ const launches: readonly UserCode[] = [
     ['width'],
     { memory: [{ name: 'destination' }], uses: ['the graph', 'the graph exec'] },
     (scene, hooked) => {
-      const { graph, exec } = execOf(scene, () => void scene.lab.home.fill(scene.buffer(0), 1))
+      const { graph, exec } = execOf(scene, () => void scene.lab.allocationStream.fill(scene.buffer(0), 1))
       const [node] = graph.nodes
       assert.ok(node?.kind === 'fill')
       return () => exec.update(node, scene.buffer(0), FILLED, hooked())
@@ -556,7 +556,8 @@ const launches: readonly UserCode[] = [
   {
     name: 'stream.external(work, function): the function',
     memory: [{ name: 'destination' }],
-    lacks: ({ bench }) => (bench.name === 'sim' ? 'the simulator queues the twin in its place' : undefined),
+    lacks: ({ bench }) =>
+      bench.name === 'sim' ? 'the simulator queues the host implementation in its place' : undefined,
     prepare: (scene, act) => {
       const work = { name: 'another library', memory: [{ buffer: scene.buffer(0) }] }
       return () => scene.stream.external(work, act)
@@ -574,7 +575,7 @@ const launches: readonly UserCode[] = [
     'Stream#capture',
     'stream.capture(function, { into, after })',
     (scene) => {
-      const into = scene.lab.home.capture(() => void scene.lab.home.launchHostFunc(() => {}))
+      const into = scene.lab.allocationStream.capture(() => void scene.lab.allocationStream.launchHostFunc(() => {}))
       scene.keep(into)
       scene.closers.set('the graph', () => into.close())
       return { into, after: into.nodes }
@@ -590,7 +591,7 @@ const launches: readonly UserCode[] = [
     name: 'stream.capture(function, { into, after }): the getter of a node',
     uses: ['the graph'],
     prepare: (scene, act) => {
-      const into = scene.lab.home.capture(() => void scene.lab.home.launchHostFunc(() => {}))
+      const into = scene.lab.allocationStream.capture(() => void scene.lab.allocationStream.launchHostFunc(() => {}))
       scene.keep(into)
       scene.closers.set('the graph', () => into.close())
       const after = gettingAt(into.nodes, 0, act)
@@ -601,7 +602,7 @@ const launches: readonly UserCode[] = [
     name: 'stream.capture(function, { into }): the function',
     uses: ['the graph'],
     prepare: (scene, act) => {
-      const into = scene.lab.home.capture(() => void scene.lab.home.launchHostFunc(() => {}))
+      const into = scene.lab.allocationStream.capture(() => void scene.lab.allocationStream.launchHostFunc(() => {}))
       scene.keep(into)
       scene.closers.set('the graph', () => into.close())
       return () => void scene.stream.capture(act, { into })
@@ -702,7 +703,7 @@ const SHAPE = {
 
 const lent = { dtype: 'u32', shape: [1], strides: [1] } as const
 const ofHost = ['ERR_INVALID_ARG_VALUE', 'ERR_INVALID_ARG_TYPE']
-/** Pinned memory is handed out by its real address, which the simulator does not know. */
+/** Pinned memory is exported by its real address, which the simulator does not know. */
 const ofRealMemory = ['ERR_UNSUPPORTED']
 
 const tensors: readonly UserCode[] = [
@@ -772,8 +773,8 @@ const libraries: readonly UserCode[] = [
     (scene, hooked) => {
       const cublas = scene.keep(new Cublas(scene.stream))
       scene.closers.set('the Cublas', () => cublas.close())
-      const b = scene.keep(scene.device.alloc(BYTES, { stream: scene.lab.home }))
-      const c = scene.keep(scene.device.alloc(BYTES, { stream: scene.lab.home }))
+      const b = scene.keep(scene.device.alloc(BYTES, { stream: scene.lab.allocationStream }))
+      const c = scene.keep(scene.device.alloc(BYTES, { stream: scene.lab.allocationStream }))
       return () => cublas.gemm(scene.buffer(0) as DeviceBuffer, b, c, hooked())
     },
   ),

@@ -15,13 +15,13 @@ export class Victims {
 
   /** Makes memory of the sizes that operands have, and writes over it. */
   arrive(): void {
-    this.#pieces = KINDS.map((kind) => this.#lab.make(kind, this.#lab.home))
+    this.#pieces = KINDS.map((kind) => this.#lab.make(kind, this.#lab.allocationStream))
     for (const piece of this.#pieces) this.#lab.write(piece, WORD)
   }
 
   /** To be called when all that was queued before is done. */
   async check(): Promise<void> {
-    await this.#lab.home.finished()
+    await this.#lab.allocationStream.finished()
     for (const piece of this.#pieces) this.#lab.check('memory of others', piece, WORD, WORD)
   }
 

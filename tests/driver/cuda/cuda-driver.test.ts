@@ -29,7 +29,7 @@ const INVALIDATED = 2
 interface Capture {
   readonly id: bigint
   readonly origin: number
-  spoilt: boolean
+  invalidated: boolean
 }
 
 /** Two devices. A default stream is known by the context that is current. */
@@ -86,32 +86,32 @@ function fakeParts() {
     },
     cuStreamBeginCapture_v2: (raw: number) => {
       made += 1
-      captures.set(key(raw), { id: BigInt(made), origin: key(raw), spoilt: false })
+      captures.set(key(raw), { id: BigInt(made), origin: key(raw), invalidated: false })
       return 0
     },
     cuStreamGetCaptureInfo_v3: (raw: number) => {
       const capture = captures.get(key(raw))
       if (capture === undefined) return 0
-      uint32[0] = capture.spoilt ? INVALIDATED : ACTIVE
-      uint64[1] = capture.spoilt ? 0n : capture.id
+      uint32[0] = capture.invalidated ? INVALIDATED : ACTIVE
+      uint64[1] = capture.invalidated ? 0n : capture.id
       return 0
     },
     cuStreamEndCapture: (raw: number) => {
       const capture = captures.get(key(raw))
       if (capture === undefined) return 401
       if (capture.origin !== key(raw)) {
-        capture.spoilt = true
+        capture.invalidated = true
         return 903
       }
       for (const [stream, its] of captures) if (its === capture) captures.delete(stream)
       uint64[0] = 0x77n
       calls.push('cuStreamEndCapture')
-      return capture.spoilt ? 901 : 0
+      return capture.invalidated ? 901 : 0
     },
     cuCtxRecordEvent: (context: ContextHandle) => {
       calls.push(`cuCtxRecordEvent ${context}`)
       for (const [stream, capture] of captures) {
-        if ((stream < 0 ? -stream : contextOf.get(stream)) === context) capture.spoilt = true
+        if ((stream < 0 ? -stream : contextOf.get(stream)) === context) capture.invalidated = true
       }
       return 0
     },
@@ -220,32 +220,32 @@ function fakeParts() {
     made += 1
     const handle = 0x10000 + 0x100 * made
     contextOf.set(handle, CONTEXTS[device] as ContextHandle)
-    return driver.streamAdopt(handle, device).stream
+    return driver.streamWrap(handle, device).stream
   }
   /** What another stream does by a wait, and another library by itself. */
   const join = (joined: number, origin: number): void => void captures.set(joined, captures.get(origin) as Capture)
-  const spoilt = (): number => [...captures.values()].filter((capture) => capture.spoilt).length
-  return { driver, library, calls, captures, stream, foreign, join, spoilt, registry, busy, pool, places, gone }
+  const invalidated = (): number => [...captures.values()].filter((capture) => capture.invalidated).length
+  return { driver, library, calls, captures, stream, foreign, join, invalidated, registry, busy, pool, places, gone }
 }
 
 const { RELAXED } = CaptureMode
 const finished = (driver: CudaDriver, device = 0) => driver.deviceFinished(device, () => {})
 
 test('a device is not looked at while a stream of it captures, and nothing is invalidated', () => {
-  const { driver, library, calls, stream, foreign, join, spoilt } = fakeParts()
-  const [own, wrapped, elsewhere, joined, handedOut] = [stream(), foreign(), stream(1), stream(), stream()]
+  const { driver, library, calls, stream, foreign, join, invalidated } = fakeParts()
+  const [own, wrapped, elsewhere, joined, escaped] = [stream(), foreign(), stream(1), stream(), stream()]
   const perThread = defaultStream(0, 2)
-  driver.streamHandedOut(handedOut)
+  driver.streamEscaped(escaped)
   finished(driver)
-  assert.equal(driver.deviceRecordOwn(EVENT, 0), true)
+  assert.equal(driver.deviceRecordInternal(EVENT, 0), true)
   assert.deepEqual(calls.splice(0), ['cuCtxRecordEvent 100', 'cuCtxRecordEvent 100'])
 
   const whileCapturing = (begin: () => void, end: () => void): void => {
     begin()
     calls.length = 0
     refusedByDriver(() => finished(driver), 900)
-    assert.equal(driver.deviceRecordOwn(EVENT, 0), false)
-    assert.deepEqual([calls.splice(0), spoilt()], [[], 0])
+    assert.equal(driver.deviceRecordInternal(EVENT, 0), false)
+    assert.deepEqual([calls.splice(0), invalidated()], [[], 0])
     end()
     calls.splice(0)
     finished(driver)
@@ -260,7 +260,7 @@ test('a device is not looked at while a stream of it captures, and nothing is in
   // Of another device, and a stream of this one joins.
   driver.graphs.begin(elsewhere, RELAXED)
   finished(driver)
-  assert.deepEqual([calls.splice(0), spoilt()], [['cuCtxRecordEvent 100'], 0])
+  assert.deepEqual([calls.splice(0), invalidated()], [['cuCtxRecordEvent 100'], 0])
   for (const each of [joined, -100]) {
     whileCapturing(
       () => join(each, elsewhere),
@@ -270,7 +270,7 @@ test('a device is not looked at while a stream of it captures, and nothing is in
   driver.graphs.end(elsewhere)
   // Another library begins it, on a stream whose handle it has, or on one of its own as long as that is wrapped.
   const wrapper = driver.streamWrapped(wrapped)
-  for (const each of [handedOut, wrapped]) {
+  for (const each of [escaped, wrapped]) {
     whileCapturing(
       () => library.cuStreamBeginCapture_v2(each),
       () => library.cuStreamEndCapture(each),
@@ -278,7 +278,7 @@ test('a device is not looked at while a stream of it captures, and nothing is in
   }
   wrapper.isOpen = false
   library.cuStreamBeginCapture_v2(wrapped)
-  assert.equal(driver.deviceRecordOwn(EVENT, 0), true)
+  assert.equal(driver.deviceRecordInternal(EVENT, 0), true)
 })
 
 test('a capture is one for the other threads until the driver has ended it', () => {
@@ -312,7 +312,7 @@ test('a capture is one for the other threads until the driver has ended it', () 
       'its end': [(each) => driver.graphs.end(each), ['cuStreamEndCapture', true, true, 0]],
       'an end that is refused': [
         (each) => {
-          for (const capture of captures.values()) capture.spoilt = true
+          for (const capture of captures.values()) capture.invalidated = true
           refusedByDriver(() => driver.graphs.end(each), 901)
         },
         ['cuStreamEndCapture', true, true, 901],
@@ -335,7 +335,7 @@ test('a capture is one for the other threads until the driver has ended it', () 
 })
 
 test('a stream that leaves ends the capture that it began, and no other', () => {
-  const { driver, library, calls, captures, stream, join, spoilt } = fakeParts()
+  const { driver, library, calls, captures, stream, join, invalidated } = fakeParts()
   const [first, second] = [stream(), stream()]
   driver.graphs.abandon(first)
   assert.deepEqual(calls, [])
@@ -343,13 +343,13 @@ test('a stream that leaves ends the capture that it began, and no other', () => 
   driver.graphs.begin(first, RELAXED)
   join(second, first)
   driver.graphs.abandon(second)
-  assert.deepEqual([captures.size, spoilt()], [2, 0])
+  assert.deepEqual([captures.size, invalidated()], [2, 0])
   driver.graphs.abandon(first)
   assert.deepEqual([captures.size, calls.splice(0)], [0, ['cuStreamEndCapture', 'cuGraphDestroy']])
 
-  // What is spoilt gives no graph.
+  // What is invalidated gives no graph.
   driver.graphs.begin(first, RELAXED)
-  for (const capture of captures.values()) capture.spoilt = true
+  for (const capture of captures.values()) capture.invalidated = true
   driver.graphs.abandon(first)
   assert.deepEqual([captures.size, calls.splice(0)], [0, ['cuStreamEndCapture']])
 
@@ -360,7 +360,7 @@ test('a stream that leaves ends the capture that it began, and no other', () => 
   driver.graphs.begin(second, RELAXED)
   join(first, second)
   driver.graphs.abandon(first)
-  assert.deepEqual([captures.size, spoilt(), calls], [2, 0, []])
+  assert.deepEqual([captures.size, invalidated(), calls], [2, 0, []])
 })
 
 test('modules are loaded and unloaded, and streams queried, with the captures of the thread relaxed', () => {
@@ -387,10 +387,10 @@ const queries = (calls: string[]): string[] => calls.splice(0).filter((call) => 
 
 test('a query that has its answer makes no call; an idle stream that other code can reach is queried', () => {
   const { driver, calls, stream, foreign, registry } = fakeParts()
-  const [own, handedOut, wrapped, capturing] = [stream(), stream(), foreign(), stream()]
-  driver.streamHandedOut(handedOut)
+  const [own, escaped, wrapped, capturing] = [stream(), stream(), foreign(), stream()]
+  driver.streamEscaped(escaped)
   // As wrapping does.
-  driver.streamHandedOut(wrapped)
+  driver.streamEscaped(wrapped)
   const ask = (each: StreamHandle): string[] => {
     assert.equal(driver.streamQuery(each, true), true)
     return queries(calls)
@@ -398,7 +398,7 @@ test('a query that has its answer makes no call; an idle stream that other code 
   assert.deepEqual(ask(own), [])
   assert.equal(driver.streamQuery(own), true)
   assert.deepEqual(queries(calls), [`cuStreamQuery ${own}`])
-  for (const each of [handedOut, wrapped]) assert.deepEqual(ask(each), [`cuStreamQuery ${each}`])
+  for (const each of [escaped, wrapped]) assert.deepEqual(ask(each), [`cuStreamQuery ${each}`])
   for (const each of [0, 2] as const) assert.equal(ask(defaultStream(0, each)).length, 1)
   assert.equal(driver.eventQuery(EVENT, true), true)
   assert.deepEqual(queries(calls), [])
@@ -437,7 +437,7 @@ test('an idle stream that was closed is the next one of its sort, and none of an
 test('a stream that a caller can distinguish from another is never given out again', () => {
   const { driver, library, calls, stream, busy, join } = fakeParts()
   const states: Readonly<Record<string, (stream: StreamHandle) => void>> = {
-    'its handle was handed out': (each) => driver.streamHandedOut(each),
+    'its handle was read': (each) => driver.streamEscaped(each),
     'its id was queried': (each) => void driver.streamGetId(each),
     'it has an attribute': (each) => driver.streamSetMemorySyncDomain(each, 1),
     'it is busy': (each) => void busy.set(each, CUresult.NOT_READY),
@@ -466,14 +466,14 @@ test('a stream whose handle is read after it was closed is destroyed then; one t
   const { driver, calls, stream } = fakeParts()
   const closed = stream()
   driver.streamDestroy(closed)
-  driver.streamHandedOut(closed)
+  driver.streamEscaped(closed)
   assert.deepEqual(calls.splice(0).slice(-1), [`cuStreamDestroy ${closed}`])
   assert.notEqual(stream(), closed)
 
   const again = stream()
   driver.streamDestroy(again)
   assert.equal(stream(), again)
-  driver.streamHandedOut(again)
+  driver.streamEscaped(again)
   calls.length = 0
   driver.streamQuery(again, true)
   assert.deepEqual(queries(calls), [`cuStreamQuery ${again}`])
@@ -484,11 +484,11 @@ test('a stream whose handle is read after it was closed is destroyed then; one t
 test('a stream with the address of a destroyed stream of another library has not escaped', () => {
   const { driver, calls, stream, foreign, places, gone } = fakeParts()
   const theirs = foreign()
-  driver.streamHandedOut(theirs)
+  driver.streamEscaped(theirs)
   places.push(theirs)
   const own = stream()
   assert.equal(own, theirs)
-  assert.equal(driver.isHandedOut(own), false)
+  assert.equal(driver.isEscaped(own), false)
   driver.streamDestroy(own)
   assert.deepEqual(gone, [], 'it lives on: a mark that it is gone would refuse the next one that it is given out as')
   assert.equal(stream(), own)

@@ -4,7 +4,7 @@ import { describe, it } from 'node:test'
 import { CudaError } from '../../../src/base/errors.js'
 import { CudaMemory, type CudaMemoryParts } from '../../../src/driver/cuda/cuda-memory.js'
 import { RelaxedCaptures } from '../../../src/driver/cuda/libcuda/driver-calls.js'
-import type { ContextHandle, EventHandle, OwnEvent } from '../../../src/driver/driver.js'
+import type { ContextHandle, EventHandle, InternalEvent } from '../../../src/driver/driver.js'
 import { own as layerOwn } from '../../../src/native/c-functions.js'
 import { NativeMemory } from '../../../src/native/native-memory.js'
 import { mustOf } from './fake-parts.js'
@@ -12,7 +12,7 @@ import { idleWhen } from './idle-when.js'
 
 const skip = process.platform === 'linux' ? false : 'the native layer is for Linux'
 const context = 1 as ContextHandle
-const own = (event: number): OwnEvent => ({ context, event: event as EventHandle })
+const own = (event: number): InternalEvent => ({ context, event: event as EventHandle })
 
 function fakeParts() {
   const memory = new NativeMemory(64)

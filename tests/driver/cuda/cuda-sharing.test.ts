@@ -6,7 +6,7 @@ import { Worker } from 'node:worker_threads'
 import { CudaError } from '../../../src/base/errors.js'
 import { CudaSharing, type CudaSharingParts, Registrations } from '../../../src/driver/cuda/cuda-sharing.js'
 import { RelaxedCaptures } from '../../../src/driver/cuda/libcuda/driver-calls.js'
-import type { ContextHandle, EventHandle, OwnEvent, Pointer } from '../../../src/driver/driver.js'
+import type { ContextHandle, EventHandle, InternalEvent, Pointer } from '../../../src/driver/driver.js'
 import { NativeMemory } from '../../../src/native/native-memory.js'
 import { mustOf } from './fake-parts.js'
 import { idleWhen } from './idle-when.js'
@@ -14,7 +14,7 @@ import { idleWhen } from './idle-when.js'
 const skip = process.platform === 'win32' ? 'the C library is found differently here' : false
 const context = 1 as ContextHandle
 const MiB = 2 ** 20
-const own = (event: number): OwnEvent => ({ context, event: event as EventHandle })
+const own = (event: number): InternalEvent => ({ context, event: event as EventHandle })
 
 function fakeParts() {
   const memory = new NativeMemory(128)
@@ -174,32 +174,32 @@ describe('registrations', { skip }, () => {
     const { parentPort, workerData } = require('node:worker_threads')
     import(workerData).then(({ Registrations }) => {
       const registrations = new Registrations()
-      parentPort.on('message', ({ mark, key }) => parentPort.postMessage(registrations.read(mark, key)))
+      parentPort.on('message', ({ registration, key }) => parentPort.postMessage(registrations.read(registration, key)))
     })`
 
   it('can be read by another thread, with their words, until they are removed', async () => {
     const module = new URL('../../../src/driver/cuda/cuda-sharing.js', import.meta.url).href
     const worker = new Worker(source, { eval: true, workerData: module })
-    const read = async (mark: number, key: number): Promise<unknown> => {
-      worker.postMessage({ mark, key })
+    const read = async (registration: number, key: number): Promise<unknown> => {
+      worker.postMessage({ registration, key })
       return (await once(worker, 'message'))[0]
     }
     const registrations = new Registrations()
     const key = 2 ** 48 - 5
     const address = 2 ** 47 - 8
-    const mark = registrations.add([key, 2, 0, address, 100])
-    assert.deepEqual(await read(mark, key), [2, 0, address, 100, 0, 0, 0])
-    assert.equal(await read(mark, key - 1), undefined)
-    assert.equal(await read(mark + 4, key), undefined)
+    const registration = registrations.add([key, 2, 0, address, 100])
+    assert.deepEqual(await read(registration, key), [2, 0, address, 100, 0, 0, 0])
+    assert.equal(await read(registration, key - 1), undefined)
+    assert.equal(await read(registration + 4, key), undefined)
     for (const unreadable of [8, 2 ** 46, 2 ** 47, Number.MAX_SAFE_INTEGER - 7]) {
       assert.equal(await read(unreadable, key), undefined)
     }
-    registrations.remove(mark)
-    assert.equal(await read(mark, key), undefined)
-    assert.equal(registrations.add([7, 1]), mark, 'the words are used again')
-    assert.deepEqual(await read(mark, 7), [1, 0, 0, 0, 0, 0, 0], 'nothing is left of what stood there before')
-    assert.equal(await read(mark, key), undefined)
-    assert.equal(await read(mark, 0), undefined)
+    registrations.remove(registration)
+    assert.equal(await read(registration, key), undefined)
+    assert.equal(registrations.add([7, 1]), registration, 'the words are used again')
+    assert.deepEqual(await read(registration, 7), [1, 0, 0, 0, 0, 0, 0], 'nothing is left of what stood there before')
+    assert.equal(await read(registration, key), undefined)
+    assert.equal(await read(registration, 0), undefined)
     await worker.terminate()
   })
 })

@@ -1,4 +1,4 @@
-/** Memory handed out and taken in by DLPack: its struct, the order of streams, and who keeps what for how long. */
+/** Memory exported and imported by DLPack: its struct, the order of streams, and who keeps what for how long. */
 import assert from 'node:assert/strict'
 import { after, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -31,16 +31,16 @@ async function until(isSo: () => boolean): Promise<void> {
 
 onEveryBackend('DLPack', (bench: Workbench) => {
   const { device } = bench
-  const [home, other] = [bench.stream(), bench.stream()]
+  const [allocationStream, other] = [bench.stream(), bench.stream()]
   after(() => {
-    home.close()
+    allocationStream.close()
     other.close()
   })
 
-  /** Memory of the home stream with one value in it. */
+  /** Memory of the allocation stream with one value in it. */
   async function filled(value: number): Promise<DeviceBuffer> {
-    const buffer = device.alloc(BYTES, { stream: home })
-    await home.fill(buffer, value).finished()
+    const buffer = device.alloc(BYTES, { stream: allocationStream })
+    await allocationStream.fill(buffer, value).finished()
     return buffer
   }
 
@@ -67,7 +67,7 @@ onEveryBackend('DLPack', (bench: Workbench) => {
     const lend = (stream: unknown): void => {
       toDLPack(pinned, { dtype: 'u8', shape: [64], stream: stream as Stream }).release()
     }
-    for (const stream of [undefined, null, -1, -1n, 1, 2, home]) lend(stream)
+    for (const stream of [undefined, null, -1, -1n, 1, 2, allocationStream]) lend(stream)
     for (const stream of ['x', {}, true]) refused(() => lend(stream), 'ERR_INVALID_ARG_TYPE', /options\.stream/)
     refused(() => lend(0), 'ERR_INVALID_ARG_VALUE', /options\.stream must not be 0/)
   })
@@ -80,7 +80,7 @@ onEveryBackend('DLPack', (bench: Workbench) => {
   })
 
   it('writes the structs of dlpack.h', () => {
-    using buffer = device.alloc(BYTES, { stream: home })
+    using buffer = device.alloc(BYTES, { stream: allocationStream })
     const given = { dtype: 'f32x4', shape: [3, 5], strides: [32, 2] } as const
     const layouts = [
       { versioned: false, tensor: 0, context: 48, deleter: 56, options: given },
@@ -93,7 +93,7 @@ onEveryBackend('DLPack', (bench: Workbench) => {
       },
     ] as const
     for (const { versioned, tensor: at, context, deleter, options } of layouts) {
-      const tensor = toDLPack(buffer, { ...options, stream: home })
+      const tensor = toDLPack(buffer, { ...options, stream: allocationStream })
       assert.equal(tensor.versioned, versioned)
       const view = new DataView(koffi.view(tensor.pointer, 128))
       const word = (offset: number): bigint => view.getBigUint64(offset, true)
@@ -115,7 +115,7 @@ onEveryBackend('DLPack', (bench: Workbench) => {
   })
 
   it('brings types, shapes and strides there and back', () => {
-    using buffer = device.alloc(BYTES, { stream: home })
+    using buffer = device.alloc(BYTES, { stream: allocationStream })
     const types: DType[] = ['bool', 'i8', 'i16', 'i32', 'i64', 'u8', 'u16', 'u32', 'u64', 'f16', 'f32', 'f64', 'bf16']
     const layouts: readonly Pick<ToDLPackOptions, 'shape' | 'strides'>[] = [
       { shape: [] },
@@ -127,8 +127,8 @@ onEveryBackend('DLPack', (bench: Workbench) => {
     for (const dtype of [...types, 'c64', 'c128', 'f8e4m3fn', 'f8e5m2', 'u8x16', 'f64x2'] as DType[]) {
       for (const layout of layouts) {
         for (const maxVersion of [undefined, [1, 0], [1, 3], [2, 0]] as const) {
-          const source = toDLPack(buffer.slice(512, 1024), { dtype, ...layout, maxVersion, stream: home })
-          const tensor = fromDLPack(source, { stream: home })
+          const source = toDLPack(buffer.slice(512, 1024), { dtype, ...layout, maxVersion, stream: allocationStream })
+          const tensor = fromDLPack(source, { stream: allocationStream })
           assert.equal(tensor.dtype, dtype)
           assert.deepEqual([tensor.shape, tensor.readOnly, tensor.byteOffset], [layout.shape, false, 0])
           assert.equal(tensor.buffer.pointer, buffer.pointer + 512n)
@@ -140,11 +140,11 @@ onEveryBackend('DLPack', (bench: Workbench) => {
   })
 
   it('lets the consumer’s stream come after all work with the memory', async () => {
-    for (const who of ['home', 'another user'] as const) {
+    for (const who of ['the allocation stream', 'another user'] as const) {
       for (const how of ['a Stream', 'a number', 'null'] as const) {
         using buffer = await filled(1)
         using consumer = bench.stream()
-        const writer = who === 'home' ? home : other
+        const writer = who === 'the allocation stream' ? allocationStream : other
         using latch = bench.latch(writer)
         writer.fill(buffer, 2)
         const stream = how === 'a Stream' ? consumer : how === 'a number' ? consumer.handle : null
@@ -183,8 +183,8 @@ onEveryBackend('DLPack', (bench: Workbench) => {
       },
     }
     using consumer = bench.stream()
-    using latch = bench.latch(home)
-    home.fill(buffer, 2)
+    using latch = bench.latch(allocationStream)
+    allocationStream.fill(buffer, 2)
     const tensor = fromDLPack(producer, { stream: consumer })
     assert.deepEqual(asked, [{ stream: Number(consumer.handle), max_version: [1, 1] }])
     const early = await Promise.race([firstByte(other, tensor.buffer), sleep(60)])
@@ -214,12 +214,12 @@ onEveryBackend('DLPack', (bench: Workbench) => {
     using latch = bench.latch(other)
     const seen = other.download(DeviceBuffer.from(pointer, BYTES, { device }))
     lent.release()
-    // The memory may be had again now, but in the order of the home stream, which waits for the consumer's.
-    const next = device.alloc(BYTES, { stream: home })
-    home.fill(next, 7)
+    // The memory may be had again now, but in the order of the allocation stream, which waits for the consumer's.
+    const next = device.alloc(BYTES, { stream: allocationStream })
+    allocationStream.fill(next, 7)
     latch.open()
     assert.equal((await seen)[0], 1, 'the memory was written while the consumer read it')
-    assert.equal(await firstByte(home, next), 7)
+    assert.equal(await firstByte(allocationStream, next), 7)
     next.close()
   })
 
@@ -228,11 +228,11 @@ onEveryBackend('DLPack', (bench: Workbench) => {
     const lent = await (async () => {
       const buffer = await filled(5)
       lost = new WeakRef(buffer)
-      return toDLPack(buffer, { ...WORDS, stream: home })
+      return toDLPack(buffer, { ...WORDS, stream: allocationStream })
     })()
     assert.equal(await collectUntil(() => lost?.deref() === undefined), false)
-    const tensor = fromDLPack(lent, { stream: home })
-    assert.equal(await firstByte(home, tensor.buffer), 5)
+    const tensor = fromDLPack(lent, { stream: allocationStream })
+    assert.equal(await firstByte(allocationStream, tensor.buffer), 5)
     tensor.buffer.close()
     await until(() => lent.released)
     assert.equal(await collectUntil(() => lost?.deref() === undefined), true)
@@ -240,8 +240,8 @@ onEveryBackend('DLPack', (bench: Workbench) => {
 
   it('tells the owner when all work is done that was queued with the memory, and not before', async () => {
     using buffer = await filled(1)
-    const lent = toDLPack(buffer, { ...WORDS, stream: home })
-    const tensor = fromDLPack(lent, { stream: home })
+    const lent = toDLPack(buffer, { ...WORDS, stream: allocationStream })
+    const tensor = fromDLPack(lent, { stream: allocationStream })
     using latch = bench.latch(other)
     other.fill(tensor.buffer, 3)
     tensor.buffer.close()
@@ -249,36 +249,36 @@ onEveryBackend('DLPack', (bench: Workbench) => {
     assert.equal(lent.released, false)
     latch.open()
     await until(() => lent.released)
-    assert.equal(await firstByte(home.wait(other), buffer), 3)
+    assert.equal(await firstByte(allocationStream.wait(other), buffer), 3)
   })
 
   it('gives back what it refuses', () => {
-    using buffer = device.alloc(BYTES, { stream: home })
-    const empty = toDLPack(buffer, { dtype: 'f32', shape: [4, 0], stream: home })
-    refused(() => fromDLPack(empty, { stream: home }), 'ERR_INVALID_ARG_VALUE', /\(4, 0\).*no elements/)
+    using buffer = device.alloc(BYTES, { stream: allocationStream })
+    const empty = toDLPack(buffer, { dtype: 'f32', shape: [4, 0], stream: allocationStream })
+    refused(() => fromDLPack(empty, { stream: allocationStream }), 'ERR_INVALID_ARG_VALUE', /\(4, 0\).*no elements/)
     assert.equal(empty.released, true)
-    const later = toDLPack(buffer, { ...WORDS, stream: home, maxVersion: [1, 0] })
+    const later = toDLPack(buffer, { ...WORDS, stream: allocationStream, maxVersion: [1, 0] })
     new Uint32Array(koffi.view(later.pointer, 8))[0] = 2
-    refused(() => fromDLPack(later, { stream: home }), 'ERR_UNSUPPORTED', /DLPack 2\.1/)
+    refused(() => fromDLPack(later, { stream: allocationStream }), 'ERR_UNSUPPORTED', /DLPack 2\.1/)
     assert.equal(later.released, true)
     for (const [type, says] of [
       [10, /device of type 10/],
       [8, /device of type 8/],
     ] as const) {
-      const wrong = toDLPack(buffer, { ...WORDS, stream: home })
+      const wrong = toDLPack(buffer, { ...WORDS, stream: allocationStream })
       new Int32Array(koffi.view(wrong.pointer, 16))[2] = type
-      refused(() => fromDLPack(wrong, { stream: home }), 'ERR_UNSUPPORTED', says)
+      refused(() => fromDLPack(wrong, { stream: allocationStream }), 'ERR_UNSUPPORTED', says)
       assert.equal(wrong.released, true)
     }
-    const opaque = toDLPack(buffer, { ...WORDS, stream: home })
+    const opaque = toDLPack(buffer, { ...WORDS, stream: allocationStream })
     new Uint8Array(koffi.view(opaque.pointer, 64))[20] = 3
-    refused(() => fromDLPack(opaque, { stream: home }), 'ERR_UNSUPPORTED', /type code 3, 32 bits/)
+    refused(() => fromDLPack(opaque, { stream: allocationStream }), 'ERR_UNSUPPORTED', /type code 3, 32 bits/)
     assert.equal(opaque.released, true)
   })
 
-  it('refuses what cannot be handed out, in words', () => {
-    using buffer = device.alloc(BYTES, { stream: home })
-    const out = (options: object) => () => toDLPack(buffer, { ...WORDS, stream: home, ...options })
+  it('refuses what cannot be exported, with the reason', () => {
+    using buffer = device.alloc(BYTES, { stream: allocationStream })
+    const out = (options: object) => () => toDLPack(buffer, { ...WORDS, stream: allocationStream, ...options })
     refused(out({ shape: [1025] }), 'ERR_OUT_OF_RANGE', /\(1025\).*at most 4096.*4100/)
     refused(out({ shape: [2, 2], strides: [1023, 1] }), 'ERR_OUT_OF_RANGE', /4100/)
     refused(out({ shape: [-1] }), 'ERR_OUT_OF_RANGE', /shape\[0\]/)
@@ -297,23 +297,27 @@ onEveryBackend('DLPack', (bench: Workbench) => {
     refused(out({ stream: 77 }), 'ERR_INVALID_HANDLE')
     refused(() => toDLPack({} as DeviceBuffer, WORDS), 'ERR_INVALID_ARG_TYPE', /a DeviceBuffer or a PinnedBuffer/)
     const odd = buffer.slice(1, 64)
-    refused(() => toDLPack(odd, { dtype: 'i16', shape: [4], stream: home }), 'ERR_INVALID_ARG_VALUE', /middle/)
-    toDLPack(odd, { dtype: 'i8', shape: [4], stream: home }).release()
-    const closed = device.alloc(16, { stream: home })
+    refused(
+      () => toDLPack(odd, { dtype: 'i16', shape: [4], stream: allocationStream }),
+      'ERR_INVALID_ARG_VALUE',
+      /middle/,
+    )
+    toDLPack(odd, { dtype: 'i8', shape: [4], stream: allocationStream }).release()
+    const closed = device.alloc(16, { stream: allocationStream })
     closed.close()
     refused(() => toDLPack(closed, { dtype: 'i8', shape: [4] }), 'ERR_CLOSED')
     const gone = bench.stream()
     gone.close()
     refused(out({ stream: gone }), 'ERR_CLOSED')
-    home.beginCapture()
+    allocationStream.beginCapture()
     try {
       refused(out({}), 'ERR_UNSUPPORTED', /captures/)
       refused(out({ stream: other }), 'ERR_UNSUPPORTED', /captures/)
       const lent = toDLPack(buffer, { ...WORDS, stream: null })
-      refused(() => fromDLPack(lent, { stream: home }), 'ERR_UNSUPPORTED', /captures/)
-      assert.equal(home.isCapturing, true)
+      refused(() => fromDLPack(lent, { stream: allocationStream }), 'ERR_UNSUPPORTED', /captures/)
+      assert.equal(allocationStream.isCapturing, true)
     } finally {
-      home.endCapture().close()
+      allocationStream.endCapture().close()
     }
   })
 
@@ -337,13 +341,13 @@ onEveryBackend('DLPack', (bench: Workbench) => {
     const notOne = { pointer: BigInt(koffi.address(pinned.bytes.buffer)), versioned: true }
     refused(() => fromDLPack(notOne), 'ERR_INVALID_HANDLE', /No DLManagedTensorVersioned/)
     refused(() => fromDLPack({ ...notOne, versioned: false }), 'ERR_INVALID_HANDLE', /No DLManagedTensor lies/)
-    using buffer = device.alloc(BYTES, { stream: home })
+    using buffer = device.alloc(BYTES, { stream: allocationStream })
     refused(() => fromDLPack(buffer as never), 'ERR_INVALID_ARG_TYPE', /a capsule/)
-    const once = toDLPack(buffer, { ...WORDS, stream: home })
-    const taken = fromDLPack(once, { stream: home })
+    const once = toDLPack(buffer, { ...WORDS, stream: allocationStream })
+    const taken = fromDLPack(once, { stream: allocationStream })
     once.release()
     assert.equal(once.released, false, 'taken back from our own buffer')
-    refused(() => fromDLPack(once, { stream: home }), 'ERR_CLOSED', /imported before/)
+    refused(() => fromDLPack(once, { stream: allocationStream }), 'ERR_CLOSED', /imported before/)
     taken.buffer.close()
     await until(() => once.released)
     refused(() => Reflect.construct(DLPackTensor, []), 'ERR_INVALID_ARG_TYPE', /toDLPack/)
@@ -354,14 +358,14 @@ onEveryBackend('DLPack', (bench: Workbench) => {
         throw boom
       },
     }
-    assert.throws(() => fromDLPack(throws, { stream: home }), boom)
+    assert.throws(() => fromDLPack(throws, { stream: allocationStream }), boom)
     const onNone = { ...throws, __dlpack_device__: () => [2, 99] as const }
-    refused(() => fromDLPack(onNone, { stream: home }), 'ERR_OUT_OF_RANGE', /99/)
+    refused(() => fromDLPack(onNone, { stream: allocationStream }), 'ERR_OUT_OF_RANGE', /99/)
     const shapeless = { ...throws, __dlpack_device__: () => 2 as never }
-    refused(() => fromDLPack(shapeless, { stream: home }), 'ERR_INVALID_ARG_TYPE', /__dlpack_device__/)
+    refused(() => fromDLPack(shapeless, { stream: allocationStream }), 'ERR_INVALID_ARG_TYPE', /__dlpack_device__/)
   })
 
-  it('takes pinned memory in again that it handed out', async () => {
+  it('imports pinned memory again that it exported', async () => {
     using stream = bench.stream()
     const pinned = device.allocPinned(256)
     const lent = toDLPack(pinned.slice(64, 128), { dtype: 'u8', shape: [128] })
@@ -388,8 +392,8 @@ onEveryBackend('DLPack', (bench: Workbench) => {
   it('is a wait that the sanitizer sees, and misses', async () => {
     for (const waits of [true, false]) {
       using sanitizer = Sanitizer.start({ device })
-      using buffer = device.alloc(BYTES, { stream: home })
-      home.fill(buffer, 1)
+      using buffer = device.alloc(BYTES, { stream: allocationStream })
+      allocationStream.fill(buffer, 1)
       const lent = toDLPack(buffer, { ...WORDS, stream: waits ? other : null })
       const tensor = fromDLPack(lent, { stream: other })
       other.fill(tensor.buffer, 2)

@@ -114,7 +114,7 @@ if (what === 'garbage') {
     wrong.writeBigUInt64LE(value, at)
     assertRefused(wrong, `${value} at ${at}`)
   }
-  step('opened anew')
+  step('opened again')
   using again = open(bytes)
   assert.deepEqual(await downloaded(again), expected(1000, 100))
 }

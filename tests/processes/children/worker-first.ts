@@ -11,12 +11,12 @@ if (isMainThread) {
   }
   console.log('the workers are gone')
 } else {
-  const sleeper = new BackOffTimer()
+  const backOff = new BackOffTimer()
   let turns = 0
   const turn = (): void => {
     turns += 1
-    if (turns < TURNS) sleeper.sleep(turn)
+    if (turns < TURNS) backOff.sleep(turn)
   }
-  // It ends while the loop still watches the sleeper's timer.
-  sleeper.sleep(turn)
+  // It ends while the loop still watches the backOff's timer.
+  backOff.sleep(turn)
 }

@@ -1,5 +1,5 @@
 /**
- * The pairs of the table and the stories: exploration says that each bug is one and that its twin is none; the sanitizer
+ * The pairs of the table and the stories: exploration says that each bug is one and that its fixed version is none; the sanitizer
  * finds the one in a single run, says nothing of the other, and following its advice, or letting it fix it, makes the program
  * right. What is not so is listed here, with the reason. To explore takes time: here it is done for one pair of so
  * many, and for all by `node dist/tests/sanitizer/pairs/count.js`.
@@ -8,7 +8,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { withoutPromiseHooks } from '../../helpers/run-time.js'
 import { type PairedProgram, pairs } from './pairs.js'
-import { explored, mendedByAdvice, reportsOf } from './run.js'
+import { explored, fixedByAdvice, reportsOf } from './run.js'
 import { stories } from './stories.js'
 
 /** What its name begins with, or all of it, and why. */
@@ -27,7 +27,7 @@ const NOT_BY_ADVICE: Exceptions = {
   'an array that is registered is written': 'the same',
   'a graph whose branches': 'the line belongs into the middle of a step',
 }
-const NOT_MENDED: Exceptions = {
+const NOT_FIXED: Exceptions = {
   ...NOT_BY_ADVICE,
   'host function writes, ': 'what a host function touches is known when it has run',
   'host function reads, ': 'the same',
@@ -39,9 +39,9 @@ const FOLLOWED = 8
 const isIn = (exceptions: Exceptions, name: string): boolean =>
   Object.keys(exceptions).some((one) => name.startsWith(one))
 
-function check({ name, devices, bug, mended }: PairedProgram, isFollowed: boolean): void {
+function check({ name, devices, bug, fixed }: PairedProgram, isFollowed: boolean): void {
   it(name, async () => {
-    const alarms = await reportsOf(mended, devices)
+    const alarms = await reportsOf(fixed, devices)
     assert.deepEqual(
       alarms.map(({ message }) => message),
       [],
@@ -53,18 +53,18 @@ function check({ name, devices, bug, mended }: PairedProgram, isFollowed: boolea
         (await reportsOf(bug, devices, true)).length > 0,
         'it is found where waits order only what comes of them',
       )
-      assert.deepEqual(await reportsOf(mended, devices, true), [], 'and its twin is not')
+      assert.deepEqual(await reportsOf(fixed, devices, true), [], 'and its fixed version is not')
     }
     if (!isFollowed) return
     assert.equal((await explored(bug, devices)).verdict, 'disagree', 'the bug is one')
-    const right = await explored(mended, devices)
-    assert.deepEqual([right.verdict, right.complete], ['agree', true], `its twin is none: ${right.message}`)
-    if (found.length === 0 || isIn(NOT_MENDED, name)) return
-    assert.equal((await explored(bug, devices, true)).verdict, 'agree', `it can be mended: ${found[0]?.message}`)
+    const right = await explored(fixed, devices)
+    assert.deepEqual([right.verdict, right.complete], ['agree', true], `its fixed version is none: ${right.message}`)
+    if (found.length === 0 || isIn(NOT_FIXED, name)) return
+    assert.equal((await explored(bug, devices, true)).verdict, 'agree', `it can be fixed: ${found[0]?.message}`)
   })
   if (!isFollowed || isIn({ ...NOT_BY_ADVICE, ...MISSED }, name)) return
   it(`${name}: the advice`, async () => {
-    const advised = await mendedByAdvice(bug, devices)
+    const advised = await fixedByAdvice(bug, devices)
     assert.ok(advised, 'can be followed')
     assert.equal((await explored(advised, devices)).verdict, 'agree', 'helps')
   })

@@ -1,5 +1,5 @@
 /**
- * Pairs of programs, made from a table: two accesses to the same word × an order that fails to hold them apart, and the twin
+ * Pairs of programs, made from a table: two accesses to the same word × an order that fails to hold them apart, and the version
  * with one that does. A program is a list of steps with names, so that advice can be followed before one of them.
  */
 import { type Device, type DeviceBuffer, defineKernel, type GraphExec, type PinnedBuffer, Stream } from 'cuda-streams'
@@ -31,7 +31,7 @@ export interface PairedProgram {
   /** How many devices the simulation needs. */
   readonly devices: number
   readonly bug: readonly Step[]
-  readonly mended: readonly Step[]
+  readonly fixed: readonly Step[]
 }
 
 export function streamOf(stage: Stage, name: string): Stream {
@@ -269,7 +269,7 @@ const BROKEN: Readonly<Record<string, Place>> = {
   ],
 }
 
-const MENDED: Readonly<Record<string, Place>> = {
+const FIXED: Readonly<Record<string, Place>> = {
   'b.wait(a)': (first, second) => [first, step('wait', (s) => streamOf(s, 'b').wait(streamOf(s, 'a'))), second('b')],
   'an event': (first, second) => [
     first,
@@ -344,7 +344,7 @@ function programOf(first: Access, second: Access, on: 'device' | 'pinned', place
 /** Each two accesses of which one writes, with one wrong order after the other and one right order after the other. */
 export function pairs(): readonly PairedProgram[] {
   const result: PairedProgram[] = []
-  const [broken, mended] = [Object.entries(BROKEN), Object.entries(MENDED)]
+  const [broken, fixed] = [Object.entries(BROKEN), Object.entries(FIXED)]
   for (const first of ACCESSES) {
     for (const second of [...ACCESSES, ...VIEWS]) {
       if (!first.writes && !second.writes) continue
@@ -358,17 +358,17 @@ export function pairs(): readonly PairedProgram[] {
         (!name.includes('null stream') && (!first.name.startsWith('host') || name.startsWith('a host wait')))
       const wrong = broken.filter(([name]) => isOrder(name))
       const right = inJavaScript
-        ? mended
+        ? fixed
             .filter(([name]) => name === 'an event that was waited for' || /a\.|device\./.test(name))
             .filter(([name]) => name !== 'b.wait(a)')
-        : mended
+        : fixed
       const [badName, bad] = wrong[result.length % wrong.length] as [string, Place]
       const [goodName, good] = right[result.length % right.length] as [string, Place]
       result.push({
-        name: `${first.name}, ${second.name}, ${on}: ${badName}; mended by ${goodName}`,
+        name: `${first.name}, ${second.name}, ${on}: ${badName}; fixed by ${goodName}`,
         devices: 1,
         bug: programOf(first, second, on, bad),
-        mended: programOf(first, second, on, good),
+        fixed: programOf(first, second, on, good),
       })
     }
   }

@@ -96,14 +96,14 @@ export function followed(
 const MOST_ADVICE = 5
 
 /** Follows one advice after the other until nothing is reported; undefined where that does not come about. */
-export async function mendedByAdvice(steps: readonly Step[], devices: number): Promise<readonly Step[] | undefined> {
-  let mended = steps
+export async function fixedByAdvice(steps: readonly Step[], devices: number): Promise<readonly Step[] | undefined> {
+  let fixed = steps
   for (let count = 0; count < MOST_ADVICE; count += 1) {
-    const [report] = await reportsOf(mended, devices)
-    if (report === undefined) return mended
-    const next = followed(mended, report)
+    const [report] = await reportsOf(fixed, devices)
+    if (report === undefined) return fixed
+    const next = followed(fixed, report)
     if (next === undefined) return undefined
-    mended = next
+    fixed = next
   }
   return undefined
 }

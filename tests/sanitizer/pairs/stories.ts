@@ -1,4 +1,4 @@
-/** Pairs that no table makes: mistakes as they are made in programs, each with its mended twin. */
+/** Pairs that no table makes: mistakes as they are made in programs, each with its fixed version. */
 import { type Device, type DeviceBuffer, defineKernel, type GraphExec, PinnedBuffer, type Stream } from 'cuda-streams'
 import { Cublas } from 'cuda-streams/cublas'
 import { type PairedProgram, type Stage, type Step, streamOf } from './pairs.js'
@@ -36,14 +36,14 @@ const end = (...names: readonly string[]): Step =>
       stage.results.push(stage.device.defaultStream.download(stage.keep.get(name) as DeviceBuffer))
   })
 
-/** The steps, with the marked ones only in the mended twin. */
-function story(name: string, steps: readonly (Step | { readonly mended: Step })[], devices = 1): PairedProgram {
-  const bug = steps.flatMap((each) => ('mended' in each ? [] : [each]))
-  return { name, devices, bug, mended: steps.map((each) => ('mended' in each ? each.mended : each)) }
+/** The steps, with the marked ones only in the fixed version. */
+function story(name: string, steps: readonly (Step | { readonly fixed: Step })[], devices = 1): PairedProgram {
+  const bug = steps.flatMap((each) => ('fixed' in each ? [] : [each]))
+  return { name, devices, bug, fixed: steps.map((each) => ('fixed' in each ? each.fixed : each)) }
 }
-const mended = (name: string, run: Step['run']): { readonly mended: Step } => ({ mended: step(name, run) })
-const wait = (to: string, from: string): { readonly mended: Step } =>
-  mended(`${to} waits for ${from}`, (stage) => streamOf(stage, to).wait(streamOf(stage, from)))
+const fixed = (name: string, run: Step['run']): { readonly fixed: Step } => ({ fixed: step(name, run) })
+const wait = (to: string, from: string): { readonly fixed: Step } =>
+  fixed(`${to} waits for ${from}`, (stage) => streamOf(stage, to).wait(streamOf(stage, from)))
 
 const fill = (name: string, what: string, value: number) =>
   step(
@@ -94,7 +94,7 @@ export const stories: readonly PairedProgram[] = [
       'first copy',
       on('a', (s, stage) => s.copy(buffer(stage, 'data'), pinned(stage, 'staging'))),
     ),
-    mended(
+    fixed(
       'wait',
       on('a', (s) => s.finished()),
     ),
@@ -116,7 +116,7 @@ export const stories: readonly PairedProgram[] = [
       'first copy',
       on('a', (s, stage) => s.copy(buffer(stage, 'data'), pinned(stage, 'staging'))),
     ),
-    mended(
+    fixed(
       'wait',
       on('a', (s) => s.finished()),
     ),
@@ -142,7 +142,7 @@ export const stories: readonly PairedProgram[] = [
       'wait',
       on('b', (s, stage) => s.waitValue(pinned(stage, 'flag'), 1)),
     ),
-    mended(
+    fixed(
       'wait for the second',
       on('b', (s, stage) => s.waitValue(pinned(stage, 'flag'), 2)),
     ),
@@ -178,7 +178,7 @@ export const stories: readonly PairedProgram[] = [
         s.launchHostFunc(() => void streamOf(stage, 'c').copy(buffer(stage, 'seen'), buffer(stage, 'data'))),
       ),
     ),
-    mended(
+    fixed(
       'let it run',
       on('a', (s) => s.finished()),
     ),
@@ -246,7 +246,7 @@ export const stories: readonly PairedProgram[] = [
   ]),
   story('a graph whose branches both write', [
     begin(['data']),
-    mended('mark', (stage) => stage.keep.set('ordered', true)),
+    fixed('mark', (stage) => stage.keep.set('ordered', true)),
     step(
       'capture',
       on('a', (s, stage) => {

@@ -1,5 +1,5 @@
-/** All that actors play, and how often. */
-import type { Action } from '../actor.js'
+/** All that clients play, and how often. */
+import type { Action } from '../client.js'
 import { burstActions } from './bursts.js'
 import { graphActions } from './graphs.js'
 import { kernelActions } from './kernels.js'

@@ -1,39 +1,39 @@
 /** Hardware queues are filled behind a host function; what a call that waits for room goes on to use is closed meanwhile. */
 import { Stream } from 'cuda-streams'
-import type { Action, Actor } from '../actor.js'
+import type { Action, Client } from '../client.js'
 import { affine } from '../kernels.js'
 
 /** A hardware queue holds some thousand operations. */
 const MOST = 1500
 const FEW = 150
 
-function burst(actor: Actor): void {
-  const { random, machine } = actor
-  const [lane, piece] = [
-    actor.lane(),
-    actor.piece(
+function burst(client: Client): void {
+  const { random, machine } = client
+  const [track, piece] = [
+    client.track(),
+    client.piece(
       ({ length }) => length <= 70_000,
-      () => actor.newPiece('device', 64),
+      () => client.newPiece('device', 64),
     ),
   ]
   const count = machine.mayFillQueues ? random.between(300, MOST) : random.between(20, FEW)
   const first = random.below(256)
-  lane.beforeWork()
-  for (const use of piece.uses) actor.order(lane, use)
-  lane.crowdedUpTo = lane.at + 2
-  machine.host(lane, actor.aux.body(lane))
-  const { stream } = lane
+  track.beforeWork()
+  for (const use of piece.uses) client.order(track, use)
+  track.crowdedUpTo = track.at + 2
+  machine.host(track, client.aux.body(track))
+  const { stream } = track
   for (let index = 0; index < count; index += 1) stream.fill(piece.buffer, (first + index) & 255)
-  piece.writtenBy(lane.worked())
+  piece.writtenBy(track.worked())
   piece.model.fill((first + count - 1) & 255)
-  if (random.chance(0.5)) actor.synchronize(lane)
+  if (random.chance(0.5)) client.synchronize(track)
 }
 
-function manyHostFunctions(actor: Actor): void {
-  const lane = actor.lane()
-  lane.crowdedUpTo = lane.at + 100
-  for (let left = actor.random.between(20, 100); left > 0; left -= 1) {
-    actor.machine.host(lane, actor.random.chance(0.05) ? actor.aux.body(lane) : undefined)
+function manyHostFunctions(client: Client): void {
+  const track = client.track()
+  track.crowdedUpTo = track.at + 100
+  for (let left = client.random.between(20, 100); left > 0; left -= 1) {
+    client.machine.host(track, client.random.chance(0.05) ? client.aux.body(track) : undefined)
   }
 }
 
@@ -41,16 +41,16 @@ function manyHostFunctions(actor: Actor): void {
  * A call that has to wait for room runs a host function, which closes what the call was about to use: it is refused then,
  * and has queued nothing; so is each one after it.
  */
-function closeUnderfoot(actor: Actor): void {
-  const { machine, random, books } = actor
+function closeUnderfoot(client: Client): void {
+  const { machine, random, tracker } = client
   if (!machine.mayFillQueues) return
   const { device } = machine
-  const [stream, home] = [new Stream({ device }), new Stream({ device })]
-  const buffer = device.alloc(64, { stream: home })
+  const [stream, allocationStream] = [new Stream({ device }), new Stream({ device })]
+  const buffer = device.alloc(64, { stream: allocationStream })
   const pinned = device.allocPinned(64)
   const event = device.createEvent({ timing: true })
-  home.fill(buffer, 0)
-  stream.wait(home).copy(pinned, buffer)
+  allocationStream.fill(buffer, 0)
+  stream.wait(allocationStream).copy(pinned, buffer)
   const [what, call, victim] = random.one<readonly [string, () => unknown, Disposable]>([
     ['fill()', () => stream.fill(buffer, 1), buffer],
     ['fill()', () => stream.fill(buffer, 1), stream],
@@ -74,17 +74,17 @@ function closeUnderfoot(actor: Actor): void {
     try {
       call()
       // Nothing was waited for: what is closed inside of a call is refused by that call.
-      if (isClosed) actor.fail(`${what} went on with what a host function inside of it has closed`)
+      if (isClosed) client.fail(`${what} went on with what a host function inside of it has closed`)
     } catch (error) {
       if (!isClosed) throw error
-      books.counts.mistakes += 1
+      tracker.counts.mistakes += 1
       const code: unknown = Reflect.get(Object(error), 'code')
-      if (code !== 'ERR_CLOSED') actor.fail(`${what} with what a host function has closed is refused with ${error}`)
+      if (code !== 'ERR_CLOSED') client.fail(`${what} with what a host function has closed is refused with ${error}`)
     }
   }
-  if (isClosed) actor.refused(`${what} afterwards`, 'ERR_CLOSED', call)
+  if (isClosed) client.refused(`${what} afterwards`, 'ERR_CLOSED', call)
   else if (!stream.closed) stream.synchronize()
-  for (const each of [buffer, pinned, event, stream, home]) each.close()
+  for (const each of [buffer, pinned, event, stream, allocationStream]) each.close()
 }
 
 export const burstActions: readonly Action[] = [

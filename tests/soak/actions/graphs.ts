@@ -1,9 +1,9 @@
 /** Captures, and what is done with graphs and their instances, in any order. */
 import type { CaptureModeName, Event, Graph, GraphExec, Stream } from 'cuda-streams'
-import { type Action, type Actor, turn } from '../actor.js'
+import { type Action, type Client, turn } from '../client.js'
 import { add, addModel, affine, affineModel } from '../kernels.js'
-import type { Clock, Lane } from '../lanes.js'
 import type { Piece } from '../pieces.js'
+import type { Clock, Track } from '../tracks.js'
 
 const MOST = 4
 
@@ -27,7 +27,7 @@ interface Captured {
 
 /** What is captured again and again with other numbers: the shape stays, so an instance can be updated. */
 class Plan {
-  readonly actor: Actor
+  readonly client: Client
   readonly pieces: readonly Piece[]
   /** What each step is, and which of the pieces it is for; some are captured on a second stream. */
   readonly shape: readonly { readonly what: number; readonly piece: number; readonly beside: boolean }[]
@@ -35,9 +35,9 @@ class Plan {
   /** Does a second stream join the capture? */
   readonly hasSide: boolean
 
-  constructor(actor: Actor, pieces: readonly Piece[]) {
-    const { random } = actor
-    this.actor = actor
+  constructor(client: Client, pieces: readonly Piece[]) {
+    const { random } = client
+    this.client = client
     this.pieces = pieces
     // What is beside the others touches a piece of its own: the last.
     this.shape = Array.from({ length: random.between(1, 6) }, () => {
@@ -49,7 +49,7 @@ class Plan {
   }
 
   /** Queues the steps, with new numbers, on a stream that captures and on one that joins it. */
-  queue(graphs: Graphs, { stream }: Lane, side: Lane | undefined): Omit<Captured, 'graph'> {
+  queue(graphs: Graphs, { stream }: Track, side: Track | undefined): Omit<Captured, 'graph'> {
     const runs: Runs = { wanted: 0, ran: 0 }
     const steps = this.shape.map(({ what, piece }) => this.#step(what, this.#piece(piece), runs))
     if (this.waitsForGate) stream.wait(graphs.gate, { external: true })
@@ -70,7 +70,7 @@ class Plan {
   }
 
   #step(what: number, piece: Piece, runs: Runs): Step {
-    const { random } = this.actor
+    const { random } = this.client
     const [value, length] = [random.below(256), random.between(2, piece.length)]
     const target = piece.buffer.slice(piece.length - length, length)
     const model = piece.model.subarray(piece.length - length)
@@ -100,7 +100,7 @@ class Plan {
           queue: (stream) =>
             void stream.launchHostFunc(() => {
               runs.ran += 1
-              this.actor.books.counts.hostFunctions += 1
+              this.client.tracker.counts.hostFunctions += 1
             }),
           apply: () => {
             runs.wanted += 1
@@ -126,53 +126,53 @@ export class Graphs {
   gateClock: Clock = new Map()
   reachedClock: Clock = new Map()
 
-  constructor(actor: Actor) {
-    this.gate = actor.machine.device.createEvent()
-    this.reached = actor.machine.device.createEvent()
+  constructor(client: Client) {
+    this.gate = client.machine.device.createEvent()
+    this.reached = client.machine.device.createEvent()
   }
 }
 
-const graphsOf = (actor: Actor): Graphs => {
-  actor.graphs ??= new Graphs(actor)
-  return actor.graphs
+const graphsOf = (client: Client): Graphs => {
+  client.graphs ??= new Graphs(client)
+  return client.graphs
 }
 
 /** The modes in which nothing that happens meanwhile, in this thread or another, invalidates the capture. */
-function modeFor(actor: Actor): CaptureModeName | undefined {
-  return actor.random.one<CaptureModeName | undefined>([
+function modeFor(client: Client): CaptureModeName | undefined {
+  return client.random.one<CaptureModeName | undefined>([
     'relaxed',
     'threadLocal',
     undefined,
-    ...(actor.machine.isAlone ? ['global' as const] : []),
+    ...(client.machine.isAlone ? ['global' as const] : []),
   ])
 }
 
-/** Captures in one turn of the event loop, or over several while other actors go on. */
-async function captureWith(actor: Actor, plan: Plan): Promise<Captured | undefined> {
-  const { machine, random } = actor
-  const { ground } = machine
+/** Captures in one turn of the event loop, or over several while other clients go on. */
+async function captureWith(client: Client, plan: Plan): Promise<Captured | undefined> {
+  const { machine, random } = client
+  const { fixture } = machine
   const isAtOnce = random.chance(0.6)
-  const wanted = (lane: Lane): boolean => {
-    // What other actors use too must not capture while they go on.
-    return machine.mayCapture(lane) && lane.held === 0 && (isAtOnce || lane.origin !== 'perThread')
+  const wanted = (track: Track): boolean => {
+    // What other clients use too must not capture while they go on.
+    return machine.mayCapture(track) && track.held === 0 && (isAtOnce || track.origin !== 'perThread')
   }
-  const lane = actor.lane(machine.device, wanted)
-  const side = plan.hasSide ? actor.lane(machine.device, (other) => wanted(other) && other !== lane) : undefined
-  if (!ground.captureBegins()) return undefined
+  const track = client.track(machine.device, wanted)
+  const side = plan.hasSide ? client.track(machine.device, (other) => wanted(other) && other !== track) : undefined
+  if (!fixture.captureBegins()) return undefined
   try {
-    return isAtOnce ? captureAtOnce(actor, plan, lane, side) : await captureOverTurns(actor, plan, lane, side)
+    return isAtOnce ? captureAtOnce(client, plan, track, side) : await captureOverTurns(client, plan, track, side)
   } finally {
-    ground.captureEnds()
+    fixture.captureEnds()
   }
 }
 
-function captureAtOnce(actor: Actor, plan: Plan, lane: Lane, side: Lane | undefined): Captured {
-  const mode = modeFor(actor)
+function captureAtOnce(client: Client, plan: Plan, track: Track, side: Track | undefined): Captured {
+  const mode = modeFor(client)
   let queued: Omit<Captured, 'graph'> | undefined
-  const graph = lane.stream.capture(
+  const graph = track.stream.capture(
     () => {
-      queued = plan.queue(graphsOf(actor), lane, side)
-      besideCapture(actor, lane, side)
+      queued = plan.queue(graphsOf(client), track, side)
+      besideCapture(client, track, side)
     },
     mode === undefined ? {} : { mode },
   )
@@ -180,19 +180,19 @@ function captureAtOnce(actor: Actor, plan: Plan, lane: Lane, side: Lane | undefi
   return { graph, ...queued }
 }
 
-async function captureOverTurns(actor: Actor, plan: Plan, lane: Lane, side: Lane | undefined): Promise<Captured> {
-  const both = side === undefined ? [lane] : [lane, side]
-  const { stream } = lane
+async function captureOverTurns(client: Client, plan: Plan, track: Track, side: Track | undefined): Promise<Captured> {
+  const both = side === undefined ? [track] : [track, side]
+  const { stream } = track
   for (const each of both) {
-    actor.keepTail(each)
+    client.keepTail(each)
     each.capturing = true
   }
   try {
     stream.beginCapture('relaxed')
     await turn()
-    actor.books.same('isCapturing', stream.isCapturing, true)
-    actor.rejected('finished() of a stream that captures', 'CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED', stream.finished())
-    const queued = plan.queue(graphsOf(actor), lane, side)
+    client.tracker.same('isCapturing', stream.isCapturing, true)
+    client.rejected('finished() of a stream that captures', 'CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED', stream.finished())
+    const queued = plan.queue(graphsOf(client), track, side)
     await turn()
     return { graph: stream.endCapture(), ...queued }
   } finally {
@@ -204,23 +204,23 @@ async function captureOverTurns(actor: Actor, plan: Plan, lane: Lane, side: Lane
 }
 
 /** What every mode of a capture allows meanwhile. */
-function besideCapture(actor: Actor, captures: Lane, side: Lane | undefined): void {
-  const { random, machine } = actor
-  const isBeside = (lane: Lane): boolean => lane.usable && lane !== captures && lane !== side
-  const other = actor.lanes.find((lane) => isBeside(lane) && lane.device === machine.device)
+function besideCapture(client: Client, captures: Track, side: Track | undefined): void {
+  const { random, machine } = client
+  const isBeside = (track: Track): boolean => track.usable && track !== captures && track !== side
+  const other = client.tracks.find((track) => isBeside(track) && track.device === machine.device)
   if (other === undefined) return
   const { stream, device } = other
   random.one([
-    () => actor.follow('finished() beside a capture', stream.finished()),
+    () => client.follow('finished() beside a capture', stream.finished()),
     () => device.alloc(100, { stream }).close(),
     () => device.allocPinned(100).close(),
     () => machine.host(other, undefined),
     () => stream.record().close(),
     () => {
-      actor.refused('upload() that is captured', 'ERR_UNSUPPORTED', () =>
-        captures.stream.upload(actor.aux.scratch, new Uint8Array(actor.aux.scratch.byteLength)),
+      client.refused('upload() that is captured', 'ERR_UNSUPPORTED', () =>
+        captures.stream.upload(client.aux.scratch, new Uint8Array(client.aux.scratch.byteLength)),
       )
-      actor.refused('alloc() on a stream that captures', 'ERR_UNSUPPORTED', () =>
+      client.refused('alloc() on a stream that captures', 'ERR_UNSUPPORTED', () =>
         device.alloc(1, { stream: captures.stream }),
       )
     },
@@ -228,87 +228,87 @@ function besideCapture(actor: Actor, captures: Lane, side: Lane | undefined): vo
   ])()
 }
 
-async function capture(actor: Actor): Promise<void> {
-  const { random, books } = actor
-  const graphs = graphsOf(actor)
+async function capture(client: Client): Promise<void> {
+  const { random, tracker } = client
+  const graphs = graphsOf(client)
   if (graphs.instances.length >= MOST) return
   const pieces: Piece[] = []
   for (let left = random.between(2, 4); left > 0; left -= 1) {
     const isNew = (each: Piece): boolean => !pieces.includes(each) && each.length > 1
-    const piece = actor.piece(isNew, () => actor.newPiece('device', 300))
+    const piece = client.piece(isNew, () => client.newPiece('device', 300))
     pieces.push(piece)
   }
   for (const piece of pieces) piece.held += 1
-  const plan = new Plan(actor, pieces)
-  const captured = await captureWith(actor, plan)
+  const plan = new Plan(client, pieces)
+  const captured = await captureWith(client, plan)
   if (captured === undefined) {
     for (const piece of pieces) piece.held -= 1
     return
   }
   for (const piece of pieces) piece.untracked = true
-  books.counts.graphs += 1
+  tracker.counts.graphs += 1
   const { graph, runs } = captured
-  if (graph.nodeCount < plan.shape.length) actor.fail(`${plan.shape.length} steps gave ${graph.nodeCount} nodes`)
+  if (graph.nodeCount < plan.shape.length) client.fail(`${plan.shape.length} steps gave ${graph.nodeCount} nodes`)
   const exec = graph.instantiate()
   graphs.instances.push({ exec, plan, captured, all: [runs] })
   if (random.chance(0.5)) graph.close()
-  else if (random.chance(0.2)) actor.dropped.push(new WeakRef(graph))
+  else if (random.chance(0.2)) client.dropped.push(new WeakRef(graph))
 }
 
-function launch(actor: Actor): void {
-  const graphs = graphsOf(actor)
-  const { random } = actor
+function launch(client: Client): void {
+  const graphs = graphsOf(client)
+  const { random } = client
   if (graphs.instances.length === 0) return
   const { exec, plan, captured } = random.one(graphs.instances)
-  const lane = actor.lane(actor.machine.device)
+  const track = client.track(client.machine.device)
   if (random.chance(0.3)) {
-    if (random.chance(0.5)) exec.upload(lane.stream)
-    else lane.stream.run(() => exec.upload())
+    if (random.chance(0.5)) exec.upload(track.stream)
+    else track.stream.run(() => exec.upload())
   }
   for (let left = random.between(1, 3); left > 0; left -= 1) {
     if (plan.waitsForGate) {
-      recordGate(actor, graphs, plan)
+      recordGate(client, graphs, plan)
       // All that the graph does comes after the gate, so the stream need not wait for what it stands for.
-      lane.learn(graphs.gateClock)
+      track.learn(graphs.gateClock)
     }
-    actor.use(lane, { writes: plan.pieces }, (stream) => {
+    client.use(track, { writes: plan.pieces }, (stream) => {
       random.one([
         () => void stream.launch(exec),
         () => void exec.launch(stream),
         () => void stream.run(() => exec.launch()),
       ])()
     })
-    graphs.reachedClock = lane.clock()
+    graphs.reachedClock = track.clock()
     for (const { apply } of captured.steps) apply()
-    actor.books.counts.launches += 1
+    client.tracker.counts.launches += 1
   }
   if (random.chance(0.4)) {
-    const other = actor.lane()
+    const other = client.track()
     other.stream.wait(graphs.reached)
     other.waited(graphs.reachedClock)
   }
 }
 
 /** The gate is recorded on another stream: what that one holds comes before what the graph does. */
-function recordGate(actor: Actor, graphs: Graphs, { pieces }: Plan): void {
-  const lane = actor.lane(actor.machine.device)
+function recordGate(client: Client, graphs: Graphs, { pieces }: Plan): void {
+  const track = client.track(client.machine.device)
   const [piece] = pieces
   if (piece !== undefined) {
-    const value = actor.random.below(256)
-    actor.use(lane, { writes: [piece] }, (stream) => void stream.fill(piece.buffer, value))
+    const value = client.random.below(256)
+    client.use(track, { writes: [piece] }, (stream) => void stream.fill(piece.buffer, value))
     piece.model.fill(value)
   }
-  lane.stream.record(graphs.gate)
-  graphs.gateClock = lane.clock()
+  track.stream.record(graphs.gate)
+  graphs.gateClock = track.clock()
 }
 
 /** The same shape with other numbers, also while launches are queued. */
-async function update(actor: Actor): Promise<void> {
-  const graphs = graphsOf(actor)
-  const { random } = actor
+async function update(client: Client): Promise<void> {
+  const graphs = graphsOf(client)
+  const { random } = client
   if (graphs.instances.length === 0) return
   const instance = random.one(graphs.instances)
-  const captured = await captureWith(actor, instance.plan)
+  const captured = await captureWith(client, instance.plan)
   if (captured === undefined) return
   instance.exec.update(captured.graph)
   captured.graph.close()
@@ -317,24 +317,24 @@ async function update(actor: Actor): Promise<void> {
 }
 
 /** Another shape is refused, and the instance stays as it is. */
-function updateWrongly(actor: Actor): void {
-  const graphs = graphsOf(actor)
-  const { machine, random } = actor
-  if (graphs.instances.length === 0 || !machine.ground.captureBegins()) return
+function updateWrongly(client: Client): void {
+  const graphs = graphsOf(client)
+  const { machine, random } = client
+  if (graphs.instances.length === 0 || !machine.fixture.captureBegins()) return
   try {
-    const lane = actor.lane(machine.device, (each) => machine.mayCapture(each) && each.held === 0)
-    using graph = lane.stream.capture(() => {}, { mode: 'relaxed' })
+    const track = client.track(machine.device, (each) => machine.mayCapture(each) && each.held === 0)
+    using graph = track.stream.capture(() => {}, { mode: 'relaxed' })
     const { exec } = random.one(graphs.instances)
-    actor.refused('another shape', 'CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE', () => exec.update(graph))
+    client.refused('another shape', 'CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE', () => exec.update(graph))
   } finally {
-    machine.ground.captureEnds()
+    machine.fixture.captureEnds()
   }
 }
 
 /** An instance is closed with launches queued, inside of a host function, or not at all. */
-async function end(actor: Actor, isLast = false): Promise<void> {
-  const graphs = graphsOf(actor)
-  const { random } = actor
+async function end(client: Client, isLast = false): Promise<void> {
+  const graphs = graphsOf(client)
+  const { random } = client
   if (graphs.instances.length === 0) return
   const instance = isLast ? graphs.instances[0] : random.one(graphs.instances)
   if (instance === undefined) return
@@ -343,40 +343,40 @@ async function end(actor: Actor, isLast = false): Promise<void> {
   random.one([
     () => exec.close(),
     () => exec[Symbol.dispose](),
-    () => actor.aux.condemn(() => exec.close()),
-    () => void actor.dropped.push(new WeakRef(exec)),
+    () => client.aux.condemn(() => exec.close()),
+    () => void client.dropped.push(new WeakRef(exec)),
   ])()
   for (const piece of plan.pieces) {
-    for (const use of piece.uses) await actor.known(use)
+    for (const use of piece.uses) await client.known(use)
     piece.held -= 1
   }
-  for (const { ran, wanted } of all) actor.books.same('how often a host function of a graph ran', ran, wanted)
+  for (const { ran, wanted } of all) client.tracker.same('how often a host function of a graph ran', ran, wanted)
 }
 
-/** Ends all graphs of an actor. */
-export async function endGraphs(actor: Actor): Promise<void> {
-  while (actor.graphs !== undefined && actor.graphs.instances.length > 0) await end(actor, true)
+/** Ends all graphs of an client. */
+export async function endGraphs(client: Client): Promise<void> {
+  while (client.graphs !== undefined && client.graphs.instances.length > 0) await end(client, true)
 }
 
 /** A capture that fails leaves the stream as it was. */
-function captureWrongly(actor: Actor): void {
-  const { machine } = actor
-  if (!machine.ground.captureBegins()) return
+function captureWrongly(client: Client): void {
+  const { machine } = client
+  if (!machine.fixture.captureBegins()) return
   try {
-    const lane = actor.lane(machine.device, (each) => machine.mayCapture(each) && each.held === 0)
-    const { stream } = lane
+    const track = client.track(machine.device, (each) => machine.mayCapture(each) && each.held === 0)
+    const { stream } = track
     const outside = stream.record()
-    actor.refused('endCapture() of what does not capture', 'CUDA_ERROR_ILLEGAL_STATE', () => stream.endCapture())
-    actor.refused('a promise from a captured function', 'ERR_INVALID_ARG_VALUE', () =>
+    client.refused('endCapture() of what does not capture', 'CUDA_ERROR_ILLEGAL_STATE', () => stream.endCapture())
+    client.refused('a promise from a captured function', 'ERR_INVALID_ARG_VALUE', () =>
       stream.capture(async () => {}, { mode: 'relaxed' }),
     )
-    actor.refused('a wait for what is outside of the capture', 'CUDA_ERROR_STREAM_CAPTURE_ISOLATION', () =>
+    client.refused('a wait for what is outside of the capture', 'CUDA_ERROR_STREAM_CAPTURE_ISOLATION', () =>
       stream.capture(() => void stream.wait(outside), { mode: 'relaxed' }),
     )
-    actor.books.same('isCapturing after a capture that failed', stream.isCapturing, false)
+    client.tracker.same('isCapturing after a capture that failed', stream.isCapturing, false)
     outside.close()
   } finally {
-    machine.ground.captureEnds()
+    machine.fixture.captureEnds()
   }
 }
 
@@ -385,6 +385,6 @@ export const graphActions: readonly Action[] = [
   { name: 'launch', weight: 3, play: launch },
   { name: 'update', weight: 0.5, play: update },
   { name: 'update wrongly', weight: 0.2, play: updateWrongly },
-  { name: 'end a graph', weight: 0.5, play: (actor) => end(actor) },
+  { name: 'end a graph', weight: 0.5, play: (client) => end(client) },
   { name: 'capture wrongly', weight: 0.3, play: captureWrongly },
 ]

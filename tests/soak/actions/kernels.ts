@@ -1,72 +1,72 @@
-/** Kernels with a twin, kernels of a module, and work of other libraries. */
+/** Kernels with a host implementation, kernels of a module, and work of other libraries. */
 import { type Module, Program } from 'cuda-streams'
-import type { Action, Actor } from '../actor.js'
-import { codeOf } from '../books.js'
+import type { Action, Client } from '../client.js'
 import { add, addModel, affine, affineModel, mirror, mirrorModel } from '../kernels.js'
 import { queueForeignFill } from '../libcuda.js'
 import { modelOf, type Piece } from '../pieces.js'
+import { codeOf } from '../tracker.js'
 
-/** A twin runs thread by thread: longer pieces are for what runs all threads at once. */
+/** A host implementation runs thread by thread: longer pieces are for what runs all threads at once. */
 const MOST_THREADS = 4096
 
-function launchAffine(actor: Actor): void {
-  const { random } = actor
-  const part = actor.anyPart()
+function launchAffine(client: Client): void {
+  const { random } = client
+  const part = client.anyPart()
   if (part.length === 0) return
   const [more, block] = [random.below(256), random.one([32, 100, 256, 1024])]
   const grid = random.chance(0.5) ? Math.ceil(part.length / block) : ([Math.ceil(part.length / block), 1, 1] as const)
-  actor.use(actor.lane(), { writes: [part.piece] }, (stream) => {
-    stream.launch(affine, { grid, block, sharedMemory: random.one([0, 1024]) }, actor.slice(part), part.length, more)
+  client.use(client.track(), { writes: [part.piece] }, (stream) => {
+    stream.launch(affine, { grid, block, sharedMemory: random.one([0, 1024]) }, client.slice(part), part.length, more)
   })
   affineModel(modelOf(part), more)
 }
 
-function launchAdd(actor: Actor): void {
-  const { random } = actor
-  const [to, from] = [actor.piece(), actor.piece()]
+function launchAdd(client: Client): void {
+  const { random } = client
+  const [to, from] = [client.piece(), client.piece()]
   if (to === from) return
   const length = Math.min(to.length, from.length)
-  actor.use(actor.lane(), { reads: [from], writes: [to] }, (stream) => {
+  client.use(client.track(), { reads: [from], writes: [to] }, (stream) => {
     stream.launch(add, { grid: random.between(1, 8), block: 128 }, to.buffer, from.buffer, BigInt(length))
   })
   addModel(to.model.subarray(0, length), from.model.slice())
 }
 
-function launchMirror(actor: Actor): void {
-  const { random } = actor
+function launchMirror(client: Client): void {
+  const { random } = client
   const block = random.one([2, 32, 64, 256])
-  const piece = actor.piece(
+  const piece = client.piece(
     ({ length }) => length >= 256,
-    () => actor.newPiece('device', 4096),
+    () => client.newPiece('device', 4096),
   )
   const grid = Math.min(Math.floor(piece.length / block), Math.floor(MOST_THREADS / block))
-  actor.use(actor.lane(), { writes: [piece] }, (stream) => void stream.launch(mirror, { grid, block }, piece.buffer))
+  client.use(client.track(), { writes: [piece] }, (stream) => void stream.launch(mirror, { grid, block }, piece.buffer))
   mirrorModel(piece.model.subarray(0, grid * block), block)
 }
 
 /** Another library's call, by CUDA's own handle; the simulator does the same in JavaScript. */
-function external(actor: Actor): void {
-  const { random } = actor
-  const part = actor.anyPart(
-    actor.piece(
-      (piece) => isNear(actor, piece),
-      () => actor.newPiece('pinned'),
+function external(client: Client): void {
+  const { random } = client
+  const part = client.anyPart(
+    client.piece(
+      (piece) => isNear(client, piece),
+      () => client.newPiece('pinned'),
     ),
   )
   if (part.length === 0) return
   const value = random.below(256)
-  const lane = actor.lane(part.piece.device)
-  actor.use(lane, { writes: [part.piece] }, (stream) => {
-    const buffer = actor.slice(part)
+  const track = client.track(part.piece.device)
+  client.use(track, { writes: [part.piece] }, (stream) => {
+    const buffer = client.slice(part)
     const simulate = ([bytes]: readonly Uint8Array[]): void => void bytes?.fill(value)
     stream.external({ name: 'foreign fill', memory: [{ buffer, access: 'out' }], simulate }, (handle) => {
-      if (!actor.machine.isSimulated) queueForeignFill(buffer.pointer, value, part.length, handle)
+      if (!client.machine.isSimulated) queueForeignFill(buffer.pointer, value, part.length, handle)
     })
   })
   modelOf(part).fill(value)
 }
 
-const isNear = ({ machine }: Actor, { device, isPinned }: Piece): boolean => isPinned || device === machine.device
+const isNear = ({ machine }: Client, { device, isPinned }: Piece): boolean => isPinned || device === machine.device
 
 const SOURCE = `extern "C" __global__ void flip(unsigned char* bytes, int count) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -74,37 +74,37 @@ const SOURCE = `extern "C" __global__ void flip(unsigned char* bytes, int count)
 }`
 
 /** CUDA waits for the whole device when code is loaded: other threads that never pause keep it from being begun. */
-async function loadedWherePaused({ machine, books }: Actor): Promise<Module | undefined> {
+async function loadedWherePaused({ machine, tracker }: Client): Promise<Module | undefined> {
   try {
     return await Program.compile(SOURCE, { device: machine.device })
   } catch (error) {
     if (codeOf(error) !== 'ERR_DEADLOCK' || machine.isAlone) throw error
-    books.counts.deadlocks += 1
+    tracker.counts.deadlocks += 1
     return undefined
   }
 }
 
 /** A module is compiled, loaded, used and closed while its kernel is queued. */
-async function playModule(actor: Actor): Promise<void> {
-  const { machine } = actor
+async function playModule(client: Client): Promise<void> {
+  const { machine } = client
   if (machine.isSimulated) {
-    actor.rejected('Program.compile() on the simulator', 'ERR_UNSUPPORTED', Program.compile(SOURCE))
+    client.rejected('Program.compile() on the simulator', 'ERR_UNSUPPORTED', Program.compile(SOURCE))
     return
   }
-  const loaded = await loadedWherePaused(actor)
+  const loaded = await loadedWherePaused(client)
   if (loaded === undefined) return
   const flip = loaded.kernel('flip', ['inout u8*', 'i32'])
-  const piece = actor.piece(
-    (each) => isNear(actor, each),
-    () => actor.newPiece('pinned'),
+  const piece = client.piece(
+    (each) => isNear(client, each),
+    () => client.newPiece('pinned'),
   )
-  actor.use(actor.lane(machine.device), { writes: [piece] }, (stream) => {
+  client.use(client.track(machine.device), { writes: [piece] }, (stream) => {
     stream.launch(flip, { grid: Math.ceil(piece.length / 256), block: 256 }, piece.buffer, piece.length)
   })
   for (const [at, byte] of piece.model.entries()) piece.model[at] = ~byte
   loaded.close()
-  actor.refused('a kernel of a closed module', 'ERR_CLOSED', () => {
-    actor.lane(machine.device).stream.launch(flip, { grid: 1, block: 1 }, piece.buffer, 0)
+  client.refused('a kernel of a closed module', 'ERR_CLOSED', () => {
+    client.track(machine.device).stream.launch(flip, { grid: 1, block: 1 }, piece.buffer, 0)
   })
 }
 

@@ -1,15 +1,15 @@
 /** Products of cuBLAS, and collectives of NCCL: work of a stream as any other, on memory that is closed at once. */
 import type { DeviceBuffer, Stream } from 'cuda-streams'
 import { group } from 'cuda-streams/nccl'
-import type { Action, Actor } from '../actor.js'
+import type { Action, Client } from '../client.js'
 import { PRODUCT } from '../machine.js'
 
 /** Small whole numbers: their products and sums are exact, in whatever order they are added up. */
 const SIZE = PRODUCT.m
 const LARGEST = 16
 
-function smallNumbers(actor: Actor, count: number): Float32Array<ArrayBuffer> {
-  return Float32Array.from({ length: count }, () => actor.random.below(LARGEST))
+function smallNumbers(client: Client, count: number): Float32Array<ArrayBuffer> {
+  return Float32Array.from({ length: count }, () => client.random.below(LARGEST))
 }
 
 function uploaded(stream: Stream, numbers: Float32Array): DeviceBuffer {
@@ -18,16 +18,16 @@ function uploaded(stream: Stream, numbers: Float32Array): DeviceBuffer {
   return buffer
 }
 
-function product(actor: Actor): void {
-  const { cublas, device } = actor.machine
+function product(client: Client): void {
+  const { cublas, device } = client.machine
   if (cublas === undefined) return
-  const lane = actor.lane(device)
-  const { stream } = lane
-  const [a, b, c] = [0, 1, 2].map(() => smallNumbers(actor, SIZE * SIZE)) as [Float32Array, Float32Array, Float32Array]
+  const track = client.track(device)
+  const { stream } = track
+  const [a, b, c] = [0, 1, 2].map(() => smallNumbers(client, SIZE * SIZE)) as [Float32Array, Float32Array, Float32Array]
   const [left, right, result] = [uploaded(stream, a), uploaded(stream, b), uploaded(stream, c)]
   stream.run(() => cublas.gemm(left, right, result, PRODUCT))
   const seen = stream.download(result)
-  lane.worked()
+  track.worked()
   for (const each of [left, right, result]) each.close()
   const wanted = c.map((start, at) => {
     const [row, column] = [Math.floor(at / SIZE), at % SIZE]
@@ -35,31 +35,33 @@ function product(actor: Actor): void {
     for (let k = 0; k < SIZE; k += 1) sum += (a[row * SIZE + k] ?? 0) * (b[k * SIZE + column] ?? 0)
     return sum
   })
-  actor.follow('a product', seen, (bytes) => actor.books.sameBytes('a product', bytes, new Uint8Array(wanted.buffer)))
+  client.follow('a product', seen, (bytes) =>
+    client.tracker.sameBytes('a product', bytes, new Uint8Array(wanted.buffer)),
+  )
 }
 
 /** All ranks of the simulated machine are in this thread. */
-function allReduce(actor: Actor): void {
-  const { ranks } = actor.machine
+function allReduce(client: Client): void {
+  const { ranks } = client.machine
   const parts = ranks.map((rank) => {
-    const lane = actor.lane(rank.device, ({ origin }) => origin !== 'perThread')
-    const numbers = smallNumbers(actor, SIZE)
-    return { rank, lane, numbers, buffer: uploaded(lane.stream, numbers) }
+    const track = client.track(rank.device, ({ origin }) => origin !== 'perThread')
+    const numbers = smallNumbers(client, SIZE)
+    return { rank, track, numbers, buffer: uploaded(track.stream, numbers) }
   })
   group(() => {
-    for (const { rank, lane, buffer } of parts) rank.allReduce(buffer, buffer, { type: 'f32', stream: lane.stream })
+    for (const { rank, track, buffer } of parts) rank.allReduce(buffer, buffer, { type: 'f32', stream: track.stream })
   })
   const sums = Float32Array.from({ length: SIZE }, (_, at) =>
     parts.reduce((sum, { numbers }) => sum + (numbers[at] ?? 0), 0),
   )
-  for (const { lane, buffer } of parts) {
-    actor.follow('a sum of all ranks', lane.stream.download(buffer), (bytes) => {
-      actor.books.sameBytes('a sum of all ranks', bytes, new Uint8Array(sums.buffer))
+  for (const { track, buffer } of parts) {
+    client.follow('a sum of all ranks', track.stream.download(buffer), (bytes) => {
+      client.tracker.sameBytes('a sum of all ranks', bytes, new Uint8Array(sums.buffer))
     })
-    lane.worked()
+    track.worked()
     buffer.close()
   }
-  if (actor.random.chance(0.3)) for (const { rank } of parts) actor.follow('finished() of a rank', rank.finished())
+  if (client.random.chance(0.3)) for (const { rank } of parts) client.follow('finished() of a rank', rank.finished())
 }
 
 export const libraryActions: readonly Action[] = [
@@ -67,6 +69,6 @@ export const libraryActions: readonly Action[] = [
   {
     name: 'sum of all ranks',
     weight: 0.3,
-    play: (actor) => (actor.machine.ranks.length > 0 ? allReduce(actor) : undefined),
+    play: (client) => (client.machine.ranks.length > 0 ? allReduce(client) : undefined),
   },
 ]

@@ -1,6 +1,6 @@
 /** Memory is made, filled, copied in every direction, moved from and to ordinary arrays, looked at, and given back. */
 import type { Bytes } from 'cuda-streams'
-import type { Action, Actor } from '../actor.js'
+import type { Action, Client } from '../client.js'
 import { affine, affineModel } from '../kernels.js'
 import { modelOf, type Part, type Piece, type PieceKind } from '../pieces.js'
 
@@ -10,16 +10,16 @@ const KINDS: readonly PieceKind[] = ['device', 'pinned', 'foreign', 'interproces
 
 const isFree = ({ held }: Piece): boolean => held === 0
 
-function fill(actor: Actor): void {
-  const { random } = actor
+function fill(client: Client): void {
+  const { random } = client
   const width = random.one(WIDTHS)
-  const part = aligned(actor.anyPart(), width)
+  const part = aligned(client.anyPart(), width)
   const value = random.bits() % 2 ** (8 * width)
   const given = random.chance(0.3) ? value - 2 ** (8 * width - 1) : value
   const stored = given < 0 ? given + 2 ** (8 * width) : given
-  actor.use(actor.lane(), { writes: [part.piece], empty: part.length === 0 }, (stream) => {
-    if (width === 1 && random.chance(0.7)) stream.fill(actor.slice(part), given)
-    else stream.fill(actor.slice(part), given, { width })
+  client.use(client.track(), { writes: [part.piece], empty: part.length === 0 }, (stream) => {
+    if (width === 1 && random.chance(0.7)) stream.fill(client.slice(part), given)
+    else stream.fill(client.slice(part), given, { width })
   })
   const model = modelOf(part)
   const view = new DataView(model.buffer, model.byteOffset, model.length)
@@ -38,8 +38,8 @@ function aligned({ piece, from, length }: Part, width: number): Part {
 }
 
 /** Two parts of one length, of different pieces or of one, which then do not overlap. */
-function partsFor(actor: Actor, to: Piece, from: Piece): readonly [Part, Part] | undefined {
-  const { random } = actor
+function partsFor(client: Client, to: Piece, from: Piece): readonly [Part, Part] | undefined {
+  const { random } = client
   if (to !== from) {
     const length = random.one([Math.min(to.length, from.length), random.below(Math.min(to.length, from.length) + 1)])
     const place = (piece: Piece): Part => ({ piece, from: random.below(piece.length - length + 1), length })
@@ -53,28 +53,28 @@ function partsFor(actor: Actor, to: Piece, from: Piece): readonly [Part, Part] |
   return random.chance(0.5) ? [low, high] : [high, low]
 }
 
-function copyBetween(actor: Actor, to: Piece, from: Piece, lane = actor.lane()): void {
-  const parts = partsFor(actor, to, from)
+function copyBetween(client: Client, to: Piece, from: Piece, track = client.track()): void {
+  const parts = partsFor(client, to, from)
   if (parts === undefined) return
   const [target, source] = parts
-  actor.use(lane, { reads: [from], writes: [to], empty: target.length === 0 }, (stream) => {
-    const [into, out] = [actor.slice(target), actor.slice(source)]
+  client.use(track, { reads: [from], writes: [to], empty: target.length === 0 }, (stream) => {
+    const [into, out] = [client.slice(target), client.slice(source)]
     stream.copy(into, out)
     // A slice ends alone: the memory stays, and the copy goes on.
-    if (actor.random.chance(0.2) && into !== to.buffer) into.close()
+    if (client.random.chance(0.2) && into !== to.buffer) into.close()
   })
   modelOf(target).set(modelOf(source).slice())
 }
 
-const copy = (actor: Actor): void => copyBetween(actor, actor.piece(), actor.piece())
+const copy = (client: Client): void => copyBetween(client, client.piece(), client.piece())
 
 /** Every direction that there is, one after the other on one stream. */
-function copyEveryWay(actor: Actor): void {
-  const lane = actor.lane()
+function copyEveryWay(client: Client): void {
+  const track = client.track()
   for (const to of KINDS) {
     for (const from of KINDS) {
-      const [target, source] = [to, from].map((wanted) => actor.pieces.find(({ kind }) => kind === wanted))
-      if (target !== undefined && source !== undefined) copyBetween(actor, target, source, lane)
+      const [target, source] = [to, from].map((wanted) => client.pieces.find(({ kind }) => kind === wanted))
+      if (target !== undefined && source !== undefined) copyBetween(client, target, source, track)
     }
   }
 }
@@ -82,25 +82,25 @@ function copyEveryWay(actor: Actor): void {
 const isPinned = ({ isPinned }: Piece): boolean => isPinned
 
 /** Pinned to pinned, also while a host function stands before it: it is work of the stream as any other. */
-function copyPinned(actor: Actor): void {
-  while (actor.pieces.filter(isPinned).length < 2) actor.pieces.push(actor.newPiece('pinned'))
-  const lane = actor.lane()
-  actor.machine.host(lane, undefined)
-  copyBetween(actor, actor.piece(isPinned), actor.piece(isPinned), lane)
+function copyPinned(client: Client): void {
+  while (client.pieces.filter(isPinned).length < 2) client.pieces.push(client.newPiece('pinned'))
+  const track = client.track()
+  client.machine.host(track, undefined)
+  copyBetween(client, client.piece(isPinned), client.piece(isPinned), track)
 }
 
 /** Behind a host function that stands every call returns, and none of them runs it where its queue has room. */
-function queueBehind(actor: Actor): void {
-  const { random, machine, books } = actor
-  const lane = actor.newLane('own')
-  actor.lanes.push(lane)
-  const { stream, device } = lane
+function queueBehind(client: Client): void {
+  const { random, machine, tracker } = client
+  const track = client.newTrack('own')
+  client.tracks.push(track)
+  const { stream, device } = track
   const length = random.one([64, 24_576, 65_537])
   const [value, more] = [random.below(256), random.below(256)]
   // Streams share hardware queues: what others have queued is done first, so that there is room for all of this.
-  const hasRoom = machine.isAlone && machine.ground.waitForDevice(() => device.synchronize())
+  const hasCapacity = machine.isAlone && machine.fixture.waitForDevice(() => device.synchronize())
   let ranIn: string | undefined
-  machine.host(lane, () => {
+  machine.host(track, () => {
     ranIn = new Error('a host function ran inside of this call').stack
   })
   const memory = device.alloc(length, { stream })
@@ -111,23 +111,23 @@ function queueBehind(actor: Actor): void {
   stream.copy(interprocess, memory).copy(other, interprocess).copy(pinned, other)
   const wanted = new Uint8Array(length).fill(value)
   affineModel(wanted, more)
-  actor.follow('download() behind a host function', stream.download(pinned), (bytes) => {
-    books.sameBytes('what was queued behind a host function', bytes, wanted)
+  client.follow('download() behind a host function', stream.download(pinned), (bytes) => {
+    tracker.sameBytes('what was queued behind a host function', bytes, wanted)
   })
-  actor.follow('upload() behind a host function', stream.upload(memory, random.bytes(length)))
+  client.follow('upload() behind a host function', stream.upload(memory, random.bytes(length)))
   using event = stream.record({ timing: true })
   stream.wait(event)
-  lane.worked()
+  track.worked()
   for (const each of [memory, interprocess, pinned, other]) each.close()
-  if (hasRoom) books.same('the call that does not wait, and ran a host function', ranIn, undefined)
+  if (hasCapacity) tracker.same('the call that does not wait, and ran a host function', ranIn, undefined)
 }
 
-/** What a copy between places that overlap leaves is promised by nobody: what comes behind it writes all of it anew. */
-function copyOverlapping(actor: Actor): void {
-  const { random } = actor
-  const piece = actor.piece(
+/** What a copy between places that overlap leaves is promised by nobody: what comes behind it writes all of it again. */
+function copyOverlapping(client: Client): void {
+  const { random } = client
+  const piece = client.piece(
     ({ length }) => length > 15,
-    () => actor.newPiece('device', 64),
+    () => client.newPiece('device', 64),
   )
   const length = random.between(1, piece.length - 1)
   const [to, from] = [0, 1].map(() => ({ piece, from: random.below(piece.length - length + 1), length })) as [
@@ -135,15 +135,15 @@ function copyOverlapping(actor: Actor): void {
     Part,
   ]
   const value = random.below(256)
-  actor.use(actor.lane(), { writes: [piece] }, (stream) => {
-    stream.copy(actor.slice(to), actor.slice(from)).fill(actor.slice(to), value)
+  client.use(client.track(), { writes: [piece] }, (stream) => {
+    stream.copy(client.slice(to), client.slice(from)).fill(client.slice(to), value)
   })
   modelOf(to).fill(value)
 }
 
 /** The same bytes as an array of some kind. */
-function asArray(actor: Actor, bytes: Uint8Array<ArrayBuffer>): Bytes {
-  const { random } = actor
+function asArray(client: Client, bytes: Uint8Array<ArrayBuffer>): Bytes {
+  const { random } = client
   const { length } = bytes
   const shared = (): Uint8Array<SharedArrayBuffer> => {
     const copied = new Uint8Array(new SharedArrayBuffer(length))
@@ -162,64 +162,64 @@ function asArray(actor: Actor, bytes: Uint8Array<ArrayBuffer>): Bytes {
   ])()
 }
 
-function upload(actor: Actor): void {
-  const part = actor.anyPart()
-  const bytes = actor.random.bytes(part.length)
+function upload(client: Client): void {
+  const part = client.anyPart()
+  const bytes = client.random.bytes(part.length)
   modelOf(part).set(bytes)
-  actor.use(actor.lane(), { writes: [part.piece], empty: part.length === 0 }, (stream) => {
-    const array = asArray(actor, bytes)
-    actor.follow('upload()', stream.upload(actor.slice(part), array))
+  client.use(client.track(), { writes: [part.piece], empty: part.length === 0 }, (stream) => {
+    const array = asArray(client, bytes)
+    client.follow('upload()', stream.upload(client.slice(part), array))
     // It may be used again at once.
     const { buffer } = ArrayBuffer.isView(array) ? array : { buffer: array }
     new Uint8Array(buffer).fill(0xaa)
   })
 }
 
-function download(actor: Actor, part = actor.anyPart(), lane = actor.lane()): void {
+function download(client: Client, part = client.anyPart(), track = client.track()): void {
   const wanted = modelOf(part).slice()
-  actor.use(lane, { reads: [part.piece], empty: part.length === 0 }, (stream) => {
-    actor.follow('download()', stream.download(actor.slice(part)), (bytes) => {
-      actor.books.sameBytes(`a download of ${part.piece}`, bytes, wanted)
+  client.use(track, { reads: [part.piece], empty: part.length === 0 }, (stream) => {
+    client.follow('download()', stream.download(client.slice(part)), (bytes) => {
+      client.tracker.sameBytes(`a download of ${part.piece}`, bytes, wanted)
     })
   })
 }
 
 /** More than the staging memory of a stream holds; it is closed while the bytes are under way. */
-function moveMuch(actor: Actor): void {
-  const { random } = actor
-  const lane = actor.lane()
-  const { device, stream } = lane
-  lane.beforeWork()
+function moveMuch(client: Client): void {
+  const { random } = client
+  const track = client.track()
+  const { device, stream } = track
+  track.beforeWork()
   const length = random.between(3, 22) * MIB + random.below(5000)
   const bytes = random.bytes(length)
   const wanted = bytes.slice()
   const buffer = device.alloc(length, { stream })
-  actor.follow('upload() of much', stream.upload(buffer, bytes))
-  lane.worked()
+  client.follow('upload() of much', stream.upload(buffer, bytes))
+  track.worked()
   bytes.fill(0)
-  actor.machine.host(lane, actor.aux.body(lane))
-  actor.follow('download() of much', stream.download(buffer), (seen) => {
-    actor.books.sameBytes('a download of much', seen, wanted)
+  client.machine.host(track, client.aux.body(track))
+  client.follow('download() of much', stream.download(buffer), (seen) => {
+    client.tracker.sameBytes('a download of much', seen, wanted)
   })
-  lane.worked()
+  track.worked()
   buffer.close()
 }
 
 /** Web streams: nobody else uses the piece meanwhile, and the stream stays open. */
-async function moveByWebStreams(actor: Actor): Promise<void> {
-  const { random } = actor
-  const piece = actor.piece(
+async function moveByWebStreams(client: Client): Promise<void> {
+  const { random } = client
+  const piece = client.piece(
     (each) => isFree(each) && each.length >= 2,
-    () => actor.newPiece('device', 5000),
+    () => client.newPiece('device', 5000),
   )
-  const lane = actor.lane()
+  const track = client.track()
   piece.held += 1
-  lane.held += 1
-  actor.pieces = actor.pieces.filter((other) => other !== piece)
+  track.held += 1
+  client.pieces = client.pieces.filter((other) => other !== piece)
   try {
-    const { stream } = lane
-    lane.beforeWork()
-    for (const use of piece.uses) actor.order(lane, use)
+    const { stream } = track
+    track.beforeWork()
+    for (const use of piece.uses) client.order(track, use)
     const bytes = random.bytes(piece.length)
     const writer = stream.uploader(piece.buffer).getWriter()
     for (let from = 0; from < bytes.length; ) {
@@ -230,43 +230,43 @@ async function moveByWebStreams(actor: Actor): Promise<void> {
     if (random.chance(0.3)) {
       const refused = writer.write(new Uint8Array(1))
       writer.closed.catch(() => {})
-      actor.rejected('more than a buffer holds, written to an uploader', 'ERR_OUT_OF_RANGE', refused)
+      client.rejected('more than a buffer holds, written to an uploader', 'ERR_OUT_OF_RANGE', refused)
       await refused.catch(() => {})
     } else await writer.close()
     piece.model.set(bytes)
-    piece.writtenBy(lane.worked())
+    piece.writtenBy(track.worked())
     const chunkBytes = random.between(1 + (bytes.length >> 3), bytes.length)
     const chunks: Uint8Array[] = []
     for await (const chunk of stream.downloader(piece.buffer, { chunkBytes })) {
-      if (chunk.length > chunkBytes) actor.fail(`a chunk of ${chunk.length} bytes where ${chunkBytes} are asked for`)
+      if (chunk.length > chunkBytes) client.fail(`a chunk of ${chunk.length} bytes where ${chunkBytes} are asked for`)
       chunks.push(chunk)
     }
-    actor.books.sameBytes('a downloader', Buffer.concat(chunks), piece.model)
-    piece.readBy(lane.worked())
+    client.tracker.sameBytes('a downloader', Buffer.concat(chunks), piece.model)
+    piece.readBy(track.worked())
   } finally {
     piece.held -= 1
-    lane.held -= 1
-    actor.pieces.push(piece)
+    track.held -= 1
+    client.pieces.push(piece)
   }
 }
 
 /** JavaScript reads pinned memory where all is done that writes it, and writes it where all is done that uses it. */
-async function look(actor: Actor): Promise<void> {
-  const { random } = actor
-  const piece = actor.piece(
+async function look(client: Client): Promise<void> {
+  const { random } = client
+  const piece = client.piece(
     (each) => isPinned(each) && isFree(each),
-    () => actor.newPiece('pinned'),
+    () => client.newPiece('pinned'),
   )
   piece.held += 1
-  actor.pieces = actor.pieces.filter((other) => other !== piece)
+  client.pieces = client.pieces.filter((other) => other !== piece)
   try {
-    for (const use of piece.uses) await actor.known(use)
+    for (const use of piece.uses) await client.known(use)
     const { pinned, model } = piece
     const isWhole = random.chance(0.5)
-    const part = isWhole ? { piece, from: 0, length: piece.length } : actor.anyPart(piece)
+    const part = isWhole ? { piece, from: 0, length: piece.length } : client.anyPart(piece)
     const bytes = isWhole ? pinned.view(Uint8Array) : pinned.slice(part.from, part.length).bytes
-    actor.books.sameBytes('pinned bytes', bytes, modelOf(part))
-    if (model.length % 8 === 0) actor.books.same('elements', pinned.view(Float64Array).length, model.length / 8)
+    client.tracker.sameBytes('pinned bytes', bytes, modelOf(part))
+    if (model.length % 8 === 0) client.tracker.same('elements', pinned.view(Float64Array).length, model.length / 8)
     if (random.chance(0.6)) {
       const value = random.below(256)
       bytes.fill(value)
@@ -274,44 +274,44 @@ async function look(actor: Actor): Promise<void> {
     }
   } finally {
     piece.held -= 1
-    actor.pieces.push(piece)
+    client.pieces.push(piece)
   }
 }
 
-async function renew(actor: Actor): Promise<void> {
-  const { random } = actor
-  actor.pieces.push(actor.newPiece(random.one(KINDS)))
-  const old = actor.piece(isFree)
+async function renew(client: Client): Promise<void> {
+  const { random } = client
+  client.pieces.push(client.newPiece(random.one(KINDS)))
+  const old = client.piece(isFree)
   // What the library does not know all uses of is given back with care.
   const way = random.below(5)
-  if (old.untracked || way > 1) await actor.giveBack(old)
-  else if (way === 0) actor.dropPiece(old)
+  if (old.untracked || way > 1) await client.giveBack(old)
+  else if (way === 0) client.dropPiece(old)
   else {
-    actor.pieces = actor.pieces.filter((other) => other !== old)
-    actor.aux.condemn(() => old.buffer.close())
+    client.pieces = client.pieces.filter((other) => other !== old)
+    client.aux.condemn(() => old.buffer.close())
   }
 }
 
 /** Memory is allocated, used on a stream that has nothing to do with the allocation, and closed, all at once. */
-function passThrough(actor: Actor): void {
-  const { random } = actor
-  const home = actor.lane()
-  const other = actor.lane(home.device)
+function passThrough(client: Client): void {
+  const { random } = client
+  const allocationStream = client.track()
+  const other = client.track(allocationStream.device)
   const length = random.between(1, 40_000)
   const value = random.below(256)
-  using scratch = home.device.alloc(length, { stream: home.stream })
+  using scratch = allocationStream.device.alloc(length, { stream: allocationStream.stream })
   other.beforeWork()
   other.stream.fill(scratch, value)
   const wanted = new Uint8Array(length).fill(value)
-  actor.follow('download() of scratch memory', other.stream.download(scratch), (bytes) => {
-    actor.books.sameBytes('scratch memory', bytes, wanted)
+  client.follow('download() of scratch memory', other.stream.download(scratch), (bytes) => {
+    client.tracker.sameBytes('scratch memory', bytes, wanted)
   })
   other.worked()
 }
 
-function noBytes(actor: Actor): void {
-  const [to, from] = [actor.piece(), actor.piece()]
-  actor.use(actor.lane(), { empty: true }, (stream) => {
+function noBytes(client: Client): void {
+  const [to, from] = [client.piece(), client.piece()]
+  client.use(client.track(), { empty: true }, (stream) => {
     stream.fill(to.buffer.slice(to.length, 0), 1).copy(to.buffer.slice(0, 0), from.buffer.slice(from.length, 0))
   })
 }
@@ -324,7 +324,7 @@ export const memoryActions: readonly Action[] = [
   { name: 'queue behind', weight: 0.4, play: queueBehind },
   { name: 'copy overlapping', weight: 0.5, play: copyOverlapping },
   { name: 'upload', weight: 6, play: upload },
-  { name: 'download', weight: 8, play: (actor) => download(actor) },
+  { name: 'download', weight: 8, play: (client) => download(client) },
   { name: 'move much', weight: 0.15, play: moveMuch },
   { name: 'web streams', weight: 0.6, play: moveByWebStreams },
   { name: 'look', weight: 2.5, play: look },
@@ -333,7 +333,7 @@ export const memoryActions: readonly Action[] = [
   { name: 'no bytes', weight: 0.5, play: noBytes },
 ]
 
-/** Checks all that an actor has. */
-export function checkAll(actor: Actor): void {
-  for (const piece of actor.pieces) download(actor, { piece, from: 0, length: piece.length })
+/** Checks all that an client has. */
+export function checkAll(client: Client): void {
+  for (const piece of client.pieces) download(client, { piece, from: 0, length: piece.length })
 }

@@ -1,19 +1,19 @@
 /** Calls that have to be refused, each with its code: what they were about is as before. */
 import { DeviceBuffer, Event, ExternalStream, Stream } from 'cuda-streams'
-import type { Action, Actor } from '../actor.js'
+import type { Action, Client } from '../client.js'
 import { affine } from '../kernels.js'
 
 /** Lets TypeScript pass what it would refuse. */
 const wrong = (value: unknown): never => value as never
 
-function mistakenArguments(actor: Actor): void {
-  const { random, machine } = actor
-  const { stream, device } = actor.lane()
-  const { buffer } = actor.piece(
+function mistakenArguments(client: Client): void {
+  const { random, machine } = client
+  const { stream, device } = client.track()
+  const { buffer } = client.piece(
     ({ length }) => length >= 4,
-    () => actor.newPiece('device', 64),
+    () => client.newPiece('device', 64),
   )
-  const event = actor.markFor(device).event
+  const event = client.markFor(device).event
   const [what, code, call] = random.one<readonly [string, string, () => unknown]>([
     ['a device that does not exist', 'ERR_OUT_OF_RANGE', () => new Stream({ device: 999 })],
     ['a priority that is no integer', 'ERR_INVALID_ARG_TYPE', () => new Stream({ device, priority: 0.5 })],
@@ -67,24 +67,24 @@ function mistakenArguments(actor: Actor): void {
     ['too few bytes of an event', 'ERR_INVALID_ARG_VALUE', () => Event.fromIpcHandle(new Uint8Array(63))],
     ['the sharing of a per-thread stream', 'ERR_UNSUPPORTED', () => device.run(() => Stream.perThread.share())],
   ])
-  actor.refused(what, code, call)
+  client.refused(what, code, call)
   const signal: never = wrong({ aborted: false })
-  actor.rejected('a signal that is none', 'ERR_INVALID_ARG_TYPE', stream.finished({ signal }))
+  client.rejected('a signal that is none', 'ERR_INVALID_ARG_TYPE', stream.finished({ signal }))
 }
 
 /** What is closed is refused in every place, and can be closed again. */
-function closed(actor: Actor): void {
-  const { random } = actor
-  const { ground } = actor.machine
-  const lane = actor.lane()
-  const { stream, device } = lane
+function closed(client: Client): void {
+  const { random } = client
+  const { fixture } = client.machine
+  const track = client.track()
+  const { stream, device } = track
   const gone = new Stream({ device })
-  if (!ground.captureBegins()) {
+  if (!fixture.captureBegins()) {
     gone.close()
     return
   }
   const graph = gone.capture(() => {}, { mode: 'relaxed' })
-  ground.captureEnds()
+  fixture.captureEnds()
   const event = device.createEvent()
   const buffer = device.alloc(16, { stream })
   const part = buffer.slice(0, 8)
@@ -116,62 +116,64 @@ function closed(actor: Actor): void {
     ['an upload on a closed stream', () => gone.upload(buffer, new Uint8Array(16))],
     ['an uploader of closed memory', () => stream.uploader(buffer)],
   ])
-  actor.refused(what, 'ERR_CLOSED', call)
-  actor.rejected('finished() of a closed stream', 'ERR_CLOSED', gone.finished())
-  actor.rejected('a download of closed memory', 'ERR_CLOSED', stream.download(buffer))
-  actor.books.same('closed', gone.closed && event.closed && part.closed && exec.closed, true)
-  actor.books.same('equals() of what is closed', gone.equals(gone), true)
-  actor.books.same('the owner of a closed wrapper', wrapper.owner, undefined)
+  client.refused(what, 'ERR_CLOSED', call)
+  client.rejected('finished() of a closed stream', 'ERR_CLOSED', gone.finished())
+  client.rejected('a download of closed memory', 'ERR_CLOSED', stream.download(buffer))
+  client.tracker.same('closed', gone.closed && event.closed && part.closed && exec.closed, true)
+  client.tracker.same('equals() of what is closed', gone.equals(gone), true)
+  client.tracker.same('the owner of a closed wrapper', wrapper.owner, undefined)
 }
 
-function ofAnotherDevice(actor: Actor): void {
-  const [device, other] = actor.machine.devices
+function ofAnotherDevice(client: Client): void {
+  const [device, other] = client.machine.devices
   if (device === undefined || other === undefined) return
   using stream = new Stream({ device })
   using theirs = new Stream({ device: other })
   using event = other.createEvent()
-  actor.refused('an event of another device', 'ERR_DEVICE_MISMATCH', () => stream.record(event))
-  actor.refused('an allocation on a stream of another device', 'ERR_DEVICE_MISMATCH', () =>
+  client.refused('an event of another device', 'ERR_DEVICE_MISMATCH', () => stream.record(event))
+  client.refused('an allocation on a stream of another device', 'ERR_DEVICE_MISMATCH', () =>
     device.alloc(1, { stream: theirs }),
   )
-  actor.refused('a wrapper on another device', 'ERR_DEVICE_MISMATCH', () => new ExternalStream(theirs, { device }))
-  actor.refused('options of another device', 'ERR_DEVICE_MISMATCH', () => device.createStream({ device: other }))
+  client.refused('a wrapper on another device', 'ERR_DEVICE_MISMATCH', () => new ExternalStream(theirs, { device }))
+  client.refused('options of another device', 'ERR_DEVICE_MISMATCH', () => device.createStream({ device: other }))
 }
 
 /** The simulator has one process and one thread; a GPU shares what it is asked to. */
-function share(actor: Actor): void {
-  const { machine } = actor
+function share(client: Client): void {
+  const { machine } = client
   const { device } = machine
   // What is shared is kept until it is closed.
   using stream = new Stream({ device })
   using buffer = device.alloc(64, { interprocess: true })
   using event = device.createEvent({ interprocess: true })
-  actor.books.same('a stream that is shared with itself', Stream.from(structuredClone(stream.share())), stream)
-  actor.books.same('an event that is shared with itself', Event.from(structuredClone(event.share())), event)
-  actor.books.same('a buffer that is shared with itself', DeviceBuffer.from(structuredClone(buffer.share())), buffer)
+  client.tracker.same('a stream that is shared with itself', Stream.from(structuredClone(stream.share())), stream)
+  client.tracker.same('an event that is shared with itself', Event.from(structuredClone(event.share())), event)
+  client.tracker.same('a buffer that is shared with itself', DeviceBuffer.from(structuredClone(buffer.share())), buffer)
   if (machine.isSimulated) {
-    actor.refused('ipcHandle() of a simulated buffer', 'ERR_UNSUPPORTED', () => buffer.ipcHandle())
-    actor.refused('ipcHandle() of a simulated event', 'ERR_UNSUPPORTED', () => event.ipcHandle())
+    client.refused('ipcHandle() of a simulated buffer', 'ERR_UNSUPPORTED', () => buffer.ipcHandle())
+    client.refused('ipcHandle() of a simulated event', 'ERR_UNSUPPORTED', () => event.ipcHandle())
     return
   }
-  actor.books.same('the length of a handle of memory', buffer.ipcHandle().length, 80)
-  actor.books.same('the length of a handle of an event', event.ipcHandle().length, 64)
-  actor.refused('memory of its own process', 'ERR_INVALID_HANDLE', () => DeviceBuffer.fromIpcHandle(buffer.ipcHandle()))
-  actor.refused('an event of its own process', 'ERR_INVALID_HANDLE', () => Event.fromIpcHandle(event.ipcHandle()))
+  client.tracker.same('the length of a handle of memory', buffer.ipcHandle().length, 80)
+  client.tracker.same('the length of a handle of an event', event.ipcHandle().length, 64)
+  client.refused('memory of its own process', 'ERR_INVALID_HANDLE', () =>
+    DeviceBuffer.fromIpcHandle(buffer.ipcHandle()),
+  )
+  client.refused('an event of its own process', 'ERR_INVALID_HANDLE', () => Event.fromIpcHandle(event.ipcHandle()))
   using plain = device.createEvent()
-  actor.refused('ipcHandle() of a plain event', 'CUDA_ERROR_INVALID_HANDLE', () => plain.ipcHandle())
+  client.refused('ipcHandle() of a plain event', 'CUDA_ERROR_INVALID_HANDLE', () => plain.ipcHandle())
 }
 
-function ofTimes(actor: Actor): void {
-  const { device, stream } = actor.lane()
+function ofTimes(client: Client): void {
+  const { device, stream } = client.track()
   using plain = stream.record()
   using timed = stream.record({ timing: true })
   using never = device.createEvent({ timing: true })
   stream.synchronize()
   const code = 'CUDA_ERROR_INVALID_HANDLE'
-  actor.refused('the time of an event without timing', code, () => timed.elapsedSince(plain))
-  actor.refused('the time of an event that was never recorded', code, () => timed.elapsedSince(never))
-  actor.books.same('query() of an event that was never recorded', never.query(), true)
+  client.refused('the time of an event without timing', code, () => timed.elapsedSince(plain))
+  client.refused('the time of an event that was never recorded', code, () => timed.elapsedSince(never))
+  client.tracker.same('query() of an event that was never recorded', never.query(), true)
   never.synchronize()
   stream.wait(never)
 }

@@ -1,4 +1,4 @@
-/** A lesson: a program with a bug, what to look at, and how it is known to be mended. */
+/** A lesson: a program with a bug, what to look at, and how it is known to be fixed. */
 import type { Explored, Ran } from '../run/messages.js'
 
 export interface Lesson {
@@ -10,10 +10,10 @@ export interface Lesson {
   /** What to look at in the page. */
   readonly look: string
   readonly program: string
-  readonly mended: string
-  /** What the mended program exports, as text. */
+  readonly fixed: string
+  /** What the fixed program exports, as text. */
   readonly expected: Readonly<Record<string, string>>
-  /** Where the bug costs time: virtual nanoseconds that the mended program takes at most. */
+  /** Where the bug costs time: virtual nanoseconds that the fixed program takes at most. */
   readonly most?: number
 }
 

@@ -8,16 +8,16 @@ import type { Explored, Finding, Insertion, Level, Ran, Reply, Request } from '.
 import { readAddress, writeAddress } from './address.js'
 import { type Mark, openEditor } from './editor.js'
 import { noFindings, showFindings, withCode } from './findings.js'
-import { Lanes } from './lanes.js'
 import { checksOf, type Lesson } from './lesson.js'
 import { noOrders, showOrders, showProgress } from './orders.js'
+import { Tracks } from './tracks.js'
 import { Types } from './types.js'
 
 const button = (id: string): HTMLButtonElement => byId(id, HTMLButtonElement)
 
 const types = new Types()
 const editor = openEditor(byId('editor', HTMLElement), types, edited, start)
-const lanes = new Lanes((line) => editor.mark([...findingMarks(), { line, kind: 'step' }]))
+const tracks = new Tracks((line) => editor.mark([...findingMarks(), { line, kind: 'step' }]))
 const output = byId('console', HTMLElement)
 // It scrolls: the keyboard must get there.
 output.tabIndex = 0
@@ -46,7 +46,7 @@ function start(): void {
   output.replaceChildren()
   editor.mark([])
   noFindings()
-  lanes.clear()
+  tracks.clear()
   noOrders()
   showChecks()
   say('Running …')
@@ -113,7 +113,7 @@ function take(reply: Reply, request: Request): void {
     case 'ran':
       ran = reply.ran
       showFindings(ran.findings, { insert, mark: markFinding, show: (line) => editor.show(line) })
-      lanes.show(ran.timeline)
+      tracks.show(ran.timeline)
       if (lesson?.most !== undefined) byId('why', HTMLDetailsElement).open = true
       if (ran.findings[0] !== undefined) markFinding(ran.findings[0])
       end(request)
@@ -138,8 +138,8 @@ const notTried = (summary: string): Explored => ({
 
 function verdict(): string {
   if (ran === undefined || explored === undefined) return 'It could not be run'
-  const isMended = lesson !== undefined && checksOf(lesson, ran, explored).every(({ holds }) => holds)
-  if (isMended) return 'Mended. Well done!'
+  const isFixed = lesson !== undefined && checksOf(lesson, ran, explored).every(({ holds }) => holds)
+  if (isFixed) return 'Fixed. Well done!'
   const found = ran.findings.length
   const waits = found === 0 ? 'No missing wait' : found === 1 ? 'One missing wait' : `${found} missing waits`
   const orders = {
@@ -186,7 +186,7 @@ function open(wanted: Lesson | undefined, code: string | undefined): void {
   editor.write(code ?? wanted?.program ?? FREE)
   output.replaceChildren()
   noFindings()
-  lanes.clear()
+  tracks.clear()
   noOrders()
   byId('lesson', HTMLElement).hidden = wanted === undefined
   if (wanted !== undefined) {
@@ -247,7 +247,7 @@ async function openAddress(): Promise<void> {
   open(wanted ?? (code === undefined ? LESSONS[0] : undefined), code)
 }
 
-const FREE = LESSONS[0]?.mended ?? ''
+const FREE = LESSONS[0]?.fixed ?? ''
 
 chooser.append(
   ...LESSONS.map(({ slug, title }, nth) => element('option', { value: slug }, `${nth + 1}. ${title}`)),
@@ -264,12 +264,12 @@ button('stop').addEventListener('click', () => stop('Stopped'))
 button('share').addEventListener('click', () => void share())
 button('restart').addEventListener('click', () => open(lesson, undefined))
 button('solution').addEventListener('click', () => {
-  if (lesson !== undefined) editor.write(lesson.mended)
+  if (lesson !== undefined) editor.write(lesson.fixed)
 })
 button('next').addEventListener('click', () => {
   const next = LESSONS[lesson === undefined ? 0 : LESSONS.indexOf(lesson) + 1]
   if (next !== undefined) open(next, undefined)
 })
 window.addEventListener('hashchange', () => void openAddress())
-themeButton(button('theme'), (colours) => lanes.restyle(colours))
+themeButton(button('theme'), (colours) => tracks.restyle(colours))
 void openAddress()

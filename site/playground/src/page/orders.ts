@@ -65,7 +65,7 @@ export function showOrders(
 }
 
 const titleOf = (count: number, which: number): string =>
-  count === 1 ? 'An order that waits forever' : which === 0 ? 'The usual order' : 'Another that is allowed'
+  count === 1 ? 'An order that waits forever' : which === 0 ? 'The default order' : 'Another that is allowed'
 
 function listOf(
   { steps, outcome, schedule, from }: Order,

@@ -240,8 +240,8 @@ async function memoryInEachStep(
   names: () => Names,
   memory: Memory[][],
 ): Promise<(text: string) => string> {
-  const { devices, detours } = parseSchedule(schedule)
-  const route = new Route(detours)
+  const { devices, deviations } = parseSchedule(schedule)
+  const route = new Route(deviations)
   const ranges = new Ranges()
   let look = (): Memory[] => []
   const streams = new Map<string, string>()

@@ -3,10 +3,11 @@
  * and how much more the hardware queues take. The driver reports each host function that is queued, and each record, wait and destruction;
  * Blocking and Promises use the answers.
  */
+
+import { blockedBy } from '../../blocked-by.js'
 import { CUresult } from '../../cuda-results.js'
 import type { ContextHandle, EventHandle, HostFunction, StreamHandle } from '../../driver.js'
-import { heldBy } from '../../held-by.js'
-import type { LoopPump } from '../../loop-pump.js'
+import type { EventLoopPoller } from '../../event-loop-poller.js'
 import type { StreamRecord, StreamRecords } from '../handles/stream-records.js'
 import type { RelaxedCaptures } from '../libcuda/driver-calls.js'
 import type { Library } from '../libcuda/libcuda.js'
@@ -27,7 +28,7 @@ export interface HostFunctionParts {
   readonly dependencies: Dependencies
   readonly captures: Captures
   /** Turns the event loop while something is pending. */
-  readonly poller: Pick<LoopPump, 'wake'>
+  readonly poller: Pick<EventLoopPoller, 'wake'>
   /** Promises for events that the caller may record again. */
   readonly eventWaits: { readonly pending: number }
   readonly valueWaits: { anyBlocks(): boolean }
@@ -172,21 +173,23 @@ export class PendingHostFunctions {
   }
 
   /** Do the counts alone show that the stream's hardware queue takes that many more entries? */
-  surelyHasRoom(stream: StreamHandle, entries: number): boolean {
-    return this.parts.depth.surelyHasRoom(this.parts.streams.of(stream), entries) && !this.parts.semaphores.areFull
+  certainlyHasCapacity(stream: StreamHandle, entries: number): boolean {
+    return (
+      this.parts.depth.certainlyHasCapacity(this.parts.streams.of(stream), entries) && !this.parts.semaphores.areFull
+    )
   }
 
   /** Does the stream's hardware queue take that many more entries? `isEmpty` queries the driver whether nothing is in it. */
-  hasRoom(stream: StreamHandle, entries: number, isEmpty: () => boolean): boolean {
+  hasCapacity(stream: StreamHandle, entries: number, isEmpty: () => boolean): boolean {
     const { streams, depth, semaphores, relaxed } = this.parts
     if (this.anyPending)
-      return depth.hasRoom(streams.of(stream), entries, () => relaxed.run(isEmpty)) && !semaphores.areFull
+      return depth.hasCapacity(streams.of(stream), entries, () => relaxed.run(isEmpty)) && !semaphores.areFull
     depth.clear()
     return true
   }
 
   /** Describes a pending call that something comes after. The caller reports it, so that the watchdog need not. */
-  heldBy(after: (dependencies: Dependencies) => ComesAfter): string | undefined {
+  blockedBy(after: (dependencies: Dependencies) => ComesAfter): string | undefined {
     if (!this.pending) return undefined
     const { semaphores, dependencies, registry } = this.parts
     const comesAfter = after(dependencies)
@@ -197,7 +200,7 @@ export class PendingHostFunctions {
   }
 
   /** Describes a wait for a promise that something comes after, and that ends in no blocking call. */
-  heldByPromise(comesAfter: ComesAfter): string | undefined {
+  blockedByPromise(comesAfter: ComesAfter): string | undefined {
     for (const call of this.parts.semaphores.waits)
       if (call.wait?.isEnded === false && comesAfter(call)) return descriptionOf(call)
     return undefined
@@ -212,7 +215,7 @@ export class PendingHostFunctions {
   }
 
   /** Forgets counted entries that have completed: the more are counted, the less room the other threads have. */
-  refreshRoom(): void {
+  refreshCapacity(): void {
     this.parts.depth.refresh(this.parts.isIdle)
   }
 
@@ -236,4 +239,4 @@ export class PendingHostFunctions {
 }
 
 const descriptionOf = ({ stream, site, wait }: PendingCall): string =>
-  heldBy(wait === undefined ? 'a host function' : 'a promise', stream.handle, site)
+  blockedBy(wait === undefined ? 'a host function' : 'a promise', stream.handle, site)

@@ -55,13 +55,13 @@ export class QueueDepth {
   }
 
   /** Do the counts alone show that the stream takes that many more? */
-  surelyHasRoom(stream: StreamRecord, entries: number): boolean {
+  certainlyHasCapacity(stream: StreamRecord, entries: number): boolean {
     return stream.entries === 0 || stream.entries + entries <= this.#limit()
   }
 
   /** Does the stream take that many more for certain? `isEmpty` queries the driver, and is called only when the counts do not show it. */
-  hasRoom(stream: StreamRecord, entries: number, isEmpty: () => boolean): boolean {
-    if (this.surelyHasRoom(stream, entries)) return true
+  hasCapacity(stream: StreamRecord, entries: number, isEmpty: () => boolean): boolean {
+    if (this.certainlyHasCapacity(stream, entries)) return true
     if (isEmpty()) {
       this.forget(stream)
       return true

@@ -163,7 +163,7 @@ export class PendingWait {
   readonly since = performance.now()
 }
 
-const NO_FUNCTION: HostFunction = { run() {}, runsAfterFault: false, own: true }
+const NO_FUNCTION: HostFunction = { run() {}, runsAfterFault: false, internal: true }
 
 /** Looking up where a host function was queued costs more than queuing it, so it is done for the first ones, then ever more seldom. */
 const ALL_UP_TO = 4

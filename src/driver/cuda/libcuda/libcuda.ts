@@ -230,7 +230,7 @@ export function absence(): string {
   const name = NAMES[process.platform]
   if (name === undefined) return `NVIDIA has no driver for ${process.platform}`
   const where = process.platform === 'linux' ? `, nor in ${FOLDERS.join(', ')}; none of ${KERNEL_FILES.join(', ')}` : ''
-  return `This machine has no NVIDIA driver: no ${name} where the loader looks${where}`
+  return `This machine has no NVIDIA driver: no ${name} where the loader searches${where}`
 }
 
 /** The version of the driver's half in the kernel, such as '580.159.04', if it says so. */

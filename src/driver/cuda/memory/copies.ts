@@ -177,7 +177,7 @@ export class Copies {
     const { driver, streams } = this.parts
     const run = (): void => copy(own().copy)
     const { context } = streams.of(stream)
-    driver.queue({ kind: 'hostFunction', stream, context, call: { run, runsAfterFault: false, own: true } })
+    driver.queue({ kind: 'hostFunction', stream, context, call: { run, runsAfterFault: false, internal: true } })
   }
 
   /**

@@ -3,7 +3,7 @@ import { RecheckTimer } from '../../../base/recheck-timer.js'
 import { own } from '../../../native/c-functions.js'
 import { layer } from '../../../native/layer.js'
 import { AfterWork, type AfterWorkDriver } from '../../after-work.js'
-import type { ContextHandle, OwnEvent, Pointer } from '../../driver.js'
+import type { ContextHandle, InternalEvent, Pointer } from '../../driver.js'
 import type { PendingHostFunctions } from '../host-functions/pending-host-functions.js'
 import type { LibcudaParts } from '../libcuda/driver-calls.js'
 import type { IdleDevices } from '../waiting/idle-devices.js'
@@ -44,7 +44,7 @@ export class KeptBlocks {
   }
 
   /** Keeps or frees the block once the latest records of these events, which it takes over, have completed. */
-  giveBack(block: Block, after: readonly OwnEvent[]): void {
+  giveBack(block: Block, after: readonly InternalEvent[]): void {
     this.#inUse.add(block, after)
   }
 
@@ -132,7 +132,7 @@ export class RegisteredMemory {
   }
 
   /** Returns false for memory that was not registered here. Takes the events over. */
-  unregister(pointer: Pointer, after: readonly OwnEvent[]): boolean {
+  unregister(pointer: Pointer, after: readonly InternalEvent[]): boolean {
     if (!this.#registered.has(pointer)) return false
     this.#closed.add(pointer, after)
     this.#sweep()

@@ -7,7 +7,7 @@
 
 import { own } from '../../../native/c-functions.js'
 import { layer, type Timer } from '../../../native/layer.js'
-import type { Sleeper } from '../../loop-pump.js'
+import type { BackOff } from '../../event-loop-poller.js'
 
 const MICROSECOND = 1_000n
 const MILLISECOND = 1_000_000n
@@ -20,7 +20,7 @@ const SHARE = 32n
 /** The program may replace this by a fake one, and its waits must end all the same. */
 const { setImmediate } = globalThis
 
-export class BackOffTimer implements Sleeper {
+export class BackOffTimer implements BackOff {
   polls = true
   #since: bigint | undefined
   /** The number of sleeps so far. Cancelling the latest one counts as another. */

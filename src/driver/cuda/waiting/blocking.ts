@@ -143,18 +143,18 @@ export class Blocking {
   }
 
   /** Waits until the stream's hardware queue takes that many more entries, instead of letting the driver block. */
-  forRoom(stream: StreamHandle, entries: number, isEmpty: () => boolean): void {
+  forCapacity(stream: StreamHandle, entries: number, isEmpty: () => boolean): void {
     const { streams, hostFunctions, semaphores, dependencies } = this.parts
     const of = streams.of(stream)
-    const hasRoom = (): boolean => hostFunctions.hasRoom(stream, entries, isEmpty)
-    if (hasRoom()) return
+    const hasCapacity = (): boolean => hostFunctions.hasCapacity(stream, entries, isEmpty)
+    if (hasCapacity()) return
     // When no more semaphores can be had, any host function may release one.
     const needs: Needs = () => (semaphores.areFull ? needsAll() : dependencies.streamComesAfter(of))
     // The work before something that comes after the running host function may complete, and make room.
     const neverRun: Needs = () => (call) => call.stream === of
     // The same is true of the work before a wait for a promise, until the stream is blocked by it.
     const neverSettle: Needs = () => (call) => call.stream === of && call.semaphore.isWaitingFor(call)
-    this.#block(hasRoom, needs, 'queuing more work', { neverRun, neverSettle })
+    this.#block(hasCapacity, needs, 'queuing more work', { neverRun, neverSettle })
   }
 
   /** Runs host functions until none of this thread is pending. Those dropped because the GPU faulted are not pending. */
@@ -235,7 +235,7 @@ export class Blocking {
     if (hostFunctions.isInside) this.#insideHostFunction(() => this.#blockInside(isDone, needs, what, neverRun, check))
     else this.#blockOutside(isDone, what, check)
     // A thread that sleeps after this turns no event loop, in which it would publish that.
-    hostFunctions.refreshRoom()
+    hostFunctions.refreshCapacity()
     hostFunctions.settle()
   }
 
@@ -243,7 +243,7 @@ export class Blocking {
   #refusePromises(never: Needs, what: string): void {
     const { hostFunctions, semaphores } = this.parts
     if (semaphores.waits.size === 0) return
-    const held = hostFunctions.heldByPromise(never())
+    const held = hostFunctions.blockedByPromise(never())
     if (held !== undefined) throw deadlock(what, behindPromise(held))
   }
 
@@ -293,7 +293,7 @@ export class Blocking {
     const waiting = registry.waitingSemaphores()
     const still = before === undefined ? waiting : new Set([...waiting].filter((name) => before.semaphores.has(name)))
     if (still.size === 0) return undefined
-    if (before !== undefined && now - before.since > deadlockAfter) throw deadlock(what, heldByOthers(deadlockAfter))
+    if (before !== undefined && now - before.since > deadlockAfter) throw deadlock(what, blockedByOthers(deadlockAfter))
     return { semaphores: still, since: before?.since ?? now }
   }
 
@@ -359,12 +359,12 @@ export class Blocking {
 const hasCompleted = (call: PendingCall): boolean => !call.semaphore.calls.includes(call)
 const SETS_TIME = 'CUDA_STREAMS_DEADLOCK_TIMEOUT sets this time, in milliseconds'
 const mayWaitFor = (what: string, held: string): string =>
-  `${what} has blocked for ${seconds(warnAfter())} while a stream is blocked by ${held}. If the two share a hardware queue it never returns: await the finished() of it instead`
+  `${what} has blocked for ${seconds(warnAfter())} while a stream is blocked by ${held}. If the two share a hardware queue, the call never returns: await finished() instead`
 const needsValue = (what: string, value: string): string =>
-  `${what} has blocked for ${seconds(warnAfter())} while a stream is blocked by ${value}. This thread writes none meanwhile: if it is to write that one, await the finished() of it instead`
+  `${what} has blocked for ${seconds(warnAfter())} while a stream is blocked by ${value}. This thread writes no value while it blocks: if it is to write this one, await finished() instead`
 const neverNone = (milliseconds: number): string =>
-  `it is made while no host function is pending, and for ${milliseconds} ms some have been all the time, of this thread or another: each that ran was followed by the next. Make it before they begin, or let them pause; ${SETS_TIME}`
-const heldByOthers = (milliseconds: number): string =>
-  `a stream of another thread has waited for a host function for ${milliseconds} ms, which only that thread can run, and may hold this one up. Let its event loop turn, or let it wait by this library; ${SETS_TIME}`
+  `it needs a moment at which no host function is pending in any thread, and for ${milliseconds} ms there was none: each host function that ran was followed by another. Make the call before the host functions begin, or let them pause; ${SETS_TIME}`
+const blockedByOthers = (milliseconds: number): string =>
+  `a stream of another thread has waited for a host function for ${milliseconds} ms, which only that thread can run, and which may block this thread. Let that thread return to its event loop, or wait by a call of this library; ${SETS_TIME}`
 const noProgress = (milliseconds: number): string =>
-  `it was called inside a host function, and nothing made progress for ${milliseconds} ms: the two streams may share a hardware queue. Return first, or await the finished() of it; ${SETS_TIME}`
+  `it was called inside a host function, and nothing made progress for ${milliseconds} ms: the two streams may share a hardware queue. Return from the host function first, or await finished() instead; ${SETS_TIME}`

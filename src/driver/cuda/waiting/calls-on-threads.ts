@@ -1,6 +1,6 @@
 /** Calls on other threads that wait for the device. */
 import type { NativeThread } from '../../../native/native-thread.js'
-import { lookUntil } from '../../look-until.js'
+import { pollUntil } from '../../poll-until.js'
 import type { WaitingParts } from './promises.js'
 
 /** No host function may be queued while one is made. */
@@ -22,7 +22,7 @@ export class CallsOnThreads {
     let isExclusive = false
     try {
       // The call begins in the same turn in which the lock is taken, so no host function is queued in between.
-      const call = await lookUntil(() => {
+      const call = await pollUntil(() => {
         isExclusive = !hostFunctions.pending && registry.exclusive.tryTake()
         if (!isExclusive && performance.now() - since <= patience) return undefined
         const begun = begin()
@@ -30,7 +30,7 @@ export class CallsOnThreads {
         return begun
       })
       try {
-        return await lookUntil(() => call.result)
+        return await pollUntil(() => call.result)
       } finally {
         this.#calls.delete(call)
       }

@@ -6,7 +6,7 @@
  */
 import { RecheckTimer } from '../../../base/recheck-timer.js'
 import { CUresult } from '../../cuda-results.js'
-import { defaultStream, type OwnEvent, type StreamHandle } from '../../driver.js'
+import { defaultStream, type InternalEvent, type StreamHandle } from '../../driver.js'
 import type { HandleCheck } from '../handles/handle-check.js'
 import type { StreamRecord } from '../handles/stream-records.js'
 import type { PendingHostFunctions } from '../host-functions/pending-host-functions.js'
@@ -26,7 +26,7 @@ const NULL_AND_PER_THREAD = [0, 2] as const
 export class IdleDevices {
   #waiting: (() => void)[] = []
   /** Each is recorded behind the work of a stream that had some at the latest check. */
-  #events: OwnEvent[] = []
+  #events: InternalEvent[] = []
   /** The number of checks that found the events of the check before completed. */
   #rounds = 0
   readonly #again = new RecheckTimer(() => this.check())

@@ -2,7 +2,7 @@
 import { seconds, warnAfter, warnOnce } from '../../../base/warnings.js'
 import { CUresult, cudaError } from '../../cuda-results.js'
 import type { Cancel, ContextHandle, EventHandle, Settle } from '../../driver.js'
-import type { Sleeper, TurnResult } from '../../loop-pump.js'
+import type { BackOff, TurnResult } from '../../event-loop-poller.js'
 import type { StreamRecord } from '../handles/stream-records.js'
 import type { HostFunctionParts, PendingHostFunctions } from '../host-functions/pending-host-functions.js'
 import type { Library } from '../libcuda/libcuda.js'
@@ -113,7 +113,7 @@ export interface WaitingParts extends HostFunctionParts {
   readonly eventWaits: Completions<EventHandle>
   readonly valueWaits: ValueWaits
   /** How the event loop sleeps between two turns. */
-  readonly backOff: Sleeper
+  readonly backOff: BackOff
   /** Called again and again while JavaScript blocks. Spares the core after a while. */
   readonly spinWait: (nanosecondsWaited: number) => void
   /** Milliseconds without progress after which a wait inside a host function is given up. */
@@ -204,7 +204,7 @@ export class Promises {
   turn(): TurnResult {
     const { hostFunctions, relaxed, semaphores, eventWaits, backOff } = this.parts
     if (this.#later.length > 0) this.#beginLater()
-    hostFunctions.refreshRoom()
+    hostFunctions.refreshCapacity()
     const most = !backOff.polls ? 1 : this.#wasIdle ? FIRST_QUERIES : QUERIES
     this.#wasIdle = false
     const progress = relaxed.run(() => {
@@ -303,4 +303,4 @@ const blocked = (held: string, milliseconds: number): string =>
   `A stream has been blocked for ${seconds(milliseconds)} by ${held}, while work is waited for that may come after it`
 
 const captured = (milliseconds: number): string =>
-  `device.finished() has waited for ${seconds(milliseconds)} for a capture of a stream, of this thread or another, to end: a query before then would invalidate it. Call endCapture() on the stream that began it, or await the finished() of the streams that matter`
+  `device.finished() has waited for ${seconds(milliseconds)} for a capture of a stream, of this thread or another, to end: a query before then would invalidate it. Call endCapture() on the stream that began it, or await finished() of the streams that matter`

@@ -3,9 +3,9 @@
  * event is recorded, which shows whether the stream has come past it.
  */
 import { shortCallSite } from '../../../base/stack.js'
+import { blockedBy } from '../../blocked-by.js'
 import { CUresult } from '../../cuda-results.js'
 import type { EventHandle, StreamHandle } from '../../driver.js'
-import { heldBy } from '../../held-by.js'
 import type { SpareStreams } from '../handles/spare-streams.js'
 import type { StreamRecord } from '../handles/stream-records.js'
 import type { LibcudaParts } from '../libcuda/driver-calls.js'
@@ -73,7 +73,7 @@ export class ValueWaits {
     if (!this.#waits.some((wait) => wait.since < since)) return undefined
     this.#prune()
     const first = this.#waits.find((wait) => wait.since < since)
-    return first === undefined ? undefined : heldBy('a wait for a value', first.stream.handle, first.site)
+    return first === undefined ? undefined : blockedBy('a wait for a value', first.stream.handle, first.site)
   }
 
   #prune(): void {

@@ -21,7 +21,7 @@ export interface Choice {
 
 /** Where the host is while something is chosen. */
 export interface Where {
-  /** In the midst of JavaScript, which nothing else can run beside. */
+  /** In the middle of JavaScript, which nothing else can run beside. */
   readonly running: boolean
   /** In so many blocking waits, one inside the other. */
   readonly depth: number
@@ -56,7 +56,7 @@ const STEP = 100
 /** So often the host may ask how far one operation is, and the event loop turn, while the GPU could go on and does not. */
 const MOST_ASKED = 3
 const MOST_TURNS = 20
-/** So many host functions and promises come before a turn that the program asked for, in the usual order. */
+/** So many host functions and promises come before a turn that the program asked for, in the default schedule. */
 const MOST_SERVED = 1000
 /** So often the program may ask, or wait for a turn, where nothing can change the answer but itself. */
 export const MOST_IDLE = 1000
@@ -167,7 +167,7 @@ export class ChosenScheduler implements Scheduler {
     if (times > MOST_IDLE && this.idle > MOST_IDLE && this.#ready.size === 0) throw endless()
     // To ask again and again before anything has happened brings nothing: a loop that polls would never end.
     const isPatient = times <= MOST_ASKED
-    if (!isPatient && this.#ready.size > 0) this.director.leftOut('the program asks again and again')
+    if (!isPatient && this.#ready.size > 0) this.director.leftOut('the program queries again and again')
     this.#point(GO_ON, !isPatient)
     this.director.looks(look)
   }
@@ -414,7 +414,7 @@ class Settles {
 }
 
 function endless(): Error {
-  const why = 'nothing can change the answer meanwhile. Return to the event loop, or open the latch that stands'
+  const why = 'nothing can change the answer meanwhile. Return to the event loop, or open the latch that blocks'
   return deadlock(`asking again, after ${MOST_IDLE} times,`, why)
 }
 

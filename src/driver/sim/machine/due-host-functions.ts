@@ -81,7 +81,7 @@ export class DueHostFunctions {
     this.#ofStream.clear()
   }
 
-  /** Takes out what is due and has not heard of a fault, and returns it. */
+  /** Takes out what is due and has not been notified of a fault, and returns it. */
   drop(): readonly SimOperation[] {
     const all = [...this.#inOrder]
     for (const queue of this.#ofStream.values()) all.push(...queue)

@@ -1,8 +1,8 @@
 /** How the host waits for the machine: blocked, or turn by turn of the event loop. */
 import { seconds, warnAfter, warnOnce } from '../../../base/warnings.js'
+import { blockedBy } from '../../blocked-by.js'
 import { behindPromise, comesAfterItself, deadlock, drained, MOST_NESTED, tooDeep } from '../../deadlocks.js'
-import { heldBy } from '../../held-by.js'
-import { LoopPump, type Sleeper, type TurnResult } from '../../loop-pump.js'
+import { type BackOff, EventLoopPoller, type TurnResult } from '../../event-loop-poller.js'
 import type { Machine } from './machine.js'
 import type { SimOperation, SimStream } from './machine-state.js'
 import type { HostWait, Runs } from './scheduler.js'
@@ -18,7 +18,7 @@ const LONGEST_TIMEOUT = 2 ** 31 - 1
 const NEEDS_ALL: HostWait = { isOver: () => true, needs: () => true, last: undefined, room: undefined }
 
 export class HostWaits {
-  readonly #pump: LoopPump
+  readonly #poller: EventLoopPoller
   #abandoned = false
   /** Since when something has been pending, as far as the event loop has seen. */
   #pendingSince: number | undefined
@@ -29,7 +29,7 @@ export class HostWaits {
     private readonly machine: Machine,
     private readonly all: () => Iterable<HostWaits>,
   ) {
-    this.#pump = new LoopPump(
+    this.#poller = new EventLoopPoller(
       () => this.#turn(),
       new Park(() => this.#warn()),
       () => this.#pending > 0,
@@ -38,23 +38,23 @@ export class HostWaits {
 
   /** There is something to wait for. */
   wake(): void {
-    this.#pump.wake()
+    this.#poller.wake()
   }
 
   /** Leaves all that is pending as it is, forever: nothing settles, nothing runs, and nothing keeps the process alive. */
   abandon(): void {
     this.#abandoned = true
-    this.#pump.wake()
+    this.#poller.wake()
   }
 
   /** Waits as a driver does for room in the stream's hardware queue. */
-  makeRoom(stream: SimStream, entries: number): void {
-    if (!hasRoom(stream, entries)) this.#block(waitForRoom(stream, entries), 'queuing more work')
+  reserve(stream: SimStream, entries: number): void {
+    if (!hasCapacity(stream, entries)) this.#block(waitForCapacity(stream, entries), 'queuing more work')
   }
 
   blockFor(last: SimOperation, what: string): void {
     this.#block(waitFor(last), what)
-    if (this.machine.comesAfterTwin(last)) throw deadlock(what, comesAfterItself)
+    if (this.machine.comesAfterHostImplementation(last)) throw deadlock(what, comesAfterItself)
     this.machine.observe(last)
   }
 
@@ -120,7 +120,7 @@ export class HostWaits {
   #refuseEndless(wait: HostWait, what: string): void {
     if (this.machine.comesAfterRunning(wait)) throw deadlock(what, comesAfterItself)
     const promise = this.machine.promiseBefore(wait)
-    if (promise !== undefined) throw deadlock(what, behindPromise(inWords(promise)))
+    if (promise !== undefined) throw deadlock(what, behindPromise(describeOperation(promise)))
   }
 
   /** A host function of another machine may open a latch of this one. An exploration has no others. */
@@ -141,7 +141,7 @@ export class HostWaits {
    */
   #warn(): number | undefined {
     if (this.machine.passValues()) {
-      this.#pump.wake()
+      this.#poller.wake()
       return undefined
     }
     const now = performance.now()
@@ -161,17 +161,17 @@ export class HostWaits {
   #whyStuck(): string {
     const value = [...this.machine.latchesStanding.keys()].find(({ work }) => work !== undefined)
     if (value !== undefined) {
-      return `nothing runs any more, and a stream stands at ${inWords(value)}. Write it first, or await the finished() of it`
+      return `no work is running, and a stream is blocked by ${describeOperation(value)}. Write the value first, or await finished() instead`
     }
-    return `nothing runs any more, and ${this.machine.latchesStanding.size} latch(es) stand. Open the latch first, or await the finished() of it`
+    return `no work is running, and ${this.machine.latchesStanding.size} latch(es) are closed. Open the latch first, or await finished() instead`
   }
 }
 
 /** Keeps the process alive, as pending work does on a GPU. Nothing happens until a call comes. */
-class Park implements Sleeper {
+class Park implements BackOff {
   #timer: ReturnType<typeof setTimeout> | undefined
 
-  /** `look` tells after how many milliseconds it is to be called again; undefined where it has woken the sleeper. */
+  /** `look` tells after how many milliseconds it is to be called again; undefined where it has woken the poller. */
   constructor(private readonly look: () => number | undefined) {}
 
   readonly sleep = (): void => {
@@ -186,9 +186,9 @@ class Park implements Sleeper {
 }
 
 /** An operation that stands until JavaScript runs or opens it. */
-export const inWords = (operation: SimOperation): string => {
+export const describeOperation = (operation: SimOperation): string => {
   const { kind, stream, site } = operation
-  return heldBy(kind === SimOperationKind.HOST ? 'a host function' : NAMES[codeOf(operation)], stream.handle, site)
+  return blockedBy(kind === SimOperationKind.HOST ? 'a host function' : NAMES[codeOf(operation)], stream.handle, site)
 }
 
 const NAMES = { LATCH: 'a latch', PROMISE: 'a promise', VALUE: 'a wait for a value' } as const
@@ -197,18 +197,18 @@ const codeOf = ({ kind, work }: SimOperation): keyof typeof NAMES =>
   kind === SimOperationKind.PROMISE ? 'PROMISE' : work === undefined ? 'LATCH' : 'VALUE'
 
 const stands = (latch: SimOperation, milliseconds: number): string =>
-  `Nothing has gone on for ${seconds(milliseconds)}: work that is waited for comes after ${inWords(latch)}`
+  `Nothing has completed for ${seconds(milliseconds)}: work that is waited for comes after ${describeOperation(latch)}`
 
 function waitFor(last: SimOperation): HostWait {
   return { last, room: undefined, isOver: () => last.over, needs: (host) => host.isBefore(last) }
 }
 
 /** What a stream captures goes into a graph, and takes no entry. */
-export function hasRoom(stream: SimStream, entries: number): boolean {
+export function hasCapacity(stream: SimStream, entries: number): boolean {
   return stream.capture !== undefined || stream.entries + entries <= QUEUE_ENTRIES
 }
 
-function waitForRoom(stream: SimStream, entries: number): HostWait {
+function waitForCapacity(stream: SimStream, entries: number): HostWait {
   const room = { stream, left: QUEUE_ENTRIES - entries }
-  return { last: undefined, room, isOver: () => hasRoom(stream, entries), needs: (host) => host.holdsUp(stream) }
+  return { last: undefined, room, isOver: () => hasCapacity(stream, entries), needs: (host) => host.holdsUp(stream) }
 }

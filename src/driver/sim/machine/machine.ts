@@ -54,7 +54,7 @@ export class Machine implements Steps {
   #isLost = false
   /** A stream may be held by a promise. */
   #hasPromises = false
-  /** At which streams stand, and since when, by the clock on the wall. */
+  /** At which streams stand, and since when, by wall-clock time. */
   readonly #latches = new Map<SimOperation, number>()
   /** Latches that were opened before the stream came to them. */
   readonly #opened = new WeakSet<SimOperation>()
@@ -242,8 +242,8 @@ export class Machine implements Steps {
     return this.#running.some((host) => wait.needs(host))
   }
 
-  /** Does it come after an operation that JavaScript is inside of, as a twin is? */
-  comesAfterTwin(operation: SimOperation): boolean {
+  /** Does it come after an operation that JavaScript is inside of, as a host implementation is? */
+  comesAfterHostImplementation(operation: SimOperation): boolean {
     return this.#late?.isIdle === false && this.#late.comesAfterUnderWay(operation)
   }
 

@@ -102,7 +102,7 @@ test('memory that a stream’s device cannot reach is refused, but for copies be
   const betweens: unknown[] = []
   const front = driverOf(near)
   const { unwrap } = front.wrap((next) => ({
-    memory: { admit: () => false },
+    memory: { enablePeerAccess: () => false },
     queue(work) {
       if (work.kind === 'copy') betweens.push(work.route)
       next.queue(work)
@@ -125,7 +125,7 @@ test('memory that a stream’s device cannot reach is refused, but for copies be
     () => stream.copy(pinned, there),
     () => stream.copy(there, pinned),
   ]) {
-    assert.throws(call, { code: 'ERR_UNSUPPORTED', message: /cannot reach/ })
+    assert.throws(call, { code: 'ERR_UNSUPPORTED', message: /cannot access/ })
   }
   await stream.finished()
   unwrap()

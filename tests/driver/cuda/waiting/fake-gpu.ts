@@ -75,7 +75,7 @@ export class FakeGpu {
         forget: () => {},
         semaphoreQueued: () => {},
         clear: () => {},
-        hasRoom: (_stream: number, _entries: number, isEmpty: () => boolean) => isEmpty(),
+        hasCapacity: (_stream: number, _entries: number, isEmpty: () => boolean) => isEmpty(),
       },
       registry: singleThread(),
       isIdle: () => false,
@@ -146,7 +146,7 @@ export class FakeGpu {
 
   /** As if the stream's hardware queue were full. */
   reserve(stream: StreamHandle): void {
-    this.#waiting.blocking.forRoom(stream, 1, () => this.#isIdle(stream))
+    this.#waiting.blocking.forCapacity(stream, 1, () => this.#isIdle(stream))
   }
 
   /** Waits, outside of any host function, until all streams are idle. */

@@ -226,7 +226,7 @@ test(`${MOST_NESTED} may wait one inside the other; one more would be too many f
     assert.equal(returned, streams.length)
     const thrown = errors.filter((error) => error !== undefined)
     assert.equal(thrown.length, more)
-    if (more > 0) checkError(thrown[0], 'ERR_DEADLOCK', /stack/, /Return first/)
+    if (more > 0) checkError(thrown[0], 'ERR_DEADLOCK', /stack/, /Return from the host function first/)
     assert.equal(gpu.depth.most, MOST_NESTED)
   }
 })

@@ -10,14 +10,14 @@ import { CallsOnThreads } from '../../../../src/driver/cuda/waiting/calls-on-thr
 import { EventPool } from '../../../../src/driver/cuda/waiting/event-pool.js'
 import { Completions, Promises, type WaitingParts } from '../../../../src/driver/cuda/waiting/promises.js'
 import type { EventHandle } from '../../../../src/driver/driver.js'
-import { LoopPump, type Sleeper } from '../../../../src/driver/loop-pump.js'
+import { type BackOff, EventLoopPoller } from '../../../../src/driver/event-loop-poller.js'
 
 import { AnyStreams } from '../fake-parts.js'
 
 interface Fake {
   readonly registry: ProcessRegistry
   readonly spinWait?: () => void
-  readonly backOff?: Sleeper
+  readonly backOff?: BackOff
   readonly library?: object
   readonly semaphores?: object
 }
@@ -39,7 +39,7 @@ export function waitingOf(fake: Fake) {
   const { registry, spinWait = () => {}, backOff = { sleep: () => {}, cancel: () => {} }, library = {} } = fake
   const captures = new Captures({ library } as never, registry, spinWait)
   const eventWaits = new Completions<EventHandle>(library as never)
-  const poller: LoopPump = new LoopPump(
+  const poller: EventLoopPoller = new EventLoopPoller(
     () => promises.turn(),
     backOff,
     () => true,

@@ -1,5 +1,5 @@
 // For clang without CUDA's headers:
-// clang -x cuda --cuda-gpu-arch=sm_75 --cuda-device-only -S -nocudainc -nocudalib -Xclang -target-feature -Xclang +ptx63 -O2 -o ../clang_o2.ptx clang_kernels.cu, likewise -O0
+// clang -x cuda --cuda-gpu-arch=sm_75 --cuda-device-only -S -nocudainc -nocudalib -Xclang -target-feature -Xclang +ptx63 -O2 -o ../clang_o2.ptx clang_kernels.cu, too -O0
 #define __global__ __attribute__((global))
 #define __device__ __attribute__((device))
 #define __shared__ __attribute__((shared))

@@ -1,4 +1,4 @@
-/** docs/laws.md and the titles of the tests: each law is guarded by a test that names it, and no title names another. */
+/** docs/guarantees.md and the titles of the tests: each guarantee is tested by a test that names it, and no title names another. */
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -19,34 +19,34 @@ const tests = join(root, 'dist', 'tests')
 const titles = readdirSync(tests, { recursive: true, encoding: 'utf8' })
   .filter((name) => name.endsWith('.test.js'))
   .flatMap((name) => titlesOf(readFileSync(join(tests, name), 'utf8')).map((title) => ({ name, title })))
-const page = readFileSync(join(root, 'docs', 'laws.md'), 'utf8')
-const laws = [...page.matchAll(/^- <a id="(?<anchor>\w+)"><\/a>\*\*(?<code>\w+)\*\*/gm)]
+const page = readFileSync(join(root, 'docs', 'guarantees.md'), 'utf8')
+const guarantees = [...page.matchAll(/^- <a id="(?<anchor>\w+)"><\/a>\*\*(?<code>\w+)\*\*/gm)]
 
-describe('docs/laws.md', () => {
-  it('gives each law a code of its own, by which it can be linked', () => {
-    assert.ok(laws.length > 0)
-    assert.equal(laws.length, page.match(/^- /gm)?.length, 'A law begins with: - <a id="x1"></a>**X1** ')
-    const codes = laws.map(({ groups }) => groups?.['code'] ?? '')
+describe('docs/guarantees.md', () => {
+  it('gives each guarantee a code of its own, by which it can be linked', () => {
+    assert.ok(guarantees.length > 0)
+    assert.equal(guarantees.length, page.match(/^- /gm)?.length, 'A guarantee begins with: - <a id="x1"></a>**X1** ')
+    const codes = guarantees.map(({ groups }) => groups?.['code'] ?? '')
     assert.deepEqual(
       codes.filter((code, index) => !CODE.test(code) || codes.indexOf(code) !== index),
       [],
     )
     assert.deepEqual(
-      laws.map(({ groups }) => groups?.['anchor']),
+      guarantees.map(({ groups }) => groups?.['anchor']),
       codes.map((code) => code.toLowerCase()),
     )
   })
 
-  it('has no law that no title of a test begins with', () => {
-    const guarded = new Set(titles.map(({ title }) => CODE.exec(title)?.[0]))
-    const unguarded = laws.map(({ groups }) => groups?.['code'] ?? '').filter((code) => !guarded.has(code))
-    assert.deepEqual(unguarded, [], 'Let the title of the test that guards the law begin with its code')
+  it('has no guarantee that no title of a test begins with', () => {
+    const tested = new Set(titles.map(({ title }) => CODE.exec(title)?.[0]))
+    const untested = guarantees.map(({ groups }) => groups?.['code'] ?? '').filter((code) => !tested.has(code))
+    assert.deepEqual(untested, [], 'Let the title of the test of the guarantee begin with its code')
   })
 
-  it('has the law of each code that a title begins with', () => {
-    const known = new Set(laws.map(({ groups }) => groups?.['code']))
+  it('has the guarantee of each code that a title begins with', () => {
+    const known = new Set(guarantees.map(({ groups }) => groups?.['code']))
     const unknown = titles.filter(({ title }) => CODE.test(title) && !known.has(CODE.exec(title)?.[0]))
-    assert.deepEqual(unknown, [], 'Write the law into docs/laws.md, or begin the title with words')
+    assert.deepEqual(unknown, [], 'Write the guarantee into docs/guarantees.md, or begin the title with words')
   })
 
   it('is named by every title of the conformance suite', () => {
@@ -54,7 +54,7 @@ describe('docs/laws.md', () => {
       const [suite = '', file = ''] = name.split(/[/\\]/)
       return suite === 'conformance' && !WITHOUT_CODES.includes(file) && !CODE.test(title)
     })
-    assert.deepEqual(nameless, [], 'Begin each title with the code of the law that its test guards')
+    assert.deepEqual(nameless, [], 'Begin each title with the code of the guarantee that its test is of')
   })
 
   it('is read as it is written: titles in every kind of quotes', () => {

@@ -1,6 +1,6 @@
 /**
- * The law of imports: src is a house of rooms, and a room takes values only from the rooms below it. Types may look up.
- * That no circle of imports is left is biome's to say (noImportCycles).
+ * The layering rules: a layer of src imports values only from the layers below it. Types may be imported from above.
+ * Biome checks that there are no import cycles (noImportCycles).
  */
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
@@ -8,8 +8,8 @@ import { dirname, join, normalize } from 'node:path'
 import { test } from 'node:test'
 import { root } from '../helpers/root.js'
 
-/** From the ground up. Rooms on one line stand beside each other and take no values from each other. */
-const FLOORS: readonly (readonly string[])[] = [
+/** The layers, the lowest first. Layers in one line are on the same level and import no values from each other. */
+const LEVELS: readonly (readonly string[])[] = [
   ['base'],
   ['ptx'],
   ['driver'],
@@ -25,22 +25,32 @@ const FLOORS: readonly (readonly string[])[] = [
   ['shortcuts'],
   ['libraries', 'simulation', 'sanitizer', 'timeline'],
   ['explore', 'cli'],
-  ['door'],
+  ['entry point'],
 ]
 /** The entry points of the package, which are lists of exports. */
-const DOORS = ['index', 'sim', 'sanitizer', 'timeline', 'opentelemetry', 'cublas', 'dlpack', 'nccl'].map(
+const ENTRY_POINTS = ['index', 'sim', 'sanitizer', 'timeline', 'opentelemetry', 'cublas', 'dlpack', 'nccl'].map(
   (name) => `${name}.ts`,
 )
-const NOUNS = ['default-driver', 'device', 'streams', 'event', 'memory', 'kernels', 'graphs', 'stream', 'shortcuts']
-/** The sanitizer and the timeline watch the wall from outside; these files of theirs know the nouns too. */
+const PUBLIC_CLASSES = [
+  'default-driver',
+  'device',
+  'streams',
+  'event',
+  'memory',
+  'kernels',
+  'graphs',
+  'stream',
+  'shortcuts',
+]
+/** The sanitizer and the timeline use the driver interface; of their files only these may import the public classes. */
 const TOP_FILES = ['sanitizer/sanitizer.ts', 'timeline/timeline.ts', 'timeline/channels.ts']
-const WATCHERS = ['sanitizer', 'timeline']
-/** It says what is wrong with libcuda, before a backend is open. */
-const knowsLibcuda = (from: string): boolean => from.startsWith('cli/')
-/** What calls C libraries that come with CUDA. */
+const INTERCEPTORS = ['sanitizer', 'timeline']
+/** The command reports what is wrong with libcuda before a backend is open. */
+const mayImportLibcuda = (from: string): boolean => from.startsWith('cli/')
+/** Files that call C libraries which come with CUDA. */
 const callsLibraries = (from: string): boolean => from.startsWith('timeline/cupti/')
 
-/** Files that break the law, and the room that they must not import. A row goes when its file is mended; no row is added. */
+/** Files that break the rules, and the layer that they must not import. A row is removed when its file is fixed; no row is added. */
 const STILL_BROKEN: Readonly<Record<string, string>> = {
   'timeline/virtual-meter.ts -> driver/sim': 'the meter reads the operations of the simulated machine',
 }
@@ -63,36 +73,36 @@ export function importsOf(from: string, text: string): readonly Import[] {
   })
 }
 
-function roomOf(file: string): string {
-  if (DOORS.includes(file)) return 'door'
+function layerOf(file: string): string {
+  if (ENTRY_POINTS.includes(file)) return 'entry point'
   if (/^driver\/(default-driver|backends(-in-bundle)?)\.ts$/.test(file)) return 'default-driver'
   return /^driver\/(cuda|sim)(?=\/)|^[^/.]+/.exec(file)?.[0] ?? file
 }
 
-const floorOf = (room: string): number => FLOORS.findIndex((rooms) => rooms.includes(room))
+const levelOf = (layer: string): number => LEVELS.findIndex((layers) => layers.includes(layer))
 
 /** The rule that an import breaks. */
 export function broken({ from, to, ofTypes }: Import): string | undefined {
-  const [room, other] = [roomOf(from), roomOf(to)]
-  if (room === other && room !== 'door') return undefined
-  if (other === 'door') return 'an entry point is imported by no file of the library'
-  if (other === 'driver/sim' && !['default-driver', 'simulation', 'explore'].includes(room))
-    return 'only default-driver, simulation and explore know the simulator’s backend'
-  const ofLibcuda = /^driver\/cuda\/libcuda\//.test(to) && knowsLibcuda(from)
-  if (other === 'driver/cuda' && room !== 'default-driver' && !ofLibcuda)
-    return 'only default-driver knows the CUDA backend; cli may import driver/cuda/libcuda'
+  const [layer, other] = [layerOf(from), layerOf(to)]
+  if (layer === other && layer !== 'entry point') return undefined
+  if (other === 'entry point') return 'no file of the library imports an entry point'
+  if (other === 'driver/sim' && !['default-driver', 'simulation', 'explore'].includes(layer))
+    return 'only default-driver, simulation and explore import the simulator’s backend'
+  const isAllowed = /^driver\/cuda\/libcuda\//.test(to) && mayImportLibcuda(from)
+  if (other === 'driver/cuda' && layer !== 'default-driver' && !isAllowed)
+    return 'only default-driver imports the CUDA backend; cli may import driver/cuda/libcuda'
   if (ofTypes) return undefined
   if (
-    WATCHERS.includes(room) &&
+    INTERCEPTORS.includes(layer) &&
     !(other === 'native' && callsLibraries(from)) &&
-    !['base', 'driver', ...(TOP_FILES.includes(from) ? NOUNS : [])].includes(other)
+    !['base', 'driver', ...(TOP_FILES.includes(from) ? PUBLIC_CLASSES : [])].includes(other)
   )
-    return `${room} imports base and driver, and the nouns only in ${TOP_FILES.join(' and ')}`
-  if (floorOf(other) < floorOf(room)) return undefined
-  return `${room} takes values only from the rooms below it, and ${other} is not one: import a type, or let ${room} declare the interface that it needs`
+    return `${layer} imports base and driver, and public classes only in ${TOP_FILES.join(' and ')}`
+  if (levelOf(other) < levelOf(layer)) return undefined
+  return `${layer} imports values only from the layers below it, and ${other} is not one: import a type, or let ${layer} declare the interface that it needs`
 }
 
-test('the reader of imports knows every form, and the rules tell right from wrong', () => {
+test('every form of import is read, and the rules accept and refuse the right ones', () => {
   const text = [
     "import { a } from './a.js'",
     "import type { B } from '../b.js'",
@@ -125,8 +135,8 @@ test('the reader of imports knows every form, and the rules tell right from wron
     ['timeline/cupti/cupti-library.ts', 'native/native-memory.ts', false, true],
     ['timeline/cupti/cupti-library.ts', 'driver/cuda/cuda-driver.ts', false, false],
     ['timeline/session.ts', 'native/native-memory.ts', false, false],
-    ['native/nvrtc.ts', 'driver/look-until.ts', false, true],
-    ['driver/look-until.ts', 'native/native-memory.ts', false, false],
+    ['native/nvrtc.ts', 'driver/poll-until.ts', false, true],
+    ['driver/poll-until.ts', 'native/native-memory.ts', false, false],
   ]
   for (const [from, to, ofTypes, right] of rows)
     assert.equal(broken({ from, to, ofTypes }) === undefined, right, `${from} -> ${to}`)
@@ -143,20 +153,20 @@ const files = existsSync(src)
   : []
 const textOf = (file: string): string => readFileSync(join(src, file), 'utf8')
 
-test('each room takes values only from the rooms below it', { skip }, () => {
-  const homeless = files.filter((file) => floorOf(roomOf(file)) < 0)
-  assert.deepEqual(homeless, [], 'Files in no room of the table above')
+test('each layer imports values only from the layers below it', { skip }, () => {
+  const unlisted = files.filter((file) => levelOf(layerOf(file)) < 0)
+  assert.deepEqual(unlisted, [], 'Files in no layer of the table above')
   const found = new Map<string, string>()
   for (const file of files) {
     for (const each of importsOf(file, textOf(file))) {
       const rule = broken(each)
-      if (rule !== undefined) found.set(`${each.from} -> ${roomOf(each.to)}`, `${each.to}: ${rule}`)
+      if (rule !== undefined) found.set(`${each.from} -> ${layerOf(each.to)}`, `${each.to}: ${rule}`)
     }
   }
   const wrong = [...found].filter(([place]) => STILL_BROKEN[place] === undefined)
   assert.deepEqual(wrong.map(([place, rule]) => `src/${place}, ${rule}`).join('\n'), '')
-  const mended = Object.keys(STILL_BROKEN).filter((place) => !found.has(place))
-  assert.deepEqual(mended, [], 'These places keep the law now: take their rows out of STILL_BROKEN')
+  const fixed = Object.keys(STILL_BROKEN).filter((place) => !found.has(place))
+  assert.deepEqual(fixed, [], 'These places keep the rules now: remove their rows from STILL_BROKEN')
 })
 
 test('only shortcuts.ts adds members to classes of other files', { skip }, () => {
@@ -165,9 +175,9 @@ test('only shortcuts.ts adds members to classes of other files', { skip }, () =>
 })
 
 test('an entry point is a list of exports', { skip }, () => {
-  for (const door of DOORS) {
-    const text = textOf(door).replace(/\/\*[\s\S]*?\*\/|^\/\/.*$/gm, '')
+  for (const entryPoint of ENTRY_POINTS) {
+    const text = textOf(entryPoint).replace(/\/\*[\s\S]*?\*\/|^\/\/.*$/gm, '')
     const rest = text.replace(/^export (?:type )?\{[^}]*\} from '[^']+'$|^import '[^']+'$/gm, '').trim()
-    assert.equal(rest, '', `src/${door} holds something else than exports`)
+    assert.equal(rest, '', `src/${entryPoint} contains something other than exports`)
   }
 })

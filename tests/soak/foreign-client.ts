@@ -5,7 +5,7 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { Device, Event, type SharedEvent, type SharedStream, Stream } from 'cuda-streams'
 
-/** How the guest ends. */
+/** How the foreign client ends. */
 export const ENDINGS = [
   'by itself',
   'by process.exit()',
@@ -15,7 +15,7 @@ export const ENDINGS = [
 ] as const
 export type Ending = (typeof ENDINGS)[number]
 
-export interface GuestData {
+export interface ForeignClientData {
   readonly ending: Ending
   /** The exit code of `process.exit()`. */
   readonly code: number
@@ -25,12 +25,12 @@ export interface GuestData {
 }
 
 /** What is thrown. */
-export const GUEST_ERROR = 'a guest ends'
+export const FOREIGN_CLIENT_ERROR = 'a foreign client ends'
 
 /** How many streams it has, each with a host function that stands. */
 const STREAMS = 5
 
-export function visit({ ending, code, stream: shared, event }: GuestData): void {
+export function visit({ ending, code, stream: shared, event }: ForeignClientData): void {
   const device = Device.get()
   const streams = Array.from({ length: STREAMS }, () => new Stream({ device }))
   const buffer = device.alloc(4096)
@@ -52,7 +52,7 @@ export function visit({ ending, code, stream: shared, event }: GuestData): void 
   }
   parentPort?.postMessage('is here')
   if (ending === 'by process.exit()') process.exit(code)
-  if (ending === 'by an exception') throw new Error(GUEST_ERROR)
+  if (ending === 'by an exception') throw new Error(FOREIGN_CLIENT_ERROR)
   if (ending === 'while it blocks') {
     const [first] = streams
     for (;;) {
@@ -74,4 +74,4 @@ export function visit({ ending, code, stream: shared, event }: GuestData): void 
   }
 }
 
-if (workerData !== null) visit(workerData as GuestData)
+if (workerData !== null) visit(workerData as ForeignClientData)

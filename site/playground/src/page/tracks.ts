@@ -21,7 +21,7 @@ import type { PageData } from '../../../../src/timeline/page-format.js'
 const STEPS = 1000
 const MOST_HEIGHT = 420
 
-export class Lanes {
+export class Tracks {
   #colours: Colours = () => ''
   #restyle = (): void => {}
   #resize = (): void => {}
@@ -41,7 +41,7 @@ export class Lanes {
 
   clear(): void {
     byId('drawing', HTMLElement).hidden = true
-    byId('no-lanes', HTMLElement).hidden = false
+    byId('no-tracks', HTMLElement).hidden = false
   }
 
   show(page: PageData): void {
@@ -50,14 +50,14 @@ export class Lanes {
     const { signal } = this.#end
     const data = dataOf(page)
     byId('drawing', HTMLElement).hidden = false
-    byId('no-lanes', HTMLElement).hidden = true
+    byId('no-tracks', HTMLElement).hidden = true
     const area = byId('area', HTMLElement)
     const labels = byId('labels', HTMLElement)
     const playhead = byId('playhead', HTMLElement)
     const slider = byId('time', HTMLInputElement)
-    const canvas = element('canvas', { tabIndex: 0, className: 'lanes' })
+    const canvas = element('canvas', { tabIndex: 0, className: 'tracks' })
     canvas.setAttribute('role', 'application')
-    canvas.setAttribute('aria-label', 'Lanes of the streams. Arrows left and right move in time, plus and minus zoom.')
+    canvas.setAttribute('aria-label', 'Tracks of the streams. Arrows left and right move in time, plus and minus zoom.')
     byId('canvas-place', HTMLElement).replaceChildren(canvas)
     const layout = layOut(data)
     const gaps = new Gaps(data)
@@ -170,7 +170,7 @@ export class Lanes {
       labels.append(made)
     }
     for (const { text, y } of layout.headings) label(text.replace(/ · .*/, ''), 'heading', y, 28)
-    for (const band of layout.bands) if (band.label !== '') label(band.label, 'lane', band.y, band.height)
+    for (const band of layout.bands) if (band.label !== '') label(band.label, 'track', band.y, band.height)
     byId('stalls', HTMLElement).replaceChildren()
     let marked = -1
     const showMarked = listStalls(data, (place) => {

@@ -1,8 +1,8 @@
-/** Streams of which code outside of the library has the handle: it may queue work there that no driver of ours sees. */
+/** The streams whose handle code outside of the library has read: it may queue work there that no driver of the library sees. */
 import { isDefaultStream, type StreamHandle } from './driver.js'
 import { HandleSet } from './handle-tables.js'
 
-export class HandedOutStreams {
+export class EscapedStreams {
   readonly #streams = new HandleSet<StreamHandle>()
 
   add(stream: StreamHandle): void {

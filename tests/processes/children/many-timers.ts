@@ -18,6 +18,6 @@ if (isMainThread) {
   for (let left = WORKERS; left > 0; left -= 1) await worker()
   console.log(openFiles() - before)
 } else {
-  const sleeper = new BackOffTimer()
-  sleeper.sleep(() => sleeper.cancel())
+  const backOff = new BackOffTimer()
+  backOff.sleep(() => backOff.cancel())
 }

@@ -2,18 +2,18 @@
 import { type Device, DeviceBuffer, Event, Stream } from 'cuda-streams'
 import type { Graphs } from './actions/graphs.js'
 import { Aux } from './aux.js'
-import { type Books, codeOf, told } from './books.js'
-import { Lane, type Mark, type Origin, type Use } from './lanes.js'
 import type { ForeignStream, Machine } from './machine.js'
 import { type Part, Piece, type PieceKind } from './pieces.js'
 import type { Random } from './random.js'
-import type { TraceLane } from './trace.js'
+import type { TraceTrack } from './trace.js'
+import { codeOf, type Tracker, told } from './tracker.js'
+import { type Mark, type Origin, Track, type Use } from './tracks.js'
 
 export interface Action {
   readonly name: string
   /** How often it comes, beside the others. */
   readonly weight: number
-  readonly play: (actor: Actor) => void | Promise<void>
+  readonly play: (client: Client) => void | Promise<void>
 }
 
 /** What an action reads and writes. */
@@ -24,7 +24,7 @@ export interface Touched {
   readonly empty?: boolean
 }
 
-const LANES = 5
+const TRACKS = 5
 const MARKS = 4
 const PIECES = 9
 const MOST_GONE = 20
@@ -32,13 +32,13 @@ const MOST_GONE = 20
 const LENGTHS = [1, 2, 15, 64, 256, 1000, 4096, 24_576, 32_769, 65_536, 65_537, 200_000]
 const OWN_ORIGINS: readonly Origin[] = ['own', 'own', 'own', 'blocking', 'foreign', 'foreignBlocking']
 
-export class Actor {
+export class Client {
   readonly name: string
   readonly random: Random
   readonly machine: Machine
-  readonly books: Books
-  readonly trace: TraceLane
-  lanes: Lane[]
+  readonly tracker: Tracker
+  readonly trace: TraceTrack
+  tracks: Track[]
   pieces: Piece[] = []
   marks: Mark[]
   readonly aux: Aux
@@ -47,33 +47,33 @@ export class Actor {
   /** Things that were let go of without a close, for the garbage collector. */
   readonly dropped: WeakRef<object>[] = []
   /** The handles of streams that another library made. */
-  readonly #foreign = new Map<Lane, ForeignStream>()
+  readonly #foreign = new Map<Track, ForeignStream>()
   /** Streams that are gone, of whose work not all is known to be done. */
-  readonly #gone: Lane[] = []
+  readonly #gone: Track[] = []
 
-  constructor(name: string, random: Random, machine: Machine, trace: TraceLane) {
+  constructor(name: string, random: Random, machine: Machine, trace: TraceTrack) {
     this.name = name
     this.random = random
     this.machine = machine
-    this.books = machine.books
+    this.tracker = machine.tracker
     this.trace = trace
-    this.lanes = Array.from({ length: LANES }, () => this.newLane())
+    this.tracks = Array.from({ length: TRACKS }, () => this.newTrack())
     this.marks = Array.from({ length: MARKS }, () => this.newMark())
     this.aux = new Aux(this)
     for (let left = PIECES; left > 0; left -= 1) this.pieces.push(this.newPiece())
   }
 
   fail(what: string): void {
-    this.books.fail(`actor ${this.name}: ${what} (after ${this.trace.last})`)
+    this.tracker.fail(`client ${this.name}: ${what} (after ${this.trace.last})`)
   }
 
   follow<T>(what: string, promise: Promise<T>, check?: (value: T) => void): void {
-    this.books.follow(`actor ${this.name}: ${what} (after ${this.trace.last})`, promise, check)
+    this.tracker.follow(`client ${this.name}: ${what} (after ${this.trace.last})`, promise, check)
   }
 
   /** Expects a call to throw an error with this code. */
   refused(what: string, code: string, call: () => unknown): void {
-    this.books.counts.mistakes += 1
+    this.tracker.counts.mistakes += 1
     try {
       const value = call()
       this.fail(`${what} should be refused with ${code}, and gave ${String(value)}`)
@@ -84,7 +84,7 @@ export class Actor {
 
   /** The same of a promise. */
   rejected(what: string, code: string, promise: Promise<unknown>): void {
-    this.books.counts.mistakes += 1
+    this.tracker.counts.mistakes += 1
     const verdict = promise.then(
       () => `${what} should reject with ${code}, and was fulfilled`,
       (error: unknown) => (codeOf(error) === code ? undefined : `${what} should reject with ${code}: ${told(error)}`),
@@ -96,17 +96,17 @@ export class Actor {
 
   // Streams.
 
-  newLane(origin: Origin = this.random.one(OWN_ORIGINS), device = this.#anyDevice()): Lane {
+  newTrack(origin: Origin = this.random.one(OWN_ORIGINS), device = this.#anyDevice()): Track {
     const { random, machine } = this
     const priority = random.chance(0.3) ? -random.below(6) : 0
     const nonBlocking = origin === 'own' || origin === 'foreign'
     if (origin === 'foreign' || origin === 'foreignBlocking') {
       const foreign = machine.takeForeign(device, nonBlocking, priority)
-      if (foreign === undefined) return this.newLane('own', device)
+      if (foreign === undefined) return this.newTrack('own', device)
       const stream = Stream.from(foreign.handle, random.chance(0.5) ? {} : { device, owner: {} })
-      const lane = new Lane(stream, origin, machine.legacyOf(device))
-      this.#foreign.set(lane, foreign)
-      return lane
+      const track = new Track(stream, origin, machine.legacyOf(device))
+      this.#foreign.set(track, foreign)
+      return track
     }
     const stream = random.one([
       () => new Stream({ device, priority, nonBlocking }),
@@ -114,29 +114,31 @@ export class Actor {
       () => device.createStream({ priority, nonBlocking }),
       () => device.run(() => new Stream({ priority, nonBlocking })),
     ])()
-    return new Lane(stream, origin, machine.legacyOf(device))
+    return new Track(stream, origin, machine.legacyOf(device))
   }
 
   /** A stream that work can be queued on; on this device, if one is given. */
-  lane(device?: Device, wanted: (lane: Lane) => boolean = () => true): Lane {
+  track(device?: Device, wanted: (track: Track) => boolean = () => true): Track {
     const { random, machine } = this
-    const mine = this.lanes.filter((lane) => lane.usable && (device ?? lane.device) === lane.device && wanted(lane))
+    const mine = this.tracks.filter(
+      (track) => track.usable && (device ?? track.device) === track.device && wanted(track),
+    )
     if (random.chance(0.06) || mine.length === 0) {
       const where = device ?? this.#anyDevice()
       const shared = [
-        ...(machine.ground.usesNullStream ? [machine.nullLane(where)] : []),
-        machine.perThreadLane(where),
-      ].filter((lane) => lane.usable && wanted(lane))
+        ...(machine.fixture.usesNullStream ? [machine.nullTrack(where)] : []),
+        machine.perThreadTrack(where),
+      ].filter((track) => track.usable && wanted(track))
       if (shared.length > 0) return random.one(shared)
     }
     if (mine.length > 0) return random.one(mine)
-    const fresh = this.newLane('own', device)
-    this.lanes.push(fresh)
+    const fresh = this.newTrack('own', device)
+    this.tracks.push(fresh)
     return fresh
   }
 
   /** The stream itself, or another wrapper of it. Where `close` is true it has to be closed afterwards. */
-  handOver({ stream, origin, device }: Lane): { readonly stream: Stream; readonly close: boolean } {
+  handOver({ stream, origin, device }: Track): { readonly stream: Stream; readonly close: boolean } {
     const { random } = this
     if (random.chance(0.8) || origin === 'perThread') return { stream, close: false }
     const wrapped = random.one([
@@ -150,8 +152,8 @@ export class Actor {
   }
 
   /** Lets a call queue work on a stream, by the object itself or another wrapper. */
-  on<R>(lane: Lane, call: (stream: Stream) => R): R {
-    const { stream, close } = this.handOver(lane)
+  on<R>(track: Track, call: (stream: Stream) => R): R {
+    const { stream, close } = this.handOver(track)
     try {
       return call(stream)
     } finally {
@@ -160,33 +162,33 @@ export class Actor {
   }
 
   /** The stream is not used any more, whatever is queued: it is closed, or left to the garbage collector. */
-  async retire(lane: Lane, drop = false): Promise<void> {
+  async retire(track: Track, drop = false): Promise<void> {
     const { random } = this
-    this.lanes = this.lanes.filter((other) => other !== lane)
-    const heirs = this.lanes.filter((other) => other.usable)
-    if (heirs.length > 0 && random.chance(0.4)) lane.heir = this.waitFor(random.one(heirs), lane)
-    else this.keepTail(lane)
-    const stream = lane.letGo()
+    this.tracks = this.tracks.filter((other) => other !== track)
+    const successors = this.tracks.filter((other) => other.usable)
+    if (successors.length > 0 && random.chance(0.4)) track.successor = this.waitFor(random.one(successors), track)
+    else this.keepTail(track)
+    const stream = track.letGo()
     if (drop) this.dropped.push(new WeakRef(stream))
     else random.one([() => stream.close(), () => stream[Symbol.dispose]()])()
-    const foreign = this.#foreign.get(lane)
-    this.#foreign.delete(lane)
+    const foreign = this.#foreign.get(track)
+    this.#foreign.delete(track)
     if (foreign !== undefined) this.machine.giveBackForeign(foreign)
-    this.#gone.push(lane)
+    this.#gone.push(track)
     if (this.#gone.length > MOST_GONE) await this.#forgetGone()
   }
 
   /** Waits for the streams that are gone, and forgets them. */
   async #forgetGone(): Promise<void> {
-    for (const lane of this.#gone.splice(0)) {
-      await this.known({ lane, at: lane.at })
-      lane.forget()
+    for (const track of this.#gone.splice(0)) {
+      await this.known({ track, at: track.at })
+      track.forget()
     }
   }
 
   /** An event that stands for all of the stream's work from now on. */
-  keepTail(lane: Lane): void {
-    lane.tail = { event: lane.stream.record(), clock: lane.clock() }
+  keepTail(track: Track): void {
+    track.tail = { event: track.stream.record(), clock: track.clock() }
   }
 
   // Events.
@@ -198,16 +200,16 @@ export class Actor {
     return { event, clock: new Map() }
   }
 
-  record(lane: Lane, mark: Mark): void {
+  record(track: Track, mark: Mark): void {
     const { random } = this
-    const { stream } = lane
+    const { stream } = track
     random.one([
       () => void stream.record(mark.event),
       () => void mark.event.record(stream),
       () => void stream.run(() => mark.event.record()),
-      () => void this.on(lane, (same) => same.record(mark.event, { external: false })),
+      () => void this.on(track, (same) => same.record(mark.event, { external: false })),
     ])()
-    mark.clock = lane.clock()
+    mark.clock = track.clock()
   }
 
   markFor(device: Device): Mark {
@@ -219,23 +221,23 @@ export class Actor {
   }
 
   /** A mark that was recorded there now. */
-  #marked(lane: Lane): Mark {
-    const mark = this.markFor(lane.device)
-    this.record(lane, mark)
+  #marked(track: Track): Mark {
+    const mark = this.markFor(track.device)
+    this.record(track, mark)
     return mark
   }
 
   // Order.
 
   /** Lets a stream wait for all that another holds. Returns the place of the wait. */
-  waitFor(lane: Lane, other: Lane): Use {
+  waitFor(track: Track, other: Track): Use {
     const { random } = this
-    const { stream } = lane
-    if (!other.usable) return this.#waitForTail(lane, other)
+    const { stream } = track
+    if (!other.usable) return this.#waitForTail(track, other)
     const clock = other.clock()
     random.one([
       () => void stream.wait(other.stream),
-      () => void this.on(lane, (same) => this.on(other, (theirs) => same.wait(theirs))),
+      () => void this.on(track, (same) => this.on(other, (theirs) => same.wait(theirs))),
       () => {
         const event = other.stream.record({ timing: random.chance(0.3) })
         stream.wait(event)
@@ -249,7 +251,7 @@ export class Actor {
           () => void stream.wait(mark.event),
           () => void mark.event.wait(stream, { external: random.chance(0.5) }),
           // By default it is the current stream of the event's device that waits.
-          () => void (lane.device === other.device ? stream.run(() => mark.event.wait()) : stream.wait(mark.event)),
+          () => void (track.device === other.device ? stream.run(() => mark.event.wait()) : stream.wait(mark.event)),
           () => {
             using theirs = Event.fromHandle(mark.event.handle, { device: other.device, owner: mark })
             stream.wait(theirs)
@@ -257,35 +259,35 @@ export class Actor {
         ])()
       },
     ])()
-    return lane.waited(clock)
+    return track.waited(clock)
   }
 
-  #waitForTail(lane: Lane, other: Lane): Use {
-    const { tail, heir } = other
+  #waitForTail(track: Track, other: Track): Use {
+    const { tail, successor } = other
     if (tail !== undefined) {
-      lane.stream.wait(tail.event)
-      return lane.waited(tail.clock)
+      track.stream.wait(tail.event)
+      return track.waited(tail.clock)
     }
-    if (heir === undefined) throw new Error(`${other} is gone, and nothing stands for it`)
-    return lane.sees(heir) ? heir : this.waitFor(lane, heir.lane)
+    if (successor === undefined) throw new Error(`${other} is gone, and nothing stands for it`)
+    return track.sees(successor) ? successor : this.waitFor(track, successor.track)
   }
 
   /** Lets all that is queued on the stream from now on come after a use. */
-  order(lane: Lane, use: Use): void {
-    if (lane.sees(use)) return
-    if (use.lane.usable && this.random.chance(0.05)) this.synchronize(use.lane)
-    else this.waitFor(lane, use.lane)
-    if (!lane.sees(use)) throw new Error(`${lane} should come after ${use.at} of ${use.lane} now`)
+  order(track: Track, use: Use): void {
+    if (track.sees(use)) return
+    if (use.track.usable && this.random.chance(0.05)) this.synchronize(use.track)
+    else this.waitFor(track, use.track)
+    if (!track.sees(use)) throw new Error(`${track} should come after ${use.at} of ${use.track} now`)
   }
 
-  synchronize(lane: Lane): void {
+  synchronize(track: Track): void {
     const { random } = this
-    const clock = lane.clock()
+    const clock = track.clock()
     random.one([
-      () => this.on(lane, (stream) => stream.synchronize()),
-      () => this.#marked(lane).event.synchronize(),
+      () => this.on(track, (stream) => stream.synchronize()),
+      () => this.#marked(track).event.synchronize(),
       () => {
-        using event = lane.stream.record({ blockingSync: true })
+        using event = track.stream.record({ blockingSync: true })
         event.synchronize()
       },
     ])()
@@ -294,43 +296,43 @@ export class Actor {
 
   /** Returns when the host knows that a use is done: by blocking, by a promise, or by asking again and again. */
   async known(use: Use): Promise<void> {
-    const { lane } = use
-    if (lane.done >= use.at) return
-    if (!lane.usable) {
-      if (lane.tail === undefined) {
-        if (lane.heir === undefined) throw new Error(`${lane} is gone, and nothing stands for it`)
-        await this.known(lane.heir)
-        this.machine.reached(new Map([[lane, use.at]]), 'the end of a wait for an heir')
+    const { track } = use
+    if (track.done >= use.at) return
+    if (!track.usable) {
+      if (track.tail === undefined) {
+        if (track.successor === undefined) throw new Error(`${track} is gone, and nothing stands for it`)
+        await this.known(track.successor)
+        this.machine.reached(new Map([[track, use.at]]), 'the end of a wait for an successor')
         return
       }
-      const { event, clock } = lane.tail
+      const { event, clock } = track.tail
       await event.finished()
       this.machine.reached(clock, 'finished() of an event')
       return
     }
-    const clock = lane.clock()
+    const clock = track.clock()
     await this.random.one([
-      () => this.synchronize(lane),
-      () => lane.stream.finished(),
-      () => this.#marked(lane).event.finished(),
-      () => this.#poll(() => lane.stream.query()),
+      () => this.synchronize(track),
+      () => track.stream.finished(),
+      () => this.#marked(track).event.finished(),
+      () => this.#poll(() => track.stream.query()),
       () => {
-        const { event } = this.#marked(lane)
+        const { event } = this.#marked(track)
         return this.#poll(() => event.query())
       },
-      () => this.#waitForDevice(lane),
+      () => this.#waitForDevice(track),
     ])()
     this.machine.reached(clock, 'the end of a wait')
   }
 
   async #poll(isDone: () => boolean): Promise<void> {
-    // While another actor's capture spans turns, it is relaxed: to ask is allowed.
+    // While another client's capture spans turns, it is relaxed: to ask is allowed.
     while (!isDone()) await turn()
   }
 
-  async #waitForDevice({ device, stream }: Lane): Promise<void> {
+  async #waitForDevice({ device, stream }: Track): Promise<void> {
     let finished: Promise<void> | undefined
-    this.machine.ground.waitForDevice(() => {
+    this.machine.fixture.waitForDevice(() => {
       if (this.random.chance(0.3)) device.synchronize()
       else finished = device.finished()
     })
@@ -343,9 +345,9 @@ export class Actor {
 
   newPiece(kind: PieceKind = this.#anyKind(), length = this.random.one(LENGTHS)): Piece {
     const { random } = this
-    const lane = this.lane()
-    const { device, stream } = lane
-    const make = (): { buffer: Piece['buffer']; owner?: DeviceBuffer; home?: Lane } => {
+    const track = this.track()
+    const { device, stream } = track
+    const make = (): { buffer: Piece['buffer']; owner?: DeviceBuffer; allocationStream?: Track } => {
       switch (kind) {
         case 'pinned':
           return { buffer: device.allocPinned(length) }
@@ -355,21 +357,21 @@ export class Actor {
           const given = random.chance(0.7)
           return {
             buffer: given ? device.alloc(length, { stream }) : stream.run(() => device.alloc(length)),
-            home: lane,
+            allocationStream: track,
           }
         }
         case 'foreign': {
           const owner = device.alloc(length, { stream })
           // Who owns it says that it is there.
           stream.fill(owner, 0xee)
-          return { buffer: wrapped(owner, random.chance(0.5)), owner, home: lane }
+          return { buffer: wrapped(owner, random.chance(0.5)), owner, allocationStream: track }
         }
       }
     }
-    const piece = new Piece({ kind, ...make() }, { lane, at: lane.at })
-    lane.beforeWork()
+    const piece = new Piece({ kind, ...make() }, { track, at: track.at })
+    track.beforeWork()
     stream.fill(piece.buffer, 0)
-    piece.writtenBy(lane.worked())
+    piece.writtenBy(track.worked())
     return piece
   }
 
@@ -402,16 +404,16 @@ export class Actor {
    * Queues work that touches pieces: first come the waits that it needs. Where the call throws nothing is queued, and the
    * models stay as they are.
    */
-  use(lane: Lane, { reads = [], writes = [], empty = false }: Touched, queue: (stream: Stream) => void): void {
+  use(track: Track, { reads = [], writes = [], empty = false }: Touched, queue: (stream: Stream) => void): void {
     if (empty) {
-      this.on(lane, queue)
+      this.on(track, queue)
       return
     }
-    lane.beforeWork()
-    for (const piece of reads) this.order(lane, piece.written)
-    for (const piece of writes) for (const use of piece.uses) this.order(lane, use)
-    this.on(lane, queue)
-    const use = lane.worked()
+    track.beforeWork()
+    for (const piece of reads) this.order(track, piece.written)
+    for (const piece of writes) for (const use of piece.uses) this.order(track, use)
+    this.on(track, queue)
+    const use = track.worked()
     for (const piece of reads) piece.readBy(use)
     for (const piece of writes) piece.writtenBy(use)
   }
@@ -419,15 +421,16 @@ export class Actor {
   /** The piece is not used any more; its memory is given back, whatever is queued with it. */
   async giveBack(piece: Piece): Promise<void> {
     this.pieces = this.pieces.filter((other) => other !== piece)
-    const { buffer, owner, home, untracked, uses } = piece
+    const { buffer, owner, allocationStream, untracked, uses } = piece
     if (untracked) {
-      // A stream that another library owns is no home: what waits there holds up no free.
-      if (home?.usable && !this.#foreign.has(home)) for (const use of uses) this.order(home, use)
+      // A stream that another library owns is no allocationStream: what waits there holds up no free.
+      if (allocationStream?.usable && !this.#foreign.has(allocationStream))
+        for (const use of uses) this.order(allocationStream, use)
       else for (const use of uses) await this.known(use)
     }
     this.random.one([() => buffer.close(), () => buffer[Symbol.dispose]()])()
-    this.books.same('closed of a buffer', buffer.closed, true)
-    this.books.same('the length of a view of a closed buffer', piece.view.length, 0)
+    this.tracker.same('closed of a buffer', buffer.closed, true)
+    this.tracker.same('the length of a view of a closed buffer', piece.view.length, 0)
     owner?.close()
   }
 

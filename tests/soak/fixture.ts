@@ -10,7 +10,7 @@ const WORDS = 4
  * Threads agree here, without ever blocking, on what one of them does that another may not do meanwhile: CUDA refuses
  * to wait for a device while any stream of it captures, and that invalidates the capture.
  */
-export class Ground {
+export class Fixture {
   readonly options: Options
   readonly memory: SharedArrayBuffer
   readonly #words: Int32Array

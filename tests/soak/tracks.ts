@@ -1,16 +1,16 @@
 /**
- * Streams, and what is known of the order of their work: written down anew from CUDA's rules, so that a program knows when
+ * Streams, and what is known of the order of their work: written down a second time from CUDA's rules, so that a program knows when
  * it needs a wait, and every byte that it should read. A clock says, for each stream, how much of its work comes before.
  */
 import type { Device, Event, Stream } from 'cuda-streams'
 
-export type Clock = ReadonlyMap<Lane, number>
+export type Clock = ReadonlyMap<Track, number>
 
 export type Origin = 'own' | 'blocking' | 'foreign' | 'foreignBlocking' | 'null' | 'perThread'
 
 /** One thing that a stream did with memory. */
 export interface Use {
-  readonly lane: Lane
+  readonly track: Track
   readonly at: number
 }
 
@@ -22,11 +22,11 @@ export interface Mark {
 
 /** The streams of a device that the null stream's rules are about, as far as this thread uses them. */
 export class LegacyOrder {
-  nullLane: Lane | undefined
-  readonly blocking = new Set<Lane>()
+  nullTrack: Track | undefined
+  readonly blocking = new Set<Track>()
 }
 
-export class Lane {
+export class Track {
   readonly origin: Origin
   readonly device: Device
   /** How much was queued. */
@@ -43,11 +43,11 @@ export class Lane {
   /** Stands for all of its work where the stream cannot be asked: it is closed, or captures. */
   tail: Mark | undefined
   /** Another stream that has waited for all of it, and the place of that wait. */
-  heir: Use | undefined
+  successor: Use | undefined
   #stream: Stream | undefined
   #name = ''
   readonly #legacy: LegacyOrder | undefined
-  readonly #seen = new Map<Lane, number>()
+  readonly #seen = new Map<Track, number>()
   /** What its latest work comes after, itself included: what the null stream's rules are about. */
   #work: Clock = new Map()
 
@@ -57,7 +57,7 @@ export class Lane {
     this.device = stream.device
     const isOrdered = origin === 'null' || this.isBlocking
     this.#legacy = isOrdered ? legacy : undefined
-    if (origin === 'null') legacy.nullLane = this
+    if (origin === 'null') legacy.nullTrack = this
     else if (isOrdered) legacy.blocking.add(this)
   }
 
@@ -81,8 +81,8 @@ export class Lane {
   }
 
   /** Does all that is queued from now on come after this? */
-  sees({ lane, at }: Use): boolean {
-    return lane === this || lane.done >= at || (this.#seen.get(lane) ?? 0) >= at
+  sees({ track, at }: Use): boolean {
+    return track === this || track.done >= at || (this.#seen.get(track) ?? 0) >= at
   }
 
   /** What a record made now comes after. */
@@ -94,29 +94,29 @@ export class Lane {
   beforeWork(): void {
     const legacy = this.#legacy
     if (legacy === undefined) return
-    const others = this.origin === 'null' ? legacy.blocking : [legacy.nullLane]
-    for (const lane of others) if (lane !== undefined) this.learn(lane.#work)
+    const others = this.origin === 'null' ? legacy.blocking : [legacy.nullTrack]
+    for (const track of others) if (track !== undefined) this.learn(track.#work)
   }
 
   /** Work was queued. */
   worked(): Use {
     this.at += 1
     if (this.#legacy !== undefined) this.#work = this.clock()
-    return { lane: this, at: this.at }
+    return { track: this, at: this.at }
   }
 
   /** A wait was queued. On a blocking stream that is no work. */
   waited(clock: Clock): Use {
     this.learn(clock)
     this.at += 1
-    return { lane: this, at: this.at }
+    return { track: this, at: this.at }
   }
 
   learn(clock: Clock): void {
-    for (const [lane, at] of clock) {
-      if (lane !== this && lane.done < at && at > (this.#seen.get(lane) ?? 0)) this.#seen.set(lane, at)
+    for (const [track, at] of clock) {
+      if (track !== this && track.done < at && at > (this.#seen.get(track) ?? 0)) this.#seen.set(track, at)
     }
-    for (const [lane, at] of this.#seen) if (lane.done >= at) this.#seen.delete(lane)
+    for (const [track, at] of this.#seen) if (track.done >= at) this.#seen.delete(track)
   }
 
   /**
@@ -134,7 +134,7 @@ export class Lane {
   /** All of its work is known to be done: what stands for it, and what it came after, need not be known any longer. */
   forget(): void {
     this.tail = undefined
-    this.heir = undefined
+    this.successor = undefined
     this.#seen.clear()
     this.#work = new Map()
   }
@@ -147,15 +147,15 @@ export class Lane {
 /** The host has waited for all of this. Returns a host function that should have run and did not. */
 export function reached(clock: Clock): string | undefined {
   let missing: string | undefined
-  for (const [lane, at] of clock) {
-    missing ??= unrun(lane, at)
-    if (lane.done < at) lane.done = at
+  for (const [track, at] of clock) {
+    missing ??= unrun(track, at)
+    if (track.done < at) track.done = at
   }
   return missing
 }
 
 /** A host function up to this place that has not returned. */
-export function unrun(lane: Lane, at: number): string | undefined {
-  const [first] = lane.pending
-  return first !== undefined && first <= at ? `host function ${first} of ${lane}` : undefined
+export function unrun(track: Track, at: number): string | undefined {
+  const [first] = track.pending
+  return first !== undefined && first <= at ? `host function ${first} of ${track}` : undefined
 }

@@ -1,6 +1,6 @@
 /** What one thread of a soak has promised itself, and what came of it: failures, promises, host functions, errors. */
 import { writeSync } from 'node:fs'
-import type { TraceLane } from './trace.js'
+import type { TraceTrack } from './trace.js'
 
 export const COUNTS = [
   'actions',
@@ -18,7 +18,7 @@ export const COUNTS = [
   'collected',
   'reports',
   'shares',
-  'guests',
+  'foreignClients',
 ] as const
 export type Counts = Record<(typeof COUNTS)[number], number>
 
@@ -29,7 +29,7 @@ export function noCounts(): Counts {
   return Object.fromEntries(COUNTS.map((name) => [name, 0])) as Counts
 }
 
-export class Books {
+export class Tracker {
   readonly counts = noCounts()
   readonly failures: string[] = []
   readonly #thread: string
@@ -38,7 +38,7 @@ export class Books {
   /** Errors that host functions throw, and reasons that their promises reject with: each surfaces once. */
   readonly #deliberate = new Set<unknown>()
   /** Where this thread is: for what fails elsewhere than in an action. */
-  lane: TraceLane | undefined
+  track: TraceTrack | undefined
 
   constructor(thread: string, onFailure: () => void) {
     this.#thread = thread
@@ -109,7 +109,7 @@ export class Books {
   }
 
   #surfaced(how: string, error: unknown): void {
-    if (!this.#deliberate.delete(error)) this.fail(`${how}: ${told(error)} (after ${this.lane?.last})`)
+    if (!this.#deliberate.delete(error)) this.fail(`${how}: ${told(error)} (after ${this.track?.last})`)
   }
 }
 

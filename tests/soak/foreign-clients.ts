@@ -1,33 +1,33 @@
 /** Workers that come and go: each ends with work pending, by itself or by others, and harms nobody. */
 import { Worker } from 'node:worker_threads'
 import { Stream } from 'cuda-streams'
-import { turn } from './actor.js'
-import { ENDINGS, type Ending, GUEST_ERROR, type GuestData } from './guest.js'
+import { turn } from './client.js'
+import { ENDINGS, type Ending, FOREIGN_CLIENT_ERROR, type ForeignClientData } from './foreign-client.js'
 import { Random, seedOf } from './random.js'
 import type { Thread } from './thread.js'
 
 const EXIT_CODE = 7
 
-/** Starts one guest after the other. */
-export async function haveGuests(thread: Thread, index: number, goesOn: () => boolean): Promise<void> {
-  const lane = thread.trace.lane(index)
-  const random = new Random(seedOf(thread.ground.options.seed, 300))
+/** Starts one foreign client after the other. */
+export async function runForeignClients(thread: Thread, index: number, goesOn: () => boolean): Promise<void> {
+  const track = thread.trace.track(index)
+  const random = new Random(seedOf(thread.fixture.options.seed, 300))
   while (goesOn()) {
     const ending = random.one(ENDINGS)
-    lane.note(`has a guest that ends ${ending}`)
-    await haveGuest(thread, ending, random)
+    track.note(`has a foreign client that ends ${ending}`)
+    await runForeignClient(thread, ending, random)
     for (let left = random.between(50, 500); left > 0; left -= 1) await turn()
   }
-  lane.over()
+  track.over()
 }
 
-async function haveGuest({ machine, books }: Thread, ending: Ending, random: Random): Promise<void> {
+async function runForeignClient({ machine, tracker }: Thread, ending: Ending, random: Random): Promise<void> {
   const { device, isSimulated } = machine
   using stream = new Stream({ device })
   using event = stream.record()
   const shared = isSimulated ? {} : { stream: stream.share(), event: event.share() }
-  const data: GuestData = { ending, code: EXIT_CODE, stream: undefined, event: undefined, ...shared }
-  const worker = new Worker(new URL('guest.js', import.meta.url), { workerData: data })
+  const data: ForeignClientData = { ending, code: EXIT_CODE, stream: undefined, event: undefined, ...shared }
+  const worker = new Worker(new URL('foreign-client.js', import.meta.url), { workerData: data })
   const errors: unknown[] = []
   worker.on('error', (error) => errors.push(error))
   const exit = new Promise<number>((resolve) => worker.once('exit', resolve))
@@ -38,11 +38,12 @@ async function haveGuest({ machine, books }: Thread, ending: Ending, random: Ran
   if (isEnded) await worker.terminate()
   const code = await exit
   const wanted = { 'by itself': 0, 'by process.exit()': EXIT_CODE, 'by an exception': 1 }
-  if (!isEnded) books.same(`the exit code of a guest that ends ${ending}`, code, wanted[ending as keyof typeof wanted])
+  if (!isEnded)
+    tracker.same(`the exit code of a foreign client that ends ${ending}`, code, wanted[ending as keyof typeof wanted])
   const [error] = errors
-  const isMeant = ending === 'by an exception' && error instanceof Error && error.message === GUEST_ERROR
-  if (error !== undefined && !isMeant) books.fail(`a guest that ends ${ending} had an error: ${error}`)
+  const isMeant = ending === 'by an exception' && error instanceof Error && error.message === FOREIGN_CLIENT_ERROR
+  if (error !== undefined && !isMeant) tracker.fail(`a foreign client that ends ${ending} had an error: ${error}`)
   // What it queued here stands for nobody any more.
   await stream.finished()
-  books.counts.guests += 1
+  tracker.counts.foreignClients += 1
 }

@@ -1,4 +1,4 @@
-/** A twin that writes where its launch only reads, outside of its slice, or beyond its views is told so; others never. */
+/** A host implementation that writes where its launch only reads, outside of its slice, or beyond its views is told so; others never. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type DefinedKernel, type DeviceBuffer, defineKernel, Stream } from 'cuda-streams'
@@ -77,7 +77,7 @@ const RIGHT: Readonly<Record<string, readonly [(from: Uint32Array, to: Uint32Arr
   'two slices of one allocation': [(from, to) => to.set(from), (from) => [from.slice(0, 512), from.slice(512, 512)]],
 }
 
-describe('a twin on the simulator', () => {
+describe('a host implementation on the simulator', () => {
   for (const [what, [act, launch, expected]] of Object.entries(WRONG)) {
     it(`is told that it writes ${what}`, async () => {
       const { device, stream } = machine()
@@ -148,7 +148,7 @@ describe('a twin on the simulator', () => {
   })
 })
 
-describe('a thread of a twin', () => {
+describe('a thread of a host implementation', () => {
   const setOwn = (at: number, x: Float32Array): void => {
     x[at] = at
   }

@@ -1,4 +1,4 @@
-/** The programs of examples/ordering-bugs: each bug is found under the natural order, and no mended twin is complained of. */
+/** The programs of examples/ordering-bugs: each bug is found under the natural order, and no fixed version is complained of. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { Sanitizer, type SanitizerReport } from 'cuda-streams/sanitizer'
@@ -17,7 +17,7 @@ async function reportsOf(program: Program): Promise<readonly SanitizerReport[]> 
 /** Bugs that are none of memory. */
 const NOT_MEMORY = new Set(['two host functions, one variable'])
 
-for (const { name, broken, mended } of bugs) {
+for (const { name, broken, fixed } of bugs) {
   describe(name, () => {
     it(NOT_MEMORY.has(name) ? 'cannot be seen' : 'is found', async () => {
       const reports = await reportsOf(broken)
@@ -25,9 +25,9 @@ for (const { name, broken, mended } of bugs) {
       assert.equal(errors.length > 0, !NOT_MEMORY.has(name), errors.map(({ message }) => message).join('\n'))
     })
 
-    it('is not found in the mended twin', async () => {
+    it('is not found in the fixed version', async () => {
       assert.deepEqual(
-        (await reportsOf(mended)).map(({ message }) => message),
+        (await reportsOf(fixed)).map(({ message }) => message),
         [],
       )
     })

@@ -1,10 +1,10 @@
-/** The simulator's door alone gives devices and streams all their methods. */
+/** The simulator's entry point alone gives devices and streams all their methods. */
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { it } from 'node:test'
 import { runsModule } from '../helpers/run-time.js'
 
-it('a program that imports only the door of the simulator can allocate, copy, launch and capture', () => {
+it('a program that imports only the entry point of the simulator can allocate, copy, launch and capture', () => {
   const program = `
     import { simulate } from 'cuda-streams/sim'
     const [device] = simulate().devices

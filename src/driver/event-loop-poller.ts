@@ -1,0 +1,66 @@
+/**
+ * Polls in one turn of the event loop after another, for as long as something is pending. All promises and host functions of a
+ * driver share one poller: ten thousand pending waits cost one immediate or one timer.
+ */
+import { atNextTurn, type Turn } from '../base/event-loop.js'
+
+/** What a turn found. 'soon': something happened or soon will. 'later': nothing happened. 'idle': nothing is pending. */
+export type TurnResult = 'soon' | 'later' | 'idle'
+
+/** Decides how long the poller waits between two turns that found nothing. */
+export interface BackOff {
+  /** True at first, while turns of the event loop follow each other without a wait. */
+  readonly polls?: boolean
+  /** Calls `wake` once, after the next interval. */
+  sleep(wake: () => void): void
+  /** Cancels the pending wait, if there is one. The next intervals are short again. */
+  cancel(): void
+}
+
+export class EventLoopPoller {
+  #immediate: Turn | undefined
+  #sleeping = false
+
+  /** `keepsAlive` returns whether what is pending must keep the process running. It is called at every turn. */
+  constructor(
+    private readonly turn: () => TurnResult,
+    private readonly backOff: BackOff,
+    private readonly keepsAlive: () => boolean,
+  ) {}
+
+  /** Something was queued: polls in the next turn. */
+  wake(): void {
+    this.#schedule()
+    this.#stopSleeping()
+  }
+
+  #stopSleeping(): void {
+    if (!this.#sleeping) return
+    this.backOff.cancel()
+    this.#sleeping = false
+  }
+
+  #schedule(): void {
+    this.#immediate ??= atNextTurn(this.#run)
+    if (!this.keepsAlive()) this.#immediate.unref()
+    // Makes another one: on Bun an immediate that was unref'd may never run, even after ref(). The first one is left as it is.
+    else if (!this.#immediate.hasRef()) this.#immediate = atNextTurn(this.#run)
+  }
+
+  readonly #run = (): void => {
+    this.#immediate = undefined
+    this.#stopSleeping()
+    const result = this.turn()
+    if (this.#immediate !== undefined) return
+    if (result === 'soon') this.#schedule()
+    else if (result === 'later') {
+      this.#sleeping = true
+      this.backOff.sleep(this.#wakeUp)
+    } else this.backOff.cancel()
+  }
+
+  readonly #wakeUp = (): void => {
+    this.#sleeping = false
+    this.#run()
+  }
+}
