@@ -103,6 +103,12 @@ export const VARIABLES = {
     parse: wholeNumber(1, MOST_MEMORY),
     doc: 'bytes of memory of each device of the default simulator',
   }),
+  simInstructions: new EnvironmentVariable('CUDA_STREAMS_SIM_INSTRUCTIONS', {
+    values: `a whole number from 1 to ${Number.MAX_SAFE_INTEGER}`,
+    default: 50_000_000_000,
+    parse: wholeNumber(1, Number.MAX_SAFE_INTEGER),
+    doc: 'instructions of all threads after which the simulator ends a launch with CUDA_ERROR_LAUNCH_TIMEOUT: the kernel [does not end](ptx.md#how-threads-run)',
+  }),
   releaseThreshold: new EnvironmentVariable('CUDA_STREAMS_RELEASE_THRESHOLD', {
     values: 'a number of bytes, such as 1073741824',
     default: Number.POSITIVE_INFINITY,

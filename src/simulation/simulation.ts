@@ -79,6 +79,11 @@ export interface SimulationOptions {
    * This machine must have the memory that a program actually writes.
    */
   readonly memory?: number | undefined
+  /**
+   * Instructions of all its threads after which the launch of a kernel ends with CUDA_ERROR_LAUNCH_TIMEOUT, and the line where
+   * it is: from 1 on. Default: CUDA_STREAMS_SIM_INSTRUCTIONS, or 5e10, which take a minute or so.
+   */
+  readonly instructions?: number | undefined
   /** The calls and operations that are to fail. `simulation.inject()` adds more. */
   readonly faults?: readonly Fault[] | undefined
 }
@@ -114,9 +119,9 @@ const foreignStreamsOf = memoize((_driver: SimDriver) => new Set<bigint>())
  * Makes a private machine beside the default driver, which is not opened by this. Its devices are used as all others:
  * `new Stream({ device })`.
  * @param options `devices` (default 1), `seed` for the order of work (default 0), `memory` of each device in bytes
- * (default: an equal part of half of this machine's) and `faults` (default none)
+ * (default: an equal part of half of this machine's), `instructions` of a launch at most, and `faults` (default none)
  * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for an impossible fault; ERR_OUT_OF_RANGE for `devices`,
- * `memory` and numbers in a fault
+ * `memory`, `instructions` and numbers in a fault
  * @example
  * ```ts
  * import { simulate } from 'cuda-streams/sim'
@@ -126,13 +131,14 @@ const foreignStreamsOf = memoize((_driver: SimDriver) => new Set<bigint>())
  * ```
  */
 export function simulate(options?: SimulationOptions): Simulation {
-  const given = readOptions(options, ['devices', 'seed', 'memory', 'faults'])
-  const { devices = 1, seed = 0, memory, faults: wanted } = given
+  const given = readOptions(options, ['devices', 'seed', 'memory', 'instructions', 'faults'])
+  const { devices = 1, seed = 0, memory, instructions, faults: wanted } = given
   checkInteger(devices, 'options.devices', 1, MOST_DEVICES)
   checkInteger(seed, 'options.seed')
   if (memory !== undefined) checkInteger(memory, 'options.memory', 1, MOST_MEMORY)
+  if (instructions !== undefined) checkInteger(instructions, 'options.instructions', 1)
   const faults = checkFaults(wanted, 'options.faults')
-  const driver = new SimDriver({ devices, seed, memory })
+  const driver = new SimDriver({ devices, seed, memory, instructions })
   for (const fault of faults) driver.machine.faults.add(fault)
   return simulationFor(driver)
 }

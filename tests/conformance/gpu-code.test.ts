@@ -1,7 +1,8 @@
 /** Code of GPUs, PTX and CUDA C++: what launches of it compute, order and print is the same on the simulator and on a GPU. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { defineKernel, Module, Program } from 'cuda-streams'
+import { defineKernel, Module, Program, Stream } from 'cuda-streams'
+import { simulate } from 'cuda-streams/sim'
 import { collectingUncaught } from '../../src/base/uncaught.js'
 import { lacksNvrtc } from '../helpers/cuda-toolkit.js'
 import { onEveryBackend } from '../helpers/suite.js'
@@ -160,6 +161,34 @@ onEveryBackend('code of a GPU', (bench) => {
     )
     assert.match(String(thrown[0]), /element 0 of argument 0, 'inout f32\*' the source has 4, and the JavaScript 6/)
     assert.deepEqual([...(await stream.download(x, Float32Array))], [4, 8, 12, 16])
+  })
+
+  test('K10 a kernel that cannot end is a fault with its line, and no hang', {
+    skip: bench.name === 'cuda' && 'a GPU that runs a display ends it, and others never',
+  }, () => {
+    using simulation = simulate({ instructions: 1_000_000 })
+    const [simulated] = simulation.devices
+    assert.ok(simulated)
+    using module = Module.load(
+      `${HEAD}.visible .entry endless(.param .u64 at) {
+        .reg .u64 %at; .reg .u32 %value; .reg .pred %again;
+        ld.param.u64 %at, [at];
+      look:
+        ld.volatile.global.u32 %value, [%at];
+        setp.eq.u32 %again, %value, 0;
+        @%again bra look;
+        ret;
+      }`,
+      { device: simulated },
+    )
+    const stream = new Stream({ device: simulated })
+    const flag = simulated.alloc(4, { stream })
+    stream.fill(flag, 0).launch(module.kernel('endless', ['in u32*']), { grid: 2, block: 64 }, flag)
+    assert.throws(() => stream.synchronize(), {
+      number: 702,
+      message: /more than 1000000 instructions, in endless, block/,
+    })
+    assert.throws(() => simulate({ instructions: 0 }), { code: 'ERR_OUT_OF_RANGE' })
   })
 
   test('K4 code that the simulator cannot run is refused, with the reason', {

@@ -158,7 +158,7 @@ function rowsOf(bench: Workbench, held: Held): readonly Row[] {
     ],
   ]
   const tools: readonly Row[] = [
-    ['simulation/simulation', 'simulate()', 'devices, seed, memory, faults', (o) => simulate(o)],
+    ['simulation/simulation', 'simulate()', 'devices, seed, memory, instructions, faults', (o) => simulate(o)],
     ['simulation/simulation', 'simulate({ faults })', FAULT, (fault) => simulate({ faults: [fault] })],
     ['explore/explore', 'explore()', EXPLORE, (o) => explore(() => {}, o)],
     ['explore/explore', 'replay()', 'devices, seed, faults', (o) => replay(() => {}, '2:5=7,9=0', o)],

@@ -48,6 +48,8 @@ export interface PtxParts {
   readonly memory: SimMemory
   /** Picks one of so many blocks that could run next; undefined: they run in order. */
   readonly choose: ((count: number) => number) | undefined
+  /** The most instructions of a launch. */
+  readonly instructions: number
 }
 
 /** A module of PTX that is loaded on a device. */
@@ -161,9 +163,10 @@ export class PtxKernel {
     const mistakes: Ptx.KernelFinding[] = []
     const checks = { recorded: true, checked: true, report: (found: Ptx.KernelFinding) => void mistakes.push(found) }
     const configuration = { grid, block, parameters, dynamicSharedBytes: sharedMemory, cooperative }
-    const { choose } = this.parts
+    const { choose, instructions: instructionLimit } = this.parts
     const launch = this.module.launch(this.name, configuration, {
       print: (text) => void process.stdout.write(text),
+      instructionLimit,
       ...(choose === undefined ? {} : { choose }),
       ...(observer === undefined ? {} : checks),
     })
@@ -249,6 +252,7 @@ class PtxWork implements Work {
       this.run()
     } catch (error) {
       if (error instanceof Ptx.KernelFault) throw new LaunchFault(error.number, error.message)
+      if (error instanceof Ptx.OutOfMachineMemory) throw tooMuchMemory(error.message)
       throw error
     }
   }
@@ -265,6 +269,12 @@ function refusedByLoader<R>(load: () => R): R {
 }
 
 const codeOf = (error: unknown): unknown => (error instanceof Error && 'code' in error ? error.code : undefined)
+
+const tooMuchMemory = (what: string): Error =>
+  stateError(
+    'ERR_UNSUPPORTED',
+    `${what}: the kernels of a simulated machine use at most 4 GiB together. Close buffers, or try a smaller problem`,
+  )
 
 const isMachineCode = (): Error =>
   stateError(

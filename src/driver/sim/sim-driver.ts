@@ -4,6 +4,7 @@
  */
 
 import type { OwnBytes } from '../../base/bytes.js'
+import { VARIABLES } from '../../base/environment-variables.js'
 import { stateError } from '../../base/errors.js'
 import { shortCallSite } from '../../base/stack.js'
 import { CUresult, cudaError } from '../cuda-results.js'
@@ -66,6 +67,8 @@ export interface SimDriverOptions {
   readonly seed: number
   /** Bytes of each device. Default: a part of this machine's memory. */
   readonly memory?: number | undefined
+  /** Of a launch, at most. Default: as the environment says. */
+  readonly instructions?: number | undefined
   /** Picks the faults that are random. Default: the seed. */
   readonly faultSeed?: number
   /** In the place of virtual time, and of the seed. */
@@ -115,7 +118,10 @@ export class SimDriver implements Driver, WorkQueue {
     this.pools = new SimPools(this.#registry)
     this.memory = new SimMemory(this.machine, this.#registry, this, this.pools, takeAddresses)
     this.sharing = new SimSharing(this.memory)
-    this.kernels = new SimKernels(this.memory, this, this.#registry, this.#captures, this.#waits, seed)
+    this.kernels = new SimKernels(this.memory, this, this.#registry, this.#captures, this.#waits, {
+      seed,
+      instructions: options.instructions ?? VARIABLES.simInstructions.read(),
+    })
     this.graphs = new SimGraphs(this.machine, this.#captures, this.#registry, this)
     this.libraries = new SimLibraries(this.kernels, this.#registry, this.#captures, this.#waits)
   }

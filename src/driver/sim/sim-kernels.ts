@@ -62,8 +62,9 @@ export class SimKernels implements KernelDriver {
     private readonly registry: Registry,
     private readonly captures: CaptureRules,
     private readonly waits: HostWaits,
-    seed: number,
+    private readonly options: { readonly seed: number; readonly instructions: number },
   ) {
+    const { seed } = options
     const random = new Random(seed)
     if (seed !== 0) this.#choose = (count) => Math.floor(random.next() * count)
   }
@@ -160,7 +161,12 @@ export class SimKernels implements KernelDriver {
   #codeOf(image: ModuleImage, device: SimDevice): HostModule | PtxModule {
     if (!ArrayBuffer.isView(image) && !('code' in image)) return image
     const [code, host] = ArrayBuffer.isView(image) ? [image, undefined] : [image.code, image.host]
-    return new PtxModule(code, host, { device, memory: this.memory, choose: this.#choose })
+    return new PtxModule(code, host, {
+      device,
+      memory: this.memory,
+      choose: this.#choose,
+      instructions: this.options.instructions,
+    })
   }
 
   #workOf(work: KernelWork, { code, types }: LoadedKernel, partition: SimPartition | undefined): Queued {
