@@ -55,9 +55,6 @@ onEveryBackend('what is closed while a stream stands', (bench) => {
       const buffers = [129, 130].map((mebibytes) => device.alloc(mebibytes * MIB, { interprocess: true }))
       return { close: () => buffers.forEach((buffer) => void buffer.close()) }
     },
-  }
-  // The simulator runs no code for a GPU.
-  const MODULES: Readonly<Record<string, Row>> = {
     'a module': () => {
       const module = Module.load(PTX, { device })
       return { close: () => module.close() }
@@ -81,7 +78,7 @@ onEveryBackend('what is closed while a stream stands', (bench) => {
   })
 
   for (const [where, stand] of Object.entries(STANDS)) {
-    for (const [what, make] of Object.entries({ ...ROWS, ...(bench.name === 'sim' ? {} : MODULES) })) {
+    for (const [what, make] of Object.entries(ROWS)) {
       test(`W6 ${what}, at ${where}`, async () => {
         using stream = bench.stream()
         const { close, isBack } = make()

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { defineKernel, Module, Program, Stream } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
 import { collectingUncaught } from '../../src/base/uncaught.js'
-import { lacksNvrtc } from '../helpers/cuda-toolkit.js'
+import { lacksNvrtc } from '../helpers/nvrtc.js'
 import { onEveryBackend } from '../helpers/suite.js'
 
 const COMPILES = { skip: lacksNvrtc() }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Module, Program } from 'cuda-streams'
-import { lacksNvrtc } from '../helpers/cuda-toolkit.js'
+import { lacksNvrtc } from '../helpers/nvrtc.js'
 import { onEveryBackend } from '../helpers/suite.js'
 
 const SOURCE = `

@@ -10,7 +10,7 @@ import { inspect } from 'node:util'
 import { Device, DeviceBuffer, Event, ExternalStream, PinnedBuffer, Stream } from 'cuda-streams'
 import { foreignStream, simulate } from 'cuda-streams/sim'
 import { implementation } from '../../src/base/library-object.js'
-import { lacksNvrtc } from '../helpers/cuda-toolkit.js'
+import { lacksNvrtc } from '../helpers/nvrtc.js'
 import { root } from '../helpers/root.js'
 import { compilerUnavailable, GuideCompiler } from './guide-compiler.js'
 import {

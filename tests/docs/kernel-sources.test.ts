@@ -7,7 +7,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { compileCudaNow } from '../../src/native/nvrtc.js'
-import { lacksNvrtc } from '../helpers/cuda-toolkit.js'
+import { lacksNvrtc } from '../helpers/nvrtc.js'
 import { root } from '../helpers/root.js'
 import { examplesOf, readPages } from './guide-pages.js'
 

@@ -1,12 +1,8 @@
 /** The CUDA toolkits on this machine that tests are held against: those that the user names, that of `scripts/cuda-toolkit.mjs`, those installed. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { messageOf } from '../../src/base/errors.js'
-import { NVRTC } from '../../src/native/nvrtc.js'
-import { loadLibrary, pythonFolders, toolkitFolders } from '../../src/native/shared-library.js'
-import { root } from './root.js'
-
-const CACHED = join(root, '.cache', 'cuda-toolkit', 'nvidia', 'cu13')
+import { pythonFolders, toolkitFolders } from '../../src/native/shared-library.js'
+import { CACHED } from './nvrtc.js'
 
 /** The header of this name; undefined with the places that were tried. */
 export function findHeader(name: string): string | { readonly tried: readonly string[] } {
@@ -15,21 +11,4 @@ export function findHeader(name: string): string | { readonly tried: readonly st
   const folders = [...named, CACHED, ...pythonFolders(), ...toolkitFolders(), '/usr', '/usr/local']
   const tried = [...new Set(folders)].map((folder) => join(`${folder}`, 'include', name))
   return tried.find((path) => existsSync(path)) ?? { tried }
-}
-
-/** Lets the library find the NVRTC of `scripts/cuda-toolkit.mjs`, where the user names none. */
-export function preferCachedNvrtc(): void {
-  const folder = join(CACHED, 'lib')
-  if (existsSync(folder)) process.env['CUDA_STREAMS_NVRTC'] ??= folder
-}
-
-/** Why CUDA C++ cannot be compiled here; false where it can. */
-export function lacksNvrtc(): string | false {
-  preferCachedNvrtc()
-  try {
-    loadLibrary(NVRTC)
-    return false
-  } catch (error) {
-    return messageOf(error)
-  }
 }

@@ -4,7 +4,7 @@ import { describe, it } from 'node:test'
 import { type Device, type Module, Program, Stream } from 'cuda-streams'
 import { Sanitizer, type SanitizerReport } from 'cuda-streams/sanitizer'
 import { simulate } from 'cuda-streams/sim'
-import { lacksNvrtc } from '../helpers/cuda-toolkit.js'
+import { lacksNvrtc } from '../helpers/nvrtc.js'
 
 const SOURCE = `
 extern "C" __global__ void every_second(int* x, int first, int n) {

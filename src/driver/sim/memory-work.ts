@@ -188,6 +188,23 @@ export class WaitValueEffect implements Work {
 }
 
 /** The memory is gone: what is read there is poison. */
+/** Something that is done in the order of streams, and touches no memory of the program. */
+export class LaterEffect implements Work {
+  readonly engine = undefined
+  readonly byteLength = undefined
+  readonly shape = undefined
+  readonly touches: readonly Touch[] = []
+
+  constructor(
+    readonly what: string,
+    readonly effect: () => void,
+  ) {}
+
+  get name(): string {
+    return this.what
+  }
+}
+
 export class FreeEffect implements Work {
   readonly what = 'free'
   readonly name = 'free'

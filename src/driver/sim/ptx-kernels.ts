@@ -99,6 +99,10 @@ export class PtxModule {
     return { pointer: found.address as Pointer, byteLength: found.byteLength }
   }
 
+  get device(): SimDevice {
+    return this.parts.device
+  }
+
   unload(): void {
     this.#module.close()
   }

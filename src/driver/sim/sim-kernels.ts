@@ -94,8 +94,10 @@ export class SimKernels implements KernelDriver {
     const loaded = this.#modules.get(module)
     if (loaded === undefined) return
     for (const kernel of loaded.kernels.values()) this.#kernels[kernel] = undefined
-    if (loaded.code instanceof PtxModule) loaded.code.unload()
     this.#modules.delete(module)
+    const { code } = loaded
+    // Launches of its kernels may be queued.
+    if (code instanceof PtxModule) this.memory.whenDone(code.device, 'unload', () => code.unload())
     this.registry.handles.giveBack('module', module)
   }
 

@@ -33,7 +33,15 @@ import type { SimPool } from './machine/pools.js'
 import { Queue } from './machine/queue.js'
 import { SimOperationKind, type Work } from './machine/work.js'
 import { DeviceMemory, type MemoryBlock, PinnedMemory, RegisteredMemory, VariableMemory } from './memory-blocks.js'
-import { CopyEffect, FillEffect, FreeEffect, RowsEffect, WaitValueEffect, WriteValueEffect } from './memory-work.js'
+import {
+  CopyEffect,
+  FillEffect,
+  FreeEffect,
+  LaterEffect,
+  RowsEffect,
+  WaitValueEffect,
+  WriteValueEffect,
+} from './memory-work.js'
 import type { Registry } from './registry.js'
 import type { SimPools } from './sim-pools.js'
 
@@ -295,6 +303,11 @@ export class SimMemory implements MemoryDriver {
     this.#isRecorded = true
     this.kernelMemory.record()
     for (const block of this.#blocks) block.countAsWritten()
+  }
+
+  /** Does something once all work that is queued on a device now has been done. */
+  whenDone(device: SimDevice, what: string, effect: () => void): void {
+    this.machine.marker(device.nullStream, device.tails(), new LaterEffect(what, effect))
   }
 
   /** A variable of a module, whose bytes the module puts there. */

@@ -9,6 +9,7 @@ export const PTX = `
 .version 7.0
 .target sm_70
 .address_size 64
+.visible .global .align 4 .b8 words[16];
 .visible .entry add(.param .u64 words, .param .u32 count, .param .u32 value) {
   .reg .pred %outside;
   .reg .u32 %index, %block, %size, %count, %value, %word;
@@ -47,8 +48,6 @@ export const added = defineKernel({
   },
 })
 
-export const needsGpu: NonNullable<Call['lacks']> = ({ bench }) =>
-  bench.name === 'sim' ? 'the simulator runs no GPU code' : undefined
 /** Why NVRTC cannot be used here, if it cannot. Compiles the kernel with a host implementation, too. */
 export const needsCompiler: NonNullable<Call['lacks']> = ({ lab }) =>
   lab.once('the compiler', () =>

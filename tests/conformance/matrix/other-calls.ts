@@ -13,7 +13,8 @@ import {
   Program,
   Stream,
 } from 'cuda-streams'
-import { added, CONFIG, kernelOf, needsCompiler, needsGpu, PTX, SIGNATURE } from './adding.js'
+import { lacksNvrtc } from '../../helpers/nvrtc.js'
+import { added, CONFIG, kernelOf, needsCompiler, PTX, SIGNATURE } from './adding.js'
 import type { Call } from './call.js'
 import { BYTES, WORDS } from './lab.js'
 import type { Scene } from './scene.js'
@@ -282,7 +283,6 @@ const updates: readonly Call[] = [
     (scene, allocationStream) => allocationStream.launch(kernelOf(scene), CONFIG, scene.buffer(0), 1, 77),
     (graph) => graph.nodes.find((node) => node.kind === 'kernel') as KernelNode<typeof SIGNATURE>,
     (exec, node, scene) => exec.update(node, CONFIG, scene.buffer(0), WORDS, ADDED),
-    needsGpu,
   ),
 ]
 
@@ -469,7 +469,11 @@ const graphs: readonly Call[] = [
   ),
 ]
 
-const refusedBySimulator = ({ bench }: Scene): readonly string[] => (bench.name === 'sim' ? ['ERR_UNSUPPORTED'] : [])
+const WITHOUT_NVRTC = lacksNvrtc()
+
+/** Of a source alone: on the simulator a kernel with a host implementation needs no compiler. */
+const needsSource: NonNullable<Call['lacks']> = ({ bench, lab }) =>
+  bench.name === 'sim' ? WITHOUT_NVRTC || undefined : needsCompiler({ bench, lab })
 
 const kernels: readonly Call[] = [
   {
@@ -505,7 +509,6 @@ const kernels: readonly Call[] = [
     memory: [addedTo],
     takesRoom: 'on both drivers',
     uses: ['the module'],
-    lacks: needsGpu,
     prepare: (scene) => {
       const kernel = kernelOf(scene)
       scene.closers.set('the module', () => {
@@ -547,27 +550,34 @@ const kernels: readonly Call[] = [
     members: ['Module.load'],
     act: 'makes',
     // CUDA waits for the whole device, so host functions run first.
-    waits: ({ bench }) => (bench.name === 'sim' ? undefined : 'everything'),
-    refuses: refusedBySimulator,
+    waits: ({ bench }) => (bench.name === 'sim' ? 'loading' : 'everything'),
     prepare: (scene) => () => scene.keep(Module.load(PTX, { device: scene.device })).closed,
   },
   {
     name: 'module.kernel() and kernel.activeBlocks()',
     members: ['Module#kernel', 'Kernel#activeBlocks'],
     act: 'makes',
-    lacks: needsGpu,
     prepare: (scene) => {
       const { module } = kernelOf(scene)
       return () => module.kernel('add', SIGNATURE).activeBlocks(WORDS)
     },
     answers: (_scene, value) => assert.ok((value as number) > 0),
   },
+  {
+    name: 'module.global()',
+    members: ['Module#global'],
+    act: 'makes',
+    prepare: (scene) => {
+      const { module } = kernelOf(scene)
+      return () => module.global('words').byteLength
+    },
+    answers: (_scene, value) => assert.equal(value, 16),
+  },
   ...(['close', Symbol.dispose] as const).map(
     (how): Call => ({
       name: `module${typeof how === 'symbol' ? '[Symbol.dispose]' : '.close'}()`,
       members: [typeof how === 'symbol' ? 'Module#[Symbol.dispose]' : 'Module#close'],
       act: 'makes',
-      lacks: needsGpu,
       prepare: (scene) => {
         const module = Module.load(PTX, { device: scene.device })
         return () => module[how]()
@@ -579,8 +589,7 @@ const kernels: readonly Call[] = [
     members: ['Program.compile'],
     act: 'makes',
     slow: true,
-    lacks: ({ bench, lab }) => (bench.name === 'sim' ? undefined : needsCompiler({ bench, lab })),
-    refuses: refusedBySimulator,
+    lacks: needsSource,
     prepare: (scene) => () =>
       Program.compile('extern "C" __global__ void nothing() {}', { device: scene.device }).then((module) =>
         module.close(),
