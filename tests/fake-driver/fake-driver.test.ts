@@ -49,6 +49,7 @@ const NOT_PLAYED: Readonly<Record<string, string>> = {
   'defined-kernels': 'code for a GPU',
   'driver-choice': 'it is about the driver of the machine',
   events: 'a second process',
+  'gpu-code': 'code for a GPU',
   kernels: 'code for a GPU',
   'launch-attributes': 'code for a GPU',
   'large-file': 'gigabytes, for nothing that is about CUDA',
