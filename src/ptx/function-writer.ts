@@ -7,7 +7,7 @@ import { type Block, edgesWithin, type Region, regionFrom } from './control-flow
 import type { Decoded } from './decoding.js'
 import { InstructionWriter } from './instruction-writer.js'
 import { BLOCK, EXITED, FRAME, LOCAL_WINDOW, MIXED, SLICE, SPIN_TURNS } from './layout.js'
-import { mayWait, type PreparedFunction, type Stop } from './program.js'
+import { functionCalledBy, mayWait, type PreparedFunction, type Stop } from './program.js'
 import { type Operand, ptxError, type Register } from './syntax.js'
 import { type ModuleContext, ValueWriter } from './value-writer.js'
 import { i32, memory, set, tee } from './wasm-encoder.js'
@@ -275,7 +275,9 @@ export class FunctionWriter {
       for (const each of predecessors.get(at) ?? []) queue.push(each)
     }
     const all = [...inside].flatMap((id) => this.fn.flow.blocks[id]?.instructions ?? [])
-    const spins = all.length < 60 && all.some(mayWait)
+    const { waiting, text } = this.context.program
+    const waits = (decoded: Decoded): boolean => mayWait(decoded) || waiting.has(functionCalledBy(decoded, text) ?? '')
+    const spins = all.length < 60 && all.some(waits)
     return { weight: spins ? SLICE / SPIN_TURNS : Math.max(1, all.length), spins }
   }
 

@@ -1208,6 +1208,8 @@ export class InstructionWriter {
    * that are missing (40 to 62, signed), and the parity of the phase (63).
    */
   #mbarrier(decoded: Decoded): void {
+    // The arrival of copies is awaited besides, unless it says noinc: here they are done, and nothing changes.
+    if (decoded.form.opcode === 'cp' && decoded.modifiers['noinc'] === undefined) return
     const body = this.#body
     const operation = decoded.modifiers['op'] ?? 'arrive'
     const operand = this.#operand(decoded, 'a')

@@ -19,6 +19,7 @@ import {
   LOCAL_WINDOW,
   MIXED,
   PARAMETER_WINDOW,
+  RESERVED_SHARED_BYTES,
   ROUTES,
   SHARED_WINDOW,
 } from './layout.js'
@@ -157,7 +158,8 @@ export class KernelLaunch implements RunTime {
       throw outOfRange('grid', 'at least one block', grid.join('×'))
     if (parameters.byteLength < program.parameters.byteLength)
       throw outOfRange('parameters', `at least ${program.parameters.byteLength} bytes`, parameters.byteLength)
-    this.#sharedBytes = program.shared.staticBytes + dynamicSharedBytes
+    const ownShared = program.shared.staticBytes + dynamicSharedBytes
+    this.#sharedBytes = program.shared.usesReserved ? align(ownShared, 128) + RESERVED_SHARED_BYTES : ownShared
     this.#limit = options.instructionLimit ?? DEFAULT_LIMIT
     const occupancy = Math.max(1, Math.floor(2048 / (32 * Math.ceil(this.#threads / 32))))
     this.#residentLimit = configuration.cooperative
@@ -187,7 +189,8 @@ export class KernelLaunch implements RunTime {
       view.setInt32(at + LAUNCH.nctaid + 4 * axis, grid[axis] ?? 1, true)
     }
     view.setInt32(at + LAUNCH.dynamicShared, dynamicSharedBytes, true)
-    view.setInt32(at + LAUNCH.totalShared, this.#sharedBytes, true)
+    view.setInt32(at + LAUNCH.totalShared, this.code.program.shared.staticBytes + dynamicSharedBytes, true)
+    view.setInt32(at + LAUNCH.reservedShared, this.#sharedBytes - RESERVED_SHARED_BYTES, true)
     view.setBigUint64(at + LAUNCH.gridId, BigInt(KernelLaunch.#workspaces), true)
     // A barrier over the grid finds its workspace in the environment, and only a cooperative launch has one.
     const workspace = this.configuration.cooperative ? this.#workspace : 0
@@ -422,6 +425,35 @@ export class KernelLaunch implements RunTime {
     return this.#memory.words[(this.#frame(resident, thread) + FRAME.state) >> 2] ?? EXITED
   }
 
+  /** Whether it is an operation without a mask, of those lanes that came to it together: not from different calls. */
+  #comesTogether(stop: Stop): boolean {
+    const { at, fn } = stop
+    const operation = this.#operationOf(stop)
+    return at !== undefined && !fn.fn.entry && maskOperand(at) === undefined && !(operation in MATRIX_OPERATIONS)
+  }
+
+  /** Where the functions that a thread is in were called, from the innermost on. */
+  #callersOf(resident: Resident, thread: number, { fn }: Stop): string {
+    const { words } = this.#memory
+    let link = words[(this.#frame(resident, thread) + FRAME.stack) >> 2] ?? 0
+    let callers = ''
+    for (let at = fn; !at.fn.entry; ) {
+      const state = words[link >> 2] ?? 0
+      callers += `${state} `
+      link = words[(link >> 2) + 1] ?? 0
+      at = this.#stop(state).fn
+    }
+    return callers
+  }
+
+  #haveSameCallers(resident: Resident, stop: Stop, from: number, to: number): boolean {
+    const callers = this.#callersOf(resident, from, stop)
+    for (let thread = from + 1; thread < to; thread++) {
+      if (this.#callersOf(resident, thread, stop) !== callers) return false
+    }
+    return true
+  }
+
   /** All threads of a block meet at one instruction; false where that takes a closer look. */
   #meetAll(resident: Resident, stop: Stop): boolean {
     const operation = this.#operationOf(stop)
@@ -437,6 +469,7 @@ export class KernelLaunch implements RunTime {
   /** Threads of whole warps, or all that are left of one, meet at an operation of warps; false where a lane is missing. */
   #meetRange(resident: Resident, stop: Stop, from: number, to: number): boolean {
     const maskName = stop.at === undefined ? undefined : maskOperand(stop.at)
+    if (this.#comesTogether(stop) && !this.#haveSameCallers(resident, stop, from, to)) return false
     if (this.#operationOf(stop) === 'shfl' && this.#shuffleRange(resident, stop, maskName, from, to)) return true
     const gathering = this.#gathering
     gathering.words = this.#memory.words
@@ -732,7 +765,7 @@ export class KernelLaunch implements RunTime {
     const { status } = resident
     let live = 0
     const groups = new Map<string, { mask: number; lanes: number }>()
-    const withoutMask = new Map<number, number>()
+    const withoutMask = new Map<string, number>()
     for (let thread = first; thread < end; thread++) {
       const lane = thread - first
       if (status[thread] !== GONE) live |= 1 << lane
@@ -747,7 +780,10 @@ export class KernelLaunch implements RunTime {
           const group = groups.get(operation)
           if (group === undefined) groups.set(operation, { mask: -1, lanes: 1 << lane })
           else group.lanes |= 1 << lane
-        } else withoutMask.set(stop.id, (withoutMask.get(stop.id) ?? 0) | (1 << lane))
+        } else {
+          const key = `${stop.id} ${this.#comesTogether(stop) ? this.#callersOf(resident, thread, stop) : ''}`
+          withoutMask.set(key, (withoutMask.get(key) ?? 0) | (1 << lane))
+        }
         continue
       }
       const mask = this.#cellValue(resident, thread, stop, name) ?? -1
