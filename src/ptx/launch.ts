@@ -81,7 +81,12 @@ export interface LaunchStatistics {
   readonly threads: number
 }
 
-const DEFAULT_LIMIT = 2e11
+/** Of a launch: so much, and so much more for each thread, up to a limit that takes about a minute. */
+const DEFAULT_LIMIT = { least: 1e10, ofThread: 1e6, most: 2e11 }
+/** What it takes to stop threads and to let them go on, in instructions. */
+const STOP_EFFORT = 2000
+/** After how much another block, or another warp of the block, has its turn, though no loop within the code used up its own. */
+const TURN = { ofBlock: 2 ** 24, whereItMayWait: 2 ** 18 }
 const MULTIPROCESSORS = 132
 
 /** What a thread of a block in different states does. */
@@ -129,6 +134,10 @@ export class KernelLaunch implements RunTime {
   #at = 0
   #current: Resident | undefined
   #instructions = 0
+  #stopped = 0
+  readonly #turn: number
+  /** Of the effort: when another block, or another warp of the block, has its turn. */
+  #turnEnd = 0
   #bytes = 0
   #reads = 0
   #slept = 0
@@ -160,7 +169,9 @@ export class KernelLaunch implements RunTime {
       throw outOfRange('parameters', `at least ${program.parameters.byteLength} bytes`, parameters.byteLength)
     const ownShared = program.shared.staticBytes + dynamicSharedBytes
     this.#sharedBytes = program.shared.usesReserved ? align(ownShared, 128) + RESERVED_SHARED_BYTES : ownShared
-    this.#limit = options.instructionLimit ?? DEFAULT_LIMIT
+    const { least, ofThread, most } = DEFAULT_LIMIT
+    this.#limit = options.instructionLimit ?? Math.min(most, least + ofThread * this.#threads * this.#total)
+    this.#turn = program.waiting.has(program.kernel.fn.name) ? TURN.whereItMayWait : TURN.ofBlock
     const occupancy = Math.max(1, Math.floor(2048 / (32 * Math.ceil(this.#threads / 32))))
     this.#residentLimit = configuration.cooperative
       ? this.#total
@@ -214,7 +225,7 @@ export class KernelLaunch implements RunTime {
       this.code.renewWindows()
       while (this.#finished < this.#total) {
         this.#step()
-        if (this.#instructions > this.#limit) this.#endless()
+        if (this.#effort > this.#limit) this.#endless()
         if (this.#instructions >= until && this.#finished < this.#total) return 'more'
       }
     } catch (error) {
@@ -376,14 +387,26 @@ export class KernelLaunch implements RunTime {
 
   #run(resident: Resident, stop: number, from: number, to: number): number {
     const cost = this.#cost(stop) * (to - from)
+    this.#stopped++
     this.#instructions += cost
+    if (this.#effort > this.#limit) this.#endless()
     this.#bytes += cost * this.#bytesPerInstruction()
     return this.code.entry(stop)(resident.cells, from, to)
   }
 
+  get #effort(): number {
+    return this.#instructions + STOP_EFFORT * this.#stopped
+  }
+
+  get #isTurnOver(): boolean {
+    return this.#effort >= this.#turnEnd
+  }
+
   /** Lets the threads of a block run; whether all are over. */
   #round(resident: Resident): boolean {
-    for (;;) {
+    this.#turnEnd = this.#effort + this.#turn
+    for (let first = true; ; first = false) {
+      if (!first && this.#isTurnOver) return false
       if (resident.uniform === MIXED) {
         const result = this.#mixedRound(resident)
         if (result !== undefined) return result
@@ -671,13 +694,20 @@ export class KernelLaunch implements RunTime {
     const { status } = resident
     for (let progress = true; progress; ) {
       progress = false
+      const end = this.#turnEnd
       for (let first = 0; first < this.#threads; first += 32) {
+        this.#turnEnd = this.#effort + this.#turn
         if (this.#runWarp(resident, first, Math.min(first + 32, this.#threads))) progress = true
       }
+      this.#turnEnd = end
       if (this.#meetAtBarriers(resident)) {
         progress = true
         if (this.#unite(resident)) return undefined
         if (this.options.choose !== undefined) return false
+      }
+      if (progress && this.#isTurnOver) {
+        for (let thread = 0; thread < this.#threads; thread++) if (status[thread] === YIELDED) status[thread] = READY
+        return false
       }
     }
     let [yielded, waiting] = [0, 0]
@@ -718,6 +748,8 @@ export class KernelLaunch implements RunTime {
       }
       if (!ran && !this.#meetInWarp(resident, first, end)) return any
       any = true
+      if (!this.#isTurnOver) continue
+      for (let thread = first; thread < end; thread++) if (status[thread] === READY) status[thread] = YIELDED
     }
   }
 
@@ -747,6 +779,10 @@ export class KernelLaunch implements RunTime {
       }
       if (isBarrier || !this.#meetRange(resident, stop, from, to)) {
         status.fill(WAITING, from, to)
+        return
+      }
+      if (this.#isTurnOver) {
+        status.fill(YIELDED, from, to)
         return
       }
     }
