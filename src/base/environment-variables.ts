@@ -105,7 +105,9 @@ export const VARIABLES = {
   }),
   simInstructions: new EnvironmentVariable('CUDA_STREAMS_SIM_INSTRUCTIONS', {
     values: `a whole number from 1 to ${Number.MAX_SAFE_INTEGER}`,
-    default: 50_000_000_000,
+    /** The compiler of kernels decides by the number of threads. */
+    default: 0,
+    defaultText: '10¹⁰, and 10⁶ more for each thread',
     parse: wholeNumber(1, Number.MAX_SAFE_INTEGER),
     doc: 'instructions of all threads after which the simulator ends a launch with CUDA_ERROR_LAUNCH_TIMEOUT: the kernel [does not end](ptx.md#how-threads-run)',
   }),

@@ -119,12 +119,15 @@ for (const operation of ['add']) {
   )
 }
 for (const operation of ['min', 'max']) {
-  form(`${operation}.?relu.T=u16x2|s16x2`, 'd:T a:T b:T', (m) =>
-    pairs16((a, b) => {
-      const least = `(let x ${a} (let y ${b} (select x y (i32.${operation === 'min' ? 'lt' : 'gt'}_${su(m)} x y))))`
-      return m['relu'] ? `(let z ${least} (select z 0 (i32.gt_s z 0)))` : least
-    })(m),
-  )
+  // The manual writes .relu before the type, NVRTC after it.
+  for (const pattern of ['?relu.T=u16x2|s16x2', 'T=s16x2.relu']) {
+    form(`${operation}.${pattern}`, 'd:T a:T b:T', (m) =>
+      pairs16((a, b) => {
+        const least = `(let x ${a} (let y ${b} (select x y (i32.${operation === 'min' ? 'lt' : 'gt'}_${su(m)} x y))))`
+        return m['relu'] || pattern.endsWith('relu') ? `(let z ${least} (select z 0 (i32.gt_s z 0)))` : least
+      })(m),
+    )
+  }
 }
 
 function pairs16(each: (a: string, b: string) => string): (m: Modifiers) => string {
@@ -200,8 +203,10 @@ form('abs.T=s16|s32|s64', 'd:T a:T', (m) => `(select (T.sub ${ZERO(m)} a) a (T.l
 form('neg.T=s16|s32|s64', 'd:T a:T', (m) => `(T.sub ${ZERO(m)} a)`)
 form(`min.T=${INTEGER}`, 'd:T a:T b:T', (m) => `(select a b (T.lt_${su(m)} a b))`)
 form(`max.T=${INTEGER}`, 'd:T a:T b:T', (m) => `(select a b (T.gt_${su(m)} a b))`)
-form('min.relu.T=s32', 'd:T a:T b:T', '(let v (select a b (i32.lt_s a b)) (select v 0 (i32.gt_s v 0)))')
-form('max.relu.T=s32', 'd:T a:T b:T', '(let v (select a b (i32.gt_s a b)) (select v 0 (i32.gt_s v 0)))')
+for (const pattern of ['relu.T=s32', 'T=s32.relu']) {
+  form(`min.${pattern}`, 'd:T a:T b:T', '(let v (select a b (i32.lt_s a b)) (select v 0 (i32.gt_s v 0)))')
+  form(`max.${pattern}`, 'd:T a:T b:T', '(let v (select a b (i32.gt_s a b)) (select v 0 (i32.gt_s v 0)))')
+}
 
 // Bits ----------------------------------------------------------------------------------------------------------------
 

@@ -7,12 +7,19 @@ import { type Block, edgesWithin, type Region, regionFrom } from './control-flow
 import type { Decoded } from './decoding.js'
 import { InstructionWriter } from './instruction-writer.js'
 import { BLOCK, EXITED, FRAME, LOCAL_WINDOW, MIXED, SLICE, SPIN_TURNS } from './layout.js'
-import { mayWait, type PreparedFunction, type Stop } from './program.js'
+import { functionCalledBy, mayWait, type PreparedFunction, type Stop } from './program.js'
 import { type Operand, ptxError, type Register } from './syntax.js'
 import { type ModuleContext, ValueWriter } from './value-writer.js'
-import { i32, memory, set, tee } from './wasm-encoder.js'
+import { i32, i64, memory, set, tee } from './wasm-encoder.js'
 
 type Label = { readonly kind: 'block' | 'loop' | 'threads' | 'end' | 'other'; readonly block: number }
+
+/** What a turn of a loop costs: of the thread's own turn, and in instructions. */
+interface LoopWeight {
+  readonly weight: number
+  readonly instructions: number
+  readonly spins: boolean
+}
 
 export class FunctionWriter {
   readonly #values: ValueWriter
@@ -20,7 +27,9 @@ export class FunctionWriter {
   readonly #instructions: InstructionWriter
   readonly #fuel: number
   readonly #state: number
-  #loopWeights = new Map<number, { readonly weight: number; readonly spins: boolean }>()
+  /** Of an entry, where it adds up what its loops do. */
+  #spent: number | undefined
+  #loopWeights = new Map<number, LoopWeight>()
   #counts = false
 
   constructor(
@@ -117,6 +126,7 @@ export class FunctionWriter {
     const { threadBytes } = this.context.program
     const [first, different] = [body.local('i32'), body.local('i32')]
     const spent = body.local('i64')
+    this.#spent = spent
     body.atStart(() => {
       body.write(
         1,
@@ -256,7 +266,7 @@ export class FunctionWriter {
   }
 
   /** What a turn of a loop costs: the number of its instructions, or much where it may wait for another thread. */
-  #weigh(region: Region, header: number): { weight: number; spins: boolean } {
+  #weigh(region: Region, header: number): LoopWeight {
     const inside = new Set<number>([header])
     const predecessors = new Map<number, number[]>()
     for (const from of region.order) {
@@ -275,8 +285,12 @@ export class FunctionWriter {
       for (const each of predecessors.get(at) ?? []) queue.push(each)
     }
     const all = [...inside].flatMap((id) => this.fn.flow.blocks[id]?.instructions ?? [])
-    const spins = all.length < 60 && all.some(mayWait)
-    return { weight: spins ? SLICE / SPIN_TURNS : Math.max(1, all.length), spins }
+    const { waiting, text } = this.context.program
+    const waits = (decoded: Decoded): boolean => mayWait(decoded) || waiting.has(functionCalledBy(decoded, text) ?? '')
+    const spins = all.length < 60 && all.some(waits)
+    const count = Math.max(1, all.length)
+    // What looks for the work of others accesses memory that no cache has.
+    return { weight: spins ? SLICE / SPIN_TURNS : count, instructions: spins ? 8 * count : count, spins }
   }
 
   /**
@@ -407,7 +421,11 @@ export class FunctionWriter {
 
   #pay(loop: number): void {
     const { body } = this.#values
-    body.write(this.#fuel, i32(this.#loopWeights.get(loop)?.weight ?? 1), 'i32.sub', set(this.#fuel))
+    const { weight = 1, instructions = 1 } = this.#loopWeights.get(loop) ?? {}
+    body.write(this.#fuel, i32(weight), 'i32.sub', set(this.#fuel))
+    if (this.#spent === undefined || weight === instructions) return
+    // What is used up is counted below: this takes back what was no instruction.
+    body.write(this.#spent, i64(BigInt(weight - instructions)), 'i64.sub', set(this.#spent))
   }
 
   /** At the start of a loop: whoever has used up its turn lets others go on. */

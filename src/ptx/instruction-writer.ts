@@ -207,7 +207,10 @@ export class InstructionWriter {
     this.#body.release('i32', result)
   }
 
-  /** add, sub and mad with the carry in and out. */
+  /**
+   * add, sub and mad with the carry in and out. The flag after a subtraction is that of adding the complement, as GPUs have it:
+   * 1 where nothing was borrowed. Code that takes it by `addc` sees that, as the division of 128 bits by NVRTC does.
+   */
   #carry(decoded: Decoded): void {
     const { form, modifiers } = decoded
     const type = modifiers['T'] ?? 'u32'
@@ -237,10 +240,11 @@ export class InstructionWriter {
     const carryIn = (): void => {
       if (takes) body.get(carry)
       else body.i32(0)
-      if (t === 'i64') body.op('i64.extend_i32_u')
+      if (takes && subtracts) body.op('i32.eqz')
     }
     body.write(x, y, subtracts ? `${t}.sub` : `${t}.add`)
     carryIn()
+    if (t === 'i64') body.op('i64.extend_i32_u')
     body.write(subtracts ? `${t}.sub` : `${t}.add`, set(sum))
     if (modifiers['cc'] !== undefined || decoded.form.pattern.includes('.cc.')) {
       const writes = decoded.instruction.opcode.split('.').includes('cc')
@@ -254,9 +258,10 @@ export class InstructionWriter {
           subtracts ? y : x,
           `${t}.eq`,
         )
-        if (takes) body.get(carry)
-        else body.i32(0)
-        body.write('i32.and', 'i32.or', set(carry))
+        carryIn()
+        body.write('i32.and', 'i32.or')
+        if (subtracts) body.op('i32.eqz')
+        body.write(set(carry))
       }
     }
     body.get(sum)
@@ -1203,6 +1208,8 @@ export class InstructionWriter {
    * that are missing (40 to 62, signed), and the parity of the phase (63).
    */
   #mbarrier(decoded: Decoded): void {
+    // The arrival of copies is awaited besides, unless it says noinc: here they are done, and nothing changes.
+    if (decoded.form.opcode === 'cp' && decoded.modifiers['noinc'] === undefined) return
     const body = this.#body
     const operation = decoded.modifiers['op'] ?? 'arrive'
     const operand = this.#operand(decoded, 'a')

@@ -19,6 +19,7 @@ import {
   LOCAL_WINDOW,
   MIXED,
   PARAMETER_WINDOW,
+  RESERVED_SHARED_BYTES,
   ROUTES,
   SHARED_WINDOW,
 } from './layout.js'
@@ -80,7 +81,12 @@ export interface LaunchStatistics {
   readonly threads: number
 }
 
-const DEFAULT_LIMIT = 2e11
+/** Of a launch: so much, and so much more for each thread, up to a limit that takes about a minute. */
+const DEFAULT_LIMIT = { least: 1e10, ofThread: 1e6, most: 2e11 }
+/** What it takes to stop threads and to let them go on, in instructions. */
+const STOP_EFFORT = 2000
+/** After how much another block, or another warp of the block, has its turn, though no loop within the code used up its own. */
+const TURN = { ofBlock: 2 ** 24, whereItMayWait: 2 ** 18 }
 const MULTIPROCESSORS = 132
 
 /** What a thread of a block in different states does. */
@@ -128,6 +134,10 @@ export class KernelLaunch implements RunTime {
   #at = 0
   #current: Resident | undefined
   #instructions = 0
+  #stopped = 0
+  readonly #turn: number
+  /** Of the effort: when another block, or another warp of the block, has its turn. */
+  #turnEnd = 0
   #bytes = 0
   #reads = 0
   #slept = 0
@@ -157,8 +167,11 @@ export class KernelLaunch implements RunTime {
       throw outOfRange('grid', 'at least one block', grid.join('×'))
     if (parameters.byteLength < program.parameters.byteLength)
       throw outOfRange('parameters', `at least ${program.parameters.byteLength} bytes`, parameters.byteLength)
-    this.#sharedBytes = program.shared.staticBytes + dynamicSharedBytes
-    this.#limit = options.instructionLimit ?? DEFAULT_LIMIT
+    const ownShared = program.shared.staticBytes + dynamicSharedBytes
+    this.#sharedBytes = program.shared.usesReserved ? align(ownShared, 128) + RESERVED_SHARED_BYTES : ownShared
+    const { least, ofThread, most } = DEFAULT_LIMIT
+    this.#limit = options.instructionLimit ?? Math.min(most, least + ofThread * this.#threads * this.#total)
+    this.#turn = program.waiting.has(program.kernel.fn.name) ? TURN.whereItMayWait : TURN.ofBlock
     const occupancy = Math.max(1, Math.floor(2048 / (32 * Math.ceil(this.#threads / 32))))
     this.#residentLimit = configuration.cooperative
       ? this.#total
@@ -187,7 +200,8 @@ export class KernelLaunch implements RunTime {
       view.setInt32(at + LAUNCH.nctaid + 4 * axis, grid[axis] ?? 1, true)
     }
     view.setInt32(at + LAUNCH.dynamicShared, dynamicSharedBytes, true)
-    view.setInt32(at + LAUNCH.totalShared, this.#sharedBytes, true)
+    view.setInt32(at + LAUNCH.totalShared, this.code.program.shared.staticBytes + dynamicSharedBytes, true)
+    view.setInt32(at + LAUNCH.reservedShared, this.#sharedBytes - RESERVED_SHARED_BYTES, true)
     view.setBigUint64(at + LAUNCH.gridId, BigInt(KernelLaunch.#workspaces), true)
     // A barrier over the grid finds its workspace in the environment, and only a cooperative launch has one.
     const workspace = this.configuration.cooperative ? this.#workspace : 0
@@ -211,7 +225,7 @@ export class KernelLaunch implements RunTime {
       this.code.renewWindows()
       while (this.#finished < this.#total) {
         this.#step()
-        if (this.#instructions > this.#limit) this.#endless()
+        if (this.#effort > this.#limit) this.#endless()
         if (this.#instructions >= until && this.#finished < this.#total) return 'more'
       }
     } catch (error) {
@@ -373,14 +387,26 @@ export class KernelLaunch implements RunTime {
 
   #run(resident: Resident, stop: number, from: number, to: number): number {
     const cost = this.#cost(stop) * (to - from)
+    this.#stopped++
     this.#instructions += cost
+    if (this.#effort > this.#limit) this.#endless()
     this.#bytes += cost * this.#bytesPerInstruction()
     return this.code.entry(stop)(resident.cells, from, to)
   }
 
+  get #effort(): number {
+    return this.#instructions + STOP_EFFORT * this.#stopped
+  }
+
+  get #isTurnOver(): boolean {
+    return this.#effort >= this.#turnEnd
+  }
+
   /** Lets the threads of a block run; whether all are over. */
   #round(resident: Resident): boolean {
-    for (;;) {
+    this.#turnEnd = this.#effort + this.#turn
+    for (let first = true; ; first = false) {
+      if (!first && this.#isTurnOver) return false
       if (resident.uniform === MIXED) {
         const result = this.#mixedRound(resident)
         if (result !== undefined) return result
@@ -422,6 +448,35 @@ export class KernelLaunch implements RunTime {
     return this.#memory.words[(this.#frame(resident, thread) + FRAME.state) >> 2] ?? EXITED
   }
 
+  /** Whether it is an operation without a mask, of those lanes that came to it together: not from different calls. */
+  #comesTogether(stop: Stop): boolean {
+    const { at, fn } = stop
+    const operation = this.#operationOf(stop)
+    return at !== undefined && !fn.fn.entry && maskOperand(at) === undefined && !(operation in MATRIX_OPERATIONS)
+  }
+
+  /** Where the functions that a thread is in were called, from the innermost on. */
+  #callersOf(resident: Resident, thread: number, { fn }: Stop): string {
+    const { words } = this.#memory
+    let link = words[(this.#frame(resident, thread) + FRAME.stack) >> 2] ?? 0
+    let callers = ''
+    for (let at = fn; !at.fn.entry; ) {
+      const state = words[link >> 2] ?? 0
+      callers += `${state} `
+      link = words[(link >> 2) + 1] ?? 0
+      at = this.#stop(state).fn
+    }
+    return callers
+  }
+
+  #haveSameCallers(resident: Resident, stop: Stop, from: number, to: number): boolean {
+    const callers = this.#callersOf(resident, from, stop)
+    for (let thread = from + 1; thread < to; thread++) {
+      if (this.#callersOf(resident, thread, stop) !== callers) return false
+    }
+    return true
+  }
+
   /** All threads of a block meet at one instruction; false where that takes a closer look. */
   #meetAll(resident: Resident, stop: Stop): boolean {
     const operation = this.#operationOf(stop)
@@ -437,6 +492,7 @@ export class KernelLaunch implements RunTime {
   /** Threads of whole warps, or all that are left of one, meet at an operation of warps; false where a lane is missing. */
   #meetRange(resident: Resident, stop: Stop, from: number, to: number): boolean {
     const maskName = stop.at === undefined ? undefined : maskOperand(stop.at)
+    if (this.#comesTogether(stop) && !this.#haveSameCallers(resident, stop, from, to)) return false
     if (this.#operationOf(stop) === 'shfl' && this.#shuffleRange(resident, stop, maskName, from, to)) return true
     const gathering = this.#gathering
     gathering.words = this.#memory.words
@@ -638,13 +694,20 @@ export class KernelLaunch implements RunTime {
     const { status } = resident
     for (let progress = true; progress; ) {
       progress = false
+      const end = this.#turnEnd
       for (let first = 0; first < this.#threads; first += 32) {
+        this.#turnEnd = this.#effort + this.#turn
         if (this.#runWarp(resident, first, Math.min(first + 32, this.#threads))) progress = true
       }
+      this.#turnEnd = end
       if (this.#meetAtBarriers(resident)) {
         progress = true
         if (this.#unite(resident)) return undefined
         if (this.options.choose !== undefined) return false
+      }
+      if (progress && this.#isTurnOver) {
+        for (let thread = 0; thread < this.#threads; thread++) if (status[thread] === YIELDED) status[thread] = READY
+        return false
       }
     }
     let [yielded, waiting] = [0, 0]
@@ -685,6 +748,8 @@ export class KernelLaunch implements RunTime {
       }
       if (!ran && !this.#meetInWarp(resident, first, end)) return any
       any = true
+      if (!this.#isTurnOver) continue
+      for (let thread = first; thread < end; thread++) if (status[thread] === READY) status[thread] = YIELDED
     }
   }
 
@@ -716,6 +781,10 @@ export class KernelLaunch implements RunTime {
         status.fill(WAITING, from, to)
         return
       }
+      if (this.#isTurnOver) {
+        status.fill(YIELDED, from, to)
+        return
+      }
     }
   }
 
@@ -732,7 +801,7 @@ export class KernelLaunch implements RunTime {
     const { status } = resident
     let live = 0
     const groups = new Map<string, { mask: number; lanes: number }>()
-    const withoutMask = new Map<number, number>()
+    const withoutMask = new Map<string, number>()
     for (let thread = first; thread < end; thread++) {
       const lane = thread - first
       if (status[thread] !== GONE) live |= 1 << lane
@@ -747,7 +816,10 @@ export class KernelLaunch implements RunTime {
           const group = groups.get(operation)
           if (group === undefined) groups.set(operation, { mask: -1, lanes: 1 << lane })
           else group.lanes |= 1 << lane
-        } else withoutMask.set(stop.id, (withoutMask.get(stop.id) ?? 0) | (1 << lane))
+        } else {
+          const key = `${stop.id} ${this.#comesTogether(stop) ? this.#callersOf(resident, thread, stop) : ''}`
+          withoutMask.set(key, (withoutMask.get(key) ?? 0) | (1 << lane))
+        }
         continue
       }
       const mask = this.#cellValue(resident, thread, stop, name) ?? -1

@@ -38,8 +38,12 @@ export const LAUNCH = {
   envreg2: 44,
   threads: 48,
   parameterBytes: 52,
+  reservedShared: 56,
   parameters: 64,
 } as const
+
+/** What a block has of shared memory besides its own, for headers of CUDA, as on GPUs since sm_80. */
+export const RESERVED_SHARED_BYTES = 1024
 
 /** Of a resident block. */
 export const BLOCK = {

@@ -94,7 +94,10 @@ function convert(
     const text = address === 0 ? '(null)' : readString(address, (at) => memory.byte(at))
     return ['', precision === undefined ? text : text.slice(0, precision)]
   }
-  if (kind === 'p') return ['', `0x${BigInt.asUintN(64, memory.int64(take(8))).toString(16)}`]
+  if (kind === 'p') {
+    const address = BigInt.asUintN(64, memory.int64(take(8)))
+    return ['', address === 0n ? '(nil)' : `0x${address.toString(16)}`]
+  }
   if (/[fFeEgGaA]/.test(kind)) {
     const value = memory.double(take(8))
     const negative = value < 0 || Object.is(value, -0)

@@ -79,6 +79,12 @@ export function mayWait({ instruction }: Decoded): boolean {
   return SPINNING.test(instruction.opcode)
 }
 
+/** The function that an instruction calls by its name. */
+export function functionCalledBy(decoded: Decoded, text: PtxText): string | undefined {
+  const callee = codeOf(decoded) === 'call' ? calleeOf(decoded) : undefined
+  return callee === undefined ? undefined : (text.aliases.get(callee) ?? callee)
+}
+
 export interface Program {
   readonly text: PtxText
   readonly kernel: PreparedFunction
@@ -87,12 +93,19 @@ export interface Program {
   readonly addressed: ReadonlyMap<number, PreparedFunction>
   readonly stops: readonly Stop[]
   readonly parameters: ParameterLayout
-  readonly shared: { readonly offsets: ReadonlyMap<string, number>; readonly staticBytes: number }
+  readonly shared: {
+    readonly offsets: ReadonlyMap<string, number>
+    readonly staticBytes: number
+    /** Whether it asks where the memory lies that headers of CUDA have for themselves. */
+    readonly usesReserved: boolean
+  }
   /** Of a thread's frame, without the stack of functions that are called. */
   readonly kernelFrameEnd: number
   /** Of a thread: its frame and its stack. */
   readonly threadBytes: number
   readonly hasMeetings: boolean
+  /** Functions that may look for what another thread does, by themselves or in what they call. */
+  readonly waiting: ReadonlySet<string>
   readonly needsStack: boolean
 }
 
@@ -134,14 +147,15 @@ class Preparation {
     if (kernel?.body === undefined || !kernel.entry)
       throw ptxError('ERR_COMPILATION', `'${this.name}' is no kernel of this module`, { line: kernel?.line ?? 1 })
     this.#reach(kernel)
-    const stopping = this.#stoppingFunctions()
+    const waiting = this.#waitingFunctions()
+    const stopping = this.#stoppingFunctions(waiting)
     const shared = this.#shared()
     const cellsEnd = align(this.#cellsEnd(), 16)
     const prepared = new Map<string, PreparedFunction>()
     let hasMeetings = false
     for (const [name, { fn }] of this.#reached) {
       const stops = fn.entry || stopping.has(name)
-      const flow = controlFlowOf(fn, (call) => this.#callStops(call, stopping))
+      const flow = controlFlowOf(fn, (call) => this.#callsOneOf(call, stopping))
       const live = liveAtStart(flow)
       const own = this.#stopsOf(fn, flow, stops)
       hasMeetings ||= own.some(({ kind }) => kind === 'meeting' || kind === 'return')
@@ -193,6 +207,7 @@ class Preparation {
       kernelFrameEnd,
       threadBytes,
       hasMeetings,
+      waiting,
       needsStack: stack > 0,
     }
   }
@@ -277,24 +292,33 @@ class Preparation {
     return taken
   }
 
-  /** Functions in which threads may stop: they meet, wait for others, or call such a function. */
-  #stoppingFunctions(): Set<string> {
+  #waitingFunctions(): Set<string> {
+    const waiting = new Set<string>()
+    for (let size = -1; size !== waiting.size; ) {
+      size = waiting.size
+      for (const [name, { flow }] of this.#reached) {
+        const waits = (decoded: Decoded): boolean => mayWait(decoded) || this.#callsOneOf(decoded, waiting)
+        if (flow.blocks.some(({ instructions }) => instructions.some(waits))) waiting.add(name)
+      }
+    }
+    return waiting
+  }
+
+  /** Functions in which threads may stop: they meet, wait for others in a loop, or call such a function. */
+  #stoppingFunctions(waiting: ReadonlySet<string>): Set<string> {
     const stopping = new Set<string>()
     for (const [name, { fn, flow }] of this.#reached) {
       if (fn.entry) continue
-      const all = flow.blocks.flatMap(({ instructions }) => instructions)
       const meets = flow.blocks.some(({ terminator }) => terminator.kind === 'meeting')
-      if (meets || (regionFrom(flow, 0).loops.size > 0 && all.some(mayWait))) stopping.add(name)
+      if (meets || (waiting.has(name) && regionFrom(flow, 0).loops.size > 0)) stopping.add(name)
     }
     for (let changed = true; changed; ) {
       changed = false
       const anyAddressed = [...this.#reached].some(([name, { taken }]) => taken && stopping.has(name))
       for (const [name, { fn, flow, taken }] of this.#reached) {
         if (fn.entry || stopping.has(name)) continue
-        const calls = flow.blocks.flatMap(({ instructions }) =>
-          instructions.filter((decoded) => codeOf(decoded) === 'call'),
-        )
-        const stops = calls.some((call) => this.#callStops(call, stopping)) || (taken && anyAddressed)
+        const calls = flow.blocks.some(({ instructions }) => instructions.some((at) => this.#callsOneOf(at, stopping)))
+        const stops = calls || (taken && anyAddressed)
         if (!stops) continue
         stopping.add(name)
         changed = true
@@ -303,10 +327,12 @@ class Preparation {
     return stopping
   }
 
-  #callStops(call: Decoded, stopping: ReadonlySet<string>): boolean {
-    const callee = calleeOf(call)
-    if (callee !== undefined) return stopping.has(this.text.aliases.get(callee) ?? callee)
-    return [...this.#reached].some(([name, { taken }]) => taken && stopping.has(name))
+  /** Whether it is a call of one of these functions, or through a pointer that may be one's address. */
+  #callsOneOf(decoded: Decoded, names: ReadonlySet<string>): boolean {
+    if (codeOf(decoded) !== 'call') return false
+    const callee = functionCalledBy(decoded, this.text)
+    if (callee !== undefined) return names.has(callee)
+    return [...this.#reached].some(([name, { taken }]) => taken && names.has(name))
   }
 
   #stopsOf(fn: PtxFunction, flow: ControlFlow, stops: boolean): Omit<Stop, 'id' | 'fn'>[] {
@@ -364,6 +390,7 @@ class Preparation {
   #shared(): Program['shared'] {
     const offsets = new Map<string, number>()
     const dynamic: Variable[] = []
+    let usesReserved = false
     let end = 0
     const place = (variable: Variable): void => {
       if (variable.space !== 'shared' || offsets.has(variable.name)) return
@@ -378,6 +405,7 @@ class Preparation {
     const use = (operand: Operand): void => {
       if (operand.kind === 'address') use(operand.base)
       else if (operand.kind === 'vector' || operand.kind === 'list') operand.items.forEach(use)
+      else if (operand.kind === 'special') usesReserved ||= operand.name.startsWith('reserved_smem')
       else if (operand.kind === 'symbol') {
         const variable = operand.variable ?? this.text.variables.get(operand.name)
         if (variable !== undefined) place(variable)
@@ -390,7 +418,7 @@ class Preparation {
     // Dynamic shared memory begins behind the variables of a given size.
     const begin = dynamic.reduce((at, { alignment }) => align(at, Math.max(alignment, 1)), end)
     for (const { name } of dynamic) offsets.set(name, begin)
-    return { offsets, staticBytes: dynamic.length > 0 ? begin : end }
+    return { offsets, staticBytes: dynamic.length > 0 ? begin : end, usesReserved }
   }
 
   /** The stack that calls need, beyond the kernel's frame. */

@@ -2,7 +2,7 @@
 import type { Decoded } from './decoding.js'
 import { type Formula, FormulaWriter, parseFormula } from './expression.js'
 import { HELPERS, signatureOf } from './helpers.js'
-import { BLOCK, FUNCTION_WINDOW, LAUNCH } from './layout.js'
+import { BLOCK, FUNCTION_WINDOW, LAUNCH, RESERVED_SHARED_BYTES } from './layout.js'
 import { floatBits } from './parser.js'
 import type { PreparedFunction, Program } from './program.js'
 import { slotType, wasmTypeOf } from './register-types.js'
@@ -412,6 +412,7 @@ export class ValueWriter {
     else if (base.startsWith('lanemask_')) this.#laneMask(base.slice(9))
     else if (base === 'dynamic_smem_size') body.get(this.#launchCell(LAUNCH.dynamicShared))
     else if (base === 'total_smem_size' || base === 'aggr_smem_size') body.get(this.#launchCell(LAUNCH.totalShared))
+    else if (base.startsWith('reserved_smem_offset_')) this.#reservedShared(base.slice('reserved_smem_offset_'.length))
     else if (base === 'envreg1') body.get(this.#launchCell(LAUNCH.envreg1))
     else if (base === 'envreg2') body.get(this.#launchCell(LAUNCH.envreg2))
     else if (/^(clock|clock_hi|globaltimer_lo|globaltimer_hi)$/.test(base)) {
@@ -426,6 +427,16 @@ export class ValueWriter {
       else body.i32(1)
     } else if (base === 'clusterid') this.#narrowSpecial(`ctaid.${axis || 'x'}`)
     else body.i32(0)
+  }
+
+  /** The memory of cooperative groups (1) lies in the upper half. */
+  #reservedShared(which: string): void {
+    if (which === 'cap') {
+      this.body.i32(RESERVED_SHARED_BYTES)
+      return
+    }
+    const distance = which === 'end' ? RESERVED_SHARED_BYTES : which === '1' ? RESERVED_SHARED_BYTES / 2 : 0
+    this.body.write(this.#launchCell(LAUNCH.reservedShared), i32(distance), 'i32.add')
   }
 
   #laneMask(relation: string): void {

@@ -81,7 +81,8 @@ export interface SimulationOptions {
   readonly memory?: number | undefined
   /**
    * Instructions of all its threads after which the launch of a kernel ends with CUDA_ERROR_LAUNCH_TIMEOUT, and the line where
-   * it is: from 1 on. Default: CUDA_STREAMS_SIM_INSTRUCTIONS, or 5e10, which take a minute or so.
+   * it is: from 1 on. Default: CUDA_STREAMS_SIM_INSTRUCTIONS, or 1e10 and 1e6 more for each thread,
+   * which takes seconds.
    */
   readonly instructions?: number | undefined
   /** The calls and operations that are to fail. `simulation.inject()` adds more. */

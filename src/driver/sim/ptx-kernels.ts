@@ -48,7 +48,7 @@ export interface PtxParts {
   readonly memory: SimMemory
   /** Picks one of so many blocks that could run next; undefined: they run in order. */
   readonly choose: ((count: number) => number) | undefined
-  /** The most instructions of a launch. */
+  /** The most instructions of a launch; 0: by the number of its threads. */
   readonly instructions: number
 }
 
@@ -170,7 +170,7 @@ export class PtxKernel {
     const { choose, instructions: instructionLimit } = this.parts
     const launch = this.module.launch(this.name, configuration, {
       print: (text) => void process.stdout.write(text),
-      instructionLimit,
+      ...(instructionLimit === 0 ? {} : { instructionLimit }),
       ...(choose === undefined ? {} : { choose }),
       ...(observer === undefined ? {} : checks),
     })

@@ -67,7 +67,7 @@ export interface SimDriverOptions {
   readonly seed: number
   /** Bytes of each device. Default: a part of this machine's memory. */
   readonly memory?: number | undefined
-  /** Of a launch, at most. Default: as the environment says. */
+  /** Of a launch, at most. Default: as the environment says; 0: by the number of its threads. */
   readonly instructions?: number | undefined
   /** Picks the faults that are random. Default: the seed. */
   readonly faultSeed?: number

@@ -72,8 +72,9 @@ export interface Queued {
 export class SimMemory implements MemoryDriver {
   /** In the order of their addresses; freed ones too, until their addresses are used again. */
   readonly #blocks: MemoryBlock[] = []
-  readonly #freeAddresses = new Map<number, Queue<number>>()
-  #slab = { next: 0, end: 0 }
+  readonly #freeAddresses = { device: new Map<number, Queue<number>>(), host: new Map<number, Queue<number>>() }
+  /** Memory of the host lies apart from that of devices, so that a kernel that goes far beyond its buffer is noticed. */
+  readonly #slabs = { device: { next: 0, end: 0 }, host: { next: 0, end: 0 } }
   /** What compiled kernels see; undefined before the first. */
   #kernelMemory: Ptx.DeviceMemory | undefined
   /** Is it noted which bytes kernels touch? */
@@ -150,7 +151,7 @@ export class SimMemory implements MemoryDriver {
     this.machine.scheduler.tick()
     if (this.#pinned + byteLength > pinnedMemory()) throw outOfPinnedMemory(this.#pinned)
     const bytes = orOutOfMemory('cuMemHostAlloc', () => new ArrayBuffer(byteLength))
-    const block = new PinnedMemory(this.#address(rounded(byteLength)), byteLength, device, bytes)
+    const block = new PinnedMemory(this.#address(rounded(byteLength), 'host'), byteLength, device, bytes)
     this.#insert(block)
     this.#pinned += byteLength
     return { pointer: block.pointer, bytes }
@@ -168,7 +169,7 @@ export class SimMemory implements MemoryDriver {
     }
     // Memory of an ArrayBuffer begins at a multiple of 16, and of no more.
     const skipped = (bytes.byteOffset + HOST_ALIGNMENT) % GRANULE
-    const address = this.#address(rounded(skipped + bytes.length))
+    const address = this.#address(rounded(skipped + bytes.length), 'host')
     const block = new RegisteredMemory((address + skipped) as Pointer, bytes, device)
     this.#insert(block)
     // The program looks at its array without asking.
@@ -377,18 +378,19 @@ export class SimMemory implements MemoryDriver {
     if (this.#kernelMemory !== undefined) block.showTo(this.#kernelMemory)
   }
 
-  #address(size: number): Pointer {
+  #address(size: number, kind: 'device' | 'host' = 'device'): Pointer {
     // An exploration wants the same addresses in all orders, whether something is freed by now or not.
-    const free = this.machine.scheduler.explores ? undefined : this.#freeAddresses.get(size)?.shift()
+    const free = this.machine.scheduler.explores ? undefined : this.#freeAddresses[kind].get(size)?.shift()
     if (free !== undefined) return free as Pointer
-    if (this.#slab.next + size > this.#slab.end) {
+    const slab = this.#slabs[kind]
+    if (slab.next + size > slab.end) {
       const length = Math.max(SLAB, size)
-      const base = this.takeAddresses(length)
-      this.#slab = { next: base, end: base + length }
+      slab.next = this.takeAddresses(length)
+      slab.end = slab.next + length
     }
-    const address = this.#slab.next
+    const address = slab.next
     // Nothing lies right behind it, so that a kernel that goes beyond its end is noticed.
-    this.#slab.next += size + GRANULE
+    slab.next += size + GRANULE
     return address as Pointer
   }
 
@@ -396,8 +398,10 @@ export class SimMemory implements MemoryDriver {
     if (block instanceof PinnedMemory) this.#pinned -= block.byteLength
     const begin = beginOf(block)
     const size = rounded(block.pointer - begin + block.byteLength)
-    const free = this.#freeAddresses.get(size) ?? new Queue()
-    this.#freeAddresses.set(size, free)
+    const addresses =
+      this.#freeAddresses[block instanceof DeviceMemory || block instanceof VariableMemory ? 'device' : 'host']
+    const free = addresses.get(size) ?? new Queue()
+    addresses.set(size, free)
     free.push(begin)
   }
 }

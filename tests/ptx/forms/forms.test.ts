@@ -12,7 +12,7 @@ import { type Answer, reference, widthOf } from './reference.js'
 
 const BATCH = 64
 
-/** add.cc and its like: the sum and the carry, by definition. */
+/** add.cc and its like: the sum and the carry, by definition. A subtraction adds the complement: it carries where it borrows nothing. */
 function carryReference(each: FormCase, o: Readonly<Record<string, bigint>>, thread: number): Answer {
   const { form, modifiers } = each
   const width = BigInt(widthOf(modifiers['T'] ?? 'u32'))
@@ -29,8 +29,8 @@ function carryReference(each: FormCase, o: Readonly<Record<string, bigint>>, thr
     y = c
   }
   const subtracts = form.opcode.startsWith('sub')
-  const total = subtracts ? x - y - (takes ? carry : 0n) : x + y + (takes ? carry : 0n)
-  const out = subtracts ? (total < 0n ? 1n : 0n) : total >> width
+  const total = subtracts ? x - y - (takes ? 1n - carry : 0n) : x + y + (takes ? carry : 0n)
+  const out = subtracts ? (total < 0n ? 0n : 1n) : total >> width
   return { kind: 'bits', results: [total, writes ? out : carry] }
 }
 
