@@ -2,7 +2,7 @@
  * The one kernel of the programs, as GPUs and the simulator run it: integers only, one thread a word, so that its result is the
  * same everywhere. NVRTC made the PTX of this source, for every GPU that the library works with:
  *
- *     extern "C" __global__ void mix(unsigned* to, const unsigned* from, unsigned rounds) {
+ *     void mix(unsigned* to, const unsigned* from, unsigned rounds) {
  *       unsigned i = threadIdx.x;
  *       unsigned value = from[i];
  *       for (unsigned round = 0; round < rounds; ++round) value = value * 1664525u + 1013904223u;
