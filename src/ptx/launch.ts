@@ -179,7 +179,8 @@ export class KernelLaunch implements RunTime {
     this.#cells = this.#allocate(LAUNCH.parameters + program.parameters.byteLength)
     KernelLaunch.#workspaces = (KernelLaunch.#workspaces + 1) % 65536
     this.#workspace = ENGINE_BEGIN + 256 * KernelLaunch.#workspaces
-    this.#memory.add(this.#workspace, 256, { initialised: true })
+    // It changes the table of blocks, which launches without a barrier over the grid leave as it is.
+    if (configuration.cooperative) this.#memory.add(this.#workspace, 256, { initialised: true })
     this.#writeCells(dynamicSharedBytes)
     this.#gathering = new Gathering(this.#memory.words)
     this.#matrixMemory = this.#makeMatrixMemory()
@@ -257,7 +258,7 @@ export class KernelLaunch implements RunTime {
       for (const each of [cells, shared, frames]) this.#memory.release(each)
     }
     this.#memory.release(this.#cells)
-    this.#memory.remove(this.#workspace)
+    if (this.configuration.cooperative) this.#memory.remove(this.#workspace)
   }
 
   get statistics(): LaunchStatistics {
