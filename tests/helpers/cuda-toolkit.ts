@@ -2,8 +2,8 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { messageOf } from '../../src/base/errors.js'
-import { NVRTC } from '../../src/native/nvrtc.js'
-import { loadLibrary, pythonFolders, toolkitFolders } from '../../src/native/shared-library.js'
+import { compileCudaNow } from '../../src/native/nvrtc.js'
+import { pythonFolders, toolkitFolders } from '../../src/native/shared-library.js'
 import { root } from './root.js'
 
 const CACHED = join(root, '.cache', 'cuda-toolkit', 'nvidia', 'cu13')
@@ -27,7 +27,7 @@ export function preferCachedNvrtc(): void {
 export function lacksNvrtc(): string | false {
   preferCachedNvrtc()
   try {
-    loadLibrary(NVRTC)
+    compileCudaNow({ text: '', file: 'nothing.cu', options: [] }, 'ptx')
     return false
   } catch (error) {
     return messageOf(error)
