@@ -1,6 +1,6 @@
 // Compiles the kernels that stand here as CUDA C++ to PTX, by NVRTC: `npm run build && node scripts/cuda-toolkit.mjs && node
-// scripts/ptx-kernels.mjs [names]`. The PTX is checked in, so that nobody needs NVRTC: tests/ptx/kernels/*.cu for sm_75 and sm_90, and
-// those of the pipeline (`pipeline`) for every GPU and driver that the library works with.
+// scripts/ptx-kernels.mjs [names]`. The PTX is checked in, so that nobody needs NVRTC: tests/ptx/kernels/*.cu for sm_75 and sm_90; those of
+// the pipeline (`pipeline`) and of the playground's lessons (`lessons`) for every GPU and driver that the library works with.
 // PTX of Triton and Numba: `python tests/ptx/kernels/python/triton_kernels.py tests/ptx/kernels`, likewise numba_kernels.py.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -16,12 +16,17 @@ function compile(path, file, options) {
   return new TextDecoder().decode(ptx).replace(/\0$/, '')
 }
 
+const sourcesIn = (path) => readdirSync(path).filter((name) => name.endsWith('.cu'))
+
 /** Drivers refuse PTX that is newer than they are. */
 const forOldDrivers = (ptx) =>
   ptx
     .replace(/^\.version .*$/m, '.version 7.0')
     .replace(/^\/\/.*\n/gm, '')
     .trim()
+
+/** Where the sources lie on this machine is nobody's affair. */
+const withoutFolders = (ptx) => ptx.replaceAll(/"[^"]*\/(?=[\w.-]+")/g, '"')
 
 const wanted = process.argv.slice(2)
 const isWanted = (name) => wanted.length === 0 || wanted.includes(name)
@@ -33,15 +38,21 @@ if (isWanted('pipeline')) {
     `/** kernels.cu as PTX: \`node scripts/ptx-kernels.mjs pipeline\` makes it. */\nexport const KERNELS = \`\n${ptx}\n\`\n`,
   )
 }
-for (const file of readdirSync(folder).filter((name) => name.endsWith('.cu'))) {
+if (isWanted('lessons')) {
+  const lessons = join(root, 'site', 'playground', 'lessons')
+  for (const file of sourcesIn(lessons)) {
+    const ptx = compile(join(lessons, file), file, ['--gpu-architecture=compute_75', '-lineinfo'])
+    writeFileSync(join(lessons, file.replace(/\.cu$/, '.ptx')), `${forOldDrivers(withoutFolders(ptx))}\n`)
+  }
+}
+for (const file of sourcesIn(folder)) {
   const name = file.slice(0, -'.cu'.length)
   if (!isWanted(name)) continue
   // Line tables of the headers would be most of that file.
   const lines = name === 'waiting' ? [] : ['-lineinfo']
   for (const arch of [75, 90]) {
     const options = [`--gpu-architecture=compute_${arch}`, '--device-int128', ...lines]
-    // Where the headers lie on this machine is nobody's affair.
-    const ptx = compile(join(folder, file), file, options).replaceAll(/"[^"]*\/(?=[\w.]+")/g, '"')
+    const ptx = withoutFolders(compile(join(folder, file), file, options))
     writeFileSync(join(folder, `${name}.sm_${arch}.ptx`), ptx)
     console.log(`${name}.sm_${arch}.ptx: ${ptx.length} bytes`)
   }

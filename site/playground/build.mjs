@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
 import { build } from 'esbuild'
 import ts from 'typescript'
+import { asText } from './as-text.mjs'
 import { compiled, inPlaceOfNode } from './in-place-of-node.mjs'
 
 const here = dirname(fileURLToPath(import.meta.url))
@@ -24,20 +25,6 @@ const alias = Object.fromEntries(
     join(compiled, `${entryPoint}.js`),
   ]),
 )
-
-/** `import { text } from './file.ts?text'` */
-const asText = {
-  name: 'text',
-  setup({ onResolve, onLoad }) {
-    onResolve({ filter: /\?text$/ }, ({ path, resolveDir }) => ({
-      path: resolve(resolveDir, path.slice(0, -'?text'.length)),
-      namespace: 'text',
-    }))
-    onLoad({ filter: /.*/, namespace: 'text' }, ({ path }) => ({
-      contents: `export const text = ${JSON.stringify(readFileSync(path, 'utf8'))}`,
-    }))
-  },
-}
 
 /** What the compiler asks of Node where it finds itself there. */
 const noNode = {

@@ -142,6 +142,11 @@ export interface Driver {
   deviceRecordInternal(event: EventHandle, device: number): boolean
   /** `cuEventQuery`: throws what a GPU that has faulted answers to every call, where that is known by now. */
   contextCheck(context: ContextHandle): void
+  /**
+   * What is known of the fault of a context beside its number, such as which thread of a kernel used which address. Undefined
+   * without a fault, and on a GPU.
+   */
+  contextFault(context: ContextHandle): string | undefined
   /** `cuThreadExchangeStreamCaptureMode`: runs calls that would otherwise invalidate a capture of any thread. */
   relaxed<R>(calls: () => R): R
 

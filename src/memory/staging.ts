@@ -4,7 +4,7 @@
  * full, the stream waits for JavaScript, not the caller: an internal helper stream waits for a host function that fills or
  * empties a chunk.
  */
-import { invalidValue } from '../base/errors.js'
+import { explained, invalidValue } from '../base/errors.js'
 import { destroyWhenUnreachable } from '../base/finalization.js'
 import { memoize } from '../base/memoize.js'
 import { cudaError } from '../driver/cuda-results.js'
@@ -232,11 +232,12 @@ function fillLater(
 
 /** `run` returns an error, if there is one. It is not called after a fault, but counts as done nevertheless. */
 function queueHostFunction({ driver, handle, context }: StreamImpl, pending: Pending, run: () => unknown): void {
-  const call = hostFunction(
-    (status) => pending.done(status === 0 ? run() : cudaError('cuMemcpyAsync', status)),
-    true,
-    true,
-  )
+  const faultError = (status: number): Error => {
+    const error = cudaError('cuMemcpyAsync', status)
+    const reason = driver.contextFault(context)
+    return reason === undefined ? error : explained(error, reason)
+  }
+  const call = hostFunction((status) => pending.done(status === 0 ? run() : faultError(status)), true, true)
   driver.queue({ kind: 'hostFunction', stream: handle, context, call })
   pending.queued()
 }

@@ -1,7 +1,7 @@
 /** What the text of a kernel says without running it: its parameters, what it does to memory through them, its size. */
 import { liveAtStart } from './control-flow.js'
 import { accessesOf, callParts, type Decoded } from './decoding.js'
-import { HOST_FUNCTIONS, type Program } from './program.js'
+import { HOST_FUNCTIONS, type KernelProgram } from './program.js'
 import { bitsOf, type Operand, type Register, type Variable } from './syntax.js'
 
 /** What a kernel does to the memory that a parameter points to. */
@@ -52,7 +52,7 @@ export interface KernelFacts {
 const MODULE = -1
 const ELSEWHERE = -2
 
-export function factsOf(program: Program): KernelFacts {
+export function factsOf(program: KernelProgram): KernelFacts {
   const { kernel, functions, parameters, shared } = program
   const flow = new PointerFlow(program)
   flow.follow()
@@ -81,7 +81,7 @@ export function factsOf(program: Program): KernelFacts {
   }
 }
 
-function dynamicShared({ text, functions }: Program, name: string): boolean {
+function dynamicShared({ text, functions }: KernelProgram, name: string): boolean {
   const known = text.variables.get(name)
   if (known !== undefined) return known.space === 'shared' && (known.external || known.byteLength === 0)
   return [...functions.values()].some(({ fn }) =>
@@ -90,7 +90,7 @@ function dynamicShared({ text, functions }: Program, name: string): boolean {
 }
 
 /** The most words of registers that live at the start of a block of code. */
-function pressureOf({ kernel }: Program): number {
+function pressureOf({ kernel }: KernelProgram): number {
   let most = 0
   for (const live of liveAtStart(kernel.flow)) {
     let words = 0
@@ -115,7 +115,7 @@ class PointerFlow {
   readonly #all: readonly Decoded[]
   #changed = true
 
-  constructor(private readonly program: Program) {
+  constructor(private readonly program: KernelProgram) {
     this.#parameters = program.kernel.fn.parameters
     this.#all = program.kernel.flow.blocks.flatMap(({ instructions, terminator }) =>
       'at' in terminator ? [...instructions, terminator.at] : instructions,

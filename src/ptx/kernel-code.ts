@@ -20,7 +20,7 @@ import {
   WINDOW_BYTES,
 } from './layout.js'
 import { NUMBERS } from './numbers.js'
-import type { PreparedFunction, Program, Stop } from './program.js'
+import type { KernelProgram, PreparedFunction, Stop } from './program.js'
 import { DIRECT_SIGNATURE, ENTRY_SIGNATURE, type ModuleContext, writeHelper } from './value-writer.js'
 import { call, FunctionBody, i32, i64, ModuleBuilder, memory, type Signature, set, tee } from './wasm-encoder.js'
 import { compileWasm, instantiateWasm, isValidWasm, type WasmFunction } from './web-assembly.js'
@@ -122,7 +122,7 @@ export class KernelCode {
 
   /** @throws ERR_UNSUPPORTED, ERR_COMPILATION, and OutOfMachineMemory */
   constructor(
-    readonly program: Program,
+    readonly program: KernelProgram,
     readonly memory: DeviceMemory,
     readonly options: CodeOptions,
     private readonly addressOf: (name: string, decoded: Decoded) => bigint,

@@ -4,7 +4,7 @@
  */
 import { outOfRange } from '../base/errors.js'
 import { regionFrom } from './control-flow.js'
-import type { Decoded } from './decoding.js'
+import { type Decoded, describeInstruction } from './decoding.js'
 import { type DeviceBlock, type DeviceMemory, ENGINE_BEGIN, OutOfMachineMemory } from './device-memory.js'
 import { type FaultCode, KernelFault, type KernelFinding, type Triple } from './faults.js'
 import { SHADOW } from './instruction-writer.js'
@@ -971,11 +971,13 @@ export class KernelLaunch implements RunTime {
     const line = at?.instruction.line ?? 0
     if (report === undefined || this.#reported.has(`${kind},${line}`)) return
     this.#reported.add(`${kind},${line}`)
+    const block = resident?.ctaid ?? ([0, 0, 0] as const)
+    const where = at === undefined ? '' : `, by ${describeInstruction(at.instruction)}`
     report({
       kind,
-      message,
+      message: `${message}. In block (${block.join()})${where}`,
       kernel: this.code.program.kernel.fn.name,
-      block: resident?.ctaid ?? [0, 0, 0],
+      block,
       threads,
       line,
       source: at?.instruction.source,
@@ -1200,7 +1202,8 @@ export class KernelLaunch implements RunTime {
     const race = resident.races.access(address, bytes, access, thread, at)
     if (race === undefined) return
     const { other, before } = race
-    const message = `Threads ${other} and ${thread} access byte ${address} of shared memory without a barrier between them; the earlier access is of line ${before?.instruction.line}`
+    const first = before === undefined ? '' : `, first by ${describeInstruction(before.instruction)}`
+    const message = `Threads ${other} and ${thread} access byte ${address} of shared memory without a barrier between them${first}`
     this.#find('shared-memory-race', message, [other, thread], at, resident)
   }
 

@@ -85,7 +85,7 @@ export function functionCalledBy(decoded: Decoded, text: PtxText): string | unde
   return callee === undefined ? undefined : (text.aliases.get(callee) ?? callee)
 }
 
-export interface Program {
+export interface KernelProgram {
   readonly text: PtxText
   readonly kernel: PreparedFunction
   readonly functions: ReadonlyMap<string, PreparedFunction>
@@ -114,7 +114,7 @@ export interface ProgramOptions {
   readonly stackBytes: number
 }
 
-export function prepareProgram(text: PtxText, name: string, options: ProgramOptions): Program {
+export function prepareProgram(text: PtxText, name: string, options: ProgramOptions): KernelProgram {
   return new Preparation(text, name, options).prepare()
 }
 
@@ -142,7 +142,7 @@ class Preparation {
     private readonly options: ProgramOptions,
   ) {}
 
-  prepare(): Program {
+  prepare(): KernelProgram {
     const kernel = this.text.functions.get(this.name)
     if (kernel?.body === undefined || !kernel.entry)
       throw ptxError('ERR_COMPILATION', `'${this.name}' is no kernel of this module`, { line: kernel?.line ?? 1 })
@@ -387,7 +387,7 @@ class Preparation {
     return end
   }
 
-  #shared(): Program['shared'] {
+  #shared(): KernelProgram['shared'] {
     const offsets = new Map<string, number>()
     const dynamic: Variable[] = []
     let usesReserved = false

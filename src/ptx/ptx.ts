@@ -17,7 +17,7 @@ import {
 } from './launch.js'
 import { FUNCTION_WINDOW } from './layout.js'
 import { parsePtx } from './parser.js'
-import { functionNumber, type Program, prepareProgram } from './program.js'
+import { functionNumber, type KernelProgram, prepareProgram } from './program.js'
 import { type PtxError, type PtxText, ptxError, type SourceLine, type Variable } from './syntax.js'
 
 export {
@@ -73,7 +73,7 @@ export interface CodeOptions {
 export class PtxModule {
   readonly #text: PtxText
   readonly #addresses = new Map<string, number>()
-  readonly #programs = new Map<string, Program>()
+  readonly #programs = new Map<string, KernelProgram>()
   readonly #codes = new Map<string, KernelCode>()
 
   /** @throws ERR_COMPILATION for text that is no PTX; ERR_UNSUPPORTED for 32-bit addresses; each with `line` */
@@ -131,7 +131,7 @@ export class PtxModule {
     return code
   }
 
-  #program(kernel: string, stackBytes: number): Program {
+  #program(kernel: string, stackBytes: number): KernelProgram {
     const key = `${stackBytes},${kernel}`
     const known = this.#programs.get(key)
     if (known !== undefined) return known

@@ -4,14 +4,14 @@ import { type Formula, FormulaWriter, parseFormula } from './expression.js'
 import { HELPERS, signatureOf } from './helpers.js'
 import { BLOCK, FUNCTION_WINDOW, LAUNCH, RESERVED_SHARED_BYTES } from './layout.js'
 import { floatBits } from './parser.js'
-import type { PreparedFunction, Program } from './program.js'
+import type { KernelProgram, PreparedFunction } from './program.js'
 import { slotType, wasmTypeOf } from './register-types.js'
 import { bitsOf, type Operand, ptxError, type Register, type Variable } from './syntax.js'
 import { call, FunctionBody, f32, i32, i64, memory, type Signature, set, tee, type ValueType } from './wasm-encoder.js'
 
 /** What the functions of one module share. */
 export interface ModuleContext {
-  readonly program: Program
+  readonly program: KernelProgram
   readonly hardwareFma: boolean
   /** Bytes that are read and written are recorded. */
   readonly recorded: boolean

@@ -1,6 +1,6 @@
 /** Gathers the findings, drops those that were reported before, and makes the reports: data, and the text for people. */
 import { isBefore } from '../base/vector-clock.js'
-import type { Access, KernelMistakeKind } from '../driver/driver.js'
+import type { Access } from '../driver/driver.js'
 import {
   type CapturedPlace,
   type CheckedOperation,
@@ -262,7 +262,11 @@ export type ReportKind =
   | 'foreign-memory'
   | 'wrong-signature'
   | 'outside-argument'
-  | KernelMistakeKind
+  | 'uninitialised-read'
+  | 'shared-memory-race'
+  | 'diverging-barrier'
+  | 'shuffle-from-absent-lane'
+  | 'lane-not-in-mask'
 
 /** One side of a report. */
 export interface ReportedOperation {

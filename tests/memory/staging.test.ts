@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
+import { defineKernel } from 'cuda-streams'
 import { latch, simulate } from 'cuda-streams/sim'
 import { driverOf } from '../../src/device.js'
 import { root } from '../helpers/root.js'
@@ -86,4 +87,32 @@ test('a stream that is closed gives its staging memory back, once nothing needs 
   latched.open()
   await uploaded
   assert.equal(closed.callCount(), 4, 'the whole ring')
+})
+
+test('a transfer behind a kernel that faults rejects with what the kernel did: block, thread, distance and line', async () => {
+  const ptx = `.version 7.0
+.target sm_75
+.address_size 64
+.visible .entry clear(.param .u64 clear_param_0)
+{
+	.reg .b32 	%r<2>;
+	.reg .b64 	%rd<4>;
+	ld.param.u64 	%rd1, [clear_param_0];
+	mov.u32 	%r1, %tid.x;
+	mul.wide.u32 	%rd2, %r1, 4;
+	add.s64 	%rd3, %rd1, %rd2;
+	st.global.u32 	[%rd3], 0;
+	ret;
+}
+`
+  const clear = defineKernel({ name: 'clear', ptx, signature: ['out u32*'] })
+  using simulation = simulate()
+  const [device] = simulation.devices
+  assert.ok(device !== undefined)
+  const stream = device.createStream()
+  const buffer = device.alloc(64, { stream })
+  stream.launch(clear, { grid: 1, block: 20 }, buffer)
+  const wanted =
+    /, 0 bytes behind the end of .* of 64 bytes, in clear, block \(0,0,0\), thread \(16,0,0\), .* line 12 of the PTX/
+  await assert.rejects(stream.download(buffer), { code: 'CUDA_ERROR_ILLEGAL_ADDRESS', message: wanted })
 })

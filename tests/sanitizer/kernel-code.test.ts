@@ -144,7 +144,10 @@ describe('kernels of which the code runs', { skip: lacksNvrtc() }, () => {
       one.launch(module.kernel('unguarded', ['out i32*']), { grid: 1, block: 64 }, out)
     })
     assert.deepEqual(kinds(reports), ['shared-memory-race'])
-    assert.match(reports[0]?.message ?? '', /program\.cu|line \d+/)
+    assert.match(
+      reports[0]?.message ?? '',
+      /access byte \d+ of shared memory.* first by '(ld|st)\.shared.*program\.cu:1[67]\)\. In block \(0,0,0\), by '(ld|st)\.shared.*program\.cu:1[67]\)/,
+    )
   })
 
   it('a node of a graph is looked at in each launch', async () => {

@@ -14,8 +14,14 @@ import { text as noOverlapFixed } from './no-overlap.fixed.ts?text'
 import { text as noOverlap } from './no-overlap.ts?text'
 import { text as nullStreamFixed } from './null-stream.fixed.ts?text'
 import { text as nullStream } from './null-stream.ts?text'
+import { text as outOfBoundsFixed } from './out-of-bounds.fixed.ts?text'
+import { text as outOfBounds } from './out-of-bounds.ts?text'
 import { text as pinnedStagingFixed } from './pinned-staging.fixed.ts?text'
 import { text as pinnedStaging } from './pinned-staging.ts?text'
+import { text as sharedMemoryFixed } from './shared-memory.fixed.ts?text'
+import { text as sharedMemory } from './shared-memory.ts?text'
+import { text as signatureFixed } from './signature.fixed.ts?text'
+import { text as signature } from './signature.ts?text'
 import { text as tripleBufferFixed } from './triple-buffer.fixed.ts?text'
 import { text as tripleBuffer } from './triple-buffer.ts?text'
 import { text as twoStreamsFixed } from './two-streams.fixed.ts?text'
@@ -144,5 +150,44 @@ export const LESSONS: readonly Lesson[] = [
     fixed: noOverlapFixed,
     expected: { result: 'Uint8Array(2) [ 1, 2 ]' },
     most: 60_000,
+  },
+  {
+    slug: 'out-of-bounds',
+    title: 'A kernel out of bounds',
+    text: [
+      'A kernel is launched in blocks of threads, and seldom do its elements fill the last block: here 12 threads run for 10 elements. So a kernel asks first whether there is an element for its thread.',
+      'This one does not. On a GPU what lies behind the buffer may be other memory, which is changed without a word. On the simulator it is a fault: the GPU is lost, and every call fails from then on.',
+      'A page cannot compile CUDA C++, so a program imports a kernel that was compiled before: `out-of-bounds.fixed.cu` is another.',
+    ],
+    look: 'the error: it names the block and the thread, how far behind the buffer it read, and the line of the kernel, which is marked below the program.',
+    program: outOfBounds,
+    fixed: outOfBoundsFixed,
+    expected: { result: 'Int32Array(10) [ 0, 1, 4, 9, 16, 25, 36, 49, 64, 81 ]' },
+  },
+  {
+    slug: 'shared-memory',
+    title: 'A race within a block',
+    text: [
+      'The threads of a block have shared memory, through which they can work together. Nothing orders them but barriers: `__syncthreads()` holds each thread until all of the block are there.',
+      'Here 256 threads add up as many numbers in eight rounds. A thread takes the sum of another one, which may not have got there: the total is wrong. On a GPU it may come out right by chance.',
+      'Streams have no part in this: the kernel has to be another. `shared-memory.fixed.cu` waits in each round.',
+    ],
+    look: 'the two threads in the finding, and the two lines that are marked in the kernel. What would have to lie between them?',
+    program: sharedMemory,
+    fixed: sharedMemoryFixed,
+    expected: { result: 'Int32Array(1) [ 32896 ]' },
+  },
+  {
+    slug: 'signature',
+    title: 'A signature that lies',
+    text: [
+      'What a kernel does with its memory is what its signature says: `in` is memory that is only read, and kernels that only read do not race. On a GPU the sanitizer has nothing else to judge by.',
+      'These write. The simulator runs their code, so the sanitizer knows which bytes they touch, and says first that the signature is wrong. Correct that, and it finds the race.',
+      '`add` runs on both streams at once, too, and that is no race: the one has every second element, the other one those between.',
+    ],
+    look: 'the two orders: `add` and `multiply` of elements 0, 2 and 4 may come in either. Write `inout` in both signatures and run it again: now the advice is a line to insert.',
+    program: signature,
+    fixed: signatureFixed,
+    expected: { result: 'Int32Array(6) [ 10, 2, 10, 2, 10, 2 ]' },
   },
 ]

@@ -3,6 +3,7 @@ import { basename, dirname, join, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { Worker } from 'node:worker_threads'
 import { build } from 'esbuild'
+import { asText } from '../as-text.mjs'
 import { root } from './serve.mjs'
 
 const here = dirname(fileURLToPath(import.meta.url))
@@ -32,7 +33,7 @@ export async function buildRunner() {
     format: 'esm',
     target: 'es2022',
     outfile: runner,
-    plugins: [library],
+    plugins: [library, asText],
     logLevel: 'warning',
   })
 }

@@ -12,9 +12,9 @@ const SCREENSHOTS = process.env['PLAYGROUND_SCREENSHOTS']
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const DESKTOP = { width: 1440, height: 900 }
 const PHONE = { width: 390, height: 844 }
-const OVER = /No missing wait|missing waits?;|Fixed|no program|Stopped|cannot be|waits forever/
+const OVER = /Nothing found|findings?;|errors?;|Fixed|no program|Stopped|cannot be|waits forever/
 
-/** The advised line repairs these; of the others a person has to think. */
+/** Which the advised line fixes; for the others a person has to think. */
 const LESSONS = [
   ['two-streams', 'advice'],
   ['events', 'advice'],
@@ -26,9 +26,46 @@ const LESSONS = [
   ['freed-memory', 'advice'],
   ['triple-buffer', 'advice'],
   ['no-overlap', 'solution'],
+  ['out-of-bounds', 'solution'],
+  ['shared-memory', 'solution'],
+  ['signature', 'solution'],
 ]
 
-describe('the playground, in Chromium', { skip, timeout: 180_000 }, () => {
+/** A kernel of which each thread prints its number, by printf(). */
+const PRINTING = `import { defineKernel, Stream } from 'cuda-streams'
+const ptx = \`.version 7.0
+.target sm_75
+.address_size 64
+.extern .func (.param .b32 result) vprintf (.param .b64 format, .param .b64 values);
+.global .align 1 .b8 text[11] = {116, 104, 114, 101, 97, 100, 32, 37, 100, 10};
+.visible .entry greet()
+{
+  .local .align 8 .b8 frame[8];
+  .reg .b32 %r<3>;
+  .reg .b64 %rd<4>;
+  mov.u32 %r1, %tid.x;
+  st.local.u32 [frame], %r1;
+  mov.u64 %rd1, text;
+  cvta.global.u64 %rd2, %rd1;
+  mov.u64 %rd3, frame;
+  cvta.local.u64 %rd3, %rd3;
+  {
+    .param .b64 a;
+    st.param.b64 [a], %rd2;
+    .param .b64 b;
+    st.param.b64 [b], %rd3;
+    .param .b32 c;
+    call.uni (c), vprintf, (a, b);
+    ld.param.b32 %r2, [c];
+  }
+  ret;
+}\`
+const stream = new Stream()
+stream.launch(defineKernel({ name: 'greet', ptx, signature: [] }), { grid: 1, block: 2 })
+await stream.finished()
+`
+
+describe('the playground, in Chromium', { skip, timeout: 300_000 }, () => {
   let server
   let browser
   let page
@@ -89,6 +126,7 @@ describe('the playground, in Chromium', { skip, timeout: 180_000 }, () => {
   const picture = async (name, on = page) => {
     if (SCREENSHOTS !== undefined) await on.screenshot({ path: join(SCREENSHOTS, `${name}.png`), fullPage: true })
   }
+  const markedInKernels = async () => (await page.locator('.numbered .marked').allInnerTexts()).map((one) => one.trim())
   const failing = () => page.locator('#checks .fails').allInnerTexts()
   const holding = () => page.locator('#checks .holds').count()
 
@@ -100,6 +138,15 @@ describe('the playground, in Chromium', { skip, timeout: 180_000 }, () => {
       assert.notDeepEqual(await failing(), [])
       if (slug === 'no-overlap') {
         assert.match(await page.innerText('#stalls'), /stream\.synchronize\(\).*held/)
+      } else if (slug === 'out-of-bounds') {
+        const error = /ILLEGAL_ADDRESS.*0 bytes behind the end.*of 40 bytes.*block \(2,0,0\), thread \(2,0,0\)/
+        assert.match(await page.innerText('.finding.failure'), error)
+        assert.match(await page.innerText('#console .error'), error)
+        assert.match(await status(), /^One uncaught error; /)
+        assert.deepEqual(await markedInKernels(), ['values[i] *= values[i];'])
+      } else if (slug === 'shared-memory') {
+        assert.match(await page.innerText('.finding'), /race for shared memory.*Threads \d+ and \d+ access byte/s)
+        assert.deepEqual(await markedInKernels(), ['sums[i] = values[i];', 'if (i < half) sums[i] += sums[i + half];'])
       } else {
         assert.ok((await page.locator('.finding').count()) > 0, 'the sanitizer finds it')
         assert.equal(await page.locator('.cm-line.marked.second').count(), 1, 'its line is marked')
@@ -127,6 +174,58 @@ describe('the playground, in Chromium', { skip, timeout: 180_000 }, () => {
       assert.match(await run(), /Fixed/)
     })
   }
+
+  it('the signature that lies is corrected, and then the race is found, with the line to insert', async () => {
+    await page.close()
+    page = await open('#lesson=signature')
+    await run()
+    assert.match(await page.innerText('#findings'), /signature says it only reads.*say 'out' or 'inout'/s)
+    await write((await text()).replaceAll("'in i32*'", "'inout i32*'"))
+    assert.match(await run(), /^One finding; two orders disagree/)
+    await page.click('.finding .insert')
+    assert.match(await over(), /Fixed/)
+  })
+
+  it('PTX is put into the program, changed there, and runs', async () => {
+    await page.close()
+    page = await open('#lesson=out-of-bounds')
+    assert.match(await page.innerText('#kernels'), /out-of-bounds\.cu\s+.*__global__ void square/s)
+    await page.click('.into-program')
+    assert.ok(await page.isHidden('#kernels'))
+    const code = await text()
+    assert.match(code, /const ptx = `\.version 7\.0/)
+    // The threads beyond the end have nothing to do.
+    const guard = '\tsetp.ge.s32 \t%p1, %r4, 10;\n@%p1 ret;\n'
+    await write(code.replace('\t.reg .b32', '\t.reg .pred %p<2>;\n\t.reg .b32').replace(/(mad\.lo.*\n)/, `$1${guard}`))
+    assert.match(await run(), /Fixed/)
+  })
+
+  it('CUDA C++ that the page would have to compile is refused, with the way out', async () => {
+    const source = 'extern "C" __global__ void nothing() {}'
+    await write(
+      `import { Device, defineKernel, Program, Stream } from 'cuda-streams'
+const nothing = defineKernel({ name: 'nothing', source: '${source}', signature: [] })
+try {
+  await Program.compile('${source}')
+} catch (error) {
+  console.log(String(error))
+}
+new Stream().launch(nothing, { grid: 1, block: 1 })
+`,
+    )
+    assert.match(await run(), /^One uncaught error; /)
+    const lines = await page.locator('#console pre').allInnerTexts()
+    assert.equal(lines.length, 2)
+    for (const line of lines) assert.match(line, /cannot run NVRTC.*nvcc --ptx.*in place of `source`/)
+    assert.match(await page.innerText('.finding.failure'), /line 8\s.*cannot run NVRTC/s)
+    assert.match(await page.innerText('.cm-line.marked'), /^new Stream\(\)\.launch/)
+  })
+
+  it('what a kernel prints is in the console', async () => {
+    await write(PRINTING)
+    await run()
+    assert.deepEqual(await page.locator('#console pre').allInnerTexts(), ['thread 0', 'thread 1'])
+  })
 
   it('a program is edited, shared by its address, and found there again', async () => {
     await page.selectOption('#lessons', '')
@@ -257,12 +356,15 @@ describe('the playground, in Chromium', { skip, timeout: 180_000 }, () => {
     [DESKTOP, 1440],
     [PHONE, 390],
   ]) {
-    for (const scheme of ['light', 'dark']) {
-      it(`axe-core has nothing to say, ${scheme}, ${width} wide, and nothing is cut off`, async () => {
+    for (const [slug, scheme] of ['two-streams', 'out-of-bounds'].flatMap((slug) => [
+      [slug, 'light'],
+      [slug, 'dark'],
+    ])) {
+      it(`axe-core has nothing to say, ${slug}, ${scheme}, ${width} wide, and nothing is cut off`, async () => {
         await page.close()
-        page = await open('#lesson=two-streams', viewport, scheme)
+        page = await open(`#lesson=${slug}`, viewport, scheme)
         await run()
-        await picture(`page-${width}-${scheme}`)
+        await picture(`page-${slug}-${width}-${scheme}`)
         await page.evaluate(AXE)
         const { violations } = await page.evaluate(() => axe.run(document, { resultTypes: ['violations'] }))
         const said = violations.flatMap(({ id, nodes }) =>

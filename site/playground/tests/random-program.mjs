@@ -11,7 +11,7 @@ function randomFrom(seed) {
 }
 
 const IMPORTS = [
-  "import { CudaError, cudaStream, DeviceBuffer, defineKernel, Device, Event, ExternalStream, MemoryPool, Stream } from 'cuda-streams'",
+  "import { CudaError, cudaStream, DeviceBuffer, defineKernel, Device, Event, ExternalStream, MemoryPool, Module, Stream } from 'cuda-streams'",
   "import { busy, destroyForeignStream, foreignStream, latch, simulationOf } from 'cuda-streams/sim'",
 ]
 
@@ -20,6 +20,40 @@ export const RANDOM_PROGRAMS = 100
 
 /** Bytes of each buffer. */
 const BYTES = 8
+
+/** Adds to each byte the one that lies opposite in another buffer, through shared memory, and counts the threads. */
+const PTX = `.version 7.0
+.target sm_75
+.address_size 64
+.global .align 4 .u32 threads;
+.visible .entry mix(.param .u64 to, .param .u64 from, .param .u32 more)
+{
+  .shared .align 1 .b8 bytes[${BYTES}];
+  .reg .b32 %r<9>;
+  .reg .b64 %rd<9>;
+  ld.param.u64 %rd1, [to];
+  ld.param.u64 %rd2, [from];
+  ld.param.u32 %r1, [more];
+  mov.u32 %r2, %tid.x;
+  cvt.u64.u32 %rd3, %r2;
+  add.s64 %rd4, %rd2, %rd3;
+  ld.global.u8 %r3, [%rd4];
+  mov.u64 %rd5, bytes;
+  add.s64 %rd6, %rd5, %rd3;
+  st.shared.u8 [%rd6], %r3;
+  bar.sync 0;
+  xor.b32 %r4, %r2, ${BYTES - 1};
+  cvt.u64.u32 %rd7, %r4;
+  add.s64 %rd8, %rd5, %rd7;
+  ld.shared.u8 %r5, [%rd8];
+  add.s64 %rd4, %rd1, %rd3;
+  ld.global.u8 %r6, [%rd4];
+  add.s32 %r7, %r6, %r5;
+  add.s32 %r7, %r7, %r1;
+  st.global.u8 [%rd4], %r7;
+  atom.global.add.u32 %r8, [threads], 1;
+  ret;
+}`
 
 export function randomProgram(seed) {
   const random = randomFrom(seed)
@@ -58,12 +92,14 @@ export function randomProgram(seed) {
     'const flags = device.allocPinned(256)',
     'flags.bytes.fill(0)',
     "const add = defineKernel({ name: 'add', source: '', signature: ['inout u8*', 'in u8*', 'i32'], simulateGrid: (grid, to, from, more) => { to.forEach((_, at) => { to[at] = to[at]! + from[at]! + more }) } })",
+    `const ptx = ${JSON.stringify(PTX)}`,
+    "const module = Module.load(ptx, { device }); const mix = module.kernel('mix', ['inout u8*', 'in u8*', 'u32']); const threads = module.global('threads')",
     // Its first launch loads code, which is refused while a stream waits for a promise.
     'await add.prepare(device)',
     'const marks = [a.record(), new Event({ device, timing: true }).record(b)]',
     'const log: string[] = []',
     // What the collector takes away, and when, is no outcome: the memory, events and graphs of programs stay reachable.
-    "const kept: object[] = [a, b, c, pool, x, y, z, pinned, flags, add, ...marks]; Reflect.set(globalThis, 'kept', kept)",
+    "const kept: object[] = [a, b, c, pool, x, y, z, pinned, flags, add, module, mix, threads, ...marks]; Reflect.set(globalThis, 'kept', kept)",
     'const keep = <T extends object>(one: T): T => { kept.push(one); return one }',
     'const say = (...values: unknown[]) => void log.push(values.map(String).join())',
     'const tell = (one: object) => console.log(one, Object.prototype.toString.call(one), String(one))',
@@ -74,6 +110,7 @@ export function randomProgram(seed) {
       () => `${on}.fill(${buffer()}, ${random(256)})`,
       () => `${on}.copy(${two([...buffers, 'pinned']).join(', ')})`,
       () => `${on}.launch(add, { grid: 1, block: ${1 + random(4)} }, ${two(buffers).join(', ')}, ${random(9)})`,
+      () => `${on}.launch(mix, { grid: 1, block: ${BYTES} }, ${two(buffers).join(', ')}, ${random(9)})`,
       () => `${on}.launchHostFunc(() => say('in', simulationOf(device).now))`,
     ])()
 
@@ -92,6 +129,8 @@ export function randomProgram(seed) {
         `for (const node of graph.nodes) if (node.kind === 'copy') try { exec.update(node, ${two(buffers).join(', ')}) } catch (error) { say(error.code) }`,
       () =>
         `for (const node of graph.nodesOf(add)) exec.update(node, { grid: 1, block: 1 }, ${two(buffers).join(', ')}, 1)`,
+      () =>
+        `for (const node of graph.nodesOf(mix)) exec.update(node, { grid: 1, block: ${BYTES} }, ${two(buffers).join(', ')}, 1)`,
       () => `for (const node of graph.nodes) if (node.kind === 'fill') exec.setEnabled(node, ${random(2) === 0})`,
       () => 'exec.update(graph)',
       () => `exec.upload(${stream()})`,
@@ -186,6 +225,12 @@ export function randomProgram(seed) {
     () => 'say(pool.trim().reserved, pool.resetPeaks().peakReserved)',
     () =>
       `pool.releaseThreshold = ${random(3) * 512}; say(pool.releaseThreshold, device.memoryPool.used, device.memory.total > device.memory.free)`,
+    // The code of kernels.
+    () =>
+      `say(mix.activeBlocks(${32 * (1 + random(8))}), String(mix), module.closed, await a.download(threads, Uint32Array))`,
+    () =>
+      `{ const more = Module.load(ptx, { device }); ${of(['more.close()', 'more[Symbol.dispose]()'])}; say(more.closed) }`,
+    () => 'tell(module); tell(mix)',
     // What is current: in scopes, and from here on.
     () => `say(${of(own)}.run(() => Stream.current(device).priority + keep(device.alloc(4)).byteLength))`,
     () => {
@@ -221,11 +266,11 @@ export function randomProgram(seed) {
     () => `for (const one of [a, Stream.perThread, keep(new ExternalStream(b)), device, ${mark()}]) tell(one)`,
     () => `for (const one of [x, pinned, pool, add${hasGreen ? ', part!' : ''}]) tell(one)`,
     () => {
-      const make = of([
+      const makes = [
         ...['device.alloc(8)', 'device.allocPinned(8)', 'new MemoryPool({ device })', 'device.createEvent()'],
         ...(hasGreen ? ['device.split({ multiprocessors: [8] })[0]!'] : []),
-      ])
-      return `{ const [one, other] = [${make}, ${make}]; one.close(); other[Symbol.dispose](); say(one.closed, other.closed) }`
+      ]
+      return `for (const make of [${makes.map((make) => `() => ${make}`).join(', ')}]) { const [one, other] = [make(), make()]; one.close(); other[Symbol.dispose](); say(one.closed, other.closed) }`
     },
     () => `say(${buffer()}.closed, pinned.closed, pinned.pointer > 0n, String(pinned).length)`,
     () =>

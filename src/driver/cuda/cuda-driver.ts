@@ -224,6 +224,10 @@ export class CudaDriver implements Driver {
     relaxed.run(() => this.#must.cuEventQuery(unrecorded))
   }
 
+  contextFault(): undefined {
+    return undefined
+  }
+
   drainHostFunctions(): void {
     this.parts.blocking.forHostFunctions('device.drainHostFunctions()')
   }

@@ -186,6 +186,10 @@ export class SimDriver implements Driver, WorkQueue {
     this.#registry.alive(this.#registry.contextDevice(context), 'cuEventQuery')
   }
 
+  contextFault(context: ContextHandle): string | undefined {
+    return this.#registry.contextDevice(context).faultReason
+  }
+
   drainHostFunctions(): void {
     this.#waits.drainHostFunctions()
   }

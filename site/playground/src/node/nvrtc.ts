@@ -6,7 +6,7 @@ type Nvrtc = typeof import('../../../../dist/src/native/nvrtc.js')
 const impossible = (): Error =>
   stateError(
     'ERR_UNSUPPORTED',
-    'A page cannot run NVRTC, which compiles CUDA C++: load PTX that was made when the page was built',
+    'A page cannot run NVRTC, which compiles CUDA C++. Compile it elsewhere, by nvcc --ptx or NVRTC, and give the PTX: as `ptx` in place of `source` to defineKernel(), or to Module.load()',
   )
 
 export const compileCuda: Nvrtc['compileCuda'] = async () => {

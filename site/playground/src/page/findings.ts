@@ -1,6 +1,6 @@
-/** What the sanitizer found: the two lines, and a button that puts in what is missing. */
+/** Errors that nothing caught, and what the sanitizer found: the two lines, and a button that puts in what is missing. */
 import { byId, element, hint } from '../../../../src/timeline/page/panel.js'
-import type { Finding, Insertion, Side } from '../run/messages.js'
+import type { Failure, Finding, Insertion, Side } from '../run/messages.js'
 
 export interface FindingActions {
   readonly insert: (insertions: readonly Insertion[]) => void
@@ -8,19 +8,37 @@ export interface FindingActions {
   readonly show: (line: number) => void
 }
 
-export function showFindings(findings: readonly Finding[], actions: FindingActions): void {
-  const target = byId('findings', HTMLElement)
-  if (findings.length === 0) {
-    target.replaceChildren(element('p', { className: 'verdict agree' }, 'The sanitizer found no missing wait.'))
-    return
-  }
-  target.replaceChildren(...findings.map((finding) => boxOf(finding, actions)))
+export function showFindings(
+  findings: readonly Finding[],
+  failures: readonly Failure[],
+  actions: FindingActions,
+): void {
+  const boxes = [
+    ...failures.map((failure) => failureBox(failure, actions)),
+    ...findings.map((finding) => boxOf(finding, actions)),
+  ]
+  const nothing = element('p', { className: 'verdict agree' }, 'The sanitizer found nothing.')
+  byId('findings', HTMLElement).replaceChildren(...(boxes.length === 0 ? [nothing] : boxes))
 }
 
 export function noFindings(): void {
   byId('findings', HTMLElement).replaceChildren(
-    hint('Run the program: the sanitizer looks for waits that are missing.'),
+    hint('Run the program: the sanitizer looks for waits that are missing, and for mistakes of kernels.'),
   )
+}
+
+function failureBox({ text, line }: Failure, { show }: FindingActions): HTMLElement {
+  const box = element('div', { className: 'finding failure' }, element('h3', {}, 'An uncaught error'))
+  if (line !== undefined) {
+    const place = element(
+      'button',
+      { type: 'button', className: 'side second', onclick: () => show(line) },
+      `line ${line}`,
+    )
+    box.append(element('div', { className: 'sides' }, place))
+  }
+  box.append(element('p', {}, text))
+  return box
 }
 
 function boxOf(finding: Finding, actions: FindingActions): HTMLElement {

@@ -8,6 +8,7 @@ import type { Explored, Finding, Insertion, Level, Ran, Reply, Request } from '.
 import { readAddress, writeAddress } from './address.js'
 import { type Mark, openEditor } from './editor.js'
 import { noFindings, showFindings, withCode } from './findings.js'
+import { showKernels } from './kernels.js'
 import { checksOf, type Lesson } from './lesson.js'
 import { noOrders, showOrders, showProgress } from './orders.js'
 import { Tracks } from './tracks.js'
@@ -45,6 +46,7 @@ function start(): void {
   shownFinding = undefined
   output.replaceChildren()
   editor.mark([])
+  showKernelsOf(editor.text)
   noFindings()
   tracks.clear()
   noOrders()
@@ -112,10 +114,12 @@ function take(reply: Reply, request: Request): void {
       break
     case 'ran':
       ran = reply.ran
-      showFindings(ran.findings, { insert, mark: markFinding, show: (line) => editor.show(line) })
+      showFindings(ran.findings, ran.failures, { insert, mark: markFinding, show: (line) => editor.show(line) })
+      showKernelsOf(editor.text)
       tracks.show(ran.timeline)
       if (lesson?.most !== undefined) byId('why', HTMLDetailsElement).open = true
       if (ran.findings[0] !== undefined) markFinding(ran.findings[0])
+      else editor.mark(findingMarks())
       end(request)
       break
     case 'explored':
@@ -140,15 +144,21 @@ function verdict(): string {
   if (ran === undefined || explored === undefined) return 'It could not be run'
   const isFixed = lesson !== undefined && checksOf(lesson, ran, explored).every(({ holds }) => holds)
   if (isFixed) return 'Fixed. Well done!'
-  const found = ran.findings.length
-  const waits = found === 0 ? 'No missing wait' : found === 1 ? 'One missing wait' : `${found} missing waits`
+  const counted = (count: number, what: string): string => (count === 1 ? `one ${what}` : `${count} ${what}s`)
+  const { findings, failures } = ran
+  const found = [
+    ...(failures.length === 0 ? [] : [counted(failures.length, 'uncaught error')]),
+    ...(findings.length === 0 ? [] : [counted(findings.length, 'finding')]),
+  ]
+  if (found.length === 0) found.push('nothing found')
   const orders = {
     agree: 'all orders agree',
     disagree: 'two orders disagree',
     deadlock: 'an order waits forever',
     unfinished: 'its orders could not be tried',
   }
-  return `${waits}; ${orders[explored.verdict]}.`
+  const text = [...found, orders[explored.verdict]].join('; ')
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`
 }
 
 function print(level: Level, text: string): void {
@@ -162,12 +172,20 @@ function findingMarks(): Mark[] {
   const marks: Mark[] = []
   if (shownFinding?.first?.line !== undefined) marks.push({ line: shownFinding.first.line, kind: 'first' })
   if (shownFinding?.second.line !== undefined) marks.push({ line: shownFinding.second.line, kind: 'second' })
+  if (shownFinding !== undefined) return marks
+  for (const { line } of ran?.failures ?? []) if (line !== undefined) marks.push({ line, kind: 'second' })
   return marks
 }
 
 function markFinding(finding: Finding): void {
   shownFinding = finding
   editor.mark(findingMarks())
+}
+
+/** With the lines that the latest run named. */
+function showKernelsOf(code: string): void {
+  const said = [...(ran?.findings ?? []).map(({ message }) => message), ...(ran?.outcome.errors ?? [])]
+  showKernels(code, said, (rewritten) => editor.write(rewritten))
 }
 
 function insert(insertions: readonly Insertion[]): void {
@@ -184,6 +202,7 @@ function open(wanted: Lesson | undefined, code: string | undefined): void {
   explored = undefined
   chooser.value = wanted?.slug ?? ''
   editor.write(code ?? wanted?.program ?? FREE)
+  showKernelsOf(editor.text)
   output.replaceChildren()
   noFindings()
   tracks.clear()
@@ -227,6 +246,7 @@ const place = (): Parameters<typeof writeAddress>[0] => ({
 })
 
 function edited(): void {
+  showKernelsOf(editor.text)
   clearTimeout(addressTimer)
   addressTimer = window.setTimeout(() => void writeAddress(place()), 300)
 }

@@ -42,8 +42,17 @@ export interface Outcome {
   readonly errors: readonly string[]
 }
 
+/** An error that nothing caught, and the program's line in its stack. */
+export interface Failure {
+  readonly text: string
+  /** From 1. */
+  readonly line: number | undefined
+}
+
 export interface Ran {
   readonly outcome: Outcome
+  /** The errors of the outcome. */
+  readonly failures: readonly Failure[]
   readonly findings: readonly Finding[]
   readonly timeline: PageData
   /** Virtual nanoseconds from the first operation's call to the last one's end. */

@@ -13,10 +13,11 @@ import { observed, observedError, runOnce } from '../../../../dist/src/explore/r
 import { parseSchedule, Route } from '../../../../dist/src/explore/search.js'
 import type { PageData } from '../../../../dist/src/timeline/page-format.js'
 import { pageDataOf } from '../../../../dist/src/timeline/timeline.js'
+import { KERNEL_FILES } from '../../lessons/kernel-files.js'
 import { assert } from './assert.js'
 import { type Body, brief, compile, lineIn } from './compile.js'
 import { insertionsIn } from './insertions.js'
-import type { Explored, Finding, Level, Memory, Order, Outcome, Ran, Side } from './messages.js'
+import type { Explored, Failure, Finding, Level, Memory, Order, Outcome, Ran, Side } from './messages.js'
 import * as timers from './timers.js'
 
 export type Tell = (level: Level, text: string) => void
@@ -29,6 +30,7 @@ const MODULES: Readonly<Record<string, unknown>> = {
   'node:assert/strict': assert,
   'node:assert': assert,
   'node:timers/promises': timers,
+  ...Object.fromEntries(KERNEL_FILES.map(({ name, ptx }) => [`./${name}`, { ptx }])),
 }
 
 /** Bytes of a buffer that are shown. */
@@ -122,11 +124,11 @@ export async function run(code: string, tell: Tell): Promise<Ran> {
   const body = compile(code)
   const device = cuda.Device.get(0)
   const played = newlyPlayed()
-  const errors: string[] = []
+  const failures: Failure[] = []
   const fail = (error: unknown): void => {
     const line = lineIn(error instanceof Error ? error.stack : undefined)
     const text = brief(observedError(error))
-    errors.push(text)
+    failures.push({ text, line })
     tell('error', line === undefined ? `Uncaught ${text}` : `Uncaught ${text}\n    at program.ts:${line}`)
   }
   const recording = timeline.Timeline.start({ device, callSites: true })
@@ -144,8 +146,9 @@ export async function run(code: string, tell: Tell): Promise<Ran> {
   looking.stop()
   const page = pageDataOf(recording.stopNow())
   const data = withOwnSites(page)
+  const errors = failures.map(({ text }) => text)
   const outcome: Outcome = { exports: exported(played.exports), console: played.lines, errors }
-  return { outcome, findings: reports.map(findingOf), timeline: data, duration: page.duration }
+  return { outcome, failures, findings: reports.map(findingOf), timeline: data, duration: page.duration }
 }
 
 /** Lines of the runner are none of the program's. */

@@ -15,6 +15,10 @@ declare function setImmediate(fn: () => void): unknown
 declare function queueMicrotask(fn: () => void): void
 declare const performance: { now(): number }
 interface AbortSignal { readonly aborted: boolean }
+declare module '*.cu' {
+  /** The kernels of the file, compiled to PTX when this page was built. */
+  export const ptx: string
+}
 declare module 'node:timers/promises' {
   export function setTimeout<T>(milliseconds: number, value?: T): Promise<T>
   export function setImmediate<T>(value?: T): Promise<T>
