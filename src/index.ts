@@ -22,7 +22,15 @@ export {
 } from './kernels/defined-kernel.js'
 export type { ExternalMemory, ExternalWork } from './kernels/external-work.js'
 export type { Extent3, Index3, SimulatedGrid, SimulatedThread } from './kernels/host-implementation.js'
-export { type CompileOptions, type Extent, Kernel, type LaunchConfig, Module, Program } from './kernels/kernel.js'
+export {
+  type CompileOptions,
+  type Extent,
+  Kernel,
+  type LaunchConfig,
+  type LaunchConfigOptions,
+  Module,
+  Program,
+} from './kernels/kernel.js'
 export type {
   Access,
   ArgumentOf,

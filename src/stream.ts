@@ -673,19 +673,20 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * Queues a kernel (`cuLaunchKernelEx`). Its arguments are checked against its signature; nothing is queued if they do
    * not fit.
    * @param kernel A kernel of a module on the stream's device.
-   * @param config `grid`: blocks. `block`: threads of each block. Both are numbers or [x, y, z]. `sharedMemory`: bytes
-   * for each block (default 0). `cooperative` and `cluster`: see LaunchConfig.
+   * @param config `threads`: all threads, of which the grid is made by rounding up; or `grid`: blocks. `block`: threads of
+   * each block (default 256). All are numbers or [x, y, z]. `sharedMemory`: bytes for each block (default 0).
+   * `cooperative`, `cluster` and others: see LaunchConfig.
    * @param args One argument for each parameter: numbers, bigints, booleans, buffers, or addresses, which do not
    * count as a use of a buffer. Buffers may be on another GPU that this one can reach, and may be closed as soon as this returns.
-   * @throws {Error} ERR_INVALID_ARG_VALUE for another number of arguments, or memory that begins in the middle of an
-   * element; ERR_INVALID_ARG_TYPE; ERR_OUT_OF_RANGE for a number that the parameter cannot represent, or that no grid or
+   * @throws {Error} ERR_INVALID_ARG_VALUE for another number of arguments, memory that begins in the middle of an
+   * element, and a configuration with both or none of `threads` and `grid`; ERR_INVALID_ARG_TYPE; ERR_OUT_OF_RANGE for a number that the parameter cannot represent, or that no grid or
    * block has; ERR_CLOSED, for a closed module too; ERR_DEVICE_MISMATCH for a stream of another device or memory of another
    * driver; ERR_UNSUPPORTED for memory of a GPU that the stream's cannot reach
    * @throws {CudaError} mostly 1, for a shape that the device cannot run
    * @example
    * ```ts
    * const axpy = Module.load(bytes).kernel('axpy', ['f32', 'in f32*', 'inout f32*', 'i32'])
-   * stream.launch(axpy, { grid: Math.ceil(1024 / 256), block: 256 }, 2, x, y, 1024)
+   * stream.launch(axpy, { threads: 1024 }, 2, x, y, 1024)
    * ```
    */
   launch<S extends readonly ParameterType[]>(kernel: Kernel<S>, config: LaunchConfig, ...args: ArgumentsOf<S>): this

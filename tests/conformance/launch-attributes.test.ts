@@ -1,7 +1,7 @@
 /** K9: programmatic dependent launch and the other attributes of a launch. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { defineKernel, type LaunchConfig, Stream } from 'cuda-streams'
+import { defineKernel, type LaunchConfigOptions, Stream } from 'cuda-streams'
 import { onEveryBackend } from '../helpers/suite.js'
 import { refused, stillWorks } from './expect.js'
 
@@ -33,7 +33,7 @@ const clusterSize = defineKernel({
   },
 })
 
-const ATTRIBUTES: readonly Partial<LaunchConfig>[] = [
+const ATTRIBUTES: readonly LaunchConfigOptions[] = [
   { programmatic: true },
   { programmatic: false },
   { priority: -2 },

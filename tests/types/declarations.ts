@@ -18,6 +18,8 @@ import {
   type GraphExec,
   GreenContext,
   type Kernel,
+  type LaunchConfig,
+  type LaunchConfigOptions,
   MemoryPool,
   Module,
   type PinnedBuffer,
@@ -350,6 +352,16 @@ export async function kernels(device: Device, stream: Stream, buffer: DeviceBuff
   const chain: Stream = stream
     .launch(axpy, { grid: 1, block: 1 }, 2, buffer, buffer, 4)
     .launch(axpy, { grid: [1, 2, 3], block: [1], sharedMemory: 0 }, 2, buffer.pointer, 1, 4)
+    .launch(axpy, { threads: 4 }, 2, buffer, buffer, 4)
+    .launch(axpy, { threads: [4, 1], block: [4] }, 2, buffer, buffer, 4)
+    .launch(axpy, { grid: 4 }, 2, buffer, buffer, 4)
+  const config: LaunchConfig = { threads: 4, sharedMemory: 16 }
+  const options: LaunchConfigOptions = { block: 64 }
+  stream.launch(axpy, config, 2, buffer, buffer, 4).launch(axpy, { grid: 1, ...options }, 2, buffer, buffer, 4)
+  // @ts-expect-error blocks and threads
+  stream.launch(axpy, { grid: 1, threads: 1 }, 2, buffer, buffer, 4)
+  // @ts-expect-error neither blocks nor threads
+  stream.launch(axpy, { block: 1 }, 2, buffer, buffer, 4)
   // @ts-expect-error too few arguments
   stream.launch(axpy, { grid: 1, block: 1 }, 2, buffer, buffer)
   // @ts-expect-error memory in the place of a number

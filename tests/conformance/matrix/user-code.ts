@@ -473,12 +473,12 @@ const memory: readonly UserCode[] = [
 ]
 
 const LAUNCH_OPTIONS = [
-  ...(['grid', 'block', 'sharedMemory', 'cooperative', 'cluster'] as const),
+  ...(['grid', 'threads', 'block', 'sharedMemory', 'cooperative', 'cluster'] as const),
   ...(['programmatic', 'priority', 'sharedMemoryCarveout', 'memorySyncDomain'] as const),
   ...(['clusterScheduling', 'preferredCluster'] as const),
 ]
 const launchConfig = () => ({
-  ...{ grid: 1, block: WORDS, sharedMemory: 0, cooperative: false, cluster: undefined },
+  ...{ grid: 1, threads: undefined, block: WORDS, sharedMemory: 0, cooperative: false, cluster: undefined },
   ...{ programmatic: false, priority: 0, sharedMemoryCarveout: 50, memorySyncDomain: 'default' as const },
   ...{ clusterScheduling: undefined, preferredCluster: undefined },
 })
