@@ -519,11 +519,17 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
   /**
    * Queues writing a value over a whole buffer (`cuMemsetD8Async`, `cuMemsetD16Async`, `cuMemsetD32Async`).
    * @param buffer The buffer to write.
-   * @param value An integer of `width` bytes, signed or not.
-   * @param options `width`: the bytes of the value, 1, 2 or 4 (default 1)
-   * @throws {Error} ERR_OUT_OF_RANGE for a value that has more bytes; ERR_INVALID_ARG_VALUE for another width, and
-   * if values of that width do not fit the buffer; ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH;
-   * ERR_UNSUPPORTED for memory of a GPU that the stream's cannot reach
+   * @param value An integer of `width` bytes, signed or not; with `type` a float.
+   * @param options `width`: the bytes of an integer, 1, 2 or 4 (default 1). `type`: the type of a float, 'f32', 'f16' or
+   * 'bf16', in place of the width
+   * @throws {Error} ERR_OUT_OF_RANGE for a value that has more bytes, or is beyond its type; ERR_INVALID_ARG_VALUE for
+   * another width or type, for both, and if values of that width do not fit the buffer; ERR_INVALID_ARG_TYPE,
+   * ERR_CLOSED, ERR_DEVICE_MISMATCH; ERR_UNSUPPORTED for 'f64', which CUDA has no fill of, and for memory of a GPU that
+   * the stream's cannot reach
+   * @example
+   * ```ts
+   * stream.fill(buffer, 0.5, { type: 'f32' })
+   * ```
    */
   fill(buffer: DeviceBuffer | PinnedBuffer, value: number, options?: FillOptions): this {
     fill(open(this), buffer, value, options)

@@ -100,7 +100,7 @@ function rowsOf(bench: Workbench, held: Held): readonly Row[] {
       (o) => stream.copy(buffer, buffer, o),
     ],
     ['memory/pinned-buffer', 'PinnedBuffer.from()', 'device', (o) => PinnedBuffer.from(new Uint8Array(8), o)],
-    ['memory/transfers', 'stream.fill()', 'width', (o) => stream.fill(buffer, 0, o)],
+    ['memory/transfers', 'stream.fill()', 'width, type', (o) => stream.fill(buffer, 0, o)],
     ['graphs/capture', 'stream.capture()', 'mode, into, after', (o) => stream.capture(() => {}, o)],
     ['driver/finished', 'stream.finished()', 'signal', (o) => stream.finished(o)],
     ['driver/finished', 'event.finished()', 'signal', (o) => event.finished(o)],

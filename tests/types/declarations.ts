@@ -301,6 +301,12 @@ export async function memory(device: Device, stream: Stream): Promise<void> {
   // @ts-expect-error ordinary arrays are uploaded
   stream.copy(buffer, new Uint8Array(16))
   stream.upload(buffer, new Float64Array(2))
+  const made: DeviceBuffer = stream.bufferFrom(new Float64Array(2))
+  stream.fill(made, 1.5, { type: 'f32' }).fill(made, -1, { width: 4 })
+  // @ts-expect-error CUDA has no fill of 8 bytes
+  stream.fill(made, 1.5, { type: 'f64' })
+  // @ts-expect-error an array of numbers has no type of elements
+  stream.bufferFrom([1, 2])
   stream.upload(buffer, new DataView(new ArrayBuffer(16)))
   stream.upload(buffer, new SharedArrayBuffer(16))
   stream.upload(buffer, Buffer.alloc(16))

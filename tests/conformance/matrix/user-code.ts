@@ -379,8 +379,8 @@ const memory: readonly UserCode[] = [
   ...forEachOption(
     'Stream#fill',
     'stream.fill(buffer, value, options)',
-    () => ({ width: 4 as const }),
-    ['width'],
+    () => ({ width: 4 as const, type: undefined }),
+    ['width', 'type'],
     { memory: [filled] },
     (scene, hooked) => () => scene.stream.fill(scene.buffer(0), FILLED, hooked()),
   ),
@@ -518,8 +518,8 @@ const launches: readonly UserCode[] = [
   ...forEachOption(
     'GraphExec#update',
     'exec.update(fill node, buffer, value, options)',
-    () => ({ width: 4 as const }),
-    ['width'],
+    () => ({ width: 4 as const, type: undefined }),
+    ['width', 'type'],
     { memory: [{ name: 'destination' }], uses: ['the graph', 'the graph exec'] },
     (scene, hooked) => {
       const { graph, exec } = execOf(scene, () => void scene.lab.allocationStream.fill(scene.buffer(0), 1))
