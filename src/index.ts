@@ -9,7 +9,7 @@ export type { DeviceAttribute } from './driver/device-attributes.js'
 export type { FillWidth } from './driver/driver.js'
 export type { WaitOptions } from './driver/finished.js'
 export { Event } from './event.js'
-export type { CaptureModeName, CaptureOptions } from './graphs/capture.js'
+export type { CaptureModeName, CaptureOptions, Synchronous } from './graphs/capture.js'
 export { Graph, GraphExec } from './graphs/graph.js'
 export type { CopyNode, FillNode, GraphNode, KernelNode, OtherNode, OtherNodeKind } from './graphs/nodes.js'
 export {

@@ -2,6 +2,7 @@
  * The members of Device, Stream, Event and GraphExec that make or use objects of higher layers: streams, events and memory. They are
  * added here, and not in the classes, so that imports run one way.
  */
+import './base/node-version.js'
 import { checkBoolean, checkThis, readOptions } from './base/arguments.js'
 import { type Bytes, checkSource } from './base/bytes.js'
 import { invalidType, invalidValue, outOfRange, refuseReceiver } from './base/errors.js'

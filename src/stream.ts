@@ -16,7 +16,14 @@ import { finished, type WaitOptions, whenAborted } from './driver/finished.js'
 import { following, followingResult, promisesOn, throwRejected } from './driver/promise-waits.js'
 import { giveName } from './driver/stream-names.js'
 import { Event, eventImplOf, isEvent } from './event.js'
-import { beginCapture, type CaptureModeName, type CaptureOptions, capture, endCapture } from './graphs/capture.js'
+import {
+  beginCapture,
+  type CaptureModeName,
+  type CaptureOptions,
+  capture,
+  endCapture,
+  type Synchronous,
+} from './graphs/capture.js'
 import type { Graph, GraphExec } from './graphs/graph.js'
 import type { DefinedKernel } from './kernels/defined-kernel.js'
 import { type ExternalWork, queueExternal } from './kernels/external-work.js'
@@ -799,7 +806,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * for (let step = 0; step < 100; step += 1) exec.launch(stream)
    * ```
    */
-  capture(fn: () => void, options?: CaptureOptions): Graph {
+  capture<R>(fn: (() => R) & Synchronous<R>, options?: CaptureOptions): Graph {
     return capture(open(this), fn, options, (mode) => this.beginCapture(mode))
   }
 

@@ -232,9 +232,17 @@ function kernelIn(
   parameters: readonly Parameter[],
   nanoseconds: number | undefined,
 ): KernelImpl {
-  const handle = code.driver.kernels.kernel(code.handle, name, parameters.map(passedAs))
+  let handle: KernelHandle
+  try {
+    handle = code.driver.kernels.kernel(code.handle, name, parameters.map(passedAs))
+  } catch (error) {
+    throw error instanceof CudaError && error.number === CUresult.NOT_FOUND ? explained(error, notFound(name)) : error
+  }
   return new KernelImpl(code, name, parameters, handle, nanoseconds)
 }
+
+const notFound = (name: string): string =>
+  `The code has no kernel '${name}': check the name, and declare it as extern "C" __global__, since C++ changes the names of others`
 
 const implOf = (module: unknown): ModuleImpl =>
   (module instanceof Module ? module[implementation] : undefined) ?? refuseReceiver('a Module', module)
@@ -514,6 +522,12 @@ function shapeOf(given: GivenConfig, kernel: string): SizedShape {
   const cooperative = checkBoolean(given.cooperative, `${name}.cooperative`, false)
   const cluster = given.cluster === undefined ? undefined : extentOf(given.cluster, `${name}.cluster`)
   const grid = threads === undefined ? asked : gridFor(threads, block, cluster, `${name}.threads`)
+  if (cluster?.some((blocks, axis) => (grid[axis] ?? 0) % blocks !== 0)) {
+    const way = 'round it up, or pass { threads } in its place'
+    throw invalidValue(
+      `${name}.grid must be whole clusters in each direction: ${grid} blocks are none of ${cluster}: ${way}`,
+    )
+  }
   const isSpecial = ATTRIBUTES.some((each) => given[each] !== undefined)
   const attributes = isSpecial ? attributesOf(given, grid, cluster, name) : undefined
   return { shape: { attributes, sharedMemory, grid, block, cooperative, cluster }, threads, hasBlock }

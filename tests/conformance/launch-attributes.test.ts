@@ -134,6 +134,11 @@ onEveryBackend('the attributes of a launch', (bench) => {
     refused(() => launch({ sharedMemoryCarveout: 101 }), 'ERR_OUT_OF_RANGE', /config.sharedMemoryCarveout/)
     refused(() => launch({ memorySyncDomain: 'far' }), 'ERR_INVALID_ARG_VALUE', /'default' or 'remote'/)
     refused(() => launch({ clusterScheduling: 2 }), 'ERR_INVALID_ARG_TYPE', /'spread' or 'loadBalancing'/)
+    refused(
+      () => launch({ cluster: 3 }),
+      'ERR_INVALID_ARG_VALUE',
+      /config\.grid must be whole clusters .*8,1,1 .*3,1,1/,
+    )
     refused(() => launch({ preferredCluster: 4 }), 'ERR_INVALID_ARG_VALUE', /needs config.cluster/)
     refused(
       () => launch({ cluster: 2, preferredCluster: 3 }),

@@ -395,6 +395,16 @@ export function graphs(stream: Stream): void {
     .beginCapture('threadLocal')
     .beginCapture('relaxed')
   const graph: Graph = stream.endCapture()
+  const given: () => unknown = () => stream
+  stream.capture(given)
+  stream.capture(() => stream)
+  stream.capture(() => {
+    throw new Error('no work')
+  })
+  // @ts-expect-error the capture ends before the promise settles
+  stream.capture(async () => {})
+  // @ts-expect-error the same for any function that returns a promise
+  stream.capture(() => stream.finished())
   const captured: Graph[] = [stream.capture(() => {}), stream.capture(() => {}, { mode: 'relaxed' })]
   const facts: [number, string] = [graph.nodeCount, graph.toDot()]
   const exec: GraphExec = graph.instantiate()
