@@ -14,4 +14,5 @@ export const ALL_VARIABLES: readonly string[] = [
   'CUDA_PATH',
   'VIRTUAL_ENV',
   'CONDA_PREFIX',
+  'XDG_CACHE_HOME',
 ]
