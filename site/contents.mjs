@@ -17,6 +17,7 @@ export const GROUPS = [
     files: [
       'docs/memory.md',
       'docs/kernels.md',
+      'docs/testing.md',
       'docs/graphs.md',
       'docs/promises.md',
       'docs/green-contexts.md',

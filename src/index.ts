@@ -9,7 +9,7 @@ export type { DeviceAttribute } from './driver/device-attributes.js'
 export type { FillWidth } from './driver/driver.js'
 export type { WaitOptions } from './driver/finished.js'
 export { Event } from './event.js'
-export type { CaptureModeName, CaptureOptions } from './graphs/capture.js'
+export type { CaptureModeName, CaptureOptions, Synchronous } from './graphs/capture.js'
 export { Graph, GraphExec } from './graphs/graph.js'
 export type { CopyNode, FillNode, GraphNode, KernelNode, OtherNode, OtherNodeKind } from './graphs/nodes.js'
 export {
@@ -22,7 +22,15 @@ export {
 } from './kernels/defined-kernel.js'
 export type { ExternalMemory, ExternalWork } from './kernels/external-work.js'
 export type { Extent3, Index3, SimulatedGrid, SimulatedThread } from './kernels/host-implementation.js'
-export { type CompileOptions, type Extent, Kernel, type LaunchConfig, Module, Program } from './kernels/kernel.js'
+export {
+  type CompileOptions,
+  type Extent,
+  Kernel,
+  type LaunchConfig,
+  type LaunchConfigOptions,
+  Module,
+  Program,
+} from './kernels/kernel.js'
 export type {
   Access,
   ArgumentOf,

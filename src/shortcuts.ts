@@ -1,9 +1,11 @@
 /**
- * The members of Device, Event and GraphExec that make or use objects of higher layers: streams, events and memory. They are
+ * The members of Device, Stream, Event and GraphExec that make or use objects of higher layers: streams, events and memory. They are
  * added here, and not in the classes, so that imports run one way.
  */
+import './base/node-version.js'
 import { checkBoolean, checkThis, readOptions } from './base/arguments.js'
-import { invalidType, invalidValue } from './base/errors.js'
+import { type Bytes, checkSource } from './base/bytes.js'
+import { invalidType, invalidValue, outOfRange, refuseReceiver } from './base/errors.js'
 import { Device, isDevice, readOptionsOn } from './device.js'
 import { Event, isEvent } from './event.js'
 import { GraphExec, launchExec, uploadExec } from './graphs/graph.js'
@@ -11,6 +13,7 @@ import { checkLength } from './memory/buffer.js'
 import { allocateInterprocess, allocateOn, type DeviceBuffer } from './memory/device-buffer.js'
 import { type MemoryPool, openPool, poolOfDevice } from './memory/memory-pool.js'
 import { allocatePinned, type PinnedBuffer } from './memory/pinned-buffer.js'
+import { upload } from './memory/transfers.js'
 import { defaultStreamOf, ExternalStream, isStream, Stream } from './stream.js'
 import { EVENT_OPTIONS, EventImpl, type EventOptions } from './streams/event-impl.js'
 import { type GreenContext, type SplitDevice, type SplitOptions, splitDevice } from './streams/green-context.js'
@@ -125,6 +128,26 @@ declare module './device.js' {
   }
 }
 
+declare module './stream.js' {
+  interface Stream {
+    /**
+     * Makes a buffer of an ordinary array: allocates device memory of its length in the order of this stream
+     * (`cuMemAllocAsync`), which is then the buffer's allocation stream, and queues the upload, as `device.alloc()` and
+     * `stream.upload()` do. The array may be reused at once. Other streams wait for this one before they read the buffer.
+     * @param source A typed array, a DataView or an ArrayBuffer, with at least one byte.
+     * @throws {Error} as `upload()`: ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for an array that is detached;
+     * ERR_OUT_OF_RANGE for an empty one; ERR_CLOSED, ERR_UNSUPPORTED while the stream captures
+     * @throws {CudaError} 2, CUDA_ERROR_OUT_OF_MEMORY
+     * @example
+     * ```ts
+     * using x = stream.bufferFrom(new Float32Array([1, 2, 3]))
+     * stream.launch(axpy, { threads: 3 }, 2, x, y, 3)
+     * ```
+     */
+    bufferFrom(source: Bytes): DeviceBuffer
+  }
+}
+
 declare module './event.js' {
   interface Event {
     /**
@@ -219,6 +242,22 @@ Device.prototype.alloc = function (byteLength: number, options?: AllocOptions): 
 Device.prototype.allocPinned = function (byteLength: number): PinnedBuffer {
   const device = checkThis(this, isDevice, 'a Device')
   return allocatePinned(device, checkLength(byteLength))
+}
+
+Stream.prototype.bufferFrom = function (source: Bytes): DeviceBuffer {
+  const stream = checkThis(this, isStream, 'a Stream')
+  const impl = streamImplOf(stream) ?? refuseReceiver('a Stream', stream)
+  impl.checkOpen()
+  const bytes = checkSource(source, 'source')
+  if (bytes.length === 0) throw outOfRange('source.byteLength', 'at least 1', 0)
+  const buffer = allocateOn(impl, impl.device, bytes.length, undefined)
+  try {
+    void upload(impl, buffer, bytes)
+  } catch (error) {
+    buffer.close()
+    throw error
+  }
+  return buffer
 }
 
 Event.prototype.record = function (stream?: Stream, options?: { readonly external?: boolean | undefined }): Event {

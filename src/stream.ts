@@ -16,7 +16,14 @@ import { finished, type WaitOptions, whenAborted } from './driver/finished.js'
 import { following, followingResult, promisesOn, throwRejected } from './driver/promise-waits.js'
 import { giveName } from './driver/stream-names.js'
 import { Event, eventImplOf, isEvent } from './event.js'
-import { beginCapture, type CaptureModeName, type CaptureOptions, capture, endCapture } from './graphs/capture.js'
+import {
+  beginCapture,
+  type CaptureModeName,
+  type CaptureOptions,
+  capture,
+  endCapture,
+  type Synchronous,
+} from './graphs/capture.js'
 import type { Graph, GraphExec } from './graphs/graph.js'
 import type { DefinedKernel } from './kernels/defined-kernel.js'
 import { type ExternalWork, queueExternal } from './kernels/external-work.js'
@@ -519,11 +526,17 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
   /**
    * Queues writing a value over a whole buffer (`cuMemsetD8Async`, `cuMemsetD16Async`, `cuMemsetD32Async`).
    * @param buffer The buffer to write.
-   * @param value An integer of `width` bytes, signed or not.
-   * @param options `width`: the bytes of the value, 1, 2 or 4 (default 1)
-   * @throws {Error} ERR_OUT_OF_RANGE for a value that has more bytes; ERR_INVALID_ARG_VALUE for another width, and
-   * if values of that width do not fit the buffer; ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH;
-   * ERR_UNSUPPORTED for memory of a GPU that the stream's cannot reach
+   * @param value An integer of `width` bytes, signed or not; with `type` a float.
+   * @param options `width`: the bytes of an integer, 1, 2 or 4 (default 1). `type`: the type of a float, 'f32', 'f16' or
+   * 'bf16', in place of the width
+   * @throws {Error} ERR_OUT_OF_RANGE for a value that has more bytes, or is beyond its type; ERR_INVALID_ARG_VALUE for
+   * another width or type, for both, and if values of that width do not fit the buffer; ERR_INVALID_ARG_TYPE,
+   * ERR_CLOSED, ERR_DEVICE_MISMATCH; ERR_UNSUPPORTED for 'f64', which CUDA has no fill of, and for memory of a GPU that
+   * the stream's cannot reach
+   * @example
+   * ```ts
+   * stream.fill(buffer, 0.5, { type: 'f32' })
+   * ```
    */
   fill(buffer: DeviceBuffer | PinnedBuffer, value: number, options?: FillOptions): this {
     fill(open(this), buffer, value, options)
@@ -673,19 +686,20 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * Queues a kernel (`cuLaunchKernelEx`). Its arguments are checked against its signature; nothing is queued if they do
    * not fit.
    * @param kernel A kernel of a module on the stream's device.
-   * @param config `grid`: blocks. `block`: threads of each block. Both are numbers or [x, y, z]. `sharedMemory`: bytes
-   * for each block (default 0). `cooperative` and `cluster`: see LaunchConfig.
+   * @param config `threads`: all threads, of which the grid is made by rounding up; or `grid`: blocks. `block`: threads of
+   * each block (default 256). All are numbers or [x, y, z]. `sharedMemory`: bytes for each block (default 0).
+   * `cooperative`, `cluster` and others: see LaunchConfig.
    * @param args One argument for each parameter: numbers, bigints, booleans, buffers, or addresses, which do not
    * count as a use of a buffer. Buffers may be on another GPU that this one can reach, and may be closed as soon as this returns.
-   * @throws {Error} ERR_INVALID_ARG_VALUE for another number of arguments, or memory that begins in the middle of an
-   * element; ERR_INVALID_ARG_TYPE; ERR_OUT_OF_RANGE for a number that the parameter cannot represent, or that no grid or
+   * @throws {Error} ERR_INVALID_ARG_VALUE for another number of arguments, memory that begins in the middle of an
+   * element, and a configuration with both or none of `threads` and `grid`; ERR_INVALID_ARG_TYPE; ERR_OUT_OF_RANGE for a number that the parameter cannot represent, or that no grid or
    * block has; ERR_CLOSED, for a closed module too; ERR_DEVICE_MISMATCH for a stream of another device or memory of another
    * driver; ERR_UNSUPPORTED for memory of a GPU that the stream's cannot reach
    * @throws {CudaError} mostly 1, for a shape that the device cannot run
    * @example
    * ```ts
    * const axpy = Module.load(bytes).kernel('axpy', ['f32', 'in f32*', 'inout f32*', 'i32'])
-   * stream.launch(axpy, { grid: Math.ceil(1024 / 256), block: 256 }, 2, x, y, 1024)
+   * stream.launch(axpy, { threads: 1024 }, 2, x, y, 1024)
    * ```
    */
   launch<S extends readonly ParameterType[]>(kernel: Kernel<S>, config: LaunchConfig, ...args: ArgumentsOf<S>): this
@@ -792,7 +806,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * for (let step = 0; step < 100; step += 1) exec.launch(stream)
    * ```
    */
-  capture(fn: () => void, options?: CaptureOptions): Graph {
+  capture<R>(fn: (() => R) & Synchronous<R>, options?: CaptureOptions): Graph {
     return capture(open(this), fn, options, (mode) => this.beginCapture(mode))
   }
 

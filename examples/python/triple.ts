@@ -15,4 +15,4 @@ export const TRIPLE = defineKernel({
 })
 
 /** A launch on so many numbers. */
-export const tripleConfig = (length: number): LaunchConfig => ({ grid: Math.ceil(length / 256), block: 256 })
+export const tripleConfig = (length: number): LaunchConfig => ({ threads: length })

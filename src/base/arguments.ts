@@ -22,6 +22,7 @@ export type Given<T extends object, K extends keyof T> = { readonly [Name in K]:
 
 /**
  * The options of these names, each read once. Call it before anything is opened: a getter may close what the call uses.
+ * The message for an unknown option begins with `before`.
  * @throws ERR_INVALID_ARG_TYPE for an object that is no options object, such as an AbortSignal; ERR_INVALID_ARG_VALUE for
  * an option of another name; any error of a getter
  */
@@ -29,9 +30,10 @@ export function readOptions<T extends object, K extends keyof T>(
   options: T | undefined,
   names: readonly K[],
   name = 'options',
+  before = '',
 ): Given<T, K> {
   if (options === undefined) return {} as Given<T, K>
-  return readProperties(options, names, name, false)
+  return readProperties(options, names, name, false, before)
 }
 
 /** Reads options as `readOptions()` does, from an object that may have more properties than these. */
@@ -40,9 +42,10 @@ export function readProperties<T extends object, K extends keyof T>(
   names: readonly K[],
   name: string,
   mayHaveMore = true,
+  before = '',
 ): Given<T, K> {
   checkOptionsObject(options, name)
-  if (!mayHaveMore) for (const key in options) if (!isOneOf(names, key)) refuseName(options, key, names, name)
+  if (!mayHaveMore) for (const key in options) if (!isOneOf(names, key)) refuseName(options, key, names, name, before)
   const read = {} as { [Name in K]: T[Name] | undefined }
   for (const each of names) read[each] = options[each]
   return read
@@ -51,17 +54,25 @@ export function readProperties<T extends object, K extends keyof T>(
 const isOneOf = (names: readonly PropertyKey[], key: PropertyKey): boolean => names.includes(key)
 
 /** Throws for an unknown option, whatever its value. Objects with a prototype of their own may have more properties. */
-function refuseName(options: object, key: string, names: readonly PropertyKey[], name: string): void {
+function refuseName(options: object, key: string, names: readonly PropertyKey[], name: string, before: string): void {
   const prototype: unknown = Object.getPrototypeOf(options)
   const isPlain = prototype === null || Object.getPrototypeOf(prototype) === null
   if (!isPlain || !Object.hasOwn(options, key)) return
   const meant = nearest(key, names.map(String))
   const way = meant === undefined ? `the options are '${names.join("', '")}'` : `did you mean '${meant}'?`
-  throw invalidValue(`unknown option '${printable(key)}' in ${name}: ${way}`)
+  throw invalidValue(`${before}unknown option '${printable(key)}' in ${name}: ${way}`)
 }
 
-/** The name that was probably meant: at most a third of its letters differ. */
+/** Names in other programs, such as gridDim and blockSize, have the same beginning. */
+const LEAST_IN_COMMON = 4
+
+/** The name that was probably meant: at most a third of its letters differ, or one begins with the other. */
 export function nearest(given: string, names: readonly string[]): string | undefined {
+  const begins = (long: string, short: string): boolean =>
+    short.length >= LEAST_IN_COMMON && long.toLowerCase().startsWith(short.toLowerCase())
+  const extended = names.filter((name) => begins(given, name) || begins(name, given))
+  const apart = (name: string): number => Math.abs(name.length - given.length)
+  if (extended.length > 0) return extended.reduce((best, name) => (apart(name) < apart(best) ? name : best))
   const distances = names.map((name) => editDistance(given.toLowerCase(), name.toLowerCase()))
   const least = Math.min(...distances)
   const name = names[distances.indexOf(least)]

@@ -4,6 +4,7 @@
  */
 import { inspect } from 'node:util'
 import { beginning, printableLines } from './printable.js'
+import { fromCaller } from './stack.js'
 
 /**
  * The error of a wait, which names the work that was waited for: a fault of the GPU is reported by the next call,
@@ -94,15 +95,19 @@ export type StateCode =
   | 'ERR_UNSUPPORTED'
   | 'ERR_COMPILATION'
 
-/** An error with a code. Its message may quote any characters of the program. */
+/** The error of a mistake in a call, with a code. Its message may quote any characters of the program. */
 function coded<E extends Error>(type: new (message: string) => E, code: string, message: string): E & { code: string } {
-  return Object.assign(new type(printableLines(message)), { code })
+  return Object.assign(
+    fromCaller(() => new type(printableLines(message))),
+    { code },
+  )
 }
 
 /** The arguments have the right form, but the call cannot be made in the present state. */
 export function stateError(code: StateCode, message: string, cause?: unknown): Error & { code: string } {
   const text = printableLines(message)
-  return Object.assign(cause === undefined ? new Error(text) : new Error(text, { cause }), { code })
+  const make = (): Error => (cause === undefined ? new Error(text) : new Error(text, { cause }))
+  return Object.assign(code === 'ERR_CLOSED' ? fromCaller(make) : make(), { code })
 }
 
 /** `way` is the way out, unless the expectation shows it. */
@@ -142,9 +147,19 @@ export function outOfRange(name: string, expected: string, given: unknown): Rang
 /** The message of whatever was thrown. */
 export const messageOf = (thrown: unknown): string => (thrown instanceof Error ? thrown.message : String(thrown))
 
+/** What a public object prints as; undefined for any other value. */
+let textOfObject: (value: unknown) => string | undefined = () => undefined
+
+/** Registers how the public objects print, whose classes this file cannot import. */
+export function describeObjectsBy(text: typeof textOfObject): void {
+  textOfObject = text
+}
+
 /** A value as it reads in an error message: short. */
 export function describe(value: unknown): string {
   try {
+    const known = textOfObject(value)
+    if (known !== undefined) return known
     if (typeof value === 'function') return `function ${value.name || '(anonymous)'}`
     const text = inspect(value, { depth: 0, breakLength: Number.POSITIVE_INFINITY, customInspect: false })
     return text.length > 80 ? `${beginning(text, 77)}...` : text

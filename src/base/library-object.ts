@@ -3,7 +3,7 @@
  * distinguished.
  */
 import { inspect } from 'node:util'
-import { invalidReceiver, invalidType } from './errors.js'
+import { describeObjectsBy, invalidReceiver, invalidType } from './errors.js'
 
 /** This text is short enough that V8 shows all of it: V8 leaves out the middle of longer ones. */
 const ONE_THREAD =
@@ -52,6 +52,9 @@ export abstract class LibraryObject {
       return String(this)
     }
     Object.defineProperty(LibraryObject.prototype, inspect.custom, { configurable: true, writable: true, value })
+    describeObjectsBy((given) =>
+      given instanceof LibraryObject && given[implementation] !== undefined ? String(given) : undefined,
+    )
   }
 }
 

@@ -8,7 +8,7 @@ import { examine } from './doctor.js'
 import { textOf } from './report.js'
 
 const USAGE = `Usage: cuda-streams doctor [--json] [--timeout SECONDS]
-       cuda-streams --help | --version
+       cuda-streams [--help | --version]
 
 doctor examines what cuda-streams needs on this machine, prints which driver a program gets and why, and tests each
 of its devices. The exit code is 0 if everything that is requested works, and 1 if something does not.
@@ -37,6 +37,7 @@ function read(): Wanted {
   const { help = false, version = false, json = false, timeout } = values
   const seconds = Number(timeout)
   if (help || version) return { what: help ? 'help' : 'version', json, seconds }
+  if (positionals.length === 0) return { what: 'help', json, seconds }
   if (positionals.join(' ') !== 'doctor') throw new Error(`The command is 'doctor', not '${positionals.join(' ')}'`)
   if (!(seconds > 0 && seconds < 86_400)) throw new Error(`--timeout must be a number of seconds, not '${timeout}'`)
   return { what: 'doctor', json, seconds }

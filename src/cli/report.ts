@@ -46,7 +46,7 @@ export interface Report extends Findings {
   readonly neededCuda: string
 }
 
-type Mark = '✓' | '–' | '✗' | ' '
+type Mark = '✓' | '–' | '✗'
 type Row = readonly [mark: Mark, name: string, text: string]
 
 /** What libraries are for whose name does not show it. */
@@ -59,10 +59,13 @@ export function textOf(report: Report): string {
   const rows: readonly Row[] = [
     rowOf('native layer', report.native),
     rowOf('libcuda', report.libcuda, 'for CUDA ', ` (${report.neededCuda} or later is needed)`),
-    ...(traces.length === 0 ? [] : [[' ', 'driver files', traces.join(', ')] as const]),
-    ...(kernelDriver === null ? [] : [[' ', 'kernel driver', kernelDriver] as const]),
+    ...(traces.length === 0 ? [] : [['✓', 'driver files', traces.join(', ')] as const]),
+    ...(kernelDriver === null ? [] : [['✓', 'kernel driver', kernelDriver] as const]),
     ...Object.entries(report.libraries).map(([name, library]) => rowOf(name, library, '', PURPOSES[name])),
-    ...Object.entries(variables).map(([name, value]): Row => [' ', name, value]),
+    ...Object.entries(variables).map(([name, value]): Row => {
+      const isWrong = problems.some((problem) => problem.includes(name))
+      return [isWrong ? '✗' : '✓', name, value]
+    }),
     [driver?.name ? '✓' : '✗', 'driver', driver?.name ? `${driver.name}: ${driver.why}` : 'none: see below'],
     ...report.devices.map(rowOfDevice),
   ]
@@ -97,5 +100,5 @@ function rowOfDevice({ ordinal, name, memory, computeCapability, works }: Device
 const COLOURS = { '✓': 'green', '✗': 'red', '–': 'yellow' } as const
 
 function coloured(mark: Mark): string {
-  return mark !== ' ' && process.stdout.isTTY && process.stdout.hasColors() ? styleText(COLOURS[mark], mark) : mark
+  return process.stdout.isTTY && process.stdout.hasColors() ? styleText(COLOURS[mark], mark) : mark
 }

@@ -14,6 +14,5 @@ export const ALL_VARIABLES: readonly string[] = [
   'CUDA_PATH',
   'VIRTUAL_ENV',
   'CONDA_PREFIX',
-  'PATH',
-  'HOME',
+  'XDG_CACHE_HOME',
 ]

@@ -24,6 +24,13 @@ import type { GraphNode } from './nodes.js'
  */
 export type CaptureModeName = 'global' | 'threadLocal' | 'relaxed'
 
+/** Excludes functions that return a promise, such as async ones. The text is what the compiler says of them. */
+export type Synchronous<R> = [R] extends [never]
+  ? unknown
+  : R extends PromiseLike<unknown>
+    ? 'capture() takes a function that returns no promise: the capture ends when the function returns'
+    : unknown
+
 /** The options of `stream.capture()`. */
 export interface CaptureOptions {
   /** The other calls that the capture forbids meanwhile. Default 'threadLocal'. */

@@ -354,7 +354,8 @@ export class GraphExec extends HandleObject {
    * Gives one kernel of the instance other arguments, for later launches (`cuGraphExecKernelNodeSetParams`). Launches under
    * way keep theirs.
    * @param node A node of the graph that the instance was made from, which may be closed by now.
-   * @param config The shape of the launch, such as `node.config`. Only `grid`, `block` and `sharedMemory` may change.
+   * @param config The shape of the launch, such as `node.config`. Only `grid` (or `threads`), `block` and
+   * `sharedMemory` may change.
    * @param args One argument for each parameter of the kernel, as for `stream.launch()`.
    * @throws {Error} ERR_INVALID_ARG_VALUE for a node of another graph, another number of arguments, or other `cooperative`
    * and `cluster`; ERR_UNSUPPORTED for a kernel that another library launched; otherwise as `stream.launch()`

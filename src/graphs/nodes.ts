@@ -2,7 +2,7 @@
 import { implementation, LibraryObject, nextSerial, notCloneable } from '../base/library-object.js'
 import type { ContextHandle, LaunchShape, NodeFacts, NodeHandle } from '../driver/driver.js'
 import type { DefinedKernel } from '../kernels/defined-kernel.js'
-import type { Extent, Kernel, LaunchConfig } from '../kernels/kernel.js'
+import type { Extent, Kernel, LaunchConfigOptions } from '../kernels/kernel.js'
 import type { ArgumentsOf, ParameterType } from '../kernels/kernel-signature.js'
 import type { NodeKernel } from '../kernels/launchable.js'
 import type { CapturedCopy, CopyEnd, NodeNote, NotedNode } from '../streams/capture-record.js'
@@ -57,8 +57,8 @@ export class KernelNode<out S extends readonly ParameterType[] = readonly Parame
   readonly name: string
   /** The kernel that was launched; undefined if another library launched it, such as cuBLAS. */
   readonly kernel: Kernel<S> | DefinedKernel<S> | undefined
-  /** The configuration that it was captured with, if this library launched it. */
-  readonly config: LaunchConfig | undefined
+  /** The configuration that it was captured with, its grid also where that was given as `threads`, if this library launched it. */
+  readonly config: (LaunchConfigOptions & { readonly grid: Extent; readonly block: Extent }) | undefined
   /** @internal Only a type: the arguments that the kernel takes. */
   declare readonly args: ArgumentsOf<S>
 
@@ -68,7 +68,7 @@ export class KernelNode<out S extends readonly ParameterType[] = readonly Parame
     after: readonly GraphNode[],
     name: string,
     kernel: Kernel<S> | DefinedKernel<S> | undefined,
-    config: LaunchConfig | undefined,
+    config: (LaunchConfigOptions & { readonly grid: Extent; readonly block: Extent }) | undefined,
   ) {
     super('kernel', index, after)
     this.name = name
@@ -184,7 +184,7 @@ function nodeOf(
 }
 
 /** The configuration as a program writes it: a number for an extent of one dimension. */
-function configOf({ grid, block, sharedMemory, cooperative, cluster }: LaunchShape): LaunchConfig {
+function configOf({ grid, block, sharedMemory, cooperative, cluster }: LaunchShape): NonNullable<KernelNode['config']> {
   const config = { grid: extentOf(grid), block: extentOf(block), sharedMemory }
   if (!cooperative && cluster === undefined) return Object.freeze(config)
   return Object.freeze({ ...config, cooperative, cluster })

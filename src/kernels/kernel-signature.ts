@@ -1,7 +1,7 @@
 /** A kernel's parameters, as the caller states them, and its arguments: checked by TypeScript, and again at each launch. */
 import { checkArray } from '../base/arguments.js'
 import { ELEMENT_TYPES, elementType, elementTypesWith, type ScalarType } from '../base/element-types.js'
-import { invalidType, invalidValue, outOfRange } from '../base/errors.js'
+import { invalidType, invalidValue, outOfRange, stateError } from '../base/errors.js'
 import type { Access, Driver } from '../driver/driver.js'
 import { type BufferImpl, bufferImplOf } from '../memory/buffer.js'
 import type { DeviceBuffer } from '../memory/device-buffer.js'
@@ -73,57 +73,67 @@ export const passedAs = ({ type, access }: Parameter): ScalarType => (access ===
 /** A checked argument: a scalar or an address as it is passed, or memory, which may be closed. */
 export type CheckedArgument = number | bigint | BufferImpl
 
-/** Checks the arguments of a launch, in place: returns the same array. */
-export function checkArguments(parameters: readonly Parameter[], args: unknown[]): CheckedArgument[] {
-  if (args.length !== parameters.length) {
-    throw invalidValue(`The kernel takes ${parameters.length} argument(s), and ${args.length} were given`)
-  }
+/** Checks the arguments of a launch of the kernel with this name, in place: returns the same array. */
+export function checkArguments(kernel: string, parameters: readonly Parameter[], args: unknown[]): CheckedArgument[] {
+  if (args.length !== parameters.length) throw wrongNumber(kernel, parameters, args)
   for (let index = 0; index < args.length; index += 1) {
     const parameter = parameters[index]
-    if (parameter !== undefined) args[index] = checkArgument(parameter, args[index], index)
+    if (parameter !== undefined) args[index] = checkArgument(kernel, parameter, args[index], index)
   }
   return args as CheckedArgument[]
 }
 
+function wrongNumber(kernel: string, parameters: readonly Parameter[], args: readonly unknown[]): Error {
+  const takes = `${parameters.length} argument${parameters.length === 1 ? '' : 's'}`
+  const types = parameters.length === 0 ? '' : `, ${parameters.map((one) => `'${typeOf(one)}'`).join(', ')}`
+  const way = args.length === 1 && Array.isArray(args[0]) ? ': pass them one by one, not as an array' : ''
+  return invalidValue(`${kernel} takes ${takes}${types}, and ${args.length} were given${way}`)
+}
+
+/** The name of an argument in error messages. */
+const nameOf = (kernel: string, parameter: Parameter, index: number): string =>
+  `${kernel}: argument ${index} ('${typeOf(parameter)}')`
+
 /** The common cases, kept short so that V8 inlines them. */
-function checkArgument({ type, access }: Parameter, value: unknown, index: number): CheckedArgument {
-  if (access !== undefined) return bufferImplOf(value) ?? checkAddress(value, index)
+function checkArgument(kernel: string, parameter: Parameter, value: unknown, index: number): CheckedArgument {
+  const { type, access } = parameter
+  if (access !== undefined) return bufferImplOf(value) ?? checkAddress(kernel, parameter, value, index)
   if (typeof value === 'number') {
     if (type === 'f32' || type === 'f64') return value
     if (type === 'i32' && (value | 0) === value) return value
     if (type === 'u32' && value >>> 0 === value) return value
   }
-  return checkScalar(type, value, index)
+  return checkScalar(parameter, value, nameOf(kernel, parameter, index))
 }
 
-function checkScalar(type: ScalarType, value: unknown, index: number): number | bigint {
+function checkScalar({ type }: Parameter, value: unknown, name: string): number | bigint {
   if (type === 'bool') {
-    if (typeof value !== 'boolean') throw invalidType(`Argument ${index}`, 'true or false', value)
+    if (typeof value !== 'boolean') throw invalidType(name, 'true or false', value)
     return value ? 1 : 0
   }
-  if (typeof value === 'bigint' && (type === 'i64' || type === 'u64')) return inRange(type, value, index)
-  if (typeof value !== 'number') throw invalidType(`Argument ${index}`, `a number, for ${type}`, value)
-  if (!Number.isInteger(value)) throw invalidType(`Argument ${index}`, `an integer, for ${type}`, value)
-  if (Number.isSafeInteger(value)) return inRange(type, value, index)
+  if (typeof value === 'bigint' && (type === 'i64' || type === 'u64')) return inRange(type, value, name)
+  if (typeof value !== 'number') throw invalidType(name, 'a number', value)
+  if (!Number.isInteger(value)) throw invalidType(name, 'an integer', value)
+  if (Number.isSafeInteger(value)) return inRange(type, value, name)
   const [least, most] = elementType(type).range ?? []
   const beyond = typeof most === 'bigint' ? ', and a bigint where it is not a safe integer' : ''
-  throw outOfRange(`Argument ${index}`, `from ${least} to ${most}, for ${type}${beyond}`, value)
+  throw outOfRange(name, `from ${least} to ${most}${beyond}`, value)
 }
 
-function inRange(type: ScalarType, value: number | bigint, index: number): number | bigint {
+function inRange(type: ScalarType, value: number | bigint, name: string): number | bigint {
   const [least, most] = elementType(type).range ?? [value, value]
-  if (value < least || value > most)
-    throw outOfRange(`Argument ${index}`, `from ${least} to ${most}, for ${type}`, value)
+  if (value < least || value > most) throw outOfRange(name, `from ${least} to ${most}`, value)
   return value
 }
 
-function checkAddress(value: unknown, index: number): number | bigint {
+function checkAddress(kernel: string, parameter: Parameter, value: unknown, index: number): number | bigint {
   if (typeof value === 'bigint') {
     if (BigInt.asUintN(64, value) === value) return value
   } else if (typeof value !== 'number' || !Number.isInteger(value)) {
-    throw invalidType(`Argument ${index}`, 'a DeviceBuffer, a PinnedBuffer, or an address', value)
+    const way = ArrayBuffer.isView(value) ? 'stream.bufferFrom(array) makes a buffer of an array' : undefined
+    throw invalidType(nameOf(kernel, parameter, index), 'a DeviceBuffer, a PinnedBuffer, or an address', value, way)
   } else if (value >= 0 && Number.isSafeInteger(value)) return value
-  throw outOfRange(`Argument ${index}`, 'a pointer of 64 bits', value)
+  throw outOfRange(nameOf(kernel, parameter, index), 'a pointer of 64 bits', value)
 }
 
 const isScalar = (text: string): text is ScalarType => SCALARS.some((scalar) => scalar === text)
@@ -133,8 +143,9 @@ const isScalar = (text: string): text is ScalarType => SCALARS.some((scalar) => 
  * GPU.
  */
 export function checkMemoryOpen(
-  args: readonly CheckedArgument[],
+  kernel: string,
   parameters: readonly Parameter[],
+  args: readonly CheckedArgument[],
   driver: Driver,
 ): void {
   for (let index = 0; index < args.length; index += 1) {
@@ -142,17 +153,23 @@ export function checkMemoryOpen(
     const parameter = parameters[index]
     if (argument === undefined || parameter === undefined) continue
     if (typeof argument === 'object') {
+      if (argument.isClosed) throw closedArgument(nameOf(kernel, parameter, index), argument)
       const { pointer } = argument.openFor(driver)
       // V8 calls C for the remainder of a number beyond 32 bits.
-      if ((pointer & (parameter.bytes - 1)) !== 0) throw misaligned(String(argument), parameter, index)
+      if ((pointer & (parameter.bytes - 1)) !== 0) {
+        throw misaligned(nameOf(kernel, parameter, index), String(argument), parameter)
+      }
     } else if (parameter.access !== undefined && Number(BigInt(argument) & 7n) % parameter.bytes !== 0) {
-      throw misaligned(`memory at the address ${argument}`, parameter, index)
+      throw misaligned(nameOf(kernel, parameter, index), `memory at the address ${argument}`, parameter)
     }
   }
 }
 
-const misaligned = (what: string, { bytes, type }: Parameter, index: number): Error =>
-  invalidValue(`Argument ${index}: ${what} does not begin at a multiple of ${bytes}, for ${type}`)
+const closedArgument = (name: string, argument: BufferImpl): Error =>
+  stateError('ERR_CLOSED', `${name}: ${argument} cannot be used any more`)
+
+const misaligned = (name: string, what: string, { bytes, type }: Parameter): Error =>
+  invalidValue(`${name}: ${what} does not begin at a multiple of ${bytes}, for ${type}`)
 
 /** The memory among checked arguments. */
 export const memoryIn = (args: readonly CheckedArgument[]): readonly BufferImpl[] =>

@@ -48,12 +48,31 @@ import { checkUpdate, type LaunchNode, launchOn, updateNode } from './launchable
  */
 export type Extent = number | readonly [x: number, y?: number, z?: number]
 
-/** The shape of a launch: how many threads run a kernel, and in which blocks. */
-export interface LaunchConfig {
-  /** Blocks of the grid. CUDA allows 2 ** 31 - 1 in x, and 65535 in y and z. */
-  readonly grid: Extent
-  /** Threads of each block; CUDA allows 1024 in all. */
-  readonly block: Extent
+/** The shape of a launch: how many threads run a kernel, and in which blocks. It has either `grid` or `threads`. */
+export type LaunchConfig = LaunchConfigOptions &
+  (
+    | {
+        /** Blocks of the grid. CUDA allows 2 ** 31 - 1 in x, and 65535 in y and z. Excludes `threads`. */
+        readonly grid: Extent
+        readonly threads?: undefined
+      }
+    | {
+        /**
+         * Threads in all, in each direction: the grid is as many blocks as they need, rounded up, with `cluster` to whole
+         * clusters. The threads beyond them run too, so the kernel compares its index with the length. Excludes `grid`.
+         */
+        readonly threads: Extent
+        readonly grid?: undefined
+      }
+  )
+
+/** What a launch's configuration may have besides its size. */
+export interface LaunchConfigOptions {
+  /**
+   * Threads of each block; CUDA allows 1024 in all. Default: 256, which is 256 in x; 32 x 8 where `grid` or `threads` has
+   * more than 1 in y; 32 x 4 x 2 where it has more than 1 in z.
+   */
+  readonly block?: Extent | undefined
   /** Dynamic shared memory of each block, in bytes. Default 0. */
   readonly sharedMemory?: number | undefined
   /** All blocks run at the same time, so that they can wait for each other. Default false. The simulator ignores it. */
@@ -213,9 +232,17 @@ function kernelIn(
   parameters: readonly Parameter[],
   nanoseconds: number | undefined,
 ): KernelImpl {
-  const handle = code.driver.kernels.kernel(code.handle, name, parameters.map(passedAs))
+  let handle: KernelHandle
+  try {
+    handle = code.driver.kernels.kernel(code.handle, name, parameters.map(passedAs))
+  } catch (error) {
+    throw error instanceof CudaError && error.number === CUresult.NOT_FOUND ? explained(error, notFound(name)) : error
+  }
   return new KernelImpl(code, name, parameters, handle, nanoseconds)
 }
+
+const notFound = (name: string): string =>
+  `The code has no kernel '${name}': check the name, and declare it as extern "C" __global__, since C++ changes the names of others`
 
 const implOf = (module: unknown): ModuleImpl =>
   (module instanceof Module ? module[implementation] : undefined) ?? refuseReceiver('a Module', module)
@@ -225,7 +252,7 @@ export class KernelImpl implements LaunchedKernel {
   /** The name in reports, timelines and errors. */
   readonly name: string
   readonly label: string
-  readonly #shapes = new Shapes()
+  readonly #shapes: Shapes
 
   constructor(
     readonly code: ModuleImpl,
@@ -237,6 +264,7 @@ export class KernelImpl implements LaunchedKernel {
   ) {
     this.name = printable(moduleName)
     this.label = `kernel '${this.name}'`
+    this.#shapes = new Shapes(this.name)
   }
 
   checkOpen(): void {
@@ -256,11 +284,11 @@ export class KernelImpl implements LaunchedKernel {
     // Before anything is opened: a getter of the configuration may close it.
     const shape = this.#shapes.of(config as LaunchConfig)
     this.#checkDevice(stream)
-    const checked = checkArguments(this.uses, args)
+    const checked = checkArguments(this.name, this.uses, args)
     stream.reserve(1)
     this.checkOpen()
     const { driver } = stream
-    checkMemoryOpen(checked, this.uses, driver)
+    checkMemoryOpen(this.name, this.uses, checked, driver)
     if (shape.attributes !== undefined) refuseAttributes(stream.device, shape.attributes)
     const work = beginWork(stream, checked)
     try {
@@ -275,13 +303,13 @@ export class KernelImpl implements LaunchedKernel {
   /** Gives a node of a graph these arguments. Returns the memory among them. */
   update(target: LaunchNode, config: unknown, args: unknown[]): readonly OpenMemory[] {
     const shape = this.#shapes.of(config as LaunchConfig)
-    const checked = checkArguments(this.uses, args)
+    const checked = checkArguments(this.name, this.uses, args)
     // A getter of the configuration may have closed them.
     this.checkOpen()
     target.checkOpen()
     checkUpdate(target, shape)
     const { driver, exec, node, context } = target
-    checkMemoryOpen(checked, this.uses, driver)
+    checkMemoryOpen(this.name, this.uses, checked, driver)
     const memory = memoryIn(checked)
     enablePeerAccess(memory, target)
     try {
@@ -360,33 +388,48 @@ const kernelImpl = (kernel: unknown): KernelImpl =>
  * cost.
  */
 export class Shapes {
-  #latest: LaunchShape | undefined
+  readonly #kernel: string
+  #latest: SizedShape | undefined
+
+  constructor(kernel: string) {
+    this.#kernel = kernel
+  }
 
   of(config: LaunchConfig): LaunchShape {
-    if (this.#latest !== undefined && isShapeOf(this.#latest, config)) return this.#latest
-    const shape = shapeOf(readConfig(config))
+    if (this.#latest !== undefined && isShapeOf(this.#latest, config)) return this.#latest.shape
+    const sized = shapeOf(readConfig(config, this.#kernel), this.#kernel)
     // Special launches are checked each time.
-    const isPlain = !shape.cooperative && shape.cluster === undefined && shape.attributes === undefined
-    this.#latest = isPlain ? shape : undefined
-    return shape
+    const { cooperative, cluster, attributes } = sized.shape
+    this.#latest = !cooperative && cluster === undefined && attributes === undefined ? sized : undefined
+    return sized.shape
   }
 }
 
+/** A shape, and what it was computed from. */
+interface SizedShape {
+  readonly shape: LaunchShape
+  /** Undefined if the configuration has the grid itself. */
+  readonly threads: Extents | undefined
+  readonly hasBlock: boolean
+}
+
 /** Does a configuration ask for this shape, which is a plain one? */
-function isShapeOf(shape: LaunchShape, config: LaunchConfig): boolean {
+function isShapeOf({ shape, threads, hasBlock }: SizedShape, config: LaunchConfig): boolean {
   if (typeof config !== 'object' || config === null) return false
   for (const key in config) if (!isConfigName(key)) return false
-  const { sharedMemory = 0 } = config
+  const { grid, block, sharedMemory = 0 } = config
   return (
-    isExtent(shape.grid, config.grid) &&
-    isExtent(shape.block, config.block) &&
+    (threads === undefined
+      ? isExtent(shape.grid, grid) && config.threads === undefined
+      : isExtent(threads, config.threads) && grid === undefined) &&
+    (hasBlock ? isExtent(shape.block, block) : block === undefined) &&
     sharedMemory === shape.sharedMemory &&
     config.cooperative === undefined &&
     config.cluster === undefined
   )
 }
 
-function isExtent([x, y, z]: Extents, given: Extent): boolean {
+function isExtent([x, y, z]: Extents, given: Extent | undefined): boolean {
   if (typeof given === 'number') return given === x && y === 1 && z === 1
   if (!Array.isArray(given) || given.length < 1 || given.length > 3) return false
   return given[0] === x && axisOf(given, 1) === y && axisOf(given, 2) === z
@@ -405,19 +448,24 @@ const ATTRIBUTES = [
   'clusterScheduling',
   'preferredCluster',
 ] as const
-const CONFIG = ['grid', 'block', 'sharedMemory', 'cooperative', 'cluster', ...ATTRIBUTES] as const
+const CONFIG = ['grid', 'threads', 'block', 'sharedMemory', 'cooperative', 'cluster', ...ATTRIBUTES] as const
 /** CUclusterSchedulingPolicy. */
 const POLICIES = { spread: 1, loadBalancing: 2 } as const
 const NEED_CAPABILITY = ['memorySyncDomain', 'clusterScheduling', 'preferredCluster'] as const
 /** Is it an option of plain launches? Faster than searching the list at each launch. */
 const isConfigName = (key: string): boolean =>
-  key === 'grid' || key === 'block' || key === 'sharedMemory' || key === 'cooperative' || key === 'cluster'
+  key === 'grid' ||
+  key === 'threads' ||
+  key === 'block' ||
+  key === 'sharedMemory' ||
+  key === 'cooperative' ||
+  key === 'cluster'
 type GivenConfig = Given<LaunchConfig, (typeof CONFIG)[number]>
 
-function readConfig(config: LaunchConfig): GivenConfig {
-  if (isOptionsObject(config)) return readOptions(config, CONFIG, 'config')
-  const way = "the configuration comes before the kernel's arguments, as in launch(kernel, { grid, block }, ...args)"
-  throw invalidType('config', 'an object such as { grid, block }', config, way)
+function readConfig(config: LaunchConfig, kernel: string): GivenConfig {
+  if (isOptionsObject(config)) return readOptions(config, CONFIG, 'config', `${kernel}: `)
+  const way = "the configuration comes before the kernel's arguments, as in launch(kernel, { threads: n }, ...args)"
+  throw invalidType(`${kernel}: config`, 'an object such as { grid, block } or { threads }', config, way)
 }
 
 /** The driver's error, with the limit that the shape exceeds. */
@@ -456,37 +504,70 @@ function exceededLimit(device: Device, { grid, block, sharedMemory }: LaunchShap
 }
 
 /** Checks a launch's configuration. */
-function shapeOf(given: GivenConfig): LaunchShape {
+function shapeOf(given: GivenConfig, kernel: string): SizedShape {
+  const name = `${kernel}: config`
   const sharedMemory =
-    given.sharedMemory === undefined ? 0 : checkSharedMemory(given.sharedMemory, 'config.sharedMemory')
-  const grid = extentOf(given.grid, 'config.grid')
-  const block = extentOf(given.block, 'config.block')
-  const cooperative = checkBoolean(given.cooperative, 'config.cooperative', false)
-  const cluster = given.cluster === undefined ? undefined : extentOf(given.cluster, 'config.cluster')
-  const isSpecial = ATTRIBUTES.some((name) => given[name] !== undefined)
-  const attributes = isSpecial ? attributesOf(given, grid, cluster) : undefined
-  return { attributes, sharedMemory, grid, block, cooperative, cluster }
+    given.sharedMemory === undefined ? 0 : checkSharedMemory(given.sharedMemory, `${name}.sharedMemory`)
+  const { grid: blocks, threads: count } = given
+  if (blocks === undefined && count === undefined) {
+    throw invalidValue(`${name} must have grid, the number of blocks, or threads, that of all threads`)
+  }
+  if (blocks !== undefined && count !== undefined) {
+    throw invalidValue(`${name}.grid and ${name}.threads exclude each other: threads says how many blocks there are`)
+  }
+  const threads = count === undefined ? undefined : extentOf(count, `${name}.threads`, Number.MAX_SAFE_INTEGER)
+  const asked = threads ?? extentOf(blocks, `${name}.grid`)
+  const hasBlock = given.block !== undefined
+  const block = hasBlock ? extentOf(given.block, `${name}.block`) : defaultBlock(asked)
+  const cooperative = checkBoolean(given.cooperative, `${name}.cooperative`, false)
+  const cluster = given.cluster === undefined ? undefined : extentOf(given.cluster, `${name}.cluster`)
+  const grid = threads === undefined ? asked : gridFor(threads, block, cluster, `${name}.threads`)
+  if (cluster?.some((blocks, axis) => (grid[axis] ?? 0) % blocks !== 0)) {
+    const way = 'round it up, or pass { threads } in its place'
+    throw invalidValue(
+      `${name}.grid must be whole clusters in each direction: ${grid} blocks are none of ${cluster}: ${way}`,
+    )
+  }
+  const isSpecial = ATTRIBUTES.some((each) => given[each] !== undefined)
+  const attributes = isSpecial ? attributesOf(given, grid, cluster, name) : undefined
+  return { shape: { attributes, sharedMemory, grid, block, cooperative, cluster }, threads, hasBlock }
+}
+
+/** Blocks of 256 threads, whose warps are rows of 32: neighbours in x read neighbours in memory. */
+function defaultBlock([, y, z]: Extents): Extents {
+  if (z > 1) return [32, 4, 2]
+  return y > 1 ? [32, 8, 1] : [256, 1, 1]
+}
+
+/** The blocks that have at least so many threads, in whole clusters. */
+function gridFor(threads: Extents, block: Extents, cluster: Extents = [1, 1, 1], name: string): Extents {
+  const along = (axis: 0 | 1 | 2): number => {
+    const blocks = Math.ceil(threads[axis] / (block[axis] * cluster[axis])) * cluster[axis]
+    if (blocks <= LARGEST_EXTENT) return blocks
+    throw outOfRange(name, `those of at most ${LARGEST_EXTENT} blocks of ${block[axis]}`, threads[axis])
+  }
+  return [along(0), along(1), along(2)]
 }
 
 type Extents = LaunchShape['grid']
 
-function attributesOf(given: GivenConfig, grid: Extents, cluster: Extents | undefined): LaunchAttributes {
+function attributesOf(given: GivenConfig, grid: Extents, cluster: Extents | undefined, name: string): LaunchAttributes {
   const { programmatic, priority, sharedMemoryCarveout: carveout, memorySyncDomain, clusterScheduling } = given
   const { preferredCluster } = given
   return {
-    programmatic: checkBoolean(programmatic, 'config.programmatic', false),
-    priority: priority === undefined ? undefined : checkPriority(priority, 'config.priority'),
+    programmatic: checkBoolean(programmatic, `${name}.programmatic`, false),
+    priority: priority === undefined ? undefined : checkPriority(priority, `${name}.priority`),
     sharedMemoryCarveout:
-      carveout === undefined ? undefined : checkInteger(carveout, 'config.sharedMemoryCarveout', 0, 100),
-    memorySyncDomain: checkMemorySyncDomain(memorySyncDomain, 'config.memorySyncDomain'),
-    clusterScheduling: oneOf(clusterScheduling, POLICIES, 'config.clusterScheduling'),
-    preferredCluster: preferredCluster === undefined ? undefined : preferredOf(preferredCluster, grid, cluster),
+      carveout === undefined ? undefined : checkInteger(carveout, `${name}.sharedMemoryCarveout`, 0, 100),
+    memorySyncDomain: checkMemorySyncDomain(memorySyncDomain, `${name}.memorySyncDomain`),
+    clusterScheduling: oneOf(clusterScheduling, POLICIES, `${name}.clusterScheduling`),
+    preferredCluster: preferredCluster === undefined ? undefined : preferredOf(preferredCluster, grid, cluster, name),
   }
 }
 
 /** Checked here, since the driver does not say why it refuses one. */
-function preferredOf(extent: unknown, grid: Extents, cluster: Extents | undefined): Extents {
-  const name = 'config.preferredCluster'
+function preferredOf(extent: unknown, grid: Extents, cluster: Extents | undefined, config: string): Extents {
+  const name = `${config}.preferredCluster`
   const preferred = extentOf(extent, name)
   if (cluster === undefined) throw invalidValue(`${name} needs config.cluster, of which it is a multiple`)
   for (const [axis, blocks] of preferred.entries()) {
@@ -498,16 +579,24 @@ function preferredOf(extent: unknown, grid: Extents, cluster: Extents | undefine
   return preferred
 }
 
-function extentOf(extent: unknown, name: string): readonly [number, number, number] {
-  if (typeof extent === 'number') return [checkExtent(extent, name), 1, 1]
+function extentOf(extent: unknown, name: string, most = LARGEST_EXTENT): readonly [number, number, number] {
+  if (typeof extent === 'number') return [checkExtent(extent, name, most), 1, 1]
   const expected = 'a number, or an array of up to three'
   const given = checkArray(extent, name, expected)
   if (given.length < 1 || given.length > 3) throw invalidType(name, expected, extent)
   const [x, y = 1, z = 1] = given
-  return [checkExtent(x, `${name}[0]`), checkExtent(y, `${name}[1]`), checkExtent(z, `${name}[2]`)]
+  return [checkExtent(x, `${name}[0]`, most), checkExtent(y, `${name}[1]`, most), checkExtent(z, `${name}[2]`, most)]
 }
 
-const checkExtent = (value: unknown, name: string): number => checkInteger(value, name, 1, LARGEST_EXTENT)
+function checkExtent(value: unknown, name: string, most = LARGEST_EXTENT): number {
+  if (typeof value === 'number' && !Number.isInteger(value)) {
+    const way = 'round up, as in Math.ceil(n / block), or pass { threads: n } in place of the grid'
+    throw invalidType(name, 'an integer', value, way)
+  }
+  const range = `from 1 to ${most}`
+  const expected = (): string => (value === 0 ? `${range} (skip the launch where there is nothing to do)` : range)
+  return checkInteger(value, name, 1, most, expected)
+}
 
 const checkSharedMemory = (bytes: unknown, name: string): number =>
   checkInteger(bytes, name, 0, LARGEST_EXTENT, () => `bytes from 0 to ${LARGEST_EXTENT}`)

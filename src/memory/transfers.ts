@@ -1,6 +1,7 @@
 /** Moves bytes in the order of a stream: copies, fills, and ordinary arrays through pinned memory. */
-import { checkArray, checkInteger, checkIntegers, type Given, readOptions } from '../base/arguments.js'
+import { checkArray, checkChoice, checkInteger, checkIntegers, type Given, readOptions } from '../base/arguments.js'
 import { type Bytes, bytesOf, checkSource, isBytes, type OwnBytes } from '../base/bytes.js'
+import { FLOAT_ACCESS } from '../base/element-types.js'
 import { describe, invalidType, invalidValue, outOfRange, stateError } from '../base/errors.js'
 import { type Driver, extentOf, type FillWidth, type MemoryRows } from '../driver/driver.js'
 import type { StreamImpl } from '../streams/stream-impl.js'
@@ -27,10 +28,12 @@ export interface CopyOptions {
 
 const COPY_OPTIONS = ['shape', 'destinationStrides', 'sourceStrides'] as const
 
-/** The width of the value that a fill writes. */
+/** The width of the integer, or the type of the float, that a fill writes. */
 export interface FillOptions {
-  /** The bytes of the value: 1, 2 or 4. Default 1. */
+  /** The bytes of an integer: 1, 2 or 4. Default 1. Excludes `type`. */
   readonly width?: FillWidth | undefined
+  /** The type of a float, which the value is rounded to. Default: the value is an integer. */
+  readonly type?: 'f32' | 'f16' | 'bf16' | undefined
 }
 
 /** The options of a web stream that reads a buffer. */
@@ -44,7 +47,8 @@ type Buffer = DeviceBuffer | PinnedBuffer
 const CHUNK_BYTES = 4 * 1024 * 1024
 /** The most copies that are reserved at a time: hardware queues may not have room for more. */
 const MOST_AT_ONCE = 256
-const FILL_OPTIONS = ['width'] as const
+const FILL_OPTIONS = ['width', 'type'] as const
+const FLOAT_TYPES = ['f32', 'f16', 'bf16'] as const
 
 /** `stream.copy()`. */
 export function copy(stream: StreamImpl, destination: unknown, source: unknown, options?: CopyOptions): void {
@@ -167,9 +171,17 @@ export interface CheckedFill {
 }
 
 export function checkFill(buffer: unknown, value: number, options: FillOptions | undefined): CheckedFill {
-  const { width = 1 } = readOptions(options, FILL_OPTIONS)
+  const { width: given, type } = readOptions(options, FILL_OPTIONS)
+  const width = given ?? 1
   const to = checkBuffer(buffer, 'buffer')
   to.checkOpen()
+  if (type !== undefined) {
+    if (given !== undefined) throw invalidValue('options.width and options.type exclude each other')
+    return { to, ...bitsOf(value, type) }
+  }
+  if (typeof value === 'number' && !Number.isInteger(value)) {
+    throw invalidType('value', 'an integer', value, "a float has a type, as in fill(buffer, 1.5, { type: 'f32' })")
+  }
   checkInteger(value, 'value')
   if (width !== 1 && width !== 2 && width !== 4) {
     throw invalidValue(`options.width must be 1, 2 or 4, not ${describe(width)}`)
@@ -179,6 +191,23 @@ export function checkFill(buffer: unknown, value: number, options: FillOptions |
     throw outOfRange('value', `from ${-values / 2} to ${values - 1} in ${width} byte(s)`, value)
   }
   return { to, value: value < 0 ? value + values : value, width }
+}
+
+/** The bits of a float, which CUDA fills memory with. */
+function bitsOf(value: unknown, type: unknown): { readonly value: number; readonly width: FillWidth } {
+  if (type === 'f64') {
+    const way = 'upload an array, or launch a kernel; for 0 leave the type out'
+    throw stateError('ERR_UNSUPPORTED', `options.type is 'f64', and CUDA fills with values of at most 4 bytes: ${way}`)
+  }
+  const float = checkChoice(type, 'options.type', FLOAT_TYPES)
+  if (typeof value !== 'number') throw invalidType('value', 'a number', value)
+  const { get, set } = FLOAT_ACCESS[float]
+  const view = new DataView(new ArrayBuffer(4))
+  set(view, 0, value)
+  if (Number.isFinite(value) && !Number.isFinite(get(view, 0))) {
+    throw outOfRange('value', `one that '${float}' can represent, or Infinity`, value)
+  }
+  return float === 'f32' ? { value: view.getUint32(0, true), width: 4 } : { value: view.getUint16(0, true), width: 2 }
 }
 
 export function openFill(fill: CheckedFill, driver: Driver): CheckedFill {

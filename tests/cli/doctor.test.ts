@@ -87,7 +87,8 @@ describe('the command', { concurrency: 2 }, () => {
     [['doctor', '-h'], 0, /^Usage: /],
     [['--version'], 0, new RegExp(`^${version}\n$`)],
     [['-v'], 0, new RegExp(`^${version}\n$`)],
-    [[], 2, /^The command is 'doctor', not ''\n\nUsage: /],
+    [['timeline', '--help'], 0, /^Usage: cuda-streams doctor/],
+    [[], 0, /^Usage: cuda-streams doctor/],
     [['nurse'], 2, /^The command is 'doctor', not 'nurse'\n/],
     [['doctor', 'me'], 2, /^The command is 'doctor', not 'doctor me'\n/],
     [['doctor', '--jason'], 2, /--jason/],
@@ -258,6 +259,18 @@ describe('the doctor', { skip, concurrency: 2 }, () => {
   })
 })
 
+test('each line is judged, and PATH and HOME are left out', { skip }, async () => {
+  const good = await doctor({ env: { HOME: folder, CUDA_STREAMS_SIM_DEVICES: '2' } })
+  assert.match(good.text, /^✓ CUDA_STREAMS_SIM_DEVICES +2$/m)
+  assert.doesNotMatch(good.text, /^. (PATH|HOME)\b/m)
+  const bad = await doctor({ env: { CUDA_STREAMS_SIM_DEVICES: 'two' } })
+  assert.match(bad.text, /^✗ CUDA_STREAMS_SIM_DEVICES +two$/m)
+  for (const { text } of [good, bad]) {
+    const lines = text.split('\n').slice(2)
+    for (const line of lines.slice(0, lines.indexOf(''))) assert.match(line, /^[✓–✗] /)
+  }
+})
+
 test('colours are for terminals that have them', () => {
   const report = { ...JSON.parse(jsonOfThePage()), problems: ['one'] }
   const { stdout } = process
@@ -301,5 +314,7 @@ test('docs/environment.md and the doctor have the same variables', () => {
   const names = [...tables.matchAll(/^\|([^|]*)\|/gm)].flatMap(([, cell = '']) =>
     [...cell.matchAll(/`([A-Z]\w+)`/g)].map(([, name]) => name),
   )
-  assert.deepEqual(names.toSorted(), ALL_VARIABLES.toSorted())
+  // What they say is the machine's own, and a report is shown to others.
+  const silent = ['HOME', 'PATH']
+  assert.deepEqual(names.toSorted(), [...ALL_VARIABLES, ...silent].toSorted())
 })

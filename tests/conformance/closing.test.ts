@@ -251,6 +251,7 @@ onEveryBackend('closing', (bench) => {
         waitValue: () => stream.waitValue(pinned, 1),
         writeValue: () => stream.writeValue(pinned, 1),
         upload: () => stream.upload(buffer, new Uint8Array(64)),
+        bufferFrom: () => stream.bufferFrom(new Uint8Array(64)),
         download: () => stream.download(buffer),
         uploader: () => stream.uploader(buffer),
         downloader: () => stream.downloader(buffer),

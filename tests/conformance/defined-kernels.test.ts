@@ -167,10 +167,43 @@ onEveryBackend('kernels with a host implementation', (bench) => {
     using pinned = device.allocPinned(64)
     for (const memory of [x.slice(1, 8), x.slice(2, 0), pinned.slice(6, 8)]) {
       const launch = (): unknown => stream.launch(axpy, { grid: 1, block: 1 }, 1, x, memory, 1)
-      assert.throws(launch, { name: 'TypeError', code: 'ERR_INVALID_ARG_VALUE', message: /Argument 2.*multiple of 4/ })
+      assert.throws(launch, {
+        name: 'TypeError',
+        code: 'ERR_INVALID_ARG_VALUE',
+        message: /^axpy: argument 2 \('inout f32\*'\).*multiple of 4/,
+      })
     }
     stream.fill(x, 0).launch(axpy, { grid: 1, block: 1 }, 1, x, x.slice(4, 8), 2)
     await stream.finished()
+  })
+
+  test('K6 a launch of so many threads runs each of them, in whole blocks', async () => {
+    using stream = bench.stream()
+    using x = device.alloc(4 * 1000, { stream })
+    using y = device.alloc(4 * 1000, { stream })
+    void stream.upload(x, new Float32Array(1000).fill(3))
+    stream.fill(y, 0).launch(axpy, { threads: 1000 }, 2, x, y, 1000)
+    stream.launch(axpy, { threads: 1000, block: 96 }, 1, x, y, 999)
+    const expected = new Float32Array(1000).fill(9)
+    expected[999] = 6
+    assert.deepEqual(await stream.download(y, Float32Array), expected)
+    using count = device.alloc(8, { stream })
+    stream.fill(count, 0).launch(threads, { threads: [100, 50] }, count.slice(0, 4))
+    stream.launch(threads, { threads: 1 }, count.slice(4, 4))
+    assert.deepEqual(await stream.download(count, Uint32Array), Uint32Array.of(4 * 7 * 256, 256))
+  })
+
+  test('K6 a captured launch of so many threads has its grid in the node, and takes other threads', async () => {
+    using stream = bench.stream()
+    await threads.prepare(device)
+    using count = device.alloc(4, { stream })
+    stream.fill(count, 0)
+    using graph = stream.capture(() => void stream.launch(threads, { threads: 1000 }, count))
+    const [node] = graph.nodesOf(threads)
+    assert.deepEqual(node?.config, { grid: 4, block: 256, sharedMemory: 0 })
+    using exec = graph.instantiate()
+    exec.update(node, { threads: 512 }, count).launch(stream)
+    assert.deepEqual(await stream.download(count, Uint32Array), Uint32Array.of(512))
   })
 
   test('K6 a launch that no device can run is CUDA_ERROR_INVALID_VALUE, and queues nothing', async () => {
@@ -257,9 +290,9 @@ onEveryBackend('kernels with a host implementation', (bench) => {
       [new Float32Array(1), /Float32Array/],
     ] as const) {
       const says = [
-        /^config must be an object such as \{ grid, block \}, not /,
+        /^axpy: config must be an object such as \{ grid, block \} or \{ threads \}, not /,
         said,
-        /launch\(kernel, \{ grid, block \}/,
+        /launch\(kernel, \{ threads: n \}/,
       ]
       refused(() => launchWith(first, x, x, n), 'ERR_INVALID_ARG_TYPE', ...says)
     }

@@ -206,6 +206,7 @@ onEveryBackend('graphs', (bench) => {
       (error) => error === cause,
     )
     assert.equal(stream.isCapturing, false)
+    // @ts-expect-error the types refuse it, too
     assert.throws(() => stream.capture(async () => {}), { code: 'ERR_INVALID_ARG_VALUE', message: /promise/ })
     assert.equal(stream.isCapturing, false)
     assert.throws(() => stream.capture(() => void stream.query()), { number: 900 })
@@ -463,7 +464,7 @@ onEveryBackend('graphs', (bench) => {
     using stream = bench.stream()
     using graph = stream.capture(() => {})
     const launch = (target: unknown): unknown => Reflect.apply(stream.launch, stream, [target])
-    refused(() => launch(graph), 'ERR_INVALID_ARG_TYPE', /^target .* not Graph .*: graph\.instantiate\(\) makes/)
+    refused(() => launch(graph), 'ERR_INVALID_ARG_TYPE', /^target .* not Graph\(.*: graph\.instantiate\(\) makes/)
     refused(() => launch({}), 'ERR_INVALID_ARG_TYPE', /^target must be a GraphExec or a Kernel, not \{\}$/)
   })
 

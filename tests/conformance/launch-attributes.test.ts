@@ -1,7 +1,7 @@
 /** K9: programmatic dependent launch and the other attributes of a launch. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { defineKernel, type LaunchConfig, Stream } from 'cuda-streams'
+import { defineKernel, type LaunchConfigOptions, Stream } from 'cuda-streams'
 import { onEveryBackend } from '../helpers/suite.js'
 import { refused, stillWorks } from './expect.js'
 
@@ -33,7 +33,7 @@ const clusterSize = defineKernel({
   },
 })
 
-const ATTRIBUTES: readonly Partial<LaunchConfig>[] = [
+const ATTRIBUTES: readonly LaunchConfigOptions[] = [
   { programmatic: true },
   { programmatic: false },
   { priority: -2 },
@@ -134,6 +134,11 @@ onEveryBackend('the attributes of a launch', (bench) => {
     refused(() => launch({ sharedMemoryCarveout: 101 }), 'ERR_OUT_OF_RANGE', /config.sharedMemoryCarveout/)
     refused(() => launch({ memorySyncDomain: 'far' }), 'ERR_INVALID_ARG_VALUE', /'default' or 'remote'/)
     refused(() => launch({ clusterScheduling: 2 }), 'ERR_INVALID_ARG_TYPE', /'spread' or 'loadBalancing'/)
+    refused(
+      () => launch({ cluster: 3 }),
+      'ERR_INVALID_ARG_VALUE',
+      /config\.grid must be whole clusters .*8,1,1 .*3,1,1/,
+    )
     refused(() => launch({ preferredCluster: 4 }), 'ERR_INVALID_ARG_VALUE', /needs config.cluster/)
     refused(
       () => launch({ cluster: 2, preferredCluster: 3 }),

@@ -39,7 +39,7 @@ const FAULT = 'call, operation, nth, times, probability, result'
 const SANITIZER = 'mode, fix, causal, device, stacks, suppress, atOnce, exitCode'
 const EXPLORE = 'devices, maxRuns, maxMilliseconds, seed, strategy, faults, onProgress'
 const LAUNCH =
-  'grid, block, sharedMemory, cooperative, cluster, programmatic, priority, sharedMemoryCarveout, memorySyncDomain, clusterScheduling, preferredCluster'
+  'grid, threads, block, sharedMemory, cooperative, cluster, programmatic, priority, sharedMemoryCarveout, memorySyncDomain, clusterScheduling, preferredCluster'
 const KERNEL = 'name, source, ptx, options, signature, simulate, simulateGrid, runs, nanoseconds'
 
 /** Objects of the rows, which are closed with it. */
@@ -100,7 +100,7 @@ function rowsOf(bench: Workbench, held: Held): readonly Row[] {
       (o) => stream.copy(buffer, buffer, o),
     ],
     ['memory/pinned-buffer', 'PinnedBuffer.from()', 'device', (o) => PinnedBuffer.from(new Uint8Array(8), o)],
-    ['memory/transfers', 'stream.fill()', 'width', (o) => stream.fill(buffer, 0, o)],
+    ['memory/transfers', 'stream.fill()', 'width, type', (o) => stream.fill(buffer, 0, o)],
     ['graphs/capture', 'stream.capture()', 'mode, into, after', (o) => stream.capture(() => {}, o)],
     ['driver/finished', 'stream.finished()', 'signal', (o) => stream.finished(o)],
     ['driver/finished', 'event.finished()', 'signal', (o) => event.finished(o)],
@@ -301,7 +301,7 @@ onEveryBackend('names of options', (bench) => {
     using held = new Held()
     for (const [, call, names, pass] of rowsOf(bench, held)) {
       const list = names.split(', ').join("', '")
-      const says = new RegExp(`^unknown option 'wwwwwwwwwwww' in .*: the options are '${list}'$`)
+      const says = new RegExp(`^(?:none: )?unknown option 'wwwwwwwwwwww' in .*: the options are '${list}'$`)
       await refusal(() => pass({ wwwwwwwwwwww: 1 } as never), says).catch((error: unknown) => {
         throw new Error(`${call} with { wwwwwwwwwwww }`, { cause: error })
       })
@@ -315,7 +315,7 @@ onEveryBackend('names of options', (bench) => {
         const [first = '', ...rest] = name
         const slips = [name.toUpperCase(), `${first}${first}${rest.join('')}`, `${name}s`]
         for (const slip of slips.filter((each) => !names.split(', ').includes(each))) {
-          const says = new RegExp(`^unknown option '${slip}' in .*: did you mean '${name}'\\?$`)
+          const says = new RegExp(`^(?:none: )?unknown option '${slip}' in .*: did you mean '${name}'\\?$`)
           await refusal(() => pass({ [slip]: undefined } as never), says).catch((error: unknown) => {
             throw new Error(`${call} with { ${slip} }`, { cause: error })
           })

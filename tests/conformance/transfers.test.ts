@@ -196,6 +196,85 @@ onEveryBackend('transfers', (bench) => {
     assertSame(pinned.bytes, new Uint8Array(8).fill(1))
   })
 
+  test('T2 fill writes floats of 4 and 2 bytes, also in a graph', async () => {
+    using stream = bench.stream()
+    using buffer = device.alloc(16)
+    for (const value of [1.5, -0, 1e-40, Number.POSITIVE_INFINITY, Number.NaN]) {
+      stream.fill(buffer, value, { type: 'f32' })
+      assert.deepEqual(await stream.download(buffer, Float32Array), new Float32Array(4).fill(value))
+    }
+    for (const [value, type, bits] of [
+      [1.5, 'f16', 0x3e00],
+      [-2, 'f16', 0xc000],
+      [1.5, 'bf16', 0x3fc0],
+      [-(2 ** 100), 'bf16', 0xf180],
+    ] as const) {
+      stream.fill(buffer, value, { type })
+      assert.deepEqual(await stream.download(buffer, Uint16Array), new Uint16Array(8).fill(bits))
+    }
+    using graph = stream.capture(() => void stream.fill(buffer, 1.5, { type: 'f32' }))
+    using exec = graph.instantiate()
+    const [node] = graph.nodes
+    assert.ok(node?.kind === 'fill')
+    exec.update(node, buffer, 0.25, { type: 'f32' }).launch(stream)
+    assert.deepEqual(await stream.download(buffer, Float32Array), new Float32Array(4).fill(0.25))
+  })
+
+  test('T2 a float that no fill can write is refused, with the way out', () => {
+    using stream = bench.stream()
+    using buffer = device.alloc(16)
+    const fill = (value: unknown, options?: object): unknown => stream.fill(buffer, value as number, options)
+    refused(() => fill(1.5), 'ERR_INVALID_ARG_TYPE', /an integer, not 1.5: .*fill\(buffer, 1\.5, \{ type: 'f32' \}\)/)
+    refused(() => fill(1.5, { type: 'f64' }), 'ERR_UNSUPPORTED', /at most 4 bytes: upload an array, or launch a kernel/)
+    refused(() => fill(1.5, { type: 'i32' }), 'ERR_INVALID_ARG_VALUE', /options\.type must be 'f32', 'f16' or 'bf16'/)
+    refused(() => fill(1.5, { type: 'f32', width: 4 }), 'ERR_INVALID_ARG_VALUE', /exclude each other/)
+    refused(() => fill('1', { type: 'f32' }), 'ERR_INVALID_ARG_TYPE', /value must be a number/)
+    refused(() => fill(1e39, { type: 'f32' }), 'ERR_OUT_OF_RANGE', /one that 'f32' can represent, or Infinity/)
+    refused(() => fill(70_000, { type: 'f16' }), 'ERR_OUT_OF_RANGE', /'f16'/)
+    const odd = (): unknown => stream.fill(buffer.slice(2, 8), 1, { type: 'f32' })
+    refused(odd, 'ERR_INVALID_ARG_VALUE', /no whole number of values of 4 bytes, or begins in the middle/)
+  })
+
+  test('T4 bufferFrom makes a buffer of the array as it is at the call', async () => {
+    using stream = bench.stream()
+    const array = Float32Array.of(1, 2, 3)
+    using buffer = stream.bufferFrom(array)
+    array.fill(0)
+    assert.equal(buffer.byteLength, 12)
+    assert.equal(buffer.device, stream.device)
+    assert.deepEqual(await stream.download(buffer, Float32Array), Float32Array.of(1, 2, 3))
+    for (const same of [
+      new DataView(new ArrayBuffer(8)),
+      new SharedArrayBuffer(8),
+      Buffer.alloc(8),
+      new ArrayBuffer(8),
+    ]) {
+      using made = stream.bufferFrom(same)
+      assertSame(await stream.download(made), new Uint8Array(8))
+    }
+    // Freed in the order of the stream, behind the upload.
+    stream.bufferFrom(new Uint8Array(100)).close()
+    await stream.finished()
+  })
+
+  test('T4 bufferFrom refuses what cannot be uploaded, and keeps no memory', async () => {
+    using stream = bench.stream()
+    const { used } = device.memoryPool
+    refused(() => stream.bufferFrom([1, 2] as never), 'ERR_INVALID_ARG_TYPE', /source must be a typed array/)
+    refused(() => stream.bufferFrom(new Float32Array(0)), 'ERR_OUT_OF_RANGE', /source.byteLength must be at least 1/)
+    const gone = new Uint8Array(4)
+    structuredClone(gone.buffer, { transfer: [gone.buffer] })
+    refused(() => stream.bufferFrom(gone), 'ERR_INVALID_ARG_VALUE', /detached/)
+    stream.beginCapture()
+    refused(() => stream.bufferFrom(new Uint8Array(4)), 'ERR_UNSUPPORTED')
+    stream.endCapture().close()
+    const closed = bench.stream()
+    closed.close()
+    refused(() => closed.bufferFrom(new Uint8Array(4)), 'ERR_CLOSED')
+    await stream.finished()
+    assert.equal(device.memoryPool.used, used)
+  })
+
   test('T3 what does not fit is refused before anything is queued', async () => {
     using stream = bench.stream()
     using buffer = device.alloc(16)

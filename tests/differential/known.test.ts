@@ -22,7 +22,7 @@ const PLAYED: Readonly<Record<What | 'every program', string>> = {
   waitStream: 'Stream#wait',
   fill: 'Stream#fill, FillOptions.width',
   copy: 'Stream#copy',
-  mix: 'Stream#launch, LaunchConfig.grid, LaunchConfig.block',
+  mix: 'Stream#launch, LaunchConfigOptions.block',
   latch: '',
   open: '',
   queryStream: 'Stream#query',
@@ -101,7 +101,7 @@ const FUNCTIONS = /^(to|from)[A-Z]\w*$/
 /** Where the options of these are declared. */
 const SOURCES = ['.', 'driver', 'graphs', 'kernels', 'libraries/dlpack', 'memory', 'streams']
 const OPTIONS =
-  /^export interface (LaunchConfig|(?:Capture|Wait|WaitStream|WaitPromise|Stream|ExternalStream|Record|WaitEvent|Split|Event|Copy|WriteValue|WaitValue|ForeignMemory|Fill|Downloader|MemoryPool|Alloc|ToDLPack|FromDLPack|Element|ToCudaArrayInterface|FromCudaArrayInterface)Options)\b[^{]*\{(.*?)^\}/gms
+  /^export interface ((?:LaunchConfig|Capture|Wait|WaitStream|WaitPromise|Stream|ExternalStream|Record|WaitEvent|Split|Event|Copy|WriteValue|WaitValue|ForeignMemory|Fill|Downloader|MemoryPool|Alloc|ToDLPack|FromDLPack|Element|ToCudaArrayInterface|FromCudaArrayInterface)Options)\b[^{]*\{(.*?)^\}/gms
 /** Of kernels, and of the simulator. */
 const OTHER_OPTIONS = ['CompileOptions', 'SimDriverOptions']
 

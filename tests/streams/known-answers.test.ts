@@ -64,6 +64,7 @@ const QUEUES: Readonly<Record<string, Act>> = {
   waitValue: ({ stream, pinned }) => stream.waitValue(pinned, 0),
   writeValue: ({ stream, pinned }) => stream.writeValue(pinned, 1),
   upload: ({ stream, buffer }) => stream.upload(buffer, bytes),
+  bufferFrom: ({ stream }) => stream.bufferFrom(bytes),
   download: ({ stream, buffer }) => stream.download(buffer),
   uploader: async ({ stream, buffer }) => {
     const writer = stream.uploader(buffer).getWriter()

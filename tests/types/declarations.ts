@@ -18,6 +18,8 @@ import {
   type GraphExec,
   GreenContext,
   type Kernel,
+  type LaunchConfig,
+  type LaunchConfigOptions,
   MemoryPool,
   Module,
   type PinnedBuffer,
@@ -299,6 +301,12 @@ export async function memory(device: Device, stream: Stream): Promise<void> {
   // @ts-expect-error ordinary arrays are uploaded
   stream.copy(buffer, new Uint8Array(16))
   stream.upload(buffer, new Float64Array(2))
+  const made: DeviceBuffer = stream.bufferFrom(new Float64Array(2))
+  stream.fill(made, 1.5, { type: 'f32' }).fill(made, -1, { width: 4 })
+  // @ts-expect-error CUDA has no fill of 8 bytes
+  stream.fill(made, 1.5, { type: 'f64' })
+  // @ts-expect-error an array of numbers has no type of elements
+  stream.bufferFrom([1, 2])
   stream.upload(buffer, new DataView(new ArrayBuffer(16)))
   stream.upload(buffer, new SharedArrayBuffer(16))
   stream.upload(buffer, Buffer.alloc(16))
@@ -350,6 +358,16 @@ export async function kernels(device: Device, stream: Stream, buffer: DeviceBuff
   const chain: Stream = stream
     .launch(axpy, { grid: 1, block: 1 }, 2, buffer, buffer, 4)
     .launch(axpy, { grid: [1, 2, 3], block: [1], sharedMemory: 0 }, 2, buffer.pointer, 1, 4)
+    .launch(axpy, { threads: 4 }, 2, buffer, buffer, 4)
+    .launch(axpy, { threads: [4, 1], block: [4] }, 2, buffer, buffer, 4)
+    .launch(axpy, { grid: 4 }, 2, buffer, buffer, 4)
+  const config: LaunchConfig = { threads: 4, sharedMemory: 16 }
+  const options: LaunchConfigOptions = { block: 64 }
+  stream.launch(axpy, config, 2, buffer, buffer, 4).launch(axpy, { grid: 1, ...options }, 2, buffer, buffer, 4)
+  // @ts-expect-error blocks and threads
+  stream.launch(axpy, { grid: 1, threads: 1 }, 2, buffer, buffer, 4)
+  // @ts-expect-error neither blocks nor threads
+  stream.launch(axpy, { block: 1 }, 2, buffer, buffer, 4)
   // @ts-expect-error too few arguments
   stream.launch(axpy, { grid: 1, block: 1 }, 2, buffer, buffer)
   // @ts-expect-error memory in the place of a number
@@ -377,6 +395,16 @@ export function graphs(stream: Stream): void {
     .beginCapture('threadLocal')
     .beginCapture('relaxed')
   const graph: Graph = stream.endCapture()
+  const given: () => unknown = () => stream
+  stream.capture(given)
+  stream.capture(() => stream)
+  stream.capture(() => {
+    throw new Error('no work')
+  })
+  // @ts-expect-error the capture ends before the promise settles
+  stream.capture(async () => {})
+  // @ts-expect-error the same for any function that returns a promise
+  stream.capture(() => stream.finished())
   const captured: Graph[] = [stream.capture(() => {}), stream.capture(() => {}, { mode: 'relaxed' })]
   const facts: [number, string] = [graph.nodeCount, graph.toDot()]
   const exec: GraphExec = graph.instantiate()

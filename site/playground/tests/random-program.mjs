@@ -184,6 +184,9 @@ export function randomProgram(seed) {
     () => `say(await ${stream()}.download(${buffer()}, Uint16Array))`,
     () => `say(await ${stream()}.download(${buffer()}, new Uint8Array(${BYTES})))`,
     () => `${stream()}.upload(${buffer()}, ${bytes()})`,
+    () =>
+      `{ const made = ${stream()}.bufferFrom(${bytes()}); say(made.byteLength, await a.download(made)); made.close() }`,
+    () => `${stream()}.fill(${buffer()}, ${random(9)} / 4, { type: 'f32' })`,
     () => `pinned.bytes.fill(${random(256)})`,
     () => `pinned.view(Float32Array)[1] = ${random(100)} / 8`,
     () => `say(pinned.slice(2, 4).bytes.join(), pinned.closed, ${buffer()}.pointer > 0n)`,

@@ -6,6 +6,8 @@ import { fileURLToPath } from 'node:url'
 const DECLARATIONS = fileURLToPath(new URL('../../../src', import.meta.url))
 /** TypeScript writes each signature on one line. */
 const INTERFACE = /^ *(?:export )?interface (\w+)(?:<.*?>)?(?: extends ([\w, ]+))? \{$([\s\S]*?)^ *\}$/gm
+/** The options of an interface and of one of several literals, on one line as all that is in parentheses. */
+const UNION = /^export type (\w+) = (\w+) & \((.*)\);$/gm
 const CLASS = /^(?:export )?(?:declare )?(?:abstract )?class (\w+).* \{$([\s\S]*?)^\}$/gm
 const FUNCTION = /^export declare function (\w+)(\(.*\)|<.*\)): /gm
 const METHOD = /^ +(static )?(?:protected )?(\w+)(?:<.*?>)?\((.*)\)(?:: .*)?;$/gm
@@ -33,6 +35,10 @@ export function publicOptions(): ReadonlySet<string> {
       // Tokens of share(), and classes that get more members, are no options.
       if (isOptions && !NOT_OPTIONS.test(name)) types.set(name, { parents: parents.split(', '), names })
     }
+  }
+  for (const [, name = '', parent = '', body = ''] of texts.flatMap((text) => [...text.matchAll(UNION)])) {
+    const names = new Set([...body.matchAll(LITERAL_PROPERTY)].map(([, each = '']) => each))
+    types.set(name, { parents: [parent], names: [...names] })
   }
   const found = new Set<string>()
   const add = (call: string, parameters: string): void => {

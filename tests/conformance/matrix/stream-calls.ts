@@ -583,6 +583,13 @@ const moving: readonly Call[] = [
     },
   },
   {
+    name: 'stream.bufferFrom()',
+    members: ['Stream#bufferFrom'],
+    act: 'allocates',
+    takesRoom: 'on both drivers',
+    prepare: (scene) => () => scene.keep(scene.stream.bufferFrom(array())).pointer,
+  },
+  {
     name: 'stream.download()',
     members: ['Stream#download'],
     act: 'allocates',

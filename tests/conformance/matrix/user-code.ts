@@ -379,8 +379,8 @@ const memory: readonly UserCode[] = [
   ...forEachOption(
     'Stream#fill',
     'stream.fill(buffer, value, options)',
-    () => ({ width: 4 as const }),
-    ['width'],
+    () => ({ width: 4 as const, type: undefined }),
+    ['width', 'type'],
     { memory: [filled] },
     (scene, hooked) => () => scene.stream.fill(scene.buffer(0), FILLED, hooked()),
   ),
@@ -473,12 +473,12 @@ const memory: readonly UserCode[] = [
 ]
 
 const LAUNCH_OPTIONS = [
-  ...(['grid', 'block', 'sharedMemory', 'cooperative', 'cluster'] as const),
+  ...(['grid', 'threads', 'block', 'sharedMemory', 'cooperative', 'cluster'] as const),
   ...(['programmatic', 'priority', 'sharedMemoryCarveout', 'memorySyncDomain'] as const),
   ...(['clusterScheduling', 'preferredCluster'] as const),
 ]
 const launchConfig = () => ({
-  ...{ grid: 1, block: WORDS, sharedMemory: 0, cooperative: false, cluster: undefined },
+  ...{ grid: 1, threads: undefined, block: WORDS, sharedMemory: 0, cooperative: false, cluster: undefined },
   ...{ programmatic: false, priority: 0, sharedMemoryCarveout: 50, memorySyncDomain: 'default' as const },
   ...{ clusterScheduling: undefined, preferredCluster: undefined },
 })
@@ -518,8 +518,8 @@ const launches: readonly UserCode[] = [
   ...forEachOption(
     'GraphExec#update',
     'exec.update(fill node, buffer, value, options)',
-    () => ({ width: 4 as const }),
-    ['width'],
+    () => ({ width: 4 as const, type: undefined }),
+    ['width', 'type'],
     { memory: [{ name: 'destination' }], uses: ['the graph', 'the graph exec'] },
     (scene, hooked) => {
       const { graph, exec } = execOf(scene, () => void scene.lab.allocationStream.fill(scene.buffer(0), 1))
