@@ -761,7 +761,6 @@ API R nvrtcDestroyProgram(void **p) { free(((Program *)*p)->source); free(*p); *
 API R nvrtcCompileProgram(void *p, int n, const char **o) { (void)p; (void)n; (void)o; return 0; }
 API R nvrtcGetProgramLogSize(void *p, size_t *n) { (void)p; *n = 1; return 0; }
 API R nvrtcGetProgramLog(void *p, char *l) { (void)p; *l = 0; return 0; }
-API R nvrtcVersion(int *major, int *minor) { *major = 13; *minor = 0; return 0; }
 API R nvrtcGetPTXSize(Program *p, size_t *n) { *n = strlen(p->source) + 1; return 0; }
 API R nvrtcGetPTX(Program *p, char *c) { strcpy(c, p->source); return 0; }
 API R nvrtcGetCUBINSize(Program *p, size_t *n) { *n = strlen(p->source) + 1; return 0; }
