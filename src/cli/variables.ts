@@ -14,6 +14,7 @@ export const ALL_VARIABLES: readonly string[] = [
   'CUDA_PATH',
   'VIRTUAL_ENV',
   'CONDA_PREFIX',
+  'XDG_CACHE_HOME',
   'PATH',
   'HOME',
 ]

@@ -140,7 +140,7 @@ function explain({ file, includes, source }: Unit, error: unknown): never {
     missing.length === 0
       ? ''
       : `Not found, and taken for empty: ${missing.join(', ')}. If the kernels need them, name their folder by the option -I`
-  return refuse(`${file} does not compile`, found, note)
+  return refuse(`${file} does not compile`, found, filesOf(includes), note)
 }
 
 function finish(unit: Unit, compiled: string): CompiledCu {
@@ -171,7 +171,8 @@ function finish(unit: Unit, compiled: string): CompiledCu {
       comment: kernel.comment,
     }
   })
-  if (mistakes.length > 0) refuse(`${file} has kernels that cannot be launched from JavaScript`, mistakes)
+  if (mistakes.length > 0)
+    refuse(`${file} has kernels that cannot be launched from JavaScript`, mistakes, filesOf(includes))
   const notes = [
     ...unusedTemplates(sources, texts),
     ...[...facts].filter(([name]) => kernels.every((each) => each.name !== name)).map(([name]) => madeByMacro(name)),
@@ -182,11 +183,13 @@ function finish(unit: Unit, compiled: string): CompiledCu {
   ]
   if (kernels.length === 0) {
     const mistake = diagnostic(file, texts.get(file) ?? '', { line: 1, column: 1 }, 'There is no kernel in this file')
-    refuse(`${file} has nothing to launch`, [mistake], notes.join('\n'))
+    refuse(`${file} has nothing to launch`, [mistake], filesOf(includes), notes.join('\n'))
   }
-  const made = { file, ptx, kernels, includes: includes.own.map(({ file }) => file), notes }
+  const made = { file, ptx, kernels, includes: filesOf(includes), notes }
   return { ...made, module: moduleText(made), declaration: declarationText(made) }
 }
+
+const filesOf = ({ own }: Includes): readonly string[] => own.map(({ file }) => file)
 
 function unusedTemplates(sources: DeviceSources, texts: ReadonlyMap<string, string>): readonly string[] {
   return sources.unused.map(({ name, file, start }) => {

@@ -23,19 +23,30 @@ export interface CuError extends Error {
   readonly code: string
   /** Each mistake with its place, in the order of the compiler. */
   readonly diagnostics: readonly CuDiagnostic[]
+  /** The files of the project that it includes, absolute: one of them may be to blame. */
+  readonly includes: readonly string[]
 }
+
+export const isCuError = (error: unknown): error is CuError =>
+  error instanceof Error && 'diagnostics' in error && 'includes' in error
 
 export function diagnostic(file: string, text: string, at: SourcePosition, message: string): CuDiagnostic {
   return { file, ...at, message, frame: frameOf(text, at) }
 }
 
 /** @throws always: ERR_COMPILATION, a CuError */
-export function refuse(title: string, diagnostics: readonly CuDiagnostic[], note = ''): never {
+export function refuse(
+  title: string,
+  diagnostics: readonly CuDiagnostic[],
+  includes: readonly string[],
+  note = '',
+): never {
   const places = diagnostics.map(({ file, line, column, message, frame }) =>
     `${file}:${line}:${column}: ${message}\n${frame}`.trimEnd(),
   )
   throw Object.assign(stateError('ERR_COMPILATION', [title, ...places, ...(note === '' ? [] : [note])].join('\n\n')), {
     diagnostics,
+    includes,
   })
 }
 
