@@ -1,11 +1,12 @@
 /** `cuda-streams compile`: files of CUDA C++ as modules of JavaScript, with declarations. */
-import { type FSWatcher, mkdirSync, readFileSync, watch, writeFileSync } from 'node:fs'
+import { type FSWatcher, mkdirSync, watch } from 'node:fs'
 import { basename, dirname, join, relative, resolve } from 'node:path'
 import { messageOf } from '../base/errors.js'
 import { printError } from '../base/standard-error.js'
 import { compileCu } from '../cu/compile-cu.js'
 import type { CuKernel } from '../cu/compiled-cu.js'
 import { isCuError } from '../cu/diagnostics.js'
+import { writeChanged } from '../cu/write-changed.js'
 
 export interface CompileRequest {
   readonly files: readonly string[]
@@ -92,16 +93,6 @@ async function compileOne(
   } catch (error) {
     return { text: messageOf(error), compiles: false, includes: isCuError(error) ? error.includes : [] }
   }
-}
-
-/** A file that stays as it is makes no other tool work again. */
-function writeChanged(path: string, text: string): void {
-  try {
-    if (readFileSync(path, 'utf8') === text) return
-  } catch {
-    // It is not there yet.
-  }
-  writeFileSync(path, text)
 }
 
 function lineOf({ name, signature, parameterNames }: CuKernel): string {

@@ -39,6 +39,7 @@ const ENTRY_POINTS = [
   'nccl',
   'cu',
   'cu-register',
+  'cu-webpack-loader',
 ].map((name) => `${name}.ts`)
 const PUBLIC_CLASSES = [
   'default-driver',
