@@ -25,6 +25,7 @@ const GUIDES = {
   'streams/shared': 'processes.md#threads',
   'streams/green-context': 'green-contexts.md',
   'streams/stream-options': 'foreign-streams.md#wrapping',
+  'cu/': 'cu.md',
   'explore/': 'exploration.md',
   'driver/sim/': 'exploration.md#faults',
   'simulation/': '../README.md#which-driver',
@@ -100,7 +101,8 @@ function tableOf(file) {
 
 const { name, exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 const parts = Object.entries(exports).flatMap(([path, target]) =>
-  target.types === undefined
+  // What registers something, and exports nothing, has no table.
+  target.types === undefined || passedOn(join(root, target.types)).length === 0
     ? []
     : [`## ${join(name, path).replaceAll('\\', '/')}\n\n${tableOf(join(root, target.types))}\n`],
 )

@@ -4,10 +4,12 @@ import { createRequire } from 'node:module'
 import { parseArgs } from 'node:util'
 import { messageOf } from '../base/errors.js'
 import { printError } from '../base/standard-error.js'
+import { type CompileRequest, compileFiles } from './compile.js'
 import { examine } from './doctor.js'
 import { textOf } from './report.js'
 
 const USAGE = `Usage: cuda-streams doctor [--json] [--timeout SECONDS]
+       cuda-streams compile FILE.cu... [--out DIR] [--arch ARCH] [--types] [--ptx] [--watch] [-- OPTIONS]
        cuda-streams [--help | --version]
 
 doctor examines what cuda-streams needs on this machine, prints which driver a program gets and why, and tests each
@@ -15,30 +17,64 @@ of its devices. The exit code is 0 if everything that is requested works, and 1 
 
   --json             the report as JSON
   --timeout SECONDS  the time limit of a step (default 30)
+
+compile makes a module of JavaScript of each file of CUDA C++, FILE.cu.js, which exports its kernels, with declarations
+for TypeScript. It needs NVRTC, and no GPU. The exit code is 1 if a file does not compile.
+
+  --out DIR          where to write (default: beside each file)
+  --arch ARCH        the lowest architecture to compile for (default compute_75)
+  --types            only declarations, FILE.d.cu.ts, for imports of FILE.cu itself
+  --ptx              the code as FILE.ptx, too
+  --watch            compiles again whenever a file changes
+  OPTIONS            for NVRTC, such as -I include -DTILE=32
+
   -h, --help         print this
   -v, --version      print the version of the package`
 
 const OPTIONS = {
   json: { type: 'boolean' },
-  timeout: { type: 'string', default: '30' },
+  timeout: { type: 'string' },
+  out: { type: 'string' },
+  arch: { type: 'string' },
+  types: { type: 'boolean' },
+  ptx: { type: 'boolean' },
+  watch: { type: 'boolean' },
   help: { type: 'boolean', short: 'h' },
   version: { type: 'boolean', short: 'v' },
 } as const
-
-interface Wanted {
-  readonly what: 'help' | 'version' | 'doctor'
-  readonly json: boolean
-  readonly seconds: number
+/** The options of each command. */
+const COMMANDS: Readonly<Record<string, readonly string[]>> = {
+  doctor: ['json', 'timeout'],
+  compile: ['out', 'arch', 'types', 'ptx', 'watch'],
 }
+
+type Wanted =
+  | { readonly what: 'help' | 'version' }
+  | { readonly what: 'doctor'; readonly json: boolean; readonly seconds: number }
+  | { readonly what: 'compile'; readonly request: CompileRequest }
 
 /** @throws Error if the arguments are wrong */
 function read(): Wanted {
-  const { values, positionals } = parseArgs({ options: OPTIONS, allowPositionals: true })
-  const { help = false, version = false, json = false, timeout } = values
+  const all = process.argv.slice(2)
+  const end = all.indexOf('--')
+  const [args, options] = end < 0 ? [all, []] : [all.slice(0, end), all.slice(end + 1)]
+  const { values, positionals } = parseArgs({ args, options: OPTIONS, allowPositionals: true })
+  const { help = false, version = false, json = false, timeout = '30', out, arch } = values
+  const { types = false, ptx = false, watch = false } = values
+  if (help || version) return { what: help ? 'help' : 'version' }
+  const [command, ...files] = positionals
+  if (command === undefined) return { what: 'help' }
+  const allowed = COMMANDS[command]
+  if (allowed === undefined || (command === 'doctor' && files.length > 0)) {
+    throw new Error(`The command is 'doctor' or 'compile', not '${positionals.join(' ')}'`)
+  }
+  const wrong = Object.keys(values).find((name) => !allowed.includes(name))
+  if (wrong !== undefined) throw new Error(`${command} has no option --${wrong}`)
+  if (command === 'compile') {
+    if (files.length === 0) throw new Error('compile needs a file of CUDA C++')
+    return { what: 'compile', request: { files, out, arch, types, ptx, watch, options } }
+  }
   const seconds = Number(timeout)
-  if (help || version) return { what: help ? 'help' : 'version', json, seconds }
-  if (positionals.length === 0) return { what: 'help', json, seconds }
-  if (positionals.join(' ') !== 'doctor') throw new Error(`The command is 'doctor', not '${positionals.join(' ')}'`)
   if (!(seconds > 0 && seconds < 86_400)) throw new Error(`--timeout must be a number of seconds, not '${timeout}'`)
   return { what: 'doctor', json, seconds }
 }
@@ -53,6 +89,7 @@ async function main(): Promise<0 | 1 | 2> {
   }
   try {
     const { version } = createRequire(import.meta.url)('../../../package.json')
+    if (wanted.what === 'compile') return (await compileFiles(wanted.request)) ? 0 : 1
     if (wanted.what !== 'doctor') {
       console.log(wanted.what === 'help' ? USAGE : version)
       return 0

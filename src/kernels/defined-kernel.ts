@@ -15,10 +15,11 @@ import { printable } from '../base/printable.js'
 import { type Device, driverOf, isDevice } from '../device.js'
 import type { HostKernel, KernelSource, LaunchShape, ModuleImage } from '../driver/driver.js'
 import type { OpenMemory } from '../memory/buffer.js'
+import type { DeviceBuffer } from '../memory/device-buffer.js'
 import type { StreamImpl } from '../streams/stream-impl.js'
 import type { SimulatedGrid, SimulatedThread } from './host-implementation.js'
 import { CHECKED_THREADS, checkedViews, runThreads } from './host-implementation.js'
-import { type KernelImpl, loadKernel } from './kernel.js'
+import { type KernelImpl, loadKernel, variableIn } from './kernel.js'
 import { type ArgumentsOf, type Parameter, type ParameterType, parseSignature, typeOf } from './kernel-signature.js'
 import { type LaunchNode, launchOn, updateNode } from './launchable.js'
 
@@ -125,7 +126,7 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
   /** @internal */
   declare readonly [implementation]: readonly Parameter[]
   readonly #source: string
-  readonly #ptx: Uint8Array | undefined
+  readonly #ptx: string | undefined
   readonly #options: readonly string[]
   /** For the simulator, which takes it for compiled code. */
   readonly #host: HostKernel | undefined
@@ -153,8 +154,7 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
       throw invalidValue('A kernel has definition.source, its CUDA C++, or definition.ptx, and not both')
     }
     this.#source = source === undefined ? '' : checkText(source, 'definition.source', 'CUDA C++ as text')
-    this.#ptx =
-      ptx === undefined ? undefined : new TextEncoder().encode(checkText(ptx, 'definition.ptx', 'PTX as text'))
+    this.#ptx = ptx === undefined ? undefined : checkText(ptx, 'definition.ptx', 'PTX as text')
     this.#options = checkArray(given.options ?? [], 'definition.options', 'an array of texts').map((option, index) =>
       checkText(option, `definition.options[${index}]`, 'a text'),
     )
@@ -216,6 +216,25 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
     return this
   }
 
+  /**
+   * A variable of the kernel's code, `__device__` or `__constant__`, as a buffer on a device (`cuModuleGetGlobal`). Kernels that are
+   * defined by the same `ptx` share their variables; a kernel with a `source` has its own. Loads the kernel, and blocks meanwhile,
+   * unless `prepare()` has.
+   * @param name The variable's name in the source.
+   * @param device The device whose variable it is.
+   * @throws {Error} ERR_INVALID_ARG_TYPE, and what the first launch on that device would throw
+   * @throws {CudaError} 500 if the code has no such variable
+   * @example
+   * ```ts
+   * await stream.upload(filter.global('weights', device), Float32Array.of(0.25, 0.5, 0.25))
+   * ```
+   */
+  global(name: string, device: Device): DeviceBuffer {
+    const kernel = checkThis(this, isDefinedKernel, 'a DefinedKernel')
+    if (!isDevice(device)) throw invalidType('device', 'a Device', device)
+    return variableIn(DefinedKernel.#of(kernel, device), name, kernel)
+  }
+
   /** @internal */
   [launchOn](stream: StreamImpl, config: unknown, args: unknown[]): void {
     DefinedKernel.#on(this, stream).launch(stream, config, args, this)
@@ -237,20 +256,25 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
   /** The kernel on a device. Compiles it unless `prepare()` was called, and blocks meanwhile. */
   static #on(value: DefinedKernel, place: StreamImpl | LaunchNode): KernelImpl {
     const kernel = checkThis(value, isDefinedKernel, 'a DefinedKernel')
-    const { device } = place
+    return DefinedKernel.#of(kernel, place.device)
+  }
+
+  static #of(kernel: DefinedKernel, device: Device): KernelImpl {
     const known = kernel.#kernels.get(device)
     return known ?? kernel.#addKernel(device, driverOf(device).kernels.compileNow(kernel.#sourceFor(device)))
   }
 
   #addKernel(device: Device, image: ModuleImage): KernelImpl {
-    const kernel = loadKernel(image, device, this.name, this[implementation], this.#nanoseconds)
+    const shared = this.#host === undefined ? this.#ptx : undefined
+    const kernel = loadKernel(image, device, this.name, this[implementation], this.#nanoseconds, shared)
     this.#kernels.set(device, kernel)
     return kernel
   }
 
   #sourceFor({ computeCapability: { major, minor } }: Device): KernelSource {
     const options = [`--gpu-architecture=sm_${major}${minor}`, ...this.#options]
-    const [text, ptx] = [this.#source, this.#ptx]
+    const text = this.#source
+    const ptx = this.#ptx === undefined ? undefined : new TextEncoder().encode(this.#ptx)
     const host = this.#host === undefined ? undefined : new Map([[this.name, this.#host]])
     return { text, ptx, file: `${this.name}.cu`, options, host, compares: this.#compares }
   }

@@ -214,14 +214,36 @@ export class Module extends HandleObject {
 /** Loads what a compiler, or the program, has made. */
 export const loadModule = (image: ModuleImage, device: Device): Module => makeModule(loadCode(image, device))
 
-/** A kernel of a module that no program sees and nobody closes. */
-export const loadKernel = (
+/** Modules that no program sees and nobody closes, by the text of their PTX. */
+const modules = new WeakMap<Device, Map<string, WeakRef<ModuleImpl>>>()
+
+/**
+ * A kernel of a module that no program sees and nobody closes.
+ * @param ptx The text that the image was made of, if it is PTX: kernels of the same text share one module, and so its variables.
+ */
+export function loadKernel(
   image: ModuleImage,
   device: Device,
   name: string,
   parameters: readonly Parameter[],
   nanoseconds: number | undefined,
-): KernelImpl => kernelIn(loadCode(image, device), name, parameters, nanoseconds)
+  ptx?: string,
+): KernelImpl {
+  const known = ptx === undefined ? undefined : modules.get(device)?.get(ptx)?.deref()
+  const code = known ?? loadCode(image, device)
+  if (ptx !== undefined && known === undefined) {
+    const loaded = modules.get(device) ?? new Map<string, WeakRef<ModuleImpl>>()
+    modules.set(device, loaded.set(ptx, new WeakRef(code)))
+  }
+  return kernelIn(code, name, parameters, nanoseconds)
+}
+
+/** A variable of the module of a kernel. */
+export function variableIn({ code }: KernelImpl, name: string, owner: object): DeviceBuffer {
+  checkText(name, 'name', 'the name of a variable')
+  const { pointer, byteLength } = code.driver.kernels.variable(code.handle, name)
+  return DeviceBuffer.from(pointer, byteLength, { device: code.device, owner })
+}
 
 const loadCode = (image: ModuleImage, device: Device): ModuleImpl =>
   new ModuleImpl('Module', device, driverOf(device).kernels.load(image, contextOf(device)))

@@ -40,7 +40,8 @@ function unpackedFolder(nvrtc: SharedLibrary, version: string): string {
   }
 }
 
-function cacheFolder(): string {
+/** The library's folder among the user's caches. */
+export function cacheFolder(): string {
   const { XDG_CACHE_HOME } = process.env
   const folder = join(XDG_CACHE_HOME || join(homedir() || tmpdir(), '.cache'), 'cuda-streams')
   mkdirSync(folder, { recursive: true, mode: 0o700 })

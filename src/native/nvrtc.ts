@@ -32,6 +32,29 @@ export interface CompiledSource {
   readonly text: string
   readonly file: string
   readonly options: readonly string[]
+  /** Headers by the name that an #include has for them. They come before files of that name. Default: none. */
+  readonly headers?: ReadonlyMap<string, string>
+}
+
+/**
+ * The folders with CUDA's own headers, which a source that includes something gets.
+ * @throws ERR_UNSUPPORTED when NVRTC is not found
+ */
+export function cudaHeaderFolders(): readonly string[] {
+  return headerOptionsOf(nvrtc()).map((option) => option.replace(/^--include-path=/, ''))
+}
+
+/** The version of NVRTC, such as '13.5'. Throws ERR_UNSUPPORTED when it is not found. */
+export const nvrtcVersion = (): string => nvrtc().version()
+
+function nvrtc(): Nvrtc {
+  loaded ??= load()
+  return loaded
+}
+
+function headerOptionsOf({ library, version }: Nvrtc): readonly string[] {
+  headers ??= headerOptions(library, version())
+  return headers
 }
 
 /**
@@ -65,22 +88,31 @@ class Compilation implements Disposable {
   readonly #file: string
 
   constructor(
-    { text, file, options }: CompiledSource,
+    { text, file, options, headers: given = new Map() }: CompiledSource,
     private readonly output: 'cubin' | 'ptx',
   ) {
-    loaded ??= load()
     this.#file = file
-    this.#nvrtc = loaded
-    if (INCLUDES.test(text)) headers ??= headerOptions(loaded.library, loaded.version())
+    this.#nvrtc = nvrtc()
     // Those of the program are searched first.
-    const all = INCLUDES.test(text) ? [...options, ...(headers ?? [])] : options
+    const all = INCLUDES.test(text) ? [...options, ...headerOptionsOf(this.#nvrtc)] : options
     this.#options = all.map((option) => NativeMemory.ofText(option))
     this.#list = new NativeMemory(8 * Math.max(1, all.length))
     this.#list.uint64.set(this.#options.map(({ address }) => BigInt(address)))
-    const texts = [text, file].map((each) => NativeMemory.ofText(each))
-    const [sourceAt = 0, nameAt = 0] = texts.map(({ address }) => address)
-    const result = this.#nvrtc.nvrtcCreateProgram(this.#memory.address, sourceAt, nameAt, 0, 0, 0)
-    for (const each of texts) each.free()
+    const texts = [text, file, ...given.values(), ...given.keys()].map((each) => NativeMemory.ofText(each))
+    const [sourceAt = 0, nameAt = 0, ...pointers] = texts.map(({ address }) => address)
+    // Pointers to the headers' texts, then to their names.
+    const list = new NativeMemory(8 * Math.max(1, pointers.length))
+    list.uint64.set(pointers.map(BigInt))
+    const names = list.address + 8 * given.size
+    const result = this.#nvrtc.nvrtcCreateProgram(
+      this.#memory.address,
+      sourceAt,
+      nameAt,
+      given.size,
+      given.size === 0 ? 0 : list.address,
+      given.size === 0 ? 0 : names,
+    )
+    for (const each of [...texts, list]) each.free()
     if (result === 0) return
     this.#free()
     throw stateError('ERR_UNSUPPORTED', `nvrtcCreateProgram failed: ${this.#nvrtc.nvrtcGetErrorString(result)}`)
@@ -100,10 +132,12 @@ class Compilation implements Disposable {
     if (result === 0) return this.#bytes(nvrtcGetCUBINSize, nvrtcGetCUBIN)
     const log = this.#bytes(nvrtcGetProgramLogSize, nvrtcGetProgramLog)
     const text = Buffer.from(log).toString('utf8').replace(/\0$/, '').trim()
-    throw stateError(
+    const error = stateError(
       'ERR_COMPILATION',
       `${this.#file} does not compile (${this.#nvrtc.nvrtcGetErrorString(result)}):\n${text}`,
     )
+    logs.set(error, text)
+    throw error
   }
 
   [Symbol.dispose](): void {
@@ -131,6 +165,12 @@ class Compilation implements Disposable {
     }
   }
 }
+
+const logs = new WeakMap<object, string>()
+
+/** The compiler's own text behind an error that compileCuda threw; undefined for other errors. */
+export const compilerLog = (error: unknown): string | undefined =>
+  typeof error === 'object' && error !== null ? logs.get(error) : undefined
 
 const COMPILE = 'nvrtcCompileProgram'
 

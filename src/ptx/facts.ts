@@ -20,6 +20,8 @@ export interface ParameterFacts {
   readonly use: PointerUse
   /** Whether atomics change the memory. */
   readonly atomic: boolean
+  /** Whether nothing but atomics accesses the memory. */
+  readonly onlyAtomic: boolean
 }
 
 export interface KernelFacts {
@@ -110,6 +112,8 @@ class PointerFlow {
   readonly #reads = new Set<number>()
   readonly #writes = new Set<number>()
   readonly #atomics = new Set<number>()
+  /** Accessed by instructions that are no atomics. */
+  readonly #plain = new Set<number>()
   readonly #escaped = new Set<number>()
   readonly #parameters: readonly Variable[]
   readonly #all: readonly Decoded[]
@@ -158,6 +162,7 @@ class PointerFlow {
       pointer: variable.pointer !== undefined || reads || writes,
       use,
       atomic: this.#atomics.has(index),
+      onlyAtomic: this.#atomics.has(index) && !this.#plain.has(index) && !escaped,
     }
   }
 
@@ -202,7 +207,8 @@ class PointerFlow {
   #access(operand: Operand | undefined, into: readonly Set<number>[]): void {
     const origins = this.#originsOf(operand)
     const known = origins.size === 0 ? new Set([ELSEWHERE]) : origins
-    for (const origin of known) for (const set of into) set.add(origin)
+    const all = into.includes(this.#atomics) ? into : [...into, this.#plain]
+    for (const origin of known) for (const set of all) set.add(origin)
   }
 
   #step(decoded: Decoded): void {

@@ -66,6 +66,8 @@ export interface CodeOptions {
   readonly stackBytes?: number
 }
 
+const DEFAULT_STACK_BYTES = 16384
+
 /**
  * A module of PTX that is loaded on a machine. The text is read at once; a kernel is compiled when it is used first, so that
  * a form that is not supported makes only those kernels unusable that can reach it.
@@ -110,7 +112,7 @@ export class PtxModule {
 
   /** @throws ERR_UNSUPPORTED, ERR_COMPILATION, as `code` does */
   facts(kernel: string): KernelFacts {
-    return withCode(() => factsOf(this.#program(kernel, 16384)))
+    return withCode(() => factsOf(this.#program(kernel, DEFAULT_STACK_BYTES)))
   }
 
   /**
@@ -119,7 +121,7 @@ export class PtxModule {
    * a kernel that is not there, and for code that is wrong; OutOfMachineMemory
    */
   code(kernel: string, options: CodeOptions = {}): KernelCode {
-    const { recorded = false, checked = false, stackBytes = 16384 } = options
+    const { recorded = false, checked = false, stackBytes = DEFAULT_STACK_BYTES } = options
     const key = `${recorded},${checked},${stackBytes},${kernel}`
     const known = this.#codes.get(key)
     if (known !== undefined) return known
@@ -194,6 +196,24 @@ export class PtxModule {
       else view.setInt8(offset, Number(BigInt.asIntN(8, whole)))
     }
   }
+}
+
+/**
+ * What a text says of its kernels, by name, without a machine to load it on; the error, as `PtxModule.code` throws it, for a kernel that
+ * does not run here.
+ * @throws ERR_COMPILATION, ERR_UNSUPPORTED, as `new PtxModule` does
+ */
+export function readKernelFacts(text: string): ReadonlyMap<string, KernelFacts | Error> {
+  const parsed = withCode(() => parsePtx(text))
+  const names = [...parsed.functions.values()].filter(({ entry, body }) => entry && body !== undefined)
+  const facts = (kernel: string): KernelFacts | Error => {
+    try {
+      return withCode(() => factsOf(prepareProgram(parsed, kernel, { stackBytes: DEFAULT_STACK_BYTES })))
+    } catch (error) {
+      return error instanceof Error ? error : new Error(String(error))
+    }
+  }
+  return new Map(names.map(({ name }) => [name, facts(name)]))
 }
 
 /** What strange text makes of the compiler itself, such as a stack that is full, is an error of the text, too. */

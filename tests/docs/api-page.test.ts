@@ -43,8 +43,11 @@ function entryPoints(): readonly (readonly [name: string, path: string])[] {
     readonly name: string
     readonly exports: Readonly<Record<string, string | { readonly types: string }>>
   }
+  // An entry point that registers something exports nothing.
   return Object.entries(exports).flatMap(([path, target]) =>
-    typeof target === 'string' ? [] : [[join(name, path).replaceAll('\\', '/'), join(root, target.types)] as const],
+    typeof target === 'string' || /register$/.test(path)
+      ? []
+      : [[join(name, path).replaceAll('\\', '/'), join(root, target.types)] as const],
   )
 }
 

@@ -22,8 +22,9 @@ function entryPoints(): readonly (readonly [name: string, path: string])[] {
   const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
     readonly exports: Readonly<Record<string, string | { readonly types: string }>>
   }
+  // An entry point that registers something exports nothing.
   return Object.entries(exports).flatMap(([name, target]) =>
-    typeof target === 'string' ? [] : [[name, join(root, target.types)] as const],
+    typeof target === 'string' || /register$/.test(name) ? [] : [[name, join(root, target.types)] as const],
   )
 }
 

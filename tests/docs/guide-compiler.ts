@@ -31,7 +31,12 @@ const STRICT = {
   skipLibCheck: true,
   allowJs: true,
   checkJs: true,
+  allowArbitraryExtensions: true,
 }
+
+/** What the guides import of a file of CUDA C++. */
+const KERNELS = `export declare const axpy: import('cuda-streams').DefinedKernel<readonly [n: 'i32', a: 'f32', x: 'in f32*', y: 'inout f32*']>
+`
 
 export class GuideCompiler {
   readonly #folder: string
@@ -78,6 +83,7 @@ export class GuideCompiler {
     // The browser has names that PRELUDE declares, such as `event`.
     const compilerOptions = { ...STRICT, ...roots, ...(prelude && { lib: ['es2023', 'esnext.disposable'] }) }
     writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['*'] }))
+    for (const name of ['axpy.d.cu.ts', 'axpy.cu.d.ts']) writeFileSync(join(folder, name), KERNELS)
     if (prelude !== undefined) writeFileSync(join(folder, 'prelude.ts'), prelude)
     // What comes before the code stands on its first line, so that errors name the line of the block.
     for (const block of blocks) writeFileSync(join(folder, fileOf(block)), `${textOf(block)}\nexport {}\n`)

@@ -23,7 +23,9 @@ declare global {
   const parentPort: typeof import('node:worker_threads').parentPort
   const worker: import('node:worker_threads').Worker
   const axpy: cuda.Kernel<readonly ['f32', 'in f32*', 'inout f32*', 'i32']>
+  const filter: cuda.DefinedKernel<readonly ['in f32*', 'out f32*']>
   const config: cuda.LaunchConfig
+  const compileCu: typeof import('cuda-streams/cu').compileCu
   const float32Array: Float32Array
   const file: import('node:stream').Readable
   function queueOurWork(handle: bigint): void

@@ -65,7 +65,7 @@ const GLOBALS = [
     'Record',
     'Symbol',
   ],
-  ...['ReadableStream', 'WritableStream'],
+  ...['ReadableStream', 'RegExp', 'WritableStream'],
 ]
 
 /** All files of declarations that the entry points lead to. */

@@ -23,14 +23,24 @@ const LEVELS: readonly (readonly string[])[] = [
   ['graphs'],
   ['stream'],
   ['shortcuts'],
-  ['libraries', 'simulation', 'sanitizer', 'timeline'],
+  ['libraries', 'simulation', 'sanitizer', 'timeline', 'cu'],
   ['explore', 'cli'],
   ['entry point'],
 ]
 /** The entry points of the package, which are lists of exports. */
-const ENTRY_POINTS = ['index', 'sim', 'sanitizer', 'timeline', 'opentelemetry', 'cublas', 'dlpack', 'nccl'].map(
-  (name) => `${name}.ts`,
-)
+const ENTRY_POINTS = [
+  'index',
+  'sim',
+  'sanitizer',
+  'timeline',
+  'opentelemetry',
+  'cublas',
+  'dlpack',
+  'nccl',
+  'cu',
+  'cu-register',
+  'cu-webpack-loader',
+].map((name) => `${name}.ts`)
 const PUBLIC_CLASSES = [
   'default-driver',
   'device',

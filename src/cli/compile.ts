@@ -1,0 +1,100 @@
+/** `cuda-streams compile`: files of CUDA C++ as modules of JavaScript, with declarations. */
+import { type FSWatcher, mkdirSync, watch } from 'node:fs'
+import { basename, dirname, join, relative, resolve } from 'node:path'
+import { messageOf } from '../base/errors.js'
+import { printError } from '../base/standard-error.js'
+import { compileCu } from '../cu/compile-cu.js'
+import type { CuKernel } from '../cu/compiled-cu.js'
+import { isCuError } from '../cu/diagnostics.js'
+import { writeChanged } from '../cu/write-changed.js'
+
+export interface CompileRequest {
+  readonly files: readonly string[]
+  /** The folder to write into; that of each source if undefined. */
+  readonly out: string | undefined
+  readonly arch: string | undefined
+  /** Only declarations, for a project whose bundler or Node compiles the kernels. */
+  readonly types: boolean
+  /** The PTX as a file of its own, too. */
+  readonly ptx: boolean
+  readonly watch: boolean
+  /** For NVRTC. */
+  readonly options: readonly string[]
+}
+
+/** Compiles all files, and says what came of each. Returns whether all compile; with `watch` never. */
+export async function compileFiles(request: CompileRequest): Promise<boolean> {
+  const { files } = request
+  const watched = new Set(files.map((file) => resolve(file)))
+  const said = new Map<string, string>()
+  const compileAll = async (): Promise<boolean> => {
+    let ok = true
+    for (const file of files) {
+      const { text, compiles, includes } = await compileOne(file, request)
+      ok &&= compiles
+      for (const include of includes) watched.add(include)
+      if (said.get(file) === text) continue
+      said.set(file, text)
+      if (compiles) console.log(text)
+      else printError(text)
+    }
+    return ok
+  }
+  if (!request.watch) return compileAll()
+  return watchFor(watched, compileAll)
+}
+
+/** Compiles at once and whenever one of the files changes. */
+async function watchFor(files: ReadonlySet<string>, compileAll: () => Promise<boolean>): Promise<never> {
+  const folders = new Map<string, FSWatcher>()
+  let hasChanged = false
+  let changed = (): void => {}
+  const watchAll = (): void => {
+    for (const folder of new Set([...files].map((file) => dirname(file)))) {
+      if (folders.has(folder)) continue
+      const note = (_: string, name: string | null): void => {
+        if (name !== null && !files.has(join(folder, name))) return
+        hasChanged = true
+        changed()
+      }
+      folders.set(folder, watch(folder, note))
+      // What was read before may have changed before this.
+      hasChanged = true
+    }
+  }
+  watchAll()
+  for (;;) {
+    hasChanged = false
+    await compileAll()
+    watchAll()
+    if (!hasChanged) await new Promise<void>((resolve) => (changed = resolve))
+  }
+}
+
+async function compileOne(
+  file: string,
+  { out, arch, options, types, ptx }: CompileRequest,
+): Promise<{ readonly text: string; readonly compiles: boolean; readonly includes: readonly string[] }> {
+  try {
+    const compiled = await compileCu(file, { arch, options })
+    const name = basename(file).replace(/\.cu$/, '')
+    const folder = out ?? dirname(file)
+    mkdirSync(folder, { recursive: true })
+    const written = {
+      [`${name}.d.cu.ts`]: compiled.declaration,
+      ...(types ? {} : { [`${name}.cu.js`]: compiled.module, [`${name}.cu.d.ts`]: compiled.declaration }),
+      ...(ptx ? { [`${name}.ptx`]: compiled.ptx } : {}),
+    }
+    for (const [path, text] of Object.entries(written)) writeChanged(join(folder, path), text)
+    const names = Object.keys(written).map((path) => relative('.', join(folder, path)))
+    const lines = [`${relative('.', file)} -> ${names.join(', ')}`, ...compiled.kernels.map(lineOf)]
+    const text = [...lines, ...compiled.notes.map((note) => `  note: ${note}`)].join('\n')
+    return { text, compiles: true, includes: compiled.includes }
+  } catch (error) {
+    return { text: messageOf(error), compiles: false, includes: isCuError(error) ? error.includes : [] }
+  }
+}
+
+function lineOf({ name, signature, parameterNames }: CuKernel): string {
+  return `  ${name}(${signature.map((type, index) => `${parameterNames[index]}: ${type}`).join(', ')})`
+}

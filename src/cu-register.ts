@@ -1,0 +1,2 @@
+/** `node --import cuda-streams/cu/register app.js`: files of CUDA C++ can be imported. */
+import './cu/register-hooks.js'

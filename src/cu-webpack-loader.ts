@@ -1,0 +1,3 @@
+/** The loader of files of CUDA C++ for webpack and Rspack, which want it as the default export. */
+// biome-ignore lint/style/noDefaultExport: webpack takes no other.
+export { type CuLoaderContext, cuLoader as default } from './cu/webpack-loader.js'

@@ -1,0 +1,13 @@
+/** Kernels of CUDA C++ as modules of a TypeScript project. */
+export { type CuOptions, compileCu, compileCuNow } from './cu/compile-cu.js'
+export type { CompiledCu, CuKernel } from './cu/compiled-cu.js'
+export type { CuDiagnostic, CuError } from './cu/diagnostics.js'
+export {
+  type CuEsbuildModule,
+  type CuEsbuildPlugin,
+  type CuPluginOptions,
+  type CuRollupContext,
+  type CuRollupPlugin,
+  cuEsbuild,
+  cuRollup,
+} from './cu/plugins.js'

@@ -1,0 +1,265 @@
+/** A file of CUDA C++ as a module of JavaScript: its kernels, compiled once, each with the signature that the compiler and the code say. */
+import { readFileSync } from 'node:fs'
+import { basename, resolve } from 'node:path'
+import { checkArray, checkText, readOptions } from '../base/arguments.js'
+import type { ScalarType } from '../base/element-types.js'
+import { invalidValue } from '../base/errors.js'
+import type { ParameterType } from '../kernels/kernel-signature.js'
+import { type CompiledSource, compileCuda, compileCudaNow, compilerLog, cudaHeaderFolders } from '../native/nvrtc.js'
+import { type KernelFacts, type ParameterFacts, readKernelFacts } from '../ptx/ptx.js'
+import type { CompiledCu, CuKernel } from './compiled-cu.js'
+import { declarationText, moduleText } from './cu-module.js'
+import { DeviceSources, type SourceKernel } from './device-source.js'
+import { type CuDiagnostic, diagnostic, diagnosticsIn, refuse } from './diagnostics.js'
+import { foldersIn, type Includes, includesOf } from './includes.js'
+import { cachedFile, readCached, writeCached } from './ptx-cache.js'
+import { forOldDrivers, renamed, withoutPlaces, withoutUnusedVariables } from './ptx-text.js'
+import { PROBE_DECLARATIONS, type Probed, type ProbedType, readProbes, withoutProbes } from './signature-probe.js'
+import { positionOf } from './source-text.js'
+import { standardHeaders } from './standard-headers.js'
+
+/** The options of `compileCu()`. */
+export interface CuOptions {
+  /**
+   * The lowest architecture that the kernels are for, such as 'compute_90'; they run on it and on later ones. Default: 'compute_75',
+   * which every GPU since 2018 runs.
+   */
+  readonly arch?: string | undefined
+  /** More options for NVRTC, such as '--use_fast_math', '-I include' or '-DTILE=32'. Default: none. */
+  readonly options?: readonly string[] | undefined
+}
+
+/** Headers that a file gets without including them, as by nvcc. */
+const IMPLICIT_HEADERS = ['stdint.h', 'math.h']
+const IMPLICIT = IMPLICIT_HEADERS.map((name) => `#include <${name}>\n`).join('')
+
+const DEFAULT_ARCH = 'compute_75'
+
+/**
+ * Compiles a file of CUDA C++ by NVRTC, on a thread of its own: all of its kernels at once, or not at all if it was compiled before with
+ * the same options. Functions of the host that the file has are left out; headers that NVRTC lacks, such as cuda_runtime.h and stdio.h,
+ * are replaced.
+ * @param file The path of the file.
+ * @param options `arch`, the lowest architecture (default: 'compute_75'), and more `options` for NVRTC
+ * @throws {Error} (as a rejection) ERR_COMPILATION, a `CuError` with places and code frames, for mistakes in the source, and for
+ * parameters that no signature can have, such as a struct by value; ERR_UNSUPPORTED without NVRTC, which needs no GPU;
+ * ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE
+ * @example
+ * ```ts
+ * const { module, declaration } = await compileCu('kernels/axpy.cu')
+ * ```
+ */
+export async function compileCu(file: string, options?: CuOptions): Promise<CompiledCu> {
+  const unit = unitOf(file, options)
+  const cached = cachedFile(unit.source)
+  const known = readCached(cached)
+  if (known !== undefined) return finish(unit, known)
+  const ptx = textIn(await withDiagnostics(unit, compileCuda(unit.source, 'ptx')))
+  writeCached(cached, ptx)
+  return finish(unit, ptx)
+}
+
+/**
+ * As `compileCu()`, but blocks until the file is compiled: for where nothing can be awaited, such as hooks of Node's modules.
+ * @param file The path of the file.
+ * @param options `arch`, the lowest architecture (default: 'compute_75'), and more `options` for NVRTC
+ * @throws {Error} as `compileCu()`
+ */
+export function compileCuNow(file: string, options?: CuOptions): CompiledCu {
+  const unit = unitOf(file, options)
+  const cached = cachedFile(unit.source)
+  const known = readCached(cached)
+  if (known !== undefined) return finish(unit, known)
+  try {
+    const ptx = textIn(compileCudaNow(unit.source, 'ptx'))
+    writeCached(cached, ptx)
+    return finish(unit, ptx)
+  } catch (error) {
+    return explain(unit, error)
+  }
+}
+
+/** A file with everything that its compilation needs. */
+interface Unit {
+  readonly file: string
+  readonly sources: DeviceSources
+  readonly includes: Includes
+  readonly source: CompiledSource
+  /** The texts of the project's files, as people wrote them, by path. */
+  readonly texts: ReadonlyMap<string, string>
+}
+
+function unitOf(path: string, options: CuOptions | undefined): Unit {
+  const file = resolve(checkText(path, 'file', 'the path of a file of CUDA C++'))
+  const given = readOptions(options, ['arch', 'options'])
+  const more = checkArray(given.options ?? [], 'options.options', 'an array of texts').map((option, index) =>
+    checkText(option, `options.options[${index}]`, 'a text'),
+  )
+  const arch = architecture(given.arch ?? DEFAULT_ARCH)
+  const text = readFileSync(file, 'utf8')
+  const includes = includesOf(file, text, foldersIn(more, process.cwd()), cudaHeaderFolders())
+  const sources = new DeviceSources()
+  const headers = new Map([...standardHeaders(IMPLICIT_HEADERS), ...includes.standIns])
+  for (const { name, file: header, text: content } of includes.own) headers.set(name, sources.add(header, content))
+  const name = basename(file)
+  const source = {
+    text: `${IMPLICIT}${PROBE_DECLARATIONS}#line 1 "${name}"\n${sources.add(file, text)}`,
+    file: name,
+    options: [`--gpu-architecture=${arch}`, '-lineinfo', '-diag-suppress=177', ...more],
+    headers,
+  }
+  const texts = new Map([[file, text], ...includes.own.map(({ file, text }): [string, string] => [file, text])])
+  return { file, sources, includes, source, texts }
+}
+
+function architecture(given: unknown): string {
+  const text = checkText(given, 'options.arch', "a text such as 'compute_75'")
+  const [, number] = /^(?:compute_|sm_)?(\d{2,3}[af]?)$/.exec(text) ?? []
+  if (number === undefined)
+    throw invalidValue(`options.arch is '${text}': it must be such as 'compute_75' or 'compute_90'`)
+  return `compute_${number}`
+}
+
+const textIn = (ptx: Uint8Array): string => new TextDecoder().decode(ptx).replace(/\0$/, '')
+
+async function withDiagnostics<T>(unit: Unit, compiled: Promise<T>): Promise<T> {
+  try {
+    return await compiled
+  } catch (error) {
+    return explain(unit, error)
+  }
+}
+
+/** Throws what the compiler found, with places. */
+function explain({ file, includes, source }: Unit, error: unknown): never {
+  const files = new Map([[source.file, file], ...includes.own.map(({ name, file }): [string, string] => [name, file])])
+  const found = diagnosticsIn(compilerLog(error) ?? '', (name) => files.get(name) ?? name)
+  if (found.length === 0) throw error
+  const { missing } = includes
+  const note =
+    missing.length === 0
+      ? ''
+      : `Not found, and taken for empty: ${missing.join(', ')}. If the kernels need them, name their folder by the option -I`
+  return refuse(`${file} does not compile`, found, filesOf(includes), note)
+}
+
+function finish(unit: Unit, compiled: string): CompiledCu {
+  const { file, sources, includes, texts } = unit
+  const probes = readProbes(compiled)
+  const found = sources.kernels.flatMap((kernel) => {
+    const probed = probes.get(kernel.probe)
+    return probed === undefined ? [] : [{ kernel, probed }]
+  })
+  const names = exportNames(found.map(({ kernel }) => kernel))
+  const inPtx = new Map(found.map(({ kernel, probed }) => [probed.name, names.get(kernel) ?? probed.name]))
+  const ptx = forOldDrivers(withoutUnusedVariables(withoutPlaces(renamed(withoutProbes(compiled), inPtx))))
+  const facts = readKernelFacts(ptx)
+  const mistakes: CuDiagnostic[] = []
+  const kernels = found.map(({ kernel, probed }): CuKernel => {
+    const name = names.get(kernel) ?? probed.name
+    const text = texts.get(kernel.file) ?? ''
+    const known = facts.get(name)
+    const { signature, wrong } = signatureOf(kernel, probed, known instanceof Error ? undefined : known)
+    for (const { start, message } of wrong)
+      mistakes.push(diagnostic(kernel.file, text, positionOf(text, start), message))
+    return {
+      name,
+      signature,
+      parameterNames: parameterNames(kernel, probed),
+      file: kernel.file,
+      ...positionOf(text, kernel.start),
+      comment: kernel.comment,
+    }
+  })
+  if (mistakes.length > 0)
+    refuse(`${file} has kernels that cannot be launched from JavaScript`, mistakes, filesOf(includes))
+  const notes = [
+    ...unusedTemplates(sources, texts),
+    ...[...facts].filter(([name]) => kernels.every((each) => each.name !== name)).map(([name]) => madeByMacro(name)),
+    ...[...facts].flatMap(([name, known]) =>
+      known instanceof Error ? [`${name} does not run on the simulator: ${known.message}`] : [],
+    ),
+    ...(includes.missing.length === 0 ? [] : [`Not found, and taken for empty: ${includes.missing.join(', ')}`]),
+  ]
+  if (kernels.length === 0) {
+    const mistake = diagnostic(file, texts.get(file) ?? '', { line: 1, column: 1 }, 'There is no kernel in this file')
+    refuse(`${file} has nothing to launch`, [mistake], filesOf(includes), notes.join('\n'))
+  }
+  const made = { file, ptx, kernels, includes: filesOf(includes), notes }
+  return { ...made, module: moduleText(made), declaration: declarationText(made) }
+}
+
+const filesOf = ({ own }: Includes): readonly string[] => own.map(({ file }) => file)
+
+function unusedTemplates(sources: DeviceSources, texts: ReadonlyMap<string, string>): readonly string[] {
+  return sources.unused.map(({ name, file, start }) => {
+    const { line, column } = positionOf(texts.get(file) ?? '', start)
+    return `${file}:${line}:${column}: the template ${name} makes no kernel: instantiate it in the source, as in 'template __global__ void ${name}<float>(…);'`
+  })
+}
+
+const madeByMacro = (name: string): string =>
+  `${name} is in the PTX, and not in the source as it is written, since a macro makes it: it is not exported`
+
+/** Words that JavaScript has for itself, and C++ does not. */
+const RESERVED =
+  /^(?:arguments|await|debugger|eval|export|extends|finally|function|import|in|instanceof|interface|let|null|package|super|typeof|var|with|yield|implements|ptx|defineKernel)$/
+
+function exportNames(kernels: readonly SourceKernel[]): ReadonlyMap<SourceKernel, string> {
+  const plain = (text: string): string => text.replace(/[^A-Za-z0-9_]+/g, '_').replace(/_+$/, '')
+  const names = new Map<SourceKernel, string>()
+  const short = kernels.map(({ expression }) => plain(expression))
+  for (const [index, kernel] of kernels.entries()) {
+    const own = short[index] ?? ''
+    const isAmbiguous = short.filter((name) => name === own).length > 1
+    const name = isAmbiguous ? plain([...kernel.path, own].join('_')) : own
+    names.set(kernel, RESERVED.test(name) ? `${name}_` : name)
+  }
+  return names
+}
+
+const parameterNames = ({ parameters }: SourceKernel, probed: Probed): readonly string[] =>
+  probed.parameters.map((_, index) => {
+    const isSame = parameters.length === probed.parameters.length
+    return (isSame ? parameters[index]?.name : undefined) ?? `argument${index}`
+  })
+
+interface WrongParameter {
+  readonly start: number
+  readonly message: string
+}
+
+function signatureOf(
+  kernel: SourceKernel,
+  probed: Probed,
+  facts: KernelFacts | undefined,
+): { readonly signature: readonly ParameterType[]; readonly wrong: readonly WrongParameter[] } {
+  const wrong: WrongParameter[] = []
+  const signature = probed.parameters.map((type, index): ParameterType => {
+    const known = facts?.parameters[index]
+    if (type.pointer !== 'none') return `${accessOf(type, known)} ${type.scalar ?? 'u8'}*`
+    if (type.isEnum) return enumOf(known)
+    if (type.scalar !== undefined && type.count === 1) return type.scalar
+    const written = kernel.parameters[index]
+    const what = written?.text ?? `parameter ${index}`
+    const way =
+      type.scalar === undefined
+        ? 'pass its members as parameters of their own, or a pointer to it in device memory'
+        : `pass its ${type.count} elements as parameters of their own, or a pointer`
+    const message = `'${what}' of ${kernel.expression} is passed by value, and JavaScript has no value for it: ${way}`
+    wrong.push({ start: written?.start ?? kernel.start, message })
+    return 'i32'
+  })
+  return { signature, wrong }
+}
+
+/** Where the code does not say what becomes of a pointer, its type does. */
+function accessOf({ pointer }: ProbedType, known: ParameterFacts | undefined): 'in' | 'out' | 'inout' | 'atomic' {
+  if (known === undefined || known.use === 'unknown') return pointer === 'pointer to const' ? 'in' : 'inout'
+  if (known.onlyAtomic) return 'atomic'
+  return known.use === 'read-write' ? 'inout' : known.use === 'write' ? 'out' : 'in'
+}
+
+function enumOf(known: ParameterFacts | undefined): ScalarType {
+  return known?.byteLength === 1 ? 'u8' : known?.byteLength === 2 ? 'u16' : known?.byteLength === 8 ? 'i64' : 'i32'
+}

@@ -1,0 +1,38 @@
+/** What a file of CUDA C++ becomes. */
+import type { ParameterType } from '../kernels/kernel-signature.js'
+
+/** A kernel of a file of CUDA C++. */
+export interface CuKernel {
+  /** The name under which the module exports it, and which it has in reports: that of the source, and `reduce_float_256` for `reduce<float, 256>`. */
+  readonly name: string
+  /** Its parameters, such as 'in f32*'. */
+  readonly signature: readonly ParameterType[]
+  /** The names of its parameters in the source. */
+  readonly parameterNames: readonly string[]
+  /** The file that has it, absolute: the compiled one or one that it includes. */
+  readonly file: string
+  /** Where its name stands, counted from 1. */
+  readonly line: number
+  /** Where its name stands, counted from 1. */
+  readonly column: number
+  /** The comment above it; empty if there is none. */
+  readonly comment: string
+}
+
+/** What `compileCu()` makes of a file. */
+export interface CompiledCu {
+  /** The file, absolute. */
+  readonly file: string
+  /** The code of all kernels. */
+  readonly ptx: string
+  /** In the order of the source. */
+  readonly kernels: readonly CuKernel[]
+  /** JavaScript that exports each kernel, made by `defineKernel`. */
+  readonly module: string
+  /** TypeScript's declarations of that module. */
+  readonly declaration: string
+  /** The files of the project that it includes, absolute: when one of them changes, the kernels do. */
+  readonly includes: readonly string[]
+  /** What was left out, and why, for people to read. */
+  readonly notes: readonly string[]
+}

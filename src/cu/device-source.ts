@@ -1,0 +1,460 @@
+/**
+ * What of a file of CUDA C++ is for the GPU. NVRTC refuses functions and variables of the host, so they are replaced by spaces, which keeps
+ * every line where it was; and behind each kernel stands a probe (signature-probe.ts), which makes the compiler say what its parameters are.
+ */
+import { probeOf } from './signature-probe.js'
+import { commentAbove, type SourceTokens, type Token, tokensOf } from './source-text.js'
+
+export interface SourceParameter {
+  /** Undefined for a parameter without a name. */
+  readonly name: string | undefined
+  /** As it is written, such as 'const float *x'. */
+  readonly text: string
+  readonly start: number
+}
+
+/** A kernel, or an instantiation of a kernel template. */
+export interface SourceKernel {
+  /** The number of its probe. */
+  readonly probe: number
+  readonly file: string
+  /** Such as 'reduce<float, 256>'. */
+  readonly expression: string
+  /** The namespaces around it. */
+  readonly path: readonly string[]
+  /** Where its name stands. */
+  readonly start: number
+  readonly parameters: readonly SourceParameter[]
+  readonly comment: string
+}
+
+interface KernelTemplate {
+  readonly file: string
+  readonly start: number
+  readonly path: readonly string[]
+  readonly parameters: readonly SourceParameter[]
+  readonly comment: string
+}
+
+interface Edit {
+  readonly start: number
+  readonly end: number
+  readonly text: string
+}
+
+/** Functions whose arguments in parentheses are no list of parameters. */
+const ATTRIBUTES = new Set([
+  '__launch_bounds__',
+  '__cluster_dims__',
+  '__block_size__',
+  '__maxnreg__',
+  '__align__',
+  '__attribute__',
+  '__declspec',
+  '__builtin_align__',
+  'alignas',
+  'decltype',
+  'noexcept',
+  'requires',
+  'explicit',
+  'throw',
+])
+const ON_DEVICE = new Set(['__device__', '__global__', '__constant__', '__managed__', '__shared__'])
+const CLASS = new Set(['class', 'struct', 'union'])
+/** What an argument of a template may be made of without a declaration in the file. */
+const KNOWN =
+  /^(?:::|[,<>*&+-]|\d[\w.']*|'.*'|true|false|const|unsigned|signed|char|bool|short|int|long|float|double|half|__half2?|half2|__nv_bfloat16\d?|nv_bfloat16\d?|u?int(?:8|16|32|64)_t|size_t|u?(?:char|short|int|long|longlong)[1-4]|(?:float|double)[1-4]|dim3|std)$/
+/** Names of std that the stand-in headers have (standard-headers.ts). */
+const STANDARD =
+  /^(?:u?int\w*_t|size_t|ptrdiff_t|min|max|swap|numeric_limits|is_\w+|enable_if\w*|conditional\w*|remove_\w+|integral_constant|true_type|false_type|forward|move|declval|sqrt|abs|pow|exp|log|sin|cos|tan|floor|ceil)$/
+/** Names of macros that may mean __device__ or __global__, and are defined in a header that is not read here. */
+const MAY_BE_ON_DEVICE = /^[A-Z0-9_]*(?:DEVICE|KERNEL|GLOBAL|CALLABLE|INLINE_HD|HOSTDEV|_HD)[A-Z0-9_]*$/
+
+/** The files of one compilation, the included ones before those that include them. */
+export class DeviceSources {
+  readonly kernels: SourceKernel[] = []
+  /** By their name. */
+  readonly templates = new Map<string, KernelTemplate>()
+  /** Expressions that have a probe, such as 'reduce<float>'. */
+  readonly probed = new Set<string>()
+  /** Names of types, constants and macros that an argument of a template may have. */
+  readonly declared = new Set<string>()
+  /** The annotations that a macro stands for, such as those of `#define HD __host__ __device__`. */
+  readonly annotations = new Map<string, readonly string[]>()
+
+  /** Returns what of a file is for the GPU. */
+  add(file: string, text: string): string {
+    return new DeviceSource(this, file, text).edited()
+  }
+
+  /** Templates of which the files make no kernel. */
+  get unused(): readonly (KernelTemplate & { readonly name: string })[] {
+    const used = new Set(this.kernels.map(({ expression }) => expression.replace(/<[\s\S]*/, '')))
+    return [...this.templates].filter(([name]) => !used.has(name)).map(([name, template]) => ({ name, ...template }))
+  }
+}
+
+class DeviceSource {
+  readonly #source: SourceTokens
+  readonly #tokens: readonly Token[]
+  readonly #edits: Edit[] = []
+
+  constructor(
+    private readonly all: DeviceSources,
+    private readonly file: string,
+    private readonly text: string,
+  ) {
+    this.#source = tokensOf(text)
+    this.#tokens = this.#source.tokens
+    this.#readMacros()
+    // Without partners of all brackets it is not known where a function ends: the compiler then sees all of it.
+    if (this.#source.balanced) this.#scope(0, this.#tokens.length, [], 'namespace')
+  }
+
+  edited(): string {
+    let [text, at] = ['', 0]
+    for (const { start, end, text: instead } of this.#edits.sort((a, b) => a.start - b.start)) {
+      text += this.text.slice(at, start) + instead
+      at = end
+    }
+    return text + this.text.slice(at)
+  }
+
+  #readMacros(): void {
+    for (const { text } of this.#source.directives) {
+      const [, name, body] = /^\s*#\s*define\s+(\w+)(?!\()(?:\s+([\s\S]*))?$/.exec(text) ?? []
+      if (name === undefined) continue
+      this.all.declared.add(name)
+      const annotations = (body ?? '').match(/\b(?:__(?:device|global|host|constant|managed|shared)__|constexpr)\b/g)
+      const words = (body ?? '').match(/\w+/g) ?? []
+      const inner = words.flatMap((word) => this.all.annotations.get(word) ?? [])
+      const own = [...(annotations ?? []), ...inner]
+      if (own.length > 0) this.all.annotations.set(name, own)
+    }
+  }
+
+  #is(index: number, text: string): boolean {
+    return this.#tokens[index]?.text === text
+  }
+
+  #closing(index: number): number {
+    return this.#source.closing.get(index) ?? index
+  }
+
+  /** The index behind what an angle bracket opens. */
+  #behindAngles(index: number, end: number): number {
+    let depth = 0
+    for (let at = index; at < end; at = this.#closing(at) + 1) {
+      if (this.#is(at, '<')) depth++
+      else if (this.#is(at, '>') && --depth === 0) return at + 1
+    }
+    return end
+  }
+
+  /** The index behind the next ';', which lies in no brackets. */
+  #behindStatement(index: number, end: number): number {
+    for (let at = index; at < end; at = this.#closing(at) + 1) if (this.#is(at, ';')) return at + 1
+    return end
+  }
+
+  #scope(from: number, end: number, path: readonly string[], kind: 'namespace' | 'class'): void {
+    for (let at = from; at < end; ) {
+      const next = this.#declaration(at, end, path, kind)
+      at = Math.max(next, at + 1)
+    }
+  }
+
+  /** Handles what begins at a token. Returns the index behind it. */
+  #declaration(at: number, end: number, path: readonly string[], kind: 'namespace' | 'class'): number {
+    const { text } = this.#tokens[at] ?? { text: '' }
+    if (text === ';' || (kind === 'class' && /^(?:public|private|protected|:)$/.test(text))) return at + 1
+    const inline = text === 'inline' && this.#is(at + 1, 'namespace') ? 1 : 0
+    if (this.#is(at + inline, 'namespace')) {
+      let open = at + inline + 1
+      const names: string[] = []
+      for (; open < end && !'{=;'.includes(this.#tokens[open]?.text ?? ';'); open = this.#closing(open) + 1) {
+        const name = this.#tokens[open]?.text ?? ''
+        if (/^\w+$/.test(name)) names.push(name)
+      }
+      if (!this.#is(open, '{')) return this.#alias(at, end)
+      this.#scope(open + 1, this.#closing(open), [...path, ...names], 'namespace')
+      return this.#closing(open) + 1
+    }
+    if (text === 'extern' && /^"C/.test(this.#tokens[at + 1]?.text ?? '') && this.#is(at + 2, '{')) {
+      this.#scope(at + 3, this.#closing(at + 2), path, 'namespace')
+      return this.#closing(at + 2) + 1
+    }
+    if (/^(?:using|static_assert|asm)$/.test(text)) return this.#alias(at, end)
+    if (this.#isMacroCall(at, end)) return this.#closing(at + 1) + 1
+    return this.#declared(at, end, path, kind)
+  }
+
+  /** `using`, `typedef` and the like. Those of the host's own types are not for the GPU. */
+  #alias(at: number, end: number): number {
+    const behind = this.#behindStatement(at, end)
+    const names = this.#tokens.slice(at, behind).map(({ text }) => text)
+    for (const [index, name] of names.entries()) {
+      if (name !== 'std' || names[index + 1] !== '::') continue
+      if (STANDARD.test(names[index + 2] ?? '')) continue
+      this.#blank(at, behind)
+      return behind
+    }
+    const named = names[0] === 'using' ? names[1] : names.at(-2)
+    if (named !== undefined) this.all.declared.add(named)
+    return behind
+  }
+
+  /** A macro that is called where a declaration begins, without a ';' behind it. */
+  #isMacroCall(at: number, end: number): boolean {
+    if (!/^[A-Z_][A-Z0-9_]+$/.test(this.#tokens[at]?.text ?? '') || !this.#is(at + 1, '(')) return false
+    const behind = this.#closing(at + 1) + 1
+    return behind < end && /^\w/.test(this.#tokens[behind]?.text ?? '')
+  }
+
+  #declared(at: number, end: number, path: readonly string[], kind: 'namespace' | 'class'): number {
+    let head = at
+    while (this.#is(head, 'template') && this.#is(head + 1, '<')) head = this.#behindAngles(head + 1, end)
+    const isSpecialization = head > at && this.#is(at + 2, '>')
+    const isTemplate = head > at && !isSpecialization
+    const isInstantiation = this.#is(head, 'template') || (this.#is(head, 'extern') && this.#is(head + 1, 'template'))
+    let isClass = false
+    let isEnum = false
+    let isTypedef = false
+    let parameters: number | undefined
+    const words = new Set<string>()
+    for (let index = head; index < end; index++) {
+      const { text } = this.#tokens[index] ?? { text: '' }
+      const before = this.#tokens[index - 1]?.text ?? ''
+      if (/^\w/.test(text)) {
+        for (const word of [text, ...(this.all.annotations.get(text) ?? [])]) words.add(word)
+        isClass ||= CLASS.has(text) && parameters === undefined
+        isEnum ||= text === 'enum'
+        isTypedef ||= text === 'typedef'
+        if (text !== 'operator') continue
+        // The operator's own marks are no list of parameters.
+        index++
+        if (this.#is(index, '(')) index = this.#closing(index)
+        while (index + 1 < end && !this.#is(index + 1, '(')) index++
+      } else if (text === '<' && /^\w/.test(before) && before !== 'operator') {
+        const behind = this.#behindAngles(index, end)
+        if (behind < end) index = behind - 1
+      } else if (text === '(') {
+        if (!ATTRIBUTES.has(before)) parameters = index
+        index = this.#closing(index)
+      } else if (text === '[') index = this.#closing(index)
+      else if (text === ':' && parameters !== undefined) {
+        // Initializers of members stand before the body.
+        for (index++; index < end; index++) {
+          if (!'({'.includes(this.#tokens[index]?.text ?? ' ')) continue
+          index = this.#closing(index)
+          if (!this.#is(index + 1, ',')) break
+        }
+      } else if (text === '=') {
+        const behind = this.#behindStatement(index, end)
+        if (parameters !== undefined && /^(?:default|delete)$/.test(this.#tokens[index + 1]?.text ?? '')) return behind
+        if (!isTypedef) this.#variable(at, behind, words, kind)
+        return behind
+      } else if (text === ';') {
+        if (isTypedef) return this.#alias(at, end)
+        if (isClass && parameters === undefined && index - head <= 2) this.#declareType(head)
+        else if (parameters === undefined) this.#variable(at, index + 1, words, kind)
+        else
+          this.#function({
+            at,
+            head,
+            parameters,
+            behind: index + 1,
+            body: false,
+            isTemplate,
+            isSpecialization,
+            isInstantiation,
+            words,
+            path,
+          })
+        return index + 1
+      } else if (text === '{') {
+        const behind = this.#closing(index) + 1
+        if (parameters !== undefined) {
+          this.#function({
+            at,
+            head,
+            parameters,
+            behind,
+            body: true,
+            isTemplate,
+            isSpecialization,
+            isInstantiation,
+            words,
+            path,
+          })
+          return behind
+        }
+        if (isClass) {
+          this.#declareType(head)
+          this.#scope(index + 1, behind - 1, path, 'class')
+          index = behind - 1
+          // What follows declares a variable of it, or a type.
+          if (this.#is(behind, ';')) return behind + 1
+          return this.#behindStatement(behind, end)
+        }
+        if (isEnum) this.#declareType(head)
+        else this.#variable(at, this.#behindStatement(index, end), words, kind)
+        return this.#behindStatement(behind, end)
+      }
+    }
+    return end
+  }
+
+  #declareType(head: number): void {
+    for (
+      let at = head;
+      at < this.#tokens.length && !/^[{:;]$/.test(this.#tokens[at]?.text ?? ';');
+      at = this.#closing(at) + 1
+    )
+      this.all.declared.add(this.#tokens[at]?.text ?? '')
+  }
+
+  #variable(at: number, behind: number, words: ReadonlySet<string>, kind: 'namespace' | 'class'): void {
+    if ([...words].some((word) => ON_DEVICE.has(word) || MAY_BE_ON_DEVICE.test(word))) return
+    const texts = this.#tokens.slice(at, behind).map(({ text }) => text)
+    const ofHost = texts.some((text, index) => text === 'std' && !STANDARD.test(texts[index + 2] ?? ''))
+    if (kind === 'class' ? ofHost : ofHost || !(words.has('const') || words.has('constexpr'))) this.#blank(at, behind)
+    else {
+      const assigned = texts.indexOf('=')
+      const name = texts[assigned - 1]
+      if (name !== undefined) this.all.declared.add(name)
+    }
+  }
+
+  #function(found: {
+    readonly at: number
+    readonly head: number
+    readonly parameters: number
+    readonly behind: number
+    readonly body: boolean
+    readonly isTemplate: boolean
+    readonly isSpecialization: boolean
+    readonly isInstantiation: boolean
+    readonly words: ReadonlySet<string>
+    readonly path: readonly string[]
+  }): void {
+    const { at, head, parameters, behind, words, path } = found
+    if (words.has('__global__')) {
+      const nameStart = this.#nameStart(parameters)
+      const start = this.#tokens[nameStart]?.start ?? 0
+      const end = this.#tokens[parameters]?.start ?? 0
+      const expression = this.text.slice(start, end).trim()
+      const kernel = {
+        file: this.file,
+        start,
+        path,
+        parameters: this.#parameters(parameters),
+        comment: commentAbove(this.text, this.#tokens[at]?.start ?? 0),
+      }
+      if (found.isTemplate) {
+        if (found.body || !this.all.templates.has(expression)) this.all.templates.set(expression, kernel)
+      } else if (found.body || found.isInstantiation) this.#probe(expression, kernel, behind)
+      return
+    }
+    const isKept = [...words].some((word) => ON_DEVICE.has(word) || MAY_BE_ON_DEVICE.test(word))
+    if (isKept || found.isInstantiation) return
+    if (words.has('constexpr') || words.has('consteval')) {
+      const start = this.#tokens[head]?.start ?? 0
+      this.#edits.push({ start, end: start, text: '__host__ __device__ ' })
+      return
+    }
+    this.#launches(parameters, behind, path)
+    this.#blank(at, behind)
+  }
+
+  /** Of a name such as 'reduce<float>' that stands before a '('. */
+  #nameStart(parameters: number): number {
+    let at = parameters - 1
+    if (this.#is(at, '>')) {
+      let depth = 0
+      for (; at >= 0; at--) {
+        if (this.#is(at, '>')) depth++
+        else if (this.#is(at, '<') && --depth === 0) break
+      }
+      at--
+    }
+    return Math.max(0, at)
+  }
+
+  /** Kernel templates that a function of the host launches with arguments that mean the same outside of it. */
+  #launches(from: number, behind: number, path: readonly string[]): void {
+    for (let at = from; at + 2 < behind; at++) {
+      if (!(this.#is(at, '<') && this.#is(at + 1, '<') && this.#is(at + 2, '<'))) continue
+      if (!this.#is(at - 1, '>')) continue
+      const name = this.#nameStart(at)
+      const template = this.all.templates.get(this.#tokens[name]?.text ?? '')
+      if (template === undefined) continue
+      const isKnown = this.#tokens
+        .slice(name + 2, at - 1)
+        .every(({ text }) => KNOWN.test(text) || this.all.declared.has(text))
+      const [start, end] = [this.#tokens[name]?.start ?? 0, this.#tokens[at]?.start ?? 0]
+      if (isKnown) this.#probe(this.text.slice(start, end).trim(), { ...template, path }, behind)
+    }
+  }
+
+  #probe(expression: string, kernel: Omit<SourceKernel, 'probe' | 'expression'>, behind: number): void {
+    const key = [...kernel.path, expression.replace(/\s+/g, '')].join('::')
+    if (expression.includes('<') && this.all.probed.has(key)) return
+    this.all.probed.add(key)
+    const names = this.all.templates.get(expression.replace(/<[\s\S]*/, '').trim())
+    const known = {
+      ...kernel,
+      parameters: names?.parameters ?? kernel.parameters,
+      comment: kernel.comment || (names?.comment ?? ''),
+    }
+    const probe = this.all.kernels.length
+    this.all.kernels.push({ probe, expression: expression.replace(/\s+/g, ' '), ...known })
+    const end = this.#tokens[behind - 1]?.end ?? this.text.length
+    this.#edits.push({ start: end, end, text: ` ${probeOf(probe, expression)}` })
+  }
+
+  #parameters(open: number): readonly SourceParameter[] {
+    const close = this.#closing(open)
+    const parts: Token[][] = [[]]
+    let angles = 0
+    for (let at = open + 1; at < close; at++) {
+      const token = this.#tokens[at]
+      if (token === undefined) break
+      if (token.text === '<') angles++
+      else if (token.text === '>') angles--
+      const behind = Math.max(at, this.#closing(at))
+      if (token.text === ',' && angles === 0) parts.push([])
+      else parts.at(-1)?.push(...this.#tokens.slice(at, behind + 1))
+      at = behind
+    }
+    return parts
+      .filter((tokens) => tokens.length > 0 && !(tokens.length === 1 && tokens[0]?.text === 'void'))
+      .map((tokens) => {
+        const start = tokens[0]?.start ?? 0
+        const text = this.text.slice(start, tokens.at(-1)?.end ?? start).replace(/\s+/g, ' ')
+        return { name: nameIn(tokens), text, start }
+      })
+  }
+
+  /** Replaces what is not for the GPU by spaces; preprocessor directives within stay. */
+  #blank(at: number, behind: number): void {
+    const [start, end] = [this.#tokens[at]?.start ?? 0, this.#tokens[behind - 1]?.end ?? this.text.length]
+    let from = start
+    const kept = this.#source.directives.filter((each) => each.start >= start && each.start < end)
+    for (const { start: to, text } of [...kept, { start: end, text: '' }]) {
+      this.#edits.push({ start: from, end: to, text: this.text.slice(from, to).replace(/[^\n]/g, ' ') })
+      from = to + text.length
+    }
+  }
+}
+
+/** The name in a declaration of a parameter. */
+function nameIn(tokens: readonly Token[]): string | undefined {
+  const until = tokens.findIndex(({ text }) => text === '[' || text === '=')
+  const own = until < 0 ? tokens : tokens.slice(0, until)
+  const last = own.at(-1)?.text ?? ''
+  const isType =
+    own.length < 2 ||
+    /^(?:const|volatile|unsigned|signed|char|bool|short|int|long|float|double|__restrict__|__restrict)$/.test(last)
+  return isType || !/^[A-Za-z_]\w*$/.test(last) || own.at(-2)?.text === '::' ? undefined : last
+}

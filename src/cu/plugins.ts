@@ -1,0 +1,150 @@
+/** Plug-ins for bundlers. Their interfaces are declared here as far as they are used, so that no bundler is needed for the types. */
+import { checkBoolean, readOptions } from '../base/arguments.js'
+import { type CuOptions, compileCu } from './compile-cu.js'
+import type { CompiledCu } from './compiled-cu.js'
+import { type CuDiagnostic, isCuError } from './diagnostics.js'
+import { writeChanged } from './write-changed.js'
+
+/** The options of `cuRollup()` and `cuEsbuild()`. */
+export interface CuPluginOptions extends CuOptions {
+  /** Whether `axpy.d.cu.ts` is written beside each `axpy.cu`, for TypeScript. Default: true. */
+  readonly declarations?: boolean | undefined
+}
+
+/** What `cuRollup()` uses of the bundler. */
+export interface CuRollupContext {
+  /**
+   * Builds again when this file changes.
+   * @param file Its path.
+   */
+  addWatchFile(file: string): void
+  /**
+   * Ends the build.
+   * @param error The mistake, with its place and a code frame.
+   */
+  error(error: {
+    readonly message: string
+    readonly id: string
+    readonly frame: string
+    readonly loc: { readonly file: string; readonly line: number; readonly column: number }
+  }): never
+}
+
+/** A plug-in of Rollup, Rolldown and Vite. */
+export interface CuRollupPlugin {
+  /** In messages of the bundler. */
+  readonly name: string
+  /** For Vite: before its own plug-ins, which take such files for assets. */
+  readonly enforce: 'pre'
+  /**
+   * Called by the bundler for each module.
+   * @param this The bundler's context.
+   * @param id The path of the module, and perhaps a query.
+   * @returns a promise of the module's JavaScript; of null for other files than those of CUDA C++
+   */
+  load(this: CuRollupContext, id: string): Promise<{ code: string; map: { mappings: '' } } | null>
+}
+
+/** A plug-in of esbuild and Bun. */
+export interface CuEsbuildPlugin {
+  /** In messages of the bundler. */
+  readonly name: string
+  /**
+   * Called by the bundler.
+   * @param build Where it registers what it does.
+   */
+  setup(build: {
+    onLoad(options: { filter: RegExp }, load: (given: { path: string }) => Promise<CuEsbuildModule>): unknown
+  }): void
+}
+
+/** What `cuEsbuild()` answers for a file. */
+export interface CuEsbuildModule {
+  /** JavaScript. */
+  contents?: string
+  /** The language of `contents`. */
+  loader: 'js'
+  /** The project's headers, which are watched too. */
+  watchFiles: string[]
+  /** Mistakes with their places. */
+  errors?: { text: string; location: { file: string; line: number; column: number; lineText: string } }[]
+}
+
+const NAME = 'cuda-streams:cu'
+const OPTIONS = ['arch', 'options', 'declarations'] as const
+
+type Compile = (file: string) => Promise<CompiledCu>
+
+export function compilerOf(options: CuPluginOptions | undefined): Compile {
+  const { arch, options: more, declarations } = readOptions(options, OPTIONS)
+  const writes = checkBoolean(declarations, 'options.declarations', true)
+  return async (file) => {
+    const compiled = await compileCu(file, { arch, options: more })
+    if (writes) writeChanged(file.replace(/\.cu$/, '.d.cu.ts'), compiled.declaration)
+    return compiled
+  }
+}
+
+/**
+ * A plug-in for Vite, Rollup and Rolldown, by which modules import files of CUDA C++. They are built again when a file or one of its
+ * headers changes, and mistakes have their places.
+ * @param options `arch` and `options` as for `compileCu()`; `declarations`: whether they are written beside the files (default: true)
+ * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE
+ */
+export function cuRollup(options?: CuPluginOptions): CuRollupPlugin {
+  const compile = compilerOf(options)
+  return {
+    name: NAME,
+    enforce: 'pre',
+    async load(id) {
+      if (!/\.cu(?:\?.*)?$/.test(id)) return null
+      const file = id.replace(/\?.*$/, '')
+      try {
+        const { module: code, includes } = await compile(file)
+        for (const include of includes) this.addWatchFile(include)
+        return { code, map: { mappings: '' } }
+      } catch (error) {
+        if (!isCuError(error)) throw error
+        for (const include of error.includes) this.addWatchFile(include)
+        const [first] = error.diagnostics
+        if (first === undefined) throw error
+        const loc = { file: first.file, line: first.line, column: Math.max(0, first.column - 1) }
+        return this.error({ message: titleOf(first, error.diagnostics), id: file, frame: first.frame, loc })
+      }
+    },
+  }
+}
+
+/**
+ * A plug-in for esbuild and Bun, by which modules import files of CUDA C++. esbuild builds them again when a file or one of its headers
+ * changes, and mistakes have their places.
+ * @param options `arch` and `options` as for `compileCu()`; `declarations`: whether they are written beside the files (default: true)
+ * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE
+ */
+export function cuEsbuild(options?: CuPluginOptions): CuEsbuildPlugin {
+  const compile = compilerOf(options)
+  return {
+    name: NAME,
+    setup(build) {
+      build.onLoad({ filter: /\.cu$/ }, async ({ path }) => {
+        try {
+          const { module: contents, includes } = await compile(path)
+          return { contents, loader: 'js', watchFiles: [path, ...includes] }
+        } catch (error) {
+          // Bun takes no list of errors.
+          if (!isCuError(error) || process.versions['bun'] !== undefined) throw error
+          const errors = error.diagnostics.map(({ file, line, column, message, frame }) => {
+            // The frame shows tabs as spaces, and the bundler counts columns in the text that it is given.
+            const lineText = /^> *\d+ \| ?(.*)$/m.exec(frame)?.[1] ?? ''
+            const mark = /^ +\| ?( *)\^$/m.exec(frame)?.[1]?.length
+            return { text: message, location: { file, line, column: mark ?? Math.max(0, column - 1), lineText } }
+          })
+          return { loader: 'js', watchFiles: [path, ...error.includes], errors }
+        }
+      })
+    },
+  }
+}
+
+const titleOf = ({ message }: CuDiagnostic, { length }: readonly CuDiagnostic[]): string =>
+  length === 1 ? message : `${message} (and ${length - 1} more)`

@@ -1,0 +1,29 @@
+/** PTX that was compiled before, by what NVRTC was given: nothing is compiled twice, by no process of this user. */
+import { createHash, randomUUID } from 'node:crypto'
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { cacheFolder } from '../native/cuda-headers.js'
+import { type CompiledSource, nvrtcVersion } from '../native/nvrtc.js'
+
+/** The file that the PTX of a source has, or will have. */
+export function cachedFile({ text, file, options, headers = new Map() }: CompiledSource): string {
+  const given = JSON.stringify([nvrtcVersion(), file, text, options, [...headers]])
+  return join(cacheFolder(), 'cu', `${createHash('sha256').update(given).digest('hex')}.ptx`)
+}
+
+/** Undefined for what was not compiled yet. */
+export function readCached(file: string): string | undefined {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch {
+    return undefined
+  }
+}
+
+/** Another process reads a whole file or none. */
+export function writeCached(file: string, ptx: string): void {
+  mkdirSync(join(file, '..'), { recursive: true, mode: 0o700 })
+  const written = `${file}.${randomUUID()}`
+  writeFileSync(written, ptx)
+  renameSync(written, file)
+}

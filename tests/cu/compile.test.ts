@@ -1,0 +1,224 @@
+/** What `compileCu()` makes of a file: kernels with their signatures, errors with their places, and what it leaves out. */
+import assert from 'node:assert/strict'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { test } from 'node:test'
+import { type CompiledCu, type CuError, type CuOptions, compileCu, compileCuNow } from 'cuda-streams/cu'
+import { lacksNvrtc } from '../helpers/nvrtc.js'
+import { scratchFolder } from '../helpers/scratch.js'
+import { cuFile } from './cu-files.js'
+
+const skip = lacksNvrtc()
+const folder = scratchFolder('cu')
+process.env['XDG_CACHE_HOME'] = join(folder, 'cache')
+let count = 0
+
+/** Writes files, of which the first is compiled. */
+function written(files: Readonly<Record<string, string>>): string {
+  const own = join(folder, `${count++}`)
+  for (const [name, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(own, name)), { recursive: true })
+    writeFileSync(join(own, name), text)
+  }
+  return join(own, Object.keys(files)[0] ?? '')
+}
+
+const compile = (text: string, options?: CuOptions): Promise<CompiledCu> =>
+  compileCu(written({ 'own.cu': text }), options)
+
+/** Each kernel as 'name(parameter: type, …)'. */
+const signaturesOf = ({ kernels }: CompiledCu): readonly string[] =>
+  kernels.map(({ name, signature, parameterNames }) => {
+    const parameters = signature.map((type, index) => `${parameterNames[index]}: ${type}`)
+    return `${name}(${parameters.join(', ')})`
+  })
+
+async function errorOf(compiled: Promise<CompiledCu>): Promise<CuError> {
+  try {
+    await compiled
+  } catch (error) {
+    assert.ok(error instanceof Error && 'code' in error && 'diagnostics' in error)
+    assert.equal(error.code, 'ERR_COMPILATION')
+    return error as CuError
+  }
+  return assert.fail('it compiles')
+}
+
+test('what is read and written is what the code does, and not what the types allow', { skip }, async () => {
+  const made = await compile(`
+    __device__ void store(float *to, float value);
+    __device__ __noinline__ void store(float *to, float value) { *to = value; }
+    __global__ void k(float *read, float *written, float *both, int *counted, const float *unread, float *passed, int *mixed) {
+      int i = threadIdx.x;
+      written[i] = read[i];
+      both[i] += 1;
+      atomicAdd(counted, 1);
+      if (*mixed > 0) atomicAdd(mixed, 1);
+      store(passed + i, 2);
+    }`)
+  assert.deepEqual(signaturesOf(made), [
+    'k(read: in f32*, written: out f32*, both: inout f32*, counted: atomic i32*, unread: in f32*, passed: inout f32*, mixed: inout i32*)',
+  ])
+})
+
+test('types are those that the compiler sees behind typedefs, templates and macros', { skip }, async () => {
+  const made = await compile(`
+    #include <stdint.h>
+    #include <cuda_bf16.h>
+    #define ARGUMENTS const real *values, unsigned length
+    typedef double real;
+    using Index = decltype(sizeof(int));
+    struct Particle { float x; int id; };
+    enum Mode : unsigned char { slow, fast };
+    template <class T> struct of { typedef T type; };
+    __global__ void scalars(bool a, char b, signed char c, unsigned char d, short e, unsigned short f, int g, unsigned h, long i,
+                            unsigned long j, long long k, uint64_t l, float m, real n, Index o, Mode p, half q, __nv_bfloat16 r,
+                            const int s, cudaTextureObject_t t, of<int8_t>::type) {}
+    __global__ void pointers(const real *__restrict__ a, int b[], const uchar4 *const c, half2 *d, Particle *e, void *f, float **g,
+                             volatile int *h, const float *const *i, Mode *j) {}
+    __global__ void from_macro(ARGUMENTS) {}`)
+  assert.deepEqual(signaturesOf(made), [
+    'scalars(a: bool, b: i8, c: i8, d: u8, e: i16, f: u16, g: i32, h: u32, i: i64, j: u64, k: i64, l: u64, m: f32, n: f64, o: u64, p: u8, q: u16, r: u16, s: i32, t: u64, argument20: i8)',
+    'pointers(a: in f64*, b: in i32*, c: in u8*, d: in u16*, e: in u8*, f: in u8*, g: in u64*, h: in i32*, i: in u64*, j: in u8*)',
+    'from_macro(argument0: in f64*, argument1: u32)',
+  ])
+})
+
+test('kernels keep their names, with those of their namespaces where two have the same', { skip }, async () => {
+  const made = await compile(`
+    namespace a { __global__ void step(int *x) { *x = 1; } namespace inner { __global__ void alone(int *x) { *x = 3; } } }
+    namespace b { __global__ void step(int *x) { *x = 2; } }
+    static __global__ void hidden(int *x) { *x = 4; }
+    extern "C" __global__ void yield(int *x) { *x = 5; }
+    template <int N, class T = float> __global__ void filled(T *x) { x[threadIdx.x] = N; }
+    template __global__ void filled<3>(float *);
+    template <> __global__ void filled<4, double>(double *x) { x[0] = 4; }`)
+  assert.deepEqual(
+    made.kernels.map(({ name }) => name),
+    ['a_step', 'alone', 'b_step', 'hidden', 'yield_', 'filled_3', 'filled_4_double'],
+  )
+  // The PTX has those names, too: reports and timelines have them from there.
+  const entries = [...made.ptx.matchAll(/\.entry (\w+)\s*\(/g)].map(([, name]) => name)
+  assert.deepEqual(entries.sort(), made.kernels.map(({ name }) => name).sort())
+  assert.doesNotMatch(made.ptx, /cuda_streams/)
+})
+
+test('a struct by value is refused at its place, with the way out', { skip }, async () => {
+  const file = written({
+    'own.cu': `struct Params { int width; float scale; };
+__global__ void fine(int *x) { *x = 1; }
+__global__ void scaled(float *image, Params p,
+                       float2 shift) { image[0] = p.scale + shift.x; }
+`,
+  })
+  const { message, diagnostics } = await errorOf(compileCu(file))
+  assert.deepEqual(
+    diagnostics.map(({ line, column }) => `${line}:${column}`),
+    ['3:38', '4:24'],
+  )
+  assert.match(message, /own\.cu:3:38: 'Params p' of scaled is passed by value.*pass its members as parameters/)
+  assert.match(message, /> 3 \| __global__ void scaled\(float \*image, Params p,\n {4}\| {38}\^/)
+  assert.match(message, /'float2 shift' .* pass its 2 elements/)
+})
+
+test('mistakes have their places, in headers of the project, too', { skip }, async () => {
+  const file = written({
+    'own.cu':
+      '#include "inner/own.h"\n\nint main() { return wrong; }\n__global__ void k(int *x) {\n  *x = unknown + twice(1);\n}\n',
+    'inner/own.h': '#include "more.h"\n__device__ int twice(int x) {\n\treturn 2 * y;\n}\n',
+    'inner/more.h': '#pragma once\n',
+  })
+  const { message, diagnostics } = await errorOf(compileCu(file))
+  assert.deepEqual(
+    diagnostics.map(({ file: at, line, column }) => [at.slice(dirname(file).length + 1), line, column]),
+    [
+      ['inner/own.h', 3, 13],
+      ['own.cu', 5, 8],
+    ],
+  )
+  assert.match(
+    message,
+    /identifier "unknown" is undefined\n[\s\S]*> 5 \| {3}\*x = unknown \+ twice\(1\);\n {4}\| {8}\^/,
+  )
+  assert.throws(() => compileCuNow(file), { code: 'ERR_COMPILATION' })
+})
+
+test('a header that is not here is named where the compiler needs something of it', { skip }, async () => {
+  const used = '#include <nowhere/types.h>\n__global__ void k(Nowhere *x) { x->value = 1; }'
+  assert.match((await errorOf(compile(used))).message, /Not found, and taken for empty: nowhere\/types\.h/)
+  const { notes } = await compile('#include <nowhere/types.h>\n__global__ void k(int *x) { *x = 1; }')
+  assert.deepEqual(notes, ['Not found, and taken for empty: nowhere/types.h'])
+})
+
+test('what makes no kernel is said', { skip }, async () => {
+  const { diagnostics, message } = await errorOf(compile('template <class T> __global__ void k(T *x) { *x = 1; }'))
+  assert.equal(diagnostics[0]?.message, 'There is no kernel in this file')
+  assert.match(message, /own\.cu:1:36: the template k makes no kernel: instantiate it/)
+  const made = await compile(`
+    #define MAKE(name) extern "C" __global__ void name##_kernel(int *x) { *x = 1; }
+    MAKE(first)
+    __global__ void second(int *x) { *x = 1; }`)
+  assert.deepEqual(signaturesOf(made), ['second(x: out i32*)'])
+  assert.match(made.notes.join(), /first_kernel is in the PTX, and not in the source/)
+})
+
+test('names in headers, options and conditions are those of the compiler', { skip }, async () => {
+  const file = written({
+    'a/own.cu': `#include <kernels.cuh>
+      #if WIDE
+      __global__ void k(double *x) { *x = N; }
+      #else
+      __global__ void k(float *x) { *x = N; }
+      #endif`,
+    'include/kernels.cuh':
+      '#pragma once\ntemplate <class T> __global__ void zero(T *x) { *x = 0; }\ntemplate __global__ void zero<int>(int *);',
+  })
+  const include = join(dirname(dirname(file)), 'include')
+  const narrow = await compileCu(file, { options: ['-I', include, '-DN=3'] })
+  assert.deepEqual(signaturesOf(narrow), ['zero_int(x: out i32*)', 'k(x: out f32*)'])
+  assert.deepEqual(narrow.includes, [join(include, 'kernels.cuh')])
+  const wide = await compileCu(file, { options: [`-I${include}`, '-DN=3', '-DWIDE=1'], arch: 'sm_90' })
+  assert.deepEqual(signaturesOf(wide), ['zero_int(x: out i32*)', 'k(x: out f64*)'])
+  assert.match(wide.ptx, /^\.target sm_90$/m)
+  await assert.rejects(compileCu(file, { arch: 'hopper' }), { code: 'ERR_INVALID_ARG_VALUE' })
+})
+
+test('nothing is compiled twice, and each change is', { skip }, async () => {
+  const files = {
+    'own.cu': '#include "own.h"\n__global__ void k(int *x) { *x = VALUE; }',
+    'own.h': '#define VALUE 1\n',
+  }
+  const file = written(files)
+  const [first, second] = [compileCuNow(file), await compileCu(file)]
+  assert.deepEqual(second, first)
+  writeFileSync(join(dirname(file), 'own.h'), '#define VALUE 77\n')
+  assert.notEqual((await compileCu(file)).ptx, first.ptx)
+})
+
+test('drivers of CUDA 12.5 read the PTX unless the code needs a later version', { skip }, async () => {
+  const version = async (text: string, arch: string): Promise<number> =>
+    Number(/^\.version (\S+)$/m.exec((await compile(text, { arch })).ptx)?.[1])
+  const plain = '__global__ void k(float4 *x) { x[1] = x[0]; }'
+  for (const arch of ['compute_75', 'compute_90']) assert.ok((await version(plain, arch)) <= 8.5, arch)
+  assert.ok((await version(plain, 'compute_100')) > 8.5)
+})
+
+test('the module and its declarations', { skip }, async () => {
+  const { module, declaration } = await compileCu(cuFile('saxpy.cu'))
+  assert.match(
+    module,
+    /^export const saxpy = defineKernel\(\{ name: 'saxpy', ptx, signature: \['i32', 'f32', 'in f32\*', 'inout f32\*'\] \}\)$/m,
+  )
+  assert.equal(
+    declaration,
+    `// Made of saxpy.cu by cuda-streams. Changes here are lost.
+import type { DefinedKernel } from 'cuda-streams'
+
+/**
+ * y = a * x + y
+ * saxpy.cu, line 15
+ */
+export declare const saxpy: DefinedKernel<readonly [n: 'i32', a: 'f32', x: 'in f32*', y: 'inout f32*']>
+`,
+  )
+})

@@ -1,0 +1,158 @@
+/** Which text of a file reaches the compiler for the GPU. No compiler is needed. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { DeviceSources } from '../../src/cu/device-source.js'
+import { commentAbove, tokensOf } from '../../src/cu/source-text.js'
+
+/** The lines that are not blank, without probes. */
+function kept(text: string): readonly string[] {
+  const device = new DeviceSources().add('own.cu', text)
+  assert.equal(device.split('\n').length, text.split('\n').length, 'lines stay where they were')
+  return device
+    .replace(/ extern "C" \{ __attribute__\(\(used\)\).*$/gm, '')
+    .split('\n')
+    .filter((line) => line.trim() !== '')
+}
+
+test('functions of the host go, in whatever form', () => {
+  const host = [
+    'int main() { return 0; }',
+    'void launch(float *x);',
+    'static inline int twice(int x) { if (x) { return 2 * x; } return 0; }',
+    'template <class T, int N = (3 > 2)> std::vector<T> make(T x) noexcept { return {x}; }',
+    'Grid::Grid(int n) : n(n), data{new int[n]}, more(f(n)) { fill(); }',
+    'bool Grid::operator==(const Grid &other) const { return n == other.n; }',
+    'bool Grid::operator()(int a) const { return a; }',
+    'Grid::~Grid() {}',
+    'auto f(int x) -> decltype(x) { return x; }',
+    'extern "C" void call(void) { k<<<1, 2>>>(3); }',
+    '__host__ void onlyHost() {}',
+    'PYBIND11_MODULE(name, m) { m.def("f", &f, "text with } and { and \\" in it"); }',
+    'int counter = 0;',
+    'std::string text = R"x(} not the end )" )x";',
+    "char brace = '}';",
+    'float *a, *b;',
+    'using Clock = std::chrono::steady_clock;',
+    'using std::vector;',
+  ]
+  for (const text of host) assert.deepEqual(kept(text), [], text)
+})
+
+test('what is for the GPU stays', () => {
+  const device = [
+    '__device__ float f(float x) { return x; }',
+    '__host__ __device__ inline int both(int x) { return x; }',
+    'template <class T> __device__ T square(T x) { return x * x; }',
+    '__constant__ float weights[9];',
+    '__device__ int counter = 0;',
+    'const int N = 3;',
+    'static constexpr float PI = 3.14f;',
+    'typedef float real;',
+    'using real = double;',
+    'struct Particle { float x, y; };',
+    'enum class Mode : int { slow, fast };',
+    'using namespace std;',
+    '#define HD __host__ __device__',
+    'extern __shared__ float words[];',
+    'CUTLASS_DEVICE int g() { return 1; }',
+  ]
+  for (const text of device) assert.deepEqual(kept(text), [text], text)
+  assert.deepEqual(kept('#define HD __host__ __device__\nHD int both() { return 1; }'), [
+    '#define HD __host__ __device__',
+    'HD int both() { return 1; }',
+  ])
+})
+
+test('constexpr functions are for both sides, as nvcc has it by an option', () => {
+  assert.deepEqual(kept('template <class T> constexpr T twice(T x) { return 2 * x; }'), [
+    'template <class T> __host__ __device__ constexpr T twice(T x) { return 2 * x; }',
+  ])
+})
+
+test('of classes the members for the GPU stay, and conditions around and within', () => {
+  const text = `struct Grid {
+#if WIDE
+  long n;
+#else
+  int n;
+#endif
+  Grid(int n) : n(n) {}
+  __device__ int at(int i) const { return i * n; }
+  std::vector<int> data;
+  Grid() = default;
+ private:
+  void print() const;
+};
+#ifdef HOST
+void f() {
+#define INSIDE 1
+}
+#endif`
+  assert.deepEqual(
+    kept(text).map((line) => line.trim()),
+    `struct Grid {|#if WIDE|long n;|#else|int n;|#endif|__device__ int at(int i) const { return i * n; }|Grid() = default;|private:|};|#ifdef HOST|#define INSIDE 1|#endif`.split(
+      '|',
+    ),
+  )
+})
+
+test('a file whose brackets have no partners goes to the compiler as it is', () => {
+  const text = '#if A\nvoid f() {\n#else\nvoid g() {\n#endif\n}\n__global__ void k(int *x) {}'
+  assert.deepEqual(kept(text), text.split('\n'))
+})
+
+test('kernels are found with the names of their parameters and the comment above', () => {
+  const sources = new DeviceSources()
+  sources.add(
+    'own.cu',
+    `namespace outer { namespace inner {
+// Adds.
+// Twice.
+template <class T>
+__global__ void __launch_bounds__(256, 2) add(const T *__restrict__ a, T b[4], int n = f(1, 2), Pair<int, float> p, int) {}
+template __global__ void add<float>(const float *, float *, int, Pair<int, float>, int);
+void run() { add<double><<<1, 1>>>(a, b, 1, p, 2); add<Local><<<1, 1>>>(a, b, 1, p, 2); }
+}}
+// __global__ void in_comment(int x) {}
+const char *source = "__global__ void in_text(int x) {}";
+#define MAKE __global__ void in_macro(int x) {}`,
+  )
+  assert.deepEqual(
+    sources.kernels.map(({ expression, path, parameters, comment }) => ({
+      expression,
+      path: path.join('::'),
+      parameters: parameters.map(({ name }) => name),
+      comment,
+    })),
+    ['add<float>', 'add<double>'].map((expression) => ({
+      expression,
+      path: 'outer::inner',
+      parameters: ['a', 'b', 'n', 'p', undefined],
+      comment: 'Adds.\nTwice.',
+    })),
+  )
+})
+
+test('tokens have their places, and brackets their partners', () => {
+  const text = 'a /* ( */ b("}") // {\n#define C {\n [x]'
+  const { tokens, closing, directives, balanced } = tokensOf(text)
+  assert.deepEqual(
+    tokens.map((token) => token.text),
+    ['a', 'b', '(', '"}"', ')', '[', 'x', ']'],
+  )
+  assert.ok(tokens.every(({ text: own, start, end }) => text.slice(start, end) === own))
+  assert.deepEqual(
+    [...closing],
+    [
+      [2, 4],
+      [5, 7],
+    ],
+  )
+  assert.deepEqual(
+    directives.map((directive) => directive.text),
+    ['#define C {'],
+  )
+  assert.ok(balanced)
+  assert.equal(commentAbove('/** One.\n * Two. */\nint x', 20), 'One.\nTwo.')
+  assert.equal(commentAbove('// One.\n\nint x', 9), '')
+})
