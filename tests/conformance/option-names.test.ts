@@ -15,6 +15,7 @@ import {
   Program,
   Stream,
 } from 'cuda-streams'
+import { compileCu, cuRollup } from 'cuda-streams/cu'
 import { Cublas } from 'cuda-streams/cublas'
 import { fromCudaArrayInterface, fromDLPack, toCudaArrayInterface, toDLPack } from 'cuda-streams/dlpack'
 import { Communicator } from 'cuda-streams/nccl'
@@ -139,6 +140,8 @@ function rowsOf(bench: Workbench, held: Held): readonly Row[] {
     ],
     ['kernels/kernel', 'Module.load()', 'device', (o) => Module.load('', o)],
     ['kernels/kernel', 'Program.compile()', 'arch, options, device, name', (o) => Program.compile('', o)],
+    ['cu/compile-cu', 'compileCu()', 'arch, options', (o) => compileCu('none.cu', o)],
+    ['cu/plugins', 'cuRollup()', 'arch, options, declarations', (o) => cuRollup(o)],
     ['kernels/defined-kernel', 'defineKernel()', KERNEL, (o) => defineKernel(o)],
     [
       'kernels/external-work',

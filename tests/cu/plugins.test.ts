@@ -1,4 +1,4 @@
-/** The plug-ins, called as bundlers call them. `node scripts/bundlers.mjs` runs the bundlers themselves. */
+/** The plug-ins, called as bundlers call them. */
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
