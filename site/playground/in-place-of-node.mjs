@@ -21,7 +21,7 @@ const REPLACED = {
   'timeline/cupti/listen.js': 'cupti.ts',
 }
 /** What can only run in Node. A page must not load it: something has to be put in its place. */
-const ONLY_IN_NODE = /^(native|driver\/cuda|timeline\/cupti|libraries|cli)\//
+const ONLY_IN_NODE = /^(native|driver\/cuda|timeline\/cupti|libraries|cli|cu)\//
 const MODULES = ['async_hooks', 'buffer', 'diagnostics_channel', 'url', 'util', 'worker_threads']
 
 /** Has the exports of all those modules. */

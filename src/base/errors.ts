@@ -103,11 +103,14 @@ function coded<E extends Error>(type: new (message: string) => E, code: string, 
   )
 }
 
+/** What is wrong is said of the program's own call. The stack of other errors begins where they are made. */
+const ABOUT_THE_CALL: readonly StateCode[] = ['ERR_CLOSED', 'ERR_UNSUPPORTED', 'ERR_COMPILATION']
+
 /** The arguments have the right form, but the call cannot be made in the present state. */
 export function stateError(code: StateCode, message: string, cause?: unknown): Error & { code: string } {
   const text = printableLines(message)
   const make = (): Error => (cause === undefined ? new Error(text) : new Error(text, { cause }))
-  return Object.assign(code === 'ERR_CLOSED' ? fromCaller(make) : make(), { code })
+  return Object.assign(ABOUT_THE_CALL.includes(code) ? fromCaller(make) : make(), { code })
 }
 
 /** `way` is the way out, unless the expectation shows it. */

@@ -404,7 +404,7 @@ export interface LaunchAttributes {
   readonly preferredCluster: readonly [number, number, number] | undefined
 }
 
-/** A kernel in JavaScript, for a driver that runs no GPU code. */
+/** A kernel in JavaScript, for the simulator. */
 export interface HostKernel {
   /** Virtual nanoseconds that a launch takes. */
   readonly nanoseconds: number

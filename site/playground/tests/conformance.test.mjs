@@ -13,6 +13,7 @@ const NOT_PLAYED = {
   'blocking-calls': 'CUDA_STREAMS_SYNC: a page has no environment variables',
   'driver-choice': 'CUDA_STREAMS_DRIVER and its like: a page has no environment variables',
   'foreign-capture': 'it needs a GPU',
+  'option-names': 'it has the options of cuda-streams/cu, too, which compiles in Node alone',
   matrix: 'it takes minutes; on 22 November 2026 all of it passed there',
   'silent-waits': 'CUDA_STREAMS_WARN_AFTER, and the warnings of a process',
 }

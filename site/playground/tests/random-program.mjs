@@ -94,12 +94,14 @@ export function randomProgram(seed) {
     "const add = defineKernel({ name: 'add', source: '', signature: ['inout u8*', 'in u8*', 'i32'], simulateGrid: (grid, to, from, more) => { to.forEach((_, at) => { to[at] = to[at]! + from[at]! + more }) } })",
     `const ptx = ${JSON.stringify(PTX)}`,
     "const module = Module.load(ptx, { device }); const mix = module.kernel('mix', ['inout u8*', 'in u8*', 'u32']); const threads = module.global('threads')",
+    "const defined = defineKernel({ name: 'mix', ptx, signature: ['inout u8*', 'in u8*', 'u32'] }); await defined.prepare(device)",
+    "console.log(defined.global('threads', device).byteLength)",
     // Its first launch loads code, which is refused while a stream waits for a promise.
     'await add.prepare(device)',
     'const marks = [a.record(), new Event({ device, timing: true }).record(b)]',
     'const log: string[] = []',
     // What the collector takes away, and when, is no outcome: the memory, events and graphs of programs stay reachable.
-    "const kept: object[] = [a, b, c, pool, x, y, z, pinned, flags, add, module, mix, threads, ...marks]; Reflect.set(globalThis, 'kept', kept)",
+    "const kept: object[] = [a, b, c, pool, x, y, z, pinned, flags, add, module, mix, threads, defined, ...marks]; Reflect.set(globalThis, 'kept', kept)",
     'const keep = <T extends object>(one: T): T => { kept.push(one); return one }',
     'const say = (...values: unknown[]) => void log.push(values.map(String).join())',
     'const tell = (one: object) => console.log(one, Object.prototype.toString.call(one), String(one))',
