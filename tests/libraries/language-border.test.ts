@@ -645,7 +645,11 @@ describe('across the language border', { skip }, () => {
       const closed = device.alloc(4)
       closed.close()
       refused(() => communicator.send(closed, { ...f32, peer: 0 }), 'ERR_CLOSED')
-      assert.deepEqual(fake.said(), [])
+      // A rank 0 of an earlier test, which waited for others in vain, may be given up meanwhile; this one is rank 1.
+      assert.deepEqual(
+        fake.said().filter((line) => line !== 'abort 0'),
+        [],
+      )
     })
   })
 })
