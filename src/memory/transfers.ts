@@ -172,7 +172,7 @@ export interface CheckedFill {
 
 export function checkFill(buffer: unknown, value: number, options: FillOptions | undefined): CheckedFill {
   const { width: given, type } = readOptions(options, FILL_OPTIONS)
-  const width = given ?? 1
+  const width = given === undefined ? 1 : given
   const to = checkBuffer(buffer, 'buffer')
   to.checkOpen()
   if (type !== undefined) {

@@ -46,6 +46,7 @@ const CONFORMANCE = [
 ]
 /** What the fake libcuda lacks for the others. */
 const NOT_PLAYED: Readonly<Record<string, string>> = {
+  callers: 'errors of calls that reach no driver',
   'defined-kernels': 'code for a GPU',
   'driver-choice': 'it is about the driver of the machine',
   events: 'a second process',

@@ -48,6 +48,9 @@ export const added = defineKernel({
   },
 })
 
+/** The kernel of the PTX, defined by it. */
+export const addedByPtx = defineKernel({ name: 'add', ptx: PTX, signature: SIGNATURE })
+
 /** Why NVRTC cannot be used here, if it cannot. Compiles the kernel with a host implementation, too. */
 export const needsCompiler: NonNullable<Call['lacks']> = ({ lab }) =>
   lab.once('the compiler', () =>

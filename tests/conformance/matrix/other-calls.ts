@@ -14,7 +14,7 @@ import {
   Stream,
 } from 'cuda-streams'
 import { lacksNvrtc } from '../../helpers/nvrtc.js'
-import { added, CONFIG, kernelOf, needsCompiler, PTX, SIGNATURE } from './adding.js'
+import { added, addedByPtx, CONFIG, kernelOf, needsCompiler, PTX, SIGNATURE } from './adding.js'
 import type { Call } from './call.js'
 import { BYTES, WORDS } from './lab.js'
 import type { Scene } from './scene.js'
@@ -570,6 +570,17 @@ const kernels: readonly Call[] = [
     prepare: (scene) => {
       const { module } = kernelOf(scene)
       return () => module.global('words').byteLength
+    },
+    answers: (_scene, value) => assert.equal(value, 16),
+  },
+  {
+    name: 'kernel.global()',
+    members: ['DefinedKernel#global'],
+    act: 'makes',
+    prepare: (scene) => {
+      // Loads it.
+      addedByPtx.global('words', scene.device)
+      return () => addedByPtx.global('words', scene.device).byteLength
     },
     answers: (_scene, value) => assert.equal(value, 16),
   },
