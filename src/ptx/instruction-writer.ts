@@ -857,17 +857,24 @@ export class InstructionWriter {
     body.end()
   }
 
+  /** The registers of a load or store, one for each value. */
+  #registersOf(decoded: Decoded, name: 'd' | 'b', what: 'load' | 'store'): readonly Operand[] {
+    const { vec } = decoded.modifiers
+    const operand = this.#operand(decoded, name)
+    const items = vec === undefined ? [operand] : operand.kind === 'vector' ? operand.items : []
+    const count = Number((vec ?? 'v1').slice(1))
+    if (items.length !== count) throw this.#error(`A ${what} of ${count} values needs as many registers`, decoded)
+    return items
+  }
+
   #load(decoded: Decoded): void {
     const { modifiers } = decoded
     const type = modifiers['T'] ?? 'b32'
-    const target = this.#operand(decoded, 'd')
-    const items = modifiers['vec'] === undefined ? [target] : target.kind === 'vector' ? target.items : []
-    const count = Number((modifiers['vec'] ?? 'v1').slice(1))
-    if (items.length !== count) throw this.#error(`A load of ${count} values needs as many registers`, decoded)
+    const items = this.#registersOf(decoded, 'd', 'load')
     const size = Math.max(8, bitsOf(type)) / 8
     const operand = this.#operand(decoded, 'a')
     const space = this.#spaceOf(decoded, operand)
-    const address = this.#address(operand, space, size * count, SHADOW.read, decoded)
+    const address = this.#address(operand, space, size * items.length, SHADOW.read, decoded)
     for (const [index, item] of items.entries()) {
       if (item.kind === 'sink') continue
       this.#loadOne(item, type, address, index * size)
@@ -914,10 +921,7 @@ export class InstructionWriter {
   #store(decoded: Decoded): void {
     const { modifiers } = decoded
     const type = modifiers['T'] ?? 'b32'
-    const source = this.#operand(decoded, 'b')
-    const items = modifiers['vec'] === undefined ? [source] : source.kind === 'vector' ? source.items : []
-    const count = Number((modifiers['vec'] ?? 'v1').slice(1))
-    if (items.length !== count) throw this.#error(`A store of ${count} values needs as many registers`, decoded)
+    const items = this.#registersOf(decoded, 'b', 'store')
     const size = Math.max(8, bitsOf(type)) / 8
     const operand = this.#operand(decoded, 'a')
     const space = this.#spaceOf(decoded, operand)
@@ -925,10 +929,10 @@ export class InstructionWriter {
       for (const [index, item] of items.entries()) this.#storeOne(item, type, address, index * size)
     }
     if (operand.kind === 'address' && (space === 'global' || space === 'generic')) {
-      this.#globalStore(operand, size * count, decoded, write)
+      this.#globalStore(operand, size * items.length, decoded, write)
       return
     }
-    const address = this.#address(operand, space, size * count, SHADOW.written, decoded)
+    const address = this.#address(operand, space, size * items.length, SHADOW.written, decoded)
     write(address)
     this.#body.release('i32', address)
   }

@@ -76,6 +76,7 @@ export class PtxModule {
   readonly #text: PtxText
   readonly #addresses = new Map<string, number>()
   readonly #programs = new Map<string, KernelProgram>()
+  readonly #facts = new Map<string, KernelFacts>()
   readonly #codes = new Map<string, KernelCode>()
 
   /** @throws ERR_COMPILATION for text that is no PTX; ERR_UNSUPPORTED for 32-bit addresses; each with `line` */
@@ -112,7 +113,12 @@ export class PtxModule {
 
   /** @throws ERR_UNSUPPORTED, ERR_COMPILATION, as `code` does */
   facts(kernel: string): KernelFacts {
-    return withCode(() => factsOf(this.#program(kernel, DEFAULT_STACK_BYTES)))
+    let facts = this.#facts.get(kernel)
+    if (facts === undefined) {
+      facts = withCode(() => factsOf(this.#program(kernel, DEFAULT_STACK_BYTES)))
+      this.#facts.set(kernel, facts)
+    }
+    return facts
   }
 
   /**

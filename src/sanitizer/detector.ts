@@ -251,8 +251,9 @@ export class Detector {
   /** Reports the findings that were held back and for which this says so: those of which the bytes are really shared. */
   reportHeld(isKnown: (finding: Finding) => boolean = () => true): void {
     if (this.#held.length === 0) return
-    const known = this.#held.filter(({ finding }) => isKnown(finding))
-    this.#held = this.#held.filter((each) => !known.includes(each))
+    const held = this.#held
+    const known = held.filter(({ finding }) => isKnown(finding))
+    this.#held = held.filter(({ finding }) => !isKnown(finding))
     for (const { operation, finding } of known) {
       const { first, second, start, end } = finding
       const areShared = first === undefined || meet(touchedBy(first), touchedBy(second), start, end)

@@ -49,6 +49,12 @@ function hostCallOf(host: HostKernel, { kernel, shape, args }: KernelWork, memor
   return { pieces, names, types, run }
 }
 
+/** The bytes of the pieces now: the memory itself. */
+const bytesOf = (pieces: readonly TouchedMemory[], memory: SimMemory): readonly Uint8Array[] =>
+  pieces.map(({ pointer, byteLength }) =>
+    byteLength === 0 ? new Uint8Array() : memory.bytesAt(pointer, byteLength, CALL),
+  )
+
 /** A launch that runs JavaScript. */
 export function hostWorkOf(host: HostKernel, work: KernelWork, memory: SimMemory): Queued {
   const { pieces, names, run } = hostCallOf(host, work, memory)
@@ -66,15 +72,11 @@ const TOLERANCES: { readonly [T in ScalarType]?: number } = { f32: 1e-5, f64: 1e
  */
 export function compareWithHost(host: HostKernel, work: KernelWork, memory: SimMemory): () => () => void {
   const { pieces, names, types, run } = hostCallOf(host, work, memory)
-  const bytesOf = (): readonly Uint8Array[] =>
-    pieces.map(({ pointer, byteLength }) =>
-      byteLength === 0 ? new Uint8Array() : memory.bytesAt(pointer, byteLength, CALL),
-    )
   return () => {
-    const copies = bytesOf().map((bytes) => bytes.slice())
+    const copies = bytesOf(pieces, memory).map((bytes) => bytes.slice())
     run(copies)
     return () => {
-      for (const [index, theirs] of bytesOf().entries()) {
+      for (const [index, theirs] of bytesOf(pieces, memory).entries()) {
         const ours = copies[index] ?? theirs
         const at = firstDifference(ours, theirs, types[index] ?? 'u8')
         if (at === undefined) continue
@@ -144,9 +146,7 @@ export class HostWork implements Work {
 
   effect(): void {
     const { pieces } = this
-    const all = pieces.map(({ pointer, byteLength }) =>
-      byteLength === 0 ? new Uint8Array() : this.memory.bytesAt(pointer, byteLength, CALL),
-    )
+    const all = bytesOf(pieces, this.memory)
     const watched = all.map((bytes, index) => {
       const { pointer = 0, access = 'inout' } = pieces[index] ?? {}
       return { bytes, access, within: bytes.byteLength === 0 ? NOTHING : this.memory.spanAt(pointer as Pointer, CALL) }

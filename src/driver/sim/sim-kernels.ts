@@ -123,7 +123,7 @@ export class SimKernels implements KernelDriver {
   }
 
   activeBlocks(kernel: KernelHandle, blockSize: number, sharedMemory: number): number {
-    return blocksPerMultiprocessor([blockSize, 1, 1], sharedMemory + this.#staticSharedMemory(kernel))
+    return blocksPerMultiprocessor([blockSize, 1, 1], sharedMemory + this.#factsOf(kernel).staticSharedBytes)
   }
 
   launch(work: QueuedKernel): void {
@@ -188,15 +188,15 @@ export class SimKernels implements KernelDriver {
     return kernel
   }
 
-  /** Of each block; that of a host implementation is not known. */
-  #staticSharedMemory(handle: KernelHandle): number {
+  /** Of a kernel of PTX; of a host implementation nothing is known. */
+  #factsOf(handle: KernelHandle): KnownFacts {
     const code = this.#kernels[handle]?.code
-    return code !== undefined && 'facts' in code ? code.facts.staticSharedBytes : 0
+    return code !== undefined && 'facts' in code ? code.facts : NO_FACTS
   }
 
   #checkSharedMemory({ kernel, shape: { sharedMemory } }: KernelWork): void {
     if (sharedMemory <= SHARED_MEMORY_OF_ANY) return
-    if (within(sharedMemory + this.#staticSharedMemory(kernel.handle), A.maxSharedMemoryPerBlockOptin)) return
+    if (within(sharedMemory + this.#factsOf(kernel.handle).staticSharedBytes, A.maxSharedMemoryPerBlockOptin)) return
     throw cudaError('cuFuncSetAttribute', CUresult.INVALID_VALUE)
   }
 
@@ -204,10 +204,9 @@ export class SimKernels implements KernelDriver {
   #refusalOf({ kernel, shape }: KernelWork, partition: SimPartition | undefined): number {
     const { block, grid, sharedMemory } = shape
     if (!fits(shape)) return CUresult.INVALID_VALUE
-    const shared = sharedMemory + this.#staticSharedMemory(kernel.handle)
+    const { staticSharedBytes, maxThreads, requiredThreads } = this.#factsOf(kernel.handle)
+    const shared = sharedMemory + staticSharedBytes
     if (sharedMemory <= SHARED_MEMORY_OF_ANY && shared > SHARED_MEMORY_OF_ANY) return CUresult.INVALID_VALUE
-    const code = this.#kernels[kernel.handle]?.code
-    const { maxThreads, requiredThreads } = code !== undefined && 'facts' in code ? code.facts : NO_BOUNDS
     if (maxThreads !== undefined && block[0] * block[1] * block[2] > maxThreads) return CUresult.INVALID_VALUE
     if (requiredThreads?.some((count, axis) => count !== block[axis])) return CUresult.INVALID_VALUE
     if (!shape.cooperative) return 0
@@ -216,7 +215,9 @@ export class SimKernels implements KernelDriver {
   }
 }
 
-const NO_BOUNDS = { maxThreads: undefined, requiredThreads: undefined }
+type KnownFacts = Pick<PtxKernel['facts'], 'staticSharedBytes' | 'maxThreads' | 'requiredThreads'>
+
+const NO_FACTS: KnownFacts = { staticSharedBytes: 0, maxThreads: undefined, requiredThreads: undefined }
 
 const compiled = ({ host }: KernelSource, code: Uint8Array): ModuleImage => (host === undefined ? code : { code, host })
 
