@@ -30,8 +30,9 @@ mkdirSync(bundle, { recursive: true })
 const archive = archiveOf(values.node.split(','))
 copyFileSync(archive, join(bundle, 'nodes.tar.xz'))
 
-const beside = [join('tests', 'differential', 'corpus'), join('tests', 'gpu-facts'), join('tests', 'fake-driver')]
-for (const name of ['package.json', 'dist', 'docs', 'bench', 'scripts', ...beside]) copy(name)
+// Tests read sources and pages, too.
+const tracked = execFileSync('git', ['ls-files', '-z'], { cwd: root, encoding: 'utf8' }).split('\0')
+for (const name of ['dist', ...tracked.filter((each) => each !== '' && existsSync(join(root, each)))]) copy(name)
 for (const name of ['fast-check', 'pure-rand'])
   copy(join('node_modules', name), (path) => !/\.(d\.ts|map|md)$|\/cjs\//.test(path))
 copy(join('node_modules', '@opentelemetry', 'api'), (path) => !/\.(d\.ts|map|md)$|\/build\/(esm|esnext)/.test(path))

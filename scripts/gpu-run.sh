@@ -37,7 +37,8 @@ cd "$here/app"
 what=${1:-test}
 shift || true
 case $what in
-  test) exec "$node" scripts/test.mjs "$@" ;;
+  # The simulator is tested where there is no GPU.
+  test) CUDA_STREAMS_TEST_BACKENDS=cuda exec "$node" scripts/test.mjs "$@" ;;
   start) exec "$node" dist/examples/pipeline/main.js "$@" ;;
   bench) exec "$node" dist/bench/main.js "$@" ;;
   *) exec "$node" "$what" "$@" ;;

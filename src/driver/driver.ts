@@ -240,10 +240,10 @@ export interface Driver {
   /** `cuEventDestroy`. No graph records the event, or waits for it. */
   eventDestroy(event: EventHandle): void
   /**
-   * Destroys an event with no flags, or DISABLE_TIMING alone, whose handle was never read: the driver may use it again,
-   * and where it was never recorded give it out as new.
+   * Destroys an event that was made with these flags (no flags, or DISABLE_TIMING alone, which is the default) and whose handle was
+   * never read: the driver may use it again, and where it was never recorded give it out as new.
    */
-  eventRecycle(context: ContextHandle, event: EventHandle, neverRecorded?: boolean): void
+  eventRecycle(context: ContextHandle, event: EventHandle, flags?: number, neverRecorded?: boolean): void
   /**
    * Wraps an event that another library owns. Undefined if the driver cannot find its device. Throws
    * ERR_INVALID_HANDLE or ERR_CLOSED for a number that is no event's handle.

@@ -36,7 +36,7 @@ export class PinnedBuffer extends Memory {
    * @throws {Error} ERR_INVALID_ARG_TYPE; ERR_INVALID_ARG_VALUE for an array that is detached, ERR_OUT_OF_RANGE for an
    * empty one and a device that does not exist; ERR_UNSUPPORTED for a resizable ArrayBuffer, for that of a WebAssembly.Memory
    * that is not shared (Node 20 cannot recognise it: do not pass it), and if it cannot be kept from being transferred
-   * @throws {CudaError} 712 for memory that is registered already, or was registered and is still in use
+   * @throws {CudaError} 712 for memory that is registered already, or was registered and is still in use; 1 for memory of `allocPinned()`
    * @example
    * ```ts
    * const shared = new SharedArrayBuffer(4096) // other threads write it

@@ -252,8 +252,8 @@ export class SanitizerInterceptor implements Interceptor {
     this.#order.events.destroyed(event)
   }
 
-  eventRecycle(context: ContextHandle, event: EventHandle, neverRecorded?: boolean): void {
-    this.next.eventRecycle(context, event, neverRecorded)
+  eventRecycle(context: ContextHandle, event: EventHandle, flags?: number, neverRecorded?: boolean): void {
+    this.next.eventRecycle(context, event, flags, neverRecorded)
     this.#order.events.destroyed(event)
   }
 

@@ -178,7 +178,7 @@ export class EventImpl extends NativeResource {
     // The driver may give an event that is recorded next the record of an earlier use.
     const neverRecorded = this.records === 0 && this.ownership !== 'recordedNext'
     if (this.#isPrivate && !this.settings.blockingSync) {
-      this.driver.eventRecycle(this.context, this.handle, neverRecorded)
+      this.driver.eventRecycle(this.context, this.handle, flagsOf(this.settings), neverRecorded)
     } else this.driver.eventDestroy(this.handle)
   }
 

@@ -421,7 +421,7 @@ export class TimedEvents {
   close(): void {
     this.#closed = true
     for (const [context, stock] of this.#free) {
-      for (const event of stock.splice(0)) this.driver.eventRecycle(context, event)
+      for (const event of stock.splice(0)) this.driver.eventRecycle(context, event, EventFlag.DEFAULT)
     }
   }
 

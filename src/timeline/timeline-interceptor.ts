@@ -190,8 +190,8 @@ export class TimelineInterceptor implements Interceptor {
     this.writer.eventRecorded(event)
   }
 
-  eventRecycle(context: ContextHandle, event: EventHandle, neverRecorded?: boolean): void {
-    this.next.eventRecycle(context, event, neverRecorded)
+  eventRecycle(context: ContextHandle, event: EventHandle, flags?: number, neverRecorded?: boolean): void {
+    this.next.eventRecycle(context, event, flags, neverRecorded)
     this.writer.eventRecorded(event)
   }
 

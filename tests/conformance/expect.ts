@@ -85,6 +85,11 @@ export async function turns(count = 20): Promise<void> {
   for (let left = count; left > 0; left -= 1) await turn()
 }
 
+/** Lets the event loop turn until the condition holds, however long the machine takes. */
+export async function until(holds: () => boolean): Promise<void> {
+  while (!holds()) await turn()
+}
+
 /** Follows a promise without waiting for it. */
 export function follow(promise: Promise<unknown>): { readonly settled: boolean } {
   const state = { settled: false }

@@ -61,6 +61,27 @@ onEveryBackend('what is closed while a stream stands', (bench) => {
     },
   }
 
+  test('W6 registered memory, while streams have done what they had at each look, and stand again', async () => {
+    const streams = [bench.stream(), bench.stream()]
+    const { close, isBack } = registered()
+    device.synchronize()
+    let end = bench.latch(streams[0] ?? device.defaultStream).open
+    close()
+    for (let round = 1; round < 40; round += 1) {
+      const [before, after] = [streams[(round + 1) % 2], streams[round % 2]]
+      const next = bench.latch(after ?? device.defaultStream).open
+      end()
+      await before?.finished()
+      end = next
+      // Each close of registered memory is a look.
+      registered().close()
+    }
+    end()
+    await device.finished()
+    await isBack()
+    for (const stream of streams) stream.close()
+  })
+
   test('W6 registered memory, while another library’s own stream that is wrapped stands at a wait of that library', async () => {
     const { close, isBack } = registered()
     const handle = bench.foreignStream(device)

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { type Device, Event, ExternalStream, Stream } from 'cuda-streams'
 import { latch, simulate } from 'cuda-streams/sim'
 import { onEveryBackend } from '../helpers/suite.js'
-import { ONE_DEVICE, refused, refusedByDriver, secondDevice, stillWorks, turns } from './expect.js'
+import { ONE_DEVICE, refused, refusedByDriver, secondDevice, stillWorks, turns, until } from './expect.js'
 
 onEveryBackend('ordering', (bench) => {
   const { device } = bench
@@ -21,8 +21,7 @@ onEveryBackend('ordering', (bench) => {
     assert.equal(blocking.query(), false)
     first.open()
     await other.finished()
-    for (let turn = 0; turn < 1000 && !blocking.query(); turn += 1) await turns()
-    assert.equal(blocking.query(), true)
+    await until(() => blocking.query())
     using after = blocking.record()
     assert.equal(after.query(), false)
     second.open()

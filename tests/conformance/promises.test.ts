@@ -7,7 +7,7 @@ import { ExternalStream, Stream } from 'cuda-streams'
 import { hasProcess } from '../helpers/run-time.js'
 import { onEveryBackend } from '../helpers/suite.js'
 import { runScenario } from './child.js'
-import { follow, refused, rejected, stillWorks, turns } from './expect.js'
+import { follow, refused, rejected, stillWorks, turns, until } from './expect.js'
 
 interface Settled {
   readonly promise: Promise<void>
@@ -41,6 +41,7 @@ onEveryBackend('promises that streams wait for', (bench) => {
     assert.equal(stream.wait(promise), stream)
     stream.copy(buffer, pinned).launchHostFunc(() => order.push('behind'))
     const done = stream.download(buffer)
+    await until(() => order.length > 0)
     await turns(50)
     assert.deepEqual(order, ['before'])
     assert.equal(stream.query(), false)

@@ -2,18 +2,18 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { compileCu } from 'cuda-streams/cu'
+import { compiler, compilerUnavailable } from '../docs/guide-compiler.js'
 import { lacksNvrtc } from '../helpers/nvrtc.js'
 import { root } from '../helpers/root.js'
 import { scratchFolder } from '../helpers/scratch.js'
 import { cuFile } from './cu-files.js'
 
-const compiler = join(dirname(createRequire(import.meta.url).resolve('typescript/package.json')), 'bin', 'tsc')
+const skip = compilerUnavailable() ?? lacksNvrtc()
 
-test('launches are typed, with the names of the parameters', { skip: lacksNvrtc(), timeout: 120_000 }, async () => {
+test('launches are typed, with the names of the parameters', { skip, timeout: 120_000 }, async () => {
   const project = scratchFolder('cu-types')
   mkdirSync(join(project, 'node_modules', '@types'), { recursive: true })
   symlinkSync(root, join(project, 'node_modules', 'cuda-streams'), 'dir')
@@ -46,7 +46,7 @@ export function run(stream: Stream, x: DeviceBuffer, y: DeviceBuffer): void {
       compilerOptions: { ...options, allowArbitraryExtensions: true, types: ['node'], skipLibCheck: true },
     }),
   )
-  const { stdout, status } = spawnSync(process.execPath, [compiler, '-p', project], { encoding: 'utf8' })
+  const { stdout, status } = spawnSync(process.execPath, [compiler(), '-p', project], { encoding: 'utf8' })
   assert.equal(`${stdout}${status}`, '0')
   // An editor shows a label for each argument: those are the labels of the tuple, which a declaration shows, too.
   const labels = `import { saxpy } from './saxpy.cu'
@@ -56,6 +56,6 @@ export const launch = (...args: ArgumentsOf<Signature>): unknown => args
 const wrong: [label: boolean] = launch
 `
   writeFileSync(join(project, 'main.ts'), labels)
-  const { stdout: wrong } = spawnSync(process.execPath, [compiler, '-p', project], { encoding: 'utf8' })
+  const { stdout: wrong } = spawnSync(process.execPath, [compiler(), '-p', project], { encoding: 'utf8' })
   assert.match(wrong, /\(n: number, a: number, x: MemoryArgument, y: MemoryArgument\) => unknown/)
 })

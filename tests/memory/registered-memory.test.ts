@@ -136,10 +136,16 @@ onEveryBackend('registered memory', (bench) => {
   it('is no memory that is page-locked already, and what is refused stays as it was', () => {
     const pinned = device.allocPinned(64)
     const { bytes } = pinned
-    refusedByDriver(() => PinnedBuffer.from(bytes, { device }), 712)
-    refusedByDriver(() => PinnedBuffer.from(bytes.subarray(60), { device }), 712)
+    refusedByDriver(() => PinnedBuffer.from(bytes, { device }), 1)
+    refusedByDriver(() => PinnedBuffer.from(bytes.subarray(60), { device }), 1)
     pinned.close()
     assert.equal(bytes.length, 0, 'its close empties its views still')
+
+    const again = new Uint8Array(64)
+    using registered = PinnedBuffer.from(again, { device })
+    refusedByDriver(() => PinnedBuffer.from(again, { device }), 712)
+    refusedByDriver(() => PinnedBuffer.from(again.subarray(60), { device }), 712)
+    registered.close()
 
     const array = new ArrayBuffer(64)
     refused(() => PinnedBuffer.from(array, { device: 99 }), 'ERR_OUT_OF_RANGE')

@@ -14,6 +14,11 @@ export function runIn(folder: string, command: string, ...args: readonly string[
   return { stdout, stderr }
 }
 
+/** Why nothing can be packed here, if it cannot: a machine with a GPU may have Node alone. */
+export function npmUnavailable(): string | false {
+  return spawnSync('npm', ['--version']).status === 0 ? false : 'npm is not installed here'
+}
+
 /** Packs into the folder, without the package's scripts, which would build dist/ again under the feet of the other tests. */
 export function packInto(folder: string): string {
   const { stdout } = runIn(folder, 'npm', 'pack', root, '--ignore-scripts', '--json', '--pack-destination', folder)

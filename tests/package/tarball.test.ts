@@ -7,13 +7,13 @@ import { after, before, describe, it } from 'node:test'
 import { pythonUnavailable } from '../../examples/python/python.js'
 import { parsePage } from '../docs/guide-pages.js'
 import { root } from '../helpers/root.js'
-import { installPacked, packInto, runIn } from './packed.js'
+import { installPacked, npmUnavailable, packInto, runIn } from './packed.js'
 
 const EXAMPLES = readdirSync(join(root, 'examples'), { withFileTypes: true }).filter((entry) => entry.isDirectory())
 /** What differs from machine to machine. */
 const plain = (text: string): string => text.trim().replace(/queued in \d+ ms/, 'queued in 0 ms')
 
-describe('the tarball', () => {
+describe('the tarball', { skip: npmUnavailable() }, () => {
   const project = mkdtempSync(join(tmpdir(), 'cuda-streams-tarball-'))
   const own = join(project, 'node_modules', 'cuda-streams')
   let packed: readonly string[] = []

@@ -1,48 +1,16 @@
 /** PTX of Triton and of Numba, against plain loops. */
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
-import type { PtxModule } from '../../src/ptx/ptx.js'
-import { floats, integers, Machine, type NumericArray, ptxOf, type TestLaunch } from './machine.js'
+import { floats, integers, type NumericArray, onEachMachine, type TestLaunch } from './machine.js'
 import { halfBitsOf, halfValue } from './small-floats.js'
 
-interface Scene {
-  run(options: TestLaunch, ...parameters: (number | NumericArray)[]): void
-  readonly architecture: number
-}
+type Run<P> = (options: TestLaunch, ...parameters: (number | P)[]) => void
 
-function launchWith(
-  machine: Machine,
-  module: PtxModule,
-  options: TestLaunch,
-  parameters: (number | bigint | NumericArray)[],
-): void {
-  const addresses: [number, NumericArray][] = []
-  const values = parameters.map((each) => {
-    if (typeof each !== 'object') return each
-    const known = addresses.find(([, array]) => array === each)
-    if (known !== undefined) return known[0]
-    const address = machine.put(each)
-    addresses.push([address, each])
-    return address
-  })
-  machine.run(module, module.kernels[0] ?? '', options, values)
-  for (const [address, array] of addresses) {
-    const bytes = machine.memory.use(address, array.byteLength)
-    if (bytes !== undefined) new Uint8Array(array.buffer).set(bytes)
-  }
-}
-
-function triton(name: string, check: (scene: Scene) => void): void {
+function triton(name: string, check: (run: Run<NumericArray>) => void): void {
   for (const architecture of [80, 90]) {
-    test(`Triton's ${name} for sm_${architecture} computes what its reference does`, () => {
-      const machine = new Machine()
-      const module = machine.load(ptxOf(`triton_${name}.sm_${architecture}`))
-      check({
-        architecture,
-        // Two pointers to scratch memory stand behind the parameters.
-        run: (options, ...parameters) => launchWith(machine, module, { block: 128, ...options }, [...parameters, 0, 0]),
-      })
-    })
+    // Two pointers to scratch memory stand behind the parameters.
+    onEachMachine(`triton_${name}.sm_${architecture}`, undefined, architecture, ({ launch }) =>
+      check((options, ...parameters) => launch({ block: 128, ...options }, ...parameters, 0, 0)),
+    )
   }
 }
 
@@ -60,23 +28,13 @@ class Shaped {
   }
 }
 
-function numba(
-  name: string,
-  check: (run: (options: TestLaunch, ...parameters: (number | Shaped)[]) => void) => void,
-): void {
+function numba(name: string, check: (run: Run<Shaped>) => void): void {
   for (const architecture of [75, 90]) {
-    test(`Numba's ${name} for sm_${architecture} computes what its reference does`, () => {
-      const machine = new Machine()
-      const module = machine.load(ptxOf(`numba_${name}.sm_${architecture}`))
+    onEachMachine(`numba_${name}.sm_${architecture}`, undefined, architecture, ({ launch }) =>
       check((options, ...parameters) =>
-        launchWith(
-          machine,
-          module,
-          options,
-          parameters.flatMap((each) => (each instanceof Shaped ? each.parameters : [each])),
-        ),
-      )
-    })
+        launch(options, ...parameters.flatMap((each) => (each instanceof Shaped ? each.parameters : [each]))),
+      ),
+    )
   }
 }
 
@@ -88,7 +46,7 @@ const near = (actual: ArrayLike<number>, expected: readonly number[], error: num
     )
   })
 
-triton('add', ({ run }) => {
+triton('add', (run) => {
   const [x, y, o] = [floats(1000, 1), floats(1000, 2), new Float32Array(1000)]
   run({ grid: 4 }, x, y, o, 1000)
   assert.deepEqual(
@@ -97,7 +55,7 @@ triton('add', ({ run }) => {
   )
 })
 
-triton('softmax', ({ run }) => {
+triton('softmax', (run) => {
   const [x, o] = [floats(3 * 400, 1, 6), new Float32Array(1200)]
   run({ grid: 3, shared: 16 }, x, o, 400)
   for (let row = 0; row < 3; row++) {
@@ -111,7 +69,7 @@ triton('softmax', ({ run }) => {
   }
 })
 
-triton('matmul', ({ run }) => {
+triton('matmul', (run) => {
   const [m, n, k] = [64, 64, 96]
   const halves = (count: number, seed: number): Uint16Array =>
     Uint16Array.from(integers(count, 33, seed), (value) => halfBitsOf((value - 16) / 8))
@@ -126,7 +84,7 @@ triton('matmul', ({ run }) => {
   }
 })
 
-triton('layernorm', ({ run }) => {
+triton('layernorm', (run) => {
   const [x, w, o] = [floats(2 * 200, 1, 4), floats(200, 2), new Float32Array(400)]
   run({ grid: 2, shared: 16 }, x, w, o, 200, 1e-5)
   for (let row = 0; row < 2; row++) {
@@ -141,7 +99,7 @@ triton('layernorm', ({ run }) => {
   }
 })
 
-triton('cumsum', ({ run }) => {
+triton('cumsum', (run) => {
   const [x, o] = [integers(256, 100), new Int32Array(256)]
   run({ shared: 32 }, x, o)
   let sum = 0
@@ -151,7 +109,7 @@ triton('cumsum', ({ run }) => {
   }
 })
 
-triton('histogram', ({ run }) => {
+triton('histogram', (run) => {
   const [x, o] = [integers(1000, 20), new Int32Array(20)]
   run({ grid: 4 }, x, o, 1000)
   assert.deepEqual(
@@ -160,7 +118,7 @@ triton('histogram', ({ run }) => {
   )
 })
 
-triton('gelu', ({ run }) => {
+triton('gelu', (run) => {
   const [x, o] = [Uint16Array.from(floats(500, 1, 3), halfBitsOf), new Uint16Array(500)]
   run({ grid: 2 }, x, o, 500)
   // The integral of the bell curve, by its series.
@@ -176,7 +134,7 @@ triton('gelu', ({ run }) => {
   near(Array.from(o, halfValue), expected, 2e-3)
 })
 
-triton('dropout', ({ run }) => {
+triton('dropout', (run) => {
   const [x, o] = [floats(1000, 1).map((value) => value + 2), new Float32Array(1000)]
   run({ grid: 4 }, x, o, 1000, 1234, 0.25)
   const kept = o.filter((value) => value !== 0)
@@ -186,13 +144,13 @@ triton('dropout', ({ run }) => {
   })
 })
 
-triton('transpose', ({ run }) => {
+triton('transpose', (run) => {
   const [x, o] = [floats(1024), new Float32Array(1024)]
   run({ shared: 4096 }, x, o, 32)
   for (let index = 0; index < 1024; index++) assert.equal(o[index], x[(index % 32) * 32 + (index >> 5)])
 })
 
-triton('argmax', ({ run }) => {
+triton('argmax', (run) => {
   const [x, o] = [floats(3 * 200), new Int32Array(3)]
   run({ grid: 3, shared: 32 }, x, o, 200)
   for (let row = 0; row < 3; row++) {
@@ -201,7 +159,7 @@ triton('argmax', ({ run }) => {
   }
 })
 
-triton('sort', ({ run }) => {
+triton('sort', (run) => {
   const [x, o] = [integers(128, 1000), new Int32Array(128)]
   run({ shared: 512 }, x, o)
   assert.deepEqual(o, x.slice().sort())

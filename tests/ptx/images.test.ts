@@ -50,7 +50,7 @@ kernelTest('images', 'convolve', ({ launch, machine, module }) => {
   const [values, out, filter] = [floats(w * h, 1), new Float32Array(w * h), floats(25, 2)]
   const symbol = module.global('filter')
   assert.equal(symbol?.byteLength, 100)
-  machine.memory.use(symbol?.address ?? 0, 100)?.set(new Uint8Array(filter.buffer))
+  machine.set(symbol?.address ?? 0, filter)
   launch({ grid: [3, 4, 1], block: [16, 8, 1] }, values, out, w, h)
   for (let y = 0; y < h; y++) {
     for (let x = 0; x < w; x++) {

@@ -66,37 +66,52 @@ kernelTest('language', 'templates', ({ launch }) => {
   }
 })
 
-kernelTest('language', 'printing', ({ launch }) => {
-  let text = ''
-  const print = (part: string): void => {
-    text += part
-  }
-  launch({ block: 4, print }, Uint8Array.from([104, 195, 164, 33, 0]), 3.25)
-  assert.equal(text, 'hello thread from 1\n-7  3.25|hä!   |z ff 1099511627776 3.250000e+00 3.25 %\n')
-})
+kernelTest(
+  'language',
+  'printing',
+  ({ launch }) => {
+    let text = ''
+    const print = (part: string): void => {
+      text += part
+    }
+    launch({ block: 4, print }, Uint8Array.from([104, 195, 164, 33, 0]), 3.25)
+    assert.equal(text, 'hello thread from 1\n-7  3.25|hä!   |z ff 1099511627776 3.250000e+00 3.25 %\n')
+  },
+  { gpu: 'not played' },
+)
 
-kernelTest('language', 'asserting', ({ launch }) => {
-  let text = ''
-  const print = (part: string): void => {
-    text += part
-  }
-  launch({ block: 4, print }, Int32Array.from([1, 2, 3, 4]))
-  const fault = faultOf(() => launch({ block: 4, print }, Int32Array.from([1, 2, 30, 4])))
-  assert.equal(fault.code, 'CUDA_ERROR_ASSERT')
-  assert.equal(fault.number, 710)
-  assert.deepEqual(fault.thread, [2, 0, 0])
-  assert.match(
-    text,
-    /^language\.cu:\d+: void asserting\(const int \*\): block: \[0,0,0\], thread: \[2,0,0\] Assertion `.*` failed\.\n$/,
-  )
-})
+kernelTest(
+  'language',
+  'asserting',
+  ({ launch }) => {
+    let text = ''
+    const print = (part: string): void => {
+      text += part
+    }
+    launch({ block: 4, print }, Int32Array.from([1, 2, 3, 4]))
+    const fault = faultOf(() => launch({ block: 4, print }, Int32Array.from([1, 2, 30, 4])))
+    assert.equal(fault.code, 'CUDA_ERROR_ASSERT')
+    assert.equal(fault.number, 710)
+    assert.deepEqual(fault.thread, [2, 0, 0])
+    assert.match(
+      text,
+      /^language\.cu:\d+: void asserting\(const int \*\): block: \[0,0,0\], thread: \[2,0,0\] Assertion `.*` failed\.\n$/,
+    )
+  },
+  { gpu: 'not played' },
+)
 
-kernelTest('language', 'trapping', ({ launch }) => {
-  const fault = faultOf(() => launch({ block: 4 }, Int32Array.from([1, 2, 3, 4])))
-  assert.equal(fault.code, 'CUDA_ERROR_LAUNCH_FAILED')
-  assert.deepEqual(fault.thread, [3, 0, 0])
-  assert.match(fault.source?.file ?? '', /language\.cu$|cuda/)
-})
+kernelTest(
+  'language',
+  'trapping',
+  ({ launch }) => {
+    const fault = faultOf(() => launch({ block: 4 }, Int32Array.from([1, 2, 3, 4])))
+    assert.equal(fault.code, 'CUDA_ERROR_LAUNCH_FAILED')
+    assert.deepEqual(fault.thread, [3, 0, 0])
+    assert.match(fault.source?.file ?? '', /language\.cu$|cuda/)
+  },
+  { gpu: 'not played' },
+)
 
 kernelTest('language', 'switching', ({ launch }) => {
   const [values, out] = [integers(64, 12), new Int32Array(64)]
@@ -156,28 +171,38 @@ kernelTest('language', 'heap', ({ launch }) => {
   for (let t = 0; t < 8; t++) assert.equal(out[t], 4950 * t)
 })
 
-kernelTest('language', 'special_registers', ({ launch }) => {
-  const [grid, block] = [[2, 3, 2] as const, [5, 3, 4] as const]
-  const out = new Uint32Array(12 * 60 * 4)
-  launch({ grid, block }, out)
-  for (let b = 0; b < 12; b++) {
-    for (let t = 0; t < 60; t++) {
-      const [lane, warp] = [t & 31, t >> 5]
-      assert.deepEqual(
-        [...out.slice((b * 60 + t) * 4, (b * 60 + t) * 4 + 4)],
-        [
-          (t % 5) | ((Math.floor(t / 5) % 3) << 8) | (Math.floor(t / 15) << 16),
-          (b % 2) | ((Math.floor(b / 2) % 3) << 8) | (Math.floor(b / 6) << 16),
-          lane | (warp << 8),
-          lane === 31 ? 0xffffffff : 2 ** (lane + 1) - 1,
-        ],
-      )
+kernelTest(
+  'language',
+  'special_registers',
+  ({ launch }) => {
+    const [grid, block] = [[2, 3, 2] as const, [5, 3, 4] as const]
+    const out = new Uint32Array(12 * 60 * 4)
+    launch({ grid, block }, out)
+    for (let b = 0; b < 12; b++) {
+      for (let t = 0; t < 60; t++) {
+        const [lane, warp] = [t & 31, t >> 5]
+        assert.deepEqual(
+          [...out.slice((b * 60 + t) * 4, (b * 60 + t) * 4 + 4)],
+          [
+            (t % 5) | ((Math.floor(t / 5) % 3) << 8) | (Math.floor(t / 15) << 16),
+            (b % 2) | ((Math.floor(b / 2) % 3) << 8) | (Math.floor(b / 6) << 16),
+            lane | (warp << 8),
+            lane === 31 ? 0xffffffff : 2 ** (lane + 1) - 1,
+          ],
+        )
+      }
     }
-  }
-})
+  },
+  { gpu: 'not played' },
+)
 
-kernelTest('language', 'clocks', ({ launch }) => {
-  const out = new BigInt64Array(1)
-  launch({}, out)
-  assert.ok((out[0] ?? 0n) >= 10000n && (out[0] ?? 0n) < 1000000n)
-})
+kernelTest(
+  'language',
+  'clocks',
+  ({ launch }) => {
+    const out = new BigInt64Array(1)
+    launch({}, out)
+    assert.ok((out[0] ?? 0n) >= 10000n && (out[0] ?? 0n) < 1000000n)
+  },
+  { gpu: 'not played' },
+)

@@ -3,35 +3,14 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { DeviceMemory } from '../../src/ptx/device-memory.js'
-import type { Triple } from '../../src/ptx/faults.js'
-import { KernelLaunch, type LaunchOptions } from '../../src/ptx/launch.js'
+import { KernelLaunch } from '../../src/ptx/launch.js'
 import { PtxModule } from '../../src/ptx/ptx.js'
 import { root } from '../helpers/root.js'
+import { GpuMachine } from './gpu-machine.js'
+import { type NumericArray, parameterBytes, type TestLaunch, triple } from './launches.js'
+import { Results } from './recorded.js'
 
-export type NumericArray =
-  | Int8Array
-  | Uint8Array
-  | Int16Array
-  | Uint16Array
-  | Int32Array
-  | Uint32Array
-  | Float32Array
-  | Float64Array
-  | BigInt64Array
-  | BigUint64Array
-
-export interface TestLaunch extends LaunchOptions {
-  readonly grid?: number | Triple
-  readonly block?: number | Triple
-  readonly shared?: number
-  readonly cooperative?: boolean
-  readonly recorded?: boolean
-  readonly checked?: boolean
-  readonly budget?: number
-}
-
-const triple = (given: number | Triple | undefined): Triple =>
-  given === undefined ? [1, 1, 1] : typeof given === 'number' ? [given, 1, 1] : given
+export type { NumericArray, TestLaunch } from './launches.js'
 
 export class Machine {
   readonly memory = new DeviceMemory()
@@ -51,6 +30,12 @@ export class Machine {
     return begin
   }
 
+  set(begin: number, array: NumericArray): void {
+    const bytes = this.memory.use(begin, array.byteLength)
+    if (bytes === undefined) throw new Error('There is no such block')
+    bytes.set(new Uint8Array(array.buffer, array.byteOffset, array.byteLength))
+  }
+
   /** What lies at an address now, as an array like `like`. */
   get<T extends NumericArray>(begin: number, like: T): T {
     const bytes = this.memory.use(begin, like.byteLength)
@@ -64,7 +49,7 @@ export class Machine {
     return new PtxModule(text, { memory: this.memory, allocate: (byteLength) => this.allocate(byteLength) })
   }
 
-  /** A launch that has not run: numbers are written as the parameters are declared, arrays are their bytes. */
+  /** A launch that has not run. */
   prepare(
     module: PtxModule,
     name: string,
@@ -73,25 +58,12 @@ export class Machine {
   ) {
     const { recorded = false, checked = false } = options
     const code = module.code(name, { recorded, checked })
-    const { parameters: layout } = code.program
-    const bytes = new Uint8Array(layout.byteLength)
-    const view = new DataView(bytes.buffer)
-    for (const [index, [variable, offset]] of [...layout.offsets].entries()) {
-      const value = parameters[index]
-      if (value === undefined) throw new Error(`${name} has more parameters`)
-      if (typeof value === 'object') {
-        bytes.set(new Uint8Array(value.buffer, value.byteOffset, value.byteLength), offset)
-      } else if (variable.type === 'f32') view.setFloat32(offset, Number(value), true)
-      else if (variable.type === 'f64') view.setFloat64(offset, Number(value), true)
-      else if (variable.byteLength === 8) view.setBigInt64(offset, BigInt(value), true)
-      else view.setInt32(offset, Number(value), true)
-    }
     return new KernelLaunch(
       code,
       {
         grid: triple(options.grid),
         block: triple(options.block),
-        parameters: bytes,
+        parameters: parameterBytes(name, code.program.parameters, parameters),
         dynamicSharedBytes: options.shared ?? 0,
         cooperative: options.cooperative ?? false,
       },
@@ -116,12 +88,24 @@ export function ptxOf(name: string): string {
   return text
 }
 
+/** What a test of a kernel needs of a machine: the engine, or a GPU. */
+export interface KernelMachine {
+  put(array: NumericArray): number
+  set(address: number, array: NumericArray): void
+  get<T extends NumericArray>(address: number, like: T): T
+}
+
+export interface KernelModule {
+  readonly kernels: readonly string[]
+  global(name: string): { readonly address: number; readonly byteLength: number } | undefined
+}
+
 export interface Scene {
-  readonly machine: Machine
-  readonly module: PtxModule
-  readonly architecture: 75 | 90
+  readonly machine: KernelMachine
+  readonly module: KernelModule
+  readonly architecture: number
   /** Launches the kernel of the test; arrays go to the device before, and come back into themselves after. */
-  launch(options: TestLaunch, ...parameters: readonly (number | bigint | NumericArray | Value)[]): KernelLaunch
+  launch(options: TestLaunch, ...parameters: readonly (number | bigint | NumericArray | Value)[]): void
 }
 
 /** A parameter that is passed as it is, not as the address of memory. */
@@ -129,43 +113,90 @@ export class Value {
   constructor(readonly bytes: NumericArray) {}
 }
 
+/** A scene on a machine: each launch gives its arrays to `seen`, by the name of the file and the kernel. */
+function sceneOn<M extends KernelModule>(
+  machine: KernelMachine & {
+    load(text: string): M
+    run(module: M, name: string, options: TestLaunch, parameters: readonly (number | bigint | NumericArray)[]): unknown
+  },
+  text: string,
+  kernel: string | undefined,
+  architecture: number,
+  seen: (arrays: readonly NumericArray[]) => void,
+): Scene {
+  const module = machine.load(text)
+  const name = kernel ?? module.kernels[0] ?? ''
+  return {
+    machine,
+    module,
+    architecture,
+    launch: (options, ...parameters) => {
+      const arrays = new Map<NumericArray, number>()
+      const values = parameters.map((each) => {
+        if (each instanceof Value) return each.bytes
+        if (typeof each !== 'object') return each
+        const address = arrays.get(each) ?? machine.put(each)
+        arrays.set(each, address)
+        return address
+      })
+      try {
+        machine.run(module, name, options, values)
+      } finally {
+        for (const [array, address] of arrays) array.set(machine.get(address, array) as never)
+      }
+      seen([...arrays.keys()])
+    },
+  }
+}
+
+export interface KernelTestOptions {
+  readonly architectures?: readonly number[]
+  /**
+   * What a GPU says of it. 'same bits': its results are recorded, and the engine must have them. 'any order': the result depends on
+   * which thread comes first, so that only the test's own reference counts. 'not played': the test is about faults, printing or time.
+   */
+  readonly gpu?: 'same bits' | 'any order' | 'not played'
+}
+
 /** Tests one kernel of a file, as NVRTC compiled it for sm_75 and for sm_90. */
 export function kernelTest(
   file: string,
   kernel: string,
   check: (scene: Scene) => void,
-  architectures: readonly (75 | 90)[] = [75, 90],
+  options: KernelTestOptions = {},
 ): void {
-  for (const architecture of architectures) {
-    test(`${file}.cu, ${kernel}, compiled for sm_${architecture}, computes what its reference does`, () => {
-      const machine = new Machine()
-      const module = machine.load(ptxOf(`${file}.sm_${architecture}`))
-      check({
-        machine,
-        module,
-        architecture,
-        launch: (options, ...parameters) => {
-          const arrays: [number, NumericArray][] = []
-          const values = parameters.map((each) => {
-            if (each instanceof Value) return each.bytes
-            if (typeof each !== 'object') return each
-            const address = machine.put(each)
-            arrays.push([address, each])
-            return address
-          })
-          try {
-            return machine.run(module, kernel, options, values)
-          } finally {
-            for (const [address, array] of arrays) {
-              const bytes = machine.memory.use(address, array.byteLength)
-              if (bytes !== undefined) new Uint8Array(array.buffer, array.byteOffset, array.byteLength).set(bytes)
-            }
-          }
-        },
-      })
-    })
+  for (const architecture of options.architectures ?? [75, 90]) {
+    onEachMachine(`${file}.sm_${architecture}`, kernel, architecture, check, options)
   }
 }
+
+/** Plays a test on the engine, and on the GPU where there is one. */
+export function onEachMachine(
+  file: string,
+  kernel: string | undefined,
+  architecture: number,
+  check: (scene: Scene) => void,
+  options: KernelTestOptions = {},
+): void {
+  const title = `${file}${kernel === undefined ? '' : `, ${kernel},`} computes what its reference does`
+  const key = `${file} ${kernel ?? ''}`.trim()
+  const nth = (timesSeen.get(key) ?? 0) + 1
+  timesSeen.set(key, nth)
+  const results = new Results(nth === 1 ? key : `${key} ${nth}`)
+  const onGpu = options.gpu ?? 'same bits'
+  test(title, () => {
+    check(sceneOn(new Machine(), ptxOf(file), kernel, architecture, (arrays) => results.ofEngine(arrays)))
+    if (onGpu === 'same bits') results.compare()
+  })
+  if (typeof gpu === 'string' || onGpu === 'not played') return
+  test(`${title} [${gpu.name}]`, () => {
+    check(sceneOn(gpu, ptxOf(file), kernel, architecture, (arrays) => results.ofGpu(arrays)))
+    if (onGpu === 'same bits') results.record(gpu.name)
+  })
+}
+
+const gpu = GpuMachine.open()
+const timesSeen = new Map<string, number>()
 
 /** Numbers that are the same in each run. */
 export function randomNumbers(seed: number): () => number {

@@ -195,7 +195,7 @@ kernelTest(
       }
     }
   },
-  [90],
+  { architectures: [90] },
 )
 
 kernelTest(
@@ -212,7 +212,7 @@ kernelTest(
       }
     }
   },
-  [90],
+  { architectures: [90] },
 )
 
 kernelTest(
@@ -231,7 +231,7 @@ kernelTest(
       }
     }
   },
-  [90],
+  { architectures: [90] },
 )
 
 kernelTest(
@@ -252,5 +252,5 @@ kernelTest(
       assert.equal(out[64 + lane], transposed)
     }
   },
-  [90],
+  { architectures: [90] },
 )

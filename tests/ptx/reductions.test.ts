@@ -85,14 +85,19 @@ kernelTest('reductions', 'histogram', ({ launch }) => {
   assert.deepEqual(out, expected)
 })
 
-kernelTest('reductions', 'compact', ({ launch }) => {
-  const n = 1000
-  const [values, out, count] = [integers(n, 1000), new Int32Array(n), new Int32Array(1)]
-  launch({ grid: 8, block: 128 }, values, out, count, n)
-  const kept = values.filter((value) => value % 3 === 0)
-  assert.equal(count[0], kept.length)
-  assert.deepEqual(out.slice(0, kept.length).sort(), kept.sort())
-})
+kernelTest(
+  'reductions',
+  'compact',
+  ({ launch }) => {
+    const n = 1000
+    const [values, out, count] = [integers(n, 1000), new Int32Array(n), new Int32Array(1)]
+    launch({ grid: 8, block: 128 }, values, out, count, n)
+    const kept = values.filter((value) => value % 3 === 0)
+    assert.equal(count[0], kept.length)
+    assert.deepEqual(out.slice(0, kept.length).sort(), kept.sort())
+  },
+  { gpu: 'any order' },
+)
 
 kernelTest('reductions', 'votes', ({ launch }) => {
   const [values, out] = [integers(64, 100, 9), new Uint32Array(64 * 6)]

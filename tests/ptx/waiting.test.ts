@@ -38,11 +38,16 @@ kernelTest('waiting', 'grid_sync', ({ launch }) => {
   assert.deepEqual({ a, b }, expected)
 })
 
-kernelTest('waiting', 'grid_sync', ({ launch }) => {
-  // A launch that is not cooperative has no workspace for the barrier: the kernel's own check traps.
-  const fault = faultOf(() => launch({ grid: 2, block: 64 }, new Int32Array(128), new Int32Array(128), 128))
-  assert.equal(fault.code, 'CUDA_ERROR_LAUNCH_FAILED')
-})
+kernelTest(
+  'waiting',
+  'grid_sync',
+  ({ launch }) => {
+    // A launch that is not cooperative has no workspace for the barrier: the kernel's own check traps.
+    const fault = faultOf(() => launch({ grid: 2, block: 64 }, new Int32Array(128), new Int32Array(128), 128))
+    assert.equal(fault.code, 'CUDA_ERROR_LAUNCH_FAILED')
+  },
+  { gpu: 'not played' },
+)
 
 kernelTest('waiting', 'tiles', ({ launch }) => {
   const [values, out] = [integers(64, 100), new Int32Array(64)]
@@ -71,43 +76,63 @@ kernelTest('waiting', 'early_exit', ({ launch }) => {
   for (let t = 0; t < 128; t++) assert.equal(out[t], t < 70 ? values[69 - t] : 0)
 })
 
-kernelTest('waiting', 'diverged', ({ launch }) => {
-  const [values, out] = [integers(64, 1000), new Int32Array(64)]
-  launch({ block: 64 }, values, out)
-  const after = values.map((value) => {
-    let v = value
-    if (v & 1) for (let i = 0, loops = v & 7; i < loops; i++) v = (Math.imul(v, 3) + 1) | 0
-    return v
-  })
-  for (let t = 0; t < 64; t++) {
-    const next = (t & 31) === 31 ? t : t + 1
-    assert.equal(out[t], ((after[t] ?? 0) + (after[next] ?? 0)) | 0)
-  }
-})
+kernelTest(
+  'waiting',
+  'diverged',
+  ({ launch }) => {
+    const [values, out] = [integers(64, 1000), new Int32Array(64)]
+    launch({ block: 64 }, values, out)
+    const after = values.map((value) => {
+      let v = value
+      if (v & 1) for (let i = 0, loops = v & 7; i < loops; i++) v = (Math.imul(v, 3) + 1) | 0
+      return v
+    })
+    for (let t = 0; t < 64; t++) {
+      const next = (t & 31) === 31 ? t : t + 1
+      assert.equal(out[t], ((after[t] ?? 0) + (after[next] ?? 0)) | 0)
+    }
+  },
+  { gpu: 'not played' },
+)
 
-kernelTest('waiting', 'never_ends', ({ launch }) => {
-  const fault = faultOf(() => launch({ grid: 2, block: 64, instructionLimit: 1e6 }, new Int32Array(1)))
-  assert.equal(fault.code, 'CUDA_ERROR_LAUNCH_TIMEOUT')
-  assert.ok(fault.line > 0)
-})
+kernelTest(
+  'waiting',
+  'never_ends',
+  ({ launch }) => {
+    const fault = faultOf(() => launch({ grid: 2, block: 64, instructionLimit: 1e6 }, new Int32Array(1)))
+    assert.equal(fault.code, 'CUDA_ERROR_LAUNCH_TIMEOUT')
+    assert.ok(fault.line > 0)
+  },
+  { gpu: 'not played' },
+)
 
-kernelTest('waiting', 'bad_barrier', ({ launch }) => {
-  const findings: KernelFinding[] = []
-  const fault = faultOf(() => launch({ block: 64, report: (finding) => findings.push(finding) }, new Int32Array(64)))
-  assert.equal(fault.code, 'CUDA_ERROR_LAUNCH_TIMEOUT')
-  assert.match(fault.message, /16 threads \(0, …\) at 'bar.sync'.*48 threads have ended/)
-  assert.deepEqual(
-    findings.map(({ kind }) => kind),
-    ['diverging-barrier'],
-  )
-})
+kernelTest(
+  'waiting',
+  'bad_barrier',
+  ({ launch }) => {
+    const findings: KernelFinding[] = []
+    const fault = faultOf(() => launch({ block: 64, report: (finding) => findings.push(finding) }, new Int32Array(64)))
+    assert.equal(fault.code, 'CUDA_ERROR_LAUNCH_TIMEOUT')
+    assert.match(fault.message, /16 threads \(0, …\) at 'bar.sync'.*48 threads have ended/)
+    assert.deepEqual(
+      findings.map(({ kind }) => kind),
+      ['diverging-barrier'],
+    )
+  },
+  { gpu: 'not played' },
+)
 
-kernelTest('waiting', 'shared_race', ({ launch }) => {
-  const findings: KernelFinding[] = []
-  launch({ block: 64, checked: true, report: (finding) => findings.push(finding) }, new Int32Array(64))
-  assert.equal(findings[0]?.kind, 'shared-memory-race')
-  assert.equal(findings[0]?.threads.length, 2)
-})
+kernelTest(
+  'waiting',
+  'shared_race',
+  ({ launch }) => {
+    const findings: KernelFinding[] = []
+    launch({ block: 64, checked: true, report: (finding) => findings.push(finding) }, new Int32Array(64))
+    assert.equal(findings[0]?.kind, 'shared-memory-race')
+    assert.equal(findings[0]?.threads.length, 2)
+  },
+  { gpu: 'not played' },
+)
 
 kernelTest('waiting', 'named_barriers', ({ launch }) => {
   const findings: KernelFinding[] = []
@@ -131,7 +156,7 @@ kernelTest(
       }
     }
   },
-  [90],
+  { architectures: [90] },
 )
 
 kernelTest(
@@ -142,7 +167,7 @@ kernelTest(
     launch({ block: 64 }, values, out)
     for (let t = 0; t < 192; t++) assert.equal(out[t], (values[63 - (t % 64)] ?? 0) + Math.floor(t / 64))
   },
-  [90],
+  { architectures: [90] },
 )
 
 kernelTest(
@@ -161,5 +186,5 @@ kernelTest(
       values.reduce((a, b) => a ^ b),
     )
   },
-  [90],
+  { architectures: [90] },
 )

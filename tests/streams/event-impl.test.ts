@@ -25,9 +25,9 @@ class Recycled implements Interceptor {
     this.next.eventRecord(event, stream, external)
   }
 
-  eventRecycle(context: ContextHandle, event: EventHandle, neverRecorded?: boolean): void {
+  eventRecycle(context: ContextHandle, event: EventHandle, flags?: number, neverRecorded?: boolean): void {
     this.new.push(neverRecorded)
-    this.next.eventRecycle(context, event, neverRecorded)
+    this.next.eventRecycle(context, event, flags, neverRecorded)
   }
 }
 

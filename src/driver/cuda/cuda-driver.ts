@@ -103,8 +103,8 @@ export class CudaDriver implements Driver {
   readonly #hostFunctions: PendingHostFunctions
   readonly #inUse = new HandlesInUse()
   readonly #closedStreams = new ClosedStreams()
-  /** The flags of events of which a record is work of its stream: all but plain ones without timing. Foreign events count as work. */
-  readonly #eventFlags = new HandleMap<EventHandle, number>()
+  /** Events of which a record is work of its stream: all but plain ones without timing. Foreign events count as work. */
+  readonly #workEvents = new HandleMap<EventHandle, true>()
   /** The driver's numbers for the null streams, by device. */
   readonly #nullStreamIds = new Map<number, bigint>()
 
@@ -627,32 +627,39 @@ export class CudaDriver implements Driver {
     }
     const event = recordedNext && isPooled(flags) ? pool.take(context, flags) : pool.create(context, flags)
     handles.eventCreated(event)
-    if (isRecordWork(flags)) this.#eventFlags.set(event, flags)
+    // An event of another library may have been there, which was destroyed since.
+    if (isRecordWork(flags)) this.#workEvents.set(event, true)
+    else if (this.#workEvents.size > 0) this.#workEvents.delete(event)
     return event
   }
 
   eventDestroy(event: EventHandle): void {
     if (this.#inUse.postpones(event, () => this.eventDestroy(event))) return
-    this.#eventFlags.delete(event)
+    this.#workEvents.delete(event)
     this.#forgetEvent(event)
     this.parts.handles.eventDestroyed(event)
     checkDestroyed('cuEventDestroy', this.#library.cuEventDestroy_v2(event))
   }
 
-  eventRecycle(context: ContextHandle, event: EventHandle, neverRecorded = false): void {
-    if (this.#inUse.postpones(event, () => this.eventRecycle(context, event, neverRecorded))) return
+  eventRecycle(
+    context: ContextHandle,
+    event: EventHandle,
+    flags: number = EventFlag.DISABLE_TIMING,
+    neverRecorded = false,
+  ): void {
+    if (this.#inUse.postpones(event, () => this.eventRecycle(context, event, flags, neverRecorded))) return
     const { pool } = this.parts
-    const flags = this.#eventFlags.get(event) ?? EventFlag.DISABLE_TIMING
-    if (neverRecorded && flags !== EventFlag.DEFAULT && pool.giveBackNew(context, event)) return
+    this.#workEvents.delete(event)
+    if (neverRecorded && flags === EventFlag.DISABLE_TIMING && pool.giveBackNew(context, event)) return
     this.#forgetEvent(event)
-    const isKept = pool.giveBack(context, event, isPooled(flags) ? flags : EventFlag.DISABLE_TIMING)
-    if (!isKept) this.#eventFlags.delete(event)
+    if (isPooled(flags)) pool.giveBack(context, event, flags)
+    else this.#library.cuEventDestroy_v2(event)
   }
 
   eventWrap(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
     const { handles, contexts } = this.parts
     const context = handles.checkEvent(event, contexts.known)
-    this.#eventFlags.set(event, EventFlag.DEFAULT)
+    this.#workEvents.set(event, true)
     return context === undefined ? undefined : { context, device: contexts.deviceOf(context) }
   }
 
@@ -715,7 +722,7 @@ export class CudaDriver implements Driver {
       throw stateError('ERR_INVALID_HANDLE', `These 64 bytes open no event: ${why}`, cause)
     }
     this.parts.handles.eventCreated(event)
-    this.#eventFlags.set(event, EventFlag.INTERPROCESS)
+    this.#workEvents.set(event, true)
     return event
   }
 
@@ -755,7 +762,7 @@ export class CudaDriver implements Driver {
   /** CUDA refuses the external flags outside of a capture, where they mean nothing. */
   #recordWith(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
     if (this.#hostFunctions.tracksOrder) {
-      if (this.#eventFlags.has(event)) this.#hostFunctions.countEntries(stream, 1)
+      if (this.#workEvents.has(event)) this.#hostFunctions.countEntries(stream, 1)
       this.parts.blocking.keepRecord(event)
       this.parts.promises.keepRecord(event)
     }

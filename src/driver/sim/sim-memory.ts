@@ -163,9 +163,10 @@ export class SimMemory implements MemoryDriver {
     this.machine.scheduler.tick()
     for (const block of this.#blocks) {
       if (!block.overlaps(bytes)) continue
-      const end = block instanceof RegisteredMemory ? block.end : undefined
-      this.machine.look([end])
-      if (end === undefined || !end.over) throw cudaError(call, CUresult.HOST_MEMORY_ALREADY_REGISTERED)
+      // What was allocated page-locked is refused with another code than what was registered.
+      if (!(block instanceof RegisteredMemory)) throw cudaError(call, CUresult.INVALID_VALUE)
+      this.machine.look([block.end])
+      if (block.end === undefined || !block.end.over) throw cudaError(call, CUresult.HOST_MEMORY_ALREADY_REGISTERED)
     }
     // Memory of an ArrayBuffer begins at a multiple of 16, and of no more.
     const skipped = (bytes.byteOffset + HOST_ALIGNMENT) % GRANULE

@@ -184,7 +184,7 @@ function fakeParts() {
         checkStream: (stream: StreamHandle) => stream,
         isStill: () => true,
       },
-      ...{ eventCreated: () => {}, eventDestroyed: () => {} },
+      ...{ eventCreated: () => {}, eventDestroyed: () => {}, checkEvent: () => CONTEXT },
     },
     hostFunctions: {
       pending: false,
@@ -512,7 +512,7 @@ test('an event that was never recorded is given out again, and no other is given
     driver.eventCreate(context, flags)
   const [fresh, recorded] = [create(), create()]
   driver.eventRecycle(CONTEXT, recorded)
-  driver.eventRecycle(CONTEXT, fresh, true)
+  driver.eventRecycle(CONTEXT, fresh, EventFlag.DISABLE_TIMING, true)
   assert.equal(pool.hides(fresh), true)
   for (const flags of [EventFlag.DEFAULT, EventFlag.DISABLE_TIMING | EventFlag.BLOCKING_SYNC]) {
     assert.notEqual(create(CONTEXT, flags), fresh)
@@ -521,7 +521,7 @@ test('an event that was never recorded is given out again, and no other is given
   assert.equal(create(), fresh)
   assert.notEqual(create(), recorded)
   const many = Array.from({ length: 100 }, () => create())
-  for (const each of many) driver.eventRecycle(CONTEXT, each, true)
+  for (const each of many) driver.eventRecycle(CONTEXT, each, EventFlag.DISABLE_TIMING, true)
   const again = Array.from({ length: 100 }, () => create())
   assert.equal(again.filter((each) => many.includes(each)).length, 64)
 })
@@ -530,8 +530,8 @@ test('an event with timing is used again for one that is recorded at once, and n
   const { driver } = fakeParts()
   const [timed, recorded] = [EventFlag.DEFAULT, EventFlag.DEFAULT].map((flags) => driver.eventCreate(CONTEXT, flags))
   assert.ok(timed !== undefined && recorded !== undefined)
-  driver.eventRecycle(CONTEXT, timed, true)
-  driver.eventRecycle(CONTEXT, recorded, false)
+  driver.eventRecycle(CONTEXT, timed, EventFlag.DEFAULT, true)
+  driver.eventRecycle(CONTEXT, recorded, EventFlag.DEFAULT, false)
   const made = [EventFlag.DEFAULT, EventFlag.DISABLE_TIMING].flatMap((flags) => [
     driver.eventCreate(CONTEXT, flags),
     driver.eventCreate(CONTEXT, flags),
@@ -544,12 +544,21 @@ test('an event with timing is used again for one that is recorded at once, and n
   assert.deepEqual(new Set(next), new Set([timed, recorded]))
 })
 
+test('an event where one of another library was is used again as what it was made', () => {
+  const { driver } = fakeParts()
+  const event = driver.eventCreate(CONTEXT, EventFlag.DISABLE_TIMING, true)
+  driver.eventWrap(event)
+  driver.eventRecycle(CONTEXT, event, EventFlag.DISABLE_TIMING)
+  assert.notEqual(driver.eventCreate(CONTEXT, EventFlag.DEFAULT, true), event, 'it has no timing')
+  assert.equal(driver.eventCreate(CONTEXT, EventFlag.DISABLE_TIMING, true), event)
+})
+
 test('once a context is lost nothing is known any more, and nothing is given out again', () => {
   const { driver, calls, stream } = fakeParts()
   const [own, closed] = [stream(), stream()]
   const unused = driver.eventCreate(CONTEXT, EventFlag.DISABLE_TIMING)
   driver.streamDestroy(closed)
-  driver.eventRecycle(CONTEXT, unused, true)
+  driver.eventRecycle(CONTEXT, unused, EventFlag.DISABLE_TIMING, true)
   calls.length = 0
   noteLoss(CUresult.NOT_READY)
   driver.streamQuery(own, true)

@@ -120,6 +120,8 @@ export class HandleCheck {
 
   streamCreated(stream: StreamHandle): void {
     if (this.#destroyedStreams.size > 0) this.#destroyedStreams.delete(stream)
+    // An event may have been there.
+    if (this.#destroyedEvents.size > 0) this.#destroyedEvents.delete(stream as number as EventHandle)
   }
 
   /** To be called just before. `id` is the driver's number for the stream. In a capture the driver refuses it, and memory is read. */

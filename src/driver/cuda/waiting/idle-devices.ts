@@ -19,8 +19,10 @@ export interface IdleDevicesParts extends LibcudaParts {
   readonly hostFunctions: Pick<PendingHostFunctions, 'exclusivelyNow'>
 }
 
-/** After all queued work has completed so often, and other work was there each time, the device is busy, and not blocked. */
+/** After all queued work has completed so often, and other work was there each time, the device is hardly ever idle when it is asked. */
 const MOST_ROUNDS = 16
+/** Milliseconds for which this thread then looks on: it queues nothing meanwhile, so that what is not blocked comes to an end. */
+const LONGEST_LOOK = 10
 const NULL_AND_PER_THREAD = [0, 2] as const
 
 export class IdleDevices {
@@ -71,10 +73,23 @@ export class IdleDevices {
       this.#forget()
       const busy = this.#busyStreams()
       if (busy === undefined) return false
-      if (busy.length === 0 || this.#rounds >= MOST_ROUNDS) return true
+      if (busy.length === 0) return true
+      if (this.#rounds >= MOST_ROUNDS) {
+        this.#rounds = 0
+        return this.#becomeIdle(busy)
+      }
       this.#rounds += 1
       for (const stream of busy) this.#record(stream)
       return false
+    })
+  }
+
+  /** The last of that work may be blocked by this thread, so that no call may wait for it without an end. */
+  #becomeIdle(busy: readonly StreamRecord[]): boolean {
+    const end = performance.now() + LONGEST_LOOK
+    return busy.every(({ handle }) => {
+      while (this.#isBusy(handle) === true) if (performance.now() > end) return false
+      return this.#isBusy(handle) === false
     })
   }
 

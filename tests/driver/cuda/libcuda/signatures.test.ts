@@ -1,7 +1,7 @@
 /** The ledger of driver functions and the tables of numbers, each row against cuda.h where a toolkit is installed. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { SIGNATURES } from '../../../../src/driver/cuda/libcuda/signatures.js'
+import { NEWER_FUNCTIONS, SIGNATURES } from '../../../../src/driver/cuda/libcuda/signatures.js'
 import { CUresult, cudaResultName } from '../../../../src/driver/cuda-results.js'
 import { DEVICE_ATTRIBUTES } from '../../../../src/driver/device-attributes.js'
 import { EventFlag, ExternalFlag, StreamFlag } from '../../../../src/driver/driver.js'
@@ -24,6 +24,12 @@ const DELIBERATELY_OLD: Readonly<Record<string, string>> = {
 
 /** Functions whose parameters have other names in other headers: only the types are compared. */
 const RENAMED_PARAMETERS = ['cuDevSmResourceSplitByCount']
+
+/** The CUDA_VERSION of '13.2' is 13020. */
+function numberOf(version: string): number {
+  const [major = 0, minor = 0] = version.split('.').map(Number)
+  return 1000 * major + 10 * minor
+}
 
 /** The CUDA_VERSION whose results and attributes the tables have. */
 const TABLES_ARE_OF = 13_050
@@ -78,6 +84,11 @@ describe('against cuda.h', { skip }, () => {
       const renamed = header.renamed.get(name)
       if (!old) assert.equal(renamed, undefined, `the header's ${name} is exported as ${renamed}: take that`)
       const prototype = header[old && renamed !== undefined ? 'old' : 'current'].get(name)
+      const since = Object.entries(NEWER_FUNCTIONS).find(([newer]) => newer === name)?.[1]
+      if (since !== undefined && header.version < numberOf(since)) {
+        assert.equal(prototype, undefined, `cuda.h ${header.version} has ${name} already, and the table says ${since}`)
+        return
+      }
       assert.ok(prototype !== undefined, `cuda.h ${header.version} has no function that is exported as ${name}`)
       if (RENAMED_PARAMETERS.includes(name)) {
         const typesOf = ({ parameters }: Prototype): readonly string[] => parameters.map(({ type }) => type)
