@@ -31,14 +31,17 @@ const MANTISSA_MASK = (bits: 32 | 64, length: string): string =>
     ? `(select (i32.sub (i32.shl 1 ${length}) 1) -1 (i32.lt_u ${length} 32))`
     : `(select (i64.sub (i64.shl 1L (i64.extend_i32_u ${length})) 1L) -1L (i32.lt_u ${length} 64))`
 
-/** Cuts a field out: `pos` and `len` are bytes, and what reaches beyond the word is cut off. */
+/**
+ * Cuts a field out, and what reaches beyond the word is cut off. Position and length are the lowest bytes of their operands
+ * for words of 32 bits; for 64 bits a GPU takes the operands whole.
+ */
 function extract(bits: 32 | 64, signed: boolean): string {
   const t = `i${bits}`
   const wide = (x: string): string => (bits === 32 ? x : `(i64.extend_i32_u ${x})`)
-  const position = `(let p (i32.and pos 255) (let l (i32.and len 255) `
+  const position = field(bits)
   if (!signed) {
-    const field = `(${t}.and (${t}.shr_u a ${wide('p')}) ${MANTISSA_MASK(bits, 'l')})`
-    return `${position}(select ${field} (${t}.const 0) (i32.lt_u p ${bits}))))`
+    const cut = `(${t}.and (${t}.shr_u a ${wide('p')}) ${MANTISSA_MASK(bits, 'l')})`
+    return `${position}(select ${cut} (${t}.const 0) (i32.lt_u p ${bits}))))`
   }
   // The field is moved to the top, and back with its sign.
   const room = `(i32.sub ${bits} p)`
@@ -50,12 +53,16 @@ function extract(bits: 32 | 64, signed: boolean): string {
   return `${position}(if ${t} (i32.eqz l) (${t}.const 0) (if ${t} (i32.lt_u p ${bits}) ${inside} ${beyond}))))`
 }
 
+function field(bits: 32 | 64): string {
+  return bits === 32 ? '(let p (i32.and pos 255) (let l (i32.and len 255) ' : '(let p pos (let l len '
+}
+
 function insert(bits: 32 | 64): string {
   const t = `i${bits}`
   const wide = (x: string): string => (bits === 32 ? x : `(i64.extend_i32_u ${x})`)
   const mask = `(${t}.shl ${MANTISSA_MASK(bits, 'l')} ${wide('p')})`
   const merged = `(let m ${mask} (${t}.or (${t}.and b (${t}.xor m (${t}.const -1))) (${t}.and (${t}.shl a ${wide('p')}) m)))`
-  return `(let p (i32.and pos 255) (let l (i32.and len 255) (if ${t} (i32.lt_u p ${bits}) ${merged} b)))`
+  return `${field(bits)}(if ${t} (i32.lt_u p ${bits}) ${merged} b)))`
 }
 
 const TWO_SUM = (a: string, b: string, sum: string): string =>
@@ -220,6 +227,7 @@ export const HELPERS: Readonly<Record<string, Helper>> = {
   sqrt32_mode: helper('a:f32 mode:i32', 'f32'),
   fma64_mode: helper('a:f64 b:f64 c:f64 mode:i32', 'f64'),
   add64_mode: helper('a:f64 b:f64 mode:i32', 'f64'),
+  sub64_mode: helper('a:f64 b:f64 mode:i32', 'f64'),
   mul64_mode: helper('a:f64 b:f64 mode:i32', 'f64'),
   div64_mode: helper('a:f64 b:f64 mode:i32', 'f64'),
   sqrt64_mode: helper('a:f64 mode:i32', 'f64'),

@@ -296,11 +296,16 @@ function permute(a: number, b: number, selector: number): number {
 
 function findSet(mask: number, base: number, offset: number): number {
   if (offset === 0) return (mask >>> base) & 1 ? base : -1
+  // A GPU negates the least integer to itself, counts no step, and finds position 0.
+  if (offset === -(2 ** 31)) return 0
   const step = Math.sign(offset)
   let left = Math.abs(offset)
   for (let at = base; at >= 0 && at < 32; at += step) if ((mask >>> at) & 1 && --left === 0) return at
   return -1
 }
+
+/** Half of a sum, rounded away from zero. */
+const average = (total: number): number => (total < 0 ? Math.floor(total / 2) : Math.floor((total + 1) / 2))
 
 /** Operations on the parts of a word (vadd2, vabsdiff4, …), by their number in the code. */
 export const VIDEO_OPERATIONS = ['add', 'sub', 'avrg', 'absdiff', 'min', 'max'] as const
@@ -321,7 +326,7 @@ function video(code: number, a: number, b: number, c: number): number {
   let packed = 0
   for (let at = 0; at < 32; at += bits) {
     const [x, y] = [part(a, at, (code & 16) !== 0), part(b, at, (code & 32) !== 0)]
-    const results = [x + y, x - y, Math.floor((x + y + 1) / 2), Math.abs(x - y), Math.min(x, y), Math.max(x, y)]
+    const results = [x + y, x - y, average(x + y), Math.abs(x - y), Math.min(x, y), Math.max(x, y)]
     let result = results[code & 7] ?? 0
     if (code & 128) result = Math.max(least, Math.min(most, result))
     total = (total + result) | 0
@@ -351,6 +356,8 @@ export const NUMBERS: Readonly<Record<string, (...args: number[]) => number>> = 
   sqrt32_mode: (a = 0, mode = 0) => squareRoot(a, F32, mode),
   fma64_mode: (a = 0, b = 0, c = 0, mode = 0) => fma(a, b, c, F64, mode),
   add64_mode: (a = 0, b = 0, mode = 0) => add(a, b, F64, mode),
+  // The sign of a NaN stays what it is.
+  sub64_mode: (a = 0, b = 0, mode = 0) => (Number.isNaN(b) ? b : add(a, -b, F64, mode)),
   mul64_mode: (a = 0, b = 0, mode = 0) => multiply(a, b, F64, mode),
   div64_mode: (a = 0, b = 0, mode = 0) => divide(a, b, F64, mode),
   sqrt64_mode: (a = 0, mode = 0) => squareRoot(a, F64, mode),
