@@ -131,6 +131,18 @@ export const HELPERS: Readonly<Record<string, Helper>> = {
         (i32.or s (i32.sub (i32.reinterpret_f32 (f32.add (f32.reinterpret_i32 m) f:0.5)) 0x3f000000))
         (i32.or s (i32.shr_u (i32.sub (i32.add (i32.add m 0xfff) (i32.and (i32.shr_u m 13) 1)) 0x38000000) 13))))))))`,
   ),
+  // To zero, but for what a half has no exponent for.
+  f32_to_half_cut: helper(
+    'x:f32',
+    'i32',
+    `(let i (i32.reinterpret_f32 x) (let s (i32.and (i32.shr_u i 16) 0x8000) (let m (i32.and i 0x7fffffff)
+      (if i32 (i32.gt_u m 0x7f800000) 0x7fff
+      (if i32 (i32.ge_u m 0x47800000) (i32.or s 0x7c00)
+      (if i32 (i32.lt_u m 0x38800000)
+        (i32.or s (i32.trunc_sat_f32_u (f32.mul (f32.abs x) f:16777216)))
+        (i32.or s (i32.shr_u (i32.sub m 0x38000000) 13))))))))`,
+  ),
+  f32_to_bf16_cut: helper('x:f32', 'i32', '(if i32 (f32.ne x x) 0x7fff (i32.shr_u (i32.reinterpret_f32 x) 16))'),
   f64_to_half: helper('x:f64', 'i32', `($f32_to_half ${ODD('x')})`),
   f32_to_bf16: helper(
     'x:f32',
@@ -167,11 +179,11 @@ export const HELPERS: Readonly<Record<string, Helper>> = {
   exp2: helper(
     'x:f32',
     'f32',
-    // Beyond 200 all is infinite or zero.
+    // Beyond 200 all is infinite or zero. A GPU reads 23 bits behind the point: less is no exponent at all.
     `(let u (select x f:200 (f32.lt x f:200)) (let y (f64.promote_f32 (select u f:-200 (f32.gt u f:-200)))
       (let n (f64.nearest y) (let g (f64.sub y n) (let r (f32.demote_f64 (f64.mul ${EXP2_SERIES}
         (f64.reinterpret_i64 (i64.shl (i64.add (i64.extend_i32_s (i32.trunc_sat_f64_s n)) 1023L) 52L))))
-          (select r x (f32.eq x x)))))))`,
+          (select (select f:1 r (f32.lt (f32.abs x) f:1.1920928955078125e-7)) x (f32.eq x x)))))))`,
   ),
   // Bits.
   bfe_u32: helper('a:i32 pos:i32 len:i32', 'i32', extract(32, false)),
@@ -240,8 +252,9 @@ export const HELPERS: Readonly<Record<string, Helper>> = {
   int64_to_bf16_mode: helper('low:i32 high:i32 signed:i32 mode:i32', 'i32'),
   f32_to_fp8: helper('a:f32 format:i32 relu:i32', 'i32'),
   fp8_to_half: helper('a:i32 format:i32', 'i32'),
-  sin: helper('a:f64', 'f64'),
-  cos: helper('a:f64', 'f64'),
-  log2: helper('a:f64', 'f64'),
-  tanh: helper('a:f64', 'f64'),
+  rsqrt64: helper('a:f64', 'f64'),
+  sin: helper('a:f32', 'f32'),
+  cos: helper('a:f32', 'f32'),
+  lg2: helper('a:f32', 'f32'),
+  tanh: helper('a:f32', 'f32'),
 }

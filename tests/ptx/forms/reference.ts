@@ -340,13 +340,21 @@ function float(
     if (value.kind === 'nan' && format === 'f64') return ANY_NAN
     return bits(finish(value, format, m, rounding))
   }
+  // The errors are those that the manual of PTX 9.1 allows. A result that is flushed may be off by the least normal number.
   const about = (value: number, relative: number, absolute = 0): Answer => ({
     kind: 'about',
     format,
     value,
     relative,
-    absolute,
+    absolute: absolute + (m['ftz'] && format !== 'f64' ? 2 ** -126 : 0),
   })
+  /** So many units in the last place of the nearest f32. */
+  const units = (value: number, count: number): Answer => {
+    const exponent = Math.max(Math.floor(Math.log2(Math.abs(value))), -126)
+    return about(Math.fround(value), 0, Number.isFinite(value) ? count * 2 ** (exponent - 23) : 0)
+  }
+  /** The approximations of f64 read and write the upper 32 bits. */
+  const upper = (): Value => flush(decodeFloat(((o['a'] ?? 0n) >> 32n) << 32n, f), format, m)
   const approximate = m['rnd'] === 'approx' || m['M'] !== undefined || /^\w+\.approx/.test(m['__pattern'] ?? '')
   switch (opcode) {
     case 'add':
@@ -359,36 +367,51 @@ function float(
     case 'mad':
       return done(add(multiply(a, b), c, rounding))
     case 'div':
-      if (approximate) return about(toNumber(divide(a, b)), 2 ** -21, 2 ** -126)
+      if (approximate) {
+        // The reciprocal of a larger number is zero; below 2^-126 the manual states no error.
+        const tooLarge = b.kind === 'finite' && Math.abs(toNumber(b)) > 2 ** 126 && m['M'] === 'approx'
+        return units(toNumber(tooLarge ? multiply(a, fraction(0n, 1n, b.negative)) : divide(a, b)), 2)
+      }
       return done(divide(a, b))
     case 'rcp':
-      if (format === 'f64' && approximate) return about(toNumber(divide(fraction(1n, 1n), a)), 2 ** -19, 2 ** -1022)
-      if (approximate) return about(toNumber(divide(fraction(1n, 1n), a)), 2 ** -22, 2 ** -126)
+      // No error is stated in f64: one unit of the upper 32 bits.
+      if (format === 'f64' && approximate)
+        return about(toNumber(divide(fraction(1n, 1n), upper())), 2 ** -20, 2 ** -1022)
+      if (approximate) return units(toNumber(divide(fraction(1n, 1n), a)), 1)
       return done(divide(fraction(1n, 1n), a))
     case 'sqrt':
-      if (approximate) return about(Math.sqrt(toNumber(a)), 2 ** -22, 2 ** -126)
+      if (approximate) return about(Math.sqrt(toNumber(a)), 2 ** -23)
       return done(squareRoot(a))
     case 'rsqrt':
-      return about(1 / Math.sqrt(toNumber(a)), format === 'f64' ? 2 ** -19 : 2 ** -22, 2 ** -126)
+      if (format === 'f64' && m['ftz']) return about(1 / Math.sqrt(toNumber(upper())), 2 ** -20)
+      // No error is stated in f64: a unit in the last place.
+      return about(1 / Math.sqrt(toNumber(a)), format === 'f64' ? 2 ** -52 : 2 ** -22.9)
     case 'sin':
-      return about(Math.sin(toNumber(a)), 0, 2 ** -20)
-    case 'cos':
-      return about(Math.cos(toNumber(a)), 0, 2 ** -20)
-    case 'lg2':
-      return about(Math.log2(toNumber(a)), 2 ** -22, 2 ** -21)
+    case 'cos': {
+      const [value, wave] = [toNumber(a), opcode === 'sin' ? Math.sin : Math.cos]
+      if (!Number.isFinite(value) || Math.abs(value) <= 2 * Math.PI) return about(wave(value), 0, 2 ** -20.5)
+      if (Math.abs(value) <= 100 * Math.PI) return about(wave(value), 0, 2 ** -14.7)
+      // The manual states nothing further out: what an H100 does is to multiply by the f32 next to 1 / 2π, to zero.
+      const turns = encodeFloat(multiply(a, decodeFloat(0x3e22f983n, FORMATS.f32)), FORMATS.f32, 'rz')
+      return about(wave(2 * Math.PI * (toNumber(decodeFloat(turns, FORMATS.f32)) % 1)), 0, 2 ** -20.5)
+    }
+    case 'lg2': {
+      const value = toNumber(a)
+      const near = value > 0.5 && value < 2
+      return about(Math.log2(value), near ? 0 : 2 ** -22, near ? 2 ** -22 : 0)
+    }
     case 'ex2':
-      return about(
-        2 ** toNumber(a),
-        format === 'f32' ? 2 ** -22 : format === 'f16' ? 2 ** -9 : 2 ** -7,
-        format === 'f16' ? 2 ** -24 : 2 ** -126,
-      )
+      if (format === 'f32') return units(2 ** toNumber(a), 2)
+      // The result may be denormal in f16, where the error is that of cutting off.
+      return about(2 ** toNumber(a), format === 'f16' ? 2 ** -9.9 : 2 ** -7, format === 'f16' ? 2 ** -24 : 0)
     case 'tanh':
-      return about(Math.tanh(toNumber(a)), format === 'f32' ? 2 ** -11 : format === 'f16' ? 2 ** -10 : 2 ** -7)
+      if (format === 'f32') return about(Math.tanh(toNumber(a)), 2 ** -11)
+      return about(Math.tanh(toNumber(a)), 0, format === 'f16' ? 2 ** -10.987 : 2 ** -8)
     case 'neg':
       if (format === 'f64') return bits(a.kind === 'nan' ? (o['a'] ?? 0n) : (o['a'] ?? 0n) ^ (1n << 63n))
       return bits(encodeFloat(negate(a), f))
     case 'abs':
-      if (format === 'f64') return bits((o['a'] ?? 0n) & mask(63))
+      if (format === 'f64') return bits(a.kind === 'nan' ? (o['a'] ?? 0n) : (o['a'] ?? 0n) & mask(63))
       return bits(encodeFloat(a.kind !== 'nan' && a.negative ? negate(a) : a, f))
     case 'min':
     case 'max':
