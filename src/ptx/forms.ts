@@ -433,9 +433,7 @@ for (const operation of ['add', 'sub', 'mul']) {
   })
   float(`${operation}.${ROUND}.T=f64`, 'd:T a:T b:T', (m) => {
     const direction = mode(m)
-    if (direction === 0) return `(f64.${operation} a b)`
-    const other = operation === 'sub' ? '(f64.neg b)' : 'b'
-    return `($${operation === 'mul' ? 'mul' : 'add'}64_mode a ${other} ${direction})`
+    return direction === 0 ? `(f64.${operation} a b)` : `($${operation}64_mode a b ${direction})`
   })
 }
 
@@ -484,9 +482,14 @@ float(`div.rnd=rn|rz|rm|rp.?ftz.T=f32`, 'd:T a:T b:T', (m) => {
   const [a, b] = [operand('a', m), operand('b', m)]
   return finished(mode(m) === 0 ? `(f32.div ${a} ${b})` : `($div32_mode ${a} ${b} ${mode(m)})`, m)
 })
-float('div.M=approx|full.?ftz.T=f32', 'd:T a:T b:T', (m) =>
-  finished(`(f32.div ${operand('a', m)} ${operand('b', m)})`, m),
-)
+/** Both approximations multiply by a reciprocal of 24 bits: of .approx it is an f32, and none of 2^-126 or less. */
+float('div.M=approx|full.?ftz.T=f32', 'd:T a:T b:T', (m) => {
+  const [a, b] = [operand('a', m), operand('b', m)]
+  if (m['M'] === 'approx') return finished(`(f32.mul ${a} ${flushed(`(f32.div f:1 ${b})`)})`, m)
+  const reciprocal = `(let q (f64.div d:1 (f64.promote_f32 ${b}))
+    (f64.reinterpret_i64 (i64.and (i64.add (i64.reinterpret_f64 q) 0x10000000L) -536870912L)))`
+  return finished(`(f32.demote_f64 (f64.mul (f64.promote_f32 ${a}) ${reciprocal}))`, m)
+})
 float('div.rnd=rn|rz|rm|rp.T=f64', 'd:T a:T b:T', (m) =>
   mode(m) === 0 ? '(f64.div a b)' : `($div64_mode a b ${mode(m)})`,
 )
@@ -497,17 +500,16 @@ float('rcp.rnd=approx|rn|rz|rm|rp.?ftz.T=f32', 'd:T a:T', (m) => {
 float('rcp.rnd=rn|rz|rm|rp.T=f64', 'd:T a:T', (m) =>
   mode(m) === 0 ? '(f64.div d:1 a)' : `($div64_mode d:1 a ${mode(m)})`,
 )
-/** The approximations of f64 have the upper 32 bits of a result; denormal operands are zeros. */
-const UPPER_HALF = (value: string): string =>
-  `(f64.reinterpret_i64 (i64.and (i64.reinterpret_f64 ${value}) -4294967296L))`
-const FLUSHED_A = '(select (f64.copysign d:0 a) a (f64.lt (f64.abs a) d:2.2250738585072014e-308))'
-float(
-  'rcp.approx.ftz.T=f64',
-  'd:T a:T',
-  UPPER_HALF(`(let r (f64.div d:1 ${FLUSHED_A})
-  (select (f64.copysign d:0 r) r (f64.lt (f64.abs r) d:2.2250738585072014e-308)))`),
-)
-float('rsqrt.approx.ftz.T=f64', 'd:T a:T', UPPER_HALF(`(f64.div d:1 (f64.sqrt ${FLUSHED_A}))`))
+/** The approximations of f64 read the upper 32 bits of an operand, and have those of a result, cut off; .ftz is for both. */
+function upperHalf(value: string): string {
+  const flat = (x: string): string =>
+    `(let v ${x} (select (f64.copysign d:0 v) v (f64.lt (f64.abs v) d:2.2250738585072014e-308)))`
+  const upper = (x: string): string => `(i64.and (i64.reinterpret_f64 ${x}) -4294967296L)`
+  const result = `(let r ${flat(value)} (select ${upper('r')} 0x7fffffff00000000L (f64.eq r r)))`
+  return `(let x ${flat(`(f64.reinterpret_i64 ${upper('a')})`)} (f64.reinterpret_i64 ${result}))`
+}
+float('rcp.approx.ftz.T=f64', 'd:T a:T', upperHalf('(f64.div d:1 x)'))
+float('rsqrt.approx.ftz.T=f64', 'd:T a:T', upperHalf('(f64.div d:1 (f64.sqrt x))'))
 float('sqrt.rnd=approx|rn|rz|rm|rp.?ftz.T=f32', 'd:T a:T', (m) => {
   const a = operand('a', m)
   return finished(mode(m) === 0 ? `(f32.sqrt ${a})` : `($sqrt32_mode ${a} ${mode(m)})`, m)
@@ -516,22 +518,22 @@ float('sqrt.rnd=rn|rz|rm|rp.T=f64', 'd:T a:T', (m) => (mode(m) === 0 ? '(f64.sqr
 float('rsqrt.approx.?ftz.T=f32', 'd:T a:T', (m) =>
   finished(`(f32.demote_f64 (f64.div d:1 (f64.sqrt (f64.promote_f32 ${operand('a', m)}))))`, m),
 )
-float('rsqrt.approx.T=f64', 'd:T a:T', '(f64.div d:1 (f64.sqrt a))')
-for (const [opcode, name] of [
-  ['sin', 'sin'],
-  ['cos', 'cos'],
-  ['lg2', 'log2'],
-]) {
-  float(`${opcode}.approx.?ftz.T=f32`, 'd:T a:T', (m) =>
-    finished(`(f32.demote_f64 ($${name} (f64.promote_f32 ${operand('a', m)})))`, m),
-  )
+float(
+  'rsqrt.approx.T=f64',
+  'd:T a:T',
+  `(let r (f64.div d:1 (f64.sqrt a))
+  (if f64 (i32.and (f64.gt r d:0) (f64.lt r d:Infinity)) ($rsqrt64 a) r))`,
+)
+for (const opcode of ['sin', 'cos', 'lg2']) {
+  float(`${opcode}.approx.?ftz.T=f32`, 'd:T a:T', (m) => finished(`($${opcode} ${operand('a', m)})`, m))
 }
 float('ex2.approx.?ftz.T=f32', 'd:T a:T', (m) => finished(`($exp2 ${operand('a', m)})`, m))
-float('tanh.approx.T=f32', 'd:T a:T', '(f32.demote_f64 ($tanh (f64.promote_f32 a)))')
+float('tanh.approx.T=f32', 'd:T a:T', '($tanh a)')
 float('neg.?ftz.T=f32', 'd:T a:T', (m) => `(f32.neg ${operand('a', m)})`)
 float('abs.?ftz.T=f32', 'd:T a:T', (m) => `(f32.abs ${operand('a', m)})`)
-form('neg.T=f64', 'd:T a:T', '(f64.neg a)')
-form('abs.T=f64', 'd:T a:T', '(f64.abs a)')
+// Both leave a NaN as it is, with its sign.
+form('neg.T=f64', 'd:T a:T', '(select (f64.neg a) a (f64.eq a a))')
+form('abs.T=f64', 'd:T a:T', '(select (f64.abs a) a (f64.eq a a))')
 
 /** The one that is a number, where only one is. */
 function extremum(operation: string, t: string, a: string, b: string, m: Modifiers): string {
@@ -611,8 +613,9 @@ form('testp.M=finite|infinite|number|notanumber|normal|subnormal.T=f32|f64', 'd:
       return '(T.eq a a)'
     case 'notanumber':
       return '(T.ne a a)'
+    // Zero is normal on a GPU.
     case 'normal':
-      return `(i32.and (T.ge ${size} ${least}) (T.lt ${size} ${infinite}))`
+      return `(i32.and (i32.or (T.ge ${size} ${least}) (T.eq a (T.sub a a))) (T.lt ${size} ${infinite}))`
     default:
       return `(i32.and (T.lt ${size} ${least}) (T.gt ${size} ${m['T'] === 'f32' ? 'f:0' : 'd:0'}))`
   }
@@ -708,8 +711,11 @@ function packedSign(operation: 'xor' | 'and', m: Modifiers): string {
   return `(i32.or ${signOf(operation, half('a', 0), m)} (i32.shl ${signOf(operation, half('a', 1), m)} 16))`
 }
 
-halves('ex2.approx.?ftz', 'a', (m, [a]) => fromFloat(m['T'] ?? '', `($exp2 ${a})`, 'f32', {}))
-halves('tanh.approx', 'a', (m, [a]) => fromFloat(m['T'] ?? '', `($tanh (f64.promote_f32 ${a}))`, 'f64', m))
+/** Approximations of halves are those of f32, cut off. */
+const cutOff = (m: Modifiers, value: string): string =>
+  `($f32_to_${m['T']?.startsWith('bf16') ? 'bf16' : 'half'}_cut ${m['ftz'] ? flushed(value) : value})`
+halves('ex2.approx.?ftz', 'a', (m, [a]) => cutOff(m, `($exp2 ${a})`))
+halves('tanh.approx', 'a', (m, [a]) => cutOff(m, `($tanh ${a})`))
 
 // Conversion ----------------------------------------------------------------------------------------------------------
 
@@ -808,13 +814,21 @@ float(`cvt.rnd=${TO_INTEGER}.?sat.T=f64.S=f64`, 'd:T a:S', (m) => {
   const value = `(f64.${ROUND_TO_INTEGER[m['rnd'] ?? '']} a)`
   return m['sat'] ? clamped(value, 'f64') : value
 })
-float('cvt.?ftz.?sat.T=f64.S=f32', 'd:T a:S', (m) => {
-  const value = `(f64.promote_f32 ${operand('a', m)})`
+// Conversions between f32 and f64 keep what they can of a NaN; with .ftz it is an f32 operation that reads the operand.
+form('cvt.?ftz.?sat.T=f64.S=f32', 'd:T a:S', (m) => {
+  const source = m['ftz'] ? '(let v a~ (select v f#7fffffff (f32.eq v v)))' : 'a'
+  const value = `(f64.promote_f32 ${source})`
   return m['sat'] ? clamped(value, 'f64') : value
 })
-float('cvt.rnd=rn|rz|rm|rp.?ftz.?sat.T=f32.S=f64', 'd:T a:S', (m) =>
+form('cvt.rnd=rn|rz|rm|rp.?ftz.?sat.T=f32.S=f64', 'd:T a:S', (m) =>
   finished(mode(m) === 0 ? '(f32.demote_f64 a)' : `($f64_to_f32_mode a ${mode(m)})`, m),
 )
+/** The sign and the highest bits of a NaN of f64. */
+function narrowedNaN(type: string): string {
+  const [quiet, fraction, distance] = type === 'bf16' ? [0x7fc0, 0x7f, 45] : [0x7e00, 0x3ff, 42]
+  return `(let k (i64.reinterpret_f64 a) (i32.or ${quiet} (i32.or (i32.and (i32.wrap_i64 (i64.shr_u k 48L)) 0x8000)
+    (i32.and (i32.wrap_i64 (i64.shr_u k ${distance}L)) ${fraction}))))`
+}
 for (const type of ['f16', 'bf16']) {
   float(`cvt.?ftz.?sat.T=f32.S=${type}`, 'd:T a:S', (m) => {
     const value = toF32(type, 'a', {})
@@ -825,16 +839,23 @@ for (const type of ['f16', 'bf16']) {
     return m['sat'] ? clamped(value, 'f64') : value
   })
   form(`cvt.rnd=rn|rz|rm|rp.?relu.?satfinite.?ftz.?sat.T=${type}.S=f32`, 'd:T a:S', (m) =>
-    narrow(type, prepared(operand('a', m), 'f32', type, m), 'f32', m),
+    // .ftz changes nothing here: a denormal operand is rounded as it is.
+    narrow(type, prepared('a', 'f32', type, m), 'f32', m),
   )
   form(`cvt.rnd=rn|rz|rm|rp.?sat.T=${type}.S=f64`, 'd:T a:S', (m) =>
-    narrow(type, m['sat'] ? clamped('a', 'f64') : 'a', 'f64', m),
+    m['sat']
+      ? narrow(type, clamped('a', 'f64'), 'f64', m)
+      : `(if i32 (f64.eq a a) ${narrow(type, 'a', 'f64', m)} ${narrowedNaN(type)})`,
   )
   form(`cvt.rnd=${TO_INTEGER}.?ftz.?sat.T=${type}.S=${type}`, 'd:T a:S', (m) =>
     fromFloat(type, `(f32.${ROUND_TO_INTEGER[m['rnd'] ?? '']} ${toF32(type, 'a', m)})`, 'f32', m),
   )
   form(`cvt.?ftz.?sat.T=${type}.S=${type}`, 'd:T a:S', (m) =>
-    m['sat'] ? fromFloat(type, toF32(type, 'a', m), 'f32', m) : 'a',
+    m['sat']
+      ? fromFloat(type, toF32(type, 'a', m), 'f32', m)
+      : type === 'bf16'
+        ? '(select 0x7fff a (i32.gt_u (i32.and a 0x7fff) 0x7f80))'
+        : 'a',
   )
   /** The first operand goes into the upper half. */
   form(`cvt.rnd=rn|rz.?relu.?satfinite.T=${type}x2.S=f32`, 'd:T a:S b:S', (m) => {
@@ -854,7 +875,9 @@ function prepared(x: string, t: 'f32', type: string, m: Modifiers): string {
 
 form('cvt.rnd=rn|rna|rz.?satfinite.?relu.T=tf32.S=f32', 'd:b32 a:f32', (m) => {
   const value = m['relu'] ? relu('a', 'f32') : 'a'
-  return `(let r ($f32_to_tf32_mode ${value} ${mode(m)}) (select (i32.reinterpret_f32 r) 0x7fffffff (f32.eq r r)))`
+  // .rna cuts off the bits of a NaN, which makes an infinity of some.
+  const nan = m['rnd'] === 'rna' ? '(i32.and (i32.reinterpret_f32 a) 0xffffe000)' : '0x7fffe000'
+  return `(let r ($f32_to_tf32_mode ${value} ${mode(m)}) (select (i32.reinterpret_f32 r) ${nan} (f32.eq r r)))`
 })
 form('cvt.rn.satfinite.?relu.T=e4m3x2|e5m2x2.S=f32', 'd:T a:S b:S', (m) => {
   const format = m['T'] === 'e4m3x2' ? 0 : 1

@@ -31,14 +31,17 @@ const MANTISSA_MASK = (bits: 32 | 64, length: string): string =>
     ? `(select (i32.sub (i32.shl 1 ${length}) 1) -1 (i32.lt_u ${length} 32))`
     : `(select (i64.sub (i64.shl 1L (i64.extend_i32_u ${length})) 1L) -1L (i32.lt_u ${length} 64))`
 
-/** Cuts a field out: `pos` and `len` are bytes, and what reaches beyond the word is cut off. */
+/**
+ * Cuts a field out, and what reaches beyond the word is cut off. Position and length are the lowest bytes of their operands
+ * for words of 32 bits; for 64 bits a GPU takes the operands whole.
+ */
 function extract(bits: 32 | 64, signed: boolean): string {
   const t = `i${bits}`
   const wide = (x: string): string => (bits === 32 ? x : `(i64.extend_i32_u ${x})`)
-  const position = `(let p (i32.and pos 255) (let l (i32.and len 255) `
+  const position = field(bits)
   if (!signed) {
-    const field = `(${t}.and (${t}.shr_u a ${wide('p')}) ${MANTISSA_MASK(bits, 'l')})`
-    return `${position}(select ${field} (${t}.const 0) (i32.lt_u p ${bits}))))`
+    const cut = `(${t}.and (${t}.shr_u a ${wide('p')}) ${MANTISSA_MASK(bits, 'l')})`
+    return `${position}(select ${cut} (${t}.const 0) (i32.lt_u p ${bits}))))`
   }
   // The field is moved to the top, and back with its sign.
   const room = `(i32.sub ${bits} p)`
@@ -50,12 +53,16 @@ function extract(bits: 32 | 64, signed: boolean): string {
   return `${position}(if ${t} (i32.eqz l) (${t}.const 0) (if ${t} (i32.lt_u p ${bits}) ${inside} ${beyond}))))`
 }
 
+function field(bits: 32 | 64): string {
+  return bits === 32 ? '(let p (i32.and pos 255) (let l (i32.and len 255) ' : '(let p pos (let l len '
+}
+
 function insert(bits: 32 | 64): string {
   const t = `i${bits}`
   const wide = (x: string): string => (bits === 32 ? x : `(i64.extend_i32_u ${x})`)
   const mask = `(${t}.shl ${MANTISSA_MASK(bits, 'l')} ${wide('p')})`
   const merged = `(let m ${mask} (${t}.or (${t}.and b (${t}.xor m (${t}.const -1))) (${t}.and (${t}.shl a ${wide('p')}) m)))`
-  return `(let p (i32.and pos 255) (let l (i32.and len 255) (if ${t} (i32.lt_u p ${bits}) ${merged} b)))`
+  return `${field(bits)}(if ${t} (i32.lt_u p ${bits}) ${merged} b)))`
 }
 
 const TWO_SUM = (a: string, b: string, sum: string): string =>
@@ -124,6 +131,18 @@ export const HELPERS: Readonly<Record<string, Helper>> = {
         (i32.or s (i32.sub (i32.reinterpret_f32 (f32.add (f32.reinterpret_i32 m) f:0.5)) 0x3f000000))
         (i32.or s (i32.shr_u (i32.sub (i32.add (i32.add m 0xfff) (i32.and (i32.shr_u m 13) 1)) 0x38000000) 13))))))))`,
   ),
+  // To zero, but for what a half has no exponent for.
+  f32_to_half_cut: helper(
+    'x:f32',
+    'i32',
+    `(let i (i32.reinterpret_f32 x) (let s (i32.and (i32.shr_u i 16) 0x8000) (let m (i32.and i 0x7fffffff)
+      (if i32 (i32.gt_u m 0x7f800000) 0x7fff
+      (if i32 (i32.ge_u m 0x47800000) (i32.or s 0x7c00)
+      (if i32 (i32.lt_u m 0x38800000)
+        (i32.or s (i32.trunc_sat_f32_u (f32.mul (f32.abs x) f:16777216)))
+        (i32.or s (i32.shr_u (i32.sub m 0x38000000) 13))))))))`,
+  ),
+  f32_to_bf16_cut: helper('x:f32', 'i32', '(if i32 (f32.ne x x) 0x7fff (i32.shr_u (i32.reinterpret_f32 x) 16))'),
   f64_to_half: helper('x:f64', 'i32', `($f32_to_half ${ODD('x')})`),
   f32_to_bf16: helper(
     'x:f32',
@@ -160,11 +179,11 @@ export const HELPERS: Readonly<Record<string, Helper>> = {
   exp2: helper(
     'x:f32',
     'f32',
-    // Beyond 200 all is infinite or zero.
+    // Beyond 200 all is infinite or zero. A GPU reads 23 bits behind the point: less is no exponent at all.
     `(let u (select x f:200 (f32.lt x f:200)) (let y (f64.promote_f32 (select u f:-200 (f32.gt u f:-200)))
       (let n (f64.nearest y) (let g (f64.sub y n) (let r (f32.demote_f64 (f64.mul ${EXP2_SERIES}
         (f64.reinterpret_i64 (i64.shl (i64.add (i64.extend_i32_s (i32.trunc_sat_f64_s n)) 1023L) 52L))))
-          (select r x (f32.eq x x)))))))`,
+          (select (select f:1 r (f32.lt (f32.abs x) f:1.1920928955078125e-7)) x (f32.eq x x)))))))`,
   ),
   // Bits.
   bfe_u32: helper('a:i32 pos:i32 len:i32', 'i32', extract(32, false)),
@@ -220,6 +239,7 @@ export const HELPERS: Readonly<Record<string, Helper>> = {
   sqrt32_mode: helper('a:f32 mode:i32', 'f32'),
   fma64_mode: helper('a:f64 b:f64 c:f64 mode:i32', 'f64'),
   add64_mode: helper('a:f64 b:f64 mode:i32', 'f64'),
+  sub64_mode: helper('a:f64 b:f64 mode:i32', 'f64'),
   mul64_mode: helper('a:f64 b:f64 mode:i32', 'f64'),
   div64_mode: helper('a:f64 b:f64 mode:i32', 'f64'),
   sqrt64_mode: helper('a:f64 mode:i32', 'f64'),
@@ -232,8 +252,9 @@ export const HELPERS: Readonly<Record<string, Helper>> = {
   int64_to_bf16_mode: helper('low:i32 high:i32 signed:i32 mode:i32', 'i32'),
   f32_to_fp8: helper('a:f32 format:i32 relu:i32', 'i32'),
   fp8_to_half: helper('a:i32 format:i32', 'i32'),
-  sin: helper('a:f64', 'f64'),
-  cos: helper('a:f64', 'f64'),
-  log2: helper('a:f64', 'f64'),
-  tanh: helper('a:f64', 'f64'),
+  rsqrt64: helper('a:f64', 'f64'),
+  sin: helper('a:f32', 'f32'),
+  cos: helper('a:f32', 'f32'),
+  lg2: helper('a:f32', 'f32'),
+  tanh: helper('a:f32', 'f32'),
 }

@@ -126,9 +126,7 @@ export function fma64(a: number, b: number, c: number, mode: number = ROUNDINGS.
   ) {
     return a === 0 || b === 0 ? p + c : fma(a, b, c, F64, ROUNDINGS.rn)
   }
-  const [ah, bh] = [high(a), high(b)]
-  const [al, bl] = [a - ah, b - bh]
-  const e = ah * bh - p + ah * bl + al * bh + al * bl
+  const e = productError(a, b, p)
   const s = p + c
   const back = s - p
   const t = p - (s - back) + (c - back)
@@ -190,6 +188,64 @@ function ofInteger(low: number, high: number, signed: number, format: Format, mo
 /** The next number of the format next to `value`, which is rounded already. */
 function toFormat(value: number, format: Format, mode: number): number {
   return finite(value) ? rounded(exact(value), format, mode) : value
+}
+
+// Approximations ------------------------------------------------------------------------------------------------------
+// NVIDIA says how far they may be off, not what they are. These are the rules that were found in what an H100 gives: its
+// tables are not known, so most results have its bits, and the others lie next to it.
+
+/** Without the bits that an f32 does not have, of a value that is a normal f32. */
+function cut32(value: number): number {
+  scratch.setFloat64(0, value)
+  scratch.setUint32(4, scratch.getUint32(4) & 0xe0000000)
+  return scratch.getFloat64(0)
+}
+
+/** The f32 next to 1 / 2π. */
+const TURNS_PER_RADIAN = 0.15915493667125702
+
+/** How far an angle has turned, in quarters: it is multiplied in f32, and has 25 bits behind the point. */
+function quarters(angle: number): number {
+  const turns = Math.floor(cut32(Math.abs(angle) * TURNS_PER_RADIAN) * 2 ** 25) / 2 ** 25
+  return 4 * (turns - Math.floor(turns))
+}
+
+/** The sine of so many quarters of a turn. */
+function wave(angle: number): number {
+  const quarter = Math.floor(angle)
+  const rest = ((angle - quarter) * Math.PI) / 2
+  const value = quarter % 2 === 0 ? Math.sin(rest) : Math.cos(rest)
+  return quarter % 4 < 2 ? value : -value
+}
+
+/** The base-2 logarithm, a little too large, and cut off; of a denormal number it is that of a normal one, less 24. */
+function logarithm(value: number): number {
+  if (value > 0 && value < 2 ** -126) return logarithm(value * 2 ** 24) - 24
+  const result = Math.log2(value)
+  return result === 0 || !finite(result) ? result : cut32(result + 1.25 * 2 ** -24)
+}
+
+function tangent(value: number): number {
+  const size = Math.abs(value)
+  return size <= 2 ** -8 ? value : size >= 8 ? Math.sign(value) : Math.tanh(value)
+}
+
+/** 1 / √value of a positive finite number, rounded to the nearest: a step with the exact error. */
+function reciprocalRoot(value: number): number {
+  const scale = value < 2 ** -500 ? 2 ** 300 : value > 2 ** 500 ? 2 ** -300 : 1
+  const x = value * scale * scale
+  const root = 1 / Math.sqrt(x)
+  const square = root * root
+  const one = x * square
+  const error = 1 - one - productError(x, square, one) - x * productError(root, root, square)
+  return (root + root * error * (0.5 + 0.375 * error)) * scale
+}
+
+/** The error of the product p of a and b, by Dekker. */
+function productError(a: number, b: number, p: number): number {
+  const [ah, bh] = [high(a), high(b)]
+  const [al, bl] = [a - ah, b - bh]
+  return ah * bh - p + ah * bl + al * bh + al * bl
 }
 
 /** The bits of a value that a half has. */
@@ -296,11 +352,16 @@ function permute(a: number, b: number, selector: number): number {
 
 function findSet(mask: number, base: number, offset: number): number {
   if (offset === 0) return (mask >>> base) & 1 ? base : -1
+  // A GPU negates the least integer to itself, counts no step, and finds position 0.
+  if (offset === -(2 ** 31)) return 0
   const step = Math.sign(offset)
   let left = Math.abs(offset)
   for (let at = base; at >= 0 && at < 32; at += step) if ((mask >>> at) & 1 && --left === 0) return at
   return -1
 }
+
+/** Half of a sum, rounded away from zero. */
+const average = (total: number): number => (total < 0 ? Math.floor(total / 2) : Math.floor((total + 1) / 2))
 
 /** Operations on the parts of a word (vadd2, vabsdiff4, …), by their number in the code. */
 export const VIDEO_OPERATIONS = ['add', 'sub', 'avrg', 'absdiff', 'min', 'max'] as const
@@ -321,7 +382,7 @@ function video(code: number, a: number, b: number, c: number): number {
   let packed = 0
   for (let at = 0; at < 32; at += bits) {
     const [x, y] = [part(a, at, (code & 16) !== 0), part(b, at, (code & 32) !== 0)]
-    const results = [x + y, x - y, Math.floor((x + y + 1) / 2), Math.abs(x - y), Math.min(x, y), Math.max(x, y)]
+    const results = [x + y, x - y, average(x + y), Math.abs(x - y), Math.min(x, y), Math.max(x, y)]
     let result = results[code & 7] ?? 0
     if (code & 128) result = Math.max(least, Math.min(most, result))
     total = (total + result) | 0
@@ -351,6 +412,8 @@ export const NUMBERS: Readonly<Record<string, (...args: number[]) => number>> = 
   sqrt32_mode: (a = 0, mode = 0) => squareRoot(a, F32, mode),
   fma64_mode: (a = 0, b = 0, c = 0, mode = 0) => fma(a, b, c, F64, mode),
   add64_mode: (a = 0, b = 0, mode = 0) => add(a, b, F64, mode),
+  // The sign of a NaN stays what it is.
+  sub64_mode: (a = 0, b = 0, mode = 0) => (Number.isNaN(b) ? b : add(a, -b, F64, mode)),
   mul64_mode: (a = 0, b = 0, mode = 0) => multiply(a, b, F64, mode),
   div64_mode: (a = 0, b = 0, mode = 0) => divide(a, b, F64, mode),
   sqrt64_mode: (a = 0, mode = 0) => squareRoot(a, F64, mode),
@@ -363,8 +426,9 @@ export const NUMBERS: Readonly<Record<string, (...args: number[]) => number>> = 
   int64_to_bf16_mode: (low = 0, high = 0, signed = 0, mode = 0) => bf16Bits(ofInteger(low, high, signed, BF16, mode)),
   f32_to_fp8: (a = 0, format = 0, relu = 0) => smallBits(relu !== 0 && a <= 0 ? 0 : a, format === 0 ? E4M3 : E5M2),
   fp8_to_half: (a = 0, format = 0) => halfBits(smallValue(a & 255, format === 0 ? E4M3 : E5M2)),
-  sin: (a = 0) => Math.sin(a),
-  cos: (a = 0) => Math.cos(a),
-  log2: (a = 0) => Math.log2(a),
-  tanh: (a = 0) => Math.tanh(a),
+  rsqrt64: (a = 1) => reciprocalRoot(a),
+  sin: (a = 0) => (a < 0 || Object.is(a, -0) ? -wave(quarters(a)) : wave(quarters(a))),
+  cos: (a = 0) => wave(quarters(a) + 1),
+  lg2: (a = 0) => logarithm(a),
+  tanh: (a = 0) => tangent(a),
 }

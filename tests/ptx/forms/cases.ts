@@ -106,10 +106,16 @@ export function casesOf(form: Form): readonly FormCase[] {
   return found.filter((_, index) => index % step === 0)
 }
 
+/** What tells a case from all others: the opcode, how many operands it reads, and the constants in the text. */
+export function keyOf({ text, constants, form }: FormCase): string {
+  const reads = form.operands.filter(({ written }) => !written).length
+  return [text, reads, ...Object.values(constants)].join(' ')
+}
+
 export function allCases(): readonly FormCase[] {
   const seen = new Set<string>()
-  return FORMS.flatMap(casesOf).filter(({ text, constants, form }) => {
-    const key = `${text} ${Object.values(constants).join()} ${form.operands.length}`
+  return FORMS.flatMap(casesOf).filter((each) => {
+    const key = keyOf(each)
     if (seen.has(key)) return false
     seen.add(key)
     return true

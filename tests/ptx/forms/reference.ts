@@ -35,6 +35,8 @@ export type Answer =
   | { readonly kind: 'open' }
 
 const OPEN: Answer = { kind: 'open' }
+/** A NaN of f64, whose bits arithmetic takes from an operand or from the processor. */
+const ANY_NAN: Answer = { kind: 'about', format: 'f64', value: Number.NaN, relative: 0, absolute: 0 }
 const bits = (...results: bigint[]): Answer => ({ kind: 'bits', results })
 
 export function widthOf(type: string): number {
@@ -73,6 +75,9 @@ const most = (a: bigint, b: bigint): bigint => (a > b ? a : b)
 function countOnes(value: bigint): bigint {
   return BigInt(value.toString(2).replaceAll('0', '').length)
 }
+
+/** A position or length of bfe and bfi: a byte, as the manual says, for 32 bits; a GPU reads the whole operand for 64. */
+const fieldOperand = (value: bigint, width: number): number => Number(width === 64 ? value : value & 255n)
 
 /** The reference of a form on operands a, b, c, … given by their bits. */
 export function reference(
@@ -166,7 +171,7 @@ export function reference(
       return bits(at < 0 ? 0xffffffffn : BigInt(m['shiftamt'] ? width - 1 - at : at))
     }
     case 'bfe': {
-      const [from, count] = [Number(b & 255n), Number(c & 255n)]
+      const [from, count] = [fieldOperand(b, width), fieldOperand(c, width)]
       const top = Math.min(from + count - 1, width - 1)
       const sign = isSigned(type) && count > 0 ? (a >> BigInt(top)) & 1n : 0n
       let result = 0n
@@ -177,7 +182,7 @@ export function reference(
       return bits(result)
     }
     case 'bfi': {
-      const [from, count] = [Number(c & 255n), Number(e & 255n)]
+      const [from, count] = [fieldOperand(c, width), fieldOperand(e, width)]
       let result = b
       for (let i = 0; i < count && from + i < width; i++) {
         const at = BigInt(from + i)
@@ -197,7 +202,9 @@ export function reference(
     }
     case 'fns': {
       const [start, steps] = [Number(b), Number(BigInt.asIntN(32, c))]
-      if (start > 31) return OPEN
+      // The manual leaves both open; this is what an H100 gives.
+      if (steps === -(2 ** 31)) return bits(0n)
+      if (start > 31) return bits(mask(32))
       const all = Array.from({ length: 32 }, (_, at) => at).filter((at) => (a >> BigInt(at)) & 1n)
       if (steps === 0) return bits((a >> BigInt(start)) & 1n ? BigInt(start) : mask(32))
       const side = steps > 0 ? all.filter((at) => at >= start) : all.filter((at) => at <= start).reverse()
@@ -242,11 +249,10 @@ function partwise(operation: string, parts: number, m: Words, a: bigint, b: bigi
   let [packedResult, total] = [0n, c]
   for (let at = 0; at < parts; at++) {
     const [x, y] = [part(a, at * width, width, m['A']), part(b, at * width, width, m['B'])]
-    const half = x + y + 1n
     const results: Readonly<Record<string, bigint>> = {
       add: x + y,
       sub: x - y,
-      avrg: half >> 1n,
+      avrg: x + y < 0n ? (x + y) >> 1n : (x + y + 1n) >> 1n,
       absdiff: x < y ? y - x : x - y,
       min: least(x, y),
       max: most(x, y),
@@ -331,17 +337,24 @@ function float(
   const rounding = (m['rnd'] === 'approx' || m['rnd'] === undefined ? 'rn' : m['rnd']) as Rounding
   const done = (value: Value): Answer => {
     // In f64 the GPU keeps more of a NaN than the manual says.
-    if (value.kind === 'nan' && format === 'f64')
-      return { kind: 'about', format, value: Number.NaN, relative: 0, absolute: 0 }
+    if (value.kind === 'nan' && format === 'f64') return ANY_NAN
     return bits(finish(value, format, m, rounding))
   }
+  // The errors are those that the manual of PTX 9.1 allows. A result that is flushed may be off by the least normal number.
   const about = (value: number, relative: number, absolute = 0): Answer => ({
     kind: 'about',
     format,
     value,
     relative,
-    absolute,
+    absolute: absolute + (m['ftz'] && format !== 'f64' ? 2 ** -126 : 0),
   })
+  /** So many units in the last place of the nearest f32. */
+  const units = (value: number, count: number): Answer => {
+    const exponent = Math.max(Math.floor(Math.log2(Math.abs(value))), -126)
+    return about(Math.fround(value), 0, Number.isFinite(value) ? count * 2 ** (exponent - 23) : 0)
+  }
+  /** The approximations of f64 read and write the upper 32 bits. */
+  const upper = (): Value => flush(decodeFloat(((o['a'] ?? 0n) >> 32n) << 32n, f), format, m)
   const approximate = m['rnd'] === 'approx' || m['M'] !== undefined || /^\w+\.approx/.test(m['__pattern'] ?? '')
   switch (opcode) {
     case 'add':
@@ -354,35 +367,51 @@ function float(
     case 'mad':
       return done(add(multiply(a, b), c, rounding))
     case 'div':
-      if (approximate) return about(toNumber(divide(a, b)), 2 ** -21, 2 ** -126)
+      if (approximate) {
+        // The reciprocal of a larger number is zero; below 2^-126 the manual states no error.
+        const tooLarge = b.kind === 'finite' && Math.abs(toNumber(b)) > 2 ** 126 && m['M'] === 'approx'
+        return units(toNumber(tooLarge ? multiply(a, fraction(0n, 1n, b.negative)) : divide(a, b)), 2)
+      }
       return done(divide(a, b))
     case 'rcp':
-      if (format === 'f64' && approximate) return about(toNumber(divide(fraction(1n, 1n), a)), 2 ** -19, 2 ** -1022)
-      if (approximate) return about(toNumber(divide(fraction(1n, 1n), a)), 2 ** -22, 2 ** -126)
+      // No error is stated in f64: one unit of the upper 32 bits.
+      if (format === 'f64' && approximate)
+        return about(toNumber(divide(fraction(1n, 1n), upper())), 2 ** -20, 2 ** -1022)
+      if (approximate) return units(toNumber(divide(fraction(1n, 1n), a)), 1)
       return done(divide(fraction(1n, 1n), a))
     case 'sqrt':
-      if (approximate) return about(Math.sqrt(toNumber(a)), 2 ** -22, 2 ** -126)
+      if (approximate) return about(Math.sqrt(toNumber(a)), 2 ** -23)
       return done(squareRoot(a))
     case 'rsqrt':
-      return about(1 / Math.sqrt(toNumber(a)), format === 'f64' ? 2 ** -19 : 2 ** -22, 2 ** -126)
+      if (format === 'f64' && m['ftz']) return about(1 / Math.sqrt(toNumber(upper())), 2 ** -20)
+      // No error is stated in f64: a unit in the last place.
+      return about(1 / Math.sqrt(toNumber(a)), format === 'f64' ? 2 ** -52 : 2 ** -22.9)
     case 'sin':
-      return about(Math.sin(toNumber(a)), 0, 2 ** -20)
-    case 'cos':
-      return about(Math.cos(toNumber(a)), 0, 2 ** -20)
-    case 'lg2':
-      return about(Math.log2(toNumber(a)), 2 ** -22, 2 ** -21)
+    case 'cos': {
+      const [value, wave] = [toNumber(a), opcode === 'sin' ? Math.sin : Math.cos]
+      if (!Number.isFinite(value) || Math.abs(value) <= 2 * Math.PI) return about(wave(value), 0, 2 ** -20.5)
+      if (Math.abs(value) <= 100 * Math.PI) return about(wave(value), 0, 2 ** -14.7)
+      // The manual states nothing further out: what an H100 does is to multiply by the f32 next to 1 / 2π, to zero.
+      const turns = encodeFloat(multiply(a, decodeFloat(0x3e22f983n, FORMATS.f32)), FORMATS.f32, 'rz')
+      return about(wave(2 * Math.PI * (toNumber(decodeFloat(turns, FORMATS.f32)) % 1)), 0, 2 ** -20.5)
+    }
+    case 'lg2': {
+      const value = toNumber(a)
+      const near = value > 0.5 && value < 2
+      return about(Math.log2(value), near ? 0 : 2 ** -22, near ? 2 ** -22 : 0)
+    }
     case 'ex2':
-      return about(
-        2 ** toNumber(a),
-        format === 'f32' ? 2 ** -22 : format === 'f16' ? 2 ** -9 : 2 ** -7,
-        format === 'f16' ? 2 ** -24 : 2 ** -126,
-      )
+      if (format === 'f32') return units(2 ** toNumber(a), 2)
+      // The result may be denormal in f16, where the error is that of cutting off.
+      return about(2 ** toNumber(a), format === 'f16' ? 2 ** -9.9 : 2 ** -7, format === 'f16' ? 2 ** -24 : 0)
     case 'tanh':
-      return about(Math.tanh(toNumber(a)), format === 'f32' ? 2 ** -11 : format === 'f16' ? 2 ** -10 : 2 ** -7)
+      if (format === 'f32') return about(Math.tanh(toNumber(a)), 2 ** -11)
+      return about(Math.tanh(toNumber(a)), 0, format === 'f16' ? 2 ** -10.987 : 2 ** -8)
     case 'neg':
-      return format === 'f64' ? bits((o['a'] ?? 0n) ^ (1n << 63n)) : bits(encodeFloat(negate(a), f))
+      if (format === 'f64') return bits(a.kind === 'nan' ? (o['a'] ?? 0n) : (o['a'] ?? 0n) ^ (1n << 63n))
+      return bits(encodeFloat(negate(a), f))
     case 'abs':
-      if (format === 'f64') return bits((o['a'] ?? 0n) & mask(63))
+      if (format === 'f64') return bits(a.kind === 'nan' ? (o['a'] ?? 0n) : (o['a'] ?? 0n) & mask(63))
       return bits(encodeFloat(a.kind !== 'nan' && a.negative ? negate(a) : a, f))
     case 'min':
     case 'max':
@@ -420,8 +449,7 @@ function extremum(opcode: string, m: Words, format: FormatName, first: Value, se
     result = (opcode === 'min' ? order <= 0 : order >= 0) ? a : b
   }
   if (negative !== undefined && result.kind !== 'nan' && result.negative !== negative) result = negate(result)
-  if (result.kind === 'nan' && format === 'f64')
-    return { kind: 'about', format, value: Number.NaN, relative: 0, absolute: 0 }
+  if (result.kind === 'nan' && format === 'f64') return ANY_NAN
   return bits(encodeFloat(result, f))
 }
 
@@ -444,14 +472,15 @@ function testp(m: Words, a: bigint): Answer {
   const value = decodeFloat(a, FORMATS[format])
   const smallest = fraction(1n, 1n << (format === 'f32' ? 126n : 1022n))
   const size = value.kind !== 'nan' && value.negative ? negate(value) : value
-  const isNormal = value.kind === 'finite' && (compareValues(size, smallest) ?? 0) >= 0
+  // A GPU counts zero as normal.
+  const isNormal = isZero(value) || (value.kind === 'finite' && (compareValues(size, smallest) ?? 0) >= 0)
   const answers: Readonly<Record<string, boolean>> = {
     finite: value.kind === 'finite',
     infinite: value.kind === 'infinite',
     number: value.kind !== 'nan',
     notanumber: value.kind === 'nan',
     normal: isNormal,
-    subnormal: value.kind === 'finite' && !isNormal && !isZero(value),
+    subnormal: value.kind === 'finite' && !isNormal,
   }
   return bits(answers[m['M'] ?? ''] ? 1n : 0n)
 }
@@ -540,14 +569,18 @@ function convert(given: Words, a: bigint, b: bigint): Answer {
     return bits((one(a >> 8n) << 16n) | one(a & 255n))
   }
   if (isFloat(from) && isFloat(to)) {
-    const value = from === 'f32' ? flush(decodeFloat(a, FORMATS[from]), from, given) : decodeFloat(a, FORMATS[from])
+    const flushes = from === 'f32' && !/f16/.test(to)
+    const value = flushes ? flush(decodeFloat(a, FORMATS[from]), from, given) : decodeFloat(a, FORMATS[from])
     if (/i$/.test(m['rnd'] ?? '') && value.kind === 'finite') {
       const whole = toInteger(value, m['rnd'] as 'rni')
       return bits(finish(fraction(whole, 1n, value.negative), to, to === 'f32' ? given : m))
     }
-    if (value.kind === 'nan' && to === 'f64' && m['sat'] === undefined)
-      return { kind: 'about', format: 'f64', value: Number.NaN, relative: 0, absolute: 0 }
-    if (from === to && to !== 'f32' && !m['sat'] && !m['rnd']) return bits(a)
+    if (value.kind === 'nan' && m['sat'] === undefined) {
+      if (from === 'f64') return to === 'f64' ? ANY_NAN : bits(resizedNaN(a, from, to))
+      if (to === 'f64') return bits(resizedNaN(given['ftz'] ? FORMATS.f32.nan : a, from, to))
+    }
+    if (from === to && to !== 'f32' && !m['sat'] && !m['rnd'])
+      return bits(to === 'bf16' && value.kind === 'nan' ? FORMATS.bf16.nan : a)
     if (m['satfinite']) return bits(narrowed(value, to, m))
     return bits(finish(value, to, to === 'f32' ? given : m, (m['rnd'] as Rounding | undefined) ?? 'rn'))
   }
@@ -564,6 +597,17 @@ function convert(given: Words, a: bigint, b: bigint): Answer {
   return bits(m['sat'] ? clamp(value, to) : value)
 }
 
+/** A NaN in another format: the sign, and as many of the highest bits as there are, of which the first becomes one. */
+function resizedNaN(a: bigint, from: FormatName, to: FormatName): bigint {
+  const [source, target] = [FORMATS[from], FORMATS[to]]
+  const sign = (a >> BigInt(widthOf(from) - 1)) << BigInt(widthOf(to) - 1)
+  const part = a & ((1n << source.fractionBits) - 1n)
+  const distance = target.fractionBits - source.fractionBits
+  const moved = distance < 0n ? part >> -distance : part << distance
+  const exponent = ((1n << target.exponentBits) - 1n) << target.fractionBits
+  return sign | exponent | (1n << (target.fractionBits - 1n)) | moved
+}
+
 function narrowed(value: Value, format: FormatName, m: Words): bigint {
   const result = finish(value, format, m, (m['rnd'] as Rounding | undefined) ?? 'rn')
   if (!m['satfinite']) return result
@@ -573,7 +617,7 @@ function narrowed(value: Value, format: FormatName, m: Words): bigint {
 
 function tf32(m: Words, a: bigint): Answer {
   const value = decodeFloat(a, FORMATS.f32)
-  if (value.kind === 'nan') return bits(0x7fffffffn)
+  if (value.kind === 'nan') return bits(m['rnd'] === 'rna' ? (a >> 13n) << 13n : 0x7fffe000n)
   const kept = m['relu'] && value.negative ? fraction(0n, 1n) : value
   const rounded = encodeFloat(
     kept,
