@@ -1,6 +1,8 @@
 /** The implementation of a graph instance, with what it retains until its launches are over. */
+import { explained } from '../base/errors.js'
 import type { NativeResource } from '../base/finalization.js'
 import { type Device, HandleImpl } from '../device.js'
+import { CUresult, cudaError } from '../driver/cuda-results.js'
 import type { ContextHandle, GraphExecHandle, InternalEvent, NodeHandle } from '../driver/driver.js'
 import type { LaunchNode } from '../kernels/launchable.js'
 import type { AllocationStream } from '../memory/allocation-stream.js'
@@ -15,7 +17,7 @@ import {
 import { Allocation } from '../memory/allocations.js'
 import type { OpenMemory } from '../memory/buffer.js'
 import { internalEvent, internalStream, recordedEvent } from '../memory/stream-uses.js'
-import { type RetainedResources, releaseAll } from '../streams/capture-record.js'
+import { isInCapture, type RetainedResources, releaseAll } from '../streams/capture-record.js'
 import type { StreamImpl } from '../streams/stream-impl.js'
 
 /** The graph that an instance was made from, as far as the instance needs it. */
@@ -56,6 +58,20 @@ export class GraphExecImpl extends HandleImpl<GraphExecHandle> {
 
   get ordinal(): number {
     return this.device.ordinal
+  }
+
+  /**
+   * Throws where a launch would wait for an event of a capture that goes on: CUDA takes the launch's stream into that capture, so that
+   * what is queued there from then on never runs.
+   */
+  checkAwaited(): void {
+    for (const event of this.retained.awaited) {
+      if (!isInCapture(this.driver, event)) continue
+      throw explained(
+        cudaError('cuGraphLaunch', CUresult.STREAM_CAPTURE_UNSUPPORTED),
+        `${this} waits for ${event}, whose latest record is part of a capture that goes on: end that first, or record the event again`,
+      )
+    }
   }
 
   /** A node was changed, and uses this memory from now on. */

@@ -579,7 +579,7 @@ export function launchExec(exec: GraphExec, stream: unknown): void {
 
 function launchOnStream(impl: GraphExecImpl, target: StreamImpl): void {
   target.reserve(1)
-  impl.checkOpen()
+  impl.checkOpen().checkAwaited()
   impl.driver.queue({ kind: 'graph', stream: target.handle, exec: impl.handle })
   impl.launchedOn(target)
   target.lastWork = 'a graph'

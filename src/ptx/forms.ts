@@ -485,7 +485,13 @@ float(`div.rnd=rn|rz|rm|rp.?ftz.T=f32`, 'd:T a:T b:T', (m) => {
 /** Both approximations multiply by a reciprocal of 24 bits: of .approx it is an f32, and none of 2^-126 or less. */
 float('div.M=approx|full.?ftz.T=f32', 'd:T a:T b:T', (m) => {
   const [a, b] = [operand('a', m), operand('b', m)]
-  if (m['M'] === 'approx') return finished(`(f32.mul ${a} ${flushed(`(f32.div f:1 ${b})`)})`, m)
+  if (m['M'] === 'approx') {
+    // A divisor below 2^-126 is made larger first, and the quotient after.
+    const product = (divisor: string): string => `(f32.mul ${a} ${flushed(`(f32.div f:1 ${divisor})`)})`
+    if (m['ftz']) return finished(product(b), m)
+    const scale = '(select f:16777216 f:1 (f32.lt (f32.abs v) f:1.1754943508222875e-38))'
+    return `(let v ${b} (let s ${scale} (f32.mul ${product('(f32.mul v s)')} s)))`
+  }
   const reciprocal = `(let q (f64.div d:1 (f64.promote_f32 ${b}))
     (f64.reinterpret_i64 (i64.and (i64.add (i64.reinterpret_f64 q) 0x10000000L) -536870912L)))`
   return finished(`(f32.demote_f64 (f64.mul (f64.promote_f32 ${a}) ${reciprocal}))`, m)
@@ -531,9 +537,9 @@ float('ex2.approx.?ftz.T=f32', 'd:T a:T', (m) => finished(`($exp2 ${operand('a',
 float('tanh.approx.T=f32', 'd:T a:T', '($tanh a)')
 float('neg.?ftz.T=f32', 'd:T a:T', (m) => `(f32.neg ${operand('a', m)})`)
 float('abs.?ftz.T=f32', 'd:T a:T', (m) => `(f32.abs ${operand('a', m)})`)
-// Both leave a NaN as it is, with its sign.
-form('neg.T=f64', 'd:T a:T', '(select (f64.neg a) a (f64.eq a a))')
-form('abs.T=f64', 'd:T a:T', '(select (f64.abs a) a (f64.eq a a))')
+// Both leave a NaN what it is, with its sign, but quiet.
+form('neg.T=f64', 'd:T a:T', '(select (f64.neg a) (f64.add a a) (f64.eq a a))')
+form('abs.T=f64', 'd:T a:T', '(select (f64.abs a) (f64.add a a) (f64.eq a a))')
 
 /** The one that is a number, where only one is. */
 function extremum(operation: string, t: string, a: string, b: string, m: Modifiers): string {

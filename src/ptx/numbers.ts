@@ -112,7 +112,7 @@ function product(a: Exact, b: Exact): Exact {
 const finite = Number.isFinite
 
 function fma(a: number, b: number, c: number, format: Format, mode: number): number {
-  if (!finite(a) || !finite(b) || !finite(c)) return finite(a) && finite(b) ? c : a * b + c
+  if (!finite(a) || !finite(b) || !finite(c)) return finite(a) && finite(b) ? c + c : a * b + c
   return rounded(sum(product(exact(a), exact(b)), exact(c), mode), format, mode)
 }
 
@@ -413,7 +413,7 @@ export const NUMBERS: Readonly<Record<string, (...args: number[]) => number>> = 
   fma64_mode: (a = 0, b = 0, c = 0, mode = 0) => fma(a, b, c, F64, mode),
   add64_mode: (a = 0, b = 0, mode = 0) => add(a, b, F64, mode),
   // The sign of a NaN stays what it is.
-  sub64_mode: (a = 0, b = 0, mode = 0) => (Number.isNaN(b) ? b : add(a, -b, F64, mode)),
+  sub64_mode: (a = 0, b = 0, mode = 0) => (Number.isNaN(b) ? a + b : add(a, -b, F64, mode)),
   mul64_mode: (a = 0, b = 0, mode = 0) => multiply(a, b, F64, mode),
   div64_mode: (a = 0, b = 0, mode = 0) => divide(a, b, F64, mode),
   sqrt64_mode: (a = 0, mode = 0) => squareRoot(a, F64, mode),

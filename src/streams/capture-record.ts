@@ -4,12 +4,19 @@
  */
 import type { NativeResource } from '../base/finalization.js'
 import { memoize } from '../base/memoize.js'
-import type { ContextHandle, Driver, LaunchShape, NodeHandle, StreamHandle } from '../driver/driver.js'
+import type { ContextHandle, Driver, EventHandle, LaunchShape, NodeHandle, StreamHandle } from '../driver/driver.js'
 import { cudaHandleOf, isNullStream } from '../driver/driver.js'
+
+/** An event for which a graph waits, of work outside the graph. */
+interface AwaitedEvent {
+  readonly handle: EventHandle
+}
 
 /** Resources that live as long as a graph, or an instance of one. */
 export class RetainedResources {
   readonly #resources = new Set<NativeResource>()
+  /** Events for which each launch waits. Those that the library owns are among the resources, too. */
+  readonly awaited = new Set<AwaitedEvent>()
 
   get all(): ReadonlySet<NativeResource> {
     return this.#resources
@@ -21,8 +28,9 @@ export class RetainedResources {
     this.#resources.add(resource)
   }
 
-  addAll({ all }: RetainedResources): void {
+  addAll({ all, awaited }: RetainedResources): void {
     for (const resource of all) this.add(resource)
+    for (const event of awaited) this.awaited.add(event)
   }
 
   /** Releases it; somebody else retains it too. */
@@ -114,6 +122,8 @@ export class CaptureRecord {
   readonly retained = new RetainedResources()
   /** What the driver does not report of nodes. */
   readonly notes = new Map<NodeHandle, NotedNode>()
+  /** Events whose latest record is part of the capture. */
+  readonly events = new Set<EventHandle>()
   /** Objects that programs gave as owners of foreign memory and events. */
   readonly owners = new Set<object>()
   /** The wrapper that began the capture was closed: another wrapper, or the stream's owner, may end the capture unnoticed. */
@@ -200,6 +210,22 @@ function discardIfEnded(driver: Driver, record: CaptureRecord): void {
   }
   remove(driver, record)
   record.discard()
+}
+
+/** The event was recorded on the stream, which may capture. */
+export function noteRecord(stream: Pick<Capturable, 'driver' | 'handle'>, event: EventHandle): void {
+  if (underWay === 0) return
+  for (const record of recordsOn(stream.driver)) record.events.delete(event)
+  recordOf(stream)?.events.add(event)
+}
+
+/** Is the event's latest record part of a capture that goes on? */
+export function isInCapture(driver: Driver, { handle }: AwaitedEvent): boolean {
+  if (underWay === 0) return false
+  const all = recordsOn(driver)
+  for (const record of all) if (record.mayEndUnnoticed) discardIfEnded(driver, record)
+  for (const record of all) if (record.events.has(handle)) return true
+  return false
 }
 
 /** Notes something of the node that was added last to the capture of the stream. */

@@ -21,7 +21,7 @@ import {
   StreamFlag,
 } from '../driver/driver.js'
 import { joined, NO_PROMISES, PromiseWait } from '../driver/promise-waits.js'
-import { captureEnded, recordOf } from './capture-record.js'
+import { type CaptureRecord, captureEnded, noteRecord, recordOf } from './capture-record.js'
 import type { EventImpl } from './event-impl.js'
 import { type GreenContext, greenContextImplOf } from './green-context.js'
 import { isInsideHostFunction } from './host-function.js'
@@ -271,6 +271,7 @@ export class StreamImpl extends NativeResource {
     if (external !== 0) this.#retainForGraph(event)
     event.records += 1
     this.driver.eventRecord(handle, this.handle, external)
+    if (external === 0) noteRecord(this, handle)
     event.workBefore = this.lastWork
     event.promises = this.promises
   }
@@ -278,20 +279,22 @@ export class StreamImpl extends NativeResource {
   /** Waits for an event, which must be open. */
   waitFor(event: EventImpl, external: ExternalFlag): void {
     const handle = event.openFor(this.driver)
-    if (external !== 0) this.#retainForGraph(event)
+    if (external !== 0) this.#retainForGraph(event)?.retained.awaited.add(event)
     this.driver.streamWaitEvent(this.handle, handle, external)
     this.followPromises(event.promises)
   }
 
   /** Each launch of the graph will record the event, or wait for it. The end of a graph of another library is not known. */
-  #retainForGraph(event: EventImpl): void {
-    if (isNullStream(this.handle) || !this.isCapturing) return
+  #retainForGraph(event: EventImpl): CaptureRecord | undefined {
+    if (isNullStream(this.handle) || !this.isCapturing) return undefined
     event.escape()
     const record = recordOf(this)
     if (event.owner !== undefined) record?.owners.add(event.owner)
-    if (!event.isOwned) return
-    if (record === undefined) event.retain()
-    else record.retained.add(event)
+    if (event.isOwned) {
+      if (record === undefined) event.retain()
+      else record.retained.add(event)
+    }
+    return record
   }
 
   /**

@@ -35,6 +35,51 @@ onEveryBackend('graphs', (bench) => {
     assert.equal(ran, 3)
   })
 
+  test('G7 an instance that waits for an event of a capture that goes on is not launched, and the capture is left as it is', async () => {
+    using stream = bench.stream()
+    using other = bench.stream()
+    using event = other.record()
+    let ran = 0
+    using within = stream.capture(() => {
+      stream.wait(event, { external: true })
+      stream.launchHostFunc(() => {
+        ran += 1
+      })
+    })
+    using around = stream.capture(() => stream.launch(within))
+    const execs = [within, around].map((graph) => graph.instantiate())
+    const launchAll = (): void => execs.forEach((exec) => void exec.launch(other))
+    for (const { mode, how } of [
+      { mode: 'relaxed', how: 'it ends' },
+      { mode: 'threadLocal', how: 'it ends' },
+      { mode: 'relaxed', how: 'the event is recorded again' },
+      { mode: 'relaxed', how: 'the stream is closed' },
+    ] as const) {
+      const capturing = bench.stream()
+      capturing.beginCapture(mode)
+      capturing.record(event)
+      for (const exec of execs) {
+        const error = refusedByDriver(() => exec.launch(other), 900)
+        assert.match(error.message, /waits for Event.*end that first/)
+      }
+      other.launchHostFunc(() => {
+        ran += 1
+      })
+      if (how === 'the event is recorded again') {
+        other.record(event)
+        launchAll()
+      }
+      if (how === 'the stream is closed') capturing.close()
+      else assert.equal(capturing.endCapture().nodeCount, 0, 'it was not invalidated')
+      if (how !== 'the event is recorded again') launchAll()
+      await other.finished()
+      assert.equal(ran, 3, how)
+      ran = 0
+      capturing.close()
+    }
+    for (const exec of execs) exec.close()
+  })
+
   test('G7 launches of one instance run one after another on any streams, also if they have nothing to do', async () => {
     using stream = bench.stream()
     using other = bench.stream()

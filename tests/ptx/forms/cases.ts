@@ -229,6 +229,10 @@ const SPECIAL: Readonly<Record<string, readonly bigint[]>> = {
     0x477fefffn,
     0x477ff000n,
     0x33800000n,
+    0xffc00000n,
+    0xffffffffn,
+    0x7fc12345n,
+    0xff812345n,
   ],
   f64: [
     0n,
@@ -252,6 +256,11 @@ const SPECIAL: Readonly<Record<string, readonly bigint[]>> = {
     0x47efffffefffffffn,
     0x3ff0000010000000n,
     0x3ff0000030000000n,
+    0xfff8000000000000n,
+    0x7ff8000012345678n,
+    0xfffc123456789abcn,
+    0x7ff0000000000001n,
+    0xfff4000000000000n,
   ],
   f16: [
     0n,

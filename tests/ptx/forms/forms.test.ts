@@ -135,28 +135,31 @@ const UNRECORDED: readonly string[] = []
  */
 const DIFFERENT: Readonly<Record<string, number>> = {
   'div.approx.f32 2': 2,
-  'div.approx.ftz.f32 2': 4,
+  'div.approx.ftz.f32 2': 3,
   'div.full.f32 2': 5,
   'div.full.ftz.f32 2': 4,
   'rcp.approx.f32 1': 8,
   'rcp.approx.ftz.f32 1': 8,
   'rcp.approx.ftz.f64 1': 3,
   'rsqrt.approx.ftz.f64 1': 1,
-  'sqrt.approx.f32 1': 2,
+  'sqrt.approx.f32 1': 3,
   'sqrt.approx.ftz.f32 1': 5,
-  'rsqrt.approx.f32 1': 20,
-  'rsqrt.approx.ftz.f32 1': 7,
-  'sin.approx.f32 1': 25,
-  'sin.approx.ftz.f32 1': 19,
+  'rsqrt.approx.f32 1': 16,
+  'rsqrt.approx.ftz.f32 1': 12,
+  'sin.approx.f32 1': 26,
+  'sin.approx.ftz.f32 1': 20,
   'cos.approx.f32 1': 23,
-  'cos.approx.ftz.f32 1': 24,
+  'cos.approx.ftz.f32 1': 22,
   'lg2.approx.f32 1': 3,
   'lg2.approx.ftz.f32 1': 1,
   'ex2.approx.f32 1': 3,
   'ex2.approx.ftz.f32 1': 4,
-  'tanh.approx.f32 1': 10,
+  'tanh.approx.f32 1': 9,
 }
-/** Generated NaN of f64 are the processor's own: those of x86 under V8 are the GPU's. */
+/**
+ * Generated NaN of f64 are the processor's own: those of x86 under V8 are the GPU's. Of two NaN operands a GPU takes one that is signalling,
+ * x86 the first.
+ */
 const hasNaNsOfGpu = process.arch === 'x64' && process.versions['bun'] === undefined
 
 test('the recording of a GPU has every case but those that are listed, with these operands', () => {
@@ -179,7 +182,12 @@ test(`each form gives the bits that ${NAME}; approximations lie within their err
       const own = wordsOf(results, thread)
       const gpu = wordsOf(known.results, thread)
       if (own.first === gpu.first && own.second === gpu.second) continue
-      if (!hasNaNsOfGpu && each.types['d'] === 'f64' && isNaN64(own.first) && isNaN64(gpu.first)) continue
+      if (each.types['d'] === 'f64' && isNaN64(own.first) && isNaN64(gpu.first)) {
+        const given = operandsOf(each, operands, thread)
+        const ofTwo =
+          Object.entries(given).filter(([name, bits]) => each.types[name] === 'f64' && isNaN64(bits)).length > 1
+        if (ofTwo || !hasNaNsOfGpu) continue
+      }
       different++
       const shown = shownOperands(each, operands, thread)
       const message = `${each.text} of ${shown} gives ${own.text}; the GPU gave ${gpu.text}`

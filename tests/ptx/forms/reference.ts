@@ -79,6 +79,9 @@ function countOnes(value: bigint): bigint {
 /** A position or length of bfe and bfi: a byte, as the manual says, for 32 bits; a GPU reads the whole operand for 64. */
 const fieldOperand = (value: bigint, width: number): number => Number(width === 64 ? value : value & 255n)
 
+/** A NaN of f64 as it leaves an operation. */
+const quiet = (bits64: bigint): bigint => bits64 | (1n << 51n)
+
 /** The reference of a form on operands a, b, c, … given by their bits. */
 export function reference(
   opcode: string,
@@ -408,10 +411,10 @@ function float(
       if (format === 'f32') return about(Math.tanh(toNumber(a)), 2 ** -11)
       return about(Math.tanh(toNumber(a)), 0, format === 'f16' ? 2 ** -10.987 : 2 ** -8)
     case 'neg':
-      if (format === 'f64') return bits(a.kind === 'nan' ? (o['a'] ?? 0n) : (o['a'] ?? 0n) ^ (1n << 63n))
+      if (format === 'f64') return bits(a.kind === 'nan' ? quiet(o['a'] ?? 0n) : (o['a'] ?? 0n) ^ (1n << 63n))
       return bits(encodeFloat(negate(a), f))
     case 'abs':
-      if (format === 'f64') return bits(a.kind === 'nan' ? (o['a'] ?? 0n) : (o['a'] ?? 0n) & mask(63))
+      if (format === 'f64') return bits(a.kind === 'nan' ? quiet(o['a'] ?? 0n) : (o['a'] ?? 0n) & mask(63))
       return bits(encodeFloat(a.kind !== 'nan' && a.negative ? negate(a) : a, f))
     case 'min':
     case 'max':

@@ -22,7 +22,7 @@ export interface IdleDevicesParts extends LibcudaParts {
 /** After all queued work has completed so often, and other work was there each time, the device is hardly ever idle when it is asked. */
 const MOST_ROUNDS = 16
 /** Milliseconds for which this thread then looks on: it queues nothing meanwhile, so that what is not blocked comes to an end. */
-const LONGEST_LOOK = 10
+const LONGEST_LOOK = 100
 const NULL_AND_PER_THREAD = [0, 2] as const
 
 export class IdleDevices {
