@@ -168,8 +168,9 @@ class Judge {
     // Once something stands behind the wait, that keeps what it came after.
     const rest = tail === wait.tail ? wait.before : isFirst && tail !== undefined ? this.#pastOf(tail) : undefined
     if (rest === undefined) return
-    wait.tail = this.#behind(new Set([...rest, wait.node, ...wait.learned]))
-    this.#tails[wait.stream] = wait.tail
+    const node = this.#behind(new Set([...rest, wait.node, ...wait.learned]))
+    this.#tails[wait.stream] = node
+    if (tail === wait.tail) wait.tail = node
   }
 
   /** The stream comes after what all writes come after that can meet the wait. */
