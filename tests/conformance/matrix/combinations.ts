@@ -3,7 +3,7 @@
  * the simulator, such that each value has its turn.
  */
 import { isFakeDriver } from '../../fake-driver/fake-cuda.js'
-import { allPairs } from '../../helpers/all-pairs.js'
+import { allPairs, product } from '../../helpers/all-pairs.js'
 import { eachValue } from '../../helpers/each-value.js'
 import { byEffort } from '../../helpers/effort.js'
 
@@ -34,12 +34,4 @@ export const chosen = <T>(axes: readonly (readonly T[])[], indices: readonly num
 
 function chooseBy(choose: (sizes: readonly number[]) => Combinations, axes: Axes): Combinations {
   return axes.some(({ length }) => length === 0) ? [] : choose(axes.map(({ length }) => length))
-}
-
-function product(sizes: readonly number[]): Combinations {
-  let found: Combinations = [[]]
-  for (const size of sizes) {
-    found = found.flatMap((indices) => Array.from({ length: size }, (_, index) => [...indices, index]))
-  }
-  return found
 }
