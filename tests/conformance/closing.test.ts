@@ -8,7 +8,7 @@ import type { Driver, EventHandle, StreamHandle } from '../../src/driver/driver.
 import type { Interceptor } from '../../src/driver/wrappable-driver.js'
 import { onEveryBackend } from '../helpers/suite.js'
 import type { Workbench } from '../helpers/workbench.js'
-import { collectUntil, refused, rejected, stillWorks } from './expect.js'
+import { collected, collectUntil, refused, rejected, stillWorks } from './expect.js'
 
 /** Notes what is destroyed: whether a handle is one still cannot be asked again and again, since another may take its place. */
 class Witness implements Interceptor {
@@ -495,7 +495,7 @@ onEveryBackend('closing', (bench) => {
     const stream = bench.stream()
     using event = (() => stream.record())()
     const cached = stream.cachedEvent.handle
-    assert.equal(await collectUntil(() => stream.closed || event.closed), false)
+    assert.equal(await collected(() => stream.closed || event.closed), false)
     assert.equal(stream.cachedEvent.handle, cached)
     assert.equal(event.query(), true)
     stillWorks(bench, stream)

@@ -6,6 +6,7 @@ import { CudaError, type Device, type Stream } from 'cuda-streams'
 import { driverOf } from '../../src/device.js'
 import type { StreamHandle } from '../../src/driver/driver.js'
 import { openStream } from '../../src/streams/stream-impl.js'
+import { byEffort } from '../helpers/effort.js'
 import type { Workbench } from '../helpers/workbench.js'
 
 export interface CodedError extends Error {
@@ -100,11 +101,17 @@ export function follow(promise: Promise<unknown>): { readonly settled: boolean }
   return state
 }
 
+/** Collections after which what is still there is kept for good, where the tests expect that: nearly all goes in the first. */
+const COLLECTIONS = byEffort({ quick: 4, normal: 4, nightly: 30 })
+
+/** Collects garbage, and says whether the condition came to hold. For what must stay, so that it takes all collections. */
+export const collected = (holds: () => boolean): Promise<boolean> => collectUntil(holds, COLLECTIONS)
+
 /** Collects garbage until the condition holds; false if it never does. */
-export async function collectUntil(holds: () => boolean): Promise<boolean> {
+export async function collectUntil(holds: () => boolean, most = 30): Promise<boolean> {
   const { gc } = globalThis
   assert.ok(gc, 'run the tests with --expose-gc')
-  for (let round = 0; round < 30; round += 1) {
+  for (let round = 0; round < most; round += 1) {
     // What was looked at stays alive until its turn of the event loop is over.
     await turns(3)
     gc()

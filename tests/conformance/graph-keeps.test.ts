@@ -27,7 +27,8 @@ import type {
 } from '../../src/driver/driver.js'
 import type { Interceptor } from '../../src/driver/wrappable-driver.js'
 import { isFakeDriver } from '../fake-driver/fake-cuda.js'
-import { runs } from '../helpers/effort.js'
+import { allPairs, product } from '../helpers/all-pairs.js'
+import { byEffort, runs } from '../helpers/effort.js'
 import { onEveryBackend } from '../helpers/suite.js'
 import type { Workbench } from '../helpers/workbench.js'
 import { collectUntil, refused, turns } from './expect.js'
@@ -205,8 +206,9 @@ const ofModule: Make = async (bench, tracker) => {
 }
 
 /** Lets the program drop the thing. The graph is captured between the two. */
+const CLOSED_INSIDE = { inside: close, after: () => {} }
 const WAYS: Readonly<Record<string, { inside(thing: Thing): void; after(thing: Thing): void | Promise<void> }>> = {
-  'closed in the capture': { inside: close, after: () => {} },
+  'closed in the capture': CLOSED_INSIDE,
   'closed after the capture': { inside: () => {}, after: close },
   collected: {
     inside: () => {},
@@ -436,6 +438,9 @@ const STATES: Readonly<Record<string, (stage: Stage) => Promise<void>>> = {
   },
 }
 
+/** Each two of a kind, a state and a way to drop it; all three at night. */
+const COMBINATIONS = byEffort({ quick: allPairs, normal: allPairs, nightly: product })
+
 /** States of which the way that the program drops the thing is a part. */
 const OWN_WAY = /^a capture under way|^the function|^the stream that captures/
 
@@ -501,14 +506,17 @@ onEveryBackend('a graph keeps what it uses', (bench) => {
   }
 
   const kinds = bench.name === 'cuda' ? { ...KINDS, 'a module': ofModule } : KINDS
-  for (const [kind, make] of Object.entries(kinds)) {
-    for (const [state, run] of Object.entries(STATES)) {
-      for (const [way, how] of Object.entries(WAYS)) {
-        if (OWN_WAY.test(state) && way !== 'closed in the capture') continue
-        const of = OWN_WAY.test(state) ? '' : `, ${way}`
-        test(`G13 ${kind}${of}: ${state}`, () => play(make, how, run))
-      }
-    }
+  const axes = [Object.entries(kinds), Object.entries(STATES), Object.entries(WAYS)] as const
+  const played = new Set<string>()
+  for (const [first = 0, second = 0, third = 0] of COMBINATIONS(axes.map(({ length }) => length))) {
+    const [kind, make] = axes[0][first] ?? []
+    const [state, run] = axes[1][second] ?? []
+    const [way, how] = axes[2][third] ?? []
+    assert.ok(make && state && run && how)
+    const title = `G13 ${kind}${OWN_WAY.test(state) ? '' : `, ${way}`}: ${state}`
+    if (played.has(title)) continue
+    played.add(title)
+    test(title, () => play(make, OWN_WAY.test(state) ? CLOSED_INSIDE : how, run))
   }
 
   test('G13 an instance that is updated lets go of what its new work does not use', async () => {

@@ -17,7 +17,7 @@ import {
 import { simulate } from 'cuda-streams/sim'
 import { onEveryBackend } from '../helpers/suite.js'
 import { add, affine } from '../soak/kernels.js'
-import { CAPTURE_MODES, collectUntil, ONE_DEVICE, refused, refusedByDriver, secondDevice } from './expect.js'
+import { CAPTURE_MODES, collected, collectUntil, ONE_DEVICE, refused, refusedByDriver, secondDevice } from './expect.js'
 
 const BYTES = 64
 const ONE: LaunchConfig = { grid: 1, block: BYTES }
@@ -471,7 +471,7 @@ onEveryBackend('nodes', (bench) => {
         return new WeakRef(owner)
       }
       const weak = put()
-      assert.equal(await collectUntil(() => weak.deref() === undefined), false)
+      assert.equal(await collected(() => weak.deref() === undefined), false)
       exec.update(fill, c, 1)
       assert.equal(await collectUntil(() => weak.deref() === undefined), true)
     }))

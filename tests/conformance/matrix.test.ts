@@ -6,6 +6,7 @@
  */
 import assert from 'node:assert/strict'
 import { after, describe, it, test } from 'node:test'
+import { byEffort } from '../helpers/effort.js'
 import { onEveryBackend } from '../helpers/suite.js'
 import type { Workbench } from '../helpers/workbench.js'
 import { backendOf } from '../torture/backend.js'
@@ -15,8 +16,12 @@ import { publicOptions } from './matrix/option-list.js'
 import { calls, TABLES } from './matrix/table.js'
 import { triedOptions } from './matrix/user-code.js'
 
-/** How many child processes play a table: the start of one costs more than hundreds of cells. */
-const CHILDREN: Readonly<Record<string, number>> = { calls: 12, closings: 4, standing: 4, 'user code': 4 }
+/** How many child processes play a table: to start one, and to compile what it runs, costs more than a thousand cells. */
+const CHILDREN: Readonly<Record<string, number>> = byEffort({
+  quick: { calls: 2 },
+  normal: { calls: 2 },
+  nightly: { calls: 12, closings: 4, standing: 4, 'user code': 4 },
+})
 /** Failures that the message of a test names. */
 const MOST_NAMED = 5
 /** What a whole run takes at most, however slow the machine. */

@@ -5,7 +5,16 @@ import { DeviceBuffer, PinnedBuffer, Stream } from 'cuda-streams'
 import { toDLPack } from 'cuda-streams/dlpack'
 import { simulate } from 'cuda-streams/sim'
 import { onEveryBackend } from '../helpers/suite.js'
-import { beginCapture, collectUntil, endQuietly, ONE_DEVICE, refused, refusedByDriver, secondDevice } from './expect.js'
+import {
+  beginCapture,
+  collected,
+  collectUntil,
+  endQuietly,
+  ONE_DEVICE,
+  refused,
+  refusedByDriver,
+  secondDevice,
+} from './expect.js'
 
 onEveryBackend('memory', (bench) => {
   const { device } = bench
@@ -188,7 +197,7 @@ onEveryBackend('memory', (bench) => {
       registry.register(owner, undefined)
       return DeviceBuffer.from(theirs.pointer, 64, { owner, device }).slice(0, 8)
     })()
-    assert.equal(await collectUntil(() => gone), false)
+    assert.equal(await collected(() => gone), false)
     assert.equal(slice.closed, false)
   })
 
@@ -198,7 +207,7 @@ onEveryBackend('memory', (bench) => {
       buffer.bytes.fill(9)
       return buffer.bytes
     })()
-    assert.equal(await collectUntil(() => bytes.length === 0), false)
+    assert.equal(await collected(() => bytes.length === 0), false)
     assert.equal(bytes[4095], 9)
   })
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { DeviceBuffer, Event, ExternalStream, Stream } from 'cuda-streams'
 import { onEveryBackend } from '../helpers/suite.js'
-import { collectUntil, ONE_DEVICE, refused, secondDevice } from './expect.js'
+import { collected, ONE_DEVICE, refused, secondDevice } from './expect.js'
 
 onEveryBackend('sharing', (bench) => {
   const { device } = bench
@@ -234,7 +234,7 @@ onEveryBackend('sharing', (bench) => {
 
   test('X3 what is shared is kept until it is closed', async () => {
     const shared = (() => bench.stream().share())()
-    assert.equal(await collectUntil(() => false), false)
+    assert.equal(await collected(() => false), false)
     const stream = Stream.from(shared)
     assert.equal(stream.query(), true)
     stream.close()

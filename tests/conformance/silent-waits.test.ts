@@ -88,7 +88,7 @@ const ROWS: Readonly<Record<Scenario, Row>> = {
   graphBlocked: blocked('of a graph launched at'),
   downloadBlocked: blocked('queued at'),
   afterWorker: blocked('queued at'),
-  loopForAWhile: blocked('queued at'),
+  blockedForAWhile: blocked('queued at'),
   streamQueryForAWhile: polling('stream.query'),
   worker: blocked('queued at', String.raw`Worker thread \d+`),
   longWork: { cuda: 'ends' },
@@ -131,7 +131,7 @@ onEveryBackend('waits that never end', (bench) => {
       else if (expected !== undefined) test(`C6 told of: ${name}`, () => tells(bench, name as Scenario, expected))
     }
 
-    const loop = bench.name === 'sim' ? 'streamQueryForAWhile' : 'loopForAWhile'
+    const loop = bench.name === 'sim' ? 'streamQueryForAWhile' : 'blockedForAWhile'
     for (const [variable, value] of [
       ['CUDA_STREAMS_WARN_AFTER', '0'],
       ['NODE_NO_WARNINGS', '1'],

@@ -60,7 +60,7 @@ const IN_PART: Readonly<Record<string, string>> = {
   'graph-keeps':
     'a kernel that reads a module’s own variable is a fill: of the code for a GPU it knows five kernels by name',
   matrix:
-    'two of five places where a host function stands, each kind of memory in one situation, calls beside what stands on one kind of stream, no cuBLAS and no NCCL: tables of an hour with threads that sleep',
+    'each value of each axis once for a call, where the simulator plays all pairs; two of five places where a host function stands, calls beside what stands on one kind of stream, no cuBLAS and no NCCL: tables of an hour with threads that sleep',
 }
 /** What other functions of CUDA are called for on drivers of other ages. */
 const OF_ANY_AGE = ['conformance/graph-nodes', 'conformance/transfers']

@@ -80,3 +80,12 @@ function next(sizes: readonly number[], pairs: readonly Pairs[]): readonly numbe
   }
   return choice
 }
+
+/** All combinations of indices. */
+export function product(sizes: readonly number[]): readonly (readonly number[])[] {
+  let found: readonly (readonly number[])[] = [[]]
+  for (const size of sizes) {
+    found = found.flatMap((indices) => Array.from({ length: size }, (_, index) => [...indices, index]))
+  }
+  return found
+}

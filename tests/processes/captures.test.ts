@@ -9,14 +9,25 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { type CaptureModeName, CudaError, Device, Stream } from 'cuda-streams'
 import { openCudaWorkbench } from '../helpers/cuda-workbench.js'
+import { byEffort, runs } from '../helpers/effort.js'
 import type { Reply, Request } from './children/capturing.js'
 
 const cuda = openCudaWorkbench()
 const skip = typeof cuda === 'string' ? `no NVIDIA driver here: ${cuda}` : false
 if (typeof skip === 'string') console.log(`skipped: ${skip}`)
 
-const MODES: readonly CaptureModeName[] = ['global', 'threadLocal', 'relaxed']
-const CAPTURES = 1000
+/** Which streams capture, and how: each mode, and both kinds of stream; any two of them at night. */
+const FEW: readonly (readonly [mode: CaptureModeName, nonBlocking: boolean])[] = [
+  ['global', true],
+  ['threadLocal', false],
+  ['relaxed', true],
+]
+const CAPTURING = byEffort({
+  quick: FEW,
+  normal: FEW,
+  nightly: FEW.flatMap(([mode]) => [[mode, true] as const, [mode, false] as const]),
+})
+const CAPTURES = runs({ quick: 50, normal: 200, nightly: 1000 })
 const TURNS = 20
 /** CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD. */
 const [UNSUPPORTED, WRONG_THREAD] = [900, 908]
@@ -69,7 +80,7 @@ const endIn = (stream: Stream): number => {
 }
 
 describe('a wait for the device', { skip }, () => {
-  for (const [mode, nonBlocking] of MODES.flatMap((each) => [[each, true] as const, [each, false] as const])) {
+  for (const [mode, nonBlocking] of CAPTURING) {
     describe(`beside a capture in mode ${mode} of a ${nonBlocking ? 'non-blocking' : 'blocking'} stream`, () => {
       it('begins when the capture of the other thread has ended', async () => {
         await using other = new OtherThread()

@@ -13,7 +13,7 @@ import {
   type PythonLibraryName,
 } from '../../examples/python/python-library.js'
 import { PythonObject, PythonStream } from '../../examples/python/python-object.js'
-import { collectUntil } from '../conformance/expect.js'
+import { collected, collectUntil } from '../conformance/expect.js'
 import { simulatedDevice } from '../helpers/partners.js'
 
 const python = startPython()
@@ -192,7 +192,7 @@ describe('a Python object that JavaScript holds', { skip: reason ?? false }, () 
     }
     const wrapped = wrap()
     const slice = wrapped.slice(0, 8)
-    assert.equal(await collectUntil(() => py.number('seen("two")') === 0), false)
+    assert.equal(await collected(() => py.number('seen("two")') === 0), false)
     wrapped.close()
     assert.equal(await collectUntil(() => py.number('seen("two")') === 0), true)
     assert.equal(slice.closed, true)
@@ -211,7 +211,7 @@ describe('a Python object that JavaScript holds', { skip: reason ?? false }, () 
     }
     const wrapped = wrap()
     assert.equal(wrapped.equals(theirs), true)
-    assert.equal(await collectUntil(() => py.number('seen("three")') === 0), false)
+    assert.equal(await collected(() => py.number('seen("three")') === 0), false)
     wrapped.close()
     assert.equal(await collectUntil(() => py.number('seen("three")') === 0), true)
   })

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
-import { Stream } from 'cuda-streams'
-import { busy, simulate } from 'cuda-streams/sim'
+import { ExternalStream, Stream } from 'cuda-streams'
+import { busy, foreignStream, simulate } from 'cuda-streams/sim'
 import fc from 'fast-check'
 import { Heap } from '../../src/driver/sim/machine/heap.js'
 import { SimOperation } from '../../src/driver/sim/machine/machine-state.js'
@@ -12,6 +12,7 @@ import type { Steps } from '../../src/driver/sim/machine/scheduler.js'
 import { TimedScheduler } from '../../src/driver/sim/machine/timed-scheduler.js'
 import { SimOperationKind } from '../../src/driver/sim/machine/work.js'
 import { SimDriver } from '../../src/driver/sim/sim-driver.js'
+import { collectUntil } from '../conformance/expect.js'
 
 const MEGABYTE = 2 ** 20
 
@@ -56,19 +57,31 @@ describe('a long program', () => {
     )
   })
 
-  it('lets simulations be made without end: their addresses are used again', async (t) => {
-    if (global.gc === undefined) return t.skip('needs --expose-gc')
-    let highest = 0n
-    for (let nth = 0; nth < 5_000; nth += 1) {
-      const [device] = simulate().devices
-      const pointer = device?.alloc(1).pointer ?? 0n
-      if (pointer > highest) highest = pointer
-      if (nth % 500 === 0) {
-        global.gc()
-        await setImmediate()
-      }
-    }
+  it('V4 can have a hundred thousand simulations at a time, and any number one after the other', async () => {
+    const pointerOfNew = (): bigint => simulate().devices[0]?.alloc(1).pointer ?? 0n
+    const pointers = Array.from({ length: 100 }, pointerOfNew)
+    const [first = 0n, last = 0n] = [pointers[0], pointers.at(-1)]
+    assert.ok(first > 0n && last > first, `0x${first.toString(16)} comes before 0x${last.toString(16)}`)
+    const highest = first + 1_000n * (last - first)
     assert.ok(highest < 2n ** 47n, `0x${highest.toString(16)} is no address of user space`)
+    const seen = new Set(pointers)
+    assert.ok(
+      await collectUntil(() => {
+        const pointer = pointerOfNew()
+        return seen.has(pointer) || !seen.add(pointer)
+      }),
+      'an address is used again once its simulation was collected',
+    )
+  })
+
+  it('V4 has handles in its last simulation that are as good as in its first', () => {
+    const simulations = Array.from({ length: 100 }, () => simulate())
+    for (const { devices } of [simulations[0], simulations.at(-1)].filter((each) => each !== undefined)) {
+      const [device] = devices
+      assert.ok(device)
+      using wrapper = new ExternalStream(foreignStream(device), { device })
+      wrapper.synchronize()
+    }
   })
 })
 

@@ -13,7 +13,10 @@ const MIB = 2 ** 20
 const LONG = 4 * (Number(process.env['CUDA_STREAMS_WARN_AFTER']) || 300)
 const say = (text: string): void => void process.stdout.write(`${text}\n`)
 const nothing = (): void => {}
-const forever = (): string => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)
+/** Blocks this thread for so many milliseconds: for ever, unless said otherwise. */
+const block = (milliseconds?: number): void => {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds)
+}
 
 /** Keeps what is held: a latch that is collected stays closed, but a stream must not be. */
 const kept: unknown[] = []
@@ -163,9 +166,9 @@ const scenarios = {
   nativeCallAtOnce: (bench) => synchronizeNatively(ownHostFunction(bench)),
   otherThreadWaits: async (bench) => {
     await standing(bench)
-    forever()
+    block()
   },
-  insideHostFunction: (bench) => void bench.stream().launchHostFunc(forever),
+  insideHostFunction: (bench) => void bench.stream().launchHostFunc(() => block()),
   graphBlocked: async (bench) => {
     const stream = bench.stream()
     const exec = stream.capture(() => void stream.launchHostFunc(nothing)).instantiate()
@@ -187,11 +190,10 @@ const scenarios = {
     await once(new Worker(new URL(import.meta.url), { workerData: 'pass', argv: process.argv.slice(2) }), 'exit')
     synchronizeNatively(ownHostFunction(bench))
   },
-  loopForAWhile: async (bench) => {
+  blockedForAWhile: async (bench) => {
     await standing(bench)
-    const begun = performance.now()
     // The thread of the watchdog has to start first, which takes more than a second on a machine under load.
-    while (performance.now() - begun < 4 * LONG);
+    block(4 * LONG)
   },
   // What follows ends, and says nothing.
   longWork: async (bench) => {

@@ -30,7 +30,7 @@ export function closingRows(calls: readonly Call[]): readonly Row[] {
   return calls.filter(({ takesRoom, waits }) => takesRoom !== undefined || WAITING.includes(waits)).map(rowOf)
 }
 
-function rowOf(call: Call): Row {
+function rowOf(call: Call, turn: number): Row {
   return {
     name: call.name,
     lacks: (lab) => {
@@ -43,7 +43,7 @@ function rowOf(call: Call): Row {
       // A graph keeps no memory open: the program must, as long as it launches the graph.
       const memory = call.act === 'launches a graph' ? [] : (call.memory ?? []).map(({ name }) => `the ${name}`)
       const targets = ['the stream', ...memory, ...(call.uses ?? [])]
-      for (const [first = 0, second = 0, ...rest] of combinations([places, targets, ...kinds])) {
+      for (const [first = 0, second = 0, ...rest] of combinations([places, targets, ...kinds], turn)) {
         const [place, target] = [places[first], targets[second]]
         if (place !== undefined && target !== undefined) yield cellFor(lab, call, place, chosen(kinds, rest), target)
       }

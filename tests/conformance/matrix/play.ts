@@ -10,10 +10,25 @@ import { type Outcome, outcomeOf, outcomeWithin, Scene } from './scene.js'
 /** Milliseconds that a call takes at most, also one that waits. */
 const RETURNS_WITHIN = 1000
 
+/** Milliseconds after which the processor time is read again: that takes as long as a call. */
+const FRESH = 100
+
 /** In milliseconds. The simulator does not sleep: what it takes by this clock does not depend on what else the machine does. */
 const processorTime = (): number => {
   const { user, system } = process.cpuUsage()
   return (user + system) / 1000
+}
+let lastRead = { at: Number.NEGATIVE_INFINITY, time: 0 }
+
+/** Begins to measure how long a call takes, on the simulator in processor time. */
+function stopwatch(isSimulated: boolean): () => number {
+  const begun = performance.now()
+  if (begun - lastRead.at > FRESH) lastRead = { at: begun, time: processorTime() }
+  const { time } = lastRead
+  return () => {
+    const took = performance.now() - begun
+    return isSimulated && took >= RETURNS_WITHIN ? processorTime() - time : took
+  }
 }
 
 export interface Cell {
@@ -60,10 +75,9 @@ async function playIn(scene: Scene, call: Call, stand: () => Standing): Promise<
   const answer = isForever ? answerToNever(waits, wanted(scene, call, where)) : wanted(scene, call, where)
   scene.beginCapture()
 
-  const clock = lab.bench.name === 'sim' ? processorTime : () => performance.now()
-  const before = clock()
+  const elapsed = stopwatch(lab.bench.name === 'sim')
   const first = within(() => outcomeOf(invoke))
-  const took = clock() - before
+  const took = elapsed()
   end()
   assert.ok(took < RETURNS_WITHIN, `the call took ${Math.round(took)} ms`)
   // A promise tells later.

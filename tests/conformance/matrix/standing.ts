@@ -7,7 +7,7 @@ import assert from 'node:assert/strict'
 import { isFakeDriver } from '../../fake-driver/fake-cuda.js'
 import { describeSituation, type MemoryKind, SITUATIONS } from './axes.js'
 import type { Call } from './call.js'
-import { chosen, combinations } from './combinations.js'
+import { chosen, combinations, metElsewhere } from './combinations.js'
 import type { Lab } from './lab.js'
 import { play, type Standing } from './play.js'
 import type { Row } from './table.js'
@@ -77,18 +77,26 @@ export function standingRows(
   // By their names these wait for their own stream or event.
   return calls
     .filter(({ waits }) => waits !== 'stream' && waits !== 'event')
-    .map((call) => rowOf(call, memoryAxes(call)))
+    .map((call, turn) => rowOf(call, memoryAxes(call), turn))
 }
 
-function rowOf(call: Call, kinds: readonly (readonly MemoryKind[])[]): Row {
+function rowOf(call: Call, kinds: readonly (readonly MemoryKind[])[], turn: number): Row {
   return {
     name: call.name,
     lacks: (lab) => call.lacks?.({ lab, bench: lab.bench }),
     *cells(lab) {
       const situations = SITUATIONS.slice(0, FEW_SITUATIONS).filter((_, at) => !isFakeDriver() || at === FULL_SITUATION)
-      const stands = ['nothing', ...Object.keys(call.waits === undefined ? STANDS : {})]
-      for (const [first = 0, second = 0, ...rest] of combinations([situations, stands, ...kinds])) {
-        const [situation, what, memory] = [situations[first], stands[second], chosen(kinds, rest)]
+      const stands = Object.keys(call.waits === undefined ? STANDS : {})
+      // The table of calls lets each situation meet each kind of memory, where nothing stands.
+      const places = metElsewhere([situations, ...kinds], turn)
+      // First where nothing stands: what is loaded at the first use of all is loaded then.
+      const first = { what: 'nothing', place: places[0] }
+      const others = combinations([stands, places], turn).map(([stand = 0, place = 0]) => ({
+        what: stands[stand],
+        place: places[place],
+      }))
+      for (const { what, place: [at = 0, ...rest] = [] } of [first, ...others]) {
+        const [situation, memory] = [situations[at], chosen(kinds, rest)]
         if (situation === undefined || what === undefined) continue
         const cell = { situation, hold: 'nothing', memory } as const
         const operands = memory.length === 0 ? '' : `, with memory: ${memory.join(', ')}`

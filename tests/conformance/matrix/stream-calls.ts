@@ -36,11 +36,10 @@ function largeBuffer(scene: Scene): DeviceBuffer {
 
 function checkLarge(bytes: Uint8Array): void {
   assert.equal(bytes.length, LARGE)
-  assert.equal(
-    bytes.findIndex((byte) => byte !== LARGE_BYTE),
-    -1,
-    'the place of a byte that was not moved',
-  )
+  // Every byte is the one before it, and the first is right. JavaScript takes hundreds of milliseconds to look at each.
+  const areAlike = Buffer.compare(bytes.subarray(1), bytes.subarray(0, -1)) === 0
+  if (areAlike && bytes[0] === LARGE_BYTE) return
+  assert.fail(`byte ${bytes.findIndex((byte) => byte !== LARGE_BYTE)} was not moved`)
 }
 
 const making: readonly Call[] = [

@@ -51,36 +51,19 @@ function memoryAxes({ memory = [], slow = false }: Call): readonly (readonly Mem
   return memory.map(() => (slow ? ['device'] : ['device', ...others]))
 }
 
-/** The choices of memory for a call by themselves, the plain one first. */
-function choicesFor(call: Call): readonly (readonly MemoryKind[])[] {
-  const axes = memoryAxes(call)
-  return [...combinations(axes)].map((indices) => chosen(axes, indices))
-}
-
 interface Combination {
   readonly situation: Situation
   readonly hold: Hold
   readonly memory: readonly MemoryKind[]
 }
 
-function* combinationsFor(call: Call): Generator<Combination> {
+function* combinationsFor(call: Call, turn: number): Generator<Combination> {
   const { slow = false } = call
   const situations = slow ? SITUATIONS.slice(0, FEW_SITUATIONS) : SITUATIONS
   // First where nothing stands: what is loaded at the first use of all is loaded then.
   const holds = slow || isQuick ? FEW_HOLDS : (Object.keys(HOLDS) as Hold[]).reverse()
-  if (isQuick) {
-    const choices = choicesFor(call)
-    let turn = 0
-    for (const situation of situations) {
-      for (const hold of holds) {
-        yield { situation, hold, memory: choices[turn % choices.length] ?? [] }
-        turn += 1
-      }
-    }
-    return
-  }
   const kinds = memoryAxes(call)
-  for (const [first = 0, second = 0, ...rest] of combinations([situations, holds, ...kinds])) {
+  for (const [first = 0, second = 0, ...rest] of combinations([situations, holds, ...kinds], turn)) {
     const [situation, hold] = [situations[first], holds[second]]
     if (situation === undefined || hold === undefined) continue
     // Two of the holds are one there.
@@ -89,12 +72,12 @@ function* combinationsFor(call: Call): Generator<Combination> {
   }
 }
 
-function rowOf(call: Call): Row {
+function rowOf(call: Call, turn: number): Row {
   return {
     name: call.name,
     lacks: (lab) => call.lacks?.({ lab, bench: lab.bench }),
     *cells(lab) {
-      for (const { situation, hold, memory } of combinationsFor(call)) {
+      for (const { situation, hold, memory } of combinationsFor(call, turn)) {
         const operands = memory.length === 0 ? '' : `, with memory: ${memory.join(', ')}`
         yield {
           name: `${describeSituation(situation)}, ${HOLDS[hold]} stands${operands}`,

@@ -833,7 +833,7 @@ const KINDS: readonly MemoryKind[] = [
 /** The options whose getters are tried. */
 export const triedOptions: readonly string[] = all.flatMap(({ tries }) => tries ?? [])
 
-export const userCodeRows: readonly Row[] = all.map((code) => ({
+export const userCodeRows: readonly Row[] = all.map((code, turn) => ({
   name: code.name,
   lacks: (lab) => code.lacks?.({ lab, bench: lab.bench }),
   *cells(lab) {
@@ -841,7 +841,7 @@ export const userCodeRows: readonly Row[] = all.map((code) => ({
     const operands = (code.memory ?? []).map(({ name }) => `the ${name}`)
     const targets = ['the stream', ...operands, ...(code.uses ?? [])]
     const kinds = code.memory === undefined ? [undefined] : KINDS
-    for (const [first = 0, second = 0, third = 0, fourth = 0] of combinations([places, HELD, kinds, targets])) {
+    for (const [first = 0, second = 0, third = 0, fourth = 0] of combinations([places, HELD, kinds, targets], turn)) {
       const [place, hold, kind, target] = [places[first], HELD[second], kinds[third], targets[fourth]]
       if (place === undefined || hold === undefined || target === undefined) continue
       const stands = hold === 'nothing' ? '' : ' at which a host function stands'

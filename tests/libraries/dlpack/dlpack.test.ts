@@ -13,7 +13,7 @@ import {
 } from 'cuda-streams/dlpack'
 import { Sanitizer } from 'cuda-streams/sanitizer'
 import koffi from 'koffi'
-import { collectUntil, refused } from '../../conformance/expect.js'
+import { collected, collectUntil, refused } from '../../conformance/expect.js'
 import { onEveryBackend } from '../../helpers/suite.js'
 import type { Workbench } from '../../helpers/workbench.js'
 
@@ -230,7 +230,7 @@ onEveryBackend('DLPack', (bench: Workbench) => {
       lost = new WeakRef(buffer)
       return toDLPack(buffer, { ...WORDS, stream: allocationStream })
     })()
-    assert.equal(await collectUntil(() => lost?.deref() === undefined), false)
+    assert.equal(await collected(() => lost?.deref() === undefined), false)
     const tensor = fromDLPack(lent, { stream: allocationStream })
     assert.equal(await firstByte(allocationStream, tensor.buffer), 5)
     tensor.buffer.close()
