@@ -18,7 +18,10 @@ export const SHUFFLED = ROUTES + 256
 export const CELLS_END = SHUFFLED + 128
 /** Lengths of the rows in the table of blocks: begin (i64), length (i64), where it lies (i32), its shadow (i32). */
 export const TABLE_ROW = 24
-/** A window of a place that accesses memory: begin (i64), count of accesses that fit (i64), base (i32), shadow (i32). */
+/**
+ * A window of a place that accesses memory: begin (i64), count of accesses that fit (i64), base (i32), shadow (i32). That
+ * for a whole row of threads has the length instead of the count.
+ */
 export const WINDOW_BYTES = 24
 
 /** Generic addresses from here on are no memory of the device: no pointer of the simulator is as large. */
