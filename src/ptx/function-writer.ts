@@ -142,7 +142,7 @@ export class FunctionWriter {
       )
     })
     // Where no thread can stop, all have ended when they come back.
-    const stops = this.context.program.stops.length > 1
+    const stops = this.context.program.stopsThreads
     const end = this.#openRows()
     const ranges = stop.kind === 'start' ? this.#rangesOf(stop) : undefined
     const threads = (): void => this.#writeThreads(stop, end, stops ? { first, different } : undefined)

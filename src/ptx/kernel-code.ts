@@ -10,6 +10,7 @@ import {
   FRAME,
   LAUNCH,
   LOCAL_WINDOW,
+  MULTIPROCESSORS,
   PARAMETER_WINDOW,
   ROUTES,
   SHARED_WINDOW,
@@ -215,6 +216,13 @@ export class KernelCode {
 
   #shuffle: WasmFunction | undefined
 
+  /** Runs blocks of a kernel that never stops one after the other, from that in the cells on, which becomes the next one. */
+  blocks(cells: number, threads: number, count: number): void {
+    this.#blocks?.(cells, threads, count)
+  }
+
+  #blocks: WasmFunction | undefined
+
   #site(decoded: Decoded): { number: number; window: number; range: number } {
     let number = this.#siteOf.get(decoded)
     if (number === undefined) {
@@ -277,6 +285,9 @@ export class KernelCode {
     }
     for (const stop of stops) {
       const index = module.declare(ENTRY_SIGNATURE, `e${stop.id}`)
+      if (!program.stopsThreads) {
+        queue.push({ index: module.declare(BLOCKS_SIGNATURE, 'blocks'), write: () => writeBlocks(index) })
+      }
       queue.push({ index, write: () => new FunctionWriter(context, stop.fn, stop).write() })
     }
     const first = this.#shuffle === undefined
@@ -292,6 +303,7 @@ export class KernelCode {
     else module.table([undefined])
     const { exports } = instantiateWasm(compileWasm(module.encode()), this.#imports)
     if (first) this.#shuffle = exports['shuffle']
+    if (first) this.#blocks = exports['blocks']
     for (const { id } of stops) {
       const compiled = exports[`e${id}`]
       if (compiled !== undefined) this.#entries[id] = asEntry(compiled)
@@ -509,6 +521,42 @@ function writeLookup(context: ModuleContext): Uint8Array {
     memory('i32.load', 16),
     'i32.add',
   )
+  return body.encode()
+}
+
+const BLOCKS_SIGNATURE: Signature = { parameters: [I, I, I], results: [] }
+
+function writeBlocks(entry: number): Uint8Array {
+  const body = new FunctionBody(BLOCKS_SIGNATURE.parameters)
+  const [block, threads, count] = [0, 1, 2]
+  const [launch, next] = [body.local(I), body.local(I)]
+  /** Counts a cell up; leaves whether it has come to its end, where it starts again. */
+  const countUp = (cell: number, end: () => void): void => {
+    body.write(block, memory('i32.load', cell), i32(1), 'i32.add', set(next), block, i32(0), next, next)
+    end()
+    body.write('i32.eq', 'select', memory('i32.store', cell), next)
+    end()
+    body.op('i32.eq')
+  }
+  const gridDimension = (axis: number) => (): void => {
+    body.write(launch, memory('i32.load', LAUNCH.nctaid + 4 * axis))
+  }
+  body.write(block, memory('i32.load', BLOCK.launch), set(launch))
+  body.loop()
+  body.write(block, i32(0), threads, call(entry), 'drop')
+  countUp(BLOCK.smid, () => body.i32(MULTIPROCESSORS))
+  body.op('drop')
+  countUp(BLOCK.ctaid, gridDimension(0))
+  body.if()
+  countUp(BLOCK.ctaid + 4, gridDimension(1))
+  body.if()
+  countUp(BLOCK.ctaid + 8, gridDimension(2))
+  body.op('drop')
+  body.end()
+  body.end()
+  body.write(count, i32(1), 'i32.sub', tee(count))
+  body.brIf(0)
+  body.end()
   return body.encode()
 }
 

@@ -61,6 +61,9 @@ export const BLOCK = {
   bytes: 48,
 } as const
 
+/** Blocks are given to them in turns. */
+export const MULTIPROCESSORS = 132
+
 /** Of a thread: where it goes on, and where the frame of the function that it is in begins. */
 export const FRAME = { state: 0, stack: 4, cells: 8 } as const
 export const EXITED = -1

@@ -107,6 +107,10 @@ export interface KernelProgram {
   /** Of a thread: its frame and its stack. */
   readonly threadBytes: number
   readonly hasMeetings: boolean
+  /** Whether a thread may stop before it ends. */
+  readonly stopsThreads: boolean
+  /** Whether it reads %clock or %globaltimer. */
+  readonly readsClock: boolean
   /** Functions that may look for what another thread does, by themselves or in what they call. */
   readonly waiting: ReadonlySet<string>
   readonly needsStack: boolean
@@ -133,6 +137,12 @@ export function functionNumber(text: PtxText, name: string): number {
 
 function codeOf({ form }: Decoded): string {
   return form.meaning.kind === 'code' ? form.meaning.code : form.meaning.kind
+}
+
+function readsClock({ body = [] }: PtxFunction): boolean {
+  return body.some(({ operands }) =>
+    operands.some((each) => each.kind === 'special' && /^(?:clock|globaltimer)/.test(each.name)),
+  )
 }
 
 class Preparation {
@@ -213,6 +223,8 @@ class Preparation {
       kernelFrameEnd,
       threadBytes,
       hasMeetings,
+      stopsThreads: this.#stops.length > 1,
+      readsClock: [...this.#reached.values()].some(({ fn }) => readsClock(fn)),
       waiting,
       needsStack: stack > 0,
     }
