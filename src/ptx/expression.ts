@@ -20,6 +20,8 @@ export interface Environment {
   /** The value of an operand that is an integer in the text. */
   constant(name: string): bigint | undefined
   helper(name: string): { readonly index: number; readonly signature: Signature }
+  /** Writes a part of the formula where it is computed once for many threads; returns the local, or undefined if it cannot. */
+  shared?(names: readonly string[], type: ValueType, write: () => void): number | undefined
 }
 
 const parsed = new Map<string, Formula>()
@@ -145,10 +147,25 @@ export class FormulaWriter {
         return
       }
     }
-    for (const each of formula.slice(1)) this.write(each)
+    for (const each of formula.slice(1)) this.#part(each)
     if (head.startsWith('$')) body.call(this.environment.helper(head.slice(1)).index)
     else if (head.includes('.load') || head.includes('.store')) body.memory(head)
     else body.op(head)
+  }
+
+  /** Products within a formula are worth to be taken once where their factors are the same for many threads. */
+  #part(formula: Formula): void {
+    if (typeof formula === 'string' || !/^i(?:32|64)\.mul$/.test(this.#head(formula))) {
+      this.write(formula)
+      return
+    }
+    const names = formula.slice(1)
+    const areOperands = names.every((each): each is string => typeof each === 'string' && !this.#names.has(each))
+    const local = areOperands
+      ? this.environment.shared?.(names, this.typeOf(formula), () => this.write(formula))
+      : undefined
+    if (local === undefined) this.write(formula)
+    else this.environment.body.get(local)
   }
 
   /** Whether an operand given as a constant is below a limit: shifts ask that. */

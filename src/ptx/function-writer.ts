@@ -8,6 +8,7 @@ import type { Decoded } from './decoding.js'
 import { InstructionWriter } from './instruction-writer.js'
 import { BLOCK, EXITED, FRAME, LOCAL_WINDOW, MIXED, SLICE, SPIN_TURNS } from './layout.js'
 import { functionCalledBy, mayWait, type PreparedFunction, type Stop } from './program.js'
+import { RowRanges } from './row-ranges.js'
 import { type Operand, ptxError, type Register } from './syntax.js'
 import { type ModuleContext, ValueWriter } from './value-writer.js'
 import { i32, i64, memory, set, tee } from './wasm-encoder.js'
@@ -127,7 +128,7 @@ export class FunctionWriter {
     const [first, different] = [body.local('i32'), body.local('i32')]
     const spent = body.local('i64')
     this.#spent = spent
-    body.atStart(() => {
+    body.at(body.start, () => {
       body.write(
         1,
         set(this.#values.thread),
@@ -141,10 +142,32 @@ export class FunctionWriter {
       )
     })
     // Where no thread can stop, all have ended when they come back.
-    const stops = this.context.program.stops.length > 1
+    const stops = this.context.program.stopsThreads
+    const end = this.#openRows()
+    const ranges = stop.kind === 'start' ? this.#rangesOf(stop) : undefined
+    const threads = (): void => this.#writeThreads(stop, end, stops ? { first, different } : undefined)
+    if (ranges === undefined) threads()
+    else this.#writeTwice(ranges, end, threads)
+    this.#closeRows()
+    if (this.#counts) {
+      body.write(0, 0, memory('i64.load', BLOCK.spent), spent, 'i64.add', memory('i64.store', BLOCK.spent))
+    }
+    if (stops) {
+      body.write(i32(MIXED), first, different, 'select')
+    } else body.i32(EXITED)
+  }
+
+  /** What each thread does, from the current one to that at `end`. */
+  #writeThreads(
+    stop: Stop,
+    end: number,
+    states: { readonly first: number; readonly different: number } | undefined,
+  ): void {
+    const { body } = this.#values
+    const { threadBytes } = this.context.program
     body.loop()
     this.#labels.push({ kind: 'threads', block: -1 })
-    if (stops) {
+    if (states !== undefined) {
       body.write(i32(SLICE), set(this.#fuel))
     }
     body.block()
@@ -159,8 +182,9 @@ export class FunctionWriter {
     this.#writeRegion(stop.block)
     this.#labels.pop()
     body.end()
-    if (stops) this.#noteState(first, different)
-    if (this.#counts) {
+    if (states !== undefined) this.#noteState(states.first, states.different)
+    if (this.#counts && this.#spent !== undefined) {
+      const spent = this.#spent
       body.write(spent, i32(SLICE), this.#fuel, 'i32.sub', 'i64.extend_i32_s', 'i64.add', set(spent))
     }
     body.write(
@@ -171,19 +195,84 @@ export class FunctionWriter {
       this.#values.thread,
       i32(1),
       'i32.add',
-      tee(this.#values.thread),
+      set(this.#values.thread),
     )
-    this.#values.nextTid()
-    body.write(2, 'i32.lt_u')
+    if (this.#values.row !== undefined) {
+      const [x = 0] = this.#values.tids()
+      body.write(x, i32(1), 'i32.add', set(x))
+    }
+    body.write(this.#values.thread, end, 'i32.lt_u')
     body.brIf(0)
     this.#labels.pop()
     body.end()
-    if (this.#counts) {
-      body.write(0, 0, memory('i64.load', BLOCK.spent), spent, 'i64.add', memory('i64.store', BLOCK.spent))
+  }
+
+  /** The accesses that can be checked for all threads of a row, if there are any. */
+  #rangesOf({ block }: Stop): RowRanges | undefined {
+    const { recorded, checked } = this.context
+    if (recorded || checked || this.#values.row === undefined) return undefined
+    const blocks = regionFrom(this.fn.flow, block).order.flatMap((id) => this.fn.flow.blocks[id] ?? [])
+    // What is called may give memory back.
+    const calls = ({ form }: Decoded): boolean => form.meaning.kind === 'code' && form.meaning.code === 'call'
+    const instructions = blocks.flatMap((each) => each.instructions)
+    if (instructions.some(calls) || blocks.some(({ terminator }) => terminator.kind === 'call')) return undefined
+    const ranges = new RowRanges(this.#values, instructions)
+    return ranges.isEmpty ? undefined : ranges
+  }
+
+  /** Threads of a row that was checked as a whole need no checks of their own. */
+  #writeTwice(ranges: RowRanges, end: number, threads: () => void): void {
+    const { body, thread } = this.#values
+    const count = body.temporary('i32')
+    body.write(end, thread, 'i32.sub', set(count))
+    ranges.check(this.#values.tids()[0] ?? 0, count)
+    body.release('i32', count)
+    body.if()
+    this.#labels.push({ kind: 'other', block: -1 })
+    this.#instructions.ranges = ranges
+    threads()
+    this.#instructions.ranges = undefined
+    body.else()
+    threads()
+    this.#labels.pop()
+    body.end()
+  }
+
+  /** Whether the code reads %tid: then its threads run by rows, which differ in %tid.x alone. */
+  get #hasRows(): boolean {
+    const reads = (operand: Operand): boolean => {
+      if (operand.kind === 'special') return operand.name.startsWith('tid.')
+      if (operand.kind === 'vector' || operand.kind === 'list') return operand.items.some(reads)
+      return operand.kind === 'address' && reads(operand.base)
     }
-    if (stops) {
-      body.write(i32(MIXED), first, different, 'select')
-    } else body.i32(EXITED)
+    return (this.fn.fn.body ?? []).some(({ operands }) => operands.some(reads))
+  }
+
+  /** Begins a loop over the rows of threads; returns the local that has the end of the row. */
+  #openRows(): number {
+    if (!this.#hasRows) return 2
+    const { body, thread } = this.#values
+    const [x = 0] = this.#values.tids()
+    const [end, rest] = [body.local('i32'), body.local('i32')]
+    body.loop()
+    body.write(this.#values.blockDimension(0), x, 'i32.sub', tee(rest), 2, thread, 'i32.sub', rest)
+    body.write(2, thread, 'i32.sub', 'i32.lt_u', 'select', thread, 'i32.add', set(end))
+    this.#values.row = body.place()
+    return end
+  }
+
+  /** tid.x counts up to ntid.x, then tid.y. */
+  #closeRows(): void {
+    if (this.#values.row === undefined) return
+    const { body, thread } = this.#values
+    const [x = 0, y = 0, z = 0] = this.#values.tids()
+    body.write(i32(0), set(x), y, i32(1), 'i32.add', tee(y), this.#values.blockDimension(1), 'i32.eq')
+    body.if()
+    body.write(i32(0), set(y), z, i32(1), 'i32.add', set(z))
+    body.end()
+    body.write(thread, 2, 'i32.lt_u')
+    body.brIf(0)
+    body.end()
   }
 
   /** Stores the state in which a thread stopped, and compares it with that of the first one. */
@@ -513,6 +602,7 @@ export class FunctionWriter {
 
   #instruction(decoded: Decoded): void {
     const { guard } = decoded.instruction
+    if (this.#values.isShared(decoded)) return
     if (guard !== undefined) {
       this.#values.pushRegister(guard.register)
       if (guard.negated) this.#values.body.op('i32.eqz')

@@ -17,6 +17,7 @@ import {
 } from './layout.js'
 import { HOST_FUNCTIONS, prototypeOf } from './program.js'
 import { slotType, wasmTypeOf } from './register-types.js'
+import type { RowRanges } from './row-ranges.js'
 import { bitsOf, type Operand, ptxError, type Variable } from './syntax.js'
 import type { ValueWriter } from './value-writer.js'
 import { call, type FunctionBody, f32, i32, i64, memory, set, tee, type ValueType } from './wasm-encoder.js'
@@ -45,13 +46,17 @@ type Space = 'generic' | 'global' | 'shared' | 'local' | 'parameter' | 'frame'
 export const SHADOW = { read: 1, written: 2, initialised: 4, atomic: 8 } as const
 
 export class InstructionWriter {
-  constructor(private readonly writer: ValueWriter) {}
+  constructor(private readonly writer: ValueWriter) {
+    writer.define = (decoded) => this.write(decoded)
+  }
 
   get #body(): FunctionBody {
     return this.writer.body
   }
 
   readonly #groups = new Map<Decoded, AccessGroup>()
+  /** Accesses that were checked for all threads of the row. */
+  ranges: RowRanges | undefined
 
   /**
    * Finds accesses of a block of code that can be checked together: same register, same width, nothing in between that
@@ -75,6 +80,7 @@ export class InstructionWriter {
 
   #joinGroup(decoded: Decoded, open: Map<string, AccessGroup>): void {
     const operand = decoded.operands['a']
+    if (this.ranges?.of(decoded) !== undefined) return
     if (decoded.instruction.guard !== undefined || operand?.kind !== 'address' || operand.base.kind !== 'register')
       return
     const space = this.#spaceOf(decoded, operand)
@@ -857,6 +863,22 @@ export class InstructionWriter {
     body.end()
   }
 
+  /** Of an access that was checked for all threads of the row: how far it lies behind the least of its range. */
+  #offsetInRange(decoded: Decoded): number | undefined {
+    const range = this.ranges?.of(decoded)
+    const address = decoded.operands['a']
+    return range === undefined || address?.kind !== 'address' ? undefined : Number(address.offset - range.least)
+  }
+
+  /** @returns A local that has where the least of the range lies; to be released. */
+  #addressInRange(decoded: Decoded): number {
+    const address = this.#body.temporary('i32')
+    const range = this.ranges?.of(decoded)
+    if (range !== undefined) this.ranges?.push(range)
+    this.#body.set(address)
+    return address
+  }
+
   /** The registers of a load or store, one for each value. */
   #registersOf(decoded: Decoded, name: 'd' | 'b', what: 'load' | 'store'): readonly Operand[] {
     const { vec } = decoded.modifiers
@@ -874,10 +896,14 @@ export class InstructionWriter {
     const size = Math.max(8, bitsOf(type)) / 8
     const operand = this.#operand(decoded, 'a')
     const space = this.#spaceOf(decoded, operand)
-    const address = this.#address(operand, space, size * items.length, SHADOW.read, decoded)
+    const offset = this.#offsetInRange(decoded)
+    const address =
+      offset === undefined
+        ? this.#address(operand, space, size * items.length, SHADOW.read, decoded)
+        : this.#addressInRange(decoded)
     for (const [index, item] of items.entries()) {
       if (item.kind === 'sink') continue
-      this.#loadOne(item, type, address, index * size)
+      this.#loadOne(item, type, address, (offset ?? 0) + index * size)
     }
     this.#body.release('i32', address)
   }
@@ -925,8 +951,15 @@ export class InstructionWriter {
     const size = Math.max(8, bitsOf(type)) / 8
     const operand = this.#operand(decoded, 'a')
     const space = this.#spaceOf(decoded, operand)
+    const offset = this.#offsetInRange(decoded)
     const write = (address: number): void => {
-      for (const [index, item] of items.entries()) this.#storeOne(item, type, address, index * size)
+      for (const [index, item] of items.entries()) this.#storeOne(item, type, address, (offset ?? 0) + index * size)
+    }
+    if (offset !== undefined) {
+      const address = this.#addressInRange(decoded)
+      write(address)
+      this.#body.release('i32', address)
+      return
     }
     if (operand.kind === 'address' && (space === 'global' || space === 'generic')) {
       this.#globalStore(operand, size * items.length, decoded, write)

@@ -10,6 +10,7 @@ import {
   FRAME,
   LAUNCH,
   LOCAL_WINDOW,
+  MULTIPROCESSORS,
   PARAMETER_WINDOW,
   ROUTES,
   SHARED_WINDOW,
@@ -113,7 +114,7 @@ export class KernelCode {
   readonly #entries: (Entry | undefined)[] = []
   readonly #imports: Record<string, unknown>
   readonly #fma: boolean
-  /** Where the windows of the sites lie; enough for all instructions of the program. */
+  /** Where the windows of the sites lie; two for each instruction of the program. */
   readonly windows: number
   readonly windowBytes: number
   #generation = 0
@@ -131,7 +132,7 @@ export class KernelCode {
     if (options.recorded) memory.record()
     let instructions = 1
     for (const fn of program.functions.values()) instructions += fn.instructions
-    this.windowBytes = instructions * WINDOW_BYTES
+    this.windowBytes = 2 * instructions * WINDOW_BYTES
     const windows = memory.allocate(this.windowBytes)
     if (windows === undefined) throw new OutOfMachineMemory('the code of a kernel')
     this.windows = windows
@@ -215,13 +216,21 @@ export class KernelCode {
 
   #shuffle: WasmFunction | undefined
 
-  #site(decoded: Decoded): { number: number; window: number } {
+  /** Runs blocks of a kernel that never stops one after the other, from that in the cells on, which becomes the next one. */
+  blocks(cells: number, threads: number, count: number): void {
+    this.#blocks?.(cells, threads, count)
+  }
+
+  #blocks: WasmFunction | undefined
+
+  #site(decoded: Decoded): { number: number; window: number; range: number } {
     let number = this.#siteOf.get(decoded)
     if (number === undefined) {
       number = this.sites.push(decoded) - 1
       this.#siteOf.set(decoded, number)
     }
-    return { number, window: this.windows + number * WINDOW_BYTES }
+    const window = this.windows + 2 * number * WINDOW_BYTES
+    return { number, window, range: window + WINDOW_BYTES }
   }
 
   #compile(stops: readonly Stop[]): void {
@@ -256,7 +265,9 @@ export class KernelCode {
       formula: (text) => parseFormula(this.#fma ? hardwareFma(text) : softwareFma(text)),
       runtime: (name) => {
         if (name === 'find') return once(name, FIND_SIGNATURE, () => writeFind(context, indices.get('resolve') ?? 0))
-        if (name === 'lookup') return once(name, LOOKUP_SIGNATURE, writeLookup)
+        if (name === 'search') return once(name, SEARCH_SIGNATURE, writeSearch)
+        if (name === 'lookup') return once(name, LOOKUP_SIGNATURE, () => writeLookup(context))
+        if (name === 'cover') return once(name, COVER_SIGNATURE, () => writeCover(context))
         if (name === 'phase') return once(name, PHASE_SIGNATURE, writePhase)
         const index = indices.get(name)
         if (index === undefined) throw new Error(`There is no function '${name}' of the run time`)
@@ -274,6 +285,9 @@ export class KernelCode {
     }
     for (const stop of stops) {
       const index = module.declare(ENTRY_SIGNATURE, `e${stop.id}`)
+      if (!program.stopsThreads) {
+        queue.push({ index: module.declare(BLOCKS_SIGNATURE, 'blocks'), write: () => writeBlocks(index) })
+      }
       queue.push({ index, write: () => new FunctionWriter(context, stop.fn, stop).write() })
     }
     const first = this.#shuffle === undefined
@@ -289,6 +303,7 @@ export class KernelCode {
     else module.table([undefined])
     const { exports } = instantiateWasm(compileWasm(module.encode()), this.#imports)
     if (first) this.#shuffle = exports['shuffle']
+    if (first) this.#blocks = exports['blocks']
     for (const { id } of stops) {
       const compiled = exports[`e${id}`]
       if (compiled !== undefined) this.#entries[id] = asEntry(compiled)
@@ -375,29 +390,24 @@ function writeFind(context: ModuleContext, resolve: number): Uint8Array {
   return body.encode()
 }
 
-const LOOKUP_SIGNATURE: Signature = { parameters: ['i64', I, I, I], results: [I] }
+const SEARCH_SIGNATURE: Signature = { parameters: ['i64'], results: [I] }
 
-/**
- * lookup(address, window, bytes, span): where an access lies in the memory of WebAssembly, or 0 if no block of the table
- * has it and `span` bytes behind. The block becomes the window, for all accesses that have as many bytes behind them.
- */
-function writeLookup(): Uint8Array {
-  const body = new FunctionBody(LOOKUP_SIGNATURE.parameters)
-  const [address, window, bytes, span] = [0, 1, 2, 3]
-  const distance = body.local('i64')
-  const [low, high, middle, row] = [body.local(I), body.local(I), body.local(I), body.local(I)]
+/** search(address): where the row of the last block lies that begins at the address or before, or 0. */
+function writeSearch(): Uint8Array {
+  const body = new FunctionBody(SEARCH_SIGNATURE.parameters)
+  const address = 0
+  const [low, high, middle] = [body.local(I), body.local(I), body.local(I)]
   const rowAt = (index: number): void => {
-    body.write(index, i32(TABLE_ROW), 'i32.mul', i32(0), memory('i32.load', TABLE_POINTER), 'i32.add', set(row))
+    body.write(index, i32(TABLE_ROW), 'i32.mul', i32(0), memory('i32.load', TABLE_POINTER), 'i32.add')
   }
   body.write(i32(0), memory('i32.load', TABLE_COUNT), set(high))
-  // The last block that begins at the address or before.
   body.block()
   body.loop()
   body.write(low, high, 'i32.ge_u')
   body.brIf(1)
   body.write(low, high, 'i32.add', i32(1), 'i32.shr_u', set(middle))
   rowAt(middle)
-  body.write(row, memory('i64.load'), address, 'i64.le_u')
+  body.write(memory('i64.load'), address, 'i64.le_u')
   body.if()
   body.write(middle, i32(1), 'i32.add', set(low))
   body.else()
@@ -412,6 +422,46 @@ function writeLookup(): Uint8Array {
   body.end()
   body.write(low, i32(1), 'i32.sub', set(low))
   rowAt(low)
+  return body.encode()
+}
+
+const COVER_SIGNATURE: Signature = { parameters: ['i64', I, I], results: [I] }
+
+/** cover(address, bytes, window): whether one block of the table has so many bytes from there on; it becomes the window. */
+function writeCover(context: ModuleContext): Uint8Array {
+  const body = new FunctionBody(COVER_SIGNATURE.parameters)
+  const [address, bytes, window, row] = [0, 1, 2, body.local(I)]
+  body.write(address, call(context.runtime('search')), tee(row), 'i32.eqz')
+  body.if()
+  body.write(i32(0), 'return')
+  body.end()
+  body.write(address, row, memory('i64.load'), 'i64.sub', bytes, 'i64.extend_i32_u', 'i64.add')
+  body.write(row, memory('i64.load', 8), 'i64.gt_u')
+  body.if()
+  body.write(i32(0), 'return')
+  body.end()
+  body.write(window, row, memory('i64.load'), memory('i64.store'))
+  body.write(window, row, memory('i64.load', 8), memory('i64.store', 8))
+  body.write(window, row, memory('i32.load', 16), memory('i32.store', 16))
+  body.i32(1)
+  return body.encode()
+}
+
+const LOOKUP_SIGNATURE: Signature = { parameters: ['i64', I, I, I], results: [I] }
+
+/**
+ * lookup(address, window, bytes, span): where an access lies in the memory of WebAssembly, or 0 if no block of the table
+ * has it and `span` bytes behind. The block becomes the window, for all accesses that have as many bytes behind them.
+ */
+function writeLookup(context: ModuleContext): Uint8Array {
+  const body = new FunctionBody(LOOKUP_SIGNATURE.parameters)
+  const [address, window, bytes, span] = [0, 1, 2, 3]
+  const distance = body.local('i64')
+  const row = body.local(I)
+  body.write(address, call(context.runtime('search')), tee(row), 'i32.eqz')
+  body.if()
+  body.write(i32(0), 'return')
+  body.end()
   body.write(
     address,
     row,
@@ -471,6 +521,42 @@ function writeLookup(): Uint8Array {
     memory('i32.load', 16),
     'i32.add',
   )
+  return body.encode()
+}
+
+const BLOCKS_SIGNATURE: Signature = { parameters: [I, I, I], results: [] }
+
+function writeBlocks(entry: number): Uint8Array {
+  const body = new FunctionBody(BLOCKS_SIGNATURE.parameters)
+  const [block, threads, count] = [0, 1, 2]
+  const [launch, next] = [body.local(I), body.local(I)]
+  /** Counts a cell up; leaves whether it has come to its end, where it starts again. */
+  const countUp = (cell: number, end: () => void): void => {
+    body.write(block, memory('i32.load', cell), i32(1), 'i32.add', set(next), block, i32(0), next, next)
+    end()
+    body.write('i32.eq', 'select', memory('i32.store', cell), next)
+    end()
+    body.op('i32.eq')
+  }
+  const gridDimension = (axis: number) => (): void => {
+    body.write(launch, memory('i32.load', LAUNCH.nctaid + 4 * axis))
+  }
+  body.write(block, memory('i32.load', BLOCK.launch), set(launch))
+  body.loop()
+  body.write(block, i32(0), threads, call(entry), 'drop')
+  countUp(BLOCK.smid, () => body.i32(MULTIPROCESSORS))
+  body.op('drop')
+  countUp(BLOCK.ctaid, gridDimension(0))
+  body.if()
+  countUp(BLOCK.ctaid + 4, gridDimension(1))
+  body.if()
+  countUp(BLOCK.ctaid + 8, gridDimension(2))
+  body.op('drop')
+  body.end()
+  body.end()
+  body.write(count, i32(1), 'i32.sub', tee(count))
+  body.brIf(0)
+  body.end()
   return body.encode()
 }
 

@@ -18,6 +18,7 @@ import {
   LAUNCH,
   LOCAL_WINDOW,
   MIXED,
+  MULTIPROCESSORS,
   PARAMETER_WINDOW,
   RESERVED_SHARED_BYTES,
   ROUTES,
@@ -87,7 +88,9 @@ const DEFAULT_LIMIT = { least: 1e10, ofThread: 1e6, most: 2e11 }
 const STOP_EFFORT = 2000
 /** After how much another block, or another warp of the block, has its turn, though no loop within the code used up its own. */
 const TURN = { ofBlock: 2 ** 24, whereItMayWait: 2 ** 18 }
-const MULTIPROCESSORS = 132
+
+/** So many blocks run before anybody looks at the time. */
+const MOST_BLOCKS = 256
 
 /** What a thread of a block in different states does. */
 const READY = 0
@@ -101,7 +104,6 @@ interface Resident {
   readonly cells: number
   readonly shared: number
   readonly frames: number
-  ctaid: Triple
   /** The state of all threads, or MIXED. */
   uniform: number
   /** By thread, where states are mixed. */
@@ -225,7 +227,8 @@ export class KernelLaunch implements RunTime {
       this.#memory.updateTable()
       this.code.renewWindows()
       while (this.#finished < this.#total) {
-        this.#step()
+        if (this.#runsThrough) this.#runBlocks(until)
+        else this.#step()
         if (this.#effort > this.#limit) this.#endless()
         if (this.#instructions >= until && this.#finished < this.#total) return 'more'
       }
@@ -285,7 +288,8 @@ export class KernelLaunch implements RunTime {
     this.#account(resident)
     if (done) {
       this.#finished++
-      this.#resident.splice(index, 1)
+      if (index === this.#resident.length - 1) this.#resident.pop()
+      else this.#resident.splice(index, 1)
       this.#idle.push(resident)
       this.#at = index
     } else this.#at = index + 1
@@ -293,24 +297,62 @@ export class KernelLaunch implements RunTime {
 
   /** Makes the next block of the grid resident; returns its index. */
   #start(): number {
-    const [x, y] = this.configuration.grid
-    const number = this.#started++
-    const ctaid: Triple = [number % x, Math.floor(number / x) % y, Math.floor(number / (x * y))]
     const resident = this.#idle.pop() ?? this.#newResident()
-    resident.ctaid = ctaid
     resident.uniform = 0
-    resident.arrived.clear()
+    if (resident.arrived.size > 0) resident.arrived.clear()
     resident.races = undefined
+    this.#place(resident, this.#started++)
+    if (this.#sharedBytes > 0) this.#memory.bytes.fill(0, resident.shared, resident.shared + this.#sharedBytes)
+    return this.#resident.push(resident) - 1
+  }
+
+  /** Makes a block that of this number in the grid. */
+  #place(resident: Resident, number: number): void {
     const { words } = this.#memory
     const cells = resident.cells >> 2
-    ctaid.forEach((value, axis) => {
-      words[cells + (BLOCK.ctaid >> 2) + axis] = value
-    })
+    const ctaid = cells + (BLOCK.ctaid >> 2)
+    const { grid } = this.configuration
+    const row = Math.floor(number / grid[0])
+    words[ctaid] = number - row * grid[0]
+    words[ctaid + 1] = row % grid[1]
+    words[ctaid + 2] = Math.floor(row / grid[1])
     words[cells + (BLOCK.smid >> 2)] = number % MULTIPROCESSORS
     words[cells + (BLOCK.spent >> 2)] = 0
     words[cells + (BLOCK.spent >> 2) + 1] = 0
-    if (this.#sharedBytes > 0) this.#memory.bytes.fill(0, resident.shared, resident.shared + this.#sharedBytes)
-    return this.#resident.push(resident) - 1
+  }
+
+  /** Where a block lies in the grid. */
+  #ctaid(resident: Resident | undefined): Triple {
+    if (resident === undefined) return [0, 0, 0]
+    const at = (resident.cells + BLOCK.ctaid) >> 2
+    const [x = 0, y = 0, z = 0] = this.#memory.words.subarray(at, at + 3)
+    return [x, y, z]
+  }
+
+  /** Whether blocks run one after the other, each from its start to its end. */
+  get #runsThrough(): boolean {
+    const { stopsThreads, readsClock } = this.code.program
+    return !stopsThreads && !readsClock && this.#sharedBytes === 0 && this.options.choose === undefined
+  }
+
+  /** Runs several blocks without coming back between them, as many as the budget and the limit have room for. */
+  #runBlocks(until: number): void {
+    const resident = this.#idle.pop() ?? this.#newResident()
+    this.#place(resident, this.#finished)
+    this.#current = resident
+    const cost = this.#cost(0) * this.#threads
+    const ofBudget = Math.ceil((until - this.#instructions) / cost)
+    const ofLimit = Math.floor((this.#limit - this.#effort) / (cost + STOP_EFFORT))
+    const count = Math.min(this.#total - this.#finished, MOST_BLOCKS, Math.max(1, Math.min(ofBudget, ofLimit)))
+    this.#stopped += count
+    this.#instructions += count * cost
+    if (this.#effort > this.#limit) this.#endless()
+    this.#bytes += count * cost * this.#bytesPerInstruction()
+    this.code.blocks(resident.cells, this.#threads, count)
+    this.#account(resident)
+    this.#finished += count
+    this.#started = this.#finished
+    this.#idle.push(resident)
   }
 
   #newResident(): Resident {
@@ -329,7 +371,6 @@ export class KernelLaunch implements RunTime {
       cells,
       shared,
       frames,
-      ctaid: [0, 0, 0],
       uniform: 0,
       status: new Uint8Array(this.#threads),
       arrived: new Map(),
@@ -953,7 +994,7 @@ export class KernelLaunch implements RunTime {
   #faultAt(code: FaultCode, what: string, at: Decoded | undefined, thread: number, address?: number): KernelFault {
     const place = {
       kernel: this.code.program.kernel.fn.name,
-      block: this.#current?.ctaid ?? ([0, 0, 0] as const),
+      block: this.#ctaid(this.#current),
       thread: this.#tid(thread),
       at,
     }
@@ -971,7 +1012,7 @@ export class KernelLaunch implements RunTime {
     const line = at?.instruction.line ?? 0
     if (report === undefined || this.#reported.has(`${kind},${line}`)) return
     this.#reported.add(`${kind},${line}`)
-    const block = resident?.ctaid ?? ([0, 0, 0] as const)
+    const block = this.#ctaid(resident)
     const where = at === undefined ? '' : `, by ${describeInstruction(at.instruction)}`
     report({
       kind,
@@ -1244,7 +1285,7 @@ export class KernelLaunch implements RunTime {
       const [condition, file, fn] = [pointer(0), pointer(1), pointer(3)].map((each) => readString(each, byte))
       const line = view.getInt32(parameters + 16, true)
       const text = `${file}:${line}: ${fn}: Assertion \`${condition}\` failed.`
-      const [x, y, z] = this.#current?.ctaid ?? [0, 0, 0]
+      const [x, y, z] = this.#ctaid(this.#current)
       const tid = this.#tid(thread).join()
       this.options.print?.(
         `${file}:${line}: ${fn}: block: [${x},${y},${z}], thread: [${tid}] Assertion \`${condition}\` failed.\n`,

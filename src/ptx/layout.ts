@@ -18,7 +18,10 @@ export const SHUFFLED = ROUTES + 256
 export const CELLS_END = SHUFFLED + 128
 /** Lengths of the rows in the table of blocks: begin (i64), length (i64), where it lies (i32), its shadow (i32). */
 export const TABLE_ROW = 24
-/** A window of a place that accesses memory: begin (i64), count of accesses that fit (i64), base (i32), shadow (i32). */
+/**
+ * A window of a place that accesses memory: begin (i64), count of accesses that fit (i64), base (i32), shadow (i32). That
+ * for a whole row of threads has the length instead of the count.
+ */
 export const WINDOW_BYTES = 24
 
 /** Generic addresses from here on are no memory of the device: no pointer of the simulator is as large. */
@@ -57,6 +60,9 @@ export const BLOCK = {
   spent: 32,
   bytes: 48,
 } as const
+
+/** Blocks are given to them in turns. */
+export const MULTIPROCESSORS = 132
 
 /** Of a thread: where it goes on, and where the frame of the function that it is in begins. */
 export const FRAME = { state: 0, stack: 4, cells: 8 } as const

@@ -24,6 +24,7 @@ import {
   type Register,
   type Variable,
 } from './syntax.js'
+import { type UniformRegisters, uniformRegisters } from './uniform-registers.js'
 
 /** Functions of the GPU's run time that the host carries out. */
 export const HOST_FUNCTIONS = new Set(['vprintf', '__assertfail', 'malloc', 'free'])
@@ -59,7 +60,9 @@ export interface PreparedFunction {
   readonly fn: PtxFunction
   readonly index: number
   readonly flow: ControlFlow
+  /** By block, the registers that a thread needs there; uniform ones are none of its own. */
   readonly live: readonly ReadonlySet<number>[]
+  readonly uniform: UniformRegisters
   readonly facts: RegisterFacts
   readonly call: CallLayout
   readonly frame: FrameLayout
@@ -104,6 +107,10 @@ export interface KernelProgram {
   /** Of a thread: its frame and its stack. */
   readonly threadBytes: number
   readonly hasMeetings: boolean
+  /** Whether a thread may stop before it ends. */
+  readonly stopsThreads: boolean
+  /** Whether it reads %clock or %globaltimer. */
+  readonly readsClock: boolean
   /** Functions that may look for what another thread does, by themselves or in what they call. */
   readonly waiting: ReadonlySet<string>
   readonly needsStack: boolean
@@ -132,6 +139,12 @@ function codeOf({ form }: Decoded): string {
   return form.meaning.kind === 'code' ? form.meaning.code : form.meaning.kind
 }
 
+function readsClock({ body = [] }: PtxFunction): boolean {
+  return body.some(({ operands }) =>
+    operands.some((each) => each.kind === 'special' && /^(?:clock|globaltimer)/.test(each.name)),
+  )
+}
+
 class Preparation {
   readonly #reached = new Map<string, { fn: PtxFunction; flow: ControlFlow; taken: boolean }>()
   readonly #stops: Stop[] = []
@@ -156,7 +169,9 @@ class Preparation {
     for (const [name, { fn }] of this.#reached) {
       const stops = fn.entry || stopping.has(name)
       const flow = controlFlowOf(fn, (call) => this.#callsOneOf(call, stopping))
-      const live = liveAtStart(flow)
+      const needed = liveAtStart(flow)
+      const uniform = uniformRegisters(flow, needed[0] ?? new Set())
+      const live = needed.map((each) => new Set([...each].filter((id) => !uniform.uniform.has(id))))
       const own = this.#stopsOf(fn, flow, stops)
       hasMeetings ||= own.some(({ kind }) => kind === 'meeting' || kind === 'return')
       const saved = new Set<number>()
@@ -171,6 +186,7 @@ class Preparation {
         index: functionNumber(this.text, name),
         flow,
         live,
+        uniform,
         facts: registerFacts(flow),
         call,
         frame,
@@ -207,6 +223,8 @@ class Preparation {
       kernelFrameEnd,
       threadBytes,
       hasMeetings,
+      stopsThreads: this.#stops.length > 1,
+      readsClock: [...this.#reached.values()].some(({ fn }) => readsClock(fn)),
       waiting,
       needsStack: stack > 0,
     }

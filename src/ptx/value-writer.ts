@@ -1,5 +1,5 @@
 /** Writes the values of operands: what registers, constants, special registers and names of variables stand for. */
-import type { Decoded } from './decoding.js'
+import { accessesOf, type Decoded } from './decoding.js'
 import { type Formula, FormulaWriter, parseFormula } from './expression.js'
 import { HELPERS, signatureOf } from './helpers.js'
 import { BLOCK, FUNCTION_WINDOW, LAUNCH, RESERVED_SHARED_BYTES } from './layout.js'
@@ -7,7 +7,20 @@ import { floatBits } from './parser.js'
 import type { KernelProgram, PreparedFunction } from './program.js'
 import { slotType, wasmTypeOf } from './register-types.js'
 import { bitsOf, type Operand, ptxError, type Register, type Variable } from './syntax.js'
-import { call, FunctionBody, f32, i32, i64, memory, type Signature, set, tee, type ValueType } from './wasm-encoder.js'
+import { commonReach, type Reach, reachOf } from './uniform-registers.js'
+import {
+  type ByteWriter,
+  call,
+  FunctionBody,
+  f32,
+  i32,
+  i64,
+  memory,
+  type Signature,
+  set,
+  tee,
+  type ValueType,
+} from './wasm-encoder.js'
 
 /** What the functions of one module share. */
 export interface ModuleContext {
@@ -29,8 +42,11 @@ export interface ModuleContext {
   addressOf(name: string, decoded: Decoded): bigint
   /** Where such a variable lies in the memory of WebAssembly, as long as the module is loaded; undefined where it is full. */
   residentAt(name: string, decoded: Decoded): number | undefined
-  /** Registers a place at which memory is accessed; returns its number and the address of its window. */
-  site(decoded: Decoded): { readonly number: number; readonly window: number }
+  /**
+   * Registers a place at which memory is accessed; returns its number, and the addresses of its window and of that for the
+   * accesses of a whole row of threads.
+   */
+  site(decoded: Decoded): { readonly number: number; readonly window: number; readonly range: number }
 }
 
 export const DIRECT_SIGNATURE: Signature = { parameters: ['i32', 'i32', 'i32', 'i32'], results: [] }
@@ -38,6 +54,8 @@ export const ENTRY_SIGNATURE: Signature = { parameters: ['i32', 'i32', 'i32'], r
 
 /** What `fail` is called with. */
 export const FAILURES: readonly string[] = ['trap', 'overflow', 'endless', 'exit', 'pointer']
+
+const NO_OPERAND: Operand = { kind: 'sink' }
 
 function normalize(value: bigint, type: string): bigint {
   const bits = bitsOf(type)
@@ -64,6 +82,13 @@ export class ValueWriter {
   #carry: number | undefined
   /** The instruction that is being written. */
   current: Decoded | undefined
+  /** Writes one instruction. */
+  define: ((decoded: Decoded) => void) | undefined
+  /** Where that is written which is the same for a row of threads: %tid.x is that of its first thread there. */
+  row: ByteWriter | undefined
+  /** By register, its value in the first thread of a row. */
+  readonly #firsts = new Map<number, number>()
+  #isFirst = false
 
   constructor(
     readonly context: ModuleContext,
@@ -101,11 +126,47 @@ export class ValueWriter {
   }
 
   localOfId(id: number): number {
-    const known = this.#locals.get(id)
+    const { uniform, strided } = this.fn.uniform
+    const atFirst = this.#isFirst ? strided.get(id) : undefined
+    const locals = atFirst === undefined ? this.#locals : this.#firsts
+    const known = locals.get(id)
     if (known !== undefined) return known
     const local = this.body.local(this.typeOfId(id))
-    this.#locals.set(id, local)
+    locals.set(id, local)
+    const shared = uniform.get(id)
+    if (shared !== undefined) this.#define(shared.definition, shared.reach, false)
+    else if (atFirst !== undefined) this.#define(atFirst.definition, 'row', true)
     return local
+  }
+
+  /** Whether all threads of a row get what an instruction computes, before they start. */
+  isShared(decoded: Decoded): boolean {
+    const [register] = accessesOf(decoded).writes
+    return register !== undefined && this.fn.uniform.uniform.get(register.id)?.definition === decoded
+  }
+
+  /** Writes an instruction where it is carried out once for all threads of a block or row, or for the first of them. */
+  #define(definition: Decoded, reach: Reach, isFirst: boolean): void {
+    const { current } = this
+    const outer = this.#isFirst
+    this.#isFirst = isFirst
+    this.body.at(this.#placeOf(reach), () => this.define?.(definition))
+    this.#isFirst = outer
+    this.current = current
+  }
+
+  #placeOf(reach: Reach): ByteWriter {
+    if (reach === 'block') return this.body.start
+    if (this.row === undefined) throw new Error('This function has no rows of threads')
+    return this.row
+  }
+
+  /** Writes to the start of a row, with the values that registers have in its first thread. */
+  atFirst(write: () => void): void {
+    const outer = this.#isFirst
+    this.#isFirst = true
+    write()
+    this.#isFirst = outer
   }
 
   /** The local with the upper half of a register of 128 bits. */
@@ -335,7 +396,7 @@ export class ValueWriter {
     if (known !== undefined) return known
     const local = this.body.local(type)
     this.#uniforms.set(name, local)
-    this.body.atStart(() => {
+    this.body.at(this.body.start, () => {
       load()
       this.body.set(local)
     })
@@ -393,7 +454,7 @@ export class ValueWriter {
     const at = 4 * Math.max(0, ['x', 'y', 'z'].indexOf(axis))
     if (axis === 'w') body.i32(0)
     else if (base === 'tid') this.#tid(at / 4)
-    else if (base === 'ntid') body.get(this.#launchCell(LAUNCH.ntid + at))
+    else if (base === 'ntid') body.get(this.blockDimension(at / 4))
     else if (base === 'nctaid') body.get(this.#launchCell(LAUNCH.nctaid + at))
     else if (base === 'ctaid') {
       const cell = this.uniform(name, 'i32', () => {
@@ -457,57 +518,28 @@ export class ValueWriter {
     }
   }
 
-  /** tid.x counts up to ntid.x, then tid.y. */
   #tid(axis: number): void {
-    this.#tids ??= this.#declareTids()
-    this.body.get(this.#tids[axis] ?? 0)
+    this.body.get(this.tids()[axis] ?? 0)
   }
 
-  #declareTids(): readonly number[] {
+  /** tid.x, tid.y and tid.z. */
+  tids(): readonly number[] {
+    if (this.#tids !== undefined) return this.#tids
     const { body } = this
     const [x, y, z] = [body.local('i32'), body.local('i32'), body.local('i32')]
-    const nx = this.#launchCell(LAUNCH.ntid)
-    const ny = this.#launchCell(LAUNCH.ntid + 4)
+    const [nx, ny] = [this.blockDimension(0), this.blockDimension(1)]
     const thread = this.isEntry ? 1 : this.thread
-    body.atStart(() => {
-      const remainder = (count: number, of: () => void, into: number): void => {
-        of()
-        body.write(count, 'i32.rem_u', set(into))
-      }
-      const row = (): void => {
-        body.write(thread, nx, 'i32.div_u')
-      }
-      remainder(nx, () => body.get(thread), x)
-      remainder(ny, row, y)
-      row()
-      body.write(ny, 'i32.div_u', set(z))
+    body.at(body.start, () => {
+      body.write(thread, nx, 'i32.rem_u', set(x))
+      body.write(thread, nx, 'i32.div_u', tee(y), ny, 'i32.div_u', set(z), y, ny, 'i32.rem_u', set(y))
     })
-    return [x, y, z]
+    this.#tids = [x, y, z]
+    return this.#tids
   }
 
-  /** Counts up from one thread to the next. */
-  nextTid(): void {
-    if (this.#tids === undefined) return
-    const { body } = this
-    const [x = 0, y = 0, z = 0] = this.#tids
-    const step = (local: number): void => {
-      body.write(local, i32(1), 'i32.add', tee(local))
-    }
-    const wrap = (local: number): void => {
-      body.write(i32(0), set(local))
-    }
-    step(x)
-    body.write(this.#launchCell(LAUNCH.ntid), 'i32.eq')
-    body.if()
-    wrap(x)
-    step(y)
-    body.write(this.#launchCell(LAUNCH.ntid + 4), 'i32.eq')
-    body.if()
-    wrap(y)
-    step(z)
-    body.op('drop')
-    body.end()
-    body.end()
+  /** %ntid.x, %ntid.y or %ntid.z. */
+  blockDimension(axis: number): number {
+    return this.#launchCell(LAUNCH.ntid + 4 * axis)
   }
 
   // Formulas ------------------------------------------------------------------------------------------------------------
@@ -539,6 +571,17 @@ export class ValueWriter {
         return operand?.kind === 'integer' ? operand.value : undefined
       },
       helper: (name) => this.context.helper(name),
+      shared: (names, type, write) => {
+        const operands = names.map((name) => decoded.operands[name] ?? NO_OPERAND)
+        const reach = commonReach(operands.map((each) => reachOf(each, this.fn.uniform.uniform)))
+        if (reach === undefined || !this.fn.fn.entry) return undefined
+        const local = this.body.local(type)
+        this.body.at(this.#placeOf(reach), () => {
+          write()
+          this.body.set(local)
+        })
+        return local
+      },
     })
     writer.write(this.context.formula(text))
   }

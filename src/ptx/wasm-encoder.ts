@@ -173,9 +173,11 @@ export const memory =
 
 /** The body of one function. Locals are declared as they are needed. */
 export class FunctionBody {
-  readonly #before = new ByteWriter()
-  readonly #main = new ByteWriter()
-  #code = this.#main
+  /** What stands before all other code. */
+  readonly start = new ByteWriter()
+  /** The code, in pieces between which more may be written. */
+  readonly #pieces: ByteWriter[] = [new ByteWriter()]
+  #code = this.#pieces[0] ?? this.start
   readonly #locals: ValueType[] = []
   readonly #free: Record<ValueType, number[]> = { i32: [], i64: [], f32: [], f64: [] }
 
@@ -195,11 +197,20 @@ export class FunctionBody {
     this.#free[type].push(index)
   }
 
-  /** Writes to the start of the function, before all that is written otherwise. */
-  atStart(write: () => void): void {
+  /** Keeps a place at which more can be written later, by `at`. */
+  place(): ByteWriter {
+    const [place, rest] = [new ByteWriter(), new ByteWriter()]
+    this.#pieces.push(place, rest)
+    this.#code = rest
+    return place
+  }
+
+  /** Writes to a place. What is written there meanwhile comes first: it is what this takes. */
+  at(place: ByteWriter, write: () => void): void {
     const outer = this.#code
-    this.#code = this.#before
+    this.#code = new ByteWriter()
     write()
+    place.append(this.#code.bytes())
     this.#code = outer
   }
 
@@ -331,8 +342,8 @@ export class FunctionBody {
       whole.unsigned(count)
       whole.byte(VALUE_TYPES[type])
     }
-    whole.append(this.#before.bytes())
-    whole.append(this.#main.bytes())
+    whole.append(this.start.bytes())
+    for (const piece of this.#pieces) whole.append(piece.bytes())
     whole.byte(0x0b)
     return whole.bytes()
   }

@@ -1,0 +1,189 @@
+/**
+ * Accesses to global memory whose addresses grow evenly along a row of threads. One check at the start of the row says
+ * whether all of them, by all threads of the row, lie in one block and are aligned: then the threads need no checks.
+ */
+import type { Decoded } from './decoding.js'
+import { bitsOf, type Operand } from './syntax.js'
+import type { StridedRegister } from './uniform-registers.js'
+import type { ValueWriter } from './value-writer.js'
+import { i32, i64, memory, set, tee } from './wasm-encoder.js'
+
+type Address = Extract<Operand, { kind: 'address' }>
+
+/** Accesses through one register, of one width. */
+export interface RowRange {
+  readonly address: Address
+  readonly bytes: number
+  readonly stride: number
+  /** Of the offsets. */
+  least: bigint
+  most: bigint
+  readonly window: number
+  /** Has where the least of them would lie for %tid.x = 0. */
+  readonly local: number
+}
+
+/** A value that is converted to 64 bits on the way to an address: it must not wrap within the row. */
+interface Widened {
+  readonly operand: Operand
+  readonly stride: number
+  readonly isSigned: boolean
+}
+
+/** Accesses further apart are not checked together. */
+const REACH = 1n << 20n
+const MOST_RANGES = 12
+/** Of instructions, the most that are written twice: with checks and without. */
+const MOST_INSTRUCTIONS = 400
+/** For fewer threads the checks of a row cost more than they save. */
+const FEWEST_THREADS = 4
+
+export class RowRanges {
+  readonly #ranges = new Map<string, RowRange>()
+  readonly #rangeOf = new Map<Decoded, RowRange>()
+  readonly #widened = new Map<string, Widened>()
+
+  /** @param instructions All that threads may carry out from the start of a row to their next stop. */
+  constructor(
+    private readonly writer: ValueWriter,
+    instructions: readonly Decoded[],
+  ) {
+    if (instructions.length > MOST_INSTRUCTIONS) return
+    for (const decoded of instructions) this.#add(decoded)
+    if (this.#ranges.size > MOST_RANGES) this.#rangeOf.clear()
+  }
+
+  get isEmpty(): boolean {
+    return this.#rangeOf.size === 0
+  }
+
+  of(decoded: Decoded): RowRange | undefined {
+    return this.#rangeOf.get(decoded)
+  }
+
+  #add(decoded: Decoded): void {
+    const { meaning } = decoded.form
+    const { T: type = 'b32', vec = 'v1', space = 'generic' } = decoded.modifiers
+    const address = decoded.operands['a']
+    if (meaning.kind !== 'code' || !/^(?:load|store)$/.test(meaning.code) || !/^(?:global|generic)$/.test(space)) return
+    if (address?.kind !== 'address' || address.base.kind !== 'register') return
+    const { register } = address.base
+    const { uniform, strided } = this.writer.fn.uniform
+    const stride = uniform.has(register.id) ? 0 : strided.get(register.id)?.stride
+    const bytes = (Math.max(8, bitsOf(type)) / 8) * Number(vec.slice(1))
+    if (stride === undefined || stride % bytes !== 0 || this.writer.typeOf(register) !== 'i64') return
+    const size = BigInt(bytes)
+    const key = `${register.id}/${bytes}/${((address.offset % size) + size) % size}`
+    const known = this.#ranges.get(key)
+    const { offset } = address
+    if (known !== undefined) {
+      const least = offset < known.least ? offset : known.least
+      const most = offset > known.most ? offset : known.most
+      if (most - least > REACH) return
+      known.least = least
+      known.most = most
+      this.#rangeOf.set(decoded, known)
+      return
+    }
+    if (!this.#follow(address.base)) return
+    const { range: window } = this.writer.context.site(decoded)
+    const local = this.writer.body.local('i32')
+    const range = { address, bytes, stride, least: offset, most: offset, window, local }
+    this.#ranges.set(key, range)
+    this.#rangeOf.set(decoded, range)
+  }
+
+  /** Collects what is converted to 64 bits on the way to a value. */
+  #follow(operand: Operand): boolean {
+    const definition = this.#stridedAt(operand)?.definition
+    if (definition === undefined) return true
+    const { form, modifiers, operands } = definition
+    const widens = form.opcode === 'cvt' || form.pattern.includes('.wide')
+    return ['a', 'b', 'c'].every((name) => {
+      const source = operands[name]
+      if (source === undefined) return true
+      const strided = this.#stridedAt(source)
+      if (widens && strided !== undefined && source.kind === 'register') {
+        const type = (form.opcode === 'cvt' ? modifiers['S'] : modifiers['T']) ?? 's32'
+        const isSigned = type.startsWith('s')
+        this.#widened.set(`${source.register.id}/${isSigned}`, { operand: source, stride: strided.stride, isSigned })
+      }
+      return this.#follow(source)
+    })
+  }
+
+  #stridedAt(operand: Operand): StridedRegister | undefined {
+    return operand.kind === 'register' ? this.writer.fn.uniform.strided.get(operand.register.id) : undefined
+  }
+
+  /** Leaves on the stack whether the threads from %tid.x = `x` on, so many as `count` says, need no checks. */
+  check(x: number, count: number): void {
+    const { body } = this.writer
+    const [within, last] = [body.temporary('i32'), body.temporary('i32')]
+    body.write(i32(0), set(within), count, i32(1), 'i32.sub', set(last))
+    body.block()
+    body.write(count, i32(FEWEST_THREADS), 'i32.lt_u')
+    body.brIf(0)
+    this.writer.atFirst(() => {
+      for (const each of this.#widened.values()) this.#checkWidened(each, last)
+      for (const range of new Set(this.#rangeOf.values())) this.#checkRange(range, x, last)
+    })
+    body.write(i32(1), set(within))
+    body.end()
+    body.get(within)
+    body.release('i32', within)
+    body.release('i32', last)
+  }
+
+  #checkWidened({ operand, stride, isSigned }: Widened, last: number): void {
+    const { body } = this.writer
+    const value = body.temporary('i64')
+    this.writer.push(operand, isSigned ? 's32' : 'u32')
+    body.write(isSigned ? 'i64.extend_i32_s' : 'i64.extend_i32_u', last, 'i64.extend_i32_u', i64(BigInt(stride)))
+    body.write('i64.mul', 'i64.add', tee(value), value)
+    if (isSigned) body.op('i64.extend32_s')
+    else body.write('i32.wrap_i64', 'i64.extend_i32_u')
+    body.op('i64.ne')
+    body.brIf(0)
+    body.release('i64', value)
+  }
+
+  #checkRange({ address, bytes, stride, least, most, window, local }: RowRange, x: number, last: number): void {
+    const { body } = this.writer
+    const [first, distance] = [body.temporary('i64'), body.temporary('i64')]
+    const span = body.temporary('i32')
+    this.writer.push({ ...address, offset: least }, 'u64')
+    if (stride < 0) body.write(last, 'i64.extend_i32_u', i64(BigInt(stride)), 'i64.mul', 'i64.add')
+    body.write(tee(first), 'i32.wrap_i64', i32(bytes - 1), 'i32.and')
+    body.brIf(0)
+    body.write(last, i32(Math.abs(stride)), 'i32.mul', i32(Number(most - least) + bytes), 'i32.add', set(span))
+    body.write(first, i32(0), memory('i64.load', window), 'i64.sub', tee(distance))
+    body.write(i32(0), memory('i64.load', window + 8), 'i64.lt_u')
+    body.write(distance, span, 'i64.extend_i32_u', 'i64.add', i32(0), memory('i64.load', window + 8), 'i64.le_u')
+    body.write('i32.and', 'i32.eqz')
+    body.if()
+    body.write(first, span, i32(window))
+    body.call(this.writer.context.runtime('cover'))
+    body.op('i32.eqz')
+    body.brIf(1)
+    body.write(first, i32(0), memory('i64.load', window), 'i64.sub', set(distance))
+    body.end()
+    body.write(distance, 'i32.wrap_i64', i32(0), memory('i32.load', window + 16), 'i32.add')
+    if (stride < 0) body.write(last, i32(-stride), 'i32.mul', 'i32.add')
+    body.write(x, i32(stride), 'i32.mul', 'i32.sub', set(local))
+    body.release('i32', span)
+    body.release('i64', distance)
+    body.release('i64', first)
+  }
+
+  /** Pushes where the least of a range lies for the thread that runs. */
+  push({ stride, local }: RowRange): void {
+    const { body } = this.writer
+    body.get(local)
+    if (stride === 0) return
+    body.get(this.writer.tids()[0] ?? 0)
+    if (Number.isInteger(Math.log2(stride))) body.write(i32(Math.log2(stride)), 'i32.shl')
+    else body.write(i32(stride), 'i32.mul')
+    body.op('i32.add')
+  }
+}
