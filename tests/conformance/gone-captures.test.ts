@@ -16,6 +16,26 @@ function destroyedInCapture(bench: Workbench, closes: boolean): Event {
 }
 
 for (const bench of workbenches().benches) {
+  test(`S4 a stream is closed in a capture while a wait looks at it: the capture is over at once (${bench.title})`, async () => {
+    const { device } = bench
+    using buffer = device.alloc(16, { stream: device.defaultStream })
+    const stream = bench.stream({ nonBlocking: false })
+    let error: unknown
+    stream.launchHostFunc(() => {
+      stream.beginCapture()
+      stream.close()
+      try {
+        // The null stream refuses work while a blocking stream captures.
+        device.defaultStream.fill(buffer, 7)
+      } catch (caught) {
+        error = caught
+      }
+    })
+    stream.synchronize()
+    assert.equal(error, undefined)
+    assert.deepEqual(await device.defaultStream.download(buffer), new Uint8Array(16).fill(7))
+  })
+
   for (const closes of [true, false]) {
     const name = `${closes ? 'its wrapper closed' : 'its wrapper open'} (${bench.title})`
 

@@ -757,6 +757,8 @@ class Player {
     if (id < 0) return queued
     this.#rules.yields()
     const waited = how === 0 ? outcome(() => stream.synchronize()) : await stream.finished().then(() => '', errorText)
+    // The wait may have run those that were queued inside.
+    this.#rules.yields()
     this.#drain()
     return [queued, ...results, waited].join(' | ')
   }

@@ -325,9 +325,13 @@ export class CudaDriver implements Driver {
   }
 
   streamDestroy(handle: StreamHandle): void {
-    if (this.#inUse.postpones(handle, () => this.streamDestroy(handle))) return
     const { captures, handles, spares } = this.parts
     const stream = this.#streams.of(handle)
+    if (this.#inUse.postpones(handle, () => this.streamDestroy(handle))) {
+      // Its capture ends now.
+      if (captures.isListed(stream)) this.graphs.abandon(handle)
+      return
+    }
     const kept = this.#whereKept(stream)
     this.graphs.streamGoes(stream)
     this.#goes(stream)
