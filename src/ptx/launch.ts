@@ -139,6 +139,8 @@ interface StopFacts {
   readonly arrives: boolean
   /** The number of a barrier that is a constant and takes all threads. */
   readonly barrier: number | undefined
+  /** The mask of an operation of warps, where it is a constant. */
+  readonly mask: number | undefined
 }
 
 interface BarrierGroup {
@@ -774,7 +776,11 @@ export class KernelLaunch implements RunTime {
     const cells = stop.cells?.sources ?? []
     const number = cells.find(({ name }) => name === 'a')?.constant ?? 0n
     const isPlain = isBarrier && cells.every(({ name, offset }) => name === 'a' && offset === undefined)
-    const facts = { status, isBarrier, arrives, barrier: isPlain ? Number(BigInt.asIntN(32, number)) : undefined }
+    const barrier = isPlain ? Number(BigInt.asIntN(32, number)) : undefined
+    const maskName = stop.kind === 'meeting' && stop.at !== undefined ? maskOperand(stop.at) : undefined
+    const constant = cells.find(({ name }) => maskName !== undefined && name === maskName)?.constant
+    const mask = constant === undefined ? undefined : Number(BigInt.asIntN(32, constant))
+    const facts = { status, isBarrier, arrives, barrier, mask }
     this.#stopFacts[state] = facts
     return facts
   }
@@ -900,11 +906,18 @@ export class KernelLaunch implements RunTime {
     let live = 0
     const groups = new Map<string, { mask: number; lanes: number }>()
     const withoutMask = new Map<string, number>()
+    // Most lanes wait where the one before does.
+    let [last, lastGroup]: [number, { mask: number; lanes: number } | undefined] = [EXITED, undefined]
     for (let thread = first; thread < end; thread++) {
       const lane = thread - first
       if (status[thread] !== GONE) live |= 1 << lane
       if (status[thread] !== WAITING) continue
-      const stop = this.#stop(this.#stateOf(resident, thread))
+      const state = this.#stateOf(resident, thread)
+      if (state === last && lastGroup !== undefined && ((lastGroup.mask >>> lane) & 1) !== 0) {
+        lastGroup.lanes |= 1 << lane
+        continue
+      }
+      const stop = this.#stop(state)
       if (stop.at === undefined || this.#isBarrier(stop)) continue
       const name = maskOperand(stop.at)
       const operation = this.#operationOf(stop)
@@ -920,7 +933,8 @@ export class KernelLaunch implements RunTime {
         }
         continue
       }
-      const mask = this.#cellValue(resident, thread, stop, name) ?? -1
+      const { mask: constant } = this.#factsOf(state)
+      const mask = constant ?? this.#cellValue(resident, thread, stop, name) ?? -1
       if (((mask >>> lane) & 1) === 0) {
         this.#find(
           'lane-not-in-mask',
@@ -931,9 +945,10 @@ export class KernelLaunch implements RunTime {
         )
       }
       const key = `${operation},${mask}`
-      const group = groups.get(key)
-      if (group === undefined) groups.set(key, { mask: mask | (1 << lane), lanes: 1 << lane })
-      else group.lanes |= 1 << lane
+      const group = groups.get(key) ?? { mask: mask | (1 << lane), lanes: 0 }
+      groups.set(key, group)
+      group.lanes |= 1 << lane
+      if (constant !== undefined) [last, lastGroup] = [state, group]
     }
     for (const { mask, lanes } of groups.values()) {
       if ((mask & live & ~lanes) === 0) {
