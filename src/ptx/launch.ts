@@ -7,7 +7,6 @@ import { regionFrom } from './control-flow.js'
 import { type Decoded, describeInstruction } from './decoding.js'
 import { type DeviceBlock, type DeviceMemory, ENGINE_BEGIN, OutOfMachineMemory } from './device-memory.js'
 import { type FaultCode, KernelFault, type KernelFinding, type Triple } from './faults.js'
-import { SHADOW } from './instruction-writer.js'
 import type { KernelCode, RunTime } from './kernel-code.js'
 import {
   align,
@@ -22,6 +21,7 @@ import {
   PARAMETER_WINDOW,
   RESERVED_SHARED_BYTES,
   ROUTES,
+  SHADOW,
   SHARED_WINDOW,
 } from './layout.js'
 import { MATRIX_OPERATIONS, type MatrixMemory } from './matrices.js'

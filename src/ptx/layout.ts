@@ -24,6 +24,9 @@ export const TABLE_ROW = 24
  */
 export const WINDOW_BYTES = 24
 
+/** What an access does, in the bits of a shadow byte. */
+export const SHADOW = { read: 1, written: 2, initialised: 4, atomic: 8 } as const
+
 /** Generic addresses from here on are no memory of the device: no pointer of the simulator is as large. */
 export const SHARED_WINDOW = 1n << 47n
 export const LOCAL_WINDOW = (1n << 47n) + (1n << 33n)

@@ -1,10 +1,10 @@
 /**
  * Threads of a row are checked together where their addresses grow evenly, and blocks of kernels that never stop run in a
- * row: none of it shows. Code that records its accesses checks each of them, and is what the other is compared with.
+ * row: none of it shows. Code with checks of shared memory looks at each access, and is what the other is compared with.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { KernelFault, type Triple } from '../../src/ptx/faults.js'
+import { KernelFault, type KernelFinding, type Triple } from '../../src/ptx/faults.js'
 import { faultOf } from './faults.js'
 import { Machine, randomNumbers, type TestLaunch } from './machine.js'
 
@@ -31,6 +31,8 @@ interface Outcome {
   readonly fault: readonly unknown[] | undefined
   readonly memory: readonly Uint32Array[]
   readonly statistics: unknown
+  readonly accesses: unknown
+  readonly findings: readonly unknown[]
 }
 
 function outcomeOf(
@@ -46,8 +48,16 @@ function outcomeOf(
   const addresses = arrays.map((each) => machine.put(each))
   // Memory that no kernel used yet is looked at access by access.
   for (const [index, address] of addresses.entries()) machine.memory.use(address, 4 * (lengths[index] ?? 0))
-  const launch = machine.prepare(module, 'k', options, [...addresses.map((each) => each + shift), ...rest])
+  const findings: unknown[] = []
+  const report = (finding: KernelFinding): void => {
+    findings.push(finding)
+  }
+  const launch = machine.prepare(module, 'k', { ...options, report }, [
+    ...addresses.map((each) => each + shift),
+    ...rest,
+  ])
   let fault: readonly unknown[] | undefined
+  if (options.recorded) launch.accesses()
   try {
     while (launch.run(options.budget) === 'more') {}
   } catch (error) {
@@ -55,7 +65,8 @@ function outcomeOf(
     fault = [error.code, error.message, error.block, error.thread, error.address, error.line]
   }
   const memory = addresses.map((address, index) => machine.get(address, arrays[index] ?? new Uint32Array(0)))
-  return { fault, memory, statistics: fault === undefined ? launch.statistics : undefined }
+  const accesses = options.recorded ? launch.accesses() : undefined
+  return { fault, memory, statistics: fault === undefined ? launch.statistics : undefined, accesses, findings }
 }
 
 function compare(
@@ -66,7 +77,11 @@ function compare(
   shift = 0,
 ): Outcome {
   const one = outcomeOf(text, options, lengths, rest, shift)
-  assert.deepEqual(one, outcomeOf(text, { ...options, recorded: true }, lengths, rest, shift), text)
+  assert.deepEqual(one, outcomeOf(text, { ...options, checked: true }, lengths, rest, shift), text)
+  const recorded = outcomeOf(text, { ...options, recorded: true }, lengths, rest, shift)
+  const both = outcomeOf(text, { ...options, recorded: true, checked: true }, lengths, rest, shift)
+  assert.deepEqual(recorded, both, text)
+  assert.deepEqual(recorded.memory, one.memory, text)
   return one
 }
 
@@ -156,7 +171,11 @@ test('a launch of blocks in a row stops where its budget is used up, and where i
   const [a, b] = [machine.put(new Uint32Array(3200)), machine.put(new Uint32Array(3200))]
   const options = { grid: 100, block: 32 }
   const whole = machine.run(module, 'k', options, [a, b, 0, 0]).statistics
-  const launch = machine.prepare(module, 'k', options, [a, b, 0, 0])
+  const findings: unknown[] = []
+  const report = (finding: KernelFinding): void => {
+    findings.push(finding)
+  }
+  const launch = machine.prepare(module, 'k', { ...options, report }, [a, b, 0, 0])
   assert.equal(launch.run(whole.instructions / 4), 'more')
   assert.equal(launch.statistics.blocks, 25)
   while (launch.run(whole.instructions / 100) === 'more') {}
