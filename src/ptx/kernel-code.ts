@@ -448,7 +448,7 @@ function writeCover(context: ModuleContext): Uint8Array {
     body.if()
     body.write(i32(0), 'return')
     body.end()
-    body.write(window, row, memory('i32.load', 20), memory('i32.store', 20))
+    body.write(window, row, memory('i64.load', 20), memory('i64.store', 20))
   }
   body.write(window, row, memory('i64.load'), memory('i64.store'))
   body.write(window, row, memory('i64.load', 8), memory('i64.store', 8))

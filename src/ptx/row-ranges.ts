@@ -181,10 +181,13 @@ export class RowRanges {
     body.write(first, i32(0), memory('i64.load', window), 'i64.sub', set(distance))
     body.end()
     if (shadow !== undefined && range.reads) {
+      body.write(i32(0), memory('i32.load', window + 24), 'i32.eqz')
+      body.if()
       body.write(distance, 'i32.wrap_i64', i32(0), memory('i32.load', window + 20), 'i32.add', span)
       body.call(this.writer.context.runtime('initialised'))
       body.op('i32.eqz')
-      body.brIf(0)
+      body.brIf(1)
+      body.end()
     }
     body.write(distance, 'i32.wrap_i64')
     if (stride < 0) body.write(last, i32(-stride), 'i32.mul', 'i32.add')
