@@ -809,9 +809,17 @@ export class InstructionWriter {
     }
     const seen = body.temporary(t)
     for (let step = 0; step < steps; step++) {
-      body.write(shadow, shadow, memory(load, offset + 8 * step), tee(seen))
+      // Most bytes that are accessed again are marked already.
+      body.write(shadow, memory(load, offset + 8 * step), tee(seen))
+      spread(bits)
+      body.op(`${t}.and`)
+      spread(bits)
+      body.op(`${t}.ne`)
+      body.if()
+      body.write(shadow, seen)
       spread(bits)
       body.write(`${t}.or`, memory(store, offset + 8 * step))
+      body.end()
       if (isWritten || (access & SHADOW.read) === 0) continue
       body.get(seen)
       spread(SHADOW.initialised)
