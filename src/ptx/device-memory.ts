@@ -316,12 +316,13 @@ export class DeviceMemory {
       }
     }
     const { view } = this
-    for (const [index, { begin, byteLength, base = 0, shadow = 0 }] of resident.entries()) {
+    for (const [index, { begin, byteLength, base = 0, shadow = 0, initialised }] of resident.entries()) {
       const row = this.#table + index * TABLE_ROW
       view.setBigUint64(row, BigInt(begin), true)
       view.setBigUint64(row + 8, BigInt(byteLength), true)
       view.setInt32(row + 16, base, true)
       view.setInt32(row + 20, shadow, true)
+      view.setInt32(row + 24, initialised ? 1 : 0, true)
     }
     view.setInt32(TABLE_POINTER, this.#table, true)
     view.setInt32(TABLE_COUNT, resident.length, true)

@@ -209,8 +209,7 @@ export class FunctionWriter {
 
   /** The accesses that can be checked for all threads of a row, if there are any. */
   #rangesOf({ block }: Stop): RowRanges | undefined {
-    const { recorded, checked } = this.context
-    if (recorded || checked || this.#values.row === undefined) return undefined
+    if (this.context.checked || this.#values.row === undefined) return undefined
     const blocks = regionFrom(this.fn.flow, block).order.flatMap((id) => this.fn.flow.blocks[id] ?? [])
     // What is called may give memory back.
     const calls = ({ form }: Decoded): boolean => form.meaning.kind === 'code' && form.meaning.code === 'call'

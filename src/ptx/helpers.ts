@@ -85,6 +85,9 @@ const FUSED = `(let s (f64.add p c) (let t ${TWO_SUM('p', 'c', 's')} (let e ${PR
       (f64.eq (f64.add s (f64.mul w d:1.0000000000000009)) (f64.add s (f64.mul w d:0.9999999999999991))))
     (f64.add s w) ($fma64_exact a b c))))))`
 
+/** 1.5 * 2^52: a number added to it is rounded to an integer, which its lowest bits have. */
+const NEAREST = 'd:6755399441055744'
+
 /** 2^g for |g| <= 1/2, to 28 bits: the terms in pairs, so that they do not wait for each other. */
 const EXP2_SERIES = exp2Series()
 
@@ -99,12 +102,15 @@ function exp2Series(): string {
   return `(let h (f64.mul g g) (f64.add ${four(0)} (f64.mul (f64.mul h h) ${four(4)})))`
 }
 
-/** Steps f32 `d`, the nearest to the sum s of p and q, down where it lies above; only if it is s, the rest of s decides. */
-const DOWN = `(let x (f64.sub (f64.promote_f32 d) s)
-  (if f32 (i32.or (f64.gt x d:0) (if i32 (f64.eq x d:0) (f64.lt ${TWO_SUM('p', 'q', 's')} d:0) 0))
-    (let i (i32.reinterpret_f32 d) (f32.reinterpret_i32
-      (select -2147483647 (i32.add i (select 1 -1 (i32.lt_s i 0))) (i32.eqz (i32.shl i 1)))))
-    d))`
+/**
+ * Steps f32 `d`, the nearest to the sum s of p and q, down where it lies above; only if it is s, the rest of s decides.
+ * Which way it was rounded cannot be foretold, so it is no branch.
+ */
+const DOWN = `(let x (f64.sub (f64.promote_f32 d) s) (let i (i32.reinterpret_f32 d)
+  (let below (select -2147483647 (i32.add i (select 1 -1 (i32.lt_s i 0))) (i32.eqz (i32.shl i 1)))
+    (f32.reinterpret_i32 (if i32 (f64.eq x d:0)
+      (select below i (f64.lt ${TWO_SUM('p', 'q', 's')} d:0))
+      (select below i (f64.gt x d:0)))))))`
 
 /** Round to odd: what is rounded again afterwards comes out as if it had been rounded once. */
 const ODD = (value: string): string => `(let d (f32.demote_f64 ${value}) (let wide (f64.promote_f32 d)
@@ -181,8 +187,8 @@ export const HELPERS: Readonly<Record<string, Helper>> = {
     'f32',
     // Beyond 200 all is infinite or zero. A GPU reads 23 bits behind the point: less is no exponent at all.
     `(let u (select x f:200 (f32.lt x f:200)) (let y (f64.promote_f32 (select u f:-200 (f32.gt u f:-200)))
-      (let n (f64.nearest y) (let g (f64.sub y n) (let r (f32.demote_f64 (f64.mul ${EXP2_SERIES}
-        (f64.reinterpret_i64 (i64.shl (i64.add (i64.extend_i32_s (i32.trunc_sat_f64_s n)) 1023L) 52L))))
+      (let k (f64.add y ${NEAREST}) (let g (f64.sub y (f64.sub k ${NEAREST})) (let r (f32.demote_f64 (f64.mul ${EXP2_SERIES}
+        (f64.reinterpret_i64 (i64.shl (i64.add (i64.reinterpret_f64 k) 1023L) 52L))))
           (select (select f:1 r (f32.lt (f32.abs x) f:1.1920928955078125e-7)) x (f32.eq x x)))))))`,
   ),
   // Bits.

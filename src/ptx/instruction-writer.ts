@@ -13,6 +13,7 @@ import {
   LOCAL_WINDOW,
   NO_WINDOW,
   PARAMETER_WINDOW,
+  SHADOW,
   SHARED_WINDOW,
 } from './layout.js'
 import { HOST_FUNCTIONS, prototypeOf } from './program.js'
@@ -41,9 +42,6 @@ const SCALED_SUM = `(let p (f64.mul a b) (if f64 (i32.and (f64.gt (f64.abs p) d:
   (f64.add p c) ($fma64 a b c)))`
 
 type Space = 'generic' | 'global' | 'shared' | 'local' | 'parameter' | 'frame'
-
-/** What an access does, in the bits of a shadow byte. */
-export const SHADOW = { read: 1, written: 2, initialised: 4, atomic: 8 } as const
 
 export class InstructionWriter {
   constructor(private readonly writer: ValueWriter) {
@@ -743,7 +741,7 @@ export class InstructionWriter {
     const [address, distance] = [body.temporary('i64'), body.temporary('i64')]
     const window = this.#openWindow(operand, bytes, decoded, address, distance)
     body.if('i32')
-    if (recorded) this.#record(distance, window, bytes, access, decoded)
+    if (recorded) this.#recordAt(distance, window, bytes, access, decoded)
     body.write(distance, 'i32.wrap_i64', i32(0), memory('i32.load', window + 16), 'i32.add')
     body.else()
     this.#slow(address, bytes, access, decoded)
@@ -782,11 +780,17 @@ export class InstructionWriter {
     return window
   }
 
-  /** Marks the bytes of an access in the shadow of its block. */
-  #record(distance: number, window: number, bytes: number, access: number, decoded: Decoded): void {
+  #recordAt(distance: number, window: number, bytes: number, access: number, decoded: Decoded): void {
     const body = this.#body
     const shadow = body.temporary('i32')
     body.write(distance, 'i32.wrap_i64', i32(0), memory('i32.load', window + 20), 'i32.add', set(shadow))
+    this.#record(shadow, 0, bytes, access, decoded)
+    body.release('i32', shadow)
+  }
+
+  /** Marks the bytes of an access in the shadow of its block; looks whether what is read was written, unless that is known. */
+  #record(shadow: number, offset: number, bytes: number, access: number, decoded: Decoded, isWritten = false): void {
+    const body = this.#body
     const bits = access & SHADOW.written ? access | SHADOW.initialised : access
     const steps = bytes >= 8 ? bytes / 8 : 1
     const width = Math.min(bytes, 8)
@@ -805,23 +809,31 @@ export class InstructionWriter {
     }
     const seen = body.temporary(t)
     for (let step = 0; step < steps; step++) {
-      body.write(shadow, shadow, memory(load, 8 * step), tee(seen))
+      // Most bytes that are accessed again are marked already.
+      body.write(shadow, memory(load, offset + 8 * step), tee(seen))
       spread(bits)
-      body.write(`${t}.or`, memory(store, 8 * step))
-      if ((access & SHADOW.read) === 0) continue
+      body.op(`${t}.and`)
+      spread(bits)
+      body.op(`${t}.ne`)
+      body.if()
+      body.write(shadow, seen)
+      spread(bits)
+      body.write(`${t}.or`, memory(store, offset + 8 * step))
+      body.end()
+      if (isWritten || (access & SHADOW.read) === 0) continue
       body.get(seen)
       spread(SHADOW.initialised)
       body.op(`${t}.and`)
       spread(SHADOW.initialised)
       body.op(`${t}.ne`)
       body.if()
-      body.write(i32(this.writer.context.site(decoded).number), distance, i32(0), memory('i64.load', window), 'i64.add')
+      body.i32(this.writer.context.site(decoded).number)
+      this.writer.push(this.#operand(decoded, 'a'), 'u64')
       this.#split()
       body.write(i32(bytes), this.writer.thread, call(this.writer.context.runtime('uninitialised')))
       body.end()
     }
     body.release(t, seen)
-    body.release('i32', shadow)
   }
 
   /** An i64 as its lower and its upper half. */
@@ -871,10 +883,18 @@ export class InstructionWriter {
   }
 
   /** @returns A local that has where the least of the range lies; to be released. */
-  #addressInRange(decoded: Decoded): number {
+  #addressInRange(decoded: Decoded, bytes: number, access: number): number {
     const address = this.#body.temporary('i32')
     const range = this.ranges?.of(decoded)
-    if (range !== undefined) this.ranges?.push(range)
+    if (range === undefined) throw new Error('This access lies in no range')
+    if (range.shadow !== undefined) {
+      const shadow = this.#body.temporary('i32')
+      this.ranges?.pushShadow(range)
+      this.#body.set(shadow)
+      this.#record(shadow, this.#offsetInRange(decoded) ?? 0, bytes, access, decoded, true)
+      this.#body.release('i32', shadow)
+    }
+    this.ranges?.push(range)
     this.#body.set(address)
     return address
   }
@@ -900,7 +920,7 @@ export class InstructionWriter {
     const address =
       offset === undefined
         ? this.#address(operand, space, size * items.length, SHADOW.read, decoded)
-        : this.#addressInRange(decoded)
+        : this.#addressInRange(decoded, size * items.length, SHADOW.read)
     for (const [index, item] of items.entries()) {
       if (item.kind === 'sink') continue
       this.#loadOne(item, type, address, (offset ?? 0) + index * size)
@@ -956,7 +976,7 @@ export class InstructionWriter {
       for (const [index, item] of items.entries()) this.#storeOne(item, type, address, (offset ?? 0) + index * size)
     }
     if (offset !== undefined) {
-      const address = this.#addressInRange(decoded)
+      const address = this.#addressInRange(decoded, size * items.length, SHADOW.written)
       write(address)
       this.#body.release('i32', address)
       return
@@ -999,7 +1019,7 @@ export class InstructionWriter {
     }
     const window = this.#openWindow(operand, bytes, decoded, address, distance)
     body.if()
-    if (this.writer.context.recorded) this.#record(distance, window, bytes, SHADOW.written, decoded)
+    if (this.writer.context.recorded) this.#recordAt(distance, window, bytes, SHADOW.written, decoded)
     body.write(distance, 'i32.wrap_i64', i32(0), memory('i32.load', window + 16), 'i32.add', set(to))
     write(to)
     body.else()

@@ -13,6 +13,7 @@ import {
   MULTIPROCESSORS,
   PARAMETER_WINDOW,
   ROUTES,
+  SHADOW,
   SHARED_WINDOW,
   SHUFFLED,
   TABLE_COUNT,
@@ -267,6 +268,7 @@ export class KernelCode {
         if (name === 'find') return once(name, FIND_SIGNATURE, () => writeFind(context, indices.get('resolve') ?? 0))
         if (name === 'search') return once(name, SEARCH_SIGNATURE, writeSearch)
         if (name === 'lookup') return once(name, LOOKUP_SIGNATURE, () => writeLookup(context))
+        if (name === 'initialised') return once(name, INITIALISED_SIGNATURE, writeInitialised)
         if (name === 'cover') return once(name, COVER_SIGNATURE, () => writeCover(context))
         if (name === 'phase') return once(name, PHASE_SIGNATURE, writePhase)
         const index = indices.get(name)
@@ -440,9 +442,45 @@ function writeCover(context: ModuleContext): Uint8Array {
   body.if()
   body.write(i32(0), 'return')
   body.end()
+  if (context.recorded) {
+    // The shadow is made when the block is looked up by itself.
+    body.write(row, memory('i32.load', 20), 'i32.eqz')
+    body.if()
+    body.write(i32(0), 'return')
+    body.end()
+    body.write(window, row, memory('i64.load', 20), memory('i64.store', 20))
+  }
   body.write(window, row, memory('i64.load'), memory('i64.store'))
   body.write(window, row, memory('i64.load', 8), memory('i64.store', 8))
   body.write(window, row, memory('i32.load', 16), memory('i32.store', 16))
+  body.i32(1)
+  return body.encode()
+}
+
+const INITIALISED_SIGNATURE: Signature = { parameters: [I, I], results: [I] }
+
+/** initialised(shadow, bytes): whether so many bytes from there on were all written. */
+function writeInitialised(): Uint8Array {
+  const body = new FunctionBody(INITIALISED_SIGNATURE.parameters)
+  const [at, bytes] = [0, 1]
+  const all = 0x0101010101010101n * BigInt(SHADOW.initialised)
+  /** Goes on as long as there are so many bytes, and all of them were written. */
+  const each = (width: number, load: () => void): void => {
+    body.block()
+    body.loop()
+    body.write(bytes, i32(width), 'i32.lt_u')
+    body.brIf(1)
+    load()
+    body.if()
+    body.write(i32(0), 'return')
+    body.end()
+    body.write(at, i32(width), 'i32.add', set(at), bytes, i32(width), 'i32.sub', set(bytes))
+    body.br(0)
+    body.end()
+    body.end()
+  }
+  each(8, () => body.write(at, memory('i64.load'), i64(all), 'i64.and', i64(all), 'i64.ne'))
+  each(1, () => body.write(at, memory('i32.load8_u'), i32(SHADOW.initialised), 'i32.and', 'i32.eqz'))
   body.i32(1)
   return body.encode()
 }

@@ -7,7 +7,6 @@ import { regionFrom } from './control-flow.js'
 import { type Decoded, describeInstruction } from './decoding.js'
 import { type DeviceBlock, type DeviceMemory, ENGINE_BEGIN, OutOfMachineMemory } from './device-memory.js'
 import { type FaultCode, KernelFault, type KernelFinding, type Triple } from './faults.js'
-import { SHADOW } from './instruction-writer.js'
 import type { KernelCode, RunTime } from './kernel-code.js'
 import {
   align,
@@ -22,6 +21,7 @@ import {
   PARAMETER_WINDOW,
   RESERVED_SHARED_BYTES,
   ROUTES,
+  SHADOW,
   SHARED_WINDOW,
 } from './layout.js'
 import { MATRIX_OPERATIONS, type MatrixMemory } from './matrices.js'
@@ -113,6 +113,42 @@ interface Resident {
   races: SharedRaces | undefined
 }
 
+/** A value that a shuffle takes: its word within the frame, or -1 and a constant. */
+interface CellPlace {
+  readonly at: number
+  readonly constant: number
+}
+
+interface Shuffle {
+  readonly value: CellPlace
+  readonly distance: CellPlace
+  readonly control: CellPlace
+  readonly mask: CellPlace
+  readonly mode: number
+  readonly result: number
+  readonly inside: number
+  /** By lane, from which one it reads, then whether that lies within its segment, where they are the same for all warps. */
+  readonly routes: Int32Array | undefined
+}
+
+/** What a thread that stopped there does. */
+interface StopFacts {
+  readonly status: number
+  readonly isBarrier: boolean
+  /** It arrives at a barrier, and goes on. */
+  readonly arrives: boolean
+  /** The number of a barrier that is a constant and takes all threads. */
+  readonly barrier: number | undefined
+  /** The mask of an operation of warps, where it is a constant. */
+  readonly mask: number | undefined
+}
+
+interface BarrierGroup {
+  readonly threads: number[]
+  readonly count: number | undefined
+  readonly stops: Set<Stop>
+}
+
 interface Pending {
   readonly block: DeviceBlock
   readonly offset: number
@@ -146,6 +182,8 @@ export class KernelLaunch implements RunTime {
   #pending: Pending | undefined
   #closed = false
   readonly #costs: number[] = []
+  readonly #shuffles: (Shuffle | undefined)[] = []
+  readonly #stopFacts: (StopFacts | undefined)[] = []
   readonly #reported = new Set<string>()
   readonly #matrixMemory: MatrixMemory
   static #workspaces = 0
@@ -582,37 +620,20 @@ export class KernelLaunch implements RunTime {
 
   /** The most frequent meeting, for whole warps, without gathering. */
   #shuffleRange(resident: Resident, stop: Stop, maskName: string | undefined, from: number, to: number): boolean {
+    if (from % 32 !== 0 || to % 32 !== 0) return false
     const { words } = this.#memory
     const stride = this.code.program.threadBytes >> 2
     const base = resident.frames >> 2
-    const cells = stop.cells
-    if (cells === undefined || from % 32 !== 0 || to % 32 !== 0) return false
-    const cellOf = (name: string): { at: number; constant: number } => {
-      const cell = cells.sources.find((each) => each.name === name)
-      const constant = Number(BigInt.asIntN(32, cell?.constant ?? 0n))
-      return { at: cell?.offset === undefined ? -1 : cell.offset >> 2, constant }
-    }
-    const [value, distance, control] = [cellOf('a'), cellOf('b'), cellOf('c')]
+    const shuffle = this.#shuffleOf(stop, maskName)
+    const { value, distance, control, mask, mode, result, inside, routes } = shuffle
     if (value.at < 0) return false
-    if (maskName !== undefined) {
-      const mask = cellOf(maskName)
-      if (mask.at < 0) {
-        if (mask.constant !== -1) return false
-      } else {
-        for (let thread = from; thread < to; thread++) if (words[base + thread * stride + mask.at] !== -1) return false
-      }
-    }
-    const mode = ['up', 'down', 'bfly', 'idx'].indexOf(stop.at?.modifiers['M'] ?? '')
-    const result = cells.results[0]?.offset ?? -1
-    const inside = cells.results[1]?.offset ?? -1
+    if (mask.at >= 0) {
+      for (let thread = from; thread < to; thread++) if (words[base + thread * stride + mask.at] !== -1) return false
+    } else if (mask.constant !== -1) return false
     const start = resident.frames + from * this.code.program.threadBytes
-    if (distance.at < 0 && control.at < 0) {
+    if (routes !== undefined) {
       // Where the lane to read from is the same for all warps, compiled code moves the values.
-      for (let lane = 0; lane < 32; lane++) {
-        this.#route(mode, lane, distance.constant, control.constant)
-        words[(ROUTES >> 2) + lane] = this.#sources[lane] ?? 0
-        words[(ROUTES >> 2) + 32 + lane] = this.#insides[lane] ?? 0
-      }
+      words.set(routes, ROUTES >> 2)
       this.code.shuffle(start, (to - from) >> 5, 4 * value.at, result, inside)
     } else
       this.#shuffleByLane(start >> 2, (to - from) >> 5, mode, value.at, distance, control, result >> 2, inside >> 2)
@@ -620,13 +641,37 @@ export class KernelLaunch implements RunTime {
     return true
   }
 
+  /** What a shuffle takes, and from where; worked out once. */
+  #shuffleOf(stop: Stop, maskName: string | undefined): Shuffle {
+    const known = this.#shuffles[stop.id]
+    if (known !== undefined) return known
+    const cellOf = (name: string): CellPlace => {
+      const cell = stop.cells?.sources.find((each) => each.name === name)
+      const constant = Number(BigInt.asIntN(32, cell?.constant ?? 0n))
+      return { at: cell?.offset === undefined ? -1 : cell.offset >> 2, constant }
+    }
+    const [value, distance, control] = [cellOf('a'), cellOf('b'), cellOf('c')]
+    const mask = maskName === undefined ? { at: -1, constant: -1 } : cellOf(maskName)
+    const mode = ['up', 'down', 'bfly', 'idx'].indexOf(stop.at?.modifiers['M'] ?? '')
+    const result = stop.cells?.results[0]?.offset ?? -1
+    const inside = stop.cells?.results[1]?.offset ?? -1
+    let routes: Int32Array | undefined
+    if (distance.at < 0 && control.at < 0) {
+      for (let lane = 0; lane < 32; lane++) this.#route(mode, lane, distance.constant, control.constant)
+      routes = Int32Array.from([...this.#sources, ...this.#insides])
+    }
+    const shuffle = { value, distance, control, mask, mode, result, inside, routes }
+    this.#shuffles[stop.id] = shuffle
+    return shuffle
+  }
+
   #shuffleByLane(
     start: number,
     warps: number,
     mode: number,
     value: number,
-    distance: { readonly at: number; readonly constant: number },
-    control: { readonly at: number; readonly constant: number },
+    distance: CellPlace,
+    control: CellPlace,
     result: number,
     inside: number,
   ): void {
@@ -714,14 +759,30 @@ export class KernelLaunch implements RunTime {
       resident.status[thread] = GONE
       return
     }
+    const { status, arrives } = this.#factsOf(state)
+    resident.status[thread] = status
+    if (!arrives) return
+    const id = this.#cellValue(resident, thread, this.#stop(state), 'a') ?? 0
+    resident.arrived.set(id, (resident.arrived.get(id) ?? 0) + 1)
+  }
+
+  #factsOf(state: number): StopFacts {
+    const known = this.#stopFacts[state]
+    if (known !== undefined) return known
     const stop = this.#stop(state)
-    if (stop.kind === 'turn') resident.status[thread] = YIELDED
-    else if (stop.kind !== 'meeting') resident.status[thread] = READY
-    else if (this.#operationOf(stop) === 'barrier.arrive') {
-      const id = this.#cellValue(resident, thread, stop, 'a') ?? 0
-      resident.arrived.set(id, (resident.arrived.get(id) ?? 0) + 1)
-      resident.status[thread] = READY
-    } else resident.status[thread] = WAITING
+    const arrives = stop.kind === 'meeting' && this.#operationOf(stop) === 'barrier.arrive'
+    const isBarrier = stop.kind === 'meeting' && this.#isBarrier(stop)
+    const status = stop.kind === 'turn' ? YIELDED : stop.kind === 'meeting' && !arrives ? WAITING : READY
+    const cells = stop.cells?.sources ?? []
+    const number = cells.find(({ name }) => name === 'a')?.constant ?? 0n
+    const isPlain = isBarrier && cells.every(({ name, offset }) => name === 'a' && offset === undefined)
+    const barrier = isPlain ? Number(BigInt.asIntN(32, number)) : undefined
+    const maskName = stop.kind === 'meeting' && stop.at !== undefined ? maskOperand(stop.at) : undefined
+    const constant = cells.find(({ name }) => maskName !== undefined && name === maskName)?.constant
+    const mask = constant === undefined ? undefined : Number(BigInt.asIntN(32, constant))
+    const facts = { status, isBarrier, arrives, barrier, mask }
+    this.#stopFacts[state] = facts
+    return facts
   }
 
   #cellValue(resident: Resident, thread: number, stop: Stop, name: string): number | undefined {
@@ -840,15 +901,23 @@ export class KernelLaunch implements RunTime {
 
   /** Lets lanes of a warp that wait for each other go on, if all of them are there. */
   #meetInWarp(resident: Resident, first: number, end: number): boolean {
+    if (!this.#waitsInWarp(resident, first, end)) return false
     const { status } = resident
     let live = 0
     const groups = new Map<string, { mask: number; lanes: number }>()
     const withoutMask = new Map<string, number>()
+    // Most lanes wait where the one before does.
+    let [last, lastGroup]: [number, { mask: number; lanes: number } | undefined] = [EXITED, undefined]
     for (let thread = first; thread < end; thread++) {
       const lane = thread - first
       if (status[thread] !== GONE) live |= 1 << lane
       if (status[thread] !== WAITING) continue
-      const stop = this.#stop(this.#stateOf(resident, thread))
+      const state = this.#stateOf(resident, thread)
+      if (state === last && lastGroup !== undefined && ((lastGroup.mask >>> lane) & 1) !== 0) {
+        lastGroup.lanes |= 1 << lane
+        continue
+      }
+      const stop = this.#stop(state)
       if (stop.at === undefined || this.#isBarrier(stop)) continue
       const name = maskOperand(stop.at)
       const operation = this.#operationOf(stop)
@@ -864,7 +933,8 @@ export class KernelLaunch implements RunTime {
         }
         continue
       }
-      const mask = this.#cellValue(resident, thread, stop, name) ?? -1
+      const { mask: constant } = this.#factsOf(state)
+      const mask = constant ?? this.#cellValue(resident, thread, stop, name) ?? -1
       if (((mask >>> lane) & 1) === 0) {
         this.#find(
           'lane-not-in-mask',
@@ -875,9 +945,10 @@ export class KernelLaunch implements RunTime {
         )
       }
       const key = `${operation},${mask}`
-      const group = groups.get(key)
-      if (group === undefined) groups.set(key, { mask: mask | (1 << lane), lanes: 1 << lane })
-      else group.lanes |= 1 << lane
+      const group = groups.get(key) ?? { mask: mask | (1 << lane), lanes: 0 }
+      groups.set(key, group)
+      group.lanes |= 1 << lane
+      if (constant !== undefined) [last, lastGroup] = [state, group]
     }
     for (const { mask, lanes } of groups.values()) {
       if ((mask & live & ~lanes) === 0) {
@@ -888,6 +959,14 @@ export class KernelLaunch implements RunTime {
     for (const lanes of withoutMask.values()) {
       this.#meetLanes(resident, first, lanes)
       return true
+    }
+    return false
+  }
+
+  /** Whether a lane waits for others of its warp. */
+  #waitsInWarp(resident: Resident, first: number, end: number): boolean {
+    for (let thread = first; thread < end; thread++) {
+      if (resident.status[thread] === WAITING && !this.#factsOf(this.#stateOf(resident, thread)).isBarrier) return true
     }
     return false
   }
@@ -909,21 +988,28 @@ export class KernelLaunch implements RunTime {
   /** Lets threads go on that wait at a barrier, if enough are there. */
   #meetAtBarriers(resident: Resident): boolean {
     const { status } = resident
-    const groups = new Map<number, { threads: number[]; count: number | undefined; stops: Set<Stop> }>()
+    const groups = new Map<number, BarrierGroup>()
     let live = 0
+    // Most wait at the barrier of the thread before.
+    let [last, lastGroup]: [number, BarrierGroup | undefined] = [EXITED, undefined]
     for (let thread = 0; thread < this.#threads; thread++) {
       if (status[thread] !== GONE) live++
       if (status[thread] !== WAITING) continue
-      const stop = this.#stop(this.#stateOf(resident, thread))
-      if (!this.#isBarrier(stop)) continue
-      const id = this.#cellValue(resident, thread, stop, 'a') ?? 0
-      const count = this.#cellValue(resident, thread, stop, 'b')
-      const group = groups.get(id)
-      if (group === undefined) groups.set(id, { threads: [thread], count, stops: new Set([stop]) })
-      else {
-        group.threads.push(thread)
-        group.stops.add(stop)
+      const state = this.#stateOf(resident, thread)
+      if (state === last && lastGroup !== undefined) {
+        lastGroup.threads.push(thread)
+        continue
       }
+      const facts = this.#factsOf(state)
+      if (!facts.isBarrier) continue
+      const stop = this.#stop(state)
+      const id = facts.barrier ?? this.#cellValue(resident, thread, stop, 'a') ?? 0
+      const count = facts.barrier === undefined ? this.#cellValue(resident, thread, stop, 'b') : undefined
+      const group = groups.get(id) ?? { threads: [], count, stops: new Set() }
+      groups.set(id, group)
+      group.threads.push(thread)
+      group.stops.add(stop)
+      if (facts.barrier !== undefined) [last, lastGroup] = [state, group]
     }
     let any = false
     for (const [id, { threads, count, stops }] of groups) {
@@ -941,7 +1027,7 @@ export class KernelLaunch implements RunTime {
           resident,
         )
       }
-      this.#reduceAtBarrier(resident, threads)
+      this.#reduceAtBarrier(resident, threads, stops)
       resident.arrived.delete(id)
       for (const thread of threads) status[thread] = READY
       resident.races?.barrier()
@@ -962,9 +1048,9 @@ export class KernelLaunch implements RunTime {
     return count
   }
 
-  #reduceAtBarrier(resident: Resident, threads: readonly number[]): void {
+  #reduceAtBarrier(resident: Resident, threads: readonly number[], among: ReadonlySet<Stop>): void {
+    if (![...among].some((stop) => this.#operationOf(stop) === 'barrier.red')) return
     const stops = threads.map((thread) => this.#stop(this.#stateOf(resident, thread)))
-    if (!stops.some((stop) => this.#operationOf(stop) === 'barrier.red')) return
     let count = 0
     for (const [index, thread] of threads.entries()) {
       const stop = stops[index]

@@ -16,13 +16,19 @@ export const BOUNCE_END = 1024
 export const ROUTES = 1024
 export const SHUFFLED = ROUTES + 256
 export const CELLS_END = SHUFFLED + 128
-/** Lengths of the rows in the table of blocks: begin (i64), length (i64), where it lies (i32), its shadow (i32). */
-export const TABLE_ROW = 24
+/**
+ * Lengths of the rows in the table of blocks: begin (i64), length (i64), where it lies (i32), its shadow (i32), whether all
+ * of it counts as written (i32).
+ */
+export const TABLE_ROW = 32
 /**
  * A window of a place that accesses memory: begin (i64), count of accesses that fit (i64), base (i32), shadow (i32). That
- * for a whole row of threads has the length instead of the count.
+ * for a whole row of threads is as a row of the table of blocks.
  */
-export const WINDOW_BYTES = 24
+export const WINDOW_BYTES = 32
+
+/** What an access does, in the bits of a shadow byte. */
+export const SHADOW = { read: 1, written: 2, initialised: 4, atomic: 8 } as const
 
 /** Generic addresses from here on are no memory of the device: no pointer of the simulator is as large. */
 export const SHARED_WINDOW = 1n << 47n

@@ -18,9 +18,13 @@ export interface RowRange {
   /** Of the offsets. */
   least: bigint
   most: bigint
+  /** Whether a load is among the accesses. */
+  reads: boolean
   readonly window: number
   /** Has where the least of them would lie for %tid.x = 0. */
   readonly local: number
+  /** The same in the shadow of the block, where accesses are recorded. */
+  readonly shadow: number | undefined
 }
 
 /** A value that is converted to 64 bits on the way to an address: it must not wrap within the row. */
@@ -35,6 +39,8 @@ const REACH = 1n << 20n
 const MOST_RANGES = 12
 /** Of instructions, the most that are written twice: with checks and without. */
 const MOST_INSTRUCTIONS = 400
+/** Where reads of what nothing wrote are found: the span of a row is looked through, so it must not be much more than is read. */
+const RECORDED = { reach: 256n, stride: 4 }
 /** For fewer threads the checks of a row cost more than they save. */
 const FEWEST_THREADS = 4
 
@@ -76,10 +82,14 @@ export class RowRanges {
     const key = `${register.id}/${bytes}/${((address.offset % size) + size) % size}`
     const known = this.#ranges.get(key)
     const { offset } = address
+    const { body, context } = this.writer
+    const isLoad = meaning.code === 'load'
+    if (context.recorded && Math.abs(stride) > RECORDED.stride * bytes) return
     if (known !== undefined) {
       const least = offset < known.least ? offset : known.least
       const most = offset > known.most ? offset : known.most
-      if (most - least > REACH) return
+      if (most - least > (context.recorded ? RECORDED.reach : REACH)) return
+      known.reads ||= isLoad
       known.least = least
       known.most = most
       this.#rangeOf.set(decoded, known)
@@ -87,8 +97,9 @@ export class RowRanges {
     }
     if (!this.#follow(address.base)) return
     const { range: window } = this.writer.context.site(decoded)
-    const local = this.writer.body.local('i32')
-    const range = { address, bytes, stride, least: offset, most: offset, window, local }
+    const local = body.local('i32')
+    const shadow = context.recorded ? body.local('i32') : undefined
+    const range = { address, bytes, stride, least: offset, most: offset, reads: isLoad, window, local, shadow }
     this.#ranges.set(key, range)
     this.#rangeOf.set(decoded, range)
   }
@@ -148,8 +159,9 @@ export class RowRanges {
     body.release('i64', value)
   }
 
-  #checkRange({ address, bytes, stride, least, most, window, local }: RowRange, x: number, last: number): void {
+  #checkRange(range: RowRange, x: number, last: number): void {
     const { body } = this.writer
+    const { address, bytes, stride, least, most, window, local, shadow } = range
     const [first, distance] = [body.temporary('i64'), body.temporary('i64')]
     const span = body.temporary('i32')
     this.writer.push({ ...address, offset: least }, 'u64')
@@ -168,9 +180,20 @@ export class RowRanges {
     body.brIf(1)
     body.write(first, i32(0), memory('i64.load', window), 'i64.sub', set(distance))
     body.end()
-    body.write(distance, 'i32.wrap_i64', i32(0), memory('i32.load', window + 16), 'i32.add')
+    if (shadow !== undefined && range.reads) {
+      body.write(i32(0), memory('i32.load', window + 24), 'i32.eqz')
+      body.if()
+      body.write(distance, 'i32.wrap_i64', i32(0), memory('i32.load', window + 20), 'i32.add', span)
+      body.call(this.writer.context.runtime('initialised'))
+      body.op('i32.eqz')
+      body.brIf(1)
+      body.end()
+    }
+    body.write(distance, 'i32.wrap_i64')
     if (stride < 0) body.write(last, i32(-stride), 'i32.mul', 'i32.add')
-    body.write(x, i32(stride), 'i32.mul', 'i32.sub', set(local))
+    body.write(x, i32(stride), 'i32.mul', 'i32.sub', tee(local))
+    if (shadow !== undefined) body.write(i32(0), memory('i32.load', window + 20), 'i32.add', set(shadow), local)
+    body.write(i32(0), memory('i32.load', window + 16), 'i32.add', set(local))
     body.release('i32', span)
     body.release('i64', distance)
     body.release('i64', first)
@@ -178,6 +201,15 @@ export class RowRanges {
 
   /** Pushes where the least of a range lies for the thread that runs. */
   push({ stride, local }: RowRange): void {
+    this.#pushFor(stride, local)
+  }
+
+  /** The same in the shadow. */
+  pushShadow({ stride, shadow = 0 }: RowRange): void {
+    this.#pushFor(stride, shadow)
+  }
+
+  #pushFor(stride: number, local: number): void {
     const { body } = this.writer
     body.get(local)
     if (stride === 0) return

@@ -1,6 +1,6 @@
 /** Finds accesses of different threads to the same bytes of shared memory, of which no barrier says which comes first. */
 import type { Decoded } from './decoding.js'
-import { SHADOW } from './instruction-writer.js'
+import { SHADOW } from './layout.js'
 
 export interface SharedRace {
   /** The thread of the earlier access. */

@@ -1,0 +1,230 @@
+/**
+ * Threads of a row are checked together where their addresses grow evenly, and blocks of kernels that never stop run in a
+ * row: none of it shows. Code with checks of shared memory looks at each access, and is what the other is compared with.
+ */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { KernelFault, type KernelFinding, type Triple } from '../../src/ptx/faults.js'
+import { faultOf } from './faults.js'
+import { Machine, randomNumbers, type TestLaunch } from './machine.js'
+
+const HEADER = '.version 8.0\n.target sm_80\n.address_size 64\n'
+
+/** A kernel (u64 a, u64 b, u32 n, u32 m): %r1 is the thread in its row, %r2 a number for each thread of the grid. */
+const kernel = (
+  body: string,
+): string => `${HEADER}.visible .entry k(.param .u64 a, .param .u64 b, .param .u32 n, .param .u32 m)
+{
+.reg .b16 %h<4>; .reg .b32 %r<40>; .reg .b64 %rd<40>; .reg .pred %p<8>;
+ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [b]; ld.param.u32 %r3, [n]; ld.param.u32 %r4, [m];
+mov.u32 %r1, %tid.x; mov.u32 %r5, %ntid.x; mov.u32 %r6, %tid.y; mov.u32 %r7, %tid.z; mov.u32 %r8, %ctaid.x;
+mov.u32 %r9, %ntid.y; mov.u32 %r10, %ntid.z; mov.u32 %r11, %ctaid.y; mov.u32 %r12, %nctaid.x;
+mad.lo.s32 %r13, %r7, %r9, %r6; mad.lo.s32 %r14, %r13, %r5, %r1;
+mad.lo.s32 %r15, %r11, %r12, %r8; mul.lo.s32 %r16, %r5, %r9; mul.lo.s32 %r17, %r16, %r10;
+mad.lo.s32 %r2, %r15, %r17, %r14;
+${body}
+DONE: ret;
+}
+`
+
+interface Outcome {
+  readonly fault: readonly unknown[] | undefined
+  readonly memory: readonly Uint32Array[]
+  readonly statistics: unknown
+  readonly accesses: unknown
+  readonly findings: readonly unknown[]
+}
+
+function outcomeOf(
+  text: string,
+  options: TestLaunch,
+  lengths: readonly number[],
+  rest: readonly number[],
+  shift = 0,
+): Outcome {
+  const machine = new Machine()
+  const module = machine.load(text)
+  const arrays = lengths.map((length, index) => Uint32Array.from({ length }, (_, at) => 1000 * index + at))
+  const addresses = arrays.map((each) => machine.put(each))
+  // Memory that no kernel used yet is looked at access by access.
+  for (const [index, address] of addresses.entries()) machine.memory.use(address, 4 * (lengths[index] ?? 0))
+  const findings: unknown[] = []
+  const report = (finding: KernelFinding): void => {
+    findings.push(finding)
+  }
+  const launch = machine.prepare(module, 'k', { ...options, report }, [
+    ...addresses.map((each) => each + shift),
+    ...rest,
+  ])
+  let fault: readonly unknown[] | undefined
+  if (options.recorded) launch.accesses()
+  try {
+    while (launch.run(options.budget) === 'more') {}
+  } catch (error) {
+    if (!(error instanceof KernelFault)) throw error
+    fault = [error.code, error.message, error.block, error.thread, error.address, error.line]
+  }
+  const memory = addresses.map((address, index) => machine.get(address, arrays[index] ?? new Uint32Array(0)))
+  const accesses = options.recorded ? launch.accesses() : undefined
+  return { fault, memory, statistics: fault === undefined ? launch.statistics : undefined, accesses, findings }
+}
+
+function compare(
+  text: string,
+  options: TestLaunch,
+  lengths: readonly number[],
+  rest: readonly number[],
+  shift = 0,
+): Outcome {
+  const one = outcomeOf(text, options, lengths, rest, shift)
+  assert.deepEqual(one, outcomeOf(text, { ...options, checked: true }, lengths, rest, shift), text)
+  const recorded = outcomeOf(text, { ...options, recorded: true }, lengths, rest, shift)
+  const both = outcomeOf(text, { ...options, recorded: true, checked: true }, lengths, rest, shift)
+  assert.deepEqual(recorded, both, text)
+  assert.deepEqual(recorded.memory, one.memory, text)
+  return one
+}
+
+/** Reads a[index] and writes b[index], where the index is in %r20. */
+const copyAt = (index: string, offset = 0): string => `${index}
+mul.wide.s32 %rd3, %r20, 4; add.s64 %rd4, %rd1, %rd3; add.s64 %rd5, %rd2, %rd3;
+ld.global.u32 %r21, [%rd4+${offset}]; add.s32 %r21, %r21, %r2; st.global.u32 [%rd5], %r21;`
+
+test('the thread behind the end of a block is found within its row, after the stores of those before it', () => {
+  const { fault, memory } = compare(
+    kernel(copyAt('mov.u32 %r20, %r2;')),
+    { grid: 2, block: [16, 4, 1] },
+    [96, 77],
+    [0, 0],
+  )
+  assert.deepEqual(fault?.[0], 'CUDA_ERROR_ILLEGAL_ADDRESS')
+  assert.deepEqual(fault?.slice(2, 4), [
+    [1, 0, 0],
+    [77 - 64, 0, 0],
+  ])
+  assert.equal(memory[1]?.[76], 76 + 76)
+})
+
+test('a row of accesses that are not aligned is a fault of its first thread', () => {
+  const { fault } = compare(kernel(copyAt('mov.u32 %r20, %r2;')), { block: 32 }, [64, 64], [0, 0], 2)
+  assert.deepEqual(fault?.[0], 'CUDA_ERROR_MISALIGNED_ADDRESS')
+  assert.deepEqual(fault?.[3], [0, 0, 0])
+})
+
+test('threads behind a guard access nothing, though the row reaches beyond the block', () => {
+  const body = `setp.ge.s32 %p1, %r2, %r3; @%p1 bra DONE; ${copyAt('mov.u32 %r20, %r2;')}`
+  const { fault, memory } = compare(kernel(body), { grid: 3, block: 32 }, [70, 70], [70, 0])
+  assert.equal(fault, undefined)
+  assert.equal(memory[1]?.[69], 69 + 69)
+})
+
+for (const [type, wrap] of [
+  ['s32', 2 ** 31],
+  ['u32', 2 ** 32],
+] as const) {
+  test(`an index of ${type} that wraps within a row leads to other memory`, () => {
+    const low = 0x7000_0000_0000
+    // Of 32 threads, 12 lie before the end of the numbers; the others start again at the least.
+    const start = wrap - 12
+    const least = type === 's32' ? -(2 ** 31) : 0
+    for (const recorded of [false, true]) {
+      const machine = new Machine()
+      const module = machine.load(
+        kernel(`add.s32 %r20, %r1, %r3; mul.wide.${type} %rd3, %r20, 4; add.s64 %rd4, %rd1, %rd3;
+ld.global.u32 %r21, [%rd4]; mul.wide.u32 %rd5, %r1, 4; add.s64 %rd6, %rd2, %rd5; st.global.u32 [%rd6], %r21;`),
+      )
+      const upper = Uint32Array.from({ length: 64 }, (_, at) => 100 + at)
+      const lower = Uint32Array.from({ length: 64 }, (_, at) => 500 + at)
+      const [up, down] = [low + 4 * start, low + 4 * least]
+      machine.memory.add(up, 256, { load: (into) => into.set(new Uint8Array(upper.buffer)) })
+      machine.memory.add(down, 256, { load: (into) => into.set(new Uint8Array(lower.buffer)) })
+      const out = machine.put(new Uint32Array(32))
+      for (const [begin, bytes] of [
+        [up, 256],
+        [down, 256],
+        [out, 128],
+      ] as const)
+        machine.memory.use(begin, bytes)
+      machine.run(module, 'k', { block: 32, recorded }, [low, out, start | 0, 0])
+      const expected = Array.from({ length: 32 }, (_, at) => (at < 12 ? 100 + at : 500 + at - 12))
+      assert.deepEqual([...machine.get(out, new Uint32Array(32))], expected)
+    }
+  })
+}
+
+test('blocks that run in a row know where they are, and a fault names the right one', () => {
+  const body = `mov.u32 %r30, %ctaid.x; mov.u32 %r31, %ctaid.y; mov.u32 %r32, %ctaid.z; mov.u32 %r33, %smid;
+mov.u32 %r34, %nctaid.y; mad.lo.s32 %r35, %r32, %r34, %r31; mad.lo.s32 %r35, %r35, %r12, %r30;
+mul.wide.u32 %rd3, %r35, 16; add.s64 %rd4, %rd1, %rd3; st.global.v4.u32 [%rd4], {%r30, %r31, %r32, %r33};`
+  const grid: Triple = [5, 7, 11]
+  const { fault, memory } = compare(kernel(body), { grid }, [5 * 7 * 11 * 4, 4], [0, 0])
+  assert.equal(fault, undefined)
+  const number = 3 + 5 * (2 + 7 * 9)
+  assert.deepEqual([...(memory[0] ?? new Uint32Array(0)).subarray(4 * number, 4 * number + 4)], [3, 2, 9, number % 132])
+  const cut = compare(kernel(body), { grid }, [4 * number, 4], [0, 0])
+  assert.deepEqual(cut.fault?.[2], [3, 2, 9])
+})
+
+test('a launch of blocks in a row stops where its budget is used up, and where its limit is', () => {
+  const machine = new Machine()
+  const module = machine.load(kernel(copyAt('mov.u32 %r20, %r2;')))
+  const [a, b] = [machine.put(new Uint32Array(3200)), machine.put(new Uint32Array(3200))]
+  const options = { grid: 100, block: 32 }
+  const whole = machine.run(module, 'k', options, [a, b, 0, 0]).statistics
+  const findings: unknown[] = []
+  const report = (finding: KernelFinding): void => {
+    findings.push(finding)
+  }
+  const launch = machine.prepare(module, 'k', { ...options, report }, [a, b, 0, 0])
+  assert.equal(launch.run(whole.instructions / 4), 'more')
+  assert.equal(launch.statistics.blocks, 25)
+  while (launch.run(whole.instructions / 100) === 'more') {}
+  assert.deepEqual(launch.statistics, whole)
+  // A block counts its instructions, and 2000 more.
+  const instructionLimit = 10 * (whole.instructions / 100 + 2000)
+  const fresh = machine.put(new Uint32Array(3200))
+  const limited = machine.prepare(module, 'k', { ...options, instructionLimit }, [a, fresh, 0, 0])
+  assert.equal(faultOf(() => limited.run()).code, 'CUDA_ERROR_LAUNCH_TIMEOUT')
+  const written = machine.get(fresh, new Uint32Array(3200))
+  assert.deepEqual([written[319], written[320]], [319, 0])
+})
+
+/** An index with random strides and constants, computed in several steps, in %r20. */
+function randomIndex(random: () => number): string {
+  const below = (limit: number): number => Math.floor(random() * limit)
+  let value = ['%r1', '%r2', '%r14', '%tid.x'][below(4)] ?? '%r1'
+  const lines: string[] = []
+  for (let step = below(4); step > 0; step--) {
+    const target = `%r${24 + step}`
+    const lineOf = [
+      `add.s32 ${target}, ${value}, ${below(40) - 20};`,
+      `shl.b32 ${target}, ${value}, ${below(3)};`,
+      `mad.lo.s32 ${target}, ${value}, ${below(4)}, %r6;`,
+      `sub.s32 ${target}, %r3, ${value};`,
+      `mad.lo.s32 ${target}, %r6, %r4, ${value};`,
+      `min.s32 ${target}, ${value}, %r3;`,
+      `add.s32 ${target}, ${value}, %r8;`,
+    ]
+    lines.push(lineOf[below(lineOf.length)] ?? '')
+    value = target
+  }
+  return `${lines.join('\n')}\nadd.s32 %r20, ${value}, 0;`
+}
+
+test('random kernels over rows do the same with and without a check of each access', () => {
+  const random = randomNumbers(77)
+  const below = (limit: number): number => Math.floor(random() * limit)
+  let faults = 0
+  for (let round = 0; round < 160; round++) {
+    const guard = ['', 'setp.ge.s32 %p1, %r2, %r3; @%p1 bra DONE;', 'setp.eq.s32 %p1, %r1, %r4; @%p1 bra DONE;'][
+      below(3)
+    ]
+    const text = kernel(`${guard}\n${copyAt(randomIndex(random), 4 * (below(9) - 2))}`)
+    const block: Triple = [1 + below(20), 1 + below(4), 1 + below(2)]
+    const grid: Triple = [1 + below(3), 1 + below(3), 1]
+    const shift = random() < 0.1 ? 2 : 0
+    const { fault } = compare(text, { grid, block }, [64 + below(800), 64 + below(800)], [below(300), below(20)], shift)
+    if (fault !== undefined) faults++
+  }
+  assert.ok(faults > 16 && faults < 144, `${faults} of 160 ended with a fault`)
+})
