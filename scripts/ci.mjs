@@ -14,11 +14,8 @@ const JOBS = {
   tests: ['node scripts/test.mjs'],
   // `npm test` looks at the site in Chromium only if it has been built.
   playground: ['npm --prefix site run test:playground'],
-  'run times': [
-    'node scripts/test-matrix.mjs --quick node22 node24 node26 bun deno',
-    // What waits for a GPU, on the event loop of each; the tests have played it on this Node.
-    'node scripts/test-matrix.mjs fake-driver/waiting node22 node24 node26 bun deno',
-  ],
+  // What each does in its own way; the tests have tried the rest on this Node.
+  'run times': ['node scripts/test-matrix.mjs --run-time node22 node24 node26 bun deno'],
   package: [
     'npm run check',
     'node dist/examples/pipeline/main.js',

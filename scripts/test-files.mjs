@@ -1,5 +1,7 @@
-// Which of the compiled tests are meant: all, or those whose path below tests/ contains one of the words. With `quick` those
-// for between two edits: the folders that mirror the core of src, without the files that take seconds each.
+// Which of the compiled tests are meant: all, or those whose path below tests/ contains one of the words. Of the set `quick` those
+// for between two edits: the folders that mirror the core of src, without the files that take seconds each. Of the set `run-time`
+// those about what each run time does in its own way: native code, the event loop, promises, threads, the collector, call sites, how modules
+// are loaded. The rest of the library is JavaScript as the language defines it, which one run time tries for all.
 import { existsSync, readdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -24,14 +26,31 @@ const SLOW_FILES = [
 const isQuick = (name) =>
   QUICK_FOLDERS.includes(name.split('/')[0]) && !SLOW_FILES.some((file) => name === `${file}.test.js`)
 
-/** Paths below dist/tests, with `/`. */
-export function testFiles({ words, quick }) {
-  const gone = SLOW_FILES.filter((file) => !existsSync(join(tests, `${file}.test.js`)))
-  if (gone.length > 0) throw new Error(`SLOW_FILES of ${import.meta.url} names what is not there: ${gone.join(', ')}`)
+const RUN_TIME_FOLDERS = 'base driver native streams'.split(' ')
+const RUN_TIME_FILES = [
+  // The waits on a GPU play all files of the conformance suite that pass through the event loop.
+  'fake-driver/waiting',
+  ...['callers', 'closing', 'host-functions', 'identity', 'memory', 'promises', 'sharing'].map(
+    (name) => `conformance/${name}`,
+  ),
+  ...['libraries/dlpack/dlpack', 'libraries/language-border', 'memory/registered-memory', 'memory/staging'],
+  ...['package/import', 'package/receivers'],
+]
+const isOfRunTime = (name) =>
+  (RUN_TIME_FOLDERS.includes(name.split('/')[0]) && isQuick(name)) ||
+  RUN_TIME_FILES.some((file) => name === `${file}.test.js`)
+
+const SETS = { all: () => true, quick: isQuick, 'run-time': isOfRunTime }
+
+/** Paths below dist/tests, with `/`. The set is `all`, `quick` or `run-time`. */
+export function testFiles({ words, set }) {
+  const named = [...SLOW_FILES, ...RUN_TIME_FILES]
+  const gone = named.filter((file) => !existsSync(join(tests, `${file}.test.js`)))
+  if (gone.length > 0) throw new Error(`${import.meta.url} names what is not there: ${gone.join(', ')}`)
   const files = readdirSync(tests, { recursive: true, encoding: 'utf8' })
     .map((name) => name.replaceAll('\\', '/'))
     .filter((name) => name.endsWith('.test.js') && (words.length === 0 || words.some((word) => name.includes(word))))
-    .filter((name) => !quick || isQuick(name))
+    .filter(SETS[set])
     .sort()
   if (files.length === 0) throw new Error(`No test file has ${words.join(' or ')} in its path`)
   return files

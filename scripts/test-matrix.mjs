@@ -1,5 +1,6 @@
 // Runs the compiled tests on each run time that the library is for, and prints a table. Words choose run times (`node22`,
-// `bun`) and files (a part of their paths); `--quick` as in test.mjs. What a run time is known to lack stands in
+// `bun`) and files (a part of their paths); `--run-time` those about what differs between run times, with few combinations, as CI
+// does; `--quick` as in test.mjs. What a run time is known to lack stands in
 // run-time-gaps.mjs: it is printed with the reason, and is a failure once it passes.
 import { spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -16,10 +17,10 @@ const LONGEST_FILE = 600_000
 const COUNTS = ['passed', 'failed', 'skipped', 'lacking']
 
 const given = process.argv.slice(2)
-const quick = given.includes('--quick')
+const set = ['quick', 'run-time'].find((name) => given.includes(`--${name}`)) ?? 'all'
 const named = RUN_TIMES.filter(({ name }) => given.includes(name))
-const words = given.filter((word) => word !== '--quick' && !named.some(({ name }) => name === word))
-const files = testFiles({ words, quick })
+const words = given.filter((word) => !word.startsWith('--') && !named.some(({ name }) => name === word))
+const files = testFiles({ words, set })
 for (const file of files) {
   const text = readFileSync(join(tests, file), 'utf8')
   if (/^\s*describe\(.*async .*\{$/m.test(text)) throw new Error(`Deno runs no test of an async describe(): ${file}`)
@@ -83,7 +84,7 @@ async function runFile({ name, testArguments, report }, program, file) {
   const path = join(reports, `${name}-${file.replaceAll('/', '-')}.xml`)
   const env = {
     ...process.env,
-    ...(quick ? { CUDA_STREAMS_TEST_EFFORT: 'quick' } : {}),
+    ...(set === 'all' ? {} : { CUDA_STREAMS_TEST_EFFORT: 'quick' }),
     CUDA_STREAMS_TEST_ARGUMENTS: JSON.stringify(testArguments),
     NO_COLOR: '1',
   }

@@ -7,7 +7,7 @@ import { testFiles, tests } from './test-files.mjs'
 const given = process.argv.slice(2)
 const effort = ['quick', 'nightly'].find((name) => given.includes(`--${name}`))
 const words = given.filter((word) => !word.startsWith('--'))
-const files = testFiles({ words, quick: effort === 'quick' }).map((name) => join(tests, name))
+const files = testFiles({ words, set: effort === 'quick' ? 'quick' : 'all' }).map((name) => join(tests, name))
 // Each file is a process, and on a GPU each has a context for every device: a few at a time are enough.
 const options = ['--expose-gc', '--test', '--test-concurrency=4', '--test-reporter=spec']
 const env = { ...process.env, ...(effort === undefined ? {} : { CUDA_STREAMS_TEST_EFFORT: effort }) }

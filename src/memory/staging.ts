@@ -1,8 +1,8 @@
 /**
  * Pinned memory through which ordinary arrays go to a GPU and come from it: for each stream and direction a ring of four
- * chunks of 4 MiB, made when they are needed. All copies are queued at once, in the order of the stream. If the ring is
- * full, the stream waits for JavaScript, not the caller: an internal helper stream waits for a host function that fills or
- * empties a chunk.
+ * chunks of 4 MiB, made when they are needed, and a ring of small ones before it, so that a program that moves a few bytes
+ * makes no large chunk. All copies are queued at once, in the order of the stream. If the rings are full, the stream waits for
+ * JavaScript, not the caller: an internal helper stream waits for a host function that fills or empties a chunk.
  */
 import { explained, invalidValue } from '../base/errors.js'
 import { destroyWhenUnreachable } from '../base/finalization.js'
@@ -16,6 +16,9 @@ import { queueCopy, reserveInAll } from './queue-with-memory.js'
 
 const CHUNK_BYTES = 4 * 1024 * 1024
 const CHUNKS = 4
+/** Of the ring for what is small, as long as that has room. */
+const SMALL_CHUNK_BYTES = 64 * 1024
+const SMALL_CHUNKS = 2
 /** Each place in a chunk begins at a multiple of this. */
 const ALIGNMENT = 256
 /** The most chunks that are reserved at a time: hardware queues may not have room for more. */
@@ -36,36 +39,30 @@ interface Place {
 
 class Ring {
   readonly #stream: StreamImpl
+  readonly #chunkBytes: number
+  readonly #count: number
   #chunks: Chunk[] = []
   #at = -1
-  #helper: StreamImpl | undefined
-  /** The number of pending host functions that will use the chunks. */
-  #pending = 0
-  #closed = false
 
-  constructor(stream: StreamImpl) {
+  constructor(stream: StreamImpl, chunkBytes: number, count: number) {
     this.#stream = stream
-    stream.whenClosing(() => this.#close())
-  }
-
-  /** The stream whose host functions fill and empty the chunks. */
-  get helper(): StreamImpl {
-    this.#helper ??= StreamImpl.makeFor(this, this.#stream.device)
-    return this.#helper
+    this.#chunkBytes = chunkBytes
+    this.#count = count
   }
 
   /** Is there room for so many bytes in chunks whose work is all done? */
   isFree(byteLength: number): boolean {
     const begun = this.#chunks[this.#at]
+    const size = this.#chunkBytes
     let left = byteLength
-    if (begun !== undefined && begun.used + Math.min(left, CHUNK_BYTES) <= CHUNK_BYTES) {
+    if (begun !== undefined && begun.used + Math.min(left, size) <= size) {
       begun.ready ||= isIdle(begun)
       if (!begun.ready) return false
-      left -= CHUNK_BYTES
+      left -= size
     }
-    for (let next = 1; left > 0; next += 1, left -= CHUNK_BYTES) {
-      if (next >= CHUNKS) return false
-      const chunk = this.#chunks[(this.#at + next) % CHUNKS]
+    for (let next = 1; left > 0; next += 1, left -= size) {
+      if (next >= this.#count) return false
+      const chunk = this.#chunks[(this.#at + next) % this.#count]
       if (chunk !== undefined && !isIdle(chunk)) return false
     }
     return true
@@ -74,11 +71,59 @@ class Ring {
   /** Takes room for so many bytes, at most a chunk, in the current chunk or in the next. */
   place(byteLength: number): Place {
     let chunk = this.#chunks[this.#at]
-    if (chunk === undefined || chunk.used + byteLength > CHUNK_BYTES) chunk = this.#begin()
+    if (chunk === undefined || chunk.used + byteLength > this.#chunkBytes) chunk = this.#begin()
     else if (!chunk.ready) chunk.ready = isIdle(chunk)
     const memory = chunk.memory.slice(undefined, chunk.used, byteLength)
     chunk.used += Math.ceil(byteLength / ALIGNMENT) * ALIGNMENT
     return { memory, ready: chunk.ready }
+  }
+
+  /** The GPU may still use the chunks: their memory is freed when it is done with them. */
+  release(): void {
+    for (const { memory } of this.#chunks.splice(0)) memory.close()
+  }
+
+  #begin(): Chunk {
+    const at = (this.#at + 1) % this.#count
+    let chunk = this.#chunks[at]
+    if (chunk === undefined) {
+      chunk = { memory: allocatePinnedImpl(this.#stream.device, this.#chunkBytes), used: 0, ready: true }
+      destroyWhenUnreachable(this, chunk.memory.allocation)
+      this.#chunks.push(chunk)
+    }
+    this.#at = at
+    chunk.used = 0
+    chunk.ready = isIdle(chunk)
+    return chunk
+  }
+}
+
+/** The rings of a stream in one direction. */
+class Rings {
+  readonly #stream: StreamImpl
+  readonly #small: Ring
+  readonly #large: Ring
+  #helper: StreamImpl | undefined
+  /** The number of pending host functions that will use the chunks. */
+  #pending = 0
+  #closed = false
+
+  constructor(stream: StreamImpl) {
+    this.#stream = stream
+    this.#small = new Ring(stream, SMALL_CHUNK_BYTES, SMALL_CHUNKS)
+    this.#large = new Ring(stream, CHUNK_BYTES, CHUNKS)
+    stream.whenClosing(() => this.#close())
+  }
+
+  /** The stream whose host functions fill and empty the chunks of both, in the order of the calls. */
+  get helper(): StreamImpl {
+    this.#helper ??= StreamImpl.makeFor(this, this.#stream.device)
+    return this.#helper
+  }
+
+  /** The ring through which so many bytes go. */
+  ringFor(byteLength: number): Ring {
+    return byteLength <= SMALL_CHUNK_BYTES && this.#small.isFree(byteLength) ? this.#small : this.#large
   }
 
   hostFunctionQueued(): void {
@@ -90,35 +135,21 @@ class Ring {
     if (this.#closed) this.#release()
   }
 
-  #begin(): Chunk {
-    const at = (this.#at + 1) % CHUNKS
-    let chunk = this.#chunks[at]
-    if (chunk === undefined) {
-      chunk = { memory: allocatePinnedImpl(this.#stream.device, CHUNK_BYTES), used: 0, ready: true }
-      destroyWhenUnreachable(this, chunk.memory.allocation)
-      this.#chunks.push(chunk)
-    }
-    this.#at = at
-    chunk.used = 0
-    chunk.ready = isIdle(chunk)
-    return chunk
-  }
-
   #close(): void {
     this.#closed = true
     this.#release()
   }
 
-  /** The GPU may still use the chunks: their memory is freed when it is done with them. */
   #release(): void {
     if (this.#pending > 0) return
-    for (const { memory } of this.#chunks.splice(0)) memory.close()
+    this.#small.release()
+    this.#large.release()
     this.#helper?.close()
   }
 }
 
-const uploadRingOf = memoize((stream: StreamImpl) => new Ring(stream))
-const downloadRingOf = memoize((stream: StreamImpl) => new Ring(stream))
+const uploadRingsOf = memoize((stream: StreamImpl) => new Rings(stream))
+const downloadRingsOf = memoize((stream: StreamImpl) => new Rings(stream))
 
 /**
  * Queues the copy of these bytes. The promise resolves when none of them is needed any more, in the ring or outside it. It
@@ -126,13 +157,14 @@ const downloadRingOf = memoize((stream: StreamImpl) => new Ring(stream))
  * @throws ERR_CLOSED, ERR_INVALID_ARG_VALUE if a host function that runs meanwhile closes the buffer or detaches the bytes
  */
 export function stageUpload(stream: StreamImpl, buffer: BufferImpl, bytes: Uint8Array): Promise<void> {
-  const ring = uploadRingOf(stream)
+  const rings = uploadRingsOf(stream)
   const { length } = bytes
-  const pending = new Pending(ring)
+  const ring = rings.ringFor(length)
+  const pending = new Pending(rings)
   for (let begin = 0; begin < length; begin += MOST_AT_ONCE * CHUNK_BYTES) {
     const end = Math.min(length, begin + MOST_AT_ONCE * CHUNK_BYTES)
     try {
-      reserveForUpload(stream, ring, end - begin)
+      reserveForUpload(stream, rings, ring, end - begin)
       buffer.checkOpen()
       if (bytes.length !== length) throw invalidValue('source was detached or shortened while the stream had no room')
     } catch (error) {
@@ -140,7 +172,7 @@ export function stageUpload(stream: StreamImpl, buffer: BufferImpl, bytes: Uint8
       // A call that throws has queued nothing. No wait reports this error, so an unobserved promise is an unhandled rejection.
       return Promise.reject(error)
     }
-    uploadPart(stream, ring, buffer, bytes, { begin, end }, pending)
+    uploadPart(stream, rings, ring, buffer, bytes, { begin, end }, pending)
   }
   // The driver refuses a copy on a faulted GPU late, or never.
   const done = pending.promise(() => stream.driver.contextCheck(stream.context))
@@ -149,10 +181,10 @@ export function stageUpload(stream: StreamImpl, buffer: BufferImpl, bytes: Uint8
   return done
 }
 
-function reserveForUpload(stream: StreamImpl, ring: Ring, byteLength: number): void {
+function reserveForUpload(stream: StreamImpl, rings: Rings, ring: Ring, byteLength: number): void {
   const chunks = Math.ceil(byteLength / CHUNK_BYTES)
   if (ring.isFree(byteLength)) stream.reserve(chunks)
-  else reserveInAll(new Set([stream, ring.helper]), chunks)
+  else reserveInAll(new Set([stream, rings.helper]), chunks)
 }
 
 interface Part {
@@ -163,6 +195,7 @@ interface Part {
 /** Queues the copies of a part, whose entries are reserved. */
 function uploadPart(
   stream: StreamImpl,
+  rings: Rings,
   ring: Ring,
   buffer: BufferImpl,
   bytes: Uint8Array,
@@ -179,7 +212,7 @@ function uploadPart(
       kept ??= { begin: offset, bytes: new Uint8Array(stream.driver.memory.newArrayBuffer(end - offset)) }
       kept.bytes.set(part, offset - kept.begin)
       const copy = kept.bytes.subarray(offset - kept.begin, offset - kept.begin + part.length)
-      fillLater(ring.helper, stream, memory, copy, pending)
+      fillLater(rings.helper, stream, memory, copy, pending)
     }
     queueCopy(stream, at(buffer, offset), memory, part.length, 'upload')
   }
@@ -190,12 +223,13 @@ function uploadPart(
  * ERR_INVALID_ARG_VALUE if the array has been detached or shortened by then.
  */
 export function stageDownload(stream: StreamImpl, buffer: BufferImpl, into: Uint8Array): Promise<void> {
-  const ring = downloadRingOf(stream)
+  const rings = downloadRingsOf(stream)
   const { byteLength } = buffer
-  const pending = new Pending(ring)
+  const ring = rings.ringFor(byteLength)
+  const pending = new Pending(rings)
   for (let begin = 0; begin < byteLength; begin += MOST_AT_ONCE * CHUNK_BYTES) {
     const end = Math.min(byteLength, begin + MOST_AT_ONCE * CHUNK_BYTES)
-    const { helper } = ring
+    const { helper } = rings
     reserveInAll(new Set([stream, helper]), Math.ceil((end - begin) / CHUNK_BYTES))
     buffer.checkOpen()
     for (let offset = begin; offset < end; offset += CHUNK_BYTES) {
@@ -244,24 +278,24 @@ function queueHostFunction({ driver, handle, context }: StreamImpl, pending: Pen
 
 /** Pending host functions of an upload or download. */
 class Pending {
-  readonly #ring: Ring
+  readonly #rings: Rings
   #count = 0
   #error: unknown
   #settle: (() => void) | undefined
 
-  constructor(ring: Ring) {
-    this.#ring = ring
+  constructor(rings: Rings) {
+    this.#rings = rings
   }
 
   queued(): void {
     this.#count += 1
-    this.#ring.hostFunctionQueued()
+    this.#rings.hostFunctionQueued()
   }
 
   done(error?: unknown): void {
     this.#count -= 1
     this.#error ??= error
-    this.#ring.hostFunctionDone()
+    this.#rings.hostFunctionDone()
     if (this.#count === 0) this.#settle?.()
   }
 

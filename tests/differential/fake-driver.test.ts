@@ -11,7 +11,7 @@ import { runs } from '../helpers/effort.js'
 import { encode, type Program } from './steps.js'
 
 const SEED = process.env['CUDA_STREAMS_TEST_SEED'] ?? '1'
-const RUNS = runs({ quick: 50, normal: 100, nightly: 1000 })
+const RUNS = runs({ quick: 40, normal: 40, nightly: 1000 })
 /** Seconds. */
 const LONGEST = 3600
 

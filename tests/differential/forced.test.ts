@@ -14,7 +14,7 @@ import { decode, encode, listing, type Program } from './steps.js'
 
 /** Of fast-check: which programs are tried. CUDA_STREAMS_TEST_SEED tries others, CUDA_STREAMS_TEST_RUNS more of them. */
 const SEED = Number(process.env['CUDA_STREAMS_TEST_SEED'] ?? 20_261_120)
-const RUNS = runs({ quick: 50, normal: 150, nightly: 2000 })
+const RUNS = runs({ quick: 50, normal: 50, nightly: 2000 })
 const SEEDS = [0, 1, 2, 3]
 
 const on = (program: Program, seed: number): Promise<Observation> =>

@@ -7,7 +7,7 @@ import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
-import { whatFailed } from '../helpers/test-output.js'
+import { howItEnded } from '../helpers/test-output.js'
 import { fileOf, playEach, run, skip, WAITING } from './play.js'
 
 /** Besides WAITING. */
@@ -80,16 +80,20 @@ test('each file of the conformance suite is played, or there is a reason', () =>
   assert.deepEqual([...waiting, ...CONFORMANCE, ...Object.keys(NOT_PLAYED)].sort(), files.sort())
 })
 
-describe('on the oldest driver that the library works with', { skip }, () => playEach(OF_ANY_AGE, 'oldest'))
+describe('on the oldest driver that the library works with', { skip, concurrency: 2 }, () =>
+  playEach(OF_ANY_AGE, 'oldest'),
+)
 
-describe('on a driver without the functions that CUDA means to drop', { skip }, () => playEach(OF_ANY_AGE, 'future'))
+describe('on a driver without the functions that CUDA means to drop', { skip, concurrency: 2 }, () =>
+  playEach(OF_ANY_AGE, 'future'),
+)
 
 describe('on a fake GPU', { skip, concurrency: 2 }, () => {
   playEach([...CONFORMANCE.map((name) => `conformance/${name}`), ...OTHERS])
 
   test('five threads make streams, queue host functions and fill queues', async () => {
     const { code, output } = await run(['--expose-gc', fileOf('./rounds.js')])
-    assert.equal(code, 0, whatFailed(output))
+    assert.equal(code, 0, howItEnded({ code, output }))
     assert.match(output, /750 rounds on Fake GPU/)
   })
 
@@ -97,7 +101,7 @@ describe('on a fake GPU', { skip, concurrency: 2 }, () => {
     const { code, output } = await run(['--expose-gc', fileOf('./waits-inside.js')], {
       CUDA_STREAMS_DEADLOCK_TIMEOUT: '2000',
     })
-    assert.equal(code, 0, whatFailed(output))
+    assert.equal(code, 0, howItEnded({ code, output }))
     assert.deepEqual(output.trim().split('\n').sort(), ['inside: ERR_DEADLOCK', 'outside: ended'])
   })
 })

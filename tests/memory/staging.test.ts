@@ -116,3 +116,32 @@ test('a transfer behind a kernel that faults rejects with what the kernel did: b
     /, 0 bytes behind the end of .* of 64 bytes, in clear, block \(0,0,0\), thread \(16,0,0\), .* line 12 of the PTX/
   await assert.rejects(stream.download(buffer), { code: 'CUDA_ERROR_ILLEGAL_ADDRESS', message: wanted })
 })
+
+test('a few bytes take little staging memory, and what has no room there comes in the same order', async (t) => {
+  const [device] = simulate().devices
+  assert.ok(device !== undefined)
+  const allocate = t.mock.method(driverOf(device).memory, 'allocatePinned')
+  const taken = (): number[] => allocate.mock.calls.map(({ arguments: [byteLength] }) => byteLength)
+  using stream = device.createStream()
+  using buffer = device.alloc(64 * 1024, { stream })
+  await stream.upload(buffer, new Uint8Array(buffer.byteLength))
+  await stream.download(buffer)
+  assert.deepEqual(taken(), [64 * 1024, 64 * 1024], 'a small chunk for each direction')
+
+  allocate.mock.resetCalls()
+  const latched = latch(stream)
+  const order: number[] = []
+  const VALUES = [2, 3, 4, 5, 6]
+  const downloads = VALUES.map(async (value) => {
+    void stream.upload(buffer, new Uint8Array(buffer.byteLength).fill(value))
+    const bytes = await stream.download(buffer)
+    order.push(value)
+    return bytes
+  })
+  latched.open()
+  for (const [index, bytes] of (await Promise.all(downloads)).entries()) {
+    assert.deepEqual(new Set(bytes), new Set([VALUES[index]]))
+  }
+  assert.ok(taken().includes(4 * 2 ** 20), 'what waits fills more than the small chunks')
+  assert.deepEqual(order, VALUES)
+})

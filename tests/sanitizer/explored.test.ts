@@ -21,7 +21,7 @@ import fc from 'fast-check'
 import { runs } from '../helpers/effort.js'
 import { giveUp } from './random-programs.js'
 
-const PROGRAMS = runs({ quick: 50, normal: 150, nightly: 500 })
+const PROGRAMS = runs({ quick: 50, normal: 50, nightly: 500 })
 const WORDS = 2
 const EVENTS = 2
 /** Memory 0 is on the device, memory 1 is pinned, memory 2 an array that is registered, which streams only read. */

@@ -7,7 +7,7 @@ import { withoutPromiseHooks } from '../helpers/run-time.js'
 import { judge, type Program } from './judge.js'
 import { programs, runProgram, sideOf } from './random-programs.js'
 
-const RUNS = runs({ quick: 200, normal: 500, nightly: 3000 })
+const RUNS = runs({ quick: 200, normal: 200, nightly: 3000 })
 /** Other programs every night; the same in each other run. */
 const RANDOM = byEffort({ quick: false, normal: false, nightly: true })
 const SEED = 20251120

@@ -5,10 +5,13 @@ import { type Device, type DeviceBuffer, Stream } from 'cuda-streams'
 import { type Communicator, Communicator as Communicators, group } from 'cuda-streams/nccl'
 import { Sanitizer } from 'cuda-streams/sanitizer'
 import { explore, type Simulation, simulate } from 'cuda-streams/sim'
+import { runs } from '../helpers/effort.js'
 
 const BYTES = 16
 const TYPE = { type: 'i32' } as const
 const RANKS = 3
+/** Orders of a program that are tried at most: a wrong one is among the first. */
+const RUNS = runs({ quick: 40, normal: 40, nightly: 120 })
 
 interface Rank {
   readonly communicator: Communicator
@@ -147,7 +150,7 @@ const readAnother =
   }
 
 async function judged(program: (simulation: Simulation) => Promise<unknown>): Promise<readonly [string, boolean]> {
-  const { verdict } = await explore(program, { devices: RANKS, maxRuns: 120 })
+  const { verdict } = await explore(program, { devices: RANKS, maxRuns: RUNS })
   using simulation = simulate({ devices: RANKS })
   using sanitizer = Sanitizer.start({ device: simulation.devices[0] })
   await program(simulation)

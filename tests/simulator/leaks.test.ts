@@ -14,11 +14,12 @@ import {
 } from 'cuda-streams/sim'
 import { nameStream, Timeline } from 'cuda-streams/timeline'
 import { collectUntil } from '../conformance/expect.js'
+import { runs } from '../helpers/effort.js'
 import { CALLS } from './public-calls.js'
 import { backendIn, isNoMore, left, stageIn } from './stage.js'
 
 /** Rounds, and bytes of JavaScript's memory that each may take: what the engine learns meanwhile takes some. */
-const ROUNDS = 100
+const ROUNDS = runs({ quick: 50, normal: 50, nightly: 100 })
 const FEW = 400
 const MOVES_MUCH = /more than/
 
