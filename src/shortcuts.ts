@@ -181,7 +181,8 @@ declare module './graphs/graph.js' {
      * Queues all work of the instance (`cuGraphLaunch`). Its host functions run at each launch.
      * @param stream Default: the current stream of the instance's device.
      * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH for a stream of another device
-     * @throws {CudaError} 900 while the stream captures, which invalidates the capture
+     * @throws {CudaError} 900 while the stream captures, which invalidates the capture; 900 where the graph waits, by an
+     * `external` wait, for an event whose latest record is part of a capture that goes on, which invalidates nothing
      */
     launch(stream?: Stream): this
   }
