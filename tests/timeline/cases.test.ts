@@ -91,7 +91,7 @@ const cases: Readonly<Record<string, Case>> = {
       capture()
       busy(a, 30_000)
     },
-    operations: ['kernel a 2700 12700', 'kernel a 12700 32700'],
+    operations: ['kernel a 3200 13200', 'kernel a 13200 33200'],
     dropped: 1,
     times: [
       [0, 30_000, 0],
