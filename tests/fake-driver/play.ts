@@ -18,7 +18,7 @@ export const WAITING: readonly string[] = [
   'processes/worker-first',
 ]
 /** Milliseconds after which a process hangs: many times what the longest takes on a quiet machine. */
-const LONGEST = 100_000
+const LONGEST = 200_000
 
 const fake = fakeCuda()
 const others = new Map<Age, ReturnType<typeof fakeCuda>>([['now', fake]])

@@ -42,7 +42,10 @@ const SCRIPT = `
 import { parentPort, workerData } from 'node:worker_threads'
 const { run, explore } = await import(workerData.runner)
 const { what, code } = workerData
-parentPort.postMessage(what === 'run' ? await run(code, () => {}) : await explore(code, () => {}))
+// What a program leaves to nobody does not end the page's worker either: it may come after the answer.
+for (const event of ['uncaughtException', 'unhandledRejection']) process.on(event, () => {})
+const answer = what === 'run' ? run(code, () => {}) : explore(code, () => {})
+answer.then((found) => parentPort.postMessage({ found }), ({ stack }) => parentPort.postMessage({ stack }))
 `
 const OF_TEXT = new URL(`data:text/javascript,${encodeURIComponent(SCRIPT)}`)
 
@@ -65,9 +68,10 @@ function inWorker(script, data) {
       void worker.terminate()
     }, LONGEST)
     // It is ended as the page's is, which comes to no end of its own.
-    worker.on('message', (found) => {
+    worker.on('message', ({ found, stack }) => {
       clearTimeout(hangs)
-      done(found)
+      if (stack === undefined) done(found)
+      else fail(new Error(`The runner has failed: ${stack}`))
       void worker.terminate()
     })
     worker.on('error', (error) => {

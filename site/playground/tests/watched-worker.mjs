@@ -58,5 +58,7 @@ for (const prototype of prototypes) {
   for (const key of Reflect.ownKeys(prototype)) if (key !== 'constructor') watch(prototype, key, ownerOf)
 }
 
+// As in in-node.mjs.
+for (const event of ['uncaughtException', 'unhandledRejection']) process.on(event, () => {})
 for (const code of workerData.codes) await run(code, () => {})
-parentPort.postMessage([...used])
+parentPort.postMessage({ found: [...used] })
