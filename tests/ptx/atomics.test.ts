@@ -1,6 +1,6 @@
 /** Atomics of all kinds, against the same operations one after the other. */
 import assert from 'node:assert/strict'
-import { kernelTest } from './machine.js'
+import { kernelTest } from './kernel-test.js'
 import { halfValue } from './small-floats.js'
 
 kernelTest('atomics', 'atomics_int', ({ launch }) => {

@@ -1,6 +1,7 @@
 /** PTX of Triton and of Numba, against plain loops. */
 import assert from 'node:assert/strict'
-import { floats, integers, type NumericArray, onEachMachine, type TestLaunch } from './machine.js'
+import { onEachMachine } from './kernel-test.js'
+import { floats, integers, type NumericArray, type TestLaunch } from './machine.js'
 import { halfBitsOf, halfValue } from './small-floats.js'
 
 type Run<P> = (options: TestLaunch, ...parameters: (number | P)[]) => void

@@ -1,10 +1,9 @@
 /** A machine for kernels of the tests that is a GPU: by the driver's own functions, so that only the PTX and the GPU are tried. */
 import { createRequire } from 'node:module'
 import type * as Koffi from 'koffi'
-import { DeviceMemory } from '../../src/ptx/device-memory.js'
-import { PtxModule } from '../../src/ptx/ptx.js'
+import type { PtxModule } from '../../src/ptx/ptx.js'
 import { isFakeDriver } from '../fake-driver/fake-cuda.js'
-import { type NumericArray, parameterBytes, type TestLaunch, triple } from './launches.js'
+import { Machine, type NumericArray, parameterBytes, type TestLaunch, triple } from './machine.js'
 
 const MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
 const STATIC_SHARED_LIMIT = 48 * 1024
@@ -21,15 +20,7 @@ class LoadedModule {
     readonly handle: bigint,
     text: string,
   ) {
-    let next = 4096
-    this.#layouts = new PtxModule(text, {
-      memory: new DeviceMemory(),
-      allocate: (byteLength) => {
-        const begin = next
-        next += Math.ceil(byteLength / 512 + 1) * 512
-        return begin
-      },
-    })
+    this.#layouts = new Machine().load(text)
   }
 
   get kernels(): readonly string[] {

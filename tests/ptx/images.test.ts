@@ -1,6 +1,7 @@
 /** Pictures, against plain loops. */
 import assert from 'node:assert/strict'
-import { floats, integers, kernelTest } from './machine.js'
+import { kernelTest } from './kernel-test.js'
+import { floats, integers } from './machine.js'
 
 const { fround } = Math
 const bytes = (count: number, seed: number): Uint8Array => Uint8Array.from(integers(count, 256, seed))

@@ -1,7 +1,8 @@
 /** What the language of kernels has: calls of all kinds, structures, printing, assertions, address spaces. */
 import assert from 'node:assert/strict'
 import { faultOf } from './faults.js'
-import { floats, integers, kernelTest, Value } from './machine.js'
+import { kernelTest, Value } from './kernel-test.js'
+import { floats, integers } from './machine.js'
 
 const { fround } = Math
 

@@ -13,7 +13,8 @@ import {
   squareRoot,
   type Value,
 } from './forms/exact.js'
-import { floats, kernelTest, randomNumbers } from './machine.js'
+import { kernelTest } from './kernel-test.js'
+import { floats, randomNumbers } from './machine.js'
 import { bf16BitsOf, halfBitsOf, halfValue } from './small-floats.js'
 
 const gamma = (x: number): number => {

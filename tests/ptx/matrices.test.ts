@@ -1,6 +1,7 @@
 /** Products of matrices, plain and on tensor cores, against plain loops. */
 import assert from 'node:assert/strict'
-import { floats, integers, kernelTest } from './machine.js'
+import { kernelTest } from './kernel-test.js'
+import { floats, integers } from './machine.js'
 import { bf16BitsOf, bf16Value, halfBitsOf, halfValue, roundedHalf } from './small-floats.js'
 
 const { fround } = Math

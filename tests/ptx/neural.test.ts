@@ -1,6 +1,7 @@
 /** Layers of neural networks, against the same formulas in f64: within the error of f32, or of the approximations used. */
 import assert from 'node:assert/strict'
-import { floats, integers, kernelTest } from './machine.js'
+import { kernelTest } from './kernel-test.js'
+import { floats, integers } from './machine.js'
 import { bf16BitsOf, bf16Value, halfBitsOf, halfValue } from './small-floats.js'
 
 function near(actual: ArrayLike<number>, expected: ArrayLike<number>, relative: number, absolute = 0): void {

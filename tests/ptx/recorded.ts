@@ -1,6 +1,6 @@
 /**
- * What a GPU made of the kernels of these tests: kernels/recorded.jsonl. The engine must give the same, bit for bit; where a
- * kernel uses an approximation of the GPU's own, within the error that the manual states for it.
+ * What a GPU made of the kernels of these tests: kernels/recorded.jsonl. The engine must give the same, bit for bit; where
+ * approximations made other bits when it was recorded, within a small error.
  *
  * To record, run these tests on a machine with a GPU with CUDA_STREAMS_TEST_RECORDING=file, one file of tests at a time.
  */
@@ -9,7 +9,7 @@ import { createHash } from 'node:crypto'
 import { appendFileSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { root } from '../helpers/root.js'
-import type { NumericArray } from './launches.js'
+import type { NumericArray } from './machine.js'
 
 /** Of a launch, its arrays: a hash where the engine had the same bits when it was recorded, else all bytes. */
 interface RecordedArray {

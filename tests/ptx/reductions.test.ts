@@ -1,6 +1,7 @@
 /** Reductions, scans, histograms, and what warps do together, against plain loops. */
 import assert from 'node:assert/strict'
-import { floats, integers, kernelTest } from './machine.js'
+import { kernelTest } from './kernel-test.js'
+import { floats, integers } from './machine.js'
 
 kernelTest('reductions', 'sum_tree', ({ launch }) => {
   const n = 1000

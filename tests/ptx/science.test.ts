@@ -1,6 +1,7 @@
 /** Physics, finance, graphs and random numbers, against plain loops. */
 import assert from 'node:assert/strict'
-import { floats, integers, kernelTest, randomNumbers } from './machine.js'
+import { kernelTest } from './kernel-test.js'
+import { floats, integers, randomNumbers } from './machine.js'
 
 const { fround } = Math
 

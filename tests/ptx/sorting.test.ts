@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { crc32 } from 'node:zlib'
-import { integers, kernelTest, randomNumbers } from './machine.js'
+import { kernelTest } from './kernel-test.js'
+import { integers, randomNumbers } from './machine.js'
 
 kernelTest('sorting', 'bitonic', ({ launch }) => {
   const data = integers(512, 1000)

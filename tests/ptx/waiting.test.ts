@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import type { KernelFinding } from '../../src/ptx/faults.js'
 import { faultOf } from './faults.js'
-import { integers, kernelTest } from './machine.js'
+import { kernelTest } from './kernel-test.js'
+import { integers } from './machine.js'
 
 function choices(seed: number): (count: number) => number {
   let state = seed
