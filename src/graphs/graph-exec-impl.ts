@@ -17,7 +17,7 @@ import {
 import { Allocation } from '../memory/allocations.js'
 import type { OpenMemory } from '../memory/buffer.js'
 import { internalEvent, internalStream, recordedEvent } from '../memory/stream-uses.js'
-import { isInCapture, type RetainedResources, releaseAll } from '../streams/capture-record.js'
+import { findInCapture, type RetainedResources, releaseAll } from '../streams/capture-record.js'
 import type { StreamImpl } from '../streams/stream-impl.js'
 
 /** The graph that an instance was made from, as far as the instance needs it. */
@@ -65,13 +65,12 @@ export class GraphExecImpl extends HandleImpl<GraphExecHandle> {
    * what is queued there from then on never runs.
    */
   checkAwaited(): void {
-    for (const event of this.retained.awaited) {
-      if (!isInCapture(this.driver, event)) continue
-      throw explained(
-        cudaError('cuGraphLaunch', CUresult.STREAM_CAPTURE_UNSUPPORTED),
-        `${this} waits for ${event}, whose latest record is part of a capture that goes on: end that first, or record the event again`,
-      )
-    }
+    const event = findInCapture(this.driver, this.retained.awaited)
+    if (event === undefined) return
+    throw explained(
+      cudaError('cuGraphLaunch', CUresult.STREAM_CAPTURE_UNSUPPORTED),
+      `${this} waits for ${event}, whose latest record is part of a capture that goes on: end that first, or record the event again`,
+    )
   }
 
   /** A node was changed, and uses this memory from now on. */

@@ -215,17 +215,28 @@ function discardIfEnded(driver: Driver, record: CaptureRecord): void {
 /** The event was recorded on the stream, which may capture. */
 export function noteRecord(stream: Pick<Capturable, 'driver' | 'handle'>, event: EventHandle): void {
   if (underWay === 0) return
-  for (const record of recordsOn(stream.driver)) record.events.delete(event)
+  forgetRecord(stream.driver, event)
   recordOf(stream)?.events.add(event)
 }
 
-/** Is the event's latest record part of a capture that goes on? */
-export function isInCapture(driver: Driver, { handle }: AwaitedEvent): boolean {
-  if (underWay === 0) return false
+/** The event is destroyed: its handle may become that of another one. */
+export function forgetRecord(driver: Driver, event: EventHandle): void {
+  if (underWay > 0) for (const record of recordsOn(driver)) record.events.delete(event)
+}
+
+/** The first of the events whose latest record is part of a capture that goes on. */
+export function findInCapture(driver: Driver, events: ReadonlySet<AwaitedEvent>): AwaitedEvent | undefined {
+  if (underWay === 0 || events.size === 0) return undefined
+  const all = recordsUnderWay(driver)
+  for (const event of events) for (const record of all) if (record.events.has(event.handle)) return event
+  return undefined
+}
+
+/** The records on a driver, without those of captures that ended unnoticed. */
+function recordsUnderWay(driver: Driver): ReadonlySet<CaptureRecord> {
   const all = recordsOn(driver)
   for (const record of all) if (record.mayEndUnnoticed) discardIfEnded(driver, record)
-  for (const record of all) if (record.events.has(handle)) return true
-  return false
+  return all
 }
 
 /** Notes something of the node that was added last to the capture of the stream. */
@@ -247,9 +258,8 @@ export function recordOfTarget(driver: Driver, target: CaptureTarget): CaptureRe
 /** The record of the capture that the stream is in. */
 export function recordOf({ driver, handle }: Pick<Capturable, 'driver' | 'handle'>): CaptureRecord | undefined {
   if (underWay === 0) return undefined
-  const all = recordsOn(driver)
-  if (all.size === 0 || isNullStream(handle)) return undefined
-  for (const record of all) if (record.mayEndUnnoticed) discardIfEnded(driver, record)
+  if (recordsOn(driver).size === 0 || isNullStream(handle)) return undefined
+  const all = recordsUnderWay(driver)
   const id = driver.graphs.captureId(handle)
   if (id === undefined) return undefined
   for (const record of all) if (record.id === id) return record

@@ -7,6 +7,7 @@ import { another, contextOf, type Device, deviceOf, driverOf, resolveDevice } fr
 import { driverForHandle } from '../driver/default-driver.js'
 import { type ContextHandle, type Driver, EventFlag, type EventHandle } from '../driver/driver.js'
 import { NO_PROMISES } from '../driver/promise-waits.js'
+import { forgetRecord } from './capture-record.js'
 import { Lifetime, lifetimeBegins, lifetimeEnds, lifetimeOf, unregister, type WrappedLifetime } from './shared.js'
 
 /** How an event is made. All false by default. */
@@ -175,6 +176,7 @@ export class EventImpl extends NativeResource {
 
   override destroy(): void {
     this.#endLifetime()
+    forgetRecord(this.driver, this.handle)
     // The driver may give an event that is recorded next the record of an earlier use.
     const neverRecorded = this.records === 0 && this.ownership !== 'recordedNext'
     if (this.#isPrivate && !this.settings.blockingSync) {

@@ -10,6 +10,7 @@ import {
   type StreamHandle,
 } from '../../src/driver/driver.js'
 import type { Interceptor } from '../../src/driver/wrappable-driver.js'
+import { findInCapture } from '../../src/streams/capture-record.js'
 import { EventImpl, PLAIN } from '../../src/streams/event-impl.js'
 import { StreamImpl } from '../../src/streams/stream-impl.js'
 import { simWorkbench } from '../helpers/workbench.js'
@@ -55,4 +56,17 @@ test('an event is new again only where it was made new, and nothing tried to rec
   shown.close()
   EventImpl.make(device, { blockingSync: true }).close()
   assert.equal(driver.new.length, 5, 'destroyed')
+})
+
+test('a destroyed event is in no capture any more: its handle may become that of another one', () => {
+  const bench = simWorkbench()
+  const driver = driverOf(bench.device)
+  using stream = bench.stream()
+  stream.beginCapture()
+  const event = stream.record()
+  const awaited = new Set([{ handle: Number(event.handle) as EventHandle }])
+  assert.notEqual(findInCapture(driver, awaited), undefined)
+  event.close()
+  assert.equal(findInCapture(driver, awaited), undefined)
+  stream.endCapture().close()
 })
