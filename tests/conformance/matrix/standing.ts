@@ -16,7 +16,12 @@ import type { Row } from './table.js'
 type Stand = (lab: Lab) => () => void
 
 const standingStream = (lab: Lab) => lab.once('a stream that stands', () => lab.bench.stream())
-const flagsOf = (lab: Lab) => lab.once('a value', () => lab.device.allocPinned(64))
+/** All of it is cleared: what memory of before has in the other bytes of the word would make another value of it. */
+const clearedFlags = (lab: Lab) => {
+  const flags = lab.once('a value', () => lab.device.allocPinned(64))
+  flags.bytes.fill(0)
+  return flags
+}
 
 const THEIRS = 'a wait of another library'
 /** CUDA waits for the device where a stream finds no place; on a fake GPU none does. The library knows nothing of what stands there. */
@@ -24,16 +29,14 @@ const NEEDS_PLACE = 'new Stream({ context })'
 
 const STANDS: Readonly<Record<string, Stand>> = {
   'a wait for a value': (lab) => {
-    const flags = flagsOf(lab)
-    flags.bytes[0] = 0
+    const flags = clearedFlags(lab)
     standingStream(lab).waitValue(flags, 1)
     return () => flags.bytes.fill(1, 0, 1)
   },
   'a launch that waits for a value': (lab) => {
-    const flags = flagsOf(lab)
+    const flags = clearedFlags(lab)
     const stream = standingStream(lab)
     const exec = lab.once('a graph that stands', () => stream.capture(() => stream.waitValue(flags, 1)).instantiate())
-    flags.bytes[0] = 0
     stream.launch(exec)
     return () => flags.bytes.fill(1, 0, 1)
   },
