@@ -1,12 +1,24 @@
 /*
- * Wakes the event loop after microseconds. The run times' own timers count in milliseconds, so a thread waits for the moment and calls the
- * wake function: the only way in which this layer calls JavaScript.
+ * Wakes the event loop after microseconds, or when an event of the GPU is done. The run times' own timers count in milliseconds, and a turn of
+ * the event loop costs more than a query. So a thread waits for the moment, queries the events meanwhile, and calls the wake function: the
+ * only way in which this layer calls JavaScript.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <time.h>
 #include "layer.h"
+
+enum { MOST_EVENTS = 16 };
+
+/** The events to query, as src/driver/cuda/waiting/back-off-timer.ts writes them. */
+typedef struct {
+  /** cuEventQuery, and cuThreadExchangeStreamCaptureMode: a query in any other mode would invalidate captures of other threads. */
+  int (*query)(Word event);
+  int (*exchange_mode)(int *mode);
+  int64_t period;
+  Word count, events[MOST_EVENTS];
+} Queries;
 
 typedef struct {
   napi_threadsafe_function wake;
@@ -15,6 +27,8 @@ typedef struct {
   pthread_cond_t changed;
   /** Nanoseconds of the monotonic clock; 0 when nothing is to be waited for. */
   int64_t due;
+  /** What is queried until then; its count is 0 if nothing is. */
+  Queries queries;
   /** The number of the latest sleep: a wake-up of an earlier one that is still on its way is nobody's. */
   uintptr_t sleep;
   /** Only this thread's JavaScript reads and writes it. */
@@ -32,6 +46,35 @@ static int64_t now(void) {
   return time.tv_sec * SECOND + time.tv_nsec;
 }
 
+/** The process ends: no query begins any more, and none is under way, since the driver is about to go. */
+static bool is_ending;
+static pthread_mutex_t querying = PTHREAD_MUTEX_INITIALIZER;
+
+static void stop_queries(void) {
+  pthread_mutex_lock(&querying);
+  is_ending = true;
+  pthread_mutex_unlock(&querying);
+}
+
+/** At the end of the process this runs before what the driver does then, since it is registered after the driver was loaded. */
+static void register_end(void) { atexit(stop_queries); }
+
+/** Is one of them done, or is there any other answer than that it is not? The caller finds out which. */
+static bool is_any_done(const Queries *q) {
+  static _Thread_local bool is_relaxed = false;
+  static const int RELAXED = 2, NOT_READY = 600;
+  bool is_done = false;
+  if (q->count == 0) return false;
+  pthread_mutex_lock(&querying);
+  if (!is_relaxed && !is_ending) {
+    int mode = RELAXED;
+    is_relaxed = q->exchange_mode(&mode) == 0;
+  }
+  for (Word i = 0; i < q->count && !is_done && !is_ending; i++) is_done = q->query(q->events[i]) != NOT_READY;
+  pthread_mutex_unlock(&querying);
+  return is_done;
+}
+
 static void *wait_and_wake(void *data) {
   Timer *t = data;
   // Otherwise the system may let a thread sleep 50 microseconds longer than it asked for.
@@ -39,11 +82,13 @@ static void *wait_and_wake(void *data) {
   pthread_mutex_lock(&t->mutex);
   while (!t->ended) {
     if (t->due == 0) pthread_cond_wait(&t->changed, &t->mutex);
-    else if (t->due <= now()) {
+    else if (t->due <= now() || is_any_done(&t->queries)) {
       t->due = 0;
       napi_call_threadsafe_function(t->wake, (void *)t->sleep, NAPI_TSFN_NONBLOCKING);
     } else {
-      struct timespec until = {t->due / SECOND, t->due % SECOND};
+      int64_t next = t->queries.count == 0 ? t->due : now() + t->queries.period;
+      if (next > t->due) next = t->due;
+      struct timespec until = {next / SECOND, next % SECOND};
       pthread_cond_timedwait(&t->changed, &t->mutex, &until);
     }
   }
@@ -90,33 +135,40 @@ static void gone(napi_env env, void *data, void *hint) {
   end(data);
 }
 
-static Timer *timer_of(napi_env env, napi_callback_info info, napi_value *argument) {
+static Timer *timer_of(napi_env env, napi_callback_info info, size_t count, napi_value *arguments) {
   void *data = NULL;
-  size_t count = argument == NULL ? 0 : 1;
-  napi_get_cb_info(env, info, &count, argument, NULL, &data);
+  napi_get_cb_info(env, info, &count, arguments, NULL, &data);
   return data;
 }
 
-static void set(Timer *t, int64_t due) {
+static void set(Timer *t, int64_t due, const Queries *queries) {
   pthread_mutex_lock(&t->mutex);
   t->due = due;
+  if (queries != NULL) t->queries = *queries;
+  else t->queries.count = 0;
   t->sleep += 1;
   if (due != 0) pthread_cond_signal(&t->changed);
   pthread_mutex_unlock(&t->mutex);
 }
 
-/** start(nanoseconds): calls the wake function once, that much later, unless it is started again or stopped before. */
+/**
+ * start(nanoseconds, queries): calls the wake function once, that much later, or when a query finds that an event is done, unless it is started
+ * again or stopped before. `queries` is the address of Queries, which are copied, or 0.
+ */
 static napi_value start(napi_env env, napi_callback_info info) {
-  napi_value nanoseconds = NULL;
-  Timer *t = timer_of(env, info, &nanoseconds);
-  set(t, now() + (int64_t)word_of(env, nanoseconds));
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  napi_value given[2] = {NULL, NULL};
+  Timer *t = timer_of(env, info, 2, given);
+  const Queries *queries = (const Queries *)(uintptr_t)word_of(env, given[1]);
+  if (queries != NULL) pthread_once(&once, register_end);
+  set(t, now() + (int64_t)word_of(env, given[0]), queries);
   keep_alive(env, t, true);
   return NULL;
 }
 
 static napi_value stop(napi_env env, napi_callback_info info) {
-  Timer *t = timer_of(env, info, NULL);
-  set(t, 0);
+  Timer *t = timer_of(env, info, 0, NULL);
+  set(t, 0, NULL);
   keep_alive(env, t, false);
   return NULL;
 }

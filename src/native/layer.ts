@@ -10,8 +10,11 @@ import { inspect } from 'node:util'
 import { messageOf, stateError } from '../base/errors.js'
 
 export interface Timer {
-  /** Calls the wake function once, that many nanoseconds later, unless the timer is started again or stopped before. */
-  start(nanoseconds: number): void
+  /**
+   * Calls the wake function once, that many nanoseconds later, or when an event is done that its thread queries meanwhile, unless the
+   * timer is started again or stopped before. `queries` is the address of what native/timer.c calls Queries.
+   */
+  start(nanoseconds: number, queries?: number): void
   stop(): void
 }
 

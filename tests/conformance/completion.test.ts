@@ -11,6 +11,7 @@ import { withoutFakeTimers } from '../helpers/run-time.js'
 import { onEveryBackend } from '../helpers/suite.js'
 import { runScenario } from './child.js'
 import { follow, refused, rejected, stillWorks, turns } from './expect.js'
+import { standingAtValue } from './stands.js'
 
 const PENDING = 10_000
 
@@ -50,6 +51,28 @@ onEveryBackend('completion', (bench) => {
     while (!stream.query());
     while (!event.query());
     assert.equal(stream.query(), true)
+  })
+
+  test('C3 while nothing but events is awaited they may be closed, recorded again and given up', async () => {
+    using stream = bench.stream()
+    for (let round = 0; round < 50; round += 1) {
+      const end = standingAtValue(stream, (flags) => stream.waitValue(flags, 1))
+      const [lone, event, again] = [stream.record(), stream.record(), stream.record()]
+      // One whose handle was read is destroyed, and not kept for the next record.
+      assert.notEqual(lone.handle, 0n)
+      const controller = new AbortController()
+      const givenUp = lone.finished({ signal: controller.signal })
+      const kept = [event.finished(), again.finished()]
+      for (let turn = 0; turn < 5; turn += 1) await new Promise((next) => setTimeout(next, 1))
+      controller.abort()
+      lone.close()
+      await assert.rejects(givenUp, { name: 'AbortError' })
+      event.close()
+      stream.record(again)
+      end()
+      again.close()
+      await Promise.all(kept)
+    }
   })
 
   test('C2 synchronize() of a stream, an event and a device blocks until the work is done', () => {

@@ -4,14 +4,21 @@ import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { test } from 'node:test'
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads'
+import { BackOffTimer } from '../../src/driver/cuda/waiting/back-off-timer.js'
+import type { EventHandle } from '../../src/driver/driver.js'
 import { layer } from '../../src/native/layer.js'
+import { NativeMemory } from '../../src/native/native-memory.js'
+import { SharedLibrary } from '../../src/native/shared-library.js'
 import { runsModule } from '../helpers/run-time.js'
-import { skip } from './compile.js'
+import { compiled, skip } from './compile.js'
 
 const MICROSECOND = 1000
 const MILLISECOND = 1_000_000
 const LAYER = JSON.stringify(new URL('../../src/native/layer.js', import.meta.url))
 const WORKERS = 40
+/** CUDA_ERROR_NOT_READY and CU_STREAM_CAPTURE_MODE_RELAXED. */
+const NOT_READY = 600
+const RELAXED = 2
 
 const now = (): number => Number(process.hrtime.bigint())
 
@@ -111,6 +118,51 @@ if (!isMainThread) {
       if (nth % 4 !== 0) await worker.terminate()
       await ended
     }
+  })
+
+  test('meanwhile its thread queries events, in the relaxed mode of captures, and it wakes when one is done', {
+    skip,
+  }, async () => {
+    // An event is the address of the answer to its query.
+    const source = `
+      #include <pthread.h>
+      _Atomic(long) queries, modes, mode_of_query, others;
+      static _Thread_local int mode;
+      static pthread_t first;
+      int query(volatile int *event) { if (queries == 0) first = pthread_self(); else if (!pthread_equal(first, pthread_self())) others++; queries++; mode_of_query = mode; return *event; }
+      int exchange(int *wanted) { int before = mode; mode = *wanted; *wanted = before; modes++; return 0; }`
+    const library = SharedLibrary.open(compiled('queries', source))
+    const number = (name: string): number => new NativeMemory(8, library.find(name)).int32[0] ?? 0
+    const events = [new NativeMemory(8), new NativeMemory(8)]
+    for (const { int32 } of events) int32[0] = NOT_READY
+    const timer = new BackOffTimer({
+      functions: [library.find('query') ?? 0, library.find('exchange') ?? 0],
+      awaited: () => events.map(({ address }) => address as EventHandle),
+    })
+    const wait = async (until: () => boolean): Promise<void> => {
+      while (!until()) await new Promise<void>((resolve) => timer.sleep(resolve))
+    }
+    await wait(() => number('queries') > 20)
+    const [, second] = events
+    assert.ok(second !== undefined)
+    for (const answer of [0, 700]) {
+      const before = number('queries')
+      await wait(() => number('queries') > before + 20)
+      let isWoken = false
+      timer.sleep(() => {
+        isWoken = true
+      })
+      second.int32[0] = answer
+      while (!isWoken) await new Promise((next) => setTimeout(next, 1))
+      second.int32[0] = NOT_READY
+    }
+    assert.deepEqual([number('modes'), number('mode_of_query'), number('others')], [1, RELAXED, 0])
+    // Stopped, it makes none.
+    timer.sleep(() => assert.fail('it is stopped'))
+    timer.cancel()
+    const before = number('queries')
+    await new Promise((next) => setTimeout(next, 20))
+    assert.equal(number('queries'), before)
   })
 
   test('a process is ended by a signal while it sleeps', { skip }, async () => {

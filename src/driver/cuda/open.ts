@@ -35,7 +35,7 @@ export { absence, noDriver } from './libcuda/libcuda.js'
 export function openCudaDriver(): Driver | undefined {
   const started = startLibcuda()
   if (started === undefined) return undefined
-  const { library, connections } = started
+  const { library, connections, addressOf } = started
   const libcuda = callsOf(library)
   const { contexts, relaxed } = libcuda
   const registry = openProcessRegistry()
@@ -65,7 +65,10 @@ export function openCudaDriver(): Driver | undefined {
   const dependencies = new Dependencies((stream) => driver.isBlocking(stream))
   const captures = new Captures(libcuda, registry, spinWait)
   const eventWaits = new Completions<EventHandle>(library)
-  const backOff = new BackOffTimer()
+  const backOff = new BackOffTimer({
+    functions: [addressOf('cuEventQuery'), addressOf('cuThreadExchangeStreamCaptureMode')],
+    awaited: () => promises.awaited,
+  })
   const poller: EventLoopPoller = new EventLoopPoller(
     () => promises.turn(),
     backOff,

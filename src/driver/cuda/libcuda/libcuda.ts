@@ -80,12 +80,19 @@ const WAYS_OUT: Readonly<Record<number, string>> = {
   999: 'The kernel module nvidia_uvm may be missing (sudo nvidia-modprobe -u), or the driver was updated: restart the machine',
 }
 
+export interface StartedLibcuda {
+  readonly library: Library
+  /** The number of hardware queues that it was started with. */
+  readonly connections: number
+  /** Where a function is that other threads call. */
+  addressOf(name: 'cuEventQuery' | 'cuThreadExchangeStreamCaptureMode'): number
+}
+
 /**
- * Starts the driver. Returns its functions and the number of hardware queues it was started with; undefined when this machine has no
- * NVIDIA driver.
+ * Starts the driver. Returns undefined when this machine has no NVIDIA driver.
  * @throws ERR_NO_DRIVER when it has one that does not work
  */
-export function startLibcuda(): { readonly library: Library; readonly connections: number } | undefined {
+export function startLibcuda(): StartedLibcuda | undefined {
   const loaded = loadLibcuda()
   if (loaded === undefined) return undefined
   const version = cudaVersion(loaded)
@@ -103,7 +110,7 @@ export function startLibcuda(): { readonly library: Library; readonly connection
     const log = new DriverLog(cuLogsCurrent, cuLogsDumpToMemory)
     askDriverWhy((call, refused) => log.why(call, refused))
   }
-  return { library, connections }
+  return { library, connections, addressOf: (name) => loaded.find(name) ?? 0 }
 }
 
 function unusable(libcuda: SharedLibrary, problem: string, cause?: unknown): Error {

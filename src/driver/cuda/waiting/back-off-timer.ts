@@ -1,12 +1,15 @@
 /**
  * How a thread passes the time between two queries of the GPU.
  *
- * Its event loop polls for a moment, then sleeps for a fixed share of the time already waited. So the end of a wait of any length is noticed
- * late by that share at most, and the number of queries grows with the logarithm of the wait's length.
+ * Its event loop polls for a moment, then sleeps. If it waits for nothing but events, a native thread queries them meanwhile, at intervals of
+ * a fixed share of the time already waited, and wakes it when one is done. Otherwise the event loop itself sleeps for such intervals.
+ * So the end of a wait is noticed late by that share at most.
  */
 
 import { own } from '../../../native/c-functions.js'
 import { layer, type Timer } from '../../../native/layer.js'
+import { NativeMemory } from '../../../native/native-memory.js'
+import type { EventHandle } from '../../driver.js'
 import type { BackOff } from '../../event-loop-poller.js'
 
 const MICROSECOND = 1_000n
@@ -16,6 +19,22 @@ const POLL_FOR = 200n * MICROSECOND
 const SHORTEST = 50n * MICROSECOND
 const LONGEST = 20n * MILLISECOND
 const SHARE = 32n
+/** The native thread's longest interval. A query and the sleep before it take 2 % of it. */
+const LONGEST_BETWEEN_QUERIES = 250n * MICROSECOND
+
+/** The most events that the native thread queries, and where they are: see Queries in native/timer.c. */
+const MOST_EVENTS = 16
+const PERIOD_AT = 16
+const COUNT_AT = 24
+const EVENTS_AT = 32
+
+/** What a thread of its own needs to query events of the driver. */
+export interface EventQueries {
+  /** The addresses of `cuEventQuery` and `cuThreadExchangeStreamCaptureMode`. */
+  readonly functions: readonly [query: number, exchangeMode: number]
+  /** The events of which one has to be done before anything happens; undefined if something else may happen first. */
+  readonly awaited: () => readonly EventHandle[] | undefined
+}
 
 /** The program may replace this by a fake one, and its waits must end all the same. */
 const { setImmediate } = globalThis
@@ -29,6 +48,10 @@ export class BackOffTimer implements BackOff {
   /** The timers of the run times count in milliseconds. */
   #timer: Timer | undefined
   #isTiming = false
+  #memory: NativeMemory | undefined
+
+  /** Without queries the event loop makes them all. */
+  constructor(private readonly queries?: EventQueries) {}
 
   sleep(wake: () => void): void {
     const now = process.hrtime.bigint()
@@ -50,7 +73,23 @@ export class BackOffTimer implements BackOff {
       this.#wake()
     })
     this.#isTiming = true
-    this.#timer.start(Number(wanted < SHORTEST ? SHORTEST : wanted > LONGEST ? LONGEST : wanted))
+    const events = this.queries?.awaited() ?? []
+    if (events.length === 0 || events.length > MOST_EVENTS) this.#timer.start(between(SHORTEST, wanted, LONGEST))
+    else {
+      const period = between(SHORTEST, wanted, LONGEST_BETWEEN_QUERIES)
+      this.#timer.start(between(SHORTEST, waited, LONGEST), this.#queriesOf(events, period))
+    }
+  }
+
+  /** Returns the address of what native/timer.c calls Queries. */
+  #queriesOf(events: readonly EventHandle[], period: number): number {
+    this.#memory ??= new NativeMemory(EVENTS_AT + 8 * MOST_EVENTS)
+    const memory = this.#memory
+    this.queries?.functions.forEach((address, index) => void memory.setPointer(8 * index, address))
+    memory.setPointer(PERIOD_AT, period)
+    memory.setPointer(COUNT_AT, events.length)
+    events.forEach((event, index) => void memory.setPointer(EVENTS_AT + 8 * index, event))
+    return memory.address
   }
 
   cancel(): void {
@@ -62,6 +101,9 @@ export class BackOffTimer implements BackOff {
     this.#isTiming = false
   }
 }
+
+const between = (least: bigint, wanted: bigint, most: bigint): number =>
+  Number(wanted < least ? least : wanted > most ? most : wanted)
 
 /** A blocked thread spins for so many nanoseconds at first: most waits have ended by then, and a sleep costs more than they take. */
 const SPIN_FOR = 1_000_000

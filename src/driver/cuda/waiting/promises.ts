@@ -64,6 +64,11 @@ export class Completions<Group extends object | number> {
     return this.#groups.has(group)
   }
 
+  /** The event of each group that has to be done first. */
+  get next(): readonly EventHandle[] {
+    return [...this.#groups.values()].flatMap(([first]) => (first === undefined ? [] : [first.event]))
+  }
+
   query(event: EventHandle): Answer {
     const result = this.library.cuEventQuery(event)
     if (result === CUresult.NOT_READY) return { done: false, error: undefined }
@@ -182,6 +187,9 @@ export class Promises {
   /** The event is about to be recorded again, or destroyed. Waits for its old record continue with an event of their own. */
   keepRecord(event: EventHandle): void {
     const { eventWaits, pool, relaxed, poller } = this.parts
+    if (!eventWaits.has(event)) return
+    // Another thread may query the event while the event loop sleeps, for a wait that was given up, too.
+    poller.wake()
     const settle = eventWaits.take(event)
     if (settle === undefined) return
     const { done, error } = relaxed.run(() => eventWaits.query(event))
@@ -197,7 +205,13 @@ export class Promises {
       eventWaits.add(event, event, settle)
       throw error
     }
-    poller.wake()
+  }
+
+  /** The events that all waits are for; undefined if something else may happen before one of them is done. */
+  get awaited(): readonly EventHandle[] | undefined {
+    const { hostFunctions, eventWaits } = this.parts
+    if (this.#later.length > 0 || hostFunctions.pending || hostFunctions.functionsPending) return undefined
+    return [...this.#streams.next, ...eventWaits.next]
   }
 
   /** One turn of the event loop: runs host functions that are ready, and settles promises that have ended. */
