@@ -78,6 +78,7 @@ const wakes = {
     { key: 'late-100us', title: 'await finished() of 100 µs of work; C: synchronize', calls: 100 },
     { key: 'late-1ms', title: '1 ms', calls: 20 },
     { key: 'late-10ms', title: '10 ms', calls: 4 },
+    { key: 'late-100ms', title: '100 ms', calls: 1 },
   ],
 } as const satisfies Group
 

@@ -45,6 +45,7 @@ typedef void (*CUhostFn)(void *);
   X(cuEventDestroy, "cuEventDestroy_v2", (CUevent)) \
   X(cuEventRecord, "cuEventRecord", (CUevent, CUstream)) \
   X(cuEventQuery, "cuEventQuery", (CUevent)) \
+  X(cuEventSynchronize, "cuEventSynchronize", (CUevent)) \
   X(cuStreamBeginCapture, "cuStreamBeginCapture_v2", (CUstream, int)) \
   X(cuStreamEndCapture, "cuStreamEndCapture", (CUstream, CUgraph *)) \
   X(cuGraphInstantiateWithFlags, "cuGraphInstantiateWithFlags", (CUgraphExec *, CUgraph, unsigned long long)) \
@@ -60,13 +61,14 @@ typedef void (*CUhostFn)(void *);
 #define DECLARE(name, symbol, arguments) static CUresult(*name) arguments;
 DRIVER(DECLARE)
 
-enum { NON_BLOCKING = 1, DISABLE_TIMING = 2, COPY_BYTES = 256 << 20, NOT_READY = 600, MULTIPROCESSORS = 16 };
+enum { NON_BLOCKING = 1, BLOCKING_SYNC = 1, DISABLE_TIMING = 2, COPY_BYTES = 256 << 20, NOT_READY = 600, MULTIPROCESSORS = 16 };
 /* As bench/rows.ts and bench/catalogue.ts have them. */
 enum { MOST_BESIDE = 200, KERNELS_A_FRAME = 40, FILLING_NS = 100000, KERNEL_TO_AWAIT_NS = 100000000 };
 
 /* Where a stream has allocated memory once, each record there takes longer: only `allocating` has. */
 static CUstream stream, other, held, allocating;
-static CUevent event, elsewhere, held_event;
+static CUevent event, elsewhere, held_event, blocking_event;
+static int sleeps;
 /* `held` waits for it to be as large as `turn`. */
 static volatile uint32_t *gate;
 static uint32_t turn;
@@ -240,11 +242,20 @@ static double clock_of(clockid_t clock) {
 
 static double now(void) { return clock_of(CLOCK_MONOTONIC); }
 
+/* The thread sleeps where an event is made for that, and spins otherwise. */
+static void wait_for_stream(void) {
+  if (!sleeps) CHECK(cuStreamSynchronize(stream));
+  else {
+    CHECK(cuEventRecord(blocking_event, stream));
+    CHECK(cuEventSynchronize(blocking_event));
+  }
+}
+
 static void late(long calls, double kernel_ns) {
   const double start = now();
   LOOP {
     launch_spin(stream, kernel_ns, 1, 1);
-    CHECK(cuStreamSynchronize(stream));
+    wait_for_stream();
   }
   counted = (now() - start) / calls - kernel_ns;
 }
@@ -252,11 +263,12 @@ static void late(long calls, double kernel_ns) {
 static void late_100us(long calls) { late(calls, 1e5); }
 static void late_1ms(long calls) { late(calls, 1e6); }
 static void late_10ms(long calls) { late(calls, 1e7); }
+static void late_100ms(long calls) { late(calls, 1e8); }
 
 static void cpu_await(long calls) {
   LOOP launch_spin(stream, KERNEL_TO_AWAIT_NS, 1, 1);
   const double start = now(), before = clock_of(CLOCK_PROCESS_CPUTIME_ID);
-  CHECK(cuStreamSynchronize(stream));
+  wait_for_stream();
   counted = 100 * (clock_of(CLOCK_PROCESS_CPUTIME_ID) - before) / (now() - start);
 }
 
@@ -313,6 +325,7 @@ static const struct {
   { "late-100us", late_100us },
   { "late-1ms", late_1ms },
   { "late-10ms", late_10ms },
+  { "late-100ms", late_100ms },
   { "cpu-await", cpu_await },
   { "beside-0", beside_0 },
   { "beside-31", beside_31 },
@@ -365,6 +378,7 @@ static void set_up(const char *libcuda, const char *ptx) {
   NEED(cuStreamCreate(&allocating, NON_BLOCKING));
   NEED(cuEventCreate(&held_event, DISABLE_TIMING));
   NEED(cuEventCreate(&event, DISABLE_TIMING));
+  NEED(cuEventCreate(&blocking_event, DISABLE_TIMING | BLOCKING_SYNC));
   NEED(cuEventCreate(&elsewhere, DISABLE_TIMING));
   NEED(cuEventRecord(event, stream));
   NEED(cuEventRecord(elsewhere, other));
@@ -412,6 +426,7 @@ int main(int count, char **arguments) {
   long calls;
   int version = 0;
   setvbuf(stdout, NULL, _IOLBF, 0);
+  sleeps = count > 3;
   set_up(count > 1 ? arguments[1] : "libcuda.so.1", count > 2 ? arguments[2] : "kernels.ptx");
   cuDriverGetVersion(&version);
   printf("ready %d.%d", version / 1000, version % 1000 / 10);

@@ -40,6 +40,9 @@ const TURN_LIMIT_MS = 30_000
 /** Of its own where C has as many hardware queues as cuda-streams asks for: only what depends on them. */
 const QUERIES = new Set(['stream-query', 'event-query', 'stream-query-busy', 'event-query-busy', 'synchronize-idle'])
 
+/** Of a thread that sleeps while it waits: nothing else depends on that. */
+const WAITS = new Set(['late-100us', 'late-1ms', 'late-10ms', 'late-100ms', 'cpu-await'])
+
 const pythonLibraries = [
   { name: 'CuPy', argument: 'cupy' },
   { name: 'PyTorch', argument: 'torch' },
@@ -85,12 +88,17 @@ async function startC({
       continue
     }
     const same = await start('C', 'C', new Child(program, [libcuda, ptx], withQueues), { queues })
-    if (environment['CUDA_DEVICE_MAX_CONNECTIONS'] !== undefined) return [same]
-    const asRun = await start('C, 8 queues', 'C', new Child(program, [libcuda, ptx], environment), { queues: '8' })
-    return [same, 'reason' in asRun ? asRun : { ...asRun, keys: QUERIES }]
+    const asleep = new Child(program, [libcuda, ptx, 'sleeps'], withQueues)
+    const all = [same, only(WAITS, await start('C, blocking event', 'C', asleep, { queues }))]
+    if (environment['CUDA_DEVICE_MAX_CONNECTIONS'] !== undefined) return all
+    const asRun = new Child(program, [libcuda, ptx], environment)
+    return [...all, only(QUERIES, await start('C, 8 queues', 'C', asRun, { queues: '8' }))]
   }
   return [{ name: 'C', reason }]
 }
+
+const only = (keys: ReadonlySet<string>, started: Contestant | Absent): Contestant | Absent =>
+  'reason' in started ? started : { ...started, keys }
 
 async function start(
   name: string,

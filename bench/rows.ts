@@ -300,6 +300,7 @@ const loops: Readonly<Record<GpuKey, Loop>> = {
   'late-100us': late(1e5),
   'late-1ms': late(1e6),
   'late-10ms': late(1e7),
+  'late-100ms': late(1e8),
   'cpu-await': cpuAwait,
   'beside-0': beside(0),
   'beside-31': beside(31),

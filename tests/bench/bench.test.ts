@@ -85,7 +85,7 @@ describe('npm run bench', () => {
     )
     assert.deepEqual(
       result.contestants.map(({ name }) => name),
-      ['cuda-streams', 'C', 'C, 8 queues'],
+      ['cuda-streams', 'C', 'C, blocking event', 'C, 8 queues'],
     )
     const withoutC = result.rows.filter(({ samples }) => samples['C'] === undefined).map(({ key }) => key)
     assert.deepEqual(withoutC, ['record-dropped', 'wrap'])
