@@ -44,6 +44,7 @@ EXPORT napi_value napi_register_module_v1(napi_env env, napi_value exports) {
   add_methods(env, exports, timer_methods);
   add_methods(env, exports, layout);
   add_functions(env, own, memory_functions);
+  add_functions(env, own, copy_functions);
   add_functions(env, own, library_functions);
   add_functions(env, own, thread_functions);
   add_functions(env, own, watchdog_functions);

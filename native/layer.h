@@ -25,7 +25,7 @@ typedef struct {
 
 /** Each list ends with a row without a name. */
 extern const Method call_methods[], memory_methods[], library_methods[], timer_methods[];
-extern const OwnFunction memory_functions[], library_functions[], thread_functions[], watchdog_functions[];
+extern const OwnFunction memory_functions[], copy_functions[], library_functions[], thread_functions[], watchdog_functions[];
 
 /** Throws an Error in JavaScript. Returns NULL. */
 napi_value fail(napi_env env, const char *message);

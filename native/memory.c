@@ -129,11 +129,6 @@ static int release(Word address) {
   return 0;
 }
 
-static int copy(Word to, Word from, Word length) {
-  memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, length);
-  return 0;
-}
-
 /** Asks for pages of 2 MiB for the whole ones in this memory. The system need not follow. */
 static int large_pages(Word address, Word length) {
   const Word page = 2 * 1024 * 1024, begin = (address + page - 1) & ~(page - 1), end = (address + length) & ~(page - 1);
@@ -143,4 +138,4 @@ static int large_pages(Word address, Word length) {
 const Method memory_methods[] = {{"view", view}, {"addressOf", address_of}, {"text", text},
                                  {"detach", detach}, {"fillAtEnd", fill_at_end}, {NULL, NULL}};
 const OwnFunction memory_functions[] = {{"readMemory", read_memory}, {"allocate", allocate}, {"release", release},
-                                        {"copy", copy}, {"largePages", large_pages}, {NULL, NULL}};
+                                        {"largePages", large_pages}, {NULL, NULL}};

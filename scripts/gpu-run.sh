@@ -37,8 +37,8 @@ cd "$here/app"
 what=${1:-test}
 shift || true
 case $what in
-  # The simulator is tested where there is no GPU.
-  test) CUDA_STREAMS_TEST_BACKENDS=cuda exec "$node" scripts/test.mjs "$@" ;;
+  # The rest is tested where there is no GPU.
+  test) exec "$node" scripts/test.mjs --gpu "$@" ;;
   start) exec "$node" dist/examples/pipeline/main.js "$@" ;;
   bench) exec "$node" dist/bench/main.js "$@" ;;
   *) exec "$node" "$what" "$@" ;;

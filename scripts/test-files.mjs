@@ -1,8 +1,9 @@
 // Which of the compiled tests are meant: all, or those whose path below tests/ contains one of the words. Of the set `quick` those
 // for between two edits: the folders that mirror the core of src, without the files that take seconds each. Of the set `run-time`
 // those about what each run time does in its own way: native code, the event loop, promises, threads, the collector, call sites, how modules
-// are loaded. The rest of the library is JavaScript as the language defines it, which one run time tries for all.
-import { existsSync, readdirSync } from 'node:fs'
+// are loaded. The rest of the library is JavaScript as the language defines it, which one run time tries for all. Of the set `gpu` those that
+// use a GPU where there is one.
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -40,18 +41,38 @@ const isOfRunTime = (name) =>
   (RUN_TIME_FOLDERS.includes(name.split('/')[0]) && isQuick(name)) ||
   RUN_TIME_FILES.some((file) => name === `${file}.test.js`)
 
-const SETS = { all: () => true, quick: isQuick, 'run-time': isOfRunTime }
+/** Do the modules that this one loads, or those that they load, open the NVIDIA driver? */
+function usesGpu(name, seen = new Set()) {
+  if (name === 'helpers/cuda-workbench.js') return true
+  if (seen.has(name) || !existsSync(join(tests, name))) return false
+  seen.add(name)
+  const paths = readFileSync(join(tests, name), 'utf8').matchAll(/(?:from|import|URL)\s*\(?\s*'(\.[^']+\.js)'/g)
+  return [...paths].some(([, path]) => usesGpu(join(dirname(name), path), seen))
+}
 
-/** Paths below dist/tests, with `/`. The set is `all`, `quick` or `run-time`. */
+const SETS = { all: () => true, quick: isQuick, 'run-time': isOfRunTime, gpu: (name) => usesGpu(name) }
+
+/** Files that take longest begin first. */
+const LONGEST_FIRST = [
+  'conformance/matrix',
+  'torture/torture',
+  'torture/faults',
+  'soak/soak',
+  'fake-driver/fake-driver',
+]
+const rankOf = (name) =>
+  (LONGEST_FIRST.indexOf(name.replace('.test.js', '')) + LONGEST_FIRST.length + 1) % (LONGEST_FIRST.length + 1)
+
+/** Paths below dist/tests, with `/`, in the order in which they should begin. The set is `all`, `quick`, `run-time` or `gpu`. */
 export function testFiles({ words, set }) {
-  const named = [...SLOW_FILES, ...RUN_TIME_FILES]
+  const named = [...SLOW_FILES, ...RUN_TIME_FILES, ...LONGEST_FIRST]
   const gone = named.filter((file) => !existsSync(join(tests, `${file}.test.js`)))
   if (gone.length > 0) throw new Error(`${import.meta.url} names what is not there: ${gone.join(', ')}`)
   const files = readdirSync(tests, { recursive: true, encoding: 'utf8' })
     .map((name) => name.replaceAll('\\', '/'))
     .filter((name) => name.endsWith('.test.js') && (words.length === 0 || words.some((word) => name.includes(word))))
     .filter(SETS[set])
-    .sort()
+    .sort((a, b) => rankOf(a) - rankOf(b) || (a < b ? -1 : 1))
   if (files.length === 0) throw new Error(`No test file has ${words.join(' or ')} in its path`)
   return files
 }

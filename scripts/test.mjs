@@ -1,5 +1,5 @@
 // Runs the compiled tests: all of them, or those whose path below tests/ contains one of the words given. `--quick`: few, with
-// few combinations; `--nightly`: all combinations, on two seeds of the simulator, which takes an hour.
+// few combinations; `--nightly`: all combinations, on two seeds of the simulator, which takes an hour. `--gpu`: those that use a GPU, on that alone.
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { testFiles, tests } from './test-files.mjs'
@@ -7,9 +7,16 @@ import { testFiles, tests } from './test-files.mjs'
 const given = process.argv.slice(2)
 const effort = ['quick', 'nightly'].find((name) => given.includes(`--${name}`))
 const words = given.filter((word) => !word.startsWith('--'))
-const files = testFiles({ words, set: effort === 'quick' ? 'quick' : 'all' }).map((name) => join(tests, name))
+const onGpu = given.includes('--gpu')
+const files = testFiles({ words, set: onGpu ? 'gpu' : effort === 'quick' ? 'quick' : 'all' }).map((name) =>
+  join(tests, name),
+)
 // Each file is a process, and on a GPU each has a context for every device: a few at a time are enough.
 const options = ['--expose-gc', '--test', '--test-concurrency=4', '--test-reporter=spec']
-const env = { ...process.env, ...(effort === undefined ? {} : { CUDA_STREAMS_TEST_EFFORT: effort }) }
+const env = {
+  ...process.env,
+  ...(effort === undefined ? {} : { CUDA_STREAMS_TEST_EFFORT: effort }),
+  ...(onGpu ? { CUDA_STREAMS_TEST_BACKENDS: 'cuda' } : {}),
+}
 const { status } = spawnSync(process.execPath, [...options, ...files], { stdio: 'inherit', env })
 process.exit(status ?? 1)

@@ -335,6 +335,8 @@ export interface MemoryDriver {
   isDone(event: EventHandle): boolean
   /** Zeros in ordinary memory, about to be filled. */
   newArrayBuffer(byteLength: number): ArrayBuffer
+  /** Copies bytes of the host to as many others, now: several threads at a time, where that is worth it. */
+  copyBytes(to: Uint8Array, from: Uint8Array): void
 }
 
 /** The memory of a device, in bytes. */

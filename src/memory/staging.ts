@@ -207,11 +207,11 @@ function uploadPart(
   for (let offset = begin; offset < end; offset += CHUNK_BYTES) {
     const part = bytes.subarray(offset, Math.min(end, offset + CHUNK_BYTES))
     const { memory, ready } = ring.place(part.length)
-    if (ready) memory.ownBytes().set(part)
+    if (ready) stream.driver.memory.copyBytes(memory.ownBytes(), part)
     else {
       kept ??= { begin: offset, bytes: new Uint8Array(stream.driver.memory.newArrayBuffer(end - offset)) }
-      kept.bytes.set(part, offset - kept.begin)
       const copy = kept.bytes.subarray(offset - kept.begin, offset - kept.begin + part.length)
+      stream.driver.memory.copyBytes(copy, part)
       fillLater(rings.helper, stream, memory, copy, pending)
     }
     queueCopy(stream, at(buffer, offset), memory, part.length, 'upload')
@@ -242,7 +242,7 @@ export function stageDownload(stream: StreamImpl, buffer: BufferImpl, into: Uint
       allocation.beforeUse(helper)
       queueHostFunction(helper, pending, () =>
         into.length === byteLength
-          ? into.set(memory.ownBytes(), offset)
+          ? stream.driver.memory.copyBytes(into.subarray(offset, offset + length), memory.ownBytes())
           : invalidValue('into was detached or shortened before its download was done'),
       )
       allocation.afterUse(helper)
@@ -260,7 +260,7 @@ function fillLater(
   pending: Pending,
 ): void {
   memory.allocation.orderAfterUses(helper)
-  queueHostFunction(helper, pending, () => memory.ownBytes().set(bytes))
+  queueHostFunction(helper, pending, () => helper.driver.memory.copyBytes(memory.ownBytes(), bytes))
   stream.driver.streamWaitStream(stream.handle, helper.handle, helper.context)
 }
 

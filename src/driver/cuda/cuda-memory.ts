@@ -28,6 +28,7 @@ import { check } from './libcuda/libcuda.js'
 import { Copies, type CopiesParts } from './memory/copies.js'
 import {
   type Block,
+  copyBytes,
   KeptBlocks,
   newArrayBuffer,
   PORTABLE_AND_MAPPED,
@@ -202,6 +203,10 @@ export class CudaMemory implements MemoryDriver {
 
   newArrayBuffer(byteLength: number): ArrayBuffer {
     return newArrayBuffer(byteLength)
+  }
+
+  copyBytes(to: Uint8Array, from: Uint8Array): void {
+    copyBytes(to, from)
   }
 
   isDone(event: EventHandle): boolean {

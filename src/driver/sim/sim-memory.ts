@@ -262,6 +262,10 @@ export class SimMemory implements MemoryDriver {
     return new ArrayBuffer(byteLength)
   }
 
+  copyBytes(to: Uint8Array, from: Uint8Array): void {
+    to.set(from)
+  }
+
   isDone(event: EventHandle): boolean {
     this.machine.scheduler.tick()
     const found = this.registry.peekEvent(event)

@@ -29,10 +29,13 @@ async function lackOf(use: () => unknown): Promise<string | undefined> {
   }
 }
 
+/** The libraries of a machine with a GPU do nothing on a fake one. */
 const needsCublas: NonNullable<Call['lacks']> = ({ lab }) =>
-  lab.once('cuBLAS', () => lackOf(() => new Cublas(lab.allocationStream).close()))
+  isFakeDriver()
+    ? 'a fake GPU has no cuBLAS'
+    : lab.once('cuBLAS', () => lackOf(() => new Cublas(lab.allocationStream).close()))
 const needsNccl: NonNullable<Call['lacks']> = ({ lab }) =>
-  lab.once('NCCL', () => lackOf(() => lab.device.run(() => ncclVersion())))
+  isFakeDriver() ? 'a fake GPU has no NCCL' : lab.once('NCCL', () => lackOf(() => lab.device.run(() => ncclVersion())))
 
 const matrix = (name: string) => ({ name, word: ONE, takes: 'of the device' as const })
 const product = { name: 'product', word: 0, becomes: () => SIXTEEN, takes: 'of the device' as const }
@@ -326,3 +329,5 @@ const simCalls: readonly Call[] = [
 ]
 
 export const libraryCalls: readonly Call[] = [...cublasCalls, ...dlpackCalls, ...ncclCalls, ...simCalls]
+
+import { isFakeDriver } from '../../fake-driver/fake-cuda.js'
