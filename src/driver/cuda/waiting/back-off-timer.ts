@@ -1,9 +1,9 @@
 /**
  * How a thread passes the time between two queries of the GPU.
  *
- * Its event loop polls for a moment, then sleeps. If it waits for nothing but events, a native thread queries them meanwhile, at intervals of
- * a fixed share of the time already waited, and wakes it when one is done. Otherwise the event loop itself sleeps for such intervals.
- * So the end of a wait is noticed late by that share at most.
+ * Its event loop polls for a moment, then sleeps. If it waits for nothing but events, a native thread queries them meanwhile, and wakes it
+ * when one is done. Otherwise the event loop itself sleeps between two queries. The intervals are a fixed share of the time already waited, so
+ * the end of a wait is noticed late by that share at most.
  */
 
 import { own } from '../../../native/c-functions.js'
@@ -19,8 +19,11 @@ const POLL_FOR = 200n * MICROSECOND
 const SHORTEST = 50n * MICROSECOND
 const LONGEST = 20n * MILLISECOND
 const SHARE = 32n
-/** The native thread's longest interval. A query and the sleep before it take 2 % of it. */
-const LONGEST_BETWEEN_QUERIES = 250n * MICROSECOND
+/** The same for the native thread, whose queries cost less. It takes 2 % of a core: a query, and mostly the sleep before it, 10 µs. */
+const LONGEST_BETWEEN_QUERIES = 500n * MICROSECOND
+const SHARE_BETWEEN_QUERIES = 64n
+/** Meanwhile the event loop looks so often whether a warning is due. */
+const LONGEST_WITH_QUERIES = 250n * MILLISECOND
 
 /** The most events that the native thread queries, and where they are: see Queries in native/timer.c. */
 const MOST_EVENTS = 16
@@ -76,8 +79,8 @@ export class BackOffTimer implements BackOff {
     const events = this.queries?.awaited() ?? []
     if (events.length === 0 || events.length > MOST_EVENTS) this.#timer.start(between(SHORTEST, wanted, LONGEST))
     else {
-      const period = between(SHORTEST, wanted, LONGEST_BETWEEN_QUERIES)
-      this.#timer.start(between(SHORTEST, waited, LONGEST), this.#queriesOf(events, period))
+      const period = between(SHORTEST, waited / SHARE_BETWEEN_QUERIES, LONGEST_BETWEEN_QUERIES)
+      this.#timer.start(between(SHORTEST, waited, LONGEST_WITH_QUERIES), this.#queriesOf(events, period))
     }
   }
 
