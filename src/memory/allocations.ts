@@ -272,7 +272,7 @@ export class InterprocessAllocation extends Allocation {
   }
 
   protected override free(): void {
-    this.uses.handOver((events) => this.driver.sharing.free(this.pointer, events))
+    this.uses.handOver(this.driver, (events) => this.driver.sharing.free(this.pointer, events))
   }
 }
 
@@ -286,7 +286,7 @@ export class ImportedAllocation extends Allocation {
   }
 
   protected override free(): void {
-    this.uses.handOver((events) => this.#imported.close(events))
+    this.uses.handOver(this.driver, (events) => this.#imported.close(events))
   }
 }
 
@@ -322,6 +322,6 @@ export class PinnedAllocation extends Allocation {
   protected override free(): void {
     const { views } = this
     this.views = undefined
-    this.uses.handOver((events) => this.driver.memory.closePinned(this.pointer, views, events))
+    this.uses.handOver(this.driver, (events) => this.driver.memory.closePinned(this.pointer, views, events))
   }
 }

@@ -5,7 +5,7 @@
 import { nextSerial } from '../base/library-object.js'
 import { memoize } from '../base/memoize.js'
 import type { Device } from '../device.js'
-import { type Driver, EventFlag, type EventHandle, type InternalEvent } from '../driver/driver.js'
+import { type Driver, EventFlag, type EventHandle, type InternalEvent, type StreamHandle } from '../driver/driver.js'
 import { StreamImpl } from '../streams/stream-impl.js'
 
 /** The most streams that have an event of their own: those of more are joined into one event. */
@@ -45,6 +45,8 @@ const NONE: readonly StreamUse[] = []
 export class StreamUses {
   /** An array, since most memory has no such uses and none has many: a map would cost more than all the rest. */
   #uses = NONE
+  /** Of first uses whose work was not queued yet, or was refused: their events, used before for something else, stand for nothing. */
+  #prepared = NONE
 
   has(serial: number): boolean {
     return this.#useOf(serial) !== undefined
@@ -52,15 +54,17 @@ export class StreamUses {
 
   /** To be called before work that uses the memory is queued, so that a failure comes before it. */
   prepare(use: StreamImpl, device: Device): void {
-    if (this.has(use.serial)) return
+    const { serial } = use
+    if (this.has(serial) || this.#prepared.some((each) => each.serial === serial)) return
     if (this.#uses.length >= MOST_EVENTS) this.#join(use.driver, internalStream(device))
-    this.#add(use.serial, internalEvent(use))
+    this.#prepared = [...this.#prepared, { serial, ...internalEvent(use) }]
   }
 
   /** To be called after that work was queued. */
   record({ driver, handle, serial }: StreamImpl): void {
     const own = this.#useOf(serial)
     if (own !== undefined) driver.eventRecordInternal(own.event, handle)
+    else this.#recordFirst(driver, handle, serial)
   }
 
   /** Orders the stream's later work after all uses. */
@@ -75,9 +79,10 @@ export class StreamUses {
   }
 
   /** Gives the events to the function, which owns them afterwards. If it throws, they stay here. */
-  handOver(to: (events: readonly InternalEvent[]) => void): void {
+  handOver(driver: Driver, to: (events: readonly InternalEvent[]) => void): void {
     to(this.#uses)
     this.#uses = NONE
+    this.recycle(driver)
   }
 
   /** Takes over an event that is recorded behind uses by other code. */
@@ -87,13 +92,22 @@ export class StreamUses {
   }
 
   recycle(driver: Driver): void {
-    for (const { context, event } of this.#uses) driver.eventRecycle(context, event)
+    for (const { context, event } of [...this.#uses, ...this.#prepared]) driver.eventRecycle(context, event)
     this.#uses = NONE
+    this.#prepared = NONE
   }
 
   #useOf(serial: number): StreamUse | undefined {
     for (const use of this.#uses) if (use.serial === serial) return use
     return undefined
+  }
+
+  #recordFirst(driver: Driver, handle: StreamHandle, serial: number): void {
+    const own = this.#prepared.find((each) => each.serial === serial)
+    if (own === undefined) return
+    driver.eventRecordInternal(own.event, handle)
+    this.#prepared = this.#prepared.filter((each) => each !== own)
+    this.#uses = [...this.#uses, own]
   }
 
   #add(serial: number, { context, event }: InternalEvent): void {
@@ -103,7 +117,8 @@ export class StreamUses {
   #join(driver: Driver, internal: StreamImpl): void {
     this.orderBefore(internal)
     const own = recordedEvent(internal, (event) => driver.eventRecordInternal(event, internal.handle))
-    this.recycle(driver)
+    for (const { context, event } of this.#uses) driver.eventRecycle(context, event)
+    this.#uses = NONE
     this.#add(internal.serial, own)
   }
 }

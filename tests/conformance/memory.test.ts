@@ -1,7 +1,7 @@
 /** Device memory and pinned memory: making, slicing, wrapping and closing them, and what is refused. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { DeviceBuffer, PinnedBuffer, Stream } from 'cuda-streams'
+import { DeviceBuffer, Module, PinnedBuffer, Stream } from 'cuda-streams'
 import { toDLPack } from 'cuda-streams/dlpack'
 import { simulate } from 'cuda-streams/sim'
 import { onEveryBackend } from '../helpers/suite.js'
@@ -15,6 +15,7 @@ import {
   refusedByDriver,
   secondDevice,
 } from './expect.js'
+import { PTX, SIGNATURE } from './matrix/adding.js'
 
 onEveryBackend('memory', (bench) => {
   const { device } = bench
@@ -79,6 +80,22 @@ onEveryBackend('memory', (bench) => {
     }
     refused(() => Reflect.construct(DeviceBuffer, [{}]), 'ERR_INVALID_ARG_TYPE', /device\.alloc/)
     refused(() => Reflect.construct(PinnedBuffer, []), 'ERR_INVALID_ARG_TYPE', /allocPinned/)
+  })
+
+  test('M5 a launch that the driver refuses has not used the memory: closing it waits for nothing of that stream', () => {
+    using other = bench.stream()
+    using stream = bench.stream()
+    using module = Module.load(PTX, { device })
+    const kernel = module.kernel('add', SIGNATURE)
+    for (let round = 0; round < 3; round += 1) {
+      const buffer = device.alloc(64, { stream })
+      // An event that the library may use again was recorded in a capture, which is over.
+      other.beginCapture()
+      other.record().close()
+      other.endCapture().close()
+      refusedByDriver(() => other.launch(kernel, { grid: 1, block: 2048 }, buffer, 16, 1), 1)
+      buffer.close()
+    }
   })
 
   test('M3 views that do not fit are refused', () => {

@@ -34,9 +34,9 @@ export class CopyEffect implements Work {
     return isWithinHost(this.to, this.from)
   }
 
-  /** Which kinds of memory, and of which device, cannot be changed. */
+  /** Between which kinds of memory it is cannot be changed. */
   get shape(): string {
-    return `copy ${placeOf(this.to)} from ${placeOf(this.from)}`
+    return shapeOf('copy', this.to, this.from)
   }
 
   effect(): void {
@@ -84,7 +84,7 @@ export class RowsEffect implements Work {
   }
 
   get shape(): string {
-    return `copy of rows ${placeOf(this.to.block)} from ${placeOf(this.from.block)}`
+    return shapeOf('copy of rows', this.to.block, this.from.block)
   }
 
   effect(): void {
@@ -230,5 +230,12 @@ export class FreeEffect implements Work {
 const isWithinHost = (to: MemoryBlock, from: MemoryBlock): boolean =>
   !(to instanceof DeviceMemory || from instanceof DeviceMemory)
 
+/** All that CUDA distinguishes in the update of a copy: memory of a pool, and any other, of the host too. */
 const placeOf = (block: MemoryBlock): string =>
-  block instanceof DeviceMemory ? `device ${block.device.ordinal}` : 'host'
+  block instanceof DeviceMemory && block.pool !== undefined
+    ? `a pool of device ${block.device.ordinal}`
+    : 'other memory'
+
+/** A copy within the host is a host function. */
+const shapeOf = (what: string, to: MemoryBlock, from: MemoryBlock): string =>
+  isWithinHost(to, from) ? `${what} within the host` : `${what} to ${placeOf(to)} from ${placeOf(from)}`

@@ -137,7 +137,9 @@ export class LentAllocation extends Allocation {
 
   protected override free(): void {
     const { driver, filled, handBack } = this
-    this.uses.handOver((events) => handBackAfter(driver, filled === undefined ? events : [...events, filled], handBack))
+    this.uses.handOver(driver, (events) =>
+      handBackAfter(driver, filled === undefined ? events : [...events, filled], handBack),
+    )
   }
 }
 
