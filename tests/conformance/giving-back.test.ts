@@ -98,6 +98,27 @@ onEveryBackend('what is closed while a stream stands', (bench) => {
     bench.destroyForeignStream(handle)
   })
 
+  test('W6 an instance of two branches, at a host function: closing it waits for nothing', async () => {
+    using stream = bench.stream()
+    using other = bench.stream()
+    using graph = stream.capture(() => {
+      other.wait(stream).launchHostFunc(() => {})
+      stream.launchHostFunc(() => {}).wait(other)
+    })
+    for (const made of ['before', 'meanwhile']) {
+      const early = made === 'before' ? graph.instantiate() : undefined
+      let ran = 0
+      stream.launchHostFunc(() => {
+        ran += 1
+      })
+      const exec = early ?? graph.instantiate()
+      exec.close()
+      assert.equal(ran, 0)
+      await stream.finished()
+      assert.equal(ran, 1)
+    }
+  })
+
   for (const [where, stand] of Object.entries(STANDS)) {
     for (const [what, make] of Object.entries(ROWS)) {
       test(`W6 ${what}, at ${where}`, async () => {

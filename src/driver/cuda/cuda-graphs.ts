@@ -36,6 +36,7 @@ import type { LibcudaParts } from './libcuda/driver-calls.js'
 import { check, checkDestroyed } from './libcuda/libcuda.js'
 import type { Blocking } from './waiting/blocking.js'
 import type { EventPool } from './waiting/event-pool.js'
+import type { IdleDevices } from './waiting/idle-devices.js'
 import type { ValueWaits } from './waiting/value-waits.js'
 
 export interface CudaGraphsParts extends LibcudaParts {
@@ -48,6 +49,7 @@ export interface CudaGraphsParts extends LibcudaParts {
   readonly green: Pick<CudaGreenContexts, 'of' | 'isGreen' | 'launchStreamOf'>
   readonly pool: EventPool
   readonly valueWaits: Pick<ValueWaits, 'beforeWait' | 'queued'>
+  readonly idleDevices: Pick<IdleDevices, 'whenIdle'>
   readonly driver: {
     /** Makes a call in which CUDA may make that many streams of its own in a context. */
     withStreams<R>(context: ContextHandle, streams: number, call: () => R, what: string, greens: Greens): R
@@ -400,13 +402,18 @@ export class CudaGraphs implements GraphDriver {
   }
 
   destroyExec(exec: GraphExecHandle): void {
-    const { library, relaxed, pool } = this.parts
+    const { library, relaxed, pool, hostFunctions, idleDevices } = this.parts
     const instance = this.#instances.get(exec)
     this.#instances.delete(exec)
     for (const semaphore of instance?.semaphores ?? []) semaphore.destroy()
     if (instance?.lastLaunch !== undefined) pool.giveBack(instance.context, instance.lastLaunch, EventFlag.DEFAULT)
-    const result = relaxed.run(() => library.cuGraphExecDestroy(exec))
-    checkDestroyed('cuGraphExecDestroy', result)
+    const destroy = (): void =>
+      checkDestroyed(
+        'cuGraphExecDestroy',
+        relaxed.run(() => library.cuGraphExecDestroy(exec)),
+      )
+    // CUDA gives memory of its own back in some of these calls, for which it waits for the device.
+    if (hostFunctions.exclusivelyNow(destroy) === undefined) idleDevices.whenIdle(destroy)
   }
 
   upload(exec: GraphExecHandle, stream: StreamHandle): void {
