@@ -47,12 +47,14 @@ export interface Elements<V> {
   readonly alignment: number
   /**
    * The values one after another, as bytes to upload. Padding is 0. Floats are rounded to the nearest, ties to even.
+   * @param values An array of them, or what else can be iterated.
    * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE, ERR_INVALID_ARG_VALUE for a value that is not of the type: the message names
    * the value and the field
    */
   pack(values: Iterable<V>): OwnBytes
   /**
    * The values in bytes that were downloaded.
+   * @param bytes Whole elements: a typed array or an ArrayBuffer.
    * @throws {Error} ERR_INVALID_ARG_VALUE unless they are whole elements; ERR_INVALID_ARG_TYPE
    */
   unpack(bytes: Bytes): V[]
@@ -317,7 +319,7 @@ function elementsBy<V>(layout: ElementLayout): Elements<V> {
           view,
           index * byteLength,
           value,
-          (path, type) => `values[${index}]${path}${type === layout.text ? '' : ` (${type})`}`,
+          (path, type) => `values[${index}]${path}${path === '' ? '' : ` (${type})`}`,
         )
       }
       return bytes
@@ -339,8 +341,8 @@ function elementsBy<V>(layout: ElementLayout): Elements<V> {
  * @throws {Error} ERR_INVALID_ARG_VALUE for a type that does not exist
  * @example
  * ```ts
- * await stream.upload(weights, elements('bf16').pack([1, 0.5, -2]))
- * const values = elements('bf16').unpack(await stream.download(weights))
+ * await stream.upload(buffer, elements('bf16').pack([1, 0.5, -2]))
+ * const values = elements('bf16').unpack(await stream.download(buffer))
  * ```
  */
 export function elements<T extends ScalarType | VectorType>(type: T): Elements<ValueOf<T>> {
@@ -367,8 +369,8 @@ const LONGEST_FIELD = 2 ** 20
  * @example
  * ```ts
  * const Particle = struct({ position: 'f32x3', velocity: 'f32x3', mass: 'f32' })
- * await stream.upload(particles, Particle.pack([{ position: [0, 0, 0], velocity: [1, 0, 0], mass: 2 }]))
- * const [first] = Particle.unpack(await stream.download(particles))
+ * await stream.upload(buffer, Particle.pack([{ position: [0, 0, 0], velocity: [1, 0, 0], mass: 2 }]))
+ * const [first] = Particle.unpack(await stream.download(buffer))
  * ```
  */
 export function struct<const F extends StructFields>(fields: F, options?: StructOptions): Struct<StructValue<F>> {
@@ -411,11 +413,14 @@ export interface ElementView<V> extends Iterable<V> {
   readonly length: number
   /**
    * A copy of an element.
+   * @param index Which, from 0.
    * @throws {Error} ERR_OUT_OF_RANGE for an index beyond the memory
    */
   get(index: number): V
   /**
    * Writes an element.
+   * @param index Which, from 0.
+   * @param value The new value.
    * @throws {Error} ERR_OUT_OF_RANGE for an index beyond the memory; as `pack()` for a value that is not of the type
    */
   set(index: number, value: V): void

@@ -93,7 +93,9 @@ export function declarationText({ file, kernels, structs }: Made): string {
     return `${comment(own)}export interface ${own.name} {\n${members.join('')}}\nexport declare const ${own.name}: Struct<${own.name}>\n`
   })
   const exports = kernels.map((kernel) => {
-    const parameters = kernel.signature.map((type, index) => `${kernel.parameterNames[index]}: ${parameterText(type)}`)
+    const parameters = kernel.signature.map(
+      (type, index) => `${labelOf(kernel.parameterNames[index] ?? '')}: ${parameterText(type)}`,
+    )
     return `${comment(kernel)}export declare const ${kernel.name}: DefinedKernel<readonly [${parameters.join(', ')}]>\n`
   })
   return [
@@ -103,6 +105,9 @@ export function declarationText({ file, kernels, structs }: Made): string {
     [...types, ...exports].join('\n'),
   ].join('\n')
 }
+
+/** Labels of a tuple cannot be every word: `in` is a name in C++ alone. */
+const labelOf = (name: string): string => (isReserved(name) ? `${name}_` : name)
 
 /** A text of a type, of which an array can be made. */
 const arrayElement = (text: string): string => (text.startsWith('readonly ') ? `(${text})` : text)
