@@ -366,7 +366,9 @@ class DeviceSource {
     const word = texts[keyword]
     const bases = texts.indexOf(':')
     const own = texts.slice(keyword + 1, bases < 0 ? undefined : bases).filter((text) => text !== 'final')
-    const given = own.at(-1) === ')' || own.at(-1) === ']' ? undefined : own.at(-1)
+    const given = /^\w+$/.test(own.at(-1) ?? '') ? own.at(-1) : undefined
+    // What looks like a macro behind the name may be either.
+    const isUnclear = /^[A-Z_\d]+$/.test(given ?? '') && /^\w+$/.test(own.at(-2) ?? '')
     const last = this.#tokens[next - 2]?.text ?? ''
     const name = given ?? (isTypedef && /^\w+$/.test(last) ? last : undefined)
     const body: OpenStruct = { members: [], refused: undefined, isPublic: word !== 'class' }
@@ -383,13 +385,18 @@ class DeviceSource {
       } else this.#members(behind, next)
     }
     const isNested = kind === 'class' || isTemplate
-    if (name === undefined || own.includes('<') || (isNested && given === undefined)) return
+    if (name === undefined || isUnclear || own.includes('<') || own.includes('::')) return
+    if (isNested && given === undefined) return
     const start = this.#tokens[at]?.start ?? 0
     const { members, refused } = body
     const comment = commentAbove(this.text, start)
     this.all.structs.push({ name, file: this.file, path, start, comment, members, refused })
     const place = isNested ? (this.#tokens[behind - 1]?.start ?? 0) : (this.#tokens[next - 1]?.end ?? 0)
-    this.#edits.push({ start: place, end: place, text: ` ${structMark(this.all.structs.length, name, isNested)} ` })
+    this.#edits.push({
+      start: place,
+      end: place,
+      text: ` ${structMark(this.all.structs.length, isNested || given === undefined ? name : `${word} ${name}`, isNested)} `,
+    })
   }
 
   #refuse(why: string): void {

@@ -75,48 +75,46 @@ const VECTOR_NAMES: { readonly [T in ScalarType]?: string } = {
 }
 const numberOf = (scalar: ScalarType): number => 1 + SCALAR_TYPES.indexOf(scalar)
 
-const TO = 'static __device__ constexpr void to(out &o)'
+const known = (type: string, numbers: string): string =>
+  `template <> struct described<${type}> { typedef ${numbers} type; };`
 
 function specializations(): string {
-  const known = (type: string, numbers: string): string =>
-    `template <> struct described<${type}> { ${TO} { ${numbers} } };`
-  const one = (scalar: ScalarType): string => `o.put(${numberOf(scalar)});`
+  const one = (scalar: ScalarType): string => `bytes<${numberOf(scalar)}>`
   const plain = SCALAR_TYPES.flatMap((scalar) => NAMES[scalar].map((name) => known(name, one(scalar))))
   const vectors = SCALAR_TYPES.flatMap((scalar) => {
     const { lanes = [], bytes } = elementType(scalar)
     const name = VECTOR_NAMES[scalar]
     if (name === undefined) return []
-    const isOwn = scalar === 'f16' || scalar === 'bf16'
+    const isPairOnly = scalar === 'f16' || scalar === 'bf16'
     return [
-      ...(isOwn ? [] : [known(`::${name}1`, one(scalar))]),
+      ...(isPairOnly ? [] : [known(`::${name}1`, one(scalar))]),
       // Of double4 and the like some toolkits say at each use that they are deprecated.
       ...lanes
         .filter((count) => bytes * count <= 24)
-        .map((count) => known(`::${name}${count}`, `o.put(${VECTOR}); o.put(${count}); ${one(scalar)}`)),
+        .map((count) => known(`::${name}${count}`, `bytes<${VECTOR}, ${count}, ${numberOf(scalar)}>`)),
     ]
   })
   // Of 8 bytes on Linux, 4 on Windows.
   const longs = [
-    known('long', `o.put(sizeof(long) == 8 ? ${numberOf('i64')} : ${numberOf('i32')});`),
-    known('unsigned long', `o.put(sizeof(long) == 8 ? ${numberOf('u64')} : ${numberOf('u32')});`),
-    known('::dim3', `o.put(${VECTOR}); o.put(3); ${one('u32')}`),
+    known('long', `bytes<sizeof(long) == 8 ? ${numberOf('i64')} : ${numberOf('i32')}>`),
+    known('unsigned long', `bytes<sizeof(long) == 8 ? ${numberOf('u64')} : ${numberOf('u32')}>`),
+    known('::dim3', `bytes<${VECTOR}, 3, ${numberOf('u32')}>`),
   ]
   return [...plain, ...vectors, ...longs].join('\n')
 }
 
 const MODIFIED = ['const', 'volatile', 'const volatile']
 
-/** Stands before the source. `members` are those of its structs, in their order. */
+/** Stands before the source. `members` are those of its structs, in their order. C++11 reads it. */
 export const probeDeclarations = (
   members: readonly (readonly string[])[],
 ): string => `struct __half; struct __half2; struct __nv_bfloat16; struct __nv_bfloat162;
 namespace cuda_streams {
-struct out {
-  unsigned char *bytes;
-  unsigned length;
-  __device__ constexpr void put(unsigned value) { if (bytes) bytes[length] = value; ++length; }
-  __device__ constexpr void word(unsigned value) { put(value & 255); put(value >> 8 & 255); put(value >> 16 & 255); put(value >> 24); }
-};
+template <unsigned char... CsB> struct bytes {};
+template <unsigned CsN> struct word { typedef bytes<(CsN & 255), (CsN >> 8 & 255), (CsN >> 16 & 255), (CsN >> 24)> type; };
+template <class... CsA> struct joined { typedef bytes<> type; };
+template <unsigned char... CsB> struct joined<bytes<CsB...>> { typedef bytes<CsB...> type; };
+template <unsigned char... CsB, unsigned char... CsC, class... CsA> struct joined<bytes<CsB...>, bytes<CsC...>, CsA...> : joined<bytes<CsB..., CsC...>, CsA...> {};
 template <class CsT> struct tag {};
 template <unsigned CsN> struct number { enum : unsigned { value = CsN }; };
 __device__ number<0> cuda_streams_struct(...);
@@ -126,49 +124,50 @@ template <class CsT, unsigned CsN, bool CsE> struct by_number;
 template <class CsT> struct described : by_number<CsT, number_of<CsT>::value, __is_enum(CsT)> {};
 ${specializations()}
 ${MODIFIED.map((cv) => `template <class CsT> struct described<${cv} CsT> : described<CsT> {};`).join('\n')}
-template <class CsT> struct described<CsT*> { ${TO} { o.put(${POINTER}); } };
+template <class CsT> struct described<CsT*> { typedef bytes<${POINTER}> type; };
 ${['', ...MODIFIED]
   .map(
     (cv) =>
-      `template <class CsT, decltype(sizeof(0)) CsN> struct described<${cv} CsT[CsN]> { ${TO} { o.put(${ARRAY}); o.word(CsN); described<CsT>::to(o); } };`,
+      `template <class CsT, decltype(sizeof(0)) CsN> struct described<${cv} CsT[CsN]> : joined<bytes<${ARRAY}>, typename word<CsN>::type, typename described<CsT>::type> {};`,
   )
   .join('\n')}
-template <class CsT> struct by_number<CsT, 0, false> { ${TO} { o.put(${UNKNOWN}); } };
-template <class CsT> struct by_number<CsT, 0, true> { ${TO} { o.put(sizeof(CsT) == 1 ? ${numberOf('u8')} : sizeof(CsT) == 2 ? ${numberOf('u16')} : sizeof(CsT) == 8 ? ${numberOf('i64')} : ${numberOf('i32')}); } };
-template <class CsT> struct parameter { ${TO} { o.put(0); described<CsT>::to(o); } };
-template <class CsT> struct parameter<CsT*> { ${TO} { o.put(1); described<CsT>::to(o); } };
-template <class CsT> struct parameter<const CsT*> { ${TO} { o.put(2); described<CsT>::to(o); } };
-template <class CsT> struct parameter<const volatile CsT*> { ${TO} { o.put(2); described<CsT>::to(o); } };
-template <class... CsA> struct parameters { ${TO} {} };
-template <class CsT, class... CsA> struct parameters<CsT, CsA...> { ${TO} { parameter<CsT>::to(o); parameters<CsA...>::to(o); } };
+template <class CsT> struct by_number<CsT, 0, false> { typedef bytes<${UNKNOWN}> type; };
+template <class CsT> struct by_number<CsT, 0, true> { typedef bytes<(sizeof(CsT) == 1 ? ${numberOf('u8')} : sizeof(CsT) == 2 ? ${numberOf('u16')} : sizeof(CsT) == 8 ? ${numberOf('i64')} : ${numberOf('i32')})> type; };
+template <class CsT> struct parameter : joined<bytes<0>, typename described<CsT>::type> {};
+template <class CsT> struct parameter<CsT*> : joined<bytes<1>, typename described<CsT>::type> {};
+template <class CsT> struct parameter<const CsT*> : joined<bytes<2>, typename described<CsT>::type> {};
+template <class CsT> struct parameter<const volatile CsT*> : joined<bytes<2>, typename described<CsT>::type> {};
 template <unsigned CsN> struct numbers { unsigned char of[CsN]; };
-template <class CsT> struct signature;
-template <class... CsA> struct signature<void(CsA...)> {
-  static __device__ constexpr void all(out &o) { o.put(sizeof...(CsA)); parameters<CsA...>::to(o); o.put(255); }
-  static __device__ constexpr unsigned count() { out o{nullptr, 0}; all(o); return o.length; }
-  template <unsigned CsN> static __device__ constexpr numbers<CsN> made() { numbers<CsN> made{}; out o{made.of, 0}; all(o); return made; }
-  enum : unsigned { length = count() };
-  typedef numbers<length> type;
+template <class CsT> struct made;
+template <unsigned char... CsB> struct made<bytes<CsB...>> {
+  typedef numbers<sizeof...(CsB)> type;
+  static constexpr type value = {{ CsB... }};
 };
+template <class CsT> struct signature;
+template <class... CsA> struct signature<void(CsA...)> : made<typename joined<bytes<sizeof...(CsA)>, typename parameter<CsA>::type..., bytes<255>>::type> {};
 ${members.map((names, index) => structDeclarations(index + 1, names)).join('\n')}
 }
 `
 
 function structDeclarations(number: number, names: readonly string[]): string {
   const members = names.map(
-    (name, index) => `template <class CsT, class CsV = void> struct member_${number}_${index} { ${TO} { o.put(0); } };
-template <class CsT> struct member_${number}_${index}<CsT, decltype(void(sizeof(decltype(CsT::${name}))))> { ${TO} { o.put(1); o.word(__builtin_offsetof(CsT, ${name})); described<decltype(CsT::${name})>::to(o); } };`,
+    (
+      name,
+      index,
+    ) => `template <class CsT, class CsV = void> struct member_${number}_${index} { typedef bytes<0> type; };
+template <class CsT> struct member_${number}_${index}<CsT, decltype(void(sizeof(decltype(CsT::${name}))))> : joined<bytes<1>, typename word<__builtin_offsetof(CsT, ${name})>::type, typename described<decltype(CsT::${name})>::type> {};`,
   )
-  const calls = names.map((_, index) => `member_${number}_${index}<CsT>::to(o);`).join(' ')
+  const types = names.map((_, index) => `, typename member_${number}_${index}<CsT>::type`)
   return [
     ...members,
-    `template <class CsT> struct by_number<CsT, ${number}, false> { ${TO} { o.put(${STRUCT}); o.word(${number}); o.word(sizeof(CsT)); o.word(alignof(CsT)); o.word(${names.length}); ${calls} } };`,
+    `template <class CsT> struct by_number<CsT, ${number}, false> : joined<bytes<${STRUCT}>, typename word<${number}>::type, typename word<sizeof(CsT)>::type, typename word<alignof(CsT)>::type, typename word<${names.length}>::type${types.join('')}> {};`,
   ].join('\n')
 }
 
 /**
  * Says the number of a struct: behind it, or within it, where a template's arguments are known. The compiler finds the function by the
  * namespace of its argument.
+ * @param name With the word `struct` where a function may have the same name.
  */
 export function structMark(number: number, name: string, isWithin: boolean): string {
   const mark = `__device__ ::cuda_streams::number<${number}> cuda_streams_struct(::cuda_streams::tag<${name}>);`
@@ -178,7 +177,7 @@ export function structMark(number: number, name: string, isWithin: boolean): str
 /** The probe of a kernel, in the scope where it is declared. */
 export const probeOf = (number: number, expression: string): string => {
   const signature = `::cuda_streams::signature<decltype(${expression})>`
-  return `extern "C" { __attribute__((used)) __device__ ${signature}::type cuda_streams_signature_${number} = ${signature}::made<${signature}::length>(); __attribute__((used)) __device__ decltype(${expression})* cuda_streams_kernel_${number} = &${expression}; }`
+  return `extern "C" { __attribute__((used)) __device__ ${signature}::type cuda_streams_signature_${number} = ${signature}::value; __attribute__((used)) __device__ decltype(${expression})* cuda_streams_kernel_${number} = &${expression}; }`
 }
 
 const ADDRESS = /^\.\S.* \w*?cuda_streams_kernel_(\d+)E? = (\S+);$/gm

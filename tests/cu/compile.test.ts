@@ -128,13 +128,19 @@ test('structs and vectors by value are what the compiler lays out', { skip }, as
     #endif
     extern "C" { struct InC { int n; }; struct AlsoInC { float f; }; }
     namespace { struct Hidden { int n; }; }
+    struct Outside { struct Inside; };
+    struct Outside::Inside { float f; };
+    struct stat { int size; };
+    __device__ int stat(int n) { return n; }
+    #define API
+    struct API Exported { int n; };
     struct Empty {};
     enum class Colour : short { red };
     __global__ void structs(a::Vec v, Vec w, Range<float, 2> r, const Range<int, 3> *s, Aligned al, Outer o, Mat m, Conditional c, InC d, AlsoInC e,
-                            Hidden h, Colour colour, const Aligned *as, WithPointer *wp, WithPointers *wps, Empty *none) {}
+                            Hidden h, Colour colour, const Aligned *as, struct stat st, const Outside::Inside *in_out, Exported ex, WithPointer *wp, WithPointers *wps, Empty *none) {}
     __global__ void vectors(float4 a, uchar4 b, char2 c, longlong2 d, half2 e, __nv_bfloat162 f, dim3 g, float1 h, double3 i) {}`)
   assert.deepEqual(signaturesOf(made), [
-    'structs(v: a_Vec, w: Vec, r: Range, s: in Range_2*, al: Aligned, o: Outer, m: Mat, c: Conditional, d: InC, e: AlsoInC, h: Hidden, colour: u16, as: in Aligned*, wp: in u8*, wps: in u8*, none: in u8*)',
+    'structs(v: a_Vec, w: Vec, r: Range, s: in Range_2*, al: Aligned, o: Outer, m: Mat, c: Conditional, d: InC, e: AlsoInC, h: Hidden, colour: u16, as: in Aligned*, st: stat, in_out: in u8*, ex: Exported, wp: in u8*, wps: in u8*, none: in u8*)',
     'vectors(a: f32x4, b: u8x4, c: i8x2, d: i64x2, e: f16x2, f: bf16x2, g: u32x3, h: f32, i: f64x3)',
   ])
 })
@@ -231,6 +237,14 @@ test('names in headers, options and conditions are those of the compiler', { ski
   assert.deepEqual(signaturesOf(wide), ['zero_int(x: out i32*)', 'k(x: out f64*)'])
   assert.match(wide.ptx, /^\.target sm_90$/m)
   await assert.rejects(compileCu(file, { arch: 'hopper' }), { code: 'ERR_INVALID_ARG_VALUE' })
+})
+
+test('the source may be of any standard of C++ since 2011', { skip }, async () => {
+  const text = 'struct P { float scale; int2 size[2]; }; __global__ void k(P p, float *x) { *x = p.scale; }'
+  for (const standard of ['11', '14', '17', '20']) {
+    const made = await compile(text, { options: [`-std=c++${standard}`] })
+    assert.deepEqual(signaturesOf(made), ['k(p: P, x: out f32*)'], standard)
+  }
 })
 
 test('nothing is compiled twice, and each change is', { skip }, async () => {

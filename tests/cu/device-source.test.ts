@@ -180,6 +180,9 @@ struct OfHost { std::vector<int> all; int n; };
 struct Unnamed { union { int i; float f; }; };
 template <> struct Range<bool> { bool all; };
 enum class Kind { a, b };
+struct Outer::Inner { int n; };
+struct API Exported { int n; };
+struct Unclear ALIGNED { int n; };
 struct Declared;`,
   )
   const structs = sources.structs.map(({ path, name, members, refused, comment }) => {
@@ -201,5 +204,6 @@ struct Declared;`,
     'Virtual {  } has virtual functions',
     'OfHost { all n } has members of the host',
     'Unnamed {  } has a union without a name',
+    'Exported { n }',
   ])
 })
