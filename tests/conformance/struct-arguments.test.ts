@@ -17,7 +17,7 @@ const PTX = `.version 7.0
   .reg .f32 %scale, %a, %b, %c, %d, %w, %x, %y, %z, %h;
   .reg .f64 %bias;
   .reg .s32 %width, %height;
-  .reg .u16 %half;
+  .reg .b16 %half;
   .reg .u32 %on;
   .reg .pred %off;
   ld.param.u64 %to, [to];
@@ -25,9 +25,9 @@ const PTX = `.version 7.0
   ld.param.v2.s32 {%width, %height}, [p+8];
   ld.param.f64 %bias, [p+16];
   ld.param.u8 %on, [p+24];
-  ld.param.u16 %half, [p+28];
+  ld.param.b16 %half, [p+28];
   cvt.f32.f16 %z, %half;
-  ld.param.u16 %half, [h];
+  ld.param.b16 %half, [h];
   cvt.f32.f16 %h, %half;
   ld.param.v4.f32 {%a, %b, %c, %d}, [add];
   cvt.rn.f32.s32 %w, %width;
