@@ -402,7 +402,9 @@ function fieldLayout(type: unknown, name: string): ElementLayout {
     return new SequenceLayout(`${element.text}[${length}]`, element, length, element.alignment, undefined)
   }
   const pointer = typeof type === 'string' && type.endsWith('*')
-  const way = pointer ? ': pass a pointer as a parameter of its own, so that its memory is tracked' : ''
+  const way = pointer
+    ? ". A pointer is 'u64', an address whose memory is not tracked; a parameter of its own is tracked"
+    : ''
   const what = typeof type === 'string' ? `'${type}'` : 'no type'
   throw invalidValue(`${name} is ${what}: it must be ${TYPE_NAMES}, a struct, or an array such as ['f32', 9]${way}`)
 }

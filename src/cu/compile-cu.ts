@@ -185,6 +185,7 @@ function finish(unit: Unit, compiled: string): CompiledCu {
     ...[...facts].flatMap(([name, known]) =>
       known instanceof Error ? [`${name} does not run on the simulator: ${known.message}`] : [],
     ),
+    ...types.structs.flatMap(({ name, addresses }) => addresses.map((member) => isAddress(name, member))),
     ...(includes.missing.length === 0 ? [] : [`Not found, and taken for empty: ${includes.missing.join(', ')}`]),
   ]
   if (kernels.length === 0) {
@@ -203,6 +204,9 @@ function unusedTemplates(sources: DeviceSources, texts: ReadonlyMap<string, stri
     return `${file}:${line}:${column}: the template ${name} makes no kernel: instantiate it in the source, as in 'template __global__ void ${name}<float>(…);'`
   })
 }
+
+const isAddress = (struct: string, member: string): string =>
+  `${struct}.${member} is a pointer, and passed as an address: its memory does not count as used. Where that matters, make it a parameter of the kernel`
 
 const madeByMacro = (name: string): string =>
   `${name} is in the PTX, and not in the source as it is written, since a macro makes it: it is not exported`

@@ -26,6 +26,8 @@ export interface CuStruct {
   readonly name: string
   /** Its members, and how they lie in memory. */
   readonly struct: Struct
+  /** Its members that are pointers: they are passed as addresses, whose memory is not tracked. */
+  readonly addresses: readonly string[]
   /** The file that has it, absolute: the compiled one or one that it includes. */
   readonly file: string
   /** Where it begins, counted from 1. */

@@ -69,6 +69,9 @@ export function moduleText({ file, ptx, kernels, structs }: Made): string {
 
 const isElements = (type: FieldType): type is readonly [FieldType, number] => Array.isArray(type)
 
+const ADDRESS_COMMENT =
+  '  /** A pointer as an address, such as `buffer.pointer`: its memory does not count as used by the kernel. */\n'
+
 /** TypeScript's declarations of them: a launch shows the parameters by the names that they have in the source. */
 export function declarationText({ file, kernels, structs }: Made): string {
   const valueText = (type: FieldType): string => {
@@ -88,7 +91,8 @@ export function declarationText({ file, kernels, structs }: Made): string {
   }
   const types = structs.map((own) => {
     const members = Object.entries(own.struct.fields).map(
-      ([member, type]) => `  readonly ${member}: ${valueText(type)}\n`,
+      ([member, type]) =>
+        `${own.addresses.includes(member) ? ADDRESS_COMMENT : ''}  readonly ${member}: ${valueText(type)}\n`,
     )
     return `${comment(own)}export interface ${own.name} {\n${members.join('')}}\nexport declare const ${own.name}: Struct<${own.name}>\n`
   })

@@ -40,7 +40,7 @@ export class CuTypes {
         return 'wrong' in element ? element : { type: [element.type, value.length] }
       }
       case 'pointer':
-        return { wrong: 'has a pointer' }
+        return { type: 'u64' }
       case 'unknown':
         return { wrong: 'is no struct that the source shows' }
       case 'struct': {
@@ -58,11 +58,13 @@ export class CuTypes {
     if (source.refused !== undefined) return { wrong: source.refused }
     const fields: { [name: string]: FieldType } = {}
     const offsets: number[] = []
+    const addresses: string[] = []
     for (const [index, member] of value.members.entries()) {
       const name = source.members[index]
       if (member === undefined || name === undefined || Object.hasOwn(fields, name)) continue
       const found = this.of(member.type)
-      if ('wrong' in found) return { wrong: wrongMember(name, member.type, found.wrong) }
+      if ('wrong' in found) return { wrong: `has a member ${name} that ${found.wrong}` }
+      if (isPointer(member.type)) addresses.push(name)
       fields[name] = found.type
       offsets.push(member.offset)
     }
@@ -78,6 +80,7 @@ export class CuTypes {
     this.#structs.push({
       name: this.#nameOf(source),
       struct: made,
+      addresses,
       file: source.file,
       ...positionOf(this.texts.get(source.file) ?? '', source.start),
       comment: source.comment,
@@ -99,8 +102,9 @@ export class CuTypes {
   }
 }
 
-const wrongMember = (name: string, type: ProbedValue, wrong: string): string =>
-  type.kind === 'pointer' ? `has a pointer, ${name}` : `has a member ${name} that ${wrong}`
+/** Is it a pointer, or an array of pointers? */
+const isPointer = (type: ProbedValue): boolean =>
+  type.kind === 'pointer' || (type.kind === 'array' && isPointer(type.element))
 
 function laidOut(fields: { readonly [name: string]: FieldType }, alignment: number): Struct | string {
   try {

@@ -107,7 +107,7 @@ export interface KernelDefinition<S extends readonly ParameterType[]> {
   readonly ptx?: string | undefined
   /** More options for NVRTC, such as '--use_fast_math' or '-lineinfo'. Default: none. */
   readonly options?: readonly string[] | undefined
-  /** Its parameters in order, such as 'in f32*'. */
+  /** Its parameters in order, such as 'in f32*', 'f32x4', or a struct. */
   readonly signature: S
   /** Their names in the source, for error messages. Default: messages count them from 0. */
   readonly parameterNames?: readonly string[] | undefined

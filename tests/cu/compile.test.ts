@@ -140,15 +140,34 @@ test('structs and vectors by value are what the compiler lays out', { skip }, as
                             Hidden h, Colour colour, const Aligned *as, struct stat st, const Outside::Inside *in_out, Exported ex, WithPointer *wp, WithPointers *wps, Empty *none) {}
     __global__ void vectors(float4 a, uchar4 b, char2 c, longlong2 d, half2 e, __nv_bfloat162 f, dim3 g, float1 h, double3 i) {}`)
   assert.deepEqual(signaturesOf(made), [
-    'structs(v: a_Vec, w: Vec, r: Range, s: in Range_2*, al: Aligned, o: Outer, m: Mat, c: Conditional, d: InC, e: AlsoInC, h: Hidden, colour: u16, as: in Aligned*, st: stat, in_out: in u8*, ex: Exported, wp: in u8*, wps: in u8*, none: in u8*)',
+    'structs(v: a_Vec, w: Vec, r: Range, s: in Range_2*, al: Aligned, o: Outer, m: Mat, c: Conditional, d: InC, e: AlsoInC, h: Hidden, colour: u16, as: in Aligned*, st: stat, in_out: in u8*, ex: Exported, wp: in u8*, wps: in WithPointers*, none: in u8*)',
     'vectors(a: f32x4, b: u8x4, c: i8x2, d: i64x2, e: f16x2, f: bf16x2, g: u32x3, h: f32, i: f64x3)',
   ])
+})
+
+test('a pointer in a struct is an address, and said to be one', { skip }, async () => {
+  const made = await compile(
+    'struct Node { Node *next; float v; }; struct P { const float *from; int n; int *to[2]; }; __global__ void k(P p, Node *all) { p.to[0][0] = p.from[p.n] + all->v; }',
+  )
+  assert.deepEqual(signaturesOf(made), ['k(p: P, all: in Node*)'])
+  assert.deepEqual(
+    made.structs.map(({ name, struct: { fields }, addresses }) => [name, fields, addresses]),
+    [
+      ['P', { from: 'u64', n: 'i32', to: ['u64', 2] }, ['from', 'to']],
+      ['Node', { next: 'u64', v: 'f32' }, ['next']],
+    ],
+  )
+  assert.match(made.notes.join('\n'), /^P\.from is a pointer, and passed as an address: .*\nP\.to is .*\nNode\.next is/)
+  assert.match(
+    made.declaration,
+    /\/\*\* A pointer as an address, .*\n {2}readonly from: bigint\n {2}readonly n: number\n/,
+  )
 })
 
 test('what has no value in JavaScript is refused at its place, with the way out', { skip }, async () => {
   const file = written({
     'own.cu': `union Word { int i; float f; };
-struct Params { int width; float *data; };
+struct Params { int width; void (*data)(int); };
 __global__ void fine(int *x) { *x = 1; }
 __global__ void scaled(float *image, Params p,
                        Word w) { image[0] = p.width + w.f; }
@@ -165,12 +184,12 @@ __global__ void more(Own a, Flags b, Derived c, Nested d) {}
   assert.deepEqual(
     diagnostics.map(({ line, column, message: text }) => `${line}:${column} ${/: it (.*?): pass/.exec(text)?.[1]}`),
     [
-      '4:38 has a pointer, data',
+      '4:38 has a pointer to a function',
       '5:24 is a union',
       '12:22 has private members',
       '12:29 has a bit field',
       '12:38 has a base class',
-      '12:49 has a member inner that has a pointer, data',
+      '12:49 has a member inner that has a pointer to a function',
     ],
   )
   assert.match(message, /own\.cu:4:38: 'Params p' of scaled is passed by value.*pass its members as parameters/)

@@ -138,6 +138,23 @@ test('the source and the JavaScript are compared member by member, without the p
   )
 })
 
+test('addresses in a struct are followed, by value and in memory', { skip: lacksNvrtc() }, async () => {
+  const View = struct({ data: 'u64', n: 'i32' })
+  const touch = defineKernel({
+    name: 'touch',
+    source: `struct View { float *data; int n; };
+      extern "C" __global__ void touch(View own, const View *other) {
+        for (int i = 0; i < own.n; ++i) own.data[i] += 1;
+        other->data[0] = 9;
+      }`,
+    signature: [View, { in: View }],
+  })
+  using x = stream.bufferFrom(Float32Array.of(1, 2, 3))
+  using other = stream.bufferFrom(View.pack([{ data: x.pointer + 8n, n: 1 }]))
+  stream.launch(touch, ONE, { data: x.pointer, n: 3 }, other)
+  assert.deepEqual([...(await stream.download(x, Float32Array))], [2, 3, 9])
+})
+
 test('signatures are read, and the wrong ones refused', () => {
   const define = (signature: unknown, more = {}): unknown =>
     Reflect.apply(defineKernel, undefined, [{ name: 'k', source: '', signature, ...more }])
