@@ -138,6 +138,36 @@ test('the source and the JavaScript are compared member by member, without the p
   )
 })
 
+test('arrays in a struct by value are read at any index, and written in a copy of each thread', {
+  skip: lacksNvrtc(),
+}, async () => {
+  const Sub = struct({ s: ['i16', 4], c: 'i8' })
+  const Table = struct({ m: ['f32', 9], subs: [Sub, 3] })
+  const source = `struct Sub { short s[4]; signed char c; };
+    struct Table { float m[9]; Sub subs[3]; };
+    __device__ __noinline__ float pick(const Table &t, int i) { return t.m[i] + t.subs[i % 3].s[i % 4]; }
+    extern "C" __global__ void read(const __grid_constant__ Table t, float *out) {
+      int i = threadIdx.x;
+      out[i] = t.m[8 - i] + t.subs[i % 3].c;
+    }
+    extern "C" __global__ void write(Table t, float *out) {
+      int i = threadIdx.x;
+      t.m[i] += 1;
+      out[i] = pick(t, i);
+    }`
+  const m = Array.from({ length: 9 }, (_, i) => i)
+  const table = { m, subs: [0, 1, 2].map((i) => ({ s: [0, 1, 2, 3].map((k) => 10 * i + k), c: -i })) }
+  using out = device.alloc(4 * 9, { stream })
+  for (const [name, expected] of [
+    ['read', (i: number) => 8 - i - (i % 3)],
+    ['write', (i: number) => i + 1 + 10 * (i % 3) + (i % 4)],
+  ] as const) {
+    const kernel = defineKernel({ name, source, signature: [Table, 'out f32*'] })
+    stream.launch(kernel, { grid: 1, block: 9 }, table, out)
+    assert.deepEqual([...(await stream.download(out, Float32Array))], m.map(expected), name)
+  }
+})
+
 test('addresses in a struct are followed, by value and in memory', { skip: lacksNvrtc() }, async () => {
   const View = struct({ data: 'u64', n: 'i32' })
   const touch = defineKernel({
