@@ -100,7 +100,7 @@ export function declarationText({ file, kernels, structs }: Made): string {
     const parameters = kernel.signature.map(
       (type, index) => `${labelOf(kernel.parameterNames[index] ?? '')}: ${parameterText(type)}`,
     )
-    return `${comment(kernel)}export declare const ${kernel.name}: DefinedKernel<readonly [${parameters.join(', ')}]>\n`
+    return `${comment(kernel)}${kernelText(kernel.name, parameters)}\n`
   })
   return [
     `// Made of ${basename(file)} by cuda-streams. Changes here are lost.`,
@@ -108,6 +108,17 @@ export function declarationText({ file, kernels, structs }: Made): string {
     '',
     [...types, ...exports].join('\n'),
   ].join('\n')
+}
+
+const WIDEST = 120
+
+/** On as many lines as it needs. */
+function kernelText(name: string, parameters: readonly string[]): string {
+  const head = `export declare const ${name}: DefinedKernel<`
+  const tuple = `readonly [${parameters.join(', ')}]`
+  if (head.length + tuple.length < WIDEST) return `${head}${tuple}>`
+  if (tuple.length + 2 <= WIDEST) return `${head}\n  ${tuple}\n>`
+  return `${head}\n  readonly [\n${parameters.map((each) => `    ${each},\n`).join('')}  ]\n>`
 }
 
 /** Labels of a tuple cannot be every word: `in` is a name in C++ alone. */

@@ -305,3 +305,53 @@ export declare const saxpy: DefinedKernel<readonly [n: 'i32', a: 'f32', x: 'in f
 `,
   )
 })
+
+test('the declarations of structs are interfaces, as one would write them', { skip }, async () => {
+  const { module, declaration } = await compileCu(cuFile('sharpen.cu'))
+  assert.equal(
+    declaration,
+    `// Made of sharpen.cu by cuda-streams. Changes here are lost.
+import type { DefinedKernel, Struct } from 'cuda-streams'
+
+/**
+ * How an image is sharpened.
+ * sharpen.cu, line 9
+ */
+export interface FilterParams {
+  readonly size: readonly [x: number, y: number]
+  readonly gain: readonly [x: number, y: number, z: number, w: number]
+  readonly kernel: readonly (readonly number[])[]
+  readonly threshold: number
+  readonly clampAlpha: boolean
+}
+export declare const FilterParams: Struct<FilterParams>
+
+/**
+ * Unsharp mask.
+ * sharpen.cu, line 25
+ */
+export declare const sharpen: DefinedKernel<
+  readonly [in_: 'in f32x4*', out: 'out f32x4*', params: Struct<FilterParams>, background: 'f32x4']
+>
+`,
+  )
+  assert.ok(module.includes("import { defineKernel, struct } from 'cuda-streams'\n"))
+  assert.ok(
+    module.includes(
+      "export const FilterParams = struct({ size: 'u32x2', gain: 'f32x4', kernel: [['f32', 3], 3], threshold: 'f32', clampAlpha: 'bool' })\n",
+    ),
+  )
+  const { module: particles } = await compileCu(cuFile('particles.cu'))
+  assert.match(particles, /^export const Particle = struct\(\{ .* \}, \{ alignment: 16 \}\)$/m)
+  assert.match(
+    particles,
+    /^export const World = struct\(\{ box: Box, gravity: 'f32x3', restitution: 'f32', tick: 'i64' \}\)$/m,
+  )
+  const { declaration: long } = await compile(
+    '__global__ void k(const float *first_of_all, const float *second_of_all, const float *third_of_all, float *fourth_of_all, int n) {}',
+  )
+  assert.match(
+    long,
+    /DefinedKernel<\n {2}readonly \[\n {4}first_of_all: 'in f32\*',\n.*\n[\s\S]* {4}n: 'i32',\n {2}\]\n>\n$/,
+  )
+})
