@@ -13,6 +13,7 @@ const END = '\n<!-- end of exports -->'
 const GUIDES = {
   'base/errors': 'errors.md#which-error',
   'base/element-types': 'kernels.md#signatures',
+  'base/element-layout': 'kernels.md#structs',
   'base/': 'memory.md#moving-bytes',
   'driver/driver': 'memory.md#moving-bytes',
   'graphs/': 'graphs.md',

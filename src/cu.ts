@@ -1,6 +1,6 @@
 /** Kernels of CUDA C++ as modules of a TypeScript project. */
 export { type CuOptions, compileCu, compileCuNow } from './cu/compile-cu.js'
-export type { CompiledCu, CuKernel } from './cu/compiled-cu.js'
+export type { CompiledCu, CuKernel, CuStruct } from './cu/compiled-cu.js'
 export type { CuDiagnostic, CuError } from './cu/diagnostics.js'
 export {
   type CuEsbuildModule,

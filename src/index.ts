@@ -3,6 +3,18 @@
 import './shortcuts.js'
 
 export type { Bytes } from './base/bytes.js'
+export {
+  type Elements,
+  type ElementView,
+  elements,
+  type FieldType,
+  type Struct,
+  type StructFields,
+  type StructOptions,
+  type StructValue,
+  struct,
+  type ValueOf,
+} from './base/element-layout.js'
 export { CudaError } from './base/errors.js'
 export { type Context, Device } from './device.js'
 export type { DeviceAttribute } from './driver/device-attributes.js'
@@ -38,6 +50,9 @@ export type {
   MemoryArgument,
   ParameterType,
   ScalarType,
+  StructPointer,
+  VectorArgument,
+  VectorType,
 } from './kernels/kernel-signature.js'
 export type { ViewConstructor } from './memory/buffer.js'
 export { DeviceBuffer, type ForeignMemoryOptions } from './memory/device-buffer.js'

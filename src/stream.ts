@@ -689,7 +689,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * @param config `threads`: all threads, of which the grid is made by rounding up; or `grid`: blocks. `block`: threads of
    * each block (default 256). All are numbers or [x, y, z]. `sharedMemory`: bytes for each block (default 0).
    * `cooperative`, `cluster` and others: see LaunchConfig.
-   * @param args One argument for each parameter: numbers, bigints, booleans, buffers, or addresses, which do not
+   * @param args One argument for each parameter: numbers, bigints, booleans, arrays for vectors, objects for structs, buffers, or addresses, which do not
    * count as a use of a buffer. Buffers may be on another GPU that this one can reach, and may be closed as soon as this returns.
    * @throws {Error} ERR_INVALID_ARG_VALUE for another number of arguments, memory that begins in the middle of an
    * element, and a configuration with both or none of `threads` and `grid`; ERR_INVALID_ARG_TYPE; ERR_OUT_OF_RANGE for a number that the parameter cannot represent, or that no grid or

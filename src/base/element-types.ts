@@ -5,8 +5,10 @@
 
 interface ElementType {
   readonly bytes: number
-  /** Its array in JavaScript: kernels can have parameters of the types that have one. */
+  /** Its array in JavaScript. */
   readonly array?: ArrayConstructor
+  /** How many of them CUDA C++ has as a vector, such as float2 and float4. Kernels have parameters of types with an array or with vectors. */
+  readonly lanes?: readonly number[]
   /** The least and the greatest integer. */
   readonly range?: readonly [least: number | bigint, most: number | bigint]
   /** DLDataTypeCode */
@@ -32,22 +34,43 @@ const FLOAT8_E5M2 = 12
 const COMPUTE_32F = 68
 const COMPUTE_64F = 70
 
+const LANES = [2, 3, 4] as const
+/** `half` and `__nv_bfloat16` come in pairs only. */
+const PAIRS = [2] as const
+
 const [I64_LEAST, I64_MOST, U64_MOST] = [-(2n ** 63n), 2n ** 63n - 1n, 2n ** 64n - 1n]
 
 export const ELEMENT_TYPES = {
   bool: { bytes: 1, array: Uint8Array, dlpack: BOOL, numpy: '|b1' },
-  i8: { bytes: 1, array: Int8Array, range: [-(2 ** 7), 2 ** 7 - 1], dlpack: INT, numpy: '|i1', nccl: 0 },
-  i16: { bytes: 2, array: Int16Array, range: [-(2 ** 15), 2 ** 15 - 1], dlpack: INT, numpy: '<i2' },
-  i32: { bytes: 4, array: Int32Array, range: [-(2 ** 31), 2 ** 31 - 1], dlpack: INT, numpy: '<i4', nccl: 2 },
-  i64: { bytes: 8, array: BigInt64Array, range: [I64_LEAST, I64_MOST], dlpack: INT, numpy: '<i8', nccl: 4 },
-  u8: { bytes: 1, array: Uint8Array, range: [0, 2 ** 8 - 1], dlpack: UINT, numpy: '|u1', nccl: 1 },
-  u16: { bytes: 2, array: Uint16Array, range: [0, 2 ** 16 - 1], dlpack: UINT, numpy: '<u2' },
-  u32: { bytes: 4, array: Uint32Array, range: [0, 2 ** 32 - 1], dlpack: UINT, numpy: '<u4', nccl: 3 },
-  u64: { bytes: 8, array: BigUint64Array, range: [0n, U64_MOST], dlpack: UINT, numpy: '<u8', nccl: 5 },
-  f16: { bytes: 2, dlpack: FLOAT, numpy: '<f2', nccl: 6, cublas: { data: 2, compute: COMPUTE_32F } },
+  i8: { bytes: 1, array: Int8Array, lanes: LANES, range: [-(2 ** 7), 2 ** 7 - 1], dlpack: INT, numpy: '|i1', nccl: 0 },
+  i16: { bytes: 2, array: Int16Array, lanes: LANES, range: [-(2 ** 15), 2 ** 15 - 1], dlpack: INT, numpy: '<i2' },
+  i32: {
+    bytes: 4,
+    array: Int32Array,
+    lanes: LANES,
+    range: [-(2 ** 31), 2 ** 31 - 1],
+    dlpack: INT,
+    numpy: '<i4',
+    nccl: 2,
+  },
+  i64: {
+    bytes: 8,
+    array: BigInt64Array,
+    lanes: LANES,
+    range: [I64_LEAST, I64_MOST],
+    dlpack: INT,
+    numpy: '<i8',
+    nccl: 4,
+  },
+  u8: { bytes: 1, array: Uint8Array, lanes: LANES, range: [0, 2 ** 8 - 1], dlpack: UINT, numpy: '|u1', nccl: 1 },
+  u16: { bytes: 2, array: Uint16Array, lanes: LANES, range: [0, 2 ** 16 - 1], dlpack: UINT, numpy: '<u2' },
+  u32: { bytes: 4, array: Uint32Array, lanes: LANES, range: [0, 2 ** 32 - 1], dlpack: UINT, numpy: '<u4', nccl: 3 },
+  u64: { bytes: 8, array: BigUint64Array, lanes: LANES, range: [0n, U64_MOST], dlpack: UINT, numpy: '<u8', nccl: 5 },
+  f16: { bytes: 2, lanes: PAIRS, dlpack: FLOAT, numpy: '<f2', nccl: 6, cublas: { data: 2, compute: COMPUTE_32F } },
   f32: {
     bytes: 4,
     array: Float32Array,
+    lanes: LANES,
     dlpack: FLOAT,
     numpy: '<f4',
     nccl: 7,
@@ -56,12 +79,13 @@ export const ELEMENT_TYPES = {
   f64: {
     bytes: 8,
     array: Float64Array,
+    lanes: LANES,
     dlpack: FLOAT,
     numpy: '<f8',
     nccl: 8,
     cublas: { data: 1, compute: COMPUTE_64F },
   },
-  bf16: { bytes: 2, dlpack: BFLOAT, nccl: 9, cublas: { data: 14, compute: COMPUTE_32F } },
+  bf16: { bytes: 2, lanes: PAIRS, dlpack: BFLOAT, nccl: 9, cublas: { data: 14, compute: COMPUTE_32F } },
   c64: { bytes: 8, dlpack: COMPLEX, numpy: '<c8' },
   c128: { bytes: 16, dlpack: COMPLEX, numpy: '<c16' },
   f8e4m3fn: { bytes: 1, dlpack: FLOAT8_E4M3FN },
@@ -84,10 +108,23 @@ export const elementTypesWith = <K extends keyof ElementType>(key: K): readonly 
 export const elementType = (name: ElementTypeName): ElementType => ELEMENT_TYPES[name]
 
 // Public types spell the mapping out: editors would show the name of a helper type in place of the union.
-/** The types of a kernel's parameters, and of the memory that its pointers point to. */
+/** A number, or a bool: the types of a kernel's parameters, and of the memory that its pointers point to. */
 export type ScalarType = {
-  [T in ElementTypeName]: (typeof ELEMENT_TYPES)[T] extends { readonly array: unknown } ? T : never
+  [T in ElementTypeName]: (typeof ELEMENT_TYPES)[T] extends { readonly array: unknown } | { readonly lanes: unknown }
+    ? T
+    : never
 }[ElementTypeName]
+
+/** Vectors of CUDA C++, by what they are made of: `float4` is 'f32x4', `uchar4` is 'u8x4', and `__half2` is 'f16x2'. */
+export type VectorType = {
+  [T in ElementTypeName]: (typeof ELEMENT_TYPES)[T] extends { readonly lanes: readonly (infer N extends number)[] }
+    ? `${T}x${N}`
+    : never
+}[ElementTypeName]
+
+export const SCALAR_TYPES: readonly ScalarType[] = (Object.keys(ELEMENT_TYPES) as ElementTypeName[]).filter(
+  (name): name is ScalarType => 'array' in ELEMENT_TYPES[name] || 'lanes' in ELEMENT_TYPES[name],
+)
 
 /** Reads and writes elements of one type, by the byte at which they begin. */
 export interface ElementAccess<Value> {
@@ -113,6 +150,40 @@ export const FLOAT_ACCESS: Readonly<Record<'f16' | 'bf16' | 'f32' | 'f64', Eleme
     get: (view, at) => view.getFloat64(at, true),
     set: (view, at, value) => view.setFloat64(at, value, true),
   },
+}
+
+/** The values of kernels: an integer of 64 bits is a bigint, and a bool is 0 or 1. A float is rounded to the nearest, ties to even. */
+export const SCALAR_ACCESS: { readonly [T in ScalarType]: ElementAccess<number | bigint> } = {
+  ...accessByNumber(),
+  i64: {
+    get: (view, at) => view.getBigInt64(at, true),
+    set: (view, at, value) => view.setBigInt64(at, BigInt(value), true),
+  },
+  u64: {
+    get: (view, at) => view.getBigUint64(at, true),
+    set: (view, at, value) => view.setBigUint64(at, BigInt(value), true),
+  },
+}
+
+function accessByNumber() {
+  const by = ({ get, set }: ElementAccess<number>): ElementAccess<number | bigint> => ({
+    get,
+    set: (view, at, value) => set(view, at, Number(value)),
+  })
+  const u8 = by({ get: (view, at) => view.getUint8(at), set: (view, at, value) => view.setUint8(at, value) })
+  return {
+    bool: u8,
+    u8,
+    i8: by({ get: (view, at) => view.getInt8(at), set: (view, at, value) => view.setInt8(at, value) }),
+    i16: by({ get: (view, at) => view.getInt16(at, true), set: (view, at, value) => view.setInt16(at, value, true) }),
+    u16: by({ get: (view, at) => view.getUint16(at, true), set: (view, at, value) => view.setUint16(at, value, true) }),
+    i32: by({ get: (view, at) => view.getInt32(at, true), set: (view, at, value) => view.setInt32(at, value, true) }),
+    u32: by({ get: (view, at) => view.getUint32(at, true), set: (view, at, value) => view.setUint32(at, value, true) }),
+    f16: by(FLOAT_ACCESS.f16),
+    bf16: by(FLOAT_ACCESS.bf16),
+    f32: by(FLOAT_ACCESS.f32),
+    f64: by(FLOAT_ACCESS.f64),
+  }
 }
 
 /** Integers as bigints, which neither round nor overflow before they are written. */

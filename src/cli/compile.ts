@@ -4,7 +4,8 @@ import { basename, dirname, join, relative, resolve } from 'node:path'
 import { messageOf } from '../base/errors.js'
 import { printError } from '../base/standard-error.js'
 import { compileCu } from '../cu/compile-cu.js'
-import type { CuKernel } from '../cu/compiled-cu.js'
+import type { CuKernel, CuStruct } from '../cu/compiled-cu.js'
+import { typeText } from '../cu/cu-module.js'
 import { isCuError } from '../cu/diagnostics.js'
 import { writeChanged } from '../cu/write-changed.js'
 
@@ -87,7 +88,10 @@ async function compileOne(
     }
     for (const [path, text] of Object.entries(written)) writeChanged(join(folder, path), text)
     const names = Object.keys(written).map((path) => relative('.', join(folder, path)))
-    const lines = [`${relative('.', file)} -> ${names.join(', ')}`, ...compiled.kernels.map(lineOf)]
+    const lines = [
+      `${relative('.', file)} -> ${names.join(', ')}`,
+      ...compiled.kernels.map((kernel) => lineOf(kernel, compiled.structs)),
+    ]
     const text = [...lines, ...compiled.notes.map((note) => `  note: ${note}`)].join('\n')
     return { text, compiles: true, includes: compiled.includes }
   } catch (error) {
@@ -95,6 +99,7 @@ async function compileOne(
   }
 }
 
-function lineOf({ name, signature, parameterNames }: CuKernel): string {
-  return `  ${name}(${signature.map((type, index) => `${parameterNames[index]}: ${type}`).join(', ')})`
+function lineOf({ name, signature, parameterNames }: CuKernel, structs: readonly CuStruct[]): string {
+  const parameters = signature.map((type, index) => `${parameterNames[index]}: ${typeText(type, structs)}`)
+  return `  ${name}(${parameters.join(', ')})`
 }

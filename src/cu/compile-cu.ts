@@ -2,19 +2,20 @@
 import { readFileSync } from 'node:fs'
 import { basename, resolve } from 'node:path'
 import { checkArray, checkText, readOptions } from '../base/arguments.js'
-import type { ScalarType } from '../base/element-types.js'
+import type { FieldType, Struct } from '../base/element-layout.js'
 import { invalidValue } from '../base/errors.js'
-import type { ParameterType } from '../kernels/kernel-signature.js'
+import type { Access, ParameterType, StructPointer } from '../kernels/kernel-signature.js'
 import { type CompiledSource, compileCuda, compileCudaNow, compilerLog, cudaHeaderFolders } from '../native/nvrtc.js'
 import { type KernelFacts, type ParameterFacts, readKernelFacts } from '../ptx/ptx.js'
 import type { CompiledCu, CuKernel } from './compiled-cu.js'
-import { declarationText, moduleText } from './cu-module.js'
+import { declarationText, isReserved, moduleText } from './cu-module.js'
+import { CuTypes } from './cu-types.js'
 import { DeviceSources, type SourceKernel } from './device-source.js'
 import { type CuDiagnostic, diagnostic, diagnosticsIn, refuse } from './diagnostics.js'
 import { foldersIn, type Includes, includesOf } from './includes.js'
 import { cachedFile, readCached, writeCached } from './ptx-cache.js'
 import { forOldDrivers, renamed, withoutPlaces, withoutUnusedVariables } from './ptx-text.js'
-import { PROBE_DECLARATIONS, type Probed, type ProbedType, readProbes, withoutProbes } from './signature-probe.js'
+import { type Probed, type ProbedType, probeDeclarations, readProbes, withoutProbes } from './signature-probe.js'
 import { positionOf } from './source-text.js'
 import { standardHeaders } from './standard-headers.js'
 
@@ -42,7 +43,7 @@ const DEFAULT_ARCH = 'compute_75'
  * @param file The path of the file.
  * @param options `arch`, the lowest architecture (default: 'compute_75'), and more `options` for NVRTC
  * @throws {Error} (as a rejection) ERR_COMPILATION, a `CuError` with places and code frames, for mistakes in the source, and for
- * parameters that no signature can have, such as a struct by value; ERR_UNSUPPORTED without NVRTC, which needs no GPU;
+ * parameters that no signature can have, such as a union by value; ERR_UNSUPPORTED without NVRTC, which needs no GPU;
  * ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE
  * @example
  * ```ts
@@ -102,8 +103,12 @@ function unitOf(path: string, options: CuOptions | undefined): Unit {
   const headers = new Map([...standardHeaders(IMPLICIT_HEADERS), ...includes.standIns])
   for (const { name, file: header, text: content } of includes.own) headers.set(name, sources.add(header, content))
   const name = basename(file)
+  const own = sources.add(file, text)
+  const probes = probeDeclarations(
+    sources.structs.map(({ members, refused }) => (refused === undefined ? members : [])),
+  )
   const source = {
-    text: `${IMPLICIT}${PROBE_DECLARATIONS}#line 1 "${name}"\n${sources.add(file, text)}`,
+    text: `${IMPLICIT}${probes}#line 1 "${name}"\n${own}`,
     file: name,
     options: [`--gpu-architecture=${arch}`, '-lineinfo', '-diag-suppress=177', ...more],
     headers,
@@ -154,12 +159,13 @@ function finish(unit: Unit, compiled: string): CompiledCu {
   const inPtx = new Map(found.map(({ kernel, probed }) => [probed.name, names.get(kernel) ?? probed.name]))
   const ptx = forOldDrivers(withoutUnusedVariables(withoutPlaces(renamed(withoutProbes(compiled), inPtx))))
   const facts = readKernelFacts(ptx)
+  const types = new CuTypes(sources.structs, texts, names.values())
   const mistakes: CuDiagnostic[] = []
   const kernels = found.map(({ kernel, probed }): CuKernel => {
     const name = names.get(kernel) ?? probed.name
     const text = texts.get(kernel.file) ?? ''
     const known = facts.get(name)
-    const { signature, wrong } = signatureOf(kernel, probed, known instanceof Error ? undefined : known)
+    const { signature, wrong } = signatureOf(kernel, probed, types, known instanceof Error ? undefined : known)
     for (const { start, message } of wrong)
       mistakes.push(diagnostic(kernel.file, text, positionOf(text, start), message))
     return {
@@ -179,13 +185,14 @@ function finish(unit: Unit, compiled: string): CompiledCu {
     ...[...facts].flatMap(([name, known]) =>
       known instanceof Error ? [`${name} does not run on the simulator: ${known.message}`] : [],
     ),
+    ...types.structs.flatMap(({ name, addresses }) => addresses.map((member) => isAddress(name, member))),
     ...(includes.missing.length === 0 ? [] : [`Not found, and taken for empty: ${includes.missing.join(', ')}`]),
   ]
   if (kernels.length === 0) {
     const mistake = diagnostic(file, texts.get(file) ?? '', { line: 1, column: 1 }, 'There is no kernel in this file')
     refuse(`${file} has nothing to launch`, [mistake], filesOf(includes), notes.join('\n'))
   }
-  const made = { file, ptx, kernels, includes: filesOf(includes), notes }
+  const made = { file, ptx, kernels, structs: types.structs, includes: filesOf(includes), notes }
   return { ...made, module: moduleText(made), declaration: declarationText(made) }
 }
 
@@ -198,12 +205,11 @@ function unusedTemplates(sources: DeviceSources, texts: ReadonlyMap<string, stri
   })
 }
 
+const isAddress = (struct: string, member: string): string =>
+  `${struct}.${member} is a pointer, and passed as an address: its memory does not count as used. Where that matters, make it a parameter of the kernel`
+
 const madeByMacro = (name: string): string =>
   `${name} is in the PTX, and not in the source as it is written, since a macro makes it: it is not exported`
-
-/** Words that JavaScript has for itself, and C++ does not. */
-const RESERVED =
-  /^(?:arguments|await|debugger|eval|export|extends|finally|function|import|in|instanceof|interface|let|null|package|super|typeof|var|with|yield|implements|ptx|defineKernel)$/
 
 function exportNames(kernels: readonly SourceKernel[]): ReadonlyMap<SourceKernel, string> {
   const plain = (text: string): string => text.replace(/[^A-Za-z0-9_]+/g, '_').replace(/_+$/, '')
@@ -213,7 +219,7 @@ function exportNames(kernels: readonly SourceKernel[]): ReadonlyMap<SourceKernel
     const own = short[index] ?? ''
     const isAmbiguous = short.filter((name) => name === own).length > 1
     const name = isAmbiguous ? plain([...kernel.path, own].join('_')) : own
-    names.set(kernel, RESERVED.test(name) ? `${name}_` : name)
+    names.set(kernel, isReserved(name) ? `${name}_` : name)
   }
   return names
 }
@@ -232,34 +238,49 @@ interface WrongParameter {
 function signatureOf(
   kernel: SourceKernel,
   probed: Probed,
+  types: CuTypes,
   facts: KernelFacts | undefined,
 ): { readonly signature: readonly ParameterType[]; readonly wrong: readonly WrongParameter[] } {
   const wrong: WrongParameter[] = []
   const signature = probed.parameters.map((type, index): ParameterType => {
-    const known = facts?.parameters[index]
-    if (type.pointer !== 'none') return `${accessOf(type, known)} ${type.scalar ?? 'u8'}*`
-    if (type.isEnum) return enumOf(known)
-    if (type.scalar !== undefined && type.count === 1) return type.scalar
+    if (type.pointer !== 'none') return pointerOf(type, types, facts?.parameters[index])
+    const found = types.of(type.value)
+    if ('type' in found && !isArray(found.type)) return found.type
     const written = kernel.parameters[index]
-    const what = written?.text ?? `parameter ${index}`
-    const way =
-      type.scalar === undefined
-        ? 'pass its members as parameters of their own, or a pointer to it in device memory'
-        : `pass its ${type.count} elements as parameters of their own, or a pointer`
-    const message = `'${what}' of ${kernel.expression} is passed by value, and JavaScript has no value for it: ${way}`
+    const what = `'${written?.text ?? `parameter ${index}`}' of ${kernel.expression}`
+    const why = 'wrong' in found ? `: it ${found.wrong}` : ''
+    const way = 'pass its members as parameters of their own, or a pointer to it in device memory'
+    const message = `${what} is passed by value, and JavaScript has no value for it${why}: ${way}`
     wrong.push({ start: written?.start ?? kernel.start, message })
     return 'i32'
   })
   return { signature, wrong }
 }
 
+const isArray = (type: FieldType): type is readonly [FieldType, number] => Array.isArray(type)
+
+/** Memory that the library has no type for is bytes. */
+function pointerOf(type: ProbedType, types: CuTypes, known: ParameterFacts | undefined): ParameterType {
+  const access = accessOf(type, known)
+  if (type.value.kind === 'pointer') return `${access} u64*`
+  const found = types.of(type.value)
+  const pointed = 'type' in found ? elementOf(found.type) : 'u8'
+  return typeof pointed === 'string' ? `${access} ${pointed}*` : pointerTo(pointed, access)
+}
+
+/** An array is its elements, one after another. */
+const elementOf = (type: FieldType): Exclude<FieldType, readonly [FieldType, number]> =>
+  isArray(type) ? elementOf(type[0]) : type
+
+function pointerTo(struct: Struct, access: Access): StructPointer {
+  if (access === 'in') return { in: struct }
+  if (access === 'out') return { out: struct }
+  return access === 'inout' ? { inout: struct } : { atomic: struct }
+}
+
 /** Where the code does not say what becomes of a pointer, its type does. */
-function accessOf({ pointer }: ProbedType, known: ParameterFacts | undefined): 'in' | 'out' | 'inout' | 'atomic' {
+function accessOf({ pointer }: ProbedType, known: ParameterFacts | undefined): Access {
   if (known === undefined || known.use === 'unknown') return pointer === 'pointer to const' ? 'in' : 'inout'
   if (known.onlyAtomic) return 'atomic'
   return known.use === 'read-write' ? 'inout' : known.use === 'write' ? 'out' : 'in'
-}
-
-function enumOf(known: ParameterFacts | undefined): ScalarType {
-  return known?.byteLength === 1 ? 'u8' : known?.byteLength === 2 ? 'u16' : known?.byteLength === 8 ? 'i64' : 'i32'
 }

@@ -1,4 +1,5 @@
 /** What a file of CUDA C++ becomes. */
+import type { Struct } from '../base/element-layout.js'
 import type { ParameterType } from '../kernels/kernel-signature.js'
 
 /** A kernel of a file of CUDA C++. */
@@ -19,6 +20,24 @@ export interface CuKernel {
   readonly comment: string
 }
 
+/** A struct that kernels of a file of CUDA C++ take, by value or through pointers. */
+export interface CuStruct {
+  /** The name under which the module exports it: that of the source. */
+  readonly name: string
+  /** Its members, and how they lie in memory. */
+  readonly struct: Struct
+  /** Its members that are pointers: they are passed as addresses, whose memory is not tracked. */
+  readonly addresses: readonly string[]
+  /** The file that has it, absolute: the compiled one or one that it includes. */
+  readonly file: string
+  /** Where it begins, counted from 1. */
+  readonly line: number
+  /** Where it begins, counted from 1. */
+  readonly column: number
+  /** The comment above it; empty if there is none. */
+  readonly comment: string
+}
+
 /** What `compileCu()` makes of a file. */
 export interface CompiledCu {
   /** The file, absolute. */
@@ -27,7 +46,9 @@ export interface CompiledCu {
   readonly ptx: string
   /** In the order of the source. */
   readonly kernels: readonly CuKernel[]
-  /** JavaScript that exports each kernel, made by `defineKernel`. */
+  /** The structs of their parameters, each behind those that it is made of. */
+  readonly structs: readonly CuStruct[]
+  /** JavaScript that exports each kernel, made by `defineKernel`, and each struct, made by `struct`. */
   readonly module: string
   /** TypeScript's declarations of that module. */
   readonly declaration: string

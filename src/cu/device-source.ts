@@ -2,7 +2,7 @@
  * What of a file of CUDA C++ is for the GPU. NVRTC refuses functions and variables of the host, so they are replaced by spaces, which keeps
  * every line where it was; and behind each kernel stands a probe (signature-probe.ts), which makes the compiler say what its parameters are.
  */
-import { probeOf } from './signature-probe.js'
+import { probeOf, structMark } from './signature-probe.js'
 import { commentAbove, type SourceTokens, type Token, tokensOf } from './source-text.js'
 
 export interface SourceParameter {
@@ -26,6 +26,29 @@ export interface SourceKernel {
   readonly start: number
   readonly parameters: readonly SourceParameter[]
   readonly comment: string
+}
+
+/** A struct or class, or a template of such. */
+export interface SourceStruct {
+  /** Its name, or that which a typedef gives it. */
+  readonly name: string
+  readonly file: string
+  /** The namespaces and structs around it. */
+  readonly path: readonly string[]
+  /** Where it begins. */
+  readonly start: number
+  readonly comment: string
+  /** The names of its members, in their order. */
+  readonly members: readonly string[]
+  /** Why JavaScript has no value for it; undefined if it may have one. */
+  readonly refused: string | undefined
+}
+
+/** A struct whose body is being read. */
+interface OpenStruct {
+  readonly members: string[]
+  refused: string | undefined
+  isPublic: boolean
 }
 
 interface KernelTemplate {
@@ -73,6 +96,8 @@ const MAY_BE_ON_DEVICE = /^[A-Z0-9_]*(?:DEVICE|KERNEL|GLOBAL|CALLABLE|INLINE_HD|
 /** The files of one compilation, the included ones before those that include them. */
 export class DeviceSources {
   readonly kernels: SourceKernel[] = []
+  /** Their numbers are their places here, from 1. */
+  readonly structs: SourceStruct[] = []
   /** By their name. */
   readonly templates = new Map<string, KernelTemplate>()
   /** Expressions that have a probe, such as 'reduce<float>'. */
@@ -98,6 +123,8 @@ class DeviceSource {
   readonly #source: SourceTokens
   readonly #tokens: readonly Token[]
   readonly #edits: Edit[] = []
+  /** The structs around what is being read, the innermost last. */
+  readonly #open: OpenStruct[] = []
 
   constructor(
     private readonly all: DeviceSources,
@@ -167,7 +194,12 @@ class DeviceSource {
   /** Handles what begins at a token. Returns the index behind it. */
   #declaration(at: number, end: number, path: readonly string[], kind: 'namespace' | 'class'): number {
     const { text } = this.#tokens[at] ?? { text: '' }
-    if (text === ';' || (kind === 'class' && /^(?:public|private|protected|:)$/.test(text))) return at + 1
+    if (text === ';') return at + 1
+    if (kind === 'class' && /^(?:public|private|protected|:)$/.test(text)) {
+      const around = this.#open.at(-1)
+      if (around !== undefined && text !== ':') around.isPublic = text === 'public'
+      return at + 1
+    }
     const inline = text === 'inline' && this.#is(at + 1, 'namespace') ? 1 : 0
     if (this.#is(at + inline, 'namespace')) {
       let open = at + inline + 1
@@ -289,16 +321,17 @@ class DeviceSource {
           })
           return behind
         }
-        if (isClass) {
+        if (isClass && !isEnum) {
           this.#declareType(head)
-          this.#scope(index + 1, behind - 1, path, 'class')
-          index = behind - 1
+          const next = this.#is(behind, ';') ? behind + 1 : this.#behindStatement(behind, end)
+          this.#struct({ at, head, open: index, behind, next, isTypedef, isTemplate, path, kind })
           // What follows declares a variable of it, or a type.
-          if (this.#is(behind, ';')) return behind + 1
-          return this.#behindStatement(behind, end)
+          return next
         }
-        if (isEnum) this.#declareType(head)
-        else this.#variable(at, this.#behindStatement(index, end), words, kind)
+        if (isEnum) {
+          this.#declareType(head)
+          if (kind === 'class' && !this.#is(behind, ';')) this.#refuse('a member of an enum that is declared with it')
+        } else this.#variable(at, this.#behindStatement(index, end), words, kind)
         return this.#behindStatement(behind, end)
       }
     }
@@ -314,10 +347,89 @@ class DeviceSource {
       this.all.declared.add(this.#tokens[at]?.text ?? '')
   }
 
+  /** Reads a struct's body, and marks it for the compiler, which then says what it is by its number. */
+  #struct(found: {
+    readonly at: number
+    readonly head: number
+    readonly open: number
+    readonly behind: number
+    /** Behind the ';'. */
+    readonly next: number
+    readonly isTypedef: boolean
+    readonly isTemplate: boolean
+    readonly path: readonly string[]
+    readonly kind: 'namespace' | 'class'
+  }): void {
+    const { at, head, open, behind, next, isTypedef, isTemplate, path, kind } = found
+    const texts = this.#tokens.slice(head, open).map(({ text }) => text)
+    const keyword = texts.findIndex((text) => CLASS.has(text))
+    const word = texts[keyword]
+    const bases = texts.indexOf(':')
+    const own = texts.slice(keyword + 1, bases < 0 ? undefined : bases).filter((text) => text !== 'final')
+    const given = /^\w+$/.test(own.at(-1) ?? '') ? own.at(-1) : undefined
+    // What looks like a macro behind the name may be either.
+    const isUnclear = /^[A-Z_\d]+$/.test(given ?? '') && /^\w+$/.test(own.at(-2) ?? '')
+    const last = this.#tokens[next - 2]?.text ?? ''
+    const name = given ?? (isTypedef && /^\w+$/.test(last) ? last : undefined)
+    const body: OpenStruct = { members: [], refused: undefined, isPublic: word !== 'class' }
+    this.#open.push(body)
+    this.#scope(open + 1, behind - 1, name === undefined ? path : [...path, name], 'class')
+    this.#open.pop()
+    if (word === 'union') body.refused = 'is a union'
+    else if (bases >= 0) body.refused ??= 'has a base class'
+    const around = this.#open.at(-1)
+    if (around !== undefined && !isTypedef) {
+      // A struct within a struct, which declares members with it or has none of a name.
+      if (this.#is(behind, ';')) {
+        if (name === undefined) this.#refuse(`has ${word === 'union' ? 'a union' : 'a struct'} without a name`)
+      } else this.#members(behind, next)
+    }
+    const isNested = kind === 'class' || isTemplate
+    if (name === undefined || isUnclear || own.includes('<') || own.includes('::')) return
+    if (isNested && given === undefined) return
+    const start = this.#tokens[at]?.start ?? 0
+    const { members, refused } = body
+    const comment = commentAbove(this.text, start)
+    this.all.structs.push({ name, file: this.file, path, start, comment, members, refused })
+    const place = isNested ? (this.#tokens[behind - 1]?.start ?? 0) : (this.#tokens[next - 1]?.end ?? 0)
+    this.#edits.push({
+      start: place,
+      end: place,
+      text: ` ${structMark(this.all.structs.length, isNested || given === undefined ? name : `${word} ${name}`, isNested)} `,
+    })
+  }
+
+  #refuse(why: string): void {
+    const around = this.#open.at(-1)
+    if (around !== undefined) around.refused ??= why
+  }
+
+  /** Notes the members that a declaration in a struct's body has. */
+  #members(at: number, behind: number): void {
+    const around = this.#open.at(-1)
+    if (around === undefined) return
+    if (!around.isPublic) around.refused ??= 'has private members'
+    let name: string | undefined
+    let isDone = false
+    for (let index = at; index < behind; index = this.#closing(index) + 1) {
+      const { text } = this.#tokens[index] ?? { text: ';' }
+      if (text === '<') index = this.#behindAngles(index, behind) - 1
+      else if (text === ':') around.refused ??= 'has a bit field'
+      else if (text === ',' || text === ';') {
+        if (name !== undefined) around.members.push(name)
+        name = undefined
+        isDone = false
+      } else if (text === '=' || text === '{' || text === '[') isDone = true
+      else if (!isDone && /^[A-Za-z_]\w*$/.test(text)) name = text
+    }
+  }
+
   #variable(at: number, behind: number, words: ReadonlySet<string>, kind: 'namespace' | 'class'): void {
+    if (kind === 'class' && !words.has('static') && !words.has('friend')) this.#members(at, behind)
     if ([...words].some((word) => ON_DEVICE.has(word) || MAY_BE_ON_DEVICE.test(word))) return
     const texts = this.#tokens.slice(at, behind).map(({ text }) => text)
     const ofHost = texts.some((text, index) => text === 'std' && !STANDARD.test(texts[index + 2] ?? ''))
+    if (kind === 'class' && ofHost) this.#refuse('has members of the host')
     if (kind === 'class' ? ofHost : ofHost || !(words.has('const') || words.has('constexpr'))) this.#blank(at, behind)
     else {
       const assigned = texts.indexOf('=')
@@ -364,6 +476,10 @@ class DeviceSource {
       return
     }
     this.#launches(parameters, behind, path)
+    if (words.has('virtual')) this.#refuse('has virtual functions')
+    const declarator = this.#tokens.slice(at, parameters).map(({ text }) => text)
+    if (declarator.some((text, index) => text === '(' && declarator[index + 1] === '*'))
+      this.#refuse('has a pointer to a function')
     this.#blank(at, behind)
   }
 

@@ -1,18 +1,33 @@
 /**
  * What a kernel's parameters are is for the compiler to say, since only it knows what a name of a type or an argument of a template stands
  * for. A probe is two variables behind a kernel: its address, which gives its name in the PTX, and its parameters as numbers. Both are read
- * from the PTX, and removed.
+ * from the PTX, and removed. The names of a struct's members are in the source; behind it stands a function whose result is its number.
  */
-import type { ScalarType } from '../base/element-types.js'
+import { elementType, SCALAR_TYPES, type ScalarType, type VectorType } from '../base/element-types.js'
 
 /** A type in the library's terms, as far as the compiler says it. */
+export type ProbedValue =
+  | { readonly kind: 'named'; readonly name: ScalarType | VectorType }
+  | { readonly kind: 'array'; readonly length: number; readonly element: ProbedValue }
+  | ProbedStruct
+  | { readonly kind: 'pointer' }
+  /** A union, a struct that the source does not show, void and the like. */
+  | { readonly kind: 'unknown' }
+
+export interface ProbedStruct {
+  readonly kind: 'struct'
+  /** Its place among the structs of the source, from 1. */
+  readonly number: number
+  readonly byteLength: number
+  readonly alignment: number
+  /** In the order of the source; undefined for one that the compiler has not, since a condition leaves it out. */
+  readonly members: readonly ({ readonly offset: number; readonly type: ProbedValue } | undefined)[]
+}
+
 export interface ProbedType {
-  /** What it is, or what it points to, element by element: a float4 is made of f32. Undefined for a struct, a void and the like. */
-  readonly scalar: ScalarType | undefined
-  /** How many of them it has: 4 for a float4. */
-  readonly count: number
+  /** What it is, or what it points to. */
+  readonly value: ProbedValue
   readonly pointer: 'none' | 'pointer' | 'pointer to const'
-  readonly isEnum: boolean
 }
 
 export interface Probed {
@@ -21,78 +36,149 @@ export interface Probed {
   readonly parameters: readonly ProbedType[]
 }
 
-/** C++ types by the library's; half and bfloat16 have no type of their own in JavaScript and are passed as their bits. */
-const SCALARS: readonly (readonly [scalar: ScalarType, names: string])[] = [
-  ['bool', 'bool'],
-  ['i8', 'char, signed char'],
-  ['u8', 'unsigned char'],
-  ['i16', 'short'],
-  ['u16', 'unsigned short, ::__half, ::__nv_bfloat16'],
-  ['i32', 'int'],
-  ['u32', 'unsigned int'],
-  ['i64', 'long long'],
-  ['u64', 'unsigned long long'],
-  ['f32', 'float'],
-  ['f64', 'double'],
-]
-const VECTORS: readonly (readonly [scalar: ScalarType, name: string])[] = [
-  ['i8', 'char'],
-  ['u8', 'uchar'],
-  ['i16', 'short'],
-  ['u16', 'ushort'],
-  ['i32', 'int'],
-  ['u32', 'uint'],
-  ['i64', 'longlong'],
-  ['u64', 'ulonglong'],
-  ['f32', 'float'],
-  ['f64', 'double'],
-]
-const numberOf = (scalar: ScalarType): number => 1 + SCALARS.findIndex(([known]) => known === scalar)
-/** Set beside a count for an enum. */
-const ENUM = 128
+/** What the numbers begin with, besides those of scalars: their places in SCALAR_TYPES, from 1. */
+const UNKNOWN = 0
+const VECTOR = 100
+const ARRAY = 101
+const STRUCT = 102
+const POINTER = 103
+
+/** The names that types have in C++. */
+const NAMES: { readonly [T in ScalarType]: readonly string[] } = {
+  bool: ['bool'],
+  i8: ['char', 'signed char'],
+  u8: ['unsigned char'],
+  i16: ['short'],
+  u16: ['unsigned short'],
+  i32: ['int'],
+  u32: ['unsigned int'],
+  i64: ['long long'],
+  u64: ['unsigned long long'],
+  f16: ['::__half'],
+  bf16: ['::__nv_bfloat16'],
+  f32: ['float'],
+  f64: ['double'],
+}
+const VECTOR_NAMES: { readonly [T in ScalarType]?: string } = {
+  i8: 'char',
+  u8: 'uchar',
+  i16: 'short',
+  u16: 'ushort',
+  i32: 'int',
+  u32: 'uint',
+  i64: 'longlong',
+  u64: 'ulonglong',
+  f16: '__half',
+  bf16: '__nv_bfloat16',
+  f32: 'float',
+  f64: 'double',
+}
+const numberOf = (scalar: ScalarType): number => 1 + SCALAR_TYPES.indexOf(scalar)
+
+const known = (type: string, numbers: string): string =>
+  `template <> struct described<${type}> { typedef ${numbers} type; };`
 
 function specializations(): string {
-  const known = (type: string, scalar: number | string, count: number): string =>
-    `template <> struct scalar<${type}> { enum : unsigned char { code = ${scalar}, count = ${count} }; };`
-  const plain = SCALARS.flatMap(([scalar, names]) => names.split(', ').map((name) => known(name, numberOf(scalar), 1)))
-  const vectors = VECTORS.flatMap(([scalar, name]) =>
-    // Of double4 and the like some toolkits say at each use that they are deprecated.
-    [1, 2, 3, ...(/64/.test(scalar) ? [] : [4])].map((count) => known(`::${name}${count}`, numberOf(scalar), count)),
-  )
-  const pairs = ['::__half2', '::__nv_bfloat162'].map((name) => known(name, numberOf('u16'), 2))
+  const one = (scalar: ScalarType): string => `bytes<${numberOf(scalar)}>`
+  const plain = SCALAR_TYPES.flatMap((scalar) => NAMES[scalar].map((name) => known(name, one(scalar))))
+  const vectors = SCALAR_TYPES.flatMap((scalar) => {
+    const { lanes = [], bytes } = elementType(scalar)
+    const name = VECTOR_NAMES[scalar]
+    if (name === undefined) return []
+    const isPairOnly = scalar === 'f16' || scalar === 'bf16'
+    return [
+      ...(isPairOnly ? [] : [known(`::${name}1`, one(scalar))]),
+      // Of double4 and the like some toolkits say at each use that they are deprecated.
+      ...lanes
+        .filter((count) => bytes * count <= 24)
+        .map((count) => known(`::${name}${count}`, `bytes<${VECTOR}, ${count}, ${numberOf(scalar)}>`)),
+    ]
+  })
   // Of 8 bytes on Linux, 4 on Windows.
   const longs = [
-    known('long', `sizeof(long) == 8 ? ${numberOf('i64')} : ${numberOf('i32')}`, 1),
-    known('unsigned long', `sizeof(long) == 8 ? ${numberOf('u64')} : ${numberOf('u32')}`, 1),
+    known('long', `bytes<sizeof(long) == 8 ? ${numberOf('i64')} : ${numberOf('i32')}>`),
+    known('unsigned long', `bytes<sizeof(long) == 8 ? ${numberOf('u64')} : ${numberOf('u32')}>`),
+    known('::dim3', `bytes<${VECTOR}, 3, ${numberOf('u32')}>`),
   ]
-  return [...plain, ...vectors, ...pairs, ...longs].join('\n')
+  return [...plain, ...vectors, ...longs].join('\n')
 }
 
-/** Stands before the source. */
-export const PROBE_DECLARATIONS = `struct __half; struct __half2; struct __nv_bfloat16; struct __nv_bfloat162;
+const MODIFIED = ['const', 'volatile', 'const volatile']
+
+/** Stands before the source. `members` are those of its structs, in their order. C++11 reads it. */
+export const probeDeclarations = (
+  members: readonly (readonly string[])[],
+): string => `struct __half; struct __half2; struct __nv_bfloat16; struct __nv_bfloat162;
 namespace cuda_streams {
-template <class CsT> struct scalar { enum : unsigned char { code = 0, count = __is_enum(CsT) ? ${ENUM} : 0 }; };
+template <unsigned char... CsB> struct bytes {};
+template <unsigned CsN> struct word { typedef bytes<(CsN & 255), (CsN >> 8 & 255), (CsN >> 16 & 255), (CsN >> 24)> type; };
+template <class... CsA> struct joined { typedef bytes<> type; };
+template <unsigned char... CsB> struct joined<bytes<CsB...>> { typedef bytes<CsB...> type; };
+template <unsigned char... CsB, unsigned char... CsC, class... CsA> struct joined<bytes<CsB...>, bytes<CsC...>, CsA...> : joined<bytes<CsB..., CsC...>, CsA...> {};
+template <class CsT> struct tag {};
+template <unsigned CsN> struct number { enum : unsigned { value = CsN }; };
+__device__ number<0> cuda_streams_struct(...);
+template <class CsT, class CsV = void> struct number_of : number<0> {};
+template <class CsT> struct number_of<CsT, decltype(void(sizeof(CsT)))> : decltype(cuda_streams_struct(tag<CsT>())) {};
+template <class CsT, unsigned CsN, bool CsE> struct by_number;
+template <class CsT> struct described : by_number<CsT, number_of<CsT>::value, __is_enum(CsT)> {};
 ${specializations()}
-template <class CsT> struct pointee : scalar<CsT> { enum : unsigned char { pointer = 1 }; };
-template <class CsT> struct pointee<const CsT> : scalar<CsT> { enum : unsigned char { pointer = 2 }; };
-template <class CsT> struct pointee<volatile CsT> : scalar<CsT> { enum : unsigned char { pointer = 1 }; };
-template <class CsT> struct pointee<const volatile CsT> : scalar<CsT> { enum : unsigned char { pointer = 2 }; };
-template <class CsT> struct pointee<CsT*> { enum : unsigned char { code = ${numberOf('u64')}, count = 1, pointer = 1 }; };
-template <class CsT> struct pointee<CsT* const> { enum : unsigned char { code = ${numberOf('u64')}, count = 1, pointer = 2 }; };
-template <class CsT> struct parameter : scalar<CsT> { enum : unsigned char { pointer = 0 }; };
-template <class CsT> struct parameter<CsT*> : pointee<CsT> {};
+${MODIFIED.map((cv) => `template <class CsT> struct described<${cv} CsT> : described<CsT> {};`).join('\n')}
+template <class CsT> struct described<CsT*> { typedef bytes<${POINTER}> type; };
+${['', ...MODIFIED]
+  .map(
+    (cv) =>
+      `template <class CsT, decltype(sizeof(0)) CsN> struct described<${cv} CsT[CsN]> : joined<bytes<${ARRAY}>, typename word<CsN>::type, typename described<CsT>::type> {};`,
+  )
+  .join('\n')}
+template <class CsT> struct by_number<CsT, 0, false> { typedef bytes<${UNKNOWN}> type; };
+template <class CsT> struct by_number<CsT, 0, true> { typedef bytes<(sizeof(CsT) == 1 ? ${numberOf('u8')} : sizeof(CsT) == 2 ? ${numberOf('u16')} : sizeof(CsT) == 8 ? ${numberOf('i64')} : ${numberOf('i32')})> type; };
+template <class CsT> struct parameter : joined<bytes<0>, typename described<CsT>::type> {};
+template <class CsT> struct parameter<CsT*> : joined<bytes<1>, typename described<CsT>::type> {};
+template <class CsT> struct parameter<const CsT*> : joined<bytes<2>, typename described<CsT>::type> {};
+template <class CsT> struct parameter<const volatile CsT*> : joined<bytes<2>, typename described<CsT>::type> {};
 template <unsigned CsN> struct numbers { unsigned char of[CsN]; };
-template <class CsT> struct signature;
-template <class... CsA> struct signature<void(CsA...)> {
-  typedef numbers<3 * sizeof...(CsA) + 1> type;
-  static constexpr type value = {{ parameter<CsA>::code..., parameter<CsA>::count..., parameter<CsA>::pointer..., 255 }};
+template <class CsT> struct made;
+template <unsigned char... CsB> struct made<bytes<CsB...>> {
+  typedef numbers<sizeof...(CsB)> type;
+  static constexpr type value = {{ CsB... }};
 };
+template <class CsT> struct signature;
+template <class... CsA> struct signature<void(CsA...)> : made<typename joined<bytes<sizeof...(CsA)>, typename parameter<CsA>::type..., bytes<255>>::type> {};
+${members.map((names, index) => structDeclarations(index + 1, names)).join('\n')}
 }
 `
 
+function structDeclarations(number: number, names: readonly string[]): string {
+  const members = names.map(
+    (
+      name,
+      index,
+    ) => `template <class CsT, class CsV = void> struct member_${number}_${index} { typedef bytes<0> type; };
+template <class CsT> struct member_${number}_${index}<CsT, decltype(void(sizeof(decltype(CsT::${name}))))> : joined<bytes<1>, typename word<__builtin_offsetof(CsT, ${name})>::type, typename described<decltype(CsT::${name})>::type> {};`,
+  )
+  const types = names.map((_, index) => `, typename member_${number}_${index}<CsT>::type`)
+  return [
+    ...members,
+    `template <class CsT> struct by_number<CsT, ${number}, false> : joined<bytes<${STRUCT}>, typename word<${number}>::type, typename word<sizeof(CsT)>::type, typename word<alignof(CsT)>::type, typename word<${names.length}>::type${types.join('')}> {};`,
+  ].join('\n')
+}
+
+/**
+ * Says the number of a struct: behind it, or within it, where a template's arguments are known. The compiler finds the function by the
+ * namespace of its argument.
+ * @param name With the word `struct` where a function may have the same name.
+ */
+export function structMark(number: number, name: string, isWithin: boolean): string {
+  const mark = `__device__ ::cuda_streams::number<${number}> cuda_streams_struct(::cuda_streams::tag<${name}>);`
+  return isWithin ? `friend ${mark}` : `extern "C++" { ${mark} }`
+}
+
 /** The probe of a kernel, in the scope where it is declared. */
-export const probeOf = (number: number, expression: string): string =>
-  `extern "C" { __attribute__((used)) __device__ ::cuda_streams::signature<decltype(${expression})>::type cuda_streams_signature_${number} = ::cuda_streams::signature<decltype(${expression})>::value; __attribute__((used)) __device__ decltype(${expression})* cuda_streams_kernel_${number} = &${expression}; }`
+export const probeOf = (number: number, expression: string): string => {
+  const signature = `::cuda_streams::signature<decltype(${expression})>`
+  return `extern "C" { __attribute__((used)) __device__ ${signature}::type cuda_streams_signature_${number} = ${signature}::value; __attribute__((used)) __device__ decltype(${expression})* cuda_streams_kernel_${number} = &${expression}; }`
+}
 
 const ADDRESS = /^\.\S.* \w*?cuda_streams_kernel_(\d+)E? = (\S+);$/gm
 const NUMBERS = /^\.\S.* \w*?cuda_streams_signature_(\d+)E?\[\d+\] = \{([\d, ]*)\};$/gm
@@ -104,20 +190,53 @@ const OF_PROBES =
 export function readProbes(ptx: string): ReadonlyMap<number, Probed> {
   const numbers = new Map([...ptx.matchAll(NUMBERS)].map(([, probe, list]) => [Number(probe), list ?? '']))
   const probes = [...ptx.matchAll(ADDRESS)].map(([, probe, name = '']): [number, Probed] => {
-    const all = (numbers.get(Number(probe)) ?? '').split(', ').map(Number)
-    const count = all.lastIndexOf(255) / 3
-    const parameters = Array.from({ length: count }, (_, index): ProbedType => {
-      const [code = 0, elements = 0, pointer = 0] = [all[index], all[index + count], all[index + 2 * count]]
-      return {
-        scalar: SCALARS[code - 1]?.[0],
-        count: elements % ENUM,
-        pointer: pointer === 0 ? 'none' : pointer === 1 ? 'pointer' : 'pointer to const',
-        isEnum: elements >= ENUM,
-      }
-    })
-    return [Number(probe), { name, parameters }]
+    const reader = new ProbeReader((numbers.get(Number(probe)) ?? '').split(', ').map(Number))
+    return [Number(probe), { name, parameters: reader.parameters() }]
   })
   return new Map(probes)
+}
+
+class ProbeReader {
+  #at = 0
+
+  constructor(private readonly numbers: readonly number[]) {}
+
+  parameters(): readonly ProbedType[] {
+    return Array.from({ length: this.#next() }, (): ProbedType => {
+      const pointer = this.#next()
+      return {
+        pointer: pointer === 0 ? 'none' : pointer === 1 ? 'pointer' : 'pointer to const',
+        value: this.#value(),
+      }
+    })
+  }
+
+  #next(): number {
+    return this.numbers[this.#at++] ?? 0
+  }
+
+  #word(): number {
+    return this.#next() + 2 ** 8 * this.#next() + 2 ** 16 * this.#next() + 2 ** 24 * this.#next()
+  }
+
+  #value(): ProbedValue {
+    const first = this.#next()
+    if (first === VECTOR) {
+      const lanes = this.#next()
+      return { kind: 'named', name: `${SCALAR_TYPES[this.#next() - 1]}x${lanes}` as VectorType }
+    }
+    if (first === ARRAY) return { kind: 'array', length: this.#word(), element: this.#value() }
+    if (first === POINTER) return { kind: 'pointer' }
+    if (first !== STRUCT) {
+      const name = SCALAR_TYPES[first - 1]
+      return name === undefined ? { kind: 'unknown' } : { kind: 'named', name }
+    }
+    const [number, byteLength, alignment] = [this.#word(), this.#word(), this.#word()]
+    const members = Array.from({ length: this.#word() }, () =>
+      this.#next() === 0 ? undefined : { offset: this.#word(), type: this.#value() },
+    )
+    return { kind: 'struct', number, byteLength, alignment, members }
+  }
 }
 
 export const withoutProbes = (ptx: string): string => ptx.replace(OF_PROBES, '')

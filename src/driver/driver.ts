@@ -6,6 +6,7 @@
  */
 
 import type { OwnBytes } from '../base/bytes.js'
+import type { ElementLayout } from '../base/element-layout.js'
 import type { ScalarType } from '../base/element-types.js'
 import type { Comparison, MemoryValue } from './values.js'
 
@@ -412,7 +413,7 @@ export interface HostKernel {
   readonly nanoseconds: number
   /** The name of each argument in error messages. */
   readonly argumentNames: readonly string[]
-  /** Runs all threads. Memory is given as its bytes. What it throws is an uncaught exception. */
+  /** Runs all threads. Memory, a struct and a vector are given as their bytes. What it throws is an uncaught exception. */
   run(shape: LaunchShape, args: readonly (number | bigint | Uint8Array)[]): void
 }
 
@@ -457,7 +458,7 @@ export interface KernelDriver {
   /** `cuModuleUnload` */
   unload(module: ModuleHandle, context: ContextHandle): void
   /** `cuModuleGetFunction`. Throws ERR_INVALID_ARG_VALUE where these are not the kernel's parameters. */
-  kernel(module: ModuleHandle, name: string, parameters: readonly ScalarType[]): KernelHandle
+  kernel(module: ModuleHandle, name: string, parameters: readonly PassedType[]): KernelHandle
   /** `cuModuleGetGlobal`: where a variable of the module lies. */
   variable(module: ModuleHandle, name: string): { readonly pointer: Pointer; readonly byteLength: number }
   /** `cuOccupancyMaxActiveBlocksPerMultiprocessor`. */
@@ -668,15 +669,23 @@ export interface FillWork {
   readonly count: number
 }
 
-/** An argument of a kernel as it is passed: memory by its address. */
-export type LaunchArgument = number | bigint | Pick<TouchedMemory, 'pointer' | 'byteLength'>
+/** How a parameter is passed: as a number, by its type, or as so many bytes, which are those of a struct or vector. */
+export type PassedType = ScalarType | number
+
+/** An argument of a kernel as it is passed: memory by its address, and a struct or vector by its bytes. */
+export type LaunchArgument = number | bigint | Uint8Array | MemoryOfArgument
+
+type MemoryOfArgument = Pick<TouchedMemory, 'pointer' | 'byteLength'>
+
+export const isMemoryArgument = (given: LaunchArgument): given is MemoryOfArgument =>
+  typeof given === 'object' && !ArrayBuffer.isView(given)
 
 /** What a kernel does with an argument. */
 export interface ArgumentUse {
   /** How the kernel uses the memory of the argument; undefined for an argument that is no pointer. */
   readonly access: Access | undefined
   /** Of the value, or of the elements that it points to. */
-  readonly type: ScalarType
+  readonly element: ElementLayout
 }
 
 /** A kernel that can be launched. */
@@ -893,7 +902,7 @@ export function memoryOf(work: NodeWork | QueuedCopies): readonly TouchedMemory[
       return [touching(work.pointer, work.width * work.count, 'out')]
     case 'kernel':
       return work.args.flatMap((given, argument) => {
-        if (typeof given !== 'object') return []
+        if (!isMemoryArgument(given)) return []
         const { pointer, byteLength } = given
         return { pointer, byteLength, access: work.kernel.uses[argument]?.access ?? 'inout', argument, rows: undefined }
       })

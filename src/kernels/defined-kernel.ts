@@ -8,7 +8,8 @@ import {
   checkThis,
   readOptions,
 } from '../base/arguments.js'
-import { ELEMENT_TYPES, type ScalarType } from '../base/element-types.js'
+import { type ElementView, MemoryElements, type Struct, scalarLayout, type ValueOf } from '../base/element-layout.js'
+import { dataViewOf, elementType, fromBf16, fromF16, type ScalarType, type VectorType } from '../base/element-types.js'
 import { invalidType, invalidValue } from '../base/errors.js'
 import { implementation, LibraryObject, notCloneable } from '../base/library-object.js'
 import { printable } from '../base/printable.js'
@@ -20,7 +21,14 @@ import type { StreamImpl } from '../streams/stream-impl.js'
 import type { SimulatedGrid, SimulatedThread } from './host-implementation.js'
 import { CHECKED_THREADS, checkedViews, runThreads } from './host-implementation.js'
 import { type KernelImpl, loadKernel, variableIn } from './kernel.js'
-import { type ArgumentsOf, type Parameter, type ParameterType, parseSignature, typeOf } from './kernel-signature.js'
+import {
+  type ArgumentsOf,
+  describeParameter,
+  type Parameter,
+  type ParameterType,
+  parseSignature,
+  type StructPointer,
+} from './kernel-signature.js'
 import { type LaunchNode, launchOn, updateNode } from './launchable.js'
 
 /** The host implementation's view of a pointer's memory, by the type of its elements: the memory itself. */
@@ -47,16 +55,41 @@ export interface ViewOf {
   readonly f32: Float32Array
   /** `double`. */
   readonly f64: Float64Array
+  /** `half`, as numbers: JavaScript has no array of them everywhere. */
+  readonly f16: ElementView<number>
+  /** `__nv_bfloat16`, as numbers. */
+  readonly bf16: ElementView<number>
 }
 
-/** The host implementation's argument for a parameter: a view of the memory for a pointer, a number or bigint for a value. */
-export type HostArgument<P extends ParameterType> = P extends `inout atomic ${infer T extends ScalarType}*`
+/** A view of the elements that a pointer points to. Vectors lie there number by number. */
+type PointerView<T extends string> = T extends ScalarType
   ? ViewOf[T]
-  : P extends `${string} ${infer T extends ScalarType}*`
-    ? ViewOf[T]
-    : P extends 'i64' | 'u64'
-      ? bigint
-      : number
+  : T extends `${infer E extends ScalarType}x${2 | 3 | 4}`
+    ? ViewOf[E]
+    : never
+
+type PointedStruct<P> = P extends { readonly [A in 'in' | 'out' | 'inout' | 'atomic']?: infer S } ? S : never
+
+/**
+ * The host implementation's argument for a parameter: a view of the memory for a pointer, a number or bigint for a value, an array for a
+ * vector and an object for a struct.
+ */
+export type HostArgument<P extends ParameterType> =
+  P extends Struct<infer V>
+    ? V
+    : P extends StructPointer
+      ? PointedStruct<P> extends Struct<infer V>
+        ? ElementView<V>
+        : never
+      : P extends `inout atomic ${infer T}*`
+        ? PointerView<T>
+        : P extends `${string} ${infer T}*`
+          ? PointerView<T>
+          : P extends VectorType
+            ? ValueOf<P>
+            : P extends 'i64' | 'u64'
+              ? bigint
+              : number
 
 /** The host implementation's arguments for all parameters. */
 export type HostArguments<S extends readonly ParameterType[]> = { readonly [I in keyof S]: HostArgument<S[I]> }
@@ -74,8 +107,10 @@ export interface KernelDefinition<S extends readonly ParameterType[]> {
   readonly ptx?: string | undefined
   /** More options for NVRTC, such as '--use_fast_math' or '-lineinfo'. Default: none. */
   readonly options?: readonly string[] | undefined
-  /** Its parameters in order, such as 'in f32*'. */
+  /** Its parameters in order, such as 'in f32*', 'f32x4', or a struct. */
   readonly signature: S
+  /** Their names in the source, for error messages. Default: messages count them from 0. */
+  readonly parameterNames?: readonly string[] | undefined
   /**
    * The work of one thread in JavaScript, for the simulator. A generator function may `yield` at each `__syncthreads()` of the source:
    * each thread of the block then waits for the others. An error that it throws is an uncaught exception.
@@ -107,6 +142,7 @@ const DEFINITION = [
   'ptx',
   'options',
   'signature',
+  'parameterNames',
   'simulate',
   'simulateGrid',
   'runs',
@@ -171,17 +207,26 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
       )
     }
     if (nanoseconds !== undefined) checkNanoseconds(nanoseconds, 'definition.nanoseconds')
-    const parameters = parseSignature(signature)
-    const argumentNames = parameters.map((parameter, index) => `argument ${index}, '${typeOf(parameter)}'`)
+    const names = checkArray(given.parameterNames ?? [], 'definition.parameterNames', 'an array of texts')
+    const parameters = parseSignature(
+      signature,
+      names.map((each, index) => checkText(each, `definition.parameterNames[${index}]`, 'a text')),
+    )
+    if (names.length > 0 && names.length !== parameters.length) {
+      throw invalidValue(
+        `definition.parameterNames has ${names.length} names, and definition.signature ${parameters.length} parameters`,
+      )
+    }
+    const argumentNames = parameters.map(describeParameter)
     const shownName = printable(this.name)
     const run = (
       { grid, block, sharedMemory }: LaunchShape,
       given: readonly (number | bigint | Uint8Array)[],
     ): void => {
-      const args = hostArguments(parameters, given) as unknown as HostArguments<S>
+      const args = hostArguments(shownName, parameters, given) as unknown as HostArguments<S>
       simulateGrid?.({ gridDim: grid, blockDim: block, sharedMemory }, ...args)
       if (simulate === undefined) return
-      const longest = lengthOfLongest(args)
+      const longest = lengthOfLongest(parameters, args)
       let checked: HostArguments<S> | undefined
       runThreads(grid, block, sharedMemory, (thread) => {
         const beyond = thread.globalX - longest
@@ -306,25 +351,43 @@ export function defineKernel<const S extends readonly ParameterType[]>(
   return new DefinedKernel(definition)
 }
 
-/** The elements of the longest view; Infinity if there is no view. */
-function lengthOfLongest(args: readonly unknown[]): number {
-  const lengths = args.map((value) => (ArrayBuffer.isView(value) ? (value as unknown as ArrayLike<unknown>).length : 0))
-  return args.some(ArrayBuffer.isView) ? Math.max(...lengths) : Number.POSITIVE_INFINITY
+/** The elements of the longest memory; Infinity if there is no memory. */
+function lengthOfLongest(parameters: readonly Parameter[], args: readonly unknown[]): number {
+  const lengths = parameters.flatMap(({ access, element }, index) => {
+    if (access === undefined) return []
+    const { length } = args[index] as ArrayLike<unknown>
+    return element.scalar === undefined ? length : Math.ceil((length * bytesOf(element.scalar)) / element.byteLength)
+  })
+  return lengths.length === 0 ? Number.POSITIVE_INFINITY : Math.max(...lengths)
 }
 
-function hostArguments(parameters: readonly Parameter[], given: readonly (number | bigint | Uint8Array)[]): unknown[] {
-  return parameters.map(({ type }, index) => {
+const bytesOf = (type: ScalarType): number => elementType(type).bytes
+
+function hostArguments(
+  kernel: string,
+  parameters: readonly Parameter[],
+  given: readonly (number | bigint | Uint8Array)[],
+): unknown[] {
+  return parameters.map((parameter, index) => {
+    const { access, element } = parameter
     const value = given[index] ?? 0
-    if (typeof value !== 'object') return hostValue(type, value)
-    const View = ELEMENT_TYPES[type].array
-    const length = Math.floor(value.byteLength / View.BYTES_PER_ELEMENT)
+    if (typeof value !== 'object') return hostValue(element.scalar, value)
+    if (access === undefined) return element.read(dataViewOf(value), 0)
+    const View = element.scalar === undefined ? undefined : elementType(element.scalar).array
+    if (View === undefined) {
+      const own = element.scalar === undefined ? element : scalarLayout(element.scalar)
+      return new MemoryElements(value, own, `${describeParameter(parameter, index)} of kernel '${kernel}'`)
+    }
+    const length = Math.floor(value.byteLength / bytesOf(element.scalar ?? 'u8'))
     return new View(value.buffer as ArrayBuffer, value.byteOffset, length)
   })
 }
 
 /** A value as a GPU gets it: a float has 24 bits of mantissa, and an integer no negative zero. */
-function hostValue(type: ScalarType, value: number | bigint): number | bigint {
+function hostValue(type: ScalarType | undefined, value: number | bigint): number | bigint {
   if (type === 'i64' || type === 'u64') return BigInt(value)
   if (type === 'f32') return Math.fround(Number(value))
+  if (type === 'f16') return fromF16(Number(value))
+  if (type === 'bf16') return fromBf16(Number(value))
   return type === 'f64' ? Number(value) : Number(value) + 0
 }

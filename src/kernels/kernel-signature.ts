@@ -1,20 +1,41 @@
 /** A kernel's parameters, as the caller states them, and its arguments: checked by TypeScript, and again at each launch. */
-import { checkArray } from '../base/arguments.js'
-import { ELEMENT_TYPES, elementType, elementTypesWith, type ScalarType } from '../base/element-types.js'
+import { checkArray, isOptionsObject } from '../base/arguments.js'
+import {
+  type ElementLayout,
+  namedLayout,
+  type Struct,
+  structLayout,
+  TYPE_NAMES,
+  type ValueOf,
+  writeElement,
+} from '../base/element-layout.js'
+import { dataViewOf, SCALAR_ACCESS, type ScalarType, type VectorType } from '../base/element-types.js'
 import { invalidType, invalidValue, outOfRange, stateError } from '../base/errors.js'
-import type { Access, Driver } from '../driver/driver.js'
-import { type BufferImpl, bufferImplOf } from '../memory/buffer.js'
+import type { Access, Driver, PassedType } from '../driver/driver.js'
+import { BufferImpl, bufferImplOf } from '../memory/buffer.js'
 import type { DeviceBuffer } from '../memory/device-buffer.js'
 import type { PinnedBuffer } from '../memory/pinned-buffer.js'
 
-export type { ScalarType } from '../base/element-types.js'
+export type { ScalarType, VectorType } from '../base/element-types.js'
 export type { Access } from '../driver/driver.js'
 
+/** A pointer to structs, with the kernel's access to their memory: `{ in: Particle }` is 'in Particle*'. */
+export type StructPointer<S extends Struct = Struct> =
+  | { readonly in: S }
+  | { readonly out: S }
+  | { readonly inout: S }
+  | { readonly atomic: S }
+
 /**
- * A scalar such as 'f32', or a pointer with the kernel's access to its memory, such as 'in f32*'. 'atomic f32*', in full
- * 'inout atomic f32*', is for memory that the kernel touches by atomic operations alone.
+ * A value such as 'f32', 'f32x4' (`float4`) or a struct, or a pointer with the kernel's access to its memory, such as 'in f32*' or
+ * `{ in: Particle }`. 'atomic f32*', in full 'inout atomic f32*', is for memory that the kernel touches by atomic operations alone.
  */
-export type ParameterType = ScalarType | `${Access | 'inout atomic'} ${ScalarType}*`
+export type ParameterType =
+  | ScalarType
+  | VectorType
+  | Struct
+  | `${Access | 'inout atomic'} ${ScalarType | VectorType}*`
+  | StructPointer
 
 /**
  * Memory as an argument for a pointer: a buffer on a device, a pinned one, or an address. An address is passed without
@@ -23,55 +44,99 @@ export type ParameterType = ScalarType | `${Access | 'inout atomic'} ${ScalarTyp
  */
 export type MemoryArgument = DeviceBuffer | PinnedBuffer | bigint | number
 
+/** An array of the elements of a vector: `[1, 0, 0, 1]`, or a typed array of that length. */
+export type VectorArgument<V extends VectorType> = V extends `${'i64' | 'u64'}x${string}`
+  ? ValueOf<V> | BigInt64Array | BigUint64Array
+  : ValueOf<V> | (ArrayBufferView & ArrayLike<number>)
+
 /** The caller's argument for a parameter of this type. */
-export type ArgumentOf<P extends ParameterType> = P extends `${string}*`
-  ? MemoryArgument
-  : P extends 'i64' | 'u64'
-    ? bigint | number
-    : P extends 'bool'
-      ? boolean
-      : number
+export type ArgumentOf<P extends ParameterType> =
+  P extends Struct<infer V>
+    ? V
+    : P extends StructPointer | `${string}*`
+      ? MemoryArgument
+      : P extends VectorType
+        ? VectorArgument<P>
+        : P extends 'i64' | 'u64'
+          ? bigint | number
+          : P extends 'bool'
+            ? boolean
+            : number
 
 /** The caller's arguments for all parameters. */
 export type ArgumentsOf<S extends readonly ParameterType[]> = { readonly [I in keyof S]: ArgumentOf<S[I]> }
 
 export interface Parameter {
-  readonly type: ScalarType
+  /** In the source; undefined if the caller has not said it. */
+  readonly name: string | undefined
   /** Set for a pointer. */
   readonly access: Access | undefined
-  /** The bytes of a value of that type. The memory of a pointer begins at a multiple of them. */
-  readonly bytes: 1 | 2 | 4 | 8
+  /** Of a value, or of what the pointer points to. The memory of a pointer begins at a multiple of the alignment. */
+  readonly element: ElementLayout
+  /** How it is passed: a pointer as 64 bits, and a float of 16 bits as those. */
+  readonly passed: PassedType
+  /** The type in messages, such as 'in f32*'. */
+  readonly text: string
 }
 
 const POINTER = /^(in|out|inout|(?:inout )?atomic) ([a-z0-9]+)\*$/
+const ACCESSES = ['in', 'out', 'inout', 'atomic'] as const
 
-const SCALARS = elementTypesWith('array')
-
-export function parseSignature(signature: unknown): readonly Parameter[] {
-  return checkArray(signature, 'signature', "an array such as ['in f32*', 'i32']").map((text, index) => {
-    if (typeof text !== 'string') throw invalidType(`signature[${index}]`, "a type such as 'in f32*' or 'i32'", text)
-    const [, access, pointed] = POINTER.exec(text) ?? []
-    const type = pointed ?? text
-    if (!isScalar(type)) {
-      const scalars = SCALARS.join(', ')
-      throw invalidValue(
-        `signature[${index}] is '${text}': it must be one of ${scalars}, or for a pointer 'in', 'out', 'inout' or 'atomic', then one of them and *`,
-      )
+/** @param names Those of the parameters in the source, as far as they are known. */
+export function parseSignature(signature: unknown, names: readonly string[] = []): readonly Parameter[] {
+  const types = checkArray(signature, 'signature', "an array such as ['in f32*', 'i32']")
+  return types.map((type, index) => {
+    const parsed = typeof type === 'string' ? parseName(type) : parseStruct(type)
+    if (parsed !== undefined) return { name: names[index], ...parsed }
+    if (typeof type !== 'string' && !isOptionsObject(type)) {
+      throw invalidType(`signature[${index}]`, "a type such as 'in f32*' or 'i32'", type)
     }
-    const way = (access === 'inout atomic' ? 'atomic' : access) as Access | undefined
-    return { type, access: way, bytes: ELEMENT_TYPES[type].bytes }
+    const what = typeof type === 'string' ? `'${type}'` : 'an object that is no struct'
+    throw invalidValue(
+      `signature[${index}] is ${what}: it must be one of ${TYPE_NAMES}; for a pointer 'in', 'out', 'inout' or 'atomic', then one of them and *; or struct({ scale: 'f32' }), and for a pointer { in: struct({ scale: 'f32' }) }`,
+    )
   })
 }
 
-/** A parameter as the caller states it. */
-export const typeOf = ({ type, access }: Parameter): ParameterType =>
-  access === undefined ? type : `${access} ${type}*`
+type Parsed = Omit<Parameter, 'name'>
+
+function parseName(text: string): Parsed | undefined {
+  const [, access, pointed] = POINTER.exec(text) ?? []
+  const element = namedLayout(pointed ?? text)
+  if (element === undefined) return undefined
+  if (access === undefined) return byValue(element)
+  return pointerTo(element, access === 'inout atomic' ? 'atomic' : (access as Access))
+}
+
+function parseStruct(type: unknown): Parsed | undefined {
+  const element = structLayout(type)
+  if (element !== undefined) return byValue(element)
+  if (!isOptionsObject(type)) return undefined
+  const [access, ...more] = ACCESSES.filter((each) => each in type)
+  const pointed = access === undefined ? undefined : structLayout(Reflect.get(type, access))
+  if (access === undefined || pointed === undefined || more.length > 0) return undefined
+  return pointerTo(pointed, access)
+}
+
+const pointerTo = (element: ElementLayout, access: Access): Parsed => ({
+  access,
+  element,
+  passed: 'u64',
+  text: `${access} ${element.text}*`,
+})
+
+function byValue(element: ElementLayout): Parsed {
+  const { scalar, text, byteLength } = element
+  const number = scalar === 'f16' || scalar === 'bf16' ? 'u16' : scalar
+  const passed = scalar === text && number !== undefined ? number : byteLength
+  return { access: undefined, element, passed, text }
+}
 
 /** The type by which a parameter is passed: a pointer is 64 bits. */
-export const passedAs = ({ type, access }: Parameter): ScalarType => (access === undefined ? type : 'u64')
+export const passedAs = ({ passed }: Parameter): PassedType => passed
 
-/** A checked argument: a scalar or an address as it is passed, or memory, which may be closed. */
-export type CheckedArgument = number | bigint | BufferImpl
+/** A checked argument: a scalar or an address as it is passed, the bytes of a struct or vector, or memory, which may be closed. */
+export type CheckedArgument = number | bigint | Uint8Array | BufferImpl
 
 /** Checks the arguments of a launch of the kernel with this name, in place: returns the same array. */
 export function checkArguments(kernel: string, parameters: readonly Parameter[], args: unknown[]): CheckedArgument[] {
@@ -85,45 +150,40 @@ export function checkArguments(kernel: string, parameters: readonly Parameter[],
 
 function wrongNumber(kernel: string, parameters: readonly Parameter[], args: readonly unknown[]): Error {
   const takes = `${parameters.length} argument${parameters.length === 1 ? '' : 's'}`
-  const types = parameters.length === 0 ? '' : `, ${parameters.map((one) => `'${typeOf(one)}'`).join(', ')}`
+  const types = parameters.length === 0 ? '' : `, ${parameters.map((one) => `'${one.text}'`).join(', ')}`
   const way = args.length === 1 && Array.isArray(args[0]) ? ': pass them one by one, not as an array' : ''
   return invalidValue(`${kernel} takes ${takes}${types}, and ${args.length} were given${way}`)
 }
 
-/** The name of an argument in error messages. */
-const nameOf = (kernel: string, parameter: Parameter, index: number): string =>
-  `${kernel}: argument ${index} ('${typeOf(parameter)}')`
+/** The name of an argument, or of a part of it, in error messages. */
+export function nameOf(kernel: string, { name, text }: Parameter, index: number, path = '', type = text): string {
+  if (name !== undefined) return `${kernel}: parameter \`${name}${path}\` (${type})`
+  return `${kernel}: argument ${index}${path} ('${type}')`
+}
+
+/** An argument as host implementations' errors name it. */
+export const describeParameter = ({ name, text }: Parameter, index: number): string =>
+  name === undefined ? `argument ${index}, '${text}'` : `\`${name}\`, '${text}'`
 
 /** The common cases, kept short so that V8 inlines them. */
 function checkArgument(kernel: string, parameter: Parameter, value: unknown, index: number): CheckedArgument {
-  const { type, access } = parameter
+  const { passed, access } = parameter
   if (access !== undefined) return bufferImplOf(value) ?? checkAddress(kernel, parameter, value, index)
   if (typeof value === 'number') {
-    if (type === 'f32' || type === 'f64') return value
-    if (type === 'i32' && (value | 0) === value) return value
-    if (type === 'u32' && value >>> 0 === value) return value
+    if (passed === 'f32' || passed === 'f64') return value
+    if (passed === 'i32' && (value | 0) === value) return value
+    if (passed === 'u32' && value >>> 0 === value) return value
   }
-  return checkScalar(parameter, value, nameOf(kernel, parameter, index))
+  return checkValue(kernel, parameter, value, index)
 }
 
-function checkScalar({ type }: Parameter, value: unknown, name: string): number | bigint {
-  if (type === 'bool') {
-    if (typeof value !== 'boolean') throw invalidType(name, 'true or false', value)
-    return value ? 1 : 0
-  }
-  if (typeof value === 'bigint' && (type === 'i64' || type === 'u64')) return inRange(type, value, name)
-  if (typeof value !== 'number') throw invalidType(name, 'a number', value)
-  if (!Number.isInteger(value)) throw invalidType(name, 'an integer', value)
-  if (Number.isSafeInteger(value)) return inRange(type, value, name)
-  const [least, most] = elementType(type).range ?? []
-  const beyond = typeof most === 'bigint' ? ', and a bigint where it is not a safe integer' : ''
-  throw outOfRange(name, `from ${least} to ${most}${beyond}`, value)
-}
-
-function inRange(type: ScalarType, value: number | bigint, name: string): number | bigint {
-  const [least, most] = elementType(type).range ?? [value, value]
-  if (value < least || value > most) throw outOfRange(name, `from ${least} to ${most}`, value)
-  return value
+function checkValue(kernel: string, parameter: Parameter, value: unknown, index: number): CheckedArgument {
+  const { passed, element } = parameter
+  // Of its own for each launch, since a queued launch keeps it.
+  const bytes = new Uint8Array(element.byteLength)
+  const view = dataViewOf(bytes)
+  writeElement(element, view, 0, value, (path, type) => nameOf(kernel, parameter, index, path, type))
+  return typeof passed === 'number' ? bytes : SCALAR_ACCESS[passed].get(view, 0)
 }
 
 function checkAddress(kernel: string, parameter: Parameter, value: unknown, index: number): number | bigint {
@@ -135,8 +195,6 @@ function checkAddress(kernel: string, parameter: Parameter, value: unknown, inde
   } else if (value >= 0 && Number.isSafeInteger(value)) return value
   throw outOfRange(nameOf(kernel, parameter, index), 'a pointer of 64 bits', value)
 }
-
-const isScalar = (text: string): text is ScalarType => SCALARS.some((scalar) => scalar === text)
 
 /**
  * Throws for memory that is closed, of another driver, or begins in the middle of an element, which would be a fault of the
@@ -153,13 +211,15 @@ export function checkMemoryOpen(
     const parameter = parameters[index]
     if (argument === undefined || parameter === undefined) continue
     if (typeof argument === 'object') {
+      if (ArrayBuffer.isView(argument)) continue
       if (argument.isClosed) throw closedArgument(nameOf(kernel, parameter, index), argument)
       const { pointer } = argument.openFor(driver)
       // V8 calls C for the remainder of a number beyond 32 bits.
-      if ((pointer & (parameter.bytes - 1)) !== 0) {
+      if ((pointer & (parameter.element.alignment - 1)) !== 0) {
         throw misaligned(nameOf(kernel, parameter, index), String(argument), parameter)
       }
-    } else if (parameter.access !== undefined && Number(BigInt(argument) & 7n) % parameter.bytes !== 0) {
+      if (parameter.element.scalar === undefined) checkWhole(kernel, parameter, index, argument)
+    } else if (parameter.access !== undefined && Number(BigInt(argument) & 127n) % parameter.element.alignment !== 0) {
       throw misaligned(nameOf(kernel, parameter, index), `memory at the address ${argument}`, parameter)
     }
   }
@@ -168,9 +228,17 @@ export function checkMemoryOpen(
 const closedArgument = (name: string, argument: BufferImpl): Error =>
   stateError('ERR_CLOSED', `${name}: ${argument} cannot be used any more`)
 
-const misaligned = (name: string, what: string, { bytes, type }: Parameter): Error =>
-  invalidValue(`${name}: ${what} does not begin at a multiple of ${bytes}, for ${type}`)
+const misaligned = (name: string, what: string, { element }: Parameter): Error =>
+  invalidValue(`${name}: ${what} does not begin at a multiple of ${element.alignment}, for ${element.text}`)
+
+/** Memory of structs is whole structs: otherwise the program and the kernel differ about the size of one. */
+function checkWhole(kernel: string, parameter: Parameter, index: number, memory: BufferImpl): void {
+  const { byteLength } = parameter.element
+  if (memory.byteLength % byteLength === 0) return
+  const name = nameOf(kernel, parameter, index)
+  throw invalidValue(`${name}: ${memory} is not whole structs of ${byteLength} bytes`)
+}
 
 /** The memory among checked arguments. */
 export const memoryIn = (args: readonly CheckedArgument[]): readonly BufferImpl[] =>
-  args.filter((argument) => typeof argument === 'object')
+  args.filter((argument) => argument instanceof BufferImpl)

@@ -152,8 +152,8 @@ export class Module extends HandleObject {
   /**
    * A kernel of this module (`cuModuleGetFunction`).
    * @param name The kernel's name in the module: an `extern "C"` function has its own.
-   * @param signature The kernel's parameters in order: scalars such as 'i32', and pointers such as 'in f32*', 'out
-   * f32*' or 'inout f32*'. Their sizes are compared with those that the driver reports.
+   * @param signature The kernel's parameters in order: values such as 'i32', 'f32x4' or a struct, and pointers such as 'in f32*', 'out
+   * f32*', 'inout f32*' or `{ in: Particle }`. Their sizes are compared with those that the driver reports.
    * @throws {Error} ERR_INVALID_ARG_VALUE if the parameters are not the kernel's own, or one is not a parameter type;
    * ERR_INVALID_ARG_TYPE, ERR_CLOSED
    * On the simulator also ERR_UNSUPPORTED, with the line of the PTX, for a kernel with a form that it does not run

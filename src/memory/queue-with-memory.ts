@@ -29,6 +29,11 @@ export function reserveInAll(streams: ReadonlySet<StreamImpl>, entries: number):
   }
 }
 
+/** Arguments of a kernel, of which some are memory. */
+type GivenMemory = OpenMemory | Uint8Array | number | bigint
+
+const isMemory = (given: GivenMemory): given is OpenMemory => typeof given === 'object' && !ArrayBuffer.isView(given)
+
 /** Work that is being queued, whose memory is tracked or retained by a graph. */
 export interface WorkWithMemory {
   readonly memory: readonly OpenMemory[]
@@ -42,13 +47,10 @@ export interface WorkWithMemory {
  * nothing is used yet; the graph retains the memory. Returns what to pass to `endWork()`; undefined if that need not be called.
  * @throws ERR_UNSUPPORTED if the stream's device cannot access memory of another device
  */
-export function beginWork(
-  use: StreamImpl,
-  given: readonly (OpenMemory | number | bigint)[],
-): WorkWithMemory | undefined {
+export function beginWork(use: StreamImpl, given: readonly GivenMemory[]): WorkWithMemory | undefined {
   const record = recordOf(use)
   if (record === undefined && allOrdered(given, use)) return undefined
-  const memory = given.filter((each) => typeof each === 'object')
+  const memory = given.filter(isMemory)
   return { memory, record, isTracked: beforeWork(use, memory, record) }
 }
 
@@ -89,10 +91,10 @@ function retainForGraph(record: CaptureRecord | undefined, memory: readonly Open
 }
 
 /** Is all memory among these in the order of the stream, so that nothing need be done before and after? */
-function allOrdered(given: readonly (OpenMemory | number | bigint)[], use: StreamImpl): boolean {
+function allOrdered(given: readonly GivenMemory[], use: StreamImpl): boolean {
   for (let index = 0; index < given.length; index += 1) {
     const each = given[index]
-    if (typeof each === 'object' && !each.allocation.isOrderedOn(use)) return false
+    if (each !== undefined && isMemory(each) && !each.allocation.isOrderedOn(use)) return false
   }
   return true
 }

@@ -256,7 +256,18 @@ onEveryBackend('kernels with a host implementation', (bench) => {
       },
     })
     const seven = defineKernel(watched)
-    const once = ['name', 'nanoseconds', 'options', 'ptx', 'runs', 'signature', 'simulate', 'simulateGrid', 'source']
+    const once = [
+      'name',
+      'nanoseconds',
+      'options',
+      'parameterNames',
+      'ptx',
+      'runs',
+      'signature',
+      'simulate',
+      'simulateGrid',
+      'source',
+    ]
     assert.deepEqual(reads.sort(), once)
     const { signature } = right
     Object.assign(right, { name: 'other', source: '!', simulate: 3, nanoseconds: Number.NaN })

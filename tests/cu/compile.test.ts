@@ -4,6 +4,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { type CompiledCu, type CuError, type CuOptions, compileCu, compileCuNow } from 'cuda-streams/cu'
+import { typeText } from '../../src/cu/cu-module.js'
 import { lacksNvrtc } from '../helpers/nvrtc.js'
 import { scratchFolder } from '../helpers/scratch.js'
 import { cuFile } from './cu-files.js'
@@ -27,9 +28,9 @@ const compile = (text: string, options?: CuOptions): Promise<CompiledCu> =>
   compileCu(written({ 'own.cu': text }), options)
 
 /** Each kernel as 'name(parameter: type, …)'. */
-const signaturesOf = ({ kernels }: CompiledCu): readonly string[] =>
+const signaturesOf = ({ kernels, structs }: CompiledCu): readonly string[] =>
   kernels.map(({ name, signature, parameterNames }) => {
-    const parameters = signature.map((type, index) => `${parameterNames[index]}: ${type}`)
+    const parameters = signature.map((type, index) => `${parameterNames[index]}: ${typeText(type, structs)}`)
     return `${name}(${parameters.join(', ')})`
   })
 
@@ -78,8 +79,8 @@ test('types are those that the compiler sees behind typedefs, templates and macr
                              volatile int *h, const float *const *i, Mode *j) {}
     __global__ void from_macro(ARGUMENTS) {}`)
   assert.deepEqual(signaturesOf(made), [
-    'scalars(a: bool, b: i8, c: i8, d: u8, e: i16, f: u16, g: i32, h: u32, i: i64, j: u64, k: i64, l: u64, m: f32, n: f64, o: u64, p: u8, q: u16, r: u16, s: i32, t: u64, argument20: i8)',
-    'pointers(a: in f64*, b: in i32*, c: in u8*, d: in u16*, e: in u8*, f: in u8*, g: in u64*, h: in i32*, i: in u64*, j: in u8*)',
+    'scalars(a: bool, b: i8, c: i8, d: u8, e: i16, f: u16, g: i32, h: u32, i: i64, j: u64, k: i64, l: u64, m: f32, n: f64, o: u64, p: u8, q: f16, r: bf16, s: i32, t: u64, argument20: i8)',
+    'pointers(a: in f64*, b: in i32*, c: in u8x4*, d: in f16x2*, e: in Particle*, f: in u8*, g: in u64*, h: in i32*, i: in u64*, j: in u8*)',
     'from_macro(argument0: in f64*, argument1: u32)',
   ])
 })
@@ -103,22 +104,96 @@ test('kernels keep their names, with those of their namespaces where two have th
   assert.doesNotMatch(made.ptx, /cuda_streams/)
 })
 
-test('a struct by value is refused at its place, with the way out', { skip }, async () => {
+test('structs and vectors by value are what the compiler lays out', { skip }, async () => {
+  const made = await compile(`
+    #include <cuda_fp16.h>
+    #include <cuda_bf16.h>
+    namespace a { struct Vec { float x, y; }; }
+    struct Vec { double x, y; };
+    typedef struct { float weights[3][2]; short n; a::Vec at; Vec d; uchar4 colour; bool on; half h; enum Mode { slow, fast } *mode; } WithPointer;
+    typedef struct { float weights[3][2]; short n; a::Vec at; Vec d; uchar4 colour; bool on; half h; int *unused[0 + 1]; } WithPointers;
+    template <class T, int N> struct Range { T bounds[N]; };
+    struct __align__(16) Aligned { float3 v; };
+    struct Outer { struct Inner { char c; long long l; }; Inner inner; const int fixed; };
+    class Mat { public: float m[4][4]; __device__ float at(int i) const { return m[0][i]; } Mat() {} private: void f(); };
+    #if 0
+    struct Conditional { float lost; };
+    #else
+    struct Conditional {
+      #ifdef NOWHERE
+      int lost;
+      #endif
+      int kept;
+    };
+    #endif
+    extern "C" { struct InC { int n; }; struct AlsoInC { float f; }; }
+    namespace { struct Hidden { int n; }; }
+    struct Outside { struct Inside; };
+    struct Outside::Inside { float f; };
+    struct stat { int size; };
+    __device__ int stat(int n) { return n; }
+    #define API
+    struct API Exported { int n; };
+    struct Empty {};
+    enum class Colour : short { red };
+    __global__ void structs(a::Vec v, Vec w, Range<float, 2> r, const Range<int, 3> *s, Aligned al, Outer o, Mat m, Conditional c, InC d, AlsoInC e,
+                            Hidden h, Colour colour, const Aligned *as, struct stat st, const Outside::Inside *in_out, Exported ex, WithPointer *wp, WithPointers *wps, Empty *none) {}
+    __global__ void vectors(float4 a, uchar4 b, char2 c, longlong2 d, half2 e, __nv_bfloat162 f, dim3 g, float1 h, double3 i) {}`)
+  assert.deepEqual(signaturesOf(made), [
+    'structs(v: a_Vec, w: Vec, r: Range, s: in Range_2*, al: Aligned, o: Outer, m: Mat, c: Conditional, d: InC, e: AlsoInC, h: Hidden, colour: u16, as: in Aligned*, st: stat, in_out: in u8*, ex: Exported, wp: in u8*, wps: in WithPointers*, none: in u8*)',
+    'vectors(a: f32x4, b: u8x4, c: i8x2, d: i64x2, e: f16x2, f: bf16x2, g: u32x3, h: f32, i: f64x3)',
+  ])
+})
+
+test('a pointer in a struct is an address, and said to be one', { skip }, async () => {
+  const made = await compile(
+    'struct Node { Node *next; float v; }; struct P { const float *from; int n; int *to[2]; }; __global__ void k(P p, Node *all) { p.to[0][0] = p.from[p.n] + all->v; }',
+  )
+  assert.deepEqual(signaturesOf(made), ['k(p: P, all: in Node*)'])
+  assert.deepEqual(
+    made.structs.map(({ name, struct: { fields }, addresses }) => [name, fields, addresses]),
+    [
+      ['P', { from: 'u64', n: 'i32', to: ['u64', 2] }, ['from', 'to']],
+      ['Node', { next: 'u64', v: 'f32' }, ['next']],
+    ],
+  )
+  assert.match(made.notes.join('\n'), /^P\.from is a pointer, and passed as an address: .*\nP\.to is .*\nNode\.next is/)
+  assert.match(
+    made.declaration,
+    /\/\*\* A pointer as an address, .*\n {2}readonly from: bigint\n {2}readonly n: number\n/,
+  )
+})
+
+test('what has no value in JavaScript is refused at its place, with the way out', { skip }, async () => {
   const file = written({
-    'own.cu': `struct Params { int width; float scale; };
+    'own.cu': `union Word { int i; float f; };
+struct Params { int width; void (*data)(int); };
 __global__ void fine(int *x) { *x = 1; }
 __global__ void scaled(float *image, Params p,
-                       float2 shift) { image[0] = p.scale + shift.x; }
+                       Word w) { image[0] = p.width + w.f; }
+class Own { int n; public: __device__ int get() { return n; } };
+struct Flags { unsigned a : 3, b : 5; };
+struct Derived : Params { int more; };
+struct Nested { Params inner; };
+template <class T> __device__ T twice(T x) { return x + x; }
+template <int N> struct Hidden;
+__global__ void more(Own a, Flags b, Derived c, Nested d) {}
 `,
   })
   const { message, diagnostics } = await errorOf(compileCu(file))
   assert.deepEqual(
-    diagnostics.map(({ line, column }) => `${line}:${column}`),
-    ['3:38', '4:24'],
+    diagnostics.map(({ line, column, message: text }) => `${line}:${column} ${/: it (.*?): pass/.exec(text)?.[1]}`),
+    [
+      '4:38 has a pointer to a function',
+      '5:24 is a union',
+      '12:22 has private members',
+      '12:29 has a bit field',
+      '12:38 has a base class',
+      '12:49 has a member inner that has a pointer to a function',
+    ],
   )
-  assert.match(message, /own\.cu:3:38: 'Params p' of scaled is passed by value.*pass its members as parameters/)
-  assert.match(message, /> 3 \| __global__ void scaled\(float \*image, Params p,\n {4}\| {38}\^/)
-  assert.match(message, /'float2 shift' .* pass its 2 elements/)
+  assert.match(message, /own\.cu:4:38: 'Params p' of scaled is passed by value.*pass its members as parameters/)
+  assert.match(message, /> 4 \| __global__ void scaled\(float \*image, Params p,\n {4}\| {38}\^/)
 })
 
 test('mistakes have their places, in headers of the project, too', { skip }, async () => {
@@ -183,6 +258,14 @@ test('names in headers, options and conditions are those of the compiler', { ski
   await assert.rejects(compileCu(file, { arch: 'hopper' }), { code: 'ERR_INVALID_ARG_VALUE' })
 })
 
+test('the source may be of any standard of C++ since 2011', { skip }, async () => {
+  const text = 'struct P { float scale; int2 size[2]; }; __global__ void k(P p, float *x) { *x = p.scale; }'
+  for (const standard of ['11', '14', '17', '20']) {
+    const made = await compile(text, { options: [`-std=c++${standard}`] })
+    assert.deepEqual(signaturesOf(made), ['k(p: P, x: out f32*)'], standard)
+  }
+})
+
 test('nothing is compiled twice, and each change is', { skip }, async () => {
   const files = {
     'own.cu': '#include "own.h"\n__global__ void k(int *x) { *x = VALUE; }',
@@ -207,7 +290,7 @@ test('the module and its declarations', { skip }, async () => {
   const { module, declaration } = await compileCu(cuFile('saxpy.cu'))
   assert.match(
     module,
-    /^export const saxpy = defineKernel\(\{ name: 'saxpy', ptx, signature: \['i32', 'f32', 'in f32\*', 'inout f32\*'\] \}\)$/m,
+    /^export const saxpy = defineKernel\(\{ name: 'saxpy', ptx, signature: \['i32', 'f32', 'in f32\*', 'inout f32\*'\], parameterNames: \['n', 'a', 'x', 'y'\] \}\)$/m,
   )
   assert.equal(
     declaration,
@@ -220,5 +303,55 @@ import type { DefinedKernel } from 'cuda-streams'
  */
 export declare const saxpy: DefinedKernel<readonly [n: 'i32', a: 'f32', x: 'in f32*', y: 'inout f32*']>
 `,
+  )
+})
+
+test('the declarations of structs are interfaces, as one would write them', { skip }, async () => {
+  const { module, declaration } = await compileCu(cuFile('sharpen.cu'))
+  assert.equal(
+    declaration,
+    `// Made of sharpen.cu by cuda-streams. Changes here are lost.
+import type { DefinedKernel, Struct } from 'cuda-streams'
+
+/**
+ * How an image is sharpened.
+ * sharpen.cu, line 9
+ */
+export interface FilterParams {
+  readonly size: readonly [x: number, y: number]
+  readonly gain: readonly [x: number, y: number, z: number, w: number]
+  readonly kernel: readonly (readonly number[])[]
+  readonly threshold: number
+  readonly clampAlpha: boolean
+}
+export declare const FilterParams: Struct<FilterParams>
+
+/**
+ * Unsharp mask.
+ * sharpen.cu, line 25
+ */
+export declare const sharpen: DefinedKernel<
+  readonly [in_: 'in f32x4*', out: 'out f32x4*', params: Struct<FilterParams>, background: 'f32x4']
+>
+`,
+  )
+  assert.ok(module.includes("import { defineKernel, struct } from 'cuda-streams'\n"))
+  assert.ok(
+    module.includes(
+      "export const FilterParams = struct({ size: 'u32x2', gain: 'f32x4', kernel: [['f32', 3], 3], threshold: 'f32', clampAlpha: 'bool' })\n",
+    ),
+  )
+  const { module: particles } = await compileCu(cuFile('particles.cu'))
+  assert.match(particles, /^export const Particle = struct\(\{ .* \}, \{ alignment: 16 \}\)$/m)
+  assert.match(
+    particles,
+    /^export const World = struct\(\{ box: Box, gravity: 'f32x3', restitution: 'f32', tick: 'i64' \}\)$/m,
+  )
+  const { declaration: long } = await compile(
+    '__global__ void k(const float *first_of_all, const float *second_of_all, const float *third_of_all, float *fourth_of_all, int n) {}',
+  )
+  assert.match(
+    long,
+    /DefinedKernel<\n {2}readonly \[\n {4}first_of_all: 'in f32\*',\n.*\n[\s\S]* {4}n: 'i32',\n {2}\]\n>\n$/,
   )
 })

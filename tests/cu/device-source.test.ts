@@ -4,12 +4,13 @@ import { test } from 'node:test'
 import { DeviceSources } from '../../src/cu/device-source.js'
 import { commentAbove, tokensOf } from '../../src/cu/source-text.js'
 
-/** The lines that are not blank, without probes. */
+/** The lines that are not blank, without probes and the marks of structs. */
 function kept(text: string): readonly string[] {
   const device = new DeviceSources().add('own.cu', text)
   assert.equal(device.split('\n').length, text.split('\n').length, 'lines stay where they were')
   return device
     .replace(/ extern "C" \{ __attribute__\(\(used\)\).*$/gm, '')
+    .replace(/ (?:extern "C\+\+" \{ |friend )__device__ ::cuda_streams::number<\d+> [^;]*;(?: \})? /g, '')
     .split('\n')
     .filter((line) => line.trim() !== '')
 }
@@ -155,4 +156,54 @@ test('tokens have their places, and brackets their partners', () => {
   assert.ok(balanced)
   assert.equal(commentAbove('/** One.\n * Two. */\nint x', 20), 'One.\nTwo.')
   assert.equal(commentAbove('// One.\n\nint x', 9), '')
+})
+
+test('structs are found with the names of their members, and with what JavaScript has no value for', () => {
+  const sources = new DeviceSources()
+  sources.add(
+    'own.cu',
+    `namespace outer {
+// Where it is.
+struct Particle { float3 position, velocity; float mass = 1; int counts[4]; static const int N = 3; void move(); struct Inner { int a; } inner; };
+}
+typedef struct { float x; } Plain;
+typedef struct Tagged { float x; } Alias;
+template <class T> struct Range { T least, most; };
+class Mixed { int own; public: int shared; };
+class Open { public: int shared; Open(int shared) : shared(shared) {} };
+union Word { int i; float f; };
+struct Flags { unsigned a : 3; };
+struct Derived : Plain { int y; };
+struct Calls { void (*call)(int); };
+struct Virtual { virtual void f(); };
+struct OfHost { std::vector<int> all; int n; };
+struct Unnamed { union { int i; float f; }; };
+template <> struct Range<bool> { bool all; };
+enum class Kind { a, b };
+struct Outer::Inner { int n; };
+struct API Exported { int n; };
+struct Unclear ALIGNED { int n; };
+struct Declared;`,
+  )
+  const structs = sources.structs.map(({ path, name, members, refused, comment }) => {
+    const why = refused === undefined ? '' : ` ${refused}`
+    return `${[...path, name].join('::')} { ${members.join(' ')} }${why}${comment === '' ? '' : ` // ${comment}`}`
+  })
+  assert.deepEqual(structs, [
+    'outer::Particle::Inner { a }',
+    'outer::Particle { position velocity mass counts inner } // Where it is.',
+    'Plain { x }',
+    'Tagged { x }',
+    'Range { least most }',
+    'Mixed { own shared } has private members',
+    'Open { shared }',
+    'Word { i f } is a union',
+    'Flags { a } has a bit field',
+    'Derived { y } has a base class',
+    'Calls {  } has a pointer to a function',
+    'Virtual {  } has virtual functions',
+    'OfHost { all n } has members of the host',
+    'Unnamed {  } has a union without a name',
+    'Exported { n }',
+  ])
 })

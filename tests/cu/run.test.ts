@@ -1,37 +1,12 @@
 /** Files of CUDA C++ as people write them, imported and run on the simulator. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type DefinedKernel, type DeviceBuffer, Stream } from 'cuda-streams'
-import { simulate } from 'cuda-streams/sim'
+import { type DefinedKernel, elements } from 'cuda-streams'
 import { lacksNvrtc } from '../helpers/nvrtc.js'
 import { importCu } from './cu-files.js'
+import { close, machine, ramp } from './machine.js'
 
 const skip = lacksNvrtc()
-
-type Numbers = Uint8Array | Uint16Array | Int32Array | Uint32Array | BigInt64Array | Float32Array | Float64Array
-
-function machine() {
-  const [device] = simulate().devices
-  assert.ok(device)
-  const stream = new Stream({ device })
-  const put = (array: Numbers): DeviceBuffer => {
-    const buffer = device.alloc(array.byteLength, { stream })
-    void stream.upload(buffer, array)
-    return buffer
-  }
-  return { device, stream, put }
-}
-
-const ramp = (length: number, of: (index: number) => number): Float32Array =>
-  Float32Array.from({ length }, (_, index) => of(index))
-
-function close(found: ArrayLike<number>, expected: readonly number[], most: number): void {
-  assert.equal(found.length, expected.length)
-  for (const [index, value] of expected.entries()) {
-    const difference = Math.abs((found[index] ?? Number.NaN) - value)
-    assert.ok(difference <= most, `element ${index} is ${found[index]}, and not ${value}`)
-  }
-}
 
 test('a first program, with main() and its checks', { skip }, async () => {
   const { saxpy } = await importCu<{ saxpy: DefinedKernel<['i32', 'f32', 'in f32*', 'inout f32*']> }>('saxpy.cu')
@@ -213,24 +188,18 @@ test('complex numbers of a struct that host and device share', { skip }, async (
   assert.deepEqual(await stream.download(counts, Uint16Array), expected)
 })
 
-test('half precision by its bits, and vectors of floats', { skip }, async () => {
+test('half precision, and vectors of floats', { skip }, async () => {
   const { gelu_half, gelu_vector } = await importCu<{
-    gelu_half: DefinedKernel<['in u16*', 'out u16*', 'u16', 'i64', 'bool']>
-    gelu_vector: DefinedKernel<['inout f32*', 'u32']>
+    gelu_half: DefinedKernel<['in f16*', 'out f16*', 'f16', 'i64', 'bool']>
+    gelu_vector: DefinedKernel<['inout f32x4*', 'u32']>
   }>('gelu-half.cu')
   const { stream, put } = machine()
-  // 1, -1, 0 and 2 in half precision; the scale is 2.
+  const halves = elements('f16')
   const out = put(new Uint16Array(4))
-  const half = put(Uint16Array.of(0x3c00, 0xbc00, 0, 0x4000))
-  stream.launch(gelu_half, { grid: 1, block: 32 }, half, out, 0x4000, 4, true)
+  stream.launch(gelu_half, { grid: 1, block: 32 }, put(halves.pack([1, -1, 0, 2])), out, 2, 4, true)
   const gelu = (x: number): number => 0.5 * x * (1 + Math.tanh(0.7978845608 * (x + 0.044715 * x ** 3)))
-  const found = Array.from(await stream.download(out, Uint16Array), (bits) => {
-    const [exponent, fraction] = [(bits >> 10) & 31, bits & 1023]
-    const size = exponent === 0 ? fraction * 2 ** -24 : (1 + fraction / 1024) * 2 ** (exponent - 15)
-    return bits & 0x8000 ? -size : size
-  })
   close(
-    found,
+    halves.unpack(await stream.download(out)),
     [1, -1, 0, 2].map((x) => -2 * gelu(x)),
     2e-3,
   )

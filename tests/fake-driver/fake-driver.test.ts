@@ -42,7 +42,7 @@ const CONFORMANCE = [
     'sharing',
     'silent-waits',
   ],
-  ...['stream-protocol', 'streams', 'transfers', 'waits-beside-host-functions'],
+  ...['stream-protocol', 'streams', 'struct-arguments', 'transfers', 'waits-beside-host-functions'],
 ]
 /** What the fake libcuda lacks for the others. */
 const NOT_PLAYED: Readonly<Record<string, string>> = {

@@ -58,7 +58,7 @@ struct Op {
   size_t rows, planes, toRow, fromRow, toPlane, fromPlane; /* of a copy of rows */
   int ops, at; MemOp mem[3];
   Mark mark; Mark *marks; int nmarks;
-  int fn; u32 grid, block; double until; u64 args[8];
+  int fn; u32 grid, block; double until; u64 args[8]; u8 wide[8][32]; /* the arguments, and the whole of those of more than 8 bytes */
   struct Exec *exec; int node; struct Graph *child; /* of a graph within a graph: the copy of that */
   struct Event *event;
   int index, after[WIDEST], nafter; /* its place in its graph, and those that it comes after */
@@ -128,11 +128,19 @@ static int isBlocking(Stream *s) { return s != &nullStream && (s == &perThread |
 static int isIdle(void) { for (int i = 0; i < CHANNELS; i++) if (channels[i].first) return 0; return 1; }
 
 /* -- kernels */
-static const char *KERNELS[] = {"bump", "affine", "add", "mirror", "spin", "mix", "added"};
+static const char *KERNELS[] = {"bump", "affine", "add", "mirror", "spin", "mix", "added", "shade"};
+static float ofHalf(unsigned short h) { int e = h >> 10 & 31; float x = (float)(h & 1023) / 1024; int up = e - 15; if (e == 0) { up = -14; } else x += 1; for (; up > 0; up--) x *= 2; for (; up < 0; up++) x /= 2; return h & 0x8000 ? -x : x; }
+/* An argument, and where the value of it lies. */
+static void setArgument(Op *op, int i, const void *value, int size) { op->args[i] = 0; memcpy(&op->args[i], value, size < 8 ? (size_t)size : 8); memcpy(op->wide[i], value, size < 32 ? (size_t)size : 32); }
 static void runKernel(Op *op) {
   if (op->fn == 2) { u8 *to = (u8 *)op->args[0], *from = (u8 *)op->args[1]; for (u64 i = 0; i < op->args[2]; i++) to[i] += from[i]; }
   else if (op->fn == 3) { u8 *p = (u8 *)op->args[0]; for (u32 b = 0; b < op->grid; b++, p += op->block) for (u32 i = 0; i < op->block / 2; i++) { u8 x = p[i]; p[i] = p[op->block - 1 - i]; p[op->block - 1 - i] = x; } }
   else if (op->fn == 5) { u32 *to = (u32 *)op->args[0], *from = (u32 *)op->args[1]; for (u32 i = 0; i < op->block; i++) { u32 value = from[i]; for (u32 round = 0; round < (u32)op->args[2]; round++) value = value * 1664525u + 1013904223u; to[i] = (to[i] ^ value) + i; } }
+  else if (op->fn == 7) {
+    float *to = (float *)op->args[0], from[4], s; double bias; int size[2]; u8 *p = op->wide[1];
+    memcpy(from, op->wide[2], 16); memcpy(&s, p, 4); memcpy(size, p + 8, 8); memcpy(&bias, p + 16, 8);
+    to[0] = from[0] * s + (float)size[0]; to[1] = from[1] * s + (float)size[1]; to[2] = from[2] * s + (float)bias;
+    to[3] = from[3] * s + ofHalf(*(unsigned short *)(p + 28)) + (p[24] ? ofHalf((unsigned short)op->args[3]) : 0); }
   else if (op->fn == 6) { u32 *words = (u32 *)op->args[0]; for (u32 i = 0; i < (u32)op->args[1]; i++) words[i] += (u32)op->args[2]; }
   else if (op->fn == 4) { if (op->until == 0 && op->args[0] >= 1000) op->until = now() + (double)op->args[0] / 1e6; }
   else if (op->fn == 0 || op->fn == 1) { u8 *p = (u8 *)op->args[0]; int n = (int)op->args[1]; u8 v = (u8)op->args[2]; for (int i = 0; i < n; i++) p[i] = p[i] * 3 + v; }
@@ -663,7 +671,8 @@ API R cuModuleGetFunction(void **out, Module *m, const char *name) {
   char *p = strchr(at, '(') + 1, *end = strchr(p, ')');
   while (p < end) { char *comma = memchr(p, ',', (size_t)(end - p)); char *stop = comma ? comma : end; char part[200] = ""; memcpy(part, p, (size_t)(stop - p) < 199 ? (size_t)(stop - p) : 199);
     if (strspn(part, " ") == strlen(part)) break;
-    f->sizes[f->params++] = strchr(part, '*') || strstr(part, "long") || strstr(part, "double") || strstr(part, ".u64") ? 8 : strstr(part, "char") || strstr(part, "bool") ? 1 : strstr(part, "short") ? 2 : 4;
+    char *bytes = strstr(part, ".b8 "), *length = bytes ? strchr(bytes, '[') : 0;
+    f->sizes[f->params++] = length ? (int)strtol(length + 1, 0, 10) : strchr(part, '*') || strstr(part, "long") || strstr(part, "double") || strstr(part, ".u64") ? 8 : strstr(part, "char") || strstr(part, "bool") ? 1 : strstr(part, "short") || strstr(part, ".u16") ? 2 : 4;
     p = stop + 1; }
   /* There are two of this name: to bytes a number, or other bytes. */
   if (f->fn == 2 && f->sizes[1] == 4) f->fn = 6;
@@ -680,7 +689,7 @@ API R cuModuleGetGlobal_v2(u64 *at, size_t *bytes, Module *m, const char *name) 
 API R cuFuncGetParamInfo(Function *f, size_t i, size_t *o, size_t *s) { if (i >= (size_t)f->params) return INVALID_VALUE; *o = i * 8; *s = (size_t)f->sizes[i]; return OK; }
 API R cuFuncGetAttribute(int *v, int a, void *f) { (void)a; (void)f; *v = 0; return OK; }
 API R cuFuncSetAttribute(void *f, int a, int v) { (void)f; return a == 8 && v > 232448 ? INVALID_VALUE : OK; }
-static R setKernel(Exec *x, Node *node, u8 *params) { Op *o = opOf(x, node, KERNEL); if (!o || o->green != (current != &context ? current : 0) || (o->green && *(void **)(params + 64))) return INVALID_VALUE; Function *f = *(Function **)params; u32 *n = (u32 *)(params + 8); void **values = *(void ***)(params + 40); if (n[3] * n[4] * n[5] > 1024) return INVALID_VALUE; o->fn = f->fn; o->grid = n[0] * n[1] * n[2]; o->block = n[3]; for (int i = 0; i < f->params && i < 8; i++) { o->args[i] = 0; memcpy(&o->args[i], values[i], (size_t)f->sizes[i]); } return OK; }
+static R setKernel(Exec *x, Node *node, u8 *params) { Op *o = opOf(x, node, KERNEL); if (!o || o->green != (current != &context ? current : 0) || (o->green && *(void **)(params + 64))) return INVALID_VALUE; Function *f = *(Function **)params; u32 *n = (u32 *)(params + 8); void **values = *(void ***)(params + 40); if (n[3] * n[4] * n[5] > 1024) return INVALID_VALUE; o->fn = f->fn; o->grid = n[0] * n[1] * n[2]; o->block = n[3]; for (int i = 0; i < f->params && i < 8; i++) setArgument(o, i, values[i], f->sizes[i]); return OK; }
 API R cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, void *f, int b, size_t s) { (void)f; (void)b; (void)s; *n = 16; return OK; }
 /* A cooperative launch of more blocks than run at one time. */
 static int isTooLarge(u8 *config, Stream *s) {
@@ -691,7 +700,7 @@ static int isTooLarge(u8 *config, Stream *s) {
   if (2048 / threads < blocks) blocks = 2048 / threads;
   return cooperative && (u64)shape[0] * shape[1] * shape[2] > blocks * (s->green && !s->capture ? s->green->multiprocessors : 132);
 }
-API R cuLaunchKernelEx(u8 *config, Function *f, void **params, void **extra) { (void)extra; LOCK; Op *o = op(KERNEL, streamOf(*(void **)(config + 32), "cuLaunchKernelEx")); u32 *shape = (u32 *)config; if ((u64)shape[3] * shape[4] * shape[5] > 1024 || shape[5] > 64 || shape[1] > 65535 || shape[2] > 65535 || shape[6] > 232448 || isTooLarge(config, o->stream)) { R r = o->stream->capture && !o->stream->capture->valid ? CAPTURE_INVALIDATED : implicit(o->stream) ? CAPTURE_IMPLICIT : isTooLarge(config, o->stream) ? 720 : INVALID_VALUE; if (o->stream->capture) o->stream->capture->valid = 0; free(o); UNLOCK; return r; } o->fn = f->fn; o->function = f; o->grid = *(u32 *)config * ((u32 *)config)[1] * ((u32 *)config)[2]; o->block = ((u32 *)config)[3]; for (int i = 0; i < f->params && i < 8; i++) memcpy(&o->args[i], params[i], (size_t)f->sizes[i]); R r = put(o); UNLOCK; return r; }
+API R cuLaunchKernelEx(u8 *config, Function *f, void **params, void **extra) { (void)extra; LOCK; Op *o = op(KERNEL, streamOf(*(void **)(config + 32), "cuLaunchKernelEx")); u32 *shape = (u32 *)config; if ((u64)shape[3] * shape[4] * shape[5] > 1024 || shape[5] > 64 || shape[1] > 65535 || shape[2] > 65535 || shape[6] > 232448 || isTooLarge(config, o->stream)) { R r = o->stream->capture && !o->stream->capture->valid ? CAPTURE_INVALIDATED : implicit(o->stream) ? CAPTURE_IMPLICIT : isTooLarge(config, o->stream) ? 720 : INVALID_VALUE; if (o->stream->capture) o->stream->capture->valid = 0; free(o); UNLOCK; return r; } o->fn = f->fn; o->function = f; o->grid = *(u32 *)config * ((u32 *)config)[1] * ((u32 *)config)[2]; o->block = ((u32 *)config)[3]; for (int i = 0; i < f->params && i < 8; i++) setArgument(o, i, params[i], f->sizes[i]); R r = put(o); UNLOCK; return r; }
 
 static R allocate(void **out, size_t bytes, int host) { pthread_mutex_lock(&g); *out = bytes > (u64)64 << 30 ? 0 : keep(bytes, host); pthread_mutex_unlock(&g); return *out ? OK : 2; }
 API R cuMemHostAlloc(void **p, size_t n, u32 f) { (void)f; LOCK; R r = allocate(p, n, 1); UNLOCK; return r; }

@@ -1,7 +1,7 @@
 /** The mistakes that are most often made in a launch: each message says what is wrong and with which kernel, and what to write. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { defineKernel } from 'cuda-streams'
+import { defineKernel, struct } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
 
 const [device] = simulate().devices
@@ -11,6 +11,14 @@ const axpy = defineKernel({
   name: 'axpy',
   source: 'the simulator runs the JavaScript',
   signature: ['f32', 'in f32*', 'inout f32*', 'i32'],
+  simulate: () => undefined,
+})
+const Params = struct({ scale: 'f32', size: 'i32x2' })
+const filter = defineKernel({
+  name: 'filter',
+  source: 'the simulator runs the JavaScript',
+  signature: ['inout f32x4*', Params, 'f16', 'u8x4'],
+  parameterNames: ['image', 'p', 'gain', 'key'],
   simulate: () => undefined,
 })
 const x = device.alloc(4000, { stream })
@@ -56,13 +64,48 @@ const MISTAKES: readonly (readonly [args: readonly unknown[], message: RegExp])[
   [[ONE, [2, x, x, 1]], /^axpy takes 4 arguments, .*, and 1 were given: pass them one by one, not as an array$/],
 ]
 
-for (const [args, message] of MISTAKES) {
+const right = { scale: 1, size: [4, 4] }
+const NAMED_MISTAKES: typeof MISTAKES = [
+  [
+    [ONE, x, { ...right, scale: 'x' }, 1, [0, 0, 0, 0]],
+    /^filter: parameter `p\.scale` \(f32\) must be a number, not 'x'$/,
+  ],
+  [
+    [ONE, x, { ...right, size: [1, 0.5] }, 1, [0, 0, 0, 0]],
+    /^filter: parameter `p\.size\[1\]` \(i32\) must be an integer, not 0\.5$/,
+  ],
+  [
+    [ONE, x, { scale: 1, sizes: [1, 2] }, 1, [0, 0, 0, 0]],
+    /^filter: parameter `p\.size` \(i32x2\) is missing: the object has 'sizes'$/,
+  ],
+  [
+    [ONE, x, 1, 1, [0, 0, 0, 0]],
+    /^filter: parameter `p` \(struct\) must be an object such as \{ scale, size \}, not 1$/,
+  ],
+  [[ONE, x, right, '1', [0, 0, 0, 0]], /^filter: parameter `gain` \(f16\) must be a number, not '1'$/],
+  [[ONE, x, right, 1, [0, 0, 0, 256]], /^filter: parameter `key\[3\]` \(u8\) must be from 0 to 255, not 256$/],
+  [
+    [ONE, x, right, 1, [0, 0, 0]],
+    /^filter: parameter `key` \(u8x4\) must be an array of 4 elements \(u8\), and 3 were given$/,
+  ],
+  [
+    [ONE, x.slice(8, 64), right, 1, [0, 0, 0, 0]],
+    /^filter: parameter `image` \(inout f32x4\*\): .* multiple of 16, for f32x4$/,
+  ],
+  [[ONE, x, right, 1], /^filter takes 4 arguments, 'inout f32x4\*', 'struct', 'f16', 'u8x4', and 3 were given$/],
+]
+
+const ALL = [
+  ...MISTAKES.map((row) => [axpy, ...row] as const),
+  ...NAMED_MISTAKES.map((row) => [filter, ...row] as const),
+]
+for (const [kernel, args, message] of ALL) {
   test(`${message}`, () => {
     let line = 0
     assert.throws(
       () => {
         line = lineOfCaller()
-        Reflect.apply(stream.launch, stream, [axpy, ...args])
+        Reflect.apply(stream.launch, stream, [kernel, ...args])
       },
       (error: Error) => {
         assert.match(error.message, message)

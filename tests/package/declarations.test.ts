@@ -47,9 +47,19 @@ const FIELDS: Readonly<Record<string, string>> = {
 const BASES = ['LibraryObject', 'ClosableObject', 'HandleObject', 'Memory', 'StreamBase', 'WhichFail', 'AnyNode']
 /** The constants that a union of names is made of, a type for Uint8Array<ArrayBuffer>, and the function of `Program`. */
 const SPELLED = ['DEVICE_ATTRIBUTES', 'ELEMENT_TYPES', 'FAILING_CALLS', 'KIND_NAMES', 'NCCL_OPERATIONS']
-const HELPERS = ['ElementTypeName', 'OwnBytes', 'SharedKind', 'Tracer', 'CUresult']
+const HELPERS = [
+  'ElementTypeName',
+  'OwnBytes',
+  'SharedKind',
+  'Tracer',
+  'CUresult',
+  'Tuple',
+  'PointedStruct',
+  'PointerView',
+]
 /** Of the language, of browsers and Node alike. */
 const GLOBALS = [
+  ...['ArrayLike', 'Iterable'],
   ...['AbortSignal', 'ArrayBuffer', 'ArrayBufferLike', 'ArrayBufferView', 'AsyncDisposable', 'Disposable', 'Error'],
   ...['BigInt64Array', 'BigUint64Array', 'Float32Array', 'Float64Array', 'Int16Array', 'Int32Array', 'Int8Array'],
   ...[

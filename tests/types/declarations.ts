@@ -7,13 +7,17 @@ import {
   CudaError,
   type CudaStreamLike,
   cudaStream,
+  type DefinedKernel,
   Device,
   DeviceBuffer,
   defineKernel,
+  type Elements,
+  type ElementView,
   Event,
   type EventOptions,
   ExternalStream,
   type ExternalStreamOptions,
+  elements,
   type Graph,
   type GraphExec,
   GreenContext,
@@ -29,6 +33,10 @@ import {
   Stream,
   type StreamOptions,
   type StreamSource,
+  type Struct,
+  type StructPointer,
+  type StructValue,
+  struct,
   type WaitEventOptions,
   type WaitOptions,
   type WaitPromiseOptions,
@@ -374,6 +382,63 @@ export async function kernels(device: Device, stream: Stream, buffer: DeviceBuff
   stream.launch(axpy, { grid: 1, block: 1 }, buffer, buffer, buffer, 4)
   // @ts-expect-error no such type
   module.kernel('axpy', ['float'])
+  const Point = struct({ at: 'f32x3', id: 'u64', on: 'bool', weights: [['f32', 3], 2] })
+  interface Point {
+    readonly at: readonly [number, number, number]
+    readonly id: bigint
+    readonly on: boolean
+    readonly weights: readonly (readonly number[])[]
+  }
+  const point: Point = { at: [1, 2, 3], id: 1n, on: true, weights: [[1], [2]] }
+  const points: readonly Point[] = Point.unpack(Point.pack([point]))
+  const Line = struct({ ends: [Point, 2], width: 'f16' }, { alignment: 16 })
+  void Line.pack([{ ends: [point, point], width: 1 }])
+  // @ts-expect-error a vector of three numbers
+  void Point.pack([{ ...point, at: [1, 2] }])
+  // @ts-expect-error a member is missing
+  void Point.pack([{ at: [1, 2, 3] }])
+  // @ts-expect-error no such type of a member
+  struct({ at: 'float3' })
+  same<ReturnType<typeof elements<'i8x2'>>, Elements<readonly [number, number]>>(true)
+  const numbers: readonly number[] = elements('bf16').unpack(elements('bf16').pack(new Float32Array(2)))
+  const draw = module.kernel('draw', [{ inout: Point }, Line, 'f32x4', 'f16', 'in bf16*', 'out i8x4*', 'i64x2'])
+  const line = { ends: [point, point], width: 1 }
+  const colour = [1, 2, 3, 4] as const
+  stream.launch(draw, { threads: 1 }, buffer, line, colour, 0.5, buffer, buffer, [1n, 2n])
+  stream.launch(draw, { threads: 1 }, buffer, line, new Float32Array(4), 0.5, buffer, buffer, new BigInt64Array(2))
+  // @ts-expect-error a vector of four numbers
+  stream.launch(draw, { threads: 1 }, buffer, line, [1, 2, 3], 0.5, buffer, buffer, [1n, 2n])
+  // @ts-expect-error a member of another type
+  stream.launch(draw, { threads: 1 }, buffer, { ...line, width: '1' }, colour, 0.5, buffer, buffer, [1n, 2n])
+  // @ts-expect-error memory of structs is memory
+  stream.launch(draw, { threads: 1 }, [point], line, colour, 0.5, buffer, buffer, [1n, 2n])
+  // @ts-expect-error a pointer to no struct
+  const pointer: StructPointer = { in: 'f32' }
+  // What a file of CUDA C++ declares.
+  const declared = {} as unknown as DefinedKernel<readonly [p: Struct<Point>, to: { readonly out: Struct<Point> }]>
+  stream.launch(declared, { threads: 1 }, point, buffer)
+  // @ts-expect-error an object and then memory
+  stream.launch(declared, { threads: 1 }, buffer, point)
+  const hosted = defineKernel({
+    name: 'hosted',
+    source: '',
+    signature: [{ inout: Point }, Line, 'f32x4', 'f16', 'in bf16*', 'out i8x4*', 'i64x2', 'inout f16x2*'],
+    parameterNames: ['points', 'line', 'colour', 'gain', 'weights', 'quads', 'longs', 'pairs'],
+    simulate: (_thread, all, line, colour, gain, weights, quads, longs, pairs) => {
+      const first: Point = all.get(0)
+      all.set(0, { ...first, on: false })
+      same<typeof all, ElementView<StructValue<{ at: 'f32x3'; id: 'u64'; on: 'bool'; weights: [['f32', 3], 2] }>>>(true)
+      same<typeof colour, readonly [number, number, number, number]>(true)
+      same<typeof gain, number>(true)
+      same<typeof weights, ElementView<number>>(true)
+      same<typeof quads, Int8Array>(true)
+      same<typeof longs, readonly [bigint, bigint]>(true)
+      same<typeof pairs, ElementView<number>>(true)
+      const ends: readonly Point[] = line.ends
+      void ends
+    },
+  })
+  void [points, numbers, pointer, hosted]
   const kernel = defineKernel({
     name: 'all',
     source: '',

@@ -1,5 +1,4 @@
 /** Modules and kernels on a real GPU. */
-import { ELEMENT_TYPES, type ScalarType } from '../../base/element-types.js'
 import { stateError } from '../../base/errors.js'
 import type { CFunction } from '../../native/c-functions.js'
 import { NativeMemory } from '../../native/native-memory.js'
@@ -16,11 +15,12 @@ import {
   type LaunchShape,
   type ModuleHandle,
   type ModuleImage,
+  type PassedType,
   type Pointer,
   type QueuedKernel,
   type StreamHandle,
 } from '../driver.js'
-import { checkParameterSizes } from '../kernel-parameters.js'
+import { bytesOfPassed, checkParameterSizes } from '../kernel-parameters.js'
 import type { KernelCall } from './graph-nodes.js'
 import type { PendingHostFunctions } from './host-functions/pending-host-functions.js'
 import type { LibcudaParts } from './libcuda/driver-calls.js'
@@ -29,28 +29,36 @@ import type { Blocking } from './waiting/blocking.js'
 import type { IdleDevices } from './waiting/idle-devices.js'
 
 /** How a value is written. V8 compares numbers faster than texts. */
-const Writer = { INT32: 0, INT64: 1, FLOAT32: 2, FLOAT64: 3 } as const
+const Writer = { INT32: 0, INT64: 1, FLOAT32: 2, FLOAT64: 3, BYTES: 4 } as const
 
-const writerOf = (type: ScalarType): number => {
+const writerOf = (type: PassedType): number => {
+  if (typeof type === 'number') return Writer.BYTES
   if (type === 'f32') return Writer.FLOAT32
   if (type === 'f64') return Writer.FLOAT64
-  return ELEMENT_TYPES[type].bytes === 8 ? Writer.INT64 : Writer.INT32
+  return bytesOfPassed(type) === 8 ? Writer.INT64 : Writer.INT32
 }
 
 /** The values of one kernel's parameters, laid out as in C, and the array of pointers to them that a launch takes. CUDA copies the values. */
 class ParameterBlock {
   readonly #writers: readonly number[]
+  readonly #offsets: readonly number[]
   readonly #memory: NativeMemory
   readonly #view: DataView
   readonly #pointers: number
 
-  constructor(types: readonly ScalarType[]) {
+  constructor(types: readonly PassedType[]) {
     this.#writers = types.map(writerOf)
-    this.#memory = new NativeMemory(Math.max(16, 16 * types.length))
+    let end = 0
+    this.#offsets = types.map((type) => {
+      const offset = end
+      end += 8 * Math.ceil(bytesOfPassed(type) / 8)
+      return offset
+    })
+    this.#memory = new NativeMemory(Math.max(16, end + 8 * types.length))
     this.#view = new DataView(this.#memory.bytes.buffer)
-    this.#pointers = this.#memory.address + 8 * types.length
-    for (const index of types.keys()) {
-      this.#memory.uint64[types.length + index] = BigInt(this.#memory.address + 8 * index)
+    this.#pointers = this.#memory.address + end
+    for (const [index, offset] of this.#offsets.entries()) {
+      this.#memory.uint64[end / 8 + index] = BigInt(this.#memory.address + offset)
     }
   }
 
@@ -61,15 +69,21 @@ class ParameterBlock {
   /** Writes the values, and returns the address of the pointers. */
   write(args: readonly LaunchArgument[]): number {
     const writers = this.#writers
+    const offsets = this.#offsets
     const view = this.#view
     for (let index = 0; index < writers.length; index += 1) {
       const given = args[index] ?? 0
+      const offset = offsets[index] ?? 0
+      if (typeof given === 'object' && ArrayBuffer.isView(given)) {
+        this.#memory.bytes.set(given, offset)
+        continue
+      }
       const value = typeof given === 'object' ? given.pointer : given
       const writer = writers[index]
-      if (writer === Writer.INT64) writeInt64(view, 8 * index, value)
-      else if (writer === Writer.INT32) view.setInt32(8 * index, Number(value), true)
-      else if (writer === Writer.FLOAT32) view.setFloat32(8 * index, Number(value), true)
-      else view.setFloat64(8 * index, Number(value), true)
+      if (writer === Writer.INT64) writeInt64(view, offset, value)
+      else if (writer === Writer.INT32) view.setInt32(offset, Number(value), true)
+      else if (writer === Writer.FLOAT32) view.setFloat32(offset, Number(value), true)
+      else view.setFloat64(offset, Number(value), true)
     }
     return this.#pointers
   }
@@ -192,7 +206,7 @@ export class CudaKernels implements KernelDriver {
     checkDestroyed('cuModuleUnload', result)
   }
 
-  kernel(module: ModuleHandle, name: string, parameters: readonly ScalarType[]): KernelHandle {
+  kernel(module: ModuleHandle, name: string, parameters: readonly PassedType[]): KernelHandle {
     const loaded = this.#loaded.get(module)
     if (loaded === undefined) throw cudaError('cuModuleGetFunction', CUresult.INVALID_HANDLE)
     const { context, functions, kernels } = loaded
@@ -261,7 +275,7 @@ export class CudaKernels implements KernelDriver {
   }
 
   /** Compares the signature with the sizes of the kernel's parameters, which the driver has. */
-  #checkParameters({ handle, name }: CudaFunction, parameters: readonly ScalarType[]): void {
+  #checkParameters({ handle, name }: CudaFunction, parameters: readonly PassedType[]): void {
     const sizes: number[] = []
     const { address } = this.parts.memory
     while (this.parts.library.cuFuncGetParamInfo(handle, sizes.length, address, address + 8) === 0) {

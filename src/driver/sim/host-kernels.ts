@@ -1,15 +1,24 @@
 /** Kernels in JavaScript: they work on the bytes of the memory that they are given. */
 import { LONGEST_ARRAY, sameBytes } from '../../base/bytes.js'
-import { ELEMENT_TYPES, type ScalarType } from '../../base/element-types.js'
+import { type ElementLayout, type Leaf, scalarLayout } from '../../base/element-layout.js'
+import { dataViewOf, SCALAR_ACCESS, type ScalarType } from '../../base/element-types.js'
 import { invalidValue, stateError } from '../../base/errors.js'
 import { surfacing } from '../../base/uncaught.js'
-import { type HostKernel, type KernelWork, type Pointer, type TouchedMemory, touching } from '../driver.js'
+import {
+  type HostKernel,
+  isMemoryArgument,
+  type KernelWork,
+  type Pointer,
+  type TouchedMemory,
+  touching,
+} from '../driver.js'
 import type { Touch, Work } from './machine/work.js'
 import { MemoryBlock } from './memory-blocks.js'
 import type { Queued, SimMemory } from './sim-memory.js'
 import { type Change, watchWrites } from './written-memory.js'
 
 export const CALL = 'cuLaunchKernelEx'
+const BYTE = scalarLayout('u8')
 const NOTHING = { begin: 0, end: 0 }
 
 /** A launch with its arguments, which are kept as pieces of memory and not as buffers, since a graph keeps it. */
@@ -17,7 +26,8 @@ interface HostCall {
   readonly pieces: readonly TouchedMemory[]
   /** What errors call the pieces. */
   readonly names: readonly string[]
-  readonly types: readonly (ScalarType | undefined)[]
+  /** What the pieces are made of. */
+  readonly elements: readonly ElementLayout[]
   /** Runs the host implementation on the bytes of the pieces. */
   readonly run: (bytes: readonly Uint8Array[]) => void
 }
@@ -25,14 +35,14 @@ interface HostCall {
 function hostCallOf(host: HostKernel, { kernel, shape, args }: KernelWork, memory: SimMemory): HostCall {
   const pieces: TouchedMemory[] = []
   const names: string[] = []
-  const types: (ScalarType | undefined)[] = []
+  const elements: ElementLayout[] = []
   const scalars = args.map((given, index) => {
-    const { access, type } = kernel.uses[index] ?? { access: undefined, type: undefined }
-    if (typeof given !== 'object' && access === undefined) return given
-    const { pointer, byteLength } = typeof given === 'object' ? given : memoryFrom(Number(given) as Pointer, memory)
+    const { access, element = BYTE } = kernel.uses[index] ?? {}
+    if (ArrayBuffer.isView(given) || (!isMemoryArgument(given) && access === undefined)) return given
+    const { pointer, byteLength } = isMemoryArgument(given) ? given : memoryFrom(Number(given) as Pointer, memory)
     pieces.push(touching(pointer, byteLength, access ?? 'inout'))
     names.push(host.argumentNames[index] ?? `argument ${index}`)
-    types.push(type)
+    elements.push(element)
     return undefined
   })
   const run = (bytes: readonly Uint8Array[]): void => {
@@ -46,7 +56,7 @@ function hostCallOf(host: HostKernel, { kernel, shape, args }: KernelWork, memor
       }),
     )
   }
-  return { pieces, names, types, run }
+  return { pieces, names, elements, run }
 }
 
 /** The bytes of the pieces now: the memory itself. */
@@ -64,47 +74,66 @@ export function hostWorkOf(host: HostKernel, work: KernelWork, memory: SimMemory
 }
 
 /** The relative difference that arithmetic of another order makes. */
-const TOLERANCES: { readonly [T in ScalarType]?: number } = { f32: 1e-5, f64: 1e-12 }
+const TOLERANCES: { readonly [T in ScalarType]?: number } = { bf16: 1e-2, f16: 1e-3, f32: 1e-5, f64: 1e-12 }
 
 /**
  * A launch of code that JavaScript is compared with: called before the code runs, with what it says of the memory then. The
  * result is called after it, and throws ERR_INVALID_ARG_VALUE where the two differ.
  */
 export function compareWithHost(host: HostKernel, work: KernelWork, memory: SimMemory): () => () => void {
-  const { pieces, names, types, run } = hostCallOf(host, work, memory)
+  const { pieces, names, elements, run } = hostCallOf(host, work, memory)
   return () => {
     const copies = bytesOf(pieces, memory).map((bytes) => bytes.slice())
     run(copies)
     return () => {
       for (const [index, theirs] of bytesOf(pieces, memory).entries()) {
-        const ours = copies[index] ?? theirs
-        const at = firstDifference(ours, theirs, types[index] ?? 'u8')
-        if (at === undefined) continue
-        const [inJavaScript, inCode] = [ours, theirs].map((bytes) => String(valuesIn(bytes, types[index] ?? 'u8')[at]))
+        const difference = firstDifference(copies[index] ?? theirs, theirs, elements[index] ?? BYTE)
+        if (difference === undefined) continue
+        const { element, path, ours: inJavaScript, theirs: inCode } = difference
         throw invalidValue(
-          `The source and the JavaScript of kernel ${work.kernel.name} differ: in element ${at} of ${names[index]} the source has ${inCode}, and the JavaScript ${inJavaScript}`,
+          `The source and the JavaScript of kernel ${work.kernel.name} differ: in element ${element}${path} of ${names[index]} the source has ${inCode}, and the JavaScript ${inJavaScript}`,
         )
       }
     }
   }
 }
 
-function firstDifference(some: Uint8Array, others: Uint8Array, type: ScalarType): number | undefined {
-  if (sameBytes(some, others)) return undefined
-  const tolerance = TOLERANCES[type] ?? 0
-  const [a, b] = [valuesIn(some, type), valuesIn(others, type)]
-  const isFar = (one: number | bigint, other: number | bigint): boolean => {
-    if (Object.is(one, other) || one === other) return false
-    if (typeof one === 'bigint' || typeof other === 'bigint') return true
-    return !(Math.abs(one - other) <= tolerance * Math.max(Math.abs(one), Math.abs(other)))
+interface Difference {
+  readonly element: number
+  readonly path: string
+  readonly ours: number | bigint
+  readonly theirs: number | bigint
+}
+
+/** Padding may differ. */
+function firstDifference(ours: Uint8Array, theirs: Uint8Array, layout: ElementLayout): Difference | undefined {
+  if (sameBytes(ours, theirs)) return undefined
+  const { leaves, byteLength } = comparedParts(layout)
+  const [a, b] = [dataViewOf(ours), dataViewOf(theirs)]
+  for (let at = 0; at + byteLength <= ours.byteLength; at += byteLength) {
+    for (const { offset, type, path } of leaves) {
+      const { get } = SCALAR_ACCESS[type]
+      const [one, other] = [get(a, at + offset), get(b, at + offset)]
+      if (isFar(one, other, TOLERANCES[type] ?? 0)) return { element: at / byteLength, path, ours: one, theirs: other }
+    }
   }
-  for (let index = 0; index < a.length; index += 1) if (isFar(a[index] ?? 0, b[index] ?? 0)) return index
   return undefined
 }
 
-function valuesIn({ buffer, byteOffset, byteLength }: Uint8Array, type: ScalarType): ArrayLike<number | bigint> {
-  const { array: View, bytes } = ELEMENT_TYPES[type]
-  return new View(buffer as ArrayBuffer, byteOffset, Math.floor(byteLength / bytes))
+/** Vectors are compared number by number, as they are in JavaScript. */
+function comparedParts({ scalar, leaves, byteLength }: ElementLayout): {
+  readonly leaves: readonly Leaf[]
+  readonly byteLength: number
+} {
+  if (scalar === undefined) return { leaves, byteLength }
+  const own = scalarLayout(scalar)
+  return { leaves: own.leaves, byteLength: own.byteLength }
+}
+
+function isFar(one: number | bigint, other: number | bigint, tolerance: number): boolean {
+  if (Object.is(one, other) || one === other) return false
+  if (typeof one === 'bigint' || typeof other === 'bigint') return true
+  return !(Math.abs(one - other) <= tolerance * Math.max(Math.abs(one), Math.abs(other)))
 }
 
 /** All memory from a bare address on. None is behind 0, which is what a kernel gets for a pointer that it does not use. */

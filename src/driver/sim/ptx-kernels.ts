@@ -2,7 +2,7 @@
  * Kernels of PTX on the simulated GPU: modules of them, and launches, which are operations like all others. The compiler
  * behind it (src/ptx) knows no streams.
  */
-import { ELEMENT_TYPES, type ScalarType } from '../../base/element-types.js'
+import { dataViewOf, SCALAR_ACCESS } from '../../base/element-types.js'
 import { explained, messageOf, stateError } from '../../base/errors.js'
 import * as Ptx from '../../ptx/ptx.js'
 import { CUresult, cudaError } from '../cuda-results.js'
@@ -13,6 +13,7 @@ import type {
   LaunchArgument,
   LaunchObserver,
   LaunchShape,
+  PassedType,
   Pointer,
 } from '../driver.js'
 import { checkParameterSizes } from '../kernel-parameters.js'
@@ -137,13 +138,13 @@ export class PtxKernel {
   }
 
   /** Throws ERR_INVALID_ARG_VALUE where these are not the types of the kernel's parameters. */
-  checkParameters(types: readonly ScalarType[]): void {
+  checkParameters(types: readonly PassedType[]): void {
     const sizes = this.facts.parameters.map(({ byteLength }) => byteLength)
     checkParameterSizes(this.name, types, sizes)
   }
 
   /** A launch, and the virtual nanoseconds that it takes. */
-  queued(work: KernelWork, types: readonly ScalarType[], multiprocessors = MULTIPROCESSORS): Queued {
+  queued(work: KernelWork, types: readonly PassedType[], multiprocessors = MULTIPROCESSORS): Queued {
     const { shape, args, kernel, observer } = work
     if (observer !== undefined) {
       observer.isTold = true
@@ -198,10 +199,11 @@ export class PtxKernel {
       const given = args[index]
       const access = kernel.uses[index]?.access
       if (use === 'none' || given === undefined || (access === undefined && !isPointer)) continue
-      const pointer = addressOf(given)
-      const byteLength = this.parts.memory.bytesBehind(pointer)
-      if (byteLength === 0) continue
-      touches.push({ pointer, byteLength, writes: use === 'unknown' ? access !== 'in' : use !== 'read' })
+      for (const pointer of addressesIn(given)) {
+        const byteLength = this.parts.memory.bytesBehind(pointer)
+        if (byteLength === 0) continue
+        touches.push({ pointer, byteLength, writes: use === 'unknown' ? access !== 'in' : use !== 'read' })
+      }
     }
     if (this.facts.variables) {
       for (const name of this.module.globals) {
@@ -213,26 +215,32 @@ export class PtxKernel {
   }
 
   /** The arguments as the code takes them. */
-  #parametersOf(args: readonly LaunchArgument[], types: readonly ScalarType[]): Uint8Array {
+  #parametersOf(args: readonly LaunchArgument[], types: readonly PassedType[]): Uint8Array {
     const bytes = new Uint8Array(this.facts.parameterBytes)
+    const view = dataViewOf(bytes)
     for (const [index, { offset }] of this.facts.parameters.entries()) {
       const given = args[index]
       const type = types[index]
       if (given === undefined || type === undefined) continue
-      const value = typeof given === 'object' ? BigInt(given.pointer) : given
-      const { array: View } = ELEMENT_TYPES[type]
-      const one = new View(new ArrayBuffer(8), 0, 1)
-      const isLong = one instanceof BigInt64Array || one instanceof BigUint64Array
-      if (isLong) one[0] = BigInt(value)
-      else one[0] = Number(value)
-      bytes.set(new Uint8Array(one.buffer, 0, one.byteLength), offset)
+      if (ArrayBuffer.isView(given)) bytes.set(given, offset)
+      else if (typeof type === 'string') {
+        SCALAR_ACCESS[type].set(view, offset, typeof given === 'object' ? given.pointer : given)
+      }
     }
     return bytes
   }
 }
 
-const addressOf = (given: LaunchArgument): Pointer =>
-  (typeof given === 'object' ? given.pointer : Number(given)) as Pointer
+/** The addresses that an argument may be or have: a struct may have some among its members. */
+function addressesIn(given: LaunchArgument): readonly Pointer[] {
+  if (typeof given !== 'object') return [Number(given) as Pointer]
+  if (!ArrayBuffer.isView(given)) return [given.pointer]
+  const view = dataViewOf(given)
+  return Array.from(
+    { length: Math.floor(given.byteLength / 8) },
+    (_, word) => Number(view.getBigUint64(8 * word, true)) as Pointer,
+  )
+}
 
 class PtxWork implements Work {
   readonly engine = undefined

@@ -2,7 +2,6 @@
  * Modules and kernels of the simulated GPU: it compiles PTX (ptx-kernels.ts), and takes host implementations in JavaScript
  * (host-kernels.ts).
  */
-import type { ScalarType } from '../../base/element-types.js'
 import { stateError } from '../../base/errors.js'
 import { type CompiledSource, compileCuda, compileCudaNow } from '../../native/nvrtc.js'
 import { CUresult, cudaError } from '../cuda-results.js'
@@ -20,6 +19,7 @@ import type {
   LibraryCall,
   ModuleHandle,
   ModuleImage,
+  PassedType,
   Pointer,
   QueuedKernel,
 } from '../driver.js'
@@ -46,7 +46,7 @@ interface LoadedModule {
 interface LoadedKernel {
   readonly code: HostKernel | PtxKernel
   /** As the signature gives them. */
-  readonly types: readonly ScalarType[]
+  readonly types: readonly PassedType[]
 }
 
 export class SimKernels implements KernelDriver {
@@ -101,7 +101,7 @@ export class SimKernels implements KernelDriver {
     this.registry.handles.giveBack('module', module)
   }
 
-  kernel(module: ModuleHandle, name: string, types: readonly ScalarType[]): KernelHandle {
+  kernel(module: ModuleHandle, name: string, types: readonly PassedType[]): KernelHandle {
     const { code, kernels } = this.#loaded(module, 'cuModuleGetFunction')
     const key = `${name}(${types})`
     const known = kernels.get(key)

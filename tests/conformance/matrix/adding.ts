@@ -1,5 +1,5 @@
 /** Kernels that add to the words of an operand: as GPU code, and as source with a host implementation. */
-import { defineKernel, type Kernel, Module } from 'cuda-streams'
+import { type DefinedKernel, defineKernel, type Kernel, Module, struct } from 'cuda-streams'
 import type { Call } from './call.js'
 import { WORDS } from './lab.js'
 import type { Scene } from './scene.js'
@@ -48,20 +48,41 @@ export const added = defineKernel({
   },
 })
 
+/** The same, with a struct by value. */
+export const addedByStruct = defineKernel({
+  name: 'added',
+  source: `struct Count { unsigned count; };
+extern "C" __global__ void added(unsigned* words, Count given, unsigned value) {
+  unsigned index = blockIdx.x * blockDim.x + threadIdx.x;
+  if (index < given.count) words[index] += value;
+}`,
+  signature: ['inout u32*', struct({ count: 'u32' }), 'u32'],
+  simulateGrid: (_grid, words, { count }, value) => {
+    for (let index = 0; index < count; index += 1) words[index] = (words[index] ?? 0) + value
+  },
+})
+
 /** The kernel of the PTX, defined by it. */
 export const addedByPtx = defineKernel({ name: 'add', ptx: PTX, signature: SIGNATURE })
 
+const needs =
+  (what: string, kernel: Pick<DefinedKernel, 'prepare'>): NonNullable<Call['lacks']> =>
+  ({ lab }) =>
+    lab.once(what, () =>
+      kernel.prepare(lab.device).then(
+        () => undefined,
+        (error: Error & { readonly code?: string }) => {
+          if (error.code !== 'ERR_UNSUPPORTED') throw error
+          return error.message
+        },
+      ),
+    )
+
 /** Why NVRTC cannot be used here, if it cannot. Compiles the kernel with a host implementation, too. */
-export const needsCompiler: NonNullable<Call['lacks']> = ({ lab }) =>
-  lab.once('the compiler', () =>
-    added.prepare(lab.device).then(
-      () => undefined,
-      (error: Error & { readonly code?: string }) => {
-        if (error.code !== 'ERR_UNSUPPORTED') throw error
-        return error.message
-      },
-    ),
-  )
+export const needsCompiler = needs('the compiler', added)
+
+/** As `needsCompiler`, for the kernel with a struct. */
+export const needsStruct = needs('the compiler, for a struct', addedByStruct)
 
 export const kernelOf = ({ lab }: Scene): Kernel<typeof SIGNATURE> =>
   lab.once('a kernel', () => Module.load(PTX, { device: lab.device }).kernel('add', SIGNATURE))

@@ -69,6 +69,7 @@ export const QUIET: Readonly<Record<string, readonly string[]>> = {
     ...['simulate', 'simulationOf', 'explore', 'replay'],
   ],
   'loses the whole machine: tests/torture/faults.test.ts': ['fault'],
+  'describes a type, and knows no driver': ['struct', 'elements'],
 }
 
 /** Options whose getters nothing closes anything in, by the reason: a call stands for all of its own. */
@@ -94,6 +95,7 @@ export const QUIET_OPTIONS: Readonly<Record<string, readonly string[]>> = {
     ...['pointer', 'versioned'].map((name) => `fromDLPack: ${name}`),
   ],
   'is the device itself': ['Device#createStream: device'],
+  'describes a type, and knows no driver': ['struct'],
 }
 
 /** As `new Stream`, `Stream.from`, `Stream#record`, or `simulate` for a function. */

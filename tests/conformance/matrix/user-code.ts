@@ -18,7 +18,7 @@ import { Cublas } from 'cuda-streams/cublas'
 import { fromCudaArrayInterface, fromDLPack, toCudaArrayInterface, toDLPack } from 'cuda-streams/dlpack'
 import { Communicator, group } from 'cuda-streams/nccl'
 import { isFakeDriver } from '../../fake-driver/fake-cuda.js'
-import { added, needsCompiler } from './adding.js'
+import { added, addedByStruct, CONFIG, needsCompiler, needsStruct } from './adding.js'
 import { type Hold, isPinned, type MemoryKind } from './axes.js'
 import type { Call, Invoke } from './call.js'
 import { closedOrDone } from './closings.js'
@@ -492,6 +492,13 @@ function execOf(scene: Scene, capture: () => void): { readonly graph: Graph; rea
 }
 
 const launches: readonly UserCode[] = [
+  {
+    name: 'stream.launch(kernel, config, a struct)',
+    memory: [addedTo],
+    lacks: needsStruct,
+    prepare: (scene, act) => () =>
+      scene.stream.launch(addedByStruct, CONFIG, scene.buffer(0), getting({ count: WORDS }, 'count', act), ADDED),
+  },
   ...forEachOption(
     'Stream#launch',
     'stream.launch(kernel, config)',

@@ -17,6 +17,8 @@ import {
   type PinnedBuffer,
   Program,
   Stream,
+  type Struct,
+  struct,
 } from 'cuda-streams'
 import { Cublas } from 'cuda-streams/cublas'
 import { Communicator, group, uniqueId } from 'cuda-streams/nccl'
@@ -31,6 +33,22 @@ const axpy = defineKernel({
   signature: ['f32', 'in f32*', 'inout f32*', 'i32'],
   simulate: ({ globalX: i }, a, x, y, n) => {
     if (i < n) y[i] = a * (x[i] ?? 0) + (y[i] ?? 0)
+  },
+})
+interface Particle {
+  readonly position: readonly [x: number, y: number, z: number]
+  readonly id: bigint
+  readonly weights: readonly number[]
+}
+const Particle: Struct<Particle> = struct({ position: 'f32x3', id: 'u64', weights: ['f16', 4] })
+const move = defineKernel({
+  name: 'move',
+  source: '',
+  signature: [{ inout: Particle }, Particle, 'f32x4', 'bf16', 'in f16*'],
+  parameterNames: ['particles', 'by', 'colour', 'scale', 'halves'],
+  simulate: ({ globalX: i }, particles, by, [red], scale, halves) => {
+    const { position, ...rest } = particles.get(i)
+    particles.set(i, { ...rest, position: [position[0] + by.position[0] * scale, red, halves.get(0)] })
   },
 })
 const config: LaunchConfig = { grid: [4, 1], block: 256 }
@@ -77,6 +95,10 @@ export async function memory(stream: Stream, file: ReadableStream<Uint8Array>): 
 
 export async function work(stream: Stream, x: DeviceBuffer, y: DeviceBuffer): Promise<void> {
   stream.launch(axpy, config, 2, x, y, 1024)
+  const particles: Uint8Array = Particle.pack([{ position: [1, 2, 3], id: 1n, weights: [1, 2, 3, 4] }])
+  for (const particle of Particle.unpack(particles)) stream.launch(move, config, x, particle, [1, 2, 3, 4], 0.5, y)
+  // @ts-expect-error a member is missing
+  stream.launch(move, config, x, { position: [1, 2, 3] }, [1, 2, 3, 4], 0.5, y)
   // @ts-expect-error an argument is missing
   stream.launch(axpy, config, 2, x, y)
   // @ts-expect-error the configuration is missing
