@@ -1,5 +1,4 @@
 /** Modules of GPU code, from binaries or from CUDA C++, and the kernels in them. */
-import { types } from 'node:util'
 import type { Given } from '../base/arguments.js'
 import {
   checkArray,
@@ -21,6 +20,7 @@ import {
   stateError,
 } from '../base/errors.js'
 import { checkMade, implementation, LibraryObject } from '../base/library-object.js'
+import { types } from '../base/node-modules.js'
 import { printable } from '../base/printable.js'
 import { contextOf, type Device, driverOf, HandleImpl, HandleObject, resolveDevice } from '../device.js'
 import { CUresult } from '../driver/cuda-results.js'

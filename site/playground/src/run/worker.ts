@@ -1,6 +1,6 @@
 /** A worker that runs one program, and is ended then. */
 
-import { process } from '../node/node-modules.js'
+import { process } from '../../../../dist/src/base/node-modules-in-page.js'
 import { NoProgram } from './compile.js'
 import type { Reply, Request } from './messages.js'
 import { explore, run } from './runner.js'
