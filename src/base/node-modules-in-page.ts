@@ -217,7 +217,8 @@ const LATE_MODULES: Readonly<Record<string, object>> = {
 
 /** The origin of the page: places in the program are reported without it. */
 const origin = String(Reflect.get(Reflect.get(globalThis, 'location') ?? {}, 'origin') ?? '')
-const env: Record<string, string | undefined> = {}
+/** There is no other driver. */
+const env: Record<string, string | undefined> = { CUDA_STREAMS_DRIVER: 'sim' }
 
 /** The global of Node, as far as the library uses it in a page. */
 export const process = {
