@@ -119,8 +119,11 @@ async function served(files, use) {
   }
 }
 
-/** A build has the kernels' code, and neither their source nor their compiler. */
-function checkBuild(bundle, { kernel, only }) {
+/** A build has the kernels' code, in which the doctor finds them, and neither their source nor their compiler. */
+function checkBuild(name, file, { kernel, only }) {
+  const bundle = read(name, file)
+  const report = run(name, process.execPath, [join(bin, 'cuda-streams'), 'doctor', file])
+  assert.match(report, new RegExp(`${kernel} \\(sm_75\\): device 0 runs them`))
   assert.match(bundle, new RegExp(`\\.entry ${kernel}\\b`), 'the PTX is in the bundle')
   for (const text of [...only, '-diag-suppress=177', 'numeric_limits'])
     assert.ok(!bundle.includes(text), `'${text}' is in the bundle`)
@@ -143,7 +146,7 @@ const EXAMPLES = {
   'esbuild-server': async () => {
     script('esbuild-server', 'build')
     script('esbuild-server', 'check')
-    checkBuild(read('esbuild-server', 'out', 'server.js'), {
+    checkBuild('esbuild-server', join('out', 'server.js'), {
       kernel: 'moments',
       only: ['the sum of their squares', 'const double *values'],
     })
@@ -163,9 +166,12 @@ const EXAMPLES = {
   'vite-page': async () => {
     script('vite-page', 'build')
     script('vite-page', 'check')
-    const assets = join('vite-page', 'dist', 'assets')
-    const [file] = readdirSync(join(folder, assets)).filter((name) => name.endsWith('.js'))
-    checkBuild(read(assets, file), { kernel: 'mandelbrot', only: ['a colour for each number', 'MOST', 'make_uchar4'] })
+    const assets = join('dist', 'assets')
+    const [file] = readdirSync(join(folder, 'vite-page', assets)).filter((name) => name.endsWith('.js'))
+    checkBuild('vite-page', join(assets, file), {
+      kernel: 'mandelbrot',
+      only: ['a colour for each number', 'MOST', 'make_uchar4'],
+    })
     const executablePath = findChromium()
     if (executablePath === undefined) return 'built; there is no Chromium to show it'
     const browser = await playwright.launch({ executablePath, args: ['--no-sandbox'] })
