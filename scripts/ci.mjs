@@ -16,6 +16,8 @@ const JOBS = {
   playground: ['npm --prefix site run test:playground'],
   // What each does in its own way; the tests have tried the rest on this Node.
   'run times': ['node scripts/test-matrix.mjs --run-time node22 node24 node26 bun deno'],
+  // Projects with kernels in CUDA C++, bundled and run with what `npm pack` packs.
+  examples: ['node scripts/examples.mjs'],
   package: [
     'npm run check',
     'node dist/examples/pipeline/main.js',

@@ -1,7 +1,7 @@
 // The run times that the library is for, from npm's packages, in .cache/ of the repository; and how each runs a test file.
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { root } from './test-files.mjs'
 
 const { platform, arch } = process
@@ -52,15 +52,16 @@ export function install(name, ...packages) {
   const folder = join(cache, name)
   if (existsSync(folder)) return folder
   // An install that is cut off leaves nothing that would be taken for a whole one.
-  const begun = `${folder}.begun`
-  rmSync(begun, { recursive: true, force: true })
-  mkdirSync(begun, { recursive: true })
+  mkdirSync(dirname(folder), { recursive: true })
+  const begun = mkdtempSync(`${folder}.begun-`)
   writeFileSync(join(begun, 'package.json'), '{ "private": true }\n')
   const quiet = ['--ignore-scripts', '--no-audit', '--no-fund', '--no-package-lock', '--loglevel=error']
   const options = { cwd: begun, encoding: 'utf8', shell: platform === 'win32' }
   const { status, stderr, error } = spawnSync('npm', ['install', ...quiet, ...packages], options)
   if (status !== 0) throw new Error(`npm install ${packages.join(' ')}: ${(error?.message ?? stderr).trim()}`)
-  renameSync(begun, folder)
+  // Another process may have installed the same meanwhile.
+  if (existsSync(folder)) rmSync(begun, { recursive: true })
+  else renameSync(begun, folder)
   return folder
 }
 

@@ -46,6 +46,10 @@ export const GROUPS = [
       'examples/pytorch/README.md',
       'examples/python/README.md',
       'examples/ranks/README.md',
+      'examples/vite-page/README.md',
+      'examples/esbuild-server/README.md',
+      'examples/node-hook/README.md',
+      'examples/bun/README.md',
     ],
   },
   {

@@ -1,6 +1,7 @@
 /** Kernels of CUDA C++ as modules of a TypeScript project. */
-export { type CuOptions, compileCu, compileCuNow } from './cu/compile-cu.js'
+export { compileCu, compileCuNow } from './cu/compile-cu.js'
 export type { CompiledCu, CuKernel, CuStruct } from './cu/compiled-cu.js'
+export type { CuOptions } from './cu/cu-options.js'
 export type { CuDiagnostic, CuError } from './cu/diagnostics.js'
 export {
   type CuEsbuildModule,

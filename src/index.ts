@@ -61,7 +61,14 @@ export { PinnedBuffer } from './memory/pinned-buffer.js'
 export type { WaitValueOptions, WriteValueOptions } from './memory/stream-memory-operations.js'
 export type { CopyOptions, DownloaderOptions, FillOptions } from './memory/transfers.js'
 export type { AllocOptions } from './shortcuts.js'
-export { ExternalStream, Stream, type WaitPromiseOptions, type WaitStreamOptions } from './stream.js'
+export {
+  ExternalStream,
+  type LaunchArguments,
+  type LaunchTarget,
+  Stream,
+  type WaitPromiseOptions,
+  type WaitStreamOptions,
+} from './stream.js'
 export type { EventOptions } from './streams/event-impl.js'
 export { GreenContext, type SplitDevice, type SplitOptions } from './streams/green-context.js'
 export type { SharedBuffer, SharedEvent, SharedObject, SharedStream } from './streams/shared.js'

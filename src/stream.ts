@@ -28,7 +28,7 @@ import type { Graph, GraphExec } from './graphs/graph.js'
 import type { DefinedKernel } from './kernels/defined-kernel.js'
 import { type ExternalWork, queueExternal } from './kernels/external-work.js'
 import type { Kernel, LaunchConfig } from './kernels/kernel.js'
-import type { ArgumentsOf, ParameterType } from './kernels/kernel-signature.js'
+import type { ArgumentsOf } from './kernels/kernel-signature.js'
 import { launch } from './kernels/launchable.js'
 import type { ViewConstructor } from './memory/buffer.js'
 import type { DeviceBuffer } from './memory/device-buffer.js'
@@ -83,6 +83,14 @@ export const isStream = (value: unknown): value is Stream => streamImplOf(value)
 const NEW_STREAM_OPTIONS = ['device', ...STREAM_OPTIONS] as const
 const RECORD_OPTIONS = [...EVENT_OPTIONS, 'external'] as const
 const WAIT_OPTIONS = ['event', 'external'] as const
+
+/** What `stream.launch()` takes. */
+export type LaunchTarget = Kernel | DefinedKernel | GraphExec | Graph
+
+/** What `stream.launch()` takes behind its target: for a kernel the configuration and the arguments, for graphs nothing. */
+export type LaunchArguments<T extends LaunchTarget> = T extends Kernel<infer S> | DefinedKernel<infer S>
+  ? [config: LaunchConfig, ...args: ArgumentsOf<S>]
+  : []
 
 /**
  * A queue of GPU work. The work of one stream runs in the order in which it was queued; events order work between
@@ -683,58 +691,35 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
   }
 
   /**
-   * Queues a kernel (`cuLaunchKernelEx`). Its arguments are checked against its signature; nothing is queued if they do
-   * not fit.
-   * @param kernel A kernel of a module on the stream's device.
-   * @param config `threads`: all threads, of which the grid is made by rounding up; or `grid`: blocks. `block`: threads of
-   * each block (default 256). All are numbers or [x, y, z]. `sharedMemory`: bytes for each block (default 0).
-   * `cooperative`, `cluster` and others: see LaunchConfig.
-   * @param args One argument for each parameter: numbers, bigints, booleans, arrays for vectors, objects for structs, buffers, or addresses, which do not
-   * count as a use of a buffer. Buffers may be on another GPU that this one can reach, and may be closed as soon as this returns.
+   * Queues a kernel (`cuLaunchKernelEx`), an instance of a graph (`cuGraphLaunch`, as `exec.launch(stream)`), or puts a graph into the
+   * capture that this stream is in, as one node (`cuGraphAddChildGraphNode`): a copy of it, which the new graph retains.
+   *
+   * A kernel's arguments are checked against its signature; nothing is queued if they do not fit. The first launch of a DefinedKernel on a
+   * device compiles and loads it, and blocks meanwhile, unless it was prepared; where it has JavaScript, the simulator runs that, which
+   * gets the memory behind an address to its end.
+   * @param target A kernel of a module on the stream's device; one of `defineKernel()`; an instance of a graph; a graph of the stream's
+   * device.
+   * @param rest For a kernel its configuration, then one argument for each parameter: numbers, bigints, booleans, arrays for vectors,
+   * objects for structs, buffers, or addresses, which do not count as a use of a buffer. Buffers may be on another GPU that this one can reach, and may be closed as soon as this
+   * returns. The configuration has `threads`: all threads, of which the grid is made by rounding up; or `grid`: blocks. `block`: threads
+   * of each block (default 256). All are numbers or [x, y, z]. `sharedMemory`: bytes for each block (default 0). `cooperative`, `cluster`
+   * and others: see LaunchConfig. For graphs nothing.
    * @throws {Error} ERR_INVALID_ARG_VALUE for another number of arguments, memory that begins in the middle of an
-   * element, and a configuration with both or none of `threads` and `grid`; ERR_INVALID_ARG_TYPE; ERR_OUT_OF_RANGE for a number that the parameter cannot represent, or that no grid or
+   * element, and a configuration with both or none of `threads` and `grid`; ERR_INVALID_ARG_TYPE, for a graph if the stream does not
+   * capture, too: launch an instance; ERR_OUT_OF_RANGE for a number that the parameter cannot represent, or that no grid or
    * block has; ERR_CLOSED, for a closed module too; ERR_DEVICE_MISMATCH for a stream of another device or memory of another
-   * driver; ERR_UNSUPPORTED for memory of a GPU that the stream's cannot reach
-   * @throws {CudaError} mostly 1, for a shape that the device cannot run
+   * driver; ERR_UNSUPPORTED for memory of a GPU that the stream's cannot reach, and for host functions two graphs deep. At the first
+   * launch of a DefinedKernel, unless it was prepared, as `prepare()` rejects, and ERR_DEADLOCK inside a host function and while a stream
+   * waits for a promise. For an instance as `exec.launch(stream)`
+   * @throws {CudaError} mostly 1, for a shape that the device cannot run; for a graph 901 once the capture is invalidated
    * @example
    * ```ts
    * const axpy = Module.load(bytes).kernel('axpy', ['f32', 'in f32*', 'inout f32*', 'i32'])
    * stream.launch(axpy, { threads: 1024 }, 2, x, y, 1024)
    * ```
    */
-  launch<S extends readonly ParameterType[]>(kernel: Kernel<S>, config: LaunchConfig, ...args: ArgumentsOf<S>): this
-  /**
-   * Queues a kernel that also has a host implementation in JavaScript, which runs in its place on the simulator. The first
-   * launch on a device of the NVIDIA driver compiles and loads the kernel, and blocks meanwhile, unless it was prepared. A
-   * host implementation gets the memory behind an address to its end.
-   * @param kernel A kernel from `defineKernel()`.
-   * @param config The shape of the launch, as for a Kernel.
-   * @param args One argument for each parameter, as for a Kernel.
-   * @throws {Error} as for a Kernel: ERR_INVALID_ARG_TYPE and so on; at the first launch, unless it was prepared: as
-   * `prepare()` rejects, and ERR_DEADLOCK inside a host function and while a stream waits for a promise
-   * @throws {CudaError} as for a Kernel
-   */
-  launch<S extends readonly ParameterType[]>(
-    kernel: DefinedKernel<S>,
-    config: LaunchConfig,
-    ...args: ArgumentsOf<S>
-  ): this
-  /**
-   * Queues all work of a graph (`cuGraphLaunch`), as `exec.launch(stream)`.
-   * @param exec An instance of a graph.
-   * @throws {Error} as `exec.launch(stream)`; ERR_INVALID_ARG_TYPE for an object that cannot be launched
-   */
-  launch(exec: GraphExec): this
-  /**
-   * Puts a graph into the capture that this stream is in, as one node (`cuGraphAddChildGraphNode`): a copy of it, which
-   * the new graph retains.
-   * @param graph A graph of the stream's device.
-   * @throws {Error} ERR_INVALID_ARG_TYPE if the stream does not capture: launch an instance; ERR_DEVICE_MISMATCH,
-   * ERR_CLOSED; ERR_UNSUPPORTED for host functions two graphs deep
-   * @throws {CudaError} 901 once the capture is invalidated
-   */
-  launch(graph: Graph): this
-  launch(target: unknown, config?: unknown, ...args: unknown[]): this {
+  launch<T extends LaunchTarget>(target: T, ...rest: LaunchArguments<T>): this {
+    const [config, ...args]: readonly unknown[] = rest
     launch(open(this), target, config, args)
     return this
   }

@@ -2,7 +2,7 @@
  * Values of an async context, such as a current stream: concurrent requests have separate values. All values are in
  * one storage, as a map that is copied when it changes.
  */
-import { AsyncLocalStorage } from 'node:async_hooks'
+import { AsyncLocalStorage } from './node-modules.js'
 
 /** A value that was made current. */
 interface Entry<T> {

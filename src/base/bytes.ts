@@ -1,7 +1,6 @@
 /** Arrays of the program, as bytes. */
-import { constants } from 'node:buffer'
-import { types } from 'node:util'
 import { invalidType, invalidValue } from './errors.js'
+import { Buffer, constants, types } from './node-modules.js'
 
 /**
  * A Uint8Array over an ArrayBuffer, as `new Blob([bytes])` wants it. TypeScript before 5.7 has no type arguments of typed

@@ -4,6 +4,7 @@
  */
 import { nearest } from './arguments.js'
 import { invalidValue } from './errors.js'
+import { process } from './node-modules.js'
 import { onceInAllThreads } from './once-in-all-threads.js'
 
 /** More devices than any machine has; a mistyped number should not fill the memory. */

@@ -2,7 +2,7 @@
  * All errors of the library. Its own checks throw errors with a Node-style `code`; a refusal of the driver is a `CudaError`.
  * docs/errors.md is the contract.
  */
-import { inspect } from 'node:util'
+import { inspect } from './node-modules.js'
 import { beginning, printableLines } from './printable.js'
 import { fromCaller } from './stack.js'
 
@@ -104,7 +104,7 @@ function coded<E extends Error>(type: new (message: string) => E, code: string, 
 }
 
 /** What is wrong is said of the program's own call. The stack of other errors begins where they are made. */
-const ABOUT_THE_CALL: readonly StateCode[] = ['ERR_CLOSED', 'ERR_UNSUPPORTED', 'ERR_COMPILATION']
+const ABOUT_THE_CALL: readonly StateCode[] = ['ERR_CLOSED', 'ERR_DEVICE_MISMATCH', 'ERR_UNSUPPORTED', 'ERR_COMPILATION']
 
 /** The arguments have the right form, but the call cannot be made in the present state. */
 export function stateError(code: StateCode, message: string, cause?: unknown): Error & { code: string } {

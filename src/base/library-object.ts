@@ -2,8 +2,8 @@
  * The base of all public classes: how their objects print, which calls they refuse, and by which number they are
  * distinguished.
  */
-import { inspect } from 'node:util'
 import { describeObjectsBy, invalidReceiver, invalidType } from './errors.js'
+import { inspect } from './node-modules.js'
 
 /** This text is short enough that V8 shows all of it: V8 leaves out the middle of longer ones. */
 const ONE_THREAD =

@@ -1,5 +1,6 @@
 /** Refuses to be imported by a Node that is too old, before anything fails for a reason that says nothing of that. */
 import { stateError } from './errors.js'
+import { process } from './node-modules.js'
 
 /** As package.json says, in `engines`. */
 const LEAST = [20, 19] as const

@@ -1,5 +1,5 @@
 /** Stack traces as text, and which of their lines belong to the program. */
-import { fileURLToPath } from 'node:url'
+import { fileURLToPath, process } from './node-modules.js'
 import { printable } from './printable.js'
 
 /** This file within the folder of the package's code, as stack traces name it. A bundle has it only in its source map. */
@@ -139,11 +139,14 @@ function ownerOf(file: string): StackFrame['owner'] {
   return isLibrary ? 'library' : 'program'
 }
 
+/** Vite's development server has packages in files apart from the program's. */
+const SERVED = /^.*\/\.vite\/deps\/(?=[^/]*$)/
+
 /** The folder of the package's code as stack traces name it; empty in a bundle, whose lines all belong to the program. */
 let library: string | undefined
 
 /** Takes the folder from a stack whose innermost frame is in this file. */
 function libraryIn(stack: string): string {
   const [, file = ''] = PLACE.exec(stack.split('\n')[1]?.trim() ?? '') ?? []
-  return file.endsWith(`/${OWN_FILE}`) ? file.slice(0, -OWN_FILE.length) : ''
+  return file.endsWith(`/${OWN_FILE}`) ? file.slice(0, -OWN_FILE.length) : (SERVED.exec(file)?.[0] ?? '')
 }

@@ -1,4 +1,5 @@
 /** Text for people, on standard error. */
+import { process } from './node-modules.js'
 import { printableLines } from './printable.js'
 
 export interface Terminal {

@@ -1,5 +1,6 @@
 /** Errors that no caller can catch: those of host functions, and of host implementations of kernels. */
 import { Ambient } from './ambient.js'
+import { process } from './node-modules.js'
 
 const collectors = new Ambient<(error: unknown) => void>()
 

@@ -1,6 +1,7 @@
 /** Warnings of waits that may never end and of loops that poll in vain, and the time after which they are given. */
 import { VARIABLES } from './environment-variables.js'
 import { atNextTurn } from './event-loop.js'
+import { process } from './node-modules.js'
 import { printableLines } from './printable.js'
 import { shortCallSite } from './stack.js'
 import { surfacing } from './uncaught.js'

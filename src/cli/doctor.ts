@@ -24,9 +24,10 @@ interface Progress {
 /**
  * @param version The version of the package.
  * @param seconds The time limit of a step.
+ * @param files Files with kernels that are compiled.
  */
-export async function examine(version: string, seconds: number): Promise<Report> {
-  const { problems: met, ...found } = await examineInProcess(seconds)
+export async function examine(version: string, seconds: number, files: readonly string[]): Promise<Report> {
+  const { problems: met, ...found } = await examineInProcess(seconds, files)
   const misspelt = misspeltVariables()
   const problems = [...met, ...misspelt.map(({ message }) => message)]
   const { bun, deno, node } = process.versions
@@ -62,7 +63,7 @@ function orElse<T>(otherwise: T, read: () => T): T {
   }
 }
 
-async function examineInProcess(seconds: number): Promise<Findings> {
+async function examineInProcess(seconds: number, files: readonly string[]): Promise<Findings> {
   let last: Progress = { step: 'start', found: { devices: [], libraries: {}, problems: [] } }
   const failed = (why: string): Findings => ({
     ...last.found,
@@ -72,7 +73,10 @@ async function examineInProcess(seconds: number): Promise<Findings> {
     const file = fileURLToPath(new URL('./examination.js', import.meta.url))
     // A recording would overwrite the program's own.
     const env = { ...process.env, CUDA_STREAMS_TIMELINE: '', NODE_NO_WARNINGS: '1' }
-    const child = spawn(process.execPath, [...process.execArgv, file], { env, stdio: ['ignore', 'pipe', 'pipe'] })
+    const child = spawn(process.execPath, [...process.execArgv, file, ...files], {
+      env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
     const ended = new Promise<string>((resolve) => {
       child.on('error', (error) => resolve(messageOf(error)))
       child.on('close', (code, signal) => resolve(signal ?? `exit code ${code}`))

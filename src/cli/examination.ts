@@ -3,12 +3,13 @@
  * step it prints a line with the step and the findings so far.
  */
 
-import { writeSync } from 'node:fs'
+import { readFileSync, writeSync } from 'node:fs'
 import { basename } from 'node:path'
 import { VARIABLES } from '../base/environment-variables.js'
 import { messageOf } from '../base/errors.js'
 import { Device } from '../device.js'
 import { absence, cudaVersion, loadLibcuda, versionText } from '../driver/cuda/libcuda/libcuda.js'
+import { Module } from '../kernels/kernel.js'
 import { CUBLAS } from '../libraries/cublas/cublas-library.js'
 import { NCCL } from '../libraries/nccl/nccl-library.js'
 import type { CFunction } from '../native/c-functions.js'
@@ -16,9 +17,11 @@ import { layerFile } from '../native/layer.js'
 import { NativeMemory } from '../native/native-memory.js'
 import { NVRTC } from '../native/nvrtc.js'
 import { fileOf, loadLibrary, type SharedLibrary, type WantedLibrary } from '../native/shared-library.js'
+import { readKernelFacts } from '../ptx/ptx.js'
 import '../shortcuts.js'
 import { CUPTI, checkCuptiVersion } from '../timeline/cupti/cupti-library.js'
-import { type DeviceReport, type Findings, type Part, SEPARATOR } from './report.js'
+import { type CompiledKernels, kernelsIn } from './compiled-kernels.js'
+import { type DeviceReport, type Findings, type KernelsReport, type Part, SEPARATOR } from './report.js'
 
 interface KnownLibrary {
   readonly wanted: WantedLibrary
@@ -73,7 +76,8 @@ const LIBRARIES: Readonly<Record<string, KnownLibrary>> = {
 const BYTES = 2 ** 20
 const VALUE = 0xa5
 
-const found: Findings = { devices: [], libraries: {}, problems: [] }
+const files = process.argv.slice(2)
+const found: Findings = { devices: [], libraries: {}, problems: [], ...(files.length > 0 && { kernels: [] }) }
 let libcuda: SharedLibrary | undefined
 
 function begin(step: string): void {
@@ -168,6 +172,42 @@ async function selfTest(device: Device): Promise<void> {
   if (right !== BYTES) throw new Error(`${BYTES - right} of ${BYTES} bytes are wrong`)
 }
 
+/** Loads the kernels on each device, as a program does. */
+async function examineFiles(): Promise<void> {
+  for (const file of files) {
+    begin(file)
+    try {
+      const images = kernelsIn(readFileSync(file, 'utf8'))
+      if (images.length === 0)
+        throw new Error('there is no PTX in it: name what a build has written, or a module of `compile`')
+      for (const image of images)
+        for (const { ordinal } of found.devices)
+          found.kernels?.push(await examineKernels(file, image, Device.get(ordinal)))
+    } catch (error) {
+      found.problems.push(`${file}: ${messageOf(error)}`)
+    }
+  }
+}
+
+async function examineKernels(file: string, image: CompiledKernels, device: Device): Promise<KernelsReport> {
+  const { ptx, kernels, arch } = image
+  const about = { file, kernels, arch, device: device.ordinal }
+  try {
+    using _module = await Module.load(ptx, { device })
+    // The simulator compiles a kernel when it is launched.
+    const refused =
+      device.driver === 'sim' ? [...readKernelFacts(ptx).values()].find((each) => each instanceof Error) : undefined
+    if (refused !== undefined) throw refused
+    return about
+  } catch (error) {
+    const problem = messageOf(error)
+    found.problems.push(
+      `${file}: device ${device.ordinal} (${device.name}) does not run ${kernels.join(', ')}, compiled for ${arch}: ${problem}`,
+    )
+    return { ...about, problem }
+  }
+}
+
 begin('native layer')
 found.native = part(examineLayer)
 begin('libcuda')
@@ -178,6 +218,7 @@ for (let ordinal = 0; found.driver?.name && ordinal < Device.count(); ordinal++)
   begin(`device ${ordinal}`)
   found.devices.push(await examineDevice(ordinal))
 }
+if (files.length > 0) await examineFiles()
 const hasLayer = 'version' in found.native
 for (const [name, library] of Object.entries(LIBRARIES)) {
   begin(name)

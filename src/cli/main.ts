@@ -8,12 +8,13 @@ import { type CompileRequest, compileFiles } from './compile.js'
 import { examine } from './doctor.js'
 import { textOf } from './report.js'
 
-const USAGE = `Usage: cuda-streams doctor [--json] [--timeout SECONDS]
+const USAGE = `Usage: cuda-streams doctor [--json] [--timeout SECONDS] [FILE.js...]
        cuda-streams compile FILE.cu... [--out DIR] [--arch ARCH] [--types] [--ptx] [--watch] [-- OPTIONS]
        cuda-streams [--help | --version]
 
 doctor examines what cuda-streams needs on this machine, prints which driver a program gets and why, and tests each
-of its devices. The exit code is 0 if everything that is requested works, and 1 if something does not.
+of its devices. Of each file, a bundle or what compile has written, it says which devices run the kernels in it. The exit
+code is 0 if everything that is requested works, and 1 if something does not.
 
   --json             the report as JSON
   --timeout SECONDS  the time limit of a step (default 30)
@@ -50,7 +51,7 @@ const COMMANDS: Readonly<Record<string, readonly string[]>> = {
 
 type Wanted =
   | { readonly what: 'help' | 'version' }
-  | { readonly what: 'doctor'; readonly json: boolean; readonly seconds: number }
+  | { readonly what: 'doctor'; readonly json: boolean; readonly seconds: number; readonly files: readonly string[] }
   | { readonly what: 'compile'; readonly request: CompileRequest }
 
 /** @throws Error if the arguments are wrong */
@@ -65,18 +66,18 @@ function read(): Wanted {
   const [command, ...files] = positionals
   if (command === undefined) return { what: 'help' }
   const allowed = COMMANDS[command]
-  if (allowed === undefined || (command === 'doctor' && files.length > 0)) {
-    throw new Error(`The command is 'doctor' or 'compile', not '${positionals.join(' ')}'`)
-  }
+  if (allowed === undefined) throw new Error(`The command is 'doctor' or 'compile', not '${command}'`)
   const wrong = Object.keys(values).find((name) => !allowed.includes(name))
   if (wrong !== undefined) throw new Error(`${command} has no option --${wrong}`)
   if (command === 'compile') {
     if (files.length === 0) throw new Error('compile needs a file of CUDA C++')
     return { what: 'compile', request: { files, out, arch, types, ptx, watch, options } }
   }
+  const other = files.find((file) => !/\.(?:[cm]?js|ptx)$/.test(file))
+  if (other !== undefined) throw new Error(`doctor takes files with compiled kernels, .js or .ptx, not '${other}'`)
   const seconds = Number(timeout)
   if (!(seconds > 0 && seconds < 86_400)) throw new Error(`--timeout must be a number of seconds, not '${timeout}'`)
-  return { what: 'doctor', json, seconds }
+  return { what: 'doctor', json, seconds, files }
 }
 
 async function main(): Promise<0 | 1 | 2> {
@@ -94,7 +95,7 @@ async function main(): Promise<0 | 1 | 2> {
       console.log(wanted.what === 'help' ? USAGE : version)
       return 0
     }
-    const report = await examine(version, wanted.seconds)
+    const report = await examine(version, wanted.seconds, wanted.files)
     console.log(wanted.json ? JSON.stringify(report, null, 2) : textOf(report))
     return report.ok ? 0 : 1
   } catch (error) {

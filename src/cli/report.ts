@@ -15,6 +15,18 @@ export interface DeviceReport {
   readonly works: boolean
 }
 
+/** The kernels of one PTX, on one device. */
+export interface KernelsReport {
+  readonly file: string
+  readonly kernels: readonly string[]
+  /** What they are compiled for, such as 'sm_75'. */
+  readonly arch: string
+  /** The ordinal of the device. */
+  readonly device: number
+  /** Why the device does not run them. */
+  readonly problem?: string
+}
+
 /** The findings of the process that loads the libraries. Some are missing if it ended early. */
 export interface Findings {
   /** The version of the native layer is the platform that it is compiled for. */
@@ -23,6 +35,8 @@ export interface Findings {
   driver?: { readonly name: 'cuda' | 'sim' | null; readonly why: string }
   readonly devices: DeviceReport[]
   readonly libraries: Record<string, Part>
+  /** For the files that were named. */
+  readonly kernels?: KernelsReport[]
   readonly problems: string[]
 }
 
@@ -68,6 +82,7 @@ export function textOf(report: Report): string {
     }),
     [driver?.name ? '✓' : '✗', 'driver', driver?.name ? `${driver.name}: ${driver.why}` : 'none: see below'],
     ...report.devices.map(rowOfDevice),
+    ...(report.kernels ?? []).map(rowOfKernels),
   ]
   const width = Math.max(...rows.map(([, name]) => name.length))
   return [
@@ -95,6 +110,13 @@ function rowOfDevice({ ordinal, name, memory, computeCapability, works }: Device
     `device ${ordinal}`,
     `${name}${size}, compute capability ${computeCapability}: the self-test ${test}`,
   ]
+}
+
+function rowOfKernels({ file, kernels, arch, device, problem }: KernelsReport): Row {
+  const which = `${kernels.join(', ')} (${arch})`
+  return problem === undefined
+    ? ['✓', file, `${which}: device ${device} runs them`]
+    : ['✗', file, `${which}: device ${device} does not run them`]
 }
 
 const COLOURS = { '✓': 'green', '✗': 'red', '–': 'yellow' } as const

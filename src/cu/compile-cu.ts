@@ -1,14 +1,15 @@
 /** A file of CUDA C++ as a module of JavaScript: its kernels, compiled once, each with the signature that the compiler and the code say. */
 import { readFileSync } from 'node:fs'
 import { basename, resolve } from 'node:path'
-import { checkArray, checkText, readOptions } from '../base/arguments.js'
+import { checkText, readOptions } from '../base/arguments.js'
 import type { FieldType, Struct } from '../base/element-layout.js'
-import { invalidValue } from '../base/errors.js'
+import { invalidValue, messageOf } from '../base/errors.js'
 import type { Access, ParameterType, StructPointer } from '../kernels/kernel-signature.js'
 import { type CompiledSource, compileCuda, compileCudaNow, compilerLog, cudaHeaderFolders } from '../native/nvrtc.js'
 import { type KernelFacts, type ParameterFacts, readKernelFacts } from '../ptx/ptx.js'
 import type { CompiledCu, CuKernel } from './compiled-cu.js'
 import { declarationText, isReserved, moduleText } from './cu-module.js'
+import { type CuOptions, readCuOptions, refusedOption } from './cu-options.js'
 import { CuTypes } from './cu-types.js'
 import { DeviceSources, type SourceKernel } from './device-source.js'
 import { type CuDiagnostic, diagnostic, diagnosticsIn, refuse } from './diagnostics.js'
@@ -19,22 +20,9 @@ import { type Probed, type ProbedType, probeDeclarations, readProbes, withoutPro
 import { positionOf } from './source-text.js'
 import { standardHeaders } from './standard-headers.js'
 
-/** The options of `compileCu()`. */
-export interface CuOptions {
-  /**
-   * The lowest architecture that the kernels are for, such as 'compute_90'; they run on it and on later ones. Default: 'compute_75',
-   * which every GPU since 2018 runs.
-   */
-  readonly arch?: string | undefined
-  /** More options for NVRTC, such as '--use_fast_math', '-I include' or '-DTILE=32'. Default: none. */
-  readonly options?: readonly string[] | undefined
-}
-
 /** Headers that a file gets without including them, as by nvcc. */
 const IMPLICIT_HEADERS = ['stdint.h', 'math.h']
 const IMPLICIT = IMPLICIT_HEADERS.map((name) => `#include <${name}>\n`).join('')
-
-const DEFAULT_ARCH = 'compute_75'
 
 /**
  * Compiles a file of CUDA C++ by NVRTC, on a thread of its own: all of its kernels at once, or not at all if it was compiled before with
@@ -86,18 +74,15 @@ interface Unit {
   readonly sources: DeviceSources
   readonly includes: Includes
   readonly source: CompiledSource
+  readonly arch: string
   /** The texts of the project's files, as people wrote them, by path. */
   readonly texts: ReadonlyMap<string, string>
 }
 
 function unitOf(path: string, options: CuOptions | undefined): Unit {
   const file = resolve(checkText(path, 'file', 'the path of a file of CUDA C++'))
-  const given = readOptions(options, ['arch', 'options'])
-  const more = checkArray(given.options ?? [], 'options.options', 'an array of texts').map((option, index) =>
-    checkText(option, `options.options[${index}]`, 'a text'),
-  )
-  const arch = architecture(given.arch ?? DEFAULT_ARCH)
-  const text = readFileSync(file, 'utf8')
+  const { arch, more } = readCuOptions(readOptions(options, ['arch', 'options']))
+  const text = textOfFile(file)
   const includes = includesOf(file, text, foldersIn(more, process.cwd()), cudaHeaderFolders())
   const sources = new DeviceSources()
   const headers = new Map([...standardHeaders(IMPLICIT_HEADERS), ...includes.standIns])
@@ -114,15 +99,15 @@ function unitOf(path: string, options: CuOptions | undefined): Unit {
     headers,
   }
   const texts = new Map([[file, text], ...includes.own.map(({ file, text }): [string, string] => [file, text])])
-  return { file, sources, includes, source, texts }
+  return { file, sources, includes, source, arch, texts }
 }
 
-function architecture(given: unknown): string {
-  const text = checkText(given, 'options.arch', "a text such as 'compute_75'")
-  const [, number] = /^(?:compute_|sm_)?(\d{2,3}[af]?)$/.exec(text) ?? []
-  if (number === undefined)
-    throw invalidValue(`options.arch is '${text}': it must be such as 'compute_75' or 'compute_90'`)
-  return `compute_${number}`
+function textOfFile(file: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (error) {
+    throw invalidValue(`file is '${file}', which cannot be read (${messageOf(error)}): name a file of CUDA C++`)
+  }
 }
 
 const textIn = (ptx: Uint8Array): string => new TextDecoder().decode(ptx).replace(/\0$/, '')
@@ -135,11 +120,22 @@ async function withDiagnostics<T>(unit: Unit, compiled: Promise<T>): Promise<T> 
   }
 }
 
+/** What the compiler misses may be what was left out. */
+function withWayOut(found: CuDiagnostic, texts: ReadonlyMap<string, string>): CuDiagnostic {
+  const [, name] = /^identifier "(\w+)" is undefined$/.exec(found.message) ?? []
+  if (name === undefined) return found
+  const definition = new RegExp(`\\b${name}\\s*\\([^;{}]*\\)\\s*\\{`)
+  if (![...texts.values()].some((text) => definition.test(text))) return found
+  const way = `'${name}' is a function of the host, which the compiler does not get: mark it __device__`
+  return { ...found, message: `${found.message}: ${way}` }
+}
+
 /** Throws what the compiler found, with places. */
-function explain({ file, includes, source }: Unit, error: unknown): never {
+function explain({ file, includes, source, arch, texts }: Unit, error: unknown): never {
   const files = new Map([[source.file, file], ...includes.own.map(({ name, file }): [string, string] => [name, file])])
-  const found = diagnosticsIn(compilerLog(error) ?? '', (name) => files.get(name) ?? name)
-  if (found.length === 0) throw error
+  const log = compilerLog(error) ?? ''
+  const found = diagnosticsIn(log, file, (name) => files.get(name) ?? name).map((each) => withWayOut(each, texts))
+  if (found.length === 0) throw refusedOption(log, arch) ?? error
   const { missing } = includes
   const note =
     missing.length === 0
@@ -166,6 +162,8 @@ function finish(unit: Unit, compiled: string): CompiledCu {
     const text = texts.get(kernel.file) ?? ''
     const known = facts.get(name)
     const { signature, wrong } = signatureOf(kernel, probed, types, known instanceof Error ? undefined : known)
+    const shared = known instanceof Error ? 0 : (known?.staticSharedBytes ?? 0)
+    if (shared > MOST_SHARED) mistakes.push(tooMuchShared(kernel, text, shared))
     for (const { start, message } of wrong)
       mistakes.push(diagnostic(kernel.file, text, positionOf(text, start), message))
     return {
@@ -207,6 +205,16 @@ function unusedTemplates(sources: DeviceSources, texts: ReadonlyMap<string, stri
 
 const isAddress = (struct: string, member: string): string =>
   `${struct}.${member} is a pointer, and passed as an address: its memory does not count as used. Where that matters, make it a parameter of the kernel`
+/** What every GPU allows a source. */
+const MOST_SHARED = 48 * 1024
+
+const tooMuchShared = ({ file, expression, start }: SourceKernel, text: string, bytes: number): CuDiagnostic =>
+  diagnostic(
+    file,
+    text,
+    positionOf(text, start),
+    `${expression} has ${bytes} bytes of __shared__ memory, and a source may have ${MOST_SHARED}: take it from 'extern __shared__', whose size is config.sharedMemory of a launch`,
+  )
 
 const madeByMacro = (name: string): string =>
   `${name} is in the PTX, and not in the source as it is written, since a macro makes it: it is not exported`

@@ -79,11 +79,46 @@ function frameOf(text: string, { line, column }: SourcePosition): string {
 const ENTRY =
   /^(?<file>[^\n]*?)\((?<line>\d+)\): (?:catastrophic )?error(?: #\S+)?: (?<message>[^\n]*)(?<rest>(?:\n(?![^\n]*?\(\d+\): |\d+ errors? )[^\n]*)*)/gm
 
+/** What the compiler finds missing when the source is over, and where that which needs it begins. */
+const AT_END =
+  /^At end of source: error(?: #\S+)?: (?<message>[^\n]*)(?:\n[^\n]*\((?<line>\d+)\): note[^\n]*: (?<begin>[^\n]*))?/gm
+
+const OVERLOADED = /overloaded function "(\w+)"/
+
 /**
  * The mistakes that the compiler's log has.
+ * @param main The file that is compiled.
  * @param fileOf The file on this machine for a name in the log.
  */
-export function diagnosticsIn(log: string, fileOf: (name: string) => string): readonly CuDiagnostic[] {
+export function diagnosticsIn(log: string, main: string, fileOf: (name: string) => string): readonly CuDiagnostic[] {
+  const atEnd = [...log.matchAll(AT_END)].map(({ groups = {} }) => {
+    const { message = '', line, begin } = groups
+    const text = textOf(main)
+    const lines = text.trimEnd().split('\n')
+    const at = { line: lines.length, column: Math.max(1, lines.at(-1)?.length ?? 1) }
+    return diagnostic(main, text, at, begin === undefined ? message : `${message} ${begin} of line ${line}`)
+  })
+  return [...asWritten(entriesIn(log, fileOf)), ...atEnd]
+}
+
+/** What the compiler says of code that was added behind a line, by which it says the types, is of no use to people. */
+function asWritten(entries: readonly CuDiagnostic[]): readonly CuDiagnostic[] {
+  const isAdded = ({ file, line, column }: CuDiagnostic): boolean =>
+    column > (textOf(file).split('\n')[line - 1] ?? '').length + 1
+  const written = entries.filter((each) => !isAdded(each))
+  if (written.length > 0) return written
+  for (const each of entries) {
+    const [, name] = OVERLOADED.exec(each.message) ?? []
+    if (name === undefined) continue
+    const text = textOf(each.file)
+    const column = 1 + Math.max(0, (text.split('\n')[each.line - 1] ?? '').search(new RegExp(`\\b${name}\\b`)))
+    const message = `there are several kernels ${name}, which only their parameters tell apart: give each a name of its own`
+    return [diagnostic(each.file, text, { line: each.line, column }, message)]
+  }
+  return entries
+}
+
+function entriesIn(log: string, fileOf: (name: string) => string): readonly CuDiagnostic[] {
   return [...log.matchAll(ENTRY)].map(({ groups = {} }) => {
     const { file: name = '', message = '', rest = '' } = groups
     const file = fileOf(name)

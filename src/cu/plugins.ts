@@ -1,7 +1,8 @@
 /** Plug-ins for bundlers. Their interfaces are declared here as far as they are used, so that no bundler is needed for the types. */
 import { checkBoolean, readOptions } from '../base/arguments.js'
-import { type CuOptions, compileCu } from './compile-cu.js'
+import { compileCu } from './compile-cu.js'
 import type { CompiledCu } from './compiled-cu.js'
+import { type CuOptions, readCuOptions } from './cu-options.js'
 import { type CuDiagnostic, isCuError } from './diagnostics.js'
 import { writeChanged } from './write-changed.js'
 
@@ -77,6 +78,7 @@ type Compile = (file: string) => Promise<CompiledCu>
 
 export function compilerOf(options: CuPluginOptions | undefined): Compile {
   const { arch, options: more, declarations } = readOptions(options, OPTIONS)
+  readCuOptions({ arch, options: more })
   const writes = checkBoolean(declarations, 'options.declarations', true)
   return async (file) => {
     const compiled = await compileCu(file, { arch, options: more })

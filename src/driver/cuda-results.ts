@@ -118,6 +118,8 @@ const EXPLANATIONS: Readonly<Record<number, string>> = {
   1: 'An argument is not one this call takes in the present state',
   2: 'The device or the host is out of memory: close what is no longer used',
   201: 'The handle belongs to no live context: was it destroyed?',
+  209: 'The code is machine code for another GPU: compile it for this one, or to PTX, which runs on later ones too',
+  222: 'The PTX is of a version that is newer than the driver: update the driver, or make the PTX with an older compiler',
   400: 'The handle is not a live object of this context: was it destroyed, made in another context, or lacks it a flag that this call needs?',
   401: 'The object is in a state that does not allow this: a capture begun twice, or ended without being begun',
   600: 'The work is not done yet: wait for it first',

@@ -1,6 +1,7 @@
 /** Which driver a program gets when it names none: chosen at the first use, never at import. */
 import { cudaBackend, simulatedBackend } from '#backends'
 import { VARIABLES } from '../base/environment-variables.js'
+import { process } from '../base/node-modules.js'
 import { onceInAllThreads } from '../base/once-in-all-threads.js'
 import type { Driver } from './driver.js'
 import { interceptAsEnvironmentSays } from './environment-interceptors.js'

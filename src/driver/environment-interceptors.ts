@@ -1,6 +1,7 @@
 /** The interceptors that environment variables put in front of the default driver. */
 import { VARIABLES } from '../base/environment-variables.js'
 import { stateError } from '../base/errors.js'
+import { process } from '../base/node-modules.js'
 import type { WrappableDriver } from './wrappable-driver.js'
 
 /** Puts the interceptor in front of the driver, as the value of the variable says. */

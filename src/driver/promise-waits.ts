@@ -2,6 +2,7 @@
  * Promises that streams wait for, and how rejections are reported. The work queued behind such a promise cannot be taken back: it
  * runs even if the promise is rejected, and the host's waits for that work report the rejection.
  */
+import { process } from '../base/node-modules.js'
 import { throwUncaught } from '../base/uncaught.js'
 import type { Cancel, Settle } from './driver.js'
 

@@ -2,8 +2,8 @@
  * Watches what a program itself puts into the event loop: immediates, timers, files, messages. The loop will come to most of
  * them, so that an exploration can choose what the GPU has done by then.
  */
-import { AsyncResource, createHook } from 'node:async_hooks'
 import { Ambient } from '../base/ambient.js'
+import { AsyncResource, createHook } from '../base/node-modules.js'
 
 /** Types of Node's async resources that the event loop comes to once. */
 const COMES = /^(Immediate|Timeout|.*REQ.*)$/

@@ -1,7 +1,7 @@
 /** Runs a program once in the order that a picker chooses, and returns the outcome. */
-import { inspect, types } from 'node:util'
 import { nextTurn } from '../base/event-loop.js'
 import { keepReachable } from '../base/finalization.js'
+import { inspect, process, types } from '../base/node-modules.js'
 import { collectingUncaught } from '../base/uncaught.js'
 import type { Ranges } from '../driver/sim/handles.js'
 import { H200_MEMORY } from '../driver/sim/limits.js'

@@ -1,5 +1,4 @@
 /** Modules of GPU code, from binaries or from CUDA C++, and the kernels in them. */
-import { types } from 'node:util'
 import type { Given } from '../base/arguments.js'
 import {
   checkArray,
@@ -21,7 +20,9 @@ import {
   stateError,
 } from '../base/errors.js'
 import { checkMade, implementation, LibraryObject } from '../base/library-object.js'
+import { types } from '../base/node-modules.js'
 import { printable } from '../base/printable.js'
+import { fromCaller } from '../base/stack.js'
 import { contextOf, type Device, driverOf, HandleImpl, HandleObject, resolveDevice } from '../device.js'
 import { CUresult } from '../driver/cuda-results.js'
 import type { DeviceAttribute } from '../driver/device-attributes.js'
@@ -241,8 +242,16 @@ export function loadKernel(
 /** A variable of the module of a kernel. */
 export function variableIn({ code }: KernelImpl, name: string, owner: object): DeviceBuffer {
   checkText(name, 'name', 'the name of a variable')
-  const { pointer, byteLength } = code.driver.kernels.variable(code.handle, name)
-  return DeviceBuffer.from(pointer, byteLength, { device: code.device, owner })
+  let found: { readonly pointer: number; readonly byteLength: number }
+  try {
+    found = code.driver.kernels.variable(code.handle, name)
+  } catch (error) {
+    throw missing(
+      error,
+      `The code has no variable '${printable(name)}': check the name, and declare it as __device__ or __constant__ outside of namespaces; a variable that no kernel uses is not in the code`,
+    )
+  }
+  return DeviceBuffer.from(found.pointer, found.byteLength, { device: code.device, owner })
 }
 
 const loadCode = (image: ModuleImage, device: Device): ModuleImpl =>
@@ -258,10 +267,14 @@ function kernelIn(
   try {
     handle = code.driver.kernels.kernel(code.handle, name, parameters.map(passedAs))
   } catch (error) {
-    throw error instanceof CudaError && error.number === CUresult.NOT_FOUND ? explained(error, notFound(name)) : error
+    throw missing(error, notFound(name))
   }
   return new KernelImpl(code, name, parameters, handle, nanoseconds)
 }
+
+/** The driver's error, with what the code lacks. */
+const missing = (error: unknown, what: string): unknown =>
+  error instanceof CudaError && error.number === CUresult.NOT_FOUND ? fromCaller(() => explained(error, what)) : error
 
 const notFound = (name: string): string =>
   `The code has no kernel '${name}': check the name, and declare it as extern "C" __global__, since C++ changes the names of others`
@@ -316,7 +329,7 @@ export class KernelImpl implements LaunchedKernel {
     try {
       driver.queue({ kind: 'kernel', stream: stream.handle, kernel: this, shape, args: checked })
     } catch (error) {
-      throw explainLimits(error, stream.device, shape)
+      throw explainLimits(error, this.name, stream.device, shape)
     }
     if (work !== undefined) endWork(stream, work, { kernel, shape })?.retained.add(this.code)
     stream.lastWork = this.label
@@ -337,7 +350,7 @@ export class KernelImpl implements LaunchedKernel {
     try {
       driver.graphs.updateNode(exec, node, context, { kind: 'kernel', kernel: this, shape, args: checked })
     } catch (error) {
-      throw explainLimits(error, target.device, shape)
+      throw explainLimits(error, this.name, target.device, shape)
     }
     return memory
   }
@@ -491,10 +504,10 @@ function readConfig(config: LaunchConfig, kernel: string): GivenConfig {
 }
 
 /** The driver's error, with the limit that the shape exceeds. */
-function explainLimits(error: unknown, device: Device, shape: LaunchShape): unknown {
+function explainLimits(error: unknown, kernel: string, device: Device, shape: LaunchShape): unknown {
   if (!(error instanceof CudaError) || error.number !== CUresult.INVALID_VALUE) return error
   const why = exceededLimit(device, shape)
-  return why === undefined ? error : explained(error, why)
+  return why === undefined ? error : fromCaller(() => explained(error, `The launch of ${kernel} has ${why}`))
 }
 
 /** Throws ERR_UNSUPPORTED if the device lacks an attribute. The simulated device has the abilities of an H200. */
@@ -520,7 +533,7 @@ function exceededLimit(device: Device, { grid, block, sharedMemory }: LaunchShap
   ]
   for (const [what, count, limit] of asked) {
     const most = device.attribute(limit)
-    if (count > most) return `The launch has ${count} ${what}; ${device} takes at most ${most}, its '${limit}'`
+    if (count > most) return `${count} ${what}; ${device} takes at most ${most}, its '${limit}'`
   }
   return undefined
 }

@@ -57,15 +57,19 @@ interface Launchable {
   [launchOn](stream: StreamImpl, config: unknown, args: unknown[]): void
 }
 
-/** The way out for objects that are launched by mistake, by their tag. */
-const WAYS: ReadonlyMap<string, string> = new Map([
-  ['[object Module]', 'module.kernel(name, signature) is a kernel of it'],
-])
+/** The way out for what is launched by mistake. */
+function wayOutOf(target: unknown): string | undefined {
+  if (target === undefined) return 'a module exports its kernels by their names: is it one of them?'
+  if (Object.prototype.toString.call(target) !== '[object Module]') return undefined
+  const isNamespace = Object.getPrototypeOf(target) === null
+  return isNamespace
+    ? 'name one of the kernels that the module exports'
+    : 'module.kernel(name, signature) is a kernel of it'
+}
 
 /** `stream.launch()` for every kind of target. */
 export function launch(stream: StreamImpl, target: unknown, config: unknown, args: unknown[]): void {
-  if (!isLaunchable(target))
-    throw invalidType('target', 'a GraphExec or a Kernel', target, WAYS.get(Object.prototype.toString.call(target)))
+  if (!isLaunchable(target)) throw invalidType('target', 'a GraphExec or a Kernel', target, wayOutOf(target))
   target[launchOn](stream, config, args)
 }
 

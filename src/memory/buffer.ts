@@ -72,7 +72,10 @@ export class BufferImpl implements OpenMemory {
     this.checkOpen()
     if (this.allocation.driver === driver) return this
     const owner = another(this.allocation.driver, driver)
-    throw stateError('ERR_DEVICE_MISMATCH', `${this} belongs to ${owner} than the stream it is used with`)
+    throw stateError(
+      'ERR_DEVICE_MISMATCH',
+      `${this} belongs to ${owner} than the stream it is used with: use memory of the stream's own device`,
+    )
   }
 
   /** A part of it, checked. `buffer` is the public object of this one. */

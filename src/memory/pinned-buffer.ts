@@ -1,8 +1,8 @@
 /** Pinned memory of the host, and its views in JavaScript. */
-import * as workerThreads from 'node:worker_threads'
 import { checkInteger, readOptions } from '../base/arguments.js'
 import { type Bytes, checkSource, type OwnBytes } from '../base/bytes.js'
 import { describe, invalidValue, refuseReceiver, stateError } from '../base/errors.js'
+import { workerThreads } from '../base/node-modules.js'
 import { contextOf, type Device, driverOf, resolveDevice } from '../device.js'
 import { PinnedAllocation } from './allocations.js'
 import { BufferImpl, bufferImplOf, Memory, type ViewConstructor, viewOf } from './buffer.js'

@@ -3,6 +3,7 @@ import { checkArray, checkChoice, checkInteger, checkIntegers, type Given, readO
 import { type Bytes, bytesOf, checkSource, isBytes, type OwnBytes } from '../base/bytes.js'
 import { FLOAT_ACCESS } from '../base/element-types.js'
 import { describe, invalidType, invalidValue, outOfRange, stateError } from '../base/errors.js'
+import { process } from '../base/node-modules.js'
 import { type Driver, extentOf, type FillWidth, type MemoryRows } from '../driver/driver.js'
 import type { StreamImpl } from '../streams/stream-impl.js'
 import { BufferImpl, bufferImplOf, type ViewConstructor, viewOf } from './buffer.js'

@@ -3,9 +3,8 @@
  * where it was passed on; code after an `await` also knows what was known where the promise was settled. What else has
  * happened by then is chance.
  */
-import { createHook } from 'node:async_hooks'
-import { types } from 'node:util'
 import { stateError } from '../base/errors.js'
+import { createHook, types } from '../base/node-modules.js'
 import { type Component, merged, type VectorClock } from '../base/vector-clock.js'
 
 interface Continuation {

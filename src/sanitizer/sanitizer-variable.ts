@@ -4,6 +4,7 @@
  */
 import { SANITIZER_WORDS, VARIABLES } from '../base/environment-variables.js'
 import { invalidValue } from '../base/errors.js'
+import { process } from '../base/node-modules.js'
 import { provideInterceptor } from '../driver/environment-interceptors.js'
 import { MODES, type Suppression } from './findings.js'
 import { STACK_MODES } from './operations.js'

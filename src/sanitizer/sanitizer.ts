@@ -13,6 +13,7 @@ import {
 } from '../base/arguments.js'
 import { invalidType, stateError } from '../base/errors.js'
 import { notCloneable } from '../base/library-object.js'
+import { process } from '../base/node-modules.js'
 import { printError } from '../base/standard-error.js'
 import { another, type Device, driverOf, resolveDevice } from '../device.js'
 import { whenDriverOpens } from '../driver/default-driver.js'

@@ -1,5 +1,5 @@
 /** Makes a host function of a callback: it runs in the async context in which it was queued, and never throws. */
-import { AsyncResource } from 'node:async_hooks'
+import { AsyncResource } from '../base/node-modules.js'
 import { throwUncaught } from '../base/uncaught.js'
 import type { HostFunction } from '../driver/driver.js'
 

@@ -3,10 +3,10 @@
  * gets a token, a plain object of names and numbers. A registration in native memory says whether the owner still has the
  * object open, and which object it is: a made-up handle would reach the driver otherwise, which crashes on some.
  */
-import { threadId } from 'node:worker_threads'
 import { type Given, isObject, readProperties } from '../base/arguments.js'
 import { describe, invalidType, invalidValue, stateError } from '../base/errors.js'
 import { memoize } from '../base/memoize.js'
+import { process, threadId } from '../base/node-modules.js'
 import { Device, driverOf } from '../device.js'
 import type { Driver, EventHandle, StreamHandle } from '../driver/driver.js'
 

@@ -2,10 +2,10 @@
  * Operations for tools that watch the process: published on `node:diagnostics_channel` when their times are known, and
  * only while the channel has subscribers.
  */
-import { type Channel, channel } from 'node:diagnostics_channel'
 import { readOptions } from '../base/arguments.js'
 import { invalidType, outOfRange } from '../base/errors.js'
 import { every } from '../base/event-loop.js'
+import { type Channel, channel } from '../base/node-modules.js'
 import { type Device, driverOf, resolveDevice } from '../device.js'
 import type { WrappableDriver } from '../driver/wrappable-driver.js'
 import { NO_ROW } from './event-records.js'

@@ -2,9 +2,9 @@
  * The environment variable `CUDA_STREAMS_TIMELINE=file.html` records a process from its first use of the GPU to its end. With
  * `CUDA_STREAMS_TIMELINE_SITES=1`, call sites are recorded as by `{ callSites: true }`.
  */
-import { isMainThread, threadId } from 'node:worker_threads'
 import { VARIABLES } from '../base/environment-variables.js'
 import { messageOf } from '../base/errors.js'
+import { isMainThread, process, threadId } from '../base/node-modules.js'
 import { printError } from '../base/standard-error.js'
 import { provideInterceptor } from '../driver/environment-interceptors.js'
 import { DEFAULT_LIMIT, Session } from './session.js'

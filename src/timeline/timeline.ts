@@ -11,6 +11,7 @@ import {
 } from '../base/arguments.js'
 import { invalidType, invalidValue, stateError } from '../base/errors.js'
 import { notCloneable } from '../base/library-object.js'
+import { process } from '../base/node-modules.js'
 import { type Device, driverOf, isDevice, resolveDevice } from '../device.js'
 import type { Simulation } from '../simulation/simulation.js'
 import { type Analysis, analyse } from './analysis.js'

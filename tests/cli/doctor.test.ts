@@ -1,7 +1,7 @@
 /** `npx cuda-streams doctor`: what it says and how it ends, as text and as JSON, whatever is broken. */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
@@ -90,7 +90,7 @@ describe('the command', { concurrency: 2 }, () => {
     [['timeline', '--help'], 0, /^Usage: cuda-streams doctor/],
     [[], 0, /^Usage: cuda-streams doctor/],
     [['nurse'], 2, /^The command is 'doctor' or 'compile', not 'nurse'\n/],
-    [['doctor', 'me'], 2, /^The command is 'doctor' or 'compile', not 'doctor me'\n/],
+    [['doctor', 'me'], 2, /^doctor takes files with compiled kernels, \.js or \.ptx, not 'me'\n/],
     [['doctor', '--jason'], 2, /--jason/],
     [['doctor', '--timeout'], 2, /--timeout/],
     [['doctor', '--timeout', 'long'], 2, /^--timeout must be a number of seconds, not 'long'\n/],
@@ -125,6 +125,33 @@ describe('the doctor', { skip, concurrency: 2 }, () => {
     assert.ok(report.native && 'version' in report.native && existsSync(report.native.file ?? ''))
     assert.match(report.text, /^✓ device 0 .*Simulated GPU, [\d.]+ GiB, .*the self-test passed$/m)
     assert.deepEqual(Object.keys(report.libraries), ['NVRTC', 'cuBLAS', 'NCCL', 'CUPTI'])
+  })
+
+  test('says which kernels of a build run on the devices', async () => {
+    const ptx = (name: string, body: string): string =>
+      `//\n// Made by hand\n//\n\n.version 8.5\n.target sm_75\n.address_size 64\n\n.visible .entry ${name}()\n{\n\t${body}\n\tret;\n}\n`
+    const [app, wrong, empty] = ['app.js', 'wrong.ptx', 'empty.js'].map((name) => join(folder, name))
+    assert.ok(app && wrong && empty)
+    const [first, second] = [ptx('first', ''), ptx('second', '')]
+    writeFileSync(app, `const a = \`\n${first}\`, b=${JSON.stringify(second)}; console.log(a, b)`)
+    writeFileSync(wrong, ptx('third', 'nonsense.b32 1, 2;'))
+    writeFileSync(empty, 'export {}')
+    const good = await doctor({ env: { CUDA_STREAMS_SIM_DEVICES: '2' } }, app)
+    assert.ok(good.ok, good.text)
+    assert.deepEqual(
+      good.kernels?.map(({ kernels, arch, device }) => [...kernels, arch, device]),
+      [
+        ['first', 'sm_75', 0],
+        ['first', 'sm_75', 1],
+        ['second', 'sm_75', 0],
+        ['second', 'sm_75', 1],
+      ],
+    )
+    assert.match(good.text, /^✓ .*app\.js +second \(sm_75\): device 1 runs them$/m)
+    const bad = await doctor({}, wrong, empty)
+    assert.match(bad.text, /^✗ .*wrong\.ptx +third \(sm_75\): device 0 does not run them$/m)
+    assert.match(bad.problems[0] ?? '', /does not run third, compiled for sm_75: .*nonsense\.b32/)
+    assert.match(bad.problems[1] ?? '', /empty\.js: there is no PTX in it/)
   })
 
   test('works without the native layer, and reports that once in full', async () => {

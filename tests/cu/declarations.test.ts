@@ -66,6 +66,31 @@ const wrong: [label: boolean] = launch
   writeFileSync(join(project, 'main.ts'), labels)
   const { stdout: wrong } = spawnSync(process.execPath, [compiler(), '-p', project], { encoding: 'utf8' })
   assert.match(wrong, /\(n: number, a: number, x: MemoryArgument, y: MemoryArgument\) => unknown/)
+  // What is wrong is said of the call, and not of the other things that can be launched.
+  const calls = `import { type GraphExec, type Stream } from 'cuda-streams'
+import { saxpy } from './saxpy.cu'
+declare const stream: Stream
+declare const exec: GraphExec
+stream.launch(saxpy, { threads: 10 }, 10, 2, 0)
+stream.launch(saxpy, { threads: 10 }, 10, '2', 0, 0)
+stream.launch(saxpy, { thread: 10 }, 10, 2, 0, 0)
+stream.launch(exec, { threads: 10 })
+`
+  writeFileSync(join(project, 'main.ts'), calls)
+  const { stdout: said } = spawnSync(process.execPath, [compiler(), '-p', project], { encoding: 'utf8' })
+  assert.deepEqual(
+    said.match(/(?<=main\.ts\()\d+|(?<=error TS\d+: ).*/gm),
+    [
+      ['5', 'Expected 6 arguments, but got 5.'],
+      ['6', "Argument of type 'string' is not assignable to parameter of type 'number'."],
+      [
+        '7',
+        "Object literal may only specify known properties, but 'thread' does not exist in type 'LaunchConfig'. Did you mean to write 'threads'?",
+      ],
+      ['8', 'Expected 1 arguments, but got 2.'],
+    ].flat(),
+    said,
+  )
 })
 
 test('structs, vectors and floats of 16 bits are typed as they are in the source', {

@@ -1,5 +1,13 @@
 /** Calls that are refused before any work is queued, whatever else is under way. Only append: programs go by the place. */
-import { type Device, DeviceBuffer, Event, ExternalStream, type PinnedBuffer, Stream } from 'cuda-streams'
+import {
+  type Device,
+  DeviceBuffer,
+  Event,
+  ExternalStream,
+  type GraphExec,
+  type PinnedBuffer,
+  Stream,
+} from 'cuda-streams'
 import { mix } from './kernel.js'
 
 export interface Surroundings {
@@ -35,7 +43,7 @@ export const WRONG_CALLS: readonly WrongCall[] = [
   ({ event, stream }) => event.elapsedSince(wrong(stream)),
   ({ stream }) => stream.beginCapture(wrong('exclusive')),
   ({ stream }) => stream.beginCapture(wrong(0)),
-  ({ stream }) => stream.launch(wrong({})),
+  ({ stream }) => stream.launch<GraphExec>(wrong({})),
   ({ device }) => new Event({ device, timing: true, interprocess: true }),
   ({ device }) => new ExternalStream(0x1234n, { device }),
   ({ device }) => new ExternalStream(-1n, { device }),

@@ -85,7 +85,7 @@ export function importsOf(from: string, text: string): readonly Import[] {
 
 function layerOf(file: string): string {
   if (ENTRY_POINTS.includes(file)) return 'entry point'
-  if (/^driver\/(default-driver|backends(-in-bundle)?)\.ts$/.test(file)) return 'default-driver'
+  if (/^driver\/(default-driver|backends(-in-bundle|-in-page)?)\.ts$/.test(file)) return 'default-driver'
   return /^driver\/(cuda|sim)(?=\/)|^[^/.]+/.exec(file)?.[0] ?? file
 }
 

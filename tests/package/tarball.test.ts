@@ -9,7 +9,10 @@ import { parsePage } from '../docs/guide-pages.js'
 import { root } from '../helpers/root.js'
 import { installPacked, npmUnavailable, packInto, runIn } from './packed.js'
 
-const EXAMPLES = readdirSync(join(root, 'examples'), { withFileTypes: true }).filter((entry) => entry.isDirectory())
+/** Those that are projects of their own are run by scripts/examples.mjs. */
+const EXAMPLES = readdirSync(join(root, 'examples'), { withFileTypes: true }).filter(
+  (entry) => entry.isDirectory() && !existsSync(join(root, 'examples', entry.name, 'package.json')),
+)
 /** What differs from machine to machine. */
 const plain = (text: string): string => text.trim().replace(/queued in \d+ ms/, 'queued in 0 ms')
 

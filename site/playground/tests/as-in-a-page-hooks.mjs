@@ -2,11 +2,10 @@
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { transform } from 'esbuild'
-import { GLOBALS, inPlaceOf, nodeModules, root, runsInPage } from '../in-place-of-node.mjs'
+import { inPlaceOf, nodeModules, root } from '../in-place-of-node.mjs'
 
 /** Tests have the storage of contexts that the library has. */
 const contextStorage = pathToFileURL(`${root}/dist/tests/helpers/context-storage.js`).href
-const asUrl = (text) => text.replace(nodeModules, pathToFileURL(nodeModules).href)
 
 /** Tests load entry points too that no page can have: their files get what they import, which the build would refuse. */
 function foundFor(specifier, importer) {
@@ -32,6 +31,5 @@ export async function load(url, context, next) {
     const { code } = await transform(await readFile(path, 'utf8'), { loader: 'ts', target: 'es2022' })
     return { format: 'module', source: code, shortCircuit: true }
   }
-  if (!runsInPage(path) || !path.endsWith('.js')) return next(url, context)
-  return { format: 'module', source: asUrl(GLOBALS) + (await readFile(path, 'utf8')), shortCircuit: true }
+  return next(url, context)
 }

@@ -4,6 +4,7 @@
  */
 import { dataViewOf, SCALAR_ACCESS } from '../../base/element-types.js'
 import { explained, messageOf, stateError } from '../../base/errors.js'
+import { process } from '../../base/node-modules.js'
 import * as Ptx from '../../ptx/ptx.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import type {

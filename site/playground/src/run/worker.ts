@@ -1,14 +1,11 @@
 /** A worker that runs one program, and is ended then. */
 
-import { process } from '../node/node-modules.js'
 import { NoProgram } from './compile.js'
 import type { Reply, Request } from './messages.js'
 import { explore, run } from './runner.js'
 
 const reply = (message: Reply): void => self.postMessage(message)
 
-// The page says that the GPU is simulated.
-process.env['CUDA_STREAMS_DRIVER'] = 'sim'
 // What the library warns of, and what a program does with the console behind our back.
 for (const level of ['log', 'warn', 'error'] as const)
   console[level] = (...values: unknown[]) => reply({ what: 'console', level, text: values.join(' ') })

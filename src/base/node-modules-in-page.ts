@@ -1,9 +1,8 @@
 /**
- * What the library uses of Node's modules and globals, in a page. One file has the exports of all modules, whose names differ: the build
- * fails where the library imports another one. There are no async contexts: what `run(value, fn)` makes current stays so until
+ * Takes the place of node-modules.ts in a page, and has its exports. There are no async contexts: what `run(value, fn)` makes current stays so until
  * the promise that `fn` returns is settled, for everything that runs meanwhile; of those that overlap, the latest counts.
  */
-import { inspect } from 'node-inspect-extracted'
+import { inspect } from './inspect-in-page.js'
 
 export { inspect }
 
@@ -218,9 +217,10 @@ const LATE_MODULES: Readonly<Record<string, object>> = {
 
 /** The origin of the page: places in the program are reported without it. */
 const origin = String(Reflect.get(Reflect.get(globalThis, 'location') ?? {}, 'origin') ?? '')
-const env: Record<string, string | undefined> = {}
+/** There is no other driver. */
+const env: Record<string, string | undefined> = { CUDA_STREAMS_DRIVER: 'sim' }
 
-/** The global of Node: the build puts it into the library's files. */
+/** The global of Node, as far as the library uses it in a page. */
 export const process = {
   env,
   // Workers have modules of their own, and nothing by which the library knows that they belong together.
@@ -259,9 +259,9 @@ export const isMainThread = true
 export const threadId = 0
 
 /** Nothing keeps an ArrayBuffer of a page from being transferred. */
-export const markAsUntransferable = undefined
+export const workerThreads = { isMainThread, threadId, markAsUntransferable: undefined }
 
-class Channel {
+export class Channel {
   readonly listeners = new Set<(message: unknown) => void>()
 
   get hasSubscribers(): boolean {

@@ -1,4 +1,4 @@
-/** Takes the place of the library's base/once-in-all-threads.ts in a page: each of its workers has a library of its own. */
+/** Takes the place of once-in-all-threads.ts in a page: each of its workers has a library of its own. */
 export function onceInAllThreads(_name: string): () => boolean {
   let isFirst = true
   return () => {

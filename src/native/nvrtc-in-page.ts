@@ -1,7 +1,7 @@
-/** Takes the place of the library's native/nvrtc.ts in a page, which can load no library in C. */
-import { stateError } from '../../../../dist/src/base/errors.js'
+/** Takes the place of nvrtc.ts in a page, which can load no library in C. */
+import { stateError } from '../base/errors.js'
 
-type Nvrtc = typeof import('../../../../dist/src/native/nvrtc.js')
+type Nvrtc = typeof import('./nvrtc.js')
 
 const impossible = (): Error =>
   stateError(

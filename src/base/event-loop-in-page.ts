@@ -1,5 +1,5 @@
-/** Takes the place of the library's base/event-loop.ts in a page, whose timers have a resolution of milliseconds. */
-import type { Turn } from '../../../../dist/src/base/event-loop.js'
+/** Takes the place of event-loop.ts in a page, whose timers have a resolution of milliseconds. */
+import type { Turn } from './event-loop.js'
 
 export type { Turn }
 
