@@ -419,8 +419,8 @@ const kernelImpl = (kernel: unknown): KernelImpl =>
   (kernel instanceof Kernel ? kernel[implementation] : undefined) ?? refuseReceiver('a Kernel', kernel)
 
 /**
- * Caches the shape of the latest launch, which the next one mostly has too: checking it again is a good part of a launch's
- * cost.
+ * Caches the shape of the latest launch, which the next one mostly has too, or one that differs in its blocks alone: checking it
+ * again is a good part of a launch's cost.
  */
 export class Shapes {
   readonly #kernel: string
@@ -431,7 +431,15 @@ export class Shapes {
   }
 
   of(config: LaunchConfig): LaunchShape {
-    if (this.#latest !== undefined && isShapeOf(this.#latest, config)) return this.#latest.shape
+    const latest = this.#latest
+    if (latest !== undefined && isPlain(config) && hasSameBlock(latest, config)) {
+      if (isSameGrid(latest, config)) return latest.shape
+      const resized = withOtherGrid(latest, config)
+      if (resized !== undefined) {
+        this.#latest = resized
+        return resized.shape
+      }
+    }
     const sized = shapeOf(readConfig(config, this.#kernel), this.#kernel)
     // Special launches are checked each time.
     const { cooperative, cluster, attributes } = sized.shape
@@ -448,20 +456,35 @@ interface SizedShape {
   readonly hasBlock: boolean
 }
 
-/** Does a configuration ask for this shape, which is a plain one? */
-function isShapeOf({ shape, threads, hasBlock }: SizedShape, config: LaunchConfig): boolean {
+/** Has a configuration nothing but what plain launches have? */
+function isPlain(config: LaunchConfig): boolean {
   if (typeof config !== 'object' || config === null) return false
   for (const key in config) if (!isConfigName(key)) return false
-  const { grid, block, sharedMemory = 0 } = config
-  return (
-    (threads === undefined
-      ? isExtent(shape.grid, grid) && config.threads === undefined
-      : isExtent(threads, config.threads) && grid === undefined) &&
-    (hasBlock ? isExtent(shape.block, block) : block === undefined) &&
-    sharedMemory === shape.sharedMemory &&
-    config.cooperative === undefined &&
-    config.cluster === undefined
-  )
+  return config.cooperative === undefined && config.cluster === undefined
+}
+
+const hasSameBlock = ({ shape, hasBlock }: SizedShape, { block, sharedMemory = 0 }: LaunchConfig): boolean =>
+  (hasBlock ? isExtent(shape.block, block) : block === undefined) && sharedMemory === shape.sharedMemory
+
+const isSameGrid = ({ shape, threads }: SizedShape, config: LaunchConfig): boolean =>
+  threads === undefined
+    ? isExtent(shape.grid, config.grid) && config.threads === undefined
+    : isExtent(threads, config.threads) && config.grid === undefined
+
+/** The shape of before with the blocks of this configuration; undefined if they are not simply right. */
+function withOtherGrid({ shape, hasBlock }: SizedShape, { grid, threads }: LaunchConfig): SizedShape | undefined {
+  const given = grid ?? threads
+  if (typeof given !== 'number' || (grid !== undefined && threads !== undefined)) return undefined
+  // Without one, the block depends on the direction of the grid.
+  if (!hasBlock && (shape.grid[1] > 1 || shape.grid[2] > 1)) return undefined
+  const { block, attributes, sharedMemory, cooperative, cluster } = shape
+  const blocks = grid === undefined ? Math.ceil(given / block[0]) : given
+  if (!(Number.isInteger(given) && blocks >= 1 && blocks <= LARGEST_EXTENT)) return undefined
+  return {
+    shape: { attributes, sharedMemory, grid: [blocks, 1, 1], block, cooperative, cluster },
+    threads: grid === undefined ? [given, 1, 1] : undefined,
+    hasBlock,
+  }
 }
 
 function isExtent([x, y, z]: Extents, given: Extent | undefined): boolean {
