@@ -475,8 +475,8 @@ const isSameGrid = ({ shape, threads }: SizedShape, config: LaunchConfig): boole
 function withOtherGrid({ shape, hasBlock }: SizedShape, { grid, threads }: LaunchConfig): SizedShape | undefined {
   const given = grid ?? threads
   if (typeof given !== 'number' || (grid !== undefined && threads !== undefined)) return undefined
-  // Without one, the block depends on the direction of the grid.
-  if (!hasBlock && (shape.grid[1] > 1 || shape.grid[2] > 1)) return undefined
+  // One that the configuration does not name depends on the directions that there are blocks in.
+  if (!hasBlock && shape.block[1] > 1) return undefined
   const { block, attributes, sharedMemory, cooperative, cluster } = shape
   const blocks = grid === undefined ? Math.ceil(given / block[0]) : given
   if (!(Number.isInteger(given) && blocks >= 1 && blocks <= LARGEST_EXTENT)) return undefined
