@@ -6,6 +6,7 @@
  */
 import assert from 'node:assert/strict'
 import { after, describe, it, test } from 'node:test'
+import { isFakeDriver } from '../fake-driver/fake-cuda.js'
 import { byEffort } from '../helpers/effort.js'
 import { onEveryBackend } from '../helpers/suite.js'
 import type { Workbench } from '../helpers/workbench.js'
@@ -31,34 +32,38 @@ onEveryBackend('matrix', (bench: Workbench) => {
   const backend = backendOf(bench)
   // In what order the simulated GPU does things makes no difference to what was closed before.
   const tables = backend.startsWith('sim') && backend !== 'sim:0' ? ['calls'] : Object.keys(TABLES)
-  for (const table of tables) {
-    const rows = TABLES[table] ?? []
-    describe(table, { concurrency: rows.length, timeout: LONGEST }, () => {
-      const play = player(backend, bench.name, table, CHILDREN[table] ?? 1)
-      const totals = { cells: 0, failures: 0, skipped: 0 }
-      for (const { name } of rows) {
-        it(name, { timeout: LONGEST }, async (context) => {
-          const report = await play(name)
-          const { cells, failures, skipped, lacks } = report
-          if (lacks !== undefined) return context.skip(lacks)
-          totals.cells += cells
-          totals.failures += failures.length
-          context.diagnostic(`${cells} cells`)
-          for (const [why, count] of skipped) {
-            totals.skipped += count
-            context.diagnostic(`${count} not played: ${why}`)
-          }
-          assert.ok(cells > 0, 'no cell was played')
-          assert.ok(failures.length === 0, describeFailures(report))
-          return undefined
+  // On a GPU the tables mostly wait.
+  const concurrency = bench.name === 'cuda' && !isFakeDriver() ? tables.length : 1
+  describe('its tables', { concurrency, timeout: LONGEST }, () => {
+    for (const table of tables) {
+      const rows = TABLES[table] ?? []
+      describe(table, { concurrency: rows.length, timeout: LONGEST }, () => {
+        const play = player(backend, bench.name, table, CHILDREN[table] ?? 1)
+        const totals = { cells: 0, failures: 0, skipped: 0 }
+        for (const { name } of rows) {
+          it(name, { timeout: LONGEST }, async (context) => {
+            const report = await play(name)
+            const { cells, failures, skipped, lacks } = report
+            if (lacks !== undefined) return context.skip(lacks)
+            totals.cells += cells
+            totals.failures += failures.length
+            context.diagnostic(`${cells} cells`)
+            for (const [why, count] of skipped) {
+              totals.skipped += count
+              context.diagnostic(`${count} not played: ${why}`)
+            }
+            assert.ok(cells > 0, 'no cell was played')
+            assert.ok(failures.length === 0, describeFailures(report))
+            return undefined
+          })
+        }
+        after(() => {
+          const { cells, failures, skipped } = totals
+          console.log(`${bench.title}, ${table}: ${cells} cells played, ${failures} failed, ${skipped} not played`)
         })
-      }
-      after(() => {
-        const { cells, failures, skipped } = totals
-        console.log(`${bench.title}, ${table}: ${cells} cells played, ${failures} failed, ${skipped} not played`)
       })
-    })
-  }
+    }
+  })
 })
 
 /** Of each kind of failure the first cell, and how many there are. */

@@ -8,6 +8,8 @@ const DECLARATIONS = fileURLToPath(new URL('../../../src', import.meta.url))
 const INTERFACE = /^ *(?:export )?interface (\w+)(?:<.*?>)?(?: extends ([\w, ]+))? \{$([\s\S]*?)^ *\}$/gm
 /** The options of an interface and of one of several literals, on one line as all that is in parentheses. */
 const UNION = /^export type (\w+) = (\w+) & \((.*)\);$/gm
+/** A list of parameters that depends on a type. */
+const PARAMETERS = /^export type (\w+)<.*?> = .*? \? \[(.*)\] : \[\];$/gm
 const CLASS = /^(?:export )?(?:declare )?(?:abstract )?class (\w+).* \{$([\s\S]*?)^\}$/gm
 const FUNCTION = /^export declare function (\w+)(\(.*\)|<.*\)): /gm
 const METHOD = /^ +(static )?(?:protected )?(\w+)(?:<.*?>)?\((.*)\)(?:: .*)?;$/gm
@@ -39,6 +41,9 @@ export function publicOptions(): ReadonlySet<string> {
   for (const [, name = '', parent = '', body = ''] of texts.flatMap((text) => [...text.matchAll(UNION)])) {
     const names = new Set([...body.matchAll(LITERAL_PROPERTY)].map(([, each = '']) => each))
     types.set(name, { parents: [parent], names: [...names] })
+  }
+  for (const [, name = '', parameters = ''] of texts.flatMap((text) => [...text.matchAll(PARAMETERS)])) {
+    types.set(name, { parents: parameters.match(/\b[A-Z]\w+/g) ?? [], names: [] })
   }
   const found = new Set<string>()
   const add = (call: string, parameters: string): void => {
