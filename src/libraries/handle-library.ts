@@ -2,6 +2,7 @@
  * The kit for libraries of CUDA with a handle and a function that sets its stream, as cuBLAS has them: calling the library, its handles,
  * the public objects that own one, and queuing a call on a stream.
  */
+import type { LibraryVariable } from '../base/environment-variables.js'
 import { invalidReceiver, invalidType, LibraryError, stateError } from '../base/errors.js'
 import { destroyWhenUnreachable, NativeResource } from '../base/finalization.js'
 import { ClosableObject, implementation, nextSerial } from '../base/library-object.js'
@@ -11,7 +12,7 @@ import { type HostImplementation, LIBRARY_ENTRIES } from '../driver/driver.js'
 import { queueWith } from '../memory/queue-with-memory.js'
 import type { CFunction } from '../native/c-functions.js'
 import { NativeMemory } from '../native/native-memory.js'
-import { loadLibrary, type WantedLibrary } from '../native/shared-library.js'
+import { loadLibrary } from '../native/shared-library.js'
 import { isStream, Stream } from '../stream.js'
 import { recordOf } from '../streams/capture-record.js'
 import { openStream } from '../streams/stream-impl.js'
@@ -19,7 +20,7 @@ import { declareFunctions, type GivenMemory, openGiven, type UsedMemory } from '
 
 /** What there is to know of a library. */
 export interface LibraryFacts<N extends string> {
-  readonly wanted: WantedLibrary
+  readonly variable: LibraryVariable
   /** Its functions, as its header has them. */
   readonly signatures: Readonly<Record<N, string>>
   /** The names of what its functions return, where 0 is success. */
@@ -50,11 +51,12 @@ export class HandleLibrary<N extends string> {
    * @throws LibraryError for a result that is not success; ERR_UNSUPPORTED, with the places tried, if the library is not found
    */
   call(name: N, ...args: readonly number[]): void {
-    const { wanted, signatures, results, explanations } = this.facts
-    this.#functions ??= declareFunctions(loadLibrary(wanted), signatures)
+    const { variable, signatures, results, explanations } = this.facts
+    this.#functions ??= declareFunctions(loadLibrary(variable), signatures)
     const number = this.#functions[name](...args)
     if (number === 0) return
-    const code = Object.keys(results).find((key) => results[key] === number) ?? `${wanted.title} result ${number}`
+    const code =
+      Object.keys(results).find((key) => results[key] === number) ?? `${variable.library.title} result ${number}`
     throw new LibraryError(name.replace(/_v2$/, ''), number, code, explanations[number])
   }
 }

@@ -36,7 +36,6 @@ const FIELDS: Readonly<Record<string, string>> = {
   CudaError: 'code number call',
   LibraryError: 'code number call',
   HandleOwner: 'device serial',
-  Cublas: '',
   DLPackTensor: 'pointer versioned device',
   Communicator: 'device rank size serial',
   Sanitizer: 'mode',

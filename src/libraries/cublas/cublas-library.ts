@@ -1,15 +1,6 @@
 /** cuBLAS as a C library: where it is found, its functions, numbers and handles. A test compares them with cublas_api.h. */
 import { VARIABLES } from '../../base/environment-variables.js'
-import type { WantedLibrary } from '../../native/shared-library.js'
 import { HandleLibrary, type HandleLife, type LibraryHandle } from '../handle-library.js'
-
-/** @internal */
-export const CUBLAS: WantedLibrary = {
-  title: 'cuBLAS',
-  names: ['libcublas.so.13', 'libcublas.so.12', 'libcublas.so'],
-  variable: VARIABLES.cublas,
-  wayOut: 'Install it with the CUDA toolkit or by pip, set CUDA_HOME',
-}
 
 export const CUBLAS_SIGNATURES = {
   cublasCreate_v2: 'cublasStatus_t cublasCreate_v2(cublasHandle_t *handle)',
@@ -51,7 +42,7 @@ const EXPLANATIONS: Readonly<Record<number, string>> = {
 }
 
 export const cublas = new HandleLibrary({
-  wanted: CUBLAS,
+  variable: VARIABLES.cublas,
   signatures: CUBLAS_SIGNATURES,
   results: CUBLAS_STATUS,
   explanations: EXPLANATIONS,

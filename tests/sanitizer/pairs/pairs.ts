@@ -3,9 +3,9 @@
  * with one that does. A program is a list of steps with names, so that advice can be followed before one of them.
  */
 import { type Device, type DeviceBuffer, defineKernel, type GraphExec, type PinnedBuffer, Stream } from 'cuda-streams'
-import { Cublas } from 'cuda-streams/cublas'
 import { nameStream } from 'cuda-streams/sanitizer'
 import type { Simulation } from 'cuda-streams/sim'
+import { aboutLibraries } from '../../libraries/about-libraries.js'
 
 type Memory = DeviceBuffer | PinnedBuffer
 export type StreamName = 'a' | 'b' | 'c'
@@ -83,7 +83,7 @@ function memoryOf(stage: Stage, name: string, byteLength = WORD): DeviceBuffer {
 const dataOf = (stage: Stage): Memory => stage.keep.get('data') as Memory
 const bytesOf = (stage: Stage): Float32Array => (dataOf(stage) as PinnedBuffer).view(Float32Array)
 
-interface Access {
+export interface Access {
   readonly name: string
   readonly writes: boolean
   /** Where the word has to lie; undefined for anywhere. */
@@ -95,6 +95,13 @@ interface Access {
 
 /** The value that a side writes: each its own, so that the last one shows. */
 const numberOf = (side: string): number => (side === 'first' ? 5 : 7)
+/** What an access of a library needs of a program. */
+export interface PairTools {
+  readonly dataOf: typeof dataOf
+  readonly memoryOf: typeof memoryOf
+  readonly numberOf: typeof numberOf
+}
+
 const byteOf = (side: string): number => (side === 'first' ? 0x3f : 0x41)
 
 const external = (write: boolean) => (stage: Stage, side: string, stream: Stream) =>
@@ -120,15 +127,6 @@ const graph = (access: (stage: Stage, side: string, stream: Stream) => void): Pi
   },
   run: (stage, side, stream) => (stage.keep.get(`graph of ${side}`) as GraphExec).launch(stream),
 })
-
-const gemm = (write: boolean) => (stage: Stage, side: string, stream: Stream) => {
-  const cublas = new Cublas(stream)
-  const [x, y] = [memoryOf(stage, 'one'), memoryOf(stage, `seen by ${side}`)]
-  const data = dataOf(stage) as DeviceBuffer
-  if (write) cublas.gemm(x, x, data, { type: 'f32', m: 1, n: 1, k: 1, alpha: numberOf(side) })
-  else cublas.gemm(data, x, y, { type: 'f32', m: 1, n: 1, k: 1 })
-  cublas.close()
-}
 
 const fill: Access['run'] = (stage, side, stream) => void stream.fill(dataOf(stage), byteOf(side))
 const copyFrom: Access['run'] = (stage, side, stream) =>
@@ -179,8 +177,7 @@ export const ACCESSES: readonly Access[] = [
   },
   { name: 'external out', writes: true, on: undefined, run: external(true) },
   { name: 'external in', writes: false, on: undefined, run: external(false) },
-  { name: 'cublas C', writes: true, on: 'device', run: gemm(true) },
-  { name: 'cublas A', writes: false, on: 'device', run: gemm(false) },
+  ...aboutLibraries.flatMap(({ accesses }) => accesses({ dataOf, memoryOf, numberOf })),
   { name: 'graph of a fill', writes: true, on: undefined, ...graph(fill) },
   { name: 'graph of a copy', writes: false, on: undefined, ...graph(copyFrom) },
   {
