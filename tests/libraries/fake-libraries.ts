@@ -43,6 +43,8 @@ export interface FakeLibraries {
   polls(count: number): void
   /** An error that a rank runs into. */
   error(rank: number, error: number): void
+  /** Calls a function of one number that a library's own fake has. */
+  call(name: string, value: number): void
 }
 
 /** Compiles it and has the entry points load it. Returns why not where there is no compiler. */
@@ -72,6 +74,7 @@ export function fakeLibraries(): FakeLibraries | string {
     nextStatus: library.func('void fake_next_status(int)') as (status: number) => void,
     polls: library.func('void fake_polls(int)') as (count: number) => void,
     error: library.func('void fake_error(int, int)') as (rank: number, error: number) => void,
+    call: (name, value) => void library.func(`void ${name}(size_t)`)(value),
   }
 }
 

@@ -132,6 +132,9 @@ const fill: Access['run'] = (stage, side, stream) => void stream.fill(dataOf(sta
 const copyFrom: Access['run'] = (stage, side, stream) =>
   void stream.copy(memoryOf(stage, `seen by ${side}`), dataOf(stage))
 
+/** Each library's accesses. */
+const [ofFirst = [], ...ofOthers] = aboutLibraries.map(({ accesses }) => accesses({ dataOf, memoryOf, numberOf }))
+
 export const ACCESSES: readonly Access[] = [
   { name: 'fill', writes: true, on: undefined, run: fill },
   {
@@ -177,7 +180,7 @@ export const ACCESSES: readonly Access[] = [
   },
   { name: 'external out', writes: true, on: undefined, run: external(true) },
   { name: 'external in', writes: false, on: undefined, run: external(false) },
-  ...aboutLibraries.flatMap(({ accesses }) => accesses({ dataOf, memoryOf, numberOf })),
+  ...ofFirst,
   { name: 'graph of a fill', writes: true, on: undefined, ...graph(fill) },
   { name: 'graph of a copy', writes: false, on: undefined, ...graph(copyFrom) },
   {
@@ -196,6 +199,9 @@ export const ACCESSES: readonly Access[] = [
     run: (stage, _, stream) => void stream.launchHostFunc(() => stage.results.push(bytesOf(stage)[0])),
   },
 ]
+
+/** Those of further libraries: their pairs are behind the others, which keep their orders so. */
+const FURTHER: readonly Access[] = ofOthers.flat()
 
 /** JavaScript itself, as the second of the two. */
 export const VIEWS: readonly Access[] = [
@@ -342,32 +348,35 @@ function programOf(first: Access, second: Access, on: 'device' | 'pinned', place
 export function pairs(): readonly PairedProgram[] {
   const result: PairedProgram[] = []
   const [broken, fixed] = [Object.entries(BROKEN), Object.entries(FIXED)]
-  for (const first of ACCESSES) {
-    for (const second of [...ACCESSES, ...VIEWS]) {
-      if (!first.writes && !second.writes) continue
-      const on = first.on ?? second.on ?? (result.length % 3 === 0 ? 'pinned' : 'device')
-      if ((second.on ?? on) !== on) continue
-      const inJavaScript = VIEWS.includes(second)
-      // JavaScript is not on a stream: what holds the stream alone does not hold it.
-      // A host function does not run before JavaScript has waited for something.
-      const isOrder = (name: string): boolean =>
-        !inJavaScript ||
-        (!name.includes('null stream') && (!first.name.startsWith('host') || name.startsWith('a host wait')))
-      const wrong = broken.filter(([name]) => isOrder(name))
-      const right = inJavaScript
-        ? fixed
-            .filter(([name]) => name === 'an event that was waited for' || /a\.|device\./.test(name))
-            .filter(([name]) => name !== 'b.wait(a)')
-        : fixed
-      const [badName, bad] = wrong[result.length % wrong.length] as [string, Place]
-      const [goodName, good] = right[result.length % right.length] as [string, Place]
-      result.push({
-        name: `${first.name}, ${second.name}, ${on}: ${badName}; fixed by ${goodName}`,
-        devices: 1,
-        bug: programOf(first, second, on, bad),
-        fixed: programOf(first, second, on, good),
-      })
-    }
+  const inTable = ACCESSES.flatMap((first) => [...ACCESSES, ...VIEWS].map((second) => [first, second] as const))
+  const further = FURTHER.flatMap((one) => [
+    ...ACCESSES.map((second) => [one, second] as const),
+    ...[...ACCESSES, one].map((first) => [first, one] as const),
+  ])
+  for (const [first, second] of [...inTable, ...further]) {
+    if (!first.writes && !second.writes) continue
+    const on = first.on ?? second.on ?? (result.length % 3 === 0 ? 'pinned' : 'device')
+    if ((second.on ?? on) !== on) continue
+    const inJavaScript = VIEWS.includes(second)
+    // JavaScript is not on a stream: what holds the stream alone does not hold it.
+    // A host function does not run before JavaScript has waited for something.
+    const isOrder = (name: string): boolean =>
+      !inJavaScript ||
+      (!name.includes('null stream') && (!first.name.startsWith('host') || name.startsWith('a host wait')))
+    const wrong = broken.filter(([name]) => isOrder(name))
+    const right = inJavaScript
+      ? fixed
+          .filter(([name]) => name === 'an event that was waited for' || /a\.|device\./.test(name))
+          .filter(([name]) => name !== 'b.wait(a)')
+      : fixed
+    const [badName, bad] = wrong[result.length % wrong.length] as [string, Place]
+    const [goodName, good] = right[result.length % right.length] as [string, Place]
+    result.push({
+      name: `${first.name}, ${second.name}, ${on}: ${badName}; fixed by ${goodName}`,
+      devices: 1,
+      bug: programOf(first, second, on, bad),
+      fixed: programOf(first, second, on, good),
+    })
   }
   return result
 }
