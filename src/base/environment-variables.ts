@@ -194,6 +194,11 @@ export const VARIABLES = {
     names: ['libcublas.so.13', 'libcublas.so.12', 'libcublas.so'],
     wayOut: 'Install it with the CUDA toolkit or by pip, set CUDA_HOME',
   }),
+  cufft: new LibraryVariable('CUDA_STREAMS_CUFFT', '[cuFFT](cufft.md)', {
+    title: 'cuFFT',
+    names: ['libcufft.so.12', 'libcufft.so.11', 'libcufft.so'],
+    wayOut: 'Install it with the CUDA toolkit or by pip (nvidia-cufft), set CUDA_HOME',
+  }),
   nccl: new LibraryVariable('CUDA_STREAMS_NCCL', '[NCCL](nccl.md)', {
     title: 'NCCL',
     names: ['libnccl.so.2', 'libnccl.so'],
