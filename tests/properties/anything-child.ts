@@ -25,10 +25,10 @@ const LEFT_OUT = ['fault', 'inject']
 
 /** The names of options, and of the members of tokens. */
 const NAMES = `
-  access alpha arch arrows batch batchCount beta block blockingSync buffer byteLength byteOffset call callSites chunkBytes cluster
+  access alpha arch arrows batchCount beta block blockingSync buffer byteLength byteOffset call callSites chunkBytes cluster
   cooperative criticalPath cudaStreams device devices driver event external faults from grid handle id interprocess
   interval k key lda limit m maxMilliseconds maxRuns memory mode n name nanoseconds nonBlocking nth op operation
-  options order owner peer pointer priority probability process rank reads ready result root seed shape sharedMemory signal
+  options order owner peer pointer priority probability process rank reads ready result root seed sharedMemory signal
   signature simulate simulateGrid simulation size source stacks strategy stream strideC thread timeout times timing title
   to tracer transposeA type width workspace writes`
   .trim()
@@ -182,7 +182,11 @@ const close = (one: object): void => {
   const member: unknown = Reflect.get(one, 'close')
   if (typeof member === 'function') Reflect.apply(member, one, [])
 }
-const anything = wrong.anything(NAMES, () => objects, close)
+/** Those of the libraries as well, which their rows have. */
+const tools = { stream: device.createStream(), buffer: device.alloc(256), use: <T>(object: T): T => object }
+const rows = aboutLibraries.flatMap(({ options }) => options(tools, true))
+const names = new Set([...NAMES, ...rows.flatMap(([, , list]) => list.split(', '))])
+const anything = wrong.anything([...names], () => objects, close)
 const calls = new Set<string>()
 let made = 0
 await fc.assert(
