@@ -89,6 +89,17 @@ export class LibraryVariable extends EnvironmentVariable<string> {
   }
 }
 
+/** A library of the CUDA toolkit that has an entry point and a guide of its name. `versions` are those of its file, of CUDA 13 and 12. */
+function ofToolkit(title: string, versions: readonly number[]): LibraryVariable {
+  const name = title.toLowerCase()
+  const file = `lib${name}.so`
+  return new LibraryVariable(`CUDA_STREAMS_${title.toUpperCase()}`, `[${title}](${name}.md)`, {
+    title,
+    names: [...versions.map((version) => `${file}.${version}`), file],
+    wayOut: `Install it with the CUDA toolkit or by pip (nvidia-${name}), set CUDA_HOME`,
+  })
+}
+
 export const VARIABLES = {
   driver: new EnvironmentVariable<'cuda' | 'sim' | 'auto'>('CUDA_STREAMS_DRIVER', {
     values: "'cuda', 'sim' or 'auto'",
@@ -189,16 +200,8 @@ export const VARIABLES = {
     names: ['libnvrtc.so.13', 'libnvrtc.so.12', 'libnvrtc.so'],
     wayOut: 'Install it, set CUDA_HOME, or load code that is compiled already',
   }),
-  cublas: new LibraryVariable('CUDA_STREAMS_CUBLAS', '[cuBLAS](cublas.md)', {
-    title: 'cuBLAS',
-    names: ['libcublas.so.13', 'libcublas.so.12', 'libcublas.so'],
-    wayOut: 'Install it with the CUDA toolkit or by pip, set CUDA_HOME',
-  }),
-  cufft: new LibraryVariable('CUDA_STREAMS_CUFFT', '[cuFFT](cufft.md)', {
-    title: 'cuFFT',
-    names: ['libcufft.so.12', 'libcufft.so.11', 'libcufft.so'],
-    wayOut: 'Install it with the CUDA toolkit or by pip (nvidia-cufft), set CUDA_HOME',
-  }),
+  cublas: ofToolkit('cuBLAS', [13, 12]),
+  cufft: ofToolkit('cuFFT', [12, 11]),
   nccl: new LibraryVariable('CUDA_STREAMS_NCCL', '[NCCL](nccl.md)', {
     title: 'NCCL',
     names: ['libnccl.so.2', 'libnccl.so'],
