@@ -9,14 +9,15 @@ import { ClosableObject, implementation, nextSerial } from '../base/library-obje
 import { memoize } from '../base/memoize.js'
 import { contextOf, type Device, driverOf, elsewhere, resolveDevice } from '../device.js'
 import { type HostImplementation, LIBRARY_ENTRIES } from '../driver/driver.js'
+import type { DeviceBuffer } from '../memory/device-buffer.js'
 import { queueWith } from '../memory/queue-with-memory.js'
 import type { CFunction } from '../native/c-functions.js'
 import { NativeMemory } from '../native/native-memory.js'
 import { loadLibrary } from '../native/shared-library.js'
 import { isStream, Stream } from '../stream.js'
 import { recordOf } from '../streams/capture-record.js'
-import { openStream } from '../streams/stream-impl.js'
-import { declareFunctions, type GivenMemory, openGiven, type UsedMemory } from './library-call.js'
+import { openStream, type StreamImpl } from '../streams/stream-impl.js'
+import { declareFunctions, type GivenMemory, openGiven, type UsedMemory, wholeOf } from './library-call.js'
 
 /** What there is to know of a library. */
 export interface LibraryFacts<N extends string> {
@@ -181,6 +182,8 @@ export interface HandleCall {
   /** The C function. */
   readonly name: string
   readonly memory: readonly GivenMemory[]
+  /** Memory that the library works in, made when nothing is refused any more. It comes behind the other memory. */
+  area?(use: StreamImpl): DeviceBuffer | undefined
   /** Checks where the memory lies. */
   check?(memory: readonly UsedMemory[]): void
   /**
@@ -204,10 +207,10 @@ const loadedOn = memoize((_device: Device) => new Set<string>())
  */
 export function queueCall(owner: HandleOwner, stream: Stream, work: HandleCall): void {
   const { name, entries = LIBRARY_ENTRIES, host } = work
-  const open = () => {
+  const open = (more: readonly GivenMemory[] = []) => {
     checkHandleOpen(owner)
     const use = openStream(stream)
-    return { use, memory: openGiven(work.memory, use) }
+    return { use, memory: openGiven([...work.memory, ...more], use) }
   }
   const before = open()
   work.check?.(before.memory)
@@ -217,7 +220,9 @@ export function queueCall(owner: HandleOwner, stream: Stream, work: HandleCall):
   // Runs pending host functions, which may close what is used here. Inside one it throws.
   if (isNew) before.use.driver.libraries.call(before.use.context, () => {})
   openStream(stream).reserve(entries)
-  const { use, memory } = open()
+  checkHandleOpen(owner)
+  const area = work.area?.(openStream(stream))
+  const { use, memory } = open(area === undefined ? [] : [wholeOf(area, 'inout')])
   const { driver, handle, context } = use
   const call = (raw: number): void => work.call(memory, raw)
   driver.streamEscaped(handle)

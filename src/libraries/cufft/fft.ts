@@ -4,10 +4,9 @@ import { invalidType, invalidValue, outOfRange, stateError } from '../../base/er
 import { implementation } from '../../base/library-object.js'
 import { LIBRARY_ENTRIES } from '../../driver/driver.js'
 import type { DeviceBuffer } from '../../memory/device-buffer.js'
-import { openStream } from '../../streams/stream-impl.js'
-import { alignmentOf, checkHandleOpen, deviceOfWork, HandleOwner, queueCall, streamOfWork } from '../handle-library.js'
-import { checkDeviceBuffer, type GivenMemory, type UsedMemory, wholeOf } from '../library-call.js'
-import { CUFFT_DIRECTION, callFft, type Direction, FftPlan } from './cufft-library.js'
+import { alignmentOf, deviceOfWork, HandleOwner, queueCall, streamOfWork } from '../handle-library.js'
+import { checkDeviceBuffer, type GivenMemory, type UsedMemory } from '../library-call.js'
+import { CUFFT_DIRECTION, callFft, type Direction, FftPlan, type FftPointers } from './cufft-library.js'
 import {
   checkFftOptions,
   FFT_OPTIONS,
@@ -136,22 +135,20 @@ export class Fft extends HandleOwner {
     const inPlace = !isReal && input.pointer === output.pointer
     const isOverwritten = inPlace || (isReal && direction === 'inverse')
     const source: GivenMemory = isOverwritten ? { ...read, access: 'inout' } : read
-    checkHandleOpen(this)
-    const use = openStream(stream)
-    if (!plan.hasArea(use) && use.driver.streamIsCapturing(use.handle)) {
-      const what = `${stream} captures, and ${this} has no memory to work in there yet`
-      throw stateError('ERR_UNSUPPORTED', `${what}: transform once on this stream before the capture begins`)
-    }
-    const area = plan.areaOn(use)
-    const memory = [source, ...(inPlace ? [] : [destination]), ...(area === undefined ? [] : [wholeOf(area, 'inout')])]
-    const pointersOf = ([first, ...others]: readonly UsedMemory[]) => ({
-      input: first?.pointer ?? 0,
-      output: (inPlace ? first : others[0])?.pointer ?? 0,
-      area: area === undefined ? undefined : others.at(-1)?.pointer,
+    const memory = inPlace ? [source] : [source, destination]
+    const pointersOf = (used: readonly UsedMemory[]): FftPointers => ({
+      input: used[0]?.pointer ?? 0,
+      output: used[memory.length - 1]?.pointer ?? 0,
+      area: used[memory.length]?.pointer,
     })
     queueCall(this, stream, {
       name,
       memory,
+      area: (use) => {
+        if (plan.hasArea(use) || !use.driver.streamIsCapturing(use.handle)) return plan.areaOn(use)
+        const what = `${stream} captures, and ${this} has no memory to work in there yet`
+        throw stateError('ERR_UNSUPPORTED', `${what}: transform once on this stream before the capture begins`)
+      },
       check: inPlace ? () => {} : checkApart,
       kind: (used) => `${describe(shape)} ${direction} ${inPlace} ${used.map(alignmentOf)}`,
       entries: shape.sizes.length * LIBRARY_ENTRIES,

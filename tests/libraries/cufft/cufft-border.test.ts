@@ -169,6 +169,16 @@ describe('across the border to cuFFT', { skip }, () => {
     assert.equal(said().at(-1), 'destroy plan')
   })
 
+  it('a transform that is refused allocates no memory to work in', () => {
+    using fft = new Fft({ type: 'c2c', shape: [11], stream })
+    const before = device.memoryPool.used
+    stream.launchHostFunc(() => refused(() => fft.forward(from), 'ERR_DEADLOCK'))
+    stream.synchronize()
+    assert.equal(device.memoryPool.used, before)
+    fft.forward(from)
+    assert.equal(device.memoryPool.used, before + 4096)
+  })
+
   it('what a host function closes that is run first is not used any more', () => {
     using fft = new Fft({ type: 'z2z', shape: [9], stream })
     driver.whileDrained = () => fft.close()
