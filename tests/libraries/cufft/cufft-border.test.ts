@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
 import { Stream } from 'cuda-streams'
 import { Fft, LibraryError } from 'cuda-streams/cufft'
+import { LIBRARY_ENTRIES } from '../../../src/driver/driver.js'
 import { CUFFT_DIRECTION, CUFFT_RESULT, CUFFT_SIGNATURES } from '../../../src/libraries/cufft/cufft-library.js'
 import { FORMS } from '../../../src/libraries/cufft/fft-shape.js'
 import { refused } from '../../conformance/expect.js'
@@ -110,6 +111,17 @@ describe('across the border to cuFFT', { skip }, () => {
         [4096, 'inout'],
       ],
     ])
+  })
+
+  it('drivers are told how many kernels it may be: more where there are more dimensions', () => {
+    using line = new Fft({ type: 'c2c', shape: [8], stream })
+    using cube = new Fft({ type: 'c2c', shape: [2, 2, 2], stream })
+    line.forward(from)
+    cube.forward(from)
+    assert.deepEqual(
+      told.map(({ entries }) => entries),
+      [LIBRARY_ENTRIES, 3 * LIBRARY_ENTRIES],
+    )
   })
 
   it('host functions run before a plan is made, and before the first transform of a kind', () => {
