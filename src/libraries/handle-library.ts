@@ -33,6 +33,7 @@ export interface LibraryFacts<N extends string> {
 /** Memory of the host for the numbers that a call reads or writes by their addresses. */
 const MEMORY_BYTES = 64
 
+/** A library whose functions return 0 or the number of an error. The first call loads it. */
 export class HandleLibrary<N extends string> {
   /** Handles that belong to no object any more. */
   readonly unused = memoize((_device: Device): number[] => [])
