@@ -1,5 +1,5 @@
 /**
- * Which calls of cuBLAS and NCCL wait for the whole device: each is made in a process of its own while a stream is held,
+ * Which calls of cuBLAS, cuFFT, cuRAND and NCCL wait for the whole device: each is made in a process of its own while a stream is held,
  * and given up after a while. `node dist/bench/while-held.js`. What waits must not be called while a stream stands at a
  * host function, or both would wait for ever.
  */
@@ -8,6 +8,8 @@ import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { Device, type DeviceBuffer, Stream } from 'cuda-streams'
 import { Cublas, type GemmType } from 'cuda-streams/cublas'
+import { Fft } from 'cuda-streams/cufft'
+import { RandomGenerator } from 'cuda-streams/curand'
 import { Communicator, uniqueId } from 'cuda-streams/nccl'
 import type * as Koffi from 'koffi'
 import { table } from './table.js'
@@ -37,6 +39,17 @@ const first = (type: GemmType, more: object = {}): Case => ({
   prepare: cublas,
   act: (around) => gemm(type, around, more),
 })
+const fft = ({ stream }: Around): Fft => new Fft({ type: 'c2c', shape: [1000], stream })
+const random = ({ stream }: Around): RandomGenerator => new RandomGenerator({ stream })
+/** The object, and what it has done once. */
+const used =
+  <T>(make: (around: Around) => T, use: (made: T, around: Around) => unknown) =>
+  async (around: Around): Promise<T> => {
+    const made = make(around)
+    use(made, around)
+    await around.stream.finished()
+    return made
+  }
 const communicator = ({ device }: Around): Promise<Communicator> =>
   Communicator.create({ id: uniqueId(), rank: 0, size: 1, device })
 
@@ -55,6 +68,28 @@ const cases: Readonly<Record<string, Case>> = {
     },
     act: (around) => gemm('f32', around),
   },
+  'new Fft()': { act: fft },
+  'first transform': { prepare: fft, act: ({ prepared, buffer }) => (prepared as Fft).forward(buffer) },
+  'the same transform again': {
+    prepare: used(fft, (made, { buffer }) => made.forward(buffer)),
+    act: ({ prepared, buffer }) => (prepared as Fft).forward(buffer),
+  },
+  'the other direction of a plan': {
+    prepare: used(fft, (made, { buffer }) => made.forward(buffer)),
+    act: ({ prepared, buffer }) => (prepared as Fft).inverse(buffer),
+  },
+  'new Fft() that destroys a plan': { prepare: (around) => fft(around).close(), act: fft },
+  'new RandomGenerator()': { act: random },
+  'first numbers': { prepare: random, act: ({ prepared, buffer }) => (prepared as RandomGenerator).bits(buffer) },
+  'numbers again': {
+    prepare: used(random, (made, { buffer }) => made.bits(buffer)),
+    act: ({ prepared, buffer }) => (prepared as RandomGenerator).bits(buffer),
+  },
+  'numbers again, fewer of another kind': {
+    prepare: used(random, (made, { buffer }) => made.bits(buffer)),
+    act: ({ prepared, buffer }) => (prepared as RandomGenerator).normal(buffer.slice(0, 4096)),
+  },
+  'new RandomGenerator() that destroys one': { prepare: (around) => random(around).close(), act: random },
   ncclGetUniqueId: { act: () => uniqueId() },
   'Communicator.create': { act: communicator },
   'allReduce of one rank': {

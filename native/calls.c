@@ -50,8 +50,13 @@ CALL(address4, Word, (Word, Word, Word, Word), (A(0), A(1), A(2), A(3)))
 CALL(ipc_handle, int, (Word, Bytes64, Word), (A(0), BYTES(Bytes64, 1), A(2)))
 CALL(unique_id, int, (Word, Word, Bytes128, Word, Word), (A(0), A(1), BYTES(Bytes128, 2), A(3), A(4)))
 
+/* Floats and doubles go in registers of their own: three words before them, and one or two of them. */
+#define WORDS_3 Word, Word, Word
+CALL(floats, int, (WORDS_3, float, float), (A(0), A(1), A(2), (float)s[3], (float)s[4]))
+CALL(doubles, int, (WORDS_3, double, double), (A(0), A(1), A(2), s[3], s[4]))
+
 /** In the order of `SHAPES` in src/native/c-functions.ts. */
-static const napi_callback CALLS[] = {call1, call2, call3, call4, call8, call24, address4, ipc_handle, unique_id};
+static const napi_callback CALLS[] = {call1, call2, call3, call4, call8, call24, address4, ipc_handle, unique_id, floats, doubles};
 
 /** bind(buffer, offset, shape): a function without parameters that makes the call of the frame there. It does not keep the buffer. */
 static napi_value bind(napi_env env, napi_callback_info info) {

@@ -8,7 +8,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/** An argument of a C function: an integer, an enum, a handle or an address. No double and no float: no function here takes one. */
+/** An argument of a C function: an integer, an enum, a handle or an address. Doubles and floats have calls of their own. */
 typedef uint64_t Word;
 
 /** A function that JavaScript calls by Node-API. */

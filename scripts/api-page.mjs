@@ -1,6 +1,6 @@
 // Writes the tables of docs/api.md: each export of each entry point, with the first sentence of its doc comment, from the declarations that
 // a build makes. `--check` ends with 1 if the page has others.
-import { readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -30,15 +30,20 @@ const GUIDES = {
   'explore/': 'exploration.md',
   'driver/sim/': 'exploration.md#faults',
   'simulation/': '../README.md#which-driver',
-  'libraries/cublas/': 'cublas.md',
   'libraries/dlpack/': 'python.md#dlpack',
-  'libraries/nccl/': 'nccl.md',
   'sanitizer/': 'sanitizer.md',
   'timeline/channels': 'timeline.md#for-monitoring',
   'timeline/spans': 'timeline.md#for-monitoring',
   'timeline/': 'timeline.md',
   '': 'coming-from.md',
 }
+
+/** Libraries have guides of their names. */
+const guideOfLibrary = (path) =>
+  /^libraries\/(\w+)\//
+    .exec(path)
+    ?.slice(1)
+    .map((library) => `${library}.md`) ?? []
 
 const LISTS = /^export (?:type )?\{([^}]*)\} from '([^']+)'/gm
 const declarationsOf = (file) => readFileSync(file, 'utf8')
@@ -93,7 +98,8 @@ function tableOf(file) {
   rows.sort((one, other) => (order(one) < order(other) ? -1 : 1))
   const lines = rows.map(({ name, kind, comment, file }) => {
     const path = relative(join(root, 'dist', 'src'), file).replaceAll('\\', '/')
-    const [, guide] = Object.entries(GUIDES).find(([beginning]) => path.startsWith(beginning))
+    const ofLibrary = guideOfLibrary(path).find((guide) => existsSync(join(dirname(page), guide)))
+    const guide = ofLibrary ?? Object.entries(GUIDES).find(([beginning]) => path.startsWith(beginning))[1]
     const title = guide.replace(/^\.\.\/|\.md.*$/g, '').replaceAll('-', ' ')
     return `| \`${name}\` | ${kind} | ${firstSentence(comment, name)} | [${title}](${guide}) |`
   })

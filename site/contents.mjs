@@ -26,6 +26,8 @@ export const GROUPS = [
       'docs/python.md',
       'docs/processes.md',
       'docs/cublas.md',
+      'docs/cufft.md',
+      'docs/curand.md',
       'docs/nccl.md',
       'docs/errors.md',
     ],

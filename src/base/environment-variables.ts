@@ -68,14 +68,38 @@ const text = (given: string): string => given
 /** An empty text if it is switched off. */
 const textUnless0 = (given: string): string => (given === '0' ? '' : given)
 
-const library = (name: string, doc: string): EnvironmentVariable<string> =>
-  new EnvironmentVariable(name, {
-    values: 'a file or a folder',
-    default: '',
-    defaultText: '[see below](#where-cublas-nccl-and-nvrtc-are-looked-for)',
-    parse: text,
-    doc,
+/** A library that is loaded when it is first used. */
+export interface KnownLibrary {
+  /** Its name in error messages, such as 'cuBLAS'. */
+  readonly title: string
+  /** File names in order of preference. */
+  readonly names: readonly string[]
+  /** What a program can do when the library is missing. */
+  readonly wayOut: string
+}
+
+/** The variable that names the file of a library, or its folder. */
+export class LibraryVariable extends EnvironmentVariable<string> {
+  constructor(
+    name: string,
+    doc: string,
+    readonly library: KnownLibrary,
+  ) {
+    const defaultText = '[see below](#where-cudas-libraries-are-looked-for)'
+    super(name, { values: 'a file or a folder', default: '', defaultText, parse: text, doc })
+  }
+}
+
+/** A library of the CUDA toolkit that has an entry point and a guide of its name. `versions` are those of its file, of CUDA 13 and 12. */
+function ofToolkit(title: string, versions: readonly number[]): LibraryVariable {
+  const name = title.toLowerCase()
+  const file = `lib${name}.so`
+  return new LibraryVariable(`CUDA_STREAMS_${title.toUpperCase()}`, `[${title}](${name}.md)`, {
+    title,
+    names: [...versions.map((version) => `${file}.${version}`), file],
+    wayOut: `Install it with the CUDA toolkit or by pip (nvidia-${name}), set CUDA_HOME`,
   })
+}
 
 export const VARIABLES = {
   driver: new EnvironmentVariable<'cuda' | 'sim' | 'auto'>('CUDA_STREAMS_DRIVER', {
@@ -172,12 +196,27 @@ export const VARIABLES = {
     parse: flag,
     doc: '1: that recording has the line of the program that made each call, like the option `callSites`',
   }),
-  cublas: library('CUDA_STREAMS_CUBLAS', '[cuBLAS](cublas.md)'),
-  nccl: library('CUDA_STREAMS_NCCL', '[NCCL](nccl.md)'),
-  nvrtc: library('CUDA_STREAMS_NVRTC', 'NVRTC, which compiles [kernels](kernels.md)'),
-  cupti: library(
+  nvrtc: new LibraryVariable('CUDA_STREAMS_NVRTC', 'NVRTC, which compiles [kernels](kernels.md)', {
+    title: "NVRTC, CUDA's compiler,",
+    names: ['libnvrtc.so.13', 'libnvrtc.so.12', 'libnvrtc.so'],
+    wayOut: 'Install it, set CUDA_HOME, or load code that is compiled already',
+  }),
+  cublas: ofToolkit('cuBLAS', [13, 12]),
+  cufft: ofToolkit('cuFFT', [12, 11]),
+  curand: ofToolkit('cuRAND', [10]),
+  nccl: new LibraryVariable('CUDA_STREAMS_NCCL', '[NCCL](nccl.md)', {
+    title: 'NCCL',
+    names: ['libnccl.so.2', 'libnccl.so'],
+    wayOut: 'Install it as a package of the system or by pip',
+  }),
+  cupti: new LibraryVariable(
     'CUDA_STREAMS_CUPTI',
     "CUPTI, for [timelines with other libraries' work](timeline.md#work-of-other-libraries)",
+    {
+      title: "CUPTI, which tells of other libraries' work,",
+      names: ['libcupti.so.13', 'libcupti.so.12', 'libcupti.so'],
+      wayOut: 'Install it with the CUDA toolkit or by pip (nvidia-cuda-cupti), or record without `everything`',
+    },
   ),
 } as const
 

@@ -5,36 +5,33 @@
 
 import { readFileSync, writeSync } from 'node:fs'
 import { basename } from 'node:path'
-import { VARIABLES } from '../base/environment-variables.js'
+import { LibraryVariable, VARIABLES } from '../base/environment-variables.js'
 import { messageOf } from '../base/errors.js'
 import { Device } from '../device.js'
 import { absence, cudaVersion, loadLibcuda, versionText } from '../driver/cuda/libcuda/libcuda.js'
 import { Module } from '../kernels/kernel.js'
-import { CUBLAS } from '../libraries/cublas/cublas-library.js'
-import { NCCL } from '../libraries/nccl/nccl-library.js'
 import type { CFunction } from '../native/c-functions.js'
 import { layerFile } from '../native/layer.js'
 import { NativeMemory } from '../native/native-memory.js'
-import { NVRTC } from '../native/nvrtc.js'
-import { fileOf, loadLibrary, type SharedLibrary, type WantedLibrary } from '../native/shared-library.js'
+import { fileOf, loadLibrary, type SharedLibrary } from '../native/shared-library.js'
 import { readKernelFacts } from '../ptx/ptx.js'
 import '../shortcuts.js'
-import { CUPTI, checkCuptiVersion } from '../timeline/cupti/cupti-library.js'
+import { checkCuptiVersion } from '../timeline/cupti/cupti-library.js'
 import { type CompiledKernels, kernelsIn } from './compiled-kernels.js'
 import { type DeviceReport, type Findings, type KernelsReport, type Part, SEPARATOR } from './report.js'
 
-interface KnownLibrary {
-  readonly wanted: WantedLibrary
-  /** The function that returns the version, with its parameters. */
+/** How the version of a library is queried. */
+interface VersionCall {
+  /** The function that returns it, with its parameters. */
   readonly function: string
   readonly parameters: string
   /** Calls that function. Returns the version as text. */
   version(call: CFunction, memory: NativeMemory): string
 }
 
-const LIBRARIES: Readonly<Record<string, KnownLibrary>> = {
+/** The libraries whose version is not a property, as those of the CUDA toolkit have it: by `NAMEGetProperty`. */
+const VERSION_CALLS: Readonly<Record<string, VersionCall>> = {
   NVRTC: {
-    wanted: NVRTC,
     function: 'nvrtcVersion',
     parameters: 'int *major, int *minor',
     version(call, { address, int32 }) {
@@ -42,17 +39,7 @@ const LIBRARIES: Readonly<Record<string, KnownLibrary>> = {
       return int32.slice(0, 2).join('.')
     },
   },
-  cuBLAS: {
-    wanted: CUBLAS,
-    function: 'cublasGetProperty',
-    parameters: 'libraryPropertyType type, int *value',
-    version(call, { address, int32 }) {
-      for (const part of [0, 1, 2]) call(part, address + 4 * part)
-      return int32.slice(0, 3).join('.')
-    },
-  },
   NCCL: {
-    wanted: NCCL,
     function: 'ncclGetVersion',
     parameters: 'int *version',
     version(call, { address, int32 }) {
@@ -62,7 +49,6 @@ const LIBRARIES: Readonly<Record<string, KnownLibrary>> = {
     },
   },
   CUPTI: {
-    wanted: CUPTI,
     function: 'cuptiGetVersion',
     parameters: 'uint32_t *version',
     version(call, { address, uint32 }) {
@@ -73,6 +59,15 @@ const LIBRARIES: Readonly<Record<string, KnownLibrary>> = {
     },
   },
 }
+
+const propertyOf = (name: string): VersionCall => ({
+  function: `${name.toLowerCase()}GetProperty`,
+  parameters: 'libraryPropertyType type, int *value',
+  version(call, { address, int32 }) {
+    for (const part of [0, 1, 2]) call(part, address + 4 * part)
+    return int32.slice(0, 3).join('.')
+  },
+})
 const BYTES = 2 ** 20
 const VALUE = 0xa5
 
@@ -107,12 +102,13 @@ function examineLibcuda(): Part {
   }
 }
 
-function examineLibrary({ wanted, function: name, parameters, version }: KnownLibrary): Part {
-  const library = loadLibrary(wanted)
-  const functions = library.functions({ [name]: parameters })
+function examineLibrary(name: string, variable: LibraryVariable): Part {
+  const library = loadLibrary(variable)
+  const { function: symbol, parameters, version } = VERSION_CALLS[name] ?? propertyOf(name)
+  const functions = library.functions({ [symbol]: parameters })
   return {
-    version: version((...args) => functions[name]?.(...args) ?? 0, new NativeMemory(16)),
-    file: fileOf(library, name) ?? null,
+    version: version((...args) => functions[symbol]?.(...args) ?? 0, new NativeMemory(16)),
+    file: fileOf(library, symbol) ?? null,
   }
 }
 
@@ -220,12 +216,13 @@ for (let ordinal = 0; found.driver?.name && ordinal < Device.count(); ordinal++)
 }
 if (files.length > 0) await examineFiles()
 const hasLayer = 'version' in found.native
-for (const [name, library] of Object.entries(LIBRARIES)) {
+for (const variable of Object.values(VARIABLES)) {
+  if (!(variable instanceof LibraryVariable)) continue
+  const { title } = variable.library
+  const [name = title] = title.split(',')
   begin(name)
-  const report = hasLayer
-    ? part(() => examineLibrary(library))
-    : { problem: `${library.wanted.title} needs the native layer` }
+  const report = hasLayer ? part(() => examineLibrary(name, variable)) : { problem: `${title} needs the native layer` }
   found.libraries[name] = report
-  if ('problem' in report && library.wanted.variable.read() !== '') found.problems.push(report.problem)
+  if ('problem' in report && variable.read() !== '') found.problems.push(report.problem)
 }
 begin('end')

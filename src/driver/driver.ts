@@ -832,8 +832,8 @@ export interface QueuedChildGraph extends InStream {
 }
 
 /**
- * Entries of a hardware queue that one call of a library takes at most: a few kernels, and what they copy and clear
- * before.
+ * Entries of a hardware queue that one call of a library takes at most, unless the call says more: a few kernels, and what they copy
+ * and clear before.
  */
 export const LIBRARY_ENTRIES = 8
 
@@ -851,13 +851,15 @@ export interface LibraryCall extends InContext {
   readonly name: string
   /** The memory that it touches, as far as that is known: for interceptors and host implementations. */
   readonly memory: readonly TouchedMemory[]
+  /** Entries of a hardware queue that it takes at most. Default: LIBRARY_ENTRIES. */
+  readonly entries?: number
   /** Makes the call with CUDA's own handle of the stream, and the context current. Throws what the library refuses. */
   call(stream: number): void
   readonly host: HostImplementation | undefined
 }
 
 /**
- * Makes the calls, each in its context, in hardware queues that have room for LIBRARY_ENTRIES of each. Throws
+ * Makes the calls, each in its context, in hardware queues that have room for the entries of each. Throws
  * ERR_UNSUPPORTED where a call has no host implementation and the driver runs no GPU code.
  */
 export interface QueuedLibraryCalls {

@@ -1,4 +1,4 @@
-/** What the calls of cuBLAS and NCCL have in common: how their functions are declared, and how buffers become arguments. */
+/** What the calls of libraries have in common: how their functions are declared, and how buffers become arguments. */
 import { invalidType, invalidValue, stateError } from '../base/errors.js'
 import { driverOf, elsewhere } from '../device.js'
 import type { Access, MemoryRows, TouchedMemory } from '../driver/driver.js'

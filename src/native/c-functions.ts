@@ -1,6 +1,6 @@
 /**
  * Calls of C functions. Arguments and result go through a frame, which is memory that both sides see (native/calls.c): that costs less than
- * to pass them through Node-API. Each argument is an integer, a handle or an address, as a number.
+ * to pass them through Node-API. Each argument is an integer, a handle, an address, or where C has a float or a double, that.
  */
 import { compileFunction } from 'node:vm'
 import { type Layer, layer } from './layer.js'
@@ -20,6 +20,9 @@ const SHAPES = {
   /** Pass (word, struct of 64 bytes, word) and (word, word, struct of 128 bytes, word, word), given the struct's address. */
   ipcHandle: 3,
   uniqueId: 5,
+  /** Pass three words and one or two numbers of one kind, as cuRAND has them. */
+  floats: 5,
+  doubles: 5,
 } as const
 type ShapeName = keyof typeof SHAPES
 const SHAPE_NAMES = Object.keys(SHAPES) as ShapeName[]
@@ -31,6 +34,9 @@ const STRUCTS: Readonly<Record<string, readonly [shape: ShapeName, types: string
   ncclUniqueId: ['uniqueId', 'word word struct word word'],
 }
 
+/** The types that C passes in other registers than words, with the shape that passes them. */
+const NUMBERS: Readonly<Record<string, ShapeName>> = { float: 'floats', double: 'doubles' }
+
 /** The types that C passes in one word: pointers, integers, and the handles and enums of NVIDIA's libraries. A test holds those of CUDA against cuda.h. */
 const WORD =
   /\*|^(unsigned )?(int|char|short|long long( int)?)$|^(u?int\d+_t|size_t|Word|libraryPropertyType)$|^(CU|cu|nccl|nvrtc)\w+$/
@@ -39,6 +45,10 @@ const WORD =
 export function shapeOf(parameters: string): ShapeName {
   const given = parameters === 'void' ? [] : parameters.split(', ')
   const types = given.map((parameter) => (parameter.includes('*') ? '*' : parameter.replace(/ \w+$/, '')))
+  const last = types.at(-1) ?? ''
+  const numbers = NUMBERS[last]
+  const kinds = types.map((type) => (type === last ? 'number' : WORD.test(type) ? 'word' : type)).join(' ')
+  if (numbers !== undefined && /^word word word number( number)?$/.test(kinds)) return numbers
   const unknown = types.findIndex((type) => !WORD.test(type))
   if (unknown >= 0) throw new Error(`It is not known how C passes '${given[unknown]}'`)
   const struct = types.find((type) => type in STRUCTS)

@@ -7,14 +7,7 @@ import { type CFunction, own } from './c-functions.js'
 import { headerOptions } from './cuda-headers.js'
 import { NativeMemory } from './native-memory.js'
 import { NativeThread } from './native-thread.js'
-import { loadLibrary, type WantedLibrary } from './shared-library.js'
-
-export const NVRTC: WantedLibrary = {
-  title: "NVRTC, CUDA's compiler,",
-  names: ['libnvrtc.so.13', 'libnvrtc.so.12', 'libnvrtc.so'],
-  variable: VARIABLES.nvrtc,
-  wayOut: 'Install it, set CUDA_HOME, or load code that is compiled already',
-}
+import { loadLibrary } from './shared-library.js'
 
 /** How long a blocked thread sleeps between two checks whether a compilation has completed. */
 const NAP_MICROSECONDS = 200
@@ -175,7 +168,7 @@ export const compilerLog = (error: unknown): string | undefined =>
 const COMPILE = 'nvrtcCompileProgram'
 
 function load() {
-  const library = loadLibrary(NVRTC)
+  const library = loadLibrary(VARIABLES.nvrtc)
   const functions = library.functions({
     nvrtcCreateProgram:
       'nvrtcProgram *prog, const char *src, const char *name, int numHeaders, const char *const *headers, const char *const *includeNames',

@@ -4,7 +4,7 @@
  */
 import { existsSync, readdirSync, readFileSync, realpathSync, statSync } from 'node:fs'
 import { delimiter, dirname, join } from 'node:path'
-import type { EnvironmentVariable } from '../base/environment-variables.js'
+import type { KnownLibrary, LibraryVariable } from '../base/environment-variables.js'
 import { messageOf, stateError } from '../base/errors.js'
 import { bindAll, type CFunction, declaration } from './c-functions.js'
 import { layer } from './layer.js'
@@ -47,24 +47,14 @@ export class SharedLibrary {
   }
 }
 
-export interface WantedLibrary {
-  /** The name in error messages, such as 'cuBLAS'. */
-  readonly title: string
-  /** File names in order of preference. */
-  readonly names: readonly string[]
-  /** The environment variable that names the file, or its folder. */
-  readonly variable: EnvironmentVariable<string>
-  /** What a program can do when the library is missing. */
-  readonly wayOut: string
-}
-
 const TOOLKIT_FOLDERS = ['lib64', 'lib', 'targets/x86_64-linux/lib', 'targets/sbsa-linux/lib']
 
 /**
  * Loads the library from the first place that has it, or from the place that the user named, and no other.
  * @throws ERR_UNSUPPORTED, with the places that were tried
  */
-export function loadLibrary(wanted: WantedLibrary): SharedLibrary {
+export function loadLibrary(variable: LibraryVariable): SharedLibrary {
+  const wanted = variable.library
   try {
     layer()
   } catch (cause) {
@@ -72,7 +62,7 @@ export function loadLibrary(wanted: WantedLibrary): SharedLibrary {
   }
   const tried: string[] = []
   const reasons: string[] = []
-  const named = wanted.variable.read()
+  const named = variable.read()
   for (const path of named ? namedPaths(named, wanted) : likelyPaths(wanted)) {
     tried.push(path)
     try {
@@ -82,9 +72,7 @@ export function loadLibrary(wanted: WantedLibrary): SharedLibrary {
       if (existsSync(path)) reasons.push(messageOf(error))
     }
   }
-  const where = named
-    ? `${wanted.variable.name} names ${named}`
-    : `set ${wanted.variable.name} to the file or to its folder`
+  const where = named ? `${variable.name} names ${named}` : `set ${variable.name} to the file or to its folder`
   const why = reasons.length === 0 ? '' : ` (${reasons.join('; ')})`
   throw stateError(
     'ERR_UNSUPPORTED',
@@ -131,13 +119,13 @@ export function toolkitFolders(): readonly string[] {
   return [...new Set([...named, ...inside('/usr/local', /^cuda(-|$)/)])]
 }
 
-function namedPaths(named: string, { names }: WantedLibrary): readonly string[] {
+function namedPaths(named: string, { names }: KnownLibrary): readonly string[] {
   const isFolder = statSync(named, { throwIfNoEntry: false })?.isDirectory() ?? false
   return isFolder ? names.map((name) => join(named, name)) : [named]
 }
 
 /** The names alone come first: the loader then returns a library that is loaded already, such as PyTorch's, instead of a second copy. */
-function* likelyPaths({ names }: WantedLibrary): Iterable<string> {
+function* likelyPaths({ names }: KnownLibrary): Iterable<string> {
   yield* names
   for (const root of toolkitFolders()) for (const folder of TOOLKIT_FOLDERS) yield* inFolder(join(root, folder), names)
   for (const root of pythonFolders()) yield* inFolder(join(root, 'lib'), names)

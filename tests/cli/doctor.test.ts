@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { simulate } from 'cuda-streams/sim'
+import { LibraryVariable, VARIABLES } from '../../src/base/environment-variables.js'
 import type { Report } from '../../src/cli/report.js'
 import { textOf } from '../../src/cli/report.js'
 import { ALL_VARIABLES } from '../../src/cli/variables.js'
@@ -16,13 +17,15 @@ import { root } from '../helpers/root.js'
 import { fakeLibraries } from '../libraries/fake-libraries.js'
 
 const MAIN = join('dist', 'src', 'cli', 'main.js')
-const LIBRARIES = ['CUDA_STREAMS_CUBLAS', 'CUDA_STREAMS_NCCL', 'CUDA_STREAMS_CUPTI'] as const
+const LIBRARIES = Object.values(VARIABLES).filter((variable) => variable instanceof LibraryVariable)
+/** The variables of those that the tests have fakes of. */
+const FAKED = LIBRARIES.map(({ name }) => name).filter((name) => name !== 'CUDA_STREAMS_NVRTC')
 const skip = process.platform === 'linux' ? false : 'the machines are told by files of Linux'
 const folder = mkdtempSync(join(tmpdir(), 'cuda-streams-doctor-'))
 const fake = fakeCuda()
 const noFakes = fakeLibraries()
-const fakes = Object.fromEntries(LIBRARIES.map((name) => [name, process.env[name]]))
-for (const name of LIBRARIES) delete process.env[name]
+const fakes = Object.fromEntries(FAKED.map((name) => [name, process.env[name]]))
+for (const name of FAKED) delete process.env[name]
 after(() => {
   rmSync(folder, { recursive: true })
   if (typeof fake !== 'string') fake.remove()
@@ -124,7 +127,10 @@ describe('the doctor', { skip, concurrency: 2 }, () => {
     assert.deepEqual(report.traces, [])
     assert.ok(report.native && 'version' in report.native && existsSync(report.native.file ?? ''))
     assert.match(report.text, /^✓ device 0 .*Simulated GPU, [\d.]+ GiB, .*the self-test passed$/m)
-    assert.deepEqual(Object.keys(report.libraries), ['NVRTC', 'cuBLAS', 'NCCL', 'CUPTI'])
+    assert.deepEqual(
+      Object.keys(report.libraries),
+      LIBRARIES.map(({ library }) => library.title.split(',')[0]),
+    )
   })
 
   test('says which kernels of a build run on the devices', async () => {

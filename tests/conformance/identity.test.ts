@@ -4,13 +4,13 @@ import { test } from 'node:test'
 import { isDeepStrictEqual } from 'node:util'
 import { MessageChannel } from 'node:worker_threads'
 import { defineKernel, Event, ExternalStream, Stream } from 'cuda-streams'
-import { Cublas } from 'cuda-streams/cublas'
 import { Communicator } from 'cuda-streams/nccl'
 import { Sanitizer } from 'cuda-streams/sanitizer'
 import { simulate } from 'cuda-streams/sim'
 import { Timeline } from 'cuda-streams/timeline'
 import { onEveryBackend } from '../helpers/suite.js'
 import { simWorkbench } from '../helpers/workbench.js'
+import { aboutLibraries } from '../libraries/about-libraries.js'
 
 onEveryBackend('objects that are looked at', (bench) => {
   const { device } = bench
@@ -61,7 +61,8 @@ test('A4 so do the objects of the other entry points', async () => {
   const [communicator] = await Communicator.createAll([device])
   const recording = Timeline.start({ device })
   const all = [
-    ...[new Cublas(new Stream({ device })), communicator, Sanitizer.start({ device }), recording],
+    ...aboutLibraries.flatMap(({ objects }) => objects(new Stream({ device }))),
+    ...[communicator, Sanitizer.start({ device }), recording],
     await Timeline.record(() => {}, { device }),
   ]
   for (const one of all) {

@@ -17,7 +17,6 @@ import {
   struct,
 } from 'cuda-streams'
 import { compileCu, cuRollup } from 'cuda-streams/cu'
-import { Cublas } from 'cuda-streams/cublas'
 import { fromCudaArrayInterface, fromDLPack, toCudaArrayInterface, toDLPack } from 'cuda-streams/dlpack'
 import { Communicator } from 'cuda-streams/nccl'
 import { traceOperations } from 'cuda-streams/opentelemetry'
@@ -27,16 +26,13 @@ import { publish, Timeline } from 'cuda-streams/timeline'
 import { root } from '../helpers/root.js'
 import { onEveryBackend } from '../helpers/suite.js'
 import type { Workbench } from '../helpers/workbench.js'
+import { aboutLibraries } from '../libraries/about-libraries.js'
+import type { OptionsRow as Row } from '../libraries/about-library.js'
 import { checkError, refused } from './expect.js'
-
-/** A call that takes options: where they are read, their names, and the call. */
-type Row = readonly [file: string, call: string, names: string, pass: (options: never) => unknown]
 
 const STREAM = 'device, priority, nonBlocking, context, memorySyncDomain'
 const EVENT = 'timing, blockingSync, interprocess'
 const DLPACK = 'dtype, shape, strides, readOnly, stream, maxVersion'
-const GEMM = 'type, m, n, k, transposeA, transposeB, alpha, beta, order, lda, ldb, ldc'
-const BATCH = `${GEMM}, batchCount, strideA, strideB, strideC`
 const FAULT = 'call, operation, nth, times, probability, result'
 const SANITIZER = 'mode, fix, causal, device, stacks, suppress, atOnce, exitCode'
 const EXPLORE = 'devices, maxRuns, maxMilliseconds, seed, strategy, faults, onProgress'
@@ -222,7 +218,6 @@ function rowsOf(bench: Workbench, held: Held): readonly Row[] {
       'stream, owner',
       (o) => fromCudaArrayInterface({} as never, o),
     ],
-    ['libraries/cublas/matrix-products', 'new Cublas()', 'device, workspace', (o) => new Cublas(stream, o)],
     [
       'libraries/nccl/communicator',
       'Communicator.create()',
@@ -240,11 +235,13 @@ function rowsOf(bench: Workbench, held: Held): readonly Row[] {
       },
     ],
   ]
-  return [...streams, ...events, ...memory, ...kernels, ...tools, ...(bench.name === 'sim' ? simulated() : [])]
+  const isSimulated = bench.name === 'sim'
+  const use = held.use.bind(held)
+  const libraries = aboutLibraries.flatMap(({ options }) => options({ stream, buffer, use }, isSimulated))
+  return [...streams, ...events, ...memory, ...kernels, ...tools, ...libraries, ...(isSimulated ? simulated() : [])]
 
   /** Objects that a machine may lack the library for, and others that only the simulator has. */
   function simulated(): readonly Row[] {
-    const cublas = held.use(new Cublas(stream))
     const ranks = Communicator.createAll([device])
     held.defer(() => void ranks.then(([rank]) => rank?.close()))
     const withRank = (call: (rank: Communicator) => unknown) => async (): Promise<unknown> => {
@@ -265,15 +262,6 @@ function rowsOf(bench: Workbench, held: Held): readonly Row[] {
         (o) => foreignStream(device, o),
       ],
       ['simulation/simulation', 'simulation.inject()', FAULT, (fault) => simulationOf(device).inject(fault)],
-      ['libraries/cublas/gemm-shape', 'cublas.gemm()', GEMM, (o) => cublas.gemm(buffer, buffer, buffer, o)],
-      [
-        'libraries/cublas/gemm-shape',
-        'cublas.gemmStridedBatched()',
-        BATCH,
-        (o) => {
-          return cublas.gemmStridedBatched(buffer, buffer, buffer, o)
-        },
-      ],
       nccl('allReduce', 'op', (rank, o) => rank.allReduce(buffer, buffer, o)),
       nccl('broadcast', 'root', (rank, o) => rank.broadcast(buffer, buffer, o)),
       nccl('reduce', 'op, root', (rank, o) => rank.reduce(buffer, buffer, o)),

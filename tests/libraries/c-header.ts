@@ -15,7 +15,7 @@ export class CHeader {
 
   /** The types of a function's result and parameters, such as 'int (const void*, size_t)'; undefined where it is not declared. */
   prototype(name: string): string | undefined {
-    const found = new RegExp(`\\b(\\w+)\\s+(?:CUBLASWINAPI\\s+)?${name}\\s*\\(([^;{]*?)\\)\\s*;`).exec(this.#text)
+    const found = new RegExp(`\\b(\\w+)\\s+(?:[A-Z]+API\\s+)?${name}\\s*\\(([^;{]*?)\\)\\s*;`).exec(this.#text)
     return found === null ? undefined : typesOf(found[1] ?? '', found[2] ?? '')
   }
 

@@ -1,10 +1,10 @@
 /**
- * The entry points for cuBLAS and NCCL without a GPU: a fake C library of both, and simulated devices that are taken to
+ * The entry points for cuBLAS, NCCL and others without a GPU: a fake C library of all, and simulated devices that are taken to
  * be real, so that what crosses the language border can be looked at on any machine that has a C compiler.
  */
 
 import { execFileSync } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { setImmediate as turn } from 'node:timers/promises'
@@ -12,6 +12,7 @@ import { fileURLToPath } from 'node:url'
 import type { Device } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
 import type * as Koffi from 'koffi'
+import { LibraryVariable, VARIABLES } from '../../src/base/environment-variables.js'
 import { stateError } from '../../src/base/errors.js'
 import { driverOf } from '../../src/device.js'
 import {
@@ -30,8 +31,8 @@ import type { Interceptor } from '../../src/driver/wrappable-driver.js'
 import { NativeThread } from '../../src/native/native-thread.js'
 import { scratchFolder } from '../helpers/scratch.js'
 
-/** The compiled tests lie in dist/, the C source does not. */
-const SOURCE = fileURLToPath(new URL('../../../tests/libraries/fake-libraries.c', import.meta.url))
+/** The compiled tests lie in dist/, the C sources do not. */
+const SOURCES = fileURLToPath(new URL('../../../tests/libraries/', import.meta.url))
 
 export interface FakeLibraries {
   /** What was asked since the last time, a line for each call. */
@@ -42,20 +43,26 @@ export interface FakeLibraries {
   polls(count: number): void
   /** An error that a rank runs into. */
   error(rank: number, error: number): void
+  /** Calls a function of one number that a library's own fake has. */
+  call(name: string, value: number): void
 }
 
 /** Compiles it and has the entry points load it. Returns why not where there is no compiler. */
 export function fakeLibraries(): FakeLibraries | string {
-  if (!existsSync(SOURCE)) return `${SOURCE} was not brought here`
+  if (!existsSync(SOURCES)) return `${SOURCES} was not brought here`
+  const names = readdirSync(SOURCES, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.c'))
   const file = join(scratchFolder('fake'), 'libfake.so')
+  const sources = names.map((name) => join(SOURCES, name))
   try {
-    execFileSync('cc', ['-shared', '-fPIC', '-Wall', '-Wextra', '-Werror', '-o', file, SOURCE], { stdio: 'pipe' })
+    execFileSync('cc', ['-shared', '-fPIC', '-Wall', '-Wextra', '-Werror', '-o', file, ...sources], { stdio: 'pipe' })
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 'there is no C compiler here'
     throw error
   }
-  process.env['CUDA_STREAMS_CUBLAS'] = file
-  process.env['CUDA_STREAMS_NCCL'] = file
+  for (const variable of Object.values(VARIABLES)) {
+    const isFaked = variable instanceof LibraryVariable && ![VARIABLES.nvrtc, VARIABLES.cupti].includes(variable)
+    if (isFaked) process.env[variable.name] = file
+  }
   const koffi: typeof Koffi = createRequire(import.meta.url)('koffi')
   const library = koffi.load(file)
   const said = library.func('const char *fake_said()') as () => string
@@ -67,6 +74,7 @@ export function fakeLibraries(): FakeLibraries | string {
     nextStatus: library.func('void fake_next_status(int)') as (status: number) => void,
     polls: library.func('void fake_polls(int)') as (count: number) => void,
     error: library.func('void fake_error(int, int)') as (rank: number, error: number) => void,
+    call: (name, value) => void library.func(`void ${name}(size_t)`)(value),
   }
 }
 

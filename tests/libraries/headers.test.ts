@@ -8,7 +8,6 @@ import {
   CUBLAS_SIGNATURES,
   CUBLAS_STATUS,
 } from '../../src/libraries/cublas/cublas-library.js'
-import { parametersOf } from '../../src/libraries/library-call.js'
 import {
   NCCL_CONFIG,
   NCCL_CONFIG_MAGIC,
@@ -17,37 +16,7 @@ import {
   NCCL_SIGNATURES,
   UNIQUE_ID_BYTES,
 } from '../../src/libraries/nccl/nccl-library.js'
-import { shapeOf } from '../../src/native/c-functions.js'
-import { findHeader } from '../helpers/cuda-toolkit.js'
-import { CHeader, writtenTypes } from './c-header.js'
-
-function ledger(signatures: Readonly<Record<string, string>>): void {
-  for (const [key, prototype] of Object.entries(signatures)) {
-    it(`${key}: named by its key, with a call of the native layer`, () => {
-      assert.equal(writtenTypes(prototype).name, key)
-      const parameters = parametersOf(prototype)
-      const struct = parameters.split(', ').some((parameter) => /^ncclUniqueId \w/.test(parameter))
-      assert.equal(shapeOf(parameters) === 'uniqueId', struct)
-    })
-  }
-}
-
-function against(name: string, define: (header: CHeader) => void): void {
-  const found = findHeader(name)
-  const skip = typeof found === 'string' ? false : `no ${name} here: tried ${found.tried.join(', ')}`
-  if (typeof skip === 'string') console.log(`skipped: ${skip}`)
-  describe(`against ${name}`, { skip }, () => {
-    if (typeof found !== 'string') return
-    console.log(found)
-    define(new CHeader(found))
-  })
-}
-
-function rows(header: CHeader, signatures: Readonly<Record<string, string>>): void {
-  for (const [name, c] of Object.entries(signatures)) {
-    it(name, () => assert.equal(header.prototype(name), writtenTypes(c).types))
-  }
-}
+import { against, ledger, rows } from './c-ledger.js'
 
 describe('the ledger of cuBLAS', () => ledger(CUBLAS_SIGNATURES))
 describe('the ledger of NCCL', () => ledger(NCCL_SIGNATURES))
@@ -79,10 +48,7 @@ against('library_types.h', (header) => {
 
 against('nccl.h', (header) => {
   console.log(`NCCL ${header.macro('NCCL_VERSION_CODE')}`)
-  for (const [name, c] of Object.entries(NCCL_SIGNATURES)) {
-    // ncclGroupStart() and ncclGroupStart(void) are the same to a caller.
-    it(name, () => assert.equal(header.prototype(name), writtenTypes(c).types))
-  }
+  rows(header, NCCL_SIGNATURES)
   it('every result has its number', () => {
     for (const [name, value] of Object.entries(NCCL_RESULT)) assert.equal(header.enumerator(name), value, name)
   })

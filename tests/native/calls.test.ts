@@ -36,6 +36,13 @@ int opened(uint64_t *out, Handle handle, unsigned flags) { memcpy(out, &handle, 
 int ranked(uint64_t *out, int size, Id id, int rank, uint64_t *config) {
   memcpy(out, &id, 128); out[16] = size; out[17] = rank; *config = 5; return 2;
 }
+int scaled(uint64_t *out, int a, uint64_t b, float c, float d) {
+  float all[] = {c, d}; memcpy(out, all, 8); out[1] = a; out[2] = b; return 3;
+}
+int exact(uint64_t *out, int a, uint64_t b, double c, double d) {
+  double all[] = {c, d}; memcpy(out, all, 16); out[2] = a; out[3] = b; return 4;
+}
+int single(uint64_t *out, int a, uint64_t b, double c) { memcpy(out, &c, 8); out[1] = a; out[2] = b; return 5; }
 const char *name(int which) { return which == 0 ? 0 : which == 1 ? "one" : "\\xc3\\xa4"; }
 static atomic_int calls;
 int count(int more) { return atomic_fetch_add(&calls, more) + more; }
@@ -57,6 +64,9 @@ const PARAMETERS = {
   many: MANY,
   opened: 'CUevent *phEvent, CUipcEventHandle handle',
   ranked: 'ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank, ncclConfig_t *config',
+  scaled: 'uint64_t *out, int a, size_t b, float c, float d',
+  exact: 'uint64_t *out, int a, size_t b, double c, double d',
+  single: 'uint64_t *out, int a, size_t b, double c',
   count: 'int more',
 } as const
 
@@ -95,6 +105,18 @@ function tryAll(file: string): string[] {
   is('ranked()', c.ranked(room.address, 4, address + 128, 3, address), 2)
   is('ranked, the struct', room.bytes.slice(0, 128), bytes.slice(128, 256))
   is('ranked, the arguments', [...room.uint64.slice(16, 18), uint64[0] ?? 0n], [4, 3, 5])
+  const { bytes: raw } = room
+  const floats = new Float32Array(raw.buffer)
+  const doubles = new Float64Array(raw.buffer)
+  is('scaled()', c.scaled(room.address, 7, POINTER, 0.1, -2.5), 3)
+  is('scaled, the floats', floats.slice(0, 2), [Math.fround(0.1), -2.5])
+  is('scaled, the words', room.uint64.slice(1, 3), [7, POINTER])
+  is('exact()', c.exact(room.address, 7, POINTER, 0.1, -(2 ** 60)), 4)
+  is('exact, the doubles', doubles.slice(0, 2), [0.1, -(2 ** 60)])
+  is('exact, the words', room.uint64.slice(2, 4), [7, POINTER])
+  is('single()', c.single(room.address, 7, POINTER, 1 / 3), 5)
+  is('single, the double', doubles[0], 1 / 3)
+  is('single, the words', room.uint64.slice(1, 3), [7, POINTER])
   const { name } = library.texts({ name: 'int which' })
   is('texts', [name(0), name(1), name(2)], ['', 'one', 'ä'])
   callAt(library.find('mark') ?? 0, address)
@@ -149,6 +171,9 @@ else {
     assert.throws(() => shapeOf('dim3 grid'), /how C passes 'dim3 grid'/)
     assert.throws(() => shapeOf('ncclUniqueId id'), /No call passes/)
     assert.throws(() => shapeOf(Array(25).fill('int x').join(', ')), /No call passes/)
+    assert.throws(() => shapeOf('int a, int b, int c, float x, double y'), /how C passes 'float x'/)
+    assert.throws(() => shapeOf('int a, int b, double x'), /how C passes 'double x'/)
+    assert.throws(() => shapeOf('int a, int b, int c, float x, float y, float z'), /how C passes 'float x'/)
     assert.equal(shapeOf('float *x'), 'call1')
   })
 

@@ -35,7 +35,7 @@ const FIELDS: Readonly<Record<string, string>> = {
   DefinedKernel: 'name',
   CudaError: 'code number call',
   LibraryError: 'code number call',
-  Cublas: 'device serial',
+  HandleOwner: 'device serial',
   DLPackTensor: 'pointer versioned device',
   Communicator: 'device rank size serial',
   Sanitizer: 'mode',
@@ -44,7 +44,16 @@ const FIELDS: Readonly<Record<string, string>> = {
   Recording: '',
 }
 /** Bases of public classes and types: they are not exported, and their members are public. */
-const BASES = ['LibraryObject', 'ClosableObject', 'HandleObject', 'Memory', 'StreamBase', 'WhichFail', 'AnyNode']
+const BASES = [
+  'LibraryObject',
+  'ClosableObject',
+  'HandleObject',
+  'HandleOwner',
+  'Memory',
+  'StreamBase',
+  'WhichFail',
+  'AnyNode',
+]
 /** The constants that a union of names is made of, a type for Uint8Array<ArrayBuffer>, and the function of `Program`. */
 const SPELLED = ['DEVICE_ATTRIBUTES', 'ELEMENT_TYPES', 'FAILING_CALLS', 'KIND_NAMES', 'NCCL_OPERATIONS']
 const HELPERS = [

@@ -28,19 +28,10 @@ const LEVELS: readonly (readonly string[])[] = [
   ['entry point'],
 ]
 /** The entry points of the package, which are lists of exports. */
-const ENTRY_POINTS = [
-  'index',
-  'sim',
-  'sanitizer',
-  'timeline',
-  'opentelemetry',
-  'cublas',
-  'dlpack',
-  'nccl',
-  'cu',
-  'cu-register',
-  'cu-webpack-loader',
-].map((name) => `${name}.ts`)
+const ENTRY_POINTS = Object.values(
+  (JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { readonly exports: Record<string, unknown> })
+    .exports,
+).flatMap((target) => /(?<=dist\/src\/)[\w-]+(?=\.js)/.exec(JSON.stringify(target))?.map((name) => `${name}.ts`) ?? [])
 const PUBLIC_CLASSES = [
   'default-driver',
   'device',

@@ -6,13 +6,13 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { inspect } from 'node:util'
 import * as main from 'cuda-streams'
-import * as cublas from 'cuda-streams/cublas'
 import * as dlpack from 'cuda-streams/dlpack'
 import * as nccl from 'cuda-streams/nccl'
 import * as opentelemetry from 'cuda-streams/opentelemetry'
 import * as sanitizer from 'cuda-streams/sanitizer'
 import * as sim from 'cuda-streams/sim'
 import * as timeline from 'cuda-streams/timeline'
+import { aboutLibraries } from '../libraries/about-libraries.js'
 
 type Class = { readonly name: string; readonly prototype: object }
 
@@ -41,8 +41,10 @@ const genuine = new Map<Class, object | undefined>([
   [main.Kernel, undefined],
   [main.DefinedKernel, main.defineKernel({ name: 'k', source: '', signature: [], simulateGrid() {} })],
   [main.CudaError, new main.CudaError('cuInit', 1, 'CUDA_ERROR_INVALID_VALUE')],
-  [cublas.Cublas, new cublas.Cublas(stream)],
-  [cublas.LibraryError, new cublas.LibraryError('cublasGemmEx', 1, 'CUBLAS_STATUS_NOT_INITIALIZED')],
+  ...aboutLibraries
+    .flatMap(({ objects }) => objects(stream))
+    .map((object): [Class, object] => [object.constructor as unknown as Class, object]),
+  [nccl.LibraryError, new nccl.LibraryError('ncclAllReduce', 1, 'ncclUnhandledCudaError')],
   [
     dlpack.DLPackTensor as unknown as Class,
     dlpack.toDLPack(device.alloc(64, { stream }), { dtype: 'u8', shape: [64], stream }),
@@ -111,8 +113,9 @@ async function refusal({ call }: Member, receiver: unknown): Promise<unknown> {
   return undefined
 }
 
-const entryPoints = { main, sim, cublas, dlpack, nccl, sanitizer, timeline, opentelemetry }
-const classes = new Set(Object.values(entryPoints).flatMap((entryPoint) => classesOf(entryPoint)))
+const libraries = aboutLibraries.map(({ module }) => module)
+const entryPoints = [main, sim, dlpack, nccl, sanitizer, timeline, opentelemetry, ...libraries]
+const classes = new Set(entryPoints.flatMap((entryPoint) => classesOf(entryPoint)))
 
 describe('members of classes', () => {
   it('there is an object of every class to try them on', () => {

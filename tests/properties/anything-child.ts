@@ -5,7 +5,6 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { types } from 'node:util'
 import * as main from 'cuda-streams'
-import * as cublas from 'cuda-streams/cublas'
 import * as dlpack from 'cuda-streams/dlpack'
 import * as nccl from 'cuda-streams/nccl'
 import * as opentelemetry from 'cuda-streams/opentelemetry'
@@ -14,6 +13,7 @@ import * as sim from 'cuda-streams/sim'
 import * as timeline from 'cuda-streams/timeline'
 import fc from 'fast-check'
 import { runs } from '../helpers/effort.js'
+import { aboutLibraries } from '../libraries/about-libraries.js'
 import { SEED } from './wrong-arguments.js'
 import * as wrong from './wrong-values.js'
 
@@ -47,7 +47,8 @@ function makeObjects(device: main.Device): readonly object[] {
   return [
     ...[...open, ...closed, device, kernel, stream.record({ timing: true }), buffer.slice(8, 8), graph.instantiate()],
     dlpack.toDLPack(buffer, { dtype: 'u8', shape: [8], stream }),
-    ...[new cublas.Cublas(stream), stream.share(), buffer.share(), buffer.slice(0, 8).share()],
+    ...aboutLibraries.flatMap(({ objects }) => objects(stream)),
+    ...[stream.share(), buffer.share(), buffer.slice(0, 8).share()],
   ]
 }
 
@@ -62,7 +63,8 @@ const isClass = (value: unknown): value is new (...args: readonly unknown[]) => 
 /** Functions and constructors of the entry points, and static members of their classes. */
 function exported(): readonly Callable[] {
   const found: Callable[] = []
-  for (const entryPoint of [main, sim, cublas, dlpack, nccl, sanitizer, timeline, opentelemetry]) {
+  const libraries = aboutLibraries.map(({ module }) => module)
+  for (const entryPoint of [main, sim, dlpack, nccl, sanitizer, timeline, opentelemetry, ...libraries]) {
     for (const [name, value] of Object.entries(entryPoint) as [string, unknown][]) {
       if (isClass(value) && !(value.prototype instanceof Error)) {
         found.push({ name: `new ${name}`, call: (...args) => Reflect.construct(value, args) })
@@ -180,7 +182,11 @@ const close = (one: object): void => {
   const member: unknown = Reflect.get(one, 'close')
   if (typeof member === 'function') Reflect.apply(member, one, [])
 }
-const anything = wrong.anything(NAMES, () => objects, close)
+/** Those of the libraries as well, which their rows have. */
+const tools = { stream: device.createStream(), buffer: device.alloc(256), use: <T>(object: T): T => object }
+const rows = aboutLibraries.flatMap(({ options }) => options(tools, true))
+const names = new Set([...NAMES, ...rows.flatMap(([, , list]) => list.split(', '))])
+const anything = wrong.anything([...names], () => objects, close)
 const calls = new Set<string>()
 let made = 0
 await fc.assert(

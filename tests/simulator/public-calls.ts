@@ -1,8 +1,8 @@
 /** Every public call that reaches the driver, on things of its own: for tests that let each of them fail in all ways. */
 import assert from 'node:assert/strict'
 import { type Device, type DeviceBuffer, defineKernel, Event, ExternalStream, Stream } from 'cuda-streams'
-import { Cublas } from 'cuda-streams/cublas'
 import { busy, destroyForeignStream, foreignStream, latch } from 'cuda-streams/sim'
+import { aboutLibraries } from '../libraries/about-libraries.js'
 
 /** What the calls work on. */
 export interface Stage {
@@ -29,7 +29,7 @@ export interface Attempt {
   readonly end?: (() => unknown) | undefined
 }
 
-type Prepare = (stage: Stage) => Attempt
+export type Prepare = (stage: Stage) => Attempt
 
 const increment = defineKernel({
   name: 'increment',
@@ -254,18 +254,7 @@ export const CALLS: Readonly<Record<string, Prepare>> = {
       ),
     check: holds(own, 9),
   }),
-  'cublas.gemm()': ({ stream, device }) => {
-    const [a, c] = [device.alloc(64, { stream }), device.alloc(64, { stream })]
-    stream.fill(a, 0x3f80, { width: 2 }).fill(c, 0)
-    const cublas = new Cublas(stream)
-    return {
-      act: () => cublas.gemm(a, a, c, { type: 'bf16', m: 4, n: 4, k: 4 }),
-      check: async () => assert.equal((await stream.download(c))[1], 0x40),
-      end: () => {
-        for (const each of [a, c, cublas]) each.close()
-      },
-    }
-  },
+  ...Object.assign({}, ...aboutLibraries.map(({ publicCalls }) => publicCalls)),
   'busy()': ({ stream }) => ({ act: () => busy(stream, 10) }),
   'latch(), and opening it': ({ stream }) => {
     let held: ReturnType<typeof latch> | undefined

@@ -2,6 +2,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { type Device, type DeviceBuffer, Stream } from 'cuda-streams'
 import { Cublas } from 'cuda-streams/cublas'
+import { Fft } from 'cuda-streams/cufft'
 import { Communicator } from 'cuda-streams/nccl'
 import { openCudaWorkbench } from '../helpers/cuda-workbench.js'
 import { simWorkbench, type Workbench } from '../helpers/workbench.js'
@@ -28,6 +29,8 @@ export class Machine {
   readonly devices: readonly Device[]
   /** Undefined where cuBLAS is not found. */
   cublas: Cublas | undefined
+  /** Undefined where cuFFT is not found. */
+  fft: Fft | undefined
   /** One for each simulated device: ranks of NCCL. */
   ranks: readonly Communicator[] = []
   readonly #legacy = new Map<Device, LegacyOrder>()
@@ -49,13 +52,16 @@ export class Machine {
   /** Compiles and loads what waits for the device when it is first used. */
   async prepare(): Promise<void> {
     for (const device of this.devices) for (const kernel of [affine, add, mirror]) await kernel.prepare(device)
-    this.cublas = openCublas(this.device)
+    this.cublas = ifInstalled('products', () => new Cublas(undefined, { device: this.device }))
     if (this.cublas !== undefined) await warmUp(this.cublas)
+    this.fft = ifInstalled('transforms', () => new Fft({ ...TRANSFORM, device: this.device }))
+    if (this.fft !== undefined) await warmUpTransforms(this.fft)
     if (this.isSimulated) this.ranks = await Communicator.createAll(this.devices)
   }
 
   async close(): Promise<void> {
     this.cublas?.close()
+    this.fft?.close()
     await Promise.all(this.ranks.map((rank) => rank.close()))
   }
 
@@ -202,12 +208,22 @@ async function warmUp(cublas: Cublas): Promise<void> {
   await stream.finished()
 }
 
-function openCublas(device: Device): Cublas | undefined {
+/** Of two elements, and so exact: their sum and their difference. */
+export const TRANSFORM = { type: 'c2c', shape: [2], batch: 32 } as const
+
+async function warmUpTransforms(fft: Fft): Promise<void> {
+  using stream = new Stream({ device: fft.device })
+  using numbers = fft.device.alloc(fft.inputBytes, { stream })
+  stream.run(() => fft.forward(numbers))
+  await stream.finished()
+}
+
+function ifInstalled<T>(what: string, make: () => T): T | undefined {
   try {
-    return new Cublas(undefined, { device })
+    return make()
   } catch (error) {
     if (codeOf(error) !== 'ERR_UNSUPPORTED') throw error
-    console.log(`Without products: ${error instanceof Error ? error.message : error}`)
+    console.log(`Without ${what}: ${error instanceof Error ? error.message : error}`)
     return undefined
   }
 }

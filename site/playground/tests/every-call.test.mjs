@@ -2,13 +2,15 @@
 import assert from 'node:assert/strict'
 import { before, describe, it } from 'node:test'
 import { publicMembers } from '../../../dist/tests/conformance/matrix/members.js'
+import { aboutLibraries } from '../../../dist/tests/libraries/about-libraries.js'
 import { buildRunner, membersUsed } from './in-node.mjs'
 import { RANDOM_PROGRAMS, randomProgram } from './random-program.mjs'
 
 /** What they do not call, by the reason. A name alone means all members of the class. */
 const NOT_CALLED = {
   'there is no such library, and no Python, in a page': [
-    ...['Cublas', 'LibraryError', 'Communicator', 'group', 'ncclVersion', 'uniqueId'],
+    ...aboutLibraries.flatMap(({ module }) => Object.keys(module)),
+    ...['Communicator', 'group', 'ncclVersion', 'uniqueId'],
     ...['DLPackTensor', 'toDLPack', 'fromDLPack', 'toCudaArrayInterface', 'fromCudaArrayInterface'],
   ],
   'is no constructor for programs, or a constant': [

@@ -34,7 +34,7 @@ export class CudaLibraries implements LibraryDriver {
   queue({ calls: work, together = (calls) => calls() }: QueuedLibraryCalls): void {
     const { contexts, hostFunctions } = this.parts
     for (const { stream } of work) this.#refuseQueuing(stream)
-    for (const { stream } of work) hostFunctions.countEntries(stream, LIBRARY_ENTRIES)
+    for (const { stream, entries = LIBRARY_ENTRIES } of work) hostFunctions.countEntries(stream, entries)
     together(() => {
       for (const each of work) contexts.within(each.context, () => each.call(cudaHandleOf(each.stream)))
     })

@@ -1,21 +1,6 @@
-/** cuBLAS as a C library: finding it, its functions, numbers and handles. A test compares them with cublas_api.h. */
+/** cuBLAS as a C library: where it is found, its functions, numbers and handles. A test compares them with cublas_api.h. */
 import { VARIABLES } from '../../base/environment-variables.js'
-import { LibraryError } from '../../base/errors.js'
-import { NativeResource } from '../../base/finalization.js'
-import { memoize } from '../../base/memoize.js'
-import { contextOf, type Device, driverOf } from '../../device.js'
-import type { CFunction } from '../../native/c-functions.js'
-import { NativeMemory } from '../../native/native-memory.js'
-import { loadLibrary, type WantedLibrary } from '../../native/shared-library.js'
-import { declareFunctions } from '../library-call.js'
-
-/** @internal */
-export const CUBLAS: WantedLibrary = {
-  title: 'cuBLAS',
-  names: ['libcublas.so.13', 'libcublas.so.12', 'libcublas.so'],
-  variable: VARIABLES.cublas,
-  wayOut: 'Install it with the CUDA toolkit or by pip, set CUDA_HOME',
-}
+import { HandleLibrary, type HandleLife, type LibraryHandle } from '../handle-library.js'
 
 export const CUBLAS_SIGNATURES = {
   cublasCreate_v2: 'cublasStatus_t cublasCreate_v2(cublasHandle_t *handle)',
@@ -56,76 +41,25 @@ const EXPLANATIONS: Readonly<Record<number, string>> = {
   15: 'cuBLAS has no kernel for these types, sizes or alignments',
 }
 
-export type CublasLibrary = Readonly<Record<keyof typeof CUBLAS_SIGNATURES, CFunction>>
+export const cublas = new HandleLibrary({
+  variable: VARIABLES.cublas,
+  signatures: CUBLAS_SIGNATURES,
+  results: CUBLAS_STATUS,
+  explanations: EXPLANATIONS,
+})
 
-let loaded: CublasLibrary | undefined
-
-/** Throws ERR_UNSUPPORTED, with the places tried, if cuBLAS is not found. */
-export function openCublas(): CublasLibrary {
-  loaded ??= declareFunctions(loadLibrary(CUBLAS), CUBLAS_SIGNATURES)
-  return loaded
+/** There are as many handles as were ever in use at once. */
+export const CUBLAS_HANDLES: HandleLife = {
+  make() {
+    cublas.call('cublasCreate_v2', cublas.memory.address)
+    return cublas.memory.pointerAt(0)
+  },
+  destroy: undefined,
 }
 
-/** Throws a LibraryError for a status that is not success. */
-export function checkCublas(call: string, status: number): void {
-  if (status === 0) return
-  const name = Object.keys(CUBLAS_STATUS).find((key) => CUBLAS_STATUS[key] === status)
-  throw new LibraryError(call, status, name ?? `CUBLAS_STATUS_${status}`, EXPLANATIONS[status])
-}
-
-/**
- * Handles that are not in use. Destroying one waits for the whole device, in native code where no host function can run, so
- * they are reused instead. There are as many as were ever in use at once.
- */
-const spareHandles = memoize((_device: Device): number[] => [])
-/** Takes the place of a handle on the simulator, which does not call cuBLAS. */
-const SIMULATED = 0
-
-export class CublasHandle extends NativeResource {
-  readonly address: number
-
-  /** Reuses a handle, or makes one (`cublasCreate`). */
-  constructor(private readonly device: Device) {
-    super()
-    this.address = spareHandles(device).pop() ?? create(device)
-  }
-
-  get library(): CublasLibrary {
-    return openCublas()
-  }
-
-  /** CUBLAS_VERSION, such as 130100; 0 on the simulator. */
-  get version(): number {
-    if (this.address === SIMULATED) return 0
-    return withResult((memory) => {
-      checkCublas('cublasGetVersion', this.library.cublasGetVersion_v2(this.address, memory.address))
-      return memory.int32[0] ?? 0
-    })
-  }
-
-  override destroy(): void {
-    spareHandles(this.device).push(this.address)
-  }
-}
-
-function create(device: Device): number {
-  const { libraries } = driverOf(device)
-  const context = contextOf(device)
-  if (device.driver === 'sim') return libraries.call(context, () => SIMULATED)
-  const library = openCublas()
-  return withResult((memory) => {
-    const status = libraries.call(context, () => library.cublasCreate_v2(memory.address))
-    checkCublas('cublasCreate', status)
-    return memory.pointerAt(0)
-  })
-}
-
-/** Calls the function with memory for its result. */
-function withResult<R>(call: (memory: NativeMemory) => R): R {
-  const memory = new NativeMemory(8)
-  try {
-    return call(memory)
-  } finally {
-    memory.free()
-  }
+/** CUBLAS_VERSION, such as 130100; 0 on the simulator. */
+export function versionOf(handle: LibraryHandle): number {
+  if (handle.isSimulated) return 0
+  cublas.call('cublasGetVersion_v2', handle.address, cublas.memory.address)
+  return cublas.memory.int32[0] ?? 0
 }

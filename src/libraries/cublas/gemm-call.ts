@@ -1,20 +1,15 @@
-/** A matrix product: the call of cuBLAS, its host implementation for the simulator, and the kinds computed before. */
+/** A matrix product: the call of cuBLAS, its host implementation for the simulator, and its kind. */
 import { dataViewOf, ELEMENT_TYPES, FLOAT_ACCESS } from '../../base/element-types.js'
-import { memoize } from '../../base/memoize.js'
-import type { Device } from '../../device.js'
-import { NativeMemory } from '../../native/native-memory.js'
+import { alignmentOf } from '../handle-library.js'
 import type { UsedMemory } from '../library-call.js'
-import { CUBLAS_GEMM_DEFAULT, CUBLAS_OP, type CublasHandle, checkCublas } from './cublas-library.js'
+import { CUBLAS_GEMM_DEFAULT, CUBLAS_OP, cublas } from './cublas-library.js'
 import type { GemmShape, Layout } from './gemm-shape.js'
 
 export type GemmFunction = 'cublasGemmEx' | 'cublasGemmStridedBatchedEx'
 
-/** Host memory for alpha and beta: cuBLAS reads them during the call, also in a capture. */
-let factors: NativeMemory | undefined
-
 /** Queues the product on a stream, by CUDA's own handle. `memory` is A, B, C and, if there is one, the workspace. */
 export function callGemm(
-  handle: CublasHandle,
+  address: number,
   name: GemmFunction,
   shape: GemmShape,
   memory: readonly UsedMemory[],
@@ -22,12 +17,11 @@ export function callGemm(
 ): void {
   const [a, b, c, workspace] = memory
   if (a === undefined || b === undefined || c === undefined) return
-  const { library, address } = handle
-  checkCublas('cublasSetStream', library.cublasSetStream_v2(address, stream))
+  cublas.call('cublasSetStream_v2', address, stream)
   if (workspace !== undefined) {
     // cublasSetStream has replaced it by cuBLAS's own.
     const { pointer, byteLength } = workspace
-    checkCublas('cublasSetWorkspace', library.cublasSetWorkspace_v2(address, pointer, byteLength))
+    cublas.call('cublasSetWorkspace_v2', address, pointer, byteLength)
   }
   const { data, compute } = ELEMENT_TYPES[shape.type].cublas
   const [alpha, beta] = writeFactors(shape)
@@ -39,29 +33,34 @@ export function callGemm(
   const [m, n] = isRows ? [shape.n, shape.m] : [shape.m, shape.n]
   const head = [address, first.operation, second.operation, m, n, shape.k, alpha] as const
   const [lda, ldb, ldc] = [first.layout.leading, second.layout.leading, shape.c.leading]
-  const status =
-    name === 'cublasGemmEx'
-      ? library.cublasGemmEx(
-          ...head,
-          ...[first.pointer, data, lda, second.pointer, data, ldb],
-          ...[beta, c.pointer, data, ldc, compute, CUBLAS_GEMM_DEFAULT],
-        )
-      : library.cublasGemmStridedBatchedEx(
-          ...head,
-          ...[first.pointer, data, lda, first.layout.stride, second.pointer, data, ldb, second.layout.stride],
-          ...[beta, c.pointer, data, ldc, shape.c.stride, shape.batchCount, compute, CUBLAS_GEMM_DEFAULT],
-        )
-  checkCublas(name, status)
+  if (name === 'cublasGemmEx') {
+    cublas.call(
+      name,
+      ...head,
+      ...[first.pointer, data, lda, second.pointer, data, ldb],
+      ...[beta, c.pointer, data, ldc, compute, CUBLAS_GEMM_DEFAULT],
+    )
+  } else {
+    cublas.call(
+      name,
+      ...head,
+      ...[first.pointer, data, lda, first.layout.stride, second.pointer, data, ldb, second.layout.stride],
+      ...[beta, c.pointer, data, ldc, shape.c.stride, shape.batchCount, compute, CUBLAS_GEMM_DEFAULT],
+    )
+  }
 }
 
-/** Writes alpha and beta to memory, in the type in which sums are kept. Returns their addresses. */
+/**
+ * Writes alpha and beta to memory, in the type in which sums are kept. Returns their addresses. cuBLAS reads them during the call,
+ * also in a capture.
+ */
 function writeFactors({ type, alpha, beta }: GemmShape): readonly [alpha: number, beta: number] {
-  factors ??= new NativeMemory(16)
-  const view = new DataView(factors.bytes.buffer)
+  const { address, bytes } = cublas.memory
+  const view = dataViewOf(bytes)
   const { set } = FLOAT_ACCESS[type === 'f64' ? 'f64' : 'f32']
   set(view, 0, alpha)
   set(view, 8, beta)
-  return [factors.address, factors.address + 8]
+  return [address, address + 8]
 }
 
 /** Computes C from the bytes of A, B and C, as cuBLAS does: slow and plain. */
@@ -103,35 +102,14 @@ function placesIn(
     : (row, column) => first + column * line + row * bytes
 }
 
-const MOST_KINDS = 4096
-/** cuBLAS distinguishes no larger alignments of addresses. */
-const LARGEST_ALIGNMENT = 256
-
-const computedOn = memoize((_device: Device) => new Set<string>())
-
-/**
- * All by which cuBLAS may choose its kernels: products of one kind are computed by the same code. For a new kind cuBLAS may
- * load code, and loading may wait for the whole device.
- */
-export function kindOf(name: GemmFunction, shape: GemmShape, memory: readonly UsedMemory[]): string {
+/** All by which cuBLAS may choose its kernels: products of one kind are computed by the same code. */
+export function kindOf(shape: GemmShape, memory: readonly UsedMemory[]): string {
   const { type, m, n, k, transposeA, transposeB, alpha, beta, order, batchCount, a, b, c } = shape
   const [first, second, result, workspace] = memory
-  const sizes = `${name} ${type} ${order} ${m} ${n} ${k} ${transposeA} ${transposeB} ${batchCount}`
+  const sizes = `${type} ${order} ${m} ${n} ${k} ${transposeA} ${transposeB} ${batchCount}`
   const places = `${placeOf(a, first)} ${placeOf(b, second)} ${placeOf(c, result)} ${workspace?.byteLength}`
   return `${sizes} ${places} ${alpha === 0} ${beta === 0 || beta === 1 ? beta : 'other'}`
 }
 
-export const isComputed = (device: Device, kind: string): boolean => computedOn(device).has(kind)
-
-/** A product of this kind has been queued: its code is loaded. */
-export function markComputed(device: Device, kind: string): void {
-  const kinds = computedOn(device)
-  if (kinds.size >= MOST_KINDS) kinds.clear()
-  kinds.add(kind)
-}
-
-function placeOf({ leading, stride }: Layout, memory: UsedMemory | undefined): string {
-  const remainder = (memory?.pointer ?? 0) % LARGEST_ALIGNMENT
-  // The lowest set bit is the largest power of two that divides the address.
-  return `${leading}+${stride}@${remainder & -remainder}`
-}
+const placeOf = ({ leading, stride }: Layout, memory: UsedMemory | undefined): string =>
+  `${leading}+${stride}@${alignmentOf(memory)}`

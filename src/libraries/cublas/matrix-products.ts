@@ -1,19 +1,23 @@
 /** Matrix products by cuBLAS, in stream order. Importing this loads no library. */
 import { checkThis, readOptions } from '../../base/arguments.js'
 import { ELEMENT_TYPES } from '../../base/element-types.js'
-import { invalidType, invalidValue, outOfRange, stateError } from '../../base/errors.js'
-import { destroyWhenUnreachable } from '../../base/finalization.js'
-import { ClosableObject, implementation, nextSerial } from '../../base/library-object.js'
-import { type Device, elsewhere, resolveDevice } from '../../device.js'
-import { LIBRARY_ENTRIES, type LibraryCall, type MemoryRows } from '../../driver/driver.js'
+import { invalidValue, outOfRange } from '../../base/errors.js'
+import { implementation } from '../../base/library-object.js'
+import type { Device } from '../../device.js'
+import type { MemoryRows } from '../../driver/driver.js'
 import type { DeviceBuffer } from '../../memory/device-buffer.js'
-import { queueWith } from '../../memory/queue-with-memory.js'
-import { isStream, Stream } from '../../stream.js'
-import { recordOf } from '../../streams/capture-record.js'
-import { openStream } from '../../streams/stream-impl.js'
-import { checkDeviceBuffer, type GivenMemory, openGiven, type UsedMemory, wholeOf } from '../library-call.js'
-import { CublasHandle } from './cublas-library.js'
-import { callGemm, type GemmFunction, isComputed, kindOf, markComputed, multiply } from './gemm-call.js'
+import { Stream } from '../../stream.js'
+import {
+  checkHandleOpen,
+  deviceOfWork,
+  HandleOwner,
+  LibraryHandle,
+  queueCall,
+  streamOfWork,
+} from '../handle-library.js'
+import { checkDeviceBuffer, type GivenMemory, type UsedMemory, wholeOf } from '../library-call.js'
+import { CUBLAS_HANDLES, cublas, versionOf } from './cublas-library.js'
+import { callGemm, type GemmFunction, kindOf, multiply } from './gemm-call.js'
 import type { GemmOptions, GemmShape, Layout, StridedBatchOptions } from './gemm-shape.js'
 import { matricesOverlap, shapeOfBatch, shapeOfGemm } from './gemm-shape.js'
 
@@ -47,14 +51,7 @@ const WORKSPACE_ALIGNMENT = 256
  * cublas.gemm(a, b, c, { m: 64, n: 16, k: 32, type: 'f32' })
  * ```
  */
-export class Cublas extends ClosableObject {
-  /** The device that the work runs on. */
-  readonly device: Device
-  /** The number of this object: no other object of this thread has it. */
-  readonly serial: number = nextSerial()
-  /** @internal */
-  declare readonly [implementation]: CublasHandle
-  readonly #stream: Stream | undefined
+export class Cublas extends HandleOwner {
   readonly #workspace: DeviceBuffer | undefined
 
   /**
@@ -71,22 +68,13 @@ export class Cublas extends ClosableObject {
    * @throws {LibraryError} if cuBLAS refuses
    */
   constructor(stream?: Stream, options?: CublasOptions) {
-    super()
-    if (stream !== undefined && !isStream(stream)) throw invalidType('stream', 'a Stream', stream)
-    const { device, workspace } = readOptions(options, ['device', 'workspace'])
-    if (stream !== undefined) openStream(stream)
-    this.device = stream === undefined || device !== undefined ? resolveDevice(device) : stream.device
-    if (stream !== undefined && stream.device !== this.device) {
-      const where = `not on ${elsewhere(this.device, stream.device)} as options.device says`
-      throw stateError('ERR_DEVICE_MISMATCH', `${stream} is on ${stream.device}, ${where}`)
-    }
-    this.#stream = stream
+    const { device: given, workspace } = readOptions(options, ['device', 'workspace'])
+    const device = deviceOfWork({ stream, device: given }, 'stream')
     if (workspace !== undefined) {
-      checkDeviceBuffer(workspace, 'options.workspace', WORKSPACE_ALIGNMENT, stream ?? Stream.current(this.device))
+      checkDeviceBuffer(workspace, 'options.workspace', WORKSPACE_ALIGNMENT, stream ?? Stream.current(device))
     }
+    super(new LibraryHandle(cublas, device, CUBLAS_HANDLES), stream)
     this.#workspace = workspace
-    this[implementation] = new CublasHandle(this.device)
-    destroyWhenUnreachable(this, this[implementation])
   }
 
   /**
@@ -94,9 +82,8 @@ export class Cublas extends ClosableObject {
    * @throws {Error} ERR_CLOSED
    */
   get version(): number {
-    const cublas = checkThis(this, isCublas, 'a Cublas')
-    cublas.#checkOpen()
-    return cublas[implementation].version
+    checkHandleOpen(checkThis(this, isCublas, 'a Cublas'))
+    return versionOf(this[implementation])
   }
 
   /**
@@ -133,29 +120,12 @@ export class Cublas extends ClosableObject {
     return this
   }
 
-  /**
-   * Releases the handle, which the next Cublas of the device reuses. Queued work still completes. The workspace remains
-   * the caller's to close. May be called twice.
-   */
-  close(): void {
-    checkThis(this, isCublas, 'a Cublas')[implementation].dispose()
-  }
-
   get [Symbol.toStringTag](): string {
     return 'Cublas'
   }
 
-  override toString(): string {
-    if (!isCublas(this)) return super.toString()
-    return `Cublas(${this.#stream ?? this.device}${this.closed ? ', closed' : ''})`
-  }
-
-  #checkOpen(): void {
-    if (this.closed) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
-  }
-
   #queue(name: GemmFunction, shape: GemmShape, a: DeviceBuffer, b: DeviceBuffer, c: DeviceBuffer): void {
-    const stream = this.#stream ?? Stream.current(this.device)
+    const stream = streamOfWork(this)
     const { bytes } = ELEMENT_TYPES[shape.type]
     const given = (buffer: DeviceBuffer, letter: 'A' | 'B' | 'C', layout: Layout): GivenMemory => {
       checkDeviceBuffer(buffer, letter, bytes, stream)
@@ -170,32 +140,14 @@ export class Cublas extends ClosableObject {
     }
     const matrices = [given(a, 'A', shape.a), given(b, 'B', shape.b), given(c, 'C', shape.c)]
     const workspace = this.#workspace === undefined ? [] : [wholeOf(this.#workspace, 'inout')]
-    const open = () => {
-      this.#checkOpen()
-      const use = openStream(stream)
-      return { use, memory: openGiven([...matrices, ...workspace], use) }
-    }
-    const before = open()
-    checkOperandsApart(shape, before.memory)
-    const kind = kindOf(name, shape, before.memory)
-    const isNew = !isComputed(this.device, kind)
-    // Runs pending host functions, which may close what is used here. Inside one it throws.
-    if (isNew) before.use.driver.libraries.call(before.use.context, () => {})
-    openStream(stream).reserve(LIBRARY_ENTRIES)
-    const { use, memory } = open()
-    const work: LibraryCall = {
+    queueCall(this, stream, {
       name,
-      stream: use.handle,
-      context: use.context,
-      memory,
-      call: (raw) => callGemm(this[implementation], name, shape, memory, raw),
+      memory: [...matrices, ...workspace],
+      check: (memory) => checkOperandsApart(shape, memory),
+      kind: (memory) => kindOf(shape, memory),
+      call: (memory, raw) => callGemm(this[implementation].address, name, shape, memory, raw),
       host: { nanoseconds: durationOf(shape), run: (contents) => multiply(shape, contents) },
-    }
-    use.driver.streamEscaped(use.handle)
-    recordOf(use)?.retained.add(this[implementation])
-    queueWith(use, memory, () => use.driver.queue({ kind: 'library', calls: [work] }))
-    // Captured work is not computed yet.
-    if (isNew && !use.driver.streamIsCapturing(use.handle)) markComputed(this.device, kind)
+    })
   }
 }
 

@@ -7,16 +7,8 @@ import { LibraryError, stateError } from '../../base/errors.js'
 import type { Driver } from '../../driver/driver.js'
 import type { CFunction } from '../../native/c-functions.js'
 import { NativeMemory } from '../../native/native-memory.js'
-import { loadLibrary, type SharedLibrary, type WantedLibrary } from '../../native/shared-library.js'
+import { loadLibrary, type SharedLibrary } from '../../native/shared-library.js'
 import { declareFunctions } from '../library-call.js'
-
-/** @internal */
-export const NCCL: WantedLibrary = {
-  title: 'NCCL',
-  names: ['libnccl.so.2', 'libnccl.so'],
-  variable: VARIABLES.nccl,
-  wayOut: 'Install it as a package of the system or by pip',
-}
 
 const COLLECTIVE_END = 'ncclComm_t comm, cudaStream_t stream)'
 
@@ -175,7 +167,7 @@ let loaded: NcclLibrary | undefined
 
 /** Throws ERR_UNSUPPORTED, with the places tried, if NCCL is not found, and if it is older than 2.14. */
 export function openNccl(): NcclLibrary {
-  loaded ??= declareNccl(loadLibrary(NCCL))
+  loaded ??= declareNccl(loadLibrary(VARIABLES.nccl))
   return loaded
 }
 

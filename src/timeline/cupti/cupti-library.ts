@@ -4,14 +4,7 @@ import { LibraryError, stateError } from '../../base/errors.js'
 import type { CFunction } from '../../native/c-functions.js'
 import { layer } from '../../native/layer.js'
 import { NativeMemory } from '../../native/native-memory.js'
-import { loadLibrary, type WantedLibrary } from '../../native/shared-library.js'
-
-export const CUPTI: WantedLibrary = {
-  title: "CUPTI, which tells of other libraries' work,",
-  names: ['libcupti.so.13', 'libcupti.so.12', 'libcupti.so'],
-  variable: VARIABLES.cupti,
-  wayOut: 'Install it with the CUDA toolkit or by pip (nvidia-cuda-cupti), or record without `everything`',
-}
+import { loadLibrary } from '../../native/shared-library.js'
 
 /** Their parameters; each function returns a CUptiResult. */
 export const CUPTI_SIGNATURES = {
@@ -55,9 +48,10 @@ export function openCupti(): CuptiLibrary {
 }
 
 function declare(): CuptiLibrary {
-  const file = loadLibrary(CUPTI)
+  const file = loadLibrary(VARIABLES.cupti)
   const missing = Object.keys(CUPTI_SIGNATURES).find((name) => file.find(name) === undefined)
-  if (missing !== undefined) throw stateError('ERR_UNSUPPORTED', `This CUPTI lacks ${missing}. ${CUPTI.wayOut}`)
+  if (missing !== undefined)
+    throw stateError('ERR_UNSUPPORTED', `This CUPTI lacks ${missing}. ${VARIABLES.cupti.library.wayOut}`)
   const library = file.functions(CUPTI_SIGNATURES)
   const memory = new NativeMemory(8)
   checkCupti('cuptiGetVersion', library.cuptiGetVersion(memory.address))
@@ -72,7 +66,7 @@ export function checkCuptiVersion(version: number): void {
   if (isKnown(version)) return
   throw stateError(
     'ERR_UNSUPPORTED',
-    `This CUPTI is of version ${version}; those of CUDA 12.5 to 13 are known (23 to 28, and 13xxxx). ${CUPTI.wayOut}`,
+    `This CUPTI is of version ${version}; those of CUDA 12.5 to 13 are known (23 to 28, and 13xxxx). ${VARIABLES.cupti.library.wayOut}`,
   )
 }
 

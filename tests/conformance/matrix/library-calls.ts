@@ -1,137 +1,19 @@
-/** Calls of cuda-streams/cublas, cuda-streams/nccl and cuda-streams/sim: rows of the matrix. */
+/** Calls of the entry points for other libraries, and of cuda-streams/sim: rows of the matrix. */
 import assert from 'node:assert/strict'
 import { type DeviceBuffer, PinnedBuffer } from 'cuda-streams'
-import { Cublas } from 'cuda-streams/cublas'
 import { fromCudaArrayInterface, fromDLPack, toCudaArrayInterface, toDLPack } from 'cuda-streams/dlpack'
 import { Communicator, group, ncclVersion, uniqueId } from 'cuda-streams/nccl'
 import { busy, destroyForeignStream, foreignStream, latch } from 'cuda-streams/sim'
+import { aboutLibraries } from '../../libraries/about-libraries.js'
+import { lackOf, mayWait } from '../../libraries/about-library.js'
 import type { Call } from './call.js'
-import { BYTES } from './lab.js'
 import type { Scene } from './scene.js'
 
-/** 1 and 16 as f32: a product of two matrices of 16 x 16 ones. */
-const ONE = 0x3f800000
-const SIXTEEN = 0x41800000
-const SHAPE = { type: 'f32', m: 16, n: 16, k: 16 } as const
-
-/** What cuBLAS and NCCL queue is their own affair; on the simulator a product is one host implementation, and a rank reads, then writes. */
-const nodes = ({ bench }: Scene): number | undefined => (bench.name === 'sim' ? 1 : undefined)
+/** What NCCL queues is its own affair; on the simulator a rank reads, then writes. */
 const nodesOfRank = ({ bench }: Scene): number | undefined => (bench.name === 'sim' ? 2 : undefined)
 
-/** What a library needs is found out by the first use of it. */
-async function lackOf(use: () => unknown): Promise<string | undefined> {
-  try {
-    await use()
-    return undefined
-  } catch (error) {
-    if ((error as { readonly code?: unknown }).code !== 'ERR_UNSUPPORTED') throw error
-    return String((error as Error).message)
-  }
-}
-
-/** The libraries of a machine with a GPU do nothing on a fake one. */
-const needsCublas: NonNullable<Call['lacks']> = ({ lab }) =>
-  isFakeDriver()
-    ? 'a fake GPU has no cuBLAS'
-    : lab.once('cuBLAS', () => lackOf(() => new Cublas(lab.allocationStream).close()))
 const needsNccl: NonNullable<Call['lacks']> = ({ lab }) =>
-  isFakeDriver() ? 'a fake GPU has no NCCL' : lab.once('NCCL', () => lackOf(() => lab.device.run(() => ncclVersion())))
-
-const matrix = (name: string) => ({ name, word: ONE, takes: 'of the device' as const })
-const product = { name: 'product', word: 0, becomes: () => SIXTEEN, takes: 'of the device' as const }
-
-function matrices(scene: Scene): readonly [DeviceBuffer, DeviceBuffer, DeviceBuffer] {
-  return [scene.buffer(0), scene.buffer(1), scene.buffer(2)] as [DeviceBuffer, DeviceBuffer, DeviceBuffer]
-}
-
-/** cuBLAS on the stream, which has computed such a product before: the first of its kind may load code. */
-function warmCublas(
-  scene: Scene,
-  kind: string,
-  warm: (cublas: Cublas, buffers: readonly [DeviceBuffer, DeviceBuffer]) => void,
-): Cublas {
-  const cublas = scene.keep(new Cublas(scene.stream))
-  scene.closers.set('the Cublas', () => cublas.close())
-  const { lab, device, stream } = scene
-  lab.once(kind, () => {
-    const buffers = [0, 1].map(() => device.alloc(BYTES, { stream })) as [DeviceBuffer, DeviceBuffer]
-    warm(cublas, buffers)
-    for (const buffer of buffers) buffer.close()
-  })
-  return cublas
-}
-
-/** So many products of a kind of their own. */
-let newKinds = 0
-
-const cublasCalls: readonly Call[] = [
-  {
-    name: 'cublas.gemm() of a kind that was not computed before',
-    members: [],
-    act: 'queues by a library',
-    slow: true,
-    waits: 'loading',
-    nodes,
-    lacks: needsCublas,
-    prepare: (scene) => {
-      const { device, stream, lab } = scene
-      const cublas = scene.keep(new Cublas(stream))
-      newKinds += 1
-      const size = 8 + newKinds
-      const [a, b, c] = [0, 0, 0].map(() => scene.keep(device.alloc(4 * size, { stream: lab.allocationStream })))
-      assert.ok(a !== undefined && b !== undefined && c !== undefined)
-      return () => cublas.gemm(a, b, c, { type: 'f32', m: 1, n: size, k: 1 })
-    },
-  },
-  {
-    name: 'new Cublas(), cublas.version and cublas.close()',
-    members: ['new Cublas', 'Cublas#version', 'Cublas#close', 'Cublas#[Symbol.dispose]'],
-    act: 'makes',
-    waits: ({ bench }) => (bench.name === 'sim' ? undefined : 'perhaps'),
-    lacks: needsCublas,
-    prepare: (scene) => () => {
-      using cublas = new Cublas(scene.stream)
-      const { version } = cublas
-      cublas.close()
-      return version
-    },
-  },
-  {
-    name: 'cublas.gemm()',
-    members: ['Cublas#gemm'],
-    act: 'queues by a library',
-    waits: ({ bench }) => (bench.name === 'sim' ? undefined : 'perhaps'),
-    memory: [matrix('matrix A'), matrix('matrix B'), product],
-    nodes,
-    takesRoom: 'on both drivers',
-    uses: ['the Cublas'],
-    lacks: needsCublas,
-    prepare: (scene) => {
-      const cublas = warmCublas(scene, 'a product', (one, [a, c]) => one.gemm(a, a, c, SHAPE))
-      const [a, b, c] = matrices(scene)
-      return () => cublas.gemm(a, b, c, SHAPE)
-    },
-  },
-  {
-    name: 'cublas.gemmStridedBatched()',
-    members: ['Cublas#gemmStridedBatched'],
-    act: 'queues by a library',
-    waits: ({ bench }) => (bench.name === 'sim' ? undefined : 'perhaps'),
-    memory: [matrix('matrix A'), matrix('matrix B'), product],
-    nodes,
-    takesRoom: 'on both drivers',
-    uses: ['the Cublas'],
-    lacks: needsCublas,
-    slow: true,
-    prepare: (scene) => {
-      const cublas = warmCublas(scene, 'a batch', (one, [a, c]) =>
-        one.gemmStridedBatched(a, a, c, { ...SHAPE, batchCount: 1 }),
-      )
-      const [a, b, c] = matrices(scene)
-      return () => cublas.gemmStridedBatched(a, b, c, { ...SHAPE, batchCount: 1 })
-    },
-  },
-]
+  lab.once('NCCL', () => lackOf(() => lab.device.run(() => ncclVersion())))
 
 async function communicatorFor(scene: Scene): Promise<Communicator> {
   const { lab, device } = scene
@@ -175,7 +57,7 @@ function collective(
     name: `communicator.${member}()`,
     members: [`Communicator#${member}`],
     act: 'queues by a library',
-    waits: ({ bench }) => (bench.name === 'sim' ? undefined : 'perhaps'),
+    waits: mayWait,
     memory: [received, sent],
     nodes: nodesOfRank,
     hasThreads: true,
@@ -328,6 +210,9 @@ const simCalls: readonly Call[] = [
   },
 ]
 
-export const libraryCalls: readonly Call[] = [...cublasCalls, ...dlpackCalls, ...ncclCalls, ...simCalls]
-
-import { isFakeDriver } from '../../fake-driver/fake-cuda.js'
+export const libraryCalls: readonly Call[] = [
+  ...aboutLibraries.flatMap(({ calls }) => calls),
+  ...dlpackCalls,
+  ...ncclCalls,
+  ...simCalls,
+]

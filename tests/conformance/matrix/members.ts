@@ -1,9 +1,12 @@
 /** All public members, and those that the matrix need not try. */
 import * as main from 'cuda-streams'
-import * as cublas from 'cuda-streams/cublas'
 import * as dlpack from 'cuda-streams/dlpack'
 import * as nccl from 'cuda-streams/nccl'
 import * as sim from 'cuda-streams/sim'
+import { aboutLibraries } from '../../libraries/about-libraries.js'
+
+const LIBRARIES = aboutLibraries.map(({ module }) => module)
+const CLASSES_OF_LIBRARIES = LIBRARIES.flatMap(Object.keys).filter((name) => name !== 'LibraryError')
 
 /** What makes nothing that a driver knows, queues nothing, waits for nothing and closes nothing, by the reason. */
 export const QUIET: Readonly<Record<string, readonly string[]>> = {
@@ -37,10 +40,9 @@ export const QUIET: Readonly<Record<string, readonly string[]>> = {
     ...['Kernel', 'DefinedKernel', 'Module'].flatMap((name) => [`${name}#toString`, `${name}#[Symbol.toStringTag]`]),
     'Module#closed',
     ...['toString', '[Symbol.toStringTag]', '[nodejs.util.inspect.custom]'].map((name) => `DLPackTensor#${name}`),
-    ...['closed', 'toString', '[Symbol.toStringTag]', '[nodejs.util.inspect.custom]'].flatMap((name) => [
-      `Cublas#${name}`,
-      `Communicator#${name}`,
-    ]),
+    ...['closed', 'toString', '[Symbol.toStringTag]', '[nodejs.util.inspect.custom]'].flatMap((name) =>
+      ['Communicator', ...CLASSES_OF_LIBRARIES].map((owner) => `${owner}#${name}`),
+    ),
   ],
   'asks the driver about the machine, or for the primary context': [
     ...['Device.count', 'Device.get', 'Device.current'],
@@ -81,7 +83,7 @@ export const QUIET_OPTIONS: Readonly<Record<string, readonly string[]>> = {
     ...['defineKernel', 'new DefinedKernel', 'Module.load'],
   ],
   'needs another process: tests/processes': ['Event.fromIpcHandle', 'DeviceBuffer.fromIpcHandle'],
-  'is read by the code that reads those of gemm()': ['Cublas#gemmStridedBatched'],
+  ...Object.assign({}, ...aboutLibraries.map(({ quietOptions }) => quietOptions)),
   'is read by the code that reads those of allReduce()': [
     ...['broadcast', 'reduce', 'allGather', 'reduceScatter', 'send', 'recv'].map((name) => `Communicator#${name}`),
   ],
@@ -100,7 +102,7 @@ export const QUIET_OPTIONS: Readonly<Record<string, readonly string[]>> = {
 
 /** As `new Stream`, `Stream.from`, `Stream#record`, or `simulate` for a function. */
 export function publicMembers(): readonly string[] {
-  const exported = Object.entries({ ...main, ...sim, ...cublas, ...dlpack, ...nccl })
+  const exported = Object.entries(Object.assign({}, main, sim, dlpack, nccl, ...LIBRARIES) as object)
   const classes = new Set(exported.flatMap(([, value]) => (isClass(value) ? [value.prototype] : [])))
   return exported.flatMap(([name, value]) => {
     if (isClass(value)) return membersOfClass(name, value, classes)

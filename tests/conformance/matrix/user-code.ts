@@ -14,10 +14,11 @@ import {
   PinnedBuffer,
   Stream,
 } from 'cuda-streams'
-import { Cublas } from 'cuda-streams/cublas'
 import { fromCudaArrayInterface, fromDLPack, toCudaArrayInterface, toDLPack } from 'cuda-streams/dlpack'
 import { Communicator, group } from 'cuda-streams/nccl'
 import { isFakeDriver } from '../../fake-driver/fake-cuda.js'
+import { aboutLibraries } from '../../libraries/about-libraries.js'
+import { onlySimulated } from '../../libraries/about-library.js'
 import { added, addedByStruct, CONFIG, needsCompiler, needsStruct } from './adding.js'
 import { type Hold, isPinned, type MemoryKind } from './axes.js'
 import type { Call, Invoke } from './call.js'
@@ -30,7 +31,7 @@ import type { Row } from './table.js'
 import { Victims } from './victims.js'
 import { describePlace, type Place, Watch } from './watch.js'
 
-interface UserCode extends Pick<Call, 'name' | 'memory' | 'event' | 'uses' | 'lacks'> {
+export interface UserCode extends Pick<Call, 'name' | 'memory' | 'event' | 'uses' | 'lacks'> {
   /** The option whose getter it is, as `publicOptions()` names it. */
   readonly tries?: string
   /** Other codes that say what has happened as well. */
@@ -70,6 +71,8 @@ const STREAM_OPTIONS = ['priority', 'nonBlocking', 'context', 'memorySyncDomain'
 const streamOptions = (lab: Lab) =>
   ({ priority: 0, nonBlocking: true, context: greenOf(lab), memorySyncDomain: 'default' }) as const
 
+export type ForEachOption = typeof forEachOption
+
 /** One row for each of the options. */
 function forEachOption<T extends object>(
   member: string,
@@ -93,9 +96,6 @@ const filled = { name: 'destination', becomes: () => FILLED }
 const source = { name: 'source' }
 const copied = { name: 'destination', becomes: (scene: Scene) => scene.wordRead(1) }
 const addedTo = { name: 'operand', becomes: (scene: Scene, times: number) => scene.wordBefore(0) + times * ADDED }
-
-const onlySimulated: NonNullable<Call['lacks']> = ({ bench }) =>
-  bench.name === 'sim' ? undefined : 'tried on the simulator, whose implementation of the library needs no GPU'
 
 /** An object with the stream protocol, in either spelling, that acts when it is asked for the handle. */
 const protocols = {
@@ -703,11 +703,6 @@ const events: readonly UserCode[] = [
   },
 ]
 
-const SHAPE = {
-  ...({ type: 'f32', m: 16, n: 16, k: 16, alpha: 1, beta: 0, order: 'row' } as const),
-  ...{ transposeA: false, transposeB: false, lda: 16, ldb: 16, ldc: 16 },
-} as const
-
 const lent = { dtype: 'u32', shape: [1], strides: [1] } as const
 const ofHost = ['ERR_INVALID_ARG_VALUE', 'ERR_INVALID_ARG_TYPE']
 /** Pinned memory is exported by its real address, which the simulator does not know. */
@@ -758,33 +753,7 @@ const tensors: readonly UserCode[] = [
 ]
 
 const libraries: readonly UserCode[] = [
-  ...forEachOption(
-    'new Cublas',
-    'new Cublas(stream, options)',
-    (scene) => ({ device: scene.device, workspace: scene.buffer(0) as DeviceBuffer }),
-    ['device', 'workspace'],
-    { memory: [{ name: 'workspace' }], also: ['ERR_INVALID_ARG_TYPE'], lacks: onlySimulated },
-    (scene, hooked) => () => scene.keep(new Cublas(scene.stream, hooked())),
-  ),
-  ...forEachOption(
-    'Cublas#gemm',
-    'cublas.gemm(a, b, c, options)',
-    () => ({ ...SHAPE }),
-    ['type', 'm', 'n', 'k', 'alpha', 'beta', 'order', 'transposeA', 'transposeB', 'lda', 'ldb', 'ldc'],
-    {
-      memory: [{ name: 'matrix', word: 0 }],
-      uses: ['the Cublas'],
-      also: ['ERR_INVALID_ARG_TYPE'],
-      lacks: onlySimulated,
-    },
-    (scene, hooked) => {
-      const cublas = scene.keep(new Cublas(scene.stream))
-      scene.closers.set('the Cublas', () => cublas.close())
-      const b = scene.keep(scene.device.alloc(BYTES, { stream: scene.lab.allocationStream }))
-      const c = scene.keep(scene.device.alloc(BYTES, { stream: scene.lab.allocationStream }))
-      return () => cublas.gemm(scene.buffer(0) as DeviceBuffer, b, c, hooked())
-    },
-  ),
+  ...aboutLibraries.flatMap((library) => library.userCode(forEachOption)),
   ...forEachOption(
     'Communicator#allReduce',
     'communicator.allReduce(source, destination, options)',

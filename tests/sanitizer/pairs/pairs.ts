@@ -3,9 +3,9 @@
  * with one that does. A program is a list of steps with names, so that advice can be followed before one of them.
  */
 import { type Device, type DeviceBuffer, defineKernel, type GraphExec, type PinnedBuffer, Stream } from 'cuda-streams'
-import { Cublas } from 'cuda-streams/cublas'
 import { nameStream } from 'cuda-streams/sanitizer'
 import type { Simulation } from 'cuda-streams/sim'
+import { aboutLibraries } from '../../libraries/about-libraries.js'
 
 type Memory = DeviceBuffer | PinnedBuffer
 export type StreamName = 'a' | 'b' | 'c'
@@ -83,7 +83,7 @@ function memoryOf(stage: Stage, name: string, byteLength = WORD): DeviceBuffer {
 const dataOf = (stage: Stage): Memory => stage.keep.get('data') as Memory
 const bytesOf = (stage: Stage): Float32Array => (dataOf(stage) as PinnedBuffer).view(Float32Array)
 
-interface Access {
+export interface Access {
   readonly name: string
   readonly writes: boolean
   /** Where the word has to lie; undefined for anywhere. */
@@ -95,6 +95,13 @@ interface Access {
 
 /** The value that a side writes: each its own, so that the last one shows. */
 const numberOf = (side: string): number => (side === 'first' ? 5 : 7)
+/** What an access of a library needs of a program. */
+export interface PairTools {
+  readonly dataOf: typeof dataOf
+  readonly memoryOf: typeof memoryOf
+  readonly numberOf: typeof numberOf
+}
+
 const byteOf = (side: string): number => (side === 'first' ? 0x3f : 0x41)
 
 const external = (write: boolean) => (stage: Stage, side: string, stream: Stream) =>
@@ -121,18 +128,12 @@ const graph = (access: (stage: Stage, side: string, stream: Stream) => void): Pi
   run: (stage, side, stream) => (stage.keep.get(`graph of ${side}`) as GraphExec).launch(stream),
 })
 
-const gemm = (write: boolean) => (stage: Stage, side: string, stream: Stream) => {
-  const cublas = new Cublas(stream)
-  const [x, y] = [memoryOf(stage, 'one'), memoryOf(stage, `seen by ${side}`)]
-  const data = dataOf(stage) as DeviceBuffer
-  if (write) cublas.gemm(x, x, data, { type: 'f32', m: 1, n: 1, k: 1, alpha: numberOf(side) })
-  else cublas.gemm(data, x, y, { type: 'f32', m: 1, n: 1, k: 1 })
-  cublas.close()
-}
-
 const fill: Access['run'] = (stage, side, stream) => void stream.fill(dataOf(stage), byteOf(side))
 const copyFrom: Access['run'] = (stage, side, stream) =>
   void stream.copy(memoryOf(stage, `seen by ${side}`), dataOf(stage))
+
+/** Each library's accesses. */
+const [ofFirst = [], ...ofOthers] = aboutLibraries.map(({ accesses }) => accesses({ dataOf, memoryOf, numberOf }))
 
 export const ACCESSES: readonly Access[] = [
   { name: 'fill', writes: true, on: undefined, run: fill },
@@ -179,8 +180,7 @@ export const ACCESSES: readonly Access[] = [
   },
   { name: 'external out', writes: true, on: undefined, run: external(true) },
   { name: 'external in', writes: false, on: undefined, run: external(false) },
-  { name: 'cublas C', writes: true, on: 'device', run: gemm(true) },
-  { name: 'cublas A', writes: false, on: 'device', run: gemm(false) },
+  ...ofFirst,
   { name: 'graph of a fill', writes: true, on: undefined, ...graph(fill) },
   { name: 'graph of a copy', writes: false, on: undefined, ...graph(copyFrom) },
   {
@@ -199,6 +199,9 @@ export const ACCESSES: readonly Access[] = [
     run: (stage, _, stream) => void stream.launchHostFunc(() => stage.results.push(bytesOf(stage)[0])),
   },
 ]
+
+/** Those of further libraries: their pairs are behind the others, which keep their orders so. */
+const FURTHER: readonly Access[] = ofOthers.flat()
 
 /** JavaScript itself, as the second of the two. */
 export const VIEWS: readonly Access[] = [
@@ -345,32 +348,35 @@ function programOf(first: Access, second: Access, on: 'device' | 'pinned', place
 export function pairs(): readonly PairedProgram[] {
   const result: PairedProgram[] = []
   const [broken, fixed] = [Object.entries(BROKEN), Object.entries(FIXED)]
-  for (const first of ACCESSES) {
-    for (const second of [...ACCESSES, ...VIEWS]) {
-      if (!first.writes && !second.writes) continue
-      const on = first.on ?? second.on ?? (result.length % 3 === 0 ? 'pinned' : 'device')
-      if ((second.on ?? on) !== on) continue
-      const inJavaScript = VIEWS.includes(second)
-      // JavaScript is not on a stream: what holds the stream alone does not hold it.
-      // A host function does not run before JavaScript has waited for something.
-      const isOrder = (name: string): boolean =>
-        !inJavaScript ||
-        (!name.includes('null stream') && (!first.name.startsWith('host') || name.startsWith('a host wait')))
-      const wrong = broken.filter(([name]) => isOrder(name))
-      const right = inJavaScript
-        ? fixed
-            .filter(([name]) => name === 'an event that was waited for' || /a\.|device\./.test(name))
-            .filter(([name]) => name !== 'b.wait(a)')
-        : fixed
-      const [badName, bad] = wrong[result.length % wrong.length] as [string, Place]
-      const [goodName, good] = right[result.length % right.length] as [string, Place]
-      result.push({
-        name: `${first.name}, ${second.name}, ${on}: ${badName}; fixed by ${goodName}`,
-        devices: 1,
-        bug: programOf(first, second, on, bad),
-        fixed: programOf(first, second, on, good),
-      })
-    }
+  const inTable = ACCESSES.flatMap((first) => [...ACCESSES, ...VIEWS].map((second) => [first, second] as const))
+  const further = FURTHER.flatMap((one) => [
+    ...ACCESSES.map((second) => [one, second] as const),
+    ...[...ACCESSES, one].map((first) => [first, one] as const),
+  ])
+  for (const [first, second] of [...inTable, ...further]) {
+    if (!first.writes && !second.writes) continue
+    const on = first.on ?? second.on ?? (result.length % 3 === 0 ? 'pinned' : 'device')
+    if ((second.on ?? on) !== on) continue
+    const inJavaScript = VIEWS.includes(second)
+    // JavaScript is not on a stream: what holds the stream alone does not hold it.
+    // A host function does not run before JavaScript has waited for something.
+    const isOrder = (name: string): boolean =>
+      !inJavaScript ||
+      (!name.includes('null stream') && (!first.name.startsWith('host') || name.startsWith('a host wait')))
+    const wrong = broken.filter(([name]) => isOrder(name))
+    const right = inJavaScript
+      ? fixed
+          .filter(([name]) => name === 'an event that was waited for' || /a\.|device\./.test(name))
+          .filter(([name]) => name !== 'b.wait(a)')
+      : fixed
+    const [badName, bad] = wrong[result.length % wrong.length] as [string, Place]
+    const [goodName, good] = right[result.length % right.length] as [string, Place]
+    result.push({
+      name: `${first.name}, ${second.name}, ${on}: ${badName}; fixed by ${goodName}`,
+      devices: 1,
+      bug: programOf(first, second, on, bad),
+      fixed: programOf(first, second, on, good),
+    })
   }
   return result
 }

@@ -1,8 +1,8 @@
-/** Products of cuBLAS, and collectives of NCCL: work of a stream as any other, on memory that is closed at once. */
+/** Products of cuBLAS, transforms of cuFFT, and collectives of NCCL: work of a stream as any other, on memory that is closed at once. */
 import type { DeviceBuffer, Stream } from 'cuda-streams'
 import { group } from 'cuda-streams/nccl'
 import type { Action, Client } from '../client.js'
-import { PRODUCT } from '../machine.js'
+import { PRODUCT, TRANSFORM } from '../machine.js'
 
 /** Small whole numbers: their products and sums are exact, in whatever order they are added up. */
 const SIZE = PRODUCT.m
@@ -40,6 +40,26 @@ function product(client: Client): void {
   )
 }
 
+/** One plan on all streams, whose memory to work in is that of each stream. */
+function transform(client: Client): void {
+  const { fft, device } = client.machine
+  if (fft === undefined) return
+  const track = client.track(device)
+  const { stream } = track
+  const numbers = smallNumbers(client, 4 * TRANSFORM.batch)
+  const buffer = uploaded(stream, numbers)
+  stream.run(() => fft.forward(buffer))
+  const seen = stream.download(buffer)
+  track.worked()
+  buffer.close()
+  const wanted = numbers.map((value, at) =>
+    at % 4 < 2 ? value + (numbers[at + 2] ?? 0) : (numbers[at - 2] ?? 0) - value,
+  )
+  client.follow('a transform', seen, (bytes) =>
+    client.tracker.sameBytes('a transform', bytes, new Uint8Array(wanted.buffer)),
+  )
+}
+
 /** All ranks of the simulated machine are in this thread. */
 function allReduce(client: Client): void {
   const { ranks } = client.machine
@@ -66,6 +86,7 @@ function allReduce(client: Client): void {
 
 export const libraryActions: readonly Action[] = [
   { name: 'product', weight: 0.5, play: product },
+  { name: 'transform', weight: 0.3, play: transform },
   {
     name: 'sum of all ranks',
     weight: 0.3,

@@ -21,6 +21,8 @@ import {
   struct,
 } from 'cuda-streams'
 import { Cublas } from 'cuda-streams/cublas'
+import { Fft, type FftType } from 'cuda-streams/cufft'
+import { RandomGenerator } from 'cuda-streams/curand'
 import { Communicator, group, uniqueId } from 'cuda-streams/nccl'
 import { traceOperations } from 'cuda-streams/opentelemetry'
 import { nameStream, Sanitizer, sanitize } from 'cuda-streams/sanitizer'
@@ -135,6 +137,10 @@ export async function work(stream: Stream, x: DeviceBuffer, y: DeviceBuffer): Pr
 
 export async function libraries(stream: Stream, a: DeviceBuffer): Promise<void> {
   new Cublas(stream).gemm(a, a, a, { type: 'f32', m: 1, n: 1, k: 1 })
+  const type: FftType = new Fft({ type: 'r2c', shape: [4, 8], stream }).forward(a, a).type
+  new RandomGenerator({ seed: 1, stream }).uniform(a, { type: 'f64' }).normal(a, { mean: type.length }).bits(a)
+  // @ts-expect-error cuFFT has no such type
+  new Fft({ type: 'c2d', shape: [4] })
   const ranks: Communicator = await Communicator.create({ id: uniqueId(), rank: 0, size: 1 })
   group(() => ranks.allReduce(a, a, { type: 'f32', op: 'sum' }))
 }

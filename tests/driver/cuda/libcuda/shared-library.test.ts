@@ -3,23 +3,17 @@ import assert from 'node:assert/strict'
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { afterEach, test } from 'node:test'
-import { EnvironmentVariable, VARIABLES } from '../../../../src/base/environment-variables.js'
-import {
-  loadLibrary,
-  pythonFolders,
-  toolkitFolders,
-  type WantedLibrary,
-} from '../../../../src/native/shared-library.js'
+import { LibraryVariable } from '../../../../src/base/environment-variables.js'
+import { loadLibrary, pythonFolders, toolkitFolders } from '../../../../src/native/shared-library.js'
 import { refused } from '../../../conformance/expect.js'
 import { scratchFolder } from '../../../helpers/scratch.js'
 
 const NAME = 'CUDA_STREAMS_NONESUCH'
-const wanted: WantedLibrary = {
+const wanted = new LibraryVariable(NAME, '', {
   title: 'Nonesuch',
   names: ['libnonesuch.so.2', 'libnonesuch.so'],
-  variable: new EnvironmentVariable(NAME, { ...VARIABLES.nccl.row }),
   wayOut: 'Install it',
-}
+})
 const skip = process.platform === 'linux' ? false : 'the names and folders of Linux'
 const before = { ...process.env }
 

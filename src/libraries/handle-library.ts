@@ -1,0 +1,247 @@
+/**
+ * The kit for libraries of CUDA with a handle and a function that sets its stream, as cuBLAS has them: calling the library, its handles,
+ * the public objects that own one, and queuing a call on a stream.
+ */
+import type { LibraryVariable } from '../base/environment-variables.js'
+import { invalidReceiver, invalidType, LibraryError, stateError } from '../base/errors.js'
+import { destroyWhenUnreachable, NativeResource } from '../base/finalization.js'
+import { ClosableObject, implementation, nextSerial } from '../base/library-object.js'
+import { memoize } from '../base/memoize.js'
+import { contextOf, type Device, driverOf, elsewhere, resolveDevice } from '../device.js'
+import { type HostImplementation, LIBRARY_ENTRIES } from '../driver/driver.js'
+import type { DeviceBuffer } from '../memory/device-buffer.js'
+import { queueWith } from '../memory/queue-with-memory.js'
+import type { CFunction } from '../native/c-functions.js'
+import { NativeMemory } from '../native/native-memory.js'
+import { loadLibrary } from '../native/shared-library.js'
+import { isStream, Stream } from '../stream.js'
+import { recordOf } from '../streams/capture-record.js'
+import { openStream, type StreamImpl } from '../streams/stream-impl.js'
+import { declareFunctions, type GivenMemory, openGiven, type UsedMemory, wholeOf } from './library-call.js'
+
+/** What there is to know of a library. */
+export interface LibraryFacts<N extends string> {
+  readonly variable: LibraryVariable
+  /** Its functions, as its header has them. */
+  readonly signatures: Readonly<Record<N, string>>
+  /** The names of what its functions return, where 0 is success. */
+  readonly results: Readonly<Record<string, number>>
+  /** What a program can know or do about some of them. */
+  readonly explanations: Readonly<Record<number, string>>
+}
+
+/** Memory of the host for the numbers that a call reads or writes by their addresses. */
+const MEMORY_BYTES = 64
+
+/** A library whose functions return 0 or the number of an error. The first call loads it. */
+export class HandleLibrary<N extends string> {
+  /** Handles that belong to no object any more. */
+  readonly unused = memoize((_device: Device): number[] => [])
+  #functions: Readonly<Record<N, CFunction>> | undefined
+  #memory: NativeMemory | undefined
+
+  constructor(private readonly facts: LibraryFacts<N>) {}
+
+  /** Memory of the host, to be used up by the next call. */
+  get memory(): NativeMemory {
+    this.#memory ??= new NativeMemory(MEMORY_BYTES)
+    return this.#memory
+  }
+
+  /**
+   * Calls a function, with its context current. The library is loaded by the first call.
+   * @throws LibraryError for a result that is not success; ERR_UNSUPPORTED, with the places tried, if the library is not found
+   */
+  call(name: N, ...args: readonly number[]): void {
+    const { variable, signatures, results, explanations } = this.facts
+    this.#functions ??= declareFunctions(loadLibrary(variable), signatures)
+    const number = this.#functions[name](...args)
+    if (number === 0) return
+    const code =
+      Object.keys(results).find((key) => results[key] === number) ?? `${variable.library.title} result ${number}`
+    throw new LibraryError(name.replace(/_v2$/, ''), number, code, explanations[number])
+  }
+}
+
+/** How a handle is made and destroyed. */
+export interface HandleLife {
+  /** Makes one. The context is current. */
+  make(): number
+  /** Undefined: handles have nothing of their objects, and the next object uses this one again. */
+  readonly destroy: ((address: number) => void) | undefined
+}
+
+/** Takes the place of a handle on the simulator, which does not call the library. */
+const SIMULATED = 0
+
+/**
+ * Destroying a handle waits for the whole device, in native code where no host function can run. So it is used again, or
+ * destroyed when the next one is made, which waits in the same way after the host functions.
+ */
+export class LibraryHandle extends NativeResource {
+  readonly address: number
+  readonly #unused: number[]
+
+  /** Throws ERR_DEADLOCK where host functions cannot be run before. */
+  constructor(
+    library: HandleLibrary<never>,
+    readonly device: Device,
+    { make, destroy }: HandleLife,
+  ) {
+    super()
+    const unused = library.unused(device)
+    this.#unused = unused
+    const { libraries } = driverOf(device)
+    const begin = (): number => {
+      const ended = unused.splice(0)
+      if (device.driver === 'sim') return SIMULATED
+      for (const address of ended) destroy?.(address)
+      return make()
+    }
+    const again = destroy === undefined ? unused.pop() : undefined
+    this.address = again ?? libraries.call(contextOf(device), begin)
+  }
+
+  get isSimulated(): boolean {
+    return this.device.driver === 'sim'
+  }
+
+  override destroy(): void {
+    this.#unused.push(this.address)
+  }
+}
+
+/** The options that say where the work of such an object is queued. */
+export interface WorkPlace {
+  readonly stream?: Stream | undefined
+  readonly device?: Device | number | undefined
+}
+
+/** The device of the work. Throws ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_OUT_OF_RANGE or ERR_DEVICE_MISMATCH. */
+export function deviceOfWork({ stream, device }: WorkPlace, name: string): Device {
+  if (stream === undefined) return resolveDevice(device)
+  if (!isStream(stream)) throw invalidType(name, 'a Stream', stream)
+  openStream(stream)
+  const given = device === undefined ? stream.device : resolveDevice(device)
+  if (stream.device === given) return given
+  const where = `not on ${elsewhere(given, stream.device)} as options.device says`
+  throw stateError('ERR_DEVICE_MISMATCH', `${stream} is on ${stream.device}, ${where}`)
+}
+
+let streamOf: (owner: HandleOwner) => Stream
+let placeOf: (owner: HandleOwner) => Stream | Device
+
+/** The base of the public classes whose objects own a handle. */
+export abstract class HandleOwner extends ClosableObject {
+  /** The device that the work runs on. */
+  readonly device: Device
+  /** The number of this object: no other object of this thread has it. */
+  readonly serial: number = nextSerial()
+  /** @internal */
+  declare readonly [implementation]: LibraryHandle
+  readonly #stream: Stream | undefined
+
+  /** @internal */
+  constructor(handle: LibraryHandle, stream: Stream | undefined) {
+    super()
+    this.device = handle.device
+    this.#stream = stream
+    this[implementation] = handle
+    destroyWhenUnreachable(this, handle)
+  }
+
+  /** Releases the handle of the library. Queued work still completes. Buffers remain the caller's to close. May be called twice. */
+  close(): void {
+    if (!isHandleOwner(this)) throw invalidReceiver('an object', this)
+    this[implementation].dispose()
+  }
+
+  override toString(): string {
+    if (!isHandleOwner(this)) return super.toString()
+    return `${this[Symbol.toStringTag]}(${placeOf(this)}${this.closed ? ', closed' : ''})`
+  }
+
+  static {
+    streamOf = (owner) => owner.#stream ?? Stream.current(owner.device)
+    placeOf = (owner) => owner.#stream ?? owner.device
+  }
+}
+
+const isHandleOwner = (value: unknown): value is HandleOwner =>
+  value instanceof HandleOwner && value[implementation] !== undefined
+
+/** The stream of the next call: the object's own, or the current one of its device. */
+export const streamOfWork = (owner: HandleOwner): Stream => streamOf(owner)
+
+/** Throws ERR_CLOSED. */
+export function checkHandleOpen(owner: HandleOwner): void {
+  if (owner.closed) throw stateError('ERR_CLOSED', `${owner} cannot be used any more`)
+}
+
+/** A call that queues work. Its arguments are checked. */
+export interface HandleCall {
+  /** The C function. */
+  readonly name: string
+  readonly memory: readonly GivenMemory[]
+  /** Memory that the library works in, made when nothing is refused any more. It comes behind the other memory. */
+  area?(use: StreamImpl): DeviceBuffer | undefined
+  /** Checks where the memory lies. */
+  check?(memory: readonly UsedMemory[]): void
+  /**
+   * All by which the library may choose its code, beside the function: for a kind that is new on the device it may load code, and
+   * loading may wait for the whole device.
+   */
+  kind(memory: readonly UsedMemory[]): string
+  /** Entries of a hardware queue that it takes at most. Default: LIBRARY_ENTRIES. */
+  readonly entries?: number
+  /** Makes the call, with CUDA's own handle of the stream. */
+  call(memory: readonly UsedMemory[], stream: number): void
+  readonly host: HostImplementation
+}
+
+const MOST_KINDS = 4096
+const loadedOn = memoize((_device: Device) => new Set<string>())
+
+/**
+ * Queues a call on a stream, which is `streamOfWork()` of the object. The first of a kind runs pending host functions before, on a GPU.
+ * @throws ERR_CLOSED, ERR_DEVICE_MISMATCH; ERR_DEADLOCK for the first of a kind where host functions cannot run; LibraryError
+ */
+export function queueCall(owner: HandleOwner, stream: Stream, work: HandleCall): void {
+  const { name, entries = LIBRARY_ENTRIES, host } = work
+  const open = (more: readonly GivenMemory[] = []) => {
+    checkHandleOpen(owner)
+    const use = openStream(stream)
+    return { use, memory: openGiven([...work.memory, ...more], use) }
+  }
+  const before = open()
+  work.check?.(before.memory)
+  const kind = `${name} ${work.kind(before.memory)}`
+  const loaded = loadedOn(owner.device)
+  const isNew = !loaded.has(kind)
+  // Runs pending host functions, which may close what is used here. Inside one it throws.
+  if (isNew) before.use.driver.libraries.call(before.use.context, () => {})
+  openStream(stream).reserve(entries)
+  checkHandleOpen(owner)
+  const area = work.area?.(openStream(stream))
+  const { use, memory } = open(area === undefined ? [] : [wholeOf(area, 'inout')])
+  const { driver, handle, context } = use
+  const call = (raw: number): void => work.call(memory, raw)
+  driver.streamEscaped(handle)
+  recordOf(use)?.retained.add(owner[implementation])
+  const queue = (): void =>
+    driver.queue({ kind: 'library', calls: [{ name, stream: handle, context, memory, entries, call, host }] })
+  queueWith(use, memory, queue)
+  // Captured work is not computed yet.
+  if (!isNew || driver.streamIsCapturing(handle)) return
+  if (loaded.size >= MOST_KINDS) loaded.clear()
+  loaded.add(kind)
+}
+
+/** CUDA's libraries distinguish no larger alignments of addresses. */
+const LARGEST_ALIGNMENT = 256
+
+/** The largest power of two that divides the address, up to 256, which stands for 0. */
+export function alignmentOf(memory: UsedMemory | undefined): number {
+  const remainder = (memory?.pointer ?? 0) % LARGEST_ALIGNMENT
+  return remainder & -remainder
+}

@@ -1,0 +1,73 @@
+/**
+ * What the tests that go over all of the package have to know of a library's entry point. Each library has it in a file of its own,
+ * `tests/libraries/NAME/about-NAME.ts`, and tests find those by themselves: see about-libraries.ts.
+ */
+
+import type { Device, DeviceBuffer, Stream } from 'cuda-streams'
+import type { Call } from '../conformance/matrix/call.js'
+import type { Scene } from '../conformance/matrix/scene.js'
+import type { ForEachOption, UserCode } from '../conformance/matrix/user-code.js'
+import { isFakeDriver } from '../fake-driver/fake-cuda.js'
+import type { Access, PairTools } from '../sanitizer/pairs/pairs.js'
+import type { Prepare } from '../simulator/public-calls.js'
+
+/** A call that takes options: where they are read, their names, and the call. */
+export type OptionsRow = readonly [file: string, call: string, names: string, pass: (options: never) => unknown]
+
+/** What such calls are made on. Objects that are used are closed in the end. */
+export interface OptionTools {
+  readonly stream: Stream
+  readonly buffer: DeviceBuffer
+  use<T extends Disposable>(object: T): T
+}
+
+export interface AboutLibrary {
+  /** The module of the entry point. */
+  readonly module: Readonly<Record<string, unknown>>
+  /** An object of each of its classes. */
+  objects(stream: Stream): readonly object[]
+  /** Rows of the matrix. */
+  readonly calls: readonly Call[]
+  /** Calls with options whose getters close what the call uses. */
+  userCode(forEachOption: ForEachOption): readonly UserCode[]
+  /** Members whose options need no such row, by the reason. */
+  readonly quietOptions: Readonly<Record<string, readonly string[]>>
+  /** Calls with options, which have names. `isSimulated`: those as well that need the library. */
+  options(tools: OptionTools, isSimulated: boolean): readonly OptionsRow[]
+  /** Calls that reach the driver, to be refused in all ways. */
+  readonly publicCalls: Readonly<Record<string, Prepare>>
+  /** Uses of one word of memory, for the sanitizer. */
+  accesses(tools: PairTools): readonly Access[]
+}
+
+/** What a library queues is its own affair; on the simulator a call is one host implementation. */
+export const nodes = ({ bench }: Scene): number | undefined => (bench.name === 'sim' ? 1 : undefined)
+
+/** On a GPU a library may wait in ways of its own. */
+export const mayWait = ({ bench }: Scene): 'perhaps' | undefined => (bench.name === 'sim' ? undefined : 'perhaps')
+
+/** What a library needs is found out by the first use of it. Those of a machine with a GPU do nothing on a fake one. */
+export async function lackOf(use: () => unknown): Promise<string | undefined> {
+  if (isFakeDriver()) return 'a fake GPU has no libraries'
+  try {
+    await use()
+    return undefined
+  } catch (error) {
+    if ((error as { readonly code?: unknown }).code !== 'ERR_UNSUPPORTED') throw error
+    return String((error as Error).message)
+  }
+}
+
+export const onlySimulated: NonNullable<Call['lacks']> = ({ bench }) =>
+  bench.name === 'sim' ? undefined : 'tried on the simulator, whose implementation of the library needs no GPU'
+
+/** So many buffers of the scene, all of the device. */
+export const deviceBuffers = (scene: Scene, count: number): readonly DeviceBuffer[] =>
+  Array.from({ length: count }, (_, index) => scene.buffer(index) as DeviceBuffer)
+
+/** Buffers of a device that one call fills with zeros before it is tried. */
+export const zeros = (device: Device, stream: Stream, byteLength: number): DeviceBuffer => {
+  const buffer = device.alloc(byteLength, { stream })
+  stream.fill(buffer, 0)
+  return buffer
+}

@@ -1,0 +1,197 @@
+/** What tests of all of the package know of cuda-streams/cublas. */
+import assert from 'node:assert/strict'
+import type { DeviceBuffer } from 'cuda-streams'
+import * as module from 'cuda-streams/cublas'
+import { Cublas } from 'cuda-streams/cublas'
+import type { Call } from '../../conformance/matrix/call.js'
+import { BYTES } from '../../conformance/matrix/lab.js'
+import type { Scene } from '../../conformance/matrix/scene.js'
+import { type AboutLibrary, deviceBuffers, lackOf, mayWait, nodes, onlySimulated } from '../about-library.js'
+
+/** 1 and 16 as f32: a product of two matrices of 16 x 16 ones. */
+const ONE = 0x3f800000
+const SIXTEEN = 0x41800000
+const SHAPE = { type: 'f32', m: 16, n: 16, k: 16 } as const
+/** With each option. */
+const ALL_OPTIONS = {
+  ...({ ...SHAPE, alpha: 1, beta: 0, order: 'row' } as const),
+  ...{ transposeA: false, transposeB: false, lda: 16, ldb: 16, ldc: 16 },
+} as const
+const GEMM = 'type, m, n, k, transposeA, transposeB, alpha, beta, order, lda, ldb, ldc'
+const BATCH = `${GEMM}, batchCount, strideA, strideB, strideC`
+
+const lacks: NonNullable<Call['lacks']> = ({ lab }) =>
+  lab.once('cuBLAS', () => lackOf(() => new Cublas(lab.allocationStream).close()))
+
+const matrix = (name: string) => ({ name, word: ONE, takes: 'of the device' as const })
+const product = { name: 'product', word: 0, becomes: () => SIXTEEN, takes: 'of the device' as const }
+
+function matrices(scene: Scene): readonly [DeviceBuffer, DeviceBuffer, DeviceBuffer] {
+  return deviceBuffers(scene, 3) as [DeviceBuffer, DeviceBuffer, DeviceBuffer]
+}
+
+/** cuBLAS on the stream, which has computed such a product before: the first of its kind may load code. */
+function warmCublas(
+  scene: Scene,
+  kind: string,
+  warm: (cublas: Cublas, buffers: readonly [DeviceBuffer, DeviceBuffer]) => void,
+): Cublas {
+  const cublas = scene.keep(new Cublas(scene.stream))
+  scene.closers.set('the Cublas', () => cublas.close())
+  const { lab, device, stream } = scene
+  lab.once(kind, () => {
+    const buffers = [0, 1].map(() => device.alloc(BYTES, { stream })) as [DeviceBuffer, DeviceBuffer]
+    warm(cublas, buffers)
+    for (const buffer of buffers) buffer.close()
+  })
+  return cublas
+}
+
+/** So many products of a kind of their own. */
+let newKinds = 0
+
+const calls: readonly Call[] = [
+  {
+    name: 'cublas.gemm() of a kind that was not computed before',
+    members: [],
+    act: 'queues by a library',
+    slow: true,
+    waits: 'loading',
+    nodes,
+    lacks,
+    prepare: (scene) => {
+      const { device, stream, lab } = scene
+      const cublas = scene.keep(new Cublas(stream))
+      newKinds += 1
+      const size = 8 + newKinds
+      const [a, b, c] = [0, 0, 0].map(() => scene.keep(device.alloc(4 * size, { stream: lab.allocationStream })))
+      assert.ok(a !== undefined && b !== undefined && c !== undefined)
+      return () => cublas.gemm(a, b, c, { type: 'f32', m: 1, n: size, k: 1 })
+    },
+  },
+  {
+    name: 'new Cublas(), cublas.version and cublas.close()',
+    members: ['new Cublas', 'Cublas#version', 'Cublas#close', 'Cublas#[Symbol.dispose]'],
+    act: 'makes',
+    waits: mayWait,
+    lacks,
+    prepare: (scene) => () => {
+      using cublas = new Cublas(scene.stream)
+      const { version } = cublas
+      cublas.close()
+      return version
+    },
+  },
+  {
+    name: 'cublas.gemm()',
+    members: ['Cublas#gemm'],
+    act: 'queues by a library',
+    waits: mayWait,
+    memory: [matrix('matrix A'), matrix('matrix B'), product],
+    nodes,
+    takesRoom: 'on both drivers',
+    uses: ['the Cublas'],
+    lacks,
+    prepare: (scene) => {
+      const cublas = warmCublas(scene, 'a product', (one, [a, c]) => one.gemm(a, a, c, SHAPE))
+      const [a, b, c] = matrices(scene)
+      return () => cublas.gemm(a, b, c, SHAPE)
+    },
+  },
+  {
+    name: 'cublas.gemmStridedBatched()',
+    members: ['Cublas#gemmStridedBatched'],
+    act: 'queues by a library',
+    waits: mayWait,
+    memory: [matrix('matrix A'), matrix('matrix B'), product],
+    nodes,
+    takesRoom: 'on both drivers',
+    uses: ['the Cublas'],
+    lacks,
+    slow: true,
+    prepare: (scene) => {
+      const cublas = warmCublas(scene, 'a batch', (one, [a, c]) =>
+        one.gemmStridedBatched(a, a, c, { ...SHAPE, batchCount: 1 }),
+      )
+      const [a, b, c] = matrices(scene)
+      return () => cublas.gemmStridedBatched(a, b, c, { ...SHAPE, batchCount: 1 })
+    },
+  },
+]
+
+export const about: AboutLibrary = {
+  module,
+  objects: (stream) => [new Cublas(stream)],
+  calls,
+  userCode: (forEachOption) => [
+    ...forEachOption(
+      'new Cublas',
+      'new Cublas(stream, options)',
+      (scene) => ({ device: scene.device, workspace: scene.buffer(0) as DeviceBuffer }),
+      ['device', 'workspace'],
+      { memory: [{ name: 'workspace' }], also: ['ERR_INVALID_ARG_TYPE'], lacks: onlySimulated },
+      (scene, hooked) => () => scene.keep(new Cublas(scene.stream, hooked())),
+    ),
+    ...forEachOption(
+      'Cublas#gemm',
+      'cublas.gemm(a, b, c, options)',
+      () => ({ ...ALL_OPTIONS }),
+      ['type', 'm', 'n', 'k', 'alpha', 'beta', 'order', 'transposeA', 'transposeB', 'lda', 'ldb', 'ldc'],
+      {
+        memory: [{ name: 'matrix', word: 0 }],
+        uses: ['the Cublas'],
+        also: ['ERR_INVALID_ARG_TYPE'],
+        lacks: onlySimulated,
+      },
+      (scene, hooked) => {
+        const cublas = scene.keep(new Cublas(scene.stream))
+        scene.closers.set('the Cublas', () => cublas.close())
+        const b = scene.keep(scene.device.alloc(BYTES, { stream: scene.lab.allocationStream }))
+        const c = scene.keep(scene.device.alloc(BYTES, { stream: scene.lab.allocationStream }))
+        return () => cublas.gemm(scene.buffer(0) as DeviceBuffer, b, c, hooked())
+      },
+    ),
+  ],
+  quietOptions: { 'is read by the code that reads those of gemm()': ['Cublas#gemmStridedBatched'] },
+  options({ stream, buffer, use }, isSimulated) {
+    const make: ReturnType<AboutLibrary['options']> = [
+      ['libraries/cublas/matrix-products', 'new Cublas()', 'device, workspace', (o) => new Cublas(stream, o)],
+    ]
+    if (!isSimulated) return make
+    const cublas = use(new Cublas(stream))
+    const file = 'libraries/cublas/gemm-shape'
+    return [
+      ...make,
+      [file, 'cublas.gemm()', GEMM, (o) => cublas.gemm(buffer, buffer, buffer, o)],
+      [file, 'cublas.gemmStridedBatched()', BATCH, (o) => cublas.gemmStridedBatched(buffer, buffer, buffer, o)],
+    ]
+  },
+  publicCalls: {
+    'cublas.gemm()': ({ stream, device }) => {
+      const [a, c] = [device.alloc(64, { stream }), device.alloc(64, { stream })]
+      stream.fill(a, 0x3f80, { width: 2 }).fill(c, 0)
+      const cublas = new Cublas(stream)
+      return {
+        act: () => cublas.gemm(a, a, c, { type: 'bf16', m: 4, n: 4, k: 4 }),
+        check: async () => assert.equal((await stream.download(c))[1], 0x40),
+        end: () => {
+          for (const each of [a, c, cublas]) each.close()
+        },
+      }
+    },
+  },
+  accesses: ({ dataOf, memoryOf, numberOf }) =>
+    [true, false].map((writes) => ({
+      name: writes ? 'cublas C' : 'cublas A',
+      writes,
+      on: 'device',
+      run: (stage, side, stream) => {
+        const cublas = new Cublas(stream)
+        const [x, y] = [memoryOf(stage, 'one'), memoryOf(stage, `seen by ${side}`)]
+        const data = dataOf(stage) as DeviceBuffer
+        if (writes) cublas.gemm(x, x, data, { type: 'f32', m: 1, n: 1, k: 1, alpha: numberOf(side) })
+        else cublas.gemm(data, x, y, { type: 'f32', m: 1, n: 1, k: 1 })
+        cublas.close()
+      },
+    })),
+}

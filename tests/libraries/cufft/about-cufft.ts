@@ -1,0 +1,150 @@
+/** What tests of all of the package know of cuda-streams/cufft. */
+import assert from 'node:assert/strict'
+import type { DeviceBuffer } from 'cuda-streams'
+import * as module from 'cuda-streams/cufft'
+import { Fft } from 'cuda-streams/cufft'
+import type { Call } from '../../conformance/matrix/call.js'
+import { BYTES } from '../../conformance/matrix/lab.js'
+import type { Scene } from '../../conformance/matrix/scene.js'
+import { type AboutLibrary, deviceBuffers, lackOf, mayWait, nodes, onlySimulated, zeros } from '../about-library.js'
+
+/** 1 as f32. The transform of one element is the element. */
+const ONE = 0x3f800000
+const SINGLE = { type: 'c2c', shape: [1], batch: BYTES / 8 } as const
+
+const lacks: NonNullable<Call['lacks']> = ({ lab }) =>
+  lab.once('cuFFT', () => lackOf(() => new Fft({ ...SINGLE, stream: lab.allocationStream }).close()))
+
+/** A plan that has transformed on the stream before: the first transform there needs memory, and the first of a kind may load code. */
+function warmFft(scene: Scene, warm: (fft: Fft, buffers: readonly [DeviceBuffer, DeviceBuffer]) => void): Fft {
+  const { device, stream } = scene
+  const fft = scene.keep(new Fft({ ...SINGLE, stream }))
+  scene.closers.set('the Fft', () => fft.close())
+  const buffers = [0, 1].map(() => zeros(device, stream, BYTES)) as [DeviceBuffer, DeviceBuffer]
+  warm(fft, buffers)
+  for (const buffer of buffers) buffer.close()
+  return fft
+}
+
+/** So many transforms of a kind of their own. */
+let newKinds = 0
+
+const calls: readonly Call[] = [
+  {
+    name: 'fft.forward() of a kind that was not computed before',
+    members: [],
+    act: 'queues by a library',
+    slow: true,
+    waits: 'loading',
+    nodes,
+    lacks,
+    prepare: (scene) => {
+      const { device, stream, lab } = scene
+      newKinds += 1
+      const fft = scene.keep(new Fft({ type: 'c2c', shape: [8 + newKinds], stream }))
+      const data = scene.keep(device.alloc(fft.inputBytes, { stream: lab.allocationStream }))
+      // It has memory to work in afterwards.
+      fft.inverse(data)
+      return () => fft.forward(data)
+    },
+  },
+  {
+    name: 'new Fft(), its properties and fft.close()',
+    members: [
+      ...['new Fft', 'Fft#type', 'Fft#shape', 'Fft#batch', 'Fft#inputBytes', 'Fft#outputBytes'],
+      ...['Fft#close', 'Fft#[Symbol.dispose]'],
+    ],
+    act: 'makes',
+    waits: 'loading',
+    lacks,
+    prepare: (scene) => () => {
+      using fft = new Fft({ type: 'd2z', shape: [2, 3, 5], batch: 7, stream: scene.stream })
+      const { type, shape, batch, inputBytes, outputBytes } = fft
+      assert.deepEqual([type, shape, batch, inputBytes, outputBytes], ['d2z', [2, 3, 5], 7, 1680, 2016])
+      fft.close()
+    },
+  },
+  {
+    name: 'fft.forward()',
+    members: ['Fft#forward'],
+    act: 'queues by a library',
+    waits: mayWait,
+    memory: [
+      { name: 'input', word: ONE, takes: 'of the device' },
+      { name: 'output', word: 0, becomes: () => ONE, takes: 'of the device' },
+    ],
+    nodes,
+    takesRoom: 'on both drivers',
+    uses: ['the Fft'],
+    lacks,
+    prepare: (scene) => {
+      const fft = warmFft(scene, (one, [from, to]) => one.forward(from, to))
+      const [from, to] = deviceBuffers(scene, 2) as [DeviceBuffer, DeviceBuffer]
+      return () => fft.forward(from, to)
+    },
+  },
+  {
+    name: 'fft.inverse() in place',
+    members: ['Fft#inverse'],
+    act: 'queues by a library',
+    waits: mayWait,
+    memory: [{ name: 'array', word: ONE, takes: 'of the device' }],
+    nodes,
+    takesRoom: 'on both drivers',
+    uses: ['the Fft'],
+    lacks,
+    slow: true,
+    prepare: (scene) => {
+      const fft = warmFft(scene, (one, [data]) => one.inverse(data))
+      const [data] = deviceBuffers(scene, 1) as [DeviceBuffer]
+      return () => fft.inverse(data)
+    },
+  },
+]
+
+export const about: AboutLibrary = {
+  module,
+  objects: (stream) => [new Fft({ type: 'c2c', shape: [2, 4], stream })],
+  calls,
+  userCode: (forEachOption) =>
+    forEachOption(
+      'new Fft',
+      'new Fft(options)',
+      ({ device, stream }) => ({ ...SINGLE, device, stream }),
+      ['type', 'shape', 'batch', 'device', 'stream'],
+      { also: ['ERR_INVALID_ARG_TYPE'], lacks: onlySimulated },
+      (scene, hooked) => () => scene.keep(new Fft(hooked())),
+    ),
+  quietOptions: {},
+  options: () => [['libraries/cufft/fft', 'new Fft()', 'type, shape, batch, stream, device', (o) => new Fft(o)]],
+  publicCalls: {
+    'fft.forward()': ({ stream, own }) => {
+      const fft = new Fft({ ...SINGLE, batch: 8, stream })
+      fft.inverse(own)
+      return {
+        act: () => fft.forward(own),
+        check: async () => assert.deepEqual([...new Set(await stream.download(own))], [1]),
+        end: () => fft.close(),
+      }
+    },
+  },
+  accesses: ({ dataOf, memoryOf, numberOf }) =>
+    [true, false].map((writes) => ({
+      name: writes ? 'cufft output' : 'cufft input',
+      writes,
+      on: 'device',
+      run: (stage, side, stream) => {
+        using fft = new Fft({ type: writes ? 'c2r' : 'r2c', shape: [1], stream })
+        const data = dataOf(stage) as DeviceBuffer
+        const other = memoryOf(stage, `transform of ${side}`, 8)
+        if (!writes) {
+          fft.forward(data, other)
+          stream.copy(memoryOf(stage, `seen by ${side}`), other.slice(0, 4))
+          return
+        }
+        const [bits = 0] = new Uint32Array(Float32Array.of(numberOf(side)).buffer)
+        stream.fill(other, bits, { width: 4 })
+        fft.inverse(other, data)
+      },
+    })),
+}

@@ -1,0 +1,185 @@
+/** Random numbers: the same as cuRAND's, their order among other work, and what is refused. */
+import assert from 'node:assert/strict'
+import { after, describe, it } from 'node:test'
+import type { Stream } from 'cuda-streams'
+import { RandomGenerator } from 'cuda-streams/curand'
+import { Sanitizer } from 'cuda-streams/sanitizer'
+import { refused } from '../../conformance/expect.js'
+import { onEveryBackend } from '../../helpers/suite.js'
+import { simWorkbench, type Workbench } from '../../helpers/workbench.js'
+import {
+  FIRST_BITS,
+  FIRST_LOG_NORMAL,
+  FIRST_NORMAL,
+  FIRST_NORMAL_F64,
+  FIRST_UNIFORM,
+  FIRST_UNIFORM_F64,
+  SEQUENCES,
+} from './sequences.js'
+
+const SEED = 1234
+
+/** The numbers of a call, on a new generator. */
+async function first<T extends Float32Array | Float64Array | Uint32Array>(
+  stream: Stream,
+  array: T,
+  generate: (generator: RandomGenerator, buffer: ReturnType<Stream['device']['alloc']>) => unknown,
+): Promise<number[]> {
+  using generator = new RandomGenerator({ seed: SEED, stream })
+  using buffer = stream.device.alloc(array.byteLength, { stream })
+  generate(generator, buffer)
+  await stream.download(buffer, array)
+  return [...array]
+}
+
+/** CUDA's fast sine and cosine of f32 are off by 5e-7, and the radius of these numbers is less than 7. */
+function assertNear(got: readonly number[], expected: readonly number[], allowed: number): void {
+  assert.equal(got.length, expected.length)
+  for (const [index, value] of got.entries()) {
+    const off = Math.abs(value - (expected[index] ?? Number.NaN))
+    assert.ok(off <= allowed * Math.max(1, Math.abs(value)), `number ${index}: ${value}, not ${expected[index]}`)
+  }
+}
+
+onEveryBackend('cuRAND', (bench: Workbench) => {
+  const stream = bench.stream()
+  after(() => stream.close())
+
+  it('the first numbers of a seed are those of cuRAND', async () => {
+    assert.deepEqual(await first(stream, new Uint32Array(16), (one, buffer) => one.bits(buffer)), FIRST_BITS)
+    assert.deepEqual(
+      await first(stream, new Float32Array(8), (one, buffer) => one.uniform(buffer)),
+      FIRST_UNIFORM.map(Math.fround),
+    )
+    assert.deepEqual(
+      await first(stream, new Float64Array(8), (one, buffer) => one.uniform(buffer, { type: 'f64' })),
+      FIRST_UNIFORM_F64,
+    )
+    const normal = await first(stream, new Float32Array(8), (one, buffer) => one.normal(buffer))
+    assertNear(normal, FIRST_NORMAL, 4e-6)
+    const wide = await first(stream, new Float64Array(8), (one, buffer) => one.normal(buffer, { type: 'f64' }))
+    assertNear(wide, FIRST_NORMAL_F64, 1e-14)
+    const logarithmic = await first(stream, new Float32Array(8), (one, buffer) => one.logNormal(buffer))
+    assertNear(logarithmic, FIRST_LOG_NORMAL, 4e-6)
+  })
+
+  for (const { offset, calls, hash } of SEQUENCES) {
+    it(`every bit of ${calls} from ${offset} on is that of cuRAND`, async () => {
+      using generator = new RandomGenerator({ seed: SEED, offset, stream })
+      let got = 0
+      for (const call of calls.split(' ')) {
+        const count = Number(call.slice(1))
+        using buffer = stream.device.alloc(count * (call.startsWith('U') ? 8 : 4), { stream })
+        if (call.startsWith('b')) generator.bits(buffer)
+        else generator.uniform(buffer, { type: call.startsWith('U') ? 'f64' : 'f32' })
+        for (const word of await stream.download(buffer, Uint32Array)) got = (Math.imul(got, 31) + word) >>> 0
+      }
+      assert.equal(got.toString(16), hash.toString(16))
+    })
+  }
+
+  it('mean and deviation are those that are given', async () => {
+    const count = 20_000
+    for (const type of ['f32', 'f64'] as const) {
+      const array = type === 'f32' ? new Float32Array(count) : new Float64Array(count)
+      const numbers = await first(stream, array, (one, buffer) => one.normal(buffer, { type, mean: 10, stddev: 2 }))
+      const mean = numbers.reduce((sum, value) => sum + value, 0) / count
+      const deviation = Math.sqrt(numbers.reduce((sum, value) => sum + (value - mean) ** 2, 0) / count)
+      assert.ok(Math.abs(mean - 10) < 0.1 && Math.abs(deviation - 2) < 0.1, `${type}: ${mean}, ${deviation}`)
+      const logNormal = await first(stream, array, (one, buffer) => one.logNormal(buffer, { type, mean: 1, stddev: 0 }))
+      assertNear(logNormal.slice(0, 4), Array(4).fill(Math.E), 1e-6)
+    }
+  })
+
+  it('numbers are work of the stream, one call behind the other, and the buffer can be closed at once', async () => {
+    using generator = new RandomGenerator({ seed: SEED, stream })
+    using all = stream.device.alloc(64, { stream })
+    stream.fill(all, 1)
+    const parts = [all.slice(0, 12), all.slice(12, 36), all.slice(48, 16)]
+    for (const part of parts) generator.bits(part)
+    const gone = stream.device.alloc(64, { stream })
+    generator.bits(gone)
+    gone.close()
+    generator.close()
+    assert.deepEqual([...(await stream.download(all, Uint32Array))], FIRST_BITS)
+    refused(() => generator.bits(all), 'ERR_CLOSED', /RandomGenerator/)
+  })
+
+  it('a generator stays on the stream that was current when it was made', async () => {
+    using other = bench.stream()
+    const generator = other.run(() => new RandomGenerator({ seed: SEED, device: stream.device }))
+    using buffer = stream.device.alloc(64, { stream: other })
+    stream.run(() => generator.bits(buffer))
+    assert.deepEqual([...(await other.download(buffer, Uint32Array))], FIRST_BITS)
+    other.close()
+    refused(() => generator.bits(buffer), 'ERR_CLOSED')
+    generator.close()
+  })
+
+  it('is refused on a stream that captures, and the capture goes on', () => {
+    using generator = new RandomGenerator({ stream })
+    using buffer = stream.device.alloc(64, { stream })
+    stream.beginCapture()
+    refused(() => generator.uniform(buffer), 'ERR_UNSUPPORTED', /captures, and uniform\(\) cannot be captured/)
+    stream.endCapture().close()
+  })
+
+  it('refuses what gives no numbers, and says why', () => {
+    refused(() => new RandomGenerator({ seed: -1, stream }), 'ERR_OUT_OF_RANGE', /options.seed/)
+    refused(() => new RandomGenerator({ seed: 2 ** 53, stream }), 'ERR_OUT_OF_RANGE', /options.seed/)
+    refused(() => new RandomGenerator({ offset: 0.5, stream }), 'ERR_INVALID_ARG_TYPE', /options.offset/)
+    refused(() => new RandomGenerator({ stream: {} as never }), 'ERR_INVALID_ARG_TYPE', /options.stream/)
+    using generator = new RandomGenerator({ stream })
+    using buffer = stream.device.alloc(64, { stream })
+    refused(() => generator.bits({} as never), 'ERR_INVALID_ARG_TYPE', /buffer/)
+    refused(() => generator.bits(buffer.slice(0, 6)), 'ERR_INVALID_ARG_VALUE', /whole number/)
+    refused(() => generator.bits(buffer.slice(2, 8)), 'ERR_INVALID_ARG_VALUE', /middle/)
+    refused(() => generator.uniform(buffer, { type: 'u32' as never }), 'ERR_INVALID_ARG_VALUE', /'f32' or 'f64'/)
+    refused(() => generator.uniform(buffer.slice(4, 16), { type: 'f64' }), 'ERR_INVALID_ARG_VALUE', /8 bytes/)
+    refused(() => generator.normal(buffer.slice(0, 12)), 'ERR_INVALID_ARG_VALUE', /3 elements.*even/)
+    refused(() => generator.normal(buffer, { stddev: -1 }), 'ERR_OUT_OF_RANGE', /options.stddev/)
+    refused(() => generator.normal(buffer, { mean: Number.NaN }), 'ERR_OUT_OF_RANGE', /options.mean/)
+    refused(() => generator.normal(buffer, { mean: '1' as never }), 'ERR_INVALID_ARG_TYPE', /options.mean/)
+    generator.bits(buffer.slice(0, 0))
+  })
+})
+
+describe('cuRAND on the simulator', () => {
+  const bench = simWorkbench()
+
+  it('numbers that another stream reads too early are a race', async () => {
+    const [stream, other] = [bench.stream(), bench.stream()]
+    using generator = new RandomGenerator({ stream })
+    using buffer = stream.device.alloc(64, { stream })
+    other.wait(stream)
+    const sanitizer = Sanitizer.start({ device: stream.device, mode: 'collect' })
+    generator.uniform(buffer)
+    await other.download(buffer)
+    sanitizer.stop()
+    assert.deepEqual(
+      sanitizer.reports.map(({ message }) => /curandGenerateUniform/.test(message)),
+      [true],
+    )
+  })
+
+  it('inside a host function a new generator, and its first numbers, are ERR_DEADLOCK; later ones are not', () => {
+    const stream = bench.stream()
+    using generator = new RandomGenerator({ stream })
+    using buffer = stream.device.alloc(24, { stream })
+    let ran = 0
+    const inside = (act: () => void): void => {
+      stream.launchHostFunc(() => {
+        act()
+        ran += 1
+      })
+      stream.synchronize()
+    }
+    inside(() => refused(() => new RandomGenerator({ stream }), 'ERR_DEADLOCK'))
+    inside(() => refused(() => generator.bits(buffer), 'ERR_DEADLOCK'))
+    generator.bits(buffer).bits(buffer)
+    inside(() => void generator.bits(buffer))
+    using another = new RandomGenerator({ stream })
+    inside(() => refused(() => another.bits(buffer), 'ERR_DEADLOCK'))
+    assert.equal(ran, 4)
+  })
+})
