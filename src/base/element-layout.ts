@@ -10,7 +10,7 @@ import {
   type ScalarType,
   type VectorType,
 } from './element-types.js'
-import { invalidType, invalidValue, outOfRange } from './errors.js'
+import { describe, invalidType, invalidValue, outOfRange } from './errors.js'
 
 /** The type of a struct's member: a number, a vector, another struct, or an array of one of them, such as `['f32', 9]`. */
 export type FieldType = ScalarType | VectorType | Struct | readonly [type: FieldType, length: number]
@@ -347,7 +347,7 @@ function elementsBy<V>(layout: ElementLayout): Elements<V> {
  */
 export function elements<T extends ScalarType | VectorType>(type: T): Elements<ValueOf<T>> {
   const layout = namedLayout(type)
-  if (layout === undefined) throw invalidValue(`type is '${String(type)}': it must be one of ${TYPE_NAMES}`)
+  if (layout === undefined) throw invalidValue(`type is ${describe(type)}: it must be one of ${TYPE_NAMES}`)
   return Object.freeze(elementsBy<ValueOf<T>>(layout))
 }
 
