@@ -11,7 +11,17 @@ import { type Row, TABLES } from './table.js'
 
 const [backend = '', table = '', task = '[]'] = process.argv.slice(2)
 const tasks = JSON.parse(task) as readonly (readonly [row: string, first: number])[]
-const say = (line: Line): void => void writeSync(1, `${JSON.stringify(line)}\n`)
+/** The pipe may be full where the parent has much to do. */
+function say(line: Line): void {
+  for (let left = Buffer.from(`${JSON.stringify(line)}\n`); left.length > 0; ) {
+    try {
+      left = left.subarray(writeSync(1, left))
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') throw error
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1)
+    }
+  }
+}
 
 /** An exception that was not caught belongs to the cell that is played. */
 let uncaught: unknown
@@ -19,15 +29,21 @@ process.on('uncaughtException', (error) => {
   uncaught ??= error
 })
 
-const lab = await Lab.open(openBackend(backend))
-for (const [name, first] of tasks) {
-  const row = TABLES[table]?.find((each) => each.name === name)
-  if (row === undefined) throw new Error(`table '${table}' has no row '${name}'`)
-  await playRow(row, first)
+try {
+  const lab = await Lab.open(openBackend(backend))
+  for (const [name, first] of tasks) {
+    const row = TABLES[table]?.find((each) => each.name === name)
+    if (row === undefined) throw new Error(`table '${table}' has no row '${name}'`)
+    await playRow(lab, row, first)
+  }
+  process.exit(0)
+} catch (error) {
+  // What is thrown between cells is nobody's: the handler above would only note it.
+  console.error(error)
+  process.exit(1)
 }
-process.exit(0)
 
-async function playRow(row: Row, first: number): Promise<void> {
+async function playRow(lab: Lab, row: Row, first: number): Promise<void> {
   const { name } = row
   const lack = await row.lacks(lab)
   if (lack !== undefined) {
@@ -49,7 +65,7 @@ async function playRow(row: Row, first: number): Promise<void> {
       if (uncaught !== undefined) throw uncaught
     } catch (error) {
       say({ is: 'failure', row: name, cell: index, what: messageOf(error) })
-      if (isUnwell()) process.exit(UNWELL)
+      if (isUnwell(lab)) process.exit(UNWELL)
     }
   }
   say({ is: 'end', row: name })
@@ -60,7 +76,7 @@ function messageOf(error: unknown): string {
 }
 
 /** Has a cell that failed left something behind that the next ones would fail by? */
-function isUnwell(): boolean {
+function isUnwell(lab: Lab): boolean {
   try {
     const stream = lab.bench.stream()
     const piece = lab.make('device', stream)
