@@ -3,13 +3,14 @@
  * one run, each in a process of its own, and as its users run it; C with as many hardware queues as cuda-streams asks for, and
  * where the price depends on them also with CUDA's default.
  */
-import { execFileSync, spawnSync } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { availableParallelism, cpus, loadavg, tmpdir } from 'node:os'
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { loadavg, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import type { Contestant } from './catalogue.js'
 import { type Absent, type Ours, startOurs, startOutside } from './contestants.js'
+import { commandOf, commitOf, machineOf } from './machine.js'
 import { match } from './match.js'
 import { RANKS, startOurRanks, startPythonRanks } from './nccl.js'
 import { picture } from './picture.js'
@@ -132,8 +133,8 @@ async function main(): Promise<void> {
     const result: Result = {
       date: new Date().toISOString(),
       commit: commitOf(),
-      command: commandOf(process.argv.slice(2)),
-      machine: machineOf(first, loadBefore),
+      command: commandOf('npm run bench', ' --'),
+      machine: machineOf(first.facts, loadBefore, options.cpus),
       contestants: merged(contestants),
       leftOut,
       failures,
@@ -148,26 +149,6 @@ async function main(): Promise<void> {
   }
 }
 
-/** Without where the results go, and folders of this machine. */
-function commandOf(given: readonly string[]): string {
-  const kept = given.filter((word, nth) => !/^--(json|svg)$/.test(word) && !/^--(json|svg)$/.test(given[nth - 1] ?? ''))
-  const words = kept.filter((word) => !/^--(json|svg)=/.test(word)).map((word) => word.replace(/[^,=]*\//g, ''))
-  return ['npm run bench', ...(words.length > 0 ? ['--', ...words] : [])].join(' ')
-}
-
-function machineOf(first: Contestant, loadBefore: number): Result['machine'] {
-  const { gpu = '', driver = '', cuda } = first.facts
-  const nvidia = driver === 'cuda' ? nvidiaVersion() : undefined
-  return {
-    GPU: gpu,
-    driver: [driver, nvidia, cuda && `CUDA ${cuda}`].filter(Boolean).join(', '),
-    CPU: `${cpus()[0]?.model.trim() || 'unknown'} (${cpus().length} cores, ${availableParallelism()} to use)`,
-    ...(options.cpus === undefined ? {} : { cores: options.cpus }),
-    load: `${loadBefore.toFixed(1)} before, ${(loadavg()[0] ?? 0).toFixed(1)} after`,
-    system: `${process.platform} ${process.arch}`,
-  }
-}
-
 /** One entry for each name. */
 function merged(contestants: readonly Contestant[]): ResultContestant[] {
   const all = new Map<string, ResultContestant>()
@@ -175,26 +156,6 @@ function merged(contestants: readonly Contestant[]): ResultContestant[] {
     all.set(name, { name, kind, facts: { ...all.get(name)?.facts, ...facts } })
   }
   return [...all.values()]
-}
-
-/** Of the sources; a bundle has it in a file. */
-function commitOf(): string {
-  const file = join(root, 'commit')
-  if (existsSync(file)) return readFileSync(file, 'utf8').trim()
-  const { status, stdout } = spawnSync('git', ['describe', '--always', '--dirty', '--abbrev=12'], {
-    cwd: root,
-    encoding: 'utf8',
-  })
-  return status === 0 ? stdout.trim() : 'unknown'
-}
-
-/** The kernel module's version, where Linux shows it. */
-function nvidiaVersion(): string | undefined {
-  try {
-    return /\b\d+\.\d+(\.\d+)?\b/.exec(readFileSync('/proc/driver/nvidia/version', 'utf8'))?.[0]
-  } catch {
-    return undefined
-  }
 }
 
 await main()

@@ -68,7 +68,7 @@ export class StreamImpl extends NativeResource {
   #hasEscaped = false
   /** The number of calls in which code of the program has the handle: the stream is not destroyed during one of them. */
   #users = 0
-  #closingListeners: (() => void)[] | undefined
+  #closingListeners: ((isUnreachable: boolean) => void)[] | undefined
   readonly #wrapper: Wrapper | undefined
   /** Set once the handle of a stream of this library was read, and in its wrappers. */
   #lifetime: WrappedLifetime | undefined
@@ -369,8 +369,11 @@ export class StreamImpl extends NativeResource {
     }
   }
 
-  /** Calls the function when the stream is about to be closed, while its handle is still valid. */
-  whenClosing(fn: () => void): void {
+  /**
+   * Calls the function when the stream is about to be closed, while its handle is still valid. `isUnreachable`: the program
+   * did not close it, but has no reference to it any more.
+   */
+  whenClosing(fn: (isUnreachable: boolean) => void): void {
     this.#closingListeners ??= []
     this.#closingListeners.push(fn)
   }
@@ -393,17 +396,17 @@ export class StreamImpl extends NativeResource {
   }
 
   #end(): void {
-    this.#runClosing()
+    this.#runClosing(false)
     unregister(this)
     if (this.#wrapper !== undefined) this.#wrapper.isOpen = false
     this.held = NOTHING
     if (this.isOwned) this.dispose()
   }
 
-  #runClosing(): void {
+  #runClosing(isUnreachable: boolean): void {
     const listeners = this.#closingListeners ?? []
     this.#closingListeners = undefined
-    for (const listener of listeners) listener()
+    for (const listener of listeners) listener(isUnreachable)
     if (this.isOwned) captureEnded(this)
     this.closed = true
     if (this.isOwned && this.#lifetime instanceof Lifetime) lifetimeEnds(this.driver, this.handle, this.#lifetime)
@@ -411,7 +414,7 @@ export class StreamImpl extends NativeResource {
   }
 
   override destroy(): void {
-    this.#runClosing()
+    this.#runClosing(true)
     this.driver.streamDestroy(this.handle)
   }
 

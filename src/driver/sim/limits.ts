@@ -34,5 +34,10 @@ export function defaultMemory(devices: number): number {
   return Math.min(H200_MEMORY, Math.max(LEAST_MEMORY, share))
 }
 
-/** Bytes of pinned memory that a simulation has: a quarter of the machine's. */
-export const pinnedMemory = (): number => Math.floor((machineMemory() ?? UNKNOWN_MACHINE) / 4)
+let pinned: number | undefined
+
+/** Bytes of pinned memory that a simulation has: a quarter of the machine's, which takes longer to read than an allocation takes. */
+export function pinnedMemory(): number {
+  pinned ??= Math.floor((machineMemory() ?? UNKNOWN_MACHINE) / 4)
+  return pinned
+}
