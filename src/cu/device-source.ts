@@ -508,12 +508,29 @@ class DeviceSource {
       const isKnown = this.#tokens
         .slice(name + 2, at - 1)
         .every(({ text }) => KNOWN.test(text) || this.all.declared.has(text))
-      const [start, end] = [this.#tokens[name]?.start ?? 0, this.#tokens[at]?.start ?? 0]
-      if (isKnown) this.#probe(this.text.slice(start, end).trim(), { ...template, path }, behind)
+      if (!isKnown) continue
+      const qualified = this.#qualified(name)
+      const textFrom = (first: number): string =>
+        this.text.slice(this.#tokens[first]?.start, this.#tokens[at]?.start).trim()
+      const kernel = { ...template, path: qualified === name ? path : template.path }
+      this.#probe(textFrom(name), kernel, behind, textFrom(qualified))
     }
   }
 
-  #probe(expression: string, kernel: Omit<SourceKernel, 'probe' | 'expression'>, behind: number): void {
+  /** Where the namespaces before a name begin. */
+  #qualified(name: number): number {
+    let first = name
+    while (this.#is(first - 1, '::')) first -= /^[A-Za-z_]\w*$/.test(this.#tokens[first - 2]?.text ?? '') ? 2 : 1
+    return first
+  }
+
+  /** `written` is the expression with what it needs where the probe stands. */
+  #probe(
+    expression: string,
+    kernel: Omit<SourceKernel, 'probe' | 'expression'>,
+    behind: number,
+    written = expression,
+  ): void {
     const key = [...kernel.path, expression.replace(/\s+/g, '')].join('::')
     if (expression.includes('<') && this.all.probed.has(key)) return
     this.all.probed.add(key)
@@ -526,7 +543,7 @@ class DeviceSource {
     const probe = this.all.kernels.length
     this.all.kernels.push({ probe, expression: expression.replace(/\s+/g, ' '), ...known })
     const end = this.#tokens[behind - 1]?.end ?? this.text.length
-    this.#edits.push({ start: end, end, text: ` ${probeOf(probe, expression)}` })
+    this.#edits.push({ start: end, end, text: ` ${probeOf(probe, written)}` })
   }
 
   #parameters(open: number): readonly SourceParameter[] {

@@ -180,6 +180,24 @@ const IN_CONFIGURATION: Readonly<Record<string, readonly [made: () => unknown, .
     /'compute_999', for which NVRTC \d+\.\d+ cannot compile/,
     /such as 'compute_75'.*newer NVRTC/,
   ],
+  'machine code is asked for by the name of a GPU': [
+    compiledWith({ cubins: ['hopper'] }),
+    /options\.cubins\[0\]/,
+    /'hopper'/,
+    /such as 'sm_80' or 'sm_90'/,
+  ],
+  'machine code is asked for in one text': [
+    compiledWith({ cubins: 'sm_90' }),
+    /options\.cubins/,
+    /not 'sm_90'/,
+    /an array of texts/,
+  ],
+  'NVRTC makes no machine code for the architecture': [
+    compiledWith({ cubins: ['sm_999'] }),
+    /options\.cubins/,
+    /'sm_999', for which NVRTC \d+\.\d+ cannot compile/,
+    /leave it out, since such GPUs run the PTX/,
+  ],
   'the architecture is among the options': [
     compiledWith({ options: ['-arch=sm_90'] }),
     /options\.options/,
