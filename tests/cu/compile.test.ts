@@ -104,6 +104,26 @@ test('kernels keep their names, with those of their namespaces where two have th
   assert.doesNotMatch(made.ptx, /cuda_streams/)
 })
 
+test('a template of the host makes the kernels that it launches, for the arguments that it is used with', {
+  skip,
+}, async () => {
+  const made = await compile(`
+    template <class T, int N> __global__ void filled(T *x) { x[threadIdx.x] = N; }
+    template <class T, int N = 4> __device__ T twice(T x) { return N * x; }
+    template __device__ float twice<float, 2>(float);
+    template <typename T, int Size = 7>
+    void fill(T *x) { filled<T, 1><<<1, 32>>>(x); filled<T, Size><<<1, 32>>>(x); }
+    template <typename V> struct vector { V *data; };
+    template <typename T> void both(vector<T> x) { fill<T, 2>(x.data); filled<T, 5><<<1, 32>>>(x.data); }
+    template void fill<float, 3>(float *x);
+    template void both<unsigned int>(vector<unsigned int> x);
+    int main() { fill<double, 4>(nullptr); }`)
+  assert.deepEqual(
+    made.kernels.map(({ name }) => name),
+    ['filled_float_1', 'filled_float_3', 'filled_unsigned_int_5', 'filled_double_1', 'filled_double_4'],
+  )
+})
+
 test('structs and vectors by value are what the compiler lays out', { skip }, async () => {
   const made = await compile(`
     #include <cuda_fp16.h>
