@@ -288,14 +288,20 @@ function signatureOf(
 ): { readonly signature: readonly ParameterType[]; readonly wrong: readonly WrongParameter[] } {
   const wrong: WrongParameter[] = []
   const signature = probed.parameters.map((type, index): ParameterType => {
+    const written = kernel.parameters[index]
+    const what = `'${written?.text ?? `parameter ${index}`}' of ${kernel.expression}`
+    if (type.pointer === 'reference') {
+      const name = written?.name ?? `argument${index}`
+      const message = `${what} is a reference, by which no kernel gets a value: write a pointer, and '*${name}' where it is used, for memory of the device; without the & it is passed by value`
+      wrong.push({ start: written?.start ?? kernel.start, message })
+      return 'i32'
+    }
     if (type.pointer !== 'none') {
       const known = facts.map((each) => each?.parameters[index])
       return pointerOf(type, types, known)
     }
     const found = types.of(type.value)
     if ('type' in found && !isArray(found.type)) return found.type
-    const written = kernel.parameters[index]
-    const what = `'${written?.text ?? `parameter ${index}`}' of ${kernel.expression}`
     const why = 'wrong' in found ? `: it ${found.wrong}` : ''
     const way = 'pass its members as parameters of their own, or a pointer to it in device memory'
     const message = `${what} is passed by value, and JavaScript has no value for it${why}: ${way}`

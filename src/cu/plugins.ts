@@ -1,4 +1,5 @@
 /** Plug-ins for bundlers. Their interfaces are declared here as far as they are used, so that no bundler is needed for the types. */
+import { statSync } from 'node:fs'
 import { checkBoolean, readOptions } from '../base/arguments.js'
 import { compileCu } from './compile-cu.js'
 import type { CompiledCu } from './compiled-cu.js'
@@ -81,11 +82,26 @@ export function compilerOf(options: CuPluginOptions | undefined): Compile {
   readCuOptions(own)
   const writes = checkBoolean(declarations, 'options.declarations', true)
   return async (file) => {
-    const compiled = await compileCu(file, own)
+    const compiled = await compileAsItIs(file, own)
     if (writes) writeChanged(file.replace(/\.cu$/, '.d.cu.ts'), compiled.declaration)
     return compiled
   }
 }
+
+/** A file that is saved while it is compiled is compiled again: watchers drop a change that follows another one at once. */
+async function compileAsItIs(file: string, options: CuOptions): Promise<CompiledCu> {
+  const saved = timeOf(file)
+  try {
+    const compiled = await compileCu(file, options)
+    if (timeOf(file) === saved) return compiled
+  } catch (error) {
+    if (timeOf(file) === saved) throw error
+  }
+  return compileAsItIs(file, options)
+}
+
+/** When it was saved, in nanoseconds. */
+const timeOf = (file: string): bigint | undefined => statSync(file, { bigint: true, throwIfNoEntry: false })?.mtimeNs
 
 /**
  * A plug-in for Vite, Rollup and Rolldown, by which modules import files of CUDA C++. They are built again when a file or one of its

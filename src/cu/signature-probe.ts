@@ -24,10 +24,13 @@ export interface ProbedStruct {
   readonly members: readonly ({ readonly offset: number; readonly type: ProbedValue } | undefined)[]
 }
 
+/** By the number that a probe has for each. */
+const POINTERS = ['none', 'pointer', 'pointer to const', 'reference'] as const
+
 export interface ProbedType {
   /** What it is, or what it points to. */
   readonly value: ProbedValue
-  readonly pointer: 'none' | 'pointer' | 'pointer to const'
+  readonly pointer: (typeof POINTERS)[number]
 }
 
 export interface Probed {
@@ -144,6 +147,7 @@ template <class CsT> struct parameter : joined<bytes<0>, typename described<CsT>
 template <class CsT> struct parameter<CsT*> : joined<bytes<1>, typename described<CsT>::type> {};
 template <class CsT> struct parameter<const CsT*> : joined<bytes<2>, typename described<CsT>::type> {};
 template <class CsT> struct parameter<const volatile CsT*> : joined<bytes<2>, typename described<CsT>::type> {};
+template <class CsT> struct parameter<CsT&> : joined<bytes<3>, typename described<CsT>::type> {};
 template <unsigned CsN> struct numbers { unsigned char of[CsN]; };
 template <class CsT> struct made;
 template <unsigned char... CsB> struct made<bytes<CsB...>> {
@@ -207,11 +211,8 @@ class ProbeReader {
 
   parameters(): readonly ProbedType[] {
     return Array.from({ length: this.#next() }, (): ProbedType => {
-      const pointer = this.#next()
-      return {
-        pointer: pointer === 0 ? 'none' : pointer === 1 ? 'pointer' : 'pointer to const',
-        value: this.#value(),
-      }
+      const pointer = POINTERS[this.#next()] ?? 'none'
+      return { pointer, value: this.#value() }
     })
   }
 

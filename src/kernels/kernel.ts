@@ -233,12 +233,27 @@ export function loadKernel(
   text?: string,
 ): KernelImpl {
   const known = text === undefined ? undefined : modules.get(device)?.get(text)?.deref()
-  const code = known ?? loadCode(image, device)
+  const code = known ?? loadCodeOf(name, image, device)
   if (text !== undefined && known === undefined) {
     const loaded = modules.get(device) ?? new Map<string, WeakRef<ModuleImpl>>()
     modules.set(device, loaded.set(text, new WeakRef(code)))
   }
   return kernelIn(code, name, parameters, nanoseconds, inModule)
+}
+
+function loadCodeOf(kernel: string, image: ModuleImage, device: Device): ModuleImpl {
+  try {
+    return loadCode(image, device)
+  } catch (error) {
+    if (!(error instanceof CudaError && error.number === CUresult.UNSUPPORTED_PTX_VERSION)) throw error
+    throw fromCaller(() => explained(error, tooNew(kernel, image)))
+  }
+}
+
+function tooNew(kernel: string, image: ModuleImage): string {
+  const text = ArrayBuffer.isView(image) ? new TextDecoder().decode(image.subarray(0, 4096)) : ''
+  const version = /^\s*\.version\s+(\S+)/m.exec(text)?.[1] ?? ''
+  return `${printable(kernel)} is PTX of version ${version}, which is newer than the driver: update the driver, or make the PTX with an older compiler, or by cuda-streams/cu, which writes the oldest version that the code allows`
 }
 
 /** A variable of the module of a kernel. */
