@@ -14,6 +14,8 @@ export interface CompileRequest {
   /** The folder to write into; that of each source if undefined. */
   readonly out: string | undefined
   readonly arch: string | undefined
+  /** Architectures for which the modules have machine code, too. */
+  readonly cubins: readonly string[]
   /** Only declarations, for a project whose bundler or Node compiles the kernels. */
   readonly types: boolean
   /** The PTX as a file of its own, too. */
@@ -74,10 +76,10 @@ async function watchFor(files: ReadonlySet<string>, compileAll: () => Promise<bo
 
 async function compileOne(
   file: string,
-  { out, arch, options, types, ptx }: CompileRequest,
+  { out, arch, cubins, options, types, ptx }: CompileRequest,
 ): Promise<{ readonly text: string; readonly compiles: boolean; readonly includes: readonly string[] }> {
   try {
-    const compiled = await compileCu(file, { arch, options })
+    const compiled = await compileCu(file, { arch, cubins, options })
     const name = basename(file).replace(/\.cu$/, '')
     const folder = out ?? dirname(file)
     mkdirSync(folder, { recursive: true })

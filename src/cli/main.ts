@@ -9,7 +9,7 @@ import { examine } from './doctor.js'
 import { textOf } from './report.js'
 
 const USAGE = `Usage: cuda-streams doctor [--json] [--timeout SECONDS] [FILE.js...]
-       cuda-streams compile FILE.cu... [--out DIR] [--arch ARCH] [--types] [--ptx] [--watch] [-- OPTIONS]
+       cuda-streams compile FILE.cu... [--out DIR] [--arch ARCH] [--cubin ARCH]... [--types] [--ptx] [--watch] [-- OPTIONS]
        cuda-streams [--help | --version]
 
 doctor examines what cuda-streams needs on this machine, prints which driver a program gets and why, and tests each
@@ -24,6 +24,7 @@ for TypeScript. It needs NVRTC, and no GPU. The exit code is 1 if a file does no
 
   --out DIR          where to write (default: beside each file)
   --arch ARCH        the lowest architecture to compile for (default compute_75)
+  --cubin ARCH       machine code for such GPUs, too, as for sm_90; may be given several times
   --types            only declarations, FILE.d.cu.ts, for imports of FILE.cu itself
   --ptx              the code as FILE.ptx, too
   --watch            compiles again whenever a file changes
@@ -37,6 +38,7 @@ const OPTIONS = {
   timeout: { type: 'string' },
   out: { type: 'string' },
   arch: { type: 'string' },
+  cubin: { type: 'string', multiple: true },
   types: { type: 'boolean' },
   ptx: { type: 'boolean' },
   watch: { type: 'boolean' },
@@ -46,7 +48,7 @@ const OPTIONS = {
 /** The options of each command. */
 const COMMANDS: Readonly<Record<string, readonly string[]>> = {
   doctor: ['json', 'timeout'],
-  compile: ['out', 'arch', 'types', 'ptx', 'watch'],
+  compile: ['out', 'arch', 'cubin', 'types', 'ptx', 'watch'],
 }
 
 type Wanted =
@@ -61,7 +63,7 @@ function read(): Wanted {
   const [args, options] = end < 0 ? [all, []] : [all.slice(0, end), all.slice(end + 1)]
   const { values, positionals } = parseArgs({ args, options: OPTIONS, allowPositionals: true })
   const { help = false, version = false, json = false, timeout = '30', out, arch } = values
-  const { types = false, ptx = false, watch = false } = values
+  const { cubin: cubins = [], types = false, ptx = false, watch = false } = values
   if (help || version) return { what: help ? 'help' : 'version' }
   const [command, ...files] = positionals
   if (command === undefined) return { what: 'help' }
@@ -71,7 +73,7 @@ function read(): Wanted {
   if (wrong !== undefined) throw new Error(`${command} has no option --${wrong}`)
   if (command === 'compile') {
     if (files.length === 0) throw new Error('compile needs a file of CUDA C++')
-    return { what: 'compile', request: { files, out, arch, types, ptx, watch, options } }
+    return { what: 'compile', request: { files, out, arch, cubins, types, ptx, watch, options } }
   }
   const other = files.find((file) => !/\.(?:[cm]?js|ptx)$/.test(file))
   if (other !== undefined) throw new Error(`doctor takes files with compiled kernels, .js or .ptx, not '${other}'`)

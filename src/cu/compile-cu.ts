@@ -9,14 +9,21 @@ import { type CompiledSource, compileCuda, compileCudaNow, compilerLog, cudaHead
 import { type KernelFacts, type ParameterFacts, readKernelFacts } from '../ptx/ptx.js'
 import type { CompiledCu, CuKernel } from './compiled-cu.js'
 import { declarationText, isReserved, moduleText } from './cu-module.js'
-import { type CuOptions, readCuOptions, refusedOption } from './cu-options.js'
+import { CU_OPTIONS, type CuOptions, readCuOptions, refusedOption } from './cu-options.js'
 import { CuTypes } from './cu-types.js'
 import { DeviceSources, type SourceKernel } from './device-source.js'
 import { type CuDiagnostic, diagnostic, diagnosticsIn, refuse } from './diagnostics.js'
 import { foldersIn, type Includes, includesOf } from './includes.js'
 import { cachedFile, readCached, writeCached } from './ptx-cache.js'
 import { forOldDrivers, renamed, withoutPlaces, withoutUnusedVariables } from './ptx-text.js'
-import { type Probed, type ProbedType, probeDeclarations, readProbes, withoutProbes } from './signature-probe.js'
+import {
+  type Probed,
+  type ProbedType,
+  probeDeclarations,
+  readProbes,
+  withoutProbes,
+  withoutVariables,
+} from './signature-probe.js'
 import { positionOf } from './source-text.js'
 import { standardHeaders } from './standard-headers.js'
 
@@ -29,7 +36,8 @@ const IMPLICIT = IMPLICIT_HEADERS.map((name) => `#include <${name}>\n`).join('')
  * the same options. Functions of the host that the file has are left out; headers that NVRTC lacks, such as cuda_runtime.h and stdio.h,
  * are replaced.
  * @param file The path of the file.
- * @param options `arch`, the lowest architecture (default: 'compute_75'), and more `options` for NVRTC
+ * @param options `arch`, the lowest architecture (default: 'compute_75'), `cubins`, the architectures for which it is machine code, too, and
+ * more `options` for NVRTC
  * @throws {Error} (as a rejection) ERR_COMPILATION, a `CuError` with places and code frames, for mistakes in the source, and for
  * parameters that no signature can have, such as a union by value; ERR_UNSUPPORTED without NVRTC, which needs no GPU;
  * ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE
@@ -40,32 +48,48 @@ const IMPLICIT = IMPLICIT_HEADERS.map((name) => `#include <${name}>\n`).join('')
  */
 export async function compileCu(file: string, options?: CuOptions): Promise<CompiledCu> {
   const unit = unitOf(file, options)
-  const cached = cachedFile(unit.source)
-  const known = readCached(cached)
-  if (known !== undefined) return finish(unit, known)
-  const ptx = textIn(await withDiagnostics(unit, compileCuda(unit.source, 'ptx')))
-  writeCached(cached, ptx)
-  return finish(unit, ptx)
+  const codes: Uint8Array[] = []
+  for (const step of unit.steps) {
+    try {
+      codes.push(knownCode(step) ?? keptCode(step, await compileCuda(step.source, step.output)))
+    } catch (error) {
+      explain(unit, step, error)
+    }
+  }
+  return finish(unit, codes)
 }
 
 /**
  * As `compileCu()`, but blocks until the file is compiled: for where nothing can be awaited, such as hooks of Node's modules.
  * @param file The path of the file.
- * @param options `arch`, the lowest architecture (default: 'compute_75'), and more `options` for NVRTC
+ * @param options as for `compileCu()`
  * @throws {Error} as `compileCu()`
  */
 export function compileCuNow(file: string, options?: CuOptions): CompiledCu {
   const unit = unitOf(file, options)
-  const cached = cachedFile(unit.source)
-  const known = readCached(cached)
-  if (known !== undefined) return finish(unit, known)
-  try {
-    const ptx = textIn(compileCudaNow(unit.source, 'ptx'))
-    writeCached(cached, ptx)
-    return finish(unit, ptx)
-  } catch (error) {
-    return explain(unit, error)
-  }
+  const codes = unit.steps.map((step) => {
+    try {
+      return knownCode(step) ?? keptCode(step, compileCudaNow(step.source, step.output))
+    } catch (error) {
+      return explain(unit, step, error)
+    }
+  })
+  return finish(unit, codes)
+}
+
+const knownCode = ({ source, output }: Step): Uint8Array | undefined => readCached(cachedFile(source, output))
+
+function keptCode({ source, output }: Step, code: Uint8Array): Uint8Array {
+  writeCached(cachedFile(source, output), code)
+  return code
+}
+
+/** One run of the compiler. */
+interface Step {
+  /** As the options name it. */
+  readonly architecture: string
+  readonly output: 'cubin' | 'ptx'
+  readonly source: CompiledSource
 }
 
 /** A file with everything that its compilation needs. */
@@ -73,15 +97,17 @@ interface Unit {
   readonly file: string
   readonly sources: DeviceSources
   readonly includes: Includes
-  readonly source: CompiledSource
-  readonly arch: string
+  /** The name that the compiler has for the file. */
+  readonly name: string
+  /** First the PTX. Then for each architecture with a cubin its PTX, for what it says of the kernels, and the cubin. */
+  readonly steps: readonly Step[]
   /** The texts of the project's files, as people wrote them, by path. */
   readonly texts: ReadonlyMap<string, string>
 }
 
 function unitOf(path: string, options: CuOptions | undefined): Unit {
   const file = resolve(checkText(path, 'file', 'the path of a file of CUDA C++'))
-  const { arch, more } = readCuOptions(readOptions(options, ['arch', 'options']))
+  const { arch, cubins, more } = readCuOptions(readOptions(options, CU_OPTIONS))
   const text = textOfFile(file)
   const includes = includesOf(file, text, foldersIn(more, process.cwd()), cudaHeaderFolders())
   const sources = new DeviceSources()
@@ -92,14 +118,22 @@ function unitOf(path: string, options: CuOptions | undefined): Unit {
   const probes = probeDeclarations(
     sources.structs.map(({ members, refused }) => (refused === undefined ? members : [])),
   )
-  const source = {
-    text: `${IMPLICIT}${probes}#line 1 "${name}"\n${own}`,
-    file: name,
-    options: [`--gpu-architecture=${arch}`, '-lineinfo', '-diag-suppress=177', ...more],
-    headers,
+  const code = `${IMPLICIT}${probes}#line 1 "${name}"\n${own}`
+  const step = (architecture: string, output: Step['output'], own: readonly string[]): Step => {
+    const target = output === 'ptx' ? architecture.replace('sm_', 'compute_') : architecture
+    const all = [`--gpu-architecture=${target}`, ...own, '-diag-suppress=177', ...more]
+    return { architecture, output, source: { text: code, file: name, options: all, headers } }
   }
+  const steps = [
+    step(arch, 'ptx', ['-lineinfo']),
+    ...cubins.flatMap((sm) => [
+      step(sm, 'ptx', ['-lineinfo']),
+      // Line tables of machine code name where headers lie on this machine.
+      step(sm, 'cubin', withoutVariables),
+    ]),
+  ]
   const texts = new Map([[file, text], ...includes.own.map(({ file, text }): [string, string] => [file, text])])
-  return { file, sources, includes, source, arch, texts }
+  return { file, name, sources, includes, steps, texts }
 }
 
 function textOfFile(file: string): string {
@@ -112,14 +146,6 @@ function textOfFile(file: string): string {
 
 const textIn = (ptx: Uint8Array): string => new TextDecoder().decode(ptx).replace(/\0$/, '')
 
-async function withDiagnostics<T>(unit: Unit, compiled: Promise<T>): Promise<T> {
-  try {
-    return await compiled
-  } catch (error) {
-    return explain(unit, error)
-  }
-}
-
 /** What the compiler misses may be what was left out. */
 function withWayOut(found: CuDiagnostic, texts: ReadonlyMap<string, string>): CuDiagnostic {
   const [, name] = /^identifier "(\w+)" is undefined$/.exec(found.message) ?? []
@@ -131,11 +157,11 @@ function withWayOut(found: CuDiagnostic, texts: ReadonlyMap<string, string>): Cu
 }
 
 /** Throws what the compiler found, with places. */
-function explain({ file, includes, source, arch, texts }: Unit, error: unknown): never {
-  const files = new Map([[source.file, file], ...includes.own.map(({ name, file }): [string, string] => [name, file])])
+function explain({ file, name, includes, texts }: Unit, { architecture }: Step, error: unknown): never {
+  const files = new Map([[name, file], ...includes.own.map(({ name, file }): [string, string] => [name, file])])
   const log = compilerLog(error) ?? ''
   const found = diagnosticsIn(log, file, (name) => files.get(name) ?? name).map((each) => withWayOut(each, texts))
-  if (found.length === 0) throw refusedOption(log, arch) ?? error
+  if (found.length === 0) throw refusedOption(log, architecture) ?? error
   const { missing } = includes
   const note =
     missing.length === 0
@@ -144,8 +170,16 @@ function explain({ file, includes, source, arch, texts }: Unit, error: unknown):
   return refuse(`${file} does not compile`, found, filesOf(includes), note)
 }
 
-function finish(unit: Unit, compiled: string): CompiledCu {
-  const { file, sources, includes, texts } = unit
+function finish(unit: Unit, codes: readonly Uint8Array[]): CompiledCu {
+  const { file, sources, includes, steps, texts } = unit
+  const cubins = Object.fromEntries(
+    steps.flatMap(({ architecture, output }, index): [string, Uint8Array][] => {
+      const code = codes[index]
+      return output === 'cubin' && code !== undefined ? [[architecture, code]] : []
+    }),
+  )
+  const [compiled = '', ...others] = codes.filter((_, index) => steps[index]?.output === 'ptx').map(textIn)
+  const otherFacts = others.map((each) => readKernelFacts(withoutProbes(each)))
   const probes = readProbes(compiled)
   const found = sources.kernels.flatMap((kernel) => {
     const probed = probes.get(kernel.probe)
@@ -160,14 +194,17 @@ function finish(unit: Unit, compiled: string): CompiledCu {
   const kernels = found.map(({ kernel, probed }): CuKernel => {
     const name = names.get(kernel) ?? probed.name
     const text = texts.get(kernel.file) ?? ''
-    const known = facts.get(name)
-    const { signature, wrong } = signatureOf(kernel, probed, types, known instanceof Error ? undefined : known)
-    const shared = known instanceof Error ? 0 : (known?.staticSharedBytes ?? 0)
+    const known = [facts.get(name), ...otherFacts.map((each) => each.get(probed.name))].map((each) =>
+      each instanceof Error ? undefined : each,
+    )
+    const { signature, wrong } = signatureOf(kernel, probed, types, known)
+    const shared = Math.max(...known.map((each) => each?.staticSharedBytes ?? 0))
     if (shared > MOST_SHARED) mistakes.push(tooMuchShared(kernel, text, shared))
     for (const { start, message } of wrong)
       mistakes.push(diagnostic(kernel.file, text, positionOf(text, start), message))
     return {
       name,
+      mangledName: probed.name,
       signature,
       parameterNames: parameterNames(kernel, probed),
       file: kernel.file,
@@ -190,7 +227,7 @@ function finish(unit: Unit, compiled: string): CompiledCu {
     const mistake = diagnostic(file, texts.get(file) ?? '', { line: 1, column: 1 }, 'There is no kernel in this file')
     refuse(`${file} has nothing to launch`, [mistake], filesOf(includes), notes.join('\n'))
   }
-  const made = { file, ptx, kernels, structs: types.structs, includes: filesOf(includes), notes }
+  const made = { file, ptx, cubins, kernels, structs: types.structs, includes: filesOf(includes), notes }
   return { ...made, module: moduleText(made), declaration: declarationText(made) }
 }
 
@@ -247,15 +284,24 @@ function signatureOf(
   kernel: SourceKernel,
   probed: Probed,
   types: CuTypes,
-  facts: KernelFacts | undefined,
+  facts: readonly (KernelFacts | undefined)[],
 ): { readonly signature: readonly ParameterType[]; readonly wrong: readonly WrongParameter[] } {
   const wrong: WrongParameter[] = []
   const signature = probed.parameters.map((type, index): ParameterType => {
-    if (type.pointer !== 'none') return pointerOf(type, types, facts?.parameters[index])
-    const found = types.of(type.value)
-    if ('type' in found && !isArray(found.type)) return found.type
     const written = kernel.parameters[index]
     const what = `'${written?.text ?? `parameter ${index}`}' of ${kernel.expression}`
+    if (type.pointer === 'reference') {
+      const name = written?.name ?? `argument${index}`
+      const message = `${what} is a reference, by which no kernel gets a value: write a pointer, and '*${name}' where it is used, for memory of the device; without the & it is passed by value`
+      wrong.push({ start: written?.start ?? kernel.start, message })
+      return 'i32'
+    }
+    if (type.pointer !== 'none') {
+      const known = facts.map((each) => each?.parameters[index])
+      return pointerOf(type, types, known)
+    }
+    const found = types.of(type.value)
+    if ('type' in found && !isArray(found.type)) return found.type
     const why = 'wrong' in found ? `: it ${found.wrong}` : ''
     const way = 'pass its members as parameters of their own, or a pointer to it in device memory'
     const message = `${what} is passed by value, and JavaScript has no value for it${why}: ${way}`
@@ -268,8 +314,13 @@ function signatureOf(
 const isArray = (type: FieldType): type is readonly [FieldType, number] => Array.isArray(type)
 
 /** Memory that the library has no type for is bytes. */
-function pointerOf(type: ProbedType, types: CuTypes, known: ParameterFacts | undefined): ParameterType {
-  const access = accessOf(type, known)
+function pointerOf(type: ProbedType, types: CuTypes, known: readonly (ParameterFacts | undefined)[]): ParameterType {
+  // Code for a later architecture may do other things.
+  const [access = 'inout', ...others] = new Set(known.map((each) => accessOf(type, each)))
+  return typeOfPointer(type, types, others.length === 0 ? access : 'inout')
+}
+
+function typeOfPointer(type: ProbedType, types: CuTypes, access: Access): ParameterType {
   if (type.value.kind === 'pointer') return `${access} u64*`
   const found = types.of(type.value)
   const pointed = 'type' in found ? elementOf(found.type) : 'u8'

@@ -6,6 +6,8 @@ import type { ParameterType } from '../kernels/kernel-signature.js'
 export interface CuKernel {
   /** The name under which the module exports it, and which it has in reports: that of the source, and `reduce_float_256` for `reduce<float, 256>`. */
   readonly name: string
+  /** The name that C++ gives it, which it has in the cubins. */
+  readonly mangledName: string
   /** Its parameters, such as 'in f32*'. */
   readonly signature: readonly ParameterType[]
   /** The names of its parameters in the source. */
@@ -44,6 +46,8 @@ export interface CompiledCu {
   readonly file: string
   /** The code of all kernels. */
   readonly ptx: string
+  /** The same as machine code, by the architectures that `cubins` named. */
+  readonly cubins: Readonly<Record<string, Uint8Array>>
   /** In the order of the source. */
   readonly kernels: readonly CuKernel[]
   /** The structs of their parameters, each behind those that it is made of. */

@@ -4,11 +4,11 @@ import { type FieldType, type Struct, struct } from '../base/element-layout.js'
 import type { ParameterType, StructPointer } from '../kernels/kernel-signature.js'
 import type { CompiledCu, CuKernel, CuStruct } from './compiled-cu.js'
 
-type Made = Pick<CompiledCu, 'file' | 'ptx' | 'kernels' | 'structs'>
+type Made = Pick<CompiledCu, 'file' | 'ptx' | 'cubins' | 'kernels' | 'structs'>
 
 /** Words that JavaScript has for itself, and C++ does not; and those that these texts import. */
 const RESERVED =
-  /^(?:arguments|await|debugger|eval|export|extends|finally|function|import|in|instanceof|interface|let|null|package|super|typeof|var|with|yield|implements|ptx|struct|defineKernel|Struct|DefinedKernel)$/
+  /^(?:arguments|await|debugger|eval|export|extends|finally|function|import|in|instanceof|interface|let|null|package|super|typeof|var|with|yield|implements|ptx|cubins|struct|defineKernel|Struct|DefinedKernel)$/
 
 export const isReserved = (name: string): boolean => RESERVED.test(name)
 
@@ -33,8 +33,10 @@ export function typeText(type: ParameterType, structs: readonly CuStruct[]): str
   return `${access} ${nameOf(structs, struct)}*`
 }
 
+const base64Of = (code: Uint8Array): string => Buffer.from(code).toString('base64')
+
 /** JavaScript that exports the kernels and structs. */
-export function moduleText({ file, ptx, kernels, structs }: Made): string {
+export function moduleText({ file, ptx, cubins, kernels, structs }: Made): string {
   const fieldText = (type: FieldType): string => {
     if (typeof type === 'string') return quoted(type)
     return isElements(type) ? `[${fieldText(type[0])}, ${type[1]}]` : nameOf(structs, type)
@@ -50,9 +52,11 @@ export function moduleText({ file, ptx, kernels, structs }: Made): string {
     const options = struct(fields).alignment === alignment ? '' : `, { alignment: ${alignment} }`
     return `export const ${name} = struct({ ${members.join(', ')} }${options})`
   })
-  const exports = kernels.map(({ name, signature, parameterNames }) => {
+  const machineCode = Object.entries(cubins).map(([architecture, code]) => `  ${architecture}: '${base64Of(code)}',\n`)
+  const exports = kernels.map(({ name, mangledName, signature, parameterNames }) => {
     const names = parameterNames.length === 0 ? '' : `, parameterNames: [${parameterNames.map(quoted).join(', ')}]`
-    return `export const ${name} = defineKernel({ name: '${name}', ptx, signature: [${signature.map(parameterText).join(', ')}]${names} })`
+    const inCubins = mangledName === name ? 'cubins, ' : `cubins, mangledName: '${mangledName}', `
+    return `export const ${name} = defineKernel({ name: '${name}', ptx, ${machineCode.length === 0 ? '' : inCubins}signature: [${signature.map(parameterText).join(', ')}]${names} })`
   })
   const escaped = ptx.trim().replace(/[\\`]|\$\{/g, '\\$&')
   return [
@@ -60,6 +64,7 @@ export function moduleText({ file, ptx, kernels, structs }: Made): string {
     `import { defineKernel${structs.length === 0 ? '' : ', struct'} } from 'cuda-streams'`,
     '',
     `const ptx = \`\n${escaped}\n\``,
+    ...(machineCode.length === 0 ? [] : [`const cubins = {\n${machineCode.join('')}}`]),
     '',
     ...types,
     ...exports,

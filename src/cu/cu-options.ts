@@ -1,6 +1,7 @@
 /** The options of compilations of CUDA C++. */
 import { checkArray, checkText, nearest, readProperties } from '../base/arguments.js'
 import { invalidValue } from '../base/errors.js'
+import { isArchitecture } from '../kernels/cubins.js'
 import { nvrtcVersion } from '../native/nvrtc.js'
 
 /** The options of `compileCu()`. */
@@ -10,6 +11,11 @@ export interface CuOptions {
    * which every GPU since 2018 runs.
    */
   readonly arch?: string | undefined
+  /**
+   * Architectures such as 'sm_90' for which the file is compiled to machine code, too: GPUs of that major compute capability, and no
+   * lower minor one, take it, and their driver has nothing to compile. Default: none.
+   */
+  readonly cubins?: readonly string[] | undefined
   /** More options for NVRTC, such as '--use_fast_math', '-I include' or '-DTILE=32'. Default: none. */
   readonly options?: readonly string[] | undefined
 }
@@ -27,9 +33,22 @@ const KNOWN =
     ' ',
   )
 
+export const CU_OPTIONS = ['arch', 'cubins', 'options'] as const
+
 /** @throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE */
-export function readCuOptions(options: CuOptions): { readonly arch: string; readonly more: readonly string[] } {
-  const given = readProperties(options, ['arch', 'options'], 'options')
+export function readCuOptions(options: CuOptions): {
+  readonly arch: string
+  readonly cubins: readonly string[]
+  readonly more: readonly string[]
+} {
+  const given = readProperties(options, CU_OPTIONS, 'options')
+  const cubins = checkArray(given.cubins ?? [], 'options.cubins', "an array of texts such as 'sm_90'").map(
+    (each, index) => {
+      const text = checkText(each, `options.cubins[${index}]`, "a text such as 'sm_90'")
+      if (isArchitecture(text)) return text
+      throw invalidValue(`options.cubins[${index}] is '${text}': it must be such as 'sm_80' or 'sm_90'`)
+    },
+  )
   const more = checkArray(given.options ?? [], 'options.options', 'an array of texts').map((option, index) =>
     checkText(option, `options.options[${index}]`, 'a text'),
   )
@@ -39,7 +58,7 @@ export function readCuOptions(options: CuOptions): { readonly arch: string; read
   const last = more.at(-1)
   if (last !== undefined && NEED_VALUE.test(last))
     throw invalidValue(`options.options ends with '${last}', which needs a value: add it as the next text`)
-  return { arch: architecture(given.arch ?? DEFAULT_ARCH), more }
+  return { arch: architecture(given.arch ?? DEFAULT_ARCH), cubins: [...new Set(cubins)], more }
 }
 
 function architecture(given: unknown): string {
@@ -51,11 +70,13 @@ function architecture(given: unknown): string {
 }
 
 /** What NVRTC says of an option that it refuses, as the library says it; undefined where it says another thing. */
-export function refusedOption(log: string, arch: string): Error | undefined {
+export function refusedOption(log: string, architecture: string): Error | undefined {
   const nvrtc = `NVRTC ${nvrtcVersion()}`
   if (/invalid value for --gpu-architecture/.test(log)) {
     return invalidValue(
-      `options.arch is '${arch}', for which ${nvrtc} cannot compile: name another, such as 'compute_75', which runs on later GPUs too; for newer ones install a newer NVRTC`,
+      architecture.startsWith('sm_')
+        ? `options.cubins has '${architecture}', for which ${nvrtc} cannot compile: leave it out, since such GPUs run the PTX; for newer ones install a newer NVRTC`
+        : `options.arch is '${architecture}', for which ${nvrtc} cannot compile: name another, such as 'compute_75', which runs on later GPUs too; for newer ones install a newer NVRTC`,
     )
   }
   const [, option] = /unrecognized option (\S+) found/.exec(log) ?? []

@@ -59,6 +59,23 @@ interface KernelTemplate {
   readonly comment: string
 }
 
+/** A launch of a kernel template in a function of the host. */
+interface TemplateLaunch {
+  /** Such as 'reduce<T, 256>'. */
+  readonly expression: string
+  /** The same with its namespaces. */
+  readonly written: string
+  readonly kernel: KernelTemplate
+}
+
+/** A template of a function of the host. */
+interface HostTemplate {
+  /** The names of the template's parameters. */
+  readonly parameters: readonly string[]
+  /** Those whose arguments are known where the template's own are. */
+  readonly launches: TemplateLaunch[]
+}
+
 interface Edit {
   readonly start: number
   readonly end: number
@@ -100,6 +117,8 @@ export class DeviceSources {
   readonly structs: SourceStruct[] = []
   /** By their name. */
   readonly templates = new Map<string, KernelTemplate>()
+  /** By their name. */
+  readonly hostTemplates = new Map<string, HostTemplate>()
   /** Expressions that have a probe, such as 'reduce<float>'. */
   readonly probed = new Set<string>()
   /** Names of types, constants and macros that an argument of a template may have. */
@@ -469,13 +488,22 @@ class DeviceSource {
       return
     }
     const isKept = [...words].some((word) => ON_DEVICE.has(word) || MAY_BE_ON_DEVICE.test(word))
-    if (isKept || found.isInstantiation) return
+    if (isKept) return
+    const name = this.#nameStart(parameters)
+    if (found.isInstantiation) {
+      if (!this.all.hostTemplates.has(this.#tokens[name]?.text ?? '')) return
+      this.#instantiate(name, behind)
+      this.#blank(at, behind)
+      return
+    }
     if (words.has('constexpr') || words.has('consteval')) {
       const start = this.#tokens[head]?.start ?? 0
       this.#edits.push({ start, end: start, text: '__host__ __device__ ' })
       return
     }
-    this.#launches(parameters, behind, path)
+    const template = found.isTemplate ? { parameters: this.#templateParameters(at), launches: [] } : undefined
+    if (template !== undefined) this.all.hostTemplates.set(this.#tokens[name]?.text ?? '', template)
+    this.#launches(parameters, behind, path, template)
     if (words.has('virtual')) this.#refuse('has virtual functions')
     const declarator = this.#tokens.slice(at, parameters).map(({ text }) => text)
     if (declarator.some((text, index) => text === '(' && declarator[index + 1] === '*'))
@@ -497,23 +525,81 @@ class DeviceSource {
     return Math.max(0, at)
   }
 
-  /** Kernel templates that a function of the host launches with arguments that mean the same outside of it. */
-  #launches(from: number, behind: number, path: readonly string[]): void {
-    for (let at = from; at + 2 < behind; at++) {
+  /**
+   * Kernel templates that a function of the host launches with arguments that mean the same outside of it. Those that need the arguments
+   * of the function's own template wait for these.
+   */
+  #launches(from: number, behind: number, path: readonly string[], own?: HostTemplate): void {
+    for (let at = from; at < behind; at++) {
+      if (this.#is(at, '(') && this.#is(at - 1, '>')) this.#instantiate(this.#nameStart(at), behind)
       if (!(this.#is(at, '<') && this.#is(at + 1, '<') && this.#is(at + 2, '<'))) continue
       if (!this.#is(at - 1, '>')) continue
       const name = this.#nameStart(at)
       const template = this.all.templates.get(this.#tokens[name]?.text ?? '')
       if (template === undefined) continue
-      const isKnown = this.#tokens
-        .slice(name + 2, at - 1)
-        .every(({ text }) => KNOWN.test(text) || this.all.declared.has(text))
-      const [start, end] = [this.#tokens[name]?.start ?? 0, this.#tokens[at]?.start ?? 0]
-      if (isKnown) this.#probe(this.text.slice(start, end).trim(), { ...template, path }, behind)
+      const qualified = this.#qualified(name)
+      const textFrom = (first: number): string =>
+        this.text.slice(this.#tokens[first]?.start, this.#tokens[at]?.start).trim()
+      const kernel = { ...template, path: qualified === name ? path : template.path }
+      const launch = { expression: textFrom(name), written: textFrom(qualified), kernel }
+      if (this.#isKnown(launch.expression)) this.#probe(launch.expression, kernel, behind, launch.written)
+      else own?.launches.push(launch)
     }
   }
 
-  #probe(expression: string, kernel: Omit<SourceKernel, 'probe' | 'expression'>, behind: number): void {
+  /** The kernels of a template of a function of the host whose arguments stand here. */
+  #instantiate(name: number, behind: number): void {
+    const template = this.all.hostTemplates.get(this.#tokens[name]?.text ?? '')
+    if (template === undefined || !this.#is(name + 1, '<')) return
+    const given = this.#listed(name + 1).map((tokens) => tokens.map(({ text }) => text).join(' '))
+    const values = new Map(template.parameters.map((parameter, index) => [parameter, given[index] ?? parameter]))
+    const filled = (text: string): string => text.replace(/[A-Za-z_]\w*/g, (word) => values.get(word) ?? word)
+    for (const { expression, written, kernel } of template.launches) {
+      if (this.#isKnown(filled(expression))) this.#probe(filled(expression), kernel, behind, filled(written))
+    }
+  }
+
+  /** Do the arguments of a template mean the same everywhere? */
+  #isKnown(expression: string): boolean {
+    const words = tokensOf(expression.replace(/^\w+\s*/, '')).tokens
+    return words.every(({ text }) => KNOWN.test(text) || this.all.declared.has(text))
+  }
+
+  #templateParameters(at: number): readonly string[] {
+    return this.#listed(at + 1).map((tokens) => {
+      const value = tokens.findIndex(({ text }) => text === '=')
+      return (value < 0 ? tokens : tokens.slice(0, value)).at(-1)?.text ?? ''
+    })
+  }
+
+  /** What stands between angle brackets, with commas between. */
+  #listed(open: number): readonly (readonly Token[])[] {
+    const parts: Token[][] = [[]]
+    const behind = this.#behindAngles(open, this.#tokens.length)
+    let depth = 0
+    for (const token of this.#tokens.slice(open + 1, behind - 1)) {
+      if ('<('.includes(token.text)) depth++
+      else if ('>)'.includes(token.text)) depth--
+      if (token.text === ',' && depth === 0) parts.push([])
+      else parts.at(-1)?.push(token)
+    }
+    return parts
+  }
+
+  /** Where the namespaces before a name begin. */
+  #qualified(name: number): number {
+    let first = name
+    while (this.#is(first - 1, '::')) first -= /^[A-Za-z_]\w*$/.test(this.#tokens[first - 2]?.text ?? '') ? 2 : 1
+    return first
+  }
+
+  /** `written` is the expression with what it needs where the probe stands. */
+  #probe(
+    expression: string,
+    kernel: Omit<SourceKernel, 'probe' | 'expression'>,
+    behind: number,
+    written = expression,
+  ): void {
     const key = [...kernel.path, expression.replace(/\s+/g, '')].join('::')
     if (expression.includes('<') && this.all.probed.has(key)) return
     this.all.probed.add(key)
@@ -526,7 +612,7 @@ class DeviceSource {
     const probe = this.all.kernels.length
     this.all.kernels.push({ probe, expression: expression.replace(/\s+/g, ' '), ...known })
     const end = this.#tokens[behind - 1]?.end ?? this.text.length
-    this.#edits.push({ start: end, end, text: ` ${probeOf(probe, expression)}` })
+    this.#edits.push({ start: end, end, text: ` ${probeOf(probe, written)}` })
   }
 
   #parameters(open: number): readonly SourceParameter[] {

@@ -1,8 +1,9 @@
 /** Plug-ins for bundlers. Their interfaces are declared here as far as they are used, so that no bundler is needed for the types. */
+import { statSync } from 'node:fs'
 import { checkBoolean, readOptions } from '../base/arguments.js'
 import { compileCu } from './compile-cu.js'
 import type { CompiledCu } from './compiled-cu.js'
-import { type CuOptions, readCuOptions } from './cu-options.js'
+import { CU_OPTIONS, type CuOptions, readCuOptions } from './cu-options.js'
 import { type CuDiagnostic, isCuError } from './diagnostics.js'
 import { writeChanged } from './write-changed.js'
 
@@ -72,25 +73,40 @@ export interface CuEsbuildModule {
 }
 
 const NAME = 'cuda-streams:cu'
-const OPTIONS = ['arch', 'options', 'declarations'] as const
+const OPTIONS = [...CU_OPTIONS, 'declarations'] as const
 
 type Compile = (file: string) => Promise<CompiledCu>
 
 export function compilerOf(options: CuPluginOptions | undefined): Compile {
-  const { arch, options: more, declarations } = readOptions(options, OPTIONS)
-  readCuOptions({ arch, options: more })
+  const { declarations, ...own } = readOptions(options, OPTIONS)
+  readCuOptions(own)
   const writes = checkBoolean(declarations, 'options.declarations', true)
   return async (file) => {
-    const compiled = await compileCu(file, { arch, options: more })
+    const compiled = await compileAsItIs(file, own)
     if (writes) writeChanged(file.replace(/\.cu$/, '.d.cu.ts'), compiled.declaration)
     return compiled
   }
 }
 
+/** A file that is saved while it is compiled is compiled again: watchers drop a change that follows another one at once. */
+async function compileAsItIs(file: string, options: CuOptions): Promise<CompiledCu> {
+  const saved = timeOf(file)
+  try {
+    const compiled = await compileCu(file, options)
+    if (timeOf(file) === saved) return compiled
+  } catch (error) {
+    if (timeOf(file) === saved) throw error
+  }
+  return compileAsItIs(file, options)
+}
+
+/** When it was saved, in nanoseconds. */
+const timeOf = (file: string): bigint | undefined => statSync(file, { bigint: true, throwIfNoEntry: false })?.mtimeNs
+
 /**
  * A plug-in for Vite, Rollup and Rolldown, by which modules import files of CUDA C++. They are built again when a file or one of its
  * headers changes, and mistakes have their places.
- * @param options `arch` and `options` as for `compileCu()`; `declarations`: whether they are written beside the files (default: true)
+ * @param options `arch`, `cubins` and `options` as for `compileCu()`; `declarations`: whether they are written beside the files (default: true)
  * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE
  */
 export function cuRollup(options?: CuPluginOptions): CuRollupPlugin {
@@ -120,7 +136,7 @@ export function cuRollup(options?: CuPluginOptions): CuRollupPlugin {
 /**
  * A plug-in for esbuild and Bun, by which modules import files of CUDA C++. esbuild builds them again when a file or one of its headers
  * changes, and mistakes have their places.
- * @param options `arch` and `options` as for `compileCu()`; `declarations`: whether they are written beside the files (default: true)
+ * @param options `arch`, `cubins` and `options` as for `compileCu()`; `declarations`: whether they are written beside the files (default: true)
  * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE
  */
 export function cuEsbuild(options?: CuPluginOptions): CuEsbuildPlugin {

@@ -24,10 +24,13 @@ export interface ProbedStruct {
   readonly members: readonly ({ readonly offset: number; readonly type: ProbedValue } | undefined)[]
 }
 
+/** By the number that a probe has for each. */
+const POINTERS = ['none', 'pointer', 'pointer to const', 'reference'] as const
+
 export interface ProbedType {
   /** What it is, or what it points to. */
   readonly value: ProbedValue
-  readonly pointer: 'none' | 'pointer' | 'pointer to const'
+  readonly pointer: (typeof POINTERS)[number]
 }
 
 export interface Probed {
@@ -105,10 +108,17 @@ function specializations(): string {
 
 const MODIFIED = ['const', 'volatile', 'const volatile']
 
+/** Defined where machine code is made: it gets the instances of templates that the probes name, and no variables. */
+const NO_VARIABLES = 'cuda_streams_no_variables'
+export const withoutVariables: readonly string[] = [`-D${NO_VARIABLES}`]
+
 /** Stands before the source. `members` are those of its structs, in their order. C++11 reads it. */
-export const probeDeclarations = (
-  members: readonly (readonly string[])[],
-): string => `struct __half; struct __half2; struct __nv_bfloat16; struct __nv_bfloat162;
+export const probeDeclarations = (members: readonly (readonly string[])[]): string => `#ifdef ${NO_VARIABLES}
+#define cuda_streams_probe(CsN, ...) static __device__ void cuda_streams_kernel_##CsN() { (void)&__VA_ARGS__; }
+#else
+#define cuda_streams_probe(CsN, ...) extern "C" { __attribute__((used)) __device__ ::cuda_streams::signature<decltype(__VA_ARGS__)>::type cuda_streams_signature_##CsN = ::cuda_streams::signature<decltype(__VA_ARGS__)>::value; __attribute__((used)) __device__ decltype(__VA_ARGS__)* cuda_streams_kernel_##CsN = &__VA_ARGS__; }
+#endif
+struct __half; struct __half2; struct __nv_bfloat16; struct __nv_bfloat162;
 namespace cuda_streams {
 template <unsigned char... CsB> struct bytes {};
 template <unsigned CsN> struct word { typedef bytes<(CsN & 255), (CsN >> 8 & 255), (CsN >> 16 & 255), (CsN >> 24)> type; };
@@ -137,6 +147,7 @@ template <class CsT> struct parameter : joined<bytes<0>, typename described<CsT>
 template <class CsT> struct parameter<CsT*> : joined<bytes<1>, typename described<CsT>::type> {};
 template <class CsT> struct parameter<const CsT*> : joined<bytes<2>, typename described<CsT>::type> {};
 template <class CsT> struct parameter<const volatile CsT*> : joined<bytes<2>, typename described<CsT>::type> {};
+template <class CsT> struct parameter<CsT&> : joined<bytes<3>, typename described<CsT>::type> {};
 template <unsigned CsN> struct numbers { unsigned char of[CsN]; };
 template <class CsT> struct made;
 template <unsigned char... CsB> struct made<bytes<CsB...>> {
@@ -175,10 +186,7 @@ export function structMark(number: number, name: string, isWithin: boolean): str
 }
 
 /** The probe of a kernel, in the scope where it is declared. */
-export const probeOf = (number: number, expression: string): string => {
-  const signature = `::cuda_streams::signature<decltype(${expression})>`
-  return `extern "C" { __attribute__((used)) __device__ ${signature}::type cuda_streams_signature_${number} = ${signature}::value; __attribute__((used)) __device__ decltype(${expression})* cuda_streams_kernel_${number} = &${expression}; }`
-}
+export const probeOf = (number: number, expression: string): string => `cuda_streams_probe(${number}, ${expression})`
 
 const ADDRESS = /^\.\S.* \w*?cuda_streams_kernel_(\d+)E? = (\S+);$/gm
 const NUMBERS = /^\.\S.* \w*?cuda_streams_signature_(\d+)E?\[\d+\] = \{([\d, ]*)\};$/gm
@@ -203,11 +211,8 @@ class ProbeReader {
 
   parameters(): readonly ProbedType[] {
     return Array.from({ length: this.#next() }, (): ProbedType => {
-      const pointer = this.#next()
-      return {
-        pointer: pointer === 0 ? 'none' : pointer === 1 ? 'pointer' : 'pointer to const',
-        value: this.#value(),
-      }
+      const pointer = POINTERS[this.#next()] ?? 'none'
+      return { pointer, value: this.#value() }
     })
   }
 

@@ -435,6 +435,8 @@ export interface KernelSource {
   readonly text: string
   /** What was compiled of it before. */
   readonly ptx: Uint8Array | undefined
+  /** Machine code for the device, in place of the PTX; the simulator takes the PTX. */
+  readonly cubin?: Uint8Array | undefined
   /** The name of the file in the compiler's messages. */
   readonly file: string
   /** NVRTC's options. */

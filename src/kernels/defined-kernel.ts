@@ -18,6 +18,7 @@ import type { HostKernel, KernelSource, LaunchShape, ModuleImage } from '../driv
 import type { OpenMemory } from '../memory/buffer.js'
 import type { DeviceBuffer } from '../memory/device-buffer.js'
 import type { StreamImpl } from '../streams/stream-impl.js'
+import { cubinFor, readCubins } from './cubins.js'
 import type { SimulatedGrid, SimulatedThread } from './host-implementation.js'
 import { CHECKED_THREADS, checkedViews, runThreads } from './host-implementation.js'
 import { type KernelImpl, loadKernel, variableIn } from './kernel.js'
@@ -105,6 +106,14 @@ export interface KernelDefinition<S extends readonly ParameterType[]> {
   readonly source?: string | undefined
   /** The kernel as PTX, made before: then no NVRTC is needed where it runs. `nvcc --ptx`, or NVRTC, makes it. */
   readonly ptx?: string | undefined
+  /**
+   * Machine code besides the `ptx`, by the architecture that it is for, as base64: `{ sm_90: readFileSync('axpy.cubin', 'base64') }`. A
+   * GPU takes the latest of those that it runs (its major compute capability, and no later minor one), so that the driver has nothing to
+   * compile; other GPUs and the simulator take the PTX.
+   */
+  readonly cubins?: Readonly<Record<string, string>> | undefined
+  /** The kernel's name in the cubins, where it is not `extern "C"` there: C++ changes it, to such as '_Z4axpyifPKfPf'. Default: `name`. */
+  readonly mangledName?: string | undefined
   /** More options for NVRTC, such as '--use_fast_math' or '-lineinfo'. Default: none. */
   readonly options?: readonly string[] | undefined
   /** Its parameters in order, such as 'in f32*', 'f32x4', or a struct. */
@@ -140,6 +149,8 @@ const DEFINITION = [
   'name',
   'source',
   'ptx',
+  'cubins',
+  'mangledName',
   'options',
   'signature',
   'parameterNames',
@@ -163,6 +174,8 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
   declare readonly [implementation]: readonly Parameter[]
   readonly #source: string
   readonly #ptx: string | undefined
+  readonly #cubins: ReadonlyMap<string, string>
+  readonly #mangledName: string
   readonly #options: readonly string[]
   /** For the simulator, which takes it for compiled code. */
   readonly #host: HostKernel | undefined
@@ -191,6 +204,12 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
     }
     this.#source = source === undefined ? '' : checkText(source, 'definition.source', 'CUDA C++ as text')
     this.#ptx = ptx === undefined ? undefined : checkText(ptx, 'definition.ptx', 'PTX as text')
+    if (ptx === undefined && given.cubins !== undefined)
+      throw invalidValue(
+        'definition.cubins needs definition.ptx, for the simulator and for GPUs that none of them is for',
+      )
+    this.#cubins = readCubins(given.cubins ?? {}, 'definition.cubins')
+    this.#mangledName = checkText(given.mangledName ?? this.name, 'definition.mangledName', 'the name of a kernel')
     this.#options = checkArray(given.options ?? [], 'definition.options', 'an array of texts').map((option, index) =>
       checkText(option, `definition.options[${index}]`, 'a text'),
     )
@@ -256,7 +275,8 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
     const kernel = checkThis(this, isDefinedKernel, 'a DefinedKernel')
     if (!isDevice(device)) throw invalidType('device', 'a Device', device)
     if (!kernel.#kernels.has(device)) {
-      kernel.#addKernel(device, await driverOf(device).kernels.compile(kernel.#sourceFor(device)))
+      const source = kernel.#sourceFor(device)
+      kernel.#addKernel(device, source, await driverOf(device).kernels.compile(source))
     }
     return this
   }
@@ -306,22 +326,30 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
 
   static #of(kernel: DefinedKernel, device: Device): KernelImpl {
     const known = kernel.#kernels.get(device)
-    return known ?? kernel.#addKernel(device, driverOf(device).kernels.compileNow(kernel.#sourceFor(device)))
+    if (known !== undefined) return known
+    const source = kernel.#sourceFor(device)
+    return kernel.#addKernel(device, source, driverOf(device).kernels.compileNow(source))
   }
 
-  #addKernel(device: Device, image: ModuleImage): KernelImpl {
-    const shared = this.#host === undefined ? this.#ptx : undefined
-    const kernel = loadKernel(image, device, this.name, this[implementation], this.#nanoseconds, shared)
+  #addKernel(device: Device, source: KernelSource, image: ModuleImage): KernelImpl {
+    const isMachineCode = ArrayBuffer.isView(image) && image === source.cubin
+    const compiled = isMachineCode ? cubinFor(this.#cubins, device.computeCapability) : this.#ptx
+    const text = this.#host === undefined ? compiled : undefined
+    const inModule = isMachineCode ? this.#mangledName : this.name
+    const kernel = loadKernel(image, device, this.name, this[implementation], this.#nanoseconds, inModule, text)
     this.#kernels.set(device, kernel)
     return kernel
   }
 
-  #sourceFor({ computeCapability: { major, minor } }: Device): KernelSource {
+  #sourceFor({ computeCapability }: Device): KernelSource {
+    const { major, minor } = computeCapability
+    const code = cubinFor(this.#cubins, computeCapability)
+    const cubin = code === undefined ? undefined : Uint8Array.from(atob(code), (letter) => letter.charCodeAt(0))
     const options = [`--gpu-architecture=sm_${major}${minor}`, ...this.#options]
     const text = this.#source
     const ptx = this.#ptx === undefined ? undefined : new TextEncoder().encode(this.#ptx)
     const host = this.#host === undefined ? undefined : new Map([[this.name, this.#host]])
-    return { text, ptx, file: `${this.name}.cu`, options, host, compares: this.#compares }
+    return { text, ptx, cubin, file: `${this.name}.cu`, options, host, compares: this.#compares }
   }
 }
 
@@ -331,7 +359,7 @@ const isDefinedKernel = (value: unknown): value is DefinedKernel =>
 /**
  * One kernel for both drivers: `stream.launch(kernel, config, ...args)` runs it on the driver of the stream. Nothing is
  * compiled yet. The definition is read once, here: a later change of it has no effect.
- * @param definition `name`, `source` in CUDA C++ (or `ptx`) and `signature`; `options` for NVRTC; a host implementation in JavaScript: `simulate` for
+ * @param definition `name`, `source` in CUDA C++ (or `ptx`, with `cubins` if wanted) and `signature`; `options` for NVRTC; a host implementation in JavaScript: `simulate` for
  * one thread or `simulateGrid` for all, what the simulator `runs`, and the `nanoseconds` that a launch takes there
  * @throws {Error} ERR_INVALID_ARG_TYPE; ERR_INVALID_ARG_VALUE for an unknown parameter type, with both `simulate` and
  * `simulateGrid`, and for `runs` that needs one of them; ERR_OUT_OF_RANGE for `nanoseconds`

@@ -213,7 +213,9 @@ export function checkMemoryOpen(
     if (typeof argument === 'object') {
       if (ArrayBuffer.isView(argument)) continue
       if (argument.isClosed) throw closedArgument(nameOf(kernel, parameter, index), argument)
-      const { pointer } = argument.openFor(driver)
+      if (argument.allocation.driver !== driver)
+        throw argument.ofAnotherDriver(driver, `${nameOf(kernel, parameter, index)}: `)
+      const { pointer } = argument
       // V8 calls C for the remainder of a number beyond 32 bits.
       if ((pointer & (parameter.element.alignment - 1)) !== 0) {
         throw misaligned(nameOf(kernel, parameter, index), String(argument), parameter)

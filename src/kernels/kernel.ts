@@ -215,12 +215,13 @@ export class Module extends HandleObject {
 /** Loads what a compiler, or the program, has made. */
 export const loadModule = (image: ModuleImage, device: Device): Module => makeModule(loadCode(image, device))
 
-/** Modules that no program sees and nobody closes, by the text of their PTX. */
+/** Modules that no program sees and nobody closes, by the text of their PTX or machine code. */
 const modules = new WeakMap<Device, Map<string, WeakRef<ModuleImpl>>>()
 
 /**
  * A kernel of a module that no program sees and nobody closes.
- * @param ptx The text that the image was made of, if it is PTX: kernels of the same text share one module, and so its variables.
+ * @param name Its name for the program, and `inModule` that in the module.
+ * @param text The text that the image was made of, if it was compiled before: kernels of the same share one module, and so its variables.
  */
 export function loadKernel(
   image: ModuleImage,
@@ -228,15 +229,31 @@ export function loadKernel(
   name: string,
   parameters: readonly Parameter[],
   nanoseconds: number | undefined,
-  ptx?: string,
+  inModule: string,
+  text?: string,
 ): KernelImpl {
-  const known = ptx === undefined ? undefined : modules.get(device)?.get(ptx)?.deref()
-  const code = known ?? loadCode(image, device)
-  if (ptx !== undefined && known === undefined) {
+  const known = text === undefined ? undefined : modules.get(device)?.get(text)?.deref()
+  const code = known ?? loadCodeOf(name, image, device)
+  if (text !== undefined && known === undefined) {
     const loaded = modules.get(device) ?? new Map<string, WeakRef<ModuleImpl>>()
-    modules.set(device, loaded.set(ptx, new WeakRef(code)))
+    modules.set(device, loaded.set(text, new WeakRef(code)))
   }
-  return kernelIn(code, name, parameters, nanoseconds)
+  return kernelIn(code, name, parameters, nanoseconds, inModule)
+}
+
+function loadCodeOf(kernel: string, image: ModuleImage, device: Device): ModuleImpl {
+  try {
+    return loadCode(image, device)
+  } catch (error) {
+    if (!(error instanceof CudaError && error.number === CUresult.UNSUPPORTED_PTX_VERSION)) throw error
+    throw fromCaller(() => explained(error, tooNew(kernel, image)))
+  }
+}
+
+function tooNew(kernel: string, image: ModuleImage): string {
+  const text = ArrayBuffer.isView(image) ? new TextDecoder().decode(image.subarray(0, 4096)) : ''
+  const version = /^\s*\.version\s+(\S+)/m.exec(text)?.[1] ?? ''
+  return `${printable(kernel)} is PTX of version ${version}, which is newer than the driver: update the driver, or make the PTX with an older compiler, or by cuda-streams/cu, which writes the oldest version that the code allows`
 }
 
 /** A variable of the module of a kernel. */
@@ -262,12 +279,13 @@ function kernelIn(
   name: string,
   parameters: readonly Parameter[],
   nanoseconds: number | undefined,
+  inModule = name,
 ): KernelImpl {
   let handle: KernelHandle
   try {
-    handle = code.driver.kernels.kernel(code.handle, name, parameters.map(passedAs))
+    handle = code.driver.kernels.kernel(code.handle, inModule, parameters.map(passedAs))
   } catch (error) {
-    throw missing(error, notFound(name))
+    throw missing(error, notFound(inModule))
   }
   return new KernelImpl(code, name, parameters, handle, nanoseconds)
 }

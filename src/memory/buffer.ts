@@ -71,10 +71,15 @@ export class BufferImpl implements OpenMemory {
   openFor(driver: Driver): this {
     this.checkOpen()
     if (this.allocation.driver === driver) return this
+    throw this.ofAnotherDriver(driver)
+  }
+
+  /** @param name Where a message begins that says of which argument it is. */
+  ofAnotherDriver(driver: Driver, name = ''): Error {
     const owner = another(this.allocation.driver, driver)
-    throw stateError(
+    return stateError(
       'ERR_DEVICE_MISMATCH',
-      `${this} belongs to ${owner} than the stream it is used with: use memory of the stream's own device`,
+      `${name}${this} belongs to ${owner} than the stream it is used with: use memory of the stream's own device`,
     )
   }
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { test } from 'node:test'
@@ -60,6 +60,17 @@ test('other folders, only declarations, and options for NVRTC', { skip }, () => 
   const made = ['compile', 'scale.cu', '--out', 'build/kernels', '--types', '--arch', 'sm_80', '--', '-DUNUSED=1']
   assert.equal(run(command, ...made).status, 0)
   assert.deepEqual(readdirSync(join(folder, 'build', 'kernels')), ['scale.d.cu.ts'])
+})
+
+test('machine code for the architectures that are named', { skip }, () => {
+  const { folder, run } = project()
+  const { status, stderr } = run(command, 'compile', 'scale.cu', '--cubin', 'sm_80', '--cubin', 'sm_90')
+  assert.deepEqual([status, stderr], [0, ''])
+  const module = readFileSync(join(folder, 'scale.cu.js'), 'utf8')
+  assert.deepEqual(
+    [...module.matchAll(/^ {2}(sm_\d+): 'f0VM/gm)].map(([, architecture]) => architecture),
+    ['sm_80', 'sm_90'],
+  )
 })
 
 test('mistakes are shown in the source, and the others are compiled', { skip }, () => {

@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { defineKernel, Module, Program, Stream } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
 import { collectingUncaught } from '../../src/base/uncaught.js'
+import { compileCudaNow } from '../../src/native/nvrtc.js'
 import { lacksNvrtc } from '../helpers/nvrtc.js'
 import { onEveryBackend } from '../helpers/suite.js'
 
@@ -70,6 +71,27 @@ onEveryBackend('code of a GPU', (bench) => {
     for (const wrong of [{}, { source: '', ptx: '' }]) {
       assert.throws(() => defineKernel({ name: 'f', signature: [], ...wrong }), { code: 'ERR_INVALID_ARG_VALUE' })
     }
+  })
+
+  test('K10 a kernel with machine code for this GPU runs that, and the PTX on the simulator', COMPILES, async () => {
+    const { major, minor } = device.computeCapability
+    const made = (text: string, output: 'cubin' | 'ptx') => {
+      const architecture = output === 'ptx' ? 'compute_75' : `sm_${major}${minor}`
+      return Buffer.from(compileCudaNow({ text, file: 'one.cu', options: [`-arch=${architecture}`] }, output))
+    }
+    const one = defineKernel({
+      name: 'one',
+      ptx: made('extern "C" __global__ void one(unsigned *x) { *x = 1; }', 'ptx').toString().replace('\0', ''),
+      cubins: {
+        [`sm_${major}${minor}`]: made('__global__ void one(unsigned *x) { *x = 2; }', 'cubin').toString('base64'),
+      },
+      mangledName: '_Z3onePj',
+      signature: ['out u32*'],
+    })
+    using stream = bench.stream()
+    using out = device.alloc(4, { stream })
+    stream.launch(one, { grid: 1, block: 1 }, out)
+    assert.deepEqual(await stream.download(out, Uint32Array), Uint32Array.of(device.driver === 'sim' ? 1 : 2))
   })
 
   test('K10 headers of CUDA are found, and options reach the compiler', COMPILES, async () => {

@@ -38,7 +38,8 @@ const SANITIZER = 'mode, fix, causal, device, stacks, suppress, atOnce, exitCode
 const EXPLORE = 'devices, maxRuns, maxMilliseconds, seed, strategy, faults, onProgress'
 const LAUNCH =
   'grid, threads, block, sharedMemory, cooperative, cluster, programmatic, priority, sharedMemoryCarveout, memorySyncDomain, clusterScheduling, preferredCluster'
-const KERNEL = 'name, source, ptx, options, signature, parameterNames, simulate, simulateGrid, runs, nanoseconds'
+const KERNEL =
+  'name, source, ptx, cubins, mangledName, options, signature, parameterNames, simulate, simulateGrid, runs, nanoseconds'
 
 /** Objects of the rows, which are closed with it. */
 class Held implements Disposable {
@@ -137,8 +138,8 @@ function rowsOf(bench: Workbench, held: Held): readonly Row[] {
     ],
     ['kernels/kernel', 'Module.load()', 'device', (o) => Module.load('', o)],
     ['kernels/kernel', 'Program.compile()', 'arch, options, device, name', (o) => Program.compile('', o)],
-    ['cu/compile-cu', 'compileCu()', 'arch, options', (o) => compileCu('none.cu', o)],
-    ['cu/plugins', 'cuRollup()', 'arch, options, declarations', (o) => cuRollup(o)],
+    ['cu/compile-cu', 'compileCu()', 'arch, cubins, options', (o) => compileCu('none.cu', o)],
+    ['cu/plugins', 'cuRollup()', 'arch, cubins, options, declarations', (o) => cuRollup(o)],
     ['base/element-layout', 'struct()', 'alignment', (o) => struct({ x: 'f32' }, o)],
     ['kernels/defined-kernel', 'defineKernel()', KERNEL, (o) => defineKernel(o)],
     [

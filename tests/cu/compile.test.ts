@@ -104,6 +104,26 @@ test('kernels keep their names, with those of their namespaces where two have th
   assert.doesNotMatch(made.ptx, /cuda_streams/)
 })
 
+test('a template of the host makes the kernels that it launches, for the arguments that it is used with', {
+  skip,
+}, async () => {
+  const made = await compile(`
+    template <class T, int N> __global__ void filled(T *x) { x[threadIdx.x] = N; }
+    template <class T, int N = 4> __device__ T twice(T x) { return N * x; }
+    template __device__ float twice<float, 2>(float);
+    template <typename T, int Size = 7>
+    void fill(T *x) { filled<T, 1><<<1, 32>>>(x); filled<T, Size><<<1, 32>>>(x); }
+    template <typename V> struct vector { V *data; };
+    template <typename T> void both(vector<T> x) { fill<T, 2>(x.data); filled<T, 5><<<1, 32>>>(x.data); }
+    template void fill<float, 3>(float *x);
+    template void both<unsigned int>(vector<unsigned int> x);
+    int main() { fill<double, 4>(nullptr); }`)
+  assert.deepEqual(
+    made.kernels.map(({ name }) => name),
+    ['filled_float_1', 'filled_float_3', 'filled_unsigned_int_5', 'filled_double_1', 'filled_double_4'],
+  )
+})
+
 test('structs and vectors by value are what the compiler lays out', { skip }, async () => {
   const made = await compile(`
     #include <cuda_fp16.h>
@@ -264,6 +284,45 @@ test('the source may be of any standard of C++ since 2011', { skip }, async () =
     const made = await compile(text, { options: [`-std=c++${standard}`] })
     assert.deepEqual(signaturesOf(made), ['k(p: P, x: out f32*)'], standard)
   }
+})
+
+test('machine code is added for the architectures that are named', { skip }, async () => {
+  const text = `
+    namespace a { template <int N> __global__ void filled(float *x) { x[threadIdx.x] = N; } }
+    void host(float *x) { a::filled<3><<<1, 32>>>(x); }
+    extern "C" __global__ void plain(int *x, int *y) {
+    #if __CUDA_ARCH__ >= 900
+      *y = *x;
+    #endif
+      *x = 1;
+    }`
+  const file = written({ 'own.cu': text })
+  const options = { cubins: ['sm_80', 'sm_90'], options: ['-I', dirname(file)] }
+  const { cubins, kernels, module, ptx } = await compileCu(file, options)
+  assert.deepEqual(Object.keys(cubins), ['sm_80', 'sm_90'])
+  assert.deepEqual(
+    kernels.map(({ name, mangledName }) => [name, mangledName]),
+    [
+      ['filled_3', '_ZN1a6filledILi3EEEvPf'],
+      ['plain', 'plain'],
+    ],
+  )
+  // For one of them it reads and writes more.
+  assert.deepEqual(kernels[1]?.signature, ['inout i32*', 'inout i32*'])
+  for (const [architecture, code] of Object.entries(cubins)) {
+    const content = Buffer.from(code)
+    assert.equal(content.toString('latin1', 1, 4), 'ELF', architecture)
+    for (const { mangledName } of kernels) assert.ok(content.includes(`.text.${mangledName}\0`), mangledName)
+    // Neither what says the types nor where files lie.
+    assert.ok(!content.includes('cuda_streams') && !content.includes(dirname(file)), architecture)
+    assert.ok(module.includes(`  ${architecture}: '${content.toString('base64')}',\n`))
+  }
+  assert.match(module, /^export const filled_3 = .* ptx, cubins, mangledName: '_ZN1a6filledILi3EEEvPf', signature/m)
+  assert.match(module, /^export const plain = .* ptx, cubins, signature/m)
+  const alone = await compileCu(file, { options: options.options })
+  assert.deepEqual([alone.cubins, alone.ptx], [{}, ptx])
+  assert.doesNotMatch(alone.module, /cubins/)
+  assert.deepEqual((await compileCu(file, options)).cubins, compileCuNow(file, options).cubins)
 })
 
 test('nothing is compiled twice, and each change is', { skip }, async () => {

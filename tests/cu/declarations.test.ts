@@ -1,7 +1,7 @@
 /** TypeScript sees the kernels of a file of CUDA C++: right launches compile, and wrong ones do not. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { compileCu } from 'cuda-streams/cu'
@@ -168,4 +168,149 @@ const wrong: [label: boolean] = launch
   )
   const { stdout: wrong } = spawnSync(process.execPath, [compiler(), '-p', project], { encoding: 'utf8' })
   assert.match(wrong, /\(particles: MemoryArgument, world: World, dt: number, n: number\) => unknown/)
+})
+
+/** What an engineer writes who translates the declarations of the kernels by hand. */
+const BY_HAND = `import type { DefinedKernel, Struct } from 'cuda-streams'
+import * as gelu from './gelu-half.cu'
+import * as histogram from './histogram.cu'
+import * as image from './image-filter.cu'
+import * as layernorm from './layernorm.cu'
+import * as mandelbrot from './mandelbrot.cu'
+import * as matmul from './matmul.cu'
+import * as matvec from './matvec-q8.cu'
+import * as nbody from './nbody.cu'
+import * as particles from './particles.cu'
+import * as reduction from './reduction.cu'
+import * as rmsnorm from './rmsnorm-half.cu'
+import * as saxpy from './saxpy.cu'
+import * as sharpen from './sharpen.cu'
+import * as softMax from './soft-max.cu'
+import * as spmv from './spmv.cu'
+import * as stencil from './stencil.cu'
+
+type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false
+const same = <A, B>(is: Same<A, B>): Same<A, B> => is
+type Vec2 = readonly [x: number, y: number]
+type Vec3 = readonly [x: number, y: number, z: number]
+type Vec4 = readonly [x: number, y: number, z: number, w: number]
+
+same<typeof gelu.gelu_half, DefinedKernel<readonly [in_: 'in f16*', out: 'out f16*', scale: 'f16', n: 'i64', negate: 'bool']>>(true)
+same<typeof gelu.gelu_vector, DefinedKernel<readonly [values: 'inout f32x4*', n: 'u32']>>(true)
+same<typeof histogram.histogram, DefinedKernel<readonly [data: 'in u8*', bins: 'atomic u32*', n: 'u64']>>(true)
+same<typeof histogram.count_launches, DefinedKernel<readonly [out: 'out u32*']>>(true)
+same<typeof image.rgba_to_grey, DefinedKernel<readonly [rgba: 'in u8x4*', grey: 'out u8*', rows: 'i32', columns: 'i32']>>(true)
+same<typeof image.filter, DefinedKernel<readonly [in_: 'in u8*', out: 'out u8*', rows: 'i32', columns: 'i32']>>(true)
+same<
+  typeof layernorm.layernorm_forward_kernel,
+  DefinedKernel<
+    readonly [out: 'out f32*', mean: 'out f32*', rstd: 'out f32*', inp: 'in f32*', weight: 'in f32*', bias: 'in f32*', N: 'i32', C: 'i32']
+  >
+>(true)
+same<
+  typeof mandelbrot.mandelbrot,
+  DefinedKernel<
+    readonly [counts: 'out u16*', width: 'i32', height: 'i32', left: 'f64', top: 'f64', scale: 'f64', most: 'i16']
+  >
+>(true)
+type MatMul = DefinedKernel<
+  readonly [a: 'in f32*', b: 'in f32*', c: 'inout f32*', m: 'i32', n: 'i32', k: 'i32', alpha: 'f32', beta: 'f32']
+>
+same<typeof matmul.matmul_false, MatMul>(true)
+same<typeof matmul.matmul_true, MatMul>(true)
+interface Q8 { readonly d: number; readonly qs: readonly number[] }
+same<matvec.block_q8_0, Q8>(true)
+type Blocks = Struct<matvec.block_q8_0>
+same<typeof matvec.quantize_q8_0, DefinedKernel<readonly [x: 'in f32*', y: { readonly out: Blocks }, blocks: 'i64']>>(true)
+same<
+  typeof matvec.mul_mat_vec_q8_0,
+  DefinedKernel<readonly [m: { readonly in: Blocks }, v: { readonly in: Blocks }, dst: 'out f32*', ncols: 'i32']>
+>(true)
+same<
+  typeof matvec.matvec_i8,
+  DefinedKernel<readonly [weights: 'in i8x4*', x: 'in i8x4*', bias: 'i8x4', out: 'out i32*', quads: 'i32']>
+>(true)
+same<
+  typeof nbody.integrateBodies_float,
+  DefinedKernel<
+    readonly [
+      newPos: 'out f32x4*', oldPos: 'in f32x4*', vel: 'inout f32x4*', deviceOffset: 'u32', deviceNumBodies: 'u32',
+      deltaTime: 'f32', damping: 'f32', numTiles: 'i32',
+    ]
+  >
+>(true)
+interface Box { readonly least: Vec3; readonly most: Vec3 }
+interface Particle { readonly position: Vec3; readonly mass: number; readonly velocity: Vec3; readonly hits: number }
+interface World { readonly box: Box; readonly gravity: Vec3; readonly restitution: number; readonly tick: bigint }
+same<particles.Box, Box>(true)
+same<particles.Particle, Particle>(true)
+same<particles.World, World>(true)
+same<
+  typeof particles.step,
+  DefinedKernel<readonly [particles: { readonly inout: Struct<Particle> }, world: Struct<World>, dt: 'f32', n: 'i32']>
+>(true)
+same<
+  typeof particles.total_energy,
+  DefinedKernel<readonly [particles: { readonly in: Struct<Particle> }, energy: 'out f64*', n: 'i32']>
+>(true)
+same<
+  typeof particles.place,
+  DefinedKernel<readonly [particles: { readonly out: Struct<Particle> }, box: { readonly in: Struct<Box> }, counts: 'i32x2']>
+>(true)
+same<typeof reduction.reduce_int_128, DefinedKernel<readonly [g_idata: 'in i32*', g_odata: 'out i32*', n: 'u32']>>(true)
+same<typeof reduction.reduce_double_64, DefinedKernel<readonly [g_idata: 'in f64*', g_odata: 'out f64*', n: 'u32']>>(true)
+type Norm<T extends 'f16' | 'bf16'> = DefinedKernel<
+  readonly [x: \`in \${T}*\`, weight: \`in \${T}*\`, out: \`out \${T}*\`, columns: 'i32', epsilon: 'f32']
+>
+same<typeof rmsnorm.rms_norm_half_64, Norm<'f16'>>(true)
+same<typeof rmsnorm.rms_norm___nv_bfloat16_64, Norm<'bf16'>>(true)
+same<typeof rmsnorm.axpy_half, DefinedKernel<readonly [a: 'f16', x: 'in f16*', y: 'inout f16*', n: 'i32']>>(true)
+same<typeof rmsnorm.axpy_half2, DefinedKernel<readonly [a: 'f16x2', x: 'in f16x2*', y: 'inout f16x2*', pairs: 'i32']>>(true)
+same<typeof saxpy.saxpy, DefinedKernel<readonly [n: 'i32', a: 'f32', x: 'in f32*', y: 'inout f32*']>>(true)
+interface FilterParams {
+  readonly size: Vec2
+  readonly gain: Vec4
+  readonly kernel: readonly (readonly number[])[]
+  readonly threshold: number
+  readonly clampAlpha: boolean
+}
+same<sharpen.FilterParams, FilterParams>(true)
+same<
+  typeof sharpen.sharpen,
+  DefinedKernel<readonly [in_: 'in f32x4*', out: 'out f32x4*', params: Struct<FilterParams>, background: 'f32x4']>
+>(true)
+interface SoftMax {
+  readonly nheads: bigint
+  readonly n_head_log2: number
+  readonly ncols: bigint
+  readonly nrows_x: bigint
+  readonly scale: number
+  readonly max_bias: number
+  readonly m0: number
+  readonly m1: number
+}
+same<
+  typeof softMax.soft_max_f32_true_64_32_float,
+  DefinedKernel<readonly [x: 'in f32*', mask: 'in f32*', dst: 'out f32*', p: Struct<SoftMax>]>
+>(true)
+type Spmv<I extends 'i32' | 'i64', V extends 'f32' | 'f64'> = DefinedKernel<
+  readonly [rows: I, row_offsets: \`in \${I}*\`, columns: \`in \${I}*\`, values: \`in \${V}*\`, x: \`in \${V}*\`, y: \`out \${V}*\`]
+>
+same<typeof spmv.spmv_csr_int32_t_float, Spmv<'i32', 'f32'>>(true)
+same<typeof spmv.spmv_csr_int64_t_double, Spmv<'i64', 'f64'>>(true)
+same<
+  typeof stencil.step,
+  DefinedKernel<readonly [next: 'out f64*', now: 'in f64*', width: 'u64', height: 'u64', boundary: 'i32']>
+>(true)
+// The test sees a difference.
+same<typeof saxpy.saxpy, DefinedKernel<readonly [n: 'i32', a: 'f32', x: 'in f32*', y: 'out f32*']>>(false)
+`
+
+test('the declarations of sixteen files are those that one writes by hand', { skip, timeout: 120_000 }, async () => {
+  const files = readdirSync(cuFile('')).flatMap((name) => /^(.*)\.cu$/.exec(name)?.[1] ?? [])
+  assert.deepEqual(files.sort(), [...BY_HAND.matchAll(/'\.\/(.*)\.cu'/g)].map(([, name]) => name).sort())
+  const project = await projectWith(files)
+  writeFileSync(join(project, 'main.ts'), BY_HAND)
+  const { stdout, status } = spawnSync(process.execPath, [compiler(), '-p', project], { encoding: 'utf8' })
+  assert.equal(`${stdout}${status}`, '0')
 })

@@ -9,7 +9,7 @@ function kept(text: string): readonly string[] {
   const device = new DeviceSources().add('own.cu', text)
   assert.equal(device.split('\n').length, text.split('\n').length, 'lines stay where they were')
   return device
-    .replace(/ extern "C" \{ __attribute__\(\(used\)\).*$/gm, '')
+    .replace(/ cuda_streams_probe\(.*$/gm, '')
     .replace(/ (?:extern "C\+\+" \{ |friend )__device__ ::cuda_streams::number<\d+> [^;]*;(?: \})? /g, '')
     .split('\n')
     .filter((line) => line.trim() !== '')

@@ -10,6 +10,7 @@ import { pathToFileURL } from 'node:url'
 import { type DefinedKernel, type Device, type DeviceBuffer, defineKernel, Stream } from 'cuda-streams'
 import { compileCu, compileCuNow, cuEsbuild, cuRollup } from 'cuda-streams/cu'
 import { simulate } from 'cuda-streams/sim'
+import { fileOf, skip as lacksFakeDriver, run } from '../fake-driver/play.js'
 import { lacksNvrtc } from '../helpers/nvrtc.js'
 import { root } from '../helpers/root.js'
 import { scratchFolder } from '../helpers/scratch.js'
@@ -111,6 +112,18 @@ const IN_SOURCE: Readonly<Record<string, readonly [text: string, ...Patterns]>> 
     /"k" has already been defined/,
     /previous definition at line 1/,
   ],
+  'a parameter is a reference': [
+    '__global__ void k(int &x, int *y) {\n  x = *y;\n}\n',
+    /own\.cu:1:19/,
+    /'int &x' of k is a reference, by which no kernel gets a value/,
+    /write a pointer, and '\*x' where it is used, for memory of the device; without the & it is passed by value/,
+  ],
+  'a parameter is a reference to a constant': [
+    'struct P { float s; };\n__global__ void k(float *y, const P &p) { *y = p.s; }\n',
+    /own\.cu:2:29/,
+    /'const P &p' of k is a reference/,
+    /without the & it is passed by value/,
+  ],
   'a macro is to be given by an option': [
     '#ifndef TILE\n#error "TILE is not defined: pass -DTILE=32"\n#endif\n__global__ void k(int *x) { *x = TILE; }\n',
     /own\.cu:2:2/,
@@ -179,6 +192,24 @@ const IN_CONFIGURATION: Readonly<Record<string, readonly [made: () => unknown, .
     /options\.arch/,
     /'compute_999', for which NVRTC \d+\.\d+ cannot compile/,
     /such as 'compute_75'.*newer NVRTC/,
+  ],
+  'machine code is asked for by the name of a GPU': [
+    compiledWith({ cubins: ['hopper'] }),
+    /options\.cubins\[0\]/,
+    /'hopper'/,
+    /such as 'sm_80' or 'sm_90'/,
+  ],
+  'machine code is asked for in one text': [
+    compiledWith({ cubins: 'sm_90' }),
+    /options\.cubins/,
+    /not 'sm_90'/,
+    /an array of texts/,
+  ],
+  'NVRTC makes no machine code for the architecture': [
+    compiledWith({ cubins: ['sm_999'] }),
+    /options\.cubins/,
+    /'sm_999', for which NVRTC \d+\.\d+ cannot compile/,
+    /leave it out, since such GPUs run the PTX/,
   ],
   'the architecture is among the options': [
     compiledWith({ options: ['-arch=sm_90'] }),
@@ -354,8 +385,8 @@ const IN_A_CALL: Readonly<Record<string, readonly [made: () => unknown, ...Patte
   ],
   'a buffer is of another machine': [
     passed(2, other.alloc(400, { stream: new Stream({ device: other }) })),
-    /than the stream it is used with/,
-    /DeviceBuffer\(.* belongs to another simulation/,
+    parameter(2, 'x'),
+    /DeviceBuffer\(.* belongs to another simulation than the stream it is used with/,
     /use memory of the stream's own device/,
   ],
   'the module has no such kernel': [
@@ -376,6 +407,17 @@ const IN_A_CALL: Readonly<Record<string, readonly [made: () => unknown, ...Patte
     /signature of kernel 'axpy'/,
     /parameters of 4 bytes/,
     /the kernel's have 4, 4, 8, 8, 1, 8/,
+  ],
+  'the PTX is of a version that the simulator does not know': [
+    () =>
+      launch(
+        defineKernel({ name: 'axpy', ptx: ptx.replace(/^\.version .*/m, '.version 10.1'), signature: ['i32'] }),
+        FITS,
+        1,
+      )(),
+    /line 1 of the PTX/,
+    /PTX of version 10\.1, and the simulator knows those before 10\.0/,
+    /make it with an older compiler, or update cuda-streams/,
   ],
   'the file has no such variable': [
     () => module?.axpy.global('weights', device),
@@ -399,6 +441,17 @@ describe('in a call', { skip }, () => {
       /reads 4 bytes at 0x\w+, 0 bytes behind the end of the block/,
       /of 400 bytes/,
     ])
+  })
+})
+
+describe('on a GPU', { skip: lacksFakeDriver }, () => {
+  test('the PTX is of a version that the driver does not know', async () => {
+    const { code, output } = await run([fileOf('../fake-driver/new-ptx.js')])
+    assert.equal(code, 0, output)
+    const [message = '', stack = ''] = output.trim().split('\n')
+    assert.match(message, /^cuModuleLoadData .*CUDA_ERROR_UNSUPPORTED_PTX_VERSION.*axpy is PTX of version 10\.1/)
+    assert.match(message, /newer than the driver: update the driver, or make the PTX with an older compiler/)
+    assert.match(stack, /new-ptx\.js/, 'the first line of the stack is the caller’s')
   })
 })
 

@@ -75,3 +75,17 @@ test('options of other names are refused when the plug-in is made', () => {
     assert.throws(() => make({ declarations: 1 } as object), { code: 'ERR_INVALID_ARG_TYPE' })
   }
 })
+
+test('a file that is saved again while it is compiled is compiled again', { skip }, async () => {
+  const folder = project()
+  const file = join(folder, 'own.cu')
+  const plugin = cuRollup()
+  const load = plugin.load.call(new Context(), file)
+  writeFileSync(file, '__global__ void later(int *x) { *x = 2; }\n')
+  assert.match((await load)?.code ?? '', /^export const later = defineKernel/m)
+  // Also where what is compiled first is wrong.
+  writeFileSync(file, '__global__ void wrong(int *x) { *x = unknown; }\n')
+  const again = plugin.load.call(new Context(), file)
+  writeFileSync(file, '__global__ void right(int *x) { *x = 3; }\n')
+  assert.match((await again)?.code ?? '', /^export const right = defineKernel/m)
+})

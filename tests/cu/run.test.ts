@@ -1,7 +1,7 @@
 /** Files of CUDA C++ as people write them, imported and run on the simulator. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type DefinedKernel, elements } from 'cuda-streams'
+import { type DefinedKernel, elements, type Struct } from 'cuda-streams'
 import { lacksNvrtc } from '../helpers/nvrtc.js'
 import { importCu } from './cu-files.js'
 import { close, machine, ramp } from './machine.js'
@@ -215,4 +215,69 @@ test('a fault names the line of the source', { skip }, async () => {
   const [x, y] = [put(new Float32Array(8)), put(new Float32Array(4))]
   stream.launch(saxpy, { grid: 1, block: 32 }, 8, 2, x, y)
   await assert.rejects(stream.finished(), /saxpy\.cu:17/)
+})
+
+test('a soft max whose launches stand in a template of the host, with its parameters as a struct', {
+  skip,
+}, async () => {
+  interface Params {
+    readonly nheads: bigint
+    readonly n_head_log2: number
+    readonly ncols: bigint
+    readonly nrows_x: bigint
+    readonly scale: number
+    readonly max_bias: number
+    readonly m0: number
+    readonly m1: number
+  }
+  const { soft_max_f32_true_64_32_float, soft_max_f32_false_0_32_float } = await importCu<{
+    soft_max_f32_true_64_32_float: DefinedKernel<['in f32*', 'in f32*', 'out f32*', Struct<Params>]>
+    soft_max_f32_false_0_32_float: DefinedKernel<['in f32*', 'in f32*', 'inout f32*', Struct<Params>]>
+  }>('soft-max.cu')
+  const { stream, put } = machine()
+  for (const [columns, kernel] of [
+    [64, soft_max_f32_true_64_32_float],
+    [45, soft_max_f32_false_0_32_float],
+  ] as const) {
+    const rows = 3
+    const [x, mask] = [ramp(rows * columns, (i) => Math.sin(3 * i)), ramp(columns, (i) => -(i % 5))]
+    const params = { nheads: 2n, n_head_log2: 2, ncols: BigInt(columns), nrows_x: BigInt(rows), scale: 0.5 }
+    const out = put(new Float32Array(rows * columns))
+    const shape = { grid: rows, block: 32, sharedMemory: 4 * 64 }
+    stream.launch(kernel, shape, put(x), put(mask), out, { ...params, max_bias: 8, m0: 0.5, m1: 0.25 })
+    const expected = Array.from({ length: rows }, (_, row) => {
+      const powers = Array.from(x.subarray(row * columns, (row + 1) * columns), (value, column) =>
+        Math.exp(0.5 * value + 0.5 ** ((row % 2) + 1) * (mask[column] ?? 0)),
+      )
+      const sum = powers.reduce((a, b) => a + b, 0)
+      return powers.map((power) => power / sum)
+    }).flat()
+    close(await stream.download(out, Float32Array), expected, 1e-6)
+  }
+})
+
+test('bodies that attract each other, by types that a trait says and an instance that the host makes', {
+  skip,
+}, async () => {
+  const { integrateBodies_float } = await importCu<{
+    integrateBodies_float: DefinedKernel<['out f32x4*', 'in f32x4*', 'inout f32x4*', 'u32', 'u32', 'f32', 'f32', 'i32']>
+  }>('nbody.cu')
+  const { device, stream, put } = machine()
+  const count = 70
+  const bodies = ramp(4 * count, (i) => (i % 4 === 3 ? 1 + (i % 3) : Math.sin(5 * i)))
+  const [newer, speeds] = [put(new Float32Array(4 * count)), put(new Float32Array(4 * count))]
+  await stream.upload(integrateBodies_float.global('softeningSquared', device), Float32Array.of(0.25))
+  const shape = { grid: 3, block: 32, sharedMemory: 16 * 32 }
+  stream.launch(integrateBodies_float, shape, newer, put(bodies), speeds, 0, count, 0.5, 0.75, 3)
+  const at = (body: number, axis: number): number => bodies[4 * body + axis] ?? 0
+  const expected = Array.from({ length: count }, (_, i) => {
+    const pull = [0, 0, 0]
+    for (let j = 0; j < count; j++) {
+      const r = [0, 1, 2].map((axis) => at(j, axis) - at(i, axis))
+      const s = at(j, 3) / (r.reduce((sum, each) => sum + each * each, 0) + 0.25) ** 1.5
+      for (const [axis, each] of r.entries()) pull[axis] = (pull[axis] ?? 0) + each * s
+    }
+    return [...pull.map((each, axis) => at(i, axis) + each * 0.5 * 0.75 * 0.5), at(i, 3)]
+  }).flat()
+  close(await stream.download(newer, Float32Array), expected, 2e-4)
 })

@@ -97,6 +97,17 @@ describe('on a fake GPU', { skip, concurrency: 2 }, () => {
     assert.match(output, /750 rounds on Fake GPU/)
   })
 
+  test('the driver gets the machine code that is for the GPU, and the PTX where there is none', async () => {
+    const { code, output } = await run([fileOf('./cubins.js')])
+    assert.equal(code, 0, howItEnded({ code, output }))
+    assert.deepEqual(output.trim().split('\n'), [
+      'its own: 3',
+      'of others: 1',
+      'none: 1',
+      'the same code is loaded once: true',
+    ])
+  })
+
   test('a wait inside a host function is no deadlock of the threads that wait for its stream', async () => {
     const { code, output } = await run(['--expose-gc', fileOf('./waits-inside.js')], {
       CUDA_STREAMS_DEADLOCK_TIMEOUT: '2000',

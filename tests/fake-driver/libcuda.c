@@ -661,7 +661,8 @@ API R cuIpcCloseMemHandle(u64 p) { (void)p; return OK; }
 
 typedef struct { char *text; char variable[64]; void *at; } Module;
 typedef struct { int fn; int params; int sizes[16]; } Function;
-API R cuModuleLoadData(void **out, const char *image) { LOCK; waitForDevice(); Module *m = calloc(1, sizeof *m); m->text = strdup(image); *out = m; UNLOCK; return OK; }
+/* PTX of a later major version than this driver's is refused, as by a real one. */
+API R cuModuleLoadData(void **out, const char *image) { const char *version = strstr(image, ".version "); if (version && strtod(version + 9, 0) >= 10) return 222; LOCK; waitForDevice(); Module *m = calloc(1, sizeof *m); m->text = strdup(image); *out = m; UNLOCK; return OK; }
 API R cuModuleUnload(Module *m) { LOCK; waitForDevice(); free(m->text); free(m); UNLOCK; return OK; }
 API R cuModuleGetFunction(void **out, Module *m, const char *name) {
   char what[200]; snprintf(what, sizeof what, "void %s(", name); char *at = strstr(m->text, what), *ptx = 0;

@@ -164,11 +164,11 @@ export class CudaKernels implements KernelDriver {
   }
 
   compileNow(source: KernelSource): Uint8Array {
-    return source.ptx ?? compileCudaNow(source, 'cubin')
+    return source.cubin ?? source.ptx ?? compileCudaNow(source, 'cubin')
   }
 
   async compile(source: KernelSource): Promise<Uint8Array> {
-    return source.ptx ?? compileCuda(source, 'cubin')
+    return source.cubin ?? source.ptx ?? compileCuda(source, 'cubin')
   }
 
   load(image: ModuleImage, context: ContextHandle): ModuleHandle {
