@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 /** The command of the package: reads its arguments, and sets the exit code. */
+import '../base/node-version.js'
 import { createRequire } from 'node:module'
 import { parseArgs } from 'node:util'
 import { messageOf } from '../base/errors.js'
