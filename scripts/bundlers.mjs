@@ -1,7 +1,7 @@
 // Bundles a small program with each of the common bundlers, and runs it: the table of docs/requirements.md. After `npm run build`. It installs
 // the bundlers into a temporary folder.
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -28,48 +28,19 @@ await timeline.save('page.html')
 console.log('ran')
 `
 
-/** Each bundler's packages, files of configuration, command, and what it writes. */
+/** Each bundler's packages, and what it writes. The command and the files of configuration are those of the page. */
 const BUNDLERS = {
-  esbuild: {
-    packages: ['esbuild'],
-    command: 'esbuild program.js --bundle --platform=node --format=esm --sourcemap --outfile=out/esbuild.mjs',
-    output: 'out/esbuild.mjs',
-  },
-  rollup: {
-    packages: ['rollup', '@rollup/plugin-node-resolve'],
-    command: 'rollup program.js --plugin node-resolve --sourcemap --file out/rollup.mjs',
-    output: 'out/rollup.mjs',
-  },
-  vite: {
-    packages: ['vite'],
-    files: {
-      'vite.config.js': `export default {
-  build: { ssr: 'program.js', outDir: 'out/vite', sourcemap: true },
-  ssr: { noExternal: ['cuda-streams'] },
+  esbuild: { packages: ['esbuild'], output: 'out/esbuild.mjs' },
+  rollup: { packages: ['rollup', '@rollup/plugin-node-resolve'], output: 'out/rollup.mjs' },
+  vite: { packages: ['vite'], output: 'out/vite/program.js' },
+  webpack: { packages: ['webpack', 'webpack-cli'], output: 'out/webpack.mjs' },
 }
-`,
-    },
-    command: 'vite build',
-    output: 'out/vite/program.js',
-  },
-  webpack: {
-    packages: ['webpack', 'webpack-cli'],
-    files: {
-      'webpack.config.js': `export default {
-  mode: 'production',
-  target: 'node20',
-  devtool: 'source-map',
-  entry: './program.js',
-  experiments: { outputModule: true },
-  output: { path: import.meta.dirname + '/out', filename: 'webpack.mjs', module: true, chunkFormat: 'module' },
-  module: { parser: { javascript: { createRequire: false, importMeta: false } } },
-}
-`,
-    },
-    command: 'webpack',
-    output: 'out/webpack.mjs',
-  },
-}
+
+const page = readFileSync(join(root, 'docs', 'requirements.md'), 'utf8')
+/** The first code of the bundler's row. */
+const commandOf = (name) => new RegExp(`^\\| ${name} [\\d.]+ +\\| \`(.*?)\``, 'im').exec(page)[1]
+/** The blocks of code that have the name of a file before them. */
+const FILES = [...page.matchAll(/^`([\w.]+\.js)`:\n\n```javascript\n(.*?)^```/gms)]
 
 function run(command, env = {}) {
   return spawnSync('bash', ['-c', `PATH="$PWD/node_modules/.bin:$PATH"; ${command}`], {
@@ -82,23 +53,24 @@ function run(command, env = {}) {
 function must(command) {
   const { status, stdout, stderr } = run(command)
   if (status !== 0) throw new Error(`${command}\n${stdout}${stderr}`)
-  return stdout
+  return stdout + stderr
 }
 
 try {
   writeFileSync(join(folder, 'package.json'), '{ "private": true, "type": "module" }')
   writeFileSync(join(folder, 'program.js'), PROGRAM)
-  const [{ filename }] = JSON.parse(must(`npm pack '${root}' --ignore-scripts --json`))
+  const [{ filename }] = JSON.parse(run(`npm pack '${root}' --ignore-scripts --json`).stdout)
   const packages = Object.values(BUNDLERS).flatMap((bundler) => bundler.packages)
   must(`npm install ./${filename} ${packages.join(' ')}`)
-  for (const [name, { files = {}, command, output, packages }] of Object.entries(BUNDLERS)) {
-    for (const [file, text] of Object.entries(files)) writeFileSync(join(folder, file), text)
-    must(command)
+  for (const [, file, text] of FILES) writeFileSync(join(folder, file), text)
+  for (const [name, { output, packages }] of Object.entries(BUNDLERS)) {
+    const printed = must(commandOf(name))
     rmSync(join(folder, 'page.html'), { force: true })
     const wrapped = { CUDA_STREAMS_SANITIZER: '1', CUDA_STREAMS_TIMELINE: 'run.html' }
     const { stdout, stderr } = run(`node --enable-source-maps ${output}`, wrapped)
     const found = {
       runs: stdout === 'ran\n',
+      'bundles without a warning': !/\(!\)|warning/i.test(printed),
       page: existsSync(join(folder, 'page.html')),
       CUDA_STREAMS_TIMELINE: existsSync(join(folder, 'run.html')),
       CUDA_STREAMS_SANITIZER: stderr.includes('Race: nothing orders two accesses'),
@@ -108,7 +80,7 @@ try {
     const version = JSON.parse(must(`cat node_modules/${packages[0]}/package.json`)).version
     const faults = Object.entries(found).flatMap(([what, good]) => (good ? [] : [what]))
     console.log(
-      `${name} ${version}: ${faults.length === 0 ? 'all is well' : `NOT ${faults.join(', ')}\n${stdout}${stderr}`}`,
+      `${name} ${version}: ${faults.length === 0 ? 'all is well' : `NOT ${faults.join(', ')}\n${printed}${stdout}${stderr}`}`,
     )
     if (faults.length > 0) process.exitCode = 1
   }
