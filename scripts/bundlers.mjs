@@ -183,12 +183,13 @@ try {
   must(`npm install ./${filename} ${packages.join(' ')}`)
   for (const [name, { files = {}, command, output, packages }] of Object.entries(BUNDLERS)) {
     for (const [file, text] of Object.entries(files)) writeFileSync(join(folder, file), text)
-    must(command)
+    const printed = must(command)
     rmSync(join(folder, 'page.html'), { force: true })
     const wrapped = { CUDA_STREAMS_SANITIZER: '1', CUDA_STREAMS_TIMELINE: 'run.html' }
     const { stdout, stderr } = run(`node --enable-source-maps ${output}`, { ...wrapped, CUDA_STREAMS_NVRTC: 'nowhere' })
     const found = {
       runs: stdout === 'ran 11,21,31\n',
+      'bundles without a warning': !/\(!\)|warning/i.test(printed),
       'no source of kernels': !readFileSync(join(folder, output), 'utf8').includes('only in the source'),
       page: existsSync(join(folder, 'page.html')),
       CUDA_STREAMS_TIMELINE: existsSync(join(folder, 'run.html')),
@@ -201,7 +202,7 @@ try {
     ).version
     const faults = Object.entries(found).flatMap(([what, good]) => (good ? [] : [what]))
     console.log(
-      `${name} ${version}: ${faults.length === 0 ? 'all is well' : `NOT ${faults.join(', ')}\n${stdout}${stderr}`}`,
+      `${name} ${version}: ${faults.length === 0 ? 'all is well' : `NOT ${faults.join(', ')}\n${printed}${stdout}${stderr}`}`,
     )
     if (faults.length > 0) process.exitCode = 1
   }

@@ -1,4 +1,6 @@
 /** Kernels of CUDA C++ as modules of a TypeScript project. */
+import './base/node-version.js'
+
 export { compileCu, compileCuNow } from './cu/compile-cu.js'
 export type { CompiledCu, CuKernel, CuStruct } from './cu/compiled-cu.js'
 export type { CuOptions } from './cu/cu-options.js'

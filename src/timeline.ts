@@ -1,4 +1,5 @@
 /** cuda-streams/timeline: records what ran when, and draws it. */
+import './base/node-version.js'
 // So that CUDA_STREAMS_TIMELINE works in a bundle too.
 import './timeline/timeline-variable.js'
 

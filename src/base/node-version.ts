@@ -2,16 +2,16 @@
 import { stateError } from './errors.js'
 import { process } from './node-modules.js'
 
-/** As package.json says, in `engines`. */
-const LEAST = [20, 19] as const
+/** As package.json says, in `engines`: the first versions whose `require()` loads ES modules. */
+const LEAST = { 20: 19, 22: 12 } as const
 
 /** @throws ERR_UNSUPPORTED for a version of Node, such as 'v18.20.8', that is too old */
 export function checkNodeVersion(version: string): void {
   const [major = 0, minor = 0] = version.replace('v', '').split('.').map(Number)
-  if (major > LEAST[0] || (major === LEAST[0] && minor >= LEAST[1])) return
+  if (major > 22 || (major === 22 && minor >= LEAST[22]) || (major === 20 && minor >= LEAST[20])) return
   throw stateError(
     'ERR_UNSUPPORTED',
-    `cuda-streams needs Node ${LEAST.join('.')} or later, and this is ${version}: install a newer one, from https://nodejs.org`,
+    `cuda-streams needs Node 20.${LEAST[20]}, or 22.${LEAST[22]} or later, and this is ${version}: install a newer one, from https://nodejs.org`,
   )
 }
 

@@ -1,7 +1,9 @@
 #!/usr/bin/env node
 /** The command of the package: reads its arguments, and sets the exit code. */
+import '../base/node-version.js'
 import { createRequire } from 'node:module'
 import { parseArgs } from 'node:util'
+import { nearest } from '../base/arguments.js'
 import { messageOf } from '../base/errors.js'
 import { printError } from '../base/standard-error.js'
 import { type CompileRequest, compileFiles } from './compile.js'
@@ -31,7 +33,12 @@ for TypeScript. It needs NVRTC, and no GPU. The exit code is 1 if a file does no
   OPTIONS            for NVRTC, such as -I include -DTILE=32
 
   -h, --help         print this
-  -v, --version      print the version of the package`
+  -v, --version      print the version of the package
+
+Timelines and the sanitizer are no commands, but variables of the program's environment:
+
+  CUDA_STREAMS_TIMELINE=run.html node program.js   records what ran when (docs/timeline.md)
+  CUDA_STREAMS_SANITIZER=1 node program.js         finds missing waits (docs/sanitizer.md)`
 
 const OPTIONS = {
   json: { type: 'boolean' },
@@ -65,10 +72,10 @@ function read(): Wanted {
   const { help = false, version = false, json = false, timeout = '30', out, arch } = values
   const { cubin: cubins = [], types = false, ptx = false, watch = false } = values
   if (help || version) return { what: help ? 'help' : 'version' }
-  const [command, ...files] = positionals
-  if (command === undefined) return { what: 'help' }
+  const [command = 'help', ...files] = positionals
+  if (command === 'help') return { what: 'help' }
   const allowed = COMMANDS[command]
-  if (allowed === undefined) throw new Error(`The command is 'doctor' or 'compile', not '${command}'`)
+  if (allowed === undefined) throw noCommand(command)
   const wrong = Object.keys(values).find((name) => !allowed.includes(name))
   if (wrong !== undefined) throw new Error(`${command} has no option --${wrong}`)
   if (command === 'compile') {
@@ -80,6 +87,17 @@ function read(): Wanted {
   const seconds = Number(timeout)
   if (!(seconds > 0 && seconds < 86_400)) throw new Error(`--timeout must be a number of seconds, not '${timeout}'`)
   return { what: 'doctor', json, seconds, files }
+}
+
+const VARIABLES_INSTEAD: Readonly<Record<string, string>> = {
+  timeline: 'set CUDA_STREAMS_TIMELINE=run.html for the program',
+  sanitizer: 'set CUDA_STREAMS_SANITIZER=1 for the program',
+}
+
+function noCommand(given: string): Error {
+  const meant = nearest(given, Object.keys(COMMANDS))
+  const wayOut = meant === undefined ? "there are 'doctor' and 'compile'" : `did you mean '${meant}'?`
+  return new Error(`There is no command '${given}': ${VARIABLES_INSTEAD[given] ?? wayOut}`)
 }
 
 async function main(): Promise<0 | 1 | 2> {

@@ -1,5 +1,5 @@
 /** The findings of the doctor, and their text for a terminal. Their JSON is the interface `Report`. docs/doctor.md documents both. */
-import { styleText } from 'node:util'
+import * as util from 'node:util'
 import { printable, printableLines } from '../base/printable.js'
 
 /** A library: its version and file, or why it cannot be used. */
@@ -122,5 +122,5 @@ function rowOfKernels({ file, kernels, arch, device, problem }: KernelsReport): 
 const COLOURS = { '✓': 'green', '✗': 'red', '–': 'yellow' } as const
 
 function coloured(mark: Mark): string {
-  return process.stdout.isTTY && process.stdout.hasColors() ? styleText(COLOURS[mark], mark) : mark
+  return process.stdout.isTTY && process.stdout.hasColors() ? util.styleText(COLOURS[mark], mark) : mark
 }

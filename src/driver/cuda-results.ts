@@ -134,6 +134,7 @@ const EXPLANATIONS: Readonly<Record<number, string>> = {
   905: 'The event was recorded outside the capture: record it inside, or wait with { external: true }',
   906: 'The null stream would wait for a stream that is capturing: use a non-blocking stream',
   907: 'The event was last recorded inside a capture: it stands for a point in the graph, not for work that runs',
+  912: 'A cluster has at most eight blocks',
   915: 'The device has not so many multiprocessors: each part is rounded up to whole groups, of 8 from compute capability 9.0 on, and some must be left for the rest',
 }
 
@@ -167,6 +168,7 @@ export const CUresult = {
   CAPTURED_EVENT: 907,
   STREAM_CAPTURE_WRONG_THREAD: 908,
   GRAPH_EXEC_UPDATE_FAILURE: 910,
+  INVALID_CLUSTER_SIZE: 912,
   INVALID_RESOURCE_CONFIGURATION: 915,
 } as const
 

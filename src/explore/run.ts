@@ -71,7 +71,7 @@ export async function runOnce(
   const uncaught: string[] = []
   let deadlock: End | undefined
   const letGo = keepReachable()
-  using own = new OwnTurns(
+  const own = new OwnTurns(
     () => recording.steps.length - 1,
     (since) => scheduler?.turned(since),
     (milliseconds) => recording.leftOut(`a timer of ${milliseconds} ms is taken to come after all else`),
@@ -99,6 +99,7 @@ export async function runOnce(
     scheduler?.stop()
     driver.abandon()
     letGo()
+    own[Symbol.dispose]()
   }
 }
 

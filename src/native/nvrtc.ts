@@ -55,19 +55,27 @@ function headerOptionsOf({ library, version }: Nvrtc): readonly string[] {
  * @throws ERR_UNSUPPORTED when NVRTC is not found; ERR_COMPILATION, with the compiler's log, for a source with mistakes
  */
 export async function compileCuda(source: CompiledSource, output: 'cubin' | 'ptx'): Promise<Uint8Array> {
-  using program = new Compilation(source, output)
-  const thread = program.compile()
-  // The code is loaded in a later turn, however fast the compiler is, so that everything that this turn settles is settled by then.
-  await nextTurn()
-  return program.result(await pollUntil(() => thread.result))
+  const program = new Compilation(source, output)
+  try {
+    const thread = program.compile()
+    // The code is loaded in a later turn, however fast the compiler is, so that everything that this turn settles is settled by then.
+    await nextTurn()
+    return program.result(await pollUntil(() => thread.result))
+  } finally {
+    program[Symbol.dispose]()
+  }
 }
 
 /** As compileCuda, but blocks until the compilation has completed. */
 export function compileCudaNow(source: CompiledSource, output: 'cubin' | 'ptx'): Uint8Array {
-  using program = new Compilation(source, output)
-  const thread = program.compile()
-  while (thread.result === undefined) own().nap(NAP_MICROSECONDS)
-  return program.result(thread.result)
+  const program = new Compilation(source, output)
+  try {
+    const thread = program.compile()
+    while (thread.result === undefined) own().nap(NAP_MICROSECONDS)
+    return program.result(thread.result)
+  } finally {
+    program[Symbol.dispose]()
+  }
 }
 
 class Compilation implements Disposable {

@@ -103,6 +103,13 @@ export class PtxModule {
     return this.#text.target
   }
 
+  /** Of the variables in constant memory, together. */
+  get constantBytes(): number {
+    return [...this.#text.variables.values()]
+      .filter(({ space, external }) => !external && space === 'const')
+      .reduce((sum, { byteLength }) => sum + byteLength, 0)
+  }
+
   /** The names of the kernels. */
   get kernels(): readonly string[] {
     return [...this.#text.functions.values()]

@@ -51,7 +51,7 @@ function wrongWord(part: string): Error {
   const forms = Object.values(SANITIZER_WORDS).map(({ form }) => `'${form}'`)
   const words = `${forms.slice(0, -1).join(', ')} or ${forms.at(-1)}`
   return invalidValue(
-    `${VARIABLES.sanitizer.name} must be one of '${MODES.join("', '")}', and with commas ${words}, not '${part}'`,
+    `${VARIABLES.sanitizer.name} must be 1, '${MODES.join("', '")}' or 0, and with commas ${words}, not '${part}'`,
   )
 }
 

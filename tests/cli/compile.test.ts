@@ -91,7 +91,7 @@ test('wrong arguments are explained', () => {
     [['compile'], /compile needs a file/],
     [['compile', 'scale.cu', '--json'], /compile has no option --json/],
     [['doctor', '--watch'], /doctor has no option --watch/],
-    [['compiel', 'scale.cu'], /The command is 'doctor' or 'compile'/],
+    [['compiel', 'scale.cu'], /There is no command 'compiel': did you mean 'compile'\?/],
   ] as const) {
     const { stderr, status } = run(command, ...args)
     assert.equal(status, 2)

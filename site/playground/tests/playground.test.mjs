@@ -221,6 +221,17 @@ new Stream().launch(nothing, { grid: 1, block: 1 })
     assert.match(await page.innerText('.cm-line.marked'), /^new Stream\(\)\.launch/)
   })
 
+  it('a program that ends with an error is not called one in which nothing was found', async () => {
+    await write(`import { Stream } from 'cuda-streams'
+const stream = new Stream()
+await stream.finished()
+throw new Error('it went wrong')
+`)
+    assert.match(await run(), /^One uncaught error; /)
+    assert.match(await page.innerText('#findings'), /An uncaught error\s+line 4\s+.*it went wrong/s)
+    assert.doesNotMatch(await page.innerText('body'), /found nothing|nothing found|no missing wait/i)
+  })
+
   it('what a kernel prints is in the console', async () => {
     await write(PRINTING)
     await run()

@@ -36,6 +36,14 @@ const SHORTEST = 2000
 /** Of a thread whose kernel has not been run: loops are counted once. */
 const BYTES_OF_ACCESS = 4
 
+const LOAD = 'cuModuleLoadData'
+/** The largest first number of a version of PTX that a driver for CUDA 13 takes. */
+const NEWEST_PTX = 9
+/** Bytes of constant memory of a module. */
+const MOST_CONSTANT = 64 * 1024
+/** Bytes of shared memory that a kernel may declare: more is dynamic, and given at the launch. */
+const MOST_STATIC_SHARED = 48 * 1024
+
 const MACHINE_CODE = [
   [0x7f, 0x45, 0x4c, 0x46],
   [0x50, 0xed, 0x55, 0xba],
@@ -80,6 +88,14 @@ export class PtxModule {
     const end = image.indexOf(0)
     const text = new TextDecoder().decode(end < 0 ? image : image.subarray(0, end))
     this.#module = refusedByLoader(() => new Ptx.PtxModule(text, machine))
+    const { version, constantBytes } = this.#module
+    if (Number.parseInt(version, 10) > NEWEST_PTX) {
+      const why = `The code is PTX ${version}, and drivers for CUDA 13 know PTX up to ${NEWEST_PTX}.x: compile it with an older toolkit`
+      throw explained(cudaError(LOAD, CUresult.UNSUPPORTED_PTX_VERSION), why)
+    }
+    if (constantBytes > MOST_CONSTANT) {
+      throw tooLarge(`The module has ${constantBytes} bytes of constant memory, and at most ${MOST_CONSTANT} fit`)
+    }
     for (const name of this.#module.kernels) refusedByLoader(() => this.#factsOf(name))
   }
 
@@ -111,11 +127,16 @@ export class PtxModule {
 
   /** A form that does not run makes only those kernels unusable that can reach it: they are refused when they are looked up. */
   #factsOf(name: string): void {
+    let bytes = 0
     try {
-      this.#module.facts(name)
+      bytes = this.#module.facts(name).staticSharedBytes
     } catch (error) {
       if (codeOf(error) !== 'ERR_UNSUPPORTED') throw error
     }
+    if (bytes <= MOST_STATIC_SHARED) return
+    throw tooLarge(
+      `Kernel '${name}' declares ${bytes} bytes of shared memory, and at most ${MOST_STATIC_SHARED} fit: make it extern __shared__, with its size as config.sharedMemory`,
+    )
   }
 }
 
@@ -277,9 +298,12 @@ function refusedByLoader<R>(load: () => R): R {
     return load()
   } catch (error) {
     if (codeOf(error) !== 'ERR_COMPILATION') throw error
-    throw explained(cudaError('cuModuleLoadData', CUresult.INVALID_PTX), messageOf(error))
+    throw explained(cudaError(LOAD, CUresult.INVALID_PTX), messageOf(error))
   }
 }
+
+/** A GPU's assembler refuses it. */
+const tooLarge = (why: string): Error => explained(cudaError(LOAD, CUresult.INVALID_PTX), why)
 
 const codeOf = (error: unknown): unknown => (error instanceof Error && 'code' in error ? error.code : undefined)
 

@@ -36,6 +36,8 @@ import type { Queued, SimMemory, WorkQueue } from './sim-memory.js'
 
 /** Bytes of shared memory, static and dynamic together, that a kernel may have without asking for more. */
 const SHARED_MEMORY_OF_ANY = 48 * 1024
+/** Blocks of a cluster. A GPU may take more for a kernel that asks for that, which the library does not. */
+const LARGEST_CLUSTER = 8
 
 interface LoadedModule {
   readonly code: HostModule | PtxModule
@@ -202,8 +204,11 @@ export class SimKernels implements KernelDriver {
 
   /** The result with which a GPU refuses a launch, or 0. */
   #refusalOf({ kernel, shape }: KernelWork, partition: SimPartition | undefined): number {
-    const { block, grid, sharedMemory } = shape
+    const { block, grid, sharedMemory, cluster } = shape
     if (!fits(shape)) return CUresult.INVALID_VALUE
+    if (cluster !== undefined && cluster[0] * cluster[1] * cluster[2] > LARGEST_CLUSTER) {
+      return CUresult.INVALID_CLUSTER_SIZE
+    }
     const { staticSharedBytes, maxThreads, requiredThreads } = this.#factsOf(kernel.handle)
     const shared = sharedMemory + staticSharedBytes
     if (sharedMemory <= SHARED_MEMORY_OF_ANY && shared > SHARED_MEMORY_OF_ANY) return CUresult.INVALID_VALUE

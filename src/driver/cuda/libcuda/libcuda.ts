@@ -256,8 +256,9 @@ function isThere(path: string): boolean {
   try {
     return statSync(path) !== undefined
   } catch (error) {
-    // An error of the system says that there is no such file. An error of Node's or Deno's permissions names no system call.
-    if (error instanceof Error && 'syscall' in error) return false
+    // An error of the system says that there is no such file. An error of Node's or Deno's permissions names no system call. It need be
+    // no instance of this `Error`: Jest runs tests in a realm of their own, and Node's modules outside of it.
+    if (Reflect.has(Object(error), 'syscall')) return false
     const hint = 'Allow it (Node: --allow-fs-read=*, Deno: --allow-all)'
     throw noDriver(
       `Cannot find out whether this machine has an NVIDIA driver: access to ${path} is not permitted. ${hint}`,
