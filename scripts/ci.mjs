@@ -25,7 +25,6 @@ const JOBS = {
     'node dist/tests/package/quickstart.js',
     'node scripts/check-package.mjs',
     'node scripts/import-time.mjs',
-    'node scripts/test-runners.mjs',
   ],
 }
 
