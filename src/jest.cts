@@ -16,7 +16,19 @@ type Import = (specifier: string) => Exports
 const globals: { jest: { mock(file: string, make: () => Exports): void } } = require('@jest/globals')
 
 /** Entry points of the package that a test can import. */
-const ENTRY_POINTS = ['index', 'sim', 'sanitizer', 'timeline', 'opentelemetry', 'cublas', 'dlpack', 'nccl', 'cu']
+const ENTRY_POINTS = [
+  'index',
+  'sim',
+  'sanitizer',
+  'timeline',
+  'opentelemetry',
+  'cublas',
+  'cufft',
+  'curand',
+  'dlpack',
+  'nccl',
+  'cu',
+]
 /** What the library loads when it is first needed, by `createRequire()`, which Jest replaces too. */
 const LOADED_LATER = [
   'driver/cuda/open',
@@ -25,7 +37,7 @@ const LOADED_LATER = [
   'timeline/timeline-variable',
 ]
 
-const IMPORT = /^import (?:(?:\{ (?<names>.*?),? \}|\* as (?<all>\w+)) from )?'(?<from>.+)';$/
+const IMPORT = /^import (?:(?:\{ (?<names>.*?),? \}|\* as (?<all>\w+)|(?<only>\w+)) from )?'(?<from>.+)';$/
 const EXPORT_LIST = /^export \{(?<names>.*?),? ?\}(?: from '(?<from>.+)')?;$/
 const EXPORT = /^export (?<declaration>(?:async )?(?:function\*?|class|const|let) (?<name>[\w$]+).*)/
 
@@ -47,9 +59,10 @@ function pairsIn(names: string): readonly (readonly [name: string, other: string
 function asCommonJs(text: string): string {
   const getters: string[] = []
   const rewritten = (line: string): string => {
-    const { names, all, from } = IMPORT.exec(line)?.groups ?? {}
+    const { names, all, only, from } = IMPORT.exec(line)?.groups ?? {}
     if (from !== undefined) {
-      const target = all ?? (names && `{ ${pairsIn(names).map((pair) => pair.join(': '))} }`)
+      // Of Node's modules, whose default is what require() returns.
+      const target = all ?? only ?? (names && `{ ${pairsIn(names).map((pair) => pair.join(': '))} }`)
       return `${target === undefined ? '' : `const ${target} = `}importModule('${from}');`
     }
     const list = EXPORT_LIST.exec(line)?.groups

@@ -68,9 +68,6 @@ export interface CodeOptions {
 
 const DEFAULT_STACK_BYTES = 16384
 
-/** Of later minor versions each form that is not known is refused where it stands. */
-const NEWEST_VERSION = 9
-
 /**
  * A module of PTX that is loaded on a machine. The text is read at once; a kernel is compiled when it is used first, so that
  * a form that is not supported makes only those kernels unusable that can reach it.
@@ -82,15 +79,12 @@ export class PtxModule {
   readonly #facts = new Map<string, KernelFacts>()
   readonly #codes = new Map<string, KernelCode>()
 
-  /** @throws ERR_COMPILATION for text that is no PTX; ERR_UNSUPPORTED for 32-bit addresses, and a later version; each with `line` */
+  /** @throws ERR_COMPILATION for text that is no PTX; ERR_UNSUPPORTED for 32-bit addresses; each with `line` */
   constructor(
     text: string,
     private readonly host: ModuleHost,
   ) {
     this.#text = withCode(() => parsePtx(text))
-    if (Number(this.version) < NEWEST_VERSION + 1) return
-    const why = `This is PTX of version ${this.version}, and the simulator knows those before ${NEWEST_VERSION + 1}.0`
-    throw ptxError('ERR_UNSUPPORTED', `${why}: make it with an older compiler, or update cuda-streams`, { line: 1 })
   }
 
   /** Of the text, such as '8.7'. */

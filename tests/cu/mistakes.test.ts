@@ -415,9 +415,9 @@ const IN_A_CALL: Readonly<Record<string, readonly [made: () => unknown, ...Patte
         FITS,
         1,
       )(),
-    /line 1 of the PTX/,
-    /PTX of version 10\.1, and the simulator knows those before 10\.0/,
-    /make it with an older compiler, or update cuda-streams/,
+    /axpy is PTX of version 10\.1/,
+    /CUDA_ERROR_UNSUPPORTED_PTX_VERSION/,
+    /make the PTX with an older compiler/,
   ],
   'the file has no such variable': [
     () => module?.axpy.global('weights', device),

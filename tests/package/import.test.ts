@@ -15,11 +15,11 @@ interface Imported {
   readonly resources: readonly string[]
 }
 
-/** All but those of files of CUDA C++, which are for tools. */
+/** All but those of files of CUDA C++ and of Jest, which are for tools. */
 const ENTRY_POINTS = Object.keys(
   (JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { readonly exports: object }).exports,
 )
-  .filter((name) => !/^\.\/(cu(\/|$)|package)/.test(name))
+  .filter((name) => !/^\.\/(cu(\/|$)|jest|package)/.test(name))
   .map((name) => `cuda-streams${name.slice(1)}`)
 
 const script = fileURLToPath(new URL('./import-child.js', import.meta.url))
