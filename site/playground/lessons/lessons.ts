@@ -159,7 +159,7 @@ export const LESSONS: readonly Lesson[] = [
       'This one does not. On a GPU what lies behind the buffer may be other memory, which is changed without a word. On the simulator it is a fault: the GPU is lost, and every call fails from then on.',
       'A page cannot compile CUDA C++, so a program imports a kernel that was compiled before: `out-of-bounds.fixed.cu` is another.',
     ],
-    look: 'the error: it names the block and the thread, how far behind the buffer it read, and the line of the kernel, which is marked below the program.',
+    look: 'the error: it names the block and the thread, how far behind the buffer it read, and the line of the kernel, which is marked in the tab of the kernel.',
     program: outOfBounds,
     fixed: outOfBoundsFixed,
     expected: { result: 'Int32Array(10) [ 0, 1, 4, 9, 16, 25, 36, 49, 64, 81 ]' },

@@ -126,7 +126,22 @@ describe('the playground, in Chromium', { skip, timeout: 300_000 }, () => {
   const picture = async (name, on = page) => {
     if (SCREENSHOTS !== undefined) await on.screenshot({ path: join(SCREENSHOTS, `${name}.png`), fullPage: true })
   }
-  const markedInKernels = async () => (await page.locator('.numbered .marked').allInnerTexts()).map((one) => one.trim())
+  const kernelTab = (name) => page.click(`#files [role=tab]:has-text("${name}")`)
+  const kernelText = () =>
+    page.evaluate(() => document.querySelector('#kernel-editor .cm-content').cmTile.view.state.doc.toString())
+  async function writeKernel(code) {
+    await page.click('#kernel-editor .cm-content')
+    await page.keyboard.press('Control+a')
+    await page.keyboard.press('Delete')
+    await page.keyboard.insertText(code)
+  }
+  const markedInKernel = async (name) => {
+    assert.match(await page.innerText('#files .tab:has(.named)'), new RegExp(name))
+    await kernelTab(name)
+    const lines = await page.locator('#kernel-editor .cm-line.marked').allInnerTexts()
+    await kernelTab('program.ts')
+    return lines.map((one) => one.trim())
+  }
   const failing = () => page.locator('#checks .fails').allInnerTexts()
   const holding = () => page.locator('#checks .holds').count()
 
@@ -143,10 +158,13 @@ describe('the playground, in Chromium', { skip, timeout: 300_000 }, () => {
         assert.match(await page.innerText('.finding.failure'), error)
         assert.match(await page.innerText('#console .error'), error)
         assert.match(await status(), /^One uncaught error; /)
-        assert.deepEqual(await markedInKernels(), ['values[i] *= values[i];'])
+        assert.deepEqual(await markedInKernel('out-of-bounds.cu'), ['values[i] *= values[i];'])
       } else if (slug === 'shared-memory') {
         assert.match(await page.innerText('.finding'), /race for shared memory.*Threads \d+ and \d+ access byte/s)
-        assert.deepEqual(await markedInKernels(), ['sums[i] = values[i];', 'if (i < half) sums[i] += sums[i + half];'])
+        assert.deepEqual(await markedInKernel('shared-memory.cu'), [
+          'sums[i] = values[i];',
+          'if (i < half) sums[i] += sums[i + half];',
+        ])
       } else {
         assert.ok((await page.locator('.finding').count()) > 0, 'the sanitizer finds it')
         assert.equal(await page.locator('.cm-line.marked.second').count(), 1, 'its line is marked')
@@ -186,18 +204,65 @@ describe('the playground, in Chromium', { skip, timeout: 300_000 }, () => {
     assert.match(await over(), /Fixed/)
   })
 
-  it('PTX is put into the program, changed there, and runs', async () => {
+  it('a kernel is in a tab of its own; PTX that is written there runs, and changed CUDA C++ says that it cannot', async () => {
     await page.close()
     page = await open('#lesson=out-of-bounds')
-    assert.match(await page.innerText('#kernels'), /out-of-bounds\.cu\s+.*__global__ void square/s)
-    await page.click('.into-program')
-    assert.ok(await page.isHidden('#kernels'))
-    const code = await text()
-    assert.match(code, /const ptx = `\.version 7\.0/)
+    assert.deepEqual(await page.locator('#files [role=tab]').allInnerTexts(), ['program.ts', 'out-of-bounds.cu'])
+    await kernelTab('out-of-bounds.cu')
+    assert.ok(await page.isHidden('#program'))
+    const source = await kernelText()
+    assert.match(source, /__global__ void square/)
+    assert.match(await page.innerText('#kernel-said'), /^CUDA C\+\+, compiled to PTX when this page was built/)
+    assert.ok(await page.isHidden('#kernel-back'))
+    await picture('kernel-tab')
+
+    await writeKernel(source.replace('values[i]', 'values[0]'))
+    const refused =
+      /page cannot compile CUDA C\+\+: write PTX here, which 'npx cuda-streams compile out-of-bounds\.cu --ptx'/
+    assert.match(await page.innerText('#kernel-said'), refused)
+    await kernelTab('program.ts')
+    await page.click('#run')
+    assert.match(await status(), /^It cannot be run/)
+    assert.match(await page.innerText('#console .error'), /out-of-bounds\.cu was changed, and a page cannot compile/)
+    assert.ok(await page.isVisible('#kernel'), 'the tab of the kernel is opened')
+    await page.click('#kernel-back')
+    assert.equal(await kernelText(), source)
+    assert.doesNotMatch(await run(), /cannot/)
+
+    await page.click('#kernel-ptx')
+    const ptx = await kernelText()
+    assert.match(ptx, /^\.version 7\.0/)
+    assert.match(await page.innerText('#kernel-said'), /^PTX, which runs on the simulator/)
     // The threads beyond the end have nothing to do.
     const guard = '\tsetp.ge.s32 \t%p1, %r4, 10;\n@%p1 ret;\n'
-    await write(code.replace('\t.reg .b32', '\t.reg .pred %p<2>;\n\t.reg .b32').replace(/(mad\.lo.*\n)/, `$1${guard}`))
+    await writeKernel(
+      ptx.replace('\t.reg .b32', '\t.reg .pred %p<2>;\n\t.reg .b32').replace(/(mad\.lo.*\n)/, `$1${guard}`),
+    )
     assert.match(await run(), /Fixed/)
+    // The address has it.
+    await page.waitForFunction(() => location.hash.includes('kernels='))
+    const { hash } = new URL(page.url())
+    await page.close()
+    page = await open(hash)
+    assert.match(await run(), /Fixed/)
+  })
+
+  it('a program of one’s own has a tab for a kernel of its own, which takes PTX', async () => {
+    const [, ptx] = /`(.*)`/s.exec(PRINTING)
+    await write(PRINTING.replace(/const ptx = `.*`/s, "import { ptx } from './own.cu'"))
+    await page.click('#run')
+    assert.match(await status(), /^It cannot be run/)
+    assert.match(
+      await page.innerText('#console .error'),
+      /own\.cu has no code, and a page cannot compile CUDA C\+\+: write PTX/,
+    )
+    await writeKernel(ptx)
+    await run()
+    assert.deepEqual(await page.locator('#console pre').allInnerTexts(), ['thread 0', 'thread 1'])
+    // Without the import the tab is gone.
+    await kernelTab('program.ts')
+    await write('export const one = 1')
+    assert.deepEqual(await page.locator('#files [role=tab]').allInnerTexts(), ['program.ts'])
   })
 
   it('CUDA C++ that the page would have to compile is refused, with the way out', async () => {

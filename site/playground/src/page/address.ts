@@ -3,22 +3,41 @@ export interface Place {
   readonly lesson: string | undefined
   /** Undefined: the lesson's own. */
   readonly code: string | undefined
+  /** Texts of kernels that are not as the page was built with them, by file. */
+  readonly kernels: Readonly<Record<string, string>>
 }
 
 export async function readAddress(): Promise<Place> {
   const parts = new URLSearchParams(location.hash.slice(1))
-  const packed = parts.get('code')
+  const text = async (name: string): Promise<string | undefined> => {
+    const packed = parts.get(name)
+    return packed === null ? undefined : await unpacked(packed).catch(() => undefined)
+  }
   return {
     lesson: parts.get('lesson') ?? undefined,
-    code: packed === null ? undefined : await unpacked(packed).catch(() => undefined),
+    code: await text('code'),
+    kernels: textsIn((await text('kernels')) ?? '{}'),
+  }
+}
+
+/** Of an address that somebody has changed, what is of use. */
+function textsIn(json: string): Readonly<Record<string, string>> {
+  try {
+    const all: unknown = JSON.parse(json)
+    return Object.fromEntries(
+      Object.entries(Object(all)).filter((entry): entry is [string, string] => typeof entry[1] === 'string'),
+    )
+  } catch {
+    return {}
   }
 }
 
 /** Replaces the address of the page, and returns the new one. */
-export async function writeAddress({ lesson, code }: Place): Promise<string> {
+export async function writeAddress({ lesson, code, kernels }: Place): Promise<string> {
   const parts = new URLSearchParams()
   if (lesson !== undefined) parts.set('lesson', lesson)
   if (code !== undefined) parts.set('code', await packed(code))
+  if (Object.keys(kernels).length > 0) parts.set('kernels', await packed(JSON.stringify(kernels)))
   history.replaceState(null, '', `#${parts}`)
   return location.href
 }

@@ -1,10 +1,10 @@
-/** The editor: TypeScript with the library's declarations, and the lines that something is to be said of. */
+/** Editors: of TypeScript with the library's declarations, and of plain text; and the lines that something is to be said of. */
 import { autocompletion, type CompletionContext, closeBrackets, completionKeymap } from '@codemirror/autocomplete'
 import { defaultKeymap, history, historyKeymap } from '@codemirror/commands'
 import { javascript } from '@codemirror/lang-javascript'
 import { bracketMatching, indentOnInput, syntaxHighlighting } from '@codemirror/language'
 import { lintGutter, lintKeymap, setDiagnostics } from '@codemirror/lint'
-import { EditorState, StateEffect, StateField } from '@codemirror/state'
+import { EditorState, type Extension, StateEffect, StateField } from '@codemirror/state'
 import {
   Decoration,
   type DecorationSet,
@@ -51,16 +51,19 @@ export interface Editor {
   focus(): void
 }
 
-export function openEditor(parent: HTMLElement, types: Types, changed: () => void, run: () => void): Editor {
-  let timer = 0
-  const check = (): void => {
-    clearTimeout(timer)
-    timer = window.setTimeout(async () => {
-      const { doc } = view.state
-      const found = await types.check(doc.toString())
-      if (found !== undefined && view.state.doc === doc) view.dispatch(setDiagnostics(view.state, [...found]))
-    }, 300)
-  }
+export interface EditorOptions {
+  /** What a screen reader says. */
+  readonly label: string
+  /** What this kind of text has besides. */
+  readonly language?: Extension
+}
+
+export function openEditor(
+  parent: HTMLElement,
+  { label, language = [] }: EditorOptions,
+  changed: () => void,
+  run: () => void,
+): Editor {
   const view = new EditorView({
     parent,
     state: EditorState.create({
@@ -72,31 +75,9 @@ export function openEditor(parent: HTMLElement, types: Types, changed: () => voi
         bracketMatching(),
         closeBrackets(),
         indentOnInput(),
-        javascript({ typescript: true }),
-        syntaxHighlighting(classHighlighter),
-        lintGutter(),
         EditorView.lineWrapping,
         marks,
-        autocompletion({
-          override: [
-            async (context: CompletionContext) => {
-              const word = context.matchBefore(/[\w$]+/)
-              if (word === null && !context.explicit && context.matchBefore(/[.'"/]/) === null) return null
-              const options = await types.complete(context.state.doc.toString(), context.pos)
-              return options.length === 0 ? null : { from: word?.from ?? context.pos, options: [...options] }
-            },
-          ],
-        }),
-        hoverTooltip(async ({ state }, pos) => {
-          const about = await types.describe(state.doc.toString(), pos)
-          if (about === undefined) return null
-          const dom = document.createElement('div')
-          dom.className = 'about'
-          const head = document.createElement('code')
-          head.textContent = about.text
-          dom.append(head, about.documentation)
-          return { pos: about.from, end: about.to, create: () => ({ dom }) }
-        }),
+        language,
         keymap.of([
           {
             key: 'Mod-Enter',
@@ -110,11 +91,9 @@ export function openEditor(parent: HTMLElement, types: Types, changed: () => voi
           ...historyKeymap,
           ...defaultKeymap,
         ]),
-        EditorView.contentAttributes.of({ 'aria-label': 'The program' }),
-        EditorView.updateListener.of(({ docChanged, focusChanged }) => {
+        EditorView.contentAttributes.of({ 'aria-label': label }),
+        EditorView.updateListener.of(({ docChanged }) => {
           if (docChanged) changed()
-          // The types are a large file: it is asked for when somebody begins to write.
-          if (view.hasFocus && (docChanged || focusChanged)) check()
         }),
       ],
     }),
@@ -134,4 +113,46 @@ export function openEditor(parent: HTMLElement, types: Types, changed: () => voi
     },
     focus: () => view.focus(),
   }
+}
+
+/** TypeScript, with what the types say of it. */
+export function typeScript(types: Types): Extension {
+  let timer = 0
+  const check = (view: EditorView): void => {
+    clearTimeout(timer)
+    timer = window.setTimeout(async () => {
+      const { doc } = view.state
+      const found = await types.check(doc.toString())
+      if (found !== undefined && view.state.doc === doc) view.dispatch(setDiagnostics(view.state, [...found]))
+    }, 300)
+  }
+  return [
+    javascript({ typescript: true }),
+    syntaxHighlighting(classHighlighter),
+    lintGutter(),
+    autocompletion({
+      override: [
+        async (context: CompletionContext) => {
+          const word = context.matchBefore(/[\w$]+/)
+          if (word === null && !context.explicit && context.matchBefore(/[.'"/]/) === null) return null
+          const options = await types.complete(context.state.doc.toString(), context.pos)
+          return options.length === 0 ? null : { from: word?.from ?? context.pos, options: [...options] }
+        },
+      ],
+    }),
+    hoverTooltip(async ({ state }, pos) => {
+      const about = await types.describe(state.doc.toString(), pos)
+      if (about === undefined) return null
+      const dom = document.createElement('div')
+      dom.className = 'about'
+      const head = document.createElement('code')
+      head.textContent = about.text
+      dom.append(head, about.documentation)
+      return { pos: about.from, end: about.to, create: () => ({ dom }) }
+    }),
+    // The types are a large file: it is asked for when somebody begins to write.
+    EditorView.updateListener.of(({ docChanged, focusChanged, view }) => {
+      if (view.hasFocus && (docChanged || focusChanged)) check(view)
+    }),
+  ]
 }

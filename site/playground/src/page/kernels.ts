@@ -1,57 +1,164 @@
-/** The kernels that a program imports: CUDA C++, with the lines that the run named, and the PTX that runs here. */
+/**
+ * The kernels that a program imports, each in a tab of the editor: CUDA C++, which was compiled when the page was built, with the lines that
+ * the run named; or PTX that is typed there.
+ */
 import { byId, element } from '../../../../src/timeline/page/panel.js'
-import { KERNEL_FILES, type KernelFile } from '../../lessons/kernel-files.js'
+import { KERNEL_FILES } from '../../lessons/kernel-files.js'
+import { type Editor, openEditor } from './editor.js'
 
-/** `said`: what the run said, which may name lines. `rewrite` gets the program with PTX in place of an import. */
-export function showKernels(code: string, said: readonly string[], rewrite: (code: string) => void): void {
-  const imported = KERNEL_FILES.filter(({ name }) => code.includes(`'./${name}'`))
-  byId('kernels', HTMLElement).hidden = imported.length === 0
-  byId('kernel-files', HTMLElement).replaceChildren(...imported.map((file) => boxOf(file, code, said, rewrite)))
+/** Texts of kernels that are not those that the page was built with, by the names of their files. */
+export type KernelTexts = Readonly<Record<string, string>>
+
+/** Thrown where a kernel cannot be run; `file` is its tab. */
+export class NoKernel extends Error {
+  constructor(
+    readonly file: string,
+    message: string,
+  ) {
+    super(message)
+  }
 }
 
-function boxOf(file: KernelFile, code: string, said: readonly string[], rewrite: (code: string) => void): HTMLElement {
-  const { name, source, ptx } = file
-  const named = new Set(said.flatMap((text) => linesNamed(name, text)))
-  const lines = source
-    .trimEnd()
-    .split('\n')
-    .map((text, at) => element('span', { className: named.has(at + 1) ? 'marked second' : '' }, `${text}\n`))
-  const box = element(
-    'div',
-    { className: 'kernel-file' },
-    element('h3', {}, element('code', {}, name)),
-    scrolling(`${name}, in CUDA C++`, 'numbered', ...lines),
-  )
-  const inProgram = withPtx(code, file)
-  if (inProgram !== undefined) {
-    box.append(
-      element(
-        'button',
-        { type: 'button', className: 'button into-program', onclick: () => rewrite(inProgram) },
-        'Put its PTX into the program',
-      ),
+const PROGRAM = 'program.ts'
+const IMPORT = /\bfrom\s+['"]\.\/([\w.-]+\.cu)['"]/g
+
+const builtOf = (name: string): (typeof KERNEL_FILES)[number] | undefined =>
+  KERNEL_FILES.find((file) => file.name === name)
+
+/** PTX begins with its version, behind comments. */
+const isPtx = (text: string): boolean => /^(?:\s|\/\/.*\n|\/\*[\s\S]*?\*\/)*\.version\s/.test(text)
+
+const wayOut = (name: string): string =>
+  `write PTX here, which 'npx cuda-streams compile ${name} --ptx' or 'nvcc --ptx' makes`
+
+export class Kernels {
+  readonly #editor: Editor
+  readonly #changed = new Map<string, string>()
+  #names: readonly string[] = []
+  #shown = PROGRAM
+  #said: readonly string[] = []
+
+  constructor(
+    private readonly edited: () => void,
+    run: () => void,
+  ) {
+    this.#editor = openEditor(byId('kernel-editor', HTMLElement), { label: 'The kernel' }, () => this.#take(), run)
+    byId('kernel-ptx', HTMLButtonElement).addEventListener('click', () => this.#write(builtOf(this.#shown)?.ptx ?? ''))
+    byId('kernel-back', HTMLButtonElement).addEventListener('click', () =>
+      this.#write(builtOf(this.#shown)?.source ?? ''),
     )
   }
-  box.append(element('details', {}, element('summary', {}, 'Its PTX'), scrolling(`${name}, as PTX`, 'ptx', ptx)))
-  return box
+
+  /** Those that are not as the page was built, of the files that the program imports. */
+  get texts(): KernelTexts {
+    return Object.fromEntries([...this.#changed].filter(([name]) => this.#names.includes(name)))
+  }
+
+  /**
+   * The PTX that runs in place of that which the page was built with.
+   * @throws NoKernel for CUDA C++, which no page can compile
+   */
+  get ptx(): KernelTexts {
+    const { texts } = this
+    for (const name of this.#names) {
+      const text = texts[name]
+      if (text === undefined && builtOf(name) === undefined)
+        throw new NoKernel(name, `${name} has no code, and a page cannot compile CUDA C++: ${wayOut(name)}`)
+      if (text === undefined || isPtx(text)) continue
+      throw new NoKernel(name, `${name} was changed, and a page cannot compile CUDA C++: ${wayOut(name)}`)
+    }
+    return texts
+  }
+
+  /** Other texts than those that the page was built with. */
+  open(texts: KernelTexts): void {
+    this.#changed.clear()
+    for (const [name, text] of Object.entries(texts)) this.#changed.set(name, text)
+    this.show(PROGRAM)
+  }
+
+  /** Has a tab for each file that this program imports. */
+  follow(code: string): void {
+    const names = [...new Set([...code.matchAll(IMPORT)].map(([, name = '']) => name))]
+    if (names.join() === this.#names.join()) return
+    this.#names = names
+    this.show(names.includes(this.#shown) ? this.#shown : PROGRAM)
+  }
+
+  /** What the run said, which may name lines. */
+  mark(said: readonly string[]): void {
+    this.#said = said
+    this.#showTabs()
+    this.#showMarks()
+  }
+
+  show(name: string): void {
+    this.#shown = name
+    const isKernel = name !== PROGRAM
+    byId('program', HTMLElement).hidden = isKernel
+    byId('kernel', HTMLElement).hidden = !isKernel
+    if (isKernel) this.#editor.write(this.#textOf(name))
+    this.#showTabs()
+    this.#showState()
+    this.#showMarks()
+  }
+
+  #textOf(name: string): string {
+    return this.#changed.get(name) ?? builtOf(name)?.source ?? ''
+  }
+
+  #write(text: string): void {
+    this.#editor.write(text)
+    this.#editor.focus()
+  }
+
+  /** The editor's text has changed. */
+  #take(): void {
+    if (this.#shown === PROGRAM || this.#editor.text === this.#textOf(this.#shown)) return
+    if (this.#editor.text === (builtOf(this.#shown)?.source ?? '')) this.#changed.delete(this.#shown)
+    else this.#changed.set(this.#shown, this.#editor.text)
+    this.#showState()
+    this.edited()
+  }
+
+  #showTabs(): void {
+    const tabs = [PROGRAM, ...this.#names].map((name) => {
+      const isNamed = this.#linesOf(name).length > 0
+      const mark = isNamed ? [element('span', { className: 'named' }, ' ●'), hidden(', which the run named')] : []
+      const tab = element('button', { type: 'button', className: 'tab', onclick: () => this.show(name) }, name, ...mark)
+      tab.setAttribute('role', 'tab')
+      tab.setAttribute('aria-controls', name === PROGRAM ? 'program' : 'kernel')
+      tab.ariaSelected = `${name === this.#shown}`
+      return tab
+    })
+    byId('files', HTMLElement).replaceChildren(...tabs)
+  }
+
+  #showState(): void {
+    const name = this.#shown
+    const built = builtOf(name)
+    const text = this.#textOf(name)
+    const isOwn = this.#changed.has(name)
+    const runs = isPtx(text)
+      ? 'PTX, which runs on the simulator in this page.'
+      : built !== undefined && !isOwn
+        ? 'CUDA C++, compiled to PTX when this page was built.'
+        : `A page cannot compile CUDA C++: ${wayOut(name)}.`
+    byId('kernel-said', HTMLElement).textContent = runs
+    byId('kernel-ptx', HTMLButtonElement).hidden = built === undefined || isPtx(text)
+    byId('kernel-back', HTMLButtonElement).hidden = built === undefined || !isOwn
+  }
+
+  #showMarks(): void {
+    this.#editor.mark(this.#linesOf(this.#shown).map((line) => ({ line, kind: 'second' })))
+  }
+
+  /** The lines of the CUDA C++ that the run named. */
+  #linesOf(name: string): readonly number[] {
+    if (name === PROGRAM || isPtx(this.#textOf(name))) return []
+    const pattern = new RegExp(`${name.replaceAll('.', '\\.')}:(\\d+)`, 'g')
+    return this.#said.flatMap((text) => [...text.matchAll(pattern)].map(([, line]) => Number(line)))
+  }
 }
 
-/** A keyboard must reach what scrolls. */
-function scrolling(label: string, className: string, ...content: (Node | string)[]): HTMLElement {
-  const box = element('pre', { tabIndex: 0, className, ariaLabel: label }, ...content)
-  box.setAttribute('role', 'region')
-  return box
-}
-
-function linesNamed(name: string, text: string): readonly number[] {
-  const pattern = new RegExp(`${name.replaceAll('.', '\\.')}:(\\d+)`, 'g')
-  return [...text.matchAll(pattern)].map(([, line]) => Number(line))
-}
-
-/** The program with the PTX as a text, so that it can be changed; undefined if the import is written in another way. */
-function withPtx(code: string, { name, ptx }: KernelFile): string | undefined {
-  const line = `import { ptx } from './${name}'`
-  const at = code.indexOf(line)
-  if (at < 0) return undefined
-  return `${code.slice(0, at)}const ptx = \`${ptx}\`${code.slice(at + line.length)}`
-}
+const hidden = (text: string): HTMLElement => element('span', { className: 'hidden' }, text)

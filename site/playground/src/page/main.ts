@@ -6,9 +6,9 @@ import { LESSONS } from '../../lessons/lessons.js'
 import { withInsertions } from '../run/insertions.js'
 import type { Explored, Finding, Insertion, Level, Ran, Reply, Request } from '../run/messages.js'
 import { readAddress, writeAddress } from './address.js'
-import { type Mark, openEditor } from './editor.js'
+import { type Mark, openEditor, typeScript } from './editor.js'
 import { noFindings, showFindings, withCode } from './findings.js'
-import { showKernels } from './kernels.js'
+import { Kernels, type KernelTexts, NoKernel } from './kernels.js'
 import { checksOf, type Lesson } from './lesson.js'
 import { noOrders, showOrders, showProgress } from './orders.js'
 import { Tracks } from './tracks.js'
@@ -17,7 +17,9 @@ import { Types } from './types.js'
 const button = (id: string): HTMLButtonElement => byId(id, HTMLButtonElement)
 
 const types = new Types()
-const editor = openEditor(byId('editor', HTMLElement), types, edited, start)
+const program = { label: 'The program', language: typeScript(types) }
+const editor = openEditor(byId('editor', HTMLElement), program, edited, start)
+const kernels = new Kernels(edited, start)
 const tracks = new Tracks((line) => editor.mark([...findingMarks(), { line, kind: 'step' }]))
 const output = byId('console', HTMLElement)
 // It scrolls: the keyboard must get there.
@@ -46,16 +48,24 @@ function start(): void {
   shownFinding = undefined
   output.replaceChildren()
   editor.mark([])
-  showKernelsOf(editor.text)
+  markKernels()
   noFindings()
   tracks.clear()
   noOrders()
   showChecks()
-  say('Running …')
-  showProgress(0, 0)
   const code = editor.text
-  ask({ what: 'run', code })
-  ask({ what: 'explore', code })
+  try {
+    const { ptx } = kernels
+    say('Running …')
+    showProgress(0, 0)
+    ask({ what: 'run', code, kernels: ptx })
+    ask({ what: 'explore', code, kernels: ptx })
+  } catch (error) {
+    if (!(error instanceof NoKernel)) throw error
+    print('error', error.message)
+    kernels.show(error.file)
+    say('It cannot be run: a page cannot compile CUDA C++')
+  }
 }
 
 function ask(request: Request): void {
@@ -115,7 +125,7 @@ function take(reply: Reply, request: Request): void {
     case 'ran':
       ran = reply.ran
       showFindings(ran.findings, ran.failures, { insert, mark: markFinding, show: (line) => editor.show(line) })
-      showKernelsOf(editor.text)
+      markKernels()
       tracks.show(ran.timeline)
       if (lesson?.most !== undefined) byId('why', HTMLDetailsElement).open = true
       if (ran.findings[0] !== undefined) markFinding(ran.findings[0])
@@ -183,9 +193,8 @@ function markFinding(finding: Finding): void {
 }
 
 /** With the lines that the latest run named. */
-function showKernelsOf(code: string): void {
-  const said = [...(ran?.findings ?? []).map(({ message }) => message), ...(ran?.outcome.errors ?? [])]
-  showKernels(code, said, (rewritten) => editor.write(rewritten))
+function markKernels(): void {
+  kernels.mark([...(ran?.findings ?? []).map(({ message }) => message), ...(ran?.outcome.errors ?? [])])
 }
 
 function insert(insertions: readonly Insertion[]): void {
@@ -195,14 +204,16 @@ function insert(insertions: readonly Insertion[]): void {
 
 // Lessons, and the address.
 
-function open(wanted: Lesson | undefined, code: string | undefined): void {
+function open(wanted: Lesson | undefined, code: string | undefined, texts: KernelTexts = {}): void {
   stop('')
   lesson = wanted
   ran = undefined
   explored = undefined
   chooser.value = wanted?.slug ?? ''
+  kernels.open(texts)
   editor.write(code ?? wanted?.program ?? FREE)
-  showKernelsOf(editor.text)
+  kernels.follow(editor.text)
+  markKernels()
   output.replaceChildren()
   noFindings()
   tracks.clear()
@@ -243,10 +254,11 @@ function showChecks(): void {
 const place = (): Parameters<typeof writeAddress>[0] => ({
   lesson: lesson?.slug,
   code: editor.text === lesson?.program ? undefined : editor.text,
+  kernels: kernels.texts,
 })
 
 function edited(): void {
-  showKernelsOf(editor.text)
+  kernels.follow(editor.text)
   clearTimeout(addressTimer)
   addressTimer = window.setTimeout(() => void writeAddress(place()), 300)
 }
@@ -262,9 +274,9 @@ async function share(): Promise<void> {
 }
 
 async function openAddress(): Promise<void> {
-  const { lesson: slug, code } = await readAddress()
+  const { lesson: slug, code, kernels: texts } = await readAddress()
   const wanted = LESSONS.find((one) => one.slug === slug)
-  open(wanted ?? (code === undefined ? LESSONS[0] : undefined), code)
+  open(wanted ?? (code === undefined ? LESSONS[0] : undefined), code, texts)
 }
 
 const FREE = LESSONS[0]?.fixed ?? ''

@@ -4,6 +4,8 @@ import type { PageData } from '../../../../src/timeline/page-format.js'
 export interface Request {
   readonly what: 'run' | 'explore'
   readonly code: string
+  /** PTX in place of that which the page was built with, by the file that the program imports. */
+  readonly kernels: Readonly<Record<string, string>>
 }
 
 export type Level = 'log' | 'warn' | 'error'

@@ -76,8 +76,17 @@ interface Played {
   readonly names: Names
 }
 
+/** PTX by the file that a program imports, in place of that of the lessons. */
+export type KernelTexts = Readonly<Record<string, string>>
+
 /** Calls the program's body. `devices` stand for the machine's own, where they are given. */
-async function play(body: Body, tell: Tell, played: Played, devices?: readonly cuda.Device[]): Promise<void> {
+async function play(
+  body: Body,
+  tell: Tell,
+  played: Played,
+  kernels: KernelTexts,
+  devices?: readonly cuda.Device[],
+): Promise<void> {
   const write =
     (level: Level) =>
     (...values: unknown[]): void => {
@@ -89,7 +98,12 @@ async function play(body: Body, tell: Tell, played: Played, devices?: readonly c
     }
   const [log, warn, error] = [write('log'), write('warn'), write('error')]
   const console = { log, info: log, debug: log, table: log, warn, error, trace: error }
-  const modules = devices === undefined ? MODULES : { ...MODULES, 'cuda-streams': onDevices(devices) }
+  const own = Object.fromEntries(Object.entries(kernels).map(([name, ptx]) => [`./${name}`, { ptx }]))
+  const modules: Readonly<Record<string, unknown>> = {
+    ...MODULES,
+    ...own,
+    ...(devices === undefined ? {} : { 'cuda-streams': onDevices(devices) }),
+  }
   const require = (name: string): unknown => {
     if (name in modules) return modules[name]
     throw new Error(`'${name}' cannot be imported here: ${Object.keys(MODULES).join(', ')} can`)
@@ -120,7 +134,7 @@ const exported = (exports: Record<string, unknown>): Record<string, string> =>
   )
 
 /** Runs it once, on the simulator that programs get where there is no GPU. */
-export async function run(code: string, tell: Tell): Promise<Ran> {
+export async function run(code: string, tell: Tell, kernels: KernelTexts = {}): Promise<Ran> {
   const body = compile(code)
   const device = cuda.Device.get(0)
   const played = newlyPlayed()
@@ -136,7 +150,7 @@ export async function run(code: string, tell: Tell): Promise<Ran> {
   const looking = sanitizer.Sanitizer.start({ device, stacks: 'all' })
   await collectingUncaught(fail, async () => {
     try {
-      await play(body, tell, played)
+      await play(body, tell, played, kernels)
       for (let ordinal = 0; ordinal < cuda.Device.count(); ordinal += 1) await cuda.Device.get(ordinal).finished()
     } catch (error) {
       fail(error)
@@ -187,14 +201,18 @@ const sideOf = ({ what, stream, stack, capturedAt }: sanitizer.ReportedOperation
 })
 
 /** Runs it in every order that could matter, and tells of the two that come to different ends. */
-export async function explore(code: string, progress: (runs: number, maxRuns: number) => void): Promise<Explored> {
+export async function explore(
+  code: string,
+  progress: (runs: number, maxRuns: number) => void,
+  kernels: KernelTexts = {},
+): Promise<Explored> {
   const body = compile(code)
   let played = newlyPlayed()
   const program = async ({ devices }: sim.Simulation): Promise<unknown> => {
     played = newlyPlayed()
     const { exports, lines } = played
     const [device] = devices
-    await device?.run(() => play(body, () => {}, played, devices))
+    await device?.run(() => play(body, () => {}, played, kernels, devices))
     return { exports: Object.entries(exports), console: lines }
   }
   const found = await sim.explore(program, {

@@ -26,14 +26,14 @@ self.addEventListener('message', ({ data }: MessageEvent<Request>) => {
   void answer(data)
 })
 
-async function answer({ what, code }: Request): Promise<void> {
+async function answer({ what, code, kernels }: Request): Promise<void> {
   try {
     if (what === 'run')
-      reply({ what: 'ran', ran: await run(code, (level, text) => reply({ what: 'console', level, text })) })
+      reply({ what: 'ran', ran: await run(code, (level, text) => reply({ what: 'console', level, text }), kernels) })
     else
       reply({
         what: 'explored',
-        explored: await explore(code, (runs, maxRuns) => reply({ what: 'progress', runs, maxRuns })),
+        explored: await explore(code, (runs, maxRuns) => reply({ what: 'progress', runs, maxRuns }), kernels),
       })
   } catch (error) {
     const isProgram = !(error instanceof NoProgram)
