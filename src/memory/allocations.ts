@@ -109,11 +109,6 @@ export abstract class Allocation extends NativeResource {
     return this.uses.areDone(this.driver)
   }
 
-  /** Forgets the uses, whose work is all done. */
-  forgetUses(): void {
-    this.uses.recycle(this.driver)
-  }
-
   override destroy(): void {
     try {
       unlessLost(() => this.free())

@@ -2,13 +2,11 @@
  * Pinned memory through which ordinary arrays go to a GPU and come from it: for each stream and direction a ring of four
  * chunks of 4 MiB, made when they are needed, and a ring of small ones before it, so that a program that moves a few bytes
  * makes no large chunk. All copies are queued at once, in the order of the stream. If the rings are full, the stream waits for
- * JavaScript, not the caller: an internal helper stream waits for a host function that fills or empties a chunk. A stream that
- * is closed leaves its rings to later streams of the device.
+ * JavaScript, not the caller: an internal helper stream waits for a host function that fills or empties a chunk.
  */
 import { explained, invalidValue } from '../base/errors.js'
 import { destroyWhenUnreachable } from '../base/finalization.js'
 import { memoize } from '../base/memoize.js'
-import type { Device } from '../device.js'
 import { cudaError } from '../driver/cuda-results.js'
 import { hostFunction } from '../streams/host-function.js'
 import { StreamImpl } from '../streams/stream-impl.js'
@@ -23,10 +21,6 @@ const SMALL_CHUNK_BYTES = 64 * 1024
 const SMALL_CHUNKS = 2
 /** Each place in a chunk begins at a multiple of this. */
 const ALIGNMENT = 256
-/** The most memory of a device in rings that no stream has. */
-const MOST_SPARE_BYTES = 32 * 1024 * 1024
-/** The most rings that are examined for a new stream: some may still be in use by the work of closed streams. */
-const MOST_EXAMINED = 4
 /** The most chunks that are reserved at a time: hardware queues may not have room for more. */
 const MOST_AT_ONCE = 32
 
@@ -44,30 +38,16 @@ interface Place {
 }
 
 class Ring {
-  readonly #device: Device
+  readonly #stream: StreamImpl
   readonly #chunkBytes: number
   readonly #count: number
   #chunks: Chunk[] = []
   #at = -1
 
-  constructor(device: Device, chunkBytes: number, count: number) {
-    this.#device = device
+  constructor(stream: StreamImpl, chunkBytes: number, count: number) {
+    this.#stream = stream
     this.#chunkBytes = chunkBytes
     this.#count = count
-  }
-
-  get byteLength(): number {
-    return this.#chunks.length * this.#chunkBytes
-  }
-
-  /** Is all work done that used the chunks? */
-  get isIdle(): boolean {
-    return this.#chunks.every(isIdle)
-  }
-
-  /** Its work is all done, and another stream will use it. */
-  forgetUses(): void {
-    for (const { memory } of this.#chunks) memory.allocation.forgetUses()
   }
 
   /** Is there room for so many bytes in chunks whose work is all done? */
@@ -107,7 +87,7 @@ class Ring {
     const at = (this.#at + 1) % this.#count
     let chunk = this.#chunks[at]
     if (chunk === undefined) {
-      chunk = { memory: allocatePinnedImpl(this.#device, this.#chunkBytes), used: 0, ready: true }
+      chunk = { memory: allocatePinnedImpl(this.#stream.device, this.#chunkBytes), used: 0, ready: true }
       destroyWhenUnreachable(this, chunk.memory.allocation)
       this.#chunks.push(chunk)
     }
@@ -120,40 +100,24 @@ class Ring {
 
 /** The rings of a stream in one direction. */
 class Rings {
-  readonly #device: Device
+  readonly #stream: StreamImpl
   readonly #small: Ring
   readonly #large: Ring
   #helper: StreamImpl | undefined
   /** The number of pending host functions that will use the chunks. */
   #pending = 0
-  /** What becomes of them once no host function is pending; undefined as long as a stream has them. */
-  #left: 'spare' | 'released' | undefined
+  #closed = false
 
-  constructor(device: Device) {
-    this.#device = device
-    this.#small = new Ring(device, SMALL_CHUNK_BYTES, SMALL_CHUNKS)
-    this.#large = new Ring(device, CHUNK_BYTES, CHUNKS)
-  }
-
-  /** The rings for a stream, until that is closed. */
-  static for(stream: StreamImpl): Rings {
-    const rings = spareRingsOf(stream.device).take() ?? new Rings(stream.device)
-    rings.#left = undefined
-    // Streams that a program leaves to the garbage collector end many at a time, and need not be followed by as many.
-    stream.whenClosing((isUnreachable) => {
-      rings.#left = isUnreachable ? 'released' : 'spare'
-      rings.#leave()
-    })
-    return rings
-  }
-
-  get byteLength(): number {
-    return this.#small.byteLength + this.#large.byteLength
+  constructor(stream: StreamImpl) {
+    this.#stream = stream
+    this.#small = new Ring(stream, SMALL_CHUNK_BYTES, SMALL_CHUNKS)
+    this.#large = new Ring(stream, CHUNK_BYTES, CHUNKS)
+    stream.whenClosing(() => this.#close())
   }
 
   /** The stream whose host functions fill and empty the chunks of both, in the order of the calls. */
   get helper(): StreamImpl {
-    this.#helper ??= StreamImpl.makeFor(this, this.#device)
+    this.#helper ??= StreamImpl.makeFor(this, this.#stream.device)
     return this.#helper
   }
 
@@ -168,55 +132,24 @@ class Rings {
 
   hostFunctionDone(): void {
     this.#pending -= 1
-    if (this.#left !== undefined) this.#leave()
+    if (this.#closed) this.#release()
   }
 
-  /** Makes them ready for another stream. False if work still uses them, which work of that stream must not come after. */
-  reset(): boolean {
-    if (!this.#small.isIdle || !this.#large.isIdle) return false
-    this.#small.forgetUses()
-    this.#large.forgetUses()
-    return true
+  #close(): void {
+    this.#closed = true
+    this.#release()
   }
 
-  #leave(): void {
-    if (this.#pending > 0 || (this.#left === 'spare' && spareRingsOf(this.#device).keep(this))) return
+  #release(): void {
+    if (this.#pending > 0) return
     this.#small.release()
     this.#large.release()
     this.#helper?.close()
   }
 }
 
-/** Rings of streams that are closed: a program that makes a stream for each request would make them for each. */
-class SpareRings {
-  readonly #rings: Rings[] = []
-  #byteLength = 0
-
-  /** False if there are enough. */
-  keep(rings: Rings): boolean {
-    const byteLength = this.#byteLength + rings.byteLength
-    if (byteLength > MOST_SPARE_BYTES) return false
-    this.#byteLength = byteLength
-    this.#rings.push(rings)
-    return true
-  }
-
-  take(): Rings | undefined {
-    for (let examined = 0; examined < MOST_EXAMINED; examined += 1) {
-      const rings = this.#rings.shift()
-      if (rings?.reset()) {
-        this.#byteLength -= rings.byteLength
-        return rings
-      }
-      if (rings !== undefined) this.#rings.push(rings)
-    }
-    return undefined
-  }
-}
-
-const spareRingsOf = memoize((_device: Device) => new SpareRings())
-const uploadRingsOf = memoize((stream: StreamImpl) => Rings.for(stream))
-const downloadRingsOf = memoize((stream: StreamImpl) => Rings.for(stream))
+const uploadRingsOf = memoize((stream: StreamImpl) => new Rings(stream))
+const downloadRingsOf = memoize((stream: StreamImpl) => new Rings(stream))
 
 /**
  * Queues the copy of these bytes. The promise resolves when none of them is needed any more, in the ring or outside it. It

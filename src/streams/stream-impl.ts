@@ -68,7 +68,7 @@ export class StreamImpl extends NativeResource {
   #hasEscaped = false
   /** The number of calls in which code of the program has the handle: the stream is not destroyed during one of them. */
   #users = 0
-  #closingListeners: ((isUnreachable: boolean) => void)[] | undefined
+  #closingListeners: (() => void)[] | undefined
   readonly #wrapper: Wrapper | undefined
   /** Set once the handle of a stream of this library was read, and in its wrappers. */
   #lifetime: WrappedLifetime | undefined
@@ -369,11 +369,8 @@ export class StreamImpl extends NativeResource {
     }
   }
 
-  /**
-   * Calls the function when the stream is about to be closed, while its handle is still valid. `isUnreachable`: the program
-   * did not close it, but has no reference to it any more.
-   */
-  whenClosing(fn: (isUnreachable: boolean) => void): void {
+  /** Calls the function when the stream is about to be closed, while its handle is still valid. */
+  whenClosing(fn: () => void): void {
     this.#closingListeners ??= []
     this.#closingListeners.push(fn)
   }
@@ -396,17 +393,17 @@ export class StreamImpl extends NativeResource {
   }
 
   #end(): void {
-    this.#runClosing(false)
+    this.#runClosing()
     unregister(this)
     if (this.#wrapper !== undefined) this.#wrapper.isOpen = false
     this.held = NOTHING
     if (this.isOwned) this.dispose()
   }
 
-  #runClosing(isUnreachable: boolean): void {
+  #runClosing(): void {
     const listeners = this.#closingListeners ?? []
     this.#closingListeners = undefined
-    for (const listener of listeners) listener(isUnreachable)
+    for (const listener of listeners) listener()
     if (this.isOwned) captureEnded(this)
     this.closed = true
     if (this.isOwned && this.#lifetime instanceof Lifetime) lifetimeEnds(this.driver, this.handle, this.#lifetime)
@@ -414,7 +411,7 @@ export class StreamImpl extends NativeResource {
   }
 
   override destroy(): void {
-    this.#runClosing(true)
+    this.#runClosing()
     this.driver.streamDestroy(this.handle)
   }
 

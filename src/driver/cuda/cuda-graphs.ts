@@ -49,7 +49,7 @@ export interface CudaGraphsParts extends LibcudaParts {
   readonly green: Pick<CudaGreenContexts, 'of' | 'isGreen' | 'launchStreamOf'>
   readonly pool: EventPool
   readonly valueWaits: Pick<ValueWaits, 'beforeWait' | 'queued'>
-  readonly idleDevices: Pick<IdleDevices, 'whenIdle'>
+  readonly idleDevices: Pick<IdleDevices, 'whenNothingStands'>
   readonly driver: {
     /** Makes a call in which CUDA may make that many streams of its own in a context. */
     withStreams<R>(context: ContextHandle, streams: number, call: () => R, what: string, greens: Greens): R
@@ -402,7 +402,7 @@ export class CudaGraphs implements GraphDriver {
   }
 
   destroyExec(exec: GraphExecHandle): void {
-    const { library, relaxed, pool, hostFunctions, idleDevices } = this.parts
+    const { library, relaxed, pool, idleDevices } = this.parts
     const instance = this.#instances.get(exec)
     this.#instances.delete(exec)
     for (const semaphore of instance?.semaphores ?? []) semaphore.destroy()
@@ -413,7 +413,7 @@ export class CudaGraphs implements GraphDriver {
         relaxed.run(() => library.cuGraphExecDestroy(exec)),
       )
     // CUDA gives memory of its own back in some of these calls, for which it waits for the device.
-    if (hostFunctions.exclusivelyNow(destroy) === undefined) idleDevices.whenIdle(destroy)
+    idleDevices.whenNothingStands(destroy)
   }
 
   upload(exec: GraphExecHandle, stream: StreamHandle): void {

@@ -27,6 +27,8 @@ const NULL_AND_PER_THREAD = [0, 2] as const
 
 export class IdleDevices {
   #waiting: (() => void)[] = []
+  /** Calls for which CUDA may wait, and seldom does: made while nothing can be blocked that this thread has to let resume. */
+  #seldomWaiting: (() => void)[] = []
   /** Each is recorded behind the work of a stream that had some at the latest check. */
   #events: InternalEvent[] = []
   /** The number of checks that found the events of the check before completed. */
@@ -41,8 +43,22 @@ export class IdleDevices {
     this.check()
   }
 
+  /**
+   * Makes the call as soon as no host function is pending and no stream of this thread stands at a value: for calls in which CUDA
+   * seldom waits, since other work is not waited for.
+   */
+  whenNothingStands(call: () => void): void {
+    if (this.parts.hostFunctions.exclusivelyNow(call) !== undefined) return
+    this.#seldomWaiting.push(call)
+    this.#again.later()
+  }
+
   /** Makes the waiting calls if all devices are idle. */
   check(): void {
+    if (this.#seldomWaiting.length > 0) {
+      this.parts.hostFunctions.exclusivelyNow(() => makeEach(this.#seldomWaiting.splice(0)))
+      if (this.#seldomWaiting.length > 0) this.#again.later()
+    }
     if (this.#waiting.length === 0) return
     if (this.#areIdle()) {
       const made = this.parts.hostFunctions.exclusivelyNow(() => this.makeAll())
@@ -56,15 +72,7 @@ export class IdleDevices {
   makeAll(): void {
     this.#forget()
     this.#rounds = 0
-    const errors: unknown[] = []
-    for (const call of this.#waiting.splice(0)) {
-      try {
-        call()
-      } catch (error) {
-        errors.push(error)
-      }
-    }
-    if (errors.length > 0) throw errors[0]
+    makeEach([...this.#seldomWaiting.splice(0), ...this.#waiting.splice(0)])
   }
 
   #areIdle(): boolean {
@@ -135,4 +143,17 @@ export class IdleDevices {
   #forget(): void {
     for (const { context, event } of this.#events.splice(0)) this.parts.pool.giveBack(context, event)
   }
+}
+
+/** Throws the first error once all are made. */
+function makeEach(calls: readonly (() => void)[]): void {
+  const errors: unknown[] = []
+  for (const call of calls) {
+    try {
+      call()
+    } catch (error) {
+      errors.push(error)
+    }
+  }
+  if (errors.length > 0) throw errors[0]
 }
