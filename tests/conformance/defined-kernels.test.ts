@@ -257,6 +257,8 @@ onEveryBackend('kernels with a host implementation', (bench) => {
     })
     const seven = defineKernel(watched)
     const once = [
+      'cubins',
+      'mangledName',
       'name',
       'nanoseconds',
       'options',

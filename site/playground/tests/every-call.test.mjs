@@ -22,6 +22,7 @@ const NOT_CALLED = {
     ...['DeviceBuffer.fromIpcHandle', 'DeviceBuffer#ipcHandle', 'Event.fromIpcHandle', 'Event#ipcHandle'],
   ],
   'a page has no SharedArrayBuffer, and keeps no other array in place': ['PinnedBuffer.from'],
+  'they queue no work: programs.mjs has them': ['elements', 'struct'],
   'the page explores by itself': ['explore', 'replay', 'simulate'],
   'it loses the machine: programs.mjs has one': ['fault'],
   "web streams are the browser's own, with other turns and stacks: programs.mjs has them, for their bytes": [

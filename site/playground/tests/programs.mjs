@@ -86,6 +86,14 @@ a.run(() => b.launchHostFunc(() => { seen = Stream.current().equals(a) ? 'the co
 await b.finished()
 export { seen }
 `,
+  'structs and half precision, packed and unpacked': `import { elements, Stream, struct } from 'cuda-streams'
+const Particle = struct({ position: 'f32x3', id: 'u32', weights: ['f16', 2] })
+const stream = new Stream()
+const buffer = stream.bufferFrom(Particle.pack([{ position: [1, 2, 3], id: 7, weights: [0.1, -2] }]))
+export const particles = Particle.unpack(await stream.download(buffer))
+export const rounded = elements('bf16').unpack(elements('bf16').pack([0.1, 3]))
+export const size = [Particle.byteLength, Particle.alignment]
+`,
   'a kernel with a host implementation, two orders of atomics': `
 import { Device, defineKernel, Stream } from 'cuda-streams'
 const add = defineKernel({
