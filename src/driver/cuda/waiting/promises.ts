@@ -181,7 +181,11 @@ export class Promises {
     const cancel = eventWaits.add(event, event, settle)
     hostFunctions.trackOrder()
     poller.wake()
-    return cancel
+    return () => {
+      cancel()
+      // A wait that was given up keeps nobody from destroying the event, which another thread may query while the event loop sleeps.
+      poller.wake()
+    }
   }
 
   /** The event is about to be recorded again, or destroyed. Waits for its old record continue with an event of their own. */
@@ -210,7 +214,7 @@ export class Promises {
   /** The events that all waits are for; undefined if something else may happen before one of them is done. */
   get awaited(): readonly EventHandle[] | undefined {
     const { hostFunctions, eventWaits } = this.parts
-    if (this.#later.length > 0 || hostFunctions.pending || hostFunctions.functionsPending) return undefined
+    if (this.#later.length > 0 || hostFunctions.pending) return undefined
     return [...this.#streams.next, ...eventWaits.next]
   }
 
