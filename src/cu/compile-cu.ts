@@ -6,7 +6,7 @@ import type { FieldType, Struct } from '../base/element-layout.js'
 import { invalidValue, messageOf } from '../base/errors.js'
 import type { Access, ParameterType, StructPointer } from '../kernels/kernel-signature.js'
 import { type CompiledSource, compileCuda, compileCudaNow, compilerLog, cudaHeaderFolders } from '../native/nvrtc.js'
-import { type KernelFacts, type ParameterFacts, readKernelFacts } from '../ptx/ptx.js'
+import { type KernelFacts, MOST_STATIC_SHARED, type ParameterFacts, readKernelFacts } from '../ptx/ptx.js'
 import type { CompiledCu, CuKernel } from './compiled-cu.js'
 import { declarationText, isReserved, moduleText } from './cu-module.js'
 import { CU_OPTIONS, type CuOptions, readCuOptions, refusedOption } from './cu-options.js'
@@ -199,7 +199,7 @@ function finish(unit: Unit, codes: readonly Uint8Array[]): CompiledCu {
     )
     const { signature, wrong } = signatureOf(kernel, probed, types, known)
     const shared = Math.max(...known.map((each) => each?.staticSharedBytes ?? 0))
-    if (shared > MOST_SHARED) mistakes.push(tooMuchShared(kernel, text, shared))
+    if (shared > MOST_STATIC_SHARED) mistakes.push(tooMuchShared(kernel, text, shared))
     for (const { start, message } of wrong)
       mistakes.push(diagnostic(kernel.file, text, positionOf(text, start), message))
     return {
@@ -242,15 +242,13 @@ function unusedTemplates(sources: DeviceSources, texts: ReadonlyMap<string, stri
 
 const isAddress = (struct: string, member: string): string =>
   `${struct}.${member} is a pointer, and passed as an address: its memory does not count as used. Where that matters, make it a parameter of the kernel`
-/** What every GPU allows a source. */
-const MOST_SHARED = 48 * 1024
 
 const tooMuchShared = ({ file, expression, start }: SourceKernel, text: string, bytes: number): CuDiagnostic =>
   diagnostic(
     file,
     text,
     positionOf(text, start),
-    `${expression} has ${bytes} bytes of __shared__ memory, and a source may have ${MOST_SHARED}: take it from 'extern __shared__', whose size is config.sharedMemory of a launch`,
+    `${expression} has ${bytes} bytes of __shared__ memory, and a source may have ${MOST_STATIC_SHARED}: take it from 'extern __shared__', whose size is config.sharedMemory of a launch`,
   )
 
 const madeByMacro = (name: string): string =>

@@ -28,19 +28,22 @@ export class SharedLibrary {
   /** Declares functions that return an int, with their parameters as C writes them. Throws an Error when one is missing. */
   functions<N extends string>(parameters: Readonly<Record<N, string>>): Readonly<Record<N, CFunction>> {
     const names = Object.keys(parameters) as N[]
-    return bindAll(names.map((name) => declaration(name, this.#address(name), parameters[name])))
+    return bindAll(names.map((name) => declaration(name, this.addressOf(name), parameters[name])))
   }
 
   /** Declares functions of one argument that return text, which the library keeps. */
   texts<N extends string>(parameters: Readonly<Record<N, string>>): Readonly<Record<N, (argument: number) => string>> {
     const { text } = layer()
     const names = Object.keys(parameters) as N[]
-    const functions = bindAll(names.map((name) => declaration(name, this.#address(name), parameters[name], 'address4')))
+    const functions = bindAll(
+      names.map((name) => declaration(name, this.addressOf(name), parameters[name], 'address4')),
+    )
     const made = names.map((name) => [name, (argument: number) => text(functions[name](argument))] as const)
     return Object.fromEntries(made) as Record<N, (argument: number) => string>
   }
 
-  #address(name: string): number {
+  /** The address of a symbol. Throws an Error when there is none. */
+  addressOf(name: string): number {
     const address = this.find(name)
     if (address === undefined) throw new Error(`There is no function ${name}`)
     return address

@@ -24,6 +24,9 @@ export interface ParameterFacts {
   readonly onlyAtomic: boolean
 }
 
+/** Bytes of shared memory that a kernel may declare on any GPU: more is dynamic, and given at the launch. */
+export const MOST_STATIC_SHARED = 48 * 1024
+
 export interface KernelFacts {
   readonly name: string
   readonly parameters: readonly ParameterFacts[]

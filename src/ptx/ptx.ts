@@ -4,7 +4,7 @@
  */
 import type { Decoded } from './decoding.js'
 import { type BlockOptions, DeviceMemory, ENGINE_BEGIN, OutOfMachineMemory } from './device-memory.js'
-import { factsOf, type KernelFacts, type ParameterFacts, type PointerUse } from './facts.js'
+import { factsOf, type KernelFacts, MOST_STATIC_SHARED, type ParameterFacts, type PointerUse } from './facts.js'
 import { type FaultCode, KernelFault, type KernelFinding, type Triple } from './faults.js'
 import { KernelCode } from './kernel-code.js'
 import {
@@ -33,6 +33,7 @@ export {
   type LaunchConfiguration,
   type LaunchOptions,
   type LaunchStatistics,
+  MOST_STATIC_SHARED,
   OutOfMachineMemory,
   type ParameterFacts,
   type PointerUse,

@@ -150,3 +150,14 @@ export function endQuietly(stream: Stream, capture: { end(): number }): void {
     // It was invalidated, which the test that left it has reported already.
   }
 }
+
+/** Calls the function inside a host function of the stream, which is run to its end. */
+export function insideHostFunction(stream: Stream, act: () => void): void {
+  let hasEnded = false
+  stream.launchHostFunc(() => {
+    act()
+    hasEnded = true
+  })
+  stream.synchronize()
+  assert.ok(hasEnded, 'the host function has run to its end')
+}

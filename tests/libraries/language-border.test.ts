@@ -10,7 +10,7 @@ import { Cublas, type GemmOptions, LibraryError, type StridedBatchOptions } from
 import { Communicator, group, ncclVersion, uniqueId } from 'cuda-streams/nccl'
 import { latch } from 'cuda-streams/sim'
 import { CUresult, cudaError } from '../../src/driver/cuda-results.js'
-import { collectUntil, follow, refused, rejected, turns } from '../conformance/expect.js'
+import { collectUntil, follow, insideHostFunction, refused, rejected, turns } from '../conformance/expect.js'
 import { fakeDevices, fakeLibraries } from './fake-libraries.js'
 
 process.env['CUDA_STREAMS_WARN_AFTER'] = '100'
@@ -174,15 +174,7 @@ describe('across the language border', { skip }, () => {
     it('inside a host function the first product of a kind is refused, and later ones are not', () => {
       using cublas = new Cublas(stream)
       const options: GemmOptions = { type: 'f64', m: 4, n: 3, k: 2 }
-      const inside = (act: () => void): void => {
-        let ran = false
-        stream.launchHostFunc(() => {
-          act()
-          ran = true
-        })
-        stream.synchronize()
-        assert.ok(ran)
-      }
+      const inside = (act: () => void): void => insideHostFunction(stream, act)
       fake.said()
       inside(() => refused(() => cublas.gemm(a, b, c, options), 'ERR_DEADLOCK'))
       assert.deepEqual(fake.said(), [])

@@ -412,7 +412,7 @@ export class CudaGraphs implements GraphDriver {
         'cuGraphExecDestroy',
         relaxed.run(() => library.cuGraphExecDestroy(exec)),
       )
-    // CUDA gives memory of its own back in some of these calls, for which it waits for the device.
+    // CUDA waits for the device in few of these calls: why in those is not known (docs/cuda-facts.md).
     idleDevices.whenNothingStands(destroy)
   }
 

@@ -41,8 +41,6 @@ const LOAD = 'cuModuleLoadData'
 const NEWEST_PTX = 9
 /** Bytes of constant memory of a module. */
 const MOST_CONSTANT = 64 * 1024
-/** Bytes of shared memory that a kernel may declare: more is dynamic, and given at the launch. */
-const MOST_STATIC_SHARED = 48 * 1024
 
 const MACHINE_CODE = [
   [0x7f, 0x45, 0x4c, 0x46],
@@ -133,9 +131,9 @@ export class PtxModule {
     } catch (error) {
       if (codeOf(error) !== 'ERR_UNSUPPORTED') throw error
     }
-    if (bytes <= MOST_STATIC_SHARED) return
+    if (bytes <= Ptx.MOST_STATIC_SHARED) return
     throw tooLarge(
-      `Kernel '${name}' declares ${bytes} bytes of shared memory, and at most ${MOST_STATIC_SHARED} fit: make it extern __shared__, with its size as config.sharedMemory`,
+      `Kernel '${name}' declares ${bytes} bytes of shared memory, and at most ${Ptx.MOST_STATIC_SHARED} fit: make it extern __shared__, with its size as config.sharedMemory`,
     )
   }
 }

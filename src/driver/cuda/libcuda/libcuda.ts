@@ -110,7 +110,7 @@ export function startLibcuda(): StartedLibcuda | undefined {
     const log = new DriverLog(cuLogsCurrent, cuLogsDumpToMemory)
     askDriverWhy((call, refused) => log.why(call, refused))
   }
-  return { library, connections, addressOf: (name) => loaded.find(name) ?? 0 }
+  return { library, connections, addressOf: (name) => loaded.addressOf(name) }
 }
 
 function unusable(libcuda: SharedLibrary, problem: string, cause?: unknown): Error {

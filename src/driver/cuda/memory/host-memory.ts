@@ -166,7 +166,7 @@ export function newArrayBuffer(byteLength: number): ArrayBuffer {
   return buffer
 }
 
-/** Below this several threads are slower than one. */
+/** Below this one thread copies in C, too (native/copies.c), and the two calls for the addresses cost more. */
 const LEAST_FOR_THREADS = 1024 * 1024
 
 /** Copies bytes to as many others: in native code where several threads do it together. */

@@ -86,13 +86,18 @@ export class BackOffTimer implements BackOff {
 
   /** Returns the address of what native/timer.c calls Queries. */
   #queriesOf(events: readonly EventHandle[], period: number): number {
-    this.#memory ??= new NativeMemory(EVENTS_AT + 8 * MOST_EVENTS)
+    this.#memory ??= this.#newQueries()
     const memory = this.#memory
-    this.queries?.functions.forEach((address, index) => void memory.setPointer(8 * index, address))
     memory.setPointer(PERIOD_AT, period)
     memory.setPointer(COUNT_AT, events.length)
     events.forEach((event, index) => void memory.setPointer(EVENTS_AT + 8 * index, event))
     return memory.address
+  }
+
+  #newQueries(): NativeMemory {
+    const memory = new NativeMemory(EVENTS_AT + 8 * MOST_EVENTS)
+    this.queries?.functions.forEach((address, index) => void memory.setPointer(8 * index, address))
+    return memory
   }
 
   cancel(): void {
