@@ -1,7 +1,7 @@
-/** A simulated machine for kernels of files of CUDA C++, and what their results are compared by. */
+/** A stream for kernels of files of CUDA C++, and what their results are compared by. */
 import assert from 'node:assert/strict'
-import { type DeviceBuffer, Stream } from 'cuda-streams'
-import { simulate } from 'cuda-streams/sim'
+import type { DeviceBuffer } from 'cuda-streams'
+import type { Workbench } from '../helpers/workbench.js'
 
 type Numbers =
   | Int8Array
@@ -13,10 +13,8 @@ type Numbers =
   | Float32Array
   | Float64Array
 
-export function machine() {
-  const [device] = simulate().devices
-  assert.ok(device)
-  const stream = new Stream({ device })
+export function machine({ device, stream: make }: Workbench) {
+  const stream = make()
   const put = (array: Numbers): DeviceBuffer => {
     const buffer = device.alloc(array.byteLength, { stream })
     void stream.upload(buffer, array)
