@@ -7,3 +7,5 @@ export function onceInAllThreads(_name: string): () => boolean {
     return was
   }
 }
+
+export const memoryOfAllThreads = (_name: string, _byteLength: number): SharedArrayBuffer | undefined => undefined

@@ -1,13 +1,20 @@
-/** What one thread of the process does for all of them. */
+/** What the threads of the process have in common, and what one of them does for all. */
 import { getEnvironmentData, setEnvironmentData } from 'node:worker_threads'
 
 /**
- * Returns a function that returns true once: to one of all the threads of the process. Call this when a module is loaded, so that
- * threads that are started later inherit the flag.
+ * Memory that all threads of the process have, by a name. Call this when a module is loaded, so that threads that are started later inherit
+ * it. Undefined where there is no such memory, as in a page.
  */
-export function onceInAllThreads(name: string): () => boolean {
+export function memoryOfAllThreads(name: string, byteLength: number): SharedArrayBuffer | undefined {
   const inherited = getEnvironmentData(name)
-  const flag = inherited instanceof SharedArrayBuffer ? inherited : new SharedArrayBuffer(4)
-  if (flag !== inherited) setEnvironmentData(name, flag)
+  if (inherited instanceof SharedArrayBuffer) return inherited
+  const memory = new SharedArrayBuffer(byteLength)
+  setEnvironmentData(name, memory)
+  return memory
+}
+
+/** Returns a function that returns true once: to one of all the threads of the process. Call this when a module is loaded, too. */
+export function onceInAllThreads(name: string): () => boolean {
+  const flag = memoryOfAllThreads(name, 4) ?? new ArrayBuffer(4)
   return () => Atomics.exchange(new Int32Array(flag), 0, 1) === 0
 }

@@ -11,6 +11,7 @@ const ENDS = {
   'a host function': 'which runs in a turn of the event loop',
   'a latch': 'which blocks until its open() is called',
   'a wait for a value': 'which blocks until the value is written',
+  'work of another thread': 'which that thread has to do',
   'a promise': 'which the stream waits for until it settles',
 } as const
 

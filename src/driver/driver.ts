@@ -584,6 +584,14 @@ export interface ImportedMemory {
   readonly close: (after: readonly InternalEvent[]) => void
 }
 
+/** Where other threads find that an object is shared. */
+export interface Registration {
+  /** Its address. */
+  readonly registration: number
+  /** On the simulator: memory that goes to other threads with the token. */
+  readonly simulated?: object
+}
+
 export interface SharingDriver {
   /** `cuMemAlloc`: there at once. Invalidates no capture. */
   allocate(byteLength: number, context: ContextHandle): Pointer
@@ -598,15 +606,15 @@ export interface SharingDriver {
 
   /**
    * Writes a registration into memory that every thread of the process can read: its key, then at most seven words.
-   * Returns its address.
+   * The words are the object's kind (0 a stream, 1 an event, 2 a buffer), its device, and what tokens are compared with.
    */
-  register(words: readonly [key: number, ...rest: number[]]): number
+  register(words: readonly [key: number, ...rest: number[]]): Registration
   /** Removes a registration. */
   unregister(registration: number): void
-  /** The words after the key of a registration; undefined if there is none with this key. Takes any address. */
-  readRegistration(registration: number, key: number): readonly number[] | undefined
+  /** The words after the key of a registration; undefined if there is none with this key. Takes any address, and anything else. */
+  readRegistration(registration: number, key: number, simulated: unknown): readonly number[] | undefined
   /** Reports whether a registration that was read has been removed since, at the cost of a comparison. */
-  watchRegistration(registration: number, key: number): { readonly hasEnded: boolean }
+  watchRegistration(registration: number, key: number, simulated: unknown): { readonly hasEnded: boolean }
 }
 
 // Work that streams are given

@@ -28,6 +28,8 @@ export interface SharedObject {
   readonly registration: number
   /** The ordinal of its device. */
   readonly device: number
+  /** On the simulator: memory in which the threads keep what they know of it. */
+  readonly simulated?: object
 }
 
 /** The result of `stream.share()`: for `Stream.from()` in another thread. */
@@ -70,7 +72,7 @@ export interface SharedBuffer extends SharedObject {
 
 const MOST_KEY = 2 ** 48 - 1
 const KINDS: readonly SharedKind[] = ['stream', 'event', 'buffer']
-const COMMON = ['cudaStreams', 'driver', 'process', 'thread', 'key', 'registration', 'device'] as const
+const COMMON = ['cudaStreams', 'driver', 'process', 'thread', 'key', 'registration', 'device', 'simulated'] as const
 
 /** Numbers that say which object was shared, by its kind. Other threads compare a token with them. */
 type Facts = readonly number[]
@@ -98,15 +100,15 @@ export function register<K extends SharedKind>(
   if (known === undefined) {
     const key = process.getBuiltinModule('node:crypto').randomInt(1, MOST_KEY)
     const { driver, ordinal } = device
-    const registration = driverOf(device).sharing.register([key, KINDS.indexOf(kind), ordinal, ...facts])
+    const registered = driverOf(device).sharing.register([key, KINDS.indexOf(kind), ordinal, ...facts])
     const shared = {
       cudaStreams: kind,
       driver,
       process: processName(),
       thread: threadId,
       key,
-      registration,
       device: ordinal,
+      ...registered,
     }
     known = { owner, device, shared, facts }
     registrations.set(impl, known)
@@ -170,22 +172,24 @@ export function receive<T extends SharedObject, K extends keyof T>(
     checkFact(ordinal, 'device', known.shared.device)
     return { owner: known.owner, device: known.device, facts: known.facts, claims, lifetime: undefined }
   }
-  if (claims.driver === 'sim') {
-    const what = `Each thread has a simulator of its own, which cannot share ${article(kind)}`
-    throw stateError('ERR_UNSUPPORTED', `${what}: use the cuda driver, or share it within the thread`)
-  }
   const device = Device.get(ordinal)
   if (device.driver !== claims.driver) {
     const what = `The ${kind} was shared by the driver ${describe(claims.driver)}, and this thread uses '${device.driver}'`
     throw stateError('ERR_DEVICE_MISMATCH', `${what}: start both with the same CUDA_STREAMS_DRIVER`)
   }
   const { sharing } = driverOf(device)
-  const words = sharing.readRegistration(registration, key)
+  const words = sharing.readRegistration(registration, key, claims.simulated)
   if (words === undefined) throw closedElsewhere(kind)
   const [whichKind = -1, whichDevice, ...facts] = words
   checkFact(kind, 'cudaStreams', KINDS[whichKind])
   checkFact(ordinal, 'device', whichDevice)
-  return { owner: undefined, device, facts, claims, lifetime: sharing.watchRegistration(registration, key) }
+  return {
+    owner: undefined,
+    device,
+    facts,
+    claims,
+    lifetime: sharing.watchRegistration(registration, key, claims.simulated),
+  }
 }
 
 function checkNumber(value: unknown, name: string): number {

@@ -1,16 +1,12 @@
 /** Streams, events and buffers that two threads of a process use. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { describe, it } from 'node:test'
+import { it } from 'node:test'
 import { Worker } from 'node:worker_threads'
-import { Device, type DeviceBuffer, type Event, type GreenContext, Stream } from 'cuda-streams'
-import { openCudaWorkbench } from '../helpers/cuda-workbench.js'
+import { type Device, type DeviceBuffer, type Event, type GreenContext, Stream } from 'cuda-streams'
+import { onEveryBackend } from '../helpers/suite.js'
 import { simWorkbench } from '../helpers/workbench.js'
 import type { Reply, Request, SharedThings } from './children/thread.js'
-
-const cuda = openCudaWorkbench()
-const skip = typeof cuda === 'string' ? `no NVIDIA driver here: ${cuda}` : false
-if (typeof skip === 'string') console.log(`skipped: ${skip}`)
 
 const LENGTH = 2 ** 20
 const ROUNDS = 20
@@ -66,37 +62,26 @@ function codesOf(reply: Reply): readonly string[] {
   return reply.codes
 }
 
-describe('threads with simulators', () => {
-  it('share nothing, and say so', async () => {
-    using things = makeThings(simWorkbench().device)
-    await using other = new OtherThread('sim')
-    const reply = await other.ask({ act: 'codes', things: things.shared })
-    assert.deepEqual(codesOf(reply), Array(3).fill('ERR_UNSUPPORTED'))
-    assert.ok('messages' in reply)
-    for (const message of reply.messages) assert.match(message, /simulator of its own.*cuda driver/)
-  })
-
-  it('a real stream is none for a thread with a simulator', async () => {
-    using things = makeThings(simWorkbench().device)
-    const { stream, written, answered, buffer } = things.shared
-    const driver = 'cuda'
-    const real: SharedThings = {
-      stream: { ...stream, driver },
-      written: { ...written, driver },
-      answered: { ...answered, driver },
-      buffer: { ...buffer, driver },
-    }
-    await using other = new OtherThread('sim')
-    assert.deepEqual(codesOf(await other.ask({ act: 'codes', things: real })), Array(3).fill('ERR_DEVICE_MISMATCH'))
-  })
+it('a real stream is none for a thread with a simulator', async () => {
+  using things = makeThings(simWorkbench().device)
+  const { stream, written, answered, buffer } = things.shared
+  const driver = 'cuda'
+  const real: SharedThings = {
+    stream: { ...stream, driver },
+    written: { ...written, driver },
+    answered: { ...answered, driver },
+    buffer: { ...buffer, driver },
+  }
+  await using other = new OtherThread('sim')
+  assert.deepEqual(codesOf(await other.ask({ act: 'codes', things: real })), Array(3).fill('ERR_DEVICE_MISMATCH'))
 })
 
-describe('threads on a GPU', { skip }, () => {
+onEveryBackend('threads', (bench) => {
   it('know the same stream, event and buffer', async () => {
-    using things = makeThings(Device.get(0))
-    await using other = new OtherThread('cuda')
+    using things = makeThings(bench.device)
+    await using other = new OtherThread(bench.name)
     const reply = await other.ask({ act: 'take', things: things.shared })
-    const { multiprocessors } = Device.get(0).context
+    const { multiprocessors } = bench.device.context
     const expected = { kind: '[object ExternalStream]', id: things.stream.id, timing: false, sameAgain: true }
     assert.deepEqual(reply, { ...expected, multiprocessors })
     await other.ask({ act: 'close' })
@@ -104,18 +89,17 @@ describe('threads on a GPU', { skip }, () => {
   })
 
   it('queue work for each other, in order by events, and not without the wait', async () => {
-    const device = Device.get(0)
-    assert.ok(typeof cuda !== 'string')
+    const device = bench.device
     using seen = device.allocPinned(LENGTH)
     using writer = new Stream({ device })
     for (const way of ['waited', 'unwaited'] as const) {
       using things = makeThings(device)
-      await using other = new OtherThread('cuda')
+      await using other = new OtherThread(bench.name)
       await other.ask({ act: 'take', things: things.shared })
       writer.fill(things.buffer, 0).synchronize()
       for (let round = 1; round <= ROUNDS; round += 1) {
         const [value, answer] = [(2 * round) % 256, (2 * round + 1) % 256]
-        using latch = cuda.latch(writer)
+        using latch = bench.latch(writer)
         writer.fill(things.buffer, value).record(things.written)
         await other.ask({ act: 'read', wait: way === 'waited' })
         // Without the wait it reads what was there before, since nothing else is there to be read yet.
@@ -134,12 +118,12 @@ describe('threads on a GPU', { skip }, () => {
   })
 
   it('know that a stream is of a green context, and queue work on it for each other', async () => {
-    const device = Device.get(0)
+    const device = bench.device
     const [context, rest] = device.split({ multiprocessors: [16] })
     using seen = device.allocPinned(LENGTH)
     using writer = new Stream({ context: rest })
     using things = makeThings(device, context)
-    await using other = new OtherThread('cuda')
+    await using other = new OtherThread(bench.name)
     const taken = await other.ask({ act: 'take', things: things.shared })
     assert.ok('multiprocessors' in taken)
     assert.equal(taken.multiprocessors, context.multiprocessors)
@@ -155,8 +139,8 @@ describe('threads on a GPU', { skip }, () => {
   })
 
   it('run their own host functions of one stream, in the order of the stream', async () => {
-    using things = makeThings(Device.get(0))
-    await using other = new OtherThread('cuda')
+    using things = makeThings(bench.device)
+    await using other = new OtherThread(bench.name)
     await other.ask({ act: 'take', things: things.shared })
     const order = new Int32Array(new SharedArrayBuffer(4 * 8))
     const mine = (at: number): void => {
@@ -174,22 +158,22 @@ describe('threads on a GPU', { skip }, () => {
   })
 
   it('cannot use what its owner has closed since', async () => {
-    const things = makeThings(Device.get(0))
-    await using other = new OtherThread('cuda')
+    const things = makeThings(bench.device)
+    await using other = new OtherThread(bench.name)
     await other.ask({ act: 'take', things: things.shared })
     assert.deepEqual(codesOf(await other.ask({ act: 'use' })), Array(7).fill('none'))
     things[Symbol.dispose]()
     assert.deepEqual(codesOf(await other.ask({ act: 'use' })), Array(7).fill('ERR_CLOSED'))
     // Another has the word in memory by then that said so, and maybe the handle.
-    using next = makeThings(Device.get(0))
+    using next = makeThings(bench.device)
     assert.deepEqual(codesOf(await other.ask({ act: 'use' })), Array(7).fill('ERR_CLOSED'))
     await other.ask({ act: 'take', things: next.shared })
     assert.deepEqual(codesOf(await other.ask({ act: 'use' })), Array(7).fill('none'))
   })
 
   it('cannot have what was closed, nor another stream at the same handle', async () => {
-    const things = makeThings(Device.get(0))
-    await using other = new OtherThread('cuda')
+    const things = makeThings(bench.device)
+    await using other = new OtherThread(bench.name)
     const { stream } = things.shared
     const forged = { ...things.shared, stream: { ...stream, id: stream.id + 1n } }
     assert.deepEqual(codesOf(await other.ask({ act: 'codes', things: forged })), ['ERR_CLOSED', 'none', 'none'])

@@ -21,7 +21,7 @@ class FakeCuda implements Interceptor {
   readonly name = 'cuda'
 
   readonly sharing: Partial<SharingDriver> = {
-    register: (words) => this.#registrations.add(words),
+    register: (words) => ({ registration: this.#registrations.add(words) }),
     unregister: (registration) => this.#registrations.remove(registration),
     readRegistration: (registration, key) => this.#registrations.read(registration, key),
     watchRegistration: (registration, key) => new RegistrationWatch(registration, key),

@@ -8,7 +8,15 @@ import { RecheckTimer } from '../../base/recheck-timer.js'
 import { MemoryReader, NativeMemory } from '../../native/native-memory.js'
 import { AfterWork } from '../after-work.js'
 import { CUresult, cudaError, isContextLost } from '../cuda-results.js'
-import type { ContextHandle, ExportedMemory, ImportedMemory, InternalEvent, Pointer, SharingDriver } from '../driver.js'
+import type {
+  ContextHandle,
+  ExportedMemory,
+  ImportedMemory,
+  InternalEvent,
+  Pointer,
+  Registration,
+  SharingDriver,
+} from '../driver.js'
 import type { LibcudaParts } from './libcuda/driver-calls.js'
 import { type Block, KeptBlocks, type KeptBlocksParts } from './memory/host-memory.js'
 
@@ -150,8 +158,8 @@ export class CudaSharing implements SharingDriver {
     return { pointer, byteLength, close: (after) => this.#close(mapping, after) }
   }
 
-  register(words: readonly [key: number, ...rest: number[]]): number {
-    return this.#registrations.add(words)
+  register(words: readonly [key: number, ...rest: number[]]): Registration {
+    return { registration: this.#registrations.add(words) }
   }
 
   unregister(registration: number): void {

@@ -11,14 +11,23 @@ import {
   type SimNodeWork,
   type SimStream,
 } from './machine/machine-state.js'
+import type { OtherMachines } from './shared/process-words.js'
 
 export class CaptureRules {
   readonly #captures = new Set<SimCapture>()
   #begun = 0n
 
+  /** `others` are the machines of other threads. */
+  constructor(private readonly others: OtherMachines) {}
+
   /** Is any stream of the machine capturing? The rules cost nothing while none is. */
   get active(): boolean {
-    return this.#captures.size > 0
+    if (this.others.isEmpty) return this.#captures.size > 0
+    if (this.#captures.size === 0) return this.others.captureGlobally
+    if (this.others.takeForbidden()) {
+      for (const capture of this.#captures) if (capture.mode === CaptureMode.GLOBAL) capture.invalid = true
+    }
+    return true
   }
 
   /** Does any stream of the device capture? To ask invalidates none. */
@@ -34,11 +43,12 @@ export class CaptureRules {
     if (stream.capture !== undefined) throw cudaError('cuStreamBeginCapture', CUresult.ILLEGAL_STATE)
     this.#begun += 1n
     this.#captures.add(new SimCapture(stream, mode, this.#begun, into))
+    this.#publish(stream, true)
   }
 
   end(stream: SimStream): readonly CapturedNode<SimNodeWork>[] {
-    const { capture } = stream
     this.refuseToTell(stream, 'cuStreamEndCapture')
+    const { capture } = stream
     if (capture === undefined) throw cudaError('cuStreamEndCapture', CUresult.ILLEGAL_STATE)
     if (capture.origin !== stream) {
       capture.invalid = true
@@ -75,6 +85,7 @@ export class CaptureRules {
   /** Calls that CUDA calls unsafe: they invalidate every capture that is not relaxed, whatever stream they are about. */
   refuseUnsafe(call: string): void {
     this.#invalidateAll(call, ({ mode }) => mode !== CaptureMode.RELAXED)
+    if (this.others.forbidden()) throw cudaError(call, CUresult.STREAM_CAPTURE_UNSUPPORTED)
   }
 
   /** Waiting for a whole device would wait for the capture too, in any mode. */
@@ -196,7 +207,16 @@ export class CaptureRules {
 
   #drop(capture: SimCapture): readonly CapturedNode<SimNodeWork>[] {
     this.#captures.delete(capture)
+    this.#publish(capture.origin, false)
     return capture.end()
+  }
+
+  /** Tells other threads that the stream captures, or does no more. */
+  #publish({ shared }: SimStream, captures: boolean): void {
+    shared?.words.setCapturing(shared.place, captures)
+    if (this.others.isEmpty) return
+    const global = [...this.#captures].filter(({ mode }) => mode === CaptureMode.GLOBAL)
+    this.others.publishCaptures(this.#captures.size, global.length)
   }
 
   /** Every capture that a call must not be made beside. */

@@ -59,6 +59,13 @@ export abstract class MemoryBlock {
     this.addTo(memory)
   }
 
+  /** The bytes lie elsewhere now. */
+  protected showAgain(): void {
+    if (this.#kernelMemory === undefined) return
+    this.#kernelMemory.remove(this.pointer)
+    this.showTo(this.#kernelMemory)
+  }
+
   protected addTo(memory: Ptx.DeviceMemory): void {
     memory.addExternal(this.pointer, this.byteLength, () => this.read(this.pointer, this.byteLength))
   }
@@ -112,17 +119,9 @@ export abstract class MemoryBlock {
 
 /** Memory of a device: its bytes exist from the first touch on. */
 export class DeviceMemory extends MemoryBlock {
-  /** `pool`: undefined for memory of `cuMemAlloc`. */
-  constructor(
-    pointer: Pointer,
-    byteLength: number,
-    device: SimDevice,
-    readonly pool?: SimPool,
-  ) {
-    super(pointer, byteLength, device)
-  }
-
   #bytes: ArrayBuffer | undefined
+  /** Where the bytes are that other threads use too. */
+  #shared: SharedArrayBuffer | undefined
   /** The memory of compiled code, once a kernel has used the block: then the bytes lie there. */
   #allocator: Ptx.DeviceMemory | undefined
   /** Has anything been written here, by other work than kernels? */
@@ -131,8 +130,36 @@ export class DeviceMemory extends MemoryBlock {
   #touched = new Uint8Array(0)
   #untouched = 0
 
+  /** `pool`: undefined for memory of `cuMemAlloc`. `shared`: the bytes, where another thread has shared them. */
+  constructor(
+    pointer: Pointer,
+    byteLength: number,
+    device: SimDevice,
+    readonly pool?: SimPool,
+    shared?: SharedArrayBuffer,
+  ) {
+    super(pointer, byteLength, device)
+    this.#shared = shared
+  }
+
+  /** Moves the bytes to where other threads can use them. */
+  share(): SharedArrayBuffer {
+    if (this.#shared !== undefined) return this.#shared
+    const shared = new SharedArrayBuffer(this.byteLength)
+    this.#copyTo(new Uint8Array(shared))
+    this.#shared = shared
+    this.#bytes = undefined
+    this.#allocator = undefined
+    this.showAgain()
+    return shared
+  }
+
+  isIn(bytes: SharedArrayBuffer): boolean {
+    return this.#shared === bytes
+  }
+
   override prepare(pointer: Pointer, byteLength: number): unknown {
-    if (this.freed || this.#allocator !== undefined) return undefined
+    if (this.freed || (this.#shared ?? this.#allocator) !== undefined) return undefined
     MemoryBlock.uses += 1
     const bytes = this.#existing()
     if (this.#untouched === 0 || byteLength === 0) return undefined
@@ -149,7 +176,7 @@ export class DeviceMemory extends MemoryBlock {
   }
 
   protected override get buffer(): ArrayBufferLike | undefined {
-    return this.freed ? undefined : (this.#allocator?.memory.buffer ?? this.#bytes)
+    return this.freed ? undefined : (this.#shared ?? this.#allocator?.memory.buffer ?? this.#bytes)
   }
 
   protected override get begin(): number {
@@ -157,10 +184,12 @@ export class DeviceMemory extends MemoryBlock {
   }
 
   protected override addTo(memory: Ptx.DeviceMemory): void {
-    memory.add(this.pointer, this.byteLength, {
-      load: (into) => this.#moveTo(memory, into),
-      initialised: this.#isWritten,
-    })
+    if (this.#shared !== undefined) super.addTo(memory)
+    else
+      memory.add(this.pointer, this.byteLength, {
+        load: (into) => this.#moveTo(memory, into),
+        initialised: this.#isWritten,
+      })
   }
 
   override countAsWritten(): void {
@@ -174,18 +203,29 @@ export class DeviceMemory extends MemoryBlock {
 
   protected override drop(): void {
     this.#bytes = undefined
+    // Other threads that still use it are to see that it is gone.
+    if (this.#shared !== undefined) new Uint8Array(this.#shared).fill(POISON)
   }
 
   /** A kernel uses the block for the first time. */
   #moveTo(memory: Ptx.DeviceMemory, into: Uint8Array): void {
+    this.#copyTo(into)
+    this.#bytes = undefined
+    this.#allocator = memory
+  }
+
+  #copyTo(into: Uint8Array): void {
+    const resident = this.#allocator?.contents(this.pointer, this.byteLength)
+    if (resident !== undefined) {
+      into.set(resident)
+      return
+    }
     into.fill(UNWRITTEN)
     for (const [chunk, touched] of this.#bytes === undefined ? [] : this.#touched.entries()) {
       const begin = chunk * CHUNK
       const byteLength = Math.min(CHUNK, this.byteLength - begin)
       if (touched === 1 && this.#bytes !== undefined) into.set(new Uint8Array(this.#bytes, begin, byteLength), begin)
     }
-    this.#bytes = undefined
-    this.#allocator = memory
   }
 
   /** A host implementation may have transferred its view to another thread, and with it the bytes of the memory. */

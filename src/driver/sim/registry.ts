@@ -1,11 +1,13 @@
 /** The objects behind the handles, and the checks at the beginning of a call: dead handles, lost devices, faults. */
+import { stateError } from '../../base/errors.js'
 import { CUresult, cudaError, isContextLost } from '../cuda-results.js'
 import { type ContextHandle, defaultStream, type EventHandle, type StreamHandle } from '../driver.js'
 import { closedHandle, refusedHandle } from '../handle-errors.js'
 import { type Behind, Handles, type Ranges } from './handles.js'
 import type { Machine } from './machine/machine.js'
-import { SimDevice, SimEvent, SimPartition, SimStream } from './machine/machine-state.js'
+import { type SharedPart, SimDevice, SimEvent, SimPartition, SimStream } from './machine/machine-state.js'
 import { DevicePools } from './machine/pools.js'
+import type { WorkWords } from './shared/object-words.js'
 
 export class Registry {
   readonly handles: Handles
@@ -15,6 +17,9 @@ export class Registry {
   readonly #events: Behind<SimEvent>
   readonly #contexts = new Map<ContextHandle, SimDevice>()
   readonly #partitions = new Map<ContextHandle, SimPartition>()
+  /** Those that other threads have shared with this one, by their handles there. */
+  readonly #adoptedStreams = new Map<StreamHandle, SimStream>()
+  readonly #adoptedEvents = new Map<EventHandle, SimEvent>()
   #ids = 0n
 
   constructor(
@@ -88,13 +93,27 @@ export class Registry {
     this.handles.remember('event', handle)
   }
 
+  /** This thread's part of a stream that another thread has shared. */
+  adoptStream(handle: StreamHandle, { memory }: WorkWords, make: () => SimStream): void {
+    if (this.peekStream(handle)?.shared?.words.memory !== memory) this.#adoptedStreams.set(handle, make())
+  }
+
+  adoptEvent(device: SimDevice, handle: EventHandle, flags: number, words: WorkWords): void {
+    if (this.#adoptedEvents.get(handle)?.shared?.words.memory === words.memory) return
+    const event = new SimEvent(device, handle, flags)
+    event.shared = { words, serial: 0 }
+    this.#adoptedEvents.set(handle, event)
+  }
+
   /** To look takes no virtual time. */
   peekStream(handle: StreamHandle): SimStream | undefined {
-    return this.#streams.get(handle) ?? this.#defaultStreams.get(handle)
+    return this.#streams.get(handle) ?? this.#defaultStreams.get(handle) ?? this.#adoptedStreams.get(handle)
   }
 
   peekEvent(handle: EventHandle): SimEvent | undefined {
-    return this.#events.get(handle)
+    const event = this.#events.get(handle) ?? this.#adoptedEvents.get(handle)
+    if (event?.shared !== undefined) this.machine.refresh(event)
+    return event
   }
 
   device(ordinal: number): SimDevice {
@@ -117,6 +136,7 @@ export class Registry {
     this.machine.scheduler.tick()
     const stream = this.peekStream(handle)
     if (stream === undefined) throw cudaError(call, CUresult.INVALID_HANDLE)
+    if (stream.shared !== undefined) this.#useShared(stream, stream.shared)
     return stream
   }
 
@@ -128,7 +148,7 @@ export class Registry {
 
   event(handle: EventHandle, call: string): SimEvent {
     this.machine.scheduler.tick()
-    const event = this.#events.get(handle)
+    const event = this.peekEvent(handle)
     if (event === undefined) throw cudaError(call, CUresult.INVALID_HANDLE)
     return event
   }
@@ -140,6 +160,7 @@ export class Registry {
 
   /** As `alive`, at the beginning of a call. */
   entered(device: SimDevice, call: string): SimDevice {
+    if (!this.machine.others.isEmpty) this.machine.hearFault()
     this.alive(device, call)
     const { faults } = this.machine
     // A simulation without faults pays one look.
@@ -150,6 +171,14 @@ export class Registry {
   refusedHandle(kind: 'stream' | 'event', handle: number, call: string): Error {
     if (this.handles.remembers(kind, handle)) return closedHandle(kind, handle)
     return refusedHandle(kind, handle, cudaError(call, CUresult.INVALID_HANDLE))
+  }
+
+  #useShared(stream: SimStream, { words, place }: SharedPart): void {
+    if (words.capturesElsewhere(place)) {
+      const why = 'on the simulator only that thread can use it until the capture ends'
+      throw stateError('ERR_UNSUPPORTED', `Another thread captures this stream, and ${why}`)
+    }
+    this.machine.catchUp(stream)
   }
 
   #failOnRequest(result: number, call: string): void {

@@ -99,7 +99,7 @@ export class SimDriver implements Driver, WorkQueue {
   readonly seed: number
   readonly #registry: Registry
   readonly #waits: HostWaits
-  readonly #captures = new CaptureRules()
+  readonly #captures: CaptureRules
   readonly #escaped = new EscapedStreams()
 
   constructor(options: SimDriverOptions) {
@@ -108,6 +108,7 @@ export class SimDriver implements Driver, WorkQueue {
     if (options.ranges === undefined) unreachable.register(this, ranges)
     const scheduler = options.scheduler ?? ((steps) => new TimedScheduler(steps, seed))
     this.machine = new Machine(scheduler, new FaultPlan(faultSeed))
+    this.#captures = new CaptureRules(this.machine.others)
     this.#registry = new Registry(this.machine, ranges, devices, memory)
     this.machine.devices = this.#registry.devices
     this.#waits = new HostWaits(this.machine, SimDriver.#allWaits)
@@ -117,7 +118,7 @@ export class SimDriver implements Driver, WorkQueue {
     const takeAddresses = (byteLength: number): number => this.#takeAddresses(ranges, byteLength)
     this.pools = new SimPools(this.#registry)
     this.memory = new SimMemory(this.machine, this.#registry, this, this.pools, takeAddresses)
-    this.sharing = new SimSharing(this.memory)
+    this.sharing = new SimSharing(this.machine, this.#registry, this.memory)
     this.kernels = new SimKernels(this.memory, this, this.#registry, this.#captures, this.#waits, {
       seed,
       instructions: options.instructions ?? VARIABLES.simInstructions.read(),
@@ -162,7 +163,7 @@ export class SimDriver implements Driver, WorkQueue {
   deviceSynchronize(device: number): void {
     const target = this.#registry.entered(this.#registry.device(device), 'cuCtxSynchronize')
     this.#captures.refuseOnDevice(target, 'cuCtxSynchronize')
-    this.#waits.blockFor(this.machine.marker(target.nullStream, target.tails()), 'device.synchronize()')
+    this.#waits.blockFor(this.#allWork(target), 'device.synchronize()')
     this.#waitedFor(target)
     this.#registry.alive(target, 'cuCtxSynchronize')
   }
@@ -170,15 +171,15 @@ export class SimDriver implements Driver, WorkQueue {
   deviceFinished(device: number, settle: Settle): Cancel {
     const target = this.#registry.alive(this.#registry.device(device), 'cuCtxRecordEvent')
     if (this.#captures.activeOn(target)) throw cudaError('cuCtxRecordEvent', CUresult.STREAM_CAPTURE_UNSUPPORTED)
-    return this.machine.notify(this.machine.marker(target.nullStream, target.tails()), settle)
+    return this.machine.notify(this.#allWork(target), settle)
   }
 
   deviceRecordInternal(handle: EventHandle, device: number): boolean {
     const target = this.#registry.alive(this.#registry.device(device), 'cuCtxRecordEvent')
     const event = this.#registry.event(handle, 'cuCtxRecordEvent')
-    if (this.#captures.activeOn(target)) return false
+    if (this.#captures.activeOn(target) || this.machine.others.capture) return false
     event.captured = undefined
-    event.record = this.machine.marker(target.nullStream, target.tails())
+    event.record = this.#allWork(target)
     return true
   }
 
@@ -538,6 +539,18 @@ export class SimDriver implements Driver, WorkQueue {
     return base
   }
 
+  /** An operation that is over once all work of the device is, that of other threads too. */
+  #allWork(device: SimDevice): SimOperation {
+    const { machine } = this
+    const tails = [...device.tails()]
+    if (!machine.others.isEmpty) {
+      const mayBegin = (): boolean => !machine.others.capture
+      if (!mayBegin()) tails.push(machine.otherThreadsWork(device, mayBegin))
+      for (const isDone of machine.others.work()) tails.push(machine.otherThreadsWork(device, isDone))
+    }
+    return machine.marker(device.nullStream, tails)
+  }
+
   /** The operations that have to be over for all the stream's work to be. */
   #tailsOf(stream: SimStream): readonly (SimOperation | undefined)[] {
     return stream === stream.device.nullStream ? [...this.machine.nullStreamTails(stream.device)] : [stream.tail]
@@ -556,8 +569,7 @@ export class SimDriver implements Driver, WorkQueue {
       return
     }
     this.#captures.refuseImplicit(stream, 'cuEventRecord')
-    event.captured = undefined
-    event.record = this.#recordOperation(stream, event.flags)
+    this.machine.recorded(event, this.#recordOperation(stream, event.flags))
   }
 
   /** A record without timing comes after these where it is no work. */

@@ -3,7 +3,7 @@
  * time, so that a wait which is missing shows as wrong bytes.
  */
 
-import { explained } from '../../base/errors.js'
+import { explained, stateError } from '../../base/errors.js'
 import { upperBound } from '../../base/interval-map.js'
 import { shortCallSite } from '../../base/stack.js'
 import * as Ptx from '../../ptx/ptx.js'
@@ -271,6 +271,27 @@ export class SimMemory implements MemoryDriver {
     const found = this.registry.peekEvent(event)
     this.machine.look([found?.record])
     return found !== undefined && found.device.fault === 0 && (found.record === undefined || found.record.over)
+  }
+
+  /** The memory in which a pointer lies, for other threads. */
+  share(pointer: Pointer): { readonly begin: number; readonly bytes: SharedArrayBuffer; readonly isOfPool: boolean } {
+    const block = this.#blockAt(pointer, 1)
+    if (!(block instanceof DeviceMemory)) {
+      throw stateError(
+        'ERR_UNSUPPORTED',
+        `The memory at 0x${pointer.toString(16)} is the host's: on the simulator threads share memory of a device`,
+      )
+    }
+    return { begin: block.pointer, bytes: block.share(), isOfPool: block.pool !== undefined }
+  }
+
+  /** Memory that another thread has shared. */
+  adopt(pointer: Pointer, bytes: SharedArrayBuffer, device: SimDevice, isOfPool: boolean): void {
+    const known = this.#blockAt(pointer, 1)
+    if (known instanceof DeviceMemory && known.isIn(bytes)) return
+    this.#insert(
+      new DeviceMemory(pointer, bytes.byteLength, device, isOfPool ? device.pools.current : undefined, bytes),
+    )
   }
 
   /** Makes sure that there are bytes at a pointer, and returns what must be kept reachable while they are in use. */

@@ -1,13 +1,54 @@
-/** A simulated machine belongs to one thread of one process: other threads and processes see nothing of it. */
+/**
+ * Objects that the threads of a process share. Each thread has a machine of its own: of an object of another thread it has a part, and how
+ * far the others are stands in words that all of them see.
+ */
+import { VARIABLES } from '../../base/environment-variables.js'
 import { stateError } from '../../base/errors.js'
-import type { ContextHandle, ExportedMemory, ImportedMemory, InternalEvent, Pointer, SharingDriver } from '../driver.js'
+import { process, threadId } from '../../base/node-modules.js'
+import {
+  type ContextHandle,
+  DEFAULT_STREAM_LIMIT,
+  defaultStream,
+  type EventHandle,
+  type ExportedMemory,
+  type ImportedMemory,
+  type InternalEvent,
+  type Pointer,
+  type Registration,
+  type SharingDriver,
+  type StreamHandle,
+} from '../driver.js'
+import type { Machine } from './machine/machine.js'
+import { type SimDevice, SimStream } from './machine/machine-state.js'
+import type { Registry } from './registry.js'
+import { MOST_PLACES, RegistrationWords, WorkWords } from './shared/object-words.js'
 import type { SimMemory } from './sim-memory.js'
 
-export class SimSharing implements SharingDriver {
-  readonly #registrations = new Map<number, readonly number[]>()
-  #nextRegistration = 8
+/** What a token has of a simulated object, beside numbers. */
+interface SimulatedPart {
+  /** How far the machines of the threads are. */
+  readonly machines: SharedArrayBuffer
+  readonly registration: SharedArrayBuffer
+  /** How far the records of an event are, or the work of a stream. */
+  readonly work: SharedArrayBuffer | undefined
+  /** Of memory. */
+  readonly bytes: SharedArrayBuffer | undefined
+}
 
-  constructor(private readonly memory: SimMemory) {}
+/** The kinds of shared objects, by their numbers. */
+const [STREAM, EVENT, BUFFER] = [0, 1, 2]
+/** The words of a registration that every driver has: so many, without the key. */
+const COMMON = 7
+
+export class SimSharing implements SharingDriver {
+  readonly #registered = new Map<number, RegistrationWords>()
+  #next = 8
+
+  constructor(
+    private readonly machine: Machine,
+    private readonly registry: Registry,
+    private readonly memory: SimMemory,
+  ) {}
 
   allocate(byteLength: number, context: ContextHandle): Pointer {
     return this.memory.allocateAtOnce(byteLength, context)
@@ -25,25 +66,119 @@ export class SimSharing implements SharingDriver {
     throw noOtherProcess('take memory from')
   }
 
-  register(words: readonly [key: number, ...rest: number[]]): number {
-    const registration = this.#nextRegistration
-    this.#nextRegistration += 8
-    this.#registrations.set(registration, words)
-    return registration
+  register(words: readonly [key: number, ...rest: number[]]): Registration {
+    const registration = this.#next
+    this.#next += 8
+    const shared = this.#share(words)
+    if (shared === undefined) return { registration }
+    this.#registered.set(registration, shared.registration)
+    return { registration, simulated: { ...shared, registration: shared.registration.memory } satisfies SimulatedPart }
   }
 
   unregister(registration: number): void {
-    this.#registrations.delete(registration)
+    this.#registered.get(registration)?.close()
+    this.#registered.delete(registration)
   }
 
-  readRegistration(registration: number, key: number): readonly number[] | undefined {
-    const [found, ...rest] = this.#registrations.get(registration) ?? []
-    return found === key ? rest : undefined
+  readRegistration(_registration: number, key: number, simulated: unknown): readonly number[] | undefined {
+    const given = (simulated ?? {}) as Partial<SimulatedPart>
+    const registration = RegistrationWords.in(given.registration)
+    if (registration === undefined || registration.key !== key || key === 0) return undefined
+    if (!this.#join(given.machines)) return undefined
+    const [kind, ordinal = 0, ...facts] = registration.rest
+    const device = this.registry.device(ordinal)
+    const work = WorkWords.in(given.work)
+    if (kind === STREAM && work !== undefined) this.#adoptStream(device, registration, work)
+    if (kind === EVENT && work !== undefined) {
+      this.registry.adoptEvent(device, (facts[0] ?? 0) as EventHandle, facts[1] ?? 0, work)
+    }
+    if (kind === BUFFER && given.bytes instanceof SharedArrayBuffer) {
+      const [begin = 0, isOfPool] = registration.rest.slice(COMMON)
+      this.memory.adopt(begin as Pointer, given.bytes, device, isOfPool === 1)
+      if (work !== undefined) this.registry.adoptEvent(device, (facts[2] ?? 0) as EventHandle, 0, work)
+    }
+    return registration.rest.slice(0, COMMON)
   }
 
-  watchRegistration(): never {
-    throw noOtherProcess('share objects with')
+  watchRegistration(_registration: number, key: number, simulated: unknown): { readonly hasEnded: boolean } {
+    const words = RegistrationWords.in((simulated as SimulatedPart).registration)
+    return {
+      get hasEnded(): boolean {
+        return words?.key !== key
+      },
+    }
   }
+
+  /** Undefined where nothing can be shared: in a page, and in an exploration, which has one thread. */
+  #share(words: readonly number[]) {
+    const [, kind, ordinal = 0, handle = 0, , ready = 0] = words
+    if (this.machine.scheduler.explores || !this.#join()) return undefined
+    const machines = this.machine.others.join()
+    if (machines === undefined) return undefined
+    const common = [...words, ...Array<number>(COMMON + 1 - words.length).fill(0)]
+    if (kind === BUFFER) {
+      const { begin, bytes, isOfPool } = this.memory.share(handle as Pointer)
+      const work = ready === 0 ? undefined : this.#shareRecords(ready as EventHandle)
+      return { machines, registration: RegistrationWords.make([...common, begin, isOfPool ? 1 : 0]), work, bytes }
+    }
+    if (kind === EVENT) {
+      const work = this.#shareRecords(handle as EventHandle)
+      return { machines, registration: RegistrationWords.make(common), work, bytes: undefined }
+    }
+    const isDefault = handle < DEFAULT_STREAM_LIMIT
+    const known = isDefault ? defaultStream(ordinal, 0) : (handle as StreamHandle)
+    const stream = this.registry.peekStream(known)
+    if (stream === undefined) return undefined
+    const { nonBlocking, priority, id, partition } = stream
+    const own = [nonBlocking ? 1 : 0, priority, Number(id), partition?.multiprocessors ?? 0]
+    const work = stream.shared?.words ?? new WorkWords()
+    if (stream.shared === undefined) this.machine.share(stream, work, takePlace(work))
+    return { machines, registration: RegistrationWords.make([...common, ...own]), work: work.memory, bytes: undefined }
+  }
+
+  /** What was recorded until now, and what will be, stands in the words. */
+  #shareRecords(handle: EventHandle): SharedArrayBuffer | undefined {
+    const event = this.registry.peekEvent(handle)
+    if (event === undefined) return undefined
+    if (event.shared !== undefined) return event.shared.words.memory
+    const words = new WorkWords()
+    event.shared = { words, serial: 0 }
+    const { record, captured } = event
+    if (record !== undefined && captured === undefined) this.machine.recorded(event, record)
+    return words.memory
+  }
+
+  #adoptStream(device: SimDevice, registration: RegistrationWords, work: WorkWords): void {
+    const [handle = 0] = registration.rest.slice(2)
+    if (handle < DEFAULT_STREAM_LIMIT) {
+      if (device.nullStream.shared === undefined) this.machine.share(device.nullStream, work, takePlace(work))
+      return
+    }
+    const [nonBlocking, priority = 0, id = 0, multiprocessors = 0] = registration.rest.slice(COMMON)
+    const make = (): SimStream => {
+      const partition = multiprocessors === 0 ? undefined : this.registry.addPartition(device, multiprocessors)
+      const stream = new SimStream(device, handle as StreamHandle, BigInt(id), nonBlocking === 1, priority, partition)
+      this.machine.share(stream, work, takePlace(work))
+      return stream
+    }
+    this.registry.adoptStream(handle as StreamHandle, work, make)
+  }
+
+  /** From now on this machine and those of other threads are one. */
+  #join(machines?: SharedArrayBuffer): boolean {
+    const { others } = this.machine
+    if (others.isEmpty && threadId !== 0) {
+      // What a worker has queued is done though it ends, as on a GPU.
+      process.once('exit', () => this.machine.finishAll(VARIABLES.deadlockTimeout.read()))
+    }
+    return others.join(machines) !== undefined
+  }
+}
+
+function takePlace(words: WorkWords): number {
+  const place = words.takePlace()
+  if (place !== undefined) return place
+  throw stateError('ERR_UNSUPPORTED', `On the simulator at most ${MOST_PLACES} threads can use one stream`)
 }
 
 export const noOtherProcess = (what: string): Error =>

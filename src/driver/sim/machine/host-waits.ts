@@ -1,4 +1,5 @@
 /** How the host waits for the machine: blocked, or turn by turn of the event loop. */
+import { VARIABLES } from '../../../base/environment-variables.js'
 import { seconds, warnAfter, warnOnce } from '../../../base/warnings.js'
 import { blockedBy } from '../../blocked-by.js'
 import { behindPromise, comesAfterItself, deadlock, drained, MOST_NESTED, tooDeep } from '../../deadlocks.js'
@@ -6,7 +7,7 @@ import { type BackOff, EventLoopPoller, type TurnResult } from '../../event-loop
 import type { Machine } from './machine.js'
 import type { SimOperation, SimStream } from './machine-state.js'
 import type { HostWait, Runs } from './scheduler.js'
-import { SimOperationKind } from './work.js'
+import { OtherThreadsWork, SimOperationKind } from './work.js'
 
 /** Launches that a stream accepts before the driver blocks the caller: measured on an H200. */
 const QUEUE_ENTRIES = 1020
@@ -22,7 +23,10 @@ export class HostWaits {
   #abandoned = false
   /** Since when something has been pending, as far as the event loop has seen. */
   #pendingSince: number | undefined
+  /** When other threads have last done something, as far as the event loop has seen. */
+  #othersAt: number | undefined
   readonly #warnAfter = warnAfter()
+  readonly #deadlockAfter = VARIABLES.deadlockTimeout.read()
 
   /** `all` are those of the machines of the process. */
   constructor(
@@ -31,13 +35,17 @@ export class HostWaits {
   ) {
     this.#poller = new EventLoopPoller(
       () => this.#turn(),
-      new Park(() => this.#warn()),
-      () => this.#pending > 0,
+      new Park(
+        () => this.#warn(),
+        () => this.#keepsAlive(),
+      ),
+      () => this.#keepsAlive(),
     )
   }
 
   /** There is something to wait for. */
   wake(): void {
+    this.#othersAt = undefined
     this.#poller.wake()
   }
 
@@ -92,9 +100,22 @@ export class HostWaits {
     return this.#abandoned ? 0 : this.machine.waitsPending + this.machine.hostFunctionsPending
   }
 
+  /** Other threads may wait for what is queued here. Where they have done nothing for long, it is theirs that will never be done. */
+  #keepsAlive(): boolean {
+    if (this.#pending > 0) return true
+    if (this.#abandoned || !this.machine.worksForOthers) return false
+    const now = performance.now()
+    if (this.machine.others.haveProgressed()) this.#othersAt = now
+    this.#othersAt ??= now
+    return now - this.#othersAt < this.#deadlockAfter
+  }
+
   #turn(): TurnResult {
     if (this.#abandoned) return 'idle'
-    if (this.machine.scheduler.turn()) return 'soon'
+    const goesOn = this.machine.scheduler.turn()
+    this.machine.publish()
+    if (goesOn) return 'soon'
+    if (this.machine.standsForOthers) return 'later'
     if (this.#pending === 0) this.#pendingSince = undefined
     else this.#pendingSince ??= performance.now()
     return this.#pending > 0 ? 'later' : 'idle'
@@ -104,8 +125,17 @@ export class HostWaits {
     const { scheduler, nested } = this.machine
     this.#refuseEndless(wait, what)
     const runs: Runs = nested === 0 ? 'any' : nested < MOST_NESTED ? 'needed' : 'none'
+    /** Since when no other thread has done anything, while this one waits for it. */
+    let since: number | undefined
     while (!scheduler.block(wait, runs)) {
       if (this.machine.passValues()) continue
+      if (this.machine.standsForOthers) {
+        since ??= performance.now()
+        this.machine.publish()
+        if (this.machine.others.waitForProgress(LOOK_FOR_VALUES)) since = undefined
+        else if (performance.now() - since > this.#deadlockAfter) throw deadlock(what, this.#whyStuck())
+        continue
+      }
       if (runs === 'none') throw deadlock(what, tooDeep)
       if (!this.#othersGoOn()) throw deadlock(what, this.#whyStuck())
     }
@@ -160,6 +190,9 @@ export class HostWaits {
 
   #whyStuck(): string {
     const value = [...this.machine.latchesStanding.keys()].find(({ work }) => work !== undefined)
+    if (value?.work instanceof OtherThreadsWork) {
+      return `it comes after work of another thread, and no thread has done anything for ${seconds(this.#deadlockAfter)}. The simulated GPU works for a thread while that is in its event loop, or in a call that waits: let it return there, or await finished() instead`
+    }
     if (value !== undefined) {
       return `no work is running, and a stream is blocked by ${describeOperation(value)}. Write the value first, or await finished() instead`
     }
@@ -172,11 +205,16 @@ class Park implements BackOff {
   #timer: ReturnType<typeof setTimeout> | undefined
 
   /** `look` tells after how many milliseconds it is to be called again; undefined where it has woken the poller. */
-  constructor(private readonly look: () => number | undefined) {}
+  constructor(
+    private readonly look: () => number | undefined,
+    private readonly keepsAlive: () => boolean,
+  ) {}
 
   readonly sleep = (): void => {
     const wait = this.look()
-    if (wait !== undefined) this.#timer = setTimeout(this.sleep, Math.min(Math.ceil(wait), LONGEST_TIMEOUT))
+    if (wait === undefined) return
+    this.#timer = setTimeout(this.sleep, Math.min(Math.ceil(wait), LONGEST_TIMEOUT))
+    if (!this.keepsAlive()) this.#timer.unref()
   }
 
   cancel(): void {
@@ -191,10 +229,18 @@ export const describeOperation = (operation: SimOperation): string => {
   return blockedBy(kind === SimOperationKind.HOST ? 'a host function' : NAMES[codeOf(operation)], stream.handle, site)
 }
 
-const NAMES = { LATCH: 'a latch', PROMISE: 'a promise', VALUE: 'a wait for a value' } as const
+const NAMES = {
+  LATCH: 'a latch',
+  PROMISE: 'a promise',
+  VALUE: 'a wait for a value',
+  THREAD: 'work of another thread',
+} as const
 
-const codeOf = ({ kind, work }: SimOperation): keyof typeof NAMES =>
-  kind === SimOperationKind.PROMISE ? 'PROMISE' : work === undefined ? 'LATCH' : 'VALUE'
+function codeOf({ kind, work }: SimOperation): keyof typeof NAMES {
+  if (kind === SimOperationKind.PROMISE) return 'PROMISE'
+  if (work === undefined) return 'LATCH'
+  return work instanceof OtherThreadsWork ? 'THREAD' : 'VALUE'
+}
 
 const stands = (latch: SimOperation, milliseconds: number): string =>
   `Nothing has completed for ${seconds(milliseconds)}: work that is waited for comes after ${describeOperation(latch)}`

@@ -85,6 +85,12 @@ export class LateEffects {
     for (const each of owedBefore(demanded)) this.#do(each, true)
   }
 
+  /** Does the effect of an operation that is about to be over, and all before it. */
+  doNow(operation: SimOperation): void {
+    this.demand(operation)
+    this.#do(operation, false)
+  }
+
   comesAfterUnderWay(operation: SimOperation): boolean {
     return [...this.#underWay].some((one) => comesAfter(operation, one))
   }

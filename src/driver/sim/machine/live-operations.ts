@@ -28,6 +28,17 @@ export class LiveOperations<Operation extends Listed<Operation>> {
     operation.nextLive = undefined
   }
 
+  get isEmpty(): boolean {
+    return this.#first === undefined
+  }
+
+  /** The oldest of which this is true. */
+  find(predicate: (operation: Operation) => boolean): Operation | undefined {
+    let one = this.#first
+    while (one !== undefined && !predicate(one)) one = one.nextLive
+    return one
+  }
+
   all(): Operation[] {
     const all: Operation[] = []
     for (let one = this.#first; one !== undefined; one = one.nextLive) all.push(one)

@@ -15,6 +15,7 @@ import {
   type Settle,
   type StreamHandle,
 } from '../../driver.js'
+import type { Turn, WorkWords } from '../shared/object-words.js'
 import type { Listed } from './live-operations.js'
 import type { DevicePools } from './pools.js'
 import { isLatch, SimOperationKind, type Touch, type Work } from './work.js'
@@ -100,6 +101,14 @@ export class SimPartition {
   ) {}
 }
 
+/** The part of a shared stream whose work this thread's machine does. */
+export interface SharedPart {
+  readonly words: WorkWords
+  readonly place: number
+  /** The last work of another thread that the stream stands for, or stood. */
+  turn: Turn | undefined
+}
+
 export class SimStream {
   /** The operation queued last. */
   tail: SimOperation | undefined
@@ -112,6 +121,8 @@ export class SimStream {
   capture: SimCapture | undefined
   /** Its handle is gone; what was queued still runs. */
   destroyed = false
+  /** Once it was shared: what other threads know of it. */
+  shared: SharedPart | undefined
 
   constructor(
     readonly device: SimDevice,
@@ -128,6 +139,8 @@ export class SimEvent {
   record: SimOperation | undefined
   /** Set while the latest record was made inside a capture, which knows where. */
   captured: SimCapture | undefined
+  /** Once it was shared: what other threads know of it, and the number of the record that `record` stands for. */
+  shared: { readonly words: WorkWords; serial: number } | undefined
 
   constructor(
     readonly device: SimDevice,
@@ -178,6 +191,8 @@ export class SimOperation implements Listed<SimOperation> {
   declare records: SimEvent | undefined
   /** Told when it is done or dropped. */
   declare settle: Settle | undefined
+  /** Tells other threads that it is over. */
+  declare publish: (() => void) | undefined
   host: HostFunction | undefined
   work: Work | undefined
   /** Where a kernel runs: in the partition of the stream that it was queued or captured on, if that is in one. */
@@ -199,7 +214,14 @@ export class SimOperation implements Listed<SimOperation> {
 
   static {
     // Few operations have one: the others inherit the default from the prototype.
-    const none = { records: undefined, settle: undefined, site: undefined, partition: undefined, fails: 0 }
+    const none = {
+      records: undefined,
+      settle: undefined,
+      publish: undefined,
+      site: undefined,
+      partition: undefined,
+      fails: 0,
+    }
     Object.assign(SimOperation.prototype, none)
   }
 

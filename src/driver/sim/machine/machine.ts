@@ -6,12 +6,21 @@
 import { throwUncaught } from '../../../base/uncaught.js'
 import type { CapturedNode } from '../../captured-graph.js'
 import type { HostFunction, Settle } from '../../driver.js'
+import type { Turn, WorkWords } from '../shared/object-words.js'
+import { OtherMachines } from '../shared/process-words.js'
 import type { FaultPlan } from './fault-plan.js'
 import { LateEffects } from './late-effects.js'
 import { LiveOperations } from './live-operations.js'
-import { type SimDevice, type SimEvent, type SimNodeWork, SimOperation, type SimStream } from './machine-state.js'
+import {
+  type SharedPart,
+  type SimDevice,
+  type SimEvent,
+  type SimNodeWork,
+  SimOperation,
+  type SimStream,
+} from './machine-state.js'
 import type { HostWait, Scheduler, Steps } from './scheduler.js'
-import { isLatch, LaunchFault, SimOperationKind, type Work } from './work.js'
+import { isLatch, LaunchFault, OtherThreadsWork, SimOperationKind, type Work } from './work.js'
 
 /** Watches the operations of a machine. It is called in the middle of changes: it may only take notes. */
 export interface Observer {
@@ -38,6 +47,8 @@ export class Machine implements Steps {
   /** A fault takes all of them with it. */
   devices: readonly SimDevice[] = []
   readonly scheduler: Scheduler
+  /** Those of other threads, once something was shared with one. */
+  readonly others = new OtherMachines()
   readonly #explores: boolean
   /** Undefined where every effect is there when its operation is over. */
   readonly #late: LateEffects | undefined
@@ -141,6 +152,97 @@ export class Machine implements Steps {
   /** A record that leaves its stream as idle as it is. */
   recordBeside(stream: SimStream, predecessors: Iterable<SimOperation | undefined>): SimOperation {
     return this.#change(() => this.#enqueueBeside(stream, predecessors, undefined, true))
+  }
+
+  /** An operation in no stream that is over when work of another thread is. */
+  otherThreadsWork(device: SimDevice, isDone: () => boolean): SimOperation {
+    if (isDone()) return this.marker(device.nullStream, [])
+    return this.#change(() => {
+      const operation = this.#operation(SimOperationKind.LATCH, device.nullStream, 0, new OtherThreadsWork(isDone))
+      operation.inStream = false
+      this.#commit(operation)
+      this.onWork()
+      return operation
+    })
+  }
+
+  /** Lets a shared stream stand for what another thread has queued there since. */
+  catchUp(stream: SimStream): void {
+    const { shared } = stream
+    if (shared !== undefined) this.#standFor(stream, shared, shared.words.before(shared.place))
+  }
+
+  /** Shares a stream: what is in it now counts as queued by this thread. */
+  share(stream: SimStream, words: WorkWords, place: number): void {
+    if (stream.shared !== undefined) return
+    for (let count = stream.unfinished; count > 0; count -= 1) words.queue(place)
+    stream.shared = { words, place, turn: undefined }
+  }
+
+  /** The latest record of an event is this one. */
+  recorded(event: SimEvent, record: SimOperation): void {
+    event.record = record
+    event.captured = undefined
+    const { shared } = event
+    if (shared === undefined) return
+    const serial = shared.words.beginRecord()
+    shared.serial = serial
+    const publish = (): void => {
+      shared.words.endRecord(serial)
+      this.others.progress()
+    }
+    if (!record.over) {
+      record.publish = publish
+      return
+    }
+    this.observe(record)
+    publish()
+  }
+
+  /** Where another thread has recorded a shared event since, that record takes the place of the one that was known here. */
+  refresh(event: SimEvent): void {
+    const { shared } = event
+    const latest = shared?.words.latestRecord ?? 0
+    if (shared === undefined || latest === shared.serial) return
+    shared.serial = latest
+    event.captured = undefined
+    event.record = this.otherThreadsWork(event.device, () => shared.words.isRecordDone(latest))
+  }
+
+  /** Another thread's fault loses the devices here, too. */
+  hearFault(): void {
+    const { fault } = this.others
+    if (fault !== 0 && this.devices.some((device) => device.fault === 0)) this.break(fault)
+  }
+
+  /** Lets other threads know which work is done, with all effects. */
+  publish(): void {
+    if (this.others.isEmpty) return
+    this.hearFault()
+    this.#late?.doAll()
+    const oldest = this.#live.find(({ inStream }) => inStream)
+    this.others.publishOldest(oldest?.sequence ?? this.#sequence + 1)
+  }
+
+  /** Does any stream stand for something that another thread may do: its work, or a value that it writes? */
+  get standsForOthers(): boolean {
+    return !this.others.isEmpty && this.standsForValue
+  }
+
+  /** Is anything queued that other threads may wait for? */
+  get worksForOthers(): boolean {
+    return !this.others.isEmpty && !this.#live.isEmpty
+  }
+
+  /** Lets all work be done that can be, until nothing is left or no other thread has done anything for so many milliseconds. */
+  finishAll(patience: number): void {
+    let since = performance.now()
+    while (this.#live.all().length > 0 && performance.now() - since < patience) {
+      if (this.scheduler.step() || this.passValues() || this.others.waitForProgress(1)) since = performance.now()
+      else if (!this.standsForOthers) break
+    }
+    this.#late?.doAll()
+    this.others.leave()
   }
 
   /** The null stream of a device would wait for these now: its own work and that of the blocking streams. */
@@ -302,6 +404,7 @@ export class Machine implements Steps {
     this.#change(() => {
       this.#doAllEffects()
       for (const device of this.devices) device.fault = fault
+      this.others.setFault(fault)
       if (cause !== undefined) this.#finish(cause)
       this.#dropAll()
     })
@@ -335,7 +438,7 @@ export class Machine implements Steps {
       for (const latch of this.#latches.keys()) {
         if (latch.work?.isReady === undefined) continue
         // What is over may be seen by now, and a stream that waits for it sees it some time.
-        this.#late?.doAll()
+        if (!(latch.work instanceof OtherThreadsWork)) this.#late?.doAll()
         if (this.#isLost) break
         if (!latch.work.isReady()) continue
         anyPassed = true
@@ -423,9 +526,8 @@ export class Machine implements Steps {
   #isRecord(operation: SimOperation): void {
     const { records } = operation
     if (records === undefined) return
-    records.record = operation
-    records.captured = undefined
     operation.records = undefined
+    this.recorded(records, operation)
   }
 
   #enqueueBeside(
@@ -458,6 +560,7 @@ export class Machine implements Steps {
 
   #operation(kind: SimOperationKind, stream: SimStream, amount: number, work?: Work, fails = 0): SimOperation {
     this.#sequence += 1
+    if (!this.others.isEmpty) this.others.publishLatest(this.#sequence)
     const operation = new SimOperation(kind, stream, this.#sequence, amount, this.#explores)
     operation.work = work
     if (stream.partition !== undefined) operation.partition = stream.partition
@@ -470,7 +573,10 @@ export class Machine implements Steps {
   /** Puts it at the end of its stream and, by the null stream's rules, behind others. */
   #append(operation: SimOperation, after: readonly SimOperation[], isWork = true): void {
     const { stream } = operation
-    const { device } = stream
+    const { device, shared } = stream
+    if (shared !== undefined && isSharedWork(operation)) {
+      this.#standFor(stream, shared, shared.words.queue(shared.place))
+    }
     operation.waitFor(stream.tail)
     for (const predecessor of after) operation.waitFor(predecessor)
     if (stream === device.nullStream) for (const other of device.touched) operation.waitFor(other.tail)
@@ -478,6 +584,18 @@ export class Machine implements Steps {
     if (!stream.listed) device.list(stream)
     this.#count(operation)
     this.observer?.queued(operation)
+  }
+
+  #standFor(stream: SimStream, shared: SharedPart, turn: Turn | undefined): void {
+    const { words } = shared
+    if (turn === undefined || words.isDone(turn)) return
+    if (turn.place === shared.turn?.place && turn.count === shared.turn.count) return
+    shared.turn = turn
+    const work = new OtherThreadsWork(() => words.isDone(turn))
+    const operation = this.#operation(SimOperationKind.LATCH, stream, 0, work)
+    this.#append(operation, NOTHING, false)
+    this.onWork()
+    this.#commit(operation)
   }
 
   /** Its stream and its device know of it. */
@@ -532,6 +650,7 @@ export class Machine implements Steps {
       if (operation.work !== undefined && this.#late?.putOff(operation) === true) this.#doAllEffects()
       operation.letGo(this.#letGo, ending)
     }
+    if (!this.others.isEmpty && this.#live.isEmpty) this.publish()
   }
 
   readonly #letGo = (dependent: SimOperation, ending: SimOperation[]): void => {
@@ -546,12 +665,18 @@ export class Machine implements Steps {
   #leave(operation: SimOperation): void {
     const { stream } = operation
     const { device } = stream
+    if (isSharedWork(operation)) this.#late?.doNow(operation)
     const putsOff = this.#late !== undefined && device.fault === 0 && operation.owesEffect
     if (!putsOff && device.fault === 0) this.#effect(operation)
     if (operation.settle !== undefined) {
       this.observe(operation)
       this.#owed.add(operation)
       this.scheduler.settleLater(operation)
+    }
+    if (operation.publish !== undefined) {
+      this.observe(operation)
+      operation.publish()
+      operation.publish = undefined
     }
     if (operation.inStream) this.#leaveStream(operation)
     this.scheduler.over(operation)
@@ -582,6 +707,7 @@ export class Machine implements Steps {
       device.faultReason = message
       this.#isLost = true
     }
+    this.others.setFault(result)
   }
 
   /** Later operations need not wait for those that are over; but an exploration has to know that they came after them. */
@@ -602,6 +728,9 @@ export class Machine implements Steps {
     stream.unfinished -= 1
     if (operation.takesEntry) stream.entries -= 1
     if (!stream.nonBlocking) device.blockingUnfinished -= 1
+    if (!isSharedWork(operation)) return
+    stream.shared?.words.done(stream.shared.place)
+    this.others.progress()
   }
 
   /** A callback hears of the fault; a host function never runs. One that runs now is neither. */
@@ -626,6 +755,10 @@ export class Machine implements Steps {
 }
 
 const NOTHING: readonly SimOperation[] = []
+
+/** Do other threads count it as this thread's work of a stream? */
+const isSharedWork = ({ inStream, stream, work }: SimOperation): boolean =>
+  stream.shared !== undefined && inStream && !(work instanceof OtherThreadsWork)
 
 /** The latest record of the event that the same graph makes before. */
 const recordAmong = (operations: readonly SimOperation[], event: SimEvent): SimOperation | undefined =>

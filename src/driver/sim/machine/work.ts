@@ -71,3 +71,17 @@ export interface Work {
    */
   effect(): void
 }
+
+/** A stream stands here until work of another thread is done. */
+export class OtherThreadsWork implements Work {
+  readonly what = 'work of another thread'
+  readonly name = 'wait for another thread'
+  readonly engine = undefined
+  readonly byteLength = undefined
+  readonly shape = undefined
+  readonly touches: readonly Touch[] = []
+
+  constructor(readonly isReady: () => boolean) {}
+
+  effect(): void {}
+}

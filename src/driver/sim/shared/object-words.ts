@@ -1,0 +1,141 @@
+/**
+ * Words in memory by which the threads of a process tell each other of simulated objects that they share: whether one is open and what it
+ * is, and how far its work is. The work itself each thread's own machine does.
+ */
+
+/** As words of 64 bits: the key, or 0 once it is closed; the kind; the device; and what else is to know. */
+const REGISTRATION_WORDS = 16
+
+/** What a token says of an object, where its owner can take that back. */
+export class RegistrationWords {
+  readonly #words: Float64Array
+
+  private constructor(readonly memory: SharedArrayBuffer) {
+    this.#words = new Float64Array(memory)
+  }
+
+  static make(words: readonly number[]): RegistrationWords {
+    const made = new RegistrationWords(new SharedArrayBuffer(8 * REGISTRATION_WORDS))
+    made.#words.set(words)
+    return made
+  }
+
+  /** Undefined for what is no such memory. */
+  static in(memory: unknown): RegistrationWords | undefined {
+    const isOne = memory instanceof SharedArrayBuffer && memory.byteLength === 8 * REGISTRATION_WORDS
+    return isOne ? new RegistrationWords(memory) : undefined
+  }
+
+  get key(): number {
+    return this.#words[0] ?? 0
+  }
+
+  /** Those behind the key. */
+  get rest(): readonly number[] {
+    return [...this.#words.subarray(1)]
+  }
+
+  close(): void {
+    this.#words[0] = 0
+  }
+}
+
+const BYTES = 1024
+const LOCK = 1
+/** The place whose thread queued last, plus one. */
+const LAST = 2
+const PLACES = 3
+/** The place whose thread captures, plus one. */
+const CAPTURING = 4
+const SERIAL = 5
+/** The latest records that are done, each where its serial number has its place. */
+const DONE_RECORDS = 64
+const RECORDS = 32
+/** For each place: how many operations its thread queued, and how many of them are done. */
+const COUNTS = 96
+export const MOST_PLACES = (BYTES / 4 - COUNTS) / 2
+
+/** What one thread's work of a stream comes after: so many operations of another thread. */
+export interface Turn {
+  readonly place: number
+  readonly count: number
+}
+
+/** How far the records of an event are, or the work of a stream. */
+export class WorkWords {
+  readonly #words: Int32Array
+
+  constructor(readonly memory = new SharedArrayBuffer(BYTES)) {
+    this.#words = new Int32Array(memory)
+  }
+
+  static in(memory: unknown): WorkWords | undefined {
+    return memory instanceof SharedArrayBuffer && memory.byteLength === BYTES ? new WorkWords(memory) : undefined
+  }
+
+  // Records of an event ---------------------------------------------------------------------------------------------------
+
+  /** The number of the latest record; 0 before the first. */
+  get latestRecord(): number {
+    return Atomics.load(this.#words, SERIAL)
+  }
+
+  /** Returns the number of a new record. */
+  beginRecord(): number {
+    return Atomics.add(this.#words, SERIAL, 1) + 1
+  }
+
+  endRecord(serial: number): void {
+    const at = DONE_RECORDS + (serial % RECORDS)
+    if (Atomics.load(this.#words, at) < serial) Atomics.store(this.#words, at, serial)
+  }
+
+  isRecordDone(serial: number): boolean {
+    return serial === 0 || Atomics.load(this.#words, DONE_RECORDS + (serial % RECORDS)) >= serial
+  }
+
+  // The work of a stream, which each thread does a part of ----------------------------------------------------------------
+
+  /** A thread will queue here. Returns its place; undefined where there are too many. */
+  takePlace(): number | undefined {
+    const place = Atomics.add(this.#words, PLACES, 1)
+    return place < MOST_PLACES ? place : undefined
+  }
+
+  /** An operation is about to be queued. Returns what of another thread's it comes after. */
+  queue(place: number): Turn | undefined {
+    const words = this.#words
+    while (Atomics.compareExchange(words, LOCK, 0, 1) !== 0);
+    const before = this.before(place)
+    Atomics.store(words, LAST, place + 1)
+    Atomics.add(words, COUNTS + 2 * place, 1)
+    Atomics.store(words, LOCK, 0)
+    return before
+  }
+
+  /** What an operation of this place would come after now. */
+  before(place: number): Turn | undefined {
+    const last = Atomics.load(this.#words, LAST) - 1
+    if (last < 0 || last === place) return undefined
+    return { place: last, count: Atomics.load(this.#words, COUNTS + 2 * last) }
+  }
+
+  done(place: number): void {
+    Atomics.add(this.#words, COUNTS + 2 * place + 1, 1)
+  }
+
+  isDone({ place, count }: Turn): boolean {
+    return Atomics.load(this.#words, COUNTS + 2 * place + 1) >= count
+  }
+
+  /** Does the thread of another place capture the stream? */
+  capturesElsewhere(place: number): boolean {
+    const capturing = Atomics.load(this.#words, CAPTURING)
+    return capturing !== 0 && capturing !== place + 1
+  }
+
+  setCapturing(place: number, captures: boolean): void {
+    if (captures) Atomics.store(this.#words, CAPTURING, place + 1)
+    else Atomics.compareExchange(this.#words, CAPTURING, place + 1, 0)
+  }
+}

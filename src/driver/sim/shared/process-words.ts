@@ -1,0 +1,232 @@
+/**
+ * Words in memory by which the simulated machines of all threads of a process are one: what has faulted, who captures, how much of each
+ * machine's work is done, and that something has happened.
+ */
+import { stateError } from '../../../base/errors.js'
+import { threadId } from '../../../base/node-modules.js'
+import { memoryOfAllThreads } from '../../../base/once-in-all-threads.js'
+
+const MOST_MACHINES = 256
+const PROGRESS = 0
+const FAULT = 1
+/** Captures of all threads that forbid calls of others. */
+const ALL_GLOBAL_CAPTURES = 2
+/** Where the words of the first machine begin, and how many each has. */
+const FIRST = 16
+const EACH = 16
+const PLACES = Array.from({ length: MOST_MACHINES }, (_, index) => FIRST + EACH * index)
+/** The thread of the machine, plus one; 0 where there is none. */
+const THREAD = 0
+/** The number of the operation that it made last, and of the oldest that is not over. */
+const LATEST = 1
+const OLDEST = 2
+/** Captures of streams, and those among them that forbid calls of other threads. */
+const CAPTURES = 3
+const GLOBAL_CAPTURES = 4
+/** Another thread has made a call that the captures forbid. */
+const FORBIDDEN = 5
+const BYTES = 4 * (FIRST + EACH * MOST_MACHINES)
+
+/** Threads that are started once this module is loaded have the same. */
+const inherited = memoryOfAllThreads('cuda-streams: simulated machines', BYTES)
+
+class ProcessWords {
+  readonly #words: Int32Array
+  readonly #own: number
+  #seen = 0
+
+  private constructor(readonly memory: SharedArrayBuffer) {
+    this.#words = new Int32Array(memory)
+    const isMine = (at: number): boolean => Atomics.compareExchange(this.#words, at + THREAD, 0, threadId + 1) === 0
+    const own = PLACES.find(isMine)
+    if (own === undefined) {
+      throw stateError(
+        'ERR_UNSUPPORTED',
+        `More than ${MOST_MACHINES} simulations share objects at a time: close threads that are done`,
+      )
+    }
+    this.#own = own
+    this.publishCaptures(0, 0)
+    Atomics.store(this.#words, own + FORBIDDEN, 0)
+    this.publishLatest(0)
+    this.publishOldest(1)
+  }
+
+  /** The machine is gone, with all its work done. */
+  leave(): void {
+    this.publishCaptures(0, 0)
+    this.publishLatest(0)
+    this.publishOldest(1)
+    Atomics.store(this.#words, this.#own + THREAD, 0)
+  }
+
+  /** Joins the machines of other threads. Undefined for what is no such memory. */
+  static join(memory: unknown): ProcessWords | undefined {
+    return memory instanceof SharedArrayBuffer && memory.byteLength === BYTES ? new ProcessWords(memory) : undefined
+  }
+
+  /** Tells the other threads that something has happened. */
+  progress(): void {
+    Atomics.add(this.#words, PROGRESS, 1)
+    Atomics.notify(this.#words, PROGRESS)
+  }
+
+  /** Waits until something happens in another thread, for so many milliseconds at most. False where nothing did. */
+  waitForProgress(milliseconds: number): boolean {
+    if (this.hasProgressed()) return true
+    Atomics.wait(this.#words, PROGRESS, this.#seen, milliseconds)
+    return this.hasProgressed()
+  }
+
+  /** Has anything happened since this was asked before? */
+  hasProgressed(): boolean {
+    const now = Atomics.load(this.#words, PROGRESS)
+    const happened = now !== this.#seen
+    this.#seen = now
+    return happened
+  }
+
+  /** The CUresult of the fault that has lost the devices; 0 without one. */
+  get fault(): number {
+    return Atomics.load(this.#words, FAULT)
+  }
+
+  setFault(result: number): void {
+    Atomics.compareExchange(this.#words, FAULT, 0, result)
+    this.progress()
+  }
+
+  /** The machine of this thread has made so many operations. */
+  publishLatest(latest: number): void {
+    Atomics.store(this.#words, this.#own + LATEST, latest)
+  }
+
+  /** This is the oldest of them that is not over. */
+  publishOldest(oldest: number): void {
+    if (Atomics.exchange(this.#words, this.#own + OLDEST, oldest) !== oldest) this.progress()
+  }
+
+  publishCaptures(all: number, global: number): void {
+    Atomics.store(this.#words, this.#own + CAPTURES, all)
+    const before = Atomics.exchange(this.#words, this.#own + GLOBAL_CAPTURES, global)
+    Atomics.add(this.#words, ALL_GLOBAL_CAPTURES, global - before)
+    this.progress()
+  }
+
+  /** Does any other thread capture? */
+  get othersCapture(): boolean {
+    return this.#others().some((at) => Atomics.load(this.#words, at + CAPTURES) > 0)
+  }
+
+  get othersCaptureGlobally(): boolean {
+    if (Atomics.load(this.#words, ALL_GLOBAL_CAPTURES) === 0) return false
+    return this.#others().some((at) => Atomics.load(this.#words, at + GLOBAL_CAPTURES) > 0)
+  }
+
+  /** A call is made that captures in global mode forbid to all threads: invalidates those of others. True where there are any. */
+  forbidden(): boolean {
+    const global = this.#others().filter((at) => Atomics.load(this.#words, at + GLOBAL_CAPTURES) > 0)
+    for (const at of global) Atomics.store(this.#words, at + FORBIDDEN, 1)
+    return global.length > 0
+  }
+
+  /** Has another thread made a call that the captures of this one forbid? True once. */
+  takeForbidden(): boolean {
+    return (
+      Atomics.load(this.#words, this.#own + FORBIDDEN) === 1 &&
+      Atomics.exchange(this.#words, this.#own + FORBIDDEN, 0) === 1
+    )
+  }
+
+  /** For each other machine that has work: is all that it has queued until now done? */
+  othersWork(): readonly (() => boolean)[] {
+    return this.#others()
+      .map((at) => ({ at, latest: Atomics.load(this.#words, at + LATEST) }))
+      .filter(({ at, latest }) => Atomics.load(this.#words, at + OLDEST) <= latest)
+      .map(
+        ({ at, latest }) =>
+          () =>
+            Atomics.load(this.#words, at + OLDEST) > latest,
+      )
+  }
+
+  #others(): readonly number[] {
+    const isOther = (thread: number): boolean => thread !== 0 && thread !== threadId + 1
+    return PLACES.filter((at) => isOther(Atomics.load(this.#words, at + THREAD)))
+  }
+}
+
+/**
+ * The machines of other threads. Mostly all threads of a process have the same words; a thread that was started before its parent loaded
+ * this library has others, until something is shared between the two.
+ */
+export class OtherMachines {
+  readonly #joined: ProcessWords[] = []
+
+  /** Joins the machines that a token of another thread names; without one those of this process. */
+  join(memory: unknown = inherited): SharedArrayBuffer | undefined {
+    const known = this.#joined.find((words) => words.memory === memory) ?? ProcessWords.join(memory)
+    if (known !== undefined && !this.#joined.includes(known)) this.#joined.push(known)
+    return known?.memory
+  }
+
+  leave(): void {
+    for (const words of this.#joined.splice(0)) words.leave()
+  }
+
+  get isEmpty(): boolean {
+    return this.#joined.length === 0
+  }
+
+  progress(): void {
+    for (const words of this.#joined) words.progress()
+  }
+
+  waitForProgress(milliseconds: number): boolean {
+    return this.#joined.filter((words) => words.waitForProgress(milliseconds / this.#joined.length)).length > 0
+  }
+
+  haveProgressed(): boolean {
+    return this.#joined.filter((words) => words.hasProgressed()).length > 0
+  }
+
+  get fault(): number {
+    return this.#joined.find(({ fault }) => fault !== 0)?.fault ?? 0
+  }
+
+  setFault(result: number): void {
+    for (const words of this.#joined) words.setFault(result)
+  }
+
+  publishLatest(latest: number): void {
+    for (const words of this.#joined) words.publishLatest(latest)
+  }
+
+  publishOldest(oldest: number): void {
+    for (const words of this.#joined) words.publishOldest(oldest)
+  }
+
+  publishCaptures(all: number, global: number): void {
+    for (const words of this.#joined) words.publishCaptures(all, global)
+  }
+
+  get capture(): boolean {
+    return this.#joined.some(({ othersCapture }) => othersCapture)
+  }
+
+  get captureGlobally(): boolean {
+    return this.#joined.some(({ othersCaptureGlobally }) => othersCaptureGlobally)
+  }
+
+  forbidden(): boolean {
+    return this.#joined.filter((words) => words.forbidden()).length > 0
+  }
+
+  takeForbidden(): boolean {
+    return this.#joined.filter((words) => words.takeForbidden()).length > 0
+  }
+
+  work(): readonly (() => boolean)[] {
+    return this.#joined.flatMap((words) => words.othersWork())
+  }
+}
