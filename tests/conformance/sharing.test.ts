@@ -178,11 +178,10 @@ onEveryBackend('sharing', (bench) => {
     // No thread has this number, and no registration stands at these addresses.
     for (const registration of [0, 8, 12, 0x7fff_0000_0000]) {
       const gone = { thread: 1e6, registration }
-      const code = bench.name === 'sim' ? 'ERR_UNSUPPORTED' : 'ERR_CLOSED'
-      const says = bench.name === 'sim' ? /simulator of its own/ : /closed by the thread/
-      refused(() => Stream.from({ ...stream.share(), ...gone }), code, says)
-      refused(() => Event.from({ ...event.share(), ...gone }), code, says)
-      refused(() => DeviceBuffer.from({ ...buffer.share(), ...gone }), code, says)
+      const says = /closed by the thread/
+      refused(() => Stream.from({ ...stream.share(), ...gone, simulated: {} }), 'ERR_CLOSED', says)
+      refused(() => Event.from({ ...event.share(), ...gone, simulated: {} }), 'ERR_CLOSED', says)
+      refused(() => DeviceBuffer.from({ ...buffer.share(), ...gone, simulated: {} }), 'ERR_CLOSED', says)
     }
   })
 

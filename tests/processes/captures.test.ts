@@ -7,14 +7,11 @@ import { once } from 'node:events'
 import { describe, it } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
-import { type CaptureModeName, CudaError, Device, Stream } from 'cuda-streams'
-import { openCudaWorkbench } from '../helpers/cuda-workbench.js'
+import { type CaptureModeName, CudaError, type Event, type Stream } from 'cuda-streams'
 import { byEffort, runs } from '../helpers/effort.js'
+import { onEveryBackend } from '../helpers/suite.js'
+import type { Workbench } from '../helpers/workbench.js'
 import type { Reply, Request } from './children/capturing.js'
-
-const cuda = openCudaWorkbench()
-const skip = typeof cuda === 'string' ? `no NVIDIA driver here: ${cuda}` : false
-if (typeof skip === 'string') console.log(`skipped: ${skip}`)
 
 /** Which streams capture, and how: each mode, and both kinds of stream; any two of them at night. */
 const FEW: readonly (readonly [mode: CaptureModeName, nonBlocking: boolean])[] = [
@@ -33,7 +30,23 @@ const TURNS = 20
 const [UNSUPPORTED, WRONG_THREAD] = [900, 908]
 
 class OtherThread implements AsyncDisposable {
-  readonly #worker = new Worker(new URL('./children/capturing.js', import.meta.url))
+  readonly #worker: Worker
+
+  private constructor(
+    driver: string,
+    /** It is shared as long as the thread lives. */
+    private readonly event: Event,
+  ) {
+    const env = { ...process.env, CUDA_STREAMS_DRIVER: driver }
+    this.#worker = new Worker(new URL('./children/capturing.js', import.meta.url), { env })
+  }
+
+  /** Threads with simulators are one machine once they share something. */
+  static async of({ name, device }: Workbench): Promise<OtherThread> {
+    const other = new OtherThread(name, device.createEvent())
+    assert.equal(await other.ask({ act: 'join', event: other.event.share() }), 'joined')
+    return other
+  }
 
   async ask(request: Request): Promise<Reply> {
     this.#worker.postMessage(request)
@@ -48,6 +61,7 @@ class OtherThread implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#worker.terminate()
+    this.event.close()
   }
 }
 
@@ -79,13 +93,14 @@ const endIn = (stream: Stream): number => {
   return graph.nodes.length
 }
 
-describe('a wait for the device', { skip }, () => {
+onEveryBackend('a wait for the device', (bench) => {
+  const { device } = bench
   for (const [mode, nonBlocking] of CAPTURING) {
     describe(`beside a capture in mode ${mode} of a ${nonBlocking ? 'non-blocking' : 'blocking'} stream`, () => {
       it('begins when the capture of the other thread has ended', async () => {
-        await using other = new OtherThread()
+        await using other = await OtherThread.of(bench)
         await other.ask({ act: 'begin', mode, nonBlocking })
-        const wait = waiting(Device.get(0).finished())
+        const wait = waiting(device.finished())
         await turns()
         assert.equal(wait.isOver(), false)
         assert.equal(await other.ask({ act: 'end' }), 1)
@@ -93,9 +108,8 @@ describe('a wait for the device', { skip }, () => {
       })
 
       it('begins when it has ended that was begun while it is waited for', async () => {
-        const device = Device.get(0)
-        await using first = new OtherThread()
-        await using second = new OtherThread()
+        await using first = await OtherThread.of(bench)
+        await using second = await OtherThread.of(bench)
         await first.ask({ act: 'begin', mode, nonBlocking })
         const wait = waiting(device.finished())
         await second.ask({ act: 'begin', mode, nonBlocking })
@@ -107,8 +121,8 @@ describe('a wait for the device', { skip }, () => {
       })
 
       it('of another thread begins when the capture of this one has ended', async () => {
-        await using other = new OtherThread()
-        using stream = new Stream({ nonBlocking })
+        await using other = await OtherThread.of(bench)
+        using stream = bench.stream({ nonBlocking })
         assert.equal(await other.ask({ act: 'finished' }), 'finished')
         stream.beginCapture(mode)
         const wait = waiting(other.ask({ act: 'finished' }))
@@ -119,31 +133,30 @@ describe('a wait for the device', { skip }, () => {
       })
 
       it('that blocks ends when the capture has ended', async () => {
-        await using other = new OtherThread()
+        await using other = await OtherThread.of(bench)
         await other.ask({ act: 'begin', mode, nonBlocking })
         const word = new Int32Array(new SharedArrayBuffer(4))
         const ended = other.ask({ act: 'endWhenSet', word })
         Atomics.store(word, 0, 1)
         Atomics.notify(word, 0)
-        Device.get(0).synchronize()
+        device.synchronize()
         assert.equal(await ended, 1)
       })
 
       it('in the order of a stream is refused, and the capture goes on', async () => {
-        await using other = new OtherThread()
-        using stream = new Stream({ nonBlocking })
+        await using other = await OtherThread.of(bench)
+        using stream = bench.stream({ nonBlocking })
         await other.ask({ act: 'begin', mode, nonBlocking })
         assert.throws(
-          () => stream.wait(Device.get(0)),
+          () => stream.wait(device),
           (error) => error instanceof CudaError && error.number === UNSUPPORTED,
         )
         assert.equal(await other.ask({ act: 'end' }), 1)
-        stream.wait(Device.get(0))
+        stream.wait(device)
       })
 
       it('never meets one, however often both are made', async () => {
-        const device = Device.get(0)
-        await using other = new OtherThread()
+        await using other = await OtherThread.of(bench)
         const word = new Int32Array(new SharedArrayBuffer(8))
         const captures = other.ask({ act: 'captures', mode, nonBlocking, word })
         const numbers = new Set<unknown>()
@@ -153,32 +166,35 @@ describe('a wait for the device', { skip }, () => {
       })
 
       it('begins when the stream is closed that captures', async () => {
-        await using other = new OtherThread()
+        await using other = await OtherThread.of(bench)
         await other.ask({ act: 'begin', mode, nonBlocking })
-        const wait = waiting(Device.get(0).finished())
+        const wait = waiting(device.finished())
         await other.ask({ act: 'close' })
         await wait.promise
       })
 
       for (const how of ['ends', 'is terminated'] as const) {
         it(`begins when the thread ${how} that captures`, async () => {
-          await using other = new OtherThread()
+          await using other = await OtherThread.of(bench)
           await other.ask({ act: 'begin', mode, nonBlocking })
-          const wait = waiting(Device.get(0).finished())
+          const wait = waiting(device.finished())
           if (how === 'ends') await other.exit()
           else await other[Symbol.asyncDispose]()
           await wait.promise
           // And so do those that come later, also beside the next thread, which has the number of the one before.
-          await using next = new OtherThread()
+          await using next = await OtherThread.of(bench)
           assert.equal(await next.ask({ act: 'finished' }), 'finished')
-          await Device.get(0).finished()
+          await device.finished()
         })
       }
 
+      // On the simulator only the thread that has begun a capture can use the stream.
+      if (bench.name === 'sim') return
+
       it('begins when a third thread has ended the capture', async () => {
-        await using other = new OtherThread()
-        await using third = new OtherThread()
-        using stream = new Stream({ nonBlocking })
+        await using other = await OtherThread.of(bench)
+        await using third = await OtherThread.of(bench)
+        using stream = bench.stream({ nonBlocking })
         const shared = stream.share()
         stream.beginCapture(mode)
         const wait = waiting(third.ask({ act: 'finished' }))
@@ -186,22 +202,22 @@ describe('a wait for the device', { skip }, () => {
         assert.equal(wait.isOver(), false)
         assert.equal(await other.ask({ act: 'endShared', shared }), mode === 'relaxed' ? 1 : String(WRONG_THREAD))
         assert.equal(await wait.promise, 'finished')
-        await Device.get(0).finished()
+        await device.finished()
       })
 
       it('begins when the capture has ended of a stream that another thread shares', async () => {
-        await using other = new OtherThread()
-        await using third = new OtherThread()
-        using stream = new Stream({ nonBlocking })
+        await using other = await OtherThread.of(bench)
+        await using third = await OtherThread.of(bench)
+        using stream = bench.stream({ nonBlocking })
         await other.ask({ act: 'begin', mode, nonBlocking, shared: stream.share() })
         // This thread knows the stream, and is refused as beside captures of its own.
-        assert.equal(await numberOf(Device.get(0).finished()), UNSUPPORTED)
+        assert.equal(await numberOf(device.finished()), UNSUPPORTED)
         const wait = waiting(third.ask({ act: 'finished' }))
         await turns()
         assert.equal(wait.isOver(), false)
         assert.equal(await other.ask({ act: 'end' }), 1)
         assert.equal(await wait.promise, 'finished')
-        await Device.get(0).finished()
+        await device.finished()
       })
     })
   }

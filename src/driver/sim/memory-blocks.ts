@@ -130,16 +130,16 @@ export class DeviceMemory extends MemoryBlock {
   #touched = new Uint8Array(0)
   #untouched = 0
 
-  /** `pool`: undefined for memory of `cuMemAlloc`. `shared`: the bytes, where another thread has shared them. */
+  /** `pool`: undefined for memory of `cuMemAlloc`. `theirs`: the bytes, where another thread has shared them. */
   constructor(
     pointer: Pointer,
     byteLength: number,
     device: SimDevice,
     readonly pool?: SimPool,
-    shared?: SharedArrayBuffer,
+    private readonly theirs?: SharedArrayBuffer,
   ) {
     super(pointer, byteLength, device)
-    this.#shared = shared
+    this.#shared = theirs
   }
 
   /** Moves the bytes to where other threads can use them. */
@@ -204,7 +204,7 @@ export class DeviceMemory extends MemoryBlock {
   protected override drop(): void {
     this.#bytes = undefined
     // Other threads that still use it are to see that it is gone.
-    if (this.#shared !== undefined) new Uint8Array(this.#shared).fill(POISON)
+    if (this.#shared !== undefined && this.theirs === undefined) new Uint8Array(this.#shared).fill(POISON)
   }
 
   /** A kernel uses the block for the first time. */

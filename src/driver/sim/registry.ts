@@ -105,6 +105,19 @@ export class Registry {
     this.#adoptedEvents.set(handle, event)
   }
 
+  /** Its owner has closed it. False where work of it is still queued here. */
+  forgetStream(handle: StreamHandle): boolean {
+    const stream = this.#adoptedStreams.get(handle)
+    if (stream !== undefined && stream.unfinished > 0) return false
+    this.#adoptedStreams.delete(handle)
+    return true
+  }
+
+  forgetEvent(handle: EventHandle): boolean {
+    this.#adoptedEvents.delete(handle)
+    return true
+  }
+
   /** To look takes no virtual time. */
   peekStream(handle: StreamHandle): SimStream | undefined {
     return this.#streams.get(handle) ?? this.#defaultStreams.get(handle) ?? this.#adoptedStreams.get(handle)

@@ -54,6 +54,7 @@ import {
   simulatedUuid,
 } from './properties.js'
 import { Registry } from './registry.js'
+import type { OtherMachines } from './shared/process-words.js'
 import { SimGraphs } from './sim-graphs.js'
 import { SimKernels } from './sim-kernels.js'
 import { SimLibraries } from './sim-libraries.js'
@@ -80,7 +81,10 @@ export interface SimDriverOptions {
 const drivers = new Map<number, WeakRef<SimDriver>>()
 
 /** The ranges of a simulation are for others once it is unreachable. */
-const unreachable = new FinalizationRegistry((ranges: Ranges) => ranges.giveBack())
+const unreachable = new FinalizationRegistry(({ ranges, others }: { ranges: Ranges; others: OtherMachines }) => {
+  ranges.giveBack()
+  others.leave()
+})
 
 /** The simulator that the handle belongs to, if any. */
 export function simulatorOfHandle(handle: number): SimDriver | undefined {
@@ -105,9 +109,9 @@ export class SimDriver implements Driver, WorkQueue {
   constructor(options: SimDriverOptions) {
     const { seed, devices, memory = defaultMemory(devices), faultSeed = seed, ranges = new Ranges() } = options
     this.seed = seed
-    if (options.ranges === undefined) unreachable.register(this, ranges)
     const scheduler = options.scheduler ?? ((steps) => new TimedScheduler(steps, seed))
     this.machine = new Machine(scheduler, new FaultPlan(faultSeed))
+    if (options.ranges === undefined) unreachable.register(this, { ranges, others: this.machine.others })
     this.#captures = new CaptureRules(this.machine.others)
     this.#registry = new Registry(this.machine, ranges, devices, memory)
     this.machine.devices = this.#registry.devices

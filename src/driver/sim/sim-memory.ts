@@ -294,6 +294,15 @@ export class SimMemory implements MemoryDriver {
     )
   }
 
+  /** The thread that shared it has closed it. */
+  forget(pointer: Pointer): void {
+    const at = this.#indexAfter(pointer) - 1
+    const block = this.#blocks[at]
+    if (block?.pointer !== pointer) return
+    block.free()
+    this.#blocks.splice(at, 1)
+  }
+
   /** Makes sure that there are bytes at a pointer, and returns what must be kept reachable while they are in use. */
   prepareAt(pointer: Pointer, byteLength: number, call: string): unknown {
     return orOutOfMemory(call, () => this.#live(pointer, byteLength, call).prepare(pointer, byteLength))

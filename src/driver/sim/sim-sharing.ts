@@ -35,6 +35,13 @@ interface SimulatedPart {
   readonly bytes: SharedArrayBuffer | undefined
 }
 
+/** An object of another thread. `forget` is false where work of it is still queued. */
+interface Adopted {
+  readonly registration: RegistrationWords
+  readonly key: number
+  readonly forget: () => boolean
+}
+
 /** The kinds of shared objects, by their numbers. */
 const [STREAM, EVENT, BUFFER] = [0, 1, 2]
 /** The words of a registration that every driver has: so many, without the key. */
@@ -43,6 +50,10 @@ const COMMON = 7
 export class SimSharing implements SharingDriver {
   readonly #registered = new Map<number, RegistrationWords>()
   #next = 8
+  /** What other threads have shared, until they close it. */
+  #adopted: Adopted[] = []
+  /** At so many it is looked which of them were closed. */
+  #most = 64
 
   constructor(
     private readonly machine: Machine,
@@ -88,14 +99,24 @@ export class SimSharing implements SharingDriver {
     const [kind, ordinal = 0, ...facts] = registration.rest
     const device = this.registry.device(ordinal)
     const work = WorkWords.in(given.work)
-    if (kind === STREAM && work !== undefined) this.#adoptStream(device, registration, work)
+    const [handle = 0, second = 0, ready = 0] = facts
+    const adopts = (forget: () => boolean): void => this.#adopts({ registration, key, forget })
+    if (kind === STREAM && work !== undefined) {
+      this.#adoptStream(device, registration, work)
+      adopts(() => this.registry.forgetStream(handle as StreamHandle))
+    }
     if (kind === EVENT && work !== undefined) {
-      this.registry.adoptEvent(device, (facts[0] ?? 0) as EventHandle, facts[1] ?? 0, work)
+      this.registry.adoptEvent(device, handle as EventHandle, second, work)
+      adopts(() => this.registry.forgetEvent(handle as EventHandle))
     }
     if (kind === BUFFER && given.bytes instanceof SharedArrayBuffer) {
       const [begin = 0, isOfPool] = registration.rest.slice(COMMON)
       this.memory.adopt(begin as Pointer, given.bytes, device, isOfPool === 1)
-      if (work !== undefined) this.registry.adoptEvent(device, (facts[2] ?? 0) as EventHandle, 0, work)
+      if (work !== undefined) this.registry.adoptEvent(device, ready as EventHandle, 0, work)
+      adopts(() => {
+        this.memory.forget(begin as Pointer)
+        return this.registry.forgetEvent(ready as EventHandle)
+      })
     }
     return registration.rest.slice(0, COMMON)
   }
@@ -162,6 +183,13 @@ export class SimSharing implements SharingDriver {
       return stream
     }
     this.registry.adoptStream(handle as StreamHandle, work, make)
+  }
+
+  #adopts(one: Adopted): void {
+    this.#adopted.push(one)
+    if (this.#adopted.length < this.#most) return
+    this.#adopted = this.#adopted.filter(({ registration, key, forget }) => registration.key === key || !forget())
+    this.#most = Math.max(64, 2 * this.#adopted.length)
   }
 
   /** From now on this machine and those of other threads are one. */

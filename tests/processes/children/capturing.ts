@@ -1,8 +1,10 @@
 /** The other thread of tests/processes/captures.test.ts: captures and waits as each message asks, and answers. */
 import { isMainThread, parentPort } from 'node:worker_threads'
-import { type CaptureModeName, Device, type SharedStream, Stream } from 'cuda-streams'
+import { type CaptureModeName, Device, Event, type SharedEvent, type SharedStream, Stream } from 'cuda-streams'
 
 export type Request =
+  /** Takes an event in. */
+  | { readonly act: 'join'; readonly event: SharedEvent }
   /** Begins a capture, on a stream of its own or one that is shared. */
   | {
       readonly act: 'begin'
@@ -59,6 +61,9 @@ function captures(mode: CaptureModeName, nonBlocking: boolean, word: Int32Array)
 
 async function answer(request: Request): Promise<Reply> {
   switch (request.act) {
+    case 'join':
+      Event.from(request.event)
+      return 'joined'
     case 'begin':
       return begin(request)
     case 'end':

@@ -128,7 +128,8 @@ export class HostWaits {
     /** Since when no other thread has done anything, while this one waits for it. */
     let since: number | undefined
     while (!scheduler.block(wait, runs)) {
-      if (this.machine.passValues()) continue
+      // Another thread may have let the last of it go on since.
+      if (this.machine.passValues() || wait.isOver()) continue
       if (this.machine.standsForOthers) {
         since ??= performance.now()
         this.machine.publish()

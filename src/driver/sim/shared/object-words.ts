@@ -2,6 +2,7 @@
  * Words in memory by which the threads of a process tell each other of simulated objects that they share: whether one is open and what it
  * is, and how far its work is. The work itself each thread's own machine does.
  */
+import { hasLostWork, isGone, ownThread } from './threads.js'
 
 /** As words of 64 bits: the key, or 0 once it is closed; the kind; the device; and what else is to know. */
 const REGISTRATION_WORDS = 16
@@ -51,9 +52,11 @@ const SERIAL = 5
 /** The latest records that are done, each where its serial number has its place. */
 const DONE_RECORDS = 64
 const RECORDS = 32
-/** For each place: how many operations its thread queued, and how many of them are done. */
-const COUNTS = 96
-export const MOST_PLACES = (BYTES / 4 - COUNTS) / 2
+/** The threads that made them. */
+const RECORDERS = 96
+/** For each place: how many operations its thread queued, how many of them are done, and the thread. */
+const COUNTS = 128
+export const MOST_PLACES = 42
 
 /** What one thread's work of a stream comes after: so many operations of another thread. */
 export interface Turn {
@@ -82,6 +85,8 @@ export class WorkWords {
 
   /** Returns the number of a new record. */
   beginRecord(): number {
+    const serial = Atomics.load(this.#words, SERIAL) + 1
+    Atomics.store(this.#words, RECORDERS + (serial % RECORDS), ownThread())
     return Atomics.add(this.#words, SERIAL, 1) + 1
   }
 
@@ -91,7 +96,8 @@ export class WorkWords {
   }
 
   isRecordDone(serial: number): boolean {
-    return serial === 0 || Atomics.load(this.#words, DONE_RECORDS + (serial % RECORDS)) >= serial
+    if (serial === 0 || Atomics.load(this.#words, DONE_RECORDS + (serial % RECORDS)) >= serial) return true
+    return hasLostWork(Atomics.load(this.#words, RECORDERS + (serial % RECORDS)))
   }
 
   // The work of a stream, which each thread does a part of ----------------------------------------------------------------
@@ -99,7 +105,9 @@ export class WorkWords {
   /** A thread will queue here. Returns its place; undefined where there are too many. */
   takePlace(): number | undefined {
     const place = Atomics.add(this.#words, PLACES, 1)
-    return place < MOST_PLACES ? place : undefined
+    if (place >= MOST_PLACES) return undefined
+    Atomics.store(this.#words, COUNTS + 3 * place + 2, ownThread())
+    return place
   }
 
   /** An operation is about to be queued. Returns what of another thread's it comes after. */
@@ -108,7 +116,7 @@ export class WorkWords {
     while (Atomics.compareExchange(words, LOCK, 0, 1) !== 0);
     const before = this.before(place)
     Atomics.store(words, LAST, place + 1)
-    Atomics.add(words, COUNTS + 2 * place, 1)
+    Atomics.add(words, COUNTS + 3 * place, 1)
     Atomics.store(words, LOCK, 0)
     return before
   }
@@ -117,21 +125,23 @@ export class WorkWords {
   before(place: number): Turn | undefined {
     const last = Atomics.load(this.#words, LAST) - 1
     if (last < 0 || last === place) return undefined
-    return { place: last, count: Atomics.load(this.#words, COUNTS + 2 * last) }
+    return { place: last, count: Atomics.load(this.#words, COUNTS + 3 * last) }
   }
 
   done(place: number): void {
-    Atomics.add(this.#words, COUNTS + 2 * place + 1, 1)
+    Atomics.add(this.#words, COUNTS + 3 * place + 1, 1)
   }
 
   isDone({ place, count }: Turn): boolean {
-    return Atomics.load(this.#words, COUNTS + 2 * place + 1) >= count
+    if (Atomics.load(this.#words, COUNTS + 3 * place + 1) >= count) return true
+    return hasLostWork(Atomics.load(this.#words, COUNTS + 3 * place + 2))
   }
 
   /** Does the thread of another place capture the stream? */
   capturesElsewhere(place: number): boolean {
     const capturing = Atomics.load(this.#words, CAPTURING)
-    return capturing !== 0 && capturing !== place + 1
+    if (capturing === 0 || capturing === place + 1) return false
+    return !isGone(Atomics.load(this.#words, COUNTS + 3 * (capturing - 1) + 2))
   }
 
   setCapturing(place: number, captures: boolean): void {

@@ -3,8 +3,8 @@
  * machine's work is done, and that something has happened.
  */
 import { stateError } from '../../../base/errors.js'
-import { threadId } from '../../../base/node-modules.js'
 import { memoryOfAllThreads } from '../../../base/once-in-all-threads.js'
+import { isGone, ownThread } from './threads.js'
 
 const MOST_MACHINES = 256
 const PROGRESS = 0
@@ -15,7 +15,7 @@ const ALL_GLOBAL_CAPTURES = 2
 const FIRST = 16
 const EACH = 16
 const PLACES = Array.from({ length: MOST_MACHINES }, (_, index) => FIRST + EACH * index)
-/** The thread of the machine, plus one; 0 where there is none. */
+/** The thread of the machine; 0 where there is none. */
 const THREAD = 0
 /** The number of the operation that it made last, and of the oldest that is not over. */
 const LATEST = 1
@@ -25,6 +25,9 @@ const CAPTURES = 3
 const GLOBAL_CAPTURES = 4
 /** Another thread has made a call that the captures forbid. */
 const FORBIDDEN = 5
+/** In the place of the thread, while the words are cleared of one that was terminated. */
+const BEING_LEFT = -1
+const LAST_NUMBER = 2 ** 31 - 1
 const BYTES = 4 * (FIRST + EACH * MOST_MACHINES)
 
 /** Threads that are started once this module is loaded have the same. */
@@ -37,7 +40,7 @@ class ProcessWords {
 
   private constructor(readonly memory: SharedArrayBuffer) {
     this.#words = new Int32Array(memory)
-    const isMine = (at: number): boolean => Atomics.compareExchange(this.#words, at + THREAD, 0, threadId + 1) === 0
+    const isMine = (at: number): boolean => Atomics.compareExchange(this.#words, at + THREAD, 0, ownThread()) === 0
     const own = PLACES.find(isMine)
     if (own === undefined) {
       throw stateError(
@@ -54,10 +57,7 @@ class ProcessWords {
 
   /** The machine is gone, with all its work done. */
   leave(): void {
-    this.publishCaptures(0, 0)
-    this.publishLatest(0)
-    this.publishOldest(1)
-    Atomics.store(this.#words, this.#own + THREAD, 0)
+    this.#clear(this.#own)
   }
 
   /** Joins the machines of other threads. Undefined for what is no such memory. */
@@ -146,13 +146,33 @@ class ProcessWords {
       .map(
         ({ at, latest }) =>
           () =>
-            Atomics.load(this.#words, at + OLDEST) > latest,
+            Atomics.load(this.#words, at + OLDEST) > latest || this.#isLeft(at, Atomics.load(this.#words, at + THREAD)),
       )
   }
 
   #others(): readonly number[] {
-    const isOther = (thread: number): boolean => thread !== 0 && thread !== threadId + 1
-    return PLACES.filter((at) => isOther(Atomics.load(this.#words, at + THREAD)))
+    const isOther = (at: number): boolean => {
+      const thread = Atomics.load(this.#words, at + THREAD)
+      return thread !== 0 && thread !== ownThread() && !this.#isLeft(at, thread)
+    }
+    return PLACES.filter(isOther)
+  }
+
+  /** A thread that was terminated has left captures and work behind, which will never end. */
+  #isLeft(at: number, thread: number): boolean {
+    if (!isGone(thread)) return false
+    if (Atomics.compareExchange(this.#words, at + THREAD, thread, BEING_LEFT) !== thread) return true
+    this.#clear(at)
+    return true
+  }
+
+  #clear(at: number): void {
+    Atomics.store(this.#words, at + CAPTURES, 0)
+    Atomics.sub(this.#words, ALL_GLOBAL_CAPTURES, Atomics.exchange(this.#words, at + GLOBAL_CAPTURES, 0))
+    Atomics.store(this.#words, at + FORBIDDEN, 0)
+    Atomics.store(this.#words, at + OLDEST, LAST_NUMBER)
+    Atomics.store(this.#words, at + THREAD, 0)
+    this.progress()
   }
 }
 

@@ -1,0 +1,50 @@
+/** The threads of this process by the numbers that the system gives them, so that one can be missed that was terminated. */
+import { process, threadId } from '../../../base/node-modules.js'
+import { warnOnce } from '../../../base/warnings.js'
+
+/** Milliseconds between two looks whether a thread is still there. */
+const INTERVAL = 100
+/** Added to Node's number of a thread, on systems that do not tell theirs: it never counts as gone. */
+const UNKNOWN = 2 ** 30
+
+let own: number | undefined
+
+/** The number of this thread, which no other thread of the process has. */
+export function ownThread(): number {
+  if (own !== undefined) return own
+  own = UNKNOWN + threadId
+  try {
+    // Ends in the number of the thread.
+    const path = process.getBuiltinModule('node:fs').readlinkSync('/proc/thread-self')
+    own = Number(/\d+$/.exec(path)?.[0] ?? own)
+  } catch {
+    // Only Linux has it.
+  }
+  return own
+}
+
+const gone = new Set<number>()
+const lookedAt = new Map<number, number>()
+
+/** Has the thread ended? It is looked for now and then. */
+export function isGone(thread: number): boolean {
+  if (thread === 0 || thread >= UNKNOWN || thread === own) return false
+  if (gone.has(thread)) return true
+  const now = performance.now()
+  if (now - (lookedAt.get(thread) ?? Number.NEGATIVE_INFINITY) < INTERVAL) return false
+  lookedAt.set(thread, now)
+  if (process.getBuiltinModule('node:fs').existsSync(`/proc/self/task/${thread}`)) return false
+  gone.add(thread)
+  lookedAt.delete(thread)
+  return true
+}
+
+/** True where the thread has ended with work of its own that others wait for, which will never be done. */
+export function hasLostWork(thread: number): boolean {
+  if (!isGone(thread)) return false
+  warnOnce('CUDA_STREAMS_LOST_WORK', LOST)
+  return true
+}
+
+const LOST =
+  'A thread was terminated while work that it had queued on the simulated GPU was not done. A GPU would do that work; the simulator has lost it, and what comes after it goes on. Let a worker end by itself, or await finished() there first'
