@@ -135,7 +135,15 @@ static int large_pages(Word address, Word length) {
   return end > begin ? madvise((void *)(uintptr_t)begin, end - begin, MADV_HUGEPAGE) : 0;
 }
 
+/** Maps a file that processes share; 0 where the system refuses. */
+static Word map_file(Word file, Word length) {
+  void *at = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, (int)file, 0);
+  return at == MAP_FAILED ? 0 : (Word)(uintptr_t)at;
+}
+
+static int unmap(Word address, Word length) { return munmap((void *)(uintptr_t)address, length); }
+
 const Method memory_methods[] = {{"view", view}, {"addressOf", address_of}, {"text", text},
                                  {"detach", detach}, {"fillAtEnd", fill_at_end}, {NULL, NULL}};
 const OwnFunction memory_functions[] = {{"readMemory", read_memory}, {"allocate", allocate}, {"release", release},
-                                        {"largePages", large_pages}, {NULL, NULL}};
+                                        {"largePages", large_pages}, {"mapFile", map_file}, {"unmap", unmap}, {NULL, NULL}};

@@ -17,3 +17,24 @@ export function refusedHandle(kind: 'stream' | 'event', handle: number, cause: C
 export function closedHandle(kind: 'stream' | 'event', handle: number): Error {
   return stateError('ERR_CLOSED', `The ${kind} with handle 0x${handle.toString(16)} has been closed`)
 }
+
+export function notShareable(pointer: number, cause?: Error): Error {
+  const what = `The memory at 0x${pointer.toString(16)} cannot be shared with other processes`
+  const how = 'allocate it with device.alloc(byteLength, { interprocess: true }), or with cudaMalloc in another library'
+  return stateError('ERR_UNSUPPORTED', `${what}: ${how}`, cause)
+}
+
+export function ownMemory(cause?: Error): Error {
+  const how = 'use the buffer itself here, and buffer.share() between threads'
+  return stateError('ERR_INVALID_HANDLE', `These bytes are memory of this same process: ${how}`, cause)
+}
+
+export function notOpened(cause?: Error): Error {
+  const why = 'are they what ipcHandle() returned, in another process that still runs and has the memory open?'
+  return stateError('ERR_INVALID_HANDLE', `These bytes open no memory: ${why}`, cause)
+}
+
+export function noEvent(cause: Error): Error {
+  const why = 'are they what ipcHandle() returned, in another process that still runs?'
+  return stateError('ERR_INVALID_HANDLE', `These 64 bytes open no event: ${why}`, cause)
+}

@@ -117,6 +117,7 @@ const OWN = {
   callOnThread: 'void *call',
   copy: 'Word to, Word from, Word length',
   largePages: 'Word address, Word length',
+  mapFile: 'Word file, Word length',
   restoreSignals: 'void',
   nap: 'Word microseconds',
   noteSignals: 'void',
@@ -126,10 +127,11 @@ const OWN = {
   takeRecords: 'void',
   threadNumber: 'void',
   processRegistry: 'void',
+  unmap: 'Word address, Word length',
   watch: 'Word nanoseconds, const char *description',
 } as const
 /** The functions among them that return an address. */
-const RETURN_ADDRESSES = ['allocate', 'takeRecords', 'threadNumber', 'processRegistry']
+const RETURN_ADDRESSES = ['allocate', 'mapFile', 'takeRecords', 'threadNumber', 'processRegistry']
 
 type Own = Readonly<Record<keyof typeof OWN, CFunction>>
 

@@ -1,15 +1,9 @@
-/** Memory and events that processes share, with real processes on a GPU. */
+/** Memory and events that processes share, with real processes. */
 import assert from 'node:assert/strict'
-import { describe, it } from 'node:test'
-import { Device, Stream } from 'cuda-streams'
-import { openCudaWorkbench } from '../helpers/cuda-workbench.js'
+import { it } from 'node:test'
+import { onEveryBackend } from '../helpers/suite.js'
 import { type Ended, runRanks, start, told } from './run-ranks.js'
 
-const bench = openCudaWorkbench()
-const skip = typeof bench === 'string' ? `no NVIDIA driver here: ${bench}` : false
-if (typeof skip === 'string') console.log(`skipped: ${skip}`)
-
-const env = { CUDA_STREAMS_DRIVER: 'cuda' }
 const child = (name: string): string => `tests/processes/children/${name}.js`
 
 function assertOk(ended: Ended): void {
@@ -17,7 +11,10 @@ function assertOk(ended: Ended): void {
   assert.ok(ended.stdout.split('\n').includes('ok'), told(ended))
 }
 
-describe('memory and events between processes', { skip }, () => {
+onEveryBackend('memory and events between processes', (bench) => {
+  const { device } = bench
+  const env = { CUDA_STREAMS_DRIVER: bench.name }
+
   it('are in order by an interprocess event, both ways, and not without the wait', async () => {
     const ended = await runRanks(2, child('relay'), [], env)
     for (const one of ended) assert.equal(one.code, 0, told(one))
@@ -27,8 +24,7 @@ describe('memory and events between processes', { skip }, () => {
   })
 
   it('memory is opened whole or in part, again and again, and closed at any time', async () => {
-    const device = Device.get(0)
-    using stream = new Stream({ device })
+    using stream = bench.stream()
     using buffer = device.alloc(4096, { interprocess: true })
     stream.upload(
       buffer,
@@ -42,8 +38,7 @@ describe('memory and events between processes', { skip }, () => {
   })
 
   it('values are waited for and written by streams of two processes', async () => {
-    const device = Device.get(0)
-    using stream = new Stream({ device })
+    using stream = bench.stream()
     using buffer = device.alloc(4096, { interprocess: true })
     await stream.fill(buffer, 0).finished()
     const IPC_BYTES = Buffer.from(buffer.ipcHandle()).toString('hex')
@@ -56,7 +51,7 @@ describe('memory and events between processes', { skip }, () => {
   })
 
   it('nothing waits for a host function that this thread would have to run', async () => {
-    using buffer = Device.get(0).alloc(4096, { interprocess: true })
+    using buffer = device.alloc(4096, { interprocess: true })
     const IPC_BYTES = Buffer.from(buffer.ipcHandle()).toString('hex')
     assertOk(await start(child('importer'), ['pending'], { ...env, IPC_BYTES }))
   })

@@ -34,7 +34,7 @@ import {
   type WrappedStream,
   type Wrapper,
 } from '../driver.js'
-import { refusedHandle } from '../handle-errors.js'
+import { noEvent, refusedHandle } from '../handle-errors.js'
 import { HandleMap } from '../handle-tables.js'
 import { CudaGraphs } from './cuda-graphs.js'
 import { CudaGreenContexts, type Greens } from './cuda-green-contexts.js'
@@ -720,11 +720,7 @@ export class CudaDriver implements Driver {
       this.#library.cuIpcOpenEventHandle(address, address + HANDLE_AT),
     )
     const event = this.#out.pointerAt(0) as EventHandle
-    if (result !== 0) {
-      const cause = cudaError('cuIpcOpenEventHandle', result)
-      const why = 'are they what ipcHandle() returned, in another process that still runs?'
-      throw stateError('ERR_INVALID_HANDLE', `These 64 bytes open no event: ${why}`, cause)
-    }
+    if (result !== 0) throw noEvent(cudaError('cuIpcOpenEventHandle', result))
     this.parts.handles.eventCreated(event)
     this.#workEvents.set(event, true)
     return event

@@ -3,7 +3,6 @@
  * host functions that only this thread could run. So both happen when the devices are idle, and freed memory is kept for reuse.
  */
 
-import { stateError } from '../../base/errors.js'
 import { RecheckTimer } from '../../base/recheck-timer.js'
 import { MemoryReader, NativeMemory } from '../../native/native-memory.js'
 import { AfterWork } from '../after-work.js'
@@ -17,6 +16,7 @@ import type {
   Registration,
   SharingDriver,
 } from '../driver.js'
+import { notOpened, notShareable, ownMemory } from '../handle-errors.js'
 import type { LibcudaParts } from './libcuda/driver-calls.js'
 import { type Block, KeptBlocks, type KeptBlocksParts } from './memory/host-memory.js'
 
@@ -194,7 +194,7 @@ export class CudaSharing implements SharingDriver {
       const { address } = memory
       memory.bytes.set(handle, HANDLE_AT)
       const opened = library.cuIpcOpenMemHandle_v2(address, address + HANDLE_AT, LAZY_ENABLE_PEER_ACCESS)
-      if (opened !== 0) throw refusal(opened, 'cuIpcOpenMemHandle', notOpened)
+      if (opened !== 0) throw refusal(opened, 'cuIpcOpenMemHandle', whyNotOpened)
       const pointer = memory.pointerAt(0) as Pointer
       const ranged = library.cuMemGetAddressRange_v2(address, address + 8, pointer)
       if (ranged !== 0) {
@@ -244,19 +244,6 @@ function refusal(result: number, call: string, explain: (cause: Error) => Error)
   return result === CUresult.OUT_OF_MEMORY || isContextLost(result) ? cause : explain(cause)
 }
 
-function notShareable(pointer: Pointer, cause?: Error): Error {
-  const what = `The memory at 0x${pointer.toString(16)} cannot be shared with other processes`
-  const how = 'allocate it with device.alloc(byteLength, { interprocess: true }), or with cudaMalloc in another library'
-  return stateError('ERR_UNSUPPORTED', `${what}: ${how}`, cause)
-}
-
-function ownMemory(cause?: Error): Error {
-  const how = 'use the buffer itself here, and buffer.share() between threads'
-  return stateError('ERR_INVALID_HANDLE', `These bytes are memory of this same process: ${how}`, cause)
-}
-
-function notOpened(cause: Error): Error {
-  if ('number' in cause && cause.number === CUresult.INVALID_CONTEXT) return ownMemory(cause)
-  const why = 'are they what ipcHandle() returned, in another process that still runs and has the memory open?'
-  return stateError('ERR_INVALID_HANDLE', `These bytes open no memory: ${why}`, cause)
+function whyNotOpened(cause: Error): Error {
+  return 'number' in cause && cause.number === CUresult.INVALID_CONTEXT ? ownMemory(cause) : notOpened(cause)
 }

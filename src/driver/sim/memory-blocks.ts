@@ -120,8 +120,10 @@ export abstract class MemoryBlock {
 /** Memory of a device: its bytes exist from the first touch on. */
 export class DeviceMemory extends MemoryBlock {
   #bytes: ArrayBuffer | undefined
-  /** Where the bytes are that other threads use too. */
-  #shared: SharedArrayBuffer | undefined
+  /** Where the bytes are that other threads or processes use too. */
+  #shared: ArrayBufferLike | undefined
+  /** Called once it is gone. */
+  whenGone: (() => void) | undefined
   /** The memory of compiled code, once a kernel has used the block: then the bytes lie there. */
   #allocator: Ptx.DeviceMemory | undefined
   /** Has anything been written here, by other work than kernels? */
@@ -136,17 +138,15 @@ export class DeviceMemory extends MemoryBlock {
     byteLength: number,
     device: SimDevice,
     readonly pool?: SimPool,
-    private readonly theirs?: SharedArrayBuffer,
+    private readonly theirs?: ArrayBufferLike,
   ) {
     super(pointer, byteLength, device)
     this.#shared = theirs
   }
 
-  /** Moves the bytes to where other threads can use them. */
-  share(): SharedArrayBuffer {
-    if (this.#shared !== undefined) return this.#shared
-    const shared = new SharedArrayBuffer(this.byteLength)
-    this.#copyTo(new Uint8Array(shared))
+  /** Moves the bytes to where others can use them. */
+  share<B extends ArrayBufferLike>(shared: B): B {
+    this.#copyTo(new Uint8Array(shared, 0, this.byteLength))
     this.#shared = shared
     this.#bytes = undefined
     this.#allocator = undefined
@@ -154,8 +154,9 @@ export class DeviceMemory extends MemoryBlock {
     return shared
   }
 
-  isIn(bytes: SharedArrayBuffer): boolean {
-    return this.#shared === bytes
+  /** Where others use the bytes, if they do. */
+  get sharedBytes(): ArrayBufferLike | undefined {
+    return this.#shared
   }
 
   override prepare(pointer: Pointer, byteLength: number): unknown {
@@ -205,6 +206,8 @@ export class DeviceMemory extends MemoryBlock {
     this.#bytes = undefined
     // Other threads that still use it are to see that it is gone.
     if (this.#shared !== undefined && this.theirs === undefined) new Uint8Array(this.#shared).fill(POISON)
+    this.whenGone?.()
+    this.whenGone = undefined
   }
 
   /** A kernel uses the block for the first time. */

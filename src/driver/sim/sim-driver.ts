@@ -60,7 +60,7 @@ import { SimKernels } from './sim-kernels.js'
 import { SimLibraries } from './sim-libraries.js'
 import { SimMemory, type WorkQueue } from './sim-memory.js'
 import { SimPools } from './sim-pools.js'
-import { noOtherProcess, SimSharing } from './sim-sharing.js'
+import { SimSharing } from './sim-sharing.js'
 
 export interface SimDriverOptions {
   readonly devices: number
@@ -497,12 +497,12 @@ export class SimDriver implements Driver, WorkQueue {
     return (to.time - from.time) / 1e6
   }
 
-  eventGetIpcHandle(): OwnBytes {
-    throw noOtherProcess('share an event with')
+  eventGetIpcHandle(handle: EventHandle): OwnBytes {
+    return this.sharing.exportEvent(handle)
   }
 
-  eventOpenIpcHandle(): EventHandle {
-    throw noOtherProcess('take an event from')
+  eventOpenIpcHandle(context: ContextHandle, bytes: Uint8Array): EventHandle {
+    return this.sharing.importEvent(context, bytes)
   }
 
   enqueue(

@@ -12,8 +12,10 @@ import {
   type ContextHandle,
   type CopiedBytes,
   type EventHandle,
+  type ExportedMemory,
   extentOf,
   type FillWork,
+  type ImportedMemory,
   type InternalEvent,
   type MemoryDriver,
   type MemoryPlace,
@@ -25,6 +27,7 @@ import {
   type QueuedValueWrite,
   type StreamHandle,
 } from '../driver.js'
+import { notOpened, notShareable, ownMemory } from '../handle-errors.js'
 import type { MemoryValue } from '../values.js'
 import { pinnedMemory } from './limits.js'
 import type { Machine } from './machine/machine.js'
@@ -43,6 +46,7 @@ import {
   WriteValueEffect,
 } from './memory-work.js'
 import type { Registry } from './registry.js'
+import { MemoryFile } from './shared/memory-file.js'
 import type { SimPools } from './sim-pools.js'
 
 /** Allocations begin and end at a multiple of it. */
@@ -81,6 +85,13 @@ export class SimMemory implements MemoryDriver {
   #isRecorded = false
   /** Bytes of pinned memory that is allocated and not freed. */
   #pinned = 0
+  /** Of memory that processes share. */
+  readonly #files = new Map<DeviceMemory, MemoryFile>()
+  /** Of other processes, by the handle; how often it is open, and what has to be done before it is closed. */
+  readonly #imported = new Map<
+    string,
+    { readonly block: DeviceMemory; users: number; readonly after: InternalEvent[] }
+  >()
 
   constructor(
     private readonly machine: Machine,
@@ -275,23 +286,78 @@ export class SimMemory implements MemoryDriver {
 
   /** The memory in which a pointer lies, for other threads. */
   share(pointer: Pointer): { readonly begin: number; readonly bytes: SharedArrayBuffer; readonly isOfPool: boolean } {
-    const block = this.#blockAt(pointer, 1)
-    if (!(block instanceof DeviceMemory)) {
-      throw stateError(
-        'ERR_UNSUPPORTED',
-        `The memory at 0x${pointer.toString(16)} is the host's: on the simulator threads share memory of a device`,
-      )
-    }
-    return { begin: block.pointer, bytes: block.share(), isOfPool: block.pool !== undefined }
+    const block = this.#ofDevice(pointer)
+    const bytes = block.sharedBytes ?? block.share(new SharedArrayBuffer(block.byteLength))
+    if (!(bytes instanceof SharedArrayBuffer)) throw sharedOtherwise('processes', 'threads')
+    return { begin: block.pointer, bytes, isOfPool: block.pool !== undefined }
   }
 
   /** Memory that another thread has shared. */
   adopt(pointer: Pointer, bytes: SharedArrayBuffer, device: SimDevice, isOfPool: boolean): void {
     const known = this.#blockAt(pointer, 1)
-    if (known instanceof DeviceMemory && known.isIn(bytes)) return
+    if (known instanceof DeviceMemory && known.sharedBytes === bytes) return
     this.#insert(
       new DeviceMemory(pointer, bytes.byteLength, device, isOfPool ? device.pools.current : undefined, bytes),
     )
+  }
+
+  /** The memory in which a pointer lies, for other processes. */
+  exportMemory(pointer: Pointer): ExportedMemory {
+    const block = this.#ofDevice(pointer)
+    const byteOffset = pointer - block.pointer
+    const known = this.#files.get(block)
+    if (known !== undefined) return { handle: known.handle, byteOffset }
+    if (block.pool !== undefined) throw notShareable(pointer)
+    if (block.sharedBytes !== undefined) throw sharedOtherwise('threads', 'processes')
+    const file = orOutOfMemory('cuIpcGetMemHandle', () => MemoryFile.make(block.byteLength))
+    block.share(file.buffer)
+    this.#keepFile(block, file)
+    return { handle: file.handle, byteOffset }
+  }
+
+  /** Memory of another process. It is mapped once, however often it is opened. */
+  importMemory(handle: Uint8Array, context: ContextHandle): ImportedMemory {
+    if (MemoryFile.isOwn(handle)) throw ownMemory()
+    const device = this.registry.liveContextDevice(context, 'cuIpcOpenMemHandle')
+    const name = handle.join()
+    const known = this.#imported.get(name)
+    const opened = known ?? { block: this.#mapFile(handle, device), users: 0, after: [] }
+    this.#imported.set(name, opened)
+    opened.users += 1
+    const { pointer, byteLength } = opened.block
+    const close = (after: readonly InternalEvent[]): void => {
+      opened.users -= 1
+      opened.after.push(...after)
+      if (opened.users > 0) return
+      this.#imported.delete(name)
+      this.#freeBlockAfter(opened.block, opened.after)
+    }
+    return { pointer, byteLength, close }
+  }
+
+  #mapFile(handle: Uint8Array, device: SimDevice): DeviceMemory {
+    const file = orOutOfMemory('cuIpcOpenMemHandle', () => MemoryFile.open(handle))
+    if (file === undefined) throw notOpened()
+    const pointer = this.#address(rounded(file.byteLength))
+    const block = new DeviceMemory(pointer, file.byteLength, device, undefined, file.buffer)
+    this.#insert(block)
+    this.#keepFile(block, file)
+    return block
+  }
+
+  #keepFile(block: DeviceMemory, file: MemoryFile): void {
+    this.#files.set(block, file)
+    block.whenGone = () => {
+      this.#files.delete(block)
+      file.close()
+    }
+  }
+
+  #ofDevice(pointer: Pointer): DeviceMemory {
+    const block = this.#blockAt(pointer, 1)
+    if (block instanceof DeviceMemory) return block
+    const what = `The memory at 0x${pointer.toString(16)} is the host's`
+    throw stateError('ERR_UNSUPPORTED', `${what}: on the simulator threads and processes share memory of a device`)
   }
 
   /** The thread that shared it has closed it. */
@@ -457,6 +523,12 @@ function route(
   }
   return { engine: toDevice ? to.device.engineToDevice : undefined, bandwidth: HOST_BANDWIDTH }
 }
+
+const sharedOtherwise = (been: string, wanted: string): Error =>
+  stateError(
+    'ERR_UNSUPPORTED',
+    `On the simulator an object is shared with threads or with processes. This one has been shared with ${been}: make another for ${wanted}`,
+  )
 
 function outOfPinnedMemory(used: number): Error {
   const limit = `A simulation has a quarter of this machine's memory to pin, ${pinnedMemory()} bytes`

@@ -1,14 +1,18 @@
 /**
- * Objects that the threads of a process share. Each thread has a machine of its own: of an object of another thread it has a part, and how
- * far the others are stands in words that all of them see.
+ * Objects that threads share, and memory and events that processes share. Each thread has a machine of its own: of an object of another
+ * it has a part, and how far the others are stands in words that all of them see.
  */
+
+import type { OwnBytes } from '../../base/bytes.js'
 import { VARIABLES } from '../../base/environment-variables.js'
 import { stateError } from '../../base/errors.js'
 import { process, threadId } from '../../base/node-modules.js'
+import { CUresult, cudaError } from '../cuda-results.js'
 import {
   type ContextHandle,
   DEFAULT_STREAM_LIMIT,
   defaultStream,
+  EventFlag,
   type EventHandle,
   type ExportedMemory,
   type ImportedMemory,
@@ -18,10 +22,12 @@ import {
   type SharingDriver,
   type StreamHandle,
 } from '../driver.js'
+import { noEvent } from '../handle-errors.js'
 import type { Machine } from './machine/machine.js'
-import { type SimDevice, SimStream } from './machine/machine-state.js'
+import { type SimDevice, type SimEvent, SimStream } from './machine/machine-state.js'
 import type { Registry } from './registry.js'
-import { MOST_PLACES, RegistrationWords, WorkWords } from './shared/object-words.js'
+import { MemoryFile } from './shared/memory-file.js'
+import { MOST_PLACES, RegistrationWords, WORK_BYTES, WorkWords } from './shared/object-words.js'
 import type { SimMemory } from './sim-memory.js'
 
 /** What a token has of a simulated object, beside numbers. */
@@ -30,7 +36,7 @@ interface SimulatedPart {
   readonly machines: SharedArrayBuffer
   readonly registration: SharedArrayBuffer
   /** How far the records of an event are, or the work of a stream. */
-  readonly work: SharedArrayBuffer | undefined
+  readonly work: ArrayBufferLike | undefined
   /** Of memory. */
   readonly bytes: SharedArrayBuffer | undefined
 }
@@ -50,6 +56,8 @@ const COMMON = 7
 export class SimSharing implements SharingDriver {
   readonly #registered = new Map<number, RegistrationWords>()
   #next = 8
+  /** In which the records stand of events that processes share. */
+  readonly #files = new WeakMap<SimEvent, MemoryFile>()
   /** What other threads have shared, until they close it. */
   #adopted: Adopted[] = []
   /** At so many it is looked which of them were closed. */
@@ -69,12 +77,41 @@ export class SimSharing implements SharingDriver {
     this.memory.freeAfter(pointer, after)
   }
 
-  exportMemory(): ExportedMemory {
-    throw noOtherProcess('share memory with')
+  exportMemory(pointer: Pointer): ExportedMemory {
+    this.#join()
+    return this.memory.exportMemory(pointer)
   }
 
-  importMemory(): ImportedMemory {
-    throw noOtherProcess('take memory from')
+  importMemory(handle: Uint8Array, context: ContextHandle): ImportedMemory {
+    this.#join()
+    return this.memory.importMemory(handle, context)
+  }
+
+  /** The records of an event that processes share stand in a file. */
+  exportEvent(handle: EventHandle): OwnBytes {
+    const event = this.registry.event(handle, 'cuIpcGetEventHandle')
+    if ((event.flags & EventFlag.INTERPROCESS) === 0) throw cudaError('cuIpcGetEventHandle', CUresult.INVALID_HANDLE)
+    this.#join()
+    let file = this.#files.get(event)
+    if (file === undefined) {
+      file = MemoryFile.make(WORK_BYTES)
+      this.#files.set(event, file)
+      this.#shareRecords(handle, new WorkWords(file.buffer))
+    }
+    return file.handle.slice()
+  }
+
+  importEvent(context: ContextHandle, handle: Uint8Array): EventHandle {
+    const call = 'cuIpcOpenEventHandle'
+    if (MemoryFile.isOwn(handle)) throw noEvent(cudaError(call, CUresult.INVALID_CONTEXT))
+    const device = this.registry.liveContextDevice(context, call)
+    this.#join()
+    const file = MemoryFile.open(handle)
+    if (file === undefined || file.byteLength !== WORK_BYTES) throw noEvent(cudaError(call, CUresult.INVALID_HANDLE))
+    const event = this.registry.addEvent(device, EventFlag.INTERPROCESS | EventFlag.DISABLE_TIMING)
+    event.shared = { words: new WorkWords(file.buffer), serial: 0 }
+    this.#files.set(event, file)
+    return event.handle
   }
 
   register(words: readonly [key: number, ...rest: number[]]): Registration {
@@ -158,11 +195,10 @@ export class SimSharing implements SharingDriver {
   }
 
   /** What was recorded until now, and what will be, stands in the words. */
-  #shareRecords(handle: EventHandle): SharedArrayBuffer | undefined {
+  #shareRecords(handle: EventHandle, words = new WorkWords()): ArrayBufferLike | undefined {
     const event = this.registry.peekEvent(handle)
     if (event === undefined) return undefined
     if (event.shared !== undefined) return event.shared.words.memory
-    const words = new WorkWords()
     event.shared = { words, serial: 0 }
     const { record, captured } = event
     if (record !== undefined && captured === undefined) this.machine.recorded(event, record)
@@ -208,6 +244,3 @@ function takePlace(words: WorkWords): number {
   if (place !== undefined) return place
   throw stateError('ERR_UNSUPPORTED', `On the simulator at most ${MOST_PLACES} threads can use one stream`)
 }
-
-export const noOtherProcess = (what: string): Error =>
-  stateError('ERR_UNSUPPORTED', `The simulator has no other process to ${what}; use the cuda driver`)

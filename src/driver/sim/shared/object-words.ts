@@ -41,7 +41,7 @@ export class RegistrationWords {
   }
 }
 
-const BYTES = 1024
+export const WORK_BYTES = 1024
 const LOCK = 1
 /** The place whose thread queued last, plus one. */
 const LAST = 2
@@ -68,12 +68,12 @@ export interface Turn {
 export class WorkWords {
   readonly #words: Int32Array
 
-  constructor(readonly memory = new SharedArrayBuffer(BYTES)) {
-    this.#words = new Int32Array(memory)
+  constructor(readonly memory: ArrayBufferLike = new SharedArrayBuffer(WORK_BYTES)) {
+    this.#words = new Int32Array(memory, 0, WORK_BYTES / 4)
   }
 
   static in(memory: unknown): WorkWords | undefined {
-    return memory instanceof SharedArrayBuffer && memory.byteLength === BYTES ? new WorkWords(memory) : undefined
+    return memory instanceof SharedArrayBuffer && memory.byteLength === WORK_BYTES ? new WorkWords(memory) : undefined
   }
 
   // Records of an event ---------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-/** The threads of this process by the numbers that the system gives them, so that one can be missed that was terminated. */
+/** Threads, of this process and others, by the numbers that the system gives them, so that one can be missed that was terminated. */
 import { process, threadId } from '../../../base/node-modules.js'
 import { warnOnce } from '../../../base/warnings.js'
 
@@ -9,7 +9,7 @@ const UNKNOWN = 2 ** 30
 
 let own: number | undefined
 
-/** The number of this thread, which no other thread of the process has. */
+/** The number of this thread, which no other thread has. */
 export function ownThread(): number {
   if (own !== undefined) return own
   own = UNKNOWN + threadId
@@ -33,10 +33,20 @@ export function isGone(thread: number): boolean {
   const now = performance.now()
   if (now - (lookedAt.get(thread) ?? Number.NEGATIVE_INFINITY) < INTERVAL) return false
   lookedAt.set(thread, now)
-  if (process.getBuiltinModule('node:fs').existsSync(`/proc/self/task/${thread}`)) return false
+  if (isThere(thread)) return false
   gone.add(thread)
   lookedAt.delete(thread)
   return true
+}
+
+function isThere(thread: number): boolean {
+  try {
+    const text = process.getBuiltinModule('node:fs').readFileSync(`/proc/${thread}/stat`, 'latin1')
+    // A process that was killed is there until its parent asks for it.
+    return !/^[ZX]/.test(text.slice(text.lastIndexOf(') ') + 2))
+  } catch {
+    return false
+  }
 }
 
 /** True where the thread has ended with work of its own that others wait for, which will never be done. */
@@ -47,4 +57,4 @@ export function hasLostWork(thread: number): boolean {
 }
 
 const LOST =
-  'A thread was terminated while work that it had queued on the simulated GPU was not done. A GPU would do that work; the simulator has lost it, and what comes after it goes on. Let a worker end by itself, or await finished() there first'
+  'A thread or process was terminated while work that it had queued on the simulated GPU was not done. A GPU does what such a thread has queued; the simulator has lost it, and what comes after it goes on. Let it end by itself, or await finished() there first'

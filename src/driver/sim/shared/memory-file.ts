@@ -1,0 +1,119 @@
+/**
+ * Memory that processes share: a file without a name, which lives as long as a process has it open or mapped. Another process of the same
+ * user opens it by the process that made it.
+ */
+import { messageOf, stateError } from '../../../base/errors.js'
+import { process } from '../../../base/node-modules.js'
+import { own } from '../../../native/c-functions.js'
+import { layer } from '../../../native/layer.js'
+import { NativeMemory } from '../../../native/native-memory.js'
+import { SharedLibrary } from '../../../native/shared-library.js'
+
+export const HANDLE_BYTES = 64
+/** What handles begin with. */
+const MAGIC = 0x4d_49_53_43_55_44_41n
+const CLOSE_ON_EXEC = 1
+
+const fs = () => process.getBuiltinModule('node:fs')
+
+let systemCalls: ReturnType<typeof bindSystemCalls> | undefined
+const bindSystemCalls = () =>
+  SharedLibrary.ofProcess.functions({ memfd_create: 'const char *name, unsigned int flags' })
+
+/** What a handle says. */
+interface Claims {
+  readonly process: number
+  readonly file: number
+  readonly byteLength: number
+  /** The number that the system gives the file, which none of its others has. */
+  readonly inode: bigint
+}
+
+export class MemoryFile {
+  readonly buffer: ArrayBuffer
+  readonly #address: number
+
+  private constructor(
+    /** By which other processes open it. */
+    readonly handle: Uint8Array,
+    readonly byteLength: number,
+    /** Its number in the process that made it; undefined in others. */
+    private readonly file: number | undefined,
+    mapped: number,
+  ) {
+    this.#address = own().mapFile(mapped, byteLength)
+    if (this.#address === 0) throw new RangeError(`${byteLength} bytes that processes share cannot be mapped`)
+    this.buffer = layer().view(this.#address, byteLength)
+  }
+
+  /** Makes a file of zeros. */
+  static make(byteLength: number): MemoryFile {
+    const file = newFile()
+    fs().ftruncateSync(file, byteLength)
+    const { ino } = fs().fstatSync(file, { bigint: true })
+    return new MemoryFile(handleOf({ process: process.pid, file, byteLength, inode: ino }), byteLength, file, file)
+  }
+
+  /** Opens the file of another process. Undefined where the bytes are no handle, and where that process has closed it. */
+  static open(handle: Uint8Array): MemoryFile | undefined {
+    const claims = claimsOf(handle)
+    if (claims === undefined) return undefined
+    let file: number
+    try {
+      file = fs().openSync(`/proc/${claims.process}/fd/${claims.file}`, 'r+')
+    } catch {
+      return undefined
+    }
+    try {
+      const { ino, size } = fs().fstatSync(file, { bigint: true })
+      if (ino !== claims.inode || size !== BigInt(claims.byteLength)) return undefined
+      return new MemoryFile(handle.slice(0, HANDLE_BYTES), claims.byteLength, undefined, file)
+    } finally {
+      fs().closeSync(file)
+    }
+  }
+
+  /** Is it a handle that this process has made? */
+  static isOwn(handle: Uint8Array): boolean {
+    return claimsOf(handle)?.process === process.pid
+  }
+
+  /** The views become empty. Other processes that have it open keep it. */
+  close(): void {
+    layer().detach(this.buffer)
+    own().unmap(this.#address, this.byteLength)
+    if (this.file !== undefined) fs().closeSync(this.file)
+  }
+}
+
+function newFile(): number {
+  let file = -1
+  try {
+    systemCalls ??= bindSystemCalls()
+    const name = NativeMemory.ofText('cuda-streams')
+    file = systemCalls.memfd_create(name.address, CLOSE_ON_EXEC)
+    name.free()
+  } catch (cause) {
+    throw stateError(
+      'ERR_UNSUPPORTED',
+      `Simulated memory cannot be shared with other processes: ${messageOf(cause)}`,
+      cause,
+    )
+  }
+  if (file < 0)
+    throw stateError('ERR_UNSUPPORTED', 'The system has no memory to share with other processes (memfd_create failed)')
+  return file
+}
+
+function handleOf({ process: number, file, byteLength, inode }: Claims): Uint8Array {
+  const handle = new Uint8Array(HANDLE_BYTES)
+  new BigUint64Array(handle.buffer).set([MAGIC, BigInt(number), BigInt(file), BigInt(byteLength), inode])
+  return handle
+}
+
+function claimsOf(handle: Uint8Array): Claims | undefined {
+  const words = new BigUint64Array(handle.slice(0, HANDLE_BYTES).buffer)
+  const [magic, number = 0n, file = 0n, byteLength = 0n, inode = 0n] = words
+  if (magic !== MAGIC) return undefined
+  return { process: Number(number), file: Number(file), byteLength: Number(byteLength), inode }
+}
