@@ -88,7 +88,7 @@ export class Event extends ClosableObject {
    * @param bytes The 64 bytes that `ipcHandle()` returned in the other process.
    * @param options `device`: the device to open it on (default: the current device)
    * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for other lengths; ERR_INVALID_HANDLE for bytes that
-   * are no event of another process; ERR_UNSUPPORTED on the simulator
+   * are no event of another process; ERR_UNSUPPORTED on the simulator of a system other than Linux
    */
   static fromIpcHandle(bytes: Uint8Array, options?: { readonly device?: Device | number | undefined }): Event {
     const { device: named } = readOptions(options, ['device'])
@@ -103,9 +103,8 @@ export class Event extends ClosableObject {
    * The event that another thread of this process shared by `share()`. To close it here only releases it. In the
    * thread that shared it, the result is the event itself.
    * @param shared The object that `share()` returned, as `postMessage` or `structuredClone` copied it.
-   * @throws {Error} ERR_CLOSED if it was closed, ERR_INVALID_HANDLE from another process, ERR_UNSUPPORTED from
-   * another thread's simulator; ERR_DEVICE_MISMATCH if the threads have different drivers; ERR_INVALID_ARG_TYPE,
-   * ERR_INVALID_ARG_VALUE for a token that is not as `share()` returned it
+   * @throws {Error} ERR_CLOSED if it was closed, ERR_INVALID_HANDLE from another process,
+   * ERR_DEVICE_MISMATCH if the threads have different drivers; ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for a token that is not as `share()` returned it
    */
   static from(shared: SharedEvent): Event {
     const { owner, device, facts, claims, lifetime } = receive(shared, 'event', [...EVENT_OPTIONS, 'handle'])
@@ -224,7 +223,7 @@ export class Event extends ClosableObject {
    * The 64 bytes by which another process opens the event (`cuIpcGetEventHandle`). The event must be `interprocess`,
    * and made in this process.
    * @throws {CudaError} 400 for another event
-   * @throws {Error} ERR_UNSUPPORTED on the simulator; ERR_CLOSED
+   * @throws {Error} ERR_CLOSED; on the simulator ERR_UNSUPPORTED for a system other than Linux, and for an event that threads share
    */
   ipcHandle(): OwnBytes {
     const { driver, handle } = open(this)

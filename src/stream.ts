@@ -983,7 +983,7 @@ export class ExternalStream extends Stream {
    * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for a value that cannot be a handle; ERR_INVALID_HANDLE for
    * a handle that the driver does not know; ERR_CLOSED for a stream that this library destroyed; ERR_DEVICE_MISMATCH
    * if `device` is wrong; for a stream that another thread shared, ERR_INVALID_HANDLE from another process,
-   * ERR_UNSUPPORTED from another simulator, ERR_INVALID_ARG_VALUE for a token that is not as `share()` returned it
+   * ERR_INVALID_ARG_VALUE for a token that is not as `share()` returned it
    * @example
    * ```ts
    * const torchStream = new ExternalStream({ __cuda_stream__: () => [0, handle] })

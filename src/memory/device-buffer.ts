@@ -69,9 +69,8 @@ export class DeviceBuffer extends Memory {
    * The buffer that another thread of this process shared by `share()`. To close it here only releases it. In the
    * thread that shared it, the result is the buffer itself.
    * @param shared The object that `share()` returned, as `postMessage` or `structuredClone` copied it.
-   * @throws {Error} ERR_CLOSED if it was closed, ERR_INVALID_HANDLE from another process, ERR_UNSUPPORTED from
-   * another thread's simulator; ERR_DEVICE_MISMATCH if the threads have different drivers; ERR_INVALID_ARG_TYPE,
-   * ERR_INVALID_ARG_VALUE for a token that is not as `share()` returned it
+   * @throws {Error} ERR_CLOSED if it was closed, ERR_INVALID_HANDLE from another process,
+   * ERR_DEVICE_MISMATCH if the threads have different drivers; ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for a token that is not as `share()` returned it
    */
   static from(shared: SharedBuffer): DeviceBuffer
   static from(pointer: bigint | number | SharedBuffer, length?: number, options?: ForeignMemoryOptions): DeviceBuffer {
@@ -101,7 +100,7 @@ export class DeviceBuffer extends Memory {
    * @param options `device`: the device whose streams use the memory (default: the current device)
    * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for other lengths; ERR_INVALID_HANDLE for bytes that
    * are no memory of another process; ERR_OUT_OF_RANGE for a device that does not exist; ERR_UNSUPPORTED on the
-   * simulator
+   * simulator of a system other than Linux
    */
   static fromIpcHandle(bytes: Uint8Array, options?: { readonly device?: Device | number | undefined }): DeviceBuffer {
     const { device } = readOptions(options, ['device'])
@@ -114,7 +113,7 @@ export class DeviceBuffer extends Memory {
    * The 80 bytes by which another process opens this memory (`cuIpcGetMemHandle`). It must come from
    * `device.alloc(byteLength, { interprocess: true })`, or from `cudaMalloc` of another library. Keep it open until the
    * other processes have closed theirs.
-   * @throws {Error} ERR_UNSUPPORTED for other memory and on the simulator, ERR_CLOSED
+   * @throws {Error} ERR_UNSUPPORTED for other memory, and on the simulator of a system other than Linux; ERR_CLOSED
    */
   ipcHandle(): OwnBytes {
     const { allocation, byteOffset, byteLength } = open(this)

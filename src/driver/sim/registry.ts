@@ -105,16 +105,17 @@ export class Registry {
     this.#adoptedEvents.set(handle, event)
   }
 
-  /** Its owner has closed it. False where work of it is still queued here. */
-  forgetStream(handle: StreamHandle): boolean {
+  /** Its owner has closed it. False where work of it is still queued here. Another may have the handle since. */
+  forgetStream(handle: StreamHandle, { memory }: WorkWords): boolean {
     const stream = this.#adoptedStreams.get(handle)
-    if (stream !== undefined && stream.unfinished > 0) return false
+    if (stream?.shared?.words.memory !== memory) return true
+    if (stream.unfinished > 0) return false
     this.#adoptedStreams.delete(handle)
     return true
   }
 
-  forgetEvent(handle: EventHandle): boolean {
-    this.#adoptedEvents.delete(handle)
+  forgetEvent(handle: EventHandle, { memory }: WorkWords): boolean {
+    if (this.#adoptedEvents.get(handle)?.shared?.words.memory === memory) this.#adoptedEvents.delete(handle)
     return true
   }
 

@@ -361,10 +361,11 @@ export class SimMemory implements MemoryDriver {
   }
 
   /** The thread that shared it has closed it. */
-  forget(pointer: Pointer): void {
+  forget(pointer: Pointer, bytes: SharedArrayBuffer): void {
     const at = this.#indexAfter(pointer) - 1
     const block = this.#blocks[at]
-    if (block?.pointer !== pointer) return
+    // Other memory may have the address since.
+    if (!(block instanceof DeviceMemory) || block.sharedBytes !== bytes) return
     block.free()
     this.#blocks.splice(at, 1)
   }

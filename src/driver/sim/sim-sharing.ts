@@ -78,12 +78,12 @@ export class SimSharing implements SharingDriver {
   }
 
   exportMemory(pointer: Pointer): ExportedMemory {
-    this.#join()
+    this.#joinProcesses()
     return this.memory.exportMemory(pointer)
   }
 
   importMemory(handle: Uint8Array, context: ContextHandle): ImportedMemory {
-    this.#join()
+    this.#joinProcesses()
     return this.memory.importMemory(handle, context)
   }
 
@@ -91,7 +91,7 @@ export class SimSharing implements SharingDriver {
   exportEvent(handle: EventHandle): OwnBytes {
     const event = this.registry.event(handle, 'cuIpcGetEventHandle')
     if ((event.flags & EventFlag.INTERPROCESS) === 0) throw cudaError('cuIpcGetEventHandle', CUresult.INVALID_HANDLE)
-    this.#join()
+    this.#joinProcesses()
     let file = this.#files.get(event)
     if (file === undefined) {
       file = MemoryFile.make(WORK_BYTES)
@@ -105,7 +105,7 @@ export class SimSharing implements SharingDriver {
     const call = 'cuIpcOpenEventHandle'
     if (MemoryFile.isOwn(handle)) throw noEvent(cudaError(call, CUresult.INVALID_CONTEXT))
     const device = this.registry.liveContextDevice(context, call)
-    this.#join()
+    this.#joinProcesses()
     const file = MemoryFile.open(handle)
     if (file === undefined || file.byteLength !== WORK_BYTES) throw noEvent(cudaError(call, CUresult.INVALID_HANDLE))
     const event = this.registry.addEvent(device, EventFlag.INTERPROCESS | EventFlag.DISABLE_TIMING)
@@ -140,19 +140,20 @@ export class SimSharing implements SharingDriver {
     const adopts = (forget: () => boolean): void => this.#adopts({ registration, key, forget })
     if (kind === STREAM && work !== undefined) {
       this.#adoptStream(device, registration, work)
-      adopts(() => this.registry.forgetStream(handle as StreamHandle))
+      adopts(() => this.registry.forgetStream(handle as StreamHandle, work))
     }
     if (kind === EVENT && work !== undefined) {
       this.registry.adoptEvent(device, handle as EventHandle, second, work)
-      adopts(() => this.registry.forgetEvent(handle as EventHandle))
+      adopts(() => this.registry.forgetEvent(handle as EventHandle, work))
     }
-    if (kind === BUFFER && given.bytes instanceof SharedArrayBuffer) {
+    const { bytes } = given
+    if (kind === BUFFER && bytes instanceof SharedArrayBuffer) {
       const [begin = 0, isOfPool] = registration.rest.slice(COMMON)
-      this.memory.adopt(begin as Pointer, given.bytes, device, isOfPool === 1)
+      this.memory.adopt(begin as Pointer, bytes, device, isOfPool === 1)
       if (work !== undefined) this.registry.adoptEvent(device, ready as EventHandle, 0, work)
       adopts(() => {
-        this.memory.forget(begin as Pointer)
-        return this.registry.forgetEvent(ready as EventHandle)
+        this.memory.forget(begin as Pointer, bytes)
+        return work === undefined || this.registry.forgetEvent(ready as EventHandle, work)
       })
     }
     return registration.rest.slice(0, COMMON)
@@ -226,6 +227,11 @@ export class SimSharing implements SharingDriver {
     if (this.#adopted.length < this.#most) return
     this.#adopted = this.#adopted.filter(({ registration, key, forget }) => registration.key === key || !forget())
     this.#most = Math.max(64, 2 * this.#adopted.length)
+  }
+
+  #joinProcesses(): void {
+    if (this.machine.scheduler.explores) throw stateError('ERR_UNSUPPORTED', 'An exploration has no other processes')
+    this.#join()
   }
 
   /** From now on this machine and those of other threads are one. */

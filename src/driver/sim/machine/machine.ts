@@ -442,6 +442,9 @@ export class Machine implements Steps {
         if (this.#isLost) break
         if (!latch.work.isReady()) continue
         anyPassed = true
+        // A fault is known before the work is over that it has dropped.
+        if (latch.work instanceof OtherThreadsWork) this.hearFault()
+        if (latch.over) break
         this.#open(latch)
       }
     } finally {

@@ -11,6 +11,8 @@ const PROGRESS = 0
 const FAULT = 1
 /** Captures of all threads that forbid calls of others. */
 const ALL_GLOBAL_CAPTURES = 2
+/** How many faults there were. */
+const FAULTS = 3
 /** Where the words of the first machine begin, and how many each has. */
 const FIRST = 16
 const EACH = 16
@@ -37,6 +39,8 @@ class ProcessWords {
   readonly #words: Int32Array
   readonly #own: number
   #seen = 0
+  /** How many faults there were before this machine joined, and of its own. */
+  #faults: number
 
   private constructor(readonly memory: SharedArrayBuffer) {
     this.#words = new Int32Array(memory)
@@ -49,6 +53,7 @@ class ProcessWords {
       )
     }
     this.#own = own
+    this.#faults = Atomics.load(this.#words, FAULTS)
     this.publishCaptures(0, 0)
     Atomics.store(this.#words, own + FORBIDDEN, 0)
     this.publishLatest(0)
@@ -86,13 +91,14 @@ class ProcessWords {
     return happened
   }
 
-  /** The CUresult of the fault that has lost the devices; 0 without one. */
+  /** The CUresult of a fault of another thread since this machine has joined; 0 without one. */
   get fault(): number {
-    return Atomics.load(this.#words, FAULT)
+    return Atomics.load(this.#words, FAULTS) === this.#faults ? 0 : Atomics.load(this.#words, FAULT)
   }
 
   setFault(result: number): void {
-    Atomics.compareExchange(this.#words, FAULT, 0, result)
+    Atomics.store(this.#words, FAULT, result)
+    this.#faults = Atomics.add(this.#words, FAULTS, 1) + 1
     this.progress()
   }
 

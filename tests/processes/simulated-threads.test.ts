@@ -1,0 +1,152 @@
+/** Threads that share objects of the simulator: what tests/processes/threads.test.ts cannot ask of a GPU. */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { it } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
+import { Worker } from 'node:worker_threads'
+import { CudaError, type Device, type DeviceBuffer, type Event, Stream } from 'cuda-streams'
+import { simulate } from 'cuda-streams/sim'
+import { refused } from '../conformance/expect.js'
+import { runChild } from '../torture/run-child.js'
+import type { Act, Request, Tokens } from './children/simulated-thread.js'
+
+class Things implements AsyncDisposable {
+  readonly device: Device
+  readonly stream: Stream
+  readonly event: Event
+  readonly buffer: DeviceBuffer
+  readonly worker: Worker
+
+  constructor() {
+    const [device] = simulate().devices
+    assert.ok(device)
+    this.device = device
+    this.stream = new Stream({ device })
+    this.event = device.createEvent()
+    this.buffer = device.alloc(4096, { stream: this.stream })
+    const env = { ...process.env, CUDA_STREAMS_DRIVER: 'sim' }
+    this.worker = new Worker(new URL('./children/simulated-thread.js', import.meta.url), { env })
+  }
+
+  get tokens(): Tokens {
+    return { stream: this.stream.share(), event: this.event.share(), buffer: this.buffer.share() }
+  }
+
+  async ask(act: Act, more: Partial<Request> = {}): Promise<unknown> {
+    this.worker.postMessage({ act, ...more } satisfies Request)
+    const [reply] = (await once(this.worker, 'message')) as [{ readonly failed?: string; readonly answer?: unknown }]
+    if (reply.failed !== undefined) throw new Error(`in the other thread: ${reply.failed}`)
+    return reply.answer
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.worker.terminate()
+  }
+}
+
+async function turns(count = 20): Promise<void> {
+  for (let left = count; left > 0; left -= 1) await turn()
+}
+
+it('a kernel of one thread works on memory of the other, in the order of the stream that both use', async () => {
+  await using things = new Things()
+  const { stream, buffer } = things
+  stream.fill(buffer, 3, { type: 'f32' })
+  await things.ask('add', { tokens: things.tokens })
+  stream.copy(buffer.slice(0, 2048), buffer.slice(2048, 2048))
+  await things.ask('add')
+  assert.deepEqual(new Set(await stream.download(buffer, Float32Array)), new Set([5]))
+})
+
+it('operations that two threads queue by turns on one stream run in that order', async () => {
+  await using things = new Things()
+  const { stream, buffer } = things
+  await things.ask('take', { tokens: things.tokens })
+  for (let round = 1; round < 50; round += 1) {
+    stream.fill(buffer, 255)
+    await things.ask('fill', { value: round })
+    const seen = stream.download(buffer)
+    await things.ask('fill', { value: 0 })
+    assert.deepEqual(new Set(await seen), new Set([round]))
+  }
+})
+
+it('work behind a latch of the other thread is not done before it opens, and waits for the device see it', async () => {
+  await using things = new Things()
+  const { device, stream } = things
+  await things.ask('stand', { tokens: things.tokens })
+  const waits = [stream.finished(), device.finished()]
+  let over = 0
+  for (const wait of waits) wait.then(() => (over += 1))
+  assert.equal(stream.query(), false)
+  await turns()
+  assert.equal(over, 0)
+  await things.ask('open')
+  await Promise.all(waits)
+  assert.equal(stream.query(), true)
+})
+
+it('a wait for the device sees work of streams that were not shared', async () => {
+  await using things = new Things()
+  await things.ask('take', { tokens: things.tokens })
+  await things.ask('standAlone')
+  let over = false
+  const wait = things.device.finished().then(() => (over = true))
+  await turns()
+  assert.equal(over, false)
+  await things.ask('open')
+  await wait
+})
+
+it('what a worker has queued is done though it ends at once', async () => {
+  await using things = new Things()
+  const { stream, event, buffer } = things
+  await stream.fill(buffer, 1).finished()
+  await things.ask('take', { tokens: things.tokens })
+  things.worker.postMessage({ act: 'fillAndExit', value: 7 } satisfies Request)
+  await once(things.worker, 'exit')
+  assert.deepEqual(new Set(await stream.wait(event).download(buffer)), new Set([7]))
+})
+
+it('a thread that was terminated holds nobody up, and a warning says that its work is lost', async () => {
+  await using things = new Things()
+  const { stream } = things
+  await things.ask('stand', { tokens: things.tokens })
+  const warned = once(process, 'warning')
+  const finished = stream.finished()
+  await things.worker.terminate()
+  await finished
+  const [warning] = await warned
+  assert.match(String(warning), /terminated while work .* the simulator has lost it/)
+})
+
+it('a fault of one thread loses the devices of the others', async () => {
+  await using things = new Things()
+  const { stream } = things
+  await things.ask('fault', { tokens: things.tokens })
+  await assert.rejects(stream.finished(), (error) => error instanceof CudaError && error.number === 700)
+  refused(() => new Stream({ device: things.device }), 'CUDA_ERROR_ILLEGAL_ADDRESS')
+})
+
+it('what the owner has closed is given back in the other thread', async () => {
+  await using things = new Things()
+  const { device, stream } = things
+  const used = async (): Promise<number> => {
+    await things.ask('take', { tokens: things.tokens })
+    return process.memoryUsage().arrayBuffers
+  }
+  await used()
+  const before = await used()
+  for (let round = 0; round < 200; round += 1) {
+    const buffer = device.alloc(2 ** 20, { stream })
+    await things.ask('take', { tokens: { ...things.tokens, buffer: buffer.share() } })
+    buffer.close()
+  }
+  globalThis.gc?.()
+  assert.ok((await used()) - before < 100 * 2 ** 20, 'half of what was shared')
+})
+
+it('a blocking wait for a thread that is blocked itself is told, and does not last forever', async () => {
+  const { code, stderr } = await runChild('../processes/children/blocked-threads.js', [], 20)
+  assert.equal(code, 0, stderr)
+})
