@@ -87,18 +87,7 @@ onEveryBackend('events', (bench) => {
     }
   })
 
-  test('O6 the simulator shares no events: ERR_UNSUPPORTED', (t) => {
-    if (bench.name !== 'sim') return t.skip('this driver shares events')
-    using event = device.createEvent({ interprocess: true })
-    refused(() => event.ipcHandle(), 'ERR_UNSUPPORTED', /simulator/, /cuda driver/)
-    refused(() => Event.fromIpcHandle(new Uint8Array(64), { device }), 'ERR_UNSUPPORTED', /simulator/, /cuda driver/)
-    using stream = bench.stream()
-    assert.equal(stream.record(event), event)
-    stream.synchronize()
-  })
-
-  test('O6 an event opened from bytes is the other process’s, and cannot be exported again', async (t) => {
-    if (bench.name !== 'cuda') return t.skip('the simulator has no other process to share an event with')
+  test('O6 an event opened from bytes is the other process’s, and cannot be exported again', async () => {
     using event = device.createEvent({ interprocess: true })
     using stream = bench.stream()
     const bytes = event.ipcHandle()
@@ -112,8 +101,7 @@ onEveryBackend('events', (bench) => {
     assert.match(stdout, /^opened interprocess=true query=true\nrefused \w+\n$/)
   })
 
-  test('O6 an event that is not interprocess has no bytes to share', (t) => {
-    if (bench.name !== 'cuda') return t.skip('the simulator shares no events')
+  test('O6 an event that is not interprocess has no bytes to share', () => {
     using event = device.createEvent()
     assert.throws(() => event.ipcHandle(), CudaError)
     using stream = bench.stream()

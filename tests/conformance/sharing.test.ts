@@ -80,8 +80,7 @@ onEveryBackend('sharing', (bench) => {
 
   test('X2 memory that cannot be shared with another process: an error that says what to do', () => {
     using plain = device.alloc(64)
-    const says = bench.name === 'sim' ? [/simulator/, /cuda driver/] : [/interprocess: true/, /cudaMalloc/]
-    refused(() => plain.ipcHandle(), 'ERR_UNSUPPORTED', ...says)
+    refused(() => plain.ipcHandle(), 'ERR_UNSUPPORTED', /interprocess: true/, /cudaMalloc/)
     const closed = device.alloc(64, { interprocess: true })
     closed.close()
     refused(() => closed.ipcHandle(), 'ERR_CLOSED', /closed/)
@@ -96,11 +95,10 @@ onEveryBackend('sharing', (bench) => {
       refused(() => open(new Uint8Array(length)), 'ERR_INVALID_ARG_VALUE', /80/, /64/, new RegExp(`not ${length}`))
     }
     refused(() => DeviceBuffer.fromIpcHandle(new Uint8Array(80), { device: 'x' as never }), 'ERR_INVALID_ARG_TYPE')
-    if (bench.name === 'sim') refused(() => open(new Uint8Array(80)), 'ERR_UNSUPPORTED', /simulator/, /cuda driver/)
+    refused(() => open(new Uint8Array(80)), 'ERR_INVALID_HANDLE', /another process/)
   })
 
-  test('X2 memory of the same process is not opened as that of another', (context) => {
-    if (bench.name === 'sim') return context.skip('the simulator shares no memory')
+  test('X2 memory of the same process is not opened as that of another', () => {
     using buffer = device.alloc(100, { interprocess: true })
     const bytes = buffer.slice(10, 20).ipcHandle()
     assert.equal(bytes.length, 80)

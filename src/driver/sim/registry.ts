@@ -18,8 +18,8 @@ export class Registry {
   readonly #contexts = new Map<ContextHandle, SimDevice>()
   readonly #partitions = new Map<ContextHandle, SimPartition>()
   /** Those that other threads have shared with this one, by their handles there. */
-  readonly #adoptedStreams = new Map<StreamHandle, SimStream>()
-  readonly #adoptedEvents = new Map<EventHandle, SimEvent>()
+  readonly #receivedStreams = new Map<StreamHandle, SimStream>()
+  readonly #receivedEvents = new Map<EventHandle, SimEvent>()
   #ids = 0n
 
   constructor(
@@ -94,38 +94,38 @@ export class Registry {
   }
 
   /** This thread's part of a stream that another thread has shared. */
-  adoptStream(handle: StreamHandle, { memory }: WorkWords, make: () => SimStream): void {
-    if (this.peekStream(handle)?.shared?.words.memory !== memory) this.#adoptedStreams.set(handle, make())
+  receiveStream(handle: StreamHandle, work: WorkWords, make: () => SimStream): void {
+    if (!work.isSame(this.peekStream(handle)?.shared?.words)) this.#receivedStreams.set(handle, make())
   }
 
-  adoptEvent(device: SimDevice, handle: EventHandle, flags: number, words: WorkWords): void {
-    if (this.#adoptedEvents.get(handle)?.shared?.words.memory === words.memory) return
+  receiveEvent(device: SimDevice, handle: EventHandle, flags: number, words: WorkWords): void {
+    if (words.isSame(this.#receivedEvents.get(handle)?.shared?.words)) return
     const event = new SimEvent(device, handle, flags)
     event.shared = { words, serial: 0 }
-    this.#adoptedEvents.set(handle, event)
+    this.#receivedEvents.set(handle, event)
   }
 
   /** Its owner has closed it. False where work of it is still queued here. Another may have the handle since. */
-  forgetStream(handle: StreamHandle, { memory }: WorkWords): boolean {
-    const stream = this.#adoptedStreams.get(handle)
-    if (stream?.shared?.words.memory !== memory) return true
+  forgetStream(handle: StreamHandle, work: WorkWords): boolean {
+    const stream = this.#receivedStreams.get(handle)
+    if (stream === undefined || !work.isSame(stream.shared?.words)) return true
     if (stream.unfinished > 0) return false
-    this.#adoptedStreams.delete(handle)
+    this.#receivedStreams.delete(handle)
     return true
   }
 
-  forgetEvent(handle: EventHandle, { memory }: WorkWords): boolean {
-    if (this.#adoptedEvents.get(handle)?.shared?.words.memory === memory) this.#adoptedEvents.delete(handle)
+  forgetEvent(handle: EventHandle, work: WorkWords): boolean {
+    if (work.isSame(this.#receivedEvents.get(handle)?.shared?.words)) this.#receivedEvents.delete(handle)
     return true
   }
 
   /** To look takes no virtual time. */
   peekStream(handle: StreamHandle): SimStream | undefined {
-    return this.#streams.get(handle) ?? this.#defaultStreams.get(handle) ?? this.#adoptedStreams.get(handle)
+    return this.#streams.get(handle) ?? this.#defaultStreams.get(handle) ?? this.#receivedStreams.get(handle)
   }
 
   peekEvent(handle: EventHandle): SimEvent | undefined {
-    const event = this.#events.get(handle) ?? this.#adoptedEvents.get(handle)
+    const event = this.#events.get(handle) ?? this.#receivedEvents.get(handle)
     if (event?.shared !== undefined) this.machine.refresh(event)
     return event
   }

@@ -293,7 +293,7 @@ export class SimMemory implements MemoryDriver {
   }
 
   /** Memory that another thread has shared. */
-  adopt(pointer: Pointer, bytes: SharedArrayBuffer, device: SimDevice, isOfPool: boolean): void {
+  receive(pointer: Pointer, bytes: SharedArrayBuffer, device: SimDevice, isOfPool: boolean): void {
     const known = this.#blockAt(pointer, 1)
     if (known instanceof DeviceMemory && known.sharedBytes === bytes) return
     this.#insert(

@@ -42,9 +42,8 @@ interface SimulatedPart {
 }
 
 /** An object of another thread. `forget` is false where work of it is still queued. */
-interface Adopted {
+interface Received {
   readonly registration: RegistrationWords
-  readonly key: number
   readonly forget: () => boolean
 }
 
@@ -58,8 +57,8 @@ export class SimSharing implements SharingDriver {
   #next = 8
   /** In which the records stand of events that processes share. */
   readonly #files = new WeakMap<SimEvent, MemoryFile>()
-  /** What other threads have shared, until they close it. */
-  #adopted: Adopted[] = []
+  /** What other threads have shared, until they close it, by its key. */
+  readonly #received = new Map<number, Received>()
   /** At so many it is looked which of them were closed. */
   #most = 64
 
@@ -90,9 +89,11 @@ export class SimSharing implements SharingDriver {
   /** The records of an event that processes share stand in a file. */
   exportEvent(handle: EventHandle): OwnBytes {
     const event = this.registry.event(handle, 'cuIpcGetEventHandle')
-    if ((event.flags & EventFlag.INTERPROCESS) === 0) throw cudaError('cuIpcGetEventHandle', CUresult.INVALID_HANDLE)
-    this.#joinProcesses()
     let file = this.#files.get(event)
+    if ((event.flags & EventFlag.INTERPROCESS) === 0 || file?.isOfOther === true) {
+      throw cudaError('cuIpcGetEventHandle', CUresult.INVALID_HANDLE)
+    }
+    this.#joinProcesses()
     if (file === undefined) {
       file = MemoryFile.make(WORK_BYTES)
       this.#files.set(event, file)
@@ -134,24 +135,25 @@ export class SimSharing implements SharingDriver {
     if (registration === undefined || registration.key !== key || key === 0) return undefined
     if (!this.#join(given.machines)) return undefined
     const [kind, ordinal = 0, ...facts] = registration.rest
+    if (this.#received.has(key)) return registration.rest.slice(0, COMMON)
     const device = this.registry.device(ordinal)
     const work = WorkWords.in(given.work)
     const [handle = 0, second = 0, ready = 0] = facts
-    const adopts = (forget: () => boolean): void => this.#adopts({ registration, key, forget })
+    const receives = (forget: () => boolean): void => this.#receives(key, { registration, forget })
     if (kind === STREAM && work !== undefined) {
-      this.#adoptStream(device, registration, work)
-      adopts(() => this.registry.forgetStream(handle as StreamHandle, work))
+      this.#receiveStream(device, registration, work)
+      receives(() => this.registry.forgetStream(handle as StreamHandle, work))
     }
     if (kind === EVENT && work !== undefined) {
-      this.registry.adoptEvent(device, handle as EventHandle, second, work)
-      adopts(() => this.registry.forgetEvent(handle as EventHandle, work))
+      this.registry.receiveEvent(device, handle as EventHandle, second, work)
+      receives(() => this.registry.forgetEvent(handle as EventHandle, work))
     }
     const { bytes } = given
     if (kind === BUFFER && bytes instanceof SharedArrayBuffer) {
       const [begin = 0, isOfPool] = registration.rest.slice(COMMON)
-      this.memory.adopt(begin as Pointer, bytes, device, isOfPool === 1)
-      if (work !== undefined) this.registry.adoptEvent(device, ready as EventHandle, 0, work)
-      adopts(() => {
+      this.memory.receive(begin as Pointer, bytes, device, isOfPool === 1)
+      if (work !== undefined) this.registry.receiveEvent(device, ready as EventHandle, 0, work)
+      receives(() => {
         this.memory.forget(begin as Pointer, bytes)
         return work === undefined || this.registry.forgetEvent(ready as EventHandle, work)
       })
@@ -206,7 +208,7 @@ export class SimSharing implements SharingDriver {
     return words.memory
   }
 
-  #adoptStream(device: SimDevice, registration: RegistrationWords, work: WorkWords): void {
+  #receiveStream(device: SimDevice, registration: RegistrationWords, work: WorkWords): void {
     const [handle = 0] = registration.rest.slice(2)
     if (handle < DEFAULT_STREAM_LIMIT) {
       if (device.nullStream.shared === undefined) this.machine.share(device.nullStream, work, takePlace(work))
@@ -219,14 +221,16 @@ export class SimSharing implements SharingDriver {
       this.machine.share(stream, work, takePlace(work))
       return stream
     }
-    this.registry.adoptStream(handle as StreamHandle, work, make)
+    this.registry.receiveStream(handle as StreamHandle, work, make)
   }
 
-  #adopts(one: Adopted): void {
-    this.#adopted.push(one)
-    if (this.#adopted.length < this.#most) return
-    this.#adopted = this.#adopted.filter(({ registration, key, forget }) => registration.key === key || !forget())
-    this.#most = Math.max(64, 2 * this.#adopted.length)
+  #receives(key: number, received: Received): void {
+    this.#received.set(key, received)
+    if (this.#received.size < this.#most) return
+    for (const [each, { registration, forget }] of this.#received) {
+      if (registration.key !== each && forget()) this.#received.delete(each)
+    }
+    this.#most = Math.max(64, 2 * this.#received.size)
   }
 
   #joinProcesses(): void {

@@ -20,6 +20,8 @@ export interface Tokens {
 
 export type Act =
   | 'take'
+  /** How many bytes of memory does this thread keep? */
+  | 'used'
   /** Adds one to each element on the shared stream, by a kernel. */
   | 'add'
   /** Queues work on the shared stream behind a latch that nobody opens. */
@@ -89,6 +91,9 @@ function answer({ act, tokens, value = 0, word }: Request): unknown {
   switch (act) {
     case 'take':
       return simulationOf(Device.get(0)).seed
+    case 'used':
+      globalThis.gc?.()
+      return process.memoryUsage().arrayBuffers
     case 'add':
       stream.launch(addOne, { threads: buffer.byteLength / 4 }, buffer, buffer.byteLength / 4)
       return undefined

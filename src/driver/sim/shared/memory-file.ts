@@ -78,6 +78,11 @@ export class MemoryFile {
     return claimsOf(handle)?.process === process.pid
   }
 
+  /** Has another process made it? */
+  get isOfOther(): boolean {
+    return this.file === undefined
+  }
+
   /** The views become empty. Other processes that have it open keep it. */
   close(): void {
     layer().detach(this.buffer)

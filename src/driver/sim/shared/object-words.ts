@@ -2,7 +2,7 @@
  * Words in memory by which the threads of a process tell each other of simulated objects that they share: whether one is open and what it
  * is, and how far its work is. The work itself each thread's own machine does.
  */
-import { hasLostWork, isGone, ownThread } from './threads.js'
+import { hasLostWork, isGone, ownThread, randomNumber } from './threads.js'
 
 /** As words of 64 bits: the key, or 0 once it is closed; the kind; the device; and what else is to know. */
 const REGISTRATION_WORDS = 16
@@ -42,6 +42,8 @@ export class RegistrationWords {
 }
 
 export const WORK_BYTES = 1024
+/** Tells it from others: each thread has another SharedArrayBuffer for the same memory. */
+const NUMBER = 0
 const LOCK = 1
 /** The place whose thread queued last, plus one. */
 const LAST = 2
@@ -70,6 +72,11 @@ export class WorkWords {
 
   constructor(readonly memory: ArrayBufferLike = new SharedArrayBuffer(WORK_BYTES)) {
     this.#words = new Int32Array(memory, 0, WORK_BYTES / 4)
+    Atomics.compareExchange(this.#words, NUMBER, 0, randomNumber())
+  }
+
+  isSame(other: WorkWords | undefined): boolean {
+    return other !== undefined && this.#words[NUMBER] === other.#words[NUMBER]
   }
 
   static in(memory: unknown): WorkWords | undefined {

@@ -4,10 +4,12 @@
  */
 import { stateError } from '../../../base/errors.js'
 import { memoryOfAllThreads } from '../../../base/once-in-all-threads.js'
-import { isGone, ownThread } from './threads.js'
+import { isGone, ownThread, randomNumber } from './threads.js'
 
 const MOST_MACHINES = 256
 const PROGRESS = 0
+/** Tells them from others: each thread has another SharedArrayBuffer for the same memory. */
+const NUMBER = 4
 const FAULT = 1
 /** Captures of all threads that forbid calls of others. */
 const ALL_GLOBAL_CAPTURES = 2
@@ -44,6 +46,7 @@ class ProcessWords {
 
   private constructor(readonly memory: SharedArrayBuffer) {
     this.#words = new Int32Array(memory)
+    Atomics.compareExchange(this.#words, NUMBER, 0, randomNumber())
     const isMine = (at: number): boolean => Atomics.compareExchange(this.#words, at + THREAD, 0, ownThread()) === 0
     const own = PLACES.find(isMine)
     if (own === undefined) {
@@ -65,9 +68,11 @@ class ProcessWords {
     this.#clear(this.#own)
   }
 
-  /** Joins the machines of other threads. Undefined for what is no such memory. */
-  static join(memory: unknown): ProcessWords | undefined {
-    return memory instanceof SharedArrayBuffer && memory.byteLength === BYTES ? new ProcessWords(memory) : undefined
+  /** Joins the machines of other threads, or returns the one of these that has. Undefined for what is no such memory. */
+  static join(memory: unknown, joined: readonly ProcessWords[]): ProcessWords | undefined {
+    if (!(memory instanceof SharedArrayBuffer) || memory.byteLength !== BYTES) return undefined
+    const number = new Int32Array(memory)[NUMBER]
+    return joined.find((words) => words.#words[NUMBER] === number) ?? new ProcessWords(memory)
   }
 
   /** Tells the other threads that something has happened. */
@@ -191,7 +196,7 @@ export class OtherMachines {
 
   /** Joins the machines that a token of another thread names; without one those of this process. */
   join(memory: unknown = inherited): SharedArrayBuffer | undefined {
-    const known = this.#joined.find((words) => words.memory === memory) ?? ProcessWords.join(memory)
+    const known = ProcessWords.join(memory, this.#joined)
     if (known !== undefined && !this.#joined.includes(known)) this.#joined.push(known)
     return known?.memory
   }
