@@ -92,7 +92,9 @@ function answer({ act, tokens, value = 0, word }: Request): unknown {
     case 'take':
       return simulationOf(Device.get(0)).seed
     case 'used':
-      globalThis.gc?.()
+      // Not every run time lets a worker call its collector.
+      if (globalThis.gc === undefined) return undefined
+      globalThis.gc()
       return process.memoryUsage().arrayBuffers
     case 'add':
       stream.launch(addOne, { threads: buffer.byteLength / 4 }, buffer, buffer.byteLength / 4)

@@ -13,12 +13,29 @@ export const HANDLE_BYTES = 64
 /** What handles begin with. */
 const MAGIC = 0x4d_49_53_43_55_44_41n
 const CLOSE_ON_EXEC = 1
-
-const fs = () => process.getBuiltinModule('node:fs')
+/** O_RDWR and O_CLOEXEC. */
+const READ_AND_WRITE = 0o2000002
 
 let systemCalls: ReturnType<typeof bindSystemCalls> | undefined
+/** Not those of node:fs: on Deno a file has another number there than the system gives it. */
 const bindSystemCalls = () =>
-  SharedLibrary.ofProcess.functions({ memfd_create: 'const char *name, unsigned int flags' })
+  SharedLibrary.ofProcess.functions({
+    memfd_create: 'const char *name, unsigned int flags',
+    open: 'const char *path, int flags',
+    ftruncate: 'int file, Word length',
+    close: 'int file',
+  })
+
+/** The functions. Throws ERR_UNSUPPORTED where the native layer cannot be loaded. */
+function system(): ReturnType<typeof bindSystemCalls> {
+  try {
+    systemCalls ??= bindSystemCalls()
+    return systemCalls
+  } catch (cause) {
+    const what = 'Simulated memory and events cannot be shared with other processes'
+    throw stateError('ERR_UNSUPPORTED', `${what}: ${messageOf(cause)}`, cause)
+  }
+}
 
 /** What a handle says. */
 interface Claims {
@@ -48,9 +65,11 @@ export class MemoryFile {
 
   /** Makes a file of zeros. */
   static make(byteLength: number): MemoryFile {
-    const file = newFile()
-    fs().ftruncateSync(file, byteLength)
-    const { ino } = fs().fstatSync(file, { bigint: true })
+    const file = withText('cuda-streams', (name) => system().memfd_create(name, CLOSE_ON_EXEC))
+    if (file < 0 || system().ftruncate(file, byteLength) < 0) {
+      throw new RangeError(`The system gives no ${byteLength} bytes to share with other processes`)
+    }
+    const { ino } = statOf(file)
     return new MemoryFile(handleOf({ process: process.pid, file, byteLength, inode: ino }), byteLength, file, file)
   }
 
@@ -58,18 +77,15 @@ export class MemoryFile {
   static open(handle: Uint8Array): MemoryFile | undefined {
     const claims = claimsOf(handle)
     if (claims === undefined) return undefined
-    let file: number
+    const path = `/proc/${claims.process}/fd/${claims.file}`
+    const file = withText(path, (text) => system().open(text, READ_AND_WRITE))
+    if (file < 0) return undefined
     try {
-      file = fs().openSync(`/proc/${claims.process}/fd/${claims.file}`, 'r+')
-    } catch {
-      return undefined
-    }
-    try {
-      const { ino, size } = fs().fstatSync(file, { bigint: true })
+      const { ino, size } = statOf(file)
       if (ino !== claims.inode || size !== BigInt(claims.byteLength)) return undefined
       return new MemoryFile(handle.slice(0, HANDLE_BYTES), claims.byteLength, undefined, file)
     } finally {
-      fs().closeSync(file)
+      system().close(file)
     }
   }
 
@@ -87,28 +103,20 @@ export class MemoryFile {
   close(): void {
     layer().detach(this.buffer)
     own().unmap(this.#address, this.byteLength)
-    if (this.file !== undefined) fs().closeSync(this.file)
+    if (this.file !== undefined) system().close(this.file)
   }
 }
 
-function newFile(): number {
-  let file = -1
+function withText(text: string, call: (address: number) => number): number {
+  const memory = NativeMemory.ofText(text)
   try {
-    systemCalls ??= bindSystemCalls()
-    const name = NativeMemory.ofText('cuda-streams')
-    file = systemCalls.memfd_create(name.address, CLOSE_ON_EXEC)
-    name.free()
-  } catch (cause) {
-    throw stateError(
-      'ERR_UNSUPPORTED',
-      `Simulated memory cannot be shared with other processes: ${messageOf(cause)}`,
-      cause,
-    )
+    return call(memory.address)
+  } finally {
+    memory.free()
   }
-  if (file < 0)
-    throw stateError('ERR_UNSUPPORTED', 'The system has no memory to share with other processes (memfd_create failed)')
-  return file
 }
+
+const statOf = (file: number) => process.getBuiltinModule('node:fs').statSync(`/proc/self/fd/${file}`, { bigint: true })
 
 function handleOf({ process: number, file, byteLength, inode }: Claims): Uint8Array {
   const handle = new Uint8Array(HANDLE_BYTES)
