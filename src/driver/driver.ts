@@ -851,6 +851,8 @@ export const LIBRARY_ENTRIES = 8
 export interface HostImplementation {
   /** Virtual nanoseconds that it takes. */
   readonly nanoseconds: number
+  /** It begins once this is true, which another thread or process brings about. */
+  readonly isReady?: (() => boolean) | undefined
   /** Does the work, on the bytes of each piece of memory, in their order. What it throws is an uncaught exception. */
   readonly run: (bytes: readonly Uint8Array[]) => void
 }

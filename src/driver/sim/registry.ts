@@ -23,7 +23,7 @@ export class Registry {
   #ids = 0n
 
   constructor(
-    private readonly machine: Machine,
+    readonly machine: Machine,
     ranges: Ranges,
     devices: number,
     private readonly deviceBytes: number,

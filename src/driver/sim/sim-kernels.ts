@@ -28,7 +28,7 @@ import { CALL, HostWork, hostWorkOf } from './host-kernels.js'
 import type { HostWaits } from './machine/host-waits.js'
 import type { SimDevice, SimPartition } from './machine/machine-state.js'
 import { Random } from './machine/random.js'
-import { SimOperationKind } from './machine/work.js'
+import { OtherThreadsWork, SimOperationKind } from './machine/work.js'
 import { MULTIPROCESSORS, simulatedAttribute } from './properties.js'
 import { type PtxKernel, PtxModule } from './ptx-kernels.js'
 import type { Registry } from './registry.js'
@@ -159,6 +159,10 @@ export class SimKernels implements KernelDriver {
     // It is not known which nodes another library's work becomes. What only writes one piece of memory is taken for a fill.
     const shape = memory.length === 1 && memory[0]?.access === 'out' ? 'fill' : 'work of another library'
     const effect = new HostWork(name, shape, memory, names, comparesAll, host.run, this.memory)
+    if (host.isReady !== undefined) {
+      this.registry.machine.join()
+      this.queue.enqueue(stream, SimOperationKind.LATCH, 0, CALL, new OtherThreadsWork(host.isReady))
+    }
     this.queue.enqueue(stream, SimOperationKind.KERNEL, host.nanoseconds, CALL, effect)
   }
 

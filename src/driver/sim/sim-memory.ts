@@ -6,6 +6,7 @@
 import { explained, stateError } from '../../base/errors.js'
 import { upperBound } from '../../base/interval-map.js'
 import { shortCallSite } from '../../base/stack.js'
+import { MemoryFile } from '../../native/memory-file.js'
 import * as Ptx from '../../ptx/ptx.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import {
@@ -46,7 +47,6 @@ import {
   WriteValueEffect,
 } from './memory-work.js'
 import type { Registry } from './registry.js'
-import { MemoryFile } from './shared/memory-file.js'
 import type { SimPools } from './sim-pools.js'
 
 /** Allocations begin and end at a multiple of it. */

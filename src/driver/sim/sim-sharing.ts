@@ -4,9 +4,8 @@
  */
 
 import type { OwnBytes } from '../../base/bytes.js'
-import { VARIABLES } from '../../base/environment-variables.js'
 import { stateError } from '../../base/errors.js'
-import { process, threadId } from '../../base/node-modules.js'
+import { MemoryFile } from '../../native/memory-file.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import {
   type ContextHandle,
@@ -26,7 +25,6 @@ import { noEvent } from '../handle-errors.js'
 import type { Machine } from './machine/machine.js'
 import { type SimDevice, type SimEvent, SimStream } from './machine/machine-state.js'
 import type { Registry } from './registry.js'
-import { MemoryFile } from './shared/memory-file.js'
 import { MOST_PLACES, RegistrationWords, WORK_BYTES, WorkWords } from './shared/object-words.js'
 import type { SimMemory } from './sim-memory.js'
 
@@ -133,7 +131,7 @@ export class SimSharing implements SharingDriver {
     const given = (simulated ?? {}) as Partial<SimulatedPart>
     const registration = RegistrationWords.in(given.registration)
     if (registration === undefined || registration.key !== key || key === 0) return undefined
-    if (!this.#join(given.machines)) return undefined
+    if (!this.machine.join(given.machines)) return undefined
     const [kind, ordinal = 0, ...facts] = registration.rest
     if (this.#received.has(key)) return registration.rest.slice(0, COMMON)
     const device = this.registry.device(ordinal)
@@ -173,7 +171,7 @@ export class SimSharing implements SharingDriver {
   /** Undefined where nothing can be shared: in a page, and in an exploration, which has one thread. */
   #share(words: readonly number[]) {
     const [, kind, ordinal = 0, handle = 0, , ready = 0] = words
-    if (this.machine.scheduler.explores || !this.#join()) return undefined
+    if (this.machine.scheduler.explores || !this.machine.join()) return undefined
     const machines = this.machine.others.join()
     if (machines === undefined) return undefined
     const common = [...words, ...Array<number>(COMMON + 1 - words.length).fill(0)]
@@ -235,17 +233,7 @@ export class SimSharing implements SharingDriver {
 
   #joinProcesses(): void {
     if (this.machine.scheduler.explores) throw stateError('ERR_UNSUPPORTED', 'An exploration has no other processes')
-    this.#join()
-  }
-
-  /** From now on this machine and those of other threads are one. */
-  #join(machines?: SharedArrayBuffer): boolean {
-    const { others } = this.machine
-    if (others.isEmpty && threadId !== 0) {
-      // What a worker has queued is done though it ends, as on a GPU.
-      process.once('exit', () => this.machine.finishAll(VARIABLES.deadlockTimeout.read()))
-    }
-    return others.join(machines) !== undefined
+    this.machine.join()
   }
 }
 

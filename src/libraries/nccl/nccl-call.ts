@@ -183,7 +183,7 @@ export class NcclCall {
         handle.address,
         raw,
       )
-    enqueue({ handle, stream, memory, name, type, op: op ?? 'sum', peer, describe, call })
+    enqueue({ handle, stream, memory, name, type, op: op ?? 'sum', peer, root, describe, call })
   }
 }
 

@@ -162,6 +162,8 @@ export interface NcclOperation {
   readonly op: NcclReduction
   /** The rank that it sends to or receives from; undefined for collective operations. */
   readonly peer: number | undefined
+  /** The rank that gives or gets all; undefined where no rank does. */
+  readonly root: number | undefined
   /** The function, types and sizes, as the other ranks must call it. */
   describe(): string
   /** Calls NCCL with the addresses of the memory, in its order, and CUDA's handle of the stream. */

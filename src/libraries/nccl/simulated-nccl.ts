@@ -1,45 +1,94 @@
 /**
  * NCCL for simulated devices: the ranks' calls are computed together in JavaScript, on the streams of all of them. A rank's
- * result is ordered after the reads that it needs of other ranks, and after nothing else of theirs. All ranks have to be in
- * one thread.
+ * result is ordered after the reads that it needs of other ranks, and after nothing else of theirs. Ranks of other threads and processes
+ * give their bytes by files of memory.
  */
 import { randomBytes } from 'node:crypto'
 import type { OwnBytes } from '../../base/bytes.js'
 import { dataViewOf, ELEMENT_TYPES, type ElementAccess, FLOAT_ACCESS, integerAccess } from '../../base/element-types.js'
 import { stateError } from '../../base/errors.js'
+import { ownThread } from '../../base/system-threads.js'
 import type { Driver, EventHandle, HostImplementation, InternalEvent } from '../../driver/driver.js'
 import { recordedEvent } from '../../memory/stream-uses.js'
+import type { MemoryFile } from '../../native/memory-file.js'
 import type { StreamImpl } from '../../streams/stream-impl.js'
 import type { UsedMemory } from '../library-call.js'
 import { type NcclOperation, pairOf } from './nccl-handle.js'
 import type { EndCall, NcclBackend, NcclReduction, NcclType } from './nccl-library.js'
 import { UNIQUE_ID_BYTES } from './nccl-library.js'
+import { type Gift, RankFile, writeMeetingPlace } from './rank-files.js'
 
 /** The virtual time of a start, and of a link of 400 GB/s. */
 const START_NS = 10_000
 const BYTES_PER_NS = 400
 
-/** The ranks of a simulated communicator that have come. */
-class Rendezvous {
-  readonly ranks = new Set<number>()
+/** A rank of a simulated communicator. */
+class Member {
+  /** Undefined until the rank that came first has made it, and where the system has none. */
+  #file: RankFile | undefined
+  /** Are all ranks there? */
+  isComplete = false
+  /** Its work goes on without the others. */
+  isAborted = false
+  /** How many collective calls it has made, and messages to and from each rank. */
+  readonly counts = new Map<string, number>()
 
   constructor(
-    readonly key: string,
+    private readonly id: Uint8Array,
+    readonly rank: number,
     readonly size: number,
+    /** The ranks in this thread, for systems without files. */
+    private readonly inThread: Set<number>,
   ) {}
 
-  get isComplete(): boolean {
-    return this.ranks.size === this.size
+  get file(): RankFile {
+    if (this.#file === undefined) throw new Error('its ranks have met')
+    return this.#file
+  }
+
+  /** Looks which ranks have come. */
+  meet(): boolean {
+    if (this.isComplete) return true
+    this.isComplete = this.inThread.size === this.size || this.#meetInFile()
+    if (this.inThread.size === this.size) this.#close()
+    return this.isComplete
+  }
+
+  #meetInFile(): boolean {
+    if (this.#file === undefined) {
+      this.#file = RankFile.of(this.id, this.size)
+      this.#file?.enter(this.rank, ownThread())
+    }
+    return this.#file?.threads.includes(0) === false
+  }
+
+  leave(): void {
+    this.isAborted = true
+    this.inThread.delete(this.rank)
+    if (!this.isComplete) this.#file?.leave(this.rank)
+    this.#close()
+  }
+
+  #close(): void {
+    this.#file?.close()
+    this.#file = undefined
+  }
+
+  /** The number of the next call between these ranks. */
+  next(between: string): number {
+    const number = this.counts.get(between) ?? 0
+    this.counts.set(between, number + 1)
+    return number
   }
 }
 
-/** Lets ranks find each other in this thread. */
+/** Lets ranks find each other, in this thread and in others. */
 export class SimulatedNccl implements NcclBackend {
-  readonly missing = 'be made in this thread, too: on the simulator all ranks are in one'
-  /** Communicators that wait for more ranks, by their ids. */
-  readonly #incomplete = new Map<string, Rendezvous>()
+  readonly missing = 'come'
+  /** The ranks in this thread of communicators that wait for more, by their ids. */
+  readonly #incomplete = new Map<string, Set<number>>()
   /** By the number that stands for the communicator's address. */
-  readonly #places = new Map<number, { readonly rendezvous: Rendezvous; readonly rank: number }>()
+  readonly #members = new Map<number, Member>()
   #lastAddress = 0
 
   version(): number {
@@ -51,23 +100,29 @@ export class SimulatedNccl implements NcclBackend {
     const id = new Uint8Array(UNIQUE_ID_BYTES)
     id.set(randomBytes(8))
     id.set([2, 0, 0, 1, 127, 0, 0, 1], 8)
+    try {
+      writeMeetingPlace(id)
+    } catch (error) {
+      // Without files the ranks of one thread still meet.
+      if (!(error instanceof Error && 'code' in error && error.code === 'ERR_UNSUPPORTED')) throw error
+    }
     return id
   }
 
   initRank(id: Uint8Array, rank: number, size: number): ReturnType<NcclBackend['initRank']> {
     const key = Buffer.from(id).toString('latin1')
-    const rendezvous = this.#incomplete.get(key) ?? new Rendezvous(key, size)
-    rendezvous.ranks.add(rank)
+    const inThread = this.#incomplete.get(key) ?? new Set()
+    inThread.add(rank)
     // Later ranks with the same id form another communicator.
-    if (rendezvous.isComplete) this.#incomplete.delete(key)
-    else this.#incomplete.set(key, rendezvous)
+    if (inThread.size === size) this.#incomplete.delete(key)
+    else this.#incomplete.set(key, inThread)
     this.#lastAddress += 1
-    this.#places.set(this.#lastAddress, { rendezvous, rank })
+    this.#members.set(this.#lastAddress, new Member(id.slice(), rank, size, inThread))
     return { address: this.#lastAddress, memory: { free: () => {} } }
   }
 
   isDone(communicator: number): boolean {
-    return this.#places.get(communicator)?.rendezvous.isComplete ?? true
+    return this.#members.get(communicator)?.meet() ?? true
   }
 
   call(): never {
@@ -76,22 +131,26 @@ export class SimulatedNccl implements NcclBackend {
 
   finalize(): void {}
 
-  async callOnThread(call: EndCall, communicator: number, driver: Driver, device: number): Promise<void> {
-    this.#leave(communicator)
-    // It is aborted even if its work is blocked by something that only the caller can unblock.
-    if (call === 'ncclCommAbort') return
-    // NCCL waits for the device, unless that has faulted or captures.
-    await new Promise<void>((resolve) => driver.deviceFinished(device, () => resolve())).catch(() => {})
+  member(communicator: number): Member | undefined {
+    return this.#members.get(communicator)
   }
 
-  #leave(communicator: number): void {
-    const place = this.#places.get(communicator)
-    this.#places.delete(communicator)
-    if (place === undefined || place.rendezvous.isComplete) return
-    // The others wait for another rank in its place.
-    const { rendezvous, rank } = place
-    rendezvous.ranks.delete(rank)
-    if (rendezvous.ranks.size === 0) this.#incomplete.delete(rendezvous.key)
+  async callOnThread(call: EndCall, communicator: number, driver: Driver, device: number): Promise<void> {
+    const member = this.#members.get(communicator)
+    // It is aborted even if its work is blocked by something that only the caller can unblock.
+    if (call === 'ncclCommAbort') {
+      this.#leave(communicator, member)
+      return
+    }
+    // NCCL waits for the device, unless that has faulted or captures.
+    await new Promise<void>((resolve) => driver.deviceFinished(device, () => resolve())).catch(() => {})
+    this.#leave(communicator, member)
+  }
+
+  #leave(communicator: number, member: Member | undefined): void {
+    this.#members.delete(communicator)
+    member?.leave()
+    for (const [key, ranks] of this.#incomplete) if (ranks.size === 0) this.#incomplete.delete(key)
   }
 }
 
@@ -107,12 +166,111 @@ export interface OpenOperation {
  * concurrently, so no read of a rank waits for what the rank writes in another call.
  */
 export function queueSimulated(parts: readonly OpenOperation[]): void {
-  const exchanges = matched(parts).map((together) => new Exchange(together))
+  const exchanges: Exchange[] = []
+  const shares: Share[] = []
+  for (const together of matched(parts)) {
+    if (isComplete(together)) exchanges.push(new Exchange(together))
+    else shares.push(...together.map((part) => new Share(part)))
+  }
   try {
     for (const exchange of exchanges) exchange.queueReads()
+    for (const share of shares) share.queueReads()
     for (const exchange of exchanges) exchange.queueWrites()
+    for (const share of shares) share.queueWrites()
+    for (const share of shares) share.queueEnd()
   } finally {
     for (const exchange of exchanges) exchange.recycle()
+  }
+}
+
+/** Are these the calls of all ranks that belong together? */
+function isComplete(parts: readonly OpenOperation[]): boolean {
+  const [first] = parts
+  if (first === undefined) return true
+  const { handle, peer } = first.operation
+  return parts.length === (peer === undefined ? handle.clique.size : 2)
+}
+
+/** The part of one rank in an operation whose other ranks are in other threads or processes. */
+class Share {
+  readonly #part: OpenOperation
+  readonly #member: Member
+  /** What this rank gives, and what it gets, in the order of the ranks. */
+  readonly #given: Gift | undefined
+  readonly #taken: readonly Gift[]
+  /** So many ranks take what this one gives. */
+  readonly #takers: number
+  #bytes: MemoryFile | undefined
+
+  constructor(part: OpenOperation) {
+    const { operation, use } = part
+    const { handle, name, peer, root } = operation
+    if (!(handle.library instanceof SimulatedNccl)) throw new Error('it is simulated')
+    const member = handle.library.member(handle.address)
+    if (member === undefined) throw stateError('ERR_CLOSED', 'The communicator cannot be used any more')
+    if (use.driver.streamIsCapturing(use.handle)) {
+      const why = 'On the simulator a call to ranks of other threads or processes cannot be captured'
+      throw stateError('ERR_UNSUPPORTED', `${why}: call ${name} outside of the capture`)
+    }
+    this.#part = part
+    this.#member = member
+    const { file, rank, size } = member
+    if (peer !== undefined) {
+      const [from, to] = name === 'ncclSend' ? [rank, peer] : [peer, rank]
+      const message = file.message(from, to, member.next(`${from} to ${to}`))
+      this.#given = from === rank ? message : undefined
+      this.#taken = to === rank ? [message] : []
+      this.#takers = 1
+      return
+    }
+    const number = member.next('all')
+    const givers = name === 'ncclBroadcast' ? [root ?? 0] : Array.from({ length: size }, (_, each) => each)
+    const isTaker = name !== 'ncclReduce' || root === rank
+    this.#given = givers.includes(rank) ? file.collective(rank, number) : undefined
+    this.#taken = isTaker ? givers.map((each) => file.collective(each, number)) : []
+    this.#takers = name === 'ncclReduce' ? 1 : size
+  }
+
+  queueReads(): void {
+    const given = this.#given
+    if (given === undefined) return
+    const memory = this.#part.memory.filter(({ access }) => access === 'in')
+    const isReady = (): boolean => this.#member.isAborted || given.isFree(this.#takers)
+    queueOnHost(
+      this.#part,
+      memory,
+      START_NS,
+      ([source = new Uint8Array()]) => {
+        if (!this.#member.isAborted) this.#bytes = given.give(source)
+      },
+      isReady,
+    )
+  }
+
+  queueWrites(): void {
+    if (this.#taken.length === 0) return
+    const { operation, memory } = this.#part
+    const written = memory.filter(({ access }) => access === 'out')
+    const bytes = memory.reduce((sum, { byteLength }) => sum + byteLength, 0)
+    queueOnHost(
+      this.#part,
+      written,
+      Math.round(bytes / BYTES_PER_NS),
+      ([destination]) => {
+        if (this.#member.isAborted) return
+        const sources = this.#taken.map((gift) => gift.take())
+        destination?.set(partFor(operation, combined(operation, sources), sources.length))
+      },
+      () => this.#member.isAborted || this.#taken.every(({ isGiven }) => isGiven),
+    )
+  }
+
+  /** The work of this rank is done when the others have what it gives: its process may end then. */
+  queueEnd(): void {
+    const given = this.#given
+    if (given === undefined) return
+    const isReady = (): boolean => this.#member.isAborted || given.isTaken(this.#takers)
+    queueOnHost(this.#part, [], 0, () => this.#bytes?.close(), isReady)
   }
 }
 
@@ -168,11 +326,12 @@ function queueOnHost(
   memory: readonly UsedMemory[],
   nanoseconds: number,
   run: HostImplementation['run'],
+  isReady?: () => boolean,
 ): void {
   const call = (): never => {
     throw stateError('ERR_UNSUPPORTED', `${name} is simulated`)
   }
-  const queued = { name, stream: handle, context, memory, host: { nanoseconds, run }, call }
+  const queued = { name, stream: handle, context, memory, host: { nanoseconds, run, isReady }, call }
   driver.queue({ kind: 'library', calls: [queued] })
 }
 

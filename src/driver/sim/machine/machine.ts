@@ -3,6 +3,8 @@
  * It knows no handles and no errors of the driver; the driver in front of it does. Which operation must come after which is
  * decided here, and nothing else.
  */
+import { VARIABLES } from '../../../base/environment-variables.js'
+import { process, threadId } from '../../../base/node-modules.js'
 import { throwUncaught } from '../../../base/uncaught.js'
 import type { CapturedNode } from '../../captured-graph.js'
 import type { HostFunction, Settle } from '../../driver.js'
@@ -232,6 +234,15 @@ export class Machine implements Steps {
   /** Is anything queued that other threads may wait for? */
   get worksForOthers(): boolean {
     return !this.others.isEmpty && !this.#live.isEmpty
+  }
+
+  /** From now on this machine and those of other threads are one. False where no memory is shared, as in a page. */
+  join(machines?: SharedArrayBuffer): boolean {
+    if (this.others.isEmpty && threadId !== 0) {
+      // What a worker has queued is done though it ends, as on a GPU.
+      process.once('exit', () => this.finishAll(VARIABLES.deadlockTimeout.read()))
+    }
+    return this.others.join(machines) !== undefined
   }
 
   /** Lets all work be done that can be, until nothing is left or no other thread has done anything for so many milliseconds. */

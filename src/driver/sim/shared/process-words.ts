@@ -4,7 +4,7 @@
  */
 import { stateError } from '../../../base/errors.js'
 import { memoryOfAllThreads } from '../../../base/once-in-all-threads.js'
-import { isGone, ownThread, randomNumber } from './threads.js'
+import { isGone, ownThread, randomNumber } from '../../../base/system-threads.js'
 
 const MOST_MACHINES = 256
 const PROGRESS = 0

@@ -1,6 +1,6 @@
 /** Threads, of this process and others, by the numbers that the system gives them, so that one can be missed that was terminated. */
-import { process, threadId } from '../../../base/node-modules.js'
-import { warnOnce } from '../../../base/warnings.js'
+import { process, threadId } from './node-modules.js'
+import { warnOnce } from './warnings.js'
 
 /** Milliseconds between two looks whether a thread is still there. */
 const INTERVAL = 100

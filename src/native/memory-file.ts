@@ -2,13 +2,14 @@
  * Memory that processes share: a file without a name, which lives as long as a process has it open or mapped. Another process of the same
  * user opens it by the process that made it.
  */
-import { messageOf, stateError } from '../../../base/errors.js'
-import { process } from '../../../base/node-modules.js'
-import { own } from '../../../native/c-functions.js'
-import { layer } from '../../../native/layer.js'
-import { NativeMemory } from '../../../native/native-memory.js'
-import { SharedLibrary } from '../../../native/shared-library.js'
+import { messageOf, stateError } from '../base/errors.js'
+import { process } from '../base/node-modules.js'
+import { own } from './c-functions.js'
+import { layer } from './layer.js'
+import { NativeMemory } from './native-memory.js'
+import { SharedLibrary } from './shared-library.js'
 
+/** The bytes of a handle; those behind the first 40 are 0. */
 export const HANDLE_BYTES = 64
 /** What handles begin with. */
 const MAGIC = 0x4d_49_53_43_55_44_41n
