@@ -1,6 +1,6 @@
 // Compiles the kernels that stand here as CUDA C++ to PTX, by NVRTC: `npm run build && node scripts/cuda-toolkit.mjs && node
 // scripts/ptx-kernels.mjs [names]`. The PTX is checked in, so that nobody needs NVRTC: tests/ptx/kernels/*.cu for sm_75 and sm_90; those of
-// the pipeline (`pipeline`) and of the playground's lessons (`lessons`) for every GPU and driver that the library works with.
+// the examples (`pipeline`, `ranks`) and of the playground's lessons (`lessons`) for every GPU and driver that the library works with.
 // PTX of Triton and Numba: `python tests/ptx/kernels/python/triton_kernels.py tests/ptx/kernels`, likewise numba_kernels.py.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -30,12 +30,17 @@ const withoutFolders = (ptx) => ptx.replaceAll(/"[^"]*\/(?=[\w.-]+")/g, '"')
 
 const wanted = process.argv.slice(2)
 const isWanted = (name) => wanted.length === 0 || wanted.includes(name)
-if (isWanted('pipeline')) {
-  const example = join(root, 'examples', 'pipeline')
-  const ptx = forOldDrivers(compile(join(example, 'kernels.cu'), 'kernels.cu', ['--gpu-architecture=compute_75']))
+for (const [name, source] of [
+  ['pipeline', 'kernels'],
+  ['ranks', 'train'],
+]) {
+  if (!isWanted(name)) continue
+  const example = join(root, 'examples', name)
+  const file = `${source}.cu`
+  const ptx = forOldDrivers(compile(join(example, file), file, ['--gpu-architecture=compute_75']))
   writeFileSync(
-    join(example, 'kernels-ptx.ts'),
-    `/** kernels.cu as PTX: \`node scripts/ptx-kernels.mjs pipeline\` makes it. */\nexport const KERNELS = \`\n${ptx}\n\`\n`,
+    join(example, `${source}-ptx.ts`),
+    `/** ${file} as PTX: \`node scripts/ptx-kernels.mjs ${name}\` makes it. */\nexport const KERNELS = \`\n${ptx}\n\`\n`,
   )
 }
 if (isWanted('lessons')) {

@@ -18,7 +18,7 @@ const say = (line: string): void => {
 
 const device = Device.get(0)
 const drivers = await rendezvous.allGather(Buffer.from(device.driver))
-if (drivers.every((driver) => driver.toString() === 'cuda')) {
+if (drivers.every((driver) => driver.toString() === device.driver)) {
   say(`Two processes on ${device.name}, ${ROUNDS} rounds: one writes, the other copies, the first checks.`)
   const waited = await relay(rendezvous, device, { rounds: ROUNDS, wait: true })
   say(`  the reader waits for the writer's event   ${waited} of ${ROUNDS} right`)
@@ -29,6 +29,7 @@ if (drivers.every((driver) => driver.toString() === 'cuda')) {
     process.exitCode = 1
   }
 } else {
-  say('Memory is shared by processes on a GPU, and here is none: a simulated GPU belongs to one process.')
+  say('One process has a GPU, and the other a simulated one: start both with the same CUDA_STREAMS_DRIVER.')
+  process.exitCode = 1
 }
 rendezvous.close()

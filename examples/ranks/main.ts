@@ -16,7 +16,9 @@ const rendezvous = await Rendezvous.join(place)
 const { rank, size } = rendezvous
 
 const gpu = Device.get(place.localRank % Device.count())
-const byNccl = everyOneItsOwn(await gatherTexts(gpu.driver === 'cuda' && hasNccl() ? gpu.uuid : ''))
+// Each process has simulated GPUs of its own.
+const own = gpu.driver === 'sim' ? `simulated for rank ${rank}` : gpu.uuid
+const byNccl = everyOneItsOwn(await gatherTexts(hasNccl() ? own : ''))
 const device = byNccl ? gpu : simulate().devices[0]
 if (device === undefined) throw new Error('a simulation has a device')
 
@@ -41,13 +43,14 @@ async function gatherTexts(text: string): Promise<readonly string[]> {
 }
 
 /** All have the same answer, so that none goes another way than the rest. */
-function everyOneItsOwn(uuids: readonly string[]): boolean {
-  return uuids.every((uuid) => uuid !== '') && new Set(uuids).size === size
+function everyOneItsOwn(gpus: readonly string[]): boolean {
+  return gpus.every((gpu) => gpu !== '') && new Set(gpus).size === size
 }
 
 function hasNccl(): boolean {
   try {
-    return ncclVersion() > 0
+    // 0 is the simulator's.
+    return ncclVersion() >= 0
   } catch {
     return false
   }

@@ -109,6 +109,7 @@ export class MemoryFile {
 }
 
 function withText(text: string, call: (address: number) => number): number {
+  system()
   const memory = NativeMemory.ofText(text)
   try {
     return call(memory.address)

@@ -114,11 +114,17 @@ describe('the rendezvous', () => {
 })
 
 describe('the example', () => {
-  it('sums over three ranks without a GPU, through the rendezvous', async () => {
+  it('trains on four ranks without a GPU', async () => {
+    const ended = await runRanks(4, 'examples/ranks/train.js', [], { CUDA_STREAMS_DRIVER: 'sim' })
+    for (const one of ended) assert.equal(one.code, 0, told(one))
+    assert.match(ended[0]?.stdout ?? '', /4 rank\(s\), Simulated GPU[\s\S]*the same on every rank, right/)
+  })
+
+  it('sums over three ranks without a GPU', async () => {
     const ended = await runRanks(3, MAIN, [], { CUDA_STREAMS_DRIVER: 'sim' })
     for (const one of ended) assert.equal(one.code, 0, told(one))
     const [first = '', ...rest] = ended.map(({ stdout }) => stdout)
-    assert.match(first, /262144 numbers of each of 3 rank\(s\) by the rendezvous, on simulated GPUs/)
+    assert.match(first, /262144 numbers of each of 3 rank\(s\) by NCCL\.$/m)
     assert.equal(first.match(/^ {2}rank \d of 3 on .*: right$/gm)?.length, 3, first)
     assert.deepEqual(rest, ['', ''])
   })

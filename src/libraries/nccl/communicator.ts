@@ -100,7 +100,7 @@ export class Communicator extends LibraryObject implements AsyncDisposable {
 
   /**
    * Resolves when all ranks have come (`ncclCommInitRankConfig`, not blocking). The event loop turns meanwhile, so that
-   * a process may make several ranks at once. On the simulator all ranks must be in one thread.
+   * a process may make several ranks at once. On the simulator ranks of other threads and processes need Linux.
    * @param options `id` from `uniqueId()`, this `rank` and the `size`; `device` (default: the current device),
    * `timeout` and `signal`: see CommunicatorOptions
    * @throws {Error} (as a rejection) ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE; ERR_INVALID_ARG_VALUE for an id that
@@ -320,6 +320,8 @@ export class Communicator extends LibraryObject implements AsyncDisposable {
     }, ERROR_CHECK_INTERVAL)
     try {
       await handle.finished(giveUp.signal)
+      // Work that goes on without a rank that has ended is over, too.
+      handle.isDone('ncclCommGetAsyncError')
     } catch (error) {
       // A query that the driver refuses is no fault of the communicator.
       if (!(error instanceof CudaError) || isContextLost(error.number)) handle.fail(error)

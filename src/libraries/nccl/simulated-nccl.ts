@@ -6,16 +6,22 @@
 import { randomBytes } from 'node:crypto'
 import type { OwnBytes } from '../../base/bytes.js'
 import { dataViewOf, ELEMENT_TYPES, type ElementAccess, FLOAT_ACCESS, integerAccess } from '../../base/element-types.js'
-import { stateError } from '../../base/errors.js'
-import { ownThread } from '../../base/system-threads.js'
+import { LibraryError, stateError } from '../../base/errors.js'
+import { isGone, ownThread } from '../../base/system-threads.js'
 import type { Driver, EventHandle, HostImplementation, InternalEvent } from '../../driver/driver.js'
 import { recordedEvent } from '../../memory/stream-uses.js'
 import type { MemoryFile } from '../../native/memory-file.js'
 import type { StreamImpl } from '../../streams/stream-impl.js'
 import type { UsedMemory } from '../library-call.js'
 import { type NcclOperation, pairOf } from './nccl-handle.js'
-import type { EndCall, NcclBackend, NcclReduction, NcclType } from './nccl-library.js'
-import { UNIQUE_ID_BYTES } from './nccl-library.js'
+import {
+  type EndCall,
+  NCCL_RESULT,
+  type NcclBackend,
+  type NcclReduction,
+  type NcclType,
+  UNIQUE_ID_BYTES,
+} from './nccl-library.js'
 import { type Gift, RankFile, writeMeetingPlace } from './rank-files.js'
 
 /** The virtual time of a start, and of a link of 400 GB/s. */
@@ -28,8 +34,10 @@ class Member {
   #file: RankFile | undefined
   /** Are all ranks there? */
   isComplete = false
-  /** Its work goes on without the others. */
+  /** Its work goes on without the others: it was aborted, or one of them has ended. */
   isAborted = false
+  /** The error of NCCL when another rank has ended. */
+  failure: LibraryError | undefined
   /** How many collective calls it has made, and messages to and from each rank. */
   readonly counts = new Map<string, number>()
 
@@ -59,7 +67,23 @@ class Member {
       this.#file = RankFile.of(this.id, this.size)
       this.#file?.enter(this.rank, ownThread())
     }
+    if (this.isLost()) throw this.failure
     return this.#file?.threads.includes(0) === false
+  }
+
+  /** Has a rank ended that others wait for? Then their work goes on with incomplete results. */
+  isLost(): boolean {
+    const rank = this.#file?.threads.findIndex(isGone) ?? -1
+    if (rank < 0) return false
+    this.isAborted = true
+    const why = `rank ${rank} has ended before it was done`
+    this.failure ??= new LibraryError(
+      'ncclCommGetAsyncError',
+      NCCL_RESULT['ncclRemoteError'] ?? 0,
+      'ncclRemoteError',
+      why,
+    )
+    return true
   }
 
   leave(): void {
@@ -122,7 +146,9 @@ export class SimulatedNccl implements NcclBackend {
   }
 
   isDone(communicator: number): boolean {
-    return this.#members.get(communicator)?.meet() ?? true
+    const member = this.#members.get(communicator)
+    if (member?.failure !== undefined) throw member.failure
+    return member?.meet() ?? true
   }
 
   call(): never {
@@ -208,6 +234,10 @@ class Share {
     if (!(handle.library instanceof SimulatedNccl)) throw new Error('it is simulated')
     const member = handle.library.member(handle.address)
     if (member === undefined) throw stateError('ERR_CLOSED', 'The communicator cannot be used any more')
+    if (member.failure !== undefined) {
+      handle.fail(member.failure)
+      throw member.failure
+    }
     if (use.driver.streamIsCapturing(use.handle)) {
       const why = 'On the simulator a call to ranks of other threads or processes cannot be captured'
       throw stateError('ERR_UNSUPPORTED', `${why}: call ${name} outside of the capture`)
@@ -231,11 +261,16 @@ class Share {
     this.#takers = name === 'ncclReduce' ? 1 : size
   }
 
+  /** Also where it cannot happen any more. */
+  #when(isReady: () => boolean): () => boolean {
+    return () => this.#member.isAborted || isReady() || this.#member.isLost()
+  }
+
   queueReads(): void {
     const given = this.#given
     if (given === undefined) return
     const memory = this.#part.memory.filter(({ access }) => access === 'in')
-    const isReady = (): boolean => this.#member.isAborted || given.isFree(this.#takers)
+    const isReady = this.#when(() => given.isFree(this.#takers))
     queueOnHost(
       this.#part,
       memory,
@@ -261,7 +296,7 @@ class Share {
         const sources = this.#taken.map((gift) => gift.take())
         destination?.set(partFor(operation, combined(operation, sources), sources.length))
       },
-      () => this.#member.isAborted || this.#taken.every(({ isGiven }) => isGiven),
+      this.#when(() => this.#taken.every(({ isGiven }) => isGiven)),
     )
   }
 
@@ -269,7 +304,7 @@ class Share {
   queueEnd(): void {
     const given = this.#given
     if (given === undefined) return
-    const isReady = (): boolean => this.#member.isAborted || given.isTaken(this.#takers)
+    const isReady = this.#when(() => given.isTaken(this.#takers))
     queueOnHost(this.#part, [], 0, () => this.#bytes?.close(), isReady)
   }
 }
