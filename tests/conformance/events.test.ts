@@ -87,6 +87,23 @@ onEveryBackend('events', (bench) => {
     }
   })
 
+  test('O6 an interprocess event is recorded again once its record before is done, and the stream waits for that', async () => {
+    for (const interprocess of [true, false]) {
+      using event = device.createEvent({ interprocess })
+      using held = bench.stream()
+      using other = bench.stream()
+      {
+        using _latch = bench.latch(held)
+        held.record(event)
+        other.record(event)
+        if (!interprocess) await other.finished()
+        assert.deepEqual([other.query(), event.query()], [!interprocess, !interprocess])
+      }
+      await event.finished()
+      assert.deepEqual([other.query(), event.query()], [true, true])
+    }
+  })
+
   test('O6 the simulator shares no events: ERR_UNSUPPORTED', (t) => {
     if (bench.name !== 'sim') return t.skip('this driver shares events')
     using event = device.createEvent({ interprocess: true })
