@@ -103,7 +103,9 @@ declare module './device.js' {
      * @throws {Error} ERR_OUT_OF_RANGE, ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for options that exclude each
      * other; ERR_CLOSED, ERR_DEVICE_MISMATCH for a stream or pool of another device, ERR_UNSUPPORTED while it captures
      * @throws {CudaError} 2, CUDA_ERROR_OUT_OF_MEMORY, which says what is free and on which streams the rest was allocated.
-     * Unused memory of pools was returned before; frees behind unfinished work are not waited for
+     * Unused memory of pools was returned before; frees behind unfinished work are not waited for. 906,
+     * CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, on the null stream, where a blocking stream of the device captures, of this thread
+     * or another: pass `stream`
      * @example
      * ```ts
      * const samples = new Float32Array([1, 2, 3])

@@ -118,6 +118,12 @@ export const probeDeclarations = (members: readonly (readonly string[])[]): stri
 #else
 #define cuda_streams_probe(CsN, ...) extern "C" { __attribute__((used)) __device__ ::cuda_streams::signature<decltype(__VA_ARGS__)>::type cuda_streams_signature_##CsN = ::cuda_streams::signature<decltype(__VA_ARGS__)>::value; __attribute__((used)) __device__ decltype(__VA_ARGS__)* cuda_streams_kernel_##CsN = &__VA_ARGS__; }
 #endif
+// NVRTC 12.0 lacks the other: there no member of a struct that a kernel takes may have an operator & of its own.
+#if __CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ < 4
+#define cuda_streams_address(...) &__VA_ARGS__
+#else
+#define cuda_streams_address(...) __builtin_addressof(__VA_ARGS__)
+#endif
 struct __half; struct __half2; struct __nv_bfloat16; struct __nv_bfloat162;
 namespace cuda_streams {
 template <unsigned char... CsB> struct bytes {};
@@ -160,13 +166,18 @@ ${members.map((names, index) => structDeclarations(index + 1, names)).join('\n')
 }
 `
 
+/**
+ * The offset is a constant by __INTADDR__, of which all versions of NVRTC make `offsetof`: those before 13.5 have no __builtin_offsetof. In a
+ * template's argument NVRTC 12.0 takes the bracket behind it for "greater than".
+ */
 function structDeclarations(number: number, names: readonly string[]): string {
   const members = names.map(
     (
       name,
       index,
-    ) => `template <class CsT, class CsV = void> struct member_${number}_${index} { typedef bytes<0> type; };
-template <class CsT> struct member_${number}_${index}<CsT, decltype(void(sizeof(decltype(CsT::${name}))))> : joined<bytes<1>, typename word<__builtin_offsetof(CsT, ${name})>::type, typename described<decltype(CsT::${name})>::type> {};`,
+    ) => `template <class CsT> struct offset_${number}_${index} { enum : unsigned { value = __INTADDR__(cuda_streams_address(((CsT*)0)->${name})) }; };
+template <class CsT, class CsV = void> struct member_${number}_${index} { typedef bytes<0> type; };
+template <class CsT> struct member_${number}_${index}<CsT, decltype(void(sizeof(decltype(CsT::${name}))))> : joined<bytes<1>, typename word<offset_${number}_${index}<CsT>::value>::type, typename described<decltype(CsT::${name})>::type> {};`,
   )
   const types = names.map((_, index) => `, typename member_${number}_${index}<CsT>::type`)
   return [

@@ -65,6 +65,8 @@ export class HandleLibrary<N extends string> {
 
 /** How a handle is made and destroyed. */
 export interface HandleLife {
+  /** Throws where the library could not make one now, on the simulator too. */
+  check?(): void
   /** Makes one. The context is current. */
   make(): number
   /** Undefined: handles have nothing of their objects, and the next object uses this one again. */
@@ -86,13 +88,14 @@ export class LibraryHandle extends NativeResource {
   constructor(
     library: HandleLibrary<never>,
     readonly device: Device,
-    { make, destroy }: HandleLife,
+    { check, make, destroy }: HandleLife,
   ) {
     super()
     const unused = library.unused(device)
     this.#unused = unused
     const { libraries } = driverOf(device)
     const begin = (): number => {
+      check?.()
       const ended = unused.splice(0)
       if (device.driver === 'sim') return SIMULATED
       for (const address of ended) destroy?.(address)

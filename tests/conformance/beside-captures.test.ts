@@ -77,6 +77,15 @@ onEveryBackend('beside a capture', (bench) => {
       await device.finished()
     })
 
+    test(`R5 the null stream allocates nothing while a blocking stream captures, and another stream does: ${mode}`, () => {
+      using blocking = working({ nonBlocking: false })
+      using stream = working()
+      blocking.beginCapture(mode)
+      refusedByDriver(() => device.alloc(1024), 906)
+      device.alloc(1024, { stream }).close()
+      assert.equal(blocking.endCapture().nodeCount, 0)
+    })
+
     test(`M9 memory whose allocation stream was closed while it captured is freed later, and invalidates nothing: ${mode}`, async () => {
       for (const order of [
         'buffer, allocationStream',

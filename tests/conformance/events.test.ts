@@ -87,6 +87,23 @@ onEveryBackend('events', (bench) => {
     }
   })
 
+  test('O6 an interprocess event is recorded again once its record before is done, and the stream waits for that', async () => {
+    for (const interprocess of [true, false]) {
+      using event = device.createEvent({ interprocess })
+      using held = bench.stream()
+      using other = bench.stream()
+      {
+        using _latch = bench.latch(held)
+        held.record(event)
+        other.record(event)
+        if (!interprocess) await other.finished()
+        assert.deepEqual([other.query(), event.query()], [!interprocess, !interprocess])
+      }
+      await event.finished()
+      assert.deepEqual([other.query(), event.query()], [true, true])
+    }
+  })
+
   test('O6 an event opened from bytes is the other process’s, and cannot be exported again', async () => {
     using event = device.createEvent({ interprocess: true })
     using stream = bench.stream()

@@ -5,6 +5,21 @@ import { onEveryBackend } from '../helpers/suite.js'
 import { runScenario } from './child.js'
 import type { Scenario } from './children/scenarios.js'
 
+const WAITS_IN_A_WORKER = [
+  ...[
+    'stream',
+    'event',
+    'an event that is recorded again',
+    'device',
+    'a stream that waits for it',
+    'upload',
+    'download',
+  ],
+  ...['large upload', 'large download', 'uploader', 'downloader', 'host function', 'callback', 'promise', 'value'],
+  ...['an aborted wait for a stream', 'an aborted wait for an event', 'an aborted wait for the device'],
+  ...['all at once', 'disposal'],
+]
+
 onEveryBackend('the life of the process', (bench) => {
   const ends = async (scenario: Scenario, expected: string): Promise<void> => {
     const { code, stdout, stderr } = await runScenario(bench, scenario)
@@ -16,6 +31,9 @@ onEveryBackend('the life of the process', (bench) => {
     test(`C4 a pending finished() keeps the process alive: ${what}`, () =>
       ends(`pending${what}`, 'waiting\nfinished\nend\n'))
   }
+
+  test('C4 in a worker that nothing else keeps alive, every kind of wait comes to its end', () =>
+    ends('waitsInAWorker', WAITS_IN_A_WORKER.map((way) => `${way}\n`).join('')))
 
   test('C4 a pending host function keeps the process alive', () =>
     ends('pendingHostFunction', 'waiting\nhost function\nend\n'))

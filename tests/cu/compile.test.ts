@@ -165,6 +165,21 @@ test('structs and vectors by value are what the compiler lays out', { skip }, as
   ])
 })
 
+test('a member is where the compiler lays it out, also where its & is not its address', { skip }, async () => {
+  const made = await compile(`
+    struct Odd { int v; __device__ int *operator&() { return nullptr; } };
+    struct P { char first; Odd odd; double last[2]; };
+    __global__ void k(P p) {}`)
+  assert.deepEqual(signaturesOf(made), ['k(p: P)'])
+  assert.deepEqual(
+    made.structs.map(({ name, struct: { byteLength } }) => [name, byteLength]),
+    [
+      ['Odd', 4],
+      ['P', 24],
+    ],
+  )
+})
+
 test('a pointer in a struct is an address, and said to be one', { skip }, async () => {
   const made = await compile(
     'struct Node { Node *next; float v; }; struct P { const float *from; int n; int *to[2]; }; __global__ void k(P p, Node *all) { p.to[0][0] = p.from[p.n] + all->v; }',

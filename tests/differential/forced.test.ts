@@ -43,6 +43,27 @@ describe('a random program', { timeout: 3_600_000 }, () => {
     )
   })
 
+  it('whose wait is refused has recorded the event that was given: one that waits for it is in that capture', async () => {
+    // The capture of s2 goes on; s1, whose capture was invalidated, may not wait: it joins by the event later.
+    const [sync, waitBy, waitExternal] = [
+      [15, 1],
+      [70, 1, 2, 0],
+      [39, 1, 0],
+    ]
+    const steps = [[37, 2, 1, [[23, 2, 2]]], [23, 1, 0], sync, waitBy, [24, 1], waitExternal, [0, 1]]
+    const streams = [
+      [0, 0, 0],
+      [9, 0, 0],
+      [6, 0, 0],
+    ]
+    const events = [
+      [0, 0],
+      [0, 0],
+    ]
+    const { broken } = await on(decode([1, 0, streams, events, steps, 5]), 0)
+    assert.deepEqual(broken, [])
+  })
+
   it('is the same after it was written down and read', () => {
     fc.assert(
       fc.property(programs(2), (program) => assert.deepEqual(decode(encode(program)), structuredClone(program))),

@@ -1,6 +1,6 @@
 /** Plays a program on a device, real or simulated, and writes down what the rules force of all that can be seen. */
 import { setImmediate as turn } from 'node:timers/promises'
-import { Stream } from 'cuda-streams'
+import { CudaError, Stream } from 'cuda-streams'
 import type { Latch } from '../helpers/latch.js'
 import type { Workbench } from '../helpers/workbench.js'
 import { GraphSteps } from './graph-steps.js'
@@ -429,17 +429,18 @@ class Player {
   }
 
   /** One stream waits for another by an event of the program. */
+  /** A record of the event, then a wait for it. Where only the wait is refused, the event is recorded. */
   #waitBy({ stream, other, event }: StepOf<'waitBy'>): string {
-    const result = outcome(() => {
-      this.#stage.stream(stream).wait(this.#stage.stream(other), { event: this.#stage.event(event) })
+    return outcome(() => {
+      try {
+        this.#stage.stream(stream).wait(this.#stage.stream(other), { event: this.#stage.event(event) })
+      } catch (error) {
+        if (error instanceof CudaError && error.call === 'cuStreamWaitEvent') this.#rules.record(other, event)
+        throw error
+      }
       this.#rules.record(other, event)
       this.#rules.wait(stream, event)
     })
-    if (result.startsWith('!CudaError')) {
-      this.#rules.mark(other)
-      this.#rules.loseEvent(event)
-    }
-    return result
   }
 
   /** A wait that is given up before it begins. */

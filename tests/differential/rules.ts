@@ -224,11 +224,6 @@ export class Rules {
     if (capture.origin === key) this.#captures.splice(this.#captures.indexOf(capture), 1)
   }
 
-  /** Whether it was recorded nobody says, since the call failed. */
-  loseEvent(event: number): void {
-    this.#event(event).captured = { capture: new Capture(-1, [], []), front: new Set() }
-  }
-
   /** The event is destroyed, and another takes its place. */
   renewEvent(event: number): void {
     this.#events[event] = { point: 0n }

@@ -633,6 +633,8 @@ static R record(Event *e, Stream *s) {
   double *time = 0;
   Op *o = op(RECORD, s); o->entry = e->flags != 2;
   if ((e->flags & 2) == 0) { time = calloc(1, sizeof *time); o->time = time; }
+  /* A record of an interprocess event waits for the one before. */
+  if (e->flags & 4) { pthread_mutex_lock(&g); o->marks = malloc(sizeof(Mark) * (size_t)(e->nmarks + 1)); memcpy(o->marks, e->marks, sizeof(Mark) * (size_t)e->nmarks); o->nmarks = e->nmarks; o->marks[o->nmarks++] = e->mark; pthread_mutex_unlock(&g); }
   enqueue(o);
   pthread_mutex_lock(&g); e->capture = 0; e->recorded = 1; e->mark = tail(s); e->mark.seq = o == 0 ? 0 : e->mark.seq; e->nmarks = 0; e->time = time; pthread_mutex_unlock(&g);
   return OK; }

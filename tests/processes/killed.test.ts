@@ -10,7 +10,7 @@ import { root } from '../helpers/root.js'
 import { freePort } from './run-ranks.js'
 
 const RANKS = 3
-const ROUNDS = runs({ quick: 2, normal: 8, nightly: 100 })
+const ROUNDS = runs({ quick: 1, normal: 2, nightly: 100 })
 /** Longer than it takes to notice a rank that is gone, and to give up a rank that never came. */
 const LONGEST = 45_000
 const skip = process.platform === 'linux' ? false : 'processes share simulated memory on Linux only'

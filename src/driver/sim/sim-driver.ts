@@ -573,7 +573,7 @@ export class SimDriver implements Driver, WorkQueue {
       return
     }
     this.#captures.refuseImplicit(stream, 'cuEventRecord')
-    this.machine.recorded(event, this.#recordOperation(stream, event.flags))
+    this.machine.recorded(event, this.#recordOperation(stream, event))
   }
 
   /** A record without timing comes after these where it is no work. */
@@ -583,9 +583,10 @@ export class SimDriver implements Driver, WorkQueue {
 
   /**
    * A record of a plain event on a blocking stream comes after the null stream's work, and yet the stream is no busier by it:
-   * a query of an idle one is true.
+   * a query of an idle one is true. A record of an interprocess event comes after its record before, on whatever stream.
    */
-  #recordOperation(stream: SimStream, flags: number): SimOperation {
+  #recordOperation(stream: SimStream, { flags, record }: SimEvent): SimOperation {
+    if ((flags & EventFlag.INTERPROCESS) !== 0) return this.machine.enqueueRecord(stream, record)
     if (isRecordWork(flags) || stream.nonBlocking || stream === stream.device.nullStream)
       return this.machine.enqueueRecord(stream)
     return this.machine.recordBeside(stream, this.#recordedAfter(stream))

@@ -1,6 +1,9 @@
 /** cuFFT as a C library: its functions, numbers and plans. A test compares them with cufft.h. */
 import { VARIABLES } from '../../base/environment-variables.js'
-import type { Device } from '../../device.js'
+import { CudaError } from '../../base/errors.js'
+import { type Device, driverOf } from '../../device.js'
+import { CUresult } from '../../driver/cuda-results.js'
+import { defaultStream } from '../../driver/driver.js'
 import { allocateOn, type DeviceBuffer } from '../../memory/device-buffer.js'
 import type { StreamImpl } from '../../streams/stream-impl.js'
 import { HandleLibrary, LibraryHandle } from '../handle-library.js'
@@ -76,6 +79,7 @@ export class FftPlan extends LibraryHandle {
     // The simulator needs none. It has one all the same, so that two transforms that would share it on a GPU are found.
     let workBytes = shape.complexBytes
     super(cufft, device, {
+      check: () => refuseBesideCapture(device),
       make() {
         const { memory } = cufft
         cufft.call('cufftCreate', memory.address + RESULT)
@@ -123,6 +127,22 @@ export class FftPlan extends LibraryHandle {
     this.#areas.delete(use)
   }
 }
+
+/**
+ * cuFFT works on the null stream while it makes a plan, and says no more than CUFFT_INTERNAL_ERROR where a blocking stream captures. To be told
+ * of the null stream is refused then, too, and invalidates nothing.
+ */
+function refuseBesideCapture(device: Device): void {
+  try {
+    driverOf(device).streamIsCapturing(defaultStream(device.ordinal, 0))
+  } catch (error) {
+    if (!(error instanceof CudaError) || error.number !== CUresult.STREAM_CAPTURE_IMPLICIT) throw error
+    throw new CudaError(error.call, error.number, error.code, BESIDE_CAPTURE)
+  }
+}
+
+const BESIDE_CAPTURE =
+  'cuFFT works on the null stream while it makes a plan, and a blocking stream captures: make the Fft before the capture begins, or capture on a non-blocking stream'
 
 /** Makes the plan. Returns how many bytes it works in, which cuFFT does not allocate by itself. */
 function planTransform(plan: number, { type, sizes, batch }: FftShape): number {

@@ -42,6 +42,8 @@ export class Fft extends HandleOwner {
    * ERR_DEADLOCK inside a host function and while a stream waits for a promise; ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE;
    * ERR_OUT_OF_RANGE for sizes that are out of range, and a device that does not exist; ERR_CLOSED for a closed stream;
    * ERR_DEVICE_MISMATCH if stream and device are not one device
+   * @throws {CudaError} 906, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, while a blocking stream of the device captures, of this thread or another,
+   * which is not invalidated: cuFFT works on the null stream meanwhile
    * @throws {LibraryError} if cuFFT refuses
    */
   constructor(options: FftOptions) {

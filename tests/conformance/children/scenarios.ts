@@ -163,6 +163,83 @@ const withBench = {
     if (isMainThread) await again()
   },
 
+  /** Only the waits keep the event loop of a worker alive: the timers that end them do not. */
+  waitsInAWorker: async (bench) => {
+    if (isMainThread) {
+      await again()
+      return
+    }
+    const { device } = bench
+    using stream = bench.stream()
+    using other = bench.stream()
+    using buffer = device.alloc(64, { stream })
+    using large = device.alloc(5 * 2 ** 20, { stream })
+    using event = device.createEvent()
+    using flags = device.allocPinned(8)
+    const word = flags.view(BigInt64Array)
+    const aborted = async (waitFor: (signal: AbortSignal) => Promise<void>): Promise<void> => {
+      const controller = new AbortController()
+      const wait = waitFor(controller.signal)
+      // The abort comes from a timer that keeps nothing alive, while another wait is pending.
+      setTimeout(() => controller.abort(), 1).unref()
+      await Promise.all([wait.catch(() => {}), stream.finished()])
+    }
+    const ways: Readonly<Record<string, () => Promise<unknown>>> = {
+      stream: () => stream.finished(),
+      event: () => stream.record(event).finished(),
+      'an event that is recorded again': () => {
+        const first = stream.record(event).finished()
+        return Promise.all([first, stream.record(event).finished()])
+      },
+      device: () => device.finished(),
+      'a stream that waits for it': () => other.wait(stream).finished(),
+      upload: () => stream.upload(buffer, new Uint8Array(64)),
+      download: () => stream.download(buffer),
+      'large upload': () => stream.upload(large, new Uint8Array(large.byteLength)),
+      'large download': () => stream.download(large),
+      uploader: async () => {
+        const writer = stream.uploader(buffer).getWriter()
+        await writer.write(new Uint8Array(64))
+        await writer.close()
+      },
+      downloader: async () => {
+        for await (const _ of stream.downloader(buffer, { chunkBytes: 16 }));
+      },
+      'host function': () => new Promise<void>((resolve) => stream.launchHostFunc(resolve)),
+      callback: () => new Promise<void>((resolve) => stream.addCallback(() => resolve(), undefined)),
+      promise: () => other.wait(stream.finished()).finished(),
+      value: () => {
+        word[0] = 0n
+        setTimeout(() => void word.fill(1n), 2).unref()
+        return stream.waitValue(flags, 1).finished()
+      },
+      'an aborted wait for a stream': () => aborted((signal) => stream.finished({ signal })),
+      'an aborted wait for an event': () => aborted((signal) => stream.record(event).finished({ signal })),
+      'an aborted wait for the device': () => aborted((signal) => device.finished({ signal })),
+      'all at once': () =>
+        Promise.all([
+          stream.finished(),
+          device.finished(),
+          stream.upload(buffer, new Uint8Array(64)),
+          new Promise<void>((resolve) => stream.launchHostFunc(resolve)),
+          stream.download(buffer),
+          stream.record(event).finished(),
+        ]),
+      disposal: async () => {
+        await using made = bench.stream()
+        made.wait(stream)
+      },
+    }
+    for (const [way, wait] of Object.entries(ways)) {
+      for (const milliseconds of [undefined, 0, 2, 30]) {
+        const latch = milliseconds === undefined ? undefined : bench.latch(stream)
+        setTimeout(() => latch?.open(), milliseconds).unref()
+        await wait()
+      }
+      say(way)
+    }
+  },
+
   /** H3: what a host function throws is an uncaught exception, and the stream goes on. */
   throwing: async (bench) => {
     process.on('uncaughtException', (error) => say(`uncaught ${error instanceof Error ? error.message : error}`))

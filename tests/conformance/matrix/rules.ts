@@ -156,6 +156,10 @@ const RULES = {
     what: 'asks what the driver tells of a stream that captures, too; but not of the null stream while a blocking one does',
     nullBesideBlocking: refused('906'),
   },
+  'works on the null stream': {
+    what: 'has a library work on the null stream, where no blocking stream may capture: refused before, which no capture minds',
+    nullBesideBlocking: refused('906'),
+  },
   'waits for its device': {
     what: 'lets the stream wait for all work of its device, where a stream may capture',
     capturing: refused('900'),

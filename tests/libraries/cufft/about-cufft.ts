@@ -54,7 +54,8 @@ const calls: readonly Call[] = [
       ...['new Fft', 'Fft#type', 'Fft#shape', 'Fft#batch', 'Fft#inputBytes', 'Fft#outputBytes'],
       ...['Fft#close', 'Fft#[Symbol.dispose]'],
     ],
-    act: 'makes',
+    act: 'works on the null stream',
+    on: 'null',
     waits: 'loading',
     lacks,
     prepare: (scene) => () => {

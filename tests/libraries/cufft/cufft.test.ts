@@ -5,7 +5,7 @@ import type { DeviceBuffer, Graph, Stream } from 'cuda-streams'
 import { Fft, type FftType } from 'cuda-streams/cufft'
 import { Sanitizer } from 'cuda-streams/sanitizer'
 import { explore } from 'cuda-streams/sim'
-import { insideHostFunction, refused } from '../../conformance/expect.js'
+import { insideHostFunction, refused, refusedByDriver } from '../../conformance/expect.js'
 import { onEveryBackend } from '../../helpers/suite.js'
 import { simWorkbench, type Workbench } from '../../helpers/workbench.js'
 
@@ -185,12 +185,27 @@ onEveryBackend('cuFFT', (bench: Workbench) => {
   })
 
   it('on a stream that captures, a plan that has not worked there is refused, and the capture goes on', () => {
-    using fft = new Fft({ type: 'c2c', shape: [4], stream })
-    using data = stream.device.alloc(32, { stream })
-    stream.beginCapture()
+    using capturing = bench.stream()
+    // cuFFT needs no memory to work in for some sizes: for a large prime it does.
+    using fft = new Fft({ type: 'c2c', shape: [4099], stream: capturing })
+    using data = stream.device.alloc(fft.inputBytes, { stream: capturing })
+    capturing.beginCapture()
     refused(() => fft.forward(data), 'ERR_UNSUPPORTED', /transform once on this stream before the capture/)
-    stream.endCapture().close()
+    assert.equal(capturing.endCapture().nodeCount, 0)
   })
+
+  for (const mode of ['global', 'threadLocal', 'relaxed'] as const) {
+    it(`no plan is made while a blocking stream captures, and the capture goes on: ${mode}`, () => {
+      using blocking = bench.stream({ nonBlocking: false })
+      const make = (): Fft => new Fft({ type: 'c2c', shape: [8], stream })
+      blocking.beginCapture(mode)
+      const { code, message } = refusedByDriver(make, 906)
+      assert.equal(code, 'CUDA_ERROR_STREAM_CAPTURE_IMPLICIT')
+      assert.match(message, /make the Fft before the capture begins/)
+      assert.equal(blocking.endCapture().nodeCount, 0)
+      make().close()
+    })
+  }
 
   it('refuses what is no transform, and says what is', () => {
     const make = (options: object) => () => new Fft(options as never)

@@ -92,8 +92,8 @@ export class Machine implements Steps {
     return operation
   }
 
-  enqueueRecord(stream: SimStream): SimOperation {
-    return this.#queue(stream, SimOperationKind.INSTANT, 0)
+  enqueueRecord(stream: SimStream, after?: SimOperation): SimOperation {
+    return this.#queue(stream, SimOperationKind.INSTANT, 0, undefined, 0, undefined, after)
   }
 
   /** Queues a wait. On a blocking stream it waits for nothing else: only work waits for the null stream's. */
