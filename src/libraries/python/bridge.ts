@@ -17,6 +17,7 @@ forgotten = [] # numbers of objects of JavaScript that Python had
 last = 0
 count = 0
 reply = b''
+to_json = json.JSONEncoder(allow_nan=False).encode  # json.dumps() makes one for each call
 
 def configure():
     sys.executable = installation['executable']
@@ -184,13 +185,23 @@ def decoded(value):
 
 def run(code, names):
     global count
-    main.update(decoded(names))
     count += 1
     name = '<run %d from JavaScript>' % count
     source = textwrap.dedent(code).strip('\\n')
     compiled = compile(source, name, 'exec')
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
-    exec(compiled, main)
+    given = decoded(names)
+    before = {key: main[key] for key in given if key in main}
+    main.update(given)
+    try:
+        exec(compiled, main)
+    finally:
+        for key, value in given.items():
+            # What the code has assigned stays.
+            if main.get(key, main) is value:
+                del main[key]
+                if key in before:
+                    main[key] = before[key]
 
 def evaluate(expression, names):
     name = '<expression from JavaScript>'
@@ -215,8 +226,10 @@ STREAM_MEMBERS = ('cuda_stream', 'ptr', 'handle')
 def stream_handle(value):
     protocol = getattr(value, '__cuda_stream__', None)
     if protocol is not None:
-        version, handle = protocol() if callable(protocol) else protocol
-        return [int(version), int(handle)]
+        reply = protocol() if callable(protocol) else protocol
+        if isinstance(reply, (list, tuple)):
+            reply = [int(each) if hasattr(each, '__int__') else each for each in reply]
+        return deep(reply)  # the library checks it
     if 'stream' in type(value).__name__.lower():
         for name in STREAM_MEMBERS:
             handle = getattr(value, name, None)
@@ -312,9 +325,9 @@ def respond(request):
         released, operation, *arguments = json.loads(request)
         release(released)
         answer = [True, OPERATIONS[operation](*arguments)]
-        text = json.dumps(answer, allow_nan=False)
+        text = to_json(answer)
     except BaseException as error:
-        text = json.dumps([False, [name_of(type(error)), message_of(error), lines_of(error)]])
+        text = to_json([False, [name_of(type(error)), message_of(error), lines_of(error)]])
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()  # the interpreter is never finalised, so nobody else would
@@ -323,7 +336,7 @@ def respond(request):
     gone = []
     while forgotten:  # other threads may add to it meanwhile
         gone.append(forgotten.pop())
-    return (text[:-1] + ', %s]' % json.dumps(gone)).encode()
+    return ('%s, %s]' % (text[:-1], to_json(gone) if gone else '[]')).encode()
 
 def answer(address, length, room):
     """Answers the request at an address, or repeats the last reply if the request is empty. Returns the length of the reply."""

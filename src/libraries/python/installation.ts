@@ -93,7 +93,7 @@ function likelyExecutable(): readonly [source: string, executable: string] {
   const tried = [...onPath.sort(namesFirst), ...roots.map((root) => join(String(root), 'shims', 'python3'))]
   const executable = tried.find(isExecutable)
   if (executable !== undefined) return [onPath.includes(executable) ? 'the PATH' : 'pyenv', executable]
-  throw unusable(`neither VIRTUAL_ENV nor CONDA_PREFIX is set, and the PATH has no python3 (${PATH ?? ''}). ${SET}`)
+  throw unusable(`neither VIRTUAL_ENV nor CONDA_PREFIX is set, and the PATH has no python3 (${PATH ?? ''}): ${SET}`)
 }
 
 /** Each `python3` comes before each `python`, which may be another version; the order of the PATH is kept otherwise. */

@@ -43,6 +43,7 @@ export type PythonArgument =
   | PythonObject
   | Stream
   | DLPackTensor
+  | CudaArrayInterface
   | ArrayBufferView
   | readonly PythonArgument[]
   | { readonly [key: string]: PythonArgument }
@@ -262,7 +263,9 @@ export class PythonObject extends ClosableObject implements PythonStreamLike, DL
    * @throws {Error} ERR_CLOSED
    */
   __cuda_stream__(): readonly [version: number, handle: number] {
-    return pairOf(ask(this, 'stream'))
+    const reply = decode(interpreterOf(this), ask(this, 'stream'))
+    // The library checks it, as it does the reply of any object with this method.
+    return reply as unknown as readonly [number, number]
   }
 
   /**

@@ -95,7 +95,7 @@ export class Python extends LibraryObject {
   /**
    * Runs statements in `__main__`, where their names stay defined.
    * @param code The statements. What all lines are indented by is removed.
-   * @param names Names that are defined before.
+   * @param names Names that it may use besides, only while it runs.
    * @throws {PythonError} what the code raises, SystemExit and KeyboardInterrupt, too
    * @throws {Error} ERR_INVALID_ARG_TYPE
    * @example
@@ -112,7 +112,7 @@ export class Python extends LibraryObject {
   /**
    * The value of an expression in `__main__`.
    * @param expression The expression.
-   * @param names Names that it may use besides, only here.
+   * @param names Names that it may use besides, only while it is evaluated.
    * @throws {PythonError} what it raises
    * @throws {Error} ERR_INVALID_ARG_TYPE
    */
