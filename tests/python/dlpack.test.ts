@@ -1,6 +1,6 @@
 /**
  * Memory that Python's libraries and ours hand to each other in one process. NumPy proves on any machine how capsules are
- * made, taken and given back, and so does Warp in memory of the host. PyTorch, CuPy and Warp on a GPU prove the order: each exchange
+ * made, taken and given back, and so do Warp and JAX in memory of the host. PyTorch, CuPy and Warp on a GPU prove the order: each exchange
  * has a counterpart without its wait, whose writer is held until the reader is done.
  */
 import assert from 'node:assert/strict'
@@ -252,6 +252,25 @@ v3 = warp.from_dlpack(vectors, dtype=warp.vec3)`,
       () => py.run('warp.from_dlpack(capsule)', { capsule }),
       (error) => error instanceof PythonError && /valid DLPack capsule/.test(error.message),
     )
+  })
+})
+
+const noJax = lackOf('jax')
+if (noJax !== undefined) console.log(`skipped: ${noJax}`)
+
+describe('JAX and memory of the host', { skip: noJax ?? false }, () => {
+  it('takes ours, and its arrays are seen and copied', () => {
+    const py = pythonHere()
+    using pinned = device.allocPinned(4 * 24)
+    pinned.view(Float32Array).set(Array.from({ length: 24 }, (_, index) => index))
+    using shared = py.share(pinned, { dtype: 'f32', shape: [4, 6] })
+    const doubled = py
+      .import('jax.numpy')
+      .invoke('multiply', [py.evaluate('jax.numpy.from_dlpack(x)', { x: shared }), 2])
+    const { data, shape, readOnly } = doubled.arrayView(Float32Array)
+    assert.deepEqual([data[23], shape, readOnly], [46, [4, 6], true])
+    assert.deepEqual([...doubled.get('T').arrayCopy(Float32Array).data.slice(0, 3)], [0, 12, 24])
+    refused(() => fromDLPack(doubled), 'ERR_UNSUPPORTED', /pageable memory/)
   })
 })
 

@@ -105,11 +105,11 @@ export class Interpreter {
   /** @throws PythonError */
   ask(operation: string, ...given: readonly Wire[]): Wire {
     const request = JSON.stringify([this.#released.splice(0), operation, ...given])
-    this.#makeRoom(MOST_BYTES * request.length)
+    this.#reserve(MOST_BYTES * request.length)
     const { written } = ENCODER.encodeInto(request, this.#frame.bytes)
     let length = this.#answer(this.#frame.address, written, this.#frame.bytes.length)
     if (length > this.#frame.bytes.length) {
-      this.#makeRoom(length)
+      this.#reserve(length)
       length = this.#answer(this.#frame.address, 0, this.#frame.bytes.length)
     }
     this.#passed.length = 0
@@ -160,7 +160,7 @@ export class Interpreter {
     return `Python(${this.version})`
   }
 
-  #makeRoom(length: number): void {
+  #reserve(length: number): void {
     if (length <= this.#frame.bytes.length) return
     this.#frame.free()
     this.#frame = new NativeMemory(16 * Math.ceil(length / 8))

@@ -130,7 +130,7 @@ export class PythonObject extends ClosableObject implements PythonStreamLike, DL
    * @throws {Error} ERR_CLOSED, ERR_INVALID_ARG_TYPE
    */
   get(name: string): PythonObject {
-    return this.#object('get', checkName(name))
+    return objectFrom(heldOf(this), 'get', checkName(name))
   }
 
   /**
@@ -141,7 +141,7 @@ export class PythonObject extends ClosableObject implements PythonStreamLike, DL
    * @throws {Error} ERR_CLOSED, ERR_INVALID_ARG_TYPE
    */
   set(name: string, value: PythonArgument): void {
-    ask(this, 'set', checkName(name), encode(interpreterOf(this), value))
+    ask(heldOf(this), 'set', checkName(name), encode(interpreterOf(this), value))
   }
 
   /**
@@ -151,7 +151,7 @@ export class PythonObject extends ClosableObject implements PythonStreamLike, DL
    * @throws {Error} ERR_CLOSED, ERR_INVALID_ARG_TYPE
    */
   item(key: PythonArgument): PythonObject {
-    return this.#object('item', encode(interpreterOf(this), key))
+    return objectFrom(heldOf(this), 'item', encode(interpreterOf(this), key))
   }
 
   /**
@@ -162,7 +162,7 @@ export class PythonObject extends ClosableObject implements PythonStreamLike, DL
    * @throws {Error} ERR_CLOSED, ERR_INVALID_ARG_TYPE
    */
   setItem(key: PythonArgument, value: PythonArgument): void {
-    ask(this, 'set item', encode(interpreterOf(this), key), encode(interpreterOf(this), value))
+    ask(heldOf(this), 'set item', encode(interpreterOf(this), key), encode(interpreterOf(this), value))
   }
 
   /**
@@ -173,7 +173,7 @@ export class PythonObject extends ClosableObject implements PythonStreamLike, DL
    * @throws {Error} ERR_CLOSED, ERR_INVALID_ARG_TYPE
    */
   call(args: readonly PythonArgument[] = [], keywords: PythonKeywords = {}): PythonObject {
-    return this.#object('call', ...encodeCall(this, args, keywords))
+    return objectFrom(heldOf(this), 'call', ...encodeCall(this, args, keywords))
   }
 
   /**
@@ -185,7 +185,7 @@ export class PythonObject extends ClosableObject implements PythonStreamLike, DL
    * @throws {Error} ERR_CLOSED, ERR_INVALID_ARG_TYPE
    */
   invoke(name: string, args: readonly PythonArgument[] = [], keywords: PythonKeywords = {}): PythonObject {
-    return this.#object('invoke', checkName(name), ...encodeCall(this, args, keywords))
+    return objectFrom(heldOf(this), 'invoke', checkName(name), ...encodeCall(this, args, keywords))
   }
 
   /**
@@ -194,7 +194,7 @@ export class PythonObject extends ClosableObject implements PythonStreamLike, DL
    * @throws {Error} ERR_CLOSED
    */
   number(): number {
-    return Number(decodeNumber(ask(this, 'number')))
+    return Number(decodeNumber(ask(heldOf(this), 'number')))
   }
 
   /**
@@ -203,7 +203,7 @@ export class PythonObject extends ClosableObject implements PythonStreamLike, DL
    * @throws {Error} ERR_CLOSED
    */
   bigint(): bigint {
-    return BigInt(decodeNumber(ask(this, 'bigint')))
+    return BigInt(decodeNumber(ask(heldOf(this), 'bigint')))
   }
 
   /**
@@ -212,7 +212,7 @@ export class PythonObject extends ClosableObject implements PythonStreamLike, DL
    * @throws {Error} ERR_CLOSED
    */
   text(): string {
-    return String(ask(this, 'text'))
+    return String(ask(heldOf(this), 'text'))
   }
 
   /**
@@ -221,7 +221,7 @@ export class PythonObject extends ClosableObject implements PythonStreamLike, DL
    * @throws {Error} ERR_CLOSED
    */
   boolean(): boolean {
-    return ask(this, 'boolean') === true
+    return ask(heldOf(this), 'boolean') === true
   }
 
   /**
@@ -231,7 +231,7 @@ export class PythonObject extends ClosableObject implements PythonStreamLike, DL
    * @throws {Error} ERR_CLOSED
    */
   value(): PythonValue {
-    return decode(heldOf(this).checkOpen().interpreter, ask(this, 'value'))
+    return decode(interpreterOf(this), ask(heldOf(this), 'value'))
   }
 
   /**
@@ -244,7 +244,7 @@ export class PythonObject extends ClosableObject implements PythonStreamLike, DL
    * @throws {Error} ERR_INVALID_ARG_TYPE if the elements have another type; ERR_CLOSED
    */
   arrayView<V extends ArrayBufferView>(type: ViewConstructor<V>): PythonArray<V> {
-    return takeArray(this, type, false)
+    return takeArray(heldOf(this), type, false)
   }
 
   /**
@@ -254,7 +254,7 @@ export class PythonObject extends ClosableObject implements PythonStreamLike, DL
    * @throws {Error} ERR_INVALID_ARG_TYPE if the elements have another type; ERR_CLOSED
    */
   arrayCopy<V extends ArrayBufferView>(type: ViewConstructor<V>): PythonArray<V> {
-    return takeArray(this, type, true)
+    return takeArray(heldOf(this), type, true)
   }
 
   /**
@@ -263,7 +263,7 @@ export class PythonObject extends ClosableObject implements PythonStreamLike, DL
    * @throws {Error} ERR_CLOSED
    */
   __cuda_stream__(): readonly [version: number, handle: number] {
-    const reply = decode(interpreterOf(this), ask(this, 'stream'))
+    const reply = decode(interpreterOf(this), ask(heldOf(this), 'stream'))
     // The library checks it, as it does the reply of any object with this method.
     return reply as unknown as readonly [number, number]
   }
@@ -275,9 +275,10 @@ export class PythonObject extends ClosableObject implements PythonStreamLike, DL
    * @throws {Error} ERR_CLOSED
    */
   __dlpack__(request: DLPackRequest): DLPackCapsule {
+    const impl = heldOf(this)
     if (!isOptionsObject(request)) throw invalidType('request', '{ stream, max_version }', request)
     const { stream, max_version: version } = request
-    const [pointer, versioned] = listOf(ask(this, 'dlpack', stream ?? null, [...version]))
+    const [pointer, versioned] = listOf(ask(impl, 'dlpack', stream ?? null, [...version]))
     return { pointer: Number(pointer), versioned: versioned === true }
   }
 
@@ -287,7 +288,7 @@ export class PythonObject extends ClosableObject implements PythonStreamLike, DL
    * @throws {Error} ERR_CLOSED
    */
   __dlpack_device__(): readonly [type: number, id: number] {
-    return pairOf(ask(this, 'dlpack device'))
+    return pairOf(ask(heldOf(this), 'dlpack device'))
   }
 
   /**
@@ -296,9 +297,8 @@ export class PythonObject extends ClosableObject implements PythonStreamLike, DL
    * @throws {Error} ERR_CLOSED
    */
   get __cuda_array_interface__(): CudaArrayInterface {
-    const impl = heldOf(this).checkOpen()
     // fromCudaArrayInterface() checks it, as it does a dict of any program.
-    return decode(impl.interpreter, ask(this, 'array interface')) as unknown as CudaArrayInterface
+    return decode(interpreterOf(this), ask(heldOf(this), 'array interface')) as unknown as CudaArrayInterface
   }
 
   /** Lets Python collect it. May be called twice. */
@@ -308,10 +308,6 @@ export class PythonObject extends ClosableObject implements PythonStreamLike, DL
 
   get [Symbol.toStringTag](): string {
     return 'PythonObject'
-  }
-
-  #object(operation: string, ...given: readonly Wire[]): PythonObject {
-    return objectOf(heldOf(this).interpreter, ask(this, operation, ...given))
   }
 
   static {
@@ -327,10 +323,13 @@ const heldOf = (value: unknown): HeldObject =>
 
 const interpreterOf = (value: unknown): Interpreter => heldOf(value).interpreter
 
-function ask(object: unknown, operation: string, ...given: readonly Wire[]): Wire {
-  const impl = heldOf(object).checkOpen()
+function ask(impl: HeldObject, operation: string, ...given: readonly Wire[]): Wire {
+  impl.checkOpen()
   return impl.interpreter.ask(operation, impl.wire, ...given)
 }
+
+const objectFrom = (impl: HeldObject, operation: string, ...given: readonly Wire[]): PythonObject =>
+  objectOf(impl.interpreter, ask(impl, operation, ...given))
 
 function checkName(name: unknown): string {
   if (typeof name === 'string') return name
@@ -450,12 +449,12 @@ export const encodeNames = (interpreter: Interpreter, names: PythonKeywords): Wi
 const arrayFor = (dtype: ElementTypeName): { readonly name: string } => elementType(dtype).array ?? Uint16Array
 
 function takeArray<V extends ArrayBufferView>(
-  object: unknown,
+  impl: HeldObject,
   type: ViewConstructor<V>,
   isCopied: boolean,
 ): PythonArray<V> {
-  const { interpreter } = heldOf(object)
-  const reply = ask(object, 'array', isCopied)
+  const { interpreter } = impl
+  const reply = ask(impl, 'array', isCopied)
   if (reply === null || typeof reply !== 'object' || Array.isArray(reply)) throw new TypeError('no array')
   const { type: name, shape, address, byteLength, readOnly, o } = reply as { readonly [key: string]: Wire }
   const [held, length, from] = [Number(o), Number(byteLength), Number(address)]
