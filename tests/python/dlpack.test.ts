@@ -103,6 +103,9 @@ describe('NumPy and pinned memory', { skip: noNumpy ?? false }, () => {
       const capsule = py.evaluate('tensor', { tensor })
       assert.match(capsule.text(), maxVersion ? /"dltensor_versioned"/ : /"dltensor"/)
       assert.equal(tensor.released, false)
+      refused(() => py.evaluate('tensor', { tensor }), 'ERR_CLOSED', /export the buffer once more/)
+      tensor.release()
+      assert.equal(tensor.released, false, 'Python has it')
       capsule.close()
       assert.equal(tensor.released, true)
     }

@@ -183,12 +183,16 @@ def decoded(value):
 
 # What JavaScript asks for.
 
+RUN, MOST_SOURCES = '<run %d from JavaScript>', 1000
+
 def run(code, names):
     global count
     count += 1
-    name = '<run %d from JavaScript>' % count
+    name = RUN % count
     source = textwrap.dedent(code).strip('\\n')
     compiled = compile(source, name, 'exec')
+    # For the tracebacks of functions that it defines. A server may run code for years.
+    linecache.cache.pop(RUN % (count - MOST_SOURCES), None)
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
     given = decoded(names)
     before = {key: main[key] for key in given if key in main}

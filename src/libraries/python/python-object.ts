@@ -31,7 +31,7 @@ export type PythonValue =
 /**
  * What Python can be given: null and undefined become None, a whole number an int, another number a float, a bigint an int, an array a list, a
  * plain object a dict. A typed array becomes a memoryview of a copy, which `numpy.asarray()` takes without another. A Stream becomes an
- * object with `__cuda_stream__`, which keeps it alive, and a DLPackTensor a capsule.
+ * object with `__cuda_stream__`, which keeps it alive. A DLPackTensor becomes a capsule, once.
  */
 export type PythonArgument =
   | undefined
@@ -415,7 +415,11 @@ function encodeEntries(
 /** An object that has a meaning of its own in Python. */
 function encodeObject(interpreter: Interpreter, value: object): Wire | undefined {
   if (isPythonObject(value)) return heldOf(value).checkOpen().wire
-  if (value instanceof DLPackTensor) return { c: [Number(value.pointer), value.versioned] }
+  if (value instanceof DLPackTensor) {
+    // From here on the capsule calls its deleter: a second one would, too.
+    value[implementation].take()
+    return { c: [Number(value.pointer), value.versioned] }
+  }
   if (value instanceof Stream) return { s: [interpreter.keep(value), Number(value[cudaStream]()[1])] }
   if (!ArrayBuffer.isView(value)) return undefined
   const bytes = bytesOf(value, 'An argument')
