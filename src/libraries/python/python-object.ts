@@ -420,7 +420,10 @@ function encodeObject(interpreter: Interpreter, value: object): Wire | undefined
     value[implementation].take()
     return { c: [Number(value.pointer), value.versioned] }
   }
-  if (value instanceof Stream) return { s: [interpreter.keep(value), Number(value[cudaStream]()[1])] }
+  if (value instanceof Stream) {
+    const [, handle] = value[cudaStream]()
+    return { s: [interpreter.keep(value), Number(handle)] }
+  }
   if (!ArrayBuffer.isView(value)) return undefined
   const bytes = bytesOf(value, 'An argument')
   return { m: [interpreter.pass(bytes), bytes.length, FORMATS[Object.prototype.toString.call(value)] ?? 'B'] }
