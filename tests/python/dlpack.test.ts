@@ -258,6 +258,37 @@ v3 = warp.from_dlpack(vectors, dtype=warp.vec3)`,
   })
 })
 
+const noTorch = lackOf('torch')
+if (noTorch !== undefined) console.log(`skipped: ${noTorch}`)
+
+describe('PyTorch and memory of the host', { skip: noTorch ?? false, timeout: 120_000 }, () => {
+  it('sees ours, and its tensors are seen, without a copy', () => {
+    const py = pythonHere()
+    using pinned = device.allocPinned(4 * 24)
+    const floats = pinned.view(Float32Array)
+    using shared = py.share(pinned, { dtype: 'f32', shape: [4, 6] })
+    using tensor = py.import('torch').invoke('from_dlpack', [shared])
+    tensor.invoke('fill_', [3])
+    assert.deepEqual([...new Set(floats)], [3])
+    const { data, shape, dtype } = tensor.arrayView(Float32Array)
+    data[0] = 8
+    assert.deepEqual([floats[0], tensor.item([0, 0]).number(), shape, dtype], [8, 8, [4, 6], 'f32'])
+    using column = tensor.item([py.evaluate('slice(None)'), 0])
+    assert.deepEqual([...column.arrayCopy(Float32Array).data], [8, 3, 3, 3])
+    assert.throws(
+      () =>
+        py
+          .import('torch')
+          .invoke('ones', [2], { dtype: py.evaluate('torch.bfloat16') })
+          .arrayCopy(Uint16Array),
+      {
+        name: 'PythonError',
+        type: 'TypeError',
+      },
+    )
+  })
+})
+
 const noJax = lackOf('jax')
 if (noJax !== undefined) console.log(`skipped: ${noJax}`)
 

@@ -6,7 +6,7 @@ import { describe, it } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { Python, PythonError } from 'cuda-streams/python'
-import { openPython, pythonHere } from '../helpers/python.js'
+import { lackOf, openPython, pythonHere } from '../helpers/python.js'
 import { runsModule } from '../helpers/run-time.js'
 
 const ON_LINUX = process.platform === 'linux'
@@ -182,21 +182,40 @@ describe('Python inside Node', { skip: reason ?? false }, () => {
     assert.deepEqual(masksAfter, masksBefore)
   })
 
-  it('prints at once, and lets the process end by itself', () => {
+  /** What a process prints that runs this after it has started Python, and ends by itself. */
+  function printed(script: string): string {
     const entry = new URL('../../src/python.js', import.meta.url)
-    const script = `
+    const code = `
       import { writeSync } from 'node:fs'
       const { Python } = await import(${JSON.stringify(entry.href)})
       const python = Python.start()
-      python.run('print("from Python")')
-      writeSync(1, 'from Node\\n')
-      python.run('import threading, time; threading.Thread(target=time.sleep, args=(60,)).start()')
+      ${script}
     `
-    const output = execFileSync(process.execPath, runsModule(script), {
+    return execFileSync(process.execPath, runsModule(code), {
       encoding: 'utf8',
       cwd: fileURLToPath(new URL('.', import.meta.url)),
-      timeout: 30_000,
+      timeout: 90_000,
     })
+  }
+
+  it('prints at once, and lets the process end by itself', () => {
+    const output = printed(`
+      python.run('print("from Python")')
+      writeSync(1, 'from Node\\n')
+      python.run('import threading, time; threading.Thread(target=time.sleep, args=(300,)).start()')
+    `)
     assert.equal(output, 'from Python\nfrom Node\n')
   })
+
+  for (const module of ['torch', 'jax', 'warp']) {
+    it(`lets a process end that has used ${module}, with an object of it`, { skip: lackOf(module) ?? false }, () => {
+      const output = printed(`
+        const module = python.import('${module}')
+        if ('${module}' === 'warp') python.run('warp.config.quiet = True; warp.init()', { warp: module })
+        else globalThis.kept = python.evaluate('m.ones(8)', { m: python.import('${module}' === 'jax' ? 'jax.numpy' : 'torch') })
+        writeSync(1, 'used\\n')
+      `)
+      assert.match(output, /used\n$/)
+    })
+  }
 })
