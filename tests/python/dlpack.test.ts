@@ -272,8 +272,8 @@ describe('PyTorch and memory of the host', { skip: noTorch ?? false, timeout: 12
     assert.deepEqual([...new Set(floats)], [3])
     const { data, shape, dtype } = tensor.arrayView(Float32Array)
     data[0] = 8
-    assert.deepEqual([floats[0], tensor.item([0, 0]).number(), shape, dtype], [8, 8, [4, 6], 'f32'])
-    using column = tensor.item([py.evaluate('slice(None)'), 0])
+    assert.deepEqual([floats[0], tensor.item(0, 0).number(), shape, dtype], [8, 8, [4, 6], 'f32'])
+    using column = tensor.item(py.evaluate('slice(None)'), 0)
     assert.deepEqual([...column.arrayCopy(Float32Array).data], [8, 3, 3, 3])
     assert.throws(
       () =>

@@ -289,7 +289,7 @@ OPERATIONS = {
     'import': lambda name: hold(importlib.import_module(name)),
     'get': lambda it, name: shallow(getattr(decoded(it), name)),
     'set': lambda it, name, value: setattr(decoded(it), name, decoded(value)),
-    'item': lambda it, key: shallow(decoded(it)[decoded(key)]),
+    'item': lambda it, *keys: shallow(decoded(it)[decoded(keys[0]) if len(keys) == 1 else tuple(map(decoded, keys))]),
     'set item': lambda it, key, value: operator.setitem(decoded(it), decoded(key), decoded(value)),
     'call': lambda it, arguments, keywords: shallow(decoded(it)(*decoded(arguments), **decoded(keywords))),
     'invoke': lambda it, name, arguments, keywords:

@@ -145,18 +145,19 @@ export class PythonObject extends ClosableObject implements PythonStreamLike, DL
   }
 
   /**
-   * An item, as `object[key]` in Python.
-   * @param key A key or an index.
+   * An item, as `object[key]` or `object[key, key]` in Python. For a slice pass `python.evaluate('slice(1, None)')`.
+   * @param keys A key or an index; several for an array of several directions.
    * @throws {PythonError} KeyError or IndexError if there is none
    * @throws {Error} ERR_CLOSED, ERR_INVALID_ARG_TYPE
    */
-  item(key: PythonArgument): PythonObject {
-    return objectFrom(heldOf(this), 'item', encode(interpreterOf(this), key))
+  item(...keys: readonly PythonArgument[]): PythonObject {
+    const impl = heldOf(this)
+    return objectFrom(impl, 'item', ...keys.map((key) => encode(impl.interpreter, key)))
   }
 
   /**
    * Sets an item, as `object[key] = value` in Python.
-   * @param key A key or an index.
+   * @param key A key or an index; `python.evaluate('(0, 1)')` is a tuple of two.
    * @param value What it is set to.
    * @throws {PythonError} what Python raises
    * @throws {Error} ERR_CLOSED, ERR_INVALID_ARG_TYPE

@@ -147,7 +147,7 @@ export function python(stream: Stream, buffer: DeviceBuffer): PythonValue {
   // @ts-expect-error an object of Python is no number
   const wrong: number = zeros.item(0)
   if (new PythonError('ValueError', '', '').type === shared.type) stream.wait(theirs).wait(zeros)
-  return zeros.get('T').item([0, wrong]).value()
+  return zeros.get('T').item(0, wrong).value()
 }
 
 export async function libraries(stream: Stream, a: DeviceBuffer): Promise<void> {
