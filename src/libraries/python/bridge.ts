@@ -217,9 +217,12 @@ def evaluate(expression, names):
 def number(value):
     if isinstance(value, (str, bytes, bytearray)):
         raise TypeError('A number is expected, not ' + repr(value))
+    whole = None
     try:
         whole = operator.index(value)
     except (TypeError, ValueError, RuntimeError):
+        pass  # float() comes later, so that what it raises does not come with this one
+    if whole is None:
         return scalar(float(value))
     if abs(whole) > 2 ** 53:
         raise OverflowError('%d has no exact number in JavaScript: use bigint()' % whole)
