@@ -42,12 +42,14 @@ EXPORT napi_value napi_register_module_v1(napi_env env, napi_value exports) {
   add_methods(env, exports, memory_methods);
   add_methods(env, exports, library_methods);
   add_methods(env, exports, timer_methods);
+  add_methods(env, exports, callback_methods);
   add_methods(env, exports, layout);
   add_functions(env, own, memory_functions);
   add_functions(env, own, copy_functions);
   add_functions(env, own, library_functions);
   add_functions(env, own, thread_functions);
   add_functions(env, own, watchdog_functions);
+  add_functions(env, own, callback_functions);
   napi_set_named_property(env, exports, "functions", own);
   return exports;
 }

@@ -34,6 +34,11 @@ static napi_value symbol(napi_env env, napi_callback_info info) {
   return made;
 }
 
+/** Makes the symbols of a library that is loaded visible to those that are loaded later. Returns 0, or 1 if it is not loaded. */
+static int lend_symbols(Word path) {
+  return dlopen((const char *)(uintptr_t)path, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL | RTLD_NODELETE) == NULL;
+}
+
 /** Sets a variable of the environment for C, which does not see the process.env of a worker. One that is set is kept. */
 static int set_variable(Word name, Word value) {
   return setenv((const char *)(uintptr_t)name, (const char *)(uintptr_t)value, 0);
@@ -134,6 +139,7 @@ static Word take_records(void) {
 
 const Method library_methods[] = {{"open", open_library}, {"symbol", symbol}, {NULL, NULL}};
 const OwnFunction library_functions[] = {
+    {"lendSymbols", lend_symbols},
     {"setVariable", set_variable},         {"noteSignals", note_signals},           {"restoreSignals", restore_signals},
     {"deleteTensor", delete_tensor},       {"recordsRequested", records_requested}, {"recordsCompleted", records_completed},
     {"allowRecords", allow_records},       {"takeRecords", take_records},           {NULL, NULL}};

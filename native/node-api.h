@@ -7,10 +7,13 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct napi_env__ *napi_env;
 typedef struct napi_value__ *napi_value;
 typedef struct napi_callback_info__ *napi_callback_info;
+typedef struct napi_ref__ *napi_ref;
+typedef struct napi_handle_scope__ *napi_handle_scope;
 typedef struct napi_threadsafe_function__ *napi_threadsafe_function;
 typedef napi_value (*napi_callback)(napi_env, napi_callback_info);
 typedef void (*napi_finalize)(napi_env, void *data, void *hint);
@@ -38,6 +41,11 @@ napi_status napi_get_typedarray_info(napi_env, napi_value, int *type, size_t *le
 napi_status napi_detach_arraybuffer(napi_env, napi_value);
 napi_status napi_throw_error(napi_env, const char *code, const char *message);
 napi_status napi_call_function(napi_env, napi_value self, napi_value, size_t count, const napi_value *args, napi_value *);
+napi_status napi_create_reference(napi_env, napi_value, uint32_t count, napi_ref *);
+napi_status napi_delete_reference(napi_env, napi_ref);
+napi_status napi_get_reference_value(napi_env, napi_ref, napi_value *);
+napi_status napi_open_handle_scope(napi_env, napi_handle_scope *);
+napi_status napi_close_handle_scope(napi_env, napi_handle_scope);
 napi_status napi_get_and_clear_last_exception(napi_env, napi_value *);
 napi_status napi_is_exception_pending(napi_env, bool *);
 napi_status napi_fatal_exception(napi_env, napi_value);

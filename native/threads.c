@@ -87,5 +87,14 @@ static int call_on_thread(ThreadCall *call) {
   return error;
 }
 
+/** Calls a function of one argument while no other thread is in here: for what a process may do only once at a time. */
+static int call_alone(int (*function)(Word), Word argument) {
+  static pthread_mutex_t alone = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_lock(&alone);
+  int result = function(argument);
+  pthread_mutex_unlock(&alone);
+  return result;
+}
+
 const OwnFunction thread_functions[] = {{"processRegistry", registry_address}, {"threadNumber", thread_number}, {"nap", nap},
-                                        {"callOnThread", call_on_thread},      {NULL, NULL}};
+                                        {"callOnThread", call_on_thread},      {"callAlone", call_alone},       {NULL, NULL}};

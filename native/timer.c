@@ -1,7 +1,7 @@
 /*
  * Wakes the event loop after microseconds, or when an event of the GPU is done. The run times' own timers count in milliseconds, and a turn of
  * the event loop costs more than a query. So a thread waits for the moment, queries the events meanwhile, and calls the wake function: the
- * only way in which this layer calls JavaScript.
+ * only way in which a thread of this layer calls JavaScript.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>

@@ -27,6 +27,7 @@ const ENTRY_POINTS = [
   'curand',
   'dlpack',
   'nccl',
+  'python',
   'cu',
 ]
 /** What the library loads when it is first needed, by `createRequire()`, which Jest replaces too. */

@@ -5,14 +5,16 @@
 import './base/node-version.js'
 import { checkBoolean, checkThis, readOptions } from './base/arguments.js'
 import { type Bytes, checkSource } from './base/bytes.js'
-import { invalidType, invalidValue, outOfRange, refuseReceiver } from './base/errors.js'
+import { CudaError, invalidType, invalidValue, outOfRange, refuseReceiver } from './base/errors.js'
 import { Device, isDevice, readOptionsOn } from './device.js'
+import { CUresult } from './driver/cuda-results.js'
 import { Event, isEvent } from './event.js'
 import { GraphExec, launchExec, uploadExec } from './graphs/graph.js'
 import { checkLength } from './memory/buffer.js'
 import { allocateInterprocess, allocateOn, type DeviceBuffer } from './memory/device-buffer.js'
 import { type MemoryPool, openPool, poolOfDevice } from './memory/memory-pool.js'
 import { allocatePinned, type PinnedBuffer } from './memory/pinned-buffer.js'
+import { internalStream } from './memory/stream-uses.js'
 import { upload } from './memory/transfers.js'
 import { defaultStreamOf, ExternalStream, isStream, Stream } from './stream.js'
 import { EVENT_OPTIONS, EventImpl, type EventOptions } from './streams/event-impl.js'
@@ -239,7 +241,15 @@ Device.prototype.alloc = function (byteLength: number, options?: AllocOptions): 
   }
   const impl = stream === undefined ? currentStreamImpl(device) : streamImplOf(stream)
   if (impl === undefined) throw invalidType('options.stream', 'a Stream', stream)
-  return allocateOn(impl, device, byteLength, pool === undefined ? undefined : openPool(pool, device))
+  const from = pool === undefined ? undefined : openPool(pool, device)
+  try {
+    return allocateOn(impl, device, byteLength, from)
+  } catch (error) {
+    // Beside the capture of a blocking stream, of any thread, the null stream takes no work. Nobody has asked for that stream.
+    if (stream !== undefined || !(error instanceof CudaError) || error.number !== CUresult.STREAM_CAPTURE_IMPLICIT)
+      throw error
+    return allocateOn(internalStream(device), device, byteLength, from)
+  }
 }
 
 Device.prototype.allocPinned = function (byteLength: number): PinnedBuffer {

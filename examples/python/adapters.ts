@@ -16,13 +16,6 @@ class Offered:
         return {'version': 3, 'shape': (self.count,), 'typestr': '<i4', 'data': (self.pointer, False),
                 'strides': None, 'stream': self.stream}
 
-class StreamObject:
-    """A stream as the __cuda_stream__ protocol hands it over, with what has to stay alive for it."""
-    def __init__(self, handle, owner=None):
-        self.handle, self.owner = handle, owner
-    def __cuda_stream__(self):
-        return (0, self.handle)
-
 # Wrappers that must never be collected while the stream lives that they wrap.
 _kept = []
 

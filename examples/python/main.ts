@@ -8,6 +8,7 @@
  * a library of the simulation.
  */
 import { Device } from 'cuda-streams'
+import { Python } from 'cuda-streams/python'
 import { simulate } from 'cuda-streams/sim'
 import { type Hold, holdOn } from '../hold.js'
 import { type Delay, delayOn } from './delay.js'
@@ -15,7 +16,6 @@ import { COUNT, EXCHANGES, type Exchange, exchangesOf, Table, wrongTries, wrongW
 import { gpuUnavailable } from './gpu.js'
 import type { Library } from './library.js'
 import { Pipeline } from './pipeline.js'
-import { pythonUnavailable, startPython } from './python.js'
 import { isNotHere, openPythonLibraries } from './python-library.js'
 import { SimulatedLibrary } from './simulated-library.js'
 
@@ -30,15 +30,19 @@ function real(): { device: Device; libraries: readonly Library[]; broken: number
   const noGpu = gpuUnavailable()
   if (noGpu !== undefined) return noGpu
   const device = Device.get()
-  const python = startPython()
-  if (python === undefined) return `needs Python: ${pythonUnavailable()}`
+  let python: Python
+  try {
+    python = Python.start()
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error)
+  }
   console.log(`${device.name}, Python ${python.version} from ${python.library}`)
   const { libraries, missing } = openPythonLibraries(python, device, COUNT)
   let broken = 0
   for (const { name, error } of missing) {
     if (!isNotHere(error)) broken += 1
     const what = isNotHere(error) ? 'not here, so it is not shown' : 'FAILED, it does not open'
-    console.log(`${name}: ${what}:\n${error.message}`)
+    console.log(`${name}: ${what}:\n${error.stack}`)
   }
   for (const { name, hasProtocol } of libraries) {
     console.log(`${name}: its stream has ${hasProtocol ? 'a' : 'no'} __cuda_stream__ of its own`)

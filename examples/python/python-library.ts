@@ -1,9 +1,8 @@
-/** A Python library behind the Library interface: each call is one line of Python on an object of adapters.ts. */
+/** A Python library behind the Library interface: each call is one of an object of adapters.ts. */
 import type { Device, PythonStreamLike, Stream } from 'cuda-streams'
+import { type Python, type PythonArgument, PythonError, type PythonObject } from 'cuda-streams/python'
 import { ADAPTERS } from './adapters.js'
 import type { Ability, ArrayInterface, Library } from './library.js'
-import type { Python } from './python.js'
-import { PythonObject, PythonStream } from './python-object.js'
 
 /** The classes of adapters.ts. */
 export const PYTHON_LIBRARIES = ['Torch', 'Cupy', 'CudaCore', 'Numba', 'Warp'] as const
@@ -17,82 +16,81 @@ export class PythonLibrary implements Library {
   readonly owner: PythonObject
   readonly stream: bigint
   readonly streamObject: PythonStreamLike
-  /** Does the stream's own class have `__cuda_stream__`? Otherwise it was put into an object that has. */
+  /** Does the stream's own class have `__cuda_stream__`? */
   readonly hasProtocol: boolean
   readonly mine: bigint
   readonly result: bigint
-  readonly #python: Python
   readonly #count: number
-  readonly #self: string
 
-  /** Imports the library. Throws PythonError with Python's traceback where it is not there, or does not work. */
+  /** Imports the library. Throws PythonError where it is not there, or does not work. */
   constructor(python: Python, name: PythonLibraryName, count: number, device: Device) {
-    if (python.number(`'Offered' in globals()`) === 0) python.run(ADAPTERS)
-    this.#python = python
+    const main = python.import('__main__')
+    if (!python.evaluate(`'Offered' in globals()`).boolean()) python.run(ADAPTERS)
     this.#count = count
-    this.owner = new PythonObject(python, `${name}(${count}, ${device.ordinal})`)
-    this.#self = this.owner.expression
-    this.name = python.text(`${this.#self}.name`)
-    this.abilities = new Set(python.json(`${this.#self}.abilities`) as Ability[])
-    this.stream = python.handle(`${this.#self}.handle()`)
-    this.hasProtocol = python.number(`hasattr(${this.#self}.stream, '__cuda_stream__')`) === 1
-    const stream = `${this.#self}.stream`
-    this.streamObject = new PythonStream(
-      python,
-      this.hasProtocol ? stream : `StreamObject(${this.stream}, owner=${stream})`,
-    )
-    this.mine = python.handle(`${this.#self}.pointers()[0]`)
-    this.result = python.handle(`${this.#self}.pointers()[1]`)
+    this.owner = main.invoke(name, [count, device.ordinal])
+    this.name = this.owner.get('name').text()
+    this.abilities = new Set(python.evaluate('list(library.abilities)', { library: this.owner }).value() as Ability[])
+    this.stream = this.owner.invoke('handle').bigint()
+    const stream = this.owner.get('stream')
+    this.hasProtocol = python.evaluate(`hasattr(stream, '__cuda_stream__')`, { stream }).boolean()
+    this.streamObject = stream
+    const pointers = this.owner.invoke('pointers')
+    this.mine = pointers.item(0).bigint()
+    this.result = pointers.item(1).bigint()
   }
 
   fill(value: number): void {
-    this.#run(`fill(${value})`)
+    this.#call('fill', value)
   }
   readMine(): void {
-    this.#run('read_mine()')
+    this.#call('read_mine')
   }
   record(): bigint {
-    return this.#python.handle(`${this.#self}.record()`)
+    return this.#call('record').bigint()
   }
   waitForEvent(handle: bigint): void {
-    this.#run(`wait_for_event(${handle})`)
+    this.#call('wait_for_event', handle)
   }
   arrayInterface(): ArrayInterface {
-    const told = this.#python.json(`${this.#self}.array_interface()`) as { pointer: number; stream: number | null }
-    const stream = told.stream === null ? undefined : BigInt(told.stream)
-    return { pointer: BigInt(told.pointer), byteLength: BYTES * this.#count, stream }
+    const told = this.#call('array_interface')
+    const stream = told.item('stream')
+    return {
+      pointer: told.item('pointer').bigint(),
+      byteLength: BYTES * this.#count,
+      stream: stream.isNone ? undefined : stream.bigint(),
+    }
   }
   wrapStream(stream: Stream, by: 'handle' | 'protocol'): void {
-    if (by === 'handle') this.#run(`wrap_stream(${stream.handle})`)
-    else this.#run(`wrap_stream_object(StreamObject(${stream.handle}))`)
+    if (by === 'handle') this.#call('wrap_stream', stream.handle)
+    else this.#call('wrap_stream_object', stream)
   }
   waitForWrapped(): void {
-    this.#run('wait_for_wrapped()')
+    this.#call('wait_for_wrapped')
   }
   wrapMemory(pointer: bigint, stream: bigint | undefined): void {
-    this.#run(`wrap_memory(${pointer}, ${stream ?? 'None'})`)
+    this.#call('wrap_memory', pointer, stream)
   }
   readOurs(): void {
-    this.#run('read_theirs()')
+    this.#call('read_theirs')
   }
   fillOursOnWrapped(value: number): void {
-    this.#run(`fill_theirs_on_wrapped(${value})`)
+    this.#call('fill_theirs_on_wrapped', value)
   }
   captureFill(value: number, ours: boolean): void {
-    this.#run(`capture_fill(${value}, ${ours ? 'True' : 'False'})`)
+    this.#call('capture_fill', value, ours)
   }
   launchCaptured(onWrapped: boolean): void {
-    this.#run(`launch_captured(${onWrapped ? 'True' : 'False'})`)
+    this.#call('launch_captured', onWrapped)
   }
   transform(value: number, length: number): void {
-    this.#run(`transform(${value}, ${length})`)
+    this.#call('transform', value, length)
   }
   copyPart(part: number, length: number): void {
-    this.#run(`copy_part(${part}, ${length})`)
+    this.#call('copy_part', part, length)
   }
 
-  #run(call: string): void {
-    this.#python.run(`${this.#self}.${call}`)
+  #call(name: string, ...args: readonly PythonArgument[]): PythonObject {
+    return this.owner.invoke(name, args)
   }
 }
 
@@ -124,5 +122,5 @@ export function openPythonLibraries(
 
 /** Is it not installed, or not usable with this GPU? Anything else that keeps a library from opening is a mistake. */
 export function isNotHere(error: Error): boolean {
-  return /\n(ModuleNotFoundError|ImportError): [^\n]*$/.test(error.message)
+  return error instanceof PythonError && /^(ModuleNotFoundError|ImportError)$/.test(error.type)
 }

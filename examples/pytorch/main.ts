@@ -6,7 +6,7 @@
  * Needs a GPU, a shared libpython and a python3 with torch in it. Ends with status 1 if a round with both waits was
  * wrong, if leaving a wait out did no harm (then the rounds prove nothing), or if something came out of order.
  */
-import { pythonUnavailable, startPython } from '../python/python.js'
+import { Python } from 'cuda-streams/python'
 import { type CaseResult, type OrderResult, Story, storyUnavailable } from './story.js'
 
 const DEFAULT_ROUNDS = 20
@@ -36,9 +36,15 @@ function failures(withWaits: CaseResult, noFirst: CaseResult, noSecond: CaseResu
 }
 
 async function main(rounds: number): Promise<number> {
-  const python = startPython()
-  const unavailable = python === undefined ? pythonUnavailable() : storyUnavailable(python)
-  if (python === undefined || unavailable !== undefined) {
+  let python: Python
+  try {
+    python = Python.start()
+  } catch (error) {
+    console.log(`skipped: ${error instanceof Error ? error.message : String(error)}`)
+    return 0
+  }
+  const unavailable = storyUnavailable(python)
+  if (unavailable !== undefined) {
     console.log(`skipped: ${unavailable}`)
     return 0
   }

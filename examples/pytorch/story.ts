@@ -6,9 +6,9 @@
  * Every number in it is exact in bfloat16, so a round is either right everywhere or the order was broken.
  */
 import { ExternalStream, Stream } from 'cuda-streams'
+import type { Python } from 'cuda-streams/python'
 import { type Held, type Hold, holdOn } from '../hold.js'
 import { gpuUnavailable } from '../python/gpu.js'
-import type { Python } from '../python/python.js'
 import { RawCuda } from './raw-cuda.js'
 
 export interface StoryOptions {
@@ -96,7 +96,8 @@ export function storyUnavailable(python: Python): string | undefined {
   } catch (error) {
     return `torch cannot be imported: ${lastLine(error)}`
   }
-  if (python.number('torch.cuda.is_available()') === 0) return `torch ${python.text('torch.__version__')} sees no GPU`
+  if (!python.evaluate('torch.cuda.is_available()').boolean())
+    return `torch ${python.evaluate('torch.__version__').text()} sees no GPU`
   return gpuUnavailable()
 }
 
@@ -133,18 +134,18 @@ export class Story {
     python.run(PYTHON)
     python.run(`story = Story(${this.#size})`)
     // The handle is all that this library gets to know; which device it belongs to, the driver says.
-    this.wrapped = new ExternalStream(python.handle('story.t.cuda_stream'))
-    const ordinal = python.number('story.t.device.index')
+    this.wrapped = new ExternalStream(python.evaluate('story.t.cuda_stream').bigint())
+    const ordinal = python.evaluate('story.t.device.index').number()
     if (this.wrapped.device.ordinal !== ordinal) {
       throw new Error(`PyTorch's stream is on device ${ordinal}, but wrapped it says ${this.wrapped.device.ordinal}`)
     }
     this.ours = new Stream({ device: this.wrapped.device })
     this.#hold = holdOn(this.wrapped.device)
     this.#raw = new RawCuda(ordinal)
-    const pointer = (name: string) => python.handle(`story.${name}.data_ptr()`)
+    const pointer = (name: string) => python.evaluate(`story.${name}.data_ptr()`).bigint()
     this.#pointers = { c: pointer('c'), d: pointer('d'), e: pointer('e') }
     this.#log(
-      `torch ${python.text('torch.__version__')} on ${python.text('torch.cuda.get_device_name()')}, ` +
+      `torch ${python.evaluate('torch.__version__').text()} on ${python.evaluate('torch.cuda.get_device_name()').text()}, ` +
         `its stream 0x${this.wrapped.handle.toString(16)} wrapped on device ${ordinal}, ours is 0x${this.ours.handle.toString(16)}`,
     )
   }
@@ -252,7 +253,7 @@ export class Story {
   /** Whether every element of e is what round `round` must give. Call it when all work is done. */
   #right(round: number): { right: boolean; description: string } {
     const { expected } = valuesOf(round, this.#size)
-    const answer = this.#python.json(`story.check(${expected})`) as { right: number; sample: number }
+    const answer = this.#python.evaluate(`story.check(${expected})`).value() as { right: number; sample: number }
     const total = this.#size * this.#size
     return {
       right: answer.right === total,

@@ -209,6 +209,13 @@ export const VARIABLES = {
     names: ['libnccl.so.2', 'libnccl.so'],
     wayOut: 'Install it as a package of the system or by pip',
   }),
+  python: new EnvironmentVariable('CUDA_STREAMS_PYTHON', {
+    values: 'a Python executable or a libpython',
+    default: '',
+    defaultText: "the shell's",
+    parse: text,
+    doc: 'the Python executable, or the libpython, that [cuda-streams/python](python.md#which-python) starts',
+  }),
   cupti: new LibraryVariable(
     'CUDA_STREAMS_CUPTI',
     "CUPTI, for [timelines with other libraries' work](timeline.md#work-of-other-libraries)",
@@ -253,8 +260,8 @@ export const SANITIZER_WORDS = {
 const PREFIX = /^CUDA_STREAMS?_?/
 const NAMES: readonly string[] = Object.values(VARIABLES).map(({ name }) => name)
 const ENDINGS = NAMES.map((name) => name.replace(PREFIX, ''))
-/** The prefix of the library's names, without those that its tests and examples have besides. */
-const OURS = /^CUDA_STREAM(?!S_TEST_|S_LIBPYTHON$)/
+/** The prefix of the library's names, without those that its tests have besides. */
+const OURS = /^CUDA_STREAM(?!S_TEST_)/
 
 /** A variable that is set and has a name like those of the library, but is none. */
 export interface MisspeltVariable {

@@ -114,8 +114,10 @@ export function bindAll<N extends string>(functions: readonly Declaration<N>[]):
 const OWN = {
   allocate: 'Word length',
   allowRecords: 'Word count, Word bytes',
+  callAlone: 'void *function, Word argument',
   callOnThread: 'void *call',
   copy: 'Word to, Word from, Word length',
+  lendSymbols: 'const char *path',
   largePages: 'Word address, Word length',
   mapFile: 'Word file, Word length',
   restoreSignals: 'void',

@@ -36,6 +36,11 @@ export interface Layer {
   fillAtEnd(address: number, byteLength: number, byte: number): void
   /** Makes a timer that counts in nanoseconds, and keeps the process alive while it is started. */
   timer(wake: () => void): Timer
+  /**
+   * The function that the C function `callBack` calls on this thread, with three integers, while C runs that JavaScript has called. It
+   * returns an integer, and catches its own errors.
+   */
+  callBackWith(called: (a: number, b: number, c: number) => number): void
   /** Where the fields of the process registry are, in words of four bytes, and how many there are of each. */
   registryLayout(): Readonly<Record<string, number>>
   /** The addresses of the layer's own C functions. */

@@ -6,8 +6,9 @@ import { existsSync, readdirSync, readFileSync, realpathSync, statSync } from 'n
 import { delimiter, dirname, join } from 'node:path'
 import type { KnownLibrary, LibraryVariable } from '../base/environment-variables.js'
 import { messageOf, stateError } from '../base/errors.js'
-import { bindAll, type CFunction, declaration } from './c-functions.js'
+import { bindAll, type CFunction, declaration, own } from './c-functions.js'
 import { layer } from './layer.js'
+import { NativeMemory } from './native-memory.js'
 
 export class SharedLibrary {
   /** The program itself and the libraries it started with, among them the C library. */
@@ -18,6 +19,16 @@ export class SharedLibrary {
   /** Loads a library, which is never unloaded since its own threads may run in it. Throws an Error with the loader's message. */
   static open(path: string): SharedLibrary {
     return new SharedLibrary(layer().open(path))
+  }
+
+  /** Loads a library whose symbols the libraries that it loads itself look for in the process, as Python's modules do. */
+  static openForAll(path: string): SharedLibrary {
+    const library = SharedLibrary.open(path)
+    const name = NativeMemory.ofText(path)
+    const failed = own().lendSymbols(name.address)
+    name.free()
+    if (failed !== 0) throw new Error(`The symbols of ${path} cannot be made visible to other libraries`)
+    return library
   }
 
   /** The address of a symbol, or undefined. */
@@ -31,13 +42,17 @@ export class SharedLibrary {
     return bindAll(names.map((name) => declaration(name, this.addressOf(name), parameters[name])))
   }
 
+  /** Declares functions of up to four arguments that return an address. Throws an Error when one is missing. */
+  addresses<N extends string>(parameters: Readonly<Record<N, string>>): Readonly<Record<N, CFunction>> {
+    const names = Object.keys(parameters) as N[]
+    return bindAll(names.map((name) => declaration(name, this.addressOf(name), parameters[name], 'address4')))
+  }
+
   /** Declares functions of one argument that return text, which the library keeps. */
   texts<N extends string>(parameters: Readonly<Record<N, string>>): Readonly<Record<N, (argument: number) => string>> {
     const { text } = layer()
     const names = Object.keys(parameters) as N[]
-    const functions = bindAll(
-      names.map((name) => declaration(name, this.addressOf(name), parameters[name], 'address4')),
-    )
+    const functions = this.addresses(parameters)
     const made = names.map((name) => [name, (argument: number) => text(functions[name](argument))] as const)
     return Object.fromEntries(made) as Record<N, (argument: number) => string>
   }

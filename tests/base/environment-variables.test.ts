@@ -130,7 +130,6 @@ describe('a misspelt variable', () => {
     const env = {
       CUDA_STREAMS_SIM_SEED: '1',
       CUDA_STREAMS_TEST_SEED: '1',
-      CUDA_STREAMS_LIBPYTHON: 'x',
       CUDA_PATH: '/x',
     }
     assert.equal(warnings(env), '')

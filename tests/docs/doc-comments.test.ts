@@ -109,7 +109,8 @@ export function faultsOf(comment: string, declaration: string): readonly string[
     const unknown = codes.filter((code) => !KNOWN_CODES.has(code))
     if (type === 'Error')
       return codes.length > 0 || / as `/.test(` ${said}`) ? unknown : [`@throws of no code: ${said}`]
-    if (type !== 'CudaError') return type === 'LibraryError' ? unknown : [`@throws of no class: ${said}`]
+    if (type !== 'CudaError')
+      return ['LibraryError', 'PythonError'].includes(type ?? '') ? unknown : [`@throws of no class: ${said}`]
     const results = said.match(/\b\d+\b/g) ?? []
     return [...unknown, ...results.filter((result) => /_\d+$/.test(cudaResultName(Number(result))))]
   })

@@ -78,8 +78,7 @@ export class GuideCompiler {
   ): readonly Compiled[] {
     const folder = join(this.#folder, name)
     mkdirSync(folder)
-    // docs/python.md speaks of files of an example as if the reader had taken them.
-    const roots = { rootDir: '.', outDir: 'out', rootDirs: ['.', '../../examples/python'] }
+    const roots = { rootDir: '.', outDir: 'out' }
     // The browser has names that PRELUDE declares, such as `event`.
     const compilerOptions = { ...STRICT, ...roots, ...(prelude && { lib: ['es2023', 'esnext.disposable'] }) }
     writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['*'] }))

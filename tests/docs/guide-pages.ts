@@ -16,9 +16,10 @@ export interface Block {
 }
 
 /** The first line of a block that cannot run by itself says so: what it needs, or that it continues the block before it. */
-export const NEEDS = /^\/\/ Needs (?!NVRTC\b)/
-/** What needs NVRTC runs where that is. */
+export const NEEDS = /^\/\/ Needs (?!NVRTC\b|Python\b)/
+/** What needs NVRTC, or Python and NumPy, runs where they are. */
 export const NEEDS_NVRTC = /^\/\/ Needs NVRTC\b/
+export const NEEDS_PYTHON = /^\/\/ Needs Python\b/
 export const CONTINUES = /^\/\/ Continues /
 
 export interface CodeSpan {

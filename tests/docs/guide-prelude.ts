@@ -25,6 +25,7 @@ declare global {
   const axpy: cuda.Kernel<readonly ['f32', 'in f32*', 'inout f32*', 'i32']>
   const filter: cuda.DefinedKernel<readonly ['in f32*', 'out f32*']>
   const config: cuda.LaunchConfig
+  const python: import('cuda-streams/python').Python
   const compileCu: typeof import('cuda-streams/cu').compileCu
   const float32Array: Float32Array
   const file: import('node:stream').Readable

@@ -11,6 +11,7 @@ import { Device, DeviceBuffer, Event, ExternalStream, PinnedBuffer, Stream } fro
 import { foreignStream, simulate } from 'cuda-streams/sim'
 import { implementation } from '../../src/base/library-object.js'
 import { lacksNvrtc } from '../helpers/nvrtc.js'
+import { lackOf } from '../helpers/python.js'
 import { root } from '../helpers/root.js'
 import { compilerUnavailable, GuideCompiler } from './guide-compiler.js'
 import {
@@ -19,6 +20,7 @@ import {
   examplesOf,
   NEEDS,
   NEEDS_NVRTC,
+  NEEDS_PYTHON,
   type Page,
   parsePage,
   readExamples,
@@ -84,7 +86,9 @@ async function compileAndRun() {
   const compiled = [...pasted, ...compiler.fragments(fragments)]
   const lacking = lacksNvrtc()
   if (lacking !== false) console.log(`skipped: what compiles CUDA C++: ${lacking}`)
-  const needs = lacking === false ? [NEEDS] : [NEEDS, NEEDS_NVRTC]
+  const noPython = lackOf('numpy')
+  if (noPython !== undefined) console.log(`skipped: what needs Python: ${noPython}`)
+  const needs = [NEEDS, ...(lacking === false ? [] : [NEEDS_NVRTC]), ...(noPython === undefined ? [] : [NEEDS_PYTHON])]
   const runnable = pasted.filter(
     ({ block, errors }) => !needs.some((each) => each.test(block.code)) && errors.length === 0,
   )

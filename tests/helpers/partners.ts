@@ -3,13 +3,14 @@
  * process, and always one of the simulation. What is missing is printed.
  */
 import { Device } from 'cuda-streams'
+import type { Python } from 'cuda-streams/python'
 import { simulate } from 'cuda-streams/sim'
 import { COUNT } from '../../examples/python/exchanges.js'
 import type { Library } from '../../examples/python/library.js'
-import { type Python, pythonUnavailable, startPython } from '../../examples/python/python.js'
 import { isNotHere, openPythonLibraries, type PythonLibraryName } from '../../examples/python/python-library.js'
 import { SimulatedLibrary } from '../../examples/python/simulated-library.js'
 import { openCudaWorkbench } from './cuda-workbench.js'
+import { openPython } from './python.js'
 
 export interface Real {
   readonly device: Device
@@ -24,11 +25,11 @@ export function realPartners(): Real | string {
   // The GPU before Python: libcuda reads the number of hardware queues when it starts.
   const cuda = openCudaWorkbench()
   if (typeof cuda === 'string') return `no NVIDIA driver here: ${cuda}`
-  const python = startPython()
-  if (python === undefined) return `no Python here: ${pythonUnavailable()}`
+  const python = openPython()
+  if (typeof python === 'string') return python
   const device = Device.get(0)
   const { libraries, missing } = openPythonLibraries(python, device, COUNT)
-  for (const { name, error } of missing) console.log(`${name} is not tested:\n${error.message}`)
+  for (const { name, error } of missing) console.log(`${name} is not tested:\n${error.stack}`)
   console.log(`loaded in one process: ${libraries.map(({ name }) => name).join(', ') || 'none'}`)
   return { device, python, libraries, broken: missing.filter(({ error }) => !isNotHere(error)) }
 }

@@ -31,6 +31,15 @@ describe('a shared library', { skip }, () => {
     assert.ok((SharedLibrary.ofProcess.find('malloc') ?? 0) > 0)
   })
 
+  test('lends its symbols to others if it was opened for all', () => {
+    const lending = compiled('lending', 'int lent(void) { return 6; }')
+    SharedLibrary.open(lending)
+    assert.equal(SharedLibrary.ofProcess.find('lent'), undefined)
+    assert.equal(SharedLibrary.openForAll(lending).functions({ lent: 'void' }).lent(), 6)
+    assert.equal(SharedLibrary.ofProcess.functions({ lent: 'void' }).lent(), 6)
+    assert.throws(() => SharedLibrary.openForAll('libnonesuch.so.1'), /cannot open shared object file/)
+  })
+
   test('that does not exist, or is none, is refused with the message of the loader', () => {
     const text = join(scratchFolder('libraries'), 'text.so')
     writeFileSync(text, 'no library')

@@ -34,6 +34,8 @@ const FIELDS: Readonly<Record<string, string>> = {
   Kernel: 'name module',
   DefinedKernel: 'name',
   CudaError: 'code number call',
+  Python: 'version library executable',
+  PythonError: 'type traceback',
   LibraryError: 'code number call',
   HandleOwner: 'device serial',
   DLPackTensor: 'pointer versioned device',

@@ -9,9 +9,11 @@ import * as main from 'cuda-streams'
 import * as dlpack from 'cuda-streams/dlpack'
 import * as nccl from 'cuda-streams/nccl'
 import * as opentelemetry from 'cuda-streams/opentelemetry'
+import * as python from 'cuda-streams/python'
 import * as sanitizer from 'cuda-streams/sanitizer'
 import * as sim from 'cuda-streams/sim'
 import * as timeline from 'cuda-streams/timeline'
+import { openPython } from '../helpers/python.js'
 import { aboutLibraries } from '../libraries/about-libraries.js'
 
 type Class = { readonly name: string; readonly prototype: object }
@@ -22,6 +24,9 @@ const stream = device.createStream()
 const graph = stream.capture(() => {})
 const [communicator] = await nccl.Communicator.createAll([device])
 assert.ok(communicator)
+const found = openPython()
+const interpreter = typeof found === 'string' ? undefined : found
+if (typeof found === 'string') console.log(`skipped: objects of Python: ${found}`)
 const recording = timeline.Timeline.start({ device })
 const recorded = await timeline.Timeline.record(() => {}, { device })
 
@@ -50,6 +55,9 @@ const genuine = new Map<Class, object | undefined>([
     dlpack.toDLPack(device.alloc(64, { stream }), { dtype: 'u8', shape: [64], stream }),
   ],
   [nccl.Communicator as unknown as Class, communicator],
+  [python.Python as unknown as Class, interpreter],
+  [python.PythonObject as unknown as Class, interpreter?.evaluate('[]')],
+  [python.PythonError, new python.PythonError('ValueError', 'wrong', '')],
   [sanitizer.Sanitizer as unknown as Class, sanitizer.Sanitizer.start({ device })],
   [sanitizer.SanitizerError, new sanitizer.SanitizerError([])],
   [timeline.Timeline, recorded],
@@ -114,7 +122,7 @@ async function refusal({ call }: Member, receiver: unknown): Promise<unknown> {
 }
 
 const libraries = aboutLibraries.map(({ module }) => module)
-const entryPoints = [main, sim, dlpack, nccl, sanitizer, timeline, opentelemetry, ...libraries]
+const entryPoints = [main, sim, dlpack, nccl, python, sanitizer, timeline, opentelemetry, ...libraries]
 const classes = new Set(entryPoints.flatMap((entryPoint) => classesOf(entryPoint)))
 
 describe('members of classes', () => {

@@ -4,8 +4,8 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { pythonUnavailable } from '../../examples/python/python.js'
 import { parsePage } from '../docs/guide-pages.js'
+import { openPython } from '../helpers/python.js'
 import { root } from '../helpers/root.js'
 import { installPacked, npmUnavailable, packInto, runIn } from './packed.js'
 
@@ -64,7 +64,8 @@ describe('the tarball', { skip: npmUnavailable() }, () => {
       const expected = /```text\n(.*?)```/s.exec(text)?.[1]
       assert.ok(command !== undefined && expected !== undefined, 'the README has a command and its output')
       const args = [...command.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, word = '']) => quoted ?? word)
-      if (text.includes('libpython') && pythonUnavailable() !== undefined) return context.skip(pythonUnavailable())
+      const python = text.includes('libpython') ? openPython() : undefined
+      if (typeof python === 'string') return context.skip(python)
       const { stdout, stderr } = runIn(own, process.execPath, ...args)
       // Which of the things that it needs is missing depends on the machine.
       const skipped = /^skipped: .*/

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { DeviceBuffer, ExternalStream, Stream } from 'cuda-streams'
+import { PythonError, PythonObject } from 'cuda-streams/python'
 import { ADAPTERS } from '../../examples/python/adapters.js'
 import type { Library } from '../../examples/python/library.js'
-import { PythonError, pythonUnavailable, startPython } from '../../examples/python/python.js'
 import {
   isNotHere,
   openPythonLibraries,
@@ -12,26 +12,29 @@ import {
   PythonLibrary,
   type PythonLibraryName,
 } from '../../examples/python/python-library.js'
-import { PythonObject, PythonStream } from '../../examples/python/python-object.js'
 import { collected, collectUntil } from '../conformance/expect.js'
 import { simulatedDevice } from '../helpers/partners.js'
+import { openPython, pythonHere } from '../helpers/python.js'
 
-const python = startPython()
-const reason = pythonUnavailable()
+const python = openPython()
+const reason = typeof python === 'string' ? python : undefined
 if (reason !== undefined) console.log(`skipped: ${reason}`)
-
-/** Skipping is decided by `skip`; this only tells the compiler so. */
-function running(): NonNullable<typeof python> {
-  assert.ok(python)
-  return python
-}
 
 /** Answers as the classes of adapters.ts do, and writes down what it is asked for. */
 const STAND_IN = `
+class StreamObject:
+    def __init__(self, handle):
+        self.handle = handle
+    def __cuda_stream__(self):
+        return (0, self.handle)
+
+class PlainStream:
+    handle = 1234
+
 class StandIn:
     def __init__(self, count, ordinal):
         self.name, self.abilities, self.calls = 'stand-in', ['computes'], [('init', count, ordinal)]
-        self.stream = StreamObject(1234) if ordinal == 0 else object()
+        self.stream = StreamObject(1234) if ordinal == 0 else PlainStream()
     def handle(self): return 1234
     def pointers(self): return [4096, 8192]
     def record(self):
@@ -46,14 +49,14 @@ class StandIn:
 
 describe('the Python half of the exchanges', { skip: reason ?? false }, () => {
   it('has for each library what its abilities promise', () => {
-    const py = running()
+    const py = pythonHere()
     py.run(ADAPTERS)
     const always = 'handle pointers fill read_mine record array_interface wrap_stream wait_for_wrapped wrap_memory'
     const needed = [...always.split(' '), 'read_theirs', 'fill_theirs_on_wrapped']
     for (const name of PYTHON_LIBRARIES) {
-      const has = (method: string): boolean => py.number(`callable(getattr(${name}, '${method}', None))`) === 1
+      const has = (method: string): boolean => py.evaluate(`callable(getattr(${name}, '${method}', None))`).boolean()
       for (const method of needed) assert.ok(has(method), `${name} has no ${method}`)
-      const can = py.json(`${name}.abilities`) as string[]
+      const can = py.evaluate(`${name}.abilities`).value() as string[]
       assert.equal(has('wrap_stream_object'), can.includes('wraps by protocol'), `${name} and __cuda_stream__`)
       assert.equal(has('wait_for_event'), can.includes('waits for events'), `${name} and events`)
       assert.equal(has('capture_fill') && has('launch_captured'), can.includes('captures'), `${name} and graphs`)
@@ -64,9 +67,10 @@ describe('the Python half of the exchanges', { skip: reason ?? false }, () => {
   })
 
   it('offers memory by version 3 of the CUDA Array Interface', () => {
-    const py = running()
+    const py = pythonHere()
     py.run(ADAPTERS)
-    const offered = (stream: string) => py.json(`Offered(0x7f00_0000_1000, 64, ${stream}).__cuda_array_interface__`)
+    const offered = (stream: string) =>
+      py.evaluate(`Offered(0x7f00_0000_1000, 64, ${stream}).__cuda_array_interface__`).value()
     const data = [0x7f00_0000_1000, false]
     const common = { version: 3, shape: [64], typestr: '<i4', data, strides: null }
     assert.deepEqual(offered('None'), { ...common, stream: null })
@@ -74,7 +78,7 @@ describe('the Python half of the exchanges', { skip: reason ?? false }, () => {
   })
 
   it('says why a library is not here, and goes on with the others', () => {
-    const py = running()
+    const py = pythonHere()
     const device = simulatedDevice()
     py.run('import sys')
     // None makes an import fail as if nothing were installed.
@@ -86,14 +90,15 @@ describe('the Python half of the exchanges', { skip: reason ?? false }, () => {
       [...PYTHON_LIBRARIES],
     )
     for (const { name, error } of missing) {
-      assert.match(error.message, /^Traceback/, name)
+      assert.ok(error instanceof PythonError, name)
+      assert.match(error.traceback, /^Traceback/, name)
       assert.equal(isNotHere(error), true, `${name}: ${error.message}`)
     }
-    assert.equal(isNotHere(new PythonError('Traceback\nRuntimeError: it broke')), false)
+    assert.equal(isNotHere(new PythonError('RuntimeError', 'it broke', '')), false)
   })
 
   it('passes every call of the interface on', () => {
-    const py = running()
+    const py = pythonHere()
     const device = simulatedDevice()
     py.run(ADAPTERS)
     py.run(STAND_IN)
@@ -121,7 +126,7 @@ describe('the Python half of the exchanges', { skip: reason ?? false }, () => {
     library.copyPart(1, 8)
     const handle = Number(ours.handle)
     assert.ok(library.owner instanceof PythonObject)
-    assert.deepEqual(py.json(`${library.owner.expression}.calls`), [
+    assert.deepEqual(library.owner.get('calls').value(), [
       ['init', 64, 0],
       ['record'],
       ['fill', 5],
@@ -141,8 +146,8 @@ describe('the Python half of the exchanges', { skip: reason ?? false }, () => {
     ])
   })
 
-  it('makes an object with __cuda_stream__ where the stream of a library has none', () => {
-    const py = running()
+  it('takes the handle of a stream that has no __cuda_stream__', () => {
+    const py = pythonHere()
     const [first, second] = [simulatedDevice(), { ordinal: 1 } as ReturnType<typeof simulatedDevice>]
     py.run(ADAPTERS)
     py.run(STAND_IN)
@@ -170,49 +175,49 @@ describe('a Python object that JavaScript holds', { skip: reason ?? false }, () 
   `
 
   it('lives until it is closed', () => {
-    const py = running()
+    const py = pythonHere()
     py.run(define)
-    const thing = new PythonObject(py, 'Thing()')
-    py.run(`one = weakref.ref(${thing.expression})`)
-    assert.equal(py.number('seen("one")'), 1)
+    const thing = py.evaluate('Thing()')
+    py.run('one = weakref.ref(thing)', { thing })
+    assert.equal(py.evaluate('seen("one")').boolean(), true)
     thing.close()
     thing.close()
-    assert.equal(py.number('seen("one")'), 0)
+    assert.equal(py.evaluate('seen("one")').boolean(), false)
   })
 
   it('lives as long as a buffer whose owner it is', async () => {
-    const py = running()
+    const py = pythonHere()
     const device = simulatedDevice()
     py.run(define)
     using memory = device.alloc(64)
     const wrap = (): DeviceBuffer => {
-      const owner = new PythonObject(py, 'Thing()')
-      py.run(`two = weakref.ref(${owner.expression})`)
+      const owner = py.evaluate('Thing()')
+      py.run('two = weakref.ref(owner)', { owner })
       return DeviceBuffer.from(memory.pointer, 64, { device, owner })
     }
     const wrapped = wrap()
     const slice = wrapped.slice(0, 8)
-    assert.equal(await collected(() => py.number('seen("two")') === 0), false)
+    assert.equal(await collected(() => !py.evaluate('seen("two")').boolean()), false)
     wrapped.close()
-    assert.equal(await collectUntil(() => py.number('seen("two")') === 0), true)
+    assert.equal(await collectUntil(() => !py.evaluate('seen("two")').boolean()), true)
     assert.equal(slice.closed, true)
   })
 
   it('lives as long as a stream that was wrapped from its __cuda_stream__', async () => {
-    const py = running()
+    const py = pythonHere()
     const device = simulatedDevice()
     py.run(define)
-    py.run(ADAPTERS)
+    py.run(STAND_IN)
     using theirs = new Stream({ device })
     const wrap = (): ExternalStream => {
-      const object = new PythonStream(py, `StreamObject(${theirs.handle}, owner=Thing())`)
-      py.run(`three = weakref.ref(${object.expression}.owner)`)
+      const object = py.evaluate('StreamObject(handle)', { handle: theirs.handle })
+      py.run('three = weakref.ref(object)', { object })
       return new ExternalStream(object, { device })
     }
     const wrapped = wrap()
     assert.equal(wrapped.equals(theirs), true)
-    assert.equal(await collected(() => py.number('seen("three")') === 0), false)
+    assert.equal(await collected(() => !py.evaluate('seen("three")').boolean()), false)
     wrapped.close()
-    assert.equal(await collectUntil(() => py.number('seen("three")') === 0), true)
+    assert.equal(await collectUntil(() => !py.evaluate('seen("three")').boolean()), true)
   })
 })

@@ -1,43 +1,20 @@
 /**
  * Memory that Python's libraries and ours hand to each other in one process. NumPy proves on any machine how capsules are
- * made, taken and given back, and so does Warp in memory of the host. PyTorch, CuPy and Warp on a GPU prove the order: each exchange
+ * made, taken and given back, and so do Warp and JAX in memory of the host. PyTorch, CuPy and Warp on a GPU prove the order: each exchange
  * has a counterpart without its wait, whose writer is held until the reader is done.
  */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Device, type DeviceBuffer, ExternalStream, type PinnedBuffer, Stream } from 'cuda-streams'
-import {
-  type CudaArrayInterface,
-  fromCudaArrayInterface,
-  fromDLPack,
-  toCudaArrayInterface,
-  toDLPack,
-} from 'cuda-streams/dlpack'
+import { fromCudaArrayInterface, fromDLPack, toCudaArrayInterface, toDLPack } from 'cuda-streams/dlpack'
+import { type Python, PythonError, type PythonObject } from 'cuda-streams/python'
 import { type Hold, holdOn } from '../../examples/hold.js'
-import { capsuleOf, OfferedBuffer, PythonTensor } from '../../examples/python/dlpack.js'
 import { gpuUnavailable } from '../../examples/python/gpu.js'
-import { type Python, PythonError, pythonUnavailable, startPython } from '../../examples/python/python.js'
 import { refused } from '../conformance/expect.js'
+import { lackOf, pythonHere } from '../helpers/python.js'
 
 const device = Device.get()
-const python = startPython()
-
-/** Why a module cannot be used here. */
-function lackOf(module: string): string | undefined {
-  if (python === undefined) return pythonUnavailable()
-  try {
-    python.run(`import ${module}`)
-    return undefined
-  } catch (error) {
-    return `no ${module} here: ${(error as Error).message.split('\n').at(-1)}`
-  }
-}
-
-function running(): Python {
-  assert.ok(python)
-  return python
-}
 
 async function until(isSo: () => boolean): Promise<void> {
   const end = performance.now() + 5000
@@ -52,14 +29,14 @@ if (noNumpy !== undefined) console.log(`skipped: ${noNumpy}`)
 
 describe('NumPy and pinned memory', { skip: noNumpy ?? false }, () => {
   it('sees the memory itself, with its shape and strides, as often as it likes', () => {
-    const py = running()
+    const py = pythonHere()
     using pinned = device.allocPinned(4 * 24)
     const floats = pinned.view(Float32Array)
     floats.set(Array.from({ length: 24 }, (_, index) => index))
-    using whole = new OfferedBuffer(py, pinned, { dtype: 'f32', shape: [4, 6] })
-    using part = new OfferedBuffer(py, pinned.slice(4, 92), { dtype: 'f32', shape: [3, 2], strides: [6, 2] })
-    py.run(`a, b = numpy.from_dlpack(${whole.expression}), numpy.from_dlpack(${part.expression})`)
-    assert.deepEqual(py.json('[a.shape, a.strides, str(a.dtype), b.tolist()]'), [
+    using whole = py.share(pinned, { dtype: 'f32', shape: [4, 6] })
+    using part = py.share(pinned.slice(4, 92), { dtype: 'f32', shape: [3, 2], strides: [6, 2] })
+    py.run('a, b = numpy.from_dlpack(whole), numpy.from_dlpack(part)', { whole, part })
+    assert.deepEqual(py.evaluate('[a.shape, a.strides, str(a.dtype), b.tolist()]').value(), [
       [4, 6],
       [24, 4],
       'float32',
@@ -70,25 +47,30 @@ describe('NumPy and pinned memory', { skip: noNumpy ?? false }, () => {
       ],
     ])
     py.run('a[0, 1] = 77')
-    assert.deepEqual([floats[1], py.number('b[0, 0]')], [77, 77])
+    assert.deepEqual([floats[1], py.evaluate('b[0, 0]').number()], [77, 77])
     py.run('del a, b')
   })
 
   it('keeps the memory of a closed buffer until Python lets go, on whichever thread', async () => {
-    const py = running()
+    const py = pythonHere()
     const pinned = device.allocPinned(64)
     pinned.bytes.fill(9)
     const tensors = [0, 1].map(() => toDLPack(pinned, { dtype: 'u8', shape: [64], maxVersion: [1, 0] }))
     for (const [index, tensor] of tensors.entries()) {
-      using capsule = capsuleOf(py, tensor)
-      py.run(`class Given: pass
-given = Given()
-given.__class__.__dlpack__ = lambda self, **more: ${capsule.expression}
-given.__class__.__dlpack_device__ = lambda self: (1, 0)
-kept${index} = numpy.from_dlpack(given)`)
+      py.run(
+        `
+        class Given:
+            def __dlpack__(self, **more): return self.capsule
+            def __dlpack_device__(self): return (1, 0)
+        given = Given()
+        given.capsule = tensor
+        kept${index} = numpy.from_dlpack(given)
+      `,
+        { tensor },
+      )
     }
     pinned.close()
-    assert.deepEqual(py.json('[int(kept0.sum()), int(kept1.sum())]'), [576, 576])
+    assert.deepEqual(py.evaluate('[int(kept0.sum()), int(kept1.sum())]').value(), [576, 576])
     assert.deepEqual(
       tensors.map(({ released }) => released),
       [false, false],
@@ -114,72 +96,77 @@ kept${index} = numpy.from_dlpack(given)`)
   })
 
   it('takes back what nobody has taken', () => {
-    const py = running()
+    const py = pythonHere()
     using pinned = device.allocPinned(64)
     for (const maxVersion of [undefined, [1, 0]] as const) {
       const tensor = toDLPack(pinned, { dtype: 'u8', shape: [64], maxVersion })
-      const capsule = capsuleOf(py, tensor)
-      assert.match(py.text(capsule.expression), maxVersion ? /"dltensor_versioned"/ : /"dltensor"/)
+      const capsule = py.evaluate('tensor', { tensor })
+      assert.match(capsule.text(), maxVersion ? /"dltensor_versioned"/ : /"dltensor"/)
       assert.equal(tensor.released, false)
+      refused(() => py.evaluate('tensor', { tensor }), 'ERR_CLOSED', /export the buffer once more/)
+      tensor.release()
+      assert.equal(tensor.released, false, 'Python has it')
       capsule.close()
       assert.equal(tensor.released, true)
     }
   })
 
   it('is told why it is given nothing', () => {
-    const py = running()
+    const py = pythonHere()
     using pinned = device.allocPinned(64)
-    using readOnly = new OfferedBuffer(py, pinned, { dtype: 'u8', shape: [65] })
-    const raises = (code: string, says: RegExp): void => {
+    using readOnly = py.share(pinned, { dtype: 'u8', shape: [65] })
+    const raises = (code: string, memory: PythonObject, says: RegExp): void => {
       assert.throws(
-        () => py.run(code),
+        () => py.run(code, { memory }),
         (error) => error instanceof PythonError && says.test(error.message),
       )
     }
-    raises(`numpy.from_dlpack(${readOnly.expression})`, /BufferError: .*at most 64.*not 65/)
-    using fits = new OfferedBuffer(py, pinned, { dtype: 'u8', shape: [64] })
-    raises(`numpy.from_dlpack(${fits.expression}, copy=True)`, /BufferError: .*not copied/)
-    py.run(`
+    raises('numpy.from_dlpack(memory)', readOnly, /BufferError: .*at most 64.*not 65/)
+    using fits = py.share(pinned, { dtype: 'u8', shape: [64] })
+    raises('numpy.from_dlpack(memory, copy=True)', fits, /BufferError: .*not copied/)
+    py.run(
+      `
       def take():
           global told
-          try: numpy.from_dlpack(${fits.expression})
+          try: numpy.from_dlpack(fits)
           except BufferError as error: told = str(error)
       thread = threading.Thread(target=take)
       thread.start()
       thread.join()
-    `)
-    assert.match(py.text('told'), /on its thread only/)
-    const late = new OfferedBuffer(py, pinned, { dtype: 'u8', shape: [64] })
-    py.run(`late = ${late.expression}`)
-    late.close()
-    raises('numpy.from_dlpack(late)', /BufferError: .*no longer/)
+    `,
+      { fits },
+    )
+    assert.match(py.evaluate('told').text(), /on its thread only/)
+    const late = py.share(pinned, { dtype: 'u8', shape: [64] })
+    pinned.close()
+    raises('numpy.from_dlpack(memory)', late, /BufferError: .*closed/)
   })
 
   it('gives back a part of what it had from us', async () => {
-    const py = running()
+    const py = pythonHere()
     using stream = new Stream({ device })
     using pinned = device.allocPinned(96)
     pinned.bytes.fill(1)
-    using offered = new OfferedBuffer(py, pinned.slice(32, 64), { dtype: 'i32', shape: [4, 4] })
-    py.run(`part = numpy.from_dlpack(${offered.expression})[1:3, ::2]`)
-    using tensor = new PythonTensor(py, 'part')
+    using offered = py.share(pinned.slice(32, 64), { dtype: 'i32', shape: [4, 4] })
+    py.run('part = numpy.from_dlpack(offered)[1:3, ::2]', { offered })
+    using tensor = py.evaluate('part')
     const { buffer, shape, strides } = fromDLPack(tensor)
     assert.deepEqual([shape, strides, buffer.pointer, buffer.byteLength], [[2, 2], [4, 2], pinned.pointer + 48n, 28])
     await stream.fill(buffer, 2).finished()
-    assert.deepEqual(py.json('part.tolist()'), [Array(2).fill(0x02020202), Array(2).fill(0x02020202)])
+    assert.deepEqual(py.evaluate('part.tolist()').value(), [Array(2).fill(0x02020202), Array(2).fill(0x02020202)])
     assert.deepEqual([pinned.bytes.indexOf(2), pinned.bytes.lastIndexOf(2)], [48, 75])
     buffer.close()
     py.run('del part')
   })
 
   it('cannot hand over pageable memory, and has it back', () => {
-    const py = running()
+    const py = pythonHere()
     py.run('n = numpy.arange(1000); import sys; before = sys.getrefcount(n)')
     {
-      using tensor = new PythonTensor(py, 'n')
+      using tensor = py.evaluate('n')
       refused(() => fromDLPack(tensor), 'ERR_UNSUPPORTED', /pageable memory/)
     }
-    assert.equal(py.number('sys.getrefcount(n) - before'), 0)
+    assert.equal(py.evaluate('sys.getrefcount(n) - before').number(), 0)
   })
 })
 
@@ -187,21 +174,24 @@ const noWarp = lackOf('warp')
 if (noWarp !== undefined) console.log(`skipped: ${noWarp}`)
 
 describe('Warp and pinned memory', { skip: noWarp ?? false }, () => {
-  before(() => running().run('warp.config.quiet = True; warp.init()'))
+  before(() => pythonHere().run('warp.config.quiet = True; warp.init()'))
 
   it('sees the memory itself, with its shape and strides, from objects and from capsules', () => {
-    const py = running()
+    const py = pythonHere()
     using pinned = device.allocPinned(4 * 24)
     const floats = pinned.view(Float32Array)
     floats.set(Array.from({ length: 24 }, (_, index) => index))
-    using whole = new OfferedBuffer(py, pinned, { dtype: 'f32', shape: [4, 6] })
+    using whole = py.share(pinned, { dtype: 'f32', shape: [4, 6] })
     const strided = { dtype: 'f32', shape: [3, 2], strides: [6, 2] } as const
-    using part = capsuleOf(py, toDLPack(pinned.slice(4, 92), strided))
-    using vectors = new OfferedBuffer(py, pinned, { dtype: 'f32', shape: [8, 3] })
-    py.run(`w, v = warp.from_dlpack(${whole.expression}), warp.from_dlpack(${part.expression})
-v3 = warp.from_dlpack(${vectors.expression}, dtype=warp.vec3)`)
+    using part = py.evaluate('tensor', { tensor: toDLPack(pinned.slice(4, 92), strided) })
+    using vectors = py.share(pinned, { dtype: 'f32', shape: [8, 3] })
+    py.run(
+      `w, v = warp.from_dlpack(whole), warp.from_dlpack(part)
+v3 = warp.from_dlpack(vectors, dtype=warp.vec3)`,
+      { whole, part, vectors },
+    )
     assert.deepEqual(
-      py.json('[w.shape, w.strides, w.dtype is warp.float32, str(w.device), v.numpy().tolist(), v3.shape]'),
+      py.evaluate('[w.shape, w.strides, w.dtype is warp.float32, str(w.device), v.numpy().tolist(), v3.shape]').value(),
       [
         [4, 6],
         [24, 4],
@@ -222,18 +212,18 @@ v3 = warp.from_dlpack(${vectors.expression}, dtype=warp.vec3)`)
   })
 
   it('gives back what it had from us, and keeps it as long as we do', async () => {
-    const py = running()
+    const py = pythonHere()
     using stream = new Stream({ device })
     const pinned = device.allocPinned(64)
     const lent = toDLPack(pinned, { dtype: 'i32', shape: [4, 4] })
-    using capsule = capsuleOf(py, lent)
-    py.run(`w = warp.from_dlpack(${capsule.expression})`)
-    using tensor = new PythonTensor(py, 'w')
+    using capsule = py.evaluate('tensor', { tensor: lent })
+    py.run('w = warp.from_dlpack(capsule)', { capsule })
+    using tensor = py.evaluate('w')
     const { buffer, shape, dtype } = fromDLPack(tensor)
     assert.deepEqual([shape, dtype, buffer.pointer], [[4, 4], 'i32', pinned.pointer])
     pinned.close()
     await stream.fill(buffer, 7, { width: 4 }).finished()
-    assert.deepEqual(py.json('w.numpy().flatten().tolist()'), Array(16).fill(7))
+    assert.deepEqual(py.evaluate('w.numpy().flatten().tolist()').value(), Array(16).fill(7))
     tensor.close()
     py.run('del w')
     assert.equal(lent.released, false)
@@ -246,23 +236,75 @@ v3 = warp.from_dlpack(${vectors.expression}, dtype=warp.vec3)`)
   })
 
   it('cannot have its pageable memory taken in, and has it back', () => {
-    const py = running()
+    const py = pythonHere()
     py.run("w = warp.zeros(16, dtype=warp.int32, device='cpu'); import sys; before = sys.getrefcount(w)")
     {
-      using tensor = new PythonTensor(py, 'w')
+      using tensor = py.evaluate('w')
       refused(() => fromDLPack(tensor), 'ERR_UNSUPPORTED', /pageable memory/)
     }
-    assert.equal(py.number('sys.getrefcount(w) - before'), 0)
+    assert.equal(py.evaluate('sys.getrefcount(w) - before').number(), 0)
   })
 
   it('takes no versioned capsule', () => {
-    const py = running()
+    const py = pythonHere()
     using pinned = device.allocPinned(64)
-    using capsule = capsuleOf(py, toDLPack(pinned, { dtype: 'u8', shape: [64], maxVersion: [1, 0] }))
+    using capsule = py.evaluate('tensor', {
+      tensor: toDLPack(pinned, { dtype: 'u8', shape: [64], maxVersion: [1, 0] }),
+    })
     assert.throws(
-      () => py.run(`warp.from_dlpack(${capsule.expression})`),
+      () => py.run('warp.from_dlpack(capsule)', { capsule }),
       (error) => error instanceof PythonError && /valid DLPack capsule/.test(error.message),
     )
+  })
+})
+
+const noTorch = lackOf('torch')
+if (noTorch !== undefined) console.log(`skipped: ${noTorch}`)
+
+describe('PyTorch and memory of the host', { skip: noTorch ?? false, timeout: 120_000 }, () => {
+  it('sees ours, and its tensors are seen, without a copy', () => {
+    const py = pythonHere()
+    using pinned = device.allocPinned(4 * 24)
+    const floats = pinned.view(Float32Array)
+    using shared = py.share(pinned, { dtype: 'f32', shape: [4, 6] })
+    using tensor = py.import('torch').invoke('from_dlpack', [shared])
+    tensor.invoke('fill_', [3])
+    assert.deepEqual([...new Set(floats)], [3])
+    const { data, shape, dtype } = tensor.arrayView(Float32Array)
+    data[0] = 8
+    assert.deepEqual([floats[0], tensor.item(0, 0).number(), shape, dtype], [8, 8, [4, 6], 'f32'])
+    using column = tensor.item(py.evaluate('slice(None)'), 0)
+    assert.deepEqual([...column.arrayCopy(Float32Array).data], [8, 3, 3, 3])
+    assert.throws(
+      () =>
+        py
+          .import('torch')
+          .invoke('ones', [2], { dtype: py.evaluate('torch.bfloat16') })
+          .arrayCopy(Uint16Array),
+      {
+        name: 'PythonError',
+        type: 'TypeError',
+      },
+    )
+  })
+})
+
+const noJax = lackOf('jax')
+if (noJax !== undefined) console.log(`skipped: ${noJax}`)
+
+describe('JAX and memory of the host', { skip: noJax ?? false }, () => {
+  it('takes ours, and its arrays are seen and copied', () => {
+    const py = pythonHere()
+    using pinned = device.allocPinned(4 * 24)
+    pinned.view(Float32Array).set(Array.from({ length: 24 }, (_, index) => index))
+    using shared = py.share(pinned, { dtype: 'f32', shape: [4, 6] })
+    const doubled = py
+      .import('jax.numpy')
+      .invoke('multiply', [py.evaluate('jax.numpy.from_dlpack(x)', { x: shared }), 2])
+    const { data, shape, readOnly } = doubled.arrayView(Float32Array)
+    assert.deepEqual([data[23], shape, readOnly], [46, [4, 6], true])
+    assert.deepEqual([...doubled.get('T').arrayCopy(Float32Array).data.slice(0, 3)], [0, 12, 24])
+    refused(() => fromDLPack(doubled), 'ERR_UNSUPPORTED', /pageable memory/)
   })
 })
 
@@ -368,25 +410,25 @@ for (const [name, module, maxVersion] of [
     let theirs: ExternalStream
     let buffer: DeviceBuffer
     let pinned: PinnedBuffer
-    let offered: OfferedBuffer
+    let offered: PythonObject
     let hold: Hold
     let value = 100
 
     const words = (): readonly number[] => [...new Set(pinned.view(Int32Array))]
 
     before(async () => {
-      py = running()
+      py = pythonHere()
       hold = holdOn(device)
       py.run(ADAPTERS)
       py.run(`lib = ${name}(${WORDS}, ${device.ordinal})`)
       ours = new Stream({ device })
-      theirs = new ExternalStream(py.handle('lib.handle'), { device })
+      theirs = new ExternalStream(py.evaluate('lib.handle').bigint(), { device })
       buffer = device.alloc(BYTES, { stream: ours })
       pinned = device.allocPinned(BYTES)
-      offered = new OfferedBuffer(py, buffer, ELEMENTS)
+      offered = py.share(buffer, ELEMENTS)
       // Code is loaded at its first use, which waits for what is held.
       await ours.fill(buffer, 0).finished()
-      py.run(`lib.theirs = lib.from_dlpack(${offered.expression}); lib.fill(1); lib.read(); lib.values()`)
+      py.run('lib.theirs = lib.from_dlpack(offered); lib.fill(1); lib.read(); lib.values()', { offered })
       await device.finished()
     })
     after(() => {
@@ -399,9 +441,9 @@ for (const [name, module, maxVersion] of [
         value += 1
         const held = hold(ours)
         ours.fill(buffer, value, { width: 4 })
-        py.run(`lib.theirs = lib.from_dlpack(${offered.expression}); lib.read()`)
+        py.run('lib.theirs = lib.from_dlpack(offered); lib.read()', { offered })
         held.release()
-        assert.deepEqual(py.json('lib.values()'), [value])
+        assert.deepEqual(py.evaluate('lib.values()').value(), [value])
       }
     })
 
@@ -411,9 +453,9 @@ for (const [name, module, maxVersion] of [
         value += 1
         const held = hold(ours)
         ours.fill(buffer, value, { width: 4 })
-        using capsule = capsuleOf(py, toDLPack(buffer, { ...ELEMENTS, stream: null, maxVersion }))
-        py.run(`lib.theirs = lib.from_dlpack(${capsule.expression}); lib.read()`)
-        assert.deepEqual(py.json('lib.values()'), [old])
+        using capsule = py.evaluate('tensor', { tensor: toDLPack(buffer, { ...ELEMENTS, stream: null, maxVersion }) })
+        py.run('lib.theirs = lib.from_dlpack(capsule); lib.read()', { capsule })
+        assert.deepEqual(py.evaluate('lib.values()').value(), [old])
         held.release()
         await ours.finished()
       }
@@ -421,15 +463,15 @@ for (const [name, module, maxVersion] of [
 
     it('takes an unversioned capsule as well', () => {
       const tensor = toDLPack(buffer, { ...ELEMENTS, stream: theirs })
-      using capsule = capsuleOf(py, tensor)
-      py.run(`lib.theirs = lib.from_dlpack(${capsule.expression}); lib.read()`)
-      assert.deepEqual(py.json('lib.values()'), [value])
+      using capsule = py.evaluate('tensor', { tensor })
+      py.run('lib.theirs = lib.from_dlpack(capsule); lib.read()', { capsule })
+      assert.deepEqual(py.evaluate('lib.values()').value(), [value])
       py.run('lib.theirs = None; gc.collect()')
       assert.equal(tensor.released, true)
     })
 
     it('gives us its memory behind its work', async () => {
-      using mine = new PythonTensor(py, 'lib.mine')
+      using mine = py.evaluate('lib.mine')
       for (let round = 0; round < 5; round += 1) {
         value += 1
         const held = hold(theirs)
@@ -444,7 +486,7 @@ for (const [name, module, maxVersion] of [
     })
 
     it('gives it too early without the wait', async () => {
-      using mine = new PythonTensor(py, 'lib.mine')
+      using mine = py.evaluate('lib.mine')
       for (let round = 0; round < 5; round += 1) {
         const old = value
         value += 1
@@ -460,43 +502,43 @@ for (const [name, module, maxVersion] of [
     })
 
     it('agrees with us on shapes and strides', async () => {
-      using strided = new PythonTensor(py, 'lib.strided')
+      using strided = py.evaluate('lib.strided')
       const { buffer: memory, shape, strides, dtype, byteOffset } = fromDLPack(strided, { stream: ours })
       assert.deepEqual([shape, strides, dtype, byteOffset], [[3, 3], [2, 6], 'f32', 0])
       const floats = await ours.download(memory, Float32Array)
       const elements = [0, 1, 2].map((x) => [0, 1, 2].map((y) => floats[2 * x + 6 * y]))
-      assert.deepEqual(elements, py.json('lib.listed(lib.strided)'))
-      const again = capsuleOf(py, toDLPack(memory, { dtype, shape, strides, stream: theirs }))
-      py.run(`back = lib.from_dlpack(${again.expression})`)
+      assert.deepEqual(elements, py.evaluate('lib.listed(lib.strided)').value())
+      const again = py.evaluate('tensor', { tensor: toDLPack(memory, { dtype, shape, strides, stream: theirs }) })
+      py.run('back = lib.from_dlpack(again)', { again })
       again.close()
-      assert.deepEqual(py.json('lib.listed(back)'), elements)
+      assert.deepEqual(py.evaluate('lib.listed(back)').value(), elements)
       py.run('del back; gc.collect()')
       memory.close()
     })
 
     it('keeps its memory as long as our buffer, and the work with it', async () => {
-      const before = py.number('lib.used()')
+      const before = py.evaluate('lib.used()').number()
       py.run('big = lib.big()')
-      const source = new PythonTensor(py, 'big')
+      const source = py.evaluate('big')
       const tensor = fromDLPack(source, { stream: ours })
       source.close()
       py.run('del big; gc.collect()')
-      assert.ok(py.number('lib.used()') >= before + 2 ** 26)
+      assert.ok(py.evaluate('lib.used()').number() >= before + 2 ** 26)
       const held = hold(ours)
       ours.fill(tensor.buffer, 3)
       tensor.buffer.close()
       await sleep(60)
-      assert.ok(py.number('lib.used()') >= before + 2 ** 26, 'given back while a fill was pending')
+      assert.ok(py.evaluate('lib.used()').number() >= before + 2 ** 26, 'given back while a fill was pending')
       held.release()
-      await until(() => py.number('lib.used()') <= before)
+      await until(() => py.evaluate('lib.used()').number() <= before)
     })
 
     it('lets us free our memory only behind its work', async () => {
       const memory = device.alloc(BYTES, { stream: ours })
       ours.fill(memory, 5)
       const { pointer } = memory
-      const lent = capsuleOf(py, toDLPack(memory, { ...ELEMENTS, stream: theirs }))
-      py.run(`lib.theirs = lib.from_dlpack(${lent.expression})`)
+      const lent = py.evaluate('tensor', { tensor: toDLPack(memory, { ...ELEMENTS, stream: theirs }) })
+      py.run('lib.theirs = lib.from_dlpack(lent)', { lent })
       lent.close()
       memory.close()
       const held = hold(theirs)
@@ -506,7 +548,7 @@ for (const [name, module, maxVersion] of [
       using next = device.alloc(BYTES, { stream: ours })
       ours.fill(next, 6)
       held.release()
-      assert.deepEqual(py.json('lib.values()'), [0x05050505])
+      assert.deepEqual(py.evaluate('lib.values()').value(), [0x05050505])
       console.log(`the same memory again: ${next.pointer === pointer}`)
       await ours.finished()
     })
@@ -514,17 +556,17 @@ for (const [name, module, maxVersion] of [
     it('exchanges arrays by __cuda_array_interface__', async () => {
       value += 1
       ours.fill(buffer, value, { width: 4 })
-      const told = JSON.stringify(toCudaArrayInterface(buffer, { ...ELEMENTS, stream: ours }))
-      py.run(`import json; lib.theirs = lib.take_interface(FromInterface(json.loads('${told}')))`)
+      const told = toCudaArrayInterface(buffer, { ...ELEMENTS, stream: ours })
+      py.run('lib.theirs = lib.take_interface(FromInterface(told))', { told })
       // PyTorch and Warp do not read the stream.
       theirs.wait(ours)
       py.run('lib.read()')
-      assert.deepEqual(py.json('lib.values()'), [value])
+      assert.deepEqual(py.evaluate('lib.values()').value(), [value])
 
       value += 1
       const held = hold(theirs)
       py.run(`lib.fill(${value})`)
-      const dict = py.json('lib.mine.__cuda_array_interface__') as CudaArrayInterface
+      const dict = py.evaluate('lib.mine').__cuda_array_interface__
       if (dict.version === 2) ours.wait(theirs)
       const { buffer: array, shape, dtype } = fromCudaArrayInterface(dict, { stream: ours, owner: theirs })
       assert.deepEqual([shape, dtype], [[WORDS], 'i32'])

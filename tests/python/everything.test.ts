@@ -3,8 +3,9 @@ import assert from 'node:assert/strict'
 import { before, describe, it } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { Device, type DeviceBuffer, ExternalStream, type Stream } from 'cuda-streams'
+import type { Python } from 'cuda-streams/python'
 import { Timeline, type TimelineOperation } from 'cuda-streams/timeline'
-import { type Python, startPython } from '../../examples/python/python.js'
+import { pythonHere } from '../helpers/python.js'
 import { pytorchUnavailable } from '../helpers/pytorch.js'
 import { ONE, SPIN, spin } from '../helpers/spin.js'
 
@@ -21,9 +22,7 @@ describe('a recording of everything', { skip: reason ?? false, timeout: 300_000 
   let buffer: DeviceBuffer
 
   before(async () => {
-    const started = startPython()
-    assert.ok(started)
-    python = started
+    python = pythonHere()
     python.run(`
       import threading, torch
       x = torch.ones(1024, 1024, device='cuda')
@@ -83,7 +82,7 @@ describe('a recording of everything', { skip: reason ?? false, timeout: 300_000 
   })
 
   it('has their work on the track of the stream that the library wraps, also what waited for ours', async (context) => {
-    const theirs = new ExternalStream(python.handle('s.cuda_stream'))
+    const theirs = new ExternalStream(python.evaluate('s.cuda_stream').bigint())
     const timeline = await Timeline.record(
       async () => {
         stream.launch(spin, ONE, SPIN)
@@ -215,7 +214,7 @@ describe('a recording of everything', { skip: reason ?? false, timeout: 300_000 
         torch.cuda.synchronize()
       seen = [e.name for e in p.events()]
     `)
-    assert.match(python.text('seen'), /gemm/)
+    assert.match(python.evaluate('seen').text(), /gemm/)
     await assert.rejects(
       Timeline.record(() => {}, { everything: true }),
       { code: 'CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED' },

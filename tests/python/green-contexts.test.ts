@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
 import { Device, DeviceBuffer, ExternalStream, Stream } from 'cuda-streams'
-import { startPython } from '../../examples/python/python.js'
 import { refused } from '../conformance/expect.js'
+import { pythonHere } from '../helpers/python.js'
 import { pytorchUnavailable } from '../helpers/pytorch.js'
 
 const COUNT = 1 << 20
@@ -11,11 +11,6 @@ const ROUNDS = 20
 
 const reason = pytorchUnavailable()
 if (reason !== undefined) console.log(`skipped: ${reason}`)
-const python = startPython()
-const running = (): NonNullable<typeof python> => {
-  assert.ok(python)
-  return python
-}
 
 const TORCH = `
 import torch
@@ -43,7 +38,7 @@ core.set_current()
 function lacks(script: string): string | false {
   if (reason !== undefined) return reason
   try {
-    running().run(script)
+    pythonHere().run(script)
     return false
   } catch (error) {
     return `no green contexts here: ${error instanceof Error ? error.message.split('\n').at(-1) : error}`
@@ -55,12 +50,12 @@ const withoutCore = lacks(CORE)
 for (const why of [withoutTorch, withoutCore]) if (why !== false) console.log(`skipped: ${why}`)
 
 describe('a green context of PyTorch', { skip: withoutTorch }, () => {
-  after(() => running().run('torch.cuda.synchronize()'))
+  after(() => pythonHere().run('torch.cuda.synchronize()'))
 
-  const buffer = (): DeviceBuffer => DeviceBuffer.from(running().handle('numbers.data_ptr()'), 4 * COUNT)
+  const buffer = (): DeviceBuffer => DeviceBuffer.from(pythonHere().evaluate('numbers.data_ptr()').bigint(), 4 * COUNT)
 
   it('has streams that we wrap as what they are', () => {
-    const stream = new ExternalStream(running().handle('green_stream.cuda_stream'))
+    const stream = new ExternalStream(pythonHere().evaluate('green_stream.cuda_stream').bigint())
     const device = Device.get(0)
     assert.equal(stream.device, device)
     assert.equal(stream.nonBlocking, true)
@@ -70,13 +65,13 @@ describe('a green context of PyTorch', { skip: withoutTorch }, () => {
   })
 
   it('is ordered with ours, both ways', async () => {
-    const theirs = new ExternalStream(running().handle('green_stream.cuda_stream'))
+    const theirs = new ExternalStream(pythonHere().evaluate('green_stream.cuda_stream').bigint())
     await using ours = new Stream()
     using memory = buffer()
     for (let round = 1; round <= ROUNDS; round += 1) {
       ours.wait(theirs).fill(memory, round, { width: 4 })
       theirs.wait(ours)
-      running().run('double_on(green_stream)')
+      pythonHere().run('double_on(green_stream)')
       ours.wait(theirs)
       const numbers = await ours.download(memory, Uint32Array)
       assert.ok(numbers.every((each) => each === 2 * round))
@@ -88,19 +83,19 @@ describe('a green context of PyTorch', { skip: withoutTorch }, () => {
     const [share, rest] = Device.get(0).split({ multiprocessors: [8] })
     const ours = new Stream({ context: share })
     using memory = buffer()
-    running().run(`ours = torch.cuda.ExternalStream(${ours.handle})`)
+    pythonHere().run(`ours = torch.cuda.ExternalStream(${ours.handle})`)
     for (let round = 1; round <= ROUNDS; round += 1) {
       ours.fill(memory, round, { width: 4 })
-      running().run('double_on(ours)')
+      pythonHere().run('double_on(ours)')
       const numbers = await ours.download(memory, Uint32Array)
       assert.ok(numbers.every((each) => each === 2 * round))
     }
-    running().run('del ours')
+    pythonHere().run('del ours')
     for (const each of [ours, share, rest]) each.close()
   })
 
   it('makes the handles of default streams mean streams of its own while it is current', () => {
-    running().run('green.set_context()')
+    pythonHere().run('green.set_context()')
     try {
       for (const handle of [0n, 1n, 2n]) refused(() => new ExternalStream(handle), 'ERR_UNSUPPORTED', /green context/)
       // Ours are those of the device's primary context as ever, and so is what we make.
@@ -109,7 +104,7 @@ describe('a green context of PyTorch', { skip: withoutTorch }, () => {
       assert.equal(stream.context.handle, Device.get(0).context.handle)
       stream.synchronize()
     } finally {
-      running().run('green.pop_context()')
+      pythonHere().run('green.pop_context()')
     }
     assert.equal(new ExternalStream(0n).handle, 0n)
   })
@@ -117,8 +112,8 @@ describe('a green context of PyTorch', { skip: withoutTorch }, () => {
 
 describe('a green context of cuda.core', { skip: withoutCore }, () => {
   it('has streams that we wrap as what they are', async () => {
-    const stream = new ExternalStream(running().handle('int(core_stream.handle)'))
-    assert.equal(stream.context.multiprocessors, running().number('groups[0].sm_count'))
+    const stream = new ExternalStream(pythonHere().evaluate('int(core_stream.handle)').bigint())
+    assert.equal(stream.context.multiprocessors, pythonHere().evaluate('groups[0].sm_count').number())
     assert.equal(stream.nonBlocking, true)
     using memory = Device.get(0).alloc(64)
     await using ours = new Stream()

@@ -2,12 +2,11 @@
 import assert from 'node:assert/strict'
 import { describe, it, test } from 'node:test'
 import { Device, Event, ExternalStream, Stream } from 'cuda-streams'
+import { PythonError } from 'cuda-streams/python'
 import { destroyForeignStream, foreignStream } from 'cuda-streams/sim'
-import { ADAPTERS } from '../../examples/python/adapters.js'
-import { PythonError, pythonUnavailable, startPython } from '../../examples/python/python.js'
-import { PythonObject, PythonStream } from '../../examples/python/python-object.js'
 import { refused } from '../conformance/expect.js'
 import { realPartners, simulatedDevices } from '../helpers/partners.js'
+import { openPython, pythonHere } from '../helpers/python.js'
 
 /** What `__cuda_stream__` may not return, as Python, and what the error must show of it. */
 const WRONG_REPLIES: readonly (readonly [reply: string, says: RegExp])[] = [
@@ -47,57 +46,51 @@ describe('a Python stream on the simulator', () => {
   })
 })
 
-const python = startPython()
+const noPython = openPython()
 
-describe('a Python object with a wrong __cuda_stream__', { skip: pythonUnavailable() ?? false }, () => {
+describe('a Python object with a wrong __cuda_stream__', {
+  skip: typeof noPython === 'string' ? noPython : false,
+}, () => {
   const [device] = simulatedDevices()
-  const running = (): NonNullable<typeof python> => {
-    assert.ok(python)
-    return python
-  }
 
   for (const [reply, says] of WRONG_REPLIES) {
     it(`returns ${reply}`, () => {
-      const py = running()
+      const py = pythonHere()
       using theirs = new Stream({ device })
       py.run(`
         class Wrong:
             def __cuda_stream__(self):
                 return ${reply.replace('HANDLE', String(theirs.handle))}
       `)
-      const source = anyReply(new PythonObject(py, 'Wrong()'))
-      refused(() => new ExternalStream(source as never, { device }), 'ERR_INVALID_ARG_TYPE', /__cuda_stream__/, says)
-      refused(() => theirs.wait(source as never), 'ERR_INVALID_ARG_TYPE', /__cuda_stream__/, says)
-      refused(() => device.createStream(source as never), 'ERR_INVALID_ARG_TYPE', /__cuda_stream__/, says)
+      const source = py.evaluate('Wrong()')
+      refused(() => new ExternalStream(source, { device }), 'ERR_INVALID_ARG_TYPE', /__cuda_stream__/, says)
+      refused(() => theirs.wait(source), 'ERR_INVALID_ARG_TYPE', /__cuda_stream__/, says)
+      refused(() => device.createStream(source), 'ERR_INVALID_ARG_TYPE', /__cuda_stream__/, says)
     })
   }
 
   it('raises, and its traceback comes through', () => {
-    const py = running()
+    const py = pythonHere()
     py.run(`
       class Raising:
           def __cuda_stream__(self):
               raise RuntimeError('the stream is gone')
     `)
-    const source = new PythonStream(py, 'Raising()')
+    const source = py.evaluate('Raising()')
     assert.throws(
       () => new ExternalStream(source, { device }),
       (error) =>
-        error instanceof PythonError && /Traceback[\s\S]*RuntimeError: the stream is gone$/.test(error.message),
+        error instanceof PythonError &&
+        error.message === 'RuntimeError: the stream is gone' &&
+        /^Traceback[\s\S]*in __cuda_stream__/.test(error.traceback),
     )
   })
 })
-
-/** Passes on whatever `__cuda_stream__` returns, unchecked. */
-function anyReply(object: PythonObject): object {
-  return { __cuda_stream__: () => object.python.json(`${object.expression}.__cuda_stream__()`) }
-}
 
 const real = realPartners()
 if (typeof real === 'string') test('a Python stream on a GPU', { skip: real }, () => {})
 else {
   const { python: py, device, libraries } = real
-  py.run(ADAPTERS)
   const works = (): void => {
     using stream = new Stream({ device })
     stream.record().synchronize()
@@ -135,10 +128,10 @@ else {
 
   test('the stream_id of PyTorch is not its handle', { skip: has('PyTorch') }, () => {
     py.run('import torch; mistaken = torch.cuda.Stream()')
-    const id = py.handle('mistaken.stream_id')
-    assert.notEqual(id, py.handle('mistaken.cuda_stream'))
+    const id = py.evaluate('mistaken.stream_id').bigint()
+    assert.notEqual(id, py.evaluate('mistaken.cuda_stream').bigint())
     console.log(
-      `PyTorch: stream_id ${id} of the stream with handle 0x${py.handle('mistaken.cuda_stream').toString(16)}`,
+      `PyTorch: stream_id ${id} of the stream with handle 0x${py.evaluate('mistaken.cuda_stream').bigint().toString(16)}`,
     )
     refused(() => new ExternalStream(id), 'ERR_INVALID_HANDLE', /id/, /stream\.cuda_stream/)
     works()
@@ -146,7 +139,7 @@ else {
 
   test('a stream that CuPy has destroyed', { skip: has('CuPy') }, () => {
     py.run('import cupy; mistaken = cupy.cuda.Stream(non_blocking=True)')
-    const handle = py.handle('mistaken.ptr')
+    const handle = py.evaluate('mistaken.ptr').bigint()
     new ExternalStream(handle).close()
     py.run('del mistaken; import gc; gc.collect()')
     refused(() => new ExternalStream(handle), 'ERR_INVALID_HANDLE', /destroyed/)
@@ -155,7 +148,7 @@ else {
 
   test('a stream that cuda.core has closed', { skip: has('cuda.core') }, () => {
     py.run('import cuda.core; mistaken = cuda.core.Device().create_stream()')
-    const handle = py.handle('int(mistaken.handle)')
+    const handle = py.evaluate('int(mistaken.handle)').bigint()
     new ExternalStream(handle).close()
     py.run('mistaken.close()')
     refused(() => new ExternalStream(handle), 'ERR_INVALID_HANDLE', /destroyed/)

@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict'
 import { describe, it, test } from 'node:test'
 import type { Device } from 'cuda-streams'
+import type { Python } from 'cuda-streams/python'
 import { holdOn } from '../../examples/hold.js'
 import { delayOn } from '../../examples/python/delay.js'
 import { COUNT } from '../../examples/python/exchanges.js'
 import type { Library } from '../../examples/python/library.js'
 import { Pipeline } from '../../examples/python/pipeline.js'
-import type { Python } from '../../examples/python/python.js'
 import { SimulatedLibrary } from '../../examples/python/simulated-library.js'
 import { realPartners, simulatedDevice } from '../helpers/partners.js'
 

@@ -1,8 +1,8 @@
 /** PyTorch's stream and ours, ordered both ways on a real GPU: the story of examples/pytorch with few rounds. */
 import assert from 'node:assert/strict'
 import { before, describe, it } from 'node:test'
-import { startPython } from '../../examples/python/python.js'
 import { Story } from '../../examples/pytorch/story.js'
+import { pythonHere } from '../helpers/python.js'
 import { pytorchUnavailable } from '../helpers/pytorch.js'
 
 const ROUNDS = 5
@@ -14,16 +14,15 @@ describe('a stream of PyTorch', { skip: reason ?? false, timeout: 300_000 }, () 
   let story: Story
 
   before(async () => {
-    const python = startPython()
-    assert.ok(python)
+    const python = pythonHere()
     story = new Story(python)
     await story.warmUp()
   })
 
   it('is wrapped by its handle alone', () => {
-    const python = startPython()
-    assert.equal(story.wrapped.handle, python?.handle('story.t.cuda_stream'))
-    assert.equal(story.wrapped.device.ordinal, python?.number('torch.cuda.current_device()'))
+    const python = pythonHere()
+    assert.equal(story.wrapped.handle, python.evaluate('story.t.cuda_stream').bigint())
+    assert.equal(story.wrapped.device.ordinal, python.evaluate('torch.cuda.current_device()').number())
     assert.equal(story.wrapped.nonBlocking, true)
     assert.equal(story.wrapped.equals(story.ours), false)
   })
@@ -52,10 +51,9 @@ describe('a stream of PyTorch', { skip: reason ?? false, timeout: 300_000 }, () 
   })
 
   it('still works for PyTorch once we have let go of it', () => {
-    const python = startPython()
-    assert.ok(python)
+    const python = pythonHere()
     story.close()
     python.run('story.first(2)\nstory.t.synchronize()')
-    assert.equal(python.text('story.t.query()'), 'True')
+    assert.equal(python.evaluate('story.t.query()').text(), 'True')
   })
 })

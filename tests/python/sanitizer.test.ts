@@ -5,9 +5,10 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { Device, DeviceBuffer, ExternalStream, type PinnedBuffer, Stream } from 'cuda-streams'
+import type { Python } from 'cuda-streams/python'
 import { declareAccess, nameStream, Sanitizer } from 'cuda-streams/sanitizer'
 import { type Hold, holdOn } from '../../examples/hold.js'
-import { type Python, startPython } from '../../examples/python/python.js'
+import { pythonHere } from '../helpers/python.js'
 import { pytorchUnavailable } from '../helpers/pytorch.js'
 
 const WORDS = 1024
@@ -42,18 +43,16 @@ describe('PyTorch under the sanitizer', { skip: reason ?? false, timeout: 300_00
   let value = 0
 
   before(async () => {
-    const started = startPython()
-    assert.ok(started)
-    python = started
+    python = pythonHere()
     python.run(PYTHON)
     python.run(`producer = Producer(${WORDS})`)
-    hold = holdOn(Device.get(python.number('producer.t.device.index')))
-    sanitizer = Sanitizer.start({ device: Device.get(python.number('producer.t.device.index')) })
-    torch = new ExternalStream(python.handle('producer.t.cuda_stream'))
+    hold = holdOn(Device.get(python.evaluate('producer.t.device.index').number()))
+    sanitizer = Sanitizer.start({ device: Device.get(python.evaluate('producer.t.device.index').number()) })
+    torch = new ExternalStream(python.evaluate('producer.t.cuda_stream').bigint())
     ours = new Stream({ device: torch.device })
     nameStream(torch, 'torch')
     nameStream(ours, 'ours')
-    const pointer = python.handle('producer.result.data_ptr()')
+    const pointer = python.evaluate('producer.result.data_ptr()').bigint()
     result = DeviceBuffer.from(pointer, 4 * WORDS, { device: torch.device, owner: python })
     pinned = torch.device.allocPinned(4 * WORDS)
     // CUDA loads kernels at their first use, and may stop all streams for it.

@@ -8,15 +8,14 @@
  */
 import { writeSync } from 'node:fs'
 import { Device, Stream } from 'cuda-streams'
+import { Python } from 'cuda-streams/python'
 import { delayOn } from '../../../examples/python/delay.js'
-import { startPython } from '../../../examples/python/python.js'
 
 const [how, code = ''] = process.argv.slice(2)
 const say = (text: string): void => void writeSync(1, `${text}\n`)
 
 const device = Device.get(0)
-const python = startPython()
-if (python === undefined) throw new Error('the parent has seen a Python')
+const python = Python.start()
 // Once for nothing: what is loaded at first use is not to be waited for later.
 python.run(code)
 

@@ -25,6 +25,7 @@ import { Fft, type FftType } from 'cuda-streams/cufft'
 import { RandomGenerator } from 'cuda-streams/curand'
 import { Communicator, group, uniqueId } from 'cuda-streams/nccl'
 import { traceOperations } from 'cuda-streams/opentelemetry'
+import { Python, type PythonArray, PythonError, type PythonObject, type PythonValue } from 'cuda-streams/python'
 import { nameStream, Sanitizer, sanitize } from 'cuda-streams/sanitizer'
 import { busy, explore, latch, type Simulation, simulate } from 'cuda-streams/sim'
 import { publish, Timeline } from 'cuda-streams/timeline'
@@ -133,6 +134,20 @@ export async function work(stream: Stream, x: DeviceBuffer, y: DeviceBuffer): Pr
     if (each.kind === 'hostFunction') exec.setEnabled(each, false)
   }
   void [some, other, Module.load('', { device: stream.device })]
+}
+
+export function python(stream: Stream, buffer: DeviceBuffer): PythonValue {
+  const numpy: PythonObject = Python.start().import('numpy')
+  const zeros = numpy.invoke('zeros', [[2, 3], undefined, stream, new Float32Array(4)], { dtype: 'f4', axis: [1n] })
+  const seen: PythonArray<Float32Array> = zeros.arrayView(Float32Array)
+  const theirs: Stream = new ExternalStream(zeros)
+  const shared = Python.start().share(buffer, { dtype: 'f32', shape: seen.shape })
+  // @ts-expect-error Python has nothing like it
+  numpy.invoke('zeros', [new Map<string, string>()])
+  // @ts-expect-error an object of Python is no number
+  const wrong: number = zeros.item(0)
+  if (new PythonError('ValueError', '', '').type === shared.type) stream.wait(theirs).wait(zeros)
+  return zeros.get('T').item(0, wrong).value()
 }
 
 export async function libraries(stream: Stream, a: DeviceBuffer): Promise<void> {
