@@ -123,6 +123,8 @@ export interface Driver {
   deviceName(device: number): string
   /** `cuDeviceGetUuid`: 16 bytes as lower-case hexadecimal in the 8-4-4-4-12 form, with 'GPU-' before it. */
   deviceUuid(device: number): string
+  /** `cuDeviceGetPCIBusId`, as 'domain:bus:device.function' in lower-case hexadecimal digits. */
+  devicePciBusId(device: number): string
   /** `cuDeviceGetAttribute`: `attribute` is a CUdevice_attribute. */
   deviceAttribute(device: number, attribute: number): number
   /** `cuDevicePrimaryCtxRetain`, at the first call. */

@@ -56,6 +56,7 @@
 /* By the header's names, which stand for the newest version of each. */
 #define FUNCTIONS(X)                                                                                                    \
   X(cuInit) X(cuDriverGetVersion) X(cuGetErrorName) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName)               \
+  X(cuDeviceGetPCIBusId)                                                                                                \
   X(cuDeviceGetAttribute) X(cuDeviceCanAccessPeer) X(cuDeviceGetDefaultMemPool) X(cuCtxEnablePeerAccess)                \
   X(cuCtxDisablePeerAccess) X(cuMemPoolSetAccess) X(cuMemPoolTrimTo) X(cuDevicePrimaryCtxRetain)                        \
   X(cuDevicePrimaryCtxRelease) X(cuDevicePrimaryCtxSetFlags) X(cuCtxGetCurrent) X(cuCtxSetCurrent) X(cuCtxGetDevice)    \
@@ -690,6 +691,11 @@ STEP(c_uuid) {
   UNUSED;
   char uuid[16];
   return p_cuDeviceGetUuid_v2(uuid, device[0]);
+}
+STEP(c_pci_bus_id) {
+  UNUSED;
+  char id[32];
+  return p_cuDeviceGetPCIBusId(id, sizeof id, device[0]);
 }
 STEP(c_attribute) {
   int value;
@@ -1588,6 +1594,7 @@ static const struct test ledger[] = {
     {"cuDeviceGet", "", .call = c_device},
     {"cuDeviceGetName", "", .call = c_device_name},
     {"cuDeviceGetUuid_v2", "", .call = c_uuid},
+    {"cuDeviceGetPCIBusId", "", .call = c_pci_bus_id},
     {"cuDeviceGetAttribute", "multiprocessors", .call = c_attribute, .a = 16},
     {"cuDeviceGetAttribute", "clock rate", .call = c_attribute, .a = 13},
     {"cuDeviceGetAttribute", "can use stream memory operations", .call = c_attribute, .a = 122},
@@ -1804,7 +1811,7 @@ static const char *const size_names[] = {"64 B", "64 KiB", "1 MiB", "64 MiB"};
 static const struct {
   const char *name, *functions;
 } together[] = {
-    {"getters", "cuInit cuDriverGetVersion cuDeviceGetCount cuDeviceGet cuDeviceGetName cuDeviceGetUuid_v2 cuDeviceGetAttribute "
+    {"getters", "cuInit cuDriverGetVersion cuDeviceGetCount cuDeviceGet cuDeviceGetName cuDeviceGetUuid_v2 cuDeviceGetPCIBusId cuDeviceGetAttribute "
                 "cuDeviceCanAccessPeer cuDevicePrimaryCtxRetain cuCtxGetCurrent cuCtxSetCurrent cuCtxGetDevice "
                 "cuCtxGetStreamPriorityRange cuStreamGetCtx_v2 cuStreamGetId cuStreamGetFlags cuStreamGetPriority cuStreamSetAttribute "
                 "cuStreamIsCapturing cuStreamQuery cuStreamGetCaptureInfo_v3 cuThreadExchangeStreamCaptureMode "

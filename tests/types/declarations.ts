@@ -86,12 +86,21 @@ export function devices(signal: AbortSignal): void {
   same<
     Only<
       Device,
-      'ordinal' | 'name' | 'uuid' | 'computeCapability' | 'driver' | 'context' | 'priorityRange' | 'defaultStream'
+      | 'ordinal'
+      | 'name'
+      | 'uuid'
+      | 'pciBusId'
+      | 'computeCapability'
+      | 'driver'
+      | 'context'
+      | 'priorityRange'
+      | 'defaultStream'
     >,
     {
       readonly ordinal: number
       readonly name: string
       readonly uuid: string
+      readonly pciBusId: string
       readonly computeCapability: { readonly major: number; readonly minor: number }
       readonly driver: 'cuda' | 'sim'
       readonly context: Context

@@ -279,7 +279,7 @@ export function randomProgram(seed) {
     },
     () => `say(${buffer()}.closed, pinned.closed, pinned.pointer > 0n, String(pinned).length)`,
     () =>
-      `say(Device.count(), device.driver, device.priorityRange.greatest, device.computeCapability.major, device.attribute('multiprocessorCount'), device.context.device.ordinal, device.uuid, device.name, String(device))`,
+      `say(Device.count(), device.driver, device.priorityRange.greatest, device.computeCapability.major, device.attribute('multiprocessorCount'), device.context.device.ordinal, device.uuid, device.pciBusId, device.name, String(device))`,
     () =>
       `say(${mark()}.closed, String(${mark()}).length, ${of(own)}.closed, pool.closed, pool.handle > 0n, String(pool).length)`,
     () =>

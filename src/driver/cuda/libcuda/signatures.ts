@@ -10,6 +10,7 @@ export const SIGNATURES = {
   cuDeviceGet: 'CUdevice *device, int ordinal',
   cuDeviceGetName: 'char *name, int len, CUdevice dev',
   cuDeviceGetUuid_v2: 'CUuuid *uuid, CUdevice dev',
+  cuDeviceGetPCIBusId: 'char *pciBusId, int len, CUdevice dev',
   cuDeviceGetAttribute: 'int *pi, CUdevice_attribute attrib, CUdevice dev',
   cuDeviceCanAccessPeer: 'int *canAccessPeer, CUdevice dev, CUdevice peerDev',
   cuCtxEnablePeerAccess: 'CUcontext peerContext, unsigned int Flags',
