@@ -20,7 +20,7 @@ const PLAYED: Readonly<Record<What | 'every program', string>> = {
   record: 'Stream#record',
   wait: 'Stream#wait',
   waitStream: 'Stream#wait',
-  fill: 'Stream#fill, FillOptions.width',
+  fill: 'Stream#fill, FillValueOptions.width',
   copy: 'Stream#copy',
   mix: 'Stream#launch, LaunchConfigOptions.block',
   latch: '',
@@ -90,6 +90,7 @@ const PLAYED: Readonly<Record<What | 'every program', string>> = {
   aborted: 'WaitOptions.signal',
   finishedDevice: 'Device#finished',
   capture: 'Stream#capture',
+  fillRows: 'FillOptions.shape, FillOptions.strides',
   lend: `toDLPack, ToDLPackOptions.stream, ElementOptions.dtype, ElementOptions.shape, fromDLPack, FromDLPackOptions.stream`,
 }
 /** Steps of recorded programs only. */

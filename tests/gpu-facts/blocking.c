@@ -80,6 +80,7 @@
   X(cuGreenCtxDestroy) X(cuGreenCtxGetDevResource) X(cuGreenCtxStreamCreate) X(cuCtxFromGreenCtx)                       \
   X(cuMemcpyDtoH) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync) X(cuMemcpy2DAsync) X(cuMemcpy3DAsync)  \
   X(cuMemsetD8) X(cuMemsetD8Async) X(cuMemsetD16Async) X(cuMemsetD32Async) X(cuPointerGetAttribute)              \
+  X(cuMemsetD2D8Async) X(cuMemsetD2D16Async) X(cuMemsetD2D32Async)                                                      \
   X(cuDeviceGetMemPool) X(cuMemPoolCreate) X(cuMemPoolDestroy) X(cuMemPoolGetAttribute) X(cuMemPoolSetAttribute)        \
   X(cuMemAllocFromPoolAsync)
 #define X(name) static __typeof__(&name) p_##name;
@@ -1253,6 +1254,13 @@ STEP(c_free_async) {
   UNUSED;
   return p_cuMemFreeAsync(pointers[made], S);
 }
+/* Half of the bytes, in rows of 32. */
+STEP(c_memset_rows) {
+  CUdeviceptr at = t->b ? (CUdeviceptr)(uintptr_t)some_pinned : some_memory;
+  if (t->a == 8) return p_cuMemsetD2D8Async(at, 64, 1, 32, t->size / 64, S);
+  if (t->a == 16) return p_cuMemsetD2D16Async(at, 64, 1, 16, t->size / 64, S);
+  return p_cuMemsetD2D32Async(at, 64, 1, 8, t->size / 64, S);
+}
 STEP(c_memset) {
   CUdeviceptr at = t->b ? (CUdeviceptr)(uintptr_t)some_pinned : some_memory;
   if (t->a == 8) return p_cuMemsetD8Async(at, 1, t->size, S);
@@ -1782,6 +1790,10 @@ static const struct test ledger[] = {
     {"cuMemsetD16Async", "1 MiB of pinned memory", .call = c_memset, .a = 16, .b = 1, .size = M1, .flags = STREAM},
     {"cuMemsetD32Async", "64 B of device memory", .call = c_memset, .a = 32, .size = 64, .flags = STREAM | QUEUES},
     {"cuMemsetD32Async", "1 MiB of pinned memory", .call = c_memset, .a = 32, .b = 1, .size = M1, .flags = STREAM},
+    {"cuMemsetD2D8Async", "64 KiB of device memory", .call = c_memset_rows, .a = 8, .size = K64, .flags = STREAM | QUEUES},
+    {"cuMemsetD2D8Async", "1 MiB of pinned memory", .call = c_memset_rows, .a = 8, .b = 1, .size = M1, .flags = STREAM},
+    {"cuMemsetD2D16Async", "64 KiB of device memory", .call = c_memset_rows, .a = 16, .size = K64, .flags = STREAM | QUEUES},
+    {"cuMemsetD2D32Async", "64 KiB of device memory", .call = c_memset_rows, .a = 32, .size = K64, .flags = STREAM | QUEUES},
     {"cuPointerGetAttribute", "device ordinal", .call = c_pointer_attribute, .a = 9},
     {"cuPointerGetAttribute", "device ordinal of pinned memory", .call = c_pointer_attribute, .a = 9, .b = 1},
     {"cuPointerGetAttribute", "memory pool", .call = c_pointer_attribute, .a = 17},
@@ -1830,7 +1842,7 @@ static const struct {
     {"graphs", "cuGraphGetNodes cuGraphDebugDotPrint cuGraphDestroy cuGraphInstantiateWithFlags "
                "cuGraphNodeSetParams cuGraphExecUpdate_v2 cuGraphUpload "},
     {"launches of graphs", "cuGraphLaunch cuGraphExecDestroy "},
-    {"fills", "cuMemsetD8Async cuMemsetD16Async cuMemsetD32Async "},
+    {"fills", "cuMemsetD8Async cuMemsetD16Async cuMemsetD32Async cuMemsetD2D8Async cuMemsetD2D16Async cuMemsetD2D32Async "},
     {"allocations", "cuMemHostAlloc cuMemAlloc_v2 cuMemAllocAsync cuMemFreeAsync "},
     {"pools", "cuMemGetInfo_v2 cuDeviceGetDefaultMemPool cuDeviceGetMemPool cuMemPoolCreate cuMemPoolDestroy cuMemPoolGetAttribute cuMemPoolSetAttribute cuMemPoolTrimTo cuMemAllocFromPoolAsync "},
 };

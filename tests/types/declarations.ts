@@ -313,6 +313,9 @@ export async function memory(device: Device, stream: Stream): Promise<void> {
     .copy(buffer, buffer)
     .fill(buffer, 0)
     .fill(pinned, -1, { width: 4 })
+    .fill(buffer, 1, { shape: [2, 4], strides: [8] })
+  // @ts-expect-error CUDA fills no planes
+  stream.fill(buffer, 0, { shape: [2, 2, 4] })
   // @ts-expect-error no width of CUDA's
   stream.fill(buffer, 0, { width: 8 })
   // @ts-expect-error ordinary arrays are uploaded

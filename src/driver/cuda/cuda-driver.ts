@@ -537,7 +537,7 @@ export class CudaDriver implements Driver {
   queue(work: QueuedWork): void {
     if (work.kind === 'kernel') this.kernels.launch(work)
     else if (work.kind === 'copy') this.#copy(work)
-    else if (work.kind === 'fill') this.memory.fill(work.pointer, work.value, work.width, work.count, work.stream)
+    else if (work.kind === 'fill') this.memory.fill(work)
     else this.#queueOther(work)
   }
 
