@@ -8,6 +8,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { loadavg, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { SIGNATURES } from '../src/driver/cuda/libcuda/signatures.js'
 import type { Contestant } from './catalogue.js'
 import { type Absent, type Ours, startOurs, startOutside } from './contestants.js'
 import { commandOf, commitOf, machineOf } from './machine.js'
@@ -61,7 +62,11 @@ function countOf(name: 'rounds' | 'seconds'): number {
 function withoutOperation(scratch: string): NodeJS.ProcessEnv {
   const library = join(scratch, 'libcuda.so.1')
   const source = join(root, 'bench', 'no-op-libcuda.c')
-  execFileSync('cc', ['-shared', '-fPIC', '-O2', '-o', library, source])
+  const text = readFileSync(source, 'utf8')
+  const others = Object.keys(SIGNATURES).filter((name) => !new RegExp(`\\b${name}\\(`).test(text))
+  const rest = join(scratch, 'others.c')
+  writeFileSync(rest, others.map((name) => `int ${name}(void) { return 0; }\n`).join(''))
+  execFileSync('cc', ['-shared', '-fPIC', '-O2', '-o', library, source, rest])
   return { ...process.env, LD_LIBRARY_PATH: scratch, CUDA_STREAMS_DRIVER: 'cuda' }
 }
 

@@ -90,6 +90,14 @@ export class Device extends LibraryObject {
     return driverOf(this).deviceUuid(this.ordinal)
   }
 
+  /**
+   * Where the device is on the PCI bus (`cuDeviceGetPCIBusId`), such as '0000:3b:00.0', as folders of /sys/bus/pci/devices are
+   * named; nvidia-smi has it with capital letters and more zeros before it.
+   */
+  get pciBusId(): string {
+    return driverOf(this).devicePciBusId(this.ordinal)
+  }
+
   /** The compute capability, such as 9.0 for an H200: two attributes of the device (`cuDeviceGetAttribute`). */
   get computeCapability(): { readonly major: number; readonly minor: number } {
     const driver = driverOf(this)

@@ -59,7 +59,7 @@ export { DeviceBuffer, type ForeignMemoryOptions } from './memory/device-buffer.
 export { MemoryPool, type MemoryPoolOptions } from './memory/memory-pool.js'
 export { PinnedBuffer } from './memory/pinned-buffer.js'
 export type { WaitValueOptions, WriteValueOptions } from './memory/stream-memory-operations.js'
-export type { CopyOptions, DownloaderOptions, FillOptions } from './memory/transfers.js'
+export type { CopyOptions, DownloaderOptions, FillOptions, FillValueOptions } from './memory/transfers.js'
 export type { AllocOptions } from './shortcuts.js'
 export {
   ExternalStream,

@@ -532,18 +532,23 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
   }
 
   /**
-   * Queues writing a value over a whole buffer (`cuMemsetD8Async`, `cuMemsetD16Async`, `cuMemsetD32Async`).
-   * @param buffer The buffer to write.
+   * Queues writing a value over a whole buffer (`cuMemsetD8Async`, `cuMemsetD16Async`, `cuMemsetD32Async`), or over rows with
+   * gaps between them, such as part of an image (`cuMemsetD2D8Async`, `cuMemsetD2D16Async`, `cuMemsetD2D32Async`).
+   * @param buffer The buffer to write. With `shape` it may be longer: take a slice to say where the rows begin.
    * @param value An integer of `width` bytes, signed or not; with `type` a float.
    * @param options `width`: the bytes of an integer, 1, 2 or 4 (default 1). `type`: the type of a float, 'f32', 'f16' or
-   * 'bf16', in place of the width
-   * @throws {Error} ERR_OUT_OF_RANGE for a value that has more bytes, or is beyond its type; ERR_INVALID_ARG_VALUE for
-   * another width or type, for both, and if values of that width do not fit the buffer; ERR_INVALID_ARG_TYPE,
+   * 'bf16', in place of the width. `shape`: [rows, bytes of each] (default: the whole buffer). `strides`: [bytes from one row
+   * to the next] (default: no gaps)
+   * @throws {Error} ERR_OUT_OF_RANGE for a value that has more bytes, or is beyond its type, and if rows lie outside the
+   * buffer, or overlap; ERR_INVALID_ARG_VALUE for another width or type, for both, for strides without a shape, and if values
+   * of that width do not fit the buffer or the rows; ERR_INVALID_ARG_TYPE,
    * ERR_CLOSED, ERR_DEVICE_MISMATCH; ERR_UNSUPPORTED for 'f64', which CUDA has no fill of, and for memory of a GPU that
    * the stream's cannot reach
    * @example
    * ```ts
    * stream.fill(buffer, 0.5, { type: 'f32' })
+   * // 16 rows of 64 bytes, in an image with 256 bytes in a row
+   * stream.fill(buffer.slice(64, 15 * 256 + 64), 0, { shape: [16, 64], strides: [256] })
    * ```
    */
   fill(buffer: DeviceBuffer | PinnedBuffer, value: number, options?: FillOptions): this {

@@ -1,3 +1,5 @@
+import { stateError } from '../base/errors.js'
+
 /**
  * Stream capture: between its begin and its end the work of streams is written down as a graph instead of run. Which calls
  * a capture allows, and what a node does, is decided elsewhere.
@@ -125,3 +127,7 @@ export class CapturedGraph<
     return node
   }
 }
+
+/** CUDA may lose the context when it switches a fill off (docs/cuda-facts.md), and a fill of rows can be given no other memory. */
+export const fillOfRowsIsOn = (): Error =>
+  stateError('ERR_UNSUPPORTED', 'A fill of several rows cannot be switched off: capture a graph without it')

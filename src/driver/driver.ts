@@ -123,6 +123,8 @@ export interface Driver {
   deviceName(device: number): string
   /** `cuDeviceGetUuid`: 16 bytes as lower-case hexadecimal in the 8-4-4-4-12 form, with 'GPU-' before it. */
   deviceUuid(device: number): string
+  /** `cuDeviceGetPCIBusId`, as 'domain:bus:device.function' in lower-case hexadecimal digits. */
+  devicePciBusId(device: number): string
   /** `cuDeviceGetAttribute`: `attribute` is a CUdevice_attribute. */
   deviceAttribute(device: number, attribute: number): number
   /** `cuDevicePrimaryCtxRetain`, at the first call. */
@@ -544,7 +546,7 @@ export interface GraphDriver {
    * one that it was captured in.
    */
   updateNode(exec: GraphExecHandle, node: NodeHandle, context: ContextHandle, work: NodeWork): void
-  /** `cuGraphNodeSetEnabled`, of a kernel, copy or fill. No context is known for one that another library queued. */
+  /** `cuGraphNodeSetEnabled`, of a kernel, copy or fill; ERR_UNSUPPORTED for a fill of several rows. No context is known for one that another library queued. */
   setEnabled(exec: GraphExecHandle, node: NodeHandle, context: ContextHandle | undefined, enabled: boolean): void
 }
 
@@ -676,7 +678,10 @@ export interface FillWork {
   readonly pointer: Pointer
   readonly value: number
   readonly width: FillWidth
+  /** The elements of all rows, if it fills rows. */
   readonly count: number
+  /** The rows, which make one matrix; undefined if no bytes are left out. */
+  readonly rows: MemoryRows | undefined
 }
 
 /** How a parameter is passed: as a number, by its type, or as so many bytes, which are those of a struct or vector. */
@@ -764,7 +769,7 @@ export interface QueuedCopies extends InStream {
   readonly copies: readonly CopiedBytes[]
 }
 
-/** `cuMemsetD8Async`, `D16` or `D32`. */
+/** `cuMemsetD8Async`, `D16` or `D32`; of rows `cuMemsetD2D8Async`, `D2D16` or `D2D32`. */
 export interface QueuedFill extends InStream, FillWork {}
 
 /** `cuLaunchKernelEx` */
@@ -913,7 +918,11 @@ export function memoryOf(work: NodeWork | QueuedCopies): readonly TouchedMemory[
     case 'copies':
       return work.copies.flatMap(endsOf)
     case 'fill':
-      return [touching(work.pointer, work.width * work.count, 'out')]
+      return [
+        work.rows === undefined
+          ? touching(work.pointer, work.width * work.count, 'out')
+          : touchingRows(work.pointer, work.rows, 'out'),
+      ]
     case 'kernel':
       return work.args.flatMap((given, argument) => {
         if (!isMemoryArgument(given)) return []

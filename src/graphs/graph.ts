@@ -13,7 +13,7 @@ import type { BufferImpl, OpenMemory } from '../memory/buffer.js'
 import type { DeviceBuffer } from '../memory/device-buffer.js'
 import type { PinnedBuffer } from '../memory/pinned-buffer.js'
 import { enablePeerAccess, endOf, endsOf } from '../memory/queue-with-memory.js'
-import { checkCopy, checkFill, type FillOptions, openFill } from '../memory/transfers.js'
+import { checkCopy, checkFill, type FillValueOptions, openFill } from '../memory/transfers.js'
 import type { CaptureRecord, CaptureTarget, CopyEnd, NotedNode } from '../streams/capture-record.js'
 import { captureBegan, RetainedResources, recordOf, recordOfTarget } from '../streams/capture-record.js'
 import { greenContextsOf } from '../streams/green-context.js'
@@ -383,10 +383,10 @@ export class GraphExec extends HandleObject {
    * @param value An integer of `width` bytes, signed or not.
    * @param options `width`: the bytes of the value, 1, 2 or 4 (default 1)
    * @throws {Error} ERR_INVALID_ARG_VALUE for a node of another graph, and for pinned memory if the captured fill's was
-   * a device's, or the reverse; ERR_OUT_OF_RANGE for a buffer without bytes; ERR_UNSUPPORTED for a fill that another library
+   * a device's, or the reverse, and for a fill of several rows; ERR_OUT_OF_RANGE for a buffer without bytes; ERR_UNSUPPORTED for a fill that another library
    * queued; otherwise as `stream.fill()`
    */
-  update(node: FillNode, buffer: DeviceBuffer | PinnedBuffer, value: number, options?: FillOptions): this
+  update(node: FillNode, buffer: DeviceBuffer | PinnedBuffer, value: number, options?: FillValueOptions): this
   update(target: Graph | GraphNode, ...given: unknown[]): this {
     const impl = execImpl(this)
     const node = nodeStateOf(target)
@@ -426,7 +426,7 @@ export class GraphExec extends HandleObject {
    * @param node A node of the graph that the instance was made from.
    * @param enabled Is the node to be launched?
    * @throws {Error} ERR_INVALID_ARG_VALUE for a node of another graph, and one that is no kernel, copy or fill;
-   * ERR_UNSUPPORTED after `exec.update(graph)`, and for a fill of several rows that another library queued; ERR_INVALID_ARG_TYPE,
+   * ERR_UNSUPPORTED after `exec.update(graph)`, and for a fill of several rows; ERR_INVALID_ARG_TYPE,
    * ERR_CLOSED
    * @example
    * ```ts
@@ -502,16 +502,18 @@ function changeNode(impl: GraphExecImpl, shown: GraphNode, node: NodeState, give
     return memory
   }
   if (shown.kind === 'fill') {
-    const fill = checkFill(given[0], given[1] as number, given[2] as FillOptions | undefined)
+    const fill = checkFill(given[0], given[1] as number, given[2] as FillValueOptions | undefined)
     const context = contextOfNode(impl, shown, node)
-    const { to, value, width } = openFill(fill, driver)
+    if (node.fill?.isOfRows)
+      throw invalidValue(`${shown} fills several rows, and CUDA changes no such fill: capture another graph`)
+    const { to, value, width, count } = openFill(fill, driver)
     // CUDA accepts another kind of memory for a fill, but some launches of it then fault.
-    const { fills } = node
+    const fills = node.fill?.fills
     if (fills !== undefined && !isSameEnd(fills, endOf(to))) throw unchangeable(shown, `fills ${describeEnd(fills)}`)
     refuseEmpty(shown, to)
     enablePeerAccess([to], impl)
-    const count = to.byteLength / width
-    driver.graphs.updateNode(exec, node.handle, context, { kind: 'fill', pointer: to.pointer, value, width, count })
+    const work = { kind: 'fill', pointer: to.pointer, value, width, count, rows: undefined } as const
+    driver.graphs.updateNode(exec, node.handle, context, work)
     return [to]
   }
   throw invalidValue(`${shown} cannot be changed alone: only kernels, copies and fills can`)

@@ -5,7 +5,7 @@ import type { DefinedKernel } from '../kernels/defined-kernel.js'
 import type { Extent, Kernel, LaunchConfigOptions } from '../kernels/kernel.js'
 import type { ArgumentsOf, ParameterType } from '../kernels/kernel-signature.js'
 import type { NodeKernel } from '../kernels/launchable.js'
-import type { CapturedCopy, CopyEnd, NodeNote, NotedNode } from '../streams/capture-record.js'
+import type { CapturedCopy, CapturedFill, NodeNote, NotedNode } from '../streams/capture-record.js'
 
 /** The state of a node, which the library has by its public object. */
 export interface NodeState {
@@ -16,7 +16,7 @@ export interface NodeState {
   readonly context: ContextHandle | undefined
   readonly launch: { readonly kernel: NodeKernel; readonly shape: LaunchShape } | undefined
   readonly copy: CapturedCopy | undefined
-  readonly fills: CopyEnd | undefined
+  readonly fill: CapturedFill | undefined
 }
 
 /** The common members of nodes of all kinds. */
@@ -157,7 +157,7 @@ export function nodesOf(
       context,
       launch: launch === undefined ? undefined : { kernel: launch.kernel as NodeKernel, shape: launch.shape },
       copy: note !== undefined && 'to' in note ? note : undefined,
-      fills: note !== undefined && 'fills' in note ? note.fills : undefined,
+      fill: note !== undefined && 'fills' in note ? note : undefined,
     }
     // Not enumerable, since programs compare nodes by their properties.
     Object.defineProperty(node, implementation, { value: state })

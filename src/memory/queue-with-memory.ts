@@ -4,7 +4,7 @@ import {
   bytesIn,
   type CopiedBytes,
   type CopyRoute,
-  type FillWidth,
+  type FillWork,
   type MemoryRows,
   type QueuedCopy,
 } from '../driver/driver.js'
@@ -243,12 +243,13 @@ function routeOf(to: OpenMemory, from: OpenMemory): CopyRoute | undefined {
   return { to: there.device.ordinal, from: here.device.ordinal }
 }
 
-export function queueFill(use: StreamImpl, to: OpenMemory, value: number, width: FillWidth, count: number): void {
+export function queueFill(use: StreamImpl, to: OpenMemory, fill: Omit<FillWork, 'kind' | 'pointer'>): void {
+  const { value, width, count, rows } = fill
   if (count === 0) return
   const memory = [to]
   const record = recordOf(use)
   const isTracked = beforeWork(use, memory, record)
-  use.driver.queue({ kind: 'fill', stream: use.handle, pointer: to.pointer, value, width, count })
+  use.driver.queue({ kind: 'fill', stream: use.handle, pointer: to.pointer, value, width, count, rows })
   if (isTracked) afterWork(use, memory)
-  if (record !== undefined) noteNode(record, use, { fills: endOf(to) })
+  if (record !== undefined) noteNode(record, use, { fills: endOf(to), isOfRows: rows !== undefined })
 }

@@ -30,11 +30,19 @@ export interface CopyOptions {
 const COPY_OPTIONS = ['shape', 'destinationStrides', 'sourceStrides'] as const
 
 /** The width of the integer, or the type of the float, that a fill writes. */
-export interface FillOptions {
+export interface FillValueOptions {
   /** The bytes of an integer: 1, 2 or 4. Default 1. Excludes `type`. */
   readonly width?: FillWidth | undefined
   /** The type of a float, which the value is rounded to. Default: the value is an integer. */
   readonly type?: 'f32' | 'f16' | 'bf16' | undefined
+}
+
+/** The type of the value that a fill writes, and the rows that it fills. */
+export interface FillOptions extends FillValueOptions {
+  /** The rows and the bytes of each. Default: the whole buffer. Take a slice to say where the rows begin. */
+  readonly shape?: readonly [rows: number, rowLength: number] | undefined
+  /** [Bytes from the beginning of one row to the next]. Default: no gaps. */
+  readonly strides?: readonly [row: number] | undefined
 }
 
 /** The options of a web stream that reads a buffer. */
@@ -48,7 +56,8 @@ type Buffer = DeviceBuffer | PinnedBuffer
 const CHUNK_BYTES = 4 * 1024 * 1024
 /** The most copies that are reserved at a time: hardware queues may not have room for more. */
 const MOST_AT_ONCE = 256
-const FILL_OPTIONS = ['width', 'type'] as const
+const VALUE_OPTIONS = ['width', 'type'] as const
+const FILL_OPTIONS = [...VALUE_OPTIONS, 'shape', 'strides'] as const
 const FLOAT_TYPES = ['f32', 'f16', 'bf16'] as const
 
 /** `stream.copy()`. */
@@ -156,29 +165,69 @@ function checkEnds(destination: unknown, source: unknown): Ends {
 
 /** `stream.fill()`. */
 export function fill(stream: StreamImpl, buffer: unknown, value: number, options: FillOptions | undefined): void {
-  const checked = checkFill(buffer, value, options)
+  const checked = checkFillInStream(buffer, value, options)
   stream.reserve(1)
-  const { to, width } = openFill(checked, stream.driver)
-  queueFill(stream, to, checked.value, width, to.byteLength / width)
+  queueFill(stream, openFill(checked, stream.driver).to, checked)
   stream.lastWork = 'a fill'
 }
 
-/** The destination and the value of a fill. */
-export interface CheckedFill {
-  readonly to: BufferImpl
+/** A value as a fill writes it. */
+interface FilledValue {
   /** Not negative. */
   readonly value: number
   readonly width: FillWidth
 }
 
-export function checkFill(buffer: unknown, value: number, options: FillOptions | undefined): CheckedFill {
-  const { width: given, type } = readOptions(options, FILL_OPTIONS)
+/** The destination and the value of a fill. */
+export interface CheckedFill extends FilledValue {
+  readonly to: BufferImpl
+  readonly count: number
+  readonly rows: MemoryRows | undefined
+}
+
+/** A fill of a whole buffer, for a node of a graph. */
+export function checkFill(buffer: unknown, value: number, options: FillValueOptions | undefined): CheckedFill {
+  const { width, type } = readOptions(options, VALUE_OPTIONS)
+  const to = checkBuffer(buffer, 'buffer').checkOpen()
+  const filled = checkFilledValue(value, width, type)
+  return { to, ...filled, count: to.byteLength / filled.width, rows: undefined }
+}
+
+function checkFillInStream(buffer: unknown, value: number, options: FillOptions | undefined): CheckedFill {
+  const { width, type, shape, strides } = readOptions(options, FILL_OPTIONS)
+  if (shape === undefined && strides === undefined) return checkFill(buffer, value, { width, type })
+  const all = readFilledRows(shape, strides)
+  const to = checkBuffer(buffer, 'buffer').checkOpen()
+  const filled = checkFilledValue(value, width, type)
+  const { rowLength, rows, rowDistance } = all
+  const byteLength = rowLength * rows
+  if (byteLength > 0) checkRowsFit(to, all, 'buffer')
+  const isDense = rows === 1 || rowDistance === rowLength
+  for (const [name, bytes] of [
+    ['options.shape[1]', rowLength],
+    ['options.strides[0]', isDense ? 0 : rowDistance],
+  ] as const) {
+    if (bytes % filled.width === 0) continue
+    throw invalidValue(`${name} must be a whole number of values of ${filled.width} bytes, not ${bytes}`)
+  }
+  return { to, ...filled, count: byteLength / filled.width, rows: isDense ? undefined : all }
+}
+
+/** The rows of a fill: CUDA fills no planes. */
+function readFilledRows(shape: unknown, strides: unknown): MemoryRows {
+  const expected = '[rows, rowLength]'
+  if (shape === undefined) throw invalidValue(`options.strides needs options.shape, which must be ${expected}`)
+  const given = checkIntegers(shape, 'options.shape', expected, 0)
+  if (given.length !== 2) throw invalidValue(`options.shape must be ${expected}, not (${given.join(', ')})`)
+  const [rows = 0, rowLength = 0] = given
+  return { rowLength, rows, matrices: 1, ...readStrides(strides, 'options.strides', 1, rowLength, rows) }
+}
+
+function checkFilledValue(value: number, given: unknown, type: unknown): FilledValue {
   const width = given === undefined ? 1 : given
-  const to = checkBuffer(buffer, 'buffer')
-  to.checkOpen()
   if (type !== undefined) {
     if (given !== undefined) throw invalidValue('options.width and options.type exclude each other')
-    return { to, ...bitsOf(value, type) }
+    return bitsOf(value, type)
   }
   if (typeof value === 'number' && !Number.isInteger(value)) {
     throw invalidType('value', 'an integer', value, "a float has a type, as in fill(buffer, 1.5, { type: 'f32' })")
@@ -191,11 +240,11 @@ export function checkFill(buffer: unknown, value: number, options: FillOptions |
   if (value < -values / 2 || value >= values) {
     throw outOfRange('value', `from ${-values / 2} to ${values - 1} in ${width} byte(s)`, value)
   }
-  return { to, value: value < 0 ? value + values : value, width }
+  return { value: value < 0 ? value + values : value, width }
 }
 
 /** The bits of a float, which CUDA fills memory with. */
-function bitsOf(value: unknown, type: unknown): { readonly value: number; readonly width: FillWidth } {
+function bitsOf(value: unknown, type: unknown): FilledValue {
   if (type === 'f64') {
     const way = 'upload an array, or launch a kernel; for 0 leave the type out'
     throw stateError('ERR_UNSUPPORTED', `options.type is 'f64', and CUDA fills with values of at most 4 bytes: ${way}`)
@@ -212,9 +261,9 @@ function bitsOf(value: unknown, type: unknown): { readonly value: number; readon
 }
 
 export function openFill(fill: CheckedFill, driver: Driver): CheckedFill {
-  const { to, width } = fill
+  const { to, width, count } = fill
   to.openFor(driver)
-  if (to.byteLength % width !== 0 || to.pointer % width !== 0) {
+  if (!Number.isInteger(count) || to.pointer % width !== 0) {
     throw invalidValue(`${to} is no whole number of values of ${width} bytes, or begins in the middle of one`)
   }
   return fill

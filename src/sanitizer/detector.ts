@@ -159,11 +159,15 @@ export class Detector {
   }
 
   /** A fill was queued. It is also a write of a value that another stream may wait for. */
-  filled({ pointer, value, width, count, stream: handle }: QueuedFill): void {
+  filled({ pointer, value, width, count, rows, stream: handle }: QueuedFill): void {
     const stream = this.order.streams.at(handle)
     if (stream.capture !== undefined || !this.regions.at(pointer).takesValues) return
     const bytes = new Uint8Array(new Uint32Array([value]).buffer, 0, width)
-    this.order.values.overwritten(pointer, pointer + width * count, stream.epoch(), bytes)
+    const length = rows?.rowLength ?? width * count
+    for (let row = 0; row < (rows?.rows ?? 1); row += 1) {
+      const begin = pointer + row * (rows?.rowDistance ?? 0)
+      this.order.values.overwritten(begin, begin + length, stream.epoch(), bytes)
+    }
   }
 
   /** A child graph was added to the graph that a stream captures. */

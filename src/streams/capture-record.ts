@@ -94,6 +94,8 @@ export interface CopyEnd {
 /** The kind of memory that a captured fill writes, which no update changes. */
 export interface CapturedFill {
   readonly fills: CopyEnd
+  /** Is it of several rows? CUDA changes none of those (`cuGraphExecMemsetNodeSetParams`). */
+  readonly isOfRows: boolean
 }
 
 export type NodeNote = CapturedLaunch | CapturedCopy | CapturedFill

@@ -64,6 +64,17 @@ onEveryBackend('devices', (bench) => {
     assert.ok(major >= 5 && minor >= 0)
   })
 
+  test('D2 device.pciBusId is made of the attributes that say the same', () => {
+    const hex = (value: number, digits: number): string => value.toString(16).padStart(digits, '0')
+    for (const there of bench.devices) {
+      const [domain, bus, slot] = (['pciDomainId', 'pciBusId', 'pciDeviceId'] as const).map((name) =>
+        there.attribute(name),
+      )
+      assert.equal(there.pciBusId, `${hex(domain ?? -1, 4)}:${hex(bus ?? -1, 2)}:${hex(slot ?? -1, 2)}.0`)
+    }
+    assert.equal(new Set(bench.devices.map(({ pciBusId }) => pciBusId)).size, bench.devices.length)
+  })
+
   test('D2 Device.attribute() has CUDA’s attributes by their names in camelCase', () => {
     const names: readonly DeviceAttribute[] = ['multiprocessorCount', 'warpSize', 'maxThreadsPerBlock', 'maxBlockDimX']
     for (const name of names) assert.ok(device.attribute(name) > 0, name)

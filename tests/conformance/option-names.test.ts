@@ -64,6 +64,10 @@ function rowsOf(bench: Workbench, held: Held): readonly Row[] {
   const stream = held.use(bench.stream())
   const event = held.use(device.createEvent())
   const buffer = held.use(device.alloc(256, { stream }))
+  const graph = held.use(stream.capture(() => stream.fill(buffer, 0)))
+  const exec = held.use(graph.instantiate())
+  const [node] = graph.nodes
+  assert.ok(node?.kind === 'fill')
   const source = 'extern "C" __global__ void none() {}'
   const defined = defineKernel({ name: 'none', source, signature: [], simulateGrid: () => {} })
   const streams: readonly Row[] = [
@@ -99,7 +103,8 @@ function rowsOf(bench: Workbench, held: Held): readonly Row[] {
       (o) => stream.copy(buffer, buffer, o),
     ],
     ['memory/pinned-buffer', 'PinnedBuffer.from()', 'device', (o) => PinnedBuffer.from(new Uint8Array(8), o)],
-    ['memory/transfers', 'stream.fill()', 'width, type', (o) => stream.fill(buffer, 0, o)],
+    ['memory/transfers', 'stream.fill()', 'width, type, shape, strides', (o) => stream.fill(buffer, 0, o)],
+    ['memory/transfers', 'exec.update(fill node)', 'width, type', (o) => exec.update(node, buffer, 0, o)],
     ['graphs/capture', 'stream.capture()', 'mode, into, after', (o) => stream.capture(() => {}, o)],
     ['driver/finished', 'stream.finished()', 'signal', (o) => stream.finished(o)],
     ['driver/finished', 'event.finished()', 'signal', (o) => event.finished(o)],

@@ -100,6 +100,24 @@ export class MemorySteps {
     })
   }
 
+  /** Up to three rows, with gaps or without, of which the last may be outside; some are no whole number of values. */
+  fillRows({ stream, buffer, at, rows, bytes: length, gap, width: index, value, guarded }: StepOf<'fillRows'>): string {
+    if (!this.#reaches(stream, buffer)) return SKIPPED
+    const [bytes, width] = [pick(ROW_BYTES, length), pick(WIDTHS, index)]
+    const shape = [1 + (rows % 3), bytes] as const
+    const strides = gap % 3 === 0 ? undefined : ([bytes + 4 * (gap % 3)] as const)
+    const cells = cellsIn(touched(shape, strides), this.#cell(buffer, at), CELLS - at)
+    const isDense = strides === undefined || shape[0] === 1
+    const work: Work = {
+      accesses: cells.map((cell) => ({ cell, read: true, write: true })),
+      node: isDense ? undefined : 'rows',
+    }
+    return this.#queue(stream, [buffer], work, guarded, () => {
+      const part = this.#part(buffer, at, CELLS - at)
+      this.#stage.stream(stream).fill(part, value % 2 ** (8 * width), { width, shape, strides })
+    })
+  }
+
   /** Two copies of one cell in one call. */
   copyAll(step: StepOf<'copyAll'>): string {
     const { stream, guarded } = step

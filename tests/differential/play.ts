@@ -205,6 +205,8 @@ class Player {
         return this.#memory.mix(step)
       case 'copyRows':
         return this.#memory.copyRows(step)
+      case 'fillRows':
+        return this.#memory.fillRows(step)
       case 'copyAll':
         return this.#memory.copyAll(step)
       case 'lend':

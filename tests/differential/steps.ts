@@ -81,6 +81,7 @@ export const FIELDS = {
   aborted: ['stream', 'event', 'device', 'call'],
   finishedDevice: ['device'],
   capture: ['stream', 'mode', 'ends'],
+  fillRows: ['stream', 'buffer', 'at', 'rows', 'bytes', 'gap', 'width', 'value', 'guarded'],
 } as const
 
 /** Steps that have steps of their own. */

@@ -166,7 +166,7 @@ static int memops(Op *op) {
 static void forget(void *at);
 static int run(Op *op) {
   switch (op->kind) {
-    case SET: if (op->width == 1) memset(op->to, (int)op->value, op->bytes); else for (size_t i = 0; i < op->bytes; i++) { if (op->width == 2) ((uint16_t *)op->to)[i] = (uint16_t)op->value; else ((u32 *)op->to)[i] = op->value; } return 1;
+    case SET: for (size_t y = 0; y < op->rows; y++) { u8 *to = (u8 *)op->to + y * op->toRow; if (op->width == 1) memset(to, (int)op->value, op->bytes); else for (size_t i = 0; i < op->bytes; i++) { if (op->width == 2) ((uint16_t *)to)[i] = (uint16_t)op->value; else ((u32 *)to)[i] = op->value; } } return 1;
     case COPY: for (size_t z = 0; !forgets && z < op->planes; z++) for (size_t y = 0; y < op->rows; y++) memmove((u8 *)op->to + z * op->toPlane + y * op->toRow, (const u8 *)op->from + z * op->fromPlane + y * op->fromRow, op->bytes); return 1;
     case MEMOPS: return memops(op);
     case FREE: forget(op->to); return 1;
@@ -355,8 +355,9 @@ API R cuDeviceGet(int *d, int o) { *d = o; return OK; }
 API R cuDeviceGetName(char *n, int l, int d) { (void)d; snprintf(n, (size_t)l, "Fake GPU"); return OK; }
 API R cuDeviceTotalMem_v2(size_t *n, int d) { (void)d; *n = (size_t)64 << 30; return OK; }
 API R cuDeviceGetUuid_v2(u8 *u, int d) { memset(u, 7 + d, 16); return OK; }
-API R cuDeviceGetAttribute(int *v, int a, int d) { (void)d;
-  switch (a) { case 1: case 2: case 3: *v = 1024; break; case 4: *v = 64; break; case 5: *v = 0x7fffffff; break; case 6: case 7: *v = 65535; break; case 8: *v = 49152; break; case 10: *v = 32; break; case 16: *v = 132; break; case 39: *v = 2048; break; case 75: *v = 9; break; case 76: *v = 0; break; case 97: *v = 232448; break; default: *v = 1; } return OK; }
+API R cuDeviceGetPCIBusId(char *n, int l, int d) { return snprintf(n, (size_t)l, "0000:%02X:00.0", 0xab + d) < l ? OK : INVALID_VALUE; }
+API R cuDeviceGetAttribute(int *v, int a, int d) {
+  switch (a) { case 1: case 2: case 3: *v = 1024; break; case 4: *v = 64; break; case 5: *v = 0x7fffffff; break; case 6: case 7: *v = 65535; break; case 8: *v = 49152; break; case 10: *v = 32; break; case 16: *v = 132; break; case 33: *v = 0xab + d; break; case 34: case 50: *v = 0; break; case 39: *v = 2048; break; case 75: *v = 9; break; case 76: *v = 0; break; case 97: *v = 232448; break; default: *v = 1; } return OK; }
 API R cuDeviceCanAccessPeer(int *c, int a, int b) { (void)a; (void)b; *c = 1; return OK; }
 API R cuCtxEnablePeerAccess(void *c, u32 f) { (void)c; (void)f; return OK; }
 API R cuMemPoolSetAccess(void *p, void *m, size_t n) { (void)p; (void)m; (void)n; return OK; }
@@ -533,7 +534,7 @@ API R cuGraphAddNode_v2(Node **out, Graph *graph, Node **after, void *how, size_
 OLD_READER(cuGraphChildGraphNodeGetGraph)(Node *node, Graph **graph) { *graph = node->op.child; return OK; }
 OLD_READER(cuGraphKernelNodeGetParams_v2)(Node *node, void **params) { memset(params, 0, 72); params[0] = node->op.function; params[8] = node->op.green; return OK; }
 OLD_READER(cuGraphMemcpyNodeGetParams)(Node *node, u64 *params) { memset(params, 0, 200); params[22] = node->op.bytes; params[23] = params[24] = 1; return OK; }
-OLD_READER(cuGraphMemsetNodeGetParams)(Node *node, u64 *params) { memset(params, 0, 40); params[0] = (u64)node->op.to; params[2] = node->op.value | (u64)node->op.width << 32; params[3] = node->op.bytes; params[4] = 1; return OK; }
+OLD_READER(cuGraphMemsetNodeGetParams)(Node *node, u64 *params) { memset(params, 0, 40); params[0] = (u64)node->op.to; params[2] = node->op.value | (u64)node->op.width << 32; params[1] = node->op.toRow; params[3] = node->op.bytes; params[4] = node->op.rows; return OK; }
 #ifndef OLDEST
 API R cuGraphNodeGetParams(Node *node, u64 *params) {
   memset(params, 0, 8 * NODE_WORDS); params[NODE_TYPE] = (u64)typeOf(node);
@@ -564,7 +565,9 @@ static int isLast(Op **ops, int n, int index) { for (int i = 0; i < n; i++) for 
 /* Those that nothing comes after are paired in the order of capture. */
 static int pairAll(Op **a, int na, Op **b, int nb, int *pair) { if (na != nb) return 0; for (int i = 0; i < na; i++) pair[i] = -1; int j = -1; for (int i = 0; i < na; i++) { if (!isLast(a, na, i)) continue; do j++; while (j < nb && !isLast(b, nb, j)); if (j >= nb || !pairNodes(a, b, i, j, pair)) return 0; } for (j++; j < nb; j++) if (isLast(b, nb, j)) return 0; return 1; }
 static int areAlike(Graph *a, Graph *b) { Op **x = opsOf(a), **y = opsOf(b); int *pair = calloc((size_t)a->count + 1, sizeof *pair); int alike = pairAll(x, a->count, y, b->count, pair); free(x); free(y); free(pair); return alike; }
-static int isAlike(Op *a, Op *b) { return a->kind == b->kind && (a->kind != KERNEL || a->green == b->green) && (a->kind != GRAPH || areAlike(a->child, b->child)) && (a->kind != COPY || (isOfPool(a->to) == isOfPool(b->to) && isOfPool(a->from) == isOfPool(b->from))); }
+/* Of fills of rows none can be changed. */
+static int isSameFill(Op *a, Op *b) { return a->to == b->to && a->toRow == b->toRow && a->rows == b->rows && a->bytes == b->bytes && a->width == b->width && a->value == b->value; }
+static int isAlike(Op *a, Op *b) { return a->kind == b->kind && (a->kind != KERNEL || a->green == b->green) && (a->kind != GRAPH || areAlike(a->child, b->child)) && (a->kind != SET || (a->rows == 1 && b->rows == 1) || isSameFill(a, b)) && (a->kind != COPY || (isOfPool(a->to) == isOfPool(b->to) && isOfPool(a->from) == isOfPool(b->from))); }
 static void fillExec(Exec *x, Graph *graph) { x->ops = calloc((size_t)graph->count + 1, sizeof(Op)); x->count = 0; for (Node *n = graph->first; n; n = n->next) { Op *o = &x->ops[x->count++]; *o = n->op; if (o->child) { o->exec = calloc(1, sizeof(Exec)); fillExec(o->exec, o->child); } } }
 API R cuGraphInstantiateWithFlags(void **out, Graph *graph, u64 f) { (void)f; LOCK; Exec *x = calloc(1, sizeof *x); for (Node *n = graph->first; n; n = n->next) { int i = 0; while (i < x->homes && x->home[i] != n->op.green) i++; if (i == x->homes && i < 8) x->home[x->homes++] = n->op.green; } if (x->homes == 0) x->homes = 1; for (int i = 0; i < x->homes; i++) takePlaces(graph->branches, x->home[i]); x->alive = 1; x->branches = graph->branches; x->graph = graph; x->off = calloc((size_t)graph->count + 1, 1); fillExec(x, graph); *out = x; UNLOCK; return OK; }
 API R cuGraphNodeSetParams(Node *node, u64 *params) { if ((u32)params[NODE_TYPE] != 12 || node->op.kind != MEMOPS) return INVALID_VALUE; u32 n = (u32)params[NODE_PARAMS + 1]; u8 *p = (u8 *)params[NODE_PARAMS + 2]; node->op.ops = (int)n; for (u32 i = 0; i < n; i++) { u8 *at = p + 48 * i; node->op.mem[i] = (MemOp){*(u32 *)at, *(u64 *)(at + 8), *(u64 *)(at + 16), *(u32 *)(at + 24)}; } return OK; }
@@ -583,7 +586,7 @@ static R setKernel(Exec *x, Node *node, u8 *params);
 /* What is changed stays in the context in which it was captured. */
 static int isElsewhere(Op *o, void *c) { return c != (o->green ? o->green : &context); }
 static R setCopy(Exec *x, Node *node, u64 *params, void *c) { Op *o = opOf(x, node, COPY); if (!o || isElsewhere(o, c)) return INVALID_VALUE; if (params[4] != 4 || params[15] != 4) return INVALID_VALUE; o->from = (void *)params[6]; o->to = (void *)params[17]; o->bytes = params[22] * params[23] * params[24]; return OK; }
-static R setFill(Exec *x, Node *node, u64 *params, void *c) { Op *o = opOf(x, node, SET); if (!o || isElsewhere(o, c)) return INVALID_VALUE; o->to = (void *)params[0]; o->value = (u32)params[2]; o->width = (int)(params[2] >> 32); o->bytes = params[3] * params[4]; return OK; }
+static R setFill(Exec *x, Node *node, u64 *params, void *c) { Op *o = opOf(x, node, SET); if (!o || isElsewhere(o, c) || o->rows > 1 || params[4] > 1) return INVALID_VALUE; o->to = (void *)params[0]; o->value = (u32)params[2]; o->width = (int)(params[2] >> 32); o->bytes = params[3]; return OK; }
 API R cuGraphExecNodeSetParams(Exec *x, Node *node, u64 *params) { switch ((u32)params[NODE_TYPE]) { case 0: return setKernel(x, node, (u8 *)(params + NODE_PARAMS)); case 1: return setCopy(x, node, params + COPY_PARAMS, (void *)params[COPY_CONTEXT]); case 2: return setFill(x, node, params + NODE_PARAMS, (void *)params[FILL_CONTEXT]); default: return 801; } }
 API R cuGraphNodeSetEnabled(Exec *x, Node *node, u32 on) { if (x->graph->gone) return INVALID_VALUE; int i = 0; for (Node *n = x->graph->first; n; n = n->next, i++) if (n == node) { Kind k = x->ops[i].kind; if (k != KERNEL && k != COPY && k != SET) return INVALID_VALUE; x->off[i] = !on; return OK; } return INVALID_VALUE; }
 /* Of an instance that has nothing to do CUDA does nothing, and keeps no order. */
@@ -758,7 +761,11 @@ API R cuMemcpyPeerAsync(void *to, void *tc, const void *from, void *fc, size_t n
 #ifndef OLDEST
 API R cuMemcpyBatchAsync(void **to, void **from, size_t *n, size_t count, void *a, void *i, size_t na, size_t *f, void *h) { (void)a; (void)i; (void)na; (void)f; if (h == 0) return INVALID_VALUE; LOCK; Stream *s = streamOf(h, "cuMemcpyBatchAsync"); if (s->green && count > 1) DIE("cuMemcpyBatchAsync on a stream of a green context"); R r = s->capture ? CAPTURE_UNSUPPORTED : OK; for (size_t k = 0; k < count && !r; k++) if (n[k] == 0) { r = INVALID_VALUE; } for (size_t k = 0; k < count && !r; k++) r = copy(to[k], from[k], n[k], s); UNLOCK; return r; }
 #endif
-static R fill(void *to, u32 v, size_t n, int width, void *h) { checkRange(to, n * (size_t)width, "a fill"); Op *o = op(SET, streamOf(h, "a fill")); LOCK; o->to = to; o->value = v; o->bytes = n; o->width = width; R r = put(o); UNLOCK; return r; }
+static R fillRows(void *to, size_t pitch, u32 v, size_t n, size_t rows, int width, void *h) { checkRange(to, (rows - 1) * pitch + n * (size_t)width, "a fill"); if (rows > 1 && (pitch % (size_t)width || pitch < n * (size_t)width)) return INVALID_VALUE; Op *o = op(SET, streamOf(h, "a fill")); LOCK; o->to = to; o->value = v; o->bytes = n; o->width = width; o->rows = rows; o->toRow = pitch; R r = put(o); UNLOCK; return r; }
+static R fill(void *to, u32 v, size_t n, int width, void *h) { return fillRows(to, 0, v, n, 1, width, h); }
+API R cuMemsetD2D8Async(void *to, size_t pitch, u32 v, size_t n, size_t rows, void *h) { return fillRows(to, pitch, v & 255, n, rows, 1, h); }
+API R cuMemsetD2D16Async(void *to, size_t pitch, u32 v, size_t n, size_t rows, void *h) { return fillRows(to, pitch, v, n, rows, 2, h); }
+API R cuMemsetD2D32Async(void *to, size_t pitch, u32 v, size_t n, size_t rows, void *h) { return fillRows(to, pitch, v, n, rows, 4, h); }
 API R cuMemsetD8Async(void *to, u32 v, size_t n, void *h) { return fill(to, v & 255, n, 1, h); }
 API R cuMemsetD16Async(void *to, u32 v, size_t n, void *h) { return fill(to, v, n, 2, h); }
 API R cuMemsetD32Async(void *to, u32 v, size_t n, void *h) { return fill(to, v, n, 4, h); }

@@ -56,6 +56,7 @@
 /* By the header's names, which stand for the newest version of each. */
 #define FUNCTIONS(X)                                                                                                    \
   X(cuInit) X(cuDriverGetVersion) X(cuGetErrorName) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName)               \
+  X(cuDeviceGetPCIBusId)                                                                                                \
   X(cuDeviceGetAttribute) X(cuDeviceCanAccessPeer) X(cuDeviceGetDefaultMemPool) X(cuCtxEnablePeerAccess)                \
   X(cuCtxDisablePeerAccess) X(cuMemPoolSetAccess) X(cuMemPoolTrimTo) X(cuDevicePrimaryCtxRetain)                        \
   X(cuDevicePrimaryCtxRelease) X(cuDevicePrimaryCtxSetFlags) X(cuCtxGetCurrent) X(cuCtxSetCurrent) X(cuCtxGetDevice)    \
@@ -79,6 +80,7 @@
   X(cuGreenCtxDestroy) X(cuGreenCtxGetDevResource) X(cuGreenCtxStreamCreate) X(cuCtxFromGreenCtx)                       \
   X(cuMemcpyDtoH) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync) X(cuMemcpy2DAsync) X(cuMemcpy3DAsync)  \
   X(cuMemsetD8) X(cuMemsetD8Async) X(cuMemsetD16Async) X(cuMemsetD32Async) X(cuPointerGetAttribute)              \
+  X(cuMemsetD2D8Async) X(cuMemsetD2D16Async) X(cuMemsetD2D32Async)                                                      \
   X(cuDeviceGetMemPool) X(cuMemPoolCreate) X(cuMemPoolDestroy) X(cuMemPoolGetAttribute) X(cuMemPoolSetAttribute)        \
   X(cuMemAllocFromPoolAsync)
 #define X(name) static __typeof__(&name) p_##name;
@@ -691,6 +693,11 @@ STEP(c_uuid) {
   char uuid[16];
   return p_cuDeviceGetUuid_v2(uuid, device[0]);
 }
+STEP(c_pci_bus_id) {
+  UNUSED;
+  char id[32];
+  return p_cuDeviceGetPCIBusId(id, sizeof id, device[0]);
+}
 STEP(c_attribute) {
   int value;
   return p_cuDeviceGetAttribute(&value, (CUdevice_attribute)t->a, device[0]);
@@ -1247,6 +1254,13 @@ STEP(c_free_async) {
   UNUSED;
   return p_cuMemFreeAsync(pointers[made], S);
 }
+/* Half of the bytes, in rows of 32. */
+STEP(c_memset_rows) {
+  CUdeviceptr at = t->b ? (CUdeviceptr)(uintptr_t)some_pinned : some_memory;
+  if (t->a == 8) return p_cuMemsetD2D8Async(at, 64, 1, 32, t->size / 64, S);
+  if (t->a == 16) return p_cuMemsetD2D16Async(at, 64, 1, 16, t->size / 64, S);
+  return p_cuMemsetD2D32Async(at, 64, 1, 8, t->size / 64, S);
+}
 STEP(c_memset) {
   CUdeviceptr at = t->b ? (CUdeviceptr)(uintptr_t)some_pinned : some_memory;
   if (t->a == 8) return p_cuMemsetD8Async(at, 1, t->size, S);
@@ -1588,6 +1602,7 @@ static const struct test ledger[] = {
     {"cuDeviceGet", "", .call = c_device},
     {"cuDeviceGetName", "", .call = c_device_name},
     {"cuDeviceGetUuid_v2", "", .call = c_uuid},
+    {"cuDeviceGetPCIBusId", "", .call = c_pci_bus_id},
     {"cuDeviceGetAttribute", "multiprocessors", .call = c_attribute, .a = 16},
     {"cuDeviceGetAttribute", "clock rate", .call = c_attribute, .a = 13},
     {"cuDeviceGetAttribute", "can use stream memory operations", .call = c_attribute, .a = 122},
@@ -1775,6 +1790,10 @@ static const struct test ledger[] = {
     {"cuMemsetD16Async", "1 MiB of pinned memory", .call = c_memset, .a = 16, .b = 1, .size = M1, .flags = STREAM},
     {"cuMemsetD32Async", "64 B of device memory", .call = c_memset, .a = 32, .size = 64, .flags = STREAM | QUEUES},
     {"cuMemsetD32Async", "1 MiB of pinned memory", .call = c_memset, .a = 32, .b = 1, .size = M1, .flags = STREAM},
+    {"cuMemsetD2D8Async", "64 KiB of device memory", .call = c_memset_rows, .a = 8, .size = K64, .flags = STREAM | QUEUES},
+    {"cuMemsetD2D8Async", "1 MiB of pinned memory", .call = c_memset_rows, .a = 8, .b = 1, .size = M1, .flags = STREAM},
+    {"cuMemsetD2D16Async", "64 KiB of device memory", .call = c_memset_rows, .a = 16, .size = K64, .flags = STREAM | QUEUES},
+    {"cuMemsetD2D32Async", "64 KiB of device memory", .call = c_memset_rows, .a = 32, .size = K64, .flags = STREAM | QUEUES},
     {"cuPointerGetAttribute", "device ordinal", .call = c_pointer_attribute, .a = 9},
     {"cuPointerGetAttribute", "device ordinal of pinned memory", .call = c_pointer_attribute, .a = 9, .b = 1},
     {"cuPointerGetAttribute", "memory pool", .call = c_pointer_attribute, .a = 17},
@@ -1804,7 +1823,7 @@ static const char *const size_names[] = {"64 B", "64 KiB", "1 MiB", "64 MiB"};
 static const struct {
   const char *name, *functions;
 } together[] = {
-    {"getters", "cuInit cuDriverGetVersion cuDeviceGetCount cuDeviceGet cuDeviceGetName cuDeviceGetUuid_v2 cuDeviceGetAttribute "
+    {"getters", "cuInit cuDriverGetVersion cuDeviceGetCount cuDeviceGet cuDeviceGetName cuDeviceGetUuid_v2 cuDeviceGetPCIBusId cuDeviceGetAttribute "
                 "cuDeviceCanAccessPeer cuDevicePrimaryCtxRetain cuCtxGetCurrent cuCtxSetCurrent cuCtxGetDevice "
                 "cuCtxGetStreamPriorityRange cuStreamGetCtx_v2 cuStreamGetId cuStreamGetFlags cuStreamGetPriority cuStreamSetAttribute "
                 "cuStreamIsCapturing cuStreamQuery cuStreamGetCaptureInfo_v3 cuThreadExchangeStreamCaptureMode "
@@ -1823,7 +1842,7 @@ static const struct {
     {"graphs", "cuGraphGetNodes cuGraphDebugDotPrint cuGraphDestroy cuGraphInstantiateWithFlags "
                "cuGraphNodeSetParams cuGraphExecUpdate_v2 cuGraphUpload "},
     {"launches of graphs", "cuGraphLaunch cuGraphExecDestroy "},
-    {"fills", "cuMemsetD8Async cuMemsetD16Async cuMemsetD32Async "},
+    {"fills", "cuMemsetD8Async cuMemsetD16Async cuMemsetD32Async cuMemsetD2D8Async cuMemsetD2D16Async cuMemsetD2D32Async "},
     {"allocations", "cuMemHostAlloc cuMemAlloc_v2 cuMemAllocAsync cuMemFreeAsync "},
     {"pools", "cuMemGetInfo_v2 cuDeviceGetDefaultMemPool cuDeviceGetMemPool cuMemPoolCreate cuMemPoolDestroy cuMemPoolGetAttribute cuMemPoolSetAttribute cuMemPoolTrimTo cuMemAllocFromPoolAsync "},
 };

@@ -1,4 +1,4 @@
-/** Copies of rows, and many copies in one call: the bytes of the definition, in the order of the stream, and nothing beside them. */
+/** Copies and fills of rows, and many copies in one call: the bytes of the definition, in the order of the stream, and nothing beside them. */
 import assert from 'node:assert/strict'
 import { after, it } from 'node:test'
 import type { CopyOptions, DeviceBuffer, PinnedBuffer } from 'cuda-streams'
@@ -154,6 +154,100 @@ onEveryBackend('copies', (bench) => {
     const closed = device.allocPinned(64)
     closed.close()
     refused(() => stream.copy(buffer, closed, { shape: [1, 1] }), 'ERR_CLOSED')
+  })
+
+  for (const [kind, makeTo] of Object.entries(make)) {
+    it(`T2 a fill writes rows of ${kind} memory, and nothing between them`, async () => {
+      const next = random(kind.length)
+      // The registered memory begins behind seven bytes.
+      const aligned = kind === 'registered' ? 1 : 0
+      using to = makeTo()
+      const expected = new Uint8Array(LENGTH)
+      await stream.upload(to, expected)
+      for (let round = 0; round < 40; round += 1) {
+        const width = [1, 2, 4][next(3)] as 1 | 2 | 4
+        const [rows, length, begin] = [1 + next(12), width * (1 + next(60)), aligned + 8 * next(800)]
+        const gap = width * next(8)
+        const value = next(2 ** (8 * width))
+        const strides = next(3) === 0 ? {} : { strides: [length + gap] as const }
+        stream.fill(to.slice(begin, LENGTH - begin), value, { width, shape: [rows, length], ...strides })
+        for (let row = 0; row < rows; row += 1) {
+          const from = begin + row * (strides.strides?.[0] ?? length)
+          for (let at = 0; at < length; at += 1) expected[from + at] = (value >>> (8 * (at % width))) & 255
+        }
+      }
+      const got = await stream.download(to)
+      assert.equal(
+        got.findIndex((byte, index) => byte !== expected[index]),
+        -1,
+      )
+    })
+  }
+
+  it('T2 a fill of rows is one node of a graph, which can be neither changed nor switched off', async () => {
+    using a = device.alloc(64, { stream })
+    using graph = stream.capture(() =>
+      stream.fill(a, 9, { shape: [4, 8], strides: [16] }).fill(a.slice(8, 8), 3, { shape: [2, 4] }),
+    )
+    const [rows, dense] = graph.nodes
+    assert.ok(rows?.kind === 'fill' && dense?.kind === 'fill' && graph.nodeCount === 2)
+    assert.deepEqual([rows.byteLength, dense.byteLength], [32, 8])
+    using exec = graph.instantiate()
+    refused(() => exec.update(rows, a, 1), 'ERR_INVALID_ARG_VALUE', /several rows/)
+    const ofRows: object = { shape: [2, 4] }
+    refused(() => exec.update(dense, a, 1, ofRows), 'ERR_INVALID_ARG_VALUE', /shape/)
+    refused(() => exec.setEnabled(rows, false), 'ERR_UNSUPPORTED', /several rows cannot be switched off/)
+    exec.update(dense, a.slice(24, 8), 5)
+    stream.fill(a, 0).launch(exec)
+    const row = (left: number, right: number): number[] => [...Array(8).fill(left), ...Array(8).fill(right)]
+    assert.deepEqual([...(await stream.download(a))], [...row(9, 0), ...row(9, 5), ...row(9, 0), ...row(9, 0)])
+  })
+
+  it('T2 an instance is updated by a graph with the same fill of rows, and by none with another', () => {
+    using a = device.alloc(64, { stream })
+    const capture = (value: number, rest: number): ReturnType<typeof stream.capture> =>
+      stream.capture(() => stream.fill(a, value, { shape: [4, 8], strides: [16] }).fill(a, rest))
+    using graph = capture(1, 1)
+    using same = capture(1, 2)
+    using other = capture(2, 1)
+    using exec = graph.instantiate()
+    exec.update(same)
+    assert.throws(() => exec.update(other), { name: 'CudaError', number: 910 })
+  })
+
+  it('refuses a fill of rows that do not fit, with numbers', () => {
+    using buffer = device.alloc(100, { stream })
+    const fill = (options: object) => () => stream.fill(buffer, 1, options)
+    refused(fill({ shape: [5, 10], strides: [23] }), 'ERR_OUT_OF_RANGE', /rows of the buffer.*at most 100.*not 102/)
+    refused(fill({ shape: [2, 10], strides: [9] }), 'ERR_OUT_OF_RANGE', /strides\[0\] must be at least 10/)
+    refused(fill({ shape: [2, 2, 10] }), 'ERR_INVALID_ARG_VALUE', /\[rows, rowLength\], not \(2, 2, 10\)/)
+    refused(fill({ shape: [2, 10], strides: [10, 1] }), 'ERR_INVALID_ARG_VALUE', /1 number/)
+    refused(fill({ strides: [10] }), 'ERR_INVALID_ARG_VALUE', /needs options\.shape/)
+    refused(fill({ shape: [2, 10], width: 4 }), 'ERR_INVALID_ARG_VALUE', /shape\[1\].*whole number.*4 bytes, not 10/)
+    refused(fill({ shape: [2, 8], strides: [10], width: 4 }), 'ERR_INVALID_ARG_VALUE', /strides\[0\].*4 bytes, not 10/)
+    refused(
+      () => stream.fill(buffer.slice(1, 99), 1, { shape: [2, 8], width: 4 }),
+      'ERR_INVALID_ARG_VALUE',
+      /begins in/,
+    )
+    refused(fill({ shape: [2, -1] }), 'ERR_OUT_OF_RANGE')
+    stream.fill(buffer, 1, { shape: [0, 10], strides: [1000] })
+  })
+
+  it('the sanitizer sees the rows of a fill, and not the gaps between them', async () => {
+    for (const [offset, races] of [
+      [0, 1],
+      [8, 0],
+    ] as const) {
+      using sanitizer = Sanitizer.start({ device })
+      using image = device.alloc(1024, { stream })
+      other.wait(stream)
+      await device.finished()
+      stream.fill(image, 1, { shape: [8, 8], strides: [16] })
+      other.fill(image.slice(offset, 512), 2, { shape: [8, 8], strides: [16] })
+      await device.finished()
+      assert.equal(sanitizer.reports.length, races, `offset ${offset}`)
+    }
   })
 
   it('the sanitizer sees rows, and not the gaps between them', async () => {

@@ -345,6 +345,24 @@ onEveryBackend('sanitizer', (bench) => {
   })
 
   describe('the null stream', () => {
+    for (const timing of [false, true]) {
+      it(`is nothing that a record on a non-blocking stream comes after, ${timing ? 'with' : 'without'} timing`, async () => {
+        const program = (nonBlocking: boolean) => () => {
+          using recorded = device.createStream({ nonBlocking })
+          using reader = device.createStream({ nonBlocking: true })
+          using event = device.createEvent({ timing })
+          const [data, result] = [device.alloc(BYTES), device.alloc(BYTES)]
+          reader.wait(recorded.wait(device))
+          device.defaultStream.fill(data, 1)
+          recorded.record(event)
+          reader.wait(event).copy(result, data)
+        }
+        const { first, second } = await onlyReportOf(bench, program(true))
+        assert.deepEqual([first?.what, second.what], ['fill', 'copy'])
+        await assertClean(bench, program(false))
+      })
+    }
+
     for (const nonBlocking of [false, true]) {
       it(`comes after a ${nonBlocking ? 'non-blocking stream only if it waits' : 'blocking stream'}`, async () => {
         const reports = await reportsOf(bench, () => {

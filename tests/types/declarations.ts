@@ -86,12 +86,21 @@ export function devices(signal: AbortSignal): void {
   same<
     Only<
       Device,
-      'ordinal' | 'name' | 'uuid' | 'computeCapability' | 'driver' | 'context' | 'priorityRange' | 'defaultStream'
+      | 'ordinal'
+      | 'name'
+      | 'uuid'
+      | 'pciBusId'
+      | 'computeCapability'
+      | 'driver'
+      | 'context'
+      | 'priorityRange'
+      | 'defaultStream'
     >,
     {
       readonly ordinal: number
       readonly name: string
       readonly uuid: string
+      readonly pciBusId: string
       readonly computeCapability: { readonly major: number; readonly minor: number }
       readonly driver: 'cuda' | 'sim'
       readonly context: Context
@@ -304,6 +313,9 @@ export async function memory(device: Device, stream: Stream): Promise<void> {
     .copy(buffer, buffer)
     .fill(buffer, 0)
     .fill(pinned, -1, { width: 4 })
+    .fill(buffer, 1, { shape: [2, 4], strides: [8] })
+  // @ts-expect-error CUDA fills no planes
+  stream.fill(buffer, 0, { shape: [2, 2, 4] })
   // @ts-expect-error no width of CUDA's
   stream.fill(buffer, 0, { width: 8 })
   // @ts-expect-error ordinary arrays are uploaded

@@ -155,6 +155,7 @@ export function randomProgram(seed) {
     () => work(stream()),
     () => work(stream()),
     () => `${stream()}.fill(${buffer()}.slice(4, 4), ${random(60_000)}, { width: 2 })`,
+    () => `${stream()}.fill(${buffer()}, ${random(256)}, { shape: [2, 2], strides: [${3 + random(2)}] })`,
     () => `${stream()}.copy(${two(buffers).join(', ')}, { shape: [2, 2], destinationStrides: [${2 + random(5)}] })`,
     () => `${stream()}.copy(${two(buffers).join(', ')}, { shape: [2, 2, 2], sourceStrides: [4, 2] })`,
     () => {
@@ -279,7 +280,7 @@ export function randomProgram(seed) {
     },
     () => `say(${buffer()}.closed, pinned.closed, pinned.pointer > 0n, String(pinned).length)`,
     () =>
-      `say(Device.count(), device.driver, device.priorityRange.greatest, device.computeCapability.major, device.attribute('multiprocessorCount'), device.context.device.ordinal, device.uuid, device.name, String(device))`,
+      `say(Device.count(), device.driver, device.priorityRange.greatest, device.computeCapability.major, device.attribute('multiprocessorCount'), device.context.device.ordinal, device.uuid, device.pciBusId, device.name, String(device))`,
     () =>
       `say(${mark()}.closed, String(${mark()}).length, ${of(own)}.closed, pool.closed, pool.handle > 0n, String(pool).length)`,
     () =>

@@ -134,8 +134,18 @@ export class CudaDriver implements Driver {
   }
 
   deviceName(device: number): string {
-    const { bytes, address } = this.#out
-    this.#must.cuDeviceGetName(address, NAME_BYTES, this.parts.contexts.cudaDevice(device))
+    this.#must.cuDeviceGetName(this.#out.address, NAME_BYTES, this.parts.contexts.cudaDevice(device))
+    return this.#text()
+  }
+
+  devicePciBusId(device: number): string {
+    this.#must.cuDeviceGetPCIBusId(this.#out.address, NAME_BYTES, this.parts.contexts.cudaDevice(device))
+    return this.#text().toLowerCase()
+  }
+
+  /** What a function has written as a C string. */
+  #text(): string {
+    const { bytes } = this.#out
     return Buffer.from(bytes.subarray(0, bytes.indexOf(0))).toString('utf8')
   }
 
@@ -527,7 +537,7 @@ export class CudaDriver implements Driver {
   queue(work: QueuedWork): void {
     if (work.kind === 'kernel') this.kernels.launch(work)
     else if (work.kind === 'copy') this.#copy(work)
-    else if (work.kind === 'fill') this.memory.fill(work.pointer, work.value, work.width, work.count, work.stream)
+    else if (work.kind === 'fill') this.memory.fill(work)
     else this.#queueOther(work)
   }
 

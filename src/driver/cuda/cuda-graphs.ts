@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { stateError } from '../../base/errors.js'
 import { type CFunction, own } from '../../native/c-functions.js'
 import { NativeMemory } from '../../native/native-memory.js'
+import { fillOfRowsIsOn } from '../captured-graph.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import {
   type CaptureMode,
@@ -549,8 +550,7 @@ export class CudaGraphs implements GraphDriver {
     const instance = this.#instances.get(exec)
     const rows = this.#nodes.rowsOfFill(node)
     if (rows !== undefined && rows > 1) {
-      const what = 'A fill of several rows, which another library queued, cannot be switched off'
-      throw stateError('ERR_UNSUPPORTED', `${what}: capture a graph without it`)
+      throw fillOfRowsIsOn()
     }
     if (rows === 1 && instance !== undefined) {
       this.#switchFill(exec, instance, node, context ?? instance.context, enabled)

@@ -9,7 +9,6 @@ import {
   type CopyRoute,
   cudaHandleOf,
   type EventHandle,
-  type FillWidth,
   type InternalEvent,
   type MemoryDriver,
   type MemoryPlace,
@@ -17,6 +16,7 @@ import {
   type PinnedMemory,
   type Pointer,
   type PoolHandle,
+  type QueuedFill,
   type StreamHandle,
 } from '../driver.js'
 import { HandleMap } from '../handle-tables.js'
@@ -154,11 +154,17 @@ export class CudaMemory implements MemoryDriver {
         this.copy(destination, source, byteLength, stream, route)
   }
 
-  fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
+  fill({ pointer, value, width, count, rows, stream }: QueuedFill): void {
     const { must, hostFunctions, calls } = this.parts
     hostFunctions.countEntries(stream, 1)
-    const fill = width === 1 ? must.cuMemsetD8Async : width === 2 ? must.cuMemsetD16Async : must.cuMemsetD32Async
-    calls.inContextOf(stream, (raw) => fill(pointer, value, count, raw))
+    if (rows === undefined) {
+      const fill = width === 1 ? must.cuMemsetD8Async : width === 2 ? must.cuMemsetD16Async : must.cuMemsetD32Async
+      calls.inContextOf(stream, (raw) => fill(pointer, value, count, raw))
+      return
+    }
+    const fill = width === 1 ? must.cuMemsetD2D8Async : width === 2 ? must.cuMemsetD2D16Async : must.cuMemsetD2D32Async
+    const { rowDistance, rowLength } = rows
+    calls.inContextOf(stream, (raw) => fill(pointer, rowDistance, value, rowLength / width, rows.rows, raw))
   }
 
   waitForValue(at: MemoryValue, compare: Comparison, stream: StreamHandle): void {

@@ -1,5 +1,5 @@
 /** The effects of operations on memory when they end, and the bytes that they read and write. */
-import { bytesIn, extentOf, type FillWidth, type MemoryRows, type Pointer } from '../driver.js'
+import { bytesIn, extentOf, type FillWork, type MemoryRows, type Pointer } from '../driver.js'
 import { type Comparison, isMet, type MemoryValue } from '../values.js'
 import type { Touch, Work } from './machine/work.js'
 import { DeviceMemory, type MemoryBlock, PIECE } from './memory-blocks.js'
@@ -103,31 +103,47 @@ export class FillEffect implements Work {
   readonly what = 'fill'
   readonly name = 'fill'
   readonly engine = undefined
-  /** The width may change. */
-  readonly shape = 'fill'
+  /** Bytes that it writes. */
   readonly byteLength: number
   /** Kept reachable until it is done. */
   readonly held: unknown
 
   constructor(
     private readonly block: MemoryBlock,
-    private readonly pointer: Pointer,
-    private readonly value: number,
-    private readonly width: FillWidth,
-    private readonly count: number,
+    private readonly fill: FillWork,
   ) {
-    this.byteLength = count * width
-    this.held = block.prepare(pointer, this.byteLength)
+    this.byteLength = fill.count * fill.width
+    this.held = block.prepare(fill.pointer, extentOfFill(fill))
   }
 
   get touches(): readonly Touch[] {
-    return [{ pointer: this.pointer, byteLength: this.byteLength, writes: true }]
+    return [{ pointer: this.fill.pointer, byteLength: extentOfFill(this.fill), writes: true }]
+  }
+
+  get isOfRows(): boolean {
+    return this.fill.rows !== undefined
+  }
+
+  /** The width may change, and nothing of a fill of rows ("Only 1D memsets can be changed", says cuda.h). */
+  get shape(): string {
+    const { pointer, value, width, rows } = this.fill
+    return rows === undefined ? 'fill' : `fill of rows ${[pointer, value, width, ...Object.values(rows)]}`
   }
 
   effect(): void {
-    this.block.fill(this.pointer, this.value, this.width, this.count)
+    const { pointer, value, width, count, rows } = this.fill
+    if (rows === undefined) this.block.fill(pointer, value, width, count)
+    else {
+      for (let row = 0; row < rows.rows; row += 1) {
+        this.block.fill((pointer + row * rows.rowDistance) as Pointer, value, width, rows.rowLength / width)
+      }
+    }
   }
 }
+
+/** Bytes from the first that a fill writes to behind the last. */
+export const extentOfFill = ({ width, count, rows }: FillWork): number =>
+  rows === undefined ? width * count : extentOf(rows)
 
 /** A word is written. */
 export class WriteValueEffect implements Work {

@@ -14,6 +14,13 @@ export function simulatedUuid(device: number): string {
   return `GPU-00000000-0000-4000-8000-${device.toString(16).padStart(12, '0')}`
 }
 
+/** As its attributes have it, with a bus for each device. */
+export function simulatedPciBusId(device: number): string {
+  const digits = (attribute: number, count: number): string =>
+    (simulatedAttribute(attribute, device) ?? 0).toString(16).padStart(count, '0')
+  return `${digits(A.pciDomainId, 4)}:${digits(A.pciBusId, 2)}:${digits(A.pciDeviceId, 2)}.0`
+}
+
 /** As compute capability 9.0 has it: the smallest group of multiprocessors that a device is split into. */
 const GROUP = 8
 /** An H200 gives one group of eight less than it has multiprocessors for. */
@@ -155,6 +162,7 @@ const known = new Set<number>(Object.values(A))
 const NEWEST_ATTRIBUTE = 147
 
 /** Undefined for one that is refused. */
-export function simulatedAttribute(attribute: number): number | undefined {
+export function simulatedAttribute(attribute: number, device = 0): number | undefined {
+  if (attribute === A.pciBusId) return device
   return attribute > NEWEST_ATTRIBUTE ? undefined : (NOT_ZERO[attribute] ?? (known.has(attribute) ? 0 : undefined))
 }

@@ -50,6 +50,7 @@ import {
   SIMULATED_NAME,
   SIMULATED_PRIORITIES,
   simulatedAttribute,
+  simulatedPciBusId,
   simulatedSplit,
   simulatedUuid,
 } from './properties.js'
@@ -150,8 +151,12 @@ export class SimDriver implements Driver, WorkQueue {
     return simulatedUuid(device)
   }
 
-  deviceAttribute(_device: number, attribute: number): number {
-    const value = simulatedAttribute(attribute)
+  devicePciBusId(device: number): string {
+    return simulatedPciBusId(device)
+  }
+
+  deviceAttribute(device: number, attribute: number): number {
+    const value = simulatedAttribute(attribute, device)
     if (value === undefined) throw cudaError('cuDeviceGetAttribute', CUresult.INVALID_VALUE)
     return value
   }

@@ -1,5 +1,5 @@
 /** Graphs of the simulated GPU. */
-import type { CapturedNode } from '../captured-graph.js'
+import { type CapturedNode, fillOfRowsIsOn } from '../captured-graph.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import type {
   CaptureMode,
@@ -225,6 +225,8 @@ export class SimGraphs implements GraphDriver {
     const index = this.#indexOf(exec, node, call)
     const kind = kindOf(nodes[index]?.work ?? OFF)
     if (kind !== 'kernel' && kind !== 'copy' && kind !== 'fill') throw cudaError(call, CUresult.INVALID_VALUE)
+    const work = nodes[index]?.work
+    if (work?.kind === 'work' && work.work instanceof FillEffect && work.work.isOfRows) throw fillOfRowsIsOn()
     if (enabled) off.delete(index)
     else off.add(index)
   }

@@ -39,6 +39,7 @@ import { SimOperationKind, type Work } from './machine/work.js'
 import { DeviceMemory, type MemoryBlock, PinnedMemory, RegisteredMemory, VariableMemory } from './memory-blocks.js'
 import {
   CopyEffect,
+  extentOfFill,
   FillEffect,
   FreeEffect,
   LaterEffect,
@@ -57,6 +58,7 @@ const SLAB = 2 ** 29
 const HOST_BANDWIDTH = 50
 const DEVICE_BANDWIDTH = 2000
 const BATCH = 'cuStreamBatchMemOp'
+const ROW_FILL_CALLS = { 1: 'cuMemsetD2D8Async', 2: 'cuMemsetD2D16Async', 4: 'cuMemsetD2D32Async' } as const
 const FILL_CALLS = { 1: 'cuMemsetD8Async', 2: 'cuMemsetD16Async', 4: 'cuMemsetD32Async' } as const
 /** Virtual nanoseconds that the shortest copy takes. */
 const SHORTEST = 1000
@@ -227,17 +229,16 @@ export class SimMemory implements MemoryDriver {
   }
 
   fill(work: QueuedFill): void {
-    const call = FILL_CALLS[work.width]
+    const call = (work.rows === undefined ? FILL_CALLS : ROW_FILL_CALLS)[work.width]
     const { amount, work: effect } = this.fillWork(work, call)
     this.queue.enqueue(work.stream, SimOperationKind.COPY, amount, call, effect)
   }
 
   /** As `copyWork`, of a fill. */
-  fillWork({ pointer, value, width, count }: FillWork, call: string): Queued {
-    const byteLength = count * width
-    const block = this.#live(pointer, byteLength, call)
-    const work = orOutOfMemory(call, () => new FillEffect(block, pointer, value, width, count))
-    return { amount: Math.max(SHORTEST, byteLength / DEVICE_BANDWIDTH), work }
+  fillWork(fill: FillWork, call: string): Queued {
+    const block = this.#live(fill.pointer, extentOfFill(fill), call)
+    const work = orOutOfMemory(call, () => new FillEffect(block, fill))
+    return { amount: Math.max(SHORTEST, (fill.count * fill.width) / DEVICE_BANDWIDTH), work }
   }
 
   waitForValue({ word, compare, stream }: QueuedValueWait): void {

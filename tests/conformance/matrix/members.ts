@@ -46,7 +46,9 @@ export const QUIET: Readonly<Record<string, readonly string[]>> = {
   ],
   'asks the driver about the machine, or for the primary context': [
     ...['Device.count', 'Device.get', 'Device.current'],
-    ...['name', 'uuid', 'computeCapability', 'context', 'priorityRange', 'attribute'].map((name) => `Device#${name}`),
+    ...['name', 'uuid', 'pciBusId', 'computeCapability', 'context', 'priorityRange', 'attribute'].map(
+      (name) => `Device#${name}`,
+    ),
   ],
   'is about which stream or device is current, which JavaScript alone knows': [
     ...['Stream.current', 'Stream.null', 'Stream.perThread', 'Stream#use', 'Stream#enter', 'Stream#run'],

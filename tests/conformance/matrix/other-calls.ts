@@ -10,6 +10,7 @@ import {
   type GraphNode,
   type KernelNode,
   Module,
+  PinnedBuffer,
   Program,
   Stream,
 } from 'cuda-streams'
@@ -251,14 +252,15 @@ const updates: readonly Call[] = [
   updated(
     'a copy was updated',
     [copiedTo, { name: 'source' }],
-    (scene, allocationStream) =>
-      allocationStream.copy(scene.buffer(0).slice(0, HALF), scene.buffer(1).slice(HALF, HALF)),
-    (graph) => graph.nodes.find(isCopy) ?? graph.nodes[0],
-    (exec, node, scene) => {
+    (scene, allocationStream) => {
       const [to, from] = [scene.buffer(0), scene.buffer(1)]
-      if (isCopy(node)) exec.update(node, to, from)
       // Within the host it is a host function on a GPU, which no update changes.
-      else if (scene.situation.capture?.invalidated !== true) scene.stream.copy(to, from)
+      if (to instanceof PinnedBuffer && from instanceof PinnedBuffer) allocationStream.copy(to, from)
+      else allocationStream.copy(to.slice(0, HALF), from.slice(HALF, HALF))
+    },
+    (graph) => graph.nodes[0],
+    (exec, node, scene) => {
+      if (isCopy(node)) exec.update(node, scene.buffer(0), scene.buffer(1))
     },
   ),
   updated(

@@ -563,6 +563,22 @@ const moving: readonly Call[] = [
     takesRoom: 'on both drivers',
     prepare: (scene) => () => scene.stream.fill(scene.buffer(0), FILLED, { width: 4 }),
   },
+  {
+    name: 'stream.fill() of every other row and then the rest',
+    members: [],
+    act: 'queues',
+    memory: [{ name: 'destination', becomes: () => FILLED }],
+    takesRoom: 'on both drivers',
+    nodes: () => 2,
+    prepare: (scene) => {
+      const rowLength = BYTES / 8
+      const options = { width: 4, shape: [4, rowLength], strides: [2 * rowLength] } as const
+      return () => {
+        const to = scene.buffer(0)
+        scene.stream.fill(to, FILLED, options).fill(to.slice(rowLength, BYTES - rowLength), FILLED, options)
+      }
+    },
+  },
   ...(['pinned', 'registered shared', 'interprocess'] as const).flatMap((kind) => [
     writing(kind, 7),
     writing(kind, 2n ** 40n + 7n),

@@ -379,8 +379,8 @@ const memory: readonly UserCode[] = [
   ...forEachOption(
     'Stream#fill',
     'stream.fill(buffer, value, options)',
-    () => ({ width: 4 as const, type: undefined }),
-    ['width', 'type'],
+    () => ({ width: 4 as const, type: undefined, shape: [8, BYTES / 8] as const, strides: [BYTES / 8] as const }),
+    ['width', 'type', 'shape', 'strides'],
     { memory: [filled] },
     (scene, hooked) => () => scene.stream.fill(scene.buffer(0), FILLED, hooked()),
   ),

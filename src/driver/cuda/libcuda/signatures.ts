@@ -10,6 +10,7 @@ export const SIGNATURES = {
   cuDeviceGet: 'CUdevice *device, int ordinal',
   cuDeviceGetName: 'char *name, int len, CUdevice dev',
   cuDeviceGetUuid_v2: 'CUuuid *uuid, CUdevice dev',
+  cuDeviceGetPCIBusId: 'char *pciBusId, int len, CUdevice dev',
   cuDeviceGetAttribute: 'int *pi, CUdevice_attribute attrib, CUdevice dev',
   cuDeviceCanAccessPeer: 'int *canAccessPeer, CUdevice dev, CUdevice peerDev',
   cuCtxEnablePeerAccess: 'CUcontext peerContext, unsigned int Flags',
@@ -124,6 +125,12 @@ export const SIGNATURES = {
   cuMemsetD8Async: 'CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream',
   cuMemsetD16Async: 'CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream',
   cuMemsetD32Async: 'CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream',
+  cuMemsetD2D8Async:
+    'CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, CUstream hStream',
+  cuMemsetD2D16Async:
+    'CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, CUstream hStream',
+  cuMemsetD2D32Async:
+    'CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, CUstream hStream',
   cuPointerGetAttribute: 'void *data, CUpointer_attribute attribute, CUdeviceptr ptr',
   cuLogsCurrent: 'CUlogIterator *iterator_out, unsigned int flags',
   cuLogsDumpToMemory: 'CUlogIterator *iterator, char *buffer, size_t *size, unsigned int flags',

@@ -25,6 +25,29 @@ test('a stream or event can be destroyed when nothing can be learnt any more', {
   assert.throws(() => check.checkEvent(event, []), { code: 'ERR_CLOSED' })
 })
 
+test('the layout of handles is learnt once, by whichever check is the first', { skip }, () => {
+  const first: readonly ((check: HandleCheck) => void)[] = [
+    (check) => check.checkStream(0x3000 as StreamHandle),
+    (check) => check.checkEvent(0x3000 as EventHandle, []),
+    (check) => check.streamDestroyed(0x3000 as StreamHandle, 5),
+  ]
+  for (const call of first) {
+    let learnt = 0
+    const learn = (): void => {
+      learnt += 1
+    }
+    const check = new HandleCheck(query, new MemoryCheck(), () => false, learn)
+    for (let again = 0; again < 2; again += 1) {
+      try {
+        call(check)
+      } catch {
+        // There is nothing at the address.
+      }
+      assert.equal(learnt, 1)
+    }
+  }
+})
+
 test('an address that is not mapped is refused, also when nothing could be learnt', { skip }, () => {
   const check = new HandleCheck(query, new MemoryCheck(), () => false, lost)
   assert.throws(() => check.checkStream(0x3000 as StreamHandle), { code: 'ERR_INVALID_HANDLE', message: /12288/ })
