@@ -14,5 +14,7 @@ export const ALL_VARIABLES: readonly string[] = [
   'CUDA_PATH',
   'VIRTUAL_ENV',
   'CONDA_PREFIX',
+  'PYENV_ROOT',
+  'PYTHONHOME',
   'XDG_CACHE_HOME',
 ]

@@ -76,7 +76,7 @@ const ROWS: Readonly<Record<Scenario, Row>> = {
   promiseHostFunction: { sim: PROMISED, cuda: PROMISED },
   drain: { sim: ['DRAIN', /returns only when none is/], cuda: ['DRAIN', /returns only when none is/] },
   ranks: {
-    sim: ['RANKS', /rank 1 of 3 has waited .*This thread has rank 1; ranks 0, 2 must be made in this thread, too/],
+    sim: ['RANKS', /rank 1 of 3 has waited .*This thread has rank 1; ranks 0, 2 must come from this thread, or/],
   },
   captureOfOther: { cuda: ['CAPTURE', /Call endCapture\(\)/] },
   loop: blocked('queued at'),

@@ -108,7 +108,7 @@ class Member {
 
 /** Lets ranks find each other, in this thread and in others. */
 export class SimulatedNccl implements NcclBackend {
-  readonly missing = 'come'
+  readonly missing = 'come from this thread, or from other threads or processes'
   /** The ranks in this thread of communicators that wait for more, by their ids. */
   readonly #incomplete = new Map<string, Set<number>>()
   /** By the number that stands for the communicator's address. */

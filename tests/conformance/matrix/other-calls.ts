@@ -50,14 +50,13 @@ const events: readonly Call[] = [
     name: 'Event.fromIpcHandle()',
     members: ['Event.fromIpcHandle'],
     act: 'makes',
-    refuses: ({ bench }) => [bench.name === 'sim' ? 'ERR_UNSUPPORTED' : 'ERR_INVALID_HANDLE'],
+    refuses: () => ['ERR_INVALID_HANDLE'],
     prepare: (scene) => () => Event.fromIpcHandle(new Uint8Array(64), { device: scene.device }),
   },
   {
     name: 'event.ipcHandle()',
     members: ['Event#ipcHandle'],
     act: 'makes',
-    refuses: ({ bench }) => (bench.name === 'sim' ? ['ERR_UNSUPPORTED'] : []),
     prepare: (scene) => {
       const event = scene.keep(scene.device.createEvent({ interprocess: true }))
       return () => event.ipcHandle()

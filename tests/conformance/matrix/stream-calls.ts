@@ -721,7 +721,8 @@ const buffers: readonly Call[] = [
   {
     name: 'device.alloc()',
     members: ['Device#alloc'],
-    act: 'allocates',
+    // Beside captures that the null stream would wait for it takes another stream.
+    act: 'makes',
     on: 'null',
     prepare: (scene) => () => scene.keep(scene.device.alloc(BYTES)).pointer,
   },
@@ -826,11 +827,11 @@ const buffers: readonly Call[] = [
     members: ['DeviceBuffer.fromIpcHandle'],
     act: 'makes',
     // Of the same process, which CUDA does not open.
-    refuses: ({ bench }) => [bench.name === 'sim' ? 'ERR_UNSUPPORTED' : 'ERR_INVALID_HANDLE'],
+    refuses: () => ['ERR_INVALID_HANDLE'],
     prepare: (scene) => {
-      const { device, bench } = scene
+      const { device } = scene
       const whole = scene.keep(device.alloc(BYTES, { interprocess: true }))
-      const bytes = bench.name === 'sim' ? new Uint8Array(80) : whole.ipcHandle()
+      const bytes = whole.ipcHandle()
       return () => DeviceBuffer.fromIpcHandle(bytes, { device })
     },
   },
@@ -838,7 +839,6 @@ const buffers: readonly Call[] = [
     name: 'buffer.ipcHandle()',
     members: ['DeviceBuffer#ipcHandle'],
     act: 'makes',
-    refuses: ({ bench }) => (bench.name === 'sim' ? ['ERR_UNSUPPORTED'] : []),
     prepare: (scene) => {
       const buffer = scene.keep(scene.device.alloc(BYTES, { interprocess: true }))
       return () => buffer.ipcHandle()
