@@ -22,11 +22,11 @@ export async function runForeignClients(thread: Thread, index: number, goesOn: (
 }
 
 async function runForeignClient({ machine, tracker }: Thread, ending: Ending, random: Random): Promise<void> {
-  const { device, isSimulated } = machine
+  const { device } = machine
   using stream = new Stream({ device })
   using event = stream.record()
-  const shared = isSimulated ? {} : { stream: stream.share(), event: event.share() }
-  const data: ForeignClientData = { ending, code: EXIT_CODE, stream: undefined, event: undefined, ...shared }
+  const shared = { stream: stream.share(), event: event.share() }
+  const data: ForeignClientData = { ending, code: EXIT_CODE, ...shared }
   const worker = new Worker(new URL('foreign-client.js', import.meta.url), { workerData: data })
   const errors: unknown[] = []
   worker.on('error', (error) => errors.push(error))

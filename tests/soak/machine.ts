@@ -75,7 +75,7 @@ export class Machine {
 
   /** Does no other thread use the same devices? */
   get isAlone(): boolean {
-    return this.isSimulated || this.fixture.options.workers === 0
+    return this.fixture.options.workers === 0
   }
 
   /** May this thread fill hardware queues? */

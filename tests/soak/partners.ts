@@ -1,4 +1,4 @@
-/** Memory and events that another process uses as well. Only on a GPU: a simulated one belongs to its process. */
+/** Memory and events that another process uses as well. */
 import { fork } from 'node:child_process'
 import { Event } from 'cuda-streams'
 import { turn } from './client.js'
@@ -9,11 +9,12 @@ import type { Thread } from './thread.js'
 const LENGTHS = [1, 4096, 100_000]
 
 export async function shareWithProcess(thread: Thread, index: number, goesOn: () => boolean): Promise<void> {
-  const { tracker, machine, fixture } = thread
-  if (machine.isSimulated) return
+  const { tracker, fixture } = thread
   const track = thread.trace.track(index)
   const random = new Random(seedOf(fixture.options.seed, 400))
-  const child = fork(new URL('partner.js', import.meta.url))
+  const { driver } = thread.machine.device
+  const env = { ...process.env, CUDA_STREAMS_DRIVER: driver }
+  const child = fork(new URL('partner.js', import.meta.url), { env })
   let answer: (reply: PartnerReply | undefined) => void = () => {}
   child.on('message', (reply: PartnerReply) => answer(reply))
   const exit = new Promise<void>((resolve) => {

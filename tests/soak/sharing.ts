@@ -3,7 +3,7 @@ import { DeviceBuffer, Event, type SharedBuffer, type SharedEvent, type SharedSt
 import { turn } from './client.js'
 import { Random, seedOf } from './random.js'
 import type { Thread } from './thread.js'
-import { codeOf, told } from './tracker.js'
+import { told } from './tracker.js'
 
 const LENGTH = 4096
 
@@ -25,23 +25,15 @@ export interface SharedWork {
 export type Reply = { readonly kind: 'answered'; readonly wrong: string | undefined }
 
 /** In the worker: looks at the shared memory, writes there in order, and runs host functions on the shared stream. */
-export async function answer(thread: Thread, work: SharedWork, reply: (reply: Reply) => void): Promise<void> {
+export async function answer(work: SharedWork, reply: (reply: Reply) => void): Promise<void> {
   try {
-    reply({ kind: 'answered', wrong: await answered(thread, work) })
+    reply({ kind: 'answered', wrong: await answered(work) })
   } catch (error) {
     reply({ kind: 'answered', wrong: told(error) })
   }
 }
 
-async function answered({ machine }: Thread, work: SharedWork): Promise<string | undefined> {
-  if (machine.isSimulated) {
-    const codes = [
-      refusal(() => Stream.from(work.stream)),
-      refusal(() => Event.from(work.written)),
-      refusal(() => DeviceBuffer.from(work.buffer)),
-    ]
-    return codes.every((code) => code === 'ERR_UNSUPPORTED') ? undefined : `simulated objects were taken in: ${codes}`
-  }
+async function answered(work: SharedWork): Promise<string | undefined> {
   const { value, more } = work
   const order = new Int32Array(work.order)
   using stream = Stream.from(work.stream)
@@ -63,15 +55,6 @@ async function answered({ machine }: Thread, work: SharedWork): Promise<string |
   await answeredEvent.finished()
   if (place !== 1) return `the worker's host function was number ${place} of the stream`
   return bytes.every((byte) => byte === value) ? undefined : `the worker read ${bytes[0]}, not ${value}`
-}
-
-const refusal = (call: () => unknown): string | undefined => {
-  try {
-    call()
-    return undefined
-  } catch (error) {
-    return codeOf(error)
-  }
 }
 
 /** A worker that can be asked to take part. */
@@ -99,7 +82,7 @@ async function shareWith(thread: Thread, worker: Asked, random: Random): Promise
   }
   const reply = await worker.ask({ ...things, value, more, order })
   if (reply?.wrong !== undefined) tracker.fail(`sharing: ${reply.wrong}`)
-  if (reply !== undefined && !machine.isSimulated) {
+  if (reply !== undefined) {
     stream.wait(answeredEvent)
     const bytes = await stream.download(buffer)
     tracker.sameBytes('what a worker wrote', bytes, new Uint8Array(LENGTH).fill(more))

@@ -24,7 +24,7 @@ const thread = new Thread(new Fixture(options, memory), number, new Trace(trace,
 const allReady = new Promise<void>((resolve) => {
   port.on('message', (work: SharedWork | typeof PLAY) => {
     if (work === PLAY) resolve()
-    else thread.machine.device.run(() => answer(thread, work, (reply) => port.postMessage(reply)))
+    else thread.machine.device.run(() => answer(work, (reply) => port.postMessage(reply)))
   })
 })
 await thread.ready

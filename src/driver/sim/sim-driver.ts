@@ -437,6 +437,7 @@ export class SimDriver implements Driver, WorkQueue {
   }
 
   eventDestroy(handle: EventHandle): void {
+    this.sharing.eventDestroyed(handle)
     this.#registry.destroyEvent(handle)
   }
 

@@ -24,6 +24,7 @@ import {
 import { noEvent } from '../handle-errors.js'
 import type { Machine } from './machine/machine.js'
 import { type SimDevice, type SimEvent, SimStream } from './machine/machine-state.js'
+import { LaterEffect } from './memory-work.js'
 import type { Registry } from './registry.js'
 import { MOST_PLACES, RegistrationWords, WORK_BYTES, WorkWords } from './shared/object-words.js'
 import type { SimMemory } from './sim-memory.js'
@@ -54,7 +55,7 @@ export class SimSharing implements SharingDriver {
   readonly #registered = new Map<number, RegistrationWords>()
   #next = 8
   /** In which the records stand of events that processes share. */
-  readonly #files = new WeakMap<SimEvent, MemoryFile>()
+  readonly #files = new Map<SimEvent, MemoryFile>()
   /** What other threads have shared, until they close it, by its key. */
   readonly #received = new Map<number, Received>()
   /** At so many it is looked which of them were closed. */
@@ -98,6 +99,16 @@ export class SimSharing implements SharingDriver {
       this.#shareRecords(handle, new WorkWords(file.buffer))
     }
     return file.handle.slice()
+  }
+
+  /** The file is closed once its latest record is done, and with it those before. */
+  eventDestroyed(handle: EventHandle): void {
+    const event = this.#files.size === 0 ? undefined : this.registry.peekEvent(handle)
+    const file = event && this.#files.get(event)
+    if (event === undefined || file === undefined) return
+    this.#files.delete(event)
+    event.shared = undefined
+    this.machine.marker(event.device.nullStream, [event.record], new LaterEffect('close', () => file.close()))
   }
 
   importEvent(context: ContextHandle, handle: Uint8Array): EventHandle {

@@ -83,6 +83,11 @@ export class WorkWords {
     return memory instanceof SharedArrayBuffer && memory.byteLength === WORK_BYTES ? new WorkWords(memory) : undefined
   }
 
+  /** The file was closed, since no record is left that is not done. */
+  get #isClosed(): boolean {
+    return this.#words.length === 0
+  }
+
   // Records of an event ---------------------------------------------------------------------------------------------------
 
   /** The number of the latest record; 0 before the first. */
@@ -98,12 +103,14 @@ export class WorkWords {
   }
 
   endRecord(serial: number): void {
+    if (this.#isClosed) return
     const at = DONE_RECORDS + (serial % RECORDS)
     if (Atomics.load(this.#words, at) < serial) Atomics.store(this.#words, at, serial)
   }
 
   isRecordDone(serial: number): boolean {
-    if (serial === 0 || Atomics.load(this.#words, DONE_RECORDS + (serial % RECORDS)) >= serial) return true
+    if (serial === 0 || this.#isClosed || Atomics.load(this.#words, DONE_RECORDS + (serial % RECORDS)) >= serial)
+      return true
     return hasLostWork(Atomics.load(this.#words, RECORDERS + (serial % RECORDS)))
   }
 
