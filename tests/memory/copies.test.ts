@@ -203,16 +203,25 @@ onEveryBackend('copies', (bench) => {
     assert.deepEqual([...(await stream.download(a))], [...row(9, 0), ...row(9, 5), ...row(9, 0), ...row(9, 0)])
   })
 
-  it('T2 an instance is updated by a graph with the same fill of rows, and by none with another', () => {
+  it('T2 an instance is updated by a graph that fills rows of the same shape, and by none of another', async () => {
     using a = device.alloc(64, { stream })
-    const capture = (value: number, rest: number): ReturnType<typeof stream.capture> =>
-      stream.capture(() => stream.fill(a, value, { shape: [4, 8], strides: [16] }).fill(a, rest))
-    using graph = capture(1, 1)
-    using same = capture(1, 2)
-    using other = capture(2, 1)
+    using b = device.alloc(64, { stream })
+    const capture = (buffer: DeviceBuffer, value: number, rows: number, distance: number, width: 1 | 2 = 1) =>
+      stream.capture(() => stream.fill(buffer, value, { shape: [rows, 8 / width], strides: [distance], width }))
+    using graph = capture(a, 1, 4, 16)
     using exec = graph.instantiate()
+    using same = capture(b, 2, 4, 16)
     exec.update(same)
-    assert.throws(() => exec.update(other), { name: 'CudaError', number: 910 })
+    stream.fill(b, 0).launch(exec)
+    assert.deepEqual([...(await stream.download(b.slice(0, 17)))], [...Array(8).fill(2), ...Array(8).fill(0), 2])
+    for (const [rows, distance, width] of [
+      [3, 16, 1],
+      [4, 12, 1],
+      [4, 16, 2],
+    ] as const) {
+      using other = capture(a, 1, rows, distance, width)
+      assert.throws(() => exec.update(other), { name: 'CudaError', number: 910 })
+    }
   })
 
   it('refuses a fill of rows that do not fit, with numbers', () => {

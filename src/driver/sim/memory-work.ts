@@ -124,10 +124,10 @@ export class FillEffect implements Work {
     return this.fill.rows !== undefined
   }
 
-  /** The width may change, and nothing of a fill of rows ("Only 1D memsets can be changed", says cuda.h). */
+  /** The width may change; of a fill of rows only the value, and where it is. */
   get shape(): string {
-    const { pointer, value, width, rows } = this.fill
-    return rows === undefined ? 'fill' : `fill of rows ${[pointer, value, width, ...Object.values(rows)]}`
+    const { width, rows } = this.fill
+    return rows === undefined ? 'fill' : `fill of rows ${[width, ...Object.values(rows)]}`
   }
 
   effect(): void {
