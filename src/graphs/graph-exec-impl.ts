@@ -111,7 +111,8 @@ export class GraphExecImpl extends HandleImpl<GraphExecHandle> {
 
   /** To be called after each launch, with its stream. */
   launchedOn(stream: StreamImpl): void {
-    this.#added.clear()
+    // A launch of which all nodes are switched off does nothing, and keeps no order.
+    if (this.changed !== 'switched') this.#added.clear()
     if (stream === this.#last) return
     this.#order?.freed()
     this.#last = undefined

@@ -1,7 +1,16 @@
 /** Device memory and pinned memory: making, slicing, wrapping and closing them, and what is refused. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { DeviceBuffer, ExternalStream, type Graph, MemoryPool, Module, PinnedBuffer, Stream } from 'cuda-streams'
+import {
+  type CopyNode,
+  DeviceBuffer,
+  ExternalStream,
+  type Graph,
+  MemoryPool,
+  Module,
+  PinnedBuffer,
+  Stream,
+} from 'cuda-streams'
 import { toDLPack } from 'cuda-streams/dlpack'
 import { simulate } from 'cuda-streams/sim'
 import { onEveryBackend } from '../helpers/suite.js'
@@ -182,6 +191,7 @@ onEveryBackend('memory', (bench) => {
     using busy = bench.stream()
     using stream = bench.stream()
     using other = bench.stream()
+    using probe = bench.stream()
     using out = device.alloc(8, { stream })
     using result = device.allocPinned(8)
     stream.fill(out, 0).synchronize()
@@ -202,8 +212,8 @@ onEveryBackend('memory', (bench) => {
       using latch = bench.latch(busy)
       launch()
       // Time for the launch to run, if it does not wait.
-      bench.busy(other, 1e6)
-      other.synchronize()
+      bench.busy(probe, 1e6)
+      probe.synchronize()
       assert.equal(on.query(), false, 'the launch has not waited')
       latch.open()
       await on.copy(result, out).finished()
@@ -232,6 +242,19 @@ onEveryBackend('memory', (bench) => {
       using next = stream.capture(() => void stream.fill(late, 5).copy(out, late))
       late.close()
       stream.launch(next.instantiate())
+    })
+    using source = device.allocPinned(8)
+    source.bytes.fill(6)
+    await waits(stream, 6, () => {
+      const late = device.alloc(8, { stream: busy })
+      using next = stream.capture(() => void stream.copy(late, source).copy(out, late))
+      const switched = next.instantiate()
+      for (const node of next.nodes) switched.setEnabled(node as CopyNode, false)
+      // Does nothing, so that the next one is not ordered after it.
+      other.launch(switched)
+      for (const node of next.nodes) switched.setEnabled(node as CopyNode, true)
+      stream.launch(switched)
+      late.close()
     })
     graph.close()
     theirs.close()
