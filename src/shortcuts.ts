@@ -97,13 +97,16 @@ declare module './device.js' {
     createEvent(options?: EventOptions): Event
     /**
      * Allocates device memory in the order of a stream (`cuMemAllocAsync`). Its initial contents are undefined. Other
-     * streams may use it at once: their first use waits for the allocation.
+     * streams may use it at once: their first use waits for the allocation. On a stream that captures, nothing of it is captured:
+     * it is ordinary memory, allocated at once on a stream of the library, which the graph keeps if the captured work uses it,
+     * and which all instances of the graph share.
      * @param byteLength Bytes, at least 1.
      * @param options `stream`: the stream to allocate on, and to free on later (default: the device's current
      * stream). `pool`: the pool that the memory comes from (default: `device.memoryPool`). `interprocess`: memory that other
      * processes can open, from `cuMemAlloc`, without a stream (default false).
      * @throws {Error} ERR_OUT_OF_RANGE, ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for options that exclude each
-     * other; ERR_CLOSED, ERR_DEVICE_MISMATCH for a stream or pool of another device, ERR_UNSUPPORTED while it captures
+     * other; ERR_CLOSED, ERR_DEVICE_MISMATCH for a stream or pool of another device; ERR_UNSUPPORTED in a capture
+     * that is invalidated, or that another library or thread began
      * @throws {CudaError} 2, CUDA_ERROR_OUT_OF_MEMORY, which says what is free and on which streams the rest was allocated.
      * Unused memory of pools was returned before; frees behind unfinished work are not waited for. 906,
      * CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, on the null stream, where a blocking stream of the device captures, of this thread

@@ -754,8 +754,8 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * Begins to capture this stream's work into a graph instead of running it (`cuStreamBeginCapture`). Other streams join by
    * waiting for an event of it, and must be waited for before the end. Until the end, in every mode, it is CudaError 900 or
    * 907 to query or to wait for the capture's streams and events or the whole device, and to launch a graph on those
-   * streams; this invalidates the capture, except for `finished()` of a stream, an event or the device. `alloc`, `upload` and
-   * `download` there are ERR_UNSUPPORTED. The graph retains the buffers, modules and events that the work uses.
+   * streams; this invalidates the capture, except for `finished()` of a stream, an event or the device. `upload` and
+   * `download` there are ERR_UNSUPPORTED; `device.alloc()` takes memory that the graph keeps. The graph retains the buffers, modules and events that the work uses.
    * @param mode Other calls that the capture forbids meanwhile: 'threadLocal' (default), 'global' or 'relaxed'.
    * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for an unknown mode; ERR_CLOSED
    * @throws {CudaError} 401 if the stream captures already, 900 for the null stream, or 906 while a blocking stream

@@ -4,6 +4,7 @@ import type { NativeResource } from '../base/finalization.js'
 import { type Device, HandleImpl } from '../device.js'
 import { CUresult, cudaError } from '../driver/cuda-results.js'
 import type { ContextHandle, GraphExecHandle, InternalEvent, NodeHandle } from '../driver/driver.js'
+import { isNullStream } from '../driver/driver.js'
 import type { LaunchNode } from '../kernels/launchable.js'
 import type { AllocationStream } from '../memory/allocation-stream.js'
 import {
@@ -41,6 +42,11 @@ export class GraphExecImpl extends HandleImpl<GraphExecHandle> {
    */
   changed: 'updated' | 'switched' | undefined
   readonly #ofNodes = new NodeRetentions()
+  /**
+   * What the instance has come to use since its latest launch, which waited for the allocations of the memory among the rest: a
+   * launch comes after those before it, on whatever streams they are.
+   */
+  readonly #added: Set<NativeResource>
   /** By the state of a node: what updates of its kernel need. */
   readonly launchNodes = new Map<object, LaunchNode>()
 
@@ -53,6 +59,7 @@ export class GraphExecImpl extends HandleImpl<GraphExecHandle> {
     context: ContextHandle,
   ) {
     super('GraphExec', device, exec, context)
+    this.#added = new Set(retained.all)
     graph.instanceMade()
   }
 
@@ -73,14 +80,39 @@ export class GraphExecImpl extends HandleImpl<GraphExecHandle> {
     )
   }
 
+  /** Lets the stream wait until all memory is allocated that the launch will use. An entry of the stream is reserved before and after. */
+  waitForAllocations(stream: StreamImpl): void {
+    // A capture refuses the launch, and would be invalidated by the waits for another reason.
+    if (this.#added.size === 0 || (!isNullStream(stream.handle) && stream.isCapturing)) return
+    for (const resource of this.#added) {
+      if (!(resource instanceof Allocation) || resource.isReadyOn(stream) || !this.#retains(resource)) continue
+      resource.waitUntilReady(stream)
+      stream.reserve(1)
+      // Host functions that ran meanwhile may have closed it.
+      this.checkOpen().checkAwaited()
+    }
+  }
+
+  #retains(resource: NativeResource): boolean {
+    return this.retained.all.has(resource) || this.#ofNodes.has(resource)
+  }
+
+  /** It is about to retain this. */
+  #adds(resource: NativeResource): void {
+    if (!this.#retains(resource)) this.#added.add(resource)
+  }
+
   /** A node was changed, and uses this memory from now on. */
   nodeUses(node: NodeHandle, memory: readonly OpenMemory[]): void {
+    for (const { allocation } of memory) this.#adds(allocation)
     const unused = this.#ofNodes.put(node, memory)
     if (unused.length > 0) this.#releaseUnused(unused)
   }
 
   /** To be called after each launch, with its stream. */
   launchedOn(stream: StreamImpl): void {
+    // A launch of which all nodes are switched off does nothing, and keeps no order.
+    if (this.changed !== 'switched') this.#added.clear()
     if (stream === this.#last) return
     this.#order?.freed()
     this.#last = undefined
@@ -101,6 +133,7 @@ export class GraphExecImpl extends HandleImpl<GraphExecHandle> {
   /** Its work was replaced by that of a graph which retains this. */
   replaced(retained: RetainedResources): void {
     const { retained: before } = this
+    for (const resource of retained.all) this.#adds(resource)
     this.retained = retained.copy()
     // The next launch comes after those under way, so what the instance still retains needs nothing more.
     for (const resource of retained.all) before.drop(resource)
@@ -214,6 +247,10 @@ class NodeRetentions {
 
   get isEmpty(): boolean {
     return this.#uses.size === 0 && this.#unused.size === 0
+  }
+
+  has(resource: NativeResource): boolean {
+    return this.#uses.has(resource) || this.#unused.has(resource)
   }
 
   /** The node uses this memory from now on. Returns what is to be released when the launches under way are over. */

@@ -582,6 +582,7 @@ export function launchExec(exec: GraphExec, stream: unknown): void {
 function launchOnStream(impl: GraphExecImpl, target: StreamImpl): void {
   target.reserve(1)
   impl.checkOpen().checkAwaited()
+  impl.waitForAllocations(target)
   impl.driver.queue({ kind: 'graph', stream: target.handle, exec: impl.handle })
   impl.launchedOn(target)
   target.lastWork = 'a graph'

@@ -95,8 +95,13 @@ export abstract class Allocation extends NativeResource {
     this.orderAfterUses(use)
   }
 
-  protected waitUntilReady({ driver, handle, serial }: StreamImpl): void {
-    if (this.ready !== undefined && serial !== this.readyOn) driver.streamWaitEvent(handle, this.ready, 0)
+  /** Need work of this stream not wait for the allocation? */
+  isReadyOn({ serial }: StreamImpl): boolean {
+    return this.ready === undefined || serial === this.readyOn
+  }
+
+  waitUntilReady(use: StreamImpl): void {
+    if (this.ready !== undefined && !this.isReadyOn(use)) use.driver.streamWaitEvent(use.handle, this.ready, 0)
   }
 
   /** Takes over an event behind uses by other code: the memory is not freed before it is done. */

@@ -5,6 +5,7 @@ import { CudaError, refuseReceiver, stateError } from '../base/errors.js'
 import { contextOf, type Device, deviceOf, driverOf, elsewhere, resolveDevice } from '../device.js'
 import { driverForHandle } from '../driver/default-driver.js'
 import type { Driver, EventHandle, MemoryPlace, Pointer } from '../driver/driver.js'
+import { recordOf } from '../streams/capture-record.js'
 import { changedToken, checkFact, isShared, receive, register, type SharedBuffer } from '../streams/shared.js'
 import type { StreamImpl } from '../streams/stream-impl.js'
 import { freeDeferred } from './allocation-stream.js'
@@ -18,6 +19,7 @@ import {
 } from './allocations.js'
 import { BufferImpl, bufferImplOf, checkLength, Memory } from './buffer.js'
 import type { PoolImpl } from './memory-pool.js'
+import { internalStream } from './stream-uses.js'
 
 /** The device and the owner of memory that another library owns. */
 export interface ForeignMemoryOptions {
@@ -173,19 +175,29 @@ export class DeviceBuffer extends Memory {
   }
 }
 
-/** `device.alloc()` in the order of a stream. */
+/** `device.alloc()` in the order of a stream; while that captures, of an internal one. */
 export function allocateOn(stream: StreamImpl, device: Device, byteLength: number, pool?: PoolImpl): DeviceBuffer {
   if (stream.device !== device) {
     const where = elsewhere(device, stream.device)
     throw stateError('ERR_DEVICE_MISMATCH', `${stream} is on ${stream.device}, and cannot allocate memory of ${where}`)
   }
   stream.reserve(0)
-  // The allocation would become part of the graph.
-  if (stream.driver.streamIsCapturing(stream.handle)) {
-    throw stateError('ERR_UNSUPPORTED', `${stream} captures: allocate before the capture begins, or on another stream`)
-  }
+  const isCapturing = stream.driver.streamIsCapturing(stream.handle)
+  if (isCapturing) checkGraphRetains(stream)
   freeDeferred(stream.driver)
-  return makeBuffer(new DeviceAllocation(device, stream, byteLength, pool))
+  // Captured, the allocation would become a node, and the graph could have one instance only.
+  return makeBuffer(new DeviceAllocation(device, isCapturing ? internalStream(device) : stream, byteLength, pool))
+}
+
+/** Throws ERR_UNSUPPORTED if the stream is in a capture whose graph would not retain the memory, nor wait for its allocation. */
+function checkGraphRetains(stream: StreamImpl): void {
+  if (recordOf(stream) !== undefined) return
+  const why =
+    'that is invalidated, or that this library did not begin in this thread, so that no graph keeps the memory'
+  throw stateError(
+    'ERR_UNSUPPORTED',
+    `${stream} is in a capture ${why}: allocate before the capture begins, or on another stream`,
+  )
 }
 
 /** `device.alloc()` of memory that other processes can open. */

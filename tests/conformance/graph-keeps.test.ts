@@ -145,6 +145,21 @@ const KINDS: Readonly<Record<string, Make>> = {
     other.fill(buffer, VALUE).synchronize()
     return ofMemory(tracker, buffer, same)
   },
+  'memory that the capture allocates': ({ device }, tracker) => {
+    let pointer = 0
+    const thing: Thing = {
+      held: undefined,
+      capture: (stream, out) => {
+        const buffer = device.alloc(BYTES, { stream })
+        thing.held = buffer
+        pointer = tracker.made(Number(buffer.pointer))
+        stream.fill(buffer, VALUE).copy(out, buffer)
+      },
+      givenBack: () => tracker.freed.get(pointer) ?? 0,
+      invalidates: true,
+    }
+    return thing
+  },
   'a slice': (bench, tracker, allocationStream) => {
     const buffer = bench.device.alloc(2 * BYTES, { stream: allocationStream })
     allocationStream.fill(buffer, VALUE).synchronize()

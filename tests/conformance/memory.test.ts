@@ -1,7 +1,16 @@
 /** Device memory and pinned memory: making, slicing, wrapping and closing them, and what is refused. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { DeviceBuffer, Module, PinnedBuffer, Stream } from 'cuda-streams'
+import {
+  type CopyNode,
+  DeviceBuffer,
+  ExternalStream,
+  type Graph,
+  MemoryPool,
+  Module,
+  PinnedBuffer,
+  Stream,
+} from 'cuda-streams'
 import { toDLPack } from 'cuda-streams/dlpack'
 import { simulate } from 'cuda-streams/sim'
 import { onEveryBackend } from '../helpers/suite.js'
@@ -130,12 +139,126 @@ onEveryBackend('memory', (bench) => {
     if (second === undefined) return context.diagnostic(ONE_DEVICE)
     using other = bench.stream({ device: second })
     refused(() => device.alloc(8, { stream: other }), 'ERR_DEVICE_MISMATCH', /Device\(1/)
+  })
+
+  for (const mode of ['threadLocal', 'relaxed', 'global'] as const) {
+    test(`M4 allocating on a stream that captures takes memory which every instance of the graph uses: ${mode}`, () => {
+      using stream = bench.stream()
+      using joined = bench.stream()
+      using pool = new MemoryPool({ device })
+      using out = device.alloc(64, { stream })
+      using result = device.allocPinned(64)
+      stream.fill(out, 0).synchronize()
+      stream.beginCapture(mode)
+      joined.wait(stream)
+      using own = device.alloc(64, { stream })
+      using ofJoined = device.alloc(64, { stream: joined })
+      using ofPool = device.alloc(64, { stream, pool })
+      joined.fill(ofJoined, 2)
+      stream.wait(joined).fill(own, 1).copy(ofPool, ofJoined).copy(out, ofPool)
+      using graph = stream.endCapture()
+      assert.deepEqual(graph.nodes.map(({ kind }) => kind).sort(), ['copy', 'copy', 'fill', 'fill'])
+      using one = graph.instantiate()
+      using two = graph.instantiate()
+      using third = bench.stream()
+      stream.launch(one)
+      third.wait(stream).launch(two)
+      // The memory is ordinary memory, which is used outside as well.
+      third.fill(own.slice(0, 32), 3)
+      stream.wait(third).copy(result.slice(0, 32), own.slice(16, 32)).copy(result.slice(32, 32), out.slice(0, 32))
+      stream.synchronize()
+      const expected = [3, 1, 2, 2].flatMap((value) => Array.from({ length: 16 }, () => value))
+      assert.deepEqual([...result.bytes], expected)
+    })
+  }
+
+  test('M4 a capture whose graph would not keep the memory is no place to allocate: ERR_UNSUPPORTED', () => {
+    using stream = bench.stream()
     const capture = beginCapture(stream, 2)
     try {
-      refused(() => device.alloc(8, { stream }), 'ERR_UNSUPPORTED', /captures/)
+      refused(() => device.alloc(8, { stream }), 'ERR_UNSUPPORTED', /did not begin/)
     } finally {
       endQuietly(stream, capture)
     }
+    stream.beginCapture()
+    assert.throws(() => stream.query(), { number: 900 })
+    refused(() => device.alloc(8, { stream }), 'ERR_UNSUPPORTED', /invalidated/)
+    assert.throws(() => stream.endCapture(), { number: 901 })
+    device.alloc(8, { stream }).close()
+  })
+
+  test('M4 the first launch waits for the allocations of what its graph uses, and so does one after an update', async () => {
+    using busy = bench.stream()
+    using stream = bench.stream()
+    using other = bench.stream()
+    using probe = bench.stream()
+    using out = device.alloc(8, { stream })
+    using result = device.allocPinned(8)
+    stream.fill(out, 0).synchronize()
+    const handle = bench.foreignStream(device)
+    const theirs = new ExternalStream(handle, { device })
+    // A buffer of another library's stream is freed by the library, behind its uses: what is allocated then may come after it.
+    const delay = (): void => {
+      const buffer = device.alloc(8, { stream: theirs })
+      busy.wait(theirs).fill(buffer, 1)
+      buffer.close()
+    }
+    const captured = (value: number) =>
+      stream.capture(() => {
+        using buffer = device.alloc(8, { stream })
+        stream.fill(buffer, value).copy(out, buffer)
+      })
+    const waits = async (on: Stream, value: number, launch: () => void): Promise<void> => {
+      using latch = bench.latch(busy)
+      launch()
+      // Time for the launch to run, if it does not wait.
+      bench.busy(probe, 1e6)
+      probe.synchronize()
+      assert.equal(on.query(), false, 'the launch has not waited')
+      latch.open()
+      await on.copy(result, out).finished()
+      assert.deepEqual(
+        [...result.bytes],
+        Array.from({ length: 8 }, () => value),
+      )
+    }
+    let graph: Graph | undefined
+    await waits(stream, 3, () => {
+      delay()
+      graph = captured(3)
+      stream.launch(graph.instantiate())
+    })
+    using exec = graph?.instantiate()
+    assert.ok(graph && exec)
+    other.wait(stream).launch(exec).synchronize()
+    await waits(stream, 4, () => {
+      delay()
+      using next = captured(4)
+      stream.launch(exec.update(next))
+    })
+    await waits(stream, 5, () => {
+      // Memory of a stream with work before it, that nothing else waits for.
+      const late = device.alloc(8, { stream: busy })
+      using next = stream.capture(() => void stream.fill(late, 5).copy(out, late))
+      late.close()
+      stream.launch(next.instantiate())
+    })
+    using source = device.allocPinned(8)
+    source.bytes.fill(6)
+    await waits(stream, 6, () => {
+      const late = device.alloc(8, { stream: busy })
+      using next = stream.capture(() => void stream.copy(late, source).copy(out, late))
+      const switched = next.instantiate()
+      for (const node of next.nodes) switched.setEnabled(node as CopyNode, false)
+      // Does nothing, so that the next one is not ordered after it.
+      other.launch(switched)
+      for (const node of next.nodes) switched.setEnabled(node as CopyNode, true)
+      stream.launch(switched)
+      late.close()
+    })
+    graph.close()
+    theirs.close()
+    bench.destroyForeignStream(handle)
   })
 
   test('M4 more memory than there is, is CUDA_ERROR_OUT_OF_MEMORY', () => {

@@ -526,17 +526,48 @@ onEveryBackend('sanitizer', (bench) => {
   })
 
   describe('memory that comes and goes', () => {
-    itOnSimulator?.('is not to be used before its allocation, by a graph', async () => {
+    itOnSimulator?.('is not to be used before its allocation, by its address', async () => {
       const program = (fixed: boolean) => () => {
         const [allocationStream, other] = [bench.stream(), bench.stream()]
         const data = device.alloc(BYTES, { stream: allocationStream })
-        const exec = other.capture(() => other.fill(data, 1)).instantiate()
+        const wrapped = DeviceBuffer.from(data.pointer, BYTES, { device })
+        const exec = other.capture(() => other.fill(wrapped, 1)).instantiate()
         if (fixed) other.wait(allocationStream)
         exec.launch(other)
         other.synchronize()
       }
       const report = await onlyReportOf(bench, program(false))
       assert.deepEqual([report.kind, report.first?.what], ['use-before-allocation', 'allocation'])
+      await assertClean(bench, program(true))
+    })
+
+    it('may be allocated by a capture: each launch comes after the allocation, and later uses after each launch', async () => {
+      const program = (fixed: boolean) => () => {
+        const [stream, other] = [bench.stream(), bench.stream()]
+        let data: DeviceBuffer | undefined
+        const graph = stream.capture(() => {
+          data = device.alloc(BYTES, { stream })
+          const closed = device.alloc(BYTES, { stream })
+          stream.fill(data, 1).copy(closed, data)
+          closed.close()
+          device.alloc(BYTES, { stream }).close()
+        })
+        const [one, two] = [graph.instantiate(), graph.instantiate()]
+        stream.launch(one).launch(two)
+        other.wait(stream).launch(one)
+        if (fixed) stream.wait(other)
+        if (data !== undefined) stream.fill(data, 2)
+        data?.close()
+        one.close()
+        two.close()
+        graph.close()
+      }
+      const reports = await reportsOf(bench, program(false))
+      // The launch on the other stream reads and writes it.
+      assert.deepEqual(
+        reports.map(({ kind }) => kind),
+        ['race', 'race'],
+      )
       await assertClean(bench, program(true))
     })
 

@@ -140,7 +140,7 @@ function dlpack(name: string, members: readonly string[], act: (buffer: DeviceBu
   return {
     name,
     members,
-    act: 'allocates',
+    act: 'is not captured',
     memory: [lent],
     prepare: (scene) => () => {
       const buffer = scene.buffer(0)

@@ -169,7 +169,12 @@ const RULES = {
     beside: refused('900'),
   },
   allocates: {
-    what: 'allocates in the order of the stream, moves an ordinary array, or waits for a promise, which cannot be captured',
+    what: 'allocates in the order of the stream, and in a capture beside it, for the graph to keep, if there will be one',
+    invalidated: refused('ERR_UNSUPPORTED'),
+    nullBesideBlocking: refused('906'),
+  },
+  'is not captured': {
+    what: 'moves an ordinary array, or waits for a promise, which cannot be captured',
     capturing: refused('ERR_UNSUPPORTED'),
     invalidated: refused('ERR_UNSUPPORTED'),
     nullBesideBlocking: refused('906'),

@@ -316,14 +316,14 @@ const ordering: readonly Call[] = [
   {
     name: 'stream.wait(promise)',
     members: [],
-    act: 'allocates',
+    act: 'is not captured',
     takesRoom: 'on both drivers',
     prepare: (scene) => () => scene.stream.wait(Promise.resolve()),
   },
   {
     name: 'stream.wait(promise) that settles later',
     members: [],
-    act: 'allocates',
+    act: 'is not captured',
     takesRoom: 'on both drivers',
     prepare: (scene) => {
       const marker = scene.keep(scene.device.allocPinned(4))
@@ -343,7 +343,7 @@ const ordering: readonly Call[] = [
   {
     name: 'stream.wait(promise, { signal })',
     members: [],
-    act: 'allocates',
+    act: 'is not captured',
     takesRoom: 'on both drivers',
     prepare: (scene) => {
       const marker = scene.keep(scene.device.allocPinned(4))
@@ -587,7 +587,7 @@ const moving: readonly Call[] = [
   {
     name: 'stream.upload()',
     members: ['Stream#upload'],
-    act: 'allocates',
+    act: 'is not captured',
     memory: [{ name: 'destination', becomes: () => UPLOADED }],
     takesRoom: 'on both drivers',
     prepare: (scene) => () => {
@@ -600,14 +600,14 @@ const moving: readonly Call[] = [
   {
     name: 'stream.bufferFrom()',
     members: ['Stream#bufferFrom'],
-    act: 'allocates',
+    act: 'is not captured',
     takesRoom: 'on both drivers',
     prepare: (scene) => () => scene.keep(scene.stream.bufferFrom(array())).pointer,
   },
   {
     name: 'stream.download()',
     members: ['Stream#download'],
-    act: 'allocates',
+    act: 'is not captured',
     memory: [source],
     takesRoom: 'on both drivers',
     prepare: (scene) => () => scene.stream.download(scene.buffer(0)),
@@ -616,7 +616,7 @@ const moving: readonly Call[] = [
   {
     name: 'stream.download(buffer, constructor)',
     members: [],
-    act: 'allocates',
+    act: 'is not captured',
     memory: [source],
     takesRoom: 'on both drivers',
     prepare: (scene) => () => scene.stream.download(scene.buffer(0), Int32Array),
@@ -628,7 +628,7 @@ const moving: readonly Call[] = [
   {
     name: 'stream.download(buffer, array)',
     members: [],
-    act: 'allocates',
+    act: 'is not captured',
     memory: [source],
     takesRoom: 'on both drivers',
     uses: ['the array'],
@@ -665,7 +665,7 @@ const moving: readonly Call[] = [
   {
     name: 'stream.upload() of more than the staging memory holds',
     members: [],
-    act: 'allocates',
+    act: 'is not captured',
     slow: true,
     takesRoom: 'on both drivers',
     uses: ['the large buffer', 'the array'],
@@ -684,7 +684,7 @@ const moving: readonly Call[] = [
   {
     name: 'stream.download() of more than the staging memory holds',
     members: [],
-    act: 'allocates',
+    act: 'is not captured',
     slow: true,
     takesRoom: 'on both drivers',
     uses: ['the large buffer'],
@@ -731,6 +731,17 @@ const buffers: readonly Call[] = [
     members: [],
     act: 'allocates',
     prepare: (scene) => () => scene.keep(scene.device.alloc(BYTES, { stream: scene.stream })).pointer,
+  },
+  {
+    name: 'device.alloc(length, { stream }), and a fill of it',
+    members: [],
+    act: 'allocates',
+    nodes: () => 1,
+    prepare: (scene) => () => {
+      const buffer = scene.keep(scene.device.alloc(BYTES, { stream: scene.stream }))
+      return scene.stream.fill(buffer, 1) === scene.stream
+    },
+    answers: (_scene, value) => assert.equal(value, true),
   },
   {
     name: 'device.alloc(length, { stream, pool })',

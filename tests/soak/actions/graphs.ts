@@ -220,10 +220,8 @@ function besideCapture(client: Client, captures: Track, side: Track | undefined)
       client.refused('upload() that is captured', 'ERR_UNSUPPORTED', () =>
         captures.stream.upload(client.aux.scratch, new Uint8Array(client.aux.scratch.byteLength)),
       )
-      client.refused('alloc() on a stream that captures', 'ERR_UNSUPPORTED', () =>
-        device.alloc(1, { stream: captures.stream }),
-      )
     },
+    () => device.alloc(1, { stream: captures.stream }).close(),
     () => {},
   ])()
 }
