@@ -188,14 +188,18 @@ export interface CheckedFill extends FilledValue {
 /** A fill of a whole buffer, for a node of a graph. */
 export function checkFill(buffer: unknown, value: number, options: FillValueOptions | undefined): CheckedFill {
   const { width, type } = readOptions(options, VALUE_OPTIONS)
+  return checkFillOfAll(buffer, value, width, type)
+}
+
+function checkFillOfAll(buffer: unknown, value: number, given: unknown, type: unknown): CheckedFill {
   const to = checkBuffer(buffer, 'buffer').checkOpen()
-  const filled = checkFilledValue(value, width, type)
-  return { to, ...filled, count: to.byteLength / filled.width, rows: undefined }
+  const { value: bits, width } = checkFilledValue(value, given, type)
+  return { to, value: bits, width, count: to.byteLength / width, rows: undefined }
 }
 
 function checkFillInStream(buffer: unknown, value: number, options: FillOptions | undefined): CheckedFill {
   const { width, type, shape, strides } = readOptions(options, FILL_OPTIONS)
-  if (shape === undefined && strides === undefined) return checkFill(buffer, value, { width, type })
+  if (shape === undefined && strides === undefined) return checkFillOfAll(buffer, value, width, type)
   const all = readFilledRows(shape, strides)
   const to = checkBuffer(buffer, 'buffer').checkOpen()
   const filled = checkFilledValue(value, width, type)
