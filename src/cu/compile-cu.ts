@@ -183,7 +183,9 @@ function finish(unit: Unit, codes: readonly Uint8Array[]): CompiledCu {
   const probes = readProbes(compiled)
   const found = sources.kernels.flatMap((kernel) => {
     const probed = probes.get(kernel.probe)
-    return probed === undefined ? [] : [{ kernel, probed }]
+    // One kernel may have two names in the source, such as scale<float> and, by a typedef, scale<real>.
+    const isFirst = sources.kernels.find(({ probe }) => probes.get(probe)?.name === probed?.name) === kernel
+    return probed === undefined || !isFirst ? [] : [{ kernel, probed }]
   })
   const names = exportNames(found.map(({ kernel }) => kernel))
   const inPtx = new Map(found.map(({ kernel, probed }) => [probed.name, names.get(kernel) ?? probed.name]))
@@ -234,11 +236,30 @@ function finish(unit: Unit, codes: readonly Uint8Array[]): CompiledCu {
 const filesOf = ({ own }: Includes): readonly string[] => own.map(({ file }) => file)
 
 function unusedTemplates(sources: DeviceSources, texts: ReadonlyMap<string, string>): readonly string[] {
-  return sources.unused.map(({ name, file, start }) => {
+  const place = (file: string, start: number): string => {
     const { line, column } = positionOf(texts.get(file) ?? '', start)
-    return `${file}:${line}:${column}: the template ${name} makes no kernel: instantiate it in the source, as in 'template __global__ void ${name}<float>(…);'`
+    return `${file}:${line}:${column}`
+  }
+  return sources.unused.map((template) => {
+    const { name, file, start, launches, isUsed } = template
+    const launched = launches.map((launch) => ` (launched at ${place(launch.file, launch.start)}: ${launch.why})`)
+    const what = isUsed ? 'makes no kernel for some of its launches' : 'makes no kernel'
+    return `${place(file, start)}: the template ${name} ${what}${launched.join('')}: instantiate it in the source, as in '${exampleOf(template)}'`
   })
 }
+
+/** An instantiation with arguments that may not be those that are wanted. */
+function exampleOf({ name, template, parameters }: DeviceSources['unused'][number]): string {
+  const values = new Map(
+    template.map(({ name: own, kind }) => [own, kind.includes('bool') ? 'true' : isType(kind) ? 'float' : '256']),
+  )
+  const filled = parameters.map(({ text }) =>
+    text.replace(/\s*=.*/, '').replace(/[A-Za-z_]\w*/g, (word) => values.get(word) ?? word),
+  )
+  return `template __global__ void ${name}<${[...values.values()].join(', ')}>(${filled.join(', ')});`
+}
+
+const isType = (kind: readonly string[]): boolean => kind.some((word) => word === 'typename' || word === 'class')
 
 const isAddress = (struct: string, member: string): string =>
   `${struct}.${member} is a pointer, and passed as an address: its memory does not count as used. Where that matters, make it a parameter of the kernel`

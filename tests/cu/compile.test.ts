@@ -120,7 +120,15 @@ test('a template of the host makes the kernels that it launches, for the argumen
     int main() { fill<double, 4>(nullptr); }`)
   assert.deepEqual(
     made.kernels.map(({ name }) => name),
-    ['filled_float_1', 'filled_float_3', 'filled_unsigned_int_5', 'filled_double_1', 'filled_double_4'],
+    [
+      'filled_float_1',
+      'filled_float_3',
+      'filled_unsigned_int_1',
+      'filled_unsigned_int_2',
+      'filled_unsigned_int_5',
+      'filled_double_1',
+      'filled_double_4',
+    ],
   )
 })
 
