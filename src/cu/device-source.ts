@@ -9,6 +9,7 @@ import {
   type Declaration,
   declarationOf,
   deduce,
+  isType,
   type TemplateParameter,
   typeOfArgument,
   type Variables,
@@ -104,13 +105,15 @@ interface TemplateLaunch {
   /** The same with its namespaces. */
   readonly written: string
   readonly kernel: KernelTemplate
+  readonly file: string
   readonly start: number
+  /** What the function says with `using`, by which its names are found. */
+  readonly usings: string
 }
 
 /** A template of a function of the host. */
 interface HostTemplate extends Deducible {
   readonly name: string
-  readonly file: string
   /** Those whose arguments are known where the template's own are. */
   readonly launches: TemplateLaunch[]
   /** Whether arguments of it are known somewhere. */
@@ -183,10 +186,10 @@ export class DeviceSources {
 
   /** Launches in templates of the host that nothing instantiates. */
   #waiting(): readonly UnclearLaunch[] {
-    return [...this.hostTemplates.values()].flatMap(({ name, launches, isUsed, file }) =>
+    return [...this.hostTemplates.values()].flatMap(({ name, launches, isUsed }) =>
       isUsed
         ? []
-        : launches.map(({ expression, start }) => ({
+        : launches.map(({ expression, file, start }) => ({
             kernel: expression.replace(/<[\s\S]*/, ''),
             file,
             start,
@@ -213,6 +216,8 @@ class DeviceSource {
   readonly #edits: Edit[] = []
   /** The structs around what is being read, the innermost last. */
   readonly #open: OpenStruct[] = []
+  /** Behind the outermost of them. */
+  #behindClass: number | undefined
 
   constructor(
     private readonly all: DeviceSources,
@@ -294,9 +299,11 @@ class DeviceSource {
       const names: string[] = []
       for (; open < end && !'{=;'.includes(this.#tokens[open]?.text ?? ';'); open = this.#closing(open) + 1) {
         const name = this.#tokens[open]?.text ?? ''
-        if (/^\w+$/.test(name)) names.push(name)
+        if (!/^\w+$/.test(name)) continue
+        names.push(name)
+        this.all.declared.add(name)
       }
-      if (!this.#is(open, '{')) return this.#alias(at, end)
+      if (!this.#is(open, '{')) return this.#alias(at, at, end)
       this.#scope(open + 1, this.#closing(open), [...path, ...names], 'namespace')
       return this.#closing(open) + 1
     }
@@ -304,22 +311,22 @@ class DeviceSource {
       this.#scope(at + 3, this.#closing(at + 2), path, 'namespace')
       return this.#closing(at + 2) + 1
     }
-    if (/^(?:using|static_assert|asm)$/.test(text)) return this.#alias(at, end)
+    if (/^(?:using|static_assert|asm)$/.test(text)) return this.#alias(at, at, end)
     if (this.#isMacroCall(at, end)) return this.#closing(at + 1) + 1
     return this.#declared(at, end, path, kind)
   }
 
-  /** `using`, `typedef` and the like. Those of the host's own types are not for the GPU. */
-  #alias(at: number, end: number): number {
-    const behind = this.#behindStatement(at, end)
-    const names = this.#tokens.slice(at, behind).map(({ text }) => text)
+  /** `using`, `typedef` and the like, which may be a template. Those of the host's own types are not for the GPU. */
+  #alias(at: number, head: number, end: number): number {
+    const behind = this.#behindStatement(head, end)
+    const names = this.#tokens.slice(head, behind).map(({ text }) => text)
     for (const [index, name] of names.entries()) {
       if (name !== 'std' || names[index + 1] !== '::') continue
       if (STANDARD.test(names[index + 2] ?? '')) continue
       this.#blank(at, behind)
       return behind
     }
-    const named = names[0] === 'using' ? names[1] : names.at(-2)
+    const named = /^(?:using|concept|namespace)$/.test(names[0] ?? '') ? names[1] : names.at(-2)
     if (named !== undefined) this.all.declared.add(named)
     return behind
   }
@@ -334,6 +341,7 @@ class DeviceSource {
   #declared(at: number, end: number, path: readonly string[], kind: 'namespace' | 'class'): number {
     let head = at
     while (this.#is(head, 'template') && this.#is(head + 1, '<')) head = this.#behindAngles(head + 1, end)
+    if (/^(?:using|concept)$/.test(this.#tokens[head]?.text ?? '')) return this.#alias(at, head, end)
     const isSpecialization = head > at && this.#is(at + 2, '>')
     const isTemplate = head > at && !isSpecialization
     const isInstantiation = this.#is(head, 'template') || (this.#is(head, 'extern') && this.#is(head + 1, 'template'))
@@ -375,7 +383,7 @@ class DeviceSource {
         if (!isTypedef) this.#variable(at, behind, words, kind)
         return behind
       } else if (text === ';') {
-        if (isTypedef) return this.#alias(at, end)
+        if (isTypedef) return this.#alias(at, at, end)
         if (isClass && parameters === undefined && index - head <= 2) this.#declareType(head)
         else if (parameters === undefined) this.#variable(at, index + 1, words, kind)
         else
@@ -460,9 +468,12 @@ class DeviceSource {
     const last = this.#tokens[next - 2]?.text ?? ''
     const name = given ?? (isTypedef && /^\w+$/.test(last) ? last : undefined)
     const body: OpenStruct = { members: [], refused: undefined, isPublic: word !== 'class' }
+    const isOutermost = this.#behindClass === undefined
+    this.#behindClass ??= next
     this.#open.push(body)
     this.#scope(open + 1, behind - 1, name === undefined ? path : [...path, name], 'class')
     this.#open.pop()
+    if (isOutermost) this.#behindClass = undefined
     if (word === 'union') body.refused = 'is a union'
     else if (bases >= 0) body.refused ??= 'has a base class'
     const around = this.#open.at(-1)
@@ -586,7 +597,7 @@ class DeviceSource {
       return
     }
     const template = found.isTemplate ? this.#hostTemplate(at, parameters, name) : undefined
-    this.#launches(parameters, behind, path, template)
+    this.#launches(parameters, behind, template)
     if (words.has('virtual')) this.#refuse('has virtual functions')
     const declarator = this.#tokens.slice(at, parameters).map(({ text }) => text)
     if (declarator.some((text, index) => text === '(' && declarator[index + 1] === '*'))
@@ -612,12 +623,17 @@ class DeviceSource {
    * Kernel templates that a function of the host launches, or names, with arguments that mean the same outside of it. Those that need the
    * arguments of the function's own template wait for these.
    */
-  #launches(from: number, behind: number, path: readonly string[], own?: HostTemplate): void {
+  #launches(from: number, behind: number, own?: HostTemplate): void {
+    let usings = ''
     let variables: Variables | undefined
     const variablesHere = (): Variables =>
       (variables ??= variablesOf(this.#declarations(from), this.#tokens.slice(this.#closing(from) + 1, behind)))
     for (let at = from; at < behind; at++) {
       const name = this.#tokens[at]?.text ?? ''
+      if (name === 'using') {
+        const words = this.#tokens.slice(at, this.#behindStatement(at, behind)).map(({ text }) => text)
+        if (!words.includes('=') && words[2] !== 'std') usings += `${spaced(words)} `
+      }
       if (this.all.hostTemplates.has(name)) this.#instantiate(at, behind, variablesHere, own)
       const template = this.all.templates.get(name)
       if (template === undefined) continue
@@ -626,7 +642,7 @@ class DeviceSource {
       const hasArguments = this.#is(at + 1, '<') && !(this.#is(at + 2, '<') && this.#is(at + 3, '<'))
       if (!hasArguments && !isLaunch) continue
       const given = hasArguments ? this.#listedTexts(at + 1) : []
-      const types = isLaunch ? this.#argumentTypes(launched, variablesHere()) : []
+      const types = isLaunch ? this.#argumentTypes(launched, variablesHere(), own) : []
       const values = argumentsOf(template, given, types)
       const start = this.#tokens[at]?.start ?? 0
       if (values === undefined) {
@@ -634,10 +650,9 @@ class DeviceSource {
         continue
       }
       const qualified = this.#qualified(at)
-      const kernel = { ...template, path: qualified === at ? path : template.path }
       const expression = `${name}<${values.join(', ')}>`
       const written = `${this.text.slice(this.#tokens[qualified]?.start, start)}${expression}`
-      this.#add({ expression, written, kernel, start }, behind, own)
+      this.#add({ expression, written, kernel: template, file: this.file, start, usings }, behind, own)
     }
   }
 
@@ -656,12 +671,12 @@ class DeviceSource {
 
   /** Makes the kernel of a launch, or lets it wait for the arguments of a template that it stands in. */
   #add(launch: TemplateLaunch, behind: number, own: HostTemplate | undefined): void {
-    const { expression, written, kernel, start } = launch
-    if (this.#isKnown(expression)) this.#probe(expression, kernel, behind, written)
+    const { expression, written, kernel, file, start, usings } = launch
+    if (this.#isKnown(expression)) this.#probe(expression, kernel, behind, written, usings)
     else if (own !== undefined) own.launches.push(launch)
     else {
-      const why = `what ${expression} means is said within a function`
-      this.all.addUnclear({ kernel: expression.replace(/<[\s\S]*/, ''), file: this.file, start, why })
+      const why = `what ${expression} is only that function says`
+      this.all.addUnclear({ kernel: expression.replace(/<[\s\S]*/, ''), file, start, why })
     }
   }
 
@@ -672,7 +687,8 @@ class DeviceSource {
     const call = hasArguments ? this.#behindAngles(name + 1, behind) : name + 1
     if (template === undefined || template === own || !this.#is(call, '(')) return
     const given = hasArguments ? this.#listedTexts(name + 1) : []
-    this.#instantiateWith(template, argumentsOf(template, given, this.#argumentTypes(call, variables())), behind, own)
+    const types = this.#argumentTypes(call, variables(), own)
+    this.#instantiateWith(template, argumentsOf(template, given, types), behind, own)
   }
 
   #instantiateWith(
@@ -685,12 +701,15 @@ class DeviceSource {
     template.isUsed = true
     const values = new Map(template.template.map(({ name }, index) => [name, given[index] ?? name]))
     const filled = (text: string): string => text.replace(/[A-Za-z_]\w*/g, (word) => values.get(word) ?? word)
-    for (const { expression, written, kernel, start } of template.launches)
-      this.#add({ expression: filled(expression), written: filled(written), kernel, start }, behind, own)
+    for (const launch of template.launches) {
+      const [expression, written] = [filled(launch.expression), filled(launch.written)]
+      this.#add({ ...launch, expression, written }, behind, own)
+    }
   }
 
-  #argumentTypes(open: number, variables: Variables): readonly (CppType | undefined)[] {
-    return this.#parts(open).map((tokens) => typeOfArgument(tokens, variables))
+  #argumentTypes(open: number, variables: Variables, own?: HostTemplate): readonly (CppType | undefined)[] {
+    const types = new Set(own?.template.filter(isType).map(({ name }) => name))
+    return this.#parts(open).map((tokens) => typeOfArgument(tokens, variables, types))
   }
 
   #declarations(parameters: number): readonly (Declaration | undefined)[] {
@@ -706,7 +725,7 @@ class DeviceSource {
   #hostTemplate(at: number, parameters: number, name: number): HostTemplate {
     const own = this.#tokens[name]?.text ?? ''
     const known = this.all.hostTemplates.get(own)
-    const found = { ...this.#deducible(at, parameters), name: own, file: this.file, launches: [], isUsed: false }
+    const found = { ...this.#deducible(at, parameters), name: own, launches: [], isUsed: false }
     const made: HostTemplate = { ...found, isOverloaded: (known?.launches.length ?? 0) > 0 }
     this.all.hostTemplates.set(own, made)
     return made
@@ -722,7 +741,10 @@ class DeviceSource {
   /** Do the arguments of a template mean the same everywhere? */
   #isKnown(expression: string): boolean {
     const words = tokensOf(expression.replace(/^\w+\s*/, '')).tokens
-    return words.every(({ text }) => KNOWN.test(text) || this.all.declared.has(text))
+    // What a name that is known has within it, such as an enum's constant, is known, too.
+    return words.every(
+      ({ text }, index) => KNOWN.test(text) || this.all.declared.has(text) || words[index - 1]?.text === '::',
+    )
   }
 
   #templateParameters(at: number): readonly TemplateParameter[] {
@@ -765,6 +787,7 @@ class DeviceSource {
     kernel: Omit<SourceKernel, 'probe' | 'expression'>,
     behind: number,
     written = expression,
+    usings = '',
   ): void {
     const key = [...kernel.path, expression.replace(/\s+/g, '')].join('::')
     if (expression.includes('<') && this.all.probed.has(key)) return
@@ -777,8 +800,11 @@ class DeviceSource {
     }
     const probe = this.all.kernels.length
     this.all.kernels.push({ probe, expression: expression.replace(/\s+/g, ' '), ...known })
-    const end = this.#tokens[behind - 1]?.end ?? this.text.length
-    this.#edits.push({ start: end, end, text: ` ${probeOf(probe, written)}` })
+    // Within a class there is no place for it.
+    const end = this.#tokens[(this.#behindClass ?? behind) - 1]?.end ?? this.text.length
+    const text = probeOf(probe, written)
+    const scoped = usings === '' ? text : `namespace cuda_streams_${probe} { ${usings}${text} }`
+    this.#edits.push({ start: end, end, text: ` ${scoped}` })
   }
 
   /** What stands between parentheses, with commas between. */

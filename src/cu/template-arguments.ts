@@ -29,6 +29,9 @@ export interface TemplateParameter {
   readonly hasDefault: boolean
 }
 
+/** Whether it stands for a type. */
+export const isType = ({ kind }: TemplateParameter): boolean => kind.includes('typename') || kind.includes('class')
+
 /** What variables of a function are; undefined for those whose type is not certain. */
 export type Variables = ReadonlyMap<string, CppType | undefined>
 
@@ -212,12 +215,20 @@ const LITERALS: readonly (readonly [RegExp, CppType])[] = [
 ]
 const ADDED = /^(?:\w+|[+*/%(),.[\]]|->|::)$/
 
-/** The type of an argument of a call, if it is certain. */
-export function typeOfArgument(tokens: readonly Token[], variables: Variables): CppType | undefined {
-  return typeOf(
-    tokens.map(({ text }) => text),
-    variables,
-  )
+/**
+ * The type of an argument of a call, if it is certain.
+ * @param types Names of types, by which `T(0)` is no call.
+ */
+export function typeOfArgument(
+  tokens: readonly Token[],
+  variables: Variables,
+  types: ReadonlySet<string>,
+): CppType | undefined {
+  const texts = tokens.map(({ text }) => text)
+  const [first = '', second] = texts
+  const isConversion = second === '(' && texts.indexOf(')') === texts.length - 1
+  if (isConversion && (BUILT_IN.test(first) || types.has(first))) return plain(first)
+  return typeOf(texts, variables)
 }
 
 function typeOf(texts: readonly string[], variables: Variables): CppType | undefined {
@@ -292,6 +303,12 @@ export function deduce(
   return template.slice(0, missing < 0 ? undefined : missing).map(({ name }) => values.get(name) ?? '')
 }
 
+/** Which of several of a name it is the compiler knows, and there is no call of another. */
+function withoutNamespaces(base: readonly string[]): readonly string[] {
+  const open = base.indexOf('<')
+  return base.slice(base.lastIndexOf('::', open < 0 ? base.length : open) + 1)
+}
+
 /** What the parameters of a template stand for where a parameter of one type takes an argument of another. */
 function unified(
   parameter: CppType,
@@ -313,11 +330,12 @@ function unified(
     return [[own, argument.isConst && !parameter.isConst && !isCopied ? `const ${text}` : text]]
   }
   // Such as Complex<T>.
+  const [wanted, given] = [withoutNamespaces(parameter.base), withoutNamespaces(argument.base)]
   const isAlike =
     deeper === 0 &&
-    !parameter.base.includes('::') &&
-    parameter.base.length === argument.base.length &&
-    parameter.base.every((word, index) => names.has(word) || word === argument.base[index])
+    !wanted.includes('::') &&
+    wanted.length === given.length &&
+    wanted.every((word, index) => names.has(word) || word === given[index])
   if (!isAlike) return []
-  return parameter.base.flatMap((word, index) => (names.has(word) ? [[word, argument.base[index] ?? ''] as const] : []))
+  return wanted.flatMap((word, index) => (names.has(word) ? [[word, given[index] ?? ''] as const] : []))
 }

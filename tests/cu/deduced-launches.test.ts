@@ -40,7 +40,9 @@ test('the types of parameters and variables say the arguments of a template', ()
     ['reduce<128><<<1, 128>>>(x, y);', 'const int *x, int *y', 'reduce<128, int>'],
     ['fill<<<1, 1>>>(x);', 'float x[4]', 'fill<float>'],
     ['square<<<1, 1>>>(x);', 'Complex<float> *x', 'square<float>'],
-    ['byValue<<<1, 1>>>(x, y);', 'const float *x, int *y', 'byValue<const float*>'],
+    ['square<<<1, 1>>>(x);', 'outer::Complex<float> *x', 'square<float>'],
+    ['byValue<<<1, 1>>>(float(n), y);', 'int n, int *y', 'byValue<float>'],
+    ['byValue<<<1, 1>>>(x, y);', 'const float *x, int *y', 'byValue<const float *>'],
     ['byValue<<<1, 1>>>(x, y);', 'const float x, int *y', 'byValue<float>'],
     ['for (float x = 0; x < 4; x++) byValue<<<1, 1>>>(x, y);', 'int *y', 'byValue<float>'],
     ['cudaFuncSetAttribute(fill<int, 8>, attribute, 1);', '', 'fill<int, 8>'],
@@ -64,6 +66,7 @@ test('what is not certain is not deduced', () => {
     ['nested<<<1, 1>>>(x);', 'Outer::type x'],
     ['pack<<<1, 1>>>(x);', 'int x'],
     ['scale<<<1, 1>>>(x, f, 1);', 'float *x', 'template <typename T> __global__ void scale(T *x, T *y, int n) {}'],
+    ['byValue<<<1, 1>>>(f(n), y);', 'int n, int *y'],
     // What T is here is said nowhere.
     ['using T = int; T *x; scale<<<1, 1>>>(x, 1, 1);', ''],
   ]
@@ -82,6 +85,19 @@ template <typename T> void unused(T *x) { square<<<1, 1>>>((Complex<T> *)x); }
   assert.deepEqual(launched('', '', deduced), ['scale<double>'])
   const kernel = `template __global__ void scale(int *, int, int);\ntemplate <> __global__ void square(Complex<half> *x) {}`
   assert.deepEqual(launched('', '', kernel), ['scale<int>', 'square<half>'])
+})
+
+test('a member of a class launches as a function does, and the constants of an enum are arguments', () => {
+  const more = `
+namespace img { enum class Border { clamp, wrap }; template <Border B> __global__ void blur(int *x) {} }
+template <img::Border B> void run() { img::blur<B><<<1, 1>>>(nullptr); }
+class Solver { template <typename T> static void start(T *x) { scale<<<1, 1>>>(x, T(0), 1); } void step(int *x) { fill<<<1, 1>>>(x); } };
+`
+  assert.deepEqual(launched('Solver::start(x); run<img::Border::wrap>();', 'float *x', more), [
+    'fill<int>',
+    'scale<float>',
+    'blur<img::Border::wrap>',
+  ])
 })
 
 const skip = lacksNvrtc()
@@ -131,4 +147,33 @@ test('a kernel that the source has under two names is exported once', { skip }, 
 template <typename T> __global__ void k(T *x) { x[0] = 1; }
 void host(float *x, real *y) { k<<<1, 1>>>(x); k<<<1, 1>>>(y); k<real><<<1, 1>>>(nullptr); }`)
   assert.deepEqual(names, ['k_float'])
+})
+
+test('the compiler finds what a class or a function with `using` launches', { skip }, async () => {
+  const { names, notes } = await compiled(`
+namespace sim { namespace inner {
+enum class Mode { slow, fast };
+using real = float;
+template <Mode M, typename T> __global__ void k(T *x) { x[0] = M == Mode::fast; }
+} }
+struct Outer {
+  class Solver {
+    void step(float *x) {
+      using namespace sim::inner;
+      k<Mode::fast><<<1, 1>>>(x);
+    }
+  };
+  template <typename T> static void start(T *x) {
+    using sim::inner::k;
+    k<sim::inner::Mode::slow><<<1, 1>>>(x);
+  }
+};
+void host(double *x) {
+  using namespace sim::inner;
+  Outer::start(x);
+  auto kernel = &k<Mode::fast, real>;
+  k<Mode::slow, real><<<1, 1>>>(nullptr);
+}`)
+  assert.deepEqual(notes, [])
+  assert.deepEqual(names, ['k_Mode_fast_float', 'k_sim_inner_Mode_slow_double', 'k_Mode_slow_real'])
 })
