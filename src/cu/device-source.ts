@@ -109,6 +109,8 @@ interface TemplateLaunch {
   readonly start: number
   /** What the function says with `using`, by which its names are found. */
   readonly usings: string
+  /** The namespaces around the function. */
+  readonly namespaces: readonly string[]
 }
 
 /** A template of a function of the host. */
@@ -218,6 +220,8 @@ class DeviceSource {
   readonly #open: OpenStruct[] = []
   /** Behind the outermost of them. */
   #behindClass: number | undefined
+  /** The namespaces around it. */
+  #namespaces: readonly string[] = []
 
   constructor(
     private readonly all: DeviceSources,
@@ -327,7 +331,7 @@ class DeviceSource {
       return behind
     }
     const named = /^(?:using|concept|namespace)$/.test(names[0] ?? '') ? names[1] : names.at(-2)
-    if (named !== undefined) this.all.declared.add(named)
+    if (named !== undefined) this.#declare(named)
     return behind
   }
 
@@ -434,13 +438,18 @@ class DeviceSource {
     return end
   }
 
+  /** What a class has within it, only its members call so. */
+  #declare(name: string): void {
+    if (this.#behindClass === undefined) this.all.declared.add(name)
+  }
+
   #declareType(head: number): void {
     for (
       let at = head;
       at < this.#tokens.length && !/^[{:;]$/.test(this.#tokens[at]?.text ?? ';');
       at = this.#closing(at) + 1
     )
-      this.all.declared.add(this.#tokens[at]?.text ?? '')
+      this.#declare(this.#tokens[at]?.text ?? '')
   }
 
   /** Reads a struct's body, and marks it for the compiler, which then says what it is by its number. */
@@ -470,6 +479,7 @@ class DeviceSource {
     const body: OpenStruct = { members: [], refused: undefined, isPublic: word !== 'class' }
     const isOutermost = this.#behindClass === undefined
     this.#behindClass ??= next
+    if (isOutermost) this.#namespaces = path
     this.#open.push(body)
     this.#scope(open + 1, behind - 1, name === undefined ? path : [...path, name], 'class')
     this.#open.pop()
@@ -533,7 +543,7 @@ class DeviceSource {
     else {
       const assigned = texts.indexOf('=')
       const name = texts[assigned - 1]
-      if (name !== undefined) this.all.declared.add(name)
+      if (name !== undefined) this.#declare(name)
     }
   }
 
@@ -597,7 +607,7 @@ class DeviceSource {
       return
     }
     const template = found.isTemplate ? this.#hostTemplate(at, parameters, name) : undefined
-    this.#launches(parameters, behind, template)
+    this.#launches(parameters, behind, path, template)
     if (words.has('virtual')) this.#refuse('has virtual functions')
     const declarator = this.#tokens.slice(at, parameters).map(({ text }) => text)
     if (declarator.some((text, index) => text === '(' && declarator[index + 1] === '*'))
@@ -623,7 +633,8 @@ class DeviceSource {
    * Kernel templates that a function of the host launches, or names, with arguments that mean the same outside of it. Those that need the
    * arguments of the function's own template wait for these.
    */
-  #launches(from: number, behind: number, own?: HostTemplate): void {
+  #launches(from: number, behind: number, path: readonly string[], own?: HostTemplate): void {
+    const namespaces = this.#behindClass === undefined ? path : this.#namespaces
     let usings = ''
     let variables: Variables | undefined
     const variablesHere = (): Variables =>
@@ -652,7 +663,7 @@ class DeviceSource {
       const qualified = this.#qualified(at)
       const expression = `${name}<${values.join(', ')}>`
       const written = `${this.text.slice(this.#tokens[qualified]?.start, start)}${expression}`
-      this.#add({ expression, written, kernel: template, file: this.file, start, usings }, behind, own)
+      this.#add({ expression, written, kernel: template, file: this.file, start, usings, namespaces }, behind, own)
     }
   }
 
@@ -673,9 +684,12 @@ class DeviceSource {
   #add(launch: TemplateLaunch, behind: number, own: HostTemplate | undefined): void {
     const { expression, written, kernel, file, start, usings } = launch
     if (this.#isKnown(expression)) this.#probe(expression, kernel, behind, written, usings)
-    else if (own !== undefined) own.launches.push(launch)
-    else {
-      const why = `what ${expression} is only that function says`
+    else if (own !== undefined) {
+      // The kernel is made where the template is called, which may be in another namespace.
+      const around = launch.namespaces.length === 0 ? '' : `using namespace ::${launch.namespaces.join('::')}; `
+      own.launches.push({ ...launch, usings: `${around}${usings}`, namespaces: [] })
+    } else {
+      const why = `names in ${expression} are declared only within the function or its class`
       this.all.addUnclear({ kernel: expression.replace(/<[\s\S]*/, ''), file, start, why })
     }
   }

@@ -177,3 +177,23 @@ void host(double *x) {
   assert.deepEqual(notes, [])
   assert.deepEqual(names, ['k_Mode_fast_float', 'k_sim_inner_Mode_slow_double', 'k_Mode_slow_real'])
 })
+
+test('names that only a class has, or another namespace, do not reach the compiler where it does not know them', {
+  skip,
+}, async () => {
+  const { names, notes } = await compiled(`
+template <typename T> __global__ void k(T *x) { x[0] = T(); }
+template <typename T, typename U> __global__ void two(T *x, U y) { x[0] = T(y); }
+struct Solver {
+  struct Inner { int n; };
+  using value_type = float;
+  void step(Inner *x, value_type *y) { k<<<1, 1>>>(x); k<value_type><<<1, 1>>>(y); }
+};
+namespace a { namespace b {
+using real = float;
+template <typename T> void run(T *x) { two<T, real><<<1, 1>>>(x, 1); }
+} }
+void host(int *x, Solver::Inner *y) { a::b::run(x); k<<<1, 1>>>(y); }`)
+  assert.deepEqual(names, ['two_int_real', 'k_Solver_Inner'])
+  assert.match(notes.join(), /the template k makes no kernel for some of its launches \(launched at own\.cu:7:\d+: /)
+})
