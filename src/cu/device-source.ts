@@ -874,7 +874,7 @@ function argumentsOf(
 
 function whyUnclear({ isOverloaded }: Deducible): string {
   if (isOverloaded) return 'there are several kernels of its name'
-  return 'its template arguments are not named there, and follow neither from parameters nor from variables of the function that are declared with a type'
+  return 'it names no template arguments, and what it passes has no type that is declared in that function'
 }
 
 /** The name in a declaration of a parameter. */

@@ -228,6 +228,9 @@ export function typeOfArgument(
   const [first = '', second] = texts
   const isConversion = second === '(' && texts.indexOf(')') === texts.length - 1
   if (isConversion && (BUILT_IN.test(first) || types.has(first))) return plain(first)
+  // Braces behind a name make a value of that type.
+  const made = texts.at(-1) === '}' ? baseAt(texts, 0) : undefined
+  if (made !== undefined && behindBracket(texts, made.next, '{', '}') === texts.length) return plain(...made.base)
   return typeOf(texts, variables)
 }
 
@@ -267,10 +270,17 @@ function castAt(texts: readonly string[]): { readonly type: CppType; readonly ne
     const isType = type.pointers > 0 || BUILT_IN.test(type.base[0] ?? '')
     return isType && texts.length > next + 1 ? { type, next: next + 1 } : undefined
   }
+  const behind = behindBracket(texts, next + 1, '(', ')')
+  return behind === undefined ? undefined : { type, next: behind }
+}
+
+/** The index behind the bracket that closes one. */
+function behindBracket(texts: readonly string[], from: number, open: string, close: string): number | undefined {
+  if (texts[from] !== open) return undefined
   let depth = 0
-  for (let at = next + 1; at < texts.length; at++) {
-    if (texts[at] === '(') depth++
-    else if (texts[at] === ')' && --depth === 0) return { type, next: at + 1 }
+  for (let at = from; at < texts.length; at++) {
+    if (texts[at] === open) depth++
+    else if (texts[at] === close && --depth === 0) return at + 1
   }
   return undefined
 }

@@ -18,6 +18,7 @@ template <typename T> __global__ void byValue(T x, int *out) {}
 template <typename T> __global__ void nested(typename T::type x) {}
 template <typename... Ts> __global__ void pack(Ts... x) {}
 typedef float real;
+namespace outer { struct AddOne { float k; }; }
 `
 
 /** What a body of a function launches. */
@@ -43,6 +44,7 @@ test('the types of parameters and variables say the arguments of a template', ()
     ['square<<<1, 1>>>(x);', 'outer::Complex<float> *x', 'square<float>'],
     ['byValue<<<1, 1>>>(float(n), y);', 'int n, int *y', 'byValue<float>'],
     ['byValue<<<1, 1>>>(x, y);', 'const float *x, int *y', 'byValue<const float *>'],
+    ['byValue<<<1, 1>>>(outer::AddOne{2.f, {1}}, y);', 'int *y', 'byValue<outer::AddOne>'],
     ['byValue<<<1, 1>>>(x, y);', 'const float x, int *y', 'byValue<float>'],
     ['for (float x = 0; x < 4; x++) byValue<<<1, 1>>>(x, y);', 'int *y', 'byValue<float>'],
     ['cudaFuncSetAttribute(fill<int, 8>, attribute, 1);', '', 'fill<int, 8>'],
@@ -67,6 +69,7 @@ test('what is not certain is not deduced', () => {
     ['pack<<<1, 1>>>(x);', 'int x'],
     ['scale<<<1, 1>>>(x, f, 1);', 'float *x', 'template <typename T> __global__ void scale(T *x, T *y, int n) {}'],
     ['byValue<<<1, 1>>>(f(n), y);', 'int n, int *y'],
+    ['byValue<<<1, 1>>>(outer::AddOne{1} + outer::AddOne{2}, y);', 'int *y'],
     // What T is here is said nowhere.
     ['using T = int; T *x; scale<<<1, 1>>>(x, 1, 1);', ''],
   ]
@@ -124,8 +127,7 @@ void other(Vector &v) { unclear<<<1, 1>>>(v.data()); }`
   const unclear = 'template <typename T, int N> __global__ void unclear(const T *x, T y = 1) {}'
   const { names, notes } = await compiled(`${unclear}${text}`)
   assert.deepEqual(names, ['some_float', 'k_float_4'])
-  const why =
-    'its template arguments are not named there, and follow neither from parameters nor from variables of the function that are declared with a type'
+  const why = 'it names no template arguments, and what it passes has no type that is declared in that function'
   const instantiations = [
     'template __global__ void unclear<float, 256>(const float *x, float y);',
     'template __global__ void waits<float>(float *x);',
