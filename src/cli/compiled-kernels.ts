@@ -1,24 +1,97 @@
-/** The PTX that a file has in it: a module of `cuda-streams compile`, a bundle, or PTX itself. */
+/** The kernels that a file has in it: a module of `cuda-streams compile`, a bundle, PTX or a cubin. */
+import { isElf, readCubin } from './cubin-elf.js'
+
+/** Machine code for one architecture. */
+export interface CompiledCubin {
+  readonly code: Uint8Array
+  /** The architecture that it is made for, as the cubin says. */
+  readonly architecture: string
+}
 
 export interface CompiledKernels {
-  readonly ptx: string
+  /** Undefined for machine code alone. */
+  readonly ptx: string | undefined
   /** The names of its kernels. */
   readonly kernels: readonly string[]
-  /** What they are compiled for, such as 'sm_75'. */
-  readonly arch: string
+  /** What the PTX is compiled for, such as 'sm_75'. */
+  readonly arch: string | undefined
+  /** By the architectures that the program has them under, such as 'sm_90a'. */
+  readonly cubins: ReadonlyMap<string, CompiledCubin>
+}
+
+/** In the file, with its place there. */
+interface Found extends CompiledKernels {
+  readonly start: number
+  readonly cubins: Map<string, CompiledCubin>
 }
 
 /** In a literal of JavaScript lines end by an escape, too. */
 const HEADER =
-  /\.version(?:\s|\\t)+\d+\.\d+(?:\s|\\[nr]|\/\/[^\n\\]*)+\.target(?:\s|\\t)+(?<arch>sm_\w+?)(?=[\s,]|\\[nr])/g
+  /\.version(?:\s|\\+t)+\d+\.\d+(?:\s|\\+[nr]|\/\/[^\n\\]*)+\.target(?:\s|\\+t)+(?<arch>sm_\w+?)(?=[\s,]|\\+[nr])/g
 const ENTRY = /\.entry\s+([\w$]+)/g
 const ESCAPES: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t' }
 
-export function kernelsIn(text: string): readonly CompiledKernels[] {
-  return [...text.matchAll(HEADER)].map(({ index, groups = {} }) => {
+/** A cubin as base64, and the property that it is the value of, if it is one: `sm_90: 'f0VMR…'`. */
+const CUBIN = /(?:\b(?<key>sm_\d{2,3}[af]?)(?:\\?["'])?\s*:\s*\\?["'`])?(?<base64>f0VMR[A-Za-z0-9+/]{32,}={0,2})/g
+/** The properties of a definition that say by which name a kernel is known, and which C++ gives it. */
+const NAMES = /\b(?<property>name|mangledName)(?:\\?["'])?\s*:\s*\\?["'`](?<name>[\w$]+)/g
+
+/** @throws Error for a cubin that is damaged */
+export function kernelsIn(bytes: Uint8Array): readonly CompiledKernels[] {
+  if (isElf(bytes)) return [aloneOf(undefined, bytes, 0)]
+  const text = new TextDecoder().decode(bytes)
+  const found = [...text.matchAll(HEADER)].map(({ index, groups = {} }): Found => {
     const ptx = literalFrom(text, index)
-    return { ptx, kernels: [...ptx.matchAll(ENTRY)].map(([, name = '']) => name), arch: groups['arch'] ?? '' }
+    const kernels = [...ptx.matchAll(ENTRY)].map(([, name = '']) => name)
+    return { start: index, ptx, kernels, arch: groups['arch'], cubins: new Map() }
   })
+  const names = definedNames(text)
+  for (const { index, groups = {} } of text.matchAll(CUBIN)) {
+    const { key, base64 = '' } = groups
+    const alone = aloneOf(key, Buffer.from(base64, 'base64'), index)
+    const own = key === undefined ? undefined : definitionOf(alone, found, key, names)
+    if (own === undefined) found.push(alone)
+    else for (const [architecture, cubin] of alone.cubins) own.cubins.set(architecture, cubin)
+  }
+  return found
+}
+
+function aloneOf(key: string | undefined, code: Uint8Array, start: number): Found {
+  const { architecture, kernels } = readCubin(code)
+  return {
+    start,
+    ptx: undefined,
+    kernels,
+    arch: undefined,
+    cubins: new Map([[key ?? architecture, { code, architecture }]]),
+  }
+}
+
+/**
+ * The kernels that a cubin is defined with: those of the last before it that have its kernels, by their own names or by those that C++ gives
+ * them. Bundlers rename variables, and put values in their place, and keep the order of a module.
+ */
+function definitionOf(
+  cubin: Found,
+  all: readonly Found[],
+  key: string,
+  names: ReadonlyMap<string, ReadonlySet<string>>,
+): Found | undefined {
+  const own = new Set(cubin.kernels.flatMap((name) => [name, ...(names.get(name) ?? [])]))
+  const those = all.filter(({ kernels, cubins }) => !cubins.has(key) && kernels.some((name) => own.has(name)))
+  return those.findLast(({ start }) => start < cubin.start) ?? those[0]
+}
+
+/** By the names that C++ gives kernels, those that definitions give them. */
+function definedNames(text: string): ReadonlyMap<string, ReadonlySet<string>> {
+  const names = new Map<string, Set<string>>()
+  let last = ''
+  for (const { groups = {} } of text.matchAll(NAMES)) {
+    const { property, name = '' } = groups
+    if (property === 'name') last = name
+    else names.set(name, (names.get(name) ?? new Set()).add(last))
+  }
+  return names
 }
 
 /** From there to the end of the literal that it is in, without its escapes; to the end of the text if it is in none. */
@@ -28,12 +101,16 @@ function literalFrom(text: string, start: number): string {
   while (open >= 0 && !'`\'"'.includes(text[open] ?? '')) open -= 1
   const quote = text[open]
   if (quote === undefined) return text.slice(start)
-  let ptx = ''
-  for (let at = start; at < text.length && text[at] !== quote; at++) {
-    const isEscape = text[at] === '\\'
-    if (isEscape) at += 1
-    const letter = text[at] ?? ''
-    ptx += isEscape ? (ESCAPES[letter] ?? letter) : letter
+  // A literal within a literal, as of eval("…").
+  if (text[open - 1] === '\\') {
+    const inner = unescaped(text.slice(open - 1))
+    return literalFrom(inner, inner.indexOf('.version'))
   }
-  return ptx
+  let end = start
+  while (end < text.length && text[end] !== quote) end += text[end] === '\\' ? 2 : 1
+  const ptx = unescaped(text.slice(start, end))
+  return /^\.version[^\n]*\\/.test(ptx) ? unescaped(ptx) : ptx
 }
+
+const unescaped = (text: string): string =>
+  text.replace(/\\([\s\S])/g, (_, letter: string) => ESCAPES[letter] ?? letter)

@@ -9,6 +9,7 @@ import { LibraryVariable, VARIABLES } from '../base/environment-variables.js'
 import { messageOf } from '../base/errors.js'
 import { Device } from '../device.js'
 import { absence, cudaVersion, loadLibcuda, versionText } from '../driver/cuda/libcuda/libcuda.js'
+import { architectureFor } from '../kernels/cubins.js'
 import { Module } from '../kernels/kernel.js'
 import type { CFunction } from '../native/c-functions.js'
 import { layerFile } from '../native/layer.js'
@@ -18,7 +19,7 @@ import { readKernelFacts } from '../ptx/ptx.js'
 import '../shortcuts.js'
 import { checkCuptiVersion } from '../timeline/cupti/cupti-library.js'
 import { type CompiledKernels, kernelsIn } from './compiled-kernels.js'
-import { type DeviceReport, type Findings, type KernelsReport, type Part, SEPARATOR } from './report.js'
+import { codeText, type DeviceReport, type Findings, type KernelsReport, type Part, SEPARATOR } from './report.js'
 
 /** How the version of a library is queried. */
 interface VersionCall {
@@ -173,9 +174,9 @@ async function examineFiles(): Promise<void> {
   for (const file of files) {
     begin(file)
     try {
-      const images = kernelsIn(readFileSync(file, 'utf8'))
+      const images = kernelsIn(readFileSync(file))
       if (images.length === 0)
-        throw new Error('there is no PTX in it: name what a build has written, or a module of `compile`')
+        throw new Error('there is no PTX in it, and no cubin: name what a build has written, or a module of `compile`')
       for (const image of images)
         for (const { ordinal } of found.devices)
           found.kernels?.push(await examineKernels(file, image, Device.get(ordinal)))
@@ -186,22 +187,46 @@ async function examineFiles(): Promise<void> {
 }
 
 async function examineKernels(file: string, image: CompiledKernels, device: Device): Promise<KernelsReport> {
-  const { ptx, kernels, arch } = image
-  const about = { file, kernels, arch, device: device.ordinal }
+  const { kernels, arch = null, ptx } = image
+  // The simulator runs PTX alone.
+  const architecture =
+    device.driver === 'sim' ? undefined : architectureFor(image.cubins.keys(), device.computeCapability)
+  const cubins = [...image.cubins.keys()]
+  const loads = architecture ?? (ptx === undefined ? null : 'ptx')
+  const about = { file, kernels, arch, cubins, device: device.ordinal, loads }
   try {
-    using _module = await Module.load(ptx, { device })
-    // The simulator compiles a kernel when it is launched.
-    const refused =
-      device.driver === 'sim' ? [...readKernelFacts(ptx).values()].find((each) => each instanceof Error) : undefined
-    if (refused !== undefined) throw refused
+    if (architecture !== undefined) await loadCubin(architecture, image, device)
+    else if (ptx !== undefined) await loadPtx(ptx, device)
+    else throw new Error(noCodeFor(device))
     return about
   } catch (error) {
     const problem = messageOf(error)
     found.problems.push(
-      `${file}: device ${device.ordinal} (${device.name}) does not run ${kernels.join(', ')}, compiled for ${arch}: ${problem}`,
+      `${file}: device ${device.ordinal} (${device.name}) does not run ${kernels.join(', ')} (${codeText(arch, cubins)}): ${problem}`,
     )
     return { ...about, problem }
   }
+}
+
+async function loadCubin(name: string, { cubins }: CompiledKernels, device: Device): Promise<void> {
+  const { code = new Uint8Array(), architecture = name } = cubins.get(name) ?? {}
+  if (name.replace(/[af]$/, '') !== architecture)
+    throw new Error(`what the program has as its cubin for ${name} is one for ${architecture}: compile it again`)
+  using _module = await Module.load(code, { device })
+}
+
+async function loadPtx(ptx: string, device: Device): Promise<void> {
+  using _module = await Module.load(ptx, { device })
+  // The simulator compiles a kernel when it is launched.
+  const refused =
+    device.driver === 'sim' ? [...readKernelFacts(ptx).values()].find((each) => each instanceof Error) : undefined
+  if (refused !== undefined) throw refused
+}
+
+function noCodeFor({ driver, computeCapability }: Device): string {
+  if (driver === 'sim') return 'the simulator runs PTX, and there is machine code alone: keep the PTX beside it'
+  const { major, minor } = computeCapability
+  return `a GPU of compute capability ${major}.${minor} runs cubins for sm_${major}0 to sm_${major}${minor}, and there is no PTX: compile for it, too, by \`--cubin sm_${major}${minor}\`, or keep the PTX`
 }
 
 begin('native layer')

@@ -82,8 +82,9 @@ function read(): Wanted {
     if (files.length === 0) throw new Error('compile needs a file of CUDA C++')
     return { what: 'compile', request: { files, out, arch, cubins, types, ptx, watch, options } }
   }
-  const other = files.find((file) => !/\.(?:[cm]?js|ptx)$/.test(file))
-  if (other !== undefined) throw new Error(`doctor takes files with compiled kernels, .js or .ptx, not '${other}'`)
+  const other = files.find((file) => !/\.(?:[cm]?js|ptx|cubin)$/.test(file))
+  if (other !== undefined)
+    throw new Error(`doctor takes files with compiled kernels, .js, .ptx or .cubin, not '${other}'`)
   const seconds = Number(timeout)
   if (!(seconds > 0 && seconds < 86_400)) throw new Error(`--timeout must be a number of seconds, not '${timeout}'`)
   return { what: 'doctor', json, seconds, files }

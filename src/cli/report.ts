@@ -15,14 +15,18 @@ export interface DeviceReport {
   readonly works: boolean
 }
 
-/** The kernels of one PTX, on one device. */
+/** The kernels of one PTX with its cubins, or of a cubin alone, on one device. */
 export interface KernelsReport {
   readonly file: string
   readonly kernels: readonly string[]
-  /** What they are compiled for, such as 'sm_75'. */
-  readonly arch: string
+  /** What the PTX is compiled for, such as 'sm_75'; null for a cubin alone. */
+  readonly arch: string | null
+  /** The architectures of the cubins, such as 'sm_90'. */
+  readonly cubins: readonly string[]
   /** The ordinal of the device. */
   readonly device: number
+  /** What the device loads: 'ptx', or one of `cubins`; null if none is for it. */
+  readonly loads: string | null
   /** Why the device does not run them. */
   readonly problem?: string
 }
@@ -112,12 +116,19 @@ function rowOfDevice({ ordinal, name, memory, computeCapability, works }: Device
   ]
 }
 
-function rowOfKernels({ file, kernels, arch, device, problem }: KernelsReport): Row {
-  const which = `${kernels.join(', ')} (${arch})`
-  return problem === undefined
-    ? ['✓', file, `${which}: device ${device} runs them`]
-    : ['✗', file, `${which}: device ${device} does not run them`]
+function rowOfKernels({ file, kernels, arch, cubins, device, loads, problem }: KernelsReport): Row {
+  const which = `${kernels.join(', ')} (${codeText(arch, cubins)})`
+  if (problem !== undefined) return ['✗', file, `${which}: device ${device} does not run them`]
+  const by = cubins.length === 0 ? '' : loads === 'ptx' ? ', from the PTX' : `, from the cubin for ${loads}`
+  return ['✓', file, `${which}: device ${device} runs them${by}`]
 }
+
+/** What kernels are compiled to, such as 'sm_75, cubins for sm_80, sm_90'. */
+export const codeText = (arch: string | null, cubins: readonly string[]): string =>
+  [
+    ...(arch === null ? [] : [arch]),
+    ...(cubins.length === 0 ? [] : [`${cubins.length === 1 ? 'a cubin' : 'cubins'} for ${cubins.join(', ')}`]),
+  ].join(', ')
 
 const COLOURS = { '✓': 'green', '✗': 'red', '–': 'yellow' } as const
 

@@ -24,8 +24,9 @@ import {
   withoutProbes,
   withoutVariables,
 } from './signature-probe.js'
-import { positionOf } from './source-text.js'
+import { positionOf, spaced } from './source-text.js'
 import { standardHeaders } from './standard-headers.js'
+import { isType, type TemplateParameter } from './template-arguments.js'
 
 /** Headers that a file gets without including them, as by nvcc. */
 const IMPLICIT_HEADERS = ['stdint.h', 'math.h']
@@ -183,7 +184,9 @@ function finish(unit: Unit, codes: readonly Uint8Array[]): CompiledCu {
   const probes = readProbes(compiled)
   const found = sources.kernels.flatMap((kernel) => {
     const probed = probes.get(kernel.probe)
-    return probed === undefined ? [] : [{ kernel, probed }]
+    // One kernel may have two names in the source, such as scale<float> and, by a typedef, scale<real>.
+    const isFirst = sources.kernels.find(({ probe }) => probes.get(probe)?.name === probed?.name) === kernel
+    return probed === undefined || !isFirst ? [] : [{ kernel, probed }]
   })
   const names = exportNames(found.map(({ kernel }) => kernel))
   const inPtx = new Map(found.map(({ kernel, probed }) => [probed.name, names.get(kernel) ?? probed.name]))
@@ -233,11 +236,41 @@ function finish(unit: Unit, codes: readonly Uint8Array[]): CompiledCu {
 
 const filesOf = ({ own }: Includes): readonly string[] => own.map(({ file }) => file)
 
+/** That a note names. */
+const MOST_LAUNCHES = 2
+
 function unusedTemplates(sources: DeviceSources, texts: ReadonlyMap<string, string>): readonly string[] {
-  return sources.unused.map(({ name, file, start }) => {
+  const place = (file: string, start: number): string => {
     const { line, column } = positionOf(texts.get(file) ?? '', start)
-    return `${file}:${line}:${column}: the template ${name} makes no kernel: instantiate it in the source, as in 'template __global__ void ${name}<float>(…);'`
+    return `${file}:${line}:${column}`
+  }
+  return sources.unused.map((template) => {
+    const { name, file, start, launches, isUsed } = template
+    const launched = launches
+      .slice(0, MOST_LAUNCHES)
+      .map((launch) => ` (launched at ${place(launch.file, launch.start)}: ${launch.why})`)
+    const what = isUsed ? 'makes no kernel for some of its launches' : 'makes no kernel'
+    return `${place(file, start)}: the template ${name} ${what}${launched.join('')}: instantiate it in the source, as in '${exampleOf(template)}'`
   })
+}
+
+/** An instantiation with arguments that may not be those that are wanted. */
+function exampleOf({ name, template, parameters }: DeviceSources['unused'][number]): string {
+  const values = new Map(
+    template.map((parameter) => [parameter.name, isType(parameter) ? 'float' : exampleValue(parameter)]),
+  )
+  const filled = parameters.map(({ text }) =>
+    text.replace(/\s*=.*/, '').replace(/[A-Za-z_]\w*/g, (word) => values.get(word) ?? word),
+  )
+  return `template __global__ void ${name}<${[...values.values()].join(', ')}>(${filled.join(', ')});`
+}
+
+function exampleValue({ kind }: TemplateParameter): string {
+  if (kind.includes('bool')) return 'true'
+  const isNumber = kind.every((word) =>
+    /^(?:const|unsigned|signed|short|int|long|u?int\d+_t|size_t|std|::)$/.test(word),
+  )
+  return isNumber ? '256' : `${spaced(kind)}(0)`
 }
 
 const isAddress = (struct: string, member: string): string =>
@@ -298,6 +331,8 @@ function signatureOf(
       const known = facts.map((each) => each?.parameters[index])
       return pointerOf(type, types, known)
     }
+    // An operator of CUB and the like: C++ gives it a byte, whose value is read by nobody.
+    if (type.value.kind === 'struct' && type.value.members.length === 0 && type.value.byteLength === 1) return 'u8'
     const found = types.of(type.value)
     if ('type' in found && !isArray(found.type)) return found.type
     const why = 'wrong' in found ? `: it ${found.wrong}` : ''

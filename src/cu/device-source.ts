@@ -3,7 +3,18 @@
  * every line where it was; and behind each kernel stands a probe (signature-probe.ts), which makes the compiler say what its parameters are.
  */
 import { probeOf, structMark } from './signature-probe.js'
-import { commentAbove, type SourceTokens, type Token, tokensOf } from './source-text.js'
+import { commentAbove, type SourceTokens, spaced, type Token, tokensOf } from './source-text.js'
+import {
+  type CppType,
+  type Declaration,
+  declarationOf,
+  deduce,
+  isType,
+  type TemplateParameter,
+  typeOfArgument,
+  type Variables,
+  variablesOf,
+} from './template-arguments.js'
 
 export interface SourceParameter {
   /** Undefined for a parameter without a name. */
@@ -51,12 +62,40 @@ interface OpenStruct {
   isPublic: boolean
 }
 
-interface KernelTemplate {
+/** What a call of a template needs so that its arguments are deduced. */
+interface Deducible {
+  readonly template: readonly TemplateParameter[]
+  /** Those of the function; undefined for one that is not understood. */
+  readonly declarations: readonly (Declaration | undefined)[]
+  /** There are several functions of its name: which one a call means is for the compiler. */
+  readonly isOverloaded: boolean
+}
+
+interface KernelTemplate extends Deducible {
   readonly file: string
   readonly start: number
   readonly path: readonly string[]
   readonly parameters: readonly SourceParameter[]
   readonly comment: string
+  readonly hasBody: boolean
+}
+
+/** A launch of a kernel template, of which the text does not say its arguments. */
+export interface UnclearLaunch {
+  /** The name of the kernel template. */
+  readonly kernel: string
+  readonly file: string
+  readonly start: number
+  /** Why no kernel comes of it. */
+  readonly why: string
+}
+
+interface UnusedTemplate extends KernelTemplate {
+  readonly name: string
+  /** Its launches of which no kernel comes. */
+  readonly launches: readonly UnclearLaunch[]
+  /** Whether some kernel is made of it. */
+  readonly isUsed: boolean
 }
 
 /** A launch of a kernel template in a function of the host. */
@@ -66,14 +105,21 @@ interface TemplateLaunch {
   /** The same with its namespaces. */
   readonly written: string
   readonly kernel: KernelTemplate
+  readonly file: string
+  readonly start: number
+  /** What the function says with `using`, by which its names are found. */
+  readonly usings: string
+  /** The namespaces around the function. */
+  readonly namespaces: readonly string[]
 }
 
 /** A template of a function of the host. */
-interface HostTemplate {
-  /** The names of the template's parameters. */
-  readonly parameters: readonly string[]
+interface HostTemplate extends Deducible {
+  readonly name: string
   /** Those whose arguments are known where the template's own are. */
   readonly launches: TemplateLaunch[]
+  /** Whether arguments of it are known somewhere. */
+  isUsed: boolean
 }
 
 interface Edit {
@@ -126,15 +172,43 @@ export class DeviceSources {
   /** The annotations that a macro stands for, such as those of `#define HD __host__ __device__`. */
   readonly annotations = new Map<string, readonly string[]>()
 
+  /** Names of kernel templates that the source instantiates itself. */
+  readonly instantiated = new Set<string>()
+  readonly #unclear: UnclearLaunch[] = []
+
   /** Returns what of a file is for the GPU. */
   add(file: string, text: string): string {
     return new DeviceSource(this, file, text).edited()
   }
 
-  /** Templates of which the files make no kernel. */
-  get unused(): readonly (KernelTemplate & { readonly name: string })[] {
-    const used = new Set(this.kernels.map(({ expression }) => expression.replace(/<[\s\S]*/, '')))
-    return [...this.templates].filter(([name]) => !used.has(name)).map(([name, template]) => ({ name, ...template }))
+  /** Notes a launch of which no kernel comes. */
+  addUnclear(launch: UnclearLaunch): void {
+    this.#unclear.push(launch)
+  }
+
+  /** Launches in templates of the host that nothing instantiates. */
+  #waiting(): readonly UnclearLaunch[] {
+    return [...this.hostTemplates.values()].flatMap(({ name, launches, isUsed }) =>
+      isUsed
+        ? []
+        : launches.map(({ expression, file, start }) => ({
+            kernel: expression.replace(/<[\s\S]*/, ''),
+            file,
+            start,
+            why: `nothing instantiates ${name}, which launches it`,
+          })),
+    )
+  }
+
+  /** Templates of which the files make no kernel, or not each that they launch, unless they instantiate some. */
+  get unused(): readonly UnusedTemplate[] {
+    const used = new Set(this.kernels.map(({ expression }) => expression.replace(/<[\s\S]*/, '').trim()))
+    return [...this.templates].flatMap(([name, template]) => {
+      const launches = this.#unclear.filter(({ kernel }) => kernel === name)
+      if (used.has(name) && (launches.length === 0 || this.instantiated.has(name))) return []
+      const waiting = used.has(name) ? [] : this.#waiting().filter(({ kernel }) => kernel === name)
+      return [{ ...template, name, launches: [...launches, ...waiting], isUsed: used.has(name) }]
+    })
   }
 }
 
@@ -144,6 +218,10 @@ class DeviceSource {
   readonly #edits: Edit[] = []
   /** The structs around what is being read, the innermost last. */
   readonly #open: OpenStruct[] = []
+  /** Behind the outermost of them. */
+  #behindClass: number | undefined
+  /** The namespaces around it. */
+  #namespaces: readonly string[] = []
 
   constructor(
     private readonly all: DeviceSources,
@@ -225,9 +303,11 @@ class DeviceSource {
       const names: string[] = []
       for (; open < end && !'{=;'.includes(this.#tokens[open]?.text ?? ';'); open = this.#closing(open) + 1) {
         const name = this.#tokens[open]?.text ?? ''
-        if (/^\w+$/.test(name)) names.push(name)
+        if (!/^\w+$/.test(name)) continue
+        names.push(name)
+        this.all.declared.add(name)
       }
-      if (!this.#is(open, '{')) return this.#alias(at, end)
+      if (!this.#is(open, '{')) return this.#alias(at, at, end)
       this.#scope(open + 1, this.#closing(open), [...path, ...names], 'namespace')
       return this.#closing(open) + 1
     }
@@ -235,23 +315,23 @@ class DeviceSource {
       this.#scope(at + 3, this.#closing(at + 2), path, 'namespace')
       return this.#closing(at + 2) + 1
     }
-    if (/^(?:using|static_assert|asm)$/.test(text)) return this.#alias(at, end)
+    if (/^(?:using|static_assert|asm)$/.test(text)) return this.#alias(at, at, end)
     if (this.#isMacroCall(at, end)) return this.#closing(at + 1) + 1
     return this.#declared(at, end, path, kind)
   }
 
-  /** `using`, `typedef` and the like. Those of the host's own types are not for the GPU. */
-  #alias(at: number, end: number): number {
-    const behind = this.#behindStatement(at, end)
-    const names = this.#tokens.slice(at, behind).map(({ text }) => text)
+  /** `using`, `typedef` and the like, which may be a template. Those of the host's own types are not for the GPU. */
+  #alias(at: number, head: number, end: number): number {
+    const behind = this.#behindStatement(head, end)
+    const names = this.#tokens.slice(head, behind).map(({ text }) => text)
     for (const [index, name] of names.entries()) {
       if (name !== 'std' || names[index + 1] !== '::') continue
       if (STANDARD.test(names[index + 2] ?? '')) continue
       this.#blank(at, behind)
       return behind
     }
-    const named = names[0] === 'using' ? names[1] : names.at(-2)
-    if (named !== undefined) this.all.declared.add(named)
+    const named = /^(?:using|concept|namespace)$/.test(names[0] ?? '') ? names[1] : names.at(-2)
+    if (named !== undefined) this.#declare(named)
     return behind
   }
 
@@ -265,6 +345,7 @@ class DeviceSource {
   #declared(at: number, end: number, path: readonly string[], kind: 'namespace' | 'class'): number {
     let head = at
     while (this.#is(head, 'template') && this.#is(head + 1, '<')) head = this.#behindAngles(head + 1, end)
+    if (/^(?:using|concept)$/.test(this.#tokens[head]?.text ?? '')) return this.#alias(at, head, end)
     const isSpecialization = head > at && this.#is(at + 2, '>')
     const isTemplate = head > at && !isSpecialization
     const isInstantiation = this.#is(head, 'template') || (this.#is(head, 'extern') && this.#is(head + 1, 'template'))
@@ -306,7 +387,7 @@ class DeviceSource {
         if (!isTypedef) this.#variable(at, behind, words, kind)
         return behind
       } else if (text === ';') {
-        if (isTypedef) return this.#alias(at, end)
+        if (isTypedef) return this.#alias(at, at, end)
         if (isClass && parameters === undefined && index - head <= 2) this.#declareType(head)
         else if (parameters === undefined) this.#variable(at, index + 1, words, kind)
         else
@@ -357,13 +438,18 @@ class DeviceSource {
     return end
   }
 
+  /** What a class has within it, only its members call so. */
+  #declare(name: string): void {
+    if (this.#behindClass === undefined) this.all.declared.add(name)
+  }
+
   #declareType(head: number): void {
     for (
       let at = head;
       at < this.#tokens.length && !/^[{:;]$/.test(this.#tokens[at]?.text ?? ';');
       at = this.#closing(at) + 1
     )
-      this.all.declared.add(this.#tokens[at]?.text ?? '')
+      this.#declare(this.#tokens[at]?.text ?? '')
   }
 
   /** Reads a struct's body, and marks it for the compiler, which then says what it is by its number. */
@@ -391,9 +477,13 @@ class DeviceSource {
     const last = this.#tokens[next - 2]?.text ?? ''
     const name = given ?? (isTypedef && /^\w+$/.test(last) ? last : undefined)
     const body: OpenStruct = { members: [], refused: undefined, isPublic: word !== 'class' }
+    const isOutermost = this.#behindClass === undefined
+    this.#behindClass ??= next
+    if (isOutermost) this.#namespaces = path
     this.#open.push(body)
     this.#scope(open + 1, behind - 1, name === undefined ? path : [...path, name], 'class')
     this.#open.pop()
+    if (isOutermost) this.#behindClass = undefined
     if (word === 'union') body.refused = 'is a union'
     else if (bases >= 0) body.refused ??= 'has a base class'
     const around = this.#open.at(-1)
@@ -453,7 +543,7 @@ class DeviceSource {
     else {
       const assigned = texts.indexOf('=')
       const name = texts[assigned - 1]
-      if (name !== undefined) this.all.declared.add(name)
+      if (name !== undefined) this.#declare(name)
     }
   }
 
@@ -483,16 +573,31 @@ class DeviceSource {
         comment: commentAbove(this.text, this.#tokens[at]?.start ?? 0),
       }
       if (found.isTemplate) {
-        if (found.body || !this.all.templates.has(expression)) this.all.templates.set(expression, kernel)
-      } else if (found.body || found.isInstantiation) this.#probe(expression, kernel, behind)
+        const known = this.all.templates.get(expression)
+        const isOverloaded =
+          (known !== undefined && (known.isOverloaded || (known.hasBody && found.body))) ||
+          this.all.kernels.some((each) => each.expression === expression)
+        const own = { ...kernel, ...this.#deducible(at, parameters), isOverloaded, hasBody: found.body }
+        if (found.body || known === undefined) this.all.templates.set(expression, own)
+      } else if (found.body || found.isInstantiation) {
+        const template = this.all.templates.get(expression)
+        if (found.isInstantiation) this.all.instantiated.add(expression.replace(/<[\s\S]*/, '').trim())
+        const isPlain = !found.isInstantiation && !found.isSpecialization
+        if (template === undefined || isPlain) this.#probe(expression, kernel, behind)
+        else this.#probe(`${expression}${this.#declaredArguments(template, parameters)}`, kernel, behind)
+        if (template !== undefined && isPlain) this.all.templates.set(expression, { ...template, isOverloaded: true })
+      }
       return
     }
     const isKept = [...words].some((word) => ON_DEVICE.has(word) || MAY_BE_ON_DEVICE.test(word))
     if (isKept) return
     const name = this.#nameStart(parameters)
     if (found.isInstantiation) {
-      if (!this.all.hostTemplates.has(this.#tokens[name]?.text ?? '')) return
-      this.#instantiate(name, behind)
+      const template = this.all.hostTemplates.get(this.#tokens[name]?.text ?? '')
+      if (template === undefined) return
+      const given = this.#is(name + 1, '<') ? this.#listedTexts(name + 1) : []
+      const types = this.#declarations(parameters).map((each) => each?.type)
+      this.#instantiateWith(template, argumentsOf(template, given, types), behind, undefined)
       this.#blank(at, behind)
       return
     }
@@ -501,8 +606,7 @@ class DeviceSource {
       this.#edits.push({ start, end: start, text: '__host__ __device__ ' })
       return
     }
-    const template = found.isTemplate ? { parameters: this.#templateParameters(at), launches: [] } : undefined
-    if (template !== undefined) this.all.hostTemplates.set(this.#tokens[name]?.text ?? '', template)
+    const template = found.isTemplate ? this.#hostTemplate(at, parameters, name) : undefined
     this.#launches(parameters, behind, path, template)
     if (words.has('virtual')) this.#refuse('has virtual functions')
     const declarator = this.#tokens.slice(at, parameters).map(({ text }) => text)
@@ -526,50 +630,148 @@ class DeviceSource {
   }
 
   /**
-   * Kernel templates that a function of the host launches with arguments that mean the same outside of it. Those that need the arguments
-   * of the function's own template wait for these.
+   * Kernel templates that a function of the host launches, or names, with arguments that mean the same outside of it. Those that need the
+   * arguments of the function's own template wait for these.
    */
   #launches(from: number, behind: number, path: readonly string[], own?: HostTemplate): void {
+    const namespaces = this.#behindClass === undefined ? path : this.#namespaces
+    let usings = ''
+    let variables: Variables | undefined
+    const variablesHere = (): Variables =>
+      (variables ??= variablesOf(this.#declarations(from), this.#tokens.slice(this.#closing(from) + 1, behind)))
     for (let at = from; at < behind; at++) {
-      if (this.#is(at, '(') && this.#is(at - 1, '>')) this.#instantiate(this.#nameStart(at), behind)
-      if (!(this.#is(at, '<') && this.#is(at + 1, '<') && this.#is(at + 2, '<'))) continue
-      if (!this.#is(at - 1, '>')) continue
-      const name = this.#nameStart(at)
-      const template = this.all.templates.get(this.#tokens[name]?.text ?? '')
+      const name = this.#tokens[at]?.text ?? ''
+      if (name === 'using') {
+        const words = this.#tokens.slice(at, this.#behindStatement(at, behind)).map(({ text }) => text)
+        if (!words.includes('=') && words[2] !== 'std') usings += `${spaced(words)} `
+      }
+      if (this.all.hostTemplates.has(name)) this.#instantiate(at, behind, variablesHere, own)
+      const template = this.all.templates.get(name)
       if (template === undefined) continue
-      const qualified = this.#qualified(name)
-      const textFrom = (first: number): string =>
-        this.text.slice(this.#tokens[first]?.start, this.#tokens[at]?.start).trim()
-      const kernel = { ...template, path: qualified === name ? path : template.path }
-      const launch = { expression: textFrom(name), written: textFrom(qualified), kernel }
-      if (this.#isKnown(launch.expression)) this.#probe(launch.expression, kernel, behind, launch.written)
-      else own?.launches.push(launch)
+      const launched = this.#launched(at)
+      const isLaunch = launched !== undefined
+      const hasArguments = this.#is(at + 1, '<') && !(this.#is(at + 2, '<') && this.#is(at + 3, '<'))
+      if (!hasArguments && !isLaunch) continue
+      const given = hasArguments ? this.#listedTexts(at + 1) : []
+      const types = isLaunch ? this.#argumentTypes(launched, variablesHere(), own) : []
+      const values = argumentsOf(template, given, types)
+      const start = this.#tokens[at]?.start ?? 0
+      if (values === undefined) {
+        if (isLaunch) this.all.addUnclear({ kernel: name, file: this.file, start, why: whyUnclear(template) })
+        continue
+      }
+      const qualified = this.#qualified(at)
+      const expression = `${name}<${values.join(', ')}>`
+      const written = `${this.text.slice(this.#tokens[qualified]?.start, start)}${expression}`
+      this.#add({ expression, written, kernel: template, file: this.file, start, usings, namespaces }, behind, own)
     }
   }
 
-  /** The kernels of a template of a function of the host whose arguments stand here. */
-  #instantiate(name: number, behind: number): void {
-    const template = this.all.hostTemplates.get(this.#tokens[name]?.text ?? '')
-    if (template === undefined || !this.#is(name + 1, '<')) return
-    const given = this.#listed(name + 1).map((tokens) => tokens.map(({ text }) => text).join(' '))
-    const values = new Map(template.parameters.map((parameter, index) => [parameter, given[index] ?? parameter]))
-    const filled = (text: string): string => text.replace(/[A-Za-z_]\w*/g, (word) => values.get(word) ?? word)
-    for (const { expression, written, kernel } of template.launches) {
-      if (this.#isKnown(filled(expression))) this.#probe(filled(expression), kernel, behind, filled(written))
+  /** Of the name of a kernel that is launched, the index of the '(' before its arguments. */
+  #launched(name: number): number | undefined {
+    const isTripled = (at: number, mark: string): boolean => [at, at + 1, at + 2].every((each) => this.#is(each, mark))
+    const behind =
+      this.#is(name + 1, '<') && !isTripled(name + 1, '<')
+        ? this.#behindAngles(name + 1, this.#tokens.length)
+        : name + 1
+    if (!isTripled(behind, '<')) return undefined
+    for (let at = behind + 3; at < this.#tokens.length && !this.#is(at, ';'); at = this.#closing(at) + 1)
+      if (isTripled(at, '>')) return this.#is(at + 3, '(') ? at + 3 : undefined
+    return undefined
+  }
+
+  /** Makes the kernel of a launch, or lets it wait for the arguments of a template that it stands in. */
+  #add(launch: TemplateLaunch, behind: number, own: HostTemplate | undefined): void {
+    const { expression, written, kernel, file, start, usings } = launch
+    if (this.#isKnown(expression)) this.#probe(expression, kernel, behind, written, usings)
+    else if (own !== undefined) {
+      // The kernel is made where the template is called, which may be in another namespace.
+      const around = launch.namespaces.length === 0 ? '' : `using namespace ::${launch.namespaces.join('::')}; `
+      own.launches.push({ ...launch, usings: `${around}${usings}`, namespaces: [] })
+    } else {
+      const why = `names in ${expression} are declared only within the function or its class`
+      this.all.addUnclear({ kernel: expression.replace(/<[\s\S]*/, ''), file, start, why })
     }
+  }
+
+  /** The kernels of a template of a function of the host whose arguments stand here, or are deduced from those of a call. */
+  #instantiate(name: number, behind: number, variables: () => Variables, own?: HostTemplate): void {
+    const template = this.all.hostTemplates.get(this.#tokens[name]?.text ?? '')
+    const hasArguments = this.#is(name + 1, '<')
+    const call = hasArguments ? this.#behindAngles(name + 1, behind) : name + 1
+    if (template === undefined || template === own || !this.#is(call, '(')) return
+    const given = hasArguments ? this.#listedTexts(name + 1) : []
+    const types = this.#argumentTypes(call, variables(), own)
+    this.#instantiateWith(template, argumentsOf(template, given, types), behind, own)
+  }
+
+  #instantiateWith(
+    template: HostTemplate,
+    given: readonly string[] | undefined,
+    behind: number,
+    own: HostTemplate | undefined,
+  ): void {
+    if (given === undefined) return
+    template.isUsed = true
+    const values = new Map(template.template.map(({ name }, index) => [name, given[index] ?? name]))
+    const filled = (text: string): string => text.replace(/[A-Za-z_]\w*/g, (word) => values.get(word) ?? word)
+    for (const launch of template.launches) {
+      const [expression, written] = [filled(launch.expression), filled(launch.written)]
+      this.#add({ ...launch, expression, written }, behind, own)
+    }
+  }
+
+  #argumentTypes(open: number, variables: Variables, own?: HostTemplate): readonly (CppType | undefined)[] {
+    const types = new Set(own?.template.filter(isType).map(({ name }) => name))
+    return this.#parts(open).map((tokens) => typeOfArgument(tokens, variables, types))
+  }
+
+  #declarations(parameters: number): readonly (Declaration | undefined)[] {
+    return this.#parts(parameters)
+      .filter((tokens) => tokens.length > 0)
+      .map(declarationOf)
+  }
+
+  #deducible(at: number, parameters: number): Omit<Deducible, 'isOverloaded'> {
+    return { template: this.#templateParameters(at), declarations: this.#declarations(parameters) }
+  }
+
+  #hostTemplate(at: number, parameters: number, name: number): HostTemplate {
+    const own = this.#tokens[name]?.text ?? ''
+    const known = this.all.hostTemplates.get(own)
+    const found = { ...this.#deducible(at, parameters), name: own, launches: [], isUsed: false }
+    const made: HostTemplate = { ...found, isOverloaded: (known?.launches.length ?? 0) > 0 }
+    this.all.hostTemplates.set(own, made)
+    return made
+  }
+
+  /** What an instantiation or a specialization leaves out: `template __global__ void scale(float *);` is of `scale<float>`. */
+  #declaredArguments(template: Deducible, parameters: number): string {
+    const types = this.#declarations(parameters).map((each) => each?.type)
+    const values = argumentsOf(template, [], types)
+    return values === undefined ? '' : `<${values.join(', ')}>`
   }
 
   /** Do the arguments of a template mean the same everywhere? */
   #isKnown(expression: string): boolean {
     const words = tokensOf(expression.replace(/^\w+\s*/, '')).tokens
-    return words.every(({ text }) => KNOWN.test(text) || this.all.declared.has(text))
+    // What a name that is known has within it, such as an enum's constant, is known, too.
+    return words.every(
+      ({ text }, index) => KNOWN.test(text) || this.all.declared.has(text) || words[index - 1]?.text === '::',
+    )
   }
 
-  #templateParameters(at: number): readonly string[] {
+  #templateParameters(at: number): readonly TemplateParameter[] {
     return this.#listed(at + 1).map((tokens) => {
-      const value = tokens.findIndex(({ text }) => text === '=')
-      return (value < 0 ? tokens : tokens.slice(0, value)).at(-1)?.text ?? ''
+      const texts = tokens.map(({ text }) => text)
+      const value = texts.indexOf('=')
+      const own = value < 0 ? texts : texts.slice(0, value)
+      return { name: own.at(-1) ?? '', kind: own.slice(0, -1), hasDefault: value >= 0 }
     })
+  }
+
+  #listedTexts(open: number): readonly string[] {
+    return this.#listed(open).map((tokens) => spaced(tokens.map(({ text }) => text)))
   }
 
   /** What stands between angle brackets, with commas between. */
@@ -599,6 +801,7 @@ class DeviceSource {
     kernel: Omit<SourceKernel, 'probe' | 'expression'>,
     behind: number,
     written = expression,
+    usings = '',
   ): void {
     const key = [...kernel.path, expression.replace(/\s+/g, '')].join('::')
     if (expression.includes('<') && this.all.probed.has(key)) return
@@ -611,11 +814,15 @@ class DeviceSource {
     }
     const probe = this.all.kernels.length
     this.all.kernels.push({ probe, expression: expression.replace(/\s+/g, ' '), ...known })
-    const end = this.#tokens[behind - 1]?.end ?? this.text.length
-    this.#edits.push({ start: end, end, text: ` ${probeOf(probe, written)}` })
+    // Within a class there is no place for it.
+    const end = this.#tokens[(this.#behindClass ?? behind) - 1]?.end ?? this.text.length
+    const text = probeOf(probe, written)
+    const scoped = usings === '' ? text : `namespace cuda_streams_${probe} { ${usings}${text} }`
+    this.#edits.push({ start: end, end, text: ` ${scoped}` })
   }
 
-  #parameters(open: number): readonly SourceParameter[] {
+  /** What stands between parentheses, with commas between. */
+  #parts(open: number): readonly (readonly Token[])[] {
     const close = this.#closing(open)
     const parts: Token[][] = [[]]
     let angles = 0
@@ -630,6 +837,10 @@ class DeviceSource {
       at = behind
     }
     return parts
+  }
+
+  #parameters(open: number): readonly SourceParameter[] {
+    return this.#parts(open)
       .filter((tokens) => tokens.length > 0 && !(tokens.length === 1 && tokens[0]?.text === 'void'))
       .map((tokens) => {
         const start = tokens[0]?.start ?? 0
@@ -648,6 +859,22 @@ class DeviceSource {
       from = to + text.length
     }
   }
+}
+
+/** The arguments of a template that a call names, or that its arguments' types say. */
+function argumentsOf(
+  { template, declarations, isOverloaded }: Deducible,
+  given: readonly string[],
+  types: readonly (CppType | undefined)[],
+): readonly string[] | undefined {
+  if (isOverloaded || template.some(({ kind }) => kind.includes('.'))) return given.length === 0 ? undefined : given
+  if (given.length >= template.length) return given
+  return deduce(template, declarations, types, given)
+}
+
+function whyUnclear({ isOverloaded }: Deducible): string {
+  if (isOverloaded) return 'there are several kernels of its name'
+  return 'it names no template arguments, and what it passes has no type that is declared in that function'
 }
 
 /** The name in a declaration of a parameter. */

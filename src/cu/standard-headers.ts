@@ -161,7 +161,7 @@ const UTILITIES = `#pragma once
 namespace std {
 template <class CsT> __host__ __device__ constexpr CsT &&forward(remove_reference_t<CsT> &value) noexcept { return static_cast<CsT &&>(value); }
 template <class CsT> __host__ __device__ constexpr remove_reference_t<CsT> &&move(CsT &&value) noexcept { return static_cast<remove_reference_t<CsT> &&>(value); }
-template <class CsT> CsT &&declval() noexcept;
+template <class CsT> __host__ __device__ CsT &&declval() noexcept;
 }
 `
 const EMPTY = '#pragma once\n'

@@ -42,9 +42,14 @@ export function runsOn(architecture: string, { major, minor }: ComputeCapability
 const numberOf = (architecture: string): number => Number(/\d+/.exec(architecture)?.[0])
 
 /** The latest that the device runs; of those for one number that with a suffix, which may use more of the device. */
+export function architectureFor(architectures: Iterable<string>, device: ComputeCapability): string | undefined {
+  const [best] = [...architectures]
+    .filter((architecture) => runsOn(architecture, device))
+    .sort((a, b) => numberOf(b) - numberOf(a) || b.length - a.length)
+  return best
+}
+
 export function cubinFor(cubins: ReadonlyMap<string, string>, device: ComputeCapability): string | undefined {
-  const [best] = [...cubins]
-    .filter(([architecture]) => runsOn(architecture, device))
-    .sort(([a], [b]) => numberOf(b) - numberOf(a) || b.length - a.length)
-  return best?.[1]
+  const architecture = architectureFor(cubins.keys(), device)
+  return architecture === undefined ? undefined : cubins.get(architecture)
 }

@@ -11,6 +11,7 @@ import type { Report } from '../../src/cli/report.js'
 import { textOf } from '../../src/cli/report.js'
 import { ALL_VARIABLES } from '../../src/cli/variables.js'
 import { fakeCuda, fakeCupti } from '../fake-driver/fake-cuda.js'
+import { smallCubin } from '../helpers/cubin.js'
 import { installedProject, type Native, nativeIn } from '../helpers/installed-project.js'
 import { onMachine } from '../helpers/machine.js'
 import { root } from '../helpers/root.js'
@@ -96,7 +97,7 @@ describe('the command', { concurrency: 2 }, () => {
     [['nurse'], 2, /^There is no command 'nurse': there are 'doctor' and 'compile'\n/],
     [['doctr'], 2, /^There is no command 'doctr': did you mean 'doctor'\?\n/],
     [['timeline'], 2, /^There is no command 'timeline': set CUDA_STREAMS_TIMELINE=run.html for the program\n/],
-    [['doctor', 'me'], 2, /^doctor takes files with compiled kernels, \.js or \.ptx, not 'me'\n/],
+    [['doctor', 'me'], 2, /^doctor takes files with compiled kernels, \.js, \.ptx or \.cubin, not 'me'\n/],
     [['doctor', '--jason'], 2, /--jason/],
     [['doctor', '--timeout'], 2, /--timeout/],
     [['doctor', '--timeout', 'long'], 2, /^--timeout must be a number of seconds, not 'long'\n/],
@@ -159,8 +160,8 @@ describe('the doctor', { skip, concurrency: 2 }, () => {
     assert.match(good.text, /^✓ .*app\.js +second \(sm_75\): device 1 runs them$/m)
     const bad = await doctor({}, wrong, empty)
     assert.match(bad.text, /^✗ .*wrong\.ptx +third \(sm_75\): device 0 does not run them$/m)
-    assert.match(bad.problems[0] ?? '', /does not run third, compiled for sm_75: .*nonsense\.b32/)
-    assert.match(bad.problems[1] ?? '', /empty\.js: there is no PTX in it/)
+    assert.match(bad.problems[0] ?? '', /does not run third \(sm_75\): .*nonsense\.b32/)
+    assert.match(bad.problems[1] ?? '', /empty\.js: there is no PTX in it, and no cubin/)
   })
 
   test('works without the native layer, and reports that once in full', async () => {
@@ -247,6 +248,59 @@ describe('the doctor', { skip, concurrency: 2 }, () => {
         { ordinal: 0, name: 'Fake GPU', memory: 2 ** 36, computeCapability: '9.0', works: true },
       ])
       assert.match(report.text, /^✓ device 0 .*Fake GPU, 64\.0 GiB, compute capability 9\.0: the self-test passed$/m)
+    })
+
+    test('says which code of a build the GPU loads: the latest cubin that it runs, or the PTX', async () => {
+      const ptx = (name: string): string =>
+        `.version 8.5\n.target sm_75\n.address_size 64\n.visible .entry ${name}()\n{\n\tret;\n}\n`
+      const build = (name: string, cubins: Readonly<Record<string, number>>, code = ptx(name)): string => {
+        const file = join(folder, `${name}.js`)
+        const own = Object.entries(cubins).map(
+          ([key, architecture]) => `${key}: '${smallCubin({ architecture, kernels: [name] }).toString('base64')}'`,
+        )
+        writeFileSync(file, `const ptx = \`${code}\`, cubins = { ${own.join(', ')} }`)
+        return file
+      }
+      const alone = join(folder, 'alone.cubin')
+      writeFileSync(alone, smallCubin({ architecture: 80, kernels: ['alone'] }))
+      const files = [
+        build('fits', { sm_80: 80, sm_90: 90, sm_100: 100 }),
+        build('special', { sm_90: 90, sm_90a: 90 }),
+        build('tooNew', { sm_92: 92 }),
+        build('otherMajor', { sm_80: 80, sm_89: 89 }),
+        build('none', {}),
+      ]
+      const good = await doctor({ fake: true }, ...files)
+      assert.ok(good.ok, good.text)
+      assert.deepEqual(
+        good.kernels?.map(({ kernels, arch, cubins, loads }) => [...kernels, arch, cubins.join(), loads]),
+        [
+          ['fits', 'sm_75', 'sm_80,sm_90,sm_100', 'sm_90'],
+          ['special', 'sm_75', 'sm_90,sm_90a', 'sm_90a'],
+          ['tooNew', 'sm_75', 'sm_92', 'ptx'],
+          ['otherMajor', 'sm_75', 'sm_80,sm_89', 'ptx'],
+          ['none', 'sm_75', '', 'ptx'],
+        ],
+      )
+      assert.match(
+        good.text,
+        /fits\.js +fits \(sm_75, cubins for sm_80, sm_90, sm_100\): device 0 runs them, from the cubin for sm_90$/m,
+      )
+      assert.match(good.text, /tooNew \(sm_75, a cubin for sm_92\): device 0 runs them, from the PTX$/m)
+      assert.match(good.text, /none \(sm_75\): device 0 runs them$/m)
+      const bad = await doctor({ fake: true }, alone, build('fake', { sm_90: 86 }))
+      assert.deepEqual(
+        bad.kernels?.map(({ loads }) => loads),
+        [null, 'sm_90'],
+      )
+      assert.match(bad.text, /^✗ .*alone\.cubin +alone \(a cubin for sm_80\): device 0 does not run them$/m)
+      const [first = '', second = ''] = bad.problems
+      assert.match(first, /does not run alone \(a cubin for sm_80\): a GPU of compute capability 9\.0 runs /)
+      assert.match(first, /compile for it, too, by `--cubin sm_90`, or keep the PTX$/)
+      assert.match(second, /what the program has as its cubin for sm_90 is one for sm_86: compile it again$/)
+      const simulated = await doctor({}, files[0] ?? '', alone)
+      assert.match(simulated.text, /^✓ .*fits .*device 0 runs them, from the PTX$/m)
+      assert.match(simulated.problems.join(), /the simulator runs PTX, and there is machine code alone/)
     })
 
     test('finds CUPTI, says what it is for, and takes no version for found that timelines do not know', async () => {

@@ -120,7 +120,15 @@ test('a template of the host makes the kernels that it launches, for the argumen
     int main() { fill<double, 4>(nullptr); }`)
   assert.deepEqual(
     made.kernels.map(({ name }) => name),
-    ['filled_float_1', 'filled_float_3', 'filled_unsigned_int_5', 'filled_double_1', 'filled_double_4'],
+    [
+      'filled_float_1',
+      'filled_float_3',
+      'filled_unsigned_int_1',
+      'filled_unsigned_int_2',
+      'filled_unsigned_int_5',
+      'filled_double_1',
+      'filled_double_4',
+    ],
   )
 })
 
@@ -428,4 +436,30 @@ export declare const sharpen: DefinedKernel<
     long,
     /DefinedKernel<\n {2}readonly \[\n {4}first_of_all: 'in f32\*',\n.*\n[\s\S]* {4}n: 'i32',\n {2}\]\n>\n$/,
   )
+})
+
+test('each standard header that is replaced compiles alone', { skip }, async () => {
+  const headers =
+    'stdint.h cstdint math.h cmath limits limits.h climits float.h cfloat algorithm type_traits utility vector iostream complex'
+  for (const header of headers.split(' ')) {
+    const { kernels } = await compile(`#include <${header}>\n__global__ void k(int *x) { *x = 1; }`)
+    assert.equal(kernels.length, 1, header)
+  }
+})
+
+test('a template of an alias stays, since kernels may use it', { skip }, async () => {
+  const { kernels } = await compile(`
+    template <typename T> using Ptr = T *__restrict__;
+    template <typename T> using Made = std::unique_ptr<T>;
+    __global__ void k(Ptr<float> x) { x[0] = 1; }`)
+  assert.deepEqual(kernels[0]?.signature, ['out f32*'])
+})
+
+test('an operator without members, as reductions take it by value, is a byte', { skip }, async () => {
+  const { kernels } = await compile(`
+    struct Sum { template <typename T> __device__ T operator()(T a, T b) const { return a + b; } };
+    template <typename Op> __global__ void k(float *x, Op op, int n) { x[0] = op(x[0], x[n]); }
+    void host(float *x) { Sum sum; k<<<1, 1>>>(x, sum, 1); }`)
+  assert.deepEqual(kernels[0]?.name, 'k_Sum')
+  assert.deepEqual(kernels[0]?.signature, ['inout f32*', 'u8', 'i32'])
 })
