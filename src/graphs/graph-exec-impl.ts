@@ -43,10 +43,10 @@ export class GraphExecImpl extends HandleImpl<GraphExecHandle> {
   changed: 'updated' | 'switched' | undefined
   readonly #ofNodes = new NodeRetentions()
   /**
-   * What the instance has come to use since its latest launch, which waited for the allocations of the memory among the rest: a
-   * launch comes after those before it, on whatever streams they are.
+   * Memory that the instance has come to use since its latest launch, which waited for the allocations of the rest: a launch comes
+   * after those before it, on whatever streams they are.
    */
-  readonly #added: Set<NativeResource>
+  readonly #added: Set<Allocation>
   /** By the state of a node: what updates of its kernel need. */
   readonly launchNodes = new Map<object, LaunchNode>()
 
@@ -59,7 +59,7 @@ export class GraphExecImpl extends HandleImpl<GraphExecHandle> {
     context: ContextHandle,
   ) {
     super('GraphExec', device, exec, context)
-    this.#added = new Set(retained.all)
+    this.#added = new Set(allocationsIn(retained))
     graph.instanceMade()
   }
 
@@ -84,9 +84,9 @@ export class GraphExecImpl extends HandleImpl<GraphExecHandle> {
   waitForAllocations(stream: StreamImpl): void {
     // A capture refuses the launch, and would be invalidated by the waits for another reason.
     if (this.#added.size === 0 || (!isNullStream(stream.handle) && stream.isCapturing)) return
-    for (const resource of this.#added) {
-      if (!(resource instanceof Allocation) || resource.isReadyOn(stream) || !this.#retains(resource)) continue
-      resource.waitUntilReady(stream)
+    for (const allocation of this.#added) {
+      if (allocation.isReadyOn(stream) || !this.#retains(allocation)) continue
+      allocation.waitUntilReady(stream)
       stream.reserve(1)
       // Host functions that ran meanwhile may have closed it.
       this.checkOpen().checkAwaited()
@@ -98,8 +98,8 @@ export class GraphExecImpl extends HandleImpl<GraphExecHandle> {
   }
 
   /** It is about to retain this. */
-  #adds(resource: NativeResource): void {
-    if (!this.#retains(resource)) this.#added.add(resource)
+  #adds(allocation: Allocation): void {
+    if (!this.#retains(allocation)) this.#added.add(allocation)
   }
 
   /** A node was changed, and uses this memory from now on. */
@@ -133,7 +133,7 @@ export class GraphExecImpl extends HandleImpl<GraphExecHandle> {
   /** Its work was replaced by that of a graph which retains this. */
   replaced(retained: RetainedResources): void {
     const { retained: before } = this
-    for (const resource of retained.all) this.#adds(resource)
+    for (const allocation of allocationsIn(retained)) this.#adds(allocation)
     this.retained = retained.copy()
     // The next launch comes after those under way, so what the instance still retains needs nothing more.
     for (const resource of retained.all) before.drop(resource)
@@ -234,6 +234,9 @@ function releaseBehind(left: NativeResource[], last: StreamImpl): void {
 /** The most pieces of memory that remain retained though no node uses them, while the program has them open. */
 const MOST_UNUSED = 16
 const NOTHING: readonly NativeResource[] = []
+
+const allocationsIn = ({ all }: RetainedResources): readonly Allocation[] =>
+  [...all].filter((resource) => resource instanceof Allocation)
 
 /**
  * The memory of nodes that were changed one at a time. It changes with each step of a program, so memory that no node uses any

@@ -301,7 +301,9 @@ describe('times by events', () => {
   })
 
   it('are taken of a graph as a whole, and put nothing into it', async () => {
-    const { device, a, buffer, pinned } = machine()
+    const { device, a, pinned } = machine()
+    // Of its own, so that the launch waits for no allocation.
+    const buffer = device.alloc(pinned.byteLength, { stream: a })
     const timeline = await Timeline.record(
       async () => {
         const graph = a.capture(() => {
