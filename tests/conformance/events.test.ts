@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CudaError, Event, type EventOptions } from 'cuda-streams'
+import { withoutProcesses } from '../helpers/run-time.js'
 import { onEveryBackend } from '../helpers/suite.js'
 import { runScenario } from './child.js'
 import { checkError, ONE_DEVICE, refused, rejected, secondDevice, stillWorks } from './expect.js'
@@ -104,7 +105,9 @@ onEveryBackend('events', (bench) => {
     }
   })
 
-  test('O6 an event opened from bytes is the other process’s, and cannot be exported again', async () => {
+  test('O6 an event opened from bytes is the other process’s, and cannot be exported again', {
+    skip: withoutProcesses,
+  }, async () => {
     using event = device.createEvent({ interprocess: true })
     using stream = bench.stream()
     const bytes = event.ipcHandle()

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { DeviceBuffer, Event, ExternalStream, Stream } from 'cuda-streams'
+import { withoutProcesses } from '../helpers/run-time.js'
 import { onEveryBackend } from '../helpers/suite.js'
 import { collected, ONE_DEVICE, refused, secondDevice } from './expect.js'
 
@@ -98,7 +99,7 @@ onEveryBackend('sharing', (bench) => {
     refused(() => open(new Uint8Array(80)), 'ERR_INVALID_HANDLE', /process/)
   })
 
-  test('X2 memory of the same process is not opened as that of another', () => {
+  test('X2 memory of the same process is not opened as that of another', { skip: withoutProcesses }, () => {
     using buffer = device.alloc(100, { interprocess: true })
     const bytes = buffer.slice(10, 20).ipcHandle()
     assert.equal(bytes.length, 80)

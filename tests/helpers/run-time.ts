@@ -28,3 +28,7 @@ export const hasProcess = sameLibrary.length === 0
 
 /** Whether what a function makes current follows it over each `await`, and is seen by no other: browsers cannot do that. */
 export const contextsFollowAwaits = hasProcess
+
+/** Why memory and events cannot go to other processes here, or false. */
+export const withoutProcesses =
+  process.execArgv.some((argument) => argument.includes('as-in-a-page')) && 'a page has no other processes'

@@ -6,6 +6,7 @@
 import { explained, stateError } from '../../base/errors.js'
 import { upperBound } from '../../base/interval-map.js'
 import { shortCallSite } from '../../base/stack.js'
+import { isSharedMemory } from '../../base/system-threads.js'
 import { MemoryFile } from '../../native/memory-file.js'
 import * as Ptx from '../../ptx/ptx.js'
 import { CUresult, cudaError } from '../cuda-results.js'
@@ -289,7 +290,7 @@ export class SimMemory implements MemoryDriver {
   share(pointer: Pointer): { readonly begin: number; readonly bytes: SharedArrayBuffer; readonly isOfPool: boolean } {
     const block = this.#ofDevice(pointer)
     const bytes = block.sharedBytes ?? block.share(new SharedArrayBuffer(block.byteLength))
-    if (!(bytes instanceof SharedArrayBuffer)) throw sharedOtherwise('processes', 'threads')
+    if (!isSharedMemory(bytes)) throw sharedOtherwise('processes', 'threads')
     return { begin: block.pointer, bytes, isOfPool: block.pool !== undefined }
   }
 

@@ -5,6 +5,7 @@
 
 import type { OwnBytes } from '../../base/bytes.js'
 import { stateError } from '../../base/errors.js'
+import { isSharedMemory } from '../../base/system-threads.js'
 import { MemoryFile } from '../../native/memory-file.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import {
@@ -158,7 +159,7 @@ export class SimSharing implements SharingDriver {
       receives(() => this.registry.forgetEvent(handle as EventHandle, work))
     }
     const { bytes } = given
-    if (kind === BUFFER && bytes instanceof SharedArrayBuffer) {
+    if (kind === BUFFER && isSharedMemory(bytes)) {
       const [begin = 0, isOfPool] = registration.rest.slice(COMMON)
       this.memory.receive(begin as Pointer, bytes, device, isOfPool === 1)
       if (work !== undefined) this.registry.receiveEvent(device, ready as EventHandle, 0, work)

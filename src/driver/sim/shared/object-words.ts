@@ -2,7 +2,7 @@
  * Words in memory by which the threads of a process tell each other of simulated objects that they share: whether one is open and what it
  * is, and how far its work is. The work itself each thread's own machine does.
  */
-import { hasLostWork, isGone, ownThread, randomNumber } from '../../../base/system-threads.js'
+import { hasLostWork, isGone, isSharedMemory, ownThread, randomNumber } from '../../../base/system-threads.js'
 
 /** As words of 64 bits: the key, or 0 once it is closed; the kind; the device; and what else is to know. */
 const REGISTRATION_WORDS = 16
@@ -23,7 +23,7 @@ export class RegistrationWords {
 
   /** Undefined for what is no such memory. */
   static in(memory: unknown): RegistrationWords | undefined {
-    const isOne = memory instanceof SharedArrayBuffer && memory.byteLength === 8 * REGISTRATION_WORDS
+    const isOne = isSharedMemory(memory) && memory.byteLength === 8 * REGISTRATION_WORDS
     return isOne ? new RegistrationWords(memory) : undefined
   }
 
@@ -80,7 +80,7 @@ export class WorkWords {
   }
 
   static in(memory: unknown): WorkWords | undefined {
-    return memory instanceof SharedArrayBuffer && memory.byteLength === WORK_BYTES ? new WorkWords(memory) : undefined
+    return isSharedMemory(memory) && memory.byteLength === WORK_BYTES ? new WorkWords(memory) : undefined
   }
 
   /** The file was closed, since no record is left that is not done. */

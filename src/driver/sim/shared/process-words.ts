@@ -4,7 +4,7 @@
  */
 import { stateError } from '../../../base/errors.js'
 import { memoryOfAllThreads } from '../../../base/once-in-all-threads.js'
-import { isGone, ownThread, randomNumber } from '../../../base/system-threads.js'
+import { isGone, isSharedMemory, ownThread, randomNumber } from '../../../base/system-threads.js'
 
 const MOST_MACHINES = 256
 const PROGRESS = 0
@@ -70,7 +70,7 @@ class ProcessWords {
 
   /** Joins the machines of other threads, or returns the one of these that has. Undefined for what is no such memory. */
   static join(memory: unknown, joined: readonly ProcessWords[]): ProcessWords | undefined {
-    if (!(memory instanceof SharedArrayBuffer) || memory.byteLength !== BYTES) return undefined
+    if (!isSharedMemory(memory) || memory.byteLength !== BYTES) return undefined
     const number = new Int32Array(memory)[NUMBER]
     return joined.find((words) => words.#words[NUMBER] === number) ?? new ProcessWords(memory)
   }
