@@ -8,4 +8,5 @@ export function onceInAllThreads(_name: string): () => boolean {
   }
 }
 
-export const memoryOfAllThreads = (_name: string, _byteLength: number): SharedArrayBuffer | undefined => undefined
+export const memoryOfAllThreads = (_name: string, byteLength: number): ArrayBufferLike =>
+  typeof SharedArrayBuffer === 'function' ? new SharedArrayBuffer(byteLength) : new ArrayBuffer(byteLength)

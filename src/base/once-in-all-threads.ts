@@ -3,9 +3,9 @@ import { getEnvironmentData, setEnvironmentData } from 'node:worker_threads'
 
 /**
  * Memory that all threads of the process have, by a name. Call this when a module is loaded, so that threads that are started later inherit
- * it. Undefined where there is no such memory, as in a page.
+ * it.
  */
-export function memoryOfAllThreads(name: string, byteLength: number): SharedArrayBuffer | undefined {
+export function memoryOfAllThreads(name: string, byteLength: number): ArrayBufferLike {
   const inherited = getEnvironmentData(name)
   if (inherited instanceof SharedArrayBuffer) return inherited
   const memory = new SharedArrayBuffer(byteLength)
@@ -15,6 +15,6 @@ export function memoryOfAllThreads(name: string, byteLength: number): SharedArra
 
 /** Returns a function that returns true once: to one of all the threads of the process. Call this when a module is loaded, too. */
 export function onceInAllThreads(name: string): () => boolean {
-  const flag = memoryOfAllThreads(name, 4) ?? new ArrayBuffer(4)
+  const flag = memoryOfAllThreads(name, 4)
   return () => Atomics.exchange(new Int32Array(flag), 0, 1) === 0
 }

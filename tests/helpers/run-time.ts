@@ -26,9 +26,8 @@ export const sameLibrary: readonly string[] = process.execArgv.filter((argument)
 /** Whether the library has the process, with its variables and its end: a page has none. */
 export const hasProcess = sameLibrary.length === 0
 
+/** Why memory and events cannot go to other processes here, or false. */
+export const withoutProcesses = !hasProcess && 'a page has no other processes'
+
 /** Whether what a function makes current follows it over each `await`, and is seen by no other: browsers cannot do that. */
 export const contextsFollowAwaits = hasProcess
-
-/** Why memory and events cannot go to other processes here, or false. */
-export const withoutProcesses =
-  process.execArgv.some((argument) => argument.includes('as-in-a-page')) && 'a page has no other processes'

@@ -161,6 +161,7 @@ export class SimKernels implements KernelDriver {
     const effect = new HostWork(name, shape, memory, names, comparesAll, host.run, this.memory)
     if (host.isReady !== undefined) {
       this.registry.machine.join()
+      this.registry.machine.others.processes = true
       this.queue.enqueue(stream, SimOperationKind.LATCH, 0, CALL, new OtherThreadsWork(host.isReady))
     }
     this.queue.enqueue(stream, SimOperationKind.KERNEL, host.nanoseconds, CALL, effect)

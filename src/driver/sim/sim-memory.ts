@@ -6,7 +6,7 @@
 import { explained, stateError } from '../../base/errors.js'
 import { upperBound } from '../../base/interval-map.js'
 import { shortCallSite } from '../../base/stack.js'
-import { isSharedMemory } from '../../base/system-threads.js'
+import { isSharedMemory, newSharedMemory } from '../../base/system-threads.js'
 import { MemoryFile } from '../../native/memory-file.js'
 import * as Ptx from '../../ptx/ptx.js'
 import { CUresult, cudaError } from '../cuda-results.js'
@@ -287,15 +287,15 @@ export class SimMemory implements MemoryDriver {
   }
 
   /** The memory in which a pointer lies, for other threads. */
-  share(pointer: Pointer): { readonly begin: number; readonly bytes: SharedArrayBuffer; readonly isOfPool: boolean } {
+  share(pointer: Pointer): { readonly begin: number; readonly bytes: ArrayBufferLike; readonly isOfPool: boolean } {
     const block = this.#ofDevice(pointer)
-    const bytes = block.sharedBytes ?? block.share(new SharedArrayBuffer(block.byteLength))
+    const bytes = block.sharedBytes ?? block.share(newSharedMemory(block.byteLength))
     if (!isSharedMemory(bytes)) throw sharedOtherwise('processes', 'threads')
     return { begin: block.pointer, bytes, isOfPool: block.pool !== undefined }
   }
 
   /** Memory that another thread has shared. */
-  receive(pointer: Pointer, bytes: SharedArrayBuffer, device: SimDevice, isOfPool: boolean): void {
+  receive(pointer: Pointer, bytes: ArrayBufferLike, device: SimDevice, isOfPool: boolean): void {
     const known = this.#blockAt(pointer, 1)
     if (known instanceof DeviceMemory && known.sharedBytes === bytes) return
     this.#insert(
@@ -363,7 +363,7 @@ export class SimMemory implements MemoryDriver {
   }
 
   /** The thread that shared it has closed it. */
-  forget(pointer: Pointer, bytes: SharedArrayBuffer): void {
+  forget(pointer: Pointer, bytes: ArrayBufferLike): void {
     const at = this.#indexAfter(pointer) - 1
     const block = this.#blocks[at]
     // Other memory may have the address since.

@@ -33,12 +33,12 @@ import type { SimMemory } from './sim-memory.js'
 /** What a token has of a simulated object, beside numbers. */
 interface SimulatedPart {
   /** How far the machines of the threads are. */
-  readonly machines: SharedArrayBuffer
-  readonly registration: SharedArrayBuffer
+  readonly machines: ArrayBufferLike
+  readonly registration: ArrayBufferLike
   /** How far the records of an event are, or the work of a stream. */
   readonly work: ArrayBufferLike | undefined
   /** Of memory. */
-  readonly bytes: SharedArrayBuffer | undefined
+  readonly bytes: ArrayBufferLike | undefined
 }
 
 /** An object of another thread. `forget` is false where work of it is still queued. */
@@ -246,6 +246,7 @@ export class SimSharing implements SharingDriver {
   #joinProcesses(): void {
     if (this.machine.scheduler.explores) throw stateError('ERR_UNSUPPORTED', 'An exploration has no other processes')
     this.machine.join()
+    this.machine.others.processes = true
   }
 }
 

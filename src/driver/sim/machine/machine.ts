@@ -228,7 +228,7 @@ export class Machine implements Steps {
 
   /** Does any stream stand for something that another thread may do: its work, or a value that it writes? */
   get standsForOthers(): boolean {
-    return !this.others.isEmpty && this.standsForValue
+    return !this.others.isEmpty && this.standsForValue && this.others.areThere
   }
 
   /** Is anything queued that other threads may wait for? */
@@ -237,7 +237,7 @@ export class Machine implements Steps {
   }
 
   /** From now on this machine and those of other threads are one. False where no memory is shared, as in a page. */
-  join(machines?: SharedArrayBuffer): boolean {
+  join(machines?: ArrayBufferLike): boolean {
     if (this.others.isEmpty && threadId !== 0) {
       // What a worker has queued is done though it ends, as on a GPU.
       process.once('exit', () => this.finishAll(VARIABLES.deadlockTimeout.read()))

@@ -2,7 +2,14 @@
  * Words in memory by which the threads of a process tell each other of simulated objects that they share: whether one is open and what it
  * is, and how far its work is. The work itself each thread's own machine does.
  */
-import { hasLostWork, isGone, isSharedMemory, ownThread, randomNumber } from '../../../base/system-threads.js'
+import {
+  hasLostWork,
+  isGone,
+  isSharedMemory,
+  newSharedMemory,
+  ownThread,
+  randomNumber,
+} from '../../../base/system-threads.js'
 
 /** As words of 64 bits: the key, or 0 once it is closed; the kind; the device; and what else is to know. */
 const REGISTRATION_WORDS = 16
@@ -11,12 +18,12 @@ const REGISTRATION_WORDS = 16
 export class RegistrationWords {
   readonly #words: Float64Array
 
-  private constructor(readonly memory: SharedArrayBuffer) {
+  private constructor(readonly memory: ArrayBufferLike) {
     this.#words = new Float64Array(memory)
   }
 
   static make(words: readonly number[]): RegistrationWords {
-    const made = new RegistrationWords(new SharedArrayBuffer(8 * REGISTRATION_WORDS))
+    const made = new RegistrationWords(newSharedMemory(8 * REGISTRATION_WORDS))
     made.#words.set(words)
     return made
   }
@@ -70,7 +77,7 @@ export interface Turn {
 export class WorkWords {
   readonly #words: Int32Array
 
-  constructor(readonly memory: ArrayBufferLike = new SharedArrayBuffer(WORK_BYTES)) {
+  constructor(readonly memory: ArrayBufferLike = newSharedMemory(WORK_BYTES)) {
     this.#words = new Int32Array(memory, 0, WORK_BYTES / 4)
     Atomics.compareExchange(this.#words, NUMBER, 0, randomNumber())
   }

@@ -44,7 +44,7 @@ class ProcessWords {
   /** How many faults there were before this machine joined, and of its own. */
   #faults: number
 
-  private constructor(readonly memory: SharedArrayBuffer) {
+  private constructor(readonly memory: ArrayBufferLike) {
     this.#words = new Int32Array(memory)
     Atomics.compareExchange(this.#words, NUMBER, 0, randomNumber())
     const isMine = (at: number): boolean => Atomics.compareExchange(this.#words, at + THREAD, 0, ownThread()) === 0
@@ -124,6 +124,10 @@ class ProcessWords {
     this.progress()
   }
 
+  get othersAreThere(): boolean {
+    return this.#others().length > 0
+  }
+
   /** Does any other thread capture? */
   get othersCapture(): boolean {
     return this.#others().some((at) => Atomics.load(this.#words, at + CAPTURES) > 0)
@@ -193,9 +197,11 @@ class ProcessWords {
  */
 export class OtherMachines {
   readonly #joined: ProcessWords[] = []
+  /** Something is shared with other processes. */
+  processes = false
 
   /** Joins the machines that a token of another thread names; without one those of this process. */
-  join(memory: unknown = inherited): SharedArrayBuffer | undefined {
+  join(memory: unknown = inherited): ArrayBufferLike | undefined {
     const known = ProcessWords.join(memory, this.#joined)
     if (known !== undefined && !this.#joined.includes(known)) this.#joined.push(known)
     return known?.memory
@@ -215,6 +221,11 @@ export class OtherMachines {
 
   waitForProgress(milliseconds: number): boolean {
     return this.#joined.filter((words) => words.waitForProgress(milliseconds / this.#joined.length)).length > 0
+  }
+
+  /** Are there any, so that it helps to wait for them? */
+  get areThere(): boolean {
+    return this.processes || this.#joined.some(({ othersAreThere }) => othersAreThere)
   }
 
   haveProgressed(): boolean {
