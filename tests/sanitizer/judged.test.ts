@@ -307,6 +307,8 @@ const valueCases: Readonly<Record<string, Judged>> = {
       .writeValue(w.flag, 1n)
       .fill(w.data, 1)
       .writeValue(w.flag, 1n << 32n)
+      // A GPU may look only now.
+      .writeValue(w.flag, 1n)
     w.waiting.waitValue(w.flag, 1, EQUAL)
   }),
   'a value that a graph writes and a graph waits for': values(false, (w) => {
