@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { it } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
-import { CudaError, type Device, type DeviceBuffer, type Event, Stream } from 'cuda-streams'
+import { CudaError, type Device, DeviceBuffer, type Event, Stream } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
 import { refused } from '../conformance/expect.js'
 import { runChild } from '../torture/run-child.js'
@@ -118,6 +118,40 @@ it('a thread that was terminated holds nobody up, and a warning says that its wo
   await finished
   const [warning] = await warned
   assert.match(String(warning), /terminated while work .* the simulator has lost it/)
+})
+
+it('while a shared stream captures, only the thread that has begun can use it', async () => {
+  await using things = new Things()
+  const { stream, buffer } = things
+  await things.ask('take', { tokens: things.tokens })
+  stream.beginCapture('relaxed')
+  await assert.rejects(things.ask('fill', { value: 1 }), /Another thread captures this stream/)
+  stream.fill(buffer, 2)
+  using graph = stream.endCapture()
+  assert.equal(graph.nodeCount, 1)
+  await things.ask('fill', { value: 3 })
+  assert.deepEqual(new Set(await stream.download(buffer)), new Set([3]))
+})
+
+it('what threads share goes to no process, and what processes share to no thread', async () => {
+  await using things = new Things()
+  const { device } = things
+  const make = () => [device.alloc(64, { interprocess: true }), device.createEvent({ interprocess: true })] as const
+  for (const one of make()) {
+    one.share()
+    refused(() => one.ipcHandle(), 'ERR_UNSUPPORTED', /shared with threads/, /make another for processes/)
+  }
+  for (const one of make()) {
+    one.ipcHandle()
+    refused(() => one.share(), 'ERR_UNSUPPORTED', /shared with processes/, /make another for threads/)
+  }
+  // Memory of the host that is wrapped as a device buffer lies where no other thread can have it.
+  const pinned = device.allocPinned(64)
+  refused(
+    () => DeviceBuffer.from(pinned.pointer, 64, { device }).share(),
+    'ERR_UNSUPPORTED',
+    /share memory of a device/,
+  )
 })
 
 it('a fault of one thread loses the devices of the others', async () => {

@@ -187,8 +187,7 @@ export class SimDriver implements Driver, WorkQueue {
     const target = this.#registry.alive(this.#registry.device(device), 'cuCtxRecordEvent')
     const event = this.#registry.event(handle, 'cuCtxRecordEvent')
     if (this.#captures.activeOn(target) || this.machine.others.capture) return false
-    event.captured = undefined
-    event.record = this.#allWork(target)
+    this.machine.recorded(event, this.#allWork(target))
     return true
   }
 

@@ -160,8 +160,7 @@ export class SimKernels implements KernelDriver {
     const shape = memory.length === 1 && memory[0]?.access === 'out' ? 'fill' : 'work of another library'
     const effect = new HostWork(name, shape, memory, names, comparesAll, host.run, this.memory)
     if (host.isReady !== undefined) {
-      this.registry.machine.join()
-      this.registry.machine.others.processes = true
+      this.registry.machine.joinProcesses()
       this.queue.enqueue(stream, SimOperationKind.LATCH, 0, CALL, new OtherThreadsWork(host.isReady))
     }
     this.queue.enqueue(stream, SimOperationKind.KERNEL, host.nanoseconds, CALL, effect)

@@ -527,7 +527,7 @@ function route(
   return { engine: toDevice ? to.device.engineToDevice : undefined, bandwidth: HOST_BANDWIDTH }
 }
 
-const sharedOtherwise = (been: string, wanted: string): Error =>
+export const sharedOtherwise = (been: string, wanted: string): Error =>
   stateError(
     'ERR_UNSUPPORTED',
     `On the simulator an object is shared with threads or with processes. This one has been shared with ${been}: make another for ${wanted}`,

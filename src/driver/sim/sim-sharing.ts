@@ -28,7 +28,7 @@ import { type SimDevice, type SimEvent, SimStream } from './machine/machine-stat
 import { LaterEffect } from './memory-work.js'
 import type { Registry } from './registry.js'
 import { MOST_PLACES, RegistrationWords, WORK_BYTES, WorkWords } from './shared/object-words.js'
-import type { SimMemory } from './sim-memory.js'
+import { type SimMemory, sharedOtherwise } from './sim-memory.js'
 
 /** What a token has of a simulated object, beside numbers. */
 interface SimulatedPart {
@@ -95,6 +95,7 @@ export class SimSharing implements SharingDriver {
     }
     this.#joinProcesses()
     if (file === undefined) {
+      if (event.shared !== undefined) throw sharedOtherwise('threads', 'processes')
       file = MemoryFile.make(WORK_BYTES)
       this.#files.set(event, file)
       this.#shareRecords(handle, new WorkWords(file.buffer))
@@ -143,7 +144,7 @@ export class SimSharing implements SharingDriver {
     const given = (simulated ?? {}) as Partial<SimulatedPart>
     const registration = RegistrationWords.in(given.registration)
     if (registration === undefined || registration.key !== key || key === 0) return undefined
-    if (!this.machine.join(given.machines)) return undefined
+    if (this.machine.join(given.machines) === undefined) return undefined
     const [kind, ordinal = 0, ...facts] = registration.rest
     if (this.#received.has(key)) return registration.rest.slice(0, COMMON)
     const device = this.registry.device(ordinal)
@@ -183,8 +184,7 @@ export class SimSharing implements SharingDriver {
   /** Undefined where nothing can be shared: in a page, and in an exploration, which has one thread. */
   #share(words: readonly number[]) {
     const [, kind, ordinal = 0, handle = 0, , ready = 0] = words
-    if (this.machine.scheduler.explores || !this.machine.join()) return undefined
-    const machines = this.machine.others.join()
+    const machines = this.machine.scheduler.explores ? undefined : this.machine.join()
     if (machines === undefined) return undefined
     const common = [...words, ...Array<number>(COMMON + 1 - words.length).fill(0)]
     if (kind === BUFFER) {
@@ -211,7 +211,9 @@ export class SimSharing implements SharingDriver {
   #shareRecords(handle: EventHandle, words = new WorkWords()): ArrayBufferLike | undefined {
     const event = this.registry.peekEvent(handle)
     if (event === undefined) return undefined
-    if (event.shared !== undefined) return event.shared.words.memory
+    const known = event.shared?.words.memory
+    if (known !== undefined && !isSharedMemory(known)) throw sharedOtherwise('processes', 'threads')
+    if (known !== undefined) return known
     event.shared = { words, serial: 0 }
     const { record, captured } = event
     if (record !== undefined && captured === undefined) this.machine.recorded(event, record)
@@ -245,8 +247,7 @@ export class SimSharing implements SharingDriver {
 
   #joinProcesses(): void {
     if (this.machine.scheduler.explores) throw stateError('ERR_UNSUPPORTED', 'An exploration has no other processes')
-    this.machine.join()
-    this.machine.others.processes = true
+    this.machine.joinProcesses()
   }
 }
 

@@ -39,7 +39,7 @@ class Member {
   /** The error of NCCL when another rank has ended. */
   failure: LibraryError | undefined
   /** How many collective calls it has made, and messages to and from each rank. */
-  readonly counts = new Map<string, number>()
+  readonly #counts = new Map<string, number>()
 
   constructor(
     private readonly id: Uint8Array,
@@ -100,8 +100,8 @@ class Member {
 
   /** The number of the next call between these ranks. */
   next(between: string): number {
-    const number = this.counts.get(between) ?? 0
-    this.counts.set(between, number + 1)
+    const number = this.#counts.get(between) ?? 0
+    this.#counts.set(between, number + 1)
     return number
   }
 }

@@ -136,6 +136,24 @@ const scenarios: Readonly<Record<string, () => Promise<object>>> = {
     return { told: told.name, message: told.message, waited, closed: communicator.closed, byte: bytes[0] }
   },
 
+  /** A call to a rank of another process is captured, and then made. */
+  async captured() {
+    const communicator = await join()
+    const buffer = stream.bufferFrom(Int32Array.of(rank + 1))
+    stream.beginCapture('relaxed')
+    let code: unknown
+    try {
+      communicator.allReduce(buffer, buffer, { type: 'i32' })
+    } catch (error) {
+      code = error instanceof Error && 'code' in error ? error.code : error
+    }
+    stream.endCapture().close()
+    communicator.allReduce(buffer, buffer, { type: 'i32' })
+    const [sum] = await stream.download(buffer, Int32Array)
+    await communicator.close()
+    return { code, sum }
+  },
+
   /** Rank 1 never comes. */
   async absent() {
     if (rank === 1) {

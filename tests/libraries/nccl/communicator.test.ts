@@ -1,8 +1,10 @@
 /** NCCL: one rank, and two in this thread, also on the simulator; two processes, each with a GPU of its own. */
 import assert from 'node:assert/strict'
 import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
 import { describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { Worker } from 'node:worker_threads'
 import type { DeviceBuffer, Stream } from 'cuda-streams'
 import {
   Communicator,
@@ -22,6 +24,7 @@ import { simWorkbench, type Workbench } from '../../helpers/workbench.js'
 process.env['NCCL_NVLS_ENABLE'] ??= '0'
 
 const RANK = fileURLToPath(new URL('../children/nccl-rank.js', import.meta.url))
+const THREAD = new URL('../children/nccl-thread.js', import.meta.url)
 const LONGEST = 90_000
 
 describe('NCCL, wrong arguments', () => {
@@ -665,6 +668,24 @@ for (const { driver, skip, megabytes } of DRIVERS)
       assert.equal(zero.result?.['byte'], 7)
       assert.ok(Number(zero.result?.['waited']) < 30_000)
     })
+
+    // A capture that NCCL takes is played with two ranks in one thread.
+    if (driver === 'sim') {
+      it('a call to another process is refused in a capture, and counts for nothing', async () => {
+        for (const { code, result, stderr } of await bothRanks(driver, 'captured')) {
+          assert.equal(code, 0, stderr)
+          assert.deepEqual(result, { code: 'ERR_UNSUPPORTED', sum: 3 })
+        }
+      })
+
+      it('ranks in two threads of one process have the same sum', async () => {
+        const id = simWorkbench().device.run(() => uniqueId())
+        const env = { ...process.env, CUDA_STREAMS_DRIVER: 'sim' }
+        const workers = [0, 1].map((rank) => new Worker(THREAD, { workerData: { id, rank }, env }))
+        const sums = await Promise.all(workers.map(async (worker) => (await once(worker, 'message'))[0]))
+        assert.deepEqual(sums, [3, 3])
+      })
+    }
 
     it('a rank that never comes ends with the signal', async (context) => {
       const [zero, one] = await bothRanks(driver, 'absent')

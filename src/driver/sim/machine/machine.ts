@@ -236,13 +236,19 @@ export class Machine implements Steps {
     return !this.others.isEmpty && !this.#live.isEmpty
   }
 
-  /** From now on this machine and those of other threads are one. False where no memory is shared, as in a page. */
-  join(machines?: ArrayBufferLike): boolean {
+  /** From now on this machine and those of other threads are one. Returns what tells them how far each is; undefined for what is no such memory. */
+  join(machines?: ArrayBufferLike): ArrayBufferLike | undefined {
     if (this.others.isEmpty && threadId !== 0) {
       // What a worker has queued is done though it ends, as on a GPU.
       process.once('exit', () => this.finishAll(VARIABLES.deadlockTimeout.read()))
     }
-    return this.others.join(machines) !== undefined
+    return this.others.join(machines)
+  }
+
+  /** From now on other processes, too, may bring about what streams stand for. */
+  joinProcesses(): void {
+    this.join()
+    this.others.processes = true
   }
 
   /** Lets all work be done that can be, until nothing is left or no other thread has done anything for so many milliseconds. */
