@@ -165,6 +165,8 @@ export class Thread {
   /** A simulated device has so much memory, and all of it was given back. */
   async #allocateAll(): Promise<void> {
     for (const device of this.machine.devices) {
+      // What could not be freed while its stream captured is freed by the next allocation, which then has no use for it yet.
+      device.alloc(1).close()
       // What only a collected thing has kept, such as the whole of a slice, is found by the next collection.
       for (let tries = COLLECTIONS; tries > 0 && device.memoryPool.used > 0; tries -= 1) {
         globalThis.gc?.()
