@@ -24,7 +24,6 @@ const JOBS = {
     // The quickstart in an empty folder, with what npm installs there.
     'node dist/tests/package/quickstart.js',
     'node scripts/check-package.mjs',
-    'node scripts/import-time.mjs',
   ],
 }
 

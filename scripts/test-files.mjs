@@ -27,18 +27,19 @@ const SLOW_FILES = [
 const isQuick = (name) =>
   QUICK_FOLDERS.includes(name.split('/')[0]) && !SLOW_FILES.some((file) => name === `${file}.test.js`)
 
-const RUN_TIME_FOLDERS = 'base driver native streams'.split(' ')
+const RUN_TIME_FOLDERS = ['driver/cuda/libcuda', 'driver/cuda/waiting', 'native']
 const RUN_TIME_FILES = [
   // The waits on a GPU play all files of the conformance suite that pass through the event loop.
   'fake-driver/waiting',
   ...['callers', 'closing', 'host-functions', 'identity', 'memory', 'promises', 'sharing'].map(
     (name) => `conformance/${name}`,
   ),
+  ...['base/stack', 'driver/cuda/memory/host-memory', 'driver/environment-interceptors', 'driver/immediates'],
   ...['libraries/dlpack/dlpack', 'libraries/language-border', 'memory/registered-memory', 'memory/staging'],
-  ...['package/import', 'package/receivers'],
+  ...['package/import', 'package/receivers', 'streams/shared'],
 ]
 const isOfRunTime = (name) =>
-  (RUN_TIME_FOLDERS.includes(name.split('/')[0]) && isQuick(name)) ||
+  (RUN_TIME_FOLDERS.some((folder) => name.startsWith(`${folder}/`)) && isQuick(name)) ||
   RUN_TIME_FILES.some((file) => name === `${file}.test.js`)
 
 /** Do the modules that this one loads, or those that they load, open the NVIDIA driver? */

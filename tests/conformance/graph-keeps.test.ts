@@ -35,7 +35,7 @@ import { collectUntil, refused, turns } from './expect.js'
 
 const BYTES = 1024
 const VALUE = 7
-const LAUNCHES = runs({ quick: 200, normal: 500, nightly: 10_000 })
+const LAUNCHES = runs({ quick: 200, normal: 200, nightly: 10_000 })
 
 /** Counts what is given back to the driver. */
 class AllocationTracker implements Interceptor {

@@ -15,7 +15,7 @@ import { encode, listing } from './steps.js'
 const FOLDER = fileURLToPath(new URL('../../../tests/differential/corpus', import.meta.url))
 const MOST_SHOWN = 5
 /** One of so many recorded programs is played. */
-const EACH = byEffort({ quick: 3, normal: 3, nightly: 1 })
+const EACH = byEffort({ quick: 5, normal: 5, nightly: 1 })
 
 const files = existsSync(FOLDER) ? readdirSync(FOLDER).filter((name) => name.endsWith('.br')) : []
 

@@ -24,7 +24,7 @@ const CAPTURING = byEffort({
   normal: FEW,
   nightly: FEW.flatMap(([mode]) => [[mode, true] as const, [mode, false] as const]),
 })
-const CAPTURES = runs({ quick: 50, normal: 200, nightly: 1000 })
+const CAPTURES = runs({ quick: 50, normal: 80, nightly: 1000 })
 const TURNS = 20
 /** CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD. */
 const [UNSUPPORTED, WRONG_THREAD] = [900, 908]

@@ -12,7 +12,7 @@ import { type ExploredStep, exploredPrograms, programOf } from './exploration-pr
 
 /** Of fast-check: which programs are tried. CUDA_STREAMS_TEST_SEED tries others. */
 const SEED = Number(process.env['CUDA_STREAMS_TEST_SEED'] ?? 20_251_120)
-const PROGRAMS = runs({ quick: 100, normal: 100, nightly: 1000 })
+const PROGRAMS = runs({ quick: 50, normal: 50, nightly: 1000 })
 /** A program with more orders is left out, and another one taken. */
 const MOST_ORDERS = 100
 const CONDITIONS = { devices: 1, seed: 1, faults: [], ranges: new Ranges(), deadline: Number.POSITIVE_INFINITY }

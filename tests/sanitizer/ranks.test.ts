@@ -11,7 +11,7 @@ const BYTES = 16
 const TYPE = { type: 'i32' } as const
 const RANKS = 3
 /** Orders of a program that are tried at most: a wrong one is among the first. */
-const RUNS = runs({ quick: 40, normal: 40, nightly: 120 })
+const RUNS = runs({ quick: 20, normal: 20, nightly: 120 })
 
 interface Rank {
   readonly communicator: Communicator

@@ -74,7 +74,7 @@ describe('a refusal by the driver', () => {
       // What the library makes once for a device, and keeps: also for memory that a dropped graph keeps longer than its stream.
       for (const device of simulation.devices) internalStream(device)
       await run(simulation, prepare)
-      const before = await left(simulation, () => false)
+      const before = await left(simulation)
       let strikes = 0
       for (const call of await driverCallsOf(prepare)) {
         for (let nth = 1; nth <= MOST; nth += 1) {

@@ -31,14 +31,18 @@ type Counts = SimDriver['counts']
 export const isNoMore = (some: Counts, others: Counts): boolean =>
   some.streams <= others.streams && some.events <= others.events && some.bytes <= others.bytes
 
-/** What is left when garbage was collected a few times, or when it is enough. */
-export async function left(simulation: Simulation, isEnough: (counts: Counts) => boolean): Promise<Counts> {
+/** What is left when garbage was collected a few times, or when it is enough: by default, when a collection changes nothing. */
+export async function left(simulation: Simulation, isEnough?: (counts: Counts) => boolean): Promise<Counts> {
   const backend = backendIn(simulation)
   let rounds = 0
+  let before: Counts | undefined
   await collectUntil(() => {
     simulation.devices[0]?.synchronize()
     rounds += 1
-    return rounds === 5 || isEnough(backend.counts)
+    const now = backend.counts
+    const isOver = isEnough?.(now) ?? (before !== undefined && isNoMore(before, now))
+    before = now
+    return rounds === 5 || isOver
   })
   return backend.counts
 }

@@ -11,7 +11,7 @@ import { dist, findChromium, launch, serve } from './serve.mjs'
 const skip = findChromium() === undefined ? 'no Chromium on the PATH' : false
 
 /** Each takes half a second in both; all of them at night. */
-const COMPARED = process.env.CUDA_STREAMS_TEST_EFFORT === 'nightly' ? RANDOM_PROGRAMS : 40
+const COMPARED = process.env.CUDA_STREAMS_TEST_EFFORT === 'nightly' ? RANDOM_PROGRAMS : 16
 
 /** Where addresses begin depends on the thread. */
 const withoutBase = (text) => text.replaceAll(/0x[0-9a-f]{4}(?=[0-9a-f]{8})/g, '0x…')

@@ -1,12 +1,11 @@
 /**
  * Plays rows of the matrix in a process of its own, which may hang or crash:
- * `node child.js <backend> <table> <JSON: [[row, first cell], ...]>`. What it says is in `protocol.ts`; it is written at once,
- * so that the parent knows the cell in which it ended.
+ * `node child.js <backend> <table> <JSON: [[row, first cell], ...]>`. What it says is in `protocol.ts`.
  */
 import { writeSync } from 'node:fs'
 import { openBackend } from '../../torture/backend.js'
 import { Lab } from './lab.js'
-import { type Line, UNWELL } from './protocol.js'
+import { CELL_FILE, type Cell, type Line, type Played, UNWELL } from './protocol.js'
 import { type Row, TABLES } from './table.js'
 
 const [backend = '', table = '', task = '[]'] = process.argv.slice(2)
@@ -21,6 +20,11 @@ function say(line: Line): void {
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1)
     }
   }
+}
+
+/** So that the parent knows the cell in which this process ended. */
+function begin(cell: Cell): void {
+  writeSync(CELL_FILE, `${JSON.stringify(cell)}\n`, 0)
 }
 
 /** An exception that was not caught belongs to the cell that is played. */
@@ -45,9 +49,12 @@ try {
 
 async function playRow(lab: Lab, row: Row, first: number): Promise<void> {
   const { name } = row
+  let played = 0
+  const reasons = new Map<string, number>()
+  const so = (): Played => ({ played, skipped: [...reasons] })
   const lack = await row.lacks(lab)
   if (lack !== undefined) {
-    say({ is: 'end', row: name, lacks: lack })
+    say({ is: 'end', row: name, lacks: lack, ...so() })
     return
   }
   let index = -1
@@ -55,20 +62,21 @@ async function playRow(lab: Lab, row: Row, first: number): Promise<void> {
     index += 1
     if (index < first) continue
     if (cell.lacks !== undefined) {
-      say({ is: 'skip', row: name, cell: index, why: cell.lacks })
+      reasons.set(cell.lacks, (reasons.get(cell.lacks) ?? 0) + 1)
       continue
     }
-    say({ is: 'cell', row: name, cell: index, name: cell.name })
+    played += 1
+    begin({ row: name, index, name: cell.name, ...so() })
     try {
       uncaught = undefined
       await cell.play()
       if (uncaught !== undefined) throw uncaught
     } catch (error) {
-      say({ is: 'failure', row: name, cell: index, what: messageOf(error) })
+      say({ is: 'failure', row: name, cell: cell.name, what: messageOf(error) })
       if (isUnwell(lab)) process.exit(UNWELL)
     }
   }
-  say({ is: 'end', row: name })
+  say({ is: 'end', row: name, ...so() })
 }
 
 function messageOf(error: unknown): string {

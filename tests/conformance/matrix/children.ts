@@ -1,13 +1,17 @@
 /** Has the rows of a table played by child processes, a few at a time, and restarts one that hangs or crashes behind the cell. */
+import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
-import { availableParallelism } from 'node:os'
+import { closeSync, mkdtempSync, openSync, readSync, rmSync } from 'node:fs'
+import { availableParallelism, tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { type Line, UNWELL } from './protocol.js'
+import { type Cell, type Line, type Played, UNWELL } from './protocol.js'
 
 const CHILD = fileURLToPath(new URL('./child.js', import.meta.url))
 /** A child that says nothing for so many milliseconds hangs. */
 const SILENCE = 20_000
+const LOOK_EVERY = 1000
 /** Where a row begins it may say nothing for longer: CUDA, a compiler or NCCL may have to start. */
 const FIRST_SILENCE = 30_000
 /** Milliseconds without progress after which a wait inside a host function is given up: less than the silence. */
@@ -54,24 +58,26 @@ class Progress implements Report {
   }
 
   hear(line: Line): void {
-    switch (line.is) {
-      case 'cell':
-        this.#cell = line.name
-        this.cells += 1
-        this.next = line.cell + 1
-        break
-      case 'failure':
-        this.#failed(line.what)
-        break
-      case 'skip':
-        this.skipped.set(line.why, (this.skipped.get(line.why) ?? 0) + 1)
-        this.next = line.cell + 1
-        break
-      case 'end':
-        this.lacks = line.lacks
-        this.#end()
-        break
+    if (line.is === 'failure') {
+      this.failures.push(line)
+      return
     }
+    this.#add(line)
+    this.lacks = line.lacks
+    this.#end()
+  }
+
+  /** The process that played it is gone: in this cell, if it came so far. */
+  endedIn(cell: Cell | undefined): void {
+    if (cell?.row !== this.row) return
+    this.#cell = cell.name
+    this.next = cell.index + 1
+    this.#add(cell)
+  }
+
+  #add({ played, skipped }: Played): void {
+    this.cells += played
+    for (const [why, count] of skipped) this.skipped.set(why, (this.skipped.get(why) ?? 0) + count)
   }
 
   /** The process that played it has told what failed, and must not go on. */
@@ -100,6 +106,33 @@ class Progress implements Report {
   #end(): void {
     this.isOver = true
     this.#tell(this)
+  }
+}
+
+/** Where a child writes which cell it plays. */
+class CellFile {
+  readonly descriptor: number
+  readonly #bytes = Buffer.alloc(65_536)
+
+  constructor() {
+    const folder = mkdtempSync(join(tmpdir(), 'cuda-streams-matrix-'))
+    this.descriptor = openSync(join(folder, 'cell'), 'w+')
+    rmSync(folder, { recursive: true })
+  }
+
+  text(): string {
+    const read = readSync(this.descriptor, this.#bytes, 0, this.#bytes.length, 0)
+    return this.#bytes.toString('utf8', 0, read)
+  }
+
+  /** The last one that was begun. */
+  cell(): Cell | undefined {
+    const [line = ''] = this.text().split('\n')
+    return line === '' ? undefined : (JSON.parse(line) as Cell)
+  }
+
+  close(): void {
+    closeSync(this.descriptor)
   }
 }
 
@@ -145,8 +178,9 @@ async function playBatch(backend: string, driver: string, table: string, batch: 
 
 function playWithChild(backend: string, driver: string, table: string, batch: readonly Progress[]): Promise<void> {
   const tasks = JSON.stringify(batch.map(({ row, next }) => [row, next]))
+  const cells = new CellFile()
   const child = spawn(process.execPath, ['--expose-gc', CHILD, backend, table, tasks], {
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['ignore', 'pipe', 'pipe', cells.descriptor],
     env: {
       ...process.env,
       NODE_TEST_CONTEXT: undefined,
@@ -155,28 +189,41 @@ function playWithChild(backend: string, driver: string, table: string, batch: re
       NCCL_NVLS_ENABLE: process.env['NCCL_NVLS_ENABLE'] ?? '0',
     },
   })
+  assert.ok(child.stdout !== null && child.stderr !== null)
   let stderr = ''
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     stderr = `${stderr}${text}`.slice(-1000)
   })
   let isSilent = false
-  const watch = (milliseconds: number): NodeJS.Timeout =>
-    setTimeout(() => {
-      isSilent = true
-      child.kill('SIGKILL')
-    }, milliseconds)
-  let timer = watch(FIRST_SILENCE)
+  let seen = ''
+  let silence = 0
+  let longest = FIRST_SILENCE
+  const heard = (): void => {
+    silence = 0
+    longest = SILENCE
+  }
+  const watch = setInterval(() => {
+    const now = cells.text()
+    if (now !== seen) heard()
+    seen = now
+    silence += LOOK_EVERY
+    if (silence <= longest) return
+    isSilent = true
+    child.kill('SIGKILL')
+  }, LOOK_EVERY)
   createInterface(child.stdout).on('line', (text) => {
     const line = JSON.parse(text) as Line
-    clearTimeout(timer)
-    timer = watch(line.is === 'end' ? FIRST_SILENCE : SILENCE)
+    heard()
+    if (line.is === 'end') longest = FIRST_SILENCE
     batch.find(({ row }) => row === line.row)?.hear(line)
   })
   return new Promise((resolve) => {
     child.once('close', (code, signal) => {
-      clearTimeout(timer)
+      clearInterval(watch)
       // Rows are played in their order.
       const at = batch.find(({ isOver }) => !isOver)
+      at?.endedIn(cells.cell())
+      cells.close()
       if (code === UNWELL) at?.restart()
       else if (isSilent) at?.died('it hung: nothing was heard of it any more')
       else at?.died(`the process ended with ${signal ?? code}: ${stderr.trim()}`)
