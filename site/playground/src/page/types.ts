@@ -1,25 +1,5 @@
 /** What the types say: asked of a worker, which is started when it is first needed. */
-import type { Answer, Question } from '../types/messages.js'
-
-export interface Diagnostic {
-  readonly from: number
-  readonly to: number
-  readonly severity: 'error' | 'warning'
-  readonly message: string
-}
-
-export interface Completion {
-  readonly label: string
-  readonly type: string
-  readonly boost?: number
-}
-
-export interface About {
-  readonly from: number
-  readonly to: number
-  readonly text: string
-  readonly documentation: string
-}
+import type { About, Answer, Completion, Diagnostic, Question } from '../types/messages.js'
 
 export class Types {
   #worker: Worker | undefined
