@@ -1,6 +1,6 @@
 /**
- * `npm run bench:readme`: the table and the picture of the README, from the run that is stored in docs/bench. A test holds the
- * README against it.
+ * `npm run bench:readme`: the tables of docs/benchmarks.md and of the README, and the picture, from the run that is stored in docs/bench.
+ * A test holds both pages against it.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,13 +8,19 @@ import { fileURLToPath } from 'node:url'
 import { picture } from './picture.js'
 import { type Result, readResult } from './result.js'
 import { root } from './root.js'
-import { resultTable } from './table.js'
+import { medianTable, resultTable } from './table.js'
 
 export const STORED = 'docs/bench/h200.json'
 const PICTURE = STORED.replace('.json', '.svg')
 const [BEGIN, END] = ['<!-- the bench begins -->', '<!-- the bench ends -->']
 
-function sectionOf(result: Result): string {
+/** What the README shows of it. */
+const SHOWN = {
+  rows: ['record', 'wait-event', 'stream-create', 'host-function', 'launch-synchronize'],
+  names: ['cuda-streams', 'C', 'CuPy', 'PyTorch', 'cuda.core', 'Numba'],
+}
+
+function wholeOf(result: Result): string {
   const { machine, contestants, date, command } = result
   const versions = contestants.map(({ name, facts: { version = '', node } }) =>
     name === 'C' ? '' : `${name} ${[version, node && `on Node ${node}`].filter(Boolean).join(' ')}`,
@@ -24,29 +30,43 @@ function sectionOf(result: Result): string {
   const two = result.rows.some(({ group }) => group.startsWith('NCCL')) ? ', NCCL on two of one host' : ''
   return `\`${command}\` on one ${machine['GPU']}${two} (${facts.filter(Boolean).join(', ')}; load ${machine['load']}), ${date.slice(0, 10)}: medians of
 up to ${rounds} rounds in which all take turns. Beside each ratio stands the half of the rounds in the middle; a ratio below 1 is faster.
-${versions.filter(Boolean).join(', ')}. [Every sample](${STORED}).
+${versions.filter(Boolean).join(', ')}. [Every sample](${STORED.replace('docs/', '')}).
 
-![Ratios to C and to the fastest Python library](${PICTURE})
+![Ratios to C and to the fastest Python library](${PICTURE.replace('docs/', '')})
 
 ${resultTable(result)}`
 }
 
-/** The README with this run in it. */
-export function readmeWith(readme: string, result: Result): string {
-  const [from, to] = [readme.indexOf(BEGIN), readme.indexOf(END)]
-  if (from < 0 || to < from) throw new Error(`The README needs the lines '${BEGIN}' and '${END}'`)
-  return `${readme.slice(0, from + BEGIN.length)}\n\n${sectionOf(result)}\n\n${readme.slice(to)}`
+function shortOf(result: Result): string {
+  const { machine, contestants, date } = result
+  const node = contestants[0]?.facts['node'] ?? ''
+  return `Medians in nanoseconds on one ${machine['GPU']}, Node ${node}, ${date.slice(0, 10)}, all in turns in one run of \`npm run bench\`;
+[every row, other Nodes, and how it was measured](docs/benchmarks.md).
+
+${medianTable(result, SHOWN.rows, SHOWN.names)}`
 }
 
-/** What the README shows of the bench. */
-export function benchOf(readme: string): string {
-  return readme.slice(readme.indexOf(BEGIN), readme.indexOf(END))
+/** The pages that show a run, and what each shows of it. */
+export const PAGES = { 'docs/benchmarks.md': wholeOf, 'README.md': shortOf }
+
+/** The page with this run in it. */
+export function pageWith(name: keyof typeof PAGES, page: string, result: Result): string {
+  const [from, to] = [page.indexOf(BEGIN), page.indexOf(END)]
+  if (from < 0 || to < from) throw new Error(`${name} needs the lines '${BEGIN}' and '${END}'`)
+  return `${page.slice(0, from + BEGIN.length)}\n\n${PAGES[name](result)}\n\n${page.slice(to)}`
+}
+
+/** What a page shows of the bench. */
+export function benchOf(page: string): string {
+  return page.slice(page.indexOf(BEGIN), page.indexOf(END))
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const readme = join(root, 'README.md')
   const result = readResult(join(root, STORED))
   writeFileSync(join(root, PICTURE), picture(result))
-  writeFileSync(readme, readmeWith(readFileSync(readme, 'utf8'), result))
-  console.log(`README.md and ${PICTURE} show ${STORED}, of ${result.date}`)
+  for (const name of ['docs/benchmarks.md', 'README.md'] as const) {
+    const path = join(root, name)
+    writeFileSync(path, pageWith(name, readFileSync(path, 'utf8'), result))
+    console.log(`${name} shows ${STORED}, of ${result.date}`)
+  }
 }

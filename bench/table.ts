@@ -88,6 +88,20 @@ export function resultTable(result: Result): string {
   return table(header, lines)
 }
 
+/** The medians of some rows and contestants. */
+export function medianTable(result: Result, keys: readonly string[], names: readonly string[]): string {
+  const lines = result.rows
+    .filter(({ key }) => keys.includes(key))
+    .map((row) => [
+      row.title,
+      ...names.map((name) => {
+        const time = taken(row, name)
+        return time && shown(row, time.median)
+      }),
+    ])
+  return table(['', ...names], lines)
+}
+
 /** The machine, who took part, and what did not work, a line each. */
 export function headOf({ date, commit, command, machine, contestants, leftOut, failures }: Result): string {
   const facts = Object.entries(machine).map(([name, value]) => `${name.padEnd(9)} ${value}`)

@@ -29,7 +29,7 @@ const GUIDES = {
   'cu/': 'cu.md',
   'explore/': 'exploration.md',
   'driver/sim/': 'exploration.md#faults',
-  'simulation/': '../README.md#which-driver',
+  'simulation/': 'testing.md#a-machine-for-a-test',
   'libraries/dlpack/': 'python.md#dlpack',
   'sanitizer/': 'sanitizer.md',
   'timeline/channels': 'timeline.md#for-monitoring',

@@ -9,6 +9,7 @@ export const GROUPS = [
       'docs/requirements.md',
       'docs/coming-from.md',
       'docs/what-others-have.md',
+      'docs/benchmarks.md',
       'docs/index.md',
     ],
   },
@@ -81,10 +82,4 @@ export function pageOf(file) {
 }
 
 /** The parts of the README that make the front page, behind its first lines: the others are on its own page. */
-export const FRONT = [
-  'Ten lines',
-  'What it does that others do not',
-  'Find the missing wait',
-  'See what ran when',
-  'Install',
-]
+export const FRONT = ['Quick start', 'With PyTorch', 'Find a missing wait', 'See what ran when', 'What a call costs']

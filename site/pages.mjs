@@ -53,8 +53,7 @@ function writeFront({ root, ...site }) {
     const part = byTitle.get(title)
     if (part === undefined)
       throw new Error(`README.md has no part "${title}", which site/contents.mjs puts on the front page`)
-    // Of the examples the first, with its output.
-    return title === 'Ten lines' ? part.split('\n`using` closes')[0] : part
+    return part
   })
   const text = [first, ...chosen].join('\n')
   const body = mapText(text, (part) => withLinks(part, { ...site, root, file: 'README.md', page: 'index' }))

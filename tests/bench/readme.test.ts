@@ -1,15 +1,16 @@
-/** The README shows the run of the bench that is stored, and no other numbers. */
+/** The README and docs/benchmarks.md show the run of the bench that is stored, and no other numbers. */
 import assert from 'node:assert/strict'
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { picture } from '../../bench/picture.js'
-import { benchOf, readmeWith, STORED } from '../../bench/readme.js'
+import { benchOf, pageWith, STORED } from '../../bench/readme.js'
 import { type Result, readResult, writeResult } from '../../bench/result.js'
 import { root } from '../helpers/root.js'
 
-const readme = readFileSync(join(root, 'README.md'), 'utf8')
+const PAGES = ['README.md', 'docs/benchmarks.md'] as const
+const pageOf = (name: string): string => readFileSync(join(root, name), 'utf8')
 
 const row = { title: 'record(event)', unit: 'ns', group: 'calls' } as const
 const played: Result = {
@@ -52,19 +53,19 @@ const played: Result = {
   ],
 }
 
-describe('the bench in the README', () => {
+describe('the bench in the README and in docs/benchmarks.md', () => {
   it('is the run that is stored', () => {
     const stored = join(root, STORED)
-    if (!existsSync(stored)) return assert.ok(!benchOf(readme).includes(STORED), `${STORED} is not there`)
     const result = readResult(stored)
-    assert.equal(readme, readmeWith(readme, result), 'npm run bench:readme writes it')
+    for (const name of PAGES)
+      assert.equal(pageOf(name), pageWith(name, pageOf(name), result), 'npm run bench:readme writes it')
     assert.equal(readFileSync(stored.replace('.json', '.svg'), 'utf8'), picture(result))
     assert.match(result.machine['driver'] ?? '', /^cuda, \d/)
     assert.match(result.commit, /^[0-9a-f]+$/, 'of sources that are committed')
   })
 
   it('has medians, the ratios of the rounds with the half in the middle, and no round that one of the two did not play', () => {
-    const lines = benchOf(readmeWith(readme, played)).split('\n')
+    const lines = benchOf(pageWith('docs/benchmarks.md', pageOf('docs/benchmarks.md'), played)).split('\n')
     const cellsOf = (start: string): string[] =>
       (lines.find((line) => line.startsWith(start)) ?? '')
         .split('|')
@@ -82,12 +83,28 @@ describe('the bench in the README', () => {
     assert.equal(cellsOf('| copy')[8], '2.00 (2.00–2.00)')
   })
 
+  it('has the medians of few rows in the README', () => {
+    const lines = benchOf(pageWith('README.md', pageOf('README.md'), played)).split('\n')
+    const rows = lines.filter((line) => line.startsWith('|')).map((line) => line.split('|').map((cell) => cell.trim()))
+    assert.deepEqual(
+      rows.map((row) => row.slice(1, -1)).filter((_, at) => at !== 1),
+      [
+        ['', 'cuda-streams', 'C', 'CuPy', 'PyTorch', 'cuda.core', 'Numba'],
+        ['record(event)', '120', '100', '300', '200', '-', '-'],
+      ],
+    )
+    assert.ok(lines.some((line) => line.includes('A GPU, Node v20.0.0, 2026-01-02')))
+  })
+
   it('takes the place of the run before, and leaves the rest of the page as it is', () => {
-    const once = readmeWith(readme, played)
-    assert.equal(readmeWith(once, played), once)
-    const outside = (text: string): string => text.replace(benchOf(text), '')
-    assert.equal(outside(once), outside(readme))
-    assert.throws(() => readmeWith('', played), /needs the lines/)
+    for (const name of PAGES) {
+      const page = pageOf(name)
+      const once = pageWith(name, page, played)
+      assert.equal(pageWith(name, once, played), once)
+      const outside = (text: string): string => text.replace(benchOf(text), '')
+      assert.equal(outside(once), outside(page))
+      assert.throws(() => pageWith(name, '', played), /needs the lines/)
+    }
   })
 
   it('cannot come from a file that was edited', () => {
