@@ -4,11 +4,13 @@
  */
 import { Component, Components, type Epoch, isBefore, NOWHERE, type VectorClock } from '../base/vector-clock.js'
 import { type Driver, type EventHandle, isNullStream, type NodeHandle, type StreamHandle } from '../driver/driver.js'
+import { watchedEra } from '../driver/watched-threads.js'
 import { type ValueOrder, Values } from './awaited-values.js'
 import { Continuations } from './continuations.js'
 import type { CapturedNodes, GraphInstance, LaunchOrder, NodeVisitor } from './graph-instances.js'
 import type { HostFunctionOrigin } from './operations.js'
 import { PendingHostFunctions, PendingWaits } from './pending.js'
+import { SharedClocks } from './shared-clocks.js'
 import { Capture, Events, Streams, type TrackedEvent, type TrackedStream } from './streams.js'
 
 export class HappensBefore implements LaunchOrder {
@@ -31,6 +33,9 @@ export class HappensBefore implements LaunchOrder {
   /** By stream, the latest launch there of an instance that is older than the sanitizer: its nodes are not known. */
   readonly #unknownLaunches = new Map<number, Epoch>()
 
+  /** Set once something is shared with other threads. */
+  #clocks: SharedClocks | undefined
+
   readonly values: Values
   readonly pendingWaits = new PendingWaits()
 
@@ -51,6 +56,15 @@ export class HappensBefore implements LaunchOrder {
     })
     this.#continuations = isCausal ? new Continuations(this.host, this.components.all) : undefined
     this.#continuations?.start()
+  }
+
+  /** Something is shared with other threads from now on. */
+  beginSharing(): SharedClocks {
+    if (this.#clocks === undefined) {
+      this.#clocks = new SharedClocks(this.components)
+      this.streams.beginSharing(this.#clocks)
+    }
+    return this.#clocks
   }
 
   /** To be called at the end. */
@@ -122,7 +136,8 @@ export class HappensBefore implements LaunchOrder {
     const stream = this.streams.at(streamHandle)
     const event = this.events.at(handle)
     const { captured } = event
-    const isWait = !event.made || event.epochs.length > 0 || captured !== undefined
+    const isKnown = event.made && (event.shared === undefined || watchedEra() !== undefined)
+    const isWait = !isKnown || event.epochs.length > 0 || captured !== undefined
     if (stream.capture !== undefined && external) stream.capture.put(stream, { kind: 'wait', event })
     else if (captured !== undefined) captured.joinAt(event, stream)
     else if (isWait) {
@@ -148,6 +163,7 @@ export class HappensBefore implements LaunchOrder {
     const release = this.#hold(this.arriveAt(handle))
     return () => {
       release()
+      this.#clocks?.arrive()
       this.streams.known(handle)?.join(this.host)
     }
   }
@@ -169,7 +185,7 @@ export class HappensBefore implements LaunchOrder {
   }
 
   workOfDevice(device: number): readonly Epoch[] {
-    return this.streams.ofDevice(device).map((stream) => stream.epoch())
+    return [...this.streams.ofDevice(device).map((stream) => stream.epoch()), ...(this.#clocks?.latest() ?? [])]
   }
 
   /** JavaScript has waited for these epochs, or a query has answered that they are done. */
@@ -284,8 +300,12 @@ export class HappensBefore implements LaunchOrder {
 
   #areDone(epochs: readonly Epoch[]): void {
     for (const epoch of epochs) this.components.all.join(epoch)
-    this.pendingWaits.areDone(this.components.all)
+    const someAreOver = this.pendingWaits.areDone(this.components.all)
     this.streams.moreIsDone()
+    if (this.#clocks === undefined) return
+    // Another thread may have written the value that was awaited, behind work of its own.
+    if (someAreOver) for (const epoch of this.#clocks.latest()) this.host.join(epoch)
+    this.#clocks.tellDone()
   }
 
   /**
@@ -301,12 +321,13 @@ export class HappensBefore implements LaunchOrder {
   }
 
   /**
-   * What an event's latest record stands for. An event that other code records may stand for all work of foreign streams, and
-   * one that is older than the sanitizer for each launch of a graph that is older, too.
+   * What an event's latest record stands for. An event that other code records may stand for all work of foreign streams and of other
+   * threads, and one that is older than the sanitizer for each launch of a graph that is older, too.
    */
-  workOfRecord({ foreign, made, epochs }: TrackedEvent): readonly Epoch[] {
-    if (made || (!foreign && this.#unknownLaunches.size === 0)) return epochs
-    const theirs = foreign ? this.streams.foreign.map((stream) => stream.epoch()) : []
+  workOfRecord({ foreign, made, epochs, shared }: TrackedEvent): readonly Epoch[] {
+    if (made || shared !== undefined || (!foreign && this.#unknownLaunches.size === 0)) return epochs
+    const streams = foreign ? this.streams.foreign.map((stream) => stream.epoch()) : []
+    const theirs = foreign ? [...streams, ...(this.#clocks?.latest() ?? [])] : []
     return [...epochs, ...theirs, ...this.#unknownLaunches.values()]
   }
 }

@@ -1,0 +1,136 @@
+/** The other thread of tests/sanitizer/threads.test.ts: does what each message asks, and answers with what its sanitizer has found. */
+import { isMainThread, parentPort } from 'node:worker_threads'
+import {
+  Device,
+  DeviceBuffer,
+  Event,
+  type PinnedBuffer,
+  type SharedBuffer,
+  type SharedEvent,
+  type SharedStream,
+  Stream,
+} from 'cuda-streams'
+import { Sanitizer, type SanitizerReport } from 'cuda-streams/sanitizer'
+
+export interface Shared {
+  readonly buffer: SharedBuffer
+  readonly stream: SharedStream
+  readonly ready: SharedEvent
+  readonly done: SharedEvent
+}
+
+export type Act =
+  /** Starts a sanitizer. */
+  | 'watch'
+  /** Takes what is shared in. */
+  | 'take'
+  /** On a stream of this thread. */
+  | 'read'
+  | 'write'
+  | 'write the second half'
+  | 'wait for ready'
+  | 'wait for the stream'
+  | 'wait for the device'
+  | 'record done'
+  /** On the shared stream. */
+  | 'read on the shared stream'
+  | 'wait for ready on the shared stream'
+  | 'record done on the shared stream'
+  /** JavaScript waits. */
+  | 'synchronize'
+  | 'await'
+  | 'synchronize ready'
+  | 'synchronize the device'
+  /** Opens a stream that the null stream waits for. */
+  | 'write on a blocking stream'
+  | 'hold'
+  | 'resolve'
+  | 'unwatch'
+  | 'close'
+
+export interface Request {
+  readonly act: Act
+  readonly shared?: Shared
+}
+
+export type Reply = { readonly reports: readonly SanitizerReport[] } | { readonly failed: string }
+
+interface Taken {
+  readonly buffer: DeviceBuffer
+  readonly stream: Stream
+  readonly ready: Event
+  readonly done: Event
+  readonly own: Stream
+  readonly blocking: Stream
+  readonly seen: PinnedBuffer
+}
+
+let sanitizer: Sanitizer | undefined
+let taken: Taken | undefined
+let resolve: () => void = () => {}
+
+function take({ buffer, stream, ready, done }: Shared): void {
+  const device = Device.get(buffer.device)
+  taken = {
+    buffer: DeviceBuffer.from(buffer),
+    stream: Stream.from(stream),
+    ready: Event.from(ready),
+    done: Event.from(done),
+    own: new Stream({ device }),
+    blocking: new Stream({ device, nonBlocking: false }),
+    seen: device.allocPinned(buffer.byteLength),
+  }
+}
+
+function readThere({ own, seen, buffer }: Taken): void {
+  own.copy(seen, buffer)
+}
+
+function writeThere({ own, buffer }: Taken): void {
+  own.fill(buffer, 2)
+}
+
+async function answer({ act, shared }: Request): Promise<void> {
+  if (act === 'watch') sanitizer = Sanitizer.start()
+  if (act === 'unwatch') sanitizer?.stop()
+  if (shared !== undefined) take(shared)
+  if (taken === undefined) return
+  const { buffer, stream, ready, done, own, blocking, seen } = taken
+  if (act === 'read') readThere(taken)
+  if (act === 'write') writeThere(taken)
+  if (act === 'write the second half') own.fill(buffer.slice(buffer.byteLength / 2, buffer.byteLength / 2), 2)
+  if (act === 'wait for ready') own.wait(ready)
+  if (act === 'wait for the stream') own.wait(stream)
+  if (act === 'wait for the device') own.wait(buffer.device)
+  if (act === 'record done') own.record(done)
+  if (act === 'read on the shared stream') stream.copy(seen, buffer)
+  if (act === 'wait for ready on the shared stream') stream.wait(ready)
+  if (act === 'record done on the shared stream') stream.record(done)
+  if (act === 'synchronize') own.synchronize()
+  if (act === 'await') await own.finished()
+  if (act === 'synchronize ready') ready.synchronize()
+  if (act === 'synchronize the device') buffer.device.synchronize()
+  if (act === 'write on a blocking stream') blocking.fill(buffer, 3)
+  if (act === 'hold') {
+    const held = new Promise<void>((settle) => {
+      resolve = settle
+    })
+    own.wait(held)
+  }
+  if (act === 'resolve') resolve()
+  if (act === 'close') {
+    own.synchronize()
+    for (const one of [seen, blocking, own, done, ready, stream, buffer]) one.close()
+    taken = undefined
+  }
+}
+
+if (!isMainThread) {
+  parentPort?.on('message', (request: Request) => {
+    answer(request).then(
+      () => parentPort?.postMessage({ reports: sanitizer?.reports ?? [] }),
+      (error: unknown) =>
+        parentPort?.postMessage({ failed: error instanceof Error ? String(error.stack) : String(error) }),
+    )
+  })
+}
