@@ -14,18 +14,20 @@ const NUMBER = 1
 const UNWATCHED = 2
 /** Changes with `UNWATCHED`: what was known before does not count afterwards. */
 const ERA = 3
-/** How many components of vector clocks have numbers. */
+/** How many numbers components of vector clocks have, and how many of these are free again. */
 const COMPONENTS = 4
+const FREE = 6
 /** Counts the times at which more work became known to be done. */
 const CHANGES = 5
-/** By component, the latest time that some thread knows to be done; then the latest time that was told. */
+/** By component, the latest time that some thread knows to be done; then the latest time that was told; then the free numbers. */
 const DONE = 16
 export const MOST_COMPONENTS = 8192
 const LATEST = DONE + MOST_COMPONENTS
+const FREE_NUMBERS = LATEST + MOST_COMPONENTS
 /** By device, a mailbox of the null stream's work, and one of that of blocking streams. */
 const MOST_DEVICES = 16
 const DEVICE_BYTES = 4096
-const BOXES = 4 * (LATEST + MOST_COMPONENTS)
+const BOXES = 4 * (FREE_NUMBERS + MOST_COMPONENTS)
 
 /** Threads that are started once this module is loaded have the same. */
 const memory = memoryOfAllThreads('cuda-streams: sanitizers', BOXES + 2 * MOST_DEVICES * DEVICE_BYTES)
@@ -171,13 +173,29 @@ export function mailboxesOfDevice(device: number): { readonly nullStream: Mailbo
 
 /** The times of components that have numbers in all threads. */
 export const sharedTimes = {
-  /** A number for a component; undefined if there are too many. */
-  newComponent(): number | undefined {
-    const number = Atomics.add(words, COMPONENTS, 1)
-    return number < MOST_COMPONENTS ? number : undefined
+  /** A number for a component, and the latest time that another had with it; undefined if there are too many. */
+  newComponent(): { readonly number: number; readonly since: number } | undefined {
+    return exclusively(() => {
+      const free = Atomics.sub(words, FREE, 1) - 1
+      if (free >= 0) {
+        const number = Atomics.load(words, FREE_NUMBERS + free)
+        return { number, since: Math.max(sharedTimes.done(number), sharedTimes.latest(number)) }
+      }
+      Atomics.store(words, FREE, 0)
+      const number = Atomics.load(words, COMPONENTS)
+      if (number >= MOST_COMPONENTS) return undefined
+      Atomics.store(words, COMPONENTS, number + 1)
+      return { number, since: 0 }
+    })
+  },
+  /** The thread that has these numbers will not use them any more. */
+  giveBack(numbers: Iterable<number>): void {
+    exclusively(() => {
+      for (const number of numbers) Atomics.store(words, FREE_NUMBERS + Atomics.add(words, FREE, 1), number)
+    })
   },
   get count(): number {
-    return Math.min(Atomics.load(words, COMPONENTS), MOST_COMPONENTS)
+    return Atomics.load(words, COMPONENTS)
   },
   /** Changes when more work is known to be done. */
   get changes(): number {

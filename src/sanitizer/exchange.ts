@@ -1,4 +1,5 @@
 /** What the sanitizer of a thread exchanges with those of other threads: it begins when the first object is shared. */
+import { process } from '../base/node-modules.js'
 import { type EventHandle, isDefaultStream, type Pointer, type StreamHandle } from '../driver/driver.js'
 import {
   Mailbox,
@@ -30,6 +31,7 @@ export class Exchange {
   /** By kind, device and handle. */
   readonly #shared = new Map<string, Shared>()
   #nextLook = FIRST_LOOK
+  readonly #end = (): void => this.order.endSharing()
 
   constructor(
     private readonly order: HappensBefore,
@@ -75,11 +77,16 @@ export class Exchange {
   stop(): void {
     if (current !== this) return
     current = undefined
+    process.off('exit', this.#end)
+    this.#end()
     for (const { watched } of this.#shared.values()) unwatchedBegins(watched)
   }
 
   #begin(): boolean {
-    current ??= this
+    if (current === undefined) {
+      current = this
+      process.once('exit', this.#end)
+    }
     if (current === this) this.order.beginSharing()
     return current === this
   }

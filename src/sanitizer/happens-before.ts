@@ -4,7 +4,6 @@
  */
 import { Component, Components, type Epoch, isBefore, NOWHERE, type VectorClock } from '../base/vector-clock.js'
 import { type Driver, type EventHandle, isNullStream, type NodeHandle, type StreamHandle } from '../driver/driver.js'
-import { watchedEra } from '../driver/watched-threads.js'
 import { type ValueOrder, Values } from './awaited-values.js'
 import { Continuations } from './continuations.js'
 import type { CapturedNodes, GraphInstance, LaunchOrder, NodeVisitor } from './graph-instances.js'
@@ -65,6 +64,11 @@ export class HappensBefore implements LaunchOrder {
       this.streams.beginSharing(this.#clocks)
     }
     return this.#clocks
+  }
+
+  /** What this thread does from now on, no other learns. */
+  endSharing(): void {
+    this.#clocks?.end()
   }
 
   /** To be called at the end. */
@@ -136,8 +140,7 @@ export class HappensBefore implements LaunchOrder {
     const stream = this.streams.at(streamHandle)
     const event = this.events.at(handle)
     const { captured } = event
-    const isKnown = event.made && (event.shared === undefined || watchedEra() !== undefined)
-    const isWait = !isKnown || event.epochs.length > 0 || captured !== undefined
+    const isWait = !isKnown(event) || event.epochs.length > 0 || captured !== undefined
     if (stream.capture !== undefined && external) stream.capture.put(stream, { kind: 'wait', event })
     else if (captured !== undefined) captured.joinAt(event, stream)
     else if (isWait) {
@@ -177,7 +180,8 @@ export class HappensBefore implements LaunchOrder {
   workOf(handle: StreamHandle): readonly Epoch[] {
     const stream = this.streams.at(handle)
     if (!isNullStream(stream.handle)) return stream.epochs()
-    return [stream, ...this.streams.blockingOf(stream.device).others].map((one) => one.epoch())
+    const { others } = this.streams.blockingOf(stream.device)
+    return [stream.epoch(), ...Array.from(others, (one) => (one instanceof Component ? one.epoch() : one))]
   }
 
   workOfEvent(handle: EventHandle): readonly Epoch[] {
@@ -324,13 +328,17 @@ export class HappensBefore implements LaunchOrder {
    * What an event's latest record stands for. An event that other code records may stand for all work of foreign streams and of other
    * threads, and one that is older than the sanitizer for each launch of a graph that is older, too.
    */
-  workOfRecord({ foreign, made, epochs, shared }: TrackedEvent): readonly Epoch[] {
-    if (made || shared !== undefined || (!foreign && this.#unknownLaunches.size === 0)) return epochs
+  workOfRecord(event: TrackedEvent): readonly Epoch[] {
+    const { foreign, epochs } = event
+    if (isKnown(event) || (!foreign && this.#unknownLaunches.size === 0)) return epochs
     const streams = foreign ? this.streams.foreign.map((stream) => stream.epoch()) : []
     const theirs = foreign ? [...streams, ...(this.#clocks?.latest() ?? [])] : []
     return [...epochs, ...theirs, ...this.#unknownLaunches.values()]
   }
 }
+
+/** Were all records of the event seen? */
+const isKnown = ({ made, shared }: TrackedEvent): boolean => (shared === undefined ? made : shared.isKnown)
 
 const areBefore = (epochs: readonly Epoch[], later: Epoch): boolean => epochs.every((epoch) => isBefore(epoch, later))
 

@@ -1,12 +1,12 @@
 /** The accesses to memory that several threads use: each of their sanitizers knows those of the others. */
 import { threadId } from '../base/node-modules.js'
-import { isBefore, NOWHERE } from '../base/vector-clock.js'
+import { type Epoch, isBefore, NOWHERE } from '../base/vector-clock.js'
 import type { Pointer, StreamHandle, TouchedMemory } from '../driver/driver.js'
 import { exclusively, type Mailbox, sharedTimes, watchedEra } from '../driver/watched-threads.js'
 import { CheckedOperation, type CheckedOperationKind, type OperationStream, type TakenStack } from './operations.js'
 import type { PendingWaits } from './pending.js'
 import type { RacesFound, Region, Regions, SharedAccesses } from './regions.js'
-import type { SentClock, SharedClocks } from './shared-clocks.js'
+import type { SentClock, SentTime, SharedClocks } from './shared-clocks.js'
 
 /** More are forgotten, the oldest first. */
 const MOST_ACCESSES = 256
@@ -20,8 +20,7 @@ interface SentAccess {
   readonly thread: number
   readonly era: number
   /** Undefined for a free in the order of no stream. */
-  readonly component: number | undefined
-  readonly time: number
+  readonly at: SentTime | undefined
   readonly clock: SentClock
   readonly kind: CheckedOperationKind
   readonly what: string
@@ -56,6 +55,9 @@ const sentStack = (taken: TakenStack | undefined): SentStack | undefined =>
   taken && { stack: taken.stack, exact: taken.exact }
 
 const receivedStack = (sent: SentStack | undefined): TakenStack | undefined => sent && { ...sent, site: undefined }
+
+const isSameTime = (one: SentTime | undefined, other: SentTime | undefined): boolean =>
+  one?.[0] === other?.[0] && one?.[1] === other?.[1]
 
 export interface SharedRegionParts {
   readonly clocks: SharedClocks
@@ -120,8 +122,8 @@ export class SharedRegion implements SharedAccesses {
     exclusively(() => {
       this.#receive()
       const { exact } = operation
-      const isItself = ({ thread, component, time }: SentAccess): boolean =>
-        thread === threadId && time === operation.time && component === this.parts.clocks.numberOf(operation.component)
+      const own = this.parts.clocks.sentTime(operation.component, operation.time)
+      const isItself = ({ thread, at }: SentAccess): boolean => thread === threadId && isSameTime(at, own)
       const pieces = exact?.filter(({ pointer, byteLength }) => this.#reaches(pointer, byteLength))
       const told = (access: SentAccess): readonly SentAccess[] =>
         (pieces?.length ?? 0) > MOST_PIECES ? [] : [{ ...access, awaitsExact: false, exact: pieces }]
@@ -151,14 +153,9 @@ export class SharedRegion implements SharedAccesses {
   }
 
   #receiveAccess(access: SentAccess): void {
-    const { era, component, time, clock, kind, what, stream, stack, touched, thread } = access
+    const { era, kind, what, stream, stack, touched, thread } = access
     if (era !== watchedEra()) return
-    const { clocks, regions } = this.parts
-    const at = {
-      component: component === undefined ? NOWHERE : clocks.componentOf(component),
-      time,
-      clock: clocks.received(clock),
-    }
+    const at = this.#epochOf(access)
     const where = stream && new StreamOfOther(stream)
     const taken = receivedStack(stack)
     // It was called before whatever this thread compares with it.
@@ -168,7 +165,7 @@ export class SharedRegion implements SharedAccesses {
     operation.awaitsExact = access.awaitsExact
     if (access.awaitsExact) this.#awaited.set(access.serial, operation)
     if (kind === 'free') {
-      if (this.region.freed === undefined) regions.free(this.region, operation)
+      if (this.region.freed === undefined) this.parts.regions.free(this.region, operation)
       return
     }
     // The other thread has reported the races with what this one did before.
@@ -183,14 +180,13 @@ export class SharedRegion implements SharedAccesses {
     const era = watchedEra()
     // What an allocation comes before, the library orders itself. Work that waits for JavaScript may come after all other work.
     if (era === undefined || operation.other !== undefined || kind === 'allocation') return false
-    const number = clocks.numberOf(component)
-    if ((number === undefined && component !== NOWHERE) || pendingWaits.comeBefore(operation)) return false
+    const at = clocks.sentTime(component, time)
+    if ((at === undefined && component !== NOWHERE) || pendingWaits.comeBefore(operation)) return false
     const access: SentAccess = {
       serial: this.#sent.serial + 1,
       thread: threadId,
       era,
-      component: number,
-      time,
+      at,
       clock: clocks.sent(component === NOWHERE ? [{ component, time, clock }] : [operation]),
       kind,
       what,
@@ -212,20 +208,22 @@ export class SharedRegion implements SharedAccesses {
   }
 
   /** Does all that races with the earlier access race with this one, or is the earlier one done? */
-  #replaces({ component, time, clock, touched, awaitsExact }: SentAccess, earlier: SentAccess): boolean {
-    if (earlier.component === undefined) return false
-    if (sharedTimes.done(earlier.component) >= earlier.time) return true
-    const { clocks } = this.parts
-    const now = {
-      component: component === undefined ? NOWHERE : clocks.componentOf(component),
-      time,
-      clock: clocks.received(clock),
-    }
-    const before = { component: clocks.componentOf(earlier.component), time: earlier.time, clock: [] }
-    if (awaitsExact || touched.rows !== undefined || !isBefore(before, now)) return false
-    const { pointer, byteLength, access } = earlier.touched
+  #replaces(access: SentAccess, earlier: SentAccess): boolean {
+    const { touched, awaitsExact } = access
+    if (earlier.at === undefined) return false
+    const [number, time] = earlier.at
+    if (sharedTimes.done(number) >= time) return true
+    if (awaitsExact || touched.rows !== undefined || !isBefore(this.#epochOf(earlier), this.#epochOf(access)))
+      return false
+    const { pointer, byteLength, access: its } = earlier.touched
     const isWithin = pointer >= touched.pointer && pointer + byteLength <= touched.pointer + touched.byteLength
-    return isWithin && (touched.access === access || touched.access === 'out' || touched.access === 'inout')
+    return isWithin && (touched.access === its || touched.access === 'out' || touched.access === 'inout')
+  }
+
+  #epochOf({ at, clock }: SentAccess): Epoch {
+    const { clocks } = this.parts
+    const event = at === undefined ? { component: NOWHERE, time: 1 } : clocks.receivedTime(at)
+    return { ...event, clock: clocks.received(clock) }
   }
 
   #write(): void {

@@ -4,21 +4,35 @@
  */
 import { type Components, type Epoch, NOWHERE, timeBefore, type VectorClock } from '../base/vector-clock.js'
 import { isNullStream } from '../driver/driver.js'
-import { exclusively, type Mailbox, mailboxesOfDevice, sharedTimes } from '../driver/watched-threads.js'
+import { exclusively, type Mailbox, mailboxesOfDevice, sharedTimes, watchedEra } from '../driver/watched-threads.js'
 import type { OtherThreads, SharedOrder, SharedRecords, TrackedEvent, TrackedStream } from './streams.js'
 
-/** Numbers of components, each with its time: what is not known to be done in all threads. */
-export type SentClock = readonly (readonly [component: number, time: number])[]
+/** A component and a time, in the numbers of all threads. */
+export type SentTime = readonly [component: number, time: number]
+
+/** What is not known to be done in all threads. */
+export type SentClock = readonly SentTime[]
 
 /** A clock, or all that was told by any thread, for one that has no place in a mailbox. */
 type SentOrder = SentClock | 'all'
 
+interface SharedComponent {
+  readonly number: number
+  /** In all threads its times begin after this one: another component had the number before. */
+  readonly since: number
+}
+
 export class SharedClocks implements OtherThreads {
   /** By this thread's number of a component, that of all threads; undefined if there are too many. */
-  readonly #sent = new Map<number, number | undefined>()
+  readonly #sent = new Map<number, SharedComponent | undefined>()
   /** The reverse, with components of other threads. */
   readonly #received = new Map<number, number>()
-  readonly #own = new Set<number>()
+  /** Those of this thread, with the times since when they are. */
+  readonly #own = new Map<number, number>()
+  /** By device, what all threads have queued on blocking streams. */
+  readonly #blocking = new Map<number, { readonly mailbox: Mailbox; readonly epochs: readonly Epoch[] }>()
+  /** Other threads may have its numbers. */
+  #isOver = false
   #seen = -1
   #done: VectorClock = []
 
@@ -31,7 +45,7 @@ export class SharedClocks implements OtherThreads {
       // Those too of which nothing else is known yet.
       const numbers = Array.from({ length: sharedTimes.count }, (_, number) => number)
       const done = numbers.filter((number) => sharedTimes.done(number) > 0)
-      this.#done = dense(done.map((number) => [this.componentOf(number), sharedTimes.done(number)]))
+      this.#done = this.received(done.map((number) => [number, sharedTimes.done(number)]))
     }
     // In causal mode, JavaScript knows other things from one call to the next.
     this.components.host.joinClock(this.#done)
@@ -45,17 +59,31 @@ export class SharedClocks implements OtherThreads {
       if (mailbox !== undefined) return new StreamClock(this, own, own)
       return foreign ? new UnknownOrder(this) : undefined
     }
-    const { nullStream, blocking } = mailboxesOfDevice(device)
-    if (isNullStream(handle)) return new StreamClock(this, [nullStream, blocking], [nullStream])
-    return new StreamClock(this, [...own, nullStream], [...own, blocking])
+    if (isNullStream(handle)) {
+      const { nullStream } = mailboxesOfDevice(device)
+      return new StreamClock(this, [nullStream], [nullStream])
+    }
+    return new StreamClock(this, own, [...own, mailboxesOfDevice(device).blocking])
+  }
+
+  ofBlockingStreams(device: number): readonly Epoch[] {
+    const known = this.#blocking.get(device) ?? { mailbox: mailboxesOfDevice(device).blocking, epochs: [] }
+    const { mailbox } = known
+    if (!mailbox.isNews) return known.epochs
+    const epochs = exclusively(() => this.receivedOrder(this.read(mailbox)))
+    this.#blocking.set(device, { mailbox, epochs })
+    return epochs
   }
 
   /** Tells all threads what this one knows to be done. */
   tellDone(): void {
+    if (this.#isOver) return
     const { all } = this.components
-    const news = [...this.#sent].flatMap(([component, number]) => {
-      const time = timeBefore(all, component)
-      return number !== undefined && time > sharedTimes.done(number) ? [{ number, time }] : []
+    const news = [...this.#sent].flatMap(([component, shared]) => {
+      const known = timeBefore(all, component)
+      if (shared === undefined || known === 0) return []
+      const { number, since } = shared
+      return since + known > sharedTimes.done(number) ? [{ number, time: since + known }] : []
     })
     if (news.length === 0) return
     sharedTimes.changed()
@@ -65,49 +93,59 @@ export class SharedClocks implements OtherThreads {
 
   /** What other threads have told of: all their work that matters here, and that was queued by now. */
   latest(): readonly Epoch[] {
-    const epochs: Epoch[] = []
-    for (let number = 0; number < sharedTimes.count; number += 1) {
-      const time = sharedTimes.latest(number)
-      if (time > sharedTimes.done(number) && !this.#own.has(number)) {
-        epochs.push({ component: this.componentOf(number), time, clock: [] })
+    return this.receivedOrder(this.latestSent())
+  }
+
+  latestSent(): SentClock {
+    const numbers = Array.from({ length: sharedTimes.count }, (_, number) => number)
+    return numbers
+      .filter((number) => !this.#own.has(number) && sharedTimes.latest(number) > sharedTimes.done(number))
+      .map((number) => [number, sharedTimes.latest(number)])
+  }
+
+  /** A component and its time as all threads have them; undefined if there are too many. */
+  sentTime(component: number, time: number): SentTime | undefined {
+    if (this.#isOver) return undefined
+    if (!this.#sent.has(component) && component !== NOWHERE) {
+      const made = sharedTimes.newComponent()
+      this.#sent.set(component, made)
+      if (made !== undefined) {
+        this.#received.set(made.number, component)
+        this.#own.set(made.number, made.since)
       }
     }
-    return epochs
+    const shared = this.#sent.get(component)
+    return shared && [shared.number, shared.since + time]
   }
 
-  /** The number that a component has in all threads. */
-  numberOf(component: number): number | undefined {
-    if (this.#sent.has(component) || component === NOWHERE) return this.#sent.get(component)
-    const number = sharedTimes.newComponent()
-    this.#sent.set(component, number)
-    if (number !== undefined) {
-      this.#received.set(number, component)
-      this.#own.add(number)
-    }
-    return number
-  }
-
-  componentOf(number: number): number {
+  receivedTime([number, time]: SentTime): { readonly component: number; readonly time: number } {
     const known = this.#received.get(number)
-    if (known !== undefined) return known
+    if (known !== undefined) return { component: known, time: Math.max(0, time - (this.#own.get(number) ?? 0)) }
     const component = this.components.beginOther()
     this.#received.set(number, component)
-    this.#sent.set(component, number)
-    return component
+    this.#sent.set(component, { number, since: 0 })
+    return { component, time }
+  }
+
+  /** This thread tells nothing any more. */
+  end(): void {
+    this.#isOver = true
+    sharedTimes.giveBack(this.#own.keys())
   }
 
   /** The clock of what happens before these epochs, with the epochs. */
   sent(epochs: readonly Epoch[]): SentClock {
     const times = new Map<number, number>()
-    const add = (component: number, time: number): number | undefined => {
-      const number = time === 0 ? undefined : this.numberOf(component)
-      if (number === undefined || time <= sharedTimes.done(number)) return undefined
+    const add = (component: number, at: number): void => {
+      const sent = at === 0 ? undefined : this.sentTime(component, at)
+      if (sent === undefined) return
+      const [number, time] = sent
+      if (time <= sharedTimes.done(number)) return
       times.set(number, Math.max(time, times.get(number) ?? 0))
-      return number
+      sharedTimes.setLatest(number, time)
     }
     for (const { component, time, clock } of epochs) {
-      const number = add(component, time)
-      if (number !== undefined) sharedTimes.setLatest(number, time)
+      add(component, time)
       clock.forEach((each, index) => {
         if (index !== component) add(index, each)
       })
@@ -116,24 +154,21 @@ export class SharedClocks implements OtherThreads {
   }
 
   received(clock: SentClock): VectorClock {
-    return dense(clock.map(([number, time]) => [this.componentOf(number), time]))
+    const times = clock.map((sent) => this.receivedTime(sent))
+    const result = new Array<number>(Math.max(0, ...times.map(({ component }) => component + 1))).fill(0)
+    for (const { component, time } of times) result[component] = time
+    return result
   }
 
   receivedOrder(order: SentOrder): readonly Epoch[] {
     if (order === 'all') return this.latest()
-    return order.map(([number, time]) => ({ component: this.componentOf(number), time, clock: [] }))
+    return order.map((sent) => ({ ...this.receivedTime(sent), clock: [] }))
   }
 
   read(mailbox: Mailbox): SentOrder {
     const order = mailbox.read() as SentOrder | undefined
     return order ?? []
   }
-}
-
-function dense(times: readonly (readonly [component: number, time: number])[]): VectorClock {
-  const clock = new Array<number>(Math.max(0, ...times.map(([component]) => component + 1))).fill(0)
-  for (const [component, time] of times) clock[component] = time
-  return clock
 }
 
 /** The order of work that several threads queue, by the mailboxes that it comes after, and those that it comes into. */
@@ -164,8 +199,8 @@ class StreamClock implements SharedOrder {
   #join(stream: TrackedStream): void {
     if (!this.after.some(({ isNews }) => isNews)) return
     for (const mailbox of this.after) {
-      const epochs = this.clocks.receivedOrder(this.clocks.read(mailbox))
-      stream.joinOthers(dense(epochs.map(({ component, time }) => [component, time])))
+      const order = this.clocks.read(mailbox)
+      stream.joinOthers(this.clocks.received(order === 'all' ? this.clocks.latestSent() : order))
     }
     // What was known to be done when they were told is not in them.
     stream.joinOthers(this.clocks.arrive())
@@ -183,7 +218,7 @@ class UnknownOrder implements SharedOrder {
   constructor(private readonly clocks: SharedClocks) {}
 
   arrive(stream: TrackedStream): void {
-    stream.joinOthers(dense(this.clocks.latest().map(({ component, time }) => [component, time])))
+    stream.joinOthers(this.clocks.received(this.clocks.latestSent()))
   }
 
   update(stream: TrackedStream, change: () => void): void {
@@ -194,6 +229,8 @@ class UnknownOrder implements SharedOrder {
 
 /** The records of an event that several threads use. */
 export class EventClock implements SharedRecords {
+  #isKnown = false
+
   constructor(
     private readonly clocks: SharedClocks,
     private readonly mailbox: Mailbox,
@@ -203,12 +240,18 @@ export class EventClock implements SharedRecords {
     return !this.mailbox.isClosed
   }
 
+  get isKnown(): boolean {
+    return this.#isKnown && watchedEra() !== undefined
+  }
+
   arrive(event: TrackedEvent): void {
     if (!this.mailbox.isNews) return
+    this.#isKnown = true
     exclusively(() => event.recordedElsewhere(this.clocks.receivedOrder(this.clocks.read(this.mailbox))))
   }
 
   recorded(epochs: readonly Epoch[]): void {
+    this.#isKnown = true
     exclusively(() => {
       if (!this.mailbox.write(this.clocks.sent(epochs))) this.mailbox.write('all')
     })

@@ -33,6 +33,8 @@ export interface SharedOrder {
 /** By which the sanitizers of several threads know an event's latest record. */
 export interface SharedRecords {
   readonly isOpen: boolean
+  /** Was each record seen, if there was any? */
+  readonly isKnown: boolean
   /** Gives the event what another thread has recorded. */
   arrive(event: TrackedEvent): void
   recorded(epochs: readonly Epoch[]): void
@@ -42,6 +44,8 @@ export interface SharedRecords {
 export interface OtherThreads {
   /** Lets JavaScript know what other threads know to be done, and returns that. */
   arrive(): VectorClock
+  /** What all threads have queued on blocking streams of a device. */
+  ofBlockingStreams(device: number): readonly Epoch[]
   /** Undefined if only this thread uses the stream. */
   orderOf(stream: TrackedStream): SharedOrder | undefined
 }
@@ -59,7 +63,7 @@ export class TrackedStream extends Component implements OperationStream {
   capture: Capture | undefined
   /** Of a stream that was shared by a token. */
   mailbox: Mailbox | undefined
-  /** Set if other threads may use it, or work of theirs comes before or after its own by the null stream's rules. */
+  /** Set if other threads may use it, or if work of theirs may come after it by the null stream's rules. */
   shared: SharedOrder | undefined
 
   constructor(
@@ -218,6 +222,12 @@ export interface BlockingStreams {
   readonly others: Set<Component>
 }
 
+/** The same, with the work of other threads. */
+export interface BlockingWork {
+  readonly nullStream: TrackedStream
+  readonly others: Iterable<Epoch>
+}
+
 /** So many streams are tracked before foreign ones are dropped for the first time. */
 const FIRST_STREAM_LOOK = 64
 
@@ -337,7 +347,15 @@ export class Streams {
     return this.#lookAgain(stream, stream.foreign, undefined)
   }
 
-  blockingOf(device: number): BlockingStreams {
+  blockingOf(device: number): BlockingWork {
+    const blocking = this.#blockingOf(device)
+    if (this.#others === undefined) return blocking
+    const { nullStream, others } = blocking
+    nullStream.shared?.arrive(nullStream)
+    return { nullStream, others: [...others, ...this.#others.ofBlockingStreams(device)] }
+  }
+
+  #blockingOf(device: number): BlockingStreams {
     const known = this.#blocking.get(device)
     if (known !== undefined) return known
     const handle = defaultStream(device, 0)
@@ -473,7 +491,7 @@ export class Streams {
 
   #isBlocking(stream: TrackedStream): void {
     stream.nonBlocking = false
-    if (!isNullStream(stream.handle)) this.blockingOf(stream.device).others.add(stream)
+    if (!isNullStream(stream.handle)) this.#blockingOf(stream.device).others.add(stream)
     this.#share(stream)
   }
 
@@ -516,7 +534,7 @@ export class Events {
   share(handle: EventHandle, shared: SharedRecords): void {
     const event = this.at(handle)
     event.shared = shared
-    if (event.epochs.length > 0) shared.recorded(event.epochs)
+    if (event.made || event.epochs.length > 0) shared.recorded(event.epochs)
   }
 
   created(handle: EventHandle, timing: boolean): void {
