@@ -8,11 +8,11 @@ import { Sanitizer, type SanitizerReport } from 'cuda-streams/sanitizer'
 import { onEveryBackend } from '../helpers/suite.js'
 import type { Workbench } from '../helpers/workbench.js'
 import type { Act, Reply, Shared } from './children/other-thread.js'
+import { everySecond } from './every-second.js'
 
 const BYTES = 4096
 
 class OtherThread implements AsyncDisposable {
-  reports: readonly SanitizerReport[] = []
   readonly #worker: Worker
   readonly #id: number
 
@@ -34,11 +34,15 @@ class OtherThread implements AsyncDisposable {
     await this.#ask({ act: 'take', shared })
   }
 
-  async #ask(request: { readonly act: Act; readonly shared?: Shared }): Promise<void> {
+  async reports(): Promise<readonly SanitizerReport[]> {
+    return this.#ask({ act: 'report' })
+  }
+
+  async #ask(request: { readonly act: Act; readonly shared?: Shared }): Promise<readonly SanitizerReport[]> {
     this.#worker.postMessage(request)
     const [reply] = (await once(this.#worker, 'message')) as [Reply]
     if ('failed' in reply) throw new Error(`in the other thread: ${reply.failed}`)
-    this.reports = reply.reports
+    return reply.reports
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -90,7 +94,7 @@ async function found(
     done: done.share(),
   })
   await program({ buffer, stream, ready, done, mine, other, sanitizer })
-  const result = { here: [...sanitizer.reports], there: other.reports, id: other.id }
+  const result = { here: [...sanitizer.reports], there: await other.reports(), id: other.id }
   await other.does('resolve', 'close')
   device.synchronize()
   return result
@@ -150,7 +154,7 @@ onEveryBackend('sanitizers of two threads', (bench) => {
     await other.takes({ buffer: buffer.share(), stream: stream.share(), ready, done })
     await other.does('read')
     assert.deepEqual(
-      other.reports.map(({ kind }) => kind),
+      (await other.reports()).map(({ kind }) => kind),
       ['race'],
     )
     await other.does('close')
@@ -197,7 +201,7 @@ onEveryBackend('sanitizers of two threads', (bench) => {
       ['use-after-free'],
     )
     assert.match(sanitizer.reports[0]?.first?.stack[0] ?? '', /writeThere .*other-thread/)
-    assert.deepEqual(other.reports, [])
+    assert.deepEqual(await other.reports(), [])
     await other.does('synchronize')
   })
 
@@ -296,6 +300,32 @@ onEveryBackend('sanitizers of two threads', (bench) => {
       })
     })
   }
+
+  const onSimulator: typeof it | undefined = bench.name === 'sim' ? it : undefined
+
+  onSimulator?.('know which elements a kernel of another thread has written', async () => {
+    for (const act of ['write elements 0, 2, 4 …', 'write elements 1, 3, 5 …'] as const) {
+      for (const isFirstHere of [true, false]) {
+        const { here, there } = await found(bench, async (scene) => {
+          const launch = (): void => {
+            const kernel = everySecond(bench.device)
+            scene.mine.launch(kernel, { grid: 1, block: BYTES / 8 }, scene.buffer, 0)
+          }
+          if (isFirstHere) launch()
+          await scene.other.does(act)
+          if (!isFirstHere) launch()
+          await scene.mine.finished()
+          await scene.other.does('await')
+        })
+        const expected = act === 'write elements 0, 2, 4 …' ? ['race'] : []
+        assert.deepEqual(
+          [...here, ...there].map(({ kind }) => kind),
+          expected,
+          `${act}, ${isFirstHere}`,
+        )
+      }
+    }
+  })
 
   it('take what comes after a wait for a promise for what may come after everything', async () => {
     await silent(bench, async (scene) => {

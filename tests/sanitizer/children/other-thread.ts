@@ -11,6 +11,7 @@ import {
   Stream,
 } from 'cuda-streams'
 import { Sanitizer, type SanitizerReport } from 'cuda-streams/sanitizer'
+import { everySecond } from '../every-second.js'
 
 export interface Shared {
   readonly buffer: SharedBuffer
@@ -28,6 +29,9 @@ export type Act =
   | 'read'
   | 'write'
   | 'write the second half'
+  /** By a kernel of which the simulator runs the code. */
+  | 'write elements 0, 2, 4 …'
+  | 'write elements 1, 3, 5 …'
   | 'wait for ready'
   | 'wait for the stream'
   | 'wait for the device'
@@ -46,6 +50,7 @@ export type Act =
   | 'hold'
   | 'resolve'
   | 'unwatch'
+  | 'report'
   | 'close'
 
 export interface Request {
@@ -90,6 +95,10 @@ function writeThere({ own, buffer }: Taken): void {
   own.fill(buffer, 2)
 }
 
+function launchThere({ own, buffer }: Taken, first: number): void {
+  own.launch(everySecond(buffer.device), { grid: 1, block: buffer.byteLength / 8 }, buffer, first)
+}
+
 async function answer({ act, shared }: Request): Promise<void> {
   if (act === 'watch') sanitizer = Sanitizer.start()
   if (act === 'unwatch') sanitizer?.stop()
@@ -99,6 +108,8 @@ async function answer({ act, shared }: Request): Promise<void> {
   if (act === 'read') readThere(taken)
   if (act === 'write') writeThere(taken)
   if (act === 'write the second half') own.fill(buffer.slice(buffer.byteLength / 2, buffer.byteLength / 2), 2)
+  if (act === 'write elements 0, 2, 4 …') launchThere(taken, 0)
+  if (act === 'write elements 1, 3, 5 …') launchThere(taken, 1)
   if (act === 'wait for ready') own.wait(ready)
   if (act === 'wait for the stream') own.wait(stream)
   if (act === 'wait for the device') own.wait(buffer.device)
@@ -128,7 +139,8 @@ async function answer({ act, shared }: Request): Promise<void> {
 if (!isMainThread) {
   parentPort?.on('message', (request: Request) => {
     answer(request).then(
-      () => parentPort?.postMessage({ reports: sanitizer?.reports ?? [] }),
+      // Kernels that have not run by then would count as what their launches say.
+      () => parentPort?.postMessage({ reports: request.act === 'report' ? (sanitizer?.reports ?? []) : [] }),
       (error: unknown) =>
         parentPort?.postMessage({ failed: error instanceof Error ? String(error.stack) : String(error) }),
     )
