@@ -1,14 +1,9 @@
 /** What the sanitizer of a thread exchanges with those of other threads: it begins when the first object is shared. */
 import { process } from '../base/node-modules.js'
 import { type EventHandle, isDefaultStream, type Pointer, type StreamHandle } from '../driver/driver.js'
-import {
-  Mailbox,
-  newWatchedObject,
-  unwatchedBegins,
-  type WatchedObject,
-  watchedObject,
-} from '../driver/watched-threads.js'
+import { newWatchedObject, unwatchedBegins, type WatchedObject, watchedObject } from '../driver/watched-threads.js'
 import type { HappensBefore } from './happens-before.js'
+import { Mailbox } from './mailboxes.js'
 import type { TakenStack } from './operations.js'
 import type { Region, Regions } from './regions.js'
 import { SharedRegion } from './shared-accesses.js'
@@ -44,7 +39,7 @@ export class Exchange {
     const known = this.#known(words)
     if (known !== undefined) return { ...known.watched, isKnown: true }
     const watched = newWatchedObject()
-    const mailbox = new Mailbox(watched.mailbox)
+    const mailbox = Mailbox.of(watched)
     this.#add(words, watched, mailbox)
     const [, kind, , handle = 0, byteLength = 0] = words
     if (kind === STREAM) this.order.streams.share(handle as StreamHandle, mailbox)
@@ -58,7 +53,7 @@ export class Exchange {
     const watched = watchedObject(given)
     if (watched === undefined || !this.#begin()) return false
     if (this.#known(words) !== undefined) return true
-    const mailbox = new Mailbox(watched.mailbox)
+    const mailbox = Mailbox.of(watched)
     this.#add(words, watched, mailbox)
     const [, kind, device = 0, handle = 0, byteLength = 0] = words
     if (kind === STREAM) {

@@ -4,7 +4,8 @@
  */
 import { type Components, type Epoch, NOWHERE, timeBefore, type VectorClock } from '../base/vector-clock.js'
 import { isNullStream } from '../driver/driver.js'
-import { exclusively, type Mailbox, mailboxesOfDevice, sharedTimes, watchedEra } from '../driver/watched-threads.js'
+import { watchedEra } from '../driver/watched-threads.js'
+import { exclusively, type Mailbox, mailboxesOfDevice, sharedTimes } from './mailboxes.js'
 import type { OtherThreads, SharedOrder, SharedRecords, TrackedEvent, TrackedStream } from './streams.js'
 
 /** A component and a time, in the numbers of all threads. */

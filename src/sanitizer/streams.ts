@@ -18,7 +18,7 @@ import {
 } from '../driver/driver.js'
 import { givenName, hasNames } from '../driver/stream-names.js'
 import type { Comparison, MemoryValue } from '../driver/values.js'
-import type { Mailbox } from '../driver/watched-threads.js'
+import type { Mailbox } from './mailboxes.js'
 import type { CapturedPlace, NodePlace, OperationStream, TakenStack } from './operations.js'
 import type { Region } from './regions.js'
 

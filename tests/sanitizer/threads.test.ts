@@ -57,6 +57,8 @@ interface Scene {
   readonly ready: Event
   readonly done: Event
   readonly mine: Stream
+  /** What the other thread has of them. */
+  readonly shared: Shared
   readonly other: OtherThread
   readonly sanitizer: Sanitizer
 }
@@ -69,14 +71,13 @@ interface Found {
 }
 
 interface SceneOptions {
-  readonly isWatched?: boolean
   readonly causal?: boolean
 }
 
 async function found(
   bench: Workbench,
   program: (scene: Scene) => void | Promise<void>,
-  { isWatched = true, causal = false }: SceneOptions = {},
+  { causal = false }: SceneOptions = {},
 ): Promise<Found> {
   const { device } = bench
   using sanitizer = Sanitizer.start({ device, causal })
@@ -86,14 +87,10 @@ async function found(
   using done = device.createEvent()
   using buffer = device.alloc(BYTES, { stream: mine })
   await using other = new OtherThread(bench.name)
-  if (isWatched) await other.does('watch')
-  await other.takes({
-    buffer: buffer.share(),
-    stream: stream.share(),
-    ready: ready.share(),
-    done: done.share(),
-  })
-  await program({ buffer, stream, ready, done, mine, other, sanitizer })
+  await other.does('watch')
+  const shared = { buffer: buffer.share(), stream: stream.share(), ready: ready.share(), done: done.share() }
+  await other.takes(shared)
+  await program({ buffer, stream, ready, done, mine, shared, other, sanitizer })
   const result = { here: [...sanitizer.reports], there: await other.reports(), id: other.id }
   await other.does('resolve', 'close')
   device.synchronize()
@@ -344,18 +341,25 @@ onEveryBackend('sanitizers of two threads', (bench) => {
   })
 
   it('report nothing of another thread while one has no sanitizer, since they do not see what that orders', async () => {
-    const bystander = async (scene: Scene): Promise<void> => {
+    for (const before of [[], ['watch']] as const) {
+      const { there } = await found(bench, async (scene) => {
+        await using bystander = new OtherThread(bench.name)
+        await bystander.does(...before)
+        await bystander.takes(scene.shared)
+        if (before.length > 0) await bystander.does('unwatch')
+        writeHere(scene)
+        scene.mine.record(scene.ready)
+        await bystander.does('wait for ready', 'record done')
+        await scene.other.does('wait for done', 'read')
+        await bystander.does('close')
+      })
+      assert.deepEqual(there, [])
+    }
+    const { there } = await found(bench, async (scene) => {
       writeHere(scene)
       await scene.other.does('read')
-    }
-    await silent(bench, bystander, { isWatched: false })
-    const { there } = await found(bench, bystander)
-    assert.equal(there.length, 1, 'what was shared with that one is closed: it no longer matters')
-    await silent(bench, async (scene) => {
-      writeHere(scene)
-      await scene.other.does('unwatch', 'read')
-      writeHere(scene)
     })
+    assert.equal(there.length, 1, 'what was shared with that one is closed: it no longer matters')
   })
 
   it('do not fix, but refuse what races with another thread', async () => {

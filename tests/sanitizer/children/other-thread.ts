@@ -33,6 +33,7 @@ export type Act =
   | 'write elements 0, 2, 4 …'
   | 'write elements 1, 3, 5 …'
   | 'wait for ready'
+  | 'wait for done'
   | 'wait for the stream'
   | 'wait for the device'
   | 'record done'
@@ -111,6 +112,7 @@ async function answer({ act, shared }: Request): Promise<void> {
   if (act === 'write elements 0, 2, 4 …') launchThere(taken, 0)
   if (act === 'write elements 1, 3, 5 …') launchThere(taken, 1)
   if (act === 'wait for ready') own.wait(ready)
+  if (act === 'wait for done') own.wait(done)
   if (act === 'wait for the stream') own.wait(stream)
   if (act === 'wait for the device') own.wait(buffer.device)
   if (act === 'record done') own.record(done)
