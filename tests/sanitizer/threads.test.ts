@@ -115,6 +115,8 @@ function readHere(bench: Workbench, { mine, buffer }: Scene): void {
 }
 
 onEveryBackend('sanitizers of two threads', (bench) => {
+  const onSimulator: typeof it | undefined = bench.name === 'sim' ? it : undefined
+
   it('find a read that does not wait for a write of another thread, with both lines', async () => {
     const { here, there, id } = await found(bench, async (scene) => {
       writeHere(scene)
@@ -200,6 +202,27 @@ onEveryBackend('sanitizers of two threads', (bench) => {
     assert.match(sanitizer.reports[0]?.first?.stack[0] ?? '', /writeThere .*other-thread/)
     assert.deepEqual(await other.reports(), [])
     await other.does('synchronize')
+  })
+
+  onSimulator?.('find a launch of a graph that uses memory which its thread has closed', async () => {
+    const { device } = bench
+    using sanitizer = Sanitizer.start({ device })
+    using mine = new Stream({ device })
+    using event = device.createEvent()
+    const buffer = device.alloc(BYTES, { stream: mine })
+    await using other = new OtherThread(bench.name)
+    await other.does('watch')
+    const [ready, done] = [event.share(), event.share()]
+    await other.takes({ buffer: buffer.share(), stream: mine.share(), ready, done })
+    await other.does('capture a write')
+    buffer.close()
+    await other.does('launch it')
+    const reports = await other.reports()
+    assert.deepEqual(
+      reports.map(({ kind, first }) => [kind, first?.what, first?.thread]),
+      [['use-after-free', 'free', 0]],
+    )
+    assert.deepEqual(sanitizer.reports, [])
   })
 
   it('find a race in a program that orders it by a message alone', async () => {
@@ -297,8 +320,6 @@ onEveryBackend('sanitizers of two threads', (bench) => {
       })
     })
   }
-
-  const onSimulator: typeof it | undefined = bench.name === 'sim' ? it : undefined
 
   onSimulator?.('know which elements a kernel of another thread has written', async () => {
     for (const act of ['write elements 0, 2, 4 …', 'write elements 1, 3, 5 …'] as const) {

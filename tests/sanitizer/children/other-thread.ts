@@ -4,6 +4,7 @@ import {
   Device,
   DeviceBuffer,
   Event,
+  type GraphExec,
   type PinnedBuffer,
   type SharedBuffer,
   type SharedEvent,
@@ -32,6 +33,9 @@ export type Act =
   /** By a kernel of which the simulator runs the code. */
   | 'write elements 0, 2, 4 …'
   | 'write elements 1, 3, 5 …'
+  /** By a graph, which keeps the address. */
+  | 'capture a write'
+  | 'launch it'
   | 'wait for ready'
   | 'wait for done'
   | 'wait for the stream'
@@ -73,6 +77,7 @@ interface Taken {
 
 let sanitizer: Sanitizer | undefined
 let taken: Taken | undefined
+let captured: GraphExec | undefined
 let resolve: () => void = () => {}
 
 function take({ buffer, stream, ready, done }: Shared): void {
@@ -111,6 +116,8 @@ async function answer({ act, shared }: Request): Promise<void> {
   if (act === 'write the second half') own.fill(buffer.slice(buffer.byteLength / 2, buffer.byteLength / 2), 2)
   if (act === 'write elements 0, 2, 4 …') launchThere(taken, 0)
   if (act === 'write elements 1, 3, 5 …') launchThere(taken, 1)
+  if (act === 'capture a write') captured = own.capture(() => own.fill(buffer, 2)).instantiate()
+  if (act === 'launch it' && captured !== undefined) own.launch(captured)
   if (act === 'wait for ready') own.wait(ready)
   if (act === 'wait for done') own.wait(done)
   if (act === 'wait for the stream') own.wait(stream)
