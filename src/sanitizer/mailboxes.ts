@@ -28,6 +28,9 @@ const MOST_DEVICES = 16
 const DEVICE_BYTES = 4096
 const DEVICES = SANITIZERS_BEGIN + 4 * WORDS
 
+/** Milliseconds. The lock is held for a millisecond at most, unless the thread was terminated meanwhile, which not every system shows. */
+const LONGEST_HELD = 2000
+
 const words = new Int32Array(memoryOfSanitizers, SANITIZERS_BEGIN, WORDS)
 
 /** The first word of an object's mailbox says whether it is open. */
@@ -95,11 +98,14 @@ export class Mailbox {
 /** Runs a function while no other thread runs one. */
 export function exclusively<R>(fn: () => R): R {
   const own = ownThread()
+  let began: number | undefined
   for (;;) {
     const holder = Atomics.compareExchange(words, LOCK, 0, own)
     if (holder === 0) break
     if (holder === own) return fn()
-    if (isGone(holder)) Atomics.compareExchange(words, LOCK, holder, 0)
+    began ??= performance.now()
+    const isLost = isGone(holder) || performance.now() - began > LONGEST_HELD
+    if (isLost && Atomics.compareExchange(words, LOCK, holder, 0) === holder) knowsLess()
   }
   try {
     return fn()
