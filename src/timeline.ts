@@ -14,6 +14,7 @@ export {
 } from './timeline/channels.js'
 export type { Calibration } from './timeline/event-records.js'
 export type { OperationKind } from './timeline/kinds.js'
+export { mergeTraces } from './timeline/merged-traces.js'
 export type { DeviceSummary, Stall, StallKind, StreamSummary, TimelineSummary } from './timeline/summary.js'
 export type { SvgOptions } from './timeline/svg.js'
 export type { IdleGap, TimelineCall, TimelineOperation, TimelineStream } from './timeline/timeline.js'

@@ -155,6 +155,12 @@ export class Components {
     return { component: this.#count - 1, time: 1, clock }
   }
 
+  /** Begins a component that stands for one of another thread: it has had no times. Returns its number. */
+  beginOther(): number {
+    this.#count += 1
+    return this.#count - 1
+  }
+
   end(component: Component): void {
     this.#ended.push(component)
   }

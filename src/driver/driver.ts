@@ -617,6 +617,16 @@ export interface SharingDriver {
   readRegistration(registration: number, key: number, simulated: unknown): readonly number[] | undefined
   /** Reports whether a registration that was read has been removed since, at the cost of a comparison. */
   watchRegistration(registration: number, key: number, simulated: unknown): { readonly hasEnded: boolean }
+  /**
+   * A sanitizer watches an object of this thread from now on that has these words. Returns what goes to the sanitizers of other threads
+   * with its token; undefined if there is no sanitizer.
+   */
+  watchShared(words: readonly [key: number, ...rest: number[]]): object | undefined
+  /**
+   * A sanitizer watches an object of another thread, of whose token `watched` is the result of `watchShared()`. False if there is no
+   * sanitizer, or none there.
+   */
+  watchReceived(words: readonly [key: number, ...rest: number[]], watched: unknown): boolean
 }
 
 // Work that streams are given

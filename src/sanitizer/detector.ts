@@ -19,6 +19,8 @@ import {
   touching,
 } from '../driver/driver.js'
 import type { Comparison, MemoryValue } from '../driver/values.js'
+import { watchedEra } from '../driver/watched-threads.js'
+import { Exchange } from './exchange.js'
 import { comesFromBefore, type Finding, type Findings, KEPT_VIEW, raceOf, WRITTEN_ARRAY } from './findings.js'
 import type { CapturedNodes, GraphInstance } from './graph-instances.js'
 import type { HappensBefore, HostFunctionPlace, RunningHostFunction } from './happens-before.js'
@@ -42,6 +44,8 @@ const ALONE = { region: undefined, awaited: undefined, fixed: undefined }
 
 export class Detector {
   readonly regions: Regions
+  /** What is shared with other threads. */
+  readonly exchange: Exchange
   readonly #fixer: Fixer
   readonly #views: PinnedViews
   /** On the simulator alone: comparing bytes takes longer than queueing a copy of them, and a GPU would wait for it. */
@@ -64,6 +68,7 @@ export class Detector {
     readonly stacks: Stacks,
   ) {
     this.regions = new Regions(order.pending, order.pendingWaits)
+    this.exchange = new Exchange(order, this.regions)
     order.readWord = (pointer, byteLength) => {
       const region = this.regions.at(pointer)
       return region.kind === 'device' ? undefined : { bytes: region.read(pointer, byteLength)?.slice() }
@@ -107,6 +112,7 @@ export class Detector {
     what: string,
     memory: readonly TouchedMemory[],
     kind: CheckedOperationKind = 'work',
+    launch?: ObservedLaunch,
   ): CheckedOperation | undefined {
     const stream = this.order.arriveAt(handle)
     const [main] = memory
@@ -121,6 +127,7 @@ export class Detector {
       return undefined
     }
     const operation = this.#operation(stream.advance(), stream, what, kind, stack, memory)
+    launch?.queued(operation)
     this.#touch(operation, stream)
     return operation
   }
@@ -246,6 +253,7 @@ export class Detector {
     const operation = launch.operation ?? this.#operation(at, undefined, what, 'work', stack, memory)
     operation.exact = exact
     operation.awaitsExact = false
+    for (const region of new Set(memory.map(({ pointer }) => this.regions.at(pointer)))) region.shared?.ran(operation)
     this.reportHeld(({ first, second }) => first?.operation.awaitsExact !== true && !second.operation.awaitsExact)
     const findings = mistakes.map(({ kind, message }) => aboutOne(kind, operation, message))
     for (const piece of exact ?? []) findings.push(...this.#undeclared(operation, piece))
@@ -256,10 +264,13 @@ export class Detector {
   reportHeld(isKnown: (finding: Finding) => boolean = () => true): void {
     if (this.#held.length === 0) return
     const held = this.#held
+    for (const { finding } of held) finding.region?.shared?.refresh()
     const known = held.filter(({ finding }) => isKnown(finding))
     this.#held = held.filter(({ finding }) => !isKnown(finding))
     for (const { operation, finding } of known) {
       const { first, second, start, end } = finding
+      // Nothing will tell what it touches, and a false report is worse than none.
+      if (first?.operation.other !== undefined && first.operation.awaitsExact) continue
       const areShared = first === undefined || meet(touchedBy(first), touchedBy(second), start, end)
       if (areShared) this.#found(operation, [finding], undefined, true)
     }
@@ -417,6 +428,7 @@ export class Detector {
       this.#look((exact) => (exact === undefined ? free : this.#exactly(free, exact)), memory, undefined)
     } finally {
       this.order.values.forget(region.start, region.end)
+      region.shared?.freed(free)
       this.regions.free(region, free)
     }
   }
@@ -429,11 +441,9 @@ export class Detector {
       const { pointer, byteLength, access } = piece
       if (byteLength === 0) continue
       const region = this.regions.at(pointer)
+      region.shared?.refresh()
       const freed = regions?.[index]?.freed ?? region.freed
-      const races =
-        freed === undefined
-          ? region.ranges.touch(operation, pointer, pointer + byteLength, access)
-          : [goneBy(freed, piece)]
+      const races = freed === undefined ? touched(region, operation, piece) : [goneBy(freed, piece)]
       if (races !== undefined) findings = [...findings, ...races.map((race) => raceOf(race, operation, access, region))]
       if (freed !== undefined) continue
       if (access !== 'in' && region.takesValues) this.order.values.overwritten(pointer, pointer + byteLength, operation)
@@ -488,13 +498,18 @@ export class Detector {
       )
       return
     }
-    // Work behind a promise that is not resolved yet may still come after this operation.
-    const comeBefore = ({ first, second }: Finding): boolean =>
-      [first, second].some((side) => side !== undefined && this.order.pendingWaits.comeBefore(side.operation))
-    if (findings.some(comeBefore)) {
+    // Work behind a promise that is not resolved yet may still come after this operation. Of work of another thread the order may not
+    // have been known all the time.
+    const isUnknown = ({ operation: { other } }: Finding['second']): boolean =>
+      other !== undefined && other.era !== watchedEra()
+    const isUndecided = ({ first, second }: Finding): boolean =>
+      [first, second].some(
+        (side) => side !== undefined && (this.order.pendingWaits.comeBefore(side.operation) || isUnknown(side)),
+      )
+    if (findings.some(isUndecided)) {
       this.#found(
         operation,
-        findings.filter((finding) => !comeBefore(finding)),
+        findings.filter((finding) => !isUndecided(finding)),
         fix,
       )
       return
@@ -519,7 +534,8 @@ export class Detector {
 
   /** Queues the missing waits before an operation that is about to happen, if that is the order the program meant. */
   #fix(operation: CheckedOperation, awaited: readonly CheckedOperation[], stream: TrackedStream | undefined): boolean {
-    const canBe = (other: CheckedOperation): boolean => other.kind !== 'free' && !comesFromBefore(other, operation)
+    const canBe = (other: CheckedOperation): boolean =>
+      other.kind !== 'free' && other.other === undefined && !comesFromBefore(other, operation)
     const streams = awaited.flatMap((other) => (other.stream !== undefined && canBe(other) ? [other.stream] : []))
     if (streams.length === 0 || streams.length < awaited.length) return false
     return stream === undefined ? this.#fixer.waitOnHost(streams) : this.#fixer.queueWaits(stream, streams)
@@ -605,8 +621,16 @@ const goneBy = (freed: CheckedOperation, { pointer, byteLength }: TouchedMemory)
   return { other: freed, access: 'out', start: pointer, end: pointer + byteLength }
 }
 
+/** Records that an operation touches memory, and returns its races. */
+function touched(region: Region, operation: CheckedOperation, piece: TouchedMemory): RacesFound {
+  const { pointer, byteLength, access } = piece
+  if (region.shared !== undefined) return region.shared.touch(operation, piece)
+  return region.ranges.touch(operation, pointer, pointer + byteLength, access)
+}
+
 /** The races of an operation that is not recorded. */
 function racesIn(region: Region, operation: CheckedOperation, piece: TouchedMemory): RacesFound {
+  region.shared?.refresh()
   const { pointer, byteLength, access } = piece
   const races = region.ranges.look(operation, pointer, pointer + byteLength, access)
   const all = region.freed === undefined ? races : [goneBy(region.freed, piece), ...(races ?? [])]

@@ -276,6 +276,8 @@ export interface ReportedOperation {
   readonly access: Access | undefined
   /** The stream's name, or `Stream(0x…)`; undefined for JavaScript outside of host functions. */
   readonly stream: string | undefined
+  /** The thread that did it (`threadId`), if that is another than the one which reports it. */
+  readonly thread: number | undefined
   /** Where the program queued it: its own lines, innermost first. Empty where stacks are not taken. */
   readonly stack: readonly string[]
   /** False: the stack is that of an earlier operation of this kind, on this stream and with this memory. */
@@ -379,6 +381,7 @@ function sideOf(
     what,
     access,
     stream: stream?.label,
+    thread: operation.other?.thread,
     stack: linesOf(stack),
     exactStack: stack?.exact ?? true,
     argument: kind === 'work' ? given?.argument : undefined,
@@ -438,8 +441,9 @@ function sideLines(which: string, side: ReportedOperation): string[] {
   const argument = side.argument === undefined ? '' : ` its argument ${side.argument}`
   const does = side.access === undefined ? '' : ` ${DOES[side.access]}${argument}`
   const on = side.stream === undefined ? ' in JavaScript' : ` on ${side.stream}`
+  const by = side.thread === undefined ? '' : ` by ${threadName(side.thread)}`
   const lines = [
-    `  ${which}${side.what}${does}${on}${side.exactStack ? '' : ' (the stack is that of an earlier operation of this kind)'}`,
+    `  ${which}${side.what}${does}${on}${by}${side.exactStack ? '' : ' (the stack is that of an earlier operation of this kind)'}`,
   ]
   lines.push(...side.stack.map((line) => `      ${line}`))
   const isInHostFunction = side.queuedAt.length > 0
@@ -453,6 +457,8 @@ function sideLines(which: string, side: ReportedOperation): string[] {
   if (made !== undefined && side.stream?.startsWith('Stream(0x')) lines.push(`    ${side.stream} was made ${made}`)
   return lines
 }
+
+const threadName = (thread: number): string => (thread === 0 ? 'the main thread' : `thread ${thread}`)
 
 /** The line that a program lacks. */
 function adviceFor({ kind, first, second, awaited, says }: Finding): string {
@@ -487,11 +493,18 @@ function orderingAdvice(
   const places = placesInOneLaunch(first, second)
   if (places !== undefined) return adviceWithinGraph(first, second, places)
   const before = `before ${placeOf(second)}`
-  const sentences: string[] = []
-  const open = awaited.filter(({ stream }) => stream?.closed !== true)
+  const sentences = awaited.flatMap(({ other, what }) => {
+    if (other === undefined) return []
+    const wait = to === undefined ? 'await theEvent.finished()' : `${to}.wait(theEvent)`
+    return [
+      `Let ${threadName(other.thread)} record an event after that ${what} and share it, and add \`${wait}\` ${before}.`,
+    ]
+  })
+  const ofThisThread = awaited.filter(({ other }) => other === undefined)
+  const open = ofThisThread.filter(({ stream }) => stream?.closed !== true)
   const waits = open.map(({ stream }) => waitFor(stream?.label, second))
   if (waits.length > 0) sentences.push(`Add ${waits.join(' and ')} ${before}.`)
-  for (const { stream } of awaited.filter((one) => !open.includes(one))) {
+  for (const { stream } of ofThisThread.filter((one) => !open.includes(one))) {
     const wait = to === undefined ? 'await done.finished()' : `${to}.wait(done)`
     const { label = '' } = stream ?? {}
     sentences.push(

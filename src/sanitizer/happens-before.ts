@@ -9,6 +9,7 @@ import { Continuations } from './continuations.js'
 import type { CapturedNodes, GraphInstance, LaunchOrder, NodeVisitor } from './graph-instances.js'
 import type { HostFunctionOrigin } from './operations.js'
 import { PendingHostFunctions, PendingWaits } from './pending.js'
+import { SharedClocks } from './shared-clocks.js'
 import { Capture, Events, Streams, type TrackedEvent, type TrackedStream } from './streams.js'
 
 export class HappensBefore implements LaunchOrder {
@@ -31,6 +32,9 @@ export class HappensBefore implements LaunchOrder {
   /** By stream, the latest launch there of an instance that is older than the sanitizer: its nodes are not known. */
   readonly #unknownLaunches = new Map<number, Epoch>()
 
+  /** Set once something is shared with other threads. */
+  #clocks: SharedClocks | undefined
+
   readonly values: Values
   readonly pendingWaits = new PendingWaits()
 
@@ -51,6 +55,20 @@ export class HappensBefore implements LaunchOrder {
     })
     this.#continuations = isCausal ? new Continuations(this.host, this.components.all) : undefined
     this.#continuations?.start()
+  }
+
+  /** Something is shared with other threads from now on. */
+  beginSharing(): SharedClocks {
+    if (this.#clocks === undefined) {
+      this.#clocks = new SharedClocks(this.components)
+      this.streams.beginSharing(this.#clocks)
+    }
+    return this.#clocks
+  }
+
+  /** What this thread does from now on, no other learns. */
+  endSharing(): void {
+    this.#clocks?.end()
   }
 
   /** To be called at the end. */
@@ -122,7 +140,7 @@ export class HappensBefore implements LaunchOrder {
     const stream = this.streams.at(streamHandle)
     const event = this.events.at(handle)
     const { captured } = event
-    const isWait = !event.made || event.epochs.length > 0 || captured !== undefined
+    const isWait = !isKnown(event) || event.epochs.length > 0 || captured !== undefined
     if (stream.capture !== undefined && external) stream.capture.put(stream, { kind: 'wait', event })
     else if (captured !== undefined) captured.joinAt(event, stream)
     else if (isWait) {
@@ -148,6 +166,7 @@ export class HappensBefore implements LaunchOrder {
     const release = this.#hold(this.arriveAt(handle))
     return () => {
       release()
+      this.#clocks?.arrive()
       this.streams.known(handle)?.join(this.host)
     }
   }
@@ -161,7 +180,8 @@ export class HappensBefore implements LaunchOrder {
   workOf(handle: StreamHandle): readonly Epoch[] {
     const stream = this.streams.at(handle)
     if (!isNullStream(stream.handle)) return stream.epochs()
-    return [stream, ...this.streams.blockingOf(stream.device).others].map((one) => one.epoch())
+    const { others } = this.streams.blockingOf(stream.device)
+    return [stream.epoch(), ...Array.from(others, (one) => (one instanceof Component ? one.epoch() : one))]
   }
 
   workOfEvent(handle: EventHandle): readonly Epoch[] {
@@ -169,7 +189,7 @@ export class HappensBefore implements LaunchOrder {
   }
 
   workOfDevice(device: number): readonly Epoch[] {
-    return this.streams.ofDevice(device).map((stream) => stream.epoch())
+    return [...this.streams.ofDevice(device).map((stream) => stream.epoch()), ...(this.#clocks?.latest() ?? [])]
   }
 
   /** JavaScript has waited for these epochs, or a query has answered that they are done. */
@@ -284,8 +304,12 @@ export class HappensBefore implements LaunchOrder {
 
   #areDone(epochs: readonly Epoch[]): void {
     for (const epoch of epochs) this.components.all.join(epoch)
-    this.pendingWaits.areDone(this.components.all)
+    const someAreOver = this.pendingWaits.areDone(this.components.all)
     this.streams.moreIsDone()
+    if (this.#clocks === undefined) return
+    // Another thread may have written the value that was awaited, behind work of its own.
+    if (someAreOver) for (const epoch of this.#clocks.latest()) this.host.join(epoch)
+    this.#clocks.tellDone()
   }
 
   /**
@@ -301,15 +325,20 @@ export class HappensBefore implements LaunchOrder {
   }
 
   /**
-   * What an event's latest record stands for. An event that other code records may stand for all work of foreign streams, and
-   * one that is older than the sanitizer for each launch of a graph that is older, too.
+   * What an event's latest record stands for. An event that other code records may stand for all work of foreign streams and of other
+   * threads, and one that is older than the sanitizer for each launch of a graph that is older, too.
    */
-  workOfRecord({ foreign, made, epochs }: TrackedEvent): readonly Epoch[] {
-    if (made || (!foreign && this.#unknownLaunches.size === 0)) return epochs
-    const theirs = foreign ? this.streams.foreign.map((stream) => stream.epoch()) : []
+  workOfRecord(event: TrackedEvent): readonly Epoch[] {
+    const { foreign, epochs } = event
+    if (isKnown(event) || (!foreign && this.#unknownLaunches.size === 0)) return epochs
+    const streams = foreign ? this.streams.foreign.map((stream) => stream.epoch()) : []
+    const theirs = foreign ? [...streams, ...(this.#clocks?.latest() ?? [])] : []
     return [...epochs, ...theirs, ...this.#unknownLaunches.values()]
   }
 }
+
+/** Were all records of the event seen? */
+const isKnown = ({ made, shared }: TrackedEvent): boolean => (shared === undefined ? made : shared.isKnown)
 
 const areBefore = (epochs: readonly Epoch[], later: Epoch): boolean => epochs.every((epoch) => isBefore(epoch, later))
 

@@ -66,6 +66,12 @@ export function isInOneTurn(one: CheckedOperation, other: CheckedOperation): boo
 const isAfter = ({ sequence }: CheckedOperation, since: number | undefined): boolean =>
   since !== undefined && sequence > since
 
+/** The thread that did an operation, and the time since which the sanitizers knew the order of all threads. */
+export interface OtherThread {
+  readonly thread: number
+  readonly era: number
+}
+
 /** One operation that touches memory, with its place in the happens-before order. All have one shape: there are many. */
 export class CheckedOperation implements Epoch {
   readonly component: number
@@ -80,6 +86,8 @@ export class CheckedOperation implements Epoch {
   exact: readonly TouchedMemory[] | undefined = undefined
   /** Will that be known? Until then only what it may touch is. */
   awaitsExact = false
+  /** Set if another thread did it. */
+  other: OtherThread | undefined = undefined
 
   constructor(
     at: Epoch,

@@ -47,9 +47,14 @@ export class PendingWaits {
     return () => void this.#pendingWaits.delete(at)
   }
 
-  /** Waits before work that is known to be done are over: JavaScript, or another process, has written the value. */
-  areDone(known: Epoch): void {
+  /**
+   * Waits before work that is known to be done are over: JavaScript, another thread, or another process has written the value. Returns
+   * true if there are any.
+   */
+  areDone(known: Epoch): boolean {
+    const { size } = this.#pendingWaits
     for (const hold of this.#pendingWaits) if (isBefore(hold, known)) this.#pendingWaits.delete(hold)
+    return this.#pendingWaits.size < size
   }
 
   /** Does the work happen after one of the waits? */

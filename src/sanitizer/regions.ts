@@ -5,6 +5,19 @@ import { type Access, type MemoryRows, type Pointer, type TouchedMemory, touchin
 import type { CheckedOperation, SampledSite, TakenStack } from './operations.js'
 import type { PendingHostFunctions, PendingWaits } from './pending.js'
 
+/** The accesses of all threads to memory that they share. */
+export interface SharedAccesses {
+  /** Does the thread that shared the memory have it still? */
+  readonly isOpen: boolean
+  /** Adds those of other threads to the region. */
+  refresh(): void
+  /** As `Ranges.touch()`, which other threads learn of. */
+  touch(operation: CheckedOperation, touched: TouchedMemory): RacesFound
+  freed(operation: CheckedOperation): void
+  /** It is known now what a kernel has touched. */
+  ran(operation: CheckedOperation): void
+}
+
 /** 'unknown': allocated before the sanitizer began, or by code that it cannot see. */
 export type RegionKind = 'device' | 'pinned' | 'foreign' | 'unknown'
 
@@ -21,6 +34,8 @@ export class Region {
   takesValues: boolean
   /** The operation that freed it. */
   freed: CheckedOperation | undefined
+  /** Set if several threads use it. */
+  shared: SharedAccesses | undefined
   // The following are made only where they are needed: a program may allocate for each frame.
   #scripts: Ranges | undefined
   /** For pinned memory: the buffer through which JavaScript sees it, and the offset of its first byte there. */
@@ -134,6 +149,20 @@ export class Regions {
     const region = new Region(kind, pointer, byteLength, this.pending, this.pendingWaits, this.#sitesOf(byteLength))
     this.#replace(region)
     return region
+  }
+
+  /** Memory that this thread shares with others. */
+  shared(pointer: Pointer, byteLength: number): Region {
+    const known = this.startingAt(pointer)
+    const isKnown = known !== undefined && known.end >= pointer + byteLength && known.shared === undefined
+    return isKnown ? known : this.allocated(pointer, byteLength, 'device')
+  }
+
+  /** Memory that another thread has shared. Nothing tells when it is freed, or is other memory. */
+  received(pointer: Pointer, byteLength: number): Region {
+    const closed = this.#regions.filter(({ shared }) => shared?.isOpen === false)
+    if (closed.length > MOST_REMEMBERED) for (const region of closed) this.#remove(region)
+    return this.allocated(pointer, byteLength, 'device')
   }
 
   /** Memory of another library was wrapped. Where it is wrapped twice, or in parts, it becomes one region. */
@@ -309,6 +338,13 @@ export class Ranges {
       return this.#with(old, operation, access, from, to)
     })
     return races
+  }
+
+  /** The operations that may still race with later ones, and are recorded for some bytes. */
+  operations(): Set<CheckedOperation> {
+    const all = [...this.#accesses.overlapping(0, Number.MAX_SAFE_INTEGER)].map(({ value }) => value)
+    const operations = all.flatMap(({ writes, reads, atomics }) => [...writes, ...reads, ...atomics])
+    return new Set(operations.sort((a, b) => a.sequence - b.sequence))
   }
 
   /** Returns what `touch()` would, but records nothing. */

@@ -132,7 +132,7 @@ export class SanitizerInterceptor implements Interceptor {
   #launch(work: QueuedKernel, what: string, memory: readonly TouchedMemory[]): void {
     const launch = new ObservedLaunch(this.detector, what, memory)
     this.next.queue({ ...work, comparesAll: true, observer: launch })
-    launch.queued(this.detector.work(work.stream, what, memory))
+    if (this.detector.work(work.stream, what, memory, 'work', launch) === undefined) launch.queued(undefined)
   }
 
   #callLibrary(work: QueuedLibraryCalls): void {
@@ -341,7 +341,7 @@ export class SanitizerInterceptor implements Interceptor {
     },
   }
 
-  /** Memory that several processes or threads use: there without a stream, and not known to be used by the others. */
+  /** Memory that processes share is there without a stream, and not known to be used by the others. */
   readonly sharing: Partial<SharingDriver> = {
     allocate: (byteLength, context) => {
       const pointer = this.next.sharing.allocate(byteLength, context)
@@ -357,6 +357,10 @@ export class SanitizerInterceptor implements Interceptor {
       }
       return { ...imported, close }
     },
+    watchShared: (words) => this.detector.exchange.share(words) ?? this.next.sharing.watchShared(words),
+    watchReceived: (words, watched) =>
+      this.detector.exchange.receive(words, watched, this.detector.stacks.take()) ||
+      this.next.sharing.watchReceived(words, watched),
   }
 
   readonly graphs: Partial<GraphDriver> = {

@@ -235,6 +235,7 @@ export class Sanitizer implements Disposable {
     this.#takeBack()
     this.#wrapped?.detector.reportHeld()
     this.#wrapped?.detector.order.stop()
+    this.#wrapped?.detector.exchange.stop()
     this.#wrapped?.unwrap()
     if (!atEnd.delete(this)) return
     if (atEnd.size === 0) listen('off')

@@ -1,5 +1,5 @@
 /** The streams and events of a driver, by their handles, and the captures that they are in. */
-import { Component, type Components, type Epoch, isBefore } from '../base/vector-clock.js'
+import { Component, type Components, type Epoch, isBefore, type VectorClock } from '../base/vector-clock.js'
 import { CapturedGraph, type CapturedNode } from '../driver/captured-graph.js'
 import {
   type ContextHandle,
@@ -18,8 +18,37 @@ import {
 } from '../driver/driver.js'
 import { givenName, hasNames } from '../driver/stream-names.js'
 import type { Comparison, MemoryValue } from '../driver/values.js'
+import type { Mailbox } from './mailboxes.js'
 import type { CapturedPlace, NodePlace, OperationStream, TakenStack } from './operations.js'
 import type { Region } from './regions.js'
+
+/** By which the sanitizers of several threads know the order of a stream that these threads use. */
+export interface SharedOrder {
+  /** Lets the stream's work come after what other threads have queued there. */
+  arrive(stream: TrackedStream): void
+  /** As `arrive()`; then makes a change that comes before what other threads queue later. */
+  update(stream: TrackedStream, change: () => void): void
+}
+
+/** By which the sanitizers of several threads know an event's latest record. */
+export interface SharedRecords {
+  readonly isOpen: boolean
+  /** Was each record seen, if there was any? */
+  readonly isKnown: boolean
+  /** Gives the event what another thread has recorded. */
+  arrive(event: TrackedEvent): void
+  recorded(epochs: readonly Epoch[]): void
+}
+
+/** What is known of other threads, once something is shared with one. */
+export interface OtherThreads {
+  /** Lets JavaScript know what other threads know to be done, and returns that. */
+  arrive(): VectorClock
+  /** What all threads have queued on blocking streams of a device. */
+  ofBlockingStreams(device: number): readonly Epoch[]
+  /** Undefined if only this thread uses the stream. */
+  orderOf(stream: TrackedStream): SharedOrder | undefined
+}
 
 export class TrackedStream extends Component implements OperationStream {
   name: string | undefined
@@ -32,6 +61,10 @@ export class TrackedStream extends Component implements OperationStream {
   unsure = false
   /** Set while its work is captured. */
   capture: Capture | undefined
+  /** Of a stream that was shared by a token. */
+  mailbox: Mailbox | undefined
+  /** Set if other threads may use it, or if work of theirs may come after it by the null stream's rules. */
+  shared: SharedOrder | undefined
 
   constructor(
     begin: Epoch,
@@ -54,6 +87,31 @@ export class TrackedStream extends Component implements OperationStream {
     return this.capture !== undefined
   }
 
+  override join(event: Epoch): void {
+    if (this.shared === undefined) super.join(event)
+    else if (!isBefore(event, this)) this.shared.update(this, () => super.join(event))
+  }
+
+  override joinClock(clock: VectorClock): boolean {
+    if (this.shared === undefined) return super.joinClock(clock)
+    let isNews = false
+    this.shared.update(this, () => {
+      isNews = super.joinClock(clock)
+    })
+    return isNews
+  }
+
+  override advance(): this {
+    if (this.shared === undefined) return super.advance()
+    this.shared.update(this, () => super.advance())
+    return this
+  }
+
+  /** Lets later work come after what other threads have queued. */
+  joinOthers(clock: VectorClock): void {
+    super.joinClock(clock)
+  }
+
   get label(): string {
     return this.name ?? addressOf(this.handle, this.nth)
   }
@@ -68,8 +126,9 @@ function addressOf(handle: StreamHandle, nth: number): string {
 
 /** The state of an event of CUDA's. */
 export class TrackedEvent {
-  /** What its latest record stands for; empty before the first. */
-  epochs: readonly Epoch[] = []
+  /** Set if other threads may use it. */
+  shared: SharedRecords | undefined
+  private latest: readonly Epoch[] = []
   /** The capture that the latest record was made in. */
   captured: Capture | undefined
   /** Each launch of a graph records it, or waits for it. */
@@ -83,6 +142,22 @@ export class TrackedEvent {
     /** Its records are work. */
     readonly timing: boolean,
   ) {}
+
+  /** What its latest record stands for; empty before the first. */
+  get epochs(): readonly Epoch[] {
+    return this.latest
+  }
+
+  set epochs(epochs: readonly Epoch[]) {
+    this.latest = epochs
+    this.shared?.recorded(epochs)
+  }
+
+  /** Another thread has made the latest record. */
+  recordedElsewhere(epochs: readonly Epoch[]): void {
+    this.latest = epochs
+    this.captured = undefined
+  }
 }
 
 /** Called at each launch of a host function. */
@@ -147,6 +222,12 @@ export interface BlockingStreams {
   readonly others: Set<Component>
 }
 
+/** The same, with the work of other threads. */
+export interface BlockingWork {
+  readonly nullStream: TrackedStream
+  readonly others: Iterable<Epoch>
+}
+
 /** So many streams are tracked before foreign ones are dropped for the first time. */
 const FIRST_STREAM_LOOK = 64
 
@@ -169,6 +250,7 @@ export class Streams {
   readonly #foreign = new RecentHandles<StreamHandle>()
   #foreignCount = 0
   #nextLook = FIRST_STREAM_LOOK
+  #others: OtherThreads | undefined
 
   /** `driver` is the next one behind the sanitizer. */
   constructor(
@@ -229,7 +311,35 @@ export class Streams {
     return stream
   }
 
+  /** Something is shared with other threads from now on. */
+  beginSharing(others: OtherThreads): void {
+    this.#others = others
+    for (const stream of this.#streams.values()) this.#share(stream)
+  }
+
+  /** The stream is shared by a token that has this mailbox. */
+  share(handle: StreamHandle, mailbox: Mailbox): void {
+    // All threads have the default streams, without a token.
+    if (isDefaultStream(handle)) return
+    const stream = this.at(handle)
+    stream.mailbox = mailbox
+    this.#share(stream)
+  }
+
+  #share(stream: TrackedStream): void {
+    const { shared } = stream
+    stream.shared = this.#others?.orderOf(stream)
+    if (shared === undefined || stream.mailbox !== undefined) stream.shared?.update(stream, () => {})
+  }
+
   at(handle: StreamHandle): TrackedStream {
+    const stream = this.#at(handle)
+    stream.shared?.arrive(stream)
+    this.#others?.arrive()
+    return stream
+  }
+
+  #at(handle: StreamHandle): TrackedStream {
     const stream = this.known(handle)
     if (stream === undefined) return this.#meet(handle)
     if (stream.capture !== undefined) this.#leaveIfOver(stream, stream.capture)
@@ -237,7 +347,15 @@ export class Streams {
     return this.#lookAgain(stream, stream.foreign, undefined)
   }
 
-  blockingOf(device: number): BlockingStreams {
+  blockingOf(device: number): BlockingWork {
+    const blocking = this.#blockingOf(device)
+    if (this.#others === undefined) return blocking
+    const { nullStream, others } = blocking
+    nullStream.shared?.arrive(nullStream)
+    return { nullStream, others: [...others, ...this.#others.ofBlockingStreams(device)] }
+  }
+
+  #blockingOf(device: number): BlockingStreams {
     const known = this.#blocking.get(device)
     if (known !== undefined) return known
     const handle = defaultStream(device, 0)
@@ -282,7 +400,8 @@ export class Streams {
   /** No call shows that other code destroys a stream. One whose work is known to be done is as good as a new one. */
   #forgetSome(): void {
     for (const stream of this.#streams.values()) {
-      const { ours, capture, handle, foreign } = stream
+      const { ours, capture, handle, foreign, mailbox } = stream
+      if (mailbox !== undefined && !mailbox.isClosed) continue
       if (ours || capture !== undefined || isDefaultStream(handle) || !this.#isDone(stream)) continue
       this.#end(stream)
       if (foreign) this.#foreign.add(handle)
@@ -372,7 +491,8 @@ export class Streams {
 
   #isBlocking(stream: TrackedStream): void {
     stream.nonBlocking = false
-    if (!isNullStream(stream.handle)) this.blockingOf(stream.device).others.add(stream)
+    if (!isNullStream(stream.handle)) this.#blockingOf(stream.device).others.add(stream)
+    this.#share(stream)
   }
 
   #start(handle: StreamHandle, device: number, facts: StreamFacts): TrackedStream {
@@ -387,6 +507,7 @@ export class Streams {
     this.#last = stream
     if (foreign) this.#foreignCount += 1
     if (!nonBlocking) this.#isBlocking(stream)
+    else this.#share(stream)
     return stream
   }
 }
@@ -407,6 +528,13 @@ export class Events {
 
   get count(): number {
     return this.#events.size
+  }
+
+  /** The event is shared from now on. */
+  share(handle: EventHandle, shared: SharedRecords): void {
+    const event = this.at(handle)
+    event.shared = shared
+    if (event.made || event.epochs.length > 0) shared.recorded(event.epochs)
   }
 
   created(handle: EventHandle, timing: boolean): void {
@@ -433,6 +561,12 @@ export class Events {
   }
 
   at(handle: EventHandle): TrackedEvent {
+    const event = this.#at(handle)
+    event.shared?.arrive(event)
+    return event
+  }
+
+  #at(handle: EventHandle): TrackedEvent {
     if (this.#last !== undefined && this.#lastHandle === handle) return this.#last
     const known = this.#events.get(handle)
     if (known === undefined && this.#events.size >= this.#nextLook) this.#forgetSome()
@@ -445,7 +579,8 @@ export class Events {
 
   /** No call shows that other code destroys an event. One whose records are done is as good as a new one. */
   #forgetSome(): void {
-    for (const [handle, { made, foreign, epochs, captured, inGraph }] of this.#events) {
+    for (const [handle, { made, foreign, epochs, captured, inGraph, shared }] of this.#events) {
+      if (shared?.isOpen) continue
       if (made || captured !== undefined || inGraph) continue
       if (!epochs.every((epoch) => isBefore(epoch, this.host))) continue
       this.destroyed(handle)

@@ -9,6 +9,7 @@ import { memoize } from '../base/memoize.js'
 import { process, threadId } from '../base/node-modules.js'
 import { Device, driverOf } from '../device.js'
 import type { Driver, EventHandle, StreamHandle } from '../driver/driver.js'
+import { sharingEnds, unwatchedBegins } from '../driver/watched-threads.js'
 
 type SharedKind = 'stream' | 'event' | 'buffer'
 
@@ -30,6 +31,8 @@ export interface SharedObject {
   readonly device: number
   /** On the simulator: memory in which the threads keep what they know of it. */
   readonly simulated?: object
+  /** If a sanitizer watches it: memory in which the sanitizers of the threads keep what they know of it. */
+  readonly watched?: object
 }
 
 /** The result of `stream.share()`: for `Stream.from()` in another thread. */
@@ -72,7 +75,17 @@ export interface SharedBuffer extends SharedObject {
 
 const MOST_KEY = 2 ** 48 - 1
 const KINDS: readonly SharedKind[] = ['stream', 'event', 'buffer']
-const COMMON = ['cudaStreams', 'driver', 'process', 'thread', 'key', 'registration', 'device', 'simulated'] as const
+const COMMON = [
+  'cudaStreams',
+  'driver',
+  'process',
+  'thread',
+  'key',
+  'registration',
+  'device',
+  'simulated',
+  'watched',
+] as const
 
 /** Numbers that say which object was shared, by its kind. Other threads compare a token with them. */
 type Facts = readonly number[]
@@ -100,7 +113,11 @@ export function register<K extends SharedKind>(
   if (known === undefined) {
     const key = process.getBuiltinModule('node:crypto').randomInt(1, MOST_KEY)
     const { driver, ordinal } = device
-    const registered = driverOf(device).sharing.register([key, KINDS.indexOf(kind), ordinal, ...facts])
+    const { sharing } = driverOf(device)
+    const words = [key, KINDS.indexOf(kind), ordinal, ...facts] as const
+    const registered = sharing.register(words)
+    const watched = sharing.watchShared(words)
+    if (watched === undefined) unwatchedBegins()
     const shared = {
       cudaStreams: kind,
       driver,
@@ -109,6 +126,7 @@ export function register<K extends SharedKind>(
       key,
       device: ordinal,
       ...registered,
+      ...(watched === undefined ? {} : { watched }),
     }
     known = { owner, device, shared, facts }
     registrations.set(impl, known)
@@ -125,6 +143,7 @@ export function unregister(impl: object): void {
   registrations.delete(impl)
   registrationsByKey.delete(known.shared.key)
   driverOf(known.device).sharing.unregister(known.shared.registration)
+  sharingEnds(known.shared.watched)
 }
 
 /** Does the value look like a result of `share()`? */
@@ -183,6 +202,9 @@ export function receive<T extends SharedObject, K extends keyof T>(
   const [whichKind = -1, whichDevice, ...facts] = words
   checkFact(kind, 'cudaStreams', KINDS[whichKind])
   checkFact(ordinal, 'device', whichDevice)
+  if (!sharing.watchReceived([key, ...words], claims.watched) && claims.watched !== undefined) {
+    unwatchedBegins(claims.watched)
+  }
   return {
     owner: undefined,
     device,

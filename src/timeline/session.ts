@@ -34,7 +34,8 @@ export class Session {
   readonly #from: number
   readonly #begin: number
   readonly #droppedBefore: number
-  readonly #epoch = Date.now() * 1e6
+  /** To the microsecond: numbers of this size are not more exact. */
+  readonly #epoch = Math.round((performance.timeOrigin + performance.now()) * 1000) * 1000
 
   /**
    * `device` is one that will be used, if one is known, and `limit` the most event records. With `everything`, the work of

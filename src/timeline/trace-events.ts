@@ -42,7 +42,7 @@ export interface TraceFile {
   readonly deviceProperties: readonly { readonly id: number; readonly name: string }[]
   /** How viewers write times. The events themselves have microseconds. */
   readonly displayTimeUnit: 'ms'
-  /** Nanoseconds since 1970 when the recording began, to the millisecond. */
+  /** Nanoseconds since 1970 when the recording began, to the microsecond. */
   readonly baseTimeNanoseconds: number
   /** Names this package and the driver. */
   readonly traceName: string

@@ -64,7 +64,13 @@ const IN_PART: Readonly<Record<string, string>> = {
 }
 /** What other functions of CUDA are called for on drivers of other ages. */
 const OF_ANY_AGE = ['conformance/graph-nodes', 'conformance/transfers']
-const OTHERS = ['processes/threads', 'processes/captures', 'driver/immediates']
+const OTHERS = [
+  'processes/threads',
+  'processes/captures',
+  'driver/immediates',
+  'sanitizer/threads',
+  'sanitizer/random-threads',
+]
 
 test('what is played in part there says so, with the reason', () => {
   const folder = fileOf('../conformance')

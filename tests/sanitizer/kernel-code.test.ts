@@ -5,6 +5,7 @@ import { type Device, type Module, Program, Stream } from 'cuda-streams'
 import { Sanitizer, type SanitizerReport } from 'cuda-streams/sanitizer'
 import { simulate } from 'cuda-streams/sim'
 import { lacksNvrtc } from '../helpers/nvrtc.js'
+import { everySecond } from './every-second.js'
 
 const SOURCE = `
 extern "C" __global__ void every_second(int* x, int first, int n) {
@@ -33,6 +34,25 @@ extern "C" __global__ void add(int* sum) { atomicAdd(sum, 1); }
 
 const N = 256
 const ONE = { grid: 1, block: N }
+
+it('a kernel does not race with a fill that came before it, of elements that it does not touch', async () => {
+  for (const element of [1, 2]) {
+    using simulation = simulate()
+    const [device] = simulation.devices
+    assert.ok(device)
+    using sanitizer = Sanitizer.start({ device })
+    using one = new Stream({ device })
+    using other = new Stream({ device })
+    const x = device.alloc(4 * N, { stream: one })
+    other.wait(one).fill(x.slice(4 * element, 4), 1)
+    one.launch(everySecond(device), { grid: 1, block: N / 2 }, x, 0).wait(other)
+    await device.finished()
+    assert.deepEqual(
+      sanitizer.reports.map(({ kind }) => kind),
+      element === 1 ? [] : ['race'],
+    )
+  }
+})
 
 describe('kernels of which the code runs', { skip: lacksNvrtc() }, () => {
   const found = async (

@@ -174,6 +174,14 @@ export class CudaSharing implements SharingDriver {
     return new RegistrationWatch(registration, key)
   }
 
+  watchShared(): undefined {
+    return undefined
+  }
+
+  watchReceived(): boolean {
+    return false
+  }
+
   #allocate(byteLength: number, context: ContextHandle): Block {
     const { library, memory } = this.parts
     const attempt = (): number => this.#in(context, () => library.cuMemAlloc_v2(memory.address, byteLength))

@@ -181,6 +181,14 @@ export class SimSharing implements SharingDriver {
     }
   }
 
+  watchShared(): undefined {
+    return undefined
+  }
+
+  watchReceived(): boolean {
+    return false
+  }
+
   /** Undefined where nothing can be shared: in a page, and in an exploration, which has one thread. */
   #share(words: readonly number[]) {
     const [, kind, ordinal = 0, handle = 0, , ready = 0] = words

@@ -1,0 +1,114 @@
+/** What the sanitizer of a thread exchanges with those of other threads: it begins when the first object is shared. */
+import { process } from '../base/node-modules.js'
+import { type EventHandle, isDefaultStream, type Pointer, type StreamHandle } from '../driver/driver.js'
+import { newWatchedObject, unwatchedBegins, type WatchedObject, watchedObject } from '../driver/watched-threads.js'
+import type { HappensBefore } from './happens-before.js'
+import { Mailbox } from './mailboxes.js'
+import type { TakenStack } from './operations.js'
+import type { Region, Regions } from './regions.js'
+import { SharedRegion } from './shared-accesses.js'
+import { EventClock } from './shared-clocks.js'
+
+/** The kinds of shared objects, by their numbers. */
+const [STREAM, EVENT] = [0, 1]
+/** At so many shared objects it is looked which of them were closed. */
+const FIRST_LOOK = 64
+
+interface Shared {
+  readonly watched: WatchedObject
+  readonly mailbox: Mailbox
+}
+
+/** The exchange of this thread: a second sanitizer would tell of each operation again. */
+let current: Exchange | undefined
+
+export class Exchange {
+  /** By kind, device and handle. */
+  readonly #shared = new Map<string, Shared>()
+  #nextLook = FIRST_LOOK
+  readonly #end = (): void => this.order.endSharing()
+
+  constructor(
+    private readonly order: HappensBefore,
+    private readonly regions: Regions,
+  ) {}
+
+  /** This thread shares an object. Undefined if another sanitizer of the thread watches what it shares. */
+  share(words: readonly number[]): WatchedObject | undefined {
+    if (!this.#begin()) return undefined
+    const known = this.#known(words)
+    if (known !== undefined) return { ...known.watched, isKnown: true }
+    const watched = newWatchedObject()
+    const mailbox = Mailbox.of(watched)
+    this.#add(words, watched, mailbox)
+    const [, kind, , handle = 0, byteLength = 0] = words
+    if (kind === STREAM) this.order.streams.share(handle as StreamHandle, mailbox)
+    else if (kind === EVENT) this.#shareEvent(handle as EventHandle, mailbox)
+    else this.#shareRegion(this.regions.shared(handle as Pointer, byteLength), mailbox)
+    return watched
+  }
+
+  /** This thread uses an object of another. False if no sanitizer watches it there. */
+  receive(words: readonly number[], given: unknown, made: TakenStack | undefined): boolean {
+    const watched = watchedObject(given)
+    if (watched === undefined || !this.#begin()) return false
+    if (this.#known(words) !== undefined) return true
+    const mailbox = Mailbox.of(watched)
+    this.#add(words, watched, mailbox)
+    const [, kind, device = 0, handle = 0, byteLength = 0] = words
+    if (kind === STREAM) {
+      if (isDefaultStream(handle as StreamHandle)) return true
+      // The handle may have been that of another stream before.
+      this.order.streams.wrapped(handle as StreamHandle, device, made)
+      this.order.streams.share(handle as StreamHandle, mailbox)
+    } else if (kind === EVENT) {
+      this.order.events.destroyed(handle as EventHandle)
+      this.#shareEvent(handle as EventHandle, mailbox)
+    } else this.#shareRegion(this.regions.received(handle as Pointer, byteLength), mailbox)
+    return true
+  }
+
+  /** From now on no sanitizer sees what this thread does with the objects. */
+  stop(): void {
+    if (current !== this) return
+    current = undefined
+    process.off('exit', this.#end)
+    this.#end()
+    for (const { watched } of this.#shared.values()) unwatchedBegins(watched)
+  }
+
+  #begin(): boolean {
+    if (current === undefined) {
+      current = this
+      process.once('exit', this.#end)
+    }
+    if (current === this) this.order.beginSharing()
+    return current === this
+  }
+
+  #known(words: readonly number[]): Shared | undefined {
+    const known = this.#shared.get(keyOf(words))
+    return known?.mailbox.isClosed ? undefined : known
+  }
+
+  #add(words: readonly number[], watched: WatchedObject, mailbox: Mailbox): void {
+    this.#shared.set(keyOf(words), { watched, mailbox })
+    if (this.#shared.size < this.#nextLook) return
+    for (const [key, { mailbox: each }] of this.#shared) if (each.isClosed) this.#shared.delete(key)
+    this.#nextLook = Math.max(FIRST_LOOK, 2 * this.#shared.size)
+  }
+
+  #shareEvent(handle: EventHandle, mailbox: Mailbox): void {
+    this.order.events.share(handle, new EventClock(this.order.beginSharing(), mailbox))
+  }
+
+  #shareRegion(region: Region, mailbox: Mailbox): void {
+    const { order, regions } = this
+    const parts = { clocks: order.beginSharing(), regions, pendingWaits: order.pendingWaits }
+    const shared = new SharedRegion(parts, mailbox, region)
+    region.shared = shared
+    shared.begin()
+  }
+}
+
+const keyOf = ([, kind, device, handle]: readonly number[]): string => `${kind} ${device} ${handle}`
