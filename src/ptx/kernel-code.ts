@@ -121,15 +121,20 @@ export class KernelCode {
   #generation = 0
   /** The launch that runs. */
   runTime: RunTime | undefined
+  /** The module's variables that the code uses, and where they lie. */
+  readonly variables = new Map<string, number>()
+  /** Other cores have tried to run blocks, and cannot: each needs what another one writes. */
+  runsAlone: boolean
 
   /** @throws ERR_UNSUPPORTED, ERR_COMPILATION, and OutOfMachineMemory */
   constructor(
     readonly program: KernelProgram,
     readonly memory: DeviceMemory,
     readonly options: CodeOptions,
-    private readonly addressOf: (name: string, decoded: Decoded) => bigint,
+    private readonly find: (name: string, decoded: Decoded) => bigint,
   ) {
     this.#fma = hasHardwareFma()
+    this.runsAlone = program.readsClock || program.reduces || program.waiting.size > 0
     if (options.recorded) memory.record()
     let instructions = 1
     for (const fn of program.functions.values()) instructions += fn.instructions
@@ -224,6 +229,12 @@ export class KernelCode {
 
   #blocks: WasmFunction | undefined
 
+  #addressOf(name: string, decoded: Decoded): bigint {
+    const address = this.find(name, decoded)
+    this.variables.set(name, Number(address))
+    return address
+  }
+
   #site(decoded: Decoded): { number: number; window: number; range: number } {
     let number = this.#siteOf.get(decoded)
     if (number === undefined) {
@@ -278,9 +289,9 @@ export class KernelCode {
       direct: (fn: PreparedFunction) =>
         once(`direct ${fn.fn.name}`, DIRECT_SIGNATURE, () => new FunctionWriter(context, fn, undefined).write()),
       directType: () => module.type(DIRECT_SIGNATURE),
-      addressOf: (name, decoded) => this.addressOf(name, decoded),
+      addressOf: (name, decoded) => this.#addressOf(name, decoded),
       residentAt: (name, decoded) => {
-        const block = this.memory.find(Number(this.addressOf(name, decoded)))
+        const block = this.memory.find(Number(this.#addressOf(name, decoded)))
         return block !== undefined && this.memory.makeResident(block) ? block.base : undefined
       },
       site: (decoded) => this.#site(decoded),
@@ -288,7 +299,7 @@ export class KernelCode {
     for (const stop of stops) {
       const index = module.declare(ENTRY_SIGNATURE, `e${stop.id}`)
       if (!program.stopsThreads) {
-        queue.push({ index: module.declare(BLOCKS_SIGNATURE, 'blocks'), write: () => writeBlocks(index) })
+        queue.push({ index: module.declare(BLOCKS_SIGNATURE, 'blocks'), write: () => writeBlocks(index, program) })
       }
       queue.push({ index, write: () => new FunctionWriter(context, stop.fn, stop).write() })
     }
@@ -564,7 +575,7 @@ function writeLookup(context: ModuleContext): Uint8Array {
 
 const BLOCKS_SIGNATURE: Signature = { parameters: [I, I, I], results: [] }
 
-function writeBlocks(entry: number): Uint8Array {
+function writeBlocks(entry: number, { hasLocalMemory, threadBytes }: KernelProgram): Uint8Array {
   const body = new FunctionBody(BLOCKS_SIGNATURE.parameters)
   const [block, threads, count] = [0, 1, 2]
   const [launch, next] = [body.local(I), body.local(I)]
@@ -581,6 +592,9 @@ function writeBlocks(entry: number): Uint8Array {
   }
   body.write(block, memory('i32.load', BLOCK.launch), set(launch))
   body.loop()
+  if (hasLocalMemory) {
+    body.write(block, memory('i32.load', BLOCK.frames), i32(0), threads, i32(threadBytes), 'i32.mul', 'memory.fill')
+  }
   body.write(block, i32(0), threads, call(entry), 'drop')
   countUp(BLOCK.smid, () => body.i32(MULTIPROCESSORS))
   body.op('drop')
