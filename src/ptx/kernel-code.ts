@@ -280,6 +280,7 @@ export class KernelCode {
         if (name === 'search') return once(name, SEARCH_SIGNATURE, writeSearch)
         if (name === 'lookup') return once(name, LOOKUP_SIGNATURE, () => writeLookup(context))
         if (name === 'initialised') return once(name, INITIALISED_SIGNATURE, writeInitialised)
+        if (name === 'mark') return once(name, MARK_SIGNATURE, writeMark)
         if (name === 'cover') return once(name, COVER_SIGNATURE, () => writeCover(context))
         if (name === 'phase') return once(name, PHASE_SIGNATURE, writePhase)
         const index = indices.get(name)
@@ -493,6 +494,39 @@ function writeInitialised(): Uint8Array {
   each(8, () => body.write(at, memory('i64.load'), i64(all), 'i64.and', i64(all), 'i64.ne'))
   each(1, () => body.write(at, memory('i32.load8_u'), i32(SHADOW.initialised), 'i32.and', 'i32.eqz'))
   body.i32(1)
+  return body.encode()
+}
+
+const MARK_SIGNATURE: Signature = { parameters: [I, I, 'i64'], results: [] }
+
+/** mark(shadow, bytes, bits): sets these bits in so many bytes; most of them have been set before. */
+function writeMark(): Uint8Array {
+  const body = new FunctionBody(MARK_SIGNATURE.parameters)
+  const [at, bytes, bits] = [0, 1, 2]
+  /** As long as there are so many bytes, in words of 8 or 1. */
+  const each = (width: number, word: number): void => {
+    const [load, store] = word === 8 ? ['i64.load', 'i64.store'] : ['i64.load8_u', 'i64.store8']
+    const words = Array.from({ length: width / word }, (_, index) => word * index)
+    body.block()
+    body.loop()
+    body.write(bytes, i32(width), 'i32.lt_u')
+    body.brIf(1)
+    for (const offset of words) body.write(at, memory(load ?? '', offset), ...(offset > 0 ? ['i64.and'] : []))
+    body.write(bits)
+    if (word === 1) body.write(i64(255n), 'i64.and', 'i64.and', bits, i64(255n), 'i64.and', 'i64.ne')
+    else body.write('i64.and', bits, 'i64.ne')
+    body.if()
+    for (const offset of words)
+      body.write(at, at, memory(load ?? '', offset), bits, 'i64.or', memory(store ?? '', offset))
+    body.end()
+    body.write(at, i32(width), 'i32.add', set(at), bytes, i32(width), 'i32.sub', set(bytes))
+    body.br(0)
+    body.end()
+    body.end()
+  }
+  each(32, 8)
+  each(8, 8)
+  each(1, 1)
   return body.encode()
 }
 

@@ -3,6 +3,8 @@
  * whether all of them, by all threads of the row, lie in one block and are aligned: then the threads need no checks.
  */
 import type { Decoded } from './decoding.js'
+import { SHADOW } from './layout.js'
+import type { RowGuard } from './row-guard.js'
 import { bitsOf, type Operand } from './syntax.js'
 import type { StridedRegister } from './uniform-registers.js'
 import type { ValueWriter } from './value-writer.js'
@@ -18,8 +20,12 @@ export interface RowRange {
   /** Of the offsets. */
   least: bigint
   most: bigint
-  /** Whether a load is among the accesses. */
+  /** Whether loads and stores are among the accesses. */
   reads: boolean
+  writes: boolean
+  /** Whether all threads make all of the accesses, and leave out no byte from the least to the last. */
+  isWhole: boolean
+  readonly offsets: bigint[]
   readonly window: number
   /** Has where the least of them would lie for %tid.x = 0. */
   readonly local: number
@@ -44,19 +50,43 @@ const RECORDED = { reach: 256n, stride: 4 }
 /** For fewer threads the checks of a row cost more than they save. */
 const FEWEST_THREADS = 4
 
+/** Whether a range of loads alone, or stores alone, has every byte, for as many threads as a row is checked for. */
+function hasNoGaps({ reads, writes, stride, bytes, offsets }: RowRange): boolean {
+  if (reads === writes || (stride !== 0 && Math.abs(stride) !== bytes)) return false
+  const reach = BigInt(bytes * (stride === 0 ? 1 : FEWEST_THREADS))
+  const sorted = [...offsets].sort((a, b) => (a < b ? -1 : 1))
+  return sorted.every((offset, at) => at === 0 || offset - (sorted[at - 1] ?? offset) <= reach)
+}
+
 export class RowRanges {
   readonly #ranges = new Map<string, RowRange>()
   readonly #rangeOf = new Map<Decoded, RowRange>()
   readonly #widened = new Map<string, Widened>()
 
-  /** @param instructions All that threads may carry out from the start of a row to their next stop. */
+  /** The code that is written is for rows whose whole ranges are marked. */
+  isMarked = false
+  readonly guard: RowGuard | undefined
+
+  /**
+   * @param instructions All that threads may carry out from the start of a row to their next stop.
+   * @param always Those that all threads carry out that pass the guard
+   */
   constructor(
     private readonly writer: ValueWriter,
     instructions: readonly Decoded[],
+    always: ReadonlySet<Decoded>,
+    guard: RowGuard | undefined,
   ) {
     if (instructions.length > MOST_INSTRUCTIONS) return
-    for (const decoded of instructions) this.#add(decoded)
+    // Guarded code is written three times.
+    if (instructions.length <= MOST_INSTRUCTIONS / 2) this.guard = guard
+    for (const decoded of instructions) this.#add(decoded, always.has(decoded) && this.guard === guard)
     if (this.#ranges.size > MOST_RANGES) this.#rangeOf.clear()
+    for (const range of this.#ranges.values()) range.isWhole &&= hasNoGaps(range)
+    for (const condition of this.guard?.conditions ?? []) {
+      if (condition.kind === 'uniform') continue
+      for (const { operand, stride } of condition.sides) this.#addWidened(operand, stride, condition.isSigned)
+    }
   }
 
   get isEmpty(): boolean {
@@ -67,7 +97,7 @@ export class RowRanges {
     return this.#rangeOf.get(decoded)
   }
 
-  #add(decoded: Decoded): void {
+  #add(decoded: Decoded, isAlways: boolean): void {
     const { meaning } = decoded.form
     const { T: type = 'b32', vec = 'v1', space = 'generic' } = decoded.modifiers
     const address = decoded.operands['a']
@@ -90,6 +120,9 @@ export class RowRanges {
       const most = offset > known.most ? offset : known.most
       if (most - least > (context.recorded ? RECORDED.reach : REACH)) return
       known.reads ||= isLoad
+      known.writes ||= !isLoad
+      known.isWhole &&= isAlways && decoded.instruction.guard === undefined
+      known.offsets.push(offset)
       known.least = least
       known.most = most
       this.#rangeOf.set(decoded, known)
@@ -99,7 +132,9 @@ export class RowRanges {
     const { range: window } = this.writer.context.site(decoded)
     const local = body.local('i32')
     const shadow = context.recorded ? body.local('i32') : undefined
-    const range = { address, bytes, stride, least: offset, most: offset, reads: isLoad, window, local, shadow }
+    const isWhole = isAlways && decoded.instruction.guard === undefined
+    const kind = { reads: isLoad, writes: !isLoad, isWhole, offsets: [offset] }
+    const range = { address, bytes, stride, least: offset, most: offset, ...kind, window, local, shadow }
     this.#ranges.set(key, range)
     this.#rangeOf.set(decoded, range)
   }
@@ -114,13 +149,17 @@ export class RowRanges {
       const source = operands[name]
       if (source === undefined) return true
       const strided = this.#stridedAt(source)
-      if (widens && strided !== undefined && source.kind === 'register') {
+      if (widens && strided !== undefined) {
         const type = (form.opcode === 'cvt' ? modifiers['S'] : modifiers['T']) ?? 's32'
-        const isSigned = type.startsWith('s')
-        this.#widened.set(`${source.register.id}/${isSigned}`, { operand: source, stride: strided.stride, isSigned })
+        this.#addWidened(source, strided.stride, type.startsWith('s'))
       }
       return this.#follow(source)
     })
+  }
+
+  #addWidened(operand: Operand, stride: number, isSigned: boolean): void {
+    if (stride === 0 || operand.kind !== 'register') return
+    this.#widened.set(`${operand.register.id}/${isSigned}`, { operand, stride, isSigned })
   }
 
   #stridedAt(operand: Operand): StridedRegister | undefined {
@@ -197,6 +236,59 @@ export class RowRanges {
     body.release('i32', span)
     body.release('i64', distance)
     body.release('i64', first)
+  }
+
+  /** Leaves on the stack whether the threads up to `end` all pass the guard, of a row that was checked. */
+  checkGuard(end: number): void {
+    const { body, thread } = this.writer
+    const [within, last] = [body.temporary('i32'), body.temporary('i32')]
+    body.write(i32(0), set(within), end, thread, 'i32.sub', i32(1), 'i32.sub', set(last))
+    body.block()
+    this.writer.atFirst(() => {
+      for (const condition of this.guard?.conditions ?? []) {
+        if (condition.kind === 'uniform') {
+          this.writer.push(condition.operand, 'pred')
+          body.brIf(0)
+          continue
+        }
+        const { relation, isSigned, sides } = condition
+        for (const atLast of sides.every(({ stride }) => stride === 0) ? [false] : [false, true]) {
+          for (const { operand, stride } of sides) {
+            this.writer.push(operand, isSigned ? 's32' : 'u32')
+            body.op(isSigned ? 'i64.extend_i32_s' : 'i64.extend_i32_u')
+            if (!atLast || stride === 0) continue
+            body.write(last, 'i64.extend_i32_u', i64(BigInt(stride)), 'i64.mul', 'i64.add')
+          }
+          body.op(`i64.${relation}_s`)
+          body.brIf(0)
+        }
+      }
+    })
+    body.write(i32(1), set(within))
+    body.end()
+    body.get(within)
+    body.release('i32', within)
+    body.release('i32', last)
+  }
+
+  /** Marks what all threads up to `end` access, of a row that was checked and passes the guard. */
+  mark(end: number): void {
+    this.isMarked = true
+    const { body, thread } = this.writer
+    const [x = 0] = this.writer.tids()
+    for (const { shadow, isWhole, stride, bytes, least, most, reads } of new Set(this.#rangeOf.values())) {
+      if (shadow === undefined || !isWhole) continue
+      const last = body.temporary('i32')
+      body.write(end, thread, 'i32.sub', i32(1), 'i32.sub', set(last))
+      body.write(shadow, x)
+      if (stride < 0) body.write(last, 'i32.add')
+      body.write(i32(stride), 'i32.mul', 'i32.add')
+      body.write(last, i32(Math.abs(stride)), 'i32.mul', i32(Number(most - least) + bytes), 'i32.add')
+      const bits = BigInt(reads ? SHADOW.read : SHADOW.written | SHADOW.initialised)
+      body.write(i64(0x0101010101010101n * bits))
+      body.call(this.writer.context.runtime('mark'))
+      body.release('i32', last)
+    }
   }
 
   /** Pushes where the least of a range lies for the thread that runs. */
