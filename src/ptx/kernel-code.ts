@@ -24,7 +24,18 @@ import {
 import { NUMBERS } from './numbers.js'
 import type { KernelProgram, PreparedFunction, Stop } from './program.js'
 import { DIRECT_SIGNATURE, ENTRY_SIGNATURE, type ModuleContext, writeHelper } from './value-writer.js'
-import { call, FunctionBody, i32, i64, ModuleBuilder, memory, type Signature, set, tee } from './wasm-encoder.js'
+import {
+  call,
+  EACH_BYTE,
+  FunctionBody,
+  i32,
+  i64,
+  ModuleBuilder,
+  memory,
+  type Signature,
+  set,
+  tee,
+} from './wasm-encoder.js'
 import { compileWasm, instantiateWasm, isValidWasm, type WasmFunction } from './web-assembly.js'
 
 /** What compiled code calls; bound to the launch that runs. */
@@ -149,6 +160,7 @@ export class KernelCode {
   /** Gives the memory of the code back. */
   close(): void {
     this.memory.release(this.windows)
+    for (const { at } of this.#pending) this.memory.release(at)
   }
 
   #bind(): Record<string, unknown> {
@@ -229,6 +241,22 @@ export class KernelCode {
 
   #blocks: WasmFunction | undefined
 
+  /** Sets the marks that rows of threads have left for later. */
+  settle(): void {
+    for (const { at, bits } of this.#pending) this.#settle?.(at, BigInt(bits) * EACH_BYTE)
+  }
+
+  #settle: WasmFunction | undefined
+  readonly #pending: { readonly at: number; readonly bits: number }[] = []
+
+  #newPending(bits: number): number {
+    const at = this.memory.allocate(PENDING_BYTES)
+    if (at === undefined) throw new OutOfMachineMemory('the code of a kernel')
+    this.memory.bytes.fill(0, at, at + PENDING_BYTES)
+    this.#pending.push({ at, bits })
+    return at
+  }
+
   #addressOf(name: string, decoded: Decoded): bigint {
     const address = this.find(name, decoded)
     this.variables.set(name, Number(address))
@@ -280,6 +308,7 @@ export class KernelCode {
         if (name === 'search') return once(name, SEARCH_SIGNATURE, writeSearch)
         if (name === 'lookup') return once(name, LOOKUP_SIGNATURE, () => writeLookup(context))
         if (name === 'initialised') return once(name, INITIALISED_SIGNATURE, writeInitialised)
+        if (name === 'note') return once(name, NOTE_SIGNATURE, () => writeNote(context.runtime('mark')))
         if (name === 'mark') return once(name, MARK_SIGNATURE, writeMark)
         if (name === 'cover') return once(name, COVER_SIGNATURE, () => writeCover(context))
         if (name === 'phase') return once(name, PHASE_SIGNATURE, writePhase)
@@ -296,6 +325,7 @@ export class KernelCode {
         return block !== undefined && this.memory.makeResident(block) ? block.base : undefined
       },
       site: (decoded) => this.#site(decoded),
+      pendingMarks: (bits) => this.#newPending(bits),
     }
     for (const stop of stops) {
       const index = module.declare(ENTRY_SIGNATURE, `e${stop.id}`)
@@ -315,9 +345,14 @@ export class KernelCode {
     for (let each = queue.pop(); each !== undefined; each = queue.pop()) module.define(each.index, each.write())
     if (program.addressed.size > 0) module.table(Array.from(table))
     else module.table([undefined])
+    if (indices.has('mark')) {
+      const mark = context.runtime('mark')
+      module.define(module.declare(SETTLE_SIGNATURE, 'settle'), writeSettle(mark))
+    }
     const { exports } = instantiateWasm(compileWasm(module.encode()), this.#imports)
     if (first) this.#shuffle = exports['shuffle']
     if (first) this.#blocks = exports['blocks']
+    this.#settle ??= exports['settle']
     for (const { id } of stops) {
       const compiled = exports[`e${id}`]
       if (compiled !== undefined) this.#entries[id] = asEntry(compiled)
@@ -475,7 +510,7 @@ const INITIALISED_SIGNATURE: Signature = { parameters: [I, I], results: [I] }
 function writeInitialised(): Uint8Array {
   const body = new FunctionBody(INITIALISED_SIGNATURE.parameters)
   const [at, bytes] = [0, 1]
-  const all = 0x0101010101010101n * BigInt(SHADOW.initialised)
+  const all = EACH_BYTE * BigInt(SHADOW.initialised)
   /** Goes on as long as there are so many bytes, and all of them were written. */
   const each = (width: number, load: () => void): void => {
     body.block()
@@ -527,6 +562,48 @@ function writeMark(): Uint8Array {
   each(32, 8)
   each(8, 8)
   each(1, 1)
+  return body.encode()
+}
+
+/** Rows of threads of a block that are checked as a whole have four threads at least. */
+const PENDING_BYTES = 256 * 8
+const NOTE_SIGNATURE: Signature = { parameters: [I, I, I, I, 'i64'], results: [] }
+
+/**
+ * note(pending, shadow, bytes, mayWait, bits): as mark(shadow, bytes, bits), but later if it may wait: mostly the same row of
+ * the next block goes on where this one ends, and then it is one long range.
+ */
+function writeNote(mark: number): Uint8Array {
+  const body = new FunctionBody(NOTE_SIGNATURE.parameters)
+  const [pending, shadow, bytes, mayWait, bits] = [0, 1, 2, 3, 4]
+  const [from, to, end] = [body.local(I), body.local(I), body.local(I)]
+  body.write(mayWait, 'i32.eqz')
+  body.if()
+  body.write(shadow, bytes, bits, call(mark), 'return')
+  body.end()
+  body.write(pending, memory('i32.load'), set(from), pending, memory('i32.load', 4), set(to))
+  body.write(shadow, bytes, 'i32.add', set(end), shadow, from, 'i32.ge_u', shadow, to, 'i32.le_u', 'i32.and')
+  body.if()
+  body.write(pending, to, end, to, end, 'i32.gt_u', 'select', memory('i32.store', 4), 'return')
+  body.end()
+  body.write(from, to, from, 'i32.sub', bits, call(mark))
+  body.write(pending, shadow, memory('i32.store'), pending, end, memory('i32.store', 4))
+  return body.encode()
+}
+
+const SETTLE_SIGNATURE: Signature = { parameters: [I, 'i64'], results: [] }
+
+/** settle(pending, bits): marks all that waits there. */
+function writeSettle(mark: number): Uint8Array {
+  const body = new FunctionBody(SETTLE_SIGNATURE.parameters)
+  const [pending, bits, end] = [0, 1, body.local(I)]
+  body.write(pending, i32(PENDING_BYTES), 'i32.add', set(end))
+  body.loop()
+  body.write(pending, memory('i32.load'), pending, memory('i32.load', 4), pending, memory('i32.load'), 'i32.sub', bits)
+  body.write(call(mark), pending, i64(0n), memory('i64.store'))
+  body.write(pending, i32(8), 'i32.add', tee(pending), end, 'i32.lt_u')
+  body.brIf(0)
+  body.end()
   return body.encode()
 }
 

@@ -308,6 +308,7 @@ export class KernelLaunch implements RunTime {
       this.close()
       throw this.#asFault(error)
     } finally {
+      this.code.settle()
       this.code.runTime = undefined
     }
     return 'done'

@@ -8,7 +8,7 @@ import type { RowGuard } from './row-guard.js'
 import { bitsOf, type Operand } from './syntax.js'
 import type { StridedRegister } from './uniform-registers.js'
 import type { ValueWriter } from './value-writer.js'
-import { i32, i64, memory, set, tee } from './wasm-encoder.js'
+import { call, EACH_BYTE, i32, i64, memory, set, tee } from './wasm-encoder.js'
 
 type Address = Extract<Operand, { kind: 'address' }>
 
@@ -20,12 +20,11 @@ export interface RowRange {
   /** Of the offsets. */
   least: bigint
   most: bigint
-  /** Whether loads and stores are among the accesses. */
-  reads: boolean
-  writes: boolean
+  /** The offsets of loads, and of stores. */
+  readonly reads: bigint[]
+  readonly writes: bigint[]
   /** Whether all threads make all of the accesses, and leave out no byte from the least to the last. */
   isWhole: boolean
-  readonly offsets: bigint[]
   readonly window: number
   /** Has where the least of them would lie for %tid.x = 0. */
   readonly local: number
@@ -50,12 +49,15 @@ const RECORDED = { reach: 256n, stride: 4 }
 /** For fewer threads the checks of a row cost more than they save. */
 const FEWEST_THREADS = 4
 
-/** Whether a range of loads alone, or stores alone, has every byte, for as many threads as a row is checked for. */
-function hasNoGaps({ reads, writes, stride, bytes, offsets }: RowRange): boolean {
-  if (reads === writes || (stride !== 0 && Math.abs(stride) !== bytes)) return false
+/** Whether loads and stores of a range, as far as it has them, access each of its bytes, by as few threads as a row is checked for. */
+function hasNoGaps({ reads, writes, stride, bytes, least, most }: RowRange): boolean {
+  if (stride !== 0 && Math.abs(stride) !== bytes) return false
   const reach = BigInt(bytes * (stride === 0 ? 1 : FEWEST_THREADS))
-  const sorted = [...offsets].sort((a, b) => (a < b ? -1 : 1))
-  return sorted.every((offset, at) => at === 0 || offset - (sorted[at - 1] ?? offset) <= reach)
+  return [reads, writes].every((offsets) => {
+    const sorted = [...offsets].sort((a, b) => (a < b ? -1 : 1))
+    const hasEnds = sorted.length === 0 || (sorted[0] === least && sorted.at(-1) === most)
+    return hasEnds && sorted.every((offset, at) => at === 0 || offset - (sorted[at - 1] ?? offset) <= reach)
+  })
 }
 
 export class RowRanges {
@@ -119,10 +121,9 @@ export class RowRanges {
       const least = offset < known.least ? offset : known.least
       const most = offset > known.most ? offset : known.most
       if (most - least > (context.recorded ? RECORDED.reach : REACH)) return
-      known.reads ||= isLoad
-      known.writes ||= !isLoad
+      if (isLoad) known.reads.push(offset)
+      else known.writes.push(offset)
       known.isWhole &&= isAlways && decoded.instruction.guard === undefined
-      known.offsets.push(offset)
       known.least = least
       known.most = most
       this.#rangeOf.set(decoded, known)
@@ -133,7 +134,7 @@ export class RowRanges {
     const local = body.local('i32')
     const shadow = context.recorded ? body.local('i32') : undefined
     const isWhole = isAlways && decoded.instruction.guard === undefined
-    const kind = { reads: isLoad, writes: !isLoad, isWhole, offsets: [offset] }
+    const kind = { reads: isLoad ? [offset] : [], writes: isLoad ? [] : [offset], isWhole }
     const range = { address, bytes, stride, least: offset, most: offset, ...kind, window, local, shadow }
     this.#ranges.set(key, range)
     this.#rangeOf.set(decoded, range)
@@ -219,7 +220,7 @@ export class RowRanges {
     body.brIf(1)
     body.write(first, i32(0), memory('i64.load', window), 'i64.sub', set(distance))
     body.end()
-    if (shadow !== undefined && range.reads) {
+    if (shadow !== undefined && range.reads.length > 0) {
       body.write(i32(0), memory('i32.load', window + 24), 'i32.eqz')
       body.if()
       body.write(distance, 'i32.wrap_i64', i32(0), memory('i32.load', window + 20), 'i32.add', span)
@@ -274,19 +275,25 @@ export class RowRanges {
   /** Marks what all threads up to `end` access, of a row that was checked and passes the guard. */
   mark(end: number): void {
     this.isMarked = true
-    const { body, thread } = this.writer
-    const [x = 0] = this.writer.tids()
-    for (const { shadow, isWhole, stride, bytes, least, most, reads } of new Set(this.#rangeOf.values())) {
+    const { body, context, thread } = this.writer
+    const [x = 0, y = 0, z = 0] = this.writer.tids()
+    for (const { shadow, isWhole, stride, bytes, least, most, reads, writes, window } of new Set(
+      this.#rangeOf.values(),
+    )) {
       if (shadow === undefined || !isWhole) continue
       const last = body.temporary('i32')
+      const isRead = reads.length > 0
+      const bits = (isRead ? SHADOW.read : 0) | (writes.length > 0 ? SHADOW.written | SHADOW.initialised : 0)
       body.write(end, thread, 'i32.sub', i32(1), 'i32.sub', set(last))
-      body.write(shadow, x)
+      body.write(z, this.writer.blockDimension(1), 'i32.mul', y, 'i32.add', i32(8), 'i32.mul')
+      body.write(i32(context.pendingMarks(bits)), 'i32.add', shadow, x)
       if (stride < 0) body.write(last, 'i32.add')
       body.write(i32(stride), 'i32.mul', 'i32.add')
       body.write(last, i32(Math.abs(stride)), 'i32.mul', i32(Number(most - least) + bytes), 'i32.add')
-      const bits = BigInt(reads ? SHADOW.read : SHADOW.written | SHADOW.initialised)
-      body.write(i64(0x0101010101010101n * bits))
-      body.call(this.writer.context.runtime('mark'))
+      // What counts as written only from now on must be seen at once; what is read does already.
+      if (isRead) body.i32(1)
+      else body.write(i32(0), memory('i32.load', window + 24))
+      body.write(i64(EACH_BYTE * BigInt(bits)), call(context.runtime('note')))
       body.release('i32', last)
     }
   }

@@ -141,6 +141,9 @@ export class ByteWriter {
 
 const scratch = new DataView(new ArrayBuffer(8))
 
+/** Times a byte: eight of them. */
+export const EACH_BYTE = 0x0101010101010101n
+
 /** An instruction with an immediate, for `FunctionBody.write`. */
 type Immediate = (body: FunctionBody) => void
 
