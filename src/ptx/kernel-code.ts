@@ -160,7 +160,7 @@ export class KernelCode {
   /** Gives the memory of the code back. */
   close(): void {
     this.memory.release(this.windows)
-    for (const { at } of this.#pending) this.memory.release(at)
+    for (const at of [...this.#pending.map((each) => each.at), ...this.#latest.values()]) this.memory.release(at)
   }
 
   #bind(): Record<string, unknown> {
@@ -244,16 +244,27 @@ export class KernelCode {
   /** Sets the marks that rows of threads have left for later. */
   settle(): void {
     for (const { at, bits } of this.#pending) this.#settle?.(at, BigInt(bits) * EACH_BYTE)
+    for (const at of this.#latest.values()) this.memory.bytes.fill(0, at, at + PENDING_BYTES)
   }
 
   #settle: WasmFunction | undefined
   readonly #pending: { readonly at: number; readonly bits: number }[] = []
 
-  #newPending(bits: number): number {
+  /** By their bits, where the latest marks lie. */
+  readonly #latest = new Map<number, number>()
+
+  #newPending(bits: number): { readonly waiting: number; readonly latest: number } {
+    const waiting = this.#zeros()
+    const latest = this.#latest.get(bits) ?? this.#zeros()
+    this.#pending.push({ at: waiting, bits })
+    this.#latest.set(bits, latest)
+    return { waiting, latest }
+  }
+
+  #zeros(): number {
     const at = this.memory.allocate(PENDING_BYTES)
     if (at === undefined) throw new OutOfMachineMemory('the code of a kernel')
     this.memory.bytes.fill(0, at, at + PENDING_BYTES)
-    this.#pending.push({ at, bits })
     return at
   }
 
@@ -559,7 +570,7 @@ function writeMark(): Uint8Array {
     body.end()
     body.end()
   }
-  each(32, 8)
+  each(64, 8)
   each(8, 8)
   each(1, 1)
   return body.encode()
@@ -567,15 +578,16 @@ function writeMark(): Uint8Array {
 
 /** Rows of threads of a block that are checked as a whole have four threads at least. */
 const PENDING_BYTES = 256 * 8
-const NOTE_SIGNATURE: Signature = { parameters: [I, I, I, I, 'i64'], results: [] }
+const NOTE_SIGNATURE: Signature = { parameters: [I, I, I, I, I, 'i64'], results: [] }
 
 /**
- * note(pending, shadow, bytes, mayWait, bits): as mark(shadow, bytes, bits), but later if it may wait: mostly the same row of
- * the next block goes on where this one ends, and then it is one long range.
+ * note(pending, latest, shadow, bytes, mayWait, bits): as mark(shadow, bytes, bits), but later if it may wait: mostly the same row of
+ * the next block goes on where this one ends, and then it is one long range. Rows that overlap, as those of a stencil, read the
+ * same: what was marked lately is not marked again.
  */
 function writeNote(mark: number): Uint8Array {
   const body = new FunctionBody(NOTE_SIGNATURE.parameters)
-  const [pending, shadow, bytes, mayWait, bits] = [0, 1, 2, 3, 4]
+  const [pending, latest, shadow, bytes, mayWait, bits] = [0, 1, 2, 3, 4, 5]
   const [from, to, end] = [body.local(I), body.local(I), body.local(I)]
   body.write(mayWait, 'i32.eqz')
   body.if()
@@ -586,7 +598,12 @@ function writeNote(mark: number): Uint8Array {
   body.if()
   body.write(pending, to, end, to, end, 'i32.gt_u', 'select', memory('i32.store', 4), 'return')
   body.end()
+  body.write(latest, from, i32(8), 'i32.shr_u', i32(255), 'i32.and', i32(8), 'i32.mul', 'i32.add', set(latest))
+  body.write(from, latest, memory('i32.load'), 'i32.lt_u', to, latest, memory('i32.load', 4), 'i32.gt_u', 'i32.or')
+  body.if()
   body.write(from, to, from, 'i32.sub', bits, call(mark))
+  body.write(latest, from, memory('i32.store'), latest, to, memory('i32.store', 4))
+  body.end()
   body.write(pending, shadow, memory('i32.store'), pending, end, memory('i32.store', 4))
   return body.encode()
 }
