@@ -93,8 +93,8 @@ const FIRST_BLOCKS = 16
 const SPREAD = { after: 4, least: 20 }
 /** Bytes that are copied to workers for each millisecond of the rest: what moves memory more than it computes is as fast on one core. */
 const MOST_BYTES = 200_000
-/** In all: each worker has a copy. */
-const MOST_COPIED = 2 ** 28
+/** In all: each worker has a copy, and as many bytes to record accesses. */
+const MOST_COPIED = 2 ** 29
 
 /** What a thread of a block in different states does. */
 const READY = 0
@@ -322,7 +322,7 @@ export class KernelLaunch implements RunTime {
     const { configuration, code } = this
     const blocks = memoryOf(this.#memory, configuration.parameters, code.variables.values())
     const byteLength = blocks?.reduce((sum, each) => sum + each.byteLength, 0) ?? Number.POSITIVE_INFINITY
-    if (blocks === undefined || byteLength > Math.min(MOST_COPIED, rest * MOST_BYTES)) return
+    if (blocks === undefined || byteLength > Math.min(MOST_COPIED / workers.count, rest * MOST_BYTES)) return
     const range = { begin: this.#finished, end: this.#end }
     const instructionLimit = this.#limit - this.#effort
     const task = taskFor(this.#memory, blocks, workers, range, {
