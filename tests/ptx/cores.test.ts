@@ -3,8 +3,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { KernelWorkers } from '../../src/driver/sim/launch-workers.js'
+import { Module, Stream } from '../../src/index.js'
 import { BlockMachine } from '../../src/ptx/block-machine.js'
 import type { BlockResult, BlockTask, BlockWorkers, WorkerKernel } from '../../src/ptx/block-workers.js'
+import { simulate } from '../../src/sim.js'
 import { Machine, type NumericArray, ptxOf, type TestLaunch } from './machine.js'
 
 /** data[i] becomes what so many rounds make of data[(i + shift) % count]; `table` is a variable of the module. */
@@ -224,4 +226,23 @@ test('threads of the system run blocks, from one launch to the next', async () =
     assert.deepEqual({ ...spread, runs: real.runs }, { ...alone, runs: expected }, `launch ${index}`)
   }
   real.close()
+})
+
+test('a simulation on two cores has the memory and the virtual time of one', async () => {
+  const run = async (cores: string): Promise<readonly unknown[]> => {
+    process.env['CUDA_STREAMS_SIM_CORES'] = cores
+    using simulation = simulate()
+    delete process.env['CUDA_STREAMS_SIM_CORES']
+    const [device] = simulation.devices
+    using stream = new Stream({ device })
+    using module = Module.load(new TextEncoder().encode(ROUNDS), { device })
+    const kernel = module.kernel('rounds', ['inout u32*', 'u32', 'u32', 'u32'])
+    using memory = stream.bufferFrom(data())
+    for (let launches = 0; launches < 4; launches++) {
+      stream.launch(kernel, SHAPE, memory, MANY, 0, COUNT)
+      await stream.finished()
+    }
+    return [await stream.download(memory, Uint32Array), simulation.now]
+  }
+  assert.deepEqual(await run('2'), await run('1'))
 })
