@@ -134,7 +134,7 @@ export class KernelCode {
   runTime: RunTime | undefined
   /** The module's variables that the code uses, and where they lie. */
   readonly variables = new Map<string, number>()
-  /** Other cores have tried to run blocks, and cannot: each needs what another one writes. */
+  /** Its blocks may need what others write, as the text says or as other cores have found. */
   runsAlone: boolean
 
   /** @throws ERR_UNSUPPORTED, ERR_COMPILATION, and OutOfMachineMemory */
