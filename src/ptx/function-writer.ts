@@ -8,6 +8,7 @@ import type { Decoded } from './decoding.js'
 import { InstructionWriter } from './instruction-writer.js'
 import { BLOCK, EXITED, FRAME, LOCAL_WINDOW, MIXED, SLICE, SPIN_TURNS } from './layout.js'
 import { functionCalledBy, mayWait, type PreparedFunction, type Stop } from './program.js'
+import { type RowGuard, rowGuardOf } from './row-guard.js'
 import { RowRanges } from './row-ranges.js'
 import { type Operand, ptxError, type Register } from './syntax.js'
 import { type ModuleContext, ValueWriter } from './value-writer.js'
@@ -29,6 +30,8 @@ export class FunctionWriter {
   readonly #fuel: number
   readonly #state: number
   /** Of an entry, where it adds up what its loops do. */
+  /** All threads pass it: its branch is not written. */
+  #passes: RowGuard | undefined
   #spent: number | undefined
   #loopWeights = new Map<number, LoopWeight>()
   #counts = false
@@ -165,6 +168,12 @@ export class FunctionWriter {
   ): void {
     const { body } = this.#values
     const { threadBytes } = this.context.program
+    const { frame, thread } = this.#values
+    const inRow = this.#values.row === undefined || states !== undefined ? undefined : body.local('i32')
+    const [x = 0] = inRow === undefined ? [] : this.#values.tids()
+    if (inRow !== undefined) body.write(x, end, thread, 'i32.sub', 'i32.add', set(inRow))
+    const reads = (): number => body.readsOf(frame) + body.readsOf(thread)
+    const before = reads()
     body.loop()
     this.#labels.push({ kind: 'threads', block: -1 })
     if (states !== undefined) {
@@ -187,35 +196,37 @@ export class FunctionWriter {
       const spent = this.#spent
       body.write(spent, i32(SLICE), this.#fuel, 'i32.sub', 'i64.extend_i32_s', 'i64.add', set(spent))
     }
-    body.write(
-      this.#values.frame,
-      i32(threadBytes),
-      'i32.add',
-      set(this.#values.frame),
-      this.#values.thread,
-      i32(1),
-      'i32.add',
-      set(this.#values.thread),
-    )
-    if (this.#values.row !== undefined) {
-      const [x = 0] = this.#values.tids()
-      body.write(x, i32(1), 'i32.add', set(x))
+    // Code that needs neither the number of its thread nor the frame counts %tid.x alone.
+    const isCounted = inRow === undefined || reads() !== before
+    if (isCounted) {
+      body.write(frame, i32(threadBytes), 'i32.add', set(frame), thread, i32(1), 'i32.add', set(thread))
     }
-    body.write(this.#values.thread, end, 'i32.lt_u')
+    if (this.#values.row !== undefined) {
+      const [tid = 0] = this.#values.tids()
+      body.write(tid, i32(1), 'i32.add', set(tid))
+    }
+    if (isCounted) body.write(thread, end, 'i32.lt_u')
+    else body.write(x, inRow, 'i32.lt_u')
     body.brIf(0)
     this.#labels.pop()
     body.end()
+    if (isCounted) return
+    body.write(frame, end, thread, 'i32.sub', i32(threadBytes), 'i32.mul', 'i32.add', set(frame), end, set(thread))
   }
 
   /** The accesses that can be checked for all threads of a row, if there are any. */
   #rangesOf({ block }: Stop): RowRanges | undefined {
     if (this.context.checked || this.#values.row === undefined) return undefined
-    const blocks = regionFrom(this.fn.flow, block).order.flatMap((id) => this.fn.flow.blocks[id] ?? [])
+    const { flow } = this.fn
+    const blocks = regionFrom(flow, block).order.flatMap((id) => flow.blocks[id] ?? [])
     // What is called may give memory back.
     const calls = ({ form }: Decoded): boolean => form.meaning.kind === 'code' && form.meaning.code === 'call'
     const instructions = blocks.flatMap((each) => each.instructions)
     if (instructions.some(calls) || blocks.some(({ terminator }) => terminator.kind === 'call')) return undefined
-    const ranges = new RowRanges(this.#values, instructions)
+    const guard = rowGuardOf(this.#values, flow, block)
+    const first = flow.blocks[block]?.instructions ?? []
+    const always = new Set([...first, ...(guard === undefined ? [] : (flow.blocks[guard.next]?.instructions ?? []))])
+    const ranges = new RowRanges(this.#values, instructions, always, guard)
     return ranges.isEmpty ? undefined : ranges
   }
 
@@ -229,7 +240,22 @@ export class FunctionWriter {
     body.if()
     this.#labels.push({ kind: 'other', block: -1 })
     this.#instructions.ranges = ranges
+    if (ranges.guard !== undefined) {
+      ranges.checkGuard(end)
+      body.if()
+      this.#labels.push({ kind: 'other', block: -1 })
+      this.#passes = ranges.guard
+    }
+    ranges.mark(end)
     threads()
+    ranges.isMarked = false
+    if (ranges.guard !== undefined) {
+      this.#passes = undefined
+      body.else()
+      threads()
+      this.#labels.pop()
+      body.end()
+    }
     this.#instructions.ranges = undefined
     body.else()
     threads()
@@ -439,6 +465,10 @@ export class FunctionWriter {
         this.#go(region, id, terminator.target, tasks)
         return
       case 'branch': {
+        if (this.#passes?.block === id) {
+          this.#go(region, id, terminator.next, tasks)
+          return
+        }
         this.#values.pushRegister(terminator.register)
         if (terminator.negated) body.op('i32.eqz')
         body.if()

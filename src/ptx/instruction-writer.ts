@@ -38,7 +38,8 @@ interface AccessGroup {
 const GROUP_REACH = 1n << 20n
 
 /** a * b + c where a * b is exact unless it is very small or large: then there is nothing to fuse. */
-const SCALED_SUM = `(let p (f64.mul a b) (if f64 (i32.and (f64.gt (f64.abs p) d:1e-280) (f64.lt (f64.abs p) d:1e+298))
+const SCALED_SUM = `(let p (f64.mul a b) (if f64
+  (i32.lt_u (i32.sub (i32.and (i32.wrap_i64 (i64.shr_u (i64.reinterpret_f64 p) 52L)) 2047) 100) 1900)
   (f64.add p c) ($fma64 a b c)))`
 
 type Space = 'generic' | 'global' | 'shared' | 'local' | 'parameter' | 'frame'
@@ -887,7 +888,7 @@ export class InstructionWriter {
     const address = this.#body.temporary('i32')
     const range = this.ranges?.of(decoded)
     if (range === undefined) throw new Error('This access lies in no range')
-    if (range.shadow !== undefined) {
+    if (range.shadow !== undefined && !(this.ranges?.isMarked && range.isWhole)) {
       const shadow = this.#body.temporary('i32')
       this.ranges?.pushShadow(range)
       this.#body.set(shadow)

@@ -24,7 +24,18 @@ import {
 import { NUMBERS } from './numbers.js'
 import type { KernelProgram, PreparedFunction, Stop } from './program.js'
 import { DIRECT_SIGNATURE, ENTRY_SIGNATURE, type ModuleContext, writeHelper } from './value-writer.js'
-import { call, FunctionBody, i32, i64, ModuleBuilder, memory, type Signature, set, tee } from './wasm-encoder.js'
+import {
+  call,
+  EACH_BYTE,
+  FunctionBody,
+  i32,
+  i64,
+  ModuleBuilder,
+  memory,
+  type Signature,
+  set,
+  tee,
+} from './wasm-encoder.js'
 import { compileWasm, instantiateWasm, isValidWasm, type WasmFunction } from './web-assembly.js'
 
 /** What compiled code calls; bound to the launch that runs. */
@@ -121,15 +132,20 @@ export class KernelCode {
   #generation = 0
   /** The launch that runs. */
   runTime: RunTime | undefined
+  /** The module's variables that the code uses, and where they lie. */
+  readonly variables = new Map<string, number>()
+  /** Its blocks may need what others write, as the text says or as other cores have found. */
+  runsAlone: boolean
 
   /** @throws ERR_UNSUPPORTED, ERR_COMPILATION, and OutOfMachineMemory */
   constructor(
     readonly program: KernelProgram,
     readonly memory: DeviceMemory,
     readonly options: CodeOptions,
-    private readonly addressOf: (name: string, decoded: Decoded) => bigint,
+    private readonly find: (name: string, decoded: Decoded) => bigint,
   ) {
     this.#fma = hasHardwareFma()
+    this.runsAlone = program.readsClock || program.reduces || program.waiting.size > 0
     if (options.recorded) memory.record()
     let instructions = 1
     for (const fn of program.functions.values()) instructions += fn.instructions
@@ -144,6 +160,7 @@ export class KernelCode {
   /** Gives the memory of the code back. */
   close(): void {
     this.memory.release(this.windows)
+    for (const at of [...this.#pending.map((each) => each.at), ...this.#latest.values()]) this.memory.release(at)
   }
 
   #bind(): Record<string, unknown> {
@@ -224,6 +241,39 @@ export class KernelCode {
 
   #blocks: WasmFunction | undefined
 
+  /** Sets the marks that rows of threads have left for later. */
+  settle(): void {
+    for (const { at, bits } of this.#pending) this.#settle?.(at, BigInt(bits) * EACH_BYTE)
+    for (const at of this.#latest.values()) this.memory.bytes.fill(0, at, at + PENDING_BYTES)
+  }
+
+  #settle: WasmFunction | undefined
+  readonly #pending: { readonly at: number; readonly bits: number }[] = []
+
+  /** By their bits, where the latest marks lie. */
+  readonly #latest = new Map<number, number>()
+
+  #newPending(bits: number): { readonly waiting: number; readonly latest: number } {
+    const waiting = this.#zeros()
+    const latest = this.#latest.get(bits) ?? this.#zeros()
+    this.#pending.push({ at: waiting, bits })
+    this.#latest.set(bits, latest)
+    return { waiting, latest }
+  }
+
+  #zeros(): number {
+    const at = this.memory.allocate(PENDING_BYTES)
+    if (at === undefined) throw new OutOfMachineMemory('the code of a kernel')
+    this.memory.bytes.fill(0, at, at + PENDING_BYTES)
+    return at
+  }
+
+  #addressOf(name: string, decoded: Decoded): bigint {
+    const address = this.find(name, decoded)
+    this.variables.set(name, Number(address))
+    return address
+  }
+
   #site(decoded: Decoded): { number: number; window: number; range: number } {
     let number = this.#siteOf.get(decoded)
     if (number === undefined) {
@@ -269,6 +319,8 @@ export class KernelCode {
         if (name === 'search') return once(name, SEARCH_SIGNATURE, writeSearch)
         if (name === 'lookup') return once(name, LOOKUP_SIGNATURE, () => writeLookup(context))
         if (name === 'initialised') return once(name, INITIALISED_SIGNATURE, writeInitialised)
+        if (name === 'note') return once(name, NOTE_SIGNATURE, () => writeNote(context.runtime('mark')))
+        if (name === 'mark') return once(name, MARK_SIGNATURE, writeMark)
         if (name === 'cover') return once(name, COVER_SIGNATURE, () => writeCover(context))
         if (name === 'phase') return once(name, PHASE_SIGNATURE, writePhase)
         const index = indices.get(name)
@@ -278,17 +330,18 @@ export class KernelCode {
       direct: (fn: PreparedFunction) =>
         once(`direct ${fn.fn.name}`, DIRECT_SIGNATURE, () => new FunctionWriter(context, fn, undefined).write()),
       directType: () => module.type(DIRECT_SIGNATURE),
-      addressOf: (name, decoded) => this.addressOf(name, decoded),
+      addressOf: (name, decoded) => this.#addressOf(name, decoded),
       residentAt: (name, decoded) => {
-        const block = this.memory.find(Number(this.addressOf(name, decoded)))
+        const block = this.memory.find(Number(this.#addressOf(name, decoded)))
         return block !== undefined && this.memory.makeResident(block) ? block.base : undefined
       },
       site: (decoded) => this.#site(decoded),
+      pendingMarks: (bits) => this.#newPending(bits),
     }
     for (const stop of stops) {
       const index = module.declare(ENTRY_SIGNATURE, `e${stop.id}`)
       if (!program.stopsThreads) {
-        queue.push({ index: module.declare(BLOCKS_SIGNATURE, 'blocks'), write: () => writeBlocks(index) })
+        queue.push({ index: module.declare(BLOCKS_SIGNATURE, 'blocks'), write: () => writeBlocks(index, program) })
       }
       queue.push({ index, write: () => new FunctionWriter(context, stop.fn, stop).write() })
     }
@@ -303,9 +356,14 @@ export class KernelCode {
     for (let each = queue.pop(); each !== undefined; each = queue.pop()) module.define(each.index, each.write())
     if (program.addressed.size > 0) module.table(Array.from(table))
     else module.table([undefined])
+    if (indices.has('mark')) {
+      const mark = context.runtime('mark')
+      module.define(module.declare(SETTLE_SIGNATURE, 'settle'), writeSettle(mark))
+    }
     const { exports } = instantiateWasm(compileWasm(module.encode()), this.#imports)
     if (first) this.#shuffle = exports['shuffle']
     if (first) this.#blocks = exports['blocks']
+    this.#settle ??= exports['settle']
     for (const { id } of stops) {
       const compiled = exports[`e${id}`]
       if (compiled !== undefined) this.#entries[id] = asEntry(compiled)
@@ -463,7 +521,7 @@ const INITIALISED_SIGNATURE: Signature = { parameters: [I, I], results: [I] }
 function writeInitialised(): Uint8Array {
   const body = new FunctionBody(INITIALISED_SIGNATURE.parameters)
   const [at, bytes] = [0, 1]
-  const all = 0x0101010101010101n * BigInt(SHADOW.initialised)
+  const all = EACH_BYTE * BigInt(SHADOW.initialised)
   /** Goes on as long as there are so many bytes, and all of them were written. */
   const each = (width: number, load: () => void): void => {
     body.block()
@@ -482,6 +540,87 @@ function writeInitialised(): Uint8Array {
   each(8, () => body.write(at, memory('i64.load'), i64(all), 'i64.and', i64(all), 'i64.ne'))
   each(1, () => body.write(at, memory('i32.load8_u'), i32(SHADOW.initialised), 'i32.and', 'i32.eqz'))
   body.i32(1)
+  return body.encode()
+}
+
+const MARK_SIGNATURE: Signature = { parameters: [I, I, 'i64'], results: [] }
+
+/** mark(shadow, bytes, bits): sets these bits in so many bytes; most of them have been set before. */
+function writeMark(): Uint8Array {
+  const body = new FunctionBody(MARK_SIGNATURE.parameters)
+  const [at, bytes, bits] = [0, 1, 2]
+  /** As long as there are so many bytes, in words of 8 or 1. */
+  const each = (width: number, word: number): void => {
+    const [load, store] = word === 8 ? ['i64.load', 'i64.store'] : ['i64.load8_u', 'i64.store8']
+    const words = Array.from({ length: width / word }, (_, index) => word * index)
+    body.block()
+    body.loop()
+    body.write(bytes, i32(width), 'i32.lt_u')
+    body.brIf(1)
+    for (const offset of words) body.write(at, memory(load ?? '', offset), ...(offset > 0 ? ['i64.and'] : []))
+    body.write(bits)
+    if (word === 1) body.write(i64(255n), 'i64.and', 'i64.and', bits, i64(255n), 'i64.and', 'i64.ne')
+    else body.write('i64.and', bits, 'i64.ne')
+    body.if()
+    for (const offset of words)
+      body.write(at, at, memory(load ?? '', offset), bits, 'i64.or', memory(store ?? '', offset))
+    body.end()
+    body.write(at, i32(width), 'i32.add', set(at), bytes, i32(width), 'i32.sub', set(bytes))
+    body.br(0)
+    body.end()
+    body.end()
+  }
+  each(64, 8)
+  each(8, 8)
+  each(1, 1)
+  return body.encode()
+}
+
+/** Rows of threads of a block that are checked as a whole have four threads at least. */
+const PENDING_BYTES = 256 * 8
+const NOTE_SIGNATURE: Signature = { parameters: [I, I, I, I, I, 'i64'], results: [] }
+
+/**
+ * note(pending, latest, shadow, bytes, mayWait, bits): as mark(shadow, bytes, bits), but later if it may wait: mostly the same row of
+ * the next block goes on where this one ends, and then it is one long range. Rows that overlap, as those of a stencil, read the
+ * same: what was marked lately is not marked again.
+ */
+function writeNote(mark: number): Uint8Array {
+  const body = new FunctionBody(NOTE_SIGNATURE.parameters)
+  const [pending, latest, shadow, bytes, mayWait, bits] = [0, 1, 2, 3, 4, 5]
+  const [from, to, end] = [body.local(I), body.local(I), body.local(I)]
+  body.write(mayWait, 'i32.eqz')
+  body.if()
+  body.write(shadow, bytes, bits, call(mark), 'return')
+  body.end()
+  body.write(pending, memory('i32.load'), set(from), pending, memory('i32.load', 4), set(to))
+  body.write(shadow, bytes, 'i32.add', set(end), shadow, from, 'i32.ge_u', shadow, to, 'i32.le_u', 'i32.and')
+  body.if()
+  body.write(pending, to, end, to, end, 'i32.gt_u', 'select', memory('i32.store', 4), 'return')
+  body.end()
+  body.write(latest, from, i32(8), 'i32.shr_u', i32(255), 'i32.and', i32(8), 'i32.mul', 'i32.add', set(latest))
+  body.write(from, latest, memory('i32.load'), 'i32.lt_u', to, latest, memory('i32.load', 4), 'i32.gt_u', 'i32.or')
+  body.if()
+  body.write(from, to, from, 'i32.sub', bits, call(mark))
+  body.write(latest, from, memory('i32.store'), latest, to, memory('i32.store', 4))
+  body.end()
+  body.write(pending, shadow, memory('i32.store'), pending, end, memory('i32.store', 4))
+  return body.encode()
+}
+
+const SETTLE_SIGNATURE: Signature = { parameters: [I, 'i64'], results: [] }
+
+/** settle(pending, bits): marks all that waits there. */
+function writeSettle(mark: number): Uint8Array {
+  const body = new FunctionBody(SETTLE_SIGNATURE.parameters)
+  const [pending, bits, end] = [0, 1, body.local(I)]
+  body.write(pending, i32(PENDING_BYTES), 'i32.add', set(end))
+  body.loop()
+  body.write(pending, memory('i32.load'), pending, memory('i32.load', 4), pending, memory('i32.load'), 'i32.sub', bits)
+  body.write(call(mark), pending, i64(0n), memory('i64.store'))
+  body.write(pending, i32(8), 'i32.add', tee(pending), end, 'i32.lt_u')
+  body.brIf(0)
+  body.end()
   return body.encode()
 }
 
@@ -564,7 +703,7 @@ function writeLookup(context: ModuleContext): Uint8Array {
 
 const BLOCKS_SIGNATURE: Signature = { parameters: [I, I, I], results: [] }
 
-function writeBlocks(entry: number): Uint8Array {
+function writeBlocks(entry: number, { hasLocalMemory, threadBytes }: KernelProgram): Uint8Array {
   const body = new FunctionBody(BLOCKS_SIGNATURE.parameters)
   const [block, threads, count] = [0, 1, 2]
   const [launch, next] = [body.local(I), body.local(I)]
@@ -581,6 +720,9 @@ function writeBlocks(entry: number): Uint8Array {
   }
   body.write(block, memory('i32.load', BLOCK.launch), set(launch))
   body.loop()
+  if (hasLocalMemory) {
+    body.write(block, memory('i32.load', BLOCK.frames), i32(0), threads, i32(threadBytes), 'i32.mul', 'memory.fill')
+  }
   body.write(block, i32(0), threads, call(entry), 'drop')
   countUp(BLOCK.smid, () => body.i32(MULTIPROCESSORS))
   body.op('drop')

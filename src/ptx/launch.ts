@@ -3,6 +3,7 @@
  * runs in slices, so that others can run between them.
  */
 import { outOfRange } from '../base/errors.js'
+import { type BlockWorkers, memoryOf, mergeInto, taskFor } from './block-workers.js'
 import { regionFrom } from './control-flow.js'
 import { type Decoded, describeInstruction } from './decoding.js'
 import { type DeviceBlock, type DeviceMemory, ENGINE_BEGIN, OutOfMachineMemory } from './device-memory.js'
@@ -15,6 +16,7 @@ import {
   EXITED,
   FRAME,
   LAUNCH,
+  type LaunchConfiguration,
   LOCAL_WINDOW,
   MIXED,
   MULTIPROCESSORS,
@@ -31,16 +33,6 @@ import { SharedRaces } from './shared-races.js'
 import { FAILURES } from './value-writer.js'
 import { Gathering, maskOperand, WARP_OPERATIONS } from './warp-operations.js'
 
-export interface LaunchConfiguration {
-  readonly grid: Triple
-  readonly block: Triple
-  readonly dynamicSharedBytes?: number
-  /** The parameters, each at the offset that the kernel's facts give. */
-  readonly parameters: Uint8Array
-  /** All blocks are resident at once, so that a barrier over the grid ends. */
-  readonly cooperative?: boolean
-}
-
 export interface LaunchOptions {
   /** Gets what kernels print. Default: it is dropped. */
   readonly print?: (text: string) => void
@@ -54,6 +46,10 @@ export interface LaunchOptions {
   readonly now?: () => number
   /** Gets what the checks find. Without it there are none, though the code be made for them. */
   readonly report?: (finding: KernelFinding) => void
+  /** Run blocks of a long launch, if that changes nothing but the time. Default: this thread runs all. */
+  readonly workers?: BlockWorkers | undefined
+  /** For %gridid. Default: a number of its own. */
+  readonly gridId?: bigint
 }
 
 /** Bytes `from` up to `to` of the machine's addresses. */
@@ -87,10 +83,18 @@ const DEFAULT_LIMIT = { least: 1e10, ofThread: 1e6, most: 2e11 }
 /** What it takes to stop threads and to let them go on, in instructions. */
 const STOP_EFFORT = 2000
 /** After how much another block, or another warp of the block, has its turn, though no loop within the code used up its own. */
-const TURN = { ofBlock: 2 ** 24, whereItMayWait: 2 ** 18 }
+const TURN = { ofBlock: 2 ** 28, whereItMayWait: 2 ** 18 }
 
-/** So many blocks run before anybody looks at the time. */
+/** So many blocks run before anybody looks at the time; fewer at first where workers may take over. */
 const MOST_BLOCKS = 256
+const FIRST_BLOCKS = 16
+
+/** Milliseconds that a launch has taken, and that the rest of it will take, before workers get it. */
+const SPREAD = { after: 4, least: 20 }
+/** Bytes that are copied to workers for each millisecond of the rest: what moves memory more than it computes is as fast on one core. */
+const MOST_BYTES = 200_000
+/** In all: each worker has a copy, and as many bytes to record accesses. */
+const MOST_COPIED = 2 ** 29
 
 /** What a thread of a block in different states does. */
 const READY = 0
@@ -174,9 +178,14 @@ export class KernelLaunch implements RunTime {
   #instructions = 0
   #stopped = 0
   readonly #turn: number
+  readonly #gridId: bigint
+  /** For other blocks, or it is a schedule's turn: then blocks go on in turns wherever a thread has used up its own. */
+  readonly #mayWait: boolean
+  #workers: BlockWorkers | undefined
+  /** Blocks up to this one are run here. */
+  #end: number
   /** Of the effort: when another block, or another warp of the block, has its turn. */
   #turnEnd = 0
-  #bytes = 0
   #reads = 0
   #slept = 0
   #pending: Pending | undefined
@@ -201,6 +210,7 @@ export class KernelLaunch implements RunTime {
     this.#memory = code.memory
     this.#threads = block[0] * block[1] * block[2]
     this.#total = grid[0] * grid[1] * grid[2]
+    this.#end = this.#total
     if (!(this.#threads > 0 && this.#threads <= 1024 && Number.isInteger(this.#threads)))
       throw outOfRange('block', '1 to 1024 threads', block.join('×'))
     if (!(this.#total > 0 && Number.isSafeInteger(this.#total)))
@@ -211,7 +221,9 @@ export class KernelLaunch implements RunTime {
     this.#sharedBytes = program.shared.usesReserved ? align(ownShared, 128) + RESERVED_SHARED_BYTES : ownShared
     const { least, ofThread, most } = DEFAULT_LIMIT
     this.#limit = options.instructionLimit ?? Math.min(most, least + ofThread * this.#threads * this.#total)
-    this.#turn = program.waiting.has(program.kernel.fn.name) ? TURN.whereItMayWait : TURN.ofBlock
+    const waits = program.waiting.has(program.kernel.fn.name)
+    this.#turn = waits ? TURN.whereItMayWait : TURN.ofBlock
+    this.#mayWait = waits || options.choose !== undefined
     const occupancy = Math.max(1, Math.floor(2048 / (32 * Math.ceil(this.#threads / 32))))
     this.#residentLimit = configuration.cooperative
       ? this.#total
@@ -219,6 +231,9 @@ export class KernelLaunch implements RunTime {
     this.#cells = this.#allocate(LAUNCH.parameters + program.parameters.byteLength)
     KernelLaunch.#workspaces = (KernelLaunch.#workspaces + 1) % 65536
     this.#workspace = ENGINE_BEGIN + 256 * KernelLaunch.#workspaces
+    this.#gridId = options.gridId ?? BigInt(KernelLaunch.#workspaces)
+    const { choose, workers } = options
+    if (choose === undefined && !configuration.cooperative && !code.runsAlone) this.#workers = workers
     // It changes the table of blocks, which launches without a barrier over the grid leave as it is.
     if (configuration.cooperative) this.#memory.add(this.#workspace, 256, { initialised: true })
     this.#writeCells(dynamicSharedBytes)
@@ -243,7 +258,7 @@ export class KernelLaunch implements RunTime {
     view.setInt32(at + LAUNCH.dynamicShared, dynamicSharedBytes, true)
     view.setInt32(at + LAUNCH.totalShared, this.code.program.shared.staticBytes + dynamicSharedBytes, true)
     view.setInt32(at + LAUNCH.reservedShared, this.#sharedBytes - RESERVED_SHARED_BYTES, true)
-    view.setBigUint64(at + LAUNCH.gridId, BigInt(KernelLaunch.#workspaces), true)
+    view.setBigUint64(at + LAUNCH.gridId, this.#gridId, true)
     // A barrier over the grid finds its workspace in the environment, and only a cooperative launch has one.
     const workspace = this.configuration.cooperative ? this.#workspace : 0
     view.setInt32(at + LAUNCH.envreg1, Math.floor(workspace / 2 ** 32), true)
@@ -259,25 +274,79 @@ export class KernelLaunch implements RunTime {
    */
   run(budget = Number.POSITIVE_INFINITY): 'done' | 'more' {
     if (this.#closed) return 'done'
-    const until = this.#instructions + budget
+    if (this.#advance(this.#instructions + budget) === 'more') return 'more'
+    this.close()
+    return 'done'
+  }
+
+  /** Runs these blocks and no others. Throws as `run` does. */
+  runBlocks(begin: number, end: number): void {
+    this.#started = begin
+    this.#finished = begin
+    this.#end = end
+    this.#advance(Number.POSITIVE_INFINITY)
+  }
+
+  #advance(until: number): 'done' | 'more' {
     this.code.runTime = this
     try {
       this.#memory.updateTable()
       this.code.renewWindows()
-      while (this.#finished < this.#total) {
-        if (this.#runsThrough) this.#runBlocks(until)
+      const clock = this.#workers && { start: performance.now(), finished: this.#finished, blocks: FIRST_BLOCKS }
+      while (this.#finished < this.#end) {
+        if (this.#runsThrough) this.#runSeveral(until, clock?.blocks ?? MOST_BLOCKS)
         else this.#step()
         if (this.#effort > this.#limit) this.#endless()
-        if (this.#instructions >= until && this.#finished < this.#total) return 'more'
+        if (this.#instructions >= until && this.#finished < this.#end) return 'more'
+        if (clock !== undefined && this.#workers !== undefined && this.#resident.length === 0) {
+          const spent = performance.now() - clock.start
+          if (spent >= SPREAD.after) this.#spread(this.#workers, spent / (this.#finished - clock.finished))
+          else clock.blocks = Math.min(MOST_BLOCKS, 2 * clock.blocks)
+        }
       }
     } catch (error) {
       this.close()
       throw this.#asFault(error)
     } finally {
+      this.code.settle()
       this.code.runTime = undefined
     }
-    this.close()
     return 'done'
+  }
+
+  /** Lets workers run the blocks that have not started, if that is worth it; a block takes so many milliseconds. */
+  #spread(workers: BlockWorkers, milliseconds: number): void {
+    const rest = (this.#end - this.#finished) * milliseconds
+    if (rest < SPREAD.least || !workers.isReady()) return
+    this.#workers = undefined
+    const { configuration, code } = this
+    const blocks = memoryOf(this.#memory, configuration.parameters, code.variables.values())
+    const byteLength = blocks?.reduce((sum, each) => sum + each.byteLength, 0) ?? Number.POSITIVE_INFINITY
+    if (blocks === undefined || byteLength > Math.min(MOST_COPIED / workers.count, rest * MOST_BYTES)) return
+    const range = { begin: this.#finished, end: this.#end }
+    const instructionLimit = this.#limit - this.#effort
+    const task = taskFor(this.#memory, blocks, workers, range, {
+      configuration,
+      gridId: this.#gridId,
+      instructionLimit,
+    })
+    const results = task && workers.run(task)
+    const sum = (name: 'instructions' | 'stops'): number => results?.reduce((all, each) => all + each[name], 0) ?? 0
+    const [instructions, stops] = [sum('instructions'), sum('stops')]
+    const fits = instructions + STOP_EFFORT * stops <= instructionLimit
+    if (results === undefined || !fits || !mergeInto(this.#memory, results)) {
+      code.runsAlone = true
+      return
+    }
+    this.#instructions += instructions
+    this.#stopped += stops
+    this.#started = this.#end
+    this.#finished = this.#end
+  }
+
+  /** What it took so far. */
+  get effort(): { readonly instructions: number; readonly stops: number } {
+    return { instructions: this.#instructions, stops: this.#stopped }
   }
 
   /** What WebAssembly itself throws becomes a fault of the kernel. */
@@ -304,13 +373,14 @@ export class KernelLaunch implements RunTime {
 
   get statistics(): LaunchStatistics {
     const threads = this.#threads * this.#finished
-    return { instructions: this.#instructions, bytes: this.#bytes, blocks: this.#finished, threads }
+    const bytes = this.#instructions * this.#bytesPerInstruction()
+    return { instructions: this.#instructions, bytes, blocks: this.#finished, threads }
   }
 
   // Blocks --------------------------------------------------------------------------------------------------------------
 
   #canStart(): boolean {
-    return this.#started < this.#total && this.#resident.length < this.#residentLimit
+    return this.#started < this.#end && this.#resident.length < this.#residentLimit
   }
 
   /** Lets one block run until it is over or its threads wait for others. */
@@ -340,7 +410,10 @@ export class KernelLaunch implements RunTime {
     if (resident.arrived.size > 0) resident.arrived.clear()
     resident.races = undefined
     this.#place(resident, this.#started++)
-    if (this.#sharedBytes > 0) this.#memory.bytes.fill(0, resident.shared, resident.shared + this.#sharedBytes)
+    const { bytes } = this.#memory
+    if (this.#sharedBytes > 0) bytes.fill(0, resident.shared, resident.shared + this.#sharedBytes)
+    const { hasLocalMemory, threadBytes } = this.code.program
+    if (hasLocalMemory) bytes.fill(0, resident.frames, resident.frames + threadBytes * this.#threads)
     return this.#resident.push(resident) - 1
   }
 
@@ -374,18 +447,17 @@ export class KernelLaunch implements RunTime {
   }
 
   /** Runs several blocks without coming back between them, as many as the budget and the limit have room for. */
-  #runBlocks(until: number): void {
+  #runSeveral(until: number, most: number): void {
     const resident = this.#idle.pop() ?? this.#newResident()
     this.#place(resident, this.#finished)
     this.#current = resident
     const cost = this.#cost(0) * this.#threads
     const ofBudget = Math.ceil((until - this.#instructions) / cost)
     const ofLimit = Math.floor((this.#limit - this.#effort) / (cost + STOP_EFFORT))
-    const count = Math.min(this.#total - this.#finished, MOST_BLOCKS, Math.max(1, Math.min(ofBudget, ofLimit)))
+    const count = Math.min(this.#end - this.#finished, most, Math.max(1, Math.min(ofBudget, ofLimit)))
     this.#stopped += count
     this.#instructions += count * cost
     if (this.#effort > this.#limit) this.#endless()
-    this.#bytes += count * cost * this.#bytesPerInstruction()
     this.code.blocks(resident.cells, this.#threads, count)
     this.#account(resident)
     this.#finished += count
@@ -425,7 +497,6 @@ export class KernelLaunch implements RunTime {
     words[at] = 0
     words[at + 1] = 0
     this.#instructions += spent
-    this.#bytes += spent * this.#bytesPerInstruction()
   }
 
   #share: number | undefined
@@ -470,7 +541,6 @@ export class KernelLaunch implements RunTime {
     this.#stopped++
     this.#instructions += cost
     if (this.#effort > this.#limit) this.#endless()
-    this.#bytes += cost * this.#bytesPerInstruction()
     return this.code.entry(stop)(resident.cells, from, to)
   }
 
@@ -500,7 +570,7 @@ export class KernelLaunch implements RunTime {
         continue
       }
       const stop = this.#stop(state)
-      if (stop.kind === 'turn') return false
+      if (stop.kind === 'turn' && (this.#mayWait || this.#isTurnOver)) return false
       if (stop.kind === 'meeting') {
         if (!this.#meetAll(resident, stop)) {
           resident.uniform = MIXED
@@ -1412,7 +1482,7 @@ export class KernelLaunch implements RunTime {
     for (const { begin, byteLength, shadow, marks } of this.#memory.shadows()) {
       if (begin >= ENGINE_BEGIN) continue
       const words = marks === undefined ? this.#memory.words : new Int32Array(marks.buffer)
-      const found = takeMarks(words, marks ?? this.#memory.bytes, shadow ?? 0, byteLength, begin)
+      const found = takeMarks(words, shadow ?? 0, byteLength, begin)
       if (found.reads.length + found.writes.length > 0) all.push(found)
     }
     return all
@@ -1420,13 +1490,7 @@ export class KernelLaunch implements RunTime {
 }
 
 /** Collects the marks in a shadow, and clears them. Words that have none are skipped. */
-function takeMarks(
-  words: Int32Array,
-  bytes: Uint8Array,
-  shadow: number,
-  byteLength: number,
-  begin: number,
-): RecordedAccesses {
+function takeMarks(words: Int32Array, shadow: number, byteLength: number, begin: number): RecordedAccesses {
   const kinds = [SHADOW.read, SHADOW.written, SHADOW.atomic].map((mask) => ({
     mask,
     from: -1,
@@ -1438,14 +1502,20 @@ function takeMarks(
       kind.from = -1
     }
   }
+  // A word of four equal bytes: while others follow that are the same, no range begins or ends.
+  let same = -1
   for (let at = 0; at < byteLength; at += 4) {
     const word = words[(shadow + at) >> 2] ?? 0
-    if ((word & ~ALL_INITIALISED) === 0) {
+    const isMarked = (word & ~ALL_INITIALISED) !== 0
+    if (isMarked) words[(shadow + at) >> 2] = word & ALL_INITIALISED
+    if (word === same) continue
+    same = word === Math.imul(word & 0xff, 0x01010101) ? word : -1
+    if (!isMarked) {
       end(at)
       continue
     }
     for (let byte = at; byte < Math.min(at + 4, byteLength); byte++) {
-      const marks = bytes[shadow + byte] ?? 0
+      const marks = word >> (8 * (byte - at))
       for (const kind of kinds) {
         const marked = (marks & kind.mask) !== 0
         if (marked && kind.from < 0) kind.from = byte
@@ -1455,7 +1525,6 @@ function takeMarks(
         }
       }
     }
-    words[(shadow + at) >> 2] = word & ALL_INITIALISED
   }
   end(byteLength)
   const [reads = [], writes = [], atomics = []] = kinds.map(({ ranges }) => ranges)

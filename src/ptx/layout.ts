@@ -2,6 +2,7 @@
  * Where things lie. The memory of a machine holds the blocks of the device, and for each launch its parameters, for each
  * resident block its shared memory, and for each thread a frame with its state, its saved registers and its stack.
  */
+import type { Triple } from './faults.js'
 import { bitsOf, type PtxFunction, type Variable } from './syntax.js'
 
 /** Cells at the start of the memory; no block of the device lies there. */
@@ -35,6 +36,16 @@ export const SHARED_WINDOW = 1n << 47n
 export const LOCAL_WINDOW = (1n << 47n) + (1n << 33n)
 export const PARAMETER_WINDOW = (1n << 47n) + (2n << 33n)
 export const FUNCTION_WINDOW = (1n << 47n) + (3n << 33n)
+
+export interface LaunchConfiguration {
+  readonly grid: Triple
+  readonly block: Triple
+  readonly dynamicSharedBytes?: number
+  /** The parameters, each at the offset that the kernel's facts give. */
+  readonly parameters: Uint8Array
+  /** All blocks are resident at once, so that a barrier over the grid ends. */
+  readonly cooperative?: boolean
+}
 
 /** Of a launch: grid, block, shared memory, registers of the environment, then the parameters. */
 export const LAUNCH = {

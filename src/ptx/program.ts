@@ -111,9 +111,13 @@ export interface KernelProgram {
   readonly stopsThreads: boolean
   /** Whether it reads %clock or %globaltimer. */
   readonly readsClock: boolean
+  /** Whether it changes global memory by reductions, as several blocks do with the same bytes. */
+  readonly reduces: boolean
   /** Functions that may look for what another thread does, by themselves or in what they call. */
   readonly waiting: ReadonlySet<string>
   readonly needsStack: boolean
+  /** Whether a thread's frame has more than saved registers: what a block left there would be seen by the next one. */
+  readonly hasLocalMemory: boolean
 }
 
 export interface ProgramOptions {
@@ -137,6 +141,15 @@ export function functionNumber(text: PtxText, name: string): number {
 
 function codeOf({ form }: Decoded): string {
   return form.meaning.kind === 'code' ? form.meaning.code : form.meaning.kind
+}
+
+function reduces({ body = [] }: PtxFunction): boolean {
+  return body.some(({ opcode }) => /^red\.(?!.*shared)/.test(opcode))
+}
+
+function hasLocalMemory({ variables, body = [] }: PtxFunction): boolean {
+  const isLocal = variables.some(({ space }) => space === 'local' || space === 'param')
+  return isLocal || body.some(({ opcode }) => opcode.startsWith('alloca'))
 }
 
 function readsClock({ body = [] }: PtxFunction): boolean {
@@ -225,8 +238,10 @@ class Preparation {
       hasMeetings,
       stopsThreads: this.#stops.length > 1,
       readsClock: [...this.#reached.values()].some(({ fn }) => readsClock(fn)),
+      reduces: [...this.#reached.values()].some(({ fn }) => reduces(fn)),
       waiting,
       needsStack: stack > 0,
+      hasLocalMemory: stack > 0 || [...prepared.values()].some(({ fn }) => hasLocalMemory(fn)),
     }
   }
 

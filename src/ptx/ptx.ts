@@ -1,7 +1,8 @@
 /**
  * PTX, compiled to WebAssembly: modules, their kernels, and launches of them. This file is what the rest of the library
- * uses of this folder; docs/ptx.md says what runs and how.
+ * uses of this folder, besides block-machine.ts for workers; docs/ptx.md says what runs and how.
  */
+import type { BlockResult, BlockTask, BlockWorkers, WorkerKernel } from './block-workers.js'
 import type { Decoded } from './decoding.js'
 import { type BlockOptions, DeviceMemory, ENGINE_BEGIN, OutOfMachineMemory } from './device-memory.js'
 import { factsOf, type KernelFacts, MOST_STATIC_SHARED, type ParameterFacts, type PointerUse } from './facts.js'
@@ -10,18 +11,20 @@ import { KernelCode } from './kernel-code.js'
 import {
   type ByteRange,
   KernelLaunch,
-  type LaunchConfiguration,
   type LaunchOptions,
   type LaunchStatistics,
   type RecordedAccesses,
 } from './launch.js'
-import { FUNCTION_WINDOW } from './layout.js'
+import { FUNCTION_WINDOW, type LaunchConfiguration } from './layout.js'
 import { parsePtx } from './parser.js'
 import { functionNumber, type KernelProgram, prepareProgram } from './program.js'
 import { type PtxError, type PtxText, ptxError, type SourceLine, type Variable } from './syntax.js'
 
 export {
   type BlockOptions,
+  type BlockResult,
+  type BlockTask,
+  type BlockWorkers,
   type ByteRange,
   DeviceMemory,
   ENGINE_BEGIN,
@@ -41,6 +44,7 @@ export {
   type RecordedAccesses,
   type SourceLine,
   type Triple,
+  type WorkerKernel,
 }
 
 export interface ModuleHost {
@@ -50,7 +54,7 @@ export interface ModuleHost {
    * Chooses an address for a variable of the module, as for an allocation: a multiple of `alignment`, below ENGINE_BEGIN.
    * The module makes it known to the memory, and takes it back with `close`.
    */
-  allocate(byteLength: number, alignment: number): number
+  allocate(byteLength: number, alignment: number, name: string): number
   /** A variable's address is free again. */
   release?(address: number): void
 }
@@ -188,7 +192,7 @@ export class PtxModule {
       throw ptxError('ERR_COMPILATION', `The variable '${name}' is not in this module: link it in`, place)
     }
     const byteLength = Math.max(1, variable.byteLength)
-    const address = this.host.allocate(byteLength, Math.max(32, variable.alignment))
+    const address = this.host.allocate(byteLength, Math.max(32, variable.alignment), name)
     this.#addresses.set(name, address)
     this.host.memory.add(address, byteLength, { load: (bytes) => this.#initialise(variable, bytes) })
     return address

@@ -3,10 +3,12 @@
  * whether all of them, by all threads of the row, lie in one block and are aligned: then the threads need no checks.
  */
 import type { Decoded } from './decoding.js'
+import { SHADOW } from './layout.js'
+import type { RowGuard } from './row-guard.js'
 import { bitsOf, type Operand } from './syntax.js'
 import type { StridedRegister } from './uniform-registers.js'
 import type { ValueWriter } from './value-writer.js'
-import { i32, i64, memory, set, tee } from './wasm-encoder.js'
+import { call, EACH_BYTE, i32, i64, memory, set, tee } from './wasm-encoder.js'
 
 type Address = Extract<Operand, { kind: 'address' }>
 
@@ -18,8 +20,11 @@ export interface RowRange {
   /** Of the offsets. */
   least: bigint
   most: bigint
-  /** Whether a load is among the accesses. */
-  reads: boolean
+  /** The offsets of loads, and of stores. */
+  readonly reads: bigint[]
+  readonly writes: bigint[]
+  /** Whether all threads make all of the accesses, and leave out no byte from the least to the last. */
+  isWhole: boolean
   readonly window: number
   /** Has where the least of them would lie for %tid.x = 0. */
   readonly local: number
@@ -44,19 +49,46 @@ const RECORDED = { reach: 256n, stride: 4 }
 /** For fewer threads the checks of a row cost more than they save. */
 const FEWEST_THREADS = 4
 
+/** Whether loads and stores of a range, as far as it has them, access each of its bytes, by as few threads as a row is checked for. */
+function hasNoGaps({ reads, writes, stride, bytes, least, most }: RowRange): boolean {
+  if (stride !== 0 && Math.abs(stride) !== bytes) return false
+  const reach = BigInt(bytes * (stride === 0 ? 1 : FEWEST_THREADS))
+  return [reads, writes].every((offsets) => {
+    const sorted = [...offsets].sort((a, b) => (a < b ? -1 : 1))
+    const hasEnds = sorted.length === 0 || (sorted[0] === least && sorted.at(-1) === most)
+    return hasEnds && sorted.every((offset, at) => at === 0 || offset - (sorted[at - 1] ?? offset) <= reach)
+  })
+}
+
 export class RowRanges {
   readonly #ranges = new Map<string, RowRange>()
   readonly #rangeOf = new Map<Decoded, RowRange>()
   readonly #widened = new Map<string, Widened>()
 
-  /** @param instructions All that threads may carry out from the start of a row to their next stop. */
+  /** The code that is written is for rows whose whole ranges are marked. */
+  isMarked = false
+  readonly guard: RowGuard | undefined
+
+  /**
+   * @param instructions All that threads may carry out from the start of a row to their next stop.
+   * @param always Those that all threads carry out that pass the guard
+   */
   constructor(
     private readonly writer: ValueWriter,
     instructions: readonly Decoded[],
+    always: ReadonlySet<Decoded>,
+    guard: RowGuard | undefined,
   ) {
     if (instructions.length > MOST_INSTRUCTIONS) return
-    for (const decoded of instructions) this.#add(decoded)
+    // Guarded code is written three times.
+    if (instructions.length <= MOST_INSTRUCTIONS / 2) this.guard = guard
+    for (const decoded of instructions) this.#add(decoded, always.has(decoded) && this.guard === guard)
     if (this.#ranges.size > MOST_RANGES) this.#rangeOf.clear()
+    for (const range of this.#ranges.values()) range.isWhole &&= hasNoGaps(range)
+    for (const condition of this.guard?.conditions ?? []) {
+      if (condition.kind === 'uniform') continue
+      for (const { operand, stride } of condition.sides) this.#addWidened(operand, stride, condition.isSigned)
+    }
   }
 
   get isEmpty(): boolean {
@@ -67,7 +99,7 @@ export class RowRanges {
     return this.#rangeOf.get(decoded)
   }
 
-  #add(decoded: Decoded): void {
+  #add(decoded: Decoded, isAlways: boolean): void {
     const { meaning } = decoded.form
     const { T: type = 'b32', vec = 'v1', space = 'generic' } = decoded.modifiers
     const address = decoded.operands['a']
@@ -89,7 +121,9 @@ export class RowRanges {
       const least = offset < known.least ? offset : known.least
       const most = offset > known.most ? offset : known.most
       if (most - least > (context.recorded ? RECORDED.reach : REACH)) return
-      known.reads ||= isLoad
+      if (isLoad) known.reads.push(offset)
+      else known.writes.push(offset)
+      known.isWhole &&= isAlways && decoded.instruction.guard === undefined
       known.least = least
       known.most = most
       this.#rangeOf.set(decoded, known)
@@ -99,7 +133,9 @@ export class RowRanges {
     const { range: window } = this.writer.context.site(decoded)
     const local = body.local('i32')
     const shadow = context.recorded ? body.local('i32') : undefined
-    const range = { address, bytes, stride, least: offset, most: offset, reads: isLoad, window, local, shadow }
+    const isWhole = isAlways && decoded.instruction.guard === undefined
+    const kind = { reads: isLoad ? [offset] : [], writes: isLoad ? [] : [offset], isWhole }
+    const range = { address, bytes, stride, least: offset, most: offset, ...kind, window, local, shadow }
     this.#ranges.set(key, range)
     this.#rangeOf.set(decoded, range)
   }
@@ -114,13 +150,17 @@ export class RowRanges {
       const source = operands[name]
       if (source === undefined) return true
       const strided = this.#stridedAt(source)
-      if (widens && strided !== undefined && source.kind === 'register') {
+      if (widens && strided !== undefined) {
         const type = (form.opcode === 'cvt' ? modifiers['S'] : modifiers['T']) ?? 's32'
-        const isSigned = type.startsWith('s')
-        this.#widened.set(`${source.register.id}/${isSigned}`, { operand: source, stride: strided.stride, isSigned })
+        this.#addWidened(source, strided.stride, type.startsWith('s'))
       }
       return this.#follow(source)
     })
+  }
+
+  #addWidened(operand: Operand, stride: number, isSigned: boolean): void {
+    if (stride === 0 || operand.kind !== 'register') return
+    this.#widened.set(`${operand.register.id}/${isSigned}`, { operand, stride, isSigned })
   }
 
   #stridedAt(operand: Operand): StridedRegister | undefined {
@@ -180,7 +220,7 @@ export class RowRanges {
     body.brIf(1)
     body.write(first, i32(0), memory('i64.load', window), 'i64.sub', set(distance))
     body.end()
-    if (shadow !== undefined && range.reads) {
+    if (shadow !== undefined && range.reads.length > 0) {
       body.write(i32(0), memory('i32.load', window + 24), 'i32.eqz')
       body.if()
       body.write(distance, 'i32.wrap_i64', i32(0), memory('i32.load', window + 20), 'i32.add', span)
@@ -197,6 +237,66 @@ export class RowRanges {
     body.release('i32', span)
     body.release('i64', distance)
     body.release('i64', first)
+  }
+
+  /** Leaves on the stack whether the threads up to `end` all pass the guard, of a row that was checked. */
+  checkGuard(end: number): void {
+    const { body, thread } = this.writer
+    const [within, last] = [body.temporary('i32'), body.temporary('i32')]
+    body.write(i32(0), set(within), end, thread, 'i32.sub', i32(1), 'i32.sub', set(last))
+    body.block()
+    this.writer.atFirst(() => {
+      for (const condition of this.guard?.conditions ?? []) {
+        if (condition.kind === 'uniform') {
+          this.writer.push(condition.operand, 'pred')
+          body.brIf(0)
+          continue
+        }
+        const { relation, isSigned, sides } = condition
+        for (const atLast of sides.every(({ stride }) => stride === 0) ? [false] : [false, true]) {
+          for (const { operand, stride } of sides) {
+            this.writer.push(operand, isSigned ? 's32' : 'u32')
+            body.op(isSigned ? 'i64.extend_i32_s' : 'i64.extend_i32_u')
+            if (!atLast || stride === 0) continue
+            body.write(last, 'i64.extend_i32_u', i64(BigInt(stride)), 'i64.mul', 'i64.add')
+          }
+          body.op(`i64.${relation}_s`)
+          body.brIf(0)
+        }
+      }
+    })
+    body.write(i32(1), set(within))
+    body.end()
+    body.get(within)
+    body.release('i32', within)
+    body.release('i32', last)
+  }
+
+  /** Marks what all threads up to `end` access, of a row that was checked and passes the guard. */
+  mark(end: number): void {
+    this.isMarked = true
+    const { body, context, thread } = this.writer
+    const [x = 0, y = 0, z = 0] = this.writer.tids()
+    for (const { shadow, isWhole, stride, bytes, least, most, reads, writes, window } of new Set(
+      this.#rangeOf.values(),
+    )) {
+      if (shadow === undefined || !isWhole) continue
+      const last = body.temporary('i32')
+      const isRead = reads.length > 0
+      const bits = (isRead ? SHADOW.read : 0) | (writes.length > 0 ? SHADOW.written | SHADOW.initialised : 0)
+      body.write(end, thread, 'i32.sub', i32(1), 'i32.sub', set(last))
+      body.write(z, this.writer.blockDimension(1), 'i32.mul', y, 'i32.add', i32(8), 'i32.mul')
+      const { waiting, latest } = context.pendingMarks(bits)
+      body.write(i32(waiting), 'i32.add', i32(latest), shadow, x)
+      if (stride < 0) body.write(last, 'i32.add')
+      body.write(i32(stride), 'i32.mul', 'i32.add')
+      body.write(last, i32(Math.abs(stride)), 'i32.mul', i32(Number(most - least) + bytes), 'i32.add')
+      // What counts as written only from now on must be seen at once; what is read does already.
+      if (isRead) body.i32(1)
+      else body.write(i32(0), memory('i32.load', window + 24))
+      body.write(i64(EACH_BYTE * BigInt(bits)), call(context.runtime('note')))
+      body.release('i32', last)
+    }
   }
 
   /** Pushes where the least of a range lies for the thread that runs. */

@@ -26,6 +26,8 @@ import {
 export interface ModuleContext {
   readonly program: KernelProgram
   readonly hardwareFma: boolean
+  /** Where marks wait that rows of threads have not set yet, by row, and where the latest of such bits lie. */
+  pendingMarks(bits: number): { readonly waiting: number; readonly latest: number }
   /** Bytes that are read and written are recorded. */
   readonly recorded: boolean
   /** Accesses to shared memory are reported one by one. */

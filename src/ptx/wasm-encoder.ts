@@ -21,6 +21,7 @@ export const MEMORY_OPCODES: ReadonlyMap<string, readonly [opcode: number, log2:
   ['f64.load', [0x2b, 3]],
   ['i32.load8_s', [0x2c, 0]],
   ['i32.load8_u', [0x2d, 0]],
+  ['i64.load8_u', [0x31, 0]],
   ['i32.load16_s', [0x2e, 1]],
   ['i32.load16_u', [0x2f, 1]],
   ['i64.load32_u', [0x35, 2]],
@@ -29,6 +30,7 @@ export const MEMORY_OPCODES: ReadonlyMap<string, readonly [opcode: number, log2:
   ['f32.store', [0x38, 2]],
   ['f64.store', [0x39, 3]],
   ['i32.store8', [0x3a, 0]],
+  ['i64.store8', [0x3c, 0]],
   ['i32.store16', [0x3b, 1]],
 ])
 
@@ -139,6 +141,9 @@ export class ByteWriter {
 
 const scratch = new DataView(new ArrayBuffer(8))
 
+/** Times a byte: eight of them. */
+export const EACH_BYTE = 0x0101010101010101n
+
 /** An instruction with an immediate, for `FunctionBody.write`. */
 type Immediate = (body: FunctionBody) => void
 
@@ -180,6 +185,7 @@ export class FunctionBody {
   #code = this.#pieces[0] ?? this.start
   readonly #locals: ValueType[] = []
   readonly #free: Record<ValueType, number[]> = { i32: [], i64: [], f32: [], f64: [] }
+  readonly #reads: number[] = []
 
   constructor(private readonly parameters: readonly ValueType[]) {}
 
@@ -253,7 +259,13 @@ export class FunctionBody {
     for (let index = 0; index < 8; index++) this.#code.byte(scratch.getUint8(index))
   }
 
+  /** How often the code reads a local, so far. */
+  readsOf(local: number): number {
+    return this.#reads[local] ?? 0
+  }
+
   get(local: number): void {
+    this.#reads[local] = this.readsOf(local) + 1
     this.#code.byte(0x20)
     this.#code.unsigned(local)
   }

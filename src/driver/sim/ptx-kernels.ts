@@ -20,6 +20,7 @@ import type {
 import { checkParameterSizes } from '../kernel-parameters.js'
 import { exactMemory } from './exact-memory.js'
 import { compareWithHost } from './host-kernels.js'
+import { KernelWorkers } from './launch-workers.js'
 import type { SimDevice } from './machine/machine-state.js'
 import { LaunchFault, type Touch, type Work } from './machine/work.js'
 import { MULTIPROCESSORS } from './properties.js'
@@ -58,12 +59,15 @@ export interface PtxParts {
   readonly choose: ((count: number) => number) | undefined
   /** The most instructions of a launch; 0: by the number of its threads. */
   readonly instructions: number
+  /** How many cores a long launch uses. */
+  readonly cores: number
 }
 
 /** A module of PTX that is loaded on a device. */
 export class PtxModule {
   readonly #module: Ptx.PtxModule
   readonly #kernels = new Map<string, PtxKernel>()
+  readonly #text: string
 
   /** Throws ERR_UNSUPPORTED for machine code, and the error of cuModuleLoadData for text that is no PTX. */
   constructor(
@@ -84,8 +88,8 @@ export class PtxModule {
       release: (address) => variables.get(address)?.(),
     }
     const end = image.indexOf(0)
-    const text = new TextDecoder().decode(end < 0 ? image : image.subarray(0, end))
-    this.#module = refusedByLoader(() => new Ptx.PtxModule(text, machine))
+    this.#text = new TextDecoder().decode(end < 0 ? image : image.subarray(0, end))
+    this.#module = refusedByLoader(() => new Ptx.PtxModule(this.#text, machine))
     const { version, constantBytes } = this.#module
     if (Number.parseInt(version, 10) > NEWEST_PTX) {
       const why = `The code is PTX ${version}, and drivers for CUDA 13 know PTX up to ${NEWEST_PTX}.x: compile it with an older toolkit`
@@ -104,7 +108,7 @@ export class PtxModule {
     if (!this.#module.kernels.includes(name)) throw cudaError('cuModuleGetFunction', CUresult.NOT_FOUND)
     // Compiled here and not at the first launch, so that a form that does not run is told at once.
     this.#module.code(name)
-    const kernel = new PtxKernel(name, this.#module, this.host?.get(name), this.parts)
+    const kernel = new PtxKernel(name, this.#module, this.#text, this.host?.get(name), this.parts)
     this.#kernels.set(name, kernel)
     return kernel
   }
@@ -120,6 +124,7 @@ export class PtxModule {
   }
 
   unload(): void {
+    for (const kernel of this.#kernels.values()) kernel.close()
     this.#module.close()
   }
 
@@ -144,10 +149,12 @@ export class PtxKernel {
   /** Of a thread, as far as is known: from the text, and then from the latest launch. */
   #instructions: number
   #bytes = 0
+  readonly #workers: KernelWorkers | undefined
 
   constructor(
     readonly name: string,
     private readonly module: Ptx.PtxModule,
+    text: string,
     /** The same in JavaScript, to compare with. */
     private readonly host: HostKernel | undefined,
     private readonly parts: PtxParts,
@@ -155,6 +162,14 @@ export class PtxKernel {
     this.facts = module.facts(name)
     this.#instructions = this.facts.instructions
     for (const { use } of this.facts.parameters) if (use !== 'none') this.#bytes += BYTES_OF_ACCESS
+    if (parts.cores > 1) {
+      const addresses = (): ReadonlyMap<string, number> => module.code(name).variables
+      this.#workers = new KernelWorkers(parts.cores, () => ({ text, kernel: name, addresses: addresses() }))
+    }
+  }
+
+  close(): void {
+    this.#workers?.close()
   }
 
   /** Throws ERR_INVALID_ARG_VALUE where these are not the types of the kernel's parameters. */
@@ -193,7 +208,7 @@ export class PtxKernel {
       print: (text) => void process.stdout.write(text),
       ...(instructionLimit === 0 ? {} : { instructionLimit }),
       ...(choose === undefined ? {} : { choose }),
-      ...(observer === undefined ? {} : checks),
+      ...(observer === undefined ? { workers: this.#workers } : checks),
     })
     try {
       launch.run()

@@ -32,6 +32,7 @@ import {
 import { EscapedStreams } from '../escaped-streams.js'
 import { CaptureRules } from './capture-rules.js'
 import { Ranges, rangeOf } from './handles.js'
+import { availableCores } from './launch-workers.js'
 import { defaultMemory } from './limits.js'
 import { FaultPlan } from './machine/fault-plan.js'
 import { describeOperation, HostWaits, hasCapacity } from './machine/host-waits.js'
@@ -127,6 +128,7 @@ export class SimDriver implements Driver, WorkQueue {
     this.kernels = new SimKernels(this.memory, this, this.#registry, this.#captures, this.#waits, {
       seed,
       instructions: options.instructions ?? VARIABLES.simInstructions.read(),
+      cores: VARIABLES.simCores.read() || availableCores(),
     })
     this.graphs = new SimGraphs(this.machine, this.#captures, this.#registry, this)
     this.libraries = new SimLibraries(this.kernels, this.#registry, this.#captures, this.#waits)

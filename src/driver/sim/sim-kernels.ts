@@ -64,7 +64,7 @@ export class SimKernels implements KernelDriver {
     private readonly registry: Registry,
     private readonly captures: CaptureRules,
     private readonly waits: HostWaits,
-    private readonly options: { readonly seed: number; readonly instructions: number },
+    private readonly options: { readonly seed: number; readonly instructions: number; readonly cores: number },
   ) {
     const { seed } = options
     const random = new Random(seed)
@@ -174,6 +174,7 @@ export class SimKernels implements KernelDriver {
       memory: this.memory,
       choose: this.#choose,
       instructions: this.options.instructions,
+      cores: this.options.cores,
     })
   }
 

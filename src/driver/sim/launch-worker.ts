@@ -1,0 +1,30 @@
+/** The code of a thread of launch-workers.ts. */
+import { workerThreads } from '../../base/node-modules.js'
+import { ownThread } from '../../base/system-threads.js'
+import { BlockMachine } from '../../ptx/block-machine.js'
+import type { BlockResult } from '../../ptx/ptx.js'
+import { CONTROL, type WorkerAnswer, type WorkerData, type WorkerRequest } from './launch-workers.js'
+
+const { control, answers }: WorkerData = workerThreads.workerData
+const machine = new BlockMachine()
+Atomics.store(control, CONTROL.thread, ownThread())
+
+workerThreads.parentPort?.on('message', (request: WorkerRequest) => {
+  const result = answerTo(request)
+  const answer: WorkerAnswer = { result }
+  answers.postMessage(answer, result === undefined ? [] : [result.written.buffer])
+  Atomics.add(control, CONTROL.answered, 1)
+  Atomics.notify(control, CONTROL.answered)
+})
+
+/** Whatever fails, the launch runs on one core, and fails there if it is the kernel's fault. */
+function answerTo(request: WorkerRequest): BlockResult | undefined {
+  try {
+    if (request.kind === 'run') return machine.run(request.id, request.task)
+    if (request.kind === 'load') machine.load(request.id, request.kernel)
+    else machine.unload(request.id)
+  } catch {
+    // A kernel that was not loaded fails when it is to run.
+  }
+  return undefined
+}

@@ -1,0 +1,148 @@
+/**
+ * The threads on which long launches of kernels run (src/ptx/block-workers.ts). They start when one needs them first, do not keep
+ * the process alive, and serve all simulations of the thread that started them.
+ */
+import type { MessagePort } from 'node:worker_threads'
+import { process, workerThreads } from '../../base/node-modules.js'
+import { isGone, isSharedMemory, newSharedMemory } from '../../base/system-threads.js'
+import type { BlockResult, BlockTask, BlockWorkers, WorkerKernel } from '../../ptx/ptx.js'
+
+/** What is sent to a worker. */
+export type WorkerRequest =
+  | { readonly kind: 'load'; readonly id: number; readonly kernel: WorkerKernel }
+  | { readonly kind: 'unload'; readonly id: number }
+  | { readonly kind: 'run'; readonly id: number; readonly task: BlockTask }
+
+/** What a worker begins with. */
+export interface WorkerData {
+  readonly control: Int32Array
+  readonly answers: MessagePort
+}
+
+/** Where a worker counts requests that it has answered, and says which thread it is. */
+export const CONTROL = { answered: 0, thread: 1 } as const
+
+/** How long a wait lasts before it is checked that the worker is there. */
+const INTERVAL_MS = 100
+const MOST_CORES = 8
+
+/** What answers: the result of 'run', undefined where it failed. */
+export interface WorkerAnswer {
+  readonly result: BlockResult | undefined
+}
+
+class LaunchWorker {
+  readonly #control = new Int32Array(newSharedMemory(8))
+  readonly #worker
+  readonly #answers
+  readonly #loaded = new Set<number>()
+  #asked = 0
+  isLost = false
+
+  constructor() {
+    const { port1, port2 } = new workerThreads.MessageChannel()
+    this.#answers = port1
+    const workerData: WorkerData = { control: this.#control, answers: port2 }
+    const file = new URL('./launch-worker.js', import.meta.url)
+    this.#worker = new workerThreads.Worker(file, { workerData, transferList: [port2], execArgv: [] })
+    this.#worker.on('error', () => {
+      this.isLost = true
+    })
+    this.#worker.unref()
+    port1.unref()
+  }
+
+  get isIdle(): boolean {
+    return Atomics.load(this.#control, CONTROL.answered) === this.#asked
+  }
+
+  load(id: number, kernel: () => WorkerKernel): void {
+    if (this.#loaded.has(id)) return
+    this.#loaded.add(id)
+    this.ask({ kind: 'load', id, kernel: kernel() })
+  }
+
+  unload(id: number): void {
+    if (this.#loaded.delete(id)) this.ask({ kind: 'unload', id })
+  }
+
+  ask(request: WorkerRequest): void {
+    this.#asked += 1
+    this.#worker.postMessage(request)
+  }
+
+  /** Waits until all requests are answered; returns the latest answer. */
+  answer(): BlockResult | undefined {
+    for (;;) {
+      const answered = Atomics.load(this.#control, CONTROL.answered)
+      if (answered === this.#asked) break
+      this.isLost ||= isGone(Atomics.load(this.#control, CONTROL.thread))
+      if (this.isLost) return undefined
+      Atomics.wait(this.#control, CONTROL.answered, answered, INTERVAL_MS)
+    }
+    let latest: BlockResult | undefined
+    for (;;) {
+      const received: { readonly message: WorkerAnswer } | undefined = workerThreads.receiveMessageOnPort(this.#answers)
+      if (received === undefined) return latest
+      latest = received.message.result
+    }
+  }
+}
+
+const workers: LaunchWorker[] = []
+let shared = newSharedMemory(0)
+let kernels = 0
+
+/** Starts as many as are missing; false where they cannot be had, as in a page. */
+function start(count: number): boolean {
+  if (typeof workerThreads.Worker !== 'function' || !isSharedMemory(shared)) return false
+  try {
+    while (workers.length < count) workers.push(new LaunchWorker())
+  } catch {
+    // The process may not start threads.
+  }
+  return workers.length >= count && workers.every(({ isLost }) => !isLost)
+}
+
+/** Of a kernel, on as many cores. */
+export class KernelWorkers implements BlockWorkers {
+  readonly #id = ++kernels
+
+  constructor(
+    readonly count: number,
+    private readonly kernel: () => WorkerKernel,
+  ) {}
+
+  isReady(): boolean {
+    if (!start(this.count)) return false
+    const own = workers.slice(0, this.count)
+    for (const worker of own) worker.load(this.#id, this.kernel)
+    return own.every(({ isIdle }) => isIdle)
+  }
+
+  memory(byteLength: number): ArrayBufferLike {
+    if (shared.byteLength < byteLength) shared = newSharedMemory(byteLength)
+    return shared
+  }
+
+  run(task: BlockTask): readonly BlockResult[] | undefined {
+    const own = workers.slice(0, this.count)
+    for (const worker of own) worker.ask({ kind: 'run', id: this.#id, task })
+    const results = own.map((worker) => worker.answer())
+    return results.every((each) => each !== undefined) ? results : undefined
+  }
+
+  close(): void {
+    for (const worker of workers) worker.unload(this.#id)
+  }
+}
+
+/** The cores that a launch uses by default. */
+export function availableCores(): number {
+  try {
+    return Math.min(MOST_CORES, process.getBuiltinModule('node:os').availableParallelism())
+  } catch {
+    // A page, or a process that may not ask.
+    return 1
+  }
+}
