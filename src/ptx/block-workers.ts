@@ -14,8 +14,8 @@ export interface BlockWorkers {
   isReady(): boolean
   /** Memory that all of them reach, from one task to the next. */
   memory(byteLength: number): ArrayBufferLike
-  /** Lets all of them work, and waits. Undefined where one failed. */
-  run(task: BlockTask): readonly BlockResult[] | undefined
+  /** Lets all of them work, and waits; one core would take so many milliseconds. Undefined where one failed. */
+  run(task: BlockTask, milliseconds: number): readonly BlockResult[] | undefined
 }
 
 /** What a worker compiles. */

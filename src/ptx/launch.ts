@@ -330,7 +330,7 @@ export class KernelLaunch implements RunTime {
       gridId: this.#gridId,
       instructionLimit,
     })
-    const results = task && workers.run(task)
+    const results = task && workers.run(task, rest)
     const sum = (name: 'instructions' | 'stops'): number => results?.reduce((all, each) => all + each[name], 0) ?? 0
     const [instructions, stops] = [sum('instructions'), sum('stops')]
     const fits = instructions + STOP_EFFORT * stops <= instructionLimit

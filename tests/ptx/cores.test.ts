@@ -214,9 +214,10 @@ test('threads of the system run blocks, from one launch to the next', async () =
   const module = { text: ROUNDS, kernel: 'rounds' }
   const real = new (class extends KernelWorkers {
     runs = 0
+    milliseconds = Number.POSITIVE_INFINITY
     override run(task: BlockTask): readonly BlockResult[] | undefined {
       this.runs += 1
-      return super.run(task)
+      return super.run(task, this.milliseconds)
     }
   })(2, () => ({ ...module, addresses: new Machine().load(ROUNDS).code('rounds').variables }))
   while (!real.isReady()) await turn()
@@ -225,6 +226,9 @@ test('threads of the system run blocks, from one launch to the next', async () =
     const spread = launch(ROUNDS, 'rounds', SHAPE, rounds(0), () => real)
     assert.deepEqual({ ...spread, runs: real.runs }, { ...alone, runs: expected }, `launch ${index}`)
   }
+  real.milliseconds = 0
+  assert.equal(launch(ROUNDS, 'rounds', SHAPE, rounds(0), () => real).runs, 3)
+  assert.equal(real.isReady(), false, 'workers that take longer than one core are not asked again')
   real.close()
 })
 

@@ -24,6 +24,11 @@ export const CONTROL = { answered: 0, thread: 1 } as const
 
 /** How long a wait lasts before it is checked that the worker is there. */
 const INTERVAL_MS = 100
+/** Not every system shows that a thread is gone: it is waited for so many times as long as one core would take. */
+const PATIENCE = 50
+const LEAST_PATIENCE_MS = 10_000
+/** Of the time of one core, what workers may take. */
+const WORTH = 0.9
 const MOST_CORES = 8
 
 /** What answers: the result of 'run', undefined where it failed. */
@@ -72,11 +77,11 @@ class LaunchWorker {
   }
 
   /** Waits until all requests are answered; returns the latest answer. */
-  answer(): BlockResult | undefined {
+  answer(until: number): BlockResult | undefined {
     for (;;) {
       const answered = Atomics.load(this.#control, CONTROL.answered)
       if (answered === this.#asked) break
-      this.isLost ||= isGone(Atomics.load(this.#control, CONTROL.thread))
+      this.isLost ||= isGone(Atomics.load(this.#control, CONTROL.thread)) || performance.now() > until
       if (this.isLost) return undefined
       Atomics.wait(this.#control, CONTROL.answered, answered, INTERVAL_MS)
     }
@@ -107,6 +112,8 @@ function start(count: number): boolean {
 /** Of a kernel, on as many cores. */
 export class KernelWorkers implements BlockWorkers {
   readonly #id = ++kernels
+  /** Recording accesses, or what else the machine does, costs more than the cores are worth: later launches run on one. */
+  #isSlow = false
 
   constructor(
     readonly count: number,
@@ -114,7 +121,7 @@ export class KernelWorkers implements BlockWorkers {
   ) {}
 
   isReady(): boolean {
-    if (!start(this.count)) return false
+    if (this.#isSlow || !start(this.count)) return false
     const own = workers.slice(0, this.count)
     for (const worker of own) worker.load(this.#id, this.kernel)
     return own.every(({ isIdle }) => isIdle)
@@ -125,10 +132,13 @@ export class KernelWorkers implements BlockWorkers {
     return shared
   }
 
-  run(task: BlockTask): readonly BlockResult[] | undefined {
+  run(task: BlockTask, milliseconds: number): readonly BlockResult[] | undefined {
+    const begun = performance.now()
+    const until = begun + Math.max(LEAST_PATIENCE_MS, PATIENCE * milliseconds)
     const own = workers.slice(0, this.count)
     for (const worker of own) worker.ask({ kind: 'run', id: this.#id, task })
-    const results = own.map((worker) => worker.answer())
+    const results = own.map((worker) => worker.answer(until))
+    this.#isSlow = performance.now() - begun > WORTH * milliseconds
     return results.every((each) => each !== undefined) ? results : undefined
   }
 
