@@ -1,7 +1,8 @@
 /** What a model reads and writes: the names, types and shapes of its tensors, and the buffers that a run is given for them. */
-import { checkIntegers, readOptions } from '../../base/arguments.js'
+import { checkIntegers, nearest, readOptions, readProperties } from '../../base/arguments.js'
 import { ELEMENT_TYPES, type ElementTypeName } from '../../base/element-types.js'
 import { invalidType, invalidValue, outOfRange } from '../../base/errors.js'
+import { printable } from '../../base/printable.js'
 import { type DeviceBuffer, isDeviceBuffer } from '../../memory/device-buffer.js'
 import type { Stream } from '../../stream.js'
 import { checkDeviceBuffer, type GivenMemory } from '../library-call.js'
@@ -76,7 +77,8 @@ function read(tensors: readonly TensorInfo[], buffers: RunBuffers, side: 'inputs
   const expected = `an object with buffers for ${listed(tensors)}`
   if (buffers === undefined || isDeviceBuffer(buffers)) throw invalidType(side, expected, buffers)
   const names = tensors.map(({ name }) => name)
-  const values = readOptions(buffers, names, side, `the model has no such ${side.slice(0, -1)}: `)
+  const values = readProperties(buffers, names, side)
+  for (const name of Object.keys(buffers)) if (!names.includes(name)) throw unknownName(name, names, side)
   return tensors.flatMap((info): Given[] => {
     const value = values[info.name]
     if (value === undefined && side === 'outputs') return []
@@ -90,6 +92,12 @@ function read(tensors: readonly TensorInfo[], buffers: RunBuffers, side: 'inputs
     const extents = shape === undefined ? undefined : checkIntegers(shape, `${name}.shape`, 'an array of integers', 1)
     return [{ info, name, access, buffer, shape: extents }]
   })
+}
+
+function unknownName(name: string, names: readonly string[], side: 'inputs' | 'outputs'): Error {
+  const meant = nearest(name, names)
+  const way = meant === undefined ? `its ${side} are '${names.join("', '")}'` : `did you mean '${meant}'?`
+  return invalidValue(`${side}.${printable(name)}: the model has no ${side.slice(0, -1)} of this name: ${way}`)
 }
 
 /** A tensor as messages have it, such as f32 [batch, 784]. */
