@@ -1,10 +1,12 @@
 /** What tests of all of the package know of cuda-streams/onnx. */
 import assert from 'node:assert/strict'
-import type { DeviceBuffer } from 'cuda-streams'
+import type { DeviceBuffer, Stream } from 'cuda-streams'
 import * as module from 'cuda-streams/onnx'
 import { Session } from 'cuda-streams/onnx'
 import type { Call } from '../../conformance/matrix/call.js'
+import { BYTES } from '../../conformance/matrix/lab.js'
 import type { Scene } from '../../conformance/matrix/scene.js'
+import type { Stage } from '../../sanitizer/pairs/pairs.js'
 import { type AboutLibrary, lackOf, mayWait, nodes, onlySimulated } from '../about-library.js'
 import { copyBy, IDENTITY, lacksOnnxRuntime, preferCachedOnnxRuntime, sessionNow } from './runtime.js'
 
@@ -19,14 +21,21 @@ const isHere = lacksOnnxRuntime() === false
 const refuses = ({ situation: { capture } }: Scene): readonly string[] =>
   capture?.of === 'the stream' ? ['ERR_UNSUPPORTED', ...(capture.invalidated ? ['901'] : [])] : []
 
-/** A session that has run with these shapes before. */
+/** A session that has run with these shapes before, the same for all cells. */
 async function sessionOf(scene: Scene): Promise<Session> {
   const { device, lab } = scene
-  const session = scene.keep(await Session.load(IDENTITY, { device }))
+  const make = async (): Promise<Session> => {
+    const made = await Session.load(IDENTITY, { device })
+    using from = device.alloc(BYTES, { stream: lab.allocationStream })
+    using to = device.alloc(BYTES, { stream: lab.allocationStream })
+    return copyBy(made, lab.allocationStream, to, from)
+  }
+  let session = await lab.once('a session', make)
+  if (session.closed) {
+    lab.forget('a session')
+    session = await lab.once('a session', make)
+  }
   scene.closers.set('the session', () => session.close())
-  using from = device.alloc(scene.buffer(1).byteLength, { stream: lab.allocationStream })
-  using to = device.alloc(from.byteLength, { stream: lab.allocationStream })
-  copyBy(session, lab.allocationStream, to, from)
   return session
 }
 
@@ -65,6 +74,14 @@ const calls: readonly Call[] = [
   },
 ]
 
+/** The session of one side of a program. */
+function sessionOn({ keep }: Stage, side: string, stream: Stream): Session {
+  const key = `session of ${side}`
+  const session = (keep.get(key) as Session | undefined) ?? sessionNow(stream)
+  keep.set(key, session)
+  return session
+}
+
 const OPTIONS = ['stream', 'device', 'tensorrt', 'graphs'] as const
 
 export const about: AboutLibrary = {
@@ -88,6 +105,7 @@ export const about: AboutLibrary = {
         { name: 'source', takes: 'of the device' as const },
       ],
       uses: ['the session'],
+      also: ['ERR_INVALID_ARG_TYPE'],
       lacks: (scene: Parameters<typeof onlySimulated>[0]) => onlySimulated(scene) ?? lacks(scene),
       prepare: async (scene: Scene, act: () => void) => {
         const session = await sessionOf(scene)
@@ -103,10 +121,10 @@ export const about: AboutLibrary = {
       },
     })),
   ],
-  quietOptions: {},
+  quietOptions: { 'is no constructor for programs': ['new Session'] },
   options({ stream, buffer, use }, isSimulated) {
     const load: ReturnType<AboutLibrary['options']> = [
-      ['libraries/onnx/session', 'Session.load()', OPTIONS.join(', '), (o) => Session.load(IDENTITY, o)],
+      ['libraries/onnx/onnx-session', 'Session.load()', OPTIONS.join(', '), (o) => Session.load(IDENTITY, o)],
     ]
     if (!isSimulated || !isHere) return load
     const session = use(sessionNow(stream))
@@ -140,7 +158,7 @@ export const about: AboutLibrary = {
             writes: false,
             on: 'device',
             run: (stage, side, stream) => {
-              using session = sessionNow(stream)
+              const session = sessionOn(stage, side, stream)
               copyBy(session, stream, memoryOf(stage, `seen by ${side}`), dataOf(stage) as DeviceBuffer)
             },
           },
@@ -151,7 +169,7 @@ export const about: AboutLibrary = {
             prepare: (stage, side, stream) =>
               void stream.fill(memoryOf(stage, `word of ${side}`), side === 'first' ? 5 : 7),
             run: (stage, side, stream) => {
-              using session = sessionNow(stream)
+              const session = sessionOn(stage, side, stream)
               copyBy(session, stream, dataOf(stage) as DeviceBuffer, memoryOf(stage, `word of ${side}`))
             },
           },
