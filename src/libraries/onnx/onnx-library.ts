@@ -143,13 +143,9 @@ export class OrtLibrary {
 
   /** Use `openOrt()`. */
   constructor(library: SharedLibrary) {
-    const base = new NativeMemory(16, library.addresses({ OrtGetApiBase: 'void' }).OrtGetApiBase())
-    const { GetApi, GetVersionString } = bindAll([
-      declaration('GetApi', base.pointerAt(0), 'uint32_t version', 'address4'),
-      declaration('GetVersionString', base.pointerAt(8), 'void', 'address4'),
-    ])
-    this.version = layer().text(GetVersionString())
-    const address = GetApi(API_VERSION)
+    const { version, structOf } = baseOf(library)
+    this.version = version
+    const address = structOf(API_VERSION)
     if (address === 0) {
       throw stateError('ERR_UNSUPPORTED', `This is ONNX Runtime ${this.version}, and 1.16 or later is needed`)
     }
@@ -251,10 +247,26 @@ export class OrtLibrary {
   }
 }
 
+/** The name of the one function that the library exports. */
+export const ORT_BASE = 'OrtGetApiBase'
+
+/** OrtApiBase: the version, and the address of OrtApi for a version of the interface, 0 where the library is older. */
+export function baseOf(library: SharedLibrary): { readonly version: string; structOf(version: number): number } {
+  const base = new NativeMemory(16, library.addresses({ [ORT_BASE]: 'void' })[ORT_BASE]())
+  const { GetApi, GetVersionString } = bindAll([
+    declaration('GetApi', base.pointerAt(0), 'uint32_t version', 'address4'),
+    declaration('GetVersionString', base.pointerAt(8), 'void', 'address4'),
+  ])
+  return { version: layer().text(GetVersionString()), structOf: (version) => GetApi(version) }
+}
+
+/** Throws ERR_UNSUPPORTED, with the places tried, if ONNX Runtime is not found. */
+export const loadOrt = (): SharedLibrary => loadLibrary(VARIABLES.onnxruntime, onnxRuntimeFiles)
+
 let loaded: OrtLibrary | undefined
 
 /** Throws ERR_UNSUPPORTED, with the places tried, if ONNX Runtime is not found, and if it is older than 1.16. */
 export function openOrt(): OrtLibrary {
-  loaded ??= new OrtLibrary(loadLibrary(VARIABLES.onnxruntime, onnxRuntimeFiles))
+  loaded ??= new OrtLibrary(loadOrt())
   return loaded
 }

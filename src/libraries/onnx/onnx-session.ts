@@ -2,7 +2,7 @@
 import { checkBoolean, checkText, checkThis, readOptions } from '../../base/arguments.js'
 import { invalidType, stateError } from '../../base/errors.js'
 import { destroyWhenUnreachable } from '../../base/finalization.js'
-import { ClosableObject, checkMade, implementation, nextSerial, notCloneable } from '../../base/library-object.js'
+import { ClosableObject, checkMade, implementation, nextSerial } from '../../base/library-object.js'
 import { type Device, driverOf } from '../../device.js'
 import { cudaHandleOf, isDefaultStream } from '../../driver/driver.js'
 import { isStream, Stream } from '../../stream.js'
@@ -46,7 +46,6 @@ export interface SessionOptions {
  * ```
  */
 export class Session extends ClosableObject {
-  protected readonly cloning: symbol = notCloneable()
   /** The device that the model runs on. */
   readonly device: Device
   /** The inputs of the model, in its order. */

@@ -12,7 +12,9 @@ export type OnnxType = ElementTypeName
 
 /** An input or an output of a model. */
 export interface TensorInfo {
+  /** Its name in the model. */
   readonly name: string
+  /** The type of its elements. */
   readonly type: OnnxType
   /** Elements in each direction. A name stands for a number that each run chooses, the same in all places; '' for one without a name. */
   readonly dims: readonly (number | string)[]
@@ -20,7 +22,9 @@ export interface TensorInfo {
 
 /** Memory for an input or an output, with the elements in each direction. They lie in row-major order, without gaps. */
 export interface ShapedBuffer {
+  /** The memory, from its first element on. It may be longer. */
   readonly buffer: DeviceBuffer
+  /** Elements in each direction, the slowest first. Each is at least 1. */
   readonly shape: readonly number[]
 }
 
