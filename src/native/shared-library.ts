@@ -157,6 +157,16 @@ function* likelyPaths({ names }: KnownLibrary, more: () => Iterable<string>): It
   for (const root of pythonFolders()) yield* inFolder(join(root, 'lib'), names)
 }
 
+/** The file of a library that comes with CUDA, cuDNN or TensorRT, where the loader does not know it; undefined if there is none. */
+export function fileOfCuda(name: string): string | undefined {
+  const folders = [
+    ...pythonFolders().map((root) => join(root, 'lib')),
+    ...pythonPackages().map((packages) => join(packages, 'tensorrt_libs')),
+    ...toolkitFolders().flatMap((root) => TOOLKIT_FOLDERS.map((folder) => join(root, folder))),
+  ]
+  return folders.map((folder) => join(folder, name)).find((path) => existsSync(path))
+}
+
 /** Nothing for a folder that is not there, so that errors do not name it once for each file. */
 function inFolder(folder: string, names: readonly string[]): readonly string[] {
   return existsSync(folder) ? names.map((name) => join(folder, name)) : []

@@ -1,12 +1,13 @@
 /** A session of ONNX Runtime: how it is made, what it says of its model, its runs and its end. */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
 import { ELEMENT_TYPES, type ElementTypeName } from '../../base/element-types.js'
-import { stateError } from '../../base/errors.js'
+import { LibraryError, messageOf, stateError } from '../../base/errors.js'
 import { NativeResource } from '../../base/finalization.js'
 import type { Device } from '../../device.js'
 import { cudaHandleOf, isNullStream } from '../../driver/driver.js'
 import { layer } from '../../native/layer.js'
 import { NativeMemory } from '../../native/native-memory.js'
+import { fileOfCuda, SharedLibrary } from '../../native/shared-library.js'
 import type { Stream } from '../../stream.js'
 import { openStream } from '../../streams/stream-impl.js'
 import { countNodes } from './node-count.js'
@@ -314,7 +315,7 @@ function checkProvider(library: OrtLibrary, name: 'CUDA' | 'Tensorrt', way: stri
   throw stateError('ERR_UNSUPPORTED', `${what}, only ${providers.join(', ')}: ${way}`)
 }
 
-/** Loads the provider's library, on another thread. */
+/** Adds a provider, whose library is loaded by another thread. */
 async function append(
   library: OrtLibrary,
   name: 'CUDA' | 'TensorRT',
@@ -326,17 +327,64 @@ async function append(
   const own = library.made(`Create${name}ProviderOptions`)
   const entries = Object.entries(values)
   const lists = new NativeMemory(16 * entries.length)
+  const onThread = (call: OrtFunction, ...args: readonly number[]) => library.callOnThread(device, call, ...args)
   try {
     for (const [index, [key, value]] of entries.entries()) {
       lists.setPointer(8 * index, library.text(key))
       lists.setPointer(8 * (entries.length + index), library.text(value))
     }
     const { address } = lists
-    library.call(`Update${name}ProviderOptions`, own, address, address + 8 * entries.length, entries.length)
+    const given = [own, address, address + 8 * entries.length, entries.length]
+    await withLibraries(() => onThread(`Update${name}ProviderOptions`, ...given))
     library.call(`Update${name}ProviderOptionsWithValue`, own, library.text('user_compute_stream'), stream)
-    await library.callOnThread(device, `SessionOptionsAppendExecutionProvider_${name}_V2`, options, own)
+    await onThread(`SessionOptionsAppendExecutionProvider_${name}_V2`, options, own)
   } finally {
     lists.free()
     library.release(`Release${name}ProviderOptions`, own)
   }
+}
+
+/** More than any provider needs. */
+const MOST_LIBRARIES = 32
+
+/**
+ * Loads a provider, and before that each library of CUDA that the loader says it does not find, from the places in which other libraries of CUDA
+ * are found: those of pip are on no path of the loader.
+ */
+async function withLibraries(load: () => Promise<void>): Promise<void> {
+  const opened = new Set<string>()
+  for (;;) {
+    try {
+      await load()
+      return
+    } catch (error) {
+      const name = missingIn(error)
+      if (name === undefined) throw error
+      if (opened.has(name) || opened.size >= MOST_LIBRARIES || !openOfCuda(name, opened)) throw withWayOut(error, name)
+    }
+  }
+}
+
+/** The library that the loader has not found, by its message. */
+const missingIn = (error: unknown): string | undefined =>
+  /(lib[\w.+-]+\.so[.\d]*): cannot open shared object file/.exec(messageOf(error))?.[1]
+
+/** Loads a library of CUDA, and before that those that it needs. Returns whether it was found. */
+function openOfCuda(name: string, opened: Set<string>): boolean {
+  const file = fileOfCuda(name)
+  if (file === undefined) return false
+  opened.add(name)
+  try {
+    SharedLibrary.open(file)
+    return true
+  } catch (error) {
+    const other = missingIn(error)
+    return other !== undefined && !opened.has(other) && openOfCuda(other, opened) && openOfCuda(name, opened)
+  }
+}
+
+function withWayOut(error: unknown, name: string): unknown {
+  if (!(error instanceof LibraryError)) return error
+  const way = `${name} was not found: install cuDNN and the CUDA toolkit that this build is made for, by pip or otherwise, or let LD_LIBRARY_PATH name its folder`
+  return new LibraryError(error.call, error.number, error.code, `${way}. ONNX Runtime says: ${error.message}`)
 }

@@ -14,7 +14,7 @@ extern int next_status;
 #define X(pointer) ((unsigned long)(uintptr_t)(pointer))
 typedef void *Status;
 
-/* A status is the number of an error, whose text is always the same. */
+/* A status is the number of an error. That of ORT_FAIL is about a library that the loader does not find. */
 static Status answer(void) {
   int status = next_status;
   next_status = 0;
@@ -27,8 +27,8 @@ static Status make(void **out) {
 
 static int get_error_code(Status status) { return (int)(intptr_t)status; }
 static const char *get_error_message(Status status) {
-  (void)status;
-  return "what is wrong";
+  return (intptr_t)status == 1 ? "Failed to load with error: libnonesuch.so.7: cannot open shared object file: No such file"
+                               : "what is wrong";
 }
 static void release(void *one) { free(one); }
 static void release_status(Status status) { (void)status; }
@@ -158,7 +158,7 @@ static Status run_option(void *options, const char *key, const char *value) {
 static Status update(void *options, const char *const *keys, const char *const *values, size_t count) {
   (void)options;
   for (size_t i = 0; i < count; i += 1) say("%s=%s\n", keys[i], values[i]);
-  return NULL;
+  return answer();
 }
 static Status update_pointer(void *options, const char *key, void *value) {
   (void)options;
@@ -168,7 +168,7 @@ static Status update_pointer(void *options, const char *key, void *value) {
 static Status append_cuda(void *options, void *provider) {
   (void)options, (void)provider;
   say("append CUDA\n");
-  return answer();
+  return NULL;
 }
 static Status append_tensorrt(void *options, void *provider) {
   (void)options, (void)provider;

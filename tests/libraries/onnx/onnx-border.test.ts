@@ -3,7 +3,8 @@
  * pretends to be it.
  */
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { copyFileSync, mkdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterEach, describe, it } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { Stream } from 'cuda-streams'
@@ -19,6 +20,7 @@ import {
 import { SharedLibrary } from '../../../src/native/shared-library.js'
 import { insideHostFunction, refused, rejected } from '../../conformance/expect.js'
 import { findHeader } from '../../helpers/cuda-toolkit.js'
+import { scratchFolder } from '../../helpers/scratch.js'
 import { fakeDevices, fakeLibraries } from '../fake-libraries.js'
 import { EXAMPLES, perceptron } from './models.js'
 import { writeModel } from './onnx-model.js'
@@ -187,10 +189,32 @@ describe('across the border to ONNX Runtime', { skip }, () => {
     )
     fake.nextStatus(11)
     await assert.rejects(Session.load(MODEL, { stream }), (error) => {
-      return error instanceof LibraryError && error.code === 'ORT_EP_FAIL' && error.call.includes('CUDA_V2')
+      return error instanceof LibraryError && error.code === 'ORT_EP_FAIL' && error.call === 'UpdateCUDAProviderOptions'
     })
     // The runs that follow are as before.
     rows(session, stream, 2)
+  })
+
+  it('a library of CUDA that a provider lacks comes from where others are found, and else the error says what to do', async () => {
+    const home = scratchFolder('toolkit')
+    process.env['CUDA_HOME'] = home
+    const load = () => Session.load(MODEL, { stream })
+    fake.nextStatus(1)
+    await assert.rejects(load, (error) => {
+      return (
+        error instanceof LibraryError &&
+        /libnonesuch\.so\.7 was not found: install .*LD_LIBRARY_PATH/.test(error.message)
+      )
+    })
+    mkdirSync(join(home, 'lib64'))
+    copyFileSync(process.env['CUDA_STREAMS_CURAND'] ?? '', join(home, 'lib64', 'libnonesuch.so.7'))
+    fake.said()
+    fake.nextStatus(1)
+    using _session = await load()
+    assert.deepEqual(
+      fake.said().filter((line) => line.startsWith('device_id')),
+      ['device_id=0', 'device_id=0'],
+    )
   })
 
   it('a version that lacks functions is refused by its number', () => {
