@@ -120,8 +120,8 @@ export const ORT_ERRORS: Readonly<Record<string, number>> = {
   ORT_EP_FAIL: 11,
 }
 
-/** ORT_LOGGING_LEVEL_ERROR: what is less is said by errors, or is no affair of the program. */
-const LOG_ERRORS = 3
+/** ORT_LOGGING_LEVEL_FATAL: it would print what it returns as an error, too. */
+const LOG_LEVEL = 4
 /** The longest time in milliseconds that a call on another thread waits for host functions before it begins. */
 const PATIENCE = 10_000
 /** `AddressCall` of native/threads.c: the function, eight arguments, then the result. */
@@ -153,7 +153,7 @@ export class OrtLibrary {
     this.#functions = this.#bound(ORT_FUNCTIONS, 'address8')
     this.#releases = this.#bound(ORT_RELEASES, 'call1')
     this.#texts = this.#bound(ORT_TEXTS, 'address4')
-    this.env = this.made('CreateEnv', LOG_ERRORS, this.text('cuda-streams'))
+    this.env = this.made('CreateEnv', LOG_LEVEL, this.text('cuda-streams'))
   }
 
   /** Calls a function. Throws a LibraryError with what ONNX Runtime says. */

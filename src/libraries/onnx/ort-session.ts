@@ -42,6 +42,8 @@ export class OrtSession extends NativeResource {
   readonly #options: number
   /** The number of the graph for buffers and shapes. Undefined: ONNX Runtime makes none. */
   readonly #graphs: Map<string, number> | undefined
+  /** A shape for ONNX Runtime, which copies it. */
+  readonly #shape: NativeMemory
   /** Runs of the simulator that are queued. */
   #queued = 0
 
@@ -71,6 +73,8 @@ export class OrtSession extends NativeResource {
     if (!isSimulated) this.#setOption('disable_synchronize_execution_providers', '1')
     this.inputs = this.#tensors('Input')
     this.outputs = this.#tensors('Output')
+    const ranks = [...this.inputs, ...this.outputs].map(({ dims }) => dims.length)
+    this.#shape = new NativeMemory(8 * Math.max(1, ...ranks))
   }
 
   get isSimulated(): boolean {
@@ -101,7 +105,7 @@ export class OrtSession extends NativeResource {
     if (this.#graphs !== undefined) this.#setOption('gpu_graph_id', String(this.#graphOf(tensors, pointers)))
     const binding = library.made('CreateIoBinding', this.#address)
     const values: number[] = []
-    const shapes = new NativeMemory(8 * Math.max(1, ...tensors.map(({ shape }) => shape.length)))
+    const shapes = this.#shape
     try {
       for (const [index, { info, shape, memory }] of tensors.entries()) {
         for (const [axis, size] of shape.entries()) shapes.setPointer(8 * axis, size)
@@ -115,7 +119,6 @@ export class OrtSession extends NativeResource {
     } finally {
       library.release('ReleaseIoBinding', binding)
       for (const value of values) library.release('ReleaseValue', value)
-      shapes.free()
     }
   }
 
@@ -133,6 +136,7 @@ export class OrtSession extends NativeResource {
     const others = (): void => {
       library.release('ReleaseRunOptions', this.#options)
       library.release('ReleaseMemoryInfo', this.#memoryInfo)
+      this.#shape.free()
       ownStream?.close()
     }
     if (this.isSimulated) {

@@ -73,7 +73,7 @@ describe('across the border to ONNX Runtime', { skip }, () => {
   it('a session has the provider for CUDA with its device and its stream, and the memory is that of the device', async () => {
     using session = await Session.load(MODEL, { stream })
     assert.deepEqual(fake.said(), [
-      'env 3 cuda-streams',
+      'env 4 cuda-streams',
       'threads 1',
       ...['device_id=0', 'enable_cuda_graph=0', `user_compute_stream=${hex(stream.handle)}`, 'append CUDA'],
       'session of 3 bytes from 01 to 03',

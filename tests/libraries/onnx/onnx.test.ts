@@ -1,9 +1,11 @@
 /** Models by ONNX Runtime itself: what they compute, their order among other work, and what is refused. */
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
+import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
 import { defineKernel, Stream } from 'cuda-streams'
 import { LibraryError, Session } from 'cuda-streams/onnx'
@@ -281,6 +283,13 @@ describe('sessions of ONNX Runtime', { skip: lack }, () => {
       await rejected(() => Session.load('a\0b', { device }), 'ERR_INVALID_ARG_VALUE', /NUL/)
       const perThread = device.run(() => Stream.perThread)
       await rejected(() => Session.load(IDENTITY, { stream: perThread }), 'ERR_UNSUPPORTED', /another stream for each/)
+    })
+
+    it('what ONNX Runtime refuses while it computes is an uncaught exception, as of other host implementations', () => {
+      const child = fileURLToPath(new URL('children/failing-model.js', import.meta.url))
+      const { stdout, stderr } = spawnSync(process.execPath, [child], { encoding: 'utf8', timeout: 30_000 })
+      assert.match(stdout, /^ORT_INVALID_ARGUMENT RunWithBinding .*Gather.*out of data bounds/, stderr)
+      assert.match(stdout, /^and goes on$/m)
     })
 
     it('inside a host function the first run with new shapes is ERR_DEADLOCK, and a later one is not', () => {
