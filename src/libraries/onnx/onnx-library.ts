@@ -3,11 +3,9 @@ import { VARIABLES } from '../../base/environment-variables.js'
 import { LibraryError, stateError } from '../../base/errors.js'
 import { nextTurn } from '../../base/event-loop.js'
 import { type Device, driverOf } from '../../device.js'
-import { pollUntil } from '../../driver/poll-until.js'
 import { bindAll, type CFunction, declaration } from '../../native/c-functions.js'
 import { layer } from '../../native/layer.js'
 import { NativeMemory } from '../../native/native-memory.js'
-import { NativeThread } from '../../native/native-thread.js'
 import { loadLibrary, type SharedLibrary } from '../../native/shared-library.js'
 import { onnxRuntimeFiles } from './places.js'
 
@@ -182,24 +180,31 @@ export class OrtLibrary {
   }
 
   /**
-   * Calls a function on a thread of its own: on a GPU it may wait for the device, and anywhere it takes its time. The event loop turns
-   * meanwhile. Rejects with a LibraryError.
+   * Calls a function that takes its time: on a GPU, where it may wait for the device, on a thread of its own. On the simulator it is called in the next
+   * turn of the event loop, since a program that is explored must see as many turns each time. Rejects with a LibraryError.
    */
-  async callOnThread(device: Device, name: OrtFunction, ...args: readonly number[]): Promise<void> {
+  async callSlowly(device: Device, name: OrtFunction, ...args: readonly number[]): Promise<void> {
+    if (device.driver === 'sim') {
+      await nextTurn()
+      this.call(name, ...args)
+      return
+    }
     const frame = new NativeMemory(CALL_BYTES)
     try {
-      for (const [index, word] of [this.#addressOf(ORT_FUNCTIONS[name]), ...args].entries())
-        frame.setPointer(8 * index, word)
-      await this.#onThread(device, layer().functions['callForAddress'] ?? 0, frame.address)
+      const words = [this.#addressOf(ORT_FUNCTIONS[name]), ...args]
+      for (const [index, word] of words.entries()) frame.setPointer(8 * index, word)
+      const call = layer().functions['callForAddress'] ?? 0
+      await driverOf(device).libraries.callOnThread(call, frame.address, PATIENCE)
       this.#check(name, frame.pointerAt(CALL_RESULT))
     } finally {
       frame.free()
     }
   }
 
-  /** Releases something on a thread of its own. */
-  releaseOnThread(device: Device, name: OrtRelease, address: number): Promise<unknown> {
-    return this.#onThread(device, this.#addressOf(ORT_RELEASES[name]), address)
+  /** Releases a session, on a GPU on a thread of its own, since that waits for the device. */
+  async releaseSession(device: Device, address: number): Promise<void> {
+    if (device.driver === 'sim') this.release('ReleaseSession', address)
+    else await driverOf(device).libraries.callOnThread(this.#addressOf(ORT_RELEASES.ReleaseSession), address, PATIENCE)
   }
 
   /** The names of the providers that this build has. */
@@ -215,17 +220,6 @@ export class OrtLibrary {
     } finally {
       memory.free()
     }
-  }
-
-  async #onThread(device: Device, address: number, argument: number): Promise<void> {
-    if (device.driver === 'cuda') {
-      await driverOf(device).libraries.callOnThread(address, argument, PATIENCE)
-      return
-    }
-    const thread = new NativeThread(address, argument)
-    // It is done in a later turn, however fast it is, so that everything that this turn settles is settled by then.
-    await nextTurn()
-    await pollUntil(() => thread.result)
   }
 
   #check(call: string, status: number): void {

@@ -71,7 +71,7 @@ export class Session extends ClosableObject {
   }
 
   /**
-   * Resolves when the model is loaded (`CreateSession`), which another thread does, so that the event loop turns meanwhile. On a GPU it
+   * Resolves when the model is loaded (`CreateSession`). On a GPU another thread does that, so that the event loop turns meanwhile. It
    * begins when no host function is pending, or after ten seconds, and no strict capture may be under way: ONNX Runtime allocates.
    * @param model The path of an ONNX file, or its bytes, which are copied.
    * @param options `stream`, `device`, `tensorrt` and `graphs`: see SessionOptions

@@ -139,13 +139,8 @@ export class OrtSession extends NativeResource {
       this.#shape.free()
       ownStream?.close()
     }
-    if (this.isSimulated) {
-      library.release('ReleaseSession', this.#address)
-      others()
-      return
-    }
     // What cannot be released belongs to a device that is lost.
-    library.releaseOnThread(device, 'ReleaseSession', this.#address).then(others, () => {})
+    library.releaseSession(device, this.#address).then(others, () => {})
   }
 
   /** ONNX Runtime launches a graph without a look at what is bound, so each set of addresses and shapes has its own. */
@@ -236,7 +231,7 @@ export async function makeSession(
     try {
       const given = copy === undefined ? [file.address] : [copy.address, size.byteLength]
       const call: OrtFunction = copy === undefined ? 'CreateSession' : 'CreateSessionFromArray'
-      await library.callOnThread(device, call, library.env, ...given, options, made.address)
+      await library.callSlowly(device, call, library.env, ...given, options, made.address)
       return openMade(library, device, made.pointerAt(0), isOwn ? stream : undefined, size, choices)
     } finally {
       made.free()
@@ -260,7 +255,7 @@ function openMade(
   try {
     return new OrtSession(library, device, address, ownStream, size, choices)
   } catch (error) {
-    library.releaseOnThread(device, 'ReleaseSession', address).catch(() => {})
+    library.releaseSession(device, address).catch(() => {})
     throw error
   }
 }
@@ -331,7 +326,7 @@ async function append(
   const own = library.made(`Create${name}ProviderOptions`)
   const entries = Object.entries(values)
   const lists = new NativeMemory(16 * entries.length)
-  const onThread = (call: OrtFunction, ...args: readonly number[]) => library.callOnThread(device, call, ...args)
+  const onThread = (call: OrtFunction, ...args: readonly number[]) => library.callSlowly(device, call, ...args)
   try {
     for (const [index, [key, value]] of entries.entries()) {
       lists.setPointer(8 * index, library.text(key))

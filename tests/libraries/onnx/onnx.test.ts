@@ -10,6 +10,7 @@ import { Worker } from 'node:worker_threads'
 import { defineKernel, Stream } from 'cuda-streams'
 import { LibraryError, Session } from 'cuda-streams/onnx'
 import { Sanitizer } from 'cuda-streams/sanitizer'
+import { explore } from 'cuda-streams/sim'
 import { Timeline } from 'cuda-streams/timeline'
 import { insideHostFunction, refused, rejected } from '../../conformance/expect.js'
 import { isFakeDriver } from '../../fake-driver/fake-cuda.js'
@@ -116,7 +117,7 @@ describe('sessions of ONNX Runtime', { skip: lack }, () => {
       for (const each of [one, two]) each.close()
     })
 
-    it('a model is a file or bytes, which the program may change at once; the event loop turns while it is loaded', async () => {
+    it('a model is a file or bytes, which the program may change at once; the event loop turns before it is loaded', async () => {
       const file = join(scratchFolder('onnx'), 'model.onnx')
       writeFileSync(file, writeModel(perceptron.model))
       const bytes = writeModel(perceptron.model)
@@ -190,6 +191,24 @@ describe('sessions of ONNX Runtime', { skip: lack }, () => {
         other.wait(stream)
       }
       other.close()
+    })
+
+    it('an exploration finds the missing wait under some order, and none where the wait is there', async () => {
+      for (const waits of [true, false]) {
+        const { verdict } = await explore(async ({ devices: [explored] }) => {
+          assert.ok(explored)
+          using session = await Session.load(IDENTITY, { device: explored })
+          const [writer, reader] = [explored.createStream(), explored.createStream()]
+          const [from, to] = [explored.alloc(64, { stream: writer }), explored.alloc(64, { stream: writer })]
+          writer.fill(from, 1).fill(to, 1)
+          reader.wait(writer)
+          writer.fill(from, 7)
+          if (waits) reader.wait(writer)
+          copyBy(session, reader, to, from)
+          return (await reader.download(to))[0]
+        })
+        assert.equal(verdict, waits ? 'agree' : 'disagree')
+      }
     })
 
     it('what a model writes too early is a race as well', async () => {
