@@ -3,11 +3,13 @@ import assert from 'node:assert/strict'
 import type { DeviceBuffer, Stream } from 'cuda-streams'
 import * as module from 'cuda-streams/onnx'
 import { Session } from 'cuda-streams/onnx'
+import { checkTensors } from '../../../src/libraries/onnx/tensors.js'
 import type { Call } from '../../conformance/matrix/call.js'
 import { BYTES } from '../../conformance/matrix/lab.js'
 import type { Scene } from '../../conformance/matrix/scene.js'
 import type { Stage } from '../../sanitizer/pairs/pairs.js'
 import { type AboutLibrary, lackOf, mayWait, nodes, onlySimulated } from '../about-library.js'
+import { identity } from './models.js'
 import { copyBy, IDENTITY, lacksOnnxRuntime, preferCachedOnnxRuntime, sessionNow } from './runtime.js'
 
 preferCachedOnnxRuntime()
@@ -122,22 +124,20 @@ export const about: AboutLibrary = {
     })),
   ],
   quietOptions: { 'is no constructor for programs': ['new Session'] },
-  options({ stream, buffer, use }, isSimulated) {
-    const load: ReturnType<AboutLibrary['options']> = [
-      ['libraries/onnx/onnx-session', 'Session.load()', OPTIONS.join(', '), (o) => Session.load(IDENTITY, o)],
-    ]
-    if (!isSimulated || !isHere) return load
-    const session = use(sessionNow(stream))
-    return [
-      ...load,
-      [
-        'libraries/onnx/tensors',
-        'session.run()',
-        'buffer, shape',
-        (o) => session.run(stream, { from: o }, { to: buffer }),
-      ],
-    ]
-  },
+  options: ({ stream, buffer }, isSimulated) => [
+    ['libraries/onnx/onnx-session', 'Session.load()', OPTIONS.join(', '), (o) => Session.load(IDENTITY, o)],
+    // What a run does first, which needs no session.
+    ...(isSimulated
+      ? ([
+          [
+            'libraries/onnx/tensors',
+            'session.run()',
+            'buffer, shape',
+            (o) => checkTensors(identity, { from: o }, { to: buffer }, stream),
+          ],
+        ] as const satisfies ReturnType<AboutLibrary['options']>)
+      : []),
+  ],
   publicCalls: isHere
     ? {
         'session.run()': ({ stream, own, theirs, other }) => {
