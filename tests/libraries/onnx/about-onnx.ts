@@ -150,18 +150,10 @@ export const about: AboutLibrary = {
         },
       }
     : {},
+  // Each access is paired with all others. What a model reads too early is tried in onnx.test.ts.
   accesses: ({ dataOf, memoryOf }) =>
     isHere
       ? [
-          {
-            name: 'model input',
-            writes: false,
-            on: 'device',
-            run: (stage, side, stream) => {
-              const session = sessionOn(stage, side, stream)
-              copyBy(session, stream, memoryOf(stage, `seen by ${side}`), dataOf(stage) as DeviceBuffer)
-            },
-          },
           {
             name: 'model output',
             writes: true,
