@@ -46,6 +46,7 @@ CALL(call8, int, (Word, Word, Word, Word, Word, Word, Word, Word), (A(0), A(1), 
 CALL(call24, int, (WORDS_6, WORDS_6, WORDS_6, WORDS_6), (A_6(0), A_6(6), A_6(12), A_6(18)))
 /* The result is an address. */
 CALL(address4, Word, (Word, Word, Word, Word), (A(0), A(1), A(2), A(3)))
+CALL(address8, Word, (Word, Word, Word, Word, Word, Word, Word, Word), (A(0), A(1), A(2), A(3), A(4), A(5), A(6), A(7)))
 /* One argument is a struct passed by value, where the frame has its address: an IPC handle of CUDA, and NCCL's unique id. */
 CALL(ipc_handle, int, (Word, Bytes64, Word), (A(0), BYTES(Bytes64, 1), A(2)))
 CALL(unique_id, int, (Word, Word, Bytes128, Word, Word), (A(0), A(1), BYTES(Bytes128, 2), A(3), A(4)))
@@ -56,7 +57,7 @@ CALL(floats, int, (WORDS_3, float, float), (A(0), A(1), A(2), (float)s[3], (floa
 CALL(doubles, int, (WORDS_3, double, double), (A(0), A(1), A(2), s[3], s[4]))
 
 /** In the order of `SHAPES` in src/native/c-functions.ts. */
-static const napi_callback CALLS[] = {call1, call2, call3, call4, call8, call24, address4, ipc_handle, unique_id, floats, doubles};
+static const napi_callback CALLS[] = {call1, call2, call3, call4, call8, call24, address4, address8, ipc_handle, unique_id, floats, doubles};
 
 /** bind(buffer, offset, shape): a function without parameters that makes the call of the frame there. It does not keep the buffer. */
 static napi_value bind(napi_env env, napi_callback_info info) {

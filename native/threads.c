@@ -87,6 +87,20 @@ static int call_on_thread(ThreadCall *call) {
   return error;
 }
 
+/** A call of up to eight words that returns an address, as src/libraries/onnx/onnx-library.ts writes it. */
+typedef struct {
+  Word (*function)(Word, Word, Word, Word, Word, Word, Word, Word);
+  Word arguments[8];
+  Word result;
+} AddressCall;
+
+/** Makes the call. A thread of its own calls functions of few words that return an int, and this is one. */
+static int call_for_address(AddressCall *call) {
+  const Word *a = call->arguments;
+  call->result = call->function(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]);
+  return 0;
+}
+
 /** Calls a function of one argument while no other thread is in here: for what a process may do only once at a time. */
 static int call_alone(int (*function)(Word), Word argument) {
   static pthread_mutex_t alone = PTHREAD_MUTEX_INITIALIZER;
@@ -97,4 +111,5 @@ static int call_alone(int (*function)(Word), Word argument) {
 }
 
 const OwnFunction thread_functions[] = {{"processRegistry", registry_address}, {"threadNumber", thread_number}, {"nap", nap},
-                                        {"callOnThread", call_on_thread},      {"callAlone", call_alone},       {NULL, NULL}};
+                                        {"callOnThread", call_on_thread},      {"callAlone", call_alone},       {"callForAddress", call_for_address},
+                                        {NULL, NULL}};

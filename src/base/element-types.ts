@@ -17,6 +17,8 @@ interface ElementType {
   readonly numpy?: string
   /** ncclDataType_t */
   readonly nccl?: number
+  /** ONNXTensorElementDataType */
+  readonly onnx?: number
   /** cudaDataType_t, and the cublasComputeType_t in which sums are kept */
   readonly cublas?: { readonly data: number; readonly compute: number }
 }
@@ -41,15 +43,33 @@ const PAIRS = [2] as const
 const [I64_LEAST, I64_MOST, U64_MOST] = [-(2n ** 63n), 2n ** 63n - 1n, 2n ** 64n - 1n]
 
 export const ELEMENT_TYPES = {
-  bool: { bytes: 1, array: Uint8Array, dlpack: BOOL, numpy: '|b1' },
-  i8: { bytes: 1, array: Int8Array, lanes: LANES, range: [-(2 ** 7), 2 ** 7 - 1], dlpack: INT, numpy: '|i1', nccl: 0 },
-  i16: { bytes: 2, array: Int16Array, lanes: LANES, range: [-(2 ** 15), 2 ** 15 - 1], dlpack: INT, numpy: '<i2' },
+  bool: { bytes: 1, array: Uint8Array, dlpack: BOOL, onnx: 9, numpy: '|b1' },
+  i8: {
+    bytes: 1,
+    array: Int8Array,
+    lanes: LANES,
+    range: [-(2 ** 7), 2 ** 7 - 1],
+    dlpack: INT,
+    onnx: 3,
+    numpy: '|i1',
+    nccl: 0,
+  },
+  i16: {
+    bytes: 2,
+    array: Int16Array,
+    lanes: LANES,
+    range: [-(2 ** 15), 2 ** 15 - 1],
+    dlpack: INT,
+    onnx: 5,
+    numpy: '<i2',
+  },
   i32: {
     bytes: 4,
     array: Int32Array,
     lanes: LANES,
     range: [-(2 ** 31), 2 ** 31 - 1],
     dlpack: INT,
+    onnx: 6,
     numpy: '<i4',
     nccl: 2,
   },
@@ -59,19 +79,56 @@ export const ELEMENT_TYPES = {
     lanes: LANES,
     range: [I64_LEAST, I64_MOST],
     dlpack: INT,
+    onnx: 7,
     numpy: '<i8',
     nccl: 4,
   },
-  u8: { bytes: 1, array: Uint8Array, lanes: LANES, range: [0, 2 ** 8 - 1], dlpack: UINT, numpy: '|u1', nccl: 1 },
-  u16: { bytes: 2, array: Uint16Array, lanes: LANES, range: [0, 2 ** 16 - 1], dlpack: UINT, numpy: '<u2' },
-  u32: { bytes: 4, array: Uint32Array, lanes: LANES, range: [0, 2 ** 32 - 1], dlpack: UINT, numpy: '<u4', nccl: 3 },
-  u64: { bytes: 8, array: BigUint64Array, lanes: LANES, range: [0n, U64_MOST], dlpack: UINT, numpy: '<u8', nccl: 5 },
-  f16: { bytes: 2, lanes: PAIRS, dlpack: FLOAT, numpy: '<f2', nccl: 6, cublas: { data: 2, compute: COMPUTE_32F } },
+  u8: {
+    bytes: 1,
+    array: Uint8Array,
+    lanes: LANES,
+    range: [0, 2 ** 8 - 1],
+    dlpack: UINT,
+    onnx: 2,
+    numpy: '|u1',
+    nccl: 1,
+  },
+  u16: { bytes: 2, array: Uint16Array, lanes: LANES, range: [0, 2 ** 16 - 1], dlpack: UINT, onnx: 4, numpy: '<u2' },
+  u32: {
+    bytes: 4,
+    array: Uint32Array,
+    lanes: LANES,
+    range: [0, 2 ** 32 - 1],
+    dlpack: UINT,
+    onnx: 12,
+    numpy: '<u4',
+    nccl: 3,
+  },
+  u64: {
+    bytes: 8,
+    array: BigUint64Array,
+    lanes: LANES,
+    range: [0n, U64_MOST],
+    dlpack: UINT,
+    onnx: 13,
+    numpy: '<u8',
+    nccl: 5,
+  },
+  f16: {
+    bytes: 2,
+    lanes: PAIRS,
+    dlpack: FLOAT,
+    onnx: 10,
+    numpy: '<f2',
+    nccl: 6,
+    cublas: { data: 2, compute: COMPUTE_32F },
+  },
   f32: {
     bytes: 4,
     array: Float32Array,
     lanes: LANES,
     dlpack: FLOAT,
+    onnx: 1,
     numpy: '<f4',
     nccl: 7,
     cublas: { data: 0, compute: COMPUTE_32F },
@@ -81,15 +138,16 @@ export const ELEMENT_TYPES = {
     array: Float64Array,
     lanes: LANES,
     dlpack: FLOAT,
+    onnx: 11,
     numpy: '<f8',
     nccl: 8,
     cublas: { data: 1, compute: COMPUTE_64F },
   },
-  bf16: { bytes: 2, lanes: PAIRS, dlpack: BFLOAT, nccl: 9, cublas: { data: 14, compute: COMPUTE_32F } },
-  c64: { bytes: 8, dlpack: COMPLEX, numpy: '<c8' },
-  c128: { bytes: 16, dlpack: COMPLEX, numpy: '<c16' },
-  f8e4m3fn: { bytes: 1, dlpack: FLOAT8_E4M3FN },
-  f8e5m2: { bytes: 1, dlpack: FLOAT8_E5M2 },
+  bf16: { bytes: 2, lanes: PAIRS, dlpack: BFLOAT, onnx: 16, nccl: 9, cublas: { data: 14, compute: COMPUTE_32F } },
+  c64: { bytes: 8, dlpack: COMPLEX, onnx: 14, numpy: '<c8' },
+  c128: { bytes: 16, dlpack: COMPLEX, onnx: 15, numpy: '<c16' },
+  f8e4m3fn: { bytes: 1, dlpack: FLOAT8_E4M3FN, onnx: 17 },
+  f8e5m2: { bytes: 1, dlpack: FLOAT8_E5M2, onnx: 19 },
 } as const satisfies Readonly<Record<string, ElementType>>
 
 export type ElementTypeName = keyof typeof ELEMENT_TYPES

@@ -217,6 +217,11 @@ export const VARIABLES = {
     names: ['libnccl.so.2', 'libnccl.so'],
     wayOut: 'Install it as a package of the system or by pip',
   }),
+  onnxruntime: new LibraryVariable('CUDA_STREAMS_ONNXRUNTIME', '[ONNX Runtime](onnx.md)', {
+    title: 'ONNX Runtime',
+    names: ['libonnxruntime.so.1', 'libonnxruntime.so'],
+    wayOut: 'Install it by pip (onnxruntime-gpu; for the simulator onnxruntime will do) or by npm (onnxruntime-node)',
+  }),
   python: new EnvironmentVariable('CUDA_STREAMS_PYTHON', {
     values: 'a Python executable or a libpython',
     default: '',

@@ -11,6 +11,7 @@ import { Device } from '../device.js'
 import { absence, cudaVersion, loadLibcuda, versionText } from '../driver/cuda/libcuda/libcuda.js'
 import { architectureFor } from '../kernels/cubins.js'
 import { Module } from '../kernels/kernel.js'
+import { baseOf, loadOrt, ORT_BASE } from '../libraries/onnx/onnx-library.js'
 import type { CFunction } from '../native/c-functions.js'
 import { layerFile } from '../native/layer.js'
 import { NativeMemory } from '../native/native-memory.js'
@@ -104,6 +105,10 @@ function examineLibcuda(): Part {
 }
 
 function examineLibrary(name: string, variable: LibraryVariable): Part {
+  if (variable === VARIABLES.onnxruntime) {
+    const library = loadOrt()
+    return { version: baseOf(library).version, file: fileOf(library, ORT_BASE) ?? null }
+  }
   const library = loadLibrary(variable)
   const { function: symbol, parameters, version } = VERSION_CALLS[name] ?? propertyOf(name)
   const functions = library.functions({ [symbol]: parameters })

@@ -861,6 +861,8 @@ export interface QueuedChildGraph extends InStream {
  * and clear before.
  */
 export const LIBRARY_ENTRIES = 8
+/** The most that are reserved for one call: about half of what a hardware queue holds. */
+export const MOST_LIBRARY_ENTRIES = 500
 
 /** Work in JavaScript, in place of a library's GPU code. */
 export interface HostImplementation {

@@ -8,7 +8,7 @@ import { destroyWhenUnreachable, NativeResource } from '../base/finalization.js'
 import { ClosableObject, implementation, nextSerial } from '../base/library-object.js'
 import { memoize } from '../base/memoize.js'
 import { contextOf, type Device, driverOf, elsewhere, resolveDevice } from '../device.js'
-import { type HostImplementation, LIBRARY_ENTRIES } from '../driver/driver.js'
+import { type HostImplementation, LIBRARY_ENTRIES, MOST_LIBRARY_ENTRIES } from '../driver/driver.js'
 import type { DeviceBuffer } from '../memory/device-buffer.js'
 import { queueWith } from '../memory/queue-with-memory.js'
 import type { CFunction } from '../native/c-functions.js'
@@ -176,8 +176,15 @@ const isHandleOwner = (value: unknown): value is HandleOwner =>
 /** The stream of the next call: the object's own, or the current one of its device. */
 export const streamOfWork = (owner: HandleOwner): Stream => streamOf(owner)
 
+/** What work is queued for. */
+export interface WorkOwner {
+  readonly device: Device
+  readonly closed: boolean
+  readonly [implementation]: NativeResource
+}
+
 /** Throws ERR_CLOSED. */
-export function checkHandleOpen(owner: HandleOwner): void {
+export function checkHandleOpen(owner: WorkOwner): void {
   if (owner.closed) throw stateError('ERR_CLOSED', `${owner} cannot be used any more`)
 }
 
@@ -188,6 +195,8 @@ export interface HandleCall {
   readonly memory: readonly GivenMemory[]
   /** Memory that the library works in, made when nothing is refused any more. It comes behind the other memory. */
   area?(use: StreamImpl): DeviceBuffer | undefined
+  /** Queues what comes before the call. Called when nothing is refused any more. */
+  begin?(): void
   /** Checks where the memory lies. */
   check?(memory: readonly UsedMemory[]): void
   /**
@@ -206,11 +215,13 @@ const MOST_KINDS = 4096
 const loadedOn = memoize((_device: Device) => new Set<string>())
 
 /**
- * Queues a call on a stream, which is `streamOfWork()` of the object. The first of a kind runs pending host functions before, on a GPU.
+ * Queues a call on a stream, which is `streamOfWork()` of the object. The first of a kind runs pending host functions before, on a GPU, and so
+ * does one that a hardware queue may have no room for: CUDA would block JavaScript until the stream has gone on.
  * @throws ERR_CLOSED, ERR_DEVICE_MISMATCH; ERR_DEADLOCK for the first of a kind where host functions cannot run; LibraryError
  */
-export function queueCall(owner: HandleOwner, stream: Stream, work: HandleCall): void {
-  const { name, entries = LIBRARY_ENTRIES, host } = work
+export function queueCall(owner: WorkOwner, stream: Stream, work: HandleCall): void {
+  const { name, host, entries: wanted = LIBRARY_ENTRIES } = work
+  const entries = Math.min(wanted, MOST_LIBRARY_ENTRIES)
   const open = (more: readonly GivenMemory[] = []) => {
     checkHandleOpen(owner)
     const use = openStream(stream)
@@ -222,10 +233,11 @@ export function queueCall(owner: HandleOwner, stream: Stream, work: HandleCall):
   const loaded = loadedOn(owner.device)
   const isNew = !loaded.has(kind)
   // Runs pending host functions, which may close what is used here. Inside one it throws.
-  if (isNew) before.use.driver.libraries.call(before.use.context, () => {})
+  if (isNew || wanted > entries) before.use.driver.libraries.call(before.use.context, () => {})
   openStream(stream).reserve(entries)
   checkHandleOpen(owner)
   const area = work.area?.(openStream(stream))
+  work.begin?.()
   const { use, memory } = open(area === undefined ? [] : [wholeOf(area, 'inout')])
   const { driver, handle, context } = use
   const call = (raw: number): void => work.call(memory, raw)

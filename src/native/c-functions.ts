@@ -15,8 +15,9 @@ const SHAPES = {
   call4: 4,
   call8: 8,
   call24: 24,
-  /** Returns an address instead of an int. */
+  /** Return an address instead of an int. */
   address4: 4,
+  address8: 8,
   /** Pass (word, struct of 64 bytes, word) and (word, word, struct of 128 bytes, word, word), given the struct's address. */
   ipcHandle: 3,
   uniqueId: 5,

@@ -69,9 +69,10 @@ const TOOLKIT_FOLDERS = ['lib64', 'lib', 'targets/x86_64-linux/lib', 'targets/sb
 
 /**
  * Loads the library from the first place that has it, or from the place that the user named, and no other.
+ * @param more Files that are tried after the loader's own places and before those of CUDA's libraries.
  * @throws ERR_UNSUPPORTED, with the places that were tried
  */
-export function loadLibrary(variable: LibraryVariable): SharedLibrary {
+export function loadLibrary(variable: LibraryVariable, more: () => Iterable<string> = () => []): SharedLibrary {
   const wanted = variable.library
   try {
     layer()
@@ -81,7 +82,7 @@ export function loadLibrary(variable: LibraryVariable): SharedLibrary {
   const tried: string[] = []
   const reasons: string[] = []
   const named = variable.read()
-  for (const path of named ? namedPaths(named, wanted) : likelyPaths(wanted)) {
+  for (const path of named ? namedPaths(named, wanted) : likelyPaths(wanted, more)) {
     tried.push(path)
     try {
       return SharedLibrary.open(path)
@@ -110,7 +111,11 @@ export function fileOf(library: SharedLibrary, symbol: string): string | undefin
 }
 
 /** The folders in which pip puts CUDA's libraries for the Pythons on the path. Each has the folders `lib` and `include`. */
-export function pythonFolders(): readonly string[] {
+export const pythonFolders = (): readonly string[] =>
+  pythonPackages().flatMap((packages) => inside(join(packages, 'nvidia'), /./))
+
+/** The folders in which pip puts packages for the Pythons on the path. */
+export function pythonPackages(): readonly string[] {
   const { VIRTUAL_ENV, CONDA_PREFIX, HOME, PATH } = process.env
   const prefixes = new Set<string>()
   for (const prefix of [VIRTUAL_ENV, CONDA_PREFIX]) if (prefix) prefixes.add(prefix)
@@ -127,7 +132,6 @@ export function pythonFolders(): readonly string[] {
     .flatMap((prefix) => [prefix, join(prefix, 'local')])
     .flatMap((prefix) => inside(join(prefix, 'lib'), /^python3/))
     .flatMap((python) => [join(python, 'site-packages'), join(python, 'dist-packages')])
-    .flatMap((packages) => inside(join(packages, 'nvidia'), /./))
 }
 
 /** The folders of CUDA toolkits. */
@@ -139,14 +143,28 @@ export function toolkitFolders(): readonly string[] {
 
 function namedPaths(named: string, { names }: KnownLibrary): readonly string[] {
   const isFolder = statSync(named, { throwIfNoEntry: false })?.isDirectory() ?? false
-  return isFolder ? names.map((name) => join(named, name)) : [named]
+  if (!isFolder) return [named]
+  // A wheel has the file with its whole version, which is no name that the loader looks for.
+  const versions = inside(named, /\.so\.[\d.]+$/).filter((path) => names.some((name) => path.includes(`/${name}.`)))
+  return [...names.map((name) => join(named, name)), ...versions]
 }
 
 /** The names alone come first: the loader then returns a library that is loaded already, such as PyTorch's, instead of a second copy. */
-function* likelyPaths({ names }: KnownLibrary): Iterable<string> {
+function* likelyPaths({ names }: KnownLibrary, more: () => Iterable<string>): Iterable<string> {
   yield* names
+  yield* more()
   for (const root of toolkitFolders()) for (const folder of TOOLKIT_FOLDERS) yield* inFolder(join(root, folder), names)
   for (const root of pythonFolders()) yield* inFolder(join(root, 'lib'), names)
+}
+
+/** The file of a library that comes with CUDA, cuDNN or TensorRT, where the loader does not know it; undefined if there is none. */
+export function fileOfCuda(name: string): string | undefined {
+  const folders = [
+    ...pythonFolders().map((root) => join(root, 'lib')),
+    ...pythonPackages().map((packages) => join(packages, 'tensorrt_libs')),
+    ...toolkitFolders().flatMap((root) => TOOLKIT_FOLDERS.map((folder) => join(root, folder))),
+  ]
+  return folders.map((folder) => join(folder, name)).find((path) => existsSync(path))
 }
 
 /** Nothing for a folder that is not there, so that errors do not name it once for each file. */
@@ -155,7 +173,7 @@ function inFolder(folder: string, names: readonly string[]): readonly string[] {
 }
 
 /** The entries of a folder with these names, the newest version first; none when there is no such folder. */
-function inside(folder: string, names: RegExp): string[] {
+export function inside(folder: string, names: RegExp): string[] {
   try {
     const found = readdirSync(folder).filter((name) => names.test(name))
     return found.sort((a, b) => b.localeCompare(a, 'en', { numeric: true })).map((name) => join(folder, name))

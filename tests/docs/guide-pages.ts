@@ -16,10 +16,11 @@ export interface Block {
 }
 
 /** The first line of a block that cannot run by itself says so: what it needs, or that it continues the block before it. */
-export const NEEDS = /^\/\/ Needs (?!NVRTC\b|Python\b)/
-/** What needs NVRTC, or Python and NumPy, runs where they are. */
+export const NEEDS = /^\/\/ Needs (?!NVRTC\b|Python\b|ONNX Runtime\b)/
+/** What needs NVRTC, Python and NumPy, or ONNX Runtime, runs where they are. */
 export const NEEDS_NVRTC = /^\/\/ Needs NVRTC\b/
 export const NEEDS_PYTHON = /^\/\/ Needs Python\b/
+export const NEEDS_ONNX_RUNTIME = /^\/\/ Needs ONNX Runtime\b/
 export const CONTINUES = /^\/\/ Continues /
 
 export interface CodeSpan {

@@ -13,6 +13,7 @@ import { implementation } from '../../src/base/library-object.js'
 import { lacksNvrtc } from '../helpers/nvrtc.js'
 import { lackOf } from '../helpers/python.js'
 import { root } from '../helpers/root.js'
+import { lacksOnnxRuntime } from '../libraries/onnx/runtime.js'
 import { compilerUnavailable, GuideCompiler } from './guide-compiler.js'
 import {
   type Block,
@@ -20,6 +21,7 @@ import {
   examplesOf,
   NEEDS,
   NEEDS_NVRTC,
+  NEEDS_ONNX_RUNTIME,
   NEEDS_PYTHON,
   type Page,
   parsePage,
@@ -88,7 +90,14 @@ async function compileAndRun() {
   if (lacking !== false) console.log(`skipped: what compiles CUDA C++: ${lacking}`)
   const noPython = lackOf('numpy')
   if (noPython !== undefined) console.log(`skipped: what needs Python: ${noPython}`)
-  const needs = [NEEDS, ...(lacking === false ? [] : [NEEDS_NVRTC]), ...(noPython === undefined ? [] : [NEEDS_PYTHON])]
+  const noOnnxRuntime = lacksOnnxRuntime()
+  if (noOnnxRuntime !== false) console.log(`skipped: what needs ONNX Runtime: ${noOnnxRuntime}`)
+  const needs = [
+    NEEDS,
+    ...(lacking === false ? [] : [NEEDS_NVRTC]),
+    ...(noPython === undefined ? [] : [NEEDS_PYTHON]),
+    ...(noOnnxRuntime === false ? [] : [NEEDS_ONNX_RUNTIME]),
+  ]
   const runnable = pasted.filter(
     ({ block, errors }) => !needs.some((each) => each.test(block.code)) && errors.length === 0,
   )

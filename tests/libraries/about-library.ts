@@ -26,6 +26,8 @@ export interface AboutLibrary {
   readonly module: Readonly<Record<string, unknown>>
   /** An object of each of its classes. */
   objects(stream: Stream): readonly object[]
+  /** Classes of which there are no objects on this machine. */
+  readonly absent?: readonly { readonly name: string; readonly prototype: object }[]
   /** Rows of the matrix. */
   readonly calls: readonly Call[]
   /** Calls with options whose getters close what the call uses. */

@@ -3,6 +3,7 @@
  * other libraries in the folders here.
  */
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,21 +12,30 @@
 
 static char text[1 << 16];
 static size_t used;
+/* Calls come from other threads, too. */
+static atomic_flag taken = ATOMIC_FLAG_INIT;
+static void take(void) {
+  while (atomic_flag_test_and_set(&taken)) continue;
+}
 
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void say(const char *format, ...) {
   va_list args;
+  take();
   va_start(args, format);
   if (used < sizeof text) used += (size_t)vsnprintf(text + used, sizeof text - used, format, args);
   va_end(args);
+  atomic_flag_clear(&taken);
 }
 
 /* What was asked since the last time. */
 const char *fake_said(void) {
   static char last[sizeof text];
+  take();
   memcpy(last, text, sizeof text);
   used = 0;
   text[0] = 0;
+  atomic_flag_clear(&taken);
   return last;
 }
 

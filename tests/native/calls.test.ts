@@ -49,6 +49,9 @@ int count(int more) { return atomic_fetch_add(&calls, more) + more; }
 int deep(uint64_t bytes, uint64_t unused, uint64_t unused2) {
   volatile char stack[bytes]; stack[0] = 3; stack[bytes - 1] = 4; return stack[0] + stack[bytes - 1];
 }
+uint64_t far(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f, uint64_t g, uint64_t h) {
+  return a + 2 * b + 3 * c + 4 * d + 5 * e + 6 * f + 7 * g + h;
+}
 void mark(uint64_t *where) { *where = 77; }
 `
 const POINTER = 2 ** 47 - 8
@@ -119,6 +122,9 @@ function tryAll(file: string): string[] {
   is('single, the words', room.uint64.slice(1, 3), [7, POINTER])
   const { name } = library.texts({ name: 'int which' })
   is('texts', [name(0), name(1), name(2)], ['', 'one', 'ä'])
+  const eight = Array.from({ length: 8 }, (_, index) => `uint64_t a${index}`).join(', ')
+  const { far } = bindAll([declaration('far', library.addressOf('far'), eight, 'address8')])
+  is('far()', far(1, 1, 1, 1, 1, 1, 1, POINTER - 28), POINTER)
   callAt(library.find('mark') ?? 0, address)
   is('callAt()', uint64[0], 77)
   let last = 0
@@ -158,6 +164,16 @@ else {
       threads.map(({ result }) => result),
       [7, 7],
     )
+  })
+
+  test('callForAddress() makes a call of eight words on another thread, and leaves the address', { skip }, async () => {
+    const frame = new NativeMemory(80)
+    const words = [SharedLibrary.open(file).addressOf('far'), 2 ** 46, 1, 1, 1, 1, 1, 1, 5]
+    for (const [index, word] of words.entries()) frame.setPointer(8 * index, word)
+    const thread = new NativeThread(layer().functions['callForAddress'] ?? 0, frame.address)
+    while (thread.result === undefined) own().nap(100)
+    assert.deepEqual([thread.result, frame.pointerAt(72)], [0, 2 ** 46 + 32])
+    frame.free()
   })
 
   test('functions of one library are called by their own names, which stacks show', { skip }, () => {

@@ -29,6 +29,7 @@ const FIELDS: Readonly<Record<string, string>> = {
   Graph: 'device serial',
   GraphExec: 'device serial',
   GreenContext: 'device multiprocessors serial',
+  Session: 'device inputs outputs serial',
   MemoryPool: 'device maxBytes serial',
   Module: 'device serial',
   Kernel: 'name module',

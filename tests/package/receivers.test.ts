@@ -49,6 +49,7 @@ const genuine = new Map<Class, object | undefined>([
   ...aboutLibraries
     .flatMap(({ objects }) => objects(stream))
     .map((object): [Class, object] => [object.constructor as unknown as Class, object]),
+  ...aboutLibraries.flatMap(({ absent = [] }) => absent.map((one): [Class, undefined] => [one, undefined])),
   [nccl.LibraryError, new nccl.LibraryError('ncclAllReduce', 1, 'ncclUnhandledCudaError')],
   [
     dlpack.DLPackTensor as unknown as Class,

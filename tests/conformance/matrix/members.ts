@@ -56,7 +56,7 @@ export const QUIET: Readonly<Record<string, readonly string[]>> = {
   ],
   'is no constructor for programs': [
     ...['new Device', 'new DeviceBuffer', 'new PinnedBuffer', 'new Graph', 'new GraphExec', 'new Kernel', 'new Module'],
-    ...['new Communicator', 'new GreenContext', 'new DLPackTensor'],
+    ...['new Communicator', 'new GreenContext', 'new DLPackTensor', 'new Session'],
   ],
   'is what stream.launch() calls: the rows of that are its own': [
     'Kernel#[launchOn]',

@@ -24,6 +24,7 @@ import { Cublas } from 'cuda-streams/cublas'
 import { Fft, type FftType } from 'cuda-streams/cufft'
 import { RandomGenerator } from 'cuda-streams/curand'
 import { Communicator, group, uniqueId } from 'cuda-streams/nccl'
+import { Session } from 'cuda-streams/onnx'
 import { traceOperations } from 'cuda-streams/opentelemetry'
 import { Python, type PythonArray, PythonError, type PythonObject, type PythonValue } from 'cuda-streams/python'
 import { nameStream, Sanitizer, sanitize } from 'cuda-streams/sanitizer'
@@ -156,6 +157,11 @@ export async function libraries(stream: Stream, a: DeviceBuffer): Promise<void> 
   new RandomGenerator({ seed: 1, stream }).uniform(a, { type: 'f64' }).normal(a, { mean: type.length }).bits(a)
   // @ts-expect-error cuFFT has no such type
   new Fft({ type: 'c2d', shape: [4] })
+  const session: Session = await Session.load(new Uint8Array(8), { stream, tensorrt: false, graphs: true })
+  const dims: readonly (number | string)[] | undefined = session.inputs[0]?.dims
+  session.run(stream, { x: { buffer: a, shape: [1, 2] } }, { y: a }).close()
+  // @ts-expect-error a shape without a buffer
+  session.run(stream, { x: { shape: dims } }, { y: a })
   const ranks: Communicator = await Communicator.create({ id: uniqueId(), rank: 0, size: 1 })
   group(() => ranks.allReduce(a, a, { type: 'f32', op: 'sum' }))
 }
