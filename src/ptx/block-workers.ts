@@ -45,7 +45,7 @@ export interface BlockResult {
   readonly stops: number
   readonly accesses: readonly BlockAccesses[]
   /** What was written, one range after the other. */
-  readonly written: Uint8Array<ArrayBuffer>
+  readonly written: Uint8Array
 }
 
 /** Ranges of one block of memory, as the beginning and the end of each, in their order. */

@@ -12,7 +12,8 @@ Atomics.store(control, CONTROL.thread, ownThread())
 workerThreads.parentPort?.on('message', (request: WorkerRequest) => {
   const result = answerTo(request)
   const answer: WorkerAnswer = { result }
-  answers.postMessage(answer, result === undefined ? [] : [result.written.buffer])
+  const own = result?.written.buffer
+  answers.postMessage(answer, own instanceof ArrayBuffer ? [own] : [])
   Atomics.add(control, CONTROL.answered, 1)
   Atomics.notify(control, CONTROL.answered)
 })
