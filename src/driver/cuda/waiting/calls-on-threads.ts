@@ -1,6 +1,7 @@
 /** Calls on other threads that wait for the device. */
+
+import { pollUntil } from '../../../base/poll-until.js'
 import type { NativeThread } from '../../../native/native-thread.js'
-import { pollUntil } from '../../poll-until.js'
 import type { WaitingParts } from './promises.js'
 
 /** No host function may be queued while one is made. */

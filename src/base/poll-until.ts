@@ -1,5 +1,5 @@
 /** Waits for something that does not report when it is done, by polling. */
-import { sleep } from '../base/event-loop.js'
+import { sleep } from './event-loop.js'
 
 /** Milliseconds between two polls: short at first, for what is done soon. */
 const SHORTEST = 0.1
