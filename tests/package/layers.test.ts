@@ -136,8 +136,8 @@ test('every form of import is read, and the rules accept and refuse the right on
     ['timeline/cupti/cupti-library.ts', 'native/native-memory.ts', false, true],
     ['timeline/cupti/cupti-library.ts', 'driver/cuda/cuda-driver.ts', false, false],
     ['timeline/session.ts', 'native/native-memory.ts', false, false],
-    ['native/nvrtc.ts', 'driver/poll-until.ts', false, true],
-    ['driver/poll-until.ts', 'native/native-memory.ts', false, false],
+    ['native/nvrtc.ts', 'base/poll-until.ts', false, true],
+    ['base/poll-until.ts', 'native/native-memory.ts', false, false],
   ]
   for (const [from, to, ofTypes, right] of rows)
     assert.equal(broken({ from, to, ofTypes }) === undefined, right, `${from} -> ${to}`)
