@@ -19,7 +19,7 @@ import { CALLS } from './public-calls.js'
 import { backendIn, isNoMore, left, stageIn } from './stage.js'
 
 /** Rounds, and bytes of JavaScript's memory that each may take: what the engine learns meanwhile takes some. */
-const ROUNDS = runs({ quick: 25, normal: 25, nightly: 100 })
+const ROUNDS = runs({ quick: 50, normal: 50, nightly: 100 })
 const FEW = 400
 const MOVES_MUCH = /more than/
 
