@@ -27,13 +27,12 @@ const MOST_MEGAPIXELS = 4295
 const MOST_MEGABYTES = 2 ** 20
 const BAD_JPEG = 3
 
-let loaded: JpegJs | undefined
+const require: (name: string) => JpegJs = createRequire(import.meta.url)
 
 /** Throws ERR_UNSUPPORTED if jpeg-js is not installed. */
-export function jpegJs(load: (name: string) => JpegJs = createRequire(import.meta.url)): JpegJs {
+export function jpegJs(load = require): JpegJs {
   try {
-    loaded ??= load('jpeg-js')
-    return loaded
+    return load('jpeg-js')
   } catch (error) {
     const what = 'The simulator decodes and encodes JPEG files by the package jpeg-js, which cannot be loaded'
     throw stateError('ERR_UNSUPPORTED', `${what}: install it (npm install --save-dev jpeg-js)`, error)

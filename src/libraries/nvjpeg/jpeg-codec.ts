@@ -182,31 +182,40 @@ export class JpegCodec extends HandleOwner {
     const handle = codec[implementation]
     let encoder: EncoderState | undefined
     let file: OwnBytes | undefined
-    queueCall(codec, stream, {
-      name: layout.format === 'gray' ? 'nvjpegEncodeYUV' : 'nvjpegEncodeImage',
-      memory: [memory],
-      kind: () => '',
-      mayWait: true,
-      call: ([used], raw) =>
-        relaxed(stream, () => {
-          encoder = handle.takeEncoder(raw)
-          callEncode(handle, encoder, used?.pointer ?? 0, layout, { quality, subsampling }, raw)
-        }),
-      host: {
-        nanoseconds: durationOf(memory.byteLength),
-        run: ([pixels = NOTHING]) => {
-          file = encodeOnHost(pixels, layout, quality)
-        },
-      },
-    })
     // The handle is not destroyed before the file has been taken out of it.
     handle.retain()
+    const end = (): void => {
+      if (encoder !== undefined) handle.giveBack(encoder)
+      handle.release()
+    }
+    try {
+      queueCall(codec, stream, {
+        name: layout.format === 'gray' ? 'nvjpegEncodeYUV' : 'nvjpegEncodeImage',
+        memory: [memory],
+        kind: () => '',
+        mayWait: true,
+        call: ([used], raw) =>
+          relaxed(stream, () => {
+            encoder = handle.takeEncoder(raw)
+            callEncode(handle, encoder, used?.pointer ?? 0, layout, { quality, subsampling }, raw)
+          }),
+        host: {
+          nanoseconds: durationOf(memory.byteLength),
+          run: ([pixels = NOTHING]) => {
+            file = encodeOnHost(pixels, layout, quality)
+          },
+        },
+      })
+    } catch (error) {
+      // Work that nvJPEG refuses may have been queued in part.
+      stream.finished().then(end, end)
+      throw error
+    }
     try {
       await stream.finished()
       return file ?? (await retrieve(handle, encoder))
     } finally {
-      if (encoder !== undefined) handle.giveBack(encoder)
-      handle.release()
+      end()
     }
   }
 
