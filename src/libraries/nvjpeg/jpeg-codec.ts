@@ -78,12 +78,12 @@ const DEFAULT_QUALITY = 90
  * moment of virtual time at which a GPU would. An object that the program cannot reach any more is closed.
  * @example
  * ```ts
+ * import { readFile, writeFile } from 'node:fs/promises'
  * import { JpegCodec } from 'cuda-streams/nvjpeg'
  *
  * using codec = new JpegCodec({ device })
- * const image = codec.decode(stream, await readFile('photo.jpg'))
- * stream.launch(blur, { grid: [image.width, image.height] }, image.buffer)
- * await writeFile('blurred.jpg', await codec.encode(stream, image))
+ * const image = codec.decode(stream, await readFile('photo.jpg')) // image.buffer: RGB
+ * await writeFile('again.jpg', await codec.encode(stream, image, { quality: 80 }))
  * ```
  */
 export class JpegCodec extends HandleOwner {

@@ -63,6 +63,9 @@ const SUBSAMPLINGS: Readonly<Record<string, Subsampling>> = {
  * @throws {Error} ERR_INVALID_ARG_TYPE; ERR_INVALID_ARG_VALUE for bytes that are no JPEG file, or that end within the header
  * @example
  * ```ts
+ * import { readFile } from 'node:fs/promises'
+ * import { readJpegInfo } from 'cuda-streams/nvjpeg'
+ *
  * const { width, height } = readJpegInfo(await readFile('photo.jpg'))
  * ```
  */

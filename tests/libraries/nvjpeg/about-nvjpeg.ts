@@ -69,6 +69,8 @@ const calls: readonly Call[] = [
     waits: 'loading',
     memory: [{ name: 'image', takes: 'of the device' }],
     takesRoom: 'on both drivers',
+    // It is refused while the stream captures, which its promise says later.
+    nodes: () => undefined,
     prepare: (scene) => {
       const codec = codecOf(scene)
       const image = gray(scene.buffer(0) as DeviceBuffer)
@@ -141,6 +143,22 @@ export const about: AboutLibrary = {
       (scene, hooked) => {
         const codec = codecOf(scene)
         return () => codec.encode(scene.stream, gray(scene.buffer(0) as DeviceBuffer), hooked())
+      },
+    ),
+    ...forEachOption(
+      'JpegCodec#encode',
+      'codec.encode(stream, image)',
+      (scene): ImageToEncode => ({ ...gray(scene.buffer(0) as DeviceBuffer), layout: 'planar' }),
+      ['buffer', 'width', 'height', 'format', 'layout'],
+      {
+        memory: [{ name: 'image', takes: 'of the device' }],
+        uses: ['the codec'],
+        also: ['ERR_INVALID_ARG_TYPE'],
+        lacks: onlySimulated,
+      },
+      (scene, hooked) => {
+        const codec = codecOf(scene)
+        return () => codec.encode(scene.stream, hooked())
       },
     ),
   ],
