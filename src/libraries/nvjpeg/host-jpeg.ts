@@ -39,10 +39,10 @@ export function jpegJs(load = require): JpegJs {
   }
 }
 
-/** The pixels of a file. Throws a LibraryError, as nvJPEG would, for one that is damaged. */
-export function decodeOnHost(file: Uint8Array, layout: PixelLayout): Uint8Array {
+/** The pixels of a file. Throws a LibraryError, as nvJPEG's function of this name would, for one that is damaged. */
+export function decodeOnHost(file: Uint8Array, layout: PixelLayout, name: string): Uint8Array {
   const { width, height, format, channels } = layout
-  const { data } = callDecode(file)
+  const { data } = callDecode(file, name)
   const [red, green, blue] = offsetsOf(layout)
   const step = layout.layout === 'interleaved' ? channels : 1
   const pixels = new Uint8Array(width * height * channels)
@@ -58,7 +58,7 @@ export function decodeOnHost(file: Uint8Array, layout: PixelLayout): Uint8Array 
   return pixels
 }
 
-function callDecode(file: Uint8Array): { readonly data: Uint8Array } {
+function callDecode(file: Uint8Array, name: string): { readonly data: Uint8Array } {
   const { decode } = jpegJs()
   try {
     return decode(file, {
@@ -69,7 +69,7 @@ function callDecode(file: Uint8Array): { readonly data: Uint8Array } {
       maxMemoryUsageInMB: MOST_MEGABYTES,
     })
   } catch (error) {
-    throw new LibraryError('nvjpegDecode', BAD_JPEG, 'NVJPEG_STATUS_BAD_JPEG', `jpeg-js says: ${messageOf(error)}`)
+    throw new LibraryError(name, BAD_JPEG, 'NVJPEG_STATUS_BAD_JPEG', `jpeg-js says: ${messageOf(error)}`)
   }
 }
 

@@ -265,17 +265,19 @@ export class JpegCodec extends HandleOwner {
     const memory = images.map((image): GivenMemory => {
       return { buffer: image.buffer, access: 'out', byteLength: byteLengthOf(image), rows: undefined }
     })
+    const name = isBatch ? 'nvjpegDecodeBatched' : 'nvjpegDecode'
     let frame: DecodeFrame | undefined
     let decoded: readonly Uint8Array[] = []
     try {
       queueCall(this, stream, {
-        name: isBatch ? 'nvjpegDecodeBatched' : 'nvjpegDecode',
+        name,
         memory,
         kind: () => '',
         mayWait: true,
         entries: LIBRARY_ENTRIES * files.length,
         begin: () => {
-          if (handle.isSimulated) decoded = images.map((image, index) => decodeOnHost(files[index] ?? NOTHING, image))
+          if (handle.isSimulated)
+            decoded = images.map((image, index) => decodeOnHost(files[index] ?? NOTHING, image, name))
           else frame = new DecodeFrame(files, images)
         },
         check: isBatch ? checkApart : () => {},

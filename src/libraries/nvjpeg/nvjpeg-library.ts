@@ -90,7 +90,7 @@ export const nvjpeg = new HandleLibrary({
 /** nvjpegImage_t: four pointers, then four lengths of rows. */
 const IMAGE_BYTES = 64
 const PITCHES = 32
-/** nvJPEG uses threads of its own by no more than its name for one: it decodes on the thread that calls. */
+/** The most threads of the host that decode one batch. */
 const CPU_THREADS = 1
 
 /** States that decode on one stream. */

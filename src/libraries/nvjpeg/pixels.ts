@@ -22,7 +22,7 @@ export interface PixelLayout {
 }
 
 /** An image in memory of the device. */
-export interface JpegImage extends PixelLayout {
+export interface JpegImage {
   /** The memory, one byte for each number, without gaps. It is yours to close. */
   readonly buffer: DeviceBuffer
   /** Pixels of a row. */
