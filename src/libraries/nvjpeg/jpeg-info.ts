@@ -123,6 +123,7 @@ function readHeader(file: Uint8Array, name: string): Header {
     const segment = file.subarray(offset + 2, offset + length)
     if (length < 2 || segment.length < length - 2) throw truncated(name, 'its header ends')
     if (isFrame(marker)) {
+      if (frame !== undefined) throw invalidValue(`${name} is no JPEG file of one image: it has two frames`)
       frame = readFrame(segment, marker, name)
       const ids = [0, 1, 2].map((index) => segment[6 + 3 * index] ?? 0)
       isRgb ||= frame.components === 3 && String.fromCharCode(...ids) === 'RGB'

@@ -1,5 +1,6 @@
 /** nvJPEG as a C library: its functions and numbers, and what decoding and encoding need of it. A test compares them with nvjpeg.h. */
 import { VARIABLES } from '../../base/environment-variables.js'
+import { invalidValue } from '../../base/errors.js'
 import { memoize } from '../../base/memoize.js'
 import type { Device } from '../../device.js'
 import { NativeMemory } from '../../native/native-memory.js'
@@ -19,6 +20,8 @@ export const NVJPEG_SIGNATURES = {
   nvjpegDestroy: 'nvjpegStatus_t nvjpegDestroy(nvjpegHandle_t handle)',
   nvjpegJpegStateCreate: 'nvjpegStatus_t nvjpegJpegStateCreate(nvjpegHandle_t handle, nvjpegJpegState_t *jpeg_handle)',
   nvjpegJpegStateDestroy: 'nvjpegStatus_t nvjpegJpegStateDestroy(nvjpegJpegState_t jpeg_handle)',
+  nvjpegGetImageInfo:
+    'nvjpegStatus_t nvjpegGetImageInfo(nvjpegHandle_t handle, const unsigned char *data, size_t length, int *nComponents, nvjpegChromaSubsampling_t *subsampling, int *widths, int *heights)',
   nvjpegDecode: `nvjpegStatus_t nvjpegDecode(${DECODE}, const unsigned char *data, size_t length, nvjpegOutputFormat_t output_format, nvjpegImage_t *destination, cudaStream_t stream)`,
   nvjpegDecodeBatchedInitialize: `nvjpegStatus_t nvjpegDecodeBatchedInitialize(${DECODE}, int batch_size, int max_cpu_threads, nvjpegOutputFormat_t output_format)`,
   nvjpegDecodeBatched: `nvjpegStatus_t nvjpegDecodeBatched(${DECODE}, const unsigned char *const *data, const size_t *lengths, nvjpegImage_t *destinations, cudaStream_t stream)`,
@@ -205,6 +208,23 @@ function writeImage(memory: NativeMemory, offset: number, pointer: number, layou
 
 const numberOf = ({ format, layout }: PixelLayout): number => NVJPEG_FORMATS[`${format} ${layout}`]
 
+/** Where the host memory of the library has the widths and the heights of a file's components. */
+const WIDTHS = 16
+const HEIGHTS = 32
+
+/** nvJPEG writes as many pixels as it reads in the file. Throws ERR_INVALID_ARG_VALUE if those are not as many as there is memory for. */
+function checkSize({ address }: NvjpegHandle, file: number, length: number, { width, height }: PixelLayout): void {
+  const { memory } = nvjpeg
+  const [components, subsampling] = [memory.address, memory.address + 4]
+  const sizes = [memory.address + WIDTHS, memory.address + HEIGHTS] as const
+  nvjpeg.call('nvjpegGetImageInfo', address, file, length, components, subsampling, ...sizes)
+  const found = [memory.int32[WIDTHS / 4], memory.int32[HEIGHTS / 4]] as const
+  if (found[0] === width && found[1] === height) return
+  throw invalidValue(
+    `nvJPEG reads ${found.join(' x ')} pixels in a file whose header says ${width} x ${height}: it is damaged`,
+  )
+}
+
 /** Files that are decoded together into images of one format. */
 export class DecodeFrame {
   readonly #memory: NativeMemory
@@ -235,8 +255,10 @@ export class DecodeFrame {
   /** Decodes on a stream, by CUDA's own handle, with the function of one file or that of a batch. */
   call(handle: NvjpegHandle, pointers: readonly number[], use: StreamImpl, stream: number, isBatch: boolean): void {
     const memory = this.#memory
-    for (const [index, layout] of this.layouts.entries())
+    for (const [index, layout] of this.layouts.entries()) {
+      checkSize(handle, memory.pointerAt(this.#files + 8 * index), memory.pointerAt(this.#lengths + 8 * index), layout)
       writeImage(memory, this.#images + IMAGE_BYTES * index, pointers[index] ?? 0, layout)
+    }
     const [first] = this.layouts
     if (first === undefined) return
     const state = handle.decoderOn(use, isBatch ? 'batch' : 'single')

@@ -192,6 +192,22 @@ describe('across the border to nvJPEG', { skip }, () => {
     assert.deepEqual(fake.said().slice(0, 2), ['destroy decoder 2', 'create decoder 3'])
   })
 
+  it('a file in which nvJPEG reads another size than there is memory for is not decoded', async () => {
+    using codec = codecOf()
+    fake.call('fake_nvjpeg_wider', 1)
+    try {
+      refused(
+        () => codec.decode(stream, FILES.gray, { into: buffer }),
+        'ERR_INVALID_ARG_VALUE',
+        /nvJPEG reads 14 x 6 pixels.*says 13 x 6/,
+      )
+      assert.equal(fake.said().filter((line) => line.startsWith('decode')).length, 0)
+    } finally {
+      fake.call('fake_nvjpeg_wider', 0)
+    }
+    await stream.finished()
+  })
+
   it('what nvJPEG refuses is a LibraryError with its name, and an encoder that it refused is used again', async () => {
     using codec = codecOf()
     codec.decode(stream, FILES.gray, { into: buffer })

@@ -199,6 +199,12 @@ describe('JPEG files', () => {
       says(changed(1, 0xc9), 'ERR_UNSUPPORTED', /is arithmetic/)
       says(changed(4, 12), 'ERR_UNSUPPORTED', /has 12 bits/)
       says(changed(5, 0, 0), 'ERR_UNSUPPORTED', /behind the pixels how many rows/)
+      const twice = Buffer.concat([
+        FILES.baseline.subarray(0, frame),
+        FILES.baseline.subarray(frame, frame + 19),
+        FILES.baseline.subarray(frame),
+      ])
+      says(twice, 'ERR_INVALID_ARG_VALUE', /two frames/)
       says(changed(7, 0, 0), 'ERR_INVALID_ARG_VALUE', /its frame is damaged/)
       const rgb = changed(10, 0x52)
       rgb.set([0x47], frame + 13)
