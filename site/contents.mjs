@@ -30,6 +30,7 @@ export const GROUPS = [
       'docs/cufft.md',
       'docs/curand.md',
       'docs/nccl.md',
+      'docs/nvjpeg.md',
       'docs/onnx.md',
       'docs/errors.md',
     ],

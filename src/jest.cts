@@ -27,6 +27,7 @@ const ENTRY_POINTS = [
   'curand',
   'dlpack',
   'nccl',
+  'nvjpeg',
   'onnx',
   'python',
   'cu',

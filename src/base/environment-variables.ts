@@ -212,6 +212,7 @@ export const VARIABLES = {
   cublas: ofToolkit('cuBLAS', [13, 12]),
   cufft: ofToolkit('cuFFT', [12, 11]),
   curand: ofToolkit('cuRAND', [10]),
+  nvjpeg: ofToolkit('nvJPEG', [13, 12]),
   nccl: new LibraryVariable('CUDA_STREAMS_NCCL', '[NCCL](nccl.md)', {
     title: 'NCCL',
     names: ['libnccl.so.2', 'libnccl.so'],

@@ -206,6 +206,8 @@ export interface HandleCall {
   kind(memory: readonly UsedMemory[]): string
   /** Entries of a hardware queue that it takes at most. Default: LIBRARY_ENTRIES. */
   readonly entries?: number
+  /** Each call may wait for the device, and not just the first of a kind. */
+  readonly mayWait?: true
   /** Makes the call, with CUDA's own handle of the stream. */
   call(memory: readonly UsedMemory[], stream: number): void
   readonly host: HostImplementation
@@ -216,7 +218,7 @@ const loadedOn = memoize((_device: Device) => new Set<string>())
 
 /**
  * Queues a call on a stream, which is `streamOfWork()` of the object. The first of a kind runs pending host functions before, on a GPU, and so
- * does one that a hardware queue may have no room for: CUDA would block JavaScript until the stream has gone on.
+ * does one that may always wait, and one that a hardware queue may have no room for: CUDA would block JavaScript until the stream has gone on.
  * @throws ERR_CLOSED, ERR_DEVICE_MISMATCH; ERR_DEADLOCK for the first of a kind where host functions cannot run; LibraryError
  */
 export function queueCall(owner: WorkOwner, stream: Stream, work: HandleCall): void {
@@ -231,7 +233,7 @@ export function queueCall(owner: WorkOwner, stream: Stream, work: HandleCall): v
   work.check?.(before.memory)
   const kind = `${name} ${work.kind(before.memory)}`
   const loaded = loadedOn(owner.device)
-  const isNew = !loaded.has(kind)
+  const isNew = work.mayWait === true || !loaded.has(kind)
   // Runs pending host functions, which may close what is used here. Inside one it throws.
   if (isNew || wanted > entries) before.use.driver.libraries.call(before.use.context, () => {})
   openStream(stream).reserve(entries)

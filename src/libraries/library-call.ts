@@ -40,7 +40,7 @@ export const wholeOf = (buffer: DeviceBuffer, access: Access): GivenMemory => ({
 })
 
 /** A buffer on the stream's device that elements of so many bytes can be in. */
-export function checkDeviceBuffer(buffer: DeviceBuffer, name: string, width: number, stream: Stream): DeviceBuffer {
+export function checkDeviceBuffer(buffer: unknown, name: string, width: number, stream: Stream): DeviceBuffer {
   if (!isDeviceBuffer(buffer)) throw invalidType(name, 'a DeviceBuffer', buffer)
   if (buffer.device !== stream.device) {
     const what = `${name} is on ${buffer.device}, and the work on ${elsewhere(stream.device, buffer.device)}`

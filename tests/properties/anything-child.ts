@@ -26,10 +26,10 @@ const LEFT_OUT = ['fault', 'inject']
 /** The names of options, and of the members of tokens. */
 const NAMES = `
   access alpha arch arrows batchCount beta block blockingSync buffer byteLength byteOffset call callSites chunkBytes cluster
-  cooperative criticalPath cudaStreams device devices driver event external faults from grid handle id interprocess
-  interval k key lda limit m maxMilliseconds maxRuns memory mode n name nanoseconds nonBlocking nth op operation
-  options order owner peer pointer priority probability process rank reads ready result root seed sharedMemory signal
-  signature simulate simulateGrid simulation size source stacks strategy stream strideC thread timeout times timing title
+  cooperative criticalPath cudaStreams device devices driver event external faults format from grid handle height id
+  interprocess interval into k key layout lda limit m maxMilliseconds maxRuns memory mode n name nanoseconds nonBlocking nth op operation
+  options order owner peer pointer priority probability process quality rank reads ready result root seed sharedMemory signal
+  signature simulate simulateGrid simulation size source stacks strategy stream strideC subsampling thread timeout times timing title
   to tracer transposeA type width workspace writes`
   .trim()
   .split(/\s+/)

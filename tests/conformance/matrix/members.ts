@@ -6,7 +6,9 @@ import * as sim from 'cuda-streams/sim'
 import { aboutLibraries } from '../../libraries/about-libraries.js'
 
 const LIBRARIES = aboutLibraries.map(({ module }) => module)
-const CLASSES_OF_LIBRARIES = LIBRARIES.flatMap(Object.keys).filter((name) => name !== 'LibraryError')
+const CLASSES_OF_LIBRARIES = LIBRARIES.flatMap((module) => Object.entries(module)).flatMap(([name, value]) =>
+  isClass(value) && name !== 'LibraryError' ? [name] : [],
+)
 
 /** What makes nothing that a driver knows, queues nothing, waits for nothing and closes nothing, by the reason. */
 export const QUIET: Readonly<Record<string, readonly string[]>> = {
@@ -74,6 +76,7 @@ export const QUIET: Readonly<Record<string, readonly string[]>> = {
   ],
   'loses the whole machine: tests/torture/faults.test.ts': ['fault'],
   'describes a type, and knows no driver': ['struct', 'elements'],
+  'reads bytes of the host, and knows no driver': ['readJpegInfo'],
 }
 
 /** Options whose getters nothing closes anything in, by the reason: a call stands for all of its own. */

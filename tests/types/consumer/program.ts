@@ -24,6 +24,7 @@ import { Cublas } from 'cuda-streams/cublas'
 import { Fft, type FftType } from 'cuda-streams/cufft'
 import { RandomGenerator } from 'cuda-streams/curand'
 import { Communicator, group, uniqueId } from 'cuda-streams/nccl'
+import { JpegCodec, type JpegImage, readJpegInfo } from 'cuda-streams/nvjpeg'
 import { Session } from 'cuda-streams/onnx'
 import { traceOperations } from 'cuda-streams/opentelemetry'
 import { Python, type PythonArray, PythonError, type PythonObject, type PythonValue } from 'cuda-streams/python'
@@ -157,6 +158,13 @@ export async function libraries(stream: Stream, a: DeviceBuffer): Promise<void> 
   new RandomGenerator({ seed: 1, stream }).uniform(a, { type: 'f64' }).normal(a, { mean: type.length }).bits(a)
   // @ts-expect-error cuFFT has no such type
   new Fft({ type: 'c2d', shape: [4] })
+  const codec = new JpegCodec({ device: stream.device })
+  const image: JpegImage = codec.decode(stream, new Uint8Array(8), { format: 'bgr', layout: 'planar', into: a })
+  const jpeg: Uint8Array = await codec.encode(stream, image, { quality: 90, subsampling: '420' })
+  const { width, coding }: { width: number; coding: string } = readJpegInfo(jpeg)
+  codec.decodeBatch(stream, [jpeg], { into: [a] }).map(({ shape }) => [...shape, width, coding])
+  // @ts-expect-error an image needs its size
+  await codec.encode(stream, { buffer: a })
   const session: Session = await Session.load(new Uint8Array(8), { stream, tensorrt: false, graphs: true })
   const dims: readonly (number | string)[] | undefined = session.inputs[0]?.dims
   session.run(stream, { x: { buffer: a, shape: [1, 2] } }, { y: a }).close()

@@ -1,0 +1,164 @@
+/** What the header of a JPEG file says. */
+import { bytesOf } from '../../base/bytes.js'
+import { invalidType, invalidValue, stateError } from '../../base/errors.js'
+import { Buffer, types } from '../../base/node-modules.js'
+
+/** The resolution of the colours against that of the brightness, as the sampling factors in a JPEG file say it. */
+export type Subsampling = '444' | '422' | '420' | '440' | '411' | '410' | 'gray'
+
+/** What the header of a JPEG file says. */
+export interface JpegInfo {
+  /** Pixels of a row. */
+  readonly width: number
+  /** Rows. 0: the file says it only behind the pixels. */
+  readonly height: number
+  /** Numbers of each pixel in the file: 1 for gray, 3 for colours, 4 for CMYK. */
+  readonly components: number
+  /** The bits of each number: 8, or 12 and 16 in rare files. */
+  readonly bits: number
+  /** How often the colours are sampled. Undefined: in another way than these names say. */
+  readonly subsampling: Subsampling | undefined
+  /** How the file is coded. Nearly all files are 'sequential' (baseline and extended) or 'progressive'. */
+  readonly coding: 'sequential' | 'progressive' | 'lossless' | 'hierarchical' | 'arithmetic'
+}
+
+/** Of the frame header: what else decoding depends on. */
+interface Header extends JpegInfo {
+  /** Where the first scan begins. */
+  readonly scanOffset: number
+  /** Are the colours red, green and blue in the file? Nearly all are YCbCr. */
+  readonly isRgb: boolean
+}
+
+/** Markers, each behind a byte 0xff. */
+const START = 0xd8
+const END = 0xd9
+const SCAN = 0xda
+const ADOBE = 0xee
+const TEMPORARY = 0x01
+const isRestart = (marker: number): boolean => marker >= 0xd0 && marker <= 0xd7
+/** SOF0 to SOF15, among which are DHT, JPG and DAC. */
+const isFrame = (marker: number): boolean => marker >= 0xc0 && marker <= 0xcf && ![0xc4, 0xc8, 0xcc].includes(marker)
+
+/** By the number of the frame's marker. */
+function codingOf(frame: number): JpegInfo['coding'] {
+  if (frame > 7) return 'arithmetic'
+  if (frame > 3) return 'hierarchical'
+  return (['sequential', 'sequential', 'progressive', 'lossless'] as const)[frame] ?? 'sequential'
+}
+
+/** By how much more often brightness is sampled than colours, in a row and in a column. */
+const SUBSAMPLINGS: Readonly<Record<string, Subsampling>> = {
+  '1x1': '444',
+  '2x1': '422',
+  '2x2': '420',
+  '1x2': '440',
+  '4x1': '411',
+  '4x2': '410',
+}
+
+/**
+ * Reads the header of a JPEG file. Neither nvJPEG nor a device is used. The beginning of the file, up to its first scan, will do.
+ * @param file The bytes of the file. They are not kept.
+ * @throws {Error} ERR_INVALID_ARG_TYPE; ERR_INVALID_ARG_VALUE for bytes that are no JPEG file, or that end within the header
+ * @example
+ * ```ts
+ * import { readFile } from 'node:fs/promises'
+ * import { readJpegInfo } from 'cuda-streams/nvjpeg'
+ *
+ * const { width, height } = readJpegInfo(await readFile('photo.jpg'))
+ * ```
+ */
+export function readJpegInfo(file: Uint8Array): JpegInfo {
+  const { width, height, components, bits, subsampling, coding } = readHeader(checkFile(file, 'file'), 'file')
+  return { width, height, components, bits, subsampling, coding }
+}
+
+/** The bytes of a file, not a copy. Throws ERR_INVALID_ARG_TYPE. */
+export function checkFile(file: unknown, name: string): Uint8Array {
+  if (!types.isUint8Array(file)) throw invalidType(name, 'a Uint8Array with the bytes of a JPEG file', file)
+  return bytesOf(file, name)
+}
+
+/** Throws ERR_INVALID_ARG_VALUE for what is no whole JPEG file; ERR_UNSUPPORTED for one that is not decoded. */
+export function checkDecodable(file: Uint8Array, name: string): JpegInfo {
+  const header = readHeader(file, name)
+  const { scanOffset, components, bits, coding, height, isRgb } = header
+  const end = Buffer.from(file.buffer, file.byteOffset, file.byteLength).lastIndexOf(Buffer.of(0xff, END))
+  if (end < scanOffset) throw truncated(name, 'the pixels end')
+  const what =
+    components !== 1 && components !== 3
+      ? `has ${components} components${components === 4 ? ' (CMYK)' : ''}, not 1 or 3`
+      : bits !== 8
+        ? `has ${bits} bits for each component, not 8`
+        : coding !== 'sequential' && coding !== 'progressive'
+          ? `is ${coding}, not sequential or progressive`
+          : height === 0
+            ? 'says only behind the pixels how many rows it has'
+            : isRgb
+              ? 'is coded in RGB, not in YCbCr'
+              : undefined
+  if (what === undefined) return header
+  throw stateError('ERR_UNSUPPORTED', `${name} ${what}: save it as an ordinary JPEG file first`)
+}
+
+const truncated = (name: string, what: string): Error =>
+  invalidValue(`${name} is truncated: ${what} before the end of the image`)
+
+function readHeader(file: Uint8Array, name: string): Header {
+  if (file[0] !== 0xff || file[1] !== START) throw invalidValue(`${name} is no JPEG file: it does not begin with ff d8`)
+  let offset = 2
+  let isRgb = false
+  let frame: Omit<Header, 'scanOffset' | 'isRgb'> | undefined
+  for (;;) {
+    if (offset + 2 > file.length) throw truncated(name, 'its header ends')
+    if (file[offset] !== 0xff) throw invalidValue(`${name} is no JPEG file: there is no marker at byte ${offset}`)
+    const marker = file[offset + 1] ?? 0
+    // Any number of bytes 0xff may stand before a marker.
+    offset += marker === 0xff ? 1 : 2
+    if (marker === 0xff || marker === TEMPORARY || isRestart(marker)) continue
+    if (marker === END || marker === START) throw invalidValue(`${name} is no JPEG file with an image`)
+    if (offset + 2 > file.length) throw truncated(name, 'its header ends')
+    const length = wordAt(file, offset)
+    const segment = file.subarray(offset + 2, offset + length)
+    if (length < 2 || segment.length < length - 2) throw truncated(name, 'its header ends')
+    if (isFrame(marker)) {
+      if (frame !== undefined) throw invalidValue(`${name} is no JPEG file of one image: it has two frames`)
+      frame = readFrame(segment, marker, name)
+      const ids = [0, 1, 2].map((index) => segment[6 + 3 * index] ?? 0)
+      isRgb ||= frame.components === 3 && String.fromCharCode(...ids) === 'RGB'
+    }
+    // The last byte says which transform the colours have gone through: none is RGB.
+    if (marker === ADOBE && String.fromCharCode(...segment.subarray(0, 5)) === 'Adobe') isRgb ||= segment[11] === 0
+    if (marker === SCAN) {
+      if (frame === undefined) throw invalidValue(`${name} is no JPEG file: a scan comes before the frame`)
+      return { ...frame, scanOffset: offset, isRgb: isRgb && frame.components === 3 }
+    }
+    offset += length
+  }
+}
+
+const wordAt = (bytes: Uint8Array, offset: number): number => (bytes[offset] ?? 0) * 256 + (bytes[offset + 1] ?? 0)
+
+function readFrame(segment: Uint8Array, marker: number, name: string): Omit<Header, 'scanOffset' | 'isRgb'> {
+  const components = segment[5] ?? 0
+  const width = wordAt(segment, 3)
+  if (segment.length < 6 + 3 * components || components === 0 || width === 0)
+    throw invalidValue(`${name} is no JPEG file: its frame is damaged`)
+  const factors = Array.from({ length: components }, (_, index) => segment[7 + 3 * index] ?? 0)
+  return {
+    width,
+    height: wordAt(segment, 1),
+    components,
+    bits: segment[0] ?? 0,
+    subsampling: subsamplingOf(factors),
+    coding: codingOf(marker - 0xc0),
+  }
+}
+
+/** By the sampling factors of the components, each in a row and a column, of four bits. */
+function subsamplingOf([luma = 0, blue, red]: readonly number[]): Subsampling | undefined {
+  if (blue === undefined) return 'gray'
+  if (blue !== red) return undefined
+  return SUBSAMPLINGS[`${(luma >> 4) / (blue >> 4)}x${(luma & 15) / (blue & 15)}`]
+}

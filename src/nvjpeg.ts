@@ -1,0 +1,14 @@
+/** cuda-streams/nvjpeg: JPEG files decoded and encoded on streams. */
+import './shortcuts.js'
+
+export { LibraryError } from './base/errors.js'
+export {
+  type DecodeBatchOptions,
+  type DecodeOptions,
+  type EncodeOptions,
+  type ImageToEncode,
+  JpegCodec,
+  type JpegCodecOptions,
+} from './libraries/nvjpeg/jpeg-codec.js'
+export { type JpegInfo, readJpegInfo, type Subsampling } from './libraries/nvjpeg/jpeg-info.js'
+export type { JpegImage, PixelFormat, PixelOptions } from './libraries/nvjpeg/pixels.js'
