@@ -65,6 +65,21 @@ const MISTAKES: readonly (readonly [args: readonly unknown[], message: RegExp])[
   [[ONE, [2, x, x, 1]], /^axpy takes 4 arguments, .*, and 1 were given: pass them one by one, not as an array$/],
 ]
 
+test('a graph takes no configuration and no arguments, and nothing is launched with them', async () => {
+  const buffer = device.alloc(4, { stream })
+  stream.fill(buffer, 0)
+  using exec = stream.capture(() => void stream.fill(buffer, 1)).instantiate()
+  for (const rest of [[{ threads: 1 }], [undefined, buffer, 1]]) {
+    assert.throws(
+      () => Reflect.apply(stream.launch, stream, [exec, ...rest]),
+      /GraphExec\(.*\) takes no configuration and no arguments: .*exec\.update\(node, config, \.\.\.args\)/,
+    )
+  }
+  assert.deepEqual([...(await stream.download(buffer))], [0, 0, 0, 0])
+  using other = stream.capture(() => {})
+  assert.throws(() => exec.update(other), /UPDATE_FAILURE.*other operations.*graph\.instantiate\(\)/)
+})
+
 const right = { scale: 1, size: [4, 4] }
 const NAMED_MISTAKES: typeof MISTAKES = [
   [
