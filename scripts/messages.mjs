@@ -33,7 +33,10 @@ const MAKERS = {
   invalidReceiver: ([expected]) => ['ERR_INVALID_ARG_TYPE', `must be called on ${expected}`],
   refuseReceiver: ([expected]) => ['ERR_INVALID_ARG_TYPE', `must be called on ${expected}`],
   invalidValue: ([message]) => ['ERR_INVALID_ARG_VALUE', message],
-  outOfRange: ([name, expected]) => ['ERR_OUT_OF_RANGE', `${name} must be ${expected}, not \${given}`],
+  outOfRange: ([name, expected, , way]) => [
+    'ERR_OUT_OF_RANGE',
+    `${name} must be ${expected}, not \${given}${way === undefined ? '' : `: ${way}`}`,
+  ],
   deadlock: ([what, why]) => ['ERR_DEADLOCK', `${what} would wait forever: ${why}`],
   warnOnce: ([code, message]) => [code, message],
   emitWarning: ([message]) => ['warning', message],

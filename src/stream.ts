@@ -709,7 +709,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * returns. The configuration has `threads`: all threads, of which the grid is made by rounding up; or `grid`: blocks. `block`: threads
    * of each block (default 256). All are numbers or [x, y, z]. `sharedMemory`: bytes for each block (default 0). `cooperative`, `cluster`
    * and others: see LaunchConfig. For graphs nothing.
-   * @throws {Error} ERR_INVALID_ARG_VALUE for another number of arguments, memory that begins in the middle of an
+   * @throws {Error} ERR_INVALID_ARG_VALUE for another number of arguments, any for a graph, memory that begins in the middle of an
    * element, and a configuration with both or none of `threads` and `grid`; ERR_INVALID_ARG_TYPE, for a graph if the stream does not
    * capture, too: launch an instance; ERR_OUT_OF_RANGE for a number that the parameter cannot represent, or that no grid or
    * block has; ERR_CLOSED, for a closed module too; ERR_DEVICE_MISMATCH for a stream of another device or memory of another

@@ -103,7 +103,11 @@ function checkOptionsObject(options: unknown, name: string): void {
     throw invalidType(name, 'an object', options)
   }
   const option = OPTION_FOR.get(Object.prototype.toString.call(options))
-  throw invalidType(name, option === undefined ? 'an object of options' : `options, as in { ${option} }`, options)
+  throw invalidType(
+    name,
+    option === undefined ? 'an object of options' : `an object of options, as in { ${option} }`,
+    options,
+  )
 }
 
 export const isThenable = (value: unknown): value is PromiseLike<unknown> =>

@@ -275,6 +275,48 @@ const VECTORS: ReadonlyMap<string, SequenceLayout> = new Map(
 /** The names of all numbers and vectors, for messages. */
 export const TYPE_NAMES = `${SCALAR_TYPES.join(', ')}, or a vector of them such as f32x4`
 
+/** Names of types in CUDA C++, NumPy and PyTorch, which are written by mistake. */
+const OTHER_NAMES: ReadonlyMap<string, string> = new Map([
+  ['char', 'i8'],
+  ['signed char', 'i8'],
+  ['unsigned char', 'u8'],
+  ['uchar', 'u8'],
+  ['short', 'i16'],
+  ['unsigned short', 'u16'],
+  ['ushort', 'u16'],
+  ['int', 'i32'],
+  ['unsigned', 'u32'],
+  ['unsigned int', 'u32'],
+  ['uint', 'u32'],
+  ['long', 'i64'],
+  ['long long', 'i64'],
+  ['unsigned long', 'u64'],
+  ['unsigned long long', 'u64'],
+  ['size_t', 'u64'],
+  ['float', 'f32'],
+  ['double', 'f64'],
+  ['half', 'f16'],
+  ['__half', 'f16'],
+  ['__nv_bfloat16', 'bf16'],
+  ['bfloat16', 'bf16'],
+  ['boolean', 'bool'],
+])
+
+/** The type that such a name, or that of a vector such as `float4`, stands for; undefined for any other value. */
+export function nameFor(type: unknown): string | undefined {
+  if (typeof type !== 'string') return undefined
+  const [, kind, bits] = /^(int|uint|float)(8|16|32|64)(?:_t)?$/.exec(type) ?? []
+  const sized = `${kind?.slice(0, 1)}${bits}`
+  if (namedLayout(sized) !== undefined) return sized
+  const [, base = '', lanes] = /^([a-z_ ]+?(?:16)?)([234]?)$/.exec(type) ?? []
+  const scalar = OTHER_NAMES.get(base)
+  const name = lanes === '' ? scalar : `${scalar}x${lanes}`
+  return name !== undefined && namedLayout(name) !== undefined ? name : undefined
+}
+
+/** The end of a message about a name; empty if nothing is likely to be meant. */
+export const didYouMean = (name: string | undefined): string => (name === undefined ? '' : `; did you mean '${name}'?`)
+
 /** The layout of a number or vector; undefined for any other name. */
 export const namedLayout = (name: string): ElementLayout | undefined => SCALARS.get(name) ?? VECTORS.get(name)
 
@@ -347,7 +389,9 @@ function elementsBy<V>(layout: ElementLayout): Elements<V> {
  */
 export function elements<T extends ScalarType | VectorType>(type: T): Elements<ValueOf<T>> {
   const layout = namedLayout(type)
-  if (layout === undefined) throw invalidValue(`type is ${describe(type)}: it must be one of ${TYPE_NAMES}`)
+  if (layout === undefined) {
+    throw invalidValue(`type is ${describe(type)}: it must be one of ${TYPE_NAMES}${didYouMean(nameFor(type))}`)
+  }
   return Object.freeze(elementsBy<ValueOf<T>>(layout))
 }
 
@@ -404,7 +448,7 @@ function fieldLayout(type: unknown, name: string): ElementLayout {
   const pointer = typeof type === 'string' && type.endsWith('*')
   const way = pointer
     ? ". A pointer is 'u64', an address whose memory is not tracked; a parameter of its own is tracked"
-    : ''
+    : didYouMean(nameFor(type))
   const what = typeof type === 'string' ? `'${type}'` : 'no type'
   throw invalidValue(`${name} is ${what}: it must be ${TYPE_NAMES}, a struct, or an array such as ['f32', 9]${way}`)
 }

@@ -207,7 +207,8 @@ export const VARIABLES = {
   nvrtc: new LibraryVariable('CUDA_STREAMS_NVRTC', 'NVRTC, which compiles [kernels](kernels.md)', {
     title: "NVRTC, CUDA's compiler,",
     names: ['libnvrtc.so.13', 'libnvrtc.so.12', 'libnvrtc.so'],
-    wayOut: 'Install it, set CUDA_HOME, or load code that is compiled already',
+    wayOut:
+      'Install it by pip (nvidia-cuda-nvrtc) or with the CUDA toolkit, set CUDA_HOME, or load code that is compiled already',
   }),
   cublas: ofToolkit('cuBLAS', [13, 12]),
   cufft: ofToolkit('cuFFT', [12, 11]),
@@ -216,7 +217,7 @@ export const VARIABLES = {
   nccl: new LibraryVariable('CUDA_STREAMS_NCCL', '[NCCL](nccl.md)', {
     title: 'NCCL',
     names: ['libnccl.so.2', 'libnccl.so'],
-    wayOut: 'Install it as a package of the system or by pip',
+    wayOut: 'Install it as a package of the system or by pip (nvidia-nccl-cu13)',
   }),
   onnxruntime: new LibraryVariable('CUDA_STREAMS_ONNXRUNTIME', '[ONNX Runtime](onnx.md)', {
     title: 'ONNX Runtime',

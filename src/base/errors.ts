@@ -143,8 +143,15 @@ export function invalidValue(message: string): TypeError & { code: string } {
   return coded(TypeError, 'ERR_INVALID_ARG_VALUE', message)
 }
 
-export function outOfRange(name: string, expected: string, given: unknown): RangeError & { code: string } {
-  return coded(RangeError, 'ERR_OUT_OF_RANGE', `${name} must be ${expected}, not ${describe(given)}`)
+/** `way` is the way out, unless the expectation shows it. */
+export function outOfRange(
+  name: string,
+  expected: string,
+  given: unknown,
+  way?: string,
+): RangeError & { code: string } {
+  const what = `${name} must be ${expected}, not ${describe(given)}`
+  return coded(RangeError, 'ERR_OUT_OF_RANGE', way === undefined ? what : `${what}: ${way}`)
 }
 
 /** The message of whatever was thrown. */
@@ -158,13 +165,21 @@ export function describeObjectsBy(text: typeof textOfObject): void {
   textOfObject = text
 }
 
-/** A value as it reads in an error message: short. */
+const ONE_LINE = {
+  depth: 0,
+  breakLength: Number.POSITIVE_INFINITY,
+  compact: true,
+  maxArrayLength: 6,
+  customInspect: false,
+}
+
+/** A value as it reads in an error message: short, and in one line. */
 export function describe(value: unknown): string {
   try {
     const known = textOfObject(value)
     if (known !== undefined) return known
     if (typeof value === 'function') return `function ${value.name || '(anonymous)'}`
-    const text = inspect(value, { depth: 0, breakLength: Number.POSITIVE_INFINITY, customInspect: false })
+    const text = inspect(value, ONE_LINE)
     return text.length > 80 ? `${beginning(text, 77)}...` : text
   } catch {
     // inspect() throws for some values, such as a DataView of a detached ArrayBuffer.

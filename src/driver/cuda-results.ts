@@ -134,6 +134,7 @@ const EXPLANATIONS: Readonly<Record<number, string>> = {
   905: 'The event was recorded outside the capture: record it inside, or wait with { external: true }',
   906: 'The null stream would wait for a stream that is capturing: use a non-blocking stream',
   907: 'The event was last recorded inside a capture: it stands for a point in the graph, not for work that runs',
+  910: 'The graph has other operations than the instance, another order between them, or copies between other kinds of memory. The instance is as it was: graph.instantiate() makes one of the new graph',
   912: 'A cluster has at most eight blocks',
   915: 'The device has not so many multiprocessors: each part is rounded up to whole groups, of 8 from compute capability 9.0 on, and some must be left for the rest',
 }

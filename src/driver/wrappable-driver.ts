@@ -40,6 +40,19 @@ export function wrappableOf(backend: Driver): WrappableDriver {
   return wrappable
 }
 
+const madeListeners = new Set<(driver: WrappableDriver) => void>()
+
+/** Calls `listener` with each driver that the program makes beside the default one. The returned function ends that. */
+export function whenDriverIsMade(listener: (driver: WrappableDriver) => void): () => void {
+  madeListeners.add(listener)
+  return () => void madeListeners.delete(listener)
+}
+
+/** To be called with each driver that the program makes. */
+export function driverIsMade(driver: WrappableDriver): void {
+  for (const listener of madeListeners) listener(driver)
+}
+
 export const isWrappable = (value: unknown): value is WrappableDriver =>
   typeof value === 'object' && value !== null && fronts.has(value)
 

@@ -42,6 +42,8 @@ const QUIET_TIME = 50
 const MOST_OF_A_TURN = 5
 /** Milliseconds that a run has, however late it begins. */
 const LEAST_TIME = 1000
+const NO_WORK =
+  'the program has queued no work on the devices of its argument; one that takes the default device is not explored'
 
 export async function runOnce(
   program: ExploredProgram,
@@ -93,7 +95,7 @@ export async function runOnce(
       schedule: scheduleOf(devices, deviationsOf(recording.steps)),
       steps: recording.steps,
       operations: recording.operations,
-      gap: recording.gap,
+      gap: recording.gap ?? (recording.operations.size === 0 ? NO_WORK : undefined),
     }
   } finally {
     scheduler?.stop()

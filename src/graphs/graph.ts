@@ -8,7 +8,7 @@ import { isNullStream } from '../driver/driver.js'
 import type { DefinedKernel } from '../kernels/defined-kernel.js'
 import type { Kernel, LaunchConfig } from '../kernels/kernel.js'
 import type { ArgumentsOf, ParameterType } from '../kernels/kernel-signature.js'
-import { isKernel, type LaunchNode, launchOn, updateNode } from '../kernels/launchable.js'
+import { isKernel, type LaunchNode, launchOn, refuseArguments, updateNode } from '../kernels/launchable.js'
 import type { BufferImpl, OpenMemory } from '../memory/buffer.js'
 import type { DeviceBuffer } from '../memory/device-buffer.js'
 import type { PinnedBuffer } from '../memory/pinned-buffer.js'
@@ -219,8 +219,9 @@ export class Graph extends HandleObject {
   }
 
   /** @internal */
-  [launchOn](stream: StreamImpl): void {
+  [launchOn](stream: StreamImpl, config: unknown, args: readonly unknown[]): void {
     const impl = openGraph(this)
+    refuseArguments(impl, config, args)
     const isCapturing = !isNullStream(stream.handle) && stream.isCapturing
     if (!isCapturing) {
       throw invalidType('target', 'a GraphExec or a Kernel', this, 'graph.instantiate() makes a GraphExec of it')
@@ -461,8 +462,9 @@ export class GraphExec extends HandleObject {
   }
 
   /** @internal */
-  [launchOn](stream: StreamImpl): void {
+  [launchOn](stream: StreamImpl, config: unknown, args: readonly unknown[]): void {
     const impl = execImpl(this).checkOpen()
+    refuseArguments(impl, config, args)
     launchOnStream(impl, checkDevice(impl, stream))
   }
 

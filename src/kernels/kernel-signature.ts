@@ -1,8 +1,10 @@
 /** A kernel's parameters, as the caller states them, and its arguments: checked by TypeScript, and again at each launch. */
 import { checkArray, isOptionsObject } from '../base/arguments.js'
 import {
+  didYouMean,
   type ElementLayout,
   namedLayout,
+  nameFor,
   type Struct,
   structLayout,
   TYPE_NAMES,
@@ -93,9 +95,20 @@ export function parseSignature(signature: unknown, names: readonly string[] = []
     }
     const what = typeof type === 'string' ? `'${type}'` : 'an object that is no struct'
     throw invalidValue(
-      `signature[${index}] is ${what}: it must be one of ${TYPE_NAMES}; for a pointer 'in', 'out', 'inout' or 'atomic', then one of them and *; or struct({ scale: 'f32' }), and for a pointer { in: struct({ scale: 'f32' }) }`,
+      `signature[${index}] is ${what}: it must be one of ${TYPE_NAMES}; for a pointer 'in', 'out', 'inout' or 'atomic', then one of them and *; or struct({ scale: 'f32' }), and for a pointer { in: struct({ scale: 'f32' }) }${didYouMean(typeMeantBy(type))}`,
     )
   })
+}
+
+/** The type that was probably meant by one in the words of CUDA C++, or without a direction; undefined if none is likely. */
+function typeMeantBy(type: unknown): string | undefined {
+  if (typeof type !== 'string') return undefined
+  const [, access, constant, name = '', pointer] =
+    /^(?:(in|out|inout|atomic)\s+)?(const\s+)?([\w ]*?)\s*(\*)?$/.exec(type.trim()) ?? []
+  const element = namedLayout(name) === undefined ? nameFor(name) : name
+  if (element === undefined) return undefined
+  if (access === undefined && pointer === undefined) return element
+  return `${access ?? (constant === undefined ? 'inout' : 'in')} ${element}*`
 }
 
 type Parsed = Omit<Parameter, 'name'>

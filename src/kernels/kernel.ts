@@ -136,7 +136,7 @@ export class Module extends HandleObject {
    * @param code PTX, as text or bytes; on a GPU also a cubin or a fatbin.
    * @param options `device`: the device to load it on (default: the current device)
    * @throws {Error} ERR_DEADLOCK inside a host function and while a stream waits for a promise; ERR_UNSUPPORTED for machine code on the
-   * simulator, which runs PTX; ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for no bytes, or for a device that does not exist
+   * simulator, which runs PTX; ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for a path, ERR_OUT_OF_RANGE for no bytes, or for a device that does not exist
    * @throws {CudaError} for code that this device cannot run
    */
   static load(code: Uint8Array | string, options?: { readonly device?: Device | number | undefined }): Module {
@@ -666,7 +666,9 @@ function extentOf(extent: unknown, name: string, most = LARGEST_EXTENT): readonl
 
 function checkExtent(value: unknown, name: string, most = LARGEST_EXTENT): number {
   if (typeof value === 'number' && !Number.isInteger(value)) {
-    const way = 'round up, as in Math.ceil(n / block), or pass { threads: n } in place of the grid'
+    const way = /threads(?:\[\d\])?$/.test(name)
+      ? undefined
+      : 'round up, as in Math.ceil(n / block), or pass { threads: n } in place of the grid'
     throw invalidType(name, 'an integer', value, way)
   }
   const range = `from 1 to ${most}`
@@ -680,6 +682,11 @@ const checkSharedMemory = (bytes: unknown, name: string): number =>
 function imageOf(code: unknown): Uint8Array {
   if (typeof code !== 'string' && !types.isUint8Array(code)) {
     throw invalidType('code', 'a Uint8Array, or PTX as text', code)
+  }
+  const path = typeof code === 'string' ? /^[^\n]*\.(?:ptx|cubin|fatbin|cu)$/.exec(code)?.[0] : undefined
+  if (path !== undefined) {
+    const way = path.endsWith('.cu') ? 'Program.compile(source) compiles CUDA C++' : 'Module.load(await readFile(path))'
+    throw invalidValue(`code is '${path}', which is a path and no code: ${way}`)
   }
   const image = typeof code === 'string' ? new TextEncoder().encode(code) : bytesOf(code, 'code')
   if (image.length === 0) throw outOfRange('code.length', 'more than 0', 0)

@@ -67,6 +67,16 @@ function wayOutOf(target: unknown): string | undefined {
     : 'module.kernel(name, signature) is a kernel of it'
 }
 
+/**
+ * Throws ERR_INVALID_ARG_VALUE for a configuration or arguments: a graph has those that it was captured with.
+ */
+export function refuseArguments(graph: object, config: unknown, args: readonly unknown[]): void {
+  if (config === undefined && args.length === 0) return
+  throw invalidValue(
+    `${graph} takes no configuration and no arguments: it has those of its capture, and exec.update(node, config, ...args) changes them`,
+  )
+}
+
 /** `stream.launch()` for every kind of target. */
 export function launch(stream: StreamImpl, target: unknown, config: unknown, args: unknown[]): void {
   if (!isLaunchable(target)) throw invalidType('target', 'a GraphExec or a Kernel', target, wayOutOf(target))

@@ -89,7 +89,11 @@ export class BufferImpl implements OpenMemory {
     const all = this.byteLength
     checkInteger(byteOffset, 'byteOffset', 0, all, () => `from 0 to ${all}, the length of ${this}`)
     const most = all - byteOffset
-    checkInteger(byteLength, 'byteLength', 0, most, () => `from 0 to ${most}: ${this} ends there`)
+    checkInteger(byteLength, 'byteLength', 0, most, () => {
+      const isEnd = byteLength <= all
+      const way = isEnd ? ', and the second argument is a length and no end' : ''
+      return `from 0 to ${most}: ${this} ends there${way}`
+    })
     return new BufferImpl(this.allocation, this.whole, this.parent ?? buffer, this.byteOffset + byteOffset, byteLength)
   }
 
@@ -276,8 +280,9 @@ export function viewOf<V extends ArrayBufferView>(
   const width: unknown = isOther ? undefined : type.BYTES_PER_ELEMENT
   if (typeof width !== 'number' || !Number.isInteger(width) || width <= 0) throw notViewConstructor(type)
   const { byteLength } = impl
-  if (byteLength % width !== 0 || byteOffset % width !== 0) {
-    throw invalidValue(`${impl} is no whole number of elements of ${width} bytes, or begins in the middle of one`)
+  if (byteLength % width !== 0) throw invalidValue(`${impl} is no whole number of elements of ${width} bytes`)
+  if (byteOffset % width !== 0) {
+    throw invalidValue(`${impl} begins in the middle of an element of ${width} bytes, at byte ${byteOffset}`)
   }
   impl.checkFitsArray(byteLength / width)
   const view = new type(memory(), byteOffset, byteLength / width)

@@ -242,7 +242,9 @@ function checkFilledValue(value: number, given: unknown, type: unknown): FilledV
   }
   const values = 2 ** (8 * width)
   if (value < -values / 2 || value >= values) {
-    throw outOfRange('value', `from ${-values / 2} to ${values - 1} in ${width} byte(s)`, value)
+    const wider = width < 4 && value >= -(2 ** 31) && value < 2 ** 32
+    const way = wider ? 'a wider value has a width, as in fill(buffer, value, { width: 4 })' : undefined
+    throw outOfRange('value', `from ${-values / 2} to ${values - 1} in ${width} byte(s)`, value, way)
   }
   return { value: value < 0 ? value + values : value, width }
 }
@@ -278,7 +280,7 @@ export function upload(stream: StreamImpl, buffer: unknown, source: unknown): Pr
   const to = checkBuffer(buffer, 'buffer')
   to.checkOpen()
   const bytes = checkSource(source, 'source')
-  checkLengths(to.byteLength, 'source', bytes.length)
+  checkLengths(to.byteLength, 'source', bytes.length, 'the destination', source)
   // Reading the source may have run code of the program.
   stream.checkOpen()
   to.openFor(stream.driver)
@@ -292,7 +294,7 @@ export async function download(stream: StreamImpl, buffer: unknown, to: unknown)
   const array = typeof to === 'function' ? newArray(from, to, stream) : to
   if (!isBytes(array)) throw invalidType('into', 'an array to fill, or a constructor such as Float32Array', array)
   const bytes = bytesOf(array, 'into')
-  checkLengths(from.byteLength, 'into', bytes.length, 'the buffer')
+  checkLengths(from.byteLength, 'into', bytes.length, 'the buffer', array)
   // A constructor of the program may have closed them.
   stream.checkOpen()
   from.checkOpen()
@@ -356,12 +358,19 @@ export function downloader(
 
 export function checkBuffer(value: unknown, name: string): BufferImpl {
   const impl = bufferImplOf(value)
-  if (impl === undefined) throw invalidType(name, 'a DeviceBuffer or a PinnedBuffer', value)
-  return impl
+  if (impl !== undefined) return impl
+  const way = isBytes(value) ? 'stream.upload(buffer, array) and stream.download(buffer, array) take arrays' : undefined
+  throw invalidType(name, 'a DeviceBuffer or a PinnedBuffer', value, way)
 }
 
-function checkLengths(wanted: number, name: string, given: number, as = 'the destination'): void {
-  if (given !== wanted) throw outOfRange(name, `${wanted} bytes long, as ${as} is (take a slice)`, given)
+/** @param array The array of the program that is as long as `given` says, if it is one. */
+function checkLengths(wanted: number, name: string, given: number, as = 'the destination', array?: unknown): void {
+  if (given === wanted) return
+  const count = ArrayBuffer.isView(array) ? Reflect.get(array, 'length') : undefined
+  // The buffer has as many bytes as the array has elements.
+  const way =
+    count === wanted ? `${count} elements have ${given} bytes, and device.alloc() takes bytes, not elements` : undefined
+  throw outOfRange(name, `${wanted} bytes long, as ${as} is (take a slice)`, given, way)
 }
 
 /** The size of a chunk in an uploader's queue. A value that is no chunk is refused with a reason when it is written. */

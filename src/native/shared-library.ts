@@ -91,7 +91,9 @@ export function loadLibrary(variable: LibraryVariable, more: () => Iterable<stri
       if (existsSync(path)) reasons.push(messageOf(error))
     }
   }
-  const where = named ? `${variable.name} names ${named}` : `set ${variable.name} to the file or to its folder`
+  const where = named
+    ? `${variable.name} names ${named}, and must name the file or its folder`
+    : `set ${variable.name} to the file or to its folder`
   const why = reasons.length === 0 ? '' : ` (${reasons.join('; ')})`
   throw stateError(
     'ERR_UNSUPPORTED',

@@ -19,7 +19,7 @@ import { another, type Device, driverOf, resolveDevice } from '../device.js'
 import { whenDriverOpens } from '../driver/default-driver.js'
 import { type Driver, type TouchedMemory, touching } from '../driver/driver.js'
 import { whenNameIsGiven } from '../driver/stream-names.js'
-import type { WrappableDriver } from '../driver/wrappable-driver.js'
+import { type WrappableDriver, whenDriverIsMade } from '../driver/wrappable-driver.js'
 import { type Event, eventImplOf } from '../event.js'
 import { isMemory, openMemory } from '../memory/buffer.js'
 import type { DeviceBuffer } from '../memory/device-buffer.js'
@@ -123,12 +123,15 @@ class Start {
     readonly suppress: readonly Suppression[],
     readonly atOnce: boolean,
     readonly exitCode: number | undefined,
+    /** Also the simulations that the program makes while it runs, if there is no device. */
+    readonly withSimulations: boolean,
   ) {}
 }
 
 /** The detectors that watch a driver. */
 let detectorsOn: (driver: Driver) => readonly Detector[]
 let isSanitizer: (value: unknown) => value is Sanitizer
+let makeSanitizer: (start: Start) => Sanitizer
 
 /**
  * Looks for missing waits while it runs.
@@ -148,11 +151,11 @@ export class Sanitizer implements Disposable {
   /** @internal Keeps the object from being copied to another thread. */
   protected readonly cloning: symbol = notCloneable()
   readonly #findings: Findings
-  readonly #takeBack: () => void
+  readonly #takeBack: (() => void)[] = []
   readonly #prints: boolean
   readonly #exitCode: number | undefined
-  /** Set once it watches a driver. */
-  #wrapped: { readonly driver: Driver; readonly detector: Detector; readonly unwrap: () => void } | undefined
+  /** The drivers that it watches. */
+  readonly #watched: { readonly driver: Driver; readonly detector: Detector; readonly unwrap: () => void }[] = []
   #stopped = false
 
   /** Use `Sanitizer.start()`. */
@@ -165,10 +168,10 @@ export class Sanitizer implements Disposable {
     const onReport = atOnce ? ({ message }: SanitizerReport): void => printError(message) : undefined
     this.#findings = new Findings({ mode, fix, suppress, onReport })
     const wrap = (driver: WrappableDriver): void => this.#wrap(driver, stacks, causal)
-    if (device === undefined) this.#takeBack = whenDriverOpens(wrap)
+    if (device !== undefined) wrap(driverOf(device))
     else {
-      wrap(driverOf(device))
-      this.#takeBack = () => {}
+      this.#takeBack.push(whenDriverOpens(wrap))
+      if (start.withSimulations) this.#takeBack.push(whenDriverIsMade(wrap))
     }
     if (this.#prints || exitCode !== undefined || suppress.length > 0) {
       if (atEnd.size === 0) listen('on')
@@ -186,17 +189,7 @@ export class Sanitizer implements Disposable {
    * an `exitCode` that is none; ERR_UNSUPPORTED for `causal` where the run time has no promise hooks, as Bun and Deno
    */
   static start(options?: SanitizerOptions): Sanitizer {
-    const given = readOptions(options, KEYS)
-    const { mode = 'collect', device, stacks = 'sampled', suppress = [], exitCode } = given
-    const where = device === undefined ? undefined : resolveDevice(device)
-    const wanted = checkChoice(mode, 'options.mode', MODES)
-    const taken = checkChoice(stacks, 'options.stacks', STACK_MODES)
-    const fix = checkBoolean(given.fix, 'options.fix', false)
-    const causal = checkBoolean(given.causal, 'options.causal', false)
-    if (causal) checkContinuations()
-    const atOnce = checkBoolean(given.atOnce, 'options.atOnce', false)
-    const code = exitCode === undefined ? undefined : checkInteger(exitCode, 'options.exitCode', 1, 255)
-    return new Sanitizer(new Start(wanted, fix, causal, where, taken, checkSuppressions(suppress), atOnce, code))
+    return startWatching(options, false)
   }
 
   /** The sanitizers that have not been stopped, that of CUDA_STREAMS_SANITIZER among them. */
@@ -208,7 +201,7 @@ export class Sanitizer implements Disposable {
   get reports(): readonly SanitizerReport[] {
     const sanitizer = checkThis(this, isSanitizer, 'a Sanitizer')
     // Kernels that have not run by now are taken by what their launches say.
-    sanitizer.#wrapped?.detector.reportHeld()
+    for (const { detector } of sanitizer.#watched) detector.reportHeld()
     return sanitizer.#findings.reports
   }
 
@@ -219,11 +212,15 @@ export class Sanitizer implements Disposable {
 
   /** The present size of the sanitizer's memory. */
   get statistics(): SanitizerStatistics {
-    const detector = checkThis(this, isSanitizer, 'a Sanitizer').#wrapped?.detector
-    if (detector === undefined) return { ranges: 0, regions: 0, components: 0, events: 0 }
-    const { order, regions } = detector
-    const { rangeCount, count } = regions
-    return { ranges: rangeCount, regions: count, components: order.components.count, events: order.events.count }
+    const sum = { ranges: 0, regions: 0, components: 0, events: 0 }
+    for (const { detector } of checkThis(this, isSanitizer, 'a Sanitizer').#watched) {
+      const { order, regions } = detector
+      sum.ranges += regions.rangeCount
+      sum.regions += regions.count
+      sum.components += order.components.count
+      sum.events += order.events.count
+    }
+    return sum
   }
 
   /** Looks no further. The reports stay. May be called twice. */
@@ -232,11 +229,13 @@ export class Sanitizer implements Disposable {
     if (sanitizer.#stopped) return
     this.#stopped = true
     running.delete(this)
-    this.#takeBack()
-    this.#wrapped?.detector.reportHeld()
-    this.#wrapped?.detector.order.stop()
-    this.#wrapped?.detector.exchange.stop()
-    this.#wrapped?.unwrap()
+    for (const takeBack of this.#takeBack) takeBack()
+    for (const { detector, unwrap } of this.#watched) {
+      detector.reportHeld()
+      detector.order.stop()
+      detector.exchange.stop()
+      unwrap()
+    }
     if (!atEnd.delete(this)) return
     if (atEnd.size === 0) listen('off')
     this.#end()
@@ -251,11 +250,11 @@ export class Sanitizer implements Disposable {
     const { wrapper, unwrap } = driver.wrap(
       (inner) => new SanitizerInterceptor(inner, this.#findings, stacks, isCausal),
     )
-    this.#wrapped = { driver, detector: wrapper.detector, unwrap }
+    this.#watched.push({ driver, detector: wrapper.detector, unwrap })
   }
 
   #end(): void {
-    this.#wrapped?.detector.reportHeld()
+    for (const { detector } of this.#watched) detector.reportHeld()
     const { reports, suppressed } = this.#findings
     if (this.#prints && reports.length > 0) {
       const fixed = reports.filter((report) => report.fixed).length
@@ -273,12 +272,28 @@ export class Sanitizer implements Disposable {
 
   static {
     detectorsOn = (driver) =>
-      [...running].flatMap((one) => (one.#wrapped?.driver === driver ? [one.#wrapped.detector] : []))
+      [...running].flatMap((one) => one.#watched.flatMap((each) => (each.driver === driver ? [each.detector] : [])))
     endAll = () => {
       for (const one of atEnd) one.#end()
     }
+    makeSanitizer = (start) => new Sanitizer(start)
     isSanitizer = (value): value is Sanitizer => typeof value === 'object' && value !== null && #findings in value
   }
+}
+
+function startWatching(options: SanitizerOptions | undefined, withSimulations: boolean): Sanitizer {
+  const given = readOptions(options, KEYS)
+  const { mode = 'collect', device, stacks = 'sampled', suppress = [], exitCode } = given
+  const where = device === undefined ? undefined : resolveDevice(device)
+  const wanted = checkChoice(mode, 'options.mode', MODES)
+  const taken = checkChoice(stacks, 'options.stacks', STACK_MODES)
+  const fix = checkBoolean(given.fix, 'options.fix', false)
+  const causal = checkBoolean(given.causal, 'options.causal', false)
+  if (causal) checkContinuations()
+  const atOnce = checkBoolean(given.atOnce, 'options.atOnce', false)
+  const code = exitCode === undefined ? undefined : checkInteger(exitCode, 'options.exitCode', 1, 255)
+  const checked = checkSuppressions(suppress)
+  return makeSanitizer(new Start(wanted, fix, causal, where, taken, checked, atOnce, code, withSimulations))
 }
 
 function checkSuppressions(given: unknown): readonly Suppression[] {
@@ -293,7 +308,8 @@ function checkSuppressions(given: unknown): readonly Suppression[] {
 }
 
 /**
- * Runs a function under a sanitizer, and waits for it.
+ * Runs a function under a sanitizer, and waits for it. Without `device` it watches the default driver, and the machines that `simulate()`
+ * makes meanwhile; one that was made before has to be given by one of its devices.
  * @param fn A function, sync or async.
  * @param options `device`, `stacks`, `causal` and `suppress`, as for `Sanitizer.start()`
  * @returns a promise of the function's result
@@ -315,7 +331,7 @@ export async function sanitize<R>(
 ): Promise<R> {
   checkFunction(fn, 'fn')
   const { device, stacks, causal, suppress } = readOptions(options, ['device', 'stacks', 'causal', 'suppress'])
-  const sanitizer = Sanitizer.start({ device, stacks, causal, suppress, mode: 'collect' })
+  const sanitizer = startWatching({ device, stacks, causal, suppress, mode: 'collect' }, true)
   try {
     const result = await fn()
     const errors = sanitizer.reports.filter(({ severity }) => severity === 'error')

@@ -18,7 +18,7 @@ import type { StreamHandle } from '../driver/driver.js'
 import { FAILING_CALLS, type FailingCall, type PlannedFault } from '../driver/sim/machine/fault-plan.js'
 import { SimOperationKind } from '../driver/sim/machine/work.js'
 import { SimDriver, simulatorOfHandle } from '../driver/sim/sim-driver.js'
-import { backendOf, wrappableOf } from '../driver/wrappable-driver.js'
+import { backendOf, driverIsMade, wrappableOf } from '../driver/wrappable-driver.js'
 import { isStream, type Stream } from '../stream.js'
 import { openStream, STREAM_OPTIONS, StreamImpl } from '../streams/stream-impl.js'
 import type { StreamOptions } from '../streams/stream-options.js'
@@ -141,6 +141,7 @@ export function simulate(options?: SimulationOptions): Simulation {
   const faults = checkFaults(wanted, 'options.faults')
   const driver = new SimDriver({ devices, seed, memory, instructions })
   for (const fault of faults) driver.machine.faults.add(fault)
+  driverIsMade(wrappableOf(driver))
   return simulationFor(driver)
 }
 

@@ -63,6 +63,16 @@ describe('the number of runs', () => {
     assert.ok(runs * 100 <= 34_650, `${runs} runs`)
   })
 
+  it('is not complete for a program that queues nothing on its own devices: it may use the default one', async () => {
+    const { complete, incomplete, message } = await explore(async () => {
+      const stream = new Stream()
+      return stream.download(stream.bufferFrom(new Uint8Array(4)))
+    })
+    assert.equal(complete, false)
+    assert.match(incomplete ?? '', /no work on the devices of its argument; one that takes the default device is not/)
+    assert.match(message, /^One order was run, and there may be more .*no work on the devices of its argument/)
+  })
+
   it('is one where nothing can come in another order', async () => {
     const { runs, complete } = await explore(independent(1, 8))
     assert.deepEqual({ runs, complete }, { runs: 1, complete: true })

@@ -281,12 +281,12 @@ describe('what cannot come', { timeout: 60_000 }, () => {
         setTimeout(resolve, 1)
       }, 20)
     })
-    assert.deepEqual(summary(await explore(() => outside)), { verdict: 'agree', complete: true })
+    assert.equal((await explore(() => outside)).verdict, 'agree')
   })
 
   it('is none: pinned memory that is closed and was not used', async () => {
     const closes = withStream((_stream, device) => device.allocPinned(16).close())
-    assert.deepEqual(summary(await explore(closes)), { verdict: 'agree', complete: true })
+    assert.equal((await explore(closes)).verdict, 'agree')
   })
 
   it('is none: what looks a thousand times, each time at something else that stands', async () => {

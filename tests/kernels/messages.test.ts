@@ -33,6 +33,7 @@ const MISTAKES: readonly (readonly [args: readonly unknown[], message: RegExp])[
   ],
   [[{ grid: [0.5, 2] }, 2, x, x, 100], /^axpy: config\.grid\[0\] must be an integer, .*Math\.ceil\(n \/ block\)/],
   [[{ grid: 0 }, 2, x, x, 0], /^axpy: config\.grid must be from 1 to 2147483647 \(skip the launch .*\), not 0$/],
+  [[{ threads: 0.5 }, 2, x, x, 0], /^axpy: config\.threads must be an integer, not 0\.5$/],
   [[{ threads: 0 }, 2, x, x, 0], /^axpy: config\.threads must be from 1 to .* \(skip the launch .*\), not 0$/],
   [[{ gridDim: 1, block: 1 }, 2, x, x, 1], /^axpy: unknown option 'gridDim' in config: did you mean 'grid'\?$/],
   [[{ grid: 1, blockSize: 1 }, 2, x, x, 1], /^axpy: unknown option 'blockSize' in config: did you mean 'block'\?$/],
@@ -63,6 +64,21 @@ const MISTAKES: readonly (readonly [args: readonly unknown[], message: RegExp])[
   [[ONE, 2, x, x], /^axpy takes 4 arguments, 'f32', 'in f32\*', 'inout f32\*', 'i32', and 3 were given$/],
   [[ONE, [2, x, x, 1]], /^axpy takes 4 arguments, .*, and 1 were given: pass them one by one, not as an array$/],
 ]
+
+test('a graph takes no configuration and no arguments, and nothing is launched with them', async () => {
+  const buffer = device.alloc(4, { stream })
+  stream.fill(buffer, 0)
+  using exec = stream.capture(() => void stream.fill(buffer, 1)).instantiate()
+  for (const rest of [[{ threads: 1 }], [undefined, buffer, 1]]) {
+    assert.throws(
+      () => Reflect.apply(stream.launch, stream, [exec, ...rest]),
+      /GraphExec\(.*\) takes no configuration and no arguments: .*exec\.update\(node, config, \.\.\.args\)/,
+    )
+  }
+  assert.deepEqual([...(await stream.download(buffer))], [0, 0, 0, 0])
+  using other = stream.capture(() => {})
+  assert.throws(() => exec.update(other), /UPDATE_FAILURE.*other operations.*graph\.instantiate\(\)/)
+})
 
 const right = { scale: 1, size: [4, 4] }
 const NAMED_MISTAKES: typeof MISTAKES = [

@@ -195,6 +195,24 @@ test('signatures are read, and the wrong ones refused', () => {
   for (const wrong of ['f32x5', 'float4', 'in struct*', 'in f32', { inn: Particle }, { in: { fields: {} } }, {}]) {
     refused(() => define([wrong]), 'ERR_INVALID_ARG_VALUE', message)
   }
+  for (const [wrong, right] of [
+    ['float', 'f32'],
+    ['unsigned int', 'u32'],
+    ['float4', 'f32x4'],
+    ['uint8_t', 'u8'],
+    ['float32', 'f32'],
+    ['inout float*', 'inout f32*'],
+    ['const float*', 'in f32*'],
+    ['const float *', 'in f32*'],
+    ['f32*', 'inout f32*'],
+    ['in half', 'in f16*'],
+  ] as const) {
+    const end = `; did you mean '${right}'?`
+    const { message: text } = refused(() => define([wrong]), 'ERR_INVALID_ARG_VALUE', message)
+    assert.ok(text.endsWith(end), `${wrong}: ${text}`)
+  }
+  refused(() => Reflect.apply(struct, undefined, [{ a: 'float' }]), 'ERR_INVALID_ARG_VALUE', /; did you mean 'f32'\?$/)
+  refused(() => Reflect.apply(elements, undefined, ['half']), 'ERR_INVALID_ARG_VALUE', /; did you mean 'f16'\?$/)
   refused(() => define([{ in: Particle, out: Particle }]), 'ERR_INVALID_ARG_VALUE', message)
   for (const wrong of [5, null, undefined, ['f32']]) {
     refused(() => define([wrong]), 'ERR_INVALID_ARG_TYPE', /^signature\[0\] must be a type such as 'in f32\*'/)

@@ -111,6 +111,21 @@ describe('NumPy and pinned memory', { skip: noNumpy ?? false }, () => {
     }
   })
 
+  it('says itself that it refuses memory of a device, for which nothing else is raised or printed', () => {
+    const py = pythonHere()
+    using buffer = device.alloc(64)
+    using shared = py.share(buffer, { dtype: 'u8', shape: [64] })
+    py.run('import io, sys; stderr, sys.stderr = sys.stderr, io.StringIO()')
+    for (let each = 0; each < 3; each += 1) {
+      assert.throws(
+        () => py.import('numpy').invoke('from_dlpack', [shared]),
+        (error) => error instanceof PythonError && /^(?:Buffer|Runtime)Error: .*device/i.test(error.message),
+      )
+    }
+    py.run('printed, sys.stderr = sys.stderr.getvalue(), stderr')
+    assert.equal(py.evaluate('printed').text(), '')
+  })
+
   it('is told why it is given nothing', () => {
     const py = pythonHere()
     using pinned = device.allocPinned(64)

@@ -445,6 +445,22 @@ describe('sanitize()', () => {
     )
     assert.equal(Sanitizer.running.length, before)
   })
+
+  it('finds what is wrong on a machine that the function makes, without being told of it', async () => {
+    await assert.rejects(
+      sanitize(() => {
+        race(machine())
+        race(machine())
+      }),
+      (error) => error instanceof SanitizerError && error.reports.length > 0,
+    )
+    await sanitize(() => clean(machine()))
+    const later = machine()
+    using sanitizer = Sanitizer.start()
+    race(machine())
+    race(later)
+    assert.deepEqual(sanitizer.reports, [], 'start() watches the default driver alone')
+  })
 })
 
 const RACE = `

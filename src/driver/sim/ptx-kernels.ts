@@ -298,7 +298,7 @@ class PtxWork implements Work {
     try {
       this.run()
     } catch (error) {
-      if (error instanceof Ptx.KernelFault) throw new LaunchFault(error.number, error.message)
+      if (error instanceof Ptx.KernelFault) throw new LaunchFault(error.number, textOf(error))
       if (error instanceof Ptx.OutOfMachineMemory) throw tooMuchMemory(error.message)
       throw error
     }
@@ -316,6 +316,12 @@ function refusedByLoader<R>(load: () => R): R {
 }
 
 /** A GPU's assembler refuses it. */
+/** The text of a fault, with the way to the line of the source where only that of the PTX is known. */
+function textOf({ message, line, source }: Ptx.KernelFault): string {
+  const lacksSource = source === undefined && line > 0
+  return lacksSource ? `${message} (the option '-lineinfo' of the compiler adds the line of the source)` : message
+}
+
 const tooLarge = (why: string): Error => explained(cudaError(LOAD, CUresult.INVALID_PTX), why)
 
 const codeOf = (error: unknown): unknown => (error instanceof Error && 'code' in error ? error.code : undefined)

@@ -86,18 +86,34 @@ is_valid = api('PyCapsule_IsValid', ctypes.c_int, pointer_type, text_type)
 pointer_in = api('PyCapsule_GetPointer', pointer_type, pointer_type, text_type)
 rename = api('PyCapsule_SetName', ctypes.c_int, object_type, text_type)
 
-def destroy(it):
-    # A capsule that no consumer has taken.
-    for versioned, name in NAMES.items():
-        if is_valid(it, name):
-            tensor = pointer_in(it, name)
+# Capsules that no consumer has taken yet. A destructor in Python cannot free the tensor of one that nobody takes: a consumer that
+# refuses a tensor drops the capsule while its error is set, which code in Python would replace.
+offered = []
+
+def references(objects):
+    return sys.getrefcount(objects[-1])
+
+HERE_ALONE = references([object()])
+
+def free_dropped():
+    """Frees the tensors of capsules that nobody has taken, and nobody has any more."""
+    kept = []
+    while offered:
+        [versioned] = [each for each, name in NAMES.items() if is_valid(id(offered[-1]), name)] or [None]
+        if versioned is None:
+            offered.pop()
+        elif references(offered) > HERE_ALONE:
+            kept.append(offered.pop())
+        else:
+            tensor = pointer_in(id(offered[-1]), NAMES[versioned])
+            offered.pop()
             deleter = ctypes.c_void_p.from_address(tensor + DELETERS[versioned]).value
             ctypes.CFUNCTYPE(None, pointer_type)(deleter)(tensor)
-
-destructor = ctypes.PYFUNCTYPE(None, pointer_type)(destroy)
+    offered.extend(kept)
 
 def capsule(pointer, versioned):
-    return new_capsule(pointer, NAMES[versioned], ctypes.cast(destructor, pointer_type))
+    offered.append(new_capsule(pointer, NAMES[versioned], None))
+    return offered[-1]
 
 def dlpack(tensor, stream, version):
     options = {} if stream is None else {'stream': stream}
@@ -340,6 +356,8 @@ def respond(request):
             stream.flush()  # the interpreter is never finalised, so nobody else would
         except Exception:
             pass
+    if offered:
+        free_dropped()
     gone = []
     while forgotten:  # other threads may add to it meanwhile
         gone.append(forgotten.pop())

@@ -35,7 +35,7 @@ print(json.dumps({
 `
 const PATIENCE_MS = 60_000
 const LIBRARY = /\.so(\.\d+)*$/
-const SET = `set ${VARIABLES.python.name} to a Python executable, or to a libpython`
+export const SET = `set ${VARIABLES.python.name} to a Python executable, or to a libpython`
 const WITH_LIBRARY =
   'Install the package of your distribution that has it (such as libpython3-dev), or use a Python that comes with one: that of conda or of uv, or of pyenv with PYTHON_CONFIGURE_OPTS=--enable-shared'
 

@@ -9,9 +9,12 @@ import { layer } from '../../native/layer.js'
 import { NativeMemory } from '../../native/native-memory.js'
 import { SharedLibrary } from '../../native/shared-library.js'
 import { BRIDGE } from './bridge.js'
-import { findPython, type Installation, installationFor, unusable } from './installation.js'
+import { findPython, type Installation, installationFor, SET, unusable } from './installation.js'
 
-/** What Python raised. `message` has the exception's type and text, `stack` the lines of JavaScript, then the traceback of Python. */
+/**
+ * What Python raised. `message` has the exception's type and text, and for a missing module also which Python lacks it; `stack` has the lines
+ * of JavaScript, then the traceback of Python.
+ */
 export class PythonError extends Error {
   /** The name of the exception's type, such as 'ValueError' or 'torch.OutOfMemoryError'. */
   readonly type: string
@@ -119,7 +122,9 @@ export class Interpreter {
     for (const number of forgotten) this.#kept.delete(number)
     if (isRight) return result
     const [type = '', text = '', traceback = ''] = result as readonly string[]
-    const error = fromCaller(() => new PythonError(type, text, traceback))
+    const isMissing = type === 'ModuleNotFoundError'
+    const where = isMissing ? `. This is ${this.executable}: install it there, or ${SET}` : ''
+    const error = fromCaller(() => new PythonError(type, `${text}${where}`, traceback))
     error.stack = `${error.stack}\n\n${traceback}`
     throw error
   }

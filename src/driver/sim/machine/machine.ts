@@ -724,7 +724,7 @@ export class Machine implements Steps {
     for (const device of this.devices) {
       if (device.fault !== 0) continue
       device.fault = result
-      device.faultReason = message
+      device.faultReason = `${message}. The context is lost: every later call fails the same way`
       this.#isLost = true
     }
     this.others.setFault(result)
