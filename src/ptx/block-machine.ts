@@ -19,6 +19,8 @@ export class BlockMachine {
     }
     const module = new PtxModule(text, { memory: this.#memory, allocate })
     module.code(kernel, { recorded: true })
+    // A task brings them. Until then their addresses may be other memory: that of another simulation, for which this thread works, too.
+    for (const address of addresses.values()) this.#memory.remove(address)
     this.#modules.set(id, { module, kernel })
   }
 

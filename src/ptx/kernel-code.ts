@@ -145,7 +145,8 @@ export class KernelCode {
     private readonly find: (name: string, decoded: Decoded) => bigint,
   ) {
     this.#fma = hasHardwareFma()
-    this.runsAlone = program.readsClock || program.reduces || program.waiting.size > 0
+    const { readsClock, communicates, allocates, waiting } = program
+    this.runsAlone = readsClock || communicates || allocates || waiting.size > 0
     if (options.recorded) memory.record()
     let instructions = 1
     for (const fn of program.functions.values()) instructions += fn.instructions

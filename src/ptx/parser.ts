@@ -630,6 +630,10 @@ class Parser {
       if (vector.length > 0)
         return { kind: 'vector', items: vector.map((each) => ({ kind: 'register', register: each })) }
     }
+    // A part of a register, as scalar video instructions take: their forms are refused where a kernel uses them, and not the whole text.
+    const [whole = name, part = ''] = name.split(/\.(?=[bh]\d$)/)
+    if (part !== '' && lookUpRegister(scope, whole, (type) => this.#newRegister(whole, type)) !== undefined)
+      return { kind: 'symbol', name, variable: undefined, offset: 0n }
     if (name.startsWith('%')) throw this.#error(`The register '${name}' is not declared`)
     return { kind: 'symbol', name, variable: undefined, offset: 0n }
   }

@@ -111,8 +111,10 @@ export interface KernelProgram {
   readonly stopsThreads: boolean
   /** Whether it reads %clock or %globaltimer. */
   readonly readsClock: boolean
-  /** Whether it changes global memory by reductions, as several blocks do with the same bytes. */
-  readonly reduces: boolean
+  /** Whether it changes global memory by atomics or orders its accesses to it, as blocks do that pass something to each other. */
+  readonly communicates: boolean
+  /** Whether it takes memory by malloc, which later launches may use. */
+  readonly allocates: boolean
   /** Functions that may look for what another thread does, by themselves or in what they call. */
   readonly waiting: ReadonlySet<string>
   readonly needsStack: boolean
@@ -143,8 +145,14 @@ function codeOf({ form }: Decoded): string {
   return form.meaning.kind === 'code' ? form.meaning.code : form.meaning.kind
 }
 
-function reduces({ body = [] }: PtxFunction): boolean {
-  return body.some(({ opcode }) => /^red\.(?!.*shared)/.test(opcode))
+function communicates({ body = [] }: PtxFunction): boolean {
+  return body.some(({ opcode }) =>
+    /^(?:atom|red)\.(?!.*shared)|^membar\.(?:gl|sys)|^fence\..*\.(?:gpu|sys)/.test(opcode),
+  )
+}
+
+function allocates({ body = [] }: PtxFunction): boolean {
+  return body.some(({ operands }) => operands.some((each) => each.kind === 'symbol' && each.name === 'malloc'))
 }
 
 function hasLocalMemory({ variables, body = [] }: PtxFunction): boolean {
@@ -238,7 +246,8 @@ class Preparation {
       hasMeetings,
       stopsThreads: this.#stops.length > 1,
       readsClock: [...this.#reached.values()].some(({ fn }) => readsClock(fn)),
-      reduces: [...this.#reached.values()].some(({ fn }) => reduces(fn)),
+      communicates: [...this.#reached.values()].some(({ fn }) => communicates(fn)),
+      allocates: [...this.#reached.values()].some(({ fn }) => allocates(fn)),
       waiting,
       needsStack: stack > 0,
       hasLocalMemory: stack > 0 || [...prepared.values()].some(({ fn }) => hasLocalMemory(fn)),

@@ -202,6 +202,55 @@ test('a launch with a schedule, and one whose kernel may wait for other blocks, 
   assert.equal(launch(text, 'rounds', SHAPE, rounds(0), (each) => new Parts(2, each)).runs, 0)
 })
 
+test('a kernel with atomics or fences of global memory runs on one core, and one that allocates', () => {
+  const alone = (line: string): boolean => {
+    const malloc = '.extern .func (.param .b64 result) malloc (.param .b64 size);\n.visible .entry rounds'
+    const text = ROUNDS.replace('.visible .entry rounds', malloc).replace('ret;', `${line}\n  ret;`)
+    return new Machine().load(text).code('rounds').runsAlone
+  }
+  assert.ok(alone('atom.global.xor.b32 %r12, [%rd5], %r11;'))
+  assert.ok(alone('red.add.u32 [%rd5], %r11;'))
+  assert.ok(alone('membar.gl;'))
+  assert.ok(alone('fence.acq_rel.gpu;'))
+  assert.ok(!alone('membar.cta;'))
+  assert.ok(!alone('fence.acq_rel.cta;'))
+  const call = 'st.param.b64 [size], %rd5;\n  call.uni (result), malloc, (size);'
+  assert.ok(alone(`{ .param .b64 size; .param .b64 result; ${call} }`), 'later launches have what it allocated')
+})
+
+test('a worker has no variables of a kernel that does not run: its memory may lie there in another simulation', () => {
+  const machine = new Machine()
+  const { variables } = machine.load(ROUNDS).code('rounds')
+  const worker = new BlockMachine()
+  worker.load(1, { text: ROUNDS, kernel: 'rounds', addresses: variables })
+  const [table = 0] = variables.values()
+  const elsewhere = new Map([['table', table - 4096]])
+  worker.load(2, { text: ROUNDS, kernel: 'rounds', addresses: elsewhere })
+  const shared = new SharedArrayBuffer(8192)
+  new Uint32Array(shared, 64, 2).set([1, 1])
+  const at = table - 64
+  const parameters = new Uint8Array(20)
+  const view = new DataView(parameters.buffer)
+  view.setBigUint64(0, BigInt(table), true)
+  for (const [index, value] of [1, 0, 2].entries()) view.setUint32(8 + 4 * index, value, true)
+  const { accesses } = worker.run(2, {
+    configuration: { grid: [1, 1, 1], block: [2, 1, 1], parameters },
+    gridId: 1n,
+    instructionLimit: 1e9,
+    shared,
+    memory: [
+      { begin: table - 4096, byteLength: 8, at: 64 },
+      { begin: at, byteLength: 128, at: 128 },
+    ],
+    end: 1,
+    step: 1,
+  })
+  assert.deepEqual(
+    accesses.map(({ begin, writes }) => [begin, ...writes]),
+    [[table - 4096], [at, table, table + 8]],
+  )
+})
+
 test('local memory that a thread has not written is zero, whatever blocks ran before', () => {
   const machine = new Machine()
   const module = machine.load(ROUNDS)

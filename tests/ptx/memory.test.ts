@@ -203,6 +203,7 @@ test('a form that the simulator does not run refuses the kernels that reach it, 
       exotic,
       '.func helper() { wgmma.fence.sync.aligned; ret; }\n',
       kernel('call helper;', 'caller'),
+      kernel('vadd.u32.u32.u32.sat %r1, %r2.b0, %r3.h1;', 'parts'),
     ),
   )
   const [a, b] = [machine.put(new Uint32Array(16)), machine.put(new Uint32Array(16))]
@@ -210,6 +211,7 @@ test('a form that the simulator does not run refuses the kernels that reach it, 
   for (const [name, form] of [
     ['exotic', 'cp.async.bulk.commit_group'],
     ['caller', 'wgmma.fence.sync.aligned'],
+    ['parts', 'vadd.u32.u32.u32.sat'],
   ] as const) {
     assert.throws(
       () => module.code(name),
