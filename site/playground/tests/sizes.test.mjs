@@ -6,15 +6,18 @@ import { describe, it } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import { dist } from './serve.mjs'
 
-/** Each file's budget in kB, gzip. The compiler of PTX is 75 kB of the worker's: `Module.load()` cannot wait until it is fetched. */
+/**
+ * Each file's budget in kB, gzip. The compiler of PTX is 80 kB of the worker's, and what sanitizers of several threads exchange 8: neither
+ * `Module.load()` nor an access of memory can wait until it is fetched.
+ */
 const BUDGETS = {
   'index.html': 4,
   'playground.css': 5,
   'playground.js': 195,
-  'library/base/stack.js': 400,
+  'library/base/stack.js': 420,
   // From here on what is loaded when somebody begins to write, or asks for it.
   'types.js': 1100,
-  'declarations.json': 180,
+  'declarations.json': 190,
   'licences.txt': 10,
 }
 

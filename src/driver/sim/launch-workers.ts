@@ -2,7 +2,6 @@
  * The threads on which long launches of kernels run (src/ptx/block-workers.ts). They start when one needs them first, do not keep
  * the process alive, and serve all simulations of the thread that started them.
  */
-import type { MessagePort } from 'node:worker_threads'
 import { process, workerThreads } from '../../base/node-modules.js'
 import { isGone, isSharedMemory, newSharedMemory } from '../../base/system-threads.js'
 import type { BlockResult, BlockTask, BlockWorkers, WorkerKernel } from '../../ptx/ptx.js'
@@ -16,7 +15,7 @@ export type WorkerRequest =
 /** What a worker begins with. */
 export interface WorkerData {
   readonly control: Int32Array
-  readonly answers: MessagePort
+  readonly answers: InstanceType<typeof workerThreads.MessageChannel>['port2']
 }
 
 /** Where a worker counts requests that it has answered, and says which thread it is. */
