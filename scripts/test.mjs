@@ -12,7 +12,7 @@ const files = testFiles({ words, set: onGpu ? 'gpu' : effort === 'quick' ? 'quic
   join(tests, name),
 )
 // Each file is a process, and on a GPU each has a context for every device: a few at a time are enough.
-const options = ['--expose-gc', '--test', `--test-concurrency=${onGpu ? 3 : 4}`, '--test-reporter=spec']
+const options = ['--expose-gc', '--test', '--test-concurrency=3', '--test-reporter=spec']
 const env = {
   ...process.env,
   ...(effort === undefined ? {} : { CUDA_STREAMS_TEST_EFFORT: effort }),

@@ -16,7 +16,7 @@ import type { Scenario } from './children/silent-waits.js'
 
 const CHILD = fileURLToPath(new URL('./children/silent-waits.js', import.meta.url))
 const LONGEST = 60_000
-const WARN_AFTER = '100'
+const WARN_AFTER = '300'
 const SITE = String.raw`\S*silent-waits\.js:\d+`
 const WARNED = /\[CUDA_STREAMS_(?!SIMULATED)\w+\]/
 

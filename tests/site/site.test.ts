@@ -10,6 +10,7 @@ import { createRequire } from 'node:module'
 import { delimiter, join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import type { Browser, Page } from 'playwright-core'
+import { byEffort } from '../helpers/effort.js'
 import { root } from '../helpers/root.js'
 import { serve, site, siteUnavailable } from './built-site.js'
 
@@ -34,6 +35,12 @@ const PAGES = [
   'reference/cuda-streams/functions/defineKernel.html',
   'reference/cuda-streams/sim/interfaces/SimulationOptions.html',
 ]
+
+/** Each page in both colours and both widths; of the four together two, by turns, and all at night. */
+function isPlayed(nth: number, scheme: (typeof SCHEMES)[number], width: (typeof WIDTHS)[number]): boolean {
+  const isTurn = (nth + SCHEMES.indexOf(scheme) + WIDTHS.indexOf(width)) % 2 === 0
+  return isTurn || byEffort({ quick: false, normal: false, nightly: true })
+}
 
 function findChromium(): string | undefined {
   const places = (process.env['PATH'] ?? '').split(delimiter)
@@ -134,9 +141,10 @@ describe('the site, in Chromium', { skip: missing ?? false, timeout: 300_000 }, 
     return found.flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${node.html} ${node.failureSummary ?? ''}`))
   }
 
-  for (const path of PAGES) {
+  for (const [nth, path] of PAGES.entries()) {
     for (const scheme of SCHEMES) {
       for (const width of WIDTHS) {
+        if (!isPlayed(nth, scheme, width)) continue
         it(`${path}, ${scheme}, ${width} pixels wide`, async () => {
           const page = await open(path, width, scheme)
           try {
