@@ -1,4 +1,6 @@
 /** Takes the place of once-in-all-threads.ts in a page: each of its workers has a library of its own. */
+import { newSharedMemory } from './shared-memory.js'
+
 export function onceInAllThreads(_name: string): () => boolean {
   let isFirst = true
   return () => {
@@ -8,5 +10,4 @@ export function onceInAllThreads(_name: string): () => boolean {
   }
 }
 
-export const memoryOfAllThreads = (_name: string, byteLength: number): ArrayBufferLike =>
-  typeof SharedArrayBuffer === 'function' ? new SharedArrayBuffer(byteLength) : new ArrayBuffer(byteLength)
+export const memoryOfAllThreads = (_name: string, byteLength: number): ArrayBufferLike => newSharedMemory(byteLength)

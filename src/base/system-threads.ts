@@ -59,12 +59,5 @@ export function hasLostWork(thread: number): boolean {
 const LOST =
   'A thread or process was terminated while work that it had queued on the simulated GPU was not done. A GPU does what such a thread has queued; the simulator has lost it, and what comes after it goes on. Let it end by itself, or await finished() there first'
 
-/** Memory that threads share; where a page has none, memory of its one thread. */
-export const newSharedMemory = (byteLength: number): ArrayBufferLike =>
-  typeof SharedArrayBuffer === 'function' ? new SharedArrayBuffer(byteLength) : new ArrayBuffer(byteLength)
-
-export const isSharedMemory = (memory: unknown): memory is ArrayBufferLike =>
-  memory instanceof (typeof SharedArrayBuffer === 'function' ? SharedArrayBuffer : ArrayBuffer)
-
 /** A number to tell shared memory by, never 0. */
 export const randomNumber = (): number => 1 + Math.floor(Math.random() * (2 ** 31 - 1))

@@ -3,7 +3,8 @@
  * no sanitizer reports races with another thread.
  */
 import { memoryOfAllThreads } from '../base/once-in-all-threads.js'
-import { isSharedMemory, newSharedMemory, randomNumber } from '../base/system-threads.js'
+import { isSharedMemory, newSharedMemory } from '../base/shared-memory.js'
+import { randomNumber } from '../base/system-threads.js'
 
 /** Tells these words from others: each thread has another SharedArrayBuffer for the same memory. */
 const NUMBER = 0

@@ -3,7 +3,8 @@
  * the process alive, and serve all simulations of the thread that started them.
  */
 import { process, workerThreads } from '../../base/node-modules.js'
-import { isGone, isSharedMemory, newSharedMemory } from '../../base/system-threads.js'
+import { isSharedMemory, newSharedMemory } from '../../base/shared-memory.js'
+import { isGone } from '../../base/system-threads.js'
 import type { BlockResult, BlockTask, BlockWorkers, WorkerKernel } from '../../ptx/ptx.js'
 
 /** What is sent to a worker. */

@@ -5,8 +5,8 @@
 
 import { explained, stateError } from '../../base/errors.js'
 import { upperBound } from '../../base/interval-map.js'
+import { isSharedMemory, newSharedMemory } from '../../base/shared-memory.js'
 import { shortCallSite } from '../../base/stack.js'
-import { isSharedMemory, newSharedMemory } from '../../base/system-threads.js'
 import { MemoryFile } from '../../native/memory-file.js'
 import * as Ptx from '../../ptx/ptx.js'
 import { CUresult, cudaError } from '../cuda-results.js'

@@ -5,7 +5,7 @@
 
 import type { OwnBytes } from '../../base/bytes.js'
 import { stateError } from '../../base/errors.js'
-import { isSharedMemory } from '../../base/system-threads.js'
+import { isSharedMemory } from '../../base/shared-memory.js'
 import { MemoryFile } from '../../native/memory-file.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import {

@@ -4,7 +4,8 @@
  */
 import { stateError } from '../../../base/errors.js'
 import { memoryOfAllThreads } from '../../../base/once-in-all-threads.js'
-import { isGone, isSharedMemory, ownThread, randomNumber } from '../../../base/system-threads.js'
+import { isSharedMemory } from '../../../base/shared-memory.js'
+import { isGone, ownThread, randomNumber } from '../../../base/system-threads.js'
 
 const MOST_MACHINES = 256
 const PROGRESS = 0
