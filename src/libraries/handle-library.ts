@@ -188,6 +188,13 @@ export function checkHandleOpen(owner: WorkOwner): void {
   if (owner.closed) throw stateError('ERR_CLOSED', `${owner} cannot be used any more`)
 }
 
+/** Throws ERR_UNSUPPORTED while the stream captures: `what` is the work that cannot be captured. The capture goes on. */
+export function refuseCapture(stream: Stream, what: string, wayOut: string): void {
+  const { driver, handle } = openStream(stream)
+  if (!driver.streamIsCapturing(handle)) return
+  throw stateError('ERR_UNSUPPORTED', `${stream} captures, and ${what} cannot be captured: ${wayOut}`)
+}
+
 /** A call that queues work. Its arguments are checked. */
 export interface HandleCall {
   /** The C function. */
@@ -201,13 +208,11 @@ export interface HandleCall {
   check?(memory: readonly UsedMemory[]): void
   /**
    * All by which the library may choose its code, beside the function: for a kind that is new on the device it may load code, and
-   * loading may wait for the whole device.
+   * loading may wait for the whole device. Without it, each call may wait.
    */
-  kind(memory: readonly UsedMemory[]): string
+  kind?(memory: readonly UsedMemory[]): string
   /** Entries of a hardware queue that it takes at most. Default: LIBRARY_ENTRIES. */
   readonly entries?: number
-  /** Each call may wait for the device, and not just the first of a kind. */
-  readonly mayWait?: true
   /** Makes the call, with CUDA's own handle of the stream. */
   call(memory: readonly UsedMemory[], stream: number): void
   readonly host: HostImplementation
@@ -231,9 +236,9 @@ export function queueCall(owner: WorkOwner, stream: Stream, work: HandleCall): v
   }
   const before = open()
   work.check?.(before.memory)
-  const kind = `${name} ${work.kind(before.memory)}`
+  const kind = work.kind && `${name} ${work.kind(before.memory)}`
   const loaded = loadedOn(owner.device)
-  const isNew = work.mayWait === true || !loaded.has(kind)
+  const isNew = kind === undefined || !loaded.has(kind)
   // Runs pending host functions, which may close what is used here. Inside one it throws.
   if (isNew || wanted > entries) before.use.driver.libraries.call(before.use.context, () => {})
   openStream(stream).reserve(entries)
@@ -249,7 +254,7 @@ export function queueCall(owner: WorkOwner, stream: Stream, work: HandleCall): v
     driver.queue({ kind: 'library', calls: [{ name, stream: handle, context, memory, entries, call, host }] })
   queueWith(use, memory, queue)
   // Captured work is not computed yet.
-  if (!isNew || driver.streamIsCapturing(handle)) return
+  if (kind === undefined || !isNew || driver.streamIsCapturing(handle)) return
   if (loaded.size >= MOST_KINDS) loaded.clear()
   loaded.add(kind)
 }

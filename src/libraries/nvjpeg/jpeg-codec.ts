@@ -10,7 +10,7 @@ import { allocateOn, type DeviceBuffer } from '../../memory/device-buffer.js'
 import type { NativeMemory } from '../../native/native-memory.js'
 import { isStream, type Stream } from '../../stream.js'
 import { openStream, type StreamImpl } from '../../streams/stream-impl.js'
-import { checkHandleOpen, deviceOfWork, HandleOwner, queueCall } from '../handle-library.js'
+import { checkHandleOpen, deviceOfWork, HandleOwner, queueCall, refuseCapture } from '../handle-library.js'
 import { checkDeviceBuffer, type GivenMemory } from '../library-call.js'
 import { decodeOnHost, encodeOnHost } from './host-jpeg.js'
 import { checkDecodable, checkFile, type Subsampling } from './jpeg-info.js'
@@ -72,6 +72,9 @@ const PIXEL_OPTIONS = ['format', 'layout'] as const
 const SUBSAMPLINGS = ['444', '422', '420', '440', '411', '410'] as const
 const MOST_PIXELS = 65_535
 const DEFAULT_QUALITY = 90
+/** What a capture refuses, and why. */
+const WORK = 'work of nvJPEG'
+const WAY_OUT = 'nvJPEG allocates, and works on this thread too: decode and encode before the capture begins'
 
 /**
  * Decodes JPEG files into memory of the device, and encodes images there, by nvJPEG. The simulator does both by the package jpeg-js, at the
@@ -178,7 +181,7 @@ export class JpegCodec extends HandleOwner {
     const subsampling = checkChoice(given.subsampling ?? '444', 'options.subsampling', SUBSAMPLINGS)
     codec.#checkStream(stream)
     const memory = memoryOf(buffer, 'image.buffer', layout, 'in', stream)
-    codec.#refuseCapture(stream)
+    refuseCapture(stream, WORK, WAY_OUT)
     const handle = codec[implementation]
     let encoder: EncoderState | undefined
     let file: OwnBytes | undefined
@@ -192,8 +195,6 @@ export class JpegCodec extends HandleOwner {
       queueCall(codec, stream, {
         name: layout.format === 'gray' ? 'nvjpegEncodeYUV' : 'nvjpegEncodeImage',
         memory: [memory],
-        kind: () => '',
-        mayWait: true,
         call: ([used], raw) =>
           relaxed(stream, () => {
             encoder = handle.takeEncoder(raw)
@@ -242,7 +243,7 @@ export class JpegCodec extends HandleOwner {
       return target && memoryOf(target.buffer, target.name, layout, 'out', stream).buffer
     })
     checkHandleOpen(this)
-    this.#refuseCapture(stream)
+    refuseCapture(stream, WORK, WAY_OUT)
     if (files.length === 0) return []
     const own: DeviceBuffer[] = []
     try {
@@ -272,8 +273,6 @@ export class JpegCodec extends HandleOwner {
       queueCall(this, stream, {
         name,
         memory,
-        kind: () => '',
-        mayWait: true,
         entries: LIBRARY_ENTRIES * files.length,
         begin: () => {
           if (handle.isSimulated)
@@ -309,13 +308,6 @@ export class JpegCodec extends HandleOwner {
     openStream(stream)
     if (stream.device === this.device) return
     throw stateError('ERR_DEVICE_MISMATCH', `${stream} is on ${stream.device}, and ${this} on ${this.device}`)
-  }
-
-  #refuseCapture(stream: Stream): void {
-    const { driver, handle } = openStream(stream)
-    if (!driver.streamIsCapturing(handle)) return
-    const what = 'nvJPEG allocates, and works on this thread too: decode and encode before the capture begins'
-    throw stateError('ERR_UNSUPPORTED', `${stream} captures, and work of nvJPEG cannot be captured: ${what}`)
   }
 }
 

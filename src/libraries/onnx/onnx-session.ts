@@ -3,11 +3,11 @@ import { checkBoolean, checkText, checkThis, readOptions } from '../../base/argu
 import { invalidType, stateError } from '../../base/errors.js'
 import { destroyWhenUnreachable } from '../../base/finalization.js'
 import { ClosableObject, checkMade, implementation, nextSerial } from '../../base/library-object.js'
-import { type Device, driverOf } from '../../device.js'
+import type { Device } from '../../device.js'
 import { cudaHandleOf, isDefaultStream } from '../../driver/driver.js'
 import { isStream, Stream } from '../../stream.js'
 import { openStream } from '../../streams/stream-impl.js'
-import { deviceOfWork, type HandleCall, queueCall } from '../handle-library.js'
+import { deviceOfWork, type HandleCall, queueCall, refuseCapture } from '../handle-library.js'
 import { type ModelSize, makeSession, OrtSession } from './ort-session.js'
 import { checkApart, checkTensors, type RunBuffers, type RunTensor, type TensorInfo } from './tensors.js'
 
@@ -143,7 +143,7 @@ export class Session extends ClosableObject {
       throw stateError('ERR_DEVICE_MISMATCH', `${stream} is on ${stream.device}, and the model on ${this.device}`)
     }
     const computes = this.#stream
-    for (const each of [stream, computes]) refuseCapture(each)
+    for (const each of [stream, computes]) refuseCapture(each, 'a run of ONNX Runtime', WAY_OUT)
     const isElsewhere = !computes.equals(stream)
     let hasBegun = false
     const { nodes } = session.size
@@ -183,6 +183,10 @@ const isSession = (value: unknown): value is Session => value instanceof Session
 /** A node becomes a kernel or a few. */
 const ENTRIES_PER_NODE = 4
 
+/** Of a run while the stream captures. */
+const WAY_OUT =
+  'run before the capture begins, or load the model with graphs: true, with which ONNX Runtime makes graphs of its own'
+
 /** cudaStreamPerThread */
 const PER_THREAD = 2
 
@@ -194,14 +198,6 @@ function checkComputeStream(stream: Stream): void {
     'ERR_UNSUPPORTED',
     `${stream} is another stream for each thread, and ONNX Runtime has threads: load with a new Stream()`,
   )
-}
-
-function refuseCapture(stream: Stream): void {
-  const use = openStream(stream)
-  if (!driverOf(stream.device).streamIsCapturing(use.handle)) return
-  const wayOut =
-    'run before the capture begins, or load the model with graphs: true, with which ONNX Runtime makes graphs of its own'
-  throw stateError('ERR_UNSUPPORTED', `${stream} captures, and a run of ONNX Runtime cannot be captured: ${wayOut}`)
 }
 
 /** The virtual nanoseconds of a run: those of a GPU that starts a node in 2 µs and moves 2 TB/s. */
