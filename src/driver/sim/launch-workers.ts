@@ -82,7 +82,10 @@ class LaunchWorker {
       const answered = Atomics.load(this.#control, CONTROL.answered)
       if (answered === this.#asked) break
       this.isLost ||= isGone(Atomics.load(this.#control, CONTROL.thread)) || performance.now() > until
-      if (this.isLost) return undefined
+      if (this.isLost) {
+        void this.#worker.terminate()
+        return undefined
+      }
       Atomics.wait(this.#control, CONTROL.answered, answered, INTERVAL_MS)
     }
     let latest: BlockResult | undefined
