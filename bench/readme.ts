@@ -46,14 +46,15 @@ function shortOf(result: Result): string {
 ${medianTable(result, SHOWN.rows, SHOWN.names)}`
 }
 
-/** The pages that show a run, and what each shows of it. */
-export const PAGES = { 'docs/benchmarks.md': wholeOf, 'README.md': shortOf }
+/** The pages that show a run. */
+export const PAGES = ['docs/benchmarks.md', 'README.md'] as const
+const SECTIONS = { 'docs/benchmarks.md': wholeOf, 'README.md': shortOf }
 
 /** The page with this run in it. */
-export function pageWith(name: keyof typeof PAGES, page: string, result: Result): string {
+export function pageWith(name: (typeof PAGES)[number], page: string, result: Result): string {
   const [from, to] = [page.indexOf(BEGIN), page.indexOf(END)]
   if (from < 0 || to < from) throw new Error(`${name} needs the lines '${BEGIN}' and '${END}'`)
-  return `${page.slice(0, from + BEGIN.length)}\n\n${PAGES[name](result)}\n\n${page.slice(to)}`
+  return `${page.slice(0, from + BEGIN.length)}\n\n${SECTIONS[name](result)}\n\n${page.slice(to)}`
 }
 
 /** What a page shows of the bench. */
@@ -64,7 +65,7 @@ export function benchOf(page: string): string {
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const result = readResult(join(root, STORED))
   writeFileSync(join(root, PICTURE), picture(result))
-  for (const name of ['docs/benchmarks.md', 'README.md'] as const) {
+  for (const name of PAGES) {
     const path = join(root, name)
     writeFileSync(path, pageWith(name, readFileSync(path, 'utf8'), result))
     console.log(`${name} shows ${STORED}, of ${result.date}`)

@@ -5,11 +5,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { picture } from '../../bench/picture.js'
-import { benchOf, pageWith, STORED } from '../../bench/readme.js'
+import { benchOf, PAGES, pageWith, STORED } from '../../bench/readme.js'
 import { type Result, readResult, writeResult } from '../../bench/result.js'
 import { root } from '../helpers/root.js'
 
-const PAGES = ['README.md', 'docs/benchmarks.md'] as const
 const pageOf = (name: string): string => readFileSync(join(root, name), 'utf8')
 
 const row = { title: 'record(event)', unit: 'ns', group: 'calls' } as const
