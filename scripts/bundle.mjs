@@ -33,7 +33,7 @@ copyFileSync(archive, join(bundle, 'nodes.tar.xz'))
 // Tests read sources and pages, too.
 const tracked = execFileSync('git', ['ls-files', '-z'], { cwd: root, encoding: 'utf8' }).split('\0')
 for (const name of ['dist', ...tracked.filter((each) => each !== '' && existsSync(join(root, each)))]) copy(name)
-for (const name of ['fast-check', 'pure-rand'])
+for (const name of ['fast-check', 'jpeg-js', 'pure-rand'])
   copy(join('node_modules', name), (path) => !/\.(d\.ts|map|md)$|\/cjs\//.test(path))
 copy(join('node_modules', '@opentelemetry', 'api'), (path) => !/\.(d\.ts|map|md)$|\/build\/(esm|esnext)/.test(path))
 copy(

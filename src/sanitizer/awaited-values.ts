@@ -48,18 +48,28 @@ export class Values {
 
   constructor(private readonly order: ValueOrder) {}
 
+  /**
+   * Called before a wait or write of this word is queued, which may happen at once: if all writes of streams are done, the word holds what they
+   * wrote, or what JavaScript has written since.
+   */
+  look({ pointer, bits }: MemoryValue): void {
+    const slot = this.#slotOf(pointer)
+    const end = pointer + bits / 8
+    const { known } = this.order
+    if (!slot.isDone(pointer, end, known)) return
+    const held = this.order.look(pointer, bits / 8)
+    if (held !== undefined) slot.holds({ ...held, start: pointer, end, at: undefined, before: known.clock })
+  }
+
   /** `at` is the place of the write. */
   written({ pointer, bits, value }: MemoryValue, at: Epoch): void {
     const slot = this.#slotOf(pointer)
-    this.#look(slot, pointer, bits)
     const bytes = new Uint8Array(new BigUint64Array([value]).buffer, 0, bits / 8)
     slot.add({ start: pointer, end: pointer + bytes.length, bytes, at, before: clockThrough(at) })
   }
 
   awaited(word: MemoryValue, compare: Comparison, component: Component): void {
-    const slot = this.#slotOf(word.pointer)
-    this.#look(slot, word.pointer, word.bits)
-    slot.wait(new Wait(word, compare, component, this.order))
+    this.#slotOf(word.pointer).wait(new Wait(word, compare, component, this.order))
   }
 
   /** An operation has written these bytes: a fill the same again and again, others what is not known. */
@@ -100,15 +110,6 @@ export class Values {
       if (slot !== undefined) slots.push(slot)
     }
     return slots
-  }
-
-  /** If all writes of streams are done, the word holds what they wrote, or what JavaScript has written since. */
-  #look(slot: Slot, pointer: number, bits: number): void {
-    const end = pointer + bits / 8
-    const { known } = this.order
-    if (!slot.isDone(pointer, end, known)) return
-    const held = this.order.look(pointer, bits / 8)
-    if (held !== undefined) slot.holds({ ...held, start: pointer, end, at: undefined, before: known.clock })
   }
 }
 

@@ -152,6 +152,11 @@ export class Detector {
     region.isViewed = true
   }
 
+  /** Called before a stream is told to write a word of memory, or to wait for it. */
+  probeValue(word: MemoryValue, handle: StreamHandle): void {
+    if (this.order.streams.at(handle).capture === undefined) this.order.values.look(word)
+  }
+
   /** A stream was told to wait until a word of memory has a value. */
   valueAwaited(word: MemoryValue, compare: Comparison, handle: StreamHandle): void {
     const stream = this.order.arriveAt(handle)
@@ -371,12 +376,12 @@ export class Detector {
    * left alone: a node that the start of the launch does not order may be ordered by such a wait.
    */
   probeLaunch(instance: GraphInstance | undefined, handle: StreamHandle): void {
-    if (!this.findings.fixes || instance === undefined) return
     const stream = this.order.streams.at(handle)
-    if (
-      stream.capture !== undefined ||
-      instance.nodes.some(({ work }) => work.kind === 'wait' || work.kind === 'waitValue')
-    )
+    if (instance === undefined || stream.capture !== undefined) return
+    for (const { work } of instance.nodes) {
+      if (work.kind === 'waitValue' || work.kind === 'writeValue') this.order.values.look(work.word)
+    }
+    if (!this.findings.fixes || instance.nodes.some(({ work }) => work.kind === 'wait' || work.kind === 'waitValue'))
       return
     for (const { index, work } of instance.nodes) {
       if (work.kind !== 'work' || instance.off.has(index)) continue

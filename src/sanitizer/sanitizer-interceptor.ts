@@ -103,10 +103,12 @@ export class SanitizerInterceptor implements Interceptor {
         this.#waitForPromise(work)
         break
       case 'waitValue':
+        detector.probeValue(work.word, work.stream)
         next.queue(work)
         detector.valueAwaited(work.word, work.compare, work.stream)
         break
       case 'writeValue':
+        detector.probeValue(work.word, work.stream)
         next.queue(work)
         detector.valueWritten(work.word, work.stream)
         break

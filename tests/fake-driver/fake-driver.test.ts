@@ -68,6 +68,7 @@ const OTHERS = [
   'processes/threads',
   'processes/captures',
   'driver/immediates',
+  'sanitizer/judged',
   'sanitizer/threads',
   'sanitizer/random-threads',
 ]
