@@ -793,6 +793,8 @@ export interface QueuedAllocation extends InContext {
   readonly kind: 'allocate'
   readonly byteLength: number
   readonly pool: PoolHandle | undefined
+  /** All bytes are 0 at first. Otherwise CUDA promises nothing. */
+  readonly isZeroed: boolean
   /** Set by the driver: where the memory is. CUDA_MEM_ALLOC_NODE_PARAMS has such a field, too. */
   pointer: Pointer
 }

@@ -140,7 +140,7 @@ export class DeviceAllocation extends Allocation {
   readonly #pool: PoolImpl | undefined
 
   /** Without `pool` the memory comes from the device's own pool. */
-  constructor(device: Device, stream: StreamImpl, byteLength: number, pool?: PoolImpl) {
+  constructor(device: Device, stream: StreamImpl, byteLength: number, pool?: PoolImpl, isZeroed = false) {
     stream.checkOpen()
     const { driver, handle, context, serial } = stream
     const allocated = internalEvent(stream)
@@ -150,6 +150,7 @@ export class DeviceAllocation extends Allocation {
       context,
       byteLength,
       pool: pool?.handle,
+      isZeroed,
       pointer: 0 as Pointer,
     }
     try {

@@ -185,8 +185,10 @@ export function allocateOn(stream: StreamImpl, device: Device, byteLength: numbe
   const isCapturing = stream.driver.streamIsCapturing(stream.handle)
   if (isCapturing) checkGraphRetains(stream)
   freeDeferred(stream.driver)
-  // Captured, the allocation would become a node, and the graph could have one instance only.
-  return makeBuffer(new DeviceAllocation(device, isCapturing ? internalStream(device) : stream, byteLength, pool))
+  // Captured, the allocation would become a node, and the graph could have one instance only. What the capture writes there is written by
+  // launches, and until then, or if there is none, every run should read the same.
+  const on = isCapturing ? internalStream(device) : stream
+  return makeBuffer(new DeviceAllocation(device, on, byteLength, pool, isCapturing))
 }
 
 /** Throws ERR_UNSUPPORTED if the stream is in a capture whose graph would not retain the memory, nor wait for its allocation. */

@@ -172,6 +172,30 @@ onEveryBackend('memory', (bench) => {
     })
   }
 
+  test('M4 memory that a capture allocates is 0 until something is written there, on a stream or by a launch', () => {
+    using stream = bench.stream()
+    using pool = new MemoryPool({ device })
+    using result = device.allocPinned(32)
+    for (const given of [{}, { pool }]) {
+      // What is allocated next may be the same memory.
+      for (const value of [7, 9]) {
+        using before = device.alloc(64, { stream, ...given })
+        stream.fill(before, value).synchronize()
+      }
+      stream.beginCapture()
+      using own = device.alloc(64, { stream, ...given })
+      stream.fill(own.slice(16, 16), 1)
+      using graph = stream.endCapture()
+      using exec = graph.instantiate()
+      for (const launched of [false, true]) {
+        if (launched) stream.launch(exec)
+        stream.copy(result, own.slice(0, 32)).synchronize()
+        const ends = launched ? 1 : 0
+        assert.deepEqual([...result.bytes], [...new Array(16).fill(0), ...new Array(16).fill(ends)])
+      }
+    }
+  })
+
   test('M4 a capture whose graph would not keep the memory is no place to allocate: ERR_UNSUPPORTED', () => {
     using stream = bench.stream()
     const capture = beginCapture(stream, 2)

@@ -553,7 +553,7 @@ export class CudaDriver implements Driver {
         this.graphs.launch(work.exec, work.stream)
         break
       case 'allocate':
-        work.pointer = this.memory.allocate(work.byteLength, work.stream, work.context, work.pool)
+        this.memory.allocate(work)
         break
       case 'free':
         this.memory.free(work.pointer, work.stream)

@@ -15,7 +15,7 @@ import {
   type MemoryRows,
   type PinnedMemory,
   type Pointer,
-  type PoolHandle,
+  type QueuedAllocation,
   type QueuedFill,
   type StreamHandle,
 } from '../driver.js'
@@ -78,7 +78,8 @@ export class CudaMemory implements MemoryDriver {
     this.#kept = new KeptBlocks(parts, (block) => relaxed.run(() => library.cuMemFreeHost(block.pointer)))
   }
 
-  allocate(byteLength: number, stream: StreamHandle, context: ContextHandle, pool?: PoolHandle): Pointer {
+  allocate(work: QueuedAllocation): void {
+    const { byteLength, stream, context, pool, isZeroed } = work
     const { library, memory, contexts, relaxed, pools } = this.parts
     const raw = cudaHandleOf(stream)
     const { address } = memory
@@ -92,7 +93,15 @@ export class CudaMemory implements MemoryDriver {
       result = contexts.within(context, () => relaxed.run(attempt))
     }
     if (result !== 0) check(pool === undefined ? 'cuMemAllocAsync' : 'cuMemAllocFromPoolAsync', result)
-    return memory.pointerAt(0) as Pointer
+    const pointer = memory.pointerAt(0) as Pointer
+    work.pointer = pointer
+    if (!isZeroed) return
+    try {
+      this.fill({ kind: 'fill', pointer, value: 0, width: 1, count: byteLength, rows: undefined, stream })
+    } catch (error) {
+      this.free(pointer, stream)
+      throw error
+    }
   }
 
   free(pointer: Pointer, stream: StreamHandle): void {

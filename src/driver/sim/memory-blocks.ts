@@ -132,6 +132,9 @@ export class DeviceMemory extends MemoryBlock {
   #touched = new Uint8Array(0)
   #untouched = 0
 
+  /** What is read where nothing has been written. */
+  #unwritten = UNWRITTEN
+
   /** `pool`: undefined for memory of `cuMemAlloc`. `theirs`: the bytes, where another thread has shared them. */
   constructor(
     pointer: Pointer,
@@ -169,7 +172,7 @@ export class DeviceMemory extends MemoryBlock {
     for (let chunk = Math.floor(from / CHUNK); chunk <= last; chunk += 1) {
       if (this.#touched[chunk] === 1) continue
       const begin = chunk * CHUNK
-      new Uint8Array(bytes, begin, Math.min(CHUNK, this.byteLength - begin)).fill(UNWRITTEN)
+      new Uint8Array(bytes, begin, Math.min(CHUNK, this.byteLength - begin)).fill(this.#unwritten)
       this.#touched[chunk] = 1
       this.#untouched -= 1
     }
@@ -191,6 +194,12 @@ export class DeviceMemory extends MemoryBlock {
         load: (into) => this.#moveTo(memory, into),
         initialised: this.#isWritten,
       })
+  }
+
+  /** To be called before it is used. */
+  zero(): void {
+    this.#unwritten = 0
+    this.#isWritten = true
   }
 
   override countAsWritten(): void {
@@ -223,7 +232,7 @@ export class DeviceMemory extends MemoryBlock {
       into.set(resident)
       return
     }
-    into.fill(UNWRITTEN)
+    into.fill(this.#unwritten)
     for (const [chunk, touched] of this.#bytes === undefined ? [] : this.#touched.entries()) {
       const begin = chunk * CHUNK
       const byteLength = Math.min(CHUNK, this.byteLength - begin)

@@ -111,7 +111,9 @@ export class SimMemory implements MemoryDriver {
     const live = this.registry.liveStream(work.stream, call)
     const pool = from === undefined ? live.device.pools.current : this.pools.of(from, call)
     if (!pool.allocate(byteLength, live)) throw cudaError(call, CUresult.OUT_OF_MEMORY)
-    work.pointer = this.#newBlock(live.device, byteLength, pool)
+    const block = this.#newBlock(live.device, byteLength, pool)
+    if (work.isZeroed) block.zero()
+    work.pointer = block.pointer
   }
 
   /** Bytes of the devices that are allocated and not freed. */
@@ -127,7 +129,7 @@ export class SimMemory implements MemoryDriver {
     const size = rounded(byteLength)
     if (!device.pools.has(size)) throw cudaError(call, CUresult.OUT_OF_MEMORY)
     device.pools.apart += size
-    return this.#newBlock(device, byteLength)
+    return this.#newBlock(device, byteLength).pointer
   }
 
   /** Frees it when the latest records of these events are done. */
@@ -443,10 +445,10 @@ export class SimMemory implements MemoryDriver {
     return block === undefined || block.freed ? 0 : block.pointer + block.byteLength - pointer
   }
 
-  #newBlock(device: SimDevice, byteLength: number, pool?: SimPool): Pointer {
+  #newBlock(device: SimDevice, byteLength: number, pool?: SimPool): DeviceMemory {
     const block = new DeviceMemory(this.#address(rounded(byteLength)), byteLength, device, pool)
     this.#insert(block)
-    return block.pointer
+    return block
   }
 
   #freeBlockAfter(block: MemoryBlock, after: readonly InternalEvent[], size = 0): SimOperation {
