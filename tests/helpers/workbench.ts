@@ -65,12 +65,13 @@ export function simWorkbench(options: { readonly devices?: number; readonly seed
   }
 }
 
+/** On the fake driver, and on a machine with a GPU that has little time: the simulator has been tested already. */
+export const isOnCudaAlone = (): boolean => isFakeDriver() || process.env['CUDA_STREAMS_TEST_BACKENDS'] === 'cuda'
+
 /** The workbenches that this machine has, and why it lacks the other. */
 export function workbenches(): { readonly benches: readonly Workbench[]; readonly withoutCuda: string | undefined } {
   const cuda = openCudaWorkbench()
-  // On the fake driver, and on a machine with a GPU that has little time, the simulator has been tested already.
-  const onlyCuda = isFakeDriver() || process.env['CUDA_STREAMS_TEST_BACKENDS'] === 'cuda'
-  const seeds = onlyCuda ? [] : byEffort({ quick: [0], normal: [0], nightly: [0, 7] })
+  const seeds = isOnCudaAlone() ? [] : byEffort({ quick: [0], normal: [0], nightly: [0, 7] })
   const sims = seeds.map((seed) => simWorkbench({ seed }))
   return typeof cuda === 'string'
     ? { benches: sims, withoutCuda: cuda }

@@ -1,11 +1,11 @@
 /**
- * Which combinations of the values of several axes are tried: such that any two values meet, or all of them; on a fake GPU, after
+ * Which combinations of the values of several axes are tried: such that any two values meet, or all of them; on a GPU alone, after
  * the simulator, such that each value has its turn.
  */
-import { isFakeDriver } from '../../fake-driver/fake-cuda.js'
 import { allPairs, product } from '../../helpers/all-pairs.js'
 import { eachValue } from '../../helpers/each-value.js'
 import { byEffort } from '../../helpers/effort.js'
+import { isOnCudaAlone } from '../../helpers/workbench.js'
 
 type Axes = readonly (readonly unknown[])[]
 type Combinations = readonly (readonly number[])[]
@@ -16,7 +16,7 @@ type Combinations = readonly (readonly number[])[]
  */
 export function combinations(axes: Axes, turn: number): Combinations {
   const each = (sizes: readonly number[]): Combinations => eachValue(sizes, turn)
-  const choose = isFakeDriver()
+  const choose = isOnCudaAlone()
     ? byEffort({ quick: each, normal: each, nightly: allPairs })
     : byEffort({ quick: allPairs, normal: allPairs, nightly: product })
   return chooseBy(choose, axes)
