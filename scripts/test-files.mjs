@@ -3,9 +3,10 @@
 // those about what each run time does in its own way: native code, the event loop, promises, threads, the collector, call sites, how modules
 // are loaded. The rest of the library is JavaScript as the language defines it, which one run time tries for all. Of the set `gpu` those that
 // use a GPU where there is one.
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 
 export const root = dirname(dirname(fileURLToPath(import.meta.url)))
 export const tests = join(root, 'dist', 'tests')
@@ -63,6 +64,42 @@ const LONGEST_FIRST = [
 ]
 const rankOf = (name) =>
   (LONGEST_FIRST.indexOf(name.replace('.test.js', '')) + LONGEST_FIRST.length + 1) % (LONGEST_FIRST.length + 1)
+
+/**
+ * Folders whose files are played several in one process: to start one takes a third of a second, and on a GPU, where one process at a time
+ * makes its context, more than one. Tests in them leave nothing behind that another one sees.
+ */
+const SHARING_FOLDERS = 'base conformance explore kernels memory properties sanitizer streams timeline'.split(' ')
+/** They make a context unusable, count what the process has, or are long. */
+const ALONE_FILES = ['conformance/graph-keeps', 'sanitizer/pairs/', 'timeline/page']
+const AT_ONCE = 8
+const sharesProcess = (name) =>
+  SHARING_FOLDERS.includes(name.split('/')[0]) &&
+  ![...SLOW_FILES, ...LONGEST_FIRST, ...ALONE_FILES].some((file) => name.startsWith(file))
+
+/** Calls `use` with a module for each process, in the order in which they should begin: it loads some of the files. */
+export function inProcesses(files, use) {
+  const groups = []
+  for (const file of files) {
+    const [folder] = file.split('/')
+    const last = groups.findLast((group) => group.folder === folder && group.isShared)
+    if (last !== undefined && last.files.length < AT_ONCE && sharesProcess(file)) last.files.push(file)
+    else groups.push({ folder, isShared: sharesProcess(file), files: [file] })
+  }
+  const home = mkdtempSync(join(tmpdir(), 'cuda-streams-tests-'))
+  try {
+    // `node --test` begins with what comes first in the alphabet.
+    const modules = groups.map(({ files: loaded }, at) => {
+      const path = join(home, `${String(at).padStart(3, '0')}-${loaded[0].replaceAll('/', '-').replace('.test', '')}`)
+      const lines = loaded.map((name) => `import ${JSON.stringify(pathToFileURL(join(tests, name)).href)}`)
+      writeFileSync(path.replace(/js$/, 'mjs'), lines.join('\n'))
+      return path.replace(/js$/, 'mjs')
+    })
+    return use(modules)
+  } finally {
+    rmSync(home, { recursive: true })
+  }
+}
 
 /** Paths below dist/tests, with `/`, in the order in which they should begin. The set is `all`, `quick`, `run-time` or `gpu`. */
 export function testFiles({ words, set }) {

@@ -4,23 +4,23 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { root, testFiles, tests } from './test-files.mjs'
+import { inProcesses, root, testFiles } from './test-files.mjs'
 
 const given = process.argv.slice(2)
 const effort = ['quick', 'nightly'].find((name) => given.includes(`--${name}`))
 const words = given.filter((word) => !word.startsWith('--'))
 const onGpu = given.includes('--gpu')
-const files = testFiles({ words, set: onGpu ? 'gpu' : effort === 'quick' ? 'quick' : 'all' }).map((name) =>
-  join(tests, name),
-)
-// Each file is a process, and on a GPU each has a context for every device: a few at a time are enough.
+const files = testFiles({ words, set: onGpu ? 'gpu' : effort === 'quick' ? 'quick' : 'all' })
+// On a GPU each process has a context for every device: a few at a time are enough.
 const options = ['--expose-gc', '--test', '--test-concurrency=3', '--test-reporter=spec']
 const env = {
   ...process.env,
   ...(effort === undefined ? {} : { CUDA_STREAMS_TEST_EFFORT: effort }),
   ...(onGpu ? { CUDA_STREAMS_TEST_BACKENDS: 'cuda' } : {}),
 }
-const { status } = spawnSync(process.execPath, [...options, ...files], { stdio: 'inherit', env })
+const { status } = inProcesses(files, (modules) =>
+  spawnSync(process.execPath, [...options, ...modules], { stdio: 'inherit', env }),
+)
 if (effort === 'nightly' && words.length === 0) {
   const playground = ['--prefix', join(root, 'site'), 'run', 'test:playground']
   const isInstalled = existsSync(join(root, 'site', 'node_modules', 'esbuild'))
