@@ -14,11 +14,9 @@ import { simulate } from 'cuda-streams/sim'
 import { onEveryBackend } from '../helpers/suite.js'
 import { checkError, collectUntil, refused, refusedByDriver } from './expect.js'
 
-const SET = `extern "C" __device__ void cudaGraphSetConditional(unsigned long long handle, unsigned value);
-`
 const setCondition = defineKernel({
   name: 'set_condition',
-  source: `${SET}extern "C" __global__ void set_condition(unsigned long long condition, unsigned value) {
+  source: `extern "C" __global__ void set_condition(unsigned long long condition, unsigned value) {
     cudaGraphSetConditional(condition, value);
   }`,
   signature: ['u64', 'u32'],
@@ -26,7 +24,7 @@ const setCondition = defineKernel({
 })
 const countDown = defineKernel({
   name: 'count_down',
-  source: `${SET}extern "C" __global__ void count_down(unsigned long long condition, unsigned* count) {
+  source: `extern "C" __global__ void count_down(unsigned long long condition, unsigned* count) {
     *count -= 1;
     cudaGraphSetConditional(condition, *count);
   }`,

@@ -93,11 +93,9 @@ onEveryBackend('code of a GPU', (bench) => {
   })
 
   test('K10 a kernel sets a condition of its graph by cudaGraphSetConditional, in CUDA C++', COMPILES, async () => {
-    const declared = `extern "C" __device__ void cudaGraphSetConditional(unsigned long long handle, unsigned value);`
     const countDown = defineKernel({
       name: 'count_down',
-      source: `${declared}
-        extern "C" __global__ void count_down(cudaGraphConditionalHandle again, unsigned* count) {
+      source: `extern "C" __global__ void count_down(cudaGraphConditionalHandle again, unsigned* count) {
           if (threadIdx.x > 0) return;
           *count -= 3;
           cudaGraphSetConditional(again, *count);
