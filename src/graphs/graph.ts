@@ -22,6 +22,7 @@ import type {
   NodeHandle,
 } from '../driver/driver.js'
 import { isNullStream } from '../driver/driver.js'
+import { conditionImplOf } from '../kernels/condition.js'
 import type { DefinedKernel } from '../kernels/defined-kernel.js'
 import type { Kernel, LaunchConfig } from '../kernels/kernel.js'
 import type { ArgumentsOf, ParameterType } from '../kernels/kernel-signature.js'
@@ -71,6 +72,8 @@ class GraphImpl extends HandleImpl<GraphHandle> implements CaptureTarget, Instan
   #hasNodeObjects = false
   /** The conditions that no node has. */
   unusedConditions = 0
+  /** Those that it is made of. */
+  readonly captures = new WeakSet<CaptureRecord>()
 
   constructor(
     device: Device,
@@ -328,6 +331,7 @@ function extended(impl: GraphImpl, record: CaptureRecord): Graph {
 /** The graph retains and reports what was captured into it, so far or at the end. */
 function addCaptured(graph: Graph, impl: GraphImpl, record: CaptureRecord): void {
   impl.retained.addAll(record.retained)
+  impl.captures.add(record)
   impl.unusedConditions += record.unusedConditions
   record.unusedConditions = 0
   for (const green of greenContextsOf(impl.driver)) impl.retained.add(green)
@@ -354,6 +358,7 @@ export function graphOf(
   for (const green of greenContextsOf(driver)) retained.add(green)
   const graph = makeGraph(new GraphImpl(device, handle, retained, context))
   if (record !== undefined) {
+    graph[implementation].captures.add(record)
     graph[implementation].unusedConditions = record.unusedConditions
     const reachable = reachableFrom(graph)
     reachable.owners = record.owners
@@ -529,6 +534,7 @@ function changeNode(impl: GraphExecImpl, shown: GraphNode, node: NodeState, give
     if (node.launch === undefined) throw unknownNode(shown)
     const target = impl.launchNodes.get(node) ?? launchNodeOf(impl, node, context, node.launch.shape)
     const config = given.shift()
+    for (const each of given) conditionImplOf(each)?.checkGraph(impl.graph.captures, impl.graph)
     return node.launch.kernel[updateNode](target, config, given)
   }
   if (shown.kind === 'copy') {

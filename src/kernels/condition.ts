@@ -21,6 +21,12 @@ export class ConditionImpl {
     throw invalidValue(`${this} is of the graph whose capture made it, and ${stream} ${why}`)
   }
 
+  /** Throws if it was made in none of the captures that a graph is made of. */
+  checkGraph(captures: WeakSet<CaptureRecord>, graph: object): void {
+    if (captures.has(this.capture)) return
+    throw invalidValue(`${this} is not of ${graph}, and CUDA would take it for a condition of that`)
+  }
+
   toString(): string {
     return `Condition(${this.handle})`
   }

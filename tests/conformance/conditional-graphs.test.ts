@@ -364,6 +364,29 @@ onEveryBackend('conditional nodes', (bench) => {
       refused(() => stream.if(condition, body), 'ERR_UNSUPPORTED', /captures nothing/)
     }))
 
+  test('G18 a kernel of an instance is given another condition of its graph, and none of another', () =>
+    scene(async ({ stream, note, played }) => {
+      const made: Condition[] = []
+      const capture = (): Graph =>
+        stream.capture(() => {
+          const [first, second] = [stream.createCondition(), stream.createCondition()]
+          made.push(first, second)
+          stream.launch(setCondition, ONE, first, 1)
+          stream.if(first, (body) => note(body, 1))
+          stream.if(second, (body) => note(body, 2))
+        })
+      using graph = capture()
+      using exec = graph.instantiate()
+      using other = capture()
+      const [, second, ofOther] = made as [Condition, Condition, Condition]
+      assert.equal(ofOther.handle, 1n)
+      assert.deepEqual(await played(exec), [1])
+      const [node] = graph.nodesOf(setCondition)
+      assert.ok(node && other)
+      assert.deepEqual(await played(exec.update(node, ONE, second, 1)), [2])
+      refused(() => exec.update(node, ONE, ofOther, 1), 'ERR_INVALID_ARG_VALUE', /is not of Graph/)
+    }))
+
   test('G18 a body refuses host functions, values and events of the outside, and what a graph with them has', () =>
     scene(async ({ stream, note }) => {
       using word = device.allocPinned(4)
