@@ -9,6 +9,7 @@ import {
   type CaptureTarget,
   captureBegan,
   captureEnded,
+  recordBegunBy,
   recordOf,
   takeRecord,
 } from '../streams/capture-record.js'
@@ -152,9 +153,8 @@ const checkBody = <S>(body: unknown, name: string): BodyFunction<S> => {
 
 /** A body ends when its function returns, and a capture not before its bodies. */
 export function refuseEnd(stream: StreamImpl): void {
-  if (isNullStream(stream.handle)) return
-  const record = recordOf(stream)
-  if (record === undefined || record.origin.handle !== stream.handle) return
+  const record = recordBegunBy(stream.driver, stream.handle)
+  if (record === undefined) return
   if (bodyOf(record) !== undefined) {
     throw invalidValue(`${stream} captures the body of a conditional node, which ends when its function returns`)
   }

@@ -201,7 +201,8 @@ export function captureEnded({ driver, handle }: Capturable): void {
   record.discard()
 }
 
-function recordBegunBy(driver: Driver, handle: StreamHandle): CaptureRecord | undefined {
+/** The record of the capture that the stream began, if it is known to. Asks no driver. */
+export function recordBegunBy(driver: Driver, handle: StreamHandle): CaptureRecord | undefined {
   if (underWay === 0) return undefined
   for (const record of recordsOn(driver)) if (record.origin.handle === handle) return record
   return undefined
