@@ -6,6 +6,7 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, 
 import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { delimiter, extname, join } from 'node:path'
+import jpeg from 'jpeg-js'
 import { chromium as playwright } from 'playwright-core'
 import { programOf, RUN_TIMES } from './run-times.mjs'
 import { root } from './test-files.mjs'
@@ -163,6 +164,33 @@ const EXAMPLES = {
     )
   },
 
+  'image-server': async () => {
+    const wheel = join(root, '.cache', 'onnxruntime', 'onnxruntime', 'capi')
+    const named = process.env.CUDA_STREAMS_ONNXRUNTIME ?? (existsSync(wheel) ? wheel : undefined)
+    if (named === undefined) return 'ONNX Runtime is not here: node scripts/onnxruntime.mjs brings it'
+    const variables = { ...env, PORT: '0', CUDA_STREAMS_ONNXRUNTIME: named }
+    const hook = ['--import', 'cuda-streams/cu/register']
+    const photo = redWall()
+    await listening(
+      'image-server',
+      process.execPath,
+      [...hook, 'server.js'],
+      async (address) => {
+        const send = (body) => fetch(address, { method: 'POST', body })
+        const answers = await Promise.all([photo, photo, photo].map(send))
+        for (const answer of answers) assert.equal(await answer.text(), printed('image-server'))
+        const refused = await send('no file')
+        assert.equal(refused.status, 400)
+        assert.match(await refused.text(), /is no JPEG file/)
+      },
+      variables,
+    )
+    writeFileSync(join(folder, 'image-server', 'photo.jpg'), photo)
+    const measured = run('image-server', process.execPath, [...hook, 'bench.js', 'photo.jpg', '8'], variables)
+    assert.match(measured, /^cuda-streams: \S+ ms a file, scores 0.869,0.053,0.079$/m)
+    assert.match(measured, /^skipped: sharp and onnxruntime-node/m)
+  },
+
   'vite-page': async () => {
     script('vite-page', 'build')
     script('vite-page', 'check')
@@ -186,6 +214,14 @@ const EXAMPLES = {
       await browser.close()
     }
   },
+}
+
+/** A file of 320 x 200 pixels, with bricks. */
+function redWall() {
+  const [width, height] = [320, 200]
+  const data = Buffer.alloc(4 * width * height)
+  for (let at = 0; at < width * height; at += 1) data.set([200 + (at % 20), 40, 50, 255], 4 * at)
+  return jpeg.encode({ data, width, height }, 92).data
 }
 
 /** What Chromium and Vite say of a kernel with a mistake. */

@@ -23,7 +23,16 @@ export type { WaitOptions } from './driver/finished.js'
 export { Event } from './event.js'
 export type { CaptureModeName, CaptureOptions, Synchronous } from './graphs/capture.js'
 export { Graph, GraphExec } from './graphs/graph.js'
-export type { CopyNode, FillNode, GraphNode, KernelNode, OtherNode, OtherNodeKind } from './graphs/nodes.js'
+export type {
+  ConditionalNode,
+  CopyNode,
+  FillNode,
+  GraphNode,
+  KernelNode,
+  OtherNode,
+  OtherNodeKind,
+} from './graphs/nodes.js'
+export { Condition } from './kernels/condition.js'
 export {
   DefinedKernel,
   defineKernel,

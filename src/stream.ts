@@ -24,7 +24,9 @@ import {
   endCapture,
   type Synchronous,
 } from './graphs/capture.js'
+import { addIf, addSwitch, addWhile, createCondition } from './graphs/conditionals.js'
 import type { Graph, GraphExec } from './graphs/graph.js'
+import type { Condition } from './kernels/condition.js'
 import type { DefinedKernel } from './kernels/defined-kernel.js'
 import { type ExternalWork, queueExternal } from './kernels/external-work.js'
 import type { Kernel, LaunchConfig } from './kernels/kernel.js'
@@ -79,6 +81,9 @@ export interface WaitPromiseOptions {
 }
 
 export const isStream = (value: unknown): value is Stream => streamImplOf(value) !== undefined
+
+/** The public object of a stream of this library. */
+const wrapped = (impl: StreamImpl): Stream => new Stream(impl)
 
 const NEW_STREAM_OPTIONS = ['device', ...STREAM_OPTIONS] as const
 const RECORD_OPTIONS = [...EVENT_OPTIONS, 'external'] as const
@@ -798,6 +803,81 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    */
   capture<R>(fn: (() => R) & Synchronous<R>, options?: CaptureOptions): Graph {
     return capture(open(this), fn, options, (mode) => this.beginCapture(mode))
+  }
+
+  /**
+   * Makes a condition in the graph that this stream captures (`cuGraphConditionalHandleCreate`): a value by which conditional
+   * nodes of the graph decide, and which its kernels set. One node can have it.
+   * @param value What it is when a launch of the graph begins: an integer of 32 bits without a sign (default 0)
+   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE; ERR_UNSUPPORTED if the stream captures nothing, or is in a capture
+   * that is invalidated, or that another library or thread began
+   * @example
+   * ```ts
+   * const again = stream.createCondition(1)
+   * ```
+   */
+  createCondition(value = 0): Condition {
+    return createCondition(open(this), value)
+  }
+
+  /**
+   * Captures an if node (`cuGraphAddNode`): a part of the graph that each launch plays if the condition is not 0, and another, if
+   * it is given, if the condition is 0. What this stream is given next comes after the part that was played. A body can have
+   * kernels, copies and fills on the device, graphs of these, and conditional nodes.
+   * @param condition Of `createCondition()`, in the same graph, and of no other node.
+   * @param then Captures the first part, on the stream that it is given, which is closed when the function has returned. Not async.
+   * @param otherwise Captures the second part (driver of CUDA 12.8). Default: there is none.
+   * @throws {Error} ERR_INVALID_ARG_TYPE; ERR_INVALID_ARG_VALUE for a function that returns a promise; ERR_UNSUPPORTED as
+   * `createCondition()`, and for an older driver; any error of the functions, after which the node has what was captured before
+   * @throws {CudaError} 1 for a condition of another graph or node; what ended the capture of a body, with which this one has ended too
+   * @example
+   * ```ts
+   * const isLarge = stream.createCondition() // a kernel of the graph sets it
+   * stream.if(isLarge, (body) => body.launch(axpy, config, 2, x, y, 1024))
+   * ```
+   */
+  if(condition: Condition, then: (body: Stream) => void, otherwise?: (body: Stream) => void): this {
+    addIf(open(this), condition, then, otherwise, wrapped)
+    return this
+  }
+
+  /**
+   * Captures a while node (`cuGraphAddNode`): a part of the graph that each launch plays again and again while the condition
+   * is not 0. It is checked before each turn, the first too. Otherwise as `if()`.
+   * @param condition Of `createCondition()`, in the same graph, and of no other node. A kernel of the body sets it to 0 at the end.
+   * @param body Captures the part, on the stream that it is given.
+   * @throws {Error} as `if()`
+   * @throws {CudaError} as `if()`. On the simulator a loop that does not end loses the context after 100 000 turns, with 702.
+   * @example
+   * ```ts
+   * const again = stream.createCondition(1)
+   * stream.while(again, (body) => {
+   *   body.launch(axpy, config, 2, x, y, 1024)
+   *   // and a kernel that sets it: launch(test, config, y, again)
+   * })
+   * ```
+   */
+  while(condition: Condition, body: (body: Stream) => void): this {
+    addWhile(open(this), condition, body, wrapped)
+    return this
+  }
+
+  /**
+   * Captures a switch node (`cuGraphAddNode`; driver of CUDA 12.8): parts of the graph of which each launch plays the one whose
+   * index the condition is, or none. Otherwise as `if()`.
+   * @param condition Of `createCondition()`, in the same graph, and of no other node.
+   * @param bodies Capture the parts, each on the stream that it is given. At least one.
+   * @throws {Error} as `if()`; ERR_OUT_OF_RANGE for no bodies
+   * @throws {CudaError} as `if()`
+   * @example
+   * ```ts
+   * const which = stream.createCondition()
+   * stream.switch(which, [(body) => body.fill(x, 0), (body) => body.copy(x, y)])
+   * ```
+   */
+  switch(condition: Condition, bodies: readonly ((body: Stream) => void)[]): this {
+    addSwitch(open(this), condition, bodies, wrapped)
+    return this
   }
 
   /**

@@ -416,7 +416,7 @@ export interface HostKernel {
   /** The name of each argument in error messages. */
   readonly argumentNames: readonly string[]
   /** Runs all threads. Memory, a struct and a vector are given as their bytes. What it throws is an uncaught exception. */
-  run(shape: LaunchShape, args: readonly (number | bigint | Uint8Array)[]): void
+  run(shape: LaunchShape, args: readonly (number | bigint | Uint8Array)[], setConditional: SetConditional): void
 }
 
 /** A module whose kernels are in JavaScript, by their names. */
@@ -482,10 +482,34 @@ export type NodeKind =
   | 'eventRecord'
   | 'eventWait'
   | 'graph'
+  | 'conditional'
   | 'empty'
   | 'alloc'
   | 'free'
   | 'other'
+
+/** CUgraphConditionalNodeType. */
+export const ConditionalType = { IF: 0, WHILE: 1, SWITCH: 2 } as const
+export type ConditionalType = (typeof ConditionalType)[keyof typeof ConditionalType]
+
+/** Where a conditional node is added: to the capture that a stream is in, behind what the stream has there, or to a body, behind what that has. */
+export type ConditionalPlace = { readonly stream: StreamHandle } | { readonly body: GraphHandle }
+
+/** A conditional node that is to be added. */
+export interface NewConditional {
+  readonly context: ContextHandle
+  /** A CUgraphConditionalHandle. */
+  readonly condition: bigint
+  readonly type: ConditionalType
+  /** The number of its bodies. */
+  readonly size: number
+}
+
+/** A conditional node, and the graphs that it plays, which are destroyed together with its own. */
+export interface ConditionalFacts {
+  readonly type: ConditionalType
+  readonly bodies: readonly GraphHandle[]
+}
 
 /** The facts that a driver reports of a node. */
 export interface NodeFacts {
@@ -497,6 +521,8 @@ export interface NodeFacts {
   readonly name: string | undefined
   /** Of a copy or a fill. */
   readonly byteLength: number | undefined
+  /** Of a conditional node that was added by this driver. */
+  readonly conditional?: ConditionalFacts | undefined
 }
 
 export interface GraphDriver {
@@ -519,6 +545,21 @@ export interface GraphDriver {
    * Where it throws the capture's error, the graph is destroyed.
    */
   beginInto(stream: StreamHandle, mode: CaptureMode, graph: GraphHandle, after: readonly NodeHandle[]): void
+  /**
+   * `cuGraphConditionalHandleCreate`, with CU_GRAPH_COND_ASSIGN_DEFAULT, for the graph of the capture that the stream is in: a
+   * condition of this context that has this value when a launch begins. Returns the CUgraphConditionalHandle.
+   */
+  createCondition(stream: StreamHandle, context: ContextHandle, value: number): bigint
+  /**
+   * `cuGraphAddNode` of a conditional node, and in a capture `cuStreamUpdateCaptureDependencies`. Its bodies are graphs of their
+   * own, which are empty.
+   */
+  addConditional(place: ConditionalPlace, node: NewConditional): readonly GraphHandle[]
+  /**
+   * `cuGraphAddChildGraphNode`: adds a copy of the graph to the body of a conditional node, behind what the body has. Throws
+   * ERR_UNSUPPORTED for a graph with nodes that no body can have.
+   */
+  addToBody(body: GraphHandle, graph: GraphHandle): void
   /** Ends the capture that this stream began, if it is still under way, and throws the graph away. */
   abandon(stream: StreamHandle): void
   /**
@@ -712,6 +753,9 @@ export interface ArgumentUse {
   /** Of the value, or of the elements that it points to. */
   readonly element: ElementLayout
 }
+
+/** Sets the condition with this handle, as `cudaGraphSetConditional` does. */
+export type SetConditional = (handle: bigint, value: number) => void
 
 /** A kernel that can be launched. */
 export interface LaunchedKernel {

@@ -262,6 +262,7 @@ const NAMES: Readonly<Record<number, string>> = {
   [SimOperationKind.FAULT]: 'fault',
   [SimOperationKind.COPY]: 'copy',
   [SimOperationKind.PROMISE]: 'promise',
+  [SimOperationKind.CONDITIONAL]: 'conditional',
 }
 
 function whatOf({ kind, work }: SimOperation): string {

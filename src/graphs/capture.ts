@@ -6,6 +6,7 @@ import { CaptureMode, isNullStream } from '../driver/driver.js'
 import { freeDeferred } from '../memory/allocation-stream.js'
 import { captureBegan, captureEnded, captureWrapperClosed, takeRecord } from '../streams/capture-record.js'
 import type { StreamImpl } from '../streams/stream-impl.js'
+import { refuseEnd } from './conditionals.js'
 import { beginInto, type Graph, graphOf, isGraph } from './graph.js'
 import type { GraphNode } from './nodes.js'
 
@@ -102,6 +103,7 @@ const isUnsupported = (error: unknown): error is CudaError =>
 /** `stream.endCapture()`. */
 export function endCapture(stream: StreamImpl): Graph {
   stream.reserve(0)
+  refuseEnd(stream)
   const { driver, handle } = stream
   try {
     const id = isNullStream(handle) ? undefined : driver.graphs.captureId(handle)

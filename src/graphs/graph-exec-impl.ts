@@ -18,13 +18,15 @@ import {
 import { Allocation } from '../memory/allocations.js'
 import type { OpenMemory } from '../memory/buffer.js'
 import { internalEvent, internalStream, recordedEvent } from '../memory/stream-uses.js'
-import { findInCapture, type RetainedResources, releaseAll } from '../streams/capture-record.js'
+import { type CaptureRecord, findInCapture, type RetainedResources, releaseAll } from '../streams/capture-record.js'
 import type { StreamImpl } from '../streams/stream-impl.js'
 
 /** The graph that an instance was made from, as far as the instance needs it. */
 export interface InstantiatedGraph {
   /** CUDA has destroyed the graph with its nodes, because a capture into it failed. */
   readonly isLost: boolean
+  /** The captures that it is made of. */
+  readonly captures: WeakSet<CaptureRecord>
   instanceMade(): void
   instanceClosed(): void
 }

@@ -1,10 +1,28 @@
 /** Graphs and their instances; graphs come from captures (capture.ts). */
-import { invalidType, invalidValue, outOfRange, refuseReceiver, stateError } from '../base/errors.js'
+import {
+  CudaError,
+  explained,
+  invalidType,
+  invalidValue,
+  outOfRange,
+  refuseReceiver,
+  stateError,
+} from '../base/errors.js'
 import { implementation } from '../base/library-object.js'
 import { memoize } from '../base/memoize.js'
 import { another, type Device, elsewhere, HandleImpl, HandleObject } from '../device.js'
-import type { CaptureMode, ContextHandle, GraphHandle, LaunchShape, NodeHandle } from '../driver/driver.js'
+import { CUresult } from '../driver/cuda-results.js'
+import type {
+  CaptureMode,
+  ContextHandle,
+  GraphExecHandle,
+  GraphHandle,
+  LaunchShape,
+  NodeFacts,
+  NodeHandle,
+} from '../driver/driver.js'
 import { isNullStream } from '../driver/driver.js'
+import { conditionImplOf } from '../kernels/condition.js'
 import type { DefinedKernel } from '../kernels/defined-kernel.js'
 import type { Kernel, LaunchConfig } from '../kernels/kernel.js'
 import type { ArgumentsOf, ParameterType } from '../kernels/kernel-signature.js'
@@ -52,6 +70,10 @@ class GraphImpl extends HandleImpl<GraphHandle> implements CaptureTarget, Instan
   #instances = 0
   /** The program has nodes of it. */
   #hasNodeObjects = false
+  /** The conditions that no node has. */
+  unusedConditions = 0
+  /** Those that it is made of. */
+  readonly captures = new WeakSet<CaptureRecord>()
 
   constructor(
     device: Device,
@@ -155,7 +177,8 @@ export class Graph extends HandleObject {
    * Makes an instance that can be launched (`cuGraphInstantiate`). The graph may be closed afterwards. While a capture adds
    * to the graph, the instance has what was captured so far.
    * @throws {Error} ERR_CLOSED; ERR_UNSUPPORTED if all instances together have more than 4096 host functions
-   * @throws {CudaError} if the driver refuses
+   * @throws {CudaError} if the driver refuses: 801 for a second instance of a graph with conditional nodes while the first is there, 1
+   * for a condition that no node has
    * @example
    * ```ts
    * using exec = graph.instantiate()
@@ -164,7 +187,7 @@ export class Graph extends HandleObject {
    */
   instantiate(): GraphExec {
     const { driver, device, handle, context, retained } = openGraph(this)
-    const exec = driver.graphs.instantiate(handle, context)
+    const exec = instantiated(graphImpl(this), () => driver.graphs.instantiate(handle, context))
     const impl = new GraphExecImpl(device, exec, graphImpl(this), retained.copy(), context)
     const made = makeExec(impl)
     reachableFrom(made).owners = reachableFrom(this).owners
@@ -186,14 +209,15 @@ export class Graph extends HandleObject {
     const impl = openGraph(this)
     const reachable = reachableFrom(this)
     if (reachable.nodes === undefined) {
-      reachable.nodes = nodesOf(impl, impl.driver.graphs.nodes(impl.handle), reachable.notes)
+      const factsOf = (graph: GraphHandle): readonly NodeFacts[] => impl.driver.graphs.nodes(graph)
+      reachable.nodes = nodesOf(impl, factsOf(impl.handle), reachable.notes, factsOf)
       impl.nodesRead()
     }
     return reachable.nodes
   }
 
   /**
-   * The nodes of one kernel, in the order of the capture, typed by its signature: for `exec.update(node, config,
+   * The nodes of one kernel, in the order of the capture, without those in bodies of conditional nodes, typed by its signature: for `exec.update(node, config,
    * ...args)`.
    * @param kernel The kernel that was launched in the capture.
    * @throws {Error} ERR_CLOSED, ERR_INVALID_ARG_TYPE
@@ -240,6 +264,26 @@ export class Graph extends HandleObject {
   }
 }
 
+/** CUDA says by a number alone why it refuses an instance. */
+function instantiated(graph: GraphImpl, make: () => GraphExecHandle): GraphExecHandle {
+  try {
+    return make()
+  } catch (error) {
+    if (!(error instanceof CudaError)) throw error
+    if (error.number === CUresult.NOT_SUPPORTED) {
+      throw explained(
+        error,
+        `A graph with conditional nodes has one instance at a time: close the other one, which CUDA destroys when the device is idle, or capture ${graph} again`,
+      )
+    }
+    if (error.number !== CUresult.INVALID_VALUE || graph.unusedConditions === 0) throw error
+    throw explained(
+      error,
+      `${graph} has a condition that no node has: use each condition that you make in if(), while() or switch()`,
+    )
+  }
+}
+
 const graphImplOf = (value: unknown): GraphImpl | undefined =>
   value instanceof Graph ? value[implementation] : undefined
 
@@ -254,6 +298,7 @@ export function beginInto(stream: StreamImpl, mode: CaptureMode, into: Graph, af
   const behind = after.map((node, index) => {
     const found = nodeStateOf(node)
     if (found === undefined) throw invalidType(`options.after[${index}]`, 'a node of the graph', node)
+    if (found.isInBody) throw invalidValue(`options.after[${index}], ${node}, is in the body of a conditional node`)
     if (found.graph === impl) return found.handle
     throw invalidValue(`options.after[${index}], ${node}, is not a node of ${impl}`)
   })
@@ -286,6 +331,9 @@ function extended(impl: GraphImpl, record: CaptureRecord): Graph {
 /** The graph retains and reports what was captured into it, so far or at the end. */
 function addCaptured(graph: Graph, impl: GraphImpl, record: CaptureRecord): void {
   impl.retained.addAll(record.retained)
+  impl.captures.add(record)
+  impl.unusedConditions += record.unusedConditions
+  record.unusedConditions = 0
   for (const green of greenContextsOf(impl.driver)) impl.retained.add(green)
   const reachable = reachableFrom(graph)
   reachable.owners = new Set([...reachable.owners, ...record.owners])
@@ -310,6 +358,8 @@ export function graphOf(
   for (const green of greenContextsOf(driver)) retained.add(green)
   const graph = makeGraph(new GraphImpl(device, handle, retained, context))
   if (record !== undefined) {
+    graph[implementation].captures.add(record)
+    graph[implementation].unusedConditions = record.unusedConditions
     const reachable = reachableFrom(graph)
     reachable.owners = record.owners
     reachable.notes = record.notes
@@ -484,6 +534,7 @@ function changeNode(impl: GraphExecImpl, shown: GraphNode, node: NodeState, give
     if (node.launch === undefined) throw unknownNode(shown)
     const target = impl.launchNodes.get(node) ?? launchNodeOf(impl, node, context, node.launch.shape)
     const config = given.shift()
+    for (const each of given) conditionImplOf(each)?.checkGraph(impl.graph.captures, impl.graph)
     return node.launch.kernel[updateNode](target, config, given)
   }
   if (shown.kind === 'copy') {
@@ -551,6 +602,10 @@ function excluded(impl: GraphExecImpl): Error {
 function checkNode(impl: GraphExecImpl, shown: object, node: NodeState): void {
   if (node.graph !== impl.graph) {
     throw invalidValue(`${shown} is not of the graph that ${impl} was made from: graph.nodes of that has its nodes`)
+  }
+  if (node.isInBody) {
+    const what = `${shown} is in the body of a conditional node, where nodes cannot be changed one at a time`
+    throw stateError('ERR_UNSUPPORTED', `${what}: capture another graph, for exec.update(graph)`)
   }
   if (!impl.graph.isLost) return
   const why = 'a capture into its graph has failed, and CUDA destroyed the graph'

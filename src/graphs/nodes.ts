@@ -1,6 +1,14 @@
 /** The nodes of a graph, as programs have them. */
 import { implementation, LibraryObject, nextSerial, notCloneable } from '../base/library-object.js'
-import type { ContextHandle, LaunchShape, NodeFacts, NodeHandle } from '../driver/driver.js'
+import {
+  ConditionalType,
+  type ContextHandle,
+  type GraphHandle,
+  type LaunchShape,
+  type NodeFacts,
+  type NodeHandle,
+  type NodeKind,
+} from '../driver/driver.js'
 import type { DefinedKernel } from '../kernels/defined-kernel.js'
 import type { Extent, Kernel, LaunchConfigOptions } from '../kernels/kernel.js'
 import type { ArgumentsOf, ParameterType } from '../kernels/kernel-signature.js'
@@ -11,6 +19,8 @@ import type { CapturedCopy, CapturedFill, NodeNote, NotedNode } from '../streams
 export interface NodeState {
   /** The implementation of the graph. */
   readonly graph: object
+  /** It is in the body of a conditional node. */
+  readonly isInBody: boolean
   readonly handle: NodeHandle
   /** The context in which it was captured. Undefined if another library queued it: it cannot be changed then. */
   readonly context: ContextHandle | undefined
@@ -22,15 +32,15 @@ export interface NodeState {
 /** The common members of nodes of all kinds. */
 abstract class AnyNode<K extends string> extends LibraryObject {
   /** What it does: nodes of one kind have the same type. */
-  readonly kind: K
-  /** Its place in `graph.nodes`. */
-  readonly index: number
+  declare readonly kind: K
+  /** Its place in `graph.nodes`, or in a body. */
+  declare readonly index: number
   /** Its direct predecessors. */
-  readonly after: readonly GraphNode[]
+  declare readonly after: readonly GraphNode[]
   /** The number of this object: no other object of this thread has it. */
-  readonly serial: number = nextSerial()
+  declare readonly serial: number
   /** @internal Refuses to be copied to another thread. */
-  protected readonly cloning: symbol = notCloneable()
+  declare protected readonly cloning: symbol
   /** @internal */
   declare readonly [implementation]: NodeState
 
@@ -40,6 +50,8 @@ abstract class AnyNode<K extends string> extends LibraryObject {
     this.kind = kind
     this.index = index
     this.after = after
+    this.serial = nextSerial()
+    this.cloning = notCloneable()
   }
 
   override toString(): string {
@@ -134,25 +146,63 @@ export class OtherNode extends AnyNode<OtherNodeKind> {
   }
 }
 
+/** A conditional node: an if, a while or a switch. */
+export class ConditionalNode extends AnyNode<'conditional'> {
+  /** How it decides; undefined if another library made it. */
+  readonly type: 'if' | 'while' | 'switch' | undefined
+  /** The nodes of each of its bodies: for an if what is played if the condition is not 0, then what is played if it is 0. */
+  readonly bodies: readonly (readonly GraphNode[])[]
+
+  /** @internal */
+  constructor(
+    index: number,
+    after: readonly GraphNode[],
+    type: 'if' | 'while' | 'switch' | undefined,
+    bodies: readonly (readonly GraphNode[])[],
+  ) {
+    super('conditional', index, after)
+    this.type = type
+    this.bodies = Object.freeze(bodies)
+  }
+
+  get [Symbol.toStringTag](): string {
+    return 'ConditionalNode'
+  }
+}
+
 /** A node of a graph, of the type that `kind` names. */
-export type GraphNode = KernelNode | CopyNode | FillNode | OtherNode
+export type GraphNode = KernelNode | CopyNode | FillNode | ConditionalNode | OtherNode
+
+const TYPES = {
+  [ConditionalType.IF]: 'if',
+  [ConditionalType.WHILE]: 'while',
+  [ConditionalType.SWITCH]: 'switch',
+} as const
 
 const UNKNOWN: Partial<NotedNode> = {}
 
-/** The nodes that the driver reports, with what is noted of them. */
+/** The nodes that the driver reports, with what is noted of them. `factsOf` gives the nodes of a body. */
 export function nodesOf(
   graph: object,
   facts: readonly NodeFacts[],
   notes: ReadonlyMap<NodeHandle, NotedNode>,
+  factsOf: (body: GraphHandle) => readonly NodeFacts[],
+  isInBody = false,
 ): readonly GraphNode[] {
   const made = new Map<NodeHandle, GraphNode>()
   for (const [index, each] of facts.entries()) {
     const after = each.after.flatMap((before) => made.get(before) ?? [])
     const { note, context } = notes.get(each.node) ?? UNKNOWN
-    const node = nodeOf(index, each, after, note)
+    const { conditional } = each
+    const bodies = (conditional?.bodies ?? []).map((body) => nodesOf(graph, factsOf(body), notes, factsOf, true))
+    const node =
+      each.kind === 'conditional'
+        ? new ConditionalNode(index, after, conditional && TYPES[conditional.type], bodies)
+        : nodeOf(index, { ...each, kind: each.kind }, after, note)
     const launch = note !== undefined && 'shape' in note ? note : undefined
     const state: NodeState = {
       graph,
+      isInBody,
       handle: each.node,
       context,
       launch: launch === undefined ? undefined : { kernel: launch.kernel as NodeKernel, shape: launch.shape },
@@ -169,7 +219,7 @@ export function nodesOf(
 
 function nodeOf(
   index: number,
-  { kind, name, byteLength = 0 }: NodeFacts,
+  { kind, name, byteLength = 0 }: NodeFacts & { readonly kind: Exclude<NodeKind, 'conditional'> },
   after: readonly GraphNode[],
   note: NodeNote | undefined,
 ): GraphNode {

@@ -14,7 +14,7 @@ import { invalidType, invalidValue } from '../base/errors.js'
 import { implementation, LibraryObject, notCloneable } from '../base/library-object.js'
 import { printable } from '../base/printable.js'
 import { type Device, driverOf, isDevice } from '../device.js'
-import type { HostKernel, KernelSource, LaunchShape, ModuleImage } from '../driver/driver.js'
+import type { HostKernel, KernelSource, LaunchShape, ModuleImage, SetConditional } from '../driver/driver.js'
 import type { OpenMemory } from '../memory/buffer.js'
 import type { DeviceBuffer } from '../memory/device-buffer.js'
 import type { StreamImpl } from '../streams/stream-impl.js'
@@ -241,13 +241,14 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
     const run = (
       { grid, block, sharedMemory }: LaunchShape,
       given: readonly (number | bigint | Uint8Array)[],
+      setConditional: SetConditional,
     ): void => {
       const args = hostArguments(shownName, parameters, given) as unknown as HostArguments<S>
-      simulateGrid?.({ gridDim: grid, blockDim: block, sharedMemory }, ...args)
+      simulateGrid?.({ gridDim: grid, blockDim: block, sharedMemory, setConditional }, ...args)
       if (simulate === undefined) return
       const longest = lengthOfLongest(parameters, args)
       let checked: HostArguments<S> | undefined
-      runThreads(grid, block, sharedMemory, (thread) => {
+      runThreads(grid, block, sharedMemory, setConditional, (thread) => {
         const beyond = thread.globalX - longest
         if (!(beyond >= 0 && beyond < CHECKED_THREADS)) return simulate(thread, ...args)
         checked ??= checkedViews(shownName, args, argumentNames)

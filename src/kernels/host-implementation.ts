@@ -31,6 +31,11 @@ export interface SimulatedThread {
   readonly globalX: number
   /** The block's dynamic shared memory. It begins with zeros, which no GPU guarantees. */
   readonly shared: ArrayBuffer
+  /**
+   * `cudaGraphSetConditional(handle, value)`: sets the condition by which nodes of the graph decide that this kernel is in.
+   * `handle` is the argument for the condition, and `value` an integer of 32 bits, without a sign.
+   */
+  readonly setConditional: (handle: bigint, value: number) => void
 }
 
 /** A launch as `simulateGrid` sees it: all of its threads at once. */
@@ -41,12 +46,15 @@ export interface SimulatedGrid {
   readonly blockDim: Extent3
   /** Bytes of dynamic shared memory of each block. */
   readonly sharedMemory: number
+  /** As that of a thread: see `SimulatedThread`. */
+  readonly setConditional: (handle: bigint, value: number) => void
 }
 
 export function runThreads(
   grid: Extent3,
   block: Extent3,
   sharedMemory: number,
+  setConditional: SimulatedThread['setConditional'],
   run: (thread: SimulatedThread) => unknown,
 ): void {
   const gridDim = indexOf(grid)
@@ -56,7 +64,7 @@ export function runThreads(
     let waiting: Iterator<unknown>[] = []
     for (const threadIdx of indices(block)) {
       const globalX = blockIdx.x * blockDim.x + threadIdx.x
-      const result = run({ threadIdx, blockIdx, blockDim, gridDim, globalX, shared })
+      const result = run({ threadIdx, blockIdx, blockDim, gridDim, globalX, shared, setConditional })
       if (isIterator(result)) waiting.push(result)
     }
     // Each thread runs to its next barrier before any passes it.

@@ -17,6 +17,7 @@ import type { Access, Driver, PassedType } from '../driver/driver.js'
 import { BufferImpl, bufferImplOf } from '../memory/buffer.js'
 import type { DeviceBuffer } from '../memory/device-buffer.js'
 import type { PinnedBuffer } from '../memory/pinned-buffer.js'
+import { type Condition, conditionImplOf } from './condition.js'
 
 export type { ScalarType, VectorType } from '../base/element-types.js'
 export type { Access } from '../driver/driver.js'
@@ -60,7 +61,7 @@ export type ArgumentOf<P extends ParameterType> =
       : P extends VectorType
         ? VectorArgument<P>
         : P extends 'i64' | 'u64'
-          ? bigint | number
+          ? bigint | number | (P extends 'u64' ? Condition : never)
           : P extends 'bool'
             ? boolean
             : number
@@ -192,6 +193,8 @@ function checkArgument(kernel: string, parameter: Parameter, value: unknown, ind
 
 function checkValue(kernel: string, parameter: Parameter, value: unknown, index: number): CheckedArgument {
   const { passed, element } = parameter
+  const condition = passed === 'u64' ? conditionImplOf(value) : undefined
+  if (condition !== undefined) return condition.handle
   // Of its own for each launch, since a queued launch keeps it.
   const bytes = new Uint8Array(element.byteLength)
   const view = dataViewOf(bytes)

@@ -38,7 +38,9 @@ import type {
 import type { OpenMemory } from '../memory/buffer.js'
 import { DeviceBuffer } from '../memory/device-buffer.js'
 import { beginWork, enablePeerAccess, endWork } from '../memory/queue-with-memory.js'
+import { recordOf } from '../streams/capture-record.js'
 import { checkMemorySyncDomain, checkPriority, needsHopper, type StreamImpl } from '../streams/stream-impl.js'
+import { type ConditionImpl, conditionImplOf } from './condition.js'
 import type { ArgumentsOf, Parameter, ParameterType } from './kernel-signature.js'
 import { checkArguments, checkMemoryOpen, memoryIn, parseSignature, passedAs } from './kernel-signature.js'
 import { checkUpdate, type LaunchNode, launchOn, updateNode } from './launchable.js'
@@ -306,6 +308,8 @@ export class KernelImpl implements LaunchedKernel {
   readonly name: string
   readonly label: string
   readonly #shapes: Shapes
+  /** The handle of a condition is such a value. */
+  readonly #takesConditions: boolean
 
   constructor(
     readonly code: ModuleImpl,
@@ -318,6 +322,7 @@ export class KernelImpl implements LaunchedKernel {
     this.name = printable(moduleName)
     this.label = `kernel '${this.name}'`
     this.#shapes = new Shapes(this.name)
+    this.#takesConditions = uses.some(({ passed, access }) => passed === 'u64' && access === undefined)
   }
 
   checkOpen(): void {
@@ -337,9 +342,11 @@ export class KernelImpl implements LaunchedKernel {
     // Before anything is opened: a getter of the configuration may close it.
     const shape = this.#shapes.of(config as LaunchConfig)
     this.#checkDevice(stream)
+    const conditions = this.#takesConditions ? args.flatMap((given) => conditionImplOf(given) ?? []) : NO_CONDITIONS
     const checked = checkArguments(this.name, this.uses, args)
     stream.reserve(1)
     this.checkOpen()
+    for (const condition of conditions) condition.checkCapture(recordOf(stream)?.root, stream)
     const { driver } = stream
     checkMemoryOpen(this.name, this.uses, checked, driver)
     if (shape.attributes !== undefined) refuseAttributes(stream.device, shape.attributes)
@@ -432,6 +439,8 @@ export class Kernel<out S extends readonly ParameterType[] = readonly ParameterT
     makeKernel = (impl, module) => new Kernel(impl, module)
   }
 }
+
+const NO_CONDITIONS: readonly ConditionImpl[] = []
 
 const kernelImpl = (kernel: unknown): KernelImpl =>
   (kernel instanceof Kernel ? kernel[implementation] : undefined) ?? refuseReceiver('a Kernel', kernel)

@@ -19,6 +19,10 @@ let loaded: Nvrtc | undefined
 let headers: readonly string[] | undefined
 
 const INCLUDES = /^\s*#\s*include\b/m
+/** NVRTC declares this function only for code that is to be linked, where nvcc declares it always. */
+const SET_CONDITIONAL = 'cudaGraphSetConditional'
+const DECLARATION_FILE = 'cuda_streams_conditional.h'
+const DECLARATION = `extern "C" __device__ void ${SET_CONDITIONAL}(unsigned long long handle, unsigned int value);\n`
 
 /** CUDA C++, the name that it has in messages, and NVRTC's options. */
 export interface CompiledSource {
@@ -94,24 +98,28 @@ class Compilation implements Disposable {
   ) {
     this.#file = file
     this.#nvrtc = nvrtc()
+    const declares = text.includes(SET_CONDITIONAL)
+    const headers = declares ? new Map([...given, [DECLARATION_FILE, DECLARATION]]) : given
+    const own = declares ? [`--pre-include=${DECLARATION_FILE}`] : []
     // Those of the program are searched first.
-    const all = INCLUDES.test(text) ? [...options, ...headerOptionsOf(this.#nvrtc)] : options
+    const more = INCLUDES.test(text) ? headerOptionsOf(this.#nvrtc) : []
+    const all = [...options, ...more, ...own]
     this.#options = all.map((option) => NativeMemory.ofText(option))
     this.#list = new NativeMemory(8 * Math.max(1, all.length))
     this.#list.uint64.set(this.#options.map(({ address }) => BigInt(address)))
-    const texts = [text, file, ...given.values(), ...given.keys()].map((each) => NativeMemory.ofText(each))
+    const texts = [text, file, ...headers.values(), ...headers.keys()].map((each) => NativeMemory.ofText(each))
     const [sourceAt = 0, nameAt = 0, ...pointers] = texts.map(({ address }) => address)
     // Pointers to the headers' texts, then to their names.
     const list = new NativeMemory(8 * Math.max(1, pointers.length))
     list.uint64.set(pointers.map(BigInt))
-    const names = list.address + 8 * given.size
+    const names = list.address + 8 * headers.size
     const result = this.#nvrtc.nvrtcCreateProgram(
       this.#memory.address,
       sourceAt,
       nameAt,
-      given.size,
-      given.size === 0 ? 0 : list.address,
-      given.size === 0 ? 0 : names,
+      headers.size,
+      headers.size === 0 ? 0 : list.address,
+      headers.size === 0 ? 0 : names,
     )
     for (const each of [...texts, list]) each.free()
     if (result === 0) return

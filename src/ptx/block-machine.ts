@@ -42,7 +42,12 @@ export class BlockMachine {
       if (loaded === undefined) throw new Error('The kernel was not loaded')
       const { configuration, gridId, instructionLimit, end, step } = task
       const code = loaded.module.code(loaded.kernel, { recorded: true })
-      const launch = new KernelLaunch(code, configuration, { gridId, instructionLimit, print: cannotPrint })
+      const launch = new KernelLaunch(code, configuration, {
+        gridId,
+        instructionLimit,
+        print: cannotTell,
+        setConditional: cannotTell,
+      })
       for (;;) {
         const begin = Atomics.add(next, 0, step)
         if (begin >= end) break
@@ -83,7 +88,7 @@ export class BlockMachine {
 const pairs = (ranges: readonly { readonly from: number; readonly to: number }[]): Float64Array =>
   Float64Array.from(ranges.flatMap(({ from, to }) => [from, to]))
 
-/** What blocks print must come in their order. */
-function cannotPrint(): never {
-  throw new Error('A worker does not print')
+/** What blocks print must come in their order, and the value that they set a condition to. */
+function cannotTell(): never {
+  throw new Error('A worker can tell nothing before the launch is over')
 }

@@ -82,6 +82,7 @@ const IMPORTS: Readonly<Record<string, Signature>> = {
   enter: { parameters: [I], results: [I] },
   vprintf: { parameters: [I, I, I, I, I], results: [] },
   __assertfail: { parameters: [I, I, I, I, I], results: [] },
+  cudaGraphSetConditional: { parameters: [I, I, I, I, I], results: [] },
   malloc: { parameters: [I, I, I, I, I], results: [] },
   free: { parameters: [I, I, I, I, I], results: [] },
 }
@@ -199,6 +200,7 @@ export class KernelCode {
       },
       vprintf: host('vprintf'),
       __assertfail: host('__assertfail'),
+      cudaGraphSetConditional: host('cudaGraphSetConditional'),
       malloc: host('malloc'),
       free: host('free'),
     }

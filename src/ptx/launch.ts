@@ -36,6 +36,8 @@ import { Gathering, maskOperand, WARP_OPERATIONS } from './warp-operations.js'
 export interface LaunchOptions {
   /** Gets what kernels print. Default: it is dropped. */
   readonly print?: (text: string) => void
+  /** Sets the condition of a graph. Default: there is none. */
+  readonly setConditional?: (handle: bigint, value: number) => void
   /** Picks one of so many blocks that could run next. Default: in order, and in turns where blocks wait. */
   readonly choose?: (count: number) => number
   /** After about so many instructions the launch ends with CUDA_ERROR_LAUNCH_TIMEOUT. Default: 2e11. */
@@ -1447,6 +1449,8 @@ export class KernelLaunch implements RunTime {
         `${file}:${line}: ${fn}: block: [${x},${y},${z}], thread: [${tid}] Assertion \`${condition}\` failed.\n`,
       )
       throw this.#faultAt('CUDA_ERROR_ASSERT', text, at, thread)
+    } else if (name === 'cudaGraphSetConditional') {
+      this.options.setConditional?.(view.getBigUint64(parameters, true), view.getUint32(parameters + 8, true))
     } else if (name === 'malloc') {
       const size = pointer(0)
       view.setBigUint64(results, BigInt(this.#allocateForKernel(size)), true)

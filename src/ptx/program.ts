@@ -27,7 +27,7 @@ import {
 import { type UniformRegisters, uniformRegisters } from './uniform-registers.js'
 
 /** Functions of the GPU's run time that the host carries out. */
-export const HOST_FUNCTIONS = new Set(['vprintf', '__assertfail', 'malloc', 'free'])
+export const HOST_FUNCTIONS = new Set(['vprintf', '__assertfail', 'cudaGraphSetConditional', 'malloc', 'free'])
 
 /** A value that a meeting takes from a thread, or leaves there. */
 export interface Cell {

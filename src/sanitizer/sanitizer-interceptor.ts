@@ -55,6 +55,11 @@ export class SanitizerInterceptor implements Interceptor {
   readonly #partlyKnown = new Set<GraphHandle>()
   /** Graphs that captures add to, by the streams on which the captures began. The new nodes are known when a capture ends. */
   readonly #growing = new Map<StreamHandle, GraphHandle>()
+  /**
+   * The bodies of conditional nodes in captures under way, by the stream on whose capture the outermost node is. Each launch is taken to
+   * play all of them once, one after the other: so what any of them does has to be ordered with the rest.
+   */
+  readonly #bodies = new Map<GraphHandle, StreamHandle>()
 
   constructor(
     private readonly next: Driver,
@@ -377,6 +382,7 @@ export class SanitizerInterceptor implements Interceptor {
         const nodes = this.#order.captureEnds(stream)
         if (nodes === undefined || this.#partlyKnown.has(graph)) this.#graphs.delete(graph)
         else this.#graphs.set(graph, nodes)
+        for (const [body, outer] of this.#bodies) if (outer === stream) this.#bodies.delete(body)
         return graph
       } catch (error) {
         if (!this.#stillCaptures(stream)) this.#order.captureEnds(stream)
@@ -389,6 +395,17 @@ export class SanitizerInterceptor implements Interceptor {
       this.#order.captureBegins(stream, this.#graphs.get(graph), after)
       this.#growing.set(stream, graph)
       if (!this.#graphs.has(graph)) this.#partlyKnown.add(graph)
+    },
+    addConditional: (place, node) => {
+      const bodies = this.next.graphs.addConditional(place, node)
+      const stream = 'stream' in place ? place.stream : this.#bodies.get(place.body)
+      if (stream !== undefined) for (const body of bodies) this.#bodies.set(body, stream)
+      return bodies
+    },
+    addToBody: (body, graph) => {
+      this.next.graphs.addToBody(body, graph)
+      const stream = this.#bodies.get(body)
+      if (stream !== undefined) this.detector.graphAdded(stream, this.#graphs.get(graph) ?? [])
     },
     abandon: (stream) => {
       this.next.graphs.abandon(stream)

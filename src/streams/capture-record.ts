@@ -108,6 +108,8 @@ export interface NotedNode {
 
 /** A graph that a capture adds to. */
 export interface CaptureTarget {
+  /** For the body of a conditional node: the record of the capture that has that. */
+  readonly root?: CaptureRecord
   /** The capture has ended in an error, and the driver has destroyed the graph. */
   captureFailed(): void
 }
@@ -128,6 +130,10 @@ export class CaptureRecord {
   readonly events = new Set<EventHandle>()
   /** Objects that programs gave as owners of foreign memory and events. */
   readonly owners = new Set<object>()
+  /** The conditional nodes in it whose bodies are captured now. */
+  bodies = 0
+  /** The conditions in it that no node has. */
+  unusedConditions = 0
   /** The wrapper that began the capture was closed: another wrapper, or the stream's owner, may end the capture unnoticed. */
   mayEndUnnoticed = false
 
@@ -138,6 +144,11 @@ export class CaptureRecord {
     /** The graph that the captured work is added to. */
     readonly target: CaptureTarget | undefined,
   ) {}
+
+  /** The record of the capture that has the conditional node of whose body this is a part; else this one. */
+  get root(): CaptureRecord {
+    return this.target?.root ?? this
+  }
 
   /** The capture gave no graph. */
   discard(): void {
@@ -190,7 +201,8 @@ export function captureEnded({ driver, handle }: Capturable): void {
   record.discard()
 }
 
-function recordBegunBy(driver: Driver, handle: StreamHandle): CaptureRecord | undefined {
+/** The record of the capture that the stream began, if it is known to. Asks no driver. */
+export function recordBegunBy(driver: Driver, handle: StreamHandle): CaptureRecord | undefined {
   if (underWay === 0) return undefined
   for (const record of recordsOn(driver)) if (record.origin.handle === handle) return record
   return undefined

@@ -127,6 +127,18 @@ export class StreamImpl extends NativeResource {
     return made
   }
 
+  /** A stream on which a body of a conditional node is captured: of the same context, and to be ended by `endOfBody()`. */
+  static makeForBody({ device, driver, context, ownContext, green }: StreamImpl): StreamImpl {
+    const handle = driver.streamCreate(ownContext, StreamFlag.NON_BLOCKING, 0)
+    return new StreamImpl(device, context, handle, 'kept', NOTHING, green)
+  }
+
+  /** The program cannot close it before. */
+  endOfBody(): void {
+    this.#end()
+    this.driver.streamDestroy(this.handle)
+  }
+
   /** A default stream of a device: 0 is the null stream, 2 the per-thread one. */
   static ofDefault(device: Device, which: 0 | 2): StreamImpl {
     return new StreamImpl(device, contextOf(device), defaultStream(device.ordinal, which), 'kept')

@@ -44,6 +44,8 @@ export class VirtualMeter implements Meter, Observer {
   /** Which of these calls have queued their operation. */
   readonly #claimed: boolean[] = []
   #stopped = false
+  /** The rows of the launches that conditional nodes belong to. */
+  readonly #graphs = new WeakMap<SimOperation, number>()
 
   constructor(
     private readonly driver: Driver,
@@ -132,6 +134,12 @@ export class VirtualMeter implements Meter, Observer {
     else if (!begins || kind[row] !== EventKind.GRAPH) end[row] = time
   }
 
+  added(operation: SimOperation, by: SimOperation): void {
+    const graph = this.#graphs.get(by)
+    if (graph === undefined) this.#earlier?.added(operation, by)
+    else if (!this.#stopped) this.#addTo(graph, operation)
+  }
+
   collect(): void {}
 
   stop(): void {
@@ -217,6 +225,7 @@ export class VirtualMeter implements Meter, Observer {
   #addTo(parent: number, operation: SimOperation): void {
     const { kind, stream, work } = operation
     const table = this.table
+    if (kind === SimOperationKind.CONDITIONAL) this.#graphs.set(operation, parent)
     const [known, name] = KNOWN[kind] ?? [work === undefined ? EventKind.NONE : EventKind.FREE, 'free']
     if (known === EventKind.NONE) return
     if (table.isFull) {

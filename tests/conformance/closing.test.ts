@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { inspect } from 'node:util'
-import { cudaStream, type Device, Event, ExternalStream, Stream } from 'cuda-streams'
+import { type Condition, cudaStream, type Device, Event, ExternalStream, Stream } from 'cuda-streams'
 import { driverOf } from '../../src/device.js'
 import type { Driver, EventHandle, StreamHandle } from '../../src/driver/driver.js'
 import type { Interceptor } from '../../src/driver/wrappable-driver.js'
@@ -225,6 +225,10 @@ onEveryBackend('closing', (bench) => {
       using other = bench.stream()
       using buffer = device.alloc(64, { stream: other })
       using graph = other.capture(() => other.fill(buffer, 1))
+      const conditions: Condition[] = []
+      using unused = other.capture(() => void conditions.push(other.createCondition()))
+      const [condition] = conditions
+      assert.ok(condition !== undefined && unused.nodeCount === 0)
       using exec = graph.instantiate()
       using pinned = device.allocPinned(64)
       const never = (): never => assert.fail('it was run')
@@ -260,6 +264,10 @@ onEveryBackend('closing', (bench) => {
         beginCapture: () => stream.beginCapture(),
         endCapture: () => stream.endCapture(),
         capture: () => stream.capture(never),
+        createCondition: () => stream.createCondition(),
+        if: () => stream.if(condition, never),
+        while: () => stream.while(condition, never),
+        switch: () => stream.switch(condition, [never]),
         launchHostFunc: () => stream.launchHostFunc(never),
         addCallback: () => stream.addCallback(never, undefined),
         use: () => stream.use(),

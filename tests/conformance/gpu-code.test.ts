@@ -1,7 +1,7 @@
 /** Code of GPUs, PTX and CUDA C++: what launches of it compute, order and print is the same on the simulator and on a GPU. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { defineKernel, Module, Program, Stream } from 'cuda-streams'
+import { type DefinedKernel, defineKernel, type Kernel, Module, Program, Stream } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
 import { collectingUncaught } from '../../src/base/uncaught.js'
 import { compileCudaNow } from '../../src/native/nvrtc.js'
@@ -23,6 +23,33 @@ const VARIABLE = `${HEAD}
   ld.global.u32 %one, [%from+4];
   add.u32 %one, %one, %i;
   st.global.u32 [%out], %one;
+  ret;
+}
+`
+
+/** Takes 3 from a number, and sets a condition to what is left. */
+const COUNT_DOWN = `${HEAD}
+.extern .func cudaGraphSetConditional (.param .b64 handle, .param .b32 value);
+.visible .entry count_down(.param .u64 again, .param .u64 count) {
+  .reg .u64 %again, %count;
+  .reg .u32 %left, %x;
+  .reg .pred %others;
+  mov.u32 %x, %tid.x;
+  setp.ne.u32 %others, %x, 0;
+  @%others bra done;
+  ld.param.u64 %again, [again];
+  ld.param.u64 %count, [count];
+  ld.global.u32 %left, [%count];
+  sub.u32 %left, %left, 3;
+  st.global.u32 [%count], %left;
+  {
+    .param .b64 handle;
+    .param .b32 value;
+    st.param.b64 [handle], %again;
+    st.param.b32 [value], %left;
+    call.uni cudaGraphSetConditional, (handle, value);
+  }
+done:
   ret;
 }
 `
@@ -59,6 +86,48 @@ onEveryBackend('code of a GPU', (bench) => {
     const bytes = await stream.download(x)
     assert.ok(new Float32Array(bytes.buffer, bytes.byteOffset, 512).every((value) => value === 4.5))
   })
+
+  test('K10 a kernel sets a condition of its graph by cudaGraphSetConditional, in PTX', async () => {
+    using module = Module.load(COUNT_DOWN, { device })
+    await playsLoop(module.kernel('count_down', ['u64', 'inout u32*']))
+  })
+
+  test('K10 a kernel sets a condition of its graph by cudaGraphSetConditional, in CUDA C++', COMPILES, async () => {
+    const countDown = defineKernel({
+      name: 'count_down',
+      source: `extern "C" __global__ void count_down(cudaGraphConditionalHandle again, unsigned* count) {
+          if (threadIdx.x > 0) return;
+          *count -= 3;
+          cudaGraphSetConditional(again, *count);
+        }`,
+      signature: ['u64', 'inout u32*'],
+    })
+    await countDown.prepare(device)
+    await playsLoop(countDown)
+  })
+
+  /** The kernel takes 3 from a number, until it is 0. */
+  async function playsLoop(
+    countDown: Kernel<readonly ['u64', 'inout u32*']> | DefinedKernel<readonly ['u64', 'inout u32*']>,
+  ) {
+    using stream = bench.stream()
+    using count = device.alloc(4, { stream })
+    using turns = device.alloc(64, { stream })
+    using graph = stream.capture(() => {
+      const again = stream.createCondition(1)
+      stream.fill(turns, 0)
+      stream.while(again, (body) => {
+        body.copy(turns.slice(4, 60), turns.slice(0, 60)).fill(turns.slice(0, 4), 1)
+        body.launch(countDown, { grid: 1, block: 32 }, again, count)
+      })
+    })
+    using exec = graph.instantiate()
+    void stream.upload(count, Uint32Array.of(12))
+    exec.launch(stream)
+    assert.equal((await stream.download(count, Uint32Array))[0], 0)
+    assert.equal((await stream.download(turns, Uint32Array)).filter((word) => word !== 0).length, 4)
+    device.synchronize()
+  }
 
   test('K10 a kernel that is defined as PTX runs without a compiler', async () => {
     const add = defineKernel({ name: 'add', ptx: VARIABLE, signature: ['out u32*'] })

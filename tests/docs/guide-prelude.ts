@@ -40,6 +40,7 @@ declare global {
   const blockingSync: boolean
   const bytes: Uint8Array
   const callback: () => void
+  const condition: cuda.Condition
   const exec: cuda.GraphExec
   const external: boolean
   const shared: cuda.SharedEvent

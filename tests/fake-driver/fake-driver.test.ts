@@ -18,6 +18,7 @@ const CONFORMANCE = [
     'capture-errors',
     'captures',
     'closing',
+    'conditional-graphs',
     'current',
     'device',
     'foreign-capture',

@@ -47,7 +47,7 @@ typedef struct Context { u64 magic; u32 multiprocessors; int alive, streams, pla
 typedef struct { u32 kind; u64 address; u64 value; u32 flags; } MemOp;
 typedef struct { Stream *stream; u64 life, seq; } Mark; /* all that the stream held then */
 
-typedef enum { SET, COPY, MEMOPS, FREE, KERNEL, WAIT, RECORD, GRAPH, NOTHING, EVENT_WAIT, EVENT_RECORD } Kind;
+typedef enum { SET, COPY, MEMOPS, FREE, KERNEL, WAIT, RECORD, GRAPH, NOTHING, EVENT_WAIT, EVENT_RECORD, CONDITIONAL } Kind;
 struct Op {
   Kind kind;
   Stream *stream;
@@ -59,6 +59,7 @@ struct Op {
   int ops, at; MemOp mem[3];
   Mark mark; Mark *marks; int nmarks;
   int fn; u32 grid, block; double until; u64 args[8]; u8 wide[8][32]; /* the arguments, and the whole of those of more than 8 bytes */
+  u32 *values; u64 condition; int type, nbodies; struct Graph **bodies; struct Exec **execs; int playing; /* of a conditional node; `values` are the conditions of the launch, for kernels too */
   struct Exec *exec; int node; struct Graph *child; /* of a graph within a graph: the copy of that */
   struct Event *event;
   int index, after[WIDEST], nafter; /* its place in its graph, and those that it comes after */
@@ -78,8 +79,9 @@ struct Stream {
 typedef struct Event { Context *context; u64 magic; u32 flags; int recorded; Mark mark; Mark *marks; int nmarks; double *time; struct Capture *capture; Front front; } Event;
 typedef struct Node { Op op; struct Node *next, *original; u64 id; } Node;
 typedef struct Capture { u64 id; int valid, active, refs, branches, adds, before, mode; pthread_t thread; Stream *origin; struct Graph *graph; } Capture;
-typedef struct Graph { Node *first, *last; int count, branches, gone; } Graph;
-typedef struct Exec { Op *ops; int count, branches, homes; Context *home[8]; u64 launched, done; int alive; Graph *graph; u8 *off; Mark last; } Exec;
+enum { MOST_CONDITIONS = 64 };
+typedef struct Graph { Node *first, *last; int count, branches, gone; struct Graph *root; u32 conditions[MOST_CONDITIONS]; int nconditions, uses[MOST_CONDITIONS], instances; } Graph;
+typedef struct Exec { Op *ops; int count, branches, homes; Context *home[8]; u64 launched, done; int alive; Graph *graph; u8 *off; Mark last; u32 conditions[MOST_CONDITIONS]; } Exec;
 typedef struct { Op *first, *last; int entries; } Channel;
 /* What was freed stays in its pool; that a free is done it learns only when the host waits for it. */
 typedef struct { int alive; size_t most, used, mostUsed, reserved, mostReserved, leaving, done; u64 threshold; } Pool;
@@ -128,11 +130,15 @@ static int isBlocking(Stream *s) { return s != &nullStream && (s == &perThread |
 static int isIdle(void) { for (int i = 0; i < CHANNELS; i++) if (channels[i].first) return 0; return 1; }
 
 /* -- kernels */
-static const char *KERNELS[] = {"bump", "affine", "add", "mirror", "spin", "mix", "added", "shade"};
+static const char *KERNELS[] = {"bump", "affine", "add", "mirror", "spin", "mix", "added", "shade", "set_condition", "count_down", "note"};
 static float ofHalf(unsigned short h) { int e = h >> 10 & 31; float x = (float)(h & 1023) / 1024; int up = e - 15; if (e == 0) { up = -14; } else x += 1; for (; up > 0; up--) x *= 2; for (; up < 0; up++) x /= 2; return h & 0x8000 ? -x : x; }
 /* An argument, and where the value of it lies. */
 static void setArgument(Op *op, int i, const void *value, int size) { op->args[i] = 0; memcpy(&op->args[i], value, size < 8 ? (size_t)size : 8); memcpy(op->wide[i], value, size < 32 ? (size_t)size : 32); }
+static void setCondition(Op *op, u64 handle, u32 value) { if (!op->values || handle < 1 || handle > MOST_CONDITIONS) DIE("a kernel sets a condition that its launch has not: %llu", (unsigned long long)handle); op->values[handle - 1] = value; }
 static void runKernel(Op *op) {
+  if (op->fn == 8) { setCondition(op, op->args[0], (u32)op->args[1]); return; }
+  if (op->fn == 10) { u32 *list = (u32 *)op->args[0]; list[++list[0]] = (u32)op->args[1]; return; }
+  if (op->fn == 9) { u32 *word = (u32 *)op->args[1]; *word -= 1; setCondition(op, op->args[0], *word); return; }
   if (op->fn == 2) { u8 *to = (u8 *)op->args[0], *from = (u8 *)op->args[1]; for (u64 i = 0; i < op->args[2]; i++) to[i] += from[i]; }
   else if (op->fn == 3) { u8 *p = (u8 *)op->args[0]; for (u32 b = 0; b < op->grid; b++, p += op->block) for (u32 i = 0; i < op->block / 2; i++) { u8 x = p[i]; p[i] = p[op->block - 1 - i]; p[op->block - 1 - i] = x; } }
   else if (op->fn == 5) { u32 *to = (u32 *)op->args[0], *from = (u32 *)op->args[1]; for (u32 i = 0; i < op->block; i++) { u32 value = from[i]; for (u32 round = 0; round < (u32)op->args[2]; round++) value = value * 1664525u + 1013904223u; to[i] = (to[i] ^ value) + i; } }
@@ -164,6 +170,22 @@ static int memops(Op *op) {
   return 1;
 }
 static void forget(void *at);
+static int run(Op *op);
+static int runAll(Exec *x, int *at) { for (; *at < x->count; ++*at) { Op *node = &x->ops[*at]; if (!run(node)) return 0; node->at = 0; node->until = 0; node->node = 0; } *at = 0; return 1; }
+/* `at`: a body is played. */
+static int runConditional(Op *op) {
+  for (;;) {
+    if (!op->at) {
+      u32 value = op->values[op->condition - 1];
+      op->playing = op->type == 2 ? (value < (u32)op->nbodies ? (int)value : -1) : value ? 0 : op->type == 0 && op->nbodies == 2 ? 1 : -1;
+      if (op->playing < 0) return 1;
+      op->at = 1;
+    }
+    if (!runAll(op->execs[op->playing], &op->node)) return 0;
+    if (op->type != 1) return 1;
+    op->at = 0;
+  }
+}
 static int run(Op *op) {
   switch (op->kind) {
     case SET: for (size_t y = 0; y < op->rows; y++) { u8 *to = (u8 *)op->to + y * op->toRow; if (op->width == 1) memset(to, (int)op->value, op->bytes); else for (size_t i = 0; i < op->bytes; i++) { if (op->width == 2) ((uint16_t *)to)[i] = (uint16_t)op->value; else ((u32 *)to)[i] = op->value; } } return 1;
@@ -174,6 +196,7 @@ static int run(Op *op) {
     case WAIT: return isOver(op->mark) && allOver(op->marks, op->nmarks);
     case RECORD: case EVENT_RECORD: if (op->time) *op->time = now(); return 1;
     case GRAPH: for (; op->node < op->exec->count; op->node++) { Op *node = &op->exec->ops[op->node]; if (!run(node)) return 0; node->at = 0; node->until = 0; node->node = 0; } op->exec->done++; return 1;
+    case CONDITIONAL: return runConditional(op);
     case EVENT_WAIT: return isOver(op->mark) && allOver(op->marks, op->nmarks);
     default: return 1;
   }
@@ -522,9 +545,31 @@ API R cuGraphGetEdges_v2(Graph *graph, void **from, void **to, u64 *how, size_t 
   *n = found; return OK; }
 /* CUgraphNodeParams, by word: its type, from the third on what is for the kind, of which a copy has its context and another struct. */
 enum { NODE_TYPE = 0, NODE_PARAMS = 2, COPY_CONTEXT = 3, COPY_PARAMS = 4, FILL_CONTEXT = 7, NODE_WORDS = 32 };
-static int typeOf(Node *node) { return node->op.kind == KERNEL ? 0 : node->op.kind == COPY ? 1 : node->op.kind == SET ? 2 : node->op.kind == MEMOPS ? 12 : node->op.kind == GRAPH ? 4 : node->op.kind == EVENT_WAIT ? 6 : node->op.kind == EVENT_RECORD ? 7 : 5; }
+static int typeOf(Node *node) { return node->op.kind == KERNEL ? 0 : node->op.kind == COPY ? 1 : node->op.kind == SET ? 2 : node->op.kind == MEMOPS ? 12 : node->op.kind == GRAPH ? 4 : node->op.kind == EVENT_WAIT ? 6 : node->op.kind == EVENT_RECORD ? 7 : node->op.kind == CONDITIONAL ? 13 : 5; }
 API R cuGraphNodeGetType(Node *node, int *type) { *type = typeOf(node); return OK; }
-API R cuGraphAddNode_v2(Node **out, Graph *graph, Node **after, void *how, size_t n, u64 *params) { (void)how; if ((u32)params[NODE_TYPE] != 4) return 801; Front front = {.n = 0}; for (size_t i = 0; i < n; i++) add(&front, after[i]); LOCK; pthread_mutex_lock(&g); *out = append(graph, (Op){.kind = GRAPH, .child = cloneOf((Graph *)params[NODE_PARAMS])}, front); pthread_mutex_unlock(&g); UNLOCK; return OK; }
+/* A condition has a number in its graph, which the bodies in there have in common. */
+static Graph *rootOf(Graph *graph) { return graph->root ? graph->root : graph; }
+API R cuGraphConditionalHandleCreate(u64 *out, Graph *graph, Context *c, u32 value, u32 flags) {
+  if (!graph || flags > 1) return INVALID_VALUE;
+  if (!c) return INVALID_CONTEXT;
+  Graph *root = rootOf(graph); if (root->nconditions == MOST_CONDITIONS) DIE("a graph has too many conditions");
+  root->conditions[root->nconditions] = flags ? value : 0; *out = (u64)++root->nconditions; return OK; }
+static int hasConditional(Graph *graph) { for (Node *n = graph->first; n; n = n->next) if (n->op.kind == CONDITIONAL || (n->op.child && hasConditional(n->op.child))) return 1; return 0; }
+static R addConditional(Node **out, Graph *graph, Front front, u64 *params) {
+  u64 handle = params[NODE_PARAMS]; int type = (int)(u32)params[NODE_PARAMS + 1], size = (int)(params[NODE_PARAMS + 1] >> 32); Context *c = (Context *)params[NODE_PARAMS + 3];
+  Graph *root = rootOf(graph);
+  if (!c) return INVALID_CONTEXT;
+  if (type < 0 || type > 2 || size < 1 || (type == 0 && size > 2) || (type == 1 && size > 1)) return INVALID_VALUE;
+  if (handle < 1 || handle > (u64)root->nconditions || root->uses[handle - 1]) return INVALID_VALUE;
+  root->uses[handle - 1] = 1;
+  Op o = {.kind = CONDITIONAL, .condition = handle, .type = type, .nbodies = size, .green = c == &context ? 0 : c, .bodies = calloc((size_t)size, sizeof(Graph *))};
+  for (int i = 0; i < size; i++) { o.bodies[i] = calloc(1, sizeof(Graph)); o.bodies[i]->root = root; }
+  *out = append(graph, o, front); params[NODE_PARAMS + 2] = (u64)o.bodies; return OK; }
+API R cuGraphAddNode_v2(Node **out, Graph *graph, Node **after, void *how, size_t n, u64 *params) { (void)how;
+  if (graph->gone) DIE("a node is added to a graph that is destroyed");
+  if ((u32)params[NODE_TYPE] == 13) { Front front = {.n = 0}; for (size_t i = 0; i < n; i++) add(&front, after[i]); LOCK; pthread_mutex_lock(&g); R r = addConditional(out, graph, front, params); pthread_mutex_unlock(&g); UNLOCK; return r; }
+  if ((u32)params[NODE_TYPE] != 4 || hasConditional((Graph *)params[NODE_PARAMS])) return 801;
+  Front front = {.n = 0}; for (size_t i = 0; i < n; i++) add(&front, after[i]); LOCK; pthread_mutex_lock(&g); *out = append(graph, (Op){.kind = GRAPH, .child = cloneOf((Graph *)params[NODE_PARAMS])}, front); pthread_mutex_unlock(&g); UNLOCK; return OK; }
 /* What reads the parameters of a node of one kind. CUDA has announced that these will go. */
 #ifdef FUTURE
 #define OLD_READER(name) static R name
@@ -554,7 +599,8 @@ API R cuFuncGetName(const char **name, void *f) { (void)f; *name = "kernel"; ret
 /* The operation of an instance that a node stands for: one of the graph that it was made from, which must be there still. */
 static Op *opOf(Exec *x, Node *node, Kind kind) { if (!x->alive) DIE("a node of an instance is changed that was destroyed"); if (x->graph->gone) return 0; int i = 0; for (Node *n = x->graph->first; n; n = n->next, i++) if (n == node) return x->ops[i].kind == kind ? &x->ops[i] : 0; return 0; }
 API R cuGraphDebugDotPrint(Graph *graph, const char *path, u32 f) { (void)f; FILE *file = fopen(path, "w"); if (!file) return INVALID_VALUE; fprintf(file, "digraph {\n"); for (Node *n = graph->first; n; n = n->next) { fprintf(file, "  \"%d\"\n", n->op.index); for (int i = 0; i < n->op.nafter; i++) fprintf(file, "  \"%d\" -> \"%d\"\n", n->op.after[i], n->op.index); } fprintf(file, "}\n"); fclose(file); return OK; }
-API R cuGraphDestroy(Graph *graph) { LOCK; if (graph->gone) DIE("a graph is destroyed twice"); graph->gone = 1; UNLOCK; /* never freed: what asks about it is told so */ return OK; }
+static void goes(Graph *graph) { graph->gone = 1; for (Node *n = graph->first; n; n = n->next) for (int i = 0; i < n->op.nbodies; i++) goes(n->op.bodies[i]); }
+API R cuGraphDestroy(Graph *graph) { LOCK; if (graph->root) { UNLOCK; return INVALID_VALUE; } if (graph->gone) DIE("a graph is destroyed twice"); goes(graph); UNLOCK; /* never freed: what asks about it is told so */ return OK; }
 /* Other kinds of nodes, or of memory, are another shape. */
 static int isOfPool(const void *at) { Range *r = rangeOf(at); return r && r->pool; }
 static int isAlike(Op *a, Op *b);
@@ -567,17 +613,25 @@ static int pairAll(Op **a, int na, Op **b, int nb, int *pair) { if (na != nb) re
 static int areAlike(Graph *a, Graph *b) { Op **x = opsOf(a), **y = opsOf(b); int *pair = calloc((size_t)a->count + 1, sizeof *pair); int alike = pairAll(x, a->count, y, b->count, pair); free(x); free(y); free(pair); return alike; }
 /* Of a fill of rows only the value can be changed, and where it is. */
 static int isSameFill(Op *a, Op *b) { return a->toRow == b->toRow && a->rows == b->rows && a->bytes == b->bytes && a->width == b->width; }
-static int isAlike(Op *a, Op *b) { return a->kind == b->kind && (a->kind != KERNEL || a->green == b->green) && (a->kind != GRAPH || areAlike(a->child, b->child)) && (a->kind != SET || (a->rows == 1 && b->rows == 1) || isSameFill(a, b)) && (a->kind != COPY || (isOfPool(a->to) == isOfPool(b->to) && isOfPool(a->from) == isOfPool(b->from))); }
-static void fillExec(Exec *x, Graph *graph) { x->ops = calloc((size_t)graph->count + 1, sizeof(Op)); x->count = 0; for (Node *n = graph->first; n; n = n->next) { Op *o = &x->ops[x->count++]; *o = n->op; if (o->child) { o->exec = calloc(1, sizeof(Exec)); fillExec(o->exec, o->child); } } }
-API R cuGraphInstantiateWithFlags(void **out, Graph *graph, u64 f) { (void)f; LOCK; Exec *x = calloc(1, sizeof *x); for (Node *n = graph->first; n; n = n->next) { int i = 0; while (i < x->homes && x->home[i] != n->op.green) i++; if (i == x->homes && i < 8) x->home[x->homes++] = n->op.green; } if (x->homes == 0) x->homes = 1; for (int i = 0; i < x->homes; i++) takePlaces(graph->branches, x->home[i]); x->alive = 1; x->branches = graph->branches; x->graph = graph; x->off = calloc((size_t)graph->count + 1, 1); fillExec(x, graph); *out = x; UNLOCK; return OK; }
+static int areBodiesAlike(Op *a, Op *b) { if (a->type != b->type || a->nbodies != b->nbodies) return 0; for (int i = 0; i < a->nbodies; i++) if (!areAlike(a->bodies[i], b->bodies[i])) return 0; return 1; }
+static int isAlike(Op *a, Op *b) { return a->kind == b->kind && (a->kind != KERNEL || a->green == b->green) && (a->kind != GRAPH || areAlike(a->child, b->child)) && (a->kind != CONDITIONAL || areBodiesAlike(a, b)) && (a->kind != SET || (a->rows == 1 && b->rows == 1) || isSameFill(a, b)) && (a->kind != COPY || (isOfPool(a->to) == isOfPool(b->to) && isOfPool(a->from) == isOfPool(b->from))); }
+static void fillOp(Op *o);
+static void fillExec(Exec *x, Graph *graph) { x->ops = calloc((size_t)graph->count + 1, sizeof(Op)); x->count = 0; for (Node *n = graph->first; n; n = n->next) { Op *o = &x->ops[x->count++]; *o = n->op; fillOp(o); } }
+static void fillOp(Op *o) { if (o->child) { o->exec = calloc(1, sizeof(Exec)); fillExec(o->exec, o->child); } if (o->kind != CONDITIONAL) return; o->execs = calloc((size_t)o->nbodies, sizeof(Exec *)); for (int i = 0; i < o->nbodies; i++) { o->execs[i] = calloc(1, sizeof(Exec)); fillExec(o->execs[i], o->bodies[i]); } }
+/* What a body may hold, all kernels of it in the context of its node. */
+static int isBody(Graph *graph, Context *green) { for (Node *n = graph->first; n; n = n->next) { Op *o = &n->op; if (o->kind == GRAPH ? !isBody(o->child, green) : o->kind != KERNEL && o->kind != COPY && o->kind != SET && o->kind != NOTHING && o->kind != CONDITIONAL) return 0; if ((o->kind == KERNEL || o->kind == CONDITIONAL) && o->green != green) return 0; for (int i = 0; i < o->nbodies; i++) if (!isBody(o->bodies[i], green)) return 0; } return 1; }
+static R refusal(Graph *graph) { if (!hasConditional(graph) && graph->nconditions == 0) return OK; if (graph->root || graph->instances > 0) return 801; for (int i = 0; i < graph->nconditions; i++) if (!graph->uses[i]) return INVALID_VALUE; for (Node *n = graph->first; n; n = n->next) for (int i = 0; i < n->op.nbodies; i++) if (!isBody(n->op.bodies[i], n->op.green)) return INVALID_VALUE; return OK; }
+API R cuGraphInstantiateWithFlags(void **out, Graph *graph, u64 f) { (void)f; LOCK; R refused = refusal(graph); if (refused) { UNLOCK; return refused; } graph->instances++; Exec *x = calloc(1, sizeof *x); for (Node *n = graph->first; n; n = n->next) { int i = 0; while (i < x->homes && x->home[i] != n->op.green) i++; if (i == x->homes && i < 8) x->home[x->homes++] = n->op.green; } if (x->homes == 0) x->homes = 1; for (int i = 0; i < x->homes; i++) takePlaces(graph->branches, x->home[i]); x->alive = 1; x->branches = graph->branches; x->graph = graph; memcpy(x->conditions, graph->conditions, sizeof x->conditions); x->off = calloc((size_t)graph->count + 1, 1); fillExec(x, graph); *out = x; UNLOCK; return OK; }
 API R cuGraphNodeSetParams(Node *node, u64 *params) { if ((u32)params[NODE_TYPE] != 12 || node->op.kind != MEMOPS) return INVALID_VALUE; u32 n = (u32)params[NODE_PARAMS + 1]; u8 *p = (u8 *)params[NODE_PARAMS + 2]; node->op.ops = (int)n; for (u32 i = 0; i < n; i++) { u8 *at = p + 48 * i; node->op.mem[i] = (MemOp){*(u32 *)at, *(u64 *)(at + 8), *(u64 *)(at + 16), *(u32 *)(at + 24)}; } return OK; }
 API R cuGraphExecUpdate_v2(Exec *x, Graph *graph, void *info) { (void)info; LOCK; pthread_mutex_lock(&g);
+  if (hasConditional(graph) && !isOver(x->last)) DIE("an instance with conditional nodes is updated while a launch of it is under way");
   Op **was = calloc((size_t)x->count + 1, sizeof *was), **now = opsOf(graph); int *pair = calloc((size_t)x->count + 1, sizeof *pair);
   for (int i = 0; i < x->count; i++) was[i] = &x->ops[i];
   R r = pairAll(was, x->count, now, graph->count, pair) ? OK : 910;
   if (r == OK) {
     Op *before = x->ops, *ops = calloc((size_t)x->count + 1, sizeof *ops);
-    for (int i = 0; i < x->count; i++) { ops[i] = *now[pair[i]]; ops[i].index = before[i].index; memcpy(ops[i].after, before[i].after, sizeof ops[i].after); if (ops[i].child) { ops[i].exec = calloc(1, sizeof(Exec)); fillExec(ops[i].exec, ops[i].child); } }
+    for (int i = 0; i < x->count; i++) { ops[i] = *now[pair[i]]; ops[i].index = before[i].index; memcpy(ops[i].after, before[i].after, sizeof ops[i].after); fillOp(&ops[i]); }
+    memcpy(x->conditions, graph->conditions, sizeof x->conditions);
     x->ops = ops; if (x->launched == x->done) free(before);
   }
   free(was); free(now); free(pair);
@@ -610,19 +664,27 @@ static void external(Exec *x, Stream *s) {
 /* With the graphs within it: what their events stand for is another in each launch. */
 static Exec *copyOf(Exec *x) {
   Exec *copy = calloc(1, sizeof *copy); copy->count = x->count; copy->ops = calloc((size_t)x->count + 1, sizeof(Op)); memcpy(copy->ops, x->ops, sizeof(Op) * (size_t)x->count);
-  for (int i = 0; i < copy->count; i++) if (copy->ops[i].kind == GRAPH) copy->ops[i].exec = copyOf(copy->ops[i].exec);
+  for (int i = 0; i < copy->count; i++) {
+    Op *o = &copy->ops[i];
+    if (o->kind == GRAPH) o->exec = copyOf(o->exec);
+    Exec **execs = o->execs;
+    if (o->kind == CONDITIONAL) { o->execs = calloc((size_t)o->nbodies, sizeof(Exec *)); for (int k = 0; k < o->nbodies; k++) o->execs[k] = copyOf(execs[k]); }
+  }
   return copy;
 }
+/* All that a launch runs has the same conditions. */
+static void giveConditions(Exec *x, u32 *values) { for (int i = 0; i < x->count; i++) { Op *o = &x->ops[i]; o->values = values; if (o->kind == GRAPH) giveConditions(o->exec, values); for (int k = 0; k < o->nbodies; k++) giveConditions(o->execs[k], values); } }
 /* What is launched is the instance as it was then, behind its launch before. */
 API R cuGraphLaunch(Exec *x, void *h) { LOCK; Op *o = op(GRAPH, streamOf(h, "cuGraphLaunch")); R r = OK; if (!x->alive) DIE("a graph is launched whose instance was destroyed");
   for (int i = 0; i < x->count; i++) if (x->ops[i].green && !x->ops[i].green->alive) DIE("a graph is launched that was captured in a green context which is destroyed");
   if (o->stream->capture) { r = invalidate(o->stream->capture, CAPTURE_UNSUPPORTED); free(o); }
   else if (implicit(o->stream)) { free(o); r = CAPTURE_IMPLICIT; }
   else if (isEmpty(x)) free(o);
-  else { Exec *copy = copyOf(x); pthread_mutex_lock(&g); int runs = !isOver(x->last); pthread_mutex_unlock(&g); for (int i = 0; i < x->count; i++) { if (x->off[i] && x->ops[i].kind == SET && x->ops[i].nafter == 0 && runs) DIE("a graph that begins with a fill which is switched off is launched while a launch before is under way"); if (x->off[i]) copy->ops[i].kind = NOTHING; } o->exec = copy; external(copy, o->stream); if (x->last.stream) { o->marks = malloc(sizeof(Mark)); o->marks[o->nmarks++] = x->last; } Stream *s = o->stream; enqueue(o); pthread_mutex_lock(&g); x->last = tail(s); pthread_mutex_unlock(&g); }
+  else { Exec *copy = copyOf(x); pthread_mutex_lock(&g); int runs = !isOver(x->last); pthread_mutex_unlock(&g); for (int i = 0; i < x->count; i++) { if (x->off[i] && x->ops[i].kind == SET && x->ops[i].nafter == 0 && runs) DIE("a graph that begins with a fill which is switched off is launched while a launch before is under way"); if (x->off[i]) copy->ops[i].kind = NOTHING; } o->exec = copy; u32 *values = malloc(sizeof x->conditions); memcpy(values, x->conditions, sizeof x->conditions); giveConditions(copy, values); external(copy, o->stream); if (x->last.stream) { o->marks = malloc(sizeof(Mark)); o->marks[o->nmarks++] = x->last; } Stream *s = o->stream; enqueue(o); pthread_mutex_lock(&g); x->last = tail(s); pthread_mutex_unlock(&g); }
   UNLOCK; return r; }
-/* An H200 has waited for the device in it, of an instance of two branches. */
-API R cuGraphExecDestroy(Exec *x) { LOCK; if (block == 1 && x->branches > 1) waitForDevice(); pthread_mutex_lock(&g); if (!x->alive) DIE("an instance of a graph is destroyed twice"); x->alive = 0; for (int i = 0; i < x->homes; i++) PLACES(x->home[i]) += x->branches; pthread_mutex_unlock(&g); UNLOCK; return OK; }
+static int execHasConditional(Exec *x) { for (int i = 0; i < x->count; i++) if (x->ops[i].kind == CONDITIONAL) return 1; return 0; }
+/* An H200 has waited for the device in it, of an instance of two branches; an H100 always where there are conditional nodes. */
+API R cuGraphExecDestroy(Exec *x) { LOCK; if ((block == 1 && x->branches > 1) || execHasConditional(x)) waitForDevice(); x->graph->instances--; pthread_mutex_lock(&g); if (!x->alive) DIE("an instance of a graph is destroyed twice"); x->alive = 0; for (int i = 0; i < x->homes; i++) PLACES(x->home[i]) += x->branches; pthread_mutex_unlock(&g); UNLOCK; return OK; }
 
 API R cuEventCreate(void **out, u32 flags) { LOCK; Event *e = calloc(1, sizeof *e); e->context = &context; e->magic = 0xe7e47; e->flags = flags; UNLOCK; *out = e; return OK; }
 API R cuEventDestroy_v2(void *h) { LOCK; Event *e = eventOf(h, "cuEventDestroy"); pthread_mutex_lock(&g); e->magic = 0; e->context = 0; pthread_mutex_unlock(&g); UNLOCK; /* never freed: what asks about it is told so */ return OK; }

@@ -65,7 +65,7 @@
   X(cuStreamSetAttribute)                                                                                               \
   X(cuStreamIsCapturing) X(cuStreamQuery) X(cuStreamSynchronize) X(cuStreamWaitEvent) X(cuStreamBatchMemOp)             \
   X(cuStreamBeginCapture) X(cuStreamEndCapture) X(cuGraphCreate) X(cuGraphAddMemcpyNode) X(cuGraphGetNodes)             \
-  X(cuGraphDebugDotPrint) X(cuGraphDestroy) X(cuGraphInstantiateWithFlags) X(cuGraphNodeSetParams)                      \
+  X(cuGraphDebugDotPrint) X(cuGraphDestroy) X(cuGraphInstantiateWithFlags) X(cuGraphNodeSetParams) X(cuGraphConditionalHandleCreate) \
   X(cuStreamBeginCaptureToGraph) X(cuGraphChildGraphNodeGetGraph) X(cuGraphNodeFindInClone)                             \
   X(cuGraphNodeGetType) X(cuGraphKernelNodeGetParams) X(cuFuncGetName) X(cuGraphMemcpyNodeGetParams)                   \
   X(cuGraphMemsetNodeGetParams) X(cuGraphExecNodeSetParams) X(cuGraphNodeSetEnabled)                                   \
@@ -1061,6 +1061,11 @@ STEP(c_instantiate) {
   UNUSED;
   return p_cuGraphInstantiateWithFlags(&instance[made], graph, 0);
 }
+STEP(c_condition) {
+  UNUSED;
+  CUgraphConditionalHandle handle;
+  return p_cuGraphConditionalHandleCreate(&handle, graph, context[0], 1, CU_GRAPH_COND_ASSIGN_DEFAULT);
+}
 STEP(c_node_params) {
   UNUSED;
   CUstreamBatchMemOpParams op = write_word(SCRATCH, 8);
@@ -1677,6 +1682,7 @@ static const struct test ledger[] = {
     {"cuGraphDestroy", "with an instance behind the semaphore", .prepare = make_instance, .queue = launch_instance, .call = c_graph_destroy, .done = d_instance_only, .b = 1, .flags = STREAM},
     {"cuGraphInstantiateWithFlags", "1 kernel", .prepare = make_graph, .call = c_instantiate, .done = drop_made_instances, .b = 1},
     {"cuGraphInstantiateWithFlags", "1000 kernels", .prepare = make_graph, .call = c_instantiate, .done = drop_made_instances, .b = 1000},
+    {"cuGraphConditionalHandleCreate", "", .prepare = make_graph, .call = c_condition, .done = drop_graph, .b = 1},
     {"cuGraphNodeSetParams", "memory operations", .prepare = make_gate_in_graph, .call = c_node_params, .done = drop_graph},
     {"cuGraphExecUpdate_v2", "an idle instance", .prepare = make_instance, .call = c_update, .done = drop_instance, .b = 100},
     {"cuGraphExecUpdate_v2", "an instance behind the semaphore", .prepare = make_instance, .queue = launch_instance, .call = c_update, .done = drop_instance, .b = 100, .flags = STREAM},
@@ -1840,7 +1846,7 @@ static const struct {
     {"green contexts", "cuDeviceGetDevResource cuDevSmResourceSplitByCount cuDevResourceGenerateDesc cuGreenCtxCreate "
                        "cuGreenCtxDestroy cuGreenCtxGetDevResource cuGreenCtxStreamCreate cuCtxFromGreenCtx "},
     {"graphs", "cuGraphGetNodes cuGraphDebugDotPrint cuGraphDestroy cuGraphInstantiateWithFlags "
-               "cuGraphNodeSetParams cuGraphExecUpdate_v2 cuGraphUpload "},
+               "cuGraphConditionalHandleCreate cuGraphNodeSetParams cuGraphExecUpdate_v2 cuGraphUpload "},
     {"launches of graphs", "cuGraphLaunch cuGraphExecDestroy "},
     {"fills", "cuMemsetD8Async cuMemsetD16Async cuMemsetD32Async cuMemsetD2D8Async cuMemsetD2D16Async cuMemsetD2D32Async "},
     {"allocations", "cuMemHostAlloc cuMemAlloc_v2 cuMemAllocAsync cuMemFreeAsync "},

@@ -31,6 +31,7 @@ const FIELDS: Readonly<Record<string, string>> = {
   GreenContext: 'device multiprocessors serial',
   Session: 'device inputs outputs serial',
   MemoryPool: 'device maxBytes serial',
+  Condition: 'handle serial',
   Module: 'device serial',
   Kernel: 'name module',
   DefinedKernel: 'name',

@@ -22,6 +22,10 @@ const [device] = sim.simulate().devices
 assert.ok(device)
 const stream = device.createStream()
 const graph = stream.capture(() => {})
+let condition: main.Condition | undefined
+stream.capture(() => {
+  condition = stream.createCondition()
+})
 const [communicator] = await nccl.Communicator.createAll([device])
 assert.ok(communicator)
 const found = openPython()
@@ -41,6 +45,7 @@ const genuine = new Map<Class, object | undefined>([
   [main.MemoryPool, new main.MemoryPool({ device })],
   [main.Graph, graph],
   [main.GraphExec, graph.instantiate()],
+  [main.Condition as unknown as Class, condition],
   [main.GreenContext, device.split({ multiprocessors: [8] })[0]],
   [main.Module as unknown as Class, undefined],
   [main.Kernel, undefined],

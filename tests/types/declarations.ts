@@ -3,6 +3,7 @@
  * package: each assignment and call fails to compile where a name, a parameter or a type of the surface has changed.
  */
 import {
+  type Condition,
   type Context,
   CudaError,
   type CudaStreamLike,
@@ -20,6 +21,7 @@ import {
   elements,
   type Graph,
   type GraphExec,
+  type GraphNode,
   GreenContext,
   type Kernel,
   type LaunchConfig,
@@ -484,6 +486,17 @@ export function graphs(stream: Stream): void {
   stream.capture(() => stream.finished())
   const captured: Graph[] = [stream.capture(() => {}), stream.capture(() => {}, { mode: 'relaxed' })]
   const facts: [number, string] = [graph.nodeCount, graph.toDot()]
+  const condition: Condition = stream.createCondition()
+  stream.createCondition(1).handle satisfies bigint
+  const body = (on: Stream): void => void on.launchHostFunc(() => {})
+  stream.if(condition, body).if(condition, body, body).while(condition, body).switch(condition, [body, body])
+  // @ts-expect-error a number is no condition
+  stream.if(1, body)
+  for (const node of graph.nodes) {
+    if (node.kind !== 'conditional') continue
+    node.type satisfies 'if' | 'while' | 'switch' | undefined
+    node.bodies satisfies readonly (readonly GraphNode[])[]
+  }
   const exec: GraphExec = graph.instantiate()
   exec.upload()
   exec.upload(stream)

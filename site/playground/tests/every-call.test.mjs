@@ -23,6 +23,10 @@ const NOT_CALLED = {
   ],
   'a page has no SharedArrayBuffer, and keeps no other array in place': ['PinnedBuffer.from'],
   'they queue no work: programs.mjs has them': ['elements', 'struct'],
+  'they are parts of graphs, which a page plays as Node does: tests/conformance/conditional-graphs.test.ts': [
+    'Condition',
+    ...['createCondition', 'if', 'while', 'switch'].map((name) => `Stream#${name}`),
+  ],
   'the page explores by itself': ['explore', 'replay', 'simulate'],
   'it loses the machine: programs.mjs has one': ['fault'],
   "web streams are the browser's own, with other turns and stacks: programs.mjs has them, for their bytes": [

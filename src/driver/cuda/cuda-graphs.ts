@@ -5,10 +5,13 @@ import { join } from 'node:path'
 import { stateError } from '../../base/errors.js'
 import { type CFunction, own } from '../../native/c-functions.js'
 import { NativeMemory } from '../../native/native-memory.js'
-import { fillOfRowsIsOn } from '../captured-graph.js'
+import { fillOfRowsIsOn, notInBody, updatedWhileLaunched } from '../captured-graph.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import {
   type CaptureMode,
+  type ConditionalFacts,
+  type ConditionalPlace,
+  ConditionalType,
   type ContextHandle,
   EventFlag,
   type EventHandle,
@@ -20,6 +23,7 @@ import {
   type HostFunction,
   isDefaultStream,
   type KernelWork,
+  type NewConditional,
   type NodeFacts,
   type NodeHandle,
   type NodeWork,
@@ -50,7 +54,7 @@ export interface CudaGraphsParts extends LibcudaParts {
   readonly green: Pick<CudaGreenContexts, 'of' | 'isGreen' | 'launchStreamOf'>
   readonly pool: EventPool
   readonly valueWaits: Pick<ValueWaits, 'beforeWait' | 'queued'>
-  readonly idleDevices: Pick<IdleDevices, 'whenNothingStands'>
+  readonly idleDevices: Pick<IdleDevices, 'check' | 'whenIdle' | 'whenNothingStands'>
   readonly driver: {
     /** Makes a call in which CUDA may make that many streams of its own in a context. */
     withStreams<R>(context: ContextHandle, streams: number, call: () => R, what: string, greens: Greens): R
@@ -63,6 +67,14 @@ export interface CudaGraphsParts extends LibcudaParts {
 
 const CAPTURE_STATUS_ACTIVE = 1
 const SET_DEPENDENCIES = 1
+const CONDITION_ASSIGN_DEFAULT = 1
+/** As cuDriverGetVersion gives it. */
+const CUDA_12_8 = 12080
+
+interface AddedConditional {
+  readonly node: NodeHandle
+  readonly bodies: readonly GraphHandle[]
+}
 
 /** What is known of a graph, or of what a capture has captured so far. */
 class Contents {
@@ -75,13 +87,19 @@ class Contents {
   waitsForValues = false
   /** The number of nodes that are graphs which have nothing to do. */
   emptyGraphs = 0
+  /** The conditional nodes, whose bodies CUDA reports only from 13.2 on. */
+  readonly conditionals = new Map<NodeHandle, ConditionalFacts>()
+  /** Of a body: the node that was added last, and those that are parts of what was captured for it. */
+  last: NodeHandle | undefined
+  readonly parts = new Set<NodeHandle>()
 
-  add(more: Partial<Omit<Contents, 'add'>> = {}): this {
+  add(more: Partial<Omit<Contents, 'add' | 'last' | 'parts'>> = {}): this {
     this.hostFunctions.push(...(more.hostFunctions ?? []))
     this.branches += more.branches ?? 0
     if (more.greens !== undefined) this.greens = new Set([...this.greens, ...more.greens])
     this.waitsForValues ||= more.waitsForValues ?? false
     this.emptyGraphs += more.emptyGraphs ?? 0
+    for (const [node, facts] of more.conditionals ?? []) this.conditionals.set(node, facts)
     return this
   }
 }
@@ -96,7 +114,8 @@ interface Instance {
   waitsForValues: boolean
   /** A launch has nothing to do. */
   readonly isEmpty: boolean
-  /** Recorded after the latest launch, if that has nothing to do. */
+  readonly hasConditionals: boolean
+  /** Recorded after the latest launch, if that has nothing to do, or has conditional nodes. */
   lastLaunch: EventHandle | undefined
 }
 
@@ -335,8 +354,7 @@ export class CudaGraphs implements GraphDriver {
       const what = 'A graph within this graph has host functions, which can be one level deep'
       throw stateError('ERR_UNSUPPORTED', `${what}: launch them in the capture itself`)
     }
-    const { id, valid } = this.#captureInfo(stream)
-    if (id === undefined || !valid) throw cudaError('cuGraphAddNode', CUresult.STREAM_CAPTURE_INVALIDATED)
+    const id = this.#checkValid(stream, 'cuGraphAddNode')
     // That call wrote the nodes to come after, how many there are, and the graph.
     const [after, count, into] = [memory.pointerAt(16), memory.pointerAt(24), memory.pointerAt(40)]
     const node = this.#nodes.addGraph(into, after, count, graph)
@@ -354,9 +372,92 @@ export class CudaGraphs implements GraphDriver {
     }
   }
 
+  createCondition(stream: StreamHandle, context: ContextHandle, value: number): bigint {
+    const { must, memory } = this.parts
+    this.#checkValid(stream, 'cuGraphConditionalHandleCreate')
+    const graph = memory.pointerAt(40)
+    must.cuGraphConditionalHandleCreate(memory.address, graph, context, value, CONDITION_ASSIGN_DEFAULT)
+    return memory.uint64[0] ?? 0n
+  }
+
+  addConditional(place: ConditionalPlace, conditional: NewConditional): readonly GraphHandle[] {
+    const { type } = conditional
+    this.#checkConditional(conditional)
+    const isBody = 'body' in place
+    const { node, bodies } = isBody
+      ? this.#addConditionalToBody(place.body, conditional)
+      : this.#addConditionalToCapture(place.stream, conditional)
+    const facts = { type, bodies }
+    if (isBody) this.#contentsOf(place.body).conditionals.set(node, facts)
+    else this.#note(this.#captureInfo(place.stream).id, { conditionals: new Map([[node, facts]]) })
+    for (const body of bodies) this.#graphs.set(body, new Contents())
+    return bodies
+  }
+
+  /** An older driver refuses these with a number alone. */
+  #checkConditional({ type, size }: NewConditional): void {
+    const { must, memory } = this.parts
+    if (type === ConditionalType.WHILE || (type === ConditionalType.IF && size === 1)) return
+    must.cuDriverGetVersion(memory.address)
+    const version = memory.int32[0] ?? 0
+    if (version >= CUDA_12_8) return
+    const what = type === ConditionalType.IF ? 'An if node with a second body' : 'A switch node'
+    throw stateError(
+      'ERR_UNSUPPORTED',
+      `${what} needs a driver of CUDA 12.8, and this one is of ${version}: use if nodes`,
+    )
+  }
+
+  #addConditionalToCapture(stream: StreamHandle, conditional: NewConditional): AddedConditional {
+    const { must, memory, calls } = this.parts
+    this.#checkValid(stream, 'cuGraphAddNode')
+    const [after, count, into] = [memory.pointerAt(16), memory.pointerAt(24), memory.pointerAt(40)]
+    const added = this.#nodes.addConditional(into, after, count, conditional)
+    memory.setPointer(48, added.node)
+    calls.onStream(stream, (raw) =>
+      must.cuStreamUpdateCaptureDependencies_v2(raw, memory.address + 48, 0, 1, SET_DEPENDENCIES),
+    )
+    return added
+  }
+
+  #addConditionalToBody(body: GraphHandle, conditional: NewConditional): AddedConditional {
+    const { memory } = this.parts
+    const { last } = this.#contentsOf(body)
+    if (last !== undefined) memory.setPointer(8, last)
+    const [after, count] = last === undefined ? [0, 0] : [memory.address + 8, 1]
+    const added = this.#nodes.addConditional(body, after, count, conditional)
+    this.#contentsOf(body).last = added.node
+    return added
+  }
+
+  addToBody(body: GraphHandle, graph: GraphHandle): void {
+    const refused = this.#nodes.refusedInBody(graph)
+    if (refused !== undefined) throw notInBody(refused)
+    const contents = this.#contentsOf(body)
+    const { branches, greens } = this.#contentsOf(graph)
+    const node = this.#nodes.addGraphBehind(body, contents.last, graph)
+    contents.add({ branches, greens })
+    contents.last = node
+    contents.parts.add(node)
+  }
+
+  /** The number of the capture that the stream is in. What CUDA tells of it is in memory afterwards. */
+  #checkValid(stream: StreamHandle, call: string): bigint {
+    const { id, valid } = this.#captureInfo(stream)
+    if (id === undefined || !valid) throw cudaError(call, CUresult.STREAM_CAPTURE_INVALIDATED)
+    return id
+  }
+
   destroy(graph: GraphHandle): void {
-    this.#graphs.delete(graph)
+    this.#forget(graph)
     this.parts.relaxed.run(() => this.parts.must.cuGraphDestroy(graph))
+  }
+
+  #forget(graph: GraphHandle): void {
+    for (const { bodies } of this.#graphs.get(graph)?.conditionals.values() ?? []) {
+      for (const body of bodies) this.#forget(body)
+    }
+    this.#graphs.delete(graph)
   }
 
   /** Has a launch of it nothing to do? */
@@ -384,9 +485,14 @@ export class CudaGraphs implements GraphDriver {
   }
 
   instantiate(graph: GraphHandle, context: ContextHandle): GraphExecHandle {
-    const { library, memory, relaxed, graphSemaphores, driver } = this.parts
+    const { library, memory, relaxed, graphSemaphores, driver, idleDevices } = this.parts
     const what = 'making an instance of a graph, for which CUDA waits for the device,'
-    const { hostFunctions, branches, greens, waitsForValues } = this.#contentsOf(graph)
+    const contents = this.#contentsOf(graph)
+    const { hostFunctions, waitsForValues, conditionals } = contents
+    const { branches, greens } = this.#withBodies(contents)
+    const hasConditionals = conditionals.size > 0
+    // An instance that was closed is destroyed when the device is idle, and CUDA makes no other before.
+    if (hasConditionals) idleDevices.check()
     let semaphores: GraphSemaphore[] = []
     const instantiate = (): number => {
       semaphores = graphSemaphores.arm(context, hostFunctions)
@@ -398,8 +504,17 @@ export class CudaGraphs implements GraphDriver {
     const exec = memory.pointerAt(0) as GraphExecHandle
     const isEmpty = this.#isEmpty(graph)
     const kept = { fills: new Map(), off: new Set<NodeHandle>(), lastLaunch: undefined }
-    this.#instances.set(exec, { context, semaphores, waitsForValues, isEmpty, ...kept })
+    this.#instances.set(exec, { context, semaphores, waitsForValues, isEmpty, hasConditionals, ...kept })
     return exec
+  }
+
+  /** The branches of the graph and of its bodies, and the green contexts that these are in. */
+  #withBodies({ branches, greens, conditionals }: Contents): Pick<Contents, 'branches' | 'greens'> {
+    const all = new Contents().add({ branches, greens })
+    for (const { bodies } of conditionals.values()) {
+      for (const body of bodies) all.add(this.#withBodies(this.#contentsOf(body)))
+    }
+    return all
   }
 
   destroyExec(exec: GraphExecHandle): void {
@@ -413,8 +528,10 @@ export class CudaGraphs implements GraphDriver {
         'cuGraphExecDestroy',
         relaxed.run(() => library.cuGraphExecDestroy(exec)),
       )
+    // CUDA waits for the device, and if a loop of the instance still runs the context is lost (docs/cuda-facts.md).
+    if (instance?.hasConditionals) idleDevices.whenIdle(destroy)
     // CUDA waits for the device in few of these calls: why in those is not known (docs/cuda-facts.md).
-    idleDevices.whenNothingStands(destroy)
+    else idleDevices.whenNothingStands(destroy)
   }
 
   upload(exec: GraphExecHandle, stream: StreamHandle): void {
@@ -433,7 +550,7 @@ export class CudaGraphs implements GraphDriver {
     if (instance === undefined || instance.semaphores.length === 0) this.#launch(exec, stream, launchStream)
     else hostFunctions.queueGraph(stream, instance.semaphores, () => this.#launch(exec, stream, launchStream))
     if (mayBlock) valueWaits.queued(stream)
-    if (instance?.isEmpty) this.#orderEmpty(instance, stream)
+    if (instance?.isEmpty || instance?.hasConditionals) this.#orderEmpty(instance, stream)
   }
 
   /**
@@ -483,7 +600,11 @@ export class CudaGraphs implements GraphDriver {
     const instance = this.#instances.get(exec)
     if (instance === undefined) throw cudaError('cuGraphExecUpdate', CUresult.INVALID_HANDLE)
     const { hostFunctions, waitsForValues } = this.#contentsOf(graph)
-    const { graphSemaphores, library, memory } = this.parts
+    const { graphSemaphores, library, memory, relaxed } = this.parts
+    const { lastLaunch, hasConditionals } = instance
+    const isUnderWay = (): boolean =>
+      lastLaunch !== undefined && relaxed.run(() => library.cuEventQuery(lastLaunch)) === CUresult.NOT_READY
+    if (hasConditionals && isUnderWay()) throw updatedWhileLaunched()
     const semaphores = graphSemaphores.arm(instance.context, hostFunctions)
     const result = library.cuGraphExecUpdate_v2(exec, graph, memory.address)
     if (result !== 0) for (const semaphore of semaphores) semaphore.destroy()
@@ -494,8 +615,8 @@ export class CudaGraphs implements GraphDriver {
   }
 
   nodes(graph: GraphHandle): readonly NodeFacts[] {
-    const { hostFunctions } = this.#contentsOf(graph)
-    return this.#nodes.factsOf(graph, new Set(hostFunctions.map(({ node }) => node)))
+    const { hostFunctions, conditionals, parts } = this.#contentsOf(graph)
+    return this.#nodes.factsOf(graph, new Set(hostFunctions.map(({ node }) => node)), conditionals, parts)
   }
 
   capturedNode(stream: StreamHandle): NodeHandle | undefined {

@@ -3,14 +3,17 @@
  * has announced that it will deprecate the functions that are for one kind of node each. Before CUDA 13.2 those alone read parameters.
  */
 
+import { own } from '../../native/c-functions.js'
 import { layer } from '../../native/layer.js'
 import { NativeMemory } from '../../native/native-memory.js'
 import type {
+  ConditionalFacts,
   ContextHandle,
   FillWidth,
   GraphExecHandle,
   GraphHandle,
   LaunchShape,
+  NewConditional,
   NodeFacts,
   NodeHandle,
   NodeKind,
@@ -22,11 +25,11 @@ import { DESTINATION, Field, UNIFIED } from './memory/copies.js'
 /** The kinds of nodes, in the order of CUgraphNodeType. */
 const KINDS: readonly NodeKind[] = [
   ...(['kernel', 'copy', 'fill', 'hostFunction', 'graph', 'empty', 'eventWait', 'eventRecord'] as const),
-  ...(['other', 'other', 'alloc', 'free'] as const),
+  ...(['other', 'other', 'alloc', 'free', 'other', 'conditional'] as const),
 ]
 
 /** The CUgraphNodeType of nodes whose parameters are read or written here. */
-export const NodeType = { KERNEL: 0, MEMCPY: 1, MEMSET: 2, GRAPH: 4, BATCH_MEM_OP: 12 } as const
+export const NodeType = { KERNEL: 0, MEMCPY: 1, MEMSET: 2, GRAPH: 4, BATCH_MEM_OP: 12, CONDITIONAL: 13 } as const
 type NodeType = (typeof NodeType)[keyof typeof NodeType]
 
 /** Where the fields of a CUgraphNodeParams begin, in bytes. A test compares them with cuda.h. */
@@ -51,6 +54,12 @@ export const NodeParams = {
   MEM_OP_CONTEXT: 16,
   MEM_OP_COUNT: 24,
   MEM_OP_ARRAY: 32,
+  CONDITION: 16,
+  CONDITIONAL_TYPE: 24,
+  CONDITIONAL_SIZE: 28,
+  /** Written by CUDA: the address of the graphs of the bodies. */
+  CONDITIONAL_GRAPHS: 32,
+  CONDITIONAL_CONTEXT: 40,
 } as const
 
 /** The functions that read parameters before CUDA 13.2, and where in a CUgraphNodeParams the fields belong that they write. */
@@ -60,6 +69,9 @@ const OLD_READERS = {
   [NodeType.MEMSET]: ['cuGraphMemsetNodeGetParams', NodeParams.MEMSET_DST],
   [NodeType.GRAPH]: ['cuGraphChildGraphNodeGetGraph', NodeParams.GRAPH],
 } as const
+
+const NONE: ReadonlySet<never> = new Set()
+const NO_CONDITIONALS: ReadonlyMap<NodeHandle, ConditionalFacts> = new Map()
 
 /** What a kernel is launched with, as CUDA takes it. */
 export interface KernelCall {
@@ -75,15 +87,59 @@ export class GraphNodes {
 
   constructor(private readonly parts: Pick<LibcudaParts, 'library' | 'must' | 'memory'>) {}
 
-  /** Describes the nodes of a graph. `hostFunctions` has those that are host functions, which to CUDA are batches of memory operations. */
-  factsOf(graph: GraphHandle, hostFunctions: ReadonlySet<number>): readonly NodeFacts[] {
+  /**
+   * Describes the nodes of a graph. `hostFunctions` has those that are host functions, which to CUDA are batches of memory operations;
+   * `conditionals` the conditional nodes that the library has added; `parts` the nodes that are graphs whose nodes stand for themselves.
+   */
+  factsOf(
+    graph: GraphHandle,
+    hostFunctions: ReadonlySet<number> = NONE,
+    conditionals: ReadonlyMap<NodeHandle, ConditionalFacts> = NO_CONDITIONALS,
+    parts: ReadonlySet<NodeHandle> = NONE,
+  ): readonly NodeFacts[] {
     const after = new Map<NodeHandle, NodeHandle[]>()
     for (const node of this.#nodesOf(graph)) after.set(node, [])
     if (after.size > 1) for (const [from, to] of this.#edgesOf(graph)) after.get(to)?.push(from)
-    return [...after].map(([node, before]) => {
+    const facts: NodeFacts[] = []
+    /** What comes after a node comes after these. */
+    const ends = new Map<NodeHandle, readonly NodeHandle[]>()
+    for (const [node, all] of after) {
+      const before = parts.size === 0 ? all : all.flatMap((one) => ends.get(one) ?? [one])
+      if (parts.has(node)) {
+        const inner = this.factsOf(this.graphOf(node))
+        const followed = new Set(inner.flatMap((each) => each.after))
+        for (const each of inner) facts.push(each.after.length > 0 ? each : { ...each, after: before })
+        ends.set(
+          node,
+          inner.flatMap((each) => (followed.has(each.node) ? [] : [each.node])),
+        )
+        continue
+      }
       const kind = hostFunctions.has(node) ? 'hostFunction' : this.#kindOf(node)
-      return { node, kind, after: before, name: this.#nameOf(node, kind), byteLength: this.#bytesOf(node, kind) }
-    })
+      const conditional = conditionals.get(node)
+      const [name, byteLength] = [this.#nameOf(node, kind), this.#bytesOf(node, kind)]
+      facts.push({ node, kind, after: before, name, byteLength, conditional })
+    }
+    return facts
+  }
+
+  /** The kind of the first node of the graph that no body of a conditional node can have. */
+  refusedInBody(graph: GraphHandle): NodeKind | undefined {
+    for (const node of this.#nodesOf(graph)) {
+      const kind = this.#kindOf(node)
+      if (kind === 'graph') {
+        const refused = this.refusedInBody(this.graphOf(node))
+        if (refused !== undefined) return refused
+      } else if (kind !== 'kernel' && kind !== 'copy' && kind !== 'fill' && kind !== 'empty') return kind
+    }
+    return undefined
+  }
+
+  /** Adds a copy of a graph to another graph, behind one node of it or behind none. */
+  addGraphBehind(into: GraphHandle, after: NodeHandle | undefined, graph: GraphHandle): NodeHandle {
+    const { memory } = this.parts
+    if (after !== undefined) memory.setPointer(8, after)
+    return this.addGraph(into, after === undefined ? 0 : memory.address + 8, after === undefined ? 0 : 1, graph)
   }
 
   /** Adds a copy of a graph to another graph, as a node behind the nodes at the address `after`. */
@@ -93,6 +149,30 @@ export class GraphNodes {
     this.#params.setPointer(NodeParams.GRAPH, graph)
     must.cuGraphAddNode_v2(memory.address, into, after, 0, count, address)
     return memory.pointerAt(0) as NodeHandle
+  }
+
+  /** Adds a conditional node to a graph, behind the nodes at the address `after`. */
+  addConditional(
+    into: number,
+    after: number,
+    count: number,
+    { context, condition, type, size }: NewConditional,
+  ): { readonly node: NodeHandle; readonly bodies: readonly GraphHandle[] } {
+    const { must, memory } = this.parts
+    const params = this.#begin(NodeType.CONDITIONAL)
+    params.uint64[NodeParams.CONDITION / 8] = condition
+    params.uint32[NodeParams.CONDITIONAL_TYPE / 4] = type
+    params.uint32[NodeParams.CONDITIONAL_SIZE / 4] = size
+    params.setPointer(NodeParams.CONDITIONAL_CONTEXT, context)
+    must.cuGraphAddNode_v2(memory.address, into, after, 0, count, params.address)
+    const graphs = new NativeMemory(8 * size)
+    try {
+      own().copy(graphs.address, params.pointerAt(NodeParams.CONDITIONAL_GRAPHS), 8 * size)
+      const bodies = Array.from({ length: size }, (_, index) => graphs.pointerAt(8 * index) as GraphHandle)
+      return { node: memory.pointerAt(0) as NodeHandle, bodies }
+    } finally {
+      graphs.free()
+    }
   }
 
   /** The copy of a graph that such a node has. */

@@ -41,9 +41,14 @@ export class CaptureRules {
       throw cudaError('cuStreamBeginCapture', CUresult.STREAM_CAPTURE_UNSUPPORTED)
     }
     if (stream.capture !== undefined) throw cudaError('cuStreamBeginCapture', CUresult.ILLEGAL_STATE)
-    this.#begun += 1n
-    this.#captures.add(new SimCapture(stream, mode, this.#begun, into))
+    this.#captures.add(new SimCapture(stream, mode, this.newId(), into))
     this.#publish(stream, true)
+  }
+
+  /** The number of a capture, or of a graph that no capture makes: never used twice. */
+  newId(): bigint {
+    this.#begun += 1n
+    return this.#begun
   }
 
   end(stream: SimStream): readonly CapturedNode<SimNodeWork>[] {

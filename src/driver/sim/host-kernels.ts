@@ -9,6 +9,7 @@ import {
   isMemoryArgument,
   type KernelWork,
   type Pointer,
+  type SetConditional,
   type TouchedMemory,
   touching,
 } from '../driver.js'
@@ -32,7 +33,12 @@ interface HostCall {
   readonly run: (bytes: readonly Uint8Array[]) => void
 }
 
-function hostCallOf(host: HostKernel, { kernel, shape, args }: KernelWork, memory: SimMemory): HostCall {
+function hostCallOf(
+  host: HostKernel,
+  { kernel, shape, args }: KernelWork,
+  memory: SimMemory,
+  setConditional: SetConditional,
+): HostCall {
   const pieces: TouchedMemory[] = []
   const names: string[] = []
   const elements: ElementLayout[] = []
@@ -54,6 +60,7 @@ function hostCallOf(host: HostKernel, { kernel, shape, args }: KernelWork, memor
         next += 1
         return bytes[next - 1] ?? new Uint8Array()
       }),
+      setConditional,
     )
   }
   return { pieces, names, elements, run }
@@ -66,8 +73,13 @@ const bytesOf = (pieces: readonly TouchedMemory[], memory: SimMemory): readonly 
   )
 
 /** A launch that runs JavaScript. */
-export function hostWorkOf(host: HostKernel, work: KernelWork, memory: SimMemory): Queued {
-  const { pieces, names, run } = hostCallOf(host, work, memory)
+export function hostWorkOf(
+  host: HostKernel,
+  work: KernelWork,
+  memory: SimMemory,
+  setConditional: SetConditional,
+): Queued {
+  const { pieces, names, run } = hostCallOf(host, work, memory, setConditional)
   const { name } = work.kernel
   const effect = new HostWork(name, undefined, pieces, names, work.comparesAll === true, run, memory)
   return { amount: work.kernel.nanoseconds ?? host.nanoseconds, work: effect }
@@ -81,7 +93,8 @@ const TOLERANCES: { readonly [T in ScalarType]?: number } = { bf16: 1e-2, f16: 1
  * result is called after it, and throws ERR_INVALID_ARG_VALUE where the two differ.
  */
 export function compareWithHost(host: HostKernel, work: KernelWork, memory: SimMemory): () => () => void {
-  const { pieces, names, elements, run } = hostCallOf(host, work, memory)
+  // The code sets the conditions.
+  const { pieces, names, elements, run } = hostCallOf(host, work, memory, () => {})
   return () => {
     const copies = bytesOf(pieces, memory).map((bytes) => bytes.slice())
     run(copies)

@@ -16,6 +16,7 @@ import type {
   LaunchShape,
   PassedType,
   Pointer,
+  SetConditional,
 } from '../driver.js'
 import { checkParameterSizes } from '../kernel-parameters.js'
 import { exactMemory } from './exact-memory.js'
@@ -61,6 +62,7 @@ export interface PtxParts {
   readonly instructions: number
   /** How many cores a long launch uses. */
   readonly cores: number
+  readonly setConditional: SetConditional
 }
 
 /** A module of PTX that is loaded on a device. */
@@ -206,6 +208,7 @@ export class PtxKernel {
     const { choose, instructions: instructionLimit } = this.parts
     const launch = this.module.launch(this.name, configuration, {
       print: (text) => void process.stdout.write(text),
+      setConditional: this.parts.setConditional,
       ...(instructionLimit === 0 ? {} : { instructionLimit }),
       ...(choose === undefined ? {} : { choose }),
       ...(observer === undefined ? { workers: this.#workers } : checks),

@@ -129,6 +129,7 @@ export class SimDriver implements Driver, WorkQueue {
       seed,
       instructions: options.instructions ?? VARIABLES.simInstructions.read(),
       cores: VARIABLES.simCores.read() || availableCores(),
+      setConditional: (condition, value) => this.machine.setCondition(condition, value),
     })
     this.graphs = new SimGraphs(this.machine, this.#captures, this.#registry, this)
     this.libraries = new SimLibraries(this.kernels, this.#registry, this.#captures, this.#waits)

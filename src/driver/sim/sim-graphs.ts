@@ -1,24 +1,36 @@
 /** Graphs of the simulated GPU. */
-import { type CapturedNode, fillOfRowsIsOn } from '../captured-graph.js'
+import { type CapturedNode, fillOfRowsIsOn, notInBody, updatedWhileLaunched } from '../captured-graph.js'
 import { CUresult, cudaError } from '../cuda-results.js'
-import type {
-  CaptureMode,
-  ContextHandle,
-  GraphDriver,
-  GraphExecHandle,
-  GraphHandle,
-  NodeFacts,
-  NodeHandle,
-  NodeKind,
-  NodeWork,
-  QueuedChildGraph,
-  QueuedGraph,
-  QueuedGraphUpload,
-  StreamHandle,
+import {
+  type CaptureMode,
+  type ConditionalPlace,
+  ConditionalType,
+  type ContextHandle,
+  type GraphDriver,
+  type GraphExecHandle,
+  type GraphHandle,
+  type NewConditional,
+  type NodeFacts,
+  type NodeHandle,
+  type NodeKind,
+  type NodeWork,
+  type QueuedChildGraph,
+  type QueuedGraph,
+  type QueuedGraphUpload,
+  type StreamHandle,
 } from '../driver.js'
 import type { CaptureRules } from './capture-rules.js'
+import type { ConditionalWork } from './machine/conditionals.js'
 import type { Machine } from './machine/machine.js'
-import type { SimNodeWork, SimOperation, SimStream } from './machine/machine-state.js'
+import type {
+  SimBody,
+  SimCapture,
+  SimCondition,
+  SimNodeWork,
+  SimOperation,
+  SimPartition,
+  SimStream,
+} from './machine/machine-state.js'
 import { SimOperationKind } from './machine/work.js'
 import { CopyEffect, FillEffect, RowsEffect } from './memory-work.js'
 import type { Registry } from './registry.js'
@@ -27,18 +39,23 @@ import type { Queued, SimMemory } from './sim-memory.js'
 
 type Nodes = readonly CapturedNode<SimNodeWork>[]
 
-interface SimGraph {
+interface SimGraph extends SimBody {
   /** That of its capture. */
   readonly id: bigint
-  readonly nodes: Nodes
+  readonly handle: GraphHandle
+  nodes: Nodes
+  /** The values of its conditions when a launch begins: their handles count from 1. */
+  conditions: readonly number[]
   /** Of the graph, however often a capture has added to it. */
-  readonly life: { ended: boolean }
+  readonly life: { ended: boolean; instances: number }
 }
 
 interface SimGraphExec {
   /** The graph that it was made from, without its nodes: an update lets go of what their work refers to. */
-  readonly origin: { readonly id: bigint; readonly life: { readonly ended: boolean }; readonly nodeCount: number }
+  readonly origin: { readonly id: bigint; readonly life: SimGraph['life']; readonly nodeCount: number }
   nodes: Nodes
+  /** Those that get their values when a launch begins. */
+  conditions: readonly SimCondition[]
   /** The places of nodes that are switched off. */
   readonly off: Set<number>
   /** The end of its latest launch: the next one waits for it. */
@@ -80,18 +97,26 @@ export class SimGraphs implements GraphDriver {
 
   end(handle: StreamHandle): GraphHandle {
     const stream = this.registry.liveStream(handle, 'cuStreamEndCapture')
-    const { into, graphId } = stream.capture ?? { into: undefined, graphId: 0n }
-    const known = into === undefined ? undefined : this.#handleOf(into.id)
-    const life = (known === undefined ? undefined : this.#graphs.get(known)?.life) ?? { ended: false }
+    const { capture } = stream
+    const { into, graphId = 0n, conditions = [] } = capture ?? {}
+    const known = into === undefined ? undefined : this.#graphOf(into.id)
     try {
       const nodes = this.captures.end(stream)
-      const graph = known ?? (this.registry.handles.take('graph') as GraphHandle)
-      this.#graphs.set(graph, { id: graphId, nodes, life })
-      return graph
+      if (known === undefined) return this.#add(graphId, nodes, conditions).handle
+      known.nodes = nodes
+      known.conditions = [...known.conditions, ...conditions]
+      return known.handle
     } catch (error) {
-      if (known !== undefined && stream.capture === undefined) this.destroy(known)
+      if (known !== undefined && stream.capture === undefined) this.destroy(known.handle)
       throw error
     }
+  }
+
+  #add(id: bigint, nodes: Nodes, conditions: readonly number[]): SimGraph {
+    const handle = this.registry.handles.take('graph') as GraphHandle
+    const graph: SimGraph = { id, handle, nodes, conditions, life: { ended: false, instances: 0 } }
+    this.#graphs.set(handle, graph)
+    return graph
   }
 
   addGraph({ stream: handle, graph }: QueuedChildGraph): void {
@@ -99,11 +124,56 @@ export class SimGraphs implements GraphDriver {
     const stream = this.registry.liveStream(handle, call)
     if (stream.capture === undefined) throw cudaError(call, CUresult.ILLEGAL_STATE)
     const { nodes } = this.#graph(graph, call)
+    if (hasConditional(nodes)) throw cudaError(call, CUresult.NOT_SUPPORTED)
     this.captures.add(stream, stream.capture, call, { kind: 'graph', nodes })
   }
 
-  #handleOf(id: bigint): GraphHandle | undefined {
-    for (const [handle, graph] of this.#graphs) if (graph.id === id) return handle
+  createCondition(handle: StreamHandle, _context: ContextHandle, value: number): bigint {
+    const call = 'cuGraphConditionalHandleCreate'
+    const { conditions, into } = this.#captureOf(this.registry.liveStream(handle, call), call)
+    const before = into === undefined ? 0 : (this.#graphOf(into.id)?.conditions.length ?? 0)
+    conditions.push(value)
+    return BigInt(before + conditions.length)
+  }
+
+  addConditional(place: ConditionalPlace, { context, condition, type, size }: NewConditional): readonly GraphHandle[] {
+    const call = 'cuGraphAddNode'
+    const bodies = Array.from({ length: size }, () => this.#add(this.captures.newId(), [], []))
+    const work = { kind: 'conditional', type, condition, context, bodies } as const
+    if ('stream' in place) {
+      const stream = this.registry.liveStream(place.stream, call)
+      const capture = this.#captureOf(stream, call)
+      this.captures.add(stream, capture, call, work)
+    } else {
+      const body = this.#graph(place.body, call)
+      body.nodes = [...body.nodes, { index: body.nodes.length, after: lastNodes(body.nodes), work }]
+    }
+    return bodies.map((body) => body.handle)
+  }
+
+  addToBody(handle: GraphHandle, graph: GraphHandle): void {
+    const body = this.#graph(handle, 'cuGraphAddChildGraphNode')
+    const { nodes } = this.#graph(graph, 'cuGraphAddChildGraphNode')
+    const refused = firstRefused(nodes)
+    if (refused !== undefined) throw notInBody(refused)
+    const all = [...body.nodes]
+    const begin = lastNodes(all)
+    const first = all.length
+    for (const { after, work } of nodes) {
+      const behind = after.length === 0 ? begin : after.flatMap(({ index }) => all[first + index] ?? [])
+      all.push({ index: all.length, after: behind, work })
+    }
+    body.nodes = all
+  }
+
+  #captureOf({ capture }: SimStream, call: string): SimCapture {
+    if (capture === undefined) throw cudaError(call, CUresult.ILLEGAL_STATE)
+    if (capture.invalid) throw cudaError(call, CUresult.STREAM_CAPTURE_INVALIDATED)
+    return capture
+  }
+
+  #graphOf(id: bigint): SimGraph | undefined {
+    for (const graph of this.#graphs.values()) if (graph.id === id) return graph
     return undefined
   }
 
@@ -128,9 +198,14 @@ export class SimGraphs implements GraphDriver {
   leave(): void {}
 
   destroy(graph: GraphHandle): void {
-    this.#graph(graph, 'cuGraphDestroy').life.ended = true
+    const { life, nodes } = this.#graph(graph, 'cuGraphDestroy')
+    life.ended = true
     this.#graphs.delete(graph)
     this.registry.handles.giveBack('graph', graph)
+    for (const { id } of bodiesOf(nodes)) {
+      const body = this.#graphOf(id)
+      if (body !== undefined) this.destroy(body.handle)
+    }
   }
 
   nodeCount(graph: GraphHandle): number {
@@ -145,29 +220,40 @@ export class SimGraphs implements GraphDriver {
       after: after.map((before) => nodeHandle(id, before.index)),
       name: kindOf(work) === 'kernel' && work.kind === 'work' ? (work.work?.name ?? 'busy') : undefined,
       byteLength: work.kind === 'work' ? work.work?.byteLength : undefined,
+      conditional: work.kind === 'conditional' ? this.#factsOf(work) : undefined,
     }))
   }
 
+  #factsOf({ type, bodies }: ConditionalWork): NonNullable<NodeFacts['conditional']> {
+    return { type, bodies: bodies.flatMap(({ id }) => this.#graphOf(id)?.handle ?? []) }
+  }
+
   toDot(graph: GraphHandle): string {
-    const lines = ['digraph {']
-    for (const { index, after, work } of this.#graph(graph, 'cuGraphDebugDotPrint').nodes) {
-      const label = labelOf(work).replaceAll('\\', '\\\\').replaceAll('"', '\\"')
-      lines.push(`  n${index} [label="${index}: ${label}"]`)
-      for (const before of after) lines.push(`  n${before.index} -> n${index}`)
-    }
-    return `${[...lines, '}'].join('\n')}\n`
+    return `${['digraph {', ...linesOf(this.#graph(graph, 'cuGraphDebugDotPrint').nodes), '}'].join('\n')}\n`
   }
 
   instantiate(handle: GraphHandle): GraphExecHandle {
-    const graph = this.#graph(handle, 'cuGraphInstantiate')
-    const exec = this.registry.handles.take('graphExec') as GraphExecHandle
+    const call = 'cuGraphInstantiate'
+    const graph = this.#graph(handle, call)
     const { id, life, nodes } = graph
+    if (life.instances > 0 && hasConditional(nodes)) throw cudaError(call, CUresult.NOT_SUPPORTED)
+    const used = conditionsIn(nodes)
+    if (used.size < graph.conditions.length) throw cudaError(call, CUresult.INVALID_VALUE)
+    const isApart = ({ work }: Nodes[number]): boolean =>
+      work.kind === 'conditional' &&
+      work.bodies.some((body) => !areIn(body.nodes, this.registry.partition(work.context)))
+    if (nodes.some(isApart)) throw cudaError(call, CUresult.INVALID_VALUE)
+    const exec = this.registry.handles.take('graphExec') as GraphExecHandle
     const origin = { id, life, nodeCount: nodes.length }
-    this.#instances.set(exec, { origin, nodes, off: new Set(), last: undefined })
+    const conditions = conditionsOf(graph)
+    this.#instances.set(exec, { origin, nodes: fixed(nodes), conditions, off: new Set(), last: undefined })
+    life.instances += 1
     return exec
   }
 
   destroyExec(exec: GraphExecHandle): void {
+    const instance = this.#instances.get(exec)
+    if (instance !== undefined) instance.origin.life.instances -= 1
     this.#instances.delete(exec)
     this.registry.handles.giveBack('graphExec', exec)
   }
@@ -183,7 +269,7 @@ export class SimGraphs implements GraphDriver {
     const { nodes, off } = instance
     if (off.size > 0 && isOff(instance)) return
     const run = off.size === 0 ? nodes : nodes.map((node) => (off.has(node.index) ? { ...node, work: OFF } : node))
-    instance.last = this.machine.launch(stream, flattened(run), instance.last)
+    instance.last = this.machine.launch(stream, flattened(run), instance.last, instance.conditions)
   }
 
   #toRun(exec: GraphExecHandle, handle: StreamHandle, call: string): { stream: SimStream; instance: SimGraphExec } {
@@ -196,7 +282,9 @@ export class SimGraphs implements GraphDriver {
 
   update(exec: GraphExecHandle, handle: GraphHandle): void {
     const instance = this.#instance(exec, 'cuGraphExecUpdate')
-    const { nodes } = this.#graph(handle, 'cuGraphExecUpdate')
+    const graph = this.#graph(handle, 'cuGraphExecUpdate')
+    const nodes = fixed(graph.nodes)
+    if (hasConditional(instance.nodes) && instance.last?.over === false) throw updatedWhileLaunched()
     const pairs = paired(instance.nodes, nodes)
     if (pairs === undefined) throw cudaError('cuGraphExecUpdate', CUresult.GRAPH_EXEC_UPDATE_FAILURE)
     const updated: CapturedNode<SimNodeWork>[] = []
@@ -205,6 +293,7 @@ export class SimGraphs implements GraphDriver {
       updated.push({ index, after: behind, work: nodes[pairs.get(index) ?? -1]?.work ?? work })
     }
     instance.nodes = updated
+    instance.conditions = conditionsOf(graph)
   }
 
   updateNode(exec: GraphExecHandle, node: NodeHandle, _context: ContextHandle, work: NodeWork): void {
@@ -266,7 +355,89 @@ export class SimGraphs implements GraphDriver {
   }
 }
 
+const TYPE_NAMES: Readonly<Record<ConditionalType, string>> = {
+  [ConditionalType.IF]: 'if',
+  [ConditionalType.WHILE]: 'while',
+  [ConditionalType.SWITCH]: 'switch',
+}
+
 const nodeHandle = (capture: bigint, index: number): NodeHandle => (Number(capture) * MOST_NODES + index) as NodeHandle
+
+/** The conditions of a graph, for an instance of it. */
+const conditionsOf = ({ conditions }: SimGraph): readonly SimCondition[] =>
+  conditions.map((initial, index) => ({ handle: BigInt(index + 1), initial, value: initial }))
+
+/** The conditions that nodes have. */
+const conditionsIn = (nodes: Nodes): ReadonlySet<bigint> =>
+  new Set(
+    nodes.flatMap(({ work }) =>
+      work.kind === 'conditional'
+        ? [work.condition, ...work.bodies.flatMap((body) => [...conditionsIn(body.nodes)])]
+        : [],
+    ),
+  )
+
+/** Are all kernels in this part of a device, or in none? */
+const areIn = (nodes: Nodes, partition: SimPartition | undefined): boolean =>
+  nodes.every(({ work }) => {
+    if (work.kind === 'graph') return areIn(work.nodes, partition)
+    if (work.kind === 'conditional') return work.bodies.every((body) => areIn(body.nodes, partition))
+    return work.kind !== 'work' || work.operation !== SimOperationKind.KERNEL || work.partition === partition
+  })
+
+/** The kind of the first node that no body can have. */
+function firstRefused(nodes: Nodes): NodeKind | undefined {
+  for (const { work } of nodes) {
+    const kind = kindOf(work)
+    if (kind === 'graph') {
+      const refused = work.kind === 'graph' ? firstRefused(work.nodes) : undefined
+      if (refused !== undefined) return refused
+    } else if (kind !== 'kernel' && kind !== 'copy' && kind !== 'fill' && kind !== 'empty') return kind
+  }
+  return undefined
+}
+
+/** Those that no other comes after. */
+function lastNodes(nodes: Nodes): Nodes {
+  const last = new Set(lastOf(nodes))
+  return nodes.filter(({ index }) => last.has(index))
+}
+
+const bodiesOf = (nodes: Nodes): readonly SimBody[] =>
+  nodes.flatMap(({ work }) => (work.kind === 'conditional' ? work.bodies : []))
+
+const hasConditional = (nodes: Nodes): boolean =>
+  nodes.some(({ work }) => work.kind === 'conditional' || (work.kind === 'graph' && hasConditional(work.nodes)))
+
+/** The same nodes, with the bodies as they are now: what is added to those later is not in an instance. */
+function fixed(nodes: Nodes): Nodes {
+  if (!hasConditional(nodes)) return nodes
+  return nodes.map((node) => {
+    const { work } = node
+    if (work.kind !== 'conditional') return node
+    return { ...node, work: { ...work, bodies: work.bodies.map(({ id, nodes }) => ({ id, nodes: fixed(nodes) })) } }
+  })
+}
+
+/** The lines of a graph in Graphviz's language. A body stands in a box. */
+function linesOf(nodes: Nodes, prefix = 'n'): readonly string[] {
+  return nodes.flatMap(({ index, after, work }) => {
+    const label = labelOf(work).replaceAll('\\', '\\\\').replaceAll('"', '\\"')
+    const name = `${prefix}${index}`
+    const lines = [
+      `  ${name} [label="${index}: ${label}"]`,
+      ...after.map((one) => `  ${prefix}${one.index} -> ${name}`),
+    ]
+    if (work.kind !== 'conditional') return lines
+    const boxes = work.bodies.map((body, which) => [
+      `  subgraph cluster_${name}_${which} {`,
+      `  label="body ${which} of ${index}"`,
+      ...linesOf(body.nodes, `${name}_${which}_`),
+      '  }',
+    ])
+    return [...lines, ...boxes.flat()]
+  })
+}
 
 /** Has a launch nothing to do? */
 const isEmpty = (nodes: Nodes): boolean =>
@@ -278,7 +449,7 @@ const isOff = ({ nodes, off }: SimGraphExec): boolean =>
 
 /** The same with the nodes of graphs within it in their place, each graph between two that do nothing. */
 function flattened(nodes: Nodes): Nodes {
-  if (nodes.every(({ work }) => work.kind !== 'graph')) return nodes
+  if (nodes.every(({ work }) => work.kind !== 'graph' && work.kind !== 'conditional')) return nodes
   const all: CapturedNode<SimNodeWork>[] = []
   const put = (after: Nodes, work: SimNodeWork): CapturedNode<SimNodeWork> => {
     const node = { index: all.length, after, work }
@@ -289,7 +460,12 @@ function flattened(nodes: Nodes): Nodes {
     const ends: CapturedNode<SimNodeWork>[] = []
     for (const { after, work } of graph) {
       const behind = after.length === 0 ? roots : after.flatMap(({ index }) => ends[index] ?? [])
-      ends.push(work.kind === 'graph' ? put(putAll(work.nodes, [put(behind, OFF)]), OFF) : put(behind, work))
+      if (work.kind === 'graph') ends.push(put(putAll(work.nodes, [put(behind, OFF)]), OFF))
+      else if (work.kind !== 'conditional') ends.push(put(behind, work))
+      else {
+        const bodies = work.bodies.map((body) => ({ ...body, nodes: flattened(body.nodes) }))
+        ends.push(put(behind, { ...work, bodies }))
+      }
     }
     return ends.length === 0 ? roots : ends
   }
@@ -331,12 +507,18 @@ function lastOf(nodes: Nodes): readonly number[] {
 
 function isSameKind(work: SimNodeWork, other: SimNodeWork): boolean {
   if (work.kind === 'graph') return other.kind === 'graph' && paired(work.nodes, other.nodes) !== undefined
+  if (work.kind === 'conditional') {
+    if (other.kind !== 'conditional' || work.type !== other.type) return false
+    if (work.bodies.length !== other.bodies.length) return false
+    return work.bodies.every((body, index) => paired(body.nodes, other.bodies[index]?.nodes ?? []) !== undefined)
+  }
   return labelOf(work) === labelOf(other) && placeOf(work) === placeOf(other)
 }
 
 function labelOf(work: SimNodeWork): string {
   // A copy within the host is a host function, and may become another one.
   if (kindOf(work) === 'hostFunction') return 'host'
+  if (work.kind === 'conditional') return TYPE_NAMES[work.type]
   return work.kind === 'work' ? (work.work?.shape ?? work.call) : work.kind
 }
 

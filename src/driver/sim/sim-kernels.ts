@@ -22,6 +22,7 @@ import type {
   PassedType,
   Pointer,
   QueuedKernel,
+  SetConditional,
 } from '../driver.js'
 import type { CaptureRules } from './capture-rules.js'
 import { CALL, HostWork, hostWorkOf } from './host-kernels.js'
@@ -64,7 +65,12 @@ export class SimKernels implements KernelDriver {
     private readonly registry: Registry,
     private readonly captures: CaptureRules,
     private readonly waits: HostWaits,
-    private readonly options: { readonly seed: number; readonly instructions: number; readonly cores: number },
+    private readonly options: {
+      readonly seed: number
+      readonly instructions: number
+      readonly cores: number
+      readonly setConditional: SetConditional
+    },
   ) {
     const { seed } = options
     const random = new Random(seed)
@@ -175,12 +181,13 @@ export class SimKernels implements KernelDriver {
       choose: this.#choose,
       instructions: this.options.instructions,
       cores: this.options.cores,
+      setConditional: this.options.setConditional,
     })
   }
 
   #workOf(work: KernelWork, { code, types }: LoadedKernel, partition: SimPartition | undefined): Queued {
     if ('facts' in code) return code.queued(work, types, partition?.multiprocessors)
-    return hostWorkOf(code, work, this.memory)
+    return hostWorkOf(code, work, this.memory, this.options.setConditional)
   }
 
   #loaded(module: ModuleHandle, call: string): LoadedModule {

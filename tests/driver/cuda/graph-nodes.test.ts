@@ -31,6 +31,11 @@ const FIELDS: Readonly<Record<Exclude<keyof typeof NodeParams, 'SIZE'>, string>>
   MEM_OP_CONTEXT: 'memOp.ctx',
   MEM_OP_COUNT: 'memOp.count',
   MEM_OP_ARRAY: 'memOp.paramArray',
+  CONDITION: 'conditional.handle',
+  CONDITIONAL_TYPE: 'conditional.type',
+  CONDITIONAL_SIZE: 'conditional.size',
+  CONDITIONAL_GRAPHS: 'conditional.phGraph_out',
+  CONDITIONAL_CONTEXT: 'conditional.ctx',
 }
 /** The words of a CUDA_MEMCPY3D that a copy of bytes has, as another test reads them back. */
 const COPY_FIELDS: Readonly<Record<string, number>> = {

@@ -64,6 +64,8 @@ export const SIGNATURES = {
   cuGraphGetNodes: 'CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes',
   cuGraphAddNode_v2:
     'CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams',
+  cuGraphConditionalHandleCreate:
+    'CUgraphConditionalHandle *pHandle_out, CUgraph hGraph, CUcontext ctx, unsigned int defaultLaunchValue, unsigned int flags',
   cuGraphNodeSetParams: 'CUgraphNode hNode, CUgraphNodeParams *nodeParams',
   cuGraphNodeGetParams: 'CUgraphNode hNode, CUgraphNodeParams *nodeParams',
   cuGraphChildGraphNodeGetGraph: 'CUgraphNode hNode, CUgraph *phGraph',

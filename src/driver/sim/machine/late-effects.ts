@@ -331,9 +331,13 @@ const owing = (operation: SimOperation): readonly SimOperation[] =>
 /** Of operations without time only frees have an effect. */
 const freesMemory = ({ kind }: SimOperation): boolean => kind === SimOperationKind.INSTANT
 
-/** The stream stands here until the host has done something, or does not come past it. */
+/** The stream stands here until the host has done something, does not come past it, or it is not known yet what comes next. */
 const isHeldUp = ({ kind, fails }: SimOperation): boolean =>
-  fails !== 0 || kind === SimOperationKind.HOST || isLatch(kind) || kind === SimOperationKind.FAULT
+  fails !== 0 ||
+  kind === SimOperationKind.HOST ||
+  isLatch(kind) ||
+  kind === SimOperationKind.FAULT ||
+  kind === SimOperationKind.CONDITIONAL
 
 /** Those of these operations, and of all before them, that owe an effect, in order; none where one is refused. */
 function owedBefore(

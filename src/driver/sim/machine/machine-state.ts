@@ -8,6 +8,7 @@ import { CapturedGraph, type CapturedNode } from '../../captured-graph.js'
 import { cudaError } from '../../cuda-results.js'
 import {
   type CaptureMode,
+  type ConditionalType,
   type ContextHandle,
   defaultStream,
   type EventHandle,
@@ -211,6 +212,12 @@ export class SimOperation implements Listed<SimOperation> {
   observed = -1
   /** Of a latch, for warnings: where it was made. */
   declare site: string | undefined
+  /** Of a conditional node: gives what comes next, and undefined when it is over. */
+  declare decide: Decide | undefined
+  /** Those of the instance that it is launched from. */
+  declare conditions: readonly SimCondition[] | undefined
+  /** For the operations that it adds; undefined where they may have any. */
+  declare numbers: Numbers | undefined
 
   static {
     // Few operations have one: the others inherit the default from the prototype.
@@ -219,6 +226,9 @@ export class SimOperation implements Listed<SimOperation> {
       settle: undefined,
       publish: undefined,
       site: undefined,
+      decide: undefined,
+      conditions: undefined,
+      numbers: undefined,
       partition: undefined,
       fails: 0,
     }
@@ -346,6 +356,14 @@ export class SimOperation implements Listed<SimOperation> {
     return later.found
   }
 
+  /** One that was ready is blocked again, until these are over. */
+  blockAgain(predecessors: readonly SimOperation[]): void {
+    this.#state = BLOCKED
+    // What came before has its effects, which were needed to decide.
+    if (!this.remembers) this.after = NONE
+    for (const predecessor of predecessors) this.waitFor(predecessor)
+  }
+
   /** Marks it ready if nothing blocks it. True once only. */
   becomeReady(): boolean {
     if (this.#blockers > 0 || this.#state !== BLOCKED) return false
@@ -412,6 +430,30 @@ function thatOwe(operations: readonly SimOperation[]): readonly SimOperation[] {
   return [...latest.values()]
 }
 
+/** Numbers of operations that are left. */
+export interface Numbers {
+  next: number
+  readonly last: number
+}
+
+/** What a conditional node does next. */
+export interface Decision {
+  readonly nodes: readonly CapturedNode<SimNodeWork>[]
+  /** It decides once more when they are over. */
+  readonly again: boolean
+}
+
+export type Decide = () => Decision | undefined
+
+/** A value by which a conditional node decides, in one instance of a graph. */
+export interface SimCondition {
+  /** Its number among those of the graph, from 1. */
+  readonly handle: bigint
+  /** What it is when a launch begins. */
+  readonly initial: number
+  value: number
+}
+
 /** The work of a node, done each time that the graph is launched. */
 export type SimNodeWork =
   | {
@@ -431,7 +473,23 @@ export type SimNodeWork =
   | { readonly kind: 'empty' }
   /** Another graph, as it was then. */
   | { readonly kind: 'graph'; readonly nodes: readonly CapturedNode<SimNodeWork>[] }
+  | {
+      readonly kind: 'conditional'
+      readonly type: ConditionalType
+      /** The handle. */
+      readonly condition: bigint
+      /** Kernels of the bodies have to be in the same. */
+      readonly context: ContextHandle
+      readonly bodies: readonly SimBody[]
+    }
   | { readonly kind: 'eventRecord' | 'eventWait'; readonly event: SimEvent }
+
+/** The body of a conditional node. In a graph it may grow. */
+export interface SimBody {
+  /** That of its graph. */
+  readonly id: bigint
+  readonly nodes: readonly CapturedNode<SimNodeWork>[]
+}
 
 /** A graph that is there already. */
 export interface CapturedInto {
@@ -444,6 +502,8 @@ export interface CapturedInto {
 export class SimCapture extends CapturedGraph<SimStream, SimEvent, SimNodeWork> {
   /** A mistake has invalidated it: it can only be ended. */
   invalid = false
+  /** The values of the conditions that were made for its graph when a launch begins. */
+  readonly conditions: number[] = []
 
   constructor(
     origin: SimStream,

@@ -10,11 +10,16 @@ import type { CapturedNode } from '../../captured-graph.js'
 import type { HostFunction, Settle } from '../../driver.js'
 import type { Turn, WorkWords } from '../shared/object-words.js'
 import { OtherMachines } from '../shared/process-words.js'
+import { decisionsOf, strangeCondition, TIME_TO_DECIDE } from './conditionals.js'
 import type { FaultPlan } from './fault-plan.js'
 import { LateEffects } from './late-effects.js'
 import { LiveOperations } from './live-operations.js'
 import {
+  type Decide,
+  type Decision,
+  type Numbers,
   type SharedPart,
+  type SimCondition,
   type SimDevice,
   type SimEvent,
   type SimNodeWork,
@@ -32,6 +37,8 @@ export interface Observer {
   started(operation: SimOperation, time: number): void
   /** It is done at `operation.time`, or dropped. */
   ended(operation: SimOperation): void
+  /** A conditional node has added it. */
+  added(operation: SimOperation, by: SimOperation): void
 }
 
 export class Machine implements Steps {
@@ -73,6 +80,10 @@ export class Machine implements Steps {
   readonly #opened = new WeakSet<SimOperation>()
   /** The operations whose host functions run now, the innermost last. */
   readonly #running: SimOperation[] = []
+  /** The fault of the operation whose effect is under way, or was. */
+  #strange: LaunchFault | undefined
+  /** Those of the operation whose effect is under way. */
+  #conditions: readonly SimCondition[] | undefined
   /** Callbacks dropped by a fault that have still to be told of it. */
   #toTell: SimOperation[] = []
 
@@ -116,26 +127,22 @@ export class Machine implements Steps {
 
   /**
    * Queues a graph: each node comes after those it was captured after, and all of them after the work of the stream and
-   * after `before`, the earlier launch of the same instance. Returns the end of it.
+   * after `before`, the earlier launch of the same instance. Its conditions get their values when that is over. Returns the end of it.
    */
   launch(
     stream: SimStream,
     nodes: readonly CapturedNode<SimNodeWork>[],
     before: SimOperation | undefined,
+    conditions: readonly SimCondition[] = NO_CONDITIONS,
   ): SimOperation {
     const operations: SimOperation[] = []
     const end = this.#change(() => {
       const begin = this.#operation(SimOperationKind.INSTANT, stream, 0)
       this.#append(begin, before === undefined ? NOTHING : [before])
-      for (const { after, work } of nodes) {
-        const operation = this.#operationOf(work, stream)
-        operation.waitFor(begin)
-        for (const node of after) operation.waitFor(operations[node.index])
-        if (work.kind === 'eventWait') operation.waitFor(recordAmong(operations, work.event) ?? work.event.record)
-        if (work.kind === 'eventRecord') operation.records = work.event
-        operations.push(operation)
-        this.observer?.queued(operation)
-      }
+      if (conditions.length > 0) operations.push(this.#beginning(begin, conditions))
+      const [first = begin] = operations
+      operations.push(...this.#operationsOf(nodes, stream, [first], conditions))
+      for (const operation of operations) this.observer?.queued(operation)
       const last = this.#operation(SimOperationKind.INSTANT, stream, 0)
       this.#append(last, operations)
       this.onWork()
@@ -144,6 +151,72 @@ export class Machine implements Steps {
     })
     if (this.#explores) for (const operation of operations) this.scheduler.handedOver(operation)
     return end
+  }
+
+  /** The operation in which a launch begins whose conditions get their values. */
+  #beginning(after: SimOperation, conditions: readonly SimCondition[]): SimOperation {
+    const operation = this.#operation(SimOperationKind.CONDITIONAL, after.stream, 0)
+    operation.inStream = false
+    operation.waitFor(after)
+    operation.decide = () => {
+      for (const condition of conditions) condition.value = condition.initial
+      return undefined
+    }
+    return operation
+  }
+
+  /** The operations of nodes, each of which comes after those of its own, and all after these. */
+  #operationsOf(
+    nodes: readonly CapturedNode<SimNodeWork>[],
+    stream: SimStream,
+    before: readonly SimOperation[],
+    conditions: readonly SimCondition[],
+    numbers?: Numbers,
+  ): readonly SimOperation[] {
+    const operations: SimOperation[] = []
+    for (const { after, work } of nodes) {
+      const operation = this.#operationOf(work, stream, conditions, numbers)
+      if (conditions.length > 0) operation.conditions = conditions
+      for (const one of before) operation.waitFor(one)
+      for (const node of after) operation.waitFor(operations[node.index])
+      if (work.kind === 'eventWait') operation.waitFor(recordAmong(operations, work.event) ?? work.event.record)
+      if (work.kind === 'eventRecord') operation.records = work.event
+      operations.push(operation)
+    }
+    return operations
+  }
+
+  /** A conditional node decides, by what all that comes before it has done. False where nothing comes next. */
+  #decides(operation: SimOperation): boolean {
+    const { decide, stream, conditions = NO_CONDITIONS } = operation
+    if (decide === undefined) return false
+    this.#late?.demand(operation)
+    if (stream.device.fault !== 0) return false
+    const decision = this.#decisionOf(decide)
+    if (decision === undefined) return false
+    if (!decision.again) operation.decide = undefined
+    const added = this.#operationsOf(decision.nodes, stream, operation.after, conditions, operation.numbers)
+    if (added.length === 0) {
+      if (decision.again) this.scheduler.ready(operation)
+      return decision.again
+    }
+    operation.blockAgain(added)
+    for (const one of added) {
+      this.observer?.added(one, operation)
+      this.#list(one)
+    }
+    for (const one of added) this.#start(one)
+    return true
+  }
+
+  #decisionOf(decide: Decide): Decision | undefined {
+    try {
+      return decide()
+    } catch (error) {
+      if (!(error instanceof LaunchFault)) throw error
+      this.#lose(error)
+      return undefined
+    }
   }
 
   /** An operation in no stream that is done when all of these are. */
@@ -331,6 +404,14 @@ export class Machine implements Steps {
     })
   }
 
+  /** The kernel whose effect is under way sets a condition of the instance that it is launched from. */
+  setCondition(handle: bigint, value: number): void {
+    const condition = this.#conditions?.find((each) => each.handle === handle)
+    if (condition !== undefined) condition.value = value >>> 0
+    // Not thrown, since JavaScript could catch it.
+    else this.#strange ??= strangeCondition(handle, this.#conditions !== undefined)
+  }
+
   started(operation: SimOperation, time: number): void {
     this.observer?.started(operation, time)
   }
@@ -406,8 +487,8 @@ export class Machine implements Steps {
 
   end(operation: SimOperation): void {
     this.#change(() => {
-      if (operation.fails === 0) this.#end(operation)
-      else this.break(operation.fails, operation)
+      if (operation.fails !== 0) this.break(operation.fails, operation)
+      else if (!this.#decides(operation)) this.#end(operation)
     })
     this.passValues()
   }
@@ -565,11 +646,20 @@ export class Machine implements Steps {
   }
 
   /** The operation of a node, in this launch of its graph. */
-  #operationOf(work: SimNodeWork, stream: SimStream): SimOperation {
+  #operationOf(
+    work: SimNodeWork,
+    stream: SimStream,
+    conditions: readonly SimCondition[],
+    numbers: Numbers | undefined,
+  ): SimOperation {
     let operation: SimOperation
     if (work.kind === 'work') {
-      operation = this.#operation(work.operation, stream, work.amount, work.work, work.fails)
+      operation = this.#operation(work.operation, stream, work.amount, work.work, work.fails, numbers)
       if (operation.partition !== work.partition) operation.partition = work.partition
+    } else if (work.kind === 'conditional') {
+      operation = this.#operation(SimOperationKind.CONDITIONAL, stream, TIME_TO_DECIDE, undefined, 0, numbers)
+      operation.decide = decisionsOf(work, conditions)
+      operation.numbers = numbers ?? this.#reserved()
     } else {
       operation = this.#operation(work.kind === 'host' ? SimOperationKind.HOST : SimOperationKind.INSTANT, stream, 0)
       if (work.kind === 'host') operation.host = work.host
@@ -578,10 +668,33 @@ export class Machine implements Steps {
     return operation
   }
 
-  #operation(kind: SimOperationKind, stream: SimStream, amount: number, work?: Work, fails = 0): SimOperation {
+  /** An exploration knows operations by their numbers: those that a conditional node adds have the same in each order. */
+  #reserved(): Numbers | undefined {
+    if (!this.#explores) return undefined
+    const next = this.#sequence + 1
+    this.#sequence += NUMBERS_OF_CONDITIONAL
+    return { next, last: this.#sequence }
+  }
+
+  #nextSequence(numbers: Numbers | undefined): number {
+    if (numbers !== undefined && numbers.next <= numbers.last) {
+      numbers.next += 1
+      return numbers.next - 1
+    }
     this.#sequence += 1
     if (!this.others.isEmpty) this.others.publishLatest(this.#sequence)
-    const operation = new SimOperation(kind, stream, this.#sequence, amount, this.#explores)
+    return this.#sequence
+  }
+
+  #operation(
+    kind: SimOperationKind,
+    stream: SimStream,
+    amount: number,
+    work?: Work,
+    fails = 0,
+    numbers?: Numbers,
+  ): SimOperation {
+    const operation = new SimOperation(kind, stream, this.#nextSequence(numbers), amount, this.#explores)
     operation.work = work
     if (stream.partition !== undefined) operation.partition = stream.partition
     const failsIn = fails === 0 && !this.faults.empty ? this.faults.ofOperation(operation) : fails
@@ -645,10 +758,11 @@ export class Machine implements Steps {
     this.observer?.started(operation, this.scheduler.now)
   }
 
-  /** Operations that take no time, latches that were opened before, and host functions that have run. */
+  /** Operations that take no time, latches that were opened before, host functions that have run, and what has decided. */
   #endsAtOnce(operation: SimOperation): boolean {
     const { kind, work, host } = operation
     if (kind === SimOperationKind.INSTANT) return !(work !== undefined && this.#explores)
+    if (kind === SimOperationKind.CONDITIONAL) return operation.decide === undefined
     return kind === SimOperationKind.HOST ? host === undefined : isLatch(kind) && this.#opened.has(operation)
   }
 
@@ -710,12 +824,18 @@ export class Machine implements Steps {
   #effect(operation: SimOperation): void {
     const { work } = operation
     if (work === undefined || operation.hadEffect) return
+    const before = this.#conditions
+    this.#conditions = operation.conditions
     try {
       work.effect()
     } catch (error) {
       if (error instanceof LaunchFault) this.#lose(error)
       else throwUncaught(error)
+    } finally {
+      this.#conditions = before
     }
+    if (this.#strange !== undefined) this.#lose(this.#strange)
+    this.#strange = undefined
     operation.effectIsDone()
     operation.stream.device.forgetDestroyed(operation.stream)
   }
@@ -775,6 +895,9 @@ export class Machine implements Steps {
 }
 
 const NOTHING: readonly SimOperation[] = []
+const NO_CONDITIONS: readonly SimCondition[] = []
+/** Kept for the operations that a conditional node adds, where operations are known by their numbers. */
+const NUMBERS_OF_CONDITIONAL = 100_000
 
 /** Do other threads count it as this thread's work of a stream? */
 const isSharedWork = ({ inStream, stream, work }: SimOperation): boolean =>

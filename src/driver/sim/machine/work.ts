@@ -15,6 +15,8 @@ export const SimOperationKind = {
   COPY: 5,
   /** A latch that a promise opens. */
   PROMISE: 6,
+  /** Decides, a moment after it is ready, which operations come next, and is over when it has none left. */
+  CONDITIONAL: 7,
 } as const
 /** Does it stand until it is opened? */
 export const isLatch = (kind: number): boolean => kind === SimOperationKind.LATCH || kind === SimOperationKind.PROMISE
