@@ -62,9 +62,12 @@ export class Durations {
     this.#row = NO_ROW
   }
 
-  /** Begins another table where this one is full. Not during a capture. */
+  get isFull(): boolean {
+    return this.#latest.writer.table.length >= ROWS
+  }
+
+  /** Begins another table, as this one is full. Not during a capture. */
   renew(): void {
-    if (this.#latest.writer.table.length < ROWS) return
     this.#waiting.push(this.#latest)
     this.#latest.writer.meter.stop()
     this.timing.restart()

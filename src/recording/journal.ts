@@ -11,6 +11,8 @@ const BUFFER = 65_536
 const MOST_DEFINITIONS = 32_768
 const MOST_STACKS = 4096
 
+/** Less time of its own than this is not written. */
+const LEAST_OWN = 1000
 /** Frames of this library between the program's call and the place where the stack is taken, and of the program. */
 const FRAMES = 20
 /** Each definition has its first stacks taken, and then one of so many. */
@@ -49,11 +51,15 @@ export class Journal {
   /** When the latest call ended. */
   #last = 0
   #failed = false
+  /** Nanoseconds that the recorder itself has taken since the latest call ended. */
+  #own = 0
 
   /** @throws {Error} of the file system, if the file cannot be made */
   constructor(
     readonly path: string,
     private readonly header: Header,
+    /** Nanoseconds, by a clock that goes on while the recorder works. */
+    private readonly clock: () => number,
   ) {
     this.#file = process.getBuiltinModule('node:fs').openSync(path, 'w')
     this.#line(header)
@@ -75,17 +81,28 @@ export class Journal {
    * lines that led to it are of interest.
    */
   call(call: RecordedCall, began: number, ended: number, more?: Particulars, stacked = true): number {
+    const started = this.clock()
     const definition = this.#definition(call)
     const stack = stacked ? this.#stackOf(definition, call) : 0
     const gap = Math.max(0, Math.round(began - this.#last))
     const length = Math.max(0, Math.round(ended - began))
     // In whole nanoseconds, so that the times of a reader, which adds them up, are these.
     this.#last += gap + length
-    if (more !== undefined) this.#add(`[${definition.number},${gap},${length},${stack},${JSON.stringify(more)}]\n`)
+    const own = Math.min(gap, Math.round(this.#own))
+    const rest = own < LEAST_OWN ? more : { ...more, own }
+    if (rest !== undefined) this.#add(`[${definition.number},${gap},${length},${stack},${JSON.stringify(rest)}]\n`)
     else if (stack !== 0) this.#add(`[${definition.number},${gap},${length},${stack}]\n`)
     else this.#add(`[${definition.number},${gap},${length}]\n`)
     this.#calls += 1
+    this.#own = this.clock() - started
     return this.#calls - 1
+  }
+
+  /** Does something of the recorder, whose time is not the program's. */
+  aside(work: () => void): void {
+    const started = this.clock()
+    work()
+    this.#own += this.clock() - started
   }
 
   object(line: Exclude<ObjectLine, RecordedCall>): void {

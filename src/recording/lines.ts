@@ -50,9 +50,17 @@ export type RecordedWork =
       readonly grid: readonly [number, number, number]
       readonly block: readonly [number, number, number]
       readonly sharedMemory: number
+      /** Blocks of it that a multiprocessor runs at one time, where the GPU says so. */
+      readonly blocksAtOnce?: number
       readonly memory: readonly TouchedMemory[]
     }
-  | ({ readonly kind: 'copy'; readonly stream: number; readonly name: QueuedCopy['name'] } & CopiedBytes)
+  | ({
+      readonly kind: 'copy'
+      readonly stream: number
+      readonly name: QueuedCopy['name']
+      /** The copy engine that it takes; undefined for a copy within a device, or within the host. */
+      readonly engine?: 'toDevice' | 'toHost'
+    } & CopiedBytes)
   | { readonly kind: 'copies'; readonly stream: number; readonly copies: readonly CopiedBytes[] }
   | {
       readonly kind: 'fill'
@@ -167,6 +175,8 @@ export interface Particulars {
   readonly mistakes?: readonly RecordedMistake[]
   /** The call threw, or the promise was rejected. */
   readonly failed?: true
+  /** Nanoseconds of the gap before this call in which the recorder worked, if they are many. */
+  readonly own?: number
 }
 
 /** A call: the number of its definition, nanoseconds since the call before it ended, how long it took, its stack, the rest. */

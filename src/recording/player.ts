@@ -39,11 +39,16 @@ export interface Followed {
   ran?(call: number, start: number, end: number): void
 }
 
+const NONE: ReadonlySet<number> = new Set()
+
 export class Player implements Rest {
   current = NO_CALL
+  /** The time that the recording has come to. */
+  now = 0
   readonly answers: RecordedAnswers
   readonly #driver: WrappableDriver
   readonly #followed: Followed
+  #skipped = NONE
 
   /** `make` makes the interceptor, which knows by the player which call is played. */
   constructor(
@@ -63,8 +68,9 @@ export class Player implements Rest {
     this.#followed = followed
   }
 
-  /** Plays all of it. */
-  async play(): Promise<void> {
+  /** Plays all of it, but for waits of these numbers. */
+  async play(skipped: ReadonlySet<number> = NONE): Promise<void> {
+    this.#skipped = skipped
     for (let entry = this.reader.next(); entry !== undefined; entry = this.reader.next()) {
       if (entry.what === 'call' && entry.call.call === 'turn') await nextTurn()
       else this.#play(entry)
@@ -76,6 +82,7 @@ export class Player implements Rest {
     for (let entry = this.reader.next(); entry !== undefined; entry = this.reader.next()) {
       if (entry.what === 'call' && entry.call.call === 'return') {
         this.current = outer
+        this.now = entry.ended
         if (entry.more.failed === true) throw new RecordedFailure()
         return
       }
@@ -94,8 +101,10 @@ export class Player implements Rest {
       if (facts.given) this.#driver.streamNames.set(canonicalStream(stream), { id: BigInt(facts.id), name: facts.name })
     } else if (entry.what === 'call') {
       this.current = entry
+      this.now = entry.began
       try {
-        this.#call(entry.call, entry.more)
+        if (this.#skipped.has(entry.number)) this.#skip(entry.call)
+        else this.#call(entry.call, entry.more)
       } catch (error) {
         // The program's call threw then, and so does the one that is played.
         if (!(error instanceof RecordedFailure)) throw error
@@ -266,6 +275,12 @@ export class Player implements Rest {
     }
   }
 
+  /** What happens during a wait happens without it, too. A promise is made, and does not settle. */
+  #skip(call: RecordedCall): void {
+    if (call.call.startsWith('synchronize') || call.call === 'drain') this.playUntilReturn()
+    else if (call.call.endsWith('Finished')) this.#call(call, {})
+  }
+
   #runHostFunction({ op = -1, failed }: Particulars): void {
     const work = this.answers.queued.get(op)
     // What is inside is played all the same, if it was queued before the recording began.
@@ -282,7 +297,7 @@ export class Player implements Rest {
   #settle(how: 'settled' | 'cancelled', { op = -1, failed }: Particulars): void {
     const settle = this.answers.promises.get(op)
     this.answers.promises.delete(op)
-    if (how === 'settled') settle?.(failed === true ? new RecordedFailure() : undefined)
+    if (how === 'settled' && !this.#skipped.has(op)) settle?.(failed === true ? new RecordedFailure() : undefined)
   }
 
   #release({ op = -1 }: Particulars): void {

@@ -36,7 +36,7 @@ const THREADS_OF_MULTIPROCESSOR = 39
 
 let isRecorder: (value: unknown) => value is Recorder
 /** Makes the recorder of a driver, for the environment variable. */
-export let recorderOf: (driver: WrappableDriver, path: string, stacks: Header['stacks']) => Recorder
+export let recorderOf: (driver: WrappableDriver, path: string, stacks: Header['stacks'], device?: number) => Recorder
 
 /** Lets only this file make recorders. */
 class Start {
@@ -44,6 +44,8 @@ class Start {
     readonly driver: WrappableDriver,
     readonly path: string,
     readonly stacks: Header['stacks'],
+    /** One that will be used, so that its clock is prepared now. */
+    readonly device: number | undefined,
   ) {}
 }
 
@@ -93,10 +95,10 @@ export class Recorder {
   /** Use `Recorder.start()`. */
   private constructor(start: Start) {
     if (!(start instanceof Start)) throw invalidType('Recorder', 'obtained from Recorder.start(path, options)', start)
-    const { driver, path, stacks } = start
+    const { driver, path, stacks, device } = start
     this.path = path
-    const journal = new Journal(path, headerOf(driver, stacks))
-    const timing = driver.wrap((inner) => new TimelineInterceptor(inner, undefined))
+    const journal = new Journal(path, headerOf(driver, stacks), clockOf(driver))
+    const timing = driver.wrap((inner) => new TimelineInterceptor(inner, device))
     const { wrapper, unwrap } = driver.wrap((inner) => new RecordingInterceptor(inner, timing.wrapper, journal))
     const endLooks = every(WRITE_EVERY, () => wrapper.look())
     this.#journal = journal
@@ -121,7 +123,8 @@ export class Recorder {
     if (typeof path !== 'string') throw invalidType('path', 'a text', path)
     const given: Given<RecorderOptions, 'device' | 'stacks'> = readOptions(options, ['device', 'stacks'])
     const stacks = checkChoice(given.stacks ?? 'sampled', 'options.stacks', STACK_MODES)
-    return recorderOf(driverOf(resolveDevice(given.device)), path, stacks)
+    const device = resolveDevice(given.device)
+    return recorderOf(driverOf(device), path, stacks, device.ordinal)
   }
 
   /**
@@ -156,10 +159,14 @@ export class Recorder {
   }
 
   static {
-    recorderOf = (driver, path, stacks) => new Recorder(new Start(driver, path, stacks))
+    recorderOf = (driver, path, stacks, device) => new Recorder(new Start(driver, path, stacks, device))
     isRecorder = (value): value is Recorder => typeof value === 'object' && value !== null && #journal in value
   }
 }
+
+/** Virtual time does not pass while the recorder works. */
+const clockOf = ({ name }: WrappableDriver): (() => number) =>
+  name === 'sim' ? () => 0 : () => performance.now() * 1e6
 
 function headerOf(driver: WrappableDriver, stacks: Header['stacks']): Header {
   const ordinals = Array.from({ length: driver.deviceCount() }, (_, ordinal) => ordinal)

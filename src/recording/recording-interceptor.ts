@@ -8,8 +8,10 @@ import type {
   ExternalFlag,
   GraphDriver,
   InternalEvent,
+  KernelHandle,
   LaunchObserver,
   MemoryDriver,
+  Pointer,
   QueuedHostFunction,
   QueuedKernel,
   QueuedPromiseWait,
@@ -26,7 +28,7 @@ import type { TimelineInterceptor } from '../timeline/timeline-interceptor.js'
 import type { StreamTrack } from '../timeline/tracks.js'
 import { Durations } from './durations.js'
 import type { Journal } from './journal.js'
-import type { Particulars, RecordedCall } from './lines.js'
+import type { Particulars, RecordedCall, RecordedWork } from './lines.js'
 import { recorded, recordedNode } from './recorded-work.js'
 
 /** So many calls are between two looks at which operations have ended. */
@@ -34,6 +36,7 @@ const CALLS_PER_LOOK = 4096
 /** Words that streams wait for are followed, the latest so many. */
 const MOST_WORDS = 256
 const WORD = 8
+const MOST_SHAPES = 4096
 
 export class RecordingInterceptor implements Interceptor {
   readonly durations: Durations
@@ -45,6 +48,10 @@ export class RecordingInterceptor implements Interceptor {
   readonly #pinned = new Map<number, WeakRef<ArrayBuffer | Uint8Array>>()
   /** What words were when they were written last, by their addresses. */
   readonly #words = new Map<number, string>()
+  /** By kernel and shape of a launch. */
+  readonly #blocksAtOnce = new Map<string, number>()
+  /** Is memory the host's? */
+  readonly #places = new Map<Pointer, boolean>()
   #nextLook = CALLS_PER_LOOK
   #turn: Turn | undefined
 
@@ -57,7 +64,7 @@ export class RecordingInterceptor implements Interceptor {
   }
 
   queue(work: QueuedWork): void {
-    if (this.#captures === 0) this.durations.renew()
+    if (this.#captures === 0 && this.durations.isFull) this.journal.aside(() => this.durations.renew())
     const handle = work.kind === 'library' ? work.calls[0]?.stream : work.stream
     if (handle !== undefined) this.#isUsed(handle)
     if (work.kind === 'library') for (const { stream } of work.calls) this.#isUsed(stream)
@@ -70,15 +77,15 @@ export class RecordingInterceptor implements Interceptor {
     const began = this.durations.now()
     this.next.queue(watched.work)
     const ended = this.durations.now()
-    if (work.kind === 'allocate' && watched.work.kind === 'allocate') work.pointer = watched.work.pointer
+    if (work.kind === 'free' && this.#places.size > 0) this.#places.clear()
     const more = this.#captured(work, handle, watched.isTold())
-    call.number = this.journal.call({ call: 'queue', work: recorded(work) }, began, ended, more)
+    call.number = this.journal.call({ call: 'queue', work: this.#described(work) }, began, ended, more)
     this.durations.end(call.number)
     if (work.kind === 'promise') this.#watchRelease(work, call.number)
     if (work.kind === 'hostFunction' && work.call.internal !== true) this.#watchTurn()
     if (call.number < this.#nextLook) return
     this.#nextLook = call.number + CALLS_PER_LOOK
-    if (this.#captures === 0) this.durations.collect()
+    if (this.#captures === 0) this.journal.aside(() => this.durations.collect())
   }
 
   /** A name was given to a stream. */
@@ -105,8 +112,10 @@ export class RecordingInterceptor implements Interceptor {
 
   /** To be called now and then. */
   look(): void {
-    if (this.#captures === 0) this.durations.collect()
-    this.journal.flush()
+    this.journal.aside(() => {
+      if (this.#captures === 0) this.durations.collect()
+      this.journal.flush()
+    })
   }
 
   #watched(work: QueuedWork, call: { readonly number: number }): { work: QueuedWork; isTold: () => boolean } {
@@ -145,6 +154,47 @@ export class RecordingInterceptor implements Interceptor {
       return observer.isTold
     }
     return { work: { ...work, observer }, isTold }
+  }
+
+  #described(work: QueuedWork): RecordedWork {
+    const described = recorded(work)
+    if (described.kind === 'copy') {
+      const [to, from] = [this.#isOfHost(described.destination), this.#isOfHost(described.source)]
+      return to === from ? described : { ...described, engine: to ? 'toHost' : 'toDevice' }
+    }
+    if (work.kind !== 'kernel' || described.kind !== 'kernel' || this.next.name === 'sim') return described
+    const { block, sharedMemory } = work.shape
+    const key = `${work.kernel.handle} ${block.join()} ${sharedMemory}`
+    let blocksAtOnce = this.#blocksAtOnce.get(key)
+    if (blocksAtOnce === undefined) {
+      blocksAtOnce = this.#activeBlocks(work.kernel.handle, block[0] * block[1] * block[2], sharedMemory)
+      if (this.#blocksAtOnce.size >= MOST_SHAPES) this.#blocksAtOnce.clear()
+      this.#blocksAtOnce.set(key, blocksAtOnce)
+    }
+    return { ...described, blocksAtOnce }
+  }
+
+  #isOfHost(pointer: Pointer): boolean {
+    let isOfHost = this.#places.get(pointer)
+    if (isOfHost === undefined) {
+      try {
+        isOfHost = this.next.memory.placeOf(pointer, 1, 0).isOfHost
+      } catch {
+        isOfHost = false
+      }
+      if (this.#places.size >= MOST_SHAPES) this.#places.clear()
+      this.#places.set(pointer, isOfHost)
+    }
+    return isOfHost
+  }
+
+  /** 0 where the driver does not say. */
+  #activeBlocks(kernel: KernelHandle, threads: number, sharedMemory: number): number {
+    try {
+      return this.next.kernels.activeBlocks(kernel, threads, sharedMemory)
+    } catch {
+      return 0
+    }
   }
 
   #watchRelease(work: QueuedPromiseWait, op: number): void {
@@ -472,6 +522,7 @@ export class RecordingInterceptor implements Interceptor {
     },
     closePinned: (pointer, bytes, after) => {
       this.#pinned.delete(pointer)
+      this.#places.clear()
       this.#made(
         () => ({ call: 'closePinned', pointer, after: eventsOf(after) }),
         () => this.next.memory.closePinned(pointer, bytes, after),
