@@ -23,6 +23,10 @@ import type { RecordedNodeWork, RecordedWord, RecordedWork } from './lines.js'
 const bytesOf = ({ destination, source, byteLength, route, rows }: CopiedBytes): CopiedBytes => {
   return { destination, source, byteLength, route, rows }
 }
+/** Without what the objects of a library have besides. */
+const touchedOf = ({ pointer, byteLength, access, argument, rows }: TouchedMemory): TouchedMemory => {
+  return { pointer, byteLength, access, argument, rows }
+}
 const wordOf = ({ pointer, bits, value }: MemoryValue): RecordedWord => {
   return { pointer, bits, value: String(value) }
 }
@@ -56,7 +60,7 @@ export function recorded(work: QueuedWork): RecordedWork {
     case 'library':
       return {
         kind: 'library',
-        calls: work.calls.map(({ name, stream, memory }) => ({ name, stream, memory })),
+        calls: work.calls.map(({ name, stream, memory }) => ({ name, stream, memory: memory.map(touchedOf) })),
       }
     case 'allocate':
       return { kind: 'allocate', stream: work.stream, pointer: work.pointer, byteLength: work.byteLength }

@@ -27,15 +27,14 @@ import type { Interceptor } from '../driver/wrappable-driver.js'
 import type { TimelineInterceptor } from '../timeline/timeline-interceptor.js'
 import type { StreamTrack } from '../timeline/tracks.js'
 import { Durations } from './durations.js'
+import { FollowedBytes } from './followed-bytes.js'
 import type { Journal } from './journal.js'
 import type { Particulars, RecordedCall, RecordedWork } from './lines.js'
 import { recorded, recordedNode } from './recorded-work.js'
 
 /** So many calls are between two looks at which operations have ended. */
 const CALLS_PER_LOOK = 4096
-/** Words that streams wait for are followed, the latest so many. */
-const MOST_WORDS = 256
-const WORD = 8
+/** Shapes of launches and places of memory that are remembered. */
 const MOST_SHAPES = 4096
 
 export class RecordingInterceptor implements Interceptor {
@@ -44,10 +43,7 @@ export class RecordingInterceptor implements Interceptor {
   readonly #streams = new Map<StreamHandle, StreamTrack>()
   /** Captures under way. */
   #captures = 0
-  /** Pinned memory, by its first address. The program alone keeps it. */
-  readonly #pinned = new Map<number, WeakRef<ArrayBuffer | Uint8Array>>()
-  /** What words were when they were written last, by their addresses. */
-  readonly #words = new Map<number, string>()
+  readonly #bytes: FollowedBytes
   /** By kernel and shape of a launch. */
   readonly #blocksAtOnce = new Map<string, number>()
   /** Is memory the host's? */
@@ -61,6 +57,7 @@ export class RecordingInterceptor implements Interceptor {
     private readonly journal: Journal,
   ) {
     this.durations = new Durations(timing, journal)
+    this.#bytes = new FollowedBytes(journal)
   }
 
   queue(work: QueuedWork): void {
@@ -68,8 +65,8 @@ export class RecordingInterceptor implements Interceptor {
     const handle = work.kind === 'library' ? work.calls[0]?.stream : work.stream
     if (handle !== undefined) this.#isUsed(handle)
     if (work.kind === 'library') for (const { stream } of work.calls) this.#isUsed(stream)
-    if (work.kind === 'waitValue' || work.kind === 'writeValue') this.#follow(work.word.pointer)
-    if (this.#words.size > 0) this.#noteWords()
+    if (work.kind === 'waitValue' || work.kind === 'writeValue') this.#bytes.followWord(work.word.pointer)
+    this.#bytes.note()
     /** The number of this call, once it is known. */
     const call = { number: -1 }
     const watched = this.#watched(work, call)
@@ -128,6 +125,7 @@ export class RecordingInterceptor implements Interceptor {
     const { run } = work.call
     const watched = (status: number): void => {
       const more = status === 0 ? { op: call.number } : { op: call.number, failed: true as const }
+      this.#bytes.note()
       this.#open({ call: 'host' }, more)
       try {
         run(status)
@@ -200,6 +198,7 @@ export class RecordingInterceptor implements Interceptor {
   #watchRelease(work: QueuedPromiseWait, op: number): void {
     const { release } = work
     work.release = () => {
+      this.#bytes.note()
       this.#at({ call: 'release' }, { op })
       release()
     }
@@ -263,11 +262,12 @@ export class RecordingInterceptor implements Interceptor {
   }
 
   #close(failed = false): void {
+    this.#bytes.note()
     this.#at({ call: 'return' }, failed ? { failed: true } : undefined, false)
   }
 
   #blocked(call: RecordedCall, wait: () => void): void {
-    this.#noteWords()
+    this.#bytes.note()
     this.#open(call)
     let failed = true
     try {
@@ -276,38 +276,6 @@ export class RecordingInterceptor implements Interceptor {
     } finally {
       this.#close(failed)
     }
-  }
-
-  #follow(pointer: number): void {
-    const word = pointer - (pointer % WORD)
-    if (this.#words.has(word)) return
-    if (this.#words.size >= MOST_WORDS) this.#words.clear()
-    this.#words.set(word, '')
-  }
-
-  /** Writes the words of pinned memory that have changed, for waits that they may satisfy. */
-  #noteWords(): void {
-    for (const [word, before] of this.#words) {
-      const bytes = this.#bytesAt(word)
-      if (bytes === undefined) continue
-      const now = Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
-      if (now === before) continue
-      this.#words.set(word, now)
-      this.journal.object({ bytes: now, pointer: word })
-    }
-  }
-
-  #bytesAt(pointer: number): Uint8Array | undefined {
-    for (const [start, kept] of this.#pinned) {
-      const memory = kept.deref()
-      const offset = pointer - start
-      if (memory === undefined || offset < 0 || offset >= memory.byteLength) continue
-      const length = Math.min(WORD, memory.byteLength - offset)
-      return memory instanceof Uint8Array
-        ? memory.subarray(offset, offset + length)
-        : new Uint8Array(memory, offset, length)
-    }
-    return undefined
   }
 
   deviceContext(device: number): ContextHandle {
@@ -486,10 +454,12 @@ export class RecordingInterceptor implements Interceptor {
   }
 
   #awaited(call: RecordedCall, settle: Settle, start: (settle: Settle) => Cancel): Cancel {
+    this.#bytes.note()
     const began = this.durations.now()
     const number = { op: -1 }
     let isOver = false
     const cancel = start((error) => {
+      this.#bytes.note()
       if (!isOver)
         this.#at({ call: 'settled' }, error === undefined ? { op: number.op } : { op: number.op, failed: true }, false)
       isOver = true
@@ -509,7 +479,7 @@ export class RecordingInterceptor implements Interceptor {
         ({ pointer }) => ({ call: 'allocatePinned', pointer, byteLength }),
         () => this.next.memory.allocatePinned(byteLength, context),
       )
-      this.#pinned.set(pinned.pointer, new WeakRef(pinned.bytes))
+      this.#bytes.allocated(pinned.pointer, pinned.bytes)
       return pinned
     },
     registerPinned: (bytes, context) => {
@@ -517,11 +487,12 @@ export class RecordingInterceptor implements Interceptor {
         (pointer) => ({ call: 'registerPinned', pointer, byteLength: bytes.length }),
         () => this.next.memory.registerPinned(bytes, context),
       )
-      this.#pinned.set(registered, new WeakRef(bytes))
+      this.#bytes.allocated(registered, bytes)
+      if (this.next.name === 'sim') this.#bytes.follow(registered, bytes.length)
       return registered
     },
     closePinned: (pointer, bytes, after) => {
-      this.#pinned.delete(pointer)
+      this.#bytes.closed(pointer)
       this.#places.clear()
       this.#made(
         () => ({ call: 'closePinned', pointer, after: eventsOf(after) }),
@@ -534,11 +505,14 @@ export class RecordingInterceptor implements Interceptor {
         () => this.next.memory.placeOf(pointer, byteLength, near),
         false,
       ),
-    viewed: (pointer, byteLength) =>
+    viewed: (pointer, byteLength) => {
+      if (this.next.name === 'sim') this.#bytes.follow(pointer, byteLength)
+      this.#bytes.note()
       this.#made(
         () => ({ call: 'viewed', pointer, byteLength }),
         () => this.next.memory.viewed(pointer, byteLength),
-      ),
+      )
+    },
   }
 
   readonly sharing: Partial<SharingDriver> = {
