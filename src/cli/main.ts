@@ -122,7 +122,8 @@ function read(): Wanted {
   if (!(seconds > 0 && seconds < 86_400)) throw new Error(`--timeout must be a number of seconds, not '${timeout}'`)
   if (command !== 'doctor') {
     const [file, ...others] = files
-    if (file === undefined || others.length > 0) throw new Error(`${command} needs one recording`)
+    if (file === undefined || others.length > 0)
+      throw new Error(`${command} needs one recording, which CUDA_STREAMS_RECORD=run.rec writes for a program`)
     if (command === 'check' || command === 'why') return { what: 'recording', request: { what: command, file } }
     if (command === 'timeline') return { what: 'recording', request: { what: command, file, out: outFor(file, out) } }
     return { what: 'recording', request: { what: 'what-if', file, wishes: wishesOf(values), seconds, json } }

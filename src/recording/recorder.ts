@@ -85,8 +85,6 @@ whenDeclared({
 export class Recorder {
   /** @internal Keeps it from being copied to another thread. */
   protected readonly cloning: symbol = notCloneable()
-  /** The path of the file. */
-  readonly path: string
   readonly #under: Under
   readonly #journal: Journal
   readonly #takeOut: () => void
@@ -96,7 +94,6 @@ export class Recorder {
   private constructor(start: Start) {
     if (!(start instanceof Start)) throw invalidType('Recorder', 'obtained from Recorder.start(path, options)', start)
     const { driver, path, stacks, device } = start
-    this.path = path
     const journal = new Journal(path, headerOf(driver, stacks), clockOf(driver))
     const timing = driver.wrap((inner) => new TimelineInterceptor(inner, device))
     const { wrapper, unwrap } = driver.wrap((inner) => new RecordingInterceptor(inner, timing.wrapper, journal))
@@ -125,6 +122,11 @@ export class Recorder {
     const stacks = checkChoice(given.stacks ?? 'sampled', 'options.stacks', STACK_MODES)
     const device = resolveDevice(given.device)
     return recorderOf(driverOf(device), path, stacks, device.ordinal)
+  }
+
+  /** The path of the file. */
+  get path(): string {
+    return checkThis(this, isRecorder, 'a Recorder').#journal.path
   }
 
   /**

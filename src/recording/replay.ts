@@ -67,8 +67,8 @@ class Replay implements Steps {
   readonly #begun = new Map<number, readonly SimOperation[]>()
   /** By key, what the latest lagging wait would have waited for. */
   readonly #lagged = new Map<string, readonly SimOperation[]>()
-  /** The gate of the latest operation of each hardware queue. */
-  readonly #gates = new Map<number, SimOperation>()
+  /** By hardware queue, when the latest operation there could begin. */
+  readonly #queues = new Map<number, SimOperation>()
   #sequence = 0
   /** The time of the host. */
   #host = 0
@@ -158,8 +158,8 @@ class Replay implements Steps {
     const byMemory = (data?.get(index) ?? []).flatMap((other) => this.#ends.get(other) ?? [])
     const before = byMemory.length === 0 ? order : [...order, ...byMemory]
     const queue = queues === undefined ? undefined : queueOf(step.lane, key, queues, this.run.lanes.length)
-    const gate = queue === undefined ? undefined : this.#gate(queue, before, step.lane)
-    const after = gate === undefined ? before : [...before, gate]
+    const earlier = queue === undefined ? undefined : this.#stand(queue, before, step.lane)
+    const after = earlier === undefined ? before : [...before, earlier]
     const end = isHeldByHost(step)
       ? this.#heldByHost(step, after)
       : this.#timed(step, index, after, times?.get(step.name) ?? 1)
@@ -172,9 +172,9 @@ class Replay implements Steps {
   }
 
   /** Nothing begins in a hardware queue before all that was queued there earlier could. */
-  #gate(queue: number, before: readonly SimOperation[], lane: Lane): SimOperation | undefined {
-    const earlier = this.#gates.get(queue)
-    this.#gates.set(
+  #stand(queue: number, before: readonly SimOperation[], lane: Lane): SimOperation | undefined {
+    const earlier = this.#queues.get(queue)
+    this.#queues.set(
       queue,
       this.#queue(SimOperationKind.INSTANT, lane, 0, earlier === undefined ? before : [...before, earlier]),
     )
