@@ -50,7 +50,8 @@ export class Journal {
   #calls = 0
   /** When the latest call ended. */
   #last = 0
-  #failed = false
+  /** Nothing is written any more: it is closed, or the file system has refused. */
+  #ended = false
   /** Nanoseconds that the recorder itself has taken since the latest call ended. */
   #own = 0
 
@@ -81,6 +82,8 @@ export class Journal {
    * lines that led to it are of interest.
    */
   call(call: RecordedCall, began: number, ended: number, more?: Particulars, stacked = true): number {
+    // A host function may run after the recording has ended, and a promise settle.
+    if (this.#ended) return this.#calls
     const started = this.clock()
     const definition = this.#definition(call)
     const stack = stacked ? this.#stackOf(definition, call) : 0
@@ -111,13 +114,13 @@ export class Journal {
 
   /** Gives what was written to the system, which writes it also if the process crashes then. */
   flush(): void {
-    if (this.#text === '' || this.#failed) return
+    if (this.#text === '' || this.#ended) return
     const text = this.#text
     this.#text = ''
     try {
       process.getBuiltinModule('node:fs').writeFileSync(this.#file, text)
     } catch (error) {
-      this.#failed = true
+      this.#ended = true
       printError(`cuda-streams: the recording ${this.path} ends here: ${messageOf(error)}`)
     }
   }
@@ -125,6 +128,7 @@ export class Journal {
   close(): void {
     this.#line({ end: this.#calls, nanoseconds: this.#last })
     this.flush()
+    this.#ended = true
     process.getBuiltinModule('node:fs').closeSync(this.#file)
   }
 
@@ -200,6 +204,7 @@ export class Journal {
   }
 
   #add(text: string): void {
+    if (this.#ended) return
     this.#text += text
     if (this.#text.length >= BUFFER) this.flush()
   }

@@ -86,6 +86,15 @@ describe('CUDA_STREAMS_RECORD', () => {
     assert.match(node([command, 'why', file]).output, /The end of the recording is missing/)
   })
 
+  it('refuses a word that says nothing of stacks', () => {
+    const { status, output } = node([program], { CUDA_STREAMS_RECORD: `${join(folder, 'never.rec')},stacks=some` })
+    assert.equal(status, 1)
+    assert.match(
+      output,
+      /CUDA_STREAMS_RECORD must be a file, or a file and ,stacks= one of 'sampled', 'all', 'none', not /,
+    )
+  })
+
   it('takes with stacks=none no stacks', () => {
     const file = join(folder, 'bare.rec')
     node([program], { CUDA_STREAMS_RECORD: `${file},stacks=none` })
@@ -173,6 +182,24 @@ describe('a recorder', () => {
       const fills = entriesOf(path).filter((entry) => entry.what === 'call' && entry.call.call === 'queue')
       assert.equal(fills.length, 1)
       await assert.rejects(recorder.stop(), { code: 'ERR_CLOSED' })
+    })
+  })
+
+  it('writes nothing of host functions that run, and promises that settle, after it was stopped', async () => {
+    await scene(async ({ device, streams: [one] }) => {
+      const buffer = device.alloc(64, { stream: one })
+      const recorder = Recorder.start(path, { device })
+      let ran = false
+      one.fill(buffer, 1).launchHostFunc(() => {
+        ran = true
+      })
+      const done = one.finished()
+      recorder.stopNow()
+      const { length } = readFileSync(path)
+      await done
+      await device.finished()
+      assert.equal(ran, true)
+      assert.equal(readFileSync(path).length, length)
     })
   })
 
