@@ -35,6 +35,7 @@ const GUIDES = {
   'timeline/channels': 'timeline.md#for-monitoring',
   'timeline/spans': 'timeline.md#for-monitoring',
   'timeline/': 'timeline.md',
+  'recording/': 'recording.md',
   '': 'coming-from.md',
 }
 

@@ -37,7 +37,7 @@ export const GROUPS = [
   },
   {
     text: 'Tools',
-    files: ['docs/sanitizer.md', 'docs/exploration.md', 'docs/timeline.md', 'docs/doctor.md'],
+    files: ['docs/sanitizer.md', 'docs/exploration.md', 'docs/timeline.md', 'docs/recording.md', 'docs/doctor.md'],
   },
   {
     text: 'Look up',

@@ -21,6 +21,7 @@ const ENTRY_POINTS = [
   'sim',
   'sanitizer',
   'timeline',
+  'recording',
   'opentelemetry',
   'cublas',
   'cufft',
@@ -38,6 +39,7 @@ const LOADED_LATER = [
   'driver/sim/sim-driver',
   'sanitizer/sanitizer-variable',
   'timeline/timeline-variable',
+  'recording/recording-variable',
 ]
 
 const IMPORT = /^import (?:(?:\{ (?<names>.*?),? \}|\* as (?<all>\w+)|(?<only>\w+)) from )?'(?<from>.+)';$/

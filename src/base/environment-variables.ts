@@ -204,6 +204,13 @@ export const VARIABLES = {
     parse: flag,
     doc: '1: that recording has the line of the program that made each call, like the option `callSites`',
   }),
+  record: new EnvironmentVariable('CUDA_STREAMS_RECORD', {
+    values: 'a file, or 0',
+    default: '',
+    defaultText: '0',
+    parse: textUnless0,
+    doc: 'the file of [a recording](recording.md) of the whole process; with `,stacks=all` or `,stacks=none` behind it, of which calls the stack is taken',
+  }),
   nvrtc: new LibraryVariable('CUDA_STREAMS_NVRTC', 'NVRTC, which compiles [kernels](kernels.md)', {
     title: "NVRTC, CUDA's compiler,",
     names: ['libnvrtc.so.13', 'libnvrtc.so.12', 'libnvrtc.so'],

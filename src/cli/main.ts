@@ -8,10 +8,17 @@ import { messageOf } from '../base/errors.js'
 import { printError } from '../base/standard-error.js'
 import { type CompileRequest, compileFiles } from './compile.js'
 import { examine } from './doctor.js'
+import { outFor, type RecordingRequest, readRecording } from './recordings.js'
 import { textOf } from './report.js'
+import { WISHES, wishesOf } from './wishes.js'
 
 const USAGE = `Usage: cuda-streams doctor [--json] [--timeout SECONDS] [FILE.js...]
        cuda-streams compile FILE.cu... [--out DIR] [--arch ARCH] [--cubin ARCH]... [--types] [--ptx] [--watch] [-- OPTIONS]
+       cuda-streams check RUN.rec
+       cuda-streams timeline RUN.rec [--out FILE]
+       cuda-streams why RUN.rec
+       cuda-streams what-if RUN.rec [--without-wait LINE] [--own-stream LINE] [--more-buffers LINE] [--faster NAME=PERCENT]
+                                    [--queues COUNT] [--idle-host] [--timeout SECONDS] [--json]
        cuda-streams [--help | --version]
 
 doctor examines what cuda-streams needs on this machine, prints which driver a program gets and why, and tests each
@@ -32,13 +39,31 @@ for TypeScript. It needs NVRTC, and no GPU. The exit code is 1 if a file does no
   --watch            compiles again whenever a file changes
   OPTIONS            for NVRTC, such as -I include -DTILE=32
 
+check, timeline, why and what-if read a recording, which CUDA_STREAMS_RECORD=run.rec node program.js writes. They need no GPU.
+
+check finds the waits that are missing. The exit code is 1 if there are any.
+timeline writes a page, or what --out ends in: .html, .json, .json.gz, .svg or .txt.
+why says what held the streams up, and what the run's time was made of.
+what-if predicts what the run would gain by changes: all that may be worth it, or those that are given, each of which may be
+given several times.
+
+  --without-wait LINE   without the wait at a line, such as video.js:41
+  --own-stream LINE     the work of a line on a stream of its own
+  --more-buffers LINE   one more buffer in the ring of which the wait at this line guards the next
+  --faster NAME=PERCENT a kernel that is so much faster, such as blur=20
+  --queues COUNT        so many hardware queues
+  --idle-host           no time of JavaScript between the calls
+  --timeout SECONDS     for how long changes are tried (default 30)
+  --json                what is predicted as JSON
+
   -h, --help         print this
   -v, --version      print the version of the package
 
 Timelines and the sanitizer are no commands, but variables of the program's environment:
 
   CUDA_STREAMS_TIMELINE=run.html node program.js   records what ran when (docs/timeline.md)
-  CUDA_STREAMS_SANITIZER=1 node program.js         finds missing waits (docs/sanitizer.md)`
+  CUDA_STREAMS_SANITIZER=1 node program.js         finds missing waits (docs/sanitizer.md)
+  CUDA_STREAMS_RECORD=run.rec node program.js      records what the commands above read (docs/recording.md)`
 
 const OPTIONS = {
   json: { type: 'boolean' },
@@ -49,6 +74,12 @@ const OPTIONS = {
   types: { type: 'boolean' },
   ptx: { type: 'boolean' },
   watch: { type: 'boolean' },
+  'without-wait': { type: 'string', multiple: true },
+  'own-stream': { type: 'string', multiple: true },
+  'more-buffers': { type: 'string', multiple: true },
+  faster: { type: 'string', multiple: true },
+  queues: { type: 'string', multiple: true },
+  'idle-host': { type: 'boolean' },
   help: { type: 'boolean', short: 'h' },
   version: { type: 'boolean', short: 'v' },
 } as const
@@ -56,12 +87,17 @@ const OPTIONS = {
 const COMMANDS: Readonly<Record<string, readonly string[]>> = {
   doctor: ['json', 'timeout'],
   compile: ['out', 'arch', 'cubin', 'types', 'ptx', 'watch'],
+  check: [],
+  timeline: ['out'],
+  why: [],
+  'what-if': [...WISHES, 'timeout', 'json'],
 }
 
 type Wanted =
   | { readonly what: 'help' | 'version' }
   | { readonly what: 'doctor'; readonly json: boolean; readonly seconds: number; readonly files: readonly string[] }
   | { readonly what: 'compile'; readonly request: CompileRequest }
+  | { readonly what: 'recording'; readonly request: RecordingRequest }
 
 /** @throws Error if the arguments are wrong */
 function read(): Wanted {
@@ -82,22 +118,31 @@ function read(): Wanted {
     if (files.length === 0) throw new Error('compile needs a file of CUDA C++')
     return { what: 'compile', request: { files, out, arch, cubins, types, ptx, watch, options } }
   }
+  const seconds = Number(timeout)
+  if (!(seconds > 0 && seconds < 86_400)) throw new Error(`--timeout must be a number of seconds, not '${timeout}'`)
+  if (command !== 'doctor') {
+    const [file, ...others] = files
+    if (file === undefined || others.length > 0)
+      throw new Error(`${command} needs one recording, which CUDA_STREAMS_RECORD=run.rec writes for a program`)
+    if (command === 'check' || command === 'why') return { what: 'recording', request: { what: command, file } }
+    if (command === 'timeline') return { what: 'recording', request: { what: command, file, out: outFor(file, out) } }
+    return { what: 'recording', request: { what: 'what-if', file, wishes: wishesOf(values), seconds, json } }
+  }
   const other = files.find((file) => !/\.(?:[cm]?js|ptx|cubin)$/.test(file))
   if (other !== undefined)
     throw new Error(`doctor takes files with compiled kernels, .js, .ptx or .cubin, not '${other}'`)
-  const seconds = Number(timeout)
-  if (!(seconds > 0 && seconds < 86_400)) throw new Error(`--timeout must be a number of seconds, not '${timeout}'`)
   return { what: 'doctor', json, seconds, files }
 }
 
 const VARIABLES_INSTEAD: Readonly<Record<string, string>> = {
-  timeline: 'set CUDA_STREAMS_TIMELINE=run.html for the program',
+  record: 'set CUDA_STREAMS_RECORD=run.rec for the program',
   sanitizer: 'set CUDA_STREAMS_SANITIZER=1 for the program',
 }
 
 function noCommand(given: string): Error {
   const meant = nearest(given, Object.keys(COMMANDS))
-  const wayOut = meant === undefined ? "there are 'doctor' and 'compile'" : `did you mean '${meant}'?`
+  const all = Object.keys(COMMANDS).map((name) => `'${name}'`)
+  const wayOut = meant === undefined ? `there are ${all.join(', ')}` : `did you mean '${meant}'?`
   return new Error(`There is no command '${given}': ${VARIABLES_INSTEAD[given] ?? wayOut}`)
 }
 
@@ -111,6 +156,7 @@ async function main(): Promise<0 | 1 | 2> {
   }
   try {
     const { version } = createRequire(import.meta.url)('../../../package.json')
+    if (wanted.what === 'recording') return (await readRecording(wanted.request)) ? 0 : 1
     if (wanted.what === 'compile') return (await compileFiles(wanted.request)) ? 0 : 1
     if (wanted.what !== 'doctor') {
       console.log(wanted.what === 'help' ? USAGE : version)

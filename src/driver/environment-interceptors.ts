@@ -11,6 +11,7 @@ type PutIn = (driver: WrappableDriver, value: string) => void
 const FILES = [
   [VARIABLES.sanitizer, '../sanitizer/sanitizer-variable.js'],
   [VARIABLES.timeline, '../timeline/timeline-variable.js'],
+  [VARIABLES.record, '../recording/recording-variable.js'],
 ] as const
 const provided = new Map<string, PutIn>()
 const done = new Set<string>()

@@ -36,7 +36,7 @@ import { Detector, ObservedLaunch } from './detector.js'
 import type { Findings } from './findings.js'
 import { type CapturedNodes, GraphInstance } from './graph-instances.js'
 import { HappensBefore, HostFunctionPlace } from './happens-before.js'
-import { type StackMode, Stacks } from './operations.js'
+import type { Stacks } from './operations.js'
 
 /** What reports call the work. */
 function nameOf(work: KernelWork | QueuedCopy | QueuedCopies | QueuedFill): string {
@@ -64,11 +64,11 @@ export class SanitizerInterceptor implements Interceptor {
   constructor(
     private readonly next: Driver,
     findings: Findings,
-    stacks: StackMode,
+    stacks: Stacks,
     isCausal: boolean,
   ) {
     this.#order = new HappensBefore(next, isCausal)
-    this.detector = new Detector(next, this.#order, findings, new Stacks(stacks))
+    this.detector = new Detector(next, this.#order, findings, stacks)
   }
 
   queue(work: QueuedWork): void {

@@ -17,7 +17,7 @@ import { process } from '../base/node-modules.js'
 import { printError } from '../base/standard-error.js'
 import { another, type Device, driverOf, resolveDevice } from '../device.js'
 import { whenDriverOpens } from '../driver/default-driver.js'
-import { type Driver, type TouchedMemory, touching } from '../driver/driver.js'
+import { type Driver, type EventHandle, type StreamHandle, type TouchedMemory, touching } from '../driver/driver.js'
 import { whenNameIsGiven } from '../driver/stream-names.js'
 import { type WrappableDriver, whenDriverIsMade } from '../driver/wrappable-driver.js'
 import { type Event, eventImplOf } from '../event.js'
@@ -37,7 +37,7 @@ import {
   type Suppression,
   type SuppressionUse,
 } from './findings.js'
-import { STACK_MODES, type StackMode } from './operations.js'
+import { STACK_MODES, type StackMode, Stacks } from './operations.js'
 import { SanitizerInterceptor } from './sanitizer-interceptor.js'
 
 /** The options of a sanitizer. */
@@ -248,7 +248,7 @@ export class Sanitizer implements Disposable {
 
   #wrap(driver: WrappableDriver, stacks: StackMode, isCausal: boolean): void {
     const { wrapper, unwrap } = driver.wrap(
-      (inner) => new SanitizerInterceptor(inner, this.#findings, stacks, isCausal),
+      (inner) => new SanitizerInterceptor(inner, this.#findings, new Stacks(stacks), isCausal),
     )
     this.#watched.push({ driver, detector: wrapper.detector, unwrap })
   }
@@ -342,6 +342,19 @@ export async function sanitize<R>(
   }
 }
 
+/** @internal Follows what programs declare of the work of other libraries. */
+export interface DeclarationListener {
+  accessed(driver: Driver, stream: StreamHandle, memory: readonly TouchedMemory[], what: string): void
+  waitedForEvent(driver: Driver, stream: StreamHandle, event: EventHandle): void
+  waitedForStream(driver: Driver, stream: StreamHandle, other: StreamHandle): void
+}
+const declarationListeners = new Set<DeclarationListener>()
+
+/** @internal Calls the listener with all that the program declares from now on. */
+export function whenDeclared(listener: DeclarationListener): void {
+  declarationListeners.add(listener)
+}
+
 /** The memory that work of another library touches. */
 export interface DeclaredAccess {
   /** The buffers that it reads. Default: none. */
@@ -372,6 +385,7 @@ export function declareAccess(stream: Stream, access: DeclaredAccess, what = 'wo
   const { driver, handle } = openedStream(stream, 'stream')
   const memory = [...touched(written, 'access.writes', 'out', driver), ...touched(read, 'access.reads', 'in', driver)]
   for (const detector of detectorsOn(driver)) detector.work(handle, what, memory)
+  for (const listener of declarationListeners) listener.accessed(driver, handle, memory, what)
 }
 
 /**
@@ -387,6 +401,7 @@ export function declareWait(stream: Stream, target: Event | Stream): void {
   if (own !== undefined) {
     const event = own.openFor(driver)
     for (const detector of detectorsOn(driver)) detector.order.wait(handle, event, false)
+    for (const listener of declarationListeners) listener.waitedForEvent(driver, handle, event)
     return
   }
   const other = openedStream(target, 'target')
@@ -397,6 +412,7 @@ export function declareWait(stream: Stream, target: Event | Stream): void {
     )
   }
   for (const detector of detectorsOn(driver)) detector.order.waitForStream(handle, other.handle)
+  for (const listener of declarationListeners) listener.waitedForStream(driver, handle, other.handle)
 }
 
 whenNameIsGiven(({ driver, stream, name }) => {

@@ -18,6 +18,9 @@ const BLOCKED_PER_SITE = 10_000_000
 
 const nothing = (): void => {}
 
+/** Makes what times the operations of a table, on the streams of these tracks. */
+export type MakeMeter = (table: EventRecords, tracks: () => StreamTracks) => Meter
+
 export class EventWriter {
   readonly table = new EventRecords()
   readonly names = new Names()
@@ -34,15 +37,16 @@ export class EventWriter {
   /** By track, its latest row. */
   readonly #latest: number[] = []
 
-  constructor(inner: Driver, device: number | undefined) {
+  constructor(inner: Driver, device: number | undefined, meter?: MakeMeter) {
     // Calls that the recording itself makes must not pass other interceptors.
-    const driver = backendOf(inner)
+    const driver = meter === undefined ? backendOf(inner) : inner
     this.driver = driver
     const tracks = (): StreamTracks => this.tracks
     this.meter =
-      driver.name === 'sim'
+      meter?.(this.table, tracks) ??
+      (driver.name === 'sim'
         ? new VirtualMeter(driver, this.table, this.names, tracks)
-        : new EventMeter(driver, this.table, tracks, device)
+        : new EventMeter(driver, this.table, tracks, device))
     this.tracks = new StreamTracks(driver, (stream) => this.meter.describe(stream))
   }
 

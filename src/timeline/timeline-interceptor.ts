@@ -16,7 +16,7 @@ import type {
 import { whenSettled } from '../driver/when-settled.js'
 import type { Interceptor } from '../driver/wrappable-driver.js'
 import { NO_ROW } from './event-records.js'
-import { EventWriter } from './event-writer.js'
+import { EventWriter, type MakeMeter } from './event-writer.js'
 import { EventKind, STAGING } from './kinds.js'
 
 /** What the event record of queued work says. */
@@ -66,16 +66,27 @@ const nameOf = ({ internal, runsAfterFault }: HostFunction): string =>
   internal === true ? STAGING : runsAfterFault ? 'callback' : 'host function'
 
 export class TimelineInterceptor implements Interceptor {
-  readonly writer: EventWriter
+  #writer: EventWriter
   /** By instance of a graph, the row of its latest launch. */
   readonly #launches = new Map<GraphExecHandle, number>()
 
-  /** `device` is one that will be used, so that its clock is prepared now. */
+  /** `device` is one that will be used, so that its clock is prepared now; `meter` takes the place of the driver's own times. */
   constructor(
     private readonly next: Driver,
     device: number | undefined,
+    meter?: MakeMeter,
   ) {
-    this.writer = new EventWriter(next, device)
+    this.#writer = new EventWriter(next, device, meter)
+  }
+
+  get writer(): EventWriter {
+    return this.#writer
+  }
+
+  /** Begins a table of its own for what is queued from now on. The one before is still given the times of what it has. */
+  restart(): void {
+    this.#writer = new EventWriter(this.next, undefined)
+    this.#launches.clear()
   }
 
   queue(work: QueuedWork): void {

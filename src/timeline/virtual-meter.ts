@@ -35,8 +35,10 @@ export class VirtualMeter implements Meter, Observer {
   readonly #sim: SimDriver
   readonly #origin: number
   readonly #tagBase = takeTags()
-  /** The observer of an earlier recording whose operations still run. */
+  /** The observer of an earlier recording, which goes on, or whose operations still run. */
   #earlier: Observer | undefined
+  /** The rows of operations, where another recording goes on that tags them with its own. */
+  readonly #rows: Map<SimOperation, number> | undefined
   /** By track, its latest operation. */
   readonly #latest: SimOperation[] = []
   /** The rows of the driver calls under way, the innermost last. A host function may run inside a call, and make others. */
@@ -56,7 +58,13 @@ export class VirtualMeter implements Meter, Observer {
     this.#sim = backendOf(driver) as SimDriver
     this.#origin = this.#sim.machine.scheduler.now
     this.#earlier = this.#sim.machine.observer
+    if (this.#earlier instanceof VirtualMeter && this.#earlier.#isAnyRunning) this.#rows = new Map()
     this.#sim.machine.observer = this
+  }
+
+  /** Does this recording go on, or one before it? */
+  get #isAnyRunning(): boolean {
+    return !this.#stopped || (this.#earlier instanceof VirtualMeter && this.#earlier.#isAnyRunning)
   }
 
   now(): number {
@@ -87,7 +95,10 @@ export class VirtualMeter implements Meter, Observer {
 
   queued(row: number | SimOperation): void {
     if (typeof row === 'number') this.#callEnds(row)
-    else if (!this.#stopped) this.#observe(row)
+    else {
+      if (!this.#stopped) this.#observe(row)
+      this.#earlier?.queued(row)
+    }
   }
 
   refused(row: number): void {
@@ -113,17 +124,16 @@ export class VirtualMeter implements Meter, Observer {
   }
 
   started(operation: SimOperation, time: number): void {
-    const row = operation.observed - this.#tagBase
-    if (row < 0 || row >= TAGS) this.#earlier?.started(operation, time)
-    else this.table.start[row] = time - this.#origin
+    const row = this.#rowOf(operation)
+    if (row === NO_ROW || this.#rows !== undefined) this.#earlier?.started(operation, time)
+    if (row !== NO_ROW) this.table.start[row] = time - this.#origin
   }
 
   ended(operation: SimOperation): void {
-    const row = operation.observed - this.#tagBase
-    if (row < 0 || row >= TAGS) {
-      this.#earlier?.ended(operation)
-      return
-    }
+    const row = this.#rowOf(operation)
+    if (row === NO_ROW || this.#rows !== undefined) this.#earlier?.ended(operation)
+    if (row === NO_ROW) return
+    this.#rows?.delete(operation)
     const { kind, start, end } = this.table
     const time = operation.time - this.#origin
     const hasBegun = !Number.isNaN(start[row] ?? 0)
@@ -162,6 +172,13 @@ export class VirtualMeter implements Meter, Observer {
     for (let one = machine.observer; one instanceof VirtualMeter; one = one.#earlier) {
       if (one.#earlier === this) one.#earlier = this.#earlier
     }
+  }
+
+  /** The row of an operation; NO_ROW where it is not of this recording. */
+  #rowOf(operation: SimOperation): number {
+    if (this.#rows !== undefined) return this.#rows.get(operation) ?? NO_ROW
+    const row = operation.observed - this.#tagBase
+    return row >= 0 && row < TAGS ? row : NO_ROW
   }
 
   #begin(row: number): void {
@@ -217,7 +234,8 @@ export class VirtualMeter implements Meter, Observer {
   }
 
   #tag(operation: SimOperation, row: number): void {
-    operation.observed = this.#tagBase + row
+    if (this.#rows === undefined) operation.observed = this.#tagBase + row
+    else this.#rows.set(operation, row)
     this.#latest[this.table.track[row] ?? 0] = operation
   }
 

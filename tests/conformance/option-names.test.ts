@@ -20,6 +20,7 @@ import { compileCu, cuRollup } from 'cuda-streams/cu'
 import { fromCudaArrayInterface, fromDLPack, toCudaArrayInterface, toDLPack } from 'cuda-streams/dlpack'
 import { Communicator } from 'cuda-streams/nccl'
 import { traceOperations } from 'cuda-streams/opentelemetry'
+import { Recorder } from 'cuda-streams/recording'
 import { declareAccess, Sanitizer, sanitize } from 'cuda-streams/sanitizer'
 import { explore, foreignStream, replay, simulate, simulationOf } from 'cuda-streams/sim'
 import { publish, Timeline } from 'cuda-streams/timeline'
@@ -207,6 +208,12 @@ function rowsOf(bench: Workbench, held: Held): readonly Row[] {
       async (o) => {
         return (await Timeline.record(() => {}, { device })).toSvg(o)
       },
+    ],
+    [
+      'recording/recorder',
+      'Recorder.start()',
+      'device, stacks',
+      (o) => Recorder.start(join(root, 'never', 'written'), o),
     ],
     ['timeline/channels', 'publish()', 'device, interval', (o) => publish(o)],
     ['timeline/spans', 'traceOperations()', 'tracer, device, interval', (o) => traceOperations(o)],

@@ -24,7 +24,8 @@ const LEVELS: readonly (readonly string[])[] = [
   ['stream'],
   ['shortcuts'],
   ['libraries', 'simulation', 'sanitizer', 'timeline', 'cu'],
-  ['explore', 'cli'],
+  ['explore', 'recording'],
+  ['cli'],
   ['entry point'],
 ]
 /** The entry points of the package, which are lists of exports. */
@@ -87,8 +88,8 @@ export function broken({ from, to, ofTypes }: Import): string | undefined {
   const [layer, other] = [layerOf(from), layerOf(to)]
   if (layer === other && layer !== 'entry point') return undefined
   if (other === 'entry point') return 'no file of the library imports an entry point'
-  if (other === 'driver/sim' && !['default-driver', 'simulation', 'explore'].includes(layer))
-    return 'only default-driver, simulation and explore import the simulator’s backend'
+  if (other === 'driver/sim' && !['default-driver', 'simulation', 'explore', 'recording'].includes(layer))
+    return 'only default-driver, simulation, explore and recording import the simulator’s backend'
   const isAllowed = /^driver\/cuda\/libcuda\//.test(to) && mayImportLibcuda(from)
   if (other === 'driver/cuda' && layer !== 'default-driver' && !isAllowed)
     return 'only default-driver imports the CUDA backend; cli may import driver/cuda/libcuda'

@@ -3,13 +3,17 @@
  * members are found by reflection, so those that are added later are among them.
  */
 import assert from 'node:assert/strict'
-import { describe, it } from 'node:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, describe, it } from 'node:test'
 import { inspect } from 'node:util'
 import * as main from 'cuda-streams'
 import * as dlpack from 'cuda-streams/dlpack'
 import * as nccl from 'cuda-streams/nccl'
 import * as opentelemetry from 'cuda-streams/opentelemetry'
 import * as python from 'cuda-streams/python'
+import * as recordings from 'cuda-streams/recording'
 import * as sanitizer from 'cuda-streams/sanitizer'
 import * as sim from 'cuda-streams/sim'
 import * as timeline from 'cuda-streams/timeline'
@@ -33,6 +37,9 @@ const interpreter = typeof found === 'string' ? undefined : found
 if (typeof found === 'string') console.log(`skipped: objects of Python: ${found}`)
 const recording = timeline.Timeline.start({ device })
 const recorded = await timeline.Timeline.record(() => {}, { device })
+const folder = mkdtempSync(join(tmpdir(), 'cuda-streams-receivers-'))
+const recorder = recordings.Recorder.start(join(folder, 'run.rec'), { device })
+after(() => rmSync(folder, { recursive: true }))
 
 /** An object of each class; the simulator has no modules and kernels. */
 const genuine = new Map<Class, object | undefined>([
@@ -68,6 +75,7 @@ const genuine = new Map<Class, object | undefined>([
   [sanitizer.SanitizerError, new sanitizer.SanitizerError([])],
   [timeline.Timeline, recorded],
   [timeline.Recording, recording],
+  [recordings.Recorder as unknown as Class, recorder],
 ])
 
 /** Members that print an object. They do not throw, whatever they are called on: `inspect(Stream.prototype)` calls them. */
@@ -128,7 +136,7 @@ async function refusal({ call }: Member, receiver: unknown): Promise<unknown> {
 }
 
 const libraries = aboutLibraries.map(({ module }) => module)
-const entryPoints = [main, sim, dlpack, nccl, python, sanitizer, timeline, opentelemetry, ...libraries]
+const entryPoints = [main, sim, dlpack, nccl, python, sanitizer, timeline, recordings, opentelemetry, ...libraries]
 const classes = new Set(entryPoints.flatMap((entryPoint) => classesOf(entryPoint)))
 
 describe('members of classes', () => {

@@ -8,7 +8,7 @@ import { driverOf } from '../../src/device.js'
 import { EventFlag, type Pointer, StreamFlag, type StreamHandle } from '../../src/driver/driver.js'
 import { Findings } from '../../src/sanitizer/findings.js'
 import { HappensBefore } from '../../src/sanitizer/happens-before.js'
-import { CheckedOperation } from '../../src/sanitizer/operations.js'
+import { CheckedOperation, Stacks } from '../../src/sanitizer/operations.js'
 import { PendingHostFunctions, PendingWaits } from '../../src/sanitizer/pending.js'
 import { Regions } from '../../src/sanitizer/regions.js'
 import { SanitizerInterceptor } from '../../src/sanitizer/sanitizer-interceptor.js'
@@ -261,7 +261,9 @@ it('events that the driver takes over with memory of another process are forgott
   const importMemory = () => ({ pointer, byteLength: BYTES, close: (after: unknown) => void closed.push(after) })
   driver.wrap(() => ({ sharing: { importMemory } }))
   const findings = new Findings({ mode: 'collect', fix: false, suppress: [], onReport: undefined })
-  const { detector } = driver.wrap((next) => new SanitizerInterceptor(next, findings, 'none', false)).wrapper
+  const { detector } = driver.wrap(
+    (next) => new SanitizerInterceptor(next, findings, new Stacks('none'), false),
+  ).wrapper
   const imported = driver.sharing.importMemory(new Uint8Array(64), context)
   assert.deepEqual([imported.pointer, imported.byteLength], [pointer, BYTES])
   const event = driver.eventCreate(context, EventFlag.DISABLE_TIMING)

@@ -8,6 +8,7 @@ import {
   type PinnedBuffer,
   Stream,
 } from 'cuda-streams'
+import { Recorder } from 'cuda-streams/recording'
 import { Sanitizer, type SanitizerReport } from 'cuda-streams/sanitizer'
 import { simulate } from 'cuda-streams/sim'
 import fc from 'fast-check'
@@ -112,11 +113,23 @@ export interface Run {
   readonly reports: readonly SanitizerReport[]
 }
 
-/** Runs a program on a machine of its own. The seed decides what queries answer and when host functions run. */
-export async function runProgram(program: Program, seed: number, causal = false): Promise<Run> {
+/**
+ * Runs a program on a machine of its own. The seed decides what queries answer and when host functions run. With a path, the run
+ * is recorded there.
+ */
+export async function runProgram(program: Program, seed: number, causal = false, path?: string): Promise<Run> {
   using simulation = simulate({ seed })
   const [device] = simulation.devices
   if (device === undefined) throw new Error('a simulation has a device')
+  const recorder = path === undefined ? undefined : Recorder.start(path, { device, stacks: 'all' })
+  try {
+    return await runOn(device, program, causal)
+  } finally {
+    recorder?.stopNow()
+  }
+}
+
+async function runOn(device: Device, program: Program, causal: boolean): Promise<Run> {
   using sanitizer = Sanitizer.start({ device, stacks: 'all', causal })
   const streams = program.streams.map((kind) =>
     kind === 'null' ? device.defaultStream : new Stream({ device, nonBlocking: kind === 'nonBlocking' }),

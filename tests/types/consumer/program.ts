@@ -28,6 +28,7 @@ import { JpegCodec, type JpegImage, readJpegInfo } from 'cuda-streams/nvjpeg'
 import { Session } from 'cuda-streams/onnx'
 import { traceOperations } from 'cuda-streams/opentelemetry'
 import { Python, type PythonArray, PythonError, type PythonObject, type PythonValue } from 'cuda-streams/python'
+import { Recorder } from 'cuda-streams/recording'
 import { nameStream, Sanitizer, sanitize } from 'cuda-streams/sanitizer'
 import { busy, explore, latch, type Simulation, simulate } from 'cuda-streams/sim'
 import { publish, Timeline } from 'cuda-streams/timeline'
@@ -181,6 +182,8 @@ export async function tools(stream: Stream): Promise<void> {
   const { verdict } = await explore(({ devices: [device] }) => device?.createStream().finished())
   const timeline = await Timeline.record(() => sanitize(() => stream.finished()))
   timeline.toSvg({ width: 800 })
+  const recorder = Recorder.start('run.rec', { device: stream.device, stacks: 'all' })
+  await recorder.stop()
   for (const each of [publish(), traceOperations(), Sanitizer.start(), simulation]) each[Symbol.dispose]()
   void [verdict, timeline.gaps]
 }

@@ -34,21 +34,29 @@ class Slots {
 
   /** False where the operation has to wait. */
   take(operation: SimOperation): boolean {
-    if (this.free > 0) {
-      this.free -= 1
+    const needed = slotsNeeded(operation)
+    if (this.free >= needed && this.waiting.peek() === undefined) {
+      this.free -= needed
       return true
     }
     this.waiting.push(operation)
     return false
   }
 
-  /** One is over. Returns the operation that takes its place. */
-  pass(): SimOperation | undefined {
-    const next = this.free < 0 ? undefined : this.waiting.shift()
-    if (next === undefined) this.free += 1
-    return next
+  /** One is over. Those that take its place are started. */
+  pass(operation: SimOperation, start: (next: SimOperation) => void): void {
+    this.free += slotsNeeded(operation)
+    for (let next = this.waiting.peek(); next !== undefined; next = this.waiting.peek()) {
+      const needed = slotsNeeded(next)
+      if (this.free < needed) break
+      this.free -= needed
+      this.waiting.shift()
+      start(next)
+    }
   }
 }
+
+const slotsNeeded = ({ work }: SimOperation): number => work?.slots ?? 1
 
 export class TimedScheduler implements Scheduler {
   readonly explores: boolean = false
@@ -88,9 +96,8 @@ export class TimedScheduler implements Scheduler {
   over(operation: SimOperation): void {
     operation.time = this.now
     if (operation.stream.device.fault !== 0) return
-    const next = this.#slotsFor(operation)?.pass()
-    if (next !== undefined) this.#run(next, next.amount)
-    if (operation.partition !== undefined) this.#leavePartition(operation.partition, operation.kind)
+    this.#slotsFor(operation)?.pass(operation, (next) => this.#run(next, next.amount))
+    if (operation.partition !== undefined) this.#leavePartition(operation.partition, operation)
   }
 
   drop(): Iterable<SimOperation> {
@@ -111,6 +118,12 @@ export class TimedScheduler implements Scheduler {
     this.steps.passValues()
     this.now += CALL_COST
     while (this.#hasArrived()) this.#arrive(this.#running.shift())
+  }
+
+  /** Lets time pass, and what ends meanwhile end at its own time. */
+  passUntil(time: number): void {
+    while ((this.#running.peek()?.time ?? Number.POSITIVE_INFINITY) <= time) this.#advance()
+    this.now = Math.max(this.now, time)
   }
 
   look(): void {}
@@ -213,11 +226,10 @@ export class TimedScheduler implements Scheduler {
     return slots
   }
 
-  #leavePartition(partition: SimPartition, kind: SimOperationKind): void {
-    const slots = kind === SimOperationKind.KERNEL ? this.#partitions.get(partition) : undefined
-    const next = slots?.pass()
-    if (next !== undefined) this.#runWithSlot(next)
-    else if (slots?.free === slotsOf(partition)) this.#partitions.delete(partition)
+  #leavePartition(partition: SimPartition, operation: SimOperation): void {
+    const slots = operation.kind === SimOperationKind.KERNEL ? this.#partitions.get(partition) : undefined
+    slots?.pass(operation, (next) => this.#runWithSlot(next))
+    if (slots?.free === slotsOf(partition)) this.#partitions.delete(partition)
   }
 
   /** The slots of which the operation needs one. */

@@ -57,6 +57,8 @@ export interface Work {
   readonly what: string
   /** The number of the copy engine that it occupies, see `SimDevice`. */
   readonly engine: number | undefined
+  /** Kernel slots that it takes, if not one. */
+  readonly slots?: number
   /** What it reads and writes. */
   readonly touches: readonly Touch[]
   /** What observers call it: 'copy', 'scale'. */

@@ -1,0 +1,95 @@
+/**
+ * What-if against the truth: `node dist/bench/what-if.js` records ten programs, predicts what a change of each gains, makes the
+ * change, and measures. It needs no more than a minute on a GPU; without one the simulator runs the programs, in virtual time. With
+ * `--keep FOLDER` the recordings stay there.
+ */
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { Device } from 'cuda-streams'
+import { Recorder } from 'cuda-streams/recording'
+import { simulationOf } from 'cuda-streams/sim'
+import { whatIf } from '../src/recording/what-if.js'
+import { median } from './statistics.js'
+import { table } from './table.js'
+import { programs, type TruthProgram } from './what-if-programs.js'
+
+const ROUNDS = 7
+const RECORDED = 8
+/** How far the predicted gain may be from the measured one, as a part of that. */
+const NEAR = 1 / 3
+
+const device = Device.get()
+const { keep } = parseArgs({ options: { keep: { type: 'string' } } }).values
+if (keep !== undefined) mkdirSync(keep, { recursive: true })
+const folder = keep ?? mkdtempSync(join(tmpdir(), 'cuda-streams-what-if-'))
+
+/** Nanoseconds, of the simulator virtual ones. */
+const now = (): number => (device.driver === 'sim' ? simulationOf(device).now : performance.now() * 1e6)
+
+async function time(run: () => Promise<void> | void): Promise<number> {
+  const began = now()
+  await run()
+  return now() - began
+}
+
+interface Result {
+  readonly cells: readonly (string | number)[]
+  readonly isNear: boolean
+}
+
+const percent = (part: number): string => `${(100 * part).toFixed(1)} %`
+const microseconds = (nanoseconds: number): string => (nanoseconds / 1000).toFixed(0)
+
+async function compare({ title, wish, prepare }: TruthProgram, index: number): Promise<Result> {
+  const run = await prepare(device)
+  const [before, after]: [number[], number[]] = [[], []]
+  for (let round = -1; round < ROUNDS; round += 1) {
+    const times = [await time(() => run(false)), await time(() => run(true))]
+    if (round < 0) continue
+    before.push(times[0] ?? 0)
+    after.push(times[1] ?? 0)
+  }
+  const path = join(folder, `${index}.rec`)
+  const recorder = Recorder.start(path, { device })
+  // All code is slow at first, that of the driver with a recorder in front of it, too.
+  for (let round = 0; round < RECORDED; round += 1) await run(false)
+  await recorder.stop()
+  const { recorded, played, unchanged, predictions } = await whatIf(path, [wish], 60)
+  const [prediction] = predictions
+  if (prediction === undefined) throw new Error(`${title}: nothing was predicted`)
+  const [original = 0, changed = 0] = [median(before), median(after)]
+  const measured = (changed - original) / original
+  const isNear = Math.abs(prediction.change - measured) <= Math.abs(measured) * NEAR
+  const perRun = [recorded, played, unchanged, prediction.nanoseconds].map((time) => time / RECORDED)
+  const times = [original, ...perRun, changed].map(microseconds)
+  return { cells: [title, ...times, percent(prediction.change), percent(measured), isNear ? 'yes' : 'no'], isNear }
+}
+
+try {
+  const results: Result[] = []
+  for (const [index, program] of programs.entries()) results.push(await compare(program, index))
+  const header = [
+    'µs',
+    'measured',
+    'recorded',
+    'played again',
+    'without recorder',
+    'predicted',
+    'measured changed',
+    'predicted gain',
+    'measured gain',
+    'within a third',
+  ]
+  console.log(`${device.name}, driver ${device.driver}, medians of ${ROUNDS} runs\n`)
+  console.log(
+    table(
+      header,
+      results.map(({ cells }) => cells),
+    ),
+  )
+  console.log(`\n${results.filter(({ isNear }) => isNear).length} of ${results.length} within a third`)
+} finally {
+  if (keep === undefined) rmSync(folder, { recursive: true })
+}

@@ -1,0 +1,131 @@
+/** The commands that read a recording. None of them needs a GPU. */
+import { writeFileSync } from 'node:fs'
+import { checkRecording } from '../recording/check.js'
+import { Reader } from '../recording/reader.js'
+import { timelineOfRecording } from '../recording/recorded-timeline.js'
+import { shortLine, type WhatIf, type Wish, whatIf } from '../recording/what-if.js'
+import { formatDuration, formatTimes } from '../timeline/summary.js'
+import { checkExtension, contentsOf } from '../timeline/timeline.js'
+
+interface WhatIfRequest {
+  readonly what: 'what-if'
+  readonly file: string
+  readonly wishes: readonly Wish[]
+  readonly seconds: number
+  readonly json: boolean
+}
+
+export type RecordingRequest =
+  | { readonly what: 'check' | 'why'; readonly file: string }
+  | { readonly what: 'timeline'; readonly file: string; readonly out: string }
+  | WhatIfRequest
+
+/** Prints what is asked for. False if a check has found something. */
+export async function readRecording(request: RecordingRequest): Promise<boolean> {
+  switch (request.what) {
+    case 'check':
+      return check(request.file)
+    case 'why':
+      console.log(await whyOf(request.file))
+      return true
+    case 'timeline': {
+      const timeline = await timelineOfRecording(new Reader(request.file))
+      writeFileSync(request.out, contentsOf(request.out, timeline.render(request.out)))
+      console.log(`${request.out} is written`)
+      return true
+    }
+    case 'what-if': {
+      const { file, wishes, seconds, json } = request
+      const result = await whatIf(file, wishes, seconds)
+      console.log(json ? JSON.stringify(result, null, 2) : textOf(result, wishes.length > 0))
+      return true
+    }
+  }
+}
+
+/** Where a timeline is written that is given no place. */
+export function outFor(file: string, out = `${file.replace(/\.[^./]*$/, '')}.html`): string {
+  checkExtension(out, '--out')
+  return out
+}
+
+async function check(file: string): Promise<boolean> {
+  const { reports, calls, isComplete } = await checkRecording(new Reader(file))
+  for (const { message } of reports) console.log(`${message}\n`)
+  console.log(
+    `${reports.length === 0 ? 'No findings' : `${reports.length} finding(s)`} in ${calls} calls${missing(isComplete)}`,
+  )
+  return !reports.some(({ severity }) => severity === 'error')
+}
+
+const missing = (isComplete: boolean): string => (isComplete ? '' : '. The end of the recording is missing')
+
+/** The calls that the end of the run comes after, beside the summary of its timeline. */
+async function whyOf(file: string): Promise<string> {
+  const reader = new Reader(file)
+  const timeline = await timelineOfRecording(reader)
+  const parts = new Map<string, { count: number; time: number }>()
+  for (const { name, stream, callSite, start = 0, end = 0 } of timeline.criticalPath) {
+    const key = `${name} on ${stream.name}${callSite === undefined ? '' : ` (${shortLine(callSite)})`}`
+    const part = parts.get(key) ?? { count: 0, time: 0 }
+    parts.set(key, { count: part.count + 1, time: part.time + end - start })
+  }
+  const sorted = [...parts].sort(([, a], [, b]) => b.time - a.time)
+  const lines = sorted
+    .slice(0, MOST_PARTS)
+    .map(([key, { count, time }]) => `  ${formatDuration(time)}  ${key}, ${formatTimes(count)}`)
+  return (
+    [`${timeline.toText()}The critical path, by what takes most of it`, ...lines].join('\n') +
+    missing(reader.isComplete)
+  )
+}
+
+const MOST_PARTS = 12
+
+function textOf(result: WhatIf, areAskedFor: boolean): string {
+  const { recorded, played, unchanged, predictions, isComplete, operations, untimed, triedAll } = result
+  const off = recorded === 0 ? 0 : (played - recorded) / recorded
+  const lines = [
+    `Recorded: ${formatDuration(recorded)}, ${operations} operations${missing(isComplete)}.`,
+    `Played again without a change: ${formatDuration(played)}, ${percentOf(off)}.`,
+  ]
+  if (Math.round(played - unchanged) > 0) {
+    lines.push(
+      `Without what the recorder itself took: ${formatDuration(unchanged)}, with which the changes are compared.`,
+    )
+  }
+  if (Math.abs(off) > NEAR) {
+    lines.push(
+      'These two differ by more than a tenth, so what is predicted is worth less: the recording does not show all that took time.',
+    )
+  }
+  if (untimed > 0) lines.push(`${untimed} operations have no times, as where the process ended before they did.`)
+  if (!triedAll) lines.push('There was no time to try all changes: give more with --timeout SECONDS.')
+  const advised = predictions.filter(({ isRacy }) => !isRacy)
+  const racy = predictions.filter(({ isRacy }) => isRacy)
+  lines.push('')
+  if (advised.length > 0) lines.push('Predicted, each change alone:', ...advised.flatMap(predictionLines))
+  else if (!areAskedFor) lines.push('No change that was tried is predicted to gain half a percent.')
+  if (racy.length > 0)
+    lines.push(
+      'Not to be done: by the memory that was recorded there would be a race:',
+      ...racy.flatMap(predictionLines),
+    )
+  return lines.join('\n')
+}
+
+const NEAR = 0.1
+
+function predictionLines({
+  title,
+  advice,
+  nanoseconds,
+  change,
+  isRacy,
+}: WhatIf['predictions'][number]): readonly string[] {
+  const line = `  ${title}: ${percentOf(change)}, ${formatDuration(nanoseconds)}`
+  return advice === '' || isRacy ? [line] : [line, `    ${advice}`]
+}
+
+/** A part as '−12.3 %'. */
+const percentOf = (part: number): string => `${part < 0 ? '−' : '+'}${(Math.abs(part) * 100).toFixed(1)} %`

@@ -1,0 +1,66 @@
+/** Which operations come after which by the memory that they touch, whatever streams they are on. */
+import { IntervalMap } from '../base/interval-map.js'
+import type { Lane, Operation, RecordedRun } from './recorded-run.js'
+
+/** The operations that touched some bytes last, by their steps. */
+interface Touched {
+  readonly write: number
+  readonly reads: readonly number[]
+}
+
+const NONE = -1
+
+/** By step, the operations that an operation has to come after. */
+export function dataOrder({ steps }: RecordedRun): ReadonlyMap<number, readonly number[]> {
+  const touched = new IntervalMap<Touched>()
+  const order = new Map<number, readonly number[]>()
+  /** The latest operation of each stream of which it is not known what it touches: its place in the stream is kept. */
+  const fixed = new Map<Lane, number>()
+  /** Those of each stream since then. */
+  const since = new Map<Lane, number[]>()
+  for (const [index, step] of steps.entries()) {
+    if (step.what !== 'operation') continue
+    const before = new Set<number>()
+    const last = fixed.get(step.lane)
+    if (last !== undefined) before.add(last)
+    if (step.memory === undefined) {
+      for (const other of since.get(step.lane) ?? []) before.add(other)
+      fixed.set(step.lane, index)
+      since.set(step.lane, [])
+    } else {
+      since.set(step.lane, [...latestOfSites(steps, since.get(step.lane) ?? [], step), index])
+      touch(touched, step, index, before, steps)
+    }
+    before.delete(index)
+    if (before.size > 0) order.set(index, [...before])
+  }
+  return order
+}
+
+function touch(
+  touched: IntervalMap<Touched>,
+  { memory = [] }: Operation,
+  index: number,
+  before: Set<number>,
+  steps: RecordedRun['steps'],
+): void {
+  for (const { pointer, byteLength, access } of memory) {
+    touched.update(pointer, pointer + byteLength, (old = { write: NONE, reads: [] }) => {
+      if (old.write !== NONE) before.add(old.write)
+      const step = steps[index]
+      if (access === 'in' && step?.what === 'operation') {
+        return { write: old.write, reads: [...latestOfSites(steps, old.reads, step), index] }
+      }
+      for (const read of old.reads) before.add(read)
+      return { write: index, reads: [] }
+    })
+  }
+}
+
+/** Operations of one stream and one line stay in their order, so that the latest of them stands for the others. */
+function latestOfSites(steps: RecordedRun['steps'], earlier: readonly number[], by: Operation): readonly number[] {
+  return earlier.filter((index) => {
+    const other = steps[index]
+    return other?.what !== 'operation' || other.lane !== by.lane || other.site !== by.site
+  })
+}

@@ -1,0 +1,79 @@
+/**
+ * Bytes of pinned memory that matter to a check: words that streams wait for, and on the simulator what the program has views of,
+ * since JavaScript writes there without a call. What has changed is written before the calls that a sanitizer would look at.
+ */
+import { sameBytes } from '../base/bytes.js'
+import type { Journal } from './journal.js'
+
+/** A word of either length lies in one of these. */
+const WORD = 8
+/** Of the latest so many ranges the bytes are followed, and of each so many bytes. */
+const MOST = 256
+const MOST_BYTES = 65_536
+
+interface Range {
+  readonly pointer: number
+  /** As they were written last; a reader begins with zeros. */
+  before: Uint8Array
+}
+
+export class FollowedBytes {
+  /** Pinned memory, by its first address. The program alone keeps it. */
+  readonly #pinned = new Map<number, WeakRef<ArrayBuffer | Uint8Array>>()
+  readonly #ranges = new Map<string, Range>()
+
+  constructor(private readonly journal: Journal) {}
+
+  allocated(pointer: number, memory: ArrayBuffer | Uint8Array): void {
+    this.#pinned.set(pointer, new WeakRef(memory))
+  }
+
+  closed(pointer: number): void {
+    const length = this.#pinned.get(pointer)?.deref()?.byteLength ?? 0
+    this.#pinned.delete(pointer)
+    for (const [key, range] of this.#ranges) {
+      if (range.pointer >= pointer && range.pointer < pointer + length) this.#ranges.delete(key)
+    }
+  }
+
+  followWord(pointer: number): void {
+    this.follow(pointer - (pointer % WORD), WORD)
+  }
+
+  follow(pointer: number, byteLength: number): void {
+    const length = Math.min(byteLength, MOST_BYTES)
+    const key = `${pointer} ${length}`
+    if (this.#ranges.has(key)) return
+    const [oldest] = this.#ranges.keys()
+    if (this.#ranges.size >= MOST && oldest !== undefined) this.#ranges.delete(oldest)
+    this.#ranges.set(key, { pointer, before: new Uint8Array(length) })
+  }
+
+  /** Writes what has changed. */
+  note(): void {
+    if (this.#ranges.size === 0) return
+    for (const range of this.#ranges.values()) {
+      const { pointer, before } = range
+      const bytes = this.#bytesAt(pointer, before.length)
+      if (bytes === undefined || sameBytes(bytes, before)) continue
+      range.before = bytes.slice()
+      const first = bytes.findIndex((byte, index) => byte !== before[index])
+      const last = bytes.findLastIndex((byte, index) => byte !== before[index])
+      const digits = Array.from(bytes.subarray(first, last + 1), (byte) => byte.toString(16).padStart(2, '0'))
+      this.journal.object({ bytes: digits.join(''), pointer: pointer + first })
+    }
+  }
+
+  #bytesAt(pointer: number, length: number): Uint8Array | undefined {
+    for (const [start, kept] of this.#pinned) {
+      const memory = kept.deref()
+      const offset = pointer - start
+      if (memory === undefined || offset < 0 || offset >= memory.byteLength) continue
+      const left = Math.min(length, memory.byteLength - offset)
+      return memory instanceof Uint8Array
+        ? memory.subarray(offset, offset + left)
+        : new Uint8Array(memory, offset, left)
+    }
+    return undefined
+  }
+}

@@ -1,0 +1,217 @@
+/** Writes the lines of a recording while the program runs: what is known of a call once, and then only what differs. */
+import { messageOf } from '../base/errors.js'
+import { process } from '../base/node-modules.js'
+import { programLines, takeStack } from '../base/stack.js'
+import { printError } from '../base/standard-error.js'
+import type { CallLine, Header, ObjectLine, Particulars, RecordedCall, RecordedWork } from './lines.js'
+
+/** Characters that are kept back before they are written to the file. */
+const BUFFER = 65_536
+/** After so many definitions or stacks, those that were written are forgotten, so that the memory that this takes is bounded. */
+const MOST_DEFINITIONS = 32_768
+const MOST_STACKS = 4096
+
+/** Less time of its own than this is not written. */
+const LEAST_OWN = 1000
+/** Frames of this library between the program's call and the place where the stack is taken, and of the program. */
+const FRAMES = 20
+/** Each definition has its first stacks taken, and then one of so many. */
+const FIRST = 16
+const EVERY = 64
+/** After so many stacks in all, a definition has none taken that is like one before. */
+const MOST_FIRST = 4096
+
+/** Calls of which the stack is taken now and then. */
+class Site {
+  count = 0
+  /** The number of the latest stack; 0 before the first. */
+  latest = 0
+}
+
+/** A call that was made before, perhaps with other particulars. */
+class Definition extends Site {
+  /** The stack that was written with it last, as it was written. */
+  written = 0
+
+  constructor(readonly number: number) {
+    super()
+  }
+}
+
+export class Journal {
+  #text = ''
+  readonly #file: number
+  /** By its text. */
+  #definitions = new Map<string, Definition>()
+  #stacks = new Map<string, number>()
+  /** By what is the same in calls that mostly come from one line. */
+  #alike = new Map<string, Site>()
+  #taken = 0
+  #calls = 0
+  /** When the latest call ended. */
+  #last = 0
+  /** Nothing is written any more: it is closed, or the file system has refused. */
+  #ended = false
+  /** Nanoseconds that the recorder itself has taken since the latest call ended. */
+  #own = 0
+
+  /** @throws {Error} of the file system, if the file cannot be made */
+  constructor(
+    readonly path: string,
+    private readonly header: Header,
+    /** Nanoseconds, by a clock that goes on while the recorder works. */
+    private readonly clock: () => number,
+  ) {
+    this.#file = process.getBuiltinModule('node:fs').openSync(path, 'w')
+    this.#line(header)
+    this.flush()
+  }
+
+  /** How many calls were written, and so the number of the next one. */
+  get calls(): number {
+    return this.#calls
+  }
+
+  /** When the latest call ended, in nanoseconds since the recording began. */
+  get last(): number {
+    return this.#last
+  }
+
+  /**
+   * Writes a call that began and ended at these nanoseconds since the recording began. Returns its number. `stacked`: the program's
+   * lines that led to it are of interest.
+   */
+  call(call: RecordedCall, began: number, ended: number, more?: Particulars, stacked = true): number {
+    // A host function may run after the recording has ended, and a promise settle.
+    if (this.#ended) return this.#calls
+    const started = this.clock()
+    const definition = this.#definition(call)
+    const stack = stacked ? this.#stackOf(definition, call) : 0
+    const gap = Math.max(0, Math.round(began - this.#last))
+    const length = Math.max(0, Math.round(ended - began))
+    // In whole nanoseconds, so that the times of a reader, which adds them up, are these.
+    this.#last += gap + length
+    const own = Math.min(gap, Math.round(this.#own))
+    const rest = own < LEAST_OWN ? more : { ...more, own }
+    if (rest !== undefined) this.#add(`[${definition.number},${gap},${length},${stack},${JSON.stringify(rest)}]\n`)
+    else if (stack !== 0) this.#add(`[${definition.number},${gap},${length},${stack}]\n`)
+    else this.#add(`[${definition.number},${gap},${length}]\n`)
+    this.#calls += 1
+    this.#own = this.clock() - started
+    return this.#calls - 1
+  }
+
+  /** Does something of the recorder, whose time is not the program's. */
+  aside(work: () => void): void {
+    const started = this.clock()
+    work()
+    this.#own += this.clock() - started
+  }
+
+  object(line: Exclude<ObjectLine, RecordedCall>): void {
+    this.#line(line)
+  }
+
+  /** Gives what was written to the system, which writes it also if the process crashes then. */
+  flush(): void {
+    if (this.#text === '' || this.#ended) return
+    const text = this.#text
+    this.#text = ''
+    try {
+      process.getBuiltinModule('node:fs').writeFileSync(this.#file, text)
+    } catch (error) {
+      this.#ended = true
+      printError(`cuda-streams: the recording ${this.path} ends here: ${messageOf(error)}`)
+    }
+  }
+
+  close(): void {
+    this.#line({ end: this.#calls, nanoseconds: this.#last })
+    this.flush()
+    this.#ended = true
+    process.getBuiltinModule('node:fs').closeSync(this.#file)
+  }
+
+  #definition(call: RecordedCall): Definition {
+    const text = JSON.stringify(call)
+    const known = this.#definitions.get(text)
+    if (known !== undefined) return known
+    if (this.#definitions.size >= MOST_DEFINITIONS || this.#stacks.size >= MOST_STACKS) this.#forget()
+    const made = new Definition(this.#definitions.size)
+    this.#definitions.set(text, made)
+    this.#add(`${text}\n`)
+    return made
+  }
+
+  #forget(): void {
+    this.#definitions = new Map()
+    this.#stacks = new Map()
+    this.#alike = new Map()
+    this.#line({ forget: true })
+  }
+
+  /** The number of the call's stack, negative for that of an earlier call like it; 0 if it is as with the definition's latest call. */
+  #stackOf(definition: Definition, call: RecordedCall): number {
+    const stack = this.#sample(definition, call)
+    if (stack === definition.written) return 0
+    definition.written = stack
+    return stack
+  }
+
+  #sample(definition: Definition, call: RecordedCall): number {
+    const { stacks } = this.header
+    if (stacks === 'none') return 0
+    if (stacks === 'all') return this.#take()
+    definition.count += 1
+    const { count, latest } = definition
+    if (latest !== 0 && count % EVERY !== 0 && (count > FIRST || this.#taken >= MOST_FIRST)) return -latest
+    const alike = this.#likeOf(call)
+    alike.count += 1
+    if (this.#taken >= MOST_FIRST && alike.latest !== 0 && alike.count % EVERY !== 0) {
+      definition.latest = alike.latest
+      return -alike.latest
+    }
+    const taken = this.#take()
+    definition.latest = taken
+    alike.latest = taken
+    return taken
+  }
+
+  #likeOf(call: RecordedCall): Site {
+    const key = call.call === 'queue' ? likeness(call.work) : call.call
+    let site = this.#alike.get(key)
+    if (site === undefined) {
+      site = new Site()
+      this.#alike.set(key, site)
+    }
+    return site
+  }
+
+  #take(): number {
+    this.#taken += 1
+    const text = takeStack(FRAMES, this.call)
+    let number = this.#stacks.get(text)
+    if (number === undefined) {
+      number = this.#stacks.size + 1
+      this.#stacks.set(text, number)
+      this.#line({ stack: programLines(text).join('\n') })
+    }
+    return number
+  }
+
+  #line(line: Header | ObjectLine | CallLine): void {
+    this.#add(`${JSON.stringify(line)}\n`)
+  }
+
+  #add(text: string): void {
+    if (this.#ended) return
+    this.#text += text
+    if (this.#text.length >= BUFFER) this.flush()
+  }
+}
+
+/** What work has in common that mostly comes from one line of a program. */
+function likeness(work: RecordedWork): string {
+  if (work.kind === 'library') return work.calls.map(({ name, stream }) => `${name} ${stream}`).join()
+  return `${work.kind} ${'name' in work ? work.name : ''} ${work.stream}`
+}

@@ -1,0 +1,222 @@
+/**
+ * The lines of a recording. The first is the header; each other one is JSON: an array for a call that was made, an object for
+ * what calls refer to. docs/recording.md describes them for other programs.
+ */
+import type {
+  CopiedBytes,
+  FillWidth,
+  KernelMistakeKind,
+  MemoryRows,
+  QueuedCopy,
+  TouchedMemory,
+} from '../driver/driver.js'
+import type { Comparison } from '../driver/values.js'
+
+/** The version of the format: a reader refuses others. */
+export const VERSION = 1
+
+export interface RecordedDevice {
+  readonly name: string
+  readonly multiprocessors: number
+  /** Threads that a multiprocessor runs at one time. */
+  readonly threads: number
+}
+
+export interface Header {
+  readonly recording: typeof VERSION
+  readonly driver: 'cuda' | 'sim'
+  /** 'virtual': the times are those of the simulator. */
+  readonly clock: 'virtual' | 'host'
+  /** Of which calls the stack was taken. */
+  readonly stacks: 'sampled' | 'all' | 'none'
+  /** Nanoseconds since 1970 when it began. */
+  readonly epoch: number
+  readonly devices: readonly RecordedDevice[]
+}
+
+/** A word of memory: its value as decimal digits. */
+export interface RecordedWord {
+  readonly pointer: number
+  readonly bits: 32 | 64
+  readonly value: string
+}
+
+/** Work as a recording has it. Streams, graphs and memory are the driver's own numbers. */
+export type RecordedWork =
+  | {
+      readonly kind: 'kernel'
+      readonly stream: number
+      readonly name: string
+      readonly grid: readonly [number, number, number]
+      readonly block: readonly [number, number, number]
+      readonly sharedMemory: number
+      /** Blocks of it that a multiprocessor runs at one time, where the GPU says so. */
+      readonly blocksAtOnce?: number
+      readonly memory: readonly TouchedMemory[]
+    }
+  | ({
+      readonly kind: 'copy'
+      readonly stream: number
+      readonly name: QueuedCopy['name']
+      /** The copy engine that it takes; undefined for a copy within a device, or within the host. */
+      readonly engine?: 'toDevice' | 'toHost'
+    } & CopiedBytes)
+  | { readonly kind: 'copies'; readonly stream: number; readonly copies: readonly CopiedBytes[] }
+  | {
+      readonly kind: 'fill'
+      readonly stream: number
+      readonly pointer: number
+      readonly value: number
+      readonly width: FillWidth
+      readonly count: number
+      readonly rows: MemoryRows | undefined
+    }
+  | { readonly kind: 'library'; readonly calls: readonly RecordedLibraryCall[] }
+  | { readonly kind: 'allocate'; readonly stream: number; readonly pointer: number; readonly byteLength: number }
+  | { readonly kind: 'free'; readonly stream: number; readonly pointer: number }
+  | { readonly kind: 'hostFunction'; readonly stream: number; readonly internal: boolean; readonly callback: boolean }
+  | { readonly kind: 'promise'; readonly stream: number }
+  | { readonly kind: 'waitValue'; readonly stream: number; readonly word: RecordedWord; readonly compare: Comparison }
+  | { readonly kind: 'writeValue'; readonly stream: number; readonly word: RecordedWord }
+  | { readonly kind: 'graph' | 'graphUpload'; readonly stream: number; readonly exec: number }
+  | { readonly kind: 'childGraph'; readonly stream: number; readonly graph: number }
+
+export interface RecordedLibraryCall {
+  readonly name: string
+  readonly stream: number
+  readonly memory: readonly TouchedMemory[]
+}
+
+/** Work that a node of a graph is given. */
+export type RecordedNodeWork = Extract<RecordedWork, { readonly kind: 'kernel' | 'copy' | 'fill' }>
+
+/** A call of the program, or something that happened to it, without what differs each time. */
+export type RecordedCall =
+  | { readonly call: 'queue'; readonly work: RecordedWork }
+  | { readonly call: 'record'; readonly event: number; readonly stream: number; readonly external: 0 | 1 }
+  | { readonly call: 'recordInternal'; readonly event: number; readonly stream: number }
+  | { readonly call: 'recordDevice'; readonly event: number; readonly device: number }
+  | { readonly call: 'wait'; readonly stream: number; readonly event: number; readonly external: 0 | 1 }
+  | { readonly call: 'waitStream'; readonly stream: number; readonly other: number; readonly context: number }
+  /** Calls that block: what happens meanwhile stands between them and `return`. */
+  | { readonly call: 'synchronizeDevice'; readonly device: number }
+  | { readonly call: 'synchronizeStream'; readonly stream: number }
+  | { readonly call: 'synchronizeEvent'; readonly event: number }
+  | { readonly call: 'drain' }
+  /** The host function of the call `op` runs, until `return`. */
+  | { readonly call: 'host' }
+  | { readonly call: 'return' }
+  /** Promises; `settled` and `cancelled` refer to them by `op`. */
+  | { readonly call: 'deviceFinished'; readonly device: number }
+  | { readonly call: 'streamFinished'; readonly stream: number; readonly context: number }
+  | { readonly call: 'eventFinished'; readonly event: number }
+  | { readonly call: 'settled' | 'cancelled' }
+  /** The promise that a stream waits for has settled. */
+  | { readonly call: 'release' }
+  /** Queries that were answered with true. */
+  | { readonly call: 'streamIsIdle'; readonly stream: number }
+  | { readonly call: 'eventIsDone'; readonly event: number }
+  | { readonly call: 'elapsedTime'; readonly start: number; readonly end: number }
+  | { readonly call: 'deviceContext'; readonly device: number; readonly context: number }
+  | { readonly call: 'createStream'; readonly stream: number; readonly context: number; readonly flags: number }
+  | { readonly call: 'wrapStream'; readonly stream: number; readonly cuda: number; readonly device: number }
+  | { readonly call: 'destroyStream'; readonly stream: number }
+  | { readonly call: 'escaped'; readonly stream: number }
+  | { readonly call: 'nameStream'; readonly stream: number; readonly name: string }
+  | { readonly call: 'createEvent'; readonly event: number; readonly context: number; readonly flags: number }
+  | { readonly call: 'destroyEvent' | 'recycleEvent' | 'wrapEvent' | 'openEvent'; readonly event: number }
+  | { readonly call: 'allocatePinned' | 'registerPinned'; readonly pointer: number; readonly byteLength: number }
+  | { readonly call: 'allocateShared'; readonly pointer: number; readonly byteLength: number }
+  | { readonly call: 'closePinned' | 'freeShared'; readonly pointer: number; readonly after: readonly number[] }
+  | { readonly call: 'closeImported'; readonly after: readonly number[] }
+  | { readonly call: 'placeOf' | 'viewed'; readonly pointer: number; readonly byteLength: number }
+  | { readonly call: 'beginCapture'; readonly stream: number }
+  | {
+      readonly call: 'beginCaptureInto'
+      readonly stream: number
+      readonly graph: number
+      readonly after: readonly number[]
+    }
+  | { readonly call: 'endCapture'; readonly stream: number; readonly graph: number }
+  | { readonly call: 'abandonCapture' | 'captureFailed'; readonly stream: number }
+  | { readonly call: 'destroyGraph'; readonly graph: number }
+  | { readonly call: 'instantiate' | 'updateGraph'; readonly graph: number; readonly exec: number }
+  | { readonly call: 'destroyExec'; readonly exec: number }
+  | { readonly call: 'updateNode'; readonly exec: number; readonly node: number; readonly work: RecordedNodeWork }
+  | { readonly call: 'setEnabled'; readonly exec: number; readonly node: number; readonly enabled: boolean }
+  /** The program declared what another library has queued. */
+  | {
+      readonly call: 'declareAccess'
+      readonly stream: number
+      readonly what: string
+      readonly memory: readonly TouchedMemory[]
+    }
+  /** The simulator has run the kernel of the call `op`. */
+  | { readonly call: 'ran' }
+  /** The event loop has turned after a host function was queued. */
+  | { readonly call: 'turn' }
+
+export interface RecordedMistake {
+  readonly kind: KernelMistakeKind
+  readonly message: string
+}
+
+/** What differs each time. */
+export interface Particulars {
+  /** The call that this belongs to, by its number. */
+  readonly op?: number
+  /** The node that it became in a capture. */
+  readonly node?: number
+  /** It became part of a capture. */
+  readonly captured?: true
+  /** `ran` will follow. */
+  readonly told?: true
+  readonly memory?: readonly TouchedMemory[]
+  readonly mistakes?: readonly RecordedMistake[]
+  /** The call threw, or the promise was rejected. */
+  readonly failed?: true
+  /** Nanoseconds of the gap before this call in which the recorder worked, if they are many. */
+  readonly own?: number
+}
+
+/** A call: the number of its definition, nanoseconds since the call before it ended, how long it took, its stack, the rest. */
+export type CallLine = readonly [definition: number, gap: number, length: number, stack?: number, more?: Particulars]
+
+export interface StreamFacts {
+  readonly stream: number
+  readonly device: number
+  readonly context: number
+  /** Decimal digits. */
+  readonly id: string
+  readonly nonBlocking: boolean
+  readonly priority: number
+  /** Of its green context. */
+  readonly multiprocessors?: number | undefined
+  /** Its handle was read: other code may use it. */
+  readonly escaped: boolean
+  readonly name: string
+  /** The program gave it that name. */
+  readonly given: boolean
+}
+
+/** How a recording ended. */
+export interface End {
+  /** How many calls it has. */
+  readonly end: number
+  /** The call that opened a scope which was not closed, and so on: nothing else is missing. */
+  readonly nanoseconds: number
+}
+
+export type ObjectLine =
+  /** Numbered from 0 since the beginning or the latest `forget`. */
+  | RecordedCall
+  /** The program's lines, numbered from 1 since then, too. */
+  | { readonly stack: string }
+  | StreamFacts
+  /** Bytes of pinned memory, as hexadecimal digits, that a stream may wait for. */
+  | { readonly bytes: string; readonly pointer: number }
+  /** Triples of calls and when they ran: each call and each beginning as the difference to the one before; and how long. */
+  | { readonly times: readonly number[] }
+  /** The numbers of definitions and stacks begin again. */
+  | { readonly forget: true }
+  | End

@@ -1,0 +1,147 @@
+/**
+ * What the times of a recording say of each operation: how long it worked, apart from waiting for its turn on the device, how long
+ * it took the device to begin, and how long the host took to notice that something was done.
+ */
+import type { Operation, RecordedRun, Step } from './recorded-run.js'
+import { isHeldByHost, StreamOrder } from './stream-order.js'
+
+export interface MeasuredRun {
+  /** By step. Nanoseconds that an operation works. */
+  readonly works: Float64Array
+  /** From the call that queued it to its beginning, if nothing else holds it up. */
+  readonly latency: Float64Array
+  /** From the end of what it comes after to its beginning. */
+  readonly overhead: Float64Array
+  /** From the end of what the host waits for until it goes on; NaN where that was done before the host asked. */
+  readonly reaction: Float64Array
+  /** Nanoseconds from the first call to the end of all. */
+  readonly duration: number
+  readonly began: number
+}
+
+export function measure(run: RecordedRun): MeasuredRun {
+  const { steps } = run
+  const free = whenFree(run)
+  const works = new Float64Array(steps.length)
+  const latency = new Float64Array(steps.length)
+  const overhead = new Float64Array(steps.length)
+  const reaction = new Float64Array(steps.length).fill(Number.NaN)
+  const heldUntil = whenLetGo(steps)
+  const order = new StreamOrder<number>((all) => [latestOf(all)])
+  const pending = new Map<number, number>()
+  const byHost: number[] = []
+  const byOrder: number[] = []
+  const latencies: number[] = []
+  let last = 0
+  for (const [index, step] of steps.entries()) {
+    if (step.what === 'operation') {
+      const reached = Math.max(step.began, latestOf(order.before(step.lane)))
+      let end = reached
+      if (isHeldByHost(step)) {
+        order.reached.set(step.number, [reached])
+        end = Math.max(reached, heldUntil.get(step.number) ?? reached)
+        order.hostFunctions.set(step.number, end)
+      } else if (!Number.isNaN(step.end)) {
+        end = step.end
+        const before = latestOf(order.before(step.lane))
+        works[index] = Math.max(0, end - Math.max(step.start, free.get(index) ?? step.start))
+        if (before <= step.began) {
+          byHost.push(index)
+          latency[index] = Math.max(0, step.start - step.began)
+          latencies.push(latency[index] ?? 0)
+        } else {
+          byOrder.push(index)
+          overhead[index] = Math.max(0, step.start - before)
+        }
+      }
+      order.queued(step.lane, end)
+      last = Math.max(last, end)
+    } else follow(order, step)
+    if (step.what === 'begin') pending.set(index, latestOf(order.awaited(step.awaited)))
+    const awaited =
+      step.what === 'go'
+        ? pending.get(step.begun)
+        : step.what === 'seen'
+          ? latestOf(order.awaited(step.awaited))
+          : undefined
+    const since = steps[index - 1]?.ended ?? 0
+    if (awaited !== undefined && awaited > since) reaction[index] = step.ended - awaited
+    last = Math.max(last, step.ended)
+  }
+  const usual = median(latencies)
+  for (const index of byOrder) latency[index] = usual
+  const usualOverhead = median(byOrder.map((index) => overhead[index] ?? 0))
+  for (const index of byHost) overhead[index] = usualOverhead
+  const began = steps[0]?.began ?? 0
+  return { works, latency, overhead, reaction, duration: last - began, began }
+}
+
+export function follow<T>(order: StreamOrder<T>, step: Step): void {
+  if (step.what === 'record') order.record(step.lane, step.event)
+  else if (step.what === 'recordDevice') order.recordDevice(step.device, step.event)
+  else if (step.what === 'wait') order.wait(step.lane, step.event)
+  else if (step.what === 'waitLane') order.waitLane(step.lane, step.other)
+}
+
+const latestOf = (times: readonly number[]): number => {
+  let latest = 0
+  for (const time of times) if (time > latest) latest = time
+  return latest
+}
+
+function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b)
+  return sorted[Math.floor(sorted.length / 2)] ?? 0
+}
+
+/** When the host let the streams go on that waited for it, by the calls that queued what they waited for. */
+function whenLetGo(steps: readonly Step[]): Map<number, number> {
+  const times = new Map<number, number>()
+  for (const step of steps) if (step.what === 'let') times.set(step.operation, step.ended)
+  return times
+}
+
+interface Occupied {
+  readonly from: number
+  readonly until: number
+  readonly share: number
+}
+
+/**
+ * When there was room for each operation, by its step. A measured beginning is when its stream came to it; work of other streams
+ * may have occupied the device for a while still.
+ */
+function whenFree({ steps }: RecordedRun): Map<number, number> {
+  const timed = steps.flatMap((step, index) => (isOccupying(step) ? [{ step, index }] : []))
+  timed.sort((a, b) => a.step.end - b.step.end || a.index - b.index)
+  const places = new Map<string, Occupied[]>()
+  const free = new Map<number, number>()
+  for (const { step, index } of timed) {
+    const key = `${step.lane.device} ${step.engine ?? 'kernels'}`
+    const share = step.engine === undefined ? step.share : 1
+    const known = places.get(key) ?? []
+    // What ended before this began is of no interest to it; what begins later may still be.
+    const beside = known.filter(({ until }) => until > step.start)
+    let from = step.start
+    for (const candidate of [step.start, ...beside.map(({ until }) => until)]) {
+      from = candidate
+      const used = beside.reduce(
+        (sum, other) => (other.from <= from && other.until > from ? sum + other.share : sum),
+        0,
+      )
+      if (used + share <= FULL) break
+    }
+    free.set(index, Math.min(from, step.end))
+    known.push({ from: Math.min(from, step.end), until: step.end, share })
+    places.set(key, known.length > MOST_BESIDE ? known.slice(-MOST_BESIDE / 2) : known)
+  }
+  return free
+}
+
+const isOccupying = (step: Step): step is Operation =>
+  step.what === 'operation' && !Number.isNaN(step.end) && (step.engine !== undefined || step.share > 0)
+
+/** Sums of shares may be a little more than 1. */
+const FULL = 1.000_001
+/** Operations that are compared with a later one. */
+const MOST_BESIDE = 512

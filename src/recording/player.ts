@@ -1,0 +1,332 @@
+/** Makes the calls of a recording again, at a driver that answers as it did then, through an interceptor. */
+import { nextTurn } from '../base/event-loop.js'
+import { driverOf } from '../device.js'
+import {
+  type ContextHandle,
+  canonicalStream,
+  type Driver,
+  type EventHandle,
+  type GraphExecHandle,
+  type GraphHandle,
+  type InternalEvent,
+  type NodeHandle,
+  type Pointer,
+  type StreamHandle,
+} from '../driver/driver.js'
+import type { Interceptor, WrappableDriver } from '../driver/wrappable-driver.js'
+import { simulate } from '../simulation/simulation.js'
+import type { Particulars, RecordedCall } from './lines.js'
+import type { Entry, Occurrence, Reader } from './reader.js'
+import { RecordedAnswers, RecordedFailure, type Rest } from './recorded-answers.js'
+import { nodeWork, queued } from './recorded-work.js'
+
+const NO_CALL: Occurrence = {
+  what: 'call',
+  number: -1,
+  call: { call: 'return' },
+  began: 0,
+  ended: 0,
+  stack: '',
+  exact: true,
+  more: {},
+}
+
+/** What an interceptor is told beside the calls. */
+export interface Followed {
+  readonly interceptor: Interceptor
+  named?(stream: StreamHandle, name: string): void
+  declared?(call: Extract<RecordedCall, { readonly call: 'declareAccess' }>): void
+  ran?(call: number, start: number, end: number): void
+}
+
+const NONE: ReadonlySet<number> = new Set()
+
+export class Player implements Rest {
+  current = NO_CALL
+  /** The time that the recording has come to. */
+  now = 0
+  readonly answers: RecordedAnswers
+  readonly #driver: WrappableDriver
+  readonly #followed: Followed
+  #skipped = NONE
+
+  /** `make` makes the interceptor, which knows by the player which call is played. */
+  constructor(
+    private readonly reader: Reader,
+    make: (next: Driver, player: Player) => Followed,
+  ) {
+    const [device] = simulate({ memory: 1 }).devices
+    if (device === undefined) throw new RangeError('a simulation has a device')
+    this.#driver = driverOf(device)
+    this.answers = this.#driver.wrap(() => new RecordedAnswers(this, reader.header)).wrapper
+    let followed: Followed | undefined
+    this.#driver.wrap((next) => {
+      followed = make(next, this)
+      return followed.interceptor
+    })
+    if (followed === undefined) throw new RangeError('no interceptor was made')
+    this.#followed = followed
+  }
+
+  /** Plays all of it, but for waits of these numbers. */
+  async play(skipped: ReadonlySet<number> = NONE): Promise<void> {
+    this.#skipped = skipped
+    for (let entry = this.reader.next(); entry !== undefined; entry = this.reader.next()) {
+      if (entry.what === 'call' && entry.call.call === 'turn') await nextTurn()
+      else this.#play(entry)
+    }
+  }
+
+  playUntilReturn(): void {
+    const outer = this.current
+    for (let entry = this.reader.next(); entry !== undefined; entry = this.reader.next()) {
+      if (entry.what === 'call' && entry.call.call === 'return') {
+        this.current = outer
+        this.now = entry.ended
+        if (entry.more.failed === true) throw new RecordedFailure()
+        return
+      }
+      this.#play(entry)
+    }
+    this.current = outer
+  }
+
+  #play(entry: Entry): void {
+    if (entry.what === 'bytes') this.answers.putBytes(entry.pointer, entry.bytes)
+    else if (entry.what === 'times') entry.each((...times) => this.#followed.ran?.(...times))
+    else if (entry.what === 'stream') {
+      const { facts } = entry
+      const stream = facts.stream as StreamHandle
+      this.answers.facts.set(stream, facts)
+      if (facts.given) this.#driver.streamNames.set(canonicalStream(stream), { id: BigInt(facts.id), name: facts.name })
+    } else if (entry.what === 'call') {
+      this.current = entry
+      this.now = entry.began
+      try {
+        if (this.#skipped.has(entry.number)) this.#skip(entry.call)
+        else this.#call(entry.call, entry.more)
+      } catch (error) {
+        // The program's call threw then, and so does the one that is played.
+        if (!(error instanceof RecordedFailure)) throw error
+      }
+    }
+  }
+
+  #call(call: RecordedCall, more: Particulars): void {
+    const driver = this.#driver
+    switch (call.call) {
+      case 'queue':
+        driver.queue(queued(call.work, () => this.playUntilReturn()))
+        break
+      case 'record':
+        driver.eventRecord(event(call.event), stream(call.stream), call.external)
+        break
+      case 'recordInternal':
+        driver.eventRecordInternal(event(call.event), stream(call.stream))
+        break
+      case 'recordDevice':
+        driver.deviceRecordInternal(event(call.event), call.device)
+        break
+      case 'wait':
+        driver.streamWaitEvent(stream(call.stream), event(call.event), call.external)
+        break
+      case 'waitStream':
+        driver.streamWaitStream(stream(call.stream), stream(call.other), context(call.context))
+        break
+      case 'synchronizeDevice':
+        driver.deviceSynchronize(call.device)
+        break
+      case 'synchronizeStream':
+        driver.streamSynchronize(stream(call.stream))
+        break
+      case 'synchronizeEvent':
+        driver.eventSynchronize(event(call.event))
+        break
+      case 'drain':
+        driver.drainHostFunctions()
+        break
+      case 'host':
+        this.#runHostFunction(more)
+        break
+      case 'deviceFinished':
+        driver.deviceFinished(call.device, ignore)
+        break
+      case 'streamFinished':
+        driver.streamFinished(stream(call.stream), context(call.context), ignore)
+        break
+      case 'eventFinished':
+        driver.eventFinished(event(call.event), ignore)
+        break
+      case 'settled':
+      case 'cancelled':
+        this.#settle(call.call, more)
+        break
+      case 'release':
+        this.#release(more)
+        break
+      case 'streamIsIdle':
+        driver.streamQuery(stream(call.stream))
+        break
+      case 'eventIsDone':
+        driver.eventQuery(event(call.event))
+        break
+      case 'elapsedTime':
+        driver.eventElapsedTime(event(call.start), event(call.end))
+        break
+      case 'deviceContext':
+        driver.deviceContext(call.device)
+        break
+      case 'createStream':
+        driver.streamCreate(context(call.context), call.flags, 0)
+        break
+      case 'wrapStream':
+        driver.streamWrap(call.cuda, call.device)
+        break
+      case 'destroyStream':
+        driver.streamDestroy(stream(call.stream))
+        break
+      case 'escaped':
+        this.#escaped(stream(call.stream))
+        break
+      case 'nameStream':
+        this.#name(stream(call.stream), call.name)
+        break
+      case 'createEvent':
+        driver.eventCreate(context(call.context), call.flags)
+        break
+      case 'destroyEvent':
+        driver.eventDestroy(event(call.event))
+        break
+      case 'recycleEvent':
+        driver.eventRecycle(context(0), event(call.event))
+        break
+      case 'wrapEvent':
+        driver.eventWrap(event(call.event))
+        break
+      case 'openEvent':
+        driver.eventOpenIpcHandle(context(0), new Uint8Array())
+        break
+      case 'allocatePinned':
+        driver.memory.allocatePinned(call.byteLength, context(0))
+        break
+      case 'registerPinned':
+        driver.memory.registerPinned(new Uint8Array(call.byteLength), context(0))
+        break
+      case 'allocateShared':
+        driver.sharing.allocate(call.byteLength, context(0))
+        break
+      case 'closePinned':
+        driver.memory.closePinned(call.pointer as Pointer, undefined, events(call.after))
+        break
+      case 'freeShared':
+        driver.sharing.free(call.pointer as Pointer, events(call.after))
+        break
+      case 'closeImported':
+        driver.sharing.importMemory(new Uint8Array(), context(0)).close(events(call.after))
+        break
+      case 'placeOf':
+        driver.memory.placeOf(call.pointer as Pointer, call.byteLength, 0)
+        break
+      case 'viewed':
+        driver.memory.viewed(call.pointer as Pointer, call.byteLength)
+        break
+      case 'beginCapture':
+        driver.graphs.begin(stream(call.stream), 0)
+        break
+      case 'beginCaptureInto':
+        driver.graphs.beginInto(stream(call.stream), 0, graph(call.graph), call.after.map(node))
+        break
+      case 'endCapture':
+      case 'captureFailed':
+        driver.graphs.end(stream(call.stream))
+        break
+      case 'abandonCapture':
+        driver.graphs.abandon(stream(call.stream))
+        break
+      case 'destroyGraph':
+        driver.graphs.destroy(graph(call.graph))
+        break
+      case 'instantiate':
+        driver.graphs.instantiate(graph(call.graph), context(0))
+        break
+      case 'updateGraph':
+        driver.graphs.update(exec(call.exec), graph(call.graph))
+        break
+      case 'destroyExec':
+        driver.graphs.destroyExec(exec(call.exec))
+        break
+      case 'updateNode':
+        driver.graphs.updateNode(exec(call.exec), node(call.node), context(0), nodeWork(call.work))
+        break
+      case 'setEnabled':
+        driver.graphs.setEnabled(exec(call.exec), node(call.node), context(0), call.enabled)
+        break
+      case 'declareAccess':
+        this.#followed.declared?.(call)
+        break
+      case 'ran':
+        this.#kernelRan(more)
+        break
+      case 'return':
+      case 'turn':
+        break
+      default:
+        call satisfies never
+    }
+  }
+
+  /** What happens during a wait happens without it, too. A promise is made, and does not settle. */
+  #skip(call: RecordedCall): void {
+    if (call.call.startsWith('synchronize') || call.call === 'drain') this.playUntilReturn()
+    else if (call.call.endsWith('Finished')) this.#call(call, {})
+  }
+
+  #runHostFunction({ op = -1, failed }: Particulars): void {
+    const work = this.answers.queued.get(op)
+    // What is inside is played all the same, if it was queued before the recording began.
+    if (work?.kind === 'hostFunction') work.call.run(failed === true ? 1 : 0)
+    else this.playUntilReturn()
+  }
+
+  #kernelRan({ op = -1, memory, mistakes = [] }: Particulars): void {
+    const work = this.answers.queued.get(op)
+    this.answers.queued.delete(op)
+    if (work?.kind === 'kernel') work.observer?.ran(memory, mistakes)
+  }
+
+  #settle(how: 'settled' | 'cancelled', { op = -1, failed }: Particulars): void {
+    const settle = this.answers.promises.get(op)
+    this.answers.promises.delete(op)
+    if (how === 'settled' && !this.#skipped.has(op)) settle?.(failed === true ? new RecordedFailure() : undefined)
+  }
+
+  #release({ op = -1 }: Particulars): void {
+    const work = this.answers.queued.get(op)
+    this.answers.queued.delete(op)
+    if (work?.kind === 'promise') work.release()
+  }
+
+  #escaped(handle: StreamHandle): void {
+    const facts = this.answers.facts.get(handle)
+    if (facts !== undefined) this.answers.facts.set(handle, { ...facts, escaped: true })
+    this.#driver.streamEscaped(handle)
+  }
+
+  #name(handle: StreamHandle, name: string): void {
+    const id = this.answers.streamGetId(handle)
+    this.#driver.streamNames.set(canonicalStream(handle), { id, name })
+    this.#followed.named?.(handle, name)
+  }
+}
+
+/** Nobody awaits the promises of a recording. */
+const ignore = (): void => {}
+
+const stream = (handle: number): StreamHandle => handle as StreamHandle
+const event = (handle: number): EventHandle => handle as EventHandle
+const context = (handle: number): ContextHandle => handle as ContextHandle
+const graph = (handle: number): GraphHandle => handle as GraphHandle
+const exec = (handle: number): GraphExecHandle => handle as GraphExecHandle
+const node = (handle: number): NodeHandle => handle as NodeHandle
+const events = (handles: readonly number[]): InternalEvent[] =>
+  handles.map((handle) => ({ context: context(0), event: event(handle) }))

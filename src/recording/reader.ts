@@ -1,0 +1,156 @@
+/** Reads a recording, line by line, also one of a process that crashed: its end is missing then. */
+import { invalidValue } from '../base/errors.js'
+import { process } from '../base/node-modules.js'
+import type { CallLine, End, Header, ObjectLine, Particulars, RecordedCall, StreamFacts } from './lines.js'
+import { VERSION } from './lines.js'
+
+/** Bytes that are read at one time. */
+const PIECE = 2 ** 20
+
+/** One call of a recording. Times are nanoseconds since it began. */
+export interface Occurrence {
+  readonly what: 'call'
+  readonly number: number
+  readonly call: RecordedCall
+  readonly began: number
+  readonly ended: number
+  /** The program's lines that led to it, as they stand in a stack; empty where it was not taken. */
+  readonly stack: string
+  /** False: the stack is that of an earlier call like it. */
+  readonly exact: boolean
+  readonly more: Particulars
+}
+
+export type Entry =
+  | Occurrence
+  | { readonly what: 'stream'; readonly facts: StreamFacts }
+  | { readonly what: 'bytes'; readonly pointer: number; readonly bytes: string }
+  /** `each` is called with when the work of a call ran. */
+  | { readonly what: 'times'; readonly each: (visit: (call: number, start: number, end: number) => void) => void }
+  | { readonly what: 'end' }
+
+const NOTHING: Particulars = {}
+
+export class Reader {
+  readonly header: Header
+  readonly #lines: Iterator<string>
+  #definitions: { readonly call: RecordedCall; stack: number }[] = []
+  #stacks: string[] = []
+  #calls = 0
+  #now = 0
+  /** Has the last line been read, which says that nothing is missing? */
+  isComplete = false
+
+  /** @throws {Error} ERR_INVALID_ARG_VALUE for a file that is no recording, or of another version; any error of the file system */
+  constructor(readonly path: string) {
+    this.#lines = linesOf(path)
+    const { value: first } = this.#lines.next()
+    const header: unknown = parsed(first)
+    if (!isHeader(header)) throw invalidValue(`${path} is no recording: its first line is not that of one`)
+    if (header.recording !== VERSION) {
+      throw invalidValue(`${path} is a recording of version ${header.recording}, and this reads version ${VERSION}`)
+    }
+    this.header = header
+  }
+
+  /** How many calls have been read. */
+  get calls(): number {
+    return this.#calls
+  }
+
+  /** When the latest call ended. */
+  get now(): number {
+    return this.#now
+  }
+
+  /** The next entry; undefined at the end. */
+  next(): Entry | undefined {
+    for (;;) {
+      const { value, done } = this.#lines.next()
+      if (done === true) return undefined
+      const line = parsed(value) as ObjectLine | CallLine | undefined
+      // The last line of a process that crashed may be a part of one.
+      if (line === undefined) return undefined
+      const entry = isCall(line) ? this.#occurrence(line) : this.#object(line)
+      if (entry !== undefined) return entry
+    }
+  }
+
+  #occurrence([definition, gap, length, stack = 0, more = NOTHING]: CallLine): Occurrence {
+    const defined = this.#definitions[definition]
+    if (defined === undefined) throw invalidValue(`${this.path}: call ${this.#calls} has no definition`)
+    if (stack !== 0) defined.stack = stack
+    const began = this.#now + gap
+    this.#now = began + length
+    const number = this.#calls
+    this.#calls += 1
+    const { call, stack: taken } = defined
+    const text = taken === 0 ? '' : (this.#stacks[Math.abs(taken) - 1] ?? '')
+    const exact = this.header.stacks === 'all' || taken > 0
+    return { what: 'call', number, call, began, ended: this.#now, stack: text, exact, more }
+  }
+
+  #object(line: ObjectLine): Entry | undefined {
+    if ('call' in line) this.#definitions.push({ call: line, stack: 0 })
+    else if ('stack' in line) this.#stacks.push(line.stack)
+    else if ('id' in line) return { what: 'stream', facts: line }
+    else if ('bytes' in line) return { what: 'bytes', pointer: line.pointer, bytes: line.bytes }
+    else if ('times' in line) return { what: 'times', each: (visit) => eachTime(line.times, visit) }
+    else if ('end' in line) return this.#end(line)
+    else {
+      this.#definitions = []
+      this.#stacks = []
+    }
+    return undefined
+  }
+
+  #end({ nanoseconds }: End): Entry {
+    this.isComplete = true
+    this.#now = nanoseconds
+    return { what: 'end' }
+  }
+}
+
+function eachTime(times: readonly number[], visit: (call: number, start: number, end: number) => void): void {
+  let call = 0
+  let start = 0
+  for (let at = 0; at + 2 < times.length; at += 3) {
+    call += times[at] ?? 0
+    start += times[at + 1] ?? 0
+    visit(call, start, start + (times[at + 2] ?? 0))
+  }
+}
+
+const isCall = (line: ObjectLine | CallLine): line is CallLine => Array.isArray(line)
+
+const isHeader = (value: unknown): value is Header =>
+  typeof value === 'object' && value !== null && 'recording' in value
+
+function parsed(text: string | undefined): unknown {
+  try {
+    return text === undefined ? undefined : JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+function* linesOf(path: string): Generator<string, undefined> {
+  const { openSync, readSync, closeSync } = process.getBuiltinModule('node:fs')
+  const file = openSync(path, 'r')
+  try {
+    const decoder = new TextDecoder()
+    const bytes = new Uint8Array(PIECE)
+    let rest = ''
+    for (;;) {
+      const length = readSync(file, bytes)
+      const lines = (rest + decoder.decode(bytes.subarray(0, length), { stream: length > 0 })).split('\n')
+      rest = lines.pop() ?? ''
+      yield* lines
+      if (length === 0) break
+    }
+    if (rest !== '') yield rest
+  } finally {
+    closeSync(file)
+  }
+  return undefined
+}

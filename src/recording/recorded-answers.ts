@@ -1,0 +1,251 @@
+/**
+ * Answers calls as the driver did when they were recorded, and plays what happened meanwhile. It stands behind interceptors, to
+ * which a recording looks like the program that it is of.
+ */
+import {
+  type Cancel,
+  type ContextHandle,
+  type EventHandle,
+  type GraphDriver,
+  type GraphExecHandle,
+  type GraphHandle,
+  type MemoryDriver,
+  type NodeHandle,
+  type Pointer,
+  type QueuedWork,
+  type Settle,
+  type SharingDriver,
+  StreamFlag,
+  type StreamHandle,
+  type WrappedStream,
+} from '../driver/driver.js'
+import type { Interceptor } from '../driver/wrappable-driver.js'
+import type { Header, StreamFacts } from './lines.js'
+import type { Occurrence } from './reader.js'
+
+/** A call that threw when it was recorded. */
+export class RecordedFailure extends Error {}
+
+/** The rest of the recording. */
+export interface Rest {
+  /** The call that is played now. */
+  readonly current: Occurrence
+  /** Plays what happened until the call that is played now returned. Throws RecordedFailure if it threw. */
+  playUntilReturn(): void
+}
+
+const nothing = (): void => {}
+
+export class RecordedAnswers implements Interceptor {
+  readonly name: 'cuda' | 'sim'
+  /** By handle, what is known of each stream. */
+  readonly facts = new Map<StreamHandle, StreamFacts>()
+  /** What is played later, by the number of the call that it belongs to. */
+  readonly queued = new Map<number, QueuedWork>()
+  readonly promises = new Map<number, Settle>()
+  readonly #pinned = new Map<number, ArrayBuffer>()
+  readonly #capturing = new Set<StreamHandle>()
+
+  constructor(
+    private readonly rest: Rest,
+    private readonly header: Header,
+  ) {
+    this.name = header.driver
+  }
+
+  /** Writes to pinned memory what was there. */
+  putBytes(pointer: number, hexadecimal: string): void {
+    for (const [start, memory] of this.#pinned) {
+      const offset = pointer - start
+      if (offset < 0 || offset >= memory.byteLength) continue
+      const bytes = new Uint8Array(memory)
+      for (let at = 0; 2 * at < hexadecimal.length; at += 1) {
+        bytes[offset + at] = Number.parseInt(hexadecimal.slice(2 * at, 2 * at + 2), 16)
+      }
+    }
+  }
+
+  deviceCount(): number {
+    return this.header.devices.length
+  }
+
+  deviceName(device: number): string {
+    return this.header.devices[device]?.name ?? ''
+  }
+
+  queue(work: QueuedWork): void {
+    const { number, call, more } = this.rest.current
+    if (call.call !== 'queue') return
+    if (work.kind === 'allocate' && call.work.kind === 'allocate') work.pointer = call.work.pointer as Pointer
+    if (work.kind === 'kernel' && work.observer !== undefined && more.told === true) {
+      work.observer.isTold = true
+      this.queued.set(number, work)
+    }
+    if (work.kind === 'hostFunction' || work.kind === 'promise') this.queued.set(number, work)
+  }
+
+  deviceContext(): ContextHandle {
+    const { call } = this.rest.current
+    return (call.call === 'deviceContext' ? call.context : 0) as ContextHandle
+  }
+
+  deviceSynchronize(): void {
+    this.rest.playUntilReturn()
+  }
+
+  deviceFinished(_device: number, settle: Settle): Cancel {
+    return this.#promised(settle)
+  }
+
+  deviceRecordInternal(): boolean {
+    return true
+  }
+
+  drainHostFunctions(): void {
+    this.rest.playUntilReturn()
+  }
+
+  streamCreate(): StreamHandle {
+    const { call } = this.rest.current
+    return (call.call === 'createStream' ? call.stream : 0) as StreamHandle
+  }
+
+  streamDestroy(stream: StreamHandle): void {
+    this.#capturing.delete(stream)
+  }
+
+  streamWrap(cudaHandle: number, near: number): WrappedStream {
+    const stream = (cudaHandle > 2 ? cudaHandle : near * 4 + cudaHandle) as StreamHandle
+    const { device = near, context = 0 } = this.facts.get(stream) ?? {}
+    return { stream, device, context: context as ContextHandle }
+  }
+
+  streamEscaped(): void {}
+
+  isEscaped(stream: StreamHandle): boolean {
+    return this.facts.get(stream)?.escaped ?? true
+  }
+
+  streamGetId(stream: StreamHandle): bigint {
+    return BigInt(this.facts.get(stream)?.id ?? stream)
+  }
+
+  streamGetFlags(stream: StreamHandle): number {
+    return this.facts.get(stream)?.nonBlocking === false ? 0 : StreamFlag.NON_BLOCKING
+  }
+
+  streamGetPriority(stream: StreamHandle): number {
+    return this.facts.get(stream)?.priority ?? 0
+  }
+
+  streamIsCapturing(stream: StreamHandle): boolean {
+    return this.#capturing.has(stream)
+  }
+
+  streamQuery(): boolean {
+    return true
+  }
+
+  streamSynchronize(): void {
+    this.rest.playUntilReturn()
+  }
+
+  streamWaitEvent(): void {}
+  streamWaitStream(): void {}
+
+  streamFinished(_stream: StreamHandle, _context: ContextHandle, settle: Settle): Cancel {
+    return this.#promised(settle)
+  }
+
+  eventCreate(): EventHandle {
+    const { call } = this.rest.current
+    return (call.call === 'createEvent' || call.call === 'openEvent' ? call.event : 0) as EventHandle
+  }
+
+  eventOpenIpcHandle(): EventHandle {
+    return this.eventCreate()
+  }
+
+  eventDestroy(): void {}
+  eventRecycle(): void {}
+
+  eventWrap(): { readonly context: ContextHandle; readonly device: number } | undefined {
+    return undefined
+  }
+
+  eventRecord(): void {}
+  eventRecordInternal(): void {}
+
+  eventQuery(): boolean {
+    return true
+  }
+
+  eventSynchronize(): void {
+    this.rest.playUntilReturn()
+  }
+
+  eventFinished(_event: EventHandle, settle: Settle): Cancel {
+    return this.#promised(settle)
+  }
+
+  eventElapsedTime(): number {
+    return 0
+  }
+
+  #promised(settle: Settle): Cancel {
+    this.promises.set(this.rest.current.number, settle)
+    return nothing
+  }
+
+  readonly memory: Partial<MemoryDriver> = {
+    allocatePinned: (byteLength) => {
+      const pointer = this.#pointer()
+      const bytes = new ArrayBuffer(byteLength)
+      this.#pinned.set(pointer, bytes)
+      return { pointer, bytes }
+    },
+    registerPinned: (bytes) => {
+      const pointer = this.#pointer()
+      if (bytes.buffer instanceof ArrayBuffer) this.#pinned.set(pointer, bytes.buffer)
+      return pointer
+    },
+    closePinned: (pointer) => void this.#pinned.delete(pointer),
+    placeOf: () => ({ device: 0, isOfHost: false }),
+    viewed: nothing,
+  }
+
+  #pointer(): Pointer {
+    const { call } = this.rest.current
+    return ('pointer' in call ? call.pointer : 0) as Pointer
+  }
+
+  readonly sharing: Partial<SharingDriver> = {
+    allocate: () => this.#pointer(),
+    free: nothing,
+    importMemory: () => ({ pointer: 0 as Pointer, byteLength: 0, close: nothing }),
+    watchShared: () => undefined,
+    watchReceived: () => false,
+  }
+
+  readonly graphs: Partial<GraphDriver> = {
+    begin: (stream) => void this.#capturing.add(stream),
+    beginInto: (stream) => void this.#capturing.add(stream),
+    end: (stream) => {
+      this.#capturing.delete(stream)
+      const { call } = this.rest.current
+      if (call.call !== 'endCapture') throw new RecordedFailure()
+      return call.graph as GraphHandle
+    },
+    abandon: (stream) => void this.#capturing.delete(stream),
+    capturedNode: () => this.rest.current.more.node as NodeHandle | undefined,
+    destroy: nothing,
+    instantiate: () => {
+      const { call } = this.rest.current
+      return (call.call === 'instantiate' ? call.exec : 0) as GraphExecHandle
+    },
+    destroyExec: nothing,
+    update: nothing,
+    updateNode: nothing,
+    setEnabled: nothing,
+  }
+}

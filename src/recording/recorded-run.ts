@@ -1,0 +1,435 @@
+/** A recording as a whole: the calls of the host in their order, and the work of the streams with when it ran. */
+
+import type { Pointer } from '../driver/driver.js'
+import {
+  isDefaultStream,
+  isNullStream,
+  memoryOf,
+  type StreamHandle,
+  type TouchedMemory,
+  touching,
+} from '../driver/driver.js'
+import type { Header, RecordedDevice, RecordedWork, StreamFacts } from './lines.js'
+import type { Occurrence, Reader } from './reader.js'
+import { nodeWork } from './recorded-work.js'
+
+/** A stream, while it lived. */
+export interface Lane {
+  readonly index: number
+  readonly device: number
+  readonly nonBlocking: boolean
+  readonly isNull: boolean
+  readonly priority: number
+  readonly name: string
+}
+
+interface InRun {
+  readonly number: number
+  readonly began: number
+  readonly ended: number
+  /** Nanoseconds since the call before it that the recorder itself took. */
+  readonly own: number
+  /** Where the program made the call: 'path:row'; empty if that is not known. */
+  readonly site: string
+}
+
+/** Work of a stream. */
+export interface Operation extends InRun {
+  readonly what: 'operation'
+  readonly lane: Lane
+  readonly kind: RecordedWork['kind']
+  readonly name: string
+  /** What it touches; undefined if that is not known, as of a host function. */
+  readonly memory: readonly TouchedMemory[] | undefined
+  /** The engine that copies it, if one does. */
+  readonly engine: 'toDevice' | 'toHost' | undefined
+  /** The part of its device that a kernel occupies, up to 1; 0 if it shares the device with any others. */
+  readonly share: number
+  /** When it ran, or NaN. */
+  start: number
+  end: number
+}
+
+/** What a host call waits for. */
+export type Awaited =
+  | { readonly of: 'lane'; readonly lane: Lane }
+  | { readonly of: 'event'; readonly event: number }
+  | { readonly of: 'device'; readonly device: number }
+  | { readonly of: 'hostFunctions' }
+  /** The stream has come to this host function. */
+  | { readonly of: 'reached'; readonly operation: number }
+
+export type Step =
+  | Operation
+  | (InRun & { readonly what: 'record'; readonly lane: Lane; readonly event: number })
+  | (InRun & { readonly what: 'recordDevice'; readonly device: number; readonly event: number })
+  | (InRun & { readonly what: 'wait'; readonly lane: Lane; readonly event: number })
+  | (InRun & { readonly what: 'waitLane'; readonly lane: Lane; readonly other: Lane })
+  /** What is waited for is what is queued by now; the host goes on at once. */
+  | (InRun & { readonly what: 'begin'; readonly awaited: Awaited })
+  /** The host goes on when what the step `begun` waits for is done. */
+  | (InRun & { readonly what: 'go'; readonly begun: number })
+  /** A query that was answered with yes, or a host function begins: the host has waited for that. */
+  | (InRun & { readonly what: 'seen'; readonly awaited: Awaited })
+  /** A host function has run, or a promise has let a stream go on. */
+  | (InRun & { readonly what: 'let'; readonly operation: number })
+  /** Something else, which takes the host its time. */
+  | (InRun & { readonly what: 'host' })
+
+export interface RecordedRun {
+  readonly header: Header
+  readonly steps: readonly Step[]
+  readonly lanes: readonly Lane[]
+  readonly isComplete: boolean
+  readonly operations: number
+  /** Operations of a kind that is timed, and which have no times. */
+  readonly untimed: number
+}
+
+export function readRun(reader: Reader): RecordedRun {
+  return new RunBuilder(reader).build()
+}
+
+class RunBuilder {
+  readonly #steps: Step[] = []
+  readonly #lanes: Lane[] = []
+  readonly #facts = new Map<number, StreamFacts>()
+  readonly #byHandle = new Map<number, Lane>()
+  readonly #byCall = new Map<number, Operation>()
+  readonly #allocated = new Map<number, number>()
+  readonly #sites = new Map<string, string>()
+  /** By the lanes that capture, what is captured. */
+  readonly #capturing = new Map<Lane, TouchedMemory[]>()
+  /** Events whose latest record was captured. */
+  readonly #captured = new Map<number, TouchedMemory[]>()
+  readonly #graphs = new Map<number, readonly TouchedMemory[]>()
+  readonly #execs = new Map<number, readonly TouchedMemory[]>()
+  /** Scopes that are open: host functions, and calls that block. */
+  readonly #open: { readonly step: number; readonly operation: number }[] = []
+  /** By the call that made a promise, the step at which it began. */
+  readonly #promises = new Map<number, number>()
+  #current: Occurrence | undefined
+
+  constructor(private readonly reader: Reader) {}
+
+  build(): RecordedRun {
+    const { reader } = this
+    for (let entry = reader.next(); entry !== undefined; entry = reader.next()) {
+      if (entry.what === 'stream') this.#learn(entry.facts)
+      else if (entry.what === 'times') entry.each((call, start, end) => this.#ran(call, start, end))
+      else if (entry.what === 'call') {
+        this.#current = entry
+        this.#call(entry)
+      }
+    }
+    const operations = [...this.#byCall.values()]
+    const untimed = operations.filter(({ kind, start }) => TIMED.includes(kind) && Number.isNaN(start)).length
+    const { header, isComplete } = reader
+    return { header, steps: this.#steps, lanes: this.#lanes, isComplete, operations: operations.length, untimed }
+  }
+
+  #ran(call: number, start: number, end: number): void {
+    const operation = this.#byCall.get(call)
+    if (operation === undefined) return
+    operation.start = start
+    operation.end = end
+  }
+
+  #learn(facts: StreamFacts): void {
+    this.#facts.set(facts.stream, facts)
+    this.#byHandle.delete(facts.stream)
+  }
+
+  #lane(handle: number): Lane {
+    let lane = this.#byHandle.get(handle)
+    if (lane === undefined) {
+      const stream = handle as StreamHandle
+      const { device = 0, nonBlocking = true, priority = 0, name = 'stream' } = this.#facts.get(handle) ?? {}
+      const isNull = isDefaultStream(stream) && isNullStream(stream)
+      lane = { index: this.#lanes.length, device, nonBlocking, isNull, priority, name }
+      this.#lanes.push(lane)
+      this.#byHandle.set(handle, lane)
+    }
+    return lane
+  }
+
+  #inRun(): InRun {
+    const { number = -1, began = 0, ended = 0, stack = '', more } = this.#current ?? {}
+    return { number, began, ended, own: more?.own ?? 0, site: this.#siteOf(stack) }
+  }
+
+  #siteOf(stack: string): string {
+    let site = this.#sites.get(stack)
+    if (site === undefined) {
+      site = siteIn(stack)
+      this.#sites.set(stack, site)
+    }
+    return site
+  }
+
+  #host(): void {
+    this.#steps.push({ what: 'host', ...this.#inRun() })
+  }
+
+  #begin(awaited: Awaited, operation = -1): void {
+    this.#open.push({ step: this.#steps.length, operation })
+    this.#steps.push({ what: 'begin', awaited, ...this.#inRun() })
+  }
+
+  #call({ call, number, more }: Occurrence): void {
+    switch (call.call) {
+      case 'queue':
+        this.#queue(call.work, more.captured === true)
+        break
+      case 'record':
+      case 'recordInternal':
+        this.#record(this.#lane(call.stream), call.event)
+        break
+      case 'recordDevice':
+        this.#steps.push({ what: 'recordDevice', device: call.device, event: call.event, ...this.#inRun() })
+        break
+      case 'wait':
+        this.#wait(this.#lane(call.stream), call.event)
+        break
+      case 'waitStream':
+        this.#waitLane(this.#lane(call.stream), this.#lane(call.other))
+        break
+      case 'synchronizeDevice':
+        this.#begin({ of: 'device', device: call.device })
+        break
+      case 'synchronizeStream':
+        this.#begin({ of: 'lane', lane: this.#lane(call.stream) })
+        break
+      case 'synchronizeEvent':
+        this.#begin({ of: 'event', event: call.event })
+        break
+      case 'drain':
+        this.#begin({ of: 'hostFunctions' })
+        break
+      case 'host':
+        this.#hostFunctionRuns(more.op ?? -1)
+        break
+      case 'return':
+        this.#returns()
+        break
+      case 'deviceFinished':
+        this.#promise(number, { of: 'device', device: call.device })
+        break
+      case 'streamFinished':
+        this.#promise(number, { of: 'lane', lane: this.#lane(call.stream) })
+        break
+      case 'eventFinished':
+        this.#promise(number, { of: 'event', event: call.event })
+        break
+      case 'settled': {
+        const begun = this.#promises.get(more.op ?? -1)
+        if (begun === undefined) this.#host()
+        else this.#steps.push({ what: 'go', begun, ...this.#inRun() })
+        break
+      }
+      case 'release':
+        this.#steps.push({ what: 'let', operation: more.op ?? -1, ...this.#inRun() })
+        break
+      case 'streamIsIdle':
+        this.#steps.push({ what: 'seen', awaited: { of: 'lane', lane: this.#lane(call.stream) }, ...this.#inRun() })
+        break
+      case 'eventIsDone':
+        this.#steps.push({ what: 'seen', awaited: { of: 'event', event: call.event }, ...this.#inRun() })
+        break
+      case 'createStream':
+      case 'wrapStream':
+        this.#byHandle.delete(call.stream)
+        this.#host()
+        break
+      default:
+        this.#graphCall(call)
+        this.#host()
+    }
+  }
+
+  #graphCall(call: Occurrence['call']): void {
+    if (call.call === 'beginCapture') this.#capturing.set(this.#lane(call.stream), [])
+    else if (call.call === 'beginCaptureInto') {
+      this.#capturing.set(this.#lane(call.stream), [...(this.#graphs.get(call.graph) ?? [])])
+    } else if (call.call === 'endCapture') {
+      const memory = this.#capturing.get(this.#lane(call.stream))
+      this.#graphs.set(call.graph, memory ?? [])
+      this.#leaveCapture(memory)
+    } else if (call.call === 'abandonCapture' || call.call === 'captureFailed') {
+      this.#leaveCapture(this.#capturing.get(this.#lane(call.stream)))
+    } else if (call.call === 'instantiate' || call.call === 'updateGraph') {
+      this.#execs.set(call.exec, this.#graphs.get(call.graph) ?? [])
+    } else if (call.call === 'updateNode') {
+      this.#execs.set(call.exec, [...(this.#execs.get(call.exec) ?? []), ...memoryOf(nodeWork(call.work))])
+    }
+  }
+
+  #leaveCapture(memory: TouchedMemory[] | undefined): void {
+    for (const [lane, captured] of this.#capturing) if (captured === memory) this.#capturing.delete(lane)
+    for (const [event, captured] of this.#captured) if (captured === memory) this.#captured.delete(event)
+  }
+
+  #record(lane: Lane, event: number): void {
+    const capture = this.#capturing.get(lane)
+    if (capture !== undefined) {
+      this.#captured.set(event, capture)
+      this.#host()
+    } else {
+      this.#captured.delete(event)
+      this.#steps.push({ what: 'record', lane, event, ...this.#inRun() })
+    }
+  }
+
+  #wait(lane: Lane, event: number): void {
+    const capture = this.#captured.get(event)
+    if (capture !== undefined) this.#capturing.set(lane, capture)
+    if (this.#capturing.has(lane)) this.#host()
+    else this.#steps.push({ what: 'wait', lane, event, ...this.#inRun() })
+  }
+
+  #waitLane(lane: Lane, other: Lane): void {
+    const capture = this.#capturing.get(other)
+    if (capture !== undefined) this.#capturing.set(lane, capture)
+    if (this.#capturing.has(lane)) this.#host()
+    else this.#steps.push({ what: 'waitLane', lane, other, ...this.#inRun() })
+  }
+
+  #promise(number: number, awaited: Awaited): void {
+    this.#promises.set(number, this.#steps.length)
+    this.#steps.push({ what: 'begin', awaited, ...this.#inRun() })
+  }
+
+  #hostFunctionRuns(operation: number): void {
+    if (!this.#byCall.has(operation)) {
+      this.#open.push({ step: -1, operation: -1 })
+      this.#host()
+      return
+    }
+    this.#steps.push({ what: 'seen', awaited: { of: 'reached', operation }, ...this.#inRun() })
+    this.#open.push({ step: -1, operation })
+  }
+
+  #returns(): void {
+    const scope = this.#open.pop()
+    if (scope === undefined) this.#host()
+    else if (scope.operation >= 0) this.#steps.push({ what: 'let', operation: scope.operation, ...this.#inRun() })
+    else if (scope.step >= 0) this.#steps.push({ what: 'go', begun: scope.step, ...this.#inRun() })
+    else this.#host()
+  }
+
+  #queue(work: RecordedWork, captured: boolean): void {
+    if (work.kind === 'library') {
+      for (const { name, stream, memory } of work.calls) this.#add(this.#lane(stream), work, name, memory, captured)
+      if (work.calls.length === 0) this.#host()
+      return
+    }
+    const lane = this.#lane(work.stream)
+    this.#add(lane, work, nameOf(work), this.#memoryOf(work), captured)
+  }
+
+  #add(
+    lane: Lane,
+    work: RecordedWork,
+    name: string,
+    memory: readonly TouchedMemory[] | undefined,
+    captured: boolean,
+  ): void {
+    if (captured) {
+      this.#capturing.get(lane)?.push(...(memory ?? []))
+      this.#host()
+      return
+    }
+    const engine = work.kind === 'copy' ? work.engine : undefined
+    const share = work.kind === 'kernel' ? this.#shareOf(work, lane) : 0
+    const times = { start: Number.NaN, end: Number.NaN }
+    const operation: Operation = {
+      what: 'operation',
+      lane,
+      kind: work.kind,
+      name,
+      memory,
+      engine,
+      share,
+      ...times,
+      ...this.#inRun(),
+    }
+    this.#steps.push(operation)
+    this.#byCall.set(operation.number, operation)
+  }
+
+  #memoryOf(work: Exclude<RecordedWork, { readonly kind: 'library' }>): readonly TouchedMemory[] | undefined {
+    switch (work.kind) {
+      case 'kernel':
+        return work.memory
+      case 'copy':
+      case 'fill':
+        return memoryOf(nodeWork(work))
+      case 'copies':
+        return memoryOf({ ...work, stream: work.stream as StreamHandle })
+      case 'allocate':
+        this.#allocated.set(work.pointer, work.byteLength)
+        return [touching(work.pointer as Pointer, work.byteLength, 'out')]
+      case 'free': {
+        const byteLength = this.#allocated.get(work.pointer)
+        return byteLength === undefined ? undefined : [touching(work.pointer as Pointer, byteLength, 'out')]
+      }
+      case 'writeValue':
+        return [touching(work.word.pointer as Pointer, work.word.bits / 8, 'out')]
+      case 'graph':
+        return this.#execs.get(work.exec)
+      case 'graphUpload':
+        return []
+      case 'waitValue':
+      case 'hostFunction':
+      case 'promise':
+      case 'childGraph':
+        return undefined
+    }
+  }
+
+  /** The simulator runs kernels side by side whatever their size. */
+  #shareOf(work: Extract<RecordedWork, { readonly kind: 'kernel' }>, { device }: Lane): number {
+    const { driver, devices } = this.reader.header
+    const known = devices[device]
+    return driver === 'sim' || known === undefined ? 0 : shareOf(work, known)
+  }
+}
+
+/** Work that a device takes time for. */
+const TIMED: readonly RecordedWork['kind'][] = ['kernel', 'copy', 'copies', 'fill', 'graph']
+
+function shareOf(
+  { grid, block, blocksAtOnce = 0 }: Extract<RecordedWork, { readonly kind: 'kernel' }>,
+  { multiprocessors, threads }: RecordedDevice,
+): number {
+  const blocks = grid[0] * grid[1] * grid[2]
+  const inBlock = block[0] * block[1] * block[2]
+  const atOnce = multiprocessors * (blocksAtOnce > 0 ? blocksAtOnce : Math.max(1, Math.floor(threads / inBlock)))
+  return Math.min(1, blocks / atOnce)
+}
+
+function nameOf(work: Exclude<RecordedWork, { readonly kind: 'library' }>): string {
+  if (work.kind === 'kernel' || work.kind === 'copy') return work.name
+  if (work.kind === 'copies') return 'copy'
+  if (work.kind === 'hostFunction') return work.internal ? 'staging' : 'host function'
+  return work.kind
+}
+
+const PLACE = /\(?(?:file:\/\/)?([^()\s]+):(\d+):(\d+)\)?$/
+
+/** The place of the innermost line of a stack that has one. */
+export function placeIn(
+  stack: string,
+): { readonly path: string; readonly row: string; readonly column: string } | undefined {
+  for (const line of stack.split('\n')) {
+    const [, path, row, column] = PLACE.exec(line.trim()) ?? []
+    if (path !== undefined && row !== undefined && column !== undefined) return { path, row, column }
+  }
+  return undefined
+}
+
+/** The same as 'path:row'; empty if there is none. */
+function siteIn(stack: string): string {
+  const place = placeIn(stack)
+  return place === undefined ? '' : `${place.path}:${place.row}`
+}

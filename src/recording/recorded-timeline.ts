@@ -1,0 +1,121 @@
+/** The timeline of a recording: the calls pass through the interceptor of timelines, and the times are those of the recording. */
+import type { StreamHandle } from '../driver/driver.js'
+import type { EventRecords, Meter } from '../timeline/event-records.js'
+import { type Timeline, timelineOf } from '../timeline/timeline.js'
+import { TimelineInterceptor } from '../timeline/timeline-interceptor.js'
+import { takeTrace } from '../timeline/trace.js'
+import type { Described } from '../timeline/tracks.js'
+import { Player } from './player.js'
+import type { Reader } from './reader.js'
+import { placeIn } from './recorded-run.js'
+
+/** Gives the event records the times of the recording. */
+class RecordedMeter implements Meter {
+  readonly clock = 'host'
+  readonly calibrations = []
+  /** By the number of a call. */
+  readonly #rows = new Map<number, number>()
+
+  constructor(
+    private readonly player: Player,
+    private readonly table: EventRecords,
+  ) {}
+
+  now(): number {
+    return this.player.now
+  }
+
+  describe(stream: StreamHandle): Described {
+    const { answers } = this.player
+    const { device = 0, context = 0, multiprocessors } = answers.facts.get(stream) ?? {}
+    return {
+      device,
+      context: answers.streamWrap(stream, device).context,
+      id: answers.streamGetId(stream),
+      nonBlocking: answers.streamGetFlags(stream) !== 0,
+      priority: answers.streamGetPriority(stream),
+      multiprocessors,
+      isProvisional: context === 0,
+    }
+  }
+
+  captures(stream: StreamHandle): boolean {
+    return this.player.current.more.captured === true || this.player.answers.streamIsCapturing(stream)
+  }
+
+  queuing(row: number, stream: StreamHandle): boolean {
+    if (this.captures(stream)) return false
+    const { number } = this.player.current
+    if (!this.#rows.has(number)) this.#rows.set(number, row)
+    return true
+  }
+
+  queued(): void {
+    this.player.now = this.player.current.ended
+  }
+
+  ran(call: number, start: number, end: number): void {
+    const row = this.#rows.get(call)
+    if (row === undefined) return
+    this.table.start[row] = start
+    this.table.end[row] = end
+  }
+
+  refused(row: number): void {
+    this.table.remove(row)
+  }
+
+  hostFunctionBegins(row: number): void {
+    if (row >= 0) this.table.start[row] = this.now()
+  }
+
+  hostFunctionEnds(row: number): void {
+    if (row >= 0) this.table.end[row] = this.now()
+  }
+
+  unseen(): void {}
+  hide(): void {}
+  show(): void {}
+  collect(): void {}
+  stop(): void {}
+  finished(): Promise<void> {
+    return Promise.resolve()
+  }
+  close(): void {}
+}
+
+export async function timelineOfRecording(reader: Reader): Promise<Timeline> {
+  let made: TimelineInterceptor | undefined
+  const player = new Player(reader, (next, self) => {
+    let meter: RecordedMeter | undefined
+    const interceptor = new TimelineInterceptor(next, undefined, (table) => {
+      meter = new RecordedMeter(self, table)
+      return meter
+    })
+    if (meter === undefined) throw new RangeError('no meter was made')
+    made = interceptor
+    const { table, sites } = interceptor.writer
+    table.limit = Number.POSITIVE_INFINITY
+    table.whenAdded = [
+      (row) => {
+        const place = placeIn(self.current.stack)
+        if (place !== undefined) table.site[row] = sites.of(`${place.path}:${place.row}:${place.column}`)
+      },
+    ]
+    return { interceptor, ran: meter.ran.bind(meter) }
+  })
+  await player.play()
+  if (made === undefined) throw new RangeError('no timeline was made')
+  const { writer } = made
+  const { length } = writer.table
+  const window = {
+    from: 0,
+    to: length,
+    limit: length,
+    dropped: 0,
+    begin: 0,
+    end: reader.now,
+    epoch: reader.header.epoch,
+  }
+  return timelineOf(takeTrace(writer, window))
+}

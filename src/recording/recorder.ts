@@ -1,0 +1,185 @@
+/**
+ * Recorders: what a program does with its streams is written to a file while it runs, to be checked for races, drawn, and played
+ * again with changes, on machines without a GPU too.
+ */
+import { checkChoice, checkThis, type Given, readOptions } from '../base/arguments.js'
+import { invalidType, stateError } from '../base/errors.js'
+import { every } from '../base/event-loop.js'
+import { notCloneable } from '../base/library-object.js'
+import { type Device, driverOf, resolveDevice } from '../device.js'
+import { whenNameIsGiven } from '../driver/stream-names.js'
+import type { WrappableDriver } from '../driver/wrappable-driver.js'
+import { STACK_MODES } from '../sanitizer/operations.js'
+import { whenDeclared } from '../sanitizer/sanitizer.js'
+import { TimelineInterceptor } from '../timeline/timeline-interceptor.js'
+import { Journal } from './journal.js'
+import type { Header } from './lines.js'
+import { VERSION } from './lines.js'
+import { RecordingInterceptor } from './recording-interceptor.js'
+
+/** The options of a recorder. */
+export interface RecorderOptions {
+  /** A device of the driver to record: all devices of that driver are recorded. Default: the current device. */
+  readonly device?: Device | number | undefined
+  /**
+   * The calls whose stacks are taken, which costs more than the rest. `sampled` (default): the first sixteen calls of a
+   * kind, and then one of sixty-four; `all`; or `none`.
+   */
+  readonly stacks?: 'sampled' | 'all' | 'none' | undefined
+}
+
+/** Milliseconds between two times at which what is known by then is written to the file. */
+const WRITE_EVERY = 100
+/** CUdevice_attribute */
+const MULTIPROCESSORS = 16
+const THREADS_OF_MULTIPROCESSOR = 39
+
+let isRecorder: (value: unknown) => value is Recorder
+/** Makes the recorder of a driver, for the environment variable. */
+export let recorderOf: (driver: WrappableDriver, path: string, stacks: Header['stacks'], device?: number) => Recorder
+
+/** Lets only this file make recorders. */
+class Start {
+  constructor(
+    readonly driver: WrappableDriver,
+    readonly path: string,
+    readonly stacks: Header['stacks'],
+    /** One that will be used, so that its clock is prepared now. */
+    readonly device: number | undefined,
+  ) {}
+}
+
+interface Under {
+  readonly interceptor: RecordingInterceptor
+  readonly driver: WrappableDriver
+}
+const underWay = new Set<Under>()
+
+whenNameIsGiven(({ driver, stream, name }) => {
+  for (const each of underWay) if (each.driver === driver) each.interceptor.named(stream, name)
+})
+whenDeclared({
+  accessed(driver, stream, memory, what) {
+    for (const each of underWay) if (each.driver === driver) each.interceptor.declaredAccess(stream, memory, what)
+  },
+  waitedForEvent(driver, stream, event) {
+    for (const each of underWay) if (each.driver === driver) each.interceptor.declaredWait(stream, event)
+  },
+  waitedForStream(driver, stream, other) {
+    for (const each of underWay) if (each.driver === driver) each.interceptor.declaredStreamWait(stream, other)
+  },
+})
+
+/**
+ * Writes a recording of all that is queued on a driver's streams, with when it ran, until it is stopped. `npx cuda-streams check`,
+ * `timeline`, `why` and `what-if` read the file, without a GPU.
+ * @example
+ * ```ts
+ * import { Recorder } from 'cuda-streams/recording'
+ *
+ * const recorder = Recorder.start('run.rec')
+ * stream.copy(to, from)
+ * await recorder.stop()
+ * ```
+ */
+export class Recorder {
+  /** @internal Keeps it from being copied to another thread. */
+  protected readonly cloning: symbol = notCloneable()
+  readonly #under: Under
+  readonly #journal: Journal
+  readonly #takeOut: () => void
+  #stopped = false
+
+  /** Use `Recorder.start()`. */
+  private constructor(start: Start) {
+    if (!(start instanceof Start)) throw invalidType('Recorder', 'obtained from Recorder.start(path, options)', start)
+    const { driver, path, stacks, device } = start
+    const journal = new Journal(path, headerOf(driver, stacks), clockOf(driver))
+    const timing = driver.wrap((inner) => new TimelineInterceptor(inner, device))
+    const { wrapper, unwrap } = driver.wrap((inner) => new RecordingInterceptor(inner, timing.wrapper, journal))
+    const endLooks = every(WRITE_EVERY, () => wrapper.look())
+    this.#journal = journal
+    this.#under = { interceptor: wrapper, driver }
+    underWay.add(this.#under)
+    this.#takeOut = () => {
+      endLooks()
+      unwrap()
+      timing.unwrap()
+      underWay.delete(this.#under)
+    }
+  }
+
+  /**
+   * Records all work that is queued from now on.
+   * @param path The path of the file, which is written from its beginning.
+   * @param options `device` (default: the current one) and `stacks` (default 'sampled'): see RecorderOptions
+   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE; ERR_OUT_OF_RANGE for a device that does not exist; any error of
+   * the file system, such as EACCES
+   */
+  static start(path: string, options?: RecorderOptions): Recorder {
+    if (typeof path !== 'string') throw invalidType('path', 'a text', path)
+    const given: Given<RecorderOptions, 'device' | 'stacks'> = readOptions(options, ['device', 'stacks'])
+    const stacks = checkChoice(given.stacks ?? 'sampled', 'options.stacks', STACK_MODES)
+    const device = resolveDevice(given.device)
+    return recorderOf(driverOf(device), path, stacks, device.ordinal)
+  }
+
+  /** The path of the file. */
+  get path(): string {
+    return checkThis(this, isRecorder, 'a Recorder').#journal.path
+  }
+
+  /**
+   * Ends the recording at once, and resolves when all recorded work is done and the file is complete.
+   * @throws {Error} (as a rejection) ERR_CLOSED where it was stopped before
+   */
+  async stop(): Promise<void> {
+    const recorder = Recorder.#end(this)
+    await recorder.#under.interceptor.durations.finished()
+    recorder.#close()
+  }
+
+  /**
+   * Ends the recording at once: operations that are not done yet have no times. For the end of a process.
+   * @throws {Error} ERR_CLOSED where it was stopped before
+   */
+  stopNow(): void {
+    Recorder.#end(this).#close()
+  }
+
+  #close(): void {
+    this.#under.interceptor.durations.close()
+    this.#journal.close()
+  }
+
+  static #end(value: Recorder): Recorder {
+    const recorder = checkThis(value, isRecorder, 'a Recorder')
+    if (recorder.#stopped) throw stateError('ERR_CLOSED', 'This recorder has already been stopped')
+    recorder.#stopped = true
+    recorder.#takeOut()
+    return recorder
+  }
+
+  static {
+    recorderOf = (driver, path, stacks, device) => new Recorder(new Start(driver, path, stacks, device))
+    isRecorder = (value): value is Recorder => typeof value === 'object' && value !== null && #journal in value
+  }
+}
+
+/** Virtual time does not pass while the recorder works. */
+const clockOf = ({ name }: WrappableDriver): (() => number) =>
+  name === 'sim' ? () => 0 : () => performance.now() * 1e6
+
+function headerOf(driver: WrappableDriver, stacks: Header['stacks']): Header {
+  const ordinals = Array.from({ length: driver.deviceCount() }, (_, ordinal) => ordinal)
+  const devices = ordinals.map((ordinal) => {
+    return {
+      name: driver.deviceName(ordinal),
+      multiprocessors: driver.deviceAttribute(ordinal, MULTIPROCESSORS),
+      threads: driver.deviceAttribute(ordinal, THREADS_OF_MULTIPROCESSOR),
+    }
+  })
+  const epoch = Math.round((performance.timeOrigin + performance.now()) * 1000) * 1000
+  const clock = driver.name === 'sim' ? 'virtual' : 'host'
+  return { recording: VERSION, driver: driver.name, clock, stacks, epoch, devices }
+}

@@ -1,0 +1,610 @@
+/** Intercepts the calls that order work or touch memory, and writes them down. */
+import { atNextTurn, type Turn } from '../base/event-loop.js'
+import type {
+  Cancel,
+  ContextHandle,
+  Driver,
+  EventHandle,
+  ExternalFlag,
+  GraphDriver,
+  InternalEvent,
+  KernelHandle,
+  LaunchObserver,
+  MemoryDriver,
+  Pointer,
+  QueuedHostFunction,
+  QueuedKernel,
+  QueuedPromiseWait,
+  QueuedWork,
+  Settle,
+  SharingDriver,
+  StreamHandle,
+  TouchedMemory,
+  WrappedStream,
+} from '../driver/driver.js'
+import { givenName } from '../driver/stream-names.js'
+import type { Interceptor } from '../driver/wrappable-driver.js'
+import type { TimelineInterceptor } from '../timeline/timeline-interceptor.js'
+import type { StreamTrack } from '../timeline/tracks.js'
+import { Durations } from './durations.js'
+import { FollowedBytes } from './followed-bytes.js'
+import type { Journal } from './journal.js'
+import type { Particulars, RecordedCall, RecordedWork } from './lines.js'
+import { recorded, recordedNode } from './recorded-work.js'
+
+/** So many calls are between two looks at which operations have ended. */
+const CALLS_PER_LOOK = 4096
+/** Shapes of launches and places of memory that are remembered. */
+const MOST_SHAPES = 4096
+
+export class RecordingInterceptor implements Interceptor {
+  readonly durations: Durations
+  /** The streams of which the facts are written. */
+  readonly #streams = new Map<StreamHandle, StreamTrack>()
+  /** Captures under way. */
+  #captures = 0
+  readonly #bytes: FollowedBytes
+  /** By kernel and shape of a launch. */
+  readonly #blocksAtOnce = new Map<string, number>()
+  /** Is memory the host's? */
+  readonly #places = new Map<Pointer, boolean>()
+  #nextLook = CALLS_PER_LOOK
+  #turn: Turn | undefined
+
+  constructor(
+    private readonly next: Driver,
+    private readonly timing: TimelineInterceptor,
+    private readonly journal: Journal,
+  ) {
+    this.durations = new Durations(timing, journal)
+    this.#bytes = new FollowedBytes(journal)
+  }
+
+  queue(work: QueuedWork): void {
+    if (this.#captures === 0 && this.durations.isFull) this.journal.aside(() => this.durations.renew())
+    const handle = work.kind === 'library' ? work.calls[0]?.stream : work.stream
+    if (handle !== undefined) this.#isUsed(handle)
+    if (work.kind === 'library') for (const { stream } of work.calls) this.#isUsed(stream)
+    if (work.kind === 'waitValue' || work.kind === 'writeValue') this.#bytes.followWord(work.word.pointer)
+    this.#bytes.note()
+    /** The number of this call, once it is known. */
+    const call = { number: -1 }
+    const watched = this.#watched(work, call)
+    this.durations.begin()
+    const began = this.durations.now()
+    this.next.queue(watched.work)
+    const ended = this.durations.now()
+    if (work.kind === 'free' && this.#places.size > 0) this.#places.clear()
+    const more = this.#captured(work, handle, watched.isTold())
+    call.number = this.journal.call({ call: 'queue', work: this.#described(work) }, began, ended, more)
+    this.durations.end(call.number)
+    if (work.kind === 'promise') this.#watchRelease(work, call.number)
+    if (work.kind === 'hostFunction' && work.call.internal !== true) this.#watchTurn()
+    if (call.number < this.#nextLook) return
+    this.#nextLook = call.number + CALLS_PER_LOOK
+    if (this.#captures === 0) this.journal.aside(() => this.durations.collect())
+  }
+
+  /** A name was given to a stream. */
+  named(stream: StreamHandle, name: string): void {
+    this.#at({ call: 'nameStream', stream, name })
+  }
+
+  /** The program declared what another library has queued. */
+  declaredAccess(stream: StreamHandle, memory: readonly TouchedMemory[], what: string): void {
+    this.#isUsed(stream)
+    this.#at({ call: 'declareAccess', stream, what, memory })
+  }
+
+  declaredWait(stream: StreamHandle, event: EventHandle): void {
+    this.#isUsed(stream)
+    this.#at({ call: 'wait', stream, event, external: 0 })
+  }
+
+  declaredStreamWait(stream: StreamHandle, other: StreamHandle): void {
+    this.#isUsed(stream)
+    this.#isUsed(other)
+    this.#at({ call: 'waitStream', stream, other, context: 0 })
+  }
+
+  /** To be called now and then. */
+  look(): void {
+    this.journal.aside(() => {
+      if (this.#captures === 0) this.durations.collect()
+      this.journal.flush()
+    })
+  }
+
+  #watched(work: QueuedWork, call: { readonly number: number }): { work: QueuedWork; isTold: () => boolean } {
+    if (work.kind === 'hostFunction') return { work: this.#watchedHostFunction(work, call), isTold: () => false }
+    if (work.kind !== 'kernel' || this.next.name !== 'sim') return { work, isTold: () => false }
+    return this.#watchedKernel(work, call)
+  }
+
+  #watchedHostFunction(work: QueuedHostFunction, call: { readonly number: number }): QueuedWork {
+    const { run } = work.call
+    const watched = (status: number): void => {
+      const more = status === 0 ? { op: call.number } : { op: call.number, failed: true as const }
+      this.#bytes.note()
+      this.#open({ call: 'host' }, more)
+      try {
+        run(status)
+      } finally {
+        this.#close()
+      }
+    }
+    return { ...work, call: { ...work.call, run: watched } }
+  }
+
+  /** The simulator tells what a kernel has touched, and what a GPU leaves undefined. */
+  #watchedKernel(work: QueuedKernel, call: { readonly number: number }): { work: QueuedWork; isTold: () => boolean } {
+    const { observer: theirs } = work
+    const observer: LaunchObserver = {
+      isTold: false,
+      ran: (memory, mistakes) => {
+        const told = { op: call.number, mistakes, ...(memory === undefined ? {} : { memory }) }
+        this.#at({ call: 'ran' }, told)
+        theirs?.ran(memory, mistakes)
+      },
+    }
+    const isTold = (): boolean => {
+      if (theirs !== undefined) theirs.isTold = observer.isTold
+      return observer.isTold
+    }
+    return { work: { ...work, observer }, isTold }
+  }
+
+  #described(work: QueuedWork): RecordedWork {
+    const described = recorded(work)
+    if (described.kind === 'copy') {
+      const [to, from] = [this.#isOfHost(described.destination), this.#isOfHost(described.source)]
+      return to === from ? described : { ...described, engine: to ? 'toHost' : 'toDevice' }
+    }
+    if (work.kind !== 'kernel' || described.kind !== 'kernel' || this.next.name === 'sim') return described
+    const { block, sharedMemory } = work.shape
+    const key = `${work.kernel.handle} ${block.join()} ${sharedMemory}`
+    let blocksAtOnce = this.#blocksAtOnce.get(key)
+    if (blocksAtOnce === undefined) {
+      blocksAtOnce = this.#activeBlocks(work.kernel.handle, block[0] * block[1] * block[2], sharedMemory)
+      if (this.#blocksAtOnce.size >= MOST_SHAPES) this.#blocksAtOnce.clear()
+      this.#blocksAtOnce.set(key, blocksAtOnce)
+    }
+    return { ...described, blocksAtOnce }
+  }
+
+  #isOfHost(pointer: Pointer): boolean {
+    let isOfHost = this.#places.get(pointer)
+    if (isOfHost === undefined) {
+      try {
+        isOfHost = this.next.memory.placeOf(pointer, 1, 0).isOfHost
+      } catch {
+        isOfHost = false
+      }
+      if (this.#places.size >= MOST_SHAPES) this.#places.clear()
+      this.#places.set(pointer, isOfHost)
+    }
+    return isOfHost
+  }
+
+  /** 0 where the driver does not say. */
+  #activeBlocks(kernel: KernelHandle, threads: number, sharedMemory: number): number {
+    try {
+      return this.next.kernels.activeBlocks(kernel, threads, sharedMemory)
+    } catch {
+      return 0
+    }
+  }
+
+  #watchRelease(work: QueuedPromiseWait, op: number): void {
+    const { release } = work
+    work.release = () => {
+      this.#bytes.note()
+      this.#at({ call: 'release' }, { op })
+      release()
+    }
+  }
+
+  #watchTurn(): void {
+    this.#turn ??= atNextTurn(() => {
+      this.#turn = undefined
+      this.#at({ call: 'turn' })
+    }).unref()
+  }
+
+  /** What a capture has made of the work. */
+  #captured(work: QueuedWork, stream: StreamHandle | undefined, told: boolean): Particulars | undefined {
+    if (this.#captures === 0 || stream === undefined) return told ? { told } : undefined
+    let isCaptured: boolean
+    try {
+      isCaptured = this.next.streamIsCapturing(stream)
+    } catch {
+      isCaptured = true
+    }
+    if (!isCaptured) return told ? { told } : undefined
+    const hasNode = work.kind === 'kernel' || work.kind === 'copy' || work.kind === 'fill'
+    const node = hasNode ? this.next.graphs.capturedNode(stream) : undefined
+    return { captured: true, ...(told ? { told } : {}), ...(node === undefined ? {} : { node }) }
+  }
+
+  /** Writes what the driver says of a stream that is used for the first time. */
+  #isUsed(handle: StreamHandle): void {
+    const track = this.timing.writer.tracks.of(handle)
+    const known = this.#streams.get(handle)
+    if (known === track || (known?.id === track.id && known.device === track.device)) return
+    this.#streams.set(handle, track)
+    const { id, device, context, nonBlocking, priority, multiprocessors, name } = track
+    const escaped = this.next.isEscaped(handle)
+    const given = givenName(this.next, handle, id) !== undefined
+    const facts = { stream: handle, device, context, id: String(id), nonBlocking, priority, escaped, name, given }
+    this.journal.object(multiprocessors === undefined ? facts : { ...facts, multiprocessors })
+  }
+
+  #forget(handle: StreamHandle): void {
+    this.#streams.delete(handle)
+  }
+
+  #at(call: RecordedCall, more?: Particulars, stacked = true): number {
+    const now = this.durations.now()
+    return this.journal.call(call, now, now, more, stacked)
+  }
+
+  #made<R>(call: (result: R) => RecordedCall | undefined, make: () => R, stacked = true): R {
+    const began = this.durations.now()
+    const result = make()
+    const made = call(result)
+    if (made !== undefined) this.journal.call(made, began, this.durations.now(), undefined, stacked)
+    return result
+  }
+
+  /** Writes that a call begins, during which others may be made. */
+  #open(call: RecordedCall, more?: Particulars): void {
+    this.#at(call, more)
+  }
+
+  #close(failed = false): void {
+    this.#bytes.note()
+    this.#at({ call: 'return' }, failed ? { failed: true } : undefined, false)
+  }
+
+  #blocked(call: RecordedCall, wait: () => void): void {
+    this.#bytes.note()
+    this.#open(call)
+    let failed = true
+    try {
+      wait()
+      failed = false
+    } finally {
+      this.#close(failed)
+    }
+  }
+
+  deviceContext(device: number): ContextHandle {
+    return this.#made(
+      (context) => ({ call: 'deviceContext', device, context }),
+      () => this.next.deviceContext(device),
+      false,
+    )
+  }
+
+  deviceSynchronize(device: number): void {
+    this.#blocked({ call: 'synchronizeDevice', device }, () => this.next.deviceSynchronize(device))
+  }
+
+  deviceFinished(device: number, settle: Settle): Cancel {
+    return this.#awaited({ call: 'deviceFinished', device }, settle, (told) => this.next.deviceFinished(device, told))
+  }
+
+  drainHostFunctions(): void {
+    this.#blocked({ call: 'drain' }, () => this.next.drainHostFunctions())
+  }
+
+  deviceRecordInternal(event: EventHandle, device: number): boolean {
+    return this.#made(
+      (isRecorded) => (isRecorded ? { call: 'recordDevice', event, device } : undefined),
+      () => this.next.deviceRecordInternal(event, device),
+    )
+  }
+
+  streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
+    const began = this.durations.now()
+    const stream = this.next.streamCreate(context, flags, priority)
+    const ended = this.durations.now()
+    this.#forget(stream)
+    this.#isUsed(stream)
+    this.journal.call({ call: 'createStream', stream, context, flags }, began, ended)
+    return stream
+  }
+
+  streamDestroy(stream: StreamHandle): void {
+    this.#made(
+      () => ({ call: 'destroyStream', stream }),
+      () => this.next.streamDestroy(stream),
+      false,
+    )
+    this.#forget(stream)
+  }
+
+  streamWrap(cudaHandle: number, near: number): WrappedStream {
+    const wrapped = this.next.streamWrap(cudaHandle, near)
+    const { stream, device } = wrapped
+    this.#forget(stream)
+    this.#isUsed(stream)
+    this.#at({ call: 'wrapStream', stream, cuda: cudaHandle, device })
+    return wrapped
+  }
+
+  streamEscaped(stream: StreamHandle): void {
+    this.next.streamEscaped(stream)
+    this.#at({ call: 'escaped', stream }, undefined, false)
+  }
+
+  streamQuery(stream: StreamHandle, isIdle?: boolean): boolean {
+    return this.#made(
+      (idle) => (idle ? { call: 'streamIsIdle', stream } : undefined),
+      () => this.next.streamQuery(stream, isIdle),
+    )
+  }
+
+  streamSynchronize(stream: StreamHandle): void {
+    this.#isUsed(stream)
+    this.#blocked({ call: 'synchronizeStream', stream }, () => this.next.streamSynchronize(stream))
+  }
+
+  streamWaitEvent(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
+    this.#isUsed(stream)
+    this.#made(
+      () => ({ call: 'wait', stream, event, external }),
+      () => this.next.streamWaitEvent(stream, event, external),
+    )
+  }
+
+  streamWaitStream(stream: StreamHandle, other: StreamHandle, otherContext: ContextHandle): void {
+    this.#isUsed(other)
+    this.#isUsed(stream)
+    this.#made(
+      () => ({ call: 'waitStream', stream, other, context: otherContext }),
+      () => this.next.streamWaitStream(stream, other, otherContext),
+    )
+  }
+
+  streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel {
+    this.#isUsed(stream)
+    return this.#awaited({ call: 'streamFinished', stream, context }, settle, (told) =>
+      this.next.streamFinished(stream, context, told),
+    )
+  }
+
+  eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle {
+    return this.#made(
+      (event) => ({ call: 'createEvent', event, context, flags }),
+      () => this.next.eventCreate(context, flags, recordedNext),
+      false,
+    )
+  }
+
+  eventDestroy(event: EventHandle): void {
+    this.#made(
+      () => ({ call: 'destroyEvent', event }),
+      () => this.next.eventDestroy(event),
+      false,
+    )
+  }
+
+  eventRecycle(context: ContextHandle, event: EventHandle, flags?: number, neverRecorded?: boolean): void {
+    this.#made(
+      () => ({ call: 'recycleEvent', event }),
+      () => this.next.eventRecycle(context, event, flags, neverRecorded),
+      false,
+    )
+  }
+
+  eventWrap(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
+    return this.#made(
+      () => ({ call: 'wrapEvent', event }),
+      () => this.next.eventWrap(event),
+      false,
+    )
+  }
+
+  eventOpenIpcHandle(context: ContextHandle, bytes: Uint8Array): EventHandle {
+    return this.#made(
+      (event) => ({ call: 'openEvent', event }),
+      () => this.next.eventOpenIpcHandle(context, bytes),
+      false,
+    )
+  }
+
+  eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
+    this.#isUsed(stream)
+    this.#made(
+      () => ({ call: 'record', event, stream, external }),
+      () => this.next.eventRecord(event, stream, external),
+    )
+  }
+
+  eventRecordInternal(event: EventHandle, stream: StreamHandle): void {
+    this.#isUsed(stream)
+    this.#made(
+      () => ({ call: 'recordInternal', event, stream }),
+      () => this.next.eventRecordInternal(event, stream),
+      false,
+    )
+  }
+
+  eventQuery(event: EventHandle, isDone?: boolean): boolean {
+    return this.#made(
+      (done) => (done ? { call: 'eventIsDone', event } : undefined),
+      () => this.next.eventQuery(event, isDone),
+    )
+  }
+
+  eventSynchronize(event: EventHandle): void {
+    this.#blocked({ call: 'synchronizeEvent', event }, () => this.next.eventSynchronize(event))
+  }
+
+  eventFinished(event: EventHandle, settle: Settle): Cancel {
+    return this.#awaited({ call: 'eventFinished', event }, settle, (told) => this.next.eventFinished(event, told))
+  }
+
+  eventElapsedTime(start: EventHandle, end: EventHandle): number {
+    return this.#made(
+      () => ({ call: 'elapsedTime', start, end }),
+      () => this.next.eventElapsedTime(start, end),
+    )
+  }
+
+  #awaited(call: RecordedCall, settle: Settle, start: (settle: Settle) => Cancel): Cancel {
+    this.#bytes.note()
+    const began = this.durations.now()
+    const number = { op: -1 }
+    let isOver = false
+    const cancel = start((error) => {
+      this.#bytes.note()
+      if (!isOver)
+        this.#at({ call: 'settled' }, error === undefined ? { op: number.op } : { op: number.op, failed: true }, false)
+      isOver = true
+      settle(error)
+    })
+    number.op = this.journal.call(call, began, this.durations.now())
+    return () => {
+      if (!isOver) this.#at({ call: 'cancelled' }, { op: number.op }, false)
+      isOver = true
+      cancel()
+    }
+  }
+
+  readonly memory: Partial<MemoryDriver> = {
+    allocatePinned: (byteLength, context) => {
+      const pinned = this.#made(
+        ({ pointer }) => ({ call: 'allocatePinned', pointer, byteLength }),
+        () => this.next.memory.allocatePinned(byteLength, context),
+      )
+      this.#bytes.allocated(pinned.pointer, pinned.bytes)
+      return pinned
+    },
+    registerPinned: (bytes, context) => {
+      const registered = this.#made(
+        (pointer) => ({ call: 'registerPinned', pointer, byteLength: bytes.length }),
+        () => this.next.memory.registerPinned(bytes, context),
+      )
+      this.#bytes.allocated(registered, bytes)
+      if (this.next.name === 'sim') this.#bytes.follow(registered, bytes.length)
+      return registered
+    },
+    closePinned: (pointer, bytes, after) => {
+      this.#bytes.closed(pointer)
+      this.#places.clear()
+      this.#made(
+        () => ({ call: 'closePinned', pointer, after: eventsOf(after) }),
+        () => this.next.memory.closePinned(pointer, bytes, after),
+      )
+    },
+    placeOf: (pointer, byteLength, near) =>
+      this.#made(
+        () => ({ call: 'placeOf', pointer, byteLength }),
+        () => this.next.memory.placeOf(pointer, byteLength, near),
+        false,
+      ),
+    viewed: (pointer, byteLength) => {
+      if (this.next.name === 'sim') this.#bytes.follow(pointer, byteLength)
+      this.#bytes.note()
+      this.#made(
+        () => ({ call: 'viewed', pointer, byteLength }),
+        () => this.next.memory.viewed(pointer, byteLength),
+      )
+    },
+  }
+
+  readonly sharing: Partial<SharingDriver> = {
+    allocate: (byteLength, context) =>
+      this.#made(
+        (pointer) => ({ call: 'allocateShared', pointer, byteLength }),
+        () => this.next.sharing.allocate(byteLength, context),
+      ),
+    free: (pointer, after) =>
+      this.#made(
+        () => ({ call: 'freeShared', pointer, after: eventsOf(after) }),
+        () => this.next.sharing.free(pointer, after),
+      ),
+    importMemory: (handle, context) => {
+      const imported = this.next.sharing.importMemory(handle, context)
+      const close = (after: readonly InternalEvent[]): void => {
+        imported.close(after)
+        this.#at({ call: 'closeImported', after: eventsOf(after) })
+      }
+      return { ...imported, close }
+    },
+  }
+
+  readonly graphs: Partial<GraphDriver> = {
+    begin: (stream, mode) => {
+      this.#isUsed(stream)
+      this.#made(
+        () => ({ call: 'beginCapture', stream }),
+        () => this.next.graphs.begin(stream, mode),
+      )
+      this.#captures += 1
+    },
+    beginInto: (stream, mode, graph, after) => {
+      this.#isUsed(stream)
+      this.#made(
+        () => ({ call: 'beginCaptureInto', stream, graph, after }),
+        () => this.next.graphs.beginInto(stream, mode, graph, after),
+      )
+      this.#captures += 1
+    },
+    end: (stream) => {
+      this.#captures = Math.max(0, this.#captures - 1)
+      try {
+        return this.#made(
+          (graph) => ({ call: 'endCapture', stream, graph }),
+          () => this.next.graphs.end(stream),
+        )
+      } catch (error) {
+        this.#at({ call: 'captureFailed', stream })
+        throw error
+      }
+    },
+    abandon: (stream) => {
+      this.#captures = Math.max(0, this.#captures - 1)
+      this.#made(
+        () => ({ call: 'abandonCapture', stream }),
+        () => this.next.graphs.abandon(stream),
+      )
+    },
+    destroy: (graph) =>
+      this.#made(
+        () => ({ call: 'destroyGraph', graph }),
+        () => this.next.graphs.destroy(graph),
+        false,
+      ),
+    instantiate: (graph, context) =>
+      this.#made(
+        (exec) => ({ call: 'instantiate', graph, exec }),
+        () => this.next.graphs.instantiate(graph, context),
+      ),
+    destroyExec: (exec) =>
+      this.#made(
+        () => ({ call: 'destroyExec', exec }),
+        () => this.next.graphs.destroyExec(exec),
+        false,
+      ),
+    update: (exec, graph) =>
+      this.#made(
+        () => ({ call: 'updateGraph', exec, graph }),
+        () => this.next.graphs.update(exec, graph),
+      ),
+    updateNode: (exec, node, context, work) =>
+      this.#made(
+        () => ({ call: 'updateNode', exec, node, work: recordedNode(0, work) }),
+        () => this.next.graphs.updateNode(exec, node, context, work),
+      ),
+    setEnabled: (exec, node, context, enabled) =>
+      this.#made(
+        () => ({ call: 'setEnabled', exec, node, enabled }),
+        () => this.next.graphs.setEnabled(exec, node, context, enabled),
+      ),
+  }
+}
+
+const eventsOf = (events: readonly InternalEvent[]): readonly number[] => events.map(({ event }) => event)

@@ -1,0 +1,310 @@
+/** Plays a run in the virtual time of the simulator, as it was recorded or with a change. */
+import type { ContextHandle, StreamHandle } from '../driver/driver.js'
+import { SimDevice, SimOperation, SimStream } from '../driver/sim/machine/machine-state.js'
+import { DevicePools } from '../driver/sim/machine/pools.js'
+import type { HostWait, Steps } from '../driver/sim/machine/scheduler.js'
+import { TimedScheduler } from '../driver/sim/machine/timed-scheduler.js'
+import { SimOperationKind, type Work } from '../driver/sim/machine/work.js'
+import { follow, type MeasuredRun } from './measured-run.js'
+import type { Lane, Operation, RecordedRun, Step } from './recorded-run.js'
+import { isHeldByHost, StreamOrder } from './stream-order.js'
+
+/** What is different from the recording. Steps are named by their places. */
+export interface Change {
+  /** Waits that are left out. */
+  readonly without?: ReadonlySet<number>
+  /** Operations that get streams of their own: those with one key the same. */
+  readonly moved?: ReadonlyMap<number, string>
+  /** What operations come after by the memory that they touch, if some are moved. */
+  readonly data?: ReadonlyMap<number, readonly number[]>
+  /** By the name of a kernel, the part of its time that it takes. */
+  readonly times?: ReadonlyMap<string, number>
+  /** The recorder takes its time again. */
+  readonly recorder?: true
+  /** The part of the host's own time that it takes. */
+  readonly hostTime?: number
+  /** How many hardware queues the streams share. */
+  readonly queues?: number
+  /** Waits that wait for what the wait before them, of the same key, waited for. */
+  readonly lagging?: ReadonlyMap<number, string>
+}
+
+/** As many places for kernels as the simulator has on a device. */
+const PLACES = 128
+
+/** Work for which the simulator reserves a copy engine, or so many places. */
+class Occupying implements Work {
+  readonly what = 'recorded work'
+  readonly name = 'recorded work'
+  readonly touches = []
+  readonly byteLength = undefined
+  readonly shape = undefined
+
+  constructor(
+    readonly engine: number | undefined,
+    readonly slots: number,
+  ) {}
+
+  effect(): void {}
+}
+
+/** Nanoseconds that the run takes with the change. */
+export function replay(run: RecordedRun, measured: MeasuredRun, change: Change = {}): number {
+  return new Replay(run, measured, change).play()
+}
+
+class Replay implements Steps {
+  readonly #scheduler = new TimedScheduler(this, 0)
+  readonly #order = new StreamOrder<SimOperation>((all) => all.filter(({ over }) => !over))
+  readonly #devices = new Map<number, SimDevice>()
+  readonly #streams = new Map<Lane, SimStream>()
+  readonly #own = new Map<string, readonly SimOperation[]>()
+  readonly #works = new Map<string, Work>()
+  /** By step, what ends with each operation, where others may come after it by memory. */
+  readonly #ends = new Map<number, SimOperation>()
+  /** By the calls that queued them, what the host has to let go. */
+  readonly #held = new Map<number, SimOperation>()
+  readonly #begun = new Map<number, readonly SimOperation[]>()
+  /** By key, what the latest lagging wait would have waited for. */
+  readonly #lagged = new Map<string, readonly SimOperation[]>()
+  /** By hardware queue, when the latest operation there could begin. */
+  readonly #queues = new Map<number, SimOperation>()
+  #sequence = 0
+  /** The time of the host. */
+  #host = 0
+
+  constructor(
+    private readonly run: RecordedRun,
+    private readonly measured: MeasuredRun,
+    private readonly change: Change,
+  ) {}
+
+  play(): number {
+    const { hostTime = 1, recorder } = this.change
+    let before = this.measured.began
+    for (const [index, step] of this.run.steps.entries()) {
+      const gap = Math.max(0, step.began - before - (recorder === true ? 0 : step.own)) * hostTime
+      this.#step(step, index, gap)
+      before = step.ended
+    }
+    while (this.#scheduler.step()) {}
+    return Math.max(this.#host, this.#scheduler.now)
+  }
+
+  #step(step: Step, index: number, gap: number): void {
+    if (step.what === 'go' || step.what === 'seen') {
+      this.#wait(step, index, gap)
+      return
+    }
+    this.#pass(gap)
+    if (step.what === 'operation') this.#operation(step, index)
+    else if (step.what === 'begin') this.#begun.set(index, this.#awaited(index, this.#order.awaited(step.awaited)))
+    else if (step.what === 'let') this.#letGo(step.operation)
+    else if (step.what === 'wait' || step.what === 'waitLane') this.#streamWait(step, index)
+    else follow(this.#order, step)
+    this.#pass(step.ended - step.began)
+  }
+
+  #streamWait(step: Extract<Step, { readonly what: 'wait' | 'waitLane' }>, index: number): void {
+    if (this.change.without?.has(index) === true) return
+    if (this.change.lagging?.has(index) !== true) {
+      follow(this.#order, step)
+      return
+    }
+    const now = step.what === 'wait' ? this.#order.orderOf(step.event) : this.#order.before(step.other)
+    this.#order.join(step.lane, this.#awaited(index, now))
+  }
+
+  /** What is waited for in fact: with one more buffer in the ring, what the wait before waited for. */
+  #awaited(index: number, now: readonly SimOperation[]): readonly SimOperation[] {
+    const key = this.change.lagging?.get(index)
+    if (key === undefined) return now
+    const earlier = this.#lagged.get(key) ?? []
+    this.#lagged.set(key, now)
+    return earlier
+  }
+
+  /** The host waits, unless it does not any more. */
+  #wait(step: Extract<Step, { readonly what: 'go' | 'seen' }>, index: number, gap: number): void {
+    const begun = step.what === 'go' ? step.begun : index
+    const reaction = this.measured.reaction[index] ?? Number.NaN
+    if (this.change.without?.has(begun) === true) {
+      if (Number.isNaN(reaction)) this.#pass(gap)
+      return
+    }
+    const awaited = step.what === 'go' ? (this.#begun.get(begun) ?? []) : this.#order.awaited(step.awaited)
+    this.#begun.delete(begun)
+    if (Number.isNaN(reaction)) this.#pass(gap + step.ended - step.began)
+    for (const operation of awaited) this.#block(operation)
+    if (Number.isNaN(reaction)) this.#host = Math.max(this.#host, latestEnd(awaited))
+    else this.#host = Math.max(this.#host, latestEnd(awaited)) + Math.max(0, reaction)
+    this.#scheduler.passUntil(this.#host)
+  }
+
+  #block(operation: SimOperation): void {
+    const wait: HostWait = { last: operation, room: undefined, isOver: () => operation.over, needs: () => false }
+    this.#scheduler.block(wait, 'none')
+  }
+
+  #pass(nanoseconds: number): void {
+    this.#host += Math.max(0, nanoseconds)
+    this.#scheduler.passUntil(this.#host)
+  }
+
+  #operation(step: Operation, index: number): void {
+    const { moved, data, times, queues } = this.change
+    const key = moved?.get(index)
+    const order = key === undefined ? this.#order.before(step.lane) : (this.#own.get(key) ?? [])
+    const byMemory = (data?.get(index) ?? []).flatMap((other) => this.#ends.get(other) ?? [])
+    const before = byMemory.length === 0 ? order : [...order, ...byMemory]
+    const queue = queues === undefined ? undefined : queueOf(step.lane, key, queues, this.run.lanes.length)
+    const earlier = queue === undefined ? undefined : this.#stand(queue, before, step.lane)
+    const after = earlier === undefined ? before : [...before, earlier]
+    const end = isHeldByHost(step)
+      ? this.#heldByHost(step, after)
+      : this.#timed(step, index, after, times?.get(step.name) ?? 1)
+    if (data !== undefined) this.#ends.set(index, end)
+    if (key === undefined) this.#order.queued(step.lane, end)
+    else {
+      this.#own.set(key, [end])
+      this.#order.moved(step.lane, end)
+    }
+  }
+
+  /** Nothing begins in a hardware queue before all that was queued there earlier could. */
+  #stand(queue: number, before: readonly SimOperation[], lane: Lane): SimOperation | undefined {
+    const earlier = this.#queues.get(queue)
+    this.#queues.set(
+      queue,
+      this.#queue(SimOperationKind.INSTANT, lane, 0, earlier === undefined ? before : [...before, earlier]),
+    )
+    return earlier
+  }
+
+  #timed(step: Operation, index: number, before: readonly SimOperation[], factor: number): SimOperation {
+    const works = (this.measured.works[index] ?? 0) * factor
+    if (works === 0 && Number.isNaN(step.end)) return this.#queue(SimOperationKind.INSTANT, step.lane, 0, before)
+    const latency = this.measured.latency[index] ?? 0
+    const overhead = this.measured.overhead[index] ?? 0
+    const after: SimOperation[] = []
+    // Without an engine a copy only lets time pass.
+    if (latency > 0) after.push(this.#queue(SimOperationKind.COPY, step.lane, latency, []))
+    if (overhead > 0 && before.length > 0) after.push(this.#queue(SimOperationKind.COPY, step.lane, overhead, before))
+    else after.push(...before)
+    const kind = step.share > 0 ? SimOperationKind.KERNEL : SimOperationKind.COPY
+    return this.#queue(kind, step.lane, works, after, this.#workOf(step))
+  }
+
+  #heldByHost(step: Operation, before: readonly SimOperation[]): SimOperation {
+    const held = this.#make(SimOperationKind.LATCH, step.lane, 0)
+    this.#held.set(step.number, held)
+    this.#order.reached.set(step.number, before)
+    const end = this.#queue(SimOperationKind.INSTANT, step.lane, 0, [...before, held])
+    this.#order.hostFunctions.set(step.number, end)
+    return end
+  }
+
+  #letGo(call: number): void {
+    const held = this.#held.get(call)
+    this.#held.delete(call)
+    this.#order.reached.delete(call)
+    this.#order.hostFunctions.delete(call)
+    if (held !== undefined) this.end(held)
+  }
+
+  #workOf({ engine, share, lane }: Operation): Work | undefined {
+    if (engine === undefined && share === 0) return undefined
+    const device = this.#device(lane.device)
+    const number = engine === 'toDevice' ? device.engineToDevice : engine === 'toHost' ? device.engineToHost : undefined
+    const slots = engine === undefined ? Math.max(1, Math.ceil(share * PLACES)) : 1
+    const key = `${number} ${slots}`
+    let work = this.#works.get(key)
+    if (work === undefined) {
+      work = new Occupying(number, slots)
+      this.#works.set(key, work)
+    }
+    return work
+  }
+
+  #make(kind: SimOperationKind, lane: Lane, amount: number, work?: Work): SimOperation {
+    this.#sequence += 1
+    const operation = new SimOperation(kind, this.#stream(lane), this.#sequence, amount, false)
+    operation.work = work
+    return operation
+  }
+
+  #queue(
+    kind: SimOperationKind,
+    lane: Lane,
+    amount: number,
+    before: readonly SimOperation[],
+    work?: Work,
+  ): SimOperation {
+    const operation = this.#make(kind, lane, amount, work)
+    for (const earlier of before) if (!earlier.over) operation.waitFor(earlier)
+    this.#start(operation)
+    return operation
+  }
+
+  #start(operation: SimOperation): void {
+    if (!operation.becomeReady()) return
+    if (operation.kind === SimOperationKind.INSTANT) this.end(operation)
+    else if (operation.kind !== SimOperationKind.LATCH) this.#scheduler.ready(operation)
+  }
+
+  #device(ordinal: number): SimDevice {
+    let device = this.#devices.get(ordinal)
+    if (device === undefined) {
+      device = new SimDevice(ordinal, 0 as ContextHandle, 0n, new DevicePools(0))
+      this.#devices.set(ordinal, device)
+    }
+    return device
+  }
+
+  #stream(lane: Lane): SimStream {
+    let stream = this.#streams.get(lane)
+    if (stream === undefined) {
+      stream = new SimStream(this.#device(lane.device), 0 as StreamHandle, 0n, lane.nonBlocking, lane.priority)
+      this.#streams.set(lane, stream)
+    }
+    return stream
+  }
+
+  end(first: SimOperation): void {
+    const ending = [first]
+    for (let at = 0; at < ending.length; at += 1) {
+      const operation = ending[at]
+      if (operation === undefined || operation.over) continue
+      this.#scheduler.over(operation)
+      operation.end(false, false)
+      operation.letGo(this.#becomesReady, ending)
+    }
+  }
+
+  readonly #becomesReady = (dependent: SimOperation, ending: SimOperation[]): void => {
+    if (!dependent.becomeReady()) return
+    if (dependent.kind === SimOperationKind.INSTANT) ending.push(dependent)
+    else if (dependent.kind !== SimOperationKind.LATCH) this.#scheduler.ready(dependent)
+  }
+
+  passValues(): boolean {
+    return false
+  }
+
+  started(): void {}
+  runHostFunction(): void {}
+  settle(): void {}
+}
+
+function latestEnd(operations: readonly SimOperation[]): number {
+  let latest = 0
+  for (const { time } of operations) if (time > latest) latest = time
+  return latest
+}
+
+/** CUDA gives streams its hardware queues in turn. */
+const queueOf = ({ index }: Lane, key: string | undefined, queues: number, lanes: number): number =>
+  (key === undefined ? index : lanes + hashOf(key)) % queues
+
+const hashOf = (text: string): number =>
+  Array.from(text).reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) % 65_521, 7)

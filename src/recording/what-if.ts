@@ -1,0 +1,275 @@
+/** Predicts what a run would gain by changes: those that are asked for, or all that may be worth it. */
+import { nearest } from '../base/arguments.js'
+import { invalidValue } from '../base/errors.js'
+import type { SanitizerReport } from '../sanitizer/findings.js'
+import { checkRecording } from './check.js'
+import { dataOrder } from './data-order.js'
+import { type MeasuredRun, measure } from './measured-run.js'
+import { Reader } from './reader.js'
+import { type Operation, type RecordedRun, readRun, type Step } from './recorded-run.js'
+import { type Change, replay } from './replay.js'
+
+/** One change of the program. A line is given as 'file.js:41', by the end of its path. */
+export type Wish =
+  | { readonly kind: 'without-wait' | 'own-stream' | 'more-buffers'; readonly line: string }
+  /** `percent`: by how much of its time it is faster. */
+  | { readonly kind: 'faster'; readonly name: string; readonly percent: number }
+  | { readonly kind: 'queues'; readonly count: number }
+  | { readonly kind: 'idle-host' }
+
+export interface Prediction {
+  /** 'video.js:41: copy on a stream of its own'. */
+  readonly title: string
+  /** What else the change needs; empty for nothing. */
+  readonly advice: string
+  /** What the run is predicted to take. */
+  readonly nanoseconds: number
+  /** The part of the unchanged run's time by which it changes: negative if it is faster. */
+  readonly change: number
+  /** The change would make a race, by the memory that was recorded. */
+  readonly isRacy: boolean
+}
+
+export interface WhatIf {
+  /** Nanoseconds that the recorded run took. */
+  readonly recorded: number
+  /** What the recorded run takes when it is played: the nearer to `recorded`, the better. */
+  readonly played: number
+  /** The same without the time that the recorder itself took: what changes are compared with. */
+  readonly unchanged: number
+  /** The one that gains most first. */
+  readonly predictions: readonly Prediction[]
+  /** False: the process was ended before the recording was. */
+  readonly isComplete: boolean
+  readonly operations: number
+  /** Operations of which it was not measured when they ran. */
+  readonly untimed: number
+  /** False: there were more changes to try than there was time. */
+  readonly triedAll: boolean
+}
+
+/** A change of less than this is not worth a line. */
+const LEAST = 0.005
+/** By how much each kernel is made faster. */
+const FASTER = 20
+
+/**
+ * @param wishes The changes; without any, all are tried that may be worth it.
+ * @param seconds For how long changes are tried.
+ */
+export async function whatIf(path: string, wishes: readonly Wish[], seconds: number): Promise<WhatIf> {
+  const run = readRun(new Reader(path))
+  const tries = new Tries(path, run, measure(run))
+  const until = performance.now() + seconds * 1000
+  const predictions: Prediction[] = []
+  let triedAll = true
+  for (const wish of wishes.length > 0 ? wishes : tries.worthTrying()) {
+    if (wishes.length === 0 && performance.now() > until) {
+      triedAll = false
+      break
+    }
+    const prediction = await tries.predict(wish, wishes.length > 0)
+    if (prediction !== undefined) predictions.push(prediction)
+  }
+  predictions.sort((a, b) => a.change - b.change)
+  const { isComplete, operations, untimed } = run
+  const { unchanged, played, recorded } = tries
+  return { recorded, played, unchanged, predictions, isComplete, operations, untimed, triedAll }
+}
+
+class Tries {
+  readonly played: number
+  readonly unchanged: number
+  readonly recorded: number
+  #data: ReadonlyMap<number, readonly number[]> | undefined
+  /** The reports of the sanitizer without a change. */
+  #known: Promise<ReadonlySet<string>> | undefined
+
+  constructor(
+    private readonly path: string,
+    private readonly run: RecordedRun,
+    private readonly measured: MeasuredRun,
+  ) {
+    this.recorded = measured.duration
+    this.played = replay(run, measured, { recorder: true })
+    this.unchanged = replay(run, measured)
+  }
+
+  *worthTrying(): Generator<Wish> {
+    for (const line of this.#lines(isWait, this.#lastOperation)) yield { kind: 'without-wait', line }
+    for (const line of this.#lines(isMovable)) if (this.#isBesideOthers(line)) yield { kind: 'own-stream', line }
+    for (const line of this.#lines(isWait, this.#lastOperation)) yield { kind: 'more-buffers', line }
+    for (const name of this.#kernels()) yield { kind: 'faster', name, percent: FASTER }
+    yield { kind: 'idle-host' }
+  }
+
+  /** Undefined for a change that gains nothing, unless it is asked for. */
+  async predict(wish: Wish, isAskedFor: boolean): Promise<Prediction | undefined> {
+    const { change, title, advice, skipped } = this.#plan(wish)
+    const nanoseconds = replay(this.run, this.measured, change)
+    const gain = this.unchanged === 0 ? 0 : (nanoseconds - this.unchanged) / this.unchanged
+    if (!isAskedFor && gain > -LEAST) return undefined
+    const isRacy = skipped === undefined ? false : await this.#isRacyWithout(skipped)
+    return { title, advice, nanoseconds, change: gain, isRacy }
+  }
+
+  #plan(wish: Wish): { change: Change; title: string; advice: string; skipped?: ReadonlySet<number> } {
+    switch (wish.kind) {
+      case 'without-wait': {
+        const without = this.#at(wish.line, isWait)
+        const skipped = new Set([...without].map((index) => this.run.steps[index]?.number ?? -1))
+        const title = `${shortLine(wish.line)}: without this ${this.#nameOfWait(without)}`
+        return { change: { without }, title, advice: 'it orders nothing that shares memory', skipped }
+      }
+      case 'own-stream':
+        return this.#planOwnStream(wish.line)
+      case 'more-buffers': {
+        const lagging = new Map([...this.#at(wish.line, isWait)].map((index) => [index, this.#keyOf(index)]))
+        const title = `${shortLine(wish.line)}: one more buffer in the ring`
+        const advice = `this ${this.#nameOfWait(new Set(lagging.keys()))} then waits for one round earlier; each round uses the next of the buffers`
+        return { change: { lagging }, title, advice }
+      }
+      case 'faster': {
+        const { name, percent } = wish
+        if (!this.#kernels().includes(name)) throw this.#noKernel(name)
+        const times = new Map([[name, 1 - percent / 100]])
+        return { change: { times }, title: `kernel '${name}' ${percent} % faster`, advice: '' }
+      }
+      case 'queues':
+        return { change: { queues: wish.count }, title: `${wish.count} hardware queues`, advice: '' }
+      case 'idle-host': {
+        const advice = 'the most that is to be gained where the program queues its work: by fewer calls, or a graph'
+        return { change: { hostTime: 0 }, title: 'no time of JavaScript between the calls', advice }
+      }
+    }
+  }
+
+  #planOwnStream(line: string): { change: Change; title: string; advice: string } {
+    this.#data ??= dataOrder(this.run)
+    const data = this.#data
+    const at = this.#at(line, isMovable)
+    const moved = new Map([...at].map((index) => [index, this.#keyOf(index)]))
+    const crossing = new Map<number, readonly number[]>()
+    const waitsFor = new Set<string>()
+    const waitedForBy = new Set<string>()
+    for (const [index, before] of data) {
+      const across = before.filter((other) => moved.get(index) !== moved.get(other))
+      if (across.length === 0) continue
+      crossing.set(index, across)
+      for (const other of across) {
+        if (moved.has(index)) waitsFor.add(this.#called(other))
+        else waitedForBy.add(this.#called(index))
+      }
+    }
+    // Each moved operation may be waited for, and so is kept.
+    for (const index of at) if (!crossing.has(index)) crossing.set(index, [])
+    for (const before of [...crossing.values()])
+      for (const other of before) if (!crossing.has(other)) crossing.set(other, [])
+    const names = new Set([...at].map((index) => this.#operation(index)?.name ?? ''))
+    const parts = [
+      waitsFor.size === 0 ? '' : `it has to wait for ${list(waitsFor)}`,
+      waitedForBy.size === 0 ? '' : `${list(waitedForBy)} ${waitedForBy.size === 1 ? 'has' : 'have'} to wait for it`,
+    ]
+    const title = `${shortLine(line)}: ${[...names].join(' and ')} on a stream of its own`
+    return { change: { moved, data: crossing }, title, advice: parts.filter((part) => part !== '').join('; ') }
+  }
+
+  /** Its line, on its stream. */
+  #keyOf(index: number): string {
+    const step = this.run.steps[index]
+    const lane = step !== undefined && 'lane' in step ? step.lane.index : ''
+    return `${step?.site} ${lane}`
+  }
+
+  #operation(index: number): Operation | undefined {
+    const step = this.run.steps[index]
+    return step?.what === 'operation' ? step : undefined
+  }
+
+  #called(index: number): string {
+    const operation = this.#operation(index)
+    if (operation === undefined) return ''
+    const name = operation.kind === 'kernel' ? `kernel '${operation.name}'` : operation.name
+    return operation.site === '' ? name : `${name} (${shortLine(operation.site)})`
+  }
+
+  #nameOfWait(indices: ReadonlySet<number>): string {
+    const steps = [...indices].map((index) => this.run.steps[index])
+    return steps.every((step) => step?.what === 'begin') ? 'wait of the host' : 'wait'
+  }
+
+  /** The lines of steps up to this one. */
+  #lines(isMeant: (step: Step) => boolean, last = this.run.steps.length): readonly string[] {
+    const lines = new Set<string>()
+    for (const step of this.run.steps.slice(0, last)) if (step.site !== '' && isMeant(step)) lines.add(step.site)
+    return [...lines]
+  }
+
+  /** The place of the last operation. A wait behind it holds nothing up. */
+  get #lastOperation(): number {
+    return this.run.steps.findLastIndex(({ what }) => what === 'operation')
+  }
+
+  #kernels(): readonly string[] {
+    const names = this.run.steps.flatMap((step) =>
+      step.what === 'operation' && step.kind === 'kernel' ? [step.name] : [],
+    )
+    return [...new Set(names)]
+  }
+
+  /** Is there other work on the streams of the line? */
+  #isBesideOthers(line: string): boolean {
+    const lanes = new Set(this.run.steps.flatMap((step) => (isMovable(step) && step.site === line ? [step.lane] : [])))
+    return this.run.steps.some((step) => isMovable(step) && step.site !== line && lanes.has(step.lane))
+  }
+
+  #at(line: string, isMeant: (step: Step) => boolean): ReadonlySet<number> {
+    const found = new Set<number>()
+    for (const [index, step] of this.run.steps.entries())
+      if (isMeant(step) && endsWithLine(step.site, line)) found.add(index)
+    if (found.size === 0) {
+      const lines = this.#lines(isMeant).map(shortLine)
+      const what = isMeant === isWait ? 'wait' : 'timed work'
+      const there =
+        lines.length === 0 ? 'there is none in the recording' : `there is some at ${lines.slice(0, 8).join(', ')}`
+      throw invalidValue(`There is no ${what} at '${line}': ${there}`)
+    }
+    return found
+  }
+
+  #noKernel(name: string): Error {
+    const names = this.#kernels()
+    const meant = nearest(name, names)
+    return invalidValue(
+      `There is no kernel '${name}' in the recording: ${meant === undefined ? `there are ${names.slice(0, 8).join(', ')}` : `did you mean '${meant}'?`}`,
+    )
+  }
+
+  async #isRacyWithout(skipped: ReadonlySet<number>): Promise<boolean> {
+    this.#known ??= checkRecording(new Reader(this.path)).then(({ reports }) => new Set(reports.map(identityOf)))
+    const known = await this.#known
+    const { reports } = await checkRecording(new Reader(this.path), skipped)
+    return reports.some((report) => report.severity === 'error' && !known.has(identityOf(report)))
+  }
+}
+
+/** Two reports of one identity are of one race. */
+const identityOf = ({ kind, first, second }: SanitizerReport): string =>
+  [kind, first?.what, first?.stream, first?.stack[0], second.what, second.stream, second.stack[0]].join(' ')
+
+const isWait = (step: Step): boolean =>
+  step.what === 'wait' || step.what === 'waitLane' || (step.what === 'begin' && step.awaited.of !== 'hostFunctions')
+
+const isMovable = (step: Step): step is Operation =>
+  step.what === 'operation' && step.memory !== undefined && !Number.isNaN(step.end) && step.site !== ''
+
+const endsWithLine = (site: string, line: string): boolean => site === line || site.endsWith(`/${line}`)
+
+/** The line with the last part of its path. */
+export const shortLine = (site: string): string => site.slice(site.lastIndexOf('/') + 1)
+
+function list(names: ReadonlySet<string>): string {
+  const [...all] = names
+  const last = all.pop() ?? ''
+  return all.length === 0 ? last : `${all.join(', ')} and ${last}`
+}

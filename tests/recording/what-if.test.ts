@@ -1,0 +1,145 @@
+/** What is predicted of changes, against the changed programs themselves, in the virtual time of the simulator. */
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, describe, it } from 'node:test'
+import { type Device, Stream } from 'cuda-streams'
+import { Recorder } from 'cuda-streams/recording'
+import { type Simulation, simulate } from 'cuda-streams/sim'
+import { programs } from '../../bench/what-if-programs.js'
+import { type Wish, whatIf } from '../../src/recording/what-if.js'
+import { accessKernel } from '../sanitizer/access-kernel.js'
+
+const folder = mkdtempSync(join(tmpdir(), 'cuda-streams-what-if-'))
+const path = join(folder, 'run.rec')
+after(() => rmSync(folder, { recursive: true }))
+
+/** Virtual nanoseconds of calls and of microseconds that a GPU would take to begin. */
+const NEAR = 0.01
+
+async function timed(simulation: Simulation, run: () => Promise<void> | void): Promise<number> {
+  const began = simulation.now
+  await run()
+  return simulation.now - began
+}
+
+describe('a prediction is what the changed program takes', () => {
+  for (const { title, wish, prepare } of programs) {
+    it(title, async () => {
+      using simulation = simulate()
+      const [device] = simulation.devices
+      assert.ok(device)
+      const run = await prepare(device)
+      const recorder = Recorder.start(path, { device })
+      const before = await timed(simulation, () => run(false))
+      await recorder.stop()
+      const after = await timed(simulation, () => run(true))
+      const { recorded, played, unchanged, predictions } = await whatIf(path, [wish], 60)
+      const [prediction] = predictions
+      assert.ok(prediction)
+      const isNear = (one: number, other: number): boolean => Math.abs(one - other) <= NEAR * before
+      assert.ok(isNear(recorded, before), `recorded ${recorded}, measured ${before}`)
+      assert.equal(played, recorded)
+      assert.equal(unchanged, recorded)
+      assert.ok(isNear(prediction.nanoseconds, after), `predicted ${prediction.nanoseconds}, measured ${after}`)
+      assert.ok(after < 0.9 * before, 'the change gains something')
+      assert.equal(prediction.isRacy, false)
+    })
+  }
+})
+
+interface Scene {
+  readonly device: Device
+  readonly streams: readonly [Stream, Stream]
+  readonly launch: (stream: Stream, bytes: 'first' | 'second', writes: boolean) => void
+}
+
+async function recorded(program: (scene: Scene) => void): Promise<void> {
+  using simulation = simulate()
+  const [device] = simulation.devices
+  assert.ok(device)
+  const streams = [new Stream({ device }), new Stream({ device })] as const
+  const buffers = { first: device.alloc(64), second: device.alloc(64) }
+  device.synchronize()
+  const recorder = Recorder.start(path, { device, stacks: 'all' })
+  program({
+    device,
+    streams,
+    launch: (stream, bytes, writes) => stream.launch(accessKernel([writes]), { grid: 1, block: 1 }, buffers[bytes]),
+  })
+  device.synchronize()
+  await recorder.stop()
+}
+
+const titles = async (wishes: readonly Wish[] = []): Promise<readonly string[]> =>
+  (await whatIf(path, wishes, 60)).predictions.map(({ title, isRacy }) => (isRacy ? `${title} (racy)` : title))
+
+it('tells waits that order nothing from those without which there would be a race', async () => {
+  await recorded(({ streams: [one, two], launch }) => {
+    for (let round = 0; round < 4; round += 1) {
+      launch(one, 'first', true)
+      two.wait(one)
+      launch(two, 'second', true)
+      one.wait(two)
+    }
+  })
+  const needless = await titles()
+  assert.equal(needless.filter((title) => /without this wait$/.test(title)).length, 2, needless.join('\n'))
+  await recorded(({ streams: [one, two], launch }) => {
+    for (let round = 0; round < 4; round += 1) {
+      launch(one, 'first', true)
+      two.wait(one)
+      launch(two, 'first', true)
+      one.wait(two)
+    }
+  })
+  const needed = await titles()
+  assert.deepEqual(
+    needed.filter((title) => /without/.test(title)).map((title) => /\(racy\)$/.test(title)),
+    needed.filter((title) => /without/.test(title)).map(() => true),
+  )
+})
+
+it('gives work a stream of its own with the waits that its memory needs, and gains nothing where all depends on it', async () => {
+  await recorded(({ streams: [one], launch }) => {
+    for (let round = 0; round < 4; round += 1) {
+      launch(one, 'first', true)
+      launch(one, 'first', false)
+    }
+  })
+  const found = await whatIf(path, [], 60)
+  assert.deepEqual(
+    found.predictions.filter(({ title }) => title.endsWith('on a stream of its own')),
+    [],
+  )
+})
+
+it('says of a line, a kernel or a number that the recording does not have what there is', async () => {
+  await recorded(({ streams: [one], launch }) => launch(one, 'first', true))
+  await assert.rejects(whatIf(path, [{ kind: 'own-stream', line: 'nowhere.js:1' }], 60), {
+    code: 'ERR_INVALID_ARG_VALUE',
+    message: /There is no timed work at 'nowhere.js:1': there is some at what-if\.test\.js:\d+/,
+  })
+  await assert.rejects(whatIf(path, [{ kind: 'without-wait', line: 'nowhere.js:1' }], 60), {
+    message: /There is no wait at 'nowhere.js:1'/,
+  })
+  await assert.rejects(whatIf(path, [{ kind: 'faster', name: 'acces', percent: 20 }], 60), {
+    message: /There is no kernel 'acces' in the recording: (did you mean|there are) /,
+  })
+})
+
+it('streams hold each other up where they share a hardware queue', async () => {
+  await recorded(({ streams: [one, two], launch }) => {
+    // The second launch of the first stream stands in the queue before that of the second stream.
+    launch(one, 'first', true)
+    launch(one, 'first', true)
+    launch(two, 'second', true)
+    launch(two, 'second', true)
+  })
+  const times = async (count: number): Promise<number> =>
+    (await whatIf(path, [{ kind: 'queues', count }], 60)).predictions[0]?.nanoseconds ?? Number.NaN
+  const [shared, apart] = [await times(1), await times(32)]
+  assert.equal(apart, (await whatIf(path, [], 60)).unchanged)
+  assert.ok(shared > 1.3 * apart, `${shared} instead of ${apart}`)
+})
