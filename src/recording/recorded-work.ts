@@ -110,7 +110,8 @@ export function queued(work: RecordedWork, run: HostFunction['run']): QueuedWork
       }
     case 'allocate': {
       const { byteLength } = work
-      return { kind: 'allocate', stream, context: NO_CONTEXT, byteLength, pool: undefined, pointer: 0 as Pointer }
+      const [pool, pointer] = [undefined, 0 as Pointer]
+      return { kind: 'allocate', stream, context: NO_CONTEXT, byteLength, pool, isZeroed: false, pointer }
     }
     case 'free':
       return { kind: 'free', stream, pointer: work.pointer as Pointer }
