@@ -17,10 +17,15 @@ const batch = Array.from({ length: BATCH }, () => file)
 async function measure(name, classify) {
   await classify(batch)
   const begun = performance.now()
+  const cpu = process.cpuUsage()
   let scores
   for (let done = 0; done < Number(count); done += BATCH) scores = await classify(batch)
-  const each = (performance.now() - begun) / (Math.ceil(Number(count) / BATCH) * BATCH)
-  console.log(`${name}: ${each.toFixed(2)} ms a file, scores ${scores[0].map((score) => score.toFixed(3))}`)
+  const files = Math.ceil(Number(count) / BATCH) * BATCH
+  const each = (performance.now() - begun) / files
+  const { user, system } = process.cpuUsage(cpu)
+  const busy = (user + system) / 1000 / files
+  const shown = scores[0].map((score) => score.toFixed(3))
+  console.log(`${name}: ${each.toFixed(2)} ms a file, of the processor ${busy.toFixed(2)} ms, scores ${shown}`)
 }
 
 console.log(String(Device.get()))
