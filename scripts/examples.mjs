@@ -170,7 +170,7 @@ const EXAMPLES = {
     if (named === undefined) return 'ONNX Runtime is not here: node scripts/onnxruntime.mjs brings it'
     const variables = { ...env, PORT: '0', CUDA_STREAMS_ONNXRUNTIME: named }
     const hook = ['--import', 'cuda-streams/cu/register']
-    const photo = redWall()
+    const photo = redBricks()
     await listening(
       'image-server',
       process.execPath,
@@ -216,8 +216,8 @@ const EXAMPLES = {
   },
 }
 
-/** A file of 320 x 200 pixels, with bricks. */
-function redWall() {
+/** A file of 320 x 200 pixels, as a photo of bricks. */
+function redBricks() {
   const [width, height] = [320, 200]
   const data = Buffer.alloc(4 * width * height)
   for (let at = 0; at < width * height; at += 1) data.set([200 + (at % 20), 40, 50, 255], 4 * at)

@@ -556,10 +556,10 @@ export interface GraphDriver {
    */
   addConditional(place: ConditionalPlace, node: NewConditional): readonly GraphHandle[]
   /**
-   * `cuGraphAddChildGraphNode`: adds a copy of the graph to the body of a conditional node, behind what the body has. Throws
-   * ERR_UNSUPPORTED for a graph with nodes that no body can have.
+   * `cuGraphAddChildGraphNode`: adds a copy of the graph to the body of a conditional node, behind what the body has. Returns the
+   * copy of each node (`cuGraphNodeFindInClone`). Throws ERR_UNSUPPORTED for a graph with nodes that no body can have.
    */
-  addToBody(body: GraphHandle, graph: GraphHandle): void
+  addToBody(body: GraphHandle, graph: GraphHandle): ReadonlyMap<NodeHandle, NodeHandle>
   /** Ends the capture that this stream began, if it is still under way, and throws the graph away. */
   abandon(stream: StreamHandle): void
   /**
@@ -583,7 +583,7 @@ export interface GraphDriver {
   nodes(graph: GraphHandle): readonly NodeFacts[]
   /**
    * `cuGraphExecKernelNodeSetParams`, `cuGraphExecMemcpyNodeSetParams` or `cuGraphExecMemsetNodeSetParams`: gives a node other
-   * work of its kind. The node is one of the graph that the instance was made from, which still lives, and the context the
+   * work of its kind. The node is one of the graph that the instance was made from, or of a body in there, which still lives, and the context the
    * one that it was captured in.
    */
   updateNode(exec: GraphExecHandle, node: NodeHandle, context: ContextHandle, work: NodeWork): void

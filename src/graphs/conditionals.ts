@@ -2,7 +2,7 @@
 import { checkArray, checkFunction, checkInteger, isThenable } from '../base/arguments.js'
 import { invalidType, invalidValue, outOfRange, stateError } from '../base/errors.js'
 import { CUresult, cudaError } from '../driver/cuda-results.js'
-import { CaptureMode, ConditionalType, type GraphHandle, isNullStream } from '../driver/driver.js'
+import { CaptureMode, ConditionalType, type GraphHandle, isNullStream, type NodeHandle } from '../driver/driver.js'
 import { type Condition, conditionImplOf, conditionOf } from '../kernels/condition.js'
 import {
   type CaptureRecord,
@@ -47,10 +47,15 @@ class ConditionalBody implements CaptureTarget {
     throw cudaError('cuGraphAddNode', CUresult.STREAM_CAPTURE_INVALIDATED)
   }
 
-  /** What its graph has to retain. */
-  retain({ retained, owners }: CaptureRecord): void {
-    this.root.retained.addAll(retained)
-    for (const owner of owners) this.root.owners.add(owner)
+  /** What its graph has to retain, and what is known of the nodes, by their copies in the body. */
+  add({ retained, owners, notes }: CaptureRecord, copies: ReadonlyMap<NodeHandle, NodeHandle>): void {
+    const { root } = this
+    root.retained.addAll(retained)
+    for (const owner of owners) root.owners.add(owner)
+    for (const [node, note] of notes) {
+      const copy = copies.get(node)
+      if (copy !== undefined) root.notes.set(copy, note)
+    }
   }
 }
 
@@ -234,8 +239,9 @@ function endPart(inner: StreamImpl, body: ConditionalBody): void {
   const [graph, record] = endCapture(inner)
   try {
     body.checkOuter()
-    if (graphs.nodeCount(graph) > 0) graphs.addToBody(body.graph, graph)
-    if (record !== undefined) body.retain(record)
+    if (graphs.nodeCount(graph) === 0) return
+    const copies = graphs.addToBody(body.graph, graph)
+    if (record !== undefined) body.add(record, copies)
   } finally {
     record?.retained.release()
     graphs.destroy(graph)

@@ -217,7 +217,7 @@ export class Graph extends HandleObject {
   }
 
   /**
-   * The nodes of one kernel, in the order of the capture, without those in bodies of conditional nodes, typed by its signature: for `exec.update(node, config,
+   * The nodes of one kernel, in the order of the capture, with those in bodies of conditional nodes, typed by its signature: for `exec.update(node, config,
    * ...args)`.
    * @param kernel The kernel that was launched in the capture.
    * @throws {Error} ERR_CLOSED, ERR_INVALID_ARG_TYPE
@@ -229,7 +229,9 @@ export class Graph extends HandleObject {
   nodesOf<S extends readonly ParameterType[]>(kernel: Kernel<S> | DefinedKernel<S>): readonly KernelNode<S>[] {
     openGraph(this)
     if (!isKernel(kernel)) throw invalidType('kernel', 'a Kernel or a DefinedKernel', kernel)
-    return this.nodes.filter((node): node is KernelNode<S> => node.kind === 'kernel' && node.kernel === kernel)
+    return withBodies(this.nodes).filter(
+      (node): node is KernelNode<S> => node.kind === 'kernel' && node.kernel === kernel,
+    )
   }
 
   /** Destroys the graph (`cuGraphDestroy`); instances of it remain usable. May be called twice. */
@@ -283,6 +285,10 @@ function instantiated(graph: GraphImpl, make: () => GraphExecHandle): GraphExecH
     )
   }
 }
+
+/** The nodes, with those of bodies behind their conditional node. */
+const withBodies = (nodes: readonly GraphNode[]): readonly GraphNode[] =>
+  nodes.flatMap((node) => (node.kind === 'conditional' ? [node, ...node.bodies.flatMap(withBodies)] : [node]))
 
 const graphImplOf = (value: unknown): GraphImpl | undefined =>
   value instanceof Graph ? value[implementation] : undefined
@@ -602,10 +608,6 @@ function excluded(impl: GraphExecImpl): Error {
 function checkNode(impl: GraphExecImpl, shown: object, node: NodeState): void {
   if (node.graph !== impl.graph) {
     throw invalidValue(`${shown} is not of the graph that ${impl} was made from: graph.nodes of that has its nodes`)
-  }
-  if (node.isInBody) {
-    const what = `${shown} is in the body of a conditional node, where nodes cannot be changed one at a time`
-    throw stateError('ERR_UNSUPPORTED', `${what}: capture another graph, for exec.update(graph)`)
   }
   if (!impl.graph.isLost) return
   const why = 'a capture into its graph has failed, and CUDA destroyed the graph'

@@ -45,6 +45,15 @@ function nameOf(work: KernelWork | QueuedCopy | QueuedCopies | QueuedFill): stri
   return work.kind === 'fill' ? 'fill' : 'copy'
 }
 
+/** The nodes by the handles that their copies have in another graph. */
+const copied = (nodes: CapturedNodes, copies: ReadonlyMap<NodeHandle, NodeHandle>): CapturedNodes =>
+  nodes.map((each) => {
+    const { work } = each
+    return work.kind === 'work' && work.node !== undefined
+      ? { ...each, work: { ...work, node: copies.get(work.node) } }
+      : each
+  })
+
 export class SanitizerInterceptor implements Interceptor {
   readonly detector: Detector
   readonly #order: HappensBefore
@@ -403,9 +412,10 @@ export class SanitizerInterceptor implements Interceptor {
       return bodies
     },
     addToBody: (body, graph) => {
-      this.next.graphs.addToBody(body, graph)
+      const copies = this.next.graphs.addToBody(body, graph)
       const stream = this.#bodies.get(body)
-      if (stream !== undefined) this.detector.graphAdded(stream, this.#graphs.get(graph) ?? [])
+      if (stream !== undefined) this.detector.graphAdded(stream, copied(this.#graphs.get(graph) ?? [], copies))
+      return copies
     },
     abandon: (stream) => {
       this.next.graphs.abandon(stream)

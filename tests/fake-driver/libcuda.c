@@ -59,6 +59,7 @@ struct Op {
   int ops, at; MemOp mem[3];
   Mark mark; Mark *marks; int nmarks;
   int fn; u32 grid, block; double until; u64 args[8]; u8 wide[8][32]; /* the arguments, and the whole of those of more than 8 bytes */
+  int off; /* of a node of a body */
   u32 *values; u64 condition; int type, nbodies; struct Graph **bodies; struct Exec **execs; int playing; /* of a conditional node; `values` are the conditions of the launch, for kernels too */
   struct Exec *exec; int node; struct Graph *child; /* of a graph within a graph: the copy of that */
   struct Event *event;
@@ -79,7 +80,7 @@ struct Stream {
 typedef struct Event { Context *context; u64 magic; u32 flags; int recorded; Mark mark; Mark *marks; int nmarks; double *time; struct Capture *capture; Front front; } Event;
 typedef struct Node { Op op; struct Node *next, *original; u64 id; } Node;
 typedef struct Capture { u64 id; int valid, active, refs, branches, adds, before, mode; pthread_t thread; Stream *origin; struct Graph *graph; } Capture;
-enum { MOST_CONDITIONS = 64 };
+enum { MOST_CONDITIONS = 512 };
 typedef struct Graph { Node *first, *last; int count, branches, gone; struct Graph *root; u32 conditions[MOST_CONDITIONS]; int nconditions, uses[MOST_CONDITIONS], instances; } Graph;
 typedef struct Exec { Op *ops; int count, branches, homes; Context *home[8]; u64 launched, done; int alive; Graph *graph; u8 *off; Mark last; u32 conditions[MOST_CONDITIONS]; } Exec;
 typedef struct { Op *first, *last; int entries; } Channel;
@@ -171,7 +172,7 @@ static int memops(Op *op) {
 }
 static void forget(void *at);
 static int run(Op *op);
-static int runAll(Exec *x, int *at) { for (; *at < x->count; ++*at) { Op *node = &x->ops[*at]; if (!run(node)) return 0; node->at = 0; node->until = 0; node->node = 0; } *at = 0; return 1; }
+static int runAll(Exec *x, int *at) { for (; *at < x->count; ++*at) { Op *node = &x->ops[*at]; if (!node->off && !run(node)) return 0; node->at = 0; node->until = 0; node->node = 0; } *at = 0; return 1; }
 /* `at`: a body is played. */
 static int runConditional(Op *op) {
   for (;;) {
@@ -195,7 +196,7 @@ static int run(Op *op) {
     case KERNEL: runKernel(op); return op->until == 0 || now() >= op->until;
     case WAIT: return isOver(op->mark) && allOver(op->marks, op->nmarks);
     case RECORD: case EVENT_RECORD: if (op->time) *op->time = now(); return 1;
-    case GRAPH: for (; op->node < op->exec->count; op->node++) { Op *node = &op->exec->ops[op->node]; if (!run(node)) return 0; node->at = 0; node->until = 0; node->node = 0; } op->exec->done++; return 1;
+    case GRAPH: if (!runAll(op->exec, &op->node)) return 0; op->exec->done++; return 1;
     case CONDITIONAL: return runConditional(op);
     case EVENT_WAIT: return isOver(op->mark) && allOver(op->marks, op->nmarks);
     default: return 1;
@@ -597,7 +598,8 @@ API R cuGraphNodeFindInClone(Node **out, Node *original, Graph *clone) { for (No
 API R cuStreamUpdateCaptureDependencies_v2(void *h, Node **nodes, void *how, size_t n, u32 f) { (void)how; (void)f; Stream *s = streamOf(h, "cuStreamUpdateCaptureDependencies"); s->front = frontOf(0); for (size_t i = 0; i < n; i++) add(&s->front, nodes[i]); return OK; }
 API R cuFuncGetName(const char **name, void *f) { (void)f; *name = "kernel"; return OK; }
 /* The operation of an instance that a node stands for: one of the graph that it was made from, which must be there still. */
-static Op *opOf(Exec *x, Node *node, Kind kind) { if (!x->alive) DIE("a node of an instance is changed that was destroyed"); if (x->graph->gone) return 0; int i = 0; for (Node *n = x->graph->first; n; n = n->next, i++) if (n == node) return x->ops[i].kind == kind ? &x->ops[i] : 0; return 0; }
+static Op *findOp(Exec *x, Graph *graph, Node *node) { int i = 0; for (Node *n = graph->first; n && i < x->count; n = n->next, i++) { Op *o = &x->ops[i], *found = n == node ? o : 0; if (!found && n->op.child) found = findOp(o->exec, n->op.child, node); for (int k = 0; !found && k < n->op.nbodies; k++) found = findOp(o->execs[k], n->op.bodies[k], node); if (found) return found; } return 0; }
+static Op *opOf(Exec *x, Node *node, Kind kind) { if (!x->alive) DIE("a node of an instance is changed that was destroyed"); if (x->graph->gone) return 0; Op *o = findOp(x, x->graph, node); return o && o->kind == kind ? o : 0; }
 API R cuGraphDebugDotPrint(Graph *graph, const char *path, u32 f) { (void)f; FILE *file = fopen(path, "w"); if (!file) return INVALID_VALUE; fprintf(file, "digraph {\n"); for (Node *n = graph->first; n; n = n->next) { fprintf(file, "  \"%d\"\n", n->op.index); for (int i = 0; i < n->op.nafter; i++) fprintf(file, "  \"%d\" -> \"%d\"\n", n->op.after[i], n->op.index); } fprintf(file, "}\n"); fclose(file); return OK; }
 static void goes(Graph *graph) { graph->gone = 1; for (Node *n = graph->first; n; n = n->next) for (int i = 0; i < n->op.nbodies; i++) goes(n->op.bodies[i]); }
 API R cuGraphDestroy(Graph *graph) { LOCK; if (graph->root) { UNLOCK; return INVALID_VALUE; } if (graph->gone) DIE("a graph is destroyed twice"); goes(graph); UNLOCK; /* never freed: what asks about it is told so */ return OK; }
@@ -624,7 +626,6 @@ static R refusal(Graph *graph) { if (!hasConditional(graph) && graph->ncondition
 API R cuGraphInstantiateWithFlags(void **out, Graph *graph, u64 f) { (void)f; LOCK; R refused = refusal(graph); if (refused) { UNLOCK; return refused; } graph->instances++; Exec *x = calloc(1, sizeof *x); for (Node *n = graph->first; n; n = n->next) { int i = 0; while (i < x->homes && x->home[i] != n->op.green) i++; if (i == x->homes && i < 8) x->home[x->homes++] = n->op.green; } if (x->homes == 0) x->homes = 1; for (int i = 0; i < x->homes; i++) takePlaces(graph->branches, x->home[i]); x->alive = 1; x->branches = graph->branches; x->graph = graph; memcpy(x->conditions, graph->conditions, sizeof x->conditions); x->off = calloc((size_t)graph->count + 1, 1); fillExec(x, graph); *out = x; UNLOCK; return OK; }
 API R cuGraphNodeSetParams(Node *node, u64 *params) { if ((u32)params[NODE_TYPE] != 12 || node->op.kind != MEMOPS) return INVALID_VALUE; u32 n = (u32)params[NODE_PARAMS + 1]; u8 *p = (u8 *)params[NODE_PARAMS + 2]; node->op.ops = (int)n; for (u32 i = 0; i < n; i++) { u8 *at = p + 48 * i; node->op.mem[i] = (MemOp){*(u32 *)at, *(u64 *)(at + 8), *(u64 *)(at + 16), *(u32 *)(at + 24)}; } return OK; }
 API R cuGraphExecUpdate_v2(Exec *x, Graph *graph, void *info) { (void)info; LOCK; pthread_mutex_lock(&g);
-  if (hasConditional(graph) && !isOver(x->last)) DIE("an instance with conditional nodes is updated while a launch of it is under way");
   Op **was = calloc((size_t)x->count + 1, sizeof *was), **now = opsOf(graph); int *pair = calloc((size_t)x->count + 1, sizeof *pair);
   for (int i = 0; i < x->count; i++) was[i] = &x->ops[i];
   R r = pairAll(was, x->count, now, graph->count, pair) ? OK : 910;
@@ -642,7 +643,7 @@ static int isElsewhere(Op *o, void *c) { return c != (o->green ? o->green : &con
 static R setCopy(Exec *x, Node *node, u64 *params, void *c) { Op *o = opOf(x, node, COPY); if (!o || isElsewhere(o, c)) return INVALID_VALUE; if (params[4] != 4 || params[15] != 4) return INVALID_VALUE; o->from = (void *)params[6]; o->to = (void *)params[17]; o->bytes = params[22] * params[23] * params[24]; return OK; }
 static R setFill(Exec *x, Node *node, u64 *params, void *c) { Op *o = opOf(x, node, SET); if (!o || isElsewhere(o, c) || o->rows > 1 || params[4] > 1) return INVALID_VALUE; o->to = (void *)params[0]; o->value = (u32)params[2]; o->width = (int)(params[2] >> 32); o->bytes = params[3]; return OK; }
 API R cuGraphExecNodeSetParams(Exec *x, Node *node, u64 *params) { switch ((u32)params[NODE_TYPE]) { case 0: return setKernel(x, node, (u8 *)(params + NODE_PARAMS)); case 1: return setCopy(x, node, params + COPY_PARAMS, (void *)params[COPY_CONTEXT]); case 2: return setFill(x, node, params + NODE_PARAMS, (void *)params[FILL_CONTEXT]); default: return 801; } }
-API R cuGraphNodeSetEnabled(Exec *x, Node *node, u32 on) { if (x->graph->gone) return INVALID_VALUE; int i = 0; for (Node *n = x->graph->first; n; n = n->next, i++) if (n == node) { Kind k = x->ops[i].kind; if (k != KERNEL && k != COPY && k != SET) return INVALID_VALUE; x->off[i] = !on; return OK; } return INVALID_VALUE; }
+API R cuGraphNodeSetEnabled(Exec *x, Node *node, u32 on) { if (x->graph->gone) return INVALID_VALUE; int i = 0; for (Node *n = x->graph->first; n; n = n->next, i++) if (n == node) { Kind k = x->ops[i].kind; if (k != KERNEL && k != COPY && k != SET) return INVALID_VALUE; x->off[i] = !on; return OK; } Op *o = findOp(x, x->graph, node); if (!o || (o->kind != KERNEL && o->kind != COPY && o->kind != SET)) return INVALID_VALUE; o->off = !on; return OK; }
 /* Of an instance that has nothing to do CUDA does nothing, and keeps no order. */
 static int isEmpty(Exec *x) { for (int i = 0; i < x->count; i++) if (x->ops[i].kind == GRAPH ? !isEmpty(x->ops[i].exec) : !(x->off && x->off[i] && x->ops[i].kind != SET)) return 0; return 1; }
 /* It is work, behind the launches and uploads before it. */

@@ -1469,6 +1469,62 @@ static void destroying(void) {
   *number = 1;
 }
 
+
+/* In the first run an instance that was updated by its own graph played nothing in its next launch. */
+static void selfUpdate(int type, const char *name) {
+  CUgraph own = looped(1, type, 1, 5, 0, NULL, NULL), second = looped(1, type, 1, 6, 0, NULL, NULL), third = looped(1, type, 1, 7, 0, NULL, NULL);
+  CUgraphExec exec = made(own);
+  CUgraphExecUpdateResultInfo info;
+  int result = (int)cuGraphExecUpdate(exec, own, &info);
+  say("%s: updated by its own graph, never launched: %d, plays %s", name, result, played(exec));
+  say("  and again: plays %s", played(exec));
+  result = (int)cuGraphExecUpdate(exec, own, &info);
+  say("  updated by its own graph once more: %d, plays %s", result, played(exec));
+  result = (int)cuGraphExecUpdate(exec, second, &info);
+  say("  by a second graph: %d, plays %s", result, played(exec));
+  result = (int)cuGraphExecUpdate(exec, own, &info);
+  say("  by its own again: %d, plays %s", result, played(exec));
+  result = (int)cuGraphExecUpdate(exec, third, &info);
+  say("  by a third: %d, plays %s", result, played(exec));
+  result = (int)cuGraphExecUpdate(exec, third, &info);
+  say("  by the third again: %d, plays %s", result, played(exec));
+  result = (int)cuGraphExecUpdate(exec, second, &info);
+  say("  by the second again: %d, plays %s", result, played(exec));
+  MUST(cuGraphDestroy(own));
+  result = (int)cuGraphExecUpdate(exec, third, &info);
+  say("  by the third, its own destroyed: %d, plays %s", result, played(exec));
+}
+static void selfWhile(void) { selfUpdate(WHILE, "while"); }
+static void selfIf(void) { selfUpdate(IF, "if"); }
+static void selfUpdateSame(void) {
+  CUgraph own = looped(1, WHILE, 1, 5, 0, NULL, NULL);
+  CUgraphExec exec = made(own);
+  CUgraphExecUpdateResultInfo info;
+  say("launched: plays %s", played(exec));
+  int result = (int)cuGraphExecUpdate(exec, own, &info);
+  say("launched once, then updated by its own graph: %d, plays %s", result, played(exec));
+}
+static void failedUpdate(void) {
+  CUgraphExec exec = made(looped(1, WHILE, 1, 5, 0, NULL, NULL));
+  CUgraphExecUpdateResultInfo info;
+  int result = (int)cuGraphExecUpdate(exec, looped(1, WHILE, 1, 6, 1, NULL, NULL), &info);
+  say("after an update that is refused (%d): plays %s", result, played(exec));
+  result = (int)cuGraphExecUpdate(exec, looped(0, WHILE, 1, 6, 1, NULL, NULL), &info);
+  say("the same with another default (%d): plays %s", result, played(exec));
+}
+static void setZeroAlone(void) {
+  /* What does a kernel with a handle that its graph has not write to? The second condition, or nothing. */
+  CUgraph graph = newGraph(), body[2];
+  CUgraphConditionalHandle a = newHandle(graph, 0, 1), b = newHandle(graph, 0, 1);
+  CUgraphNode first = kernel(graph, NULL, set, 3, 1);
+  first = kernel(graph, first, set, 0, 1);
+  CUgraphNode node = conditional(graph, first, a, IF, 1, body);
+  noted(body[0], NULL, 1);
+  conditional(graph, node, b, IF, 1, body + 1);
+  noted(body[1], NULL, 2);
+  say("a kernel sets handles 3 and 0 of a graph with conditions 1 and 2: %s", played(made(graph)));
+}
+
 /* ------------------------------------------------------------------------------------------------------------------------------------ */
 
 static const struct { const char *name; void (*run)(void); } groups[] = {
@@ -1480,7 +1536,7 @@ static const struct { const char *name; void (*run)(void); } groups[] = {
     {"outsideEarly", outsideSetEarly}, {"zeroSet", zeroSet}, {"wrongSet", wrongSet}, {"otherGraphSet", otherGraphSet}, {"goneSet", goneSet},
     {"faults", faults}, {"greens", greens}, {"timing", timing}, {"blockLoad", blockLoad}, {"blockMake", blockMake},
     {"blockUpload", blockUpload}, {"blockLaunch", blockLaunch}, {"blockDestroy", blockDestroy}, {"blockSecond", blockSecond},
-    {"blockMany", blockMany}, {"blockNode", blockNode}, {"blockUpdate", blockUpdate}, {"order", order}, {"endless", endless}, {"alone", alone}, {"aloneCubin", aloneCubin}, {"aloneRelocatable", aloneRelocatable}, {"setZero", setZero}, {"setUnknown", setUnknown}, {"setWild", setWild}, {"pendingWhile", pendingWhile}, {"pendingIf", pendingIf}, {"pendingNode", pendingNode}, {"pendingTwo", pendingTwo}, {"segments", segments}, {"failing0", failing0}, {"failing1", failing1}, {"failing2", failing2}, {"failing3", failing3}, {"destroying", destroying}};
+    {"blockMany", blockMany}, {"blockNode", blockNode}, {"blockUpdate", blockUpdate}, {"order", order}, {"endless", endless}, {"alone", alone}, {"aloneCubin", aloneCubin}, {"aloneRelocatable", aloneRelocatable}, {"setZero", setZero}, {"setUnknown", setUnknown}, {"setWild", setWild}, {"pendingWhile", pendingWhile}, {"pendingIf", pendingIf}, {"pendingNode", pendingNode}, {"pendingTwo", pendingTwo}, {"segments", segments}, {"failing0", failing0}, {"failing1", failing1}, {"failing2", failing2}, {"failing3", failing3}, {"destroying", destroying}, {"selfWhile", selfWhile}, {"selfIf", selfIf}, {"selfUpdateSame", selfUpdateSame}, {"failedUpdate", failedUpdate}, {"setZeroAlone", setZeroAlone}};
 
 int main(int count, char **arguments) {
   if (count > 1) runtime = arguments[1];

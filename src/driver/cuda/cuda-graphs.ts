@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { stateError } from '../../base/errors.js'
 import { type CFunction, own } from '../../native/c-functions.js'
 import { NativeMemory } from '../../native/native-memory.js'
-import { fillOfRowsIsOn, notInBody, updatedWhileLaunched } from '../captured-graph.js'
+import { fillOfRowsIsOn, notInBody } from '../captured-graph.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import {
   type CaptureMode,
@@ -115,7 +115,7 @@ interface Instance {
   /** A launch has nothing to do. */
   readonly isEmpty: boolean
   readonly hasConditionals: boolean
-  /** Recorded after the latest launch, if that has nothing to do, or has conditional nodes. */
+  /** Recorded after the latest launch, if that has nothing to do. */
   lastLaunch: EventHandle | undefined
 }
 
@@ -430,7 +430,7 @@ export class CudaGraphs implements GraphDriver {
     return added
   }
 
-  addToBody(body: GraphHandle, graph: GraphHandle): void {
+  addToBody(body: GraphHandle, graph: GraphHandle): ReadonlyMap<NodeHandle, NodeHandle> {
     const refused = this.#nodes.refusedInBody(graph)
     if (refused !== undefined) throw notInBody(refused)
     const contents = this.#contentsOf(body)
@@ -439,6 +439,7 @@ export class CudaGraphs implements GraphDriver {
     contents.add({ branches, greens })
     contents.last = node
     contents.parts.add(node)
+    return this.#nodes.copiesOf(graph, node)
   }
 
   /** The number of the capture that the stream is in. What CUDA tells of it is in memory afterwards. */
@@ -550,7 +551,7 @@ export class CudaGraphs implements GraphDriver {
     if (instance === undefined || instance.semaphores.length === 0) this.#launch(exec, stream, launchStream)
     else hostFunctions.queueGraph(stream, instance.semaphores, () => this.#launch(exec, stream, launchStream))
     if (mayBlock) valueWaits.queued(stream)
-    if (instance?.isEmpty || instance?.hasConditionals) this.#orderEmpty(instance, stream)
+    if (instance?.isEmpty) this.#orderEmpty(instance, stream)
   }
 
   /**
@@ -600,11 +601,7 @@ export class CudaGraphs implements GraphDriver {
     const instance = this.#instances.get(exec)
     if (instance === undefined) throw cudaError('cuGraphExecUpdate', CUresult.INVALID_HANDLE)
     const { hostFunctions, waitsForValues } = this.#contentsOf(graph)
-    const { graphSemaphores, library, memory, relaxed } = this.parts
-    const { lastLaunch, hasConditionals } = instance
-    const isUnderWay = (): boolean =>
-      lastLaunch !== undefined && relaxed.run(() => library.cuEventQuery(lastLaunch)) === CUresult.NOT_READY
-    if (hasConditionals && isUnderWay()) throw updatedWhileLaunched()
+    const { graphSemaphores, library, memory } = this.parts
     const semaphores = graphSemaphores.arm(instance.context, hostFunctions)
     const result = library.cuGraphExecUpdate_v2(exec, graph, memory.address)
     if (result !== 0) for (const semaphore of semaphores) semaphore.destroy()

@@ -175,6 +175,17 @@ export class GraphNodes {
     }
   }
 
+  /** The copies that a node which is a copy of the graph has of its nodes. */
+  copiesOf(graph: GraphHandle, node: NodeHandle): ReadonlyMap<NodeHandle, NodeHandle> {
+    const { memory, must } = this.parts
+    const copy = this.graphOf(node)
+    const copyOf = (original: NodeHandle): NodeHandle => {
+      must.cuGraphNodeFindInClone(memory.address, original, copy)
+      return memory.pointerAt(0) as NodeHandle
+    }
+    return new Map(this.#nodesOf(graph).map((original) => [original, copyOf(original)]))
+  }
+
   /** The copy of a graph that such a node has. */
   graphOf(node: NodeHandle): GraphHandle {
     return this.#read(node, NodeType.GRAPH).pointerAt(NodeParams.GRAPH) as GraphHandle

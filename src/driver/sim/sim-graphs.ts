@@ -1,5 +1,5 @@
 /** Graphs of the simulated GPU. */
-import { type CapturedNode, fillOfRowsIsOn, notInBody, updatedWhileLaunched } from '../captured-graph.js'
+import { type CapturedNode, fillOfRowsIsOn, notInBody } from '../captured-graph.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import {
   type CaptureMode,
@@ -52,12 +52,12 @@ interface SimGraph extends SimBody {
 
 interface SimGraphExec {
   /** The graph that it was made from, without its nodes: an update lets go of what their work refers to. */
-  readonly origin: { readonly id: bigint; readonly life: SimGraph['life']; readonly nodeCount: number }
+  readonly origin: { readonly id: bigint; readonly life: SimGraph['life'] }
   nodes: Nodes
   /** Those that get their values when a launch begins. */
   conditions: readonly SimCondition[]
-  /** The places of nodes that are switched off. */
-  readonly off: Set<number>
+  /** The nodes that are switched off. */
+  readonly off: Set<NodeHandle>
   /** The end of its latest launch: the next one waits for it. */
   last: SimOperation | undefined
 }
@@ -151,9 +151,9 @@ export class SimGraphs implements GraphDriver {
     return bodies.map((body) => body.handle)
   }
 
-  addToBody(handle: GraphHandle, graph: GraphHandle): void {
+  addToBody(handle: GraphHandle, graph: GraphHandle): ReadonlyMap<NodeHandle, NodeHandle> {
     const body = this.#graph(handle, 'cuGraphAddChildGraphNode')
-    const { nodes } = this.#graph(graph, 'cuGraphAddChildGraphNode')
+    const { id, nodes } = this.#graph(graph, 'cuGraphAddChildGraphNode')
     const refused = firstRefused(nodes)
     if (refused !== undefined) throw notInBody(refused)
     const all = [...body.nodes]
@@ -164,6 +164,7 @@ export class SimGraphs implements GraphDriver {
       all.push({ index: all.length, after: behind, work })
     }
     body.nodes = all
+    return new Map(nodes.map(({ index }) => [nodeHandle(id, index), nodeHandle(body.id, first + index)]))
   }
 
   #captureOf({ capture }: SimStream, call: string): SimCapture {
@@ -244,7 +245,7 @@ export class SimGraphs implements GraphDriver {
       work.bodies.some((body) => !areIn(body.nodes, this.registry.partition(work.context)))
     if (nodes.some(isApart)) throw cudaError(call, CUresult.INVALID_VALUE)
     const exec = this.registry.handles.take('graphExec') as GraphExecHandle
-    const origin = { id, life, nodeCount: nodes.length }
+    const origin = { id, life }
     const conditions = conditionsOf(graph)
     this.#instances.set(exec, { origin, nodes: fixed(nodes), conditions, off: new Set(), last: undefined })
     life.instances += 1
@@ -266,9 +267,9 @@ export class SimGraphs implements GraphDriver {
 
   launch({ exec, stream: handle }: QueuedGraph): void {
     const { stream, instance } = this.#toRun(exec, handle, 'cuGraphLaunch')
-    const { nodes, off } = instance
+    const { nodes, off, origin } = instance
     if (off.size > 0 && isOff(instance)) return
-    const run = off.size === 0 ? nodes : nodes.map((node) => (off.has(node.index) ? { ...node, work: OFF } : node))
+    const run = off.size === 0 ? nodes : switchedOff(origin.id, nodes, off)
     instance.last = this.machine.launch(stream, flattened(run), instance.last, instance.conditions)
   }
 
@@ -284,14 +285,8 @@ export class SimGraphs implements GraphDriver {
     const instance = this.#instance(exec, 'cuGraphExecUpdate')
     const graph = this.#graph(handle, 'cuGraphExecUpdate')
     const nodes = fixed(graph.nodes)
-    if (hasConditional(instance.nodes) && instance.last?.over === false) throw updatedWhileLaunched()
-    const pairs = paired(instance.nodes, nodes)
-    if (pairs === undefined) throw cudaError('cuGraphExecUpdate', CUresult.GRAPH_EXEC_UPDATE_FAILURE)
-    const updated: CapturedNode<SimNodeWork>[] = []
-    for (const { index, after, work } of instance.nodes) {
-      const behind = after.flatMap((before) => updated[before.index] ?? [])
-      updated.push({ index, after: behind, work: nodes[pairs.get(index) ?? -1]?.work ?? work })
-    }
+    const updated = updatedBy(instance.nodes, nodes)
+    if (updated === undefined) throw cudaError('cuGraphExecUpdate', CUresult.GRAPH_EXEC_UPDATE_FAILURE)
     instance.nodes = updated
     instance.conditions = conditionsOf(graph)
   }
@@ -302,7 +297,7 @@ export class SimGraphs implements GraphDriver {
     if (work.kind === 'copy') this.#put(exec, node, call, 'copy', memory.copyWork(work, call))
     else if (work.kind === 'fill') this.#put(exec, node, call, 'fill', memory.fillWork(work, call))
     else {
-      const { work: before } = this.#instance(exec, call).nodes[this.#indexOf(exec, node, call)] ?? { work: OFF }
+      const before = this.#workOf(exec, node, call)
       const partition = before.kind === 'work' ? before.partition : undefined
       this.#put(exec, node, call, 'kernel', kernels.nodeWork(work, call, partition))
     }
@@ -310,34 +305,30 @@ export class SimGraphs implements GraphDriver {
 
   setEnabled(exec: GraphExecHandle, node: NodeHandle, _context: ContextHandle | undefined, enabled: boolean): void {
     const call = 'cuGraphNodeSetEnabled'
-    const { off, nodes } = this.#instance(exec, call)
-    const index = this.#indexOf(exec, node, call)
-    const kind = kindOf(nodes[index]?.work ?? OFF)
+    const { off } = this.#instance(exec, call)
+    const work = this.#workOf(exec, node, call)
+    const kind = kindOf(work)
     if (kind !== 'kernel' && kind !== 'copy' && kind !== 'fill') throw cudaError(call, CUresult.INVALID_VALUE)
-    const work = nodes[index]?.work
-    if (work?.kind === 'work' && work.work instanceof FillEffect && work.work.isOfRows) throw fillOfRowsIsOn()
-    if (enabled) off.delete(index)
-    else off.add(index)
+    if (work.kind === 'work' && work.work instanceof FillEffect && work.work.isOfRows) throw fillOfRowsIsOn()
+    if (enabled) off.delete(node)
+    else off.add(node)
   }
 
   /** Gives a node of the instance other work of its kind. */
   #put(exec: GraphExecHandle, handle: NodeHandle, call: string, kind: NodeKind, queued: Queued): void {
     const instance = this.#instance(exec, call)
-    const index = this.#indexOf(exec, handle, call)
-    const node = instance.nodes[index]
-    if (node === undefined || node.work.kind !== 'work' || kindOf(node.work) !== kind) {
-      throw cudaError(call, CUresult.INVALID_VALUE)
-    }
-    const work: SimNodeWork = { ...node.work, amount: queued.amount, work: queued.work }
-    instance.nodes = instance.nodes.with(index, { ...node, work })
+    const before = this.#workOf(exec, handle, call)
+    if (before.kind !== 'work' || kindOf(before) !== kind) throw cudaError(call, CUresult.INVALID_VALUE)
+    const work: SimNodeWork = { ...before, amount: queued.amount, work: queued.work }
+    instance.nodes = changed(instance.origin.id, instance.nodes, (node) => (node === handle ? work : undefined))
   }
 
-  /** The place of a node of the graph that the instance was made from. */
-  #indexOf(exec: GraphExecHandle, node: NodeHandle, call: string): number {
-    const { id, life, nodeCount } = this.#instance(exec, call).origin
-    const index = node - nodeHandle(id, 0)
-    if (life.ended || index < 0 || index >= nodeCount) throw cudaError(call, CUresult.INVALID_VALUE)
-    return index
+  /** The work of a node of the graph that the instance was made from, or of a body in there. */
+  #workOf(exec: GraphExecHandle, node: NodeHandle, call: string): SimNodeWork {
+    const { nodes, origin } = this.#instance(exec, call)
+    const work = origin.life.ended ? undefined : workIn(origin.id, nodes, node)
+    if (work === undefined) throw cudaError(call, CUresult.INVALID_VALUE)
+    return work
   }
 
   #graph(graph: GraphHandle, call: string): SimGraph {
@@ -439,13 +430,60 @@ function linesOf(nodes: Nodes, prefix = 'n'): readonly string[] {
   })
 }
 
+/** The nodes with the work of others; undefined where the graphs differ. A body keeps its number. */
+function updatedBy(nodes: Nodes, others: Nodes): Nodes | undefined {
+  const pairs = paired(nodes, others)
+  if (pairs === undefined) return undefined
+  const updated: CapturedNode<SimNodeWork>[] = []
+  for (const { index, after, work: before } of nodes) {
+    const behind = after.flatMap((one) => updated[one.index] ?? [])
+    const work = others[pairs.get(index) ?? -1]?.work ?? before
+    updated.push({ index, after: behind, work: withBodiesOf(before, work) })
+  }
+  return updated
+}
+
+function withBodiesOf(before: SimNodeWork, work: SimNodeWork): SimNodeWork {
+  if (before.kind !== 'conditional' || work.kind !== 'conditional') return work
+  const bodies = before.bodies.map(({ id, nodes }, which) => {
+    return { id, nodes: updatedBy(nodes, work.bodies[which]?.nodes ?? []) ?? nodes }
+  })
+  return { ...work, bodies }
+}
+
+/** The work of a node of these, or of a body in there. */
+function workIn(id: bigint, nodes: Nodes, node: NodeHandle): SimNodeWork | undefined {
+  const own = nodes[node - nodeHandle(id, 0)]
+  if (own !== undefined) return own.work
+  for (const body of bodiesOf(nodes)) {
+    const found = workIn(body.id, body.nodes, node)
+    if (found !== undefined) return found
+  }
+  return undefined
+}
+
+/** The same nodes, of which some have other work, also in bodies. */
+function changed(id: bigint, nodes: Nodes, change: (node: NodeHandle) => SimNodeWork | undefined): Nodes {
+  return nodes.map((node) => {
+    const work = change(nodeHandle(id, node.index))
+    if (work !== undefined) return { ...node, work }
+    if (node.work.kind !== 'conditional') return node
+    const bodies = node.work.bodies.map((body) => ({ id: body.id, nodes: changed(body.id, body.nodes, change) }))
+    return { ...node, work: { ...node.work, bodies } }
+  })
+}
+
+const switchedOff = (id: bigint, nodes: Nodes, off: ReadonlySet<NodeHandle>): Nodes =>
+  changed(id, nodes, (node) => (off.has(node) ? OFF : undefined))
+
 /** Has a launch nothing to do? */
 const isEmpty = (nodes: Nodes): boolean =>
   nodes.every(({ work }) => work.kind === 'empty' || (work.kind === 'graph' && isEmpty(work.nodes)))
 
 /** Is all switched off that a launch has to do? A fill that is off still writes, elsewhere. */
-const isOff = ({ nodes, off }: SimGraphExec): boolean =>
-  !isEmpty(nodes) && isEmpty(nodes.filter(({ index, work }) => !off.has(index) || kindOf(work) === 'fill'))
+const isOff = ({ nodes, off, origin }: SimGraphExec): boolean =>
+  !isEmpty(nodes) &&
+  isEmpty(nodes.filter(({ index, work }) => !off.has(nodeHandle(origin.id, index)) || kindOf(work) === 'fill'))
 
 /** The same with the nodes of graphs within it in their place, each graph between two that do nothing. */
 function flattened(nodes: Nodes): Nodes {
