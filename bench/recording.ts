@@ -42,8 +42,11 @@ async function run(count: number): Promise<number> {
 
 async function time<R>(what: string, work: () => Promise<R>): Promise<R> {
   const began = performance.now()
+  const cpu = process.cpuUsage()
   const result = await work()
-  console.log(`${what}: ${((performance.now() - began) / 1000).toFixed(1)} s`)
+  const { user, system } = process.cpuUsage(cpu)
+  const seconds = (performance.now() - began) / 1000
+  console.log(`${what}: ${seconds.toFixed(1)} s, ${((user + system) / 1e6).toFixed(1)} s of a CPU`)
   return result
 }
 

@@ -7,6 +7,8 @@ import type { Wish } from '../src/recording/what-if.js'
 export interface TruthProgram {
   readonly title: string
   readonly wish: Wish
+  /** The change is that of a variable of the environment, with which a process begins. */
+  readonly variable?: readonly [name: string, value: string]
   /** Allocates what it needs. The result runs it once, as it is or changed, until all of its work is done. */
   readonly prepare: (device: Device) => Promise<(changed: boolean) => Promise<void> | void>
 }
@@ -14,6 +16,8 @@ export interface TruthProgram {
 const ROUNDS = 24
 /** Bytes of a copy, which takes a GPU some hundred microseconds. */
 const BYTES = 8 * 2 ** 20
+/** Bytes of a copy within a device, which takes about as long. */
+const MANY = 256 * 2 ** 20
 
 type Busy = DefinedKernel<readonly ['inout u8*']>
 
@@ -308,6 +312,73 @@ const awaitLater: TruthProgram = {
     }
   },
 }
+
+/** Copies within the device all need its memory, wherever they are queued. */
+const withinDevice: TruthProgram = {
+  title: 'copies within the device on a stream of their own',
+  wish: { kind: 'own-stream', line: lineOf('within') },
+  async prepare(device) {
+    await prepared(device, small)
+    const [stream, second] = pairOf(() => new Stream({ device }))
+    const [one, two] = pairOf(() => pairOf(() => device.alloc(MANY, { stream })))
+    const buffer = device.alloc(1024, { stream })
+    device.synchronize()
+    return (changed) => {
+      const apart = changed ? second : stream
+      for (let round = 0; round < ROUNDS; round += 1) {
+        stream.copy(one[0], one[1])
+        at('within', () => apart.copy(two[0], two[1]))
+        stream.launch(small, ONE, buffer)
+      }
+      device.synchronize()
+    }
+  },
+}
+
+/** Two kernels that each fill three fifths of the device: what is left of one runs beside the other. */
+const largeKernels: TruthProgram = {
+  title: 'kernels of three fifths of the device',
+  wish: { kind: 'own-stream', line: lineOf('three fifths') },
+  async prepare(device) {
+    await prepared(device, small, other)
+    const [stream, second] = pairOf(() => new Stream({ device }))
+    const [one, two] = pairOf(() => device.alloc(1024, { stream }))
+    device.synchronize()
+    const blocks = Math.floor(1.2 * stream.context.multiprocessors)
+    const large = device.driver === 'sim' ? ONE : { grid: blocks, block: 1024 }
+    return (changed) => {
+      const apart = changed ? second : stream
+      for (let round = 0; round < ROUNDS; round += 1) {
+        stream.launch(small, large, one)
+        at('three fifths', () => apart.launch(other, large, two))
+      }
+      device.synchronize()
+    }
+  },
+}
+
+/** Sixteen streams, of which the driver puts two into each of eight hardware queues. */
+const fewQueues: TruthProgram = {
+  title: 'eight hardware queues for thirty-two',
+  wish: { kind: 'queues', count: 8 },
+  variable: ['CUDA_DEVICE_MAX_CONNECTIONS', '8'],
+  async prepare(device) {
+    await prepared(device, small)
+    const streams = Array.from({ length: 16 }, () => new Stream({ device }))
+    const buffers = streams.map((stream) => device.alloc(1024, { stream }))
+    device.synchronize()
+    return () => {
+      for (const [index, stream] of streams.entries()) {
+        const buffer = buffers[index]
+        for (let round = 0; round < 4 && buffer !== undefined; round += 1) stream.launch(small, ONE, buffer)
+      }
+      device.synchronize()
+    }
+  },
+}
+
+/** What a prediction knows less of. */
+export const harder: readonly TruthProgram[] = [withinDevice, largeKernels, fewQueues]
 
 export const programs: readonly TruthProgram[] = [
   copyApart,

@@ -41,7 +41,7 @@ class Definition extends Site {
 export class Journal {
   #text = ''
   readonly #file: number
-  /** By its text. */
+  /** By what tells one from another. */
   #definitions = new Map<string, Definition>()
   #stacks = new Map<string, number>()
   /** By what is the same in calls that mostly come from one line. */
@@ -133,13 +133,13 @@ export class Journal {
   }
 
   #definition(call: RecordedCall): Definition {
-    const text = JSON.stringify(call)
-    const known = this.#definitions.get(text)
+    const key = keyOf(call)
+    const known = this.#definitions.get(key)
     if (known !== undefined) return known
     if (this.#definitions.size >= MOST_DEFINITIONS || this.#stacks.size >= MOST_STACKS) this.#forget()
     const made = new Definition(this.#definitions.size)
-    this.#definitions.set(text, made)
-    this.#add(`${text}\n`)
+    this.#definitions.set(key, made)
+    this.#line(call)
     return made
   }
 
@@ -214,4 +214,44 @@ export class Journal {
 function likeness(work: RecordedWork): string {
   if (work.kind === 'library') return work.calls.map(({ name, stream }) => `${name} ${stream}`).join()
   return `${work.kind} ${'name' in work ? work.name : ''} ${work.stream}`
+}
+
+/** What tells a call from others. The commonest are told apart without the microsecond that their JSON takes. */
+function keyOf(call: RecordedCall): string {
+  switch (call.call) {
+    case 'record':
+      return `record ${call.event} ${call.stream} ${call.external}`
+    case 'recordInternal':
+      return `recordInternal ${call.event} ${call.stream}`
+    case 'wait':
+      return `wait ${call.stream} ${call.event} ${call.external}`
+    case 'waitStream':
+      return `waitStream ${call.stream} ${call.other} ${call.context}`
+    case 'return':
+      return 'return'
+    case 'queue':
+      return keyOfWork(call.work) ?? JSON.stringify(call)
+    default:
+      return JSON.stringify(call)
+  }
+}
+
+function keyOfWork(work: RecordedWork): string | undefined {
+  if (work.kind === 'copy' && work.rows === undefined && work.route === undefined) {
+    const { stream, name, destination, source, byteLength, engine } = work
+    return `copy ${stream} ${name} ${destination} ${source} ${byteLength} ${engine}`
+  }
+  if (work.kind === 'fill' && work.rows === undefined) {
+    const { stream, pointer, value, width, count } = work
+    return `fill ${stream} ${pointer} ${value} ${width} ${count}`
+  }
+  if (work.kind !== 'kernel') return undefined
+  const { stream, name, grid, block, sharedMemory, blocksAtOnce, memory } = work
+  let key = `kernel ${stream} ${grid.join()} ${block.join()} ${sharedMemory} ${blocksAtOnce}`
+  for (const { pointer, byteLength, access, argument, rows } of memory) {
+    if (rows !== undefined) return undefined
+    key += ` ${pointer} ${byteLength} ${access} ${argument}`
+  }
+  // At the end, since it may have any letters.
+  return `${key} ${name}`
 }

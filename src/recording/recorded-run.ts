@@ -41,8 +41,8 @@ export interface Operation extends InRun {
   readonly name: string
   /** What it touches; undefined if that is not known, as of a host function. */
   readonly memory: readonly TouchedMemory[] | undefined
-  /** The engine that copies it, if one does. */
-  readonly engine: 'toDevice' | 'toHost' | undefined
+  /** What it needs alone: an engine that copies, or the device's memory, for which copies and fills within a GPU take turns. */
+  readonly engine: 'toDevice' | 'toHost' | 'memory' | undefined
   /** The part of its device that a kernel occupies, up to 1; 0 if it shares the device with any others. */
   readonly share: number
   /** When it ran, or NaN. */
@@ -339,7 +339,7 @@ class RunBuilder {
       this.#host()
       return
     }
-    const engine = work.kind === 'copy' ? work.engine : undefined
+    const engine = this.#engineOf(work)
     const share = work.kind === 'kernel' ? this.#shareOf(work, lane) : 0
     const times = { start: Number.NaN, end: Number.NaN }
     const operation: Operation = {
@@ -385,6 +385,12 @@ class RunBuilder {
       case 'childGraph':
         return undefined
     }
+  }
+
+  #engineOf(work: RecordedWork): Operation['engine'] {
+    if (work.kind === 'copy' && work.engine !== undefined) return work.engine
+    const isWithinDevice = work.kind === 'copy' || work.kind === 'copies' || work.kind === 'fill'
+    return isWithinDevice && this.reader.header.driver === 'cuda' ? 'memory' : undefined
   }
 
   /** The simulator runs kernels side by side whatever their size. */

@@ -31,6 +31,8 @@ export interface Change {
 
 /** As many places for kernels as the simulator has on a device. */
 const PLACES = 128
+/** The number of what stands for the memory of the first device, beside those of the engines that the simulator has. */
+const MEMORY = 1_000_000
 
 /** Work for which the simulator reserves a copy engine, or so many places. */
 class Occupying implements Work {
@@ -214,8 +216,9 @@ class Replay implements Steps {
 
   #workOf({ engine, share, lane }: Operation): Work | undefined {
     if (engine === undefined && share === 0) return undefined
-    const device = this.#device(lane.device)
-    const number = engine === 'toDevice' ? device.engineToDevice : engine === 'toHost' ? device.engineToHost : undefined
+    const { engineToDevice, engineToHost } = this.#device(lane.device)
+    const numbers = { toDevice: engineToDevice, toHost: engineToHost, memory: MEMORY + lane.device }
+    const number = engine === undefined ? undefined : numbers[engine]
     const slots = engine === undefined ? Math.max(1, Math.ceil(share * PLACES)) : 1
     const key = `${number} ${slots}`
     let work = this.#works.get(key)
