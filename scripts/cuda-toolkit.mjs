@@ -11,6 +11,7 @@ const PACKAGES = [
   'nvidia-cuda-nvrtc==13.5.37',
   'nvidia-cuda-cupti==13.5.25',
   'nvidia-cuda-crt==13.5.37',
+  'nvidia-nvjpeg==13.3.2.43',
 ]
 const home = join(root, '.cache', 'cuda-toolkit')
 

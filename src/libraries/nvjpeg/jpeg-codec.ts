@@ -94,7 +94,8 @@ export class JpegCodec extends HandleOwner {
   declare readonly [implementation]: NvjpegHandle
 
   /**
-   * Loads nvJPEG the first time, and makes a handle (`nvjpegCreateSimple`). Pending host functions run before, since that call may wait for
+   * Loads nvJPEG the first time, and makes a handle (`nvjpegCreateEx`, for the decoder in hardware where there is one, else
+   * `nvjpegCreateSimple`). Pending host functions run before, since that call may wait for
    * the device: make codecs when the program starts.
    * @param options `device`: see JpegCodecOptions
    * @throws {Error} ERR_UNSUPPORTED, with the places tried, if nvJPEG is not found (CUDA_STREAMS_NVJPEG names the file or its folder), and on
@@ -131,7 +132,8 @@ export class JpegCodec extends HandleOwner {
   }
 
   /**
-   * Queues the decoding of several files at once (`nvjpegDecodeBatched`), whose sizes may differ, as `decode()` does for one. If nvJPEG refuses one
+   * Queues the decoding of several files at once, whose sizes may differ, as `decode()` does for one: by the decoder in hardware where the device
+   * has one that takes them all (`nvjpegDecodeBatched`), otherwise one after the other. If nvJPEG refuses one
    * of them, it may have decoded others.
    * @param stream The stream in whose order the images are written.
    * @param files The bytes of each file, which may be changed as soon as this returns.

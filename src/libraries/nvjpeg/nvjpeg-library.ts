@@ -1,6 +1,6 @@
 /** nvJPEG as a C library: its functions and numbers, and what decoding and encoding need of it. A test compares them with nvjpeg.h. */
 import { VARIABLES } from '../../base/environment-variables.js'
-import { invalidValue } from '../../base/errors.js'
+import { invalidValue, LibraryError } from '../../base/errors.js'
 import { memoize } from '../../base/memoize.js'
 import type { Device } from '../../device.js'
 import { NativeMemory } from '../../native/native-memory.js'
@@ -17,6 +17,8 @@ const SET = 'nvjpegEncoderParams_t encoder_params'
 
 export const NVJPEG_SIGNATURES = {
   nvjpegCreateSimple: 'nvjpegStatus_t nvjpegCreateSimple(nvjpegHandle_t *handle)',
+  nvjpegCreateEx:
+    'nvjpegStatus_t nvjpegCreateEx(nvjpegBackend_t backend, nvjpegDevAllocator_t *dev_allocator, nvjpegPinnedAllocator_t *pinned_allocator, unsigned int flags, nvjpegHandle_t *handle)',
   nvjpegDestroy: 'nvjpegStatus_t nvjpegDestroy(nvjpegHandle_t handle)',
   nvjpegJpegStateCreate: 'nvjpegStatus_t nvjpegJpegStateCreate(nvjpegHandle_t handle, nvjpegJpegState_t *jpeg_handle)',
   nvjpegJpegStateDestroy: 'nvjpegStatus_t nvjpegJpegStateDestroy(nvjpegJpegState_t jpeg_handle)',
@@ -95,6 +97,10 @@ const IMAGE_BYTES = 64
 const PITCHES = 32
 /** The most threads of the host that decode one batch. */
 const CPU_THREADS = 1
+/** nvjpegBackend_t: the decoder that is hardware of its own. Other handles decode a file of a batch ten times slower than the file alone. */
+export const HARDWARE = 3
+/** Whoever makes a handle of another backend meets them again. */
+const FAILS_EVERYWHERE: readonly unknown[] = ['NVJPEG_STATUS_NOT_INITIALIZED', 'NVJPEG_STATUS_ALLOCATOR_FAILURE']
 
 /** States that decode on one stream. */
 interface Decoders {
@@ -108,6 +114,8 @@ export interface EncoderState {
 }
 
 interface States {
+  /** Has the device a decoder in hardware? */
+  readonly inHardware: boolean
   readonly decoders: Map<StreamImpl, Decoders>
   /** Those that no image is in. */
   readonly encoders: EncoderState[]
@@ -129,9 +137,10 @@ export class NvjpegHandle extends LibraryHandle {
       make() {
         retrievalStream(device)
         const { memory } = nvjpeg
-        nvjpeg.call('nvjpegCreateSimple', memory.address)
+        const inHardware = makesInHardware(memory.address)
+        if (!inHardware) nvjpeg.call('nvjpegCreateSimple', memory.address)
         const handle = memory.pointerAt(0)
-        states.set(handle, { decoders: new Map(), encoders: [] })
+        states.set(handle, { inHardware, decoders: new Map(), encoders: [] })
         return handle
       },
       destroy(handle) {
@@ -145,6 +154,10 @@ export class NvjpegHandle extends LibraryHandle {
         nvjpeg.call('nvjpegDestroy', handle)
       },
     })
+  }
+
+  get inHardware(): boolean {
+    return statesOf(this.address).inHardware
   }
 
   /** The state that decodes files one by one, or in batches, on a stream: its memory is used in the order of that stream. */
@@ -183,6 +196,17 @@ export class NvjpegHandle extends LibraryHandle {
 
   giveBack(encoder: EncoderState): void {
     statesOf(this.address).encoders.push(encoder)
+  }
+}
+
+/** Writes a handle whose batches are decoded by hardware to this address, or returns false where the device has none. */
+function makesInHardware(handle: number): boolean {
+  try {
+    nvjpeg.call('nvjpegCreateEx', HARDWARE, 0, 0, 0, handle)
+    return true
+  } catch (error) {
+    if (!(error instanceof LibraryError) || FAILS_EVERYWHERE.includes(error.code)) throw error
+    return false
   }
 }
 
@@ -252,25 +276,37 @@ export class DecodeFrame {
     this.#memory = memory
   }
 
-  /** Decodes on a stream, by CUDA's own handle, with the function of one file or that of a batch. */
+  /** Decodes on a stream, by CUDA's own handle: a batch at once where hardware does it, and what hardware does not decode file by file. */
   call(handle: NvjpegHandle, pointers: readonly number[], use: StreamImpl, stream: number, isBatch: boolean): void {
     const memory = this.#memory
     for (const [index, layout] of this.layouts.entries()) {
       checkSize(handle, memory.pointerAt(this.#files + 8 * index), memory.pointerAt(this.#lengths + 8 * index), layout)
       writeImage(memory, this.#images + IMAGE_BYTES * index, pointers[index] ?? 0, layout)
     }
+    if (isBatch && handle.inHardware && this.#callBatch(handle, use, stream)) return
+    const state = handle.decoderOn(use, 'single')
+    for (const [index, layout] of this.layouts.entries()) {
+      const file = [this.#files, this.#lengths].map((begin) => memory.pointerAt(begin + 8 * index))
+      const image = memory.address + this.#images + IMAGE_BYTES * index
+      nvjpeg.call('nvjpegDecode', handle.address, state, ...file, numberOf(layout), image, stream)
+    }
+  }
+
+  /** Returns false where a file is none that hardware decodes. */
+  #callBatch(handle: NvjpegHandle, use: StreamImpl, stream: number): boolean {
     const [first] = this.layouts
-    if (first === undefined) return
-    const state = handle.decoderOn(use, isBatch ? 'batch' : 'single')
-    const images = memory.address + this.#images
-    if (isBatch) {
-      const size = [this.layouts.length, CPU_THREADS] as const
+    if (first === undefined) return true
+    const { address } = this.#memory
+    const state = handle.decoderOn(use, 'batch')
+    const size = [this.layouts.length, CPU_THREADS] as const
+    const given = [this.#files, this.#lengths, this.#images].map((begin) => address + begin)
+    try {
       nvjpeg.call('nvjpegDecodeBatchedInitialize', handle.address, state, ...size, numberOf(first))
-      const given = [memory.address + this.#files, memory.address + this.#lengths] as const
-      nvjpeg.call('nvjpegDecodeBatched', handle.address, state, ...given, images, stream)
-    } else {
-      const file = [memory.pointerAt(this.#files), memory.pointerAt(this.#lengths)] as const
-      nvjpeg.call('nvjpegDecode', handle.address, state, ...file, numberOf(first), images, stream)
+      nvjpeg.call('nvjpegDecodeBatched', handle.address, state, ...given, stream)
+      return true
+    } catch (error) {
+      if (!(error instanceof LibraryError)) throw error
+      return false
     }
   }
 

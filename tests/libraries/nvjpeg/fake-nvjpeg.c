@@ -31,6 +31,17 @@ static int make(void **where, const char *what) {
 void fake_nvjpeg_again(size_t count) { made = (int)count; }
 
 int nvjpegCreateSimple(void **handle) { return make(handle, "handle"); }
+
+static int hardware;
+void fake_nvjpeg_hardware(size_t is) { hardware = (int)is; }
+
+int nvjpegCreateEx(int backend, void *allocator, void *pinned, unsigned flags, void **handle) {
+  (void)allocator;
+  (void)pinned;
+  if (!hardware) return 7;
+  say("backend %d, flags %u\n", backend, flags);
+  return make(handle, "handle");
+}
 int nvjpegDestroy(void *handle) {
   say("destroy handle %lu\n", X(handle));
   return 0;

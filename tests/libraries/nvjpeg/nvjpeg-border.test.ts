@@ -4,6 +4,7 @@ import { afterEach, describe, it } from 'node:test'
 import { Stream } from 'cuda-streams'
 import { JpegCodec, LibraryError } from 'cuda-streams/nvjpeg'
 import {
+  HARDWARE,
   NVJPEG_FORMATS,
   NVJPEG_SIGNATURES,
   NVJPEG_STATUS,
@@ -28,6 +29,7 @@ against('nvjpeg.h', (header) => {
     }
     for (const [name, value] of Object.entries(NVJPEG_SUBSAMPLINGS))
       assert.equal(header.enumerator(`NVJPEG_CSS_${name.toUpperCase()}`), value, name)
+    assert.equal(header.enumerator('NVJPEG_BACKEND_HARDWARE'), HARDWARE)
     assert.equal(header.macro('NVJPEG_MAX_COMPONENT'), 4)
     assert.deepEqual(header.members('nvjpegImage_t'), [
       'unsigned char * channel[NVJPEG_MAX_COMPONENT]',
@@ -91,20 +93,45 @@ describe('across the border to nvJPEG', { skip }, () => {
     )
   })
 
-  it('a batch is initialized and decoded by one call, in a state of its own', () => {
-    using codec = codecOf()
-    fake.said()
-    codec.decode(stream, FILES.gray, { into: buffer, format: 'gray' })
+  describe('a batch', () => {
     const into = [buffer.slice(0, 3 * SIZE), buffer.slice(512, 3 * SIZE)]
-    codec.decodeBatch(stream, [FILES.baseline, FILES.gray], { into })
-    assert.deepEqual(fake.said().slice(2), [
-      ...['create decoder 3', 'batch 1/3 of 2, 1 thread, as 5'],
-      `decode 3 ${length} bytes ffd8..ffd9: ${at(0, 3 * WIDTH)} ${FILES.gray.length} bytes ffd8..ffd9: ${at(512, 3 * WIDTH)} ${on(stream)}`,
-    ])
-    assert.deepEqual(
-      told.at(-1)?.memory.map(({ access }) => access),
-      ['out', 'out'],
-    )
+    const gray = FILES.gray.length
+    const apart = [
+      `decode 1/2 ${length} bytes ffd8..ffd9 as 5: ${at(0, 3 * WIDTH)} ${on(stream)}`,
+      `decode 1/2 ${gray} bytes ffd8..ffd9 as 5: ${at(512, 3 * WIDTH)} ${on(stream)}`,
+    ]
+    const decode = (codec: JpegCodec): readonly string[] => {
+      fake.said()
+      codec.decodeBatch(stream, [FILES.baseline, FILES.gray], { into })
+      return fake.said().filter((line) => !line.startsWith('create') && !line.startsWith('destroy'))
+    }
+
+    it('is initialized and decoded by one call, in a state of its own, where there is hardware for it', () => {
+      fake.call('fake_nvjpeg_hardware', 1)
+      try {
+        using codec = codecOf()
+        assert.deepEqual(fake.said().slice(-2), ['backend 3, flags 0', 'create handle 1'])
+        codec.decode(stream, FILES.gray, { into: buffer, format: 'gray' })
+        assert.deepEqual(decode(codec), [
+          'batch 1/3 of 2, 1 thread, as 5',
+          `decode 3 ${length} bytes ffd8..ffd9: ${at(0, 3 * WIDTH)} ${gray} bytes ffd8..ffd9: ${at(512, 3 * WIDTH)} ${on(stream)}`,
+        ])
+        assert.deepEqual(
+          told.at(-1)?.memory.map(({ access }) => access),
+          ['out', 'out'],
+        )
+        // What the hardware does not decode is decoded without it.
+        fake.nextStatus(4)
+        assert.deepEqual(decode(codec), ['batch 1/3 of 2, 1 thread, as 5', ...apart])
+      } finally {
+        fake.call('fake_nvjpeg_hardware', 0)
+      }
+    })
+
+    it('is decoded file by file where there is none', () => {
+      using codec = codecOf()
+      assert.deepEqual(decode(codec), apart)
+    })
   })
 
   it('encoding sets quality and subsampling, and takes the file out when the work is done, on another stream', async () => {
