@@ -64,7 +64,7 @@ const IN_PART: Readonly<Record<string, string>> = {
     'each value of each axis once for a call, where the simulator plays all pairs; two of five places where a host function stands, calls beside what stands on one kind of stream, no cuBLAS and no NCCL: tables of an hour with threads that sleep',
 }
 /** What other functions of CUDA are called for on drivers of other ages. */
-const OF_ANY_AGE = ['conformance/graph-nodes', 'conformance/transfers']
+const OF_ANY_AGE = ['conformance/conditional-graphs', 'conformance/graph-nodes', 'conformance/transfers']
 const OTHERS = [
   'processes/threads',
   'processes/captures',
@@ -113,6 +113,17 @@ describe('on a fake GPU', { skip, concurrency: 2 }, () => {
       'of others: 1',
       'none: 1',
       'the same code is loaded once: true',
+    ])
+  })
+
+  test('a driver before CUDA 12.8 has no else and no switch, which says so', async () => {
+    const { code, output } = await run([fileOf('./old-conditionals.js')], { FAKE_VERSION: '12060' })
+    assert.equal(code, 0, howItEnded({ code, output }))
+    assert.deepEqual(output.trim().split('\n'), [
+      'if: 1',
+      'while: 1',
+      'if with another body: An if node with a second body needs a driver for CUDA 12.8 or later, and this one is for 12.6: use an if node for each body',
+      'switch: A switch node needs a driver for CUDA 12.8 or later, and this one is for 12.6: use an if node for each body',
     ])
   })
 

@@ -402,10 +402,9 @@ export class CudaGraphs implements GraphDriver {
     const version = memory.int32[0] ?? 0
     if (version >= CUDA_12_8) return
     const what = type === ConditionalType.IF ? 'An if node with a second body' : 'A switch node'
-    throw stateError(
-      'ERR_UNSUPPORTED',
-      `${what} needs a driver of CUDA 12.8, and this one is of ${version}: use if nodes`,
-    )
+    const which = `this one is for ${Math.floor(version / 1000)}.${(version % 1000) / 10}`
+    const way = 'use an if node for each body'
+    throw stateError('ERR_UNSUPPORTED', `${what} needs a driver for CUDA 12.8 or later, and ${which}: ${way}`)
   }
 
   #addConditionalToCapture(stream: StreamHandle, conditional: NewConditional): AddedConditional {
