@@ -241,6 +241,10 @@ class RunBuilder {
         this.#byHandle.delete(call.stream)
         this.#host()
         break
+      case 'ran':
+      case 'turn':
+        // The program does nothing: the time before is that of what it does next.
+        break
       default:
         this.#graphCall(call)
         this.#host()

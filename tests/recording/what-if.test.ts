@@ -1,9 +1,10 @@
 /** What is predicted of changes, against the changed programs themselves, in the virtual time of the simulator. */
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
+import { fileURLToPath } from 'node:url'
 import { type Device, Stream } from 'cuda-streams'
 import { Recorder } from 'cuda-streams/recording'
 import { type Simulation, simulate } from 'cuda-streams/sim'
@@ -75,6 +76,26 @@ async function recorded(program: (scene: Scene) => void): Promise<void> {
 const titles = async (wishes: readonly Wish[] = []): Promise<readonly string[]> =>
   (await whatIf(path, wishes, 60)).predictions.map(({ title, isRacy }) => (isRacy ? `${title} (racy)` : title))
 
+it('does not take a race for known that the program has elsewhere at the same lines', async () => {
+  await recorded(({ streams: [one, two], launch }) => {
+    const waitHere = (): unknown => two.wait(one)
+    for (let round = 0; round < 6; round += 1) {
+      launch(one, 'first', true)
+      // It is forgotten in the first round.
+      if (round > 0) waitHere()
+      launch(two, 'first', true)
+      one.wait(two)
+    }
+  })
+  const lines = readFileSync(fileURLToPath(import.meta.url), 'utf8').split('\n')
+  const row = lines.findIndex((line) => line.includes('const waitHere')) + 1
+  const { predictions } = await whatIf(path, [{ kind: 'without-wait', line: `what-if.test.js:${row}` }], 60)
+  assert.deepEqual(
+    predictions.map(({ isRacy }) => isRacy),
+    [true],
+  )
+})
+
 it('tells waits that order nothing from those without which there would be a race', async () => {
   await recorded(({ streams: [one, two], launch }) => {
     for (let round = 0; round < 4; round += 1) {
@@ -99,6 +120,30 @@ it('tells waits that order nothing from those without which there would be a rac
     needed.filter((title) => /without/.test(title)).map((title) => /\(racy\)$/.test(title)),
     needed.filter((title) => /without/.test(title)).map(() => true),
   )
+})
+
+it('finds by itself the ring that lacks a buffer, and takes no other wait for one', async () => {
+  using simulation = simulate()
+  const [device] = simulation.devices
+  assert.ok(device)
+  const ring = programs.find(({ wish }) => wish.kind === 'more-buffers')
+  assert.ok(ring)
+  const run = await ring.prepare(device)
+  const recorder = Recorder.start(path, { device })
+  await run(false)
+  await recorder.stop()
+  const { predictions } = await whatIf(path, [], 60)
+  const { wish } = ring
+  assert.ok('line' in wish)
+  const line = wish.line.slice(wish.line.lastIndexOf('/') + 1)
+  assert.deepEqual(
+    predictions.filter(({ title }) => title.endsWith('in the ring')).map(({ title, isRacy }) => [title, isRacy]),
+    [[`${line}: one more buffer in the ring`, false]],
+  )
+  // The kernel needs the bytes that are uploaded for it, and the upload a buffer that is not used any more.
+  const racy = predictions.filter(({ isRacy }) => isRacy).map(({ title }) => title)
+  assert.equal(racy.length, 2, racy.join('\n'))
+  assert.ok(racy.includes(`${line}: without this wait`))
 })
 
 it('gives work a stream of its own with the waits that its memory needs, and gains nothing where all depends on it', async () => {
