@@ -8,9 +8,12 @@ import { fileURLToPath } from 'node:url'
 import { type Device, Stream } from 'cuda-streams'
 import { Recorder } from 'cuda-streams/recording'
 import { type Simulation, simulate } from 'cuda-streams/sim'
+import fc from 'fast-check'
 import { programs } from '../../bench/what-if-programs.js'
 import { type Wish, whatIf } from '../../src/recording/what-if.js'
+import { runs } from '../helpers/effort.js'
 import { accessKernel } from '../sanitizer/access-kernel.js'
+import { programs as randomPrograms, runProgram } from '../sanitizer/random-programs.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'cuda-streams-what-if-'))
 const path = join(folder, 'run.rec')
@@ -48,6 +51,19 @@ describe('a prediction is what the changed program takes', () => {
       assert.equal(prediction.isRacy, false)
     })
   }
+})
+
+const RUNS = runs({ quick: 60, normal: 150, nightly: 2000 })
+
+it(`played again without a change, each of ${RUNS} random programs takes what was recorded`, async () => {
+  await fc.assert(
+    fc.asyncProperty(randomPrograms, async (program) => {
+      await runProgram(program, 0, false, path)
+      const { recorded, played } = await whatIf(path, [{ kind: 'queues', count: 32 }], 60)
+      assert.equal(played, recorded)
+    }),
+    { numRuns: RUNS, seed: 20261126 },
+  )
 })
 
 interface Scene {
