@@ -10,6 +10,10 @@ import { Recorder } from 'cuda-streams/recording'
 import { type Simulation, simulate } from 'cuda-streams/sim'
 import fc from 'fast-check'
 import { programs } from '../../bench/what-if-programs.js'
+import { measure } from '../../src/recording/measured-run.js'
+import { Reader } from '../../src/recording/reader.js'
+import { readRun } from '../../src/recording/recorded-run.js'
+import { replay } from '../../src/recording/replay.js'
 import { type Wish, whatIf } from '../../src/recording/what-if.js'
 import { runs } from '../helpers/effort.js'
 import { accessKernel } from '../sanitizer/access-kernel.js'
@@ -65,6 +69,50 @@ it(`played again without a change, each of ${RUNS} random programs takes what wa
     { numRuns: RUNS, seed: 20261126 },
   )
 })
+
+/** What the program does depends on times where it asks, lets the event loop turn, or waits for a value. */
+const UNTIMED = ['query', 'queryEvent', 'promise', 'turn', 'drain', 'waitValue']
+const WAITS = ['wait', 'waitStream', 'synchronize', 'synchronizeEvent']
+/** Nanoseconds of the calls that the changed program does not make. */
+const CALLS = 2000
+
+it(`${RUNS} random programs without one of their waits take what is predicted`, async (context) => {
+  let gains = 0
+  await fc.assert(
+    fc.asyncProperty(randomPrograms, fc.nat(), async (given, pick) => {
+      const program = { ...given, steps: given.steps.filter(({ what }) => !UNTIMED.includes(what)) }
+      const waits = program.steps.flatMap(({ what }, index) => (WAITS.includes(what) ? [index] : []))
+      const removed = waits[pick % Math.max(1, waits.length)]
+      fc.pre(removed !== undefined)
+      await runProgram(program, 0, false, path)
+      const run = readRun(new Reader(path))
+      const measured = measure(run)
+      const calls = callsOf(removed)
+      const without = new Set(
+        run.steps.flatMap(({ number, what }, at) => (calls.has(number) && what !== 'go' ? [at] : [])),
+      )
+      const predicted = replay(run, measured, { without })
+      const steps = program.steps.filter((_, index) => index !== removed)
+      await runProgram({ ...program, steps }, 0, false, path)
+      const { duration } = measure(readRun(new Reader(path)))
+      if (measured.duration - duration > CALLS) gains += 1
+      assert.ok(Math.abs(predicted - duration) <= CALLS, `predicted ${predicted}, measured ${duration}`)
+    }),
+    { numRuns: RUNS, seed: 20261126 },
+  )
+  context.diagnostic(`${gains} of them gained something`)
+  assert.ok(gains > 0)
+})
+
+/** The calls of a step of the program that was recorded last. */
+function callsOf(step: number): ReadonlySet<number> {
+  const calls = new Set<number>()
+  const reader = new Reader(path)
+  for (let entry = reader.next(); entry !== undefined; entry = reader.next()) {
+    if (entry.what === 'call' && entry.stack.includes(`at step${step} `)) calls.add(entry.number)
+  }
+  return calls
+}
 
 interface Scene {
   readonly device: Device
