@@ -1,6 +1,6 @@
 /** Looks for missing waits in a recording: the sanitizer follows its calls as it follows those of a program. */
 import type { StreamHandle } from '../driver/driver.js'
-import { Findings, type SanitizerReport } from '../sanitizer/findings.js'
+import { type Finding, Findings, isWarning, type SanitizerReport } from '../sanitizer/findings.js'
 import { Stacks, type TakenStack } from '../sanitizer/operations.js'
 import { SanitizerInterceptor } from '../sanitizer/sanitizer-interceptor.js'
 import { Player } from './player.js'
@@ -25,8 +25,31 @@ class RecordedStacks extends Stacks {
 /** As stacks are written: a line of text, and the frames below it. */
 const indented = (lines: string): string => `\n${lines.replace(/^/gm, '    ')}`
 
+/** Counts all pairs of operations that race, of which a report shows those of two lines once. */
+class CountedFindings extends Findings {
+  races = 0
+  readsTooEarly = 0
+
+  override add(findings: readonly Finding[], throws?: boolean): void {
+    for (const finding of findings) {
+      if (isWarning(finding.kind)) continue
+      this.races += 1
+      if (isReadOfWritten(finding)) this.readsTooEarly += 1
+    }
+    super.add(findings, throws)
+  }
+}
+
+/** Does the later one need what the earlier one writes? What JavaScript does with a view is not known. */
+const isReadOfWritten = ({ first, second }: Finding): boolean =>
+  first?.access !== 'in' && second.access !== 'out' && second.operation.kind !== 'free'
+
 export interface Checked {
   readonly reports: readonly SanitizerReport[]
+  /** How many pairs of operations race. */
+  readonly races: number
+  /** How many of them read what the other one writes: another buffer would not help them. */
+  readonly readsTooEarly: number
   readonly calls: number
   /** False: the process was ended before the recording was. */
   readonly isComplete: boolean
@@ -34,7 +57,7 @@ export interface Checked {
 
 /** `skipped`: the numbers of waits that are left out, as if the program did not have them. */
 export async function checkRecording(reader: Reader, skipped: ReadonlySet<number> = new Set()): Promise<Checked> {
-  const findings = new Findings({ mode: 'collect', fix: false, suppress: [], onReport: undefined })
+  const findings = new CountedFindings({ mode: 'collect', fix: false, suppress: [], onReport: undefined })
   let finish = (): void => {}
   const player = new Player(reader, (next, self) => {
     const interceptor = new SanitizerInterceptor(next, findings, new RecordedStacks(self), false)
@@ -56,5 +79,11 @@ export async function checkRecording(reader: Reader, skipped: ReadonlySet<number
   })
   await player.play(skipped)
   finish()
-  return { reports: findings.reports, calls: reader.calls, isComplete: reader.isComplete }
+  return {
+    reports: findings.reports,
+    races: findings.races,
+    readsTooEarly: findings.readsTooEarly,
+    calls: reader.calls,
+    isComplete: reader.isComplete,
+  }
 }

@@ -10,6 +10,8 @@ const WORD = 8
 /** Of the latest so many ranges the bytes are followed, and of each so many bytes. */
 const MOST = 256
 const MOST_BYTES = 65_536
+/** Of a change only so many bytes are written, and as many of its end: that they have changed is what matters. */
+const MOST_WRITTEN = 32
 
 interface Range {
   readonly pointer: number
@@ -59,9 +61,15 @@ export class FollowedBytes {
       range.before = bytes.slice()
       const first = bytes.findIndex((byte, index) => byte !== before[index])
       const last = bytes.findLastIndex((byte, index) => byte !== before[index])
-      const digits = Array.from(bytes.subarray(first, last + 1), (byte) => byte.toString(16).padStart(2, '0'))
-      this.journal.object({ bytes: digits.join(''), pointer: pointer + first })
+      this.#write(pointer, bytes, first, Math.min(last, first + MOST_WRITTEN - 1))
+      if (last >= first + MOST_WRITTEN)
+        this.#write(pointer, bytes, Math.max(last - MOST_WRITTEN, first + MOST_WRITTEN), last)
     }
+  }
+
+  #write(pointer: number, bytes: Uint8Array, first: number, last: number): void {
+    const digits = Array.from(bytes.subarray(first, last + 1), (byte) => byte.toString(16).padStart(2, '0'))
+    this.journal.object({ bytes: digits.join(''), pointer: pointer + first })
   }
 
   #bytesAt(pointer: number, length: number): Uint8Array | undefined {

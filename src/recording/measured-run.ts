@@ -35,7 +35,8 @@ export function measure(run: RecordedRun): MeasuredRun {
   let last = 0
   for (const [index, step] of steps.entries()) {
     if (step.what === 'operation') {
-      const reached = Math.max(step.began, latestOf(order.before(step.lane)))
+      const before = latestOf(order.beforeOperation(step))
+      const reached = Math.max(step.began, before)
       let end = reached
       if (isHeldByHost(step)) {
         order.reached.set(step.number, [reached])
@@ -43,7 +44,6 @@ export function measure(run: RecordedRun): MeasuredRun {
         order.hostFunctions.set(step.number, end)
       } else if (!Number.isNaN(step.end)) {
         end = step.end
-        const before = latestOf(order.before(step.lane))
         works[index] = Math.max(0, end - Math.max(step.start, free.get(index) ?? step.start))
         if (before <= step.began) {
           byHost.push(index)
@@ -54,7 +54,7 @@ export function measure(run: RecordedRun): MeasuredRun {
           overhead[index] = Math.max(0, step.start - before)
         }
       }
-      order.queued(step.lane, end)
+      order.queued(step, end)
       last = Math.max(last, end)
     } else follow(order, step)
     if (step.what === 'begin') pending.set(index, latestOf(order.awaited(step.awaited)))
@@ -68,9 +68,13 @@ export function measure(run: RecordedRun): MeasuredRun {
     if (awaited !== undefined && awaited > since) reaction[index] = step.ended - awaited
     last = Math.max(last, step.ended)
   }
-  const usual = median(latencies)
+  const usual = quantile(latencies, 1 / 2)
   for (const index of byOrder) latency[index] = usual
-  const usualOverhead = median(byOrder.map((index) => overhead[index] ?? 0))
+  // What delayed few operations is not to be taken for what delays all.
+  const usualOverhead = quantile(
+    byOrder.map((index) => overhead[index] ?? 0),
+    1 / 4,
+  )
   for (const index of byHost) overhead[index] = usualOverhead
   const began = steps[0]?.began ?? 0
   return { works, latency, overhead, reaction, duration: last - began, began }
@@ -89,9 +93,9 @@ const latestOf = (times: readonly number[]): number => {
   return latest
 }
 
-function median(values: readonly number[]): number {
+function quantile(values: readonly number[], part: number): number {
   const sorted = [...values].sort((a, b) => a - b)
-  return sorted[Math.floor(sorted.length / 2)] ?? 0
+  return sorted[Math.floor(sorted.length * part)] ?? 0
 }
 
 /** When the host let the streams go on that waited for it, by the calls that queued what they waited for. */

@@ -45,6 +45,8 @@ export interface Operation extends InRun {
   readonly engine: 'toDevice' | 'toHost' | 'memory' | undefined
   /** The part of its device that a kernel occupies, up to 1; 0 if it shares the device with any others. */
   readonly share: number
+  /** The instance of a graph that it launches: its launches come one after another. */
+  readonly instance: number | undefined
   /** When it ran, or NaN. */
   start: number
   end: number
@@ -241,6 +243,10 @@ class RunBuilder {
         this.#byHandle.delete(call.stream)
         this.#host()
         break
+      case 'ran':
+      case 'turn':
+        // The program does nothing: the time before is that of what it does next.
+        break
       default:
         this.#graphCall(call)
         this.#host()
@@ -341,6 +347,7 @@ class RunBuilder {
     }
     const engine = this.#engineOf(work)
     const share = work.kind === 'kernel' ? this.#shareOf(work, lane) : 0
+    const instance = work.kind === 'graph' ? work.exec : undefined
     const times = { start: Number.NaN, end: Number.NaN }
     const operation: Operation = {
       what: 'operation',
@@ -350,6 +357,7 @@ class RunBuilder {
       memory,
       engine,
       share,
+      instance,
       ...times,
       ...this.#inRun(),
     }

@@ -156,7 +156,7 @@ class Replay implements Steps {
   #operation(step: Operation, index: number): void {
     const { moved, data, times, queues } = this.change
     const key = moved?.get(index)
-    const order = key === undefined ? this.#order.before(step.lane) : (this.#own.get(key) ?? [])
+    const order = key === undefined ? this.#order.beforeOperation(step) : (this.#own.get(key) ?? [])
     const byMemory = (data?.get(index) ?? []).flatMap((other) => this.#ends.get(other) ?? [])
     const before = byMemory.length === 0 ? order : [...order, ...byMemory]
     const queue = queues === undefined ? undefined : queueOf(step.lane, key, queues, this.run.lanes.length)
@@ -166,7 +166,7 @@ class Replay implements Steps {
       ? this.#heldByHost(step, after)
       : this.#timed(step, index, after, times?.get(step.name) ?? 1)
     if (data !== undefined) this.#ends.set(index, end)
-    if (key === undefined) this.#order.queued(step.lane, end)
+    if (key === undefined) this.#order.queued(step, end)
     else {
       this.#own.set(key, [end])
       this.#order.moved(step.lane, end)
@@ -191,8 +191,11 @@ class Replay implements Steps {
     const after: SimOperation[] = []
     // Without an engine a copy only lets time pass.
     if (latency > 0) after.push(this.#queue(SimOperationKind.COPY, step.lane, latency, []))
-    if (overhead > 0 && before.length > 0) after.push(this.#queue(SimOperationKind.COPY, step.lane, overhead, before))
-    else after.push(...before)
+    const pending = before.filter(({ over }) => !over)
+    const sinceOver = this.#scheduler.now - latestEnd(before)
+    const rest = pending.length > 0 ? overhead : Math.min(overhead, overhead - sinceOver)
+    if (rest > 0 && before.length > 0) after.push(this.#queue(SimOperationKind.COPY, step.lane, rest, pending))
+    else after.push(...pending)
     const kind = step.share > 0 ? SimOperationKind.KERNEL : SimOperationKind.COPY
     return this.#queue(kind, step.lane, works, after, this.#workOf(step))
   }

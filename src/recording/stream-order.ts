@@ -22,6 +22,8 @@ interface LaneState<T> {
 export class StreamOrder<T> {
   readonly #lanes = new Map<Lane, LaneState<T>>()
   readonly #events = new Map<number, Recorded<T>>()
+  /** What the latest launch of each instance of a graph ends with. */
+  readonly #launches = new Map<number, T>()
   /** Host functions that are queued and have not run, by the numbers of their calls: what they come after. */
   readonly reached = new Map<number, readonly T[]>()
   /** What they end with. */
@@ -43,9 +45,16 @@ export class StreamOrder<T> {
     return others.length === 0 ? own : [...own, ...others.flatMap(({ frontier }) => frontier)]
   }
 
-  /** Work was queued on the stream, and is over with this. */
-  queued(lane: Lane, end: T): void {
+  /** What this operation comes after, if it is queued on its stream now. */
+  beforeOperation({ lane, instance }: Operation): readonly T[] {
+    const launch = instance === undefined ? undefined : this.#launches.get(instance)
+    return launch === undefined ? this.before(lane) : [...this.before(lane), launch]
+  }
+
+  /** The operation was queued on its stream, and is over with this. */
+  queued({ lane, instance }: Operation, end: T): void {
     this.#at(lane).frontier = [end]
+    if (instance !== undefined) this.#launches.set(instance, end)
   }
 
   /** Work that was queued on the stream has been given a stream of its own. */
@@ -86,7 +95,9 @@ export class StreamOrder<T> {
     switch (awaited.of) {
       case 'lane': {
         const { lane } = awaited
-        return [...this.before(lane), ...this.#at(lane).moved]
+        // Work of the null stream is not waited for by the host where it waits for another stream.
+        const { frontier, moved } = this.#at(lane)
+        return [...(lane.isNull ? this.before(lane) : frontier), ...moved]
       }
       case 'event':
         return this.#events.get(awaited.event)?.all ?? []

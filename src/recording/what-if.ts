@@ -1,8 +1,7 @@
 /** Predicts what a run would gain by changes: those that are asked for, or all that may be worth it. */
 import { nearest } from '../base/arguments.js'
 import { invalidValue } from '../base/errors.js'
-import type { SanitizerReport } from '../sanitizer/findings.js'
-import { checkRecording } from './check.js'
+import { type Checked, checkRecording } from './check.js'
 import { dataOrder } from './data-order.js'
 import { type MeasuredRun, measure } from './measured-run.js'
 import { Reader } from './reader.js'
@@ -82,8 +81,10 @@ class Tries {
   readonly unchanged: number
   readonly recorded: number
   #data: ReadonlyMap<number, readonly number[]> | undefined
-  /** The reports of the sanitizer without a change. */
-  #known: Promise<ReadonlySet<string>> | undefined
+  /** What the sanitizer finds without a change. */
+  #checked: Promise<Checked> | undefined
+  /** Lines of waits that gain something where they are left out, and without which there would be a race. */
+  readonly #needed = new Set<string>()
 
   constructor(
     private readonly path: string,
@@ -98,7 +99,7 @@ class Tries {
   *worthTrying(): Generator<Wish> {
     for (const line of this.#lines(isWait, this.#lastOperation)) yield { kind: 'without-wait', line }
     for (const line of this.#lines(isMovable)) if (this.#isBesideOthers(line)) yield { kind: 'own-stream', line }
-    for (const line of this.#lines(isWait, this.#lastOperation)) yield { kind: 'more-buffers', line }
+    for (const line of this.#needed) yield { kind: 'more-buffers', line }
     for (const name of this.#kernels()) yield { kind: 'faster', name, percent: FASTER }
     yield { kind: 'idle-host' }
   }
@@ -109,7 +110,9 @@ class Tries {
     const nanoseconds = replay(this.run, this.measured, change)
     const gain = this.unchanged === 0 ? 0 : (nanoseconds - this.unchanged) / this.unchanged
     if (!isAskedFor && gain > -LEAST) return undefined
-    const isRacy = skipped === undefined ? false : await this.#isRacyWithout(skipped)
+    const isRacy = skipped === undefined ? false : await this.#isRacyWithout(skipped, wish.kind)
+    if (isRacy && wish.kind === 'without-wait') this.#needed.add(wish.line)
+    if (isRacy && wish.kind === 'more-buffers' && !isAskedFor) return undefined
     return { title, advice, nanoseconds, change: gain, isRacy }
   }
 
@@ -117,17 +120,18 @@ class Tries {
     switch (wish.kind) {
       case 'without-wait': {
         const without = this.#at(wish.line, isWait)
-        const skipped = new Set([...without].map((index) => this.run.steps[index]?.number ?? -1))
+        const skipped = this.#numbersOf(without)
         const title = `${shortLine(wish.line)}: without this ${this.#nameOfWait(without)}`
         return { change: { without }, title, advice: 'it orders nothing that shares memory', skipped }
       }
       case 'own-stream':
         return this.#planOwnStream(wish.line)
       case 'more-buffers': {
-        const lagging = new Map([...this.#at(wish.line, isWait)].map((index) => [index, this.#keyOf(index)]))
+        const waits = this.#at(wish.line, isWait)
+        const lagging = new Map([...waits].map((index) => [index, this.#keyOf(index)]))
         const title = `${shortLine(wish.line)}: one more buffer in the ring`
-        const advice = `this ${this.#nameOfWait(new Set(lagging.keys()))} then waits for one round earlier; each round uses the next of the buffers`
-        return { change: { lagging }, title, advice }
+        const advice = `this ${this.#nameOfWait(waits)} then waits for one round earlier; each round uses the next of the buffers`
+        return { change: { lagging }, title, advice, skipped: this.#numbersOf(waits) }
       }
       case 'faster': {
         const { name, percent } = wish
@@ -157,8 +161,9 @@ class Tries {
       if (across.length === 0) continue
       crossing.set(index, across)
       for (const other of across) {
-        if (moved.has(index)) waitsFor.add(this.#called(other))
-        else waitedForBy.add(this.#called(index))
+        // Memory is given back behind all that uses it, by the library itself.
+        if (moved.has(index) && !this.#isOfMemory(other)) waitsFor.add(this.#called(other))
+        else if (!moved.has(index) && !this.#isOfMemory(index)) waitedForBy.add(this.#called(index))
       }
     }
     // Each moved operation may be waited for, and so is kept.
@@ -184,6 +189,15 @@ class Tries {
   #operation(index: number): Operation | undefined {
     const step = this.run.steps[index]
     return step?.what === 'operation' ? step : undefined
+  }
+
+  #numbersOf(indices: ReadonlySet<number>): ReadonlySet<number> {
+    return new Set([...indices].map((index) => this.run.steps[index]?.number ?? -1))
+  }
+
+  #isOfMemory(index: number): boolean {
+    const kind = this.#operation(index)?.kind
+    return kind === 'allocate' || kind === 'free'
   }
 
   #called(index: number): string {
@@ -245,17 +259,13 @@ class Tries {
     )
   }
 
-  async #isRacyWithout(skipped: ReadonlySet<number>): Promise<boolean> {
-    this.#known ??= checkRecording(new Reader(this.path)).then(({ reports }) => new Set(reports.map(identityOf)))
-    const known = await this.#known
-    const { reports } = await checkRecording(new Reader(this.path), skipped)
-    return reports.some((report) => report.severity === 'error' && !known.has(identityOf(report)))
+  /** With more buffers only what reads the bytes of its own round still needs the wait. */
+  async #isRacyWithout(skipped: ReadonlySet<number>, kind: Wish['kind']): Promise<boolean> {
+    this.#checked ??= checkRecording(new Reader(this.path))
+    const [before, without] = [await this.#checked, await checkRecording(new Reader(this.path), skipped)]
+    return kind === 'more-buffers' ? without.readsTooEarly > before.readsTooEarly : without.races > before.races
   }
 }
-
-/** Two reports of one identity are of one race. */
-const identityOf = ({ kind, first, second }: SanitizerReport): string =>
-  [kind, first?.what, first?.stream, first?.stack[0], second.what, second.stream, second.stack[0]].join(' ')
 
 const isWait = (step: Step): boolean =>
   step.what === 'wait' || step.what === 'waitLane' || (step.what === 'begin' && step.awaited.of !== 'hostFunctions')

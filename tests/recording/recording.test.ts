@@ -8,11 +8,16 @@ import { after, describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { type Device, Stream } from 'cuda-streams'
 import { Recorder } from 'cuda-streams/recording'
+import { Sanitizer } from 'cuda-streams/sanitizer'
 import { simulate } from 'cuda-streams/sim'
 import { Timeline, type TimelineOperation } from 'cuda-streams/timeline'
+import { driverOf } from '../../src/device.js'
+import type { Interceptor } from '../../src/driver/wrappable-driver.js'
 import { checkRecording } from '../../src/recording/check.js'
 import { type Entry, Reader } from '../../src/recording/reader.js'
 import { timelineOfRecording } from '../../src/recording/recorded-timeline.js'
+import { RecordingInterceptor } from '../../src/recording/recording-interceptor.js'
+import { SanitizerInterceptor } from '../../src/sanitizer/sanitizer-interceptor.js'
 import { refused } from '../conformance/expect.js'
 import { root } from '../helpers/root.js'
 import { accessKernel } from '../sanitizer/access-kernel.js'
@@ -182,6 +187,28 @@ describe('a recorder', () => {
       const fills = entriesOf(path).filter((entry) => entry.what === 'call' && entry.call.call === 'queue')
       assert.equal(fills.length, 1)
       await assert.rejects(recorder.stop(), { code: 'ERR_CLOSED' })
+    })
+  })
+
+  it('writes every call that a sanitizer follows', async () => {
+    await scene(({ device }) => {
+      const recorder = Recorder.start(path, { device })
+      using sanitizer = Sanitizer.start({ device })
+      assert.equal(sanitizer.reports.length, 0)
+      const { interceptors } = driverOf(device)
+      const membersOf = (is: (one: Interceptor) => boolean): readonly string[] => {
+        const found = interceptors.find(is)
+        assert.ok(found)
+        const parts = [found.memory, found.graphs, found.sharing].flatMap((part) => Object.keys(part ?? {}))
+        return [...Object.getOwnPropertyNames(Object.getPrototypeOf(found)), ...parts]
+      }
+      const followed = membersOf((one) => one instanceof SanitizerInterceptor)
+      const written = membersOf((one) => one instanceof RecordingInterceptor)
+      // What threads share is not in a recording, which is of one thread.
+      const left = followed.filter((name) => !written.includes(name))
+      assert.deepEqual(left, ['watchShared', 'watchReceived'])
+      assert.ok(followed.includes('streamWaitEvent') && followed.includes('updateNode'))
+      recorder.stopNow()
     })
   })
 

@@ -1,15 +1,23 @@
 /** What is predicted of changes, against the changed programs themselves, in the virtual time of the simulator. */
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
+import { fileURLToPath } from 'node:url'
 import { type Device, Stream } from 'cuda-streams'
 import { Recorder } from 'cuda-streams/recording'
 import { type Simulation, simulate } from 'cuda-streams/sim'
+import fc from 'fast-check'
 import { programs } from '../../bench/what-if-programs.js'
+import { measure } from '../../src/recording/measured-run.js'
+import { Reader } from '../../src/recording/reader.js'
+import { readRun } from '../../src/recording/recorded-run.js'
+import { replay } from '../../src/recording/replay.js'
 import { type Wish, whatIf } from '../../src/recording/what-if.js'
+import { runs } from '../helpers/effort.js'
 import { accessKernel } from '../sanitizer/access-kernel.js'
+import { programs as randomPrograms, runProgram } from '../sanitizer/random-programs.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'cuda-streams-what-if-'))
 const path = join(folder, 'run.rec')
@@ -49,6 +57,63 @@ describe('a prediction is what the changed program takes', () => {
   }
 })
 
+const RUNS = runs({ quick: 60, normal: 150, nightly: 2000 })
+
+it(`played again without a change, each of ${RUNS} random programs takes what was recorded`, async () => {
+  await fc.assert(
+    fc.asyncProperty(randomPrograms, async (program) => {
+      await runProgram(program, 0, false, path)
+      const { recorded, played } = await whatIf(path, [{ kind: 'queues', count: 32 }], 60)
+      assert.equal(played, recorded)
+    }),
+    { numRuns: RUNS, seed: 20261126 },
+  )
+})
+
+/** What the program does depends on times where it asks, lets the event loop turn, or waits for a value. */
+const UNTIMED = ['query', 'queryEvent', 'promise', 'turn', 'drain', 'waitValue']
+const WAITS = ['wait', 'waitStream', 'synchronize', 'synchronizeEvent']
+/** Nanoseconds of the calls that the changed program does not make. */
+const CALLS = 2000
+
+it(`${RUNS} random programs without one of their waits take what is predicted`, async (context) => {
+  let gains = 0
+  await fc.assert(
+    fc.asyncProperty(randomPrograms, fc.nat(), async (given, pick) => {
+      const program = { ...given, steps: given.steps.filter(({ what }) => !UNTIMED.includes(what)) }
+      const waits = program.steps.flatMap(({ what }, index) => (WAITS.includes(what) ? [index] : []))
+      const removed = waits[pick % Math.max(1, waits.length)]
+      fc.pre(removed !== undefined)
+      await runProgram(program, 0, false, path)
+      const run = readRun(new Reader(path))
+      const measured = measure(run)
+      const calls = callsOf(removed)
+      const without = new Set(
+        run.steps.flatMap(({ number, what }, at) => (calls.has(number) && what !== 'go' ? [at] : [])),
+      )
+      const predicted = replay(run, measured, { without })
+      const steps = program.steps.filter((_, index) => index !== removed)
+      await runProgram({ ...program, steps }, 0, false, path)
+      const { duration } = measure(readRun(new Reader(path)))
+      if (measured.duration - duration > CALLS) gains += 1
+      assert.ok(Math.abs(predicted - duration) <= CALLS, `predicted ${predicted}, measured ${duration}`)
+    }),
+    { numRuns: RUNS, seed: 20261126 },
+  )
+  context.diagnostic(`${gains} of them gained something`)
+  assert.ok(gains > 0)
+})
+
+/** The calls of a step of the program that was recorded last. */
+function callsOf(step: number): ReadonlySet<number> {
+  const calls = new Set<number>()
+  const reader = new Reader(path)
+  for (let entry = reader.next(); entry !== undefined; entry = reader.next()) {
+    if (entry.what === 'call' && entry.stack.includes(`at step${step} `)) calls.add(entry.number)
+  }
+  return calls
+}
+
 interface Scene {
   readonly device: Device
   readonly streams: readonly [Stream, Stream]
@@ -75,6 +140,26 @@ async function recorded(program: (scene: Scene) => void): Promise<void> {
 const titles = async (wishes: readonly Wish[] = []): Promise<readonly string[]> =>
   (await whatIf(path, wishes, 60)).predictions.map(({ title, isRacy }) => (isRacy ? `${title} (racy)` : title))
 
+it('does not take a race for known that the program has elsewhere at the same lines', async () => {
+  await recorded(({ streams: [one, two], launch }) => {
+    const waitHere = (): unknown => two.wait(one)
+    for (let round = 0; round < 6; round += 1) {
+      launch(one, 'first', true)
+      // It is forgotten in the first round.
+      if (round > 0) waitHere()
+      launch(two, 'first', true)
+      one.wait(two)
+    }
+  })
+  const lines = readFileSync(fileURLToPath(import.meta.url), 'utf8').split('\n')
+  const row = lines.findIndex((line) => line.includes('const waitHere')) + 1
+  const { predictions } = await whatIf(path, [{ kind: 'without-wait', line: `what-if.test.js:${row}` }], 60)
+  assert.deepEqual(
+    predictions.map(({ isRacy }) => isRacy),
+    [true],
+  )
+})
+
 it('tells waits that order nothing from those without which there would be a race', async () => {
   await recorded(({ streams: [one, two], launch }) => {
     for (let round = 0; round < 4; round += 1) {
@@ -99,6 +184,30 @@ it('tells waits that order nothing from those without which there would be a rac
     needed.filter((title) => /without/.test(title)).map((title) => /\(racy\)$/.test(title)),
     needed.filter((title) => /without/.test(title)).map(() => true),
   )
+})
+
+it('finds by itself the ring that lacks a buffer, and takes no other wait for one', async () => {
+  using simulation = simulate()
+  const [device] = simulation.devices
+  assert.ok(device)
+  const ring = programs.find(({ wish }) => wish.kind === 'more-buffers')
+  assert.ok(ring)
+  const run = await ring.prepare(device)
+  const recorder = Recorder.start(path, { device })
+  await run(false)
+  await recorder.stop()
+  const { predictions } = await whatIf(path, [], 60)
+  const { wish } = ring
+  assert.ok('line' in wish)
+  const line = wish.line.slice(wish.line.lastIndexOf('/') + 1)
+  assert.deepEqual(
+    predictions.filter(({ title }) => title.endsWith('in the ring')).map(({ title, isRacy }) => [title, isRacy]),
+    [[`${line}: one more buffer in the ring`, false]],
+  )
+  // The kernel needs the bytes that are uploaded for it, and the upload a buffer that is not used any more.
+  const racy = predictions.filter(({ isRacy }) => isRacy).map(({ title }) => title)
+  assert.equal(racy.length, 2, racy.join('\n'))
+  assert.ok(racy.includes(`${line}: without this wait`))
 })
 
 it('gives work a stream of its own with the waits that its memory needs, and gains nothing where all depends on it', async () => {
