@@ -1,6 +1,6 @@
 /** What the process has: memory, threads, files, and what keeps its event loop alive. */
 import { readdirSync } from 'node:fs'
-import { freeDeviceBytes } from './libcuda.js'
+import { reservedDeviceBytes } from './libcuda.js'
 import type { Machine } from './machine.js'
 
 export interface Figures {
@@ -23,7 +23,7 @@ export function figuresOf(machine: Machine): Figures {
   return {
     heap: Math.round(heapUsed / MIB),
     outside: Math.round(arrayBuffers / MIB),
-    device: machine.isSimulated ? undefined : Math.round(-freeDeviceBytesOf(machine) / MIB),
+    device: machine.isSimulated ? undefined : Math.round(reservedDeviceBytes(machine.device.ordinal) / MIB),
     threads: countIn('/proc/self/task'),
     files: countIn('/proc/self/fd'),
     resources: process.getActiveResourcesInfo(),
@@ -47,17 +47,6 @@ export function growth(before: Figures, after: Figures): string[] {
 export function toldFigures({ resources, ...figures }: Figures): string {
   const known = Object.entries(figures).filter(([, value]) => value !== undefined)
   return `${known.map(([name, value]) => `${name} ${value}`).join(', ')}, ${resources.length} resources`
-}
-
-function freeDeviceBytesOf({ device }: Machine): number {
-  let free = 0
-  const stream = device.createStream()
-  // Inside of it the context of the device is current.
-  stream.external({ name: 'nothing' }, () => {
-    free = freeDeviceBytes()
-  })
-  stream.close()
-  return free
 }
 
 function countIn(folder: string): number | undefined {

@@ -4,7 +4,8 @@ import type * as Koffi from 'koffi'
 
 interface Calls {
   readonly fill: (pointer: number, value: number, length: number, stream: number) => number
-  readonly memory: (free: number, total: number) => number
+  readonly pool: (pool: number, device: number) => number
+  readonly attribute: (pool: bigint, attribute: number, value: number) => number
   readonly words: BigUint64Array
   readonly at: number
 }
@@ -18,7 +19,8 @@ function libcuda(): Calls {
   const at = Number(koffi.alloc('uint64', 2))
   calls = {
     fill: library.func('cuMemsetD8Async', 'int', ['uintptr_t', 'uint8', 'size_t', 'uintptr_t']),
-    memory: library.func('cuMemGetInfo_v2', 'int', ['uintptr_t', 'uintptr_t']),
+    pool: library.func('cuDeviceGetDefaultMemPool', 'int', ['uintptr_t', 'int']),
+    attribute: library.func('cuMemPoolGetAttribute', 'int', ['uintptr_t', 'int', 'uintptr_t']),
     words: new BigUint64Array(koffi.view(BigInt(at), 16)),
     at,
   }
@@ -31,10 +33,16 @@ export function queueForeignFill(pointer: bigint, value: number, length: number,
   if (result !== 0) throw new Error(`cuMemsetD8Async returned ${result}`)
 }
 
-/** Bytes of the current context's device that nobody has. */
-export function freeDeviceBytes(): number {
-  const { memory, words, at } = libcuda()
-  const result = memory(at, at + 8)
-  if (result !== 0) throw new Error(`cuMemGetInfo returned ${result}`)
-  return Number(words[0])
+/** CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT. */
+const RESERVED = 5
+
+/**
+ * Bytes that this process has taken from the device for memory in the order of streams. What is free on the device (`cuMemGetInfo`) changes with
+ * each process that begins or ends.
+ */
+export function reservedDeviceBytes(device: number): number {
+  const { pool, attribute, words, at } = libcuda()
+  const result = pool(at, device) || attribute(words[0] ?? 0n, RESERVED, at + 8)
+  if (result !== 0) throw new Error(`cuMemPoolGetAttribute returned ${result}`)
+  return Number(words[1])
 }
