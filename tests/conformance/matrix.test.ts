@@ -1,19 +1,19 @@
 /**
  * Every public call that queues, waits, makes or closes something, behind a host function that stands somewhere, on every
  * kind of stream, inside and beside captures, with every kind of memory: it returns within a second or throws what the rules
- * say (matrix/rules.ts), runs no host function unless it waits, and leaves a machine that works. Then: calls inside of which
+ * say (catalogue/rules.ts), runs no host function unless it waits, and leaves a machine that works. Then: calls inside of which
  * a host function, or a getter of the program, closes what they use. What may hang or crash is played by child processes.
  */
 import assert from 'node:assert/strict'
 import { after, describe, it, test } from 'node:test'
+import { publicMembers, QUIET, QUIET_OPTIONS } from '../catalogue/members.js'
+import { publicOptions } from '../catalogue/option-list.js'
 import { isFakeDriver } from '../fake-driver/fake-cuda.js'
 import { byEffort } from '../helpers/effort.js'
 import { onEveryBackend } from '../helpers/suite.js'
 import type { Workbench } from '../helpers/workbench.js'
 import { backendOf } from '../torture/backend.js'
 import { player, type Report } from './matrix/children.js'
-import { publicMembers, QUIET, QUIET_OPTIONS } from './matrix/members.js'
-import { publicOptions } from './matrix/option-list.js'
 import { calls, TABLES } from './matrix/table.js'
 import { triedOptions } from './matrix/user-code.js'
 

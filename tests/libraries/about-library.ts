@@ -4,8 +4,8 @@
  */
 
 import type { Device, DeviceBuffer, Stream } from 'cuda-streams'
-import type { Call } from '../conformance/matrix/call.js'
-import type { Scene } from '../conformance/matrix/scene.js'
+import type { Call } from '../catalogue/call.js'
+import type { Scene } from '../catalogue/scene.js'
 import type { ForEachOption, UserCode } from '../conformance/matrix/user-code.js'
 import { isFakeDriver } from '../fake-driver/fake-cuda.js'
 import type { Access, PairTools } from '../sanitizer/pairs/pairs.js'

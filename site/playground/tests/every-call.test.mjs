@@ -1,7 +1,7 @@
 // The random programs that are compared between Node and the page call everything that makes sense in a page, and it works there.
 import assert from 'node:assert/strict'
 import { before, describe, it } from 'node:test'
-import { publicMembers } from '../../../dist/tests/conformance/matrix/members.js'
+import { publicMembers } from '../../../dist/tests/catalogue/members.js'
 import { aboutLibraries } from '../../../dist/tests/libraries/about-libraries.js'
 import { buildRunner, membersUsed } from './in-node.mjs'
 import { RANDOM_PROGRAMS, randomProgram } from './random-program.mjs'

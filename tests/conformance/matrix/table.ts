@@ -1,5 +1,5 @@
 /** The tables of the matrix, their rows and cells, as a child process plays them. */
-import { isFakeDriver } from '../../fake-driver/fake-cuda.js'
+
 import {
   describeSituation,
   HOLDS,
@@ -9,16 +9,17 @@ import {
   type MemoryKind,
   SITUATIONS,
   type Situation,
-} from './axes.js'
-import type { Call } from './call.js'
+} from '../../catalogue/axes.js'
+import type { Call } from '../../catalogue/call.js'
+import type { Lab } from '../../catalogue/lab.js'
+import { libraryCalls } from '../../catalogue/library-calls.js'
+import { otherCalls } from '../../catalogue/other-calls.js'
+import { streamCalls } from '../../catalogue/stream-calls.js'
+import { isFakeDriver } from '../../fake-driver/fake-cuda.js'
 import { closingRows } from './closings.js'
 import { chosen, combinations } from './combinations.js'
-import type { Lab } from './lab.js'
-import { libraryCalls } from './library-calls.js'
-import { otherCalls } from './other-calls.js'
 import { play } from './play.js'
 import { standingRows } from './standing.js'
-import { streamCalls } from './stream-calls.js'
 import { userCodeRows } from './user-code.js'
 
 export interface PlayableCell {

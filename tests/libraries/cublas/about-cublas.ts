@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import type { DeviceBuffer } from 'cuda-streams'
 import * as module from 'cuda-streams/cublas'
 import { Cublas } from 'cuda-streams/cublas'
-import type { Call } from '../../conformance/matrix/call.js'
-import { BYTES } from '../../conformance/matrix/lab.js'
-import type { Scene } from '../../conformance/matrix/scene.js'
+import type { Call } from '../../catalogue/call.js'
+import { BYTES } from '../../catalogue/lab.js'
+import type { Scene } from '../../catalogue/scene.js'
 import { type AboutLibrary, deviceBuffers, lackOf, mayWait, nodes, onlySimulated } from '../about-library.js'
 
 /** 1 and 16 as f32: a product of two matrices of 16 x 16 ones. */

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import type { DeviceBuffer } from 'cuda-streams'
 import * as module from 'cuda-streams/cufft'
 import { Fft } from 'cuda-streams/cufft'
-import type { Call } from '../../conformance/matrix/call.js'
-import { BYTES } from '../../conformance/matrix/lab.js'
-import type { Scene } from '../../conformance/matrix/scene.js'
+import type { Call } from '../../catalogue/call.js'
+import { BYTES } from '../../catalogue/lab.js'
+import type { Scene } from '../../catalogue/scene.js'
 import { type AboutLibrary, deviceBuffers, lackOf, mayWait, nodes, onlySimulated, zeros } from '../about-library.js'
 
 /** 1 as f32. The transform of one element is the element. */

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import type { DeviceBuffer } from 'cuda-streams'
 import * as module from 'cuda-streams/curand'
 import { RandomGenerator } from 'cuda-streams/curand'
-import type { Call } from '../../conformance/matrix/call.js'
-import { BYTES } from '../../conformance/matrix/lab.js'
-import type { Scene } from '../../conformance/matrix/scene.js'
+import type { Call } from '../../catalogue/call.js'
+import { BYTES } from '../../catalogue/lab.js'
+import type { Scene } from '../../catalogue/scene.js'
 import { type AboutLibrary, lackOf, mayWait, nodes, onlySimulated, zeros } from '../about-library.js'
 
 const lacks: NonNullable<Call['lacks']> = ({ lab }) =>

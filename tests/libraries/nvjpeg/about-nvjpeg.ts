@@ -4,9 +4,9 @@ import type { DeviceBuffer } from 'cuda-streams'
 import * as module from 'cuda-streams/nvjpeg'
 import { type ImageToEncode, JpegCodec, readJpegInfo } from 'cuda-streams/nvjpeg'
 import { encodeOnHost } from '../../../src/libraries/nvjpeg/host-jpeg.js'
-import type { Call } from '../../conformance/matrix/call.js'
-import { BYTES } from '../../conformance/matrix/lab.js'
-import type { Scene } from '../../conformance/matrix/scene.js'
+import type { Call } from '../../catalogue/call.js'
+import { BYTES } from '../../catalogue/lab.js'
+import type { Scene } from '../../catalogue/scene.js'
 import { type AboutLibrary, lackOf, nodes, onlySimulated } from '../about-library.js'
 
 const lacks: NonNullable<Call['lacks']> = ({ lab }) =>

@@ -3,7 +3,7 @@ import * as main from 'cuda-streams'
 import * as dlpack from 'cuda-streams/dlpack'
 import * as nccl from 'cuda-streams/nccl'
 import * as sim from 'cuda-streams/sim'
-import { aboutLibraries } from '../../libraries/about-libraries.js'
+import { aboutLibraries } from '../libraries/about-libraries.js'
 
 const LIBRARIES = aboutLibraries.map(({ module }) => module)
 const CLASSES_OF_LIBRARIES = LIBRARIES.flatMap((module) => Object.entries(module)).flatMap(([name, value]) =>

@@ -14,7 +14,7 @@ import {
   Program,
   Stream,
 } from 'cuda-streams'
-import { lacksNvrtc } from '../../helpers/nvrtc.js'
+import { lacksNvrtc } from '../helpers/nvrtc.js'
 import { added, addedByPtx, CONFIG, kernelOf, needsCompiler, PTX, SIGNATURE } from './adding.js'
 import type { Call } from './call.js'
 import { BYTES, WORDS } from './lab.js'

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { CudaError, Event, ExternalStream, type Graph, Stream } from 'cuda-streams'
 import { LibraryError } from 'cuda-streams/nccl'
-import type { Workbench } from '../../helpers/workbench.js'
+import type { Workbench } from '../helpers/workbench.js'
 import { type Hold, isBehind, isPinned, type MemoryKind, type Situation, type StreamKind } from './axes.js'
 import type { Call, EventOf, Operand } from './call.js'
 import type { Buffer, Lab, Piece } from './lab.js'
