@@ -1,4 +1,8 @@
-/** A row of the matrix: a public call, what it does, and what must come of it. */
+/**
+ * An entry of the catalogue: a public call, what it needs, what it does, what it uses, what must come of it, and what options it has.
+ * The tests that try every call make their lists of these entries: the matrix, its closings and user code, the names of options, the
+ * refusals of the driver, leaks.
+ */
 import type { Act, Waits } from './rules.js'
 import type { Scene } from './scene.js'
 
@@ -22,12 +26,37 @@ export type EventOf =
   /** It was not. */
   | 'never'
 
-/** The call itself, with all that it needs. */
-export type Invoke = () => unknown
+/** The call itself, with all that it needs: with options of its own, or with those of a test. */
+export type Invoke = (options?: never) => unknown
+
+type Values = Readonly<Record<string, (scene: Scene) => unknown>>
+
+export interface Options<V extends Values = Values> {
+  /** Every option, with what makes a value that it may have: while nothing stands, and after `prepare()`. */
+  readonly values: V
+  /** The member that has these options. Default: the first of the call's. */
+  readonly of?: string
+  /** Options that are read, too: another entry has them, or no declaration. */
+  readonly others?: readonly string[]
+  /** They are of an object in the arguments, for which no declaration of a method has them. */
+  readonly isNested?: boolean
+  /** It is an object of the program, that may have more properties. */
+  readonly isOpen?: boolean
+  /** Errors that may come as well where a getter of one closes something. */
+  readonly closedCodes?: readonly string[]
+  /** Why no getter of them closes anything in the matrix. */
+  readonly apart?: string
+  /** Why that cannot be tried here, if it cannot. Default: what the call lacks. */
+  readonly lacks?: Lacks
+}
+
+type Lacks = (scene: Pick<Scene, 'lab' | 'bench'>) => string | undefined | Promise<string | undefined>
 
 export interface Call {
   /** As it is written. */
   readonly name: string
+  /** Why it is no row of the matrix. */
+  readonly apart?: string
   /** The public members that it makes use of, as `members.ts` names them. */
   readonly members: readonly string[]
   readonly act: Act
@@ -58,12 +87,35 @@ export interface Call {
   /** So slow that a few cells must do. */
   readonly slow?: boolean
   /** Why it cannot be made here, if it cannot. */
-  readonly lacks?: (scene: Pick<Scene, 'lab' | 'bench'>) => string | undefined | Promise<string | undefined>
+  readonly lacks?: Lacks
+  readonly options?: Options
   /** Makes what it needs, while nothing stands and nothing is captured, and returns the call. */
   prepare(scene: Scene): Invoke | Promise<Invoke>
   /** Looks at what the call returned, or its promise was fulfilled with. */
   readonly answers?: (scene: Scene, value: unknown) => void | Promise<void>
 }
+
+type Given<V extends Values> = { readonly [Name in keyof V]: ReturnType<V[Name]> }
+type WithOptions<V extends Values> = Omit<Call, 'options' | 'prepare'> & {
+  readonly options: Options<V>
+  prepare(scene: Scene): ((options?: Given<V>) => unknown) | Promise<(options?: Given<V>) => unknown>
+}
+
+/** A call with options. The compiler compares their values with what the call takes. */
+export const withOptions = <V extends Values>(call: WithOptions<V>): Call => call
+
+/** All options of a call, with their values. */
+export const valuesOf = ({ options }: Call, scene: Scene): Readonly<Record<string, unknown>> =>
+  Object.fromEntries(Object.entries(options?.values ?? {}).map(([name, make]) => [name, make(scene)]))
+
+/** As the declarations name its options: `Stream#record: external`. */
+export const namesOf = ({ members, options }: Call): readonly string[] =>
+  Object.keys(options?.isNested === true ? {} : (options?.values ?? {})).map(
+    (name) => `${options?.of ?? members[0]}: ${name}`,
+  )
+
+export const onlySimulated: Lacks = ({ bench }) =>
+  bench.name === 'sim' ? undefined : 'tried on the simulator, whose implementation of the library needs no GPU'
 
 const QUEUING: readonly Act[] = ['queues', 'queues by a library', 'queues a host function', 'queues a callback']
 

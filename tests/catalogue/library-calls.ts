@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict'
 import { type DeviceBuffer, PinnedBuffer } from 'cuda-streams'
 import { fromCudaArrayInterface, fromDLPack, toCudaArrayInterface, toDLPack } from 'cuda-streams/dlpack'
-import { Communicator, group, ncclVersion, uniqueId } from 'cuda-streams/nccl'
+import { Communicator, type CommunicatorOptions, group, ncclVersion, uniqueId } from 'cuda-streams/nccl'
 import { busy, destroyForeignStream, foreignStream, latch } from 'cuda-streams/sim'
-import { aboutLibraries } from '../libraries/about-libraries.js'
 import { lackOf, mayWait } from '../libraries/about-library.js'
-import type { Call } from './call.js'
+import { type Call, type Options, onlySimulated, withOptions } from './call.js'
 import type { Scene } from './scene.js'
+import { STREAM_OPTIONS } from './stream-calls.js'
 
 /** What NCCL queues is its own affair; on the simulator a rank reads, then writes. */
 const nodesOfRank = ({ bench }: Scene): number | undefined => (bench.name === 'sim' ? 2 : undefined)
@@ -49,11 +49,17 @@ const onPerThread = ({ situation }: Scene): readonly string[] =>
   situation.stream === 'per-thread' ? ['ERR_UNSUPPORTED'] : []
 
 /** One rank alone: what it sends it receives. */
-function collective(
+function collective<T extends Options['values']>(
   member: string,
-  make: (communicator: Communicator, scene: Scene, to: DeviceBuffer, from: DeviceBuffer) => unknown,
+  values: T,
+  make: (
+    communicator: Communicator,
+    options: { readonly [Name in keyof T]: ReturnType<T[Name]> },
+    to: DeviceBuffer,
+    from: DeviceBuffer,
+  ) => unknown,
 ): Call {
-  return {
+  return withOptions({
     name: `communicator.${member}()`,
     members: [`Communicator#${member}`],
     act: 'queues by a library',
@@ -65,120 +71,195 @@ function collective(
     uses: ['the communicator'],
     lacks: needsNccl,
     refuses: onPerThread,
+    options: { values, lacks: onlySimulated },
     prepare: async (scene) => {
       const communicator = await communicatorFor(scene)
       const [to, from] = [scene.buffer(0), scene.buffer(1)] as [DeviceBuffer, DeviceBuffer]
-      return () => make(communicator, scene, to, from)
+      const own = Object.fromEntries(Object.entries(values).map(([name, value]) => [name, value(scene)]))
+      return (options = own as never) => make(communicator, options, to, from)
     },
-  }
+  })
 }
 
-const options = ({ stream }: Scene) => ({ type: 'u32', stream }) as const
+const PLAIN = { type: () => 'u32' as const, stream: ({ stream }: Scene) => stream }
+const REDUCED = { ...PLAIN, op: () => 'sum' as const }
+const ROOTED = { root: () => 0 }
+const SENT = { ...PLAIN, peer: () => 0 }
+const OF_RANKS = 'it is about ranks, of which each has a process: tests/libraries and tests/processes'
+const signal = () => new AbortController().signal
 
 const ncclCalls: readonly Call[] = [
-  collective('allReduce', (one, scene, to, from) => one.allReduce(from, to, options(scene))),
+  collective('allReduce', REDUCED, (one, options, to, from) => one.allReduce(from, to, options)),
   ...[
-    collective('broadcast', (one, scene, to, from) => one.broadcast(from, to, options(scene))),
-    collective('reduce', (one, scene, to, from) => one.reduce(from, to, options(scene))),
-    collective('allGather', (one, scene, to, from) => one.allGather(from, to, options(scene))),
-    collective('reduceScatter', (one, scene, to, from) => one.reduceScatter(from, to, options(scene))),
+    collective('broadcast', { ...PLAIN, ...ROOTED }, (one, options, to, from) => one.broadcast(from, to, options)),
+    collective('reduce', { ...REDUCED, ...ROOTED }, (one, options, to, from) => one.reduce(from, to, options)),
+    collective('allGather', PLAIN, (one, options, to, from) => one.allGather(from, to, options)),
+    collective('reduceScatter', REDUCED, (one, options, to, from) => one.reduceScatter(from, to, options)),
   ].map((call) => ({ ...call, slow: true })),
-  {
-    ...collective('send', (one, scene, to, from) =>
-      group(() => one.send(from, { ...options(scene), peer: 0 }).recv(to, { ...options(scene), peer: 0 })),
-    ),
-    name: 'group() of communicator.send() and recv()',
-    members: ['Communicator#send', 'Communicator#recv', 'group'],
-  },
-  {
+  ...(['send', 'recv'] as const).map(
+    (member): Call => ({
+      ...collective(member, SENT, (one, options, to, from) =>
+        group(() => {
+          // First the one whose options they are: it may be refused.
+          if (member === 'send') one.send(from, options).recv(to, { ...options })
+          else one.recv(to, options).send(from, { ...options })
+        }),
+      ),
+      name: `group() of communicator.send() and recv(), ${member} first`,
+      members: [`Communicator#${member}`, 'group'],
+    }),
+  ),
+  withOptions({
     name: 'communicator.finished()',
     members: ['Communicator#finished'],
     act: 'makes',
     lacks: needsNccl,
+    options: { values: { signal }, apart: OF_RANKS },
     prepare: async (scene) => {
       const communicator = await communicatorFor(scene)
-      return () => communicator.finished()
+      return (options) => communicator.finished(options)
     },
-  },
-  {
-    name: 'Communicator.create() and close()',
-    members: [
-      'Communicator.create',
-      'Communicator#close',
-      'Communicator#[Symbol.asyncDispose]',
-      'uniqueId',
-      'ncclVersion',
-    ],
+  }),
+  withOptions({
+    name: 'communicator.close()',
+    members: ['Communicator#close', 'Communicator#[Symbol.asyncDispose]'],
     act: 'makes',
     slow: true,
     lacks: needsNccl,
+    options: { values: { signal }, apart: OF_RANKS },
+    prepare: async (scene) => {
+      const [communicator] = await Communicator.createAll([scene.device])
+      return (options) => communicator?.close(options)
+    },
+  }),
+  withOptions({
+    name: 'Communicator.create() and close()',
+    members: ['Communicator.create', 'uniqueId', 'ncclVersion'],
+    act: 'makes',
+    slow: true,
+    lacks: needsNccl,
+    options: {
+      values: {
+        id: ({ device }) => device.run(() => uniqueId()),
+        rank: () => 0,
+        size: () => 1,
+        device: ({ device }) => device,
+        timeout: () => 1000,
+        signal,
+      },
+      apart: OF_RANKS,
+    },
     prepare:
       ({ device }) =>
-      () => {
-        const id = device.run(() => uniqueId())
-        return Communicator.create({ id, rank: 0, size: 1, device }).then((made) => made.close())
+      (options) => {
+        const given: CommunicatorOptions = options ?? { id: device.run(() => uniqueId()), rank: 0, size: 1, device }
+        return Communicator.create(given).then((made) => made.close())
       },
-  },
-  {
+  }),
+  withOptions({
     name: 'Communicator.createAll() and abort()',
     members: ['Communicator.createAll', 'Communicator#abort'],
     act: 'makes',
     slow: true,
     lacks: needsNccl,
+    options: { values: { timeout: () => 1000, signal }, apart: OF_RANKS },
     prepare:
       ({ device }) =>
-      () =>
-        Communicator.createAll([device]).then(([made]) => made?.abort()),
-  },
+      (options) =>
+        Communicator.createAll([device], options).then(([made]) => made?.abort()),
+  }),
 ]
 
 const lent = { name: 'buffer', takes: 'of the device' as const }
 const WORD_ELEMENTS = { dtype: 'u32', shape: [1] } as const
 
-/** Export and import of memory on the stream: neither can be captured. */
-function dlpack(name: string, members: readonly string[], act: (buffer: DeviceBuffer, scene: Scene) => unknown): Call {
-  return {
-    name,
-    members,
-    act: 'is not captured',
-    memory: [lent],
-    prepare: (scene) => () => {
-      const buffer = scene.buffer(0)
-      // Handed out as memory of the host, without a stream: tests/libraries/dlpack.
-      if (buffer instanceof PinnedBuffer) return toCudaArrayInterface(buffer as never, WORD_ELEMENTS)
-      return act(buffer, scene)
-    },
-  }
+const TENSOR = {
+  dtype: () => 'u32' as const,
+  shape: () => [1],
+  strides: () => [1],
+  readOnly: () => false,
+  stream: ({ stream }: Scene) => stream,
 }
+/** Of memory of the host; and pinned memory is exported by its real address, which the simulator does not know. */
+const OF_HOST = ['ERR_INVALID_ARG_VALUE', 'ERR_INVALID_ARG_TYPE', 'ERR_UNSUPPORTED']
+const dlpack = { act: 'is not captured', memory: [lent] } as const
+/** Handed out as memory of the host, without a stream: tests/libraries/dlpack. */
+const isOfHost = (buffer: DeviceBuffer | PinnedBuffer): buffer is PinnedBuffer => buffer instanceof PinnedBuffer
+const ofHost = (buffer: PinnedBuffer) => toCudaArrayInterface(buffer as never, WORD_ELEMENTS)
 
 const dlpackCalls: readonly Call[] = [
-  dlpack(
-    'toDLPack() and release()',
-    ['toDLPack', 'DLPackTensor#release', 'DLPackTensor#released'],
-    (buffer, { stream }) => {
-      const tensor = toDLPack(buffer, { ...WORD_ELEMENTS, stream })
+  withOptions({
+    ...dlpack,
+    name: 'toDLPack() and release()',
+    members: ['toDLPack', 'DLPackTensor#release', 'DLPackTensor#released'],
+    options: { values: { ...TENSOR, maxVersion: () => undefined }, closedCodes: OF_HOST },
+    prepare: (scene) => (options) => {
+      const buffer = scene.buffer(0)
+      if (options === undefined && isOfHost(buffer)) return ofHost(buffer)
+      const tensor = toDLPack(buffer, options ?? { ...WORD_ELEMENTS, stream: scene.stream })
       tensor.release()
       return tensor.released
     },
-  ),
-  dlpack('fromDLPack()', ['fromDLPack'], (buffer, { stream }) => {
-    const tensor = toDLPack(buffer, { ...WORD_ELEMENTS, stream: null })
-    try {
-      fromDLPack(tensor, { stream }).buffer.close()
-    } finally {
-      tensor.release()
-    }
   }),
-  dlpack('toCudaArrayInterface()', ['toCudaArrayInterface'], (buffer, { stream }) => {
-    return toCudaArrayInterface(buffer, { ...WORD_ELEMENTS, stream })
+  {
+    ...dlpack,
+    name: 'fromDLPack()',
+    members: ['fromDLPack'],
+    prepare: (scene) => () => {
+      const buffer = scene.buffer(0)
+      if (isOfHost(buffer)) return ofHost(buffer)
+      const tensor = toDLPack(buffer, { ...WORD_ELEMENTS, stream: null })
+      try {
+        fromDLPack(tensor, { stream: scene.stream }).buffer.close()
+      } finally {
+        tensor.release()
+      }
+      return undefined
+    },
+  },
+  withOptions({
+    ...dlpack,
+    name: 'fromDLPack() of a tensor that was there before',
+    members: ['fromDLPack'],
+    apart: 'it has a row with a tensor of its own',
+    options: { values: { stream: ({ stream }) => stream }, closedCodes: [...OF_HOST] },
+    prepare: (scene) => {
+      const tensor = toDLPack(scene.buffer(0), { ...WORD_ELEMENTS, strides: [1], stream: null })
+      scene.lends()
+      scene.keep({ close: () => tensor.release() })
+      return (options) => fromDLPack(tensor, options).buffer.close()
+    },
   }),
-  dlpack('fromCudaArrayInterface()', ['fromCudaArrayInterface'], (buffer, { stream }) => {
-    const dict = toCudaArrayInterface(buffer, { ...WORD_ELEMENTS, stream: null })
-    fromCudaArrayInterface(dict, { stream, owner: buffer }).buffer.close()
+  withOptions({
+    ...dlpack,
+    name: 'toCudaArrayInterface()',
+    members: ['toCudaArrayInterface'],
+    options: { values: TENSOR, closedCodes: OF_HOST },
+    prepare: (scene) => (options) => {
+      const buffer = scene.buffer(0)
+      if (options === undefined && isOfHost(buffer)) return ofHost(buffer)
+      return toCudaArrayInterface(buffer as DeviceBuffer, options ?? { ...WORD_ELEMENTS, stream: scene.stream })
+    },
+  }),
+  withOptions({
+    ...dlpack,
+    name: 'fromCudaArrayInterface()',
+    members: ['fromCudaArrayInterface'],
+    options: {
+      values: { stream: ({ stream }) => stream, owner: () => ({}) },
+      closedCodes: [...OF_HOST, 'ERR_INVALID_HANDLE'],
+    },
+    prepare: (scene) => (options) => {
+      const buffer = scene.buffer(0)
+      if (options === undefined && isOfHost(buffer)) return ofHost(buffer)
+      const dict = toCudaArrayInterface(buffer as DeviceBuffer, { ...WORD_ELEMENTS, stream: null })
+      fromCudaArrayInterface(dict, options ?? { stream: scene.stream, owner: buffer }).buffer.close()
+      return undefined
+    },
   }),
 ]
 
-const onlySimulated: NonNullable<Call['lacks']> = ({ bench }) =>
+const onlyOffered: NonNullable<Call['lacks']> = ({ bench }) =>
   bench.name === 'sim' ? undefined : 'only the simulator offers it'
 
 const simCalls: readonly Call[] = [
@@ -187,7 +268,7 @@ const simCalls: readonly Call[] = [
     members: ['busy'],
     act: 'queues',
     takesRoom: 'on both drivers',
-    lacks: onlySimulated,
+    lacks: onlyOffered,
     prepare: (scene) => () => busy(scene.stream, 1000),
   },
   {
@@ -195,24 +276,20 @@ const simCalls: readonly Call[] = [
     members: ['latch'],
     act: 'queues',
     takesRoom: 'on both drivers',
-    lacks: onlySimulated,
+    lacks: onlyOffered,
     // It stands until it is opened, and a graph is launched many times.
     refuses: ({ situation: { capture } }) =>
       capture?.of === 'the stream' ? ['ERR_UNSUPPORTED', ...(capture.invalidated ? ['901'] : [])] : [],
     prepare: (scene) => () => latch(scene.stream).open(),
   },
-  {
+  withOptions({
     name: 'foreignStream() and destroyForeignStream()',
     members: ['foreignStream', 'destroyForeignStream'],
     act: 'makes',
-    lacks: onlySimulated,
-    prepare: (scene) => () => destroyForeignStream(foreignStream(scene.device)),
-  },
+    lacks: onlyOffered,
+    options: { values: STREAM_OPTIONS, others: ['device'], apart: 'it makes a stream of another library' },
+    prepare: (scene) => (options) => destroyForeignStream(foreignStream(scene.device, options)),
+  }),
 ]
 
-export const libraryCalls: readonly Call[] = [
-  ...aboutLibraries.flatMap(({ calls }) => calls),
-  ...dlpackCalls,
-  ...ncclCalls,
-  ...simCalls,
-]
+export const libraryCalls: readonly Call[] = [...dlpackCalls, ...ncclCalls, ...simCalls]

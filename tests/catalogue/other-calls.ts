@@ -2,13 +2,17 @@
 import assert from 'node:assert/strict'
 import {
   type CopyNode,
+  type Device,
   defineKernel,
   Event,
+  type EventOptions,
   type FillNode,
+  type FillValueOptions,
   type Graph,
   type GraphExec,
   type GraphNode,
   type KernelNode,
+  type LaunchConfig,
   Module,
   PinnedBuffer,
   Program,
@@ -16,9 +20,10 @@ import {
 } from 'cuda-streams'
 import { lacksNvrtc } from '../helpers/nvrtc.js'
 import { added, addedByPtx, CONFIG, kernelOf, needsCompiler, PTX, SIGNATURE } from './adding.js'
-import type { Call } from './call.js'
+import { type Call, withOptions } from './call.js'
 import { BYTES, WORDS } from './lab.js'
 import type { Scene } from './scene.js'
+import { ANOTHER_PROCESS, EVENT_OPTIONS, OWNED } from './stream-calls.js'
 
 const FILLED = 0x66666666
 const ADDED = 5
@@ -26,33 +31,50 @@ const written = { name: 'destination', becomes: () => FILLED }
 const addedTo = { name: 'operand', becomes: (scene: Scene, times: number) => scene.wordBefore(0) + times * ADDED }
 
 const events: readonly Call[] = [
-  {
+  withOptions({
     name: 'new Event()',
     members: ['new Event'],
     act: 'makes',
-    prepare: (scene) => () => scene.keep(new Event({ device: scene.device })).handle,
-  },
-  {
+    options: { values: { device: ({ device }) => device, ...EVENT_OPTIONS } },
+    prepare:
+      (scene) =>
+      (options: EventOptions & { device?: Device } = { device: scene.device }) =>
+        scene.keep(new Event(options)).handle,
+  }),
+  withOptions({
     name: 'device.createEvent()',
     members: ['Device#createEvent'],
     act: 'makes',
-    prepare: (scene) => () => scene.keep(scene.device.createEvent({ timing: true })).handle,
-  },
-  {
+    options: { values: EVENT_OPTIONS, others: ['device'] },
+    prepare:
+      (scene) =>
+      (options: EventOptions = { timing: true }) =>
+        scene.keep(scene.device.createEvent(options)).handle,
+  }),
+  withOptions({
     name: 'Event.fromHandle()',
     members: ['Event.fromHandle'],
     act: 'makes',
     event: 'behind',
-    prepare: (scene) => () => scene.keep(Event.fromHandle(scene.event.handle, { device: scene.device })),
+    uses: ['the event'],
+    options: { values: OWNED, closedCodes: ['ERR_INVALID_HANDLE'] },
+    prepare:
+      (scene) =>
+      (options: Parameters<typeof Event.fromHandle>[1] = { device: scene.device }) =>
+        scene.keep(Event.fromHandle(scene.event.handle, options)),
     answers: (scene, value) => assert.ok((value as Event).equals(scene.event)),
-  },
-  {
+  }),
+  withOptions({
     name: 'Event.fromIpcHandle()',
     members: ['Event.fromIpcHandle'],
     act: 'makes',
     refuses: () => ['ERR_INVALID_HANDLE'],
-    prepare: (scene) => () => Event.fromIpcHandle(new Uint8Array(64), { device: scene.device }),
-  },
+    options: { values: { device: ({ device }) => device }, apart: ANOTHER_PROCESS },
+    prepare:
+      ({ device }) =>
+      (options = { device }) =>
+        Event.fromIpcHandle(new Uint8Array(64), options),
+  }),
   {
     name: 'event.ipcHandle()',
     members: ['Event#ipcHandle'],
@@ -128,14 +150,16 @@ const events: readonly Call[] = [
     event: 'before',
     prepare: (scene) => () => scene.event.finished(),
   },
-  {
+  withOptions({
     name: 'event.finished() behind the host function',
-    members: [],
+    members: ['Event#finished'],
     act: 'promises an inside event',
     event: 'behind',
-    prepare: (scene) => () => scene.event.finished(),
+    uses: ['the event'],
+    options: { values: { signal: () => new AbortController().signal } },
+    prepare: (scene) => (options) => scene.event.finished(options),
     answers: ({ ran, isBehind }) => assert.ok(ran === 1 || !isBehind, 'it was done before the host function has run'),
-  },
+  }),
   {
     name: 'event.finished() of one that was never recorded',
     members: [],
@@ -175,13 +199,14 @@ const devices: readonly Call[] = [
     withoutStream: true,
     prepare: (scene) => () => scene.device.synchronize(),
   },
-  {
+  withOptions({
     name: 'device.finished()',
     members: ['Device#finished'],
     act: 'promises the device',
-    prepare: (scene) => () => scene.device.finished(),
+    options: { values: { signal: () => new AbortController().signal } },
+    prepare: (scene) => (options) => scene.device.finished(options),
     answers: ({ ran, hold }) => assert.equal(ran, hold === 'nothing' ? 0 : 1, 'so often the host function had run'),
-  },
+  }),
   {
     name: 'device.drainHostFunctions()',
     members: ['Device#drainHostFunctions'],
@@ -287,6 +312,29 @@ const updates: readonly Call[] = [
   ),
 ]
 
+const FULL_CONFIG: LaunchConfig = {
+  ...CONFIG,
+  programmatic: false,
+  priority: 0,
+  sharedMemoryCarveout: 50,
+  memorySyncDomain: 'default',
+}
+/** A launch has all of these: together they are the full configuration. */
+const LAUNCH_OPTIONS = {
+  grid: () => 1,
+  threads: () => undefined,
+  block: () => WORDS,
+  sharedMemory: () => 0,
+  cooperative: () => false,
+  cluster: () => undefined,
+  programmatic: () => false,
+  priority: () => 0,
+  sharedMemoryCarveout: () => 50,
+  memorySyncDomain: () => 'default' as const,
+  clusterScheduling: () => undefined,
+  preferredCluster: () => undefined,
+}
+
 const graphs: readonly Call[] = [
   {
     name: 'stream.launch(exec)',
@@ -389,42 +437,46 @@ const graphs: readonly Call[] = [
       return () => exec.update(graph).closed
     },
   },
-  {
+  withOptions({
     name: 'exec.update(node, buffer, value), and exec.setEnabled(node, enabled)',
-    members: ['GraphExec#setEnabled'],
+    members: ['GraphExec#update', 'GraphExec#setEnabled'],
     act: 'makes',
-    uses: ['the graph exec'],
+    uses: ['the graph', 'the graph exec'],
+    options: { values: { width: () => 4 as const, type: () => undefined } },
     memory: [{ name: 'destination' }],
     prepare: (scene) => {
       const graph = graphOf(scene)
       const exec = scene.keep(graph.instantiate())
+      scene.closers.set('the graph', () => graph.close())
       scene.closers.set('the graph exec', () => exec.close())
       const [node] = graph.nodes as [FillNode]
-      return () => {
-        exec.update(node, scene.buffer(0), FILLED, { width: 4 }).setEnabled(node, false).setEnabled(node, true)
+      return (options: FillValueOptions = { width: 4 }) => {
+        exec.update(node, scene.buffer(0), FILLED, options).setEnabled(node, false).setEnabled(node, true)
         return exec.closed
       }
     },
-  },
-  {
+  }),
+  withOptions({
     name: 'exec.update(node, config, ...args)',
-    members: [],
+    members: ['GraphExec#update'],
     act: 'makes',
-    uses: ['the graph exec'],
+    uses: ['the graph', 'the graph exec'],
+    options: { values: LAUNCH_OPTIONS },
     memory: [{ name: 'destination' }],
     lacks: needsCompiler,
     prepare: (scene) => {
       const { allocationStream } = scene.lab
       const graph = scene.keep(
-        allocationStream.capture(() => void allocationStream.launch(added, CONFIG, scene.buffer(0), WORDS, ADDED)),
+        allocationStream.capture(() => void allocationStream.launch(added, FULL_CONFIG, scene.buffer(0), WORDS, ADDED)),
       )
       const exec = scene.keep(graph.instantiate())
+      scene.closers.set('the graph', () => graph.close())
       scene.closers.set('the graph exec', () => exec.close())
       const [node] = graph.nodesOf(added)
       assert.ok(node)
-      return () => exec.update(node, CONFIG, scene.buffer(0), WORDS, ADDED).closed
+      return (config: LaunchConfig = FULL_CONFIG) => exec.update(node, config, scene.buffer(0), WORDS, ADDED).closed
     },
-  },
+  }),
   {
     name: 'graph.nodes and graph.nodesOf(kernel)',
     members: ['Graph#nodes', 'Graph#nodesOf'],
@@ -477,15 +529,19 @@ const needsSource: NonNullable<Call['lacks']> = ({ bench, lab }) =>
   bench.name === 'sim' ? WITHOUT_NVRTC || undefined : needsCompiler({ bench, lab })
 
 const kernels: readonly Call[] = [
-  {
+  withOptions({
     name: 'stream.launch(a kernel with a host implementation)',
-    members: [],
+    members: ['Stream#launch'],
     act: 'queues',
     memory: [addedTo],
     takesRoom: 'on both drivers',
     lacks: needsCompiler,
-    prepare: (scene) => () => scene.stream.launch(added, CONFIG, scene.buffer(0), WORDS, ADDED),
-  },
+    options: { values: LAUNCH_OPTIONS },
+    prepare:
+      (scene) =>
+      (config: LaunchConfig = CONFIG) =>
+        scene.stream.launch(added, config, scene.buffer(0), WORDS, ADDED),
+  }),
   {
     name: 'stream.launch(a kernel with a host implementation) with attributes',
     members: [],
@@ -493,15 +549,7 @@ const kernels: readonly Call[] = [
     memory: [addedTo],
     takesRoom: 'on both drivers',
     lacks: needsCompiler,
-    prepare: (scene) => {
-      const attributes = {
-        programmatic: false,
-        priority: 0,
-        sharedMemoryCarveout: 50,
-        memorySyncDomain: 'default',
-      } as const
-      return () => scene.stream.launch(added, { ...CONFIG, ...attributes }, scene.buffer(0), WORDS, ADDED)
-    },
+    prepare: (scene) => () => scene.stream.launch(added, FULL_CONFIG, scene.buffer(0), WORDS, ADDED),
   },
   {
     name: 'stream.launch(kernel)',
@@ -519,7 +567,7 @@ const kernels: readonly Call[] = [
       return () => scene.stream.launch(kernel, CONFIG, scene.buffer(0), WORDS, ADDED)
     },
   },
-  {
+  withOptions({
     name: 'device.split()',
     members: ['Device#split'],
     act: 'makes',
@@ -527,10 +575,13 @@ const kernels: readonly Call[] = [
     // CUDA waits for the whole device, so host functions run first.
     waits: 'everything',
     withoutStream: true,
-    prepare: (scene) => () => {
-      for (const part of scene.device.split({ multiprocessors: [8] })) scene.keep(part)
-    },
-  },
+    options: { values: { multiprocessors: () => [8] as const } },
+    prepare:
+      (scene) =>
+      (options = { multiprocessors: [8] as const }) => {
+        for (const part of scene.device.split(options)) scene.keep(part)
+      },
+  }),
   ...(['close', Symbol.dispose] as const).map(
     (how): Call => ({
       name: `greenContext${typeof how === 'symbol' ? '[Symbol.dispose]' : '.close'}(), with a stream and without`,

@@ -1,8 +1,24 @@
 /** Calls on streams: rows of the matrix. */
 import assert from 'node:assert/strict'
-import { DeviceBuffer, ExternalStream, Graph, MemoryPool, PinnedBuffer, Stream } from 'cuda-streams'
+import {
+  type AllocOptions,
+  type CaptureOptions,
+  DeviceBuffer,
+  type ExternalMemory,
+  ExternalStream,
+  type ExternalWork,
+  type FillOptions,
+  Graph,
+  MemoryPool,
+  type MemoryPoolOptions,
+  PinnedBuffer,
+  type RecordOptions,
+  Stream,
+  type StreamOptions,
+  type WaitStreamOptions,
+} from 'cuda-streams'
 import { hasWorkBehind, type MemoryKind } from './axes.js'
-import type { Call } from './call.js'
+import { type Call, onlySimulated, withOptions } from './call.js'
 import { BYTES, type Piece, WORDS } from './lab.js'
 import type { Scene } from './scene.js'
 
@@ -42,13 +58,39 @@ function checkLarge(bytes: Uint8Array): void {
   assert.fail(`byte ${bytes.findIndex((byte) => byte !== LARGE_BYTE)} was not moved`)
 }
 
+export const STREAM_OPTIONS = {
+  priority: () => 0,
+  nonBlocking: () => true,
+  context: ({ lab }: Scene) => lab.once('a green context', () => lab.device.split({ multiprocessors: [16] }))[0],
+  memorySyncDomain: () => 'default' as const,
+}
+export const EVENT_OPTIONS = { timing: () => false, blockingSync: () => false, interprocess: () => false }
+/** Of what is wrapped. */
+export const OWNED = { device: ({ device }: Scene) => device, owner: () => ({}) }
+const ROWS = {
+  shape: () => [8, BYTES / 8] as const,
+  destinationStrides: () => [BYTES / 8],
+  sourceStrides: () => [BYTES / 8],
+}
+export const ANOTHER_PROCESS = 'it needs another process: tests/processes'
+const FILLED_BYTE = 0x44
+const piecesOf = (scene: Scene) => [
+  { buffer: scene.buffer(0), access: 'out' as const },
+  { buffer: scene.buffer(1), access: 'in' as const },
+]
+const copyBytes = ([written, read]: readonly Uint8Array[]) => written?.set(read ?? [])
+
 const making: readonly Call[] = [
-  {
+  withOptions({
     name: 'new Stream()',
     members: ['new Stream'],
     act: 'makes',
-    prepare: (scene) => () => scene.keep(new Stream({ device: scene.device })).handle,
-  },
+    options: { values: { device: ({ device }) => device, ...STREAM_OPTIONS } },
+    prepare:
+      (scene) =>
+      (options: StreamOptions = { device: scene.device }) =>
+        scene.keep(new Stream(options)).handle,
+  }),
   {
     name: 'new Stream({ context })',
     members: [],
@@ -59,12 +101,16 @@ const making: readonly Call[] = [
       return () => scene.keep(new Stream({ context })).handle
     },
   },
-  {
+  withOptions({
     name: 'device.createStream()',
     members: ['Device#createStream'],
     act: 'makes',
-    prepare: (scene) => () => scene.keep(scene.device.createStream({ nonBlocking: false })).handle,
-  },
+    options: { values: { device: ({ device }) => device, ...STREAM_OPTIONS } },
+    prepare:
+      (scene) =>
+      (options: StreamOptions = { nonBlocking: false }) =>
+        scene.keep(scene.device.createStream(options)).handle,
+  }),
   {
     name: 'device.createStream(stream)',
     members: [],
@@ -78,13 +124,22 @@ const making: readonly Call[] = [
     prepare: (scene) => () => scene.keep(new ExternalStream(scene.stream.handle, { device: scene.device })),
     answers: (scene, value) => assert.ok((value as Stream).equals(scene.stream)),
   },
-  {
+  withOptions({
+    name: 'new ExternalStream(stream)',
+    members: ['new ExternalStream'],
+    act: 'makes',
+    options: { values: OWNED },
+    prepare: (scene) => (options) => scene.keep(new ExternalStream(scene.stream, options)),
+    answers: (scene, value) => assert.ok((value as Stream).equals(scene.stream)),
+  }),
+  withOptions({
     name: 'Stream.from(stream)',
     members: ['Stream.from'],
     act: 'makes',
-    prepare: (scene) => () => Stream.from(scene.stream),
+    options: { values: OWNED },
+    prepare: (scene) => (options) => Stream.from(scene.stream, options),
     answers: (scene, value) => assert.equal(value, scene.stream),
-  },
+  }),
   {
     name: 'Stream.from(an object with __cuda_stream__)',
     members: [],
@@ -184,28 +239,35 @@ const asking: readonly Call[] = [
       return () => scene.stream.synchronize()
     },
   },
-  {
+  withOptions({
     name: 'stream.finished()',
     members: ['Stream#finished'],
     act: 'promises',
-    prepare: (scene) => () => scene.stream.finished(),
-  },
+    options: { values: { signal: () => new AbortController().signal } },
+    prepare: (scene) => (options) => scene.stream.finished(options),
+  }),
 ]
 
 const ordering: readonly Call[] = [
-  {
+  withOptions({
     name: 'stream.record()',
     members: ['Stream#record'],
     act: 'records',
-    prepare: (scene) => () => scene.keep(scene.stream.record()),
-  },
-  {
+    options: { values: { external: () => false, ...EVENT_OPTIONS } },
+    prepare:
+      (scene) =>
+      (options: RecordOptions = {}) =>
+        scene.keep(scene.stream.record(options)),
+  }),
+  withOptions({
     name: 'stream.record(event)',
-    members: [],
+    members: ['Stream#record'],
     act: 'records',
     event: 'never',
-    prepare: (scene) => () => scene.stream.record(scene.event),
-  },
+    uses: ['the event'],
+    options: { values: { external: () => true, ...EVENT_OPTIONS } },
+    prepare: (scene) => (options) => scene.stream.record(scene.event, options),
+  }),
   {
     name: 'stream.record(event with timing)',
     members: [],
@@ -225,13 +287,15 @@ const ordering: readonly Call[] = [
     nodes: () => 1,
     prepare: (scene) => () => scene.keep(scene.stream.record({ external: true })),
   },
-  {
+  withOptions({
     name: 'event.record(stream)',
     members: ['Event#record'],
     act: 'records',
     event: 'never',
-    prepare: (scene) => () => scene.event.record(scene.stream),
-  },
+    uses: ['the event'],
+    options: { values: { external: () => true }, others: Object.keys(EVENT_OPTIONS) },
+    prepare: (scene) => (options) => scene.event.record(scene.stream, options),
+  }),
   {
     name: 'stream.wait(event) of the outside',
     members: ['Stream#wait'],
@@ -253,21 +317,28 @@ const ordering: readonly Call[] = [
     event: 'never',
     prepare: (scene) => () => scene.stream.wait(scene.event),
   },
-  {
+  withOptions({
     name: 'stream.wait(event, { external: true })',
-    members: [],
+    members: ['Stream#wait'],
     act: 'waits externally',
     event: 'before',
+    uses: ['the event'],
     nodes: () => 1,
-    prepare: (scene) => () => scene.stream.wait(scene.event, { external: true }),
-  },
-  {
+    options: { values: { external: () => true } },
+    prepare:
+      (scene) =>
+      (options = { external: true }) =>
+        scene.stream.wait(scene.event, options),
+  }),
+  withOptions({
     name: 'event.wait(stream)',
     members: ['Event#wait'],
     act: 'waits for the outside',
     event: 'before',
-    prepare: (scene) => () => scene.event.wait(scene.stream),
-  },
+    uses: ['the event'],
+    options: { values: { external: () => true } },
+    prepare: (scene) => (options) => scene.event.wait(scene.stream, options),
+  }),
   {
     name: 'stream.wait(another)',
     members: [],
@@ -277,16 +348,19 @@ const ordering: readonly Call[] = [
       return () => scene.stream.wait(another)
     },
   },
-  {
+  withOptions({
     name: 'stream.wait(another, { event })',
-    members: [],
+    members: ['Stream#wait'],
     act: 'waits for the outside',
     event: 'never',
+    uses: ['the event', 'the other stream'],
+    options: { values: { event: ({ event }) => event, external: () => true } },
     prepare: (scene) => {
       const another = scene.newStream('non-blocking')
-      return () => scene.stream.wait(another, { event: scene.event })
+      scene.closers.set('the other stream', () => another.close())
+      return (options: WaitStreamOptions = { event: scene.event }) => scene.stream.wait(another, options)
     },
-  },
+  }),
   {
     name: 'stream.wait(an object with the stream protocol)',
     members: [],
@@ -297,12 +371,14 @@ const ordering: readonly Call[] = [
       return () => scene.stream.wait(like)
     },
   },
-  {
+  withOptions({
     name: 'stream.wait(device)',
-    members: [],
+    members: ['Stream#wait'],
     act: 'waits for its device',
-    prepare: (scene) => () => scene.stream.wait(scene.device),
-  },
+    options: { values: {} },
+    // Untyped, since it has none.
+    prepare: (scene) => (options) => Reflect.apply(scene.stream.wait, scene.stream, [scene.device, options]),
+  }),
   {
     name: 'stream.wait(device), then a host function',
     members: [],
@@ -313,13 +389,14 @@ const ordering: readonly Call[] = [
     },
     answers: ({ log, hold }) => assert.deepEqual(log, hold === 'nothing' ? ['call'] : ['hold', 'call']),
   },
-  {
+  withOptions({
     name: 'stream.wait(promise)',
-    members: [],
+    members: ['Stream#wait'],
     act: 'is not captured',
     takesRoom: 'on both drivers',
-    prepare: (scene) => () => scene.stream.wait(Promise.resolve()),
-  },
+    options: { values: { signal: () => new AbortController().signal } },
+    prepare: (scene) => (options) => scene.stream.wait(Promise.resolve(), options),
+  }),
   {
     name: 'stream.wait(promise) that settles later',
     members: [],
@@ -508,18 +585,19 @@ const moving: readonly Call[] = [
     takesRoom: 'on both drivers',
     prepare: (scene) => () => scene.stream.copy(scene.buffer(0), scene.buffer(1)),
   },
-  {
+  withOptions({
     name: 'stream.copy() of rows',
-    members: [],
+    members: ['Stream#copy'],
+    options: { values: ROWS },
     act: 'queues',
     memory: [destination, source],
     takesRoom: 'on both drivers',
     prepare: (scene) => {
-      const rowLength = BYTES / 8
-      const strides = { destinationStrides: [rowLength], sourceStrides: [rowLength] }
-      return () => scene.stream.copy(scene.buffer(0), scene.buffer(1), { shape: [8, rowLength], ...strides })
+      const [shape, destinationStrides, sourceStrides] = [ROWS.shape(), ROWS.destinationStrides(), ROWS.sourceStrides()]
+      const rows = { shape, destinationStrides, sourceStrides }
+      return (options = rows) => scene.stream.copy(scene.buffer(0), scene.buffer(1), options)
     },
-  },
+  }),
   {
     name: 'stream.copy() of planes, every other row and then the rest',
     members: [],
@@ -555,14 +633,25 @@ const moving: readonly Call[] = [
       ])
     },
   },
-  {
+  withOptions({
     name: 'stream.fill()',
     members: ['Stream#fill'],
     act: 'queues',
     memory: [{ name: 'destination', becomes: () => FILLED }],
     takesRoom: 'on both drivers',
-    prepare: (scene) => () => scene.stream.fill(scene.buffer(0), FILLED, { width: 4 }),
-  },
+    options: {
+      values: {
+        width: () => 4 as const,
+        type: () => undefined,
+        shape: () => [8, BYTES / 8] as const,
+        strides: () => [BYTES / 8] as const,
+      },
+    },
+    prepare:
+      (scene) =>
+      (options: FillOptions = { width: 4 }) =>
+        scene.stream.fill(scene.buffer(0), FILLED, options),
+  }),
   {
     name: 'stream.fill() of every other row and then the rest',
     members: [],
@@ -584,6 +673,27 @@ const moving: readonly Call[] = [
     writing(kind, 2n ** 40n + 7n),
     ...(['geq', 'eq', 'and', 'nor'] as const).map((compare) => waiting(kind, compare)),
   ]),
+  withOptions({
+    name: 'stream.waitValue(buffer, value, options)',
+    members: ['Stream#waitValue'],
+    act: 'queues',
+    apart: 'its rows are those for each kind of memory',
+    memory: [{ name: 'flags', word: 9 }],
+    options: {
+      values: { byteOffset: () => 4, compare: () => 'geq' as const },
+      closedCodes: ['ERR_UNSUPPORTED', '1'],
+    },
+    prepare: (scene) => (options) => scene.stream.waitValue(scene.buffer(0), 9, options),
+  }),
+  withOptions({
+    name: 'stream.writeValue(buffer, value, options)',
+    members: ['Stream#writeValue'],
+    act: 'queues',
+    apart: 'its rows are those for each kind of memory',
+    memory: [{ name: 'flags', word: 9 }],
+    options: { values: { byteOffset: () => 4 }, closedCodes: ['ERR_UNSUPPORTED', '1'] },
+    prepare: (scene) => (options) => scene.stream.writeValue(scene.buffer(0), 9, options),
+  }),
   {
     name: 'stream.upload()',
     members: ['Stream#upload'],
@@ -651,17 +761,18 @@ const moving: readonly Call[] = [
       return Promise.all([writer.write(array()), writer.close()])
     },
   },
-  {
+  withOptions({
     name: 'stream.downloader()',
     members: ['Stream#downloader'],
     act: 'makes',
     memory: [source],
-    prepare: (scene) => () => {
-      const reader = scene.stream.downloader(scene.buffer(0)).getReader()
+    options: { values: { chunkBytes: () => BYTES } },
+    prepare: (scene) => (options) => {
+      const reader = scene.stream.downloader(scene.buffer(0), options).getReader()
       return reader.read().then(({ value }) => value)
     },
     answers: (scene, value) => checkArray(value as Uint8Array, scene.wordRead(0)),
-  },
+  }),
   {
     name: 'stream.upload() of more than the staging memory holds',
     members: [],
@@ -695,26 +806,48 @@ const moving: readonly Call[] = [
     },
     answers: (_scene, value) => checkLarge(value as Uint8Array),
   },
-  {
+  withOptions({
     name: 'stream.external()',
     members: ['Stream#external'],
     act: 'queues',
     memory: [destination, source],
     takesRoom: 'on both drivers',
+    options: {
+      values: {
+        name: () => 'another library',
+        memory: piecesOf,
+        simulate: () => copyBytes,
+        nanoseconds: () => 1000,
+      },
+      lacks: onlySimulated,
+    },
     prepare: (scene) => {
       const [to, from] = [scene.buffer(0), scene.buffer(1)]
-      const work = {
-        name: 'another library',
-        memory: [
-          { buffer: to, access: 'out' as const },
-          { buffer: from, access: 'in' as const },
-        ],
-        simulate: ([written, read]: readonly Uint8Array[]) => written?.set(read ?? []),
-      }
+      const theirs = { name: 'another library', memory: piecesOf(scene), simulate: copyBytes }
       // In the place of another library on a GPU.
-      return () => scene.stream.external(work, () => void scene.stream.copy(to, from))
+      return (work: ExternalWork = theirs) => scene.stream.external(work, () => void scene.stream.copy(to, from))
     },
-  },
+  }),
+  withOptions({
+    name: 'stream.external() of one piece of memory',
+    members: ['Stream#external'],
+    act: 'queues',
+    memory: [{ name: 'destination', becomes: () => FILLED }],
+    takesRoom: 'on both drivers',
+    options: {
+      values: { buffer: (scene) => scene.buffer(0), access: () => 'out' as const },
+      isNested: true,
+      lacks: onlySimulated,
+    },
+    prepare: (scene) => {
+      const simulate = ([bytes]: readonly Uint8Array[]) => bytes?.fill(FILLED_BYTE)
+      const all = { buffer: scene.buffer(0), access: 'out' as const }
+      return (piece: ExternalMemory = all) =>
+        scene.stream.external({ name: 'another library', memory: [piece], simulate }, () => {
+          scene.stream.fill(piece.buffer, FILLED_BYTE)
+        })
+    },
+  }),
 ]
 
 const buffers: readonly Call[] = [
@@ -726,12 +859,22 @@ const buffers: readonly Call[] = [
     on: 'null',
     prepare: (scene) => () => scene.keep(scene.device.alloc(BYTES)).pointer,
   },
-  {
+  withOptions({
     name: 'device.alloc(length, { stream })',
-    members: [],
+    members: ['Device#alloc'],
     act: 'allocates',
-    prepare: (scene) => () => scene.keep(scene.device.alloc(BYTES, { stream: scene.stream })).pointer,
-  },
+    options: {
+      values: {
+        stream: ({ stream }) => stream,
+        interprocess: () => false,
+        pool: ({ device }) => device.memoryPool,
+      },
+    },
+    prepare:
+      (scene) =>
+      (options: AllocOptions = { stream: scene.stream }) =>
+        scene.keep(scene.device.alloc(BYTES, options)).pointer,
+  }),
   {
     name: 'device.alloc(length, { stream }), and a fill of it',
     members: [],
@@ -752,6 +895,18 @@ const buffers: readonly Call[] = [
       return () => scene.keep(scene.device.alloc(BYTES, { stream: scene.stream, pool })).pointer
     },
   },
+  withOptions({
+    name: 'new MemoryPool()',
+    members: ['new MemoryPool'],
+    act: 'makes',
+    options: {
+      values: { device: ({ device }) => device, releaseThreshold: () => 0, maxBytes: () => 2 ** 20 },
+    },
+    prepare:
+      (scene) =>
+      (options: MemoryPoolOptions = { device: scene.device }) =>
+        scene.keep(new MemoryPool(options)).handle,
+  }),
   {
     name: 'new MemoryPool(), its figures, and pool.close()',
     members: [
@@ -796,18 +951,19 @@ const buffers: readonly Call[] = [
     act: 'makes',
     prepare: (scene) => () => scene.keep(scene.device.alloc(BYTES, { interprocess: true })).pointer,
   },
-  {
+  withOptions({
     name: 'PinnedBuffer.from()',
     members: ['PinnedBuffer.from'],
     act: 'makes',
+    options: { values: { device: ({ device }) => device } },
     prepare:
       ({ device }) =>
-      () => {
+      (options = { device }) => {
         const array = new Uint8Array(new SharedArrayBuffer(BYTES))
-        const pinned = PinnedBuffer.from(array, { device })
+        const pinned = PinnedBuffer.from(array, options)
         pinned.close()
       },
-  },
+  }),
   {
     name: 'device.allocPinned()',
     members: ['Device#allocPinned'],
@@ -823,6 +979,21 @@ const buffers: readonly Call[] = [
       return () => scene.keep(DeviceBuffer.from(whole.pointer, BYTES, { device: scene.device }))
     },
   },
+  withOptions({
+    name: 'DeviceBuffer.from(pointer, length, options)',
+    members: ['DeviceBuffer.from'],
+    act: 'makes',
+    apart: 'it has a row without options',
+    memory: [source],
+    // A pointer of memory that is freed in the order of its stream is one until that is done.
+    options: { values: OWNED, closedCodes: ['ERR_INVALID_HANDLE'] },
+    prepare: (scene) => {
+      const buffer = scene.buffer(0)
+      // A pinned one cannot be wrapped.
+      return (options) =>
+        buffer instanceof PinnedBuffer ? options?.owner : scene.keep(DeviceBuffer.from(buffer.pointer, BYTES, options))
+    },
+  }),
   {
     name: 'DeviceBuffer.from(token)',
     members: [],
@@ -833,19 +1004,20 @@ const buffers: readonly Call[] = [
       return () => assert.equal(DeviceBuffer.from(token), whole)
     },
   },
-  {
+  withOptions({
     name: 'DeviceBuffer.fromIpcHandle()',
     members: ['DeviceBuffer.fromIpcHandle'],
     act: 'makes',
+    options: { values: { device: ({ device }) => device }, apart: ANOTHER_PROCESS },
     // Of the same process, which CUDA does not open.
     refuses: () => ['ERR_INVALID_HANDLE'],
     prepare: (scene) => {
       const { device } = scene
       const whole = scene.keep(device.alloc(BYTES, { interprocess: true }))
       const bytes = whole.ipcHandle()
-      return () => DeviceBuffer.fromIpcHandle(bytes, { device })
+      return (options = { device }) => DeviceBuffer.fromIpcHandle(bytes, options)
     },
-  },
+  }),
   {
     name: 'buffer.ipcHandle()',
     members: ['DeviceBuffer#ipcHandle'],
@@ -960,6 +1132,21 @@ const freeing: Call = {
   },
 }
 
+const graphs = new WeakMap<Scene, Graph>()
+
+/** A graph of the scene, of one host function. */
+export function graphOf(scene: Scene): Graph {
+  const known = graphs.get(scene)
+  if (known !== undefined) return known
+  const { allocationStream } = scene.lab
+  const graph = scene.keep(
+    allocationStream.capture(() => void allocationStream.launchHostFunc(() => scene.log.push('before'))),
+  )
+  scene.closers.set('the graph', () => graph.close())
+  graphs.set(scene, graph)
+  return graph
+}
+
 const capturing: readonly Call[] = [
   {
     name: 'stream.beginCapture()',
@@ -971,28 +1158,28 @@ const capturing: readonly Call[] = [
       stream.endCapture().close()
     },
   },
-  {
+  withOptions({
     name: 'stream.capture()',
     members: ['Stream#capture'],
     act: 'begins a capture',
-    prepare: (scene) => () => {
+    options: { values: { mode: () => 'relaxed' as const }, others: ['into', 'after'] },
+    prepare: (scene) => (options) => {
       const { stream } = scene
-      scene.keep(stream.capture(() => void stream.launchHostFunc(() => {}))).close()
+      scene.keep(stream.capture(() => void stream.launchHostFunc(() => {}), options)).close()
     },
-  },
-  {
+  }),
+  withOptions({
     name: 'stream.capture(fn, { into, after })',
-    members: [],
+    members: ['Stream#capture'],
     act: 'begins a capture',
+    options: { values: { into: graphOf, after: (scene) => graphOf(scene).nodes }, others: ['mode'] },
+    uses: ['the graph'],
     prepare: (scene) => {
-      const { allocationStream } = scene.lab
-      const graph = scene.keep(
-        allocationStream.capture(() => void allocationStream.launchHostFunc(() => scene.log.push('before'))),
-      )
+      const graph = graphOf(scene)
       const { nodes } = graph
-      return () => {
+      return (options: CaptureOptions = { into: graph, after: nodes }) => {
         const { stream } = scene
-        stream.capture(() => void stream.launchHostFunc(() => scene.log.push('added')), { into: graph, after: nodes })
+        stream.capture(() => void stream.launchHostFunc(() => scene.log.push('added')), options)
         return graph
       }
     },
@@ -1006,7 +1193,7 @@ const capturing: readonly Call[] = [
         ['before', 'added'],
       )
     },
-  },
+  }),
   {
     name: 'stream.endCapture()',
     members: ['Stream#endCapture'],

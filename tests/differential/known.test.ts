@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { publicMembers, QUIET } from '../catalogue/members.js'
+import { isQuiet, publicMembers } from '../catalogue/members.js'
 import { root } from '../helpers/root.js'
 import { programs } from './generate.js'
 import { FIELDS, type Step, type What } from './steps.js'
@@ -116,8 +116,7 @@ const sources = SOURCES.flatMap((folder) => {
 })
 
 function members(): readonly string[] {
-  const quiet = new Set(Object.values(QUIET).flat())
-  return publicMembers().filter((name) => (NOUNS.test(name) || FUNCTIONS.test(name)) && !quiet.has(name))
+  return publicMembers().filter((name) => (NOUNS.test(name) || FUNCTIONS.test(name)) && !isQuiet(name))
 }
 
 function options(): readonly string[] {

@@ -12,6 +12,7 @@ import * as sanitizer from 'cuda-streams/sanitizer'
 import * as sim from 'cuda-streams/sim'
 import * as timeline from 'cuda-streams/timeline'
 import fc from 'fast-check'
+import { calls } from '../catalogue/catalogue.js'
 import { runs } from '../helpers/effort.js'
 import { aboutLibraries } from '../libraries/about-libraries.js'
 import { SEED } from './wrong-arguments.js'
@@ -24,15 +25,10 @@ const RENEW = 40
 const LEFT_OUT = ['fault', 'inject']
 
 /** The names of options, and of the members of tokens. */
-const NAMES = `
-  access alpha arch arrows batchCount beta block blockingSync buffer byteLength byteOffset call callSites chunkBytes cluster
-  cooperative criticalPath cudaStreams device devices driver event external faults format from grid handle height id
-  interprocess interval into k key layout lda limit m maxMilliseconds maxRuns memory mode n name nanoseconds nonBlocking nth op operation
-  options order owner peer pointer priority probability process quality rank reads ready result root seed sharedMemory signal
-  signature simulate simulateGrid simulation size source stacks strategy stream strideC subsampling thread timeout times timing title
-  to tracer transposeA type width workspace writes`
-  .trim()
-  .split(/\s+/)
+const NAMES = [
+  ...calls.flatMap(({ options }) => Object.keys(options?.values ?? {})),
+  ...['byteLength', 'byteOffset', 'driver', 'handle', 'key', 'process', 'simulation', 'size', 'thread'],
+]
 
 /** New objects of every kind, some of them closed. */
 function makeObjects(device: main.Device): readonly object[] {
@@ -182,12 +178,8 @@ const close = (one: object): void => {
   const member: unknown = Reflect.get(one, 'close')
   if (typeof member === 'function') Reflect.apply(member, one, [])
 }
-/** Those of the libraries as well, which their rows have. */
-const tools = { stream: device.createStream(), buffer: device.alloc(256), use: <T>(object: T): T => object }
-const rows = aboutLibraries.flatMap(({ options }) => options(tools, true))
-const names = new Set([...NAMES, ...rows.flatMap(([, , list]) => list.split(', '))])
-const anything = wrong.anything([...names], () => objects, close)
-const calls = new Set<string>()
+const anything = wrong.anything([...new Set(NAMES)], () => objects, close)
+const called = new Set<string>()
 let made = 0
 await fc.assert(
   fc.asyncProperty(
@@ -197,7 +189,7 @@ await fc.assert(
     async ({ name, call }, args, mask) => {
       made += 1
       if (made % RENEW === 0) await renew()
-      calls.add(name)
+      called.add(name)
       const given = args.map(wrong.resolved)
       const right = RIGHT.get(name.split('.').at(-1) ?? '')?.() ?? []
       for (const [nth, value] of right.entries()) if (nth >= given.length || (mask >> nth) % 2 === 1) given[nth] = value
@@ -214,5 +206,7 @@ await fc.assert(
   { seed: SEED, numRuns: CALLS, endOnFailure: true },
 )
 await turn()
-console.log(JSON.stringify({ made, functions: calls.size, surprises: [...surprises].map((pair) => pair.join('\n  ')) }))
+console.log(
+  JSON.stringify({ made, functions: called.size, surprises: [...surprises].map((pair) => pair.join('\n  ')) }),
+)
 process.exit(0)

@@ -11,10 +11,8 @@ import {
   type Situation,
 } from '../../catalogue/axes.js'
 import type { Call } from '../../catalogue/call.js'
+import { calls as all } from '../../catalogue/catalogue.js'
 import type { Lab } from '../../catalogue/lab.js'
-import { libraryCalls } from '../../catalogue/library-calls.js'
-import { otherCalls } from '../../catalogue/other-calls.js'
-import { streamCalls } from '../../catalogue/stream-calls.js'
 import { isFakeDriver } from '../../fake-driver/fake-cuda.js'
 import { closingRows } from './closings.js'
 import { chosen, combinations } from './combinations.js'
@@ -39,7 +37,7 @@ export interface Row {
 /** Every kind of stream, and one capture. */
 const FEW_SITUATIONS = 7
 
-export const calls: readonly Call[] = [...streamCalls, ...otherCalls, ...libraryCalls]
+const calls = all.filter(({ apart }) => apart === undefined)
 
 /** A fake GPU has threads that sleep: there fewer combinations are tried. */
 const isQuick = isFakeDriver()
