@@ -71,13 +71,15 @@ export interface Call {
   /** Nodes that a capture of it has; undefined where that is a library's own affair. Default: 1 for an act that queues. */
   readonly nodes?: (scene: Scene) => number | undefined
   /** What its arguments are refused with, before anything else: any of these. */
-  readonly refuses?: (scene: Scene) => readonly string[]
+  readonly refuses?: (scene: Pick<Scene, 'situation'>) => readonly string[]
   /** The capture that it was made in may end in 904, too. */
   readonly mayLeaveUnjoined?: boolean
   /** On CUDA it works on threads of the library's own, which may invalidate any capture in global mode. */
   readonly hasThreads?: boolean
   /** Closing what it used is a part of it: what it captured cannot be launched. */
   readonly consumes?: boolean
+  /** What it closes: it is closed when the call is back, and open if the call was refused. */
+  readonly closes?: (scene: Scene) => { readonly closed: boolean } | undefined
   /** It is no call on a stream: where that is closed, it is as good as before. */
   readonly withoutStream?: boolean
   /** What it may be refused with, beside ERR_CLOSED, where something that it uses is closed. */
@@ -116,6 +118,29 @@ export const namesOf = ({ members, options }: Call): readonly string[] =>
 
 export const onlySimulated: Lacks = ({ bench }) =>
   bench.name === 'sim' ? undefined : 'tried on the simulator, whose implementation of the library needs no GPU'
+
+/** close() of something, and its disposal. */
+export const closing = (
+  what: string,
+  name: string,
+  make: (scene: Scene) => { close(): void; [Symbol.dispose](): void; readonly closed: boolean },
+  more: Partial<Call> = {},
+): readonly Call[] =>
+  (['close', Symbol.dispose] as const).map((how): Call => {
+    const member = typeof how === 'symbol' ? '[Symbol.dispose]' : how
+    return {
+      name: `${what}${typeof how === 'symbol' ? '' : '.'}${member}()`,
+      members: [`${name}#${member}`],
+      act: 'makes',
+      closes: ({ subject }) => subject,
+      ...more,
+      prepare: (scene) => {
+        const made = make(scene)
+        scene.subject = made
+        return () => made[how]()
+      },
+    }
+  })
 
 const QUEUING: readonly Act[] = ['queues', 'queues by a library', 'queues a host function', 'queues a callback']
 

@@ -45,7 +45,7 @@ async function connect(communicator: Communicator, { device }: Scene): Promise<v
 
 const sent = { name: 'source', takes: 'of the device' as const }
 const received = { name: 'destination', takes: 'of the device' as const, becomes: (scene: Scene) => scene.wordRead(1) }
-const onPerThread = ({ situation }: Scene): readonly string[] =>
+const onPerThread = ({ situation }: Pick<Scene, 'situation'>): readonly string[] =>
   situation.stream === 'per-thread' ? ['ERR_UNSUPPORTED'] : []
 
 /** One rank alone: what it sends it receives. */

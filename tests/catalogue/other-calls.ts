@@ -20,7 +20,7 @@ import {
 } from 'cuda-streams'
 import { lacksNvrtc } from '../helpers/nvrtc.js'
 import { added, addedByPtx, CONFIG, kernelOf, needsCompiler, PTX, SIGNATURE } from './adding.js'
-import { type Call, withOptions } from './call.js'
+import { type Call, closing, withOptions } from './call.js'
 import { BYTES, WORDS } from './lab.js'
 import type { Scene } from './scene.js'
 import { ANOTHER_PROCESS, EVENT_OPTIONS, OWNED } from './stream-calls.js'
@@ -178,16 +178,7 @@ const events: readonly Call[] = [
     },
     answers: (_scene, value) => assert.ok((value as number) >= 0),
   },
-  ...(['close', Symbol.dispose] as const).map(
-    (how): Call => ({
-      name: `event${typeof how === 'symbol' ? '[Symbol.dispose]' : '.close'}()`,
-      members: [typeof how === 'symbol' ? 'Event#[Symbol.dispose]' : 'Event#close'],
-      act: 'makes',
-      event: 'behind',
-      prepare: (scene) => () => scene.event[how](),
-      answers: ({ event }) => assert.equal(event.closed, true),
-    }),
-  ),
+  ...closing('event', 'Event', ({ event }) => event, { event: 'behind' }),
 ]
 
 const devices: readonly Call[] = [
@@ -408,6 +399,21 @@ const graphs: readonly Call[] = [
   },
   ...updates,
   {
+    name: 'stream.capture() of a graph and a host function, graph.instantiate() and exec.launch()',
+    members: [],
+    act: 'begins a capture',
+    memory: [written],
+    prepare: (scene) => {
+      const inner = graphOf(scene)
+      return () => {
+        const { stream } = scene
+        const capture = () => void stream.launch(inner).launchHostFunc(() => scene.log.push('call'))
+        scene.keep(scene.keep(stream.capture(capture)).instantiate()).launch(stream)
+      }
+    },
+    answers: ({ log }) => assert.equal(log.filter((each) => each === 'call').length, 1, 'so often the function ran'),
+  },
+  {
     name: 'exec.upload(stream)',
     members: ['GraphExec#upload'],
     act: 'uploads a graph',
@@ -582,20 +588,26 @@ const kernels: readonly Call[] = [
         for (const part of scene.device.split(options)) scene.keep(part)
       },
   }),
-  ...(['close', Symbol.dispose] as const).map(
-    (how): Call => ({
-      name: `greenContext${typeof how === 'symbol' ? '[Symbol.dispose]' : '.close'}(), with a stream and without`,
-      members: [typeof how === 'symbol' ? 'GreenContext#[Symbol.dispose]' : 'GreenContext#close'],
-      act: 'makes',
-      slow: true,
-      prepare: (scene) => {
-        const parts = scene.device.split({ multiprocessors: [8] })
-        scene.keep(new Stream({ context: parts[0] }))
-        return () => {
-          for (const part of parts) part[how]()
-        }
-      },
-    }),
+  ...closing(
+    'greenContext',
+    'GreenContext',
+    (scene) => {
+      const [context, rest] = scene.device.split({ multiprocessors: [8] })
+      rest.close()
+      return context
+    },
+    { slow: true },
+  ),
+  ...closing(
+    'a green context with a stream: greenContext',
+    'GreenContext',
+    (scene) => {
+      const [context, rest] = scene.device.split({ multiprocessors: [8] })
+      rest.close()
+      scene.keep(new Stream({ context }))
+      return context
+    },
+    { slow: true },
   ),
   {
     name: 'Module.load()',
@@ -636,17 +648,7 @@ const kernels: readonly Call[] = [
     },
     answers: (_scene, value) => assert.equal(value, 16),
   },
-  ...(['close', Symbol.dispose] as const).map(
-    (how): Call => ({
-      name: `module${typeof how === 'symbol' ? '[Symbol.dispose]' : '.close'}()`,
-      members: [typeof how === 'symbol' ? 'Module#[Symbol.dispose]' : 'Module#close'],
-      act: 'makes',
-      prepare: (scene) => {
-        const module = Module.load(PTX, { device: scene.device })
-        return () => module[how]()
-      },
-    }),
-  ),
+  ...closing('module', 'Module', ({ device }) => Module.load(PTX, { device })),
   {
     name: 'Program.compile()',
     members: ['Program.compile'],

@@ -28,6 +28,8 @@ export class Scene {
   ran = 0
   /** By the name of what can be closed while the call runs: how. */
   readonly closers = new Map<string, () => void>([['the stream', () => this.stream.close()]])
+  /** What the call is about, where its entry says so. */
+  subject: { readonly closed: boolean } | undefined
   /** Called by the host function when it runs. */
   #onHold: () => void = () => {}
   readonly event: Event

@@ -18,7 +18,7 @@ import {
   type WaitStreamOptions,
 } from 'cuda-streams'
 import { hasWorkBehind, type MemoryKind } from './axes.js'
-import { type Call, onlySimulated, withOptions } from './call.js'
+import { type Call, closing, onlySimulated, withOptions } from './call.js'
 import { BYTES, type Piece, WORDS } from './lab.js'
 import type { Scene } from './scene.js'
 
@@ -62,7 +62,7 @@ export const STREAM_OPTIONS = {
   priority: () => 0,
   nonBlocking: () => true,
   context: ({ lab }: Scene) => lab.once('a green context', () => lab.device.split({ multiprocessors: [16] }))[0],
-  memorySyncDomain: () => 'default' as const,
+  memorySyncDomain: () => 'remote' as const,
 }
 export const EVENT_OPTIONS = { timing: () => false, blockingSync: () => false, interprocess: () => false }
 /** Of what is wrapped. */
@@ -177,17 +177,11 @@ const making: readonly Call[] = [
     prepare: (scene) => () => scene.stream.cachedEvent,
     answers: (scene, value) => assert.equal(value, scene.stream.cachedEvent),
   },
-  ...(['close', Symbol.dispose] as const).map(
-    (how): Call => ({
-      name: `stream${typeof how === 'symbol' ? '[Symbol.dispose]' : '.close'}()`,
-      members: [typeof how === 'symbol' ? 'Stream#[Symbol.dispose]' : 'Stream#close'],
-      act: 'makes',
-      prepare: (scene) => () => scene.stream[how](),
-      answers: ({ stream, situation }) => {
-        assert.equal(stream.closed, situation.stream !== 'null' && situation.stream !== 'per-thread')
-      },
-    }),
-  ),
+  ...closing('stream', 'Stream', ({ stream }) => stream, {
+    answers: ({ stream, situation }) => {
+      assert.equal(stream.closed, situation.stream !== 'null' && situation.stream !== 'per-thread')
+    },
+  }),
   {
     name: 'stream[Symbol.asyncDispose]()',
     members: ['Stream#[Symbol.asyncDispose]'],
@@ -246,6 +240,19 @@ const asking: readonly Call[] = [
     options: { values: { signal: () => new AbortController().signal } },
     prepare: (scene) => (options) => scene.stream.finished(options),
   }),
+  {
+    name: 'stream.finished({ signal }) that is aborted',
+    members: ['Stream#finished'],
+    act: 'promises',
+    prepare: (scene) => () => {
+      const controller = new AbortController()
+      const finished = scene.stream.finished({ signal: controller.signal })
+      controller.abort(new GivenUp())
+      return finished.catch((error: unknown) => {
+        if (!(error instanceof GivenUp)) throw error
+      })
+    },
+  },
 ]
 
 const ordering: readonly Call[] = [
@@ -402,20 +409,16 @@ const ordering: readonly Call[] = [
     members: [],
     act: 'is not captured',
     takesRoom: 'on both drivers',
-    prepare: (scene) => {
-      const marker = scene.keep(scene.device.allocPinned(4))
-      return () => {
-        marker.bytes.fill(0)
+    prepare: (scene) =>
+      passing(scene, () => {
         let settle = (): void => {}
         scene.stream.wait(
           new Promise<void>((resolve) => {
             settle = resolve
           }),
         )
-        scene.stream.fill(marker, 1)
-        return passes(scene.stream, marker, settle)
-      }
-    },
+        return settle
+      }),
   },
   {
     name: 'stream.wait(promise, { signal })',
@@ -423,14 +426,14 @@ const ordering: readonly Call[] = [
     act: 'is not captured',
     takesRoom: 'on both drivers',
     prepare: (scene) => {
-      const marker = scene.keep(scene.device.allocPinned(4))
-      return () => {
-        marker.bytes.fill(0)
+      const invoke = passing(scene, () => {
         const controller = new AbortController()
         scene.stream.wait(new Promise(() => {}), { signal: controller.signal })
-        scene.stream.fill(marker, 1)
-        const told = assert.rejects(scene.stream.finished(), GivenUp)
-        return Promise.all([passes(scene.stream, marker, () => controller.abort(new GivenUp())), told])
+        return () => controller.abort(new GivenUp())
+      })
+      return () => {
+        const passed = invoke()
+        return Promise.all([passed, assert.rejects(scene.stream.finished(), GivenUp)])
       }
     },
   },
@@ -542,24 +545,46 @@ function waiting(kind: MemoryKind, compare: keyof typeof COMPARED): Call {
     prepare: (scene) => {
       const { stream, lab } = scene
       const flags = flagsOf(scene, kind)
-      const marker = scene.keep(scene.device.allocPinned(4))
-      if (!(flags.whole instanceof PinnedBuffer)) lab.write(flags, over)
+      const { whole } = flags
+      if (!(whole instanceof PinnedBuffer)) lab.write(flags, over)
       const write = (word: number): void => {
-        const { whole } = flags
         if (whole instanceof PinnedBuffer && !whole.closed) whole.view(Uint32Array).fill(word)
       }
-      return () => {
-        marker.bytes.fill(0)
-        write(stands)
-        stream.waitValue(flags.whole, value, { byteOffset: BYTE_OFFSET, compare })
-        stream.fill(marker, 1)
-        return flags.whole instanceof PinnedBuffer ? passes(scene.stream, marker, () => write(over)) : undefined
-      }
+      return passing(
+        scene,
+        () => {
+          write(stands)
+          stream.waitValue(whole, value, { byteOffset: BYTE_OFFSET, compare })
+          return () => write(over)
+        },
+        whole instanceof PinnedBuffer,
+      )
     },
   }
 }
 
 const TURNS = 5
+
+/** Queues a wait and work behind it: the work has not run before what `wait` returns has ended it, or it `stands` not at all. */
+function passing(scene: Scene, wait: () => () => void, stands = true): () => Promise<void> | undefined {
+  const { stream } = scene
+  const markers = scene.keep(scene.device.allocPinned(64))
+  let made = 0
+  return () => {
+    // What an earlier one has queued and not waited for writes a byte of its own.
+    const marker = markers.slice(made % 64, 1)
+    made += 1
+    marker.bytes.fill(0)
+    const end = wait()
+    try {
+      stream.fill(marker, 1)
+    } catch (error) {
+      end()
+      throw error
+    }
+    return stands ? passes(stream, marker, end) : undefined
+  }
+}
 
 /** Nothing has passed the wait before this ends it. */
 async function passes(stream: Stream, marker: PinnedBuffer, end: () => void): Promise<void> {
@@ -758,7 +783,8 @@ const moving: readonly Call[] = [
     // What is written in the turns of the event loop that follow is no part of a capture any more.
     prepare: (scene) => () => {
       const writer = scene.stream.uploader(scene.buffer(0)).getWriter()
-      return Promise.all([writer.write(array()), writer.close()])
+      const half = BYTES / 8
+      return Promise.all([writer.write(array().subarray(half)), writer.write(array().subarray(half)), writer.close()])
     },
   },
   withOptions({
@@ -767,10 +793,13 @@ const moving: readonly Call[] = [
     act: 'makes',
     memory: [source],
     options: { values: { chunkBytes: () => BYTES } },
-    prepare: (scene) => (options) => {
-      const reader = scene.stream.downloader(scene.buffer(0), options).getReader()
-      return reader.read().then(({ value }) => value)
-    },
+    prepare:
+      (scene) =>
+      async (options = { chunkBytes: BYTES / 2 }) => {
+        const chunks: Uint8Array[] = []
+        for await (const chunk of scene.stream.downloader(scene.buffer(0), options)) chunks.push(chunk)
+        return Uint8Array.from(chunks.flatMap((chunk) => [...chunk]))
+      },
     answers: (scene, value) => checkArray(value as Uint8Array, scene.wordRead(0)),
   }),
   {
@@ -1058,25 +1087,27 @@ const buffers: readonly Call[] = [
     },
     answers: (_scene, value) => assert.equal(value, BYTES + BYTES / 8),
   },
-  ...(['close', Symbol.dispose] as const).map(
-    (how): Call => ({
-      name: `buffer${typeof how === 'symbol' ? '[Symbol.dispose]' : '.close'}()`,
-      members:
-        typeof how === 'symbol'
-          ? ['DeviceBuffer#[Symbol.dispose]', 'PinnedBuffer#[Symbol.dispose]']
-          : ['DeviceBuffer#close', 'PinnedBuffer#close'],
-      act: 'makes',
-      prepare: (scene) => {
-        const device = scene.keep(scene.device.alloc(BYTES, { stream: scene.stream }))
-        const pinned = scene.keep(scene.device.allocPinned(BYTES))
-        scene.stream.copy(device, pinned)
-        return () => {
-          device[how]()
-          pinned[how]()
-        }
-      },
-    }),
-  ),
+  ...closing('buffer', 'DeviceBuffer', (scene) => {
+    const buffer = scene.keep(scene.device.alloc(BYTES, { stream: scene.stream }))
+    scene.stream.fill(buffer, 1)
+    return buffer
+  }),
+  ...closing('pinned', 'PinnedBuffer', (scene) => {
+    const pinned = scene.keep(scene.device.allocPinned(BYTES))
+    scene.stream.fill(pinned, 1)
+    return pinned
+  }),
+  ...closing('the interprocess buffer', 'DeviceBuffer', (scene) => {
+    const buffer = scene.keep(scene.device.alloc(BYTES, { interprocess: true }))
+    scene.stream.fill(buffer, 1)
+    return buffer
+  }),
+  ...closing('the buffer of a closed stream', 'DeviceBuffer', (scene) => {
+    const closed = new Stream({ device: scene.device })
+    const buffer = scene.keep(scene.device.alloc(BYTES, { stream: closed }))
+    closed.fill(buffer, 1).close()
+    return buffer
+  }),
   {
     name: 'buffer.close() of memory in use',
     members: [],
@@ -1087,9 +1118,10 @@ const buffers: readonly Call[] = [
       const device = scene.keep(scene.device.alloc(BYTES, { stream: scene.lab.allocationStream }))
       const own = scene.keep(scene.device.alloc(BYTES, { stream: scene.stream }))
       return () => {
-        scene.stream.fill(device, 1).fill(own, 2)
-        device.close()
-        own.close()
+        for (const each of [device, own]) {
+          if (!each.closed) scene.stream.fill(each, 1)
+          each.close()
+        }
       }
     },
   },
@@ -1105,7 +1137,7 @@ const unregistering: Call = {
     const pinned = PinnedBuffer.from(array, { device: scene.device })
     scene.keep(pinned)
     return () => {
-      scene.stream.fill(pinned, 2)
+      if (!pinned.closed) scene.stream.fill(pinned, 2)
       pinned.close()
       return scene.stream.isCapturing ? undefined : scene.stream.finished().then(() => array)
     }
@@ -1116,19 +1148,6 @@ const unregistering: Call = {
         value.every((byte) => byte === 2),
         'it was unlocked too early',
       )
-  },
-}
-
-const freeing: Call = {
-  name: 'buffer.close() of memory that the stream allocated',
-  members: [],
-  act: 'makes',
-  // To close again what is closed does nothing.
-  withoutStream: true,
-  prepare: (scene) => {
-    const buffer = scene.keep(scene.device.alloc(BYTES, { stream: scene.stream }))
-    scene.stream.fill(buffer, 1)
-    return () => buffer.close()
   },
 }
 
@@ -1210,7 +1229,6 @@ export const streamCalls: readonly Call[] = [
   ...calling,
   ...moving,
   ...buffers,
-  freeing,
   unregistering,
   ...capturing,
 ]

@@ -8,7 +8,6 @@ import type { Call } from '../catalogue/call.js'
 import type { Scene } from '../catalogue/scene.js'
 import { isFakeDriver } from '../fake-driver/fake-cuda.js'
 import type { Access, PairTools } from '../sanitizer/pairs/pairs.js'
-import type { Prepare } from '../simulator/public-calls.js'
 
 export interface AboutLibrary {
   /** The module of the entry point. */
@@ -19,8 +18,6 @@ export interface AboutLibrary {
   readonly absent?: readonly { readonly name: string; readonly prototype: object }[]
   /** Its entries of the catalogue. */
   readonly calls: readonly Call[]
-  /** Calls that reach the driver, to be refused in all ways. */
-  readonly publicCalls: Readonly<Record<string, Prepare>>
   /** Uses of one word of memory, for the sanitizer. */
   accesses(tools: PairTools): readonly Access[]
 }

@@ -138,20 +138,6 @@ export const about: AboutLibrary = {
   module,
   objects: (stream) => [new Cublas(stream)],
   calls,
-  publicCalls: {
-    'cublas.gemm()': ({ stream, device }) => {
-      const [a, c] = [device.alloc(64, { stream }), device.alloc(64, { stream })]
-      stream.fill(a, 0x3f80, { width: 2 }).fill(c, 0)
-      const cublas = new Cublas(stream)
-      return {
-        act: () => cublas.gemm(a, a, c, { type: 'bf16', m: 4, n: 4, k: 4 }),
-        check: async () => assert.equal((await stream.download(c))[1], 0x40),
-        end: () => {
-          for (const each of [a, c, cublas]) each.close()
-        },
-      }
-    },
-  },
   accesses: ({ dataOf, memoryOf, numberOf }) =>
     [true, false].map((writes) => ({
       name: writes ? 'cublas C' : 'cublas A',

@@ -126,17 +126,6 @@ export const about: AboutLibrary = {
   module,
   objects: (stream) => [new Fft({ type: 'c2c', shape: [2, 4], stream })],
   calls,
-  publicCalls: {
-    'fft.forward()': ({ stream, own }) => {
-      const fft = new Fft({ ...SINGLE, batch: 8, stream })
-      fft.inverse(own)
-      return {
-        act: () => fft.forward(own),
-        check: async () => assert.deepEqual([...new Set(await stream.download(own))], [1]),
-        end: () => fft.close(),
-      }
-    },
-  },
   accesses: ({ dataOf, memoryOf, numberOf }) =>
     [true, false].map((writes) => ({
       name: writes ? 'cufft output' : 'cufft input',

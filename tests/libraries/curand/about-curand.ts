@@ -1,5 +1,4 @@
 /** What tests of all of the package know of cuda-streams/curand. */
-import assert from 'node:assert/strict'
 import type { DeviceBuffer } from 'cuda-streams'
 import * as module from 'cuda-streams/curand'
 import { type NormalOptions, RandomGenerator, type RandomOptions } from 'cuda-streams/curand'
@@ -12,7 +11,7 @@ const lacks: NonNullable<Call['lacks']> = ({ lab }) =>
   lab.once('cuRAND', () => lackOf(() => new RandomGenerator({ stream: lab.allocationStream }).close()))
 
 /** A graph would go on from the state that other work has left. */
-const refuses = ({ situation: { capture } }: Scene): readonly string[] =>
+const refuses = ({ situation: { capture } }: Pick<Scene, 'situation'>): readonly string[] =>
   capture?.of === 'the stream' ? ['ERR_UNSUPPORTED', ...(capture.invalidated ? ['901'] : [])] : []
 
 /** A call that has generated as many numbers before: the first of a kind may load code. All numbers that it makes are one word. */
@@ -111,16 +110,6 @@ export const about: AboutLibrary = {
   module,
   objects: (stream) => [new RandomGenerator({ stream })],
   calls,
-  publicCalls: {
-    'generator.normal()': ({ stream, own }) => {
-      const generator = new RandomGenerator({ stream })
-      return {
-        act: () => generator.normal(own, { mean: 1, stddev: 0 }),
-        check: async () => assert.deepEqual([...new Set(await stream.download(own, Float32Array))], [1]),
-        end: () => generator.close(),
-      }
-    },
-  },
   accesses: ({ dataOf, numberOf }) => [
     {
       name: 'curand output',

@@ -18,7 +18,7 @@ import { type AboutLibrary, lackOf, nodes } from '../about-library.js'
 const lacks: NonNullable<Call['lacks']> = ({ lab }) =>
   lab.once('nvJPEG', () => lackOf(() => new JpegCodec({ device: lab.device }).close()))
 
-const refuses = ({ situation: { capture } }: Scene): readonly string[] =>
+const refuses = ({ situation: { capture } }: Pick<Scene, 'situation'>): readonly string[] =>
   capture?.of === 'the stream' ? ['ERR_UNSUPPORTED', ...(capture.invalidated ? ['901'] : [])] : []
 
 /** A file of one row of gray, all of one value, which survives the coding exactly. */
@@ -30,7 +30,6 @@ function grayFile(width: number, value: number): Uint8Array {
 const GRAY = 128
 const WORD = 0x80808080
 const wholeFile = grayFile(BYTES, GRAY)
-const smallFile = grayFile(64, GRAY)
 
 const gray = (buffer: DeviceBuffer): ImageToEncode => ({
   buffer,
@@ -142,27 +141,6 @@ export const about: AboutLibrary = {
   module,
   objects: ({ device }) => [new JpegCodec({ device })],
   calls,
-  publicCalls: {
-    'codec.decode()': ({ device, stream, own }) => {
-      const codec = new JpegCodec({ device })
-      return {
-        act: () => codec.decode(stream, smallFile, { format: 'gray', into: own }),
-        check: async () => assert.deepEqual([...new Set(await stream.download(own))], [GRAY]),
-        end: () => codec.close(),
-      }
-    },
-    'codec.encode()': ({ device, other, theirs }) => {
-      const codec = new JpegCodec({ device })
-      let file: Uint8Array | undefined
-      return {
-        act: async () => {
-          file = await codec.encode(other, gray(theirs))
-        },
-        check: () => assert.equal(file && readJpegInfo(file).width, theirs.byteLength),
-        end: () => codec.close(),
-      }
-    },
-  },
   accesses: ({ dataOf, numberOf }) => [
     {
       name: 'decoded image',

@@ -1,5 +1,4 @@
 /** What tests of all of the package know of cuda-streams/onnx. */
-import assert from 'node:assert/strict'
 import type { DeviceBuffer, Stream } from 'cuda-streams'
 import * as module from 'cuda-streams/onnx'
 import { type RunBuffers, Session, type SessionOptions } from 'cuda-streams/onnx'
@@ -20,7 +19,7 @@ const lacks: NonNullable<Call['lacks']> = ({ lab }) =>
 /** Without it there are no objects to be tried. */
 const isHere = lacksOnnxRuntime() === false
 
-const refuses = ({ situation: { capture } }: Scene): readonly string[] =>
+const refuses = ({ situation: { capture } }: Pick<Scene, 'situation'>): readonly string[] =>
   capture?.of === 'the stream' ? ['ERR_UNSUPPORTED', ...(capture.invalidated ? ['901'] : [])] : []
 
 /** A session that has run with these shapes before, the same for all cells. */
@@ -120,18 +119,6 @@ export const about: AboutLibrary = {
   objects: (stream) => (isHere ? [sessionNow(stream)] : []),
   absent: isHere ? [] : [Session as unknown as { readonly name: string; readonly prototype: object }],
   calls,
-  publicCalls: isHere
-    ? {
-        'session.run()': ({ stream, own, theirs, other }) => {
-          const session = sessionNow(other)
-          return {
-            act: () => copyBy(session, stream, own, theirs),
-            check: async () => assert.deepEqual([...new Set(await stream.download(own))], [2]),
-            end: () => session.close(),
-          }
-        },
-      }
-    : {},
   // Each access is paired with all others. What a model reads too early is tried in onnx.test.ts.
   accesses: ({ dataOf, memoryOf }) =>
     isHere
