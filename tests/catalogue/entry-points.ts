@@ -15,7 +15,7 @@ const names = Object.entries(exports).flatMap(([name, files]) =>
 )
 
 export type Module = Readonly<Record<string, unknown>>
-type Class = { readonly name: string; readonly prototype: object }
+type Class = (new (...args: readonly never[]) => object) & { readonly prototype: object }
 
 export const entryPoints: ReadonlyMap<string, Module> = new Map(
   await Promise.all(names.map(async (name): Promise<[string, Module]> => [name, (await import(name)) as Module])),

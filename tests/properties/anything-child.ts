@@ -5,16 +5,13 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { types } from 'node:util'
 import * as main from 'cuda-streams'
-import * as dlpack from 'cuda-streams/dlpack'
-import * as nccl from 'cuda-streams/nccl'
-import * as opentelemetry from 'cuda-streams/opentelemetry'
-import * as sanitizer from 'cuda-streams/sanitizer'
-import * as sim from 'cuda-streams/sim'
-import * as timeline from 'cuda-streams/timeline'
+import { Sanitizer } from 'cuda-streams/sanitizer'
+import { simulate } from 'cuda-streams/sim'
 import fc from 'fast-check'
 import { calls } from '../catalogue/catalogue.js'
+import { entryPoints, isClass } from '../catalogue/entry-points.js'
+import { objectsOf } from '../catalogue/objects.js'
 import { runs } from '../helpers/effort.js'
-import { aboutLibraries } from '../libraries/about-libraries.js'
 import { SEED } from './wrong-arguments.js'
 import * as wrong from './wrong-values.js'
 
@@ -23,6 +20,9 @@ const CALLS = runs({ quick: 3000, normal: 10_000, nightly: 30_000 })
 const RENEW = 40
 /** They lose the device, or make the simulation fail. */
 const LEFT_OUT = ['fault', 'inject']
+
+/** They start Python, or compile files. */
+const OF_OTHERS = ['cuda-streams/python', 'cuda-streams/cu']
 
 /** The names of options, and of the members of tokens. */
 const NAMES = [
@@ -34,18 +34,10 @@ const NAMES = [
 function makeObjects(device: main.Device): readonly object[] {
   const stream = new main.Stream({ device })
   const buffer = device.alloc(64, { stream })
-  const pinned = device.allocPinned(64)
-  const graph = stream.capture(() => stream.fill(buffer, 1))
-  const kernel = main.defineKernel({ name: 'k', source: '', signature: ['inout u8*', 'i32'], simulateGrid() {} })
-  const open = [stream, new main.ExternalStream(stream), device.defaultStream, stream.record(), buffer, pinned, graph]
   const closed = [new main.Stream({ device }), stream.record(), device.alloc(8), device.allocPinned(8)]
   for (const one of closed) one.close()
-  return [
-    ...[...open, ...closed, device, kernel, stream.record({ timing: true }), buffer.slice(8, 8), graph.instantiate()],
-    dlpack.toDLPack(buffer, { dtype: 'u8', shape: [8], stream }),
-    ...aboutLibraries.flatMap(({ objects }) => objects(stream)),
-    ...[stream.share(), buffer.share(), buffer.slice(0, 8).share()],
-  ]
+  const more = [device.defaultStream, stream.record(), buffer.slice(8, 8)]
+  return [...objectsOf(stream), ...closed, ...more, stream.share(), buffer.share(), buffer.slice(0, 8).share()]
 }
 
 interface Callable {
@@ -53,14 +45,11 @@ interface Callable {
   readonly call: (...args: readonly unknown[]) => unknown
 }
 
-const isClass = (value: unknown): value is new (...args: readonly unknown[]) => object =>
-  typeof value === 'function' && /^class\b/.test(Function.prototype.toString.call(value))
-
 /** Functions and constructors of the entry points, and static members of their classes. */
 function exported(): readonly Callable[] {
   const found: Callable[] = []
-  const libraries = aboutLibraries.map(({ module }) => module)
-  for (const entryPoint of [main, sim, dlpack, nccl, sanitizer, timeline, opentelemetry, ...libraries]) {
+  for (const [path, entryPoint] of entryPoints) {
+    if (OF_OTHERS.includes(path)) continue
     for (const [name, value] of Object.entries(entryPoint) as [string, unknown][]) {
       if (isClass(value) && !(value.prototype instanceof Error)) {
         found.push({ name: `new ${name}`, call: (...args) => Reflect.construct(value, args) })
@@ -96,7 +85,7 @@ function membersOf(at: () => object, prototype: object): readonly Callable[] {
   return found
 }
 
-let simulation = sim.simulate({ devices: 2 })
+let simulation = simulate({ devices: 2 })
 let [device] = simulation.devices as readonly [main.Device, main.Device]
 let objects = makeObjects(device)
 const prototypes = objects.map((one) => Object.getPrototypeOf(one) as object)
@@ -106,10 +95,10 @@ const callables = [
 ]
 
 async function renew(): Promise<void> {
-  for (const one of sanitizer.Sanitizer.running) one.stop()
+  for (const one of Sanitizer.running) one.stop()
   await turn()
   simulation.close()
-  simulation = sim.simulate({ devices: 2 })
+  simulation = simulate({ devices: 2 })
   ;[device] = simulation.devices as readonly [main.Device, main.Device]
   objects = makeObjects(device)
 }
