@@ -41,12 +41,21 @@ export class Scene {
   #capturing: Stream | undefined
   readonly #cleanups: (() => void)[] = []
 
-  constructor(lab: Lab, call: Call, situation: Situation, hold: Hold, kinds: readonly MemoryKind[], fresh = false) {
+  /** `fresh`: with memory of its own. `stream`: on this one. */
+  constructor(
+    lab: Lab,
+    call: Call,
+    situation: Situation,
+    hold: Hold,
+    kinds: readonly MemoryKind[],
+    fresh = false,
+    stream?: Stream,
+  ) {
     this.lab = lab
     this.bench = lab.bench
     this.situation = situation
     this.hold = hold
-    this.stream = this.newStream(situation.stream)
+    this.stream = stream ?? this.newStream(situation.stream)
     this.#operands = call.memory ?? []
     this.#eventOf = call.event
     this.event = this.keep(new Event({ device: lab.device, timing: call.event === 'before' }))

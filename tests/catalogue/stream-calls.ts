@@ -677,6 +677,16 @@ const moving: readonly Call[] = [
       (options: FillOptions = { width: 4 }) =>
         scene.stream.fill(scene.buffer(0), FILLED, options),
   }),
+  ...([1, 2] as const).map(
+    (width): Call => ({
+      name: `stream.fill() of width ${width}`,
+      members: ['Stream#fill'],
+      act: 'queues',
+      memory: [{ name: 'destination', becomes: () => FILLED }],
+      takesRoom: 'on both drivers',
+      prepare: (scene) => () => scene.stream.fill(scene.buffer(0), width === 1 ? FILLED_BYTE : 0x4444, { width }),
+    }),
+  ),
   {
     name: 'stream.fill() of every other row and then the rest',
     members: [],

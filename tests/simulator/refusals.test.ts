@@ -88,6 +88,7 @@ const lackOf = async (lab: Lab, { call }: Variant): Promise<string | undefined> 
 
 describe('a refusal by the driver', () => {
   const simulation = simulate()
+  const refusedCalls = new Set<string>()
   let lab: Lab
   let kept: Awaited<ReturnType<typeof left>>
 
@@ -104,6 +105,7 @@ describe('a refusal by the driver', () => {
       const lack = await lackOf(lab, variant)
       if (lack !== undefined) return context.skip(lack)
       const driverCalls = await driverCallsOf(variant)
+      for (const call of driverCalls) refusedCalls.add(call)
       // Pools of events grow with what is used at one time, and then no more.
       for (let round = 0; round < ROUNDS; round += 1) {
         let strikes = 0
@@ -124,6 +126,13 @@ describe('a refusal by the driver', () => {
       return undefined
     })
   }
+
+  it('was tried of every call that a program can let fail', () => {
+    assert.deepEqual(
+      FAILING_CALLS.filter((call) => !refusedCalls.has(call)),
+      [],
+    )
+  })
 })
 
 async function run(lab: Lab, variant: Variant, fault?: Refusal): Promise<boolean> {
