@@ -13,8 +13,7 @@ const onGpu = given.includes('--gpu')
 const files = testFiles({ words, set: onGpu ? 'gpu' : effort === 'quick' ? 'quick' : 'all' }).map((name) =>
   join(tests, name),
 )
-// Each file is a process, and on a GPU each has a context for every device: a few at a time are enough.
-const options = ['--expose-gc', '--test', '--test-concurrency=3', '--test-reporter=spec']
+const options = ['--expose-gc', join(root, 'scripts', 'run-files.mjs')]
 const env = {
   ...process.env,
   ...(effort === undefined ? {} : { CUDA_STREAMS_TEST_EFFORT: effort }),
