@@ -1,15 +1,18 @@
 /** All entries. */
 import { aboutLibraries } from '../libraries/about-libraries.js'
 import type { Call } from './call.js'
-import { libraryCalls } from './library-calls.js'
-import { otherCalls } from './other-calls.js'
-import { streamCalls } from './stream-calls.js'
+import { dlpackCalls } from './dlpack.js'
+import { eventCalls } from './events.js'
+import { graphCalls } from './graphs.js'
+import { kernelCalls } from './kernels.js'
+import { memoryCalls } from './memory.js'
+import { ncclCalls } from './nccl.js'
+import { orderCalls } from './order.js'
+import { simCalls } from './simulator.js'
+import { streamCalls } from './streams.js'
 import { toolCalls } from './tools.js'
 
 export const calls: readonly Call[] = [
-  ...streamCalls,
-  ...otherCalls,
-  ...aboutLibraries.flatMap((library) => library.calls),
-  ...libraryCalls,
-  ...toolCalls,
+  ...[...streamCalls, ...orderCalls, ...memoryCalls, ...eventCalls, ...graphCalls, ...kernelCalls],
+  ...[...aboutLibraries.flatMap((library) => library.calls), ...dlpackCalls, ...ncclCalls, ...simCalls, ...toolCalls],
 ]

@@ -9,7 +9,7 @@ import { addedByStruct, CONFIG, needsStruct } from './adding.js'
 import { type Call, type Invoke, onlySimulated, valuesOf } from './call.js'
 import { BYTES, WORDS } from './lab.js'
 import type { Scene } from './scene.js'
-import { graphOf } from './stream-calls.js'
+import { graphOf } from './values.js'
 
 export interface Hook extends Pick<Call, 'name' | 'memory' | 'event' | 'uses' | 'lacks' | 'waits' | 'closedCodes'> {
   /** The code may run later, or not at all. */

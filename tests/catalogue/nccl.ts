@@ -1,13 +1,10 @@
-/** Calls of the entry points for other libraries, and of cuda-streams/sim: rows of the matrix. */
+/** cuda-streams/nccl. */
 import assert from 'node:assert/strict'
-import { type DeviceBuffer, PinnedBuffer } from 'cuda-streams'
-import { fromCudaArrayInterface, fromDLPack, toCudaArrayInterface, toDLPack } from 'cuda-streams/dlpack'
+import type { DeviceBuffer } from 'cuda-streams'
 import { Communicator, type CommunicatorOptions, group, ncclVersion, uniqueId } from 'cuda-streams/nccl'
-import { busy, destroyForeignStream, foreignStream, latch } from 'cuda-streams/sim'
 import { lackOf, mayWait } from '../libraries/about-library.js'
 import { type Call, type Options, onlySimulated, withOptions } from './call.js'
 import type { Scene } from './scene.js'
-import { STREAM_OPTIONS } from './stream-calls.js'
 
 /** What NCCL queues is its own affair; on the simulator a rank reads, then writes. */
 const nodesOfRank = ({ bench }: Scene): number | undefined => (bench.name === 'sim' ? 2 : undefined)
@@ -44,7 +41,9 @@ async function connect(communicator: Communicator, { device }: Scene): Promise<v
 }
 
 const sent = { name: 'source', takes: 'of the device' as const }
+
 const received = { name: 'destination', takes: 'of the device' as const, becomes: (scene: Scene) => scene.wordRead(1) }
+
 const onPerThread = ({ situation }: Pick<Scene, 'situation'>): readonly string[] =>
   situation.stream === 'per-thread' ? ['ERR_UNSUPPORTED'] : []
 
@@ -82,13 +81,18 @@ function collective<T extends Options['values']>(
 }
 
 const PLAIN = { type: () => 'u32' as const, stream: ({ stream }: Scene) => stream }
+
 const REDUCED = { ...PLAIN, op: () => 'sum' as const }
+
 const ROOTED = { root: () => 0 }
+
 const SENT = { ...PLAIN, peer: () => 0 }
+
 const OF_RANKS = 'it is about ranks, of which each has a process: tests/libraries and tests/processes'
+
 const signal = () => new AbortController().signal
 
-const ncclCalls: readonly Call[] = [
+export const ncclCalls: readonly Call[] = [
   collective('allReduce', REDUCED, (one, options, to, from) => one.allReduce(from, to, options)),
   ...[
     collective('broadcast', { ...PLAIN, ...ROOTED }, (one, options, to, from) => one.broadcast(from, to, options)),
@@ -169,127 +173,3 @@ const ncclCalls: readonly Call[] = [
         Communicator.createAll([device], options).then(([made]) => made?.abort()),
   }),
 ]
-
-const lent = { name: 'buffer', takes: 'of the device' as const }
-const WORD_ELEMENTS = { dtype: 'u32', shape: [1] } as const
-
-const TENSOR = {
-  dtype: () => 'u32' as const,
-  shape: () => [1],
-  strides: () => [1],
-  readOnly: () => false,
-  stream: ({ stream }: Scene) => stream,
-}
-/** Of memory of the host; and pinned memory is exported by its real address, which the simulator does not know. */
-const OF_HOST = ['ERR_INVALID_ARG_VALUE', 'ERR_INVALID_ARG_TYPE', 'ERR_UNSUPPORTED']
-const dlpack = { act: 'is not captured', memory: [lent] } as const
-/** Handed out as memory of the host, without a stream: tests/libraries/dlpack. */
-const isOfHost = (buffer: DeviceBuffer | PinnedBuffer): buffer is PinnedBuffer => buffer instanceof PinnedBuffer
-const ofHost = (buffer: PinnedBuffer) => toCudaArrayInterface(buffer as never, WORD_ELEMENTS)
-
-const dlpackCalls: readonly Call[] = [
-  withOptions({
-    ...dlpack,
-    name: 'toDLPack() and release()',
-    members: ['toDLPack', 'DLPackTensor#release', 'DLPackTensor#released'],
-    options: { values: { ...TENSOR, maxVersion: () => undefined }, closedCodes: OF_HOST },
-    prepare: (scene) => (options) => {
-      const buffer = scene.buffer(0)
-      if (options === undefined && isOfHost(buffer)) return ofHost(buffer)
-      const tensor = toDLPack(buffer, options ?? { ...WORD_ELEMENTS, stream: scene.stream })
-      tensor.release()
-      return tensor.released
-    },
-  }),
-  {
-    ...dlpack,
-    name: 'fromDLPack()',
-    members: ['fromDLPack'],
-    prepare: (scene) => () => {
-      const buffer = scene.buffer(0)
-      if (isOfHost(buffer)) return ofHost(buffer)
-      const tensor = toDLPack(buffer, { ...WORD_ELEMENTS, stream: null })
-      try {
-        fromDLPack(tensor, { stream: scene.stream }).buffer.close()
-      } finally {
-        tensor.release()
-      }
-      return undefined
-    },
-  },
-  withOptions({
-    ...dlpack,
-    name: 'fromDLPack() of a tensor that was there before',
-    members: ['fromDLPack'],
-    apart: 'it has a row with a tensor of its own',
-    options: { values: { stream: ({ stream }) => stream }, closedCodes: [...OF_HOST] },
-    prepare: (scene) => {
-      const tensor = toDLPack(scene.buffer(0), { ...WORD_ELEMENTS, strides: [1], stream: null })
-      scene.lends()
-      scene.keep({ close: () => tensor.release() })
-      return (options) => fromDLPack(tensor, options).buffer.close()
-    },
-  }),
-  withOptions({
-    ...dlpack,
-    name: 'toCudaArrayInterface()',
-    members: ['toCudaArrayInterface'],
-    options: { values: TENSOR, closedCodes: OF_HOST },
-    prepare: (scene) => (options) => {
-      const buffer = scene.buffer(0)
-      if (options === undefined && isOfHost(buffer)) return ofHost(buffer)
-      return toCudaArrayInterface(buffer as DeviceBuffer, options ?? { ...WORD_ELEMENTS, stream: scene.stream })
-    },
-  }),
-  withOptions({
-    ...dlpack,
-    name: 'fromCudaArrayInterface()',
-    members: ['fromCudaArrayInterface'],
-    options: {
-      values: { stream: ({ stream }) => stream, owner: () => ({}) },
-      closedCodes: [...OF_HOST, 'ERR_INVALID_HANDLE'],
-    },
-    prepare: (scene) => (options) => {
-      const buffer = scene.buffer(0)
-      if (options === undefined && isOfHost(buffer)) return ofHost(buffer)
-      const dict = toCudaArrayInterface(buffer as DeviceBuffer, { ...WORD_ELEMENTS, stream: null })
-      fromCudaArrayInterface(dict, options ?? { stream: scene.stream, owner: buffer }).buffer.close()
-      return undefined
-    },
-  }),
-]
-
-const onlyOffered: NonNullable<Call['lacks']> = ({ bench }) =>
-  bench.name === 'sim' ? undefined : 'only the simulator offers it'
-
-const simCalls: readonly Call[] = [
-  {
-    name: 'busy(stream)',
-    members: ['busy'],
-    act: 'queues',
-    takesRoom: 'on both drivers',
-    lacks: onlyOffered,
-    prepare: (scene) => () => busy(scene.stream, 1000),
-  },
-  {
-    name: 'latch(stream)',
-    members: ['latch'],
-    act: 'queues',
-    takesRoom: 'on both drivers',
-    lacks: onlyOffered,
-    // It stands until it is opened, and a graph is launched many times.
-    refuses: ({ situation: { capture } }) =>
-      capture?.of === 'the stream' ? ['ERR_UNSUPPORTED', ...(capture.invalidated ? ['901'] : [])] : [],
-    prepare: (scene) => () => latch(scene.stream).open(),
-  },
-  withOptions({
-    name: 'foreignStream() and destroyForeignStream()',
-    members: ['foreignStream', 'destroyForeignStream'],
-    act: 'makes',
-    lacks: onlyOffered,
-    options: { values: STREAM_OPTIONS, others: ['device'], apart: 'it makes a stream of another library' },
-    prepare: (scene) => (options) => destroyForeignStream(foreignStream(scene.device, options)),
-  }),
-]
-
-export const libraryCalls: readonly Call[] = [...dlpackCalls, ...ncclCalls, ...simCalls]
