@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { namesOf } from './call.js'
-import { calls } from './catalogue.js'
 import { isQuiet, publicMembers, QUIET_OPTIONS, staleReasons } from './members.js'
 import { publicOptions } from './option-list.js'
+import { allCalls } from './tools.js'
 
 describe('the catalogue', () => {
-  const tried = new Set(calls.flatMap(({ members }) => members))
+  const tried = new Set(allCalls.flatMap(({ members }) => members))
   const all = new Set(publicMembers())
 
   test('has an entry for every public member, or a reason to have none', () => {
@@ -35,7 +35,7 @@ describe('the catalogue', () => {
     const [member = ''] = option.split(': ')
     return all.has(member) && (tried.has(member) || !isQuiet(member))
   })
-  const triedOptions = calls.flatMap(namesOf)
+  const triedOptions = allCalls.flatMap(namesOf)
 
   test('has every option of a public call, or a reason to have it not', () => {
     assert.ok(options.length > 200, `only ${options.length} options were found`)
@@ -57,7 +57,7 @@ describe('the catalogue', () => {
   })
 
   test('has no two entries of one name', () => {
-    const names = calls.map(({ name }) => name)
+    const names = allCalls.map(({ name }) => name)
     assert.deepEqual(
       names.filter((name, index) => names.indexOf(name) !== index),
       [],

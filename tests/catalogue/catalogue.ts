@@ -1,4 +1,4 @@
-/** All entries. */
+/** All entries but those of tools.ts: a page can load these. */
 import { aboutLibraries } from '../libraries/about-libraries.js'
 import type { Call } from './call.js'
 import { dlpackCalls } from './dlpack.js'
@@ -10,9 +10,8 @@ import { ncclCalls } from './nccl.js'
 import { orderCalls } from './order.js'
 import { simCalls } from './simulator.js'
 import { streamCalls } from './streams.js'
-import { toolCalls } from './tools.js'
 
 export const calls: readonly Call[] = [
   ...[...streamCalls, ...orderCalls, ...memoryCalls, ...eventCalls, ...graphCalls, ...kernelCalls],
-  ...[...aboutLibraries.flatMap((library) => library.calls), ...dlpackCalls, ...ncclCalls, ...simCalls, ...toolCalls],
+  ...[...aboutLibraries.flatMap((library) => library.calls), ...dlpackCalls, ...ncclCalls, ...simCalls],
 ]

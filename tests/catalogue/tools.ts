@@ -6,6 +6,7 @@ import { declareAccess, Sanitizer, sanitize } from 'cuda-streams/sanitizer'
 import { explore, replay, simulate, simulationOf } from 'cuda-streams/sim'
 import { publish, Timeline } from 'cuda-streams/timeline'
 import { type Call, onlySimulated } from './call.js'
+import { calls } from './catalogue.js'
 import type { Scene } from './scene.js'
 
 /** As options whose values do not matter: only their names are tried. */
@@ -43,7 +44,7 @@ const apart = (
 
 const recordingOf = ({ device }: Scene): Promise<Timeline> => Timeline.record(() => {}, { device })
 
-export const toolCalls: readonly Call[] = [
+const toolCalls: readonly Call[] = [
   apart(READ_FIRST, 'Module.load(ptx, options)', 'Module.load', ['device'], (o) => Module.load('', o)),
   apart(READ_FIRST, 'Program.compile(source, options)', undefined, ['arch', 'options', 'device', 'name'], (o) =>
     Program.compile('', o),
@@ -99,3 +100,6 @@ export const toolCalls: readonly Call[] = [
   apart(TOOLS, 'publish()', 'publish', ['device', 'interval'], (o) => publish(o)),
   apart(TOOLS, 'traceOperations()', 'traceOperations', ['tracer', 'device', 'interval'], (o) => traceOperations(o)),
 ]
+
+/** All entries. */
+export const allCalls: readonly Call[] = [...calls, ...toolCalls]

@@ -7,9 +7,9 @@ import { runInNewContext } from 'node:vm'
 import { defineKernel } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
 import { type Call, valuesOf } from '../catalogue/call.js'
-import { calls } from '../catalogue/catalogue.js'
 import { Lab } from '../catalogue/lab.js'
 import { inTime, outcomeOf, outcomeWithin, Scene } from '../catalogue/scene.js'
+import { allCalls } from '../catalogue/tools.js'
 import { root } from '../helpers/root.js'
 import { onEveryBackend } from '../helpers/suite.js'
 import { checkError, refused } from './expect.js'
@@ -41,7 +41,7 @@ async function checkRefusal(
   }
 }
 
-const withOptions = calls.filter(({ options }) => options !== undefined && options.isOpen !== true)
+const withOptions = allCalls.filter(({ options }) => options !== undefined && options.isOpen !== true)
 const namesOf = ({ options }: Call): readonly string[] => [
   ...Object.keys(options?.values ?? {}),
   ...(options?.others ?? []),

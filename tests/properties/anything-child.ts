@@ -8,9 +8,9 @@ import * as main from 'cuda-streams'
 import { Sanitizer } from 'cuda-streams/sanitizer'
 import { simulate } from 'cuda-streams/sim'
 import fc from 'fast-check'
-import { calls } from '../catalogue/catalogue.js'
 import { entryPoints, isClass } from '../catalogue/entry-points.js'
 import { objectsOf } from '../catalogue/objects.js'
+import { allCalls } from '../catalogue/tools.js'
 import { runs } from '../helpers/effort.js'
 import { SEED } from './wrong-arguments.js'
 import * as wrong from './wrong-values.js'
@@ -26,7 +26,7 @@ const OF_OTHERS = ['cuda-streams/python', 'cuda-streams/cu']
 
 /** The names of options, and of the members of tokens. */
 const NAMES = [
-  ...calls.flatMap(({ options }) => Object.keys(options?.values ?? {})),
+  ...allCalls.flatMap(({ options }) => Object.keys(options?.values ?? {})),
   ...['byteLength', 'byteOffset', 'driver', 'handle', 'key', 'process', 'simulation', 'size', 'thread'],
 ]
 
