@@ -61,6 +61,9 @@ const LONGEST_FIRST = [
   'torture/faults',
   'soak/soak',
   'fake-driver/fake-driver',
+  'simulator/leaks',
+  'simulator/refusals',
+  'fake-driver/waiting',
 ]
 const rankOf = (name) =>
   (LONGEST_FIRST.indexOf(name.replace('.test.js', '')) + LONGEST_FIRST.length + 1) % (LONGEST_FIRST.length + 1)

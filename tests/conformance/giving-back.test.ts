@@ -7,8 +7,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CudaError, ExternalStream, Module, PinnedBuffer, type Stream } from 'cuda-streams'
+import { PTX } from '../catalogue/adding.js'
 import { onEveryBackend } from '../helpers/suite.js'
-import { PTX } from './matrix/adding.js'
 import { standingAtValue } from './stands.js'
 
 const MIB = 1024 * 1024

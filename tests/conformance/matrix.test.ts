@@ -1,21 +1,18 @@
 /**
  * Every public call that queues, waits, makes or closes something, behind a host function that stands somewhere, on every
  * kind of stream, inside and beside captures, with every kind of memory: it returns within a second or throws what the rules
- * say (matrix/rules.ts), runs no host function unless it waits, and leaves a machine that works. Then: calls inside of which
+ * say (catalogue/rules.ts), runs no host function unless it waits, and leaves a machine that works. Then: calls inside of which
  * a host function, or a getter of the program, closes what they use. What may hang or crash is played by child processes.
  */
 import assert from 'node:assert/strict'
-import { after, describe, it, test } from 'node:test'
+import { after, describe, it } from 'node:test'
 import { isFakeDriver } from '../fake-driver/fake-cuda.js'
 import { byEffort } from '../helpers/effort.js'
 import { onEveryBackend } from '../helpers/suite.js'
 import type { Workbench } from '../helpers/workbench.js'
 import { backendOf } from '../torture/backend.js'
 import { player, type Report } from './matrix/children.js'
-import { publicMembers, QUIET, QUIET_OPTIONS } from './matrix/members.js'
-import { publicOptions } from './matrix/option-list.js'
-import { calls, TABLES } from './matrix/table.js'
-import { triedOptions } from './matrix/user-code.js'
+import { TABLES } from './matrix/table.js'
 
 /** How many child processes play a table: to start one, and to compile what it runs, costs more than a thousand cells. */
 const CHILDREN: Readonly<Record<string, number>> = byEffort({
@@ -74,59 +71,3 @@ function describeFailures({ cells, failures }: Report): string {
   const more = kinds.size > MOST_NAMED ? [`and ${kinds.size - MOST_NAMED} more kinds`] : []
   return [`${failures.length} failure(s) in ${cells} cells:`, ...named, ...more].join('\n  ')
 }
-
-describe('the matrix is complete', () => {
-  const tried = new Set(calls.flatMap(({ members }) => members))
-  const quiet = new Set(Object.values(QUIET).flat())
-  const all = new Set(publicMembers())
-
-  test('every public member has a row, or a reason to have none', () => {
-    assert.ok(all.size > 150, `only ${all.size} members were found`)
-    assert.deepEqual(
-      [...all].filter((member) => !tried.has(member) && !quiet.has(member)),
-      [],
-    )
-  })
-
-  test('no row and no reason is about a member that is not there', () => {
-    assert.deepEqual(
-      [...tried, ...quiet].filter((member) => !all.has(member)),
-      [],
-    )
-  })
-
-  test('no member has both', () => {
-    assert.deepEqual(
-      [...tried].filter((member) => quiet.has(member)),
-      [],
-    )
-  })
-
-  const isQuiet = (option: string): boolean => {
-    const [call = ''] = option.split(': ')
-    return Object.values(QUIET_OPTIONS).some((names) => names.includes(option) || names.includes(call))
-  }
-  const options = [...publicOptions()].filter((option) => all.has(option.split(': ')[0] ?? ''))
-
-  test('every option of a public call has a row of user code, or a reason to have none', () => {
-    assert.ok(options.length > 150, `only ${options.length} options were found`)
-    const tried = new Set(triedOptions)
-    assert.deepEqual(
-      options.filter((option) => !tried.has(option) && !isQuiet(option)),
-      [],
-    )
-  })
-
-  test('no row of user code and no reason is about an option that is not there, or has both', () => {
-    const known = new Set(options.flatMap((option) => [option, option.split(': ')[0]]))
-    assert.deepEqual(
-      [...triedOptions, ...Object.values(QUIET_OPTIONS).flat()].filter((option) => !known.has(option)),
-      [],
-    )
-    assert.deepEqual(triedOptions.filter(isQuiet), [])
-  })
-
-  test('no two rows of a table have one name', () => {
-    for (const rows of Object.values(TABLES)) assert.equal(new Set(rows.map(({ name }) => name)).size, rows.length)
-  })
-})

@@ -13,6 +13,7 @@ import {
 } from 'cuda-streams'
 import { toDLPack } from 'cuda-streams/dlpack'
 import { simulate } from 'cuda-streams/sim'
+import { PTX, SIGNATURE } from '../catalogue/adding.js'
 import { onEveryBackend } from '../helpers/suite.js'
 import {
   beginCapture,
@@ -24,7 +25,6 @@ import {
   refusedByDriver,
   secondDevice,
 } from './expect.js'
-import { PTX, SIGNATURE } from './matrix/adding.js'
 
 onEveryBackend('memory', (bench) => {
   const { device } = bench

@@ -2,15 +2,19 @@
 import fc from 'fast-check'
 import { isFakeDriver } from '../fake-driver/fake-cuda.js'
 import {
+  ANYTHING,
   FIELDS,
+  HARMLESS,
   normalized,
   ORIGINS,
   type Origin,
   type PlainWhat,
   type Program,
+  QUEUED,
   SETS,
   type Step,
   type StreamPlan,
+  type Weights,
 } from './steps.js'
 import { WRONG_CALLS } from './wrong-calls.js'
 
@@ -37,78 +41,6 @@ const SPECIAL: Readonly<Record<string, fc.Arbitrary<number>>> = {
 function step(what: PlainWhat): fc.Arbitrary<Step> {
   const fields = FIELDS[what].map((field: string) => [field, SPECIAL[field] ?? SMALL])
   return fc.record({ what: fc.constant(what), ...Object.fromEntries(fields) }) as unknown as fc.Arbitrary<Step>
-}
-
-type Weights = Partial<Record<PlainWhat, number>>
-
-const QUEUED: Weights = {
-  host: 6,
-  callback: 1,
-  record: 6,
-  wait: 6,
-  waitStream: 3,
-  fill: 4,
-  copy: 5,
-  mix: 6,
-  recordExternal: 1,
-  waitExternal: 1,
-  copyRows: 3,
-  fillRows: 2,
-  copyAll: 2,
-  signal: 2,
-  waitDevice: 1,
-  external: 2,
-  waitBy: 1,
-  recordNew: 1,
-  nothing: 1,
-}
-const HARMLESS: Weights = { queryEvent: 2, queryStream: 2, isCapturing: 1, ask: 2, wrong: 2 }
-const ANYTHING: Weights = {
-  ...QUEUED,
-  ...HARMLESS,
-  latch: 3,
-  open: 1,
-  queryStream: 4,
-  queryEvent: 5,
-  elapsed: 2,
-  finishedStream: 1,
-  finishedEvent: 1,
-  finishedDevice: 1,
-  aborted: 1,
-  drain: 1,
-  synchronizeStream: 2,
-  synchronizeEvent: 2,
-  synchronizeDevice: 1,
-  awaitStream: 1,
-  awaitEvent: 1,
-  turn: 1,
-  peek: 2,
-  upload: 1,
-  download: 1,
-  poke: 2,
-  begin: 1,
-  end: 1,
-  instantiate: 1,
-  launch: 2,
-  update: 1,
-  nodeCount: 1,
-  updateFill: 1,
-  updateCopy: 1,
-  updateKernel: 1,
-  setEnabled: 1,
-  uploadExec: 1,
-  lend: 1,
-  waitPromise: 2,
-  settle: 1,
-  waitValue: 1,
-  renewBuffer: 2,
-  closeStream: 1,
-  renewStream: 1,
-  renewEvent: 2,
-  closeEvent: 1,
-  closeBuffer: 1,
-  closeGraph: 1,
-  closeExec: 1,
 }
 
 function among(weights: Weights): fc.Arbitrary<Step> {

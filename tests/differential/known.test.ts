@@ -4,95 +4,11 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { publicMembers, QUIET } from '../conformance/matrix/members.js'
+import { isQuiet, publicMembers } from '../catalogue/members.js'
 import { root } from '../helpers/root.js'
 import { programs } from './generate.js'
-import { FIELDS, type Step, type What } from './steps.js'
+import { FIELDS, PLAYED, type Step, type What } from './steps.js'
 
-/** By the step that plays them: calls, and options as `Options.name`. What a step does before and after counts, too. */
-const PLAYED: Readonly<Record<What | 'every program', string>> = {
-  'every program': `new Stream, StreamOptions.device, StreamOptions.priority, StreamOptions.nonBlocking, StreamOptions.context,
-    new ExternalStream, ExternalStreamOptions.device, Device#createEvent, EventOptions.timing, Device#alloc, AllocOptions.stream,
-    Device#allocPinned, PinnedBuffer.from, PinnedBuffer#bytes, DeviceBuffer#slice, PinnedBuffer#slice, Device#split,
-    SplitOptions.multiprocessors`,
-  host: 'Stream#launchHostFunc',
-  callback: 'Stream#addCallback',
-  record: 'Stream#record',
-  wait: 'Stream#wait',
-  waitStream: 'Stream#wait',
-  fill: 'Stream#fill, FillValueOptions.width',
-  copy: 'Stream#copy',
-  mix: 'Stream#launch, LaunchConfigOptions.block',
-  latch: '',
-  open: '',
-  queryStream: 'Stream#query',
-  queryEvent: 'Event#query',
-  elapsed: 'Event#elapsedSince',
-  finishedStream: 'Stream#finished',
-  finishedEvent: 'Event#finished',
-  synchronizeStream: 'Stream#synchronize',
-  synchronizeEvent: 'Event#synchronize',
-  synchronizeDevice: 'Device#synchronize',
-  awaitStream: 'Stream#finished',
-  awaitEvent: 'Event#finished',
-  turn: 'Device#finished',
-  peek: 'PinnedBuffer#bytes',
-  poke: 'PinnedBuffer#bytes',
-  begin: 'Stream#beginCapture',
-  end: 'Stream#endCapture',
-  instantiate: 'Graph#instantiate, Graph#nodes, Graph#nodesOf',
-  launch: 'Stream#launch',
-  update: 'GraphExec#update',
-  nodeCount: 'Graph#nodeCount',
-  isCapturing: 'Stream#isCapturing',
-  ask: 'Stream#priority, Stream#nonBlocking, Stream#id, Stream#share, Stream.from',
-  closeStream: 'Stream#close',
-  closeEvent: 'Event#close',
-  closeBuffer: 'DeviceBuffer#close, PinnedBuffer#close',
-  closeGraph: 'Graph#close',
-  closeExec: 'GraphExec#close',
-  wrong: 'new Event, Stream#capture',
-  inside: 'Stream#launchHostFunc',
-  recordExternal: 'RecordOptions.external',
-  waitExternal: 'WaitEventOptions.external',
-  upload: 'Stream#upload',
-  download: 'Stream#download',
-  renewStream: 'Stream#close',
-  renewEvent: 'Event#close',
-  act: 'Stream#launchHostFunc, Stream#addCallback',
-  fault: '',
-  updateNode: 'GraphExec#update',
-  setEnabled: 'GraphExec#setEnabled',
-  copyRows: 'CopyOptions.shape, CopyOptions.destinationStrides, CopyOptions.sourceStrides',
-  copyAll: 'Stream#copy',
-  waitDevice: 'Stream#wait',
-  waitPromise: 'Stream#wait',
-  settle: '',
-  waitValue: 'Stream#waitValue, WaitValueOptions.compare, PinnedBuffer#view',
-  signal: 'Stream#writeValue, WriteValueOptions.byteOffset',
-  makePool: 'new MemoryPool, MemoryPoolOptions.device, MemoryPoolOptions.maxBytes, MemoryPoolOptions.releaseThreshold',
-  closePool: 'MemoryPool#close',
-  usePool: `MemoryPool#used, MemoryPool#peakUsed, MemoryPool#reserved, MemoryPool#peakReserved, MemoryPool#trim,
-    MemoryPool#releaseThreshold, MemoryPool#resetPeaks`,
-  overfill: 'Device#alloc',
-  renewBuffer: 'AllocOptions.pool',
-  launchGraph: 'Stream#launch',
-  grow: 'Stream#capture, CaptureOptions.mode, CaptureOptions.into, CaptureOptions.after',
-  updateKernel: 'GraphExec#update',
-  updateCopy: 'GraphExec#update',
-  updateFill: 'GraphExec#update',
-  uploadExec: 'GraphExec#upload',
-  external: 'Stream#external',
-  nothing: 'Stream#fill',
-  recordNew: 'Stream#record',
-  waitBy: 'WaitStreamOptions.event',
-  drain: 'Device#drainHostFunctions',
-  aborted: 'WaitOptions.signal',
-  finishedDevice: 'Device#finished',
-  capture: 'Stream#capture',
-  fillRows: 'FillOptions.shape, FillOptions.strides',
-  lend: `toDLPack, ToDLPackOptions.stream, ElementOptions.dtype, ElementOptions.shape, fromDLPack, FromDLPackOptions.stream`,
-}
 /** Steps of recorded programs only. */
 const OLD: readonly What[] = ['updateNode']
 
@@ -116,8 +32,7 @@ const sources = SOURCES.flatMap((folder) => {
 })
 
 function members(): readonly string[] {
-  const quiet = new Set(Object.values(QUIET).flat())
-  return publicMembers().filter((name) => (NOUNS.test(name) || FUNCTIONS.test(name)) && !quiet.has(name))
+  return publicMembers().filter((name) => (NOUNS.test(name) || FUNCTIONS.test(name)) && !isQuiet(name))
 }
 
 function options(): readonly string[] {

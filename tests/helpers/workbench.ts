@@ -3,7 +3,7 @@
  * hold a stream ("not done yet", without a clock), faults, and streams that another library owns.
  */
 import { type Device, type DeviceBuffer, type PinnedBuffer, Stream, type StreamOptions } from 'cuda-streams'
-import { busy, destroyForeignStream, fault, foreignStream, latch, simulate } from 'cuda-streams/sim'
+import { busy, destroyForeignStream, fault, foreignStream, latch, type Simulation, simulate } from 'cuda-streams/sim'
 import { isFakeDriver } from '../fake-driver/fake-cuda.js'
 import { openCudaWorkbench } from './cuda-workbench.js'
 import { byEffort } from './effort.js'
@@ -41,7 +41,10 @@ export interface Mapped {
 const mapped: PinnedBuffer[] = []
 
 export function simWorkbench(options: { readonly devices?: number; readonly seed?: number } = {}): Workbench {
-  const simulation = simulate({ devices: options.devices ?? 2, seed: options.seed ?? 0 })
+  return workbenchOf(simulate({ devices: options.devices ?? 2, seed: options.seed ?? 0 }))
+}
+
+export function workbenchOf(simulation: Simulation): Workbench {
   const [device] = simulation.devices
   if (device === undefined) throw new Error('a simulation has a device')
   return {

@@ -4,22 +4,10 @@
  */
 
 import type { Device, DeviceBuffer, Stream } from 'cuda-streams'
-import type { Call } from '../conformance/matrix/call.js'
-import type { Scene } from '../conformance/matrix/scene.js'
-import type { ForEachOption, UserCode } from '../conformance/matrix/user-code.js'
+import type { Call } from '../catalogue/call.js'
+import type { Scene } from '../catalogue/scene.js'
 import { isFakeDriver } from '../fake-driver/fake-cuda.js'
 import type { Access, PairTools } from '../sanitizer/pairs/pairs.js'
-import type { Prepare } from '../simulator/public-calls.js'
-
-/** A call that takes options: where they are read, their names, and the call. */
-export type OptionsRow = readonly [file: string, call: string, names: string, pass: (options: never) => unknown]
-
-/** What such calls are made on. Objects that are used are closed in the end. */
-export interface OptionTools {
-  readonly stream: Stream
-  readonly buffer: DeviceBuffer
-  use<T extends Disposable>(object: T): T
-}
 
 export interface AboutLibrary {
   /** The module of the entry point. */
@@ -28,16 +16,8 @@ export interface AboutLibrary {
   objects(stream: Stream): readonly object[]
   /** Classes of which there are no objects on this machine. */
   readonly absent?: readonly { readonly name: string; readonly prototype: object }[]
-  /** Rows of the matrix. */
+  /** Its entries of the catalogue. */
   readonly calls: readonly Call[]
-  /** Calls with options whose getters close what the call uses. */
-  userCode(forEachOption: ForEachOption): readonly UserCode[]
-  /** Members whose options need no such row, by the reason. */
-  readonly quietOptions: Readonly<Record<string, readonly string[]>>
-  /** Calls with options, which have names. `isSimulated`: those as well that need the library. */
-  options(tools: OptionTools, isSimulated: boolean): readonly OptionsRow[]
-  /** Calls that reach the driver, to be refused in all ways. */
-  readonly publicCalls: Readonly<Record<string, Prepare>>
   /** Uses of one word of memory, for the sanitizer. */
   accesses(tools: PairTools): readonly Access[]
 }
@@ -59,9 +39,6 @@ export async function lackOf(use: () => unknown): Promise<string | undefined> {
     return String((error as Error).message)
   }
 }
-
-export const onlySimulated: NonNullable<Call['lacks']> = ({ bench }) =>
-  bench.name === 'sim' ? undefined : 'tried on the simulator, whose implementation of the library needs no GPU'
 
 /** So many buffers of the scene, all of the device. */
 export const deviceBuffers = (scene: Scene, count: number): readonly DeviceBuffer[] =>

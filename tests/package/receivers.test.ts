@@ -8,84 +8,48 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { inspect } from 'node:util'
-import * as main from 'cuda-streams'
-import * as dlpack from 'cuda-streams/dlpack'
-import * as nccl from 'cuda-streams/nccl'
-import * as opentelemetry from 'cuda-streams/opentelemetry'
-import * as python from 'cuda-streams/python'
-import * as recordings from 'cuda-streams/recording'
-import * as sanitizer from 'cuda-streams/sanitizer'
-import * as sim from 'cuda-streams/sim'
-import * as timeline from 'cuda-streams/timeline'
+import { Program } from 'cuda-streams'
+import { Communicator } from 'cuda-streams/nccl'
+import { traceOperations } from 'cuda-streams/opentelemetry'
+import { Python, PythonObject } from 'cuda-streams/python'
+import { Recorder } from 'cuda-streams/recording'
+import { Sanitizer } from 'cuda-streams/sanitizer'
+import { latch, simulate } from 'cuda-streams/sim'
+import { publish, Timeline } from 'cuda-streams/timeline'
+import { publicClasses } from '../catalogue/entry-points.js'
+import { objectsOf } from '../catalogue/objects.js'
 import { openPython } from '../helpers/python.js'
 import { aboutLibraries } from '../libraries/about-libraries.js'
 
 type Class = { readonly name: string; readonly prototype: object }
 
-const [device] = sim.simulate().devices
+const [device] = simulate().devices
 assert.ok(device)
 const stream = device.createStream()
-const graph = stream.capture(() => {})
-let condition: main.Condition | undefined
-stream.capture(() => {
-  condition = stream.createCondition()
-})
-const [communicator] = await nccl.Communicator.createAll([device])
+const [communicator] = await Communicator.createAll([device])
 assert.ok(communicator)
 const found = openPython()
-const interpreter = typeof found === 'string' ? undefined : found
+const ofPython = typeof found === 'string' ? [] : [found, found.evaluate('[]')]
 if (typeof found === 'string') console.log(`skipped: objects of Python: ${found}`)
-const recording = timeline.Timeline.start({ device })
-const recorded = await timeline.Timeline.record(() => {}, { device })
+
 const folder = mkdtempSync(join(tmpdir(), 'cuda-streams-receivers-'))
-const recorder = recordings.Recorder.start(join(folder, 'run.rec'), { device })
 after(() => rmSync(folder, { recursive: true }))
 
-/** An object of each class; the simulator has no modules and kernels. */
-const genuine = new Map<Class, object | undefined>([
-  [main.Device as unknown as Class, device],
-  [main.Stream, stream],
-  [main.ExternalStream, new main.ExternalStream(stream)],
-  [main.Event, device.createEvent()],
-  [main.DeviceBuffer, device.alloc(64, { stream })],
-  [main.PinnedBuffer, device.allocPinned(64)],
-  [main.MemoryPool, new main.MemoryPool({ device })],
-  [main.Graph, graph],
-  [main.GraphExec, graph.instantiate()],
-  [main.Condition as unknown as Class, condition],
-  [main.GreenContext, device.split({ multiprocessors: [8] })[0]],
-  [main.Module as unknown as Class, undefined],
-  [main.Kernel, undefined],
-  [main.DefinedKernel, main.defineKernel({ name: 'k', source: '', signature: [], simulateGrid() {} })],
-  [main.CudaError, new main.CudaError('cuInit', 1, 'CUDA_ERROR_INVALID_VALUE')],
-  ...aboutLibraries
-    .flatMap(({ objects }) => objects(stream))
-    .map((object): [Class, object] => [object.constructor as unknown as Class, object]),
-  ...aboutLibraries.flatMap(({ absent = [] }) => absent.map((one): [Class, undefined] => [one, undefined])),
-  [nccl.LibraryError, new nccl.LibraryError('ncclAllReduce', 1, 'ncclUnhandledCudaError')],
-  [
-    dlpack.DLPackTensor as unknown as Class,
-    dlpack.toDLPack(device.alloc(64, { stream }), { dtype: 'u8', shape: [64], stream }),
-  ],
-  [nccl.Communicator as unknown as Class, communicator],
-  [python.Python as unknown as Class, interpreter],
-  [python.PythonObject as unknown as Class, interpreter?.evaluate('[]')],
-  [python.PythonError, new python.PythonError('ValueError', 'wrong', '')],
-  [sanitizer.Sanitizer as unknown as Class, sanitizer.Sanitizer.start({ device })],
-  [sanitizer.SanitizerError, new sanitizer.SanitizerError([])],
-  [timeline.Timeline, recorded],
-  [timeline.Recording, recording],
-  [recordings.Recorder as unknown as Class, recorder],
+/** An object of each class; none of what this machine lacks. */
+const genuine = new Map<unknown, object | undefined>([
+  ...[Python, PythonObject, ...aboutLibraries.flatMap(({ absent = [] }) => absent)].map(
+    (one) => [one, undefined] as const,
+  ),
+  ...[
+    ...objectsOf(stream),
+    ...[communicator, ...ofPython, Sanitizer.start({ device })],
+    Recorder.start(join(folder, 'run.rec'), { device }),
+    ...[Timeline.start({ device }), await Timeline.record(() => {}, { device })],
+  ].map((object) => [object.constructor, object] as const),
 ])
 
 /** Members that print an object. They do not throw, whatever they are called on: `inspect(Stream.prototype)` calls them. */
 const PRINTING: readonly (string | symbol)[] = ['toString', Symbol.toStringTag, inspect.custom]
-
-function classesOf(entryPoint: object): readonly Class[] {
-  return Object.values(entryPoint).filter(
-    (value) => typeof value === 'function' && /^class\b/.test(Function.prototype.toString.call(value)),
-  )
-}
 
 interface Member {
   readonly key: string | symbol
@@ -119,7 +83,7 @@ function receiversFor(of: Class, prototype: object): ReadonlyMap<string, unknown
   ])
   for (const [other, object] of genuine) {
     if (object !== undefined && !Object.prototype.isPrototypeOf.call(prototype, object)) {
-      receivers.set(`an object of ${other.name}`, object)
+      receivers.set(`an object of ${(other as Class).name}`, object)
     }
   }
   return receivers
@@ -135,17 +99,13 @@ async function refusal({ call }: Member, receiver: unknown): Promise<unknown> {
   return undefined
 }
 
-const libraries = aboutLibraries.map(({ module }) => module)
-const entryPoints = [main, sim, dlpack, nccl, python, sanitizer, timeline, recordings, opentelemetry, ...libraries]
-const classes = new Set(entryPoints.flatMap((entryPoint) => classesOf(entryPoint)))
-
 describe('members of classes', () => {
   it('there is an object of every class to try them on', () => {
-    const missing = [...classes].filter((one) => !genuine.has(one)).map(({ name }) => name)
+    const missing = [...publicClasses].filter((one) => !genuine.has(one)).map(({ name }) => name)
     assert.deepEqual(missing, [])
   })
 
-  for (const one of classes) {
+  for (const one of publicClasses) {
     it(`${one.name}: called on anything else, each is ERR_INVALID_ARG_TYPE`, async () => {
       const wrong: string[] = []
       for (const member of membersOf(one)) {
@@ -174,11 +134,11 @@ describe('members of classes', () => {
   }
 
   it('objects without a class need no receiver: their members can be taken from them', () => {
-    const { inject, close } = sim.simulate()
-    const { open } = sim.latch(stream)
-    const publisher = timeline.publish({ device })
-    const traces = opentelemetry.traceOperations({ device })
-    const { compile } = main.Program
+    const { inject, close } = simulate()
+    const { open } = latch(stream)
+    const publisher = publish({ device })
+    const traces = traceOperations({ device })
+    const { compile } = Program
     open()
     inject({ call: 'cuEventCreate', result: 2 })[Symbol.dispose]()
     close()

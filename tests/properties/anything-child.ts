@@ -5,15 +5,13 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { types } from 'node:util'
 import * as main from 'cuda-streams'
-import * as dlpack from 'cuda-streams/dlpack'
-import * as nccl from 'cuda-streams/nccl'
-import * as opentelemetry from 'cuda-streams/opentelemetry'
-import * as sanitizer from 'cuda-streams/sanitizer'
-import * as sim from 'cuda-streams/sim'
-import * as timeline from 'cuda-streams/timeline'
+import { Sanitizer } from 'cuda-streams/sanitizer'
+import { simulate } from 'cuda-streams/sim'
 import fc from 'fast-check'
+import { entryPoints, isClass } from '../catalogue/entry-points.js'
+import { objectsOf } from '../catalogue/objects.js'
+import { allCalls } from '../catalogue/tools.js'
 import { runs } from '../helpers/effort.js'
-import { aboutLibraries } from '../libraries/about-libraries.js'
 import { SEED } from './wrong-arguments.js'
 import * as wrong from './wrong-values.js'
 
@@ -23,33 +21,23 @@ const RENEW = 40
 /** They lose the device, or make the simulation fail. */
 const LEFT_OUT = ['fault', 'inject']
 
+/** They start Python, or compile files. */
+const OF_OTHERS = ['cuda-streams/python', 'cuda-streams/cu']
+
 /** The names of options, and of the members of tokens. */
-const NAMES = `
-  access alpha arch arrows batchCount beta block blockingSync buffer byteLength byteOffset call callSites chunkBytes cluster
-  cooperative criticalPath cudaStreams device devices driver event external faults format from grid handle height id
-  interprocess interval into k key layout lda limit m maxMilliseconds maxRuns memory mode n name nanoseconds nonBlocking nth op operation
-  options order owner peer pointer priority probability process quality rank reads ready result root seed sharedMemory signal
-  signature simulate simulateGrid simulation size source stacks strategy stream strideC subsampling thread timeout times timing title
-  to tracer transposeA type width workspace writes`
-  .trim()
-  .split(/\s+/)
+const NAMES = [
+  ...allCalls.flatMap(({ options }) => Object.keys(options?.values ?? {})),
+  ...['byteLength', 'byteOffset', 'driver', 'handle', 'key', 'process', 'simulation', 'size', 'thread'],
+]
 
 /** New objects of every kind, some of them closed. */
 function makeObjects(device: main.Device): readonly object[] {
   const stream = new main.Stream({ device })
   const buffer = device.alloc(64, { stream })
-  const pinned = device.allocPinned(64)
-  const graph = stream.capture(() => stream.fill(buffer, 1))
-  const kernel = main.defineKernel({ name: 'k', source: '', signature: ['inout u8*', 'i32'], simulateGrid() {} })
-  const open = [stream, new main.ExternalStream(stream), device.defaultStream, stream.record(), buffer, pinned, graph]
   const closed = [new main.Stream({ device }), stream.record(), device.alloc(8), device.allocPinned(8)]
   for (const one of closed) one.close()
-  return [
-    ...[...open, ...closed, device, kernel, stream.record({ timing: true }), buffer.slice(8, 8), graph.instantiate()],
-    dlpack.toDLPack(buffer, { dtype: 'u8', shape: [8], stream }),
-    ...aboutLibraries.flatMap(({ objects }) => objects(stream)),
-    ...[stream.share(), buffer.share(), buffer.slice(0, 8).share()],
-  ]
+  const more = [device.defaultStream, stream.record(), buffer.slice(8, 8)]
+  return [...objectsOf(stream), ...closed, ...more, stream.share(), buffer.share(), buffer.slice(0, 8).share()]
 }
 
 interface Callable {
@@ -57,14 +45,11 @@ interface Callable {
   readonly call: (...args: readonly unknown[]) => unknown
 }
 
-const isClass = (value: unknown): value is new (...args: readonly unknown[]) => object =>
-  typeof value === 'function' && /^class\b/.test(Function.prototype.toString.call(value))
-
 /** Functions and constructors of the entry points, and static members of their classes. */
 function exported(): readonly Callable[] {
   const found: Callable[] = []
-  const libraries = aboutLibraries.map(({ module }) => module)
-  for (const entryPoint of [main, sim, dlpack, nccl, sanitizer, timeline, opentelemetry, ...libraries]) {
+  for (const [path, entryPoint] of entryPoints) {
+    if (OF_OTHERS.includes(path)) continue
     for (const [name, value] of Object.entries(entryPoint) as [string, unknown][]) {
       if (isClass(value) && !(value.prototype instanceof Error)) {
         found.push({ name: `new ${name}`, call: (...args) => Reflect.construct(value, args) })
@@ -100,7 +85,7 @@ function membersOf(at: () => object, prototype: object): readonly Callable[] {
   return found
 }
 
-let simulation = sim.simulate({ devices: 2 })
+let simulation = simulate({ devices: 2 })
 let [device] = simulation.devices as readonly [main.Device, main.Device]
 let objects = makeObjects(device)
 const prototypes = objects.map((one) => Object.getPrototypeOf(one) as object)
@@ -110,10 +95,10 @@ const callables = [
 ]
 
 async function renew(): Promise<void> {
-  for (const one of sanitizer.Sanitizer.running) one.stop()
+  for (const one of Sanitizer.running) one.stop()
   await turn()
   simulation.close()
-  simulation = sim.simulate({ devices: 2 })
+  simulation = simulate({ devices: 2 })
   ;[device] = simulation.devices as readonly [main.Device, main.Device]
   objects = makeObjects(device)
 }
@@ -182,12 +167,8 @@ const close = (one: object): void => {
   const member: unknown = Reflect.get(one, 'close')
   if (typeof member === 'function') Reflect.apply(member, one, [])
 }
-/** Those of the libraries as well, which their rows have. */
-const tools = { stream: device.createStream(), buffer: device.alloc(256), use: <T>(object: T): T => object }
-const rows = aboutLibraries.flatMap(({ options }) => options(tools, true))
-const names = new Set([...NAMES, ...rows.flatMap(([, , list]) => list.split(', '))])
-const anything = wrong.anything([...names], () => objects, close)
-const calls = new Set<string>()
+const anything = wrong.anything([...new Set(NAMES)], () => objects, close)
+const called = new Set<string>()
 let made = 0
 await fc.assert(
   fc.asyncProperty(
@@ -197,7 +178,7 @@ await fc.assert(
     async ({ name, call }, args, mask) => {
       made += 1
       if (made % RENEW === 0) await renew()
-      calls.add(name)
+      called.add(name)
       const given = args.map(wrong.resolved)
       const right = RIGHT.get(name.split('.').at(-1) ?? '')?.() ?? []
       for (const [nth, value] of right.entries()) if (nth >= given.length || (mask >> nth) % 2 === 1) given[nth] = value
@@ -214,5 +195,7 @@ await fc.assert(
   { seed: SEED, numRuns: CALLS, endOnFailure: true },
 )
 await turn()
-console.log(JSON.stringify({ made, functions: calls.size, surprises: [...surprises].map((pair) => pair.join('\n  ')) }))
+console.log(
+  JSON.stringify({ made, functions: called.size, surprises: [...surprises].map((pair) => pair.join('\n  ')) }),
+)
 process.exit(0)

@@ -1,18 +1,16 @@
 // The random programs that are compared between Node and the page call everything that makes sense in a page, and it works there.
 import assert from 'node:assert/strict'
 import { before, describe, it } from 'node:test'
-import { publicMembers } from '../../../dist/tests/conformance/matrix/members.js'
-import { aboutLibraries } from '../../../dist/tests/libraries/about-libraries.js'
+import { entryPoints } from '../../../dist/tests/catalogue/entry-points.js'
+import { publicMembers } from '../../../dist/tests/catalogue/members.js'
 import { buildRunner, membersUsed } from './in-node.mjs'
 import { RANDOM_PROGRAMS, randomProgram } from './random-program.mjs'
 
 /** What they do not call, by the reason. A name alone means all members of the class. */
 const NOT_CALLED = {
-  'there is no such library, and no Python, in a page': [
-    ...aboutLibraries.flatMap(({ module }) => Object.keys(module)),
-    ...['Communicator', 'group', 'ncclVersion', 'uniqueId'],
-    ...['DLPackTensor', 'toDLPack', 'fromDLPack', 'toCudaArrayInterface', 'fromCudaArrayInterface'],
-  ],
+  'of the other entry points there is no library in a page, or they watch: programs.mjs has some': [...entryPoints]
+    .filter(([name]) => name !== 'cuda-streams' && name !== 'cuda-streams/sim')
+    .flatMap(([, module]) => Object.keys(module)),
   'is no constructor for programs, or a constant': [
     ...['Device', 'DeviceBuffer', 'PinnedBuffer', 'Graph', 'GraphExec', 'GreenContext'].map((name) => `new ${name}`),
     ...['new DefinedKernel', 'new Kernel', 'new Module', 'new CudaError', 'CudaError#name'],

@@ -3,8 +3,8 @@
  * `node child.js <backend> <table> <JSON: [[row, first cell], ...]>`. What it says is in `protocol.ts`.
  */
 import { writeSync } from 'node:fs'
+import { Lab } from '../../catalogue/lab.js'
 import { openBackend } from '../../torture/backend.js'
-import { Lab } from './lab.js'
 import { CELL_FILE, type Cell, type Line, type Played, UNWELL } from './protocol.js'
 import { type Row, TABLES } from './table.js'
 

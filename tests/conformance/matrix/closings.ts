@@ -5,13 +5,13 @@
  * to others: what they write there must stay.
  */
 import assert from 'node:assert/strict'
+import { isPinned, MEMORY_KINDS, type MemoryKind } from '../../catalogue/axes.js'
+import type { Call } from '../../catalogue/call.js'
+import type { Lab } from '../../catalogue/lab.js'
+import { RETURNS } from '../../catalogue/rules.js'
+import { type Outcome, outcomeOf, outcomeWithin, Scene } from '../../catalogue/scene.js'
 import { isFakeDriver } from '../../fake-driver/fake-cuda.js'
-import { isPinned, MEMORY_KINDS, type MemoryKind } from './axes.js'
-import type { Call } from './call.js'
 import { chosen, combinations } from './combinations.js'
-import type { Lab } from './lab.js'
-import { RETURNS } from './rules.js'
-import { type Outcome, outcomeOf, outcomeWithin, Scene } from './scene.js'
 import type { PlayableCell, Row } from './table.js'
 import { Victims } from './victims.js'
 import { describePlace, type Place, Watch } from './watch.js'

@@ -1,11 +1,20 @@
 /** Plays one cell of the matrix. */
 import assert from 'node:assert/strict'
 import { Graph } from 'cuda-streams'
-import { type Hold, isPinned, type MemoryKind, type Situation } from './axes.js'
-import { type Call, queues } from './call.js'
-import type { Lab } from './lab.js'
-import { type Answer, answerOf, answerToNever, RETURNS, type Runs, refused, runsDuring, whatItDoes } from './rules.js'
-import { type Outcome, outcomeOf, outcomeWithin, Scene } from './scene.js'
+import { type Hold, isPinned, type MemoryKind, type Situation } from '../../catalogue/axes.js'
+import { type Call, queues } from '../../catalogue/call.js'
+import type { Lab } from '../../catalogue/lab.js'
+import {
+  type Answer,
+  answerOf,
+  answerToNever,
+  RETURNS,
+  type Runs,
+  refused,
+  runsDuring,
+  whatItDoes,
+} from '../../catalogue/rules.js'
+import { type Outcome, outcomeOf, outcomeWithin, Scene } from '../../catalogue/scene.js'
 
 /** Milliseconds that a call takes at most, also one that waits. */
 const RETURNS_WITHIN = 1000

@@ -4,11 +4,11 @@
  * are made inside a host function, or while a stream waits for a promise: those for which CUDA waits for the device are ERR_DEADLOCK.
  */
 import assert from 'node:assert/strict'
+import { describeSituation, type MemoryKind, SITUATIONS } from '../../catalogue/axes.js'
+import type { Call } from '../../catalogue/call.js'
+import type { Lab } from '../../catalogue/lab.js'
 import { isFakeDriver } from '../../fake-driver/fake-cuda.js'
-import { describeSituation, type MemoryKind, SITUATIONS } from './axes.js'
-import type { Call } from './call.js'
 import { chosen, combinations, metElsewhere } from './combinations.js'
-import type { Lab } from './lab.js'
 import { play, type Standing } from './play.js'
 import type { Row } from './table.js'
 

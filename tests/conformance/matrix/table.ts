@@ -1,5 +1,5 @@
 /** The tables of the matrix, their rows and cells, as a child process plays them. */
-import { isFakeDriver } from '../../fake-driver/fake-cuda.js'
+
 import {
   describeSituation,
   HOLDS,
@@ -9,16 +9,15 @@ import {
   type MemoryKind,
   SITUATIONS,
   type Situation,
-} from './axes.js'
-import type { Call } from './call.js'
+} from '../../catalogue/axes.js'
+import type { Call } from '../../catalogue/call.js'
+import { calls as all } from '../../catalogue/catalogue.js'
+import type { Lab } from '../../catalogue/lab.js'
+import { isFakeDriver } from '../../fake-driver/fake-cuda.js'
 import { closingRows } from './closings.js'
 import { chosen, combinations } from './combinations.js'
-import type { Lab } from './lab.js'
-import { libraryCalls } from './library-calls.js'
-import { otherCalls } from './other-calls.js'
 import { play } from './play.js'
 import { standingRows } from './standing.js'
-import { streamCalls } from './stream-calls.js'
 import { userCodeRows } from './user-code.js'
 
 export interface PlayableCell {
@@ -38,7 +37,7 @@ export interface Row {
 /** Every kind of stream, and one capture. */
 const FEW_SITUATIONS = 7
 
-export const calls: readonly Call[] = [...streamCalls, ...otherCalls, ...libraryCalls]
+const calls = all.filter(({ apart }) => apart === undefined)
 
 /** A fake GPU has threads that sleep: there fewer combinations are tried. */
 const isQuick = isFakeDriver()

@@ -1,6 +1,6 @@
 /** Memory that comes after some was given back: whatever writes there still hurts it. */
-import type { MemoryKind } from './axes.js'
-import type { Lab, Piece } from './lab.js'
+import type { MemoryKind } from '../../catalogue/axes.js'
+import type { Lab, Piece } from '../../catalogue/lab.js'
 
 const KINDS: readonly MemoryKind[] = ['device', 'device', 'slice', 'pinned', 'pinned slice', 'interprocess']
 const WORD = 0x77777777

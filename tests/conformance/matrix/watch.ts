@@ -1,8 +1,8 @@
 /** The sanitizer, as a witness of memory that is used after it was freed: on the simulator what is written there hurts no other. */
 import assert from 'node:assert/strict'
 import { Sanitizer } from 'cuda-streams/sanitizer'
-import type { StreamKind } from './axes.js'
-import type { Lab } from './lab.js'
+import type { StreamKind } from '../../catalogue/axes.js'
+import type { Lab } from '../../catalogue/lab.js'
 
 /** Where a call is made, and whether the sanitizer looks on, which also stands between the call and the driver. */
 export interface Place {

@@ -2,23 +2,23 @@
 import assert from 'node:assert/strict'
 import type { DeviceBuffer } from 'cuda-streams'
 import * as module from 'cuda-streams/cublas'
-import { Cublas } from 'cuda-streams/cublas'
-import type { Call } from '../../conformance/matrix/call.js'
-import { BYTES } from '../../conformance/matrix/lab.js'
-import type { Scene } from '../../conformance/matrix/scene.js'
-import { type AboutLibrary, deviceBuffers, lackOf, mayWait, nodes, onlySimulated } from '../about-library.js'
+import { Cublas, type GemmOptions, type StridedBatchOptions } from 'cuda-streams/cublas'
+import { type Call, onlySimulated, withOptions } from '../../catalogue/call.js'
+import { BYTES } from '../../catalogue/lab.js'
+import type { Scene } from '../../catalogue/scene.js'
+import { type AboutLibrary, deviceBuffers, lackOf, mayWait, nodes } from '../about-library.js'
 
 /** 1 and 16 as f32: a product of two matrices of 16 x 16 ones. */
 const ONE = 0x3f800000
 const SIXTEEN = 0x41800000
 const SHAPE = { type: 'f32', m: 16, n: 16, k: 16 } as const
-/** With each option. */
-const ALL_OPTIONS = {
-  ...({ ...SHAPE, alpha: 1, beta: 0, order: 'row' } as const),
-  ...{ transposeA: false, transposeB: false, lda: 16, ldb: 16, ldc: 16 },
-} as const
-const GEMM = 'type, m, n, k, transposeA, transposeB, alpha, beta, order, lda, ldb, ldc'
-const BATCH = `${GEMM}, batchCount, strideA, strideB, strideC`
+/** All options of a product, and of a batch of one. */
+const PRODUCT = {
+  type: () => 'f32' as const,
+  ...{ m: () => 16, n: () => 16, k: () => 16, alpha: () => 1, beta: () => 0, order: () => 'row' as const },
+  ...{ transposeA: () => false, transposeB: () => false, lda: () => 16, ldb: () => 16, ldc: () => 16 },
+}
+const BATCH = { ...PRODUCT, batchCount: () => 1, strideA: () => 256, strideB: () => 256, strideC: () => 256 }
 
 const lacks: NonNullable<Call['lacks']> = ({ lab }) =>
   lab.once('cuBLAS', () => lackOf(() => new Cublas(lab.allocationStream).close()))
@@ -82,7 +82,20 @@ const calls: readonly Call[] = [
       return version
     },
   },
-  {
+  withOptions({
+    name: 'new Cublas(stream, options)',
+    members: ['new Cublas'],
+    act: 'makes',
+    apart: 'it has a row without options',
+    memory: [{ name: 'workspace', takes: 'of the device' }],
+    lacks,
+    options: {
+      values: { device: ({ device }) => device, workspace: (scene) => scene.buffer(0) as DeviceBuffer },
+      lacks: onlySimulated,
+    },
+    prepare: (scene) => (options) => scene.keep(new Cublas(scene.stream, options)),
+  }),
+  withOptions({
     name: 'cublas.gemm()',
     members: ['Cublas#gemm'],
     act: 'queues by a library',
@@ -92,13 +105,14 @@ const calls: readonly Call[] = [
     takesRoom: 'on both drivers',
     uses: ['the Cublas'],
     lacks,
+    options: { values: PRODUCT, lacks: onlySimulated },
     prepare: (scene) => {
       const cublas = warmCublas(scene, 'a product', (one, [a, c]) => one.gemm(a, a, c, SHAPE))
       const [a, b, c] = matrices(scene)
-      return () => cublas.gemm(a, b, c, SHAPE)
+      return (options: GemmOptions = SHAPE) => cublas.gemm(a, b, c, options)
     },
-  },
-  {
+  }),
+  withOptions({
     name: 'cublas.gemmStridedBatched()',
     members: ['Cublas#gemmStridedBatched'],
     act: 'queues by a library',
@@ -108,78 +122,22 @@ const calls: readonly Call[] = [
     takesRoom: 'on both drivers',
     uses: ['the Cublas'],
     lacks,
+    options: { values: BATCH, lacks: onlySimulated },
     slow: true,
     prepare: (scene) => {
       const cublas = warmCublas(scene, 'a batch', (one, [a, c]) =>
         one.gemmStridedBatched(a, a, c, { ...SHAPE, batchCount: 1 }),
       )
       const [a, b, c] = matrices(scene)
-      return () => cublas.gemmStridedBatched(a, b, c, { ...SHAPE, batchCount: 1 })
+      return (options: StridedBatchOptions = { ...SHAPE, batchCount: 1 }) => cublas.gemmStridedBatched(a, b, c, options)
     },
-  },
+  }),
 ]
 
 export const about: AboutLibrary = {
   module,
   objects: (stream) => [new Cublas(stream)],
   calls,
-  userCode: (forEachOption) => [
-    ...forEachOption(
-      'new Cublas',
-      'new Cublas(stream, options)',
-      (scene) => ({ device: scene.device, workspace: scene.buffer(0) as DeviceBuffer }),
-      ['device', 'workspace'],
-      { memory: [{ name: 'workspace' }], also: ['ERR_INVALID_ARG_TYPE'], lacks: onlySimulated },
-      (scene, hooked) => () => scene.keep(new Cublas(scene.stream, hooked())),
-    ),
-    ...forEachOption(
-      'Cublas#gemm',
-      'cublas.gemm(a, b, c, options)',
-      () => ({ ...ALL_OPTIONS }),
-      ['type', 'm', 'n', 'k', 'alpha', 'beta', 'order', 'transposeA', 'transposeB', 'lda', 'ldb', 'ldc'],
-      {
-        memory: [{ name: 'matrix', word: 0 }],
-        uses: ['the Cublas'],
-        also: ['ERR_INVALID_ARG_TYPE'],
-        lacks: onlySimulated,
-      },
-      (scene, hooked) => {
-        const cublas = scene.keep(new Cublas(scene.stream))
-        scene.closers.set('the Cublas', () => cublas.close())
-        const b = scene.keep(scene.device.alloc(BYTES, { stream: scene.lab.allocationStream }))
-        const c = scene.keep(scene.device.alloc(BYTES, { stream: scene.lab.allocationStream }))
-        return () => cublas.gemm(scene.buffer(0) as DeviceBuffer, b, c, hooked())
-      },
-    ),
-  ],
-  quietOptions: { 'is read by the code that reads those of gemm()': ['Cublas#gemmStridedBatched'] },
-  options({ stream, buffer, use }, isSimulated) {
-    const make: ReturnType<AboutLibrary['options']> = [
-      ['libraries/cublas/matrix-products', 'new Cublas()', 'device, workspace', (o) => new Cublas(stream, o)],
-    ]
-    if (!isSimulated) return make
-    const cublas = use(new Cublas(stream))
-    const file = 'libraries/cublas/gemm-shape'
-    return [
-      ...make,
-      [file, 'cublas.gemm()', GEMM, (o) => cublas.gemm(buffer, buffer, buffer, o)],
-      [file, 'cublas.gemmStridedBatched()', BATCH, (o) => cublas.gemmStridedBatched(buffer, buffer, buffer, o)],
-    ]
-  },
-  publicCalls: {
-    'cublas.gemm()': ({ stream, device }) => {
-      const [a, c] = [device.alloc(64, { stream }), device.alloc(64, { stream })]
-      stream.fill(a, 0x3f80, { width: 2 }).fill(c, 0)
-      const cublas = new Cublas(stream)
-      return {
-        act: () => cublas.gemm(a, a, c, { type: 'bf16', m: 4, n: 4, k: 4 }),
-        check: async () => assert.equal((await stream.download(c))[1], 0x40),
-        end: () => {
-          for (const each of [a, c, cublas]) each.close()
-        },
-      }
-    },
-  },
   accesses: ({ dataOf, memoryOf, numberOf }) =>
     [true, false].map((writes) => ({
       name: writes ? 'cublas C' : 'cublas A',

@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict'
 import type { DeviceBuffer } from 'cuda-streams'
 import * as module from 'cuda-streams/cufft'
-import { Fft } from 'cuda-streams/cufft'
-import type { Call } from '../../conformance/matrix/call.js'
-import { BYTES } from '../../conformance/matrix/lab.js'
-import type { Scene } from '../../conformance/matrix/scene.js'
-import { type AboutLibrary, deviceBuffers, lackOf, mayWait, nodes, onlySimulated, zeros } from '../about-library.js'
+import { Fft, type FftOptions } from 'cuda-streams/cufft'
+import { type Call, onlySimulated, withOptions } from '../../catalogue/call.js'
+import { BYTES } from '../../catalogue/lab.js'
+import type { Scene } from '../../catalogue/scene.js'
+import { type AboutLibrary, deviceBuffers, lackOf, mayWait, nodes, zeros } from '../about-library.js'
 
 /** 1 as f32. The transform of one element is the element. */
 const ONE = 0x3f800000
@@ -65,6 +65,25 @@ const calls: readonly Call[] = [
       fft.close()
     },
   },
+  withOptions({
+    name: 'new Fft(options)',
+    members: ['new Fft'],
+    act: 'works on the null stream',
+    apart: 'it has a row with its properties',
+    lacks,
+    options: {
+      values: {
+        ...{ type: () => SINGLE.type, shape: () => SINGLE.shape, batch: () => SINGLE.batch },
+        ...{ device: ({ device }: Scene) => device, stream: ({ stream }: Scene) => stream },
+      },
+      lacks: onlySimulated,
+      closedCodes: ['ERR_INVALID_ARG_TYPE'],
+    },
+    prepare:
+      (scene) =>
+      (options: FftOptions = SINGLE) =>
+        scene.keep(new Fft(options)),
+  }),
   {
     name: 'fft.forward()',
     members: ['Fft#forward'],
@@ -107,28 +126,6 @@ export const about: AboutLibrary = {
   module,
   objects: (stream) => [new Fft({ type: 'c2c', shape: [2, 4], stream })],
   calls,
-  userCode: (forEachOption) =>
-    forEachOption(
-      'new Fft',
-      'new Fft(options)',
-      ({ device, stream }) => ({ ...SINGLE, device, stream }),
-      ['type', 'shape', 'batch', 'device', 'stream'],
-      { also: ['ERR_INVALID_ARG_TYPE'], lacks: onlySimulated },
-      (scene, hooked) => () => scene.keep(new Fft(hooked())),
-    ),
-  quietOptions: {},
-  options: () => [['libraries/cufft/fft', 'new Fft()', 'type, shape, batch, stream, device', (o) => new Fft(o)]],
-  publicCalls: {
-    'fft.forward()': ({ stream, own }) => {
-      const fft = new Fft({ ...SINGLE, batch: 8, stream })
-      fft.inverse(own)
-      return {
-        act: () => fft.forward(own),
-        check: async () => assert.deepEqual([...new Set(await stream.download(own))], [1]),
-        end: () => fft.close(),
-      }
-    },
-  },
   accesses: ({ dataOf, memoryOf, numberOf }) =>
     [true, false].map((writes) => ({
       name: writes ? 'cufft output' : 'cufft input',

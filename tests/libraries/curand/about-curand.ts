@@ -1,46 +1,53 @@
 /** What tests of all of the package know of cuda-streams/curand. */
-import assert from 'node:assert/strict'
 import type { DeviceBuffer } from 'cuda-streams'
 import * as module from 'cuda-streams/curand'
-import { RandomGenerator } from 'cuda-streams/curand'
-import type { Call } from '../../conformance/matrix/call.js'
-import { BYTES } from '../../conformance/matrix/lab.js'
-import type { Scene } from '../../conformance/matrix/scene.js'
-import { type AboutLibrary, lackOf, mayWait, nodes, onlySimulated, zeros } from '../about-library.js'
+import { type NormalOptions, RandomGenerator, type RandomOptions } from 'cuda-streams/curand'
+import { type Call, onlySimulated, withOptions } from '../../catalogue/call.js'
+import { BYTES } from '../../catalogue/lab.js'
+import type { Scene } from '../../catalogue/scene.js'
+import { type AboutLibrary, lackOf, mayWait, nodes, zeros } from '../about-library.js'
 
 const lacks: NonNullable<Call['lacks']> = ({ lab }) =>
   lab.once('cuRAND', () => lackOf(() => new RandomGenerator({ stream: lab.allocationStream }).close()))
 
 /** A graph would go on from the state that other work has left. */
-const refuses = ({ situation: { capture } }: Scene): readonly string[] =>
+const refuses = ({ situation: { capture } }: Pick<Scene, 'situation'>): readonly string[] =>
   capture?.of === 'the stream' ? ['ERR_UNSUPPORTED', ...(capture.invalidated ? ['901'] : [])] : []
 
-type Generate = (generator: RandomGenerator, buffer: DeviceBuffer) => unknown
-
 /** A call that has generated as many numbers before: the first of a kind may load code. All numbers that it makes are one word. */
-const generating = (member: string, generate: Generate, word: number): Call => ({
-  name: `generator.${member}()`,
-  members: [`RandomGenerator#${member}`],
-  act: 'queues by a library',
-  waits: mayWait,
-  memory: [{ name: 'numbers', word: 0, becomes: () => word, takes: 'of the device' }],
-  nodes,
-  takesRoom: 'on both drivers',
-  uses: ['the generator'],
-  lacks,
-  refuses,
-  slow: member !== 'normal',
-  prepare: (scene) => {
-    const { device, stream } = scene
-    const generator = scene.keep(new RandomGenerator({ stream }))
-    scene.closers.set('the generator', () => generator.close())
-    using buffer = zeros(device, stream, BYTES)
-    generate(generator, buffer)
-    generate(generator, buffer)
-    const numbers = scene.buffer(0) as DeviceBuffer
-    return () => generate(generator, numbers)
-  },
-})
+const generating = (member: 'normal' | 'logNormal', mean: number): Call =>
+  withOptions({
+    name: `generator.${member}()`,
+    members: [`RandomGenerator#${member}`],
+    act: 'queues by a library',
+    waits: mayWait,
+    memory: [{ name: 'numbers', word: 0, becomes: () => ONE, takes: 'of the device' }],
+    nodes,
+    takesRoom: 'on both drivers',
+    uses: ['the generator'],
+    lacks,
+    refuses,
+    slow: member !== 'normal',
+    options: {
+      values: { type: () => 'f32' as const, mean: () => mean, stddev: () => 0 },
+      lacks: onlySimulated,
+    },
+    prepare: (scene) => {
+      const { device, stream } = scene
+      const generator = generatorOf(scene)
+      using buffer = zeros(device, stream, BYTES)
+      const own = { mean, stddev: 0 }
+      generator[member](buffer, own)[member](buffer, own)
+      const numbers = scene.buffer(0) as DeviceBuffer
+      return (options: NormalOptions = own) => generator[member](numbers, options)
+    },
+  })
+
+function generatorOf(scene: Scene): RandomGenerator {
+  const generator = scene.keep(new RandomGenerator({ stream: scene.stream }))
+  scene.closers.set('the generator', () => generator.close())
+  return generator
+}
 
 /** 1 as f32. Of a distribution without deviation each number is the mean, or e to the power of it. */
 const ONE = 0x3f800000
@@ -62,83 +69,47 @@ const calls: readonly Call[] = [
       return () => generator.bits(numbers)
     },
   },
-  {
+  withOptions({
     name: 'new RandomGenerator() and generator.close()',
     members: ['new RandomGenerator', 'RandomGenerator#close', 'RandomGenerator#[Symbol.dispose]'],
     act: 'makes',
     waits: 'loading',
     lacks,
-    prepare: (scene) => () => {
-      using generator = new RandomGenerator({ seed: 1, stream: scene.stream })
-      generator.close()
+    options: {
+      values: {
+        ...{ seed: () => 1, offset: () => 2 },
+        ...{ device: ({ device }: Scene) => device, stream: ({ stream }: Scene) => stream },
+      },
+      lacks: onlySimulated,
     },
-  },
-  generating('normal', (generator, buffer) => generator.normal(buffer, { mean: 1, stddev: 0 }), ONE),
-  generating('logNormal', (generator, buffer) => generator.logNormal(buffer, { mean: 0, stddev: 0 }), ONE),
+    prepare:
+      (scene) =>
+      (options: RandomOptions = { seed: 1, stream: scene.stream }) => {
+        using generator = new RandomGenerator(options)
+        generator.close()
+      },
+  }),
+  generating('normal', 1),
+  generating('logNormal', 0),
+  withOptions({
+    name: 'generator.uniform(buffer, options)',
+    members: ['RandomGenerator#uniform'],
+    act: 'queues by a library',
+    apart: 'its numbers are of the seed: tests/libraries/curand',
+    uses: ['the generator'],
+    lacks,
+    options: { values: { type: () => 'f32' as const }, lacks: onlySimulated },
+    prepare: (scene) => {
+      const [generator, numbers] = [generatorOf(scene), scene.keep(scene.device.alloc(64))]
+      return (options) => generator.uniform(numbers, options)
+    },
+  }),
 ]
-
-/** The options of a distribution, all of them given. */
-const DISTRIBUTION = { type: 'f32', mean: 0, stddev: 1 } as const
 
 export const about: AboutLibrary = {
   module,
   objects: (stream) => [new RandomGenerator({ stream })],
   calls,
-  userCode: (forEachOption) => [
-    ...forEachOption(
-      'new RandomGenerator',
-      'new RandomGenerator(options)',
-      ({ device, stream }) => ({ seed: 1, offset: 2, device, stream }),
-      ['seed', 'offset', 'device', 'stream'],
-      { also: ['ERR_INVALID_ARG_TYPE'], lacks: onlySimulated },
-      (scene, hooked) => () => scene.keep(new RandomGenerator(hooked())),
-    ),
-    ...(['uniform', 'normal', 'logNormal'] as const).flatMap((member) =>
-      forEachOption(
-        `RandomGenerator#${member}`,
-        `generator.${member}(buffer, options)`,
-        (): Partial<typeof DISTRIBUTION> => (member === 'uniform' ? { type: 'f32' } : { ...DISTRIBUTION }),
-        member === 'uniform' ? ['type'] : ['type', 'mean', 'stddev'],
-        {
-          uses: ['the generator'],
-          also: ['ERR_INVALID_ARG_TYPE'],
-          lacks: onlySimulated,
-        },
-        (scene, hooked) => {
-          const generator = scene.keep(new RandomGenerator({ stream: scene.stream }))
-          scene.closers.set('the generator', () => generator.close())
-          const numbers = scene.keep(scene.device.alloc(64, { stream: scene.lab.allocationStream }))
-          return () => generator[member](numbers, hooked())
-        },
-      ),
-    ),
-  ],
-  quietOptions: {},
-  options({ stream, buffer, use }, isSimulated) {
-    const file = 'libraries/curand/random-generator'
-    const make: ReturnType<AboutLibrary['options']> = [
-      [file, 'new RandomGenerator()', 'seed, offset, stream, device', (o) => new RandomGenerator(o)],
-    ]
-    if (!isSimulated) return make
-    const generator = use(new RandomGenerator({ stream }))
-    const normal = 'type, mean, stddev'
-    return [
-      ...make,
-      [file, 'generator.uniform()', 'type', (o) => generator.uniform(buffer, o)],
-      [file, 'generator.normal()', normal, (o) => generator.normal(buffer, o)],
-      [file, 'generator.logNormal()', normal, (o) => generator.logNormal(buffer, o)],
-    ]
-  },
-  publicCalls: {
-    'generator.normal()': ({ stream, own }) => {
-      const generator = new RandomGenerator({ stream })
-      return {
-        act: () => generator.normal(own, { mean: 1, stddev: 0 }),
-        check: async () => assert.deepEqual([...new Set(await stream.download(own, Float32Array))], [1]),
-        end: () => generator.close(),
-      }
-    },
-  },
   accesses: ({ dataOf, numberOf }) => [
     {
       name: 'curand output',

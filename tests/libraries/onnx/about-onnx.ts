@@ -1,14 +1,13 @@
 /** What tests of all of the package know of cuda-streams/onnx. */
-import assert from 'node:assert/strict'
 import type { DeviceBuffer, Stream } from 'cuda-streams'
 import * as module from 'cuda-streams/onnx'
-import { Session } from 'cuda-streams/onnx'
+import { type RunBuffers, Session, type SessionOptions } from 'cuda-streams/onnx'
 import { checkTensors } from '../../../src/libraries/onnx/tensors.js'
-import type { Call } from '../../conformance/matrix/call.js'
-import { BYTES } from '../../conformance/matrix/lab.js'
-import type { Scene } from '../../conformance/matrix/scene.js'
+import { type Call, onlySimulated, withOptions } from '../../catalogue/call.js'
+import { BYTES } from '../../catalogue/lab.js'
+import type { Scene } from '../../catalogue/scene.js'
 import type { Stage } from '../../sanitizer/pairs/pairs.js'
-import { type AboutLibrary, lackOf, mayWait, nodes, onlySimulated } from '../about-library.js'
+import { type AboutLibrary, lackOf, mayWait, nodes } from '../about-library.js'
 import { identity } from './models.js'
 import { copyBy, IDENTITY, lacksOnnxRuntime, preferCachedOnnxRuntime, sessionNow } from './runtime.js'
 
@@ -20,7 +19,7 @@ const lacks: NonNullable<Call['lacks']> = ({ lab }) =>
 /** Without it there are no objects to be tried. */
 const isHere = lacksOnnxRuntime() === false
 
-const refuses = ({ situation: { capture } }: Scene): readonly string[] =>
+const refuses = ({ situation: { capture } }: Pick<Scene, 'situation'>): readonly string[] =>
   capture?.of === 'the stream' ? ['ERR_UNSUPPORTED', ...(capture.invalidated ? ['901'] : [])] : []
 
 /** A session that has run with these shapes before, the same for all cells. */
@@ -41,16 +40,18 @@ async function sessionOf(scene: Scene): Promise<Session> {
   return session
 }
 
+const COPIED: NonNullable<Call['memory']> = [
+  { name: 'destination', takes: 'of the device', becomes: (scene) => scene.wordRead(1) },
+  { name: 'source', takes: 'of the device' },
+]
+
 const calls: readonly Call[] = [
   {
     name: 'session.run()',
     members: ['Session#run'],
     act: 'queues by a library',
     waits: mayWait,
-    memory: [
-      { name: 'destination', takes: 'of the device', becomes: (scene) => scene.wordRead(1) },
-      { name: 'source', takes: 'of the device' },
-    ],
+    memory: COPIED,
     nodes,
     hasThreads: true,
     uses: ['the session'],
@@ -62,18 +63,47 @@ const calls: readonly Call[] = [
       return () => copyBy(session, scene.stream, to, from)
     },
   },
-  {
+  withOptions({
+    name: 'session.run() of a tensor with a shape',
+    members: ['Session#run'],
+    act: 'queues by a library',
+    apart: 'its row is that of session.run()',
+    memory: COPIED,
+    uses: ['the session'],
+    lacks,
+    options: {
+      values: { buffer: (scene) => scene.buffer(1) as DeviceBuffer, shape: () => [BYTES] },
+      isNested: true,
+      lacks: (scene) => onlySimulated(scene) ?? lacks(scene),
+    },
+    prepare: async (scene) => {
+      const [to, from] = [scene.buffer(0), scene.buffer(1)] as [DeviceBuffer, DeviceBuffer]
+      // What a run does first, which needs no session.
+      if (!isHere)
+        return (tensor: RunBuffers[string] = from) => checkTensors(identity, { from: tensor }, { to }, scene.stream)
+      const session = await sessionOf(scene)
+      return (tensor: RunBuffers[string] = from) => session.run(scene.stream, { from: tensor }, { to })
+    },
+  }),
+  withOptions({
     name: 'Session.load() and session.close()',
     members: ['Session.load', 'Session#close', 'Session#[Symbol.dispose]'],
     act: 'makes',
     slow: true,
     hasThreads: true,
     lacks,
+    options: {
+      values: {
+        ...{ stream: ({ stream }: Scene) => stream, device: ({ device }: Scene) => device },
+        ...{ tensorrt: () => false, graphs: () => false },
+      },
+      lacks: (scene) => onlySimulated(scene) ?? lacks(scene),
+    },
     prepare:
       ({ device }) =>
-      () =>
-        Session.load(IDENTITY, { device }).then((session) => session.close()),
-  },
+      (options: SessionOptions = { device }) =>
+        Session.load(IDENTITY, options).then((session) => session.close()),
+  }),
 ]
 
 /** The session of one side of a program. */
@@ -84,72 +114,11 @@ function sessionOn({ keep }: Stage, side: string, stream: Stream): Session {
   return session
 }
 
-const OPTIONS = ['stream', 'device', 'tensorrt', 'graphs'] as const
-
 export const about: AboutLibrary = {
   module,
   objects: (stream) => (isHere ? [sessionNow(stream)] : []),
   absent: isHere ? [] : [Session as unknown as { readonly name: string; readonly prototype: object }],
   calls,
-  userCode: (forEachOption) => [
-    ...forEachOption(
-      'Session.load',
-      'Session.load(model, options)',
-      ({ device, stream }) => ({ stream, device, tensorrt: false, graphs: false }),
-      OPTIONS,
-      { lacks: (scene) => onlySimulated(scene) ?? lacks(scene) },
-      (scene, hooked) => () => Session.load(IDENTITY, hooked()).then((session) => scene.keep(session)),
-    ),
-    ...(['buffer', 'shape'] as const).map((name) => ({
-      name: `session.run(): the getter of ${name}`,
-      memory: [
-        { name: 'destination', takes: 'of the device' as const, becomes: (scene: Scene) => scene.wordRead(1) },
-        { name: 'source', takes: 'of the device' as const },
-      ],
-      uses: ['the session'],
-      also: ['ERR_INVALID_ARG_TYPE'],
-      lacks: (scene: Parameters<typeof onlySimulated>[0]) => onlySimulated(scene) ?? lacks(scene),
-      prepare: async (scene: Scene, act: () => void) => {
-        const session = await sessionOf(scene)
-        const [to, from] = [scene.buffer(0), scene.buffer(1)] as [DeviceBuffer, DeviceBuffer]
-        const tensor = { buffer: from, shape: [from.byteLength] }
-        const value = tensor[name]
-        const get = (): unknown => {
-          act()
-          return value
-        }
-        const hooked = Object.defineProperty({ ...tensor }, name, { enumerable: true, get })
-        return () => session.run(scene.stream, { from: hooked }, { to })
-      },
-    })),
-  ],
-  quietOptions: { 'is no constructor for programs': ['new Session'] },
-  options: ({ stream, buffer }, isSimulated) => [
-    ['libraries/onnx/onnx-session', 'Session.load()', OPTIONS.join(', '), (o) => Session.load(IDENTITY, o)],
-    // What a run does first, which needs no session.
-    ...(isSimulated
-      ? ([
-          [
-            'libraries/onnx/tensors',
-            'session.run()',
-            'buffer, shape',
-            (o) => checkTensors(identity, { from: o }, { to: buffer }, stream),
-          ],
-        ] as const satisfies ReturnType<AboutLibrary['options']>)
-      : []),
-  ],
-  publicCalls: isHere
-    ? {
-        'session.run()': ({ stream, own, theirs, other }) => {
-          const session = sessionNow(other)
-          return {
-            act: () => copyBy(session, stream, own, theirs),
-            check: async () => assert.deepEqual([...new Set(await stream.download(own))], [2]),
-            end: () => session.close(),
-          }
-        },
-      }
-    : {},
   // Each access is paired with all others. What a model reads too early is tried in onnx.test.ts.
   accesses: ({ dataOf, memoryOf }) =>
     isHere

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-const DECLARATIONS = fileURLToPath(new URL('../../../src', import.meta.url))
+const DECLARATIONS = fileURLToPath(new URL('../../src', import.meta.url))
 /** TypeScript writes each signature on one line. */
 const INTERFACE = /^ *(?:export )?interface (\w+)(?:<.*?>)?(?: extends ([\w, ]+))? \{$([\s\S]*?)^ *\}$/gm
 /** The options of an interface and of one of several literals, on one line as all that is in parentheses. */

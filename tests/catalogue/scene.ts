@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { CudaError, Event, ExternalStream, type Graph, Stream } from 'cuda-streams'
 import { LibraryError } from 'cuda-streams/nccl'
-import type { Workbench } from '../../helpers/workbench.js'
+import type { Workbench } from '../helpers/workbench.js'
 import { type Hold, isBehind, isPinned, type MemoryKind, type Situation, type StreamKind } from './axes.js'
 import type { Call, EventOf, Operand } from './call.js'
 import type { Buffer, Lab, Piece } from './lab.js'
@@ -28,6 +28,8 @@ export class Scene {
   ran = 0
   /** By the name of what can be closed while the call runs: how. */
   readonly closers = new Map<string, () => void>([['the stream', () => this.stream.close()]])
+  /** What the call is about, where its entry says so. */
+  subject: { readonly closed: boolean } | undefined
   /** Called by the host function when it runs. */
   #onHold: () => void = () => {}
   readonly event: Event
@@ -39,12 +41,21 @@ export class Scene {
   #capturing: Stream | undefined
   readonly #cleanups: (() => void)[] = []
 
-  constructor(lab: Lab, call: Call, situation: Situation, hold: Hold, kinds: readonly MemoryKind[], fresh = false) {
+  /** `fresh`: with memory of its own. `stream`: on this one. */
+  constructor(
+    lab: Lab,
+    call: Call,
+    situation: Situation,
+    hold: Hold,
+    kinds: readonly MemoryKind[],
+    fresh = false,
+    stream?: Stream,
+  ) {
     this.lab = lab
     this.bench = lab.bench
     this.situation = situation
     this.hold = hold
-    this.stream = this.newStream(situation.stream)
+    this.stream = stream ?? this.newStream(situation.stream)
     this.#operands = call.memory ?? []
     this.#eventOf = call.event
     this.event = this.keep(new Event({ device: lab.device, timing: call.event === 'before' }))

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
 import { type Device, DeviceBuffer, MemoryPool, PinnedBuffer, type SharedBuffer, type Stream } from 'cuda-streams'
 import { fromDLPack, toDLPack } from 'cuda-streams/dlpack'
-import type { Workbench } from '../../helpers/workbench.js'
+import type { Workbench } from '../helpers/workbench.js'
 import type { MemoryKind } from './axes.js'
 
 /** What an operand has: all of its words are alike. */
