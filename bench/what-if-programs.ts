@@ -77,6 +77,7 @@ const turn = <T>(pair: readonly [T, T], round: number): T => pair[round % 2 === 
 const decode = busy('decode', 300)
 const encode = busy('encode', 250)
 const small = busy('small', 180)
+const long = busy('long', 1000)
 const other = busy('other', 140)
 const slow = busy('slow', 300)
 const faster = busy('slow', 210)
@@ -363,14 +364,14 @@ const fewQueues: TruthProgram = {
   wish: { kind: 'queues', count: 8 },
   variable: ['CUDA_DEVICE_MAX_CONNECTIONS', '8'],
   async prepare(device) {
-    await prepared(device, small)
+    await prepared(device, long)
     const streams = Array.from({ length: 16 }, () => new Stream({ device }))
     const buffers = streams.map((stream) => device.alloc(1024, { stream }))
     device.synchronize()
     return () => {
       for (const [index, stream] of streams.entries()) {
         const buffer = buffers[index]
-        for (let round = 0; round < 4 && buffer !== undefined; round += 1) stream.launch(small, ONE, buffer)
+        for (let round = 0; round < 4 && buffer !== undefined; round += 1) stream.launch(long, ONE, buffer)
       }
       device.synchronize()
     }

@@ -18,7 +18,7 @@ import { table } from './table.js'
 import { harder, programs, type TruthProgram } from './what-if-programs.js'
 
 const ROUNDS = 7
-const RECORDED = 8
+const RECORDED = 24
 /** How far the predicted gain may be from the measured one, as a part of that. */
 const NEAR = 1 / 3
 

@@ -31,6 +31,8 @@ export interface Change {
 
 /** As many places for kernels as the simulator has on a device. */
 const PLACES = 128
+/** Places that blocks of a kernel take together: where not all of them have room, the others begin later. */
+const PLACES_OF_PART = 16
 /** The number of what stands for the memory of the first device, beside those of the engines that the simulator has. */
 const MEMORY = 1_000_000
 
@@ -196,8 +198,20 @@ class Replay implements Steps {
     const rest = pending.length > 0 ? overhead : Math.min(overhead, overhead - sinceOver)
     if (rest > 0 && before.length > 0) after.push(this.#queue(SimOperationKind.COPY, step.lane, rest, pending))
     else after.push(...pending)
-    const kind = step.share > 0 ? SimOperationKind.KERNEL : SimOperationKind.COPY
-    return this.#queue(kind, step.lane, works, after, this.#workOf(step))
+    if (step.share > 0) return this.#kernel(step, works, after)
+    return this.#queue(SimOperationKind.COPY, step.lane, works, after, this.#workOf(step))
+  }
+
+  /** The blocks of a large kernel begin as there is room for them, beside those of others. */
+  #kernel({ lane, share }: Operation, works: number, after: readonly SimOperation[]): SimOperation {
+    const places = Math.max(1, Math.ceil(share * PLACES))
+    const parts: SimOperation[] = []
+    for (let left = places; left > 0; left -= PLACES_OF_PART) {
+      const work = this.#occupying(undefined, Math.min(left, PLACES_OF_PART))
+      parts.push(this.#queue(SimOperationKind.KERNEL, lane, works, after, work))
+    }
+    const [only] = parts
+    return parts.length === 1 && only !== undefined ? only : this.#queue(SimOperationKind.INSTANT, lane, 0, parts)
   }
 
   #heldByHost(step: Operation, before: readonly SimOperation[]): SimOperation {
@@ -217,12 +231,14 @@ class Replay implements Steps {
     if (held !== undefined) this.end(held)
   }
 
-  #workOf({ engine, share, lane }: Operation): Work | undefined {
-    if (engine === undefined && share === 0) return undefined
+  #workOf({ engine, lane }: Operation): Work | undefined {
+    if (engine === undefined) return undefined
     const { engineToDevice, engineToHost } = this.#device(lane.device)
     const numbers = { toDevice: engineToDevice, toHost: engineToHost, memory: MEMORY + lane.device }
-    const number = engine === undefined ? undefined : numbers[engine]
-    const slots = engine === undefined ? Math.max(1, Math.ceil(share * PLACES)) : 1
+    return this.#occupying(numbers[engine], 1)
+  }
+
+  #occupying(number: number | undefined, slots: number): Work {
     const key = `${number} ${slots}`
     let work = this.#works.get(key)
     if (work === undefined) {
