@@ -135,7 +135,6 @@ function addConditional<S extends StreamBase>(
       : betweenParts(stream, record, outer, () => driver.graphs.addConditional({ body: outer.graph }, node))
   impl.isUsed = true
   root.unusedConditions -= 1
-  root.hasConditionals = true
   stream.lastWork = 'a conditional node'
   root.bodies += 1
   try {

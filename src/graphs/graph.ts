@@ -70,7 +70,6 @@ class GraphImpl extends HandleImpl<GraphHandle> implements CaptureTarget, Instan
   #instances = 0
   /** The program has nodes of it. */
   #hasNodeObjects = false
-  hasConditionals = false
   /** The conditions that no node has. */
   unusedConditions = 0
   /** Those that it is made of. */
@@ -339,7 +338,6 @@ function extended(impl: GraphImpl, record: CaptureRecord): Graph {
 function addCaptured(graph: Graph, impl: GraphImpl, record: CaptureRecord): void {
   impl.retained.addAll(record.retained)
   impl.captures.add(record)
-  impl.hasConditionals ||= record.hasConditionals
   impl.unusedConditions += record.unusedConditions
   record.unusedConditions = 0
   for (const green of greenContextsOf(impl.driver)) impl.retained.add(green)
@@ -367,7 +365,6 @@ export function graphOf(
   const graph = makeGraph(new GraphImpl(device, handle, retained, context))
   if (record !== undefined) {
     graph[implementation].captures.add(record)
-    graph[implementation].hasConditionals = record.hasConditionals
     graph[implementation].unusedConditions = record.unusedConditions
     const reachable = reachableFrom(graph)
     reachable.owners = record.owners
@@ -402,8 +399,7 @@ export class GraphExec extends HandleObject {
    * Replaces the work of the instance by that of another graph of the same shape (`cuGraphExecUpdate`).
    * @param graph A graph of the same driver.
    * @throws {CudaError} 910 if the shapes differ; the instance is unchanged then
-   * @throws {Error} ERR_DEVICE_MISMATCH for a graph of another driver; ERR_UNSUPPORTED as `instantiate()`, after `setEnabled()`, and for
-   * the graph that the instance was made from, if it has conditional nodes;
+   * @throws {Error} ERR_DEVICE_MISMATCH for a graph of another driver; ERR_UNSUPPORTED as `instantiate()`, and after `setEnabled()`;
    * ERR_INVALID_ARG_TYPE, ERR_CLOSED
    * @example
    * ```ts
@@ -470,10 +466,6 @@ export class GraphExec extends HandleObject {
       throw stateError('ERR_DEVICE_MISMATCH', `${from} belongs to ${owner} than the instance it is to update`)
     }
     if (impl.changed === 'switched') throw excluded(impl)
-    if (from === impl.graph && from.hasConditionals) {
-      const why = `${from}, which it was made from, has conditional nodes, and CUDA plays nothing of it after such an update`
-      throw stateError('ERR_UNSUPPORTED', `${impl} cannot be updated by its own graph: ${why}. Capture another graph`)
-    }
     impl.driver.graphs.update(impl.handle, from.handle)
     impl.changed = 'updated'
     const reachable = reachableFrom(this)

@@ -134,7 +134,6 @@ export class CaptureRecord {
   bodies = 0
   /** The conditions in it that no node has. */
   unusedConditions = 0
-  hasConditionals = false
   /** The wrapper that began the capture was closed: another wrapper, or the stream's owner, may end the capture unnoticed. */
   mayEndUnnoticed = false
 

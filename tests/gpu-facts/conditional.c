@@ -914,7 +914,8 @@ static void instances(void) {
   result = instantiate(&second, graph, &why);
   say("  a second instance while the launch stands: %d, reason %d", result, why);
   *number = 1;
-  say("  the launch ends: %d, %s", (int)cuStreamSynchronize(plain), listed());
+  result = (int)cuStreamSynchronize(plain);
+  say("  the launch ends: %d, %s", result, listed());
 }
 
 static CUgraph looped(unsigned value, int type, unsigned size, uint32_t what, int extra, CUgraphNode *inner, CUgraphNode *node_out) {
@@ -954,7 +955,8 @@ static void updates(void) {
   result = (int)cuGraphExecUpdate(exec, looped(1, WHILE, 1, 8, 0, NULL, NULL), &info);
   say("update while a launch stands: %d, reason %d, %.2f ms", result, (int)info.result, now() - start);
   *number = 1;
-  say("  the launch ends: %d, %s", (int)cuStreamSynchronize(plain), listed());
+  result = (int)cuStreamSynchronize(plain);
+  say("  the launch ends: %d, %s", result, listed());
   reset();
   say("  then plays %s", played(exec));
 }
@@ -1470,7 +1472,6 @@ static void destroying(void) {
 }
 
 
-/* In the first run an instance that was updated by its own graph played nothing in its next launch. */
 static void selfUpdate(int type, const char *name) {
   CUgraph own = looped(1, type, 1, 5, 0, NULL, NULL), second = looped(1, type, 1, 6, 0, NULL, NULL), third = looped(1, type, 1, 7, 0, NULL, NULL);
   CUgraphExec exec = made(own);
