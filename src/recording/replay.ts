@@ -53,7 +53,7 @@ class Occupying implements Work {
 }
 
 /** Nanoseconds that the run takes with the change. */
-export function replay(run: RecordedRun, measured: MeasuredRun, change: Change = {}): number {
+export function playAgain(run: RecordedRun, measured: MeasuredRun, change: Change = {}): number {
   return new Replay(run, measured, change).play()
 }
 

@@ -6,7 +6,7 @@ import { dataOrder } from './data-order.js'
 import { type MeasuredRun, measure } from './measured-run.js'
 import { Reader } from './reader.js'
 import { type Operation, type RecordedRun, readRun, type Step } from './recorded-run.js'
-import { type Change, replay } from './replay.js'
+import { type Change, playAgain } from './replay.js'
 
 /** One change of the program. A line is given as 'file.js:41', by the end of its path. */
 export type Wish =
@@ -92,8 +92,8 @@ class Tries {
     private readonly measured: MeasuredRun,
   ) {
     this.recorded = measured.duration
-    this.played = replay(run, measured, { recorder: true })
-    this.unchanged = replay(run, measured)
+    this.played = playAgain(run, measured, { recorder: true })
+    this.unchanged = playAgain(run, measured)
   }
 
   *worthTrying(): Generator<Wish> {
@@ -107,7 +107,7 @@ class Tries {
   /** Undefined for a change that gains nothing, unless it is asked for. */
   async predict(wish: Wish, isAskedFor: boolean): Promise<Prediction | undefined> {
     const { change, title, advice, skipped } = this.#plan(wish)
-    const nanoseconds = replay(this.run, this.measured, change)
+    const nanoseconds = playAgain(this.run, this.measured, change)
     const gain = this.unchanged === 0 ? 0 : (nanoseconds - this.unchanged) / this.unchanged
     if (!isAskedFor && gain > -LEAST) return undefined
     const isRacy = skipped === undefined ? false : await this.#isRacyWithout(skipped, wish.kind)

@@ -13,7 +13,7 @@ import { programs } from '../../bench/what-if-programs.js'
 import { measure } from '../../src/recording/measured-run.js'
 import { Reader } from '../../src/recording/reader.js'
 import { readRun } from '../../src/recording/recorded-run.js'
-import { replay } from '../../src/recording/replay.js'
+import { playAgain } from '../../src/recording/replay.js'
 import { type Wish, whatIf } from '../../src/recording/what-if.js'
 import { runs } from '../helpers/effort.js'
 import { accessKernel } from '../sanitizer/access-kernel.js'
@@ -91,7 +91,7 @@ it(`${RUNS} random programs without one of their waits take what is predicted`, 
       const without = new Set(
         run.steps.flatMap(({ number, what }, at) => (calls.has(number) && what !== 'go' ? [at] : [])),
       )
-      const predicted = replay(run, measured, { without })
+      const predicted = playAgain(run, measured, { without })
       const steps = program.steps.filter((_, index) => index !== removed)
       await runProgram({ ...program, steps }, 0, false, path)
       const { duration } = measure(readRun(new Reader(path)))
