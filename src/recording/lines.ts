@@ -137,6 +137,19 @@ export type RecordedCall =
       readonly graph: number
       readonly after: readonly number[]
     }
+  /** `into`: a stream that captures, or the body of another conditional node. `bodies`: those of the new one. */
+  | {
+      readonly call: 'addConditional'
+      readonly into: { readonly stream: number } | { readonly body: number }
+      readonly bodies: readonly number[]
+    }
+  /** `copies`: pairs of a node of the graph and its copy in the body. */
+  | {
+      readonly call: 'addToBody'
+      readonly body: number
+      readonly graph: number
+      readonly copies: readonly (readonly [number, number])[]
+    }
   | { readonly call: 'endCapture'; readonly stream: number; readonly graph: number }
   | { readonly call: 'abandonCapture' | 'captureFailed'; readonly stream: number }
   | { readonly call: 'destroyGraph'; readonly graph: number }

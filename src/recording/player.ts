@@ -2,6 +2,7 @@
 import { nextTurn } from '../base/event-loop.js'
 import { driverOf } from '../device.js'
 import {
+  ConditionalType,
   type ContextHandle,
   canonicalStream,
   type Driver,
@@ -235,6 +236,16 @@ export class Player implements Rest {
         break
       case 'beginCaptureInto':
         driver.graphs.beginInto(stream(call.stream), 0, graph(call.graph), call.after.map(node))
+        break
+      case 'addConditional': {
+        const { into, bodies } = call
+        const place = 'stream' in into ? { stream: stream(into.stream) } : { body: graph(into.body) }
+        const node = { context: context(0), condition: 0n, type: ConditionalType.IF, size: bodies.length }
+        driver.graphs.addConditional(place, node)
+        break
+      }
+      case 'addToBody':
+        driver.graphs.addToBody(graph(call.body), graph(call.graph))
         break
       case 'endCapture':
       case 'captureFailed':

@@ -230,6 +230,14 @@ export class RecordedAnswers implements Interceptor {
   readonly graphs: Partial<GraphDriver> = {
     begin: (stream) => void this.#capturing.add(stream),
     beginInto: (stream) => void this.#capturing.add(stream),
+    addConditional: () => {
+      const { call } = this.rest.current
+      return (call.call === 'addConditional' ? call.bodies : []) as readonly GraphHandle[]
+    },
+    addToBody: () => {
+      const { call } = this.rest.current
+      return new Map((call.call === 'addToBody' ? call.copies : []) as readonly (readonly [NodeHandle, NodeHandle])[])
+    },
     end: (stream) => {
       this.#capturing.delete(stream)
       const { call } = this.rest.current

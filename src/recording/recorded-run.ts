@@ -104,7 +104,7 @@ class RunBuilder {
   readonly #capturing = new Map<Lane, TouchedMemory[]>()
   /** Events whose latest record was captured. */
   readonly #captured = new Map<number, TouchedMemory[]>()
-  readonly #graphs = new Map<number, readonly TouchedMemory[]>()
+  readonly #graphs = new Map<number, TouchedMemory[]>()
   readonly #execs = new Map<number, readonly TouchedMemory[]>()
   /** Scopes that are open: host functions, and calls that block. */
   readonly #open: { readonly step: number; readonly operation: number }[] = []
@@ -257,6 +257,12 @@ class RunBuilder {
     if (call.call === 'beginCapture') this.#capturing.set(this.#lane(call.stream), [])
     else if (call.call === 'beginCaptureInto') {
       this.#capturing.set(this.#lane(call.stream), [...(this.#graphs.get(call.graph) ?? [])])
+    } else if (call.call === 'addConditional') {
+      const { into, bodies } = call
+      const memory = 'stream' in into ? this.#capturing.get(this.#lane(into.stream)) : this.#graphs.get(into.body)
+      for (const body of bodies) this.#graphs.set(body, memory ?? [])
+    } else if (call.call === 'addToBody') {
+      this.#graphs.get(call.body)?.push(...(this.#graphs.get(call.graph) ?? []))
     } else if (call.call === 'endCapture') {
       const memory = this.#capturing.get(this.#lane(call.stream))
       this.#graphs.set(call.graph, memory ?? [])

@@ -553,6 +553,16 @@ export class RecordingInterceptor implements Interceptor {
       )
       this.#captures += 1
     },
+    addConditional: (into, node) =>
+      this.#made(
+        (bodies) => ({ call: 'addConditional', into, bodies }),
+        () => this.next.graphs.addConditional(into, node),
+      ),
+    addToBody: (body, graph) =>
+      this.#made(
+        (copies) => ({ call: 'addToBody', body, graph, copies: [...copies] }),
+        () => this.next.graphs.addToBody(body, graph),
+      ),
     end: (stream) => {
       this.#captures = Math.max(0, this.#captures - 1)
       try {

@@ -95,6 +95,28 @@ it('of kernels of which the simulator runs the code', async () => {
   }
 })
 
+it('of the bodies of conditional nodes, one of them within another', async () => {
+  for (const waits of [false, true]) {
+    const reports = await reportsOf(async ({ devices: [device] }) => {
+      assert.ok(device)
+      const [one, other] = [new Stream({ device }), new Stream({ device })]
+      const buffer = device.alloc(64, { stream: one })
+      one.synchronize()
+      const graph = one.capture(() => {
+        const [outer, inner] = [one.createCondition(1), one.createCondition(1)]
+        one.if(outer, (body) => body.if(inner, (within) => void within.fill(buffer, 1)))
+      })
+      one.launch(graph.instantiate())
+      if (waits) other.wait(one)
+      other.fill(buffer, 2)
+      await device.finished()
+      return []
+    })
+    assert.equal(reports.length, waits ? 0 : 1)
+    assert.deepEqual(messages(await checked()), messages(reports))
+  }
+})
+
 it('of streams with names, and of what the program declares of another library', async () => {
   const declared = async (device: Device, waits: boolean): Promise<readonly never[]> => {
     const [ours, theirs] = [new Stream({ device }), new ExternalStream(foreignStream(device))]
