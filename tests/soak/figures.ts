@@ -1,10 +1,9 @@
 /** What the process has: memory, threads, files, and what keeps its event loop alive. */
 import { readdirSync } from 'node:fs'
-import { reservedDeviceBytes } from './libcuda.js'
 import type { Machine } from './machine.js'
 
 export interface Figures {
-  /** MiB of JavaScript's heap, of what lies outside of it, and of the device; undefined where there is none. */
+  /** MiB of JavaScript's heap, of what lies outside of it, and that this process has taken of the device; undefined where there is none. */
   readonly heap: number
   readonly outside: number
   readonly device: number | undefined
@@ -23,7 +22,8 @@ export function figuresOf(machine: Machine): Figures {
   return {
     heap: Math.round(heapUsed / MIB),
     outside: Math.round(arrayBuffers / MIB),
-    device: machine.isSimulated ? undefined : Math.round(reservedDeviceBytes(machine.device.ordinal) / MIB),
+    // What is free on the device changes with each process that begins or ends.
+    device: machine.isSimulated ? undefined : Math.round(machine.device.memoryPool.reserved / MIB),
     threads: countIn('/proc/self/task'),
     files: countIn('/proc/self/fd'),
     resources: process.getActiveResourcesInfo(),
