@@ -195,7 +195,7 @@ export const VARIABLES = {
     default: '',
     defaultText: '0',
     parse: textUnless0,
-    doc: 'the file into which [the whole process](timeline.md#recording) is recorded',
+    doc: 'the file into which [the whole process](timeline.md#recording) is recorded, `%p` in it being the number of the process',
   }),
   timelineSites: new EnvironmentVariable('CUDA_STREAMS_TIMELINE_SITES', {
     values: '0 or 1',
@@ -209,7 +209,7 @@ export const VARIABLES = {
     default: '',
     defaultText: '0',
     parse: textUnless0,
-    doc: 'the file of [a recording](recording.md) of the whole process; with `,stacks=all` or `,stacks=none` behind it, of which calls the stack is taken',
+    doc: 'the file of [a recording](recording.md) of the whole process, `%p` in it being the number of the process; with `,stacks=all` or `,stacks=none` behind it, of which calls the stack is taken',
   }),
   nvrtc: new LibraryVariable('CUDA_STREAMS_NVRTC', 'NVRTC, which compiles [kernels](kernels.md)', {
     title: "NVRTC, CUDA's compiler,",

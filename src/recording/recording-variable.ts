@@ -4,7 +4,8 @@
  */
 import { VARIABLES } from '../base/environment-variables.js'
 import { invalidValue, messageOf } from '../base/errors.js'
-import { isMainThread, process, threadId } from '../base/node-modules.js'
+import { fileOfProcess } from '../base/file-of-process.js'
+import { process } from '../base/node-modules.js'
 import { printError } from '../base/standard-error.js'
 import { provideInterceptor } from '../driver/environment-interceptors.js'
 import { STACK_MODES, type StackMode } from '../sanitizer/operations.js'
@@ -12,10 +13,7 @@ import { recorderOf } from './recorder.js'
 
 provideInterceptor(VARIABLES.record.name, (driver, value) => {
   const { file, stacks } = meaningOf(value)
-  const { dir, name, ext } = process.getBuiltinModule('node:path').parse(file)
-  // Each worker has a driver and a file of its own.
-  const named = isMainThread ? file : `${dir === '' ? '' : `${dir}/`}${name}.worker-${threadId}${ext}`
-  const path = process.getBuiltinModule('node:path').resolve(named)
+  const path = fileOfProcess(file, process.getBuiltinModule('node:path').extname(file))
   const recorder = recorderOf(driver, path, stacks)
   process.once('exit', () => {
     try {

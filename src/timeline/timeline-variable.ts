@@ -4,7 +4,8 @@
  */
 import { VARIABLES } from '../base/environment-variables.js'
 import { messageOf } from '../base/errors.js'
-import { isMainThread, process, threadId } from '../base/node-modules.js'
+import { fileOfProcess } from '../base/file-of-process.js'
+import { process } from '../base/node-modules.js'
 import { printError } from '../base/standard-error.js'
 import { provideInterceptor } from '../driver/environment-interceptors.js'
 import { DEFAULT_LIMIT, Session } from './session.js'
@@ -12,9 +13,7 @@ import { checkExtension, contentsOf, timelineOf } from './timeline.js'
 
 provideInterceptor(VARIABLES.timeline.name, (driver, file) => {
   const { extension } = checkExtension(file, VARIABLES.timeline.name)
-  // The current directory may change until the end, and each worker has a driver and a file of its own.
-  const named = isMainThread ? file : `${file.slice(0, -extension.length)}.worker-${threadId}${extension}`
-  const path = process.getBuiltinModule('node:path').resolve(named)
+  const path = fileOfProcess(file, extension)
   const callSites = VARIABLES.timelineSites.read()
   const session = new Session(driver, undefined, DEFAULT_LIMIT, callSites)
   process.once('exit', () => {

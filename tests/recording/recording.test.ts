@@ -1,7 +1,7 @@
 /** Recordings as files: how they are started, what is left of them after a crash, what the commands make of them. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { appendFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
@@ -56,6 +56,10 @@ describe('CUDA_STREAMS_RECORD', () => {
       checked.output,
       /Add `Stream\(0x[0-9a-f]+\)\.wait\(Stream\(0x[0-9a-f]+\)\)` before this fill\.\n\n1 finding\(s\) in \d+ calls\n$/,
     )
+    // Programs that it starts would write the same file otherwise.
+    assert.equal(node([program], { CUDA_STREAMS_RECORD: join(folder, 'of-%p.rec') }).status, 0)
+    const [own = ''] = readdirSync(folder).filter((name) => /^of-\d+\.rec$/.test(name))
+    assert.equal(node([command, 'check', join(folder, own)]).status, 1)
     const why = node([command, 'why', file])
     assert.equal(why.status, 0)
     assert.match(why.output, /What held them up/)
