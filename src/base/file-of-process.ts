@@ -6,9 +6,7 @@ import { isMainThread, process, threadId } from './node-modules.js'
  * has a file of its own, with its number before the extension.
  */
 export function fileOfProcess(file: string, extension: string): string {
-  const named = file.replaceAll('%p', String(process.pid))
-  const ofThread = isMainThread
-    ? named
-    : `${named.slice(0, named.length - extension.length)}.worker-${threadId}${extension}`
-  return process.getBuiltinModule('node:path').resolve(ofThread)
+  const name = file.slice(0, file.length - extension.length)
+  const ofThread = isMainThread ? file : `${name}.worker-${threadId}${extension}`
+  return process.getBuiltinModule('node:path').resolve(ofThread.replaceAll('%p', String(process.pid)))
 }

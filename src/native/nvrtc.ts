@@ -98,7 +98,7 @@ class Compilation implements Disposable {
   ) {
     this.#file = file
     this.#nvrtc = nvrtc()
-    const declares = text.includes(SET_CONDITIONAL)
+    const declares = [text, ...given.values()].some((each) => each.includes(SET_CONDITIONAL))
     const headers = declares ? new Map([...given, [DECLARATION_FILE, DECLARATION]]) : given
     const own = declares ? [`--pre-include=${DECLARATION_FILE}`] : []
     // Those of the program are searched first.

@@ -1,8 +1,6 @@
 /** Writes the lines of a recording while the program runs: what is known of a call once, and then only what differs. */
-import { messageOf } from '../base/errors.js'
 import { process } from '../base/node-modules.js'
 import { programLines, takeStack } from '../base/stack.js'
-import { printError } from '../base/standard-error.js'
 import type { CallLine, Header, ObjectLine, Particulars, RecordedCall, RecordedWork } from './lines.js'
 
 /** Characters that are kept back before they are written to the file. */
@@ -38,6 +36,9 @@ class Definition extends Site {
   }
 }
 
+/** Milliseconds between two times at which what is known by then is written to the file. */
+export const WRITE_EVERY = 100
+
 export class Journal {
   #text = ''
   readonly #file: number
@@ -52,6 +53,10 @@ export class Journal {
   #last = 0
   /** Nothing is written any more: it is closed, or the file system has refused. */
   #ended = false
+  /** Of the file system. */
+  #failure: { readonly error: unknown } | undefined
+  /** When it was given to the system, by performance.now(). */
+  #flushed = 0
   /** Nanoseconds that the recorder itself has taken since the latest call ended. */
   #own = 0
 
@@ -65,6 +70,7 @@ export class Journal {
     this.#file = process.getBuiltinModule('node:fs').openSync(path, 'w')
     this.#line(header)
     this.flush()
+    if (this.#failure !== undefined) this.close()
   }
 
   /** How many calls were written, and so the number of the next one. */
@@ -114,6 +120,7 @@ export class Journal {
 
   /** Gives what was written to the system, which writes it also if the process crashes then. */
   flush(): void {
+    this.#flushed = performance.now()
     if (this.#text === '' || this.#ended) return
     const text = this.#text
     this.#text = ''
@@ -121,15 +128,25 @@ export class Journal {
       process.getBuiltinModule('node:fs').writeFileSync(this.#file, text)
     } catch (error) {
       this.#ended = true
-      printError(`cuda-streams: the recording ${this.path} ends here: ${messageOf(error)}`)
+      this.#failure = { error }
     }
   }
 
+  /** Flushes, if that was not done for WRITE_EVERY. */
+  flushIfDue(): void {
+    if (performance.now() - this.#flushed > WRITE_EVERY) this.flush()
+  }
+
+  /** @throws {Error} of the file system, where something could not be written */
   close(): void {
-    this.#line({ end: this.#calls, nanoseconds: this.#last })
-    this.flush()
-    this.#ended = true
-    process.getBuiltinModule('node:fs').closeSync(this.#file)
+    try {
+      this.#line({ end: this.#calls, nanoseconds: this.#last })
+      this.flush()
+    } finally {
+      this.#ended = true
+      process.getBuiltinModule('node:fs').closeSync(this.#file)
+    }
+    if (this.#failure !== undefined) throw this.#failure.error
   }
 
   #definition(call: RecordedCall): Definition {

@@ -294,6 +294,7 @@ export class Player implements Rest {
 
   #runHostFunction({ op = -1, failed }: Particulars): void {
     const work = this.answers.queued.get(op)
+    this.answers.queued.delete(op)
     // What is inside is played all the same, if it was queued before the recording began.
     if (work?.kind === 'hostFunction') work.call.run(failed === true ? 1 : 0)
     else this.playUntilReturn()

@@ -69,8 +69,13 @@ export class Reader {
       const { value, done } = this.#lines.next()
       if (done === true) return undefined
       const line = parsed(value) as ObjectLine | CallLine | undefined
-      // The last line of a process that crashed may be a part of one.
-      if (line === undefined) return undefined
+      if (line === undefined) {
+        // The last line of a process that crashed may be a part of one.
+        if (this.#lines.next().done === true) return undefined
+        throw invalidValue(
+          `${this.path} is damaged at call ${this.#calls}: two processes may have written it, see '%p'`,
+        )
+      }
       const entry = isCall(line) ? this.#occurrence(line) : this.#object(line)
       if (entry !== undefined) return entry
     }
@@ -104,7 +109,8 @@ export class Reader {
     return undefined
   }
 
-  #end({ nanoseconds }: End): Entry {
+  #end({ end, nanoseconds }: End): Entry {
+    if (end !== this.#calls) throw invalidValue(`${this.path} is damaged: it has ${this.#calls} of ${end} calls`)
     this.isComplete = true
     this.#now = nanoseconds
     return { what: 'end' }

@@ -3,16 +3,19 @@
  * again with changes, on machines without a GPU too.
  */
 import { checkChoice, checkThis, type Given, readOptions } from '../base/arguments.js'
-import { invalidType, stateError } from '../base/errors.js'
+import { invalidType, invalidValue, messageOf, stateError } from '../base/errors.js'
 import { every } from '../base/event-loop.js'
 import { notCloneable } from '../base/library-object.js'
+import { process } from '../base/node-modules.js'
+import { printError } from '../base/standard-error.js'
 import { type Device, driverOf, resolveDevice } from '../device.js'
 import { whenNameIsGiven } from '../driver/stream-names.js'
 import type { WrappableDriver } from '../driver/wrappable-driver.js'
 import { STACK_MODES } from '../sanitizer/operations.js'
 import { whenDeclared } from '../sanitizer/sanitizer.js'
+import { capturesUnderWay } from '../streams/capture-record.js'
 import { TimelineInterceptor } from '../timeline/timeline-interceptor.js'
-import { Journal } from './journal.js'
+import { Journal, WRITE_EVERY } from './journal.js'
 import type { Header } from './lines.js'
 import { VERSION } from './lines.js'
 import { RecordingInterceptor } from './recording-interceptor.js'
@@ -28,8 +31,6 @@ export interface RecorderOptions {
   readonly stacks?: 'sampled' | 'all' | 'none' | undefined
 }
 
-/** Milliseconds between two times at which what is known by then is written to the file. */
-const WRITE_EVERY = 100
 /** CUdevice_attribute */
 const MULTIPROCESSORS = 16
 const THREADS_OF_MULTIPROCESSOR = 39
@@ -52,6 +53,7 @@ class Start {
 interface Under {
   readonly interceptor: RecordingInterceptor
   readonly driver: WrappableDriver
+  readonly journal: Journal
 }
 const underWay = new Set<Under>()
 
@@ -94,14 +96,35 @@ export class Recorder {
   private constructor(start: Start) {
     if (!(start instanceof Start)) throw invalidType('Recorder', 'obtained from Recorder.start(path, options)', start)
     const { driver, path, stacks, device } = start
+    if (capturesUnderWay()) {
+      const why = 'what it has captured already would be taken for work that ran'
+      throw stateError(
+        'ERR_UNSUPPORTED',
+        `A stream captures, and ${why}: start the recorder before, or after endCapture()`,
+      )
+    }
+    for (const { journal } of underWay) {
+      if (journal.path === path)
+        throw invalidValue(`${path} is being recorded to: stop that recorder, or give another path`)
+    }
     const journal = new Journal(path, headerOf(driver, stacks), clockOf(driver))
     const timing = driver.wrap((inner) => new TimelineInterceptor(inner, device))
     const { wrapper, unwrap } = driver.wrap((inner) => new RecordingInterceptor(inner, timing.wrapper, journal))
     const endLooks = every(WRITE_EVERY, () => wrapper.look())
     this.#journal = journal
-    this.#under = { interceptor: wrapper, driver }
+    this.#under = { interceptor: wrapper, driver, journal }
     underWay.add(this.#under)
+    // A recorder that is open at the end of its process is stopped.
+    const atTheEnd = (): void => {
+      try {
+        this.stopNow()
+      } catch (error) {
+        printError(`cuda-streams: the recording ${path} is not complete: ${messageOf(error)}`)
+      }
+    }
+    process.once('exit', atTheEnd)
     this.#takeOut = () => {
+      process.removeListener('exit', atTheEnd)
       endLooks()
       unwrap()
       timing.unwrap()
@@ -113,35 +136,39 @@ export class Recorder {
    * Records all work that is queued from now on.
    * @param path The path of the file, which is written from its beginning.
    * @param options `device` (default: the current one) and `stacks` (default 'sampled'): see RecorderOptions
-   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE; ERR_OUT_OF_RANGE for a device that does not exist; any error of
-   * the file system, such as EACCES
+   * @throws {Error} ERR_INVALID_ARG_TYPE; ERR_INVALID_ARG_VALUE, also for a file that another recorder of this thread writes; ERR_UNSUPPORTED
+   * while a stream captures; ERR_OUT_OF_RANGE for a device that does not exist; any error of the file system, such as EACCES
    */
   static start(path: string, options?: RecorderOptions): Recorder {
     if (typeof path !== 'string') throw invalidType('path', 'a text', path)
     const given: Given<RecorderOptions, 'device' | 'stacks'> = readOptions(options, ['device', 'stacks'])
     const stacks = checkChoice(given.stacks ?? 'sampled', 'options.stacks', STACK_MODES)
     const device = resolveDevice(given.device)
-    return recorderOf(driverOf(device), path, stacks, device.ordinal)
+    const whole = process.getBuiltinModule('node:path').resolve(path)
+    return recorderOf(driverOf(device), whole, stacks, device.ordinal)
   }
 
-  /** The path of the file. */
+  /** The whole path of the file. */
   get path(): string {
     return checkThis(this, isRecorder, 'a Recorder').#journal.path
   }
 
   /**
    * Ends the recording at once, and resolves when all recorded work is done and the file is complete.
-   * @throws {Error} (as a rejection) ERR_CLOSED where it was stopped before
+   * @throws {Error} (as a rejection) ERR_CLOSED where it was stopped before; the error of the file system where it could not write all
    */
   async stop(): Promise<void> {
     const recorder = Recorder.#end(this)
-    await recorder.#under.interceptor.durations.finished()
-    recorder.#close()
+    try {
+      await recorder.#under.interceptor.durations.finished()
+    } finally {
+      recorder.#close()
+    }
   }
 
   /**
    * Ends the recording at once: operations that are not done yet have no times. For the end of a process.
-   * @throws {Error} ERR_CLOSED where it was stopped before
+   * @throws {Error} ERR_CLOSED where it was stopped before; the error of the file system where it could not write all
    */
   stopNow(): void {
     Recorder.#end(this).#close()

@@ -269,6 +269,8 @@ export class RecordingInterceptor implements Interceptor {
   #blocked(call: RecordedCall, wait: () => void): void {
     this.#bytes.note()
     this.#open(call)
+    // The event loop does not turn meanwhile, and the process may be killed.
+    this.journal.flushIfDue()
     let failed = true
     try {
       wait()

@@ -6,7 +6,6 @@ import { VARIABLES } from '../base/environment-variables.js'
 import { invalidValue, messageOf } from '../base/errors.js'
 import { fileOfProcess } from '../base/file-of-process.js'
 import { process } from '../base/node-modules.js'
-import { printError } from '../base/standard-error.js'
 import { provideInterceptor } from '../driver/environment-interceptors.js'
 import { STACK_MODES, type StackMode } from '../sanitizer/operations.js'
 import { recorderOf } from './recorder.js'
@@ -14,20 +13,18 @@ import { recorderOf } from './recorder.js'
 provideInterceptor(VARIABLES.record.name, (driver, value) => {
   const { file, stacks } = meaningOf(value)
   const path = fileOfProcess(file, process.getBuiltinModule('node:path').extname(file))
-  const recorder = recorderOf(driver, path, stacks)
-  process.once('exit', () => {
-    try {
-      recorder.stopNow()
-    } catch (error) {
-      printError(`cuda-streams: the recording ${path} is not complete: ${messageOf(error)}`)
-    }
-  })
+  try {
+    recorderOf(driver, path, stacks)
+  } catch (error) {
+    const says = `${VARIABLES.record.name}: the recording ${path} cannot be written: ${messageOf(error)}`
+    throw Object.assign(invalidValue(says), { cause: error })
+  }
 })
 
 function meaningOf(value: string): { readonly file: string; readonly stacks: StackMode } {
-  const [file = '', word = 'sampled'] = value.split(/,stacks=/)
-  const stacks = STACK_MODES.find((one) => one === word)
-  if (stacks === undefined || file === '') {
+  const [file = '', word = 'stacks=sampled', more] = value.split(',')
+  const stacks = STACK_MODES.find((one) => `stacks=${one}` === word)
+  if (stacks === undefined || file === '' || more !== undefined) {
     const modes = STACK_MODES.map((one) => `'${one}'`).join(', ')
     throw invalidValue(
       `${VARIABLES.record.name} must be a file, or a file and ,stacks= one of ${modes}, not '${value}'`,

@@ -161,6 +161,9 @@ const recordsOn = memoize((_driver: Driver) => new Set<CaptureRecord>())
 /** The number of captures under way on all drivers: work is queued often, and captured seldom. */
 let underWay = 0
 
+/** Is a capture under way that this thread began with this library? */
+export const capturesUnderWay = (): boolean => underWay > 0
+
 /** The stream has begun a capture, which may add to a graph. */
 export function captureBegan(stream: Capturable, target?: CaptureTarget): void {
   const { driver, handle, ordinal, isExternal } = stream

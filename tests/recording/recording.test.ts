@@ -194,6 +194,52 @@ describe('a recorder', () => {
     })
   })
 
+  it('is stopped with its process, and has what ran before a process that blocks is killed', () => {
+    const text = (more: string) => `
+      import { Device, Stream } from 'cuda-streams'
+      import { Recorder } from 'cuda-streams/recording'
+      const stream = new Stream({ device: Device.get() })
+      const buffer = stream.device.alloc(64, { stream })
+      Recorder.start(${JSON.stringify(path)})
+      for (let nth = 0; nth < 3; nth += 1) stream.fill(buffer, nth)
+      ${more}`
+    const ended = (more: string) => node(['--input-type=module', '-e', text(more)])
+    assert.deepEqual(ended('await stream.finished()'), { status: 0, output: '' })
+    assert.equal(entriesOf(path).filter((entry) => entry.what === 'call' && entry.call.call === 'queue').length, 3)
+    // The clock goes on, and the event loop does not turn.
+    ended(`Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 150)
+      stream.synchronize()
+      process.kill(process.pid, 'SIGKILL')`)
+    assert.ok(entriesOf(path).some((entry) => entry.what === 'call' && entry.call.call === 'queue'))
+  })
+
+  it('is refused while a stream captures, and where another one writes the file; what cannot be written is told', async () => {
+    await scene(async ({ device, streams: [one] }) => {
+      one.beginCapture()
+      refused(() => Recorder.start(path, { device }), 'ERR_UNSUPPORTED', /after endCapture/)
+      one.endCapture()
+      const recorder = Recorder.start(path, { device })
+      refused(() => Recorder.start(path, { device }), 'ERR_INVALID_ARG_VALUE', /being recorded to/)
+      await recorder.stop()
+    })
+    if (existsSync('/dev/full'))
+      await scene(({ device }) => assert.throws(() => Recorder.start('/dev/full', { device }), /ENOSPC/))
+    const told = node([program], { CUDA_STREAMS_RECORD: join(folder, 'nowhere', 'x.rec') })
+    assert.match(told.output, /CUDA_STREAMS_RECORD: the recording .*x\.rec cannot be written: ENOENT/)
+    assert.match(node([program], { CUDA_STREAMS_RECORD: 'x.rec,stack=all' }).output, /and ,stacks= one of/)
+  })
+
+  it('that two processes have written is damaged, and said to be', () => {
+    const file = join(folder, 'damaged.rec')
+    node([program], { CUDA_STREAMS_RECORD: file })
+    const lines = readFileSync(file, 'utf8').split('\n')
+    const call = lines.findIndex((line) => line.startsWith('['))
+    writeFileSync(file, lines.toSpliced(call, 1).join('\n'))
+    assert.match(node([command, 'check', file]).output, /damaged: it has \d+ of \d+ calls/)
+    writeFileSync(file, lines.with(call, '[1,').join('\n'))
+    assert.match(node([command, 'check', file]).output, /damaged at call 0/)
+  })
+
   it('writes every call that a sanitizer follows', async () => {
     await scene(({ device }) => {
       const recorder = Recorder.start(path, { device })

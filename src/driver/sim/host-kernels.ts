@@ -1,8 +1,9 @@
 /** Kernels in JavaScript: they work on the bytes of the memory that they are given. */
+import { checkInteger } from '../../base/arguments.js'
 import { LONGEST_ARRAY, sameBytes } from '../../base/bytes.js'
 import { type ElementLayout, type Leaf, scalarLayout } from '../../base/element-layout.js'
 import { dataViewOf, SCALAR_ACCESS, type ScalarType } from '../../base/element-types.js'
-import { invalidValue, stateError } from '../../base/errors.js'
+import { invalidType, invalidValue, stateError } from '../../base/errors.js'
 import { surfacing } from '../../base/uncaught.js'
 import {
   type HostKernel,
@@ -60,7 +61,10 @@ function hostCallOf(
         next += 1
         return bytes[next - 1] ?? new Uint8Array()
       }),
-      setConditional,
+      (handle, value) => {
+        if (typeof handle !== 'bigint') throw invalidType('handle', 'the bigint that the kernel was given', handle)
+        setConditional(handle, checkInteger(value, 'value', 0, 2 ** 32 - 1))
+      },
     )
   }
   return { pieces, names, elements, run }
