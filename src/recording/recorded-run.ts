@@ -1,6 +1,7 @@
 /** A recording as a whole: the calls of the host in their order, and the work of the streams with when it ran. */
 
-import type { Pointer } from '../driver/driver.js'
+import { IntervalMap } from '../base/interval-map.js'
+import type { CopiedBytes, Pointer } from '../driver/driver.js'
 import {
   isDefaultStream,
   isNullStream,
@@ -86,6 +87,8 @@ export interface RecordedRun {
   readonly operations: number
   /** Operations of a kind that is timed, and which have no times. */
   readonly untimed: number
+  /** Memory of the host, as far as the recording shows it. */
+  readonly hostMemory: IntervalMap<true>
 }
 
 export function readRun(reader: Reader): RecordedRun {
@@ -99,6 +102,7 @@ class RunBuilder {
   readonly #byHandle = new Map<number, Lane>()
   readonly #byCall = new Map<number, Operation>()
   readonly #allocated = new Map<number, number>()
+  readonly #hostMemory = new IntervalMap<true>(() => true)
   readonly #sites = new Map<string, string>()
   /** By the lanes that capture, what is captured. */
   readonly #capturing = new Map<Lane, TouchedMemory[]>()
@@ -127,7 +131,15 @@ class RunBuilder {
     const operations = [...this.#byCall.values()]
     const untimed = operations.filter(({ kind, start }) => TIMED.includes(kind) && Number.isNaN(start)).length
     const { header, isComplete } = reader
-    return { header, steps: this.#steps, lanes: this.#lanes, isComplete, operations: operations.length, untimed }
+    return {
+      header,
+      steps: this.#steps,
+      lanes: this.#lanes,
+      isComplete,
+      operations: operations.length,
+      untimed,
+      hostMemory: this.#hostMemory,
+    }
   }
 
   #ran(call: number, start: number, end: number): void {
@@ -247,6 +259,12 @@ class RunBuilder {
       case 'turn':
         // The program does nothing: the time before is that of what it does next.
         break
+      case 'allocatePinned':
+      case 'registerPinned':
+      case 'viewed':
+        this.#isOfHost(call.pointer, call.byteLength)
+        this.#host()
+        break
       default:
         this.#graphCall(call)
         this.#host()
@@ -335,8 +353,22 @@ class RunBuilder {
       if (work.calls.length === 0) this.#host()
       return
     }
+    if (work.kind === 'copy') this.#learnFromCopy(work, work.engine)
+    else if (work.kind === 'copies') for (const copy of work.copies) this.#learnFromCopy(copy, undefined)
     const lane = this.#lane(work.stream)
     this.#add(lane, work, nameOf(work), this.#memoryOf(work), captured)
+  }
+
+  /** What was pinned before the recording began is known by its copies. */
+  #learnFromCopy(copy: CopiedBytes, engine: 'toDevice' | 'toHost' | undefined): void {
+    const [to, from] = memoryOf({ kind: 'copy', ...copy })
+    const isWithinHost = copy.route === 'withinHost'
+    if (to !== undefined && (isWithinHost || engine === 'toHost')) this.#isOfHost(to.pointer, to.byteLength)
+    if (from !== undefined && (isWithinHost || engine === 'toDevice')) this.#isOfHost(from.pointer, from.byteLength)
+  }
+
+  #isOfHost(pointer: number, byteLength: number): void {
+    this.#hostMemory.update(pointer, pointer + byteLength, () => true)
   }
 
   #add(
@@ -415,6 +447,9 @@ class RunBuilder {
   }
 }
 
+/** The name of host functions that are the library's own, which copy within the host. */
+export const STAGING = 'staging'
+
 /** Work that a device takes time for. */
 const TIMED: readonly RecordedWork['kind'][] = ['kernel', 'copy', 'copies', 'fill', 'graph']
 
@@ -431,7 +466,7 @@ function shareOf(
 function nameOf(work: Exclude<RecordedWork, { readonly kind: 'library' }>): string {
   if (work.kind === 'kernel' || work.kind === 'copy') return work.name
   if (work.kind === 'copies') return 'copy'
-  if (work.kind === 'hostFunction') return work.internal ? 'staging' : 'host function'
+  if (work.kind === 'hostFunction') return work.internal ? STAGING : 'host function'
   return work.kind
 }
 
