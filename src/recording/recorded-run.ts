@@ -38,7 +38,8 @@ interface InRun {
 export interface Operation extends InRun {
   readonly what: 'operation'
   readonly lane: Lane
-  readonly kind: RecordedWork['kind']
+  /** 'declared': work of another library, of which only the memory is known. */
+  readonly kind: RecordedWork['kind'] | 'declared'
   readonly name: string
   /** What it touches; undefined if that is not known, as of a host function. */
   readonly memory: readonly TouchedMemory[] | undefined
@@ -95,6 +96,23 @@ export function readRun(reader: Reader): RecordedRun {
   return new RunBuilder(reader).build()
 }
 
+/** The memory that a graph touches, as far as it is known. */
+class GraphMemory {
+  readonly #touched: TouchedMemory[] = []
+  #isKnown = true
+
+  /** Undefined if something of it is not known. */
+  get memory(): readonly TouchedMemory[] | undefined {
+    return this.#isKnown ? this.#touched : undefined
+  }
+
+  add(memory: readonly TouchedMemory[] | undefined): this {
+    if (memory === undefined) this.#isKnown = false
+    else for (const each of memory) this.#touched.push(each)
+    return this
+  }
+}
+
 class RunBuilder {
   readonly #steps: Step[] = []
   readonly #lanes: Lane[] = []
@@ -105,11 +123,11 @@ class RunBuilder {
   readonly #hostMemory = new IntervalMap<true>(() => true)
   readonly #sites = new Map<string, string>()
   /** By the lanes that capture, what is captured. */
-  readonly #capturing = new Map<Lane, TouchedMemory[]>()
+  readonly #capturing = new Map<Lane, GraphMemory>()
   /** Events whose latest record was captured. */
-  readonly #captured = new Map<number, TouchedMemory[]>()
-  readonly #graphs = new Map<number, TouchedMemory[]>()
-  readonly #execs = new Map<number, readonly TouchedMemory[]>()
+  readonly #captured = new Map<number, GraphMemory>()
+  readonly #graphs = new Map<number, GraphMemory>()
+  readonly #execs = new Map<number, readonly TouchedMemory[] | undefined>()
   /** Scopes that are open: host functions, and calls that block. */
   readonly #open: { readonly step: number; readonly operation: number }[] = []
   /** By the call that made a promise, the step at which it began. */
@@ -259,6 +277,9 @@ class RunBuilder {
       case 'turn':
         // The program does nothing: the time before is that of what it does next.
         break
+      case 'declareAccess':
+        this.#declared(call)
+        break
       case 'allocatePinned':
       case 'registerPinned':
       case 'viewed':
@@ -272,29 +293,30 @@ class RunBuilder {
   }
 
   #graphCall(call: Occurrence['call']): void {
-    if (call.call === 'beginCapture') this.#capturing.set(this.#lane(call.stream), [])
+    if (call.call === 'beginCapture') this.#capturing.set(this.#lane(call.stream), new GraphMemory())
     else if (call.call === 'beginCaptureInto') {
-      this.#capturing.set(this.#lane(call.stream), [...(this.#graphs.get(call.graph) ?? [])])
+      this.#capturing.set(this.#lane(call.stream), new GraphMemory().add(this.#graphs.get(call.graph)?.memory))
     } else if (call.call === 'addConditional') {
       const { into, bodies } = call
       const memory = 'stream' in into ? this.#capturing.get(this.#lane(into.stream)) : this.#graphs.get(into.body)
-      for (const body of bodies) this.#graphs.set(body, memory ?? [])
+      for (const body of bodies) this.#graphs.set(body, memory ?? new GraphMemory().add(undefined))
     } else if (call.call === 'addToBody') {
-      this.#graphs.get(call.body)?.push(...(this.#graphs.get(call.graph) ?? []))
+      this.#graphs.get(call.body)?.add(this.#graphs.get(call.graph)?.memory)
     } else if (call.call === 'endCapture') {
       const memory = this.#capturing.get(this.#lane(call.stream))
-      this.#graphs.set(call.graph, memory ?? [])
+      this.#graphs.set(call.graph, memory ?? new GraphMemory().add(undefined))
       this.#leaveCapture(memory)
     } else if (call.call === 'abandonCapture' || call.call === 'captureFailed') {
       this.#leaveCapture(this.#capturing.get(this.#lane(call.stream)))
     } else if (call.call === 'instantiate' || call.call === 'updateGraph') {
-      this.#execs.set(call.exec, this.#graphs.get(call.graph) ?? [])
+      this.#execs.set(call.exec, this.#graphs.get(call.graph)?.memory)
     } else if (call.call === 'updateNode') {
-      this.#execs.set(call.exec, [...(this.#execs.get(call.exec) ?? []), ...memoryOf(nodeWork(call.work))])
+      const known = this.#execs.get(call.exec)
+      if (known !== undefined) this.#execs.set(call.exec, [...known, ...memoryOf(nodeWork(call.work))])
     }
   }
 
-  #leaveCapture(memory: TouchedMemory[] | undefined): void {
+  #leaveCapture(memory: GraphMemory | undefined): void {
     for (const [lane, captured] of this.#capturing) if (captured === memory) this.#capturing.delete(lane)
     for (const [event, captured] of this.#captured) if (captured === memory) this.#captured.delete(event)
   }
@@ -379,28 +401,35 @@ class RunBuilder {
     captured: boolean,
   ): void {
     if (captured) {
-      this.#capturing.get(lane)?.push(...(memory ?? []))
+      // Bytes are staged in memory of the library's own.
+      this.#capturing.get(lane)?.add(name === STAGING && work.kind === 'hostFunction' ? [] : memory)
       this.#host()
       return
     }
     const engine = this.#engineOf(work)
     const share = work.kind === 'kernel' ? this.#shareOf(work, lane) : 0
     const instance = work.kind === 'graph' ? work.exec : undefined
-    const times = { start: Number.NaN, end: Number.NaN }
-    const operation: Operation = {
-      what: 'operation',
-      lane,
-      kind: work.kind,
-      name,
-      memory,
-      engine,
-      share,
-      instance,
-      ...times,
-      ...this.#inRun(),
-    }
-    this.#steps.push(operation)
+    const operation = this.#operation({ lane, kind: work.kind, name, memory, engine, share, instance })
     this.#byCall.set(operation.number, operation)
+  }
+
+  #declared({ stream, what, memory }: Extract<Occurrence['call'], { readonly call: 'declareAccess' }>): void {
+    const lane = this.#lane(stream)
+    const capture = this.#capturing.get(lane)
+    if (capture === undefined) {
+      const unmeasured = { engine: undefined, share: 0, instance: undefined }
+      this.#operation({ lane, kind: 'declared', name: what, memory, ...unmeasured })
+    } else {
+      capture.add(memory)
+      this.#host()
+    }
+  }
+
+  #operation(known: Pick<Operation, 'lane' | 'kind' | 'name' | 'memory' | 'engine' | 'share' | 'instance'>): Operation {
+    const times = { start: Number.NaN, end: Number.NaN }
+    const operation: Operation = { what: 'operation', ...known, ...times, ...this.#inRun() }
+    this.#steps.push(operation)
+    return operation
   }
 
   #memoryOf(work: Exclude<RecordedWork, { readonly kind: 'library' }>): readonly TouchedMemory[] | undefined {
@@ -423,12 +452,13 @@ class RunBuilder {
         return [touching(work.word.pointer as Pointer, work.word.bits / 8, 'out')]
       case 'graph':
         return this.#execs.get(work.exec)
+      case 'childGraph':
+        return this.#graphs.get(work.graph)?.memory
       case 'graphUpload':
         return []
       case 'waitValue':
       case 'hostFunction':
       case 'promise':
-      case 'childGraph':
         return undefined
     }
   }
@@ -451,7 +481,7 @@ class RunBuilder {
 export const STAGING = 'staging'
 
 /** Work that a device takes time for. */
-const TIMED: readonly RecordedWork['kind'][] = ['kernel', 'copy', 'copies', 'fill', 'graph']
+const TIMED: readonly Operation['kind'][] = ['kernel', 'copy', 'copies', 'fill', 'graph']
 
 function shareOf(
   { grid, block, blocksAtOnce = 0 }: Extract<RecordedWork, { readonly kind: 'kernel' }>,

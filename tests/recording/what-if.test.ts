@@ -7,6 +7,7 @@ import { after, describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { type Device, type DeviceBuffer, type PinnedBuffer, Stream } from 'cuda-streams'
 import { Recorder } from 'cuda-streams/recording'
+import { declareAccess } from 'cuda-streams/sanitizer'
 import { type Simulation, simulate } from 'cuda-streams/sim'
 import fc from 'fast-check'
 import { programs } from '../../bench/what-if-programs.js'
@@ -336,6 +337,65 @@ describe('does not advise to leave out a wait of which it is not known whether t
       }
     })
     assert.ok((await needsKnown()).includes(true))
+  })
+})
+
+/** What is said of a copy that is given a stream of its own. */
+async function adviceOfOwnStream(): Promise<string> {
+  const lines = readRun(new Reader(path)).steps.flatMap((step) =>
+    step.what === 'operation' && step.name === 'copy' ? [step.site] : [],
+  )
+  const [line] = lines
+  assert.ok(line)
+  const [prediction] = (await whatIf(path, [{ kind: 'own-stream', line }], 60)).predictions
+  assert.ok(prediction)
+  assert.ok(Math.abs(prediction.change) < 0.01, `it depends on what is before it: ${prediction.change}`)
+  return prediction.advice
+}
+
+describe('work on a stream of its own still waits for', () => {
+  const ROUNDS = 8
+
+  it('a graph that has another graph in it', async () => {
+    await recordedAfter(({ streams: [one], x, y, z }) => () => {
+      const inner = one.capture(() => one.fill(x, 1))
+      const outer = one.capture(() => {
+        one.fill(z, 1)
+        one.launch(inner)
+      })
+      const instance = outer.instantiate()
+      for (let round = 0; round < ROUNDS; round += 1) {
+        one.launch(instance)
+        one.copy(y, x)
+      }
+    })
+    assert.match(await adviceOfOwnStream(), /it has to wait for graph/)
+  })
+
+  it('a graph with a host function, of which it is not known what it touches', async () => {
+    await recordedAfter(({ streams: [one], y, z, pinned }) => () => {
+      const view = pinned.bytes
+      const graph = one.capture(() => {
+        one.fill(z, 1)
+        one.launchHostFunc(() => view.fill(1))
+      })
+      const instance = graph.instantiate()
+      for (let round = 0; round < ROUNDS; round += 1) {
+        one.launch(instance)
+        one.copy(y, pinned)
+      }
+    })
+    assert.match(await adviceOfOwnStream(), /it has to wait for graph/)
+  })
+
+  it('work of another library that the program has declared', async () => {
+    await recordedAfter(({ streams: [one], x, y }) => () => {
+      for (let round = 0; round < ROUNDS; round += 1) {
+        declareAccess(one, { writes: [x] }, 'theirs')
+        one.copy(y, x)
+      }
+    })
+    assert.match(await adviceOfOwnStream(), /it has to wait for theirs/)
   })
 })
 
