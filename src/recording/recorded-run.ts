@@ -1,6 +1,7 @@
 /** A recording as a whole: the calls of the host in their order, and the work of the streams with when it ran. */
 
-import type { Pointer } from '../driver/driver.js'
+import { IntervalMap } from '../base/interval-map.js'
+import type { CopiedBytes, Pointer } from '../driver/driver.js'
 import {
   isDefaultStream,
   isNullStream,
@@ -37,7 +38,8 @@ interface InRun {
 export interface Operation extends InRun {
   readonly what: 'operation'
   readonly lane: Lane
-  readonly kind: RecordedWork['kind']
+  /** 'declared': work of another library, of which only the memory is known. */
+  readonly kind: RecordedWork['kind'] | 'declared'
   readonly name: string
   /** What it touches; undefined if that is not known, as of a host function. */
   readonly memory: readonly TouchedMemory[] | undefined
@@ -86,10 +88,29 @@ export interface RecordedRun {
   readonly operations: number
   /** Operations of a kind that is timed, and which have no times. */
   readonly untimed: number
+  /** Memory of the host, as far as the recording shows it. */
+  readonly hostMemory: IntervalMap<true>
 }
 
 export function readRun(reader: Reader): RecordedRun {
   return new RunBuilder(reader).build()
+}
+
+/** The memory that a graph touches, as far as it is known. */
+class GraphMemory {
+  readonly #touched: TouchedMemory[] = []
+  #isKnown = true
+
+  /** Undefined if something of it is not known. */
+  get memory(): readonly TouchedMemory[] | undefined {
+    return this.#isKnown ? this.#touched : undefined
+  }
+
+  add(memory: readonly TouchedMemory[] | undefined): this {
+    if (memory === undefined) this.#isKnown = false
+    else for (const each of memory) this.#touched.push(each)
+    return this
+  }
 }
 
 class RunBuilder {
@@ -99,13 +120,14 @@ class RunBuilder {
   readonly #byHandle = new Map<number, Lane>()
   readonly #byCall = new Map<number, Operation>()
   readonly #allocated = new Map<number, number>()
+  readonly #hostMemory = new IntervalMap<true>(() => true)
   readonly #sites = new Map<string, string>()
   /** By the lanes that capture, what is captured. */
-  readonly #capturing = new Map<Lane, TouchedMemory[]>()
+  readonly #capturing = new Map<Lane, GraphMemory>()
   /** Events whose latest record was captured. */
-  readonly #captured = new Map<number, TouchedMemory[]>()
-  readonly #graphs = new Map<number, TouchedMemory[]>()
-  readonly #execs = new Map<number, readonly TouchedMemory[]>()
+  readonly #captured = new Map<number, GraphMemory>()
+  readonly #graphs = new Map<number, GraphMemory>()
+  readonly #execs = new Map<number, readonly TouchedMemory[] | undefined>()
   /** Scopes that are open: host functions, and calls that block. */
   readonly #open: { readonly step: number; readonly operation: number }[] = []
   /** By the call that made a promise, the step at which it began. */
@@ -127,7 +149,15 @@ class RunBuilder {
     const operations = [...this.#byCall.values()]
     const untimed = operations.filter(({ kind, start }) => TIMED.includes(kind) && Number.isNaN(start)).length
     const { header, isComplete } = reader
-    return { header, steps: this.#steps, lanes: this.#lanes, isComplete, operations: operations.length, untimed }
+    return {
+      header,
+      steps: this.#steps,
+      lanes: this.#lanes,
+      isComplete,
+      operations: operations.length,
+      untimed,
+      hostMemory: this.#hostMemory,
+    }
   }
 
   #ran(call: number, start: number, end: number): void {
@@ -247,6 +277,15 @@ class RunBuilder {
       case 'turn':
         // The program does nothing: the time before is that of what it does next.
         break
+      case 'declareAccess':
+        this.#declared(call)
+        break
+      case 'allocatePinned':
+      case 'registerPinned':
+      case 'viewed':
+        this.#isOfHost(call.pointer, call.byteLength)
+        this.#host()
+        break
       default:
         this.#graphCall(call)
         this.#host()
@@ -254,29 +293,30 @@ class RunBuilder {
   }
 
   #graphCall(call: Occurrence['call']): void {
-    if (call.call === 'beginCapture') this.#capturing.set(this.#lane(call.stream), [])
+    if (call.call === 'beginCapture') this.#capturing.set(this.#lane(call.stream), new GraphMemory())
     else if (call.call === 'beginCaptureInto') {
-      this.#capturing.set(this.#lane(call.stream), [...(this.#graphs.get(call.graph) ?? [])])
+      this.#capturing.set(this.#lane(call.stream), new GraphMemory().add(this.#graphs.get(call.graph)?.memory))
     } else if (call.call === 'addConditional') {
       const { into, bodies } = call
       const memory = 'stream' in into ? this.#capturing.get(this.#lane(into.stream)) : this.#graphs.get(into.body)
-      for (const body of bodies) this.#graphs.set(body, memory ?? [])
+      for (const body of bodies) this.#graphs.set(body, memory ?? new GraphMemory().add(undefined))
     } else if (call.call === 'addToBody') {
-      this.#graphs.get(call.body)?.push(...(this.#graphs.get(call.graph) ?? []))
+      this.#graphs.get(call.body)?.add(this.#graphs.get(call.graph)?.memory)
     } else if (call.call === 'endCapture') {
       const memory = this.#capturing.get(this.#lane(call.stream))
-      this.#graphs.set(call.graph, memory ?? [])
+      this.#graphs.set(call.graph, memory ?? new GraphMemory().add(undefined))
       this.#leaveCapture(memory)
     } else if (call.call === 'abandonCapture' || call.call === 'captureFailed') {
       this.#leaveCapture(this.#capturing.get(this.#lane(call.stream)))
     } else if (call.call === 'instantiate' || call.call === 'updateGraph') {
-      this.#execs.set(call.exec, this.#graphs.get(call.graph) ?? [])
+      this.#execs.set(call.exec, this.#graphs.get(call.graph)?.memory)
     } else if (call.call === 'updateNode') {
-      this.#execs.set(call.exec, [...(this.#execs.get(call.exec) ?? []), ...memoryOf(nodeWork(call.work))])
+      const known = this.#execs.get(call.exec)
+      if (known !== undefined) this.#execs.set(call.exec, [...known, ...memoryOf(nodeWork(call.work))])
     }
   }
 
-  #leaveCapture(memory: TouchedMemory[] | undefined): void {
+  #leaveCapture(memory: GraphMemory | undefined): void {
     for (const [lane, captured] of this.#capturing) if (captured === memory) this.#capturing.delete(lane)
     for (const [event, captured] of this.#captured) if (captured === memory) this.#captured.delete(event)
   }
@@ -335,8 +375,22 @@ class RunBuilder {
       if (work.calls.length === 0) this.#host()
       return
     }
+    if (work.kind === 'copy') this.#learnFromCopy(work, work.engine)
+    else if (work.kind === 'copies') for (const copy of work.copies) this.#learnFromCopy(copy, undefined)
     const lane = this.#lane(work.stream)
     this.#add(lane, work, nameOf(work), this.#memoryOf(work), captured)
+  }
+
+  /** What was pinned before the recording began is known by its copies. */
+  #learnFromCopy(copy: CopiedBytes, engine: 'toDevice' | 'toHost' | undefined): void {
+    const [to, from] = memoryOf({ kind: 'copy', ...copy })
+    const isWithinHost = copy.route === 'withinHost'
+    if (to !== undefined && (isWithinHost || engine === 'toHost')) this.#isOfHost(to.pointer, to.byteLength)
+    if (from !== undefined && (isWithinHost || engine === 'toDevice')) this.#isOfHost(from.pointer, from.byteLength)
+  }
+
+  #isOfHost(pointer: number, byteLength: number): void {
+    this.#hostMemory.update(pointer, pointer + byteLength, () => true)
   }
 
   #add(
@@ -347,28 +401,35 @@ class RunBuilder {
     captured: boolean,
   ): void {
     if (captured) {
-      this.#capturing.get(lane)?.push(...(memory ?? []))
+      // Bytes are staged in memory of the library's own.
+      this.#capturing.get(lane)?.add(name === STAGING && work.kind === 'hostFunction' ? [] : memory)
       this.#host()
       return
     }
     const engine = this.#engineOf(work)
     const share = work.kind === 'kernel' ? this.#shareOf(work, lane) : 0
     const instance = work.kind === 'graph' ? work.exec : undefined
-    const times = { start: Number.NaN, end: Number.NaN }
-    const operation: Operation = {
-      what: 'operation',
-      lane,
-      kind: work.kind,
-      name,
-      memory,
-      engine,
-      share,
-      instance,
-      ...times,
-      ...this.#inRun(),
-    }
-    this.#steps.push(operation)
+    const operation = this.#operation({ lane, kind: work.kind, name, memory, engine, share, instance })
     this.#byCall.set(operation.number, operation)
+  }
+
+  #declared({ stream, what, memory }: Extract<Occurrence['call'], { readonly call: 'declareAccess' }>): void {
+    const lane = this.#lane(stream)
+    const capture = this.#capturing.get(lane)
+    if (capture === undefined) {
+      const unmeasured = { engine: undefined, share: 0, instance: undefined }
+      this.#operation({ lane, kind: 'declared', name: what, memory, ...unmeasured })
+    } else {
+      capture.add(memory)
+      this.#host()
+    }
+  }
+
+  #operation(known: Pick<Operation, 'lane' | 'kind' | 'name' | 'memory' | 'engine' | 'share' | 'instance'>): Operation {
+    const times = { start: Number.NaN, end: Number.NaN }
+    const operation: Operation = { what: 'operation', ...known, ...times, ...this.#inRun() }
+    this.#steps.push(operation)
+    return operation
   }
 
   #memoryOf(work: Exclude<RecordedWork, { readonly kind: 'library' }>): readonly TouchedMemory[] | undefined {
@@ -391,12 +452,13 @@ class RunBuilder {
         return [touching(work.word.pointer as Pointer, work.word.bits / 8, 'out')]
       case 'graph':
         return this.#execs.get(work.exec)
+      case 'childGraph':
+        return this.#graphs.get(work.graph)?.memory
       case 'graphUpload':
         return []
       case 'waitValue':
       case 'hostFunction':
       case 'promise':
-      case 'childGraph':
         return undefined
     }
   }
@@ -415,8 +477,11 @@ class RunBuilder {
   }
 }
 
+/** The name of host functions that are the library's own, which copy within the host. */
+export const STAGING = 'staging'
+
 /** Work that a device takes time for. */
-const TIMED: readonly RecordedWork['kind'][] = ['kernel', 'copy', 'copies', 'fill', 'graph']
+const TIMED: readonly Operation['kind'][] = ['kernel', 'copy', 'copies', 'fill', 'graph']
 
 function shareOf(
   { grid, block, blocksAtOnce = 0 }: Extract<RecordedWork, { readonly kind: 'kernel' }>,
@@ -431,7 +496,7 @@ function shareOf(
 function nameOf(work: Exclude<RecordedWork, { readonly kind: 'library' }>): string {
   if (work.kind === 'kernel' || work.kind === 'copy') return work.name
   if (work.kind === 'copies') return 'copy'
-  if (work.kind === 'hostFunction') return work.internal ? 'staging' : 'host function'
+  if (work.kind === 'hostFunction') return work.internal ? STAGING : 'host function'
   return work.kind
 }
 

@@ -3,10 +3,11 @@ import { nearest } from '../base/arguments.js'
 import { invalidValue } from '../base/errors.js'
 import { type Checked, checkRecording } from './check.js'
 import { dataOrder } from './data-order.js'
-import { type MeasuredRun, measure } from './measured-run.js'
+import { follow, type MeasuredRun, measure } from './measured-run.js'
 import { Reader } from './reader.js'
-import { type Operation, type RecordedRun, readRun, type Step } from './recorded-run.js'
+import { type Lane, type Operation, type RecordedRun, readRun, STAGING, type Step } from './recorded-run.js'
 import { type Change, playAgain } from './replay.js'
+import { isHeldByHost, StreamOrder } from './stream-order.js'
 
 /** One change of the program. A line is given as 'file.js:41', by the end of its path. */
 export type Wish =
@@ -19,7 +20,7 @@ export type Wish =
 export interface Prediction {
   /** 'video.js:41: copy on a stream of its own'. */
   readonly title: string
-  /** What else the change needs; empty for nothing. */
+  /** What else the change needs, or why it is not known whether the program can do without; empty for nothing. */
   readonly advice: string
   /** What the run is predicted to take. */
   readonly nanoseconds: number
@@ -27,6 +28,8 @@ export interface Prediction {
   readonly change: number
   /** The change would make a race, by the memory that was recorded. */
   readonly isRacy: boolean
+  /** False: the wait orders something of which the recording does not show what it touches, or what the host may read. */
+  readonly isNeedKnown: boolean
 }
 
 export interface WhatIf {
@@ -49,6 +52,8 @@ export interface WhatIf {
 
 /** A change of less than this is not worth a line. */
 const LEAST = 0.005
+const NOT_KNOWN =
+  'it is not known whether the program needs it: it orders what the host may read, or what touches memory that was not recorded'
 /** By how much each kernel is made faster. */
 const FASTER = 20
 
@@ -110,19 +115,22 @@ class Tries {
     const nanoseconds = playAgain(this.run, this.measured, change)
     const gain = this.unchanged === 0 ? 0 : (nanoseconds - this.unchanged) / this.unchanged
     if (!isAskedFor && gain > -LEAST) return undefined
-    const isRacy = skipped === undefined ? false : await this.#isRacyWithout(skipped, wish.kind)
+    if (skipped !== undefined && ordersUnknown(this.run, skipped)) {
+      if (wish.kind === 'more-buffers' && !isAskedFor) return undefined
+      return { title, advice: NOT_KNOWN, nanoseconds, change: gain, isRacy: false, isNeedKnown: false }
+    }
+    const isRacy = skipped === undefined ? false : await this.#isRacyWithout(this.#numbersOf(skipped), wish.kind)
     if (isRacy && wish.kind === 'without-wait') this.#needed.add(wish.line)
     if (isRacy && wish.kind === 'more-buffers' && !isAskedFor) return undefined
-    return { title, advice, nanoseconds, change: gain, isRacy }
+    return { title, advice, nanoseconds, change: gain, isRacy, isNeedKnown: true }
   }
 
   #plan(wish: Wish): { change: Change; title: string; advice: string; skipped?: ReadonlySet<number> } {
     switch (wish.kind) {
       case 'without-wait': {
         const without = this.#at(wish.line, isWait)
-        const skipped = this.#numbersOf(without)
         const title = `${shortLine(wish.line)}: without this ${this.#nameOfWait(without)}`
-        return { change: { without }, title, advice: 'it orders nothing that shares memory', skipped }
+        return { change: { without }, title, advice: 'it orders nothing that shares memory', skipped: without }
       }
       case 'own-stream':
         return this.#planOwnStream(wish.line)
@@ -131,7 +139,7 @@ class Tries {
         const lagging = new Map([...waits].map((index) => [index, this.#keyOf(index)]))
         const title = `${shortLine(wish.line)}: one more buffer in the ring`
         const advice = `this ${this.#nameOfWait(waits)} then waits for one round earlier; each round uses the next of the buffers`
-        return { change: { lagging }, title, advice, skipped: this.#numbersOf(waits) }
+        return { change: { lagging }, title, advice, skipped: waits }
       }
       case 'faster': {
         const { name, percent } = wish
@@ -266,6 +274,121 @@ class Tries {
     return kind === 'more-buffers' ? without.readsTooEarly > before.readsTooEarly : without.races > before.races
   }
 }
+
+/** By stream, the place there of the latest operation that something comes after. */
+type Clock = ReadonlyMap<Lane, number>
+
+/** What comes after what, with some waits or without them. */
+class Known {
+  readonly order = new StreamOrder<Clock>((all) => [latestOf(all)])
+  /** What the host has waited for. */
+  host: Clock = new Map()
+  readonly #begun = new Map<number, Clock>()
+
+  constructor(private readonly skipped: ReadonlySet<number>) {}
+
+  /** What the operation comes after. It becomes the operation at this place of its stream. */
+  queue(operation: Operation, place: number): Clock {
+    const { order } = this
+    const before = latestOf([this.host, ...order.beforeOperation(operation)])
+    const end = new Map(before).set(operation.lane, place)
+    if (isHeldByHost(operation)) {
+      order.reached.set(operation.number, [before])
+      order.hostFunctions.set(operation.number, end)
+    }
+    order.queued(operation, end)
+    return before
+  }
+
+  follow(step: Exclude<Step, Operation>, index: number): void {
+    if (step.what === 'begin') this.#begun.set(index, latestOf(this.order.awaited(step.awaited)))
+    else if (step.what === 'let') {
+      this.order.reached.delete(step.operation)
+      this.order.hostFunctions.delete(step.operation)
+    } else if (step.what === 'go') {
+      const awaited = this.#begun.get(step.begun)
+      this.#begun.delete(step.begun)
+      if (awaited !== undefined && !this.skipped.has(step.begun)) this.host = latestOf([this.host, awaited])
+    } else if (!this.skipped.has(index)) follow(this.order, step)
+  }
+}
+
+function latestOf(clocks: readonly Clock[]): Clock {
+  const [first = new Map<Lane, number>(), ...others] = clocks
+  if (others.length === 0) return first
+  const latest = new Map(first)
+  for (const clock of others)
+    for (const [lane, place] of clock) if (place > (latest.get(lane) ?? NONE)) latest.set(lane, place)
+  return latest
+}
+
+const NONE = -1
+
+/**
+ * Does the program without these waits lose an order that the sanitizer says nothing about: of an operation of which it is not
+ * known what it touches, or of bytes that were written for the host and the host, which may read them through a view that it kept?
+ */
+function ordersUnknown({ steps, hostMemory }: RecordedRun, skipped: ReadonlySet<number>): boolean {
+  const [kept, without] = [new Known(new Set()), new Known(skipped)]
+  const places = new Map<Lane, number>()
+  /** By stream, the places of operations. */
+  const unknown = new Map<Lane, number[]>()
+  const forHost = new Map<Lane, number[]>()
+  /** Promises that streams wait for: the program may settle them because it has waited. */
+  const promises = new Set<number>()
+  for (const [index, step] of steps.entries()) {
+    if (step.what === 'operation') {
+      const place = (places.get(step.lane) ?? NONE) + 1
+      places.set(step.lane, place)
+      const [before, still] = [kept.queue(step, place), without.queue(step, place)]
+      const isUnknown = hasUnknownMemory(step)
+      if (isLost(before, still, isUnknown ? undefined : unknown)) return true
+      if (isUnknown) note(unknown, step.lane, place)
+      if (writesForHost(step, hostMemory)) note(forHost, step.lane, place)
+      if (step.kind === 'promise') promises.add(step.number)
+    } else {
+      kept.follow(step, index)
+      without.follow(step, index)
+      if (step.what === 'let') promises.delete(step.operation)
+      if (step.what !== 'go') continue
+      if (skipped.has(step.begun) && promises.size > 0) return true
+      if (isLost(kept.host, without.host, forHost)) return true
+    }
+  }
+  return false
+}
+
+/** Is there something, of the operations at these places or of any, that only the first comes after? */
+function isLost(first: Clock, second: Clock, places: ReadonlyMap<Lane, readonly number[]> | undefined): boolean {
+  for (const [lane, place] of first) {
+    const still = second.get(lane) ?? NONE
+    if (place <= still) continue
+    if (places === undefined) return true
+    const latest = places.get(lane)?.findLast((at) => at <= place) ?? NONE
+    if (latest > still) return true
+  }
+  return false
+}
+
+function note(places: Map<Lane, number[]>, lane: Lane, place: number): void {
+  const known = places.get(lane)
+  if (known === undefined) places.set(lane, [place])
+  else known.push(place)
+}
+
+/** Memory is given back behind all that uses it, and bytes are staged in memory of the library's own. */
+const hasUnknownMemory = (operation: Operation): boolean =>
+  operation.memory === undefined && operation.kind !== 'free' && !isStaging(operation)
+
+const isStaging = ({ kind, name }: Operation): boolean => kind === 'hostFunction' && name === STAGING
+
+const writesForHost = (operation: Operation, hostMemory: RecordedRun['hostMemory']): boolean =>
+  operation.engine === 'toHost' ||
+  isStaging(operation) ||
+  (operation.memory ?? []).some(
+    ({ pointer, byteLength, access }) =>
+      access !== 'in' && !hostMemory.overlapping(pointer, pointer + byteLength).next().done,
+  )
 
 const isWait = (step: Step): boolean =>
   step.what === 'wait' || step.what === 'waitLane' || (step.what === 'begin' && step.awaited.of !== 'hostFunctions')

@@ -5,8 +5,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { type Device, Stream } from 'cuda-streams'
+import { type Device, type DeviceBuffer, type PinnedBuffer, Stream } from 'cuda-streams'
 import { Recorder } from 'cuda-streams/recording'
+import { declareAccess } from 'cuda-streams/sanitizer'
 import { type Simulation, simulate } from 'cuda-streams/sim'
 import fc from 'fast-check'
 import { programs } from '../../bench/what-if-programs.js'
@@ -235,6 +236,166 @@ it('says of a line, a kernel or a number that the recording does not have what t
   })
   await assert.rejects(whatIf(path, [{ kind: 'faster', name: 'acces', percent: 20 }], 60), {
     message: /There is no kernel 'acces' in the recording: (did you mean|there are) /,
+  })
+})
+
+const BYTES = 1 << 20
+
+interface Buffers {
+  readonly streams: readonly [Stream, Stream]
+  readonly x: DeviceBuffer
+  readonly y: DeviceBuffer
+  readonly z: DeviceBuffer
+  readonly pinned: PinnedBuffer
+}
+
+/** Records what `prepare` returns, and not what it does itself. */
+async function recordedAfter(prepare: (buffers: Buffers) => () => void | Promise<void>): Promise<void> {
+  using simulation = simulate()
+  const [device] = simulation.devices
+  assert.ok(device)
+  const streams = [new Stream({ device }), new Stream({ device })] as const
+  const [x, y, z] = [device.alloc(BYTES), device.alloc(BYTES), device.alloc(BYTES)]
+  const pinned = device.allocPinned(BYTES)
+  const program = prepare({ streams, x, y, z, pinned })
+  device.synchronize()
+  const recorder = Recorder.start(path, { device, stacks: 'all' })
+  await program()
+  device.synchronize()
+  await recorder.stop()
+}
+
+/** Of waits that gain something where they are left out, whether it is known if the program needs them. */
+const needsKnown = async (): Promise<readonly boolean[]> =>
+  (await whatIf(path, [], 60)).predictions
+    .filter(({ title }) => title.includes('without this wait'))
+    .map(({ isNeedKnown, isRacy, advice }) => {
+      assert.equal(isRacy, false)
+      assert.equal(advice === 'it orders nothing that shares memory', isNeedKnown)
+      return isNeedKnown
+    })
+
+describe('does not advise to leave out a wait of which it is not known whether the program needs it', () => {
+  it('the host may read what was copied to pinned memory through a view that it kept', async () => {
+    await recordedAfter(({ streams: [one, two], x, y, pinned }) => {
+      const view = pinned.bytes
+      return async () => {
+        for (let round = 0; round < 8; round += 1) {
+          one.fill(x, round)
+          one.copy(pinned, x)
+          await one.finished()
+          assert.equal(view[0], round)
+          two.fill(y, round)
+        }
+      }
+    })
+    assert.deepEqual(await needsKnown(), [false])
+  })
+
+  it('the wait of a stream hands to the host what another stream has copied', async () => {
+    await recordedAfter(({ streams: [one, two], x, y, pinned }) => {
+      const view = pinned.bytes
+      return async () => {
+        for (let round = 0; round < 8; round += 1) {
+          one.fill(x, round)
+          one.copy(pinned, x)
+          two.wait(one)
+          two.fill(y, round)
+          await two.finished()
+          assert.equal(view[0], round)
+        }
+      }
+    })
+    const known = await needsKnown()
+    assert.ok(known.length > 0)
+    assert.ok(!known.includes(true))
+  })
+
+  it('an instance of a graph that is older than the recording touches what is not recorded', async () => {
+    await recordedAfter(({ streams: [one, two], x, y }) => {
+      const instance = one.capture(() => one.fill(x, 1)).instantiate()
+      return () => {
+        for (let round = 0; round < 8; round += 1) {
+          one.launch(instance)
+          two.wait(one)
+          two.copy(y, x)
+          one.wait(two)
+        }
+      }
+    })
+    assert.deepEqual(await needsKnown(), [false, false])
+  })
+
+  it('of a wait for work that the host cannot read it is known', async () => {
+    await recordedAfter(({ streams: [one, two], x, y, pinned }) => async () => {
+      one.copy(pinned, x)
+      await one.finished()
+      for (let round = 0; round < 8; round += 1) {
+        one.fill(x, round)
+        await one.finished()
+        two.fill(y, round)
+      }
+    })
+    assert.ok((await needsKnown()).includes(true))
+  })
+})
+
+/** What is said of a copy that is given a stream of its own. */
+async function adviceOfOwnStream(): Promise<string> {
+  const lines = readRun(new Reader(path)).steps.flatMap((step) =>
+    step.what === 'operation' && step.name === 'copy' ? [step.site] : [],
+  )
+  const [line] = lines
+  assert.ok(line)
+  const [prediction] = (await whatIf(path, [{ kind: 'own-stream', line }], 60)).predictions
+  assert.ok(prediction)
+  assert.ok(Math.abs(prediction.change) < 0.01, `it depends on what is before it: ${prediction.change}`)
+  return prediction.advice
+}
+
+describe('work on a stream of its own still waits for', () => {
+  const ROUNDS = 8
+
+  it('a graph that has another graph in it', async () => {
+    await recordedAfter(({ streams: [one], x, y, z }) => () => {
+      const inner = one.capture(() => one.fill(x, 1))
+      const outer = one.capture(() => {
+        one.fill(z, 1)
+        one.launch(inner)
+      })
+      const instance = outer.instantiate()
+      for (let round = 0; round < ROUNDS; round += 1) {
+        one.launch(instance)
+        one.copy(y, x)
+      }
+    })
+    assert.match(await adviceOfOwnStream(), /it has to wait for graph/)
+  })
+
+  it('a graph with a host function, of which it is not known what it touches', async () => {
+    await recordedAfter(({ streams: [one], y, z, pinned }) => () => {
+      const view = pinned.bytes
+      const graph = one.capture(() => {
+        one.fill(z, 1)
+        one.launchHostFunc(() => view.fill(1))
+      })
+      const instance = graph.instantiate()
+      for (let round = 0; round < ROUNDS; round += 1) {
+        one.launch(instance)
+        one.copy(y, pinned)
+      }
+    })
+    assert.match(await adviceOfOwnStream(), /it has to wait for graph/)
+  })
+
+  it('work of another library that the program has declared', async () => {
+    await recordedAfter(({ streams: [one], x, y }) => () => {
+      for (let round = 0; round < ROUNDS; round += 1) {
+        declareAccess(one, { writes: [x] }, 'theirs')
+        one.copy(y, x)
+      }
+    })
+    assert.match(await adviceOfOwnStream(), /it has to wait for theirs/)
   })
 })
 
