@@ -101,11 +101,13 @@ function textOf(result: WhatIf, areAskedFor: boolean): string {
   }
   if (untimed > 0) lines.push(`${untimed} operations have no times, as where the process ended before they did.`)
   if (!triedAll) lines.push('There was no time to try all changes: give more with --timeout SECONDS.')
-  const advised = predictions.filter(({ isRacy }) => !isRacy)
+  const advised = predictions.filter(({ isRacy, isNeedKnown }) => !isRacy && isNeedKnown)
+  const notKnown = predictions.filter(({ isNeedKnown }) => !isNeedKnown)
   const racy = predictions.filter(({ isRacy }) => isRacy)
   lines.push('')
   if (advised.length > 0) lines.push('Predicted, each change alone:', ...advised.flatMap(predictionLines))
   else if (!areAskedFor) lines.push('No change that was tried is predicted to gain half a percent.')
+  if (notKnown.length > 0) lines.push('Not known whether the program needs it:', ...notKnown.flatMap(predictionLines))
   if (racy.length > 0)
     lines.push(
       'Not to be done: by the memory that was recorded there would be a race:',
@@ -122,9 +124,10 @@ function predictionLines({
   nanoseconds,
   change,
   isRacy,
+  isNeedKnown,
 }: WhatIf['predictions'][number]): readonly string[] {
   const line = `  ${title}: ${percentOf(change)}, ${formatDuration(nanoseconds)}`
-  return advice === '' || isRacy ? [line] : [line, `    ${advice}`]
+  return advice === '' || isRacy || !isNeedKnown ? [line] : [line, `    ${advice}`]
 }
 
 /** A part as '−12.3 %'. */
