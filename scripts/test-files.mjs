@@ -64,6 +64,8 @@ const LONGEST_FIRST = [
   'simulator/leaks',
   'simulator/refusals',
   'fake-driver/waiting',
+  'timeline/page',
+  'site/site',
 ]
 const rankOf = (name) =>
   (LONGEST_FIRST.indexOf(name.replace('.test.js', '')) + LONGEST_FIRST.length + 1) % (LONGEST_FIRST.length + 1)

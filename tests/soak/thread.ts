@@ -167,8 +167,14 @@ export class Thread {
     for (const device of this.machine.devices) {
       // What could not be freed while its stream captured is freed by the next allocation, which then has no use for it yet.
       device.alloc(1).close()
-      // What only a collected thing has kept, such as the whole of a slice, is found by the next collection.
-      for (let tries = COLLECTIONS; tries > 0 && device.memoryPool.used > 0; tries -= 1) {
+      const { memoryPool } = device
+      const isBack = (): boolean => {
+        const { free, total } = device.memory
+        return memoryPool.used === 0 && free + memoryPool.reserved >= total
+      }
+      // What only a collected thing has kept, such as the whole of a slice, is found by the next collection, and what another thread or process
+      // had is given back when it has ended.
+      for (let tries = COLLECTIONS; tries > 0 && !isBack(); tries -= 1) {
         globalThis.gc?.()
         for (let turns = TURNS; turns > 0; turns -= 1) await turn()
         device.synchronize()
